@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// Each step of aims has a command that can be run.
+// Each step of aims has a valid command.
 func TestAimsCommands(t *testing.T) {
 	onLinux(t)
 	for _, step := range steps {
@@ -36,12 +36,12 @@ func TestAimsCommands(t *testing.T) {
 		t.Errorf("%s, %v: %+v", scenario, err, s)
 	}
 	if _, err := s.command("latency -loss much"); err == nil {
-		t.Error("a flag without its value is taken")
+		t.Error("an invalid value of a flag is accepted")
 	}
 }
 
-// Several subscribers are measured beside one, and several legs beside the first, in turn.
-func TestBesideOne(t *testing.T) {
+// Several subscribers are compared with one, and several legs with the first alone, in turn.
+func TestComparedWithOne(t *testing.T) {
 	b := newBench(t, "mem")
 	b.Seconds, b.Baselines = 0.05, nil
 	b.Subs, b.Alone, b.URL, b.Legs = 3, true, "mem://TestBesideOne", []string{"mem://TestBesideOne2"}
@@ -57,23 +57,23 @@ func TestBesideOne(t *testing.T) {
 		}
 	}
 	if legs := p.Details[keyOurs].Subscriber; legs == nil {
-		t.Error("subscribers count nothing")
+		t.Error("subscribers have no counters")
 	}
 }
 
-var aimsRun = flag.Bool("bench.aims", false, "TestAims takes each step of aims, for a moment: a minute in all")
+var aimsRun = flag.Bool("bench.aims", false, "TestAims runs each step of aims briefly: a minute in total")
 
-// All aims are measured and judged. The last step, of ten seconds, is left out here.
+// All aims are measured and evaluated. The last step, which takes ten seconds, is skipped.
 func TestAims(t *testing.T) {
 	if !*aimsRun {
 		return
 	}
 	onLinux(t)
-	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // sockets of other tests are not looked at
+	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // ignore sockets of other tests
 	b := newBench(t, "udp")
 	b.Seconds = 0.05
 	ctx, cancel := context.WithCancelCause(t.Context())
-	off := errors.New("called off")
+	off := errors.New("cancelled")
 	b.Progress = func(what string) {
 		if strings.HasPrefix(what, "step 44 of 44") {
 			cancel(off)
@@ -91,7 +91,7 @@ func TestAims(t *testing.T) {
 		seen[a.Name] = true
 	}
 	if len(result.Aims) != 62 || len(result.Parts) != 43 {
-		t.Errorf("%d aims by %d results", len(result.Aims), len(result.Parts))
+		t.Errorf("%d aims from %d results", len(result.Aims), len(result.Parts))
 	}
 	var text strings.Builder
 	if err := Write(&text, result, false); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 62 {
@@ -104,17 +104,17 @@ func TestAims(t *testing.T) {
 	for _, a := range result.Aims {
 		wanted[a.Name] = a.Want
 	}
-	for name, want := range map[string]float64{ // as they were set
-		"64 bytes, of raw": 0.7, "four subscribers, each, of raw": 0.65, "1 KiB, payload, of raw": 0.95,
-		"in process, of raw over UDP": 80.0 / 92, "in process, of a channel": 3,
-		"shared memory, of raw over UDP": 80.0 / 92, "shared memory, of UDP": 2, "shared memory, of UDP in packets as large": 2, "shared memory, of a ring": 0.6, "shared memory, each of four subscribers, of one": 0.6,
-		"16 topics in turn, of one": 0.7, "1,000 topics in turn, of one": 0.7, "10,000 topics in turn, of one": 0.7, "1,000 topics in bursts of 10 to 100, of one": 0.7,
-		"8 publishers, of one": 0.6, "32 publishers, of one": 0.6, "64 publishers, of one": 0.6,
-		"1 % loss with keys: kept, of what is kept without": 0.95,
-		"1,000 topics by a pattern, of by name":             0.9,
+	for name, want := range map[string]float64{ // as decided
+		"64 bytes, share of raw": 0.7, "four subscribers, each, share of raw": 0.65, "1 KiB, payload, share of raw": 0.95,
+		"in process, share of raw over UDP": 80.0 / 92, "in process, relative to a channel": 3,
+		"shared memory, share of raw over UDP": 80.0 / 92, "shared memory, relative to UDP": 2, "shared memory, relative to UDP with equally large packets": 2, "shared memory, share of a ring": 0.6, "shared memory, each of four subscribers, relative to one": 0.6,
+		"16 topics in turn, relative to one": 0.7, "1,000 topics in turn, relative to one": 0.7, "10,000 topics in turn, relative to one": 0.7, "1,000 topics in bursts of 10 to 100, relative to one": 0.7,
+		"8 publishers, relative to one": 0.6, "32 publishers, relative to one": 0.6, "64 publishers, relative to one": 0.6,
+		"share kept at 1 % loss with keys, relative to without": 0.95,
+		"1,000 topics by a pattern, relative to by name":        0.9,
 	} {
 		if wanted[name] != want {
-			t.Errorf("%s: %v is aimed at, want %v", name, wanted[name], want)
+			t.Errorf("%s: the aim is %v, want %v", name, wanted[name], want)
 		}
 	}
 }

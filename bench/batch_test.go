@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Batches are measured beside single messages, and beside baselines.
+// Batches are compared with single messages, and with baselines.
 func TestBatches(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "mem")
@@ -28,7 +28,7 @@ func TestBatches(t *testing.T) {
 		"-batch 12 must be a power of two": func(s *Settings) { s.Batch = 12 },
 		"-batch -1 must be":                func(s *Settings) { s.Batch = -1 },
 		"-batch 2048 must be":              func(s *Settings) { s.Batch = 2048 },
-		"leave -topics":                    func(s *Settings) { s.Batch, s.Topics = 2, 3 },
+		"leave out -topics":                func(s *Settings) { s.Batch, s.Topics = 2, 3 },
 	} {
 		s := Defaults("mem")
 		change(&s)

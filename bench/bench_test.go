@@ -18,7 +18,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// TestMain makes the test's program a worker, too.
+// TestMain lets the test binary also run as a worker.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(context.Background(), os.Stdin, os.Stdout, testContenders()))
@@ -26,34 +26,34 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testContenders are those there are, and liars.
+// testContenders are the real contenders, and faulty ones.
 func testContenders() worker.Contenders {
 	all := contenders.All()
 	for _, how := range []string{"honest", "swaps", "repeats", "spoils", "loses", "hangs"} {
-		all[how] = func() worker.Contender { return liar(how) }
+		all[how] = func() worker.Contender { return faulty(how) }
 	}
 	return all
 }
 
-// liar is a contender that knows what is published without hearing it, and does
-// something to it.
-type liar string
+// faulty is a contender that knows what is published without receiving it, and falsifies it in one
+// way.
+type faulty string
 
-const liarMessages = 300
+const faultyMessages = 300
 
-func (l liar) Publish(ctx context.Context, r *worker.Run) error {
+func (l faulty) Publish(ctx context.Context, r *worker.Run) error {
 	r.Ready("")
 	r.Begin()
-	r.End(liarMessages)
+	r.End(faultyMessages)
 	return nil
 }
 
-func (l liar) Subscribe(ctx context.Context, r *worker.Run) error {
+func (l faulty) Subscribe(ctx context.Context, r *worker.Run) error {
 	v := r.Receiver(l == "loses")
 	r.Ready("")
 	src := worker.NewSource(r.Spec.Size)
 	var all [][]byte
-	for range liarMessages {
+	for range faultyMessages {
 		all = append(all, append([]byte(nil), src.Next()...))
 	}
 	switch l {
@@ -90,17 +90,17 @@ func newBench(t *testing.T, transport string) *Bench {
 func onLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("the raw baseline is for Linux, whose UDP GSO and GRO it uses")
+		t.Skip("the raw baseline needs the UDP GSO and GRO of Linux")
 	}
 }
 
-// A contender that breaks the order, the content or its word is found out.
-func TestLiarsAreFound(t *testing.T) {
+// A contender that breaks the order or the content, or loses messages silently, is detected.
+func TestFaultyContendersAreDetected(t *testing.T) {
 	b := newBench(t, "udp")
 	for how, says := range map[string]string{
-		"honest": "", "loses": "", // which says so
-		"swaps":   "message 101 on topic bench.load came in place of message 100",
-		"repeats": "message 100 on topic bench.load came again",
+		"honest": "", "loses": "", // it reports the loss
+		"swaps":   "message 101 on topic bench.load received instead of message 100",
+		"repeats": "message 100 on topic bench.load received twice",
 		"spoils":  "message 128 on topic bench.load has the wrong content",
 	} {
 		o, err := b.run(t.Context(), contestant{key: how, contender: how}, worker.LoadFull)
@@ -109,29 +109,29 @@ func TestLiarsAreFound(t *testing.T) {
 			t.Errorf("%s: %v", how, err)
 		case says != "" && (err == nil || !strings.Contains(err.Error(), says)):
 			t.Errorf("%s: %v; want an error with %q", how, err, says)
-		case how == "loses" && (o.subs[0].Lost != 2 || o.subs[0].Messages != liarMessages-2):
+		case how == "loses" && (o.subs[0].Lost != 2 || o.subs[0].Messages != faultyMessages-2):
 			t.Errorf("loses: %+v", o.subs[0])
 		}
 	}
 }
 
-// Of Fanfare a loss is no fault when it is told, but is when it is not.
-func TestSilentLossIsFound(t *testing.T) {
+// For Fanfare a reported loss is no error, but a silent one is.
+func TestSilentLossIsDetected(t *testing.T) {
 	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare}, pub: &worker.Report{Messages: 10}}
 	o.subs = []*worker.Report{{Messages: 8, Lost: 2, Gaps: 1}}
 	if err := o.check(); err != nil {
 		t.Error(err)
 	}
 	o.subs[0].Lost = 1
-	if err := o.check(); err == nil || !strings.Contains(err.Error(), "in silence") {
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "silently") {
 		t.Errorf("silent loss: %v", err)
 	}
 	o.subs[0].Messages = 11
 	if err := o.check(); err == nil {
-		t.Error("more than was published is taken")
+		t.Error("more than was published is accepted")
 	}
 	o.spec.Contender, o.subs[0] = contenders.UDP, &worker.Report{Messages: 8}
-	if err := o.check(); err == nil || !strings.Contains(err.Error(), "in silence") {
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "silently") {
 		t.Errorf("silent loss over plain UDP: %v", err)
 	}
 	o.spec.Contender, o.subs[0] = contenders.Raw, &worker.Report{}
@@ -140,20 +140,20 @@ func TestSilentLossIsFound(t *testing.T) {
 	}
 	o.subs[0].Messages = 11
 	if err := o.check(); err == nil {
-		t.Error("raw: more than was published is taken")
+		t.Error("raw: more than was published is accepted")
 	}
 }
 
-// When a measurement is called off its workers and goroutines are gone.
-func TestCalledOff(t *testing.T) {
+// When a measurement is cancelled its workers and goroutines end.
+func TestCancelled(t *testing.T) {
 	before := runtime.NumGoroutine()
 	b := newBench(t, "udp")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	off := errors.New("called off")
+	off := errors.New("cancelled")
 	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(off) })
 	defer timer.Stop()
 	if _, err := b.run(ctx, contestant{key: "hangs", contender: "hangs"}, worker.LoadFull); !errors.Is(err, off) {
-		t.Errorf("called off: %v", err)
+		t.Errorf("cancelled: %v", err)
 	}
 	for range 6000 {
 		if runtime.NumGoroutine() <= before && len(children(t)) == 0 {
@@ -164,7 +164,7 @@ func TestCalledOff(t *testing.T) {
 	t.Errorf("%d goroutines, %d before; children %v", runtime.NumGoroutine(), before, children(t))
 }
 
-// children are the processes that this one has started (proc_pid_children(5)).
+// children are the child processes of this one (proc_pid_children(5)).
 func children(t *testing.T) []string {
 	all, err := filepath.Glob("/proc/" + strconv.Itoa(os.Getpid()) + "/task/*/children")
 	if err != nil {
@@ -178,7 +178,7 @@ func children(t *testing.T) []string {
 	return pids
 }
 
-// decoded is a result as scripts see it.
+// decoded is the JSON of a result.
 func decoded(t *testing.T, result any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(result)
@@ -206,7 +206,7 @@ func positive(t *testing.T, m map[string]any, path ...string) {
 	}
 }
 
-// The objects that scripts rely on.
+// JSON objects that scripts rely on.
 func TestThroughputJSON(t *testing.T) {
 	testenv.Slow(t)
 	onLinux(t)
@@ -219,10 +219,10 @@ func TestThroughputJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := decoded(t, result)
-	for _, who := range []string{"ours", "metrics", "raw", "naive"} {
+	for _, contestant := range []string{"ours", "metrics", "raw", "naive"} {
 		for _, what := range []string{"msgs_per_s", "bytes_per_s", "cpu_s_per_mmsg"} {
 			for _, of := range []string{"min", "median", "max"} {
-				positive(t, m, who, what, of)
+				positive(t, m, contestant, what, of)
 			}
 		}
 	}
@@ -260,14 +260,14 @@ func TestLatencyJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := decoded(t, result)
-	for _, who := range []string{"ours", "lossless", "raw"} {
+	for _, contestant := range []string{"ours", "lossless", "raw"} {
 		for _, what := range []string{"p50_us", "p99_us", "p999_us", "max_us", "messages"} {
-			positive(t, m, who, what)
+			positive(t, m, contestant, what)
 		}
-		positive(t, m, who, "spread", "p99_us", "max")
-		who := m[who].(map[string]any)
-		if who["p50_us"].(float64) > who["p99_us"].(float64) || who["p99_us"].(float64) > who["max_us"].(float64) {
-			t.Errorf("percentiles fall: %v", who)
+		positive(t, m, contestant, "spread", "p99_us", "max")
+		contestant := m[contestant].(map[string]any)
+		if contestant["p50_us"].(float64) > contestant["p99_us"].(float64) || contestant["p99_us"].(float64) > contestant["max_us"].(float64) {
+			t.Errorf("percentiles decrease: %v", contestant)
 		}
 	}
 	for _, key := range []string{"ratio_p50_raw", "ratio_p99_raw", "ratio_p999_lossless"} {
@@ -275,7 +275,7 @@ func TestLatencyJSON(t *testing.T) {
 	}
 }
 
-// All requests are answered by all, each executed once by each, beside loss. docs/protocol §24.
+// Every request is answered by all responders, and executed once by each, also with losses. docs/protocol §24.
 func TestRequestJSON(t *testing.T) {
 	b := newBench(t, "udp")
 	b.Subs, b.Requests, b.Goroutines, b.Loss, b.AllReplies = 3, 300, 4, 0.01, true
@@ -284,21 +284,21 @@ func TestRequestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := decoded(t, result)
-	for _, who := range []string{"ours", "lossless"} {
+	for _, contestant := range []string{"ours", "lossless"} {
 		for _, what := range []string{"p50_us", "p99_us", "max_us"} {
-			positive(t, m, who, what)
+			positive(t, m, contestant, what)
 		}
-		positive(t, m, who, "requests_per_s", "median")
+		positive(t, m, contestant, "requests_per_s", "median")
 		for metric, want := range map[string]float64{"answered": 300, "replies": 900, "executed": 900} {
-			if got := result.Contest().Value(who, metric); got != want {
-				t.Errorf("%s: %v %s, want %v", who, got, metric, want)
+			if got := result.Contest().Value(contestant, metric); got != want {
+				t.Errorf("%s: %v %s, want %v", contestant, got, metric, want)
 			}
 		}
 	}
 	positive(t, m, "ratio_p50_lossless")
 	o := &outcome{spec: worker.Spec{Contender: "x", Load: worker.LoadRequest, Traffic: worker.Traffic{Requests: 5}}, pub: new(worker.Report), subs: []*worker.Report{{Bad: 2, Fault: "request 7"}}}
-	if err := o.check(); err == nil || !strings.Contains(err.Error(), "responder 1: executed 2 requests again; the first: request 7") {
-		t.Errorf("executed again: %v", err)
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "responder 1: executed 2 requests twice; the first: request 7") {
+		t.Errorf("executed twice: %v", err)
 	}
 	o.pub.Bad, o.pub.Fault = 1, "no reply"
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "1 of 5 requests were not answered; the first: no reply") {
@@ -306,7 +306,7 @@ func TestRequestJSON(t *testing.T) {
 	}
 }
 
-// Every scenario works, with subscribers of all kinds.
+// Every scenario works, with all kinds of receiving.
 func TestScenarios(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "mem")
@@ -330,14 +330,13 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	if _, err := b.Run(t.Context(), "sleep"); err == nil {
-		t.Error("a scenario that is none runs")
+		t.Error("an unknown scenario runs")
 	}
 }
 
-// RoCE is held against plain UDP with datagrams of the same size on the same
-// interface, in turns, and the result says whether it reaches the share that was
-// asked for.
-func TestRoCEBesideUDP(t *testing.T) {
+// RoCE is compared with plain UDP with datagrams of the same size on the same interface, in turns,
+// and the result reports whether it reaches the requested share.
+func TestRoCEComparedWithUDP(t *testing.T) {
 	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "roce")
@@ -350,7 +349,7 @@ func TestRoCEBesideUDP(t *testing.T) {
 			t.Errorf("%s is %s, %v", all.key, s.URL, err)
 		}
 	}
-	// What a machine reaches is not for a test to say: these are reached, and not.
+	// The test does not judge the performance of a machine: one target is always reached, the other never.
 	for target, word := range map[float64]string{0.001: "PASS: ", 1000: "MISSED: "} {
 		b.Target = target
 		result, err := b.Run(t.Context(), "throughput")
@@ -369,8 +368,8 @@ func TestRoCEBesideUDP(t *testing.T) {
 	}
 }
 
-// Packets in memory are larger than Ethernet's, in which raw's datagrams are, and, beside as large ones, those of Fanfare over UDP.
-func TestBesidePacketsInMemory(t *testing.T) {
+// Packets in memory are larger than those of Ethernet, which raw uses. Fanfare over UDP is measured with both sizes.
+func TestPacketSizesOfBaselines(t *testing.T) {
 	for transport, want := range map[string]map[string]string{
 		"shm": {keyOurs: "shm://", contenders.Raw: "1472", contenders.UDP: "size=8192", keyUDPFrames: "size=1472"},
 		"mem": {keyOurs: "mem://", contenders.Raw: "1472"},
@@ -382,7 +381,7 @@ func TestBesidePacketsInMemory(t *testing.T) {
 		}
 		seen := b.contestants()
 		if len(seen) != len(want) {
-			t.Errorf("%s: %d take part, not %d", transport, len(seen), len(want))
+			t.Errorf("%s: %d contestants, want %d", transport, len(seen), len(want))
 		}
 		for _, c := range seen {
 			if err := b.CheckBaseline("throughput", contenders.Raw, contenders.All()); err != nil {
@@ -399,12 +398,12 @@ func TestBesidePacketsInMemory(t *testing.T) {
 	b.Runs, b.Seconds, b.MTU = 1, 0.05, 1472
 	for _, c := range b.contestants() {
 		if c.key == keyUDPFrames {
-			t.Error("packets of Ethernet's size are beside themselves")
+			t.Error("packets of Ethernet's size are measured twice")
 		}
 	}
 }
 
-// A subscriber of several topics and sources measures Fanfare, and no allocations of its own.
+// Measuring a subscriber of several topics and sources causes no allocations.
 func TestNoAllocations(t *testing.T) {
 	b := newBench(t, "mem")
 	for name, set := range map[string]func(){
@@ -434,8 +433,8 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// A ring in shared memory is beside what goes through it, with every load, and messages that
-// fill a block of it; and it leaves nothing.
+// A ring in shared memory is a baseline under every load, also with messages that fill a block, and
+// leaves no files.
 func TestRing(t *testing.T) {
 	testenv.Slow(t)
 	onLinux(t)
@@ -451,15 +450,15 @@ func TestRing(t *testing.T) {
 					continue
 				}
 				if left, _ := filepath.Glob("/dev/shm/fanfare-ring-" + strings.ReplaceAll(o.spec.Address, ":", "*")); len(left) > 0 {
-					t.Errorf("left: %q", left)
+					t.Errorf("files left: %q", left)
 				}
 			}
 		}
 	}
 }
 
-// longEnough measures throughput, for longer where others have the processors and the run was over before what was to be
-// seen of it.
+// longEnough measures throughput, and longer if other processes use the processors and the run was
+// over before enough was observed.
 func longEnough(t *testing.T, b *Bench) (*Result, error) {
 	t.Helper()
 	result, err := b.Run(t.Context(), "throughput")
@@ -471,11 +470,11 @@ func longEnough(t *testing.T, b *Bench) (*Result, error) {
 	return result, err
 }
 
-// Processes are looked at, each at its socket, also where nothing leaves them.
+// Processes are inspected, each through its socket, also in-process ones.
 func TestTopIsAttached(t *testing.T) {
 	testenv.Slow(t)
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no sockets to look at there")
+		t.Skip("no inspection sockets on this system")
 	}
 	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare"))
 	b := newBench(t, "mem")
@@ -485,13 +484,13 @@ func TestTopIsAttached(t *testing.T) {
 		t.Fatal(err)
 	}
 	positive(t, decoded(t, result), "ratio_top")
-	o := outcome{spec: worker.Spec{LookedAt: true}}
-	if err := o.watch()(); err == nil || !strings.Contains(err.Error(), "0 snapshots could be read") {
-		t.Errorf("processes that cannot be looked at: %v", err)
+	o := outcome{spec: worker.Spec{Inspected: true}}
+	if err := o.watch()(); err == nil || !strings.Contains(err.Error(), "0 snapshots of workers could be read") {
+		t.Errorf("processes that cannot be inspected: %v", err)
 	}
 }
 
-// Metrics are read, also of what does not leave its process.
+// Metrics are scraped, also of in-process transports.
 func TestMetricsAreRead(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "mem")
@@ -503,6 +502,6 @@ func TestMetricsAreRead(t *testing.T) {
 	positive(t, decoded(t, result), "ratio_metrics")
 	o := outcome{spec: worker.Spec{Metrics: "localhost:0"}}
 	if err := o.watch(&worker.Process{Metrics: []string{"localhost:1"}})(); err == nil {
-		t.Error("metrics that cannot be read are no error")
+		t.Error("unreadable metrics are no error")
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// contestant is one of those that take turns: Fanfare, or a baseline, as set or somewhat differently.
+// contestant takes turns with the others: Fanfare or a baseline, with the settings or a variation of them.
 type contestant struct {
 	key       string // in results
 	contender string
-	when      func(*Settings) bool // it takes part; nil: always
+	when      func(*Settings) bool // the settings for which it takes part; nil: all
 	tweak     func(*Settings, *worker.Spec)
-	// of and by are the keys of the contestants that its ratio divides, by their rates, and note describes the ratio:
-	// empty for ours by this one.
+	// of and by are the keys of the contestants whose rates its ratio divides, and note describes the
+	// ratio; empty: the ratio is ours by this one.
 	of, by, note string
 }
 
-// Keys of contestants, which variants and baselineVariants describe, that code asks for.
+// Keys of contestants that code refers to; variants and baselineVariants define them.
 const (
 	keyOurs           = "ours"
 	keyOne            = "one"
@@ -38,10 +38,10 @@ const (
 	keyUDPFrames      = "udp-frames"
 )
 
-// fewExtra is how many extra subscriptions are left beside many.
+// fewExtra is the number of extra subscriptions of contestants that are compared with many.
 const fewExtra = 10
 
-// variants are Fanfare over the transport that was set, in the order that results have.
+// variants are Fanfare over the selected transport, in the order of results.
 var variants = []contestant{
 	{key: keyOurs},
 	{key: keyOne, when: func(s *Settings) bool { return s.Many() }, tweak: func(_ *Settings, w *worker.Spec) {
@@ -57,21 +57,21 @@ var variants = []contestant{
 		tweak: func(_ *Settings, w *worker.Spec) { w.Sealed, w.Loss = true, 0 }},
 	ofOurs("signed", func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }),
 	ofOurs("metrics", func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }),
-	ofOurs("top", func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }),
+	ofOurs("top", func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.Inspected = s.Metrics, true }),
 	{key: keyAlone, when: func(s *Settings) bool { return s.Alone },
 		tweak: func(_ *Settings, w *worker.Spec) { w.Subs = 1 }},
 	{key: keyOneLeg, when: func(s *Settings) bool { return len(s.Legs) > 0 },
 		tweak: func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
 }
 
-// ofOurs is a variant with a ratio of its rate to ours.
+// ofOurs is a variant with the ratio of its rate to ours.
 func ofOurs(key string, when func(*Settings) bool, tweak func(*Settings, *worker.Spec)) contestant {
 	return contestant{key: key, when: when, tweak: tweak, of: key, by: keyOurs, note: "of ours"}
 }
 
-// baselineVariants are those of baselines, by name: they stand behind it in results. Raw on one topic says what the
-// machine keeps on many without any protocol; Fanfare over UDP has Ethernet's packets beside those of shared
-// memory's size.
+// baselineVariants are variants of baselines, by name, and follow them in results. Raw on one topic
+// shows the share that the machine keeps with many topics without any protocol; Fanfare over UDP is
+// also measured with packets of Ethernet's size, in addition to those of shared memory's size.
 var baselineVariants = map[string]contestant{
 	contenders.Raw: {key: keyRawOne, of: contenders.Raw, by: keyRawOne, note: "raw", when: func(s *Settings) bool { return s.Topics > 1 },
 		tweak: func(_ *Settings, w *worker.Spec) { w.Topics = 1 }},
@@ -79,7 +79,7 @@ var baselineVariants = map[string]contestant{
 		tweak: func(s *Settings, w *worker.Spec) { s.overUDP(w, s.socketMTU()) }},
 }
 
-// ratioOf returns, for the ratio of a contestant, which rates are divided, and its description.
+// ratioOf returns the rates divided by the ratio of a contestant, and its description.
 func ratioOf(key string) contestant {
 	for _, c := range append(slices.Clone(variants), baselineVariants[contenders.Raw]) {
 		if c.key == key && c.of != "" {
@@ -89,7 +89,7 @@ func ratioOf(key string) contestant {
 	return contestant{of: keyOurs, by: key}
 }
 
-// rank is where a contestant stands in results: a variant, or behind them a baseline; peers are the last.
+// rank is the position of a contestant in results: variants, then baselines, then peers.
 func rank(key string) int {
 	if i := slices.IndexFunc(variants, func(c contestant) bool { return c.key == key }); i >= 0 {
 		return i
@@ -102,10 +102,10 @@ func rank(key string) int {
 	return len(variants) + i
 }
 
-// IsOurs reports whether a contestant is Fanfare over the transport that was set.
+// IsOurs reports whether a contestant is Fanfare over the selected transport.
 func IsOurs(key string) bool { return rank(key) < len(variants) }
 
-// isFanfare reports whether a contestant repairs what is lost.
+// isFanfare reports whether a contestant repairs losses.
 func isFanfare(key string) bool {
 	return IsOurs(key) || key == contenders.UDP || key == keyUDPFrames
 }
@@ -133,7 +133,7 @@ func (b *Bench) contestants() (all []contestant) {
 	return all
 }
 
-// contest lets all contestants take turns, and adds what there is of it to r.
+// contest measures all contestants in turn, and adds the result, even an incomplete one, to r.
 func (b *Bench) contest(ctx context.Context, r *Result, what string, k kind) error {
 	all := slices.DeleteFunc(b.contestants(), func(c contestant) bool {
 		switch k.load {
@@ -141,7 +141,7 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, k kind) err
 			return c.key != keyOurs
 		case worker.LoadRequest:
 			return IsOurs(c.key) && c.key != keyOurs && c.key != keyLossless
-		case worker.LoadPaced: // a message a packet, whatever its size
+		case worker.LoadPaced: // one message in each packet, whatever its size
 			return c.key == keyUDPFrames
 		}
 		return false
@@ -165,7 +165,7 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, k kind) err
 	return err
 }
 
-// point sums up runs by contestant.
+// point summarizes runs by contestant.
 func (b *Bench) point(all []metric, runs map[string][]*outcome) Point {
 	p := Point{Settings: b.Settings, Details: make(map[string]Detail)}
 	for _, key := range slices.SortedFunc(maps.Keys(runs),
@@ -194,7 +194,7 @@ func (p *Point) addRatio(name string, a, b Row) {
 	p.Rows = append(p.Rows, newRow("", "ratio_"+name, asRatio, ratios(a.Runs, b.Runs)))
 }
 
-// rateRatios divides messages a second: those of ours, and those of batches by the baselines.
+// rateRatios divides rates: ours by those of baselines, and those of batches by the baselines.
 func (p *Point) rateRatios(baselines []string) {
 	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
 	for _, key := range p.Keys() {

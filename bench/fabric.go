@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Try opens Fanfare's fabric and closes it again: it is an error of the settings that it
-// cannot be, and should not be learnt of by processes.
+// Try opens Fanfare's fabric and closes it again, so that wrong settings fail before any worker
+// starts.
 func (s *Settings) Try(ctx context.Context) error {
 	port, err := freePort()
 	if err != nil {
@@ -28,10 +28,10 @@ func (s *Settings) Try(ctx context.Context) error {
 	return bus.Close()
 }
 
-// fabric is the URL of Fanfare's fabric for one run: the one that was given, or that of the transport, with what it
-// leaves open. Over UDP it gets a port that nothing else uses, for runs must not hear each other's farewells; over
-// RoCE, which has one port, groups. It gets the interface: nothing goes out at the one with the default route unless
-// that is asked for.
+// fabric is the URL of Fanfare's fabric for one run: the given URL, or that of the transport, with
+// missing options added. UDP gets an unused port, because runs must not receive each other's final
+// packets; RoCE, which has one port, gets other groups. The interface is always set: nothing is
+// sent on the interface of the default route unless requested.
 func (s *Settings) fabric(port int) (string, error) {
 	raw := s.URL
 	if raw == "" {
@@ -77,7 +77,7 @@ func (s *Settings) fabric(port int) (string, error) {
 	return fmt.Sprintf("%s://%s%s?%s", u.Scheme, host, path, q.Encode()), nil
 }
 
-// FabricName is where messages go, for people.
+// FabricName is the text for the fabric.
 func (s *Settings) FabricName() string {
 	switch {
 	case s.URL != "":
@@ -91,7 +91,7 @@ func (s *Settings) FabricName() string {
 	return s.Transport + " on " + s.Interface
 }
 
-// baselineGroup is where baselines send.
+// baselineGroup is the multicast address of baselines.
 func baselineGroup(port int) string {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{239, 20, 255, 1}), uint16(port)).String()
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// Two processors have a round trip, and one has none.
+// With two processors there is a round trip, with one there is none.
 func TestHandover(t *testing.T) {
 	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) > 1 {
 		for deadline := time.Now().Add(time.Minute); handover() == nil; { // on a busy host two threads may rarely run at the same time
@@ -23,9 +23,9 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// A side that is not answered gives up when its time is over.
+// A side without an answer gives up at its deadline.
 func TestHandoverUnanswered(t *testing.T) {
-	if new(ball).await(1, worker.Now()+int64(time.Millisecond)) {
-		t.Error("an answer came")
+	if new(sharedLine).await(1, worker.Now()+int64(time.Millisecond)) {
+		t.Error("an answer was received")
 	}
 }

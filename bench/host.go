@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Host is where a measurement was made, and when.
+// Host describes the machine and time of a measurement.
 type Host struct {
 	Date       string `json:"date"` // RFC 3339, UTC
 	CPU        string `json:"cpu"`
@@ -21,15 +21,15 @@ type Host struct {
 	Kernel     string `json:"kernel"`
 	Go         string `json:"go"`
 	Fanfare    string `json:"fanfare"`
-	// Load is how many processes wanted to run during the last minute before
-	// (proc_loadavg(5)): what else uses the machine.
+	// Load is the average number of runnable processes in the minute before (proc_loadavg(5)): other
+	// use of the machine.
 	Load float64 `json:"load_1m"`
-	// Handover is how many ns a line of the cache takes from one processor to another and back, measured before each
-	// run, and before and after the scenario. What two processes hand each other takes at least that long. It is
-	// several times as much where the processors share no cache: the kernel, or a hypervisor, may run the threads
-	// there. Zero where it is not known, as with one processor, and before Bench.Run.
+	// Handover is the time in ns that a cache line takes from one processor to another and back, measured
+	// before each run, and before and after the scenario. It is the minimum for passing data between two
+	// processes, and several times as long if the processors share no cache; the kernel or a hypervisor may
+	// select such processors. Zero if unknown, as with one processor, and before Bench.Run.
 	Handover Spread `json:"handover_ns"`
-	// Steal is the share of all processors' time that the hypervisor took during the scenario.
+	// Steal is the share of processor time that the hypervisor took during the scenario.
 	Steal float64 `json:"steal_share"`
 }
 
@@ -48,21 +48,21 @@ func thisHost() Host {
 	return h
 }
 
-// doubts say what makes the host slower than it looks; none if nothing does.
-func (h Host) doubts() (list []string) {
+// warnings are conditions that make the host slower than its description suggests.
+func (h Host) warnings() (list []string) {
 	if h.Handover.Max > moved*h.Handover.Min {
-		list = append(list, fmt.Sprintf("a line of the cache took %.0f to %.0f ns from one processor to another and back, median %.0f, as where the kernel or a hypervisor moves what runs to processors that are nearer or further apart: compare with neighbouring runs only",
+		list = append(list, fmt.Sprintf("a cache line took %.0f to %.0f ns from one processor to another and back, median %.0f: the kernel or a hypervisor moved threads between near and far processors; compare only with neighbouring runs",
 			h.Handover.Min, h.Handover.Max, h.Handover.Median))
 	}
-	if h.Steal > muchStolen {
-		list = append(list, fmt.Sprintf("the hypervisor took %.0f %% of the processors' time meanwhile: measure again", 100*h.Steal))
+	if h.Steal > muchSteal {
+		list = append(list, fmt.Sprintf("the hypervisor took %.0f %% of processor time during the runs: measure again", 100*h.Steal))
 	}
 	return list
 }
 
 const (
-	moved      = 2
-	muchStolen = 0.05
+	moved     = 2
+	muchSteal = 0.05
 )
 
 func firstLine(path string) string {
@@ -74,7 +74,7 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// cpuModel is the processor's name (proc_cpuinfo(5)), or its architecture.
+// cpuModel is the name of the processor (proc_cpuinfo(5)), or its architecture.
 func cpuModel() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

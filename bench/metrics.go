@@ -10,56 +10,56 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// metric is a figure that every run of a contestant has, and a column of tables.
+// metric is a figure of every run of a contestant, and a column of tables.
 type metric struct {
 	key  string // Row.Metric
 	form form
-	of   func(o *outcome) float64 // NaN: it is not known of this run; nil: there is a column alone
+	of   func(o *outcome) float64 // NaN: unknown for this run; nil: only a column
 	column
 }
 
-// column is how tables have a metric.
+// column is the form of a metric in tables.
 type column struct {
-	head   string // empty: they do not have it
-	format string // of the value times scale; empty: Short; or leastAndMost
+	head   string // empty: not in tables
+	format string // of the value times scale; empty: Short; or minAndMax
 	scale  float64
-	page   bool // there is room for it in a page only
+	page   bool // only in pages, which have more room
 }
 
-const leastAndMost = "min – max"
+const minAndMax = "min – max"
 
-const microsecond = 1e3 // seconds a million messages are microseconds each: in nanoseconds
+const microsecond = 1e3 // seconds for a million messages are microseconds for each: as nanoseconds
 
-// What is measured of each run, by scenario.
+// Metrics of each run, by scenario.
 var (
 	runsMetric = metric{key: "runs", form: asSum, of: func(*outcome) float64 { return 1 }}
-	// lossMetrics are of all scenarios with traffic. What is lost is that of all subscribers.
+	// lossMetrics apply to all scenarios with traffic, and sum all subscribers.
 	lossMetrics = []metric{
-		{"lost", asSum, (*outcome).lost, whole("lost")},
+		{"lost", asSum, (*outcome).lost, integer("lost")},
 		{"lost_share", asMean, func(o *outcome) float64 { return o.lost() / max(o.allDue(), 1) }, column{}},
 		{"gaps", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Gaps) }), column{}},
 	}
 
-	// fullMetrics are of full load.
+	// fullMetrics apply to full load.
 	fullMetrics = append([]metric{
 		runsMetric,
-		// The rate of the slowest subscriber, from the publisher's first call to the last message, and its payload; the
-		// publisher's own rate, which is more where messages are lost.
+		// The rate of the slowest subscriber, from the publisher's first call to the last message, and
+		// its payload; then the publisher's rate, which is higher if messages are lost.
 		{"msgs_per_s", asSpread, (*outcome).msgsPerS, column{head: "msgs/s"}},
-		{key: "msgs_per_s", column: column{head: leastAndMost, format: leastAndMost}},
+		{key: "msgs_per_s", column: column{head: minAndMax, format: minAndMax}},
 		{"bytes_per_s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) },
 			column{head: "MB/s", format: "%.0f", scale: 1e-6}},
 		{"published_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), o.pub) }, column{}},
-		// On average in a packet, and in what one system call sends: only of contestants that count them.
+		// Messages in a packet, and in one system call, on average: only for contestants that count them.
 		{"msgs_per_packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) },
 			column{head: "msgs/packet", format: "%.1f", scale: 1}},
 		{"msgs_per_train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) },
 			column{head: "msgs/train", format: "%.1f", scale: 1}},
-		// CPU time of all processes, in seconds for a million messages delivered to each subscriber.
+		// CPU time of all processes, in seconds per million messages delivered to each subscriber.
 		{"cpu_s_per_mmsg", asSpread, func(o *outcome) float64 { return (o.pubCPU() + o.subCPU()) / max(o.delivered(), 1) * 1e6 },
 			column{head: "CPU s/M", format: "%.3g", scale: 1}},
-		// The same of single sides, for a million messages published. Subscribers are all
-		// together. Where all sides are one process it is the publisher's.
+		// The same for each side, per million messages published. Subscribers are added up. If all sides
+		// are in one process it counts as the publisher's.
 		{"publisher_user_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.User) },
 			column{head: "publisher ns/msg: own code", format: "%.1f", scale: microsecond, page: true}},
 		{"publisher_system_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.System) },
@@ -70,43 +70,43 @@ var (
 		{"subscriber_system_s_per_mmsg", asSpread, func(o *outcome) float64 {
 			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.System })(o))
 		}, column{head: "kernel", format: "%.1f", scale: microsecond, page: true}},
-		// Of all processes, to three decimals.
+		// Of all processes, with three decimals.
 		{"allocs_per_msg", asMost, (*outcome).allocsPerMsg, column{head: "allocs/msg", format: "%.3g", scale: 1}},
-		// How often one of all threads went to sleep.
+		// Number of times that a thread went to sleep.
 		{"sleeps_per_msg", asSpread, func(o *outcome) float64 {
 			return ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.Sleeps) })(o) / max(float64(o.pub.Messages), 1)
 		}, column{}},
 		{"gc_cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) }), column{}},
 		{"gc_pause_max_us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 }),
 			column{head: "longest GC pause, µs", format: "%.0f", scale: 1, page: true}},
-		// Resident memory at its peak, of the largest subscriber, and what Go's heap held at
-		// the end. Sides that share their process do not know theirs.
+		// Peak resident memory, for the largest subscriber, and Go's heap at the end. Unknown for sides
+		// that share a process.
 		{"publisher_rss_bytes", asMost, func(o *outcome) float64 { return known(o.pub.Usage.PeakRSS) }, mebibytes("publisher, MiB")},
 		{"publisher_heap_bytes", asMost, func(o *outcome) float64 { return known(o.pub.Usage.Heap) }, mebibytes("of it Go's heap")},
 		{"subscriber_rss_bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return known(r.Usage.PeakRSS) }),
 			mebibytes("subscriber, MiB")},
 	}, lossMetrics...)
 
-	// lateMetrics are of the scenario latency: microseconds from when a message was due to its delivery.
+	// lateMetrics apply to scenario latency: microseconds from the time when a message was due to its delivery.
 	lateMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
 		{"messages", asSum, func(o *outcome) float64 { return float64(o.late.TotalCount()) }, column{}}, // measured
 		{"msgs_per_s", asSpread, (*outcome).msgsPerS, column{head: "msgs/s"}},
 	}, lossMetrics, []metric{cpuMetric})
 
-	// requestMetrics are of the scenario request: microseconds from a request to its last reply.
+	// requestMetrics apply to scenario request: microseconds from a request to its last reply.
 	requestMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
-		{"requests_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), o.pub) }, whole("requests/s")},
-		{"answered", asSum, func(o *outcome) float64 { return float64(o.pub.Messages) }, whole("answered")},
-		{"replies", asSum, func(o *outcome) float64 { return o.pub.Figures["replies"] }, whole("replies")},
-		{"executed", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) }), whole("executed")}, // by all responders
+		{"requests_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), o.pub) }, integer("requests/s")},
+		{"answered", asSum, func(o *outcome) float64 { return float64(o.pub.Messages) }, integer("answered")},
+		{"replies", asSum, func(o *outcome) float64 { return o.pub.Figures["replies"] }, integer("replies")},
+		{"executed", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) }), integer("executed")}, // by all responders
 		cpuMetric,
 	})
 
-	// cpuMetric is of one core, of all processes together.
-	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), o.pub) }, whole("CPU %")}
+	// cpuMetric is CPU time in percent of one core, of all processes together.
+	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), o.pub) }, integer("CPU %")}
 
-	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps are how often one of a
-	// process's threads went to sleep. Subscribers are the mean of them, and memory that of the largest.
+	// idleMetrics apply to a bus without traffic. CPU time is in percent of one core; sleeps count how often a
+	// thread of the process went to sleep. For subscribers they are means, and the memory of the largest.
 	idleMetrics = []metric{
 		runsMetric,
 		{key: "publisher_cpu_percent", of: func(o *outcome) float64 { return perSecond(100*o.pubCPU(), o.pub) }},
@@ -118,15 +118,15 @@ var (
 	}
 )
 
-// whole is a column of whole numbers.
-func whole(head string) column { return column{head: head, format: "%.0f", scale: 1} }
+// integer is a column of integers.
+func integer(head string) column { return column{head: head, format: "%.0f", scale: 1} }
 
-// mebibytes is a column of sizes in a page.
+// mebibytes is a column of sizes, only in pages.
 func mebibytes(head string) column {
 	return column{head: head, format: "%.0f", scale: 1.0 / mebibyte, page: true}
 }
 
-// known is a size, if it is known.
+// known converts a size; NaN if unknown.
 func known(bytes uint64) float64 {
 	if bytes == 0 {
 		return math.NaN()
@@ -134,7 +134,7 @@ func known(bytes uint64) float64 {
 	return float64(bytes)
 }
 
-// quantiles are those of latency, and their keys.
+// quantiles of latency, with their keys.
 var quantiles = []struct {
 	key string
 	at  float64
@@ -149,8 +149,8 @@ func timeMetrics() (all []metric) {
 		column{head: "max", format: "%.1f", scale: 1}})
 }
 
-// rows are a contestant's figures.
-func rows(who string, all []metric, runs []*outcome) (list []Row) {
+// rows returns a contestant's figures.
+func rows(contestant string, all []metric, runs []*outcome) (list []Row) {
 	for _, m := range all {
 		if m.of == nil {
 			continue
@@ -161,14 +161,14 @@ func rows(who string, all []metric, runs []*outcome) (list []Row) {
 				values = append(values, x)
 			}
 		}
-		list = append(list, newRow(who, m.key, m.form, values))
+		list = append(list, newRow(contestant, m.key, m.form, values))
 	}
 	return list
 }
 
 func add(a, b float64) float64 { return a + b }
 
-// by is a by b, if b is known.
+// by returns a/b, NaN without b.
 func by(a, b float64) float64 {
 	if b <= 0 {
 		return math.NaN()
@@ -176,10 +176,10 @@ func by(a, b float64) float64 {
 	return a / b
 }
 
-// perSecond is x by the time that a side was measured.
+// perSecond divides x by the duration of a side's measurement.
 func perSecond(x float64, r *worker.Report) float64 { return by(x, float64(r.End-r.Start)/1e9) }
 
-// fold combines a figure of all subscribers.
+// fold combines a figure over all subscribers.
 func fold(with func(a, b float64) float64, from float64, of func(*worker.Report) float64) func(*outcome) float64 {
 	return func(o *outcome) float64 {
 		x := from
@@ -192,7 +192,7 @@ func fold(with func(a, b float64) float64, from float64, of func(*worker.Report)
 
 func ofSubs(of func(*worker.Report) float64) func(*outcome) float64 { return fold(add, 0, of) }
 
-// ofAll is of the publisher, too.
+// ofAll also includes the publisher.
 func ofAll(with func(a, b float64) float64, of func(*worker.Report) float64) func(*outcome) float64 {
 	return func(o *outcome) float64 { return fold(with, of(o.pub), of)(o) }
 }
@@ -207,7 +207,7 @@ func (o *outcome) subCPU() float64 {
 	return ofSubs(func(s *worker.Report) float64 { return s.Usage.User + s.Usage.System })(o)
 }
 
-// perMmsg is x for a million messages published.
+// perMmsg is x per million messages published.
 func (o *outcome) perMmsg(x float64) float64 { return x / max(float64(o.pub.Messages), 1) * 1e6 }
 
 func (o *outcome) allocsPerMsg() float64 {
@@ -215,8 +215,8 @@ func (o *outcome) allocsPerMsg() float64 {
 	return math.Round(all/max(float64(o.pub.Messages), 1)*1e3) / 1e3
 }
 
-// msgsPerS is the rate of the slowest subscriber. One that takes a share of the topics
-// counts for all messages: its rate by its share of them.
+// msgsPerS is the rate of the slowest subscriber. With Split the rate of a subscriber is
+// extrapolated to all messages by its share.
 func (o *outcome) msgsPerS() float64 {
 	rate := math.Inf(1)
 	for i, s := range o.subs {
@@ -232,7 +232,7 @@ func (o *outcome) msgsPerS() float64 {
 	return rate
 }
 
-// delivered is how many messages the subscriber got that got least, by its share of them.
+// delivered is the smallest number of messages that a subscriber received, extrapolated by its share.
 func (o *outcome) delivered() float64 {
 	n := float64(o.pub.Messages)
 	for i, s := range o.subs {
@@ -241,7 +241,7 @@ func (o *outcome) delivered() float64 {
 	return n
 }
 
-// lost is how many messages subscribers lack, of allDue.
+// lost is the number of messages that subscribers lack, out of allDue.
 func (o *outcome) lost() float64 {
 	return o.allDue() - ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) })(o)
 }
@@ -255,7 +255,8 @@ func (o *outcome) allDue() (n float64) {
 
 func micros(ns int64) float64 { return math.Round(float64(ns)/10) / 100 }
 
-// curveOf samples all histograms together ever closer to 100 %, as far as the number of messages allows.
+// curveOf samples all histograms together, with increasing density towards 100 %, as far as the number of messages
+// allows.
 func curveOf(all []*hdrhistogram.Histogram) (curve []CurvePoint) {
 	h := worker.NewHistogram()
 	for _, one := range all {

@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// Figures of one run with two subscribers, worked out by hand, and of two runs together.
+// Figures of one run with two subscribers, computed by hand, and of two runs together.
 func TestMetrics(t *testing.T) {
 	usage := func(user, system float64) worker.Usage {
 		return worker.Usage{User: user, System: system, Allocs: 1500, GCCycles: 2, GCPauseMax: user / 1e3, Sleeps: 2000, PeakRSS: 1 << 20, Heap: 1 << 19}
@@ -35,7 +35,7 @@ func TestMetrics(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("not measured: %v", want)
 	}
-	// Another run, of which nothing was lost, and whose packets nobody has counted.
+	// Another run without losses, and without a count of packets.
 	pub := *o.pub
 	pub.Figures = nil
 	p := Point{Rows: rows("ours", fullMetrics, []*outcome{o, {spec: o.spec, pub: &pub, subs: o.subs[:1]}})}

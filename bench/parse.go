@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/contenders"
 )
 
-// ParseBytes reads a number of bytes, with an optional K, M or G.
+// ParseBytes parses a number of bytes, with an optional K, M or G.
 func ParseBytes(text string) (int, error) {
 	digits, shift := strings.ToUpper(text), 0
 	for i, unit := range []string{"K", "M", "G"} {
@@ -22,7 +22,7 @@ func ParseBytes(text string) (int, error) {
 	return int(n) << shift, err
 }
 
-// ParseMTU is ParseBytes where 64K is the largest datagram there is.
+// ParseMTU is ParseBytes, but 64K is the largest possible datagram.
 func ParseMTU(text string) (int, error) {
 	n, err := ParseBytes(text)
 	if n == 64<<10 {

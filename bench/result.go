@@ -7,56 +7,56 @@ import (
 	"slices"
 )
 
-// Result is what a scenario gave. It marshals to one JSON object.
+// Result is the result of a scenario. It marshals to one JSON object.
 type Result struct {
 	Scenario string
 	Host     Host
 	Settings Settings
-	// Incomplete is why the measurement ended early, and empty if it did not. What is in
-	// the result was measured before, and may be of fewer runs than were asked for.
+	// Incomplete is the reason why the measurement ended early, otherwise empty. The result then
+	// contains what was measured before, possibly of fewer runs.
 	Incomplete string
-	// Points are one contest, or of the scenario loss one at each share.
+	// Points are one contest, or in scenario loss one at each share.
 	Points []Point
-	// Parts are the results of the scenario aims, in the order they were measured,
-	// and Aims what it has judged; nil: it is another scenario.
+	// Parts are the results of scenario aims in order, and Aims their evaluation; nil in other
+	// scenarios.
 	Parts []*Result
 	Aims  []Aim
 }
 
-// Point is a contest at some settings.
+// Point is a contest with certain settings.
 type Point struct {
 	Settings Settings
 	Rows     []Row
-	// Details are by contestant.
+	// Details by contestant.
 	Details map[string]Detail
 }
 
-// Row is one figure of a contestant over its runs.
+// Row is a figure of a contestant over its runs.
 type Row struct {
-	Who    string // its key; empty of ratios, and where there is one contestant
-	Metric string // the figure's key in JSON
-	Value  float64
-	Spread           // of the runs
-	Runs   []float64 // of the runs that have the figure, in their order
+	Contestant string // its key; empty for ratios, and if there is only one
+	Metric     string // the figure's key in JSON
+	Value      float64
+	Spread               // over the runs
+	Runs       []float64 // of the runs that have the figure, in order
 
 	form form
 }
 
-// form is how a row's value follows from its runs, and how JSON has it.
+// form is how a row's value is computed from its runs, and its form in JSON.
 type form int
 
 const (
 	asSpread   form = iota // the median; an object with min, median and max
-	asQuantile             // the median; the number, and beside it in "spread" the object
-	asPeak                 // the largest; like quantile
-	asRatio                // the median; the number, and as KEY_spread the object
-	asMost                 // the largest; the number alone, like those that follow
+	asQuantile             // the median; in JSON a number, and in "spread" the object
+	asPeak                 // the maximum; in JSON like quantile
+	asRatio                // the median; in JSON a number, and in KEY_spread the object
+	asMost                 // the maximum; in JSON a number, as for all following
 	asMean
 	asSum
 )
 
-func newRow(who, metric string, f form, runs []float64) Row {
-	r := Row{Who: who, Metric: metric, Spread: spreadOf(runs), Runs: runs, form: f}
+func newRow(contestant, metric string, f form, runs []float64) Row {
+	r := Row{Contestant: contestant, Metric: metric, Spread: spreadOf(runs), Runs: runs, form: f}
 	total := 0.0
 	for _, x := range runs {
 		total += x
@@ -74,54 +74,54 @@ func newRow(who, metric string, f form, runs []float64) Row {
 	return r
 }
 
-// Detail is what a contestant gave that is no figure of its own.
+// Detail holds data of a contestant that are not figures.
 type Detail struct {
-	// Curve is how late messages were, of all runs together.
+	// Curve is the delay of messages, of all runs together.
 	Curve []CurvePoint
-	// The contender's own counts of the last run, of the publisher and the first subscriber.
+	// The contender's counters in the last run, of the publisher and the first subscriber.
 	Publisher, Subscriber map[string]float64
 }
 
-// CurvePoint is one of a percentile curve.
+// CurvePoint is a point of a percentile curve.
 type CurvePoint struct {
 	Percentile float64 `json:"percentile"`
 	Us         float64 `json:"us"`
 }
 
-// Row is a contestant's figure; all zero, without runs, if it was not measured.
-func (p *Point) Row(who, metric string) Row {
-	i := slices.IndexFunc(p.Rows, func(r Row) bool { return r.Who == who && r.Metric == metric })
+// Row returns a contestant's figure; zero without runs if it was not measured.
+func (p *Point) Row(contestant, metric string) Row {
+	i := slices.IndexFunc(p.Rows, func(r Row) bool { return r.Contestant == contestant && r.Metric == metric })
 	if i < 0 {
-		return Row{Who: who, Metric: metric}
+		return Row{Contestant: contestant, Metric: metric}
 	}
 	return p.Rows[i]
 }
 
-// Value is the value of a contestant's figure, and 0 if it was not measured.
-func (p *Point) Value(who, metric string) float64 { return p.Row(who, metric).Value }
+// Value returns the value of a contestant's figure, 0 if it was not measured.
+func (p *Point) Value(contestant, metric string) float64 { return p.Row(contestant, metric).Value }
 
-// Rate is how many messages a second a contestant's slowest subscriber got.
-func (p *Point) Rate(who string) float64 { return p.Value(who, "msgs_per_s") }
+// Rate returns the messages a second of a contestant's slowest subscriber.
+func (p *Point) Rate(contestant string) float64 { return p.Value(contestant, "msgs_per_s") }
 
-// Ratio is a ratio by its name: of full load a contestant's key (contestant.of and by say what is divided; where they
-// are empty ours by it), or batches_BASELINE. Of latency "p50_raw" is ours by raw, below 1 where ours is faster. Runs
-// are divided by their neighbours.
+// Ratio returns a ratio by its name. Under full load the name is a contestant's key (contestant.of
+// and by define the division, otherwise it is ours by the contestant), or batches_BASELINE. In
+// latency "p50_raw" is ours by raw, below 1 if ours is faster. Neighbouring runs are divided.
 func (p *Point) Ratio(name string) Row { return p.Row("", "ratio_"+name) }
 
 // Has reports whether a row was measured.
 func (r Row) Has() bool { return len(r.Runs) > 0 }
 
-// Keys are the point's contestants: ours first, its variants, then what it is compared with.
+// Keys returns the point's contestants: ours first, its variants, then the others.
 func (p *Point) Keys() (keys []string) {
 	for _, r := range p.Rows {
-		if r.Who != "" && !slices.Contains(keys, r.Who) {
-			keys = append(keys, r.Who)
+		if r.Contestant != "" && !slices.Contains(keys, r.Contestant) {
+			keys = append(keys, r.Contestant)
 		}
 	}
 	return keys
 }
 
-// Results are the single results of a result.
+// Results returns the separate results in a result.
 func (r *Result) Results() []*Result {
 	if r.isSuite() {
 		return r.Parts
@@ -131,10 +131,10 @@ func (r *Result) Results() []*Result {
 
 func (r *Result) isSuite() bool { return r.Scenario == "aims" }
 
-// isSweep reports whether the points have settings of their own.
+// isSweep reports whether the points have different settings.
 func (r *Result) isSweep() bool { return r.Scenario == "loss" }
 
-// Contest is the point of a result that has one.
+// Contest returns the point of a result that has only one.
 func (r *Result) Contest() *Point {
 	if len(r.Points) == 0 {
 		return &Point{}
@@ -142,12 +142,12 @@ func (r *Result) Contest() *Point {
 	return &r.Points[0]
 }
 
-// Lost is how many messages Fanfare's subscribers have lost permanently in all of the result.
+// Lost is the number of messages that Fanfare's subscribers lost permanently, in the whole result.
 func (r *Result) Lost() (n uint64) {
 	for _, part := range r.Results() {
 		for i := range part.Points {
 			for _, row := range part.Points[i].Rows {
-				if row.Metric == "lost" && isFanfare(row.Who) {
+				if row.Metric == "lost" && isFanfare(row.Contestant) {
 					n += uint64(row.Value)
 				}
 			}
@@ -156,8 +156,8 @@ func (r *Result) Lost() (n uint64) {
 	return n
 }
 
-// MarshalJSON writes head and contestants side by side in one object, with ratios as
-// ratio_NAME and ratio_NAME_spread; points and parts in lists.
+// MarshalJSON writes header and contestants into one object, with ratios as ratio_NAME and
+// ratio_NAME_spread; points and parts are lists.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	m := make(map[string]any)
 	switch {
@@ -186,11 +186,11 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// contest is the contestants of a point with their figures, and what is said of all of it.
+// contest returns the contestants of a point with their figures, and the figures of the whole point.
 func (r *Result) contest(p *Point) map[string]any {
 	m := make(map[string]any)
 	for _, row := range p.Rows {
-		to := child(m, row.Who)
+		to := child(m, row.Contestant)
 		if to[row.Metric] = row.Value; row.form == asSpread {
 			to[row.Metric] = row.Spread
 		}
@@ -200,12 +200,12 @@ func (r *Result) contest(p *Point) map[string]any {
 		case asRatio:
 			to[row.Metric+"_spread"] = row.Spread
 		}
-		if row.Who == keyOurs && slices.Contains([]string{"lost", "gaps", "allocs_per_msg"}, row.Metric) {
+		if row.Contestant == keyOurs && slices.Contains([]string{"lost", "gaps", "allocs_per_msg"}, row.Metric) {
 			m[row.Metric] = row.Value
 		}
 	}
-	for who, d := range p.Details {
-		to := child(m, who)
+	for contestant, d := range p.Details {
+		to := child(m, contestant)
 		for key, counts := range map[string]map[string]float64{"publisher": d.Publisher, "subscriber": d.Subscriber} {
 			if len(counts) > 0 {
 				to[key] = counts
@@ -215,8 +215,8 @@ func (r *Result) contest(p *Point) map[string]any {
 			to["curve"] = d.Curve
 		}
 	}
-	if doubt := p.doubt(); doubt != "" {
-		m["doubt"] = doubt
+	if warning := p.warning(); warning != "" {
+		m["doubt"] = warning
 	}
 	for _, v := range r.Verdicts() {
 		m["target_"+v.Name+"_met"] = v.Met
@@ -224,7 +224,7 @@ func (r *Result) contest(p *Point) map[string]any {
 	return m
 }
 
-// child is the object of that name in another: itself where it has no name.
+// child returns the object of that name in m, or m itself without a name.
 func child(m map[string]any, name string) map[string]any {
 	if name == "" {
 		return m
@@ -237,7 +237,7 @@ func child(m map[string]any, name string) map[string]any {
 	return c
 }
 
-// encode writes a line of JSON with <, > and & as they are.
+// encode writes a line of JSON without escaping <, > and &.
 func encode(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -18,19 +18,19 @@ import (
 // Bench runs measurements.
 type Bench struct {
 	Settings
-	// Exe is a program with the sub-command worker.Command, which calls worker.Main with Contenders.
+	// Exe is a program with the subcommand worker.Command, which calls worker.Main with Contenders.
 	Exe        string
 	Contenders worker.Contenders
-	// Progress gets a line for each measurement that begins; may be nil.
+	// Progress is called with a text when a measurement begins; may be nil.
 	Progress func(what string)
 
-	handovers []float64 // in ns, before each run: they change from one second to the next
+	handovers []float64 // in ns, before each run, because they change from one second to the next
 }
 
-// runGrace is what a run may take beyond its load: processes start, and what was lost is repaired.
+// runGrace is the time allowed for a run beyond its load, for starting processes and repairing losses.
 const runGrace = 60 * time.Second
 
-// requestGrace is what a request may take on average.
+// requestGrace is the time allowed for a request, on average.
 const requestGrace = 10 * time.Millisecond
 
 // spec is the part of the specification that all contestants share.
@@ -59,16 +59,16 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	return s, nil
 }
 
-// overUDP has a run go over plain UDP, with datagrams of mtu bytes.
+// overUDP changes a run to plain UDP, with datagrams of mtu bytes.
 func (s *Settings) overUDP(w *worker.Spec, mtu int) {
 	plain := *s
 	plain.Transport, plain.URL, plain.MTU = "udp", "", mtu
-	port := netip.MustParseAddrPort(w.Address).Port() // of baselineGroup
-	w.URL, _ = plain.fabric(int(port))                // which fails for bad URLs only
+	port := netip.MustParseAddrPort(w.Address).Port() // from baselineGroup
+	w.URL, _ = plain.fabric(int(port))                // fails only for bad URLs
 	w.MTU = mtu
 }
 
-// freePort is a UDP port that nothing uses just now.
+// freePort returns an unused UDP port.
 func freePort() (int, error) {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outco
 	return o, o.check()
 }
 
-// workers runs all sides: each in a worker of its own, or all in one where nothing leaves the process.
+// workers runs all sides: each in its own worker, or all in one if the transport is in-process.
 func (b *Bench) workers(ctx context.Context, o *outcome) error {
 	var all []*worker.Process
 	defer func() {
@@ -109,7 +109,7 @@ func (b *Bench) workers(ctx context.Context, o *outcome) error {
 			p.Abort()
 		}
 	}()
-	// start starts workers, and waits until all of them are ready.
+	// start starts workers and waits until all are ready.
 	start := func(roles ...worker.Role) (started []*worker.Process, err error) {
 		for i, role := range roles {
 			s := o.spec
@@ -157,7 +157,7 @@ func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*work
 	if err != nil {
 		return err
 	}
-	o.pub, o.subs = reports[0], reports[1:] // of those in its process
+	o.pub, o.subs = reports[0], reports[1:] // including those in its process
 	for _, p := range subs {
 		p.Stop()
 	}
@@ -171,19 +171,19 @@ func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*work
 	return nil
 }
 
-func (b *Bench) say(format string, args ...any) {
+func (b *Bench) progress(format string, args ...any) {
 	if b.Progress != nil {
 		b.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
-// rounds lets the contestants take turns, Runs times each. With an error it returns the runs before.
+// rounds runs the contestants in turn, Runs times each. With an error it returns the completed runs.
 func (b *Bench) rounds(ctx context.Context, what string, load worker.Load,
 	all []contestant) (map[string][]*outcome, error) {
 	got := make(map[string][]*outcome)
 	for i := range b.Runs {
 		for _, c := range all {
-			b.say("%s: run %d of %d, %s", what, i+1, b.Runs, c.key)
+			b.progress("%s: run %d of %d, %s", what, i+1, b.Runs, c.key)
 			o, err := b.run(ctx, c, load)
 			if err != nil {
 				return paired(got), err
@@ -194,14 +194,15 @@ func (b *Bench) rounds(ctx context.Context, what string, load worker.Load,
 	return got, nil
 }
 
-// paired leaves as many runs of each contestant as all have that have any: a ratio is one of neighbours.
+// paired truncates the runs of all contestants that have any to the same number, because a ratio is of neighbouring
+// runs.
 func paired(got map[string][]*outcome) map[string][]*outcome {
-	least := math.MaxInt
+	fewest := math.MaxInt
 	for _, runs := range got {
-		least = min(least, len(runs))
+		fewest = min(fewest, len(runs))
 	}
 	for key, runs := range got {
-		got[key] = runs[:least]
+		got[key] = runs[:fewest]
 	}
 	return got
 }

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Scenarios are the names of what can be measured.
+// Scenarios returns the names of all scenarios.
 func Scenarios() []string {
 	return []string{"throughput", "latency", "loss", "idle", "request", "aims"}
 }
 
-// Run measures a scenario. When it fails or ctx ends, with its cause as the error, the result is what was measured
-// before, and says that it is incomplete; it is nil if there is nothing.
+// Run measures a scenario. If it fails or ctx ends, whose cause is then the error, the result
+// contains what was measured before and is marked incomplete; it is nil if that is nothing.
 func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
-	before := readStolen()
+	before := readSteal()
 	b.handovers = handover()
 	r := &Result{Scenario: scenario, Host: thisHost(), Settings: b.Settings}
 	err := b.measure(ctx, r)
@@ -24,7 +24,7 @@ func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 		return nil, err
 	}
 	r.Host.Handover = spreadOf(append(b.handovers, handover()...))
-	r.Host.Steal = readStolen().share(before)
+	r.Host.Steal = readSteal().share(before)
 	if err != nil {
 		r.Incomplete = err.Error()
 	}
@@ -40,18 +40,18 @@ func (b *Bench) measure(ctx context.Context, r *Result) error {
 	case r.isSuite():
 		return b.aims(ctx, r)
 	}
-	return fmt.Errorf("no scenario is called %q", r.Scenario)
+	return fmt.Errorf("there is no scenario %q", r.Scenario)
 }
 
-// losses are the shares of lost packets that the scenario loss goes through.
+// losses are the shares of lost packets in scenario loss.
 var losses = []float64{0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3}
 
-// sweep measures throughput at each loss. Baselines repair nothing, and have none of it.
+// sweep measures throughput at each loss. Baselines repair nothing, and are not measured.
 func (b *Bench) sweep(ctx context.Context, r *Result, losses []float64) error {
 	for i, loss := range losses {
 		at := *b
 		at.Loss, at.Baselines = loss, nil
-		at.Progress = func(what string) { b.say("point %d of %d: %s", i+1, len(losses), what) }
+		at.Progress = func(what string) { b.progress("point %d of %d: %s", i+1, len(losses), what) }
 		if err := at.contest(ctx, r, lossName(loss), full); err != nil {
 			return err
 		}

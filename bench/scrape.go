@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// lookEvery is how often metrics are read where they are served, far more often than
-	// Prometheus would, and snapshots, as fanfare top does; lookTimeout how long that may take.
-	lookEvery   = time.Second
-	lookTimeout = 10 * time.Second
+	// scrapeEvery is the interval of reading metrics, far shorter than that of Prometheus, and
+	// snapshots, as fanfare top does; scrapeTimeout is the limit for each.
+	scrapeEvery   = time.Second
+	scrapeTimeout = 10 * time.Second
 )
 
-// watch reads metrics and snapshots of workers at once, and then each second, as their
-// specification says, until stop. It is an error that none could be read.
+// watch reads metrics and snapshots of workers immediately and then every second, as their
+// specification says, until stop. It is an error if none could be read.
 func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
-	if o.spec.Metrics == "" && !o.spec.LookedAt {
+	if o.spec.Metrics == "" && !o.spec.Inspected {
 		return func() error { return nil }
 	}
-	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}
-	pages, snapshots, failed := 0, 0, errors.New("they were gone before")
+	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{}}
+	pages, snapshots, failed := 0, 0, errors.New("the workers had already ended")
 	look := func() {
 		for _, p := range all {
 			for _, address := range p.Metrics {
@@ -40,7 +40,7 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 				pages++
 			}
 		}
-		if o.spec.LookedAt {
+		if o.spec.Inspected {
 			n, err := snapshotsOf(all)
 			if snapshots += n; err != nil {
 				failed = err
@@ -53,7 +53,7 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 		for {
 			look()
 			select {
-			case <-time.After(lookEvery):
+			case <-time.After(scrapeEvery):
 			case <-quit:
 				return
 			}
@@ -63,16 +63,16 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 		close(quit)
 		done.Wait()
 		client.CloseIdleConnections()
-		if o.spec.Metrics != "" && pages == 0 || o.spec.LookedAt && snapshots == 0 {
-			return fmt.Errorf("of workers that are looked at %d pages of metrics and %d snapshots could be read (measure for longer with -seconds): %w", pages, snapshots, failed)
+		if o.spec.Metrics != "" && pages == 0 || o.spec.Inspected && snapshots == 0 {
+			return fmt.Errorf("only %d pages of metrics and %d snapshots of workers could be read (measure for longer with -seconds): %w", pages, snapshots, failed)
 		}
-		return nil // a worker that has just ended is no fault
+		return nil // a worker that has just ended is no error
 	}
 }
 
-// snapshotsOf reads snapshots of all processes of this host, and returns how many are workers'.
+// snapshotsOf reads snapshots of all processes of this host, and returns the number of those of workers.
 func snapshotsOf(workers []*worker.Process) (n int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	seen, err := inspect.ReadAll(ctx)
 	for _, x := range seen {

@@ -6,7 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// With keys and losses both are measured once more without losses: what is kept with keys is told beside what is without.
+// With keys and losses both are measured once more without losses: the share kept with keys is reported along with the
+// share kept without.
 func TestSealedLoss(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "udp")

@@ -15,44 +15,44 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// Settings are what may be chosen of a measurement. They are part of each result.
+// Settings of a measurement. They are part of each result.
 type Settings struct {
 	Transport string   `json:"transport"`      // one of transports
-	URL       string   `json:"url"`            // of the fabric; empty: made from Transport, Interface and MTU
+	URL       string   `json:"url"`            // of the fabric; empty: derived from Transport, Interface and MTU
 	Legs      []string `json:"legs,omitempty"` // URLs of further legs
 	worker.Sockets
 	worker.Traffic
 	Loss      float64  `json:"loss"` // share of packets that each subscriber loses
-	Seed      int      `json:"seed"` // of the loss
+	Seed      int      `json:"seed"` // of the simulated loss
 	Runs      int      `json:"runs"`
 	Baselines []string `json:"baselines"` // names of contenders
 	worker.Shape
-	// Batch measures once more with so many messages a call, a power of two.
+	// Batch also measures with so many messages in a call, a power of two.
 	Batch int `json:"batch,omitempty"`
-	// Target is the share of each baseline's throughput that ours is to reach, or of "one"
-	// (Many): the result says whether it does; 0: it says nothing.
+	// Target is the share of each baseline's throughput that ours should reach, or of "one" (Many),
+	// which the result evaluates; 0: none.
 	Target float64 `json:"target,omitempty"`
-	// Wildcard measures once more with subscribers that take all topics by the pattern ">".
+	// Wildcard also measures with subscribers of the pattern ">".
 	Wildcard bool `json:"wildcard,omitempty"`
-	// Sealed measures once more with keys.
+	// Sealed also measures with keys.
 	Sealed bool `json:"sealed,omitempty"`
-	// Signed measures once more with a publisher that signs, and subscribers that trust its key.
+	// Signed also measures with a publisher that signs, and subscribers that trust its key.
 	Signed bool `json:"signed,omitempty"`
-	// Alone measures once more with one subscriber.
+	// Alone also measures with one subscriber.
 	Alone bool `json:"alone,omitempty"`
-	// Profile is a directory for CPU profiles of all workers; empty: none are made.
+	// Profile is a directory for CPU profiles of all workers; empty: none.
 	Profile string `json:"profile,omitempty"`
-	// Metrics is where to serve metrics, in a contest with "ours", which then
-	// does not; empty: nowhere. They are read each second.
+	// Metrics is the address for serving metrics, in a contest with "ours", which then serves none;
+	// empty: none. They are scraped every second.
 	Metrics string `json:"metrics,omitempty"`
-	// Top measures once more while fanfare top would read the processes each second, and a scrape their metrics
-	// if Metrics is set. "ours" has no sockets for that.
+	// Top also measures while the processes are read every second as by fanfare top, and their metrics
+	// are scraped if Metrics is set. "ours" then has no inspection sockets.
 	Top bool `json:"top,omitempty"`
 }
 
 var transports = []string{"udp", "shm", "mem", "roce", "sim"}
 
-// Defaults are good settings for a transport.
+// Defaults returns the default settings for a transport.
 func Defaults(transport string) Settings {
 	mtu := 1472
 	switch transport {
@@ -73,26 +73,27 @@ func Defaults(transport string) Settings {
 	}
 }
 
-// Many reports whether there is more than one of anything, so that one of each is measured beside it.
+// Many reports whether there is more than one topic, publisher or the like, so that one of each is measured for
+// comparison.
 func (s *Settings) Many() bool {
 	return s.Topics > 1 || s.Goroutines > 1 || s.Buses > 1 || s.Extra > 0
 }
 
 // Limits of settings.
 const (
-	minMTU        = 512 // the smallest packet that Fanfare takes
+	minMTU        = 512 // the smallest packet that Fanfare supports
 	rdmaMTU       = 4096
-	maxRate       = 1e7 // no contender comes near: a run would last longer than it was asked to
+	maxRate       = 1e7 // above the rate of any contender: a run would take longer than requested
 	maxBuffer     = 1 << 30
 	maxTopics     = 100_000
 	maxGoroutines = 64
-	maxBuses      = 64 // pubsub.Config.MaxPublishers, by default
+	maxBuses      = 64 // default of pubsub.Config.MaxPublishers
 	maxBatch      = 1024
 	maxRequests   = 10_000_000
 )
 
-// socketMTU is the size of the datagrams of baselines that have sockets: that of our packets, or beside packets that
-// are in memory, which are larger, that of Ethernet's.
+// socketMTU is the datagram size of baselines with sockets: that of Fanfare's packets, or that of
+// Ethernet if Fanfare's are in memory, which are larger.
 func (s *Settings) socketMTU() int {
 	if s.Transport == "mem" || s.Transport == "shm" {
 		return Defaults("udp").MTU
@@ -100,16 +101,16 @@ func (s *Settings) socketMTU() int {
 	return s.MTU
 }
 
-// InProcess reports whether the transport does not leave the process.
+// InProcess reports whether the transport works within one process.
 func (s *Settings) InProcess() bool { return s.Transport == "mem" || s.Transport == "sim" }
 
-// Check says what is wrong with the settings for a scenario, and what to do about it.
+// Check validates the settings for a scenario; errors suggest a remedy.
 func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	if err := cmp.Or(s.checkRanges(), s.checkTogether(), s.checkFabric()); err != nil {
 		return err
 	}
 	if scenario == "request" && s.InProcess() {
-		return fmt.Errorf("%s:// does not leave the process, and responders are processes of their own: use udp, shm or roce", s.Transport)
+		return fmt.Errorf("%s:// works within one process, but responders are separate processes: use udp, shm or roce", s.Transport)
 	}
 	for _, b := range s.Baselines {
 		if err := s.CheckBaseline(scenario, b, known); err != nil {
@@ -119,15 +120,15 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	return nil
 }
 
-// within says that a flag's value is not within its limits; nil: it is.
-func within[T cmp.Ordered](flag string, val, least, most T) error {
-	if val >= least && val <= most { // which NaN is not
+// within checks the limits of a flag's value.
+func within[T cmp.Ordered](flag string, val, lo, hi T) error {
+	if val >= lo && val <= hi { // false for NaN
 		return nil
 	}
-	return fmt.Errorf("%s %v must be from %v to %v", flag, val, least, most)
+	return fmt.Errorf("%s %v must be from %v to %v", flag, val, lo, hi)
 }
 
-// checkRanges says which single setting cannot be.
+// checkRanges validates single settings.
 func (s *Settings) checkRanges() error {
 	mtu := contenders.MaxDatagram
 	if s.Transport == "roce" || s.Transport == "sim" {
@@ -151,21 +152,21 @@ func (s *Settings) checkRanges() error {
 		within("-extra-subscriptions", s.Extra, 0, maxTopics))
 }
 
-// checkTogether says which settings do not go together.
+// checkTogether validates combinations of settings.
 func (s *Settings) checkTogether() error {
 	switch {
 	case s.Target > 0 && len(s.Baselines) == 0 && !s.Many():
-		return errors.New("-target is a share of a baseline's throughput: name one with -baseline")
+		return errors.New("-target is a share of a baseline's throughput: select one with -baseline")
 	case s.Topics*s.Goroutines*s.Buses > worker.MaxSeries:
-		return fmt.Errorf("-topics %d by -goroutines %d by -pubs %d are more than %d, which subscribers can check", s.Topics, s.Goroutines, s.Buses, worker.MaxSeries)
+		return fmt.Errorf("-topics %d by -goroutines %d by -pubs %d exceed the %d series that subscribers can check", s.Topics, s.Goroutines, s.Buses, worker.MaxSeries)
 	case s.Split && s.Subs < 2:
-		return errors.New("-split shares the topics among subscribers: give -subs too, such as 4")
+		return errors.New("-split divides the topics among subscribers: add -subs, such as 4")
 	case s.Split && s.Topics < s.Subs:
-		return fmt.Errorf("-split needs a topic for each subscriber: give -topics too, at least %d", s.Subs)
+		return fmt.Errorf("-split needs a topic for each subscriber: add -topics, at least %d", s.Subs)
 	case s.Order != worker.OrderRound && s.Topics == 1:
-		return errors.New("-order would change nothing with one topic: give -topics too")
+		return errors.New("-order has no effect with one topic: add -topics")
 	case s.Batch > 0 && s.Many():
-		return errors.New("-batch is of one publisher on one topic: leave -topics and the like out")
+		return errors.New("-batch needs one publisher on one topic: leave out -topics and similar flags")
 	}
 	return nil
 }
@@ -176,9 +177,9 @@ func (s *Settings) checkFabric() error {
 	case s.URL != "" && (err != nil || u.Scheme != s.Transport):
 		return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)
 	case s.Sealed && u.Query().Has("keys"):
-		return fmt.Errorf("-t %q has keys already: leave -keys out", s.URL)
+		return fmt.Errorf("-t %q already has keys: leave out -keys", s.URL)
 	case s.Signed && (u.Query().Has("sign") || u.Query().Has("trust")):
-		return fmt.Errorf("-t %q has sign or trust already: leave -sign out", s.URL)
+		return fmt.Errorf("-t %q already has sign or trust: leave out -sign", s.URL)
 	case s.InProcess():
 		return nil
 	}
@@ -190,7 +191,7 @@ func (s *Settings) checkFabric() error {
 	return nil
 }
 
-// DefaultBaselines are the baselines that say most about a scenario, as far as they suit the settings.
+// DefaultBaselines are the most informative baselines for a scenario that suit the settings.
 func (s *Settings) DefaultBaselines(scenario string) []string {
 	best := []string{contenders.Raw}
 	switch {
@@ -212,7 +213,7 @@ func (s *Settings) DefaultBaselines(scenario string) []string {
 	return suits
 }
 
-// CheckBaseline says why a baseline does not suit the settings in a scenario.
+// CheckBaseline returns an error if a baseline does not suit the settings in a scenario.
 func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders) error {
 	made, ok := known[name]
 	if !ok || name == contenders.Fanfare {
@@ -221,60 +222,60 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 	}
 	if scenario == "request" {
 		if _, ok := made().(worker.Requester); !ok {
-			return fmt.Errorf("baseline %s has no requests", name)
+			return fmt.Errorf("baseline %s does not support requests", name)
 		}
 		return nil
 	}
 	if flag := s.unsupported(name, made()); flag != "" {
 		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, flag)
 	}
-	most, why, against := 16<<20, "", "" // bytes in a message
+	limit, why, against := 16<<20, "", "" // bytes in a message
 	switch name {
 	case contenders.Raw:
-		most, why = contenders.MaxRaw(s.socketMTU(), s.Topics > 1), "has whole messages in a datagram"
+		limit, why = contenders.MaxRaw(s.socketMTU(), s.Topics > 1), "sends complete messages in a datagram"
 		switch {
 		case s.Transport == "sim":
-			against = "says what the machine can do over UDP, beside udp, shm, roce and mem"
+			against = "is only for comparison with udp, shm, roce and mem"
 		case s.Topics > 1 && scenario != "throughput":
-			against = "goes through many topics in throughput only"
+			against = "supports many topics in throughput only"
 		case scenario == "latency":
-			most, why = contenders.MaxRawPaced, "sends a datagram a message in "+scenario
+			limit, why = contenders.MaxRawPaced, "sends one datagram for each message in "+scenario
 		}
 	case contenders.Naive:
-		if most, why = contenders.MaxDatagram, "sends a datagram a message"; s.InProcess() {
-			against = "is for transports between processes: udp, shm, roce"
+		if limit, why = contenders.MaxDatagram, "sends one datagram for each message"; s.InProcess() {
+			against = "is only for transports between processes: udp, shm, roce"
 		}
 	case contenders.Ring:
-		most, why = contenders.MaxRing, "has whole messages in a block"
+		limit, why = contenders.MaxRing, "stores complete messages in a block"
 		if s.Transport != "shm" || s.Topics > 1 || s.Wait == worker.WaitPark {
-			against = "is for -transport shm and one topic, and spins"
+			against = "is only for -transport shm and one topic"
 		}
 	case contenders.UDP:
 		if s.InProcess() || s.Transport == "udp" {
-			against = "is Fanfare over plain UDP, for other transports between processes: shm, roce"
+			against = "is Fanfare over plain UDP, only for other transports between processes: shm, roce"
 		}
 	case contenders.Channel:
 		if s.Size != contenders.ChannelSize {
-			against = fmt.Sprintf("has messages of %d bytes, not of %d", contenders.ChannelSize, s.Size)
+			against = fmt.Sprintf("supports only messages of %d bytes, not %d", contenders.ChannelSize, s.Size)
 		}
 		if !s.InProcess() {
-			against = "is for transports within a process: mem, sim"
+			against = "is only for transports within a process: mem, sim"
 		}
 	}
 	switch {
 	case against != "":
 		return fmt.Errorf("baseline %s %s", name, against)
-	case s.Size > most:
-		return fmt.Errorf("baseline %s %s, which holds %d bytes at most, not %d", name, why, most, s.Size)
+	case s.Size > limit:
+		return fmt.Errorf("baseline %s %s, which holds at most %d bytes, not %d", name, why, limit, s.Size)
 	}
 	return nil
 }
 
-// unsupported is a flag of these settings' shape that a baseline cannot follow; empty if there is none.
+// unsupported returns a flag of these settings' shape that a baseline does not support; empty: none.
 func (s *Settings) unsupported(name string, baseline worker.Contender) string {
 	_, topical := baseline.(worker.Topical)
 	switch {
-	case name == contenders.UDP: // which is Fanfare
+	case name == contenders.UDP: // UDP is Fanfare
 	case s.Topics > 1 && !topical:
 		return "-topics"
 	case s.Goroutines > 1:
@@ -289,7 +290,7 @@ func (s *Settings) unsupported(name string, baseline worker.Contender) string {
 	return ""
 }
 
-// shapeText describes the shape, where it is not the simplest one.
+// shapeText describes the shape, unless it is the simplest one.
 func (s *Settings) shapeText() string {
 	var parts []string
 	add := func(n, from int, format string) {
@@ -304,8 +305,8 @@ func (s *Settings) shapeText() string {
 	return strings.Join(parts, ", ")
 }
 
-// command takes over what a command line says, without "fanfare bench", and returns its scenario. It knows the flags
-// that aims need.
+// command applies a command line, without "fanfare bench", and returns its scenario. It supports
+// the flags that aims use.
 func (s *Settings) command(line string) (scenario string, err error) {
 	baselines := ""
 	flags := map[string]any{

@@ -10,36 +10,36 @@ import (
 func TestSettingsCheck(t *testing.T) {
 	known := testContenders()
 	for name, spoil := range map[string]func(*Settings){
-		"-transport":                func(s *Settings) { s.Transport = "smoke" },
-		"-size":                     func(s *Settings) { s.Size = 3 },
-		"-mtu":                      func(s *Settings) { s.MTU = 70000 },
-		"-subs":                     func(s *Settings) { s.Subs = 0 },
-		"-loss":                     func(s *Settings) { s.Loss = 1 },
-		"-runs":                     func(s *Settings) { s.Runs = 0 },
-		"-seconds":                  func(s *Settings) { s.Seconds = 0 },
-		"-rate":                     func(s *Settings) { s.Rate = -1 },
-		"rcvbuf":                    func(s *Settings) { s.RecvBuf = 1 },
-		"-t ":                       func(s *Settings) { s.URL = "mem://x" },
-		"is not one of":             func(s *Settings) { s.Baselines = []string{"fanfare"} },
-		"within a process":          func(s *Settings) { s.Baselines = []string{"channel"} },
-		"between processes":         func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"naive"} },
-		"over UDP, beside":          func(s *Settings) { *s = Defaults("sim"); s.Baselines = []string{"raw"} },
-		"and one topic":             func(s *Settings) { s.Baselines = []string{"ring"} },
-		"whole messages in a block": func(s *Settings) { *s = Defaults("shm"); s.Size = 1 << 16; s.Baselines = []string{"ring"} },
-		"not of 100":                func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
-		"other transports":          func(s *Settings) { s.Baselines = []string{"udp"} },
-		"-target -1":                func(s *Settings) { s.Target = -1 },
-		"name one":                  func(s *Settings) { s.Target = 0.6 },
-		"65471 bytes at most":       func(s *Settings) { s.Size = 65472; s.Baselines = []string{"raw"} },
-		"-topics 0":                 func(s *Settings) { s.Topics = 0 },
-		"round, zipf, bursts":       func(s *Settings) { s.Order = "random" },
-		"-goroutines 0":             func(s *Settings) { s.Goroutines = 0 },
-		"-pubs 65":                  func(s *Settings) { s.Buses = 65 },
-		"-extra-subscriptions":      func(s *Settings) { s.Extra = -1 },
-		"subscribers can":           func(s *Settings) { s.Topics, s.Buses = 100_000, 64 },
-		"give -subs too":            func(s *Settings) { s.Topics, s.Split = 8, true },
-		"at least 4":                func(s *Settings) { s.Subs, s.Split = 4, true },
-		"in throughput only":        func(s *Settings) { s.Topics, s.Baselines = 8, []string{"raw"} },
+		"-transport":                   func(s *Settings) { s.Transport = "smoke" },
+		"-size":                        func(s *Settings) { s.Size = 3 },
+		"-mtu":                         func(s *Settings) { s.MTU = 70000 },
+		"-subs":                        func(s *Settings) { s.Subs = 0 },
+		"-loss":                        func(s *Settings) { s.Loss = 1 },
+		"-runs":                        func(s *Settings) { s.Runs = 0 },
+		"-seconds":                     func(s *Settings) { s.Seconds = 0 },
+		"-rate":                        func(s *Settings) { s.Rate = -1 },
+		"rcvbuf":                       func(s *Settings) { s.RecvBuf = 1 },
+		"-t ":                          func(s *Settings) { s.URL = "mem://x" },
+		"is not one of":                func(s *Settings) { s.Baselines = []string{"fanfare"} },
+		"within a process":             func(s *Settings) { s.Baselines = []string{"channel"} },
+		"between processes":            func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"naive"} },
+		"only for comparison with":     func(s *Settings) { *s = Defaults("sim"); s.Baselines = []string{"raw"} },
+		"and one topic":                func(s *Settings) { s.Baselines = []string{"ring"} },
+		"complete messages in a block": func(s *Settings) { *s = Defaults("shm"); s.Size = 1 << 16; s.Baselines = []string{"ring"} },
+		"not 100":                      func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
+		"other transports":             func(s *Settings) { s.Baselines = []string{"udp"} },
+		"-target -1":                   func(s *Settings) { s.Target = -1 },
+		"select one":                   func(s *Settings) { s.Target = 0.6 },
+		"at most 65471 bytes":          func(s *Settings) { s.Size = 65472; s.Baselines = []string{"raw"} },
+		"-topics 0":                    func(s *Settings) { s.Topics = 0 },
+		"round, zipf, bursts":          func(s *Settings) { s.Order = "random" },
+		"-goroutines 0":                func(s *Settings) { s.Goroutines = 0 },
+		"-pubs 65":                     func(s *Settings) { s.Buses = 65 },
+		"-extra-subscriptions":         func(s *Settings) { s.Extra = -1 },
+		"subscribers can":              func(s *Settings) { s.Topics, s.Buses = 100_000, 64 },
+		"add -subs":                    func(s *Settings) { s.Topics, s.Split = 8, true },
+		"at least 4":                   func(s *Settings) { s.Subs, s.Split = 4, true },
+		"in throughput only":           func(s *Settings) { s.Topics, s.Baselines = 8, []string{"raw"} },
 		"naive does not support -topics": func(s *Settings) {
 			s.Topics, s.Baselines = 8, []string{"naive"}
 		},
@@ -47,7 +47,7 @@ func TestSettingsCheck(t *testing.T) {
 			*s = Defaults("mem")
 			s.Extra, s.Baselines = 8, []string{"channel"}
 		},
-		"a datagram a message": func(s *Settings) { s.Size = 1 << 17; s.Baselines = []string{"naive"} },
+		"one datagram for each message": func(s *Settings) { s.Size = 1 << 17; s.Baselines = []string{"naive"} },
 	} {
 		s := Defaults("udp")
 		if err := s.Check("latency", known); err != nil {
@@ -59,7 +59,7 @@ func TestSettingsCheck(t *testing.T) {
 	}
 }
 
-// Nothing goes out at an interface that was not named, and what a URL leaves open is as set.
+// Nothing is sent on an interface that was not selected, and options missing in a URL come from the settings.
 func TestFabric(t *testing.T) {
 	for _, c := range []struct{ transport, url, want string }{
 		{"udp", "", "udp://239.20.0.0/16?iface=IF&port=4711&rcvbuf=8388608&size=1472&sndbuf=2097152"},
@@ -101,7 +101,7 @@ func TestSpread(t *testing.T) {
 	if got := spreadOf(nil); got != (Spread{}) {
 		t.Error(got)
 	}
-	// Neighbours are compared, not medians.
+	// Neighbouring runs are compared, not medians.
 	if got := spreadOf(ratios([]float64{10, 2, 30}, []float64{5, 2, 10})); got != (Spread{1, 2, 3}) {
 		t.Error(got)
 	}
@@ -110,7 +110,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Results show ours first, its variants, the baselines, and others by name.
+// Results list ours first, then its variants, the baselines, and others by name.
 func TestOrderOfContestants(t *testing.T) {
 	runs := make(map[string][]*outcome)
 	for _, key := range []string{"zmq", "naive", "ours", "metrics", "nats", "udp", "raw", "one"} {

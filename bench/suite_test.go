@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// A measurement that fails or is called off gives what it has, and says that this is not
-// all.
+// A measurement that fails or is cancelled returns the results so far, marked incomplete.
 func TestIncomplete(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "mem")
@@ -19,7 +18,7 @@ func TestIncomplete(t *testing.T) {
 
 	b.Baselines = []string{"swaps"}
 	result, err := b.Run(t.Context(), "throughput")
-	if err == nil || !strings.Contains(err.Error(), "in place of") {
+	if err == nil || !strings.Contains(err.Error(), "instead of") {
 		t.Fatalf("%v", err)
 	}
 	m := decoded(t, result)
@@ -31,19 +30,19 @@ func TestIncomplete(t *testing.T) {
 	if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
 		t.Errorf("%v: %s", err, text.String())
 	}
-	// A ratio is one of as many runs of both.
+	// A ratio uses the same number of runs of both.
 	got := paired(map[string][]*outcome{"ours": {{}, {}, {}}, "raw": {{}, {}}})
 	if len(got["ours"]) != 2 || len(got["raw"]) != 2 {
-		t.Errorf("%d and %d runs are paired", len(got["ours"]), len(got["raw"]))
+		t.Errorf("%d and %d runs paired", len(got["ours"]), len(got["raw"]))
 	}
-	// A target is for all runs.
+	// A target applies to complete results only.
 	if v := (&Result{Scenario: "throughput", Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}).Verdicts(); v != nil {
-		t.Errorf("verdicts of a part: %v", v)
+		t.Errorf("verdicts of an incomplete result: %v", v)
 	}
 
-	// Nothing was measured: there is no result.
+	// If nothing was measured there is no result.
 	gone, cancel := context.WithCancelCause(t.Context())
-	off := errors.New("called off")
+	off := errors.New("cancelled")
 	cancel(off)
 	for _, scenario := range Scenarios() {
 		if result, err := b.Run(gone, scenario); result != nil || !errors.Is(err, off) {
@@ -63,11 +62,11 @@ func TestIncomplete(t *testing.T) {
 		}
 		result, err := b.Run(ctx, scenario)
 		if result == nil || !errors.Is(err, off) {
-			t.Errorf("%s, called off at %s: %v, %v", scenario, until, result, err)
+			t.Errorf("%s, cancelled at %s: %v, %v", scenario, until, result, err)
 			continue
 		}
 		m := decoded(t, result)
-		if m["incomplete"] != "called off" {
+		if m["incomplete"] != "cancelled" {
 			t.Errorf("%s: incomplete is %v", scenario, m["incomplete"])
 		}
 		if scenario == "loss" && (len(result.Points) != 2 || result.Points[0].Value("ours", "runs") != 2 || result.Points[1].Value("ours", "runs") != 1) {
@@ -79,22 +78,22 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// Where raw's receiver did not keep up the result says so.
-func TestDoubt(t *testing.T) {
+// The result reports a receiver of raw that was too slow.
+func TestWarnings(t *testing.T) {
 	at := func(metric string, lost float64) Point {
 		return Point{Rows: []Row{newRow("ours", metric, asSpread, []float64{1}), newRow("raw", metric, asSpread, []float64{1}),
 			newRow("raw", "lost_share", asMean, []float64{lost})}}
 	}
 	one := func(p Point) *Result { return &Result{Scenario: "throughput", Points: []Point{p}} }
 	good, bad := at("msgs_per_s", 0.01), at("msgs_per_s", 0.2)
-	if one(good).Doubts() != nil || decoded(t, one(good))["doubt"] != nil {
-		t.Error("what is good is in doubt")
+	if one(good).Warnings() != nil || decoded(t, one(good))["doubt"] != nil {
+		t.Error("a good result has a warning")
 	}
-	if bad.doubt() == "" || decoded(t, one(bad))["doubt"] != bad.doubt() {
-		t.Errorf("%q", bad.doubt())
+	if bad.warning() == "" || decoded(t, one(bad))["doubt"] != bad.warning() {
+		t.Errorf("%q", bad.warning())
 	}
-	if late := at("p50_us", 0.2); !strings.Contains(late.doubt(), "do not count as late") || decoded(t, one(late))["doubt"] != late.doubt() {
-		t.Errorf("latency: %q", late.doubt())
+	if late := at("p50_us", 0.2); !strings.Contains(late.warning(), "do not count as late") || decoded(t, one(late))["doubt"] != late.warning() {
+		t.Errorf("latency: %q", late.warning())
 	}
 }
 

@@ -8,19 +8,19 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// Table is figures for people.
+// Table is a text table of figures.
 type Table struct {
 	Columns []string
 	Rows    [][]string
 }
 
-// kind is what a scenario measures in each of its contests, and how tables have it.
+// kind is the type of contests in a scenario, with its form in tables.
 type kind struct {
 	load    worker.Load
 	metrics []metric
-	head    string // of the column that names contestants
-	ratio   string // of the last column, which has what ours is of a contestant
-	ours    func(p *Point, who string) string
+	head    string // title of the column of contestants
+	ratio   string // title of the last column, the ratios
+	ours    func(p *Point, contestant string) string
 }
 
 var (
@@ -28,15 +28,15 @@ var (
 	kinds = map[string]kind{
 		"throughput": full,
 		"loss":       full,
-		"latency":    {worker.LoadPaced, lateMetrics, "late, µs", "ours is, p50, p99, p99.9", (*Point).lateRatio},
+		"latency":    {worker.LoadPaced, lateMetrics, "delay, µs", "ours is, p50, p99, p99.9", (*Point).lateRatio},
 		"request":    {worker.LoadRequest, requestMetrics, "answered after, µs", "ours is, p50, p99, p99.9", (*Point).lateRatio},
 		"idle":       {load: worker.LoadIdle, metrics: idleMetrics},
 	}
 )
 
-// OursIs is a contestant's ratio for people: what ours is of it, or what it is of what its ratio is to.
-func (p *Point) OursIs(who string) string {
-	r, note := p.Ratio(who), ratioOf(who).note
+// OursIs is the text for a contestant's ratio: ours relative to it, or the ratio that it defines.
+func (p *Point) OursIs(contestant string) string {
+	r, note := p.Ratio(contestant), ratioOf(contestant).note
 	switch {
 	case !r.Has():
 		return ""
@@ -49,27 +49,27 @@ func (p *Point) OursIs(who string) string {
 	}
 }
 
-func (p *Point) lateRatio(who string) string {
-	if !p.Ratio("p50_" + who).Has() {
+func (p *Point) lateRatio(contestant string) string {
+	if !p.Ratio("p50_" + contestant).Has() {
 		return ""
 	}
-	return fmt.Sprintf("%.2f, %.2f, %.2f", p.Ratio("p50_"+who).Value, p.Ratio("p99_"+who).Value, p.Ratio("p999_"+who).Value)
+	return fmt.Sprintf("%.2f, %.2f, %.2f", p.Ratio("p50_"+contestant).Value, p.Ratio("p99_"+contestant).Value, p.Ratio("p999_"+contestant).Value)
 }
 
-// cell is a figure of a table.
+// cell formats a figure for a table.
 func (c *column) cell(r Row) string {
 	switch {
 	case !r.Has():
 		return "–"
 	case c.format == "":
 		return Short(r.Value)
-	case c.format == leastAndMost:
+	case c.format == minAndMax:
 		return Short(r.Min) + " – " + Short(r.Max)
 	}
 	return fmt.Sprintf(c.format, c.scale*r.Value)
 }
 
-// Table is the figures of all contestants for people, with all columns for a page.
+// Table returns the figures of all contestants, with more columns for a page.
 func (r *Result) Table(page bool) (t Table) {
 	if r.Scenario == "idle" {
 		return r.idleTable()
@@ -80,7 +80,7 @@ func (r *Result) Table(page bool) (t Table) {
 	}
 	t.Columns = []string{k.head}
 	if r.isSweep() {
-		t.Columns = []string{"at", "who"}
+		t.Columns = []string{"at", "contestant"}
 	}
 	shown := slices.DeleteFunc(slices.Clone(k.metrics), func(m metric) bool { return m.head == "" || m.page && !page })
 	for _, m := range shown {
@@ -89,15 +89,15 @@ func (r *Result) Table(page bool) (t Table) {
 	t.Columns = append(t.Columns, k.ratio)
 	for i := range r.Points {
 		p := &r.Points[i]
-		for _, who := range p.Keys() {
-			row := []string{who}
+		for _, contestant := range p.Keys() {
+			row := []string{contestant}
 			if r.isSweep() {
-				row = []string{lossName(p.Settings.Loss), who}
+				row = []string{lossName(p.Settings.Loss), contestant}
 			}
 			for _, m := range shown {
-				row = append(row, m.cell(p.Row(who, m.key)))
+				row = append(row, m.cell(p.Row(contestant, m.key)))
 			}
-			t.Rows = append(t.Rows, append(row, k.ours(p, who)))
+			t.Rows = append(t.Rows, append(row, k.ours(p, contestant)))
 		}
 	}
 	return t
@@ -117,18 +117,18 @@ func (r *Result) idleTable() Table {
 	return t
 }
 
-// AimsTable is what was aimed at, with the commands for a page.
+// AimsTable lists the aims, with their commands for a page.
 func (r *Result) AimsTable(page bool) Table {
-	t := Table{Columns: []string{"", "aim", "seen", "beside", ""}}
+	t := Table{Columns: []string{"", "aim", "measured", "baseline", ""}}
 	if page {
-		t.Columns = append(t.Columns, "by itself")
+		t.Columns = append(t.Columns, "command")
 	}
 	for _, a := range r.Aims {
 		wanted := "at least "
 		if a.Most {
 			wanted = "at most "
 		}
-		row := []string{a.Name, wanted + withUnit(a.Want, a.Unit), withUnit(a.Seen, a.Unit), a.Beside, verdict(a.Met)}
+		row := []string{a.Name, wanted + withUnit(a.Want, a.Unit), withUnit(a.Seen, a.Unit), a.Baseline, verdict(a.Met)}
 		if page {
 			row = append(row, a.Command)
 		}
@@ -137,7 +137,7 @@ func (r *Result) AimsTable(page bool) Table {
 	return t
 }
 
-// verdict is the word for what is met, or is not.
+// verdict is the word for a met or missed aim.
 func verdict(met bool) string {
 	if met {
 		return "PASS"

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Write writes a result for people, or as one JSON object.
+// Write writes a result as text, or as one JSON object.
 func Write(w io.Writer, result *Result, asJSON bool) error {
 	if asJSON {
 		return encode(w, result)
@@ -35,12 +35,12 @@ func Write(w io.Writer, result *Result, asJSON bool) error {
 func (r *Result) text(w io.Writer) {
 	h := &r.Host
 	fmt.Fprintf(w, "%s: %s\n", r.Scenario, r.Lead())
-	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s, load before %.1f\n", h.CPU, h.Cores, h.OS, h.Kernel, h.Go, r.Settings.FabricName(), h.Date, h.Load)
+	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s, load average before %.1f\n", h.CPU, h.Cores, h.OS, h.Kernel, h.Go, r.Settings.FabricName(), h.Date, h.Load)
 	if r.Incomplete != "" {
-		fmt.Fprintf(w, "incomplete: %s; this was measured before\n", r.Incomplete)
+		fmt.Fprintf(w, "incomplete: %s; results so far:\n", r.Incomplete)
 	}
 	r.Table(false).text(w, tabwriter.AlignRight)
-	for _, text := range r.Doubts() {
+	for _, text := range r.Warnings() {
 		fmt.Fprintln(w, text)
 	}
 	for _, v := range r.Verdicts() {
@@ -53,15 +53,15 @@ func (t Table) text(w io.Writer, flags uint) {
 	for _, row := range append([][]string{t.Columns}, t.Rows...) {
 		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
 	}
-	tw.Flush() // it fails only if w does: a string does not
+	tw.Flush() // fails only if w does, and a strings.Builder does not
 }
 
-// Lead says what was measured.
+// Lead describes the measurement.
 func (r *Result) Lead() string {
 	s := &r.Settings
 	runs := fmt.Sprintf("runs: %d of %g s", s.Runs, s.Seconds)
 	if r.Incomplete != "" {
-		runs += " asked for"
+		runs += " requested"
 	}
 	audience := "subscriber processes"
 	if s.InProcess() {
@@ -69,7 +69,7 @@ func (r *Result) Lead() string {
 	}
 	audience += fmt.Sprintf(": %d", s.Subs)
 	if s.Split {
-		audience += " with a share of the topics each"
+		audience += " that share the topics"
 	}
 	if r.Scenario == "idle" {
 		return fmt.Sprintf("no traffic, %s, %s", audience, runs)
@@ -93,7 +93,7 @@ func (r *Result) Lead() string {
 	return fmt.Sprintf("%d points, %s each", len(r.Points), runs)
 }
 
-// Short writes a number with three digits and K, M or G.
+// Short formats a number with three digits and K, M or G.
 func Short(x float64) string {
 	for _, unit := range []struct {
 		by   float64

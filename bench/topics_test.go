@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Every shape of a load carries its messages, each topic's in order and all of them,
-// beside one publisher on one topic.
+// Every shape of a load carries its messages, those of each topic in order and complete, along with
+// one publisher on one topic.
 func TestShapes(t *testing.T) {
 	testenv.Slow(t)
 	for name, shape := range map[string]func(*Settings){
@@ -42,9 +42,9 @@ func TestShapes(t *testing.T) {
 			continue
 		}
 		m := decoded(t, result)
-		for _, who := range []string{"ours", "one"} {
+		for _, contestant := range []string{"ours", "one"} {
 			for _, what := range []string{"msgs_per_s", "msgs_per_packet", "msgs_per_train"} {
-				positive(t, m, who, what, "median")
+				positive(t, m, contestant, what, "median")
 			}
 		}
 		positive(t, m, "ratio_one")
@@ -60,7 +60,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// The raw baseline takes the messages of many topics apart as Fanfare has to.
+// The raw baseline separates the messages of many topics, like Fanfare.
 func TestRawTopics(t *testing.T) {
 	onLinux(t)
 	b := newBench(t, "udp")
@@ -73,7 +73,7 @@ func TestRawTopics(t *testing.T) {
 	positive(t, decoded(t, result), "ratio_raw")
 }
 
-// Over processes, and of single messages: late by topics beside one.
+// With processes and single messages: latency with many topics and with one.
 func TestTopicsOfProcesses(t *testing.T) {
 	b := newBench(t, "udp")
 	b.Topics, b.Subs, b.Split = 40, 2, true
@@ -82,7 +82,7 @@ func TestTopicsOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.due(0)+o.due(1) != o.pub.Messages || o.subs[0].Messages != o.due(0) || o.subs[1].Messages != o.due(1) {
-		t.Errorf("%d and %d of %d messages came, want %d and %d", o.subs[0].Messages, o.subs[1].Messages, o.pub.Messages, o.due(0), o.due(1))
+		t.Errorf("%d and %d of %d messages received, want %d and %d", o.subs[0].Messages, o.subs[1].Messages, o.pub.Messages, o.due(0), o.due(1))
 	}
 	b = newBench(t, "mem")
 	b.Topics, b.Rate, b.Seconds = 10, 2000, 0.2
@@ -97,7 +97,7 @@ func TestTopicsOfProcesses(t *testing.T) {
 	}
 }
 
-// A target without a baseline is a share of one of each.
+// A target without a baseline is a share of "one".
 func TestTargetOfOne(t *testing.T) {
 	s := Defaults("udp")
 	s.Topics, s.Target = 8, 0.7
@@ -111,11 +111,11 @@ func TestTargetOfOne(t *testing.T) {
 	s.Baselines = []string{"nats"}
 	r.Settings = s
 	if v := r.Verdicts(); len(v) != 1 || v[0].Name != "nats" {
-		t.Errorf("beside a baseline: %v", v)
+		t.Errorf("with a baseline: %v", v)
 	}
 }
 
-// Totals that agree do not hide that one topic has another's messages, or lacks some.
+// Matching totals do not hide that a topic has messages of another, or lacks some.
 func TestTopicsAreCounted(t *testing.T) {
 	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Shape: worker.Shape{Topics: 2}}, pub: &worker.Report{Messages: 10, Topics: []uint64{5, 5}}}
 	for name, c := range map[string]struct {
@@ -124,8 +124,8 @@ func TestTopicsAreCounted(t *testing.T) {
 	}{
 		"equal":          {[]uint64{5, 5}, nil, ""},
 		"told":           {[]uint64{5, 3}, []uint64{0, 2}, ""},
-		"wrong topic":    {[]uint64{6, 4}, nil, "on topic 0 of 2 6 messages came"},
-		"silent":         {[]uint64{5, 3}, []uint64{2, 0}, "on topic 0 of 2 5 messages came and 2 are known to be lost, of 5"},
+		"wrong topic":    {[]uint64{6, 4}, nil, "on topic 0 of 2 6 messages received"},
+		"silent":         {[]uint64{5, 3}, []uint64{2, 0}, "on topic 0 of 2 5 messages received and 2 reported lost, of 5"},
 		"without counts": {nil, nil, "counts of 0 topics"},
 	} {
 		s := &worker.Report{Topics: c.topics, TopicsLost: c.lost, Messages: 10}
@@ -143,11 +143,11 @@ func TestTopicsAreCounted(t *testing.T) {
 func TestShapeText(t *testing.T) {
 	s := Defaults("udp")
 	if got := s.shapeText(); got != "" || s.Many() {
-		t.Errorf("one of each is %q", got)
+		t.Errorf("the simplest shape is %q", got)
 	}
 }
 
-// Raw on many topics is measured beside raw on one: what the machine keeps without a protocol.
+// Raw on many topics is compared with raw on one: the share that the machine keeps without a protocol.
 func TestRawOne(t *testing.T) {
 	onLinux(t)
 	b := newBench(t, "udp")
@@ -167,7 +167,7 @@ func TestRawOne(t *testing.T) {
 		t.Error("raw on one topic counts as Fanfare")
 	}
 	all := Result{Parts: []*Result{result}}
-	if got := all.besideText("ratio_raw-one"); got != fmt.Sprintf("raw %.2f of raw-one", p.Ratio(keyRawOne).Value) {
+	if got := all.baselineText("ratio_raw-one"); got != fmt.Sprintf("raw %.2f of raw-one", p.Ratio(keyRawOne).Value) {
 		t.Error(got)
 	}
 }

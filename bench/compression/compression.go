@@ -1,5 +1,5 @@
-// Package compression measures what compression makes of messages: bytes on the wire, and
-// time for each message, in one goroutine and without a network.
+// Package compression measures compression of messages: bytes on the wire, and time per message, in
+// one goroutine and without a network.
 package compression
 
 import (
@@ -13,21 +13,21 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// gigabit is a link of 1 Gb/s, in bytes a second, and around what goes over it beside each packet:
-// UDP, IPv4, Ethernet with its preamble, check and gap.
+// gigabit is a link of 1 Gb/s, in bytes a second; around is the overhead of a packet on it: UDP,
+// IPv4, Ethernet with preamble, checksum and gap.
 const (
 	gigabit = 125_000_000
 	around  = 8 + 20 + 14 + 4 + 8 + 12
 )
 
-// Messages are messages of one topic, as they are published one after the other.
+// Messages are consecutive messages of one topic.
 type Messages struct {
 	Topic string
 	Data  []byte
 }
 
-// Measure publishes messages in packets of packetSize bytes, full ones but for the last, compressed as
-// spec says with dict, which may be nil. The figures are of one contestant, without a name.
+// Measure publishes messages in packets of packetSize bytes, all full except the last, compressed according
+// to spec with dict, which may be nil. The result has the figures of one contestant without a name.
 func Measure(messages []Messages, packetSize int, spec compress.Spec, dict *compress.Dictionary) (*bench.Point, error) {
 	raw, err := publish(messages, packetSize, nil, nil)
 	if err != nil {
@@ -39,12 +39,12 @@ func Measure(messages []Messages, packetSize int, spec compress.Spec, dict *comp
 		if err != nil {
 			return nil, err
 		}
-		for i := range passes { // others may take the processor meanwhile
+		for i := range passes { // other processes may use the processor meanwhile
 			y, err := publish(messages, packetSize, p, nil)
 			if err != nil {
 				return nil, err
 			}
-			if i > 0 { // in the first tables come into being
+			if i > 0 { // the first pass builds tables
 				y.pack, y.unpack = min(y.pack, x.pack), min(y.unpack, x.unpack)
 			}
 			x = y
@@ -55,22 +55,22 @@ func Measure(messages []Messages, packetSize int, spec compress.Spec, dict *comp
 		dictionary = float64(len(dict.Bytes))
 	}
 	return &bench.Point{Rows: []bench.Row{
-		{Metric: "dictionary_bytes", Value: dictionary}, // 0: there is none
+		{Metric: "dictionary_bytes", Value: dictionary}, // 0: no dictionary
 		{Metric: "messages", Value: float64(len(messages))},
 		{Metric: "packets", Value: float64(x.packets)},
 		{Metric: "packets_compressed", Value: float64(x.packed)},
 		{Metric: "raw_bytes", Value: float64(raw.bytes)}, // data packets without compression
-		{Metric: "wire_bytes", Value: float64(x.bytes)},  // and with it
+		{Metric: "wire_bytes", Value: float64(x.bytes)},  // and with compression
 		{Metric: "ratio", Value: float64(x.bytes) / float64(max(1, raw.bytes))},
-		{Metric: "pack_ns", Value: float64(x.pack) / n}, // time to compress, a message
+		{Metric: "pack_ns", Value: float64(x.pack) / n}, // time to compress a message
 		{Metric: "unpack_ns", Value: float64(x.unpack) / n},
-		{Metric: "link_msg_s", Value: x.link(n)}, // messages a second that a link of 1 Gb/s carries, with what UDP, IP and Ethernet add
+		{Metric: "link_msg_s", Value: x.link(n)}, // messages a second over a link of 1 Gb/s, including the overhead of UDP, IP and Ethernet
 		{Metric: "link_raw_s", Value: raw.link(n)},
 		{Metric: "link_ratio", Value: x.link(n) / raw.link(n)},
 	}}, nil
 }
 
-// passes is how often is measured: the shortest times count.
+// passes is the number of measurements, of which the shortest times count.
 const passes = 4
 
 // pass is one pass of the messages through the packets of a sender.
@@ -80,18 +80,18 @@ type pass struct {
 
 	s      *reliable.Sender
 	p      *compress.Packer
-	take   func(runs []byte) // gets what packets have that are not compressed; nil: it is not needed
+	take   func(runs []byte) // receives the uncompressed content of packets; nil: not needed
 	train  transport.Outbound
 	posted uint64
 	plain  []byte
 }
 
-// link is how many messages a second a link of 1 Gb/s carries.
+// link is the number of messages a second over a link of 1 Gb/s.
 func (x *pass) link(messages float64) float64 {
 	return messages * gigabit / float64(max(1, x.bytes+around*x.packets))
 }
 
-// publish sends messages to no subscriber, and reads the packets again.
+// publish sends messages without a subscriber, and decompresses the packets again.
 func publish(messages []Messages, packetSize int, p *compress.Packer, take func(runs []byte)) (*pass, error) {
 	cfg := reliable.SenderConfig{
 		Publisher: 1, Epoch: 1, PacketSize: packetSize, MaxTrain: 44, MaxTrainBytes: 65507, WindowPackets: 256,
@@ -140,7 +140,7 @@ func publish(messages []Messages, packetSize int, p *compress.Packer, take func(
 	return x, x.send(now, w, true)
 }
 
-// send takes the packets that the writer has filled.
+// send processes the packets that the writer has filled.
 func (x *pass) send(now reliable.Instant, w *reliable.Writer, all bool) error {
 	began := time.Now()
 	x.s.Assign(now, w, all)
@@ -174,7 +174,7 @@ func (x *pass) send(now reliable.Instant, w *reliable.Writer, all bool) error {
 	return nil
 }
 
-// Train makes a dictionary of at most size bytes from messages as they are compressed, two packets of them each.
+// Train makes a dictionary of at most size bytes, from samples of two packets each, as they are compressed.
 func Train(messages []Messages, packetSize, size int) (*compress.Dictionary, error) {
 	var samples [][]byte
 	packets := 0

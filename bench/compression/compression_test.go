@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/test/sim"
 )
 
-// real are the messages of a day at Nasdaq that come with the example, on one topic.
+// real are the messages of the example's recording of a day at Nasdaq, on one topic.
 func real(t *testing.T) (all []Messages) {
 	t.Helper()
 	b, err := os.ReadFile("../../examples/marketdata/itch/testdata/12302019_SNIPPET.NASDAQ_ITCH50")
@@ -38,15 +38,15 @@ func generated(t *testing.T, messages uint64) (all []Messages) {
 		t.Fatal(err)
 	}
 	for m, ok := g.Next(); ok; m, ok = g.Next() {
-		if m.Locate > 0 { // of a symbol
+		if m.Locate > 0 { // a message about a symbol
 			all = append(all, Messages{"md.xnas." + g.Symbol(m.Locate), m.Append(nil)})
 		}
 	}
 	return all
 }
 
-// With a dictionary from its first half the second half of real market data, and of the feed,
-// takes at most 0.45 of its bytes on the wire, and a link carries so many more messages.
+// With a dictionary trained on the first half, the second half of real market data, and of the feed,
+// takes at most 0.45 of the bytes on the wire, and a link carries correspondingly more messages.
 func TestMarketData(t *testing.T) {
 	testenv.Slow(t)
 	const packetSize = 1472
@@ -79,17 +79,17 @@ func TestMarketData(t *testing.T) {
 	}
 }
 
-// topicIndex is the number of a simulated topic, whose name onTopics has given.
+// topicIndex is the index of a simulated topic, named by onTopics.
 func topicIndex(name string) int {
 	for i := range sim.MaxTopics {
 		if sim.TopicName(i) == name {
 			return i
 		}
 	}
-	panic("no simulated topic is called " + name)
+	panic("no simulated topic has the name " + name)
 }
 
-// onTopics are the messages on the topics that the simulator has, several of theirs on one.
+// onTopics maps messages to the topics of the simulator, several of their topics to one.
 func onTopics(messages []Messages) (all []Messages) {
 	topics := make(map[string]string)
 	for _, m := range messages {
@@ -102,7 +102,7 @@ func onTopics(messages []Messages) (all []Messages) {
 }
 
 // slowLink publishes messages over a simulated link of 1 Gb/s, as fast as it carries them, to two
-// subscribers, and returns how many went over it in a second, and bytes of data packets.
+// subscribers, and returns the number of messages in a second, and the bytes and number of data packets.
 func slowLink(t *testing.T, messages []Messages, packetSize int, compression string, dict *compress.Dictionary) (rate float64, wire, packets uint64) {
 	t.Helper()
 	content, topics := &sim.Content{Dictionary: dict}, 0
@@ -131,15 +131,15 @@ func slowLink(t *testing.T, messages []Messages, packetSize int, compression str
 	return n / r.Sending.Seconds(), r.Sender.BytesSent, r.Sender.PacketsSent
 }
 
-// Over a simulated link of 1 Gb/s real market data, and the feed, go so many times as fast as
-// they take fewer bytes there, with what UDP, IP and Ethernet add to each packet.
+// Over a simulated link of 1 Gb/s the rate of real market data, and of the feed, grows by the
+// factor by which bytes on the wire shrink, including the overhead of UDP, IP and Ethernet.
 func TestMarketDataOnSlowLink(t *testing.T) {
 	testenv.Slow(t)
 	const packetSize = 1472
 	for _, c := range []struct {
-		name  string
-		all   []Messages
-		least map[string]float64 // times the rate without compression, by codec; with the dictionary: "+"
+		name    string
+		all     []Messages
+		minimum map[string]float64 // minimum factor of the rate without compression, by codec; "+": with the dictionary
 	}{
 		{"real", onTopics(real(t)), map[string]float64{"s2": 1.4, "s2+": 1.48, "zstd:fastest": 1.68, "zstd:better": 1.72, "zstd:better+": 2.15}},
 		{"generated", onTopics(generated(t, 40_000)), map[string]float64{"s2": 1.4, "s2+": 1.62, "zstd:fastest": 2, "zstd:better": 2.08, "zstd:better+": 2.42}},
@@ -159,8 +159,8 @@ func TestMarketDataOnSlowLink(t *testing.T) {
 			rate, bytes, packets := slowLink(t, c.all[half:], packetSize, codec, with)
 			times := rate / raw
 			fewer := float64(rawBytes+around*rawPackets) / float64(bytes+around*packets)
-			t.Logf("%s: %s: %.0f messages a second, %.2f times raw; %.3f of the bytes, with what is around packets 1/%.2f", c.name, compression, rate, times, float64(bytes)/float64(rawBytes), fewer)
-			if times < c.least[compression] || times < 0.97*fewer || times > 1.03*fewer {
+			t.Logf("%s: %s: %.0f messages a second, %.2f times raw; %.3f of the bytes, with overhead 1/%.2f", c.name, compression, rate, times, float64(bytes)/float64(rawBytes), fewer)
+			if times < c.minimum[compression] || times < 0.97*fewer || times > 1.03*fewer {
 				t.Errorf("%s: %s: %.2f times the rate for 1/%.2f of the bytes", c.name, compression, times, fewer)
 			}
 		}

@@ -7,20 +7,20 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// ChannelSize is the size of messages that the channel baseline carries: a channel's type is
-// known when the program is built.
+// ChannelSize is the message size of the channel baseline, in bytes: the element type of a channel
+// is fixed at compile time.
 const ChannelSize = 64
 
-// channelBuffer is how many values a channel holds.
+// channelBuffer is the capacity of a channel.
 const channelBuffer = 1024
 
-// channel is Go's own way within a process: a buffered channel of values for
-// each subscriber. Publish is called when Subscribe has made them.
+// channel is the Go idiom within a process: a buffered channel of values for each subscriber.
+// Publish is called after Subscribe has made the channels.
 type channel struct {
 	chans []chan [ChannelSize]byte
 }
 
-// Publish implements worker.Contender. It closes the channels in the end.
+// Publish implements worker.Contender. It closes the channels at the end.
 func (c *channel) Publish(ctx context.Context, r *worker.Run) error {
 	defer func() {
 		for _, ch := range c.chans {
@@ -56,7 +56,7 @@ func (c *channel) Subscribe(ctx context.Context, r *worker.Run) error {
 	case <-r.Stopped():
 		all.Wait()
 		return nil
-	case <-ctx.Done(): // what still receives ends with the process
+	case <-ctx.Done(): // the remaining receivers end with the process
 		return context.Cause(ctx)
 	}
 }

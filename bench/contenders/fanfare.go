@@ -18,24 +18,24 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
 
-// fanfare is Fanfare. Settings of the bus are as users have them, but for those that the specification names.
+// fanfare is Fanfare. The bus has default settings except for those in the specification.
 type fanfare struct{}
 
 // Topical implements worker.Topical.
 func (fanfare) Topical() {}
 
-// lingerTime bounds how long a publisher waits for its subscribers at the end:
-// with heavy loss the last repairs take their time.
+// lingerTime bounds how long a publisher waits for its subscribers at the end: with heavy loss the
+// last repairs take long.
 const lingerTime = 20 * time.Second
 
-// openBus opens a bus of a side. Metrics of the first one are served where the specification says so, until the
-// process ends.
+// openBus opens a bus of a side. The first one serves metrics if the specification has an address,
+// until the process ends.
 func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string) (*pubsub.Bus, error) {
 	cfg := pubsub.Config{
 		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime, Inspect: pubsub.InspectOff,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
-	if r.Spec.Sealed { // by a key that is no secret, and protects nothing
+	if r.Spec.Sealed { // with a known key, which protects nothing
 		keys, err := pubsub.NewKeySet(pubsub.Key{ID: 1, Secret: sha256.Sum256([]byte("fanfare bench"))})
 		if err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 		}
 		cfg.Trust = pubsub.StaticTrust(trusted)
 	}
-	if r.Spec.LookedAt {
+	if r.Spec.Inspected {
 		cfg.Inspect = pubsub.InspectOn
 	}
 	bus, err := cfg.Open(ctx, r.Spec.URL, r.Spec.Legs...)
@@ -65,11 +65,11 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 	return bus, nil
 }
 
-// publishing is one bus that publishes, with a publisher for each topic.
+// publishing is a publishing bus, with a publisher for each topic.
 type publishing struct {
 	bus    *pubsub.Bus
 	topics []*pubsub.Publisher
-	groups []*pubsub.Publisher // one of each group, which flushes it
+	groups []*pubsub.Publisher // one in each group, for flushing it
 }
 
 // Publish implements worker.Contender.
@@ -101,7 +101,7 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 	if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 		return err
 	}
-	// They linger until the subscribers have everything.
+	// Close waits until the subscribers have everything.
 	return each(len(all), func(i int) error { return all[i].bus.Close() })
 }
 
@@ -131,9 +131,9 @@ func newPublishing(ctx context.Context, r *worker.Run) (*publishing, error) {
 func (p *publishing) wait(ctx context.Context, r *worker.Run) error {
 	want := r.Spec.Subs
 	if r.Spec.Split || r.Spec.Role == worker.RoleBoth {
-		want = 1 // one bus takes the topic
+		want = 1 // with Split one bus subscribes to a topic
 	}
-	// Groups one beside the other: the first topic of each takes a while.
+	// Groups in parallel: the first topic of each takes some time.
 	if err := each(len(p.groups), func(i int) error { return p.groups[i].WaitSubscribers(ctx, want) }); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (p *publishing) flush(ctx context.Context) error {
 
 // publishLoad publishes the load.
 func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) error {
-	if r.Spec.Load != worker.LoadFull { // and there is one bus
+	if r.Spec.Load != worker.LoadFull { // there is one bus
 		p := all[0]
 		return r.Pump(ctx, func(topic int, msg []byte) error { return p.topics[topic].Publish(ctx, msg) },
 			func() error { return p.flush(ctx) })
@@ -172,7 +172,8 @@ func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) error {
 	return err
 }
 
-// publish is one goroutine's part of a full load. Calls through function values would cost some nanoseconds a message.
+// publish is one goroutine's part of a full load. Calling through function values would cost some nanoseconds for each
+// message.
 func (p *publishing) publish(ctx context.Context, r *worker.Run, src *worker.Source) error {
 	one := p.topics[0]
 	for end, chunk := r.Deadline(), r.Chunk(); worker.Now() < end && ctx.Err() == nil; {
@@ -205,7 +206,7 @@ func (p *publishing) publish(ctx context.Context, r *worker.Run, src *worker.Sou
 	return p.flush(ctx)
 }
 
-// publisherFigures reports what buses have counted that publish, all together.
+// publisherFigures reports the counters of all publishing buses together.
 func publisherFigures(r *worker.Run, all []*publishing) {
 	sums := make(map[string]float64)
 	for _, p := range all {
@@ -224,7 +225,7 @@ func publisherFigures(r *worker.Run, all []*publishing) {
 	r.Figures(sums)
 }
 
-// each calls f for 0 to n-1, all at once, and returns their errors.
+// each calls f for 0 to n-1 concurrently, and joins the errors.
 func each(n int, f func(i int) error) error {
 	if n == 1 {
 		return f(0)

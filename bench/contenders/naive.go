@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// naive is the multicast loop that a Go programmer writes by hand: one WriteTo
-// a message and one ReadFrom, on net.UDPConn. What is lost is lost.
+// naive is the multicast loop that a Go programmer would write: one WriteTo and one ReadFrom for
+// each message, on net.UDPConn. Losses are not repaired.
 type naive struct{}
 
 // Publish implements worker.Contender.
@@ -55,7 +55,7 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	if err := c.SetReadBuffer(r.Spec.RecvBuf); err != nil {
 		return fmt.Errorf("naive: receive buffer: %w", err)
 	}
-	// A deadline a message would be a cost without need: a caller that knows of the end sets one.
+	// Setting a deadline for each message would be a needless cost: this goroutine sets one at the end.
 	go func() { // ends with the publisher or ctx
 		select {
 		case <-r.Stopped():
@@ -81,5 +81,5 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	return context.Cause(ctx)
 }
 
-// stragglers is how long a subscriber that loses messages waits for the last one after the publisher has ended.
+// stragglers is how long a subscriber with losses waits for the last message after the publisher has ended.
 const stragglers = 200 * time.Millisecond

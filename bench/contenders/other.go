@@ -9,16 +9,16 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// raw needs UDP GSO and GRO, and ring shared memory, as Linux has them.
+// raw needs the UDP GSO and GRO of Linux, and ring its shared memory.
 type (
 	raw  struct{ onLinux }
 	ring struct{ onLinux }
 )
 
-// onLinux is a contender that is for Linux alone.
+// onLinux is a contender that requires Linux.
 type onLinux struct{}
 
-var errNotLinux = errors.New("this baseline is for Linux: leave it out of -baseline")
+var errNotLinux = errors.New("this baseline requires Linux: leave it out of -baseline")
 
 // Publish implements worker.Contender.
 func (onLinux) Publish(context.Context, *worker.Run) error { return errNotLinux }

@@ -16,27 +16,28 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// raw is what the machine can do from Go: trains of datagrams through UDP GSO and GRO (udp(7): UDP_SEGMENT, UDP_GRO),
-// messages written with their length before them and parsed again, and nothing else: no repair, no flow control.
+// raw shows what the machine can do from Go: trains of datagrams through UDP GSO and GRO (udp(7): UDP_SEGMENT,
+// UDP_GRO), with messages that are written after their length and parsed again, and nothing else: no repair, no flow
+// control.
 //
 // A datagram is
 //
-//	sequence (8 bytes) | 24 bytes of nothing, as room for a header
+//	sequence (8 bytes) | 24 unused bytes, the size of a header
 //
-// followed by messages, each behind its length (4 bytes).
+// followed by messages, each after its length (4 bytes).
 type raw struct{}
 
 const (
-	// rawTrain bounds a train: the IP length field, and the kernel's UDP_MAX_SEGMENTS, which older kernels have at 64.
+	// rawTrain bounds a train: by the IP length field, and by the kernel's UDP_MAX_SEGMENTS, 64 in older kernels.
 	rawTrain    = 65000
 	rawSegments = 64
-	// rawRing is the packet memory that is written round and round, in bytes: what
-	// 4096 datagrams of Ethernet take, and no more where they are larger.
+	// rawRing is the size of the packet memory, a ring, in bytes: 4096 datagrams of Ethernet, or fewer
+	// larger ones.
 	rawRing = 4096 * 1472
-	// rawBatch is how many trains one call receives.
+	// rawBatch is the number of trains that one call receives.
 	rawBatch  = 16
 	rawBuffer = 1 << 16
-	// rawPoll is how often a blocked receiver looks whether it is over.
+	// rawPoll is how often a blocked receiver checks for the end of the run.
 	rawPoll = 50 * time.Millisecond
 )
 
@@ -59,7 +60,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	if r.Spec.Load == worker.LoadFull {
 		return publishTrains(ctx, r, fd, g, newRawWriter(r))
 	}
-	// Not under load each message is a datagram of its own.
+	// Except under full load each message is a separate datagram.
 	r.Ready("")
 	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
 	out := newRawSender(fd, g, len(b))
@@ -73,7 +74,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	}, nil)
 }
 
-// rawSocket makes a UDP socket that blocks, and sets it up.
+// rawSocket opens and configures a blocking UDP socket.
 func rawSocket(g group, setup func(fd int) error) (int, error) {
 	fd, err := sys.OpenUDP(false)
 	if err != nil {
@@ -86,11 +87,11 @@ func rawSocket(g group, setup func(fd int) error) (int, error) {
 	return fd, nil
 }
 
-// publishTrains sends trains as large as the kernel takes.
+// publishTrains sends trains as large as the kernel accepts.
 func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWriter) error {
 	seg := r.Spec.MTU
 	each := w.fields() + w.size
-	seg = rawHeader + (seg-rawHeader)/each*each // none is left empty behind the messages
+	seg = rawHeader + (seg-rawHeader)/each*each // no unused space after the messages
 	nseg := min(max(rawTrain/seg, 1), rawSegments)
 	slots := max(rawRing/seg, nseg)
 	ring, err := unix.Mmap(-1, 0, slots*seg, unix.PROT_READ|unix.PROT_WRITE,
@@ -156,7 +157,7 @@ func (s *rawSender) send(train []byte) error {
 // rawWriter fills datagrams.
 type rawWriter struct {
 	src    *worker.Source
-	topics []*rawTopic // where there are many
+	topics []*rawTopic // with many topics
 	size   int
 	seq    uint64
 }
@@ -169,7 +170,7 @@ func newRawWriter(r *worker.Run) *rawWriter {
 	return w
 }
 
-// fields is how many bytes stand before each message.
+// fields is the number of bytes before each message.
 func (w *rawWriter) fields() int {
 	if w.topics != nil {
 		return rawTopicFields
@@ -190,11 +191,11 @@ func (w *rawWriter) packet(p []byte) {
 		off += w.topics[topic].put(p[off:], msg)
 	}
 	if off+rawLength <= len(p) {
-		binary.LittleEndian.PutUint32(p[off:], 0) // no more
+		binary.LittleEndian.PutUint32(p[off:], 0) // end of the messages
 	}
 }
 
-// last returns a datagram with the message that is marked as the last one.
+// last returns a datagram with the final message, which is marked.
 func (w *rawWriter) last(p []byte) []byte {
 	binary.LittleEndian.PutUint64(p, w.seq)
 	w.seq++

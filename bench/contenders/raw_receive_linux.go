@@ -53,7 +53,8 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	for quiet := int64(0); !p.v.Done(); {
 		n, err := in.receive(flags)
 		if errors.Is(err, unix.EAGAIN) {
-			// A socket's timeout, or nothing there while spinning: the clock is cheap, asking whether it is over less so.
+			// After a timeout, or when nothing was available while spinning. Reading the clock is cheap; checking for the end
+			// is less so.
 			now := worker.Now()
 			if now < quiet {
 				continue
@@ -130,10 +131,10 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 	return m, cmp.Or(sys.ParseControl(b.oob[i][:b.hdr[i].Controllen]).Segment, len(m))
 }
 
-// rawParser takes datagrams apart.
+// rawParser parses datagrams.
 type rawParser struct {
 	v       *worker.Check
-	topics  map[uint64]*rawTopic // by id, where there are many
+	topics  map[uint64]*rawTopic // by id, with many topics
 	packets uint64
 }
 

@@ -2,10 +2,10 @@ package contenders
 
 import "encoding/binary"
 
-// rawTopic is what a side keeps of a topic. Where there are many topics, each message of raw has its topic's id and
-// its own number on the topic before it, and the subscriber finds the topic's record by the id: that is the least
-// that lets one packet have messages of many topics. So the rate of raw beside Fanfare's for one topic says what
-// share of it many topics can reach on the machine.
+// rawTopic is the state of a topic on one side. With many topics each message of raw has its
+// topic's id and its number on that topic before it, and the subscriber finds the topic by its id:
+// the minimum that allows packets with messages of several topics. The rate of raw, relative to one
+// topic, therefore shows what share of Fanfare's rate the machine allows with many topics.
 type rawTopic struct {
 	id   uint64
 	name string
@@ -15,7 +15,7 @@ type rawTopic struct {
 // Topical implements worker.Topical.
 func (raw) Topical() {}
 
-// rawTopics are the topics by index, with ids as if they were hashed.
+// rawTopics are the topics by index, with ids that look like hashes.
 func rawTopics(names []string) []*rawTopic {
 	all := make([]*rawTopic, len(names))
 	for i, name := range names {
@@ -24,7 +24,7 @@ func rawTopics(names []string) []*rawTopic {
 	return all
 }
 
-// put writes one message, and returns how long it is with what stands before it.
+// put writes one message, and returns its length including the fields before it.
 func (t *rawTopic) put(p, msg []byte) int {
 	binary.LittleEndian.PutUint32(p, uint32(len(msg)))
 	binary.LittleEndian.PutUint64(p[rawLength:], t.id)
@@ -33,7 +33,7 @@ func (t *rawTopic) put(p, msg []byte) int {
 	return rawTopicFields + copy(p[rawTopicFields:], msg)
 }
 
-// topicMessages takes apart what follows the header of a datagram that has messages of many topics.
+// topicMessages parses a datagram with messages of many topics, after its header.
 func (p *rawParser) topicMessages(b []byte) {
 	for len(b) >= rawTopicFields {
 		n := int(binary.LittleEndian.Uint32(b))
@@ -42,7 +42,7 @@ func (p *rawParser) topicMessages(b []byte) {
 			return
 		}
 		if number := binary.LittleEndian.Uint64(b[rawLength+8:]); number != t.next {
-			t.next = number // the check counts what is missing
+			t.next = number // the check counts missing numbers
 		}
 		t.next++
 		p.v.On(t.name, b[rawTopicFields:rawTopicFields+n])

@@ -17,7 +17,7 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	defer bus.Close()
-	for i := range r.Spec.Extra { // nothing is published there
+	for i := range r.Spec.Extra { // topics without messages
 		if _, err := bus.Handle(fmt.Sprintf("%s.extra.%d", r.Spec.Topic, i), func(pubsub.Message, error) {}); err != nil {
 			return err
 		}
@@ -44,13 +44,13 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 	return context.Cause(ctx)
 }
 
-// incoming is one subscriber's messages and the ends of its publishers.
+// incoming receives the messages of one subscriber and the ends of its publishers.
 type incoming struct {
 	*worker.Check
-	topics []string // that it takes
-	ends   int      // of publishers, each in each group of the topics
+	topics []string // subscribed topics
+	ends   int      // expected ends of publishers, counted once in each group of the topics
 	ended  map[ending]bool
-	ctx    context.Context // ends when all publishers have, or one cannot be read
+	ctx    context.Context // cancelled when all publishers have ended, or one cannot be read
 	end    context.CancelFunc
 }
 
@@ -75,11 +75,11 @@ func newIncoming(ctx context.Context, r *worker.Run, bus *pubsub.Bus) *incoming 
 	return in
 }
 
-// subscribe subscribes in the way that is asked for.
+// subscribe subscribes with the requested receive mode.
 func (in *incoming) subscribe(r *worker.Run, bus *pubsub.Bus) error {
 	options := []pubsub.SubscribeOption{pubsub.Topics(in.topics[1:]...), pubsub.PublisherEvents()}
 	if r.Spec.Receive == worker.ReceiveHandle {
-		handler := in.take
+		handler := in.message
 		if check := in.Check; r.Spec.Topics <= 1 {
 			handler = func(m pubsub.Message, err error) {
 				if err == nil {
@@ -100,8 +100,8 @@ func (in *incoming) subscribe(r *worker.Run, bus *pubsub.Bus) error {
 	return nil
 }
 
-// take takes a message, or the error in place of one.
-func (in *incoming) take(m pubsub.Message, err error) {
+// message handles a message, or the error in place of one.
+func (in *incoming) message(m pubsub.Message, err error) {
 	if err == nil {
 		in.On(m.Topic, m.Data)
 	} else {
@@ -109,7 +109,7 @@ func (in *incoming) take(m pubsub.Message, err error) {
 	}
 }
 
-// failed takes an error. It is a function of its own because errors.As moves its targets to the heap.
+// failed handles an error. It is a separate function because errors.As moves its targets to the heap.
 func (in *incoming) failed(err error) {
 	var gap *pubsub.GapError
 	var event *pubsub.PublisherEvent
@@ -127,10 +127,10 @@ func (in *incoming) failed(err error) {
 	}
 }
 
-// batchSize is how many messages NextBatch may take at once.
+// batchSize is the maximum number of messages for NextBatch.
 const batchSize = 256
 
-// read reads messages in a goroutine of its own.
+// read reads messages in a goroutine.
 func (in *incoming) read(receive worker.Receive, sub *pubsub.Subscription) {
 	msgs := make([]pubsub.Message, batchSize)
 	for in.ctx.Err() == nil {
@@ -154,7 +154,7 @@ func (in *incoming) read(receive worker.Receive, sub *pubsub.Subscription) {
 	}
 }
 
-// subscriberFigures reports what a bus has counted that subscribes.
+// subscriberFigures reports the counters of a subscribing bus.
 func subscriberFigures(r *worker.Run, bus *pubsub.Bus) {
 	st := bus.Stats()
 	sums := map[string]float64{"overflow": float64(st.Transport.ReceiveOverflow), "receive_calls": float64(st.Transport.ReceiveCalls)}

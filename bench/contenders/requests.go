@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Respond implements worker.Requester, by a handler and Message.Respond.
+// Respond implements worker.Requester with a handler and Message.Respond.
 func (fanfare) Respond(ctx context.Context, r *worker.Run) error {
 	bus, err := openBus(ctx, r, r.Spec.Wait, r.Spec.Faults())
 	if err != nil {
@@ -33,7 +33,7 @@ func (fanfare) Respond(ctx context.Context, r *worker.Run) error {
 	return in.Wait(ctx, failed)
 }
 
-// Ask implements worker.Requester, by Bus.RequestMany.
+// Ask implements worker.Requester with Bus.RequestMany.
 func (fanfare) Ask(ctx context.Context, r *worker.Run) error {
 	bus, err := openBus(ctx, r, "", r.Spec.Faults())
 	if err != nil {

@@ -16,18 +16,19 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// ring is what shared memory can do from Go: one writer writes messages with their length before them into a ring, and
-// each reader parses them there, behind a cursor of its own. The writer waits for the slowest. Neither side sleeps, and
-// nothing else is done: no topics, no flow control but the ring's end, no safety from a side that stops.
+// ring shows what shared memory can do from Go: one writer writes messages after their length into a ring, and each
+// reader parses them in place, with its own cursor. The writer waits for the slowest reader. Neither side sleeps, and
+// nothing else is done: no topics, no flow control except the capacity of the ring, no protection against a side that
+// stops.
 //
 //	written | readers | cursor of each reader, a line each | slots, each a length and a block
 //
-// A block is what raw has in a datagram.
+// A block has the layout of a raw datagram.
 type ring struct{}
 
 const (
-	ringSlots   = 32             // 2 MiB, which caches hold
-	ringCursors = 2              // lines before
+	ringSlots   = 32             // 2 MiB, which fits in caches
+	ringCursors = 2              // lines before the cursors
 	ringPitch   = ringBlock + 64 // an odd number of cache lines
 	ringLine    = 128
 	ringReaders = 256
@@ -35,7 +36,7 @@ const (
 	ringBytes   = ringBegin + ringSlots*ringPitch
 )
 
-// openRing maps the ring of a run, which the first reader makes.
+// openRing maps the ring of a run, which the first reader creates.
 func openRing(address string) (mem []byte, path string, err error) {
 	path = filepath.Join("/dev/shm", "fanfare-ring-"+strings.ReplaceAll(address, ":", "-"))
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
@@ -61,10 +62,9 @@ func ringSlot(mem []byte, n uint64) []byte {
 	return mem[at : at+ringPitch : at+ringPitch]
 }
 
-// ringWait is what a side does that has looked in vain so often: it gives way, since there may
-// be fewer processors than sides.
-func ringWait(looks int) {
-	if looks%256 == 0 {
+// ringWait yields after many unsuccessful polls, because there may be fewer processors than sides.
+func ringWait(polls int) {
+	if polls%256 == 0 {
 		unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
@@ -73,24 +73,24 @@ func ringWait(looks int) {
 type ringWriter struct {
 	mem     []byte
 	next    uint64 // block
-	slowest uint64 // a reader's cursor, some time ago
+	slowest uint64 // a recent value of a reader's cursor
 }
 
-// block is the next block, when all readers have passed the one that was there.
+// block is the next block, after all readers have passed its previous content.
 func (w *ringWriter) block(ctx context.Context) ([]byte, error) {
-	for looks := 1; w.next-w.slowest >= ringSlots; looks++ {
+	for polls := 1; w.next-w.slowest >= ringSlots; polls++ {
 		w.slowest = w.next
 		for i := range int(ringWord(w.mem, 1).Load()) {
 			w.slowest = min(w.slowest, ringWord(w.mem, ringCursors+i).Load())
 		}
-		if ringWait(looks); looks%(1<<16) == 0 && ctx.Err() != nil {
+		if ringWait(polls); polls%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
 	return ringSlot(w.mem, w.next)[ringPitch-ringBlock:], nil
 }
 
-// publish gives the first bytes of the block to the readers.
+// publish makes the first bytes of the block visible to the readers.
 func (w *ringWriter) publish(bytes int) {
 	binary.LittleEndian.PutUint64(ringSlot(w.mem, w.next), uint64(bytes))
 	w.next++
@@ -104,7 +104,7 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	defer unix.Munmap(mem)
-	defer os.Remove(path) // all readers have it
+	defer os.Remove(path) // all readers have mapped it
 	w := &ringWriter{mem: mem}
 	r.Ready("")
 	if r.Spec.Load != worker.LoadFull {
@@ -145,7 +145,7 @@ func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	defer unix.Munmap(mem)
-	defer os.Remove(path) // where there was no publisher
+	defer os.Remove(path) // if there was no publisher
 	me := int(ringWord(mem, 1).Add(1)) - 1
 	if me >= ringReaders {
 		return errors.New("ring: too many readers")
@@ -154,13 +154,13 @@ func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
 	p := &rawParser{v: r.Receiver(true)}
 	r.Ready("")
 	next, over := uint64(0), false
-	for looks := 1; !p.v.Done(); looks++ {
+	for polls := 1; !p.v.Done(); polls++ {
 		if written.Load() == next {
 			if over || ctx.Err() != nil {
 				break
 			}
-			ringWait(looks)
-			over = looks%(1<<16) == 0 && r.Over()
+			ringWait(polls)
+			over = polls%(1<<16) == 0 && r.Over()
 			continue
 		}
 		over = false

@@ -9,26 +9,26 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// group is where a baseline sends: a multicast address, and the interface.
+// group is the destination of a baseline: a multicast address and the interface.
 type group struct {
 	addr  netip.AddrPort
 	iface *net.Interface
 	local netip.Addr // an IPv4 address of iface
 }
 
-// parseGroup reads the address and finds the interface.
+// parseGroup parses the address and finds the interface.
 func parseGroup(address, name string) (group, error) {
 	var g group
 	var err error
 	if g.addr, err = netip.ParseAddrPort(address); err != nil || !g.addr.Addr().Is4() || !g.addr.Addr().IsMulticast() {
-		return g, fmt.Errorf("%q is no IPv4 multicast address with a port", address)
+		return g, fmt.Errorf("%q is not an IPv4 multicast address with a port", address)
 	}
 	g.iface, g.local, err = Interface(name)
 	return g, err
 }
 
-// Interface finds an interface, by its name or one of its addresses, and an IPv4 address of it. Package
-// bench/peers, a module of its own, asks for it.
+// Interface finds an interface, by its name or one of its addresses, and an IPv4 address of it. It
+// is also used by bench/peers, a separate module.
 func Interface(name string) (i *net.Interface, local netip.Addr, err error) {
 	if i, err = sys.FindInterface(name); err != nil {
 		return nil, local, err
@@ -40,5 +40,5 @@ func Interface(name string) (i *net.Interface, local netip.Addr, err error) {
 	if at := slices.IndexFunc(addrs, netip.Addr.Is4); at >= 0 {
 		return i, addrs[at], nil
 	}
-	return nil, local, fmt.Errorf("interface %s has no IPv4 address, which the baselines need", i.Name)
+	return nil, local, fmt.Errorf("interface %s has no IPv4 address, which the baselines require", i.Name)
 }

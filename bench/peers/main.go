@@ -1,9 +1,10 @@
-// Command peers measures Fanfare beside what a Go user would pick instead, in one run:
+// Command peers compares Fanfare with alternatives for Go programs, in one run:
 //
 //	cd bench/peers && go run . throughput
 //
-// NATS with its server in a process of its own, a hand-written loop over net.UDPConn, in process a Go channel, and
-// ZeroMQ over OpenPGM (epgm) where libzmq and a C compiler are installed. It is a module of its own: users of
+// The alternatives are NATS with its server in a separate process, a hand-written loop over net.UDPConn, a Go channel
+// within the process, and ZeroMQ over OpenPGM (epgm) if libzmq and a C compiler are installed. It is a separate
+// module: users of Fanfare need none of these.
 // Fanfare need none of these.
 package main
 
@@ -65,7 +66,7 @@ Examples:
   go run . request -subs 3 -all-replies
 `
 
-// peers is what the command line says.
+// peers holds the command line.
 type peers struct {
 	bench.Settings
 	scenario string
@@ -101,28 +102,28 @@ func run(ctx context.Context, args []string) error {
 
 func (p *peers) register(fs *flag.FlagSet) {
 	p.Runs, p.MTU = 3, 0
-	fs.StringVar(&p.Transport, "transport", p.Transport, "Fanfare's fabric: udp, or mem beside a Go channel")
+	fs.StringVar(&p.Transport, "transport", p.Transport, "Fanfare's transport: udp, or mem for comparison with a Go channel")
 	fs.StringVar(&p.Interface, "iface", p.Interface, "`interface`")
-	fs.Func("mtu", "`bytes` in a datagram of Fanfare's, such as 8K; default 1472, of mem 8192", func(text string) (err error) {
+	fs.Func("mtu", "datagram size of Fanfare in `bytes`, such as 8K; default 1472, with mem 8192", func(text string) (err error) {
 		p.MTU, err = bench.ParseMTU(text)
 		return err
 	})
-	fs.IntVar(&p.Size, "size", p.Size, "`bytes` in a message")
-	fs.IntVar(&p.Subs, "subs", p.Subs, "subscriber processes; of request, which has three by default, responders")
-	fs.IntVar(&p.Runs, "runs", p.Runs, "runs of each")
-	fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "length of a run")
-	fs.Float64Var(&p.Rate, "rate", p.Rate, "messages a second of latency")
-	fs.IntVar(&p.Requests, "requests", p.Requests, "requests of a run of request")
-	fs.IntVar(&p.Goroutines, "goroutines", p.Goroutines, "goroutines that ask, in request, each one request after the other")
-	fs.BoolVar(&p.AllReplies, "all-replies", false, "wait for the replies of all responders, in request, and not for the first")
-	fs.Float64Var(&p.Loss, "loss", 0, "share of packets lost at each end of Fanfare's: 0.01 is 1 %. Others lose none")
-	fs.IntVar(&p.Topics, "topics", p.Topics, "topics that the publisher goes through, of NATS as many subjects")
-	fs.Func("order", "how it goes through them: round, zipf or bursts; default round", func(text string) error {
+	fs.IntVar(&p.Size, "size", p.Size, "message size in `bytes`")
+	fs.IntVar(&p.Subs, "subs", p.Subs, "number of subscriber processes; in scenario request, responders (default three)")
+	fs.IntVar(&p.Runs, "runs", p.Runs, "number of runs of each contender")
+	fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "length of a run in seconds")
+	fs.Float64Var(&p.Rate, "rate", p.Rate, "scenario latency: messages a second")
+	fs.IntVar(&p.Requests, "requests", p.Requests, "scenario request: requests in a run")
+	fs.IntVar(&p.Goroutines, "goroutines", p.Goroutines, "scenario request: goroutines that send requests, each one after the other")
+	fs.BoolVar(&p.AllReplies, "all-replies", false, "scenario request: wait for the replies of all responders, not only for the first")
+	fs.Float64Var(&p.Loss, "loss", 0, "share of packets dropped at each end of Fanfare: 0.01 is 1 %. Others lose none")
+	fs.IntVar(&p.Topics, "topics", p.Topics, "number of topics; with NATS as many subjects")
+	fs.Func("order", "order of the topics: round, zipf or bursts; default round", func(text string) error {
 		p.Order = worker.Order(text)
 		return nil
 	})
-	fs.Float64Var(&p.Target, "target", 0, "say PASS or MISSED: whether throughput reaches this many times each peer's; MISSED is exit code 1")
-	fs.StringVar(&p.with, "peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
+	fs.Float64Var(&p.Target, "target", 0, "print PASS if throughput reaches this many times each peer's, otherwise MISSED, which makes the exit code 1")
+	fs.StringVar(&p.with, "peers", "auto", "the peers: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
 	fs.BoolVar(&p.json, "json", false, "print the result as one JSON object")
 	fs.StringVar(&p.html, "html", "", "write a report with plots to `file`")
 	fs.Usage = func() {
@@ -132,7 +133,7 @@ func (p *peers) register(fs *flag.FlagSet) {
 	}
 }
 
-// check completes the settings, and says what is wrong with them by themselves.
+// check completes and validates the settings.
 func (p *peers) check(fs *flag.FlagSet) error {
 	subs := false
 	fs.Visit(func(f *flag.Flag) { subs = subs || f.Name == "subs" })
@@ -143,7 +144,7 @@ func (p *peers) check(fs *flag.FlagSet) error {
 		p.MTU = bench.Defaults(p.Transport).MTU
 	}
 	if p.html == "-" {
-		return errors.New("-html needs the name of a file; -json writes to standard output")
+		return errors.New("-html needs a file name; use -json to write results to standard output")
 	}
 	return checkMeaning(fs, p.scenario)
 }
@@ -176,22 +177,22 @@ func (p *peers) measure(ctx context.Context) error {
 	return errors.Join(failed, bench.Write(os.Stdout, result, p.json), result.Failed())
 }
 
-// checkMeaning refuses flags that were given and would change nothing.
+// checkMeaning refuses flags that have no effect.
 func checkMeaning(fs *flag.FlagSet, scenario string) (err error) {
 	fs.Visit(func(f *flag.Flag) {
 		switch {
 		case f.Name == "target" && scenario != "throughput":
-			err = fmt.Errorf("-target would change nothing in %s: leave it out", scenario)
+			err = fmt.Errorf("-target has no effect in %s: leave it out", scenario)
 		case slices.Contains([]string{"requests", "goroutines", "all-replies"}, f.Name) && scenario != "request":
-			err = fmt.Errorf("-%s is of request alone: leave it out", f.Name)
+			err = fmt.Errorf("-%s is only for request: leave it out", f.Name)
 		case f.Name == "rate" && scenario != "latency":
-			err = fmt.Errorf("-rate would change nothing in %s: leave it out", scenario)
+			err = fmt.Errorf("-rate has no effect in %s: leave it out", scenario)
 		}
 	})
 	return err
 }
 
-// parse reads the flags, before and behind the scenario.
+// parse parses the flags, before and after the scenario.
 func (p *peers) parse(fs *flag.FlagSet, args []string) error {
 	for {
 		if err := fs.Parse(args); err != nil {
@@ -201,18 +202,18 @@ func (p *peers) parse(fs *flag.FlagSet, args []string) error {
 			break
 		}
 		if p.scenario != "" {
-			return fmt.Errorf("%q is too many: give one scenario", fs.Arg(0))
+			return fmt.Errorf("%q is too many: only one scenario is allowed", fs.Arg(0))
 		}
 		p.scenario, args = fs.Arg(0), fs.Args()[1:]
 	}
 	if !slices.Contains([]string{"throughput", "latency", "request"}, p.scenario) {
-		return errors.New("give a scenario: throughput, latency or request")
+		return errors.New("no scenario given: use throughput, latency or request")
 	}
 	return nil
 }
 
-// choose names the peers, and makes the program for those that need one. With auto what does not suit the settings is
-// left out, and what is not installed, which is said.
+// choose returns the peers, and builds the program for those that need one. With auto it leaves out
+// peers that do not suit the settings, and reports those that are not installed.
 func choose(ctx context.Context, s *bench.Settings, scenario, list, dir string) ([]string, error) {
 	auto := list == "auto"
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// natsPeer is NATS core: publish and subscribe through a server, which is a process of its own, over TCP on loopback.
+// natsPeer is NATS core: publish and subscribe through a server in a separate process, over TCP on loopback.
 type natsPeer struct{}
 
 // Topical implements worker.Topical: a topic is a subject.
@@ -21,8 +21,8 @@ func (natsPeer) Topical() {}
 
 const (
 	natsReady = 10 * time.Second
-	// natsPending is how much the server keeps for a subscriber that is behind before it cuts it off (the default of 64
-	// MiB does so within a second at full load).
+	// natsPending is how much the server buffers for a slow subscriber before it disconnects it (with
+	// the default of 64 MiB within a second at full load).
 	natsPending = 1 << 30
 	natsDrain   = 30 * time.Second
 )
@@ -36,18 +36,18 @@ func (natsPeer) Serve(ctx context.Context, r *worker.Run) error {
 	if err != nil {
 		return fmt.Errorf("nats: server: %w", err)
 	}
-	go s.Start() // returns when it has started
+	go s.Start() // returns when the server has started
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
 	if !s.ReadyForConnections(natsReady) {
-		return errors.New("nats: the server does not get ready")
+		return errors.New("nats: the server did not become ready")
 	}
 	r.Ready(s.ClientURL())
 	<-ctx.Done()
 	return nil
 }
 
-// natsClient is a side, connected to the server.
+// natsClient runs a side with a connection to the server.
 func natsClient(r *worker.Run, side func(c *nats.Conn) error) error {
 	c, err := nats.Connect(r.Spec.Broker)
 	if err == nil {
@@ -74,8 +74,8 @@ func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
 	return natsClient(r, func(c *nats.Conn) error {
 		v := r.Receiver(true)
 		done := make(chan struct{})
-		// One subscription, as a NATS user would take many subjects: one for each would have
-		// a goroutine each, which might see the last message before others.
+		// One subscription, as a NATS user would write for many subjects: separate ones would have a
+		// goroutine each, and one of them might receive the last message before others are done.
 		subject := r.Spec.Topic
 		if r.Spec.Topics > 1 {
 			subject += ".*"
@@ -91,7 +91,7 @@ func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
 		if err != nil {
 			return err
 		}
-		if err := cmp.Or(sub.SetPendingLimits(-1, -1), c.Flush()); err != nil { // then the server knows of the subscription
+		if err := cmp.Or(sub.SetPendingLimits(-1, -1), c.Flush()); err != nil { // Flush ensures that the server knows the subscription
 			return err
 		}
 		r.Ready("")
@@ -122,7 +122,7 @@ func (natsPeer) Respond(ctx context.Context, r *worker.Run) error {
 	})
 }
 
-// Ask implements worker.Requester. NATS takes the first reply for all: more are taken from an inbox.
+// Ask implements worker.Requester. NATS delivers only the first reply of a request; more replies need an inbox.
 func (natsPeer) Ask(ctx context.Context, r *worker.Run) error {
 	return natsClient(r, func(c *nats.Conn) error {
 		r.Ready("")

@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// TestMain makes the test's program a worker, too.
+// TestMain lets the test binary also run as a worker.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(context.Background(), os.Stdin, os.Stdout, all()))
@@ -55,7 +55,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// NATS goes round as many subjects, each with its messages in order, beside Fanfare's topics.
+// NATS uses as many subjects, each with its messages in order, as Fanfare uses topics.
 func TestTopics(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -78,7 +78,7 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// Requests are answered by all who hear them, of each that has them.
+// Requests are answered by all responders.
 func TestRequests(t *testing.T) {
 	for _, args := range []string{"-all-replies -loss 0.01", "-subs 1 -goroutines 2"} {
 		if err := run(t.Context(), strings.Fields("request -requests 50 -runs 1 "+args)); err != nil {
@@ -89,26 +89,26 @@ func TestRequests(t *testing.T) {
 
 func TestWrongUsage(t *testing.T) {
 	for args, says := range map[string]string{
-		"":                            "give a scenario",
-		"fanout":                      "give a scenario",
-		"throughput latency":          "too many",
+		"":                            "no scenario given",
+		"fanout":                      "no scenario given",
+		"throughput latency":          "is too many",
 		"throughput -size 3":          "-size 3",
 		"throughput -peers fast":      `-peers: baseline "fast" is not one of`,
 		"throughput -mtu 1M":          "-mtu",
-		"throughput -html -":          "name of a file",
+		"throughput -html -":          "needs a file name",
 		"throughput -peers fanfare":   "epgm, naive, nats, raw",
 		"throughput -nope":            "-nope",
 		"throughput -transport smoke": "udp, shm, mem",
 
 		"throughput -topics 0":               "-topics 0",
 		"throughput -topics 8 -order random": "round, zipf, bursts",
-		"throughput -order zipf":             "give -topics too",
+		"throughput -order zipf":             "add -topics",
 		"throughput -topics 8 -peers naive":  "naive does not support -topics",
-		"latency -target 5":                  "-target would change nothing in latency",
-		"request -peers naive":               "naive has no requests",
-		"throughput -requests 5":             "-requests is of request alone",
-		"throughput -rate 5":                 "-rate would change nothing in throughput",
-		"throughput -peers none -target 5":   "name one",
+		"latency -target 5":                  "-target has no effect in latency",
+		"request -peers naive":               "naive does not support requests",
+		"throughput -requests 5":             "-requests is only for request",
+		"throughput -rate 5":                 "-rate has no effect in throughput",
+		"throughput -peers none -target 5":   "select one",
 	} {
 		if err := run(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want an error with %q", args, err, says)
@@ -116,7 +116,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// With auto only what suits the settings is measured, and each once.
+// With auto only peers that suit the settings are measured, each once.
 func TestChoose(t *testing.T) {
 	s := bench.Defaults("udp")
 	s.Size = 1 << 17

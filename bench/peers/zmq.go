@@ -18,22 +18,22 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// zmqPeer is ZeroMQ over multicast, in C: libzmq's epgm, which is OpenPGM over UDP. The program that speaks to it is
-// compiled when it is needed. (libzmq has NORM, too, but drives it so that a few thousand messages a second come
-// through, which says nothing of NORM.)
+// zmqPeer is ZeroMQ over multicast, in C: libzmq's epgm, which is OpenPGM over UDP. The program is
+// compiled when needed. (libzmq also supports NORM, but uses it in a way that passes only a few
+// thousand messages a second, which says nothing about NORM.)
 type zmqPeer struct{}
 
 //go:embed zmq/zmq.c
 var zmqSource string
 
-// zmqProgram is the environment variable that says to workers where the program is.
+// zmqProgram is the environment variable with the path of the program, for workers.
 const zmqProgram = "FANFARE_BENCH_ZMQ"
 
-// buildZMQ compiles the program into dir, for workers. An error says what is missing.
+// buildZMQ compiles the program into dir, for workers. Its error names what is missing.
 func buildZMQ(ctx context.Context, dir string) error {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
-		return errors.New("there is no C compiler: on Debian, apt install gcc libc6-dev")
+		return errors.New("no C compiler: on Debian, apt install gcc libc6-dev")
 	}
 	src, exe := filepath.Join(dir, "zmq.c"), filepath.Join(dir, "zmq")
 	if err := os.WriteFile(src, []byte(zmqSource), 0o600); err != nil {
@@ -65,7 +65,7 @@ func runZMQ(ctx context.Context, r *worker.Run, role string) error {
 	if err != nil {
 		return err
 	}
-	// OpenPGM knows the loopback interface by its address alone.
+	// OpenPGM accepts the loopback interface only by its address.
 	cmd := exec.CommandContext(ctx, os.Getenv(zmqProgram), role, fmt.Sprintf("epgm://%s;%s", local, r.Spec.Address),
 		strconv.Itoa(r.Spec.Size), fmt.Sprint(r.Spec.Seconds), fmt.Sprint(rate),
 		strconv.Itoa(r.Spec.SendBuf), strconv.Itoa(r.Spec.RecvBuf))
@@ -91,9 +91,9 @@ func runZMQ(ctx context.Context, r *worker.Run, role string) error {
 	return nil
 }
 
-// readZMQ reads what the program writes. in is its standard input.
+// readZMQ reads the program's output. in is its standard input.
 func readZMQ(r *worker.Run, lines *bufio.Reader, in io.Writer) (rep *worker.Report, err error) {
-	for line := ""; line != "ready\n"; { // OpenPGM writes warnings of its own to standard output
+	for line := ""; line != "ready\n"; { // OpenPGM prints its own warnings to standard output
 		if line, err = lines.ReadString('\n'); err != nil {
 			return rep, errors.New("the C program ended before it was ready")
 		}
@@ -105,10 +105,10 @@ func readZMQ(r *worker.Run, lines *bufio.Reader, in io.Writer) (rep *worker.Repo
 	}()
 	rep = new(worker.Report)
 	if _, err := fmt.Fscanf(lines, "result %d %d %d %d %d %d %d\n", &rep.Messages, &rep.Lost, &rep.Gaps, &rep.Bad, &rep.Start, &rep.End, &rep.Timed); err != nil {
-		return rep, fmt.Errorf("results cannot be read: %w", err)
+		return rep, fmt.Errorf("parsing the results: %w", err)
 	}
 	if rep.Bad > 0 {
-		rep.Fault = "the C program does not say which"
+		rep.Fault = "the C program does not report which"
 	}
 	if r.Spec.Load != worker.LoadPaced {
 		return rep, nil
@@ -120,7 +120,7 @@ func readZMQ(r *worker.Run, lines *bufio.Reader, in io.Writer) (rep *worker.Repo
 			rep.Latency = worker.Latencies(late)
 			return rep, nil
 		} else if err != nil {
-			return rep, fmt.Errorf("latencies cannot be read: %w", err)
+			return rep, fmt.Errorf("parsing the latencies: %w", err)
 		}
 		late = append(late, ns)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// open opens the page of the suite in a browser, and returns what it wrote.
+// open opens the page of the suite in a browser, and returns its output.
 func open(t *testing.T, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -22,30 +22,29 @@ func open(t *testing.T, args ...string) string {
 		t.Fatal(err)
 	}
 	args = append([]string{"--enable-logging=stderr", "--virtual-time-budget=10000"}, args...)
-	var said strings.Builder
+	var output strings.Builder
 	cmd := testenv.Browser(t, append(args, "file://"+path)...)
-	cmd.Stderr = &said
+	cmd.Stderr = &output
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, said.String())
+		t.Fatalf("%v: %s", err, output.String())
 	}
-	if m := complaint.FindString(said.String()); m != "" {
+	if m := complaint.FindString(output.String()); m != "" {
 		t.Errorf("the page's script: %s", m)
 	}
 	return string(out)
 }
 
-// complaint is a line of the browser's log that says that a script failed, or that something was not allowed to it. The
-// browser also logs what it finds noteworthy, such as a slow script.
+// complaint matches a line of the browser's log about a failed script or a violated policy. The
+// browser also logs other remarks, such as a slow script.
 var complaint = regexp.MustCompile(`(?m)^.*(:ERROR:CONSOLE|:CONSOLE.*(Uncaught|Refused|violates)).*$`)
 
-// A browser draws every chart, in the colours of light and dark, as wide as a phone and as
-// a screen.
+// A browser draws every chart, in light and dark colours, in the widths of a phone and of a screen.
 func TestInBrowser(t *testing.T) {
 	testenv.Slow(t)
 	dom := open(t, "--dump-dom")
 	if n := strings.Count(dom, "<canvas"); n != 2 {
-		t.Errorf("%d charts are drawn, want 2", n)
+		t.Errorf("%d charts drawn, want 2", n)
 	}
 	for _, want := range []string{`class="u-marker k0 d0"`, `class="u-marker k1 d1"`, "percentile of messages"} {
 		if !strings.Contains(dom, want) {
@@ -70,7 +69,7 @@ func TestInBrowser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Facts and bars have the same colour. The last chart is far below them.
+		// Facts and bars have the same colour. The last chart is outside the picture.
 		if wide := page.Bounds().Dx(); wide != c.width {
 			t.Errorf("the picture is %d pixels wide, want %d", wide, c.width)
 		}
@@ -84,7 +83,7 @@ func TestInBrowser(t *testing.T) {
 }
 
 func count(page image.Image, want color.RGBA) (n int) {
-	at := page.(interface{ RGBAAt(x, y int) color.RGBA }).RGBAAt // *image.RGBA, of a picture without transparency
+	at := page.(interface{ RGBAAt(x, y int) color.RGBA }).RGBAAt // *image.RGBA, for a picture without transparency
 	for y := range page.Bounds().Dy() {
 		for x := range page.Bounds().Dx() {
 			if at(x, y) == want {

@@ -19,8 +19,8 @@ import (
 //go:embed chart.js
 var drawing string
 
-// scripts are what the page runs, and allowed is by what a browser knows them: it runs
-// nothing else (Content Security Policy Level 3, hash-source).
+// scripts are the scripts of the page, and allowed are their hashes: a browser runs no other ones
+// (Content Security Policy Level 3, hash-source).
 var (
 	scripts = []template.JS{template.JS(uplot.Script), template.JS(drawing)}
 	allowed = hashes(scripts)
@@ -34,24 +34,24 @@ func hashes(all []template.JS) (list string) {
 	return list
 }
 
-// chart is a picture with axes, as chart.js reads it.
+// chart is a picture with axes, in the form that chart.js reads.
 type chart struct {
 	Title string `json:"title"`
-	X     string `json:"x"` // what the axes are
+	X     string `json:"x"` // axis title
 	Y     string `json:"y"`
 	Lines []line `json:"lines"`
-	// Ticks are those of the horizontal axis; none: as the axis likes.
+	// Ticks are those of the horizontal axis; none: automatic.
 	Ticks []tick `json:"ticks,omitempty"`
-	// OneIn: the horizontal axis has 1 in x messages, and is read as a percentile; both axes are
-	// logarithmic, and have only what is above zero. Otherwise each point has a mark.
+	// OneIn: the horizontal axis is 1 in x messages, labelled as percentiles; both axes are
+	// logarithmic and show only positive values. Otherwise each point has a mark.
 	OneIn bool `json:"oneIn"`
 }
 
-// line is one curve. The vertical coordinates belong to the horizontal ones, which ascend.
+// line is a curve. The horizontal coordinates ascend.
 type line struct {
 	Name   string    `json:"name"`
-	Colour int       `json:"colour"` // which one of the style sheet's
-	Dashes int       `json:"dashes"` // which ones of the style sheet's
+	Colour int       `json:"colour"` // index into the style sheet's colours
+	Dashes int       `json:"dashes"` // index into the style sheet's dashes
 	X      []float64 `json:"xs"`
 	Y      []float64 `json:"ys"`
 }
@@ -61,13 +61,13 @@ type tick struct {
 	Label string  `json:"label"`
 }
 
-// The style sheet and chart.js have as many.
+// As many as in the style sheet and chart.js.
 const (
 	colours = 7
-	dashes  = 5 // the first, which has none, is Fanfare's
+	dashes  = 5 // the first, a solid line, is Fanfare's
 )
 
-// Data is the chart for chart.js.
+// Data is the chart in the form for chart.js.
 func (c *chart) Data() (string, error) {
 	text, err := json.Marshal(c)
 	return string(text), err
@@ -89,9 +89,9 @@ func (c *chart) add(name string, colour, dash int, x, y float64) {
 
 const ours = "ours"
 
-// percentileChart shows how late how many messages are: each step to the right is ten times rarer.
+// percentileChart shows the delay of messages by percentile, on a scale by powers of ten.
 func percentileChart(title string, p *bench.Point) *chart {
-	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", OneIn: true}
+	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due time to delivery", OneIn: true}
 	most := 1.0
 	for i, key := range p.Keys() {
 		dash := 0
@@ -114,13 +114,13 @@ func percentileChart(title string, p *bench.Point) *chart {
 	return c
 }
 
-// percentileName is of one in x: 10 is 90 %, 1000 is 99.9 %.
+// percentileName is the name of the percentile of one in x: 10 is 90 %, 1000 is 99.9 %.
 func percentileName(x float64) string {
 	decimals := max(0, int(math.Round(math.Log10(x)))-2)
 	return fmt.Sprintf("%.*f %%", decimals, 100-100/x)
 }
 
-// lossChart shows how much of the lossless throughput is left.
+// lossChart shows the remaining share of the lossless throughput.
 func lossChart(r *bench.Result) *chart {
 	c := &chart{Title: "Throughput by loss", X: "% of packets lost", Y: "% of the lossless throughput"}
 	for i := range r.Points {

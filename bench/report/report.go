@@ -1,5 +1,5 @@
-// Package report writes results of package bench as one HTML page that needs
-// nothing else: what draws its charts is in it.
+// Package report writes results of package bench as one self-contained HTML page, including the
+// scripts for its charts.
 package report
 
 import (
@@ -19,39 +19,39 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// content is what the page shows.
+// content is the data of the page.
 type content struct {
 	*bench.Result
 	Sections []section
 	JSON     string
-	Style    template.CSS // of charts
+	Style    template.CSS // for charts
 	Scripts  []template.JS
-	Allowed  string // the scripts that a browser is to run
+	Allowed  string // hashes of the scripts that a browser may run
 }
 
 // section is one scenario.
 type section struct {
 	Title, Lead string
-	Doubts      []string // of the host meanwhile, and of baselines
+	Warnings    []string // about the host and baselines
 	Verdicts    []bench.Aim
 	Facts       []fact
 	Bars        []bar
 	Charts      []*chart
 	Table       bench.Table
-	Open        bool // the tables, at first
+	Open        bool // whether the tables are initially open
 }
 
-// fact is a figure that should be seen first.
+// fact is a key figure.
 type fact struct{ Value, What string }
 
-// bar is a length that can be compared with the others.
+// bar is a bar for comparison with others.
 type bar struct {
 	Name, Value, Note string
-	Percent           float64 // of the longest
+	Percent           float64 // of the longest bar
 	Ours              bool
 }
 
-// Page is the page for a result of bench.Bench.Run.
+// Page returns the page for a result of bench.Bench.Run.
 func Page(result *bench.Result) ([]byte, error) {
 	raw, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
@@ -69,13 +69,13 @@ func Page(result *bench.Result) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// titles are those of sections, by scenario.
+// titles of sections, by scenario.
 var titles = map[string]string{
 	"throughput": "Throughput", "latency": "Latency", "idle": "Idle", "request": "Requests", "loss": "Loss",
 }
 
 func sectionOf(r *bench.Result) section {
-	s := section{Title: titles[r.Scenario], Lead: r.Lead(), Doubts: r.Doubts(), Verdicts: r.Verdicts(),
+	s := section{Title: titles[r.Scenario], Lead: r.Lead(), Warnings: r.Warnings(), Verdicts: r.Verdicts(),
 		Table: r.Table(true)}
 	p := r.Contest()
 	switch r.Scenario {
@@ -95,7 +95,7 @@ func sectionOf(r *bench.Result) section {
 			s.Title += fmt.Sprintf(", %g %% loss", 100*r.Settings.Loss)
 		}
 		if r.Scenario == "latency" {
-			s.Lead += ". Open loop: time counts from when a message was due"
+			s.Lead += ". Open loop: delays count from the time when a message was due"
 		}
 		for _, q := range []string{"p50", "p99", "p999"} {
 			if late := p.Row(ours, q+"_us"); late.Has() {
@@ -121,7 +121,7 @@ func bars(p *bench.Point) (list []bar) {
 	}
 	for _, key := range p.Keys() {
 		b := bar{Name: key, Value: bench.Short(p.Rate(key)) + "/s", Ours: bench.IsOurs(key), Note: p.OursIs(key)}
-		if b.Note != "" && b.Note[0] != '(' { // of ours already
+		if b.Note != "" && b.Note[0] != '(' { // already relative to ours
 			b.Note = "ours is " + b.Note + " of it"
 		}
 		if most > 0 {
@@ -148,7 +148,7 @@ func micros(x float64) string {
 
 func aimsSection(r *bench.Result) section {
 	return section{
-		Title: "Aims", Lead: "What Fanfare is to reach, what it reached, and what the machine can do by a baseline of the same run",
+		Title: "Aims", Lead: "The aims of Fanfare, the measured figures, and what the machine can do according to a baseline of the same run",
 		Facts: []fact{{fmt.Sprintf("%d of %d", len(r.Aims)-len(r.Missed()), len(r.Aims)), "reached"}},
 		Table: r.AimsTable(true), Open: true,
 	}

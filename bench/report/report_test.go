@@ -20,12 +20,12 @@ func result(scenario string, points ...bench.Point) *bench.Result {
 }
 
 // row is a figure of three runs.
-func row(who, metric string, x float64) bench.Row {
-	return bench.Row{Who: who, Metric: metric, Value: x, Spread: bench.Spread{Min: x / 2, Median: x, Max: 2 * x}, Runs: []float64{x / 2, x, 2 * x}}
+func row(contestant, metric string, x float64) bench.Row {
+	return bench.Row{Contestant: contestant, Metric: metric, Value: x, Spread: bench.Spread{Min: x / 2, Median: x, Max: 2 * x}, Runs: []float64{x / 2, x, 2 * x}}
 }
 
-func rates(who string, x float64) []bench.Row {
-	return []bench.Row{row(who, "msgs_per_s", x), row(who, "bytes_per_s", 64*x), row(who, "publisher_user_s_per_mmsg", 0.01), row(who, "publisher_system_s_per_mmsg", 0.02)}
+func rates(contestant string, x float64) []bench.Row {
+	return []bench.Row{row(contestant, "msgs_per_s", x), row(contestant, "bytes_per_s", 64*x), row(contestant, "publisher_user_s_per_mmsg", 0.01), row(contestant, "publisher_system_s_per_mmsg", 0.02)}
 }
 
 func contest() bench.Point {
@@ -41,16 +41,16 @@ func throughput() *bench.Result {
 func latency() *bench.Result {
 	var p bench.Point
 	p.Details = make(map[string]bench.Detail)
-	for who, us := range map[string]float64{"ours": 20, "raw": 10} {
-		p.Rows = append(p.Rows, row(who, "p50_us", us), row(who, "p99_us", 2*us), row(who, "p999_us", 3*us), row(who, "max_us", 4*us))
+	for contestant, us := range map[string]float64{"ours": 20, "raw": 10} {
+		p.Rows = append(p.Rows, row(contestant, "p50_us", us), row(contestant, "p99_us", 2*us), row(contestant, "p999_us", 3*us), row(contestant, "max_us", 4*us))
 		var d bench.Detail
 		for _, q := range []float64{0, 50, 90, 99, 99.9} {
 			d.Curve = append(d.Curve, bench.CurvePoint{Percentile: q, Us: us + q})
 		}
 		d.Curve = append(d.Curve, bench.CurvePoint{Percentile: 100, Us: 4 * us})
-		p.Details[who] = d
+		p.Details[contestant] = d
 	}
-	slices.SortStableFunc(p.Rows, func(a, b bench.Row) int { return strings.Compare(a.Who, b.Who) })
+	slices.SortStableFunc(p.Rows, func(a, b bench.Row) int { return strings.Compare(a.Contestant, b.Contestant) })
 	return result("latency", p)
 }
 
@@ -71,9 +71,9 @@ func suite() *bench.Result {
 	return r
 }
 
-// without takes a contestant's, or a ratio's, rows away.
-func without(p *bench.Point, who, metric string) {
-	p.Rows = slices.DeleteFunc(p.Rows, func(r bench.Row) bool { return r.Who == who && (metric == "" || r.Metric == metric) })
+// without removes the rows of a contestant or a ratio.
+func without(p *bench.Point, contestant, metric string) {
+	p.Rows = slices.DeleteFunc(p.Rows, func(r bench.Row) bool { return r.Contestant == contestant && (metric == "" || r.Metric == metric) })
 }
 
 func write(t *testing.T, result *bench.Result) string {
@@ -85,8 +85,8 @@ func write(t *testing.T, result *bench.Result) string {
 	return string(b)
 }
 
-// The page is complete in itself: nothing is fetched, and nothing runs but what draws the
-// charts, which a browser is told.
+// The page is self-contained: nothing is fetched, and browsers may run only its own scripts, those
+// that draw the charts.
 func TestSelfContained(t *testing.T) {
 	text := write(t, suite())
 	for _, script := range scripts {
@@ -105,7 +105,7 @@ func TestSelfContained(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(text, "<!doctype html>") || !strings.Contains(text, "prefers-color-scheme: dark") || !strings.Contains(text, "default-src 'none'") {
-		t.Error("the page is no HTML for light and dark that fetches nothing")
+		t.Error("the page lacks the doctype, the dark colours or the policy")
 	}
 	if n := len(chartsOf(t, text)); n != 2 {
 		t.Errorf("%d charts, want 2", n)
@@ -135,7 +135,7 @@ func chartsOf(t *testing.T, page string) (all []chart) {
 	return all
 }
 
-// What is aimed at stands first.
+// The aims come first.
 func TestAims(t *testing.T) {
 	s := suite()
 	s.Aims = []bench.Aim{{Name: "speed", Want: 2e6, Seen: 3e6, Unit: "/s", Met: true}, {Name: "size", Want: 1, Seen: 2.5, Most: true, Unit: "MiB", Command: "fanfare bench x"}}
@@ -146,11 +146,11 @@ func TestAims(t *testing.T) {
 		}
 	}
 	if strings.Index(text, "<h2>Aims") > strings.Index(text, "<h2>Throughput") {
-		t.Error("aims do not stand first")
+		t.Error("the aims do not come first")
 	}
 }
 
-// What has no values, or only zeros, is a page too.
+// A result without values, or with zeros only, also yields a page.
 func TestEmpty(t *testing.T) {
 	for _, scenario := range append(bench.Scenarios(), "none") {
 		for _, points := range [][]bench.Point{nil, {{}}, {{Rows: rates("ours", 0)}}} {
@@ -162,23 +162,23 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// A result that is incomplete says so, and says once why.
+// An incomplete result is marked, with the reason once.
 func TestIncomplete(t *testing.T) {
 	why := "the wire was cut"
 	one, all := throughput(), suite()
 	one.Incomplete, all.Incomplete = why, why
 	for _, r := range []*bench.Result{one, all} {
-		text, _, _ := strings.Cut(write(t, r), "<h2>All there is")
+		text, _, _ := strings.Cut(write(t, r), "<h2>All figures")
 		if strings.Count(text, "Incomplete: "+why) != 1 {
-			t.Errorf("%s: the page says %d times why it is incomplete", r.Scenario, strings.Count(text, why))
+			t.Errorf("%s: the page gives the reason %d times", r.Scenario, strings.Count(text, why))
 		}
 	}
 	if strings.Contains(write(t, suite()), "Incomplete") {
-		t.Error("what is complete says that it is not")
+		t.Error("a complete result is marked incomplete")
 	}
 }
 
-// A point that was not measured is none.
+// A point that was not measured is omitted.
 func TestLossChart(t *testing.T) {
 	loss := sweep()
 	without(&loss.Points[2], "", "ratio_lossless")

@@ -2,7 +2,7 @@ package worker
 
 import "testing"
 
-// What stamping and checking cost a message: it is part of every rate.
+// The cost of stamping and checking a message, which is part of every rate.
 func BenchmarkSource(b *testing.B) {
 	s := NewSource(64)
 	dst := make([]byte, 64)
@@ -33,7 +33,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// The same of one of many topics.
+// The same with many topics.
 func BenchmarkTopicSource(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
 	s := newRun(&spec, nil, nil).Source(0)
@@ -48,7 +48,7 @@ func BenchmarkTopicSource(b *testing.B) {
 func BenchmarkTopics(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
 	s, names := newRun(&spec, nil, nil).Source(0), spec.TopicNames()
-	c := newCheck(&spec, spec.taken(0), false, func() {}, new(Report))
+	c := newCheck(&spec, spec.subscribedNames(0), false, func() {}, new(Report))
 	for b.Loop() {
 		topic, msg := s.Take()
 		c.On(names[topic], msg)

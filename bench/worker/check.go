@@ -10,34 +10,34 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Check checks that the messages of each series come in order, each once, on their topic, with the content that their
-// source gave them, and measures how late they are where they are stamped. It is for one goroutine.
+// Check checks that the messages of each series arrive in order, each once, on their topic, with the content
+// from their source, and measures their delay if they are stamped. It is not safe for concurrent use.
 type Check struct {
-	next     []uint64 // by series: number of its next message
+	next     []uint64 // by series: number of the next message
 	received uint64
 	size     int
-	every    uint64 // a mask: the content of numbers with none of these bits is checked
-	plain    uint64 // the same for Message; 0 where there are several series, or messages are stamped
+	every    uint64 // a mask: content is checked if the number has none of these bits
+	plain    uint64 // the same for Message; 0 if there are several series, or messages are stamped
 	of       seriesOf
-	names    []string // by topic; empty where the subscriber does not take it
+	names    []string // by topic; empty if not subscribed
 
 	filler  []byte
-	latency *hdrhistogram.Histogram // ns; nil where messages do not hold when they were due
-	warmUp  uint64                  // messages before the measurement of that
-	lossy   bool                    // what is missing is no fault, but counted
+	latency *hdrhistogram.Histogram // in ns; nil if messages are not stamped
+	warmUp  uint64                  // messages before the latency measurement
+	lossy   bool                    // missing messages are counted, and are no fault
 	first   func()                  // called with the first message
 
-	lasts   int // sources that are complete
+	lasts   int // sources whose last message has arrived
 	sources int
-	skipped []uint64       // by topic: missing before a message that came
-	lost    []uint64       // by topic: reported as lost; of a lossy subscriber none
-	indexes map[string]int // of names, when the first gap comes
-	markAt  uint64         // how many messages will have come when the time is taken next
-	report  *Report        // whole when finished
+	skipped []uint64       // by topic: numbers missing before a received message
+	lost    []uint64       // by topic: reported as lost; zero for a lossy subscriber
+	indexes map[string]int // index of names, built at the first gap
+	markAt  uint64         // number of messages at which the clock is read next
+	report  *Report        // complete after finish
 }
 
-// newCheck returns a check for a subscriber that takes the topics with these names. first is
-// called when the first message comes.
+// newCheck returns a check for a subscriber of the topics with these names. first is called at the
+// first message.
 func newCheck(spec *Spec, names []string, lossy bool, first func(), report *Report) *Check {
 	topics, sources := spec.topics(), spec.Sources()
 	c := &Check{
@@ -48,7 +48,7 @@ func newCheck(spec *Spec, names []string, lossy bool, first func(), report *Repo
 	if spec.CheckAll {
 		c.every = 0
 	}
-	if spec.Load == LoadPaced { // a tenth of it does not count, at most 0.2 s
+	if spec.Load == LoadPaced { // the first tenth does not count, at most 0.2 s
 		c.latency = NewHistogram()
 		c.warmUp = uint64(min(spec.duration()/10, 200*time.Millisecond).Seconds() * spec.Rate)
 	} else if !spec.Many() {
@@ -61,13 +61,13 @@ func newCheck(spec *Spec, names []string, lossy bool, first func(), report *Repo
 	return c
 }
 
-// Names are the names of the topics that the subscriber takes. They are compared sooner with what
-// has come where it has subscribed to these very strings.
+// Names returns the names of the subscribed topics. Comparing received topics is faster if the
+// subscriber subscribed with these very strings.
 func (c *Check) Names() []string {
 	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return name == "" })
 }
 
-// Message takes the next message, where there is one topic. It is faster than On.
+// Message checks the next message if there is only one topic. It is faster than On.
 func (c *Check) Message(b []byte) {
 	if n := c.next[0]; len(b) == c.size && n&c.plain != 0 && binary.LittleEndian.Uint64(b) == n &&
 		binary.LittleEndian.Uint64(b[len(b)-tailBytes:]) == tail(n) {
@@ -78,7 +78,7 @@ func (c *Check) Message(b []byte) {
 	c.On(c.names[0], b)
 }
 
-// On takes the next message, which came on topic.
+// On checks the next message, which was received on topic.
 func (c *Check) On(topic string, b []byte) {
 	expected := false
 	if len(b) == c.size {
@@ -112,13 +112,13 @@ func (c *Check) slow(topic string, b []byte) {
 	t := s & c.of.mask
 	switch {
 	case s >= uint64(len(c.next)) || t >= uint64(len(c.names)):
-		c.Bad(fmt.Sprintf("a message on topic %s has the number %x, which no source gave it", topic, n))
+		c.Bad(fmt.Sprintf("a message on topic %s has number %x, which no source assigned", topic, n))
 		return
 	case c.names[t] != topic:
-		c.Bad(fmt.Sprintf("message %d of topic %q came on topic %q", number, c.names[t], topic))
+		c.Bad(fmt.Sprintf("message %d of topic %q received on topic %q", number, c.names[t], topic))
 		return
 	case n < c.next[s]:
-		c.Bad(fmt.Sprintf("message %d on topic %s came again, or after message %d", number, topic, c.next[s]&(1<<seriesShift-1)-1))
+		c.Bad(fmt.Sprintf("message %d on topic %s received twice, or after message %d", number, topic, c.next[s]&(1<<seriesShift-1)-1))
 		return
 	case n > c.next[s]:
 		c.skip(topic, t, number, n-c.next[s])
@@ -143,7 +143,7 @@ func (c *Check) slow(topic string, b []byte) {
 	}
 }
 
-// skip takes note that count messages of a series did not come before message number.
+// skip records that count messages of a series are missing before message number.
 func (c *Check) skip(topic string, t, number, count uint64) {
 	c.skipped[t] += count
 	switch {
@@ -151,12 +151,12 @@ func (c *Check) skip(topic string, t, number, count uint64) {
 		c.report.Lost += count
 		c.report.Gaps++
 	case c.skipped[t] > c.lost[t]:
-		c.Bad(fmt.Sprintf("message %d on topic %s came in place of message %d", number, topic, number-count))
+		c.Bad(fmt.Sprintf("message %d on topic %s received instead of message %d", number, topic, number-count))
 	}
 }
 
-// Gap takes note that count messages of a topic are known to be lost, from number first
-// on of their publisher: that of the series, where there is one source.
+// Gap records that count messages of a topic are reported lost, from number first of their
+// publisher, which is the number in the series if there is one source.
 func (c *Check) Gap(topic string, first, count uint64) {
 	if c.indexes == nil {
 		c.indexes = make(map[string]int)
@@ -166,24 +166,24 @@ func (c *Check) Gap(topic string, first, count uint64) {
 	}
 	i, ok := c.indexes[topic]
 	if !ok {
-		c.Bad(fmt.Sprintf("a gap of %d messages on topic %q, which is not taken", count, topic))
+		c.Bad(fmt.Sprintf("a gap of %d messages on topic %q, which is not subscribed", count, topic))
 		return
 	}
 	if at := c.next[i]&(1<<seriesShift-1) + c.lost[i] - c.skipped[i]; c.sources == 1 && first != at {
-		c.Bad(fmt.Sprintf("a gap from message %d on topic %s came in place of message %d", first, topic, at))
+		c.Bad(fmt.Sprintf("a gap from message %d on topic %s instead of message %d", first, topic, at))
 	}
 	c.lost[i] += count
 	c.report.Lost += count
 	c.report.Gaps++
 }
 
-// Bad counts something that must not be.
+// Bad counts an error.
 func (c *Check) Bad(what string) { c.report.fault(what) }
 
-// Done reports whether the last message of every source has come.
+// Done reports whether the last message of every source has arrived.
 func (c *Check) Done() bool { return c.lasts == c.sources }
 
-// finish returns the report, with what the check has counted by itself.
+// finish returns the report, with the counters of the check.
 func (c *Check) finish() *Report {
 	r := c.report
 	r.Messages = c.received

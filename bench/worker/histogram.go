@@ -6,7 +6,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histograms are of nanoseconds, up to a minute, with three digits: those below two microseconds to the nanosecond.
+// Histograms count nanoseconds, up to a minute, with three digits: exact below two microseconds.
 const (
 	histogramLow    = 1
 	histogramHigh   = int64(time.Minute)
@@ -22,8 +22,8 @@ func record(h *hdrhistogram.Histogram, ns int64) {
 	h.RecordValue(min(max(ns, histogramLow), histogramHigh))
 }
 
-// Latencies makes a Report's histogram of single values in nanoseconds. Package bench/peers, a
-// module of its own, needs it.
+// Latencies makes a Report's histogram from single values in nanoseconds. It is for bench/peers, a
+// separate module.
 func Latencies(ns []int64) *hdrhistogram.Snapshot {
 	h := NewHistogram()
 	for _, v := range ns {

@@ -13,10 +13,10 @@ import (
 	"sync"
 )
 
-// Command is the hidden sub-command that runs Main.
+// Command is the hidden subcommand that runs Main.
 const Command = "bench-worker"
 
-// Contenders makes a contender, by its name.
+// Contenders creates a contender by its name.
 type Contenders map[string]func() Contender
 
 // Names are the names of all contenders, sorted.
@@ -26,24 +26,24 @@ func (c Contenders) Names() []string { return slices.Sorted(maps.Keys(c)) }
 type message struct {
 	Ready   bool      `json:"ready,omitempty"`
 	Address string    `json:"address,omitempty"`
-	Metrics []string  `json:"metrics,omitempty"` // addresses that metrics are served at
-	Reports []*Report `json:"reports,omitempty"` // RoleBoth: the publisher's first
+	Metrics []string  `json:"metrics,omitempty"` // addresses where metrics are served
+	Reports []*Report `json:"reports,omitempty"` // with RoleBoth the publisher's first
 	Error   string    `json:"error,omitempty"`
 }
 
-// stopLine is what a worker is sent when the publisher has ended.
+// stopLine is sent to a worker when the publisher has ended.
 const stopLine = "stop\n"
 
 // errAbandoned ends a worker at the end of its standard input.
 var errAbandoned = errors.New("the measuring program has ended")
 
-// Main is a worker's whole life. It returns the exit code.
+// Main runs a worker. It returns the exit code.
 func Main(ctx context.Context, in io.Reader, out io.Writer, contenders Contenders) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
 	enc := json.NewEncoder(out)
-	say := func(m message) {
+	send := func(m message) {
 		mu.Lock()
 		defer mu.Unlock()
 		if enc.Encode(m) != nil {
@@ -51,37 +51,37 @@ func Main(ctx context.Context, in io.Reader, out io.Writer, contenders Contender
 		}
 	}
 	fail := func(code int, err error) int {
-		say(message{Error: err.Error()})
+		send(message{Error: err.Error()})
 		return code
 	}
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
 	if err != nil {
-		return fail(2, errors.New("a worker is started by fanfare bench alone: no specification on standard input"))
+		return fail(2, errors.New("no specification on standard input: workers are started only by fanfare bench"))
 	}
 	var spec Spec
 	if err := json.Unmarshal(first, &spec); err != nil {
-		return fail(2, fmt.Errorf("the specification cannot be read: %w", err))
+		return fail(2, fmt.Errorf("parsing the specification: %w", err))
 	}
 	newContender := contenders[spec.Contender]
 	if newContender == nil {
-		return fail(2, fmt.Errorf("no contender is called %q", spec.Contender))
+		return fail(2, fmt.Errorf("there is no contender %q", spec.Contender))
 	}
 	stopped := listen(lines, cancel)
 	stopProfile, err := startProfile(spec)
 	if err != nil {
 		return fail(1, err)
 	}
-	reports, err := run(ctx, &spec, newContender(), stopped, say)
+	reports, err := run(ctx, &spec, newContender(), stopped, send)
 	if err = errors.Join(err, stopProfile()); err != nil {
 		return fail(1, err)
 	}
-	say(message{Reports: reports})
+	send(message{Reports: reports})
 	return 0
 }
 
-// listen returns a context that ends when the line comes that says so, and cancels when the input
-// ends. Its goroutine ends with the input, which is the end of the process.
+// listen returns a context that ends when stopLine arrives, and calls cancel when the input ends.
+// Its goroutine ends with the input, which is the end of the process.
 func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) context.Context {
 	stopped, stop := context.WithCancel(context.Background())
 	go func() {
@@ -99,13 +99,13 @@ func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) context.Context
 	return stopped
 }
 
-func run(ctx context.Context, spec *Spec, c Contender, stopped context.Context, say func(message)) ([]*Report, error) {
-	r := newRun(spec, stopped, say)
+func run(ctx context.Context, spec *Spec, c Contender, stopped context.Context, send func(message)) ([]*Report, error) {
+	r := newRun(spec, stopped, send)
 	publish, subscribe := c.Publish, c.Subscribe
 	if spec.Load == LoadRequest {
 		q, ok := c.(Requester)
 		if !ok {
-			return nil, fmt.Errorf("contender %s has no requests", spec.Contender)
+			return nil, fmt.Errorf("contender %s does not support requests", spec.Contender)
 		}
 		publish, subscribe = q.Ask, q.Respond
 	}
@@ -116,7 +116,7 @@ func run(ctx context.Context, spec *Spec, c Contender, stopped context.Context, 
 	case RoleSubscribe:
 		err = subscribe(ctx, r)
 	case RoleBoth:
-		return runBoth(ctx, spec, c, say)
+		return runBoth(ctx, spec, c, send)
 	case RoleBroker:
 		b, ok := c.(Broker)
 		if !ok {
@@ -127,7 +127,7 @@ func run(ctx context.Context, spec *Spec, c Contender, stopped context.Context, 
 		}
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("no role is called %q", spec.Role)
+		return nil, fmt.Errorf("there is no role %q", spec.Role)
 	}
 	if err != nil {
 		return nil, err
@@ -135,9 +135,9 @@ func run(ctx context.Context, spec *Spec, c Contender, stopped context.Context, 
 	return r.reports(), nil
 }
 
-// runBoth runs the subscribers and, when they are ready, the publisher, all in
-// this process. Usage is the publisher's report's.
-func runBoth(ctx context.Context, spec *Spec, c Contender, say func(message)) ([]*Report, error) {
+// runBoth runs the subscribers and, when they are ready, the publisher, all in this process. Usage
+// is in the publisher's report.
+func runBoth(ctx context.Context, spec *Spec, c Contender, send func(message)) ([]*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped, stop := context.WithCancel(context.Background())
@@ -147,7 +147,7 @@ func runBoth(ctx context.Context, spec *Spec, c Contender, say func(message)) ([
 	sub := newRun(spec, stopped, func(m message) { ready <- m })
 	pub := newRun(spec, stopped, func(m message) {
 		m.Metrics = append(m.Metrics, subscribers.Metrics...)
-		say(m)
+		send(m)
 	})
 	done := make(chan error, 1)
 	go func() {
@@ -174,6 +174,6 @@ func runBoth(ctx context.Context, spec *Spec, c Contender, say func(message)) ([
 		return nil, err
 	}
 	subs := sub.reports()
-	subs[0].Usage = Usage{} // the process's is in the publisher's
+	subs[0].Usage = Usage{} // the process's usage is in the publisher's report
 	return append(pub.reports(), subs...), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// TestMain makes the test's program a worker, as bench does with its own.
+// TestMain lets the test binary also run as a worker, as bench does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
 		os.Exit(Main(context.Background(), os.Stdin, os.Stdout, testContenders))
@@ -78,11 +78,11 @@ func TestProcess(t *testing.T) {
 	}
 	p.Kill()
 	p.Kill() // again
-	p.Stop() // nobody hears it
+	p.Stop() // without effect
 	testenv.AwaitGoroutines(t, before)
 }
 
-// A worker that nobody wants any more ends, and so do the goroutines for it.
+// An abandoned worker ends, and so do its goroutines.
 func TestProcessAbandoned(t *testing.T) {
 	before := runtime.NumGoroutine()
 	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Traffic: Traffic{Size: 64}})
@@ -95,7 +95,7 @@ func TestProcessAbandoned(t *testing.T) {
 	}
 	p.Kill()
 	if !p.cmd.ProcessState.Exited() {
-		t.Errorf("the worker %v: it should have ended by itself", p.cmd.ProcessState)
+		t.Errorf("the worker %v, want a normal exit", p.cmd.ProcessState)
 	}
 	testenv.AwaitGoroutines(t, before)
 }
@@ -105,8 +105,8 @@ func TestProcessErrors(t *testing.T) {
 		spec Spec
 		says string
 	}{
-		{Spec{Role: RolePublish, Contender: "nobody"}, `no contender is called "nobody"`},
-		{Spec{Role: "idler", Contender: "calm"}, `no role is called "idler"`},
+		{Spec{Role: RolePublish, Contender: "unknown"}, `there is no contender "unknown"`},
+		{Spec{Role: "idler", Contender: "calm"}, `there is no role "idler"`},
 		{Spec{Role: RoleBroker, Contender: "calm"}, "has no broker"},
 		{Spec{Role: RolePublish, Contender: "failed"}, "as a test"},
 		{Spec{Role: RolePublish, Contender: "crash"}, "panic: as a test"},
@@ -119,7 +119,7 @@ func TestProcessErrors(t *testing.T) {
 	}
 	if p, err := Start("/does/not/exist", Spec{}); err == nil {
 		p.Abort()
-		t.Error("a program that is not there is started")
+		t.Error("a missing program was started")
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ErrTimeout)

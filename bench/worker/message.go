@@ -6,32 +6,32 @@ import (
 	"math/rand/v2"
 )
 
-// MinSize is the size of the smallest message that can be checked, in bytes. Messages are made of
+// MinSize is the size of the smallest message that can be checked, in bytes. The layout of messages is
 //
 //	number (8 bytes) | when due, or filler (8) | filler | number, scrambled (8)
 //
-// in little-endian order. Number and tail of every message are checked, the filler of every 64th, or of all if asked
-// for: a check of every byte would measure itself. The tail of the last message has one bit flipped.
+// in little-endian order. Number and tail of every message are checked, the filler of every 64th, or of all if
+// requested: checking every byte would dominate the measurement. In the last message one bit of the tail is flipped.
 const MinSize = 24
 
 const (
 	stampAt   = 8
 	fillerAt  = 16
 	tailBytes = 8
-	sampled   = 63 // a mask: message numbers with none of these bits
+	sampled   = 63 // a mask: numbers of sampled messages have none of these bits
 	lastMark  = 1 << 63
-	// markEvery is how many messages apart the time is taken.
+	// markEvery is the number of messages between readings of the clock.
 	markEvery = 1024
 )
 
-// tail is what a message ends with. It is another for each number, so that a
-// message cut short or put together of two is found.
+// tail is the last part of a message. It is different for each number, so that truncated and mixed
+// messages are detected.
 func tail(number uint64) uint64 { return number*tailStep + 1 }
 
 const tailStep = 0x9e3779b97f4a7c15
 
-// fillerPeriod is after how many bytes the filler repeats itself, so that a packet with
-// one large message can be compressed too.
+// fillerPeriod is the period of the filler in bytes, so that a packet with one large message can be
+// compressed, too.
 const fillerPeriod = 64
 
 // filler is the same in all processes.
@@ -44,18 +44,18 @@ func filler(size int) []byte {
 	return bytes.Repeat(b, size/fillerPeriod+1)[:size]
 }
 
-// Source makes messages, of one topic or of many. It is for one goroutine.
+// Source makes messages, of one topic or many. It is not safe for concurrent use.
 type Source struct {
 	ring   [][]byte
 	size   int
 	batch  int
-	next   uint64  // how many were taken
+	next   uint64  // number of messages returned
 	tail   uint64  // of next, for Fill
 	plain  []byte  // a message without number
-	topics *series // where there are many
+	topics *series // with many topics
 }
 
-// sourceBytes bounds the messages kept ready, so that they stay in the cache.
+// sourceBytes bounds the prepared messages, so that they stay in the cache.
 const sourceBytes = 4 << 10
 
 // NewSource returns a source of messages of size bytes, numbered from 0.
@@ -68,7 +68,7 @@ func newSource(size, batch int, topics *series) *Source {
 		n *= 2
 	}
 	s := &Source{size: size, batch: batch, ring: make([][]byte, n), tail: tail(0), plain: filler(size), topics: topics}
-	// One block, on whole cache lines apart.
+	// One block, with messages on separate cache lines.
 	pitch := (size + 63) &^ 63
 	block := make([]byte, n*pitch)
 	for i := range s.ring {
@@ -85,9 +85,9 @@ func newSource(size, batch int, topics *series) *Source {
 	return s
 }
 
-// Next returns the next message of the only topic, which is valid until the next call. Its number
-// was written some calls before: a copy that follows a store of a part of what
-// it copies has to wait for it, and would be what is measured.
+// Next returns the next message of the only topic, valid until the next call. Its number was
+// written some calls earlier: a copy right after a store to a part of its source has to wait for
+// that store, which would distort the measurement.
 func (s *Source) Next() []byte {
 	n := s.next
 	s.next++
@@ -96,7 +96,7 @@ func (s *Source) Next() []byte {
 	return s.ring[n&uint64(len(s.ring)-1)]
 }
 
-// Take returns the next message, as Next does, and the index of its topic.
+// Take returns the next message, like Next, and the index of its topic.
 func (s *Source) Take() (topic int, msg []byte) {
 	if s.topics == nil {
 		return 0, s.Next()
@@ -109,8 +109,8 @@ func (s *Source) Take() (topic int, msg []byte) {
 	return int(s.topics.ring[at]), s.ring[at]
 }
 
-// Batch returns the next messages, as many as the source was made for. They are valid until the next
-// call. Numbers are written as by Next.
+// Batch returns the next messages, as many as the source was made for, valid until the next call.
+// Numbers are written as by Next.
 func (s *Source) Batch() [][]byte {
 	n := s.next
 	s.next += uint64(s.batch)
@@ -122,15 +122,15 @@ func (s *Source) Batch() [][]byte {
 	return s.ring[at : at+uint64(s.batch)]
 }
 
-// number writes the i-th message, which has number n.
+// number writes number n to the i-th message.
 func (s *Source) number(i, n uint64) {
 	b := s.ring[i&uint64(len(s.ring)-1)]
 	binary.LittleEndian.PutUint64(b, n)
 	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
 }
 
-// Fill writes as many of the next messages to p as it has room for, each behind its length in 4 bytes, and returns how
-// many bytes that took. It is for contenders that write messages directly into the memory that is sent.
+// Fill writes as many of the next messages to p as fit, each after its length in 4 bytes, and returns
+// the number of bytes written. It is for contenders that write messages directly into send buffers.
 func (s *Source) Fill(p []byte) int {
 	const prefix = 4
 	n, number, end := s.size, s.next, s.tail
@@ -149,23 +149,23 @@ func (s *Source) Fill(p []byte) int {
 	return off
 }
 
-// Last returns the next message, marked as the last one of its source, and the index of its topic.
+// Last returns the next message, marked as the last of its source, and the index of its topic.
 func (s *Source) Last() (topic int, msg []byte) {
 	topic, msg = s.Take()
 	if s.topics == nil {
-		binary.LittleEndian.PutUint64(msg, s.next-1) // after Fill it is not there yet
+		binary.LittleEndian.PutUint64(msg, s.next-1) // after Fill the number is not written yet
 	}
 	markLast(msg)
 	return topic, msg
 }
 
-// markLast marks a message as the last one of its source.
+// markLast marks a message as the last of its source.
 func markLast(b []byte) {
 	binary.LittleEndian.PutUint64(b[len(b)-tailBytes:], tail(binary.LittleEndian.Uint64(b))^lastMark)
 }
 
-// stamp writes when a message was due.
+// stamp writes the time when a message was due.
 func stamp(msg []byte, at int64) { binary.LittleEndian.PutUint64(msg[stampAt:], uint64(at)) }
 
-// dueAt is when a message was due.
+// dueAt reads the time when a message was due.
 func dueAt(msg []byte) int64 { return int64(binary.LittleEndian.Uint64(msg[stampAt:])) }

@@ -21,8 +21,8 @@ func messages(size, n int) [][]byte {
 	return append(all, bytes.Clone(last))
 }
 
-// What a source makes passes the check, of every size, written either way.
-func TestCheckTakesSource(t *testing.T) {
+// Messages from a source pass the check, in every size, written by Next or by Fill.
+func TestCheckAcceptsSource(t *testing.T) {
 	for _, size := range []int{MinSize, 32, 64, 100, 1024, 65536} {
 		for _, all := range []bool{false, true} {
 			c := newTestCheck(size, false, all)
@@ -35,7 +35,7 @@ func TestCheckTakesSource(t *testing.T) {
 				t.Errorf("%d bytes: %+v, done %t", size, r, c.Done())
 			}
 			next, fill := NewSource(size), NewSource(size)
-			b := make([]byte, 3*(4+size)+3+size) // room for three and a bit
+			b := make([]byte, 3*(4+size)+3+size) // room for three messages and a part
 			for i := range 96 {
 				if i%3 == 0 {
 					if n := fill.Fill(b); n != 3*(4+size) {
@@ -59,9 +59,9 @@ func TestCheckTakesSource(t *testing.T) {
 	}
 }
 
-// Whatever is wrong is found.
-func TestCheckFinds(t *testing.T) {
-	const size, n, at = 64, 300, 130 // 130 is no sample
+// Every error is detected.
+func TestCheckDetects(t *testing.T) {
+	const size, n, at = 64, 300, 130 // 130 is not sampled
 	for _, c := range []struct {
 		name  string
 		all   bool
@@ -72,9 +72,9 @@ func TestCheckFinds(t *testing.T) {
 		{"tail", false, func(m [][]byte) [][]byte { m[at][size-1] ^= 1; return m }, "wrong content"},
 		{"filler of a sample", false, func(m [][]byte) [][]byte { m[128][20] ^= 1; return m }, "message 128 on topic t has the wrong content"},
 		{"filler of any", true, func(m [][]byte) [][]byte { m[at][20] ^= 1; return m }, "message 130 on topic t has the wrong content"},
-		{"twice", false, func(m [][]byte) [][]byte { return append(m[:at+1:at+1], m[at:]...) }, "message 130 on topic t came again"},
-		{"swapped", false, func(m [][]byte) [][]byte { m[at], m[at+1] = m[at+1], m[at]; return m }, "message 131 on topic t came in place of message 130"},
-		{"left out", false, func(m [][]byte) [][]byte { return append(m[:at:at], m[at+1:]...) }, "message 131 on topic t came in place of message 130"},
+		{"twice", false, func(m [][]byte) [][]byte { return append(m[:at+1:at+1], m[at:]...) }, "message 130 on topic t received twice"},
+		{"swapped", false, func(m [][]byte) [][]byte { m[at], m[at+1] = m[at+1], m[at]; return m }, "message 131 on topic t received instead of message 130"},
+		{"missing", false, func(m [][]byte) [][]byte { return append(m[:at:at], m[at+1:]...) }, "message 131 on topic t received instead of message 130"},
 		{"cut", false, func(m [][]byte) [][]byte { m[at] = m[at][:40]; return m }, "on topic t has 40 bytes, not 64"},
 		{"empty", false, func(m [][]byte) [][]byte { m[at] = nil; return m }, "has 0 bytes"},
 		{"two halves", false, func(m [][]byte) [][]byte { copy(m[at][32:], m[at+1][32:]); return m }, "wrong content"},
@@ -90,7 +90,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// A lossy stream may lack messages, which are counted, but have nothing else.
+// In a lossy stream messages may be missing, which is counted; all other errors count.
 func TestCheckLossy(t *testing.T) {
 	c := newTestCheck(64, true, false)
 	all := messages(64, 300)
@@ -104,11 +104,11 @@ func TestCheckLossy(t *testing.T) {
 		t.Errorf("%+v, done %t", r, c.Done())
 	}
 	if c.Message(all[5]); c.report.Bad != 1 {
-		t.Error("a message that came again is taken")
+		t.Error("a message received twice is accepted")
 	}
 }
 
-// Gaps that are told are no faults where they belong.
+// Reported gaps are no errors at the right position.
 func TestCheckGap(t *testing.T) {
 	c := newTestCheck(64, false, false)
 	all := messages(64, 300)
@@ -123,11 +123,11 @@ func TestCheckGap(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if c.Gap("t", 7, 1); c.report.Bad != 1 {
-		t.Error("a gap at the wrong number is taken")
+		t.Error("a gap at the wrong number is accepted")
 	}
 }
 
-// Neither side's part of a message costs an allocation.
+// Neither side's work on a message allocates.
 func TestAllocs(t *testing.T) {
 	s, c := NewSource(64), newTestCheck(64, false, false)
 	if n := testing.AllocsPerRun(10_000, func() { c.Message(s.Next()) }); n != 0 {
@@ -135,8 +135,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// Batches are the messages that Next would return, up to the last one.
-func TestBatchesAreTaken(t *testing.T) {
+// Batches contain the messages that Next would return, up to the last one.
+func TestBatches(t *testing.T) {
 	for _, batch := range []int{1, 2, 16, 256} {
 		s, c := newSource(64, batch, nil), newTestCheck(64, false, false)
 		for range 20 {

@@ -2,7 +2,7 @@ package worker
 
 import "math/rand/v2"
 
-// Order is the order in which a publisher goes through its topics.
+// Order is the order of topics in which a publisher publishes.
 type Order string
 
 // Orders.
@@ -12,51 +12,51 @@ const (
 	OrderBursts Order = "bursts"
 )
 
-// Text says what the order is.
+// Text describes the order.
 func (o Order) Text() string {
 	switch o {
 	case OrderZipf:
-		return "drawn, few topics have most"
+		return "random, with most messages on few topics"
 	case OrderBursts:
 		return "runs of 10 to 100 messages on one topic"
 	}
-	return "one message on each in turn"
+	return "one message on each topic in turn"
 }
 
-// Orders are all of them.
+// Orders returns all orders.
 func Orders() []Order { return []Order{OrderRound, OrderZipf, OrderBursts} }
 
 const (
-	// zipfExponent is how fast topics get rarer: the k-th has a share of 1/k^1.1.
+	// zipfExponent: the k-th topic has a share proportional to 1/k^1.1.
 	zipfExponent = 1.1
-	// A run of OrderBursts has burstLeast to burstMost messages.
-	burstLeast, burstMost = 10, 100
-	// scheduleLeast is how many messages a drawn schedule has at least before it
-	// begins again, and scheduleTimes how many for each topic.
-	scheduleLeast, scheduleTimes = 1 << 16, 16
+	// A run of OrderBursts has burstMin to burstMax messages.
+	burstMin, burstMax = 10, 100
+	// scheduleMin is the minimum length of a random schedule before it repeats, and scheduleTimes the
+	// number of messages for each topic.
+	scheduleMin, scheduleTimes = 1 << 16, 16
 )
 
-// schedule is the topics of a goroutine's messages, one after the other and again from
-// the beginning. It is drawn before the measurement.
+// schedule is the sequence of topics of a goroutine's messages, which repeats. It is computed
+// before the measurement.
 type schedule struct {
 	topics []uint32
 	at     int
 }
 
-// newSchedule draws a schedule for one of several goroutines. Going round they begin at different topics.
+// newSchedule makes a schedule for one of several goroutines. With OrderRound they begin at different topics.
 func newSchedule(order Order, topics, goroutine, goroutines int, seed uint64) schedule {
 	r := rand.New(rand.NewPCG(seed, uint64(goroutine)))
 	var s schedule
 	switch order {
 	case OrderZipf:
 		draw := rand.NewZipf(r, zipfExponent, 1, uint64(topics-1))
-		for range max(scheduleLeast, scheduleTimes*topics) {
+		for range max(scheduleMin, scheduleTimes*topics) {
 			s.topics = append(s.topics, uint32(draw.Uint64()))
 		}
 	case OrderBursts:
-		for len(s.topics) < scheduleLeast {
+		for len(s.topics) < scheduleMin {
 			for _, t := range r.Perm(topics) {
-				for range burstLeast + r.IntN(burstMost-burstLeast+1) {
+				for range burstMin + r.IntN(burstMax-burstMin+1) {
 					s.topics = append(s.topics, uint32(t))
 				}
 			}
@@ -70,7 +70,7 @@ func newSchedule(order Order, topics, goroutine, goroutines int, seed uint64) sc
 	return s
 }
 
-// next is the topic of the next message.
+// next returns the topic of the next message.
 func (s *schedule) next() uint32 {
 	t := s.topics[s.at]
 	if s.at++; s.at == len(s.topics) {

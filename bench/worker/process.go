@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// Process is a worker, as seen by the program that started it.
+// Process is a worker, from the point of view of the program that started it.
 type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	lines  chan message // all that it writes; closed at the end of its output
+	lines  chan message // its messages; closed at the end of its output
 	once   sync.Once
-	stderr bytes.Buffer // to be read when it has ended
+	stderr bytes.Buffer // only read after its end
 
-	// Address is where a ready worker can be reached, and Metrics where its sides serve metrics, if they do.
+	// Address is the address of a ready worker, if any, and Metrics the addresses where its sides serve metrics.
 	Address string
 	Metrics []string
 }
 
-// PID is the number of the process.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// endGrace is how long a worker has to end after its report.
+// endGrace is how long a worker may take to end after its report.
 const endGrace = 5 * time.Second
 
-// Start starts a worker: the program exe with sub-command Command.
+// Start starts a worker: the program exe with subcommand Command.
 func Start(exe string, spec Spec) (*Process, error) {
 	name := fmt.Sprintf("%s %s", spec.Contender, spec.Role)
 	line, err := json.Marshal(spec)
@@ -52,7 +52,7 @@ func Start(exe string, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start worker: %w", err)
+		return nil, fmt.Errorf("starting worker: %w", err)
 	}
 	go p.read(out)
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
@@ -62,7 +62,7 @@ func Start(exe string, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// read passes the worker's lines on, until its output ends.
+// read forwards the worker's messages until its output ends.
 func (p *Process) read(out io.Reader) {
 	defer close(p.lines)
 	for lines := bufio.NewReader(out); ; {
@@ -78,7 +78,7 @@ func (p *Process) read(out io.Reader) {
 	}
 }
 
-// Ready waits until the worker is.
+// Ready waits until the worker is ready.
 func (p *Process) Ready(ctx context.Context) error {
 	m, err := p.next(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Process) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Reports waits for what the worker has measured.
+// Reports waits for the worker's results.
 func (p *Process) Reports(ctx context.Context) ([]*Report, error) {
 	m, err := p.next(ctx)
 	if err == nil && m.Ready {
@@ -105,8 +105,8 @@ func (p *Process) next(ctx context.Context) (message, error) {
 	case m, ok := <-p.lines:
 		switch {
 		case !ok:
-			p.Kill() // which waits for all that it wrote
-			return m, fmt.Errorf("%s: ended before its time; it wrote: %s", p.name, strings.TrimSpace(p.stderr.String()))
+			p.Kill() // waits for all of its output
+			return m, fmt.Errorf("%s: ended early; standard error: %s", p.name, strings.TrimSpace(p.stderr.String()))
 		case m.Error != "":
 			return m, fmt.Errorf("%s: %s", p.name, m.Error)
 		}
@@ -116,13 +116,13 @@ func (p *Process) next(ctx context.Context) (message, error) {
 	}
 }
 
-// Stop reports to the worker that the publisher has ended. A worker that has ended too does not need it.
+// Stop notifies the worker that the publisher has ended. An error does not matter: the worker has then ended, too.
 func (p *Process) Stop() { io.WriteString(p.stdin, stopLine) }
 
-// Kill ends the worker, if it has not ended, and waits until it is gone. It is idempotent.
+// Kill ends the worker and waits for its end. It is idempotent.
 func (p *Process) Kill() {
 	p.once.Do(func() {
-		p.stdin.Close() // which ends a worker that is well
+		p.stdin.Close() // ends a worker in order
 		timer := time.AfterFunc(endGrace, func() { p.cmd.Process.Kill() })
 		defer timer.Stop()
 		for range p.lines {
@@ -131,11 +131,11 @@ func (p *Process) Kill() {
 	})
 }
 
-// Abort ends the worker at once, and waits until it is gone.
+// Abort kills the worker and waits for its end.
 func (p *Process) Abort() {
 	p.cmd.Process.Kill()
 	p.Kill()
 }
 
-// ErrTimeout is the cause of a context that a measurement took too long for.
-var ErrTimeout = errors.New("no result in time; is something else using the machine, or the network?")
+// ErrTimeout is the cause of a context when a measurement took too long.
+var ErrTimeout = errors.New("no result in time; is another program using the machine or the network?")

@@ -7,8 +7,8 @@ import (
 	"runtime/pprof"
 )
 
-// startProfile takes a CPU profile of the worker, if that is asked for, which stop writes: as a
-// whole, because pprof drops errors of what it writes to.
+// startProfile starts a CPU profile of the worker if requested. stop writes it at once, because
+// pprof drops write errors.
 func startProfile(spec Spec) (stop func() error, err error) {
 	if spec.Profile == "" {
 		return func() error { return nil }, nil

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Pump is the measurement of a publisher: it publishes the load with publish, from one goroutine, and in the end calls
-// flush, if there is one. The message is valid during the call; the last one is marked.
+// Pump measures a publisher: it publishes the load with publish, from one goroutine, and at the end
+// calls flush, if not nil. The message is valid during the call; the last one is marked.
 //
-// Under a full load a call through a function value costs some nanoseconds: a
-// contender that would feel it has a loop of its own (Begin, Deadline with Chunk, Published).
+// Under full load calling through a function value costs some nanoseconds: contenders for which
+// that matters have their own loop (Begin, Deadline with Chunk, Published).
 func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) error, flush func() error) error {
 	r.Begin()
 	src := r.Source(0)
@@ -40,13 +40,13 @@ func (r *Run) pumpFull(ctx context.Context, src *Source, publish func(int, []byt
 	return publish(src.Last())
 }
 
-// pumpTimed publishes a message when it is due, whatever became of those before. Latency counts from then: a publisher
-// that is held up, or slept too long, does not hide it (coordinated omission).
+// pumpTimed publishes each message when it is due, independent of earlier ones. Latency counts from that
+// time: a publisher that is blocked or sleeps too long does not hide it (coordinated omission).
 func (r *Run) pumpTimed(ctx context.Context, src *Source, publish func(int, []byte) error) error {
 	total, gap := uint64(max(1, r.Spec.Seconds*r.Spec.Rate)), float64(time.Second)/r.Spec.Rate
 	if r.Spec.PublisherWait != WaitPark {
-		// A goroutine that spins is moved to another thread now and then, and thereby to the processor that the subscriber
-		// runs on, so its thread is locked. It is the same for all contenders.
+		// The scheduler sometimes moves a spinning goroutine to another thread, and thereby to the
+		// processor of the subscriber, so its thread is locked. This applies to all contenders.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
@@ -67,11 +67,11 @@ func (r *Run) pumpTimed(ctx context.Context, src *Source, publish func(int, []by
 	return nil
 }
 
-// await waits for an instant, as Spec.PublisherWait says.
+// await waits for a time, as Spec.PublisherWait says.
 func (r *Run) await(ctx context.Context, due int64) error {
 	for Now() < due {
 		if r.Spec.PublisherWait == WaitPark {
-			// The shortest sleep there is takes 50 µs or so.
+			// the shortest sleep takes some 50 µs
 			nap(min(time.Duration(due-Now()), 10*time.Millisecond))
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -81,11 +81,11 @@ func (r *Run) await(ctx context.Context, due int64) error {
 	return nil
 }
 
-// settle is how long sides have to get to know each other before they are idle:
-// the publisher begins while the subscriber waits.
+// settle is the time for the sides to establish the connection before they are idle: the publisher
+// begins while the subscriber waits.
 const settle = 500 * time.Millisecond
 
-// Idle measures a side that has nothing to do, for as long as the load lasts.
+// Idle measures an idle side for the duration of the load.
 func (r *Run) Idle(ctx context.Context) error {
 	if err := sleep(ctx, settle); err != nil {
 		return err
@@ -105,8 +105,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Chunk is how many messages to publish between two looks at the clock.
+// Chunk is the number of messages to publish between two readings of the clock.
 func (r *Run) Chunk() int { return min(max(64<<10/r.Spec.Size, 1), 256) }
 
-// Deadline is when a full load ends, on the clock of Now.
+// Deadline is the end of a full load, on the clock of Now.
 func (r *Run) Deadline() int64 { return r.report.Start + int64(r.Spec.duration()) }

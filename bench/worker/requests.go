@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Requester is a Contender that asks and answers, under LoadRequest.
+// Requester is a Contender that supports LoadRequest.
 type Requester interface {
 	Contender
 	// Ask waits for the responders, calls Ready, and then Requests.
 	Ask(ctx context.Context, r *Run) error
-	// Respond answers each request with what it says, calls Executed of a Responder with it,
-	// and Wait when it would hear one.
+	// Respond replies to each request with its content, calls Executed of a Responder for it, and
+	// calls Wait when it can receive requests.
 	Respond(ctx context.Context, r *Run) error
 }
 
-// perRequest is how long a request may take.
+// perRequest is the time limit of a request.
 const perRequest = 30 * time.Second
 
-// Requests sends the requests of the load by ask, from as many goroutines as the specification
-// says. ask returns how many replies came.
+// Requests sends the requests of the load with ask, from as many goroutines as the specification
+// says. ask returns the number of replies received.
 func (r *Run) Requests(ctx context.Context, ask func(ctx context.Context, msg []byte) (replies int, err error)) error {
-	var mu sync.Mutex // for what follows, and the report
+	var mu sync.Mutex // guards the following and the report
 	times, replies, answered := NewHistogram(), 0, uint64(0)
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -58,17 +58,17 @@ func (r *Run) Requests(ctx context.Context, ask func(ctx context.Context, msg []
 	return context.Cause(ctx)
 }
 
-// Responder counts what a responder executes: each request once.
+// Responder counts the executed requests: each only once.
 type Responder struct {
 	r    *Run
-	mu   sync.Mutex // for what follows, and r's report
+	mu   sync.Mutex // guards the following and r's report
 	seen map[uint64]bool
 }
 
-// NewResponder returns one that has executed nothing.
+// NewResponder returns a Responder without executed requests.
 func NewResponder(r *Run) *Responder { return &Responder{r: r, seen: make(map[uint64]bool)} }
 
-// Executed takes note of a request.
+// Executed records a request.
 func (p *Responder) Executed(msg []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *Responder) Executed(msg []byte) {
 	p.seen[id] = true
 }
 
-// Wait calls Ready, and waits for the publisher's end, or for what has failed.
+// Wait calls Ready, and waits for the end of the publisher, or an error.
 func (p *Responder) Wait(ctx context.Context, failed <-chan error) error {
 	p.r.start()
 	p.r.Ready("")

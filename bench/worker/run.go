@@ -5,57 +5,57 @@ import (
 	"sync/atomic"
 )
 
-// Contender is what is measured. A worker makes one of its own; publisher and subscribers share it where they are in
-// one process. The methods return when their part is over, or ctx ends.
+// Contender is a measured program. Each worker creates one; publisher and subscribers share it if
+// they are in one process. The methods return when their part is done, or ctx ends.
 type Contender interface {
-	// Publish calls Ready, then Begin, publishes the load, waits until subscribers have it if it can, and calls End.
+	// Publish calls Ready, then Begin, publishes the load, waits until subscribers have it if possible, and calls End.
 	Publish(ctx context.Context, r *Run) error
-	// Subscribe calls Ready when it would receive what is published from then
-	// on, and receives with r's receivers until the last message or Stopped.
+	// Subscribe calls Ready when it can receive everything published from then on, and receives with
+	// r's receivers until the last message or Stopped.
 	Subscribe(ctx context.Context, r *Run) error
 }
 
-// Broker is a Contender that needs a server, which is run as a third process.
+// Broker is a Contender that needs a server, which runs as a third process.
 type Broker interface {
 	Contender
-	// Serve calls Ready with the server's address and returns when ctx ends.
+	// Serve calls Ready with the server's address, and returns when ctx ends.
 	Serve(ctx context.Context, r *Run) error
 }
 
-// Topical is a Contender that can go through many topics (Spec.Topics).
+// Topical is a Contender that supports many topics (Spec.Topics).
 type Topical interface {
 	Contender
 	Topical()
 }
 
-// Run is one side's part in a measurement.
+// Run is one side's part of a measurement.
 type Run struct {
 	Spec *Spec
-	// MetricsAddress is where metrics are served, if they are: set it before Ready.
+	// MetricsAddress is where metrics are served, if set, which must happen before Ready.
 	MetricsAddress string
 
-	say     func(message)   // to the program that started the worker
-	stopped context.Context // ends when the publisher has
+	send    func(message)   // to the program that started the worker
+	stopped context.Context // ends when the publisher has ended
 	begun   atomic.Pointer[sample]
 
-	report    *Report // the publisher's, or the first receiver's; has what the process used
+	report    *Report // the publisher's, or the first receiver's; contains the usage of the process
 	receivers []*Check
 }
 
-func newRun(spec *Spec, stopped context.Context, say func(message)) *Run {
-	return &Run{Spec: spec, stopped: stopped, say: say, report: new(Report)}
+func newRun(spec *Spec, stopped context.Context, send func(message)) *Run {
+	return &Run{Spec: spec, stopped: stopped, send: send, report: new(Report)}
 }
 
-// Ready says that the side is; others can reach it at address, if it has one.
+// Ready reports that the side is ready; others can reach it at address, if it has one.
 func (r *Run) Ready(address string) {
 	m := message{Ready: true, Address: address}
 	if r.MetricsAddress != "" {
 		m.Metrics = []string{r.MetricsAddress}
 	}
-	r.say(m)
+	r.send(m)
 }
 
-// Stopped is closed when the publisher has ended: what has not come within a moment will not come.
+// Stopped is closed when the publisher has ended: messages that do not arrive shortly after will not arrive.
 func (r *Run) Stopped() <-chan struct{} { return r.stopped.Done() }
 
 // Over reports whether the publisher has ended.
@@ -84,24 +84,24 @@ func (r *Run) finishUsage() {
 	}
 }
 
-// Figures reports what the contender has counted itself.
+// Figures reports the contender's own counters.
 func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 
-// Foreign reports what another program has measured in place of this side's
-// receivers or publisher: a peer that is not written in Go.
+// Foreign reports the measurements of an external program, which replaces this side's receivers or
+// publisher.
 func (r *Run) Foreign(report *Report) { r.report = report }
 
-// Receiver returns what checks and measures the messages of a subscriber: one for each of Spec.Here.
+// Receiver returns a Check that checks and measures the messages of a subscriber: one for each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Check {
 	i, report := len(r.receivers), r.report
 	if i > 0 {
 		report = new(Report)
 	}
-	r.receivers = append(r.receivers, newCheck(r.Spec, r.Spec.taken(r.Spec.Index+i), lossy, r.start, report))
+	r.receivers = append(r.receivers, newCheck(r.Spec, r.Spec.subscribedNames(r.Spec.Index+i), lossy, r.start, report))
 	return r.receivers[i]
 }
 
-// reports collects what the side has measured: one report each receiver, or the publisher's.
+// reports returns the results of the side: one report for each receiver, or the publisher's.
 func (r *Run) reports() (all []*Report) {
 	if len(r.receivers) == 0 || r.Spec.Load == LoadIdle {
 		return []*Report{r.report}

@@ -9,36 +9,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the host's monotonic clock in nanoseconds, the same for all its processes. The system is asked at the start;
-// Go's own clock, which is the same one, goes on from there without a system call.
+// Now is the host's monotonic clock in nanoseconds, the same for all processes. The system clock is
+// read at the start; Go's clock, which is the same one, continues without system calls.
 func Now() int64 { return clockBase + int64(time.Since(clockStart)) }
 
 var clockBase, clockStart = alignClocks(func() int64 {
 	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it cannot fail
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail
 	return ts.Nano()
 }, time.Now)
 
-// alignTries is how often both clocks are read, to find a moment in which nothing came between.
+// alignTries is how often both clocks are read, to find a pair of readings without an interruption.
 const alignTries = 100
 
-// alignClocks returns what the two clocks say at one moment. What passes between two readings, as
-// when a process that has just begun loses the processor, would be in all latencies that
-// it measures: so of many tries that one counts which took the least time.
+// alignClocks returns readings of the two clocks at the same moment. Time between the readings, as
+// when a new process loses the processor, would be in all latencies that it measures, so the try
+// that took the shortest time counts.
 func alignClocks(system func() int64, own func() time.Time) (base int64, start time.Time) {
-	least := time.Duration(-1)
+	shortest := time.Duration(-1)
 	for range alignTries {
 		before := own()
 		at := system()
-		if took := own().Sub(before); least < 0 || took < least {
-			least, base, start = took, at, before.Add(took/2)
+		if took := own().Sub(before); shortest < 0 || took < shortest {
+			shortest, base, start = took, at, before.Add(took/2)
 		}
 	}
 	return base, start
 }
 
-// nap sleeps for about d. The kernel's own sleep is precise to some 50 µs; Go's
-// timers, in an idle process, to a millisecond.
+// nap sleeps for about d. The kernel's sleep is precise to some 50 µs; Go's timers, in an idle
+// process, to a millisecond.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	unix.Nanosleep(&ts, nil)

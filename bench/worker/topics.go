@@ -2,18 +2,18 @@ package worker
 
 import "math/bits"
 
-// A series is what one goroutine publishes on one topic. Where there are several, the number of a message (see MinSize)
-// counts within its series. The index of the series stands in the upper bits: publisher, and then topic in as many bits
-// as there are topics.
+// A series is the messages of one goroutine on one topic. With several series, the number of a
+// message (see MinSize) counts within its series. The upper bits hold the index of the series:
+// publisher, and then topic in as many bits as needed.
 const seriesShift = 40
 
-// MaxSeries is how many may be measured at once: the subscriber keeps 8 bytes for each.
+// MaxSeries is the maximum number of series: the subscriber uses 8 bytes for each.
 const MaxSeries = 1 << 20
 
-// Topics and sources in powers of two leave room for all of them.
+// Topics and sources, rounded up to powers of two, leave room for all series.
 var _ = [1]struct{}{}[4*MaxSeries>>(64-seriesShift)]
 
-// seriesOf says how an index of a series is put together.
+// seriesOf describes the index of a series.
 type seriesOf struct {
 	topicBits int
 	mask      uint64 // of the topic's bits
@@ -28,15 +28,15 @@ func (s seriesOf) index(publisher, topic int) uint64 {
 	return uint64(publisher)<<s.topicBits | uint64(topic)
 }
 
-// series are the numbers of a source of many topics, in the order of the specification.
+// series holds the numbers of a source with many topics, in the order of the specification.
 type series struct {
 	ring     []uint32 // topics of the messages in the source's ring
 	schedule schedule
 	first    []uint64 // by topic: number of its first message
-	next     []uint64 // by topic: number of the next one that is made
+	next     []uint64 // by topic: number of the next message
 }
 
-// Source returns the source of one of the publishing goroutines, which are counted from 0 through all buses.
+// Source returns the source of a publishing goroutine; goroutines are counted from 0 through all buses.
 func (r *Run) Source(goroutine int) *Source {
 	if !r.Spec.Many() {
 		return newSource(r.Spec.Size, max(r.Spec.Batch, 1), nil)
@@ -54,7 +54,7 @@ func (r *Run) Source(goroutine int) *Source {
 	return newSource(r.Spec.Size, 1, s)
 }
 
-// take is the number of the next message, for that place of the ring.
+// take returns the number of the next message, for that position of the ring.
 func (s *series) take(at uint64) uint64 {
 	t := s.schedule.next()
 	n := s.next[t]
@@ -63,7 +63,7 @@ func (s *series) take(at uint64) uint64 {
 	return n
 }
 
-// Published ends the publisher's measurement, of which the sources gave all messages. They have ended.
+// Published ends the publisher's measurement. All messages came from the sources, which have ended.
 func (r *Run) Published(sources ...*Source) {
 	var sent uint64
 	for _, s := range sources {
@@ -78,7 +78,7 @@ func (r *Run) Published(sources ...*Source) {
 		for t := range r.report.Topics {
 			r.report.Topics[t] += s.topics.next[t] - s.topics.first[t]
 		}
-		for i := range uint64(len(s.ring) / 2) { // made, and not taken
+		for i := range uint64(len(s.ring) / 2) { // prepared but not taken
 			r.report.Topics[s.topics.ring[(s.next+i)&uint64(len(s.ring)-1)]]--
 		}
 	}

@@ -13,13 +13,13 @@ func manySpec(topics, goroutines, buses int, order Order) Spec {
 	}
 }
 
-// onTopic is a message as it is delivered.
+// onTopic is a message as delivered.
 type onTopic struct {
 	topic string
 	data  []byte
 }
 
-// published are n messages of each source, and the last of each, and how many there are on
+// published returns n messages of each source and the last of each, and the number of messages on
 // each topic.
 func published(spec Spec, n int) ([]onTopic, []uint64) {
 	r := newRun(&spec, nil, nil)
@@ -41,7 +41,7 @@ func published(spec Spec, n int) ([]onTopic, []uint64) {
 }
 
 func checked(spec Spec, lossy bool, all []onTopic, gaps func(*Check)) (*Report, *Check) {
-	c := newCheck(&spec, spec.taken(0), lossy, func() {}, new(Report))
+	c := newCheck(&spec, spec.subscribedNames(0), lossy, func() {}, new(Report))
 	if gaps != nil {
 		gaps(c)
 	}
@@ -51,8 +51,8 @@ func checked(spec Spec, lossy bool, all []onTopic, gaps func(*Check)) (*Report, 
 	return c.finish(), c
 }
 
-// What sources make passes the check, in every order, and the counts of each topic agree.
-func TestTopicCheckTakesSources(t *testing.T) {
+// Messages from sources pass the check, in every order, and the counts of each topic match.
+func TestTopicCheckAcceptsSources(t *testing.T) {
 	for _, order := range Orders() {
 		for _, spec := range []Spec{
 			manySpec(2, 1, 1, order), manySpec(3, 4, 1, order), manySpec(1000, 1, 1, order), manySpec(5, 3, 7, order), manySpec(1, 1, 2, order),
@@ -78,8 +78,8 @@ func TestTopicCheckTakesSources(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with one topic's messages is found, though totals may agree.
-func TestTopicCheckFinds(t *testing.T) {
+// Errors in one topic's messages are detected even if totals match.
+func TestTopicCheckDetects(t *testing.T) {
 	spec := manySpec(4, 1, 1, OrderRound) // message i is on topic i % 4
 	const n, at = 800, 402                // message 100 of topic 2
 	for _, c := range []struct {
@@ -89,15 +89,15 @@ func TestTopicCheckFinds(t *testing.T) {
 	}{
 		{"nothing", func(m []onTopic) []onTopic { return m }, ""},
 		{"topics in another order", func(m []onTopic) []onTopic { m[at], m[at+1] = m[at+1], m[at]; return m }, ""},
-		{"swapped on a topic", func(m []onTopic) []onTopic { m[at], m[at+4] = m[at+4], m[at]; return m }, "message 101 on topic t.2 came in place of message 100"},
-		{"twice", func(m []onTopic) []onTopic { return append(m[:at+1:at+1], m[at:]...) }, "message 100 on topic t.2 came again"},
-		{"left out", func(m []onTopic) []onTopic { return append(m[:at:at], m[at+1:]...) }, "message 101 on topic t.2 came in place of message 100"},
-		{"another topic", func(m []onTopic) []onTopic { m[at].topic = "t.3"; return m }, "message 100 of topic \"t.2\" came on topic \"t.3\""},
-		{"no topic", func(m []onTopic) []onTopic { m[at].topic = ""; return m }, "came on topic"},
+		{"swapped on a topic", func(m []onTopic) []onTopic { m[at], m[at+4] = m[at+4], m[at]; return m }, "message 101 on topic t.2 received instead of message 100"},
+		{"twice", func(m []onTopic) []onTopic { return append(m[:at+1:at+1], m[at:]...) }, "message 100 on topic t.2 received twice"},
+		{"missing", func(m []onTopic) []onTopic { return append(m[:at:at], m[at+1:]...) }, "message 101 on topic t.2 received instead of message 100"},
+		{"another topic", func(m []onTopic) []onTopic { m[at].topic = "t.3"; return m }, "message 100 of topic \"t.2\" received on topic \"t.3\""},
+		{"no topic", func(m []onTopic) []onTopic { m[at].topic = ""; return m }, "received on topic"},
 		{"cut", func(m []onTopic) []onTopic { m[at].data = m[at].data[:40]; return m }, "has 40 bytes, not 64"},
 		{"tail", func(m []onTopic) []onTopic { m[at].data[60] ^= 1; return m }, "message 100 on topic t.2 has the wrong content"},
 		{"filler of a sample", func(m []onTopic) []onTopic { m[2+4*64].data[20] ^= 1; return m }, "message 64 on topic t.2 has the wrong content"},
-		{"series", func(m []onTopic) []onTopic { m[at].data[7] ^= 0x40; return m }, "which no source gave it"},
+		{"series", func(m []onTopic) []onTopic { m[at].data[7] ^= 0x40; return m }, "which no source assigned"},
 	} {
 		all, _ := published(spec, n)
 		got, _ := checked(spec, false, c.spoil(all), nil)
@@ -107,8 +107,8 @@ func TestTopicCheckFinds(t *testing.T) {
 	}
 }
 
-// A loss that is told is no fault, where it belongs and as far as it goes; a lossy
-// subscriber counts.
+// A reported loss is no error at the right position and up to its size; a lossy subscriber counts
+// losses.
 func TestTopicCheckGaps(t *testing.T) {
 	spec := manySpec(4, 1, 1, OrderRound)
 	all, counts := published(spec, 800)
@@ -127,7 +127,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	}
 	for i := range counts {
 		if got.Topics[i]+got.TopicsLost[i] != counts[i] || got.TopicsLost[i] != 1 {
-			t.Errorf("topic %d: %d came and %d are lost, of %d", i, got.Topics[i], got.TopicsLost[i], counts[i])
+			t.Errorf("topic %d: %d received and %d lost, of %d", i, got.Topics[i], got.TopicsLost[i], counts[i])
 		}
 	}
 	for name, c := range map[string]struct {
@@ -140,7 +140,7 @@ func TestTopicCheckGaps(t *testing.T) {
 			}
 			check.Gap(c.topic, c.first, c.count)
 		}); got.Bad == 0 {
-			t.Errorf("%s: a gap that is wrong is taken", name)
+			t.Errorf("%s: a wrong gap is accepted", name)
 		}
 	}
 	if got, _ := checked(spec, true, left, nil); got.Bad > 0 || got.Lost != 4 || got.Gaps != 4 || got.TopicsLost != nil {
@@ -148,7 +148,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	}
 }
 
-// A subscriber that takes a share of the topics takes no others.
+// A subscriber of a share of the topics accepts no others.
 func TestTopicCheckShare(t *testing.T) {
 	spec := manySpec(4, 1, 1, OrderRound)
 	spec.Split, spec.Subs = true, 2
@@ -163,11 +163,11 @@ func TestTopicCheckShare(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if got, _ := checked(spec, false, all, nil); got.Bad == 0 {
-		t.Error("topics of others are taken")
+		t.Error("topics of other subscribers are accepted")
 	}
 }
 
-// Orders do what they say, and the same again from the same seed.
+// Orders match their description, and the same seed yields the same order.
 func TestSchedule(t *testing.T) {
 	round := newSchedule(OrderRound, 10, 1, 2, 1)
 	for i := range 20 {
@@ -181,7 +181,7 @@ func TestSchedule(t *testing.T) {
 	for range 10_000 {
 		topic := zipf.next()
 		if again.next() != topic {
-			t.Fatal("zipf: the same seed draws other topics")
+			t.Fatal("zipf: the same seed yields other topics")
 		}
 		differs = differs || other.next() != topic
 		counts[topic]++
@@ -198,21 +198,21 @@ func TestSchedule(t *testing.T) {
 			run++
 			continue
 		}
-		if runs++; runs > 1 && (run < burstLeast || run > burstMost) {
+		if runs++; runs > 1 && (run < burstMin || run > burstMax) {
 			t.Fatalf("bursts: a run of %d messages", run)
 		}
 		run, last = 1, topic
 	}
-	if runs < 50_000/burstMost {
+	if runs < 50_000/burstMax {
 		t.Errorf("bursts: %d runs", runs)
 	}
 }
 
-// Neither side's part of a message of many topics costs an allocation.
+// Neither side's work on a message of many topics allocates.
 func TestTopicAllocs(t *testing.T) {
 	spec := manySpec(100, 1, 1, OrderZipf)
 	s, names := newRun(&spec, nil, nil).Source(0), spec.TopicNames()
-	c := newCheck(&spec, spec.taken(0), false, func() {}, new(Report))
+	c := newCheck(&spec, spec.subscribedNames(0), false, func() {}, new(Report))
 	if n := testing.AllocsPerRun(10_000, func() {
 		topic, msg := s.Take()
 		c.On(names[topic], msg)

@@ -5,24 +5,24 @@ import (
 	"runtime/metrics"
 )
 
-// Usage is what a process used between two instants.
+// Usage is the resource usage of a process between two times.
 type Usage struct {
-	User     float64 `json:"user_s"`   // CPU seconds in its own code
+	User     float64 `json:"user_s"`   // CPU seconds in user mode
 	System   float64 `json:"system_s"` // CPU seconds in the kernel
-	Sleeps   uint64  `json:"sleeps"`   // times that a thread gave the CPU up to wait
+	Sleeps   uint64  `json:"sleeps"`   // times that a thread went to sleep
 	Allocs   uint64  `json:"allocs"`   // objects on Go's heap
 	GCCycles uint64  `json:"gc_cycles"`
-	// GCPauseMax is the upper bound of the longest stop of the world for the
-	// collector, in seconds (runtime/metrics: /sched/pauses/total/gc:seconds).
+	// GCPauseMax is an upper bound of the longest stop-the-world pause of the collector, in seconds
+	// (runtime/metrics: /sched/pauses/total/gc:seconds).
 	GCPauseMax float64 `json:"gc_pause_max_s"`
-	// PeakRSS is the most resident memory that the process had since it started, in bytes. Zero where it is not known.
+	// PeakRSS is the peak resident memory since the start of the process, in bytes. Zero if unknown.
 	PeakRSS uint64 `json:"peak_rss_bytes"`
-	// Heap is what Go's heap held at the end, in bytes, with what the collector has
-	// not freed yet (/memory/classes/heap/objects:bytes).
+	// Heap is the size of Go's heap at the end, in bytes, including objects that are not freed yet
+	// (/memory/classes/heap/objects:bytes).
 	Heap uint64 `json:"heap_bytes"`
 }
 
-// sample is a reading of all counters. Those of Usage count from the start of the process.
+// sample is a reading of all counters. Those in Usage count from the start of the process.
 type sample struct {
 	Usage
 	pauses *metrics.Float64Histogram
@@ -41,7 +41,7 @@ func takeSample() sample {
 	return sample{u, in[2].Value.Float64Histogram()}
 }
 
-// since is what was used since an earlier sample.
+// since is the usage since an earlier sample.
 func (s sample) since(before sample) Usage {
 	u := Usage{
 		User: s.User - before.User, System: s.System - before.System, Sleeps: s.Sleeps - before.Sleeps,

@@ -2,5 +2,5 @@
 
 package worker
 
-// cpuTimes is not known here.
+// cpuTimes is unknown here.
 func cpuTimes() (user, system float64, sleeps uint64) { return 0, 0, 0 }

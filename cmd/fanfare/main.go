@@ -1,4 +1,4 @@
-// Fanfare publishes and subscribes from the command line, and measures the way between. "fanfare help" says how.
+// Fanfare publishes and subscribes from the command line, and measures networks. See "fanfare help".
 package main
 
 import (

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The format, byte by byte.
+// The encoding, byte by byte.
 func TestFormat(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -17,10 +17,10 @@ func TestFormat(t *testing.T) {
 		body    string
 		want    string
 	}{
-		{"nothing", nil, "", "FFE1\x00"},
-		{"body alone", map[string]string{}, "body", "FFE1\x00body"},
+		{"empty", nil, "", "FFE1\x00"},
+		{"only a body", map[string]string{}, "body", "FFE1\x00body"},
 		{"one header", map[string]string{"a": "bc"}, "body", "FFE1\x01\x01a\x02bcbody"},
-		{"in order", map[string]string{"b": "2", "a": "1", "": "0", "ab": ""}, "x", "FFE1\x04\x00\x010\x01a\x011\x02ab\x00\x01b\x012x"},
+		{"sorted headers", map[string]string{"b": "2", "a": "1", "": "0", "ab": ""}, "x", "FFE1\x04\x00\x010\x01a\x011\x02ab\x00\x01b\x012x"},
 		{"a long value", map[string]string{"k": strings.Repeat("v", 300)}, "", "FFE1\x01\x01k\xac\x02" + strings.Repeat("v", 300)},
 		{"body like an envelope", nil, "FFE1\x00", "FFE1\x00FFE1\x00"},
 	} {
@@ -35,8 +35,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// What is no envelope is told, and why; every truncation of one within its headers too.
-func TestRefused(t *testing.T) {
+// Parse returns the matching error for invalid input, and an error for every truncation within the headers.
+func TestInvalid(t *testing.T) {
 	for _, c := range []struct {
 		message string
 		want    error
@@ -52,25 +52,25 @@ func TestRefused(t *testing.T) {
 		{"FFE1\x81\x08", ErrTooLarge}, // 1025 headers
 		{"FFE1\x80\x08", ErrMalformed},
 		{"FFE1\x01\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", ErrMalformed}, // longer than memory
-		{"FFE1\x02\x01b\x00\x01a\x00", ErrMalformed},                            // order
-		{"FFE1\x02\x01a\x00\x01a\x00", ErrMalformed},                            // twice
+		{"FFE1\x02\x01b\x00\x01a\x00", ErrMalformed},                            // not sorted
+		{"FFE1\x02\x01a\x00\x01a\x00", ErrMalformed},                            // duplicate
 	} {
 		if headers, body, err := Parse([]byte(c.message)); !errors.Is(err, c.want) || headers != nil || body != nil {
 			t.Errorf("%q: %v, %q, %v, want %v", c.message, headers, body, err, c.want)
 		}
 	}
-	whole, err := Append(nil, map[string]string{"name": "value", "other": ""}, nil)
+	message, err := Append(nil, map[string]string{"name": "value", "other": ""}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range whole {
-		if _, _, err := Parse(whole[:n]); err == nil {
-			t.Errorf("the first %d bytes of %q pass for an envelope", n, whole)
+	for n := range message {
+		if _, _, err := Parse(message[:n]); err == nil {
+			t.Errorf("Parse accepts the first %d bytes of %q", n, message)
 		}
 	}
 }
 
-// Nothing is made that could not be read, and both sides draw the same line.
+// Append and Parse enforce the same limits.
 func TestLimits(t *testing.T) {
 	many := make(map[string]string)
 	for i := range MaxHeaders {
@@ -90,15 +90,15 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s and one more: %d bytes, %v", name, len(message), err)
 		}
 	}
-	// Two values of half the limit each, and a byte: too large only when summed up.
+	// Two values of half the limit each, plus the names: too large only in total.
 	half := strings.Repeat("v", MaxHeaderBytes/2)
 	message := []byte("FFE1\x02\x01a\x80\x80\x20" + half + "\x01b\x80\x80\x20" + half)
 	if _, _, err := Parse(message); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("too large in sum: %v", err)
+		t.Errorf("too large in total: %v", err)
 	}
 }
 
-// What parses is what Append makes of it, byte by byte, and the headers own their memory.
+// Append of a parsed envelope yields the same bytes, and headers of failed parses are nil.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("FFE1\x00body"))
 	f.Add([]byte("FFE1\x02\x01a\x011\x01b\x012body"))
@@ -113,7 +113,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Append(nil, headers, body)
 		if err != nil || !bytes.Equal(again, message) {
-			t.Errorf("%q became %q, %v", message, again, err)
+			t.Errorf("%q was encoded again as %q, %v", message, again, err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// The Go CDK's own suite. It skips TestNack: there is no redelivery.
+// The Go CDK's conformance suite. It skips TestNack: there is no redelivery.
 func TestConformance(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		drivertest.RunConformanceTests(t, func(_ context.Context, t *testing.T) (drivertest.Harness, error) {
@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// harness has a bus for topics and one for subscriptions, of one test.
+// harness has one bus for the topics and one for the subscriptions of a test.
 type harness struct{ pub, sub *fanfare.Bus }
 
 const testTopic = "conformance.x"
@@ -32,13 +32,13 @@ func (h *harness) CreateTopic(context.Context, string) (driver.Topic, func(), er
 	return t, func() {}, err
 }
 
-// Topics are not made before they are used: any name will do. What there is instead is a
-// topic of no bus.
+// Topics need not be created: any name works. The nearest to a nonexistent topic is one without a
+// bus.
 func (h *harness) MakeNonexistentTopic(context.Context) (driver.Topic, error) {
 	return (*topic)(nil), nil
 }
 
-// A subscription is there when the publisher knows of it.
+// The subscription is complete when the publisher has discovered it.
 func (h *harness) CreateSubscription(ctx context.Context, dt driver.Topic, _ string) (driver.Subscription, func(), error) {
 	s, err := openSubscription(h.sub, testTopic, nil)
 	if err == nil {
@@ -55,10 +55,10 @@ func (h *harness) Close()                              {}
 func (h *harness) MaxBatchSizes() (int, int)           { return 0, 0 }
 func (h *harness) SupportsMultipleSubscriptions() bool { return true }
 
-// asTest is what doc.go says of As.
+// asTest checks what doc.go documents of As.
 type asTest struct{}
 
-func (asTest) Name() string { return "Fanfare's own types" }
+func (asTest) Name() string { return "types of Fanfare" }
 
 func (asTest) TopicCheck(t *pubsub.Topic) error {
 	var p *fanfare.Publisher
@@ -79,7 +79,7 @@ func (asTest) SubscriptionCheck(s *pubsub.Subscription) error {
 func (asTest) TopicErrorCheck(t *pubsub.Topic, err error) error {
 	var flow *events.FlowError
 	if t.ErrorAs(err, &flow) {
-		return errors.New("a *events.FlowError where there is no bus")
+		return errors.New("got a *events.FlowError without a bus")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (asTest) TopicErrorCheck(t *pubsub.Topic, err error) error {
 func (asTest) SubscriptionErrorCheck(s *pubsub.Subscription, err error) error {
 	var gap *fanfare.GapError
 	if s.ErrorAs(err, &gap) {
-		return errors.New("a *pubsub.GapError where there is no bus")
+		return errors.New("got a *pubsub.GapError without a bus")
 	}
 	return nil
 }
@@ -100,13 +100,13 @@ func (asTest) MessageCheck(m *pubsub.Message) error {
 	return nil
 }
 
-func (asTest) BeforeSend(as func(any) bool) error { return none(as) }
-func (asTest) AfterSend(as func(any) bool) error  { return none(as) }
+func (asTest) BeforeSend(as func(any) bool) error { return noMessage(as) }
+func (asTest) AfterSend(as func(any) bool) error  { return noMessage(as) }
 
-func none(as func(any) bool) error {
+func noMessage(as func(any) bool) error {
 	var in fanfare.Message
 	if as(&in) {
-		return errors.New("a pubsub.Message of what is sent")
+		return errors.New("got a pubsub.Message for a message that is being sent")
 	}
 	return nil
 }

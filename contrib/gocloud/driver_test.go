@@ -20,20 +20,20 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// pair opens a topic and a subscription, which t's end shuts down.
-func pair(t *testing.T, url string, to *TopicOptions, so *SubscriptionOptions) (*pubsub.Topic, *pubsub.Subscription) {
+// pair opens a topic and a subscription, and shuts them down at the end of t.
+func pair(t *testing.T, url string, topicOptions *TopicOptions, subOptions *SubscriptionOptions) (*pubsub.Topic, *pubsub.Subscription) {
 	t.Helper()
 	pub, sub := open(t, fanfare.Config{}, url), open(t, fanfare.Config{}, url)
-	s, err := OpenSubscription(sub, "md.>", so)
+	s, err := OpenSubscription(sub, "md.>", subOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	topic, err := OpenTopic(pub, "md.x", to)
+	topic, err := OpenTopic(pub, "md.x", topicOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx := context.Background() // t's has ended
+		ctx := context.Background() // t.Context has ended
 		if err := errors.Join(topic.Shutdown(ctx), s.Shutdown(ctx)); err != nil {
 			t.Error(err)
 		}
@@ -53,8 +53,8 @@ func receive(t *testing.T, s *pubsub.Subscription) *pubsub.Message {
 	return m
 }
 
-// One goroutine's messages come in order, each once, with metadata, by a pattern. None
-// can be nacked.
+// Messages sent by one goroutine arrive in order, each once, with metadata, at a subscription to a
+// pattern. None can be nacked.
 func TestInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		noGoroutines(t)
@@ -82,22 +82,22 @@ func TestInOrder(t *testing.T) {
 	})
 }
 
-// What stands in the stream in place of a message is told; the subscription goes on, or
-// fails behind the messages that came before.
+// An error in the stream is passed to OnError. The subscription continues, or fails after the
+// messages received before the error.
 func TestOnError(t *testing.T) {
-	for name, end := range map[string]error{"goes on": nil, "fails": errors.New("stop")} {
+	for name, end := range map[string]error{"continues": nil, "fails": errors.New("stop")} {
 		t.Run(name, func(t *testing.T) {
 			noGoroutines(t)
-			var told []error
+			var reported []error
 			topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Subscribers: 1}, &SubscriptionOptions{OnError: func(err error) error {
-				told = append(told, err)
+				reported = append(reported, err)
 				return end
 			}})
 			var p *fanfare.Publisher
 			if !topic.As(&p) {
 				t.Fatal("no *pubsub.Publisher")
 			}
-			// In one packet: the first goes before the error.
+			// In one packet: the first message is delivered before the error.
 			good, err := envelope.Append(nil, nil, []byte("good"))
 			if err != nil {
 				t.Fatal(err)
@@ -109,12 +109,12 @@ func TestOnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m := receive(t, s); string(m.Body) != "good" {
-				t.Errorf("%q came", m.Body)
+				t.Errorf("got body %q", m.Body)
 			}
 			m, err := s.Receive(t.Context())
 			var bad *MessageError
-			if len(told) != 1 || !errors.As(told[0], &bad) || bad.Topic != "md.x" || bad.Number != 1 || !errors.Is(bad, envelope.ErrNoEnvelope) {
-				t.Errorf("told %v", told)
+			if len(reported) != 1 || !errors.As(reported[0], &bad) || bad.Topic != "md.x" || bad.Number != 1 || !errors.Is(bad, envelope.ErrNoEnvelope) {
+				t.Errorf("OnError was called with %v", reported)
 			}
 			if end == nil {
 				if err != nil || string(m.Body) != "good" {
@@ -128,17 +128,17 @@ func TestOnError(t *testing.T) {
 	}
 }
 
-// Lost messages are told by their numbers.
+// OnError reports lost messages by number.
 func TestGap(t *testing.T) {
 	url := fabrics["mem"](t)
 	pub := open(t, fanfare.Config{FlowControl: fanfare.FlowNone}, url)
-	// Nothing is repaired in time: what is lost is a gap.
+	// The deadline is too short for repairs: each lost packet becomes a gap.
 	sub := open(t, fanfare.Config{Faults: "loss=0.3,seed=1", RecoveryDeadline: time.Millisecond}, url)
 	gaps := make(chan *fanfare.GapError, 10_000)
 	s, err := OpenSubscription(sub, "x", &SubscriptionOptions{OnError: func(err error) error {
 		var gap *fanfare.GapError
 		if !errors.As(err, &gap) {
-			t.Errorf("told %v", err)
+			t.Errorf("OnError was called with %v", err)
 			return nil
 		}
 		gaps <- gap
@@ -166,13 +166,13 @@ func TestGap(t *testing.T) {
 		}
 		var gap *fanfare.GapError
 		if want := <-gaps; !s.ErrorAs(err, &gap) || gap != want || gap.Topic != "x" {
-			t.Errorf("the subscription failed with %v, told was %v", err, want)
+			t.Errorf("the subscription failed with %v, OnError was called with %v", err, want)
 		}
 		return
 	}
 }
 
-// Bodies without an envelope are for programs without the Go CDK.
+// Raw exchanges bodies with programs that do not use envelopes.
 func TestRaw(t *testing.T) {
 	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Raw: true, Subscribers: 1}, &SubscriptionOptions{Raw: true})
 	if err := topic.Send(t.Context(), &pubsub.Message{Metadata: map[string]string{"a": "b"}}); gcerrors.Code(err) != gcerrors.InvalidArgument {
@@ -186,7 +186,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// URLs of Fanfare's scheme share a bus, which ends with the last of them.
+// URLs with the scheme fanfare share a bus, which is closed with its last user.
 func TestURL(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		noGoroutines(t)
@@ -207,7 +207,7 @@ func TestURL(t *testing.T) {
 			m := receive(t, s)
 			var in fanfare.Message
 			if string(m.Body) != "by URL" || !m.As(&in) || in.Topic != "md.X" {
-				t.Errorf("%q came on %q", m.Body, in.Topic)
+				t.Errorf("got %q on topic %q", m.Body, in.Topic)
 			}
 			if err := errors.Join(s.Shutdown(ctx), topic.Shutdown(ctx)); err != nil {
 				t.Fatal(err)
@@ -216,7 +216,7 @@ func TestURL(t *testing.T) {
 	})
 }
 
-// Another bus for another mux.
+// A URLOpener of the caller uses another bus.
 func TestURLOpener(t *testing.T) {
 	bus := open(t, fanfare.Config{Loopback: true}, fabrics["mem"](t))
 	o := &URLOpener{Bus: bus, TopicOptions: TopicOptions{Raw: true}}
@@ -237,11 +237,11 @@ func TestURLOpener(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := receive(t, s); string(m.Body) != "raw" {
-		t.Errorf("%q came", m.Body)
+		t.Errorf("got body %q", m.Body)
 	}
 }
 
-// Wrong arguments and URLs are errors that say what is wrong.
+// Invalid arguments and URLs yield an error that names the mistake.
 func TestBadInput(t *testing.T) {
 	noGoroutines(t)
 	ctx := t.Context()
@@ -258,11 +258,11 @@ func TestBadInput(t *testing.T) {
 			_, err := pubsub.OpenTopic(ctx, "fanfare://x")
 			return err
 		},
-		`no query "ack"`:  func() error { _, err := pubsub.OpenSubscription(ctx, "fanfare://x?ack=1"); return err },
-		`no query "from"`: func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?from=1"); return err },
-		"from: ":          func() error { _, err := pubsub.OpenSubscription(ctx, "fanfare://x?from=never"); return err },
-		"subscribers: ":   func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?subscribers=some"); return err },
-		"raw: ":           func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?raw=maybe"); return err },
+		`parameter "ack"`:  func() error { _, err := pubsub.OpenSubscription(ctx, "fanfare://x?ack=1"); return err },
+		`parameter "from"`: func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?from=1"); return err },
+		"from: ":           func() error { _, err := pubsub.OpenSubscription(ctx, "fanfare://x?from=never"); return err },
+		"subscribers: ":    func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?subscribers=some"); return err },
+		"raw: ":            func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?raw=maybe"); return err },
 		"wildcards": func() error {
 			t.Setenv("FANFARE_URL", fabrics["mem"](t))
 			_, err := pubsub.OpenTopic(ctx, "fanfare://md.*")
@@ -276,7 +276,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Errors have the Go CDK's codes, and Fanfare's own are found in them.
+// Errors have a code of the Go CDK, and contain Fanfare's error.
 func TestErrorCodes(t *testing.T) {
 	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Subscribers: 1}, nil)
 	large := map[string]string{"large": strings.Repeat("x", envelope.MaxHeaderBytes)}
@@ -289,7 +289,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 	sub.Close()
 	if _, err := s.Receive(t.Context()); gcerrors.Code(err) != gcerrors.FailedPrecondition {
-		t.Errorf("closed below: %v, %v", gcerrors.Code(err), err)
+		t.Errorf("closed in Fanfare: %v, %v", gcerrors.Code(err), err)
 	}
 	for err, code := range map[error]gcerrors.ErrorCode{
 		errNoBus:                     gcerrors.NotFound,
@@ -305,15 +305,15 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// Send ends by its context where a subscription is not read, and so does Shutdown, which
-// says who that is.
-func TestHeldUp(t *testing.T) {
+// The context ends a Send that is blocked by a subscription that reads nothing, and a Shutdown,
+// whose error names the subscriber.
+func TestBlocked(t *testing.T) {
 	url := fabrics["mem"](t)
 	pub, err := fanfare.Config{Linger: -1, Silence: time.Minute}.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pub.Close() // with an error: somebody does not read
+	defer pub.Close() // returns an error: a subscriber reads nothing
 	sub := open(t, fanfare.Config{Name: "sleeper", ReceiveWindowBytes: 64 << 10}, url)
 	if _, err := sub.Subscribe("x"); err != nil {
 		t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// errNoBus is the error of a topic or subscription of no bus.
-var errNoBus = errors.New("fanfarepubsub: there is no bus")
+// errNoBus is the error of a topic or subscription without a bus.
+var errNoBus = errors.New("fanfarepubsub: no bus")
 
-// errorCode sorts an error into the Go CDK's codes.
+// errorCode maps an error to a code of the Go CDK.
 func errorCode(err error) gcerrors.ErrorCode {
 	for _, c := range []struct {
 		err  error
@@ -23,7 +23,7 @@ func errorCode(err error) gcerrors.ErrorCode {
 	}{
 		{errNoBus, gcerrors.NotFound},
 		{net.ErrClosed, gcerrors.FailedPrecondition},
-		// A publisher that is held up has the context's error beneath.
+		// The error of a blocked publisher wraps the context's error.
 		{context.Canceled, gcerrors.Canceled},
 		{context.DeadlineExceeded, gcerrors.DeadlineExceeded},
 		{fanfare.ErrTopic, gcerrors.InvalidArgument},
@@ -45,7 +45,7 @@ func errorCode(err error) gcerrors.ErrorCode {
 	return gcerrors.Unknown
 }
 
-// errorAs is errors.As for the errors of Fanfare that say more.
+// errorAs is errors.As for the error types of Fanfare that carry details.
 func errorAs(err error, i any) bool {
 	switch i.(type) {
 	case **events.FlowError, **fanfare.GapError, **fanfare.StateError, **events.EvictedError, **fanfare.TopicError,

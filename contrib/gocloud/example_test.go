@@ -11,11 +11,10 @@ import (
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Over a network the URL is udp://239.20.0.0/16?iface=eth0, or one of the others of
-// Fanfare's pubsub.Open.
+// On a network the URL is for instance udp://239.20.0.0/16?iface=eth0: see pubsub.Open of Fanfare.
 func Example() {
 	ctx := context.Background()
-	// One process has both sides here, so its bus hears itself.
+	// Topic and subscription share a bus, so it needs Loopback.
 	bus, err := fanfare.Config{Loopback: true}.Open(ctx, "mem://gocloud")
 	if err != nil {
 		log.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
 )
 
-// fabrics are those that each test runs on.
+// fabrics returns the URL of a new fabric of each kind that the tests use.
 var fabrics = map[string]func(t testing.TB) string{
 	"mem": func(t testing.TB) string { return "mem://" + strings.NewReplacer("/", "_").Replace(t.Name()) },
 	"udp": func(t testing.TB) string {
@@ -44,11 +44,11 @@ func open(t testing.TB, config fanfare.Config, url string) *fanfare.Bus {
 	return bus
 }
 
-// noGoroutines fails the test if more goroutines are left at its end than now.
+// noGoroutines fails the test if it ends with more goroutines than now.
 func noGoroutines(t *testing.T) {
 	before, _ := goroutines()
 	t.Cleanup(func() {
-		for range 60_000 { // those that have ended may take a moment to go
+		for range 60_000 { // a goroutine may take a moment to exit
 			if n, _ := goroutines(); n <= before {
 				return
 			}
@@ -59,8 +59,8 @@ func noGoroutines(t *testing.T) {
 	})
 }
 
-// goroutines are how many there are, without those in which gocloud.dev/pubsub tells a Receive that it has messages: where
-// that finds them without waiting nobody listens, and its goroutine stays for good.
+// goroutines counts goroutines without those that gocloud.dev/pubsub leaks: one that signals a
+// Receive blocks forever on its channel if Receive found messages without waiting.
 func goroutines() (n int, stacks []byte) {
 	stacks = make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]

@@ -18,25 +18,25 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// SubscriptionOptions hold what may be configured of a subscription. The zero value is good.
+// SubscriptionOptions configures a subscription. The zero value is usable.
 type SubscriptionOptions struct {
-	// Options are Fanfare's: where the subscription begins (pubsub.From), what happens
-	// when it reads too slowly (pubsub.SlowConsumer), and others.
+	// Options are subscribe options of Fanfare: where the subscription begins (pubsub.From), what
+	// happens if it reads too slowly (pubsub.SlowConsumer), and others.
 	Options []fanfare.SubscribeOption
-	// Raw takes each message as a body: for messages published without an envelope.
+	// Raw uses each message as a body, for messages published without an envelope.
 	Raw bool
-	// OnError gets what stands in the stream in place of a message, such as a *pubsub.GapError where messages were lost
-	// permanently, and a *MessageError for a message that is no envelope. It is called by a goroutine of the Go CDK, one
-	// call at a time. The subscription fails with the error that it returns, and continues with nil. Default: the error is
-	// logged, and the subscription continues.
+	// OnError is called with errors in the stream, such as a *pubsub.GapError if messages were lost
+	// permanently, and a *MessageError for a message without an envelope. A goroutine of the Go CDK
+	// calls it, one call at a time. The subscription fails with the error that it returns, and
+	// continues with nil. Default: log the error and continue.
 	OnError func(err error) error
-	// Logger is where the default of OnError writes to. Default: slog.Default().
+	// Logger receives the errors that the default OnError logs. Default: slog.Default().
 	Logger *slog.Logger
-	// Batcher is how the Go CDK asks for messages. One call at a time reads, whatever it says.
+	// Batcher configures how the Go CDK requests messages. Only one call reads at a time, whatever it is set to.
 	Batcher batcher.Options
 }
 
-// MessageError says that a message was left out, because it is no envelope.
+// MessageError reports a message that was skipped because it has no valid envelope.
 type MessageError struct {
 	Topic     string
 	Number    uint64 // within topic, publisher and epoch
@@ -46,14 +46,14 @@ type MessageError struct {
 }
 
 func (e *MessageError) Error() string {
-	return fmt.Sprintf("message %d of %q by publisher %v cannot be read: %v", e.Number, e.Topic, e.Publisher, e.Err)
+	return fmt.Sprintf("message %d of %q by publisher %v skipped: %v", e.Number, e.Topic, e.Publisher, e.Err)
 }
 
 // Unwrap returns the error of envelope.Parse.
 func (e *MessageError) Unwrap() error { return e.Err }
 
-// OpenSubscription returns a subscription of the bus to a topic, or to all that match a
-// pattern. What is published from its return on comes, unless the options say more.
+// OpenSubscription subscribes the bus to a topic, or to all topics that match a pattern. It
+// receives what is published after its return, unless the options request earlier messages.
 func OpenSubscription(bus *fanfare.Bus, topic string, options *SubscriptionOptions) (*pubsub.Subscription, error) {
 	s, err := openSubscription(bus, topic, options)
 	if err != nil {
@@ -62,21 +62,21 @@ func OpenSubscription(bus *fanfare.Bus, topic string, options *SubscriptionOptio
 	return pubsub.NewSubscription(s, &s.options.Batcher, nil), nil
 }
 
-// Batches of ReceiveBatch.
+// Limits of ReceiveBatch.
 const (
-	maxBatch = 1000            // messages, so that one batch does not take all memory
-	maxWait  = 1 * time.Second // for the first one; the Go CDK asks again
+	maxBatch = 1000            // messages per batch, which bounds its memory
+	maxWait  = 1 * time.Second // for the first message; the Go CDK calls again
 )
 
-// subscription is a driver.Subscription. A nil one is a subscription of no bus.
+// subscription is a driver.Subscription. A nil one has no bus.
 type subscription struct {
 	sub     *fanfare.Subscription
 	options SubscriptionOptions
-	closed  func() // when the subscription is
+	closed  func() // called by Close
 
-	reading chan struct{}     // holds one: the goroutine that takes it reads
-	batch   []fanfare.Message // of the goroutine that reads
-	failed  error             // of the goroutine that reads: OnError has returned it, behind messages that went first
+	reading chan struct{}     // a semaphore of one: only its holder reads
+	batch   []fanfare.Message // used by the holder of reading
+	failed  error             // used by the holder of reading: returned by OnError after messages that must be delivered first
 }
 
 var _ driver.Subscription = (*subscription)(nil)
@@ -95,7 +95,7 @@ func openSubscription(bus *fanfare.Bus, topic string, options *SubscriptionOptio
 	}
 	if s.options.OnError == nil {
 		s.options.OnError = func(err error) error {
-			s.options.Logger.Warn("There is something in place of a message", "topic", topic, "err", err)
+			s.options.Logger.Warn("error in the stream", "topic", topic, "err", err)
 			return nil
 		}
 	}
@@ -106,8 +106,8 @@ func openSubscription(bus *fanfare.Bus, topic string, options *SubscriptionOptio
 	return s, nil
 }
 
-// ReceiveBatch waits for a message, a second at most, and returns it with those that came in the same packet.
-func (s *subscription) ReceiveBatch(ctx context.Context, most int) ([]*driver.Message, error) {
+// ReceiveBatch waits for a message, at limit a second, and returns it with others of the same packet.
+func (s *subscription) ReceiveBatch(ctx context.Context, limit int) ([]*driver.Message, error) {
 	if s == nil {
 		return nil, errNoBus
 	}
@@ -122,7 +122,7 @@ func (s *subscription) ReceiveBatch(ctx context.Context, most int) ([]*driver.Me
 	if s.failed != nil {
 		return nil, s.failed
 	}
-	n, err := s.sub.NextBatch(wait, s.batch[:min(most, maxBatch)])
+	n, err := s.sub.NextBatch(wait, s.batch[:min(limit, maxBatch)])
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -141,18 +141,18 @@ func (s *subscription) ReceiveBatch(ctx context.Context, most int) ([]*driver.Me
 	return out, nil
 }
 
-// final reports whether an error of NextBatch ends the subscription; others stand in its stream, which goes on.
+// final reports whether an error of NextBatch ends the subscription. After other errors it continues.
 func final(err error) bool {
 	var event *fanfare.PublisherEvent
 	return !errors.Is(err, fanfare.ErrGap) && !errors.Is(err, fanfare.ErrNoState) &&
 		!errors.Is(err, events.ErrTopicCollision) && !errors.Is(err, events.ErrPublisherRefused) && !errors.As(err, &event)
 }
 
-// messages makes the Go CDK's messages of a batch, as far as OnError lets it. They own their bytes.
+// messages converts a batch until OnError returns an error. The results own their bytes.
 func (s *subscription) messages(batch []fanfare.Message) (out []*driver.Message) {
 	for _, in := range batch {
 		if in.IsStateEnd() {
-			continue // it has no bytes: what follows is live
+			continue // an empty message before the first live one
 		}
 		m, err := s.message(in)
 		if err == nil {
@@ -191,7 +191,7 @@ func (s *subscription) message(in fanfare.Message) (*driver.Message, error) {
 // SendAcks does nothing.
 func (s *subscription) SendAcks(context.Context, []driver.AckID) error { return nil }
 
-// CanNack is false: there is no redelivery.
+// CanNack returns false: there is no redelivery.
 func (s *subscription) CanNack() bool { return false }
 
 // SendNacks is never called.
@@ -199,10 +199,10 @@ func (s *subscription) SendNacks(context.Context, []driver.AckID) error {
 	return errors.ErrUnsupported
 }
 
-// IsRetryable is false: what can be waited for was.
+// IsRetryable returns false: calls have already waited as long as they may.
 func (s *subscription) IsRetryable(error) bool { return false }
 
-// As gives the *fanfare/pubsub.Subscription.
+// As returns the *fanfare/pubsub.Subscription.
 func (s *subscription) As(i any) bool {
 	p, ok := i.(**fanfare.Subscription)
 	if ok && s != nil {
@@ -211,10 +211,10 @@ func (s *subscription) As(i any) bool {
 	return ok && s != nil
 }
 
-// ErrorAs gives Fanfare's own error.
+// ErrorAs returns the error of Fanfare.
 func (s *subscription) ErrorAs(err error, i any) bool { return errorAs(err, i) }
 
-// ErrorCode sorts an error.
+// ErrorCode returns the code of an error.
 func (s *subscription) ErrorCode(err error) gcerrors.ErrorCode { return errorCode(err) }
 
 // Close ends the subscription.

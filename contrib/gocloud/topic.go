@@ -17,21 +17,21 @@ import (
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
 )
 
-// TopicOptions hold what may be configured of a topic. The zero value is good.
+// TopicOptions configures a topic. The zero value is usable.
 type TopicOptions struct {
-	// Subscribers is how many buses must subscribe to the topic before the first message is sent: Send waits for them, as
-	// long as its context allows. Default 0: a subscriber that comes later has missed what was sent before.
+	// Subscribers is the number of buses that must subscribe to the topic before the first message is sent: Send
+	// waits for them, as long as its context allows. Default 0: a later subscriber misses what was sent before.
 	Subscribers int
-	// DrainTimeout is how long Shutdown waits for subscribers to have everything, after what
-	// its context allows for calls of Send. Default 5 s; negative: not at all.
+	// DrainTimeout is how long Shutdown waits until subscribers have received everything, after the
+	// time that its context allows for calls of Send. Default 5 s; negative: no wait.
 	DrainTimeout time.Duration
-	// Raw sends bodies as they are, without an envelope, for programs without the Go CDK. Metadata is an error then.
+	// Raw sends bodies without an envelope, for programs without the Go CDK. Messages must have no metadata then.
 	Raw bool
-	// Batcher is how the Go CDK puts messages together. Default: one call at a time.
+	// Batcher configures how the Go CDK batches messages. Default: one call at a time.
 	Batcher batcher.Options
 }
 
-// OpenTopic returns a topic of the bus. The error of a name that is none matches fanfare/pubsub.ErrTopic.
+// OpenTopic returns a topic of the bus. For an invalid name the error matches fanfare/pubsub.ErrTopic.
 func OpenTopic(bus *fanfare.Bus, name string, options *TopicOptions) (*pubsub.Topic, error) {
 	t, err := openTopic(bus, name, options)
 	if err != nil {
@@ -40,14 +40,14 @@ func OpenTopic(bus *fanfare.Bus, name string, options *TopicOptions) (*pubsub.To
 	return pubsub.NewTopic(t, &t.options.Batcher), nil
 }
 
-// topic is a driver.Topic. A nil one is a topic of no bus.
+// topic is a driver.Topic. A nil one has no bus.
 type topic struct {
 	pub     *fanfare.Publisher
 	options TopicOptions
-	closed  func() // when the topic is
+	closed  func() // called by Close
 
 	mu    sync.Mutex
-	heard bool // by mu: TopicOptions.Subscribers were there once
+	ready bool // guarded by mu: TopicOptions.Subscribers have subscribed
 }
 
 var _ driver.Topic = (*topic)(nil)
@@ -61,7 +61,7 @@ func openTopic(bus *fanfare.Bus, name string, options *TopicOptions) (*topic, er
 	case bus == nil:
 		return nil, errors.New("fanfarepubsub: OpenTopic without a bus")
 	case t.options.Subscribers < 0:
-		return nil, fmt.Errorf("fanfarepubsub: TopicOptions.Subscribers is %d, and must not be negative", t.options.Subscribers)
+		return nil, fmt.Errorf("fanfarepubsub: TopicOptions.Subscribers is %d, must not be negative", t.options.Subscribers)
 	}
 	if t.options.DrainTimeout == 0 {
 		t.options.DrainTimeout = 5 * time.Second
@@ -101,7 +101,7 @@ func (t *topic) send(ctx context.Context, m *driver.Message) error {
 	if err := t.await(ctx); err != nil {
 		return err
 	}
-	as := func(any) bool { return false } // there is nothing more of a message
+	as := func(any) bool { return false } // a message has no driver type
 	if m.BeforeSend != nil {
 		if err := m.BeforeSend(as); err != nil {
 			return err
@@ -116,30 +116,30 @@ func (t *topic) send(ctx context.Context, m *driver.Message) error {
 	return nil
 }
 
-// await waits for the subscribers that the first message needs.
+// await waits for the subscribers required before the first message.
 func (t *topic) await(ctx context.Context) error {
 	if t.options.Subscribers == 0 {
 		return nil
 	}
 	t.mu.Lock()
-	heard := t.heard
+	ready := t.ready
 	t.mu.Unlock()
-	if heard {
+	if ready {
 		return nil
 	}
 	if err := t.pub.WaitSubscribers(ctx, t.options.Subscribers); err != nil {
 		return err
 	}
 	t.mu.Lock()
-	t.heard = true
+	t.ready = true
 	t.mu.Unlock()
 	return nil
 }
 
-// IsRetryable is false: what can be waited for was.
+// IsRetryable returns false: calls have already waited as long as they may.
 func (*topic) IsRetryable(error) bool { return false }
 
-// As gives the *fanfare/pubsub.Publisher.
+// As returns the *fanfare/pubsub.Publisher.
 func (t *topic) As(i any) bool {
 	p, ok := i.(**fanfare.Publisher)
 	if ok && t != nil {
@@ -148,13 +148,13 @@ func (t *topic) As(i any) bool {
 	return ok && t != nil
 }
 
-// ErrorAs gives Fanfare's own error.
+// ErrorAs returns the error of Fanfare.
 func (*topic) ErrorAs(err error, i any) bool { return errorAs(err, i) }
 
-// ErrorCode sorts an error.
+// ErrorCode returns the code of an error.
 func (*topic) ErrorCode(err error) gcerrors.ErrorCode { return errorCode(err) }
 
-// Close waits for subscribers to have everything. Its error names those that have not.
+// Close waits until subscribers have received everything. Its error names those that have not.
 func (t *topic) Close() error {
 	if t == nil {
 		return nil
@@ -168,9 +168,9 @@ func (t *topic) Close() error {
 	if t.options.DrainTimeout > 0 {
 		err = t.pub.Drain(ctx)
 	}
-	// Where ctx leaves no time to flush the bus does that within FlushAfter.
+	// If ctx leaves no time to flush, the bus flushes within FlushAfter.
 	_ = t.pub.Close(ctx)
-	if errors.Is(err, net.ErrClosed) { // the bus has been closed, and has drained
+	if errors.Is(err, net.ErrClosed) { // the bus was closed, which has drained the publisher
 		return nil
 	}
 	return err

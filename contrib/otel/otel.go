@@ -1,11 +1,11 @@
-// Package otel shows the steps of packets as spans of OpenTelemetry: an example of
+// Package otel records repairs and losses as OpenTelemetry spans: an example of
 // pubsub.Trace, in a module of its own, so that Fanfare does not depend on OpenTelemetry.
 //
 //	bus, err := pubsub.Config{Trace: otel.Trace(provider)}.Open(ctx, url)
 //
-// A packet that was repaired is a span "fanfare repair", from when it was found missing to its repair, and what was
-// given up a span "fanfare loss" with status Error. Nothing is kept between them, so that memory is bounded whatever is
-// lost. Where much is, sample: sdktrace.TraceIDRatioBased(0.01).
+// A repaired packet is a span "fanfare repair", from the detection of the loss to the repair. A permanent loss is a span
+// "fanfare loss" with status Error. No state is kept between spans, so memory is bounded at any loss rate. With many
+// losses, sample: sdktrace.TraceIDRatioBased(0.01).
 package otel
 
 import (
@@ -23,19 +23,19 @@ import (
 // Scope is the name of the instrumentation scope.
 const Scope = "github.com/fanfaremq/fanfare/contrib/otel"
 
-// Names of attributes. Those of messaging are OpenTelemetry's conventions.
+// Names of attributes. The messaging attributes follow OpenTelemetry's conventions.
 const (
 	Group     = attribute.Key("fanfare.group")     // address of the multicast group
-	Publisher = attribute.Key("fanfare.publisher") // its id, in hexadecimal
+	Publisher = attribute.Key("fanfare.publisher") // id of the publisher, in hexadecimal
 	Name      = attribute.Key("fanfare.publisher.name")
 	Epoch     = attribute.Key("fanfare.publisher.epoch")
-	First     = attribute.Key("fanfare.sequence") // of the first packet
-	Packets   = attribute.Key("fanfare.packets")  // how many
-	Cause     = attribute.Key("fanfare.cause")    // label of a events.Cause
+	First     = attribute.Key("fanfare.sequence") // sequence number of the first packet
+	Packets   = attribute.Key("fanfare.packets")  // number of packets
+	Cause     = attribute.Key("fanfare.cause")    // label of an events.Cause
 )
 
-// Trace returns what makes spans with a tracer of provider. It is called by the bus's own
-// goroutine: span processors must not block (a batch processor does not).
+// Trace returns a pubsub.Trace that creates spans with a tracer of provider. The bus calls it on
+// its own goroutine: span processors must not block. A batch processor does not.
 func Trace(provider trace.TracerProvider) *pubsub.Trace {
 	t := provider.Tracer(Scope, trace.WithInstrumentationAttributes(attribute.String("messaging.system", "fanfare")))
 	return &pubsub.Trace{

@@ -17,7 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A bus with losses has a span for each repair, with when it began and whose packet it was.
+// A bus with losses records a span for each repair, with its start time and the packet's publisher.
 func TestRepairs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -55,7 +55,7 @@ func TestRepairs(t *testing.T) {
 	repaired := b.Stats().Groups[0].Repaired
 	ended := spans.Ended()
 	if repaired == 0 || uint64(len(ended)) != repaired {
-		t.Fatalf("%d spans of %d repairs", len(ended), repaired)
+		t.Fatalf("%d spans, want one for each of %d repairs", len(ended), repaired)
 	}
 	for _, s := range ended {
 		if s.Name() != "fanfare repair" || !s.EndTime().After(s.StartTime()) || s.Status().Code != codes.Unset || value(s, otel.Name) != "feed" || value(s, otel.Packets) != "1" || value(s, otel.Group) == "" {
@@ -64,7 +64,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// What is lost permanently is an error, with its cause.
+// A permanent loss is a span with status Error and its cause.
 func TestLoss(t *testing.T) {
 	var spans tracetest.SpanRecorder
 	otel.Trace(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(&spans))).Lost(pubsub.TraceLoss{Group: "g", First: 7, Packets: 3, Cause: events.CauseDeadline})

@@ -20,7 +20,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// UUID, metadata, payload and context come through, and the message says where it is from.
+// UUID, metadata, payload and context arrive unchanged, and the context names the message's origin.
 func TestMessage(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		noGoroutines(t)
@@ -52,8 +52,8 @@ func TestMessage(t *testing.T) {
 	})
 }
 
-// A nack gives the same message out again, and nothing comes between; messages are copies,
-// so that what a handler does to one does no harm to the next.
+// A nack delivers the same message again, before any other message. Each delivery is a copy: a
+// handler that changes it does not affect the next delivery.
 func TestNack(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		pubBus, subBus := open(t, pubsub.Config{}, url), open(t, pubsub.Config{}, url)
@@ -65,7 +65,7 @@ func TestNack(t *testing.T) {
 		for range 3 {
 			msg := next(t, out)
 			if msg.UUID != "1" || len(msg.Metadata) > 0 {
-				t.Fatalf("%s with %v came", msg.UUID, msg.Metadata)
+				t.Fatalf("got message %s with metadata %v", msg.UUID, msg.Metadata)
 			}
 			msg.Metadata.Set("touched", "by a handler")
 			msg.Nack()
@@ -74,26 +74,26 @@ func TestNack(t *testing.T) {
 		first.Ack()
 		<-first.Context().Done()
 		if msg := next(t, out); msg.UUID != "2" {
-			t.Errorf("%s came behind the ack", msg.UUID)
+			t.Errorf("got message %s after the ack", msg.UUID)
 		}
 	})
 }
 
-// What stands in the stream in place of messages is told, and the subscription goes on, or
-// ends if OnError says so.
+// An error in the stream is passed to OnError. The subscription continues, or ends if OnError
+// returns an error.
 func TestOnError(t *testing.T) {
 	stop := errors.New("stop")
-	for name, end := range map[string]error{"goes on": nil, "ends": stop} {
+	for name, end := range map[string]error{"continues": nil, "ends": stop} {
 		t.Run(name, func(t *testing.T) {
 			noGoroutines(t)
 			url := fabrics["mem"](t)
 			pubBus, subBus := open(t, pubsub.Config{}, url), open(t, pubsub.Config{}, url)
-			told := make(chan error, 10)
+			reported := make(chan error, 10)
 			out := subscribe(t, newSubscriber(t, subBus, SubscriberConfig{OnError: func(topic string, err error) error {
 				if topic != "x" {
-					t.Errorf("told of topic %q", topic)
+					t.Errorf("OnError was called for topic %q", topic)
 				}
-				told <- err
+				reported <- err
 				return end
 			}}), "x")
 			raw, err := pubBus.Publisher("x")
@@ -107,12 +107,12 @@ func TestOnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			var bad *UnmarshalError
-			if err := <-told; !errors.As(err, &bad) || !errors.Is(err, envelope.ErrNoEnvelope) || bad.Topic != "x" || bad.Number != 0 {
-				t.Errorf("told %v", err)
+			if err := <-reported; !errors.As(err, &bad) || !errors.Is(err, envelope.ErrNoEnvelope) || bad.Topic != "x" || bad.Number != 0 {
+				t.Errorf("OnError was called with %v", err)
 			}
 			if end != nil {
 				if msg := next(t, out); msg != nil {
-					t.Errorf("%v came, and the channel should be closed", msg)
+					t.Errorf("got message %v, want a closed channel", msg)
 				}
 				return
 			}
@@ -120,17 +120,17 @@ func TestOnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			if msg := next(t, out); msg.UUID != "1" {
-				t.Errorf("%s came", msg.UUID)
+				t.Errorf("got message %s", msg.UUID)
 			}
 		})
 	}
 }
 
-// Lost messages are told by their numbers, by OnError and the log, at their place.
+// OnError and the log report lost messages by number, in the order of the stream.
 func TestGap(t *testing.T) {
-	url := fabrics["mem"](t) + "&queue=65536" // all finds room, whenever it is read
+	url := fabrics["mem"](t) + "&queue=65536" // large enough for all messages
 	pubBus := open(t, pubsub.Config{FlowControl: pubsub.FlowNone}, url)
-	// Nothing is repaired in time: what is lost is a gap.
+	// The deadline is too short for repairs: each lost packet becomes a gap.
 	subBus := open(t, pubsub.Config{Faults: "loss=0.3,seed=1", RecoveryDeadline: time.Millisecond, OnEvent: func(events.Event) {}}, url)
 	var mu sync.Mutex
 	var lost uint64
@@ -139,7 +139,7 @@ func TestGap(t *testing.T) {
 	s := newSubscriber(t, subBus, SubscriberConfig{Logger: log, OnError: func(_ string, err error) error {
 		var gap *pubsub.GapError
 		if !errors.As(err, &gap) {
-			t.Errorf("told %v", err)
+			t.Errorf("OnError was called with %v", err)
 			return nil
 		}
 		mu.Lock()
@@ -157,18 +157,18 @@ func TestGap(t *testing.T) {
 		}
 	}()
 	var last uint64
-	came := uint64(0)
+	received := uint64(0)
 	for last < count*9/10 {
 		msg := next(t, out)
 		in, _ := MessageFromCtx(msg.Context())
 		mu.Lock()
-		first := in.Number - came - lost // 0, or where the subscription began
+		first := in.Number - received - lost // the first message of the subscription
 		mu.Unlock()
 		if msg.UUID != fmt.Sprint(in.Number) || first > count/2 {
-			t.Fatalf("message %d after %d came and %d were lost", in.Number, came, lost)
+			t.Fatalf("message %d after %d received and %d lost", in.Number, received, lost)
 		}
 		last = in.Number
-		came++
+		received++
 		msg.Ack()
 	}
 	mu.Lock()
@@ -178,7 +178,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// Raw messages are for programs that know no envelope, on either side.
+// Raw exchanges messages with programs that do not use envelopes, in both directions.
 func TestRaw(t *testing.T) {
 	url := fabrics["mem"](t)
 	bus := open(t, pubsub.Config{Loopback: true}, url)
@@ -188,22 +188,22 @@ func TestRaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPublisher(t, bus, PublisherConfig{Marshaler: Raw{}, Subscribers: 1})
-	if err := p.Publish("x", message.NewMessage("left out", []byte("payload"))); err != nil {
+	if err := p.Publish("x", message.NewMessage("not sent", []byte("payload"))); err != nil {
 		t.Fatal(err)
 	}
 	msg := next(t, out)
 	in, _ := MessageFromCtx(msg.Context())
 	if string(msg.Payload) != "payload" || msg.UUID != fmt.Sprintf("%v-%x-x-0", in.Publisher(), in.Epoch()) {
-		t.Errorf("%s %q came", msg.UUID, msg.Payload)
+		t.Errorf("got message %s %q", msg.UUID, msg.Payload)
 	}
 	if got, err := plain.Next(t.Context()); err != nil || string(got.Data) != "payload" {
-		t.Errorf("%q, %v came without the adapter", got.Data, err)
+		t.Errorf("without the adapter: got %q, %v", got.Data, err)
 	}
 	msg.Ack()
 }
 
-// Whoever is closed says so, with net.ErrClosed, and leaves nothing behind; the bus is not
-// closed with it.
+// A closed publisher or subscriber returns net.ErrClosed and leaves no goroutines. Its bus stays
+// open.
 func TestClose(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		noGoroutines(t)
@@ -223,14 +223,14 @@ func TestClose(t *testing.T) {
 			select {
 			case msg, ok := <-out:
 				if ok {
-					t.Errorf("%s: %s came behind Close", name, msg.UUID)
+					t.Errorf("%s: got message %s after Close", name, msg.UUID)
 				}
 			default:
-				t.Errorf("%s: channel is open", name)
+				t.Errorf("%s: the channel is open", name)
 			}
 		}
 		if msg.Context().Err() == nil || !msg.Ack() {
-			t.Error("the context of a message goes on behind Close, or it cannot be acked")
+			t.Error("after Close the context of a message is not done, or the message cannot be acked")
 		}
 		if _, err := s.Subscribe(t.Context(), "x"); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Subscribe: %v", err)
@@ -244,36 +244,36 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// The end of a subscription's context ends it alone.
+// The end of a subscription's context ends only that subscription.
 func TestSubscribeContext(t *testing.T) {
 	url := fabrics["mem"](t)
 	bus := open(t, pubsub.Config{Loopback: true}, url)
 	s := newSubscriber(t, bus, SubscriberConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
-	ends, err := s.Subscribe(ctx, "x")
+	ended, err := s.Subscribe(ctx, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	goesOn := subscribe(t, s, "x")
+	open := subscribe(t, s, "x")
 	cancel()
-	if msg := next(t, ends); msg != nil {
-		t.Errorf("%s came", msg.UUID)
+	if msg := next(t, ended); msg != nil {
+		t.Errorf("got message %s", msg.UUID)
 	}
 	if err := newPublisher(t, bus, PublisherConfig{Subscribers: 1}).Publish("x", message.NewMessage("1", nil)); err != nil {
 		t.Fatal(err)
 	}
-	if msg := next(t, goesOn); msg.UUID != "1" {
-		t.Errorf("%s came", msg.UUID)
+	if msg := next(t, open); msg.UUID != "1" {
+		t.Errorf("got message %s", msg.UUID)
 	}
 }
 
-// A bus that is closed below ends subscriptions, and says so.
+// Closing the bus ends its subscriptions, and reports it to OnError.
 func TestBusClosed(t *testing.T) {
 	noGoroutines(t)
 	url := fabrics["mem"](t)
 	bus := open(t, pubsub.Config{Loopback: true}, url)
-	told := make(chan error, 1)
-	out := subscribe(t, newSubscriber(t, bus, SubscriberConfig{OnError: func(_ string, err error) error { told <- err; return nil }}), "x")
+	reported := make(chan error, 1)
+	out := subscribe(t, newSubscriber(t, bus, SubscriberConfig{OnError: func(_ string, err error) error { reported <- err; return nil }}), "x")
 	p := newPublisher(t, bus, PublisherConfig{})
 	if err := p.Publish("x", message.NewMessage("1", nil)); err != nil {
 		t.Fatal(err)
@@ -283,10 +283,10 @@ func TestBusClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if msg := next(t, out); msg != nil {
-		t.Errorf("%s came", msg.UUID)
+		t.Errorf("got message %s", msg.UUID)
 	}
-	if err := <-told; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("told %v", err)
+	if err := <-reported; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("OnError was called with %v", err)
 	}
 	if err := p.Publish("x", message.NewMessage("2", nil)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Publish: %v", err)
@@ -296,34 +296,34 @@ func TestBusClosed(t *testing.T) {
 	}
 }
 
-// Publish ends by the context of its message and by Close, whether it waits for
-// subscribers or is held up by one; Close says who has not got everything.
-func TestHeldUp(t *testing.T) {
+// The context of its message and Close end a Publish that waits for subscribers or is blocked by
+// one. The error of Close names subscribers that lack messages.
+func TestBlocked(t *testing.T) {
 	url := fabrics["mem"](t)
 	pubBus, err := pubsub.Config{Linger: -1, Silence: time.Minute}.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pubBus.Close() // with an error: somebody does not read
+	defer pubBus.Close() // returns an error: a subscriber reads nothing
 	subBus := open(t, pubsub.Config{Name: "sleeper", ReceiveWindowBytes: 64 << 10}, url)
 
 	p := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1, DrainTimeout: -1})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("no longer wanted")
+	cause := errors.New("canceled by the test")
 	time.AfterFunc(time.Millisecond, func() { cancel(cause) })
 	msg := message.NewMessage("1", nil)
 	msg.SetContext(ctx)
-	if err := p.Publish("nobody.listens", msg); !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
+	if err := p.Publish("no.subscribers", msg); !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		t.Errorf("Publish without subscribers: %v", err)
 	}
 
-	subscribe(t, newSubscriber(t, subBus, SubscriberConfig{}), "x") // and is not read
-	held := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1, DrainTimeout: 100 * time.Millisecond})
+	subscribe(t, newSubscriber(t, subBus, SubscriberConfig{}), "x") // never read
+	blocking := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1, DrainTimeout: 100 * time.Millisecond})
 	ended := make(chan error)
 	go func() {
 		for {
 			msg := message.NewMessage("1", make([]byte, 1000))
-			if err := held.Publish("x", msg, msg); err != nil {
+			if err := blocking.Publish("x", msg, msg); err != nil {
 				ended <- err
 				return
 			}
@@ -333,9 +333,9 @@ func TestHeldUp(t *testing.T) {
 		blocked = slices.ContainsFunc(pubBus.Stats().Publications, func(s stats.Publication) bool { return s.Blocked == events.ReasonFlow })
 		time.Sleep(time.Millisecond)
 	}
-	closed := held.Close()
+	closed := blocking.Close()
 	if err := <-ended; !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "of 2") {
-		t.Errorf("Publish behind Close: %v", err)
+		t.Errorf("Publish after Close: %v", err)
 	}
 	var flow *events.FlowError
 	if !errors.As(closed, &flow) || flow.Name != "sleeper" || !strings.Contains(closed.Error(), `"x"`) {
@@ -343,20 +343,20 @@ func TestHeldUp(t *testing.T) {
 	}
 }
 
-// Wrong arguments are errors that say what is wrong.
+// Invalid arguments yield an error that names the mistake.
 func TestBadInput(t *testing.T) {
 	bus := open(t, pubsub.Config{}, fabrics["mem"](t))
 	if _, err := NewPublisher(nil, PublisherConfig{}); err == nil {
-		t.Error("a publisher without a bus")
+		t.Error("NewPublisher accepts a nil bus")
 	}
 	if _, err := NewSubscriber(nil, SubscriberConfig{}); err == nil {
-		t.Error("a subscriber without a bus")
+		t.Error("NewSubscriber accepts a nil bus")
 	}
 	if _, err := NewPublisher(bus, PublisherConfig{Subscribers: -1}); err == nil {
-		t.Error("-1 subscribers")
+		t.Error("NewPublisher accepts -1 subscribers")
 	}
 	if _, err := NewSubscriber(bus, SubscriberConfig{NackDelay: -1}); err == nil {
-		t.Error("a negative delay")
+		t.Error("NewSubscriber accepts a negative delay")
 	}
 	p, s := newPublisher(t, bus, PublisherConfig{}), newSubscriber(t, bus, SubscriberConfig{})
 	if err := p.Publish("a topic", message.NewMessage("1", nil)); !errors.Is(err, pubsub.ErrTopic) {
@@ -374,6 +374,6 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("Publish with large metadata: %v", err)
 	}
 	if err := p.Publish("x"); err != nil {
-		t.Errorf("Publish nothing: %v", err)
+		t.Errorf("Publish without messages: %v", err)
 	}
 }

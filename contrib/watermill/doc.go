@@ -1,5 +1,4 @@
-// Package fanfare is Fanfare for Watermill: a message.Publisher and a message.Subscriber
-// over a bus.
+// Package fanfare implements Watermill's message.Publisher and message.Subscriber on a bus.
 //
 //	bus, err := pubsub.Open(ctx, "udp://239.20.0.0/16?iface=eth0")
 //	defer bus.Close()
@@ -10,40 +9,40 @@
 //	subscriber, err := fanfare.NewSubscriber(bus, fanfare.SubscriberConfig{})
 //	messages, err := subscriber.Subscribe(ctx, "orders.*")
 //
-// Both belong to the bus, which the caller opens and closes, and of which there may be
-// several of each. A bus does not hear itself: a publisher and a subscriber in one
-// process take two buses, or one with pubsub.Config.Loopback.
+// The caller opens and closes the bus, which may have several of each. By default a bus
+// does not receive its own messages: a publisher and a subscriber in one process need
+// two buses, or one with pubsub.Config.Loopback.
 //
-// # What holds, and what does not
+// # Guarantees
 //
 // Every subscription gets every message of its topic: there are no consumer groups, and
 // no messages are stored for absent subscribers. A publisher's messages on one topic
-// come in order, each once. What is lost on the way is repaired; what cannot be repaired
-// is logged, counted and passed to OnError, never left out in silence.
+// arrive in order, each once. Lost packets are repaired; if that is impossible the loss
+// is logged, counted and passed to OnError, never silent.
 //
-// Acks are local. The next message is given out when the one before was acked, and Nack
-// gives the same message out again, from memory. Nothing of that is sent: a publisher
-// knows what has come to its subscribers' buses, not what they made of it. A process
-// that ends, or a subscription when its context does, has lost what it had not acked: to
-// its handlers delivery is at most once across restarts, and at least once without.
+// Acks are local. A message is delivered after the previous one was acked, and Nack
+// delivers the same message again, from memory. Neither is sent: a publisher knows what
+// its subscribers' buses have received, not what was handled. When a process or the
+// context of a subscription ends, messages that were not acked are lost: across restarts
+// delivery is at most once, otherwise at least once.
 //
-// A subscriber that acks slowly holds publishers up, as any subscription that is read
-// slowly, until a limit (pubsub.Config.StallLimit). pubsub.SlowConsumer among
-// SubscriberConfig.Options says otherwise.
+// A subscriber that acks slowly blocks publishers, like any slow subscription, up to a
+// limit (pubsub.Config.StallLimit). pubsub.SlowConsumer in SubscriberConfig.Options
+// changes that.
 //
-// A subscription begins with what is published from then on. With pubsub.From(pubsub.Window)
-// among the options it begins with what publishers still hold for repairs, which is
-// memory, 8 MiB a group unless configured, and gone with the process. A publisher that
-// should wait for subscribers before it begins sets PublisherConfig.Subscribers.
+// A subscription receives what is published after it began. With
+// pubsub.From(pubsub.Window) in the options it begins with the messages that publishers
+// hold for repairs: in memory, by default 8 MiB a group, lost with the process. A
+// publisher that must wait for subscribers sets PublisherConfig.Subscribers.
 //
-// Subscribe takes patterns, too, such as "orders.>". MessageFromCtx says on which topic and
-// from which publisher a message came, and its number.
+// Subscribe accepts patterns such as "orders.>". MessageFromCtx returns the topic, the
+// publisher and the number of a message.
 //
 // # On the wire
 //
 // A message is an envelope (package github.com/fanfaremq/fanfare/contrib/envelope) with
 // the payload as its body. Its headers are the message's metadata, and UUIDHeader has its
-// UUID. What was published without an envelope, as by the command fanfare pub, is
-// malformed to a subscriber unless its Unmarshaler is Raw. The adapter for the Go CDK
-// writes the same envelope.
+// UUID. Messages published without an envelope, as by the command fanfare pub, are errors
+// for a subscriber unless its Unmarshaler is Raw. The adapter for the Go CDK uses the same
+// envelope.
 package fanfare

@@ -12,12 +12,11 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A router takes orders of all regions and publishes what becomes of them. Over a
-// network the URL is udp://239.20.0.0/16?iface=eth0, or one of the others of
-// pubsub.Open.
+// A router receives orders of all regions and publishes fills. On a network the URL is for instance
+// udp://239.20.0.0/16?iface=eth0: see pubsub.Open.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
-	// One process has both sides here, so its bus hears itself.
+	// Publisher and subscriber share a bus, so it needs Loopback.
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://router")
 	if err != nil {
 		log.Fatal(err)

@@ -12,16 +12,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// feed moves messages from one subscription into its channel. All of it belongs to the goroutine of run.
+// feed delivers the messages of one subscription to its channel. It is used by the goroutine of run only.
 type feed struct {
 	config *SubscriberConfig
-	topic  string // as subscribed to
+	topic  string // topic or pattern of the subscription
 	sub    *pubsub.Subscription
 	logger watermill.LoggerAdapter
 	out    chan *message.Message
 }
 
-// run gives messages out one by one until ctx ends, the subscription fails or OnError says so.
+// run delivers messages one by one until ctx ends, the subscription fails, or OnError returns an error.
 func (f *feed) run(ctx context.Context) {
 	defer close(f.out)
 	defer f.sub.Close()
@@ -29,11 +29,11 @@ func (f *feed) run(ctx context.Context) {
 		in, err := f.sub.Next(ctx)
 		switch {
 		case err == nil:
-			err = f.take(ctx, in)
+			err = f.deliver(ctx, in)
 		case ctx.Err() != nil:
 			return
 		case final(err):
-			f.logger.Error("The subscription has ended", err, nil)
+			f.logger.Error("subscription ended", err, nil)
 			f.config.OnError(f.topic, err)
 			return
 		}
@@ -43,41 +43,41 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// final reports whether an error of Next ends the subscription; others stand in its stream, which goes on.
+// final reports whether an error of Next ends the subscription. After other errors it continues.
 func final(err error) bool {
 	var event *pubsub.PublisherEvent
 	return !errors.Is(err, pubsub.ErrGap) && !errors.Is(err, pubsub.ErrNoState) &&
 		!errors.Is(err, events.ErrTopicCollision) && !errors.Is(err, events.ErrPublisherRefused) && !errors.As(err, &event)
 }
 
-// report logs what stands in place of a message, and asks OnError whether to continue.
+// report logs an error of the stream, and calls OnError, which decides whether to continue.
 func (f *feed) report(err error) error {
 	var event *pubsub.PublisherEvent
 	if errors.As(err, &event) {
 		f.logger.Info(err.Error(), nil)
 	} else {
-		f.logger.Error("There is something in place of a message", err, nil)
+		f.logger.Error("error in the stream", err, nil)
 	}
 	ended := f.config.OnError(f.topic, err)
 	if ended != nil {
-		f.logger.Error("OnError has ended the subscription", ended, nil)
+		f.logger.Error("OnError ended the subscription", ended, nil)
 	}
 	return ended
 }
 
-// take makes a message of what has come, and gives it out until it is acked. Its error is an *UnmarshalError.
-func (f *feed) take(ctx context.Context, in pubsub.Message) error {
+// deliver converts a received message and delivers it until it is acked. Its error is an *UnmarshalError.
+func (f *feed) deliver(ctx context.Context, in pubsub.Message) error {
 	if in.IsStateEnd() {
-		return nil // it has no bytes: what follows is live
+		return nil // an empty message before the first live one
 	}
 	msg, err := f.config.Unmarshaler.Unmarshal(in)
 	if err != nil {
 		return &UnmarshalError{Topic: in.Topic, Number: in.Number, Publisher: in.Publisher(), Epoch: in.Epoch(), Err: err}
 	}
-	in.Data = nil // it is valid until the next message only
+	in.Data = nil // valid only until the next message
 	ctx = context.WithValue(ctx, origin{}, in)
-	for !f.give(ctx, msg) {
-		f.logger.Debug("A message was nacked and is given out again", watermill.LogFields{"message_uuid": msg.UUID})
+	for !f.deliverOnce(ctx, msg) {
+		f.logger.Debug("message nacked, delivering it again", watermill.LogFields{"message_uuid": msg.UUID})
 		if f.config.NackDelay > 0 {
 			select {
 			case <-time.After(f.config.NackDelay):
@@ -88,36 +88,36 @@ func (f *feed) take(ctx context.Context, in pubsub.Message) error {
 	return nil
 }
 
-// give gives out a copy of the message, which can be acked by itself. It reports whether
-// that is all: the message was acked, or ctx has ended.
-func (f *feed) give(ctx context.Context, msg *message.Message) (done bool) {
+// deliverOnce delivers a copy of the message, with an ack of its own. It reports whether the
+// delivery is finished: the message was acked, or ctx has ended.
+func (f *feed) deliverOnce(ctx context.Context, msg *message.Message) (done bool) {
 	if ctx.Err() != nil {
 		return true
 	}
-	given := msg.Copy()
-	own, cancel := context.WithCancel(ctx) // ends with the ack
+	delivered := msg.Copy()
+	own, cancel := context.WithCancel(ctx) // canceled by the ack
 	defer cancel()
-	given.SetContext(own)
+	delivered.SetContext(own)
 	select {
-	case f.out <- given:
+	case f.out <- delivered:
 	case <-ctx.Done():
 		return true
 	}
 	select {
-	case <-given.Acked():
+	case <-delivered.Acked():
 		return true
-	case <-given.Nacked():
+	case <-delivered.Nacked():
 		return false
 	case <-ctx.Done():
 		return true
 	}
 }
 
-// origin is the key of a message's context under which its pubsub.Message is.
+// origin is the context key of a message's pubsub.Message.
 type origin struct{}
 
-// MessageFromCtx returns the pubsub.Message, without its data, of a message that a Subscriber gave out, from its
-// context: topic, publisher, epoch and number. It can be responded to (pubsub.Message.Respond).
+// MessageFromCtx returns the pubsub.Message from the context of a message that a Subscriber delivered:
+// topic, publisher, epoch and number, without data. It can be responded to (pubsub.Message.Respond).
 func MessageFromCtx(ctx context.Context) (in pubsub.Message, ok bool) {
 	in, ok = ctx.Value(origin{}).(pubsub.Message)
 	return in, ok

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// fabrics are those that each test runs on.
+// fabrics returns the URL of a new fabric of each kind that the tests use.
 var fabrics = map[string]func(t testing.TB) string{
 	"mem": func(t testing.TB) string {
 		return "mem://" + strings.NewReplacer("/", "_").Replace(t.Name()) + "?size=1472"
@@ -76,7 +76,7 @@ func subscribe(t testing.TB, s *Subscriber, topic string) <-chan *message.Messag
 	return out
 }
 
-// next is the next message, which it does not ack; nil at the end.
+// next returns the next message without acking it, or nil at the end.
 func next(t testing.TB, out <-chan *message.Message) *message.Message {
 	t.Helper()
 	select {
@@ -88,11 +88,11 @@ func next(t testing.TB, out <-chan *message.Message) *message.Message {
 	}
 }
 
-// noGoroutines fails the test if more goroutines are left at its end than now.
+// noGoroutines fails the test if it ends with more goroutines than now.
 func noGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for range 60_000 { // those that have ended may take a moment to go
+		for range 60_000 { // a goroutine may take a moment to exit
 			if runtime.NumGoroutine() <= before {
 				return
 			}

@@ -10,21 +10,21 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// UUIDHeader is the header of an envelope that has the message's UUID. Watermill's other
-// adapters have the same name for it.
+// UUIDHeader is the header of an envelope that contains the message's UUID. Watermill's other
+// adapters use the same name.
 const UUIDHeader = "_watermill_message_uuid"
 
-// Marshaler makes of a message what is published.
+// Marshaler encodes a message for publication.
 type Marshaler interface {
 	Marshal(topic string, msg *message.Message) ([]byte, error)
 }
 
-// Unmarshaler makes a message of what has come. The data of in is valid, and read-only, until it returns.
+// Unmarshaler converts a received message. The data of in is read-only, and valid until Unmarshal returns.
 type Unmarshaler interface {
 	Unmarshal(in pubsub.Message) (*message.Message, error)
 }
 
-// Envelope carries UUID and metadata in an envelope; it is the default of both sides.
+// Envelope encodes UUID and metadata in an envelope. It is the default of publishers and subscribers.
 type Envelope struct{}
 
 // Marshal returns an envelope. Its error matches envelope.ErrTooLarge.
@@ -35,8 +35,8 @@ func (Envelope) Marshal(_ string, msg *message.Message) ([]byte, error) {
 	return envelope.Append(nil, headers, msg.Payload)
 }
 
-// Unmarshal reads an envelope. One without a UUID, which another program may have
-// published, gets that of Raw. Its errors are those of envelope.Parse.
+// Unmarshal parses an envelope. A message without a UUID, as from another program, gets the UUID
+// that Raw assigns. Its errors are those of envelope.Parse.
 func (Envelope) Unmarshal(in pubsub.Message) (*message.Message, error) {
 	headers, body, err := envelope.Parse(in.Data)
 	if err != nil {
@@ -52,9 +52,9 @@ func (Envelope) Unmarshal(in pubsub.Message) (*message.Message, error) {
 	return msg, nil
 }
 
-// Raw publishes the payload as it is, and takes everything for a payload, so that programs without Watermill can be on
-// the other side. Metadata and UUID are not carried: a message that comes has none, and a UUID made of publisher,
-// epoch, topic and number, which is the same at every subscriber.
+// Raw publishes only the payload, and uses received data as the payload, to exchange messages with
+// programs without Watermill. Metadata and UUID are not sent: a received message has no metadata, and a
+// UUID derived from publisher, epoch, topic and number, which is the same at every subscriber.
 type Raw struct{}
 
 // Marshal returns the payload.
@@ -65,7 +65,7 @@ func (Raw) Unmarshal(in pubsub.Message) (*message.Message, error) {
 	return message.NewMessage(uuidOf(in), append(message.Payload(nil), in.Data...)), nil
 }
 
-// uuidOf names a message that has no name of its own.
+// uuidOf returns the UUID of a message that was sent without one.
 func uuidOf(in pubsub.Message) string {
 	return fmt.Sprintf("%v-%x-%s-%d", in.Publisher(), in.Epoch(), in.Topic, in.Number)
 }

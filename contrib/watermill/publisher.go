@@ -13,16 +13,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// PublisherConfig holds what may be configured of a Publisher. The zero value is good.
+// PublisherConfig configures a Publisher. The zero value is usable.
 type PublisherConfig struct {
-	// Marshaler makes of messages what is published. Default Envelope.
+	// Marshaler encodes messages for publication. Default Envelope.
 	Marshaler Marshaler
-	// Subscribers is how many buses must subscribe to a topic before its first message is
-	// published: Publish waits for them, as long as the message's context allows. Default 0:
-	// a subscriber that comes later has missed what was published before.
+	// Subscribers is the number of buses that must subscribe to a topic before its first message is
+	// published: Publish waits for them, as long as the message's context allows. Default 0: a later
+	// subscriber misses what was published before.
 	Subscribers int
-	// DrainTimeout is how long Close waits for subscribers to have everything. Default 5 s;
-	// negative: not at all, though the bus waits when it is closed itself (pubsub.Config.Linger).
+	// DrainTimeout is how long Close waits until subscribers have received everything. Default 5 s;
+	// negative: no wait. Closing the bus waits by itself (pubsub.Config.Linger).
 	DrainTimeout time.Duration
 }
 
@@ -30,21 +30,21 @@ type PublisherConfig struct {
 type Publisher struct {
 	bus    *pubsub.Bus
 	config PublisherConfig
-	ended  context.Context // with the cause net.ErrClosed
+	ended  context.Context // canceled with the cause net.ErrClosed
 	end    context.CancelCauseFunc
-	close  func() error   // once
-	calls  sync.WaitGroup // Publish in progress; Add by mu, while not closed
+	close  func() error   // runs shut once
+	calls  sync.WaitGroup // calls of Publish; Add under mu, while not closed
 
 	mu     sync.Mutex
-	closed bool              // by mu
-	topics map[string]*topic // by mu
+	closed bool              // guarded by mu
+	topics map[string]*topic // guarded by mu
 }
 
-// topic is what the publisher has for one topic, until Close.
+// topic is the state of one topic until Close.
 type topic struct {
 	*pubsub.Publisher
 	mu    sync.Mutex
-	heard bool // by mu: PublisherConfig.Subscribers were there once
+	ready bool // guarded by mu: PublisherConfig.Subscribers have subscribed
 }
 
 var _ message.Publisher = (*Publisher)(nil)
@@ -55,7 +55,7 @@ func NewPublisher(bus *pubsub.Bus, config PublisherConfig) (*Publisher, error) {
 	case bus == nil:
 		return nil, errors.New("fanfare: NewPublisher without a bus")
 	case config.Subscribers < 0:
-		return nil, fmt.Errorf("fanfare: PublisherConfig.Subscribers is %d, and must not be negative", config.Subscribers)
+		return nil, fmt.Errorf("fanfare: PublisherConfig.Subscribers is %d, must not be negative", config.Subscribers)
 	}
 	if config.Marshaler == nil {
 		config.Marshaler = Envelope{}
@@ -69,10 +69,10 @@ func NewPublisher(bus *pubsub.Bus, config PublisherConfig) (*Publisher, error) {
 	return p, nil
 }
 
-// Publish publishes the messages in order. It returns when they are on their way, or leave
-// within pubsub.Config.FlushAfter. Where flow control holds it up it waits as long as
-// the context of the message allows, which is for ever unless one was set. An error says
-// how many were published; those were. After Close it matches net.ErrClosed.
+// Publish publishes the messages in order. It returns when they are sent, or will be within
+// pubsub.Config.FlushAfter. If flow control blocks it, it waits as long as the context of the
+// message allows: without limit unless a context was set. An error states how many messages were
+// published before it. After Close it matches net.ErrClosed.
 func (p *Publisher) Publish(name string, messages ...*message.Message) error {
 	t, err := p.begin(name)
 	if err != nil {
@@ -100,9 +100,9 @@ func (p *Publisher) publish(t *topic, msg *message.Message) error {
 	return t.Publish(ctx, data)
 }
 
-// until is ctx until the publisher ends.
+// until returns a context that ends with ctx or with the publisher.
 func (p *Publisher) until(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Done() == nil { // that of a message without one: nothing to join
+	if ctx.Done() == nil { // the message has no context of its own
 		return p.ended, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -110,27 +110,27 @@ func (p *Publisher) until(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// await waits for the subscribers that the topic's first message needs.
+// await waits for the subscribers required before the topic's first message.
 func (p *Publisher) await(ctx context.Context, t *topic) error {
 	if p.config.Subscribers == 0 {
 		return nil
 	}
 	t.mu.Lock()
-	heard := t.heard
+	ready := t.ready
 	t.mu.Unlock()
-	if heard {
+	if ready {
 		return nil
 	}
 	if err := t.WaitSubscribers(ctx, p.config.Subscribers); err != nil {
 		return err
 	}
 	t.mu.Lock()
-	t.heard = true
+	t.ready = true
 	t.mu.Unlock()
 	return nil
 }
 
-// begin returns the topic, of which the first call makes the publisher, and counts a call that Close waits for.
+// begin returns the topic, whose first call creates its publisher, and registers a call that Close waits for.
 func (p *Publisher) begin(name string) (*topic, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,10 +150,10 @@ func (p *Publisher) begin(name string) (*topic, error) {
 	return t, nil
 }
 
-// Close waits for calls of Publish in progress and for subscribers to have everything, for PublisherConfig.DrainTimeout
-// at most, and ends the publisher; calls that are still held up return an error that matches net.ErrClosed. Its own
-// error names the topic of which subscribers do not have all, and the subscriber that is behind: the bus continues to
-// send until it is closed itself. It is idempotent.
+// Close waits for calls of Publish in progress, and until subscribers have received everything, at most
+// PublisherConfig.DrainTimeout. Then it ends the publisher; calls that are still blocked return an error that
+// matches net.ErrClosed. The error of Close names the topic whose subscribers lack messages, and the
+// subscriber that is furthest behind: the bus continues to send until it is closed. It is idempotent.
 func (p *Publisher) Close() error { return p.close() }
 
 func (p *Publisher) shut() error {
@@ -169,13 +169,13 @@ func (p *Publisher) shut() error {
 	p.end(net.ErrClosed)
 
 	var failed []error
-	for name, t := range p.topics { // nothing is added any more
+	for name, t := range p.topics { // no longer modified
 		if p.config.DrainTimeout > 0 {
 			if err := t.Drain(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
 				failed = append(failed, fmt.Errorf("fanfare: subscribers of %q do not have everything: %w", name, err))
 			}
 		}
-		// Where ctx leaves no time to flush the bus does that within FlushAfter.
+		// If ctx leaves no time to flush, the bus flushes within FlushAfter.
 		_ = t.Publisher.Close(ctx)
 	}
 	return errors.Join(failed...)

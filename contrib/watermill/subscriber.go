@@ -14,37 +14,37 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// SubscriberConfig holds what may be configured of a Subscriber. The zero value is good.
+// SubscriberConfig configures a Subscriber. The zero value is usable.
 type SubscriberConfig struct {
-	// Unmarshaler makes Watermill's messages from those received. Default Envelope.
+	// Unmarshaler converts received messages to Watermill's. Default Envelope.
 	Unmarshaler Unmarshaler
-	// Options are those of every subscription: where it begins (pubsub.From), what happens
-	// when it reads too slowly (pubsub.SlowConsumer), and others.
+	// Options apply to every subscription: where it begins (pubsub.From), what happens if it reads too
+	// slowly (pubsub.SlowConsumer), and others.
 	Options []pubsub.SubscribeOption
-	// NackDelay is how long a message that was nacked waits before it is given out again.
-	// Default 0: it is given out at once. Watermill's middleware Retry waits by itself.
+	// NackDelay is the delay before a nacked message is delivered again. Default 0. Watermill's
+	// middleware Retry has a delay of its own.
 	NackDelay time.Duration
-	// OnError gets what stands in the stream in place of messages, such as a *pubsub.GapError where messages were lost
-	// permanently, and an *UnmarshalError for messages that do not unmarshal. It is called by the subscription's
-	// goroutine, and an error that it returns ends the subscription and closes its channel. It also gets the error with
-	// which the fabric ended a subscription, and what it returns then means nothing. Default: the subscription continues.
-	// All of it is logged either way.
+	// OnError is called with errors in the stream, such as a *pubsub.GapError if messages were lost
+	// permanently, and an *UnmarshalError for a message that Unmarshaler rejects. The subscription's
+	// goroutine calls it. An error that it returns ends the subscription and closes its channel. It is
+	// also called with the error that ended a subscription; its result is ignored then. Default: the
+	// subscription continues. All errors are logged in either case.
 	OnError func(topic string, err error) error
-	// Logger gets what an operator should know. Default: watermill.NopLogger.
+	// Logger receives errors and publisher events. Default: watermill.NopLogger.
 	Logger watermill.LoggerAdapter
 }
 
-// UnmarshalError says that a message was left out, because its bytes are none that the Unmarshaler knows.
+// UnmarshalError reports a message that was skipped because the Unmarshaler rejects it.
 type UnmarshalError struct {
 	Topic     string
 	Number    uint64 // within topic, publisher and epoch
 	Publisher pubsub.PublisherID
 	Epoch     uint64
-	Err       error // the Unmarshaler's
+	Err       error // error of the Unmarshaler
 }
 
 func (e *UnmarshalError) Error() string {
-	return fmt.Sprintf("message %d of %q by publisher %v cannot be read: %v", e.Number, e.Topic, e.Publisher, e.Err)
+	return fmt.Sprintf("message %d of %q by publisher %v skipped: %v", e.Number, e.Topic, e.Publisher, e.Err)
 }
 
 // Unwrap returns the Unmarshaler's error.
@@ -56,10 +56,10 @@ type Subscriber struct {
 	config SubscriberConfig
 	ended  context.Context
 	end    context.CancelFunc
-	feeds  sync.WaitGroup // goroutines of subscriptions; Add by mu, while not closed
+	feeds  sync.WaitGroup // goroutines of subscriptions; Add under mu, while not closed
 
 	mu     sync.Mutex
-	closed bool // by mu
+	closed bool // guarded by mu
 }
 
 var _ message.Subscriber = (*Subscriber)(nil)
@@ -70,7 +70,7 @@ func NewSubscriber(bus *pubsub.Bus, config SubscriberConfig) (*Subscriber, error
 	case bus == nil:
 		return nil, errors.New("fanfare: NewSubscriber without a bus")
 	case config.NackDelay < 0:
-		return nil, fmt.Errorf("fanfare: SubscriberConfig.NackDelay is %v, and must not be negative", config.NackDelay)
+		return nil, fmt.Errorf("fanfare: SubscriberConfig.NackDelay is %v, must not be negative", config.NackDelay)
 	}
 	if config.Unmarshaler == nil {
 		config.Unmarshaler = Envelope{}
@@ -86,9 +86,10 @@ func NewSubscriber(bus *pubsub.Bus, config SubscriberConfig) (*Subscriber, error
 	return s, nil
 }
 
-// Subscribe returns a channel of the messages of the topic, or of all topics that match a pattern. What is published
-// from its return on comes, unless SubscriberConfig.Options say more. The channel is closed when ctx ends, by Close,
-// and when the subscription fails; its goroutine is gone then. After Close the error matches net.ErrClosed.
+// Subscribe returns a channel of the messages of the topic, or of all topics that match a pattern. It receives what is
+// published after its return, unless SubscriberConfig.Options request earlier messages. The channel is closed when ctx
+// ends, by Close, and when the subscription fails; its goroutine has ended then. After Close the error matches
+// net.ErrClosed.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,8 +117,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return f.out, nil
 }
 
-// Close ends all subscriptions: when it returns their channels are closed. A message that
-// was given out may still be acked, which means nothing any more. It is idempotent.
+// Close ends all subscriptions: when it returns their channels are closed. A delivered message may
+// still be acked, without effect. It is idempotent.
 func (s *Subscriber) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -9,12 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Watermill's own suite. It publishes before it subscribes, so subscriptions begin with
-// what the publisher's window holds.
+// Watermill's conformance suite. It publishes before it subscribes, so subscriptions begin with the
+// publisher's window.
 func TestSuite(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		// One bus publishes and another subscribes, for all of the suite: topics are of one
-		// test each.
+		// One bus publishes and another one subscribes, for the whole suite: each test uses its own
+		// topics.
 		pubBus, subBus := open(t, windows, url), open(t, windows, url)
 		tests.TestPubSub(t, features, func(t *testing.T) (message.Publisher, message.Subscriber) {
 			return newPublisher(t, pubBus, PublisherConfig{}), newSubscriber(t, subBus, SubscriberConfig{
@@ -24,29 +24,28 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// windows hold all that the suite publishes, 20,000 messages, were each in a packet of its
-// own, of 1,472 bytes at most.
+// windows are large enough for all messages of the suite, 20,000, even if each had a packet of its
+// own, at most 1,472 bytes long.
 var windows = pubsub.Config{WindowBytes: 48 << 20, PublishMemoryBytes: 128 << 20, ReceiveWindowBytes: 48 << 20, ReceiveMemoryBytes: 256 << 20}
 
 var features = tests.Features{
-	// Each message comes once, and is not given out again once it is acked. This leaves out
-	// TestContinueAfterSubscribeClose and TestConcurrentClose, which want a broker that keeps what
-	// a subscriber had not acked when it was closed.
+	// Each message is delivered once, and not again after its ack. This excludes
+	// TestContinueAfterSubscribeClose and TestConcurrentClose, which require a broker that stores the
+	// messages a subscriber had not acked when it was closed.
 	ExactlyOnceDelivery: true,
-	// Of each publisher, and here is one. TestNoAck goes with it.
+	// Order holds for each publisher, and the suite has one. TestNoAck is skipped with this.
 	GuaranteedOrder:                     true,
 	GuaranteedOrderWithSingleSubscriber: true,
-	// A publisher's window holds them: pubsub.From(pubsub.Window).
+	// From the publisher's window: pubsub.From(pubsub.Window).
 	NewSubscriberReceivesOldMessages: true,
-	// Every subscriber gets every message: several do not share the work. The suite's
-	// tests with several subscribers take for granted that each message comes to one.
+	// Every subscriber gets every message. The suite's tests with several subscribers expect that they
+	// share the messages.
 	ConsumerGroups:        false,
 	RequireSingleInstance: true,
-	// Nothing outlives the publisher's bus.
+	// Messages are lost when the publisher's bus is closed.
 	Persistent: false,
-	// There is no broker that could be restarted: TestReconnect. What becomes of streams
-	// whose publisher restarts is tested in package pubsub.
+	// TestReconnect: there is no broker to restart. Package pubsub tests restarts of publishers.
 	RestartServiceCommand: nil,
-	// A context does not travel over a network.
+	// A context is not sent over a network.
 	ContextPreserved: false,
 }

@@ -178,10 +178,10 @@ parts.packed = { name = "packed", len = 48, fields = {
 
 local VERSION, HELLO = 1, 8
 
--- What follows reads packets by the tables above. docs/protocol §2 has their meaning.
+-- The code below parses packets by the tables above. docs/protocol §2 defines the format.
 
 local fanfare = Proto("fanfare", "Fanfare reliable multicast")
-local malformed = ProtoExpert.new("fanfare.malformed", "Fanfare: cut off or malformed", expert.group.MALFORMED, expert.severity.ERROR)
+local malformed = ProtoExpert.new("fanfare.malformed", "Fanfare: truncated or malformed", expert.group.MALFORMED, expert.severity.ERROR)
 fanfare.experts = { malformed }
 
 local registered = {}
@@ -193,7 +193,7 @@ end
 
 local sizes = { [1] = ProtoField.uint8, [2] = ProtoField.uint16, [4] = ProtoField.uint32, [8] = ProtoField.uint64 }
 
--- number makes the field of a number.
+-- number creates the field of a number.
 local function number(id, f)
   local codes = f.size < 8 and f.codes or nil
   return register(sizes[f.size](id, f.name, f.hex and base.HEX or base.DEC, codes, nil, f.means))
@@ -201,7 +201,7 @@ end
 
 for part_name, part in pairs(parts) do
   for _, f in ipairs(part.fields) do
-    -- Those of the header are fanfare.NAME, others fanfare.PART.NAME.
+    -- Fields of the header are named fanfare.NAME, others fanfare.PART.NAME.
     local id = "fanfare." .. (part_name == "header" and "" or part_name .. ".") .. f.name
     if f.kind == "uint" then
       f.field = number(id, f)
@@ -226,35 +226,35 @@ for part_name, part in pairs(parts) do
   end
 end
 
--- The header of a sealed packet: docs/protocol §27.2. The rest takes a key: fanfare tap opens it.
+-- The header of a sealed packet: docs/protocol §27.2. The rest is encrypted: fanfare tap decrypts it with the key.
 local sealed = {
   { name = "version", at = 2, field = register(ProtoField.uint8("fanfare.sealed.version", "version")) },
-  { name = "counter", at = 4, field = register(ProtoField.uint32("fanfare.sealed.counter", "counter", base.DEC, nil, nil, "one more for each packet of the salt")) },
-  { name = "key", at = 8, field = register(ProtoField.uint32("fanfare.sealed.key", "key id", base.HEX, nil, nil, "of the keyring")) },
+  { name = "counter", at = 4, field = register(ProtoField.uint32("fanfare.sealed.counter", "counter", base.DEC, nil, nil, "incremented for each packet with the same salt")) },
+  { name = "key", at = 8, field = register(ProtoField.uint32("fanfare.sealed.key", "key id", base.HEX, nil, nil, "id of the key in the keyring")) },
   { name = "time", at = 12, field = register(ProtoField.absolute_time("fanfare.sealed.time", "time", base.UTC, "when it was sent")) },
-  { name = "salt", at = 16, size = 12, field = register(ProtoField.bytes("fanfare.sealed.salt", "salt", base.NONE, "names the sender")) },
-  { name = "mark", at = 28, size = 4, field = register(ProtoField.bytes("fanfare.sealed.mark", "mark", base.NONE, "shows that the salt is a member's")) },
+  { name = "salt", at = 16, size = 12, field = register(ProtoField.bytes("fanfare.sealed.salt", "salt", base.NONE, "identifies the sender")) },
+  { name = "mark", at = 28, size = 4, field = register(ProtoField.bytes("fanfare.sealed.mark", "mark", base.NONE, "proves that the salt belongs to a member")) },
   { name = "train", at = 32, size = 8, field = register(ProtoField.bytes("fanfare.sealed.train", "train", base.NONE, "random, for each train")) },
   { name = "packet", at = 40, field = register(ProtoField.bytes("fanfare.sealed.packet", "packet", base.NONE, "encrypted")) },
   { name = "tag", size = 16, field = register(ProtoField.bytes("fanfare.sealed.tag", "tag", base.NONE, "proves that a member sent the packet")) },
 }
 local SEALED_HEADER, SEALED_TAG = 40, 16
 
--- What stands before a signed packet: docs/protocol §29.2. Nothing of it is verified here.
+-- The header of a signed packet: docs/protocol §29.2. It is not verified here.
 local signed = {
   { name = "version", at = 2, size = 1, field = register(ProtoField.uint8("fanfare.signed.version", "version")) },
-  { name = "node", at = 3, size = 1, field = register(ProtoField.uint8("fanfare.signed.node", "node", base.DEC, nil, nil, "place in the tree over the train")) },
+  { name = "node", at = 3, size = 1, field = register(ProtoField.uint8("fanfare.signed.node", "node", base.DEC, nil, nil, "index in the hash tree of the train")) },
   { name = "time", at = 4, size = 4, le = true, field = register(ProtoField.absolute_time("fanfare.signed.time", "time", base.UTC, "when it was signed")) },
-  { name = "counter", at = 8, size = 8, le = true, field = register(ProtoField.uint64("fanfare.signed.counter", "counter", base.DEC, nil, nil, "of the train, in its stream")) },
+  { name = "counter", at = 8, size = 8, le = true, field = register(ProtoField.uint64("fanfare.signed.counter", "counter", base.DEC, nil, nil, "number of the train in its stream")) },
   { name = "salt", at = 16, size = 8, field = register(ProtoField.bytes("fanfare.signed.salt", "salt", base.NONE, "random, for each train")) },
-  { name = "signature", at = 24, size = 64, field = register(ProtoField.bytes("fanfare.signed.signature", "signature", base.NONE, "of the root of the tree, by Ed25519")) },
+  { name = "signature", at = 24, size = 64, field = register(ProtoField.bytes("fanfare.signed.signature", "signature", base.NONE, "Ed25519 signature of the root of the tree")) },
 }
-local signed_path = register(ProtoField.bytes("fanfare.signed.path", "path", base.NONE, "nodes beside those from the packet to the root"))
+local signed_path = register(ProtoField.bytes("fanfare.signed.path", "path", base.NONE, "siblings of the nodes from the packet to the root"))
 local SIGNED_HEADER, SIGNED_NODE = 88, 16
 
 fanfare.fields = registered
 
--- varint reads one; nil if it is cut off or longer than 64 bits.
+-- varint parses a varint; nil if it is truncated or longer than 64 bits.
 local function varint(tvb, at, stop)
   local value, scale = UInt64(0), 0
   for i = 0, 9 do
@@ -267,8 +267,8 @@ local function varint(tvb, at, stop)
   return nil
 end
 
--- clean is text of the wire as people may see it: as it is where it is UTF-8 without spaces
--- and control characters, otherwise quoted. docs/protocol §13.4.
+-- clean returns received text in a printable form: unchanged if it is UTF-8 without spaces and
+-- control characters, otherwise quoted. docs/protocol §13.4.
 local function clean(raw)
   local out, plain, i = {}, true, 1
   while i <= #raw do
@@ -299,8 +299,8 @@ end
 
 local read_part
 
--- read_variable reads a field that begins at byte at. It returns where it ends; nil if it is cut
--- off or malformed.
+-- read_variable parses a field that begins at byte at, and returns its end; nil if it is truncated
+-- or malformed.
 local function read_variable(tvb, at, stop, f, counts, tree)
   local n = f.count and counts[f.count] or nil
   if f.kind == "text" or f.kind == "bytes" then
@@ -360,7 +360,7 @@ local function read_variable(tvb, at, stop, f, counts, tree)
   return at
 end
 
--- read_part reads a part that begins at byte start, and returns where it ends, as read_variable.
+-- read_part parses a part that begins at byte start, and returns its end like read_variable.
 function read_part(tvb, start, stop, part, tree)
   if stop - start < part.len then return nil end
   local counts, kind = {}, nil
@@ -376,7 +376,7 @@ function read_part(tvb, start, stop, part, tree)
         local item = tree:add_le(f.field, range)
         if f.size <= 4 then counts[f.name] = range:le_uint() end
         for _, bit in ipairs(f.bits or {}) do
-          if not bit.only or bit.only == counts.type then item:add(bit.field, range) end -- counts.type: in the header, before its flags
+          if not bit.only or bit.only == counts.type then item:add(bit.field, range) end -- counts.type is set: in the header the type precedes the flags
         end
       end
       if i == 1 then kind = counts[f.name] end
@@ -428,7 +428,8 @@ local function is_packet(tvb)
   return tvb:len() >= parts.header.len and tvb(0, 2):string() == "Ff" and bodies[tvb(3, 1):uint()] ~= nil
 end
 
--- signed_head is how long what stands before a signed packet is; nil for what is not signed in a way that is known here.
+-- signed_head returns the length of the header of a signed packet; nil if the packet is not signed, or in an unknown
+-- format.
 local function signed_head(tvb)
   if tvb:len() < SIGNED_HEADER or tvb(0, 2):string() ~= "Fg" or tvb(2, 1):uint() ~= 1 then return nil end
   local node, head = tvb(3, 1):uint(), SIGNED_HEADER
@@ -452,7 +453,7 @@ local function read_signed(tvb, head, pinfo, tree)
   read_packet(tvb(head):tvb(), pinfo, tree)
 end
 
--- read_packet reads one packet, and returns how much of it; 0 if it is none.
+-- read_packet dissects one packet, and returns its length; 0 for another protocol.
 function read_packet(tvb, pinfo, tree)
   if is_sealed(tvb) then
     read_sealed(tvb, pinfo, tree)
@@ -472,7 +473,7 @@ function read_packet(tvb, pinfo, tree)
   pinfo.cols.info = info
   top:append_text(", " .. info)
   read_part(tvb, 0, tvb:len(), parts.header, top)
-  -- Of another version only the header, and of its types the hello, are known: §18.1.
+  -- Only the header and the hello have the same format in all versions: §18.1.
   if version == VERSION or tvb(3, 1):uint() == HELLO then
     local part = body.part
     if body.name == "data" and tvb(5, 1):uint() ~= 0 then part = parts.packed end
@@ -481,12 +482,12 @@ function read_packet(tvb, pinfo, tree)
   return tvb:len()
 end
 
--- A sending host shows a train of segmentation offload as one datagram: packets of one stream, all of one length
--- but the last, which may be shorter. All have bytes 16 to 31 in common: publisher and epoch; of sealed packets parts
--- of sender and train; of signed ones salt, and some of the signature.
+-- A capture on the sending host shows a train of segmentation offload as one datagram: packets of one stream with
+-- equal length, except for the last, which may be shorter. Bytes 16 to 31 are equal in all of them: publisher and
+-- epoch; in sealed packets parts of sender and train; in signed ones the salt and part of the signature.
 local COMMON_FIRST, COMMON_LAST, MAX_TRAIN, MAX_TRIES = 17, 32, 128, 8 -- counted from 1; udp(7), UDP_MAX_SEGMENTS
 
--- is_train reports whether a packet that could be of the same stream begins at each multiple of size.
+-- is_train reports whether a packet of the same stream can begin at each multiple of size.
 local function is_train(raw, size)
   if size * MAX_TRAIN < #raw then return false end
   local last
@@ -495,7 +496,7 @@ local function is_train(raw, size)
     if raw:sub(1, 2) == "Ff" then
       local kind = raw:byte(at + 4)
       if bodies[kind] == nil or raw:sub(at + 9, at + 12) ~= raw:sub(9, 12) then return false end
-      if bodies[kind].name == "data" and raw:byte(at + 5) % 2 == 0 then -- no repair: those follow in sequence
+      if bodies[kind].name == "data" and raw:byte(at + 5) % 2 == 0 then -- no repair: sequences increase
         local seq = raw:sub(at + 33, at + 40):reverse()
         if last and seq <= last then return false end
         last = seq
@@ -505,7 +506,7 @@ local function is_train(raw, size)
   return true
 end
 
--- segment is the length of the packets of a train, and of a datagram that is one packet its length.
+-- segment returns the length of the packets of a train, or that of the datagram if it is one packet.
 local function segment(raw)
   local at = COMMON_LAST + 1
   for _ = 1, MAX_TRIES do
@@ -538,7 +539,7 @@ end
 
 fanfare:register_heuristic("udp", heuristic)
 
--- Wireshark hands over the payload of RDMA with the bytes that fill it up to a multiple of 4.
+-- Wireshark passes the payload of RDMA including the padding to a multiple of 4 bytes.
 local pad_count = Field.new("infiniband.bth.padcnt")
 
 fanfare:register_heuristic("infiniband.payload", function(tvb, pinfo, tree)

@@ -21,14 +21,14 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The dissector is the one that the table makes.
+// fanfare.lua is up to date with the table of fields.
 func TestFresh(t *testing.T) {
 	b, err := os.ReadFile("fanfare.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(b, generate()) {
-		t.Error("fanfare.lua is not what the table of fields makes: go generate ./contrib/wireshark")
+		t.Error("fanfare.lua is out of date: run go generate ./contrib/wireshark")
 	}
 }
 
@@ -59,10 +59,10 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// flat are the values of each field of Wireshark's, in order.
+// flat has the values of each Wireshark field, in order.
 type flat map[string][]string
 
-// expect puts the fields of a vector where the dissector has them.
+// expect adds the fields of a vector under the names that the dissector uses.
 func (m flat) expect(t *testing.T, p *dissect.Part, values map[string]any) {
 	t.Helper()
 	prefix := "fanfare." + p.Name + "."
@@ -106,12 +106,12 @@ func (m flat) expect(t *testing.T, p *dissect.Part, values map[string]any) {
 	}
 	for name := range values {
 		if name != "type_name" {
-			t.Errorf("the table lacks %s of %s", name, p.Name)
+			t.Errorf("the table has no field %s of %s", name, p.Name)
 		}
 	}
 }
 
-// expectBits puts the names of a number's bits there: those that a packet of the type has, each as fanfare tap calls it.
+// expectBits adds the bits of a number: those that a packet of the type has, named as fanfare tap names them.
 func (m flat) expectBits(t *testing.T, id string, f *dissect.Field, v any) {
 	t.Helper()
 	if f.Bits == nil {
@@ -128,7 +128,7 @@ func (m flat) expectBits(t *testing.T, id string, f *dissect.Field, v any) {
 	}
 }
 
-// found puts what tshark has written there.
+// found adds the values that tshark printed.
 func (m flat) found(name string, v any) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -144,7 +144,7 @@ func (m flat) found(name string, v any) {
 	}
 }
 
-// normal are values without what tshark writes in its own way.
+// normal returns values in a form independent of tshark's formatting.
 func normal(f *dissect.Field, list []string) (out []string) {
 	for _, x := range list {
 		if n, err := strconv.ParseUint(x, 0, 64); err == nil && (f == nil || f.Kind == dissect.Uint || f.Kind == dissect.Uints || f.Kind == dissect.Ranges) {
@@ -164,7 +164,7 @@ func normal(f *dissect.Field, list []string) (out []string) {
 	return out
 }
 
-// fields are those of the table by what the dissector calls them.
+// fields returns the fields of the table by the names that the dissector uses.
 func fields() map[string]*dissect.Field {
 	all := make(map[string]*dissect.Field)
 	var add func(prefix string, p *dissect.Part)
@@ -190,23 +190,23 @@ func fields() map[string]*dissect.Field {
 	return all
 }
 
-// tshark reads a capture with the dissector and returns the layers of each packet.
+// tshark dissects a capture and returns the fields of each packet.
 func tshark(t *testing.T, capture []byte, args ...string) (packets []flat) {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
 	if err != nil {
-		testenv.Skip(t, "there is no tshark here: %v", err)
+		testenv.Skip(t, "tshark is not installed: %v", err)
 	}
 	version, err := exec.Command(path, "--version").Output()
 	if err != nil || !strings.Contains(strings.ToLower(string(version)), "with lua") {
-		t.Fatalf("tshark is here, but was built without Lua: %v\n%s", err, version)
+		t.Fatalf("tshark was built without Lua: %v\n%s", err, version)
 	}
 	file := filepath.Join(t.TempDir(), "packets.pcap")
 	if err := os.WriteFile(file, capture, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, append([]string{"-X", "lua_script:fanfare.lua", "-r", file, "-T", "json", "--no-duplicate-keys"}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // no preferences of anybody's
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // without the user's preferences
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -227,7 +227,7 @@ func tshark(t *testing.T, capture []byte, args ...string) (packets []flat) {
 	return packets
 }
 
-// capture is a pcap file of frames.
+// capture returns a pcap file with the frames.
 func capture(link uint32, frames [][]byte) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, 0xa1b2c3d4)
@@ -240,7 +240,7 @@ func capture(link uint32, frames [][]byte) []byte {
 	return b
 }
 
-// udp is an IPv4 packet to group 0.
+// udp returns an IPv4 packet to group 0.
 func udp(port uint16, payload []byte) []byte {
 	be := binary.BigEndian
 	b := be.AppendUint16([]byte{0x45, 0}, uint16(28+len(payload)))
@@ -249,15 +249,15 @@ func udp(port uint16, payload []byte) []byte {
 	return append(append(be.AppendUint16(b, uint16(8+len(payload))), 0, 0), payload...)
 }
 
-// ud is a datagram of RDMA from the BTH to the ICRC. docs/protocol §17.1.
+// ud returns an RDMA datagram (UD) from the BTH to the ICRC. docs/protocol §17.1.
 func ud(payload []byte) []byte {
 	pad := -len(payload) & 3
 	b := []byte{0x64, byte(pad) << 4, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x01, 0x23, 0x45, 0x67, 0, 0, 0, 0x11}
 	return append(append(append(b, payload...), make([]byte, pad)...), 0, 0, 0, 0)
 }
 
-// infiniband is a frame with LRH and GRH, to the group of 239.20.0.0, as ibdump records it:
-// behind a header of ERF, of type 21.
+// infiniband returns a frame with LRH and GRH to the group of 239.20.0.0, as ibdump records it:
+// after an ERF header of type 21.
 func infiniband(bth []byte) []byte {
 	erf := make([]byte, 16)
 	erf[8], erf[9] = 21, 4
@@ -276,8 +276,8 @@ func infiniband(bth []byte) []byte {
 	return append(append(append(erf, b...), bth...), 0, 0)
 }
 
-// Wireshark has every field of every vector by the same name and with the same value, over UDP,
-// in RoCEv2 and on InfiniBand. docs/protocol §2, §21.1.
+// tshark shows every field of every vector with the same name and value, over UDP, RoCEv2 and
+// InfiniBand. docs/protocol §2, §21.1.
 func TestTshark(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
@@ -326,16 +326,16 @@ func compare(t *testing.T, name string, want, got flat, known map[string]*dissec
 	}
 	for id := range got {
 		if f := known[id]; f != nil && !f.Implied && want[id] == nil && f.Kind != dissect.Parts && f.Kind != dissect.One && f.Kind != dissect.Ranges {
-			t.Errorf("%s: %s is %q, which the vector has not", name, id, got[id])
+			t.Errorf("%s: %s is %q, but the vector lacks the field", name, id, got[id])
 		}
 	}
 	if strings.Contains(fmt.Sprint(got), "malformed") {
-		t.Errorf("%s is said to be malformed", name)
+		t.Errorf("%s is reported as malformed", name)
 	}
 }
 
-// The filters that README.md shows have fields that there are.
-func TestFiltersOfReadme(t *testing.T) {
+// The filters in README.md use existing fields.
+func TestReadmeFilters(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
@@ -344,17 +344,17 @@ func TestFiltersOfReadme(t *testing.T) {
 	}
 	filters := regexp.MustCompile("`(fanfare\\.[^`]+)`").FindAllStringSubmatch(string(text), -1)
 	if len(filters) < 5 {
-		t.Fatalf("%d filters: has their form changed?", len(filters))
+		t.Fatalf("found only %d filters: has the format of README.md changed?", len(filters))
 	}
 	for _, m := range filters {
 		if m[1] == "fanfare.lua" {
 			continue
 		}
-		tshark(t, capture(101, [][]byte{udp(7400, unhex(t, vectors(t)[0].Hex))}), "-Y", m[1]) // fails for a field that is not there
+		tshark(t, capture(101, [][]byte{udp(7400, unhex(t, vectors(t)[0].Hex))}), "-Y", m[1]) // fails for an unknown field
 	}
 }
 
-// A packet that is cut off anywhere is said to be so, and nothing fails.
+// A packet truncated at any byte is reported as malformed, without a Lua error.
 func TestTsharkDamaged(t *testing.T) {
 	testenv.Slow(t)
 	var frames [][]byte
@@ -366,14 +366,14 @@ func TestTsharkDamaged(t *testing.T) {
 		}
 	}
 	for i, m := range tshark(t, capture(101, frames)) {
-		_, said := m["fanfare.malformed"]
-		if len(m["fanfare.publisher"]) != 1 || said != cut[i] {
-			t.Errorf("frame %d: said to be malformed: %v, want %v", i+1, said, cut[i])
+		_, malformed := m["fanfare.malformed"]
+		if len(m["fanfare.publisher"]) != 1 || malformed != cut[i] {
+			t.Errorf("frame %d: reported as malformed: %v, want %v", i+1, malformed, cut[i])
 		}
 	}
 }
 
-// Of a sealed packet tshark shows the header, and says that it is sealed. docs/protocol §27.2.
+// tshark shows the header of a sealed packet, and that the packet is sealed. docs/protocol §27.2.
 func TestTsharkSealed(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
@@ -405,12 +405,12 @@ func TestTsharkSealed(t *testing.T) {
 			t.Errorf("packet %d: time %q", i, got)
 		}
 		if all[i]["fanfare.type"] != nil {
-			t.Errorf("packet %d: %v is shown of what is sealed", i, all[i])
+			t.Errorf("packet %d: encrypted fields are shown: %v", i, all[i])
 		}
 	}
 }
 
-// Of a signed packet tshark shows what stands before it, and then the packet. docs/protocol §29.2.
+// tshark shows the signature header of a signed packet, and then the packet. docs/protocol §29.2.
 func TestTsharkSigned(t *testing.T) {
 	var v struct {
 		Good []struct {
@@ -451,7 +451,7 @@ func TestTsharkSigned(t *testing.T) {
 	}
 }
 
-// colons writes bytes in hexadecimal as tshark does.
+// colons formats hexadecimal digits like tshark.
 func colons(s string) string {
 	var parts []string
 	for i := 0; i < len(s); i += 2 {
@@ -460,7 +460,7 @@ func colons(s string) string {
 	return strings.Join(parts, ":")
 }
 
-// A train that a sending host shows as one datagram is shown packet by packet.
+// A train that was captured on the sending host as one datagram is shown packet by packet.
 func TestTsharkTrain(t *testing.T) {
 	packet := func(seq uint64, text string) []byte {
 		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+len(text))

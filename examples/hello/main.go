@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	url := flag.String("url", "udp://?iface=lo", "fabric; with iface=eth0 the two sides may be on different hosts")
+	url := flag.String("url", "udp://?iface=lo", "fabric; with iface=eth0 the two sides can run on different hosts")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "hello subscribes and prints messages; hello TEXT publishes TEXT. Flags:")
 		flag.PrintDefaults()
@@ -30,12 +30,12 @@ func main() {
 
 	bus, err := pubsub.Open(ctx, *url)
 	check(err)
-	defer bus.Close() // a publisher waits here until subscribers have everything
+	defer bus.Close() // a publisher waits here until subscribers have received everything
 
 	if text := strings.Join(flag.Args(), " "); text != "" {
 		pub, err := bus.Publisher("greetings")
 		check(err)
-		fmt.Println("Publishing as soon as a subscriber is there. To start one: ./hello")
+		fmt.Println("Publishing when a subscriber is present. To start one: ./hello")
 		check(pub.WaitSubscribers(ctx, 1))
 		check(pub.Publish(ctx, []byte(text)))
 		return

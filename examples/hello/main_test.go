@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// TestMain lets the test binary be the program.
+// TestMain lets the test binary also run as the program.
 func TestMain(m *testing.M) {
 	if os.Getenv("HELLO_MAIN") != "" {
 		main()
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs the program as a process of its own and returns its standard output.
+// start runs the program as a process, and returns its standard output.
 func start(t *testing.T, ctx context.Context, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
@@ -47,7 +47,7 @@ func line(t *testing.T, s *bufio.Scanner) string {
 	return s.Text()
 }
 
-// Two processes: what one publishes the other one prints, whichever comes first.
+// Two processes: one prints what the other publishes, whichever starts first.
 func TestHello(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("multicast on the loopback interface needs Linux")
@@ -64,13 +64,13 @@ func TestHello(t *testing.T) {
 			subscribe := func() {
 				sub, subOut = start(t, ctx, url)
 				if got := line(t, subOut); !strings.Contains(got, "./hello good morning") {
-					t.Errorf("the subscriber says %q", got)
+					t.Errorf("the subscriber printed %q", got)
 				}
 			}
 			publish := func() {
 				pub, pubOut = start(t, ctx, publisher...)
 				if got := line(t, pubOut); !strings.HasSuffix(got, "./hello") {
-					t.Errorf("the publisher says %q", got)
+					t.Errorf("the publisher printed %q", got)
 				}
 			}
 			if first == "subscriber" {

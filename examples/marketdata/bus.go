@@ -14,11 +14,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// This file, state.go and receiver.take are all that the example has to do with Fanfare.
+// This file, state.go and receiver.take contain all uses of Fanfare in the example.
 
-// loopbackURL is a fabric that only this run of the example uses: udp://?iface=lo, with a port of its own, so that two
-// runs at a time do not receive each other. Four groups, because all topics come from one publisher: messages that
-// share a group share packets.
+// loopbackURL is a fabric used only by this run: the loopback interface, and its own port, so that concurrent runs do
+// not receive each other. It has four groups, because all topics have one publisher: messages in the same group share
+// packets.
 func loopbackURL() (string, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -33,8 +33,8 @@ func loopbackURL() (string, error) {
 	return "", errors.New("this machine has no loopback interface")
 }
 
-// runPublisher is the role of the publisher: it waits for all subscribers,
-// publishes, and ends when they have everything.
+// runPublisher is the publisher: it waits for all subscribers, publishes, and ends when they have
+// received everything.
 func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	src, err := openSource(j.Config)
 	if err != nil {
@@ -60,12 +60,12 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 		}
 		outlets[i] = publishers[i]
 	}
-	if j.Config.Rate == 0 && j.Config.Join == 0 { // subscribers that join need the books as they are now
-		if err := src.advance(j.Plan, p.books, maxMade); err != nil {
+	if j.Config.Rate == 0 && j.Config.Join == 0 { // joining subscribers need the current books
+		if err := src.advance(j.Plan, p.books, maxPrepared); err != nil {
 			return err
 		}
 	}
-	// Subscribers that are there now get everything from the first message on.
+	// Subscribers that are present receive everything from the first message on.
 	if err := waitJoined(ctx, publishers, j.Config.Subscribers); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	}
 	for _, p := range publishers {
 		if err := p.Drain(ctx); err != nil {
-			return fmt.Errorf("waiting for subscribers to have everything: %w", err)
+			return fmt.Errorf("waiting for subscribers to receive everything: %w", err)
 		}
 	}
 	if err := bus.Shutdown(ctx); err != nil {
@@ -92,10 +92,10 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	return emit(event{Kind: kindDone, Publisher: p.done()})
 }
 
-// runSubscriber is the role of a subscriber: it takes all topics in until the publisher has ended.
+// runSubscriber is a subscriber: it receives all topics until the publisher has ended.
 func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	cfg := pubsub.Config{Faults: faultsOf(j), Logger: quiet()}
-	if j.Subscriber == 1 { // one warning about this machine is enough; what is below would disturb the table
+	if j.Subscriber == 1 { // one warning about this machine is enough; more would disturb the table
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	bus, err := cfg.Open(ctx, j.Config.URL)
@@ -112,7 +112,7 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	if j.joins() {
 		options = append(options, pubsub.From(pubsub.State))
 	}
-	// In a handler no message waits for another goroutine to wake up.
+	// With a handler no message waits for another goroutine.
 	over, ended := false, make(chan error, 1)
 	var now time.Time
 	if _, err := bus.Handle(topics[0], func(msg pubsub.Message, err error) {
@@ -151,14 +151,14 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	return emit(event{Kind: kindDone, Subscriber: state})
 }
 
-// faultsOf is what a subscriber's network does: other packets are lost at each of them.
+// faultsOf returns the simulated network faults of a subscriber: each one loses different packets.
 func faultsOf(j job) string {
 	if j.Config.Faults == "" {
 		return ""
 	}
 	f, err := faulty.Parse(j.Config.Faults)
 	if err != nil {
-		panic(err) // parseFlags has checked it
+		panic(err) // parseFlags has validated it
 	}
 	f.Seed += uint64(j.Subscriber)
 	return f.String()
@@ -171,5 +171,5 @@ func repairsReceived(bus *pubsub.Bus) (n uint64) {
 	return n
 }
 
-// quiet drops what the library logs.
+// quiet discards the log of the library.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -8,18 +8,18 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/report"
 )
 
-// job is what a role has to do: the first line of a child's standard input, in
-// JSON. Nothing follows it; the end of the input stops the child.
+// job is the task of a role: the first line of a child's standard input, in JSON. Nothing follows
+// it; the end of the input stops the child.
 type job struct {
 	Config     config
 	Plan       *plan
-	Subscriber int // which one, from 1; 0 for the publisher
+	Subscriber int // number of the subscriber, from 1; 0 for the publisher
 }
 
-// joins reports whether a role comes when the feed is in flight.
+// joins reports whether a role joins in mid-feed.
 func (j job) joins() bool { return j.Subscriber > j.Config.Subscribers }
 
-// name is what a role is called in messages to the user.
+// name is the name of a role in messages to the user.
 func (j job) name() string {
 	if j.Subscriber == 0 {
 		return "publisher"
@@ -27,7 +27,7 @@ func (j job) name() string {
 	return fmt.Sprintf("subscriber %d", j.Subscriber)
 }
 
-// event is what a role reports to the parent: a line of a child's standard output, in JSON.
+// event is a report of a role to the parent: a line of a child's standard output, in JSON.
 type event struct {
 	Kind       string
 	Error      string           `json:",omitempty"` // of kind failed
@@ -37,50 +37,51 @@ type event struct {
 
 // The kinds of events.
 const (
-	kindReady    = "ready"    // a subscriber has joined, or the publisher begins to publish
+	kindReady    = "ready"    // a subscriber has joined, or the publisher begins
 	kindProgress = "progress" // several times a second
-	kindDone     = "done"     // everything is delivered, the digest is in it; the last event
-	kindFailed   = "failed"   // with a reason; the last event
+	kindDone     = "done"     // everything is delivered; contains the digest; the last event
+	kindFailed   = "failed"   // with an error; the last event
 )
 
-// publisherState is how far the publisher has come.
+// publisherState is the progress of the publisher.
 type publisherState struct {
 	Published uint64      // messages
-	Rate      float64     // messages per second, of late
+	Rate      float64     // messages per second, recently
 	Digest    book.Digest // of its own books; valid when done
 	Orders    int
-	Unknown   uint64 // messages about orders that the feed did not add
+	Unknown   uint64 // messages about orders that are not in the feed
 }
 
-// subscriberState is how far a subscriber has come.
+// subscriberState is the progress of a subscriber.
 type subscriberState struct {
 	report.Subscriber
-	// Took is the time from when the first message was sent to when the last one had come; valid when done.
+	// Took is the time from sending the first message to receiving the last; valid when done.
 	Took time.Duration
-	// Disorder counts messages that came twice, out of order, or that are
-	// missing without a gap event. It is 0, or the library is broken.
+	// Disorder counts messages received twice or out of order, or missing without a gap event. It is 0
+	// unless the library is broken.
 	Disorder uint64
-	Before   uint64       // messages that were in the books which it began with
+	Before   uint64       // messages included in the books that it began with
 	Digest   book.Digest  // valid when done
 	Top      []report.Row // the busiest symbols
 }
 
-// clockEvery is how many messages of a run without a limit share a time: to ask for it takes as long as to publish one.
+// clockEvery: without a rate limit, so many messages share a time, because reading the clock takes as long as
+// publishing.
 const clockEvery = 16
 
-// progressEvery is how often a role reports how far it has come.
+// progressEvery is the interval of progress reports.
 const progressEvery = 200 * time.Millisecond
 
-// meter measures a rate from one report to the next.
+// meter measures a rate between reports.
 type meter struct {
 	at   time.Time // of the latest report
-	from uint64    // the count then
+	from uint64    // the count at that time
 }
 
-// due reports whether it is time for a report.
+// due reports whether a report is due.
 func (m *meter) due(now time.Time) bool { return now.Sub(m.at) >= progressEvery }
 
-// rate is what the count has grown by since the report before, a second.
+// rate is the increase of the count per second since the previous report.
 func (m *meter) rate(now time.Time, count uint64) (rate float64) {
 	if !m.at.IsZero() {
 		rate = mean(count-m.from, now.Sub(m.at))
@@ -89,7 +90,7 @@ func (m *meter) rate(now time.Time, count uint64) (rate float64) {
 	return rate
 }
 
-// mean is messages a second; 0 if it is not known how long they took.
+// mean is the number of messages a second; 0 if the time is unknown.
 func mean(messages uint64, took time.Duration) float64 {
 	if took <= 0 {
 		return 0

@@ -17,10 +17,10 @@ import (
 const (
 	joinTests  = 50
 	joinAtOnce = 10
-	joinStay   = 20_000 // messages that each stays for
+	joinStay   = 20_000 // messages received by each
 )
 
-// joinFeed is a feed that others can join, on sockets, with loss.
+// joinFeed is a feed that subscribers can join, over sockets, with loss.
 type joinFeed struct {
 	cfg        config
 	plan       *plan
@@ -29,7 +29,7 @@ type joinFeed struct {
 	publishers []*pubsub.Publisher
 }
 
-// patience is for how long a subscriber may get no processor: eleven buses share them with other programs.
+// patience is how long a subscriber may get no processor time: eleven buses share the processors with other programs.
 const patience = time.Minute
 
 func newJoinFeed(t *testing.T, cfg config) *joinFeed {
@@ -68,8 +68,8 @@ func (f *joinFeed) run(ctx context.Context, t *testing.T) error {
 	return f.pub.run(ctx, src, func(*publisherState) error { return nil })
 }
 
-// compare plays the feed again, and compares each book of each receiver with what it is at the
-// message that the receiver has come to.
+// compare replays the feed, and compares each book of each receiver with the feed's book at the
+// message that the receiver has reached.
 func (f *joinFeed) compare(t *testing.T, receivers []*receiver) (compared int) {
 	t.Helper()
 	type place struct {
@@ -80,7 +80,7 @@ func (f *joinFeed) compare(t *testing.T, receivers []*receiver) (compared int) {
 	for _, r := range receivers {
 		for i, name := range f.plan.Topics {
 			t := r.topics[name]
-			if t.next > 0 && t.got > 0 { // else it has left between the number of the topic's state and its book
+			if t.next > 0 && t.got > 0 { // otherwise it left between the number in the topic's state and its book
 				at[place{i, t.next}] = append(at[place{i, t.next}], r)
 			}
 		}
@@ -110,7 +110,7 @@ func (f *joinFeed) compare(t *testing.T, receivers []*receiver) (compared int) {
 	return compared
 }
 
-// subscriber is one of the feed's, from now on or with its state, until it has seen enough messages.
+// subscriber is a subscriber of the feed, live or with its state, until it has received enough messages.
 func (f *joinFeed) subscriber(t *testing.T, number int, from pubsub.Start, enough uint64) (r *receiver, wait func() error) {
 	t.Helper()
 	bus, err := pubsub.Config{Logger: quiet(), Faults: fmt.Sprint("loss=0.01,seed=", number), RecoveryDeadline: patience}.Open(t.Context(), f.cfg.URL)
@@ -137,12 +137,12 @@ func (f *joinFeed) subscriber(t *testing.T, number int, from pubsub.Start, enoug
 	return r, func() error { return <-ended }
 }
 
-// 50 join over sockets, ten at a time and at 1 % loss, a feed in the middle, at half of the
-// rate that it reaches by itself: the books of each are the feed's when it leaves.
+// 50 subscribers join over sockets, ten at a time and at 1 % loss, in the middle of a feed at half
+// of its full rate: each has the books of the feed when it leaves.
 func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 	testenv.Slow(t)
 	if testing.Short() {
-		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
+		t.Skip("50 joins over sockets at 1 % loss: skipped with -short")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("multicast on the loopback interface needs Linux")
@@ -151,7 +151,7 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 
 	full := newJoinFeed(t, config{Symbols: 20, Messages: 200_000, Subscribers: 1, URL: url()})
 	r, wait := full.subscriber(t, 1, pubsub.Live, full.plan.Total)
-	for _, p := range full.publishers { // else it begins with the first packet that is not lost
+	for _, p := range full.publishers { // otherwise it begins with the first packet that is not lost
 		if err := p.WaitSubscribers(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -196,6 +196,6 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 		t.Error(err)
 	}
 	published := half.pub.state.Published
-	t.Logf("full rate %.0f messages/s; %.0f/s while %d joined, each behind %d messages in the mean; %d books compared",
+	t.Logf("full rate %.0f messages/s; %.0f/s while %d joined, each after %d messages on average; %d books compared",
 		rate, float64(published)/time.Since(began).Seconds(), joinTests, before/joinTests, half.compare(t, receivers))
 }

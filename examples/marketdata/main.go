@@ -1,11 +1,11 @@
-// Marketdata fans an exchange feed out by reliable multicast: one publisher, one topic per symbol, several subscribers
-// that build order books from what they receive. At the end all books must be equal to the publisher's, order by order;
-// the exit status says whether they are.
+// Marketdata distributes an exchange feed by reliable multicast: one publisher, one topic per
+// symbol, several subscribers that build order books from the messages. At the end all books must
+// be equal to the publisher's, order by order; the exit status reports whether they are.
 //
 //	go run ./examples/marketdata
 //
-// runs on the loopback interface of any machine and needs nothing else; -help lists the flags. The interesting parts,
-// in the order in which a message meets them:
+// runs on the loopback interface of any machine and needs nothing else; -help lists the flags. The
+// parts, in the order in which a message passes them:
 //
 //   - feed generates the messages, itch reads and writes them
 //   - source.go: the feed of a run, from either
@@ -44,7 +44,7 @@ func main() {
 	os.Exit(mainWith(ctx, os.Args[1:], os.Stdout, os.Stderr, report.New(os.Stdout)))
 }
 
-// mainWith is main with everything that a test wants to hold in its hands.
+// mainWith is main with its environment as parameters, for tests.
 func mainWith(ctx context.Context, args []string, stdout, stderr io.Writer, printer *report.Printer) int {
 	fail := func(status int, err error) int {
 		fmt.Fprintln(stderr, "marketdata:", oneLine(err))
@@ -72,7 +72,7 @@ func mainWith(ctx context.Context, args []string, stdout, stderr io.Writer, prin
 	return exitOK
 }
 
-// introduce says what is about to happen.
+// introduce describes the run.
 func introduce(w io.Writer, cfg config, p *plan) {
 	from := fmt.Sprintf("a generated feed (seed %d)", cfg.Seed)
 	if cfg.File != "" {
@@ -80,20 +80,20 @@ func introduce(w io.Writer, cfg config, p *plan) {
 	}
 	fmt.Fprintf(w, "%d messages on %d topics from %s\n", p.Total, len(p.Topics), from)
 	if p.Unnamed > 0 {
-		fmt.Fprintf(w, "%d of the topics are called by stock locate: no message of the file names their symbol\n", p.Unnamed)
+		fmt.Fprintf(w, "%d of the topics are named by stock locate, because no message of the file contains their symbol\n", p.Unnamed)
 	}
 	plural := "s"
 	if cfg.Subscribers == 1 {
 		plural = ""
 	}
-	fmt.Fprintf(w, "1 publisher, %d subscriber%s as processes, %s\n", cfg.Subscribers, plural, cfg.URL)
+	fmt.Fprintf(w, "1 publisher, %d subscriber%s in separate processes, %s\n", cfg.Subscribers, plural, cfg.URL)
 	if cfg.Rate > 0 {
-		fmt.Fprintf(w, "paced at %s messages a second on average: -rate 0 publishes as fast as it goes\n", report.Count(cfg.Rate))
+		fmt.Fprintf(w, "paced at %s messages a second on average; -rate 0 publishes at full speed\n", report.Count(cfg.Rate))
 	} else {
-		fmt.Fprintln(w, "not paced: as fast as it goes")
+		fmt.Fprintln(w, "not paced: full speed")
 	}
 	if cfg.Join > 0 {
-		fmt.Fprintf(w, "%d more join while the feed is in flight, and begin with the publisher's books\n", cfg.Join)
+		fmt.Fprintf(w, "%d more join in mid-feed, and begin with the publisher's books\n", cfg.Join)
 	}
 	if cfg.Faults != "" {
 		fmt.Fprintf(w, "each subscriber's network: %s\n", cfg.Faults)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is published is an ITCH message behind 16 bytes of our own:
+// The published payload is an ITCH message after a prefix of 16 bytes:
 //
 //	 0                  8                  16
 //	+------------------+------------------+----------------
@@ -14,12 +14,12 @@ import (
 //	| 1970, 8 bytes    | message, 8 bytes |
 //	+------------------+------------------+----------------
 //
-// Sent is taken right before Publish, so that a latency covers everything: waiting for a slow subscriber, the wait for
-// a full train, the network, and repair. It is wall-clock time because processes share no other clock in Go; all of
-// them run on one machine here.
+// Sent is the time right before Publish, so that a latency includes everything: waiting for a slow
+// subscriber, waiting for a full train, the network, and repair. It is wall-clock time, because Go
+// offers no other clock that processes share; here all of them run on one machine.
 //
-// The number counts the messages of the topic from 0. The library promises each of them once and in order; the number
-// is how the example checks it without trusting the library.
+// The number counts the messages of the topic from 0. The library guarantees that each is delivered
+// once and in order; with the number the example verifies that.
 const prefixLen = 16
 
 var errShortPayload = errors.New("message is shorter than its prefix")
@@ -31,7 +31,7 @@ func appendPayload(b []byte, sent time.Time, number uint64, msg []byte) []byte {
 	return append(b, msg...)
 }
 
-// parsePayload takes a received message apart. The ITCH message points into b.
+// parsePayload splits a received message. The ITCH message points into b.
 func parsePayload(b []byte) (sent time.Time, number uint64, msg []byte, err error) {
 	if len(b) < prefixLen {
 		return time.Time{}, 0, nil, errShortPayload

@@ -11,14 +11,14 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// topicPrefix is what all topics begin with: market data of the Nasdaq stock market, by its market identifier code.
+// topicPrefix is the prefix of all topics: market data of the Nasdaq stock market, by its market identifier code.
 const topicPrefix = "md.xnas."
 
-// marketTopic carries what concerns no single symbol. Symbols are in upper case, so none can be called this.
+// marketTopic carries messages that do not concern a single symbol. Symbols are in upper case, so none has this name.
 const marketTopic = topicPrefix + "market"
 
-// topicOf is the topic of a symbol. A dot separates tokens of a topic, so that
-// the class of a share (BRK.B) becomes a dash (BRK-B).
+// topicOf is the topic of a symbol. Dots separate tokens of a topic, so the dot before a share
+// class (BRK.B) becomes a dash (BRK-B).
 func topicOf(symbol string) string {
 	return topicPrefix + strings.Map(func(r rune) rune {
 		switch {
@@ -31,13 +31,13 @@ func topicOf(symbol string) string {
 	}, symbol)
 }
 
-// plan is what will be published: it is made before anything is sent, so that
-// subscribers can subscribe and a damaged file is found out in time.
+// plan describes the messages to be published. It is made before anything is sent, so that
+// subscribers know the topics, and a damaged file is detected in time.
 type plan struct {
 	Topics []string
-	Locate map[uint16]int // stock locate → index in Topics; others are left out
+	Locate map[uint16]int // stock locate → index in Topics; others are skipped
 	Total  uint64         // messages of those topics
-	// Unnamed is the number of topics without a symbol in any message of a file: their stock locate is their name.
+	// Unnamed is the number of topics without a symbol in any message of the file: they are named by stock locate.
 	Unnamed int
 }
 
@@ -51,7 +51,7 @@ func (p *plan) add(locate uint16, topic string) {
 	p.Locate[locate] = at
 }
 
-// makePlan looks at the whole feed of a run.
+// makePlan reads the whole feed of a run.
 func makePlan(cfg config) (*plan, error) {
 	if cfg.File != "" {
 		return planFile(cfg)
@@ -68,8 +68,8 @@ func makePlan(cfg config) (*plan, error) {
 	return p, nil
 }
 
-// planFile reads a file from end to end: it checks it, learns which symbol a stock locate stands for, even if the first
-// message that names it comes late, and which symbols are the busiest.
+// planFile reads and checks a complete file, and determines the symbol of each stock locate, even
+// if the first message that contains it comes late, and the busiest symbols.
 func planFile(cfg config) (*plan, error) {
 	src, err := openSource(cfg)
 	if err != nil {

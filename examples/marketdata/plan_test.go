@@ -29,8 +29,7 @@ func writeFile(t testing.TB, name string, b []byte) string {
 	return path
 }
 
-// drain reads a source to its end and returns the number of messages of each
-// topic.
+// drain reads a source to its end and returns the number of messages of each topic.
 func drain(t testing.TB, cfg config, p *plan) []uint64 {
 	t.Helper()
 	src, err := openSource(cfg)
@@ -74,7 +73,7 @@ func TestPlanGenerated(t *testing.T) {
 	}
 	counts := drain(t, cfg, p)
 	if p.Total != 1007 || sum(counts) != p.Total || counts[3] != 4 {
-		t.Errorf("planned %d messages, there are %v", p.Total, counts)
+		t.Errorf("planned %d messages, read %v", p.Total, counts)
 	}
 }
 
@@ -86,7 +85,7 @@ func TestPlanFile(t *testing.T) {
 	}
 	counts := drain(t, cfg, p)
 	if p.Total != 1000 || sum(counts) != 1000 || p.Unnamed == 0 {
-		t.Errorf("planned %d messages, there are %d; %d topics without a name", p.Total, sum(counts), p.Unnamed)
+		t.Errorf("planned %d messages, read %d; %d topics without a name", p.Total, sum(counts), p.Unnamed)
 	}
 	unnamed := 0
 	for i, topic := range p.Topics {
@@ -98,7 +97,7 @@ func TestPlanFile(t *testing.T) {
 		}
 	}
 	if unnamed != p.Unnamed {
-		t.Errorf("%d topics are called by locate, the plan says %d", unnamed, p.Unnamed)
+		t.Errorf("%d topics are named by locate, the plan has %d", unnamed, p.Unnamed)
 	}
 
 	cfg = config{File: sampleFile, Symbols: 2, Messages: 500, Rate: 1000}
@@ -113,8 +112,8 @@ func TestPlanFile(t *testing.T) {
 	}
 }
 
-// A symbol is known for all messages of its stock locate, also for those
-// before the first that names it; locates that share a symbol share a topic.
+// A symbol applies to all messages of its stock locate, also to those before the first that
+// contains it; locates that share a symbol share a topic.
 func TestPlanLearnsSymbols(t *testing.T) {
 	var file []byte
 	for _, m := range []itch.Message{
@@ -151,8 +150,8 @@ func TestPlanLearnsSymbols(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is found before anything is sent, and said with
-// the file's name and the place.
+// Errors in a file are detected before anything is sent, and reported with the file's name and the
+// position.
 func TestPlanBadFile(t *testing.T) {
 	sample, err := os.ReadFile(sampleFile)
 	if err != nil {
@@ -161,10 +160,10 @@ func TestPlanBadFile(t *testing.T) {
 	cut := writeFile(t, "cut", sample[:len(sample)-1])
 	_, err = makePlan(config{File: cut})
 	if !errors.Is(err, itch.ErrTruncated) || !strings.HasPrefix(err.Error(), cut+": offset 35") {
-		t.Errorf("a file that is cut off: %v", err)
+		t.Errorf("a truncated file: %v", err)
 	}
 	if _, err = makePlan(config{File: cut, Messages: 999}); err != nil {
-		t.Errorf("the whole part of a file that is cut off: %v", err)
+		t.Errorf("the complete part of a truncated file: %v", err)
 	}
 	for name, path := range map[string]string{
 		"text":      writeFile(t, "text", []byte("Hello, world")),
@@ -180,7 +179,7 @@ func TestPlanBadFile(t *testing.T) {
 	}
 }
 
-// A field that no message can have is found before anything is sent, with its place.
+// An invalid field is detected before anything is sent, with its position.
 func TestPlanBadField(t *testing.T) {
 	b, err := os.ReadFile(sampleFile)
 	if err != nil {
@@ -197,7 +196,7 @@ func TestPlanBadField(t *testing.T) {
 			t.Fatal("the sample has no order: ", err)
 		}
 		if itch.Type(msg[0]) != itch.TypeAddOrder {
-			at += 2 + len(msg) // behind the length
+			at += 2 + len(msg) // after the length
 			continue
 		}
 		b[at+2+19] = 'x'

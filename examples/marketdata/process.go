@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// childArg as only argument makes this program run a role instead of the whole example.
+// childArg as the only argument makes this program run a role instead of the whole example.
 const childArg = "child"
 
-// stopGrace is how long a child may take to end after it is asked to, before it is killed.
+// stopGrace is how long a child may take to end after a request, before it is killed.
 const stopGrace = 2 * time.Second
 
-// starter runs a role and sends its events until the last one; it returns
-// when the role has ended. The error says that it ended without a last event.
+// starter runs a role and sends its events until the last one; it returns when the role has ended.
+// It returns an error if the role ended without a last event.
 type starter func(ctx context.Context, j job, events chan<- tagged) error
 
-// tagged is an event and the role that it came from.
+// tagged is an event with the role that it came from.
 type tagged struct {
 	job job
 	event
 }
 
-// runProcess is the starter that runs a role as a process of its own: this program again.
+// runProcess is a starter that runs a role in a process: this program again.
 func runProcess(ctx context.Context, j job, events chan<- tagged) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -44,7 +44,7 @@ func runProcess(ctx context.Context, j job, events chan<- tagged) error {
 	if err != nil {
 		return err
 	}
-	// The end of its input stops a child, whether we close it or die.
+	// The end of its input stops a child, also if the parent dies.
 	cmd.Cancel = stdin.Close
 	cmd.WaitDelay = stopGrace
 	if err := cmd.Start(); err != nil {
@@ -64,10 +64,10 @@ func runProcess(ctx context.Context, j job, events chan<- tagged) error {
 	return errors.Join(readErr, waitErr)
 }
 
-// errSilent says that a child's output has ended before its last event.
+// errSilent: the output of a child ended before its last event.
 var errSilent = errors.New("ended without a last event")
 
-// forward sends on what a child writes, until its last event.
+// forward forwards the events of a child until its last one.
 func forward(ctx context.Context, j job, stdout io.Reader, events chan<- tagged) error {
 	for in := json.NewDecoder(stdout); ; {
 		e := tagged{job: j}
@@ -89,11 +89,11 @@ func forward(ctx context.Context, j job, stdout io.Reader, events chan<- tagged)
 
 // runChild is the main function of a child process.
 func runChild(stdin io.Reader, stdout, stderr io.Writer) int {
-	// An interrupt from the terminal goes to all processes; the parent is the one to stop the others.
+	// A terminal sends interrupts to all processes; the parent stops the others.
 	signal.Ignore(os.Interrupt)
 	var j job
 	if err := json.NewDecoder(stdin).Decode(&j); err != nil {
-		fmt.Fprintf(stderr, "marketdata: this is how the program starts its own subscribers, not you: %v\n", err)
+		fmt.Fprintf(stderr, "marketdata: this argument is only for starting its own subscribers: %v\n", err)
 		return exitUsage
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -110,7 +110,7 @@ func runChild(stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// runJob runs a role. It emits what happens, at the end a last event.
+// runJob runs a role. It emits events, and at the end a last one.
 func runJob(ctx context.Context, j job, emit func(event) error) error {
 	role := runSubscriber
 	if j.Subscriber == 0 {

@@ -10,26 +10,26 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 )
 
-// outlet is where the messages of one topic go: a *pubsub.Publisher.
+// outlet publishes the messages of one topic: a *pubsub.Publisher.
 type outlet interface {
 	Publish(ctx context.Context, payload []byte) error
 }
 
-// publisher sends a feed to its topics and keeps the books that all subscribers must end with. It knows nothing of the
-// network. But for writeState it is for one goroutine.
+// publisher sends a feed to its topics, and builds the books that all subscribers must end with. It
+// does not depend on the network. Except for writeState it is not safe for concurrent use.
 type publisher struct {
 	plan    *plan
-	outlets []outlet // of each topic of the plan
+	outlets []outlet // for each topic of the plan
 	paced   bool     // messages wait until they are due
 	buf     []byte
-	meter   meter // of state.Rate
+	meter   meter // for state.Rate
 	state   publisherState
 
-	// A message enters the books and is published under mu, so that the state
-	// of a topic (state.go) is the books as of one message.
+	// mu covers applying and publishing a message, so that the state of a topic (state.go) is the
+	// books as of one message.
 	mu      sync.Mutex
 	books   *book.Set
-	number  []uint64   // of each topic's next message
+	number  []uint64   // of the next message of each topic
 	locates [][]uint16 // of each topic
 }
 
@@ -48,7 +48,7 @@ func newPublisher(p *plan, outlets []outlet, paced bool) *publisher {
 	}
 }
 
-// run publishes all of src. It calls report several times a second, and at the end.
+// run publishes all of src. It calls report several times a second and at the end.
 func (p *publisher) run(ctx context.Context, src *source, report func(*publisherState) error) error {
 	start := time.Now()
 	var now time.Time
@@ -64,7 +64,7 @@ func (p *publisher) run(ctx context.Context, src *source, report func(*publisher
 			now = time.Now()
 		}
 		if wait := due - now.Sub(start); p.paced && wait > 0 {
-			// A goroutine wakes up some time after it asked to; what has become due meanwhile goes out as a burst.
+			// A goroutine wakes up later than requested; messages due in the meantime are sent as a burst.
 			if err := sleep(ctx, wait); err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func (p *publisher) run(ctx context.Context, src *source, report func(*publisher
 	}
 }
 
-// send brings the latest message of src into the books and publishes it.
+// send applies the latest message of src to the books and publishes it.
 func (p *publisher) send(ctx context.Context, topic int, now time.Time, src *source) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,14 +97,14 @@ func (p *publisher) send(ctx context.Context, topic int, now time.Time, src *sou
 	return nil
 }
 
-// progress brings the state up to date for a report.
+// progress updates the state for a report.
 func (p *publisher) progress(now time.Time) *publisherState {
 	p.state.Rate = p.meter.rate(now, p.state.Published)
 	state := p.state
 	return &state
 }
 
-// done is the last state, with the digest.
+// done is the final state, with the digest.
 func (p *publisher) done() *publisherState {
 	stats, orders := p.books.Stats()
 	p.state.Orders, p.state.Unknown = orders, stats.Unknown

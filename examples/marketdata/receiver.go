@@ -15,22 +15,22 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// topRows is how many symbols a report shows.
+// topRows is the number of symbols in a report.
 const topRows = 8
 
-// receiver is what a subscriber makes of the messages it gets: books, and a record of whether each message came once
-// and in order. It is for one goroutine.
+// receiver builds books from the messages of a subscriber, and checks that each message is received
+// once and in order. It is not safe for concurrent use.
 type receiver struct {
 	topics  map[string]*topicState
 	books   *book.Set
-	msg     itch.Message // the latest
+	msg     itch.Message // the latest message
 	latency *report.Latencies
 	state   subscriberState
-	meter   meter     // of state.Rate
+	meter   meter     // for state.Rate
 	first   time.Time // when the first message was sent
-	last    time.Time // when the last one came
+	last    time.Time // when the last message was received
 
-	groups int             // that the publisher sends in; it ends group by group
+	groups int             // in which the publisher sends; it ends in each group separately
 	ended  map[string]bool // of groups
 }
 
@@ -39,7 +39,7 @@ type topicState struct {
 	name   string
 	locate uint16 // of its latest message
 	next   uint64 // number of the next message
-	gone   uint64 // messages that gap events have announced since the latest message
+	lost   uint64 // messages reported lost by gap events since the latest message
 	got    uint64 // messages applied
 }
 
@@ -57,8 +57,8 @@ func newReceiver(topics []string, groups int) *receiver {
 	return r
 }
 
-// take takes in what a subscription yields. It reports whether nothing more is
-// to come: the publisher has ended in all groups.
+// take handles an item of a subscription. It reports whether the subscription is over: the
+// publisher has ended in all groups.
 func (r *receiver) take(msg pubsub.Message, err error, now time.Time) (over bool, _ error) {
 	switch {
 	case err != nil:
@@ -72,13 +72,13 @@ func (r *receiver) take(msg pubsub.Message, err error, now time.Time) (over bool
 	return err != nil || len(r.ended) == r.groups, err
 }
 
-// event handles what stands in place of a message. It returns errors that end the subscription.
+// event handles an error in place of a message. It returns errors that end the subscription.
 func (r *receiver) event(err error) error {
 	var gap *pubsub.GapError
 	var publisher *pubsub.PublisherEvent
 	switch {
 	case errors.As(err, &gap):
-		// Not the end: the stream goes on, and the digests will differ.
+		// This is not the end: the stream continues, and the digests will differ.
 		r.gap(gap.Topic, gap.Count)
 		return nil
 	case !errors.As(err, &publisher):
@@ -91,11 +91,11 @@ func (r *receiver) event(err error) error {
 	return err
 }
 
-// message takes one message in. The error means that it was not published by this example.
+// message handles one message. An error means that it was not published by this example.
 func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 	t := r.topics[topic]
 	if t == nil {
-		return fmt.Errorf("message on topic %q, which was not subscribed to", topic)
+		return fmt.Errorf("message on topic %q, which is not subscribed", topic)
 	}
 	sent, number, msg, err := parsePayload(payload)
 	if err == nil {
@@ -107,12 +107,12 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 	switch {
 	case number < t.next:
 		r.state.Disorder++
-		return nil // once is enough for a book
-	case number-t.next != t.gone:
-		// More is missing than was announced, or less.
+		return nil // the book already contains it
+	case number-t.next != t.lost:
+		// more or fewer messages are missing than were reported
 		r.state.Disorder++
 	}
-	t.next, t.gone = number+1, 0
+	t.next, t.lost = number+1, 0
 	t.locate = r.msg.Locate
 	t.got++
 	r.books.Apply(&r.msg)
@@ -126,16 +126,16 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 	return nil
 }
 
-// gap takes a gap event in: messages of a topic are lost permanently.
+// gap handles a gap event: messages of a topic are lost permanently.
 func (r *receiver) gap(topic string, count uint64) {
 	r.state.Gaps++
 	r.state.Lost += count
 	if t := r.topics[topic]; t != nil {
-		t.gone += count
+		t.lost += count
 	}
 }
 
-// progress brings the state up to date for a report.
+// progress updates the state for a report.
 func (r *receiver) progress(now time.Time) *subscriberState {
 	r.state.Rate = r.meter.rate(now, r.state.Messages)
 	r.state.Latency = r.latency.Percentiles()
@@ -144,7 +144,7 @@ func (r *receiver) progress(now time.Time) *subscriberState {
 	return &state
 }
 
-// done is the last progress, with the digest.
+// done is the final state, with the digest.
 func (r *receiver) done(now time.Time) *subscriberState {
 	state := r.progress(now)
 	state.Took = r.last.Sub(r.first)

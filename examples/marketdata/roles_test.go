@@ -28,13 +28,13 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// sent is a message as an outlet got it.
+// sent is a message as received by an outlet.
 type sent struct {
 	topic   int
 	payload []byte
 }
 
-// log is an outlet for all topics that keeps what it gets.
+// log is an outlet for all topics that stores messages.
 type log struct{ all []sent }
 
 type logOutlet struct {
@@ -63,8 +63,8 @@ func open(t testing.TB, cfg config) *source {
 	return src
 }
 
-// published returns what a publisher makes of a feed, of which it reads some messages in
-// advance, and its last state.
+// published returns the messages that a publisher sends for a feed, after reading some in advance,
+// and its last state.
 func published(t testing.TB, cfg config, p *plan, ahead uint64) ([]sent, *publisherState) {
 	t.Helper()
 	l, src := &log{}, open(t, cfg)
@@ -93,8 +93,7 @@ func small(t testing.TB) (config, *plan) {
 	return cfg, p
 }
 
-// shuffle reorders messages as a network of several groups may: each topic
-// keeps its order.
+// shuffle reorders messages like a network of several groups: each topic keeps its order.
 func shuffle(all []sent, topics int, rnd *rand.Rand) []sent {
 	queues := make([][]sent, topics)
 	for _, s := range all {
@@ -110,8 +109,7 @@ func shuffle(all []sent, topics int, rnd *rand.Rand) []sent {
 	return mixed
 }
 
-// What is published makes the publisher's books at a receiver, whatever the
-// order between topics.
+// Published messages build the publisher's books at a receiver, whatever the order between topics.
 func TestPublisherToReceiver(t *testing.T) {
 	cfg, p := small(t)
 	all, want := published(t, cfg, p, 0)
@@ -134,9 +132,9 @@ func TestPublisherToReceiver(t *testing.T) {
 	}
 }
 
-// A receiver finds out whatever a network could do to a topic, and only what
-// was announced as lost does not count against the library.
-func TestReceiverFindsDisorder(t *testing.T) {
+// A receiver detects all faults that a network could cause in a topic; only reported losses are not
+// errors of the library.
+func TestReceiverDetectsDisorder(t *testing.T) {
 	cfg, p := small(t)
 	all, want := published(t, cfg, p, 0)
 	// The second and third message of the busiest topic.
@@ -152,19 +150,19 @@ func TestReceiverFindsDisorder(t *testing.T) {
 	without := append(append([]sent{}, all[:i]...), all[i+1:]...)
 	for name, c := range map[string]struct {
 		order    []sent
-		gapAt    int // before this message, -1 for never
+		gapAt    int // before this message, -1 for none
 		gap      uint64
 		disorder uint64
 		lost     uint64
 		equal    bool
 	}{
-		"all":             {all, -1, 0, 0, 0, true},
-		"doubled":         {append(append(append([]sent{}, all[:i+1]...), all[i]), all[i+1:]...), -1, 0, 1, 0, true},
-		"swapped":         {swapped, -1, 0, 2, 0, false},
-		"silent loss":     {without, -1, 0, 1, 0, false},
-		"announced loss":  {without, i, 1, 0, 1, false},
-		"wrong count":     {without, i, 2, 1, 2, false},
-		"gap out of thin": {all, i, 1, 1, 1, true},
+		"all":              {all, -1, 0, 0, 0, true},
+		"doubled":          {append(append(append([]sent{}, all[:i+1]...), all[i]), all[i+1:]...), -1, 0, 1, 0, true},
+		"swapped":          {swapped, -1, 0, 2, 0, false},
+		"silent loss":      {without, -1, 0, 1, 0, false},
+		"reported loss":    {without, i, 1, 0, 1, false},
+		"wrong count":      {without, i, 2, 1, 2, false},
+		"gap without loss": {all, i, 1, 1, 1, true},
 	} {
 		r := newReceiver(p.Topics, 1)
 		for n, s := range c.order {
@@ -198,14 +196,14 @@ func TestReceiverRefuses(t *testing.T) {
 	}
 }
 
-// A publisher that reads its feed in advance, or a part of it, publishes the same.
+// Reading the feed or a part of it in advance does not change the published messages.
 func TestPublisherReadsAhead(t *testing.T) {
 	cfg, p := small(t)
 	want, end := published(t, cfg, p, 0)
-	for _, ahead := range []uint64{1, 1000, maxMade} {
+	for _, ahead := range []uint64{1, 1000, maxPrepared} {
 		got, last := published(t, cfg, p, ahead)
 		same := slices.EqualFunc(got, want, func(a, b sent) bool {
-			return a.topic == b.topic && bytes.Equal(a.payload[8:], b.payload[8:]) // behind the time
+			return a.topic == b.topic && bytes.Equal(a.payload[8:], b.payload[8:]) // after the time
 		})
 		if !same || last.Digest != end.Digest || last.Published != end.Published {
 			t.Errorf("%d messages in advance: %d published, same %t, digest %v, not %v", ahead, len(got), same, last.Digest, end.Digest)
@@ -246,13 +244,13 @@ func TestReceiverEnds(t *testing.T) {
 	up, x, y := event(events.PublisherUp, "x"), event(events.PublisherEnded, "x"), event(events.PublisherEnded, "y")
 	for name, c := range map[string]struct {
 		steps []yielded
-		over  bool // with the last step, and not before
+		over  bool // at the last step, not before
 		err   bool
 	}{
-		"one group":     {[]yielded{up, x, x, gap}, false, false},
-		"both groups":   {[]yielded{up, x, gap, y}, true, false},
-		"lost":          {[]yielded{event(events.PublisherLost, "x")}, true, true},
-		"a strange one": {[]yielded{{msg: pubsub.Message{Topic: "c"}}}, true, true},
+		"one group":        {[]yielded{up, x, x, gap}, false, false},
+		"both groups":      {[]yielded{up, x, gap, y}, true, false},
+		"lost":             {[]yielded{event(events.PublisherLost, "x")}, true, true},
+		"an unknown topic": {[]yielded{{msg: pubsub.Message{Topic: "c"}}}, true, true},
 	} {
 		r := newReceiver([]string{"a", "b"}, 2)
 		for i, s := range c.steps {
@@ -292,7 +290,7 @@ func TestPublisherStops(t *testing.T) {
 	}
 }
 
-// A receiver refuses what is no state, and goes on behind one.
+// A receiver refuses an invalid state, and continues after a valid one.
 func TestReceiverJoins(t *testing.T) {
 	r := newReceiver([]string{"a"}, 1)
 	now := time.Now()

@@ -12,30 +12,30 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/report"
 )
 
-// stallLimit is how long all roles together may be silent before the run is given up: nothing hangs for ever.
+// stallLimit is how long all roles together may be silent before the run fails, so that it cannot hang.
 const stallLimit = 30 * time.Second
 
-// run is one run of the example, at the parent. It is for one goroutine; each
-// role runs in a goroutine of its own, which begin starts and do waits for.
+// run is a run of the example, in the parent. It is not safe for concurrent use; each role runs in
+// its own goroutine, which begin starts and do waits for.
 type run struct {
 	cfg     config
 	plan    *plan
 	start   starter
 	printer *report.Printer
-	out     io.Writer // for lines around the printer's
+	out     io.Writer // for lines around the printer's output
 
 	events  chan tagged
 	roles   sync.WaitGroup
-	started time.Time // when the first message was, about
+	started time.Time // approximate time of the first message
 
 	ready       int // subscribers that have joined
-	joined      int // more of them, that were started when the feed was in flight
+	joined      int // further subscribers that were started in mid-feed
 	finished    int // roles that have sent their last event
 	publisher   publisherState
 	subscribers []subscriberState // by index - 1
 }
 
-// do runs publisher and subscribers to their end and returns nil if all books are equal.
+// do runs publisher and subscribers to their end, and returns nil if all books are equal.
 func (r *run) do(ctx context.Context) error {
 	defer r.roles.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -53,7 +53,7 @@ func (r *run) do(ctx context.Context) error {
 	return r.verdict()
 }
 
-// join starts the subscribers that are to come by now: they are spread over the feed.
+// join starts the joining subscribers that are due: they are spread over the feed.
 func (r *run) join(ctx context.Context) {
 	for r.joined < r.cfg.Join && r.publisher.Published >= r.plan.Total*uint64(1+r.joined)/uint64(1+r.cfg.Join) {
 		r.joined++
@@ -61,7 +61,7 @@ func (r *run) join(ctx context.Context) {
 	}
 }
 
-// begin starts a subscriber, or the publisher (0). Its goroutine ends when the role has, at the latest when ctx ends.
+// begin starts a subscriber, or the publisher (0). Its goroutine ends when the role ends, at the latest when ctx ends.
 func (r *run) begin(ctx context.Context, subscriber int) {
 	j := job{Config: r.cfg, Plan: r.plan, Subscriber: subscriber}
 	r.roles.Go(func() {
@@ -74,7 +74,7 @@ func (r *run) begin(ctx context.Context, subscriber int) {
 	})
 }
 
-// follow takes events in and shows them, until all roles have sent their last one.
+// follow handles and shows events until all roles have sent their last one.
 func (r *run) follow(ctx context.Context) error {
 	every := time.Second
 	if r.printer.Live() {
@@ -99,7 +99,7 @@ func (r *run) follow(ctx context.Context) error {
 				return err
 			}
 		case <-stall.C:
-			return fmt.Errorf("nothing has happened for %v: giving up", stallLimit)
+			return fmt.Errorf("no event for %v: giving up", stallLimit)
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		}
@@ -107,7 +107,7 @@ func (r *run) follow(ctx context.Context) error {
 	return nil
 }
 
-// event takes one event in. An error ends the run.
+// event handles one event. An error ends the run.
 func (r *run) event(ctx context.Context, e tagged) error {
 	if e.Publisher != nil {
 		r.publisher = *e.Publisher
@@ -120,7 +120,7 @@ func (r *run) event(ctx context.Context, e tagged) error {
 	case kindReady:
 		if e.job.Subscriber == 0 {
 			r.started = time.Now()
-		} else if r.ready++; r.ready == r.cfg.Subscribers { // those that join come later
+		} else if r.ready++; r.ready == r.cfg.Subscribers { // joining subscribers come later
 			r.begin(ctx, 0)
 		}
 	case kindDone:
@@ -146,7 +146,7 @@ func (r *run) frame(now time.Time) *report.Frame {
 	return f
 }
 
-// total is the frame of the whole run: the rates are means, from the first message sent to the last one received.
+// total is the frame for the whole run: rates are means, from sending the first message to receiving the last one.
 func (r *run) total(now time.Time) *report.Frame {
 	f := r.frame(now)
 	var longest time.Duration
@@ -161,7 +161,7 @@ func (r *run) total(now time.Time) *report.Frame {
 	return f
 }
 
-// rate says how fast the messages came through to the slowest subscriber, and whether they were paced.
+// rate prints the rate to the slowest subscriber, and whether it was limited.
 func (r *run) rate() {
 	to, slowest := "each of the subscribers", math.Inf(1)
 	if len(r.subscribers) == 1 {
@@ -170,19 +170,19 @@ func (r *run) rate() {
 	for _, s := range r.subscribers[:r.cfg.Subscribers] {
 		slowest = min(slowest, mean(s.Messages, s.Took))
 	}
-	asked := "as fast as it goes"
+	requested := "full speed"
 	if r.cfg.Rate > 0 {
-		asked = fmt.Sprintf("paced at %s messages/s", report.Count(r.cfg.Rate))
+		requested = fmt.Sprintf("paced at %s messages/s", report.Count(r.cfg.Rate))
 	}
-	fmt.Fprintf(r.out, "\n%s: %s messages/s to %s\n", asked, report.Count(slowest), to)
+	fmt.Fprintf(r.out, "\n%s: %s messages/s to %s\n", requested, report.Count(slowest), to)
 }
 
-// verdict says whether the books are equal, and what else there is to say.
+// verdict reports whether the books are equal, and further remarks.
 func (r *run) verdict() error {
 	p := r.publisher
 	if p.Unknown > 0 {
-		fmt.Fprintf(r.out, "\n%d messages refer to orders that the feed never added (unknown references): it begins in\n"+
-			"mid-session. They change no book, here or there.\n", p.Unknown)
+		fmt.Fprintf(r.out, "\n%d messages refer to orders that the feed never added (unknown references), because it begins in\n"+
+			"mid-session. They change no book on either side.\n", p.Unknown)
 	}
 	wrong := 0
 	for i, s := range r.subscribers {

@@ -17,7 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// TestMain lets the test binary be its own child, as the program is.
+// TestMain lets the test binary run as its own child, like the program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == childArg {
 		os.Exit(runChild(os.Stdin, os.Stdout, os.Stderr))
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// scripted is a starter whose roles do what a function says.
+// scripted is a starter whose roles are functions.
 func scripted(subscriber, publisher func(j job, emit func(event) error) error) starter {
 	return func(ctx context.Context, j job, events chan<- tagged) error {
 		emit := func(e event) error {
@@ -84,15 +84,15 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: error %q, want %q", name, got, c.wantErr)
 		}
 		if !strings.Contains(out.String(), c.wantOut) || !strings.Contains(out.String(), "unknown references") {
-			t.Errorf("%s: %q is not in\n%s", name, c.wantOut, out.String())
+			t.Errorf("%s: no %q in\n%s", name, c.wantOut, out.String())
 		}
 	}
 }
 
-// The rate is that of the slowest subscriber, and it is said whether it was asked for.
+// The rate is that of the slowest subscriber, and the text includes whether it was limited.
 func TestRate(t *testing.T) {
 	for rate, want := range map[float64]string{
-		0:      "as fast as it goes: 2.00 M messages/s to each of the subscribers",
+		0:      "full speed: 2.00 M messages/s to each of the subscribers",
 		60_000: "paced at 60.0 k messages/s: 2.00 M messages/s to each of the subscribers",
 	} {
 		var out bytes.Buffer
@@ -121,7 +121,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// Whatever goes wrong with a role ends the run, and all roles with it.
+// Any failure of a role ends the run with all roles.
 func TestRunFails(t *testing.T) {
 	ready := func(j job, emit func(event) error) error { return emit(event{Kind: kindReady}) }
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func TestRunFails(t *testing.T) {
 			}
 			return ready(j, emit)
 		}, nil), "subscriber 2: killed"},
-		"silence": {scripted(ready, func(job, func(event) error) error { return nil }), "nothing has happened for 30s: giving up"},
+		"silence": {scripted(ready, func(job, func(event) error) error { return nil }), "no event for 30s: giving up"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
@@ -175,8 +175,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// Mistakes on the command line: one line on standard error, status 2, nothing
-// on standard output.
+// Mistakes on the command line yield one line on standard error, status 2, and nothing on standard
+// output.
 func TestBadCommandLine(t *testing.T) {
 	sample, err := os.ReadFile(sampleFile)
 	if err != nil {
@@ -184,7 +184,7 @@ func TestBadCommandLine(t *testing.T) {
 	}
 	cut := writeFile(t, "cut", sample[:1000])
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // so that a mistake that passes for none starts nothing
+	cancel() // so that an undetected mistake starts nothing
 	for _, args := range [][]string{
 		{"-nosuch"}, {"file.itch"}, {"-symbols", "0"}, {"-symbols", "-1"}, {"-symbols", "1000000"}, {"-symbols", "x"},
 		{"-messages", "0"}, {"-messages", "-5"}, {"-rate", "-1"}, {"-rate", "NaN"}, {"-rate", "1"}, {"-rate", "1e12"},
@@ -209,7 +209,7 @@ func TestHelp(t *testing.T) {
 	}
 	for _, want := range []string{"-faults", "-file", "Examples:", "go run ./examples/marketdata", "Exit status: 0"} {
 		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("%q is not in the help", want)
+			t.Errorf("the help lacks %q", want)
 		}
 	}
 }
@@ -222,13 +222,13 @@ func TestStrayChild(t *testing.T) {
 	}
 }
 
-// runGoroutine is the starter that runs a role in this process.
+// runGoroutine is a starter that runs a role in this process.
 func runGoroutine(ctx context.Context, j job, events chan<- tagged) error {
 	role := func(j job, emit func(event) error) error { return runJob(ctx, j, emit) }
 	return scripted(role, role)(ctx, j, events)
 }
 
-// endToEnd runs the example and returns what it prints.
+// endToEnd runs the example and returns its output.
 func endToEnd(t *testing.T, cfg config, start starter) string {
 	t.Helper()
 	p, err := makePlan(cfg)
@@ -245,12 +245,12 @@ func endToEnd(t *testing.T, cfg config, start starter) string {
 
 func TestEndToEndInProcess(t *testing.T) {
 	for name, cfg := range map[string]config{
-		"generated":                 {Symbols: 20, Messages: 20_000, Subscribers: 3},
-		"paced":                     {Symbols: 20, Messages: 2_000, Rate: 20_000, Subscribers: 2},
-		"lossy":                     {Symbols: 20, Messages: 20_000, Subscribers: 2, Faults: "loss=0.05,dup=0.02,reorder=0.05,seed=1"},
-		"file":                      {File: sampleFile, Subscribers: 2},
-		"joins":                     {Symbols: 20, Messages: 6_000, Rate: 20_000, Subscribers: 1, Join: 4, Faults: "loss=0.05,seed=1"},
-		"joins, as fast as it goes": {Symbols: 5, Messages: 50_000, Subscribers: 1, Join: 2},
+		"generated":         {Symbols: 20, Messages: 20_000, Subscribers: 3},
+		"paced":             {Symbols: 20, Messages: 2_000, Rate: 20_000, Subscribers: 2},
+		"lossy":             {Symbols: 20, Messages: 20_000, Subscribers: 2, Faults: "loss=0.05,dup=0.02,reorder=0.05,seed=1"},
+		"file":              {File: sampleFile, Subscribers: 2},
+		"joins":             {Symbols: 20, Messages: 6_000, Rate: 20_000, Subscribers: 1, Join: 4, Faults: "loss=0.05,seed=1"},
+		"joins, full speed": {Symbols: 5, Messages: 50_000, Subscribers: 1, Join: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.URL = "mem://" + strings.NewReplacer("/", "_", ",", "_").Replace(t.Name())
@@ -265,13 +265,13 @@ func TestEndToEndInProcess(t *testing.T) {
 	}
 }
 
-// The real thing: processes, UDP multicast on loopback, packets lost.
+// With processes, UDP multicast on loopback, and packet loss.
 func TestEndToEndProcesses(t *testing.T) {
 	url, err := loopbackURL()
 	if err != nil {
 		t.Fatal(err)
 	}
-	url = regexp.MustCompile("port=[0-9]+").ReplaceAllString(url, fmt.Sprint("port=", testenv.Port(t))) // no other test's
+	url = regexp.MustCompile("port=[0-9]+").ReplaceAllString(url, fmt.Sprint("port=", testenv.Port(t))) // not used by another test
 	cfg := config{Symbols: 20, Messages: 20_000, Rate: 40_000, Subscribers: 2, Join: 2, Faults: "loss=0.02,reorder=0.02,seed=1", URL: url}
 	if out := endToEnd(t, cfg, runProcess); !strings.Contains(out, "books equal") {
 		t.Error(out)

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	maxMade  = 4_000_000 // messages that a source holds in memory
-	meanMade = 36        // bytes of one, about
-	madeHead = 3         // of them before the ITCH message: its topic's index, 2, and its length
+	maxPrepared    = 4_000_000 // messages that a source prepares in memory
+	meanPrepared   = 36        // average bytes of a message
+	preparedHeader = 3         // bytes before the ITCH message: the topic's index, 2, and the length
 )
 
-// source is the feed of a run, one message at a time: an ITCH file, or the generator's feed as if it were one.
+// source is the feed of a run, one message at a time: an ITCH file, or the generated feed in the same form.
 type source struct {
-	name  string
-	file  io.Closer
-	r     *itch.Reader
-	left  uint64        // messages still to be read
-	raw   []byte        // the latest message
-	msg   itch.Message  // and what it says
-	begin time.Duration // timestamp of the first that is published
-	every time.Duration // between two that are published, 0: as their timestamps say
-	count int64         // of those that are published
-	made  []byte        // that are read in advance
-	ahead bool          // the latest was: it is in the books, and msg is another
+	name     string
+	file     io.Closer
+	r        *itch.Reader
+	left     uint64        // messages still to be read
+	raw      []byte        // the latest message
+	msg      itch.Message  // raw, parsed
+	begin    time.Duration // timestamp of the first published message
+	every    time.Duration // interval between published messages, 0: according to their timestamps
+	count    int64         // number of published messages
+	prepared []byte        // messages prepared in advance
+	ahead    bool          // the latest message was prepared: it is already in the books, and msg is another one
 }
 
 func openSource(cfg config) (*source, error) {
@@ -65,7 +65,7 @@ func openFeed(cfg config) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Reading a directory, a terminal or a pipe twice would not do.
+	// The file is read twice, which a directory, a terminal or a pipe does not allow.
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
 		return nil, cmp.Or(err, fmt.Errorf("%s is not a regular file", cfg.File))
@@ -73,11 +73,11 @@ func openFeed(cfg config) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// advance reads some messages in advance and brings them into the books: both cost
-// more than to publish them, and a run without a limit shows what that takes.
-func (s *source) advance(p *plan, books *book.Set, most uint64) error {
-	made := make([]byte, 0, min(p.Total, most)*meanMade)
-	for range most {
+// advance prepares some messages and applies them to the books in advance: both cost more than
+// publishing, whose cost a run without a rate limit shows.
+func (s *source) advance(p *plan, books *book.Set, limit uint64) error {
+	prepared := make([]byte, 0, min(p.Total, limit)*meanPrepared)
+	for range limit {
 		topic, _, err := s.next(p)
 		if err == io.EOF {
 			break
@@ -86,10 +86,10 @@ func (s *source) advance(p *plan, books *book.Set, most uint64) error {
 			return err
 		}
 		books.Apply(&s.msg)
-		made = binary.BigEndian.AppendUint16(made, uint16(topic))
-		made = append(append(made, byte(len(s.raw))), s.raw...) // itch.MaxMessage fits
+		prepared = binary.BigEndian.AppendUint16(prepared, uint16(topic))
+		prepared = append(append(prepared, byte(len(s.raw))), s.raw...) // itch.MaxMessage fits
 	}
-	s.made = made
+	s.prepared = prepared
 	return nil
 }
 
@@ -108,12 +108,12 @@ func (s *source) read() (err error) {
 	return err
 }
 
-// next reads the next message that is to be published. It returns its topic's
-// index in the plan, and when it is due after the first one.
+// next reads the next message to be published. It returns its topic's index in the plan, and the
+// time after the first message when it is due.
 func (s *source) next(p *plan) (topic int, due time.Duration, err error) {
-	if s.ahead = len(s.made) > 0; s.ahead {
-		n := madeHead + int(s.made[madeHead-1])
-		topic, s.raw, s.made = int(binary.BigEndian.Uint16(s.made)), s.made[madeHead:n], s.made[n:]
+	if s.ahead = len(s.prepared) > 0; s.ahead {
+		n := preparedHeader + int(s.prepared[preparedHeader-1])
+		topic, s.raw, s.prepared = int(binary.BigEndian.Uint16(s.prepared)), s.prepared[preparedHeader:n], s.prepared[n:]
 		return topic, 0, nil
 	}
 	for {

@@ -12,20 +12,20 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// With -join subscribers come when the feed is in full flight. They begin with the state of each topic, its books as of
-// some message, and go on with the next one. The first record of a topic's state is
+// With -join subscribers join in mid-feed. They begin with the state of each topic, its books as of
+// some message, and continue with the next one. The first record of a topic's state is
 //
 //	number of the topic's next message, 8 bytes
 //
-// and each of those that follow is the book of one stock
+// and each following record is the book of one stock:
 //
-//	stock locate, 2 bytes | book, as book.AppendState writes it
+//	stock locate, 2 bytes | book, encoded by book.AppendState
 const (
 	stateNumber = 8
 	stateLocate = 2
 )
 
-// writeState writes the state of a topic. The library calls it in a goroutine of its own.
+// writeState writes the state of a topic. The library calls it in a separate goroutine.
 func (p *publisher) writeState(topic int, w *pubsub.StateWriter) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,17 +46,17 @@ func (p *publisher) writeState(topic int, w *pubsub.StateWriter) error {
 	return nil
 }
 
-// begin takes a record of the state of a topic.
+// begin handles a record of the state of a topic.
 func (r *receiver) begin(topic string, record []byte) error {
 	t := r.topics[topic]
 	switch {
 	case t == nil:
-		return fmt.Errorf("state of topic %q, which was not subscribed to", topic)
+		return fmt.Errorf("state of topic %q, which is not subscribed", topic)
 	case len(record) == stateNumber:
 		t.next = binary.BigEndian.Uint64(record)
 		return nil
 	case len(record) < stateLocate:
-		return fmt.Errorf("topic %s: a record of the state has %d bytes", topic, len(record))
+		return fmt.Errorf("topic %s: a state record has %d bytes", topic, len(record))
 	}
 	b, err := book.ParseState(record[stateLocate:])
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *receiver) begin(topic string, record []byte) error {
 	return nil
 }
 
-// waitJoined waits for a number of subscribers to each topic, and until all of them have
+// waitJoined waits for a number of subscribers of each topic, and until all of them have received
 // the state that they begin with.
 func waitJoined(ctx context.Context, publishers []*pubsub.Publisher, subscribers int) error {
 	for _, p := range publishers {

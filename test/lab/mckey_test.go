@@ -140,8 +140,8 @@ func TestMckey(t *testing.T) {
 	// ENOTSUPP (524), and so do ours, and say more.
 	for vm, want := range map[int]string{
 		1: "failure joining: Unknown error 524\n",
-		2: "(errno 524): -M is for InfiniBand, so give an IPv4 group with -m\n-M ended with 3\n",
-		3: "(errno 524): -M is for InfiniBand, so give an IPv4 group with -m\n-M ended with 3\n",
+		2: "(errno 524): -M is only for InfiniBand; use an IPv4 group with -m\n-M ended with 3\n",
+		3: "(errno 524): -M is only for InfiniBand; use an IPv4 group with -m\n-M ended with 3\n",
 	} {
 		if !strings.Contains(r.Out[vm], want) {
 			t.Errorf("VM %d, mckey -M: no %q in\n%s", vm, want, r.Out[vm])

@@ -4,8 +4,8 @@
  *   zmq pub|sub ADDRESS SIZE SECONDS RATE SNDBUF RCVBUF
  *
  * RATE 0 is a full load. Messages are those of package worker: number, when due
- * or filler, filler, scrambled number. It says "ready"; a subscriber ends with
- * the last message, or a while after "stop" on its standard input. Results are
+ * or filler, filler, scrambled number. It prints "ready"; a subscriber ends with
+ * the last message, or shortly after "stop" on its standard input. Results are
  * one line "result messages lost gaps bad start end timed", then, with a rate,
  * one latency in nanoseconds a line.
  */
@@ -82,7 +82,7 @@ static void subscribe(void *s, int size, double rate) {
 		int n = zmq_recv(s, m, size + 1, 0);
 		if (n < 0) {
 			if (errno != EAGAIN && errno != EINTR) die("receive");
-			/* The receive timeout: what does not come within some of them is
+			/* The receive timeout: after several of them the rest counts as
 			 * lost. */
 			if (stopped() && ++quiet > 20) break;
 			continue;
@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
 	int pub = !strcmp(argv[1], "pub"), size = atoi(argv[3]);
 	double seconds = atof(argv[4]), rate = atof(argv[5]);
 	if (size < 24) {
-		fprintf(stderr, "zmq: messages have 24 bytes at least\n");
+		fprintf(stderr, "zmq: the minimum message size is 24 bytes\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
 		if (zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0)) die("subscribe");
 		if (zmq_connect(s, argv[2])) die(argv[2]);
 	}
-	usleep(300000); /* connecting goes on in the background, and says nothing */
+	usleep(300000); /* connections are made in the background, without a notice */
 	printf("ready\n");
 	fflush(stdout);
 	if (pub)
@@ -152,7 +152,7 @@ int main(int argc, char **argv) {
 		subscribe(s, size, rate);
 	fflush(stdout);
 	if (!pub) _exit(0);
-	/* A publisher ends when all is sent and repaired, or when that takes too
+	/* A publisher ends when everything is sent and repaired, or when that takes too
 	 * long. */
 	signal(SIGALRM, leave);
 	alarm(5);

@@ -1,12 +1,12 @@
 // Package book builds order books from messages of Nasdaq TotalView-ITCH 5.0.
 //
 // A Book is the displayed orders of one stock: each order by its reference, and the sum of the orders at each price, a
-// level. A Set is a book for each stock locate. What the same messages in the same order leave behind is the same to
-// the last order, and Digest proves it: books of two processes are equal if and only if (short of a SHA-256 collision)
-// their digests are.
+// level. A Set is a book for each stock locate. The same messages in the same order yield identical books, and Digest
+// proves it: books of two processes are equal if and only if (short of a SHA-256 collision) their digests are.
 //
-// A feed that is picked up in mid-session executes, cancels, deletes and replaces orders that were added before. Those
-// are counted in Stats.Unknown and change nothing; so are the other things that a consistent feed never does.
+// A feed that is received from mid-session on executes, cancels, deletes and replaces orders that were added before.
+// Such messages are counted in Stats.Unknown and change nothing, like all others that a consistent feed never
+// contains.
 package book
 
 import "github.com/fanfaremq/fanfare/examples/marketdata/itch"
@@ -14,7 +14,7 @@ import "github.com/fanfaremq/fanfare/examples/marketdata/itch"
 // Order is one displayed order.
 type Order struct {
 	Price  itch.Price
-	Shares uint32 // what is left of it, never 0
+	Shares uint32 // remaining shares, never 0
 	Side   itch.Side
 }
 
@@ -25,15 +25,15 @@ type Level struct {
 	Orders uint32 // never 0
 }
 
-// Stats counts what was applied to a book.
+// Stats counts the messages applied to a book.
 type Stats struct {
 	Messages uint64 // applied, of any type
 	Executed uint64 // shares executed against displayed orders
 	Unknown  uint64 // messages about an order that the book does not hold
 
-	// The rest stays 0 with any feed that is in order and complete.
+	// The rest stays 0 with any complete feed in order.
 	Duplicate uint64 // adds and replaces with a reference in use
-	Excess    uint64 // executions and cancels of more shares than were left
+	Excess    uint64 // executions and cancels of more shares than remained
 	Empty     uint64 // adds and replaces of no shares
 }
 
@@ -42,7 +42,7 @@ func (s *Stats) fields() [6]*uint64 {
 	return [...]*uint64{&s.Messages, &s.Executed, &s.Unknown, &s.Duplicate, &s.Excess, &s.Empty}
 }
 
-// Book is the order book of one stock. It is for one goroutine.
+// Book is the order book of one stock. It is not safe for concurrent use.
 type Book struct {
 	orders map[uint64]Order // by order reference
 	bids   side
@@ -59,29 +59,29 @@ func New() *Book {
 	}
 }
 
-// Apply applies one message. Types that leave the book alone are counted and
-// otherwise ignored. Nothing is allocated but room for more orders and levels.
+// Apply applies one message. Types that do not concern the book are only counted. It allocates only
+// to make room for more orders and levels.
 func (b *Book) Apply(m *itch.Message) {
 	b.stats.Messages++
 	switch m.Type {
 	case itch.TypeAddOrder, itch.TypeAddOrderMPID:
 		b.add(m.Ref, Order{m.Price, m.Shares, m.Side})
 	case itch.TypeOrderExecuted, itch.TypeOrderExecutedPrice:
-		// Whatever the price of the execution: the shares leave the order's level.
+		// The price of the execution does not matter: the shares leave the order's level.
 		b.stats.Executed += uint64(b.reduce(m.Ref, m.Shares))
 	case itch.TypeOrderCancel:
 		b.reduce(m.Ref, m.Shares)
 	case itch.TypeOrderDelete:
 		b.remove(m.Ref)
 	case itch.TypeOrderReplace:
-		// The side is that of the old order: if that is unknown, so is the side.
+		// The side is that of the old order, so without it the side is unknown.
 		if o, ok := b.remove(m.Ref); ok {
 			b.add(m.NewRef, Order{m.Price, m.Shares, o.Side})
 		}
 	}
 }
 
-// add puts a new order into the book.
+// add adds an order to the book.
 func (b *Book) add(ref uint64, o Order) {
 	if o.Shares == 0 {
 		b.stats.Empty++
@@ -95,7 +95,8 @@ func (b *Book) add(ref uint64, o Order) {
 	b.side(o.Side).add(o.Price, o.Shares)
 }
 
-// reduce takes shares off an order, and the order out of the book when none are left. It returns how many it took.
+// reduce removes shares from an order, and the order from the book when none remain. It returns the number of shares
+// removed.
 func (b *Book) reduce(ref uint64, shares uint32) uint32 {
 	o, ok := b.orders[ref]
 	if !ok {
@@ -106,9 +107,9 @@ func (b *Book) reduce(ref uint64, shares uint32) uint32 {
 		b.stats.Excess++
 		shares = o.Shares
 	}
-	gone := shares == o.Shares
-	b.side(o.Side).remove(o.Price, shares, gone)
-	if gone {
+	filled := shares == o.Shares
+	b.side(o.Side).remove(o.Price, shares, filled)
+	if filled {
 		delete(b.orders, ref)
 	} else {
 		o.Shares -= shares
@@ -117,7 +118,7 @@ func (b *Book) reduce(ref uint64, shares uint32) uint32 {
 	return shares
 }
 
-// remove takes an order out of the book, and returns it.
+// remove removes an order from the book and returns it.
 func (b *Book) remove(ref uint64) (Order, bool) {
 	o, ok := b.orders[ref]
 	if !ok {
@@ -136,7 +137,7 @@ func (b *Book) side(s itch.Side) *side {
 	return &b.asks
 }
 
-// Top returns the best bid and the best ask; a level of no orders stands for an empty side.
+// Top returns the best bid and the best ask; a level without orders represents an empty side.
 func (b *Book) Top() (bid, ask Level) {
 	return b.bids.best(), b.asks.best()
 }

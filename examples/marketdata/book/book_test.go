@@ -21,13 +21,13 @@ func TestAgainstOracle(t *testing.T) {
 			compare(t, b, o)
 		}
 		if o.stats.Unknown == 0 || o.stats.Duplicate == 0 || o.stats.Excess == 0 || o.stats.Empty == 0 || o.stats.Executed == 0 {
-			t.Errorf("not everything was tried: %+v", o.stats)
+			t.Errorf("not all cases occurred: %+v", o.stats)
 		}
 	}
 }
 
-// Books that come to the same state by the same messages have one digest;
-// leaving out, doubling or swapping any one message that matters shows.
+// Books built from the same messages have the same digest; a missing, duplicate or swapped relevant
+// message changes it.
 func TestDigest(t *testing.T) {
 	g := messages{newRand(t)}
 	msgs := make([]*itch.Message, 300)
@@ -48,20 +48,20 @@ func TestDigest(t *testing.T) {
 	for i := range msgs {
 		without := slices.Concat(msgs[:i], msgs[i+1:])
 		if digest(without) == want {
-			t.Errorf("message %d of %d is missing and the digest is the same", i, len(msgs))
+			t.Errorf("message %d of %d is missing, but the digest is the same", i, len(msgs))
 		}
 	}
 }
 
-// Each thing that makes two books differ makes their digests differ.
-func TestDigestSees(t *testing.T) {
+// Every difference between two books changes the digest.
+func TestDigestCoversAll(t *testing.T) {
 	add := func(ref uint64, s itch.Side, p itch.Price, shares uint32) *itch.Message {
 		return &itch.Message{Type: 'A', Ref: ref, Side: s, Price: p, Shares: shares}
 	}
 	of := func(t itch.Type, ref uint64, shares uint32) *itch.Message {
 		return &itch.Message{Type: t, Ref: ref, Shares: shares}
 	}
-	// All have two messages, so that it is not their number that differs.
+	// All have two messages, so the number does not differ.
 	seen := map[Digest]string{}
 	none := of('P', 0, 0)
 	for name, msgs := range map[string][2]*itch.Message{
@@ -90,7 +90,7 @@ func TestDigestSees(t *testing.T) {
 	wrong.Apply(add(1, 'B', 100, 10))
 	right.Apply(add(1, 'B', 100, 10))
 	if wrong.bids.levels[0].Shares++; wrong.Digest() == right.Digest() {
-		t.Error("a wrong level does not show")
+		t.Error("a wrong level does not change the digest")
 	}
 
 	one, two := new(Set), new(Set)
@@ -101,8 +101,8 @@ func TestDigestSees(t *testing.T) {
 	}
 }
 
-// The sample begins in mid-session: hardly any of its executions, deletions
-// and replacements are about orders that it added.
+// The sample begins in mid-session: hardly any of its executions, deletions and replacements
+// concern orders that it added.
 func TestSample(t *testing.T) {
 	file, err := os.ReadFile("../itch/testdata/12302019_SNIPPET.NASDAQ_ITCH50")
 	if err != nil {
@@ -118,7 +118,7 @@ func TestSample(t *testing.T) {
 		locate uint16
 		ref    uint64
 	}
-	known := map[key]bool{} // references that were added, ever
+	known := map[key]bool{} // references added at any time
 	var unknown uint64
 	for {
 		msg, err := r.Next()
@@ -154,7 +154,7 @@ func TestSample(t *testing.T) {
 	t.Logf("%d orders, %d unknown references", orders, stats.Unknown)
 }
 
-// Once a book has grown to its size, messages allocate nothing.
+// Once a book has its size, messages do not allocate.
 func TestApplyNoAllocations(t *testing.T) {
 	s := new(Set)
 	var ref uint64
@@ -178,14 +178,14 @@ func TestApplyNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	if s.Book(7).Len() != 0 {
-		t.Errorf("%d orders are left", s.Book(7).Len())
+		t.Errorf("%d orders remain", s.Book(7).Len())
 	}
 }
 
 func TestSetBook(t *testing.T) {
 	s := new(Set)
 	if s.Book(3) != nil {
-		t.Error("a book before its first message")
+		t.Error("a book exists before its first message")
 	}
 	s.Apply(&itch.Message{Type: 'A', Locate: 3, Ref: 1, Side: itch.Sell, Shares: 5, Price: 70000})
 	bid, ask := s.Book(3).Top()

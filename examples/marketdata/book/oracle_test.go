@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// oracle is a book that is too simple to be wrong: a list of orders, and
-// everything else by looking at all of them.
+// oracle is a trivially correct book: a list of orders that is searched for every operation.
 type oracle struct {
 	refs   []uint64
 	orders []Order
@@ -83,7 +82,7 @@ func (o *oracle) apply(m *itch.Message) {
 	}
 }
 
-// depth sums the orders of a side by price and picks the best again and again.
+// depth sums the orders of a side by price, and selects the best price repeatedly.
 func (o *oracle) depth(s itch.Side) []Level {
 	byPrice := map[itch.Price]Level{}
 	for _, x := range o.orders {
@@ -106,7 +105,7 @@ func (o *oracle) depth(s itch.Side) []Level {
 	return levels
 }
 
-// compare fails the test unless b shows exactly what o does.
+// compare fails the test unless b equals o.
 func compare(t *testing.T, b *Book, o *oracle) {
 	t.Helper()
 	if b.Stats() != o.stats || b.Len() != len(o.orders) {
@@ -137,16 +136,15 @@ func compare(t *testing.T, b *Book, o *oracle) {
 	}
 }
 
-// messages makes messages of every type about a few dozen references, so that
-// all of it happens: duplicates, unknown ones, executions in part, in full and
-// beyond.
+// messages makes messages of every type with a few dozen references, so that all cases occur:
+// duplicates, unknown references, and partial, complete and excessive executions.
 type messages struct{ rnd *rand.Rand }
 
 func (g messages) next() *itch.Message {
 	return &itch.Message{
 		Type: itch.Type("AAFECXDPUU"[g.rnd.IntN(10)]), Locate: uint16(1 + g.rnd.IntN(3)), Side: itch.Side("BS"[g.rnd.IntN(2)]),
 		Ref: g.rnd.Uint64N(40), NewRef: g.rnd.Uint64N(40),
-		Shares: uint32(g.rnd.IntN(5)), // 0 too
+		Shares: uint32(g.rnd.IntN(5)), // including 0
 		Price:  itch.Price(10000 + 100*g.rnd.IntN(8)),
 	}
 }

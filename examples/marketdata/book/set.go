@@ -7,15 +7,15 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// Set is the books of all stocks, by stock locate; the zero Set has none. It is for one goroutine.
+// Set is the books of all stocks, by stock locate; the zero Set is empty. It is not safe for concurrent use.
 type Set struct {
-	books []*Book // by stock locate, nil where nothing was applied yet
+	books []*Book // by stock locate, nil before the first message
 }
 
-// Apply applies a message to the book of its stock locate, which it makes if there is none.
+// Apply applies a message to the book of its stock locate, which it creates if needed.
 func (s *Set) Apply(m *itch.Message) { s.at(m.Locate).Apply(m) }
 
-// at returns the book of a stock locate, and makes it if there is none.
+// at returns the book of a stock locate, and creates it if needed.
 func (s *Set) at(locate uint16) *Book {
 	for len(s.books) <= int(locate) {
 		s.books = append(s.books, nil)
@@ -26,13 +26,13 @@ func (s *Set) at(locate uint16) *Book {
 	return s.books[locate]
 }
 
-// Put puts a book in the place of what the set has of its stock locate.
+// Put replaces the book of a stock locate.
 func (s *Set) Put(locate uint16, b *Book) {
 	s.at(locate)
 	s.books[locate] = b
 }
 
-// Book returns the book of a stock locate, nil if nothing was applied to it.
+// Book returns the book of a stock locate, nil before its first message.
 func (s *Set) Book(locate uint16) *Book {
 	if int(locate) >= len(s.books) {
 		return nil
@@ -40,7 +40,7 @@ func (s *Set) Book(locate uint16) *Book {
 	return s.books[locate]
 }
 
-// Stats returns the sum of the counters of all books, and of their orders.
+// Stats returns the sums of all books' counters and numbers of orders.
 func (s *Set) Stats() (sum Stats, orders int) {
 	for _, b := range s.books {
 		if b == nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// Digest stands for the whole state of a book, or of a set of books.
+// Digest is a hash of the complete state of a book, or of a set of books.
 type Digest [sha256.Size]byte
 
 // String returns the digest in hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// Digest covers every order, every level and every counter. It sorts all orders: take it at the end, or now and then.
+// Digest covers every order, level and counter. It sorts all orders, so it is not for frequent use.
 func (b *Book) Digest() Digest {
 	p := b.AppendState(nil)
-	// The levels follow from the orders; a book with wrong levels must not pass for an equal one.
+	// The levels follow from the orders, but a book with wrong levels must have another digest.
 	for _, s := range []*side{&b.bids, &b.asks} {
 		p = binary.BigEndian.AppendUint64(p, uint64(len(s.levels)))
 		for _, l := range s.levels {
@@ -32,11 +32,11 @@ func (b *Book) Digest() Digest {
 	return sha256.Sum256(p)
 }
 
-// A book as bytes, big-endian:
+// The encoding of a book, big-endian:
 //
-//	counters of Stats, 8 bytes each | orders, by their references
+//	counters of Stats, 8 bytes each | orders, sorted by reference
 //
-// and an order
+// and of an order:
 //
 //	reference, 8 bytes | price, 4 bytes | shares, 4 bytes | side, 1 byte
 const (
@@ -44,7 +44,7 @@ const (
 	stateOrder    = 17
 )
 
-// AppendState appends all of the book to p, for ParseState. It does not depend on the way the book came to be.
+// AppendState appends the encoded book to p. The encoding does not depend on the history of the book.
 func (b *Book) AppendState(p []byte) []byte {
 	for _, n := range b.stats.fields() {
 		p = binary.BigEndian.AppendUint64(p, *n)
@@ -59,7 +59,7 @@ func (b *Book) AppendState(p []byte) []byte {
 	return p
 }
 
-// ParseState makes the book that AppendState wrote.
+// ParseState decodes a book encoded by AppendState.
 func ParseState(p []byte) (*Book, error) {
 	if len(p) < stateCounters || (len(p)-stateCounters)%stateOrder != 0 {
 		return nil, fmt.Errorf("%d bytes are not the state of a book", len(p))
@@ -72,12 +72,12 @@ func ParseState(p []byte) (*Book, error) {
 	for ; len(p) > 0; p = p[stateOrder:] {
 		ref, side := binary.BigEndian.Uint64(p), itch.Side(p[16])
 		if side != itch.Buy && side != itch.Sell {
-			return nil, fmt.Errorf("state of a book: order %d is on side %q", ref, p[16])
+			return nil, fmt.Errorf("state of a book: order %d has side %q", ref, p[16])
 		}
 		b.add(ref, Order{itch.Price(binary.BigEndian.Uint32(p[8:])), binary.BigEndian.Uint32(p[12:]), side})
 	}
 	if b.stats != (Stats{}) {
-		return nil, fmt.Errorf("state of a book: %d orders twice, %d of no shares", b.stats.Duplicate, b.stats.Empty)
+		return nil, fmt.Errorf("state of a book: %d duplicate orders, %d without shares", b.stats.Duplicate, b.stats.Empty)
 	}
 	b.stats = stats
 	return b, nil

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A book that is made of another's state has its digest, and goes on as that does. What is
-// no state of a book is an error.
+// A decoded book has the digest of the original, and develops in the same way. Invalid encodings
+// are errors.
 func TestState(t *testing.T) {
 	g := messages{newRand(t)}
 	b := New()
@@ -24,7 +24,7 @@ func TestState(t *testing.T) {
 			b.Apply(msg)
 			got.Apply(msg)
 			if got.Digest() != b.Digest() {
-				t.Fatal("they go on differently")
+				t.Fatal("they develop differently")
 			}
 		}
 	}
@@ -33,7 +33,7 @@ func TestState(t *testing.T) {
 	state := small.AppendState(nil)
 	for n := range state {
 		if _, err := ParseState(state[:n]); err == nil && n != stateCounters {
-			t.Errorf("%d bytes pass", n)
+			t.Errorf("%d bytes are accepted", n)
 		}
 	}
 	order := state[stateCounters:]
@@ -43,13 +43,12 @@ func TestState(t *testing.T) {
 		"no shares":      append(append(bytes.Clone(state[:stateCounters+12]), 0, 0, 0, 0), 'B'),
 	} {
 		if _, err := ParseState(bad); err == nil {
-			t.Errorf("%s: passes", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }
 
-// Whatever bytes are given, ParseState ends with a book or an error, and a book's state is
-// one again.
+// For any bytes ParseState returns an error, or a book whose encoding equals them.
 func FuzzState(f *testing.F) {
 	b := New()
 	b.add(7, Order{100, 5, 'B'})

@@ -1,5 +1,5 @@
-// Package feed generates the feed of an exchange: messages of Nasdaq TotalView-ITCH 5.0 for a whole, short day. A few
-// symbols make most of the messages, messages come in bursts, prices walk at random, and orders are added, replaced,
+// Package feed generates the feed of an exchange: messages of Nasdaq TotalView-ITCH 5.0 for a
+// complete, short day. A few
 // cancelled, deleted and executed in about the proportions of the real feed. Every message about an order refers to one
 // that the book holds, and no book is ever crossed.
 //
@@ -23,34 +23,34 @@ import (
 const (
 	// MaxSymbols bounds the memory for live orders: about 5 KiB a symbol.
 	MaxSymbols = 20000
-	// maxLive is the number of orders of one side of one book at which the generator only takes orders away.
+	// maxLive is the number of orders on a side of a book at which the generator only removes orders.
 	maxLive = 128
-	// minLive is the number of orders of a side below which it only adds.
+	// minLive is the number of orders on a side below which it only adds.
 	minLive = 4
 )
 
-// Config says what to generate.
+// Config configures a Generator.
 type Config struct {
 	Symbols  int     // number of symbols, 1 … MaxSymbols
 	Messages uint64  // number of book messages
 	Rate     float64 // mean of book messages per second of feed time, at most 1e9
-	Seed     uint64  // any value, 0 too, is a seed
+	Seed     uint64  // any value, including 0
 }
 
-// Generator makes the messages of one day. It is for one goroutine.
+// Generator makes the messages of one day. It is not safe for concurrent use.
 type Generator struct {
 	cfg     Config
 	rnd     *rand.Rand
 	zipf    *rand.Zipf
 	bursts  bursts
 	stocks  []stock      // by stock locate - 1
-	msg     itch.Message // the latest
+	msg     itch.Message // the latest message
 	step    uint64       // index of the next message
 	now     time.Duration
-	last    int          // index of the stock of the latest message about one
+	last    int          // index of the stock of the latest message about a stock
 	nextRef uint64       // next order reference
 	match   uint64       // next match number
-	frame   bytes.Buffer // what Read has not returned yet of the latest
+	frame   bytes.Buffer // the part of the latest message that Read has not returned yet
 }
 
 // startOfDay is the ITCH timestamp of the first message: 9:30 in New York.
@@ -73,7 +73,8 @@ func New(cfg Config) (*Generator, error) {
 		nextRef: 1000,
 		match:   50_000,
 	}
-	// Exponent and offset give the busiest of 50 symbols about a sixth of the feed and the ten busiest two thirds.
+	// With this exponent and offset the busiest of 50 symbols has about a sixth of the messages, and the ten busiest two
+	// thirds.
 	g.zipf = rand.NewZipf(rnd, 1.2, 2, uint64(cfg.Symbols-1))
 	for i := range g.stocks {
 		g.stocks[i] = newStock(i, rnd)
@@ -84,13 +85,13 @@ func New(cfg Config) (*Generator, error) {
 // Symbol returns the symbol of a stock locate, from 1 to the number of symbols.
 func (g *Generator) Symbol(locate uint16) string { return g.stocks[locate-1].name }
 
-// Total is the number of messages of the whole day: the book messages, one
-// directory message a symbol and four system events.
+// Total is the number of messages of the day: the book messages, one directory message for each
+// symbol and four system events.
 func (g *Generator) Total() uint64 {
 	return g.cfg.Messages + uint64(g.cfg.Symbols) + 4
 }
 
-// Next returns the next message, and false after the last. It allocates nothing.
+// Next returns the next message; ok is false after the last. It does not allocate.
 func (g *Generator) Next() (m itch.Message, ok bool) {
 	symbols, messages := uint64(g.cfg.Symbols), g.cfg.Messages
 	i := g.step
@@ -102,7 +103,7 @@ func (g *Generator) Next() (m itch.Message, ok bool) {
 		g.last = int(i - 1)
 		g.emit(itch.Message{Type: itch.TypeStockDirectory, Stock: g.stocks[g.last].symbol, Listing: listing})
 	case i == symbols+1:
-		g.last = 0 // the market opens with the busiest
+		g.last = 0 // the market opens with the busiest symbol
 		g.event(itch.EventStartOfMarketHours)
 	case i <= symbols+1+messages:
 		g.now += g.bursts.next(g.rnd)
@@ -129,11 +130,11 @@ func (g *Generator) Read(p []byte) (int, error) {
 	return g.frame.Read(p) // io.EOF if it is empty
 }
 
-// listing is what the directory has of each stock beside its symbol (ITCH, section 4.2.1): common stock (C) of the
-// Nasdaq Global Select Market (Q) in lots of 100, for tests (T): not to be traded on.
+// listing is the directory entry of each stock after its symbol (ITCH, section 4.2.1): common stock (C) of
+// the Nasdaq Global Select Market (Q) in lots of 100, for tests (T), so that it is not taken for a real one.
 var listing = [20]byte([]byte("QN\x00\x00\x00\x64NCZ TNN1N\x00\x00\x00\x00N"))
 
-// event makes a system event, which concerns no single symbol.
+// event makes a system event, which does not concern a single symbol.
 func (g *Generator) event(code byte) {
 	g.make(itch.Message{Type: itch.TypeSystemEvent, Event: code})
 }

@@ -20,7 +20,7 @@ func generator(t testing.TB, cfg Config) *Generator {
 	return g
 }
 
-// all returns the whole day as one file, and the locate of each message.
+// all returns the day as one file, and the locate of each message.
 func all(t testing.TB, cfg Config) (file []byte, locates []uint16) {
 	t.Helper()
 	g := generator(t, cfg)
@@ -33,7 +33,7 @@ func all(t testing.TB, cfg Config) (file []byte, locates []uint16) {
 		locates = append(locates, m.Locate)
 	}
 	if uint64(len(locates)) != g.Total() {
-		t.Errorf("%d messages, Total says %d", len(locates), g.Total())
+		t.Errorf("%d messages, Total is %d", len(locates), g.Total())
 	}
 	if _, ok := g.Next(); ok {
 		t.Error("a message after the last")
@@ -41,9 +41,8 @@ func all(t testing.TB, cfg Config) (file []byte, locates []uint16) {
 	return file, locates
 }
 
-// The whole day, followed by a book that knows nothing of the generator: it
-// finds nothing inconsistent, never a crossed book, and the symbols are those
-// of the directory.
+// The complete day is applied to an independent book: nothing is inconsistent, no book is crossed,
+// and the symbols match the directory.
 func TestDayIsConsistent(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -109,7 +108,7 @@ func TestDayIsConsistent(t *testing.T) {
 				t.Errorf("no message of type %v", typ)
 			}
 		}
-		// Realistic means: mostly adds and deletes, a few executions.
+		// Realistic: mostly adds and deletes, a few executions.
 		share := func(types ...itch.Type) (sum float64) {
 			for _, typ := range types {
 				sum += float64(count[typ])
@@ -138,16 +137,15 @@ func TestDeterministic(t *testing.T) {
 	one, _ := all(t, cfg)
 	two, _ := all(t, cfg)
 	if !bytes.Equal(one, two) {
-		t.Error("the same seed gives two feeds")
+		t.Error("the same seed yields different feeds")
 	}
 	cfg.Seed = 2
 	if other, _ := all(t, cfg); bytes.Equal(one, other) {
-		t.Error("two seeds give one feed")
+		t.Error("two seeds yield the same feed")
 	}
 }
 
-// The first of 50 symbols must be much busier than the last, and none silent
-// for a whole day.
+// The first of 50 symbols must be much busier than the last, and each must have messages.
 func TestActivityIsZipf(t *testing.T) {
 	_, locates := all(t, Config{Symbols: 50, Messages: 200_000, Rate: 60_000, Seed: 3})
 	count := make([]int, 51)
@@ -164,9 +162,8 @@ func TestActivityIsZipf(t *testing.T) {
 	}
 }
 
-// The mean rate is what was asked for, and the messages come in bursts: their
-// number in windows of 10 ms varies far more than that of independent ones,
-// for which variance and mean are equal.
+// The mean rate is the configured one, and messages come in bursts: their number in windows of 10
+// ms varies far more than that of independent messages, for which variance and mean are equal.
 func TestBursts(t *testing.T) {
 	const rate = 50_000
 	g := generator(t, Config{Symbols: 50, Messages: 1_000_000, Rate: rate, Seed: 4})

@@ -2,9 +2,9 @@ package feed
 
 import "github.com/fanfaremq/fanfare/examples/marketdata/itch"
 
-// What a book message does, in thousandths, while a book has a usual number of orders. Full days of the real feed have
-// about 45 % adds, 43 % deletes, 7 % replaces, 3 % executions, 1 % cancels and 1 % trades with hidden orders; what a
-// message is, is decided in this order. Executions come on top, from adds that would have crossed the book.
+// Shares of the kinds of book messages, in thousandths, while a book has a usual number of orders. Full days of the
+// real feed have about 45 % adds, 43 % deletes, 7 % replaces, 3 % executions, 1 % cancels and 1 % trades with hidden
+// orders. The kinds are tried in this order. Further executions come from adds that would have crossed the book.
 const (
 	shareDelete       = 375
 	shareReplace      = 110
@@ -12,14 +12,14 @@ const (
 	shareCancel       = 15
 	shareHiddenTrade  = 8
 	shareExecutePrice = 2
-	// The rest, 465 thousandths, are adds; a side that is full deletes.
+	// The rest, 465 thousandths, are adds; on a full side a delete instead.
 )
 
-// sameStock is the share of messages, in thousandths, that are about the same
-// stock as the one before: activity in a stock draws activity in it.
+// sameStock is the share of messages, in thousandths, about the same stock as the previous one,
+// because activity in a stock attracts more.
 const sameStock = 350
 
-// attributed is the share of adds, in thousandths, that name the market participant (type 'F').
+// attributed is the share of adds, in thousandths, that include the market participant (type 'F').
 const attributed = 120
 
 // order makes one book message.
@@ -54,7 +54,7 @@ func (g *Generator) order() {
 	}
 }
 
-// walk moves the middle of the market up or down by a tick, one time in ten.
+// walk moves the middle of the market by a tick up or down, one time in ten.
 func (s *stock) walk(n int) {
 	switch {
 	case n == 0 && s.mid < maxMid:
@@ -64,7 +64,7 @@ func (s *stock) walk(n int) {
 	}
 }
 
-// price draws a price for a new order: near the middle most of the time, rarely far from it, never below one tick.
+// price draws a price for a new order: usually near the middle, rarely far from it, never below one tick.
 func (g *Generator) price(s *stock, side itch.Side) int {
 	ticks := 1 + min(int(g.rnd.ExpFloat64()*6), 90)
 	if side == itch.Buy {
@@ -73,7 +73,7 @@ func (g *Generator) price(s *stock, side itch.Side) int {
 	return s.mid + ticks
 }
 
-// shares draws a size: mostly round lots, one order in four an odd lot.
+// shares draws a size: mostly round lots, an odd lot for one order in four.
 func (g *Generator) shares() uint32 {
 	if g.rnd.IntN(4) == 0 {
 		return 1 + g.rnd.Uint32N(99)
@@ -81,8 +81,8 @@ func (g *Generator) shares() uint32 {
 	return 100 * (1 + uint32(min(g.rnd.ExpFloat64()*1.2, 40)))
 }
 
-// reference returns a new order reference. References grow over the day with
-// holes in them: those of orders that were never displayed.
+// reference returns a new order reference. References increase with gaps, which stand for orders
+// that were never displayed.
 func (g *Generator) reference() uint64 {
 	g.nextRef += 1 + g.rnd.Uint64N(8)
 	return g.nextRef
@@ -93,8 +93,8 @@ func (g *Generator) nextMatch() uint64 {
 	return g.match
 }
 
-// place draws the price of an order. One that would cross the book trades
-// instead, as at the exchange; then ok is false.
+// place draws the price of an order. If it would cross the book it trades instead, as at the
+// exchange; then ok is false.
 func (g *Generator) place(s *stock, side itch.Side) (price int, ok bool) {
 	price = g.price(s, side)
 	at, crosses := s.crosses(side, price)
@@ -121,14 +121,14 @@ func (g *Generator) add(s *stock, side itch.Side) {
 	g.emit(m)
 }
 
-// delete takes any order of a side out of the book.
+// delete removes a random order of a side.
 func (g *Generator) delete(orders *[]order) {
 	at := g.rnd.IntN(len(*orders))
 	g.emit(itch.Message{Type: itch.TypeOrderDelete, Ref: (*orders)[at].ref})
 	removeAt(orders, at)
 }
 
-// replace gives any order of a side a new price and size.
+// replace gives a random order of a side a new price and size.
 func (g *Generator) replace(s *stock, side itch.Side) {
 	price, ok := g.place(s, side)
 	if !ok {
@@ -143,8 +143,8 @@ func (g *Generator) replace(s *stock, side itch.Side) {
 	*old = o
 }
 
-// cancel takes a part of any order of a side; an order of one share is deleted
-// instead, as a cancel must leave something.
+// cancel removes some shares of a random order of a side; an order of one share is deleted instead,
+// because a cancel must leave some.
 func (g *Generator) cancel(orders *[]order) {
 	o := &(*orders)[g.rnd.IntN(len(*orders))]
 	if o.shares == 1 {
@@ -156,8 +156,8 @@ func (g *Generator) cancel(orders *[]order) {
 	g.emit(itch.Message{Type: itch.TypeOrderCancel, Ref: o.ref, Shares: shares})
 }
 
-// execute trades with the order at an index, half of the time with all of it.
-// Executions with a price are one tick better for the other party.
+// execute trades with the order at an index, in half of the cases completely. Executions with a
+// price are one tick better for the other party.
 func (g *Generator) execute(s *stock, side itch.Side, at int, t itch.Type) {
 	m := itch.Message{Type: t, Printable: 'Y', Price: itch.Price(((*s.side(side))[at].price + 1) * tick)}
 	m.Ref, m.Shares = g.fill(s, side, at)
@@ -165,7 +165,7 @@ func (g *Generator) execute(s *stock, side itch.Side, at int, t itch.Type) {
 	g.emit(m)
 }
 
-// fill takes shares off the order at an index, and the order out when none are left.
+// fill removes shares from the order at an index, and the order if none remain.
 func (g *Generator) fill(s *stock, side itch.Side, at int) (ref uint64, shares uint32) {
 	orders := s.side(side)
 	o := &(*orders)[at]

@@ -7,16 +7,16 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// stock is one symbol and the orders that are live in its book.
+// stock is a symbol with the live orders of its book.
 type stock struct {
 	name   string
 	symbol itch.Symbol
-	mid    int // ticks; walks at random
+	mid    int // ticks; a random walk
 	bids   []order
 	asks   []order
 }
 
-// order is an order that the book of a stock holds.
+// order is an order in the book of a stock.
 type order struct {
 	ref    uint64
 	price  int // ticks
@@ -24,15 +24,15 @@ type order struct {
 }
 
 // tick is the smallest step of a price: one cent.
-const tick = 100 // itch.Price
+const tick = 100 // in units of itch.Price
 
-// Prices stay between these two, in ticks; the lower one leaves room for bids far below the middle.
+// Prices stay between these limits, in ticks; the lower one leaves room for bids far below the middle.
 const (
 	minMid = 1_00
 	maxMid = 2_000_00
 )
 
-// names are well-known symbols; there are more symbols than these, see symbolName.
+// names are well-known symbols; symbolName makes further ones.
 var names = [...]string{
 	"AAPL", "MSFT", "AMZN", "NVDA", "TSLA", "GOOGL", "META", "AMD", "INTC", "CSCO",
 	"NFLX", "QCOM", "ADBE", "TXN", "AVGO", "COST", "PEP", "CMCSA", "AMGN", "SBUX",
@@ -41,8 +41,8 @@ var names = [...]string{
 	"ADSK", "PCAR", "PAYX", "KDP", "MNST", "ROST", "EXC", "XEL", "EBAY", "FAST",
 }
 
-// symbolName returns the symbol with an index: a well-known one, or five
-// letters that begin with Z, which no well-known one has.
+// symbolName returns the symbol with an index: a well-known one, or five letters that begin with Z,
+// unlike all well-known ones.
 func symbolName(index int) string {
 	if index < len(names) {
 		return names[index]
@@ -76,8 +76,8 @@ func (s *stock) side(side itch.Side) *[]order {
 	return &s.asks
 }
 
-// best returns the index of the order of a side that would trade first: best price, then lowest reference, which is the
-// oldest. It returns -1 if there is none.
+// best returns the index of the order of a side that trades first: best price, then lowest
+// reference, which is the oldest order. It returns -1 if there is none.
 func (s *stock) best(side itch.Side) int {
 	at := -1
 	orders := *s.side(side)
@@ -96,7 +96,7 @@ func before(side itch.Side, a, b order) bool {
 	return a.ref < b.ref
 }
 
-// crosses reports whether an order of side at price would trade with an order in the book, and with which.
+// crosses reports whether an order of side at price would trade with an order in the book, and returns its index.
 func (s *stock) crosses(side itch.Side, price int) (int, bool) {
 	other := opposite(side)
 	at := s.best(other)
@@ -114,7 +114,7 @@ func opposite(side itch.Side) itch.Side {
 	return itch.Buy
 }
 
-// removeAt takes an order out; the order of the others does not matter.
+// removeAt removes an order; the order of elements does not matter.
 func removeAt(orders *[]order, i int) {
 	o := *orders
 	o[i] = o[len(o)-1]

@@ -12,28 +12,28 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// MaxMessage is the longest message in bytes that a Reader takes. The longest that the exchange defines has 50; the
-// room above is for types to come. A length beyond it means that the file is something else, or damaged.
+// MaxMessage is the longest message that a Reader accepts, in bytes. The longest that the exchange defines has 50;
+// the rest is room for future types. A longer length means that the file is damaged or has another format.
 const MaxMessage = 255
 
-// frameLen is the length in bytes of the number before each message.
+// frameLen is the size of the length before each message, in bytes.
 const frameLen = 2
 
-// Errors of a damaged file; match with errors.Is, the FrameError around them has the place.
+// Errors of a damaged file; match with errors.Is. The FrameError around them has the position.
 var (
-	// ErrTruncated says that the file ends in the middle of a message.
+	// ErrTruncated: the file ends in the middle of a message.
 	ErrTruncated = errors.New("file ends inside a message")
-	// ErrOversize says that a length is beyond MaxMessage.
-	ErrOversize = errors.New("length is beyond any message")
-	// ErrTrailing says that bytes follow the end-of-session mark.
+	// ErrOversize: a length exceeds MaxMessage.
+	ErrOversize = errors.New("length exceeds the maximum")
+	// ErrTrailing: bytes follow the end-of-session mark.
 	ErrTrailing = errors.New("bytes after the end-of-session mark")
 )
 
-// FrameError says where a file is damaged, and how.
+// FrameError is the position and kind of damage in a file.
 type FrameError struct {
 	Offset int64 // of the frame, in bytes of the decompressed file
 	Index  int64 // of the message, from 0
-	Err    error // what is wrong
+	Err    error // the kind of damage
 }
 
 func (e *FrameError) Error() string {
@@ -42,8 +42,8 @@ func (e *FrameError) Error() string {
 
 func (e *FrameError) Unwrap() error { return e.Err }
 
-// Reader reads messages in BinaryFILE framing: before each message its length as a 2-byte big-endian number; a length
-// of zero ends the session (Nasdaq BinaryFILE 1.00).
+// Reader reads messages in BinaryFILE framing: each message follows its length, a 2-byte big-endian
+// number; length zero ends the session (Nasdaq BinaryFILE 1.00).
 type Reader struct {
 	src    *bufio.Reader
 	close  func() error
@@ -53,8 +53,8 @@ type Reader struct {
 	err    error // sticky
 }
 
-// NewReader reads from r: plain, gzip or zstd, recognized by the first bytes and not by a name. That is unambiguous: as
-// lengths of a first message those bytes would be 8075, 10421 or about 20000, beyond any message.
+// NewReader reads from r: plain, gzip or zstd, recognized by the first bytes. That is unambiguous: as
+// the length of a first message those bytes would mean 8075, 10421 or about 20000, beyond any message.
 func NewReader(r io.Reader) (*Reader, error) {
 	src := bufio.NewReaderSize(r, 1<<16)
 	magic, err := src.Peek(4)
@@ -69,7 +69,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 		}
 		return &Reader{src: bufio.NewReaderSize(z, 1<<16), close: z.Close}, nil
 	case isZstd(magic):
-		// One goroutine is enough and ends with the reader; the window bound keeps a hostile file from claiming gigabytes.
+		// One goroutine is enough, and ends with the reader; the window limit keeps a hostile file from allocating
+		// gigabytes.
 		z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, fmt.Errorf("itch: zstd: %w", err)
@@ -80,8 +81,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return &Reader{src: src, close: func() error { return nil }}, nil
 }
 
-// isZstd reports whether b begins with a frame of RFC 8878, section 3.1: a
-// Zstandard frame, or the skippable frame that parallel compressors put first.
+// isZstd reports whether b begins with a frame of RFC 8878, section 3.1: a Zstandard frame, or the
+// skippable frame that parallel compressors write first.
 func isZstd(b []byte) bool {
 	if len(b) < 4 {
 		return false
@@ -90,8 +91,8 @@ func isZstd(b []byte) bool {
 	return magic == 0xfd2fb528 || magic&^0xf == 0x184d2a50
 }
 
-// Next returns the next message, which is valid until the following call. At the end it returns io.EOF; a damaged file
-// gives a *FrameError. A known type with another length than its own counts as damage.
+// Next returns the next message, valid until the following call. At the end it returns io.EOF, for
+// a damaged file a *FrameError. A known type with a wrong length counts as damage.
 func (r *Reader) Next() (msg []byte, err error) {
 	if r.err != nil {
 		return nil, r.err
@@ -134,8 +135,8 @@ func (r *Reader) next() ([]byte, error) {
 	return msg, Check(msg)
 }
 
-// truncated turns the end of the file into ErrTruncated, and leaves errors of
-// the disk or of the compression as they are.
+// truncated converts the end of the file into ErrTruncated, and returns errors of the disk or the
+// compression unchanged.
 func truncated(err error, got, want int) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: %d of %d bytes", ErrTruncated, got, want)
@@ -143,7 +144,7 @@ func truncated(err error, got, want int) error {
 	return err
 }
 
-// Close ends the decompression. It does not close what NewReader was given.
+// Close ends the decompression. It does not close the reader passed to NewReader.
 func (r *Reader) Close() error {
 	if r.err == nil {
 		r.err = errors.New("itch: reader is closed")
@@ -151,7 +152,7 @@ func (r *Reader) Close() error {
 	return r.close()
 }
 
-// AppendFrame appends msg, of MaxMessage bytes at most, in BinaryFILE framing.
+// AppendFrame appends msg, of at most MaxMessage bytes, in BinaryFILE framing.
 func AppendFrame(b, msg []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(msg))), msg...)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// sampleFile holds the first 1000 messages after the opening bell of
-// 2019-12-30, from the sample that Nasdaq publishes.
+// sampleFile holds the first 1000 messages after the opening bell of 2019-12-30, from the sample
+// published by Nasdaq.
 const sampleFile = "testdata/12302019_SNIPPET.NASDAQ_ITCH50"
 
 func sample(t testing.TB) []byte {
@@ -64,7 +64,7 @@ func TestSample(t *testing.T) {
 		t.Errorf("%d messages: %v, want %v", len(all), count, want)
 	}
 	if !bytes.Equal(again, file) {
-		t.Error("framed again it is not the same file")
+		t.Error("framing the messages again yields another file")
 	}
 	var first, last Message
 	if err := errors.Join(first.Parse(all[0]), last.Parse(all[len(all)-1])); err != nil {
@@ -96,7 +96,7 @@ func zstded(t testing.TB, b []byte) []byte {
 	return z.EncodeAll(b, nil)
 }
 
-// Compression is recognised by content: nothing here has a name.
+// Compression is recognized by content, not by file names.
 func TestCompressed(t *testing.T) {
 	file := sample(t)
 	skippable := []byte{0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 'a', 'b', 'c'}
@@ -123,8 +123,8 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// Whatever the length at which a file is cut, the error has the offset of the
-// frame that is not whole; only between frames is an end an end.
+// A file truncated at any length yields an error with the offset of the incomplete frame; between
+// frames there is no error.
 func TestTruncated(t *testing.T) {
 	var file []byte
 	starts := map[int]int{} // offset of a frame → its index
@@ -136,7 +136,7 @@ func TestTruncated(t *testing.T) {
 	frame := 0
 	for n := range len(file) + 1 {
 		all, err := readAll(t, file[:n])
-		if i, whole := starts[n]; whole {
+		if i, complete := starts[n]; complete {
 			frame = n
 			if err != nil || len(all) != i {
 				t.Fatalf("%d bytes: %d messages, %v, want %d and no error", n, len(all), err, i)
@@ -181,7 +181,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// An error stays: a reader that has failed does not go on in mid-frame.
+// Errors are sticky: after an error the reader does not continue in the middle of a frame.
 func TestErrorIsSticky(t *testing.T) {
 	r, err := NewReader(bytes.NewReader([]byte{0xff, 0xff, 0, 1, 'z'}))
 	if err != nil {
@@ -200,7 +200,7 @@ func TestErrorIsSticky(t *testing.T) {
 
 func TestReaderNoAllocations(t *testing.T) {
 	const runs = 1000
-	file := bytes.Repeat(sample(t), 2) // AllocsPerRun makes one run more
+	file := bytes.Repeat(sample(t), 2) // AllocsPerRun makes one additional run
 	r, err := NewReader(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
@@ -215,8 +215,8 @@ func TestReaderNoAllocations(t *testing.T) {
 	}
 }
 
-// FuzzReader: nothing panics, every error has its place, and what was read
-// gives the same bytes again.
+// FuzzReader: no panics, every error has its position, and the messages read yield the same bytes
+// when framed again.
 func FuzzReader(f *testing.F) {
 	file := sample(f)[:400]
 	f.Add(file)
@@ -232,7 +232,7 @@ func FuzzReader(f *testing.F) {
 		defer r.Close()
 		packed := bytes.HasPrefix(b, []byte{0x1f, 0x8b}) || isZstd(b)
 		var again []byte
-		for range 1 << 16 { // a few packed bytes can be a great many messages
+		for range 1 << 16 { // a few compressed bytes can expand to a great many messages
 			msg, err := r.Next()
 			if err == io.EOF {
 				break

@@ -1,8 +1,8 @@
 // Package itch reads and writes messages of Nasdaq TotalView-ITCH 5.0, the order-by-order feed of the Nasdaq stock
 // market, and the BinaryFILE framing in which Nasdaq publishes whole days of it.
 //
-// All numbers are big-endian. Every message opens with the same 11 bytes
-// (specification, section 4: the first four fields of each table):
+// All numbers are big-endian. Every message begins with the same 11 bytes (specification, section
+// 4: the first four fields of each table):
 //
 //	 0        1                3                5                       11
 //	+--------+----------------+----------------+-----------------------+
@@ -10,8 +10,8 @@
 //	| 1 byte | 2 bytes        | 2 bytes        | midnight, 6 bytes     |
 //	+--------+----------------+----------------+-----------------------+
 //
-// Words: the stock locate is a number that stands for a symbol during one day; an order reference names an order for
-// that day, over all symbols; a price has four implied decimal places (1234500 is $123.45).
+// Terms: the stock locate is a number for a symbol, valid for one day; an order reference identifies an
+// order during that day, over all symbols; a price has four implied decimal places (1234500 is $123.45).
 //
 // Section numbers are those of the edition in force in 2019, the year of the sample in testdata.
 package itch
@@ -26,27 +26,27 @@ import (
 // Type is the first byte of a message.
 type Type byte
 
-// The message types that this package has fields of.
+// The message types whose fields this package supports.
 const (
 	TypeSystemEvent        Type = 'S'
 	TypeStockDirectory     Type = 'R'
 	TypeAddOrder           Type = 'A'
 	TypeAddOrderMPID       Type = 'F' // names the market participant
 	TypeOrderExecuted      Type = 'E'
-	TypeOrderExecutedPrice Type = 'C' // at another price than the order's, as in a cross
+	TypeOrderExecutedPrice Type = 'C' // at another price than that of the order, as in a cross
 	TypeOrderCancel        Type = 'X' // of a part of an order
 	TypeOrderDelete        Type = 'D'
 	TypeOrderReplace       Type = 'U' // on the same side of the same stock
-	TypeTrade              Type = 'P' // with an order that was not displayed
+	TypeTrade              Type = 'P' // with a hidden order
 )
 
 func (t Type) String() string { return strconv.QuoteRune(rune(t)) }
 
-// headerLen is the length in bytes of what all messages begin with.
+// headerLen is the length of the common header, in bytes.
 const headerLen = 11
 
-// types has of each type the exact length in bytes, 0 for types that this
-// package does not know, and the offset of the stock, 0 for none.
+// types holds for each type its exact length in bytes, 0 if unknown, and the offset of the stock, 0
+// if none.
 var types = [256]struct{ len, stock uint8 }{
 	TypeSystemEvent:        {12, 0},  // section 4.1
 	TypeStockDirectory:     {39, 11}, // 4.2.1
@@ -74,14 +74,14 @@ var types = [256]struct{ len, stock uint8 }{
 
 // Errors of parsing; match with errors.Is.
 var (
-	// ErrLength says that a message does not have the length of its type.
+	// ErrLength: a message does not have the length of its type.
 	ErrLength = errors.New("wrong message length")
-	// ErrSide says that the buy/sell indicator is neither 'B' nor 'S'.
+	// ErrSide: the buy/sell indicator is neither 'B' nor 'S'.
 	ErrSide = errors.New("buy/sell indicator is neither B nor S")
 )
 
-// Check reports whether msg can be a message: a known type must have exactly its length and a valid buy/sell indicator,
-// an unknown one (the exchange adds types now and then) at least the common header.
+// Check checks whether msg is plausible: a known type must have exactly its length and a valid buy/sell
+// indicator, an unknown one (the exchange sometimes adds types) at least the common header.
 func Check(msg []byte) error {
 	if len(msg) == 0 {
 		return fmt.Errorf("itch: %w: empty message", ErrLength)
@@ -108,7 +108,7 @@ const sideAt = 19
 // Symbol is a stock symbol, padded with spaces on the right.
 type Symbol [8]byte
 
-// MakeSymbol pads s; what is longer than 8 bytes is cut off.
+// MakeSymbol pads s, and truncates it to 8 bytes.
 func MakeSymbol(s string) Symbol {
 	y := Symbol{' ', ' ', ' ', ' ', ' ', ' ', ' ', ' '}
 	copy(y[:], s)

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// golden vectors: those marked real are from the sample in testdata, message
-// and offset as given; the others are written by hand from the tables of the
-// specification.
+// golden vectors: those marked real are from the sample in testdata, with message number and
+// offset; the others are written by hand from the tables of the specification.
 var golden = []struct {
 	name string
 	hex  string
@@ -72,7 +71,7 @@ func TestParseRefuses(t *testing.T) {
 			}
 		}
 		if err := m.Parse(append(raw, 0)); !errors.Is(err, ErrLength) {
-			t.Errorf("%s: a byte too many: %v, want ErrLength", g.name, err)
+			t.Errorf("%s: one byte too long: %v, want ErrLength", g.name, err)
 		}
 	}
 	bad := unhex(t, golden[3].hex)
@@ -82,9 +81,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A type that the package does not know passes through by its header, and one
-// without fields here by its stock.
-func TestOtherTypesPassThrough(t *testing.T) {
+// Of an unknown type the header is parsed, and of a type without fields here also the stock.
+func TestOtherTypes(t *testing.T) {
 	msg := append([]byte("O\x00\x07\x00\x01\x00\x00\x00\x00\x00\x2a"), "whatever"...)
 	var m Message
 	if err := m.Parse(msg); err != nil || m != (Message{Type: 'O', Locate: 7, Tracking: 1, Timestamp: 42}) {
@@ -124,7 +122,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// The timestamp has 48 bits on the wire; the largest must survive.
+// The timestamp has 48 bits on the wire; the largest must be preserved.
 func TestTimestampRange(t *testing.T) {
 	for _, ts := range []time.Duration{0, 1, 1<<32 - 1, 1 << 32, 24*time.Hour - 1, 1<<48 - 1} {
 		in := Message{Type: TypeOrderDelete, Locate: 1, Tracking: 2, Timestamp: ts, Ref: 3}
@@ -151,8 +149,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// FuzzParse: nothing panics; what parses has its exact length, and what can be
-// written again gives the same bytes.
+// FuzzParse: no panics; a parsed message has its exact length, and writing it again yields the same
+// bytes.
 func FuzzParse(f *testing.F) {
 	writes := map[Type]bool{}
 	for _, g := range golden {

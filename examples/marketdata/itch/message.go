@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Message is a message with the fields that order books need, and those that the messages of package feed have. Of
-// other types Parse reads the first four fields and the stock. By type, with the offset of each field in bytes:
+// Message is a message with the fields needed for order books and for the messages of package feed. Of other
+// types Parse reads the first four fields and the stock. Fields by type, with their offsets in bytes:
 //
 //	S       11 event                                                           (section 4.1)
 //	R       11 stock | 19 listing, 20 bytes                                    (4.2.1)
@@ -18,32 +18,32 @@ import (
 //	P       11 ref | 19 side | 20 shares | 24 stock | 32 price | 36 match      (4.5.1)
 type Message struct {
 	Type      Type
-	Locate    uint16        // stock locate; 0 where a message concerns no single symbol
-	Tracking  uint16        // Nasdaq's own tracking number
+	Locate    uint16        // stock locate; 0 if no single symbol is concerned
+	Tracking  uint16        // Nasdaq's internal tracking number
 	Timestamp time.Duration // since midnight, New York; 48 bits of nanoseconds on the wire
 
 	Event     byte     // one of the codes below
-	Stock     Symbol   // zero where the type names none
-	Listing   [20]byte // of a stock: market category and all that follows
+	Stock     Symbol   // zero if the type has none
+	Listing   [20]byte // of a stock: market category and all following fields
 	Ref       uint64   // of the order
-	NewRef    uint64   // of the order that takes its place
+	NewRef    uint64   // of the replacing order
 	Side      Side
 	Shares    uint32 // a number of shares, not of lots
 	Price     Price
 	MPID      [4]byte // market participant
 	Match     uint64  // number of the trade
-	Printable byte    // 'Y', or 'N' where volume must not count the trade twice
+	Printable byte    // 'Y', or 'N' if the trade must not be counted twice in the volume
 }
 
 // Codes of system events.
 const (
-	EventStartOfMessages    = 'O' // before anything else of the day
+	EventStartOfMessages    = 'O' // before everything else of the day
 	EventStartOfMarketHours = 'Q'
 	EventEndOfMarketHours   = 'M'
 	EventEndOfMessages      = 'C' // after everything else of the day
 )
 
-// Parse reads a message of any type. It keeps no reference to b.
+// Parse parses a message of any type. It keeps no reference to b.
 func (m *Message) Parse(b []byte) error {
 	if err := Check(b); err != nil {
 		return err

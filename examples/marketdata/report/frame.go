@@ -1,5 +1,5 @@
-// Package report shows the state of a market data run: on a terminal a table
-// that is redrawn in place, otherwise one plain line at a time.
+// Package report shows the state of a market data run: on a terminal as a table that is redrawn in
+// place, otherwise as one plain line at a time.
 package report
 
 import (
@@ -13,38 +13,38 @@ import (
 // Row is the top of book of one symbol, as a subscriber sees it.
 type Row struct {
 	Symbol   string
-	Bid, Ask book.Level // of no orders where the side is empty
+	Bid, Ask book.Level // without orders if the side is empty
 	Messages uint64     // of the symbol, since the start
 }
 
-// Subscriber is how far one subscriber has come.
+// Subscriber is the progress of one subscriber.
 type Subscriber struct {
 	Messages uint64  // received since the start
-	Rate     float64 // messages per second, of late
+	Rate     float64 // messages per second, recently
 	Latency  Percentiles
-	Gaps     uint64 // gap events: something was lost permanently
+	Gaps     uint64 // gap events: permanent losses
 	Lost     uint64 // messages in them
-	Repairs  uint64 // packets that were lost and came again
+	Repairs  uint64 // packets that were lost and repaired
 }
 
-// Frame is one moment of a run.
+// Frame is the state of a run at one time.
 type Frame struct {
 	Elapsed     time.Duration
 	Published   uint64 // messages
-	Total       uint64 // messages there will be
+	Total       uint64 // messages in total
 	Rate        float64
-	Top         []Row        // the most active symbols, the busiest first
-	Subscribers []Subscriber // they are numbered from 1
+	Top         []Row        // the busiest symbols, sorted
+	Subscribers []Subscriber // numbered from 1
 }
 
-// maxLatency is the longest latency that is counted as itself; longer ones count as this much.
+// maxLatency is the longest latency that is recorded exactly; longer ones are recorded as this.
 const maxLatency = time.Minute
 
-// Latencies collects latencies with three significant digits between 1 ns and
-// a minute, in constant memory. It is for one goroutine.
+// Latencies collects latencies with three significant digits between 1 ns and a minute, in constant
+// memory. It is not safe for concurrent use.
 type Latencies struct {
 	h   *hdrhistogram.Histogram
-	max time.Duration // exact, the histogram rounds
+	max time.Duration // exact, because the histogram rounds
 }
 
 // NewLatencies returns an empty collection.
@@ -52,22 +52,22 @@ func NewLatencies() *Latencies {
 	return &Latencies{h: hdrhistogram.New(1, int64(maxLatency), 3)}
 }
 
-// Record adds a latency. A negative one, which only a clock that was set back
-// can bring about, counts as 0. It allocates nothing.
+// Record adds a latency. A negative one, which is possible only if a clock was set back, counts as
+// 0. It does not allocate.
 func (l *Latencies) Record(d time.Duration) {
 	d = min(max(d, 0), maxLatency)
 	l.max = max(l.max, d)
 	if err := l.h.RecordValue(int64(d)); err != nil {
-		panic(err) // the histogram covers the range that d was brought into
+		panic(err) // the histogram covers the clamped range
 	}
 }
 
-// Percentiles is what a report has of many latencies.
+// Percentiles summarizes latencies.
 type Percentiles struct {
 	P50, P99, P999, Max time.Duration
 }
 
-// Percentiles returns those of all latencies since the start.
+// Percentiles returns the summary of all latencies since the start.
 func (l *Latencies) Percentiles() Percentiles {
 	at := func(p float64) time.Duration { return min(time.Duration(l.h.ValueAtPercentile(p)), l.max) }
 	return Percentiles{at(50), at(99), at(99.9), l.max}

@@ -14,12 +14,12 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 )
 
-// Printer shows frames. It is for one goroutine.
+// Printer shows frames. It is not safe for concurrent use.
 type Printer struct {
 	w     io.Writer
-	size  func() (width, height int) // of the terminal, nil where there is none
-	drawn int                        // lines on the terminal that the next frame replaces
-	err   error                      // the first of writing
+	size  func() (width, height int) // of the terminal, nil without one
+	drawn int                        // lines on the terminal to be replaced by the next frame
+	err   error                      // the first write error
 }
 
 // New returns a printer for f: in place if f is a terminal, otherwise in plain lines.
@@ -37,16 +37,16 @@ func New(f *os.File) *Printer {
 	}}
 }
 
-// NewPlain returns a printer that writes one line a frame.
+// NewPlain returns a printer that writes one line for each frame.
 func NewPlain(w io.Writer) *Printer { return &Printer{w: w} }
 
-// Live reports whether frames are redrawn in place, so that they may come often.
+// Live reports whether frames are redrawn in place, so that they may be frequent.
 func (p *Printer) Live() bool { return p.size != nil }
 
-// Err returns the first error of writing.
+// Err returns the first write error.
 func (p *Printer) Err() error { return p.err }
 
-// Show shows a frame, on a terminal in the place of the one before.
+// Show shows a frame, on a terminal in place of the previous one.
 func (p *Printer) Show(f *Frame) {
 	if p.size == nil {
 		p.write([]byte(Line(f) + "\n"))
@@ -56,7 +56,7 @@ func (p *Printer) Show(f *Frame) {
 	p.redraw(Table(f), width, height)
 }
 
-// Final shows the whole table below everything else, on a terminal or not.
+// Final writes the complete table below everything else, on a terminal or not.
 func (p *Printer) Final(f *Frame) {
 	if p.size != nil {
 		width, _ := p.size()
@@ -67,8 +67,8 @@ func (p *Printer) Final(f *Frame) {
 	p.write([]byte(Table(f)))
 }
 
-// redraw writes a text over the one before, cut to the terminal: a line that
-// wraps, or that scrolls the first one away, could not be found again.
+// redraw replaces the previous text, truncated to the size of the terminal: it could not replace
+// lines that wrap or scroll away.
 func (p *Printer) redraw(text string, width, height int) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > height-1 {
@@ -83,9 +83,9 @@ func (p *Printer) redraw(text string, width, height int) {
 			l = string(r[:width])
 		}
 		b.WriteString(l)
-		b.WriteString("\x1b[K\n") // and clear what is right of it
+		b.WriteString("\x1b[K\n") // and clear the rest of the line
 	}
-	b.WriteString("\x1b[J") // and what is below
+	b.WriteString("\x1b[J") // and the lines below
 	p.drawn = len(lines)
 	p.write(b.Bytes())
 }
@@ -96,22 +96,22 @@ func (p *Printer) write(b []byte) {
 	}
 }
 
-// Line is a frame in one line, without its newline.
+// Line formats a frame as one line, without a newline.
 func Line(f *Frame) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%5.1fs published %d of %d (%s/s)", f.Elapsed.Seconds(), f.Published, f.Total, Count(f.Rate))
 	if len(f.Subscribers) > 0 {
-		least, worst := f.Subscribers[0].Messages, Percentiles{}
+		fewest, worst := f.Subscribers[0].Messages, Percentiles{}
 		var gaps, repairs uint64
 		for _, s := range f.Subscribers {
-			least = min(least, s.Messages)
+			fewest = min(fewest, s.Messages)
 			worst.P50 = max(worst.P50, s.Latency.P50)
 			worst.P99 = max(worst.P99, s.Latency.P99)
 			gaps += s.Gaps
 			repairs += s.Repairs
 		}
-		fmt.Fprintf(&b, ", %d subscribers have %d or more, latency p50 %s p99 %s, repairs %d, gaps %d",
-			len(f.Subscribers), least, Duration(worst.P50), Duration(worst.P99), repairs, gaps)
+		fmt.Fprintf(&b, ", %d subscribers have at least %d, latency p50 %s p99 %s, repairs %d, gaps %d",
+			len(f.Subscribers), fewest, Duration(worst.P50), Duration(worst.P99), repairs, gaps)
 	}
 	if len(f.Top) > 0 {
 		r := f.Top[0]
@@ -120,7 +120,7 @@ func Line(f *Frame) string {
 	return b.String()
 }
 
-// Table is a frame as several lines: the top of book of the most active symbols, then the subscribers.
+// Table formats a frame as several lines: the top of book of the busiest symbols, then the subscribers.
 func Table(f *Frame) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%.1f s   published %d of %d (%.0f %%)   %s messages/s\n",
@@ -135,7 +135,7 @@ func Table(f *Frame) string {
 		t.Flush()
 	}
 	if len(f.Subscribers) > 0 {
-		// Within 80 columns, the most important ones first.
+		// Within 80 columns, the most important columns first.
 		fmt.Fprintln(t, "\nsubscriber\tmessages\trate/s\trepairs\tgaps\tlost\tp50\tp99\tp99.9\tmax\t")
 		for i, s := range f.Subscribers {
 			l := s.Latency
@@ -152,7 +152,7 @@ func price(l book.Level) string {
 	if l.Orders == 0 {
 		return "-"
 	}
-	// Cents are enough: finer prices exist below one dollar only.
+	// Cents are enough: finer prices exist only below one dollar.
 	if l.Price%100 == 0 {
 		return fmt.Sprintf("%d.%02d", l.Price/10000, l.Price%10000/100)
 	}
@@ -166,7 +166,7 @@ func size(l book.Level) string {
 	return fmt.Sprint(l.Shares)
 }
 
-// Duration is a latency with three digits and its unit.
+// Duration formats a latency with three digits and its unit.
 func Duration(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -188,7 +188,7 @@ func digits(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// Count is a number in thousands or millions where that is shorter.
+// Count formats a number, in thousands or millions if that is shorter.
 func Count(n float64) string {
 	switch {
 	case n >= 1e6:

@@ -49,7 +49,7 @@ func TestPlain(t *testing.T) {
 	p := NewPlain(&b)
 	p.Show(frame())
 	p.Show(&Frame{Total: 3})
-	const want = `  1.5s published 90000 of 500054 (60.1 k/s), 2 subscribers have 89000 or more, latency p50 21.0 µs p99 310 µs, repairs 7, gaps 1, AAPL 123.45 / 123.46
+	const want = `  1.5s published 90000 of 500054 (60.1 k/s), 2 subscribers have at least 89000, latency p50 21.0 µs p99 310 µs, repairs 7, gaps 1, AAPL 123.45 / 123.46
   0.0s published 0 of 3 (0/s)
 `
 	if b.String() != want || p.Live() {
@@ -62,8 +62,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// On a terminal each frame takes the place of the one before, and no line is
-// wider nor the whole higher than the terminal.
+// On a terminal each frame replaces the previous one, no line is wider than the terminal, and the
+// whole is not higher.
 func TestTerminal(t *testing.T) {
 	var b bytes.Buffer
 	p := &Printer{w: &b, size: func() (int, int) { return 30, 6 }}
@@ -87,10 +87,10 @@ func TestTerminal(t *testing.T) {
 	p.Final(frame())
 	p.Show(frame())
 	if !strings.HasPrefix(b.String(), "\x1b[5A") || strings.Count(b.String(), "\x1b[5A") != 1 {
-		t.Errorf("the final frame does not take the last one's place, or is drawn over: %q", b.String())
+		t.Errorf("the final frame does not replace the last one, or is overwritten: %q", b.String())
 	}
 	if !p.Live() {
-		t.Error("a terminal is not live")
+		t.Error("a terminal does not count as live")
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// Who publishes to a fabric within a process of its own is told that nobody can hear
-// it; not where somebody can, and not with -q.
+// A publisher on a fabric within its own process is warned that no other process can receive it,
+// unless another bus is on the fabric, and not with -q.
 func TestAloneInProcess(t *testing.T) {
 	for _, scheme := range []string{"sim", "mem"} {
-		says, url := scheme+":// is within this process", scheme+"://alone"
+		says, url := scheme+":// exists within this process only", scheme+"://alone"
 		args := []string{"pub", "-t", url, "-wait", "0", "-linger", "1m", "x"}
 		if r := runWith(t.Context(), "a line\n", args...); r.code != 0 || !strings.Contains(r.stderr, says) {
 			t.Errorf("exit code %d, standard error %q; want 0 and %q", r.code, r.stderr, says)
@@ -37,8 +37,8 @@ func TestAloneInProcess(t *testing.T) {
 	}
 }
 
-// The hint comes once, when nobody else has come for a while or until the end; not if
-// somebody was there in time, and has left again.
+// The warning appears once, after waitNotice or at the end, if no other bus has joined; not if one
+// joined in time, even if it has left again.
 func TestWatchAlone(t *testing.T) {
 	const network, never = "watched", time.Hour
 	visit := func(t *testing.T) (leave func()) {
@@ -53,14 +53,14 @@ func TestWatchAlone(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		comes, ends time.Duration // another, who leaves at once; the watch
-		want        []int         // hints just before sayWaiting, just after it, and at the end
+		comes, ends time.Duration // another bus joins, and leaves immediately; the watch ends
+		want        []int         // warnings just before waitNotice, just after it, and at the end
 	}{
-		"nobody":         {never, 2 * sayWaiting, []int{0, 1, 1}},
-		"nobody, short":  {never, sayWaiting / 2, []int{1, 1, 1}},
-		"from the start": {0, 2 * sayWaiting, []int{0, 0, 0}},
-		"in time":        {sayWaiting / 2, 2 * sayWaiting, []int{0, 0, 0}},
-		"late":           {sayWaiting * 3 / 2, 2 * sayWaiting, []int{0, 1, 1}},
+		"no other bus":        {never, 2 * waitNotice, []int{0, 1, 1}},
+		"no other bus, short": {never, waitNotice / 2, []int{1, 1, 1}},
+		"from the start":      {0, 2 * waitNotice, []int{0, 0, 0}},
+		"in time":             {waitNotice / 2, 2 * waitNotice, []int{0, 0, 0}},
+		"late":                {waitNotice * 3 / 2, 2 * waitNotice, []int{0, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,11 +76,11 @@ func TestWatchAlone(t *testing.T) {
 					time.AfterFunc(c.comes, func() { visit(t)() })
 				}
 				time.AfterFunc(c.ends, end)
-				for i, wait := range []time.Duration{sayWaiting - 1, 2, sayWaiting} {
+				for i, wait := range []time.Duration{waitNotice - 1, 2, waitNotice} {
 					time.Sleep(wait)
 					synctest.Wait()
-					if n := strings.Count(stderr.String(), "mem:// is within this process"); n != c.want[i] {
-						t.Errorf("%d hints after %v, want %d", n, wait, c.want[i])
+					if n := strings.Count(stderr.String(), "mem:// exists within this process only"); n != c.want[i] {
+						t.Errorf("%d warnings after %v, want %d", n, wait, c.want[i])
 					}
 				}
 			})

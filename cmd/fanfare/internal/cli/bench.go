@@ -19,10 +19,10 @@ import (
 	"github.com/fanfaremq/fanfare/internal/outfile"
 )
 
-// benchmark is the command bench: it reads the flags; package bench measures.
+// benchmark is the command bench: it parses the flags, and package bench measures.
 type benchmark struct {
 	bench.Settings
-	urls    []string // of the fabric, one a leg
+	urls    []string // of the fabric, one for each leg
 	json    bool
 	html    string
 	quiet   bool
@@ -64,11 +64,11 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	}
 	switch st, err := os.Stat(b.Profile); {
 	case b.html == "-":
-		return usagef("-html needs the name of a file; -json writes to standard output")
+		return usagef("-html needs a file name; use -json to write results to standard output")
 	case b.Profile != "" && (err != nil || !st.IsDir()):
-		return usagef("-cpuprofile %q must be a directory that is there", b.Profile)
+		return usagef("-cpuprofile %q must be an existing directory", b.Profile)
 	case b.Metrics != "" && !strings.HasSuffix(b.Metrics, ":0"):
-		return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
+		return usagef("-metrics %q must end with :0, such as localhost:0: the publisher and each subscriber need separate ports", b.Metrics)
 	case b.Metrics != "":
 		l, err := net.Listen("tcp", b.Metrics)
 		if err != nil {
@@ -79,7 +79,7 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	return nil
 }
 
-// chooseBaselines: those that the settings suit, unless some are asked for.
+// chooseBaselines selects the baselines that suit the settings, unless -baseline names some.
 func (b *benchmark) chooseBaselines() {
 	switch b.compare {
 	case "none", "":
@@ -99,9 +99,9 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 	b.e = e
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find this program, to run it as publisher and subscriber: %w", err)
+		return fmt.Errorf("finding the path of this program, to start publisher and subscribers: %w", err)
 	}
-	// A report that cannot be written should not be learnt of after minutes.
+	// Fail now, not after minutes, if the report cannot be written.
 	var page *outfile.File
 	if b.html != "" {
 		if page, err = outfile.Create(b.html, 0o666); err != nil {
@@ -129,7 +129,7 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 		err = errors.Join(err, b.writeHTML(page, result))
 	}
 	if n := result.Lost(); n > 0 {
-		err = errors.Join(err, fmt.Errorf("messages lost permanently, which subscribers got as gaps: %d", n))
+		err = errors.Join(err, fmt.Errorf("messages lost permanently and reported to subscribers as gaps: %d", n))
 	}
 	return errors.Join(err, result.Failed())
 }
@@ -148,16 +148,16 @@ func (b *benchmark) writeHTML(file *outfile.File, result *bench.Result) error {
 func benchCommand() command {
 	return command{
 		name:     "bench",
-		summary:  "measure throughput, latency and more, beside baselines",
+		summary:  "measure throughput, latency and more, compared with baselines",
 		usage:    "fanfare bench [flags] SCENARIO",
 		operand:  "SCENARIO",
 		operands: scenarios,
-		about: `Publisher and subscribers are processes of their own (mem and sim: goroutines of
-one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
-ratios are medians over neighbouring runs. Each run checks order and content. A bench
-that is interrupted or fails prints what it has measured, and why that is not all
-(with -json as "incomplete"). A flag that would change nothing in the scenario is
-refused.`,
+		about: `Publisher and subscribers run as separate processes (with mem and sim: as goroutines
+of one process). The bench runs all contenders in turn. Rates count payload bytes at
+the slowest subscriber; ratios are medians over neighbouring runs. Each run checks
+order and content. A bench that is interrupted or fails prints the results so far and
+the reason why they are incomplete (with -json as "incomplete"). A flag that has no
+effect in the scenario is refused.`,
 		examples: `fanfare bench throughput
 fanfare bench throughput -topics 1000 -target 0.7
 fanfare bench throughput -topics 1000 -order zipf
@@ -170,8 +170,8 @@ fanfare bench latency -topics 1000 -rate 50000
 fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json
 fanfare bench aims -html aims.html
 fanfare bench request -subs 3 -loss 0.01 -all-replies`,
-		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
-all without word of it.`,
+		exitNotes: `It is also 1 when a message was received twice, out of order or with wrong content, or
+was lost without a reported gap.`,
 		flags: func(fs *flagSet) runFunc {
 			b := &benchmark{Settings: bench.Defaults("udp")}
 			b.register(fs)
@@ -187,86 +187,86 @@ all without word of it.`,
 
 var scenarios = []word{
 	{"throughput", "messages a second"},
-	{"latency", "how late messages are at a steady rate: open loop, counted from when each was due"},
+	{"latency", "delay of messages at a steady rate (open loop), counted from the time each was due"},
 	{"loss", "throughput with 0 to 30 % of the packets lost"},
-	{"idle", "what a bus costs that has nothing to do"},
-	{"request", "round trips of requests: from the question to the first reply, or to all (-all-replies)"},
-	{"aims", "what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside what a baseline did meanwhile. " +
-		"A quarter of an hour; MISSED is exit code 1"},
+	{"idle", "processor time and memory of an idle bus"},
+	{"request", "round trips of requests, from the request to the first reply, or to all replies (-all-replies)"},
+	{"aims", "the performance aims in docs/performance.md: PASS or MISSED, each with a baseline of the same run. " +
+		"Takes a quarter of an hour; a missed aim makes the exit code 1"},
 }
 
 func (b *benchmark) register(fs *flagSet) {
 	b.registerLoad(fs)
-	intVar(fs, &b.Requests, "requests", b.Requests, "`N` requests, in request. Each subscriber, a process, answers each; -goroutines ask")
-	boolVar(fs, &b.AllReplies, "all-replies", "wait for the replies of all subscribers, in request, and not for the first")
+	intVar(fs, &b.Requests, "requests", b.Requests, "scenario request: send `N` requests. Every subscriber process replies to each; -goroutines sets how many goroutines send")
+	boolVar(fs, &b.AllReplies, "all-replies", "scenario request: wait for the replies of all subscribers, not only for the first")
 	b.registerRuns(fs)
 }
 
 func (b *benchmark) registerLoad(fs *flagSet) {
-	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "shm", "mem", "roce", "sim")...)
-	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
-	urlsVar(fs, &b.urls, "t", nil, "the fabric by its `URL`, in place of the two above.\n"+
-		"Given more than once, Fanfare runs over all of them, its legs, and once more over the first alone: the ratio says what the others cost")
+	choiceVar(fs, &b.Transport, "transport", "the transport", plainWords("udp", "shm", "mem", "roce", "sim")...)
+	stringVar(fs, &b.Interface, "iface", b.Interface, "the network interface `NAME`. The bench sends as much as it can: use another interface than loopback only where its network may be saturated")
+	urlsVar(fs, &b.urls, "t", nil, "the transport as a `URL`, instead of -transport and -iface.\n"+
+		"If given several times, Fanfare runs with all of them as legs, and once more with the first alone; the ratio shows the cost of the other legs")
 	mtu := &value[int]{val: &b.MTU, parse: bench.ParseMTU, format: strconv.Itoa, must: "a number of bytes, 8K or 64K", name: "BYTES"}
-	addValue(fs, "mtu", b.MTU, "bytes in a datagram, or 8K or 64K (65507); mem: 8K unless given; roce and sim: up to 4096", mtu)
-	intVar(fs, &b.Size, "size", b.Size, "`BYTES` in a message")
-	intVar(fs, &b.Subs, "subs", b.Subs, "`N` subscribers")
-	intVar(fs, &b.Topics, "topics", b.Topics, "go through `N` topics, with a Publisher each. Order and count of each topic's messages are "+
-		"checked. Beside it, as \"one\", one publisher on one topic, as beside all flags down to -extra-subscriptions, which are of "+
+	addValue(fs, "mtu", b.MTU, "datagram size in bytes, or 8K or 64K (65507). With mem the default is 8K; with roce and sim the maximum is 4096", mtu)
+	intVar(fs, &b.Size, "size", b.Size, "message size in `BYTES`")
+	intVar(fs, &b.Subs, "subs", b.Subs, "run `N` subscribers")
+	intVar(fs, &b.Topics, "topics", b.Topics, "publish on `N` topics, each with its own Publisher. Order and count of the messages of each topic are "+
+		"checked. The contender \"one\", with one publisher on one topic, runs for comparison, as it does for all flags down to -extra-subscriptions. These flags apply to "+
 		"throughput and latency")
 	var orders []word
 	for _, o := range worker.Orders() {
 		orders = append(orders, word{string(o), o.Text()})
 	}
-	choiceVar(fs, &b.Order, "order", "how to go through the topics", orders...)
-	boolVar(fs, &b.Split, "split", "each subscriber takes its share of the topics: with -subs 4 a quarter. Its rate counts for all messages")
-	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "`N` goroutines publish, sharing the bus and its publishers")
-	intVar(fs, &b.Buses, "pubs", b.Buses, "`N` buses publish, in one process")
-	intVar(fs, &b.Extra, "extra-subscriptions", b.Extra, "`N` subscriptions to other topics on each subscriber's bus; the \"one\" beside it has ten")
-	numberVar(fs, &b.Loss, "loss", 0, "share `P` of packets lost at each subscriber of Fanfare's: 0.01 is 1 %. Beside it the same without loss. "+
-		"Baselines, which repair nothing, lose none")
-	numberVar(fs, &b.Rate, "rate", b.Rate, "`N` messages a second of latency")
+	choiceVar(fs, &b.Order, "order", "the order in which topics are published", orders...)
+	boolVar(fs, &b.Split, "split", "each subscriber subscribes to an equal share of the topics: a quarter with -subs 4. Rates still count all messages")
+	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "publish from `N` goroutines that share the bus and its publishers")
+	intVar(fs, &b.Buses, "pubs", b.Buses, "publish on `N` buses in one process")
+	intVar(fs, &b.Extra, "extra-subscriptions", b.Extra, "add `N` subscriptions to other topics on each subscriber's bus; the contender \"one\" has ten")
+	numberVar(fs, &b.Loss, "loss", 0, "drop the share `P` of packets at each subscriber of Fanfare: 0.01 is 1 %. A run without loss is measured for comparison. "+
+		"Baselines repair nothing, so nothing is dropped there")
+	numberVar(fs, &b.Rate, "rate", b.Rate, "scenario latency: publish `N` messages a second")
 }
 
 func (b *benchmark) registerRuns(fs *flagSet) {
-	intVar(fs, &b.Runs, "runs", b.Runs, "`N` runs of each contender")
-	numberVar(fs, &b.Seconds, "seconds", b.Seconds, "length `S` of a run")
-	list := "what to compare with, a `LIST` of:\n"
+	intVar(fs, &b.Runs, "runs", b.Runs, "measure each contender `N` times")
+	numberVar(fs, &b.Seconds, "seconds", b.Seconds, "run each contender for `S` seconds")
+	list := "the baselines, a `LIST` of:\n"
 	for _, base := range contenders.Baselines {
 		list += base.Name + ": " + base.What + "\n"
 	}
 	stringVar(fs, &b.compare, "baseline", "auto", list+
-		"none, or auto: what suits the scenario, of raw, naive, channel and ring. They have one topic and one publisher: of -topics and the "+
-		"like only udp knows, and of -topics, in throughput, raw: beside it, as raw-one, raw on one topic")
-	numberVar(fs, &b.Target, "target", 0, "say PASS or MISSED: whether throughput reaches `SHARE`, such as 0.6, of each baseline's, or of "+
-		"\"one\" (-topics), by the median ratio of neighbouring runs. MISSED is exit code 1")
-	choiceVar(fs, &b.Receive, "receive", "how a subscriber takes messages",
-		word{string(worker.ReceiveHandle), "a handler, which the bus calls"},
-		word{string(worker.ReceiveMessages), "a goroutine, which ranges over Messages"},
-		word{string(worker.ReceiveBatch), "a goroutine, many at a time"})
-	choiceVar(fs, &b.Wait, "wait", "how subscribers wait. The raw baseline sleeps in the kernel, or spins with spin",
+		"none, or auto: those of raw, naive, channel and ring that suit the scenario. Baselines have one topic and one publisher; only udp "+
+		"supports -topics and the flags below it, and raw supports -topics in throughput, where raw-one is raw on one topic")
+	numberVar(fs, &b.Target, "target", 0, "print PASS if throughput reaches the `SHARE`, such as 0.6, of each baseline, or of "+
+		"\"one\" (-topics), by the median ratio of neighbouring runs, otherwise MISSED, which makes the exit code 1")
+	choiceVar(fs, &b.Receive, "receive", "how a subscriber receives messages",
+		word{string(worker.ReceiveHandle), "a handler that the bus calls"},
+		word{string(worker.ReceiveMessages), "a goroutine that ranges over Messages"},
+		word{string(worker.ReceiveBatch), "a goroutine that reads batches"})
+	choiceVar(fs, &b.Wait, "wait", "how subscribers wait for packets. The raw baseline sleeps in the kernel, or spins with spin",
 		plainWords(worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)...)
 	choiceVar(fs, &b.PublisherWait, "publisher-wait", "how the publisher waits for the next message to be due",
-		word{string(worker.WaitSpin), "it takes a core and locks its thread"},
-		word{string(worker.WaitPark), "it oversleeps by 50 µs"})
-	choiceVar(fs, &b.verify, "check", "what of a message is checked",
-		word{string(checkSample), "number and end of every message, every byte of one in 64"},
+		word{string(worker.WaitSpin), "occupies a core; the goroutine is locked to its thread"},
+		word{string(worker.WaitPark), "sleeps, which ends some 50 µs late"})
+	choiceVar(fs, &b.verify, "check", "what is checked in a message",
+		word{string(checkSample), "number and last bytes of every message, and every byte of one message in 64"},
 		word{string(checkAll), "every byte"})
-	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, at ports of their own: localhost:0. They are read "+
-		"each second")
-	boolVar(fs, &b.Top, "top", "measure once more while the processes are read each second as by fanfare top, and their metrics with -metrics")
-	intVar(fs, &b.Batch, "batch", 0, "measure once more with `N` messages a call (PublishBatch), a power of two: the ratio says what that gains. Of throughput alone")
-	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
-	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
-	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
-	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
+	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with each process serving metrics at `ADDR`, which must end with :0, such as localhost:0. They are scraped "+
+		"every second")
+	boolVar(fs, &b.Top, "top", "measure once more while the processes are inspected every second, as fanfare top does, and with -metrics also scraped")
+	intVar(fs, &b.Batch, "batch", 0, "scenario throughput: measure once more with `N` messages in each call of PublishBatch, a power of two; the ratio shows the gain")
+	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers of the pattern >, which matches all topics")
+	boolVar(fs, &b.Sealed, "keys", "measure once more with sealed packets, with a new key; the ratio shows the cost. With losses, sealed packets are also measured without losses. For throughput, latency and loss")
+	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs and subscribers that trust only its key; the ratio shows the cost")
+	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber; the ratio shows the cost of each further one. For throughput and latency")
 	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
 	boolVar(fs, &b.json, "json", jsonResult)
 	stringVar(fs, &b.html, "html", "", "write a report with plots to `FILE`")
 	boolVar(fs, &b.quiet, "q", "no progress on standard error")
 }
 
-// adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare.
+// adopt sets the flags that -t implies, so that baselines use the same transport and settings as Fanfare.
 func (b *benchmark) adopt(fs *flagSet) error {
 	u, err := url.Parse(b.URL)
 	if err != nil {
@@ -285,7 +285,7 @@ func (b *benchmark) adopt(fs *flagSet) error {
 	}{{"size", "mtu", &b.MTU}, {"rcvbuf", "rcvbuf", &b.RecvBuf}, {"sndbuf", "sndbuf", &b.SendBuf}} {
 		n, err := bench.ParseBytes(q.Get(c.option))
 		if err != nil {
-			continue // it is not there, or the fabric will say what is wrong
+			continue // it does not exist, or opening the fabric reports the error
 		}
 		if fs.isSet(c.flag) && n != *c.val {
 			return contradiction(c.flag, strconv.Itoa(*c.val), c.option, q.Get(c.option))
@@ -302,10 +302,10 @@ func (b *benchmark) adopt(fs *flagSet) error {
 }
 
 func contradiction(flag, val, option, of string) error {
-	return usagef("-%s %s contradicts %s=%s of -t: give one of them", flag, val, option, of)
+	return usagef("-%s %s contradicts %s=%s of -t: use one of the two", flag, val, option, of)
 }
 
-// meaningless are the flags that would change nothing in a scenario: they were given for something else.
+// meaningless lists, by scenario, the flags that have no effect there: giving one is probably a mistake.
 var meaningless = map[string][]string{
 	"throughput": {"rate", "publisher-wait"},
 	"latency":    {"target", "goroutines", "pubs"},
@@ -317,7 +317,7 @@ var meaningless = map[string][]string{
 	},
 }
 
-// shapeFlags are for two scenarios.
+// shapeFlags apply to the scenarios throughput and latency.
 var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
 
 func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
@@ -325,20 +325,20 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 		switch {
 		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
 		case slices.Contains(meaningless[b.scenario], f.Name):
-			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
+			err = usagef("-%s has no effect in %s: leave it out", f.Name, b.scenario)
 		case f.Name == "keys" && b.scenario == "loss", f.Name == "goroutines" && b.scenario == "request":
 		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
-			err = usagef("-%s is of throughput and latency alone%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
+			err = usagef("-%s is only for throughput and latency%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
 		case f.Name == "batch" && b.scenario != "throughput":
-			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
+			err = usagef("-%s is only for throughput: leave it out of %s", f.Name, b.scenario)
 		case (f.Name == "requests" || f.Name == "all-replies") && b.scenario != "request":
-			err = usagef("-%s is of request alone: leave it out of %s", f.Name, b.scenario)
+			err = usagef("-%s is only for request: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "alone" && b.Subs == 1:
-			err = usagef("-alone would change nothing with one subscriber: give -subs too")
+			err = usagef("-alone has no effect with one subscriber: add -subs")
 		case f.Name == "wildcard" && b.Split:
-			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
+			err = usagef("-wildcard subscribes to all topics and -split to a share of them: use one of the two")
 		case b.InProcess() && f.Name == "iface":
-			err = usagef("-%s would change nothing with -transport %s, which does not leave the process: leave it out", f.Name, b.Transport)
+			err = usagef("-%s has no effect with -transport %s, which runs in one process: leave it out", f.Name, b.Transport)
 		}
 	})
 	return err

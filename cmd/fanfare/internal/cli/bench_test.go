@@ -16,11 +16,11 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Wrong usage of bench: one line that says what to do, and no process started.
+// Wrong usage of bench yields one line with a remedy, and starts no process.
 func TestBenchWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"bench", "throughput, latency"},
-		{"bench fast", `"fast" is no scenario`},
+		{"bench fast", `"fast" is not a valid scenario`},
 		{"bench latency idle", "one scenario"},
 		{"bench throughput -transport smoke", "udp, shm, mem, roce, sim"},
 		{"bench throughput -size 8", "from 24"},
@@ -40,16 +40,16 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -transport sim -baseline raw", "udp, shm, roce"},
 		{"bench throughput -baseline udp", "roce"},
 		{"bench throughput -target much", "-target"},
-		{"bench throughput -baseline none -target 0.6", "name one"},
-		{"bench latency -target 0.6", "-target would change nothing in latency"},
-		{"bench latency -wildcard -topics 4 -subs 2 -split", "-wildcard takes all topics"},
-		{"bench loss -wildcard", "-wildcard is of throughput and latency alone"},
-		{"bench loss -loss 0.3", "-loss would change nothing in loss"},
-		{"bench loss -baseline raw", "-baseline would change nothing in loss"},
-		{"bench throughput -transport mem -iface lo", "-iface would change nothing with -transport mem"},
+		{"bench throughput -baseline none -target 0.6", "select one"},
+		{"bench latency -target 0.6", "-target has no effect in latency"},
+		{"bench latency -wildcard -topics 4 -subs 2 -split", "-wildcard subscribes to all topics"},
+		{"bench loss -wildcard", "-wildcard is only for throughput and latency"},
+		{"bench loss -loss 0.3", "-loss has no effect in loss"},
+		{"bench loss -baseline raw", "-baseline has no effect in loss"},
+		{"bench throughput -transport mem -iface lo", "-iface has no effect with -transport mem"},
 		{"bench throughput -t udp://?size=9000 -mtu 1472", "-mtu 1472 contradicts size=9000"},
 		{"bench throughput -t udp://?size=90000", "-mtu 90000"},
-		{"bench throughput -html -", "name of a file"},
+		{"bench throughput -html -", "-html needs a file name"},
 		{"bench throughput -t udp://?iface=nosuch0", "nosuch0"},
 		{"bench throughput -t udp://?iface=lo -iface eth0", "-iface eth0 contradicts iface=lo"},
 		{"bench throughput -t roce://nosuch0", "nosuch0"},
@@ -57,28 +57,28 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -t mem://x?foo=1", "foo"},
 		{"bench throughput -t udp://?port=99999", "99999"},
 		{"bench throughput -metrics nowhere.invalid:0", "-metrics"},
-		{"bench aims -transport mem", "-transport would change nothing in aims"},
+		{"bench aims -transport mem", "-transport has no effect in aims"},
 		{"bench latency -size 65472 -baseline raw", "65471"},
 		{"bench throughput -topics 0", "-topics 0 must be from 1"},
 		{"bench throughput -topics many", "whole number"},
 		{"bench throughput -topics 4 -order random", "round, zipf, bursts"},
-		{"bench throughput -order zipf", "-order would change nothing with one topic"},
-		{"bench throughput -topics 8 -split", "give -subs too"},
+		{"bench throughput -order zipf", "-order has no effect with one topic"},
+		{"bench throughput -topics 8 -split", "add -subs"},
 		{"bench throughput -subs 4 -split", "at least 4"},
 		{"bench throughput -topics 8 -baseline naive", "naive does not support -topics"},
-		{"bench throughput -topics 8 -baseline raw -size 1421", "1420 bytes at most"},
+		{"bench throughput -topics 8 -baseline raw -size 1421", "at most 1420 bytes"},
 		{"bench latency -topics 8 -baseline raw", "in throughput only"},
 		{"bench throughput -pubs 8 -baseline naive", "naive does not support -pubs"},
-		{"bench latency -pubs 8", "-pubs would change nothing in latency"},
-		{"bench idle -topics 8", "-topics is of throughput and latency alone"},
-		{"bench aims -split", "-split is of throughput and latency alone"},
-		{"bench idle -keys", "-keys is of throughput and latency alone, and loss"},
+		{"bench latency -pubs 8", "-pubs has no effect in latency"},
+		{"bench idle -topics 8", "-topics is only for throughput and latency"},
+		{"bench aims -split", "-split is only for throughput and latency"},
+		{"bench idle -keys", "-keys is only for throughput and latency, and loss"},
 		{"bench throughput -receive never", "handle, messages, batch"},
 		{"bench latency -wait long", "adaptive, park, spin"},
 		{"bench latency -publisher-wait slow", "spin, park"},
 		{"bench latency -rate 0", "-rate 0"},
 		{"bench throughput -check none", "sample, all"},
-		{"bench throughput -metrics :9464", "port of their own"},
+		{"bench throughput -metrics :9464", "separate ports"},
 		{"bench throughput -cpuprofile nowhere", "directory"},
 		{"bench throughput -html /does/not/exist.html", "exist.html"},
 		{"bench throughput -t mem://x -transport udp", "udp://"},
@@ -91,8 +91,8 @@ func TestBenchWrongUsage(t *testing.T) {
 	}
 }
 
-// A report that is not written leaves the one before as it was.
-func TestBenchKeepsTheReportBefore(t *testing.T) {
+// A failed bench leaves the existing report unchanged.
+func TestFailedBenchKeepsOldReport(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -104,10 +104,10 @@ func TestBenchKeepsTheReportBefore(t *testing.T) {
 	for measuring := false; !measuring; time.Sleep(time.Millisecond) {
 		all, _ := filepath.Glob(children) // proc_pid_children(5)
 		if len(all) == 0 && runtime.GOOS != "linux" {
-			t.Skip("only Linux tells of a process's children in /proc")
+			t.Skip("only Linux lists the children of a process in /proc")
 		}
 		if len(all) == 0 {
-			t.Fatalf("%s is not there: has the bench ended, or was the kernel built without CONFIG_PROC_CHILDREN?", children)
+			t.Fatalf("%s does not exist: the bench has ended, or the kernel was built without CONFIG_PROC_CHILDREN", children)
 		}
 		for _, of := range all {
 			b, _ := os.ReadFile(of)
@@ -119,20 +119,20 @@ func TestBenchKeepsTheReportBefore(t *testing.T) {
 	}
 	p.end(t, 130)
 	if p.stdout.String() != "" {
-		t.Errorf("standard output %q of nothing", p.stdout.String())
+		t.Errorf("standard output %q, want none", p.stdout.String())
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "before" {
-		t.Errorf("the report before is %q, %v", b, err)
+		t.Errorf("the old report is %q, %v", b, err)
 	}
 }
 
-// The commands that scripts rely on, run as they are used.
+// The commands that scripts rely on, run as processes.
 func TestBenchProcesses(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	if runtime.GOOS != "linux" {
-		t.Skip("the raw baseline is for Linux, whose UDP GSO and GRO it uses")
+		t.Skip("the raw baseline needs the UDP GSO and GRO of Linux")
 	}
 	html := filepath.Join(t.TempDir(), "report.html")
 	p := spawn(t, strings.Fields("bench throughput -transport udp -mtu 1472 -size 64 -subs 1 -loss 0 -runs 1 -seconds 0.2 -baseline raw,naive -json -html "+html)...)
@@ -141,12 +141,12 @@ func TestBenchProcesses(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
 		t.Fatalf("%v in %s", err, p.stdout.String())
 	}
-	for _, who := range []string{"ours", "raw", "naive"} {
+	for _, contender := range []string{"ours", "raw", "naive"} {
 		for _, what := range []string{"msgs_per_s", "bytes_per_s", "cpu_s_per_mmsg"} {
-			spread, _ := got[who].(map[string]any)[what].(map[string]any)
+			spread, _ := got[contender].(map[string]any)[what].(map[string]any)
 			for _, of := range []string{"min", "median", "max"} {
 				if x, _ := spread[of].(float64); x <= 0 {
-					t.Errorf("%s.%s.%s is %v", who, what, of, spread[of])
+					t.Errorf("%s.%s.%s is %v", contender, what, of, spread[of])
 				}
 			}
 		}
@@ -156,7 +156,7 @@ func TestBenchProcesses(t *testing.T) {
 			t.Errorf("%s is %v, want a number", key, got[key])
 		}
 	}
-	if s := said(&p.stderr); s != "" {
+	if s := plainStderr(&p.stderr); s != "" {
 		t.Errorf("standard error %q", s)
 	}
 	page, err := os.ReadFile(html)
@@ -170,10 +170,10 @@ func TestBenchProcesses(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
 		t.Fatalf("%v in %s", err, p.stdout.String())
 	}
-	for _, who := range []string{"ours", "raw"} {
+	for _, contender := range []string{"ours", "raw"} {
 		for _, what := range []string{"p50_us", "p99_us", "p999_us", "max_us"} {
-			if x, _ := got[who].(map[string]any)[what].(float64); x <= 0 {
-				t.Errorf("%s.%s is %v", who, what, x)
+			if x, _ := got[contender].(map[string]any)[what].(float64); x <= 0 {
+				t.Errorf("%s.%s is %v", contender, what, x)
 			}
 		}
 	}
@@ -185,8 +185,8 @@ func TestBenchProcesses(t *testing.T) {
 		t.Errorf("standard output %q", text)
 	}
 
-	// What is lost permanently is told, and no success. With more loss the publisher itself may be
-	// found lost, for want of a heartbeat in a second, and there is no result.
+	// A permanent loss is reported and makes the bench fail. With more loss the publisher itself may
+	// be declared lost, without a heartbeat for a second, and there is no result.
 	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.2 -loss 0.3 -baseline none -json")...)
 	<-p.waited
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
@@ -194,11 +194,11 @@ func TestBenchProcesses(t *testing.T) {
 	}
 	lost := got["lost"].(float64)
 	if code := p.cmd.ProcessState.ExitCode(); (code == exitIncomplete) != (lost > 0) || strings.Contains(p.stderr.String(), "lost permanently") != (lost > 0) {
-		t.Errorf("%v messages are lost: exit code %d, standard error %q", lost, code, p.stderr.String())
+		t.Errorf("%v messages lost: exit code %d, standard error %q", lost, code, p.stderr.String())
 	}
 }
 
-// -metrics serves what the bus counts while the command runs.
+// -metrics serves the counters of the bus while the command runs.
 func TestMetricsFlag(t *testing.T) {
 	url := memURL(t)
 	sub := start(t, strings.NewReader(""), "sub", "-t", url, "-metrics", "localhost:0", "-n", "1", "news")
@@ -223,14 +223,14 @@ func TestMetricsFlag(t *testing.T) {
 		t.Errorf("metrics: %v, %.200s", err, text)
 	}
 	if r := runWith(testContext(t), "hello\n", "pub", "-t", url, "-wait", "1", "-silence", patience, "-q", "-metrics", "localhost:0", "news"); r.code != exitOK {
-		t.Errorf("pub: %+v", r) // it may well say that the subscriber, which wants one message, has left
+		t.Errorf("pub: %+v", r) // it may report that the subscriber, which wants one message, has left
 	}
 	sub.end(t, exitOK)
 	if _, err := client.Get(where); err == nil {
-		t.Error("metrics are served after the end")
+		t.Error("metrics are still served after the end")
 	}
 	r := runWith(t.Context(), "", "ping", "-t", url, "-metrics", "nowhere")
 	if r.code != exitUsage || !strings.Contains(r.stderr, "nowhere") {
-		t.Errorf("ping at an address that is none: %+v", r)
+		t.Errorf("ping with an invalid metrics address: %+v", r)
 	}
 }

@@ -1,6 +1,6 @@
 // Package cli is the command line of Fanfare: its commands as functions that tests can call.
 //
-// A file holds a command (ping.go, pub.go with pubflags.go), or a concern of all.
+// Each file holds one command (ping.go, pub.go with pubflags.go) or one part that all commands share.
 package cli
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// Exit codes, as in the help. A signal's is 128 and its number.
+// Exit codes, as the help documents them. The code for a signal is 128 plus its number.
 const (
 	exitOK         = 0
 	exitIncomplete = 1
@@ -37,10 +37,10 @@ type env struct {
 
 type runFunc func(ctx context.Context, e *env, operands []string) error
 
-// runner is a command with flags, one for each call of it.
+// runner is a command with flags, created for each call.
 type runner interface {
 	register(fs *flagSet)
-	check(fs *flagSet, operands []string) error // all that can be looked at by itself
+	check(fs *flagSet, operands []string) error // everything that can be checked without opening a bus
 	run(ctx context.Context, e *env) error
 }
 
@@ -57,18 +57,18 @@ func flagsOf[R runner](newRunner func() R) func(*flagSet) runFunc {
 	}
 }
 
-// command is one of fanfare's commands. Help and completion are written from it.
+// command is one of fanfare's commands. Help and shell completion are generated from it.
 type command struct {
 	name      string
 	summary   string // in the list of commands
-	usage     string // one line a form
-	about     string // before the flags
-	operand   string // what its first operand is called, if it is one of
-	operands  []word // these, which is looked at before it is run
-	notes     string // behind the flags
+	usage     string // one line for each form
+	about     string // shown before the flags
+	operand   string // name of the first operand in the help, if it is one of
+	operands  []word // these words, which are checked before the command runs
+	notes     string // shown after the flags
 	examples  string // one a line
-	exits     []word // exit codes beside those of all
-	exitNotes string // what else its exit codes mean
+	exits     []word // exit codes beyond those of all commands
+	exitNotes string // further meanings of its exit codes
 	flags     func(fs *flagSet) runFunc
 }
 
@@ -98,14 +98,14 @@ func commandWords() (words []word) {
 
 func commandNames() string { return texts(commandWords(), ", ") }
 
-// usageError is the user's mistake: what was given cannot be used.
+// usageError is a mistake of the user: the flags, operands or input cannot be used.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// exitError ends a command with a code of its own.
+// exitError ends a command with its own exit code.
 type exitError struct {
 	code int
 	error
@@ -113,7 +113,7 @@ type exitError struct {
 
 func (e *exitError) Unwrap() error { return e.error }
 
-// errReported ends a command that has already said what is incomplete.
+// errReported ends a command that has already reported what is incomplete.
 var errReported = errors.New("incomplete")
 
 func Main() int {
@@ -122,10 +122,10 @@ func Main() int {
 	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// Run runs the command that args, without the program's name, call for, and returns the exit code.
+// Run runs the command named by args, which exclude the program's name, and returns the exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{stdin: stdin, stdout: stdout, console: newConsole(stderr, "fanfare")}
-	if len(args) > 0 && args[0] == worker.Command { // bench runs this program
+	if len(args) > 0 && args[0] == worker.Command { // bench starts this program as its workers
 		return worker.Main(ctx, stdin, stdout, contenders.All())
 	}
 	err := dispatch(ctx, e, args)
@@ -136,7 +136,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case err == nil:
 		return exitOK
 	case errors.As(err, &sig):
-		return sig.code() // the sender of the signal knows
+		return sig.code() // no message: the sender of the signal knows why
 	case !errors.Is(err, errReported):
 		e.console.line("%s", plain(err))
 	}
@@ -149,7 +149,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitIncomplete
 }
 
-// plain is an error's text for users of commands, without names of packages.
+// plain is the text of an error without the names of packages.
 func plain(err error) string {
 	if err == nil || errors.Is(err, errReported) {
 		return ""
@@ -159,7 +159,7 @@ func plain(err error) string {
 
 func dispatch(ctx context.Context, e *env, args []string) error {
 	if len(args) == 0 {
-		return usagef("no command given; commands are %s; 'fanfare help' says more", commandNames())
+		return usagef("no command given; commands are %s; see 'fanfare help'", commandNames())
 	}
 	name, args := args[0], args[1:]
 	switch name {
@@ -170,7 +170,7 @@ func dispatch(ctx context.Context, e *env, args []string) error {
 	}
 	c := commandNamed(name)
 	if c == nil {
-		return usagef("%q is no command; commands are %s; 'fanfare help' says more", name, commandNames())
+		return usagef("%q is not a command; commands are %s; see 'fanfare help'", name, commandNames())
 	}
 	return c.run(ctx, e, args)
 }
@@ -192,7 +192,7 @@ func (c *command) run(ctx context.Context, e *env, args []string) error {
 			return usagef("no %s given: it is one of %s", what, texts(c.operands, ", "))
 		}
 		if !slices.ContainsFunc(c.operands, func(w word) bool { return w.text == operands[0] }) {
-			return usagef("%q is no %s: it is one of %s", operands[0], what, texts(c.operands, ", "))
+			return usagef("%q is not a valid %s, which is one of %s", operands[0], what, texts(c.operands, ", "))
 		}
 	}
 	return run(ctx, e, operands)
@@ -224,19 +224,19 @@ func version() string {
 	return fmt.Sprintf("fanfare %s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// signalError is why a context ended that a signal ended.
+// signalError is the cause of a context that a signal cancelled.
 type signalError struct{ sig syscall.Signal }
 
 func (e *signalError) Error() string { return fmt.Sprintf("stopped: %v", e.sig) }
 
 func (e *signalError) code() int { return 128 + int(e.sig) }
 
-// withSignals returns a context that the first signal ends; the second ends the process at once.
+// withSignals returns a context that the first signal cancels; the second signal ends the process at once.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	// A reader of our output that goes away must not end us before publishers have our farewell.
+	// If the reader of our output closes the pipe, the command must still end its publishers and subscriptions properly.
 	signal.Ignore(syscall.SIGPIPE)
 	go heed(signals, cancel, os.Exit)
 	return ctx, func() {
@@ -245,12 +245,12 @@ func withSignals(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// echo is for how long after the first signal others are taken for the same one: timeout(1)
-// sends its signal to the command and then to all of the command's process group, and a
-// terminal's Ctrl-C comes from the terminal and from a program that passes it on.
+// echo is how long after the first signal further ones count as the same: timeout(1) sends its
+// signal to the command and then to the command's process group, and Ctrl-C arrives both from the
+// terminal and from a parent that forwards it.
 const echo = 250 * time.Millisecond
 
-// heed ends what cancel ends at the first signal, and the process at the next one that is no echo of it.
+// heed calls cancel at the first signal, and exit at the next one that comes after the echo time.
 func heed(signals <-chan os.Signal, cancel context.CancelCauseFunc, exit func(int)) {
 	var first time.Time
 	for s := range signals {

@@ -34,7 +34,7 @@ func TestPubSub(t *testing.T) {
 		for _, faults := range []string{"", "loss=0.1,dup=0.02,reorder=0.05,seed=7"} {
 			for _, fromFile := range []bool{false, true} {
 				if fromFile && faults != "" {
-					continue // what is lost does not ask where it came from
+					continue // same result as with standard input
 				}
 				name := fmt.Sprintf("%s-%d-%v-%v", c.framing, len(c.stream), faults != "", fromFile)
 				t.Run(name, func(t *testing.T) {
@@ -61,10 +61,10 @@ func TestPubSub(t *testing.T) {
 					if toStdout.stdout.String() != want {
 						t.Error("standard output differs from what was published")
 					}
-					if s := said(&toFile.stderr); strings.Count(s, "\n") != 1 || !strings.Contains(s, "message") {
+					if s := plainStderr(&toFile.stderr); strings.Count(s, "\n") != 1 || !strings.Contains(s, "message") {
 						t.Errorf("standard error is not one summary: %q", s)
 					}
-					if s := said(&toStdout.stderr); s != "" {
+					if s := plainStderr(&toStdout.stderr); s != "" {
 						t.Errorf("-q wrote %q", s)
 					}
 				})
@@ -95,7 +95,7 @@ func TestRepeatAndRate(t *testing.T) {
 	}
 }
 
-// Without a subscriber of the topic nothing was delivered, whatever patterns there are.
+// Without a subscriber of the topic nothing counts as delivered, even if there are pattern subscribers.
 func TestPubWithoutSubscriber(t *testing.T) {
 	url := memURL(t) + "?groups=1"
 	s := start(t, nil, "sub", "-t", url, "-n", "1", "md.>")
@@ -150,7 +150,7 @@ func TestSubEnds(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("idle with nothing", func(t *testing.T) {
+	t.Run("idle without messages", func(t *testing.T) {
 		s := start(t, nil, "sub", "-t", memURL(t), "-idle", "10ms", "x")
 		s.end(t, 1)
 		if !strings.Contains(s.stderr.String(), "no message for 10ms") {
@@ -177,7 +177,7 @@ func TestSubEnds(t *testing.T) {
 			}
 		})
 	}
-	// Of two publishers the first to end does not end it.
+	// The end of the first of two publishers does not end sub.
 	t.Run("two publishers", func(t *testing.T) {
 		url := memURL(t)
 		stdin, typed := io.Pipe()
@@ -195,7 +195,7 @@ func TestSubEnds(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	// A publisher of other topics in the same group does not end it.
+	// The end of a publisher of other topics in the same group does not end sub.
 	t.Run("foreign publisher", func(t *testing.T) {
 		url := memURL(t) + "?groups=1"
 		s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "x")
@@ -277,12 +277,12 @@ func TestPubFaultyStdin(t *testing.T) {
 	if got := s.stdout.String(); got != "\x00\x03abc" {
 		t.Errorf("got %q", got)
 	}
-	if want := "fanfare pub: standard input: message 2, at byte 5, is cut off: it should have 5 bytes, and 1 are there (published before it: 1 message)\n"; said(&p.stderr) != want {
-		t.Errorf("standard error %q, want %q", said(&p.stderr), want)
+	if want := "fanfare pub: standard input: message 2, at byte 5, is truncated: 5 bytes expected, 1 present (published before it: 1 message)\n"; plainStderr(&p.stderr) != want {
+		t.Errorf("standard error %q, want %q", plainStderr(&p.stderr), want)
 	}
 }
 
-// For any publisher: a gap names what is missing, and the exit code tells.
+// Gaps name all missing messages, and the exit code is 1, whatever the flow control.
 func TestSubGaps(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -311,7 +311,7 @@ func TestSubGaps(t *testing.T) {
 	}
 	bus.Close()
 	<-s.done
-	// What came and what was named must be all, in order, each once.
+	// Messages and gaps must cover everything in order, each once.
 	next, gaps := 0, 0
 	for _, o := range objects(t, s.stdout.String()) {
 		switch o["type"] {
@@ -329,13 +329,13 @@ func TestSubGaps(t *testing.T) {
 		}
 	}
 	if next != n {
-		t.Errorf("%d messages are accounted for, of %d", next, n)
+		t.Errorf("messages and gaps cover %d messages, of %d", next, n)
 	}
 	if want := min(gaps, 1); s.code != want {
 		t.Errorf("exit code %d with %d gaps", s.code, gaps)
 	}
 	if got := strings.Count(s.stderr.String(), "lost: ") + strings.Count(s.stderr.String(), "cannot be known: "); got != gaps {
-		t.Errorf("%d lines name gaps, of %d", got, gaps)
+		t.Errorf("%d lines report gaps, want %d", got, gaps)
 	}
 }
 

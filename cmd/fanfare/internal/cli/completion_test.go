@@ -26,12 +26,12 @@ func script(t *testing.T, shell string) (path string) {
 	return path
 }
 
-// inShell runs a program of a shell, and returns what it writes.
+// inShell runs a program in a shell, and returns its output.
 func inShell(t *testing.T, dir, shell string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(shell)
 	if err != nil {
-		testenv.Skip(t, "there is no %s here: %v", shell, err)
+		testenv.Skip(t, "%s is not installed: %v", shell, err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir = dir
@@ -43,7 +43,7 @@ func inShell(t *testing.T, dir, shell string, args ...string) string {
 	return string(out)
 }
 
-// completionCases are command lines, of which the last word is to be completed.
+// completionCases are command lines whose last word is completed.
 var completionCases = []struct {
 	words []string
 	want  string // sorted
@@ -61,7 +61,7 @@ var completionCases = []struct {
 	{[]string{"bench", "-size", "100", "i"}, "idle"},
 	{[]string{"pub", "-file", "some f"}, "some file"},
 	{[]string{"sub", "--o", "some f"}, "some file"},
-	{[]string{"sub", "so"}, ""}, // a topic is no file
+	{[]string{"sub", "so"}, ""}, // a topic is not a file
 	{[]string{"help", "do"}, "doctor"},
 	{[]string{"completion", ""}, "bash fish zsh"},
 	{[]string{"mckey", "-M", ""}, ""},
@@ -88,9 +88,9 @@ printf '%%s\n' "${COMPREPLY[@]}"`, quote(path))
 		got := inShell(t, dir, "bash", append([]string{"--norc", "-c", program, "bash"}, c.words...)...)
 		checkCompletion(t, c.words, got, c.want)
 	}
-	// It is the function that bash calls.
+	// It is the function registered for bash.
 	if got := inShell(t, dir, "bash", "--norc", "-c", "source "+quote(path)+"; complete -p fanfare"); !strings.Contains(got, "-F _fanfare fanfare") {
-		t.Errorf("complete -p says %q", got)
+		t.Errorf("complete -p prints %q", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestCompletionFish(t *testing.T) {
 	}
 }
 
-// zsh completes at a terminal only: one of its own making.
+// zsh completes only at a terminal, which the test creates.
 func TestCompletionZsh(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -171,7 +171,7 @@ func checkCompletion(t *testing.T, words []string, got, want string) {
 	list := strings.Split(strings.TrimSpace(got), "\n")
 	slices.Sort(list)
 	if got := strings.Join(list, " "); got != want {
-		t.Errorf("fanfare %q is completed to %q, want %q", words, got, want)
+		t.Errorf("fanfare %q completes to %q, want %q", words, got, want)
 	}
 }
 

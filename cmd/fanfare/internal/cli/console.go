@@ -19,23 +19,23 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
-// console writes lines to standard error and, on a terminal, a status line below. It is safe for concurrent use.
+// console writes lines to standard error and, on a terminal, a status line below them. It is safe for concurrent use.
 type console struct {
-	name string // before each line
+	name string // prefix of each line
 	tty  bool
 	fd   int
 
-	others, gaps *limiter // of lines that other buses cause, and of gaps
+	others, gaps *limiter // for lines caused by other buses, and for gaps
 
 	mu    sync.Mutex
 	w     io.Writer
-	shown bool // under mu: the status line is
+	shown bool // guarded by mu: the status line is on the screen
 }
 
-// limiter lets so many lines through at once, and then one in a while: others on the network can cause any number.
+// limiter bounds the lines that other hosts on the network can cause: a burst, and then one a second.
 type limiter struct {
 	rate *rate.Limiter
-	left atomic.Uint64 // lines that were left out since one was written
+	left atomic.Uint64 // lines left out since the last one that was written
 }
 
 const (
@@ -62,7 +62,7 @@ func terminal(w any) (fd int, ok bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// line writes one line, whatever err or argument may hold.
+// line writes a single line: line breaks and control characters in the arguments are replaced.
 func (c *console) line(format string, args ...any) {
 	text := printable(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
 	c.mu.Lock()
@@ -71,10 +71,10 @@ func (c *console) line(format string, args ...any) {
 	fmt.Fprintf(c.w, "%s: %s\n", c.name, text)
 }
 
-// heard is line for what another bus has done. Beyond a rate it only counts, for the next line.
-func (c *console) heard(format string, args ...any) { c.limited(c.others, format, args) }
+// peerLine is line for what another bus did. It is rate-limited; the next line gives the number left out.
+func (c *console) peerLine(format string, args ...any) { c.limited(c.others, format, args) }
 
-// gap is line for a gap, with a rate of its own.
+// gap is line for a gap, with its own rate limit.
 func (c *console) gap(format string, args ...any) { c.limited(c.gaps, format, args) }
 
 func (c *console) limited(l *limiter, format string, args []any) {
@@ -118,9 +118,9 @@ func (c *console) erase() {
 	}
 }
 
-// logHandler writes what the bus logs as lines of the console: warnings and errors, or all. It holds back the lines
-// of opening until release, so that a mistake of the user's is one line. From then on it leaves out what the command
-// says in its own words.
+// logHandler writes the log of the bus to the console: warnings and errors, or all lines. It holds
+// lines back while the bus is opened, until release, so that a mistake of the user yields one line.
+// After that it drops what the command reports in its own words.
 type logHandler struct {
 	console *console
 	level   slog.Level
@@ -128,7 +128,7 @@ type logHandler struct {
 	mu    sync.Mutex
 	held  bool
 	lines []string
-	own   ownWords
+	own   ownTexts
 }
 
 func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool {
@@ -138,7 +138,7 @@ func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool {
 }
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
-	if h.leavesOut(&r) {
+	if h.drops(&r) {
 		return nil
 	}
 	var b strings.Builder
@@ -168,14 +168,15 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (h *logHandler) leavesOut(r *slog.Record) bool {
+func (h *logHandler) drops(r *slog.Record) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.held && h.level == slog.LevelWarn && r.Level == slog.LevelWarn && h.own[r.Message]
 }
 
-// release ends the holding back. With quiet only errors pass from then on, otherwise no warnings that own has.
-func (h *logHandler) release(show, quiet bool, own ownWords) {
+// release stops holding lines back and writes them if show is set. From then on quiet lets only errors pass; otherwise
+// warnings in own are dropped.
+func (h *logHandler) release(show, quiet bool, own ownTexts) {
 	h.mu.Lock()
 	lines := h.lines
 	h.held, h.lines, h.own = false, nil, own
@@ -191,20 +192,20 @@ func (h *logHandler) release(show, quiet bool, own ownWords) {
 	}
 }
 
-// WithAttrs and WithGroup implement slog.Handler; the bus has no use for them.
+// WithAttrs and WithGroup implement slog.Handler; the bus does not use them.
 func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h *logHandler) WithGroup(string) slog.Handler      { return h }
 
-// outWriter writes to a pipe that another program reads, or does not. A write waits for the reader as long as end
-// lasts, and outGrace longer. Then it gives up, and so do all that follow.
+// outWriter writes to a pipe whose reader may have stopped reading. A write waits for the reader
+// until the context end is done, and outGrace longer; then it fails, and so do all later writes.
 //
-// The writing is done by a goroutine of its own, until close. One that has been given up
-// ends with the write, or with the process.
+// A separate goroutine does the writing until close. If a write is abandoned, the goroutine ends
+// when that write returns, or with the process.
 type outWriter struct {
-	end   context.Context
-	todo  chan []byte
-	done  chan written
-	given bool // up
+	end       context.Context
+	todo      chan []byte
+	done      chan written
+	abandoned bool
 }
 
 type written struct {
@@ -212,9 +213,9 @@ type written struct {
 	err error
 }
 
-const outGrace = time.Second // how long a reader is given to take what is left when a command is to end
+const outGrace = time.Second // how long the reader may take for the rest when a command ends
 
-var errUnread = errors.New("the output is not read: the last of it is not written")
+var errUnread = errors.New("the reader of the output has stopped reading: the last part was not written")
 
 func newOutWriter(end context.Context, w io.Writer) *outWriter {
 	o := &outWriter{end: end, todo: make(chan []byte), done: make(chan written, 1)}
@@ -227,9 +228,9 @@ func newOutWriter(end context.Context, w io.Writer) *outWriter {
 	return o
 }
 
-// Write implements io.Writer. p must not change after it was given up.
+// Write implements io.Writer. After errUnread p must not be modified: the abandoned write may still use it.
 func (o *outWriter) Write(p []byte) (int, error) {
-	if o.given {
+	if o.abandoned {
 		return 0, errUnread
 	}
 	o.todo <- p
@@ -244,7 +245,7 @@ func (o *outWriter) Write(p []byte) (int, error) {
 	case x := <-o.done:
 		return x.n, x.err
 	case <-grace.C:
-		o.given = true
+		o.abandoned = true
 		return 0, errUnread
 	}
 }

@@ -34,14 +34,14 @@ type demo struct {
 
 const (
 	demoTopic = "demo.numbers"
-	// demoMTU is small beside InfiniBand's 4096, so that few messages are many datagrams.
+	// demoMTU is smaller than InfiniBand's 4096, so that few messages need many datagrams.
 	demoMTU            = 1024
-	demoSize           = 200 // bytes of a message, of which the first 20 are its number
+	demoSize           = 200 // bytes of a message; the first 20 hold its number
 	demoMaxSubscribers = 64
 	demoTimeout        = time.Minute
 )
 
-// demoRuns makes the subnet of each run another one.
+// demoRuns gives each run its own subnet.
 var demoRuns atomic.Uint64
 
 func (d *demo) subnetURL(name string) string {
@@ -77,12 +77,12 @@ func (d *demo) run(ctx context.Context, e *env) error {
 		}
 		wg.Go(func() { counts[i].read(limited, sub, d) })
 	}
-	// Whatever the end, the readers are waited for before their buses close.
+	// Wait for the readers in any case before their buses close.
 	defer wg.Wait()
 	defer cancel()
 	err = d.publish(limited, pubBus)
 	if err != nil {
-		cancel() // nothing more comes
+		cancel() // no further messages can come
 	}
 	wg.Wait()
 	d.report.end(d, subnet, pubBus, buses, counts)
@@ -97,7 +97,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	case err != nil:
 		return fmt.Errorf("publishing: %w", err)
 	case !d.report.Complete:
-		return errReported // the report says it
+		return errReported // the report gives the reason
 	}
 	return nil
 }
@@ -122,9 +122,9 @@ func (d *demo) publish(ctx context.Context, bus *pubsub.Bus) error {
 }
 
 type demoCount struct {
-	inOrder uint64 // messages, each the next one
-	gaps    uint64 // messages in gaps
-	fault   string // what was wrong, if anything
+	inOrder uint64 // messages in sequence
+	gaps    uint64 // messages reported lost in gaps
+	fault   string // the first error, if any
 }
 
 func (c *demoCount) read(ctx context.Context, sub *pubsub.Subscription, d *demo) {
@@ -142,7 +142,7 @@ func (c *demoCount) read(ctx context.Context, sub *pubsub.Subscription, d *demo)
 			c.fault = err.Error()
 			return
 		case m.Number != next || len(m.Data) != demoSize || string(m.Data[:20]) != fmt.Sprintf("%020d", next):
-			c.fault = fmt.Sprintf("message %d came where %d was next", m.Number, next)
+			c.fault = fmt.Sprintf("received message %d, expected %d", m.Number, next)
 			return
 		default:
 			c.inOrder++
@@ -156,11 +156,11 @@ func demoCommand() command {
 		name:    "demo",
 		summary: "show pub/sub over a simulated RDMA subnet that loses datagrams",
 		usage:   "fanfare demo [flags]",
-		about: `One publisher and some subscribers run in this process over a simulated subnet:
-the members of the multicast group and their kind, what was sent, lost and repaired,
-and whether every subscriber got everything.`,
-		notes: `The subnet lives in this process. So does that of -t sim://NAME in other commands:
-two processes cannot meet there, for that take udp://.`,
+		about: `One publisher and several subscribers run in this process over a simulated subnet.
+The output lists the members of the multicast group, the datagrams sent, lost and
+repaired, and whether every subscriber received all messages.`,
+		notes: `The subnet exists in this process only, as does that of -t sim://NAME in other
+commands: use udp:// between two processes.`,
 		examples: `fanfare demo
 fanfare demo -subscribers 20 -loss 0.1
 fanfare demo -flavor roce -json`,
@@ -170,9 +170,9 @@ fanfare demo -flavor roce -json`,
 
 func (d *demo) register(fs *flagSet) {
 	choiceVar(fs, &d.flavor, "flavor", "the kind of subnet", word{"ib", "InfiniBand"}, word{"roce", "RoCE v2"})
-	within(intVar(fs, &d.subscribers, "subscribers", 3, "`N` subscribers, each on a host of its own"), 1, demoMaxSubscribers)
+	within(intVar(fs, &d.subscribers, "subscribers", 3, "`N` subscribers, each on its own host"), 1, demoMaxSubscribers)
 	above(countVar(fs, &d.messages, "n", 5000, "publish `N` messages"), 0)
-	within(numberVar(fs, &d.loss, "loss", 0.02, "a copy of a datagram is lost with probability `P`"), 0, 0.99)
+	within(numberVar(fs, &d.loss, "loss", 0.02, "lose each copy of a datagram with probability `P`"), 0, 0.99)
 	boolVar(fs, &d.json, "json", jsonResult)
 }
 
@@ -195,11 +195,11 @@ type demoReport struct {
 	Size        int              `json:"size"` // bytes
 	Seconds     float64          `json:"seconds"`
 	Sent        uint64           `json:"datagrams_sent"` // by the publisher, to the group
-	Data        uint64           `json:"datagrams_data"` // of them, new data
+	Data        uint64           `json:"datagrams_data"` // of them, first transmissions
 	Repairs     uint64           `json:"datagrams_repairs"`
 	Control     uint64           `json:"datagrams_control"`
-	Lost        uint64           `json:"datagrams_lost"` // copies that the subnet lost, control among them
-	NAKs        uint64           `json:"naks"`           // that reached the publisher
+	Lost        uint64           `json:"datagrams_lost"` // copies that the subnet dropped, of data and control
+	NAKs        uint64           `json:"naks"`           // received by the publisher
 	Replies     uint64           `json:"replies"`        // unicast datagrams to the publisher, NAKs among them
 	Subscribers []demoSubscriber `json:"subscribers"`
 	Complete    bool             `json:"complete"` // all messages at all subscribers, in order, exactly once
@@ -212,7 +212,7 @@ type demoMember struct {
 	Host  string `json:"host"`
 	Port  string `json:"address"`
 	Role  string `json:"role"`
-	State string `json:"state"` // as the fabric knows it
+	State string `json:"state"` // as the fabric reports it
 }
 
 type demoSubscriber struct {
@@ -222,7 +222,7 @@ type demoSubscriber struct {
 	Repaired  uint64 `json:"repaired"`
 	NAKs      uint64 `json:"naks"`
 	Messages  uint64 `json:"messages"` // in order
-	Gaps      uint64 `json:"gaps"`     // messages lost, as gaps say
+	Gaps      uint64 `json:"gaps"`     // messages lost, as reported by gaps
 	Fault     string `json:"fault,omitempty"`
 }
 
@@ -250,11 +250,11 @@ func (r *demoReport) end(d *demo, subnet *simnet.Subnet, pub *pubsub.Bus, subs [
 	}
 }
 
-// members asks the subnet for its members: on InfiniBand its administrator, on RoCE its IGMP reports.
+// members asks the subnet for the members: the subnet administrator on InfiniBand, the IGMP reports on RoCE.
 func (r *demoReport) members(d *demo, subnet *simnet.Subnet) {
 	addr, err := rdma.ParseAddr(r.Group)
 	if err != nil {
-		return // nothing was published
+		return // no group exists: nothing was published
 	}
 	states := make(map[string]string)
 	if subnet.Fabric.Flavor() == fabric.InfiniBand {
@@ -285,14 +285,14 @@ func (r *demoReport) members(d *demo, subnet *simnet.Subnet) {
 		if i == 0 {
 			m.Role = "publisher"
 			if m.State == "none" && r.MLID == "" {
-				m.State = "none: no report is needed to send"
+				m.State = "none: senders need no IGMP report"
 			}
 		}
 		r.Members = append(r.Members, m)
 	}
 }
 
-// joinState names the bits of an MCMemberRecord.
+// joinState is the text for the JoinState bits of an MCMemberRecord.
 func joinState(s rdma.JoinState) string {
 	switch s {
 	case rdma.StateFullMember:
@@ -315,7 +315,7 @@ func (r *demoReport) write(d *demo) error {
 
 func (r *demoReport) print(d *demo, w io.Writer) {
 	kind := map[string]string{"ib": "InfiniBand", "roce": "RoCE v2"}[d.flavor]
-	fmt.Fprintf(w, "A simulated %s subnet in this process: a switch and %s. Of what goes to\neach port %.4g %% is lost.\n\n", kind, count(d.subscribers+1, "host"), 100*d.loss)
+	fmt.Fprintf(w, "A simulated %s subnet in this process: a switch and %s.\nThe switch drops %.4g %% of the datagrams to each port.\n\n", kind, count(d.subscribers+1, "host"), 100*d.loss)
 	if r.Group == "" {
 		fmt.Fprintf(w, "Nothing was published: %s\n", r.Error)
 		return
@@ -331,22 +331,22 @@ func (r *demoReport) print(d *demo, w io.Writer) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", m.Host, m.Port, m.Role, m.State)
 	}
 	tw.Flush()
-	fmt.Fprintf(w, "\nPublished: %s of %d bytes, packed into %s of up to %d bytes.\nThe publisher sends each once, the switch makes %s:\n\n",
+	fmt.Fprintf(w, "\nPublished: %s of %d bytes, packed into %s of up to %d bytes.\nThe publisher sends each datagram once, the switch copies it to %s:\n\n",
 		count(r.Messages, "message"), r.Size, count(r.Data, "datagram"), demoMTU, count(d.subscribers, "copy"))
 	for _, row := range [][2]any{
 		{"datagrams sent to the group", r.Sent},
 		{"  new data", r.Data},
-		{"  repairs, to all at once", r.Repairs},
-		{"  control: heartbeats and such", r.Control},
-		{"copies lost by the subnet", r.Lost},
+		{"  repairs, multicast", r.Repairs},
+		{"  control, such as heartbeats", r.Control},
+		{"copies dropped by the switch", r.Lost},
 		{"replies to the publisher", r.Replies},
-		{"  requests for repair (NAKs)", r.NAKs},
+		{"  repair requests (NAKs)", r.NAKs},
 	} {
 		fmt.Fprintf(w, "  %-30s %7d\n", row[0], row[1])
 	}
 	fmt.Fprintln(w)
 	tw = tabwriter.NewWriter(w, 2, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "  host\tdatagrams\tfound missing\trepaired\tNAKs\tmessages\t\n")
+	fmt.Fprintf(tw, "  host\tdatagrams\tmissing\trepaired\tNAKs\tmessages\t\n")
 	for _, s := range r.Subscribers {
 		fmt.Fprintf(tw, "  %s\t%d\t%d\t%d\t%d\t%d\t\n", s.Host, s.Datagrams, s.Missing, s.Repaired, s.NAKs, s.Messages)
 	}
@@ -354,7 +354,7 @@ func (r *demoReport) print(d *demo, w io.Writer) {
 	fmt.Fprintln(w)
 	for _, s := range r.Subscribers {
 		if s.Fault != "" {
-			fmt.Fprintf(w, "%s got %d of %s in order: %s\n", s.Host, s.Messages, count(r.Messages, "message"), s.Fault)
+			fmt.Fprintf(w, "%s received %d of %s in order: %s\n", s.Host, s.Messages, count(r.Messages, "message"), s.Fault)
 		}
 	}
 	switch {

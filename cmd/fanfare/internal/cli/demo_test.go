@@ -24,8 +24,7 @@ func demoResult(t *testing.T, args ...string) demoReport {
 	return got
 }
 
-// The demonstration shows the truth: losses and repairs, who is a member, and
-// that everybody got everything.
+// The demo reports losses and repairs, the members, and that every subscriber received everything.
 func TestDemo(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, c := range []struct {
@@ -33,14 +32,14 @@ func TestDemo(t *testing.T) {
 		publisher, member string // their states
 	}{
 		{"", "send-only full member (0x8)", "full member (0x1)"},
-		{"-flavor roce", "none: no report is needed to send", "IGMP member"},
+		{"-flavor roce", "none: senders need no IGMP report", "IGMP member"},
 	} {
 		got := demoResult(t, append(strings.Fields(c.args), "-n", "2000", "-loss", "0.05")...)
 		if !got.Complete || got.Messages != 2000 || len(got.Subscribers) != 3 || len(got.Members) != 4 || got.Error != "" {
 			t.Fatalf("demo %s: %+v", c.args, got)
 		}
 		if got.Lost == 0 || got.NAKs == 0 || got.Repairs == 0 || got.Data == 0 || got.Sent < got.Data+got.Repairs {
-			t.Errorf("demo %s shows no loss and repair: %+v", c.args, got)
+			t.Errorf("demo %s reports no losses and repairs: %+v", c.args, got)
 		}
 		if m := got.Members[0]; m.Role != "publisher" || m.State != c.publisher {
 			t.Errorf("demo %s: publisher is %+v", c.args, m)
@@ -64,7 +63,7 @@ func TestDemoText(t *testing.T) {
 	r := runWith(t.Context(), "", "demo", "-n", "1", "-subscribers", "1", "-loss", "0")
 	for _, says := range []string{"InfiniBand", "MGID ff12:", "MLID 0xc001", "send-only", "1 message of 200", "1 copy", "The subscriber received 1 message in order, exactly once"} {
 		if !strings.Contains(r.stdout, says) {
-			t.Errorf("the text does not say %q:\n%s", says, r.stdout)
+			t.Errorf("the text lacks %q:\n%s", says, r.stdout)
 		}
 	}
 	if r.code != 0 || r.stderr != "" {
@@ -72,7 +71,7 @@ func TestDemoText(t *testing.T) {
 	}
 }
 
-// Where it fails, it says so, and with an exit code.
+// A failure is reported, with an exit code.
 func TestDemoFails(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))

@@ -21,25 +21,25 @@ import (
 type dict struct {
 	common
 	out     string
-	force   bool // write over it
+	force   bool // overwrite an existing file
 	dicts   []string
 	size    int // bytes
 	framing framing
 	listen  time.Duration
-	most    uint64 // messages
+	max     uint64 // messages
 	packet  int    // bytes
-	live    bool   // from are topics, and not files
+	live    bool   // the sources are topics, not files
 	from    []string
 
 	e        *env
 	messages []compression.Messages
 	bytes    int
-	unread   error // why others were not taken; nil: there were none
+	unread   error // why some messages were left out; nil: none were
 }
 
 const (
-	dictBytes     = 256 << 20 // of messages, at most
-	leastMessages = 16
+	dictBytes   = 256 << 20 // bytes of messages, at most
+	minMessages = 16
 )
 
 func (d *dict) run(ctx context.Context, e *env) error {
@@ -48,16 +48,16 @@ func (d *dict) run(ctx context.Context, e *env) error {
 		return err
 	}
 	switch n := count(len(d.messages), "message"); {
-	case len(d.messages) >= leastMessages:
+	case len(d.messages) >= minMessages:
 	case d.unread != nil:
-		return fmt.Errorf("%s came that could be read, a dictionary needs %d at least: %w", n, leastMessages, d.unread)
+		return fmt.Errorf("only %s could be read, and a dictionary needs at least %d: %w", n, minMessages, d.unread)
 	default:
-		return fmt.Errorf("%s came, a dictionary needs %d at least", n, leastMessages)
+		return fmt.Errorf("only %s received, and a dictionary needs at least %d", n, minMessages)
 	}
 	if d.unread != nil && !d.quiet {
 		e.console.line("left out: %v", d.unread)
 	}
-	whole, err := compression.Train(d.messages, d.packet, d.size)
+	result, err := compression.Train(d.messages, d.packet, d.size)
 	if err != nil {
 		return err
 	}
@@ -65,26 +65,26 @@ func (d *dict) run(ctx context.Context, e *env) error {
 		return err
 	}
 	if d.out != "" {
-		if err := d.write(whole.Bytes); err != nil {
+		if err := d.write(result.Bytes); err != nil {
 			return pathError(err)
 		}
 	}
 	if d.json {
-		return newJSONLines(e.stdout).write(&jsonDictionary{"dictionary", whole.Name(), len(whole.Bytes), d.out, len(d.messages), d.bytes})
+		return newJSONLines(e.stdout).write(&jsonDictionary{"dictionary", result.Name(), len(result.Bytes), d.out, len(d.messages), d.bytes})
 	}
 	switch {
 	case d.quiet:
 	case d.out == "":
-		e.console.line("dictionary %s of %d bytes, from %s; it is not written: say -o FILE", whole.Name(), len(whole.Bytes), count(len(d.messages), "message"))
+		e.console.line("dictionary %s of %d bytes, from %s; not written: add -o FILE", result.Name(), len(result.Bytes), count(len(d.messages), "message"))
 	default:
-		e.console.line("%s is dictionary %s of %d bytes, from %s", d.out, whole.Name(), len(whole.Bytes), count(len(d.messages), "message"))
+		e.console.line("wrote %s: dictionary %s of %d bytes, from %s", d.out, result.Name(), len(result.Bytes), count(len(d.messages), "message"))
 	}
 	return nil
 }
 
-// write writes the dictionary, over no file that came meanwhile unless it is forced to. Of a new file that cannot be
-// written nothing is left: it would be in the way of the next attempt. One that is written over stays until the new
-// one is whole.
+// write writes the dictionary to its file. Without -force an existing file is an error. A new file
+// that cannot be written completely is removed, so that the next attempt does not find it; with
+// -force the old file stays until the new one is complete.
 func (d *dict) write(b []byte) error {
 	if d.force {
 		f, err := outfile.Create(d.out, 0o644)
@@ -114,14 +114,14 @@ type jsonDictionary struct {
 	Bytes    int    `json:"message_bytes"`
 }
 
-// add takes a message. It reports whether there may be more.
+// add adds a message. It reports whether more can be added.
 func (d *dict) add(topic string, data []byte) bool {
 	d.messages = append(d.messages, compression.Messages{Topic: topic, Data: bytes.Clone(data)})
 	d.bytes += len(data)
 	return !d.full()
 }
 
-func (d *dict) full() bool { return uint64(len(d.messages)) >= d.most || d.bytes >= dictBytes }
+func (d *dict) full() bool { return uint64(len(d.messages)) >= d.max || d.bytes >= dictBytes }
 
 func (d *dict) collect(ctx context.Context) error {
 	switch {
@@ -139,7 +139,7 @@ func (d *dict) collect(ctx context.Context) error {
 	return nil
 }
 
-// fromFile takes the messages of a file, compressed or not. Of one that is cut off it takes what is whole.
+// fromFile adds the messages of a file, compressed or not. From a truncated file it adds the complete messages.
 func (d *dict) fromFile(name string) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -155,7 +155,7 @@ func (d *dict) fromFile(name string) error {
 	plain, closePlain, err := decompressed(file, d.framing)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		d.leaveOut(fmt.Errorf("%s: it is cut off: %w", name, err))
+		d.leaveOut(fmt.Errorf("%s: truncated: %w", name, err))
 		return nil
 	case err != nil:
 		return failed(err)
@@ -168,7 +168,7 @@ func (d *dict) fromFile(name string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &cut), errors.Is(err, io.ErrUnexpectedEOF):
-			d.leaveOut(fmt.Errorf("%s, behind its first %s: %w", name, count(frames.number, "message"), err))
+			d.leaveOut(fmt.Errorf("%s, after the first %s: %w", name, count(frames.number, "message"), err))
 			return nil
 		case err != nil:
 			return failed(err)
@@ -229,7 +229,7 @@ func (d *dict) fromTopics(ctx context.Context) error {
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
 		case last.Err() != nil && len(d.messages) == 0:
-			return d.unreadable.instead("no message came")
+			return d.unreadable.onlyUnreadable("no message received")
 		case last.Err() != nil:
 			return nil
 		case err != nil:
@@ -294,42 +294,42 @@ func dictCommand() command {
 		summary: "make a dictionary for compression, from messages like those that will be published",
 		usage: `fanfare dict [flags] -o DICT FILE...
 fanfare dict [flags] -o DICT -t URL TOPIC|PATTERN...`,
-		about: `It takes messages from files, or from topics as they are published, and writes what
-they have in common to DICT. Then it says what compression makes of them: bytes on
-the wire and time for each message, by each codec, measured on the second half with a
-dictionary of the first.
+		about: `It reads messages from files, or from topics as they are published, and writes what
+they have in common to DICT. Then it prints the results of compression for each
+codec: bytes on the wire and time per message, measured on the second half of the
+messages with a dictionary of the first half.
 
-Publish with pub -compress zstd -dict DICT, and give the same file to sub -dict DICT.
-What is compressed already is read with -dict, and what is sealed with keys=FILE in
-the URL of -t.
+Publish with pub -compress zstd -dict DICT, and subscribe with sub -dict DICT, using
+the same file. To read topics that are already compressed, add -dict; if they are
+sealed, add keys=FILE to the URL of -t.
 
-A dictionary is known by its name, of eight hexadecimal digits, which is a hash of it:
-a subscriber without the one it needs reports that name.`,
-		notes: `WIRE is the share of bytes that is left on the wire, of full packets. RATE is how many
-times as many messages a link of 1 Gb/s carries. PACK and UNPACK are times of one
-processor for a message. Without -o nothing is written.
+The name of a dictionary, eight hexadecimal digits, is a hash of its content. A
+subscriber that lacks a dictionary reports its name.`,
+		notes: `WIRE is the share of bytes left on the wire, in full packets. RATE is how many times
+as many messages a link of 1 Gb/s carries. PACK and UNPACK are the processor time per
+message. Without -o no file is written.
 
 With -json each line of the table is an object {"type":"compression",...}; the last
-one, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.`,
+object, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.`,
 		examples: `fanfare dict -o md.dict -framing itch day.itch
 fanfare dict -o quotes.dict -for 30s -t udp:// 'quotes.>'`,
-		exitNotes: `It is 1 when there were too few messages, or none that could be read.`,
+		exitNotes: `It is 1 when there were too few messages, or none could be read.`,
 		flags:     flagsOf(func() *dict { return new(dict) }),
 	}
 }
 
 func (d *dict) register(fs *flagSet) {
-	stringVar(fs, &d.out, "o", "", "write the dictionary to `FILE`, which must not exist: publishers and subscribers need the same one")
-	boolVar(fs, &d.force, "force", "of -o: write over a file that exists")
-	within(intVar(fs, &d.size, "size", 32<<10, "at most `BYTES` in it, up to 1048576"), 256, maxDictionary)
-	choiceVar(fs, &d.framing, "framing", "how messages lie in files",
-		word{string(framingLines), "each line is one"},
+	stringVar(fs, &d.out, "o", "", "write the dictionary to `FILE`, which must not exist; publishers and subscribers need the same file")
+	boolVar(fs, &d.force, "force", "with -o: overwrite an existing file")
+	within(intVar(fs, &d.size, "size", 32<<10, "maximum size of the dictionary in `BYTES`, up to 1048576"), 256, maxDictionary)
+	choiceVar(fs, &d.framing, "framing", "how files hold messages",
+		word{string(framingLines), "each line is a message"},
 		wordITCH,
-		word{string(framingWhole), "each file is one"})
+		word{string(framingWhole), "each file is a message"})
 	above(durationVar(fs, &d.listen, "for", 10*time.Second, "with topics: listen for D (such as 30s)"), 0)
-	dictVar(fs, &d.dicts, "Messages of -t that are compressed with it are read")
-	above(countVar(fs, &d.most, "n", 100_000, "take `COUNT` messages at most"), 0)
-	within(intVar(fs, &d.packet, "mtu", 1472, "measure with packets of `BYTES`"), 512, 65507)
+	dictVar(fs, &d.dicts, "It is used to read messages from -t")
+	above(countVar(fs, &d.max, "n", 100_000, "read at most `COUNT` messages"), 0)
+	within(intVar(fs, &d.packet, "mtu", 1472, "packet size for the measurement in `BYTES`"), 512, 65507)
 	d.registerURL(fs)
 	d.registerRest(fs)
 }
@@ -338,16 +338,16 @@ func (d *dict) check(fs *flagSet, operands []string) error {
 	d.live = fs.isSet("t")
 	switch {
 	case len(operands) == 0:
-		return usagef("nothing to learn from: fanfare dict [flags] -o DICT FILE..., or -t URL TOPIC...")
+		return usagef("no messages given: fanfare dict [flags] -o DICT FILE..., or -t URL TOPIC...")
 	case fs.isSet("for") && !d.live:
-		return usagef("-for goes with -t URL TOPIC...")
+		return usagef("-for needs -t URL TOPIC...")
 	case len(d.dicts) > 0 && !d.live:
-		return usagef("-dict goes with -t URL TOPIC...: files are not compressed")
+		return usagef("-dict needs -t URL TOPIC...: messages in files are not compressed with a dictionary")
 	case d.force && d.out == "":
-		return usagef("-force goes with -o DICT")
+		return usagef("-force needs -o DICT")
 	}
 	if _, err := os.Lstat(d.out); d.out != "" && err == nil && !d.force {
-		return usagef("-o: %s exists: name another file, or write over it with -force; holders of the old one cannot read what is compressed with the new one", d.out)
+		return usagef("-o: %s exists: use another file, or overwrite it with -force; processes with the old dictionary cannot read messages compressed with the new one", d.out)
 	}
 	d.from = operands
 	if d.live {

@@ -12,13 +12,13 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// On a full disk no file is left, which would be in the way of the second attempt.
+// On a full disk no partial file remains, which would make the next attempt fail.
 func TestDictOnAFullDisk(t *testing.T) {
 	testenv.Slow(t)
 	_, lines := dictFile(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		testenv.Skip(t, "no memory file system can be mounted: %v", err)
+		testenv.Skip(t, "cannot mount a tmpfs: %v", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 	full, dict := filepath.Join(dir, "full"), filepath.Join(dir, "dict")
@@ -31,18 +31,18 @@ func TestDictOnAFullDisk(t *testing.T) {
 			t.Errorf("%v: %+v", flags, r)
 		}
 		if _, err := os.Lstat(dict); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%v: a file is left: %v", flags, err)
+			t.Errorf("%v: a file remains: %v", flags, err)
 		}
 	}
-	old := []byte("the one of before") // which stays
+	old := []byte("the one of before") // must stay
 	if err := errors.Join(os.Truncate(full, 60<<10), os.WriteFile(dict, old, 0o600), os.WriteFile(full, make([]byte, 60<<10), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-o", dict, lines); r.code != 1 || !strings.Contains(r.stderr, dict+": no space left on device") {
-		t.Errorf("over another: %+v", r)
+		t.Errorf("overwriting: %+v", r)
 	}
 	if b, err := os.ReadFile(dict); err != nil || string(b) != string(old) {
-		t.Errorf("the dictionary of before is %.40q, %v", b, err)
+		t.Errorf("the old dictionary is %.40q, %v", b, err)
 	}
 	if err := errors.Join(os.Remove(full), os.Remove(dict)); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestDictOnAFullDisk(t *testing.T) {
 	}
 }
 
-// What is written to with -force and is no file stays.
+// With -force a target that is not a regular file is not removed.
 func TestDictToADevice(t *testing.T) {
 	_, lines := dictFile(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")

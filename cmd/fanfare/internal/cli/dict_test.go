@@ -32,14 +32,14 @@ func dictFile(t *testing.T) (dict, lines string) {
 		t.Fatal(err)
 	}
 	r := runWith(testContext(t), "", "dict", "-o", dict, lines)
-	if r.code != 0 || !strings.Contains(r.stdout, "COMPRESSION") || !strings.Contains(r.stdout, "zstd:better") || !strings.Contains(r.stderr, "is dictionary ") {
+	if r.code != 0 || !strings.Contains(r.stdout, "COMPRESSION") || !strings.Contains(r.stdout, "zstd:better") || !strings.Contains(r.stderr, ": dictionary ") {
 		t.Fatalf("dict: %+v", r)
 	}
 	return dict, lines
 }
 
-// What pub compresses with a dictionary comes to sub that has it; one that does not has a gap,
-// and is told which dictionary it lacks. docs/protocol §26.5.
+// sub with the dictionary receives what pub compressed with it; sub without it has a gap and
+// reports which dictionary is missing. docs/protocol §26.5.
 func TestDict(t *testing.T) {
 	dict, lines := dictFile(t)
 	want, err := os.ReadFile(lines)
@@ -62,7 +62,7 @@ func TestDict(t *testing.T) {
 	}
 }
 
-// What is wrong with a dictionary is said before anything is sent.
+// Errors in dictionaries are reported before anything is sent.
 func TestDictUsage(t *testing.T) {
 	dict, lines := dictFile(t)
 	short := filepath.Join(t.TempDir(), "short")
@@ -77,14 +77,14 @@ func TestDictUsage(t *testing.T) {
 		args string
 		want string
 	}{
-		{"pub -dict " + dict + " x", "-dict goes with -compress"},
+		{"pub -dict " + dict + " x", "-dict needs -compress"},
 		{"pub -compress lz4 x", "lz4"},
 		{"pub -compress zstd:9 x", "zstd:9"},
 		{"pub -compress zstd -dict " + dict + " -dict " + dict + " x", "one"},
 		{"pub -compress s2:better -dict " + dict + " x", "pub: -compress s2:better must be s2 or zstd"},
 		{"sub -dict /no/such/file x", "/no/such/file"},
 		{"sub -dict " + short + " x", "5 bytes"},
-		{"dict", "nothing to learn from"},
+		{"dict", "no messages given"},
 		{"dict -size 7 " + lines, "-size: it must be from 256"},
 		{"dict /no/such/file", "/no/such/file"},
 		{"pub -file " + os.DevNull + " x", "use standard input, with '< " + os.DevNull + "' instead of -file"},
@@ -98,8 +98,8 @@ func TestDictUsage(t *testing.T) {
 	}
 }
 
-// dict takes no more than -n messages of all files together, reads compressed ones, and takes what is whole of one
-// that is cut off.
+// dict reads at most -n messages of all files together, reads compressed files, and uses the
+// complete messages of a truncated one.
 func TestDictFromFiles(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()            // it waits most of the time
@@ -122,7 +122,7 @@ func TestDictFromFiles(t *testing.T) {
 		w.write(line)
 	}
 	w.flush()
-	long := bytes.NewBuffer([]byte{0x1f, 0x8b}) // the length of its first message, which is no gzip
+	long := bytes.NewBuffer([]byte{0x1f, 0x8b}) // the length of its first message looks like the gzip header
 	long.Write(bytes.Repeat([]byte("S"), 0x1f8b))
 	long.Write(records.Bytes())
 	dir := t.TempDir()
@@ -138,13 +138,13 @@ func TestDictFromFiles(t *testing.T) {
 		{"-n 600 " + lines + " " + lines + " " + lines, "from 600 messages"},
 		{"-n 500 " + lines + " " + lines, "from 500 messages"},
 		{gz + " " + zst, "from 1000 messages"},
-		{file("cut.gz", packed.Bytes()[:packed.Len()-9]), "left out: " + filepath.Join(dir, "cut.gz") + ", behind its first "},
-		{lines + " " + file("header.gz", packed.Bytes()[:7]), "left out: " + filepath.Join(dir, "header.gz") + ": it is cut off: unexpected EOF"},
-		{lines + " " + file("two.gz", packed.Bytes()[:2]), "left out: " + filepath.Join(dir, "two.gz") + ": it is cut off: unexpected EOF"},
-		{lines + " " + file("header.gz", packed.Bytes()[:7]) + " " + file("header.zst", enc.EncodeAll(plain, nil)[:5]), "header.gz: it is cut off: unexpected EOF; " + filepath.Join(dir, "header.zst") + ", behind its first 0 messages: "},
+		{file("cut.gz", packed.Bytes()[:packed.Len()-9]), "left out: " + filepath.Join(dir, "cut.gz") + ", after the first "},
+		{lines + " " + file("header.gz", packed.Bytes()[:7]), "left out: " + filepath.Join(dir, "header.gz") + ": truncated: unexpected EOF"},
+		{lines + " " + file("two.gz", packed.Bytes()[:2]), "left out: " + filepath.Join(dir, "two.gz") + ": truncated: unexpected EOF"},
+		{lines + " " + file("header.gz", packed.Bytes()[:7]) + " " + file("header.zst", enc.EncodeAll(plain, nil)[:5]), "header.gz: truncated: unexpected EOF; " + filepath.Join(dir, "header.zst") + ", after the first 0 messages: "},
 		{"-framing itch " + file("long.itch", long.Bytes()), "from 501 messages"},
 		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "from 499 messages"},
-		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "behind its first 499 messages: message 500, at byte "},
+		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "after the first 499 messages: message 500, at byte "},
 	} {
 		if r := runWith(testContext(t), "", strings.Fields("dict "+c.args)...); r.code != 0 || !strings.Contains(r.stderr, c.says) {
 			t.Errorf("dict %s: %+v, want %q", c.args, r, c.says)
@@ -152,8 +152,8 @@ func TestDictFromFiles(t *testing.T) {
 	}
 }
 
-// pub publishes the messages that a compressed file holds, and nothing of one that is cut off. A file that is one message
-// goes as it is.
+// pub publishes the messages of a compressed file, and nothing of a truncated one. With -framing
+// whole the file is sent unchanged.
 func TestPubOfCompressedFiles(t *testing.T) {
 	plain := strings.Repeat("a line\nand another\n", 500)
 	var packed bytes.Buffer
@@ -170,9 +170,9 @@ func TestPubOfCompressedFiles(t *testing.T) {
 		"lines.zst":  {string(enc.EncodeAll([]byte(plain), nil)), "", plain, ""},
 		"twice.gz":   {gz, "-repeat 2", plain + plain, ""},
 		"message.gz": {gz, "-framing whole", gz + "\n", ""},
-		"cut.gz":     {gz[:len(gz)-9], "", "", "cut.gz cannot be decompressed behind its first "},
-		"header.gz":  {gz[:7], "", "", "header.gz cannot be decompressed behind its first 0 messages, at byte 0 of what it holds: unexpected EOF"},
-		"check.gz":   {gz[:len(gz)-8] + "wrong" + gz[len(gz)-3:], "", "", "check.gz cannot be decompressed behind its first 1000 messages, at byte 9500 of what it holds: "},
+		"cut.gz":     {gz[:len(gz)-9], "", "", "cut.gz cannot be decompressed after the first "},
+		"header.gz":  {gz[:7], "", "", "header.gz cannot be decompressed after the first 0 messages, at byte 0 of its content: unexpected EOF"},
+		"check.gz":   {gz[:len(gz)-8] + "wrong" + gz[len(gz)-3:], "", "", "check.gz cannot be decompressed after the first 1000 messages, at byte 9500 of its content: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, path := memURL(t), filepath.Join(t.TempDir(), name)
@@ -189,14 +189,14 @@ func TestPubOfCompressedFiles(t *testing.T) {
 			start(t, nil, append(strings.Fields("pub -wait 1 -t "+url+" -file "+path+" "+c.args), "x")...).end(t, exitOK)
 			sub.end(t, exitOK)
 			if got := sub.stdout.String(); got != c.want {
-				t.Errorf("%d bytes came, want %d", len(got), len(c.want))
+				t.Errorf("%d bytes received, want %d", len(got), len(c.want))
 			}
 		})
 	}
 }
 
-// packedPackets are data packets of one message a line of the file, compressed with a dictionary in
-// tens.
+// packedPackets returns data packets with one message for each line of the file, ten to a packet,
+// compressed with a dictionary.
 func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
 	t.Helper()
 	read := func(file string) []byte {
@@ -234,8 +234,8 @@ func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
 	return packets
 }
 
-// What is compressed in a capture is read with its dictionary; without it tap says which
-// one is missing. docs/protocol §26.4, §26.5.
+// tap reads compressed packets of a capture with their dictionary; without it tap reports which one
+// is missing. docs/protocol §26.4, §26.5.
 func TestCaptureOfCompressed(t *testing.T) {
 	testenv.Slow(t)
 	dict, lines := dictFile(t)
@@ -250,13 +250,13 @@ func TestCaptureOfCompressed(t *testing.T) {
 	capture := captureFile(t, packedPackets(t, dict, lines)...)
 	run := func(args ...string) result { return runWith(testContext(t), "", args...) }
 
-	if r := run("tap", "-summary", "-r", capture); r.code != 0 || strings.Count(r.stdout, "dictionary: ") != 1 || !strings.Contains(r.stdout, "with dictionary "+d.Name()+": give it with -dict FILE") ||
+	if r := run("tap", "-summary", "-r", capture); r.code != 0 || strings.Count(r.stdout, "dictionary: ") != 1 || !strings.Contains(r.stdout, "with dictionary "+d.Name()+": add -dict FILE") ||
 		!strings.Contains(r.stdout, "-- 50 data packets compressed with dictionary "+d.Name()) || !strings.Contains(r.stdout, " 0 messages") {
 		t.Errorf("tap without the dictionary: %+v", r)
 	}
 	var sum tapSummary
 	r := run("tap", "-summary", "-json", "-r", capture)
-	if list := strings.Split(strings.TrimSpace(r.stdout), "\n"); json.Unmarshal([]byte(list[len(list)-1]), &sum) != nil || sum.Lacking[d.Name()] != 50 || sum.Streams[0].Unread != 50 {
+	if list := strings.Split(strings.TrimSpace(r.stdout), "\n"); json.Unmarshal([]byte(list[len(list)-1]), &sum) != nil || sum.MissingDicts[d.Name()] != 50 || sum.Streams[0].Unread != 50 {
 		t.Errorf("tap -json without the dictionary: %+v", r)
 	}
 	if r := run("tap", "-summary", "-dict", dict, "-r", capture); r.code != 0 || strings.Contains(r.stdout, "dictionary") || !strings.Contains(r.stdout, " 500 messages") {
@@ -264,7 +264,7 @@ func TestCaptureOfCompressed(t *testing.T) {
 	}
 }
 
-// Without -force a dictionary that publishers and subscribers have is not written over.
+// Without -force an existing dictionary, which publishers and subscribers may use, is not overwritten.
 func TestDictForce(t *testing.T) {
 	testenv.Slow(t)
 	dict, lines := dictFile(t)
@@ -276,7 +276,7 @@ func TestDictForce(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if after, err := os.ReadFile(dict); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("it was changed: %v", err)
+		t.Errorf("the file was changed: %v", err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-size", "512", "-o", dict, lines); r.code != 0 || r.stderr != "" {
 		t.Errorf("%+v", r)
@@ -286,8 +286,8 @@ func TestDictForce(t *testing.T) {
 	}
 }
 
-// dict learns from what is published, also from what is compressed already, and says which
-// dictionary it lacks for that.
+// dict trains on published messages, also on compressed ones, and reports a dictionary that it
+// lacks to read them.
 func TestDictFromTopics(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -307,9 +307,9 @@ func TestDictFromTopics(t *testing.T) {
 			t.Errorf("pub %v, dict %v: %+v", c[0], c[1], r)
 		}
 	}
-	for listen := time.Second; ; listen *= 2 { // until something came in that time
+	for listen := time.Second; ; listen *= 2 { // until a message was received in that time
 		r := learn(listen, compressed, nil)
-		if r.code == 1 && strings.Contains(r.stderr, "0 messages came that could be read") && strings.Contains(r.stderr, "with dictionary ") {
+		if r.code == 1 && strings.Contains(r.stderr, "only 0 messages could be read") && strings.Contains(r.stderr, "with dictionary ") {
 			return
 		}
 		if r.code != 1 || listen > 20*time.Second {

@@ -22,7 +22,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// doctorRun says whether this host is fit, by facts and self-tests; or whether the network is, with a second host.
+// doctorRun checks this host with facts and self-tests, or the network together with a second host.
 type doctorRun struct {
 	iface   string
 	noTests bool
@@ -36,7 +36,7 @@ type doctorRun struct {
 	sum   doctorSummary
 }
 
-const exitWarnings = 3 // the exit code of a host that is fit but for warnings
+const exitWarnings = 3 // exit code when there are warnings and no failures
 
 type doctorSummary struct {
 	Type  string       `json:"type"`
@@ -72,7 +72,7 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	choice, err := udp.DefaultInterface(udp.Config{})
 	facts.Default, facts.DefaultErr = doctor.Link(choice), err
 	facts.Buses, facts.Silent = runningBuses(ctx)
-	lookAtShared(facts)
+	inspectShared(facts)
 	for _, f := range doctor.Check(facts) {
 		if err := d.report(f); err != nil {
 			return err
@@ -91,7 +91,8 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	return d.verdict()
 }
 
-// bufferSizes is what transport/udp asks for, as found by one that is opened on loopback; zero where there is none.
+// bufferSizes is the size that transport/udp requests and the size granted, read from a transport opened on loopback;
+// zero if none can be opened.
 func bufferSizes() udp.SocketLimits {
 	t, err := udp.Open(udp.Config{Interface: sys.LoopbackName(), Groups: 1})
 	if err != nil {
@@ -127,11 +128,11 @@ func (d *doctorRun) verdict() error {
 	case !d.quiet:
 		switch s.Level {
 		case doctor.Fail:
-			text = fmt.Sprintf("not fit: %s and %s", count(s.Fail, "failure"), count(s.Warn, "warning"))
+			text = fmt.Sprintf("not ready: %s and %s", count(s.Fail, "failure"), count(s.Warn, "warning"))
 		case doctor.Warn:
-			text = "fit, with " + count(s.Warn, "warning")
+			text = "ready, with " + count(s.Warn, "warning")
 		default:
-			text = "fit"
+			text = "ready"
 		}
 		what := "This host"
 		if d.peer.active() {
@@ -153,43 +154,44 @@ func (d *doctorRun) verdict() error {
 func doctorCommand() command {
 	return command{
 		name:    "doctor",
-		summary: "say whether this host is fit, and what to do where it is not",
+		summary: "check this host and its network for problems, and suggest fixes",
 		usage: `fanfare doctor [flags]
 fanfare doctor -listen [flags]
 fanfare doctor -peer ADDRESS [flags]`,
-		about: `It looks at RDMA devices and ports, locked memory, interfaces, routes, IGMP,
-filters, socket buffers and shared memory (/dev/shm, and dir= of buses that run),
-asks the buses that run whether their groups are open, and tests each transport on
+		about: `It checks RDMA devices and ports, locked memory, interfaces, routes, IGMP, packet
+filters, socket buffers and shared memory (/dev/shm, and dir= of running buses), asks
+the running buses whether their groups are sealed, and tests each transport on
 loopback. Each line is a finding: ok, info (good to know), warn or fail, with a
-command that mends it.
+command that fixes it.
 
 With -listen on one host and -peer on another it tests the network between them:
-whether multicast passes, each way, and goes on; loss, copies, reordering, the
-largest packet, GSO and GRO, IGMP queriers, round trip and clocks.`,
+whether multicast arrives in each direction, and continues to; loss, duplicates,
+reordering, the largest packet, GSO and GRO, IGMP queriers, round trip and clocks.`,
 		notes: `Both sides of -listen and -peer send some thousand packets of up to the MTU to each
-other and to the group, 2 MiB/s at most. -listen answers any host. To hear IGMP
-queries takes root (CAP_NET_RAW); all else takes no privilege. Linux, and IPv4, only.
+other and to the group, at most 2 MiB/s. -listen answers any host. Receiving IGMP
+queries requires root (CAP_NET_RAW); all other tests require no privilege. Linux and
+IPv4 only.
 
-With -json and -peer what was measured is an object {"type":"network",...} before
-the findings; -listen writes {"type":"listening",...}, and {"type":"asked",...}
-for each test.`,
+With -json and -peer the measurements are an object {"type":"network",...} before the
+findings; -listen writes {"type":"listening",...}, and {"type":"asked",...} for each
+test.`,
 		examples: `fanfare doctor
 fanfare doctor -iface eth0
 fanfare doctor -listen -iface eth0
 fanfare doctor -peer 10.0.0.2
 fanfare doctor -peer 10.0.0.2 -for 270s
 fanfare doctor -json | jq 'select(.level == "fail")'`,
-		exits:     []word{{"3", "fit, with warnings"}},
-		exitNotes: `It is 0 when nothing was warned of, and 1 when something failed.`,
+		exits:     []word{{"3", "warnings, no failures"}},
+		exitNotes: `It is 0 without warnings and failures, and 1 when something failed.`,
 		flags:     flagsOf(func() *doctorRun { return new(doctorRun) }),
 	}
 }
 
 func (d *doctorRun) register(fs *flagSet) {
-	stringVar(fs, &d.iface, "iface", "", "test on the network interface or RDMA device `NAME` too; its address will do. Some 100 packets "+
-		"go out to multicast groups on its network. Without it: on loopback only, and no test of rdma://. With -listen the default is that of udp://, with -peer that of the route to it")
-	boolVar(fs, &d.noTests, "notest", "no tests: only look")
-	above(durationVar(fs, &d.timeout, "timeout", 5*time.Second, "how long a test may take"), 0)
+	stringVar(fs, &d.iface, "iface", "", "also test on the network interface or RDMA device `NAME`, or with this address. Some 100 packets "+
+		"are sent to multicast groups on its network. Without it only loopback is tested, and rdma:// is not. With -listen the default is the interface of udp://, with -peer that of the route to the peer")
+	boolVar(fs, &d.noTests, "notest", "check the configuration only, without tests")
+	above(durationVar(fs, &d.timeout, "timeout", 5*time.Second, "maximum duration of a test"), 0)
 	d.peer.register(fs)
 	boolVar(fs, &d.json, "json", jsonFindings)
 	boolVar(fs, &d.quiet, "q", "only warnings and failures on standard output")
@@ -200,19 +202,20 @@ func (d *doctorRun) check(fs *flagSet, operands []string) error {
 	case len(operands) > 0:
 		return usagef("doctor takes no arguments: %q is too many", operands[0])
 	case fs.isSet("iface") && d.iface == "":
-		return usagef("-iface is empty: give the name of a network interface or of an RDMA device")
+		return usagef("-iface is empty: use the name of a network interface or of an RDMA device")
 	case d.noTests && d.iface != "":
-		return usagef("-iface is for tests, and -notest is for none: give one of them")
+		return usagef("-iface selects where to test, and -notest disables tests: use one of the two")
 	}
 	return d.peer.check(fs)
 }
 
-// runningBuses are the buses of this host's processes, as far as this user may ask them, and which did not answer.
+// runningBuses are the buses of the processes that this user may inspect, and the sockets of those that did not
+// answer.
 func runningBuses(ctx context.Context) (buses []doctor.Bus, silent []string) {
 	seen, err := readAll(ctx)
 	switch {
 	case errors.Is(err, inspect.ErrOff):
-		return nil, nil // there is no place where processes can be asked
+		return nil, nil // processes have no sockets here
 	case err != nil:
 		return nil, []string{printable(err.Error())}
 	}
@@ -233,24 +236,24 @@ func runningBuses(ctx context.Context) (buses []doctor.Bus, silent []string) {
 	return buses, silent
 }
 
-func lookAtShared(facts *doctor.Facts) {
+func inspectShared(facts *doctor.Facts) {
 	if runtime.GOOS != "linux" {
-		return // there is no shm://
+		return // no shm:// on this system
 	}
 	facts.UID, facts.EndpointBytes = os.Geteuid(), shm.EndpointBytes
 	dirs, used := sharedDirs(facts.Buses)
 	for _, dir := range dirs {
 		m := doctor.SharedMemory{Dir: printable(dir), Used: used[dir]}
 		m.Memory, m.Err = shm.LookAt(dir)
-		for i := range m.Places { // others may have chosen their names
+		for i := range m.Places { // other users may have chosen the names
 			m.Places[i].Path = printable(m.Places[i].Path)
 		}
 		facts.Shared = append(facts.Shared, m)
 	}
 }
 
-// sharedDirs are the directories for shared memory: that of shm:// without dir=, and those that buses have, which
-// use them.
+// sharedDirs lists the directories for shared memory, that of shm:// without dir= and those of
+// running buses, and which of them buses use.
 func sharedDirs(buses []doctor.Bus) (dirs []string, used map[string]bool) {
 	dirs, used = []string{shm.DefaultDir}, make(map[string]bool)
 	for i := range buses {
@@ -279,45 +282,45 @@ type doctorPeer struct {
 	meet    netip.AddrPort // of group
 }
 
-// defaultMeeting is the group and port where both sides of doctor meet. It is none of the defaults of udp://.
+// defaultMeeting is the group and port that both sides of doctor use. No default of udp:// uses it.
 const defaultMeeting = "239.20.255.3:7401"
 
-// longestWatch bounds -for: the numbers of probes end there.
-const longestWatch = time.Hour
+// maxWatch bounds -for: the numbers of probes would run out after it.
+const maxWatch = time.Hour
 
 func (p *doctorPeer) register(fs *flagSet) {
-	boolVar(fs, &p.listen, "listen", "answer a second host's 'doctor -peer', until interrupted")
+	boolVar(fs, &p.listen, "listen", "answer 'doctor -peer' of another host until interrupted")
 	stringVar(fs, &p.ask, "peer", "", "test the network between this host and the one at `ADDRESS`, where 'doctor -listen' runs")
 	stringVar(fs, &p.group, "group", defaultMeeting, "with -listen and -peer: the multicast group and UDP port, `GROUP:PORT`, the same on both sides")
-	within(intVar(fs, &p.ttl, "ttl", 1, "with -listen and -peer: the TTL `N` of multicast, 1 to 255, as ttl= in a URL"), 1, 255)
-	within(durationVar(fs, &p.watch, "for", 5*time.Second, "with -peer: how long all tests together take at least. What is left is for whether multicast goes on, "+
-		"and for an IGMP query to be heard: 135s for the latter, 270s for both"), 0, longestWatch)
+	within(intVar(fs, &p.ttl, "ttl", 1, "with -listen and -peer: the multicast TTL `N`, from 1 to 255, as ttl= in a URL"), 1, 255)
+	within(durationVar(fs, &p.watch, "for", 5*time.Second, "with -peer: minimum duration of all tests together. The time that remains after the other tests checks that multicast continues, "+
+		"and waits for an IGMP query: 135s for the query, 270s for both"), 0, maxWatch)
 }
 
 func (p *doctorPeer) active() bool { return p.listen || p.ask != "" }
 
 func (p *doctorPeer) check(fs *flagSet) error {
 	if fs.isSet("peer") && p.ask == "" {
-		return usagef("-peer is empty: give the address of the host where 'fanfare doctor -listen' runs")
+		return usagef("-peer is empty: use the address of the host where 'fanfare doctor -listen' runs")
 	}
 	if !p.active() {
 		for _, name := range []string{"group", "ttl", "for"} {
 			if fs.isSet(name) {
-				return usagef("-%s goes with -listen or -peer", name)
+				return usagef("-%s needs -listen or -peer", name)
 			}
 		}
 		return nil
 	}
 	for _, name := range []string{"notest", "timeout"} {
 		if fs.isSet(name) {
-			return usagef("-%s is for tests of this host alone, without -listen and -peer", name)
+			return usagef("-%s is only for tests of this host, without -listen and -peer", name)
 		}
 	}
 	switch {
 	case p.listen && p.ask != "":
-		return usagef("-listen answers and -peer asks: give one of them on each host")
+		return usagef("use -listen on one host and -peer on the other, not both on one host")
 	case p.listen && fs.isSet("for"):
-		return usagef("-for goes with -peer: -listen ends when it is interrupted")
+		return usagef("-for needs -peer: -listen runs until interrupted")
 	}
 	var err error
 	if p.meet, err = netip.ParseAddrPort(p.group); err != nil || !p.meet.Addr().Is4() ||
@@ -340,7 +343,8 @@ func (p *doctorPeer) check(fs *flagSet) error {
 	return nil
 }
 
-// config says where this side is: on the interface given, or on that of the route to the peer, or on that of udp://.
+// config determines the interface of this side: that of -iface, otherwise that of the route to the peer, otherwise
+// that of udp://.
 func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
 	facts, err := doctor.ThisHost()
 	if err != nil {
@@ -352,7 +356,7 @@ func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
 	case iface != "":
 		ifc, err = sys.FindInterface(iface)
 	case p.address.IsValid():
-		var c net.Conn // which sends nothing: it finds the route
+		var c net.Conn // connecting a UDP socket sends nothing and selects the route
 		if c, err = net.Dial("udp4", netip.AddrPortFrom(p.address, p.meet.Port()).String()); err == nil {
 			cfg.Addr = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 			c.Close()
@@ -381,7 +385,7 @@ func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
 	return cfg, errors.Join(fmt.Errorf("interface %s has no IPv4 address", ifc.Name), err)
 }
 
-// What is written with a second host: where a listener is, which host asks it, and all that a test has measured.
+// JSON objects of tests with a second host: the address of the listener, the host that asks it, and all measurements.
 type (
 	doctorListening struct {
 		Type      string `json:"type"`
@@ -406,13 +410,13 @@ func (d *doctorRun) answer(ctx context.Context) error {
 	}
 	l, err := peer.Listen(cfg, func(from netip.AddrPort) {
 		if d.json {
-			_ = d.lines.write(doctorAsked{"asked", from.String()}) // a reader that has gone ends nothing here
+			_ = d.lines.write(doctorAsked{"asked", from.String()}) // if standard output is closed, the listener continues
 		} else if !d.quiet {
-			fmt.Fprintf(d.e.stdout, "%v asks.\n", from)
+			fmt.Fprintf(d.e.stdout, "Testing with %v.\n", from)
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%w: is another 'fanfare doctor -listen' running? -group takes another port", err)
+		return fmt.Errorf("%w: is another 'fanfare doctor -listen' running? -group sets another port", err)
 	}
 	if d.json {
 		err = d.lines.write(doctorListening{"listening", cfg.Addr.String(), cfg.Interface.Name, cfg.Group.String()})
@@ -426,7 +430,7 @@ func (d *doctorRun) answer(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err != nil {
-		cancel() // so that the sockets are closed
+		cancel() // closes the sockets
 	}
 	l.Run(ctx)
 	return err
@@ -442,10 +446,10 @@ func (d *doctorRun) test(ctx context.Context) error {
 	d.e.console.clear()
 	switch {
 	case errors.Is(err, peer.ErrNoAnswer):
-		err = d.report(finding("peer", doctor.Fail, "fanfare doctor -listen   # on that host; a packet filter has to let UDP port "+fmt.Sprint(at.Port())+" in",
+		err = d.report(finding("peer", doctor.Fail, "fanfare doctor -listen   # on that host; packet filters must accept UDP port "+fmt.Sprint(at.Port()),
 			"no answer from %v, asked from %v on %s: %s", at, cfg.Addr, cfg.Interface.Name, strings.TrimPrefix(err.Error(), peer.ErrNoAnswer.Error()+": ")))
 	case errors.Is(err, peer.ErrBusy):
-		err = d.report(finding("peer", doctor.Fail, "", "the listener at %v is busy with others: try again later", at))
+		err = d.report(finding("peer", doctor.Fail, "", "the listener at %v is busy with other hosts: try again later", at))
 	case err != nil:
 		return err
 	default:

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// What doctor says of interfaces and routes is what udp:// does, and its advice names
-// interfaces that there are, however the host is set up.
+// doctor reports the interfaces and routes that udp:// uses, and its advice names existing
+// interfaces, for any configuration of the host.
 func TestDoctorAgreesWithUDP(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -30,30 +30,30 @@ func TestDoctorAgreesWithUDP(t *testing.T) {
 		setup func()
 		uses  string
 		level doctor.Level
-		says  string // of udp:// without iface=, or that there is only loopback
-		fix   string // begins so
+		says  string // of udp: // about udp:// without iface=, or that only loopback is usable
+		fix   string // prefix of the fix
 	}{
-		{"loopback only", func() {}, "lo", doctor.Warn, "no interface but loopback", "ip -br address"},
+		{"loopback only", func() {}, "lo", doctor.Warn, "only loopback is up", "ip -br address"},
 		{"an interface without address, without route", func() {
 			testenv.AddVeth(t, "one", "one-end", 0)
-		}, "lo", doctor.Warn, "no interface but loopback", "ip link set one"},
+		}, "lo", doctor.Warn, "only loopback is up", "ip link set one"},
 		{"one, without route", func() {
 			testenv.LinkUp(t, "one-end")
 			testenv.LinkUp(t, "one")
 			testenv.AddAddr(t, "one", "10.77.0.1/24")
 		}, "one", doctor.Info, "uses one (10.77.0.1), the first interface that is up", "ip route add 224.0.0.0/4 dev one"},
 		{"two, without route", func() { add("two", "10.78.0.1/24") }, "one", doctor.Warn, "uses one (10.77.0.1), the first that is up", "ip route add 224.0.0.0/4 dev one"},
-		{"a route to the second", func() { testenv.RouteMulticast(t, "two") }, "two", doctor.OK, "uses two (10.78.0.1): the route to multicast groups leads there", ""},
+		{"a route to the second", func() { testenv.RouteMulticast(t, "two") }, "two", doctor.OK, "uses two (10.78.0.1), the interface of the route to multicast groups", ""},
 		{"a route to one without its flag", func() { testenv.LinkMulticast(t, "two", false) }, "one", doctor.Warn,
-			"the route to multicast groups leads to two, which is none for them: udp:// without iface= uses one (10.77.0.1)", "ip route replace 224.0.0.0/4 dev one"},
+			"the route to multicast groups leads to two, which cannot be used for multicast: udp:// without iface= uses one (10.77.0.1)", "ip route replace 224.0.0.0/4 dev one"},
 		{"a route to one that has the address of another", func() {
 			testenv.LinkMulticast(t, "two", true)
-			testenv.AddAddr(t, "one", "10.78.0.1/32") // the first that has it is not where the route leads
-		}, "two", doctor.OK, "uses two (10.78.0.1): the route to multicast groups leads there", ""},
+			testenv.AddAddr(t, "one", "10.78.0.1/32") // the route does not use the first interface with this address
+		}, "two", doctor.OK, "uses two (10.78.0.1), the interface of the route to multicast groups", ""},
 		{"a route to loopback", func() {
-			testenv.LinkDown(t, "two") // which takes the route
+			testenv.LinkDown(t, "two") // this removes the route
 			testenv.RouteMulticast(t, "lo")
-		}, "lo", doctor.Warn, "stays on loopback (lo): the route to multicast groups leads there", "ip route get"},
+		}, "lo", doctor.Warn, "uses loopback (lo), because the route to multicast groups leads there", "ip route get"},
 	} {
 		c.setup()
 		tr, err := udp.Open(udp.Config{Groups: 1})
@@ -80,23 +80,23 @@ func TestDoctorAgreesWithUDP(t *testing.T) {
 					t.Errorf("%s: %s: %s, fix %q; want %v, fix %q", c.name, level.Level, f.Text, f.Fix, c.level, c.fix)
 				}
 			}
-			advisesWhatIsThere(t, f.Fix)
+			checkAdvisedInterfaces(t, f.Fix)
 		}
 		if !found {
-			t.Errorf("%s: nothing says %q:\n%s", c.name, c.says, r.stdout.String())
+			t.Errorf("%s: no finding with %q:\n%s", c.name, c.says, r.stdout.String())
 		}
 	}
 }
 
-// advisesWhatIsThere checks that the interfaces that a command names exist.
-func advisesWhatIsThere(t *testing.T, fix string) {
+// checkAdvisedInterfaces checks that the interfaces in a suggested command exist.
+func checkAdvisedInterfaces(t *testing.T, fix string) {
 	t.Helper()
 	words := strings.Fields(fix)
 	for i, w := range words[:max(0, len(words)-1)] {
 		name := words[i+1]
 		if w == "dev" || w == "netdev" || w == "set" && i > 0 && words[i-1] == "link" {
 			if _, err := net.InterfaceByName(name); err != nil {
-				t.Errorf("%q: there is no interface %s", fix, name)
+				t.Errorf("%q: interface %s does not exist", fix, name)
 			}
 		}
 	}

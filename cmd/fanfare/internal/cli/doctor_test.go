@@ -20,8 +20,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// On any host: the self-tests on loopback and within the process pass, and the
-// counts and the exit code are those of the findings.
+// On any host the self-tests on loopback and within the process pass, and the counts and the exit
+// code match the findings.
 func TestDoctor(t *testing.T) {
 	before := runtime.NumGoroutine()
 	r := runWith(t.Context(), "", "doctor", "-json", "-timeout", "1m")
@@ -41,7 +41,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	want := []string{"mem", "sim", "udp"}
-	if runtime.GOOS == "linux" && !strings.Contains(r.stdout, "Soft-RoCE has its UDP port") {
+	if runtime.GOOS == "linux" && !strings.Contains(r.stdout, "Soft-RoCE occupies its UDP port") {
 		want = append(want, "roce")
 	}
 	if runtime.GOOS == "linux" {
@@ -63,12 +63,12 @@ func TestDoctor(t *testing.T) {
 	testenv.AwaitGoroutines(t, before)
 }
 
-// Doctor names the buses of this host whose groups are open, and no sealed one.
-func TestDoctorNamesOpenBuses(t *testing.T) {
+// Doctor lists the buses of this host with unsealed groups, and no sealed ones.
+func TestDoctorListsUnsealedBuses(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("processes have no sockets there at which they could be asked")
+		t.Skip("processes have no inspection sockets on this system")
 	}
-	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // whatever the environment says
+	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // independent of the environment
 	ring := filepath.Join(t.TempDir(), "ring")
 	if r := runWith(t.Context(), "", "key", "new", ring); r.code != exitOK {
 		t.Fatal(r.stderr)
@@ -87,14 +87,14 @@ func TestDoctorNamesOpenBuses(t *testing.T) {
 		}
 		out := runWith(t.Context(), "", "doctor", "-notest").stdout
 		named := strings.Contains(out, "("+c.name+") on "+strings.Split(c.url, "?")[0])
-		if named != c.open || named && !strings.Contains(out, "its groups are open: any host on the network can read, forge and change all messages") {
+		if named != c.open || named && !strings.Contains(out, "its groups are not sealed: any host on the network can read, forge and change all messages") {
 			t.Errorf("%s:\n%s", c.name, out)
 		}
 		b.Close()
 	}
 }
 
-// What people read; -q leaves out what needs no doing.
+// The text output; -q prints only warnings and failures.
 func TestDoctorText(t *testing.T) {
 	r := runWith(t.Context(), "", "doctor", "-notest")
 	if !strings.HasSuffix(r.stdout, ".\n") || !strings.Contains(r.stdout, "This host is ") || strings.Contains(r.stdout, "self-test;") {
@@ -107,7 +107,7 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
-// Each outcome has its exit code.
+// Each result has its exit code.
 func TestDoctorExitCodes(t *testing.T) {
 	for level, want := range map[doctor.Level]int{doctor.OK: 0, doctor.Info: 0, doctor.Warn: exitWarnings, doctor.Fail: exitIncomplete} {
 		var out strings.Builder
@@ -128,7 +128,7 @@ func TestDoctorExitCodes(t *testing.T) {
 	}
 }
 
-// A self-test that fails says where, and how far it came.
+// A failed self-test reports the step that failed.
 func TestDoctorFailures(t *testing.T) {
 	d := &doctorRun{timeout: time.Minute}
 	simulated := func(url string) (f doctor.Finding) { // in virtual time
@@ -144,8 +144,8 @@ func TestDoctorFailures(t *testing.T) {
 		{d.udpTest(t.Context(), "no-such-interface"), doctor.Fail, "no-such-interface"},
 		{d.busTest(t.Context(), "mem", "mem://x?groups=0"), doctor.Fail, "cannot be opened"},
 		{simulated("sim://?loss=1"), doctor.Fail, "0 of 10 messages"},
-		// Where send-only members are refused, that is no failure.
-		{simulated("sim://?sendonly=off"), doctor.Warn, "no send-only members"},
+		// A fabric without send-only members is no failure.
+		{simulated("sim://?sendonly=off"), doctor.Warn, "no send-only membership"},
 	} {
 		if c.f.Level != c.level || !strings.Contains(c.f.Text, c.says) {
 			t.Errorf("%+v, want %v with %q", c.f, c.level, c.says)
@@ -153,8 +153,8 @@ func TestDoctorFailures(t *testing.T) {
 	}
 }
 
-// An RDMA device is tested where -iface names it or its interface; else it is
-// said that it was not.
+// -iface tests an RDMA device, by its name or its interface; otherwise a finding reports that it
+// was not tested.
 func TestDoctorRDMA(t *testing.T) {
 	facts := &doctor.Facts{VerbsErr: errors.New("not in this build"), Root: fstest.MapFS{
 		"sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0": {Data: []byte("eth0\n")},
@@ -164,7 +164,7 @@ func TestDoctorRDMA(t *testing.T) {
 		iface string
 		want  []string // findings about rdma
 	}{
-		{"", []string{"info rdma://mlx5_1 was not tested: -iface says", "info rdma://rxe0 was not tested: -iface says"}},
+		{"", []string{"info rdma://mlx5_1 was not tested, because", "info rdma://rxe0 was not tested, because"}},
 		{"rxe0", []string{"warn rdma://rxe0 was not tested: not in this build"}},
 		{"eth0", []string{"warn rdma://rxe0 was not tested: not in this build"}},
 		{"eth1", nil},
@@ -180,12 +180,12 @@ func TestDoctorRDMA(t *testing.T) {
 			t.Errorf("-iface %q: %q, want %q", c.iface, got, c.want)
 		}
 	}
-	// The interface that an address is of.
+	// An address selects its interface.
 	lo := sys.LoopbackName()
 	facts.Addrs = map[string][]netip.Addr{lo: {netip.MustParseAddr("127.0.0.9")}}
 	d := &doctorRun{iface: "127.0.0.9"}
 	if err := d.where(facts); err != nil || d.iface != lo {
-		t.Errorf("an address of %s is %q: %v", lo, d.iface, err)
+		t.Errorf("an address of %s selects %q: %v", lo, d.iface, err)
 	}
 	d = &doctorRun{iface: "mlx5_9"}
 	if err := d.where(facts); err == nil || !strings.Contains(err.Error(), "RDMA devices: mlx5_1, rxe0") {
@@ -198,25 +198,25 @@ func TestDoctorWrongUsage(t *testing.T) {
 		{"eth0", "no arguments"},
 		{"-timeout 0s", "more than 0"},
 		{"-timeout 5", "500ms"},
-		{"-notest -iface lo", "one of them"},
+		{"-notest -iface lo", "use one of the two"},
 		{"-iface=", "is empty"},
-		{"-iface no-such-interface", `"no-such-interface" is no network interface, no address and no RDMA device of this host: interfaces are `},
-		{"-iface 192.0.2.250", "no address and no RDMA device"},
+		{"-iface no-such-interface", `"no-such-interface" is not a network interface, an address or an RDMA device of this host: interfaces are `},
+		{"-iface 192.0.2.250", "an address or an RDMA device"},
 		{"-nope", "-nope"},
 		{"-peer=", "is empty"},
 		{"-peer 239.1.2.3", "one host"},
 		{"-peer ::1", "IPv4"},
-		{"-peer 10.0.0.1 -listen", "one of them on each host"},
-		{"-listen -for 5s", "-for goes with -peer"},
-		{"-for 5s", "-for goes with -listen or -peer"},
-		{"-ttl 2", "-ttl goes with"},
+		{"-peer 10.0.0.1 -listen", "not both on one host"},
+		{"-listen -for 5s", "-for needs -peer"},
+		{"-for 5s", "-for needs -listen or -peer"},
+		{"-ttl 2", "-ttl needs -listen"},
 		{"-listen -ttl 0", "1 to 255"},
-		{"-listen -notest", "of this host alone"},
-		{"-peer 10.0.0.1 -timeout 3s", "of this host alone"},
+		{"-listen -notest", "tests of this host"},
+		{"-peer 10.0.0.1 -timeout 3s", "tests of this host"},
 		{"-peer 10.0.0.1 -for 2h", "from 0s to 1h"},
 		{"-listen -group 10.0.0.1:7401", "multicast group and a UDP port"},
 		{"-listen -group 239.1.2.3", "multicast group and a UDP port"},
-		{"-listen -iface no-such-interface", "no network interface"},
+		{"-listen -iface no-such-interface", "is not a network interface"},
 	} {
 		r := runWith(t.Context(), "", append([]string{"doctor"}, strings.Fields(c.args)...)...)
 		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {

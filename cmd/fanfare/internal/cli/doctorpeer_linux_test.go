@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Two sides on one host, over loopback: as people read it, and as JSON.
+// Both sides run on one host, over loopback, with text and with JSON output.
 func TestDoctorPeer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -20,7 +20,7 @@ func TestDoctorPeer(t *testing.T) {
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", group, "-for", "0s")
 	for _, want := range []string{
 		"ok    peer      the peer (", "ok    clock     the clocks agree", "ok    multicast multicast passes to the peer: ", "ok    multicast multicast passes from the peer: ",
-		"packets of 65535 bytes pass to the peer", "The network is fit",
+		"packets of 65535 bytes pass to the peer", "The network is ready",
 	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s%s", want, r.stdout, r.stderr)
@@ -41,19 +41,19 @@ func TestDoctorPeer(t *testing.T) {
 	if last := lines[len(lines)-1]; !strings.Contains(last, `"summary"`) || !json.Valid([]byte(last)) {
 		t.Errorf("the last line is %s", last)
 	}
-	if text := l.stdout.String(); strings.Count(text, " asks.\n") != 2 {
-		t.Errorf("the listener says:\n%s", text)
+	if text := l.stdout.String(); strings.Count(text, ".\n") != 2 {
+		t.Errorf("the listener printed:\n%s", text)
 	}
 	l.cancel(nil)
 	l.end(t, exitOK)
 }
 
-// Where nobody answers the finding says what to do.
+// Without an answer the finding suggests a remedy.
 func TestDoctorPeerNoAnswer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", fmt.Sprintf("239.20.255.3:%d", testenv.Port(t)))
-	if r.code != exitIncomplete || !strings.Contains(r.stdout, "no answer from 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not fit") {
+	if r.code != exitIncomplete || !strings.Contains(r.stdout, "no answer from 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not ready") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// What a self-test of pub/sub sends, in trains, so that offloads are used.
+// Messages that a self-test of pub/sub sends in trains, so that it uses segmentation offloads.
 const (
 	selfMessages = 100
 	selfBytes    = 1000
@@ -51,7 +51,7 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 		tests = append(tests, func(ctx context.Context) doctor.Finding {
 			f := d.busTest(ctx, "shm", "shm://"+name)
 			if f.Level == doctor.Fail {
-				f.Level = doctor.Warn // few need it
+				f.Level = doctor.Warn // few users need it
 			}
 			return f
 		})
@@ -59,7 +59,7 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 	if d.iface == "" {
 		for _, dev := range slices.Sorted(maps.Keys(devices)) {
 			tests = append(tests, func(context.Context) doctor.Finding {
-				return finding("rdma", doctor.Info, "fanfare doctor -iface "+dev, "rdma://%s was not tested: -iface says that packets may go out to its network", dev)
+				return finding("rdma", doctor.Info, "fanfare doctor -iface "+dev, "rdma://%s was not tested, because that sends packets to its network: add -iface to test it", dev)
 			})
 		}
 		return tests
@@ -84,7 +84,7 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 	return tests
 }
 
-// where makes of -iface, a name or an address, the name of an interface or of an RDMA device of this host.
+// where resolves -iface, a name or an address, to a network interface or an RDMA device of this host.
 func (d *doctorRun) where(facts *doctor.Facts) error {
 	if d.iface == "" {
 		return nil
@@ -114,7 +114,7 @@ func (d *doctorRun) where(facts *doctor.Facts) error {
 	if len(devices) > 0 {
 		rdmaNames = strings.Join(slices.Sorted(maps.Keys(devices)), ", ")
 	}
-	return usagef("-iface %q is no network interface, no address and no RDMA device of this host: interfaces are %s; RDMA devices: %s", d.iface, strings.Join(names, ", "), rdmaNames)
+	return usagef("-iface %q is not a network interface, an address or an RDMA device of this host: interfaces are %s; RDMA devices: %s", d.iface, strings.Join(names, ", "), rdmaNames)
 }
 
 func finding(area string, level doctor.Level, fix, format string, args ...any) doctor.Finding {
@@ -140,12 +140,12 @@ func (d *doctorRun) busTest(ctx context.Context, area, rawURL string) doctor.Fin
 	defer to.Close()
 	n, err := d.roundTrip(ctx, from, to)
 	if err != nil {
-		return finding(area, doctor.Fail, "", "%s: %d of %d messages came: %v", rawURL, n, selfMessages, err)
+		return finding(area, doctor.Fail, "", "%s: received %d of %d messages: %v", rawURL, n, selfMessages, err)
 	}
-	return finding(area, doctor.OK, "", "%s: %d of %d messages came in a self-test", area, n, selfMessages)
+	return finding(area, doctor.OK, "", "%s: received %d of %d messages in a self-test", area, n, selfMessages)
 }
 
-// selfConfig is that of a bus without a log: errors appear in the finding.
+// selfConfig is the configuration of a bus without a log: the finding contains the errors.
 func selfConfig() pubsub.Config { return pubsub.Config{Logger: slog.New(slog.DiscardHandler)} }
 
 func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got int, err error) {
@@ -161,7 +161,7 @@ func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got in
 		return 0, err
 	}
 	err = pub.WaitSubscribers(ctx, 1)
-	for i := 0; i < selfMessages && err == nil; i++ { // fewer bytes than the window: Publish never blocks
+	for i := 0; i < selfMessages && err == nil; i++ { // less than the window, so Publish never blocks
 		err = pub.Publish(ctx, make([]byte, selfBytes))
 	}
 	for err == nil && got < selfMessages {
@@ -175,7 +175,7 @@ func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got in
 func (d *doctorRun) udpTest(ctx context.Context, iface string) doctor.Finding {
 	port, err := freePort()
 	if err != nil {
-		return finding("udp", doctor.Fail, "", "no UDP port can be had: %v", err)
+		return finding("udp", doctor.Fail, "", "no free UDP port: %v", err)
 	}
 	open := func() (*udp.Transport, *pubsub.Bus, error) {
 		u := &url.URL{Scheme: "udp", Host: "239.20.255.1", RawQuery: url.Values{"iface": {iface}, "port": {strconv.Itoa(port)}}.Encode()}
@@ -195,22 +195,22 @@ func (d *doctorRun) udpTest(ctx context.Context, iface string) doctor.Finding {
 	}
 	t, from, err := open()
 	if err != nil {
-		return finding("udp", doctor.Fail, "", "udp:// does not open on %s: %v", iface, err)
+		return finding("udp", doctor.Fail, "", "udp:// cannot be opened on %s: %v", iface, err)
 	}
 	defer from.Close()
 	_, to, err := open()
 	if err != nil {
-		return finding("udp", doctor.Fail, "", "udp:// does not open twice on %s: %v", iface, err)
+		return finding("udp", doctor.Fail, "", "udp:// cannot be opened twice on %s: %v", iface, err)
 	}
 	defer to.Close()
 	n, err := d.roundTrip(ctx, from, to)
 	caps, limits := t.Capabilities(), t.SocketLimits()
 	if err != nil {
-		return finding("udp", doctor.Fail, "nft list ruleset; ip route show 224.0.0.0/4", "udp on %s: %d of %d messages came: %v", iface, n, selfMessages, err)
+		return finding("udp", doctor.Fail, "nft list ruleset; ip route show 224.0.0.0/4", "udp on %s: received %d of %d messages: %v", iface, n, selfMessages, err)
 	}
-	text := fmt.Sprintf("udp on %s: %d of %d messages came in a self-test; GSO %s, GRO %s; receive buffers of %d bytes", iface, n, selfMessages, onOff(caps.GSO), onOff(caps.GRO), limits.ReceiveGranted)
+	text := fmt.Sprintf("udp on %s: received %d of %d messages in a self-test; GSO %s, GRO %s; receive buffers of %d bytes", iface, n, selfMessages, onOff(caps.GSO), onOff(caps.GRO), limits.ReceiveGranted)
 	if !caps.GSO || !caps.GRO {
-		return finding("udp", doctor.Warn, "ethtool -K "+iface+" tx-checksum-ip-generic on   # GSO needs checksum offload, and Linux 4.18; GRO needs Linux 5.0", "%s: without offloads a packet costs several times as much", text)
+		return finding("udp", doctor.Warn, "ethtool -K "+iface+" tx-checksum-ip-generic on   # GSO needs checksum offload, and Linux 4.18; GRO needs Linux 5.0", "%s: without offloads each packet costs several times as much processor time", text)
 	}
 	return finding("udp", doctor.OK, "", "%s", text)
 }
@@ -231,10 +231,10 @@ func freePort() (int, error) {
 	return c.LocalAddr().(*net.UDPAddr).Port, nil
 }
 
-// finish closes a transport that no bus owns.
+// finish closes a transport that is not owned by a bus.
 func finish(t transport.Transport) {
 	t.Close()
-	t.Poll(transport.NewBatch(1)) // which ends it
+	t.Poll(transport.NewBatch(1)) // completes the close
 }
 
 func (d *doctorRun) groupTest(ctx context.Context, area, rawURL string) doctor.Finding {
@@ -243,14 +243,14 @@ func (d *doctorRun) groupTest(ctx context.Context, area, rawURL string) doctor.F
 	var own *exitError
 	switch {
 	case err == nil:
-		return finding(area, doctor.OK, "", "%s: joined as full and as send-only member, %d of %d messages came in a self-test", rawURL, sent, mckeyCount)
+		return finding(area, doctor.OK, "", "%s: joined as full and as send-only member, received %d of %d messages in a self-test", rawURL, sent, mckeyCount)
 	case errors.As(err, &inUse) && inUse.Kernel:
-		return finding(area, doctor.Info, "modprobe -r rdma_rxe", "%s cannot receive: Soft-RoCE has its UDP port; rdma:// can", rawURL)
+		return finding(area, doctor.Info, "modprobe -r rdma_rxe", "%s cannot receive: Soft-RoCE occupies its UDP port; use rdma://", rawURL)
 	case errors.Is(err, rdma.ErrNotSupported):
 		return finding(area, doctor.Info, "", "%s is not possible here: %v", rawURL, err)
 	case errors.As(err, &own) && own.code == exitNoGroup:
 		if _, full := d.group(ctx, rawURL, false); full == nil {
-			return finding(area, doctor.Warn, "", "%s: there are no send-only members here (%v): publishers join as full members, which works the same but for traffic to their ports", rawURL, err)
+			return finding(area, doctor.Warn, "", "%s: no send-only membership here (%v): publishers join as full members; the only difference is more traffic to their ports", rawURL, err)
 		}
 	}
 	return finding(area, doctor.Fail, "", "%s: %v", rawURL, err)
@@ -268,7 +268,7 @@ func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (ui
 	}
 	if host.Peer == nil {
 		peer := *host
-		host.Peer = &peer // this host itself
+		host.Peer = &peer // send to this host itself
 	}
 	err = m.transfer(ctx, host)
 	return m.sides[0].messages, err

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/doctor"
 )
 
-// Where buses have their shared memory is learned from their URLs.
+// The directories for shared memory come from the URLs of buses.
 func TestSharedDirs(t *testing.T) {
 	got, used := sharedDirs([]doctor.Bus{
 		{URLs: []string{"udp://239.1.0.0/16?dir=/no", "shm://desk?dir=/mnt/fast"}},
@@ -19,10 +19,10 @@ func TestSharedDirs(t *testing.T) {
 	}
 	for _, dir := range got {
 		if !used[dir] {
-			t.Errorf("%s is used", dir)
+			t.Errorf("%s counts as used", dir)
 		}
 	}
 	if got, used := sharedDirs([]doctor.Bus{{URLs: []string{"udp://239.1.0.0/16"}}}); !slices.Equal(got, []string{"/dev/shm"}) || used["/dev/shm"] {
-		t.Errorf("%q, used %v, though no bus uses shm://", got, used)
+		t.Errorf("%q, used %v, although no bus uses shm://", got, used)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// stranger sends packets of its own making to the group of topic.
-type stranger struct {
+// forger sends forged packets to the group of a topic.
+type forger struct {
 	t      *testing.T
 	conn   *net.UDPConn
 	header wire.Header
 }
 
-func newStranger(t *testing.T, url, topic string) *stranger {
+func newForger(t *testing.T, url, topic string) *forger {
 	t.Helper()
 	bus, err := pubsub.Open(testContext(t), url)
 	if err != nil {
@@ -35,18 +35,18 @@ func newStranger(t *testing.T, url, topic string) *stranger {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &stranger{t, conn, wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+	return &forger{t, conn, wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
 }
 
-func (s *stranger) send(b []byte) {
+func (s *forger) send(b []byte) {
 	s.t.Helper()
 	if _, err := s.conn.Write(b); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// data sends a packet of one run of messages.
-func (s *stranger) data(seq uint64, topic string, number uint64, messages ...string) {
+// data sends a packet with one run of messages.
+func (s *forger) data(seq uint64, topic string, number uint64, messages ...string) {
 	s.t.Helper()
 	b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen, 1472)
 	wire.PutDataHeader(b, s.header, 1472)
@@ -59,8 +59,8 @@ func (s *stranger) data(seq uint64, topic string, number uint64, messages ...str
 	s.send(b)
 }
 
-// announce gives topic's id another name.
-func (s *stranger) announce(seq uint64, topic, name string) {
+// announce gives the topic's id another name.
+func (s *forger) announce(seq uint64, topic, name string) {
 	s.t.Helper()
 	b := wire.AppendAnnounceHeader(nil, s.header, seq, 0, 1)
 	b = wire.AppendTopicState(b, wire.TopicID(topic), 1, name)
@@ -68,8 +68,8 @@ func (s *stranger) announce(seq uint64, topic, name string) {
 	s.send(b)
 }
 
-// heartbeat says that the publisher is called name, and how many groups it has.
-func (s *stranger) heartbeat(epoch, at, seq uint64, groups uint32, name string) {
+// heartbeat announces the publisher's name and its number of groups.
+func (s *forger) heartbeat(epoch, at, seq uint64, groups uint32, name string) {
 	s.t.Helper()
 	h := s.header
 	h.Epoch = epoch
@@ -77,26 +77,26 @@ func (s *stranger) heartbeat(epoch, at, seq uint64, groups uint32, name string) 
 		Name: []byte(name), Settings: wire.Settings{Groups: groups}}))
 }
 
-// Whatever names come from the wire, nothing that a terminal obeys is written anywhere.
+// Names received from the network are escaped in all output, so that terminals do not interpret them.
 func TestNamesFromTheWireAreQuoted(t *testing.T) {
 	const evil = "\x1b[31mred\u009b2J\r\n"
-	const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ" // of one id: docs/vectors/hashes.json
+	const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ" // both have the same id: docs/vectors/hashes.json
 	url := loopbackURL(t)
 	text := start(t, nil, "sub", "-until", "end", "-t", url, "-v", name)
 	lines := start(t, nil, "sub", "-until", "end", "-t", url, "-v", "-json", name)
 	both := []*running{text, lines}
-	from := newStranger(t, url, name)
+	from := newForger(t, url, name)
 	for seq := uint64(0); !strings.Contains(text.stdout.String(), "hello") || !strings.Contains(lines.stdout.String(), "hello"); seq++ {
-		from.data(seq, name, seq, "hello") // until both listen
+		from.data(seq, name, seq, "hello") // until both have subscribed
 		time.Sleep(2 * time.Millisecond)
 	}
-	await(t, "the collision to be told", func() bool {
-		from.announce(0, name, evil) // no name of that topic: counted, and not shown
+	await(t, "the report of the collision", func() bool {
+		from.announce(0, name, evil) // a name of no topic: counted, not shown
 		from.announce(0, name, twin)
 		return strings.Contains(text.stderr.String(), "same id") && strings.Contains(lines.stdout.String(), `"collision"`)
 	})
 	at := uint64(time.Millisecond)
-	await(t, "the publisher's name and what it has otherwise to be told", func() bool {
+	await(t, "the reports of the publisher's name and configuration", func() bool {
 		at += uint64(time.Millisecond)
 		from.heartbeat(1, at, 1, 16, evil)
 		from.heartbeat(2, at, 0, 64, evil)
@@ -108,7 +108,7 @@ func TestNamesFromTheWireAreQuoted(t *testing.T) {
 		<-r.done
 		for _, out := range []string{r.stdout.String(), r.stderr.String()} {
 			if i := strings.IndexAny(out, "\x1b\u009b\r"); i >= 0 {
-				t.Errorf("unquoted: %q", out[max(0, i-60):min(len(out), i+60)])
+				t.Errorf("not escaped: %q", out[max(0, i-60):min(len(out), i+60)])
 			}
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// someOperands are operands with which each command could begin its work.
+// someOperands are valid operands for each command.
 var someOperands = map[string]string{
 	"pub": "a", "sub": "a", "request": "a b", "reply": "a b", "bench": "throughput", "dict": "a", "key": "show FILE",
 	"completion": "bash", "help": "pub",
 }
 
-// What every command makes of wrong input is alike: one line on standard error, which begins with
-// the command's name, nothing on standard output, and exit code 2.
+// All commands report wrong input in the same way: one line on standard error that begins with the
+// command's name, nothing on standard output, and exit code 2.
 func TestEveryCommandRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -34,7 +34,7 @@ func TestEveryCommandRefuses(t *testing.T) {
 		with := func(flags ...string) []string { return append(append([]string{c.name}, flags...), operands...) }
 		refuses("'fanfare help -all "+c.name+"' lists the flags", with("-no-such-flag")...)
 		refuses("'fanfare help -all "+c.name+"' lists the flags", append([]string{c.name, "--no-such-flag=3"}, operands...)...)
-		if c.name != "dict" && c.name != "sub" && c.name != "top" && c.name != "web" && c.name != "loss" && c.name != "ls" { // they take any number
+		if c.name != "dict" && c.name != "sub" && c.name != "top" && c.name != "web" && c.name != "loss" && c.name != "ls" { // these accept any number of operands
 			refuses("", append([]string{c.name}, "a", "b", "c", "d", "e")...)
 		}
 		fs := newFlagSet(c.name)
@@ -73,8 +73,8 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"dict MISSING", "MISSING: no such file"},
 		{"dict DIR", "DIR: is a directory"},
 		{"dict -o FILE FILE", "-force"},
-		{"dict -force FILE", "-force goes with -o"},
-		{"dict -dict FILE FILE", "-dict goes with -t"},
+		{"dict -force FILE", "-force needs -o"},
+		{"dict -dict FILE FILE", "-dict needs -t"},
 		{"key show MISSING", "MISSING: no such file"},
 		{"key rotate FILE", "FILE, line 1"},
 		{"key new FILE", "never overwritten: name another file"},
@@ -83,11 +83,11 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"web MISSING", "MISSING"},
 		{"top MISSING", "MISSING"},
 		{"loss MISSING", "MISSING"},
-		{"top 10.0.0.5", "10.0.0.5: no such file or directory: a place is the socket of a process"},
-		{"top trade2:9465", "run the command there by ssh"},
-		{"web trade2:9465", "run the command there by ssh"},
-		{"loss trade2:9465", "run the command there by ssh"},
-		{"ls -socket trade2:9465", "run the command there by ssh"},
+		{"top 10.0.0.5", "10.0.0.5: no such file or directory: a PLACE is the socket of a process"},
+		{"top trade2:9465", "run the command there with ssh"},
+		{"web trade2:9465", "run the command there with ssh"},
+		{"loss trade2:9465", "run the command there with ssh"},
+		{"ls -socket trade2:9465", "run the command there with ssh"},
 	} {
 		replace := strings.NewReplacer("URL", memURL(t), "MISSING", missing, "DIR", dir, "FILE", file)
 		refuses(replace.Replace(c.says), strings.Fields(replace.Replace(c.args))...)
@@ -97,8 +97,7 @@ func TestEveryCommandRefuses(t *testing.T) {
 	}
 }
 
-// Without arguments each command that needs some says which, and the program itself names its
-// commands.
+// Without arguments each command that needs some reports which, and the program lists its commands.
 func TestEveryCommandWithoutArguments(t *testing.T) {
 	for _, name := range []string{"pub", "sub", "request", "reply", "bench", "dict", "key", "completion"} {
 		if r := runWith(testContext(t), "", name); r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "fanfare "+name+": ") {

@@ -17,16 +17,16 @@ import (
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
-// jsonLeg is what one leg did, where the fabric was given by several URLs.
+// jsonLeg holds the counters of one leg, if the fabric has several URLs.
 type jsonLeg struct {
 	URL              string  `json:"url"`
 	Up               bool    `json:"up"`
-	Packets          uint64  `json:"packets"` // that it brought
-	Copies           uint64  `json:"copies"`  // of them, those that another had brought
+	Packets          uint64  `json:"packets"` // received on this leg
+	Copies           uint64  `json:"copies"`  // of them, packets that another leg had delivered before
 	Lost             uint64  `json:"lost"`
-	Filled           uint64  `json:"filled"` // of those lost, by another
-	Falls            uint64  `json:"falls"`  // times that it fell silent while another was heard
-	Unsent           uint64  `json:"unsent"` // packets that went out on others only
+	Filled           uint64  `json:"filled"` // lost here and received on another leg
+	Falls            uint64  `json:"falls"`  // times that this leg received nothing while another did
+	Unsent           uint64  `json:"unsent"` // packets that were sent on other legs only
 	SkewMicroseconds float64 `json:"skew_us"`
 }
 
@@ -37,7 +37,7 @@ func legsOf(st *stats.Bus) (all []jsonLeg) {
 	return all
 }
 
-func (c *common) sayLegs(e *env, legs []jsonLeg) {
+func (c *common) reportLegs(e *env, legs []jsonLeg) {
 	for i, l := range legs {
 		up := ""
 		if !l.Up {
@@ -45,23 +45,23 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 		}
 		brought := ""
 		if l.Packets > 0 || l.Lost > 0 {
-			brought = fmt.Sprintf("%s brought, %d lost, of them %d filled by another leg", count(l.Packets, "packet"), l.Lost, l.Filled)
+			brought = fmt.Sprintf("%s received, %d lost, of them %d received on another leg", count(l.Packets, "packet"), l.Lost, l.Filled)
 		}
 		falls := some(l.Falls, "time")
 		if falls != "" {
 			falls = "silent " + falls
 		}
-		if text := list(up, brought, falls, someThat(l.Unsent, "packet", "not sent by it")); text != "" {
+		if text := list(up, brought, falls, someThat(l.Unsent, "packet", "not sent on it")); text != "" {
 			e.console.line("leg %d, %s: %s", i+1, l.URL, text)
 		}
 	}
 }
 
-// fabricEvent says that a leg or a group is down, or back, that nothing can be sent, that packets cannot
-// be opened, and that new processes cannot discover this bus. It remembers buses that are configured differently.
+// fabricEvent reports events of the fabric: a leg or group is down or back, nothing can be sent, packets cannot be
+// opened, new processes cannot discover this bus. It remembers buses with a different configuration.
 func (c *common) fabricEvent(e *env, ev events.Event) {
 	c.unreadable.event(e, ev)
-	if m := apart(ev); m != nil && ev.Relevant {
+	if m := separating(ev); m != nil && ev.Relevant {
 		c.apart.Store(m)
 	}
 	switch ev.Kind {
@@ -74,65 +74,66 @@ func (c *common) fabricEvent(e *env, ev events.Event) {
 			e.console.line("%s", text)
 		}
 	case events.CannotSend:
-		e.console.line("nothing could be sent for %v, %s waiting: %v", ev.For.Round(10*time.Millisecond), count(ev.Behind, "packet"), ev.Err)
+		e.console.line("sending has failed for %v, %s waiting: %v", ev.For.Round(10*time.Millisecond), count(ev.Behind, "packet"), ev.Err)
 	case events.SendsAgain:
 		e.console.line("sending again, after %v", ev.For.Round(10*time.Millisecond))
 	}
 }
 
-// memberships follows the groups that a bus has lost: the first is said, for an interface takes all with it.
+// memberships tracks the groups that a bus has lost. Only the first is reported, because a failed interface loses all
+// groups.
 type memberships struct {
 	mu    sync.Mutex
-	away  map[string]int // times that a group is: once for its publisher, once for its subscriptions
-	since time.Time      // the first was lost
-	most  int            // groups
+	lost  map[string]int // by group: the publisher's membership and the subscriptions' count separately
+	since time.Time      // of the first loss
+	max   int            // groups lost at a time
 }
 
-// event is the line to write of an event at now, empty where there is none.
+// event is the line to write for an event at time now, or empty.
 func (m *memberships) event(e events.Event, now time.Time) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch e.Kind {
 	case events.GroupLost:
-		first := len(m.away) == 0
+		first := len(m.lost) == 0
 		if first {
-			m.away, m.since, m.most = make(map[string]int), now, 0
+			m.lost, m.since, m.max = make(map[string]int), now, 0
 		}
-		m.away[e.Group]++
-		m.most = max(m.most, len(m.away))
+		m.lost[e.Group]++
+		m.max = max(m.max, len(m.lost))
 		if first {
-			return fmt.Sprintf("group %s is lost: %v: nothing comes or goes by it until it is joined again", e.Group, e.Err)
+			return fmt.Sprintf("group %s is lost: %v: it receives and sends nothing until it is joined again", e.Group, e.Err)
 		}
 	case events.GroupBack:
-		if m.away[e.Group] == 0 {
+		if m.lost[e.Group] == 0 {
 			break
 		}
-		if m.away[e.Group]--; m.away[e.Group] > 0 {
+		if m.lost[e.Group]--; m.lost[e.Group] > 0 {
 			break
 		}
-		if delete(m.away, e.Group); len(m.away) > 0 {
+		if delete(m.lost, e.Group); len(m.lost) > 0 {
 			break
 		}
 		d := now.Sub(m.since).Round(10 * time.Millisecond)
-		if m.most == 1 {
+		if m.max == 1 {
 			return fmt.Sprintf("group %s is joined again, after %v", e.Group, d)
 		}
-		return fmt.Sprintf("all %d groups are joined again, after %v", m.most, d)
+		return fmt.Sprintf("all %d groups are joined again, after %v", m.max, d)
 	}
 	return ""
 }
 
-// unreadable is why a command's bus cannot open packets that come: as of the first of them.
+// unreadable remembers why a bus cannot open the packets that it receives: the first error.
 type unreadable struct {
 	first atomic.Pointer[pubsub.UnreadableError]
-	clock atomic.Uint64 // the publisher that was lost because the times of its heartbeats did not grow
+	clock atomic.Uint64 // a publisher declared lost because the timestamps of its heartbeats did not increase
 }
 
 func (u *unreadable) event(e *env, ev events.Event) {
 	var err *pubsub.UnreadableError
 	if ev.Kind == events.PacketsUnreadable && errors.As(ev.Err, &err) {
 		u.first.CompareAndSwap(nil, err)
-		e.console.heard("%v", err)
+		e.console.peerLine("%v", err)
 	}
 	var fault *events.FaultError
 	if ev.Kind == events.PublisherFault && errors.As(ev.Err, &fault) && fault.Fault == events.FaultClock {
@@ -142,40 +143,40 @@ func (u *unreadable) event(e *env, ev events.Event) {
 
 func (u *unreadable) lost(publisher pubsub.PublisherID) string {
 	if u.clock.Load() == uint64(publisher) {
-		return "heartbeats of it come, but their times do not grow: its clock stands still or goes back, or old ones are played back"
+		return "its heartbeats are received, but their timestamps do not increase: its clock stopped or went back, or old heartbeats are replayed"
 	}
 	err := u.first.Load()
 	if err == nil {
-		return "it was killed, or cut off"
+		return "it was killed or disconnected"
 	}
 	switch err.Reason {
 	case transport.UnreadableKey, transport.UnreadableExpired:
-		return fmt.Sprintf("it may be sealing with key %v now, which is not here, or not valid", pubsub.KeyID(err.Key))
+		return fmt.Sprintf("it may now seal with key %v, which is missing or not valid here", pubsub.KeyID(err.Key))
 	}
-	return "it was killed or cut off, or its packets cannot be opened"
+	return "it was killed or disconnected, or its packets cannot be opened"
 }
 
-// instead is the error of a command that has heard nothing else, nil if that is not why.
-func (u *unreadable) instead(heard string) error {
+// instead is the error of a command that received only packets it could not open; otherwise nil.
+func (u *unreadable) onlyUnreadable(text string) error {
 	if err := u.first.Load(); err != nil {
-		return &exitError{exitMismatch, fmt.Errorf("%s: %w", heard, err)}
+		return &exitError{exitMismatch, fmt.Errorf("%s: %w", text, err)}
 	}
 	return nil
 }
 
-// Another process that is configured differently: what pub, sub and ping make of it.
+// Other processes with a different configuration: how pub, sub and ping handle them.
 
 const exitMismatch = 3
 
-var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or other keys); " +
-	"the line says how"}
+var mismatchExit = word{"3", "the other side has a different configuration (such as groups= in -t, or keys), so the messages or subscribers waited for cannot arrive; " +
+	"standard error names the difference"}
 
 type jsonMismatch struct {
 	Type        string           `json:"type"` // "mismatch"
 	Publisher   string           `json:"publisher"`
 	Name        string           `json:"name"`
 	Address     string           `json:"address"`
-	Relevant    bool             `json:"relevant"` // it may publish our topics, or subscribe to them
+	Relevant    bool             `json:"relevant"` // it may publish or subscribe to our topics
 	Differences []jsonDifference `json:"differences"`
 }
 
@@ -195,8 +196,8 @@ func mismatchAsJSON(m *events.ConfigMismatchError, relevant bool) *jsonMismatch 
 	return out
 }
 
-// apart returns the mismatch of an event that keeps the two sides apart, or nil.
-func apart(e events.Event) *events.ConfigMismatchError {
+// separating returns the mismatch of an event if it separates the two sides, or nil.
+func separating(e events.Event) *events.ConfigMismatchError {
 	var m *events.ConfigMismatchError
 	if errors.As(e.Err, &m) && !m.Harmless() {
 		return m
@@ -204,8 +205,8 @@ func apart(e events.Event) *events.ConfigMismatchError {
 	return nil
 }
 
-// cannotCome gives a mismatch that was waited for in vain an exit code of its own.
-func cannotCome(err error) error {
+// mismatchError gives a mismatch that made waiting fail its own exit code.
+func mismatchError(err error) error {
 	var m *events.ConfigMismatchError
 	if errors.As(err, &m) {
 		return &exitError{exitMismatch, err}
@@ -213,15 +214,15 @@ func cannotCome(err error) error {
 	return err
 }
 
-// ownWords are the warnings of a bus that a command says in its own words. Others are written as they come.
-type ownWords map[string]bool
+// ownTexts are the warnings of a bus that a command replaces by its own lines. All others are written unchanged.
+type ownTexts map[string]bool
 
-// What commands say in their own words: all that have a bus, by fabricEvent, and some beside.
+// Warnings that commands replace: those of fabricEvent in all commands that have a bus, and some more.
 var (
 	fabricWords = owned(nil,
 		&report.PacketsUnreadable, &report.LegDown, &report.LegSilent,
 		&report.Unfindable, &report.GroupLost, &report.CannotSend,
-		&report.HandlerSlow, &report.HandlerReturned) // of events: it waits for the output, which takes no more
+		&report.HandlerSlow, &report.HandlerReturned) // of events: the handler waits for the output, whose reader is slow
 	mismatchWords = owned(fabricWords, &report.Mismatch) // ping, request, ls
 	pubWords      = owned(mismatchWords, &report.StoodStill,
 		&report.SubscriberSilent, &report.SubscriberReleased,
@@ -232,12 +233,12 @@ var (
 		&report.SubscriptionNotRead, &report.SubscriptionEvicted,
 		&report.HoldsByReading, &report.HoldsByHandling, &report.HoldsByLoss,
 		&report.ReleasedForReading, &report.ReleasedForHandling, &report.ReleasedForLoss)
-	replyWords = owned(fabricWords, &report.PublisherRefused, &report.PacketsLost) // it complains of them, as of gaps
-	dictWords  = owned(fabricWords, &report.PacketsLost)                           // it takes samples
+	replyWords = owned(fabricWords, &report.PublisherRefused, &report.PacketsLost) // replyWords: it reports refused publishers, and losses as gaps
+	dictWords  = owned(fabricWords, &report.PacketsLost)                           // dictWords: it only takes samples
 )
 
-func owned(base ownWords, lines ...*report.Line) ownWords {
-	own := make(ownWords)
+func owned(base ownTexts, lines ...*report.Line) ownTexts {
+	own := make(ownTexts)
 	for text := range base {
 		own[text] = true
 	}
@@ -247,14 +248,14 @@ func owned(base ownWords, lines ...*report.Line) ownWords {
 	return own
 }
 
-const sayWaiting = 2 * time.Second // after how long a command says what it waits for
+const waitNotice = 2 * time.Second // time until a command reports what it waits for
 
 type fabricInside interface {
-	Users() int     // endpoints that are on it
-	Joined() uint64 // endpoints that ever came to it
+	Users() int     // endpoints that are open
+	Joined() uint64 // endpoints ever opened
 }
 
-// fabricOf finds the fabric within the process that a URL names; nil if it is of another kind.
+// fabricOf finds the fabric within this process that a URL names; nil for other kinds.
 func fabricOf(rawURL string) (scheme string, f fabricInside) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -273,9 +274,9 @@ func fabricOf(rawURL string) (scheme string, f fabricInside) {
 	return "", nil
 }
 
-// watchAlone says once that the command's bus is on a fabric within the process and that
-// no other bus came to it: publisher and subscriber started as two commands would wait
-// for ever. It does so after sayWaiting, or when the returned function ends the watch.
+// watchAlone reports once that the command's bus is on a fabric within this process and that no
+// other bus has joined: publisher and subscriber in two commands would wait forever. It reports
+// after waitNotice, or when the returned function ends the watch.
 func (c *common) watchAlone(e *env) (end func()) {
 	scheme, f := fabricOf(c.urls[0])
 	if f == nil || f.Users() > 1 || c.quiet {
@@ -284,10 +285,10 @@ func (c *common) watchAlone(e *env) (end func()) {
 	joined := f.Joined()
 	say := sync.OnceFunc(func() {
 		if f.Joined() == joined {
-			e.console.line("%s:// is within this process, and this is its only bus: fanfare demo has both sides", scheme)
+			e.console.line("%s:// exists within this process only, and this is its only bus: 'fanfare demo' runs both sides", scheme)
 		}
 	})
-	timer := time.AfterFunc(sayWaiting, say)
+	timer := time.AfterFunc(waitNotice, say)
 	return func() {
 		timer.Stop()
 		say()

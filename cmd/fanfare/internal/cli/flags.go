@@ -27,15 +27,15 @@ import (
 // defaultURL is the multicast of the default interface (package transport/udp).
 const defaultURL = "udp://"
 
-// Texts of flags that several commands have.
+// Texts of flags that several commands share.
 const (
-	jsonFindings = "findings as JSON objects on standard output, the last a summary"
+	jsonFindings = "findings as JSON objects on standard output, the last one is a summary"
 	jsonResult   = "the result as one JSON object"
 )
 
-var wordITCH = word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"}
+var wordITCH = word{string(framingITCH), "each message follows its length, a 2-byte big-endian number (Nasdaq BinaryFILE)"}
 
-// flagSet is the flags of a command, which help and completion list in their order.
+// flagSet is the flags of a command. Help and completion list them in this order.
 type flagSet struct {
 	*flag.FlagSet
 	added []*flag.Flag
@@ -43,7 +43,7 @@ type flagSet struct {
 
 func newFlagSet(name string) *flagSet {
 	fs := &flagSet{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
-	fs.SetOutput(io.Discard) // one line is enough, and it is ours
+	fs.SetOutput(io.Discard) // errors are reported in one line of our own
 	fs.Usage = func() {}
 	return fs
 }
@@ -53,8 +53,8 @@ func (fs *flagSet) add(v flag.Value, name, usage string) {
 	fs.added = append(fs.added, fs.Lookup(name))
 }
 
-// parse parses flags wherever they stand, not only before the operands: "fanfare sub md.trades -o file" means what it
-// looks like. Behind "--" there are only operands.
+// parse accepts flags before, between and after operands, such as "fanfare sub md.trades -o file".
+// After "--" all arguments are operands.
 func (fs *flagSet) parse(args []string) (operands []string, err error) {
 	for {
 		if err := fs.Parse(args); err != nil {
@@ -77,9 +77,9 @@ func (fs *flagSet) isSet(name string) (set bool) {
 	return set
 }
 
-// common are the flags that all commands have.
+// common holds the flags of all commands that open a bus.
 type common struct {
-	urls    []string // of the fabric, one a leg
+	urls    []string // of the fabric, one for each leg
 	faults  string
 	metrics string
 	json    bool
@@ -88,66 +88,67 @@ type common struct {
 
 	unreadable  unreadable
 	memberships memberships
-	apart       atomic.Pointer[events.ConfigMismatchError] // the latest that may be the other side, and cannot be heard
+	apart       atomic.Pointer[events.ConfigMismatchError] // the latest mismatch with a bus that may be the other side and cannot be received
 }
 
 func (c *common) registerURL(fs *flagSet) {
-	urlsVar(fs, &c.urls, "t", []string{defaultURL}, "the fabric by its `URL`, the same on both sides, such as udp://?iface=eth0 "+
-		"or shm://NAME; several are legs that carry the same. See fanfare help url")
+	urlsVar(fs, &c.urls, "t", []string{defaultURL}, "the fabric as a `URL`, the same on both sides, such as udp://?iface=eth0 "+
+		"or shm://NAME. Several URLs are legs that carry the same packets. See fanfare help url")
 }
 
-const urlHelp = `The URLs of -t. Both sides name the same.
+const urlHelp = `The URLs of -t. Both sides must use the same URL.
 
-  udp://            UDP multicast, as udp://239.20.0.0/16: on the interface with the
-                    route to it, without one on the first that is up for multicast,
-                    and on loopback if there is no other. Options: iface=eth0,
-                    port=7400, groups=16, ttl=1, size=1472.
+  udp://            UDP multicast, the same as udp://239.20.0.0/16. The interface is
+                    the one with the route to the groups, otherwise the first that is
+                    up and supports multicast, otherwise loopback. Options:
+                    iface=eth0, port=7400, groups=16, ttl=1, size=1472.
   udp://[ff15::20:0]/112?iface=eth0   IPv6
-  shm://NAME        shared memory, between processes of this user on one Linux
-                    host; with ?group=NAME a unix group shares it
-  rdma://mlx5_0     an RDMA adapter, in programs built with tag rdma
+  shm://NAME        shared memory between processes of one user on one Linux host;
+                    ?group=NAME also admits processes of that Unix group
+  rdma://mlx5_0     an RDMA adapter, in programs built with -tags rdma
   roce://eth0       RoCEv2 in user space
-  sim://, mem://    within one process: see fanfare demo
+  sim://, mem://    within one process, as in fanfare demo
 
 In any URL:
 
-  keys=FILE         every packet is sealed with the keys of the file: fanfare key
-  sign=FILE         messages are signed, trust=FILE only those of publishers that
-                    the file trusts are delivered: fanfare key
-  map=prefix:2      topics that begin with the same two tokens are in one group;
-                    map=table:FILE: in lines such as: md.xnas.> 0-3
-  clock=NAME        this host's clock agrees with those of all hosts that give the
-                    same name: times of deliveries are known between them
+  keys=FILE         seal every packet with the keys in FILE: see fanfare help key
+  sign=FILE         sign messages with the key in FILE: see fanfare help key
+  trust=FILE        deliver only messages of the publishers trusted in FILE
+  map=prefix:2      put topics with the same first two tokens in one group;
+                    map=table:FILE: by lines of FILE such as: md.xnas.> 0-3
+  clock=NAME        the clock of this host is synchronized with those of all hosts
+                    with the same NAME: delivery times between them are measured
 
-Given more than once, each URL is a leg that carries the same, and what one loses
-another brings: -t udp://?iface=eth0 -t udp://?iface=eth1
+If -t is given several times, each URL is a leg that carries the same packets, so one
+lost on a leg is received on another: -t udp://?iface=eth0 -t udp://?iface=eth1
 `
 
 func (c *common) registerRest(fs *flagSet) {
-	stringVar(fs, &c.faults, "faults", "", "drop, duplicate, reorder and delay what is received here, data and control, for tests; a `LIST` such as\n"+
+	stringVar(fs, &c.faults, "faults", "", "for tests: drop, duplicate, reorder and delay received data and control packets; a `LIST` such as\n"+
 		"loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=1ms,seed=7\n"+
-		"With reorder=P a share P of the packets is overtaken by up to 16 others, with burst=N losses come in runs of N on average")
+		"With reorder=P up to 16 packets overtake a share P of the packets. With burst=N losses come in runs of N packets on average")
 	stringVar(fs, &c.metrics, "metrics", "", "serve Prometheus metrics over HTTP at `ADDR`, such as localhost:9464")
 	boolVar(fs, &c.json, "json", "results as JSON on standard output")
-	boolVar(fs, &c.quiet, "q", "no progress, warnings of the log or summary on standard error; losses, and subscribers waited for, are shown all the same")
-	boolVar(fs, &c.verbose, "v", "log what the bus does on standard error")
+	boolVar(fs, &c.quiet, "q", "no progress, log warnings or summary on standard error; losses, and subscribers that the command waits for, are still reported")
+	boolVar(fs, &c.verbose, "v", "write the full log of the bus to standard error")
 }
 
 func (c *common) check() error {
 	if _, err := faulty.Parse(c.faults); err != nil {
-		return &usageError{fmt.Errorf("-%w", err)} // it begins with "faults:"
+		return &usageError{fmt.Errorf("-%w", err)} // the error begins with "faults:"
 	}
 	return nil
 }
 
-// flagOf is the flag that sets a field of pubsub.Config, and what it must be where that is said otherwise than there.
+// flagOf maps fields of pubsub.Config to the flags that set them, with the allowed values where the flag's differ from
+// the field's.
 var flagOf = map[string]struct{ name, must string }{
 	"Name": {name: "-name"}, "Tag": {name: "-tag"}, "FlowControl": {name: "-flow"}, "Compress": {name: "-compress"}, "Dictionaries": {name: "-dict"},
 	"SlowBehind": {name: "-slow-behind"}, "Silence": {"-silence", "above 0, and at most 24h0m0s"},
-	"StallLimit": {"-stall-limit", "at most 24h0m0s, or 0, which waits for ever"}, "SlowFor": {"-slow-for", "above 0, and at most 24h0m0s"},
+	"StallLimit": {"-stall-limit", "at most 24h0m0s, or 0, which waits forever"}, "SlowFor": {"-slow-for", "above 0, and at most 24h0m0s"},
 }
 
-// open opens a bus, and serves its metrics until closeBus. Nothing is sent by that: whatever fails is a usage error.
+// open opens a bus and serves its metrics until closeBus. It sends nothing, so every failure is a usage error.
 func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubsub.Bus,
 	log *logHandler, closeBus func(), err error) {
 	h := &logHandler{console: e.console, level: slog.LevelWarn, held: true}
@@ -165,7 +166,7 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 			return nil, nil, nil, usagef("%s %s must be %s", f.name, of.Value, cmp.Or(f.must, of.Must))
 		}
 		if len(c.urls) == 1 && c.urls[0] == defaultURL && !errors.Is(err, pubsub.ErrURL) {
-			err = fmt.Errorf("%w; name the fabric with -t URL", err)
+			err = fmt.Errorf("%w; set the fabric with -t URL", err)
 		}
 		return nil, nil, nil, &usageError{err}
 	}
@@ -191,7 +192,8 @@ func (c *common) serveMetrics(e *env, bus *pubsub.Bus) (stop func(), err error) 
 	return func() { s.Close() }, nil
 }
 
-// showMeter reports whether a status line is wanted: not where messages pass the same terminal, and no file.
+// showMeter reports whether to show a status line: not if messages are written to the same terminal, and not with -o
+// FILE.
 func (c *common) showMeter(stream any, file string) bool {
 	_, tty := terminal(stream)
 	return !c.quiet && (file != "" || !tty)
@@ -206,17 +208,17 @@ func checkTopics(topics []string, check func(string) error) error {
 	return nil
 }
 
-// value is a flag's value. Unlike those of package flag it says what to write instead.
+// value is a flag's value. Unlike those of package flag its errors state the valid values.
 type value[T any] struct {
 	val    *T
 	parse  func(string) (T, error)
 	format func(T) string
-	must   string // "it must be" this
-	name   string // what help calls it where the flag's usage does not
-	from   []word // those that it can be; nil: it can be anything
+	must   string // completes "it must be"
+	name   string // placeholder in help, unless the flag's usage has one
+	from   []word // the valid words; nil: any value
 
-	holds func(T) bool // that it is within its bounds; nil: there are none
-	bound string       // "it must be" this, too
+	holds func(T) bool // reports whether the value is in bounds; nil: no bounds
+	bound string       // completes "it must be"
 }
 
 func (v *value[T]) placeholder() string { return v.name }
@@ -241,13 +243,13 @@ func (v *value[T]) Set(text string) error {
 	return nil
 }
 
-// within, atLeast and above bound what the user may give; the default may be another value, which stands for none.
-func within[T cmp.Ordered](v *value[T], least, most T) {
-	v.holds, v.bound = func(x T) bool { return least <= x && x <= most }, fmt.Sprintf("from %v to %v", least, most)
+// within, atLeast and above bound the values that users may give; the default may be outside and stands for no value.
+func within[T cmp.Ordered](v *value[T], lo, hi T) {
+	v.holds, v.bound = func(x T) bool { return lo <= x && x <= hi }, fmt.Sprintf("from %v to %v", lo, hi)
 }
 
-func atLeast[T cmp.Ordered](v *value[T], least T) {
-	v.holds, v.bound = func(x T) bool { return x >= least }, fmt.Sprintf("%v or more", least)
+func atLeast[T cmp.Ordered](v *value[T], lo T) {
+	v.holds, v.bound = func(x T) bool { return x >= lo }, fmt.Sprintf("%v or more", lo)
 }
 
 func above[T cmp.Ordered](v *value[T], limit T) {
@@ -271,7 +273,7 @@ func stringVar(fs *flagSet, val *string, name, def, usage string) {
 	valueVar(fs, val, name, def, usage, func(text string) (string, error) { return text, nil }, "")
 }
 
-// urls is a flag that may be given several times: the first takes the default's place.
+// urls is a flag that may be given several times; the first value replaces the default.
 type urls struct {
 	val *[]string
 	set bool
@@ -329,7 +331,7 @@ func numberVar(fs *flagSet, val *float64, name string, def float64, usage string
 	return valueVar(fs, val, name, def, usage, parse, "a number")
 }
 
-// maxRate keeps arithmetic on rates far from its limits.
+// maxRate keeps arithmetic on rates far from overflow.
 const maxRate = 1e12
 
 func rateVar(fs *flagSet, val *float64, name, usage string) {
@@ -339,14 +341,14 @@ func rateVar(fs *flagSet, val *float64, name, usage string) {
 	v.bound = v.must
 }
 
-// word is one of those that a flag or an operand can be. Help and completion say what it means. Capitals at its end
-// stand for all that may be in their place, which the command checks.
+// word is a valid value of a flag or operand, with its meaning for help and completion. Capitals at
+// its end are a placeholder; the command checks the text there.
 type word struct {
 	text  string
 	means string // may be empty
 }
 
-// takes reports whether text is the word, or it with something for its capitals.
+// takes reports whether text is the word, or the word with a text for its placeholder.
 func (w word) takes(text string) bool {
 	begins := strings.TrimRightFunc(w.text, unicode.IsUpper)
 	return w.text == text || begins != w.text && strings.HasPrefix(text, begins)
@@ -359,7 +361,7 @@ func plainWords[T ~string](texts ...T) (words []word) {
 	return words
 }
 
-// choiceVar is a flag that takes one of several words, the first unless it is given.
+// choiceVar is a flag with one of several words, the first by default.
 func choiceVar[T ~string](fs *flagSet, val *T, name, usage string, from ...word) {
 	parse := func(text string) (T, error) {
 		if !slices.ContainsFunc(from, func(w word) bool { return w.takes(text) }) {
@@ -388,15 +390,15 @@ const maxDictionary = 1 << 20 // the largest dictionary, in bytes
 
 func compressVar(fs *flagSet, val *pubsub.Compression, usage string) {
 	choiceVar(fs, val, "compress", usage,
-		word{string(pubsub.CompressNone), "not at all"},
-		word{string(pubsub.CompressS2), "S2, which costs least: some 0.1 µs for a small message"},
-		word{"s2:better", "S2 that takes longer, without -dict"},
-		word{string(pubsub.CompressZstd), "Zstandard, which saves most, for some 0.8 µs: zstd:fastest"},
-		word{"zstd:LEVEL", "fastest, default, better or best: better takes three times as long as fastest, for 2 to 5 % fewer bytes"})
+		word{string(pubsub.CompressNone), "no compression"},
+		word{string(pubsub.CompressS2), "S2, the fastest: some 0.1 µs for a small message"},
+		word{"s2:better", "slower S2 with better compression; not with -dict"},
+		word{string(pubsub.CompressZstd), "Zstandard, the smallest, for some 0.8 µs; same as zstd:fastest"},
+		word{"zstd:LEVEL", "LEVEL is fastest, default, better or best; better takes three times as long as fastest and saves 2 to 5 % more bytes"})
 }
 
 func dictVar(fs *flagSet, val *[]string, usage string) {
-	urlsVar(fs, val, "dict", nil, "the dictionary in `FILE`, as fanfare dict makes it. "+usage)
+	urlsVar(fs, val, "dict", nil, "the dictionary in `FILE`, made by fanfare dict. "+usage)
 }
 
 func readDictionaries(files []string) (all [][]byte, err error) {
@@ -421,7 +423,7 @@ func readDictionary(name string) ([]byte, error) {
 		return nil, pathError(err)
 	}
 	if len(b) > maxDictionary {
-		return nil, fmt.Errorf("%s has more than %d bytes, which is the most for a dictionary: fanfare dict makes one", name, maxDictionary)
+		return nil, fmt.Errorf("%s has more than %d bytes, the maximum for a dictionary: make one with fanfare dict", name, maxDictionary)
 	}
 	if _, err := pubsub.DictionaryName(b); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

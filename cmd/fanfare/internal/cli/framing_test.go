@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// cut reads everything.
+// cut reads all messages.
 func cut(r io.Reader, f framing) (msgs []string, err error) {
 	fr := newFrameReader(r, f)
 	for {
@@ -44,7 +44,7 @@ func join(t testing.TB, msgs []string, f framing) string {
 	return b.String()
 }
 
-// asWritten is a stream as it is written: its last line has a newline.
+// asWritten is a stream in the form that is written: the last line ends with a newline.
 func asWritten(stream string, f framing) string {
 	if f == framingLines && stream != "" && !strings.HasSuffix(stream, "\n") {
 		return stream + "\n"
@@ -80,7 +80,7 @@ func TestFramingGolden(t *testing.T) {
 	}
 }
 
-// Whatever the pieces that a stream comes in, the messages are the same.
+// The messages do not depend on the pieces in which a stream is read.
 func TestFramingPieces(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -94,7 +94,7 @@ func TestFramingPieces(t *testing.T) {
 		fmt.Fprintf(&text, "%s\n", line)
 		records.WriteString(join(t, []string{line}, framingITCH))
 	}
-	text.WriteString(strings.Repeat("long", 200_000)) // more than a buffer, no newline
+	text.WriteString(strings.Repeat("long", 200_000)) // longer than the buffer, without a newline
 	for f, stream := range map[framing]string{framingLines: text.String(), framingITCH: records.String(), framingWhole: text.String()} {
 		want, err := cut(strings.NewReader(stream), f)
 		if err != nil {
@@ -102,15 +102,15 @@ func TestFramingPieces(t *testing.T) {
 		}
 		for name, r := range map[string]io.Reader{
 			"halves": iotest.HalfReader(strings.NewReader(stream)), "bytes": iotest.OneByteReader(strings.NewReader(stream)),
-			"end with data": iotest.DataErrReader(strings.NewReader(stream)),
+			"end together with data": iotest.DataErrReader(strings.NewReader(stream)),
 		} {
 			got, err := cut(r, f)
 			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s in %s: differs from the stream in one piece, %v", f, name, err)
+				t.Errorf("%s in %s: differs from reading the stream at once, %v", f, name, err)
 			}
 		}
 		if join(t, want, f) != asWritten(stream, f) {
-			t.Errorf("%s: joined differs", f)
+			t.Errorf("%s: the joined messages differ", f)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestFramingFaults(t *testing.T) {
 	full := "\x00\x03abc\x00\x05defgh"
 	for i := 1; i < len(full); i++ {
 		if i == 5 {
-			continue // a whole message
+			continue // a complete message
 		}
 		msgs, err := cut(strings.NewReader(full[:i]), framingITCH)
 		var fe *frameError
@@ -130,7 +130,7 @@ func TestFramingFaults(t *testing.T) {
 		}
 	}
 	_, err := cut(strings.NewReader("\x00\x03abc\x00\x05d"), framingITCH)
-	if got, want := fmt.Sprint(err), "message 2, at byte 5, is cut off: it should have 5 bytes, and 1 are there"; got != want {
+	if got, want := fmt.Sprint(err), "message 2, at byte 5, is truncated: 5 bytes expected, 1 present"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
@@ -153,10 +153,10 @@ func TestFramingFaults(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err == nil && join(t, msgs, c.framing) != asWritten(c.stream, c.framing) {
-			t.Errorf("%s: joined differs", c.name)
+			t.Errorf("%s: the joined messages differ", c.name)
 		}
 		if err != nil && strings.Contains(err.Error(), "xxx") {
-			t.Errorf("%s: the error holds the input", c.name)
+			t.Errorf("%s: the error contains the input", c.name)
 		}
 	}
 
@@ -174,7 +174,7 @@ func TestFramingFaults(t *testing.T) {
 	}
 }
 
-// A message is handed on as soon as it is there, without waiting for more.
+// A message is returned as soon as it is complete, without waiting for more input.
 func TestFramingDoesNotWait(t *testing.T) {
 	pr, pw := io.Pipe()
 	defer pw.Close()
@@ -225,7 +225,7 @@ func FuzzFraming(f *testing.F) {
 		msgs, err := cut(&pieces{stream, int(piece%16) + 1}, fr)
 		joined := join(t, msgs, fr)
 		if err == nil && joined != asWritten(string(stream), fr) {
-			t.Fatalf("%s: %q came back as %q", fr, stream, joined)
+			t.Fatalf("%s: %q became %q", fr, stream, joined)
 		}
 		if err != nil && (fr != framingITCH || !bytes.HasPrefix(stream, []byte(joined))) {
 			t.Fatalf("%s: %q: %v after %q", fr, stream, err, joined)

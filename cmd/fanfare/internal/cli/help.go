@@ -13,11 +13,11 @@ import (
 
 const (
 	helpWidth  = 80 // columns
-	flagColumn = 18 // where the text about a flag begins
+	flagColumn = 18 // column where the text of a flag begins
 )
 
-const intro = `Fanfare is reliable multicast publish/subscribe: no broker, one datagram for
-all subscribers, losses repaired.
+const intro = `Fanfare is reliable multicast publish/subscribe: no broker, one datagram for all
+subscribers, repair of losses.
 `
 
 const tryIt = `
@@ -30,9 +30,9 @@ Try it, in two terminals of one machine:
 
 func writeExits(b *strings.Builder, own []word) {
 	all := []word{
-		{"0", "all went well"},
-		{"1", "something was lost, is incomplete or failed: standard error says what"},
-		{"2", "wrong usage or input: one line on standard error, and nothing sent"},
+		{"0", "success"},
+		{"1", "something failed, was lost or is incomplete: see standard error"},
+		{"2", "wrong usage or input: one line on standard error, nothing sent"},
 	}
 	all = append(append(all, own...), word{"129, 130, 143", "ended by a hang-up, an interrupt or a termination signal"})
 	b.WriteString("Exit codes:\n")
@@ -44,13 +44,13 @@ func helpCommand() command {
 		name:    "help",
 		summary: "show help: fanfare help COMMAND",
 		usage:   "fanfare help [-all] [COMMAND]",
-		about:   "Without a command it lists the commands. \"fanfare help url\" is about the URLs of -t.\n",
+		about:   "Without a command it lists the commands. \"fanfare help url\" explains the URLs of -t.\n",
 		examples: `fanfare help
 fanfare help -all pub
 fanfare help url`,
 		flags: func(fs *flagSet) runFunc {
 			var all bool
-			boolVar(fs, &all, "all", "all flags of the command, notes and exit codes")
+			boolVar(fs, &all, "all", "also show all flags of the command, notes and exit codes")
 			return func(_ context.Context, e *env, operands []string) error { return help(e, operands, all) }
 		},
 	}
@@ -64,7 +64,7 @@ func help(e *env, operands []string, all bool) error {
 		case len(operands) == 1 && operands[0] == "url":
 			text = urlHelp
 		case c == nil || len(operands) > 1:
-			return usagef("no help on %q; there is help on url, and commands are %s", strings.Join(operands, " "), commandNames())
+			return usagef("no help on %q; topics are url and the commands %s", strings.Join(operands, " "), commandNames())
 		default:
 			text = c.help(all)
 		}
@@ -82,7 +82,7 @@ func rootHelp() string {
 	return b.String()
 }
 
-// shortFlags is how many flags help shows without -all: the first are those that one needs.
+// shortFlags is the number of flags in the help without -all; the most important flags are registered first.
 const shortFlags = 6
 
 func (c *command) help(all bool) string {
@@ -202,7 +202,7 @@ func wordsOr(words []string) string {
 
 type shell struct {
 	name   string
-	load   string // what loads the script
+	load   string // the command that loads the script
 	script func([]completion) string
 }
 
@@ -215,11 +215,11 @@ var shells = []shell{
 func completionCommand() command {
 	c := command{
 		name:    "completion",
-		summary: "write a script that completes commands and flags in a shell",
+		summary: "print a script that makes a shell complete commands and flags",
 		usage:   "fanfare completion SHELL",
 		operand: "SHELL",
-		notes: `Put the line for your shell into the file that it reads at its start: ~/.bashrc,
-~/.zshrc (behind compinit) or ~/.config/fish/config.fish.`,
+		notes: `Put the line for your shell into its startup file: ~/.bashrc, ~/.zshrc (after
+compinit) or ~/.config/fish/config.fish.`,
 		flags: func(*flagSet) runFunc { return writeCompletion },
 	}
 	for _, s := range shells {
@@ -241,17 +241,17 @@ func writeCompletion(_ context.Context, e *env, operands []string) error {
 type completion struct {
 	command word
 	flags   []flagCompletion
-	operand string // what operands are called; empty: there are none
-	words   []word // that the operand can be
+	operand string // name of the operands; empty: none
+	words   []word // valid words for the operand
 }
 
 type flagCompletion struct {
 	name, means string
-	value       string // what its value is called; empty: it has none
+	value       string // name of its value; empty: none
 	words       []word
 }
 
-// Values with these names are completed to files and directories.
+// Values with these names are completed as files and directories.
 const (
 	valueFile = "FILE"
 	valueDir  = "DIR"
@@ -275,7 +275,7 @@ func completions() []completion {
 	return list
 }
 
-// brief is the beginning of a text, for a line of its own.
+// brief is the beginning of a text, for a single line.
 func brief(text string) string {
 	for _, end := range []string{"\n", ". ", ": ", "; ", " (", ", such as"} {
 		text, _, _ = strings.Cut(text, end)
@@ -291,7 +291,7 @@ func texts(words []word, between string) string {
 	return strings.Join(list, between)
 }
 
-// pick says how a shell completes the flag's value: a choice of words, a file, a directory, or anything else.
+// pick selects how a shell completes the flag's value: one of its words, a file, a directory, or other.
 func (f *flagCompletion) pick(words, file, dir, other string) string {
 	switch {
 	case f.value == "":
@@ -308,7 +308,7 @@ func (f *flagCompletion) pick(words, file, dir, other string) string {
 
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// bashScript needs nothing but bash, 3.2 or later.
+// bashScript works with bash 3.2 or later and nothing else.
 func bashScript(list []completion) string {
 	var values, command strings.Builder
 	var names []word
@@ -330,7 +330,7 @@ _fanfare_words() { COMPREPLY=($(compgen -W "$1" -- "$cur")); }
 
 _fanfare_files() {
 	local IFS=$'\n'
-	compopt -o filenames 2>/dev/null # bash 3.2 has none
+	compopt -o filenames 2>/dev/null # not in bash 3.2
 	COMPREPLY=($(compgen "$1" -- "$cur"))
 }
 
@@ -342,7 +342,7 @@ _fanfare() {
 		_fanfare_words '` + texts(names, " ") + `'
 		return
 	fi
-	# To bash -flag=value is three words.
+	# bash splits -flag=value into three words.
 	if [[ $cur == = ]]; then
 		cur=
 	elif [[ $prev == = ]]; then
@@ -371,7 +371,7 @@ complete -F _fanfare fanfare
 
 // zshScript works when it is sourced, and as a file _fanfare in a directory of fpath.
 func zshScript(list []completion) string {
-	// In specifications of _arguments colons end a field and brackets hold a text.
+	// In specifications of _arguments a colon ends a field and brackets enclose a text.
 	field := strings.NewReplacer(`\`, `\\`, `:`, `\:`, `[`, `\[`, `]`, `\]`)
 	describe := func(words []word) string {
 		var b strings.Builder
@@ -400,7 +400,7 @@ func zshScript(list []completion) string {
 		if len(c.words) > 0 {
 			fmt.Fprintf(&cases, " \\\n\t\t\t\t%s", quote("1:"+c.operand+":("+texts(c.words, " ")+")"))
 		} else {
-			cases.WriteString(" \\\n\t\t\t\t'*:argument:()'") // what is typed; a message instead would hold flags up
+			cases.WriteString(" \\\n\t\t\t\t'*:argument:()'") // an empty completion of typed text; with a message there zsh would not complete flags
 		}
 		cases.WriteString("\n\t\t\t;;\n")
 	}
@@ -446,7 +446,7 @@ end
 complete -c fanfare -e
 complete -c fanfare -f
 `)
-	// In single quotes of fish a backslash escapes.
+	// In single quotes fish treats a backslash as an escape.
 	text := func(s string) string {
 		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 	}

@@ -25,7 +25,7 @@ type jsonMessage struct {
 	jsonData
 }
 
-// jsonData is what a message holds: the first if that is valid UTF-8, otherwise the second.
+// jsonData is the content of a message: Data if it is valid UTF-8, otherwise DataBase64.
 type jsonData struct {
 	Data       *string `json:"data,omitempty"`
 	DataBase64 []byte  `json:"data_base64,omitempty"`
@@ -39,24 +39,24 @@ func dataAsJSON(data []byte) jsonData {
 	return jsonData{DataBase64: data}
 }
 
-// jsonGap is a gap, by itself (type "gap") and in the summary of sub.
+// jsonGap is a gap, as an object of its own (type "gap") or in the summary of sub.
 type jsonGap struct {
 	Type      string `json:"type,omitempty"`
 	Topic     string `json:"topic"`
 	First     uint64 `json:"first"`
-	Count     uint64 `json:"count"`          // 0: not known
-	Open      bool   `json:"open,omitempty"` // all from first on may be lost
+	Count     uint64 `json:"count"`          // messages; 0: unknown
+	Open      bool   `json:"open,omitempty"` // all messages from First on may be lost
 	Cause     string `json:"cause"`
 	Publisher string `json:"publisher"`
 	Name      string `json:"name,omitempty"` // of the publisher
 }
 
-// jsonNotice is what sub reports of a publisher. What the event does not have is left out.
+// jsonNotice is what sub reports about a publisher. Fields that the event lacks are omitted.
 type jsonNotice struct {
 	Type       string `json:"type"`            // "publisher", "collision", "refused", "fault", "dictionary_missing"
 	Event      string `json:"event,omitempty"` // of a publisher: "up", "ended", "lost", "restarted", "duplicate name"
-	Topic      string `json:"topic,omitempty"` // ours, or the latest that is faulty
-	Other      string `json:"other,omitempty"` // topic with the same id
+	Topic      string `json:"topic,omitempty"` // the subscribed topic, or the latest with a fault
+	Other      string `json:"other,omitempty"` // another topic with the same id
 	Publisher  string `json:"publisher"`
 	Name       string `json:"name,omitempty"`
 	Address    string `json:"address,omitempty"`
@@ -64,7 +64,7 @@ type jsonNotice struct {
 	Group      string `json:"group,omitempty"`
 	Reason     string `json:"reason,omitempty"` // why it is refused
 	Fault      string `json:"fault,omitempty"`
-	Count      uint64 `json:"count,omitempty"` // of the fault so far
+	Count      uint64 `json:"count,omitempty"` // of the fault until now
 	Codec      string `json:"codec,omitempty"`
 	Dictionary string `json:"dictionary,omitempty"`
 }
@@ -72,7 +72,7 @@ type jsonNotice struct {
 type jsonTraffic struct {
 	Messages          uint64  `json:"messages"`
 	Bytes             uint64  `json:"bytes"`
-	Seconds           float64 `json:"seconds"` // from the first to the last message
+	Seconds           float64 `json:"seconds"` // from the first message to the last
 	MessagesPerSecond float64 `json:"messages_per_second"`
 }
 
@@ -85,25 +85,25 @@ type pubSummary struct {
 	Topic     string `json:"topic"`
 	Publisher string `json:"publisher"`
 	jsonTraffic
-	Subscribers     int       `json:"subscribers"` // the most present at a time
-	Silent          uint64    `json:"silent"`      // subscribers that vanished and have not come back
+	Subscribers     int       `json:"subscribers"` // the highest number present at a time
+	Silent          uint64    `json:"silent"`      // subscribers that stopped answering and have not returned
 	Released        int       `json:"released"`    // subscribers that were released and have not caught up
-	LeftBehind      uint64    `json:"left_behind"` // subscribers that left before they had everything sent by then
-	GivenUp         uint64    `json:"given_up"`    // packets that subscribers say are lost permanently
+	LeftBehind      uint64    `json:"left_behind"` // subscribers that left before they had received everything sent until then
+	GivenUp         uint64    `json:"given_up"`    // packets that subscribers reported as permanently lost
 	Packets         uint64    `json:"packets"`
 	WireBytes       uint64    `json:"wire_bytes"`                   // of data packets
-	Uncompressed    uint64    `json:"uncompressed_bytes,omitempty"` // what they would be without -compress
+	Uncompressed    uint64    `json:"uncompressed_bytes,omitempty"` // size without -compress
 	NAKs            uint64    `json:"naks"`
 	NAKPackets      uint64    `json:"nak_packets"`
 	Repairs         uint64    `json:"repairs"`
-	NoMemory        uint64    `json:"no_memory,omitempty"` // packets lost over shm:// because memory was full, for a subscriber each
+	NoMemory        uint64    `json:"no_memory,omitempty"` // packets lost over shm: // packets lost over shm:// because memory was full, counted for each subscriber
 	FlowBlocked     uint64    `json:"flow_blocked"`
 	RTTMicroseconds float64   `json:"rtt_us"`
-	Unsent          uint64    `json:"unsent,omitempty"`     // messages that were published and never sent
-	Unfinished      bool      `json:"unfinished,omitempty"` // it was stopped, and ended before subscribers had everything
-	Delivered       bool      `json:"delivered"`            // every subscriber there ever was has everything, and no bus reported that it cannot subscribe
+	Unsent          uint64    `json:"unsent,omitempty"`     // messages that were published but never sent
+	Unfinished      bool      `json:"unfinished,omitempty"` // interrupted before subscribers had received everything
+	Delivered       bool      `json:"delivered"`            // every subscriber that was ever present received everything, and no bus reported that it cannot subscribe
 	Legs            []jsonLeg `json:"legs,omitempty"`
-	// Mismatch is the bus that is configured differently, if that ended it.
+	// Mismatch is the bus with a different configuration, if it made the command end.
 	Mismatch *jsonMismatch `json:"mismatch,omitempty"`
 	Error    string        `json:"error,omitempty"`
 }
@@ -115,10 +115,10 @@ type subSummary struct {
 	Complete bool `json:"complete"`
 	jsonFaults
 	Evicted    *jsonEvicted     `json:"evicted,omitempty"`
-	Records    uint64           `json:"state_records"` // that were written: -from state
-	Replaced   uint64           `json:"replaced"`      // messages, by newer ones of their topics: -slow conflate
+	Records    uint64           `json:"state_records"` // records received with -from state
+	Replaced   uint64           `json:"replaced"`      // messages replaced by newer ones of their topics (-slow conflate)
 	Publishers []jsonPublisher  `json:"publishers"`
-	Topics     []jsonTopicCount `json:"topics,omitempty"` // of several, the first maxTopicsListed
+	Topics     []jsonTopicCount `json:"topics,omitempty"` // with several topics: the first maxTopicsListed
 	jsonReceived
 	Legs  []jsonLeg `json:"legs,omitempty"`
 	Error string    `json:"error,omitempty"`
@@ -132,13 +132,13 @@ type jsonTopicCount struct {
 type jsonFaults struct {
 	GapCount    int       `json:"gap_count"`
 	Gaps        []jsonGap `json:"gaps"` // the first maxGapsListed
-	Lost        uint64    `json:"lost"` // messages, as far as known
+	Lost        uint64    `json:"lost"` // messages; excludes gaps of unknown size
 	LostUnknown bool      `json:"lost_unknown"`
 	Collisions  int       `json:"topic_collisions"`
 	Refused     int       `json:"publishers_refused"`
-	NoState     int       `json:"no_state"`         // topics of a publisher that began without their state, and not with message 0
-	Untrusted   uint64    `json:"messages_refused"` // on topics for which their publishers are not trusted
-	Faults      uint64    `json:"publisher_faults"` // how often publishers broke the protocol, as of the last event
+	NoState     int       `json:"no_state"`         // topics of a publisher that began without their state and not with message 0
+	Untrusted   uint64    `json:"messages_refused"` // of publishers that are not trusted for the topic
+	Faults      uint64    `json:"publisher_faults"` // protocol violations by publishers, as of the last event
 }
 
 type jsonReceived struct {
@@ -149,8 +149,8 @@ type jsonReceived struct {
 	PacketsLost uint64  `json:"packets_lost"`
 	Duplicates  uint64  `json:"duplicates"`
 	NAKs        uint64  `json:"naks"`
-	Overflow    uint64  `json:"overflow"` // datagrams dropped since the receive queue was full: by this host, or over shm:// by their publishers
-	Damaged     uint64  `json:"damaged"`  // packets dropped for their checksum
+	Overflow    uint64  `json:"overflow"` // datagrams dropped since the receive queue was full: by this host, or over shm: // datagrams dropped because the receive queue was full: by this host, or over shm:// by publishers
+	Damaged     uint64  `json:"damaged"`  // packets dropped for a wrong checksum
 	RepairP50   float64 `json:"repair_p50_us"`
 	RepairP99   float64 `json:"repair_p99_us"`
 }

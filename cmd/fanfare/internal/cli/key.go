@@ -23,34 +23,34 @@ type keys struct {
 }
 
 var keyActions = []word{
-	{"new", "make a keyring with one key, which is used at once"},
-	{"rotate", "add a key that takes the place of the others, and end them"},
-	{"show", "say which keys there are, without their secrets"},
-	{"sign-new", "make a key that a publisher signs with, and say its public part"},
-	{"sign-show", "say the public part of a signing key, as files of trust have it"},
+	{"new", "make a keyring with one key that is valid immediately"},
+	{"rotate", "add a key that replaces the others, and set their end"},
+	{"show", "list the keys without their secrets"},
+	{"sign-new", "make a publisher's signing key, and print its public key"},
+	{"sign-show", "print the public key of a signing key, in the form that trust files use"},
 }
 
 func keyCommand() command {
 	return command{
 		name:     "key",
-		summary:  "make, change and show the keys of sealed groups and of publishers that sign",
+		summary:  "make, rotate and show keys for sealed groups and for signing publishers",
 		usage:    "fanfare key [flags] ACTION FILE",
 		operand:  "ACTION",
 		operands: keyActions,
 		about: `Buses that are opened with the same keyring (-t 'udp://?keys=FILE') seal every packet:
-a host without the key reads nothing, and its packets are refused.
+a host without the key cannot read packets, and packets that it sends are refused.
 
-A publisher with a signing key (-t 'udp://?sign=FILE') proves that it is the
-sender. A subscriber with a file of trust (-t 'udp://?trust=FILE') takes messages
-only of the publishers that the file names, each on the topics of its lines:
+A publisher with a signing key (-t 'udp://?sign=FILE') proves its identity. A
+subscriber with a trust file (-t 'udp://?trust=FILE') accepts messages only from the
+publishers in the file, on the topics given there, with lines such as
     md.xnas.>   ed25519:pYyIxPq2...=`,
-		notes: `Give the file to every host by a way that is safe, readable by its owner only. A
-bus looks at its file four times a second. Rotate on one host, and copy the file to
-all others before the new key begins: then nothing is lost. Take a line out of the
-file to refuse that key at once.
+		notes: `Copy the file to every host over a secure channel, and make it readable only by its
+owner. A bus reads its file again within 250 ms of a change. Rotate on one host, and
+copy the file to all others before the new key becomes valid: then nothing is lost.
+Delete a line of the file to refuse that key immediately.
 
-A signing key stays where its publisher runs; its public part goes into the files of
-trust. Those may be read by all, and are looked at four times a second, too:
+A signing key stays on the host of its publisher; its public key goes into the trust
+files of subscribers, which may be readable by all, and are also read again:
     echo "md.xnas.> $(fanfare key sign-show desk.key)" >> trust`,
 		examples: `fanfare key new keys
 fanfare key new -valid 2160h keys
@@ -63,11 +63,11 @@ fanfare key sign-show desk.key`,
 }
 
 func (k *keys) register(fs *flagSet) {
-	atLeast(durationVar(fs, &k.valid, "valid", 0, "how long the key that is made is used and taken, from its beginning on; 0: until it is rotated"), time.Second)
-	atLeast(durationVar(fs, &k.in, "in", 10*time.Minute, "of rotate: when the new key begins, from now on. Until then every host needs the file"), 0)
-	atLeast(durationVar(fs, &k.overlap, "overlap", 24*time.Hour, "of rotate: how long the keys of before are still taken, from then on"), 0)
-	boolVar(fs, &k.json, "json", "the keys as JSON on standard output, one object a line, without secrets")
-	boolVar(fs, &k.quiet, "q", "of new and rotate: write nothing but warnings")
+	atLeast(durationVar(fs, &k.valid, "valid", 0, "how long the new key is valid from its beginning; 0: until it is rotated"), time.Second)
+	atLeast(durationVar(fs, &k.in, "in", 10*time.Minute, "with rotate: time until the new key becomes valid. Every host needs the new file before that"), 0)
+	atLeast(durationVar(fs, &k.overlap, "overlap", 24*time.Hour, "with rotate: how long the old keys are accepted after that"), 0)
+	boolVar(fs, &k.json, "json", "the keys as JSON on standard output, one object for each key, without secrets")
+	boolVar(fs, &k.quiet, "q", "with new and rotate: print only warnings")
 }
 
 func (k *keys) check(fs *flagSet, operands []string) error {
@@ -80,7 +80,7 @@ func (k *keys) check(fs *flagSet, operands []string) error {
 	k.action, k.file = operands[0], operands[1]
 	for flag, of := range map[string][]string{"valid": {"new", "rotate"}, "in": {"rotate"}, "overlap": {"rotate"}} {
 		if fs.isSet(flag) && !slices.Contains(of, k.action) {
-			return usagef("-%s changes nothing with %s: leave it out", flag, k.action)
+			return usagef("-%s has no effect with %s: leave it out", flag, k.action)
 		}
 	}
 	return nil
@@ -92,7 +92,7 @@ func (k *keys) run(ctx context.Context, e *env) error {
 	}
 	list, err := k.change(ctx)
 	if errors.As(err, new(*keyring.Error)) && !errors.Is(err, keyring.ErrBusy) {
-		return &usageError{err} // of the file that was named, and which is as it was
+		return &usageError{err} // the error names the file, which is unchanged
 	}
 	if err != nil {
 		return err
@@ -107,25 +107,25 @@ func (k *keys) run(ctx context.Context, e *env) error {
 
 func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
 	for _, h := range keyring.Holes(list, now) {
-		c.line("warning: no key is valid from %s until %s: nothing can be sent then; let another key begin earlier, or end later", keyring.Time(h.From), keyring.Time(h.Until))
+		c.line("warning: no key is valid from %s until %s: nothing can be sent then; make another key begin earlier or end later", keyring.Time(h.From), keyring.Time(h.Until))
 	}
 	if k.action != "rotate" {
 		return
 	}
-	for _, key := range list[:len(list)-1] { // the last is the new one
+	for _, key := range list[:len(list)-1] { // the last key is the new one
 		if fresh := list[len(list)-1]; key.NotBefore.After(fresh.NotBefore) {
-			c.line("warning: key %s begins later, at %s, and takes the place of the new one, %s, then: delete its line where it is to be the other way round", key.ID, keyring.Time(key.NotBefore), fresh.ID)
+			c.line("warning: key %s begins later, at %s, and then replaces the new key %s: delete its line if the new key is to be used", key.ID, keyring.Time(key.NotBefore), fresh.ID)
 		}
 	}
 	if k.overlap < sealed.DefaultSkew {
-		c.line("warning: the keys of before are refused %v after the new one begins: packets of a host with a clock further behind are refused until it has caught up; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
+		c.line("warning: the old keys are refused %v after the new one begins: packets from a host whose clock is further behind are refused until its clock reaches that time; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
 	}
 }
 
 func (k *keys) change(ctx context.Context) ([]sealed.Key, error) {
 	switch k.action {
 	case "new":
-		key, err := keyring.NewKey(nil, time.Time{}, k.end(time.Now())) // no host with a clock that is behind has to wait
+		key, err := keyring.NewKey(nil, time.Time{}, k.end(time.Now())) // no start time: hosts with a slow clock can use it immediately
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (k *keys) change(ctx context.Context) ([]sealed.Key, error) {
 		return keyring.Read(k.file)
 	}
 	return keyring.Update(ctx, k.file, func(list []sealed.Key) ([]sealed.Key, error) {
-		now := time.Now() // when it is this one's turn
+		now := time.Now() // the time when the new key begins
 		begin := now.Add(k.in)
 		list, _, err := keyring.Rotate(list, now, begin, k.end(begin), k.overlap)
 		return list, err
@@ -202,7 +202,7 @@ func (k *keys) sign(e *env) error {
 	}
 	key, err := use(k.file)
 	if errors.As(err, new(*signed.FileError)) {
-		return &usageError{err} // of the file that was named
+		return &usageError{err} // the error names the file
 	}
 	if err != nil || k.quiet && k.action == "sign-new" {
 		return err

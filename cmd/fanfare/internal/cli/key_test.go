@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 )
 
-// A keyring is made once, rotated and shown; secrets are in the file, which its owner alone may read, and
-// nowhere else. docs/protocol §27.1, §27.7.
+// A keyring is made once, rotated and shown. Secrets are only in the file, which only its owner may
+// read. docs/protocol §27.1, §27.7.
 func TestKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	run := func(code int, says string, args ...string) string {
@@ -56,7 +56,7 @@ func TestKey(t *testing.T) {
 		{"1 " + strings.Repeat("ab", 32) + " - 2020-01-01T00:00:00Z\n2 " + strings.Repeat("cd", 32) + " 2120-01-01T00:00:00Z\n", "until 2120-01-01T00:00:00Z: nothing can be sent then", []string{"show"}},
 		{"1 " + strings.Repeat("ab", 32) + " 2120-01-01T00:00:00Z 2119-01-01T00:00:00Z\n", "never valid", []string{"show"}},
 		{"1 " + strings.Repeat("ab", 32) + " - 2119-01-01T00:00:00Z\n", "from 2119-01-01T00:00:00Z until", []string{"rotate", "-q", "-in", "876000h"}},
-		{"1 " + strings.Repeat("ab", 32) + "\n", "warning: the keys of before are refused 1m0s after", []string{"rotate", "-overlap", "1m"}},
+		{"1 " + strings.Repeat("ab", 32) + "\n", "warning: the old keys are refused 1m0s after", []string{"rotate", "-overlap", "1m"}},
 	} {
 		if err := os.WriteFile(file, []byte(c.keys), 0o600); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestKey(t *testing.T) {
 	run(2, "chmod 600", "show")
 }
 
-// Comments and what a user wrote otherwise are left as they are when keys are rotated.
+// rotate preserves comments and formatting.
 func TestKeyRotateKeepsComments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	secret := strings.Repeat("ab", 32)
@@ -87,8 +87,8 @@ func TestKeyRotateKeepsComments(t *testing.T) {
 	}
 }
 
-// Processes that rotate a keyring at the same time add a key each.
-func TestKeyRotateAtOnce(t *testing.T) {
+// Concurrent rotations each add a key.
+func TestKeyRotateConcurrently(t *testing.T) {
 	programOnly(t)
 	const n = 8
 	file := filepath.Join(t.TempDir(), "keys")
@@ -107,8 +107,8 @@ func TestKeyRotateAtOnce(t *testing.T) {
 	}
 }
 
-// While another is changing the keyring for more than 10 s nothing is changed, and standard error says who it is. It is no wrong usage:
-// the same may be tried again.
+// If another process locks the keyring for more than 10 s, nothing is changed, and standard error
+// names that process. This is not a usage error: the user may try again.
 func TestKeyRotateWhileLocked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	if r := runWith(t.Context(), "", "key", "new", file); r.code != exitOK {
@@ -136,7 +136,7 @@ func TestKeyRotateWhileLocked(t *testing.T) {
 	}
 }
 
-// A key that was to begin later than the new one is named: it will take its place.
+// A key that begins after the new one is reported, because it will replace it.
 func TestKeyRotateBeforeALaterOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	for _, c := range []struct {
@@ -144,7 +144,7 @@ func TestKeyRotateBeforeALaterOne(t *testing.T) {
 		warns int
 	}{{"new", 0}, {"rotate -in 1h", 0}, {"rotate", 1}, {"rotate -in 2h", 0}} {
 		r := runWith(t.Context(), "", append(append([]string{"key"}, strings.Fields(c.args)...), file)...)
-		if n := strings.Count(r.stderr, "takes the place of the new one"); r.code != exitOK || n != c.warns {
+		if n := strings.Count(r.stderr, "then replaces the new key"); r.code != exitOK || n != c.warns {
 			t.Errorf("key %s: %d warnings, want %d: %+v", c.args, n, c.warns, r)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A signing key is made and shown, its secret nowhere; what is wrong with files is said where they are used.
-// docs/protocol §29.1, §29.8.
+// A signing key is made and shown without its secret; errors in files are reported by the command
+// that uses them. docs/protocol §29.1, §29.8.
 func TestSignKey(t *testing.T) {
 	dir := t.TempDir()
 	file, trust := filepath.Join(dir, "desk"), filepath.Join(dir, "trust")
@@ -27,7 +27,7 @@ func TestSignKey(t *testing.T) {
 		t.Errorf("%q, and %q", public, again)
 	}
 	run(0, `"key":"ed25519:`, "key", "sign-show", "-json", file)
-	run(2, "-valid changes nothing with sign-new", "key", "sign-new", "-valid", "1h", file)
+	run(2, "-valid has no effect with sign-new", "key", "sign-new", "-valid", "1h", file)
 	if err := os.WriteFile(trust, []byte("md.x "+public+"md.y "+public), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func TestSignKey(t *testing.T) {
 	run(2, "chmod 644", url("trust="+trust)...)
 }
 
-// A subscriber says how many messages it has refused for want of trust.
-func TestSubSaysWhatItRefused(t *testing.T) {
+// A subscriber reports how many messages of untrusted publishers it refused.
+func TestSubReportsUntrusted(t *testing.T) {
 	dir := t.TempDir()
 	key, trust := filepath.Join(dir, "key"), filepath.Join(dir, "trust")
 	made := runWith(t.Context(), "", "key", "sign-new", key)

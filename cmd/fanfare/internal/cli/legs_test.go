@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// -t given twice is two legs: sub says what each did, and what cannot be legs is refused.
+// With two -t sub reports the counters of each leg; URLs that cannot be legs are refused.
 func TestLegs(t *testing.T) {
 	url := memURL(t)
 	r := runWith(t.Context(), "", "sub", "-t", url+"_a", "-t", url+"_b", "-until", "50ms", "-json", "x")
@@ -15,7 +15,7 @@ func TestLegs(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"sub x", "it is given twice"},
 		{"pub x", "it is given twice"},
-		{"tap", "give -t once"},
+		{"tap", "use -t once"},
 	} {
 		args := append(strings.Fields(c.args), "-t", url, "-t", url)
 		if r := runWith(t.Context(), "", args...); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {

@@ -22,8 +22,8 @@ type loss struct {
 }
 
 const (
-	lossEvery    = time.Second     // how often loss -follow looks
-	answerWithin = 2 * time.Second // how long a process may take
+	lossEvery    = time.Second     // interval of loss -follow
+	answerWithin = 2 * time.Second // time limit for the answer of a process
 )
 
 func (l *loss) run(ctx context.Context, e *env) error {
@@ -33,7 +33,7 @@ func (l *loss) run(ctx context.Context, e *env) error {
 	seen, err := readAll(ctx, l.sockets...)
 	now := time.Now()
 	if err != nil && len(l.sockets) > 0 {
-		return &usageError{fmt.Errorf("the processes cannot be looked at: %w", pathError(err))}
+		return &usageError{fmt.Errorf("reading the processes: %w", pathError(err))}
 	}
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (l *loss) run(ctx context.Context, e *env) error {
 		return err
 	}
 	if l.follow {
-		return l.goOn(ctx, e, seen)
+		return l.followLosses(ctx, e, seen)
 	}
 	return l.verdict(r)
 }
@@ -64,9 +64,9 @@ func (l *loss) verdict(r *losses.Report) error {
 		return &exitError{exitLost, errReported}
 	case len(r.Processes) == 0 && len(r.Unread) == 0:
 		o := top.Options{Places: l.sockets}
-		return errors.New(top.NoProcess(o.Where()) + " A process that has ended takes its record with it: its log has what it lost.")
+		return errors.New(top.NoProcess(o.Where()) + " A process that has ended has no loss record any more: see its log.")
 	case len(r.Unread) > 0:
-		return fmt.Errorf("%s could not be looked at", count(len(r.Unread), "process"))
+		return fmt.Errorf("%s could not be read", count(len(r.Unread), "process"))
 	}
 	return nil
 }
@@ -103,13 +103,13 @@ type lossSummary struct {
 	Late      uint64           `json:"packets_late"`
 	Lost      uint64           `json:"packets_lost"`
 	Processes []losses.Process `json:"processes"`
-	Unread    []string         `json:"unread"` // sockets that could not be read, and why
+	Unread    []string         `json:"unread"` // sockets that could not be read, with the error
 }
 
-func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
+func (l *loss) followLosses(ctx context.Context, e *env, seen []inspect.Seen) error {
 	news := losses.NewNews(seen, time.Now())
 	if !l.json {
-		e.console.line("following; interrupt to end")
+		e.console.line("waiting for further losses; interrupt to end")
 	}
 	for {
 		if err := sleep(ctx, lossEvery); err != nil {
@@ -147,17 +147,17 @@ const exitLost = 3
 func lossCommand() command {
 	return command{
 		name:    "loss",
-		summary: "say what was lost on this host, when, why, and what to do about it",
+		summary: "show what was lost on this host, when, why, and how to fix it",
 		usage:   "fanfare loss [flags] [PLACE...]",
-		about: `It asks the processes of this host that use Fanfare what they have lost in the
-last hour: each loss with its time, topic, publisher, subscription and cause, and
-how to fix it, and packets that were dropped on the way and repaired. Each process
-keeps that by itself, so nothing need run beforehand.
+		about: `It asks all processes on this host that use Fanfare for their losses of the last hour:
+each loss with its time, topic, publisher, subscription, cause and remedy, and packets
+that were dropped on the network and repaired. Every process records losses itself, so
+nothing has to run beforehand.
 
 ` + placeHelp,
-		notes: `A process that is stopped, or has ended, cannot say what it has
-lost: its publishers say that it is not waited for any more. Nothing is kept on
-disk: what a process that has ended has lost is in its log.
+		notes: `A stopped process cannot answer, and the record of a process that has ended is gone:
+losses are not stored on disk. The log of such a process contains its losses, and its
+publishers report that they no longer wait for it.
 
 With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":...,
 "first":...,"last":...,"process":...,"do":...}; the last object is the summary.`,
@@ -165,18 +165,18 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 fanfare loss -since 5m
 fanfare loss -follow
 fanfare loss -json | jq -r 'select(.type == "lost") | .do'`,
-		exits: []word{{"3", "messages were lost permanently, or packets that are not yet reported to a subscription"}},
-		exitNotes: `It is 0 when nothing was lost permanently, and 1 when no process could be looked at,
-or not all of them.`,
+		exits: []word{{"3", "messages were lost permanently, or packets whose loss is not yet reported to a subscription"}},
+		exitNotes: `It is 0 when nothing was lost permanently, and 1 when not all processes could be read,
+or there are none.`,
 		flags: flagsOf(func() *loss { return new(loss) }),
 	}
 }
 
 func (l *loss) register(fs *flagSet) {
-	within(durationVar(fs, &l.since, "since", lossrecord.Kept, "only what was lost in the last D (such as 30s, 5m), an hour at most"), time.Second, lossrecord.Kept)
-	boolVar(fs, &l.follow, "follow", "continue, and print losses as they happen, until interrupted")
+	within(durationVar(fs, &l.since, "since", lossrecord.Kept, "only losses of the last D (such as 30s, 5m), at most an hour"), time.Second, lossrecord.Kept)
+	boolVar(fs, &l.follow, "follow", "also print losses as they happen, until interrupted")
 	boolVar(fs, &l.json, "json", jsonFindings)
-	boolVar(fs, &l.quiet, "q", "only what was lost permanently on standard output")
+	boolVar(fs, &l.quiet, "q", "print only permanent losses")
 }
 
 func (l *loss) check(_ *flagSet, operands []string) error {

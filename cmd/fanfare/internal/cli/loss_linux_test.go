@@ -17,7 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// shown has the sockets of this test's processes in a directory of their own.
+// shown makes the processes of this test use a separate directory for their sockets.
 func shown(t *testing.T) (dir string) {
 	dir, err := os.MkdirTemp("", "fanfare-") // names of sockets must be short
 	if err != nil {
@@ -29,25 +29,25 @@ func shown(t *testing.T) (dir string) {
 	return dir
 }
 
-// awaitLoss runs fanfare loss until it says all texts.
+// awaitLoss runs fanfare loss until its output contains all texts.
 func awaitLoss(t *testing.T, dir string, texts ...string) result {
 	t.Helper()
 	var r result
 	for ctx := testContext(t); ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		r = runWith(ctx, "", "loss", dir)
-		said, all := strings.Join(strings.Fields(r.stdout), " "), true
+		output, all := strings.Join(strings.Fields(r.stdout), " "), true
 		for _, text := range texts {
-			all = all && strings.Contains(said, text)
+			all = all && strings.Contains(output, text)
 		}
 		if all {
 			return r
 		}
 	}
-	t.Fatalf("loss does not say %q, but exits with %d:\n%s%s", texts, r.code, r.stdout, r.stderr)
+	t.Fatalf("loss lacks %q and exits with %d:\n%s%s", texts, r.code, r.stdout, r.stderr)
 	return r
 }
 
-// A lossy link is named, with what to look at, and that nothing is lost in the end.
+// A lossy link is reported with what to check, and that nothing was lost permanently.
 func TestLossOfALossyLink(t *testing.T) {
 	dir := shown(t)
 	url := "sim" + strings.TrimPrefix(memURL(t), "mem") + "?loss=0.05"
@@ -76,12 +76,12 @@ func TestLossOfALossyLink(t *testing.T) {
 		}
 	}
 	r := awaitLoss(t, dir, "fabric: ", "from feed", "bus desk", "needs a querier", "Nothing was lost permanently in the last hour, in 1 process;", "(2 buses)")
-	if r.code != exitOK || strings.Contains(r.stdout, "LOST FOR GOOD") {
+	if r.code != exitOK || strings.Contains(r.stdout, "LOST PERMANENTLY") {
 		t.Errorf("%+v", r)
 	}
 }
 
-// A socket that overflowed is named with the line that mends it: here the process slept.
+// A socket overflow is reported with its fix. The test makes the process sleep.
 func TestLossOfAnOverflowedSocket(t *testing.T) {
 	testenv.Slow(t)
 	dir := shown(t)
@@ -95,7 +95,7 @@ func TestLossOfAnOverflowedSocket(t *testing.T) {
 	stop := make(chan struct{})
 	var naps sync.WaitGroup
 	naps.Go(func() {
-		for { // 6,000 messages each time, of which the buffer holds some hundred; fewer if the publisher is held up, too
+		for { // 6,000 messages each time, of which the buffer holds some hundred; fewer if the publisher is blocked, too
 			sub.stop(t)
 			time.Sleep(300 * time.Millisecond)
 			sub.cmd.Process.Signal(syscall.SIGCONT)
@@ -112,8 +112,8 @@ func TestLossOfAnOverflowedSocket(t *testing.T) {
 	pub.kill()
 }
 
-// A subscriber that is stopped does not answer, and its publisher says who it is and that
-// it is not waited for any more.
+// A stopped subscriber does not answer; its publisher names it and reports that it no longer waits
+// for it.
 func TestLossOfAStoppedSubscriber(t *testing.T) {
 	testenv.Slow(t)
 	dir := shown(t)
@@ -127,14 +127,14 @@ func TestLossOfAStoppedSubscriber(t *testing.T) {
 	sub.stop(t)
 	host, _ := os.Hostname()
 	peer := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
-	r := awaitLoss(t, dir, "subscriber_silent", "peer "+peer, "still runs: was it killed, stopped, or cut off", "Not looked at:", "it does not answer: it is stopped")
+	r := awaitLoss(t, dir, "subscriber_silent", "peer "+peer, "still runs: was it killed, stopped, or cut off", "Not read:", "no answer: it is stopped")
 	if r.code != exitIncomplete {
 		t.Errorf("exit code %d", r.code)
 	}
 	sub.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// A publisher that was killed is named, and with -json what the text says.
+// A killed publisher is named, with the same content in JSON.
 func TestLossOfADeadPublisher(t *testing.T) {
 	testenv.Slow(t)
 	dir := shown(t)
@@ -144,13 +144,13 @@ func TestLossOfADeadPublisher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	var heard atomic.Bool
-	if _, err := b.Handle("md.a", func(pubsub.Message, error) { heard.Store(true) }); err != nil {
+	var received atomic.Bool
+	if _, err := b.Handle("md.a", func(pubsub.Message, error) { received.Store(true) }); err != nil {
 		t.Fatal(err)
 	}
 	pub := spawn(t, "pub", "-t", url, "-wait", "1", "-name", "feed", "-rate", "1000", "-file", manyLines(t), "md.a")
 	awaitLoss(t, dir, "in 2 processes")
-	await(t, "a message", heard.Load)
+	await(t, "a message", received.Load)
 	pub.kill()
 	awaitLoss(t, dir, "publisher_lost", "from feed at 127.0.0.1", "See why feed at 127.0.0.1")
 	r := runWith(t.Context(), "", "loss", "-json", dir)
@@ -167,8 +167,7 @@ func TestLossOfADeadPublisher(t *testing.T) {
 	}
 }
 
-// Who reads too slowly for its policy has lost messages permanently, by its own fault: with an
-// exit code of its own.
+// A reader that is too slow for its policy loses messages permanently, which has its own exit code.
 func TestLossOfASlowReader(t *testing.T) {
 	dir := shown(t)
 	b, err := pubsub.Config{Loopback: true, Name: "both", Inspect: pubsub.InspectOn}.Open(t.Context(), memURL(t))
@@ -197,7 +196,7 @@ func TestLossOfASlowReader(t *testing.T) {
 			break // a gap
 		}
 	}
-	r := awaitLoss(t, dir, "LOST FOR GOOD", "slow_consumer: ", "messages of md.a", "from both", "bus both, subscription md.a", "The reader of md.a in ")
+	r := awaitLoss(t, dir, "LOST PERMANENTLY", "slow_consumer: ", "messages of md.a", "from both", "bus both, subscription md.a", "The reader of md.a in ")
 	if r.code != exitLost {
 		t.Errorf("exit code %d", r.code)
 	}

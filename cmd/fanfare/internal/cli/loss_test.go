@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
-// What is given up is lost, whether or not a subscription was told yet: with -q, too, it is said, and
-// the exit code says so.
+// Packets given up count as lost even before a subscription reports the gap: loss prints them, also
+// with -q, and has its own exit code.
 func TestLossVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -20,16 +20,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// ls asks the processes of this host for their topics, and listens for a while to list those that it hears.
+// ls asks the processes of this host for their topics, and lists those of publishers on the network.
 type ls struct {
 	common
 	patterns []string
 	listen   time.Duration
-	sockets  []string // where processes are asked; empty: all of this user's
+	sockets  []string // sockets of the processes to ask; empty: all processes of this user
 	hereOnly bool     // the flag -here
-	wire     bool     // a fabric is listened to
-	host     bool     // processes are asked
-	blank    bool     // processes were listed, above the list of the wire
+	wire     bool     // listen on a fabric
+	host     bool     // ask processes of this host
+	blank    bool     // a list of processes was printed above the list of topics on the network
 
 	e      *env
 	failed []top.Failed // processes that did not answer
@@ -51,7 +51,7 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		if len(processes) == 0 {
 			o := top.Options{Places: l.sockets}
 			if !slices.Contains(l.patterns, ">") {
-				return fmt.Errorf("no process of this host publishes or subscribes to %s (asked in %s)", strings.Join(l.patterns, ", "), o.Where())
+				return fmt.Errorf("no process on this host publishes or subscribes to %s (searched in %s)", strings.Join(l.patterns, ", "), o.Where())
 			}
 			return errors.New(top.NoProcess(o.Where()))
 		}
@@ -84,7 +84,7 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 	defer survey.Close()
 	alone := l.watchAlone(e)
 	stop := startMeter(e.console, !l.quiet, l.status(survey))
-	interrupted := sleep(ctx, l.listen) // what was heard so far is worth showing
+	interrupted := sleep(ctx, l.listen) // if interrupted, show the results so far
 	stop()
 	alone()
 	list, err := survey.Topics()
@@ -93,8 +93,8 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 	}
 	err = l.verdict(list)
 	if err != nil && l.blank && l.apart.Load() == nil {
-		if !l.quiet { // processes were listed: it is nothing wrong that this fabric is quiet
-			e.console.line("on the wire, at %s: %v", strings.Join(l.urls, " "), err)
+		if !l.quiet { // after a list of processes, a network without publishers is no error
+			e.console.line("on the network, at %s: %v", strings.Join(l.urls, " "), err)
 		}
 		err = nil
 	}
@@ -103,7 +103,7 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 
 func (l *ls) event(e events.Event) {
 	l.fabricEvent(l.e, e)
-	if m := apart(e); m != nil {
+	if m := separating(e); m != nil {
 		if l.apart.Store(m); !l.quiet {
 			l.e.console.line("%v", m)
 		}
@@ -118,39 +118,39 @@ func (l *ls) status(survey *pubsub.Survey) func(time.Duration) string {
 			return ""
 		}
 		left := max(0, l.listen-time.Since(began)).Round(100 * time.Millisecond)
-		return heardSoFar(list) + fmt.Sprintf(", listening for another %v", left)
+		return surveySummary(list) + fmt.Sprintf(", listening for another %v", left)
 	}
 }
 
-func heardSoFar(t *pubsub.TopicList) string {
+func surveySummary(t *pubsub.TopicList) string {
 	return list(count(len(t.Topics), "topic"), count(t.Publishers, "publisher"), count(t.Joined, "group"))
 }
 
-// verdict is what to make of a list in which there is nothing.
+// verdict is the error for an empty list.
 func (l *ls) verdict(t *pubsub.TopicList) error {
 	m := l.apart.Load()
-	if err := l.unreadable.instead("no publisher was heard"); err != nil && len(t.Topics) == 0 {
+	if err := l.unreadable.onlyUnreadable("no publisher detected"); err != nil && len(t.Topics) == 0 {
 		return err
 	}
-	heard := fmt.Sprintf("heard in %v in %s", t.For.Round(100*time.Millisecond), count(t.Joined, "group"))
+	detected := fmt.Sprintf("detected in %v in %s", t.For.Round(100*time.Millisecond), count(t.Joined, "group"))
 	switch {
 	case len(t.Topics) > 0:
 		return nil
 	case t.Joined == 0 && t.Err != nil:
 		return fmt.Errorf("no group could be joined: %w", t.Err)
 	case t.Joined == 0:
-		return fmt.Errorf("no group was joined within %v: listen longer with -for, or see what 'fanfare doctor' says", l.listen)
+		return fmt.Errorf("no group was joined within %v: listen longer with -for, or run 'fanfare doctor'", l.listen)
 	case m != nil:
-		return cannotCome(fmt.Errorf("no topic was %s: %w", heard, m))
+		return mismatchError(fmt.Errorf("no topic was %s: %w", detected, m))
 	case t.Unnamed > 0:
-		return fmt.Errorf("no name of a topic was %s: %s had messages; listen longer with -for", heard, count(t.Unnamed, "topic"))
+		return fmt.Errorf("no name of a topic was %s: %s had messages but no name yet; listen longer with -for", detected, count(t.Unnamed, "topic"))
 	case t.Incomplete > 0:
-		return fmt.Errorf("no topic was %s: %s did not announce its topics yet; listen longer with -for", heard, count(t.Incomplete, "publisher"))
+		return fmt.Errorf("no topic was %s: %s had not announced any topics yet; listen longer with -for", detected, count(t.Incomplete, "publisher"))
 	case t.Publishers > 0:
 		return fmt.Errorf("none of the topics of %s matches %s", count(t.Publishers, "publisher"), strings.Join(l.patterns, ", "))
 	}
-	return fmt.Errorf("no publisher was %s: one that is idle is heard once a second; does it name the same -t, and is it on this network? "+
-		"'fanfare doctor' looks at this host", heard)
+	return fmt.Errorf("no publisher was %s: an idle publisher sends once a second; check that it uses the same -t and is on this network. "+
+		"Run 'fanfare doctor' to check this host", detected)
 }
 
 func (l *ls) show(t *pubsub.TopicList, verdict error) error {
@@ -166,7 +166,7 @@ func (l *ls) show(t *pubsub.TopicList, verdict error) error {
 	if l.quiet || len(t.Topics) == 0 {
 		return nil
 	}
-	l.e.console.line("%s, heard in %v", heardSoFar(t), t.For.Round(100*time.Millisecond))
+	l.e.console.line("%s, within %v", surveySummary(t), t.For.Round(100*time.Millisecond))
 	for _, note := range lsNotes(t) {
 		l.e.console.line("%s", note)
 	}
@@ -180,9 +180,9 @@ func lsNotes(t *pubsub.TopicList) (notes []string) {
 		}
 	}
 	note(t.Failed > 0, "%d of %s could not be joined: %v", t.Failed, count(t.Groups, "group"), t.Err)
-	note(t.Incomplete > 0, "%s did not announce all topics yet: listen longer with -for", count(t.Incomplete, "publisher"))
-	note(t.Unnamed > 0, "%s had messages and no name: listen longer with -for", count(t.Unnamed, "topic"))
-	note(t.Refused > 0, "there was no room for all: %d times a topic or a publisher was left out; name a narrower pattern", t.Refused)
+	note(t.Incomplete > 0, "%s had not announced all topics yet: listen longer with -for", count(t.Incomplete, "publisher"))
+	note(t.Unnamed > 0, "%s had messages but no name yet: listen longer with -for", count(t.Unnamed, "topic"))
+	note(t.Refused > 0, "too many topics or publishers: %d times one was left out; use a narrower pattern", t.Refused)
 	return notes
 }
 
@@ -230,7 +230,7 @@ type lsSummary struct {
 	Type       string  `json:"type"` // "summary"
 	Topics     int     `json:"topics"`
 	Publishers int     `json:"publishers"`
-	Incomplete int     `json:"publishers_incomplete"` // that have not announced all of their topics
+	Incomplete int     `json:"publishers_incomplete"` // with topics not announced yet
 	Unnamed    int     `json:"topics_unnamed"`
 	Groups     int     `json:"groups"`
 	Joined     int     `json:"groups_joined"`
@@ -261,51 +261,49 @@ func (l *ls) showJSON(t *pubsub.TopicList, verdict error) error {
 func lsCommand() command {
 	return command{
 		name:    "ls",
-		summary: "list publishers, subscribers and topics, here and on the wire",
+		summary: "list publishers, subscribers and topics, on this host and on the network",
 		usage:   "fanfare ls [flags] [PATTERN...]",
-		about: `It asks the processes of this host that have a bus, at their sockets, what they
-publish and subscribe to. Then it listens to the fabric for some seconds, asks the
-publishers that it hears for the names of their topics, and lists those that match,
-also if nothing is published on them just now. It subscribes to nothing: publishers
-do not wait for it. With -t it only listens, with -here or -socket it only asks,
-which is done at once. What stands without a flag is a pattern: a process to
-ask is named with -socket.
+		about: `It asks the processes of this host that have a bus what they publish and subscribe to,
+through their sockets. Then it listens to the fabric for some seconds, asks the
+publishers that it detects for their topics, and lists those that match PATTERN, also
+topics without messages at present. It does not subscribe: publishers do not wait for
+it. With -t it only listens; with -here or -socket it only asks processes, which
+takes no time. Arguments without a flag are patterns: use -socket to name a process.
 
-In a pattern the token * stands for any one token, and >, as the last, for one or
-more. Quote it for the shell: 'md.*.AAPL', 'md.>'.`,
-		notes: `MESSAGES is how many a publisher has published on the topic since it began, and
-PER SECOND its rate while ls listened; of a subscription it is how many were
-delivered. A publisher that has nothing to say is heard once a second: with less
-than two seconds it may be missed.
+In a pattern the token * matches any single token, and > at the end matches one or
+more tokens. Quote patterns for the shell: 'md.*.AAPL', 'md.>'.`,
+		notes: `MESSAGES is the number of messages published on the topic since the publisher started
+(for a subscription: delivered), and PER SECOND the rate while ls listened. An idle
+publisher sends once a second: listening for less than two seconds may miss it.
 
 With -json each process is an object {"type":"process","pid":...,"program":...,
 "buses":[{"id":...,"urls":[...],"publishes":[...],"subscribes":[...]}]}, and each
-topic that was heard {"type":"topic","topic":...,"group":...,"publishers":[{"id":...,
+topic on the network {"type":"topic","topic":...,"group":...,"publishers":[{"id":...,
 "address":...,"messages":...,"messages_per_second":...}]}; the last object is the
-summary, where ls has listened.`,
+summary, if ls listened.`,
 		examples: `fanfare ls
 fanfare ls -here
 fanfare ls -for 10s 'md.>'
 fanfare ls -t udp://239.20.0.0/16?iface=eth0 -json`,
 		exits: []word{mismatchExit},
-		exitNotes: `It is 1 when no topic was heard, or with -here no process is there that has one,
-or when a process of this host did not answer; the line says why, as far as that
-is known.`,
+		exitNotes: `It is 1 when no topic was detected, with -here when no process has one, or when a
+process of this host did not answer; standard error gives the reason if it is
+known.`,
 		flags: flagsOf(func() *ls { return new(ls) }),
 	}
 }
 
 func (l *ls) register(fs *flagSet) {
 	l.registerURL(fs)
-	boolVar(fs, &l.hereOnly, "here", "only the processes of this host")
-	urlsVar(fs, &l.sockets, "socket", nil, "ask at this socket, or at those in this directory, in place of all of yours (a `PATH`; may be given more than once)")
+	boolVar(fs, &l.hereOnly, "here", "list only the processes of this host")
+	urlsVar(fs, &l.sockets, "socket", nil, "ask only the process with this socket, or those with sockets in this directory (a `PATH`; may be given several times)")
 	above(durationVar(fs, &l.listen, "for", 3*time.Second, "listen for D (such as 500ms, 10s)"), 0)
 	l.registerRest(fs)
 }
 
 func (l *ls) check(fs *flagSet, operands []string) error {
 	if l.hereOnly && fs.isSet("t") {
-		return usagef("-here asks the processes of this host, and -t says what to listen to: take one of them")
+		return usagef("-here asks the processes of this host, and -t names a fabric to listen to: use one of the two")
 	}
 	l.host = l.hereOnly || len(l.sockets) > 0 || !fs.isSet("t")
 	l.wire = fs.isSet("t") || !l.hereOnly && len(l.sockets) == 0
@@ -332,8 +330,8 @@ type jsonBus struct {
 	URLs       []string           `json:"urls"`
 	Publishes  []jsonPublished    `json:"publishes"`
 	Subscribes []jsonSubscription `json:"subscribes"`
-	Incomplete string             `json:"incomplete,omitempty"` // why something may be missing
-	LeftOut    int                `json:"left_out,omitempty"`   // topics and subscriptions that are not listed, for there are too many
+	Incomplete string             `json:"incomplete,omitempty"` // why the lists may be incomplete
+	LeftOut    int                `json:"left_out,omitempty"`   // topics and subscriptions omitted because there are too many
 }
 
 type jsonPublished struct {
@@ -346,7 +344,7 @@ type jsonPublished struct {
 type jsonSubscription struct {
 	Topics   []string `json:"topics"`
 	Messages uint64   `json:"messages"`
-	Lost     uint64   `json:"lost"` // messages, as far as known
+	Lost     uint64   `json:"lost"` // messages; excludes gaps of unknown size
 	Pending  int      `json:"pending"`
 }
 
@@ -435,7 +433,7 @@ func (l *ls) showHere(all []jsonProcess) error {
 	for _, p := range all {
 		for _, b := range p.Buses {
 			if b.LeftOut > 0 && !l.quiet {
-				l.e.console.line("bus %s of %s: %s with fewer messages are not listed, for there are too many", cmp.Or(b.Name, b.ID), p.Program, count(b.LeftOut, "topic"))
+				l.e.console.line("bus %s of %s has too many topics to list: %s with fewer messages omitted", cmp.Or(b.Name, b.ID), p.Program, count(b.LeftOut, "topic"))
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// ls asks processes of this host at their sockets, beside the wire or instead of it.
+// ls reads the processes of this host through their sockets, in addition to the network or instead of it.
 func TestLsHere(t *testing.T) {
 	testenv.Slow(t)
 	programOnly(t)
@@ -59,22 +59,22 @@ func TestLsHere(t *testing.T) {
 		{[]string{"-socket", dir + "/missing"}, exitUsage, nil, nil},
 	} {
 		var p *process
-		var out, lacks string
-		for range 10 { // a busy host may not hear in two seconds what there is
+		var out, missing string
+		for range 10 { // a busy host may detect nothing within two seconds
 			p = spawn(t, append([]string{"ls"}, c.args...)...)
 			<-p.waited
-			out, lacks = p.stdout.String(), ""
+			out, missing = p.stdout.String(), ""
 			for _, w := range c.want {
 				if !strings.Contains(out, w) {
-					lacks = w
+					missing = w
 				}
 			}
-			if lacks == "" && p.cmd.ProcessState.ExitCode() == c.code {
+			if missing == "" && p.cmd.ProcessState.ExitCode() == c.code {
 				break
 			}
 		}
-		if p.end(t, c.code); lacks != "" {
-			t.Errorf("%q lacks %q: %s%s", c.args, lacks, out, p.stderr.String())
+		if p.end(t, c.code); missing != "" {
+			t.Errorf("%q lacks %q: %s%s", c.args, missing, out, p.stderr.String())
 		}
 		for _, w := range c.without {
 			if strings.Contains(out, w) {
@@ -84,8 +84,8 @@ func TestLsHere(t *testing.T) {
 	}
 }
 
-// Processes that do not answer are told, and the exit code says that they are not in the list.
-// One that was killed is none.
+// Processes that do not answer are reported, and the exit code shows that the list is incomplete. A
+// killed process does not count.
 func TestUnanswered(t *testing.T) {
 	testenv.Slow(t)
 	programOnly(t)
@@ -108,15 +108,15 @@ func TestUnanswered(t *testing.T) {
 	subs[3].kill()
 	cases := []struct{ command, out, err string }{
 		{"ls -here", "md.reads", "2 processes did not answer, the first at "},
-		{"ls -here -json", "md.reads", "it does not answer: it is stopped"},
+		{"ls -here -json", "md.reads", "no answer: it is stopped"},
 		{"ls -for 100ms -socket " + dir, "md.reads", "2 processes did not answer"},
 		{"top -once", "md.reads", "2 processes did not answer"},
 		{"top -once -json", "md.reads", "2 processes did not answer"},
-		{"loss", "Not looked at", "2 processes could not be looked at"},
+		{"loss", "Not read", "2 processes could not be read"},
 	}
 	ctx := testContext(t)
-	for len(cases) > 0 { // on a busy host one that reads may not answer in time, either: then again
-		var asking []*process // all at once: each waits for those who do not answer
+	for len(cases) > 0 { // on a busy host a running process may not answer in time either: try again
+		var asking []*process // concurrently, because each waits for the processes that do not answer
 		for _, c := range cases {
 			asking = append(asking, spawn(t, strings.Fields(c.command)...))
 		}
@@ -130,7 +130,7 @@ func TestUnanswered(t *testing.T) {
 			}
 		}
 		if cases = left; ctx.Err() != nil {
-			t.Fatal("as above")
+			t.Fatal("see the log above")
 		}
 	}
 }

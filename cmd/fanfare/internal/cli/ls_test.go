@@ -31,7 +31,7 @@ func publishing(t *testing.T, name, url string, topics ...string) *pubsub.Bus {
 	return bus
 }
 
-// ls lists what is published, by whom and where, and only what matches.
+// ls lists the topics that match, their publishers and addresses.
 func TestLs(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestLs(t *testing.T) {
 			t.Errorf("row %q, want %s", row, want)
 		}
 	}
-	if !strings.Contains(r.stderr, "2 topics, 2 publishers, 16 groups, heard in") {
+	if !strings.Contains(r.stderr, "2 topics, 2 publishers, 16 groups, within") {
 		t.Errorf("standard error %q", r.stderr)
 	}
 }
@@ -79,7 +79,7 @@ func TestLsJSON(t *testing.T) {
 	}
 }
 
-// Where nothing is listed ls says why, as far as it knows.
+// If nothing is listed, ls reports the reason, if known.
 func TestLsOfNothing(t *testing.T) {
 	t.Parallel()
 	url := memURL(t)
@@ -89,7 +89,7 @@ func TestLsOfNothing(t *testing.T) {
 		code         int
 		says         []string
 	}{
-		{"alone", "", url + "-alone", nil, exitIncomplete, []string{"no publisher was heard in", "16 groups", "its only bus"}},
+		{"alone", "", url + "-alone", nil, exitIncomplete, []string{"no publisher was detected in", "16 groups", "its only bus"}},
 		{"no match", url + "-match", url + "-match", []string{"sports.*", "x"}, exitIncomplete, []string{"none of the topics of 1 publisher matches sports.*, x"}},
 		{"configured differently", url + "-other?groups=8", url + "-other", []string{"sports"}, exitMismatch, []string{"8", "16"}},
 	} {
@@ -110,14 +110,14 @@ func TestLsOfNothing(t *testing.T) {
 	}
 }
 
-// What may be missing is said, and names from elsewhere do not reach the terminal raw.
+// ls reports what may be missing, and escapes names received from the network.
 func TestLsNotes(t *testing.T) {
 	list := &pubsub.TopicList{
 		Topics:  []pubsub.TopicInfo{{Name: "a", Publishers: []pubsub.TopicPublisher{{Name: "x\x1b[31m", Rate: 0.25, Address: "\x07"}}}},
 		Unnamed: 1, Incomplete: 2, Groups: 16, Failed: 3, Err: errors.New("no buffer space"), Refused: 4,
 	}
 	notes := strings.Join(lsNotes(list), "\n")
-	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers did not announce", "1 topic had messages and no name", "4 times"} {
+	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers had not announced", "1 topic had messages but no name", "4 times"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q lacks %q", notes, want)
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// mckey is the counterpart of rdma-core's mckey(1): it joins an RDMA multicast
-// group and sends to it, or receives from it. The two can be mixed on a network.
+// mckey is the counterpart of rdma-core's mckey(1): it joins an RDMA multicast group, and sends to
+// it or receives from it. The two programs work together on a network.
 type mckey struct {
 	url, ip, mgid     string
 	send, sendOnly    bool
@@ -38,20 +38,20 @@ type mckey struct {
 }
 
 const (
-	mckeyGroup  = "239.1.2.3" // it and the next two are defaults of mckey(1)
+	mckeyGroup  = "239.1.2.3" // this and the next two are the defaults of mckey(1)
 	mckeyCount  = 10
 	mckeySize   = 100
-	mckeyListed = 20 // messages, at most
+	mckeyListed = 20 // messages printed, at most
 
-	mckeyRecvSlots = 1024 // what of a burst a receiver can hold
-	mckeySendDepth = 64   // messages that a sender has under way
+	mckeyRecvSlots = 1024 // messages of a burst that a receiver can buffer
+	mckeySendDepth = 64   // unfinished send requests
 
-	roleSender   = "sender" // in what is printed
+	roleSender   = "sender" // in the output
 	roleReceiver = "receiver"
 
-	exitNoGroup  = 3 // not joined, or the membership was lost
-	exitStrange  = 4 // messages came that are not as mckey's
-	exitNoDevice = 5
+	exitNoGroup    = 3 // not joined, or the membership was lost
+	exitUnexpected = 4 // received messages that mckey did not send
+	exitNoDevice   = 5
 )
 
 var errMckeyTimeout = errors.New("time is up")
@@ -59,17 +59,17 @@ var errMckeyTimeout = errors.New("time is up")
 func mckeyCommand() command {
 	return command{
 		name:    "mckey",
-		summary: "join an RDMA multicast group, and send or receive: test an RDMA fabric",
+		summary: "join an RDMA multicast group and send or receive, to test an RDMA fabric",
 		usage: `fanfare mckey -t URL [flags]        receive
 fanfare mckey -t URL -s [flags]     send
 fanfare mckey -t sim:// [flags]     both, on a simulated subnet`,
-		about: `It is the counterpart of rdma-core's mckey, which can be the other side. The
-receiver ends when it has as many messages as -C says. Start it first: UD multicast
-repeats nothing.
+		about: `It is the counterpart of rdma-core's mckey, which can run on the other side. The
+receiver ends after -C messages. Start it before the sender: UD multicast is not
+retransmitted.
 `,
-		notes: `It prints what RDMA CM's event says of the join (MGID, MLID, Q_Key, QPN), and of the
-first 20 messages length, immediate, and the sender's QPN and GID. A sender puts
-its QPN into the immediate, as the original does.
+		notes: `It prints the parameters of the join from RDMA CM's event (MGID, MLID, Q_Key, QPN),
+and for the first 20 messages their length, immediate, and the sender's QPN and GID.
+A sender puts its QPN into the immediate, as the original does.
 `,
 		examples: `fanfare mckey -t sim://
 fanfare mckey -t 'sim://?flavor=roce' -o -C 100
@@ -77,34 +77,34 @@ fanfare mckey -t roce://eth0 -m 239.1.2.3
 fanfare mckey -t roce://eth0 -m 239.1.2.3 -s -o`,
 		exits: []word{
 			{"3", "the group was not joined, or its membership was lost"},
-			{"4", "messages came with another length than -S says, or with an immediate that is not the sender's QPN"},
+			{"4", "messages with a length other than -S, or with an immediate that is not the sender's QPN"},
 			{"5", "no such device, or no RDMA on this host"},
 		},
-		exitNotes: `It is 0 for a receiver when all came, and 1 when some were missing at the end of
--timeout. A sender's 0 says that all were sent, not that any were received.
+		exitNotes: `For a receiver it is 0 when all messages arrived, and 1 when some were missing after
+-timeout. For a sender 0 means that all were sent, not that any were received.
 `,
 		flags: flagsOf(func() *mckey { return new(mckey) }),
 	}
 }
 
 func (m *mckey) register(fs *flagSet) {
-	stringVar(fs, &m.url, "t", "", "the fabric by its `URL`.\n"+
+	stringVar(fs, &m.url, "t", "", "the fabric as a `URL`.\n"+
 		"sim:// simulates two hosts on an InfiniBand subnet in this process (options flavor=roce, mtu, switches, latency=5us, "+
 		"loss=0.1, dup, reorder, seed=1, sendonly=off, mlids).\n"+
-		"roce://eth0 is RoCEv2 over plain sockets, rdma://mlx5_0 is rdma-core (in programs built with -tags rdma). A device is named "+
-		"by itself, its interface or its address; without a name: the first active")
+		"roce://eth0 is RoCEv2 over plain sockets, rdma://mlx5_0 uses rdma-core (in programs built with -tags rdma). A device is given "+
+		"by its name, its interface or its address; without a name the first active device is used")
 	stringVar(fs, &m.ip, "m", mckeyGroup, "IP address of the `GROUP`")
-	stringVar(fs, &m.mgid, "M", "", "the group by its `MGID`, as it is (InfiniBand only); 0: a new one that the subnet manager makes up, "+
-		"and that is printed. The original wants -b with it; here -t names the port already")
-	boolVar(fs, &m.send, "s", "send, and do not receive")
-	boolVar(fs, &m.sendOnly, "o", "join as send-only full member: can be heard, never hears")
-	above(countVar(fs, &m.count, "C", mckeyCount, "`COUNT` messages to send, or to wait for"), 0)
-	within(intVar(fs, &m.size, "S", mckeySize, "`BYTES` in a message, at most the port's MTU"), 0, 4096)
-	rateVar(fs, &m.rate, "rate", "send at most `N` messages a second; 0, the default: no limit. A receiver holds up "+
-		"to 1024 in its queue")
-	above(durationVar(fs, &m.timeout, "timeout", 30*time.Second, "how long to wait for all joins, and then as long again for all messages, after -settle"), 0)
-	atLeast(durationVar(fs, &m.settling, "settle", 3*time.Second, "how long to wait from the join to the first message sent, while switches learn of "+
-		"members; on sim:// 0 unless given"), 0)
+	stringVar(fs, &m.mgid, "M", "", "the group by its `MGID`, unchanged (InfiniBand only); 0: the subnet manager chooses a new one, "+
+		"which is printed. The original needs -b with it; here -t names the port")
+	boolVar(fs, &m.send, "s", "send instead of receive")
+	boolVar(fs, &m.sendOnly, "o", "join as send-only full member, which sends and never receives")
+	above(countVar(fs, &m.count, "C", mckeyCount, "send or wait for `COUNT` messages"), 0)
+	within(intVar(fs, &m.size, "S", mckeySize, "message size in `BYTES`, at most the port's MTU"), 0, 4096)
+	rateVar(fs, &m.rate, "rate", "send at most `N` messages a second; 0, the default: no limit. A receiver buffers up "+
+		"to 1024 messages")
+	above(durationVar(fs, &m.timeout, "timeout", 30*time.Second, "time limit for all joins, and again for all messages after -settle"), 0)
+	atLeast(durationVar(fs, &m.settling, "settle", 3*time.Second, "how long to wait between the join and the first message, so that switches learn the "+
+		"members; on sim:// 0 by default"), 0)
 }
 
 func (m *mckey) check(fs *flagSet, operands []string) error {
@@ -114,16 +114,16 @@ func (m *mckey) check(fs *flagSet, operands []string) error {
 	case len(operands) > 0:
 		return usagef("mckey takes no arguments: %q is too many", operands[0])
 	case m.url == "":
-		return usagef("name the fabric with -t: sim:// simulates one in this process, others are rdma://DEVICE, roce://DEVICE")
+		return usagef("no fabric given: use -t sim:// for one simulated in this process, or -t rdma://DEVICE or -t roce://DEVICE")
 	case fs.isSet("m") && fs.isSet("M"):
-		return usagef("-m and -M both name the group: give one of them")
+		return usagef("-m and -M both set the group: use one of the two")
 	case m.sim && m.send:
-		return usagef("-s is for networks: on sim:// both sides run in this process")
+		return usagef("-s is not for sim://, where both sides run in this process")
 	case m.sendOnly && !m.send && !m.sim:
-		return usagef("-o is how a sender joins: give -s too")
+		return usagef("-o is for senders: add -s")
 	}
 	if !fs.isSet("settle") && (m.sim || !m.send) {
-		m.settling = 0 // a simulated switch knows of a join when its event comes, and a receiver waits for nothing
+		m.settling = 0 // a simulated switch knows the member when the join event arrives
 	}
 	ip, err := netip.ParseAddr(m.ip)
 	if !fs.isSet("M") {
@@ -134,7 +134,7 @@ func (m *mckey) check(fs *flagSet, operands []string) error {
 	}
 	gid, err := rdma.ParseGID(m.mgid)
 	if m.group = rdma.IBAddr(gid); m.mgid != "0" && (err != nil || !gid.IsMulticast()) {
-		return usagef("-M %q must be an MGID such as ff12:4001:ffff::f01:203, or 0 for one that the subnet manager makes up", m.mgid)
+		return usagef("-M %q must be an MGID such as ff12:4001:ffff::f01:203, or 0 to let the subnet manager choose one", m.mgid)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (m *mckey) printf(format string, args ...any) error {
 	return err
 }
 
-// summarize prints how many messages each side that joined has sent or received.
+// summarize prints the number of messages that each joined side has sent or received.
 func (m *mckey) summarize() (err error) {
 	for _, s := range m.sides {
 		switch {
@@ -204,7 +204,7 @@ func (m *mckey) summarize() (err error) {
 	return err
 }
 
-// mckeySide is the sender or the receiver: an id, its queue pair, and what belongs to them.
+// mckeySide is the sender or the receiver: an id, its queue pair and their resources.
 type mckeySide struct {
 	m    *mckey
 	role string
@@ -214,20 +214,20 @@ type mckeySide struct {
 	id        rdma.ID
 	port      rdma.PortAttr
 	pd        rdma.PD
-	mem       []byte // of slots for messages
+	mem       []byte // message slots
 	slotBytes int
 	mr        rdma.MR
 	cq        rdma.CQ
 	wcs       [mckeySendDepth]rdma.WorkCompletion
 	qp        rdma.QP
 	ud        rdma.UDParam
-	ah        rdma.AH                       // nil: it is not joined
-	ends      []func(context.Context) error // what was begun, in order
+	ah        rdma.AH                       // nil: not joined
+	ends      []func(context.Context) error // undo functions, in the order of creation
 
-	messages, strange uint64 // sent or received; received, but not as mckey's
+	messages, unexpected uint64 // sent or received; of those received, with unexpected content
 }
 
-// member is how a side joins. A send-only member attaches no queue pair.
+// member returns the flags of the join. A send-only member attaches no queue pair.
 func (s *mckeySide) member() rdma.JoinFlags {
 	if s.role == roleSender && s.m.sendOnly {
 		return rdma.JoinSendOnlyFullMember
@@ -235,8 +235,8 @@ func (s *mckeySide) member() rdma.JoinFlags {
 	return rdma.JoinFullMember
 }
 
-// join opens the side and joins the group. It returns that of the other side, which the subnet manager may have
-// made up.
+// join opens the side and joins the group. It returns the group for the other side, which the
+// subnet manager may have chosen.
 func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.m.timeout, fmt.Errorf("no answer within %v", s.m.timeout))
 	defer cancel()
@@ -245,7 +245,7 @@ func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error
 	}
 	if err := s.joinGroup(ctx, group); err != nil {
 		err = cmp.Or(context.Cause(ctx), err)
-		return group, &exitError{exitNoGroup, fmt.Errorf("group %v is not joined: %w%s", group, err, s.joinHint(group, err))}
+		return group, &exitError{exitNoGroup, fmt.Errorf("group %v could not be joined: %w%s", group, err, s.joinHint(group, err))}
 	}
 	ah := &s.ud.AHAttr
 	if group.Family == rdma.FamilyIB {
@@ -257,7 +257,7 @@ func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error
 		ah.GRH.DGID, ah.DLID, ah.SL, s.ud.QPN, s.ud.QKey, ah.GRH.SGIDIndex, ah.GRH.HopLimit)
 }
 
-// atEnd has close call f, before what was begun earlier is ended, as verbs want it.
+// atEnd adds f to the functions that close calls in reverse order, as verbs requires.
 func (s *mckeySide) atEnd(f func(context.Context) error) { s.ends = append(s.ends, f) }
 
 func (s *mckeySide) close() (first error) {
@@ -271,7 +271,7 @@ func (s *mckeySide) close() (first error) {
 	return first
 }
 
-// opened returns what open makes, for close to close. After an error it does nothing: err is the first.
+// opened calls open unless *err is set, and adds the closing of its result to close.
 func opened[T io.Closer](s *mckeySide, err *error, open func() (T, error)) (x T) {
 	if *err == nil {
 		if x, *err = open(); *err == nil {
@@ -305,7 +305,7 @@ func (s *mckeySide) open() (err error) {
 	case s.role == roleReceiver:
 		depth.MaxRecvWR = int(min(s.m.count, mckeyRecvSlots))
 	}
-	// A message that is longer than the buffer takes rxe's queue pair down (kernel sw/rxe/rxe_resp.c).
+	// A message longer than its buffer puts rxe's queue pair into the error state (kernel sw/rxe/rxe_resp.c).
 	s.slotBytes = rdma.GRHBytes + mtu
 	if s.mem, err = sys.Alloc(depth.MaxRecvWR * s.slotBytes); err != nil {
 		return err
@@ -314,7 +314,7 @@ func (s *mckeySide) open() (err error) {
 	s.pd = opened(s, &err, dev.AllocPD)
 	s.mr = opened(s, &err, func() (mr rdma.MR, err error) {
 		if mr, err = s.pd.RegisterMemory(s.mem, rdma.AccessLocalWrite); err != nil {
-			err = fmt.Errorf("%w: 'ulimit -l' bounds the memory that can be registered", err)
+			err = fmt.Errorf("%w: 'ulimit -l' limits the memory that can be registered", err)
 		}
 		return mr, err
 	})
@@ -332,7 +332,7 @@ func (s *mckeySide) open() (err error) {
 	return err
 }
 
-// joinGroup takes the event of the join, which attaches the queue pair of a full member.
+// joinGroup handles the event of the join, which attaches the queue pair of a full member.
 func (s *mckeySide) joinGroup(ctx context.Context, group rdma.Addr) error {
 	attr := rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: s.member(), Addr: group}
 	err := s.id.JoinMulticastEx(attr, nil)
@@ -350,26 +350,26 @@ func (s *mckeySide) joinGroup(ctx context.Context, group rdma.Addr) error {
 	return err
 }
 
-// joinHint is what to try after a join that failed.
+// joinHint is advice for a failed join.
 func (s *mckeySide) joinHint(group rdma.Addr, err error) string {
 	infiniband := s.port.LinkLayer == rdma.LinkLayerInfiniBand
 	switch {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return ": is a subnet manager running?"
 	case group.Family == rdma.FamilyIB && !infiniband:
-		return ": -M is for InfiniBand, so give an IPv4 group with -m"
+		return ": -M is only for InfiniBand; use an IPv4 group with -m"
 	case !errors.Is(err, syscall.EINVAL) || !infiniband:
 		return ""
 	case s.member() == rdma.JoinSendOnlyFullMember:
-		return ": the subnet manager refused; one that does not know send-only members takes a sender without -o"
+		return ": the subnet manager refused the join; if it does not support send-only members, send without -o"
 	}
-	return ": the subnet manager refused; its log says why"
+	return ": the subnet manager refused the join; see its log"
 }
 
 func (s *mckeySide) transfer(ctx context.Context) error {
 	do, late := s.send, "%d of %s sent within %v"
 	if s.role == roleReceiver {
-		do, late = s.receive, "%d of %s came within %v: is the sender in the same group, on the same network, and was it started after this?"
+		do, late = s.receive, "%d of %s received within %v: check that the sender uses the same group and network, and was started after this receiver"
 	}
 	err := do(ctx)
 	if errors.Is(err, errMckeyTimeout) {
@@ -378,7 +378,7 @@ func (s *mckeySide) transfer(ctx context.Context) error {
 	return err
 }
 
-// send returns when the device has sent all messages. They have the same bytes, so that one buffer serves all.
+// send returns when the device has sent all messages. All have the same content, so one buffer serves all.
 func (s *mckeySide) send(ctx context.Context) error {
 	if err := sleep(ctx, s.m.settling); err != nil {
 		return err
@@ -393,7 +393,7 @@ func (s *mckeySide) send(ctx context.Context) error {
 		n, err := due.take(ctx, int(min(left, mckeySendDepth)))
 		if err == nil {
 			wrs := slices.Repeat([]rdma.SendWR{wr}, n)
-			wrs[n-1].Flags = rdma.SendSignaled // its completion means that all are complete
+			wrs[n-1].Flags = rdma.SendSignaled // its completion implies those of all earlier ones
 			_, err = s.qp.PostSend(wrs)
 		}
 		if err == nil {
@@ -407,7 +407,7 @@ func (s *mckeySide) send(ctx context.Context) error {
 	return nil
 }
 
-// completions waits for at least one completion. None may have failed, and the membership may not be lost.
+// completions waits for at least one completion. A failed completion or a lost membership is an error.
 func (s *mckeySide) completions(ctx context.Context) ([]rdma.WorkCompletion, error) {
 	for {
 		if ev, err := s.ch.TryGetEvent(); err == nil {
@@ -449,14 +449,14 @@ func (s *mckeySide) receive(ctx context.Context) error {
 			}
 		}
 	}
-	if s.strange > 0 {
-		return &exitError{exitStrange, fmt.Errorf("%s came of another length than %d bytes, or without the sender's QPN as immediate",
-			count(s.strange, "message"), s.m.size)}
+	if s.unexpected > 0 {
+		return &exitError{exitUnexpected, fmt.Errorf("%s had another length than %d bytes, or not the sender's QPN as immediate",
+			count(s.unexpected, "message"), s.m.size)}
 	}
 	return nil
 }
 
-// message counts a message, and prints the first ones.
+// message counts a message and prints it, if it is one of the first.
 func (s *mckeySide) message(wc *rdma.WorkCompletion) error {
 	s.messages++
 	bytes, imm, gid := max(0, int(wc.ByteLen)-rdma.GRHBytes), "none", "none"
@@ -468,8 +468,8 @@ func (s *mckeySide) message(wc *rdma.WorkCompletion) error {
 	}
 	note := ""
 	if imm != wc.SrcQPN.String() || bytes != s.m.size {
-		s.strange++
-		note = " (not as expected)"
+		s.unexpected++
+		note = " (unexpected)"
 	}
 	if s.messages > mckeyListed {
 		return nil

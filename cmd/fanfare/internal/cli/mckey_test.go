@@ -18,7 +18,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
-// runMckey runs a mckey in virtual time.
+// runMckey runs mckey in virtual time.
 func runMckey(t *testing.T, args ...string) (r result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,8 +27,7 @@ func runMckey(t *testing.T, args ...string) (r result) {
 	return r
 }
 
-// What people read of a join and of each message, on both flavours, and for
-// send-only senders.
+// The output for a join and for each message, with both flavors, and with send-only senders.
 func TestMckeySim(t *testing.T) {
 	for _, c := range []struct{ flavor, dgid, mlid, source string }{
 		{"ib", "ff12:4001:ffff::f01:203", "0xc001", "fe80::200:5300:0:2"},
@@ -56,14 +55,14 @@ func TestMckeySim(t *testing.T) {
 					}
 				}
 				if n := strings.Count(r.stdout, "message "); n != 10 {
-					t.Errorf("%d messages are listed", n)
+					t.Errorf("%d messages listed", n)
 				}
 			})
 		}
 	}
 }
 
-// Groups, sizes and counts: the receiver has what the sender sent, and long lists are cut.
+// Groups, sizes and counts: the receiver prints what the sender sent, and long lists are cut.
 func TestMckeyGroups(t *testing.T) {
 	dgid := regexp.MustCompile(`joined dgid: (\S+)`)
 	for _, c := range []struct {
@@ -97,20 +96,20 @@ func TestMckeyGroups(t *testing.T) {
 	}
 }
 
-// Exit codes tell what went wrong, and one line on standard error says it.
+// Exit codes distinguish failures, and one line on standard error gives the reason.
 func TestMckeyExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		code int
 		says string
 	}{
-		{"-t sim://?loss=0.5&seed=3", exitIncomplete, "7 of 10 messages came within 30s"},
-		{"-t sim://?loss=1 -C 1 -timeout 1s", exitIncomplete, "0 of 1 message came within 1s"},
+		{"-t sim://?loss=0.5&seed=3", exitIncomplete, "7 of 10 messages received within 30s"},
+		{"-t sim://?loss=1 -C 1 -timeout 1s", exitIncomplete, "0 of 1 message received within 1s"},
 		{"-t sim:// -C 100 -rate 10 -timeout 2s", exitIncomplete, "within 2s"},
-		{"-t sim://?sendonly=off -o", exitNoGroup, "takes a sender without -o"},
+		{"-t sim://?sendonly=off -o", exitNoGroup, "send without -o"},
 		{"-t sim://?flavor=roce -m ff15::1", exitNoGroup, "IPv4 groups only"},
-		{"-t sim://?flavor=roce -M ff12::1", exitNoGroup, "-M is for InfiniBand"},
-		{"-t sim://?flavor=roce -M 0", exitNoGroup, "-M is for InfiniBand"},
+		{"-t sim://?flavor=roce -M ff12::1", exitNoGroup, "-M is only for InfiniBand"},
+		{"-t sim://?flavor=roce -M 0", exitNoGroup, "-M is only for InfiniBand"},
 	} {
 		r := runMckey(t, strings.Fields(c.args)...)
 		if r.code != c.code || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
@@ -119,7 +118,7 @@ func TestMckeyExitCodes(t *testing.T) {
 	}
 }
 
-// side makes one side of a command with arguments of its own.
+// mckeySideOf makes one side of a command with its own arguments.
 func mckeySideOf(t *testing.T, role string, host *fabricurl.Host, expect uint64, size int) *mckeySide {
 	t.Helper()
 	group := rdma.IPAddr(netip.MustParseAddr(mckeyGroup))
@@ -134,8 +133,8 @@ func codeOf(err error) int {
 	return -1
 }
 
-// Messages of another length than ours are received, and told apart.
-func TestMckeyStrangeMessages(t *testing.T) {
+// Messages with another length are received, and counted separately.
+func TestMckeyUnexpectedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host, err := fabricurl.OpenHost("sim://")
 		if err != nil {
@@ -152,14 +151,14 @@ func TestMckeyStrangeMessages(t *testing.T) {
 		if err := tx.transfer(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := rx.transfer(t.Context()); codeOf(err) != exitStrange || rx.strange != 5 {
-			t.Errorf("%v, %d strange messages", err, rx.strange)
+		if err := rx.transfer(t.Context()); codeOf(err) != exitUnexpected || rx.unexpected != 5 {
+			t.Errorf("%v, %d unexpected messages", err, rx.unexpected)
 		}
 	})
 }
 
-// A receiver whose membership is lost says so; one that is stopped ends with
-// the reason; neither leaves anything behind.
+// A receiver that loses its membership reports it; a stopped one ends with the reason. Neither
+// leaks resources.
 func TestMckeyReceiverEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for name, c := range map[string]struct {
@@ -210,23 +209,23 @@ func TestMckeyRoCE(t *testing.T) {
 		t.Skip("RoCE in user space is for Linux")
 	}
 	port := testenv.Port(t)
-	group := fmt.Sprintf("239.77.%d.%d", port>>8, port&0xff) // that no other test has
+	group := fmt.Sprintf("239.77.%d.%d", port>>8, port&0xff) // not used by another test
 	rx := start(t, nil, "mckey", "-t", "roce://127.0.0.1", "-m", group, "-timeout", "1m")
 	await(t, "the receiver to join", func() bool {
 		if strings.Contains(rx.stderr.String(), "taken by the kernel") {
-			testenv.Skip(t, "this host's kernel has Soft-RoCE loaded, which has RoCE's UDP port: rmmod rdma_rxe")
+			testenv.Skip(t, "this host's kernel has loaded Soft-RoCE, which occupies the UDP port of RoCE: rmmod rdma_rxe")
 		}
 		return strings.Contains(rx.stdout.String(), "join")
 	})
 	tx := start(t, nil, "mckey", "-t", "roce://lo", "-m", group, "-s", "-o", "-settle", "0s", "-timeout", "1m")
 	tx.end(t, 0)
 	rx.end(t, 0)
-	if !strings.Contains(tx.stdout.String(), "sender: joined as send-only full member") || strings.Count(rx.stdout.String(), ": 100 bytes, immediate ") != 10 || strings.Contains(rx.stdout.String(), "not as expected") {
+	if !strings.Contains(tx.stdout.String(), "sender: joined as send-only full member") || strings.Count(rx.stdout.String(), ": 100 bytes, immediate ") != 10 || strings.Contains(rx.stdout.String(), "unexpected") {
 		t.Errorf("sender:\n%s\nreceiver:\n%s", tx.stdout.String(), rx.stdout.String())
 	}
 }
 
-// What goes wrong before anything is joined is one sentence on standard error that says a thing once.
+// An error before the join is one sentence on standard error, without repetition.
 func TestMckeyErrors(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("RoCE in user space is for Linux")
@@ -238,11 +237,11 @@ func TestMckeyErrors(t *testing.T) {
 	}{
 		{"-t roce://no-such-interface", exitNoDevice, "no network interface is called"},
 		{"-t roce://192.0.2.77 -s", exitNoDevice, "no network interface has address 192.0.2.77"},
-		{"-t roce://127.0.0.1 -M ff12::1 -s -o", exitNoGroup, "give an IPv4 group with -m"},
+		{"-t roce://127.0.0.1 -M ff12::1 -s -o", exitNoGroup, "use an IPv4 group with -m"},
 	} {
 		r := runWith(t.Context(), "", append([]string{"mckey"}, strings.Fields(c.args)...)...)
 		if strings.Contains(r.stderr, "taken by the kernel") {
-			testenv.Skip(t, "this host's kernel has Soft-RoCE loaded, which has RoCE's UDP port: rmmod rdma_rxe")
+			testenv.Skip(t, "this host's kernel has loaded Soft-RoCE, which occupies the UDP port of RoCE: rmmod rdma_rxe")
 		}
 		if r.code != c.code || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || strings.Count(r.stderr, "evice") > 2 || strings.Count(r.stderr, c.says) != 1 {
 			t.Errorf("%s: exit code %d, standard error %q", c.args, r.code, r.stderr)
@@ -269,11 +268,11 @@ func TestMckeyWrongUsage(t *testing.T) {
 		{"-t rdma://x?a=b", "known are none"},
 		{"-t sim:// -m 10.0.0.1", "multicast address"},
 		{"-t sim:// -m nope", "multicast address"},
-		{"-t sim:// -m 239.1.2.3 -M ff12::1", "one of them"},
+		{"-t sim:// -m 239.1.2.3 -M ff12::1", "use one of the two"},
 		{"-t sim:// -M fe80::1", "MGID"},
 		{"-t sim:// -M x", "MGID"},
-		{"-t sim:// -s", "in this process"},
-		{"-t SIM:// -s", "in this process"},
+		{"-t sim:// -s", "both sides run in this process"},
+		{"-t SIM:// -s", "both sides run in this process"},
 		{"-t rdma://x -o", "-s"},
 		{"-t sim:// -C 0", "more than 0"},
 		{"-t sim:// -C -1", "not negative"},

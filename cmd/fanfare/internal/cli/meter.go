@@ -13,7 +13,7 @@ import (
 
 const meterEvery = 250 * time.Millisecond
 
-// startMeter shows what text returns, on a terminal, until it is stopped. elapsed is since the last call.
+// startMeter shows the result of text on a terminal until stop. elapsed is the time since the last call.
 func startMeter(c *console, show bool, text func(elapsed time.Duration) string) (stop func()) {
 	if !show || !c.tty {
 		return func() {}
@@ -26,7 +26,7 @@ func startMeter(c *console, show bool, text func(elapsed time.Duration) string) 
 	return func() { end(); c.clear() }
 }
 
-// every calls f again and again until stop, which waits for its end.
+// every calls f every d until stop, which waits for the last call to return.
 func every(d time.Duration, f func(now time.Time)) (stop func()) {
 	done := make(chan struct{})
 	var calls sync.WaitGroup
@@ -45,8 +45,8 @@ func every(d time.Duration, f func(now time.Time)) (stop func()) {
 	return func() { close(done); calls.Wait() }
 }
 
-// ranFor is for how much of d the process ran, where it meant to wait for meterEvery at most. If
-// it was stopped that counts as none: packets of that time are unread.
+// ranFor is the part of d, an interval that should be at most meterEvery, in which the process ran.
+// If it was stopped the result is 0: packets of that time are still unread.
 func ranFor(d time.Duration) time.Duration {
 	if d >= 2*meterEvery {
 		return 0
@@ -54,8 +54,8 @@ func ranFor(d time.Duration) time.Duration {
 	return d
 }
 
-// whileRunning calls read, with contexts that end with cause, until its error is another one or
-// the process ran for limit.
+// whileRunning calls read, with contexts that end with cause, until read returns another error or
+// the process has run for limit.
 func whileRunning(ctx context.Context, limit time.Duration, cause error, read func(context.Context) error,
 ) (ran time.Duration, err error) {
 	for {
@@ -95,7 +95,7 @@ func took(text string, d time.Duration, msgs, bytes uint64) string {
 
 func rates(msgs, bytes float64) string { return fmt.Sprintf("%s/s, %.1f MB/s", si(msgs), bytes/1e6) }
 
-// compressedTo says what is left of the bytes; nothing where nothing is compressed.
+// compressedTo gives the compression ratio; empty without compression.
 func compressedTo(wire, raw uint64) string {
 	if raw == 0 {
 		return ""
@@ -103,7 +103,7 @@ func compressedTo(wire, raw uint64) string {
 	return fmt.Sprintf("compressed to %.2f", float64(wire)/float64(raw))
 }
 
-// si writes a number in three digits: 812 k, 1.23 M.
+// si formats a number with three digits: 812 k, 1.23 M.
 func si(x float64) string {
 	switch {
 	case x >= 999.5e3:
@@ -143,17 +143,17 @@ func short(d time.Duration) string {
 	return d.Round(100 * time.Nanosecond).String()
 }
 
-// schedule spreads messages over time. The zero value does not.
+// schedule spreads messages over time. The zero value does not limit the rate.
 type schedule struct {
 	perSecond float64
-	began     time.Time // when message 0 would have been due
-	sent      float64   // messages since
+	began     time.Time // when message 0 was due
+	sent      float64   // messages sent since
 }
 
-// catchUp bounds what is sent at once after a pause.
+// catchUp bounds the messages sent at once after a pause.
 const catchUp = 50 * time.Millisecond
 
-// take waits until at least one message is due and returns how many are, of want.
+// take waits until at least one message is due, and returns how many are due, at most want.
 func (s *schedule) take(ctx context.Context, want int) (int, error) {
 	if s.perSecond == 0 {
 		return want, context.Cause(ctx)
@@ -165,7 +165,7 @@ func (s *schedule) take(ctx context.Context, want int) (int, error) {
 			s.sent += float64(due)
 			return due, context.Cause(ctx)
 		}
-		// Rounding may say that it is due already.
+		// at least 1 µs, because rounding may yield 0
 		if err := sleep(ctx, max(s.at(s.sent).Sub(now), time.Microsecond)); err != nil {
 			return 0, err
 		}

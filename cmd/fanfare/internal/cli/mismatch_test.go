@@ -14,13 +14,13 @@ import (
 // far is a topic that 16 and 64 groups map differently.
 const far = "newsa"
 
-// Who waits for what cannot come, because the other side has another number of groups,
-// ends with an exit code of its own and says why.
+// A command that waits for messages or subscribers of a bus with another number of groups ends with
+// its own exit code and reports the reason.
 func TestMismatchEndsTheWait(t *testing.T) {
-	synctest.Test(t, testMismatchEndsWhoWaits) // -idle is no race with what is told
+	synctest.Test(t, testMismatchEndsTheWait) // virtual time, so that -idle does not race with the report
 }
 
-func testMismatchEndsWhoWaits(t *testing.T) {
+func testMismatchEndsTheWait(t *testing.T) {
 	url := "mem://" + t.Name()
 	const says = "is configured differently: groups 64 there, 16 here"
 	sub := start(t, nil, "sub", "-t", url+"?groups=16", "-n", "1", far)
@@ -35,21 +35,21 @@ func testMismatchEndsWhoWaits(t *testing.T) {
 		t.Errorf("%v: %s", err, pub.stdout.String())
 	}
 	if s := pub.stderr.String(); !strings.Contains(s, "groups 16 there, 64 here") || !strings.Contains(s, "groups= in the URL") {
-		t.Errorf("pub says %s", s)
+		t.Errorf("pub printed %s", s)
 	}
-	// The publisher has gone, and may have ended before all subscribers searched.
+	// The publisher has gone, possibly before all subscribers looked for it.
 	again := start(t, nil, "ping", "-listen", "-t", url+"?groups=64", "other")
 	more := start(t, strings.NewReader(""), "pub", "-t", url+"?groups=64", "-wait", "2", far)
 	for _, r := range []*running{sub, lines, idle} {
 		r.end(t, exitMismatch)
 		if !strings.Contains(r.stderr.String(), says) {
-			t.Errorf("it says %s", r.stderr.String())
+			t.Errorf("it printed %s", r.stderr.String())
 		}
 	}
 	if s := lines.stdout.String(); !strings.Contains(s, `{"type":"mismatch","publisher":`) || !strings.Contains(s, `"field":"groups","ours":"16","theirs":"64"`) || !strings.Contains(s, `"end":"mismatch"`) {
 		t.Errorf("with -json: %s", s)
 	}
-	await(t, "word of it", func() bool { return strings.Contains(stays.stderr.String(), says) })
+	await(t, "the report", func() bool { return strings.Contains(stays.stderr.String(), says) })
 	stays.cancel(&signalError{syscall.SIGINT})
 	stays.end(t, 130)
 	more.cancel(&signalError{syscall.SIGINT})
@@ -58,9 +58,9 @@ func testMismatchEndsWhoWaits(t *testing.T) {
 	again.end(t, 0)
 }
 
-// So does sub when -until is over and nothing came; pub that waited for nobody does not say
-// that all is delivered.
-func TestMismatchIsNoSuccess(t *testing.T) {
+// sub also reports it when -until passes without a message; pub that waited for no subscriber does
+// not report that all was delivered.
+func TestMismatchIsReportedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := "mem://" + t.Name()
 		until := start(t, nil, "sub", "-t", url+"?groups=16", "-until", "5s", "-json", far)
@@ -69,29 +69,29 @@ func TestMismatchIsNoSuccess(t *testing.T) {
 		in.more <- "hello\n"
 		until.end(t, exitMismatch)
 		if s := until.stdout.String(); !strings.Contains(s, `"complete":false`) {
-			t.Errorf("sub says %s", s)
+			t.Errorf("sub printed %s", s)
 		}
 		close(in.more)
 		pub.end(t, exitOK)
 		if s := pub.stdout.String(); !strings.Contains(s, `"type":"mismatch"`) || !strings.Contains(s, `"delivered":false`) {
-			t.Errorf("pub says %s", s)
+			t.Errorf("pub printed %s", s)
 		}
 	})
 }
 
-// Who asks subscribers that are configured differently is told so, and not that there are none.
+// A requester whose subscribers have a different configuration reports that, and not that there are none.
 func TestRequestMismatch(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := "mem://" + t.Name()
 	answers := start(t, nil, "reply", "-t", url+"?groups=16", far, "yes")
-	await(t, "it", func() bool { return strings.Contains(answers.stderr.String(), "answering") })
+	await(t, "it", func() bool { return strings.Contains(answers.stderr.String(), "replying") })
 	asks := start(t, nil, "request", "-t", url+"?groups=64", "-wait", "1", far, "well?")
 	asks.end(t, exitMismatch)
 	if s := asks.stderr.String(); !strings.Contains(s, "is configured differently: groups 16 there, 64 here") || strings.Count(s, "differently") != 1 {
-		t.Errorf("it says %s", s)
+		t.Errorf("it printed %s", s)
 	}
-	await(t, "the other side's word", func() bool { return strings.Contains(answers.stderr.String(), report.Mismatch.Text) })
+	await(t, "the report of the other side", func() bool { return strings.Contains(answers.stderr.String(), report.Mismatch.Text) })
 	answers.cancel(&signalError{syscall.SIGINT})
 	answers.end(t, 0)
 }
@@ -104,9 +104,9 @@ func TestPingMismatch(t *testing.T) {
 	ping := start(t, nil, "ping", "-t", url+"?groups=64", "-timeout", "30s")
 	ping.end(t, exitMismatch)
 	if s := ping.stderr.String(); !strings.Contains(s, "no answer to pings to default") || !strings.Contains(s, "groups 16 there, 64 here") {
-		t.Errorf("ping says %s", s)
+		t.Errorf("ping printed %s", s)
 	}
-	await(t, "word of it", func() bool { return strings.Contains(listen.stderr.String(), "groups 64 there, 16 here") })
+	await(t, "the report", func() bool { return strings.Contains(listen.stderr.String(), "groups 64 there, 16 here") })
 	listen.cancel(&signalError{syscall.SIGINT})
 	listen.end(t, 0)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Output that is read is written, also when the command is to end; output that is not read
-// is given up a little later. The goroutine ends in either case.
+// Output with a reader is written even after the command is to end; without a reader writing is
+// abandoned a little later. The goroutine ends in both cases.
 func TestOutWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -54,11 +54,11 @@ func TestOutWriter(t *testing.T) {
 		}
 		o.close()
 		r.Close()
-		synctest.Wait() // or the test fails for the goroutine
+		synctest.Wait() // otherwise the test fails because of the goroutine
 	})
 }
 
-// unreadOutput takes nothing until the test ends. tried is closed by the first who tries.
+// unreadOutput blocks writes until the test ends. tried is closed by the first write.
 type unreadOutput struct {
 	end   context.Context
 	once  sync.Once
@@ -71,11 +71,11 @@ func (o *unreadOutput) Write([]byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
-// A sub whose output nobody reads ends by its -until and by a signal, and says why.
+// A sub whose output has no reader ends by its -until or a signal, and reports the reason.
 func TestSubEndsThoughOutputIsUnread(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, args := range map[string][]string{
-		"until": {"-json", "-until", "15s"}, "until, lines": {"-until", "15s"}, "signal": {"-json"}, // long enough for something to come on a busy host
+		"until": {"-json", "-until", "15s"}, "until, lines": {"-until", "15s"}, "signal": {"-json"}, // long enough to receive something on a busy host
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "signal" {
@@ -95,15 +95,15 @@ func TestSubEndsThoughOutputIsUnread(t *testing.T) {
 			<-pub.done
 			if name == "signal" {
 				select {
-				case <-out.tried: // or there is nothing to be read yet, and the signal ends it alone
+				case <-out.tried: // or there is nothing to read yet, and only the signal ends it
 				case <-time.After(testTimeout):
-					t.Fatal("it writes nothing")
+					t.Fatal("it wrote nothing")
 				}
 				cancel(&signalError{syscall.SIGTERM})
 			}
 			select {
 			case c := <-code:
-				if text := stderr.String(); c == 0 || !strings.Contains(text, "the output is not read") {
+				if text := stderr.String(); c == 0 || !strings.Contains(text, "has stopped reading") {
 					t.Errorf("exit code %d:\n%s", c, text)
 				}
 			case <-time.After(testTimeout):

@@ -26,7 +26,7 @@ func TestSchedule(t *testing.T) {
 	if total < 9990 || total > 10_000 {
 		t.Errorf("%d messages in 10 s at 1000/s", total)
 	}
-	now = now.Add(time.Hour) // a pause is not made up for
+	now = now.Add(time.Hour) // the time of a pause is not made up for
 	if n := p.due(now, 1000); n > 1 {
 		t.Errorf("%d messages at once after a pause", n)
 	}
@@ -68,13 +68,13 @@ func TestLogHandler(t *testing.T) {
 	log.Info("not of interest")
 	log.Warn("small buffer", "granted_bytes", 4096, "asked_bytes", 8192)
 	if b.Len() != 0 {
-		t.Errorf("held back, but %q is there", b.String())
+		t.Errorf("%q was written although lines are held back", b.String())
 	}
 	h.release(true, false, subWords)
 	log.Warn(report.PublisherLost.Text, "publisher", 7)
 	log.Warn("packets were dropped by this host", "cause", "socket_overflow")
 	log.Error("broken", "err", "cause")
-	h.level = slog.LevelDebug // with -v nothing is left out
+	h.level = slog.LevelDebug // with -v no line is dropped
 	log.Warn(report.PublisherLost.Text, "publisher", 7)
 	h.level = slog.LevelWarn
 	h.release(true, true, subWords)
@@ -106,17 +106,17 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	if got := took("5 messages", time.Millisecond, 5, 5); got != "5 messages" {
-		t.Errorf("a rate out of next to nothing: %q", got)
+		t.Errorf("a rate over a very short time: %q", got)
 	}
 }
 
-// What sub hears of publishers, and after what there is nobody left.
+// The tally of sub: events of publishers, and when all of them have ended.
 func TestTally(t *testing.T) {
 	const a, b = pubsub.PublisherID(1), pubsub.PublisherID(2)
 	type step struct {
 		kind string // "message", "gap" or an event
 		id   pubsub.PublisherID
-		// of an event:
+		// for an event:
 		group string
 		epoch uint64
 		done  bool
@@ -141,7 +141,7 @@ func TestTally(t *testing.T) {
 			{"up", a, "g", 1, false}, {"up", a, "h", 1, false}, {"message", a, "", 0, false},
 			{"ended", a, "g", 1, false}, {"ended", a, "h", 1, true},
 		}, false},
-		{"restart heard first", []step{
+		{"restart detected first", []step{
 			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", a, "g", 2, false},
 			{"restarted", a, "g", 1, false}, {"ended", a, "g", 2, true},
 		}, true},

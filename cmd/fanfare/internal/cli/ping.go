@@ -15,13 +15,13 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// ping measures round trips: a message on topic ping.NAME, and what a responder sends back on pong.NAME. Pings begin
-// with a header, the rest is padding:
+// ping measures round trips: it publishes messages on topic ping.NAME, and responders send them
+// back on pong.NAME. A message begins with a header; the rest is padding:
 //
-//	sender (8 bytes, random)   sequence (8 bytes; 0: a knock)
+//	sender (8 bytes, random)   sequence (8 bytes; 0: a probe)
 //
-// A responder sends pings back as they are. Knocks go out until one is answered: from then on both streams are up, and
-// nothing gets lost at their head.
+// Responders send messages back unchanged. ping sends probes until one is answered: then both
+// streams are established, and their first messages cannot be lost.
 type ping struct {
 	common
 	listen   bool
@@ -52,7 +52,7 @@ const (
 	pingSize    = 56
 	knockEvery  = 100 * time.Millisecond
 	pingTimeout = 5 * time.Second
-	quietBelow  = 10 * time.Millisecond // the interval below which answers have no lines
+	quietBelow  = 10 * time.Millisecond // below this interval replies are not printed one by one
 )
 
 func (p *ping) run(ctx context.Context, e *env) error {
@@ -81,15 +81,15 @@ func (p *ping) run(ctx context.Context, e *env) error {
 	return p.measure(ctx)
 }
 
-// event is called by the bus. A mismatch ends ping, unless another bus answers.
+// event is called by the bus. A mismatch ends ping unless another bus replies.
 func (p *ping) event(e events.Event) {
 	p.fabricEvent(p.e, e)
-	if m := apart(e); m != nil && p.listen && !p.quiet {
+	if m := separating(e); m != nil && p.listen && !p.quiet {
 		p.e.console.line("%v", m)
 	}
 }
 
-// respond sends pings back until ctx ends, which is the only end it has.
+// respond sends pings back until ctx ends.
 func (p *ping) respond(ctx context.Context) error {
 	if !p.quiet {
 		p.e.console.line("answering pings to %s", p.name)
@@ -98,7 +98,7 @@ func (p *ping) respond(ctx context.Context) error {
 		m, err := p.in.Next(ctx)
 		switch {
 		case errors.Is(err, pubsub.ErrGap), errors.Is(err, events.ErrPublisherRefused):
-			continue // the other side will miss its answer
+			continue // that ping stays unanswered
 		case err == nil:
 			err = p.out.Publish(ctx, m.Data)
 		}
@@ -108,7 +108,7 @@ func (p *ping) respond(ctx context.Context) error {
 	}
 }
 
-// normalEnd makes a signal the way to end that it is where there is no other.
+// normalEnd drops the error of a signal, which is the normal end of a command without a limit.
 func normalEnd(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
@@ -139,7 +139,7 @@ func (p *ping) measure(ctx context.Context) error {
 		err = cmp.Or(err, p.print())
 	}
 	if err == nil && p.sum.Answered < p.sum.Sent {
-		err = fmt.Errorf("%s without an answer", count(p.sum.Sent-p.sum.Answered, "ping"))
+		err = fmt.Errorf("%s unanswered", count(p.sum.Sent-p.sum.Answered, "ping"))
 	}
 	return err
 }
@@ -153,10 +153,10 @@ func (p *ping) knock(ctx context.Context) error {
 			return err
 		}
 		if m := p.apart.Load(); m != nil {
-			return cannotCome(fmt.Errorf("no answer to pings to %s: %w", p.name, m))
+			return mismatchError(fmt.Errorf("no answer to pings to %s: %w", p.name, m))
 		}
 	}
-	return fmt.Errorf("no answer to pings to %s within %v: run 'fanfare ping -listen' with the same -t and name on the other side", p.name, p.timeout)
+	return fmt.Errorf("no answer to pings to %s within %v: run 'fanfare ping -listen' with the same -t and NAME on the other side", p.name, p.timeout)
 }
 
 func (p *ping) send(ctx context.Context, seq uint64) error {
@@ -177,7 +177,7 @@ func (p *ping) pings(ctx context.Context) error {
 		}
 		if err != nil {
 			if !answered && ctx.Err() != nil {
-				p.sum.Sent-- // its answer was not waited for
+				p.sum.Sent-- // the wait for its answer was interrupted
 			}
 			return err
 		}
@@ -187,7 +187,7 @@ func (p *ping) pings(ctx context.Context) error {
 		if seq == p.count {
 			break
 		}
-		// Other responders may answer while we wait for the next turn.
+		// Replies of other responders may arrive until the next ping is due.
 		if wait := p.interval - time.Since(p.sentAt); wait > 0 {
 			if err := p.others(ctx, seq, wait); err != nil {
 				return err
@@ -284,16 +284,16 @@ func (p *ping) print() error {
 func pingCommand() command {
 	return command{
 		name:    "ping",
-		summary: "measure the round trip to another process, there and back through the bus",
+		summary: "measure the round trip to other processes through the bus",
 		usage: `fanfare ping -listen [flags] [NAME]    answer pings
 fanfare ping [flags] [NAME]            send pings`,
-		about: `Pings go out on topic ping.NAME and come back on pong.NAME; NAME is "default"
-unless given. Each process that listens answers.`,
+		about: `Pings are published on topic ping.NAME, and replies on pong.NAME; the default NAME is
+"default". Every listening process replies.`,
 		examples: `fanfare ping -listen
 fanfare ping -count 10
 fanfare ping -count 100000 -interval 0 -size 1024`,
 		exits:     []word{mismatchExit},
-		exitNotes: `An interrupt is the normal end of -listen and of pings without -count: 0.`,
+		exitNotes: `It is 0 when -listen, or ping without -count, is interrupted.`,
 		flags:     flagsOf(func() *ping { return new(ping) }),
 	}
 }
@@ -302,9 +302,9 @@ func (p *ping) register(fs *flagSet) {
 	p.registerURL(fs)
 	boolVar(fs, &p.listen, "listen", "answer pings until interrupted")
 	countVar(fs, &p.count, "count", 0, "send `N` pings; 0, the default: until interrupted")
-	atLeast(durationVar(fs, &p.interval, "interval", time.Second, "time from one ping to the next; 0: send the next when the last is answered. "+
-		"Below 10ms only the summary is written"), 0)
-	within(intVar(fs, &p.size, "size", pingSize, "`BYTES` in a ping"), pingHeader, maxMessage)
+	atLeast(durationVar(fs, &p.interval, "interval", time.Second, "time between pings; 0: send the next ping when the last is answered. "+
+		"Below 10ms only the summary is printed"), 0)
+	within(intVar(fs, &p.size, "size", pingSize, "message size in `BYTES`"), pingHeader, maxMessage)
 	above(durationVar(fs, &p.timeout, "timeout", pingTimeout, "how long to wait for an answer"), 0)
 	p.registerRest(fs)
 }
@@ -317,7 +317,7 @@ func (p *ping) check(fs *flagSet, operands []string) error {
 	if p.listen {
 		for _, name := range []string{"count", "interval", "timeout", "size"} {
 			if fs.isSet(name) {
-				return usagef("-%s is for the side that pings, not for -listen", name)
+				return usagef("-%s is for sending pings, and cannot be used with -listen", name)
 			}
 		}
 	}

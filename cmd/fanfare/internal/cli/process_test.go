@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// patience is the -silence of a publisher none of whose subscribers is to vanish: on a busy host
-// one may get no processor for longer than the default.
+// patience is the -silence of publishers none of whose subscribers may be given up: a busy host may
+// give a subscriber no processor time for longer than the default.
 const patience = "20s"
 
 func TestProcesses(t *testing.T) {
@@ -59,8 +59,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Whatever is lost, nothing is lost silently: what came and what the gaps name
-// make up what was published.
+// No loss is silent: received messages and gaps together cover everything published.
 func TestProcessesHeavyLoss(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -77,7 +76,7 @@ func TestProcessesHeavyLoss(t *testing.T) {
 		{"min", "0", "loss=0.3"},
 		{"min", "0", "loss=0.3,dup=0.02,reorder=0.05,burst=8"},
 		{"none", "500000", "loss=0.3,burst=8"},
-		{"none", "0", "loss=0.3"}, // overruns everybody
+		{"none", "0", "loss=0.3"}, // loses packets of all subscribers
 	} {
 		t.Run(c.flow+"-"+c.rate+"-"+c.faults, func(t *testing.T) {
 			url := loopbackURL(t)
@@ -92,7 +91,7 @@ func TestProcessesHeavyLoss(t *testing.T) {
 	}
 }
 
-// account checks what a sub -json says it got and lost against the truth.
+// account compares the messages and gaps of a sub -json with what was published.
 func account(t *testing.T, s *process, got, sent [][]byte) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(s.stdout.String()), "\n")
@@ -110,16 +109,16 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 	if uint64(len(got)) != sum.Messages || len(gaps) != sum.GapCount {
 		t.Errorf("the summary has %d messages and %d gaps, the output %d and %d", sum.Messages, sum.GapCount, len(got), len(gaps))
 	}
-	said := s.stderr.String()
-	// Where nobody can know how many it were, or of which topic, that is said. Of very many at once lines are left out.
-	if named := strings.Count(said, "lost: ") + strings.Count(said, "cannot be known: "); named > len(gaps) || named < min(len(gaps), gapsAtOnce) {
+	output := s.stderr.String()
+	// Gaps of unknown size or topic are reported as such. If there are very many at once, some lines are omitted.
+	if named := strings.Count(output, "lost: ") + strings.Count(output, "cannot be known: "); named > len(gaps) || named < min(len(gaps), gapsAtOnce) {
 		t.Errorf("%d lines on standard error name %d gaps", named, len(gaps))
 	}
 	code := s.cmd.ProcessState.ExitCode()
 	if (code == 0) != sum.Complete || (code == 0) != (len(gaps) == 0 && sum.Publishers[0].State == "ended") {
 		t.Errorf("exit code %d with %d gaps, publisher %s", code, len(gaps), sum.Publishers[0].State)
 	}
-	next := 0 // number of the message that is due
+	next := 0 // number of the next message
 	check := func(until int) {
 		for ; next < until && len(got) > 0; next++ {
 			if !bytes.Equal(got[0], sent[next]) {
@@ -130,12 +129,12 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 	}
 	for _, g := range gaps {
 		if g.Count == 0 || g.Topic != "md.itch" {
-			t.Logf("gap of unknown extent: %+v", g)
+			t.Logf("gap of unknown size: %+v", g)
 			continue
 		}
 		check(int(g.First))
 		if next != int(g.First) {
-			t.Fatalf("gap at %d, but the output goes to %d", g.First, next)
+			t.Fatalf("gap at %d, but the output ends at %d", g.First, next)
 		}
 		next += int(g.Count)
 	}
@@ -144,16 +143,16 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 		t.Errorf("%d messages too many", len(got))
 	}
 	if next != len(sent) && sum.Complete {
-		t.Errorf("said to be complete with %d of %d", next, len(sent))
+		t.Errorf("reported complete with %d of %d", next, len(sent))
 	}
 	if next != len(sent) && !sum.LostUnknown && sum.Publishers[0].State == "ended" {
-		t.Errorf("%d of %d are accounted for, and nothing is said of the others", next, len(sent))
+		t.Errorf("messages and gaps cover %d of %d, and the others are not reported", next, len(sent))
 	}
 	t.Logf("%d messages, %d gaps, %d lost", sum.Messages, len(gaps), sum.Lost)
 }
 
-// Kill -9 of a subscriber: its neighbour has everything, the publisher says
-// that one has vanished, a new subscriber joins in where the stream is.
+// A subscriber is killed: the other one receives everything, the publisher reports that one stopped
+// answering, and a new subscriber joins in the middle of the stream.
 func TestProcessesKillSubscriber(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -173,7 +172,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 	})
 	victim.kill()
 	late := spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", out(2), "-json", "md.itch")
-	await(t, "the new one to hear the publisher", func() bool { return strings.Contains(late.stdout.String(), `"up"`) })
+	await(t, "the new one to detect the publisher", func() bool { return strings.Contains(late.stdout.String(), `"up"`) })
 	if _, err := p.stdin.Write(half); err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +183,13 @@ func TestProcessesKillSubscriber(t *testing.T) {
 	equal(t, "the neighbour", read(t, out(1)), append(bytes.Clone(half), half...))
 	equal(t, "the new one", read(t, out(2)), half)
 	equal(t, "the killed one", read(t, out(0)), half)
-	if s := p.stderr.String(); strings.Count(s, "has vanished") != 1 || !strings.Contains(s, "1 subscriber vanished before having everything") {
-		t.Errorf("the publisher says %q", s)
+	if s := p.stderr.String(); strings.Count(s, " stopped answering, silent for ") != 1 || !strings.Contains(s, "1 subscriber stopped answering before having received everything") {
+		t.Errorf("the publisher printed %q", s)
 	}
 }
 
-// Kill -9 of a publisher: a subscriber says so and ends with 1; one that stays
-// goes on with the next publisher, or with the same one restarted.
+// A publisher is killed: a subscriber reports that and ends with 1; one that stays continues with
+// the next publisher, or with the same one restarted.
 func TestProcessesKillPublisher(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -215,10 +214,10 @@ func TestProcessesKillPublisher(t *testing.T) {
 			a.end(t, 1)
 			equal(t, "the one that leaves", read(t, leaves), half)
 			if s := a.stderr.String(); !strings.Contains(s, "was lost before its end") {
-				t.Errorf("the one that leaves says %q", s)
+				t.Errorf("the one that leaves printed %q", s)
 			}
-			// Else it may have all before it misses the first one.
-			await(t, "the one that stays to miss the publisher", func() bool { return strings.Contains(b.stderr.String(), "was lost before its end") })
+			// Otherwise it may have everything before it declares the first one lost.
+			await(t, "the one that stays to report the loss of the publisher", func() bool { return strings.Contains(b.stderr.String(), "was lost before its end") })
 			p = spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-silence", patience, "-name", name, "md.itch")
 			p.stdin.Write(whole)
 			p.stdin.Close()
@@ -229,7 +228,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 	}
 }
 
-// A publisher that is back under its name before it was missed.
+// A publisher restarts with the same name before it is declared lost.
 func TestProcessesRestartPublisher(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -240,8 +239,8 @@ func TestProcessesRestartPublisher(t *testing.T) {
 	s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-n", fmt.Sprint(2*len(split(t, half))), "md.itch")
 	for i := range 2 {
 		p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-silence", patience, "-name", "primary", "md.itch")
-		if i == 1 { // else it may have all before the first one is missed
-			await(t, "the first one to be missed", func() bool { return strings.Contains(s.stderr.String(), "before its end") })
+		if i == 1 { // otherwise it may have everything before the first one is declared lost
+			await(t, "the loss of the first one", func() bool { return strings.Contains(s.stderr.String(), "before its end") })
 		}
 		if _, err := p.stdin.Write(half); err != nil {
 			t.Fatal(err)
@@ -272,7 +271,7 @@ func TestProcessSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end(t, 130)
-	// It has said farewell: the publisher need not wait for it.
+	// Subscribers have left in order: the publisher does not wait for them.
 	p.stdin.Close()
 	p.end(t, 0)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// pub's life: look at everything that can be looked at before anything is
-// sent, wait for subscribers, publish, linger until they have everything.
+// pub checks everything that can be checked before it sends, waits for subscribers, publishes, and
+// then waits until the subscribers have received everything.
 type pub struct {
 	common
 	file    string
@@ -26,7 +26,7 @@ type pub struct {
 	flow    pubsub.FlowControl
 	linger  time.Duration // negative: no limit
 
-	// How long a subscriber may say nothing, how far behind it may stay, and how long it may hold pub up.
+	// Limits for a subscriber: how long it may be silent, how far behind it may stay, and how long it may block pub.
 	silence    time.Duration
 	slowBehind int // 0: no limit
 	slowFor    time.Duration
@@ -44,9 +44,9 @@ type pub struct {
 	messages, bytes atomic.Uint64
 	present         present
 	audience        audience
-	waiting         atomic.Bool // for the first subscribers
-	written         sync.Mutex  // held while JSON is written
-	began           time.Time   // the first message was due
+	waiting         atomic.Bool // waiting for the first subscribers
+	written         sync.Mutex  // held while writing JSON
+	began           time.Time   // when the first message was due
 	took            time.Duration
 }
 
@@ -55,9 +55,9 @@ const (
 	silenceDefault = time.Second
 	stallDefault   = 30 * time.Second
 	slowDefault    = 5 * time.Second
-	// lingerStopped is how long a publisher waits after a signal to stop.
+	// lingerStopped is how long pub waits for subscribers after a signal.
 	lingerStopped = 2 * time.Second
-	// readGrace is how long pub waits for its input when it is to stop: a read of standard input cannot be interrupted.
+	// readGrace is how long pub waits for its reader when it ends: a read of standard input cannot be interrupted.
 	readGrace = 100 * time.Millisecond
 )
 
@@ -83,7 +83,7 @@ func (p *pub) run(ctx context.Context, e *env) error {
 		return &usageError{err}
 	}
 	defer p.src.close()
-	log.release(p.verbose, p.quiet, pubWords) // warnings of opening are about receiving, of which pub does little
+	log.release(p.verbose, p.quiet, pubWords) // warnings about opening concern receiving, which hardly matters to pub
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (p *pub) event(e events.Event) {
 	case events.GroupFailed:
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
 	case events.NoSubscriberHeard:
-		if p.waiting.Load() && !p.verbose { // else it is in the log
-			p.e.console.heard("no subscriber of %s detected on %s: see that both are on one network and interface (fanfare doctor -peer), and have a key in common, if packets are sealed (keys=)",
+		if p.waiting.Load() && !p.verbose { // with -v the log has it
+			p.e.console.peerLine("no subscriber of %s detected on %s: check that both are on the same network and interface (fanfare doctor -peer) and, with keys=, share a key",
 				strings.Join(e.Topics, ", "), e.Interface)
 		}
 	}
@@ -121,26 +121,26 @@ func (p *pub) event(e events.Event) {
 	switch e.Kind {
 	case events.SubscriberSilent:
 		if !e.Relevant {
-			return // it wants another topic, and is in the log
+			return // a subscriber of another topic, which only the log mentions
 		}
 		fallthrough
 	case events.SubscriberUp, events.SubscriberLeft:
-		there = p.present.count() // it may go before they are counted the next time
+		there = p.present.count() // counted now, because the subscriber may leave before the next regular count
 	}
-	p.becomes(e, there)
+	p.reportEvent(e, there)
 }
 
-// becomes reports an event, and what has become of the audience by it.
-func (p *pub) becomes(e events.Event, there int) {
-	word, become := p.audience.event(e, there)
-	for _, text := range []string{stallLine(e), become} {
+// reportEvent reports an event, and what changes for the audience with it.
+func (p *pub) reportEvent(e events.Event, there int) {
+	word, change := p.audience.event(e, there)
+	for _, text := range []string{stallLine(e), change} {
 		if text != "" {
-			p.e.console.heard("%s", text)
+			p.e.console.peerLine("%s", text)
 		}
 	}
 	for _, j := range []*jsonStall{asStall(stallWords[e.Kind], e), asStall(word, e)} {
 		if j != nil {
-			p.emit(j) // the summary's error will say so
+			p.emit(j) // the summary reports the write error
 		}
 	}
 }
@@ -154,14 +154,15 @@ func (p *pub) emit(v any) error {
 	return newJSONLines(p.e.stdout).write(v)
 }
 
-// mismatch reports a bus that is configured differently. A pub that waits in vain ends with it, which says the same.
+// mismatch reports a bus with a different configuration. A pub that waits for subscribers ends with that error
+// instead.
 func (p *pub) mismatch(e events.Event) {
-	m := apart(e)
-	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.present.most.Load() == 0) {
+	m := separating(e)
+	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.present.max.Load() == 0) {
 		p.e.console.line("%v", m)
 	}
 	if errors.As(e.Err, &m) {
-		p.emit(mismatchAsJSON(m, e.Relevant)) // the summary's error will say so
+		p.emit(mismatchAsJSON(m, e.Relevant)) // the summary reports the write error
 	}
 }
 
@@ -183,7 +184,7 @@ func (p *pub) publish(ctx context.Context) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(readGrace): // it reads; when it is back it will find ctx ended
+	case <-time.After(readGrace): // it is in a read, and will find ctx ended when the read returns
 		return context.Cause(ctx)
 	}
 }
@@ -192,33 +193,33 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 	if p.wait == 0 {
 		return nil
 	}
-	said := time.AfterFunc(sayWaiting, func() {
+	notice := time.AfterFunc(waitNotice, func() {
 		if !p.quiet && !p.e.console.tty {
 			p.e.console.line("waiting for %s of %s, %d present", count(p.wait, "subscriber"), p.topic, p.p.Subscribers())
 		}
 	})
-	defer said.Stop()
+	defer notice.Stop()
 	p.waiting.Store(true)
 	defer p.waiting.Store(false)
-	present := 0 // the most at a time: one that comes and goes, again and again, is no progress
-	bounded, stop := p.whileItMoves(ctx, func() int {
+	present := 0 // the highest number at a time: one subscriber that comes and goes is no progress
+	bounded, stop := p.whileProgress(ctx, func() int {
 		present = max(present, p.p.Subscribers())
 		return present
 	}, func() error {
-		return fmt.Errorf("gave up, for none has come for %v (-stall-limit says how long); there: %s", p.stall, p.there())
+		return fmt.Errorf("gave up, because no further subscriber came for %v (-stall-limit); present: %s", p.stall, p.presentText())
 	})
 	defer stop()
 	err := p.p.WaitSubscribers(bounded, p.wait)
 	p.present.count()
-	return cannotCome(err)
+	return mismatchError(err)
 }
 
-// keepCounting counts subscribers now and then, for they come and go, and once more when it is stopped.
+// keepCounting counts subscribers regularly, because they come and go, and once more when stopped.
 func (p *pub) keepCounting() (stop func()) {
 	end := every(meterEvery, func(time.Time) {
-		if p.present.count() > 0 && p.audience.alone() { // one by a pattern is known after it has come
+		if p.present.count() > 0 && p.audience.alone() { // a pattern subscriber is counted only some time after it came
 			for _, r := range p.p.Receivers() {
-				p.becomes(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name,
+				p.reportEvent(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name,
 					Address: r.Address, Relevant: true}, 1)
 			}
 		}

@@ -8,24 +8,24 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// audience follows the subscribers of pub's topic that have gone: the publisher knows those that are present.
+// audience tracks the subscribers of pub's topic that have gone; the publisher tracks those present.
 type audience struct {
 	mu     sync.Mutex
-	silent map[uint64]struct{} // under mu: given up as silent, and not heard again; they count by what they say they have
-	left   bool                // under mu: there was one, and there is none
-	over   bool                // under mu: nothing is published any more
+	silent map[uint64]struct{} // guarded by mu: subscribers given up as silent and not back; their last statuses still count
+	left   bool                // guarded by mu: all subscribers have gone
+	over   bool                // guarded by mu: publishing has ended
 }
 
-// Changes of an audience, beside what an event says by itself (stallWords).
+// Changes of an audience, in addition to those that an event alone states (stallWords).
 const (
-	audienceBack  = "back"  // a subscriber that had vanished
-	audienceAlone = "alone" // the last one has gone
-	audienceAgain = "again" // there is one again
+	audienceBack  = "back"  // a silent subscriber has returned
+	audienceAlone = "alone" // the last subscriber has gone
+	audienceAgain = "again" // the first subscriber after audienceAlone
 )
 
-// event takes in an event of the bus when so many subscribers of the topic are there, and says what has become of the
-// audience, for people and as a word; empty where that is nothing. Subscribers of other topics are none of it.
-func (a *audience) event(e events.Event, there int) (word, text string) {
+// event processes an event of the bus; present is the number of subscribers of the topic. It returns the change of the
+// audience as a word and as text, both empty without a change. Events of other topics' subscribers change nothing.
+func (a *audience) event(e events.Event, present int) (word, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, silent := a.silent[e.Subscriber]
@@ -33,11 +33,11 @@ func (a *audience) event(e events.Event, there int) (word, text string) {
 	case events.SubscriberUp:
 		if delete(a.silent, e.Subscriber); silent {
 			a.left = false
-			return audienceBack, subscriberText(e) + ", which had vanished, is back: it is waited for again"
+			return audienceBack, subscriberText(e) + ", which had stopped answering, is back: pub waits for it again"
 		}
 		if a.left && e.Relevant {
 			a.left = false
-			return audienceAgain, "there is a subscriber again: " + subscriberText(e)
+			return audienceAgain, "a subscriber has come: " + subscriberText(e)
 		}
 		return "", ""
 	case events.SubscriberSilent:
@@ -52,21 +52,21 @@ func (a *audience) event(e events.Event, there int) (word, text string) {
 	default:
 		return "", ""
 	}
-	if !e.Relevant || silent || there > 0 || a.left || a.over {
+	if !e.Relevant || silent || present > 0 || a.left || a.over {
 		return "", ""
 	}
 	a.left = true
-	return audienceAlone, "no subscriber is left, the last was " + subscriberText(e) + ": later subscribers begin there (-wait, sub -from)"
+	return audienceAlone, "no subscriber is left; the last was " + subscriberText(e) + ". Later subscribers begin at this point (-wait, sub -from)"
 }
 
-// alone reports whether there was a subscriber, and there was none when an event said so last.
+// alone reports whether all subscribers have gone, as of the last event.
 func (a *audience) alone() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.left
 }
 
-// end says that nothing is published any more: a subscriber that goes then is not reported.
+// end marks the end of publishing: subscribers that leave later are not reported.
 func (a *audience) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,10 +79,10 @@ func (a *audience) vanished() uint64 {
 	return uint64(len(a.silent))
 }
 
-// present counts the subscribers of a publisher that are there at one time. Any goroutine may call its methods.
+// present counts the subscribers that are present. Its methods are safe for concurrent use.
 type present struct {
-	of   atomic.Pointer[pubsub.Publisher] // nil: there is none yet
-	most atomic.Int64                     // that were there
+	of  atomic.Pointer[pubsub.Publisher] // nil: not created yet
+	max atomic.Int64                     // the highest count
 }
 
 func (x *present) count() int {
@@ -91,7 +91,7 @@ func (x *present) count() int {
 		return 0
 	}
 	n := int64(of.Subscribers())
-	for most := x.most.Load(); n > most && !x.most.CompareAndSwap(most, n); most = x.most.Load() {
+	for highest := x.max.Load(); n > highest && !x.max.CompareAndSwap(highest, n); highest = x.max.Load() {
 	}
 	return int(n)
 }

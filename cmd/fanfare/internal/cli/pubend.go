@@ -11,16 +11,17 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-var errLinger = errors.New("subscribers do not have everything")
+var errLinger = errors.New("not all subscribers have received everything")
 
-// finish ends the stream in order and says how it went. err is why publishing ended; finish returns what pub returns.
+// finish ends the stream in order and reports the result. err is the error that ended publishing; finish returns the
+// error of pub.
 func (p *pub) finish(ctx context.Context, err error) error {
 	p.audience.end()
 	end := p.end(ctx, err)
 	var unsent *events.UnsentError
 	errors.As(end, &unsent)
 	if p.linger == 0 && errors.Is(end, errLinger) && unsent == nil {
-		end = nil // not to wait was asked for
+		end = nil // -linger 0: the user does not want to wait
 	}
 	silent := p.audience.vanished()
 	cut := err != nil && errors.Is(end, errLinger)
@@ -29,7 +30,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	case end != nil:
 		err = end
 	case p.wait > 0 && silent > 0:
-		err = fmt.Errorf("%s vanished before having everything", count(silent, "subscriber"))
+		err = fmt.Errorf("%s stopped answering before having received everything", count(silent, "subscriber"))
 	}
 	sum := p.summary()
 	sum.Unfinished = cut
@@ -37,10 +38,10 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		sum.Unsent = unsent.Messages
 	}
 	if err == nil && p.wait > 0 && sum.Released > 0 {
-		err = fmt.Errorf("%s not waited for any more (-stall-limit, -slow-behind), without having everything", count(sum.Released, "subscriber"))
+		err = fmt.Errorf("%s released (-stall-limit, -slow-behind) before having received everything", count(sum.Released, "subscriber"))
 	}
 	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
-		err = fmt.Errorf("subscribers have given up %s as lost permanently", count(sum.GivenUp, "packet"))
+		err = fmt.Errorf("subscribers reported %s as permanently lost", count(sum.GivenUp, "packet"))
 	}
 	sum.Delivered = end == nil && p.apart.Load() == nil && silent == 0 && sum.Released == 0 && sum.GivenUp == 0 &&
 		sum.LeftBehind == 0 && sum.Subscribers >= max(p.wait, 1) && p.linger != 0
@@ -51,12 +52,12 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	}
 	if !p.quiet {
 		p.e.console.line("%s", p.line(&sum))
-		p.sayLegs(p.e, sum.Legs)
+		p.reportLegs(p.e, sum.Legs)
 	}
 	return cmp.Or(err, p.emit(&sum))
 }
 
-// end closes the bus, which gives subscribers time to get what they lack.
+// end closes the bus after giving subscribers time to receive what they lack.
 func (p *pub) end(ctx context.Context, err error) error {
 	linger := p.linger
 	if err != nil && context.Cause(ctx) != nil {
@@ -67,21 +68,21 @@ func (p *pub) end(ctx context.Context, err error) error {
 	}
 	ctx, stop := p.bounded(ctx, linger)
 	defer stop()
-	said := time.AfterFunc(sayWaiting, func() {
+	said := time.AfterFunc(waitNotice, func() {
 		if text, _ := p.waitedFor(); !p.quiet && !p.e.console.tty && text != "" {
-			p.e.console.line("waiting until all subscribers have everything: %s", text)
+			p.e.console.line("waiting until all subscribers have received everything: %s", text)
 		}
 	})
 	defer said.Stop()
 	stopMeter := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
 		p.present.count()
 		waited, _ := p.waitedFor()
-		return list(fmt.Sprintf("%s published, waiting until all of %s have everything",
+		return list(fmt.Sprintf("%s published, waiting until all of %s have received everything",
 			count(p.messages.Load(), "message"), count(len(p.sender().Subscribers), "subscriber")), waited)
 	})
 	defer stopMeter()
 	err = p.bus.Shutdown(ctx)
-	p.present.count() // subscribers have reported what they want together with what they have
+	p.present.count() // the same statuses report what subscribers want and what they have
 	return p.late(err, context.Cause(ctx))
 }
 
@@ -122,7 +123,7 @@ func (p *pub) summary() pubSummary {
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
-		Subscribers: int(p.present.most.Load()), Silent: p.audience.vanished(),
+		Subscribers: int(p.present.max.Load()), Silent: p.audience.vanished(),
 		Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked,
 		NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
@@ -133,16 +134,16 @@ func (p *pub) summary() pubSummary {
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// heard is how many subscribers there were. One that began to listen when messages did not
-// wait for it may not have been heard before the end.
-func (p *pub) heard(subscribers int) string {
+// audienceText describes the number of subscribers. One that subscribed while messages did not wait
+// for it may not have been detected before the end.
+func (p *pub) audienceText(subscribers int) string {
 	switch {
 	case subscribers > 0:
 		return count(subscribers, "subscriber")
 	case p.wait > 0:
 		return "no subscriber"
 	}
-	return "no subscriber heard of before the end (-wait 1 waits for one)"
+	return "no subscriber detected before the end (-wait 1 waits for one)"
 }
 
 func someThat(n uint64, noun, words string) string {
@@ -152,16 +153,16 @@ func someThat(n uint64, noun, words string) string {
 	return count(n, noun) + " " + words
 }
 
-var stoppedEarly = map[bool]string{true: "stopped before subscribers had everything"}
+var stoppedEarly = map[bool]string{true: "interrupted before all subscribers had received everything"}
 
 func (p *pub) line(s *pubSummary) string {
 	return list(
 		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
-		p.heard(s.Subscribers),
-		some(s.Silent, "vanished subscriber"),
+		p.audienceText(s.Subscribers),
+		some(s.Silent, "silent subscriber"),
 		some(uint64(s.Released), "released subscriber"),
 		someThat(s.LeftBehind, "subscriber", "left early"),
 		someThat(s.Unsent, "message", "never sent"), stoppedEarly[s.Unfinished],
 		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"),
-		someThat(s.NoMemory, "packet", "lost because shared memory was full (fanfare doctor looks at it)"))
+		someThat(s.NoMemory, "packet", "lost because shared memory was full (see fanfare doctor)"))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// mutable is a transport whose bus answers nothing once it is mute, as one whose process was killed.
+// mutable is a transport whose bus stops answering when mute is set, like a killed process.
 type mutable struct {
 	transport.Transport
 	mute atomic.Bool
@@ -27,7 +27,7 @@ func (m *mutable) Reply(p transport.Peer, packet []byte) error {
 	return m.Transport.Reply(p, packet)
 }
 
-// openOdd opens a bus named odd with a subscription, and one named good with a subscription of md.x.
+// openOdd opens a bus named odd with a subscription of topic, and one named good with a subscription of md.x.
 func openOdd(t *testing.T, topic string, change func([]byte)) (url string, odd *pubsub.Bus, m *mutable) {
 	t.Helper()
 	name := strings.NewReplacer("/", "-", ",", "").Replace(t.Name())
@@ -55,24 +55,24 @@ func openOdd(t *testing.T, topic string, change func([]byte)) (url string, odd *
 	return url, odd, m
 }
 
-// The verdict of pub is about subscribers of its topic: what becomes of others of the group changes neither its exit code nor
-// "delivered", and is not reported as if they were missed.
+// The result of pub concerns subscribers of its topic: what happens to others in the group changes
+// neither its exit code nor "delivered", and they are not reported as missing.
 func TestPubVerdictIsOfItsTopic(t *testing.T) {
 	as := func([]byte) {}
-	stays := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it is at the first packet
+	stays := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it stays at the first packet
 	loses := func(b []byte) { binary.LittleEndian.PutUint32(b[72:], 7) }
 	for _, c := range []struct {
 		name      string
 		topic     string // of odd
 		change    func([]byte)
-		end       string // of odd: "vanishes", "leaves", or it stays
+		end       string // of odd: "falls silent", "leaves", or it stays
 		code      int
 		delivered bool
 	}{
-		{"vanishes", "md.x", as, "vanishes", exitIncomplete, false},
-		{"vanishes on another topic", "md.y", as, "vanishes", exitOK, true},
-		{"vanishes on a pattern", "md.>", as, "vanishes", exitIncomplete, false},
-		{"vanishes on another pattern", "md.y.>", as, "vanishes", exitOK, true},
+		{"falls silent", "md.x", as, "falls silent", exitIncomplete, false},
+		{"falls silent on another topic", "md.y", as, "falls silent", exitOK, true},
+		{"falls silent on a pattern", "md.>", as, "falls silent", exitIncomplete, false},
+		{"falls silent on another pattern", "md.y.>", as, "falls silent", exitOK, true},
 		{"leaves early", "md.x", stays, "leaves", exitOK, false},
 		{"leaves early on another topic", "md.y", stays, "leaves", exitOK, true},
 		{"gives packets up", "md.x", loses, "", exitIncomplete, false},
@@ -91,8 +91,8 @@ func TestPubVerdictIsOfItsTopic(t *testing.T) {
 			defer odd.Close()
 			p := start(t, stdin, "pub", "-v", "-json", "-t", url, "-wait", subscribers, "-silence", "300ms", "md.x")
 			await(t, "odd", func() bool { return upNamed(p.stderr.String(), "odd") })
-			_, _ = io.WriteString(typed, "one\n") // which is read when those that are waited for are there
-			m.mute.Store(c.end == "vanishes")
+			_, _ = io.WriteString(typed, "one\n") // read when the subscribers that pub waits for are present
+			m.mute.Store(c.end == "falls silent")
 			if c.end == "leaves" {
 				odd.Close()
 				await(t, "its leave", func() bool { return strings.Contains(p.stderr.String(), "subscriber left") })
@@ -114,8 +114,8 @@ func TestPubVerdictIsOfItsTopic(t *testing.T) {
 	}
 }
 
-// That no subscriber is left, and that there is one again, is about the topic of pub, by its name or by a pattern.
-func TestPubIsAloneOnItsTopic(t *testing.T) {
+// Reports that no subscriber is left, and that one has come, concern the topic of pub, by name or by pattern.
+func TestPubReportsSubscribersOfItsTopic(t *testing.T) {
 	for _, topic := range []string{"md.x", "md.>"} {
 		t.Run(wire.Quoted(topic), func(t *testing.T) {
 			url := memURL(t) + "?groups=1"
@@ -138,15 +138,15 @@ func TestPubIsAloneOnItsTopic(t *testing.T) {
 			_, _ = io.WriteString(typed, "one\n")
 			says := func(text string) func() bool { return func() bool { return strings.Contains(p.stderr.String(), text) } }
 			ours.Close()
-			await(t, "that none is left", says("no subscriber is left, the last was subscriber ours"))
+			await(t, "the report that none is left", says("no subscriber is left; the last was subscriber ours"))
 			other.Close()
 			open("third", "md.y")
 			await(t, "third", func() bool { return upNamed(p.stderr.String(), "third") })
 			open("fourth", topic)
-			await(t, "that there is one again", says("there is a subscriber again: subscriber fourth"))
+			await(t, "the report that one has come", says("a subscriber has come: subscriber fourth"))
 			typed.Close()
 			p.end(t, exitOK)
-			if s := p.stderr.String(); strings.Contains(s, "again: subscriber third") || strings.Count(s, "no subscriber is left") != 1 {
+			if s := p.stderr.String(); strings.Contains(s, "has come: subscriber third") || strings.Count(s, "no subscriber is left") != 1 {
 				t.Errorf("standard error:\n%s", s)
 			}
 		})

@@ -11,18 +11,18 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A publisher that ended before it heard of a subscriber says no more than that.
+// A publisher that ended before it detected a subscriber says only that.
 func TestPubWithoutSubscribers(t *testing.T) {
 	r := runWith(t.Context(), "one\n", "pub", "-t", "mem://"+t.Name(), "md.x")
-	if want := "no subscriber heard of before the end (-wait 1 waits for one)"; r.code != exitOK || !strings.Contains(r.stderr, want) {
+	if want := "no subscriber detected before the end (-wait 1 waits for one)"; r.code != exitOK || !strings.Contains(r.stderr, want) {
 		t.Errorf("%d, no %q in %s", r.code, want, r.stderr)
 	}
 }
 
-// Who is interrupted, and was not told to wait for subscribers, says how many there were all the same.
+// An interrupted pub without -wait reports how many subscribers there were.
 func TestPubCountsSubscribers(t *testing.T) {
 	url := memURL(t)
-	stdin, typed := io.Pipe() // nothing is typed: what is read of it until the interrupt is a matter of chance
+	stdin, typed := io.Pipe() // nothing is typed: how much is read until the interrupt is undefined
 	defer typed.Close()
 	start(t, nil, "sub", "-t", url, "-q", "md.x")
 	p := start(t, stdin, "pub", "-t", url, "-v", "md.x")
@@ -34,8 +34,8 @@ func TestPubCountsSubscribers(t *testing.T) {
 	}
 }
 
-// Who is stopped while a subscriber does not read says that it did not wait for that one.
-func TestPubStoppedWhileHeldUp(t *testing.T) {
+// A pub that is interrupted while a subscriber does not read reports that it did not wait for it.
+func TestPubInterruptedWhileBlocked(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := memURL(t)
@@ -44,7 +44,7 @@ func TestPubStoppedWhileHeldUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bus.Close()
-	if _, err := bus.Subscribe("md.x"); err != nil { // and nobody reads it
+	if _, err := bus.Subscribe("md.x"); err != nil { // and never read
 		t.Fatal(err)
 	}
 	stdin, typed := io.Pipe()
@@ -58,15 +58,15 @@ func TestPubStoppedWhileHeldUp(t *testing.T) {
 	}()
 	defer stdin.Close()
 	p := start(t, stdin, "pub", "-t", url, "-wait", "1", "md.x")
-	await(t, "word of who does not read", func() bool { return strings.Contains(p.stderr.String(), "held up for") })
+	await(t, "the report of the blocking subscriber", func() bool { return strings.Contains(p.stderr.String(), "blocked for") })
 	p.cancel(&signalError{syscall.SIGTERM})
 	p.end(t, 143)
-	if s := p.stderr.String(); !strings.Contains(s, ", stopped before subscribers had everything,") || !strings.Contains(s, " never sent,") {
+	if s := p.stderr.String(); !strings.Contains(s, ", interrupted before all subscribers had received everything,") || !strings.Contains(s, " never sent,") {
 		t.Errorf("standard error:\n%s", s)
 	}
 }
 
-// A subscriber that was there between two looks at the clock has been there.
+// A subscriber that was present only between two checks is counted.
 func TestPubCountsShortVisits(t *testing.T) {
 	url := memURL(t)
 	stdin, typed := io.Pipe()
@@ -83,7 +83,7 @@ func TestPubCountsShortVisits(t *testing.T) {
 	}
 	await(t, "the subscriber", func() bool { return strings.Contains(p.stderr.String(), "subscriber up") })
 	bus.Close()
-	await(t, "its leave", func() bool { return strings.Contains(p.stderr.String(), "no subscriber is left") })
+	await(t, "the report that it left", func() bool { return strings.Contains(p.stderr.String(), "no subscriber is left") })
 	typed.Close()
 	p.end(t, exitOK)
 	if s := p.stderr.String(); !strings.Contains(s, ", 1 subscriber,") {
@@ -91,12 +91,12 @@ func TestPubCountsShortVisits(t *testing.T) {
 	}
 }
 
-// A subscriber by a pattern is counted also by a pub that has a single message and does not wait, unless that has
-// ended before the subscriber got a processor.
+// A pattern subscriber is counted even by a pub with a single message that does not wait, unless
+// pub ends before the subscriber runs.
 func TestPubCountsPatterns(t *testing.T) {
 	url := memURL(t)
 	start(t, nil, "sub", "-t", url, "-q", "md.>")
-	start(t, strings.NewReader(""), "pub", "-t", url, "-wait", "1", "-q", "md.first").end(t, exitOK) // it is there
+	start(t, strings.NewReader(""), "pub", "-t", url, "-wait", "1", "-q", "md.first").end(t, exitOK) // the subscriber is present
 	var sum pubSummary
 	for range 20 {
 		p := start(t, strings.NewReader("1\n"), "pub", "-t", url, "-json", "md.x")

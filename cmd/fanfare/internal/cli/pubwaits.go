@@ -14,26 +14,26 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// How long pub waits, before the first message and at the end, and for which subscribers.
+// How long pub waits, and for which subscribers, before the first message and at the end.
 
-// bounded ends ctx when pub has waited long enough at the end: after linger, or, where that is negative, when no
-// subscriber has come any further for the stall limit.
+// bounded ends ctx when pub has waited long enough at the end: after linger or, if that is
+// negative, when no subscriber has made progress for the stall limit.
 func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Context, func()) {
 	if linger >= 0 {
-		ctx, cancel := context.WithTimeoutCause(ctx, linger, fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger))
+		ctx, cancel := context.WithTimeoutCause(ctx, linger, fmt.Errorf("%w: gave up waiting after %v (-linger)", errLinger, linger))
 		return ctx, cancel
 	}
 	var progress endProgress
-	return p.whileItMoves(ctx, func() int { return progress.of(p.sender().Subscribers) }, func() error {
-		return fmt.Errorf("%w: gave up waiting, for none has come any further for %v; -stall-limit says how long", errLinger, p.stall)
+	return p.whileProgress(ctx, func() int { return progress.of(p.sender().Subscribers) }, func() error {
+		return fmt.Errorf("%w: gave up waiting, because no subscriber made progress for %v (-stall-limit)", errLinger, p.stall)
 	})
 }
 
-// whileItMoves ends ctx with cause when what progress returns has not changed for the stall limit, of which time in
-// which the process did not run is no part.
-func (p *pub) whileItMoves(ctx context.Context, progress func() int, cause func() error) (context.Context, func()) {
+// whileProgress ends ctx with cause when the result of progress has not changed for the stall
+// limit. Time in which the process did not run does not count.
+func (p *pub) whileProgress(ctx context.Context, progress func() int, cause func() error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if p.stall == 0 { // to wait for ever was asked for
+	if p.stall == 0 { // no limit
 		return ctx, func() { cancel(nil) }
 	}
 	had, stood, last := progress(), time.Duration(0), time.Now()
@@ -49,7 +49,7 @@ func (p *pub) whileItMoves(ctx context.Context, progress func() int, cause func(
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-func (p *pub) there() string {
+func (p *pub) presentText() string {
 	var names []string
 	for _, r := range p.p.Receivers() {
 		names = append(names, receiverName(r))
@@ -62,11 +62,12 @@ func receiverName(r stats.Subscriber) string {
 	return placed(cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID)), r.Address)
 }
 
-// endProgress counts how often subscribers came closer to having everything: one had fewer packets to get than ever, or
-// fewer subscribers than ever are left. One that comes, again and again, is no progress.
+// endProgress counts the steps by which subscribers come closer to having everything: a subscriber has fewer packets
+// to receive than ever before, or fewer subscribers are left than ever before. A subscriber that comes and goes makes
+// no progress.
 type endProgress struct {
-	behind map[uint64]uint64 // the fewest packets of each
-	left   int               // the fewest
+	behind map[uint64]uint64 // the minimum for each subscriber
+	left   int               // the minimum
 	steps  int
 }
 
@@ -95,11 +96,11 @@ func (e *endProgress) of(all []stats.Subscriber) int {
 	return e.steps
 }
 
-const mostWaitedFor = 3
+const maxNamed = 3
 
-// waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first those
-// that miss most. missing says that one of the topic misses something: then only those that do are named. Else those of
-// the topic have everything, and those named have not confirmed the end, or miss packets of other topics.
+// waitedFor names the subscribers that pub waits for at the end, also of other topics in the group, those furthest
+// behind first. missing reports whether a subscriber of the topic lacks packets: then only subscribers that lack
+// packets are named. Otherwise those named have not confirmed the end, or lack packets of other topics.
 func (p *pub) waitedFor() (text string, missing bool) {
 	all := slices.DeleteFunc(p.sender().Subscribers, func(r stats.Subscriber) bool { return r.Released || r.Joining })
 	slices.SortFunc(all, func(a, b stats.Subscriber) int {
@@ -114,13 +115,13 @@ func (p *pub) waitedFor() (text string, missing bool) {
 		all = slices.DeleteFunc(all, func(r stats.Subscriber) bool { return r.Behind == 0 })
 	}
 	var parts []string
-	for _, r := range all[:min(len(all), mostWaitedFor)] {
+	for _, r := range all[:min(len(all), maxNamed)] {
 		name := receiverName(r)
 		if r.Behind > 0 {
 			name += ", " + count(r.Behind, "packet") + " behind"
 		}
 		if !wants[r.ID] {
-			name += ", not known to want " + p.topic
+			name += ", not known to subscribe to " + p.topic
 		}
 		parts = append(parts, name)
 	}
@@ -130,8 +131,8 @@ func (p *pub) waitedFor() (text string, missing bool) {
 	return strings.Join(parts, "; "), missing
 }
 
-// late is what the end of the wait means: an error that names the subscribers that miss something. Where none of
-// the topic misses anything it is none, unless messages were never sent: those that were waited for are named.
+// late converts the error of a wait that timed out. It names the subscribers that lack packets. If none lacks
+// packets of the topic and all messages were sent, it is nil, and the subscribers waited for are reported.
 func (p *pub) late(err, cause error) error {
 	var unsent *events.UnsentError
 	if !errors.Is(err, errLinger) || errors.As(err, &unsent) {
@@ -142,7 +143,7 @@ func (p *pub) late(err, cause error) error {
 	case missing:
 		return fmt.Errorf("%w: %s", cause, text)
 	case !p.quiet && text != "":
-		p.e.console.line("all subscribers of %s have everything; not confirmed the end: %s", p.topic, text)
+		p.e.console.line("all subscribers of %s have received everything; end not confirmed by: %s", p.topic, text)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// stubborn is a transport whose bus answers publishers by statuses that are changed.
+// stubborn is a transport whose bus modifies the statuses that it sends to publishers.
 type stubborn struct {
 	transport.Transport
 	change func(status []byte)
@@ -32,7 +32,7 @@ func (s stubborn) Reply(p transport.Peer, packet []byte) error {
 	return s.Transport.Reply(p, packet)
 }
 
-// upNamed reports whether the log has a subscriber of that name.
+// upNamed reports whether the log has an event "subscriber up" with that name.
 func upNamed(log, name string) bool {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "subscriber up") && strings.Contains(line, name) {
@@ -42,12 +42,12 @@ func upNamed(log, name string) bool {
 	return false
 }
 
-// pub waits neither for ever nor silently for a subscriber that answers and never advances, or that asks for topics
-// again and again, and says that something is missing only where it is.
+// pub does not wait forever or silently for a subscriber that answers without progress or repeats
+// its questions, and reports missing packets only if there are some.
 func TestPubWaitIsBounded(t *testing.T) {
-	stays := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it is at the first packet
+	stays := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it stays at the first packet
 	asks := func(b []byte) { b[4] |= byte(wire.FlagWantTopics) }
-	const misses, gaveUp, linger = ": odd at mem://", "gave up waiting, for none has come any further for 500ms; -stall-limit says how long", "gave up waiting after 300ms; -linger says how long"
+	const misses, gaveUp, linger = ": odd at mem://", "gave up waiting, because no subscriber made progress for 500ms (-stall-limit)", "gave up waiting after 300ms (-linger)"
 	for _, c := range []struct {
 		name   string
 		topic  string // of odd
@@ -58,11 +58,11 @@ func TestPubWaitIsBounded(t *testing.T) {
 	}{
 		{"stays, -wait", "md.x", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, gaveUp + misses},
 		{"stays, -linger", "md.x", stays, []string{"-wait", "1", "-linger", "300ms"}, exitIncomplete, linger + misses},
-		{"asks, -wait", "md.x", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers of md.x have everything; not confirmed the end: odd"},
-		{"stays on another topic", "md.y", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "1 packet behind, not known to want md.x"},
-		{"stays on another topic, -linger", "md.y", stays, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "1 packet behind, not known to want md.x"},
-		{"asks on another topic", "md.y", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "not known to want md.x"},
-		{"asks, -linger", "md.x", asks, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers of md.x have everything; not confirmed the end: odd"},
+		{"asks, -wait", "md.x", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers of md.x have received everything; end not confirmed by: odd"},
+		{"stays on another topic", "md.y", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "1 packet behind, not known to subscribe to md.x"},
+		{"stays on another topic, -linger", "md.y", stays, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "1 packet behind, not known to subscribe to md.x"},
+		{"asks on another topic", "md.y", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "not known to subscribe to md.x"},
+		{"asks, -linger", "md.x", asks, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers of md.x have received everything; end not confirmed by: odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
@@ -100,46 +100,46 @@ func TestPubWaitIsBounded(t *testing.T) {
 			if !strings.Contains(stderr, c.says) {
 				t.Errorf("no %q in:\n%s", c.says, stderr)
 			}
-			if c.code == exitOK && strings.Contains(stderr, "do not have everything") {
-				t.Errorf("something is said to be missing:\n%s", stderr)
+			if c.code == exitOK && strings.Contains(stderr, "have received everything: ") {
+				t.Errorf("reported missing packets:\n%s", stderr)
 			}
 		})
 	}
 }
 
-// Time in which the process stands still is no part of the stall limit.
-func TestPubWaitsForWhatItStandsStillIn(t *testing.T) {
+// Time in which the process does not run does not count for the stall limit.
+func TestStandstillIsNotPartOfStallLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const limit, still = 5 * time.Second, 7 * time.Second
-		begun, looked := time.Now(), 0
-		ctx, stop := (&pub{stall: limit}).whileItMoves(t.Context(), func() int {
-			if looked++; looked == 3 {
-				time.Sleep(still)
+		const limit, pause = 5 * time.Second, 7 * time.Second
+		begun, calls := time.Now(), 0
+		ctx, stop := (&pub{stall: limit}).whileProgress(t.Context(), func() int {
+			if calls++; calls == 3 {
+				time.Sleep(pause)
 			}
 			return 1
 		}, func() error { return errLinger })
 		defer stop()
 		<-ctx.Done()
-		if took := time.Since(begun); took < limit+still-time.Second || took > limit+still+time.Second || context.Cause(ctx) != errLinger {
-			t.Errorf("%v after %v, of which it stood still for %v; the limit is %v", context.Cause(ctx), took, still, limit)
+		if took := time.Since(begun); took < limit+pause-time.Second || took > limit+pause+time.Second || context.Cause(ctx) != errLinger {
+			t.Errorf("%v after %v, of which it stood pause for %v; the limit is %v", context.Cause(ctx), took, pause, limit)
 		}
 	})
 }
 
-// A stop is no part of a wait for what others send, also where nothing of the limit is left: what they have sent meanwhile is read.
+// A stop of the process does not count for a wait, even if the limit has passed: what was sent meanwhile is read.
 func TestWaitsWhileRunning(t *testing.T) {
-	const limit, still = 2 * time.Second, 7 * time.Second
+	const limit, pause = 2 * time.Second, 7 * time.Second
 	for stopped := range int(limit / meterEvery) {
 		synctest.Test(t, func(t *testing.T) {
-			begun, looked := time.Now(), 0
+			begun, calls := time.Now(), 0
 			ran, err := whileRunning(t.Context(), limit, errIdle, func(ctx context.Context) error {
 				<-ctx.Done()
-				if looked++; looked == stopped+1 {
-					time.Sleep(still)
+				if calls++; calls == stopped+1 {
+					time.Sleep(pause)
 				}
 				return context.Cause(ctx)
 			})
-			if took := time.Since(begun); ran < limit || took < limit+still || took > limit+still+meterEvery || err != errIdle {
+			if took := time.Since(begun); ran < limit || took < limit+pause || took > limit+pause+meterEvery || err != errIdle {
 				t.Errorf("stopped in step %d: %v after %v, of which it ran for %v", stopped, err, took, ran)
 			}
 		})
@@ -159,7 +159,7 @@ func TestWaitsWhileRunning(t *testing.T) {
 	})
 }
 
-// The wait for the first subscribers has a bound, too, and its end names those that have come.
+// The wait for the first subscribers has a limit, too, and its error names those that have come.
 func TestPubWaitForFirstIsBounded(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -173,8 +173,8 @@ func TestPubWaitForFirstIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ topic, says string }{
-		{"md.x", "none has come for 2s (-stall-limit says how long); there: early at mem://"},
-		{"md.y", "none has come for 2s (-stall-limit says how long); there: none: 0 of 2 are present"},
+		{"md.x", "no further subscriber came for 2s (-stall-limit); present: early at mem://"},
+		{"md.y", "no further subscriber came for 2s (-stall-limit); present: none: 0 of 2 are present"},
 	} {
 		r := runWith(testContext(t), "one\n", "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", c.topic)
 		if r.code != exitIncomplete || !strings.Contains(r.stderr, c.says) {
@@ -183,7 +183,7 @@ func TestPubWaitForFirstIsBounded(t *testing.T) {
 	}
 }
 
-// A subscriber that comes and goes, again and again, does not keep pub waiting.
+// A subscriber that comes and goes repeatedly does not keep pub waiting.
 func TestComingAndGoingIsNoProgress(t *testing.T) {
 	stays := stats.Subscriber{ID: 1, Behind: 5}
 	var e endProgress
@@ -197,14 +197,14 @@ func TestComingAndGoingIsNoProgress(t *testing.T) {
 	}
 	stays.Behind--
 	if n := e.of([]stats.Subscriber{stays}); n != steps+1 {
-		t.Errorf("%d steps when one has got more, want %d", n, steps+1)
+		t.Errorf("%d steps when one has received more, want %d", n, steps+1)
 	}
 	stays.Released = true
 	if n := e.of([]stats.Subscriber{stays}); n != steps+2 {
 		t.Errorf("%d steps when one is released, want %d", n, steps+2)
 	}
 
-	// Before the first message: once a second another one is there for a moment.
+	// Before the first message: once a second another subscriber comes and goes.
 	url := memURL(t)
 	p := start(t, strings.NewReader("one\n"), "pub", "-t", url, "-wait", "2", "-stall-limit", "1s", "md.x")
 	for again := true; again; {

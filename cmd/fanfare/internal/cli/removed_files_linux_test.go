@@ -9,16 +9,16 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Who publishes or subscribes over shared memory whose files are removed is told what was removed and what
-// to do, and goes on.
-func TestUnfindableIsSaid(t *testing.T) {
+// A publisher or subscriber over shared memory whose files are removed reports what was removed and
+// a remedy, and continues.
+func TestUndiscoverableIsReported(t *testing.T) {
 	testenv.Slow(t)
 	dir, err := os.MkdirTemp("/dev/shm", "fanfare-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	url := "shm://said?dir=" + dir
+	url := "shm://output?dir=" + dir
 	sub := start(t, nil, "sub", "-t", url, "x")
 	pub := start(t, strings.NewReader(strings.Repeat("x\n", 1_000_000)), "pub", "-t", url, "-wait", "1", "-rate", "1000", "x")
 	await(t, "a message", func() bool { return sub.stdout.String() != "" })
@@ -40,6 +40,6 @@ func TestUnfindableIsSaid(t *testing.T) {
 		<-r.done
 	}
 	if n := strings.Count(sub.stderr.String(), "was removed"); n != 1 {
-		t.Errorf("it says so %d times: %s", n, sub.stderr.String())
+		t.Errorf("reported %d times: %s", n, sub.stderr.String())
 	}
 }

@@ -21,15 +21,15 @@ type reply struct {
 	topic string
 	text  string
 	exec  string // command line for the shell; empty: text
-	most  uint64
+	max   uint64
 	jobs  int
 	name  string
 	tag   string
 
 	e     *env
 	mu    sync.Mutex
-	lines *jsonLines   // under mu
-	sum   replySummary // under mu
+	lines *jsonLines   // guarded by mu
+	sum   replySummary // guarded by mu
 }
 
 type jsonAnswered struct {
@@ -48,8 +48,8 @@ type replySummary struct {
 	Requests uint64 `json:"requests"`
 	Answered uint64 `json:"answered"`
 	Failed   uint64 `json:"failed"`
-	Late     uint64 `json:"late"`     // the requester was gone by then
-	Messages uint64 `json:"messages"` // that were no requests
+	Late     uint64 `json:"late"`     // the requester had gone
+	Messages uint64 `json:"messages"` // messages that are not requests
 	Gaps     uint64 `json:"gaps"`
 	Error    string `json:"error,omitempty"`
 }
@@ -57,33 +57,33 @@ type replySummary struct {
 func replyCommand() command {
 	return command{
 		name:    "reply",
-		summary: "answer requests on a topic, with a text or what a command says",
+		summary: "reply to requests on a topic, with a text or the output of a command",
 		usage: `fanfare reply [flags] TOPIC|PATTERN TEXT
 fanfare reply [flags] -exec COMMAND TOPIC|PATTERN`,
-		about: `The command of -exec is run by the shell once for each request, with the request
-as its standard input; its standard output is the reply. It finds the topic in the
-environment as FANFARE_TOPIC, and the requester as FANFARE_PUBLISHER. Where it fails
-there is no reply, and a line on standard error says why.
+		about: `The shell runs the command of -exec once for each request. Its standard input is the
+request, its standard output the reply, and the environment has FANFARE_TOPIC and
+FANFARE_PUBLISHER, the requester. If the command fails, no reply is sent, and a line
+on standard error gives the reason.
 
-Messages that are no requests are passed over.`,
+Messages that are not requests are ignored.`,
 		notes: `With -json each request is an object {"type":"request","topic":...,"number":...,
 "publisher":...,"bytes":...,"reply_bytes":...}; the last object is the summary.`,
 		examples: `fanfare reply motd 'all is well'
 fanfare reply -exec date time.now
 fanfare reply -exec 'jq .a+.b' -name adder 'rpc.>'`,
-		exitNotes: `An interrupt is its normal end without -n: 0. It is 1 when a request had no reply,
-unless the requester was gone by then.`,
+		exitNotes: `It is 0 when reply without -n is interrupted, and 1 when a request had no reply,
+unless the requester had gone.`,
 		flags: flagsOf(func() *reply { return new(reply) }),
 	}
 }
 
 func (r *reply) register(fs *flagSet) {
 	r.registerURL(fs)
-	stringVar(fs, &r.exec, "exec", "", "reply with what `COMMAND` writes")
-	atLeast(intVar(fs, &r.jobs, "jobs", 4, "run `N` commands at a time"), 1)
-	countVar(fs, &r.most, "n", 0, "end after `COUNT` requests; 0, the default: when interrupted")
-	stringVar(fs, &r.name, "name", "", "`NAME` of this side, which requesters see")
-	stringVar(fs, &r.tag, "tag", "", "`TAG` of this side, which requesters see")
+	stringVar(fs, &r.exec, "exec", "", "reply with the standard output of `COMMAND`")
+	atLeast(intVar(fs, &r.jobs, "jobs", 4, "run at most `N` commands at the same time"), 1)
+	countVar(fs, &r.max, "n", 0, "end after `COUNT` requests; 0, the default: when interrupted")
+	stringVar(fs, &r.name, "name", "", "`NAME` of this process, shown to requesters")
+	stringVar(fs, &r.tag, "tag", "", "`TAG` of this process, shown to requesters")
 	r.registerRest(fs)
 }
 
@@ -92,13 +92,13 @@ func (r *reply) check(fs *flagSet, operands []string) error {
 	case len(operands) == 0:
 		return usagef("no topic given: fanfare reply [flags] TOPIC TEXT")
 	case r.exec == "" && len(operands) == 1:
-		return usagef("nothing to reply with: give a text behind the topic, or a command with -exec")
+		return usagef("no reply given: add a text after the topic, or a command with -exec")
 	case r.exec != "" && len(operands) > 1:
-		return usagef("reply takes a text or -exec, not both: %q is too many", operands[1])
+		return usagef("reply with either a text or -exec: %q is too many", operands[1])
 	case len(operands) > 2:
-		return usagef("reply takes a topic and a text: %q is too many; quote a text with spaces", operands[2])
+		return usagef("reply needs a topic and a text: %q is too many; quote a text with spaces", operands[2])
 	case r.exec == "" && fs.isSet("jobs"):
-		return usagef("-jobs is for -exec")
+		return usagef("-jobs needs -exec")
 	}
 	if r.topic = operands[0]; r.exec == "" {
 		r.text = operands[1]
@@ -122,10 +122,10 @@ func (r *reply) run(ctx context.Context, e *env) error {
 		return err
 	}
 	if !r.quiet {
-		e.console.line("answering requests on %s", r.topic)
+		e.console.line("replying to requests on %s", r.topic)
 	}
 	err = r.serve(ctx, sub)
-	if r.most == 0 {
+	if r.max == 0 {
 		err = normalEnd(ctx, err)
 	}
 	if r.json {
@@ -143,7 +143,7 @@ func (r *reply) run(ctx context.Context, e *env) error {
 func (s *replySummary) line() string {
 	text := fmt.Sprintf("%s, %d answered", count(s.Requests, "request"), s.Answered)
 	if s.Late > 0 {
-		text += fmt.Sprintf(", %d too late: the requester was gone", s.Late)
+		text += fmt.Sprintf(", %d too late: the requester had gone", s.Late)
 	}
 	return text
 }
@@ -152,15 +152,15 @@ func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	turns := make(chan struct{}, r.jobs)
-	for r.most == 0 || r.sum.Requests < r.most {
+	for r.max == 0 || r.sum.Requests < r.max {
 		m, err := sub.Next(ctx)
 		switch {
 		case errors.Is(err, pubsub.ErrGap):
 			r.sum.Gaps++
-			r.complain("%v", plain(err))
+			r.report("%v", plain(err))
 			continue
 		case errors.Is(err, events.ErrPublisherRefused), errors.Is(err, events.ErrTopicCollision):
-			r.complain("%v", plain(err))
+			r.report("%v", plain(err))
 			continue
 		case err != nil:
 			return err
@@ -190,7 +190,7 @@ func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 
 func (r *reply) command(ctx context.Context, m *pubsub.Message) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", r.exec)
-	cmd.WaitDelay = time.Second // once sh is killed: what it started may hold its output open
+	cmd.WaitDelay = time.Second // after sh is killed, its children may keep its output open
 	cmd.Stdin = bytes.NewReader(m.Data)
 	cmd.Env = append(os.Environ(), "FANFARE_TOPIC="+m.Topic, "FANFARE_PUBLISHER="+m.Publisher().String())
 	out, err := cmd.Output()
@@ -218,16 +218,16 @@ func (r *reply) answer(m *pubsub.Message, data []byte, err error) {
 	default:
 		r.sum.Failed++
 		x.Replied, x.Error = 0, plain(err)
-		r.complain("request %d of %s on %s has no reply: %s", m.Number, m.Publisher(), m.Topic, x.Error)
+		r.report("request %d of %s on %s has no reply: %s", m.Number, m.Publisher(), m.Topic, x.Error)
 	}
 	if r.json {
 		if err := r.lines.write(&x); err != nil {
-			r.complain("%v", err)
+			r.report("%v", err)
 		}
 	}
 }
 
-func (r *reply) complain(format string, args ...any) {
+func (r *reply) report(format string, args ...any) {
 	if !r.quiet {
 		r.e.console.line(format, args...)
 	}

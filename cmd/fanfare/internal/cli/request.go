@@ -17,7 +17,7 @@ type request struct {
 	common
 	topic   string
 	text    string // the message
-	stdin   bool   // it is standard input
+	stdin   bool   // read the message from standard input
 	replies int
 	wait    int
 	timeout time.Duration
@@ -38,8 +38,8 @@ type requestSummary struct {
 	Type    string `json:"type"` // "summary"
 	Topic   string `json:"topic"`
 	Replies int    `json:"replies"`
-	// Of a request that has fewer replies than were asked for: subscribers of the topic, those
-	// that have the request, and those that went without a reply.
+	// For a request with fewer replies than requested: the subscribers of the topic, those that
+	// received the request, and those that left without a reply.
 	Subscribers int    `json:"subscribers,omitempty"`
 	Heard       int    `json:"heard,omitempty"`
 	Gone        int    `json:"gone,omitempty"`
@@ -51,10 +51,10 @@ const requestTimeout = 5 * time.Second
 func requestCommand() command {
 	return command{
 		name:    "request",
-		summary: "ask the subscribers of a topic, and write what they reply",
+		summary: "send a request to the subscribers of a topic, and print their replies",
 		usage:   "fanfare request [flags] TOPIC [MESSAGE]",
-		about: `Without MESSAGE it is read from standard input, up to 16 MiB. Each reply is
-written as it comes, with a newline unless it ends in one.`,
+		about: `Without MESSAGE the request is read from standard input, up to 16 MiB. Each reply is
+printed as it arrives, with a newline unless it ends in one.`,
 		notes: `With -json each reply is an object {"type":"reply","responder":...,"name":...,
 "data":...,"after_us":...} ("data_base64" instead of "data" if it is not UTF-8); the
 last object is the summary.`,
@@ -62,18 +62,18 @@ last object is the summary.`,
 fanfare request -replies 0 -wait 3 weather oslo
 fanfare request -json -timeout 1s rpc.add < numbers.json`,
 		exits: []word{mismatchExit},
-		exitNotes: `It is 1 when fewer replies came than -replies says: the topic has no subscriber,
-those it had went away, or the time was over.`,
+		exitNotes: `It is 1 when fewer than -replies arrived: the topic has no subscriber, its subscribers
+left, or the timeout passed.`,
 		flags: flagsOf(func() *request { return new(request) }),
 	}
 }
 
 func (r *request) register(fs *flagSet) {
 	r.registerURL(fs)
-	atLeast(intVar(fs, &r.replies, "replies", 1, "wait for `N` replies, each of another subscriber; 0: one of each that is known"), 0)
-	atLeast(intVar(fs, &r.wait, "wait", 0, "wait for `N` subscribers of the topic before asking"), 0)
-	above(durationVar(fs, &r.timeout, "timeout", requestTimeout, "how long to wait for subscribers and replies (such as 500ms, 5s)"), 0)
-	stringVar(fs, &r.name, "name", "", "`NAME` of this side, for the others' logs")
+	atLeast(intVar(fs, &r.replies, "replies", 1, "wait for `N` replies, each from a different subscriber; 0: one from each known subscriber"), 0)
+	atLeast(intVar(fs, &r.wait, "wait", 0, "wait for `N` subscribers of the topic before sending the request"), 0)
+	above(durationVar(fs, &r.timeout, "timeout", requestTimeout, "time limit for subscribers and replies (such as 500ms, 5s)"), 0)
+	stringVar(fs, &r.name, "name", "", "`NAME` of this process, for the logs of others")
 	r.registerRest(fs)
 }
 
@@ -82,7 +82,7 @@ func (r *request) check(fs *flagSet, operands []string) error {
 	case len(operands) == 0:
 		return usagef("no topic given: fanfare request [flags] TOPIC [MESSAGE]")
 	case len(operands) > 2:
-		return usagef("request takes a topic and a message: %q is too many; quote a message with spaces", operands[2])
+		return usagef("request needs a topic and a message: %q is too many; quote a message with spaces", operands[2])
 	}
 	r.topic, r.stdin = operands[0], len(operands) == 1
 	if !r.stdin {
@@ -91,7 +91,7 @@ func (r *request) check(fs *flagSet, operands []string) error {
 	return cmp.Or(checkTopics(operands[:1], pubsub.CheckTopic), r.common.check())
 }
 
-var errNoTime = errors.New("the time is over")
+var errNoTime = errors.New("timeout")
 
 func (r *request) run(ctx context.Context, e *env) error {
 	msg := []byte(r.text)
@@ -122,7 +122,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 			return lines.write(&jsonReply{"reply", fmt.Sprintf("%016x", x.Responder), x.Name, x.Address, x.Tag, dataAsJSON(x.Data), micro(x.After)})
 		}
 		text := x.Data
-		if !bytes.HasSuffix(text, []byte("\n")) { // what a command of reply -exec writes mostly has one
+		if !bytes.HasSuffix(text, []byte("\n")) { // commands of reply -exec usually write one
 			text = append(bytes.Clone(text), '\n')
 		}
 		_, err := e.stdout.Write(text)
@@ -142,7 +142,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 		sum.Error = plain(err)
 		err = cmp.Or(err, lines.write(&sum))
 	}
-	return cannotCome(err)
+	return mismatchError(err)
 }
 
 func (r *request) ask(ctx context.Context, bus *pubsub.Bus, msg []byte, each func(*pubsub.Reply) error) error {

@@ -42,9 +42,9 @@ func TestRequestAndReply(t *testing.T) {
 	if s := cmd.stdout.String(); !strings.Contains(s, `"failed":1`) || !strings.Contains(s, `"topic":"rpc.bad"`) {
 		t.Errorf("got %s", s)
 	}
-	nobody := start(t, nil, "request", "-t", url, "-json", "other", "x")
-	nobody.end(t, 1)
-	if s := nobody.stderr.String(); !strings.Contains(s, "other has no subscriber") || !strings.Contains(nobody.stdout.String(), `"error":`) {
+	unanswered := start(t, nil, "request", "-t", url, "-json", "other", "x")
+	unanswered.end(t, 1)
+	if s := unanswered.stderr.String(); !strings.Contains(s, "other has no subscriber") || !strings.Contains(unanswered.stdout.String(), `"error":`) {
 		t.Errorf("standard error %q", s)
 	}
 	two := start(t, nil, "reply", "-t", url, "-n", "2", "-q", "rpc.y", "yes")
@@ -54,7 +54,7 @@ func TestRequestAndReply(t *testing.T) {
 	two.end(t, 0)
 }
 
-// A subscriber of a pattern that does not match, in the same group, is not one that owes a reply.
+// A pattern subscriber in the same group that does not match the topic owes no reply.
 func TestRequestBesideUnrelatedPattern(t *testing.T) {
 	url := memURL(t) + "?groups=1"
 	start(t, nil, "reply", "-t", url, "-name", "calc", "calc.add", "3")
@@ -68,7 +68,7 @@ func TestRequestBesideUnrelatedPattern(t *testing.T) {
 	}
 }
 
-// A command that is still at work does not keep reply from ending when it is interrupted.
+// A running command does not prevent reply from ending when interrupted.
 func TestReplyEndsBeforeItsCommand(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -80,17 +80,17 @@ func TestReplyEndsBeforeItsCommand(t *testing.T) {
 	reply.cancel(&signalError{syscall.SIGINT})
 	reply.end(t, 1) // the request has no reply
 	if _, err := os.Stat(finished); err == nil {
-		t.Error("reply has waited for its command")
+		t.Error("reply waited for its command")
 	}
 	ask.cancel(&signalError{syscall.SIGINT})
 	<-ask.done
 }
 
-// Who had asked and was gone is no failure, and is said.
+// A requester that has gone is reported, and is no failure.
 func TestReplySummaryLine(t *testing.T) {
 	for want, s := range map[string]replySummary{
 		"2 requests, 2 answered":                                    {Requests: 2, Answered: 2},
-		"1 request, 0 answered, 1 too late: the requester was gone": {Requests: 1, Late: 1},
+		"1 request, 0 answered, 1 too late: the requester had gone": {Requests: 1, Late: 1},
 	} {
 		if got := s.line(); got != want {
 			t.Errorf("%q, want %q", got, want)

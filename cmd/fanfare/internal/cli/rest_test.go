@@ -7,5 +7,5 @@ import (
 	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
-// Tests under testing/synctest would stand still where a publisher loses its processor within a gate.
+// Under testing/synctest, time would not advance while a publisher is preempted within a gate.
 func init() { engine.Rest = func(time.Duration) { runtime.Gosched() } }

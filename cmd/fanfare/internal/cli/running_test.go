@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// testTimeout bounds what would otherwise hang; nothing is asserted about time.
+// testTimeout prevents endless waits; no test asserts times.
 const testTimeout = 5 * time.Minute
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), testTimeout, errors.New("the test has waited too long"))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), testTimeout, errors.New("test timeout"))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -32,7 +32,7 @@ type running struct {
 	cancel         context.CancelCauseFunc
 }
 
-// syncBuffer is a buffer that one goroutine writes and another looks at.
+// syncBuffer is a buffer written by one goroutine and read by another.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -74,8 +74,8 @@ func (r *running) end(t *testing.T, code int) {
 	}
 }
 
-// said is what a command has written to standard error, without reports that the host gave it no time.
-func said(stderr *syncBuffer) string { return standstill.ReplaceAllString(stderr.String(), "") }
+// plainStderr is the standard error of a command, without reports that the process did not run.
+func plainStderr(stderr *syncBuffer) string { return standstill.ReplaceAllString(stderr.String(), "") }
 
 var standstill = regexp.MustCompile(`(?m)^fanfare [a-z]+: this process did not run for .*\n`)
 
@@ -89,7 +89,7 @@ func await(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// records are n messages in framing itch, and the messages.
+// records returns n messages in framing itch, and the messages.
 func records(t testing.TB, n int) (stream string, msgs []string) {
 	for i := range n {
 		msgs = append(msgs, fmt.Sprintf("%08d%s", i, strings.Repeat("x", i*7%40)))

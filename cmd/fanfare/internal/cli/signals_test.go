@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// The first signal ends the command in order, one that comes at once behind it is the same,
+// The first signal ends the command in order, further ones within the echo time count as the same,
 // and a later one ends the process.
 func TestSignalTwice(t *testing.T) {
 	for _, c := range []struct {
-		after []time.Duration // from one signal to the next
+		after []time.Duration // intervals between signals
 		exits bool
 	}{
 		{nil, false},
 		{[]time.Duration{0}, false}, // timeout(1)
-		{[]time.Duration{time.Millisecond, 100 * time.Millisecond}, false},     // and a shell that passes it on
-		{[]time.Duration{echo}, true},                                          // somebody does not want to wait
-		{[]time.Duration{10 * time.Millisecond, 300 * time.Millisecond}, true}, // in spite of an echo
+		{[]time.Duration{time.Millisecond, 100 * time.Millisecond}, false},     // forwarded by a shell
+		{[]time.Duration{echo}, true},                                          // the user does not want to wait
+		{[]time.Duration{10 * time.Millisecond, 300 * time.Millisecond}, true}, // after an echo
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			signals := make(chan os.Signal, 2)

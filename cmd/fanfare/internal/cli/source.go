@@ -13,19 +13,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// source is where pub's messages come from: standard input, once, or a file that has been checked, several times.
+// source provides pub's messages: from standard input, once, or from a checked file, several times.
 type source struct {
 	name    string // for errors
 	file    *os.File
 	frames  *frameReader
-	end     func() // ends a pass's decompression
-	repeat  int    // passes still to come, this one included
-	perPass int64  // messages; 0: none, or not known
-	total   int64  // messages of all passes; 0: none, or not known
+	end     func() // ends the decompression of a pass
+	repeat  int    // remaining passes, including this one
+	perPass int64  // messages; 0: none, or unknown
+	total   int64  // messages of all passes; 0: none, or unknown
 }
 
-// fileSource opens a file, compressed or not, and reads all of it, to be sure that it can
-// be read and cut into messages. instead is what to do where it can be read only once.
+// fileSource opens a file, compressed or not, and reads it completely to check that it can be split
+// into messages. instead is the advice for a file that can be read only once.
 func fileSource(name string, f framing, repeat int, instead string) (*source, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -33,9 +33,9 @@ func fileSource(name string, f framing, repeat int, instead string) (*source, er
 	}
 	switch {
 	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory: name a file", name)
+		return nil, fmt.Errorf("%s is a directory: use a file", name)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file, and cannot be checked before it is used: %s", name, instead)
+		return nil, fmt.Errorf("%s is not a regular file and cannot be checked before sending: %s", name, instead)
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -65,7 +65,7 @@ func fileSource(name string, f framing, repeat int, instead string) (*source, er
 	return s, nil
 }
 
-// pathError leaves out the name of the system call.
+// pathError removes the name of the system call.
 func pathError(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -77,7 +77,7 @@ func pathError(err error) error {
 func (s *source) error(err error) error {
 	if s.file != nil && s.frames.framing != framingWhole && !errors.As(err, new(*os.PathError)) &&
 		!errors.As(err, new(*frameError)) {
-		return fmt.Errorf("%s cannot be decompressed behind its first %s, at byte %d of what it holds: %w",
+		return fmt.Errorf("%s cannot be decompressed after the first %s, at byte %d of its content: %w",
 			s.name, count(s.frames.number, "message"), s.frames.offset+int64(s.frames.end-s.frames.start), err)
 	}
 	return fmt.Errorf("%s: %w", s.name, pathError(err))
@@ -126,13 +126,13 @@ func (s *source) close() {
 // maxZstdWindow bounds the memory that a file can claim, in bytes.
 const maxZstdWindow = 128 << 20
 
-// gzipMagic are the first bytes of a file of gzip, with the only method there is. Without the method they are the
-// length of a message, too, in the framing itch.
+// gzipMagic are the first bytes of a gzip file, including the compression method, of which only one
+// exists. Without it the bytes could also be the length of a message in framing itch.
 var gzipMagic = []byte{0x1f, 0x8b, 8}
 
-// decompressed is what r holds, without gzip (RFC 1952, section 2.3.1) or Zstandard (RFC 8878,
-// section 3.1.1), recognized by their first bytes. A file that is one message is left as it is. It returns
-// io.ErrUnexpectedEOF where r ends within a header.
+// decompressed returns the content of r, decompressing gzip (RFC 1952, section 2.3.1) and Zstandard
+// (RFC 8878, section 3.1.1), recognized by their first bytes. With framingWhole the data is not
+// decompressed. It returns io.ErrUnexpectedEOF if r ends within a header.
 func decompressed(r io.Reader, f framing) (plain io.Reader, end func(), err error) {
 	buf := bufio.NewReader(r)
 	magic, err := buf.Peek(4)
@@ -159,17 +159,17 @@ func decompressed(r io.Reader, f framing) (plain io.Reader, end func(), err erro
 type framing string
 
 const (
-	// framingLines: a message is a line, without its newline, which the last line may lack.
+	// framingLines: a message is a line without its newline. The last line may have none.
 	framingLines framing = "lines"
-	// framingITCH: before each message its length as a 2-byte big-endian
-	// number (Nasdaq BinaryFILE). A length of zero is an empty message.
+	// framingITCH: each message follows its length, a 2-byte big-endian number (Nasdaq BinaryFILE).
+	// Length zero is an empty message.
 	framingITCH framing = "itch"
-	// framingWhole: all is one message, up to maxMessage bytes.
+	// framingWhole: the whole input is one message, up to maxMessage bytes.
 	framingWhole framing = "whole"
 )
 
 const (
-	maxMessage = 16 << 20 // the longest message of package pubsub, in bytes
+	maxMessage = 16 << 20 // the largest message of package pubsub, in bytes
 
 	firstBuffer = 256 << 10
 	maxBatch    = 1024 // messages
@@ -177,8 +177,8 @@ const (
 
 type frameError struct {
 	what   string // "message", "line"
-	number int64  // of it, from 1
-	offset int64  // in bytes, where it begins
+	number int64  // counted from 1
+	offset int64  // of its first byte
 	reason string
 }
 
@@ -190,12 +190,12 @@ type frameReader struct {
 	r       io.Reader
 	framing framing
 	buf     []byte
-	start   int // of what is not yet cut
-	end     int // of what was read
-	scanned int // lines: up to there is no newline behind start
+	start   int // of the bytes not yet split
+	end     int // of the bytes read
+	scanned int // lines: no newline between start and here
 	eof     bool
 	err     error // sticky
-	number  int64 // messages cut
+	number  int64 // messages returned
 	offset  int64 // of buf[start] in the stream
 	msgs    [][]byte
 }
@@ -208,9 +208,9 @@ func (f *frameReader) reset(r io.Reader) {
 	*f = frameReader{r: r, framing: f.framing, buf: f.buf, msgs: f.msgs}
 }
 
-// batch returns the next messages, at least one: it reads only if no message is there, and then does not wait for
-// more than one. They are valid until the next call. At the end it returns io.EOF; a *frameError says what is wrong
-// with the stream; other errors are the reader's.
+// batch returns the next messages, at least one. It reads only if no complete message is buffered,
+// and does not wait for more than one. They are valid until the next call. At the end it returns
+// io.EOF; a *frameError describes a malformed stream; other errors are the reader's.
 func (f *frameReader) batch() ([][]byte, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -269,20 +269,20 @@ func (f *frameReader) take(msg []byte, used int) {
 	f.number++
 }
 
-// fill reads once, making room before if there is none.
+// fill reads once, and makes room first if there is none.
 func (f *frameReader) fill() error {
-	// A line may have a newline behind its last byte, and one byte too many shows that the rest is too long.
-	const most = maxMessage + 1
+	// a line may end with a newline after the largest message; one more byte shows that the message is too long
+	const limit = maxMessage + 1
 	if f.start > 0 {
 		copy(f.buf, f.buf[f.start:f.end])
 		f.end -= f.start
 		f.start = 0
 	}
-	if f.end == most {
-		return f.errorf("is longer than %d bytes, the most that a message can have", maxMessage)
+	if f.end == limit {
+		return f.errorf("is longer than %d bytes, the maximum size of a message", maxMessage)
 	}
 	if f.end == len(f.buf) {
-		bigger := make([]byte, min(2*len(f.buf), most))
+		bigger := make([]byte, min(2*len(f.buf), limit))
 		copy(bigger, f.buf)
 		f.buf = bigger
 	}
@@ -293,7 +293,7 @@ func (f *frameReader) fill() error {
 		return nil
 	}
 	if n > 0 {
-		return nil // an error comes again, when these bytes are used up
+		return nil // the error is returned again when these bytes are used up
 	}
 	return err
 }
@@ -303,11 +303,11 @@ func (f *frameReader) rest() error {
 	switch {
 	case len(b) == 0 && f.framing != framingWhole:
 	case f.framing == framingITCH && len(b) < 2:
-		return f.errorf("is cut off: the input ends inside its length")
+		return f.errorf("is truncated: the input ends inside its length")
 	case f.framing == framingITCH:
-		return f.errorf("is cut off: it should have %d bytes, and %d are there", binary.BigEndian.Uint16(b), len(b)-2)
+		return f.errorf("is truncated: %d bytes expected, %d present", binary.BigEndian.Uint16(b), len(b)-2)
 	case len(b) > maxMessage:
-		return f.errorf("is longer than %d bytes, the most that a message can have", maxMessage)
+		return f.errorf("is longer than %d bytes, the maximum size of a message", maxMessage)
 	default:
 		f.take(b, len(b))
 	}
@@ -334,7 +334,7 @@ func newFrameWriter(w io.Writer, f framing) *frameWriter {
 	return &frameWriter{bufio.NewWriterSize(w, firstBuffer), f}
 }
 
-// write writes one message. Errors may come with a later write or flush.
+// write writes one message. An error may be returned by a later write or flush.
 func (f *frameWriter) write(msg []byte) error {
 	switch f.framing {
 	case framingLines:
@@ -344,7 +344,7 @@ func (f *frameWriter) write(msg []byte) error {
 		return f.w.WriteByte('\n')
 	case framingITCH:
 		if len(msg) > 1<<16-1 {
-			return fmt.Errorf("a message of %d bytes does not fit the framing itch, which ends at 65535: use -framing whole or lines", len(msg))
+			return fmt.Errorf("a message of %d bytes is too long for framing itch, whose limit is 65535: use -framing whole or lines", len(msg))
 		}
 		if _, err := f.w.Write(binary.BigEndian.AppendUint16(f.w.AvailableBuffer(), uint16(len(msg)))); err != nil {
 			return err

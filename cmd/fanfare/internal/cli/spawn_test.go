@@ -17,8 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// These tests run fanfare as it is used: processes that meet on the multicast
-// of the loopback interface.
+// These tests run fanfare as processes that communicate by multicast on loopback.
 
 // buildBinary builds the program, once.
 var buildBinary = sync.OnceValues(func() (string, error) {
@@ -39,16 +38,16 @@ var built string // directory to remove
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
-		// A bench in the test's own process starts its workers so: they would be tests
-		// again, and start others.
-		fmt.Fprintln(os.Stderr, "a test is no worker: use spawn for a bench that measures")
+		// A bench in the test's process would start this test binary as its workers, which would run
+		// tests and start others.
+		fmt.Fprintln(os.Stderr, "a test cannot be a worker: use spawn to run a bench")
 		os.Exit(exitUsage)
 	}
 	sockets, err := os.MkdirTemp("", "fanfare-sockets-")
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv(inspect.Variable, sockets) // nothing of this host's others is seen, or sees
+	os.Setenv(inspect.Variable, sockets) // processes of the host do not see these sockets, nor the reverse
 	code := testenv.RunParallel(m)
 	os.RemoveAll(sockets)
 	if built != "" {
@@ -63,12 +62,12 @@ func loopbackURL(t *testing.T) string {
 	return fmt.Sprintf("udp://239.20.0.0/16?iface=127.0.0.1&port=%d", testenv.Port(t))
 }
 
-// programOnly is for tests that do all through processes of the program. It leaves them out with -short, as
-// under the race detector: the program is built without it, so that it would see nothing that go test has not.
+// programOnly is for tests that only run the program. They are skipped with -short, as under the
+// race detector: the program is built without it, so the detector would check nothing.
 func programOnly(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("only processes that are built without the race detector: left out with -short")
+		t.Skip("runs only processes built without the race detector: skipped with -short")
 	}
 }
 
@@ -103,7 +102,7 @@ func spawn(t *testing.T, args ...string) *process {
 	return p
 }
 
-// kill is kill -9. It waits until the process is no more.
+// kill sends SIGKILL and waits for the process to end.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.waited
@@ -117,7 +116,7 @@ func (p *process) end(t *testing.T, code int) {
 	}
 }
 
-// feed is a stream of real market data, or of what looks like it.
+// feed is a stream of real market data, or of similar synthetic data.
 func feed(t testing.TB) []byte {
 	name := "../../../../examples/marketdata/itch/testdata/12302019_SNIPPET.NASDAQ_ITCH50"
 	data, err := os.ReadFile(name)
@@ -131,7 +130,7 @@ func feed(t testing.TB) []byte {
 	return data
 }
 
-// split cuts a stream in framing itch.
+// split splits a stream in framing itch.
 func split(t testing.TB, stream []byte) (msgs [][]byte) {
 	for len(stream) > 0 {
 		n := 2 + int(binary.BigEndian.Uint16(stream))
@@ -153,7 +152,7 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
-// equal is cmp(1).
+// equal compares like cmp(1).
 func equal(t *testing.T, what string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {
@@ -166,7 +165,7 @@ func equal(t *testing.T, what string, got, want []byte) {
 	t.Errorf("%s: %d bytes, want %d; they differ from byte %d on", what, len(got), len(want), i)
 }
 
-// repeats is how often the feed goes out: a million messages, if there is time.
+// repeats is how often the feed is published: a million messages in total, fewer with -short.
 func repeats() int {
 	if testing.Short() {
 		return 50

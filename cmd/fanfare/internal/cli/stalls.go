@@ -12,7 +12,7 @@ import (
 
 type jsonStall struct {
 	Type       string   `json:"type"`
-	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "slow", "silent", "back", "alone", "again"; of sub: "not_read", "holds_up", "released"; of both: "stood_still"
+	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "slow", "silent", "back", "alone", "again"; of sub: "not_read", "holds_up", "released"; both: "stood_still"
 	Subscriber string   `json:"subscriber,omitempty"` // of pub
 	Name       string   `json:"name,omitempty"`
 	Address    string   `json:"address,omitempty"`
@@ -27,7 +27,7 @@ var stallWords = map[events.Kind]string{
 	events.StoodStill: "stood_still", events.SubscriptionNotRead: "not_read", events.HoldsPublishersUp: "holds_up", events.ReleasedByPublisher: "released",
 }
 
-// asStall is an event as JSON, or nil without a word for it.
+// asStall returns an event as JSON, or nil if word is empty.
 func asStall(word string, e events.Event) *jsonStall {
 	if word == "" {
 		return nil
@@ -43,30 +43,30 @@ func asStall(word string, e events.Event) *jsonStall {
 	return j
 }
 
-// stallLine is the same for people, empty where it is another event.
+// stallLine is the text for an event, or empty for other events.
 func stallLine(e events.Event) string {
 	name, d, packets := subscriberText(e), e.For.Round(10*time.Millisecond).String(), count(e.Behind, "packet")
 	topics := strings.Join(e.Topics, ", ")
 	switch e.Kind {
 	case events.SubscriberSilent:
-		return name + " has vanished, silent for " + d + " and " + packets + " behind: it answers no more and is not waited for (-silence)"
+		return name + " stopped answering, silent for " + d + " and " + packets + " behind: pub no longer waits for it (-silence)"
 	case events.PublisherStalled:
-		return "held up for " + d + " by " + name + ", which does not read and is " + packets + " behind"
+		return "blocked for " + d + " by " + name + ", which reads nothing and is " + packets + " behind"
 	case events.PublisherResumed:
-		return "going on after " + d
+		return "continuing after " + d
 	case events.SubscriberReleased:
-		return name + " was released after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
+		return name + " was released after " + d + ", " + packets + " behind: pub does not wait for it until it has caught up (-stall-limit)"
 	case events.SlowSubscriber:
-		return name + " has been too far behind for " + d + ", now by " + packets + ": it is not waited for until it has caught up (-slow-behind)"
+		return name + " was too far behind for " + d + ", now by " + packets + ": pub does not wait for it until it has caught up (-slow-behind)"
 	case events.StoodStill:
-		return "this process did not run for " + d + ": it was stopped, or this host gave it no processor time"
+		return "this process did not run for " + d + ": it was stopped, or got no processor time"
 	case events.SubscriptionNotRead:
-		return "messages on " + topics + " were not read for " + d + ", and there is no room for more: publishers wait, unless they have released it"
+		return "messages on " + topics + " have not been read for " + d + ", and the buffer is full: publishers wait, unless they have released this process"
 	case events.HoldsPublishersUp:
 		if len(e.Topics) == 0 {
-			return publisherText(e) + " waits for you, for " + d + ": its packets do not arrive here"
+			return publisherText(e) + " has waited for this process for " + d + ": its packets do not arrive here"
 		}
-		return "you hold " + publisherText(e) + " up, for " + d + ": " + packets + " of " + topics + " are not read"
+		return "this process has blocked " + publisherText(e) + " for " + d + ": " + packets + " of " + topics + " are not read"
 	case events.ReleasedByPublisher:
 		return publisherText(e) + " no longer waits for this process, because it blocked the publisher or stayed far behind for " + d + ": there may be a gap"
 	}
@@ -81,7 +81,7 @@ func subscriberText(e events.Event) string {
 	return "subscriber " + placed(cmp.Or(e.Name, fmt.Sprintf("%016x", e.Subscriber)), e.Address)
 }
 
-// placed is a name, and the address that it has, if that is known.
+// placed is a name and its address, if known.
 func placed(name, address string) string {
 	if address == "" {
 		return name
@@ -89,10 +89,10 @@ func placed(name, address string) string {
 	return name + " at " + address
 }
 
-// stallQueue keeps events that the bus's goroutine hears for the one that writes JSON.
+// stallQueue passes events from the bus's goroutine to the goroutine that writes JSON.
 type stallQueue struct {
 	mu  sync.Mutex
-	all []*jsonStall // under mu
+	all []*jsonStall // guarded by mu
 }
 
 func (q *stallQueue) put(j *jsonStall) {

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// manyLines is a file of 300,000 messages, 24 MB: more than all windows and pipes hold.
+// manyLines is a file of 300,000 messages, 24 MB: more than all windows and pipes together hold.
 func manyLines(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "in")
@@ -37,12 +37,12 @@ func awaitText(t *testing.T, what string, p *process, texts ...string) {
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("%s does not say %q but:\n%s", what, missing, p.stderr.String())
+			t.Fatalf("%s lacks %q in:\n%s", what, missing, p.stderr.String())
 		}
 	}
 }
 
-// stop sends SIGSTOP, and waits until the process has stopped: on a busy host that is a while later.
+// stop sends SIGSTOP, and waits until the process has stopped, which takes a while on a busy host.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -61,8 +61,8 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// A sub whose output nobody takes holds pub up. Both say so while it lasts; pub goes on
-// without it, and the other sub gets all.
+// A sub whose output is not read blocks pub. Both report it while it lasts; then pub continues
+// without it, and the other sub receives everything.
 func TestSubWithUnreadOutput(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -78,7 +78,7 @@ func TestSubWithUnreadOutput(t *testing.T) {
 	}
 	defer r.Close()
 	stopped := &process{cmd: exec.CommandContext(testContext(t), path, "sub", "-until", "end", "-t", url, "-json", "x"), waited: make(chan struct{})}
-	stopped.cmd.Stdout, stopped.cmd.Stderr = w, &stopped.stderr // and nobody reads r
+	stopped.cmd.Stdout, stopped.cmd.Stderr = w, &stopped.stderr // and r is never read
 	if err := stopped.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestSubWithUnreadOutput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	neighbour := spawn(t, "sub", "-until", "end", "-t", url, "-o", out, "x")
 	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", "-file", in, "-json", "x")
-	awaitText(t, "pub", pub, "held up for ", "which does not read", "was released after", "going on after")
-	awaitText(t, "sub", stopped, "you hold publisher ", "messages on x were not read", "no longer waits for this process")
+	awaitText(t, "pub", pub, "blocked for ", "which reads nothing", "was released after", "continuing after")
+	awaitText(t, "sub", stopped, "this process has blocked publisher ", "messages on x have not been read", "no longer waits for this process")
 	pub.end(t, 1)
 	if text := pub.stdout.String(); !strings.Contains(text, `{"type":"stall","event":"stalled","subscriber":"`) ||
 		!strings.Contains(text, `"event":"released"`) || !strings.Contains(text, `"released":1,`) || !strings.Contains(text, `"delivered":false`) {
@@ -102,8 +102,7 @@ func TestSubWithUnreadOutput(t *testing.T) {
 	equal(t, "the neighbour", read(t, out), read(t, in))
 }
 
-// A subscriber whose process is stopped says nothing: it is released, pub goes on, and
-// who it was is said.
+// A stopped subscriber is silent: pub gives it up, names it, and continues.
 func TestStoppedSub(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -115,11 +114,11 @@ func TestStoppedSub(t *testing.T) {
 	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-rate", "100000", "-file", in, "x")
 	for ctx := testContext(t); stopped.stdout.String() == ""; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
-			t.Fatal("nothing came")
+			t.Fatal("nothing received")
 		}
 	}
 	stopped.stop(t)
-	awaitText(t, "pub", pub, " at 127.0.0.1:", " has vanished")
+	awaitText(t, "pub", pub, " at 127.0.0.1:", " stopped answering")
 	pub.end(t, 1)
 	neighbour.end(t, 0)
 	equal(t, "the neighbour", read(t, out), read(t, in))
@@ -132,13 +131,13 @@ func TestStoppedSub(t *testing.T) {
 	}
 }
 
-// A sub that was stopped for longer than its -idle reads the messages of that time.
+// A sub that was stopped for longer than its -idle still reads the messages of that time.
 func TestIdleSubThatIsStopped(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)
-	const idle = 4 * time.Second // a busy host must not take as long between the message and the stop
+	const idle = 4 * time.Second // a busy host must not take this long between the message and the stop
 	s := spawn(t, "sub", "-t", url, "-idle", idle.String(), "-n", "2", "x")
 	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")
 	if _, err := p.stdin.Write([]byte("1\n")); err != nil {
@@ -150,7 +149,7 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 	if _, err := p.stdin.Write([]byte("2\n")); err != nil {
 		t.Fatal(err)
 	}
-	awaitText(t, "pub", p, " has vanished, silent for ")
+	awaitText(t, "pub", p, " stopped answering, silent for ")
 	time.Sleep(time.Until(stopped.Add(idle + idle/4)))
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -161,9 +160,9 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 	}
 }
 
-// A sub that was stopped beyond its -until does not say that all is well, though it had
-// everything that it knew of: nobody has told it what it missed. pub says how long it was
-// silent and how far behind.
+// A sub that was stopped beyond its -until does not report success, although it has everything that
+// it knows of: it cannot know what it missed. pub reports how long it was silent and how far
+// behind.
 func TestSubThatIsStopped(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -180,14 +179,14 @@ func TestSubThatIsStopped(t *testing.T) {
 	if _, err := p.stdin.Write([]byte("2\n")); err != nil {
 		t.Fatal(err)
 	}
-	awaitText(t, "pub", p, " has vanished, silent for ", " behind: it answers no more")
-	p.kill()                                              // closed, it would have told its end to the stopped one's socket, and all were there
-	time.Sleep(time.Until(stopped.Add(13 * time.Second))) // it is this long that is looked at
+	awaitText(t, "pub", p, " stopped answering, silent for ", " behind: pub no longer waits for it")
+	p.kill()                                              // if closed, it would send its end to the socket of the stopped sub, which would be complete
+	time.Sleep(time.Until(stopped.Add(13 * time.Second))) // sub evaluates this period
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	s.end(t, exitIncomplete)
-	if text := s.stderr.String(); !strings.Contains(text, "stood still") && !strings.Contains(text, "lost before its end") {
-		t.Errorf("it says %q", text)
+	if text := s.stderr.String(); !strings.Contains(text, "did not run") && !strings.Contains(text, "lost before its end") {
+		t.Errorf("it printed %q", text)
 	}
 }

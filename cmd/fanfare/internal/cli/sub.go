@@ -15,13 +15,13 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// sub's life: subscribe, write messages, report gaps, take leave of the publishers.
+// sub subscribes, writes messages, reports gaps, and leaves the publishers in order.
 type sub struct {
 	common
 	topics  []string
 	out     string
 	framing framing
-	most    uint64
+	max     uint64
 	idle    time.Duration
 	until   time.Duration // 0: no limit; or untilEnd
 	name    string
@@ -36,25 +36,25 @@ type sub struct {
 	bus        *pubsub.Bus
 	s          *pubsub.Subscription
 	sink       sink
-	stalls     stallQueue // for events
-	events     *jsonLines // where gaps and events go with -json
+	stalls     stallQueue // events for the JSON output
+	events     *jsonLines // destination of gaps and events with -json
 	tally      tally
-	idled      time.Duration               // waited for messages since the last one
-	finished   end                         // empty while there is more to come
-	undetected *events.ConfigMismatchError // the latest while no publisher of ours was detected
-	ends       time.Time                   // by -until
-	stood      atomic.Pointer[time.Time]   // when the bus last reported that the process had stood still
+	idled      time.Duration               // time waited since the last message
+	finished   end                         // empty while receiving
+	undetected *events.ConfigMismatchError // the latest while no publisher of our topics was detected
+	ends       time.Time                   // set by -until
+	stood      atomic.Pointer[time.Time]   // when the bus last reported that the process had not run for a while
 }
 
 type end string
 
 const (
-	endCount     end = "count"     // -n messages came
-	endPublisher end = "publisher" // all publishers are gone
+	endCount     end = "count"     // -n messages received
+	endPublisher end = "publisher" // all publishers have ended
 	endIdle      end = "idle"      // -idle passed
 	endUntil     end = "until"     // -until passed
 	endSignal    end = "signal"
-	endMismatch  end = "mismatch" // what is waited for cannot come
+	endMismatch  end = "mismatch" // the messages waited for cannot arrive
 	endEvicted   end = "evicted"  // -slow evict
 	endError     end = "error"
 )
@@ -72,7 +72,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	}
 	defer closeBus()
 	s.bus = bus
-	last := ctx // ends by a signal, or when the time of -until is over
+	last := ctx // cancelled by a signal or after the time of -until
 	if s.until > 0 {
 		var stop context.CancelFunc
 		s.ends = time.Now().Add(s.until)
@@ -82,7 +82,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	stdout := newOutWriter(last, s.e.stdout)
 	defer stdout.close()
 	s.tally.init(s.topics)
-	if err := s.openPositions(); err != nil { // before the output is emptied
+	if err := s.openPositions(); err != nil { // before the output file is truncated
 		return &usageError{err}
 	}
 	file, err := s.output(stdout, s.tally.topics.several())
@@ -113,7 +113,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	return s.finish(ctx, err)
 }
 
-// output makes the sink. Of several topics, lines on standard output name theirs.
+// output creates the sink. With several topics, lines on standard output include the topic.
 func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 	if s.json {
 		s.events = newJSONLines(stdout)
@@ -135,7 +135,7 @@ func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 	return nil, nil
 }
 
-// busEvent says at once that this process holds publishers up: its output may not be read.
+// busEvent reports immediately that this process blocks publishers: the reader of its output may have stopped.
 func (s *sub) busEvent(e events.Event) {
 	s.fabricEvent(s.e, e)
 	if e.Kind == events.StoodStill {
@@ -143,7 +143,7 @@ func (s *sub) busEvent(e events.Event) {
 		s.stood.Store(&now)
 	}
 	if text := stallLine(e); text != "" {
-		s.e.console.heard("%s", text)
+		s.e.console.peerLine("%s", text)
 		s.stalls.put(asStall(stallWords[e.Kind], e))
 	}
 }
@@ -164,7 +164,7 @@ func (s *sub) message(m *pubsub.Message) error {
 		return err
 	}
 	s.delivered(*m, nil)
-	if s.tally.came() == s.most {
+	if s.tally.total() == s.max {
 		s.finished = endCount
 	}
 	return nil
@@ -185,7 +185,7 @@ func (s *sub) other(err error) error {
 	case errors.As(err, &event):
 		return s.event(event)
 	case errors.As(err, &collision):
-		s.tally.Collisions++ // the others go on, but what is written is not all that has the topic's id
+		s.tally.Collisions++ // others continue, but the output lacks the messages of the topic with the same id
 		return s.notice(collision, jsonNotice{
 			Type: "collision", Topic: collision.Known, Other: collision.Other, Publisher: pubsub.PublisherID(collision.Publisher).String(),
 		})
@@ -224,7 +224,7 @@ func asJSON(g *pubsub.GapError) jsonGap {
 		Publisher: g.Publisher.String(), Name: g.PublisherName}
 }
 
-// notice reports a publisher of which what is written lacks messages, or has others than it means.
+// notice reports a publisher because of which the output lacks messages, or has messages of another topic.
 func (s *sub) notice(err error, n jsonNotice) error {
 	s.e.console.line("%v", err)
 	return s.emit(n)
@@ -257,13 +257,13 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 		case events.PublisherLost:
 			s.e.console.line("%s was lost before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost(e.Publisher))
 		case events.PublisherRestarted:
-			s.e.console.line("%s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", publisherText(events.Event(*e)))
+			s.e.console.line("%s fell silent before its end, while another instance with its name is running: it was restarted or disconnected", publisherText(events.Event(*e)))
 		case events.DuplicateName:
 			s.e.console.line("%v", e)
 		}
 	}
 	if missing := s.tally.missing(); ours && len(missing) > 0 && s.until == untilEnd {
-		s.e.console.line("the publishers detected so far have ended, and -until end waits for one of %s", strings.Join(missing, ", "))
+		s.e.console.line("the publishers detected so far have ended; -until end still waits for a publisher of %s", strings.Join(missing, ", "))
 	}
 	if done {
 		s.ended()
@@ -277,15 +277,15 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	})
 }
 
-// ended ends sub with -until end, because all its publishers have ended and no other publishes.
+// ended finishes sub with -until end, because all its publishers have ended and no other publishes its topics.
 func (s *sub) ended() {
 	if s.until == untilEnd && !s.othersPublish() {
 		s.finished = endPublisher
 	}
 }
 
-// mismatch reports a bus that is configured differently. A sub that waits for a number of
-// messages, and has heard no publisher of theirs, waits for what cannot come.
+// mismatch reports a bus with a different configuration. It is an error if sub waits for a number
+// of messages and has detected no publisher of its topics.
 func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	var m *events.ConfigMismatchError
 	if !errors.As(e.Err, &m) {
@@ -299,8 +299,8 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	}
 	if e.Relevant && !s.tally.anyOurs(func(*publisher) bool { return true }) {
 		s.undetected = m
-		if s.most > 0 {
-			return cannotCome(fmt.Errorf("%s cannot come: %w", count(s.most, "message"), m))
+		if s.max > 0 {
+			return mismatchError(fmt.Errorf("%s cannot arrive: %w", count(s.max, "message"), m))
 		}
 	}
 	if !s.quiet {
@@ -310,7 +310,7 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 }
 
 func (s *sub) dictionaryMissing(e *pubsub.PublisherEvent, err *events.DictionaryError) error {
-	if s.quiet { // else the log has said it
+	if s.quiet { // otherwise the log reports it
 		s.e.console.line("%v", err)
 	}
 	return s.emit(jsonNotice{

@@ -12,7 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// finish takes leave of the publishers and returns what sub returns. err is why receiving ended, if not s.finished.
+// finish leaves the publishers in order and returns the error of sub. err is the error that ended receiving, if
+// s.finished is not set.
 func (s *sub) finish(ctx context.Context, err error) error {
 	s.tally.mark()
 	sum := s.summary()
@@ -34,12 +35,12 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	}
 	sum.Complete, sum.Error = err == nil, plain(err)
 	if !s.quiet {
-		if err == nil && s.finished == endUntil && s.from != fromLive && s.tally.came() == 0 {
-			s.e.console.line("-until is over, and no message came: what -from %s asks for may take longer to come", s.from)
+		if err == nil && s.finished == endUntil && s.from != fromLive && s.tally.total() == 0 {
+			s.e.console.line("-until has passed and no message was received: the data that -from %s requests may take longer", s.from)
 		}
 		s.e.console.line("%s", s.line(&sum))
 		s.topicLines(&sum)
-		s.sayLegs(s.e, sum.Legs)
+		s.reportLegs(s.e, sum.Legs)
 	}
 	if s.json {
 		err = cmp.Or(err, s.writeStalls(), s.events.write(&sum), s.sink.flush())
@@ -58,13 +59,13 @@ func (s *sub) topicLines(sum *subSummary) {
 	}
 }
 
-// leave stays a little after the end of a publisher, on a network that loses packets: our last status may be among
-// them, and the publisher asks again until it knows that we have everything.
+// leave stays for a short time after the end of a publisher if the network loses packets: our last
+// status may be lost, and the publisher repeats its question until it knows that we have everything.
 func (s *sub) leave(ctx context.Context, sum *subSummary) {
 	if s.finished != endPublisher || sum.Missing == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveLongest)
+	ctx, cancel := context.WithTimeout(ctx, leaveMax)
 	defer cancel()
 	ticker := time.NewTicker(leaveQuiet / 10)
 	defer ticker.Stop()
@@ -82,9 +83,10 @@ func (s *sub) leave(ctx context.Context, sum *subSummary) {
 }
 
 const (
-	// leaveQuiet is three times the slowest heartbeat of a publisher that waits, of which two may be lost.
-	leaveQuiet   = 300 * time.Millisecond
-	leaveLongest = 2 * time.Second
+	// leaveQuiet is three times the slowest heartbeat interval of a waiting publisher, so that two heartbeats may be
+	// lost.
+	leaveQuiet = 300 * time.Millisecond
+	leaveMax   = 2 * time.Second
 )
 
 func (s *sub) heartbeats() (n uint64) {
@@ -96,38 +98,38 @@ func (s *sub) heartbeats() (n uint64) {
 
 func (s *sub) verdict(sum *subSummary) error {
 	t := &s.tally
-	switch n := t.came(); {
+	switch n := t.total(); {
 	case t.incomplete() && s.unreadable.first.Load() != nil:
-		return s.unreadable.instead("not all was read")
+		return s.unreadable.onlyUnreadable("not all packets could be read")
 	case t.GapCount > 0 || len(t.stateless) > 0 || t.Collisions > 0 || t.Refused > 0 || t.broken() > 0 || t.incomplete():
 		return errReported
-	case sum.Untrusted > 0: // which may not have been reported before the end
-		return fmt.Errorf("%s refused: their publishers are not trusted with them", count(sum.Untrusted, "message"))
+	case sum.Untrusted > 0: // these refusals may not have been reported yet
+		return fmt.Errorf("%s refused: their publishers are not trusted for these topics", count(sum.Untrusted, "message"))
 	case n == 0 && s.unreadable.first.Load() != nil:
-		return s.unreadable.instead("no message")
+		return s.unreadable.onlyUnreadable("no message")
 	case s.finished == endIdle && s.undetected != nil && n == 0:
-		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.undetected))
+		return mismatchError(fmt.Errorf("no message for %v: %w", s.idle, s.undetected))
 	case s.finished == endUntil && s.undetected != nil && n == 0:
-		return cannotCome(fmt.Errorf("%v are over, and no message came: %w", s.until, s.undetected))
+		return mismatchError(fmt.Errorf("no message received in %v: %w", s.until, s.undetected))
 	case s.finished == endUntil && s.stoodStill():
-		return fmt.Errorf("this process stood still until just now (was it stopped?), and -until is over: later messages may be missing behind the %s that came", count(n, "message"))
-	case s.finished == endUntil && s.most > 0:
-		return fmt.Errorf("%v are over: %d of %s came", s.until, n, count(s.most, "message"))
-	case s.finished == endIdle && s.most > 0:
-		return fmt.Errorf("no message for %v: %d of %s came", s.idle, n, count(s.most, "message"))
+		return fmt.Errorf("this process did not run until just now (was it stopped?), and -until has passed: messages after the first %s may be missing", count(n, "message"))
+	case s.finished == endUntil && s.max > 0:
+		return fmt.Errorf("-until %v has passed: %d of %s received", s.until, n, count(s.max, "message"))
+	case s.finished == endIdle && s.max > 0:
+		return fmt.Errorf("no message for %v: %d of %s received", s.idle, n, count(s.max, "message"))
 	case s.finished == endIdle && n == 0:
 		return fmt.Errorf("no message for %v", s.idle)
 	}
 	return nil
 }
 
-// stoodStill reports whether the process did not run just before -until was over: what it missed is not known yet.
+// stoodStill reports whether the process did not run just before -until passed: its losses are not known yet.
 func (s *sub) stoodStill() bool {
 	stood := s.stood.Load()
 	return time.Since(s.ends) > stoodStillFor || stood != nil && time.Since(*stood) < stoodStillFor
 }
 
-const stoodStillFor = 3 * time.Second // longer than a publisher may be silent before it is lost
+const stoodStillFor = 3 * time.Second // longer than a publisher may be silent until it counts as lost
 
 func (s *sub) summary() subSummary {
 	t := &s.tally
@@ -171,10 +173,10 @@ func (s *sub) line(sum *subSummary) string {
 		count(sum.GapCount, "gap"),
 		someThat(sum.Lost, "message", "lost"),
 		someThat(uint64(sum.NoState), "topic", "without state"),
-		someThat(sum.Untrusted, "message", "refused (publishers that are not trusted with them)"))
+		someThat(sum.Untrusted, "message", "refused (publisher not trusted for the topic)"))
 }
 
-// dropper says which side has dropped packets for which a receive queue had no room, and which queue that is.
+// dropper describes which side dropped packets because a receive queue was full, and which queue.
 func (s *sub) dropper() string {
 	shared := 0
 	for _, url := range s.urls {
@@ -186,9 +188,9 @@ func (s *sub) dropper() string {
 	case 0:
 		return "dropped by this host: its receive queue was full"
 	case len(s.urls):
-		return "dropped by publishers, since their queue to this process was full (queue= in the URL)"
+		return "dropped by publishers, because their queue to this process was full (queue= in the URL)"
 	}
-	return "dropped, since the receive queue was full"
+	return "dropped, because the receive queue was full"
 }
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }
@@ -203,8 +205,8 @@ func (s *sub) status() func(time.Duration) string {
 	}
 }
 
-// othersPublish reports whether a publisher is up that has announced one of our topics, and from which nothing came
-// so far. One that has not announced any is given some time, in which each announces its topics.
+// othersPublish reports whether a publisher has announced one of our topics but has sent nothing on
+// it so far. Publishers without any announcement get some time to send it.
 func (s *sub) othersPublish() bool {
 	for end := time.Now().Add(announcesWithin); ; time.Sleep(announcesWithin / 50) {
 		unknown := false
@@ -225,5 +227,5 @@ func (s *sub) othersPublish() bool {
 	}
 }
 
-// announcesWithin is longer than a publisher takes to announce its topics when it has nothing to publish.
+// announcesWithin is longer than an idle publisher takes to announce its topics.
 const announcesWithin = 500 * time.Millisecond

@@ -22,33 +22,33 @@ import (
 func subCommand() command {
 	return command{
 		name:    "sub",
-		summary: "subscribe to topics, also by patterns, and write the messages",
+		summary: "subscribe to topics or patterns, and write the messages",
 		usage:   "fanfare sub [flags] TOPIC|PATTERN...",
-		about: `A pattern is every topic that matches, also one that comes up later: in it the
-token * stands for any one token, and >, as the last, for one or more. Quote it
-for the shell: 'md.*.AAPL', 'md.>'.
+		about: `A pattern subscribes to every matching topic, also to topics that appear later. The
+token * matches any single token, and > at the end matches one or more tokens. Quote
+patterns for the shell: 'md.*.AAPL', 'md.>'.
 
-It stays until it is interrupted, also where its publishers end: others may come.
--n, -idle and -until end it earlier. With -until end it ends when all publishers of
-its topics have ended or were lost; each of several topics and patterns must have
-had a publisher. After 5 s it reports that it detects no publisher.
+sub runs until it is interrupted, even when all publishers have ended, because others
+may start. -n, -idle and -until end it earlier. With -until end it ends when all
+publishers of its topics have ended or were lost; with several topics and patterns
+each must have had a publisher. After 5 s without a publisher it reports that.
 
-Of several topics each line on standard output begins with the topic and a tab,
-and at the end it says how many messages of each came. With another -framing and
-with -o messages are written without their topics, and it says so.`,
+With several topics each line on standard output begins with the topic and a tab, and
+a count of messages by topic follows at the end. With another -framing or with -o the
+output does not contain the topics, and sub warns of that.`,
 		notes: `With -json each message is an object {"type":"message","topic":...,"number":...,
 "publisher":...,"data":...} ("data_base64" instead of "data" if it is not UTF-8),
-unless -o takes the messages; gaps ("type":"gap") and publishers coming and going
-("type":"publisher") stand between them, as does that publishers wait for this
-sub ("type":"stall"); the last object is the summary. What -slow left out are gaps of
-cause "` + events.CauseSlowConsumer.String() + `"; a sub that -slow evict has ended has
-"end":"evicted" and in "evicted" how far behind it was, and for how long. "replaced"
-is how many messages -slow conflate has left out for newer ones of their topics.
-With -from state each record of state is an object {"type":"state","topic":...,"next":
-number of the first message behind it,"publisher":...,"data":...}, unless -o takes it,
+unless -o is given; gaps ("type":"gap"), publishers that start and end
+("type":"publisher") and publishers that wait for this sub ("type":"stall") are
+objects between them; the last object is the summary. Messages dropped by -slow are
+gaps with cause "` + events.CauseSlowConsumer.String() + `"; after -slow evict the summary has
+"end":"evicted", with the packets behind and the duration in "evicted". "replaced"
+counts messages that -slow conflate dropped for newer ones of their topics.
+With -from state each state record is an object {"type":"state","topic":...,"next":
+number of the first message after it,"publisher":...,"data":...}, unless -o is given;
 {"type":"state_end",...} follows the last, and {"type":"no_state",...,"cause":...}
-stands in the place of a topic's state that there is not; in the summary
-"state_records" and "no_state" count them.`,
+stands for a topic whose state is missing; in the summary "state_records" and
+"no_state" count them.`,
 		examples: `fanfare sub news
 fanfare sub -until end -o copy.itch -framing itch md.xnas
 fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT
@@ -61,16 +61,15 @@ fanfare sub -dict md.dict -o copy.itch -framing itch md.xnas
 fanfare sub -from window news
 fanfare sub -from file:stopped.json -o rest.itch -framing itch md.xnas`,
 		exits: []word{mismatchExit},
-		exitNotes: `It is 0 when as many messages came as -n says, when with -until end the publishers
-ended and everything was delivered, when the time of -until ended it (with -n: after
-as many messages), or when -idle did after at least one message (with -n: after as
-many); records of state count as messages. It is 1 when messages were lost
-permanently, each gap with a line of its own (beyond 1000 at once with one a
-second), when
--from state could not begin with a topic's state nor with its first message, when a
-publisher was lost before its end, when one is not heard, when one has another
-topic with the same id or is not trusted with one, when -slow evict ended it, or
-when the process stood still (it was stopped) as the time of -until was over.`,
+		exitNotes: `It is 0 when -n messages were received, when with -until end the publishers ended and
+everything was delivered, when the time of -until passed (with -n: after -n
+messages), or when -idle ended it after at least one message (with -n: after -n
+messages); state records count as messages. It is 1 when messages were lost
+permanently (each gap is one line; beyond 1000 at once, one line a second), when
+-from state got neither the state of a topic nor its first message, when a publisher
+was lost before its end or cannot be received, when a publisher has another topic with
+the same id or is not trusted for its topic, when -slow evict ended sub, or when the
+process did not run (it was stopped) just before -until passed.`,
 		flags: flagsOf(func() *sub { return new(sub) }),
 	}
 }
@@ -78,33 +77,33 @@ when the process stood still (it was stopped) as the time of -until was over.`,
 func (s *sub) register(fs *flagSet) {
 	s.registerURL(fs)
 	stringVar(fs, &s.out, "o", "", "write messages to `FILE` instead of standard output")
-	choiceVar(fs, &s.framing, "framing", "how to write messages",
-		word{string(framingLines), "each with a newline"},
-		word{string(framingITCH), "each with its length before it (2 bytes, big-endian)"},
-		word{string(framingWhole), "one after the other"})
-	above(countVar(fs, &s.most, "n", 0, "end after `COUNT` messages"), 0)
-	atLeast(durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)"), 0)
-	valueVar(fs, &s.until, "until", 0, "end when the time `WHEN` has passed since the start (such as 30s, 5m), or, if WHEN is end, when all publishers "+
+	choiceVar(fs, &s.framing, "framing", "how to separate written messages",
+		word{string(framingLines), "a newline after each message"},
+		word{string(framingITCH), "the length before each message (2 bytes, big-endian)"},
+		word{string(framingWhole), "no separator"})
+	above(countVar(fs, &s.max, "n", 0, "end after `COUNT` messages"), 0)
+	atLeast(durationVar(fs, &s.idle, "idle", 0, "end when no message arrives for D (such as 500ms, 5s)"), 0)
+	valueVar(fs, &s.until, "until", 0, "end after the time `WHEN` (such as 30s, 5m) or, if WHEN is the word end, when all publishers "+
 		"of the topics have ended or were lost", parseUntil, "a time above zero with its unit, such as 30s, or the word end")
-	choiceVar(fs, &s.from, "from", "where to begin",
-		word{string(fromLive), "with what is published from now on"},
-		word{string(fromWindow), "with all that publishers still hold for repairs"},
-		word{string(fromState), "with the state that publishers keep of each topic (pub -retain: its last message), and all that is published from then on; " +
-			"its records count for -n"},
-		word{string(fromFile), "where the sub before stopped that had the same file, which need not exist yet: it is written when a sub ends. " +
-			"What is not held any more is a gap"})
-	choiceVar(fs, &s.slow, "slow", "what happens when messages come faster than they can be written",
-		word{"auto", "publishers that wait for their subscribers wait for this one, the others go on and it has gaps"},
-		word{"block", "publishers wait"},
-		word{"gap", "the oldest are lost, each gap with a line of its own"},
-		word{"latest", "it goes on with the newest, and a gap says how many were left out"},
-		word{"evict", "it ends with an error"},
-		word{"conflate", "the newest message of each topic is written, and those that it has replaced are counted"})
-	within(countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
-		"0: half of what the receive window holds"), 0, math.MaxInt32)
-	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
-	dictVar(fs, &s.dicts, "Publishers with -dict need it here; given more than once, each may compress with another")
-	stringVar(fs, &s.name, "name", "", "the subscriber's `NAME` in the logs, events and tables of publishers; default: host and process")
+	choiceVar(fs, &s.from, "from", "where in the streams to begin",
+		word{string(fromLive), "messages published from now on"},
+		word{string(fromWindow), "all messages that publishers still hold for repairs"},
+		word{string(fromState), "the state that publishers keep of each topic (pub -retain: its last message), and all messages published after it; " +
+			"state records count for -n"},
+		word{string(fromFile), "where the last sub with the same file stopped. The file need not exist: sub writes it when it ends. " +
+			"Messages no longer held by publishers are a gap"})
+	choiceVar(fs, &s.slow, "slow", "what to do when messages arrive faster than they are written",
+		word{"auto", "block publishers with flow control; those without continue, and sub has gaps"},
+		word{"block", "block publishers"},
+		word{"gap", "drop the oldest messages, with one line for each gap"},
+		word{"latest", "skip to the newest messages, with a gap that gives the number skipped"},
+		word{"evict", "end with an error"},
+		word{"conflate", "write only the newest message of each topic, and count those replaced"})
+	within(countVar(fs, &s.behind, "behind", 0, "limit of -slow latest and evict: `N` packets behind one publisher; "+
+		"0: half of the receive window"), 0, math.MaxInt32)
+	stringVar(fs, &s.tag, "tag", "", "set `TAG`: publishers with -flow tag:TAG wait only for subscribers with this tag")
+	dictVar(fs, &s.dicts, "It is required to read publishers that use -dict; give it several times for different dictionaries")
+	stringVar(fs, &s.name, "name", "", "the subscriber's `NAME` in logs, events and tables of publishers; default: host and process")
 	s.registerRest(fs)
 }
 
@@ -113,11 +112,11 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 	case len(operands) == 0:
 		return usagef("no topic given: fanfare sub [flags] TOPIC|PATTERN...")
 	case s.behind > 0 && s.slow != "latest" && s.slow != "evict":
-		return usagef("-behind is for -slow latest and -slow evict")
+		return usagef("-behind needs -slow latest or -slow evict")
 	case s.from == "file:":
-		return usagef("-from file: needs the name of a file")
+		return usagef("-from file: needs a file name")
 	case s.json && s.out == "" && fs.isSet("framing"):
-		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
+		return usagef("-framing needs -o with -json: messages on standard output are JSON objects")
 	}
 	s.topics = operands
 	return cmp.Or(checkTopics(operands, pubsub.CheckPattern), s.common.check())
@@ -125,7 +124,7 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 
 func (s *sub) slowOptions() []pubsub.SubscribeOption {
 	if s.slow == "conflate" {
-		return []pubsub.SubscribeOption{pubsub.Conflate(nil)} // each topic is a key
+		return []pubsub.SubscribeOption{pubsub.Conflate(nil)} // the key is the topic
 	}
 	options := []pubsub.SubscribeOption{pubsub.SlowConsumer(map[string]pubsub.SlowPolicy{
 		"auto": pubsub.SlowAuto, "block": pubsub.SlowBlock, "gap": pubsub.SlowGap, "latest": pubsub.SlowLatest, "evict": pubsub.SlowEvict,
@@ -161,7 +160,7 @@ func evicted(err error) *jsonEvicted {
 }
 
 func evictedText(e *jsonEvicted) error {
-	return fmt.Errorf("-slow evict: %s behind publisher %s, %d allowed, and behind for %s: take what it writes faster, or allow more with -behind",
+	return fmt.Errorf("-slow evict: %s behind publisher %s (limit %d) for %s: read the output faster, or raise the limit with -behind",
 		count(e.Behind, "packet"), e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
 }
 
@@ -178,9 +177,10 @@ func parseUntil(text string) (time.Duration, error) {
 	return d, err
 }
 
-const noPublisherAfter = 5 * time.Second // long enough for the announcements of publishers that are there
+const noPublisherAfter = 5 * time.Second // enough for the announcements of running publishers
 
-// reportNoPublisher reports after noPublisherAfter that no publisher of the topics was detected, unless stopped.
+// reportNoPublisher reports after noPublisherAfter that no publisher of the topics was detected, unless stopped
+// before.
 func (s *sub) reportNoPublisher() (stop func()) {
 	if s.quiet {
 		return func() {}
@@ -228,10 +228,10 @@ const (
 	fromFile   fromWord = "file:FILE"
 )
 
-// resume is where a sub begins that goes on from a file, and what it writes there when it ends.
+// resume is the position where a sub continues, and the file for its position at the end.
 type resume struct {
 	positions pubsub.Positions
-	file      *outfile.File // nil: it goes on from no file
+	file      *outfile.File // nil: no file
 }
 
 func (w fromWord) file() (path string, ok bool) { return strings.CutPrefix(string(w), "file:") }
@@ -270,7 +270,7 @@ func (s *sub) delivered(m pubsub.Message, err error) {
 	}
 }
 
-// keep writes the positions, when all that is before them is written.
+// keep writes the positions. All messages before them must have been written.
 func (r *resume) keep() error {
 	if r.file == nil {
 		return nil
@@ -293,13 +293,13 @@ func (s *sub) stateRecord(m *pubsub.Message) error {
 	} else if err := s.sink.write(m); err != nil {
 		return err
 	}
-	if s.tally.record(m); s.tally.came() == s.most {
+	if s.tally.record(m); s.tally.total() == s.max {
 		s.finished = endCount
 	}
 	return nil
 }
 
-// noState reports a topic without state: what is written lacks its beginning, unless it begins with message 0.
+// noState reports a topic without state: the output lacks its beginning, unless it begins with message 0.
 func (s *sub) noState(err *pubsub.StateError) error {
 	s.tally.noState(err)
 	s.e.console.line("%v", err)
@@ -309,7 +309,7 @@ func (s *sub) noState(err *pubsub.StateError) error {
 type jsonState struct {
 	Type      string `json:"type"`
 	Topic     string `json:"topic"`
-	Next      uint64 `json:"next"` // number of the first message that is not in the state
+	Next      uint64 `json:"next"` // number of the first message after the state
 	Publisher string `json:"publisher"`
 	jsonData
 	Cause string `json:"cause,omitempty"`

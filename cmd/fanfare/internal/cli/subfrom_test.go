@@ -35,7 +35,7 @@ func TestSubFromIsWrong(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for from, want := range map[string]string{"1500": "live, window, state, file:FILE", "file:": "needs the name", "file:" + file: "cannot unmarshal", "file:/there/is/none": "/there/is/none"} {
+	for from, want := range map[string]string{"1500": "live, window, state, file:FILE", "file:": "needs a file name", "file:" + file: "cannot unmarshal", "file:/there/is/none": "/there/is/none"} {
 		out := filepath.Join(t.TempDir(), "out")
 		if err := os.WriteFile(out, []byte("before"), 0o644); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestSubFromIsWrong(t *testing.T) {
 	}
 }
 
-// stuckReader ends when it is told to.
+// stuckReader returns EOF only when done is closed.
 type stuckReader struct {
 	r    *strings.Reader
 	done chan struct{}
@@ -64,7 +64,7 @@ func (s *stuckReader) Read(b []byte) (int, error) {
 	return s.r.Read(b)
 }
 
-// A line that pub keeps is written by a sub that comes later. docs/protocol §25.
+// A message retained by pub is received by a later sub. docs/protocol §25.
 func TestSubFromState(t *testing.T) {
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
@@ -80,7 +80,7 @@ func TestSubFromState(t *testing.T) {
 	pub.end(t, exitOK)
 }
 
-// So is each that matches a pattern. docs/protocol §25.9.
+// The same for every topic that matches a pattern. docs/protocol §25.9.
 func TestSubFromStateOfPattern(t *testing.T) {
 	url := memURL(t) + "?groups=4"
 	var pubs []*running
@@ -101,8 +101,8 @@ func TestSubFromStateOfPattern(t *testing.T) {
 	}
 }
 
-// What comes of state counts, and goes where messages go: for -idle, for -n with -until, in the
-// summary, and with -json into the file of -o. A reader that conflates begins with it, too.
+// State records count like messages and are written like them: for -idle, for -n with -until, in
+// the summary, and with -json into the file of -o. A conflating reader also begins with the state.
 func TestSubFromStateCounts(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -118,7 +118,7 @@ func TestSubFromStateCounts(t *testing.T) {
 	}{
 		{"-idle 8s", exitOK, "three\n", "0 messages, 1 record of state, 0 gaps"},
 		{"-idle 8s -slow conflate", exitOK, "three\n", ""},
-		{"-n 3 -until 8s", exitIncomplete, "three\n", "1 of 3 messages came"},
+		{"-n 3 -until 8s", exitIncomplete, "three\n", "1 of 3 messages received"},
 		{"-idle 8s -json -o " + file, exitOK, `"state_records":1`, ""},
 	}
 	var subs []*running
@@ -130,7 +130,7 @@ func TestSubFromStateCounts(t *testing.T) {
 		if out := subs[i].stdout.String(); !strings.Contains(out, c.out) || strings.Contains(c.args, "-json") != strings.Contains(out, `"type":"state_end"`) {
 			t.Errorf("%s: %q is written, want %q", c.args, out, c.out)
 		}
-		stopped := c.exit == exitIncomplete && strings.Contains(subs[i].stderr.String(), "this process stood still until just now")
+		stopped := c.exit == exitIncomplete && strings.Contains(subs[i].stderr.String(), "this process did not run until just now")
 		if text := subs[i].stderr.String(); !strings.Contains(text, c.err) && !stopped {
 			t.Errorf("%s: %q, want %q", c.args, text, c.err)
 		}
@@ -142,8 +142,8 @@ func TestSubFromStateCounts(t *testing.T) {
 	pub.end(t, exitOK)
 }
 
-// A topic that begins without its state makes sub end with 1, and is counted. One that is heard
-// from its first message on needs none.
+// A topic that begins without its state is counted and makes sub end with 1. A topic received from
+// its first message on needs no state.
 func TestSubFromStateWithout(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -172,15 +172,15 @@ func TestSubFromStateWithout(t *testing.T) {
 	}
 }
 
-// Who ends before what was asked for could come says that it may have been on its way.
+// A sub that ends before the requested data could arrive reports that it may still have been on its way.
 func TestUntilBeforeTheBeginning(t *testing.T) {
 	url := memURL(t)
 	for _, c := range []struct {
-		from string
-		told bool
+		from     string
+		reported bool
 	}{{"window", true}, {"live", false}} {
 		r := runWith(t.Context(), "", "sub", "-t", url, "-from", c.from, "-until", "20ms", "x")
-		if told := strings.Contains(r.stderr, "what -from window asks for may take longer"); r.code != exitOK || told != c.told {
+		if reported := strings.Contains(r.stderr, "the data that -from window requests may take longer"); r.code != exitOK || reported != c.reported {
 			t.Errorf("-from %s: exit code %d, %q", c.from, r.code, r.stderr)
 		}
 	}

@@ -13,26 +13,26 @@ import (
 )
 
 var (
-	errNothing = errors.New("nothing there")
-	errIdle    = errors.New("no message came for a while")
-	errUntil   = errors.New("the time is over")
+	errNothing = errors.New("no message available")
+	errIdle    = errors.New("idle")
+	errUntil   = errors.New("time of -until passed")
 )
 
 func (s *sub) receive(ctx context.Context) error {
 	now, cancel := context.WithCancelCause(context.Background())
 	cancel(errNothing)
-	const lookEvery = 256 // messages
-	unlooked := 0
-	for msgs := make([]pubsub.Message, lookEvery); s.finished == ""; {
-		n, err := s.s.NextBatch(now, msgs) // takes those that have come, and does not wait
+	const checkEvery = 256 // messages
+	unchecked := 0
+	for msgs := make([]pubsub.Message, checkEvery); s.finished == ""; {
+		n, err := s.s.NextBatch(now, msgs) // returns available messages without waiting
 		if errors.Is(err, errNothing) {
-			// A context that has ended is noticed now and then also where messages are there: what is said twice is so.
+			// NextBatch sometimes checks its context first, even if messages are available; the second call returns them.
 			n, err = s.s.NextBatch(now, msgs)
 		}
 		nothing := errors.Is(err, errNothing)
 		if nothing {
 			s.tally.mark()
-			if err := cmp.Or(s.writeStalls(), s.sink.flush()); err != nil { // nothing more comes at once
+			if err := cmp.Or(s.writeStalls(), s.sink.flush()); err != nil { // no further message is available now
 				return err
 			}
 			n, err = s.next(ctx, msgs)
@@ -48,11 +48,11 @@ func (s *sub) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if unlooked += max(n, 1); nothing {
-			unlooked = 0
+		if unchecked += max(n, 1); nothing {
+			unchecked = 0
 		}
-		if unlooked >= lookEvery {
-			unlooked = 0
+		if unchecked >= checkEvery {
+			unchecked = 0
 			s.tally.mark()
 			if err := context.Cause(ctx); err != nil {
 				if errors.Is(err, errUntil) {
@@ -65,7 +65,7 @@ func (s *sub) receive(ctx context.Context) error {
 	return nil
 }
 
-// next waits for messages, but no longer than the idle time since the last one.
+// next waits for messages, at most until the idle time since the last message has passed.
 func (s *sub) next(ctx context.Context, msgs []pubsub.Message) (n int, err error) {
 	if s.idle == 0 {
 		return s.s.NextBatch(ctx, msgs)
@@ -85,33 +85,33 @@ type sink interface {
 
 type frameSink struct {
 	*frameWriter
-	topics bool // before each message its topic and a tab
+	topics bool // write the topic and a tab before each message
 }
 
 func (f *frameSink) write(m *pubsub.Message) error {
 	if f.topics {
 		f.w.WriteString(m.Topic)
-		f.w.WriteByte('\t') // an error stays, and comes with the message
+		f.w.WriteByte('\t') // its error is sticky and returned for the message
 	}
 	return outputError(f.frameWriter.write(m.Data))
 }
 
 func (f *frameSink) flush() error { return outputError(f.frameWriter.flush()) }
 
-// mixed says that messages of several topics are written without their topics, if they are.
+// mixed is the warning that messages of several topics are written without their topics; otherwise empty.
 func (s *sub) mixed() string {
 	switch {
 	case !s.tally.topics.several() || s.out == "" && (s.json || s.framing == framingLines):
 		return ""
 	case s.out != "":
-		return fmt.Sprintf("messages of several topics go to %s without their topics: -json without -o writes those, too", s.out)
+		return fmt.Sprintf("messages of several topics are written to %s without their topics: use -json without -o to include them", s.out)
 	}
-	return fmt.Sprintf("messages of several topics are written without their topics: -framing %s and -json write those, too", framingLines)
+	return fmt.Sprintf("messages of several topics are written without their topics: use -framing %s or -json to include them", framingLines)
 }
 
 func outputError(err error) error {
 	if err == nil {
-		return nil // most often, and errors.As would allocate
+		return nil // the usual case; errors.As would allocate
 	}
 	var p *os.PathError
 	if errors.As(err, &p) {

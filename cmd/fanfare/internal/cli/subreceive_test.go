@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// countedWrites counts how often somebody writes.
+// countedWrites counts the writes.
 type countedWrites struct {
 	syncBuffer
 	n atomic.Int64
@@ -17,8 +17,8 @@ func (c *countedWrites) Write(p []byte) (int, error) {
 	return c.syncBuffer.Write(p)
 }
 
-// What is there is written at once, and not a few messages at a time: each write is a system call.
-func TestSubWritesWhatIsThereAtOnce(t *testing.T) {
+// Available messages are written together, because each write is a system call.
+func TestSubWritesAvailableMessagesTogether(t *testing.T) {
 	const lines = 10_000
 	url, text := memURL(t), strings.Repeat("a line of some bytes\n", lines)
 	in := &stuckReader{r: strings.NewReader(text), done: make(chan struct{})}
@@ -32,7 +32,7 @@ func TestSubWritesWhatIsThereAtOnce(t *testing.T) {
 		t.Errorf("%d bytes were written, want %d", len(got), len(text))
 	}
 	if n := stdout.n.Load(); n > lines/100 {
-		t.Errorf("%d lines were written by %d writes", lines, n)
+		t.Errorf("%d lines took %d writes", lines, n)
 	}
 	close(in.done)
 	pub.end(t, exitOK)

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// stuckWriter takes nothing until it is released.
+// stuckWriter blocks until it is released.
 type stuckWriter struct {
 	release chan struct{}
 	buf     bytes.Buffer
@@ -20,12 +20,12 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return w.buf.Write(p)
 }
 
-// A sub whose output nobody takes holds pub up for no moment with -slow latest, gap,
-// evict and conflate, and says what it has left out, or why it has ended.
+// With -slow latest, gap, evict and conflate a sub whose output is not read never blocks pub, and
+// reports what it dropped, or why it has ended.
 func TestSubSlow(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()     // it waits most of the time
-	const n = 15_000 // more than the receive window
+	const n = 15_000 // more than the receive window holds
 	lines := strings.Repeat(strings.Repeat("x", 999)+"\n", n)
 	for _, word := range []string{"gap", "latest", "evict", "conflate"} {
 		t.Run(word, func(t *testing.T) {

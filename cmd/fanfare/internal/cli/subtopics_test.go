@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Of several topics sub says which a message is of, and stays until each had its
+// With several topics sub writes the topic of each message, and runs until each topic had a
 // publisher and all have ended.
 func TestSubOfSeveralTopics(t *testing.T) {
 	url := memURL(t)
@@ -21,7 +21,7 @@ func TestSubOfSeveralTopics(t *testing.T) {
 	}
 }
 
-// A topic whose publisher ended without a message had its publisher, too; so did a pattern.
+// A publisher that ended without a message counts for its topic or pattern.
 func TestSubOfTopicsWithoutMessages(t *testing.T) {
 	for _, quiet := range []string{"b", "x.*"} {
 		url := memURL(t)
@@ -40,16 +40,16 @@ func TestSubOfTopicsWithoutMessages(t *testing.T) {
 	}
 }
 
-// The end of one publisher is not the end while another one of the topic is up, also if
-// nothing came from it so far.
+// The end of one publisher does not end sub while another one of the topic is up, even if it has
+// sent nothing so far.
 func TestSubStaysForTheOtherPublisher(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "-q", "a")
 	in := &slowInput{more: make(chan string), asked: make(chan struct{})}
 	late := start(t, in, "pub", "-t", url, "-wait", "1", "-q", "a")
-	<-in.asked // it reads once it has its subscriber: then it is up
+	<-in.asked // it is read after the publisher has its subscriber, so the publisher is up
 	start(t, strings.NewReader("first\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
-	await(t, "the first message", func() bool { return s.stdout.String() == "first\n" }) // publishers have no order
+	await(t, "the first message", func() bool { return s.stdout.String() == "first\n" }) // the order of publishers is undefined
 	select {
 	case <-s.done:
 		t.Fatalf("sub has ended with the first publisher: %s", s.stdout.String())
@@ -64,7 +64,7 @@ func TestSubStaysForTheOtherPublisher(t *testing.T) {
 	}
 }
 
-// slowInput is standard input that is written to now and then.
+// slowInput is standard input with data arriving in pieces.
 type slowInput struct {
 	more  chan string
 	asked chan struct{} // closed by the first Read
@@ -80,28 +80,28 @@ func (r *slowInput) Read(p []byte) (int, error) {
 	return copy(p, text), nil
 }
 
-// Where messages of several topics are written without their topics, sub says so.
-func TestSubSaysThatTopicsAreMixed(t *testing.T) {
+// If messages of several topics are written without their topics, sub warns of it.
+func TestSubWarnsOfMixedTopics(t *testing.T) {
 	url, file := memURL(t), filepath.Join(t.TempDir(), "copy")
-	for flags, told := range map[string]bool{
+	for flags, reported := range map[string]bool{
 		"-o " + file + " a b": true, "-framing itch a b": true, "-framing whole a.>": true, "-json -o " + file + " a b": true,
 		"a b": false, "-json a b": false, "-o " + file + " a": false, "-q -o " + file + " a b": false,
 	} {
 		s := start(t, nil, append([]string{"sub", "-t", url, "-until", "1ms"}, strings.Fields(flags)...)...)
 		s.end(t, exitOK)
-		if text := s.stderr.String(); strings.Contains(text, "without their topics") != told {
-			t.Errorf("sub %s says %q", flags, text)
+		if text := s.stderr.String(); strings.Contains(text, "without their topics") != reported {
+			t.Errorf("sub %s printed %q", flags, text)
 		}
 	}
 }
 
-// -until ends sub whatever comes; with -n that is too early.
+// -until ends sub in any case; with -n that is an error if too few messages arrived.
 func TestSubUntil(t *testing.T) {
 	url := memURL(t)
 	start(t, nil, "sub", "-t", url, "-until", "50ms", "-q", "x").end(t, exitOK)
 	s := start(t, nil, "sub", "-t", url, "-until", "50ms", "-n", "3", "x")
 	s.end(t, exitIncomplete)
-	if text := s.stderr.String(); !strings.Contains(text, "50ms are over: 0 of 3 messages came") {
+	if text := s.stderr.String(); !strings.Contains(text, "-until 50ms has passed: 0 of 3 messages received") {
 		t.Error(text)
 	}
 	s = start(t, nil, "sub", "-t", url, "-until", "-1s", "x")

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Without flags sub stays when its publishers end, and receives the next ones.
+// Without flags sub runs on when its publishers end, and receives later ones.
 func TestSubStaysUntilInterrupted(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-t", url, "-q", "-name", "desk", "x")
 	for _, text := range []string{"1\n", "2\n"} {
 		p := start(t, strings.NewReader(text), "pub", "-t", url, "-wait", "1", "-v", "x")
 		p.end(t, exitOK)
-		if said := p.stderr.String(); !strings.Contains(said, "name=desk") {
-			t.Errorf("pub does not report the name of its subscriber: %s", said)
+		if output := p.stderr.String(); !strings.Contains(output, "name=desk") {
+			t.Errorf("pub does not report the name of its subscriber: %s", output)
 		}
 	}
 	await(t, "both messages", func() bool { return s.stdout.String() == "1\n2\n" })
@@ -42,9 +42,9 @@ func TestSubUntilWord(t *testing.T) {
 	}
 }
 
-// sub reports after a while that it detects no publisher, and only then.
+// sub reports after some time, and only then, that it detects no publisher.
 func TestSubReportsNoPublisher(t *testing.T) {
-	t.Setenv("FANFARE_INSPECT", "off") // a socket would keep virtual time from passing
+	t.Setenv("FANFARE_INSPECT", "off") // a socket would stop virtual time
 	for _, there := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			url := memURL(t)
@@ -53,12 +53,12 @@ func TestSubReportsNoPublisher(t *testing.T) {
 				start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "-q", "x").end(t, exitOK)
 			}
 			time.Sleep(noPublisherAfter - time.Second)
-			said := func() bool { return strings.Contains(s.stderr.String(), "no publisher of x detected") }
-			if said() {
-				t.Errorf("too early: %s", s.stderr.String())
+			reported := func() bool { return strings.Contains(s.stderr.String(), "no publisher of x detected") }
+			if reported() {
+				t.Errorf("reported too early: %s", s.stderr.String())
 			}
 			time.Sleep(2 * time.Second)
-			if said() == there {
+			if reported() == there {
 				t.Errorf("publisher %v: %q", there, s.stderr.String())
 			}
 			s.cancel(&signalError{syscall.SIGINT})
@@ -67,12 +67,14 @@ func TestSubReportsNoPublisher(t *testing.T) {
 	}
 }
 
-// With -until end a topic without a publisher, such as one with a typing error, is named when the others have ended.
+// With -until end a topic without a publisher, such as a misspelled one, is reported when the others have ended.
 func TestSubReportsTopicsWithoutPublisher(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-t", url, "-until", "end", "x", "y.typo")
 	start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, exitOK)
-	await(t, "the topic to be named", func() bool { return strings.Contains(s.stderr.String(), "-until end waits for one of y.typo") })
+	await(t, "the report of the topic", func() bool {
+		return strings.Contains(s.stderr.String(), "-until end still waits for a publisher of y.typo")
+	})
 	s.cancel(&signalError{syscall.SIGINT})
 	s.end(t, 130)
 }

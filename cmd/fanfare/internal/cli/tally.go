@@ -12,18 +12,18 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// tally is sub's account of messages and publishers. A publisher is ours once a message or a gap of our topics
-// came from it: others may share the group.
+// tally counts sub's messages and publishers. A publisher is ours once a message or a gap of our
+// topics came from it: publishers of other topics may share the group.
 type tally struct {
-	jsonFaults      // those that are counted here
+	jsonFaults      // those counted here
 	messages, bytes uint64
 	records         uint64               // of state
 	stateless       map[topicOf]struct{} // topics of a publisher that began without their state
 
-	first, last time.Time // of the messages, as mark saw them
+	first, last time.Time // times of the first and last message, as of mark
 	marked      [2]uint64 // messages and records at the last mark
 	publishers  map[pubsub.PublisherID]*publisher
-	latest      *publisher // that was looked up
+	latest      *publisher // the result of the last lookup
 	topics      topicTally
 
 	shown struct { // for the status line
@@ -38,10 +38,10 @@ type publisher struct {
 	id       pubsub.PublisherID
 	ours     bool
 	messages uint64
-	faults   map[events.Fault]uint64 // how often it broke the protocol, as of the last event
+	faults   map[events.Fault]uint64 // protocol violations, as of the last event
 	up       map[stream]bool
-	lost     map[stream]bool // fell silent
-	gone     bool            // none is up any more
+	lost     map[stream]bool // declared lost
+	gone     bool            // no instance is up
 }
 
 type stream struct {
@@ -70,7 +70,7 @@ func (t *tally) publisher(id pubsub.PublisherID) *publisher {
 func (t *tally) message(from pubsub.PublisherID, m *pubsub.Message) {
 	t.topics.message(m.Topic)
 	if len(t.stateless) > 0 && m.Number == 0 {
-		delete(t.stateless, topicOf{from, m.Epoch(), m.Topic}) // nothing is lacking before its first message
+		delete(t.stateless, topicOf{from, m.Epoch(), m.Topic}) // no message before the first is missing
 	}
 	p := t.publisher(from)
 	p.ours = true
@@ -84,7 +84,7 @@ func (t *tally) message(from pubsub.PublisherID, m *pubsub.Message) {
 
 func (t *tally) record(m *pubsub.Message) {
 	t.publisher(m.Publisher()).ours = true
-	t.topics.heard(m.Topic)
+	t.topics.seen(m.Topic)
 	t.records++
 }
 
@@ -101,9 +101,9 @@ func (t *tally) noState(err *pubsub.StateError) {
 	t.stateless[topicOf{err.Publisher, err.Epoch, err.Topic}] = struct{}{}
 }
 
-func (t *tally) came() uint64 { return t.messages + t.records }
+func (t *tally) total() uint64 { return t.messages + t.records }
 
-// mark looks at the clock and shows the counters, not for each message.
+// mark reads the clock and updates the shown counters; it is not called for each message.
 func (t *tally) mark() {
 	if now := [2]uint64{t.messages, t.records}; now != t.marked {
 		if now[0] != t.marked[0] {
@@ -119,7 +119,7 @@ func (t *tally) mark() {
 func (t *tally) gap(g *pubsub.GapError) {
 	t.publisher(g.Publisher).ours = true
 	if g.Topic != "" {
-		t.topics.heard(g.Topic)
+		t.topics.seen(g.Topic)
 	}
 	t.GapCount++
 	t.Lost += g.Count
@@ -129,8 +129,8 @@ func (t *tally) gap(g *pubsub.GapError) {
 	}
 }
 
-// event handles an event of a publisher. It reports whether the publisher is one of ours, and whether with that
-// all of ours are gone, and each of several topics and patterns had one.
+// event handles an event of a publisher. It reports whether the publisher is ours, and whether with
+// this event all of ours have gone, and each of several topics and patterns has had one.
 func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant
@@ -144,10 +144,10 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	case events.PublisherLost, events.PublisherRestarted:
 		p.lost[s] = true
 	default:
-		return p.ours, false // it goes on
+		return p.ours, false // another instance is still up
 	}
 	for _, topic := range e.Topics {
-		t.topics.heard(topic) // nothing may have come of it
+		t.topics.seen(topic) // count the topic even without messages
 	}
 	delete(p.up, s)
 	p.gone = len(p.up) == 0
@@ -158,7 +158,7 @@ func (t *tally) allGone() bool { return !t.anyUp() && t.topics.allSeen() }
 
 func (t *tally) anyUp() bool { return t.anyOurs(func(p *publisher) bool { return len(p.up) > 0 }) }
 
-// missing are topics and patterns that had no publisher, of several, once those of the others have ended.
+// missing lists the topics and patterns, of several, without a publisher so far, once all others have ended.
 func (t *tally) missing() []string {
 	if t.topics.allSeen() || t.anyUp() {
 		return nil
@@ -166,7 +166,7 @@ func (t *tally) missing() []string {
 	return slices.Sorted(maps.Keys(t.topics.missing))[:min(len(t.topics.missing), 3)]
 }
 
-// fault reports whether all of ours are gone: that this publisher is ours may be known only behind its end.
+// fault reports whether all of ours have gone: only after its end it may be known that this publisher is ours.
 func (t *tally) fault(e *pubsub.PublisherEvent, err *events.FaultError) (done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant || err.Topic != ""
@@ -177,7 +177,7 @@ func (t *tally) fault(e *pubsub.PublisherEvent, err *events.FaultError) (done bo
 	return p.ours && p.gone && t.allGone()
 }
 
-// broken is how often publishers of ours broke the protocol, as of the last events.
+// broken is the number of protocol violations by our publishers, as of the last events.
 func (t *tally) broken() (n uint64) {
 	for _, p := range t.publishers {
 		if p.ours {
@@ -223,12 +223,12 @@ func (t *tally) list() []jsonPublisher {
 	return list
 }
 
-// topicTally counts messages by topic, if several may come: those of patterns are known only when they do.
+// topicTally counts messages by topic, if several are possible. Topics of patterns are added as they appear.
 type topicTally struct {
-	given   []string // topics and patterns
-	missing map[string]pattern.Pattern
-	counts  map[string]*topicCount // nil: one topic, which the whole tally is of
-	latest  *topicCount
+	subscribed []string // subscribed topics and patterns
+	missing    map[string]pattern.Pattern
+	counts     map[string]*topicCount // nil: a single topic, counted by tally
+	latest     *topicCount
 }
 
 type topicCount struct {
@@ -237,20 +237,20 @@ type topicCount struct {
 }
 
 const (
-	// maxTopicsListed bounds the summary for programs, maxTopicsShown that for people.
+	// maxTopicsListed bounds the JSON summary, maxTopicsShown the text.
 	maxTopicsListed = 10_000
 	maxTopicsShown  = 20
 )
 
-func (t *topicTally) init(given []string) {
-	t.given, t.missing = given, make(map[string]pattern.Pattern)
-	for _, text := range given {
-		p, err := pattern.Parse(text) // checked before
+func (t *topicTally) init(subscribed []string) {
+	t.subscribed, t.missing = subscribed, make(map[string]pattern.Pattern)
+	for _, text := range subscribed {
+		p, err := pattern.Parse(text) // validated before
 		if err != nil {
 			continue
 		}
 		t.missing[text] = p
-		if p.Wild() || len(given) > 1 {
+		if p.Wild() || len(subscribed) > 1 {
 			t.counts = make(map[string]*topicCount)
 		}
 	}
@@ -258,7 +258,7 @@ func (t *topicTally) init(given []string) {
 
 func (t *topicTally) several() bool { return t.counts != nil }
 
-func (t *topicTally) heard(topic string) {
+func (t *topicTally) seen(topic string) {
 	delete(t.missing, topic)
 	for text, p := range t.missing {
 		if p.Match(topic) {
@@ -267,20 +267,20 @@ func (t *topicTally) heard(topic string) {
 	}
 }
 
-// allSeen reports whether each topic and pattern has had one, if there are several.
-func (t *topicTally) allSeen() bool { return len(t.given) <= 1 || len(t.missing) == 0 }
+// allSeen reports whether each of several topics and patterns has had a publisher.
+func (t *topicTally) allSeen() bool { return len(t.subscribed) <= 1 || len(t.missing) == 0 }
 
 func (t *topicTally) message(topic string) {
 	if t.counts == nil {
 		if len(t.missing) > 0 {
-			t.heard(topic)
+			t.seen(topic)
 		}
 		return
 	}
 	c := t.latest
 	if c == nil || c.topic != topic {
 		if c = t.counts[topic]; c == nil {
-			t.heard(topic)
+			t.seen(topic)
 			c = &topicCount{topic: topic}
 			t.counts[topic] = c
 		}

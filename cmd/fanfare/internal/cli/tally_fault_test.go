@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// That a publisher is one of ours may be known only behind its end: from what was refused of it.
-func TestTallyFaultBehindTheEnd(t *testing.T) {
+// That a publisher is ours may become known only after its end, from packets of it that were refused.
+func TestTallyFaultAfterTheEnd(t *testing.T) {
 	up := &pubsub.PublisherEvent{Kind: events.PublisherUp, Publisher: 7, Epoch: 1, Group: "g"}
 	end, fault := *up, *up
 	end.Kind, fault.Kind = events.PublisherEnded, events.PublisherFault
@@ -17,18 +17,18 @@ func TestTallyFaultBehindTheEnd(t *testing.T) {
 	c.init([]string{"md.x"})
 	c.event(up)
 	if c.fault(&fault, refused) {
-		t.Error("done while it is up")
+		t.Error("done while the publisher is up")
 	}
 	if _, done := c.event(&end); !done {
-		t.Error("its end, told behind the fault, does not end it")
+		t.Error("the end after the fault does not finish the tally")
 	}
 	c = tally{}
 	c.init([]string{"md.x"})
 	c.event(up)
 	if _, done := c.event(&end); done {
-		t.Error("the end of somebody else ends it")
+		t.Error("the end of another publisher finishes the tally")
 	}
 	if !c.fault(&fault, refused) {
-		t.Error("a fault behind the end does not end it")
+		t.Error("a fault after the end does not finish the tally")
 	}
 }

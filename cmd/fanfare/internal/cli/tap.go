@@ -25,7 +25,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// tapRun is fanfare tap: package tap finds, this writes.
+// tapRun is the command tap. Package tap analyses packets; this writes the results.
 type tapRun struct {
 	common
 	file, iface         string
@@ -33,7 +33,7 @@ type tapRun struct {
 	publisher, topic    string
 	dicts               []string
 	keys                string
-	most                uint64
+	max                 uint64
 	until               time.Duration
 	summary             bool
 	filter              tapFilter
@@ -167,7 +167,7 @@ func (r *tapRun) read(src tap.Source) error {
 		switch {
 		case r.fault != nil:
 			return r.fault
-		case r.written == r.most && r.most > 0:
+		case r.written == r.max && r.max > 0:
 			return nil
 		}
 	}
@@ -175,7 +175,7 @@ func (r *tapRun) read(src tap.Source) error {
 
 const tapTime = "15:04:05.000000"
 
-// tapPacket is a packet (type "packet"), before its header and fields.
+// tapPacket is a packet (type "packet"), written before its header and fields.
 type tapPacket struct {
 	Type   string      `json:"type"`
 	Time   time.Time   `json:"time"`
@@ -244,7 +244,7 @@ type tapFinding struct {
 	Group     *int      `json:"group,omitempty"`
 	First     *uint64   `json:"first,omitempty"`
 	Count     uint64    `json:"count,omitempty"`
-	Nth       uint64    `json:"nth"` // how often this kind was found so far, of the stream or in all
+	Nth       uint64    `json:"nth"` // occurrences of this kind so far, in the stream or in total
 	Text      string    `json:"text"`
 }
 
@@ -276,15 +276,15 @@ func (r *tapRun) found(f tap.Finding) {
 	r.fault = r.out.object(x)
 }
 
-// tapWriter writes lines, and sees to it that they are out soon although nothing follows.
+// tapWriter writes lines and flushes them within tapFlush.
 type tapWriter struct {
 	mu    sync.Mutex
-	buf   *bufio.Writer // under mu
-	lines *jsonLines    // under mu
+	buf   *bufio.Writer // guarded by mu
+	lines *jsonLines    // guarded by mu
 	close func()
 }
 
-const tapFlush = 50 * time.Millisecond // how long a line may wait for others
+const tapFlush = 50 * time.Millisecond // how long a line may wait for further lines
 
 func newTapWriter(w io.Writer) *tapWriter {
 	t := &tapWriter{buf: bufio.NewWriterSize(w, firstBuffer)}
@@ -296,7 +296,7 @@ func newTapWriter(w io.Writer) *tapWriter {
 func (t *tapWriter) locked(f func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return outputError(f()) // an error of the buffer stays, and the next write returns it
+	return outputError(f()) // an error of the buffer is sticky and returned by the next write
 }
 
 func (t *tapWriter) write(line []byte) error {
@@ -321,13 +321,13 @@ func (r *tapRun) finish(src tap.Source, err error) error {
 type tapSummary struct {
 	Type string `json:"type"` // "summary"
 	tap.Totals
-	Written  uint64            `json:"written"`   // packets
-	LostHere uint64            `json:"lost_here"` // packets that this host lost on their way to tap
-	Reasons  map[string]uint64 `json:"reasons"`   // why packets are malformed
-	Lacking  map[string]uint64 `json:"lacking"`   // data packets that cannot be read, by the dictionary that is not given
-	Skipped  map[string]uint64 `json:"skipped"`   // frames and datagrams that were not looked at
-	Streams  []tapStream       `json:"streams"`
-	Error    string            `json:"error,omitempty"`
+	Written      uint64            `json:"written"`   // packets
+	LostHere     uint64            `json:"lost_here"` // packets that this host dropped before tap read them
+	Reasons      map[string]uint64 `json:"reasons"`   // by reason: malformed packets
+	MissingDicts map[string]uint64 `json:"lacking"`   // data packets that cannot be read, by the missing dictionary
+	Skipped      map[string]uint64 `json:"skipped"`   // frames and datagrams that were not analysed, by reason
+	Streams      []tapStream       `json:"streams"`
+	Error        string            `json:"error,omitempty"`
 }
 
 type tapStream struct {
@@ -347,7 +347,7 @@ type tapStream struct {
 func publisherID(id uint64) string { return pubsub.PublisherID(id).String() }
 
 func (r *tapRun) sum(src tap.Source) tapSummary {
-	sum := tapSummary{Type: "summary", Totals: r.obs.Totals, Written: r.written, LostHere: src.Lost(), Reasons: r.obs.Reasons, Lacking: r.obs.Lacking, Skipped: src.Skipped(), Streams: []tapStream{}}
+	sum := tapSummary{Type: "summary", Totals: r.obs.Totals, Written: r.written, LostHere: src.Lost(), Reasons: r.obs.Reasons, MissingDicts: r.obs.MissingDicts, Skipped: src.Skipped(), Streams: []tapStream{}}
 	for _, s := range r.obs.Streams() {
 		x := tapStream{Publisher: publisherID(s.Publisher), Name: s.Name, Epoch: s.Epoch,
 			Seconds: s.Last.Sub(s.First).Seconds(), Receivers: s.Receivers, Ended: s.Ended, Counts: s.Counts}
@@ -383,14 +383,14 @@ func (r *tapRun) writeSummary(sum *tapSummary) error {
 	for _, reason := range r.obs.ReasonList() {
 		fmt.Fprintf(&b, "-- malformed: %d: %s\n", sum.Reasons[reason], reason)
 	}
-	for _, name := range slices.Sorted(maps.Keys(sum.Lacking)) {
-		fmt.Fprintf(&b, "-- %s compressed with dictionary %s, which is not given: the messages in them are not counted; give -dict FILE\n", count(sum.Lacking[name], "data packet"), name)
+	for _, name := range slices.Sorted(maps.Keys(sum.MissingDicts)) {
+		fmt.Fprintf(&b, "-- %s compressed with dictionary %s, which is missing: messages in them are not counted; add -dict FILE\n", count(sum.MissingDicts[name], "data packet"), name)
 	}
 	for reason, n := range sum.Skipped {
-		fmt.Fprintf(&b, "-- not looked at: %d: %s\n", n, reason)
+		fmt.Fprintf(&b, "-- not analysed: %d: %s\n", n, reason)
 	}
 	if sum.LostHere > 0 {
-		fmt.Fprintf(&b, "-- this host lost %s on their way to tap: gaps may be its own\n", count(sum.LostHere, "packet"))
+		fmt.Fprintf(&b, "-- this host dropped %s before tap could read them: gaps may have this cause\n", count(sum.LostHere, "packet"))
 	}
 	return r.out.write([]byte(b.String()))
 }
@@ -409,7 +409,7 @@ func (s *tapStream) write(b *strings.Builder) {
 	}
 	rate := fmt.Sprintf("%.0f a second, %.0f bytes a second", s.PacketsPS, s.BytesPS)
 	if s.PacketsPS == 0 {
-		rate = fmt.Sprintf("%d bytes, within %s, too short for a rate", s.Bytes, short(time.Duration(s.Seconds*float64(time.Second))))
+		rate = fmt.Sprintf("%d bytes in %s, too short for a rate", s.Bytes, short(time.Duration(s.Seconds*float64(time.Second))))
 	}
 	fmt.Fprintf(b, "\n     %s, %s: %s, %s, %s, %s\n", count(s.Packets, "packet"), rate,
 		count(s.Data, "data packet"), count(s.Messages, "message"), count(s.Heartbeats, "heartbeat"), count(s.Announces, "announce"))
@@ -418,11 +418,11 @@ func (s *tapStream) write(b *strings.Builder) {
 	fmt.Fprintf(b, "     %s, of %s seen: %s for %s, statuses: %d, %s, %d gone\n", count(s.Receivers, "receiver"), "those", count(s.NAKs, "NAK"), count(s.NAKPackets, "packet"), s.Statuses, count(s.NCFs, "NCF"), s.Gones)
 }
 
-// keysFile is the keyring that sealed packets are opened with: that of -keys, or of the URL.
+// keysFile is the keyring for opening sealed packets: from -keys or from the URL.
 func (r *tapRun) keysFile() (string, error) {
 	switch {
 	case r.keys != "" && r.fabric.Keys != "":
-		return "", usagef("keys= of -t, and -keys: leave one out")
+		return "", usagef("keys= of -t and -keys are both given: use one of the two")
 	case r.keys != "":
 		return r.keys, nil
 	}
@@ -446,13 +446,13 @@ func (r *tapRun) readKeys() error {
 	return nil
 }
 
-// jsonSealed is what a sealed packet shows without a key.
+// jsonSealed is what can be read of a sealed packet without a key.
 type jsonSealed struct {
 	Key      string    `json:"key"`
 	Sender   string    `json:"sender"`
 	Counter  uint32    `json:"counter"`
 	Time     time.Time `json:"time"`
-	Unopened string    `json:"unopened,omitempty"` // why
+	Unopened string    `json:"unopened,omitempty"` // the reason
 }
 
 func sealedOf(x *tap.Sealed) *jsonSealed {
@@ -471,7 +471,7 @@ type jsonSigned struct {
 	Time    time.Time `json:"time"`
 	Counter uint64    `json:"counter"`
 	Node    uint8     `json:"node"`
-	Packets int       `json:"packets"` // of the train, at most
+	Packets int       `json:"packets"` // in the signed train, at most
 }
 
 func signedOf(x *tap.Signed) *jsonSigned {

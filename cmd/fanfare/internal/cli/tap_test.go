@@ -44,7 +44,7 @@ func captureFile(t *testing.T, payloads ...[]byte) string {
 	return file
 }
 
-// incident is a stream that loses packet 2, of which there is a repair, and strangers.
+// incident is a stream that loses packet 2 and repairs it, and foreign traffic.
 func incident(t *testing.T) string {
 	t.Helper()
 	h := wire.Header{GroupTag: wire.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}
@@ -64,12 +64,12 @@ func incident(t *testing.T) string {
 		data(0, "a.b", 0), data(1, "c.d", 0), data(3, "a.b", 0), data(2, "a.b", wire.FlagRepair), []byte("GET / HTTP/1.1"), data(4, "a.b", 0)[:44])
 }
 
-// A capture is told packet by packet, with what was found, and summed up.
+// The text for a capture: each packet, the findings and the summary.
 func TestTapText(t *testing.T) {
 	r := runWith(t.Context(), "", "tap", "-r", incident(t))
 	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
 	for i, want := range []string{
-		`stream: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): heard from 10.0.0.7:40000, of epoch 0000000000000003`,
+		`stream: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): first packet from 10.0.0.7:40000, with epoch 0000000000000003`,
 		`10.0.0.7:40000 > 239.20.0.0:7400 group=0 version=1 type=heartbeat flags=0 `, `type=announce`, `sequence=0`, `topic_id=`,
 		`gap: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): packet 2 is missing`,
 		`sequence=3 packet_size=1472 runs=[{kind=messages run_flags=0 topic_id=` + fmt.Sprintf("%016x", wire.TopicID("a.b")) + ` topic="a.b" number=0 messages=1 (2 bytes)}]`,
@@ -89,7 +89,7 @@ func TestTapText(t *testing.T) {
 	}
 }
 
-// Packets, findings and the summary are objects, and a packet's members are those of the vectors.
+// With -json packets, findings and the summary are objects, and packets have the fields of docs/vectors.
 func TestTapJSON(t *testing.T) {
 	var raw struct{ Packets []struct{ Name, Hex string } }
 	testenv.Vectors(t, "packets.json", &raw)
@@ -123,7 +123,7 @@ func TestTapJSON(t *testing.T) {
 	}
 }
 
-// Filters choose what is written; by group and publisher they choose what counts.
+// -type and -topic select what is written; -group and -publisher select what is counted.
 func TestTapFilters(t *testing.T) {
 	file := incident(t)
 	for _, c := range []struct {
@@ -162,12 +162,12 @@ func TestTapFilters(t *testing.T) {
 	if r := runWith(t.Context(), string(b), "tap", "-r", "-", "-summary"); r.code != 0 || !strings.Contains(r.stdout, "-- 8 packets") {
 		t.Errorf("standard input: %+v", r)
 	}
-	if r := runWith(t.Context(), string(b[:len(b)-1]), "tap", "-r", "-", "-summary"); r.code != exitIncomplete || !strings.Contains(r.stderr, "cut off behind 7 whole frames") || !strings.Contains(r.stdout, "-- 7 packets") {
-		t.Errorf("a file that is cut off: %+v", r)
+	if r := runWith(t.Context(), string(b[:len(b)-1]), "tap", "-r", "-", "-summary"); r.code != exitIncomplete || !strings.Contains(r.stderr, "is truncated after 7 complete frames") || !strings.Contains(r.stdout, "-- 7 packets") {
+		t.Errorf("a truncated file: %+v", r)
 	}
 }
 
-// A fabric is looked at until -until or -n ends it, and its publishers do not know of it.
+// tap listens on a fabric until -until or -n ends it; publishers do not know of it.
 func TestTapFabric(t *testing.T) {
 	url := memURL(t)
 	bus, err := pubsub.Config{Name: "feed", Linger: -1}.Open(t.Context(), url)
@@ -196,7 +196,7 @@ func TestTapFabric(t *testing.T) {
 	if r.code != 0 || strings.Count(r.stdout, "type=data") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) {
 		t.Errorf("%+v", r)
 	}
-	for until := 50 * time.Millisecond; ; until *= 2 { // until the name has come, too
+	for until := 50 * time.Millisecond; ; until *= 2 { // until the name has arrived, too
 		r := runWith(t.Context(), "", "tap", "-t", url, "-until", until.String(), "-summary")
 		if r.code == 0 && strings.Contains(r.stdout, "(feed)") {
 			break
@@ -221,7 +221,7 @@ func TestParseGroups(t *testing.T) {
 	}
 }
 
-// Lines are out soon although nothing follows them.
+// Lines are flushed soon, even without further ones.
 func TestTapWriter(t *testing.T) {
 	written := make(chan []byte, 10)
 	w := newTapWriter(writerFunc(func(p []byte) (int, error) { written <- bytes.Clone(p); return len(p), nil }))
@@ -236,8 +236,8 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Packets of a sealed group are shown with the key, by -keys or in the URL; without it they are shown as sealed, with
-// the id of the key.
+// Sealed packets are shown with their content if the key is given by -keys or in the URL; otherwise
+// as sealed, with the id of the key.
 func TestTapSealed(t *testing.T) {
 	ring := filepath.Join(t.TempDir(), "keys")
 	if r := runWith(t.Context(), "", "key", "new", ring); r.code != 0 {
@@ -281,18 +281,18 @@ func TestTapSealed(t *testing.T) {
 		}
 	}
 	r := runWith(t.Context(), "", "tap", "-t", url, "-n", "40")
-	for _, says := range []string{" sealed=" + key + " sender=", `unopened="no key is given"`, "are sealed with key " + key, "(the 32nd) ", "40 sealed, 40 of them not opened"} {
+	for _, says := range []string{" sealed=" + key + " sender=", `unopened="no key"`, "are sealed with key " + key, "(the 32nd) ", "40 sealed, 40 of them not opened"} {
 		if r.code != 0 || !strings.Contains(r.stdout, says) {
-			t.Errorf("without a key %q is not said: %+v", says, r)
+			t.Errorf("without a key: no %q: %+v", says, r)
 		}
 	}
 	r = runWith(t.Context(), "", "tap", "-t", url, "-json", "-n", "3")
-	if objects := objects(t, r.stdout); r.code != 0 || len(objects) == 0 || strings.Count(r.stdout, `"unopened":"no key is given"`) != 3 {
+	if objects := objects(t, r.stdout); r.code != 0 || len(objects) == 0 || strings.Count(r.stdout, `"unopened":"no key"`) != 3 {
 		t.Errorf("%+v", r)
 	}
 	close(stop)
 	<-stopped
-	if r := runWith(t.Context(), "", "tap", "-t", url+"?keys="+ring, "-keys", ring); r.code != exitUsage || !strings.Contains(r.stderr, "leave one out") {
+	if r := runWith(t.Context(), "", "tap", "-t", url+"?keys="+ring, "-keys", ring); r.code != exitUsage || !strings.Contains(r.stderr, "use one of the two") {
 		t.Errorf("%+v", r)
 	}
 	if r := runWith(t.Context(), "", "tap", "-t", url, "-keys", ring+"x"); r.code == 0 || !strings.Contains(r.stderr, "no such file") {
@@ -300,7 +300,7 @@ func TestTapSealed(t *testing.T) {
 	}
 }
 
-// Packets that are signed are shown with what is in them, and with the key that they say.
+// Signed packets are shown with their content and key id.
 func TestTapSigned(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	key, err := signed.CreateKey(file)

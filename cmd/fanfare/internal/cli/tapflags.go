@@ -16,29 +16,29 @@ import (
 func tapCommand() command {
 	return command{
 		name:    "tap",
-		summary: "show the packets on the wire, and what is wrong with them",
+		summary: "show the packets on the network and what is wrong with them",
 		usage:   "fanfare tap [flags]",
-		about: `It joins the groups of a fabric as a receiver that answers nothing: publishers do
-not know of it, do not wait for it and repair nothing for it. With -r it reads a
-capture file, with -i it looks at a network interface. Those show NAKs and
-statuses, too, which go to publishers alone; a group without a member on this host
-may not reach its interface.
+		about: `It joins the groups of a fabric as a passive receiver: publishers do not know of it,
+do not wait for it and send no repairs for it. With -r it reads a capture file, with
+-i it captures at a network interface. These two also show NAKs and statuses, which
+are sent to publishers only; but packets of a group without a member on this host may
+not reach its interface.
 
-Each packet is a line: time, source > destination, and its fields under the names
-that docs/protocol has for them. Lines that begin with ** say what was found:
-streams, gaps and their repair, NAK storms, duplicates, traffic of others, packets
-that receivers refuse and why, packets of another group, dictionaries that are
-not given. Of each kind the first ten are shown, then the 16th, the 32nd and so on.
+Each packet is a line: time, source > destination, and its fields, named as in
+docs/protocol. Lines that begin with ** are findings: streams, gaps and their repair,
+NAK storms, duplicates, foreign traffic, packets that receivers refuse and the reason,
+packets of another group, missing dictionaries. The first ten findings of each kind
+are shown, then the 16th, the 32nd and so on.
 The summary counts all.`,
 		notes: `With -json each packet is an object {"type":"packet","time":...,"from":...,
 "to":...,"group":...,"header":{...},"fields":{...}} with names and values as in
 docs/vectors/packets.json (names of topics and buses are text, other bytes
 hexadecimal) and "error" if receivers refuse it, findings are objects of type
-"finding", and the last object is the summary. A sealed packet has "sealed" beside
-them: {"key":...,"sender":...,"counter":...,"time":...}, and where it could not be
-opened, and there is no more to show, "unopened" that says why. A signed one has
+"finding", and the last object is the summary. A sealed packet also has "sealed":
+{"key":...,"sender":...,"counter":...,"time":...}, and if it could not be opened,
+"unopened" with the reason and no further fields. A signed packet has
 "signed": {"key":...,"time":...,"counter":...,"node":...,"packets":...}, which tap
-does not verify: packets is for how many the signature may be.`,
+does not verify: packets is how many the signature may cover.`,
 		examples: `fanfare tap
 fanfare tap -t 'udp://?iface=eth0' -group 3 -type data,heartbeat -n 100
 fanfare tap -topic md.xnas.AAPL -until 10s
@@ -48,37 +48,37 @@ fanfare tap -r incident.pcapng -summary
 fanfare tap -r incident.pcapng -keys /etc/fanfare/keys
 fanfare tap -r incident.pcap -json -type data | jq '.fields.sequence // empty'
 fanfare tap -r - < incident.pcap`,
-		exitNotes: `It is 0 when -n, -until or the end of the file ended it, whatever was found. It is
-1 when this host lost packets on their way to tap, when a file is damaged or cut
-off, or when no group could be joined.`,
+		exitNotes: `It is 0 when -n, -until or the end of the file ended it, whatever the findings. It is
+1 when this host dropped packets before tap read them, when a file is damaged or
+truncated, or when no group could be joined.`,
 		flags: flagsOf(func() *tapRun { return new(tapRun) }),
 	}
 }
 
 func (r *tapRun) register(fs *flagSet) {
 	r.common.registerURL(fs)
-	stringVar(fs, &r.file, "r", "", "read the capture `FILE`, pcap or pcapng (.gz too), instead of joining; - is standard input. With -t only what is of the groups of that fabric counts, otherwise all packets")
-	stringVar(fs, &r.iface, "i", "", "capture at the network interface `NAME` instead of joining, as root or with CAP_NET_RAW. With -t only what is of the groups of that fabric counts, otherwise all packets")
+	stringVar(fs, &r.file, "r", "", "read the capture `FILE`, pcap or pcapng (.gz too), instead of joining; - is standard input. With -t only packets of that fabric's groups count, otherwise all")
+	stringVar(fs, &r.iface, "i", "", "capture at the network interface `NAME` instead of joining; requires root or CAP_NET_RAW. With -t only packets of that fabric's groups count, otherwise all")
 	stringVar(fs, &r.groupList, "group", "", "only these groups, a `LIST` such as 0,3,8-11")
-	stringVar(fs, &r.publisher, "publisher", "", "only streams of this publisher: a `NAME`, or the 16 digits of an id; of hellos those that it sends")
+	stringVar(fs, &r.publisher, "publisher", "", "only streams of this publisher, by `NAME` or by the 16 digits of an id, and hellos that it sends")
 	stringVar(fs, &r.typeList, "type", "", "write only packets of these types, a `LIST` of "+strings.Join(typeNames(), ", ")+"; all are counted")
-	stringVar(fs, &r.keys, "keys", "", "open sealed packets with the keyring `FILE` (fanfare key), and show what they hold; or as keys=FILE in -t. Keys that are over are used, too")
-	dictVar(fs, &r.dicts, "Packets that are compressed with it are shown with what they hold, as others are")
+	stringVar(fs, &r.keys, "keys", "", "open sealed packets with the keyring `FILE` (fanfare key); keys=FILE in -t does the same. Expired keys are used, too")
+	dictVar(fs, &r.dicts, "Packets compressed with it are shown with their content")
 	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, announces, statuses and hellos; all are counted")
-	above(countVar(fs, &r.most, "n", 0, "end after `COUNT` packets were written"), 0)
-	above(durationVar(fs, &r.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)"), 0)
-	boolVar(fs, &r.summary, "summary", "no packets, only what was found and the summary")
+	above(countVar(fs, &r.max, "n", 0, "end after writing `COUNT` packets"), 0)
+	above(durationVar(fs, &r.until, "until", 0, "end after D (such as 30s, 5m)"), 0)
+	boolVar(fs, &r.summary, "summary", "print only findings and the summary, no packets")
 	boolVar(fs, &r.json, "json", "packets, findings and summary as JSON on standard output")
 }
 
 func (r *tapRun) check(fs *flagSet, operands []string) error {
 	switch {
 	case len(operands) > 0:
-		return usagef("tap takes no arguments: %q is too many; a file to read comes after -r, a topic after -topic", operands[0])
+		return usagef("tap takes no arguments: %q is too many; use -r for a file and -topic for a topic", operands[0])
 	case r.file != "" && r.iface != "":
-		return usagef("-r and -i are two sources: give one")
-	case r.summary && (r.most > 0 || r.typeList != "" || r.topic != ""):
-		return usagef("-n, -type and -topic choose packets to write, and with -summary none are: leave it out")
+		return usagef("-r and -i are both given: use one of the two")
+	case r.summary && (r.max > 0 || r.typeList != "" || r.topic != ""):
+		return usagef("-n, -type and -topic select packets to print, and -summary prints none: leave one out")
 	}
 	r.filter.known = (r.file != "" || r.iface != "") && fs.isSet("t")
 	var err error
@@ -103,7 +103,7 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 		}
 	}
 	if len(r.urls) > 1 {
-		return usagef("tap listens on one leg: give -t once")
+		return usagef("tap listens on one leg: use -t once")
 	}
 	if r.fabric, err = fabricurl.Parse(r.urls[0]); err != nil {
 		return &usageError{err}
@@ -112,7 +112,7 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 	return err
 }
 
-// parseGroups reads a list of groups and ranges of them; nil: all.
+// parseGroups parses a list of groups and ranges; nil: all.
 func parseGroups(list string) (groups []int, err error) {
 	if list == "" {
 		return nil, nil
@@ -143,7 +143,7 @@ func typeNames() (names []string) {
 	return names
 }
 
-// parseTypes reads a list of types of packets; nil: all.
+// parseTypes parses a list of packet types; nil: all.
 func parseTypes(list string) (types []wire.Type, err error) {
 	if list == "" {
 		return nil, nil
@@ -152,7 +152,7 @@ func parseTypes(list string) (types []wire.Type, err error) {
 	for item := range strings.SplitSeq(list, ",") {
 		i := slices.Index(names, item)
 		if i < 0 {
-			return nil, usagef("-type %q is none of %s", item, strings.Join(names, ", "))
+			return nil, usagef("-type %q is not one of %s", item, strings.Join(names, ", "))
 		}
 		types = append(types, wire.TypeData+wire.Type(i))
 	}
@@ -169,7 +169,7 @@ type tapFilter struct {
 	byPublisher bool
 }
 
-// beyond says that groups were asked for that a fabric of n groups does not have.
+// beyond returns an error for groups that a fabric of n groups does not have.
 func (f *tapFilter) beyond(n int) error {
 	if k := len(f.groups); k > 0 && f.groups[k-1] >= n {
 		return &usageError{fmt.Errorf("-group %d: this fabric has the groups 0 to %d", f.groups[k-1], n-1)}
@@ -177,7 +177,7 @@ func (f *tapFilter) beyond(n int) error {
 	return nil
 }
 
-// counts reports whether a packet counts at all: by its group and its publisher. What is no packet has no publisher.
+// counts reports whether a packet is counted, by its group and publisher. Invalid packets have no publisher.
 func (f *tapFilter) counts(p *tap.Packet) bool {
 	g, known := p.Group()
 	if f.known && !known || f.groups != nil && (!known || !slices.Contains(f.groups, g.Index)) {
@@ -190,7 +190,7 @@ func (f *tapFilter) counts(p *tap.Packet) bool {
 	return err == nil && h.Publisher == f.publisher
 }
 
-// shows reports whether a packet that counts, and was read, is written: by type and topic.
+// shows reports whether a counted and valid packet is printed, by type and topic.
 func (f *tapFilter) shows(p *tap.Packet) bool {
 	if f.types == nil && !f.byTopic {
 		return true

@@ -19,7 +19,7 @@ import (
 )
 
 type topRun struct {
-	looked
+	target
 	o    top.Options
 	once bool
 	json bool
@@ -38,26 +38,27 @@ func (t *topRun) run(ctx context.Context, e *env) error {
 	_, in := terminal(e.stdin)
 	_, out := terminal(e.stdout)
 	if !in || !out {
-		return usagef("standard input and output are no terminal: use -once, or -json")
+		return usagef("standard input or output is not a terminal: use -once or -json")
 	}
 	return top.Run(ctx, e.stdin, e.stdout, t.o)
 }
 
-const placeAdvice = "a place is the socket of a process, or a directory with some; for other hosts see their metrics in Prometheus, or run the command there by ssh"
+const placeAdvice = "a PLACE is the socket of a process, or a directory of sockets; for other hosts see their metrics in Prometheus, or run the command there with ssh"
 
-// placesExist says which place cannot be asked, or that no process can be. All commands that ask begin with it.
+// placesExist returns an error for a place without sockets, or if no process can be asked. All commands that ask
+// processes call it first.
 func placesExist(places []string) error {
 	_, err := inspect.List(places...)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usagef("no socket to ask at: %w: %s", err, placeAdvice)
+		return usagef("no socket found: %w: %s", err, placeAdvice)
 	}
 	if err != nil && len(places) > 0 {
-		return usagef("no socket to ask at: %w", err)
+		return usagef("no socket found: %w", err)
 	}
 	return err
 }
 
-// listenFirst is how long -once listens before it looks: publishers that are idle are heard once a second.
+// listenFirst is how long -once listens before it reads: idle publishers send once a second.
 const listenFirst = 2500 * time.Millisecond
 
 func (t *topRun) write(ctx context.Context, e *env) error {
@@ -72,7 +73,7 @@ func (t *topRun) write(ctx context.Context, e *env) error {
 	}
 	for {
 		if len(before.Seen) == 0 && t.once {
-			break // there are no rates to wait for
+			break // JSON of one interval without rates
 		}
 		if err := sleep(ctx, t.o.Interval); err != nil {
 			return err
@@ -111,45 +112,45 @@ func topCommand() command {
 		name:    "top",
 		summary: "watch the buses of this host: rates, losses, slow readers",
 		usage:   "fanfare top [flags] [PLACE...]",
-		about: `It asks every process of yours on this host that has a bus, at its socket, what it
-publishes and subscribes to, and shows rates, losses by their causes, repairs, slow
-readers and for how long, groups, socket buffers, legs and events. Without -t nothing
-is sent, and no process waits for it. As root it shows the processes of all users.
+		about: `It reads what the processes of this host publish and subscribe to, through their
+sockets, and shows rates, losses by cause, repairs, slow readers and for how long,
+groups, socket buffers, legs and events. Without -t it sends nothing, and no process
+waits for it.
 
 ` + placeHelp + `
-With -t it listens to a fabric, too, and shows publishers there that were not asked.`,
-		notes: `Keys: Tab and 1 to 8 change the view, the arrows choose a row and Enter says all
-about it, s sorts by the next column and r the other way round, / filters, p pauses,
-? lists all keys, q quits. ! marks what is to be looked at. There is no colour where
-NO_COLOR is set.
+With -t it also listens to a fabric, and shows publishers that run on other hosts.`,
+		notes: `Keys: Tab and 1 to 8 change the view, the arrows select a row and Enter shows its
+details, s sorts by the next column and r reverses the order, / filters, p pauses,
+? lists all keys, q quits. ! marks what needs attention. Colours are off if NO_COLOR
+is set.
 
 With -json it writes one object for each interval, with -once only one:
 {"type":"top","total":{...},"buses":[...],"topics":[...],"subscriptions":[...],
 "streams":[...],"subscribers":[...],"groups":[...],"losses":[...],"legs":[...],
-"events":[...]}. Rates are of the interval, counters since a bus was opened.
-docs/operate/inspect.md says what the figures mean.`,
+"events":[...]}. Rates are of the interval, counters count since a bus was opened.
+docs/operate/inspect.md explains the figures.`,
 		examples: `fanfare top
 fanfare top -view subscribers
 fanfare top -once
 fanfare top -t udp://239.20.0.0/16?iface=eth0
 fanfare top -once -json`,
-		exitNotes: `It is 1 with -once when there is no process to look at, or when one did not answer.`,
+		exitNotes: `With -once it is 1 when there is no process to read, or when one did not answer.`,
 		flags:     flagsOf(func() *topRun { return new(topRun) }),
 	}
 }
 
 func (t *topRun) register(fs *flagSet) {
 	t.registerWire(fs)
-	atLeast(durationVar(fs, &t.o.Interval, "interval", time.Second, "look every D, 200ms at least"), leastInterval)
-	choiceVar(fs, &t.o.View, "view", "the view to begin with; with -once the only one", append([]word{{text: allViews}}, plainWords(top.Views()...)...)...)
+	atLeast(durationVar(fs, &t.o.Interval, "interval", time.Second, "read every D, at least 200ms"), minInterval)
+	choiceVar(fs, &t.o.View, "view", "the first view; with -once the only one", append([]word{{text: allViews}}, plainWords(top.Views()...)...)...)
 	stringVar(fs, &t.o.Filter, "filter", "", "show only rows with `TEXT`")
-	boolVar(fs, &t.once, "once", "write the figures of one interval, and end")
-	boolVar(fs, &t.json, "json", "figures as JSON on standard output, a line an interval")
+	boolVar(fs, &t.once, "once", "print the figures of one interval, and end")
+	boolVar(fs, &t.json, "json", "print the figures as JSON, one object an interval")
 }
 
 func (t *topRun) check(_ *flagSet, operands []string) error {
 	if t.json && (t.o.View != allViews || t.o.Filter != "") {
-		return usagef("-view and -filter choose what is shown, and -json has all: leave them out, and choose with jq, say")
+		return usagef("-view and -filter select what is shown, and -json prints everything: leave them out, and select with jq")
 	}
 	t.places, t.o.Places = operands, operands
 	if t.o.View == allViews {
@@ -158,26 +159,26 @@ func (t *topRun) check(_ *flagSet, operands []string) error {
 	return nil
 }
 
-const allViews = "all" // the word for all of them; on a terminal the first is shown
+const allViews = "all" // the word for all views; on a terminal the first is shown
 
-const leastInterval = 200 * time.Millisecond
+const minInterval = 200 * time.Millisecond
 
-// looked is where top and web look: at processes of this host, and on the wire.
-type looked struct {
+// target is what top and web show: processes of this host, and publishers on the network.
+type target struct {
 	places []string // sockets and directories; empty: all processes of this user
-	urls   []string // of what is listened to, one a leg; empty: nothing is
+	urls   []string // to listen to, one for each leg; empty: none
 }
 
-const placeHelp = `PLACE is the socket of a process, or a directory with some. Without it all of yours on
-this host are asked, and by root those of all users.
+const placeHelp = `PLACE is the socket of a process, or a directory of sockets. Without PLACE all your
+processes on this host are read; root reads those of all users.
 `
 
-func (l *looked) registerWire(fs *flagSet) {
-	urlsVar(fs, &l.urls, "t", nil, "listen to the fabric with this `URL`, too, and show the publishers that are heard there and were not asked, with the rates of their topics: "+
-		"it asks them for the names of their topics, as ls does. Given more than once, each is a leg")
+func (l *target) registerWire(fs *flagSet) {
+	urlsVar(fs, &l.urls, "t", nil, "also listen to the fabric with this `URL`, and show the publishers there that have no socket here, with the rates of their topics. "+
+		"It asks them for the names of their topics, as ls does. If given several times, each is a leg")
 }
 
-func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspect.Seen, error),
+func (l *target) open(ctx context.Context) (read func(context.Context) ([]inspect.Seen, error),
 	closeIt func(), err error) {
 	if err := placesExist(l.places); err != nil {
 		return nil, nil, err
@@ -186,7 +187,7 @@ func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspec
 	if len(l.urls) == 0 {
 		return ask, func() {}, nil
 	}
-	// It has no socket for other commands, and its log would be in the way of what is shown.
+	// This bus has no socket for other commands, and no log, which would disturb the screen.
 	bus, err := pubsub.Config{Inspect: pubsub.InspectOff, Logger: slog.New(slog.DiscardHandler)}.Open(ctx,
 		l.urls[0], l.urls[1:]...)
 	if err != nil {
@@ -201,16 +202,16 @@ func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspec
 	read = func(ctx context.Context) ([]inspect.Seen, error) {
 		seen, err := ask(ctx)
 		if err != nil && len(l.places) == 0 && errors.Is(err, inspect.ErrOff) {
-			err = nil // the wire can be looked at all the same
+			err = nil // without processes the network can still be shown
 		}
 		if err != nil {
 			return seen, err
 		}
-		heard, err := survey.Topics()
+		list, err := survey.Topics()
 		if err != nil {
 			return append(seen, inspect.Seen{Socket: of, Err: err}), nil
 		}
-		return append(seen, overheard(heard, seen, l.urls, began, time.Now())...), nil
+		return append(seen, networkOnly(list, seen, l.urls, began, time.Now())...), nil
 	}
 	return read, func() { survey.Close(); bus.Close() }, nil
 }
@@ -220,8 +221,8 @@ type publisherKey struct {
 	epoch uint64
 }
 
-// overheard is what was heard, as if each publisher that has not been asked itself had said it.
-func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, began, now time.Time) (all []inspect.Seen) {
+// networkOnly converts the publishers on the network that no asked process has to the form of asked processes.
+func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, began, now time.Time) (all []inspect.Seen) {
 	asked, interfaces := make(map[publisherKey]bool), make(map[string][]string)
 	for _, b := range losses.Buses(seen) {
 		asked[publisherKey{b.ID, b.Epoch}] = true
@@ -239,8 +240,8 @@ func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, bega
 	}
 	of := make(map[publisherKey]*inspect.Bus)
 	var buses []*inspect.Bus // in the order of all
-	for i := range heard.Topics {
-		t := &heard.Topics[i]
+	for i := range list.Topics {
+		t := &list.Topics[i]
 		for _, p := range t.Publishers {
 			k := publisherKey{p.ID.String(), p.Epoch}
 			if asked[k] {
@@ -269,8 +270,8 @@ func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, bega
 		}
 		all[i].Snapshot.Buses = []inspect.Bus{*b}
 	}
-	if heard.Err != nil {
-		all = append(all, inspect.Seen{Socket: strings.Join(urls, " "), Err: heard.Err})
+	if list.Err != nil {
+		all = append(all, inspect.Seen{Socket: strings.Join(urls, " "), Err: list.Err})
 	}
 	return all
 }

@@ -56,7 +56,7 @@ var (
 	colours  = regexp.MustCompile(`\x1b\[(\d+;)*(3[0-7]|4[0-7]|38;[\d;]*|48;[\d;]*|9[0-7])m`)
 )
 
-// drawn is what a terminal shows of an output that draws all of it, as lines.
+// drawn is the screen after an output that redraws all of it, as lines.
 func drawn(out string) string {
 	out = forward.ReplaceAllStringFunc(out, func(s string) string {
 		n, _ := strconv.Atoi(forward.FindStringSubmatch(s)[1])
@@ -65,7 +65,7 @@ func drawn(out string) string {
 	return strings.ReplaceAll(sequence.ReplaceAllString(moves.ReplaceAllString(out, "\n"), ""), "\r", "")
 }
 
-// In a terminal the rates of a real publisher and subscriber move, and q ends it.
+// In a terminal the rates of a real publisher and subscriber change, and q ends top.
 func TestTopLive(t *testing.T) {
 	testenv.Slow(t)
 	programOnly(t)
@@ -110,9 +110,9 @@ func TestTopLive(t *testing.T) {
 	published := regexp.MustCompile(`(?m)pub  md\.live +([\d.]+[kMG]?) .*prices`)
 	subscribed := regexp.MustCompile(`(?m)sub  md\.live +([\d.]+[kMG]?) `)
 	rates := make(map[string]bool)
-	for columns := 121; len(rates) < 3; columns++ { // all is drawn anew when the size changes
+	for columns := 121; len(rates) < 3; columns++ { // a resize redraws everything
 		if columns > 121+500 {
-			t.Fatalf("the rates do not move: %v; standard error %s; screen\n%s", rates, errs.String(), drawn(out.String()))
+			t.Fatalf("the rates do not change: %v; standard error %s; screen\n%s", rates, errs.String(), drawn(out.String()))
 		}
 		from := len(out.String())
 		resize(t, master, 110+columns%20, 20)
@@ -125,9 +125,9 @@ func TestTopLive(t *testing.T) {
 		}
 	}
 	if s := colours.FindString(out.String()); s != "" {
-		t.Errorf("NO_COLOR is set, and there is %q", s)
+		t.Errorf("NO_COLOR is set, but the output has %q", s)
 	}
-	// On a busy host one may not answer in time: then again.
+	// On a busy host a process may not answer in time: try again.
 	ctx := testContext(t)
 	for {
 		var f top.Figures
@@ -167,8 +167,8 @@ func TestTopLive(t *testing.T) {
 	sub.kill()
 }
 
-// A process that is killed leaves its socket behind, which the next who looks removes;
-// where there is nobody to look at that is said, with what to do.
+// A killed process leaves its socket, which the next command removes; if there is no process to
+// read, the command reports that with advice.
 func TestTopWithoutProcess(t *testing.T) {
 	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
@@ -203,11 +203,11 @@ func TestTopWithoutProcess(t *testing.T) {
 			t.Errorf("%q: %s", args, s)
 		}
 	}
-	// All commands that ask say the same where there is nothing to ask.
+	// Without sockets all commands that read processes print the same error.
 	for _, ask := range [][]string{{"top", "-once"}, {"loss"}, {"web", "-listen", "localhost:0"}, {"ls", "-socket"}} {
 		p := spawn(t, append(ask, "/missing")...)
 		p.end(t, exitUsage)
-		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "no socket to ask at: stat /missing: no such file") {
+		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "no socket found: stat /missing: no such file") {
 			t.Errorf("%q: %s", ask, s)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Who has no key, or another one, hears nothing: that is said at once, and is no good end.
-func TestUnreadableIsSaid(t *testing.T) {
+// Without the key, or with another one, a command receives nothing: it reports that and fails.
+func TestUnreadableIsReported(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestUnreadableIsSaid(t *testing.T) {
 		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"ls", "-for", "10s", "-t", url}},
 		{"which is not in the keyring: add its line to the file of keys=", []string{"ls", "-for", "10s", "-t", url + "&keys=" + other}},
 	}
-	var all []*running // at once
+	var all []*running // concurrently
 	for _, c := range cases {
 		all = append(all, start(t, nil, c.args...))
 	}
@@ -36,15 +36,15 @@ func TestUnreadableIsSaid(t *testing.T) {
 		r := all[i]
 		r.end(t, exitMismatch)
 		if text := r.stderr.String(); !strings.Contains(text, c.says) {
-			t.Errorf("%q says %q", c.args, text)
+			t.Errorf("%q printed %q", c.args, text)
 		}
 	}
 	pub.cancel(nil)
 	<-pub.done
 }
 
-// So it is by who answers requests, and goes on: who asks does not hear of him.
-func TestUnreadableIsSaidOfRequests(t *testing.T) {
+// reply reports it, too, and continues; the requester does not detect it.
+func TestReplyReportsUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	url, ring, other := loopbackURL(t), filepath.Join(dir, "keys"), filepath.Join(dir, "other")
 	for _, file := range []string{ring, other} {
@@ -60,8 +60,8 @@ func TestUnreadableIsSaidOfRequests(t *testing.T) {
 	}
 }
 
-// A host that does not get the new file when keys are rotated is told which key it lacks, and not that the publisher
-// was killed.
+// A host without the new keyring after a rotation reports which key is missing, and not that the
+// publisher was killed.
 func TestLackingRotatedKey(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -81,9 +81,9 @@ func TestLackingRotatedKey(t *testing.T) {
 	rotated := start(t, nil, "key", "rotate", "-json", "-in", "0s", ours)
 	rotated.end(t, exitOK)
 	sub.end(t, exitMismatch)
-	said := sub.stderr.String()
-	if strings.Contains(said, "killed") || !strings.Contains(said, "lost before its end: it may be sealing with key 0x") || !strings.Contains(said, "which is not in the keyring: add its line") {
-		t.Errorf("it says %s", said)
+	output := sub.stderr.String()
+	if strings.Contains(output, "killed") || !strings.Contains(output, "lost before its end: it may now seal with key 0x") || !strings.Contains(output, "which is not in the keyring: add its line") {
+		t.Errorf("it printed %s", output)
 	}
 	pub.cancel(nil)
 	<-pub.done

@@ -29,13 +29,13 @@ func runWith(ctx context.Context, stdin string, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// memURL is a fabric that nobody else uses.
+// memURL is a fabric that no other test uses.
 func memURL(t *testing.T) string {
 	return "mem://" + regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "-")
 }
 
-// Wrong usage and wrong input: one line on standard error that says what to
-// do, exit code 2, nothing sent and nothing written.
+// Wrong usage and wrong input yield one line on standard error with a remedy, and exit code 2;
+// nothing is sent or written.
 func TestWrongUsage(t *testing.T) {
 	testenv.Slow(t)
 	url := memURL(t)
@@ -61,19 +61,19 @@ func TestWrongUsage(t *testing.T) {
 	large := file("large", strings.Repeat("x", maxMessage+1))
 	for _, c := range []struct {
 		args string
-		says string // in the line
+		says string // expected in the line
 	}{
 		{"", "no command"},
-		{"publish", "no command"},
+		{"publish", "not a command"},
 		{"help me", "no help on"},
 		{"pub -t URL", "no topic"},
 		{"sub -t URL", "no topic"},
-		{"pub -t URL a b", "takes one"},
+		{"pub -t URL a b", "publishes on one"},
 		{"key", "no action given"},
-		{"key make x", "no action"},
+		{"key make x", "not a valid action"},
 		{"key new", "no file given"},
 		{"key new a b", "one file"},
-		{"key show -in 1h a", "-in changes nothing with show"},
+		{"key show -in 1h a", "-in has no effect with show"},
 		{"key rotate -in -1h a", "0s or more"},
 		{"key new -valid 0s a", "1s or more"},
 		{"pub -t URL?keys= a", "names no file"},
@@ -94,7 +94,7 @@ func TestWrongUsage(t *testing.T) {
 		{"sub -t udp:/20 a", "write udp://239.20.0.0/20"},
 		{"pub -t URL -file " + filepath.Join(dir, "missing") + " a", "missing"},
 		{"pub -t URL -file " + dir + " a", "directory"},
-		{"pub -t URL -framing itch -file " + cutOff + " a", "message 2, at byte 5, is cut off"},
+		{"pub -t URL -framing itch -file " + cutOff + " a", "message 2, at byte 5, is truncated"},
 		{"pub -t URL -file " + large + " a", "line 1"},
 		{"pub -t URL -framing whole -file " + large + " a", "16777216"},
 		{"pub -t URL -framing xml -file " + good + " a", "lines, itch, whole"},
@@ -115,7 +115,7 @@ func TestWrongUsage(t *testing.T) {
 		{"pub -t URL -repeat 2 a", "-file"},
 		{"pub -t URL -linger -1s -file " + good + " a", "0s or more"},
 		{"pub -t URL -linger 5 -file " + good + " a", "500ms"},
-		{"pub -t URL -stall-limit 48h -file " + good + " a", "-stall-limit 48h0m0s must be at most 24h0m0s, or 0, which waits for ever\n"},
+		{"pub -t URL -stall-limit 48h -file " + good + " a", "-stall-limit 48h0m0s must be at most 24h0m0s, or 0, which waits forever\n"},
 		{"pub -t URL -silence 48h -file " + good + " a", "-silence 48h0m0s must be above 0, and at most 24h0m0s\n"},
 		{"pub -silence 0s a", "-silence: it must be more than 0s"},
 		{"pub -t URL -slow-for 48h -slow-behind 9 -file " + good + " a", "-slow-for 48h0m0s must be above 0, and at most 24h0m0s\n"},
@@ -137,8 +137,8 @@ func TestWrongUsage(t *testing.T) {
 		{"sub -t URL -idle -5s a", "0s or more"},
 		{"sub -t URL -slow never a", "auto, block, gap, latest, evict, conflate"},
 		{"sub -t URL -from old a", "live, window, state, file:FILE"},
-		{"sub -t URL -from file: a", "-from file: needs the name of a file"},
-		{"sub -t URL -behind 10 a", "-behind is for -slow latest and -slow evict"},
+		{"sub -t URL -from file: a", "-from file: needs a file name"},
+		{"sub -t URL -behind 10 a", "-behind needs -slow latest or -slow evict"},
 		{"sub -t URL -slow latest -behind -1 a", "-behind"},
 		{"sub -t URL -slow evict -behind 99999999999 a", "-behind: it must be from 0 to 2147483647"},
 		{"sub -t URL -o " + filepath.Join(dir, "no", "dir") + " a", "no"},
@@ -150,17 +150,17 @@ func TestWrongUsage(t *testing.T) {
 		{"ping -t URL a b", "one name"},
 		{"ping -t URL -size 3", "16"},
 		{"ping -t URL -interval -1s", "0s or more"},
-		{"top -json -view legs", "-json has all"},
-		{"top -once -json -filter x", "-json has all"},
+		{"top -json -view legs", "-json prints everything"},
+		{"top -once -json -filter x", "-json prints everything"},
 		{"ping -t URL -timeout 0s", "more than 0"},
 		{"ping -t URL -listen -count 3", "-listen"},
 		{"ping -t URL a..b", "empty token"},
-		{"bench request -rate 5", "-rate would change nothing in request"},
+		{"bench request -rate 5", "-rate has no effect in request"},
 		{"bench request -size 4", "from 24"},
-		{"bench request -transport mem", "does not leave the process"},
+		{"bench request -transport mem", "works within one process"},
 		{"bench request -requests 0", "-requests 0 must be from 1"},
 		{"bench request -loss 1", "0.01 is one packet in a hundred"},
-		{"bench throughput -requests 5", "-requests is of request alone"},
+		{"bench throughput -requests 5", "-requests is only for request"},
 		{"request -t URL", "no topic given"},
 		{"request -t URL a b c", "\"c\" is too many"},
 		{"request -t URL a.> b", "wildcards"},
@@ -168,20 +168,20 @@ func TestWrongUsage(t *testing.T) {
 		{"request -t URL -wait -1 a b", "-wait: it must be 0 or more"},
 		{"request -t URL -timeout 0s a b", "more than 0"},
 		{"reply -t URL", "no topic given"},
-		{"reply -t URL a", "nothing to reply with"},
+		{"reply -t URL a", "no reply given"},
 		{"reply -t URL a b c", "\"c\" is too many"},
-		{"reply -t URL -exec cat a b", "not both"},
-		{"reply -t URL -jobs 2 a b", "-jobs is for -exec"},
+		{"reply -t URL -exec cat a b", "either a text or -exec"},
+		{"reply -t URL -jobs 2 a b", "-jobs needs -exec"},
 		{"reply -t URL -exec cat -jobs 0 a", "-jobs: it must be 1 or more"},
 		{"reply -t URL a..b c", "empty token"},
 		{"tap -t URL a", "-topic"},
-		{"tap -t URL -r " + good + " -i lo", "give one"},
+		{"tap -t URL -r " + good + " -i lo", "use one of the two"},
 		{"tap -t URL -n 0", "-n: it must be more than 0"},
 		{"tap -t URL -until 0s", "more than 0s"},
-		{"tap -t URL -summary -type data", "leave it out"},
+		{"tap -t URL -summary -type data", "leave one out"},
 		{"tap -t URL -group 4-2", "such as 0,3,8-11"},
 		{"tap -t URL -group 99", "has the groups 0 to 15"},
-		{"tap -t URL -type nack", "is none of data, heartbeat"},
+		{"tap -t URL -type nack", "is not one of data, heartbeat"},
 		{"tap -t URL -topic a..b", "empty token"},
 		{"tap -t URL -r " + good, "have no addresses"},
 		{"tap -r " + good, "neither pcap nor pcapng"},
@@ -205,8 +205,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// Help is shown however it is asked for, fits a terminal, and says of every flag what
-// it is.
+// Help is available in every form, fits a terminal, and explains every flag.
 func TestHelp(t *testing.T) {
 	for _, c := range commands() {
 		text := c.help(true)
@@ -262,22 +261,22 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The words that bench takes are the scenarios there are.
+// The operands of bench are exactly the scenarios.
 func TestScenariosHaveHelp(t *testing.T) {
 	if got, want := texts(scenarios, " "), strings.Join(bench.Scenarios(), " "); got != want {
-		t.Errorf("help has %s, there are %s", got, want)
+		t.Errorf("help has %s, package bench %s", got, want)
 	}
 }
 
-// What package flag knows of a flag is what help says.
+// Help shows everything that package flag knows about a flag.
 func TestFlagHelp(t *testing.T) {
 	fs := newFlagSet("test")
 	stringVar(fs, new(string), "o", "", "write to `FILE`")
 	boolVar(fs, new(bool), "q", "say nothing")
 	durationVar(fs, new(time.Duration), "timeout", time.Minute, "how long to wait")
 	intVar(fs, new(int), "count", 0, "`N` messages")
-	choiceVar(fs, new(string), "order", "how to go", plainWords("round", "zipf", "bursts")...)
-	choiceVar(fs, new(string), "framing", "how messages lie in the input", word{"lines", "each line is a message"},
+	choiceVar(fs, new(string), "order", "order in which", plainWords("round", "zipf", "bursts")...)
+	choiceVar(fs, new(string), "framing", "how messages are separated in the input", word{"lines", "each line is a message"},
 		word{"whole", "the input is one message, however long it is and whatever it holds, so that it may be a file"})
 	intVar(fs, new(int), "a-rather-long-name", 3, "of `N`")
 	var b strings.Builder
@@ -288,8 +287,8 @@ func TestFlagHelp(t *testing.T) {
   -q              say nothing
   -timeout D      how long to wait. Default 1m
   -count N        N messages
-  -order WORD     how to go: round (default), zipf or bursts
-  -framing WORD   how messages lie in the input:
+  -order WORD     order in which: round (default), zipf or bursts
+  -framing WORD   how messages are separated in the input:
                   lines (default): each line is a message
                   whole: the input is one message, however long it is and
                   whatever it holds, so that it may be a file

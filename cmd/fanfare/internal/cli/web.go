@@ -12,7 +12,7 @@ type webPage struct {
 	remote bool
 	json   bool
 	quiet  bool
-	looked
+	target
 }
 
 type jsonPage struct {
@@ -23,14 +23,14 @@ type jsonPage struct {
 func (w *webPage) run(ctx context.Context, e *env) (err error) {
 	read, closeIt, err := w.open(ctx)
 	if err != nil {
-		return err // and not a page that says so
+		return err // fail instead of serving a page with the error
 	}
 	defer closeIt()
 	s, err := web.Serve(w.listen, w.remote, read)
 	var local *web.LocalError
 	switch {
 	case errors.As(err, &local):
-		return usagef("-listen %s: %w: add -remote if they may", w.listen, err)
+		return usagef("-listen %s: %w: add -remote to allow that", w.listen, err)
 	case err != nil:
 		return &usageError{err}
 	}
@@ -42,7 +42,7 @@ func (w *webPage) run(ctx context.Context, e *env) (err error) {
 		}
 	}
 	if !w.quiet {
-		e.console.line("the page is at %s; interrupt to end", url)
+		e.console.line("serving the page at %s; interrupt to end", url)
 	}
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -51,19 +51,19 @@ func (w *webPage) run(ctx context.Context, e *env) (err error) {
 func webCommand() command {
 	return command{
 		name:    "web",
-		summary: "show what goes on at the buses of this host on a web page, live",
+		summary: "show the buses of this host on a live web page",
 		usage:   "fanfare web [flags] [PLACE...]",
-		about: `It serves one page: rates, losses and the time to repair, publishers and their
-subscribers, slow ones, what was lost and what to do about it, and events as they
-come. It reads the sockets of processes once a second, as fanfare loss does, and
-changes nothing.
+		about: `It serves one page with rates, losses, repair times, publishers and their subscribers,
+slow subscribers, losses with causes and remedies, and events as they happen. It
+reads the sockets of processes once a second, as fanfare loss does, and changes
+nothing.
 
 ` + placeHelp + `
-With -t it listens to a fabric, too, and shows publishers there that were not asked.`,
+With -t it also listens to a fabric, and shows publishers that run on other hosts.`,
 		notes: `The page has no login. Any client that can connect to the address sees names,
-addresses and rates, and no messages. So it is served to this host only, unless
--remote says that others may see it, too. To see it from another host without
-that: ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.`,
+addresses and rates, but no messages. It is therefore served to this host only,
+unless -remote is given. To view it from another host without -remote, use
+ssh -L 9465:localhost:9465 HOST, and open http://localhost:9465 there.`,
 		examples: `fanfare web
 fanfare web -listen localhost:8080
 fanfare web -listen 10.0.0.5:9465 -remote`,
@@ -72,16 +72,16 @@ fanfare web -listen 10.0.0.5:9465 -remote`,
 }
 
 func (w *webPage) register(fs *flagSet) {
-	stringVar(fs, &w.listen, "listen", "localhost:9465", "serve the page at the TCP address `ADDR`; port 0 is any that is free")
+	stringVar(fs, &w.listen, "listen", "localhost:9465", "serve the page at the TCP address `ADDR`; port 0 selects any free port")
 	w.registerWire(fs)
-	boolVar(fs, &w.remote, "remote", "let other hosts see the page, too")
-	boolVar(fs, &w.json, "json", "the address as a JSON object on standard output")
-	boolVar(fs, &w.quiet, "q", "nothing on standard error but failures")
+	boolVar(fs, &w.remote, "remote", "let other hosts open the page")
+	boolVar(fs, &w.json, "json", "print the address as a JSON object")
+	boolVar(fs, &w.quiet, "q", "print only failures on standard error")
 }
 
 func (w *webPage) check(_ *flagSet, operands []string) error {
 	if w.listen == "" {
-		return usagef("-listen is empty: give an address such as localhost:9465")
+		return usagef("-listen is empty: use an address such as localhost:9465")
 	}
 	w.places = operands
 	return nil

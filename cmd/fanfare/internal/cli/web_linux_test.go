@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// fanfare web says where its page is, serves it, and ends when it is interrupted.
+// fanfare web prints the address of its page, serves it, and ends when interrupted.
 func TestWeb(t *testing.T) {
 	programOnly(t)
 	shown(t)
@@ -33,7 +33,7 @@ func TestWeb(t *testing.T) {
 	}
 	p.cmd.Process.Signal(syscall.SIGINT)
 	p.end(t, 130)
-	if s := p.stderr.String(); !strings.Contains(s, "the page is at "+page.URL) {
+	if s := p.stderr.String(); !strings.Contains(s, "serving the page at "+page.URL) {
 		t.Errorf("standard error:\n%s", s)
 	}
 }

@@ -1,6 +1,6 @@
-// Package doctor finds out whether a host is fit for Fanfare, from what its kernel shows in /sys and /proc. Each
-// finding is one sentence, with a command that mends it. What takes sockets or devices to find out (self-tests) is
-// with the command, package cmd/fanfare/internal/cli.
+// Package doctor checks whether a host is suitable for Fanfare, from its /sys and /proc. Each
+// finding is one sentence, with a command that fixes it. Self-tests, which need sockets or devices,
+// are part of the command, in package cmd/fanfare/internal/cli.
 package doctor
 
 import (
@@ -24,8 +24,8 @@ type Level uint8
 
 const (
 	OK   Level = iota
-	Info       // neither good nor bad, but good to know
-	Warn       // works, but not as it could, or not everywhere
+	Info       // useful to know
+	Warn       // works, but slower than possible or only in part
 	Fail       // does not work
 )
 
@@ -37,41 +37,42 @@ type Finding struct {
 	Area  string `json:"area"` // "rdma", "memory", "network", ...
 	Level Level  `json:"level"`
 	Text  string `json:"text"`          // one sentence
-	Fix   string `json:"fix,omitempty"` // a command, or several with && between
+	Fix   string `json:"fix,omitempty"` // a shell command, possibly several joined by &&
 }
 
-// Facts are what findings are made from. Root is the file system from "/", of which /sys, /proc, /dev/infiniband and
-// the library folders are read; a recording of another host's will do.
+// Facts are the input of Check. Root is the file system from "/"; its /sys, /proc, /dev/infiniband
+// and library directories are read. A recording of another host also works.
 type Facts struct {
 	Root fs.FS
 	// Links are the network interfaces as this process sees them: /sys may show those of another network namespace.
 	Links []net.Interface
 	Addrs map[string][]netip.Addr
-	// Default is what udp:// without iface= takes, DefaultErr why it takes nothing; neither: it is not known.
+	// Default is the interface of udp:// without iface=, DefaultErr the error if there is none. If neither is set, it is
+	// unknown.
 	Default    Link
 	DefaultErr error
-	// Filters lists the tables of nftables, such as "inet filter"; its error says why that is not known. Nil: a
-	// recording does not say.
+	// Filters lists the tables of nftables, such as "inet filter"; its error is the reason why they
+	// are unknown. Nil in recordings.
 	Filters      func() ([]string, error)
 	MemlockBytes int64 // RLIMIT_MEMLOCK; negative without a limit
-	// ReceiveBytes and SendBytes are the socket buffers that transport/udp asks for.
+	// ReceiveBytes and SendBytes are the socket buffer sizes that transport/udp requests.
 	ReceiveBytes, SendBytes int
 
-	Buses         []Bus          // of this host's processes, as far as this user may ask them; nil: none was asked
-	Silent        []string       // processes that did not answer: where they were asked, and why not
-	Shared        []SharedMemory // the directories for fabrics of shm://; none where there is no shm://
-	EndpointBytes int64          // what an endpoint of shm:// uses at most
-	UID           int            // the user that this process is
-	Verbs         rdma.Provider  // rdma-core, or nil with the reason why it is not there
+	Buses         []Bus          // of the processes that this user may inspect; nil: none was asked
+	Silent        []string       // sockets of processes that did not answer, with the error
+	Shared        []SharedMemory // the directories for fabrics of shm://; none on systems without shm://
+	EndpointBytes int64          // what an endpoint of shm: // maximum memory of an endpoint of shm://
+	UID           int            // the user of this process
+	Verbs         rdma.Provider  // rdma-core, or nil
 	VerbsErr      error
 }
 
 type Link struct {
 	Name     string
 	Addr     netip.Addr
-	Loopback bool   // there is no other, or Routed
-	Routed   bool   // the route to multicast groups leads there
-	RouteTo  string // where it leads, also if that is none for multicast; empty: there is none
+	Loopback bool   // no other interface is usable, or the route leads here
+	Routed   bool   // the route to multicast groups uses this interface
+	RouteTo  string // interface of that route, even if unusable for multicast; empty: no route
 }
 
 func Check(f *Facts) []Finding {
@@ -83,15 +84,15 @@ func Check(f *Facts) []Finding {
 type check struct {
 	*Facts
 	findings []Finding
-	unseen   []string // paths that could not be looked at
-	blind    bool     // one of them was needed for what is looked at
+	unseen   []string // paths that could not be read
+	blind    bool     // the current check needed one of them
 }
 
-// each calls looks. One that needs a path that cannot be looked at adds no findings from there on: the path is one.
-func (c *check) each(looks ...func()) {
-	for _, look := range looks {
+// each calls the checks. A check that needs an unreadable path adds no further findings: the path is the finding.
+func (c *check) each(checks ...func()) {
+	for _, f := range checks {
 		c.blind = false
-		look()
+		f()
 	}
 }
 
@@ -101,9 +102,9 @@ func (c *check) add(area string, level Level, fix, text string, args ...any) {
 	}
 }
 
-// saw takes in how a look at path ended. An error by which it is not known whether the path is there, such as a missing
-// permission or no free file descriptor, is a finding. An error of a read is the kernel's answer.
-func (c *check) saw(path string, err error) (there bool) {
+// readable reports whether path was read. If the error leaves open whether path exists, such as a missing
+// permission or no free file descriptor, it adds a finding. An error of the read itself is the kernel's answer.
+func (c *check) readable(path string, err error) (there bool) {
 	var p *fs.PathError
 	isPath := errors.As(err, &p)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || isPath && p.Op == "read" {
@@ -118,7 +119,7 @@ func (c *check) saw(path string, err error) (there bool) {
 	}
 	if c.blind = false; !slices.Contains(c.unseen, path) {
 		c.unseen = append(c.unseen, path)
-		c.add("host", Info, fix, "/%s cannot be looked at: %v", path, err)
+		c.add("host", Info, fix, "/%s cannot be read: %v", path, err)
 	}
 	c.blind = true
 	return false
@@ -126,7 +127,7 @@ func (c *check) saw(path string, err error) (there bool) {
 
 func (c *check) read(path string) (string, bool) {
 	b, err := fs.ReadFile(c.Root, path)
-	return strings.TrimRight(string(b), "\n"), c.saw(path, err)
+	return strings.TrimRight(string(b), "\n"), c.readable(path, err)
 }
 
 func (c *check) number(path string) (int64, bool) {
@@ -140,20 +141,20 @@ func (c *check) number(path string) (int64, bool) {
 
 func (c *check) exists(path string) bool {
 	_, err := fs.Stat(c.Root, path)
-	return c.saw(path, err)
+	return c.readable(path, err)
 }
 
 func (c *check) list(dir string) (names []string) {
 	entries, err := fs.ReadDir(c.Root, dir)
-	c.saw(dir, err)
+	c.readable(dir, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
 	return names
 }
 
-// ThisHost gathers the facts of this host. The buffers that are asked for, and
-// the interface that udp:// takes, are for the caller to fill in.
+// ThisHost collects the facts of this host. The caller sets the buffer sizes and the interface of
+// udp://.
 func ThisHost() (*Facts, error) {
 	f := &Facts{Root: os.DirFS("/"), Addrs: map[string][]netip.Addr{}, MemlockBytes: memlockLimit(), Filters: nftables}
 	links, err := sys.Interfaces()

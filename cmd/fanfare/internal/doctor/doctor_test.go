@@ -18,9 +18,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
-// host reads a recording: rxe.txt is one of a virtual machine with Soft-RoCE,
-// made by testdata/record; the others are written after the kernel's
-// documentation (Documentation/ABI/stable/sysfs-class-infiniband).
+// host reads a recording. rxe.txt is from a virtual machine with Soft-RoCE, made by
+// testdata/record; the others are written from the kernel's documentation
+// (Documentation/ABI/stable/sysfs-class-infiniband).
 func host(t *testing.T, file string) *Facts {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + file)
@@ -51,7 +51,7 @@ func host(t *testing.T, file string) *Facts {
 	return f.seeLinks()
 }
 
-// seeLinks takes the network interfaces from the recording.
+// seeLinks sets the network interfaces from the recording.
 func (f *Facts) seeLinks() *Facts {
 	c := &check{Facts: f}
 	f.Links = nil
@@ -72,7 +72,7 @@ func (f *Facts) seeLinks() *Facts {
 	return f
 }
 
-// set changes files of a recording; "" removes one, and all below.
+// set changes files of a recording; "" removes a path and everything below it.
 func (f *Facts) set(files map[string]string) *Facts {
 	tree := f.Root.(fstest.MapFS)
 	for path, text := range files {
@@ -97,22 +97,22 @@ func text(findings []Finding) string {
 	return b.String()
 }
 
-// Hosts that are fit: nothing fails, nothing is warned of.
-func TestFitHosts(t *testing.T) {
+// Suitable hosts have no warnings and failures.
+func TestSuitableHosts(t *testing.T) {
 	for file, wants := range map[string][]string{
 		"rxe.txt": {
 			"ok: rdma: rxe0 port 1 is active: Ethernet, 2.5 Gb/sec (1X SDR), interface eth0",
 			"ok: rdma: rxe0 port 1: GID 1 is ::ffff:10.99.0.1, RoCE v2",
-			"info: roce: Soft-RoCE (rdma_rxe) is loaded and has UDP port 4791",
+			"info: roce: Soft-RoCE (rdma_rxe) is loaded and occupies UDP port 4791",
 			"ok: network: interface eth0 is up for multicast with address 10.99.0.1, MTU 1500 (RDMA MTU 1024)",
-			"ok: buffers: net.core.rmem_max of 212992 bytes is less than the receive buffers of 8388608, but does not bind this process",
-			"ok: network: udp:// without iface= uses eth0 (10.99.0.1): the route to multicast groups leads there",
+			"ok: buffers: net.core.rmem_max of 212992 bytes is less than the receive buffers of 8388608 bytes, but does not apply to this process",
+			"ok: network: udp:// without iface= uses eth0 (10.99.0.1), the interface of the route to multicast groups",
 		},
 		"mlx5-roce.txt": {
 			"ok: rdma: mlx5_0 port 1 is active: Ethernet, 100 Gb/sec (4X EDR), interface enp1s0np0",
 			"ok: rdma: mlx5_0 port 1: GID 3 is ::ffff:10.0.0.1, RoCE v2",
-			"info: roce: mlx5_0 speaks RoCE in hardware",
-			"info: rdma: mlx5_0: limits on multicast are not known: not in this build [ibv_devinfo -v -d mlx5_0 | grep mcast]",
+			"info: roce: mlx5_0 implements RoCE in hardware",
+			"info: rdma: mlx5_0: multicast limits are unknown: not in this build [ibv_devinfo -v -d mlx5_0 | grep mcast]",
 			"MTU 9000 (RDMA MTU 4096)",
 			"ok: roce: UDP port 4791 is free",
 			"ok: buffers: net.core.rmem_max of 16777216 bytes is enough",
@@ -130,7 +130,7 @@ func TestFitHosts(t *testing.T) {
 				t.Errorf("%s: %+v", file, f)
 			}
 		}
-		for _, want := range append(wants, "info: security: groups are open but to buses with keys= in their URL: any host on the network can read, forge and change all messages [fanfare key new FILE, and keys=FILE") {
+		for _, want := range append(wants, "info: security: groups are not sealed unless buses have keys= in their URL: any host on the network can read, forge and change all messages [fanfare key new FILE   # and add keys=FILE") {
 			if !strings.Contains(text(findings), want) {
 				t.Errorf("%s: no %q in\n%s", file, want, text(findings))
 			}
@@ -138,8 +138,8 @@ func TestFitHosts(t *testing.T) {
 	}
 }
 
-// What is wrong with a host is found, alone, and with a way to mend it.
-func TestUnfitHosts(t *testing.T) {
+// Each problem of a host yields exactly one finding, with a fix.
+func TestUnsuitableHosts(t *testing.T) {
 	const (
 		mlx5 = "sys/class/infiniband/mlx5_0/ports/1"
 		conf = "proc/sys/net/ipv4/conf/"
@@ -154,11 +154,11 @@ func TestUnfitHosts(t *testing.T) {
 		{"RoCE port down", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/state": "1: DOWN"}) }, Fail, "state DOWN: its interface enp1s0np0", "ip link set enp1s0np0 up"},
 		{"no IPv4 GID", "mlx5-roce.txt", func(f *Facts) {
 			f.set(map[string]string{mlx5 + "/gids/2": "", mlx5 + "/gids/3": ""})
-		}, Fail, "no RoCE v2 GID of an IPv4 address among its 2", "ip address add 192.168.0.1/24 dev enp1s0np0"},
+		}, Fail, "no RoCE v2 GID with an IPv4 address among its 2", "ip address add 192.168.0.1/24 dev enp1s0np0"},
 		{"RoCE v1 only", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/gid_attrs/types/3": "IB/RoCE v1"}) }, Fail, "no RoCE v2 GID", "ip address"},
 		{"IB port down", "infiniband.txt", func(f *Facts) {
 			f.set(map[string]string{mlx5 + "/state": "1: DOWN"})
-		}, Fail, "state DOWN: look at cable", "ibstat mlx5_0"},
+		}, Fail, "state DOWN: check cable", "ibstat mlx5_0"},
 		{"no subnet manager yet", "infiniband.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/state": "2: INIT"}) }, Fail, "no subnet manager has set the port up", "opensm"},
 		{"no subnet manager", "infiniband.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/sm_lid": "0x0"}) }, Fail, "joins get no answer", "opensm"},
 		{"no IPoIB", "infiniband.txt", func(f *Facts) {
@@ -173,14 +173,14 @@ func TestUnfitHosts(t *testing.T) {
 			f.Addrs["eth9"], f.Addrs["ib0"] = f.Addrs["ib0"], nil
 		}, Fail, "ib0 has no address", "ip address add"},
 		{"little locked memory", "mlx5-roce.txt", func(f *Facts) { f.MemlockBytes = 8 << 20 }, Fail, "limited to 8388608 bytes", "ulimit -l unlimited"},
-		{"no rdma-core", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"usr/lib64/librdmacm.so.1": ""}) }, Warn, "librdmacm.so.1 is missing", "apt install"},
+		{"no rdma-core", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"usr/lib64/librdmacm.so.1": ""}) }, Warn, "rdma:// needs librdmacm.so.1", "apt install"},
 		{"small receive buffers", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"proc/sys/net/core/rmem_max": "212992"}) }, Warn, "allows 212992 bytes", "sysctl -w net.core.rmem_max=8388608"},
-		{"small send buffers", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"proc/sys/net/core/wmem_max": "212992"}) }, Warn, "send buffers ask for 2097152", "sysctl -w net.core.wmem_max=2097152"},
+		{"small send buffers", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"proc/sys/net/core/wmem_max": "212992"}) }, Warn, "send buffers request 2097152", "sysctl -w net.core.wmem_max=2097152"},
 		{"strict filter", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{conf + "all/rp_filter": "1"}) }, Warn, "reverse path", "rp_filter=2"},
 		{"IGMP version 1", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{conf + "all/force_igmp_version": "1"}) }, Warn, "version 1", "force_igmp_version=0"},
 		{"old querier", "mlx5-roce.txt", func(f *Facts) {
 			f.set(map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0 :     1      V1"})
-		}, Warn, "speaks IGMP version 1", "tcpdump"},
+		}, Warn, "uses IGMP version 1", "tcpdump"},
 		{"no memberships", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"proc/sys/net/ipv4/igmp_max_memberships": "0"}) }, Fail, "may join 0 groups", "igmp_max_memberships=20"},
 		{"no multicast flag", "rxe.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/net/eth0/flags": "0x3", "sys/class/net/eth1/flags": "0x1003", "sys/class/net/eth1/mtu": "1500"})
@@ -189,21 +189,21 @@ func TestUnfitHosts(t *testing.T) {
 		{"loopback only", "rxe.txt", func(f *Facts) {
 			delete(f.Addrs, "eth0")
 			f.Default = Link{Name: "lo", Loopback: true}
-		}, Warn, "no interface but loopback", "ip address add 192.168.0.1/24 dev eth0"},
+		}, Warn, "only loopback is up", "ip address add 192.168.0.1/24 dev eth0"},
 		{"loopback only, interface down", "rxe.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/net/eth0/flags": "0x1002"})
-		}, Warn, "no interface but loopback", "ip link set eth0 up"},
+		}, Warn, "only loopback is up", "ip link set eth0 up"},
 		{"not even loopback", "rxe.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/net/eth0/flags": "0x1002"})
 			f.Default, f.DefaultErr = Link{}, errors.New("nothing is up")
-		}, Warn, "loopback neither: udp:// cannot be used: nothing is up", "ip link set lo up"},
-		{"a route to what does no multicast", "rxe.txt", func(f *Facts) {
+		}, Warn, "including loopback, is up for multicast: udp:// cannot be used: nothing is up", "ip link set lo up"},
+		{"a route to an interface without multicast", "rxe.txt", func(f *Facts) {
 			f.Default.Routed, f.Default.RouteTo = false, "tun0"
-		}, Warn, "leads to tun0, which is none for them: udp:// without iface= uses eth0", "ip route replace 224.0.0.0/4 dev eth0"},
+		}, Warn, "leads to tun0, which cannot be used for multicast: udp:// without iface= uses eth0", "ip route replace 224.0.0.0/4 dev eth0"},
 		{"IPv6 only", "rxe.txt", func(f *Facts) {
 			f.Addrs["eth0"] = []netip.Addr{netip.MustParseAddr("fe80::1")}
 			f.Default = Link{Name: "lo", Loopback: true}
-		}, Warn, "stays on loopback (lo)", "ip address add 192.168.0.1/24 dev eth0"},
+		}, Warn, "uses loopback (lo)", "ip address add 192.168.0.1/24 dev eth0"},
 		{"none at all", "rxe.txt", func(f *Facts) { f.Default, f.DefaultErr = Link{}, errors.New("nothing is up") }, Warn, "cannot be used: nothing is up", ""},
 		{"no route, and a choice", "rxe.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/net/eth1/flags": "0x1003", "sys/class/net/eth1/mtu": "1500"})
@@ -212,9 +212,9 @@ func TestUnfitHosts(t *testing.T) {
 		}, Warn, "uses eth0", "ip route add 224.0.0.0/4 dev eth0"},
 		{"bridge without querier", "rxe.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/net/eth0/bridge/multicast_snooping": "1", "sys/class/net/eth0/bridge/multicast_querier": "0"})
-		}, Warn, "no querier", "mcast_querier 1"},
-		{"no multicast in the device", "rxe.txt", func(f *Facts) { f.Verbs = limited(t, 0) }, Fail, "has no multicast", ""},
-		{"few groups", "rxe.txt", func(f *Facts) { f.Verbs = limited(t, 8) }, Warn, "8 groups only", ""},
+		}, Warn, "is not a querier", "mcast_querier 1"},
+		{"no multicast in the device", "rxe.txt", func(f *Facts) { f.Verbs = limited(t, 0) }, Fail, "does not support multicast", ""},
+		{"few groups", "rxe.txt", func(f *Facts) { f.Verbs = limited(t, 8) }, Warn, "only 8 groups", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := host(t, c.file)
@@ -231,13 +231,13 @@ func TestUnfitHosts(t *testing.T) {
 				}
 			}
 			if len(bad) != 1 || bad[0].Level != c.level || !strings.Contains(bad[0].Text, c.says) || !strings.Contains(bad[0].Fix, c.fix) {
-				t.Errorf("want one finding, %v with %q and fix %q, and not\n%s", c.level, c.says, c.fix, text(bad))
+				t.Errorf("want one finding, %v with %q and fix %q; got\n%s", c.level, c.says, c.fix, text(bad))
 			}
 		})
 	}
 }
 
-// Versions of IGMP and packet filters are named, and what is not known is said to be so.
+// IGMP versions and packet filters are reported, also if they are unknown.
 func TestIGMPAndFilters(t *testing.T) {
 	for _, c := range []struct {
 		files  map[string]string
@@ -245,13 +245,13 @@ func TestIGMPAndFilters(t *testing.T) {
 		err    error
 		want   string
 	}{
-		{nil, nil, nil, "ok: network: enp1s0np0 speaks IGMP version 3 (no querier of an older version was heard)"},
-		{map[string]string{"proc/sys/net/ipv4/conf/enp1s0np0/force_igmp_version": "2"}, nil, nil, "speaks IGMP version 2 (force_igmp_version says so)"},
-		{map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0 :     1      V2"}, nil, nil, "speaks IGMP version 2 (as the querier on its network does)"},
-		{map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0:     1      V2"}, nil, nil, "speaks IGMP version 2 (as the querier on its network does)"},
-		{map[string]string{"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, nil, nil, "and multicast in Amazon EC2 takes version 2 alone: this host's joins have no effect there [sysctl -w net.ipv4.conf.enp1s0np0.force_igmp_version=2]"},
+		{nil, nil, nil, "ok: network: enp1s0np0 uses IGMP version 3 (no querier of an older version detected)"},
+		{map[string]string{"proc/sys/net/ipv4/conf/enp1s0np0/force_igmp_version": "2"}, nil, nil, "uses IGMP version 2 (set by force_igmp_version)"},
+		{map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0 :     1      V2"}, nil, nil, "uses IGMP version 2 (like the querier on its network)"},
+		{map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0:     1      V2"}, nil, nil, "uses IGMP version 2 (like the querier on its network)"},
+		{map[string]string{"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, nil, nil, "but multicast in Amazon EC2 supports only version 2: joins of this host have no effect there [sysctl -w net.ipv4.conf.enp1s0np0.force_igmp_version=2]"},
 		{nil, []string{"inet filter"}, nil, "packet filters are loaded (nftables: inet filter)"},
-		{nil, nil, errors.New("operation not permitted"), "whether nftables has rules is not known: operation not permitted"},
+		{nil, nil, errors.New("operation not permitted"), "rules of nftables are unknown: operation not permitted"},
 	} {
 		f := host(t, "mlx5-roce.txt")
 		f.set(c.files)
@@ -262,7 +262,7 @@ func TestIGMPAndFilters(t *testing.T) {
 	}
 }
 
-// denied is a file system in which one path, or with "" each, cannot be opened.
+// denied is a file system in which one path, or every path if it is "", cannot be opened.
 type denied struct {
 	fs.FS
 	path string
@@ -276,7 +276,7 @@ func (d denied) Open(name string) (fs.File, error) {
 	return d.FS.Open(name)
 }
 
-// What cannot be looked at is said to be not known: nothing is concluded from it that is not found where all can be seen.
+// Unreadable paths are reported as such; otherwise the findings are a subset of those with all paths readable.
 func TestUnknown(t *testing.T) {
 	check := func(f *Facts, root fs.FS) []Finding {
 		f.Root = root
@@ -296,7 +296,7 @@ func TestUnknown(t *testing.T) {
 		for p := range paths {
 			for _, err := range []error{syscall.EMFILE, syscall.EACCES} {
 				for _, x := range check(f, denied{root, p, err}) {
-					if strings.HasPrefix(x.Text, "/"+p) && strings.HasSuffix(x.Text, " cannot be looked at: "+err.Error()) && x.Level == Info {
+					if strings.HasPrefix(x.Text, "/"+p) && strings.HasSuffix(x.Text, " cannot be read: "+err.Error()) && x.Level == Info {
 						said[p] = true
 					} else if !slices.Contains(fit, x) {
 						t.Errorf("%s, %v: %q: %s", file, err, p, text([]Finding{x}))
@@ -306,24 +306,24 @@ func TestUnknown(t *testing.T) {
 		}
 		for _, p := range []string{"", classRDMA, "dev/infiniband/rdma_cm", "proc/net/udp", "proc/sys/net", "sys/class/net"} {
 			if !said[p] {
-				t.Errorf("%s: nothing is said of %q", file, p)
+				t.Errorf("%s: no finding about %q", file, p)
 			}
 		}
 	}
 }
 
-// limited is a provider whose device has so many groups.
+// limited is a provider whose device supports this number of groups.
 func limited(t *testing.T, groups int) rdma.Provider {
 	f := fabric.New(fabric.Config{})
 	t.Cleanup(func() { f.Close() })
 	return f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) { a.MaxMcastGrp = groups }})
 }
 
-// With rdma-core the limits are told.
+// With rdma-core the limits are reported.
 func TestLimits(t *testing.T) {
 	f := host(t, "rxe.txt").set(map[string]string{"sys/class/infiniband/rxe0": "", "sys/class/infiniband/sim0/node_type": "1: CA"})
 	f.Verbs = limited(t, 8192)
-	if got, want := text(Check(f)), "ok: rdma: sim0: up to 8192 groups, 56 queue pairs on one, 458752 attachments in all"; !strings.Contains(got, want) {
+	if got, want := text(Check(f)), "ok: rdma: sim0: up to 8192 groups, 56 queue pairs per group, 458752 attachments in total"; !strings.Contains(got, want) {
 		t.Errorf("no %q in\n%s", want, got)
 	}
 	f = host(t, "rxe.txt")
@@ -333,7 +333,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A host without RDMA is fit, and so is one without /proc as far as can be told.
+// A host without RDMA is suitable, and so is one without /proc, as far as known.
 func TestPlainHosts(t *testing.T) {
 	f := host(t, "rxe.txt").set(map[string]string{"sys/class/infiniband": "", "sys/module/rdma_rxe": "", "dev": "", "usr": "", "lib": ""})
 	f.MemlockBytes = 65536
@@ -344,13 +344,13 @@ func TestPlainHosts(t *testing.T) {
 				t.Errorf("%+v", x)
 			}
 		}
-		if !strings.Contains(text(findings), "there is no RDMA device") {
-			t.Errorf("not told that there is no RDMA:\n%s", text(findings))
+		if !strings.Contains(text(findings), "no RDMA device") {
+			t.Errorf("no finding about missing RDMA:\n%s", text(findings))
 		}
 	}
 }
 
-// ThisHost is some host: its facts can be looked at, whatever they are.
+// ThisHost works on any host; its findings are only logged.
 func TestThisHost(t *testing.T) {
 	facts, err := ThisHost()
 	if err != nil {

@@ -2,7 +2,7 @@ package doctor
 
 import "strings"
 
-// Environment says in few words what hinders multicast between hosts here, such as a cloud; empty: nothing known.
+// Environment names what prevents multicast between hosts here, such as a cloud; empty: nothing known.
 func (f *Facts) Environment() string {
 	c := &check{Facts: f}
 	cloud := c.cloud().name
@@ -17,9 +17,10 @@ func (f *Facts) Environment() string {
 	return kind + " container with its own network" + cloud
 }
 
-// overlay carries multicast where the network does not: a VXLAN copies it to each host (bridge(8), ip-link(8)).
+// overlay creates a VXLAN, which copies multicast to each host where the network does not carry it (bridge(8),
+// ip-link(8)).
 const overlay = "ip link add vxlan0 type vxlan id 42 dstport 4789 local ADDRESS && ip link set vxlan0 up && ip address add 192.168.42.1/24 dev vxlan0 && " +
-	"bridge fdb append 00:00:00:00:00:00 dev vxlan0 dst OTHER-HOST   # once for each of them; then iface=vxlan0 in the URL"
+	"bridge fdb append 00:00:00:00:00:00 dev vxlan0 dst OTHER-HOST   # once for each other host; then use iface=vxlan0 in the URL"
 
 func (f *Facts) Surroundings() []Finding {
 	c := &check{Facts: f}
@@ -27,26 +28,26 @@ func (f *Facts) Surroundings() []Finding {
 	return c.findings
 }
 
-// environment looks for containers and clouds: their networks carry no multicast.
+// environment detects containers and clouds whose networks do not carry multicast.
 func (c *check) environment() {
 	switch kind, own := c.container(); {
 	case kind == "":
 	case own && kind == "Kubernetes":
 		c.add("network", Warn, "hostNetwork: true   # in the pod's spec; or a second interface by Multus with macvlan",
-			"this is a pod with a network of its own: multicast will not pass to other hosts, unless the cluster's network plugin carries it, which most do not")
+			"this pod has its own network: multicast does not reach other hosts, unless the cluster's network plugin supports it, which most do not")
 	case own:
-		c.add("network", Warn, "docker run --network host ...   # or a network of docker's driver macvlan",
-			"this is a %s container with a network of its own: multicast will not pass to other hosts, only to containers on the same bridge", kind)
+		c.add("network", Warn, "docker run --network host ...   # or a docker network with the driver macvlan",
+			"this %s container has its own network: multicast does not reach other hosts, only containers on the same bridge", kind)
 	default:
-		c.add("network", Info, "", "this is a %s container with the network of its host: what holds for the host holds here", kind)
+		c.add("network", Info, "", "this %s container uses the network of its host: the findings are those of the host", kind)
 	}
 	c.blind = false
 	if cloud := c.cloud(); cloud.name != "" {
-		c.add("network", Warn, overlay, "this is a machine in %s: its network carries no multicast from host to host: use %s", cloud.name, cloud.instead())
+		c.add("network", Warn, overlay, "this is a machine in %s, whose network does not carry multicast between hosts: use %s", cloud.name, cloud.instead())
 	}
 }
 
-// container says which kind of container this is, and whether its network is its own: then no interface is a device.
+// container returns the kind of container, and whether it has its own network, in which no interface is a device.
 func (c *check) container() (kind string, own bool) {
 	cgroup, _ := c.read("proc/1/cgroup")
 	for _, sign := range []struct{ kind, file, cgroup string }{
@@ -70,7 +71,7 @@ func (c *check) container() (kind string, own bool) {
 	return kind, own
 }
 
-// clouds are recognized by what the firmware says of the machine (kernel
+// clouds are recognized by the machine's DMI data (kernel
 // Documentation/ABI/testing/sysfs-firmware-dmi-tables).
 var clouds = []cloud{
 	{name: "Amazon EC2", file: "sys_vendor", says: "Amazon EC2", service: "a Transit Gateway with a multicast domain"},
@@ -85,7 +86,7 @@ var clouds = []cloud{
 
 type cloud struct {
 	name, file, says string
-	// service is the cloud's own multicast, empty if it has none. Each speaks IGMP version 2 alone
+	// service is the cloud's own multicast, empty if it has none. All of them use IGMP version 2 only
 	// (https://docs.aws.amazon.com/vpc/latest/tgw/how-multicast-works.html,
 	// https://docs.cloud.google.com/vpc/docs/multicast/overview).
 	service string
@@ -99,7 +100,7 @@ func (c *cloud) instead() string {
 	return all
 }
 
-// cloud is the one that this machine is in; without a name if it is in none that is known.
+// cloud returns the cloud of this machine; its name is empty if unknown.
 func (c *check) cloud() cloud {
 	for _, cloud := range clouds {
 		if text, _ := c.read("sys/class/dmi/id/" + cloud.file); strings.TrimSpace(text) == cloud.says {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-const rocePortHex = ":12B7" // UDP port 4791 as /proc/net/udp writes it
+const rocePortHex = ":12B7" // UDP port 4791 in the format of /proc/net/udp
 
-// rocePort looks at the UDP port of RoCEv2, which Soft-RoCE does not share, and adapters with RoCE take from sockets.
+// rocePort checks the UDP port of RoCEv2: Soft-RoCE does not share it, and RoCE adapters intercept its packets.
 func (c *check) rocePort() {
 	taken := false
 	for _, file := range []string{"proc/net/udp", "proc/net/udp6"} {
@@ -23,9 +23,9 @@ func (c *check) rocePort() {
 	}
 	switch {
 	case c.exists("sys/module/rdma_rxe") && taken:
-		c.add("roce", Info, "modprobe -r rdma_rxe", "Soft-RoCE (rdma_rxe) is loaded and has UDP port 4791: use rdma:// on this host, roce:// cannot receive beside it")
+		c.add("roce", Info, "modprobe -r rdma_rxe", "Soft-RoCE (rdma_rxe) is loaded and occupies UDP port 4791: use rdma:// on this host; roce:// cannot receive")
 	case taken:
-		c.add("roce", Info, "ss -ulpn sport = :4791", "UDP port 4791 is in use: roce:// shares it with other programs of Fanfare only")
+		c.add("roce", Info, "ss -ulpn sport = :4791", "UDP port 4791 is in use: roce:// can share it only with other programs of Fanfare")
 	default:
 		c.add("roce", OK, "", "UDP port 4791 is free for roce://")
 	}
@@ -35,21 +35,21 @@ func (c *check) rocePort() {
 			c.blind = false
 			layer, _ := c.read(classRDMA + "/" + dev + "/ports/" + port + "/link_layer")
 			if link := c.netdev(dev, port); layer == "Ethernet" && link != "" && !strings.HasPrefix(dev, "rxe") && !strings.HasPrefix(dev, "siw") {
-				c.add("roce", Info, "", "%s speaks RoCE in hardware, so that roce://%s would hear nothing: use rdma://%s", dev, link, dev)
+				c.add("roce", Info, "", "%s implements RoCE in hardware, so roce://%s would receive nothing: use rdma://%s", dev, link, dev)
 			}
 		}
 	}
 }
 
-// enoughMemlock is the memory that a bus over RDMA registers with a margin: a
-// receive queue of 4096 slots of 40 and 4096 bytes, and windows to send from.
+// enoughMemlock is the memory that a bus over RDMA registers, with a margin: a receive queue of
+// 4096 slots of 40 and 4096 bytes, and send windows.
 const enoughMemlock = 64 << 20
 
-// capIPCLock lifts the limit (capabilities(7)).
+// capIPCLock exempts from the limit (capabilities(7)).
 const capIPCLock = 14
 
 func (c *check) memlock() {
-	const fix = "ulimit -l unlimited   # lasting: '* - memlock unlimited' in /etc/security/limits.conf; LimitMEMLOCK=infinity for systemd; --ulimit memlock=-1 for docker"
+	const fix = "ulimit -l unlimited   # permanently: '* - memlock unlimited' in /etc/security/limits.conf; LimitMEMLOCK=infinity for systemd; --ulimit memlock=-1 for docker"
 	if len(c.list(classRDMA)) == 0 {
 		return
 	}
@@ -57,11 +57,11 @@ func (c *check) memlock() {
 	case c.MemlockBytes < 0:
 		c.add("memory", OK, "", "locked memory has no limit")
 	case c.capable(capIPCLock):
-		c.add("memory", OK, "", "locked memory has a limit of %d bytes, which does not bind this process (CAP_IPC_LOCK)", c.MemlockBytes)
+		c.add("memory", OK, "", "locked memory has a limit of %d bytes, which does not apply to this process (CAP_IPC_LOCK)", c.MemlockBytes)
 	case c.MemlockBytes < enoughMemlock:
-		c.add("memory", Fail, fix, "locked memory is limited to %d bytes, and a bus over RDMA registers up to %d", c.MemlockBytes, enoughMemlock)
+		c.add("memory", Fail, fix, "locked memory is limited to %d bytes, but a bus over RDMA registers up to %d", c.MemlockBytes, enoughMemlock)
 	default:
-		c.add("memory", OK, "", "locked memory is limited to %d bytes, which is enough for a bus", c.MemlockBytes)
+		c.add("memory", OK, "", "locked memory is limited to %d bytes, enough for a bus", c.MemlockBytes)
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *check) libraries() {
 		return
 	}
 	if missing := slices.DeleteFunc([]string{"libibverbs.so.1", "librdmacm.so.1"}, c.hasLibrary); len(missing) > 0 {
-		c.add("rdma", Warn, "apt install librdmacm1 libibverbs1 ibverbs-providers   # or: dnf install librdmacm libibverbs", "rdma-core is not complete: %s is missing, which rdma:// needs", strings.Join(missing, ", "))
+		c.add("rdma", Warn, "apt install librdmacm1 libibverbs1 ibverbs-providers   # or: dnf install librdmacm libibverbs", "rdma-core is incomplete: rdma:// needs %s", strings.Join(missing, ", "))
 		return
 	}
 	c.add("rdma", OK, "", "rdma-core is installed (libibverbs, librdmacm)")
@@ -93,7 +93,7 @@ func (c *check) hasLibrary(name string) bool {
 	})
 }
 
-// capNetAdmin lets a process exceed the limits on buffers (socket(7), SO_RCVBUFFORCE).
+// capNetAdmin exempts from the limits of socket buffers (socket(7), SO_RCVBUFFORCE).
 const capNetAdmin = 12
 
 func (c *check) buffers() {
@@ -109,12 +109,12 @@ func (c *check) buffers() {
 		switch {
 		case !ok || b.asked == 0:
 		case limit >= int64(b.asked):
-			c.add("buffers", OK, "", "net.core.%s of %d bytes is enough for the %s buffers of %d", b.name, limit, b.what, b.asked)
+			c.add("buffers", OK, "", "net.core.%s of %d bytes is enough for the %s buffers of %d bytes", b.name, limit, b.what, b.asked)
 		case c.capable(capNetAdmin):
-			c.add("buffers", OK, "", "net.core.%s of %d bytes is less than the %s buffers of %d, but does not bind this process (CAP_NET_ADMIN)", b.name, limit, b.what, b.asked)
+			c.add("buffers", OK, "", "net.core.%s of %d bytes is less than the %s buffers of %d bytes, but does not apply to this process (CAP_NET_ADMIN)", b.name, limit, b.what, b.asked)
 		default:
 			c.add("buffers", Warn, fmt.Sprintf("sysctl -w net.core.%s=%d", b.name, b.asked),
-				"net.core.%s allows %d bytes, and %s buffers ask for %d: bursts that the network carries may be lost on this host, and be repaired", b.name, limit, b.what, b.asked)
+				"net.core.%s allows %d bytes, but %s buffers request %d: this host may drop packets in bursts, which are then repaired", b.name, limit, b.what, b.asked)
 		}
 	}
 }

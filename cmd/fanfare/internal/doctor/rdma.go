@@ -10,16 +10,16 @@ import (
 
 const classRDMA = "sys/class/infiniband"
 
-// rdma looks at devices and ports (kernel Documentation/ABI/stable/ sysfs-class-infiniband).
+// rdma checks devices and ports (kernel Documentation/ABI/stable/sysfs-class-infiniband).
 func (c *check) rdma() {
 	devices := c.list(classRDMA)
 	if len(devices) == 0 {
-		fix := "" // Soft-RoCE needs an interface
+		fix := "" // Soft-RoCE needs a network interface
 		if link := c.someLink(); link != "" {
 			fix = "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + link
 		}
 		c.add("rdma", Info, fix,
-			"there is no RDMA device: udp:// and roce:// need none, and Soft-RoCE makes one for rdma:// of a network interface")
+			"no RDMA device: udp:// and roce:// work without one, and Soft-RoCE provides one for rdma:// on a network interface")
 		return
 	}
 	for _, dev := range devices {
@@ -29,7 +29,7 @@ func (c *check) rdma() {
 		c.each(func() { c.multicast(dev) })
 	}
 	if c.blind = false; !c.exists("dev/infiniband/rdma_cm") {
-		c.add("rdma", Fail, "modprobe rdma_ucm", "/dev/infiniband/rdma_cm is missing: without the connection manager no group can be joined")
+		c.add("rdma", Fail, "modprobe rdma_ucm", "/dev/infiniband/rdma_cm is missing: joining a group requires the RDMA connection manager")
 	}
 }
 
@@ -64,9 +64,9 @@ func (c *check) port(dev, num string) {
 	case layer == "InfiniBand" && stateName == "INIT":
 		c.add("rdma", Fail, "systemctl start opensm", "%s is in state INIT: the cable is fine, but no subnet manager has set the port up", name)
 	case link != "" && layer == "Ethernet":
-		c.add("rdma", Fail, "ip link set "+link+" up", "%s is in state %s: its interface %s is down, or has no cable", name, stateName, link)
+		c.add("rdma", Fail, "ip link set "+link+" up", "%s is in state %s: its interface %s is down or has no cable", name, stateName, link)
 	default:
-		c.add("rdma", Fail, "ibstat "+dev, "%s is in state %s: look at cable, module and switch port", name, stateName)
+		c.add("rdma", Fail, "ibstat "+dev, "%s is in state %s: check cable, module and switch port", name, stateName)
 	}
 	if layer == "InfiniBand" {
 		c.infiniband(name, dir, link)
@@ -75,8 +75,8 @@ func (c *check) port(dev, num string) {
 	}
 }
 
-// netdev is the network interface of a port: that of its GIDs on RoCE, the
-// IPoIB one of its device on InfiniBand. "" if there is none.
+// netdev is the network interface of a port: on RoCE the one of its GIDs, on InfiniBand the
+// device's IPoIB interface; "" if there is none.
 func (c *check) netdev(dev, port string) string {
 	dir := classRDMA + "/" + dev
 	ndevs := dir + "/ports/" + port + "/gid_attrs/ndevs"
@@ -87,7 +87,7 @@ func (c *check) netdev(dev, port string) string {
 	}
 	num, _ := strconv.Atoi(port)
 	for _, link := range c.list(dir + "/device/net") {
-		// dev_id, or dev_port in newer kernels, counts ports from 0.
+		// dev_id, or dev_port in newer kernels, counts ports from 0
 		id, _ := c.number("sys/class/net/" + link + "/dev_id")
 		if p, ok := c.number("sys/class/net/" + link + "/dev_port"); ok {
 			id = max(id, p)
@@ -99,11 +99,11 @@ func (c *check) netdev(dev, port string) string {
 	return ""
 }
 
-// infiniband looks at what a join needs on InfiniBand: a subnet manager, and an IPoIB interface that is up, for RDMA
-// CM takes P_Key, Q_Key, rate and MTU from its broadcast group (kernel core/cma.c, cma_join_ib_multicast).
+// infiniband checks what a join requires on InfiniBand: a subnet manager, and an IPoIB interface that is up, because
+// RDMA CM uses P_Key, Q_Key, rate and MTU of its broadcast group (kernel core/cma.c, cma_join_ib_multicast).
 func (c *check) infiniband(name, dir, link string) {
 	if lid, ok := c.number(dir + "/sm_lid"); ok && lid == 0 {
-		c.add("rdma", Fail, "systemctl start opensm", "%s knows no subnet manager: joins get no answer", name)
+		c.add("rdma", Fail, "systemctl start opensm", "%s has no subnet manager: joins get no answer", name)
 	}
 	if link == "" {
 		c.add("rdma", Fail, "modprobe ib_ipoib", "%s has no IPoIB interface: joins fail with EADDRNOTAVAIL", name)
@@ -112,16 +112,16 @@ func (c *check) infiniband(name, dir, link string) {
 	flags, _ := c.number("sys/class/net/" + link + "/flags")
 	addrs := c.Addrs[link]
 	switch {
-	case flags&1 == 0: // IFF_UP of linux/if.h
+	case flags&1 == 0: // IFF_UP in linux/if.h
 		c.add("rdma", Fail, "ip link set "+link+" up", "%s: its IPoIB interface %s is down: joins fail with EADDRNOTAVAIL", name, link)
 	case len(addrs) == 0:
-		c.add("rdma", Fail, "ip address add 192.168.0.1/24 dev "+link, "%s: its IPoIB interface %s has no address, by which RDMA CM finds the port", name, link)
+		c.add("rdma", Fail, "ip address add 192.168.0.1/24 dev "+link, "%s: its IPoIB interface %s has no address, which RDMA CM needs to find the port", name, link)
 	default:
 		c.add("rdma", OK, "", "%s: IPoIB interface %s is up with address %v", name, link, addrs[0])
 	}
 }
 
-// roce looks for the GID that multicast goes out with: RoCE v2, IPv4.
+// roce searches the GID that multicast is sent with: RoCE v2, IPv4.
 func (c *check) roce(name, dir, link string) {
 	total := 0
 	for _, i := range c.list(dir + "/gids") {
@@ -142,13 +142,13 @@ func (c *check) roce(name, dir, link string) {
 		fix = "ip address add 192.168.0.1/24 dev " + link
 	}
 	c.add("rdma", Fail, fix,
-		"%s has no RoCE v2 GID of an IPv4 address among its %d: RDMA CM joins IPv4 groups only on RoCE", name, total)
+		"%s has no RoCE v2 GID with an IPv4 address among its %d: RDMA CM joins only IPv4 groups on RoCE", name, total)
 }
 
-// multicast reports the limits of a device, which rdma-core knows.
+// multicast reports the multicast limits of a device from rdma-core.
 func (c *check) multicast(dev string) {
 	if c.Verbs == nil {
-		c.add("rdma", Info, "ibv_devinfo -v -d "+dev+" | grep mcast", "%s: limits on multicast are not known: %v", dev, c.VerbsErr)
+		c.add("rdma", Info, "ibv_devinfo -v -d "+dev+" | grep mcast", "%s: multicast limits are unknown: %v", dev, c.VerbsErr)
 		return
 	}
 	attr, err := deviceAttr(c.Verbs, dev)
@@ -156,11 +156,11 @@ func (c *check) multicast(dev string) {
 	case err != nil:
 		c.add("rdma", Fail, "ibv_devinfo -v -d "+dev, "%s cannot be opened: %v", dev, err)
 	case attr.MaxMcastGrp == 0:
-		c.add("rdma", Fail, "", "%s has no multicast (max_mcast_grp is 0): use udp:// on its interface", dev)
+		c.add("rdma", Fail, "", "%s does not support multicast (max_mcast_grp is 0): use udp:// on its interface", dev)
 	case attr.MaxMcastGrp < 16:
-		c.add("rdma", Warn, "", "%s: queue pairs can be attached to %d groups only, fewer than the 16 that a bus has by default: set groups=%d in the URL", dev, attr.MaxMcastGrp, attr.MaxMcastGrp)
+		c.add("rdma", Warn, "", "%s: queue pairs can be attached to only %d groups, fewer than the default 16 of a bus: set groups=%d in the URL", dev, attr.MaxMcastGrp, attr.MaxMcastGrp)
 	default:
-		c.add("rdma", OK, "", "%s: up to %d groups, %d queue pairs on one, %d attachments in all", dev, attr.MaxMcastGrp, attr.MaxMcastQPAttach, attr.MaxTotalMcastQPAttach)
+		c.add("rdma", OK, "", "%s: up to %d groups, %d queue pairs per group, %d attachments in total", dev, attr.MaxMcastGrp, attr.MaxMcastQPAttach, attr.MaxTotalMcastQPAttach)
 	}
 }
 

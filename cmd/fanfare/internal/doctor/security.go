@@ -7,20 +7,20 @@ import (
 )
 
 type Bus struct {
-	Process string   // the name that people know
-	Name    string   // empty: it has none
-	URLs    []string // one a leg; empty: of a transport of the program's own
-	Open    bool     // its groups are not sealed, and on a network
+	Process string   // for display
+	Name    string   // may be empty
+	URLs    []string // one for each leg; empty: the program's own transport
+	Open    bool     // its groups are on a network and not sealed
 }
 
 const openListed = 10
 
 const (
 	openMeans = "any host on the network can read, forge and change all messages"
-	openFix   = "fanfare key new FILE, and keys=FILE in the URL of every bus"
+	openFix   = "fanfare key new FILE   # and add keys=FILE to the URL of every bus"
 )
 
-// security says which groups are open: all without keys, and of running processes, which.
+// security reports unsealed groups: of running processes, or in general without keys=.
 func (c *check) security() {
 	open, more := 0, 0
 	for i := range c.Buses {
@@ -31,20 +31,20 @@ func (c *check) security() {
 		case open >= openListed:
 			more++
 		default:
-			c.add("security", Info, openFix, "%s: its groups are open: %s", b, openMeans)
+			c.add("security", Info, openFix, "%s: its groups are not sealed: %s", b, openMeans)
 		}
 		open++
 	}
 	for _, s := range c.Silent {
-		c.add("security", Info, "", "whether the groups of a process are open is not known: %s", s)
+		c.add("security", Info, "", "it is unknown whether the groups of a process are sealed: %s", s)
 	}
 	switch {
 	case len(c.Buses) == 0:
-		c.add("security", Info, openFix, "groups are open but to buses with keys= in their URL: %s", openMeans)
+		c.add("security", Info, openFix, "groups are not sealed unless buses have keys= in their URL: %s", openMeans)
 	case more > 0:
-		c.add("security", Info, "fanfare top -once -json", "the groups of %s more of this host are open", plural.N(more, "bus"))
+		c.add("security", Info, "fanfare top -once -json", "the groups of %s more on this host are not sealed", plural.N(more, "bus"))
 	case open == 0:
-		c.add("security", OK, "", "%s on this host, and no groups are open: they are sealed, or no network carries them", plural.N(len(c.Buses), "bus"))
+		c.add("security", OK, "", "%s on this host, none with unsealed groups on a network", plural.N(len(c.Buses), "bus"))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// Memory for shm:// is held against what an endpoint may use, and whose directories are against their names.
+// Free memory for shm:// is compared with the maximum of an endpoint, and the owners of directories with their names.
 func TestShared(t *testing.T) {
 	const mib = 1 << 20
 	docker := map[string]string{".dockerenv": "x"}
@@ -34,9 +34,9 @@ func TestShared(t *testing.T) {
 	}{
 		{"much", nil, memory("/dev/shm", 8<<30, 8<<30), OK, "8590 MB free of 8590: enough for 30 endpoints of shm://, which use up to 279 each", ""},
 		{"no limit", nil, SharedMemory{Dir: "/dev/shm"}, OK, "no limit of its own", ""},
-		{"little", nil, used(memory("/dev/shm", 128*mib, 100*mib)), Warn, "has 134 MB, of which 105 are free, and an endpoint of shm:// may use 279, a quarter of it for what it publishes", "mount -o remount,size=1G /dev/shm"},
-		{"Docker's", docker, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "; 64 MB is what containers get by default", "docker run --shm-size=1g"},
-		{"Docker's, and more", docker, used(memory("/dev/shm", 128*mib, 128*mib)), Warn, "are lost sooner", "--shm-size=1g"},
+		{"little", nil, used(memory("/dev/shm", 128*mib, 100*mib)), Warn, "has 134 MB, of which 105 are free, but an endpoint of shm:// may use 279, a quarter of that for messages it publishes", "mount -o remount,size=1G /dev/shm"},
+		{"Docker's", docker, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "; containers get 64 MB by default", "docker run --shm-size=1g"},
+		{"Docker's, and more", docker, used(memory("/dev/shm", 128*mib, 128*mib)), Warn, "lose messages earlier", "--shm-size=1g"},
 		{"Podman's", map[string]string{"run/.containerenv": "x"}, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "by default", "podman run --shm-size=1g"},
 		{"a pod's", map[string]string{"var/run/secrets/kubernetes.io/serviceaccount/token": "x"}, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "by default", "emptyDir: {medium: Memory}"},
 		{"LXC's", map[string]string{"proc/1/cgroup": "0::/lxc/1"}, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "by default", "configuration of the container"},
@@ -47,15 +47,15 @@ func TestShared(t *testing.T) {
 		{"not there", nil, SharedMemory{Dir: "/dev/shm", Err: errors.New("no such file")}, Warn, "no such file: shm:// cannot be used there; set dir=", "mount"},
 
 		{"ours", nil, with("/dev/shm/fanfare-1000", shm.Place{User: 1000, Mine: true}), OK, "", ""},
-		{"ours is refused", nil, with("/dev/shm/fanfare-1000", shm.Place{User: 1001, Mine: true, Wrong: "is wrong"}), Fail, "/dev/shm/fanfare-1000 is wrong: shm:// is refused to you there; have it removed by user 1001 or root", "rm -r /dev/shm/fanfare-1000"},
-		{"another's is refused", nil, with("/dev/shm/fanfare-g7", shm.Place{User: 1001, Wrong: "is wrong"}), Warn, "is wrong: shm:// is refused there; have it removed by user 1001 or root", "rm -r /dev/shm/fanfare-g7"},
-		{"a fabric is refused", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Wrong: "is wrong"}), Warn, "is wrong: shm:// is refused there", ""},
-		{"left by another", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Left: true, Bytes: 12e6}), Info, "no process uses /dev/shm/fanfare-1001/desk of user 1001 any more, and it holds 12.0 MB", ""},
+		{"our own directory is unusable", nil, with("/dev/shm/fanfare-1000", shm.Place{User: 1001, Mine: true, Wrong: "is wrong"}), Fail, "/dev/shm/fanfare-1000 is wrong: you cannot use shm:// there; ask user 1001 or root to remove it", "rm -r /dev/shm/fanfare-1000"},
+		{"that of another user is unusable", nil, with("/dev/shm/fanfare-g7", shm.Place{User: 1001, Wrong: "is wrong"}), Warn, "is wrong: shm:// cannot be used there; ask user 1001 or root to remove it", "rm -r /dev/shm/fanfare-g7"},
+		{"a fabric is unusable", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Wrong: "is wrong"}), Warn, "is wrong: shm:// cannot be used there", ""},
+		{"left by another", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Left: true, Bytes: 12e6}), Info, "no process uses /dev/shm/fanfare-1001/desk of user 1001 any more, which holds 12.0 MB", ""},
 		{"left by us", nil, with("/dev/shm/fanfare-1000/desk", shm.Place{User: 1000, Mine: true, Fabric: true, Left: true}), OK, "", ""},
 		{"a bus with a strange dir=, not there", nil, SharedMemory{Dir: "/x;reboot", Err: errors.New("no such file")}, Warn, "in /x;reboot", "mount | grep '/x;reboot'"},
 		{"a bus with a strange dir=, little", nil, used(memory("/x;reboot", 128*mib, 100*mib)), Warn, "/x;reboot has 134 MB", "mount -o remount,size=1G '/x;reboot'"},
 		{"a bus with a strange dir=, taken", nil, used(memory("/x'$(reboot)", 8<<30, 100*mib)), Warn, "has 105 MB free", `du -sh '/x'\''$(reboot)'/*`},
-		{"a place that is mounted in a container", docker, used(memory("/run/fast", 64*mib, 64*mib)), Warn, "are lost sooner", "mount -o remount,size=1G /run/fast"},
+		{"a directory mounted into a container", docker, used(memory("/run/fast", 64*mib, 64*mib)), Warn, "lose messages earlier", "mount -o remount,size=1G /run/fast"},
 	} {
 		f := host(t, "mlx5-roce.txt").set(c.files)
 		f.Shared, f.EndpointBytes, f.UID = []SharedMemory{c.m}, 279003136, 1000
@@ -66,7 +66,7 @@ func TestShared(t *testing.T) {
 			worst = max(worst, finding.Level)
 		}
 		if strings.Contains(got, "is wrong") && c.fix == "" && strings.Contains(got, "rm ") {
-			t.Errorf("%s: advises to remove it:\n%s", c.name, got)
+			t.Errorf("%s: suggests to remove it:\n%s", c.name, got)
 		}
 		if worst != c.level || !strings.Contains(got, c.says) || !strings.Contains(got, c.fix) {
 			t.Errorf("%s: want %v with %q and %q, got\n%s", c.name, c.level, c.says, c.fix, got)

@@ -17,8 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// TestMain has the socket of this process in a directory of its own, for the commands that
-// look at it.
+// TestMain gives this process its own socket directory, for the commands that read it.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "fanfare-") // names of sockets must be short
 	if err != nil {
@@ -30,8 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// command runs a command that looks at this process, and returns the JSON objects that it
-// writes.
+// command runs a command that reads this process, and returns its JSON objects.
 func (w *world) command(args ...string) (objects []map[string]any) {
 	var out, said strings.Builder
 	cli.Run(w.ctx, args, strings.NewReader(""), &out, &said)
@@ -45,7 +43,7 @@ func (w *world) command(args ...string) (objects []map[string]any) {
 	return objects
 }
 
-// fanfareLoss are the causes that fanfare loss has of this bus.
+// fanfareLoss is the output of fanfare loss for this bus: its causes.
 func (w *world) fanfareLoss() string {
 	var b strings.Builder
 	for _, o := range w.command("loss", "-json") {
@@ -56,7 +54,7 @@ func (w *world) fanfareLoss() string {
 	return b.String()
 }
 
-// fanfareTop is what fanfare top has of this bus: causes, events, subscribers and legs.
+// fanfareTop is the output of fanfare top for this bus: causes, events, subscribers and legs.
 func (w *world) fanfareTop() string {
 	var b strings.Builder
 	for _, o := range w.command("top", "-once", "-json", "-interval", "200ms") {
@@ -80,12 +78,11 @@ func (w *world) fanfareTop() string {
 	return b.String()
 }
 
-// fanfareWeb is what the page of fanfare web has found of this bus: as it is told to a browser
-// that comes now.
+// fanfareWeb is what the page of fanfare web sends to a new browser about this bus.
 func (w *world) fanfareWeb() string {
 	url := pageURL()
 	if url == "" {
-		w.Fatal("there is no page")
+		w.Fatal("no page")
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
@@ -110,7 +107,7 @@ func (w *world) fanfareWeb() string {
 		}
 		text, ok := strings.CutPrefix(line, "data: {\"sequence\"")
 		if !ok {
-			continue // the frame of a second ago, and names of what follows
+			continue // the frame of the previous second; the rest is names
 		}
 		if err := json.Unmarshal([]byte("{\"sequence\""+text), &frame); err != nil {
 			w.Fatal(err)
@@ -124,7 +121,7 @@ func (w *world) fanfareWeb() string {
 	}
 }
 
-// pageURL is where the page of this process's buses is served, for as long as it runs.
+// pageURL serves the page of this process's buses until the process ends.
 var pageURL = sync.OnceValue(func() string {
 	read := func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx) }
 	s, err := web.Serve("localhost:0", false, read)

@@ -1,4 +1,4 @@
-// Package faults makes each fault that an operator may meet, and looks whether it is named:
-// by the right cause in metrics, by an event, by a line of the log, and in the record of
-// losses. Whatever shows a bus to people is a view of the table in its test.
+// Package faults produces each fault that an operator may meet, and checks that it is reported with
+// the right cause: in metrics, events, log lines and the loss record. Tools that show a bus have
+// the same table in their tests.
 package faults

@@ -14,12 +14,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// faults are all that must be named. make makes one, and returns what is to be done again and
-// again until it is named; nil: nothing.
+// faults are all faults that must be reported. make produces one, and returns a function to repeat
+// until it is reported; nil: none.
 var faults = []struct {
 	name string
 	make func(w *world) (again func())
-	// What must be in each view: each is a part of one line, or parts of one with … between them.
+	// Texts required in each view: each is part of one line, or parts of one separated by ….
 	named map[string][]string
 }{
 	{"a starved receive queue", func(w *world) func() { return asleep(w, "sim://"+path(w)+"?rq=16&groups=1") },
@@ -46,7 +46,7 @@ var faults = []struct {
 		w.read(w.bus)
 		return w.publish(w.publisher(w.other(pubsub.Config{}, url)), 10)
 	}, dropped("fabric", "INFO")},
-	{"a fault that was ordered", func(w *world) func() {
+	{"an injected fault", func(w *world) func() {
 		url := "mem://" + path(w)
 		w.open(pubsub.Config{Faults: "loss=0.05,seed=7"}, url)
 		w.read(w.bus)
@@ -64,7 +64,7 @@ var faults = []struct {
 		}
 		go func() {
 			for n := 1; p.Publish(w.ctx, make([]byte, 1000)) == nil; n++ {
-				if n%100 == 0 { // it is released, and the others run beside
+				if n%100 == 0 { // it is released, and the others continue meanwhile
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -109,7 +109,7 @@ var faults = []struct {
 		cmd := w.child("publisher", url)
 		w.until("the publisher has announced its topic", func() bool {
 			all := s.Stats().Publishers
-			return len(all) == 1 && all[0].Relevant // the death of others is nothing to record
+			return len(all) == 1 && all[0].Relevant // the loss of other publishers is not recorded
 		})
 		if err := cmd.Process.Kill(); err != nil {
 			w.Fatal(err)
@@ -159,13 +159,13 @@ var faults = []struct {
 		"fanfare top":  {"group_lost"},
 		"fanfare web":  {"event group_lost"},
 	}},
-	{"an interface that goes under a publisher", func(w *world) func() {
+	{"an interface that goes down under a publisher", func(w *world) func() {
 		veth(w, "near", "far")
 		w.open(pubsub.Config{FlowControl: pubsub.FlowNone}, strings.Replace(udp(w), "iface=lo", "iface=near", 1))
 		p := w.publisher(w.bus)
 		w.publish(p, 1)()
 		testenv.LinkDown(w.T, "near")
-		return nil // its heartbeats are what cannot be sent
+		return nil // its heartbeats fail
 	}, map[string][]string{
 		"metrics": {`fanfare_events_total{event="cannot_send"}`, `fanfare_publish_stuck_seconds{group="239.20.…"} `},
 		"events":  {cannotSend, "interface near is down"},
@@ -195,7 +195,7 @@ var faults = []struct {
 	}},
 	{"forged packets", func(w *world) func() {
 		f := newForger(w)
-		return func() { f.send(1<<40+f.seq*1_000_003, false) } // far away, and no two alike
+		return func() { f.send(1<<40+f.seq*1_000_003, false) } // implausible, and all different
 	}, dropped("forged", "WARN")},
 	{"damaged packets", func(w *world) func() {
 		f := newForger(w)
@@ -212,7 +212,7 @@ var faults = []struct {
 	}},
 	{"a publisher that numbers wrongly", func(w *world) func() {
 		f := newForger(w)
-		return func() { // leaves a message number out
+		return func() { // skips a message number
 			f.number++
 			f.send(f.seq, false)
 		}
@@ -230,7 +230,7 @@ var faults = []struct {
 
 const cannotSend = "cannot_send: cannot send: nothing for "
 
-// dropped is how packets that were dropped for a cause are named.
+// dropped returns the texts for packets dropped with a cause.
 func dropped(cause, level string) map[string][]string {
 	return map[string][]string{
 		"metrics": {`fanfare_dropped_packets_total{cause="` + cause + `"}`, `fanfare_events_total{event="packets_dropped"}`},
@@ -244,18 +244,18 @@ func dropped(cause, level string) map[string][]string {
 	}
 }
 
-// Each fault is made for real, and named in every view by its own name and no other cause.
+// Each fault is produced for real, and reported in every view with its own name and no other cause.
 func TestEachFaultIsNamed(t *testing.T) {
 	testenv.Slow(t)
 	for _, f := range faults {
 		for _, v := range views {
 			if len(f.named[v.name]) == 0 {
-				t.Errorf("nothing is asked of %s on %s", v.name, f.name)
+				t.Errorf("no text for %s in fault %s", v.name, f.name)
 			}
 		}
 		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
 			switch f.name {
-			case "a leg down", "an interface that is gone", "an interface that goes under a publisher":
+			case "a leg down", "an interface that is gone", "an interface that goes down under a publisher":
 				if !testenv.Namespace(t) {
 					return
 				}
@@ -266,7 +266,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 			again := f.make(w)
 			missing := ""
 			for w.ctx.Err() == nil {
-				w.bus.Losses() // counters are looked at now, and not in ten seconds
+				w.bus.Losses() // read the counters now, not after ten seconds
 				if missing = w.missing(f.named); missing == "" {
 					break
 				}
@@ -279,19 +279,19 @@ func TestEachFaultIsNamed(t *testing.T) {
 				t.Fatal(missing)
 			}
 			own := f.named["metrics"][0]
-			if f.named["events"][0] == cannotSend { // what the system refuses counts, too
+			if f.named["events"][0] == cannotSend { // packets that the system refuses count, too
 				own = `fanfare_dropped_packets_total{cause="unsent"}`
 			}
 			for _, line := range strings.Split(w.metrics(), "\n") {
 				if strings.HasPrefix(line, "fanfare_dropped_packets_total{") && line != own && !strings.Contains(line, `"overrun"`) && !strings.Contains(line, `"slow_consumer"`) {
-					t.Errorf("%s is also named %s", f.name, line)
+					t.Errorf("%s is also reported as %s", f.name, line)
 				}
 			}
 		})
 	}
 }
 
-// A wrong interface is no bus at all: the error names it, says why, and what to do.
+// With a wrong interface opening the bus fails with an error that names it, the reason and a fix.
 func TestWrongInterfaceIsNamed(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -307,14 +307,14 @@ func TestWrongInterfaceIsNamed(t *testing.T) {
 		_, err := pubsub.Open(w.ctx, strings.Replace(udp(w), "iface=lo", "iface="+iface, 1))
 		for _, want := range wants {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q in it", iface, err, want)
+				t.Errorf("%s: %v lacks %q", iface, err, want)
 			}
 		}
 	}
 }
 
-// Who publishes on another interface than the one that subscribes does is told so by the bus, and by
-// every command, with both interfaces. Nothing is lost, so that no record of losses has it.
+// If publisher and subscriber use different interfaces, the bus and every command report it with
+// both interfaces. Nothing is lost, so the loss record has no entry.
 func TestOtherInterfaceIsNamed(t *testing.T) {
 	testenv.Slow(t)
 	t.Run("on another interface", func(t *testing.T) {
@@ -331,11 +331,11 @@ func TestOtherInterfaceIsNamed(t *testing.T) {
 			"metrics":      {`fanfare_events_total{event="no_subscriber_heard"}`},
 			"events":       {"no_subscriber_heard: no subscriber heard: no subscriber of x was detected on near"},
 			"log":          {`level=INFO msg="no subscriber detected for this bus…topics=x interface=near`},
-			"fanfare loss": {"hint no_subscriber_heard: Give both the same interface: iface=near or iface=lo"},
-			"fanfare top":  {"unheard no subscriber of x was detected on near…desk in …subscribes on lo: the two do not hear each other"},
+			"fanfare loss": {"hint no_subscriber_heard: Use the same interface on both sides: iface=near or iface=lo"},
+			"fanfare top":  {"unheard no subscriber of x was detected on near…desk in …subscribes on lo: the two cannot reach each other"},
 			"fanfare web":  {"hint no_subscriber_heard"},
 		}
-		missing := "it was not looked at"
+		missing := "no view was checked"
 		for missing != "" && w.ctx.Err() == nil {
 			if missing = w.missing(named); missing != "" {
 				time.Sleep(50 * time.Millisecond)
@@ -347,20 +347,20 @@ func TestOtherInterfaceIsNamed(t *testing.T) {
 	})
 }
 
-// missing is what is not named yet.
+// missing returns the texts that are not reported yet.
 func (w *world) missing(named map[string][]string) string {
 	for _, v := range views {
 		text := v.show(w)
 		for _, want := range named[v.name] {
 			if !hasLine(text, strings.Split(want, "…")) {
-				return fmt.Sprintf("%s do not have %s:\n%s", v.name, want, text)
+				return fmt.Sprintf("%s lacks %s:\n%s", v.name, want, text)
 			}
 		}
 	}
 	return ""
 }
 
-// hasLine reports whether one line has all the parts, in their order.
+// hasLine reports whether one line has all parts in order.
 func hasLine(text string, parts []string) bool {
 	for line := range strings.SplitSeq(text, "\n") {
 		found := true
@@ -379,7 +379,7 @@ func (w *world) until(what string, ok func() bool) {
 	w.Helper()
 	for !ok() {
 		if w.ctx.Err() != nil {
-			w.Fatalf("waited in vain until %s", what)
+			w.Fatalf("timeout waiting for: %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -391,7 +391,7 @@ func udp(w *world) string {
 	return fmt.Sprintf("udp://239.20.0.0/24?iface=lo&groups=1&port=%d", testenv.Port(w.T))
 }
 
-// veth makes a pair of interfaces that are up, the first of them with an address.
+// veth creates a pair of interfaces that are up, the first with an address.
 func veth(w *world, near, far string) {
 	testenv.AddVeth(w.T, near, far, 0)
 	testenv.AddAddr(w.T, near, "10.88.0.1/24")
@@ -399,7 +399,7 @@ func veth(w *world, near, far string) {
 	testenv.LinkUp(w.T, far)
 }
 
-// publish returns what publishes n messages, each in a packet of its own.
+// publish returns a function that publishes n messages, each in its own packet.
 func (w *world) publish(p *pubsub.Publisher, n int) func() {
 	return func() {
 		for range n {
@@ -413,19 +413,19 @@ func (w *world) publish(p *pubsub.Publisher, n int) func() {
 	}
 }
 
-// fourMiB is a directory for shared memory that has so much.
+// fourMiB is a directory for shared memory of that size.
 func fourMiB(w *world) string {
 	dir := w.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
-		testenv.Skip(w, "no memory file system can be mounted: %v", err)
+		testenv.Skip(w, "cannot mount a tmpfs: %v", err)
 	}
 	w.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 	return dir
 }
 
-// asleep has the loop of a subscriber sleep while a burst arrives, for which there is no room.
+// asleep makes the loop of a subscriber sleep while a burst arrives that overflows its queue.
 func asleep(w *world, url string) func() {
-	w.open(pubsub.Config{RecoveryDeadline: time.Minute}, url) // what it lacks comes, whenever there is room
+	w.open(pubsub.Config{RecoveryDeadline: time.Minute}, url) // missing packets are repaired when there is room
 	p := w.publisher(w.other(pubsub.Config{FlowControl: pubsub.FlowNone}, url))
 	down, up := make(chan bool), make(chan bool)
 	if _, err := w.bus.Handle("x", func(m pubsub.Message, _ error) {
@@ -465,7 +465,7 @@ func asleep(w *world, url string) func() {
 	}
 }
 
-// forger sends packets to a group that no publisher of this program makes.
+// forger sends packets to a group that no publisher of this program would send.
 type forger struct {
 	w      *world
 	conn   net.Conn
@@ -474,7 +474,7 @@ type forger struct {
 	number uint64 // of the next message
 }
 
-// newForger opens the bus and begins a stream that it takes for one of a publisher.
+// newForger opens the bus and begins a stream that looks like a publisher's.
 func newForger(w *world) *forger {
 	w.open(pubsub.Config{}, udp(w))
 	w.read(w.bus)
@@ -486,7 +486,7 @@ func newForger(w *world) *forger {
 	}
 	w.Cleanup(func() { conn.Close() })
 	f := &forger{w: w, conn: conn, header: wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
-	w.until("the stream is heard", func() bool {
+	w.until("the stream is detected", func() bool {
 		f.send(f.seq, false)
 		return w.bus.Stats().Groups[0].Packets > 5
 	})

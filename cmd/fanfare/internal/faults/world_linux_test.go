@@ -22,15 +22,15 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
 
-// world is one fault's: the bus that must name it, and what it has said.
+// world is the bus under test for one fault, and what it has reported.
 type world struct {
 	*testing.T
 	ctx context.Context
 	bus *pubsub.Bus
 
 	mu     sync.Mutex
-	log    bytes.Buffer // under mu
-	events []string     // under mu: label and text
+	log    bytes.Buffer // guarded by mu
+	events []string     // guarded by mu: label and text
 }
 
 func newWorld(t *testing.T) *world {
@@ -39,14 +39,14 @@ func newWorld(t *testing.T) *world {
 	return &world{T: t, ctx: ctx}
 }
 
-// Write takes in what is logged.
+// Write receives the log.
 func (w *world) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.Write(b)
 }
 
-// open opens the bus that must name the fault.
+// open opens the bus that must report the fault.
 func (w *world) open(c pubsub.Config, urls ...string) {
 	w.Helper()
 	c.Logger = slog.New(slog.NewTextHandler(w, nil))
@@ -59,7 +59,7 @@ func (w *world) open(c pubsub.Config, urls ...string) {
 	w.bus = w.other(c, urls...)
 }
 
-// busName is what the bus that must name the fault is called.
+// busName is the name of the bus that must report the fault.
 func busName(w *world) string {
 	_, name, _ := strings.Cut(w.Name(), "/")
 	return name
@@ -89,7 +89,7 @@ func (w *world) publisher(b *pubsub.Bus) *pubsub.Publisher {
 	return p
 }
 
-// read subscribes and reads whatever comes.
+// read subscribes and reads all messages.
 func (w *world) read(b *pubsub.Bus) *pubsub.Subscription {
 	w.Helper()
 	s, err := b.Subscribe("x")
@@ -104,13 +104,13 @@ func (w *world) read(b *pubsub.Bus) *pubsub.Subscription {
 	return s
 }
 
-// view is one way in which a bus is shown to people.
+// view is one way in which a bus is shown to users.
 type view struct {
 	name string
 	show func(w *world) string
 }
 
-// views are all of them. What shows more is put here and into the rows of the table.
+// views are all of them. A new view belongs here and into the table of faults.
 var views = []view{
 	{"metrics", (*world).metrics},
 	{"events", func(w *world) string { w.mu.Lock(); defer w.mu.Unlock(); return strings.Join(w.events, "\n") }},
@@ -118,10 +118,10 @@ var views = []view{
 	{"losses", (*world).losses},
 	{"fanfare loss", (*world).fanfareLoss},
 	{"fanfare top", (*world).fanfareTop},
-	{"fanfare web", (*world).fanfareWeb}, // the last: it takes a second
+	{"fanfare web", (*world).fanfareWeb}, // the last, because it takes a second
 }
 
-// metrics are counters that are not zero, name{label="value"}, and gauges with their values, one a line.
+// metrics lists the counters that are not zero, as name{label="value"}, and gauges with their values, one a line.
 func (w *world) metrics() string {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(w.bus))
@@ -146,7 +146,7 @@ func (w *world) metrics() string {
 	return b.String()
 }
 
-// losses are the causes in the record of losses, which fanfare loss shows.
+// losses are the causes in the loss record, which fanfare loss prints.
 func (w *world) losses() string {
 	var b strings.Builder
 	r := w.bus.Losses()
@@ -161,7 +161,7 @@ func (w *world) losses() string {
 	return b.String()
 }
 
-// child runs this test again, in a process of its own, to do what role says.
+// child runs this test binary as a process with a role.
 func (w *world) child(role, url string) *exec.Cmd {
 	w.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", testenv.TimeLimit(w.T))
@@ -179,11 +179,11 @@ func (w *world) child(role, url string) *exec.Cmd {
 
 const childRole, childURL = "FANFARE_FAULT_ROLE", "FANFARE_FAULT_URL"
 
-// TestChild is the process that child starts.
+// TestChild is the process started by child.
 func TestChild(t *testing.T) {
 	role, url := os.Getenv(childRole), os.Getenv(childURL)
 	if role == "" {
-		return // it is no test
+		return // not run as a test
 	}
 	b, err := pubsub.Config{Name: "the-" + role, Logger: slog.New(slog.DiscardHandler)}.Open(t.Context(), url)
 	if err != nil {

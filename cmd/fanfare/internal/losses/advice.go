@@ -1,5 +1,5 @@
-// Package losses makes of the records of all processes what an operator wants to know:
-// what was lost, when, on which path, why, and what to do about it.
+// Package losses turns the loss records of all processes into a report for operators: what was
+// lost, when, on which path, why, and how to fix it.
 package losses
 
 import (
@@ -19,87 +19,87 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// Evidence is what is known of a loss beside its cause. Texts may be empty and numbers zero: not known.
+// Evidence is what is known about a loss besides its cause. Empty texts and zero numbers are unknown.
 type Evidence struct {
 	Publisher  string // of the messages: name, id, address
-	Address    string // of it
-	Subscriber string // of events that are about one: name and address
-	Reader     string // the topics of the subscription that lost them, or was let go
-	Process    string // in which it is
-	Leg        string // of events of one
-	// BufferMax is the largest receive buffer that the kernel grants (net.core.rmem_max),
-	// Asked what the bus has asked for, Granted what it got: in bytes.
+	Address    string // of the publisher
+	Subscriber string // name and address, for events of a subscriber
+	Reader     string // topics of the subscription that lost the messages or was released
+	Process    string // the process of that subscription
+	Leg        string // for events of a leg
+	// BufferMax is the largest receive buffer that the kernel grants (net.core.rmem_max), Asked the
+	// size requested by the bus, Granted the size granted, in bytes.
 	BufferMax, Asked, Granted int
-	Shared                    []string // the directories of the bus's shared memory
+	Shared                    []string // directories of the bus's shared memory
 	Err                       string   // of the event
-	// Idle says that nothing was unread when the publisher let this bus go: packets did not arrive.
+	// Idle: nothing was unread when the publisher released this bus, so packets did not arrive.
 	Idle bool
 }
 
-func say(text string) *template.Template {
+func advice(text string) *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"reader": reader, "said": said, "because": because, "notArriving": notArriving, "onTheWay": onTheWay, "largerBuffer": largerBuffer, "moreShared": moreShared, "readable": readable,
+		"reader": reader, "said": quoted, "because": because, "notArriving": notArriving, "networkAdvice": networkAdvice, "largerBuffer": largerBuffer, "moreShared": moreShared, "readable": readable,
 	}).Parse(text))
 }
 
-// remedies say what to do about causes, of an Evidence, where that is more than pubsub.Causes says, and about events.
+// remedies are advice on events, and on causes for which an Evidence allows more specific advice than pubsub.Causes.
 var remedies = func() map[string]*template.Template {
 	all := map[string]*template.Template{
-		"no_memory":           say("{{moreShared .}}"),
-		"fabric":              say("{{onTheWay .}}"),
-		"socket_overflow":     say("{{largerBuffer .}}"),
-		"receive_queue_empty": say(`Raise rq= in the URL of {{or .Process "the subscriber"}}, such as rq=16384, or give that process more processor time.`),
-		"overrun":             say(`Make the reader of {{reader .}} faster, or raise Config.ReceiveWindowBytes (8 MiB unless set) there.`),
-		"slow_consumer":       say(`The reader of {{reader .}} is too slow: make it faster, or choose another policy for it (option SlowConsumer, sub -slow).`),
-		"gone":                say(`Raise Config.WindowBytes (8 MiB unless set) of {{or .Publisher "the publisher"}}, which says how far back it repairs; and see under DROPPED ON THE WAY what lost the packets first.`),
-		"deadline":            say(`See whether NAKs get from this host to {{or .Address .Publisher "the publisher"}} (unicast: a firewall?), what loses the repairs, and whether its full packets pass (MTUs that differ: fanfare doctor -peer); or raise Config.RecoveryDeadline (2 s unless set).`),
-		"released":            say(`{{if .Idle}}{{notArriving .}}{{else}}The reader of {{reader .}} blocked {{or .Publisher "the publisher"}} until it was released: make it faster, give it a policy that blocks no publisher (sub -slow latest), or raise Config.StallLimit of the publisher (pub -stall-limit).{{end}}`),
+		"no_memory":           advice("{{moreShared .}}"),
+		"fabric":              advice("{{networkAdvice .}}"),
+		"socket_overflow":     advice("{{largerBuffer .}}"),
+		"receive_queue_empty": advice(`Raise rq= in the URL of {{or .Process "the subscriber"}}, such as rq=16384, or give that process more processor time.`),
+		"overrun":             advice(`Make the reader of {{reader .}} faster, or raise Config.ReceiveWindowBytes (default 8 MiB) there.`),
+		"slow_consumer":       advice(`The reader of {{reader .}} is too slow: make it faster, or choose another policy for it (option SlowConsumer, sub -slow).`),
+		"gone":                advice(`Raise Config.WindowBytes (default 8 MiB) of {{or .Publisher "the publisher"}}, which limits how far back it can repair. DROPPED PACKETS shows where the packets were lost first.`),
+		"deadline":            advice(`Check that NAKs get from this host to {{or .Address .Publisher "the publisher"}} (unicast: a firewall?), where repairs are lost, and that its full packets pass (different MTUs: fanfare doctor -peer); or raise Config.RecoveryDeadline (default 2 s).`),
+		"released":            advice(`{{if .Idle}}{{notArriving .}}{{else}}The reader of {{reader .}} blocked {{or .Publisher "the publisher"}} until it was released: make it faster, give it a policy that blocks no publisher (sub -slow latest), or raise Config.StallLimit of the publisher (pub -stall-limit).{{end}}`),
 	}
 	for event, loss := range report.Losses() {
-		all[event] = say(loss.Do)
+		all[event] = advice(loss.Do)
 	}
 	return all
 }()
 
-func onTheWay(e *Evidence) string {
+func networkAdvice(e *Evidence) string {
 	publisher := cmp.Or(e.Publisher, "the publisher")
-	if strings.HasPrefix(e.Address, "shm://") { // there is no switch
-		return "See whether " + publisher + " counts no_memory (df -h " + sharedDirs(e, "") + "), and whether " + cmp.Or(e.Process, "this process") + " had descriptors and memory left (metric fanfare_transport_receive_errors_total)."
+	if strings.HasPrefix(e.Address, "shm://") { // no switch involved
+		return "Check whether " + publisher + " counts no_memory (df -h " + sharedDirs(e, "") + "), and whether " + cmp.Or(e.Process, "this process") + " had descriptors and memory left (metric fanfare_transport_receive_errors_total)."
 	}
-	return "Look at the switch between " + publisher + " and this host: with IGMP snooping it needs a querier " +
-		"(fanfare doctor finds one), and its ports count errors and discards. ethtool -S on both hosts shows what the cards dropped. Where the publisher is too fast for a port, lower its Config.Rate."
+	return "Check the switch between " + publisher + " and this host: with IGMP snooping it needs a querier " +
+		"(fanfare doctor detects it), and its ports count errors and discards. ethtool -S on both hosts shows packets that the network cards dropped. If the publisher is too fast for a port, lower its Config.Rate."
 }
 
-// notArriving is for a bus that has read all that arrived.
+// notArriving is for a bus that has read everything that arrived.
 func notArriving(e *Evidence) string {
-	return "All that arrived was read: see what kept packets of " + cmp.Or(e.Publisher, "the publisher") + ", or its repairs, from this host (cannot_send of the publisher, its interface, the network between), or raise Config.StallLimit of the publisher (pub -stall-limit)."
+	return "Everything that arrived was read: find out why packets of " + cmp.Or(e.Publisher, "the publisher") + ", or its repairs, did not reach this host (cannot_send of the publisher, its interface, the network between), or raise Config.StallLimit of the publisher (pub -stall-limit)."
 }
 
-// largerBuffer is the line that sets a larger receive buffer. To raise what the kernel
-// grants is in vain where the bus has asked for no more.
+// largerBuffer is the advice for a larger receive buffer. Raising the kernel's limit does not help
+// if the bus requested no more.
 func largerBuffer(e *Evidence) string {
 	want := 32 << 20
 	for want < 4*max(e.Asked, e.Granted) && want < 1<<30 {
 		want *= 2
 	}
 	process := cmp.Or(e.Process, "the process")
-	more := fmt.Sprintf(" If it goes on, %s gets too little processor time.", process)
+	more := fmt.Sprintf(" If it continues, %s gets too little processor time.", process)
 	if e.Granted == 0 {
 		more += fmt.Sprintf(" Over shm:// and mem:// there is no such buffer: raise queue= in the URL of %s.", process)
 	}
 	set := fmt.Sprintf("sysctl -w net.core.rmem_max=%d", want)
 	switch {
 	case e.Granted > 0 && e.Granted >= e.Asked:
-		return fmt.Sprintf("Ask for a larger receive buffer than the %d bytes that it has: %s, and rcvbuf=%dM in the URL of %s.", e.Granted, set, want>>20, process) + more
+		return fmt.Sprintf("Request a larger receive buffer than the current %d bytes: %s, and rcvbuf=%dM in the URL of %s.", e.Granted, set, want>>20, process) + more
 	case e.BufferMax > 0:
-		return fmt.Sprintf("Raise what the kernel grants (now %d bytes): %s, and start %s again.", e.BufferMax, set, process) + more
+		return fmt.Sprintf("Raise the kernel's limit (now %d bytes): %s, and restart %s.", e.BufferMax, set, process) + more
 	}
-	return fmt.Sprintf("Raise what the kernel grants: %s, and start %s again.", set, process) + more
+	return fmt.Sprintf("Raise the kernel's limit: %s, and restart %s.", set, process) + more
 }
 
-// said is what an event's error says, as a quotation: a process wrote it, and it may have
-// words in it that came from the network. It is no advice. Without one it is otherwise.
-func said(err, otherwise string) string {
+// quoted is the error of an event in quotation marks: it comes from a process and may contain text
+// from the network, so it must not look like advice. Without an error it is otherwise.
+func quoted(err, otherwise string) string {
 	if err == "" {
 		return otherwise
 	}
@@ -110,7 +110,7 @@ func because(err string) string {
 	if err == "" {
 		return ""
 	}
-	return " (" + said(err, "") + ")"
+	return " (" + quoted(err, "") + ")"
 }
 
 func reader(e *Evidence) string {
@@ -136,14 +136,14 @@ var Causes = sync.OnceValue(func() map[string]pubsub.CauseInfo {
 	return all
 })
 
-// isEvent reports whether the label is that of an event that goes with loss.
+// isEvent reports whether the label is of an event that accompanies losses.
 func isEvent(label string) bool { return report.Losses()[label] != nil }
 
 func Why(label string) string {
 	if loss := report.Losses()[label]; loss != nil {
 		return loss.Why
 	}
-	return cmp.Or(Causes()[label].Help, "This program does not know that cause: it is of a newer version.")
+	return cmp.Or(Causes()[label].Help, "This program does not know that cause: the process has a newer version.")
 }
 
 func Do(label string, e Evidence) string {
@@ -154,7 +154,7 @@ func Do(label string, e Evidence) string {
 		}
 		return text.String()
 	}
-	return cmp.Or(Causes()[label].Remedy, "Use the fanfare that the process was built with: it knows this cause.")
+	return cmp.Or(Causes()[label].Remedy, "Use the fanfare command of the version that the process uses: it knows this cause.")
 }
 
 func moreShared(e *Evidence) string {
@@ -168,13 +168,13 @@ func moreShared(e *Evidence) string {
 	if slices.Contains(e.Shared, shm.DefaultDir) {
 		more += "; docker run --shm-size=1g"
 	}
-	return "See what takes the memory (df -h " + sharedDirs(e, "") + "; du -sh " + sharedDirs(e, "/*") + "). Give it more (" + more + "), or use another place (dir= in the URL, the same for all processes). A subscriber that has stopped keeps some, too."
+	return "Find out what uses the memory (df -h " + sharedDirs(e, "") + "; du -sh " + sharedDirs(e, "/*") + "). Give it more (" + more + "), or use another directory (dir= in the URL, the same for all processes). A stopped subscriber also holds memory."
 }
 
-// sharedDirs are the directories of the bus's shared memory as words of a shell, each with behind at its end.
+// sharedDirs are the directories of the bus's shared memory as shell words, each followed by behind.
 func sharedDirs(e *Evidence, behind string) string {
 	if len(e.Shared) == 0 {
-		return "of the directory of shared memory: dir= in the URL, else /dev/shm"
+		return "DIR   # dir= in the URL, otherwise /dev/shm"
 	}
 	words := make([]string, len(e.Shared))
 	for i, dir := range e.Shared {
@@ -183,27 +183,27 @@ func sharedDirs(e *Evidence, behind string) string {
 	return strings.Join(words, " ")
 }
 
-// readable is how packets come to be opened again. A keyring is in vain where a signature is not trusted, and where a
-// bus's own keys have expired no other sender is to be looked for.
+// readable is the advice for packets that cannot be opened. A keyring does not help against an
+// untrusted signature, and if the bus's own keys have expired, other senders are not the cause.
 func readable(e *Evidence) string {
 	process, from := cmp.Or(e.Process, "this process"), cmp.Or(e.Address, "the address in the log")
-	reason := said(e.Err, "the log says why they do not open")
-	says := func(text string) bool { return strings.Contains(e.Err, text) } // no address has a space
+	reason := quoted(e.Err, "see the log for the reason")
+	says := func(text string) bool { return strings.Contains(e.Err, text) } // addresses have no spaces
 	switch {
 	case e.Err == "":
 		return "Give all buses of these groups the same keyring (keys= in the URL), with a key that is valid now (fanfare key show), and " + process +
-			" a file of trust= with the lines of all publishers that sign; or find out what sends from " + from + ": " + reason + "."
+			" a file of trust= with lines for all signing publishers; or find out which program sends from " + from + ": " + reason + "."
 	case e.Err == expired:
-		return "Add a key that is valid now to the keyring of " + process + ", which sends nothing until then (fanfare key rotate -in 0s), and give that file to all buses of these groups: " + reason + "."
+		return "Add a currently valid key to the keyring of " + process + ", which sends nothing until then (fanfare key rotate -in 0s), and give that file to all buses of these groups: " + reason + "."
 	case says(" 5 minutes"):
-		return "Set the clocks of both hosts, or find out what plays back old packets from " + from + ": " + reason + "."
+		return "Set the clocks of both hosts, or find out what replays old packets from " + from + ": " + reason + "."
 	case says("another version of"):
-		return "Run the same version of Fanfare on both sides, or find out what sends from " + from + ": " + reason + "."
+		return "Run the same version of Fanfare on both sides, or find out which program sends from " + from + ": " + reason + "."
 	case says("not signed") || says("signing key"):
-		return "Give the file of trust= of " + process + " the line of that publisher (fanfare key sign-show), or that publisher a signing key that is in it (sign= in the URL), or find out what sends from " + from + ": " + reason + "."
+		return "Add the line of that publisher (fanfare key sign-show) to the file of trust= of " + process + ", or give the publisher a signing key that is in the file (sign= in the URL), or find out which program sends from " + from + ": " + reason + "."
 	}
-	return "Give all buses of these groups the same keyring (keys= in the URL), or find out what sends from " + from + ": " + reason + "."
+	return "Give all buses of these groups the same keyring (keys= in the URL), or find out which program sends from " + from + ": " + reason + "."
 }
 
-// expired is what a bus says that has no valid key.
+// expired is the error of a bus without a valid key.
 var expired = (&transport.UnreadableError{Reason: transport.UnreadableNoKey}).Error()

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscriber that was given up is gone for a minute, and not if it is back.
+// A subscriber that was given up counts as gone for a minute, unless it returns.
 func TestGoneSubscribers(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	event := func(ago int, kind, group, name string) inspect.Event {
@@ -19,7 +19,7 @@ func TestGoneSubscribers(t *testing.T) {
 		events []inspect.Event
 		want   []string
 	}{
-		{"nobody", []inspect.Event{event(9, "subscriber_up", "g", "a"), event(5, "subscriber_left", "g", "a")}, nil},
+		{"none", []inspect.Event{event(9, "subscriber_up", "g", "a"), event(5, "subscriber_left", "g", "a")}, nil},
 		{"one, in two groups", []inspect.Event{event(9, "subscriber_up", "g", "a"), event(5, "subscriber_silent", "g", "a"), event(5, "subscriber_silent", "h", "a"), event(4, "subscriber_up", "g", "b")}, []string{"g a", "h a"}},
 		{"it is back", []inspect.Event{event(9, "subscriber_silent", "g", "a"), event(5, "subscriber_up", "g", "a")}, nil},
 		{"and gone again", []inspect.Event{event(9, "subscriber_silent", "g", "a"), event(5, "subscriber_up", "g", "a"), event(1, "subscriber_silent", "g", "a")}, []string{"g a"}},

@@ -12,7 +12,7 @@ import (
 
 func deaf(socket string) inspect.Seen { return inspect.Seen{Socket: socket, Err: errRefused} }
 
-// Of processes that have ended nothing is kept, though others do not answer.
+// State of ended processes is dropped, even if other processes do not answer.
 func TestNewsForgetTheEnded(t *testing.T) {
 	record := &inspect.LossRecord{To: noon, Losses: []inspect.Loss{gap(noon, "gone", "md.a", 3)}}
 	n := NewNews([]inspect.Seen{seen(1, record)}, noon)
@@ -21,15 +21,15 @@ func TestNewsForgetTheEnded(t *testing.T) {
 		x.Socket = "other"
 		n.Take([]inspect.Seen{x, deaf("s")}, noon)
 		if len(n.buses) != 2 {
-			t.Fatalf("%d buses are kept", len(n.buses))
+			t.Fatalf("%d buses remembered", len(n.buses))
 		}
 	}
 	if found := n.Take([]inspect.Seen{seen(1, record)}, noon); len(found) != 0 {
-		t.Errorf("what is known of who did not answer was forgotten: %+v", found)
+		t.Errorf("the state of a process that did not answer was dropped: %+v", found)
 	}
 }
 
-// However many hints there are, so many are told, and none again and again.
+// The number of reported hints is bounded, and none is repeated.
 func TestHintsAreBounded(t *testing.T) {
 	local := onInterface(1, "d0", "x", true, 9)
 	n := NewNews(nil, noon)
@@ -40,23 +40,23 @@ func TestHintsAreBounded(t *testing.T) {
 		}
 		found := n.Take(all, noon.Add(time.Duration(i)*100*time.Millisecond))
 		if here := len(found) > 0 && found[0].Process == "app[1]" || len(found) > 100; here != (i == 0) {
-			t.Fatalf("look %d: %d hints, the first of %s", i, len(found), found[0].Process)
+			t.Fatalf("round %d: %d hints, the first of %s", i, len(found), found[0].Process)
 		}
 		if len(n.hints) > 2*maxHints {
-			t.Fatalf("%d hints are remembered", len(n.hints))
+			t.Fatalf("%d hints remembered", len(n.hints))
 		}
 	}
 	if found := n.Take([]inspect.Seen{local}, noon.Add(200*time.Second)); len(found) != 0 {
-		t.Errorf("what lasts is told again: %+v", found)
+		t.Errorf("a persisting hint is reported again: %+v", found)
 	}
 	n.Take(nil, noon.Add(261*time.Second))
 	n.Take(nil, noon.Add(262*time.Second))
 	if found := n.Take([]inspect.Seen{local}, noon.Add(263*time.Second)); len(found) != 1 {
-		t.Errorf("what was away for a minute is told %d times", len(found))
+		t.Errorf("a hint that was absent for a minute is reported %d times", len(found))
 	}
 }
 
-// What one process says it has lost does not hide what another has, however much it is.
+// A huge loss reported by one process does not hide the losses of another.
 func TestSumsDoNotWrap(t *testing.T) {
 	x := gap(noon, "gone", "md.a", math.MaxUint64)
 	x.Times = math.MaxUint64 - 2
@@ -69,7 +69,7 @@ func TestSumsDoNotWrap(t *testing.T) {
 	}
 }
 
-// Whatever processes say within the bounds of a snapshot, to look at it takes no long time.
+// Evaluating any snapshot within the bounds takes little time.
 func TestHostileSnapshotsAreCheap(t *testing.T) {
 	stops := &inspect.LossRecord{To: noon}
 	for i := range 2000 {

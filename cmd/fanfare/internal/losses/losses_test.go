@@ -16,8 +16,8 @@ func at(minute, second int) time.Time {
 	return noon.Add(time.Duration(minute)*time.Minute + time.Duration(second)*time.Second)
 }
 
-// Every cause of loss and every event that goes with it has its advice, which says what is
-// known of the case, and is a sentence where nothing is.
+// Every cause of loss and every related event has advice, which uses what is known of the case, and
+// is a complete sentence otherwise.
 func TestAdviceCoversAllCauses(t *testing.T) {
 	known := map[string]bool{}
 	for _, c := range pubsub.Causes() {
@@ -29,7 +29,7 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", "LEG", 212992, 8 << 20, 212992, []string{"/SHARED"}, "ERROR", false}
 	for label := range remedies {
 		if !known[label] {
-			t.Errorf("there is advice on %s, which is no cause", label)
+			t.Errorf("advice for %s, which is not a cause", label)
 		}
 	}
 	for label := range known {
@@ -40,11 +40,11 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 		}
 	}
 	if why, do := Why("new"), Do("new", full); why == "" || do == "" {
-		t.Errorf("of an unknown cause: %q, %q", why, do)
+		t.Errorf("for an unknown cause: %q, %q", why, do)
 	}
 }
 
-// The advice names who and how much.
+// Advice names processes, topics and numbers.
 func TestAdviceIsDefinite(t *testing.T) {
 	e := Evidence{Publisher: "feed at 10.0.0.7:7400", Address: "10.0.0.7:7400", Subscriber: "desk at 10.0.0.8", Reader: "md.>", Process: "app[7]"}
 	buffer := func(limit, asked, granted int) Evidence {
@@ -55,13 +55,13 @@ func TestAdviceIsDefinite(t *testing.T) {
 		e     Evidence
 		want  string
 	}{
-		{"socket_overflow", buffer(212992, 8<<20, 212992), "sysctl -w net.core.rmem_max=33554432, and start app[7] again"},
+		{"socket_overflow", buffer(212992, 8<<20, 212992), "sysctl -w net.core.rmem_max=33554432, and restart app[7]"},
 		{"socket_overflow", buffer(212992, 8<<20, 212992), "now 212992 bytes"},
 		{"socket_overflow", buffer(16<<20, 16<<20, 16<<20), "sysctl -w net.core.rmem_max=67108864, and rcvbuf=64M in the URL of app[7]"},
 		{"socket_overflow", buffer(0, 0, 0), "sysctl -w net.core.rmem_max=33554432"},
 		{"fabric", e, "querier"},
 		{"fabric", e, "between feed at 10.0.0.7:7400 and this host"},
-		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Publisher: "feed at shm://desk#7.9f3c"}, "See whether feed at shm://desk#7.9f3c counts no_memory (df -h of the directory of shared memory: dir= in the URL, else /dev/shm), and whether this process had descriptors"},
+		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Publisher: "feed at shm://desk#7.9f3c"}, "Check whether feed at shm://desk#7.9f3c counts no_memory (df -h DIR   # dir= in the URL, otherwise /dev/shm), and whether this process had descriptors"},
 		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Shared: []string{"/mnt/fast"}}, "counts no_memory (df -h /mnt/fast), and"},
 		{"no_memory", Evidence{}, "df -h and du -sh of the directory of shared memory (dir= in the URL, else /dev/shm)"},
 		{"no_memory", Evidence{Shared: []string{"/dev/shm"}}, "(df -h /dev/shm; du -sh /dev/shm/*). Give it more (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), or"},
@@ -70,8 +70,8 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"slow_consumer", e, "The reader of md.> in app[7] is too slow"},
 		{"overrun", e, "md.> in app[7]"},
 		{"released", e, "The reader of md.> in app[7] blocked feed at 10.0.0.7:7400"},
-		{"released", Evidence{Publisher: "feed", Idle: true}, "All that arrived was read: see what kept packets of feed"},
-		{"released_by_a_publisher", Evidence{Publisher: "feed", Idle: true}, "All that arrived was read: see what kept packets of feed"},
+		{"released", Evidence{Publisher: "feed", Idle: true}, "Everything that arrived was read: find out why packets of feed"},
+		{"released_by_a_publisher", Evidence{Publisher: "feed", Idle: true}, "Everything that arrived was read: find out why packets of feed"},
 		{"publisher_lost", e, "why feed at 10.0.0.7:7400 died"},
 		{"deadline", e, "to 10.0.0.7:7400 (unicast"},
 		{"subscription_evicted", e, "md.> in app[7]"},
@@ -96,8 +96,8 @@ func gap(first time.Time, cause, topic string, messages uint64) inspect.Loss {
 	return inspect.Loss{First: first, Last: first.Add(time.Second), Cause: cause, Topic: topic, Subscription: "md.>", Publisher: "00000000000000aa", PublisherName: "feed", Address: "10.0.0.7:7400", Times: 1, Messages: messages}
 }
 
-// Losses of one cause, publisher and subscription are one finding; the text says how much,
-// when, on whose way, why, and what to do, or that nothing was lost and in what.
+// Losses of one cause, publisher and subscription form one finding. The text gives number, time,
+// path, reason and remedy, or that nothing was lost and which processes were read.
 func TestReport(t *testing.T) {
 	from := at(-90, 0)
 	lossy := &inspect.LossRecord{
@@ -123,8 +123,8 @@ func TestReport(t *testing.T) {
 		Ways: []inspect.LossWay{{Publisher: "00000000000000aa", Name: "feed", Address: "shm://desk#7.9f3c", Repaired: 12}},
 	}}}
 	unread := &inspect.LossRecord{From: from, To: noon, Minutes: []inspect.LossMinute{{Start: at(-3, 0), Missing: 9, Repaired: 2, Causes: []inspect.Cause{{Cause: "gone", Lost: 7}}}}}
-	elsewhere := seen(1, shared)
-	elsewhere.Snapshot.Buses[0].URLs = []string{"shm://desk?dir=%2Fmnt%2Fmy%20desk&keys=desk.keys"}
+	otherDir := seen(1, shared)
+	otherDir.Snapshot.Buses[0].URLs = []string{"shm://desk?dir=%2Fmnt%2Fmy%20desk&keys=desk.keys"}
 	for _, c := range []struct {
 		name  string
 		seen  []inspect.Seen
@@ -133,24 +133,24 @@ func TestReport(t *testing.T) {
 		not   []string
 	}{
 		{"nothing", []inspect.Seen{seen(2, quiet)}, at(-60, 0), []string{
-			"Nothing was lost permanently in the last hour, in 1 process.", "Looked at: app[2] (1 bus) only for 3 min.",
+			"Nothing was lost permanently in the last hour, in 1 process.", "Processes read: app[2] (1 bus) only for 3 min.",
 		}, []string{"LOST", "REPAIRED"}},
-		{"nobody", nil, at(-60, 0), []string{"Nothing can be said"}, []string{"Nothing was lost"}},
+		{"no process", nil, at(-60, 0), []string{"No process could be read"}, []string{"Nothing was lost"}},
 		{"lossy", []inspect.Seen{seen(1, lossy), seen(2, quiet), {Socket: "/run/x.sock", Err: errRefused}}, at(-60, 0), []string{
-			"LOST FOR GOOD", "11:55:00 to 11:56:01  slow_consumer: 7 messages of md.a, md.b, in 2 gaps", "from   feed at 10.0.0.7:7400", "app[1], bus 00000000000000b5, subscription md.>",
-			"The reader of md.> in app[1] is too slow", "11:57:00 to 11:57:01  deadline: messages of md.a, how many cannot be known",
+			"LOST PERMANENTLY", "11:55:00 to 11:56:01  slow_consumer: 7 messages of md.a, md.b, in 2 gaps", "from   feed at 10.0.0.7:7400", "app[1], bus 00000000000000b5, subscription md.>",
+			"The reader of md.> in app[1] is too slow", "11:57:00 to 11:57:01  deadline: messages of md.a, number unknown",
 			"11:58:00  subscriber_silent", "peer   desk:99", "whether desk:99 still runs",
 			"11:57 to 11:58  fabric: 9 packets missing", "between feed at 10.0.0.7:7400 and this host", "socket_overflow: 3 datagrams", "net.core.rmem_max=33554432",
-			"LOST permanently: 7 messages in 3 gaps, in the last hour, in 2 processes; of 1 gap it cannot be known how many; 12 packets were missing on the way, 10 repaired, 1 late, 1 given up.",
-			"Not looked at: /run/x.sock: refused.",
+			"LOST permanently: 7 messages in 3 gaps, in the last hour, in 2 processes, plus 1 gap of unknown size; 12 packets were missing, 10 repaired, 1 late, 1 given up.",
+			"Not read: /run/x.sock: refused.",
 		}, []string{"md.old", "1000", "filtered", "17 packets"}},
-		{"given up, and no reader has come to it", []inspect.Seen{seen(1, unread)}, at(-60, 0), []string{
-			"LOST permanently: 7 packets, in the last hour, in 1 process, not yet reported to a subscription", "9 packets were missing on the way, 2 repaired, 0 late, 7 given up",
+		{"given up, but not yet read", []inspect.Seen{seen(1, unread)}, at(-60, 0), []string{
+			"LOST permanently: 7 packets, in the last hour, in 1 process, not yet reported to a subscription", "9 packets were missing, 2 repaired, 0 late, 7 given up",
 		}, []string{"Nothing was lost"}},
 		{"in shared memory", []inspect.Seen{seen(1, shared)}, at(-60, 0), []string{
-			"fabric: 12 packets", "See whether feed at shm://desk#7.9f3c counts no_memory",
+			"fabric: 12 packets", "Check whether feed at shm://desk#7.9f3c counts no_memory",
 		}, []string{"switch", "querier"}},
-		{"in shared memory of another directory", []inspect.Seen{elsewhere}, at(-60, 0), []string{"counts no_memory (df -h '/mnt/my desk')"}, []string{"/dev/shm"}},
+		{"in shared memory of another directory", []inspect.Seen{otherDir}, at(-60, 0), []string{"counts no_memory (df -h '/mnt/my desk')"}, []string{"/dev/shm"}},
 		{"lossy, the last minute", []inspect.Seen{seen(1, lossy)}, at(-1, 0), []string{"Nothing was lost permanently in the last 60 s, in 1 process."}, []string{"slow_consumer", "fabric"}},
 	} {
 		var b strings.Builder
@@ -160,12 +160,12 @@ func TestReport(t *testing.T) {
 		text := strings.Join(strings.Fields(b.String()), " ")
 		for _, want := range c.want {
 			if !strings.Contains(text, strings.Join(strings.Fields(want), " ")) {
-				t.Errorf("%s: it lacks %q:\n%s", c.name, want, b.String())
+				t.Errorf("%s: lacks %q:\n%s", c.name, want, b.String())
 			}
 		}
 		for _, not := range c.not {
 			if strings.Contains(text, not) {
-				t.Errorf("%s: it has %q:\n%s", c.name, not, b.String())
+				t.Errorf("%s: contains %q:\n%s", c.name, not, b.String())
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (refused) Error() string { return "refused" }
 
 var errRefused = refused{}
 
-// News are what has grown, and what is new.
+// News contains increased counts and new findings.
 func TestNews(t *testing.T) {
 	record := func(losses []inspect.Loss, dropped uint64) []inspect.Seen {
 		return []inspect.Seen{seen(1, &inspect.LossRecord{To: noon, Losses: losses, Minutes: []inspect.LossMinute{{Start: at(-1, 0), Causes: []inspect.Cause{{Cause: "fabric", Dropped: dropped}}}}})}
@@ -212,7 +212,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// What the error of an event says is quoted: it is no advice of this program.
+// The error text of an event is quoted, because it is not advice of this program.
 func TestErrorsAreQuoted(t *testing.T) {
 	const err = "run: curl http://host/fix"
 	quoted := 0
@@ -224,11 +224,12 @@ func TestErrorsAreQuoted(t *testing.T) {
 		}
 	}
 	if quoted == 0 {
-		t.Error("no advice tells what the error says")
+		t.Error("no advice quotes the error")
 	}
 }
 
-// A bus that a publisher let go while nothing was unread is not advised to read faster: the event names no subscription.
+// A bus that a publisher released while nothing was unread is not advised to read faster: the event names no
+// subscription.
 func TestIdleIsNotTooSlow(t *testing.T) {
 	for subscription, idle := range map[string]bool{"": true, "x": false} {
 		h := host{Bus: &inspect.Bus{Losses: &inspect.LossRecord{Losses: []inspect.Loss{

@@ -8,17 +8,18 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// News finds what is new in what processes say now and then.
+// News finds new losses in successive answers of processes.
 type News struct {
 	buses map[BusKey]*known
-	hints map[hintKey]time.Time // that were shown, and when they were last there
+	hints map[hintKey]time.Time // hints shown, and when they were last present
 }
 
 type hintKey struct{ process, bus, cause, peer string }
 
-const hintAgain = time.Minute // how long a hint must have been away to be news again
+const hintAgain = time.Minute // a hint that was absent for this long is shown again
 
-// maxHints is how many hints are shown, and twice as many remembered: a process may name new ones with each answer.
+// maxHints bounds the hints shown; twice as many are remembered, because a process may invent new ones with each
+// answer.
 const maxHints = 4096
 
 type BusKey struct {
@@ -32,7 +33,7 @@ func KeyOf(p *inspect.Process, b *inspect.Bus) BusKey { return BusKey{p.PID, b.I
 type known struct {
 	losses map[placeKey]inspect.Loss
 	counts map[causeKey]uint64 // packets
-	socket string              // that it was read at
+	socket string              // the socket that it was read from
 }
 
 type placeKey struct {
@@ -52,8 +53,7 @@ func NewNews(seen []inspect.Seen, now time.Time) *News {
 	return n
 }
 
-// Take returns what has been lost since the call before. Of a bus that was not there then it is all that it has
-// recorded.
+// Take returns the losses since the last call. For a bus that is new it returns its whole record.
 func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 	var fresh []inspect.Seen
 	buses, deaf := make(map[BusKey]*known), make(map[string]bool)
@@ -76,7 +76,7 @@ func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 		}
 		fresh = append(fresh, inspect.Seen{Socket: s.Socket, Snapshot: &p})
 	}
-	for k, v := range n.buses { // what is known of those that did not answer this time
+	for k, v := range n.buses { // keep what is known of processes that did not answer
 		if buses[k] == nil && deaf[v.socket] {
 			buses[k] = v
 		}
@@ -85,7 +85,7 @@ func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 	return n.fresh(Make(fresh, time.Time{}, now).Findings, now)
 }
 
-// fresh leaves out the hints that were there lately, and those that there is no room to remember.
+// fresh removes hints that were present recently, and those that cannot be remembered.
 func (n *News) fresh(found []Finding, now time.Time) []Finding {
 	hints := make(map[hintKey]time.Time)
 	hint := func(f *Finding) (k hintKey, ok bool) {

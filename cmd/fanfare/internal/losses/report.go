@@ -21,50 +21,50 @@ type Kind string
 const (
 	// Lost: subscriptions of this host had gaps.
 	Lost Kind = "lost"
-	// Happened: an event that goes with loss, perhaps elsewhere.
+	// Happened: an event that accompanies losses, possibly on other hosts.
 	Happened Kind = "event"
-	// Hint: nothing is lost by it so far. No peer is detected, which may be as it should be (Undetected),
-	// or a subscriber reads too slowly.
+	// Hint: nothing is lost so far. No peer is detected, which may be intended (Undetected), or a
+	// subscriber reads too slowly.
 	Hint Kind = "hint"
-	// Dropped: packets were lost on the way or dropped here. Where they were not repaired there is a finding Lost too.
+	// Dropped: packets were lost on the network or dropped here. If they were not repaired, a finding Lost exists, too.
 	Dropped Kind = "dropped"
 )
 
-// Finding is losses of one cause in one bus: those of a publisher to a subscription, or
-// what happened to one subscriber.
+// Finding is the losses of one cause in one bus: those of a publisher to a subscription, or events
+// of one subscriber.
 type Finding struct {
 	Kind    Kind      `json:"type"`
 	Cause   string    `json:"cause"` // label of a cause or an event
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
-	Process string    `json:"process"` // program and number
+	Process string    `json:"process"` // program and process id
 	Bus     string    `json:"bus"`     // its name, or its id
-	// Publisher and Subscriber are name, id and address, as far as known.
+	// Publisher and Subscriber are name, id and address, if known.
 	Publisher  string `json:"publisher,omitempty"`
 	Subscriber string `json:"subscriber,omitempty"`
-	// Subscription is the topics of the one that lost them, and Topics are those that lost
-	// messages: the first few. OtherTopics is how many more there are at least.
+	// Subscription is the topics of the subscription that lost messages. Topics are the first few
+	// topics that lost messages, OtherTopics at least how many more there are.
 	Subscription string   `json:"subscription,omitempty"`
 	Topics       []string `json:"topics,omitempty"`
 	OtherTopics  int      `json:"other_topics,omitempty"`
 	Group        string   `json:"group,omitempty"`
 	Leg          string   `json:"leg,omitempty"`
-	// For is how long an event lasted, and Behind how many packets its subscriber was behind,
-	// when it happened last; 0: not known.
+	// For is the duration of the latest event, and Behind how many packets its subscriber was behind;
+	// 0: unknown.
 	For    float64 `json:"for_s,omitempty"`
 	Behind uint64  `json:"behind_packets,omitempty"`
-	// Times is how many gaps or events they are, Messages how many messages were lost, as
-	// far as known, and Unknown in how many gaps that cannot be known.
+	// Times is the number of gaps or events, Messages the number of messages lost in gaps of known
+	// size, Unknown the number of gaps of unknown size.
 	Times    uint64 `json:"times,omitempty"`
 	Messages uint64 `json:"messages,omitempty"`
 	Unknown  uint64 `json:"gaps_unknown,omitempty"`
-	Packets  uint64 `json:"packets,omitempty"` // of Dropped
-	// Ways are where missing packets came from: of Dropped with cause fabric.
-	Ways []string `json:"ways,omitempty"`
+	Packets  uint64 `json:"packets,omitempty"` // with Dropped
+	// Ways are the sources of missing packets: with Dropped and cause fabric.
+	Ways []string `json:"sources,omitempty"`
 	Why  string   `json:"why"`
 	Do   string   `json:"do"`
 
-	still bool // the process did not run, at that time
+	standstill bool // the process did not run at that time
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -72,7 +72,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 type Process struct {
 	Name  string    `json:"process"`
 	Buses int       `json:"buses"`
-	From  time.Time `json:"from"` // the record of its oldest bus begins here
+	From  time.Time `json:"from"` // when the record of its oldest bus begins
 }
 
 // Repairs counts packets that were missing on the way.
@@ -91,10 +91,10 @@ func (r *Repairs) Add(x Repairs) {
 type Report struct {
 	From, To  time.Time
 	Processes []Process
-	Unread    []string // why others could not be read
+	Unread    []string // processes that could not be read, with the error
 	Findings  []Finding
 	Repairs   Repairs
-	// Unlisted is how many losses of the hour are only in the sums: of causes that happened very often.
+	// Unlisted is the number of losses that are only in sums, because their causes were too frequent.
 	Unlisted uint64
 }
 
@@ -120,7 +120,7 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 	return r
 }
 
-// Buses are those of all processes that answered, with their processes.
+// Buses iterates over the buses of all processes that answered.
 func Buses(seen []inspect.Seen) iter.Seq2[*inspect.Process, *inspect.Bus] {
 	return func(yield func(*inspect.Process, *inspect.Bus) bool) {
 		for _, s := range seen {
@@ -135,14 +135,15 @@ func Buses(seen []inspect.Seen) iter.Seq2[*inspect.Process, *inspect.Bus] {
 
 func Unanswered(err error) string {
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		return "it does not answer: it is stopped, or gets no processor time"
+		return "no answer: it is stopped or gets no processor time"
 	}
 	return err.Error()
 }
 
 func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped}, k) }
 
-// Messages is how many gaps there were, the messages lost in them as far as known, and gaps of which that is unknown.
+// Messages returns the number of gaps, the messages lost in gaps of known size, and the number of gaps of unknown
+// size.
 func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Kind == Lost {
@@ -175,7 +176,7 @@ func (r *Report) process(s *inspect.Snapshot) {
 type host struct {
 	process   string
 	bufferMax int
-	from      time.Time // since when it is looked at what was lost
+	from      time.Time // start of the reported period
 	*inspect.Bus
 }
 
@@ -184,12 +185,12 @@ func (h *host) evidence(f *Finding, address, err string) Evidence {
 		Publisher: f.Publisher, Address: address, Subscriber: f.Subscriber,
 		Reader: f.Subscription, Process: f.Process, Leg: f.Leg, BufferMax: h.bufferMax, Err: err,
 	}
-	for _, x := range h.Fabric.Buffers { // the smallest
+	for _, x := range h.Fabric.Buffers { // the smallest buffer
 		if e.Granted == 0 || x.ReceiveGranted < e.Granted {
 			e.Asked, e.Granted = x.ReceiveAsked, x.ReceiveGranted
 		}
 	}
-	for _, url := range h.URLs[:min(len(h.URLs), transport.MaxLegs)] { // a process may say more
+	for _, url := range h.URLs[:min(len(h.URLs), transport.MaxLegs)] { // a process may report more
 		if dir, ok := fabricurl.SharedDir(url); ok && !slices.Contains(e.Shared, dir) {
 			e.Shared = append(e.Shared, dir)
 		}
@@ -227,7 +228,7 @@ func (r *Report) bus(h *host) {
 	stoodStill(r.Findings[first:])
 }
 
-// stoodStill says of losses while the process did not run, or just after, that this is why.
+// stoodStill adds to losses during or just after a standstill of the process that it may be the cause.
 func stoodStill(of []Finding) {
 	var stops []*Finding
 	for i := range of {
@@ -239,9 +240,9 @@ func stoodStill(of []Finding) {
 		for j := range of {
 			f := &of[j]
 			here := f.Kind == Lost || f.Cause == "socket_overflow" || f.Cause == "receive_queue_empty"
-			if here && !f.still && !f.Last.Before(s.First.Add(-seconds(s.For))) && f.First.Before(s.Last.Add(time.Minute)) {
-				f.still = true
-				f.Do = fmt.Sprintf("See first why this process did not run for %v up to %s: that may be all of it. ", seconds(s.For).Round(100*time.Millisecond), s.Last.Local().Format("15:04:05")) + f.Do
+			if here && !f.standstill && !f.Last.Before(s.First.Add(-seconds(s.For))) && f.First.Before(s.Last.Add(time.Minute)) {
+				f.standstill = true
+				f.Do = fmt.Sprintf("First find out why this process did not run for %v until %s: that may be the only cause. ", seconds(s.For).Round(100*time.Millisecond), s.Last.Local().Format("15:04:05")) + f.Do
 			}
 		}
 	}
@@ -271,8 +272,8 @@ func (h *host) finding(x *inspect.Loss) Finding {
 	return f
 }
 
-// idle reports whether the publisher of a loss has let the bus go while nothing was unread: the event names no
-// subscription then.
+// idle reports whether the publisher of a loss released the bus while nothing was unread: the event
+// then names no subscription.
 func (h *host) idle(of *inspect.Loss) bool {
 	const released = "released_by_a_publisher"
 	if of.Cause != released && of.Cause != "released" {
@@ -316,13 +317,13 @@ func (h *host) older(o *stats.OlderLosses) Finding {
 	return f
 }
 
-// quietCauses drop packets for no subscription here, or packets that are shown as a gap anyway and were not lost on the
-// way.
+// quietCauses are causes without loss for a subscription here, or causes of packets that a gap
+// reports and that were not lost on the network.
 var quietCauses = []string{"filtered", "slow_consumer"}
 
 func (r *Report) dropped(h *host) {
 	causes := make(map[string]int)
-	ways := make(map[string]uint64)
+	sources := make(map[string]uint64)
 	addresses := make(map[string]string)
 	var list []string
 	for i := range h.Losses.Minutes {
@@ -351,29 +352,29 @@ func (r *Report) dropped(h *host) {
 		}
 		for _, w := range m.Ways {
 			from := peerText(w.Name, w.Publisher, w.Address)
-			if ways[from] == 0 {
+			if sources[from] == 0 {
 				list = append(list, from)
 				addresses[from] = w.Address
 			}
-			ways[from] += w.Repaired + w.Lost
+			sources[from] += w.Repaired + w.Lost
 		}
 	}
 	if at, ok := causes["fabric"]; ok {
-		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(ways[b], ways[a]) })
+		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(sources[b], sources[a]) })
 		f := &r.Findings[at]
 		for _, from := range list[:min(len(list), 4)] {
-			f.Ways = append(f.Ways, fmt.Sprintf("%s (%d)", from, ways[from]))
+			f.Ways = append(f.Ways, fmt.Sprintf("%s (%d)", from, sources[from]))
 		}
 		if len(list) > 0 {
 			if len(list) == 1 {
 				f.Publisher = list[0]
 			}
-			f.Do = Do(f.Cause, h.evidence(f, addresses[list[0]], "")) // where most was lost
+			f.Do = Do(f.Cause, h.evidence(f, addresses[list[0]], "")) // the source of most losses
 		}
 	}
 }
 
-// peerText names a publisher or subscriber: name, id and address, as far as known.
+// peerText is the text for a publisher or subscriber: name, id and address, if known.
 func peerText(name, id, address string) string {
 	text := cmp.Or(name, id)
 	if text != "" && address != "" {

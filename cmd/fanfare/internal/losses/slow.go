@@ -10,33 +10,33 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// Which subscribers are slow, and which lose messages permanently: decided here for top, web and loss alike.
+// Classification of slow subscribers and permanent losses, shared by top, web and loss.
 
-// States of subscribers and subscriptions. Empty: nothing is the matter.
+// States of subscribers and subscriptions. Empty: no problem.
 const (
-	Released = "released" // it is not waited for any more
-	Holds    = "holds"    // it holds a publisher up just now
-	Silent   = "silent"   // it has said nothing for longer than it should
-	Gone     = "gone"     // it was silent for so long that it was given up, lately
-	Behind   = "behind"   // it has read so little that it will hold a publisher up, or be passed over
-	Unread   = "unread"   // a subscription that holds a publisher up and is not read
-	Ended    = "ended"    // a subscription that was ended
+	Released = "released" // publishers no longer wait for it
+	Holds    = "holds"    // it blocks a publisher now
+	Silent   = "silent"   // it has sent nothing for longer than it should
+	Gone     = "gone"     // it was silent for so long that it was recently given up
+	Behind   = "behind"   // it has read so little that it will block a publisher or be skipped
+	Unread   = "unread"   // a subscription that blocks a publisher and is not read
+	Ended    = "ended"    // a subscription that has ended
 )
 
 const (
-	silentAfter = 3.0 // seconds: a subscriber says something once a second
-	// unansweredAfter is how many seconds it may be asked for a sign of life: it is asked ten times a
-	// second, answers at once, and is given up after one unless Config.Silence says otherwise.
+	silentAfter = 3.0 // seconds: a subscriber sends something once a second
+	// unansweredAfter is in seconds: a subscriber is asked ten times a second, answers immediately,
+	// and is given up after 1 s unless Config.Silence is set.
 	unansweredAfter = 0.3
 	unreadAfter     = 1.0 // seconds
-	// Packets that a slow subscriber has not read, and the part of its window that they are at
-	// least: a reader that is steadily too slow is never still for long, but always there.
+	// A slow subscriber has at least behindAtLeast packets unread, and the share behindPart/behindOf of its
+	// window: a reader that is constantly too slow always has that many, although it never stops for long.
 	behindAtLeast        = 256
 	behindPart, behindOf = 3, 4
 	lostLately           = time.Minute // how long a permanent loss counts as recent
 )
 
-// farBehind reports whether so many packets of a window that has room for so many are too many.
+// farBehind reports whether a subscriber that is behind by so many packets, in a window of that size, counts as slow.
 func farBehind(behind, window uint64) bool {
 	return behind >= behindAtLeast && behind*behindOf >= window*behindPart
 }
@@ -45,7 +45,7 @@ func SubscriberState(m *inspect.Subscriber) string {
 	switch {
 	case m.Released:
 		return Released
-	case m.Unanswered > unansweredAfter: // it holds nothing up by reading slowly
+	case m.Unanswered > unansweredAfter: // it does not block by slow reading
 		return Silent
 	case m.Holds:
 		return Holds
@@ -57,7 +57,7 @@ func SubscriberState(m *inspect.Subscriber) string {
 	return ""
 }
 
-// SubscriptionState says how a subscription does, and with which publisher it is worst, if any.
+// SubscriptionState returns the state of a subscription, and the publisher that it is furthest behind, if any.
 func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.SubscriptionFeed) {
 	if s.Ended != "" {
 		return Ended, nil
@@ -74,7 +74,8 @@ func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.Subsc
 	return state, of
 }
 
-// LostLately are a bus's permanent losses within the last minute by its host's clock, the most messages first.
+// LostLately returns a bus's permanent losses of the last minute by its host's clock, sorted by messages, largest
+// first.
 func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 	if b.Losses == nil {
 		return nil
@@ -93,7 +94,7 @@ func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 	return lost
 }
 
-// SubscriptionName is what records of losses call a subscription: by the first of its topics.
+// SubscriptionName is the name of a subscription in loss records: the first of its topics.
 func SubscriptionName(s *inspect.Subscription) string {
 	if len(s.Topics)+s.TopicsLeftOut > topicsListed {
 		return strings.Join(s.Topics[:min(len(s.Topics), topicsListed)], " ") + " and more"
@@ -101,22 +102,22 @@ func SubscriptionName(s *inspect.Subscription) string {
 	return strings.Join(s.Topics, " ")
 }
 
-// ByReading reports whether the reader of a subscription lost it, and not the network.
+// ByReading reports whether the cause is the reader of a subscription, not the network.
 func ByReading(cause string) bool {
 	return slices.Contains([]string{"slow_consumer", "overrun", "released"}, cause)
 }
 
-// notRead says how much a subscription has not read. What is more than its window its publisher has not waited for.
+// notRead describes how much a subscription has not read. If it is more than the window, its publisher has not waited.
 func notRead(state string, of *inspect.SubscriptionFeed) string {
 	packets := plural(of.Lag, "packet", "packets")
 	if of.Window > 0 && of.Lag > of.Window {
-		return fmt.Sprintf("This subscription is %s: %s are not read, more than the %d of its window: its publisher has gone on, and it will have a gap.", state, packets, of.Window)
+		return fmt.Sprintf("This subscription is %s: %s are unread, more than the %d of its window. Its publisher has continued, and there will be a gap.", state, packets, of.Window)
 	}
-	return fmt.Sprintf("This subscription is %s: %s of a window of %d are not read, and its publisher waits, or passes it over.", state, packets, of.Window)
+	return fmt.Sprintf("This subscription is %s: %s of a window of %d are unread, and its publisher waits or skips it.", state, packets, of.Window)
 }
 
-// slow adds hints about subscribers that read too slowly: here, and elsewhere as publishers here see it.
-// Their losses, and those that were released, are in the records.
+// slow adds hints about slow subscribers: those of this host, and remote ones as seen by publishers
+// here. Their losses and releases are in the records.
 func (r *Report) slow(seen []inspect.Seen) {
 	for p, b := range Buses(seen) {
 		hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: p.Name(), Bus: cmp.Or(b.Name, b.ID)}
@@ -139,7 +140,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 					f := hint
 					f.Subscriber, f.Group, f.Behind = peerText(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
 					f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(m.Behind, "packet", "packets"), m.Room)
-					f.Do = "See what keeps " + f.Subscriber + " from reading: fanfare loss and top on its host name the subscription."
+					f.Do = "Find out why " + f.Subscriber + " does not read: fanfare loss and top on its host show the subscription."
 					r.Findings = append(r.Findings, f)
 				}
 			}
@@ -149,9 +150,9 @@ func (r *Report) slow(seen []inspect.Seen) {
 
 const goneShown = time.Minute
 
-// GoneSubscribers are the subscribers of a bus's publishers that it has given up lately, because they fell
-// silent, by its events; without those that are back. They are by group and name, the latest last.
-// Now is by the clock of its host (Clock).
+// GoneSubscribers returns the subscribers that the bus's publishers gave up recently because they
+// were silent, from the events of the bus, except those that returned. There is one for each group
+// and name, the latest last. now is by the clock of the host (Clock).
 func GoneSubscribers(b *inspect.Bus, now time.Time) (gone []inspect.Event) {
 	type member struct{ group, name string }
 	at := make(map[member]int)
@@ -160,7 +161,7 @@ func GoneSubscribers(b *inspect.Bus, now time.Time) (gone []inspect.Event) {
 		i, had := at[k]
 		switch {
 		case e.Kind == "subscriber_up" && had:
-			gone[i].Kind = "" // it is back
+			gone[i].Kind = "" // it has returned
 			delete(at, k)
 		case e.Kind == "subscriber_silent" && now.Sub(e.Time) < goneShown:
 			if had {
@@ -172,9 +173,9 @@ func GoneSubscribers(b *inspect.Bus, now time.Time) (gone []inspect.Event) {
 	return slices.DeleteFunc(gone, func(e inspect.Event) bool { return e.Kind == "" })
 }
 
-const SendsNothing = "sends nothing" // the state of a publication of which nothing could be sent for stuckAfter
+const SendsNothing = "sends nothing" // state of a publication that has not been able to send for stuckAfter
 
-const stuckAfter = 1.0 // seconds: when a bus says so itself
+const stuckAfter = 1.0 // seconds: when a bus reports it itself
 
 func PublicationState(p *inspect.Publication) string {
 	if p.Stuck >= stuckAfter {
@@ -183,25 +184,25 @@ func PublicationState(p *inspect.Publication) string {
 	return ""
 }
 
-// States of a subscription that does not receive from all its publishers.
+// States of a subscription that does not receive from all of its publishers.
 const (
-	PublisherLost = "publisher lost" // one that it has heard fell silent before its end
-	NoPublisher   = "no publisher"   // it hears none
+	PublisherLost = "publisher lost" // a publisher that it received from fell silent before its end
+	NoPublisher   = "no publisher"   // it receives from no publisher
 )
 
 type Hearing struct {
-	Peers int    // publishers that are there
-	State string // PublisherLost or NoPublisher; empty: it receives from all that it has received from
-	// Of is the publisher that was lost last. It may come back, so that it stays until it does, or
-	// another instance of it is heard.
+	Peers int    // publishers present
+	State string // PublisherLost or NoPublisher; empty: it receives from all publishers that it has received from
+	// Of is the publisher lost last. It remains until the publisher, or another instance of it, is
+	// received again.
 	Of *inspect.SubscriptionFeed
-	// Why is the latest event of the bus on publishers that it cannot receive from; empty: none, there may be no
-	// publisher.
+	// Why is the latest event about publishers that the bus cannot receive from; empty: there may be
+	// no publisher.
 	Why string
 }
 
 func HearingOf(b *inspect.Bus, s *inspect.Subscription) (h Hearing) {
-	up := make(map[string]bool) // ids: a publisher that was restarted is there
+	up := make(map[string]bool) // ids, because a restarted publisher counts as present
 	for i := range s.Publishers {
 		if p := &s.Publishers[i]; p.Relevant && p.LostFor == 0 {
 			h.Peers++
@@ -215,7 +216,7 @@ func HearingOf(b *inspect.Bus, s *inspect.Subscription) (h Hearing) {
 		}
 	}
 	switch {
-	case b.Incomplete != "" || s.Ended != "" || len(s.Publishers) >= inspect.MaxFeeds && h.Peers == 0: // others may not be listed
+	case b.Incomplete != "" || s.Ended != "" || len(s.Publishers) >= inspect.MaxFeeds && h.Peers == 0: // not all publishers are listed
 		h.Of = nil
 	case h.Of != nil:
 		h.State = PublisherLost
@@ -225,13 +226,13 @@ func HearingOf(b *inspect.Bus, s *inspect.Subscription) (h Hearing) {
 	return h
 }
 
-// Replaced reports whether a lost publisher is taken for one that another has replaced: without a name it has another
-// id when it is started again, and would be missed for ever. Where it has no others beside it, it is missed.
+// Replaced reports whether a lost publisher counts as replaced by another: a publisher without a name has a new id
+// after a restart, and would otherwise stay missing forever. Without other publishers it counts as missing.
 func Replaced(name string, lostFor float64, others bool) bool {
 	return name == "" && others && lostFor >= lostLately.Seconds()
 }
 
-// Silenced reports whether the subscription hears no publisher any more, or has lost one within the last minute.
+// Silenced reports whether the subscription receives from no publisher, or has lost one within the last minute.
 func (h *Hearing) Silenced() bool {
 	return h.State == PublisherLost && (h.Peers == 0 || h.Of.LostFor < lostLately.Seconds())
 }
@@ -241,19 +242,19 @@ func (h *Hearing) Text(s *inspect.Subscription) string {
 	case h.Of != nil:
 		text := fmt.Sprintf("publisher %s of %s was lost %s ago", cmp.Or(h.Of.Name, h.Of.Publisher), SubscriptionName(s), span(seconds(h.Of.LostFor)))
 		if h.Peers == 0 {
-			text += ", and no other is heard"
+			text += ", and no other is detected"
 		}
 		return text
 	case h.Why != "":
-		return fmt.Sprintf("no publisher of %s is heard; %s", SubscriptionName(s), h.Why)
+		return fmt.Sprintf("no publisher of %s is detected; %s", SubscriptionName(s), h.Why)
 	}
 	return ""
 }
 
-// undetectedEvents are those that say why packets of a publisher are not received.
+// undetectedEvents are the events that explain why packets of a publisher are not received.
 var undetectedEvents = []string{"packets_unreadable", "config_mismatch", "publisher_refused", "publisher_fault", "topic_collision", "bad_packets", "group_failed"}
 
-// whyUndetected is the text of the last such event, or its kind where the text is not remembered.
+// whyUndetected is the text of the latest such event, or its kind if the text is no longer known.
 func whyUndetected(b *inspect.Bus) string {
 	for _, e := range slices.Backward(b.Events) {
 		if slices.Contains(undetectedEvents, e.Kind) {

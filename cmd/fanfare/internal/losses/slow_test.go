@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// What makes a subscriber one that is slow. Who reads as fast as messages come is behind by some
-// packets of its window; who is steadily too slow by most of it, and may never be still.
+// When a subscriber counts as slow. One that reads as fast as messages arrive is some packets
+// behind; one that is constantly too slow has most of its window unread, although it never stops.
 func TestSubscriberState(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -19,7 +19,7 @@ func TestSubscriberState(t *testing.T) {
 	}{
 		{"up to date", inspect.Subscriber{Room: 5698}, ""},
 		{"behind a burst", inspect.Subscriber{Behind: 2000, Room: 3698}, ""},
-		{"steadily too slow", inspect.Subscriber{Behind: 5698}, Behind},
+		{"constantly too slow", inspect.Subscriber{Behind: 5698}, Behind},
 		{"nearly", inspect.Subscriber{Behind: 4300, Room: 1398}, Behind},
 		{"a small window", inspect.Subscriber{Behind: 16}, ""},
 		{"holds", inspect.Subscriber{Behind: 5698, Holds: true}, Holds},
@@ -36,7 +36,7 @@ func TestSubscriberState(t *testing.T) {
 	}
 }
 
-// What is more than a window its publisher has not waited for.
+// The publisher does not wait for more than a window.
 func TestNotRead(t *testing.T) {
 	for _, c := range []struct {
 		lag, window int
@@ -59,9 +59,9 @@ func TestSubscriptionState(t *testing.T) {
 		of   string
 	}{
 		{"up to date", feeds(inspect.SubscriptionFeed{Lag: 10, Window: 5698}), "", ""},
-		{"steadily too slow", feeds(inspect.SubscriptionFeed{Name: "a", Lag: 300, Window: 5698}, inspect.SubscriptionFeed{Name: "b", Lag: 5600, Window: 5698}), Behind, "b"},
+		{"constantly too slow", feeds(inspect.SubscriptionFeed{Name: "a", Lag: 300, Window: 5698}, inspect.SubscriptionFeed{Name: "b", Lag: 5600, Window: 5698}), Behind, "b"},
 		{"not read", feeds(inspect.SubscriptionFeed{Name: "a", Lag: 5698, Window: 5698}, inspect.SubscriptionFeed{Name: "b", Lag: 300, Window: 5698, Unread: 1.5}), Unread, "b"},
-		{"still for a moment", feeds(inspect.SubscriptionFeed{Lag: 300, Window: 5698, Unread: 0.5}), "", ""},
+		{"stopped for a moment", feeds(inspect.SubscriptionFeed{Lag: 300, Window: 5698, Unread: 0.5}), "", ""},
 		{"ended", inspect.Subscription{Ended: "evicted", Publishers: []inspect.SubscriptionFeed{{Unread: 9}}}, Ended, ""},
 	} {
 		got, of := SubscriptionState(&c.s)
@@ -75,7 +75,7 @@ func TestSubscriptionState(t *testing.T) {
 	}
 }
 
-// Who is slow is told by loss, as top and web show it, and is no loss.
+// Slow subscribers are reported by loss as in top and web, and do not count as losses.
 func TestSlowIsReported(t *testing.T) {
 	b := inspect.Bus{
 		Identity:      inspect.Identity{ID: "b", Name: "desk"},
@@ -92,7 +92,7 @@ func TestSlowIsReported(t *testing.T) {
 	}
 }
 
-// Permanent losses count as ones of just now for a minute; events, and older ones, do not.
+// Permanent losses count as recent for a minute; events and older losses do not.
 func TestLostLately(t *testing.T) {
 	b := &inspect.Bus{Losses: &inspect.LossRecord{
 		Losses: []inspect.Loss{
@@ -106,6 +106,6 @@ func TestLostLately(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if len(LostLately(&inspect.Bus{}, noon)) != 0 {
-		t.Error("a bus without a record has lost something")
+		t.Error("a bus without a record has losses")
 	}
 }

@@ -17,10 +17,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		kind  Kind
 		title string
 	}{
-		{Lost, "LOST FOR GOOD"},
-		{Happened, "WHAT HAPPENED BESIDES, where messages may be lost too"},
-		{Hint, "WORTH A LOOK, though nothing may be lost by it yet"},
-		{Dropped, "DROPPED ON THE WAY"},
+		{Lost, "LOST PERMANENTLY"},
+		{Happened, "OTHER EVENTS, with possible losses"},
+		{Hint, "HINTS, without losses so far"},
+		{Dropped, "DROPPED PACKETS"},
 	} {
 		found := r.Of(part.kind)
 		if len(found) == 0 {
@@ -46,9 +46,9 @@ func (r *Report) Verdict() string {
 	var s string
 	switch {
 	case len(r.Processes) == 0:
-		return "Nothing can be said: no process could be looked at."
+		return "No process could be read."
 	case gaps == 0 && r.Repairs.Lost > 0:
-		s = fmt.Sprintf("LOST permanently: %s, %s, not yet reported to a subscription: one that wants them reports a gap when it reads further",
+		s = fmt.Sprintf("LOST permanently: %s, %s, not yet reported to a subscription: subscriptions to them report a gap when they read further",
 			plural(r.Repairs.Lost, "packet", "packets"), over)
 	case gaps == 0:
 		s = "Nothing was lost permanently " + over
@@ -57,11 +57,11 @@ func (r *Report) Verdict() string {
 	default:
 		s = fmt.Sprintf("LOST permanently: %s in %s, %s", plural(messages, "message", "messages"), plural(gaps, "gap", "gaps"), over)
 		if unknown > 0 {
-			s += fmt.Sprintf("; of %s it cannot be known how many", plural(unknown, "gap", "gaps"))
+			s += fmt.Sprintf(", plus %s of unknown size", plural(unknown, "gap", "gaps"))
 		}
 	}
 	if r.Repairs.Missing > 0 {
-		s += fmt.Sprintf("; %s missing on the way, %s repaired, %s late, %s given up", plural(r.Repairs.Missing, "packet was", "packets were"),
+		s += fmt.Sprintf("; %s missing, %s repaired, %s late, %s given up", plural(r.Repairs.Missing, "packet was", "packets were"),
 			thousands(r.Repairs.Repaired), thousands(r.Repairs.Late), thousands(r.Repairs.Lost))
 	}
 	return s + "."
@@ -77,13 +77,13 @@ func (r *Report) Coverage() (lines []string) {
 		whole = append(whole, name)
 	}
 	if len(whole) > 0 {
-		lines = append(lines, "Looked at: "+strings.Join(whole, ", ")+".")
+		lines = append(lines, "Processes read: "+strings.Join(whole, ", ")+".")
 	}
 	for _, u := range r.Unread {
-		lines = append(lines, "Not looked at: "+u+".")
+		lines = append(lines, "Not read: "+u+".")
 	}
 	if r.Unlisted > 0 {
-		lines = append(lines, fmt.Sprintf("%d losses are only in sums: their causes happened very often.", r.Unlisted))
+		lines = append(lines, fmt.Sprintf("%d losses are only in the sums, because their causes were very frequent.", r.Unlisted))
 	}
 	return lines
 }
@@ -141,7 +141,7 @@ func (f *Finding) Title() string {
 		s += " of " + andMore(strings.Join(f.Topics, ", "), f.OtherTopics)
 	}
 	if f.Messages == 0 {
-		s += ", how many cannot be known"
+		s += ", number unknown"
 	}
 	if f.Times > 1 {
 		s += fmt.Sprintf(", in %d gaps", f.Times)
@@ -182,7 +182,7 @@ func (t *text) row(name, value string) {
 	}
 }
 
-// Wrap is a text in lines of so many columns, as far as each character takes one.
+// Wrap splits text into lines of at most so many columns, counting one column for each character.
 func Wrap(text string, columns int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -199,8 +199,8 @@ func Wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// Printable is text with what does not print, such as an escape sequence that a
-// terminal would obey, written as in a Go string: names come from other hosts.
+// Printable escapes non-printable characters as in a Go string, such as escape sequences for a
+// terminal: names come from other hosts.
 func Printable(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(text) {
 		return text

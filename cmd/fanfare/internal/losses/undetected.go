@@ -11,9 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// Undetected is a bus that publishes without that a subscriber was ever heard on its interface, or
-// subscribes without a publisher. That may be as it should be. Where another bus of this host
-// wants the other side of the same topics on another interface, it most likely is not.
+// Undetected is a bus that publishes but has never detected a subscriber on its interface, or
+// subscribes and has detected no publisher. That may be intended. If another bus of this host has
+// the other side of the same topics on another interface, it is most likely a mistake.
 type Undetected struct {
 	BusKey
 	Process, Bus string
@@ -21,12 +21,12 @@ type Undetected struct {
 	Topics       []string
 	Interface    string
 	For          time.Duration
-	// Elsewhere is the bus on OtherInterface, with its process; empty: there is none.
+	// OtherProcess is the bus and process on OtherInterface; empty: none.
 	OtherProcess, OtherInterface string
 }
 
 func FindUndetected(seen []inspect.Seen) (all []Undetected) {
-	look := &sides{seen, make(map[sideKey][]pattern.Pattern), maxCompared}
+	s := &sides{seen, make(map[sideKey][]pattern.Pattern), maxCompared}
 	for p, b := range Buses(seen) {
 		for _, publishes := range []bool{true, false} {
 			silent := b.NoPublisher
@@ -40,21 +40,21 @@ func FindUndetected(seen []inspect.Seen) (all []Undetected) {
 				BusKey: KeyOf(p, b), Process: p.Name(), Bus: cmp.Or(b.Name, b.ID), Publishes: publishes,
 				Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: seconds(silent),
 			}
-			look.elsewhere(&u, b)
+			s.findOther(&u, b)
 			all = append(all, u)
 		}
 	}
 	return all
 }
 
-// maxCompared is how many groups and patterns are compared to find the other sides of buses. Beyond
-// that they are not looked for: it takes 0.1 s, and processes may say that they have thousands of buses.
+// maxCompared bounds the comparisons of groups and patterns, which take up to 0.1 s. The other
+// sides of further buses are not searched: processes may report thousands of buses.
 const maxCompared = 1 << 20
 
 type sides struct {
 	seen     []inspect.Seen
-	patterns map[sideKey][]pattern.Pattern // that were parsed
-	left     int                           // how many comparisons there may be yet
+	patterns map[sideKey][]pattern.Pattern // parsed patterns
+	left     int                           // remaining comparisons
 }
 
 type sideKey struct {
@@ -62,7 +62,7 @@ type sideKey struct {
 	publishes bool
 }
 
-func (l *sides) elsewhere(u *Undetected, b *inspect.Bus) {
+func (l *sides) findOther(u *Undetected, b *inspect.Bus) {
 	groups := make(map[string]bool)
 	addresses(b, u.Publishes, func(address string) bool { groups[address] = true; return false })
 	for p, x := range Buses(l.seen) {
@@ -95,7 +95,7 @@ func topicsOf(b *inspect.Bus, publishes bool) (names []string) {
 	return names
 }
 
-// addresses reports whether match is true of a group that a bus publishes to, or has subscribed to.
+// addresses reports whether match is true for a group that the bus publishes to or has subscribed to.
 func addresses(b *inspect.Bus, publishes bool, match func(address string) bool) bool {
 	if publishes {
 		return slices.ContainsFunc(b.Publications, func(p inspect.Publication) bool { return match(p.Address) })
@@ -138,19 +138,19 @@ func (u *Undetected) Text() string {
 	text := fmt.Sprintf("no %s of %s was detected on %s for %s", u.side(), names, u.Interface, span(u.For))
 	if u.OtherProcess != "" {
 		does := strings.TrimSuffix(u.side(), "er") + "es"
-		text += fmt.Sprintf("; %s %s on %s: the two do not hear each other", u.OtherProcess, does, u.OtherInterface)
+		text += fmt.Sprintf("; %s %s on %s: the two cannot reach each other", u.OtherProcess, does, u.OtherInterface)
 	}
 	return text
 }
 
 func (u *Undetected) Do() string {
 	switch {
-	case strings.HasPrefix(u.Interface, "/"): // memory, by its directory, in which others of this user are
-		return fmt.Sprintf("Nothing, if there is no %s yet. If another user runs it, give both the same group= in their URLs; a container must have %s of this host, too.", u.side(), u.Interface)
+	case strings.HasPrefix(u.Interface, "/"): // memory, by its directory, which other users do not share
+		return fmt.Sprintf("Nothing if no %s exists yet. If another user runs it, use the same group= in both URLs; a container must mount %s of this host.", u.side(), u.Interface)
 	case u.OtherProcess != "":
-		return fmt.Sprintf("Give both the same interface: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.OtherProcess)
+		return fmt.Sprintf("Use the same interface on both sides: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.OtherProcess)
 	}
-	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", u.side(), u.Interface)
+	return fmt.Sprintf("Nothing if no %s exists yet. Otherwise check that it is on the network of %s (iface= in both URLs), and run fanfare doctor -peer on both hosts.", u.side(), u.Interface)
 }
 
 func (r *Report) undetected(seen []inspect.Seen) {

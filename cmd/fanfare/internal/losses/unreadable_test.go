@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Whatever keeps packets from being opened, what is advised is about that: keyrings where they are sealed, trust where
-// they are signed, clocks where those differ, and the bus's own keys where those have expired.
+// Advice on unreadable packets matches the reason: keyrings for sealed packets, trust for signed
+// ones, clocks if those differ, and the bus's own keys if they have expired.
 func TestUnreadableAdvice(t *testing.T) {
 	const keyring, trust, clocks, version, own = "the same keyring", "file of trust=", "clocks of both", "same version", "to the keyring of app[7], which sends nothing"
 	all := []string{keyring, trust, clocks, version, own}
@@ -24,15 +24,15 @@ func TestUnreadableAdvice(t *testing.T) {
 		advised := strings.ReplaceAll(do, said, "")
 		for _, about := range all {
 			if strings.Contains(advised, about) != (about == want) {
-				t.Errorf("reason %d: %q, which is to be about %q", reason, advised, want)
+				t.Errorf("reason %d: %q, want advice about %q", reason, advised, want)
 			}
 		}
-		if !strings.Contains(do, said) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find out what ") {
+		if !strings.Contains(do, said) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find out wh") {
 			t.Errorf("reason %d: %q", reason, do)
 		}
 	}
 	if do := Do("packets_unreadable", Evidence{}); !strings.Contains(do, keyring) || !strings.Contains(do, trust) {
-		t.Errorf("where the reason is not known: %q", do)
+		t.Errorf("unknown reason: %q", do)
 	}
 	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring of which no key is valid") {
 		t.Errorf("unsent: %q", do)

@@ -2,7 +2,7 @@ package shellword
 
 import "testing"
 
-// What a shell would make something else of is quoted.
+// Words with special characters are quoted.
 func TestOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"/dev/shm": "/dev/shm", "/run/desk-1_a.b": "/run/desk-1_a.b", "": "''", "/x y": "'/x y'", "/x;reboot": "'/x;reboot'", "/x'$(reboot)": `'/x'\''$(reboot)'`, "~": "'~'", "/ü": "'/ü'",

@@ -15,22 +15,22 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/roce"
 )
 
-// frame is one of a capture. Its data lasts until the next is read.
+// frame is a frame of a capture. Its data is valid until the next is read.
 type frame struct {
 	data []byte
-	at   time.Time // zero where the capture does not say, or says what is no time
+	at   time.Time // zero if the capture has no valid time
 	link linkType
-	left error // why this, and what may follow, is left out; nil: it is a frame
+	left error // why this frame, and possibly later ones, is skipped; nil: it is valid
 }
 
 type frames interface {
 	next() (frame, error)
 }
 
-const maxFrame = 262144 // the longest frame: libpcap's MAXIMUM_SNAPLEN
+const maxFrame = 262144 // the longest frame: MAXIMUM_SNAPLEN of libpcap
 
 var (
-	errNoCapture = errors.New("not a capture file: neither pcap nor pcapng (editcap -F pcapng makes one of others)")
+	errNoCapture = errors.New("not a capture file: neither pcap nor pcapng (convert other formats with editcap -F pcapng)")
 	errCutHeader = errors.New("not a capture file: it ends within its header")
 )
 
@@ -38,13 +38,13 @@ type capture struct {
 	frames  frames
 	groups  *Groups
 	close   func() error
-	wake    func() // a read that waits
+	wake    func() // ends a waiting read
 	lost    func() uint64
-	again   func(error) bool // it is no error: to look whether there is an interruption
+	again   func(error) bool // reports whether an error only means to check for an interruption
 	ended   atomic.Bool
-	queue   []Packet // of the frame read last
+	queue   []Packet // of the last frame read
 	skipped map[string]uint64
-	read    uint64 // frames
+	read    uint64 // number of frames
 }
 
 func newCapture(f frames, groups *Groups) *capture {
@@ -54,8 +54,8 @@ func newCapture(f frames, groups *Groups) *capture {
 	}
 }
 
-// OpenFile reads a capture file in the formats pcap and pcapng, of tcpdump, Wireshark and
-// others, packed by gzip or not. Close closes r if it can be closed.
+// OpenFile reads a capture file in the formats pcap and pcapng, as written by tcpdump and
+// Wireshark, compressed with gzip or not. Close closes r if it is an io.Closer.
 func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 	closeFile := func() error { return nil }
 	if c, ok := r.(io.Closer); ok {
@@ -83,11 +83,11 @@ func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 		return nil, err
 	}
 	c := newCapture(f, groups)
-	c.close, c.wake = closeFile, func() { closeFile() } // a pipe may have nothing for long
+	c.close, c.wake = closeFile, func() { closeFile() } // a read from a pipe may block
 	return c, nil
 }
 
-// cutShort is the error of a read where more has to come.
+// cutShort converts io.EOF of a read in the middle of a structure.
 func cutShort(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -115,11 +115,11 @@ func (c *capture) Next() (*Packet, error) {
 		case c.again(err):
 			continue
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, fmt.Errorf("the capture is cut off behind %d whole frames, which were read: %w", c.read, err)
+			return nil, fmt.Errorf("the capture is truncated after %d complete frames, which were read: %w", c.read, err)
 		case errors.Is(err, io.EOF):
 			return nil, io.EOF
 		case err != nil:
-			return nil, fmt.Errorf("behind %d frames, which were read: %w", c.read, err)
+			return nil, fmt.Errorf("after %d frames, which were read: %w", c.read, err)
 		case f.left != nil:
 			c.skip(f.left)
 			continue
@@ -132,7 +132,7 @@ func (c *capture) Next() (*Packet, error) {
 	return &p, nil
 }
 
-var ErrInterrupted = errors.New("interrupted") // why Next ended because of Interrupt
+var ErrInterrupted = errors.New("interrupted") // the error of Next after Interrupt
 
 func (c *capture) frame(link linkType, b []byte, at time.Time) {
 	c.queue = c.queue[:0]
@@ -209,7 +209,7 @@ func (c *capture) skip(err error) {
 	}
 }
 
-// isPacket reports whether a datagram is a packet of any version, or a sealed or signed one, wherever it was sent to.
+// isPacket reports whether a datagram is a packet of any version, or a sealed or signed one, whatever its destination.
 func isPacket(b []byte) bool {
 	_, h, err := wire.ParseKept(b)
 	return wire.IsSealed(b) || wire.IsSigned(b) || err == nil && h.Type >= wire.TypeData && h.Type <= wire.LastType

@@ -62,7 +62,7 @@ func ud(psn byte, payload []byte) []byte {
 	return append(b, 1, 2, 3, 4)
 }
 
-// link is a layer that b, an IPv4 or IPv6 packet, is packed into.
+// links add a link layer to b, an IPv4 or IPv6 packet.
 var links = map[linkType]func(b []byte) []byte{
 	linkEthernet: func(b []byte) []byte { return ethernet(0x0800, b) },
 	linkRaw:      func(b []byte) []byte { return b },
@@ -137,8 +137,8 @@ func packets(t testing.TB) (list [][]byte) {
 	return list
 }
 
-// Packets come out of captures as they went in: over each kind of link, of each format,
-// over UDP, RoCE and InfiniBand. docs/protocol §16.2, §17.1, §17.2.
+// Packets are read from captures unchanged, for each link type and format, over UDP, RoCE and
+// InfiniBand. docs/protocol §16.2, §17.1, §17.2.
 func TestCapture(t *testing.T) {
 	want := packets(t)
 	check := func(name string, file []byte, from, to, address string) {
@@ -193,7 +193,7 @@ func TestCapture(t *testing.T) {
 	check("gzip", packed.Bytes(), "10.0.0.7:40000", group0, group0)
 }
 
-// Trains of segmentation offload are taken apart.
+// Trains of segmentation offload are split into packets.
 func TestTrains(t *testing.T) {
 	var train, uds []byte
 	for i := range 5 {
@@ -205,7 +205,7 @@ func TestTrains(t *testing.T) {
 	}
 	repairs := append(dataPacket(9, wire.FlagRepair), dataPacket(5, wire.FlagRepair)...)
 	mixed := append(heartbeatPacket(9, 0, 0), dataPacket(9, 0)...)
-	// A message that looks like a packet of the stream is part of its packet.
+	// A message that looks like a packet of the stream stays part of its packet.
 	inner := dataPacket(8, 0)
 	tunnel := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+len(inner))
 	wire.PutDataHeader(tunnel, header(3, 0), 1472)
@@ -214,7 +214,7 @@ func TestTrains(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		frame []byte
-		seqs  []uint64 // 99: no data
+		seqs  []uint64 // 99: no data packet
 	}{
 		{"UDP", udp4("10.0.0.7:40000", group0, train), []uint64{0, 1, 2, 3, 4}},
 		{"RoCE", udp4("10.0.0.7:40000", "239.20.0.1:4791", uds), []uint64{0, 1, 2, 3, 4}},
@@ -236,9 +236,9 @@ func TestTrains(t *testing.T) {
 	}
 }
 
-// Datagrams of others count only at an address or port of the fabric; what cannot be read is
-// counted by why.
-func TestOthers(t *testing.T) {
+// Foreign datagrams count only at an address or port of the fabric; unreadable frames are counted
+// by reason.
+func TestForeignTraffic(t *testing.T) {
 	text := []byte("something else altogether")
 	fragment := udp4("10.0.0.7:1", group0, text)
 	fragment[6] = 0x20
@@ -267,7 +267,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// Files that are none, or are damaged, say so; and no file makes it take much memory.
+// Invalid and damaged files yield an error, and no file makes the reader allocate much memory.
 func TestBadFiles(t *testing.T) {
 	good := pcapng(t, linkRaw, udp4("10.0.0.7:1", group0, dataPacket(1, 0)))
 	block := func(kind, length uint32, n int) []byte {
@@ -289,10 +289,10 @@ func TestBadFiles(t *testing.T) {
 		{"text", []byte(strings.Repeat("hello, world\n", 9)), "neither pcap nor pcapng"},
 		{"gzip of nothing", []byte{0x1f, 0x8b, 0}, "not a capture file"},
 		{"Wi-Fi", wrongLink, "link type 105"},
-		{"cut pcap", pcap(t, linkRaw, udp4("10.0.0.7:1", group0, dataPacket(1, 0)))[:60], "is cut off behind 0 whole frames"},
-		{"cut pcapng", good[:len(good)-9], "is cut off behind 0 whole frames"},
+		{"cut pcap", pcap(t, linkRaw, udp4("10.0.0.7:1", group0, dataPacket(1, 0)))[:60], "is truncated after 0 complete frames"},
+		{"cut pcapng", good[:len(good)-9], "is truncated after 0 complete frames"},
 		{"long frame", append(pcap(t, linkRaw), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0, 0, 0, 0x7f), "capture length"},
-		{"long block", append(bytes.Clone(good), block(blockEnhanced, 1<<30, 20)...), "more than any frame takes"},
+		{"long block", append(bytes.Clone(good), block(blockEnhanced, 1<<30, 20)...), "longer than any frame"},
 		{"many interfaces", append(bytes.Clone(good), interfaces...), "interfaces"},
 		{"odd block", append(bytes.Clone(good), block(77, 13, 20)...), "a block of 13 bytes"},
 	} {
@@ -301,14 +301,14 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
-	// Blocks that hold no packets are left out, however long.
+	// Blocks without packets are skipped, however long.
 	got, _, err := readAll(t, append(append(bytes.Clone(good), binary.LittleEndian.AppendUint32(block(10, 1<<20, 1<<20-12), 1<<20)...), good...))
 	if err != nil || len(got) != 2 {
 		t.Errorf("%d packets: %v", len(got), err)
 	}
 }
 
-// Any file: no panic, no endless loop, and what is taken out can be observed.
+// For any file there is no panic and no endless loop, and all packets can be observed.
 func FuzzCapture(f *testing.F) {
 	for link, pack := range links {
 		f.Add(pcap(f, link, pack(udp4("10.0.0.7:1", group0, dataPacket(1, 0)))))
@@ -328,7 +328,7 @@ func FuzzCapture(f *testing.F) {
 	})
 }
 
-// The tags of groups are those of docs/vectors/hashes.json's rule: docs/protocol §3.11.
+// The tags of groups follow the rule in docs/vectors/hashes.json: docs/protocol §3.11.
 func TestGroups(t *testing.T) {
 	for _, a := range []string{group0, group1, "ud:239.20.0.3"} {
 		g, ok := testGroups.byTag[wire.GroupTag(a)]
@@ -338,6 +338,6 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	if _, ok := testGroups.byAddress["239.20.0.4:7400"]; ok {
-		t.Error("there is a fifth group")
+		t.Error("a fifth group exists")
 	}
 }

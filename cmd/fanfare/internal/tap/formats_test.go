@@ -15,11 +15,11 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-var captureSeeds = flag.Int("tap.captures", 2000, "captures that are read by pcapgo, too")
+var captureSeeds = flag.Int("tap.captures", 2000, "number of captures compared with pcapgo")
 
-// Another reader, pcapgo, takes the same frames out of any capture with what both understand: sections,
-// interfaces, resolutions (of ten to 10^9 a second), all kinds of blocks, in either byte order.
-func TestReadsAsAnother(t *testing.T) {
+// Another reader, pcapgo, reads the same frames from any capture within what both support: sections,
+// interfaces, resolutions of ten to 10^9 a second, and all kinds of blocks, in both byte orders.
+func TestSameFramesAsPcapgo(t *testing.T) {
 	for seed := range uint64(*captureSeeds) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		var file []byte
@@ -72,7 +72,7 @@ func TestReadsAsAnother(t *testing.T) {
 	}
 }
 
-// fileOf writes what captures are made of, in either byte order.
+// fileOf writes the structures of captures, in either byte order.
 type fileOf struct {
 	binary.ByteOrder
 	b []byte
@@ -88,7 +88,7 @@ func (f *fileOf) put(values ...any) []byte {
 	return b.Bytes()
 }
 
-// block adds one of a kind.
+// block adds a block.
 func (f *fileOf) block(kind uint32, values ...any) *fileOf {
 	body := f.put(values...)
 	body = append(body, make([]byte, -len(body)&3)...)
@@ -126,7 +126,7 @@ func framesOf(t *testing.T, file []byte) (list []frame, err error) {
 	}
 }
 
-// Times are of the resolution and offset that an interface has: draft-ietf-opsawg-pcapng §4.2.
+// Timestamps use the resolution and offset of their interface: draft-ietf-opsawg-pcapng §4.2.
 func TestTimesOfInterfaces(t *testing.T) {
 	resolution := func(r byte) []any { return []any{uint16(optionResolution), uint16(1), r, [3]byte{}} }
 	for order, file := range orders {
@@ -136,7 +136,7 @@ func TestTimesOfInterfaces(t *testing.T) {
 			ts      uint64
 			want    time.Time
 		}{
-			{"microseconds unless it says so", nil, 1_700_000_000_123_456, time.Unix(1_700_000_000, 123_456_000)},
+			{"microseconds by default", nil, 1_700_000_000_123_456, time.Unix(1_700_000_000, 123_456_000)},
 			{"seconds", resolution(0), 1_700_000_000, time.Unix(1_700_000_000, 0)},
 			{"nanoseconds", resolution(9), 1_700_000_000_123_456_789, time.Unix(1_700_000_000, 123_456_789)},
 			{"finer", resolution(12), 5_123_456_789_999, time.Unix(5, 123_456_789)},
@@ -145,12 +145,12 @@ func TestTimesOfInterfaces(t *testing.T) {
 			{"a power of two", resolution(0x80 | 32), 9<<32 | 1<<31, time.Unix(9, 500_000_000)},
 			{"the finest of two", resolution(0xbf), 1<<63 | 1<<62, time.Unix(1, 500_000_000)},
 			{"an offset", []any{uint16(2), uint16(3), [4]byte{'e', 't', 'h'}, uint16(optionOffset), uint16(8), int64(-60), uint16(0), uint16(0)}, 61_000_000, time.Unix(1, 0)},
-			{"a resolution that cannot be counted", resolution(20), 1, time.Time{}},
+			{"a resolution that is not representable", resolution(20), 1, time.Time{}},
 			{"an offset beyond all times", []any{uint16(optionOffset), uint16(8), int64(1) << 62}, 1, time.Time{}},
 			{"before 1970", []any{uint16(optionOffset), uint16(8), int64(-9)}, 1, time.Time{}},
-			{"nanoseconds that are not said to be", nil, 1_700_000_000_123_456_789, time.Time{}},
+			{"undeclared nanoseconds", nil, 1_700_000_000_123_456_789, time.Time{}},
 			{"the last", resolution(0), 253402300799, time.Unix(253402300799, 0)},
-			{"options behind the end", append([]any{uint16(0), uint16(0)}, resolution(9)...), 1_000_000, time.Unix(1, 0)},
+			{"options after the end", append([]any{uint16(0), uint16(0)}, resolution(9)...), 1_000_000, time.Unix(1, 0)},
 		} {
 			f := file().section(1).block(blockInterface, append([]any{uint16(linkRaw), uint16(0), uint32(0)}, c.options...)...)
 			f.block(blockEnhanced, uint32(0), uint32(c.ts>>32), uint32(c.ts), uint32(1), uint32(1), byte(7))
@@ -162,8 +162,8 @@ func TestTimesOfInterfaces(t *testing.T) {
 	}
 }
 
-// Every kind of block that holds a frame is read as what it is, whatever lies between and
-// whichever interface it came from; a section of another version is left out.
+// Every kind of block with a frame is read correctly, with other blocks between, from any
+// interface; sections of other versions are skipped.
 func TestBlocks(t *testing.T) {
 	for order, file := range orders {
 		f := file().section(1)
@@ -175,7 +175,7 @@ func TestBlocks(t *testing.T) {
 		f.section(2).block(blockInterface, uint16(linkIB)).block(blockEnhanced, uint32(0))
 		f.section(1).block(blockInterface, uint16(linkSLL), uint16(0), uint32(2)).block(blockSimple, uint32(8), [4]byte{7, 8})
 		f.b = append(f.b, orders["big endian"]().section(1).block(blockInterface, uint16(linkNull), uint16(0), uint32(0)).
-			block(blockSimple, uint32(8), [4]byte{9, 10, 11, 12}).b...) // what is there of a frame of eight
+			block(blockSimple, uint32(8), [4]byte{9, 10, 11, 12}).b...) // the recorded part of a frame of eight bytes
 		want := []frame{
 			{data: []byte{1, 2}, at: time.Unix(5, 0), link: linkEthernet}, {data: []byte{3}, at: time.Unix(6, 0), link: linkEthernet},
 			{data: []byte{4, 5, 6}, link: linkRaw}, {left: errVersion}, {data: []byte{7, 8}, link: linkSLL}, {data: []byte{9, 10, 11, 12}, link: linkNull},
@@ -192,7 +192,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// The older format comes in both byte orders and in micro- and nanoseconds; above its link type there are flags.
+// The format pcap has two byte orders and micro- or nanoseconds; above its link type there are flags.
 func TestPcapForms(t *testing.T) {
 	for order, file := range orders {
 		for magic, nanos := range map[uint32]int64{magicMicro: 7000, magicNano: 7} {
@@ -207,7 +207,7 @@ func TestPcapForms(t *testing.T) {
 	}
 }
 
-// What a capture says of itself that cannot be is an error which says what.
+// Contradictions in a capture are errors with a specific text.
 func TestDamagedBlocks(t *testing.T) {
 	for order, file := range orders {
 		begin := func() *fileOf {
@@ -221,22 +221,22 @@ func TestDamagedBlocks(t *testing.T) {
 			file []byte
 			says string
 		}{
-			{"no byte order", file().block(blockSection, uint32(5), uint16(1), uint16(0), int64(-1)).b, "without a byte order"},
+			{"no byte order", file().block(blockSection, uint32(5), uint16(1), uint16(0), int64(-1)).b, "without a valid byte order"},
 			{"a short section", file().block(blockSection, uint32(byteOrderMagic)).b, "too short"},
 			{"a short interface", begin().block(blockInterface, uint16(1)).b, "too short"},
 			{"a short frame", begin().block(blockEnhanced, uint32(0)).b, "too short"},
 			{"a short old frame", begin().block(blockPacket, uint32(0)).b, "too short"},
 			{"an empty frame", begin().block(blockSimple).b, "too short"},
-			{"another end", wrongEnd, "that ends as one of"},
+			{"another end", wrongEnd, "with a final length of"},
 			{"a long option", file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0), uint16(2), uint16(9)).b, "longer than its block"},
-			{"another end of a block without frames", append(begin().b, file().put(uint32(77), uint32(16), uint32(0), uint32(20))...), "of 16 bytes that ends as one of 20"},
-			{"another version of pcapng", file().section(2).b, "another version of pcapng"},
+			{"another end of a block without frames", append(begin().b, file().put(uint32(77), uint32(16), uint32(0), uint32(20))...), "of 16 bytes with a final length of 20"},
+			{"unsupported version of pcapng", file().section(2).b, "unsupported version of pcapng"},
 			{"a cut header", begin().b[:20], "ends within its header"},
 			{"a cut header of pcap", file().put(uint32(magicMicro), uint16(2)), "ends within its header"},
 			{"cut where there are no frames", append(begin().b, file().put(uint32(77), uint32(16), uint32(0))...), "unexpected EOF"},
 			{"an unknown interface", begin().block(blockEnhanced, uint32(1), uint32(0), uint32(0), uint32(0), uint32(0)).b, "interface 1, which"},
 			{"no interface", file().section(1).block(blockSimple, uint32(0)).b, "interface 0, which"},
-			{"longer than its block", begin().block(blockEnhanced, uint32(0), uint32(0), uint32(0), uint32(5), uint32(5), [4]byte{}).b, "that has room for 4"},
+			{"longer than its block", begin().block(blockEnhanced, uint32(0), uint32(0), uint32(0), uint32(5), uint32(5), [4]byte{}).b, "with room for 4"},
 			{"another version", file().put(uint32(magicMicro), uint16(2), uint16(3), [16]byte{}), "version 2.3 of pcap"},
 		} {
 			if _, err := framesOf(t, c.file); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -246,7 +246,7 @@ func TestDamagedBlocks(t *testing.T) {
 	}
 }
 
-// A section of another version is left out with a word.
+// A skipped section of another version is reported.
 func TestOtherVersionIsReported(t *testing.T) {
 	f := orders["little endian"]().section(1).section(2).section(3)
 	_, src, err := readAll(t, f.b)

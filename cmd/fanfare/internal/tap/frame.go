@@ -12,14 +12,14 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Why a frame gives no datagram.
+// Why a frame contains no datagram.
 var (
 	errNotUDP   = errors.New("not UDP")
-	errFragment = errors.New("part of a datagram that was sent in IP fragments, which are not put together")
-	errCut      = errors.New("cut off: the capture holds only the beginning of its packets")
+	errFragment = errors.New("part of a fragmented IP datagram; fragments are not reassembled")
+	errCut      = errors.New("truncated: the capture holds only the beginning of its packets")
 )
 
-// linkType is a number of https://www.tcpdump.org/linktypes.html.
+// linkType is a link type of https://www.tcpdump.org/linktypes.html.
 type linkType int
 
 const (
@@ -36,7 +36,7 @@ const (
 	linkSLL2     linkType = 276
 )
 
-// linkHeaders are those of the types that can be read: how long they are, and where the protocol stands; -1: nowhere.
+// linkHeaders are the supported link types: the length of their headers, and the offset of the protocol; -1: none.
 var linkHeaders = map[linkType]struct{ length, proto int }{
 	linkNull: {4, -1}, linkLoop: {4, -1}, linkRawBSD: {0, -1}, linkRaw: {0, -1}, linkIPv4: {0, -1}, linkIPv6: {0, -1},
 	linkEthernet: {14, 12}, linkSLL: {16, 14}, linkSLL2: {20, 0}, linkERF: {}, linkIB: {},
@@ -44,7 +44,7 @@ var linkHeaders = map[linkType]struct{ length, proto int }{
 
 func checkLink(link linkType) error {
 	if _, ok := linkHeaders[link]; !ok {
-		return fmt.Errorf("frames of link type %d cannot be read: Ethernet, raw IP, Linux cooked captures and InfiniBand can", link)
+		return fmt.Errorf("frames of link type %d are not supported; Ethernet, raw IP, Linux cooked captures and InfiniBand are", link)
 	}
 	return nil
 }
@@ -84,8 +84,8 @@ func udpBetween(from, to netip.Addr, b []byte) (datagram, error) {
 	}, nil
 }
 
-// erfOf is the frame in a record of ERF (https://wiki.wireshark.org/ERF), which ibdump and capture cards
-// write: behind its header, extension headers, and the padding of Ethernet.
+// erfOf is the frame in a record of ERF (https://wiki.wireshark.org/ERF), the format of ibdump and
+// capture cards: it skips the header, extension headers and the padding of Ethernet.
 func erfOf(b []byte) (linkType, []byte, error) {
 	const header, extension, more = 16, 8, 0x80
 	if len(b) < header {
@@ -111,11 +111,11 @@ func erfOf(b []byte) (linkType, []byte, error) {
 	case 23: // IPV6
 		return linkIPv6, b, nil
 	}
-	return 0, nil, fmt.Errorf("records of ERF of type %d, which is neither Ethernet, IP nor InfiniBand", kind)
+	return 0, nil, fmt.Errorf("records of ERF of type %d, which is not Ethernet, IP or InfiniBand", kind)
 }
 
-// udOf finds the Unreliable Datagram in an InfiniBand frame: LRH, GRH if it has one, BTH and
-// on, VCRC. InfiniBand Architecture Specification, volume 1, §5.2.
+// udOf finds the Unreliable Datagram in an InfiniBand frame: LRH, GRH if present, BTH and the
+// following headers, VCRC. InfiniBand Architecture Specification, volume 1, §5.2.
 func udOf(b []byte) (Packet, []byte, error) {
 	const lrh, grh, vcrc = 8, 40, 2
 	if len(b) < lrh {
@@ -145,7 +145,7 @@ func udOf(b []byte) (Packet, []byte, error) {
 	return d, nil, errNotUDP
 }
 
-// ipOfMGID is the IPv4 address that an MGID was made of: docs/protocol §17.2.
+// ipOfMGID is the IPv4 address that an MGID was derived from: docs/protocol §17.2.
 func ipOfMGID(g [16]byte) (netip.Addr, bool) {
 	if g[0] != 0xff || g[2] != 0x40 || g[3] != 0x01 {
 		return netip.Addr{}, false
@@ -153,8 +153,8 @@ func ipOfMGID(g [16]byte) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{0xe0 | g[12]&0x0f, g[13], g[14], g[15]}), true
 }
 
-// split yields the packets of a UDP datagram in a capture. A host with segmentation offload hands a whole train to
-// captures as if it were one datagram: packets of one stream, all of one length but the last, which may be shorter.
+// split yields the packets of a UDP datagram in a capture. With segmentation offload a capture shows a whole
+// train as one datagram: packets of one stream, all of the same length except the last, which may be shorter.
 func split(b []byte) iter.Seq[[]byte] {
 	if len(b) == 0 {
 		return slices.Values([][]byte{b})
@@ -162,12 +162,12 @@ func split(b []byte) iter.Seq[[]byte] {
 	return slices.Chunk(b, segment(b))
 }
 
-// segment is the length of the packets of the train b; len(b) if it is a single packet.
+// segment is the packet length of the train b; len(b) if it is a single packet.
 func segment(b []byte) int {
 	if len(b) < 2*wire.HeaderLen {
 		return len(b)
 	}
-	stream := b[16:wire.HeaderLen] // publisher and epoch; of signed packets salt, and some of the signature
+	stream := b[16:wire.HeaderLen] // publisher and epoch; for signed packets the salt and part of the signature
 	at := wire.HeaderLen
 	for range maxTries {
 		i := bytes.Index(b[at:], stream)
@@ -183,7 +183,7 @@ func segment(b []byte) int {
 	return len(b)
 }
 
-// isTrain reports whether packets that belong together begin at each multiple of size.
+// isTrain reports whether packets of one train begin at each multiple of size.
 func isTrain(b []byte, size int) bool {
 	follows := followsInStream
 	switch {
@@ -204,8 +204,8 @@ func isTrain(b []byte, size int) bool {
 	return true
 }
 
-// followsInStream reports whether a packet is of the same stream as the one before it, and receivers would take it. New
-// data follows in sequence, repairs come in any order.
+// followsInStream reports whether p belongs to the same stream as the packet before it, and is
+// valid. New data follows in sequence; repairs come in any order.
 func followsInStream(last, p []byte) bool {
 	before, err1 := wire.ParseHeader(last)
 	h, err2 := wire.ParseHeader(p)
@@ -221,15 +221,15 @@ func followsInStream(last, p []byte) bool {
 	return err1 == nil && err2 == nil && (h.Flags&wire.FlagRepair != 0 || d.Seq > old.Seq)
 }
 
-// followsSealed is the same for packets that are sealed: they have key, time, sender and train in common, and counters
-// that follow each other. docs/protocol §27.2.
+// followsSealed is followsInStream for sealed packets: they have the same key, time, sender and
+// train, and consecutive counters. docs/protocol §27.2.
 func followsSealed(last, p []byte) bool {
 	next := wire.ParseSealed(last).Counter + 1
 	return wire.IsSealed(p) && bytes.Equal(p[8:40], last[8:40]) && wire.ParseSealed(p).Counter == next
 }
 
-// followsSigned is the same for packets that are signed: they have all but their nodes in common, which follow each
-// other. docs/protocol §29.3.
+// followsSigned is followsInStream for signed packets: all fields are equal except their nodes,
+// which are consecutive. docs/protocol §29.3.
 func followsSigned(last, p []byte) bool {
 	const node = 3
 	return min(len(last), len(p)) >= wire.SignedLen && p[node] == last[node]+1 &&
@@ -238,7 +238,7 @@ func followsSigned(last, p []byte) bool {
 
 const (
 	maxTrain = 128 // packets of a train: udp(7), UDP_MAX_SEGMENTS
-	maxTries = 8   // bounds the work for a packet that repeats its own header
+	maxTries = 8   // bounds the work for a packet that contains copies of its own header
 )
 
 // Protocols over Ethernet (https://www.iana.org/assignments/ieee-802-numbers).
@@ -281,15 +281,15 @@ const (
 
 const maxDepth = 12
 
-// leastUnder is how long the headers of protocols over Ethernet are at least, with what they lead to.
-var leastUnder = map[uint16]int{protoIPv4: 20, protoIPv6: 40, protoPPPoE: 9, protoERSPAN2: 8}
+// minUnder is the minimum length of the headers of protocols over Ethernet, including what they enclose.
+var minUnder = map[uint16]int{protoIPv4: 20, protoIPv6: 40, protoPPPoE: 9, protoERSPAN2: 8}
 
 // udpUnder finds the innermost UDP datagram in a packet of a protocol over Ethernet.
 func udpUnder(proto uint16, b []byte, depth int) (datagram, error) {
 	if depth > maxDepth {
-		return datagram{}, fmt.Errorf("more than %d headers of tunnels", maxDepth)
+		return datagram{}, fmt.Errorf("more than %d tunnel headers", maxDepth)
 	}
-	if len(b) < leastUnder[proto] {
+	if len(b) < minUnder[proto] {
 		return datagram{}, errCut
 	}
 	depth++
@@ -308,16 +308,16 @@ func udpUnder(proto uint16, b []byte, depth int) (datagram, error) {
 		return udpInMPLS(b, depth)
 	case protoPPPoE:
 		return udpInPPPoE(b, depth)
-	case protoERSPAN2: // behind GRE: draft-foschiano-erspan-03, section 4.2
+	case protoERSPAN2: // after GRE: draft-foschiano-erspan-03, section 4.2
 		return udpUnder(protoEthernet, b[8:], depth)
 	}
-	if proto < 0x600 { // a length: IEEE 802.3, as of spanning trees
+	if proto < 0x600 { // a length: IEEE 802.3, such as spanning tree
 		return datagram{}, errNotUDP
 	}
-	return datagram{}, fmt.Errorf("the protocol over Ethernet %#04x, which is not read", proto)
+	return datagram{}, fmt.Errorf("protocol over Ethernet %#04x, not supported", proto)
 }
 
-// udpBehind follows a header of that many bytes, in which the next protocol stands at an offset.
+// udpBehind continues after a header with the given length; at is the offset of the next protocol in it.
 func udpBehind(b []byte, at, header, depth int) (datagram, error) {
 	if len(b) <= header {
 		return datagram{}, errCut
@@ -325,8 +325,8 @@ func udpBehind(b []byte, at, header, depth int) (datagram, error) {
 	return udpUnder(binary.BigEndian.Uint16(b[at:]), b[header:], depth)
 }
 
-// udpInMPLS follows labels to the last (RFC 3032, section 2.1). The first nibble behind them says what follows:
-// RFC 4385, section 3.
+// udpInMPLS follows the labels to the last (RFC 3032, section 2.1). The first nibble after them
+// gives the next protocol: RFC 4385, section 3.
 func udpInMPLS(b []byte, depth int) (datagram, error) {
 	for last := false; !last; b = b[4:] {
 		if len(b) <= 4 {
@@ -366,7 +366,7 @@ func udpInIPv4(b []byte, depth int) (datagram, error) {
 		return datagram{}, errNotUDP
 	case binary.BigEndian.Uint16(b[6:])&0x3fff != 0: // more fragments, or an offset
 		return datagram{}, unlessOthers(b[9], errFragment)
-	case total == 0: // longer than the field: segmentation offload
+	case total == 0: // longer than the field allows: segmentation offload
 		total = len(b)
 	}
 	if total > len(b) {
@@ -399,7 +399,7 @@ func udpInIPv6(b []byte, depth int) (datagram, error) {
 			if len(b) < 8 {
 				return datagram{}, errNotUDP
 			}
-			if binary.BigEndian.Uint16(b[2:])&^6 != 0 { // not whole
+			if binary.BigEndian.Uint16(b[2:])&^6 != 0 { // a fragment
 				return datagram{}, unlessOthers(b[0], errFragment)
 			}
 		default:
@@ -412,7 +412,7 @@ func udpInIPv6(b []byte, depth int) (datagram, error) {
 	}
 }
 
-// unlessOthers is errNotUDP for a protocol over IP that cannot hold packets of Fanfare.
+// unlessOthers is errNotUDP for a protocol over IP that cannot enclose packets of Fanfare.
 func unlessOthers(proto byte, err error) error {
 	switch proto {
 	case ipICMP, ipIGMP, ipTCP, ipICMPv6:
@@ -436,7 +436,7 @@ func udpInIP(proto byte, from, to netip.Addr, b []byte, depth int) (datagram, er
 	case ipGRE:
 		return udpInGRE(b, depth)
 	}
-	return datagram{}, unlessOthers(proto, fmt.Errorf("the protocol over IP %d, which is not read", proto))
+	return datagram{}, unlessOthers(proto, fmt.Errorf("protocol over IP %d, not supported", proto))
 }
 
 // udpInGRE: RFC 2784, section 2, and RFC 2890, section 2.
@@ -452,20 +452,20 @@ func udpInGRE(b []byte, depth int) (datagram, error) {
 		}
 	}
 	if b[0]&0x40 != 0 || b[1]&7 != 0 {
-		return datagram{}, fmt.Errorf("GRE with routing, or of version %d, which is not read", b[1]&7)
+		return datagram{}, fmt.Errorf("GRE with routing, or of version %d, not supported", b[1]&7)
 	}
-	// of type I, without a header
+	// type I, without a header
 	if binary.BigEndian.Uint16(b[2:]) == protoERSPAN2 && b[0]&sequence == 0 && len(b) >= header {
 		return udpUnder(protoEthernet, b[header:], depth)
 	}
 	return udpBehind(b, 2, header, depth)
 }
 
-// udpInTunnel is the datagram inside a datagram of VXLAN or Geneve, and d itself where it is of neither.
+// udpInTunnel is the datagram inside a VXLAN or Geneve datagram, otherwise d itself.
 func udpInTunnel(d datagram, depth int) (datagram, error) {
 	b := d.payload
 	switch {
-	case d.to.Port() == portVXLAN && len(b) > 8 && b[0] == 8: // a network is named
+	case d.to.Port() == portVXLAN && len(b) > 8 && b[0] == 8: // a network identifier is present
 		return udpUnder(protoEthernet, b[8:], depth)
 	case d.to.Port() == portGeneve && len(b) > 8 && b[0]>>6 == 0:
 		return udpBehind(b, 2, 8+int(b[0]&63)*4, depth)

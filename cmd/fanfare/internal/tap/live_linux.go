@@ -13,29 +13,29 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// OpenInterface captures what a network interface sends and receives, by a packet socket
-// (packet(7)). That takes CAP_NET_RAW.
+// OpenInterface captures what a network interface sends and receives with a packet socket
+// (packet(7)). It requires CAP_NET_RAW.
 func OpenInterface(name string, groups *Groups) (Source, error) {
 	iface, err := sys.InterfaceByName(name)
 	if errors.Is(err, sys.ErrNoInterface) {
-		return nil, fmt.Errorf("no network interface is called %q", name)
+		return nil, fmt.Errorf("no network interface is named %q", name)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if n := len(iface.HardwareAddr); n != 6 && iface.Flags&net.FlagLoopback == 0 {
-		return nil, fmt.Errorf("%s is no Ethernet interface: record it with tcpdump, and read the file with -r", name)
+		return nil, fmt.Errorf("%s is not an Ethernet interface: record it with tcpdump, and read the file with -r", name)
 	}
 	h, err := afpacket.NewTPacket(afpacket.OptInterface(name), afpacket.OptTPacketVersion(afpacket.TPacketVersion3),
 		afpacket.OptBlockSize(ringBlock), afpacket.OptFrameSize(ringBlock), afpacket.OptNumBlocks(ringBlocks),
-		afpacket.OptBlockTimeout(ringDelay), afpacket.OptPollTimeout(lookEvery))
+		afpacket.OptBlockTimeout(ringDelay), afpacket.OptPollTimeout(checkEvery))
 	if errors.Is(err, syscall.EPERM) {
-		return nil, fmt.Errorf("%s: a capture needs root, or CAP_NET_RAW: %w", name, err)
+		return nil, fmt.Errorf("%s: capturing requires root or CAP_NET_RAW: %w", name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	filter, err := bpf.Assemble(whatIsRead(iface.Flags&net.FlagLoopback != 0))
+	filter, err := bpf.Assemble(relevantFrames(iface.Flags&net.FlagLoopback != 0))
 	if err == nil {
 		err = h.SetBPF(filter)
 	}
@@ -43,7 +43,7 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 		h.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	time.Sleep(time.Millisecond) // a frame that has passed before the filter gets its time when it is put into the ring
+	time.Sleep(time.Millisecond) // frames that passed before the filter are timestamped when they enter the ring
 	c := newCapture(&ring{h: h, since: time.Now()}, groups)
 	c.close = func() error { h.Close(); return nil }
 	c.again = func(err error) bool { return errors.Is(err, afpacket.ErrTimeout) }
@@ -56,16 +56,16 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 
 type ring struct {
 	h     *afpacket.TPacket
-	since time.Time // the filter is in effect since then; zero: what is left in the ring came behind it
+	since time.Time // when the filter took effect; zero: all earlier frames have been read
 }
 
 func (r *ring) next() (frame, error) {
 	for {
 		b, info, err := r.h.ZeroCopyReadPacketData()
 		if err == nil && info.Timestamp.Before(r.since) {
-			continue // the kernel fills the ring before a filter can be attached: it may be a copy
+			continue // the kernel fills the ring before the filter is attached: this may be a duplicate
 		}
-		// the ring was empty: so it is, too, when the clock is set back
+		// the ring is empty; this also handles a clock that was set back
 		if err == nil || errors.Is(err, afpacket.ErrTimeout) {
 			r.since = time.Time{}
 		}
@@ -73,22 +73,23 @@ func (r *ring) next() (frame, error) {
 	}
 }
 
-// The ring that the kernel writes frames to: 32 MiB. A block is handed over when it is full, or after ringDelay,
-// however little is in it: so the ring lasts for ten seconds of a slow stream. A block holds the longest train.
+// The ring that the kernel writes frames to has 32 MiB. A block is handed over when it is full or
+// after ringDelay, so a slow stream fills the ring in ten seconds. A block holds the longest train.
 const (
 	ringBlock  = 1 << 17
 	ringBlocks = 256
 	ringDelay  = 40 * time.Millisecond
-	lookEvery  = 100 * time.Millisecond // for an interruption
+	checkEvery = 100 * time.Millisecond // interval of checks for an interruption
 )
 
-// whatIsRead takes what udpUnder follows: IP packets with UDP, fragments of them, and all in which these may be, in
-// a VLAN or a tunnel. On loopback each packet goes by twice, once out and once in: the first is left out.
-func whatIsRead(loopback bool) []bpf.Instruction {
+// relevantFrames accepts the frames that udpUnder handles: IP packets with UDP, fragments of them, and everything that
+// may enclose them, in a VLAN or a tunnel. On loopback each packet is captured twice, outgoing and incoming: outgoing
+// ones are dropped.
+func relevantFrames(loopback bool) []bpf.Instruction {
 	const outgoing = 4 // PACKET_OUTGOING
 	list := []bpf.Instruction{bpf.RetConstant{Val: 0}, bpf.RetConstant{Val: maxFrame}}
 	before := func(more ...bpf.Instruction) { list = append(more, list...) }
-	no := func() uint8 { return uint8(len(list) - 2) } // from an instruction before the list
+	no := func() uint8 { return uint8(len(list) - 2) } // for an instruction before the list
 	yes := func() uint8 { return no() + 1 }
 	for _, proto := range []uint32{ipUDP, ipIPv4, ipIPv6, ipGRE} {
 		before(bpf.JumpIf{Cond: bpf.JumpEqual, Val: proto, SkipTrue: yes()})

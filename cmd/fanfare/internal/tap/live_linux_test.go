@@ -18,8 +18,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// An interface shows each packet once, loopback too, and with them the statuses that go to the
-// publisher alone; trains of segmentation offload are taken apart.
+// An interface yields each packet once, also on loopback, including statuses, which go only to the
+// publisher; trains of segmentation offload are split.
 func TestNamespaceInterface(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -93,14 +93,14 @@ func TestNamespaceInterface(t *testing.T) {
 	}
 }
 
-// A capture that begins within a stream shows each packet once from its first one: the ring has
-// frames before the filter that leaves copies out.
+// A capture that begins within a stream yields each packet once: the ring has frames from before
+// the filter, which removes duplicates.
 func TestNamespaceInterfaceWithinAStream(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
 	}
 	testenv.LinkUp(t, "lo")
-	conn, err := net.Dial("udp", "127.0.0.1:17501") // nobody listens: the packets go by all the same
+	conn, err := net.Dial("udp", "127.0.0.1:17501") // no listener: the packets pass all the same
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestNamespaceInterfaceWithinAStream(t *testing.T) {
 	go func() {
 		defer close(sent)
 		for i := uint64(0); ; i++ {
-			// It is refused in between, by ICMP.
+			// Some writes fail with ICMP errors.
 			if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, i)); errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -138,9 +138,9 @@ func TestNamespaceInterfaceWithinAStream(t *testing.T) {
 	}
 }
 
-// The filter of an interface lets all through that is read of a file, and spares the program the rest.
-func TestFilterPassesWhatIsRead(t *testing.T) {
-	filter, err := bpf.NewVM(whatIsRead(false))
+// The filter of an interface passes everything that the reader of a file supports, and nothing else.
+func TestFilterPassesSupportedFrames(t *testing.T) {
+	filter, err := bpf.NewVM(relevantFrames(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestFilterPassesWhatIsRead(t *testing.T) {
 	}
 }
 
-// A tunnel is captured of an interface as of a file.
+// A tunnel is captured at an interface as from a file.
 func TestNamespaceInterfaceWithTunnel(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -196,9 +196,9 @@ func TestNamespaceInterfaceWithTunnel(t *testing.T) {
 	}
 }
 
-// What cannot be captured says so.
+// An interface that cannot be captured yields an error.
 func TestInterfaceThatIsNone(t *testing.T) {
-	if _, err := OpenInterface("nowhere0", testGroups); err == nil || !strings.Contains(err.Error(), `no network interface is called "nowhere0"`) {
+	if _, err := OpenInterface("nowhere0", testGroups); err == nil || !strings.Contains(err.Error(), `no network interface is named "nowhere0"`) {
 		t.Error(err)
 	}
 }

@@ -17,35 +17,35 @@ import (
 type Kind string
 
 const (
-	KindStream      Kind = "stream"       // a stream is heard for the first time
-	KindRestart     Kind = "restart"      // another instance of a publisher is heard
+	KindStream      Kind = "stream"       // the first packet of a stream
+	KindRestart     Kind = "restart"      // the first packet of another instance of a publisher
 	KindEnd         Kind = "end"          // a stream ends
 	KindGap         Kind = "gap"          // packets are missing
 	KindRepaired    Kind = "repaired"     // a gap is closed
-	KindGone        Kind = "gone"         // packets that are missing cannot be sent again
+	KindGone        Kind = "gone"         // missing packets cannot be repaired
 	KindNAKStorm    Kind = "nak_storm"    // very many NAKs within a second
 	KindRepairStorm Kind = "repair_storm" // more repairs than data within a second, and very many
-	KindDuplicate   Kind = "duplicate"    // a packet came twice
-	KindFar         Kind = "implausible"  // a sequence too far ahead
+	KindDuplicate   Kind = "duplicate"    // a packet was received twice
+	KindFar         Kind = "implausible"  // a sequence that is too far ahead
 	KindSealed      Kind = "sealed"       // a sealed packet that could not be opened
-	KindForeign     Kind = "foreign"      // traffic of others at an address of the fabric
+	KindForeign     Kind = "foreign"      // foreign traffic at an address of the fabric
 	KindMalformed   Kind = "malformed"    // a packet that receivers refuse
 	KindOtherTag    Kind = "other_group"  // a packet of another group
-	KindFull        Kind = "full"         // more streams than are followed
-	KindDictionary  Kind = "dictionary"   // packets are compressed with a dictionary that is not given
+	KindFull        Kind = "full"         // more streams than can be tracked
+	KindDictionary  Kind = "dictionary"   // packets are compressed with a missing dictionary
 )
 
-const storm = 100 // from how many NAKs or repairs of a stream within a second on there is a storm
+const storm = 100 // NAKs or repairs of a stream within a second that count as a storm
 
 type Finding struct {
 	Time         time.Time
 	Kind         Kind
-	Stream       *Stream // nil: of none
-	Group        Group   // where GroupKnown
+	Stream       *Stream // nil: concerns no stream
+	Group        Group   // valid if GroupKnown
 	GroupKnown   bool
-	First, Count uint64 // packets, of gap, repaired, gone and duplicate
-	Nth          uint64 // how often this was found; those between are not reported
-	Text         string // for people, on one line
+	First, Count uint64 // packets, for gap, repaired, gone and duplicate
+	Nth          uint64 // occurrences so far; not all are reported
+	Text         string // one line for display
 }
 
 type Totals struct {
@@ -53,34 +53,34 @@ type Totals struct {
 	Bytes      uint64 `json:"bytes"`
 	Hellos     uint64 `json:"hellos"`
 	Sealed     uint64 `json:"sealed"`
-	Unopened   uint64 `json:"unopened"` // of Sealed, those that could not be opened
+	Unopened   uint64 `json:"unopened"` // of Sealed, packets that could not be opened
 	Signed     uint64 `json:"signed"`
 	Foreign    uint64 `json:"foreign"`
 	Malformed  uint64 `json:"malformed"`
 	OtherTag   uint64 `json:"other_group"`
-	Unfollowed uint64 `json:"unfollowed"` // of more streams than are remembered
+	Unfollowed uint64 `json:"unfollowed"` // packets of streams that are not tracked
 }
 
 type Observer struct {
 	Totals
-	Reasons map[string]uint64 // why packets are malformed
-	Lacking map[string]uint64 // data packets that cannot be read, by name of the dictionary that is not given
+	Reasons      map[string]uint64 // malformed packets by reason
+	MissingDicts map[string]uint64 // data packets that cannot be read, by missing dictionary
 
 	groups   *Groups
 	emit     func(Finding)
 	streams  map[streamKey]*Stream
 	order    []*Stream
-	latest   map[streamKey]uint64 // epoch of the newest instance; the key has none
+	latest   map[streamKey]uint64 // epoch of the newest instance; the key's epoch is zero
 	topics   map[uint64]string
 	found    map[Kind]uint64
 	unpacker *compress.Unpacker
-	plain    []byte   // the packet that was unpacked last
-	Unsealer Unsealer // opens sealed packets; nil: they stay closed
+	plain    []byte   // the last packet decompressed
+	Unsealer Unsealer // nil: sealed packets are not opened
 }
 
-var errNoKey = errors.New("no key is given")
+var errNoKey = errors.New("no key")
 
-// unwrap takes what seals and signs the packet off, if anything does.
+// unwrap removes seal and signature, if present.
 func (o *Observer) unwrap(p *Packet) {
 	p.size = p.Bytes()
 	o.unseal(p)
@@ -114,11 +114,11 @@ func (o *Observer) unseal(p *Packet) {
 	}
 }
 
-const unicastIndex = 1<<32 - 1 // the index of what is sent to one bus: docs/protocol §27.4
+const unicastIndex = 1<<32 - 1 // the index for packets to one bus: docs/protocol §27.4
 
 func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{
-		Reasons: make(map[string]uint64), Lacking: make(map[string]uint64), groups: groups, emit: emit,
+		Reasons: make(map[string]uint64), MissingDicts: make(map[string]uint64), groups: groups, emit: emit,
 		unpacker: compress.NewUnpacker(nil),
 		streams:  make(map[streamKey]*Stream), latest: make(map[streamKey]uint64),
 		topics: make(map[uint64]string), found: make(map[Kind]uint64),
@@ -136,7 +136,7 @@ func (o *Observer) NameTopic(id uint64, name string) {
 	}
 }
 
-// Locate says of which group a packet is. It opens a sealed one.
+// Locate sets the group of a packet. It opens a sealed one.
 func (o *Observer) Locate(p *Packet) {
 	o.unwrap(p)
 	if h, ok := p.header(); ok {
@@ -147,7 +147,7 @@ func (o *Observer) Locate(p *Packet) {
 	p.group, p.known = o.groups.byAddress[p.Address]
 }
 
-// Observe takes the next packet, which Locate has seen where groups matter, and reads it.
+// Observe parses and analyses the next packet. Locate must have been called before if groups matter.
 func (o *Observer) Observe(p *Packet) {
 	o.unwrap(p)
 	o.Packets++
@@ -155,7 +155,7 @@ func (o *Observer) Observe(p *Packet) {
 	if x := p.Sealed; x != nil {
 		if o.Sealed++; x.Err != nil {
 			o.Unopened++
-			o.report(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s, and cannot be read: %v",
+			o.report(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x by sender %x (counter %d, sent at %s) and cannot be opened: %v",
 				p.Bytes(), p.From, p.To, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err)
 			return
 		}
@@ -169,13 +169,13 @@ func (o *Observer) Observe(p *Packet) {
 	case p.Signed != nil && p.Signed.Err != nil:
 		p.Read = dissect.Packet{Err: fmt.Errorf("signed: %w", p.Signed.Err)}
 	default:
-		p.Read, p.Runs, p.lacks = o.read(p.Data)
+		p.Read, p.Runs, p.missingDict = o.read(p.Data)
 	}
 	h, ok := p.header()
 	switch {
 	case !ok && p.Err == nil && (errors.Is(p.Read.Err, wire.ErrForeign) || len(p.Data) < 2):
 		o.Foreign++
-		o.report(p, nil, KindForeign, 0, 0, "%d bytes from %s to %s are no packet of ours", len(p.Data), p.From, p.To)
+		o.report(p, nil, KindForeign, 0, 0, "%d bytes from %s to %s are not a packet of Fanfare", len(p.Data), p.From, p.To)
 		return
 	case p.Read.Err != nil:
 		o.Malformed++
@@ -183,14 +183,14 @@ func (o *Observer) Observe(p *Packet) {
 		o.report(p, nil, KindMalformed, 0, 0, "%d bytes from %s to %s: %v", len(p.Data), p.From, p.To, p.Read.Err)
 		return
 	}
-	h, _ = wire.ParseHeader(p.Data) // with its flags
+	h, _ = wire.ParseHeader(p.Data) // including its flags
 	if p.Address != "" && wire.GroupTag(p.Address) != h.GroupTag {
 		o.OtherTag++
-		of := "no group known here"
+		of := "no known group"
 		if g, ok := o.groups.byTag[h.GroupTag]; ok {
 			of = g.String()
 		}
-		o.report(p, nil, KindOtherTag, 0, 0, "a %v from %s to %s has group tag %08x, which is that of %s", h.Type, p.From, p.Address, h.GroupTag, of)
+		o.report(p, nil, KindOtherTag, 0, 0, "a %v from %s to %s has group tag %08x, the tag of %s", h.Type, p.From, p.Address, h.GroupTag, of)
 		return
 	}
 	if h.Type == wire.TypeHello {
@@ -200,7 +200,7 @@ func (o *Observer) Observe(p *Packet) {
 	s := o.stream(p, h)
 	if s == nil {
 		o.Unfollowed++
-		o.report(p, nil, KindFull, 0, 0, "there are more than %d streams: others are not followed", maxStreams)
+		o.report(p, nil, KindFull, 0, 0, "there are more than %d streams: further ones are not tracked", maxStreams)
 		return
 	}
 	s.burst.at(p.Time)
@@ -236,9 +236,9 @@ func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 	}
 	instance := streamKey{tag: h.GroupTag, publisher: h.Publisher}
 	if _, again := o.latest[instance]; again {
-		o.report(p, s, KindRestart, 0, 0, "another instance of it is heard, of epoch %016x", h.Epoch)
+		o.report(p, s, KindRestart, 0, 0, "another instance of this publisher appeared, with epoch %016x", h.Epoch)
 	} else {
-		o.report(p, s, KindStream, 0, 0, "heard from %s, of epoch %016x", p.From, h.Epoch)
+		o.report(p, s, KindStream, 0, 0, "first packet from %s, with epoch %016x", p.From, h.Epoch)
 	}
 	o.latest[instance] = h.Epoch
 	return s
@@ -250,7 +250,7 @@ func (s *Stream) name(b []byte) {
 	}
 }
 
-// report reports a finding: the first ten of a kind and stream, then the 16th, the 32nd …
+// report emits a finding: the first ten of a kind and stream, then the 16th, the 32nd, and so on.
 func (o *Observer) report(p *Packet, s *Stream, kind Kind, first, count uint64, format string, args ...any) {
 	counts := o.found
 	f := Finding{Time: p.Time, Kind: kind, Stream: s, First: first, Count: count, Group: p.group, GroupKnown: p.known}

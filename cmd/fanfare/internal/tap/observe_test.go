@@ -17,7 +17,7 @@ import (
 
 const group0, group1 = "239.20.0.0:7400", "239.20.0.1:7400"
 
-// rig hands packets to an Observer and collects what it finds.
+// rig passes packets to an Observer and collects its findings.
 type rig struct {
 	*Observer
 	at    time.Time
@@ -34,7 +34,7 @@ func newRig() *rig {
 	return r
 }
 
-// on observes a packet that came to group 0, d after the one before.
+// on observes a packet to group 0, d after the previous one.
 func (r *rig) on(d time.Duration, b []byte) *Packet {
 	r.at = r.at.Add(d)
 	p := &Packet{Time: r.at, From: "10.0.0.7:40000", To: group0, Address: group0, Data: b}
@@ -49,7 +49,7 @@ func (r *rig) take() []string {
 	return f
 }
 
-// expect checks that just these findings were made, each by a part of its text.
+// expect checks that exactly these findings were made, each by a part of its text.
 func (r *rig) expect(t *testing.T, want ...string) {
 	t.Helper()
 	got := r.take()
@@ -85,11 +85,11 @@ func rangesPacket(typ wire.Type, receiver uint64, first, n uint64) []byte {
 	return w.Finish()
 }
 
-// What is missing is told, and what becomes of it. docs/protocol §4.1, §5.1, §6.1.
+// Missing packets are reported, and what happens to them. docs/protocol §4.1, §5.1, §6.1.
 func TestGaps(t *testing.T) {
 	r := newRig()
-	r.on(0, dataPacket(8, wire.FlagRepair)) // starts nothing
-	r.expect(t, "stream: publisher 0000000000000077: heard from 10.0.0.7:40000, of epoch 0000000000000003")
+	r.on(0, dataPacket(8, wire.FlagRepair)) // does not begin the stream
+	r.expect(t, "stream: publisher 0000000000000077: first packet from 10.0.0.7:40000, with epoch 0000000000000003")
 	r.on(0, dataPacket(10, 0))
 	r.on(0, dataPacket(9, 0)) // of before the start
 	r.expect(t)
@@ -103,16 +103,16 @@ func TestGaps(t *testing.T) {
 	r.on(0, dataPacket(13, wire.FlagRepair)) // for somebody else
 	r.expect(t)
 	r.on(0, dataPacket(14, 0))
-	r.expect(t, "duplicate: publisher 0000000000000077: packet 14 came again, and not as a repair")
+	r.expect(t, "duplicate: publisher 0000000000000077: packet 14 received again, not as a repair")
 	r.on(0, heartbeatPacket(17, 5, 0))
 	r.expect(t, "gap: publisher 0000000000000077 (feed): 2 packets, 15 to 16, are missing")
 	r.on(time.Millisecond, dataPacket(15, 0))
 	r.on(time.Millisecond, dataPacket(16, 0))
-	r.expect(t, "2 packets, 15 to 16, are here, late but not sent again, after 2ms")
+	r.expect(t, "2 packets, 15 to 16, are received late, without repair, after 2ms")
 	r.on(0, heartbeatPacket(20, 5, 0))
 	r.on(0, rangesPacket(wire.TypeGone, 0, 18, 1))
 	r.on(0, heartbeatPacket(20, 20, 0))
-	r.expect(t, "gap: ", "1 of the packets that are missing will not come: the publisher says", "2 of the packets that are missing will not come: they are older")
+	r.expect(t, "gap: ", "1 of the missing packets will not arrive: the publisher cannot", "2 of the missing packets will not arrive: they are older")
 	r.on(0, dataPacket(farJump+22, 0))
 	r.expect(t, "implausible: ")
 	r.on(0, heartbeatPacket(20, 20, wire.FlagEnd))
@@ -134,7 +134,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// NAKs and repairs in great number are storms, each told of once a second.
+// Many NAKs or repairs are storms, reported once a second.
 func TestStorms(t *testing.T) {
 	r := newRig()
 	r.on(0, heartbeatPacket(0, 0, 0))
@@ -142,7 +142,7 @@ func TestStorms(t *testing.T) {
 	for i := range 3 * storm {
 		r.on(time.Millisecond, rangesPacket(wire.TypeNAK, uint64(i%7+1), 5, 2))
 	}
-	r.expect(t, "nak_storm: publisher 0000000000000077 (feed): NAK storm: 100 NAKs of 7 receivers within 100ms ask for 200 packets")
+	r.expect(t, "nak_storm: publisher 0000000000000077 (feed): NAK storm: 100 NAKs of 7 receivers within 100ms request 200 packets")
 	for range 3 * storm {
 		r.on(20*time.Millisecond, rangesPacket(wire.TypeNAK, 1, 5, 2))
 	}
@@ -159,11 +159,11 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// What is no sound packet of the group is told of by its kind.
-func TestStrangers(t *testing.T) {
+// Invalid and foreign packets are reported by kind.
+func TestForeignPackets(t *testing.T) {
 	r := newRig()
 	r.on(0, []byte("GET / HTTP/1.1"))
-	r.expect(t, "foreign: 14 bytes from 10.0.0.7:40000 to 239.20.0.0:7400 are no packet of ours")
+	r.expect(t, "foreign: 14 bytes from 10.0.0.7:40000 to 239.20.0.0:7400 are not a packet of Fanfare")
 	r.on(0, nil)
 	r.expect(t, "foreign: 0 bytes")
 	r.on(0, dataPacket(1, 0)[:40])
@@ -180,11 +180,11 @@ func TestStrangers(t *testing.T) {
 	if p := r.on(0, other); p.group.Index != 1 {
 		t.Errorf("group %v", p.group)
 	}
-	r.expect(t, "other_group: a data from 10.0.0.7:40000 to 239.20.0.0:7400 has group tag "+fmt.Sprintf("%08x", h.GroupTag)+", which is that of group 1 (239.20.0.1:7400)")
+	r.expect(t, "other_group: a data from 10.0.0.7:40000 to 239.20.0.0:7400 has group tag "+fmt.Sprintf("%08x", h.GroupTag)+", the tag of group 1 (239.20.0.1:7400)")
 	h.GroupTag = 7
 	wire.PutDataHeader(other, h, 1472)
 	r.on(0, other)
-	r.expect(t, "which is that of no group known here")
+	r.expect(t, "the tag of no known group")
 	if r.Foreign != 2 || r.Malformed != 2 || r.OtherTag != 2 || r.Packets != 6 || len(r.Streams()) != 0 {
 		t.Errorf("%+v", r.Totals)
 	}
@@ -193,27 +193,27 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// Another instance of a publisher is a stream of its own.
+// Another instance of a publisher is a separate stream.
 func TestRestart(t *testing.T) {
 	r := newRig()
 	r.on(0, heartbeatPacket(5, 0, 0))
 	b := wire.AppendHeartbeat(nil, header(4, 0), &wire.Heartbeat{PacketSize: 1472})
 	r.on(0, b)
 	r.on(0, wire.AppendHello(nil, header(4, 0), &wire.Hello{}))
-	r.expect(t, "stream: ", "restart: publisher 0000000000000077: another instance of it is heard, of epoch 0000000000000004")
+	r.expect(t, "stream: ", "restart: publisher 0000000000000077: another instance of this publisher appeared, with epoch 0000000000000004")
 	if len(r.Streams()) != 2 || r.Hellos != 1 {
 		t.Errorf("%d streams", len(r.Streams()))
 	}
 }
 
-// Memory is bounded, and so is what is told.
+// Memory and the number of findings are bounded.
 func TestBounds(t *testing.T) {
 	r := newRig()
 	for i := range uint64(maxStreams + 100) {
 		r.on(0, wire.AppendHeartbeat(nil, header(i, 0), &wire.Heartbeat{PacketSize: 1472}))
 	}
 	if len(r.Streams()) != maxStreams || r.Unfollowed != 100 {
-		t.Errorf("%d streams, %d not followed", len(r.Streams()), r.Unfollowed)
+		t.Errorf("%d streams, %d not tracked", len(r.Streams()), r.Unfollowed)
 	}
 	r = newRig()
 	for i := range uint64(4 * maxSpans) {
@@ -221,16 +221,16 @@ func TestBounds(t *testing.T) {
 	}
 	s := r.Streams()[0]
 	if len(s.spans) != maxSpans || s.Missing != 4*maxSpans-1 || s.Open != s.Missing {
-		t.Errorf("%d gaps are remembered; %+v", len(s.spans), s.Counts)
+		t.Errorf("%d gaps tracked; %+v", len(s.spans), s.Counts)
 	}
-	told := 0
+	texts := 0
 	for _, f := range r.take() {
 		if strings.HasPrefix(f, "gap: ") {
-			told++
+			texts++
 		}
 	}
-	if told != 10+6 { // 16, 32, 64, 128, 256 and 512
-		t.Errorf("%d of %d gaps were told of", told, s.Missing)
+	if texts != 10+6 { // 16, 32, 64, 128, 256 and 512
+		t.Errorf("%d of %d gaps were reported", texts, s.Missing)
 	}
 	for i := range uint64(2 * maxReceivers) {
 		r.on(0, rangesPacket(wire.TypeNAK, i+1, 5, 2))
@@ -246,7 +246,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Any packets in any order: what is counted adds up.
+// For any packets in any order the counters are consistent.
 func FuzzObserve(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 10, 5, 0x85, 4})
 	f.Fuzz(func(t *testing.T, script []byte) {
@@ -283,8 +283,8 @@ func FuzzObserve(f *testing.F) {
 	})
 }
 
-// A sealed packet is shown with what its header says, and is not taken for somebody else's; with the key it is read
-// as others are, whichever group it was sent to. docs/protocol §27.2, §27.8.
+// A sealed packet is shown with its header and does not count as foreign; with the key it is read
+// like others, whichever group it was sent to. docs/protocol §27.2, §27.8.
 func TestSealedPackets(t *testing.T) {
 	v := testenv.ReadSealedVectors(t)
 	set := func(id uint32, secret []byte) *sealed.Keyset {
@@ -305,15 +305,15 @@ func TestSealedPackets(t *testing.T) {
 		keys *sealed.Keyset
 		says string
 	}{
-		{"without a key", nil, "cannot be read: no key is given"},
-		{"with another key", set(5, secret), "cannot be read: key 0x1f3a9c07 is not given"},
+		{"without a key", nil, "cannot be opened: no key"},
+		{"with another key", set(5, secret), "cannot be opened: key 0x1f3a9c07 is not given"},
 		{"with another secret", other(), "does not verify with the key that it names"},
 		{"with the key", set(id, secret), ""},
 	} {
-		var told []string
+		var texts []string
 		o := NewObserver(NewGroups(nil), func(f Finding) {
 			if f.Kind == KindSealed {
-				told = append(told, f.Text)
+				texts = append(texts, f.Text)
 			}
 		})
 		if c.keys != nil {
@@ -333,16 +333,16 @@ func TestSealedPackets(t *testing.T) {
 		}
 		n := uint64(len(v.Good))
 		if c.says == "" {
-			if opened != len(v.Good) || o.Unopened != 0 || o.Sealed != n || len(told) > 0 {
-				t.Errorf("%s: %d of %d opened, %d not, told %q", c.name, opened, n, o.Unopened, told)
+			if opened != len(v.Good) || o.Unopened != 0 || o.Sealed != n || len(texts) > 0 {
+				t.Errorf("%s: %d of %d opened, %d not, findings %q", c.name, opened, n, o.Unopened, texts)
 			}
-		} else if opened > 0 || o.Unopened != n || o.Sealed != n || o.Foreign+o.Malformed != 0 || len(told) == 0 || !strings.Contains(told[0], "sealed with key 0x1f3a9c07") || !strings.Contains(told[0], c.says) {
-			t.Errorf("%s: %d sealed, %d foreign, told %q", c.name, o.Sealed, o.Foreign, told)
+		} else if opened > 0 || o.Unopened != n || o.Sealed != n || o.Foreign+o.Malformed != 0 || len(texts) == 0 || !strings.Contains(texts[0], "sealed with key 0x1f3a9c07") || !strings.Contains(texts[0], c.says) {
+			t.Errorf("%s: %d sealed, %d foreign, findings %q", c.name, o.Sealed, o.Foreign, texts)
 		}
 	}
 }
 
-// Packets of a sealed train, which a host with segmentation offload records as one datagram, are told apart.
+// Packets of a sealed train that segmentation offload recorded as one datagram are split.
 func TestSealedTrain(t *testing.T) {
 	var train []byte
 	for i := range 5 {
@@ -362,7 +362,7 @@ func TestSealedTrain(t *testing.T) {
 	}
 }
 
-// A signed packet is read as what is in it, and shown with the key that it says; one that is signed in an unknown way
+// A signed packet is read and shown with its key id; one with an unknown version of the signature
 // is malformed. docs/protocol §29.2, §29.9.
 func TestSignedPackets(t *testing.T) {
 	var v struct {
@@ -399,7 +399,7 @@ func TestSignedPackets(t *testing.T) {
 	}
 }
 
-// The same for packets that are signed.
+// The same for signed packets.
 func TestSignedTrain(t *testing.T) {
 	var train []byte
 	for i := range 5 {

@@ -1,8 +1,8 @@
-// Package tap looks at the packets of a fabric without taking part in it: it takes them from sockets that have joined
-// its groups, from a capture file or from a network interface (Source), and finds in them what an operator asks about
+// Package tap analyses the packets of a fabric passively. It receives them from sockets that have joined
+// its groups, from a capture file or from a network interface (Source), and finds what operators ask for
 // (Observer): streams, gaps and their repair, NAK storms, duplicates, foreign and damaged packets.
 //
-// Nothing here sends. Memory is bounded, whatever comes.
+// Nothing here sends. Memory is bounded for any input.
 package tap
 
 import (
@@ -18,67 +18,67 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Packet is what a Source has taken from the wire. Data is valid until the Source's next.
+// Packet is a packet from a Source. Data is valid until the Source's next.
 type Packet struct {
 	Time     time.Time
 	From, To string // addresses, as text
-	Address  string // the text of the group that it was sent to; empty if it was sent to one bus
+	Address  string // the group address; empty for packets to one bus
 	Data     []byte
-	Err      error // why the fabric's own headers cannot be read; then Data is what there is
+	Err      error // why the fabric's own headers cannot be read; Data is then incomplete
 
-	// Sealed is what a sealed packet shows, and nil of others; Data is what was inside, as far as it
-	// could be opened. By Observer.Locate, or Observe.
+	// Sealed is set for sealed packets; Data is then the packet inside, if it could be opened. Set by
+	// Observer.Locate or Observe.
 	Sealed *Sealed
-	// Signed is what stands before a signed packet, and nil of others; Data is the packet behind it. Likewise.
+	// Signed is set for signed packets; Data is then the packet after the signature. Set like Sealed.
 	Signed *Signed
 
-	Read  dissect.Packet // by Observer.Observe
-	Runs  []byte         // of a data packet, likewise; none where they are compressed and cannot be read
-	lacks uint32         // the dictionary that it takes to read it, and that is not given; 0: none
-	size  int            // on the wire, once something was taken off; 0: that of Data
-	group Group
-	known bool // group is
+	Read        dissect.Packet // set by Observer.Observe
+	Runs        []byte         // of a data packet, likewise; none if compressed and unreadable
+	missingDict uint32         // the missing dictionary; 0: none
+	size        int            // on the wire, if Data is shorter; 0: that of Data
+	group       Group
+	known       bool // group is known
 }
 
-// Sealed is the header of a sealed packet, and why it could not be opened.
+// Sealed is the header of a sealed packet, and the error of opening it.
 type Sealed struct {
 	wire.SealedHeader
-	Err error // nil: it was
+	Err error // nil: it was opened
 }
 
-// Signed is what a packet says of its signature, which is not verified here, and why it cannot be read.
+// Signed is the signature of a packet, which is not verified here, and the error of parsing it.
 type Signed struct {
 	wire.Signed       // its slices are valid as long as Packet.Data
-	Err         error // nil: it can
+	Err         error // nil: it was parsed
 }
 
-// Key is the id of the key that the packet says it is signed with. docs/protocol §29.1.
+// Key is the key id in the packet. docs/protocol §29.1.
 func (s *Signed) Key() uint32 {
 	publisher, _, _ := wire.Stream(s.Packet)
 	return uint32(publisher >> 32)
 }
 
-// Unsealer opens sealed packets (package transport/sealed). What it returns is valid until the next call.
+// Unsealer opens sealed packets (package transport/sealed). Its result is valid until the next call.
 type Unsealer interface {
-	// Open gets the packet and the number of its group, negative where that is not known.
+	// Open takes the packet and the index of its group, negative if unknown.
 	Open(p []byte, index int64) ([]byte, error)
 }
 
 func (p *Packet) Bytes() int { return cmp.Or(p.size, len(p.Data)) }
 
-// Group is the group that the packet belongs to by its tag, or that it was sent to.
+// Group is the group of the packet, by its tag or its destination.
 func (p *Packet) Group() (Group, bool) { return p.group, p.known }
 
-// header is the part that all versions keep; ok is false for what is no packet of any.
+// header parses the part that all versions have in common; ok is false if it is not a packet.
 func (p *Packet) header() (h wire.Header, ok bool) {
 	_, h, err := wire.ParseKept(p.Data)
 	return h, err == nil && p.Err == nil
 }
 
 type Source interface {
-	// Next waits for the next packet. It ends with io.EOF at the end of a file, and with an error after Interrupt.
+	// Next waits for the next packet. It returns io.EOF at the end of a file, and an error after Interrupt.
 	Next() (*Packet, error)
-	// Interrupt makes Next return. It may be called by any goroutine.
+	// Interrupt makes Next return. It is safe for concurrent use.
 	Interrupt()
 	Lost() uint64
 	Skipped() map[string]uint64
@@ -89,10 +89,9 @@ func (o *Observer) Dictionaries(dicts []*compress.Dictionary) {
 	o.unpacker = compress.NewUnpacker(dicts)
 }
 
-// read takes a packet apart, and returns the runs of a data packet. Where they are compressed
-// and can be read they take the place of what is compressed; that lasts until the next call.
-// Where a dictionary is missing its hash is returned, 0 otherwise.
-func (o *Observer) read(b []byte) (p dissect.Packet, runs []byte, lacks uint32) {
+// read parses a packet, and returns the runs of a data packet, decompressed if possible, which are
+// valid until the next call. If a dictionary is missing it returns its hash, otherwise 0.
+func (o *Observer) read(b []byte) (p dissect.Packet, runs []byte, missingDict uint32) {
 	p = dissect.Read(b)
 	if p.Type != wire.TypeData || p.Err != nil {
 		return p, nil, 0
@@ -119,30 +118,30 @@ func (o *Observer) read(b []byte) (p dissect.Packet, runs []byte, lacks uint32) 
 }
 
 func (o *Observer) unread(s *Stream, p *Packet, repair bool) {
-	if p.lacks == 0 {
+	if p.missingDict == 0 {
 		return
 	}
 	if !repair {
 		s.Unread++
 	}
-	name := fmt.Sprintf("%08x", p.lacks) // as fanfare dict shows it
-	if n := o.Lacking[name]; n > 0 || len(o.Lacking) < maxDictionaries {
-		o.Lacking[name]++
+	name := fmt.Sprintf("%08x", p.missingDict) // in the format of fanfare dict
+	if n := o.MissingDicts[name]; n > 0 || len(o.MissingDicts) < maxDictionaries {
+		o.MissingDicts[name]++
 	}
-	if s.lacks != p.lacks {
-		s.lacks = p.lacks
-		o.report(p, s, KindDictionary, 0, 0, "packets are compressed with dictionary %s: give it with -dict FILE, or what is in them is not shown, and their messages not counted", name)
+	if s.missingDict != p.missingDict {
+		s.missingDict = p.missingDict
+		o.report(p, s, KindDictionary, 0, 0, "packets are compressed with dictionary %s: add -dict FILE to show their content and count their messages", name)
 	}
 }
 
 type Group struct {
 	Index   int
-	Address string // its text: docs/protocol §16.3, §17.3
+	Address string // as text: docs/protocol §16.3, §17.3
 }
 
 // Groups are the groups of a fabric. docs/protocol §3.2, §16.1, §17.2.
 type Groups struct {
-	port      uint16 // of UDP; 0: there is none
+	port      uint16 // UDP port; 0: none
 	byTag     map[uint32]Group
 	byAddress map[string]Group
 }
@@ -155,7 +154,7 @@ func NewGroups(addresses []string) *Groups {
 	return g
 }
 
-// GroupsFrom are n groups from an address on, of UDP and of RDMA.
+// GroupsFrom returns n groups from an address on, for UDP and RDMA.
 func GroupsFrom(first netip.AddrPort, n int) *Groups {
 	g := NewGroups(nil)
 	g.port = first.Port()

@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// pcapngReader reads the newer of the two formats. A file has sections, a section interfaces, and either may differ in
-// how it is written. What is in blocks that hold no frames is left out, however long: memory stays bounded.
-// https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html
+// pcapngReader reads the format pcapng. A file has sections, and a section has interfaces, each
+// with its own encoding. Blocks without frames are skipped whatever their length, so that memory
+// stays bounded. https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html
 type pcapngReader struct {
 	r          *bufio.Reader
 	order      binary.ByteOrder // of the section
-	known      bool             // the section's version
+	known      bool             // the section's version is supported
 	interfaces []captureInterface
 	buf        []byte // of the block
 }
 
 type captureInterface struct {
 	link      linkType
-	snap      uint32 // bytes that are recorded of a frame at most; 0: all
-	perSecond uint64 // units of a timestamp; 0: more than can be counted
+	snap      uint32 // maximum bytes recorded of a frame; 0: no maximum
+	perSecond uint64 // timestamp units per second; 0: too many to represent
 	offset    int64  // of timestamps, in seconds
 }
 
@@ -41,7 +41,7 @@ const (
 	optionOffset     = 14
 
 	byteOrderMagic = 0x1a2b3c4d
-	blockAround    = 12 // type and length before, length behind
+	blockAround    = 12 // type and length before, length after
 
 	maxBlock      = maxFrame + 1<<16
 	maxInterfaces = 4096 // of a section
@@ -49,7 +49,7 @@ const (
 
 func newPcapng(r *bufio.Reader) (*pcapngReader, error) {
 	p := &pcapngReader{r: r, order: binary.LittleEndian, buf: make([]byte, maxBlock)}
-	_, body, err := p.block() // a section: its type said so
+	_, body, err := p.block() // a section block, by its type
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errCutHeader
 	}
@@ -88,21 +88,21 @@ func (p *pcapngReader) next() (frame, error) {
 	}
 }
 
-// block reads a block, and returns what is in it where that matters.
+// block reads a block, and returns its content if the kind is relevant.
 func (p *pcapngReader) block() (kind uint32, body []byte, err error) {
 	begin, err := p.r.Peek(blockAround)
 	if len(begin) == 0 && err != nil {
-		return 0, nil, err // io.EOF between two blocks
+		return 0, nil, err // io.EOF between blocks
 	}
 	if err != nil {
 		return 0, nil, cutShort(err)
 	}
-	if kind = p.order.Uint32(begin); kind == blockSection { // reads the same either way
+	if kind = p.order.Uint32(begin); kind == blockSection { // the type reads the same in both byte orders
 		if p.order = binary.ByteOrder(binary.LittleEndian); p.order.Uint32(begin[8:]) != byteOrderMagic {
 			p.order = binary.BigEndian
 		}
 		if p.order.Uint32(begin[8:]) != byteOrderMagic {
-			return 0, nil, errors.New("a section without a byte order")
+			return 0, nil, errors.New("a section without a valid byte order")
 		}
 	}
 	length := p.order.Uint32(begin[4:])
@@ -112,7 +112,7 @@ func (p *pcapngReader) block() (kind uint32, body []byte, err error) {
 	switch kind {
 	case blockSection, blockInterface, blockPacket, blockSimple, blockEnhanced:
 		if length > maxBlock {
-			return 0, nil, fmt.Errorf("a block of %d bytes, which is more than any frame takes", length)
+			return 0, nil, fmt.Errorf("a block of %d bytes, longer than any frame", length)
 		}
 	default:
 		if _, err := io.CopyN(io.Discard, p.r, int64(length)-4); err != nil {
@@ -127,23 +127,23 @@ func (p *pcapngReader) block() (kind uint32, body []byte, err error) {
 	return kind, b[8 : length-4], p.end(length, b[length-4:])
 }
 
-// end reads the length behind a block into b, which has to be the one before it.
+// end reads the length after a block into b, which must equal the one before it.
 func (p *pcapngReader) end(length uint32, b []byte) error {
 	if _, err := io.ReadFull(p.r, b); err != nil {
 		return cutShort(err)
 	}
 	if behind := p.order.Uint32(b); behind != length {
-		return fmt.Errorf("a block of %d bytes that ends as one of %d", length, behind)
+		return fmt.Errorf("a block of %d bytes with a final length of %d", length, behind)
 	}
 	return nil
 }
 
 var (
-	errShortBlock = errors.New("a block that is too short for what it is")
-	errVersion    = errors.New("a section of another version of pcapng than 1")
+	errShortBlock = errors.New("a block that is too short for its type")
+	errVersion    = errors.New("a section of an unsupported version of pcapng (only 1 is supported)")
 )
 
-// section begins one. One of another version is left out: §4.1.
+// section begins a section. Sections of other versions are skipped: §4.1.
 func (p *pcapngReader) section(b []byte) error {
 	if len(b) < 16 {
 		return errShortBlock
@@ -153,7 +153,7 @@ func (p *pcapngReader) section(b []byte) error {
 	return nil
 }
 
-// describe takes note of an interface: §4.2.
+// describe records an interface: §4.2.
 func (p *pcapngReader) describe(b []byte) error {
 	if len(b) < 8 {
 		return errShortBlock
@@ -165,7 +165,7 @@ func (p *pcapngReader) describe(b []byte) error {
 	for b = b[8:]; len(b) >= 4 && p.order.Uint16(b) != optionEnd; {
 		code, n := p.order.Uint16(b), int(p.order.Uint16(b[2:]))
 		if b = b[4:]; n > len(b) {
-			return errors.New("an option that is longer than its block")
+			return errors.New("an option longer than its block")
 		}
 		switch {
 		case code == optionResolution && n == 1:
@@ -179,8 +179,8 @@ func (p *pcapngReader) describe(b []byte) error {
 	return nil
 }
 
-// perSecond is how many units of a resolution make a second; 0 if they cannot be counted.
-// §4.2: a power of ten, or with the highest bit set of two.
+// perSecond is the number of units in a second for a resolution; 0 if not representable. §4.2: a
+// power of ten, or of two with the highest bit set.
 func perSecond(resolution byte) uint64 {
 	if e := resolution &^ 0x80; resolution != e {
 		return 1 << e
@@ -191,8 +191,8 @@ func perSecond(resolution byte) uint64 {
 	return uint64(math.Pow10(int(resolution)))
 }
 
-// time is what a timestamp says, and zero if that is no time: of a resolution that cannot be counted, or
-// beyond year 9999, as where a writer counts nanoseconds and does not say so (RFC 3339 has no later ones).
+// time converts a timestamp; zero if its resolution is not representable, or it is beyond year
+// 9999, the limit of RFC 3339, as for writers that count nanoseconds without declaring it.
 func (i *captureInterface) time(ts uint64) time.Time {
 	if i.perSecond == 0 {
 		return time.Time{}
@@ -207,7 +207,7 @@ func (i *captureInterface) time(ts uint64) time.Time {
 	return time.Unix(int64(s)+i.offset, int64(nanos))
 }
 
-// frame returns the frame that a block holds, if it holds one: §4.3, §4.4, and appendix A for the obsolete kind.
+// frame returns the frame in a block, if any: §4.3, §4.4, and appendix A for the obsolete kind.
 func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error) {
 	var number, have uint32
 	var ts uint64
@@ -218,7 +218,7 @@ func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error
 		}
 		number = p.order.Uint32(b)
 		if kind == blockPacket {
-			number = uint32(p.order.Uint16(b)) // and how many were dropped
+			number = uint32(p.order.Uint16(b)) // the next field is the number of dropped frames
 		}
 		ts = uint64(p.order.Uint32(b[4:]))<<32 | uint64(p.order.Uint32(b[8:]))
 		have, b = p.order.Uint32(b[12:]), b[20:]
@@ -243,17 +243,17 @@ func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error
 		f.at = i.time(ts)
 	}
 	if uint64(have) > uint64(len(b)) {
-		return frame{}, false, fmt.Errorf("a frame with a capture length of %d bytes in a block that has room for %d", have, len(b))
+		return frame{}, false, fmt.Errorf("a frame with a capture length of %d bytes in a block with room for %d", have, len(b))
 	}
 	f.data = b[:have:have]
 	return f, true, nil
 }
 
-// pcapReader reads the older of the two formats: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html
+// pcapReader reads the format pcap: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html
 type pcapReader struct {
 	r     io.Reader
 	order binary.ByteOrder
-	unit  time.Duration // of a timestamp's second half
+	unit  time.Duration // of the second half of a timestamp
 	link  linkType
 	buf   []byte // of the frame
 }
@@ -263,7 +263,7 @@ const (
 	pcapFrame    = 16 // before each frame
 	magicMicro   = 0xa1b2c3d4
 	magicNano    = 0xa1b23c4d
-	pcapLinkMask = 0xffff // above it are flags, and the length of the check sequence
+	pcapLinkMask = 0xffff // above it are flags and the length of the frame check sequence
 )
 
 func newPcap(r *bufio.Reader) (*pcapReader, error) {
@@ -289,7 +289,7 @@ func newPcap(r *bufio.Reader) (*pcapReader, error) {
 		return nil, errCutHeader
 	}
 	if major, minor := p.order.Uint16(b[4:]), p.order.Uint16(b[6:]); major != 2 || minor != 4 {
-		return nil, fmt.Errorf("this capture is of version %d.%d of pcap, and only 2.4 can be read", major, minor)
+		return nil, fmt.Errorf("version %d.%d of pcap is not supported, only 2.4", major, minor)
 	}
 	p.link = linkType(p.order.Uint32(b[20:]) & pcapLinkMask)
 	return p, checkLink(p.link)
@@ -298,11 +298,11 @@ func newPcap(r *bufio.Reader) (*pcapReader, error) {
 func (p *pcapReader) next() (frame, error) {
 	var h [pcapFrame]byte
 	if _, err := io.ReadFull(p.r, h[:]); err != nil {
-		return frame{}, err // io.EOF between two frames
+		return frame{}, err // io.EOF between frames
 	}
 	n := p.order.Uint32(h[8:])
 	if n > maxFrame {
-		return frame{}, fmt.Errorf("a frame with a capture length of %d bytes, which is more than any has (an odd kind of pcap? editcap -F pcapng makes a usual one of it)", n)
+		return frame{}, fmt.Errorf("a frame with a capture length of %d bytes, longer than any frame (possibly a variant of pcap: convert it with editcap -F pcapng)", n)
 	}
 	if p.buf == nil {
 		p.buf = make([]byte, maxFrame)

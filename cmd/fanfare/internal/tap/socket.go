@@ -12,21 +12,21 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Socket is a receiver of groups that answers nothing: it has no way to send.
+// Socket is a passive receiver of groups: it cannot send.
 type Socket struct {
 	t       transport.Transport
 	address []string // of each group
-	joined  int      // joins that have not failed
+	joined  int      // joins that did not fail
 	batch   *transport.Batch
-	train   int // trains of the batch that are done
-	packet  int // packets of it that are done
+	train   int // trains of the batch already returned
+	packet  int // packets of the train already returned
 	now     time.Time
 	ended   atomic.Bool
 	failed  func(group int, err error)
 }
 
-// OpenSocket joins groups of a fabric, all if none are given. failed hears of groups that
-// cannot be joined. The transport is the Socket's, which closes it.
+// OpenSocket joins groups of a fabric, all if none are given. failed is called for groups that
+// cannot be joined. The Socket owns the transport and closes it.
 func OpenSocket(t transport.Transport, groups []int, failed func(group int, err error)) (*Socket, error) {
 	caps := t.Capabilities()
 	s := &Socket{t: t, batch: transport.NewBatch(caps.Batch), failed: failed}
@@ -106,7 +106,7 @@ func (s *Socket) Lost() uint64 { return s.t.Stats().ReceiveOverflow }
 func (s *Socket) Skipped() map[string]uint64 {
 	st, skipped := s.t.Stats(), make(map[string]uint64)
 	if n := st.Damaged; n > 0 {
-		skipped["damaged, or no datagrams of this fabric"] = n
+		skipped["damaged, or not a datagram of this fabric"] = n
 	}
 	if n := st.ReceiveTruncated; n > 0 {
 		skipped["longer than a receive buffer"] = n
@@ -121,7 +121,7 @@ func (s *Socket) Close() error {
 	s.batch.Trains = s.batch.Trains[:0]
 	err := s.t.Close()
 	for until := time.Now().Add(time.Second); time.Now().Before(until); {
-		if e := s.t.Poll(s.batch); e != nil { // which ends it
+		if e := s.t.Poll(s.batch); e != nil { // completes the close
 			if !errors.Is(e, net.ErrClosed) {
 				err = errors.Join(err, e)
 			}

@@ -31,8 +31,8 @@ func openMem(t *testing.T, name string) transport.Transport {
 	return tr
 }
 
-// A socket takes what a publisher sends to its groups, repairs and heartbeats too, and the
-// publisher has nothing of it: no member, no status, no NAK. docs/protocol §2.6.
+// A socket receives everything that a publisher sends to its groups, including repairs and
+// heartbeats, and sends nothing: no hello, no status, no NAK. docs/protocol §2.6.
 func TestSocketAnswersNothing(t *testing.T) {
 	name := "mem://" + t.Name()
 	s, err := OpenSocket(openMem(t, name), nil, func(group int, err error) { t.Errorf("group %d: %v", group, err) })
@@ -96,7 +96,7 @@ func TestSocketAnswersNothing(t *testing.T) {
 	}
 }
 
-// Only the groups asked for are joined.
+// Only the requested groups are joined.
 func TestSocketGroups(t *testing.T) {
 	name := "mem://" + t.Name()
 	s, err := OpenSocket(openMem(t, name), []int{2, 5}, nil)

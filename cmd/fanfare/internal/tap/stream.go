@@ -12,8 +12,8 @@ const (
 	maxTopics       = 8192
 	maxReceivers    = 256     // of a stream
 	maxSpans        = 256     // gaps of a stream
-	maxDictionaries = 64      // that are not given
-	farJump         = 1 << 30 // a sequence too far ahead to be plausible: docs/protocol §9.4
+	maxDictionaries = 64      // missing ones that are counted separately
+	farJump         = 1 << 30 // a jump of the sequence that is implausible: docs/protocol §9.4
 )
 
 type streamKey struct {
@@ -22,63 +22,63 @@ type streamKey struct {
 }
 
 type Counts struct {
-	Packets    uint64 `json:"packets"` // of the publisher
+	Packets    uint64 `json:"packets"` // sent by the publisher
 	Bytes      uint64 `json:"bytes"`
-	Data       uint64 `json:"data"` // packets, without repairs
+	Data       uint64 `json:"data"` // data packets without repairs
 	Messages   uint64 `json:"messages"`
 	Heartbeats uint64 `json:"heartbeats"`
 	Announces  uint64 `json:"announces"`
 	NCFs       uint64 `json:"ncfs"`
 	Gones      uint64 `json:"gones"`
 	Repairs    uint64 `json:"repairs"`     // packets sent again
-	NAKs       uint64 `json:"naks"`        // as far as they are seen here
-	NAKPackets uint64 `json:"nak_packets"` // that they ask for
+	NAKs       uint64 `json:"naks"`        // as far as visible here
+	NAKPackets uint64 `json:"nak_packets"` // packets requested by them
 	Statuses   uint64 `json:"statuses"`
-	Missing    uint64 `json:"missing"`    // packets that did not come when it was their turn
-	Repaired   uint64 `json:"repaired"`   // of those, came as repairs
-	Late       uint64 `json:"late"`       // of those, came late but not again
-	Gone       uint64 `json:"gone"`       // of those, cannot be sent again
-	Open       uint64 `json:"open"`       // of those, nothing is known
-	Duplicates uint64 `json:"duplicates"` // data that came twice, and is no repair
-	Unneeded   uint64 `json:"unneeded"`   // repairs of what had come here
-	Unread     uint64 `json:"unread"`     // data packets without their dictionary: their messages are not counted
+	Missing    uint64 `json:"missing"`    // packets absent when a later one arrived
+	Repaired   uint64 `json:"repaired"`   // of Missing: received as repairs
+	Late       uint64 `json:"late"`       // of Missing: received late, not as repairs
+	Gone       uint64 `json:"gone"`       // of Missing: cannot be repaired
+	Open       uint64 `json:"open"`       // of Missing: still missing
+	Duplicates uint64 `json:"duplicates"` // data received twice, not as repairs
+	Unneeded   uint64 `json:"unneeded"`   // repairs of packets already received here
+	Unread     uint64 `json:"unread"`     // data packets without their dictionary, whose messages are not counted
 }
 
 type Stream struct {
 	Publisher, Epoch uint64
-	Name             string // of the publisher, clean; empty: not known
+	Name             string // of the publisher, printable; empty: unknown
 	Group            Group
 	GroupKnown       bool
 	Tag              uint32
-	First, Last      time.Time // packets of the publisher
+	First, Last      time.Time // times of the publisher's packets
 	Ended            bool
 	Receivers        int // seen in NAKs, statuses and heartbeats
 	Counts
 
 	started     bool
 	start, high uint64
-	spans       []span // in order
+	spans       []span // sorted
 	members     map[uint64]bool
 	burst       burst
 	found       map[Kind]uint64
-	lacks       uint32 // the missing dictionary that was reported last
+	missingDict uint32 // the missing dictionary reported last
 }
 
-const leastRate = 100 * time.Millisecond // over how long a rate says something
+const minRatePeriod = 100 * time.Millisecond // shorter periods give no useful rate
 
-// Rate is packets and bytes a second; zero for a stream that was seen for less than leastRate.
+// Rate returns packets and bytes a second; zero for a stream shorter than minRatePeriod.
 func (s *Stream) Rate() (packets, bytes float64) {
-	if s.Last.Sub(s.First) < leastRate {
+	if s.Last.Sub(s.First) < minRatePeriod {
 		return 0, 0
 	}
 	took := s.Last.Sub(s.First).Seconds()
 	return float64(s.Packets) / took, float64(s.Bytes) / took
 }
 
-// gap is a run of packets that were missing at one time.
+// gap is a run of packets found missing together.
 type gap struct {
 	first, count   uint64
-	left           uint64 // not here yet
+	left           uint64 // still missing
 	since          time.Time
 	repaired, late uint64
 }
@@ -88,7 +88,7 @@ type span struct {
 	of         *gap
 }
 
-// cut takes [lo, hi) out of span i, and returns how many spans are left of it.
+// cut removes [lo, hi) from span i, and returns how many spans remain of it.
 func (s *Stream) cut(i int, lo, hi uint64) int {
 	x, rest := s.spans[i], []span(nil)
 	if x.first < lo {
@@ -103,7 +103,7 @@ func (s *Stream) cut(i int, lo, hi uint64) int {
 	return len(rest)
 }
 
-// fill takes seq out of what is missing, and returns its gap; nil if it is not missing.
+// fill removes seq from the missing packets and returns its gap; nil if it was not missing.
 func (s *Stream) fill(seq uint64) *gap {
 	i := slices.IndexFunc(s.spans, func(x span) bool { return seq >= x.first && seq < x.end })
 	if i < 0 {
@@ -115,14 +115,14 @@ func (s *Stream) fill(seq uint64) *gap {
 	return of
 }
 
-// bound forgets the oldest of too many gaps: they stay open.
+// bound drops the oldest gaps above maxSpans: they count as open.
 func (s *Stream) bound() {
 	if n := len(s.spans) - maxSpans; n > 0 {
 		s.spans = append(s.spans[:0], s.spans[n:]...)
 	}
 }
 
-// give removes what is missing of [first, end), and returns how much it was.
+// give removes the missing packets in [first, end), and returns their number.
 func (s *Stream) give(first, end uint64) (n uint64) {
 	for i := 0; i < len(s.spans); {
 		x := s.spans[i]
@@ -139,13 +139,13 @@ func (s *Stream) give(first, end uint64) (n uint64) {
 	return n
 }
 
-// burst counts packets within a second, for storms.
+// burst counts packets within a second, to detect storms.
 type burst struct {
 	began               time.Time
 	naks, repairs, data uint64
 	asked               uint64
 	from                map[uint64]bool
-	nakStorm, repStorm  bool // reported in this second
+	nakStorm, repStorm  bool // already reported in this second
 }
 
 func (b *burst) at(now time.Time) {
@@ -154,7 +154,7 @@ func (b *burst) at(now time.Time) {
 	}
 }
 
-// packet follows a stream by a packet that is sound: what is missing, and what is repeated.
+// packet tracks a stream with a valid packet: missing and repeated packets.
 func (o *Observer) packet(s *Stream, p *Packet, h wire.Header) {
 	switch h.Type {
 	case wire.TypeData:
@@ -175,7 +175,7 @@ func (o *Observer) packet(s *Stream, p *Packet, h wire.Header) {
 		s.Gones++
 		r, _ := wire.ParseRanges(p.Data)
 		for first, n, ok := r.Next(); ok; first, n, ok = r.Next() {
-			o.gone(s, p, first, first+n, "the publisher says that it cannot send them again")
+			o.gone(s, p, first, first+n, "the publisher cannot send them again")
 		}
 	case wire.TypeStatus:
 		s.Statuses++
@@ -234,14 +234,14 @@ func (s *Stream) content(o *Observer, runs []byte, repair bool) {
 	}
 }
 
-// lead takes note that all packets below seq exist; false: that is implausible.
+// lead records that all packets below seq exist; false: implausible.
 func (o *Observer) lead(s *Stream, p *Packet, seq uint64) bool {
 	n := seq - s.high
 	switch {
 	case n == 0:
 		return true
 	case n > farJump:
-		o.report(p, s, KindFar, seq, 1, "sequence %d is %d ahead of its stream", seq, n)
+		o.report(p, s, KindFar, seq, 1, "sequence %d is %d ahead of the stream", seq, n)
 		return false
 	}
 	g := &gap{first: s.high, count: n, left: n, since: p.Time}
@@ -254,7 +254,7 @@ func (o *Observer) lead(s *Stream, p *Packet, seq uint64) bool {
 	return true
 }
 
-// again takes a packet that comes after a later one.
+// again handles a packet that arrives after a later one.
 func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 	g := s.fill(seq)
 	switch {
@@ -263,7 +263,7 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 		return
 	case g == nil:
 		s.Duplicates++
-		o.report(p, s, KindDuplicate, seq, 1, "packet %d came again, and not as a repair", seq)
+		o.report(p, s, KindDuplicate, seq, 1, "packet %d received again, not as a repair", seq)
 		return
 	case repair:
 		s.Repaired++
@@ -278,16 +278,16 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 	how := "repaired"
 	switch {
 	case g.repaired == 0:
-		how = "here, late but not sent again,"
+		how = "received late, without repair,"
 	case g.late > 0:
-		how = "here, some late and some repaired,"
+		how = "received, some late and some repaired,"
 	}
 	o.report(p, s, KindRepaired, g.first, g.count, "%s %s %s after %v", sequences(g.first, g.count), verb(g.count), how, p.Time.Sub(g.since))
 }
 
 func (o *Observer) gone(s *Stream, p *Packet, first, end uint64, why string) {
 	if n := s.give(first, end); n > 0 {
-		o.report(p, s, KindGone, first, n, "%d of the packets that are missing will not come: %s", n, why)
+		o.report(p, s, KindGone, first, n, "%d of the missing packets will not arrive: %s", n, why)
 	}
 }
 
@@ -303,7 +303,7 @@ func (o *Observer) heartbeat(s *Stream, p *Packet, h wire.Header) {
 		o.lead(s, p, x.Lead)
 	}
 	if x.Lead <= s.high {
-		o.gone(s, p, 0, x.Trail, "they are older than the oldest that the publisher keeps")
+		o.gone(s, p, 0, x.Trail, "they are older than the oldest packet that the publisher keeps")
 	}
 	if h.Flags&wire.FlagEnd != 0 && !s.Ended {
 		s.Ended = true
@@ -329,6 +329,6 @@ func (o *Observer) nak(s *Stream, p *Packet) {
 	}
 	if b.naks >= storm && !b.nakStorm {
 		b.nakStorm = true
-		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v ask for %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
+		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v request %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
 	}
 }

@@ -30,13 +30,13 @@ func outer(proto layers.IPProtocol) *layers.IPv4 {
 	return &layers.IPv4{Version: 4, TTL: 9, Protocol: proto, SrcIP: net.IP{192, 0, 2, 1}, DstIP: net.IP{192, 0, 2, 2}}
 }
 
-// framed is a frame of a link.
+// framed is a frame of a link type.
 type framed struct {
 	link  linkType
 	frame []byte
 }
 
-// tunnels are frames with a packet from 10.0.0.7:40000, or over IPv6 from [fe80::1]:5, that is found in them.
+// tunnels are frames that contain a packet from 10.0.0.7:40000, or over IPv6 from [fe80::1]:5.
 func tunnels(want []byte) map[string]framed {
 	inner := udp4("10.0.0.7:40000", group0, want)
 	inner6 := udp6("[fe80::1]:5", "[ff15::20:1]:7400", want)
@@ -68,8 +68,8 @@ func tunnels(want []byte) map[string]framed {
 	}
 }
 
-// Packets in tunnels, and behind the headers that networks put before them, are found; what cannot be read is
-// counted by why.
+// Packets in tunnels and after additional headers of networks are found; unsupported frames are
+// counted by reason.
 func TestTunnels(t *testing.T) {
 	want := dataPacket(1, 0)
 	inner := udp4("10.0.0.7:40000", group0, want)
@@ -89,8 +89,8 @@ func TestTunnels(t *testing.T) {
 	}
 
 	for says, b := range map[string][]byte{
-		"the protocol over Ethernet 0x1234, which is not read": inGRE(0x1234, inner),
-		"the protocol over Ethernet 0x88f7, which is not read": ethernet(0x88f7, inner),
+		"protocol over Ethernet 0x1234, not supported": inGRE(0x1234, inner),
+		"protocol over Ethernet 0x88f7, not supported": ethernet(0x88f7, inner),
 		errFragment.Error(): func() []byte {
 			f := slices.Clone(inGRE(layers.EthernetTypeIPv4, inner))
 			f[14+20+4+6] = 0x20 // more fragments, of the inner packet

@@ -21,10 +21,11 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// clockSkew is by how much the time of a packet may differ from a receiver's own, in seconds. docs/protocol §27.6, §29.4.
+// clockSkew is the maximum difference between the time of a packet and a receiver's clock, in seconds. docs/protocol
+// §27.6, §29.4.
 const clockSkew = 300
 
-// fromNow is by how much a time is from now.
+// fromNow is the distance between two times.
 func fromNow(at, now uint32) int64 { return max(int64(at)-int64(now), int64(now)-int64(at)) }
 
 // reader is an observer with the keys, on a fabric of eight groups.
@@ -51,9 +52,9 @@ func reader(t *testing.T, v *testenv.SealedVectors) (o *Observer, observe func(h
 	}
 }
 
-// With the key none of the bad sealed packets is opened, and what is said is the check that fails, whether their senders are known or not.
-// Times and what has come before are for receivers to judge: who reads a capture opens such packets, and shows time and counter.
-// docs/protocol §27.6.
+// With the key none of the bad sealed packets is opened, and the error is that of the failing
+// check, for known and unknown senders. Times and earlier packets are checked by receivers only:
+// tap opens such packets, and shows time and counter. docs/protocol §27.6.
 func TestBadSealedPackets(t *testing.T) {
 	v := testenv.ReadSealedVectors(t)
 	for _, known := range []bool{false, true} {
@@ -82,55 +83,56 @@ func TestBadSealedPackets(t *testing.T) {
 				opened := func() bool {
 					t.Helper()
 					if p.Sealed == nil || p.Sealed.Err != nil || o.Unopened != 0 {
-						t.Errorf("%+v, %d not opened: nothing is wrong with the packet by itself", p.Sealed, o.Unopened)
+						t.Errorf("%+v, %d not opened, but the packet itself is valid", p.Sealed, o.Unopened)
 						return false
 					}
 					return true
 				}
 				switch x.Fails {
-				case "magic": // that of a sealed packet, but nothing in it; or none of ours
+				case "magic": // only the magic of a sealed packet, or a foreign packet
 					if wire.IsSealed(unhex(t, x.Sealed)) {
 						refused(sealed.ErrShort)
 					} else if p.Sealed != nil || o.Foreign != was.Foreign+1 {
 						t.Errorf("%+v, %d foreign", p.Sealed, o.Foreign)
 					}
-				case "open": // it is read as an open one, and is not of any type
+				case "open": // it is parsed as an unsealed packet of unknown type
 					if p.Sealed != nil || o.Malformed != was.Malformed+1 || !errors.Is(p.Read.Err, wire.ErrType) {
 						t.Errorf("%+v, %d malformed: %v", p.Sealed, o.Malformed, p.Read.Err)
 					}
 				case "version":
 					refused(sealed.ErrVersion)
 				case "key":
-					var lacking *sealed.LackingError
-					if p.Sealed == nil || !errors.As(p.Sealed.Err, &lacking) || uint32(lacking.Key) == v.Keys[0].ID || uint32(lacking.Key) != p.Sealed.Key {
-						t.Errorf("%+v, want that its key is not given", p.Sealed)
+					var missing *sealed.LackingError
+					if p.Sealed == nil || !errors.As(p.Sealed.Err, &missing) || uint32(missing.Key) == v.Keys[0].ID || uint32(missing.Key) != p.Sealed.Key {
+						t.Errorf("%+v, want the error of a missing key", p.Sealed)
 					}
 				case "forged":
 					refused(sealed.ErrForged)
 				case "time":
 					if opened() && fromNow(p.Sealed.Time, x.Now) <= clockSkew {
-						t.Errorf("sent at %d, which is near %d", p.Sealed.Time, x.Now)
+						t.Errorf("sent at %d, too close to %d", p.Sealed.Time, x.Now)
 					}
 				case "replayed":
 					if !opened() {
 						return
 					}
 					if before == nil || before.Sealed.Err != nil || before.Sealed.Salt != p.Sealed.Salt {
-						t.Fatalf("behind %+v", before)
+						t.Fatalf("after %+v", before)
 					}
 					if back := before.Sealed.Counter - p.Sealed.Counter; back != 0 && (back < 16384 || back > 1<<31) {
 						t.Errorf("its counter is %d, after %d", p.Sealed.Counter, before.Sealed.Counter)
 					}
 				default:
-					t.Errorf("no reader is asked here about %q", x.Fails)
+					t.Errorf("unexpected check %q", x.Fails)
 				}
 			})
 		}
 	}
 }
 
-// Of the bad signed packets those that cannot be read are said to be malformed. Of others what signs them is shown as it stands there: who
-// reads a capture has no public keys, verifies no signature, and keeps no streams. docs/protocol §29.4, §29.9.
+// Of the bad signed packets those that cannot be parsed are reported as malformed. Others are shown with their
+// signature fields: tap has no public keys, verifies no signature, and tracks no signed streams. docs/protocol §29.4,
+// §29.9.
 func TestBadSignedPackets(t *testing.T) {
 	v := testenv.ReadSignedVectors(t)
 	trusted := make(map[uint32]bool)
@@ -158,7 +160,7 @@ func TestBadSignedPackets(t *testing.T) {
 				return
 			}
 			if p.Signed == nil {
-				t.Fatal("it is not said to be signed")
+				t.Fatal("not shown as signed")
 			}
 			if x.Fails == "malformed" {
 				if why := p.Signed.Err; !errors.Is(why, wire.ErrMalformed) && !errors.Is(why, wire.ErrVersion) || o.Malformed != 1 || o.Reasons["signed: "+why.Error()] != 1 {
@@ -171,23 +173,23 @@ func TestBadSignedPackets(t *testing.T) {
 			wire.PutSigned(shown, &s.Signed)
 			copy(shown[wire.SignedLen-len(s.Signature):], s.Signature)
 			if shown = append(append(shown, s.Path...), s.Packet...); s.Err != nil || !bytes.Equal(shown, unhex(t, x.Signed)) {
-				t.Fatalf("%v, shown is %x", s.Err, shown)
+				t.Fatalf("%v, shown as %x", s.Err, shown)
 			}
 			if known := x.Fails != "key"; trusted[s.Key()] != known {
-				t.Errorf("it says that it is signed with key %#x, trusted: %v", s.Key(), !known)
+				t.Errorf("signed with key %#x, trusted: %v", s.Key(), !known)
 			}
 			switch x.Fails {
 			case "key", "forged":
 			case "time":
 				if fromNow(s.Time, x.Now) <= clockSkew {
-					t.Errorf("signed at %d, which is near %d", s.Time, x.Now)
+					t.Errorf("signed at %d, too close to %d", s.Time, x.Now)
 				}
 			case "replayed":
 				if before == nil || before.Signed.Key() != s.Key() || before.Signed.Counter != s.Counter && before.Signed.Counter < s.Counter+64 {
-					t.Errorf("%+v behind %+v", s, before)
+					t.Errorf("%+v after %+v", s, before)
 				}
 			default:
-				t.Errorf("no reader is asked here about %q", x.Fails)
+				t.Errorf("unexpected check %q", x.Fails)
 			}
 		})
 	}

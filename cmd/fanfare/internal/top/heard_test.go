@@ -32,11 +32,11 @@ func TestPublishersNotReceived(t *testing.T) {
 		line         string
 	}{
 		{"all is well", heard(0), calm, "ok", "1", calm, ""},
-		{"lost", heard(5), alarm, "publisher lost 5.0s ago", "0", alarm, "app[4]: publisher feed of md.a was lost 5 s ago, and no other is heard"},
+		{"lost", heard(5), alarm, "publisher lost 5.0s ago", "0", alarm, "app[4]: publisher feed of md.a was lost 5 s ago, and no other is detected"},
 		{"nobody", func(*inspect.Bus) {}, calm, "no publisher", "0", calm, ""},
 		{"nobody, for other keys", func(b *inspect.Bus) {
 			b.Events = []inspect.Event{{Kind: "packets_unreadable", Text: "packets unreadable: another key"}}
-		}, warn, "no publisher", "0", warn, "app[4]: no publisher of md.a is heard; packets unreadable: another key"},
+		}, warn, "no publisher", "0", warn, "app[4]: no publisher of md.a is detected; packets unreadable: another key"},
 	} {
 		f := observe(c.change)
 		if r := f.table(0).rows[0]; r.level != c.level || r.cells[7].text != c.state || r.cells[6].text != c.peers {

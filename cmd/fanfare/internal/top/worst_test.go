@@ -62,7 +62,7 @@ func TestWorstOfReaders(t *testing.T) {
 func TestLossesSayWhatToDoHere(t *testing.T) {
 	b := inspect.Bus{Fabric: inspect.Fabric{Buffers: []inspect.Buffers{{ReceiveAsked: 65536, ReceiveGranted: 65536}}}, Causes: []inspect.Cause{{Cause: "socket_overflow", Dropped: 7}}}
 	f := Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Host: inspect.Host{ReceiveBufferMax: 212992}, Buses: []inspect.Bus{b}}}}})
-	if want := "Ask for a larger receive buffer than the 65536 bytes that it has"; !strings.HasPrefix(f.Losses[0].Do, want) {
+	if want := "Request a larger receive buffer than the current 65536 bytes"; !strings.HasPrefix(f.Losses[0].Do, want) {
 		t.Errorf("%q, want %q", f.Losses[0].Do, want)
 	}
 }

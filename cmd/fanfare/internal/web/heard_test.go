@@ -25,7 +25,7 @@ func TestPublisherLost(t *testing.T) {
 		look, state string
 		note        string
 	}{
-		{[]inspect.Stream{{Publisher: "a", LostFor: 5}}, "lost", "publisher lost", "publisher a of md.a was lost 5 s ago, and no other is heard"},
+		{[]inspect.Stream{{Publisher: "a", LostFor: 5}}, "lost", "publisher lost", "publisher a of md.a was lost 5 s ago, and no other is detected"},
 		{[]inspect.Stream{{Publisher: "a", LostFor: 5}, {Publisher: "a"}}, "idle", "", ""},
 	} {
 		f := newModel().take(start, seen(c.streams...), nil)

@@ -1,15 +1,15 @@
-// Package peer finds out with a second host what the network between the two does to
-// multicast: fanfare doctor -listen answers, fanfare doctor -peer asks.
+// Package peer tests, together with a second host, how the network between the two handles multicast: fanfare doctor
+// -listen answers, fanfare doctor -peer asks.
 //
-// The asker drives. It sends numbered probes, by multicast and by unicast, and asks the
-// listener how many arrived; it has the listener send probes, and counts those that come.
-// What unicast of the same direction does is the measure for multicast.
+// The asker controls the test. It sends numbered probes by multicast and by unicast, and asks the listener how many
+// arrived. It makes the listener send probes, and counts those that arrive. Unicast in the same direction is the
+// reference for multicast.
 //
-// # A stranger at the listener's socket
+//	# Untrusted senders
 //
-// A listener sends nothing but a challenge, smaller than the hello that it answers, to an address that has not shown
-// that it hears it: everything else must carry the cookie of the challenge. To an address that has, and to the group,
-// it sends at most bytesPerSecond. It has maxSessions sessions of fixed size (decision 50).
+// To an address that has not proved that it receives the listener's packets, a listener sends only a challenge,
+// smaller than the hello that it answers; all other packets must carry the cookie of the challenge. To other addresses
+// and to the group it sends at most bytesPerSecond. It has maxSessions sessions of fixed size (decision 50).
 package peer
 
 import (
@@ -26,18 +26,18 @@ import (
 )
 
 var (
-	// ErrNoAnswer: no answer comes from the peer's address and port.
+	// ErrNoAnswer: the peer's address and port do not answer.
 	ErrNoAnswer = errors.New("no answer")
-	// ErrBusy: the listener has as many askers as it takes.
-	ErrBusy = errors.New("the listener is busy with others")
+	// ErrBusy: the listener has its maximum number of askers.
+	ErrBusy = errors.New("the listener is busy with other hosts")
 )
 
 const (
-	replyTime = 300 * time.Millisecond // for a reply, before it is asked for again
+	replyTime = 300 * time.Millisecond // time to wait for a reply before asking again
 	tries     = 6
-	settle    = 100 * time.Millisecond // for the last probes of a row to come
+	settle    = 100 * time.Millisecond // time for the last probes of a row to arrive
 
-	quietLooks = 5 // at a row of which probes lack, with nothing new: then they are lost
+	quietPolls = 5 // polls of an incomplete row without news, after which its missing probes count as lost
 )
 
 type asker struct {
@@ -47,13 +47,13 @@ type asker struct {
 	peer    netip.AddrPort
 	session uint64
 	cookie  uint64
-	runs    uint32 // numbers of runs
-	asks    uint32 // numbers of everything else
+	runs    uint32 // counter of runs
+	asks    uint32 // counter of all other requests
 
-	replies chan timed // of the reader; one at a time is waited for
+	replies chan timed // from the reader; at most one is awaited
 
 	mu    sync.Mutex
-	tally [rows]Tally // of what the peer has sent; by mu
+	tally [rows]Tally // sent by the peer; guarded by mu
 }
 
 type timed struct {
@@ -61,16 +61,16 @@ type timed struct {
 	at time.Time
 }
 
-// Ask examines the network to the peer, watches it for the given time beyond that, and
-// returns what it has found. progress gets a line for each step. Its error matches
-// ErrNoAnswer, ErrBusy, or why the sockets cannot be opened; if ctx ends first it is that of ctx.
+// Ask tests the network to the peer, then watches it for the rest of the given time, and returns
+// the results. progress is called with the name of each step. Its error matches ErrNoAnswer or
+// ErrBusy, is the error of opening the sockets, or the error of ctx.
 func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Duration,
 	progress func(string)) (*Result, error) {
 	c, err := openConn(cfg, 0)
 	if err != nil {
 		return nil, err
 	}
-	k := &asker{conn: c, igmp: hearIGMP(cfg), cfg: cfg, peer: peer, replies: make(chan timed, 64)}
+	k := &asker{conn: c, igmp: watchIGMP(cfg), cfg: cfg, peer: peer, replies: make(chan timed, 64)}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	k.session = binary.BigEndian.Uint64(id[:])
@@ -99,7 +99,7 @@ func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
 		p.Body = bytes.Clone(p.Body)
 		select {
 		case k.replies <- timed{p, time.Now()}:
-		default: // so many are not waited for
+		default: // more replies than awaited
 		}
 	case p.Row < rows:
 		k.count(p, a)
@@ -120,7 +120,7 @@ func (k *asker) count(p packet, a arrival) {
 	k.tally[p.Row].add(p.Number, a)
 }
 
-// exchange sends a packet until a reply of the kind comes. While the listener is busy it waits.
+// exchange sends a packet until a reply of kind want arrives. While the listener is busy it waits.
 func (k *asker) exchange(ctx context.Context, p packet, size int, want kind, times int) (timed, error) {
 	busy := 0
 	for try := 0; try < times; try++ {
@@ -146,9 +146,9 @@ func (k *asker) exchange(ctx context.Context, p packet, size int, want kind, tim
 	return timed{}, ErrNoAnswer
 }
 
-// await waits for a reply to a packet; none is one of kind 0.
+// await waits for the reply to a packet; kind 0 means timeout.
 func (k *asker) await(ctx context.Context, p packet, want kind) (timed, error) {
-	// A run has to be sent first.
+	// the listener first sends the whole run
 	limit := time.NewTimer(replyTime + time.Duration(p.Count)*time.Millisecond)
 	defer limit.Stop()
 	for {
@@ -191,7 +191,7 @@ func (k *asker) ask(ctx context.Context, row row, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(r.Body, into); err != nil {
-		return fmt.Errorf("the report of %v does not parse: %w", k.peer, err)
+		return fmt.Errorf("parsing the report of %v: %w", k.peer, err)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (k *asker) run(ctx context.Context, r run) (sent int, err error) {
 	return min(int(got.Count), r.Count), err
 }
 
-// askRun has the listener send probes, those of rowReply to a port, and returns its answer.
+// askRun makes the listener send probes, those of rowReply to a port, and returns its answer.
 func (k *asker) askRun(ctx context.Context, r run, port int64) (packet, error) {
 	k.runs++
 	p := packet{

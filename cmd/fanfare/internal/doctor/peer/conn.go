@@ -12,33 +12,33 @@ import (
 
 type Config struct {
 	Interface   net.Interface
-	Addr        netip.Addr     // of it, of IPv4
+	Addr        netip.Addr     // IPv4 address of Interface
 	Group       netip.AddrPort // multicast group and UDP port of both sides
 	TTL         int            // of multicast
-	Environment string         // what hinders multicast on this host; empty: nothing does
+	Environment string         // what prevents multicast on this host; empty: nothing
 }
 
 type Info struct {
 	Host        string `json:"host"`
 	Interface   string `json:"interface"`
-	Group       string `json:"group,omitempty"` // where it meets others; empty: not said
+	Group       string `json:"group,omitempty"` // multicast group of doctor; empty: unknown
 	MTU         int    `json:"mtu"`
-	GSO         bool   `json:"gso"` // the kernel cuts trains
-	GRO         bool   `json:"gro"` // the kernel may merge them again
+	GSO         bool   `json:"gso"` // the kernel splits trains
+	GRO         bool   `json:"gro"` // the kernel may merge packets
 	Environment string `json:"environment,omitempty"`
-	// Hears says that queries of IGMP would be heard; HearsNot why they would not.
+	// Hears reports whether IGMP queries can be received; HearsNot is the reason if not.
 	Hears        bool    `json:"hears_igmp"`
 	HearsNot     string  `json:"hears_igmp_not,omitempty"`
-	Querier      string  `json:"igmp_querier,omitempty"` // address of the last one heard
+	Querier      string  `json:"igmp_querier,omitempty"` // address of the latest sender of a query
 	QuerierEvery float64 `json:"igmp_query_seconds,omitempty"`
 	IGMPVersion  int     `json:"igmp_version,omitempty"` // of the query
 	Listened     float64 `json:"listened_seconds"`
 }
 
-// maxText bounds each text of Info, in bytes, so that all of it is less than a report.
+// maxText bounds each text of Info, in bytes, so that the whole fits in a report.
 const maxText = 48
 
-// short is a text that came from elsewhere: what a terminal would obey is left out.
+// short truncates a text from another host and removes control characters.
 func short(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '"' || r == '\\' {
@@ -49,7 +49,7 @@ func short(text string) string {
 	return text[:min(len(text), maxText)]
 }
 
-// clean bounds a text from the other side.
+// clean bounds the texts of an Info from the other side.
 func (i Info) clean() Info {
 	for _, text := range []*string{&i.Host, &i.Interface, &i.Environment, &i.Group, &i.HearsNot, &i.Querier} {
 		*text = short(*text)
@@ -57,10 +57,10 @@ func (i Info) clean() Info {
 	return i
 }
 
-const probeEvery = 100 * time.Microsecond // the time between probes that go out one by one
+const probeEvery = 100 * time.Microsecond // interval of probes that are sent one by one
 
-// sendRow sends a row of probes, and returns how many the kernel took: of a size that is
-// more than the interface's MTU it takes none.
+// sendRow sends a row of probes, and returns how many the kernel accepted: none if their size
+// exceeds the interface's MTU.
 func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
 	p.Kind, p.Row = kindProbe, r.Row
 	send := c.send
@@ -74,8 +74,8 @@ func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
 	if r.Row == rowTrain {
 		return c.sendTrains(p, r, to)
 	}
-	// A busy host sleeps longer than it should: the probes that are due go out together, as
-	// many as a train has, so that a row ends before the asker gives up waiting for it.
+	// A busy host sleeps too long. All probes that are due are then sent together, up to the size of a
+	// train, so that the row ends before the asker gives up.
 	began, together := time.Now(), 0
 	for i := range r.Count {
 		p.Number = r.First + uint32(i)
@@ -92,7 +92,7 @@ func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
 	return sent
 }
 
-const trainProbes = 16 // how many probes are in a train
+const trainProbes = 16 // probes in a train
 
 func (c *conn) sendTrains(p packet, r run, to netip.AddrPort) (sent int) {
 	for sent < r.Count {
@@ -132,16 +132,16 @@ func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) || errors.I
 
 type query struct {
 	version int
-	every   time.Duration // between queries; 0: it does not say
+	every   time.Duration // interval between queries; 0: not in the packet
 }
 
-// readQuery reads an IGMP packet. It reports false if it is no general query (RFC 3376 §4.1, RFC 2236, RFC 1112).
+// readQuery parses an IGMP packet. ok is false if it is not a general query (RFC 3376 §4.1, RFC 2236, RFC 1112).
 func readQuery(b []byte) (q query, ok bool) {
 	if len(b) < 8 || b[0] != 0x11 || b[4]|b[5]|b[6]|b[7] != 0 {
 		return q, false
 	}
 	switch {
-	case len(b) >= 12: // QQIC: seconds, or a floating point number (RFC 3376 §4.1.7)
+	case len(b) >= 12: // QQIC: seconds, or a floating-point number (RFC 3376 §4.1.7)
 		seconds := int(b[9])
 		if seconds >= 128 {
 			seconds = (seconds&0xf | 0x10) << (seconds>>4&7 + 3)
@@ -153,19 +153,19 @@ func readQuery(b []byte) (q query, ok bool) {
 	return query{version: 2}, true
 }
 
-// igmp hears queries from when it is opened until it is closed.
+// igmp records queries from its opening until close.
 type igmp struct {
-	conn  net.PacketConn // nil: none can be heard
-	err   error          // why
+	conn  net.PacketConn // nil: queries cannot be received
+	err   error          // the reason
 	since time.Time
 	done  chan struct{}
 
 	mu   sync.Mutex
-	last query  // by mu
-	from string // by mu; empty: none was heard
+	last query  // guarded by mu
+	from string // guarded by mu; empty: none received
 }
 
-func hearIGMP(cfg Config) *igmp {
+func watchIGMP(cfg Config) *igmp {
 	i := &igmp{since: time.Now(), done: make(chan struct{})}
 	if i.conn, i.err = openIGMP(cfg); i.err != nil {
 		close(i.done)
@@ -181,7 +181,7 @@ func hearIGMP(cfg Config) *igmp {
 			} else if err != nil {
 				continue
 			}
-			// That of this host's own bridge counts, too.
+			// Queries of this host's own bridge count, too.
 			if q, ok := readQuery(b[:n]); ok {
 				i.mu.Lock()
 				i.last, i.from = q, from.String()

@@ -14,9 +14,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// conn is the sockets of one side: one for unicast, from which most is sent, one for the group, and two that are
-// used as publishers and subscribers use theirs: what publishes sends to the group alone, and gets statuses and NAKs
-// from a subscriber, as its port has sent nothing else.
+// conn holds the sockets of one side: uni, which sends most packets; multi, bound to the group; and publishes
+// and subscribes, which are used like the sockets of a publisher and a subscriber. publishes sends only to
+// the group, and receives statuses and NAKs at a port that has sent nothing to their sender.
 type conn struct {
 	uni, multi            *net.UDPConn
 	publishes, subscribes *net.UDPConn
@@ -25,9 +25,9 @@ type conn struct {
 	train                 sys.SendBatch
 }
 
-const receiveBytes = 4 << 20 // what the sockets ask for, so that rows of probes have room
+const receiveBytes = 4 << 20 // requested receive buffer, enough for rows of probes
 
-// openConn opens the sockets; port is that of the unicast one, 0: any.
+// openConn opens the sockets; port is the port of uni, 0: any.
 func openConn(cfg Config, port uint16) (*conn, error) {
 	c := &conn{group: cfg.Group}
 	var err error
@@ -49,14 +49,14 @@ func openConn(cfg Config, port uint16) (*conn, error) {
 	return c, nil
 }
 
-// listen binds a socket to an address, also of a group: package net would bind to all.
+// listen binds a socket to one address, also of a group; package net would bind to all addresses.
 func listen(at netip.AddrPort, set func(fd int) error) (*net.UDPConn, error) {
 	fd, err := sys.OpenUDP(false)
 	if err != nil {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), "udp")
-	defer file.Close() // FilePacketConn makes a copy
+	defer file.Close() // FilePacketConn duplicates the descriptor
 	sys.SetReceiveBuffer(fd, receiveBytes)
 	if err := sys.Set(fd, "IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1); err != nil {
 		return nil, err
@@ -76,13 +76,13 @@ func listen(at netip.AddrPort, set func(fd int) error) (*net.UDPConn, error) {
 
 func (c *conn) setUnicast(fd int, cfg Config) error {
 	c.gso = sys.KnowsTrains(fd)
-	if err := sys.SetMulticast(fd, cfg.Addr, cfg.Interface.Index, cfg.TTL, true); err != nil { // for two sides on one host
+	if err := sys.SetMulticast(fd, cfg.Addr, cfg.Interface.Index, cfg.TTL, true); err != nil { // multicast loopback, for two sides on one host
 		return err
 	}
 	if err := sys.Set(fd, "IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, unicastTTL); err != nil {
 		return err
 	}
-	// Don't Fragment, whatever the kernel has learnt of the path.
+	// set Don't Fragment regardless of the path MTU known to the kernel
 	return sys.Set(fd, "IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 }
 
@@ -102,8 +102,8 @@ func (c *conn) send(b []byte, to netip.AddrPort) error {
 	return err
 }
 
-// sendTrain sends datagrams of size bytes each in one call, which the kernel cuts
-// (udp(7), UDP_SEGMENT); one by one where it cannot.
+// sendTrain sends datagrams of size bytes each in one call, split by the kernel (udp(7),
+// UDP_SEGMENT), or one by one if it cannot split.
 func (c *conn) sendTrain(b []byte, size int, to netip.AddrPort) error {
 	if c.gso {
 		if c.gso = c.sendCut(b, size, to); c.gso {
@@ -119,7 +119,7 @@ func (c *conn) sendTrain(b []byte, size int, to netip.AddrPort) error {
 	return nil
 }
 
-// sendCut has the kernel cut b; false where the interface cannot.
+// sendCut makes the kernel split b; false if the interface does not support it.
 func (c *conn) sendCut(b []byte, size int, to netip.AddrPort) bool {
 	raw, err := c.uni.SyscallConn()
 	if err != nil {
@@ -135,8 +135,8 @@ func (c *conn) sendCut(b []byte, size int, to netip.AddrPort) bool {
 	return err == nil && errno == 0
 }
 
-// receive reads from one of the sockets until it is closed, and calls f with each
-// datagram, also those that the kernel had merged.
+// receive reads from a socket until it is closed, and calls f with each datagram; merged datagrams
+// are split.
 func receive(from *net.UDPConn, f func(b []byte, a arrival, from netip.AddrPort)) {
 	buf, oob := make([]byte, 1<<16), sys.ControlBuffer(sys.RoomForHeaders)
 	for {
@@ -145,7 +145,7 @@ func receive(from *net.UDPConn, f func(b []byte, a arrival, from netip.AddrPort)
 			if isClosed(err) {
 				return
 			}
-			continue // such as ECONNREFUSED of something sent before
+			continue // such as ECONNREFUSED for an earlier packet
 		}
 		addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
 		said := sys.ParseControl(oob[:on])
@@ -164,8 +164,8 @@ func receive(from *net.UDPConn, f func(b []byte, a arrival, from netip.AddrPort)
 	}
 }
 
-// openIGMP hears the IGMP packets that come in by an interface, without their IP headers.
-// It needs CAP_NET_RAW (raw(7)).
+// openIGMP receives the IGMP packets of an interface without their IP headers. It requires
+// CAP_NET_RAW (raw(7)).
 func openIGMP(cfg Config) (net.PacketConn, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error

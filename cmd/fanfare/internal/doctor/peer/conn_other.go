@@ -18,7 +18,7 @@ type conn struct {
 }
 
 func openConn(Config, uint16) (*conn, error) {
-	return nil, fmt.Errorf("tests with a second host need Linux, and this is %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return nil, fmt.Errorf("tests with a second host require Linux, and this is %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
 func (c *conn) send([]byte, netip.AddrPort) error           { return errors.ErrUnsupported }

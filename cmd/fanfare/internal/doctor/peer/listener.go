@@ -18,16 +18,16 @@ import (
 
 const (
 	maxSessions    = 8
-	sessionTime    = 30 * time.Second // without a packet; then it is forgotten
-	bytesPerSecond = 2 << 20          // of probes, for all sessions together; as many at once
-	maxRun         = 512              // probes that are asked for at once
+	sessionTime    = 30 * time.Second // a session without a packet for this time is removed
+	bytesPerSecond = 2 << 20          // rate of probes of all sessions together, and its burst
+	maxRun         = 512              // probes per request
 )
 
 func newBudget() *rate.Limiter { return rate.NewLimiter(bytesPerSecond, bytesPerSecond) }
 
-// responder is the listener without its sockets. It is for one goroutine.
+// responder is the listener without its sockets. It is not safe for concurrent use.
 type responder struct {
-	secret   [32]byte // of cookies, random
+	secret   [32]byte // for cookies, random
 	info     func() Info
 	sessions map[netip.AddrPort]*session
 	budget   *rate.Limiter // of bytes
@@ -38,10 +38,10 @@ type session struct {
 	last  time.Time
 	tally [rows]Tally
 	ran   uint32 // number of the last run, 0: none
-	sent  uint32 // in it
+	sent  uint32 // probes sent in that run
 }
 
-// reply is a packet to the asker, behind the probes of run if there is one.
+// reply is a packet to the asker, sent after the probes of run, if any.
 type reply struct {
 	packet packet
 	run    *run
@@ -50,21 +50,21 @@ type reply struct {
 type run struct {
 	Row   row
 	Count int
-	Size  int    // of each, payload in bytes
-	First uint32 // number of the first
-	Port  uint16 // of the asker, where those of rowReply go
+	Size  int    // payload of each probe in bytes
+	First uint32 // number of the first probe
+	Port  uint16 // port of the asker that probes of rowReply are sent to
 }
 
-// cookie is what proves that from has heard the challenge.
+// cookie proves that the owner of address from received the challenge.
 func (r *responder) cookie(from netip.AddrPort, session uint64) uint64 {
 	mac := hmac.New(sha256.New, r.secret[:])
-	text, _ := from.MarshalBinary() // it has no errors
+	text, _ := from.MarshalBinary() // never fails
 	mac.Write(binary.BigEndian.AppendUint64(text, session))
 	return binary.BigEndian.Uint64(mac.Sum(nil))
 }
 
-// handle takes a unicast packet of size bytes, and returns what to answer; nil: nothing.
-// The probes of a run are for the caller to send, which passes their number to ran.
+// handle processes a unicast packet of size bytes and returns the reply; nil: none. The caller
+// sends the probes of a run, and passes their number to ran.
 func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Time) *reply {
 	answer := packet{FromListener: true, Session: p.Session, Cookie: p.Cookie, Row: p.Row, Number: p.Number}
 	if p.Kind == kindHello {
@@ -83,7 +83,7 @@ func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Ti
 	}
 	r.expire(now)
 	s := r.sessions[from]
-	if s != nil && s.id != p.Session { // the asker has begun anew
+	if s != nil && s.id != p.Session { // the asker has restarted
 		delete(r.sessions, from)
 		s = nil
 	}
@@ -112,7 +112,7 @@ func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Ti
 		if p.Row < rows {
 			body = &s.tally[p.Row]
 		}
-		// Both are of fixed fields and short texts: no error, and less than askSize.
+		// fixed fields and short texts: encoding cannot fail, and the size is below askSize
 		answer.Kind = kindReport
 		answer.Body, _ = json.Marshal(body)
 		if len(answer.Body) > askSize-headerSize {
@@ -125,7 +125,7 @@ func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Ti
 	return nil
 }
 
-// run answers kindRun, and one that was answered again without new probes.
+// run answers kindRun. A repeated request is answered without new probes.
 func (r *responder) run(s *session, p, answer packet, now time.Time) *reply {
 	if p.Row >= rows || p.Number == 0 {
 		return nil
@@ -152,8 +152,8 @@ func (r *responder) ran(from netip.AddrPort, number, sent uint32) {
 	}
 }
 
-// heard counts a probe that came by multicast: of a session, from its own address.
-func (r *responder) heard(p packet, a arrival, from netip.AddrPort, now time.Time) {
+// probe counts a multicast probe of a session, which must come from the asker's address.
+func (r *responder) probe(p packet, a arrival, from netip.AddrPort, now time.Time) {
 	if p.Kind != kindProbe || p.FromListener || p.Row >= rows {
 		return
 	}
@@ -162,9 +162,9 @@ func (r *responder) heard(p packet, a arrival, from netip.AddrPort, now time.Tim
 	}
 }
 
-// heardReply counts a probe that came as a status would: it has the cookie of its session, and is from the asker's
-// address, whatever the port.
-func (r *responder) heardReply(p packet, a arrival, from netip.AddrPort, now time.Time) {
+// replyProbe counts a probe sent like a status: it carries the cookie of its session and comes from
+// the asker's address, with any port.
+func (r *responder) replyProbe(p packet, a arrival, from netip.AddrPort, now time.Time) {
 	if p.Kind != kindProbe || p.FromListener || p.Row != rowReply {
 		return
 	}
@@ -184,7 +184,7 @@ func (r *responder) expire(now time.Time) {
 	}
 }
 
-const unicastTTL = 64 // of unicast that is sent: what arrives shows the number of networks on the path
+const unicastTTL = 64 // TTL of unicast packets: the TTL received shows the number of routers on the path
 
 // Listener answers an asker. Open it with Listen.
 type Listener struct {
@@ -194,7 +194,7 @@ type Listener struct {
 	asked func(from netip.AddrPort)
 
 	mu sync.Mutex
-	r  responder // by mu
+	r  responder // guarded by mu
 }
 
 // Listen opens the listener's sockets. asked is called for each new asker.
@@ -203,7 +203,7 @@ func Listen(cfg Config, asked func(from netip.AddrPort)) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{conn: c, igmp: hearIGMP(cfg), cfg: cfg, asked: asked}
+	l := &Listener{conn: c, igmp: watchIGMP(cfg), cfg: cfg, asked: asked}
 	l.r = responder{sessions: make(map[netip.AddrPort]*session), budget: newBudget(),
 		info: func() Info { return info(cfg, c, l.igmp) }}
 	rand.Read(l.r.secret[:]) // never fails
@@ -211,7 +211,7 @@ func Listen(cfg Config, asked func(from netip.AddrPort)) (*Listener, error) {
 }
 
 func info(cfg Config, c *conn, i *igmp) Info {
-	host, _ := os.Hostname() // for people only
+	host, _ := os.Hostname() // for display only
 	in := Info{Host: host, Interface: cfg.Interface.Name, Group: cfg.Group.String(), MTU: cfg.Interface.MTU,
 		GSO: c.gso, GRO: c.gro, Environment: cfg.Environment}
 	i.fill(&in)
@@ -227,17 +227,17 @@ func (l *Listener) Run(ctx context.Context) {
 			}
 		})
 	})
-	hear := func(from *net.UDPConn, heard func(packet, arrival, netip.AddrPort, time.Time)) {
+	countAll := func(from *net.UDPConn, count func(packet, arrival, netip.AddrPort, time.Time)) {
 		receive(from, func(b []byte, a arrival, from netip.AddrPort) {
 			if p, err := parse(b); err == nil {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				heard(p, a, from, time.Now())
+				count(p, a, from, time.Now())
 			}
 		})
 	}
-	readers.Go(func() { hear(l.conn.multi, l.r.heard) })
-	readers.Go(func() { hear(l.conn.publishes, l.r.heardReply) })
+	readers.Go(func() { countAll(l.conn.multi, l.r.probe) })
+	readers.Go(func() { countAll(l.conn.publishes, l.r.replyProbe) })
 	<-ctx.Done()
 	l.conn.close()
 	readers.Wait()
@@ -256,7 +256,7 @@ func (l *Listener) answer(p packet, a arrival, from netip.AddrPort) {
 	if reply == nil {
 		return
 	}
-	if reply.run != nil { // the goroutine of the unicast socket sends: one run at a time
+	if reply.run != nil { // only the goroutine of the unicast socket sends runs, so they do not overlap
 		probe, to := packet{FromListener: true, Session: p.Session}, from
 		if reply.run.Row == rowReply {
 			l.conn.publish((&packet{Kind: kindProbe, Row: rowReply, FromListener: true, Session: p.Session}).append(nil,
@@ -272,6 +272,6 @@ func (l *Listener) answer(p packet, a arrival, from netip.AddrPort) {
 	if p.Kind == kindRun && p.Row == rowReply {
 		reply.packet.Size = uint64(l.conn.replyPort())
 	}
-	// What is lost the asker asks for again.
+	// If it is lost, the asker asks again.
 	_ = l.conn.send(reply.packet.append(nil, 0), from)
 }

@@ -21,7 +21,7 @@ func address(n int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 5000)
 }
 
-// sized is how an answer goes out.
+// sized is the size in which an answer is sent.
 func (r *reply) sized() int {
 	if r == nil {
 		return 0
@@ -29,7 +29,7 @@ func (r *reply) sized() int {
 	return len(r.packet.append(nil, 0))
 }
 
-// join gets the cookie for an address, and begins its session.
+// join requests the cookie for an address, and begins its session.
 func join(t *testing.T, r *responder, from netip.AddrPort, id uint64, now time.Time) (cookie uint64, got *reply) {
 	t.Helper()
 	hello := r.handle(packet{Kind: kindHello, Session: id}, arrival{Size: helloSize}, from, now)
@@ -40,8 +40,8 @@ func join(t *testing.T, r *responder, from netip.AddrPort, id uint64, now time.T
 	return cookie, r.handle(packet{Kind: kindEcho, Session: id, Cookie: cookie}, arrival{Size: headerSize}, from, now)
 }
 
-// Whoever has not shown that it hears the listener gets less than it sends, and leaves
-// nothing behind: packets with the address of somebody else are of no use.
+// An address that has not proved that it receives packets of the listener gets fewer bytes than it
+// sends and occupies no memory, so packets with a forged source are useless to an attacker.
 func TestNoAmplification(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -61,14 +61,14 @@ func TestNoAmplification(t *testing.T) {
 		if got != nil && size < 4*got.sized() {
 			t.Fatalf("%+v of %d bytes is answered by %d", p, size, got.sized())
 		}
-		r.heard(p, arrival{Size: size}, address(rnd.IntN(1000)), now)
+		r.probe(p, arrival{Size: size}, address(rnd.IntN(1000)), now)
 	}
 	if len(r.sessions) != 0 {
 		t.Errorf("%d sessions", len(r.sessions))
 	}
 }
 
-// A cookie is of one address and one session.
+// A cookie is valid for one address and one session.
 func TestCookie(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	cookie, got := join(t, r, address(1), 7, now)
@@ -98,7 +98,7 @@ func TestCookie(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	// A hello in the name of an asker ends nothing.
+	// A hello in the name of an asker does not end its session.
 	r.handle(packet{Kind: kindProbe, Session: 7, Cookie: cookie, Row: rowUnicast}, arrival{}, address(1), now)
 	r.handle(packet{Kind: kindHello, Session: 9}, arrival{Size: helloSize}, address(1), now)
 	if s := r.sessions[address(1)]; s == nil || s.id != 7 || s.tally[rowUnicast].Received != 1 {
@@ -106,7 +106,7 @@ func TestCookie(t *testing.T) {
 	}
 }
 
-// Sessions are few, and forgotten when they are quiet.
+// The number of sessions is bounded, and quiet ones are removed.
 func TestSessions(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	for i := range 100 {
@@ -120,16 +120,16 @@ func TestSessions(t *testing.T) {
 	}
 	now = now.Add(sessionTime + 1)
 	if _, got := join(t, r, address(200), 7, now); got.packet.Kind != kindEchoed || len(r.sessions) != 1 {
-		t.Errorf("when all have ended: %+v, %d sessions", got, len(r.sessions))
+		t.Errorf("after all have expired: %+v, %d sessions", got, len(r.sessions))
 	}
-	// The asker may begin anew, by which its counts do.
-	r.heard(packet{Kind: kindProbe, Session: 7}, arrival{}, address(200), now)
+	// An asker may restart, which resets its counts.
+	r.probe(packet{Kind: kindProbe, Session: 7}, arrival{}, address(200), now)
 	if _, got := join(t, r, address(200), 8, now); got.packet.Kind != kindEchoed || r.sessions[address(200)].tally[0].Received != 0 || len(r.sessions) != 1 {
-		t.Errorf("anew: %+v", got)
+		t.Errorf("after a restart: %+v", got)
 	}
 }
 
-// Probes are bounded: of a run, of all runs, and a run is made once.
+// Probes are bounded, in a run and in all runs together, and each run is sent once.
 func TestRuns(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	cookie, _ := join(t, r, address(1), 7, now)
@@ -166,12 +166,12 @@ func TestRuns(t *testing.T) {
 			}
 		}
 		if most := float64(second+2) * bytesPerSecond; bytes > most || bytes < most/3 {
-			t.Errorf("%.0f bytes after %d s, %.0f may be", bytes, second, most)
+			t.Errorf("%.0f bytes after %d s, the limit is %.0f", bytes, second, most)
 		}
 	}
 }
 
-// Reports are no larger than what asks for them, whatever this host is called.
+// Reports are no larger than their requests, also with a long host name.
 func TestReports(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	cookie, _ := join(t, r, address(1), 7, now)
@@ -185,7 +185,7 @@ func TestReports(t *testing.T) {
 			t.Errorf("row %d: %d bytes: %s", row, got.sized(), got.packet.Body)
 		}
 		if got := r.handle(p, arrival{Size: askSize - 1}, address(1), now); got != nil {
-			t.Errorf("asked by less: %+v", got)
+			t.Errorf("for a smaller request: %+v", got)
 		}
 	}
 	if got := (Info{Host: "a\x1b]0;title\x07b", Querier: "ünï\xff\"\\"}).clean(); got.Host != "a?]0;title?b" || got.Querier != "?n???"+"?" {
@@ -193,8 +193,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// Probes by multicast are counted for the session of their address alone.
-func TestHeard(t *testing.T) {
+// Multicast probes count only for the session of their source address.
+func TestMulticastProbes(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	join(t, r, address(1), 7, now)
 	for i, c := range []struct {
@@ -210,7 +210,7 @@ func TestHeard(t *testing.T) {
 		{packet{Kind: kindProbe, Session: 7, Number: 6, Row: rowInfo}, address(1), 1},
 		{packet{Kind: kindProbe, Session: 7, Number: 7}, address(1), 2},
 	} {
-		r.heard(c.p, arrival{}, c.from, now)
+		r.probe(c.p, arrival{}, c.from, now)
 		if got := r.sessions[address(1)].tally[rowMulticast].Received; got != c.want || len(r.sessions) != 1 {
 			t.Errorf("%s: %d probes", fmt.Sprint(i), got)
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// A TAP device does no checksums, so its kernel may cut no trains: that is said of each
-// network here, and is right.
-var noGSO = expected{doctor.Warn, "GSO is not in effect", "tx-checksum-ip-generic on"}
+// A TAP device computes no checksums, so its kernel cannot split trains: the finding appears for
+// each network here, correctly.
+var noGSO = expected{doctor.Warn, "no GSO", "tx-checksum-ip-generic on"}
 
-// Each fault of a network is named, in its direction, with advice, and no other is.
+// Each fault of a network is reported in its direction, with advice, and no other fault is.
 func TestNamespaceNetworks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -27,9 +27,9 @@ func TestNamespaceNetworks(t *testing.T) {
 		queries     bool
 		want        []expected
 	}{
-		{name: "a switch that forgets the member", there: faults{stopsAfter: 6 * time.Second}, watch: 14 * time.Second, want: []expected{
+		{name: "a switch that removes the member", there: faults{stopsAfter: 6 * time.Second}, watch: 14 * time.Second, want: []expected{
 			{doctor.Fail, "multicast to the peer stopped after", "mcast_querier 1"},
-			{doctor.Info, "multicast from the peer went on for the", "-for 270s"},
+			{doctor.Info, "multicast from the peer continued for the", "-for 270s"},
 		}},
 		{name: "a good network", queries: true, want: []expected{
 			{doctor.OK, "multicast passes to the peer: 200 of 200", ""},
@@ -37,13 +37,13 @@ func TestNamespaceNetworks(t *testing.T) {
 			{doctor.OK, "packets of 1500 bytes pass to the peer", ""},
 			{doctor.OK, "packets of 1500 bytes pass from the peer", ""},
 			{doctor.OK, "the clocks agree", ""},
-			{doctor.OK, "hears an IGMP querier at 10.99.7.9, of version 3, which asks every 125 s", ""},
+			{doctor.OK, "received queries of an IGMP querier at 10.99.7.9, of version 3, every 125 s", ""},
 		}},
 		{name: "no querier", want: []expected{
-			{doctor.Info, "no IGMP query was heard in", "-for 135s"},
+			{doctor.Info, "no IGMP query was received in", "-for 135s"},
 		}},
 		{name: "multicast passes one way only", there: faults{noMulticast: true}, want: []expected{
-			{doctor.Fail, "multicast does not pass to the peer: none of 200 probes to 239.20.255.3:7401 came, and 200 of 200 by unicast did", "tcpdump -ni eth"},
+			{doctor.Fail, "multicast does not pass to the peer: none of 200 probes to 239.20.255.3:7401 arrived, but 200 of 200 by unicast", "tcpdump -ni eth"},
 			{doctor.OK, "multicast passes from the peer", ""},
 		}},
 		{name: "multicast passes the other way only", back: faults{noMulticast: true}, want: []expected{
@@ -52,10 +52,10 @@ func TestNamespaceNetworks(t *testing.T) {
 		}},
 		{name: "a stateful packet filter before this host", back: faults{stateful: true}, want: []expected{
 			{doctor.OK, "statuses and NAKs pass to the peer: 50 of 50", ""},
-			{doctor.Fail, "statuses and NAKs do not pass from the peer: none of 50 datagrams came to a port that had only published, and 200 of 200", "uport=7402"},
+			{doctor.Fail, "statuses and NAKs do not pass from the peer: none of 50 datagrams arrived at a port that had sent only multicast, but 200 of 200", "uport=7402"},
 		}},
 		{name: "a stateful packet filter before the peer", there: faults{stateful: true}, want: []expected{
-			{doctor.Fail, "statuses and NAKs do not pass to the peer", "opened on the peer"},
+			{doctor.Fail, "statuses and NAKs do not pass to the peer", "open that UDP port on the peer"},
 			{doctor.OK, "statuses and NAKs pass from the peer: 50 of 50", ""},
 		}},
 		{name: "loss", back: faults{loss: 0.1}, want: []expected{
@@ -65,29 +65,29 @@ func TestNamespaceNetworks(t *testing.T) {
 			{doctor.Warn, "something limits multicast, such as storm control", "storm control"},
 		}},
 		{name: "copies", there: faults{copies: 0.1}, want: []expected{
-			{doctor.Warn, "multicast probes to the peer came more than once", "bridge"},
+			{doctor.Warn, "multicast probes to the peer arrived more than once", "bridge"},
 		}},
 		{name: "reordering", back: faults{reorder: 0.2}, want: []expected{
-			{doctor.Warn, "multicast probes from the peer came behind later ones", ""},
+			{doctor.Warn, "multicast probes from the peer arrived after later ones", ""},
 		}},
-		{name: "a small MTU on the way", there: faults{mtu: 1420}, want: []expected{
-			{doctor.Fail, "packets of up to 1420 bytes pass to the peer, though both links have an MTU of 1500", "size=1392"},
+		{name: "a small MTU on the path", there: faults{mtu: 1420}, want: []expected{
+			{doctor.Fail, "packets of up to 1420 bytes pass to the peer, although both links have an MTU of 1500", "size=1392"},
 			{doctor.OK, "packets of 1500 bytes pass from the peer", ""},
 		}},
 		{name: "jumbo frames on the links alone", mtu: 9000, there: faults{mtu: 1500}, back: faults{mtu: 4000}, want: []expected{
-			{doctor.Warn, "packets of up to 1500 bytes pass to the peer, though both links have an MTU of 9000", ""},
+			{doctor.Warn, "packets of up to 1500 bytes pass to the peer, although both links have an MTU of 9000", ""},
 			{doctor.Warn, "packets of up to 4000 bytes pass from the peer", ""},
 		}},
 		{name: "routers", there: faults{noMulticast: true, hops: 2}, back: faults{noMulticast: true, hops: 2}, want: []expected{
 			{doctor.Fail, "multicast does not pass to the peer", "ttl=3 in the URL"},
-			{doctor.Fail, "2 routers are between, and multicast goes out with a TTL of 1", "ttl=3 in the URL"},
+			{doctor.Fail, "there are 2 routers on the path, and multicast is sent with TTL 1", "ttl=3 in the URL"},
 			{doctor.Fail, "multicast does not pass from the peer", "ttl=3 in the URL"},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
 			if c.watch > 0 && testing.Short() {
-				t.Skip("it takes 14 s: left out with -short")
+				t.Skip("takes 14 s: skipped with -short")
 			}
 			if !testenv.Namespace(t) {
 				return
@@ -114,7 +114,7 @@ func TestNamespaceNetworks(t *testing.T) {
 	}
 }
 
-// Whom nobody answers is told so, and where the listener is busy; nothing is left behind.
+// Ask reports a missing or busy listener, and nothing is left behind.
 func TestNamespaceNoAnswer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -123,21 +123,21 @@ func TestNamespaceNoAnswer(t *testing.T) {
 	}
 	here, far := newHost(t, hosts[0], 1500), listening(t, 1500)
 	connect(t, here, far, faults{}, faults{})
-	nobody := netip.MustParseAddrPort(hosts[1] + ":7402")
-	if _, err := Ask(t.Context(), config(t, 0), nobody, 0, func(string) {}); err == nil || !strings.Contains(err.Error(), ErrNoAnswer.Error()) {
-		t.Errorf("nobody listens: %v", err)
+	noListener := netip.MustParseAddrPort(hosts[1] + ":7402")
+	if _, err := Ask(t.Context(), config(t, 0), noListener, 0, func(string) {}); err == nil || !strings.Contains(err.Error(), ErrNoAnswer.Error()) {
+		t.Errorf("without a listener: %v", err)
 	}
 	peer := netip.MustParseAddrPort(hosts[1] + ":7401")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := fmt.Errorf("stop")
 	if _, err := Ask(ctx, config(t, 0), peer, time.Hour, func(what string) {
-		if strings.Contains(what, "goes on") {
+		if strings.Contains(what, "continues") {
 			cancel(stop)
 		}
 	}); err != stop {
-		t.Errorf("ended within: %v", err)
+		t.Errorf("ended early: %v", err)
 	}
-	// Several at once, as from several terminals.
+	// Several at the same time, as from several terminals.
 	errs := make(chan error)
 	for range 3 {
 		go func() {

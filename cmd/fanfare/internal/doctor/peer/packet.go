@@ -8,30 +8,30 @@ import (
 type kind uint8
 
 const (
-	kindHello     kind = iota + 1 // asks for a challenge; of helloSize bytes
-	kindChallenge                 // has the cookie for all that follows
-	kindBusy                      // not now: there are too many sessions, or no bytes left
-	kindEcho                      // asks for the clock
-	kindEchoed                    // has it
-	kindRun                       // asks for probes: Count of them, of Size bytes
-	kindRan                       // says how many were sent
-	kindAsk                       // asks for a report, of askSize bytes
-	kindReport                    // has it, as JSON
-	kindProbe                     // is counted
+	kindHello     kind = iota + 1 // requests a challenge; helloSize bytes
+	kindChallenge                 // contains the cookie for all later packets
+	kindBusy                      // refuses: too many sessions, or the byte budget is used up
+	kindEcho                      // requests the clock
+	kindEchoed                    // contains the clock
+	kindRun                       // requests Count probes of Size bytes
+	kindRan                       // contains the number of probes sent
+	kindAsk                       // requests a report; askSize bytes
+	kindReport                    // contains the report as JSON
+	kindProbe                     // a probe to be counted
 )
 
-// row is a row of probes that are numbered from 0.
+// row is a kind of probes, each numbered from 0.
 type row uint8
 
 const (
-	rowMulticast row = iota // by multicast, one by one
-	rowUnicast              // by unicast, one by one
-	rowTrain                // by multicast, in trains that the kernel cuts
-	rowSize                 // by unicast, of all sizes
-	rowWatch                // by multicast, one a second
-	rowReply                // by unicast to a socket that has only sent to the group, as statuses and NAKs
+	rowMulticast row = iota // multicast, one by one
+	rowUnicast              // unicast, one by one
+	rowTrain                // multicast, in trains split by the kernel
+	rowSize                 // unicast, of several sizes
+	rowWatch                // multicast, one a second
+	rowReply                // unicast to a socket that has sent only to the group, like statuses and NAKs
 	rows
-	rowInfo row = 0xff // of kindAsk: no row, but what the listener knows of its host
+	rowInfo row = 0xff // with kindAsk: requests the listener's Info instead of a tally
 )
 
 // Sizes of packets, in bytes of UDP payload.
@@ -43,25 +43,25 @@ const (
 	maxSize    = 65507
 )
 
-const magic = "FFDP\x01" // with the version
+const magic = "FFDP\x01" // includes the version
 
-// packet is one of any kind. What a kind has no use for is zero. It is a header, its body, and padding. In a run of
-// rowReply "sent" is the port of the asker that replies go to; in its answer "size" is that of the listener.
+// packet is a packet of any kind: a header, a body and padding. Fields that a kind does not use are zero. In
+// a run of rowReply Sent is the asker's port for the probes; in its answer Size is the listener's.
 //
-// Numbers are big-endian; times are nanoseconds since 1970 of the sender's clock.
+// Numbers are big-endian; times are nanoseconds since 1970 by the sender's clock.
 type packet struct {
 	Kind           kind
 	Row            row
 	FromListener   bool
-	Session        uint64 // random, the asker's
+	Session        uint64 // random, chosen by the asker
 	Cookie         uint64
 	Number, Count  uint32
-	Sent, Received int64 // of kindEcho: as the asker has sent it, and as the listener has got it
+	Sent, Received int64 // of kindEcho: when the asker sent it, and when the listener received it
 	Size           uint64
 	Body           []byte // of kindReport
 }
 
-var errNotOurs = errors.New("no packet of fanfare doctor")
+var errNotOurs = errors.New("not a packet of fanfare doctor")
 
 type header struct {
 	Magic          [len(magic)]byte
@@ -79,7 +79,7 @@ func (p *packet) append(b []byte, size int) []byte {
 	h := header{[len(magic)]byte([]byte(magic)), p.Kind, p.Row, p.FromListener, p.Session, p.Cookie,
 		p.Number, p.Count, p.Sent, p.Received, p.Size, uint64(len(p.Body))}
 	start := len(b)
-	b, _ = binary.Append(b, binary.BigEndian, &h) // it has only fixed sizes
+	b, _ = binary.Append(b, binary.BigEndian, &h) // cannot fail: all fields have fixed sizes
 	b = append(b, p.Body...)
 	return append(b, make([]byte, max(0, size-(len(b)-start)))...)
 }
@@ -100,17 +100,17 @@ func parse(b []byte) (p packet, err error) {
 	return p, nil
 }
 
-// maxProbes is the most of one row. A tally has a bit for each.
+// maxProbes bounds the probes of a row. A tally has one bit for each.
 const maxProbes = 4096
 
 type Tally struct {
-	Received   int    `json:"received"`   // different ones
-	Duplicates int    `json:"duplicates"` // that had come before
-	Reordered  int    `json:"reordered"`  // that came behind one with a higher number
-	Merged     int    `json:"merged"`     // that came in one piece with others (GRO)
+	Received   int    `json:"received"`   // distinct probes
+	Duplicates int    `json:"duplicates"` // probes received before
+	Reordered  int    `json:"reordered"`  // received after a probe with a higher number
+	Merged     int    `json:"merged"`     // received merged with others (GRO)
 	Largest    int    `json:"largest"`    // payload in bytes
-	TTL        int    `json:"ttl"`        // the lowest that one came with; 0: not known
-	Latest     uint32 `json:"latest"`     // the highest number
+	TTL        int    `json:"ttl"`        // the lowest received; 0: unknown
+	Latest     uint32 `json:"latest"`     // the highest number received
 
 	seen [maxProbes / 64]uint64
 }
@@ -125,11 +125,11 @@ func (t Tally) clean() Tally {
 
 type arrival struct {
 	Size   int  // payload in bytes
-	TTL    int  // 0: not known
+	TTL    int  // 0: unknown
 	Merged bool // the kernel had merged it with others
 }
 
-// add counts a probe. Numbers beyond maxProbes are none of ours.
+// add counts a probe. It ignores numbers from maxProbes on.
 func (t *Tally) add(number uint32, a arrival) {
 	if number >= maxProbes {
 		return

@@ -22,7 +22,7 @@ func TestPacket(t *testing.T) {
 		}
 		for n := range headerSize + len(p.Body) {
 			if _, err := parse(b[:n]); err == nil {
-				t.Errorf("the first %d bytes of %+v parse", n, p)
+				t.Errorf("the first %d bytes of %+v are accepted", n, p)
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func TestPacket(t *testing.T) {
 	bad := bytes.Clone(good)
 	bad[5] = byte(kindProbe) + 1
 	if _, err := parse(bad); err == nil {
-		t.Error("an unknown kind parses")
+		t.Error("an unknown kind is accepted")
 	}
 }
 
@@ -64,7 +64,7 @@ func TestTally(t *testing.T) {
 		{"a hole", []uint32{0, 2}, Tally{Received: 2, Latest: 2}},
 		{"copies", []uint32{0, 0, 1, 1, 1}, Tally{Received: 2, Duplicates: 3, Latest: 1}},
 		{"reordered", []uint32{1, 0, 3, 2}, Tally{Received: 4, Reordered: 2, Latest: 3}},
-		{"a copy that is late is no reordering", []uint32{0, 1, 0}, Tally{Received: 2, Duplicates: 1, Latest: 1}},
+		{"a late duplicate is no reordering", []uint32{0, 1, 0}, Tally{Received: 2, Duplicates: 1, Latest: 1}},
 		{"beyond the row", []uint32{maxProbes, maxProbes - 1, 1<<32 - 1}, Tally{Received: 1, Latest: maxProbes - 1}},
 	} {
 		var got Tally
@@ -110,8 +110,7 @@ func TestReadQuery(t *testing.T) {
 	}
 }
 
-// The largest packet is found whatever it is, also where the network loses some, and in
-// few rows.
+// The largest packet is found for any size, also if the network loses some, and in few rows.
 func TestLargest(t *testing.T) {
 	for _, most := range []int{92, 93, 1500, 9000, 65535} {
 		for _, passes := range []int{0, 91, 92, 93, 576, 1279, 1420, 1499, 1500, 4000, 8999, 9000, 65535} {
@@ -147,8 +146,8 @@ func TestOutcome(t *testing.T) {
 		{[]bool{y, y, y}, Outcome{Received: 3}},
 		{[]bool{n, n, n, n, n}, Outcome{}},
 		{[]bool{y, y, n, n, n}, Outcome{Received: 2, Stopped: 2}},
-		{[]bool{y, y, y, n, n}, Outcome{Received: 3}},                // too short to say
-		{[]bool{y, n, n, n, n, y}, Outcome{Received: 2}},             // it came back
+		{[]bool{y, y, y, n, n}, Outcome{Received: 3}},                // too short to decide
+		{[]bool{y, n, n, n, n, y}, Outcome{Received: 2}},             // it resumed
 		{[]bool{n, y, n, n, n, n}, Outcome{Received: 1, Stopped: 2}}, // it began late
 	} {
 		if got := outcome(c.came); got != c.want {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Result is what an examination has found, in the direction to the peer and from it.
+// Result holds the results of all tests, in the direction to the peer and from it.
 type Result struct {
 	Here     Info      `json:"here"`
 	There    Info      `json:"there"`
 	Group    string    `json:"group"`
-	TTL      int       `json:"ttl"` // that multicast goes out with
+	TTL      int       `json:"ttl"` // of the multicast sent
 	To       Direction `json:"to"`
 	From     Direction `json:"from"`
 	Clock    Clock     `json:"clock"`
 	Watch    Watch     `json:"watch"`
-	Finished bool      `json:"finished"` // the peer answered to the end
+	Finished bool      `json:"finished"` // the peer answered until the end
 }
 
 type Direction struct {
 	Multicast Row `json:"multicast"`
 	Unicast   Row `json:"unicast"`
 	Train     Row `json:"train"`
-	Reply     Row `json:"reply"` // as statuses and NAKs go: from one port to another, which has only published
-	// Packet is the largest IP packet that passes without being divided, in bytes, with its header; 0: not known.
+	Reply     Row `json:"reply"` // sent like statuses and NAKs: to a port that has sent only multicast
+	// Packet is the size of the largest IP packet that arrives unfragmented, in bytes with its header; 0: unknown.
 	Packet int `json:"packet"`
 }
 
@@ -36,12 +36,12 @@ type Row struct {
 
 func (r Row) Lost() int { return max(r.Sent-r.Received, 0) }
 
-// Clock compares the clocks, and says how long a packet takes there and back.
+// Clock compares the two clocks and measures the round trip.
 type Clock struct {
 	Samples   int           `json:"samples"`
-	RoundTrip time.Duration `json:"round_trip_ns"` // the shortest
+	RoundTrip time.Duration `json:"round_trip_ns"` // minimum
 	Median    time.Duration `json:"round_trip_median_ns"`
-	// Offset is how far the peer's clock is ahead, true to Error.
+	// Offset is how far the peer's clock is ahead, accurate to Error.
 	Offset time.Duration `json:"offset_ns"`
 	Error  time.Duration `json:"offset_error_ns"`
 }
@@ -54,11 +54,11 @@ type Watch struct {
 
 type Outcome struct {
 	Received int `json:"received"`
-	// Stopped is after how many seconds nothing came any more, until the end; 0: it went on, or never began.
+	// Stopped is the number of seconds after which nothing more arrived until the end; 0: it continued, or never began.
 	Stopped int `json:"stopped_after_seconds,omitempty"`
 }
 
-// Of a row of tests.
+// Sizes of the tests.
 const (
 	probes  = 200
 	trains  = 10
@@ -75,7 +75,7 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 	}
 	if r.There = r.There.clean(); r.apart() {
 		r.Here = info(k.cfg, k.conn, k.igmp)
-		return r, nil // what one sends the other does not hear: there is nothing to test
+		return r, nil // the two sides use different groups: nothing can be tested
 	}
 	for _, test := range []struct {
 		name string
@@ -84,7 +84,7 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 		{"clock and round trip", k.clock},
 		{"multicast", k.rows},
 		{"largest packet", k.packets},
-		{"whether multicast goes on", func(ctx context.Context, r *Result) error { return k.watch(ctx, r, watch, began) }},
+		{"whether multicast continues", func(ctx context.Context, r *Result) error { return k.watch(ctx, r, watch, began) }},
 		{"", func(ctx context.Context, r *Result) error { return k.ask(ctx, rowInfo, &r.There) }},
 	} {
 		if test.name != "" {
@@ -102,7 +102,7 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 
 func (r *Result) apart() bool { return r.There.Group != "" && r.There.Group != r.Group }
 
-// clock asks the peer for its clock. The shortest round trip bounds the error most (RFC 5905 §8).
+// clock asks the peer for its clock. The shortest round trip gives the smallest error (RFC 5905 §8).
 func (k *asker) clock(ctx context.Context, r *Result) error {
 	var trips []time.Duration
 	for range samples {
@@ -153,8 +153,8 @@ func (k *asker) rows(ctx context.Context, r *Result) error {
 	return k.rowsOfReplies(ctx, r)
 }
 
-// rowsOfReplies sends probes both ways as subscribers send statuses and NAKs. A stateful packet filter knows
-// nothing of them, though it lets pass what answers unicast.
+// rowsOfReplies sends probes in both directions like a subscriber's statuses and NAKs. A stateful
+// packet filter has no state for them, while it accepts answers to unicast.
 func (k *asker) rowsOfReplies(ctx context.Context, r *Result) error {
 	probes := run{Row: rowReply, Count: replies, Size: probeSize}
 	k.conn.publish((&packet{Kind: kindProbe, Row: rowReply, Session: k.session}).append(nil, probeSize))
@@ -170,10 +170,10 @@ func (k *asker) rowsOfReplies(ctx context.Context, r *Result) error {
 	return k.settle(ctx, rowReply, &r.To.Reply, &r.From.Reply)
 }
 
-// settle takes the result of a row, when all of it has arrived, or nothing more comes: a host that is
-// busy hears its probes late, which is no loss.
+// settle fetches the result of a row when all of it has arrived or nothing more does: a busy host
+// reads its probes late, which is not loss.
 func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
-	for quiet, had := 0, 0; quiet < quietLooks; {
+	for quiet, had := 0, 0; quiet < quietPolls; {
 		if err := sleep(ctx, settle); err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
 	return nil
 }
 
-// cookieFor is the cookie of probes: packets to the group carry none, for any host may read them.
+// cookieFor returns the cookie for probes: 0 for packets to the group, which any host can read.
 func (k *asker) cookieFor(row row) uint64 {
 	if row == rowUnicast || row == rowSize || row == rowReply {
 		return k.cookie
@@ -200,17 +200,17 @@ func (k *asker) cookieFor(row row) uint64 {
 	return 0
 }
 
-// watch keeps multicast going each way with a probe a second, until so much time is over
-// since the beginning: a switch that snoops and hears no querier stops it then.
-func (k *asker) watch(ctx context.Context, r *Result, lasts time.Duration, began time.Time) error {
-	var to, from []bool // of each second, whether it came
-	for len(to) < maxProbes && time.Since(began) < lasts {
+// watch sends one multicast probe a second in each direction until lasts has passed since began: a
+// switch with IGMP snooping and no querier stops multicast in this time.
+func (k *asker) watch(ctx context.Context, r *Result, limit time.Duration, began time.Time) error {
+	var to, from []bool // for each second, whether a probe arrived
+	for len(to) < maxProbes && time.Since(began) < limit {
 		number := uint32(len(to))
 		k.conn.sendRow(packet{Session: k.session}, run{Row: rowWatch, Count: 1, Size: probeSize, First: number}, k.peer)
 		if _, err := k.run(ctx, run{Row: rowWatch, Count: 1, Size: probeSize, First: number}); err != nil {
 			return err
 		}
-		if err := sleep(ctx, min(time.Second, max(lasts-time.Since(began), settle))); err != nil {
+		if err := sleep(ctx, min(time.Second, max(limit-time.Since(began), settle))); err != nil {
 			return err
 		}
 		var there Tally
@@ -225,7 +225,7 @@ func (k *asker) watch(ctx context.Context, r *Result, lasts time.Duration, began
 	return nil
 }
 
-const silentSeconds = 3 // for how long nothing must have come, at the end, to say that it stopped
+const silentSeconds = 3 // seconds without a probe at the end after which multicast counts as stopped
 
 func outcome(came []bool) (o Outcome) {
 	last := -1
@@ -243,15 +243,15 @@ func outcome(came []bool) (o Outcome) {
 
 const headers = 20 + 8
 
-const sizeRow = 8 // how many sizes one row tries, each twice
+const sizeRow = 8 // sizes tried in one row, each twice
 
 func (k *asker) packets(ctx context.Context, r *Result) error {
 	if err := k.ask(ctx, rowInfo, &r.There); err != nil {
 		return err
 	}
-	most := max(min(k.cfg.Interface.MTU, r.There.MTU, maxSize+headers), headers+headerSize)
+	hi := max(min(k.cfg.Interface.MTU, r.There.MTU, maxSize+headers), headers+headerSize)
 	var err error
-	if r.To.Packet, err = largest(most, func(sizes []int) (int, error) {
+	if r.To.Packet, err = largest(hi, func(sizes []int) (int, error) {
 		p := packet{Session: k.session, Cookie: k.cookie}
 		for _, size := range sizes {
 			k.conn.sendRow(p, run{Row: rowSize, Count: 2, Size: size - headers}, k.peer)
@@ -265,7 +265,7 @@ func (k *asker) packets(ctx context.Context, r *Result) error {
 	}); err != nil {
 		return err
 	}
-	r.From.Packet, err = largest(most, func(sizes []int) (int, error) {
+	r.From.Packet, err = largest(hi, func(sizes []int) (int, error) {
 		for _, size := range sizes {
 			if _, err := k.run(ctx, run{Row: rowSize, Count: 2, Size: size - headers}); err != nil {
 				return 0, err
@@ -279,18 +279,18 @@ func (k *asker) packets(ctx context.Context, r *Result) error {
 	return err
 }
 
-// largest searches for the largest packet that passes, up to most. try sends packets of several sizes, and returns
-// the size of the largest that has passed so far. It returns 0 where none does.
-func largest(most int, try func(sizes []int) (int, error)) (int, error) {
+// largest searches for the largest packet size that passes, up to hi. try sends packets of several
+// sizes, and returns the largest that has passed so far. The result is 0 if none passes.
+func largest(hi int, try func(sizes []int) (int, error)) (int, error) {
 	const least = headers + headerSize
-	passes, fails := least-1, most+1
-	sizes, sure := []int{most, least}, false
+	passes, fails := least-1, hi+1
+	sizes, sure := []int{hi, least}, false
 	for len(sizes) > 0 {
 		came, err := try(sizes)
 		if err != nil {
 			return 0, err
 		}
-		if came = min(came, most); came > passes {
+		if came = min(came, hi); came > passes {
 			passes, sure = came, false
 		}
 		if passes < least {
@@ -301,9 +301,9 @@ func largest(most int, try func(sizes []int) (int, error)) (int, error) {
 				fails = min(fails, size)
 			}
 		}
-		if sizes = between(passes, fails); len(sizes) == 0 && passes < most && !sure {
-			// What failed may have been lost by chance: once more.
-			sizes, fails, sure = []int{passes + 1, most}, most+1, true
+		if sizes = between(passes, fails); len(sizes) == 0 && passes < hi && !sure {
+			// The failure may be a random loss: try once more.
+			sizes, fails, sure = []int{passes + 1, hi}, hi+1, true
 		}
 	}
 	return passes, nil

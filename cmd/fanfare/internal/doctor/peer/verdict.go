@@ -8,13 +8,13 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/doctor"
 )
 
-// Where the rules for sizes come from.
+// Sources of the limits.
 const (
-	// queryInterval is how often a querier asks unless configured (RFC 3376 §8.2), with some room for it to be late.
+	// queryInterval is the default interval of a querier (RFC 3376 §8.2); queryRoom allows for delay.
 	queryInterval  = 125 * time.Second
 	queryRoom      = 10 * time.Second
-	membershipTime = 260 * time.Second // how long a switch keeps a member without a querier (RFC 3376 §8.4)
-	fullPacket     = 1500              // the size that udp:// fills packets to, with headers: that of Ethernet
+	membershipTime = 260 * time.Second // time until a switch removes a member without a querier (RFC 3376 §8.4)
+	fullPacket     = 1500              // the size that udp: // packet size of udp:// by default, with headers: the MTU of Ethernet
 )
 
 type verdict struct {
@@ -26,8 +26,8 @@ func (r *Result) Findings() []doctor.Finding {
 	v := &verdict{Result: r}
 	there := fmt.Sprintf("%s on %s", r.There.Host, r.There.Interface)
 	if r.apart() {
-		v.add("peer", doctor.Fail, "fanfare doctor -group "+r.There.Group+" -peer ...   # as the listener has it",
-			"the two sides meet in different groups: %s here, and %s on the peer (%s). Nothing was tested: give both the same -group", r.Group, r.There.Group, there)
+		v.add("peer", doctor.Fail, "fanfare doctor -group "+r.There.Group+" -peer ...   # the group of the listener",
+			"the two sides use different groups: %s here, and %s on the peer (%s). Nothing was tested: use the same -group on both", r.Group, r.There.Group, there)
 		return v.findings
 	}
 	v.clock(there)
@@ -49,17 +49,17 @@ func (v *verdict) add(area string, level doctor.Level, fix, text string, args ..
 func (v *verdict) clock(there string) {
 	c := v.Clock
 	if c.Samples == 0 {
-		v.add("peer", doctor.Warn, "", "the peer (%s) answers, but none of %d requests for its clock was answered at once", there, samples)
+		v.add("peer", doctor.Warn, "", "the peer (%s) answers, but none of %d requests for its clock was answered immediately", there, samples)
 		return
 	}
-	v.add("peer", doctor.OK, "", "the peer (%s) answers: round trip %v at least, %v in the median of %d", there, c.RoundTrip.Round(time.Microsecond), c.Median.Round(time.Microsecond), c.Samples)
+	v.add("peer", doctor.OK, "", "the peer (%s) answers: round trip %v minimum, %v median of %d", there, c.RoundTrip.Round(time.Microsecond), c.Median.Round(time.Microsecond), c.Samples)
 	ahead, offset := "ahead of", c.Offset
 	if offset < 0 {
 		ahead, offset = "behind", -offset
 	}
-	text := "the peer's clock is %v %s this host's, give or take %v: latencies from one host to the other are wrong by that"
+	text := "the peer's clock is %v %s this host's, with an error of %v: latencies measured between the hosts are wrong by this offset"
 	if offset <= c.Error {
-		v.add("clock", doctor.OK, "", "the clocks agree as far as can be measured, to %v", c.Error.Round(time.Microsecond))
+		v.add("clock", doctor.OK, "", "the clocks agree within the measurement error of %v", c.Error.Round(time.Microsecond))
 	} else if offset < time.Second {
 		v.add("clock", doctor.Info, "", text, offset.Round(time.Microsecond), ahead, c.Error.Round(time.Microsecond))
 	} else {
@@ -67,7 +67,7 @@ func (v *verdict) clock(there string) {
 	}
 }
 
-// hops is how many networks are between the two, by what unicast lost of its TTL.
+// hops is the number of routers on the path, from the TTL of unicast packets.
 func hops(d *Direction) int {
 	if d.Unicast.TTL == 0 {
 		return 0
@@ -75,54 +75,54 @@ func hops(d *Direction) int {
 	return max(unicastTTL-d.Unicast.TTL, 0)
 }
 
-func (v *verdict) direction(way string, d *Direction, receiver Info, name string) {
+func (v *verdict) direction(dir string, d *Direction, receiver Info, name string) {
 	m, u := d.Multicast, d.Unicast
 	switch {
 	case m.Sent == 0:
-		v.add("multicast", doctor.Fail, "ip route show; nft list ruleset; iptables -S", "no multicast can be sent %s: the sender's own kernel refuses it", way)
+		v.add("multicast", doctor.Fail, "ip route show; nft list ruleset; iptables -S", "no multicast can be sent %s: the sender's kernel refuses it", dir)
 		return
 	case m.Received == 0 && u.Received == 0:
-		v.add("multicast", doctor.Fail, "nft list ruleset; iptables -S", "nothing passes %s, neither multicast nor unicast, though it answers: a packet filter lets some packets pass", way)
+		v.add("multicast", doctor.Fail, "nft list ruleset; iptables -S", "neither multicast nor unicast probes pass %s, although the listener answers: a packet filter drops some packets", dir)
 		return
 	case m.Received == 0:
-		v.blocked(way, d, receiver, name)
+		v.blocked(dir, d, receiver, name)
 		return
 	}
 	if n := hops(d); n > 0 {
-		v.add("multicast", doctor.OK, "", "multicast passes %s over %d routers", way, n)
+		v.add("multicast", doctor.OK, "", "multicast passes %s through %d routers", dir, n)
 	} else {
-		v.add("multicast", doctor.OK, "", "multicast passes %s: %d of %d probes", way, m.Received, m.Sent)
+		v.add("multicast", doctor.OK, "", "multicast passes %s: %d of %d probes", dir, m.Received, m.Sent)
 	}
-	v.damage(way, d)
-	v.offloads(way, d, receiver)
+	v.damage(dir, d)
+	v.offloads(dir, d, receiver)
 }
 
-// replies says whether statuses and NAKs pass: to a publisher, from a port that it has sent nothing to.
-func (v *verdict) replies(way string, d *Direction, publisher string) {
+// replies reports whether statuses and NAKs pass to a publisher, whose port has sent them nothing.
+func (v *verdict) replies(dir string, d *Direction, publisher string) {
 	switch r := d.Reply; {
-	case r.Sent == 0 || d.Unicast.Received == 0: // nothing passes: a finding of its own
+	case r.Sent == 0 || d.Unicast.Received == 0: // reported by another finding
 	case r.Received == 0:
-		v.add("replies", doctor.Fail, "uport=7402 in the URL of publishers, and that UDP port opened on "+publisher+"   # nft list ruleset; iptables -S",
-			"statuses and NAKs do not pass %s: none of %d datagrams came to a port that had only published, and %d of %d to the port of this test did. A stateful packet filter on %s or on the way does this: "+
-				"publishers there would wait for no subscriber, and repair nothing", way, r.Sent, d.Unicast.Received, d.Unicast.Sent, publisher)
+		v.add("replies", doctor.Fail, "set uport=7402 in the URL of publishers, and open that UDP port on "+publisher+"   # nft list ruleset; iptables -S",
+			"statuses and NAKs do not pass %s: none of %d datagrams arrived at a port that had sent only multicast, but %d of %d at the port of this test. The cause is a stateful packet filter on %s or on the network: "+
+				"publishers there would not detect subscribers, and would repair nothing", dir, r.Sent, d.Unicast.Received, d.Unicast.Sent, publisher)
 	default:
-		v.add("replies", doctor.OK, "", "statuses and NAKs pass %s: %d of %d", way, r.Received, r.Sent)
+		v.add("replies", doctor.OK, "", "statuses and NAKs pass %s: %d of %d", dir, r.Received, r.Sent)
 	}
 }
 
-func (v *verdict) blocked(way string, d *Direction, receiver Info, name string) {
-	text := fmt.Sprintf("multicast does not pass %s: none of %d probes to %s came, and %d of %d by unicast did", way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent)
+func (v *verdict) blocked(dir string, d *Direction, receiver Info, name string) {
+	text := fmt.Sprintf("multicast does not pass %s: none of %d probes to %s arrived, but %d of %d by unicast", dir, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent)
 	switch n := hops(d); {
 	case n > 0 && v.TTL <= n:
-		v.add("multicast", doctor.Fail, fmt.Sprintf("fanfare doctor -ttl %d ...; then ttl=%d in the URL", n+1, n+1), "%s: %d routers are between, and multicast goes out with a TTL of %d. They have to route multicast, too (PIM)", text, n, v.TTL)
+		v.add("multicast", doctor.Fail, fmt.Sprintf("fanfare doctor -ttl %d ...; then ttl=%d in the URL", n+1, n+1), "%s: there are %d routers on the path, and multicast is sent with TTL %d. The routers must also route multicast (PIM)", text, n, v.TTL)
 	case n > 0:
-		v.add("multicast", doctor.Fail, "ip mroute show   # on the routers", "%s: %d routers are between, which have to route multicast (PIM)", text, n)
+		v.add("multicast", doctor.Fail, "ip mroute show   # on the routers", "%s: there are %d routers on the path, which must route multicast (PIM)", text, n)
 	case v.surroundings() != "":
-		v.add("multicast", doctor.Fail, "fanfare doctor   # on both sides, says what to use instead", "%s: %s", text, v.surroundings())
+		v.add("multicast", doctor.Fail, "fanfare doctor   # on both sides, for alternatives", "%s: %s", text, v.surroundings())
 	default:
 		host, _, _ := strings.Cut(v.Group, ":")
 		v.add("multicast", doctor.Fail, fmt.Sprintf("tcpdump -ni %s 'igmp or dst %s'   # on the receiving side; and there: nft list ruleset; iptables -S", receiver.Interface, host),
-			"%s. A switch that snoops IGMP and has lost %s as a member, one that blocks unknown multicast, a wireless access point or a packet filter does this", text, name)
+			"%s. Possible causes: a switch with IGMP snooping that removed %s as a member, a switch that blocks unknown multicast, a wireless access point, or a packet filter", text, name)
 	}
 }
 
@@ -139,58 +139,58 @@ func (v *verdict) surroundings() string {
 	return strings.Join(sides, "; ")
 }
 
-func (v *verdict) damage(way string, d *Direction) {
+func (v *verdict) damage(dir string, d *Direction) {
 	m, u := d.Multicast, d.Unicast
 	switch lost := m.Lost(); {
 	case lost == 0:
 	case u.Lost()*3 < lost && lost > 3:
 		v.add("loss", doctor.Warn, "ethtool -S IFACE | grep -i drop   # and the switch's limits on multicast (storm control)",
-			"%d of %d multicast probes %s were lost, and %d of %d by unicast: something limits multicast, such as storm control of a switch or a wireless network", lost, m.Sent, way, u.Lost(), u.Sent)
+			"%d of %d multicast probes %s were lost, and %d of %d by unicast: something limits multicast, such as storm control of a switch or a wireless network", lost, m.Sent, dir, u.Lost(), u.Sent)
 	default:
-		v.add("loss", doctor.Warn, "ethtool -S IFACE | grep -iE 'drop|err|crc'", "%d of %d multicast probes %s were lost, and %d of %d by unicast: the link loses packets, or a buffer on the way is full. Fanfare repairs them, at the cost of latency", lost, m.Sent, way, u.Lost(), u.Sent)
+		v.add("loss", doctor.Warn, "ethtool -S IFACE | grep -iE 'drop|err|crc'", "%d of %d multicast probes %s were lost, and %d of %d by unicast: a link loses packets, or a buffer on the path overflows. Fanfare repairs losses at the cost of latency", lost, m.Sent, dir, u.Lost(), u.Sent)
 	}
 	if m.Duplicates > 0 {
-		v.add("copies", doctor.Warn, "bridge link show; bridge -d mdb show   # look for a second way, or a mirror port",
-			"%d multicast probes %s came more than once (%d by unicast): there are two ways, such as a loop or two bridges, or a switch mirrors. Fanfare drops copies; they cost bandwidth", m.Duplicates, way, u.Duplicates)
+		v.add("copies", doctor.Warn, "bridge link show; bridge -d mdb show   # look for a second path or a mirror port",
+			"%d multicast probes %s arrived more than once (%d by unicast): there are two paths, such as a loop or two bridges, or a switch mirrors packets. Fanfare drops duplicates; they cost bandwidth", m.Duplicates, dir, u.Duplicates)
 	}
 	if m.Reordered > 0 {
-		v.add("order", doctor.Warn, "", "%d of %d multicast probes %s came behind later ones (%d by unicast): packets take several ways, such as a bond by round robin or routers by packet. Fanfare sorts them, and asks for some that were only late", m.Reordered, m.Sent, way, u.Reordered)
+		v.add("order", doctor.Warn, "", "%d of %d multicast probes %s arrived after later ones (%d by unicast): packets take several paths, such as a round-robin bond or per-packet routing. Fanfare restores the order, but requests repairs for some late packets", m.Reordered, m.Sent, dir, u.Reordered)
 	}
 }
 
-func (v *verdict) offloads(way string, d *Direction, receiver Info) {
+func (v *verdict) offloads(dir string, d *Direction, receiver Info) {
 	sender := v.Here
 	if receiver == v.Here {
 		sender = v.There
 	}
 	switch t := d.Train; {
 	case !sender.GSO:
-		v.add("offload", doctor.Warn, "ethtool -K "+sender.Interface+" tx-checksum-ip-generic on   # on the sending side", "GSO is not in effect %s: the sender's kernel does not cut trains, and each packet costs a system call's time", way)
+		v.add("offload", doctor.Warn, "ethtool -K "+sender.Interface+" tx-checksum-ip-generic on   # on the sending side", "no GSO %s: the sender's kernel does not split trains, so each packet costs a system call", dir)
 	case t.Received == 0:
-		v.add("offload", doctor.Warn, "ethtool -K "+sender.Interface+" tx-udp-segmentation off   # on the sending side", "trains do not pass %s, though single packets do: an adapter cuts them wrongly", way)
+		v.add("offload", doctor.Warn, "ethtool -K "+sender.Interface+" tx-udp-segmentation off   # on the sending side", "trains do not pass %s, but single packets do: an adapter splits them incorrectly", dir)
 	case t.Merged == 0:
-		v.add("offload", doctor.Info, "ethtool -K "+receiver.Interface+" gro on rx-udp-gro-forwarding on   # on the receiving side", "GSO is in effect %s, and GRO is not: %d packets of %d trains came one by one, which costs the receiver more", way, t.Received, trains)
+		v.add("offload", doctor.Info, "ethtool -K "+receiver.Interface+" gro on rx-udp-gro-forwarding on   # on the receiving side", "GSO but no GRO %s: %d packets of %d trains arrived one by one, which costs the receiver more processor time", dir, t.Received, trains)
 	default:
-		v.add("offload", doctor.OK, "", "GSO and GRO are in effect %s: %d of %d packets came merged", way, t.Merged, t.Received)
+		v.add("offload", doctor.OK, "", "GSO and GRO work %s: %d of %d packets arrived merged", dir, t.Merged, t.Received)
 	}
 }
 
-func (v *verdict) packet(way string, packet int) {
+func (v *verdict) packet(dir string, packet int) {
 	switch links := min(v.Here.MTU, v.There.MTU, maxSize+headers); {
 	case packet == 0:
-		v.add("mtu", doctor.Warn, "", "the largest packet that passes %s is not known: not even small ones of this test did", way)
+		v.add("mtu", doctor.Warn, "", "the largest packet that passes %s is unknown: not even the small packets of this test passed", dir)
 	case packet >= links:
-		v.add("mtu", doctor.OK, "", "packets of %d bytes pass %s, the MTU of the smaller link", packet, way)
+		v.add("mtu", doctor.OK, "", "packets of %d bytes pass %s, the MTU of the smaller link", packet, dir)
 	case packet < fullPacket:
-		v.add("mtu", doctor.Fail, fmt.Sprintf("size=%d in the URL, on all hosts", packet-headers), "packets of up to %d bytes pass %s, though both links have an MTU of %d: larger ones vanish, and so do full packets of udp://", packet, way, links)
+		v.add("mtu", doctor.Fail, fmt.Sprintf("size=%d in the URL, on all hosts", packet-headers), "only packets of up to %d bytes pass %s, although both links have an MTU of %d: larger packets are dropped, including full packets of udp://", packet, dir, links)
 	default:
-		v.add("mtu", doctor.Warn, "", "packets of up to %d bytes pass %s, though both links have an MTU of %d: leave size= in the URL at %d or less", packet, way, links, packet-headers)
+		v.add("mtu", doctor.Warn, "", "only packets of up to %d bytes pass %s, although both links have an MTU of %d: keep size= in the URL at %d or less", packet, dir, links, packet-headers)
 	}
 }
 
-const makeQuerier = "ip link set BRIDGE type bridge mcast_querier 1   # of a Linux bridge; a switch has a setting 'IGMP snooping querier'"
+const makeQuerier = "ip link set BRIDGE type bridge mcast_querier 1   # on a Linux bridge; on a switch enable 'IGMP snooping querier'"
 
-// querier says whether the network has a querier of members, as a switch that snoops needs it.
+// querier reports whether the network has an IGMP querier, which IGMP snooping requires.
 func (v *verdict) querier() {
 	heard, side := v.Here, "this host"
 	if heard.Querier == "" && v.There.Querier != "" {
@@ -205,17 +205,17 @@ func (v *verdict) querier() {
 	enough := (queryInterval + queryRoom).Seconds()
 	switch {
 	case heard.Querier != "" && heard.IGMPVersion == 1:
-		v.add("igmp", doctor.Warn, "", "%s hears an IGMP querier at %s, of version 1, which has no leave: switches forward groups for minutes after their last member left", side, heard.Querier)
+		v.add("igmp", doctor.Warn, "", "%s received queries of an IGMP querier at %s, of version 1, which has no leave message: switches forward groups for minutes after their last member left", side, heard.Querier)
 	case heard.Querier != "" && heard.QuerierEvery > 0:
-		v.add("igmp", doctor.OK, "", "%s hears an IGMP querier at %s, of version %d, which asks every %v s: switches that snoop keep their members", side, heard.Querier, heard.IGMPVersion, heard.QuerierEvery)
+		v.add("igmp", doctor.OK, "", "%s received queries of an IGMP querier at %s, of version %d, every %v s: switches with IGMP snooping keep their members", side, heard.Querier, heard.IGMPVersion, heard.QuerierEvery)
 	case heard.Querier != "":
-		v.add("igmp", doctor.OK, "", "%s hears an IGMP querier at %s, of version %d: switches that snoop keep their members", side, heard.Querier, heard.IGMPVersion)
+		v.add("igmp", doctor.OK, "", "%s received queries of an IGMP querier at %s, of version %d: switches with IGMP snooping keep their members", side, heard.Querier, heard.IGMPVersion)
 	case !v.Here.Hears && !v.There.Hears:
-		v.add("igmp", doctor.Info, "sudo fanfare doctor -peer ...", "whether there is an IGMP querier is not known: neither side can hear its queries (%s here, %s there)", v.Here.HearsNot, v.There.HearsNot)
+		v.add("igmp", doctor.Info, "sudo fanfare doctor -peer ...", "it is unknown whether there is an IGMP querier: neither side can receive its queries (%s here, %s there)", v.Here.HearsNot, v.There.HearsNot)
 	case listened.Seconds() < enough:
-		v.add("igmp", doctor.Info, fmt.Sprintf("fanfare doctor -for %.0fs -peer ...", enough), "no IGMP query was heard in %v: a querier asks every %.0f s unless it is configured, so that says nothing yet", listened.Round(time.Second), queryInterval.Seconds())
+		v.add("igmp", doctor.Info, fmt.Sprintf("fanfare doctor -for %.0fs -peer ...", enough), "no IGMP query was received in %v, but queriers send one every %.0f s by default: run the test for longer", listened.Round(time.Second), queryInterval.Seconds())
 	default:
-		v.add("igmp", doctor.Warn, makeQuerier, "no IGMP query was heard in %v, and a querier asks every %.0f s unless it is configured: a switch that snoops forgets members %.0f s after they joined, and multicast stops", listened.Round(time.Second), queryInterval.Seconds(), membershipTime.Seconds())
+		v.add("igmp", doctor.Warn, makeQuerier, "no IGMP query was received in %v, although queriers send one every %.0f s by default: a switch with IGMP snooping removes members %.0f s after they joined, and multicast stops", listened.Round(time.Second), queryInterval.Seconds(), membershipTime.Seconds())
 	}
 }
 
@@ -223,24 +223,24 @@ func (v *verdict) watched() {
 	w := v.Watch
 	var went []string
 	for _, d := range []struct {
-		way string
+		dir string
 		Outcome
 		receiver Info
 	}{{"to the peer", w.To, v.There}, {"from the peer", w.From, v.Here}} {
 		switch {
 		case d.Stopped > 0:
-			v.add("multicast", doctor.Fail, makeQuerier, "multicast %s stopped after %d of %d s, while unicast went on: a switch has forgotten the member %s on %s, as one does that snoops IGMP where no querier asks",
-				d.way, d.Stopped, w.Seconds, d.receiver.Host, d.receiver.Interface)
-		case d.Received > 0: // else it never began, which is a finding of its own
-			went = append(went, d.way)
+			v.add("multicast", doctor.Fail, makeQuerier, "multicast %s stopped after %d of %d s, while unicast continued: a switch has removed the member %s on %s, as switches with IGMP snooping do without a querier",
+				d.dir, d.Stopped, w.Seconds, d.receiver.Host, d.receiver.Interface)
+		case d.Received > 0: // otherwise it never passed, which is another finding
+			went = append(went, d.dir)
 		}
 	}
-	switch way := strings.Join(went, " and "); {
+	switch dir := strings.Join(went, " and "); {
 	case len(went) == 0:
 	case time.Duration(w.Seconds)*time.Second < membershipTime:
 		v.add("multicast", doctor.Info, fmt.Sprintf("fanfare doctor -for %.0fs -peer ...", (membershipTime+queryRoom).Seconds()),
-			"multicast %s went on for the %d s of this test; a switch that snoops without a querier stops it %.0f s after the join at the latest, which takes longer to see", way, w.Seconds, membershipTime.Seconds())
+			"multicast %s continued for the %d s of this test; a switch with IGMP snooping and no querier stops it at most %.0f s after the join, which needs a longer test", dir, w.Seconds, membershipTime.Seconds())
 	default:
-		v.add("multicast", doctor.OK, "", "multicast %s went on for %d s, longer than switches that snoop keep a member without a querier", way, w.Seconds)
+		v.add("multicast", doctor.OK, "", "multicast %s continued for %d s, longer than switches with IGMP snooping keep a member without a querier", dir, w.Seconds)
 	}
 }

@@ -16,35 +16,35 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Two hosts, which are network namespaces, and a wire between them that passes through
-// this process: it does to frames what a test wants. Frames are Ethernet's.
+// Two hosts, which are network namespaces, connected by a wire through this process, which
+// manipulates Ethernet frames as the test wants.
 
-// faults are what one direction of the wire does.
+// faults are the faults of one direction of the wire.
 type faults struct {
 	loss, copies, reorder float64       // of frames with probes
-	mtu                   int           // larger packets vanish; 0: none do
-	noMulticast           bool          // frames to groups vanish
-	stopsAfter            time.Duration // they do so after that, as where a switch has forgotten members
-	hops                  byte          // that packets lose of their TTL
-	multicastLoss         float64       // of frames to groups alone
-	stateful              bool          // UDP that answers nothing, and is not to the port of the listener, vanishes
+	mtu                   int           // larger packets are dropped; 0: none
+	noMulticast           bool          // frames to groups are dropped
+	stopsAfter            time.Duration // dropping of frames to groups begins, as by a switch that has removed members
+	hops                  byte          // subtracted from the TTL
+	multicastLoss         float64       // of frames to groups only
+	stateful              bool          // UDP packets that are no answers, except to the listener's port, are dropped
 }
 
 // hosts are the addresses of both ends.
 var hosts = [2]string{"10.99.7.1", "10.99.7.2"}
 
-// wire joins the two hosts.
+// wire connects the two hosts.
 type wire struct {
 	ends  [2]*os.File // TAP devices
 	began time.Time
 	done  sync.WaitGroup
 
 	mu    sync.Mutex
-	flows map[[2]netip.AddrPort]bool // by mu: what has passed by unicast
+	flows map[[2]netip.AddrPort]bool // guarded by mu: unicast flows that have passed
 }
 
-// answers reports whether a frame with UDP from one host to the other goes to the port of the listener, or answers what
-// has passed, and remembers it.
+// answers reports whether a UDP frame goes to the listener's port or answers a packet that has
+// passed, and records the flow.
 func (w *wire) answers(frame []byte) bool {
 	end := func(addr, port int) netip.AddrPort {
 		a, _ := netip.AddrFromSlice(frame[addr : addr+4])
@@ -58,7 +58,7 @@ func (w *wire) answers(frame []byte) bool {
 	return ok
 }
 
-// newHost makes a TAP device called eth in the network namespace of this thread.
+// newHost creates a TAP device named eth in the network namespace of this thread.
 func newHost(t *testing.T, addr string, mtu uint32) *os.File {
 	t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -71,7 +71,7 @@ func newHost(t *testing.T, addr string, mtu uint32) *os.File {
 	}
 	ifr.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr); err != nil {
-		testenv.Skip(t, "no TAP device can be made: %v", err)
+		testenv.Skip(t, "cannot create a TAP device: %v", err)
 	}
 	testenv.SetMTU(t, "eth", mtu)
 	testenv.LinkUp(t, "eth")
@@ -79,7 +79,7 @@ func newHost(t *testing.T, addr string, mtu uint32) *os.File {
 	return os.NewFile(uintptr(fd), "tap")
 }
 
-// config is that of a side on this thread's host.
+// config is the configuration of a side on this thread's host.
 func config(t *testing.T, host int) Config {
 	t.Helper()
 	ifc, err := net.InterfaceByName("eth")
@@ -89,8 +89,8 @@ func config(t *testing.T, host int) Config {
 	return Config{Interface: *ifc, Addr: netip.MustParseAddr(hosts[host]), Group: netip.MustParseAddrPort("239.20.255.3:7401"), TTL: 1}
 }
 
-// listening runs a listener in a network namespace of its own, and returns the end of
-// its wire. It ends with t.
+// listening runs a listener in its own network namespace until t ends, and returns the end of its
+// wire.
 func listening(t *testing.T, mtu uint32) *os.File {
 	t.Helper()
 	type made struct {
@@ -99,7 +99,7 @@ func listening(t *testing.T, mtu uint32) *os.File {
 	}
 	out := make(chan made)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with its namespace
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
 		defer close(out)
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			t.Errorf("unshare: %v", err)
@@ -123,7 +123,7 @@ func listening(t *testing.T, mtu uint32) *os.File {
 	return m.tap
 }
 
-// connect joins the ends. there and back are what each direction does, from here.
+// connect connects the ends. there and back are the faults of each direction, seen from here.
 func connect(t *testing.T, here, far *os.File, there, back faults) *wire {
 	w := &wire{ends: [2]*os.File{here, far}, began: time.Now(), flows: make(map[[2]netip.AddrPort]bool)}
 	for i, f := range []faults{there, back} {
@@ -180,7 +180,7 @@ func (w *wire) carry(from, to *os.File, f faults, rnd *rand.Rand) {
 	}
 }
 
-// checksum is that of an IPv4 header (RFC 791).
+// checksum computes the checksum of an IPv4 header (RFC 791).
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for ; len(b) > 0; b = b[2:] {
@@ -192,7 +192,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// query sends an IGMP query into an end, as a switch would.
+// query sends an IGMP query to one end, like a switch.
 func (w *wire) query(end int) {
 	frame := append([]byte{1, 0, 0x5e, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0},
 		0x46, 0xc0, 0, 36, 0, 0, 0, 0, 1, unix.IPPROTO_IGMP, 0, 0, 10, 99, 7, 9, 224, 0, 0, 1, // IP, with

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// top and web show a publisher that is heard on the wire, and cannot be asked.
-func TestLookAtTheWire(t *testing.T) {
+// top and web show a publisher on the network that has no socket here.
+func TestNetworkPublishersAreShown(t *testing.T) {
 	testenv.Slow(t)
 	programOnly(t)
 	url := loopbackURL(t)
@@ -24,20 +24,20 @@ func TestLookAtTheWire(t *testing.T) {
 	pub := spawn(t, "pub", "-t", url, "-q", "-wait", "1", "-name", "prices", "md.far")
 	pub.stdin.Write([]byte("one\ntwo\n"))
 	ctx := testContext(t)
-	for heard := false; !heard; {
+	for shown := false; !shown; {
 		if ctx.Err() != nil {
-			t.Fatal("top does not show it")
+			t.Fatal("top does not show the publisher")
 		}
 		p := spawn(t, "top", "-once", "-json", "-interval", "200ms", "-t", url)
 		if <-p.waited; p.cmd.ProcessState.ExitCode() != 0 {
-			continue // it was not heard in time, as on a busy host
+			continue // not detected in time, as on a busy host
 		}
 		var f struct{ Topics []top.Topic }
 		if err := json.Unmarshal([]byte(p.stdout.String()), &f); err != nil {
 			t.Fatalf("%s: %v", p.stdout.String(), err)
 		}
 		for _, x := range f.Topics {
-			heard = heard || x.Topic == "md.far" && x.Messages == 2 && x.Bus == "prices" && x.PID == 0 && strings.Contains(x.Process, ":")
+			shown = shown || x.Topic == "md.far" && x.Messages == 2 && x.Bus == "prices" && x.PID == 0 && strings.Contains(x.Process, ":")
 		}
 	}
 	web := spawn(t, "web", "-listen", "localhost:0", "-json", "-t", url)
@@ -62,7 +62,7 @@ func TestLookAtTheWire(t *testing.T) {
 	defer resp.Body.Close()
 	for in, line := bufio.NewReader(resp.Body), ""; !strings.Contains(line, `"name":"prices"`); {
 		if line, err = in.ReadString('\n'); err != nil {
-			t.Fatalf("the page does not show it: %v", err)
+			t.Fatalf("the page does not show the publisher: %v", err)
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/report"
 )
 
-// A warning is left out by the commands that say it otherwise, and by no others.
-func TestOwnWords(t *testing.T) {
-	commands := map[string]ownWords{
+// Exactly the commands that report a condition in their own words drop the bus's warning of it.
+func TestOwnTexts(t *testing.T) {
+	commands := map[string]ownTexts{
 		"pub": pubWords, "sub": subWords, "ping": mismatchWords, "ls": mismatchWords, "reply": replyWords, "request": mismatchWords, "dict": dictWords,
 	}
-	left := make(map[string]ownWords) // that are not in the table
+	left := make(map[string]ownTexts) // not in the table
 	for name, own := range commands {
 		left[name] = maps.Clone(own)
 	}
@@ -38,7 +38,7 @@ func TestOwnWords(t *testing.T) {
 	} {
 		for name, own := range commands {
 			if want := strings.Contains(" "+c.own+" ", " "+name+" "); own[c.line.Text] != want {
-				t.Errorf("%s leaves %q out: %v", name, c.line.Text, !want)
+				t.Errorf("%s drops %q: %v", name, c.line.Text, !want)
 			}
 			delete(left[name], c.line.Text)
 		}

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// stolen is a reading of how much time the hypervisor took, and of all time, in
-// clock ticks of all processors (proc_stat(5)).
-type stolen struct{ taken, all uint64 }
+// steal is a reading of the time that the hypervisor took, and of all time, in clock ticks of all
+// processors (proc_stat(5)).
+type steal struct{ taken, all uint64 }
 
-func readStolen() (s stolen) {
+func readSteal() (s steal) {
 	fields := strings.Fields(firstLine("/proc/stat"))
-	for i := 1; i <= 8 && i < len(fields); i++ { // guest time, behind them, is in user time
+	for i := 1; i <= 8 && i < len(fields); i++ { // guest time follows, and is included in user time
 		n, _ := strconv.ParseUint(fields[i], 10, 64)
 		if s.all += n; i == 8 {
 			s.taken = n
@@ -21,7 +21,7 @@ func readStolen() (s stolen) {
 }
 
 // share is the hypervisor's share since an earlier reading.
-func (s stolen) share(before stolen) float64 {
+func (s steal) share(before steal) float64 {
 	if s.all <= before.all || s.taken < before.taken {
 		return 0
 	}

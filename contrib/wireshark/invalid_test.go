@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// one is the value of a field that a packet has once; empty if it has none.
+// one returns the only value of a field, "" if the packet lacks it.
 func (m flat) one(t *testing.T, field string) string {
 	t.Helper()
 	if len(m[field]) > 1 {
@@ -20,7 +20,7 @@ func (m flat) one(t *testing.T, field string) string {
 	return strings.Join(m[field], " ")
 }
 
-// number is the value of a field that is a number.
+// number returns the value of a numeric field.
 func (m flat) number(t *testing.T, field string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(m.one(t, field), 0, 64)
@@ -30,7 +30,7 @@ func (m flat) number(t *testing.T, field string) uint64 {
 	return n
 }
 
-// farFrom fails unless the time that a field shows is more than five minutes from now, as a receiver would see it.
+// farFrom fails unless the time in a field differs from now, the receiver's time, by more than five minutes.
 func (m flat) farFrom(t *testing.T, field string, now uint32) {
 	t.Helper()
 	at, err := time.Parse("Jan _2, 2006 15:04:05.000000000 UTC", m.one(t, field))
@@ -38,21 +38,22 @@ func (m flat) farFrom(t *testing.T, field string, now uint32) {
 		t.Fatalf("%s: %v", field, err)
 	}
 	if d := at.Sub(time.Unix(int64(now), 0)).Abs(); d <= 5*time.Minute {
-		t.Errorf("%s is %v from now", field, d)
+		t.Errorf("%s differs from now by only %v", field, d)
 	}
 }
 
-// unshown fails if the dissector says anything of a packet.
+// unshown fails if the dissector shows any field of a packet.
 func (m flat) unshown(t *testing.T) {
 	t.Helper()
 	for field := range m {
 		if strings.HasPrefix(field, "fanfare.") {
-			t.Errorf("%s is shown of what is no packet", field)
+			t.Errorf("%s is shown for a datagram that is no packet", field)
 		}
 	}
 }
 
-// frames makes a capture of packets, each behind the one that came before it, if there is one. at is where each is.
+// frames collects the frames of a capture: each packet, preceded by another one if given. at is the index of each
+// packet.
 type frames struct {
 	all [][]byte
 	at  []int
@@ -67,9 +68,9 @@ func (f *frames) add(t *testing.T, before, packet string) {
 	f.at = append(f.at, len(f.all)-1)
 }
 
-// Of the bad sealed packets tshark shows the header, of another version no more than that, and of what is no sealed packet nothing: it has no
-// keys, and verifies none. docs/protocol §27.2, §27.6.
-func TestTsharkBadSealed(t *testing.T) {
+// tshark has no keys and verifies nothing. It shows the header of an invalid sealed packet, only the
+// version if that is unknown, and nothing if it is no sealed packet. docs/protocol §27.2, §27.6.
+func TestTsharkInvalidSealed(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
 	v := testenv.ReadSealedVectors(t)
@@ -85,12 +86,12 @@ func TestTsharkBadSealed(t *testing.T) {
 		t.Run(x.Name, func(t *testing.T) {
 			p, b := all[f.at[i]], unhex(t, x.Sealed)
 			switch x.Fails {
-			case "magic", "open": // nothing in it, or no magic of ours, or no type of an open packet: others may have sent that
+			case "magic", "open": // empty, or another magic, or not the type of an open packet: it may be another protocol's
 				p.unshown(t)
 				return
 			case "version":
 				if got := p.number(t, "fanfare.sealed.version"); got != uint64(b[2]) || p["fanfare.sealed.key"] != nil {
-					t.Errorf("it shows %v", p)
+					t.Errorf("shown: %v", p)
 				}
 			default:
 				if got, want := p.number(t, "fanfare.sealed.key"), binary.LittleEndian.Uint32(b[8:]); got != uint64(want) {
@@ -98,15 +99,15 @@ func TestTsharkBadSealed(t *testing.T) {
 				}
 			}
 			if p["fanfare.type"] != nil {
-				t.Errorf("%v is shown of what is sealed", p)
+				t.Errorf("encrypted fields are shown: %v", p)
 			}
 		})
 	}
 }
 
-// Of the bad signed packets tshark takes those for no packets that cannot be read. It verifies none of the others: it shows what signs them, as it
-// stands there. docs/protocol §29.4, §29.9.
-func TestTsharkBadSigned(t *testing.T) {
+// tshark shows nothing for malformed signed packets. It verifies no signature: of the others it
+// shows the signature header as sent. docs/protocol §29.4, §29.9.
+func TestTsharkInvalidSigned(t *testing.T) {
 	testenv.Slow(t)
 	v := testenv.ReadSignedVectors(t)
 	trusted := make(map[uint64]bool)
@@ -130,17 +131,17 @@ func TestTsharkBadSigned(t *testing.T) {
 				return
 			case "unsigned":
 				if p["fanfare.type"] == nil || p["fanfare.signed.signature"] != nil {
-					t.Errorf("it shows %v", p)
+					t.Errorf("shown: %v", p)
 				}
 				return
 			}
 			counter := p.number(t, "fanfare.signed.counter")
 			if got, want := p.one(t, "fanfare.signed.signature"), colons(fmt.Sprintf("%x", b[24:88])); got != want || counter != binary.LittleEndian.Uint64(b[8:]) {
-				t.Errorf("signature %s and counter %d are shown, want %s", got, counter, want)
+				t.Errorf("shown: signature %s and counter %d, want %s", got, counter, want)
 			}
 			key := p.number(t, "fanfare.publisher") >> 32
 			if known := x.Fails != "key"; trusted[key] != known {
-				t.Errorf("it is of a publisher of key %#x, trusted: %v", key, !known)
+				t.Errorf("key %#x of the publisher: want trusted %v", key, !known)
 			}
 			switch x.Fails {
 			case "key", "forged":
@@ -148,10 +149,10 @@ func TestTsharkBadSigned(t *testing.T) {
 				p.farFrom(t, "fanfare.signed.time", x.Now)
 			case "replayed":
 				if back := all[f.at[i]-1].number(t, "fanfare.signed.counter") - counter; back != 0 && (back < 64 || back > 1<<31) {
-					t.Errorf("its train is %d behind the one before", back)
+					t.Errorf("the counter is %d below that of the previous train", back)
 				}
 			default:
-				t.Errorf("tshark is not asked here about %q", x.Fails)
+				t.Errorf("the test has no check for %q", x.Fails)
 			}
 		})
 	}

@@ -10,25 +10,25 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Publishers that this bus receives and were not asked are shown, each with its topics, the most
-// messages first; those that have told of themselves are not shown twice.
-func TestOverheard(t *testing.T) {
+// Publishers on the network without a socket here are shown with their topics, sorted by messages,
+// largest first; processes that were read are not shown twice.
+func TestNetworkOnly(t *testing.T) {
 	from := func(id, messages uint64, name, address string) pubsub.TopicPublisher {
 		return pubsub.TopicPublisher{ID: pubsub.PublisherID(id), Name: name, Epoch: 3, Address: address, Messages: messages}
 	}
 	const group = "239.20.0.7:7400"
-	heard := &pubsub.TopicList{Err: errors.New("group 3 cannot be joined"), Topics: []pubsub.TopicInfo{
+	list := &pubsub.TopicList{Err: errors.New("group 3 cannot be joined"), Topics: []pubsub.TopicInfo{
 		{Name: "a", GroupAddress: group, Publishers: []pubsub.TopicPublisher{from(1, 10, "feed", "10.0.0.7:9000"), from(2, 7, "", "")}},
 		{Name: "b", GroupAddress: group, Publishers: []pubsub.TopicPublisher{from(1, 30, "feed", "10.0.0.7:9000"), from(9, 5, "mine", "10.0.0.1:9000")}},
 	}}
 	for i := range inspect.MaxTopics {
-		heard.Topics = append(heard.Topics, pubsub.TopicInfo{Name: fmt.Sprint(i), GroupAddress: "other", Publishers: []pubsub.TopicPublisher{from(1, 1, "feed", "10.0.0.7:9000")}})
+		list.Topics = append(list.Topics, pubsub.TopicInfo{Name: fmt.Sprint(i), GroupAddress: "other", Publishers: []pubsub.TopicPublisher{from(1, 1, "feed", "10.0.0.7:9000")}})
 	}
 	asked := []inspect.Seen{{Err: errors.New("deaf")}, {Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 4}, Buses: []inspect.Bus{{
 		Identity: inspect.Identity{ID: "0000000000000009", Epoch: 3}, Fabric: inspect.Fabric{Interfaces: []string{"eth0"}}, Publications: []inspect.Publication{{Address: group}},
 	}}}}}
 	began, now := time.Unix(1, 0), time.Unix(9, 0)
-	all := overheard(heard, asked, []string{"udp://"}, began, now)
+	all := networkOnly(list, asked, []string{"udp://"}, began, now)
 	if len(all) != 3 {
 		t.Fatalf("%d: %+v", len(all), all)
 	}
@@ -47,6 +47,6 @@ func TestOverheard(t *testing.T) {
 		t.Errorf("%+v", nameless)
 	}
 	if all[2].Err == nil || all[2].Socket != "udp://" {
-		t.Errorf("that a group cannot be joined is not told: %+v", all[2])
+		t.Errorf("the group that cannot be joined is not reported: %+v", all[2])
 	}
 }

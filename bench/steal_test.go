@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-func TestStolen(t *testing.T) {
-	before := stolen{taken: 10, all: 1000}
+func TestSteal(t *testing.T) {
+	before := steal{taken: 10, all: 1000}
 	for _, c := range []struct {
-		now  stolen
+		now  steal
 		want float64
 	}{
-		{stolen{60, 1500}, 0.1},
-		{stolen{10, 1500}, 0},
+		{steal{60, 1500}, 0.1},
+		{steal{10, 1500}, 0},
 		{before, 0},
-		{stolen{}, 0}, // not told, or a clock that was set back
+		{steal{}, 0}, // unknown, or a clock that was set back
 	} {
 		if got := c.now.share(before); got != c.want {
 			t.Errorf("%+v since %+v: %v, want %v", c.now, before, got, c.want)
 		}
 	}
-	if runtime.GOOS == "linux" && readStolen().all == 0 {
+	if runtime.GOOS == "linux" && readSteal().all == 0 {
 		t.Error("/proc/stat was not read")
 	}
 }
 
-func TestHostDoubts(t *testing.T) {
+func TestHostWarnings(t *testing.T) {
 	for _, c := range []struct {
 		host Host
 		want []string
@@ -37,7 +37,7 @@ func TestHostDoubts(t *testing.T) {
 		{Host{Handover: Spread{80, 90, 420}}, []string{"80 to 420 ns from one processor to another and back, median 90"}},
 		{Host{Handover: Spread{80, 90, 420}, Steal: 0.12}, []string{"80 to 420 ns", "took 12 %"}},
 	} {
-		got := c.host.doubts()
+		got := c.host.warnings()
 		if len(got) != len(c.want) {
 			t.Fatalf("%+v: %q, want %d", c.host, got, len(c.want))
 		}
