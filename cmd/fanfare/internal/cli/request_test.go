@@ -55,7 +55,7 @@ func TestRequestAndReply(t *testing.T) {
 }
 
 // A subscriber of a pattern that does not match, in the same group, is not one that owes a reply.
-func TestRequestBesideUnrelatedPattern(t *testing.T) {
+func TestRequestWithUnrelatedPattern(t *testing.T) {
 	url := memURL(t) + "?groups=1"
 	start(t, nil, "reply", "-t", url, "-name", "calc", "calc.add", "3")
 	start(t, nil, "sub", "-t", url, "-name", "other", "md.>")

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// loud is a fabric that logs something when it is opened: more of a receive buffer than systems give, but to root.
+// loud is an option with which Open logs a warning: a receive buffer larger than systems grant, except to root.
 const loud = "&rcvbuf=1073741824"
 
-// The first line that a bus logs says that its groups are open, whatever the fabric has to say beside. It is
-// not there with keys, nor where the system keeps others out. docs/security.md.
-func TestFirstLineSaysThatGroupsAreOpen(t *testing.T) {
+// The first log line of a bus reports that its groups are open, even if the fabric logs something, too. It is absent
+// with keys, and if the system keeps other users out. docs/security.md.
+func TestFirstLogLineReportsOpenGroups(t *testing.T) {
 	set, err := NewKeySet(newKey(t))
 	if err != nil {
 		t.Fatal(err)

@@ -12,10 +12,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A subscriber that stands still, in a handler here, finds the packets of all
-// publishers unread afterwards. It calls none of them lost, however many wait
-// before theirs.
-func TestStandingStillIsNoSilence(t *testing.T) {
+// After a standstill, here in a handler, a subscriber has unread packets of all publishers. It reports none of them
+// lost, however many packets it must read first.
+func TestStandstillIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
@@ -29,7 +28,7 @@ func TestStandingStillIsNoSilence(t *testing.T) {
 			switch {
 			case errors.As(err, &ev) && ev.Kind == events.PublisherUp || errors.As(err, &ev) && ev.Kind == events.PublisherEnded:
 			case err != nil:
-				t.Errorf("standing still costs: %v", err)
+				t.Errorf("after the standstill: %v", err)
 			default:
 				n := &got[m.Topic[2]-'0']
 				if n.Add(1)%700 == 0 {
@@ -63,20 +62,21 @@ func TestStandingStillIsNoSilence(t *testing.T) {
 			}
 		}
 		if stood < publishers {
-			t.Errorf("it stood still %d times", stood)
+			t.Errorf("%d standstills", stood)
 		}
 	})
 }
 
-// Packets that lay unread while a bus stood still, in a handler here, for longer than they may be under way are taken: those to
-// its groups, signed too, and replies to it. No clock is said to differ. docs/protocol §27.6, §29.6.
-func TestStandingStillIsNoClockFault(t *testing.T) {
+// Packets that were unread during a standstill, here in a handler, are accepted although they are older than the
+// limit: sealed and signed packets of its groups, and replies. No clock difference is reported. docs/protocol §27.6,
+// §29.6.
+func TestStandstillIsNotAClockFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		key := signingKey(t)
 		url := withKeys(memURL(t), keyFile(t, newKey(t)))
-		for name, trusted := range map[string]TrustProvider{"sealed": nil, "signed, too": trust(t, trustLine("x", key))} {
+		for name, trusted := range map[string]TrustProvider{"sealed": nil, "sealed and signed": trust(t, trustLine("x", key))} {
 			patient := Config{Wait: WaitPark, Silence: time.Hour, StallLimit: -1, OnEvent: func(e events.Event) {
 				if e.Kind == events.PacketsUnreadable {
 					t.Errorf("%s: %v", name, e.Err)
@@ -113,9 +113,9 @@ func TestStandingStillIsNoClockFault(t *testing.T) {
 			}
 			time.Sleep(7 * time.Minute)
 			if n := got.Load(); n != messages {
-				t.Errorf("%s: %d messages have come, want %d", name, n, messages)
+				t.Errorf("%s: %d messages have arrived, want %d", name, n, messages)
 			}
-			for who, bus := range map[string]*Bus{"the one that stood still": b, "the other": a} {
+			for who, bus := range map[string]*Bus{"the bus with the standstill": b, "the other": a} {
 				if s := bus.Stats(); s.Seal.Stale+s.Sign.Stale > 0 {
 					t.Errorf("%s: %s: refused for their time: %d sealed, %d signed", name, who, s.Seal.Stale, s.Sign.Stale)
 				}

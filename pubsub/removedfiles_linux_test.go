@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// removableURL is a fabric in shared memory, and a function that removes its files.
+// removableURL returns the URL of a fabric in shared memory, and a function that removes its files.
 func removableURL(t *testing.T) (url string, remove func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp(shm.DefaultDir, "fanfare-test-")
@@ -33,8 +33,8 @@ func removableURL(t *testing.T) (url string, remove func()) {
 	}
 }
 
-// Where the files of a fabric are removed under its buses each says so once, and what to do; those who have met go
-// on, and who comes later does not meet them. docs/protocol §28.10.
+// If the files of a fabric are removed while buses use them, each bus reports it once, with the remedy; connected
+// buses continue, and new ones do not discover them. docs/protocol §28.10.
 func TestFilesAreRemoved(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -48,7 +48,7 @@ func TestFilesAreRemoved(t *testing.T) {
 			if c.keys {
 				url = withKeys(url, keyFile(t, newKey(t)))
 			}
-			subEvents, pubEvents, log := &heard{}, &heard{}, &logLines{}
+			subEvents, pubEvents, log := &eventLog{}, &eventLog{}, &logLines{}
 			pubBus := openBus(t, Config{OnEvent: pubEvents.event}, url)
 			subBus := openBus(t, Config{OnEvent: subEvents.event, Logger: slog.New(slog.NewTextHandler(log, nil))}, url)
 			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
@@ -56,7 +56,7 @@ func TestFilesAreRemoved(t *testing.T) {
 			publish(t, ctx, p, "before")
 			want(t, ctx, s, "before")
 			remove()
-			for _, h := range []*heard{subEvents, pubEvents} {
+			for _, h := range []*eventLog{subEvents, pubEvents} {
 				if e := h.await(t, ctx, events.Unfindable); !strings.Contains(e.Err.Error(), "was removed") || !strings.Contains(e.String(), "restart it") {
 					t.Errorf("event %v", e)
 				}
@@ -72,29 +72,29 @@ func TestFilesAreRemoved(t *testing.T) {
 			}
 			for _, e := range subEvents.of(events.PublisherUp) {
 				if e.Publisher == newPub.ID() {
-					t.Errorf("who has come is met: %v", e)
+					t.Errorf("a new bus was discovered: %v", e)
 				}
 			}
-			for _, h := range []*heard{subEvents, pubEvents} {
+			for _, h := range []*eventLog{subEvents, pubEvents} {
 				if all := h.of(events.Unfindable); len(all) != 1 {
 					t.Errorf("reported %d times: %v", len(all), all)
 				}
 			}
 			if n := strings.Count(log.String(), "can no longer discover this bus"); n != 1 {
-				t.Errorf("%d lines of the log say so", n)
+				t.Errorf("the log has %d lines about it", n)
 			}
 		})
 	}
 }
 
-// With a leg beside it the leg is down, and not back, and who comes later is heard by the other.
-// docs/protocol §28.10.
+// If the fabric is one of two legs, LegDown is reported without LegBack, and new buses are received over the other
+// leg. docs/protocol §28.10.
 func TestFilesOfALegAreRemoved(t *testing.T) {
 	testenv.Slow(t)
 	ctx := testContext(t)
 	memory, remove := removableURL(t)
 	wire := udpURL(t) + "&groups=16"
-	subEvents := &heard{}
+	subEvents := &eventLog{}
 	pubBus, subBus := openLegs(t, Config{}, wire, memory), openLegs(t, Config{OnEvent: subEvents.event}, wire, memory)
 	p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 	wait(t, ctx, p, 1)

@@ -7,15 +7,15 @@ import (
 	"github.com/fanfaremq/fanfare/internal/slow"
 )
 
-// slowOptions are those about reading too slowly.
+// slowOptions are the options for a slow subscription.
 type slowOptions struct {
 	kind      SlowPolicy
 	behind    int
-	isSet     bool // MaxBehind was given
+	isSet     bool // MaxBehind was used
 	conflates bool
 	key       func(Message) []byte // nil: a topic is one key
 	limits    slow.Limits
-	limited   bool // ConflateLimits was given
+	limited   bool // ConflateLimits was used
 }
 
 // text is the policy in one word.
@@ -26,7 +26,7 @@ func (o *slowOptions) text() string {
 	return map[SlowPolicy]string{SlowAuto: "auto", SlowBlock: "block", SlowGap: "gap", SlowLatest: "latest", SlowEvict: "evict"}[o.kind]
 }
 
-// policy checks the options.
+// policy checks the options and returns the policy.
 func (o *slowOptions) policy() (slow.Policy, error) {
 	p := slow.Policy{Kind: slow.Kind(o.kind), Behind: o.behind}
 	switch {
@@ -37,7 +37,7 @@ func (o *slowOptions) policy() (slow.Policy, error) {
 	case o.isSet && o.kind != SlowLatest && o.kind != SlowEvict:
 		return p, errors.New("pubsub: MaxBehind is for SlowLatest and SlowEvict")
 	case o.conflates && (o.kind == SlowLatest || o.kind == SlowEvict):
-		return p, errors.New("pubsub: Conflate goes with SlowGap and SlowBlock only: a subscription with it does not fall behind because it is read slowly")
+		return p, errors.New("pubsub: Conflate can be combined with SlowGap and SlowBlock only: a conflated subscription that is read slowly does not fall behind")
 	case o.limited && !o.conflates:
 		return p, errors.New("pubsub: ConflateLimits is for Conflate")
 	case o.limited && (o.limits.Keys < 1 || o.limits.Bytes < 1):

@@ -15,17 +15,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Who makes keys fills neither the log nor memory: of 64 that are not trusted it is told one by one, and then once that
-// there are more, and all packets are counted. A trusted publisher is heard meanwhile. When
-// the trust changes it begins anew. docs/protocol §29.8.
-func TestStrangeKeys(t *testing.T) {
+// An attacker that invents keys fills neither the log nor memory: 64 untrusted keys are reported one by one, then
+// once that there are more; all packets are counted. A trusted publisher is received meanwhile. When the trust
+// changes the count begins again. docs/protocol §29.8.
+func TestUntrustedKeys(t *testing.T) {
 	const (
-		strangeGroups = 6
-		strangeKeys   = 500
+		untrustedGroups = 6
+		strangeKeys     = 500
 	)
 	ctx := testContext(t)
 	key, name := signingKey(t), strings.TrimPrefix(memURL(t), "mem://")
-	url := fmt.Sprintf("mem://%s?groups=%d", name, strangeGroups)
+	url := fmt.Sprintf("mem://%s?groups=%d", name, untrustedGroups)
 	var one, many atomic.Int64
 	log := new(operatorLog)
 	trusted := trust(t, trustLine(">", key))
@@ -40,17 +40,17 @@ func TestStrangeKeys(t *testing.T) {
 		case transport.UnreadableManyUntrusted:
 			many.Add(1)
 			if err.Key != 0 {
-				t.Errorf("it names a key: %v", err)
+				t.Errorf("the event names a key: %v", err)
 			}
 		}
 	}}, url)
-	for g := range strangeGroups {
+	for g := range untrustedGroups {
 		subscribe(t, subBus, topicOf(subBus, g))
 	}
 	sub, pub := subscribe(t, subBus, "x"), publisher(t, openBus(t, Config{Sign: key}, url), "x")
 	wait(t, ctx, pub, 1)
 
-	m, err := mem.Open(mem.Config{Name: name, Groups: strangeGroups})
+	m, err := mem.Open(mem.Config{Name: name, Groups: untrustedGroups})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +59,9 @@ func TestStrangeKeys(t *testing.T) {
 		t.Helper()
 		before := subBus.Stats().Sign.Untrusted
 		for i := range strangeKeys {
-			sendStrange(t, m, i%strangeGroups)
-			if i%50 == 49 { // no queue gets full; a loop that looks for publishers counts those of some groups, too
-				eventually(t, ctx, "all strange packets are counted", func() bool { return subBus.Stats().Sign.Untrusted >= before+uint64(i)+1 })
+			sendUntrusted(t, m, i%untrustedGroups)
+			if i%50 == 49 { // so that no queue overflows; a loop that searches for publishers counts packets of other groups, too
+				eventually(t, ctx, "all untrusted packets are counted", func() bool { return subBus.Stats().Sign.Untrusted >= before+uint64(i)+1 })
 				publishAll(t, ctx, pub, 1)
 				expectAll(t, ctx, sub, 1)
 			}
@@ -69,32 +69,32 @@ func TestStrangeKeys(t *testing.T) {
 	}
 	attack()
 	lines := func() int64 { return int64(log.with("packets cannot be opened")) }
-	told := func(n int64) {
+	reported := func(n int64) {
 		t.Helper()
-		eventually(t, ctx, "it is told", func() bool { return one.Load() >= 64*n && many.Load() >= n })
+		eventually(t, ctx, "it is reported", func() bool { return one.Load() >= 64*n && many.Load() >= n })
 		if one.Load() != 64*n || many.Load() != n || lines() != 65*n {
-			t.Errorf("told of %d keys one by one, %d times that there are more, in %d lines, want %d, %d and %d", one.Load(), many.Load(), lines(), 64*n, n, 65*n)
+			t.Errorf("reported %d keys one by one, %d times that there are more, in %d lines, want %d, %d and %d", one.Load(), many.Load(), lines(), 64*n, n, 65*n)
 		}
 	}
-	told(1)
+	reported(1)
 	attack()
-	told(1)
+	reported(1)
 	trusted.use(t, trustLine("x", key), trustLine("other", signingKey(t)))
 	attack()
-	told(2)
+	reported(2)
 	st := subBus.Stats()
-	if st.Sign.Streams > 2*strangeGroups { // of the trusted publisher, in its group
-		t.Errorf("streams are remembered of strangers: %+v", st.Sign)
+	if st.Sign.Streams > 2*untrustedGroups { // of the trusted publisher, in its group
+		t.Errorf("streams with untrusted keys are remembered: %+v", st.Sign)
 	}
 	for _, g := range st.Groups {
 		if g.Streams > 1 {
-			t.Errorf("a group follows strangers: %+v", g)
+			t.Errorf("a group follows streams with untrusted keys: %+v", g)
 		}
 	}
 }
 
-// sendStrange sends a packet that is signed with a key that nobody has seen.
-func sendStrange(t *testing.T, m *mem.Transport, group int) {
+// sendUntrusted sends a packet that is signed with a new key.
+func sendUntrusted(t *testing.T, m *mem.Transport, group int) {
 	t.Helper()
 	key := signingKey(t)
 	signer, err := signed.NewSigner(key, nil, nil)

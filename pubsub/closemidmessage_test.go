@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A bus that is closed while somebody publishes a large message ends behind that message: who publishes it was told
-// that it is published.
+// If a bus is closed while a large message is being published, the stream ends after that message, for which Publish
+// returns nil.
 func TestCloseInTheMiddleOfAMessage(t *testing.T) {
 	testenv.Slow(t)
 	for range 10 {
@@ -32,7 +32,7 @@ func TestCloseInTheMiddleOfAMessage(t *testing.T) {
 			done <- p.TryPublish(large)
 		}()
 		<-begun
-		time.Sleep(3 * time.Millisecond) // so that it is in the middle, most likely
+		time.Sleep(3 * time.Millisecond) // so that publishing is most likely in progress
 		closed := make(chan error, 1)
 		go func() { closed <- pubBus.Close() }()
 		got := false
@@ -47,7 +47,7 @@ func TestCloseInTheMiddleOfAMessage(t *testing.T) {
 			}
 		}
 		if err := <-done; (err == nil) != got {
-			t.Errorf("publishing it said %v, and it came: %v", err, got)
+			t.Errorf("Publish returned %v, the message arrived: %v", err, got)
 		}
 		if err := <-closed; err != nil {
 			t.Errorf("closing: %v", err)
@@ -56,7 +56,7 @@ func TestCloseInTheMiddleOfAMessage(t *testing.T) {
 	}
 }
 
-// A publisher may be closed while the state of another one is made: its own is not asked for any more.
+// If a publisher is closed while the State function of another one runs, its own State function is not called any more.
 func TestCloseWhileStateIsMade(t *testing.T) {
 	ctx := testContext(t)
 	url := "mem://" + t.Name() + "?groups=1"
@@ -75,7 +75,7 @@ func TestCloseWhileStateIsMade(t *testing.T) {
 		return w.Write([]byte("1"))
 	})
 	state(two, func(w *StateWriter) error {
-		t.Error("the state of a publisher that was closed is asked for")
+		t.Error("the State function of a closed publisher was called")
 		return nil
 	})
 	state(three, func(w *StateWriter) error { return w.Write([]byte("3")) })

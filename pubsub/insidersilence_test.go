@@ -18,8 +18,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// sealing is what who has a group's key can do beside what package transport/sealed does: seal in the name of any sender, or of
-// one that he makes up, with any counter (docs/protocol §27.2, §27.4).
+// sealing seals packets as an insider with the group's key can: in the name of any sender, real or invented, with any
+// counter (docs/protocol §27.2, §27.4).
 type sealing struct {
 	t   *testing.T
 	key Key
@@ -33,7 +33,7 @@ func (s sealing) secret(salt []byte, info string) []byte {
 	return secret
 }
 
-// cipher is that of a sender, by the header of one of its packets.
+// cipher is the AEAD of a sender, derived from the header of one of its packets.
 func (s sealing) cipher(head []byte, index uint32) cipher.AEAD {
 	salt := binary.LittleEndian.AppendUint32(bytes.Clone(head[16:28]), index)
 	block, err := aes.NewCipher(s.secret(salt, "fanfare sealed 1 packets"))
@@ -49,7 +49,7 @@ func (s sealing) cipher(head []byte, index uint32) cipher.AEAD {
 
 func nonceOf(head []byte) []byte { return append(bytes.Clone(head[32:40]), head[4:8]...) }
 
-// open is what is in a packet to a group.
+// open returns the content of a packet to a group.
 func (s sealing) open(p []byte, index uint32) []byte {
 	in, err := s.cipher(p, index).Open(nil, nonceOf(p), p[40:], p[:40])
 	if err != nil {
@@ -66,7 +66,7 @@ func (s sealing) as(p []byte, index, counter uint32, content []byte) []byte {
 	return s.cipher(head, index).Seal(head, nonceOf(head), content, head)
 }
 
-// sender is the header of one that is made up.
+// sender is the header of an invented sender.
 func (s sealing) sender(index uint32) []byte {
 	head := make([]byte, 40)
 	copy(head, "Fs\x01")
@@ -84,16 +84,17 @@ func (s sealing) sender(index uint32) []byte {
 	return head
 }
 
-// An insider silences no publisher that signs, neither by packets in its name with high counters, of his own or with what it has signed,
-// nor by as many made-up senders as are remembered: a live one or one that comes, at a subscriber that is there or
-// one that comes. One that does not sign is heard again a while after one packet. docs/protocol §27.6, §27.9, §29.6.
+// An insider cannot silence a publisher that signs: neither by packets in its name with high counters, with forged or
+// replayed content, nor by as many invented senders as are remembered; neither a running nor a new publisher, nor at
+// a running or a new subscriber. A publisher that does not sign is received again some time after one such packet.
+// docs/protocol §27.6, §27.9, §29.6.
 func TestInsiderSilencesNoPublisher(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, c := range []struct {
 		how   string
 		signs bool
-	}{{"one packet", false}, {"one packet", true}, {"packets", true}, {"what was signed", true}, {"senders", false}, {"senders", true}} {
+	}{{"one packet", false}, {"one packet", true}, {"packets", true}, {"replayed content", true}, {"senders", false}, {"senders", true}} {
 		t.Run(fmt.Sprintf("%s, signed %v", c.how, c.signs), func(t *testing.T) {
 			if c.how == "senders" && testing.Short() {
 				t.Skip("it takes some seconds: run it without -short")
@@ -175,7 +176,7 @@ func testSilence(t *testing.T, how string, signs bool) {
 				send(s.as(from, 0, binary.LittleEndian.Uint32(from[4:])+1+400*i, []byte("x")))
 				send(s.as(from, 0, 1<<32-1000+i, []byte("x")))
 			}
-		case "what was signed":
+		case "replayed content":
 			for _, q := range seen {
 				send(s.as(from, 0, 1<<32-1000+uint32(len(seen)), s.open(q, 0)))
 				send(s.as(s.sender(0), 0, 0, s.open(q, 0)))
@@ -190,7 +191,7 @@ func testSilence(t *testing.T, how string, signs bool) {
 			subs := open(sub)
 			second = subscribe(t, subs, "md.x")
 			if seen = seen[max(0, len(seen)-50):]; how != "one packet" {
-				forge() // at who does not know the publisher yet
+				forge() // at a subscriber that does not know the publisher yet
 			}
 			wait(t, ctx, p, 2)
 		}
@@ -205,8 +206,8 @@ func testSilence(t *testing.T, how string, signs bool) {
 	for from, sub := range map[int]*Subscription{0: first, 20: second} {
 		for i := from; i < 40; i++ {
 			m, err := sub.Next(ctx)
-			if n := 0; i == 20 && from == 20 && how == "what was signed" {
-				// Where it begins is his to say, within what was sent before (docs/security.md).
+			if n := 0; i == 20 && from == 20 && how == "replayed content" {
+				// The insider can choose where the stream begins, among packets sent before (docs/security.md).
 				if _, err := fmt.Sscanf(string(m.Data), "message %d", &n); err == nil && n < i {
 					i = n
 				}

@@ -11,13 +11,13 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// TestOneOfTwoWiresIsCut has a publisher and a subscriber in namespaces of their own, with two wires between
-// them, a leg over each. Each end of each wire goes down and comes back under load: a leg that is down and up again is told
-// of, and each message comes once and in order, with no gap.
-func TestOneOfTwoWiresIsCut(t *testing.T) {
+// TestOneOfTwoLinksIsCut runs a publisher and a subscriber in two network namespaces, with two links between them and
+// a leg over each. Each end of each link goes down and up under load: the events name the leg, and each message is
+// delivered once and in order, without a gap.
+func TestOneOfTwoLinksIsCut(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
-	far := startFar(t, publishOverTwoWires)
+	far := startFar(t, publishOverTwoLinks)
 	if far == nil {
 		return
 	}
@@ -31,7 +31,7 @@ func TestOneOfTwoWiresIsCut(t *testing.T) {
 	}
 	var log logLines
 	c := Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	b, err := c.Open(t.Context(), overWires("near", 0), overWires("near", 1))
+	b, err := c.Open(t.Context(), linkURL("near", 0), linkURL("near", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestOneOfTwoWiresIsCut(t *testing.T) {
 		in.grows(t, "with "+near)
 
 		far.ask(t, fmt.Sprint("down ", n))
-		is(n, false) // for want of a carrier
+		is(n, false) // no carrier
 		in.grows(t, "without the far end of "+near)
 		far.ask(t, fmt.Sprint("up ", n))
 		is(n, true)
@@ -63,31 +63,31 @@ func TestOneOfTwoWiresIsCut(t *testing.T) {
 	}
 	in.ends(t, far.ask(t, "stop"))
 	if in.gaps() > 0 {
-		t.Errorf("%d messages are lost, though one of two wires was there at any time", in.gaps())
+		t.Errorf("%d messages are lost, although one of two links was up at any time", in.gaps())
 	}
 	for n, l := range b.Stats().Legs {
 		if l.Filled == 0 {
-			t.Errorf("leg %d has filled nothing of what the other did not bring: %+v", n, l)
+			t.Errorf("leg %d has filled no loss of the other: %+v", n, l)
 		}
-		if url := strings.SplitN(overWires("near", n), "?", 2)[1]; log.count("a leg is lost") < 4 || !strings.Contains(log.String(), url) {
-			t.Errorf("the log does not tell of leg %d:\n%s", n, log.String())
+		if url := strings.SplitN(linkURL("near", n), "?", 2)[1]; log.count("a leg is lost") < 4 || !strings.Contains(log.String(), url) {
+			t.Errorf("the log does not name leg %d:\n%s", n, log.String())
 		}
 	}
 }
 
-// overWires is the fabric over the nth wire, at the end that is near or far.
-func overWires(end string, n int) string {
+// linkURL is the URL of the fabric over link n, at its near or far end.
+func linkURL(end string, n int) string {
 	return fmt.Sprintf("udp://239.20.%d.0/24?iface=%s%d&port=7430&groups=1", n, end, n)
 }
 
-// publishOverTwoWires is the process at the far end.
-func publishOverTwoWires(t *testing.T) {
+// publishOverTwoLinks runs the process at the far end.
+func publishOverTwoLinks(t *testing.T) {
 	var pub *streamOfNumbers
 	var log logLines
 	obey(func(text string) (answer string) {
 		var order string
 		var n int
-		_, _ = fmt.Sscan(text, &order, &n) // some orders have no number
+		_, _ = fmt.Sscan(text, &order, &n) // some commands have no number
 		far := fmt.Sprint("far", n)
 		switch order {
 		case "up":
@@ -98,7 +98,7 @@ func publishOverTwoWires(t *testing.T) {
 		case "down":
 			testenv.LinkDown(t, far)
 		case "start":
-			pub = startNumbers(t, &log, func(c Config) (*Bus, error) { return c.Open(t.Context(), overWires("far", 0), overWires("far", 1)) })
+			pub = startNumbers(t, &log, func(c Config) (*Bus, error) { return c.Open(t.Context(), linkURL("far", 0), linkURL("far", 1)) })
 		case "stop":
 			answer = pub.stop(t)
 		}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// What PublishBatch has taken before it fails leaves as what Publish takes: within
-// Config.FlushAfter, also where the bus is busy.
-func TestFailedBatchLeaves(t *testing.T) {
+// Messages that PublishBatch accepted before it failed are sent like those of Publish: within Config.FlushAfter, also
+// on a busy bus.
+func TestFailedBatchIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t)
@@ -32,16 +32,15 @@ func TestFailedBatchLeaves(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A loop that finds the publication locked looks again a millisecond later.
+		// If the loop finds the publication locked it tries again a millisecond later.
 		if d := time.Since(began); d > 2*time.Millisecond {
-			t.Errorf("the last message came after %v", d)
+			t.Errorf("the last message arrived after %v", d)
 		}
 	})
 }
 
-// A subscription that does not read holds its neighbour up until it gives the topic up, and
-// no longer.
-func TestRemovedTopicFreesNeighbours(t *testing.T) {
+// An unread subscription holds up another one of its bus until it removes the topic, and no longer.
+func TestRemoveReleasesOtherSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := memURL(t)
 		pubBus, subBus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url), openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 64 << 10}, url)
@@ -61,52 +60,51 @@ func TestRemovedTopicFreesNeighbours(t *testing.T) {
 				last.Store(int64(time.Since(began)))
 			}
 		}()
-		time.Sleep(1234567 * time.Microsecond) // no multiple of anything
+		time.Sleep(1234567 * time.Microsecond) // not a multiple of any interval
 		if _, err := idle.Next(ctx); err != nil {
 			t.Fatal(err)
 		}
 		held := time.Since(began)
 		if time.Duration(last.Load()) > held/2 {
-			t.Fatalf("a message came after %v: nothing is held up", time.Duration(last.Load()))
+			t.Fatalf("a message arrived after %v: nothing is held up", time.Duration(last.Load()))
 		}
 		if err := idle.Remove("x"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		go idle.Next(ctx) // it has done with the message that it has
+		go idle.Next(ctx) // it releases the message that it has read
 		time.Sleep(10 * time.Microsecond)
 		if time.Duration(last.Load()) < held {
-			t.Error("nothing came although nobody holds the stream up")
+			t.Error("no message arrived although no subscription holds the stream up")
 		}
 		cancel()
 		synctest.Wait()
 	})
 }
 
-// A publisher that ends within milliseconds is told of where it cannot be heard, by a
-// subscriber that is looking for publishers: it says hello before it goes.
-// docs/protocol §14.2.
+// A searching subscriber reports a mismatched publisher even if that ends within milliseconds: a publisher sends a
+// hello before it ends. docs/protocol §14.2.
 func TestQuickPublisherIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := memURL(t)
-		told := newMismatches()
-		subBus, pubBus := openBus(t, told.config(), url+"?groups=16"), openBus(t, Config{Wait: WaitPark}, url+"?groups=64")
+		reported := newMismatches()
+		subBus, pubBus := openBus(t, reported.config(), url+"?groups=16"), openBus(t, Config{Wait: WaitPark}, url+"?groups=64")
 		topic := farTopic(subBus, pubBus)
 		subscribe(t, subBus, topic)
-		time.Sleep(1500 * time.Millisecond) // it looks for publishers
+		time.Sleep(1500 * time.Millisecond) // it searches for publishers
 		publish(t, t.Context(), publisher(t, pubBus, topic), "x")
 		if err := pubBus.Close(); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if n := told.count(); n != 1 {
-			t.Errorf("told of %d", n)
+		if n := reported.count(); n != 1 {
+			t.Errorf("%d mismatches", n)
 		}
 	})
 }
 
-// A batch whose context ends while it waits for room says how many messages it took, and all of them come.
-// Another publisher of the bus sends meanwhile.
+// PublishBatch returns the number of accepted messages if its context ends while it waits for room, and all of these
+// arrive. Another publisher of the bus sends meanwhile.
 func TestBatchEndsWhileItWaits(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -157,7 +155,7 @@ func TestBatchEndsWhileItWaits(t *testing.T) {
 	}
 	publish(t, ctx, pub, "!")
 	if n := <-got; n != want+1 || failed == 0 {
-		t.Errorf("%d came of %d, %d batches were cut short", n, want+1, failed)
+		t.Errorf("%d arrived of %d, %d batches were cut short", n, want+1, failed)
 	}
 	stop.Store(true)
 	<-done

@@ -7,9 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// A subscriber of many groups has no more room for all of them than the one queue holds in which they wait; where each
-// group has a queue of its own it has more. docs/protocol §7.3.
-func TestRoomOfGroupsTogether(t *testing.T) {
+// If all groups share one receive queue, the room that a subscriber reports for all of them together is bounded by
+// that queue; with a queue for each group it is larger. docs/protocol §7.3.
+func TestRoomOfAllGroups(t *testing.T) {
 	testenv.Slow(t)
 	const topics = 500 // in all groups
 	eachFabric(t, func(t *testing.T, url string) {
@@ -33,7 +33,7 @@ func TestRoomOfGroupsTogether(t *testing.T) {
 			}
 		}
 		if fits := max(caps.ReceiveCapacity/2, 8*caps.Groups); caps.GroupsTogether && room > fits {
-			t.Errorf("room for %d packets in all groups, where their queue holds %d", room, caps.ReceiveCapacity)
+			t.Errorf("room for %d packets in all groups, but their queue holds %d", room, caps.ReceiveCapacity)
 		} else if room == 0 {
 			t.Error("no room")
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A subscription may be read in all ways in turn, also one within the other, and looked at meanwhile: each message comes once.
-func TestWaysToReadAreOne(t *testing.T) {
+// Next, NextBatch and Messages may be used in turn and nested, and Stats called meanwhile: each message is delivered
+// once.
+func TestReadMethodsCanBeMixed(t *testing.T) {
 	const n = 5000
 	seed, err := strconv.ParseUint(simSeed(t), 10, 64)
 	if err != nil {
@@ -25,7 +26,7 @@ func TestWaysToReadAreOne(t *testing.T) {
 		names := []string{"x", "y", "z"}
 		sub := subscribe(t, subBus, "x", Topics(names...), PublisherEvents())
 		var pubs []*Publisher
-		groups, gone := make(map[int]bool), make(map[string]bool) // of the topics, and in which the publisher has ended
+		groups, gone := make(map[int]bool), make(map[string]bool) // groups of the topics, and groups in which the publisher has ended
 		for _, name := range names {
 			pubs = append(pubs, publisher(t, pubBus, name))
 			wait(t, ctx, pubs[len(pubs)-1], 1)
@@ -34,9 +35,9 @@ func TestWaysToReadAreOne(t *testing.T) {
 		go func() {
 			defer pubBus.Close()
 			for i := range n {
-				p := pubs[i%3] // in turn
+				p := pubs[i%3] // one of three topics in turn
 				if i%200 < 100 {
-					p = pubs[0] // many on one topic
+					p = pubs[0] // many in a row on one topic
 				}
 				pad := 1
 				if i%500 == 499 {
@@ -62,7 +63,7 @@ func TestWaysToReadAreOne(t *testing.T) {
 				t.Fatal(err)
 			default:
 				if _, err := fmt.Sscanf(string(m.Data), "%d", &i); err != nil || i < last[m.Topic] || m.Number != numbers[m.Topic] || m.Publisher() != pubBus.ID() {
-					t.Fatalf("message %.40q on %s behind %d, number %d, want %d", m.Data, m.Topic, last[m.Topic]-1, m.Number, numbers[m.Topic])
+					t.Fatalf("message %.40q on %s after %d, number %d, want %d", m.Data, m.Topic, last[m.Topic]-1, m.Number, numbers[m.Topic])
 				}
 				last[m.Topic] = i + 1
 				numbers[m.Topic]++
@@ -114,8 +115,8 @@ func TestWaysToReadAreOne(t *testing.T) {
 	})
 }
 
-// Who closes a subscription within a loop over its messages, or its bus, gets no more of them, though more are there.
-func TestCloseAmongMessages(t *testing.T) {
+// A loop over Messages that closes its subscription, or the bus, gets no further messages, even if more are waiting.
+func TestCloseWithinMessages(t *testing.T) {
 	for name, end := range map[string]func(*Bus, *Subscription) error{
 		"subscription": func(_ *Bus, sub *Subscription) error { return sub.Close() },
 		"bus":          func(bus *Bus, _ *Subscription) error { return bus.Close() },
@@ -143,7 +144,7 @@ func TestCloseAmongMessages(t *testing.T) {
 						t.Fatal(err)
 					}
 					if string(m.Data) != "9" {
-						t.Errorf("the message has become %q", m.Data)
+						t.Errorf("the message has changed to %q", m.Data)
 					}
 				}
 			}
@@ -151,7 +152,7 @@ func TestCloseAmongMessages(t *testing.T) {
 				t.Errorf("%d messages, want those before the end", n)
 			}
 			if _, err := sub.Next(ctx); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("reading on: %v", err)
+				t.Errorf("reading after the end: %v", err)
 			}
 		})
 	}

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// Subscribers of a topic are counted, and not those whose patterns or other topics share its group.
-// docs/protocol §7.10.
-func TestCountsOnlyThoseThatWant(t *testing.T) {
+// Subscribers counts buses that subscribe to the topic, not those that only share its group. docs/protocol §7.10.
+func TestSubscribersAreCountedByTopic(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		url = inGroups(url, 1)
@@ -27,11 +26,11 @@ func TestCountsOnlyThoseThatWant(t *testing.T) {
 		}
 		on("md.>")
 		on("unrelated", many())
-		for len(p.p.Members(0)) < 2 { // of anything in the group
+		for len(p.p.Members(0)) < 2 { // members of the group
 			if ctx.Err() != nil {
-				t.Fatal("nobody comes")
+				t.Fatal("no member joins")
 			}
-			publish(t, ctx, p, "to be heard")
+			publish(t, ctx, p, "a packet")
 		}
 		on("totally.other")
 		wait(t, ctx, p, 1)
@@ -48,8 +47,8 @@ func TestCountsOnlyThoseThatWant(t *testing.T) {
 	})
 }
 
-// A request on a topic that nobody subscribes to says so, whatever patterns there are.
-func TestNoRespondersBesidePattern(t *testing.T) {
+// A request on a topic without subscribers returns ErrNoResponders although buses with patterns share the group.
+func TestNoRespondersDespitePattern(t *testing.T) {
 	ctx := testContext(t)
 	url := inGroups(memURL(t), 1)
 	on := openBus(t, Config{}, url)

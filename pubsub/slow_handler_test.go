@@ -15,15 +15,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// bySlowHandler publishes n messages of size bytes to a handler that takes cost for
-// each, on a bus so configured. Nothing may be lost, nobody may be taken for silent,
-// and a third bus must hear that the handler's bus lives.
+// bySlowHandler publishes n messages of size bytes to a handler that takes cost(i) for message i, on a bus with
+// configuration c. No message may be lost, no bus found silent or lost, also by a third bus.
 func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		url := memURL(t)
-		told := func(who string, kind events.Kind) func(events.Event) {
+		reported := func(who string, kind events.Kind) func(events.Event) {
 			return func(e events.Event) {
 				if e.Kind == kind {
 					t.Errorf("%s: %v", who, e)
@@ -44,10 +43,10 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 			t.Fatal(err)
 		}
 		publisher(t, slow, "y")
-		third := openBus(t, Config{Logger: quiet, Wait: WaitPark, OnEvent: told("third bus", events.PublisherLost)}, url)
+		third := openBus(t, Config{Logger: quiet, Wait: WaitPark, OnEvent: reported("third bus", events.PublisherLost)}, url)
 		subscribe(t, third, "y")
 
-		bus := openBus(t, Config{Logger: quiet, Wait: WaitPark, Linger: time.Minute, OnEvent: told("publisher", events.SubscriberSilent)}, url)
+		bus := openBus(t, Config{Logger: quiet, Wait: WaitPark, Linger: time.Minute, OnEvent: reported("publisher", events.SubscriberSilent)}, url)
 		pub := publisher(t, bus, "x")
 		wait(t, ctx, pub, 1)
 		msg := make([]byte, size)
@@ -68,18 +67,16 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 	})
 }
 
-// A bus whose handlers take their time says that it is there, and how far it has
-// come, all the while: its publishers wait for it.
-// docs/protocol §11.3.
-func TestSlowHandlerIsHeard(t *testing.T) {
+// A bus with slow handlers keeps sending statuses with its position: its publishers wait for it. docs/protocol §11.3.
+func TestSlowHandlerSendsStatuses(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		n, size int
 		cost    func(int) time.Duration
 	}{
-		// In batches of many thousand messages.
+		// Many thousand messages in each batch.
 		{"fast", 200_000, 64, func(int) time.Duration { return 100 * time.Microsecond }},
-		// In packets of many hundred.
+		// Many hundred messages in each packet.
 		{"slow", 3_000, 8, func(int) time.Duration { return 10 * time.Millisecond }},
 		{"sudden", 20_000, 8, func(i int) time.Duration {
 			if i%9000 < 8000 {
@@ -92,7 +89,7 @@ func TestSlowHandlerIsHeard(t *testing.T) {
 	}
 }
 
-// The same in real time, where others take the processor, too.
+// The same in real time, with other load on the processor.
 func TestSlowHandlerLive(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -135,26 +132,26 @@ func TestSlowHandlerLive(t *testing.T) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		t.Error("not all messages came")
+		t.Error("not all messages arrived")
 	}
 }
 
-// Repairs lie unread behind what has come before them. A bus whose handlers take
-// their time gives none up before it has read so far.
+// Repairs may lie unread behind earlier packets. A bus with slow handlers does not give packets up before it has read
+// these.
 func TestRepairsBehindSlowHandler(t *testing.T) {
-	// A thousand packets wait unread, or for a repair: 12 s of work.
+	// A thousand packets are unread or wait for a repair: 12 s of handler time.
 	bySlowHandler(t, 4000, 8000, Config{Faults: "loss=0.05,seed=1"}, func(int) time.Duration { return 12 * time.Millisecond })
 }
 
-// Who wants something of a bus does not wait for the handler to be through with
-// all that has come, nor with the packet that it is at.
-func TestSlowHandlerGivesWay(t *testing.T) {
+// Calls on a bus with a slow handler wait neither for all received packets to be handled, nor for the rest of the
+// current packet.
+func TestSlowHandlerYieldsToCalls(t *testing.T) {
 	for _, c := range []struct{ n, size int }{{400, 8000}, {700, 8}} { // in many packets, and in one
-		slowHandlerGivesWay(t, c.n, c.size)
+		slowHandlerYieldsToCalls(t, c.n, c.size)
 	}
 }
 
-func slowHandlerGivesWay(t *testing.T, n, size int) {
+func slowHandlerYieldsToCalls(t *testing.T, n, size int) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -186,9 +183,8 @@ func slowHandlerGivesWay(t *testing.T, n, size int) {
 	})
 }
 
-// A subscription that is never read stays behind, though it holds nobody up while the
-// window has room: it is told of by name, and not waited for.
-// docs/protocol §8.9.
+// A subscription that is never read stays behind, although it holds no publisher up while the window has room: it is
+// reported by name, and released. docs/protocol §8.9.
 func slowSubscriberEvent(t *testing.T, url string) {
 	ctx := testContext(t)
 	slow := make(chan events.Event, 10)
@@ -196,7 +192,7 @@ func slowSubscriberEvent(t *testing.T, url string) {
 	var log logLines
 	pubBus := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), SlowBehind: 20, SlowFor: 10 * time.Millisecond, OnEvent: func(e events.Event) {
 		if e.Kind == events.SlowSubscriber {
-			logged <- log.String() // it is said before
+			logged <- log.String() // the log line comes first
 			slow <- e
 		}
 	}}, url)
@@ -205,33 +201,33 @@ func slowSubscriberEvent(t *testing.T, url string) {
 	wait(t, ctx, pub, 1)
 	for i := range 100 {
 		publish(t, ctx, pub, fmt.Sprint(i))
-		if err := pub.Flush(ctx); err != nil { // a packet each
+		if err := pub.Flush(ctx); err != nil { // one packet each
 			t.Fatal(err)
 		}
 	}
 	select {
 	case e := <-slow:
 		if e.Name != "sluggish" || e.Behind <= 20 || e.For < 10*time.Millisecond {
-			t.Errorf("told %+v", e)
+			t.Errorf("reported %+v", e)
 		}
 		said := <-logged
 		for _, want := range []string{"level=WARN", "stayed too far behind", "name=sluggish", fmt.Sprint("for=", e.For), fmt.Sprint("behind_packets=", e.Behind)} {
 			if !strings.Contains(said, want) {
-				t.Errorf("the log lacks %q: %s", want, said)
+				t.Errorf("%q is missing in the log: %s", want, said)
 			}
 		}
 	case <-ctx.Done():
-		t.Fatal("nobody was told")
+		t.Fatal("no event")
 	}
 	if r := pub.Receivers(); len(r) != 1 || !r[0].Released || r[0].Name != "sluggish" || r[0].HeldFor < 10*time.Millisecond || r[0].Behind <= 20 {
 		t.Errorf("receivers %+v", r)
 	}
-	for i := range 100 { // all of it is in the window
+	for i := range 100 { // all messages are in the window
 		want(t, ctx, sub, fmt.Sprint(i))
 	}
 	for pub.Receivers()[0].Released {
 		if err := ctx.Err(); err != nil {
-			t.Fatal("it caught up, and is not waited for")
+			t.Fatal("it has caught up, and is still released")
 		}
 		time.Sleep(time.Millisecond)
 	}

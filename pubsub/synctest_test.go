@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A single message leaves at once in each test with a clock of its own, whatever tests before it have published: their goroutines'
-// places are used again.
+// A single message is sent immediately in each synctest bubble, whatever earlier bubbles published: their goroutines'
+// memory is reused.
 func TestSingleMessageInEachBubble(t *testing.T) {
 	for i := range 40 {
 		synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestSingleMessageInEachBubble(t *testing.T) {
 				t.Fatal(err)
 			}
 			if synctest.Wait(); got.Load() != 1 {
-				t.Errorf("bubble %d: %d messages have come, want 1", i, got.Load())
+				t.Errorf("bubble %d: %d messages have arrived, want 1", i, got.Load())
 			}
 		})
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// answering is what an insider forges answers for: a publisher that signs, keeps state and asks, and a subscriber that
-// trusts it and replies. He has the group's key, no key of theirs, and hears and sends what he likes. The rows of
-// docs/security.md say what comes of it.
+// answering is the target of an insider that forges answers: a publisher that signs, keeps state and sends requests,
+// and a subscriber that trusts it and replies. The insider has the group's key but neither signing key, and can
+// receive and send any packet. docs/security.md lists the effects.
 type answering struct {
 	t        *testing.T
 	open     func(Config) *Bus
@@ -26,25 +26,25 @@ type answering struct {
 	trusts   TrustProvider
 	x        *insider
 	peer     transport.Peer // the publisher's bus
-	header   wire.Header    // of its stream
-	his      *signed.Signer // his key, trusted for other topics
-	theirs   *signed.Signer // the subscriber's, for what he has recorded of it
+	header   wire.Header    // of the publisher's stream
+	own      *signed.Signer // the insider's key, trusted for other topics
+	theirs   *signed.Signer // the subscriber's, for replies that the insider has recorded
 
-	mu   sync.Mutex
-	told []events.Event // under mu: at the publisher
+	mu       sync.Mutex
+	reported []events.Event // under mu: at the publisher
 }
 
 const answerLimit = 2 * time.Second // StallLimit
 
 func newAnswering(t *testing.T) *answering {
 	t.Helper()
-	network, ours, theirs, his := mem.NewNetwork(), signingKey(t), signingKey(t), signingKey(t)
+	network, ours, theirs, own := mem.NewNetwork(), signingKey(t), signingKey(t), signingKey(t)
 	set, err := NewKeySet(newKey(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &answering{t: t, common: Config{Logger: quiet, Keys: StaticKeys(set), Wait: WaitPark, Silence: time.Minute, WindowBytes: 1 << 20}}
-	a.trusts = trust(t, trustLine("md.>", ours), trustLine("md.q", theirs), trustLine("his.>", his))
+	a.trusts = trust(t, trustLine("md.>", ours), trustLine("md.q", theirs), trustLine("his.>", own))
 	a.open = func(c Config) *Bus {
 		m, err := mem.Open(mem.Config{Network: network, Groups: 1})
 		if err != nil {
@@ -59,7 +59,7 @@ func newAnswering(t *testing.T) *answering {
 	}
 	trusting, signing := a.common, a.common
 	trusting.Trust, trusting.Sign = a.trusts, theirs
-	if a.his, err = signed.NewSigner(his, nil, nil); err == nil {
+	if a.own, err = signed.NewSigner(own, nil, nil); err == nil {
 		a.theirs, err = signed.NewSigner(theirs, nil, nil)
 	}
 	if err != nil {
@@ -69,15 +69,15 @@ func newAnswering(t *testing.T) *answering {
 	signing.OnEvent = func(e events.Event) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.told = append(a.told, e)
+		a.reported = append(a.reported, e)
 	}
 	a.sub, a.pub = a.open(trusting), a.open(signing)
-	a.x = newInsider(t, network, set, his)
+	a.x = newInsider(t, network, set, own)
 	t.Cleanup(func() { endTransport(a.x.tr) })
 	return a
 }
 
-// meet has him hear the publisher's stream.
+// meet waits until the insider has received the publisher's stream.
 func (a *answering) meet() {
 	a.t.Helper()
 	for a.peer == 0 || a.header.Publisher == 0 {
@@ -113,7 +113,8 @@ func (a *answering) answer(p []byte) {
 	synctest.Wait()
 }
 
-// toAll sends packet p to the group in each way he has: as it is, with a proof of the publisher's, and signed by him.
+// toAll sends packet p to the group in each possible way: unchanged, with a proof of the publisher, and signed by the
+// insider.
 func (a *answering) toAll(p []byte) {
 	a.t.Helper()
 	proof := a.x.seen[len(a.x.seen)-1]
@@ -128,11 +129,11 @@ func (a *answering) toAll(p []byte) {
 	}
 }
 
-// count is how often a kind of event was told at the publisher.
+// count is the number of events of a kind at the publisher.
 func (a *answering) count(kind events.Kind) (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, e := range a.told {
+	for _, e := range a.reported {
 		if e.Kind == kind {
 			n++
 		}
@@ -140,11 +141,11 @@ func (a *answering) count(kind events.Kind) (n int) {
 	return n
 }
 
-// What an insider without a signing key makes of answers. State and names of topics are the publisher's to give: he gives
-// none. Statuses hold a publisher up for the stall limit at most, and it is told. Answers to hellos are told, a bounded
-// number of them. Replies to requests are taken that prove themselves, of keys that are trusted for the topic: none of his is, and
-// one in the name of a subscriber keeps no reply of that subscriber out. docs/protocol §24.7, §29.1, §29.6, §29.10.
-func TestForgedAnswer(t *testing.T) {
+// An insider without a trusted signing key forges answers. Forged state and topic names are refused. Forged statuses
+// hold a publisher up for at most the stall limit, and events report it. Forged answers to hellos cause a bounded
+// number of events. Replies are accepted only with a proof by a key that is trusted for the topic: forged ones are
+// refused, and do not keep out the genuine reply. docs/protocol §24.7, §29.1, §29.6, §29.10.
+func TestForgedAnswers(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, test := range map[string]func(*testing.T, *answering){
 		"state": forgedState, "status": forgedStatus, "hello": forgedHello, "reply": forgedReply,
@@ -155,8 +156,8 @@ func TestForgedAnswer(t *testing.T) {
 	}
 }
 
-// While subscribers begin with state he says what the state is, in rounds of his own and between those of the publisher, in
-// its name and in his, and names topics.
+// While subscribers begin with state, the insider sends state in its own rounds and between those of the publisher,
+// in the publisher's name and in its own, and announces topics.
 func forgedState(t *testing.T, a *answering) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -164,7 +165,7 @@ func forgedState(t *testing.T, a *answering) {
 	if err := pub.Retain(); err != nil {
 		t.Fatal(err)
 	}
-	wide := subscribe(t, a.sub, ">") // any name will do
+	wide := subscribe(t, a.sub, ">") // matches every topic
 	publish(t, ctx, pub, "message 0")
 	a.meet()
 	attacking, stop := context.WithCancel(ctx)
@@ -207,11 +208,11 @@ func forgedState(t *testing.T, a *answering) {
 		}
 	}
 	if st := a.sub.Stats(); st.Sign.Unsigned == 0 || st.Sign.Forged == 0 {
-		t.Errorf("he did little: %+v", st.Sign)
+		t.Errorf("the insider had few packets refused: %+v", st.Sign)
 	}
 }
 
-// round is a whole round of state of a topic, in the publisher's name.
+// round is a complete round of state of a topic, in the publisher's name.
 func (a *answering) round(seq uint64, topic string) []byte {
 	b := make([]byte, wire.DataHeaderLen)
 	wire.PutDataHeader(b, a.header, 512)
@@ -227,8 +228,8 @@ func (a *answering) round(seq uint64, topic string) []byte {
 	return b
 }
 
-// His statuses take no room: the receivers that he invents hold the publisher up for the stall limit, all of them together,
-// and then all goes on. It is told who they were.
+// Forged statuses report no room: the invented receivers together hold the publisher up for the stall limit, and then
+// it continues. Events name them.
 func forgedStatus(t *testing.T, a *answering) {
 	ctx := t.Context()
 	sub, pub := subscribe(t, a.sub, "md.x"), publisher(t, a.pub, "md.x")
@@ -254,16 +255,16 @@ func forgedStatus(t *testing.T, a *answering) {
 	}
 	took := time.Since(began) // by the test's own clock
 	if took < answerLimit/2 || took > answerLimit+time.Second {
-		t.Errorf("he has held the publisher up for %v, and the stall limit is %v", took, answerLimit)
+		t.Errorf("the insider has held the publisher up for %v, the stall limit is %v", took, answerLimit)
 	}
 	time.Sleep(time.Second)
 	if stalled, released := a.count(events.PublisherStalled), a.count(events.SubscriberReleased); stalled == 0 || released != invented {
-		t.Errorf("told %d times that the publisher stands, and of %d that were released, want %d", stalled, released, invented)
+		t.Errorf("%d events that the publisher is stalled, and %d that a subscriber was released, want %d", stalled, released, invented)
 	}
 	t.Logf("held up for %v by %d invented receivers", took, invented)
 }
 
-// He answers hellos in the names of buses that he invents.
+// The insider answers hellos in the names of invented buses.
 func forgedHello(t *testing.T, a *answering) {
 	pub := publisher(t, a.pub, "md.x")
 	subscribe(t, a.sub, "md.x")
@@ -276,14 +277,14 @@ func forgedHello(t *testing.T, a *answering) {
 		a.answer(wire.AppendHello(nil, h, &wire.Hello{Settings: wire.Settings{Groups: 77}, PacketSize: 512, Answer: true}))
 	}
 	time.Sleep(time.Second)
-	if told, most := a.count(events.ConfigMismatch), 16+int(time.Since(began)/time.Second)+1; told == 0 || told > most {
-		t.Errorf("told of %d buses, %d at most", told, most)
+	if reported, most := a.count(events.ConfigMismatch), 16+int(time.Since(began)/time.Second)+1; reported == 0 || reported > most {
+		t.Errorf("%d buses were reported, want at most %d", reported, most)
 	}
 	publish(t, t.Context(), pub, "goes on")
 }
 
-// He replies to what he hears asked, before the one who is asked does, in its name and in names that he invents: without a proof, with
-// proofs of his own, and with one of that one's for another request. None is taken, and the genuine reply comes.
+// The insider replies to requests before the subscriber does, in its name and in invented names: without a proof, with
+// its own proofs, and with the subscriber's proof for another request. All are refused, and the genuine reply arrives.
 func forgedReply(t *testing.T, a *answering) {
 	ctx, topic := t.Context(), "md.q"
 	asked := make(chan Message, 1)
@@ -332,9 +333,9 @@ func forgedReply(t *testing.T, a *answering) {
 		other.Number += 7
 		for _, receiver := range []uint64{asks, 4711} {
 			to.Receiver = receiver
-			reply(receiver, m.Number+7, false, []byte("to what nobody asks"))
+			reply(receiver, m.Number+7, false, []byte("no such request"))
 			reply(receiver, m.Number, false, []byte("forged"))
-			reply(receiver, m.Number, true, a.his.Reply(&to, []byte("signed with a key for other topics")))
+			reply(receiver, m.Number, true, a.own.Reply(&to, []byte("signed with a key for other topics")))
 			reply(receiver, m.Number, true, a.theirs.Reply(&other, []byte("to another request")))
 			changed := a.theirs.Reply(&to, []byte("changed"))
 			changed[0]++
@@ -351,13 +352,13 @@ func forgedReply(t *testing.T, a *answering) {
 		t.Errorf("refused: %+v", st)
 	}
 	if n := a.count(events.PacketsUnreadable); n != 3 {
-		t.Errorf("told %d times, want once for each reason", n)
+		t.Errorf("%d events, want one for each reason", n)
 	}
 }
 
-// Who trusts nobody in particular takes replies as they come, signed or not, without their proofs; and one without a key replies to
-// who trusts nobody. docs/protocol §24.7.
-func TestReplyProofIsTakenAway(t *testing.T) {
+// A requester without Config.Trust accepts replies with and without proofs, and delivers them without; a responder
+// without a signing key can reply to it. docs/protocol §24.7.
+func TestReplyProofIsRemoved(t *testing.T) {
 	for _, signs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			network := mem.NewNetwork()

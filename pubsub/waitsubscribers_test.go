@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Who waits for subscribers on a new group knows of one within a round trip, whether the
-// subscription, the publisher or the wait comes first: in protocol time within the
-// distance of heartbeats then (protocol §5.7). mem takes no time at all.
+// WaitSubscribers on a new group returns within a round trip, whether the subscription, the publisher or the wait
+// comes first: at most the interval of heartbeats in protocol time (docs/protocol §5.7). mem takes no time at all.
 func TestWaitSubscribersIsQuick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t) + "?groups=256"
 		pubBus, subBus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url), openBus(t, Config{Wait: WaitPark}, url)
 		next := 0
-		topic := func() string { // of a group that nobody has used
+		topic := func() string { // of an unused group
 			for used := make(map[int]bool); ; next++ {
 				for i := range next {
 					used[pubBus.Group(fmt.Sprint("t", i))] = true
@@ -57,7 +56,7 @@ func TestWaitSubscribersIsQuick(t *testing.T) {
 				},
 			} {
 				if took, most := f(); took > most {
-					t.Errorf("%s: waited %v for a subscriber that is there, want %v at most", name, took, most)
+					t.Errorf("%s: waited %v for a present subscriber, want at most %v", name, took, most)
 				}
 			}
 		}
