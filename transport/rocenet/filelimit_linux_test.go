@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
 
-// With too few free descriptors Open reports that, rather than a missing interface or capability. An
-// endpoint that opens is complete: it follows its interface.
+// With too few free file descriptors, Open reports those and not a missing interface or capability. If Open succeeds,
+// the endpoint is complete and observes its interface.
 func TestFewDescriptors(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -42,12 +42,12 @@ func TestFewDescriptors(t *testing.T) {
 			end(tr)
 		}
 		if after := openFiles(t); after != before {
-			t.Errorf("%+v: %d files were open before, %d after", cfg, before, after)
+			t.Errorf("%+v: %d open files before, %d after", cfg, before, after)
 		}
 	}
 }
 
-// openFiles counts those that stay open: what looks at links opens one for a moment.
+// openFiles counts the files that stay open: checks of links open one briefly.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	least := math.MaxInt
