@@ -5,9 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// weakKeys are the y coordinates of the eight points of small order (RFC 8032 §5.1.2), two of them also
-// in the form with the modulus added, which verifiers accept, too. For such a key anyone can make a
-// signature that verifies for at least one text in eight.
+// weakKeys are the y coordinates of the eight points of small order (RFC 8032 §5.1.2), two of them also with the
+// modulus added, which verifiers accept, too. For such a key signatures can be forged for at least one text in eight.
 var weakKeys = []string{
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"0100000000000000000000000000000000000000000000000000000000000000",

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A reply is accepted from a key that is trusted for the topic of its request, in the name in which it was
-// made, whole. docs/vectors/signed.json has the reasons of refusals. docs/protocol §24.7.
+// A complete reply is accepted if its key is trusted for the topic of its request. docs/vectors/signed.json has the
+// reasons for refusals. docs/protocol §24.7.
 func TestReplies(t *testing.T) {
 	s, err := NewSigner(testKey(1), nil, nil)
 	if err != nil {
@@ -30,8 +30,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// So many replies that do not verify are looked at and no more, but the first of each that was asked; those that verify cost
-// none of it.
+// The number of forged replies that are checked is limited, except the first of each receiver that was sent the
+// request. Valid replies do not use up the limit.
 func TestForgedRepliesAreBounded(t *testing.T) {
 	s, err := NewSigner(testKey(1), nil, nil)
 	if err != nil {
@@ -57,20 +57,20 @@ func TestForgedRepliesAreBounded(t *testing.T) {
 	const atOnce = strangerFails / 20
 	for range 200 {
 		if _, got := v.Check("t", to, data, good, false); got != Taken {
-			t.Fatalf("verdict %d of a good one", got)
+			t.Fatalf("verdict %d of a valid reply", got)
 		}
 	}
 	if n := count(); n != atOnce {
-		t.Errorf("%d are looked at, want %d", n, atOnce)
+		t.Errorf("%d are checked, want %d", n, atOnce)
 	}
 	if _, got := v.Check("t", to, data, good, true); got != Taken {
-		t.Errorf("the first of one that was asked: verdict %d", got)
+		t.Errorf("the first of an expected receiver: verdict %d", got)
 	}
 	if _, got := v.Check("t", to, data, good, false); got != Deferred {
-		t.Errorf("a good one, of one that was not: verdict %d", got)
+		t.Errorf("a valid reply of another receiver: verdict %d", got)
 	}
 	if c.add(time.Second / 100); count() != strangerFails/100 {
-		t.Error("as time goes by others are to be looked at")
+		t.Error("no more are checked after some time")
 	}
 }
 

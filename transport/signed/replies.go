@@ -10,9 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Replies to requests are unicast, each in packets of its own, so there is no train to sign: a proof
-// follows the bytes of each. It names the request and the replier, so it is worthless in any other
-// context, at any time. docs/protocol §24.7.
+// Replies to requests are sent by unicast in separate packets, so there is no train to sign: a proof follows the bytes
+// of each reply. It contains the ids of the request and the replier, so it cannot be used for another request.
+// docs/protocol §24.7.
 
 // ReplyTo identifies the request that a reply answers, and the replier.
 type ReplyTo struct {
@@ -26,7 +26,7 @@ const (
 	keyIDLen  = 4
 )
 
-// replyStatement is what is signed: the text, the ids of request and replier, and the SHA-256 of the bytes.
+// replyStatement is the signed data: the text, the ids of request and replier, and the SHA-256 of the bytes.
 type replyStatement [len(replyText) + 5*8 + sha256.Size]byte
 
 func (s *replyStatement) set(to *ReplyTo, data []byte) {
@@ -38,7 +38,7 @@ func (s *replyStatement) set(to *ReplyTo, data []byte) {
 	copy(b[5*8:], h[:])
 }
 
-// Reply returns data with the proof behind it. Any goroutine may call it.
+// Reply returns data followed by the proof. Any goroutine may call it.
 func (s *Signer) Reply(to *ReplyTo, data []byte) []byte {
 	var text replyStatement
 	text.set(to, data)
@@ -64,8 +64,8 @@ func NewReplyVerifier(trust Provider, now func() time.Time) *ReplyVerifier {
 	return &ReplyVerifier{trust: trust, now: now}
 }
 
-// Check judges a whole reply to a request on a topic, with the proof behind it, which is empty where there is none.
-// first says that it is of a receiver that was asked, and the first of it: it is looked at whatever others send.
+// Check checks a complete reply to a request on a topic and its proof, which is empty if there is none. first: it is
+// the first reply of a receiver that was asked, and is checked however many forged replies arrive.
 func (v *ReplyVerifier) Check(topic string, to *ReplyTo, data, proof []byte, first bool) (KeyID, Verdict) {
 	if len(proof) == 0 {
 		return 0, Unsigned
@@ -90,7 +90,7 @@ func (v *ReplyVerifier) Check(topic string, to *ReplyTo, data, proof []byte, fir
 	return id, Taken
 }
 
-// affords reports whether one may be looked at that may well not verify.
+// affords reports whether a reply may be checked that probably does not verify.
 func (v *ReplyVerifier) affords() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

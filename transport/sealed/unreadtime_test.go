@@ -8,12 +8,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// stoppable is a transport of a process that is stopped in its next Wait.
+// stoppable is a transport whose process is stopped during its next Wait.
 type stoppable struct {
 	transport.Transport
 	now     *time.Time
-	waits   time.Duration // until something comes
-	stopped time.Duration // for how long, after that
+	waits   time.Duration // time in Wait until a packet arrives
+	stopped time.Duration // time for which the process is then stopped
 }
 
 func (s *stoppable) Wait(time.Duration) error {
@@ -21,9 +21,9 @@ func (s *stoppable) Wait(time.Duration) error {
 	return nil
 }
 
-// Packets that came before a process was stopped, or while it was, are judged by when they came: they are taken, however long
-// that lasted. Those that were too old then are not, nor are those that were taken before. As soon as all are read, and while
-// the process waits and there is nothing to read, the time counts. docs/protocol §27.6.
+// Packets that arrived before or while a process was stopped are judged by their time of arrival: they are accepted,
+// however long the stop lasted, unless they were already too old or accepted before. When all are read, or nothing is
+// pending during a Wait, the current time counts. docs/protocol §27.6.
 func TestUnread(t *testing.T) {
 	net, now, set := mem.NewNetwork(), base, testSet(t, 1)
 	open := func() transport.Transport {
@@ -74,7 +74,7 @@ func TestUnread(t *testing.T) {
 		}
 		s := rx.Stats().Seal
 		if n != taken || s.Stale-before.Stale != want {
-			t.Errorf("%s: %d are taken and %d refused for their time, want %d and %d", what, n, s.Stale-before.Stale, taken, want)
+			t.Errorf("%s: %d accepted and %d refused for their time, want %d and %d", what, n, s.Stale-before.Stale, taken, want)
 		}
 	}
 	wait := func(timeout, waits, stopped time.Duration) {
@@ -92,11 +92,11 @@ func TestUnread(t *testing.T) {
 	send(one(t, set, now))
 	poll("stopped for 20 minutes", 2, 1)
 	send(later)
-	poll("what is played back when that has been read", 0, 1)
+	poll("replayed after those were read", 0, 1)
 	old = one(t, set, now)
 	wait(-1, time.Hour, 0)
 	send(old)
-	poll("behind an hour in which nothing came", 0, 1)
+	poll("after an hour in which nothing arrived", 0, 1)
 	send(one(t, set, now))
 	now = now.Add(7 * time.Minute)
 	poll("stopped outside of Wait", 1, 0)
