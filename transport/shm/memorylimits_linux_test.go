@@ -17,13 +17,13 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// single is a train of one packet.
+// single returns a train of one packet.
 func single(packet []byte) *transport.Outbound {
 	return &transport.Outbound{Data: packet, Stride: len(packet), Count: 1, Lens: []uint16{uint16(len(packet))}}
 }
 
-// Lent trains stay unchanged until Poll has reported the end, whichever side was closed first.
-// docs/protocol §28.5.
+// Lent trains stay unchanged until Poll has returned net.ErrClosed, whichever side was closed first. docs/protocol
+// §28.5.
 func TestLentUntilTheEnd(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	s.Send(single([]byte("mine")))
@@ -31,19 +31,19 @@ func TestLentUntilTheEnd(t *testing.T) {
 	if err := b.Poll(batch); err != nil || len(batch.Trains) != 1 {
 		t.Fatal(len(batch.Trains), err)
 	}
-	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) // continues to receive
+	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) // it continues to receive
 	defer end(c)
 	c.Join(0)
 	b.Close()
 	s.Send(single([]byte("else")))
 	if got := string(batch.Trains[0].Data); got != "mine" {
-		t.Errorf("a train that is lent has become %q", got)
+		t.Errorf("a lent train changed to %q", got)
 	}
 }
 
-// Nothing in a lane is written over before it is fetched, whatever is kept and returned late,
-// in the deepest lane that can be had. docs/protocol §28.5.
-func TestLaneKept(t *testing.T) {
+// No entry of a lane is overwritten before it is fetched, whichever trains are kept and returned late, with the longest
+// lane possible. docs/protocol §28.5.
+func TestKeptTrainsInLane(t *testing.T) {
 	_, b, s := pair(t, Config{QueueTrains: maxQueue})
 	fetched, out := transport.NewBatch(batch), single([]byte("x"))
 	var kept []transport.Train
@@ -66,7 +66,7 @@ func TestLaneKept(t *testing.T) {
 	b.Release(&kept[0])
 	send(1)
 	b.Release(&kept[last])
-	send(1) // passes all that are kept
+	send(1) // overtakes all kept trains
 	for i := range kept[1:last] {
 		b.Release(&kept[1+i])
 	}
@@ -86,10 +86,10 @@ func TestLaneKept(t *testing.T) {
 	}
 }
 
-// A bell that cannot be opened is tried again with the next train. docs/protocol §28.8.
-func TestBellLater(t *testing.T) {
+// An endpoint that cannot open a bell retries with the next train. docs/protocol §28.8.
+func TestBellRetried(t *testing.T) {
 	a, b, s := pair(t, Config{})
-	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
+	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
 		b.EndWait()
 	}
 	path := filepath.Join(a.fabric.path, bellName(b.own.id))
@@ -102,13 +102,13 @@ func TestBellLater(t *testing.T) {
 	}
 	s.Send(single([]byte("y")))
 	if a.rang != 1 {
-		t.Errorf("rang %d times for one that sleeps", a.rang)
+		t.Errorf("rang %d times for an endpoint that sleeps", a.rang)
 	}
 	b.EndWait()
 }
 
-// A file that replaces a directory that was just made is not shared. docs/protocol §28.1.
-func TestShareNoLink(t *testing.T) {
+// A link that replaces a directory immediately after it was made is not shared. docs/protocol §28.1.
+func TestLinkIsNotShared(t *testing.T) {
 	here := t.TempDir()
 	victim, link := filepath.Join(here, "victim"), filepath.Join(here, "link")
 	if err := os.Mkdir(victim, 0o700); err != nil {
@@ -119,7 +119,7 @@ func TestShareNoLink(t *testing.T) {
 	}
 	d := &dir{place: place{shared: true, id: os.Getegid()}}
 	if _, err := d.openAt(unix.AT_FDCWD, link, link); err == nil {
-		t.Error("shared what a link names")
+		t.Error("the target of a link was shared")
 	}
 	if st, err := os.Stat(victim); err != nil || st.Mode() != fs.ModeDir|0o700 {
 		t.Errorf("%v, %v", st.Mode(), err)
@@ -133,24 +133,24 @@ func TestDirectoryReplaced(t *testing.T) {
 	if err := errors.Join(os.Rename(a.fabric.path, moved), os.Mkdir(a.fabric.path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
+	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
 		b.EndWait()
 	}
-	s.Send(single([]byte("x"))) // opens the bell
+	s.Send(single([]byte("x"))) // opens b's bell
 	if a.rang != 1 {
 		t.Errorf("rang %d times", a.rang)
 	}
 	b.EndWait()
 	b.Close()
 	if got := files(moved); len(got) != 3 {
-		t.Errorf("one of two has closed, and there are %q", got)
+		t.Errorf("after one of two endpoints closed, these files exist: %q", got)
 	}
 	if err := errors.Join(os.Remove(a.fabric.path), os.Rename(moved, a.fabric.path)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Packets in blocks of a window are read there, and not copied. docs/protocol §28.5.
+// Packets in blocks of a window are read in place and not copied. docs/protocol §28.5.
 func TestInPlace(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(2, chunkBytes)
@@ -172,33 +172,33 @@ func TestInPlace(t *testing.T) {
 	b.Release(&fetched.Trains[0])
 }
 
-// A window without a free chunk moves to heap memory, from which packets are copied, and no endpoint
-// waits. docs/protocol §28.6.
+// When no chunk is free, a window's block moves to heap memory, from which packets are copied, and no endpoint waits.
+// docs/protocol §28.6.
 func TestNoChunkForWindow(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(1, chunkBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Send(single(mem[:100])) // and b does not read it
+	s.Send(single(mem[:100])) // b does not read it
 	a.pool.fresh, a.pool.freed = maxChunks, nil
 	block := a.Renew(mem)
 	if _, _, ok := a.own.chunkOf(block); ok || len(block) != chunkBytes {
-		t.Fatalf("%d bytes, in the file: %v", len(block), ok)
+		t.Fatalf("%d bytes, in shared memory: %v", len(block), ok)
 	}
 	if again := a.Renew(block); &again[0] != &block[0] {
-		t.Error("unshared memory is exchanged")
+		t.Error("heap memory was exchanged")
 	}
 	end(a)
-	block[0] = 1 // it lives until all is freed
+	block[0] = 1 // it is valid until everything is freed
 	a.Free(mem)
 	if a.windows.private != nil || a.own.mem != nil {
-		t.Error("memory is left when all was freed")
+		t.Error("memory is still allocated after everything was freed")
 	}
 	b.Stats()
 }
 
-// Windows get no more than a quarter of the chunks: then they are in heap memory. docs/protocol §28.6.
+// Windows use at most a quarter of the chunks, and heap memory beyond that. docs/protocol §28.6.
 func TestWindowsLeaveEnough(t *testing.T) {
 	a := mustOpen(t, Config{Name: "many", Dir: ownDir(t)})
 	var all [][]byte
@@ -213,9 +213,9 @@ func TestWindowsLeaveEnough(t *testing.T) {
 		}
 	}
 	if got := 64 * shared; got > maxChunks/4 || got < maxChunks/4-64 {
-		t.Errorf("windows have %d chunks of %d", got, maxChunks)
+		t.Errorf("windows use %d of %d chunks", got, maxChunks)
 	}
-	if mem, err := a.AllocBlocks(3, 1000); err != nil || len(mem) != 3000 { // no chunks
+	if mem, err := a.AllocBlocks(3, 1000); err != nil || len(mem) != 3000 { // from heap memory
 		t.Error(len(mem), err)
 	} else {
 		all = append(all, mem)
@@ -229,25 +229,25 @@ func TestWindowsLeaveEnough(t *testing.T) {
 	}
 }
 
-// small is a directory in a file system that has memory for so many MiB.
+// small mounts a file system of the size, such as 16m (tmpfs(5)), and returns a directory in it.
 func small(t *testing.T, size string) (dir string) {
 	t.Helper()
 	return smallBy(t, "size="+size)
 }
 
-// smallBy is one by options of tmpfs(5).
+// smallBy does so with any options of tmpfs(5).
 func smallBy(t *testing.T, options string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		testenv.Skip(t, "no memory file system can be mounted: %v", err)
+		testenv.Skip(t, "tmpfs cannot be mounted: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir
 }
 
-// Where memory is short, one that has stopped leaves enough of it for one that reads, whatever
-// the sizes of trains. docs/protocol §28.6.
+// In a small file system a stopped reader leaves enough memory for an active one, whatever the sizes of trains.
+// docs/protocol §28.6.
 func TestShortOfMemory(t *testing.T) {
 	cfg := Config{Name: "short", Dir: small(t, "16m")}
 	a, stopped, reads := mustOpen(t, cfg), mustOpen(t, cfg), mustOpen(t, cfg)
@@ -260,7 +260,7 @@ func TestShortOfMemory(t *testing.T) {
 	for i := range 3000 {
 		s.Send(single(packet[:1+i*7919%len(packet)]))
 		if err := reads.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
-			t.Fatalf("train %d: %d came, %v", i, len(fetched.Trains), err)
+			t.Fatalf("train %d: %d received, %v", i, len(fetched.Trains), err)
 		}
 		reads.Release(&fetched.Trains[0])
 	}
@@ -269,9 +269,9 @@ func TestShortOfMemory(t *testing.T) {
 	}
 }
 
-// What fails to open leaves nothing.
-func TestFailedOpenLeavesNothing(t *testing.T) {
-	for _, size := range []string{"60k", "4k"} { // "4k": not even for the members file
+// A failed Open leaves no file.
+func TestFailedOpenLeavesNoFile(t *testing.T) {
+	for _, size := range []string{"60k", "4k"} { // "4k": too small even for the members file
 		dir := small(t, size)
 		if _, err := open(Config{Name: "x", Dir: dir}); !errors.Is(err, unix.ENOSPC) {
 			t.Error(size, err)
@@ -285,16 +285,16 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 	}
 }
 
-// Without memory for a lane nothing is sent by it, and without memory for returned positions nothing is
-// fetched: until there is some; both are counted. docs/protocol §28.3.
+// Without memory for a lane nothing is sent in it, and without memory for returned positions nothing is fetched, until
+// memory is available. Both are counted. docs/protocol §28.3.
 func TestNoMemoryForLane(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		left    int // bytes beside what an endpoint's file begins with
+		left    int // bytes in addition to the initial size of an endpoint's file
 		counted func(sender, reader stats.Transport) uint64
 	}{
-		{"no lane", ringBytes - pageBytes, func(sender, _ stats.Transport) uint64 { return sender.SendNoMemory }},
-		{"nothing to return by", ringBytes + 2*pageBytes, func(_, reader stats.Transport) uint64 { return reader.ReceiveErrors }},
+		{"no memory for a lane", ringBytes - pageBytes, func(sender, _ stats.Transport) uint64 { return sender.SendNoMemory }},
+		{"no memory for returned positions", ringBytes + 2*pageBytes, func(_, reader stats.Transport) uint64 { return reader.ReceiveErrors }},
 	} {
 		cfg := Config{Name: "late", Dir: small(t, "1m")}
 		a := mustOpen(t, cfg)
@@ -316,29 +316,29 @@ func TestNoMemoryForLane(t *testing.T) {
 		s.Send(single([]byte("early")))
 		fetched := transport.NewBatch(batch)
 		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 0 {
-			t.Fatalf("%s: %d trains came, %v", c.name, len(fetched.Trains), err)
+			t.Fatalf("%s: %d trains received, %v", c.name, len(fetched.Trains), err)
 		}
-		b.BeginWait(0) // it was woken to report that it has joined
+		b.BeginWait(0) // it was woken by the event of its own join
 		b.EndWait()
 		if b.BeginWait(time.Minute) == 0 && c.left > ringBytes {
-			t.Errorf("%s: it does not sleep, but tries again and again", c.name)
+			t.Errorf("%s: it does not sleep, but retries without end", c.name)
 		}
 		b.EndWait()
 		if c.counted(a.Stats().Transport, b.Stats().Transport) == 0 {
-			t.Errorf("%s: that is not counted", c.name)
+			t.Errorf("%s: it is not counted", c.name)
 		}
 		if err := full.Truncate(0); err != nil {
 			t.Fatal(err)
 		}
-		for hear(t, a, b, s, "x") == "" {
+		for transfer(t, a, b, s, "x") == "" {
 		}
 		end(a)
 		end(b)
 	}
 }
 
-// Endpoints that do not send to each other take little memory, however many there are. docs/protocol §28.3.
-func TestIdleTakesLittle(t *testing.T) {
+// Endpoints that do not send to each other use little memory, however many there are. docs/protocol §28.3.
+func TestIdleMemory(t *testing.T) {
 	cfg := Config{Name: "idle", Dir: t.TempDir()}
 	var all []*Transport
 	for range 20 {
@@ -350,8 +350,8 @@ func TestIdleTakesLittle(t *testing.T) {
 		if err := x.Poll(transport.NewBatch(1)); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(*x.known.Load()); n != len(all) { // itself, too
-			t.Fatalf("it has met %d", n)
+		if n := len(*x.known.Load()); n != len(all) { // including itself
+			t.Fatalf("it is connected to %d", n)
 		}
 	}
 	for _, x := range all {
@@ -360,16 +360,16 @@ func TestIdleTakesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if used := st.Blocks * 512; used > atRings {
-			t.Errorf("one of %d takes %d bytes, and sends nothing", len(all), used)
+			t.Errorf("an endpoint of %d that sends nothing uses %d bytes", len(all), used)
 		}
 	}
-	// A packet that is sent once has memory in that lane alone.
+	// A packet that is sent once needs memory only in its lane.
 	s, _ := all[0].NewSender(0)
 	all[1].Leave(0)
 	s.Send(single([]byte("x")))
 	var st unix.Stat_t
 	unix.Fstat(all[0].own.fd, &st)
-	if used, most := st.Blocks*512, int64(atRings+(len(all)-1)*ringBytes+4*pageBytes); used > most { // one lane is to itself
+	if used, most := st.Blocks*512, int64(atRings+(len(all)-1)*ringBytes+4*pageBytes); used > most { // one lane leads to the endpoint itself
 		t.Errorf("%d bytes for %d lanes, want %d", used, len(all)-1, most)
 	}
 	for _, x := range all {
@@ -377,8 +377,8 @@ func TestIdleTakesLittle(t *testing.T) {
 	}
 }
 
-// What a lane had no room for is counted where it is missing: with the first train that was sent
-// behind it, however far the lane is read at a time, and at the end of the lane. docs/protocol §28.4.
+// Trains for which a lane had no room are counted where they are missing: with the first train that was sent after
+// them, however many entries are read at a time, and at the end of the lane. docs/protocol §28.4.
 func TestDroppedWhereMissing(t *testing.T) {
 	_, b, s := pair(t, Config{QueueTrains: 100})
 	had, buf := depth(b), transport.NewBatch(40)
@@ -398,12 +398,12 @@ func TestDroppedWhereMissing(t *testing.T) {
 		}
 		return len(buf.Trains)
 	}
-	send(had + 3) // three are dropped
+	send(had + 3) // of which three are dropped
 	got := poll()
 	send(1)
 	for got < had {
 		if n := b.Stats().ReceiveOverflow; n != 0 {
-			t.Fatalf("%d are counted as dropped behind %d trains of %d", n, got, had)
+			t.Fatalf("%d counted as dropped after %d of %d trains", n, got, had)
 		}
 		got += poll()
 	}
@@ -411,20 +411,19 @@ func TestDroppedWhereMissing(t *testing.T) {
 		poll()
 	}
 	if n := b.Stats().ReceiveOverflow; n != 3 {
-		t.Errorf("%d are counted as dropped, want 3", n)
+		t.Errorf("%d counted as dropped, want 3", n)
 	}
-	send(had + 70_000) // more than an entry can say
+	send(had + 70_000) // more than an entry can state
 	for poll() > 0 {
 	}
 	if n := b.Stats().ReceiveOverflow; n != 70_003 {
-		t.Errorf("%d are counted as dropped, want 70003", n)
+		t.Errorf("%d counted as dropped, want 70003", n)
 	}
 }
 
-// A reader that keeps trains for longer than its lane receives all others in order, or the number of
-// those lost: no unread train is overwritten, however many it keeps, and neither side takes the other
-// for hostile. docs/protocol §28.6.
-func TestKeptForLongerThanALane(t *testing.T) {
+// A reader that keeps trains while its lane wraps around receives all others in order, or the number of those lost: no
+// unread train is overwritten, however many it keeps, and neither side marks the other bad. docs/protocol §28.6.
+func TestKeptWhileLaneWrapsAround(t *testing.T) {
 	for queue, steps := range map[int]int{maxQueue: 15_000, 1024: 130_000} {
 		for _, share := range []float64{0.2, 0.8} {
 			t.Run(fmt.Sprint(queue, " ", share), func(t *testing.T) {
@@ -447,7 +446,7 @@ func TestKeptForLongerThanALane(t *testing.T) {
 						}
 					}
 					if ahead := to.tail - from.next; ahead > laneSlots {
-						t.Fatalf("step %d: %d positions are not read", step, ahead)
+						t.Fatalf("step %d: %d positions are unread", step, ahead)
 					}
 					passed = max(passed, to.voids)
 					if err := b.Poll(one); err != nil {
@@ -457,7 +456,7 @@ func TestKeptForLongerThanALane(t *testing.T) {
 						give(min(len(kept), 1))
 						continue
 					}
-					if keep += min(share, 0.15+float64(step)/200_000); keep >= 1 { // more and more of them
+					if keep += min(share, 0.15+float64(step)/200_000); keep >= 1 { // an increasing share
 
 						keep--
 						kept = append(kept, one.Trains[0])
@@ -469,7 +468,7 @@ func TestKeptForLongerThanALane(t *testing.T) {
 					}
 				}
 				give(len(kept))
-				// It takes the rest, and then receives new trains.
+				// It returns the kept trains, and then receives new ones.
 				for last := from.next - 1; last != from.next; {
 					last = from.next
 					if err := b.Poll(one); err != nil {
@@ -479,11 +478,11 @@ func TestKeptForLongerThanALane(t *testing.T) {
 						b.Release(&one.Trains[i])
 					}
 				}
-				if got := hear(t, a, b, s, "new"); got != "new" || a.Stats().ReceiveErrors+b.Stats().ReceiveErrors != 0 {
-					t.Errorf("heard %q, errors %d and %d", got, a.Stats().ReceiveErrors, b.Stats().ReceiveErrors)
+				if got := transfer(t, a, b, s, "new"); got != "new" || a.Stats().ReceiveErrors+b.Stats().ReceiveErrors != 0 {
+					t.Errorf("received %q, errors %d and %d", got, a.Stats().ReceiveErrors, b.Stats().ReceiveErrors)
 				}
 				if passed == 0 {
-					t.Error("nothing was passed over")
+					t.Error("no train was dropped")
 				}
 			})
 		}

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Interface is the directory in which endpoints find each other: each user has another one, and each group.
+// Interface is the directory in which endpoints discover each other: each user and each group has another one.
 func (t *Transport) Interface() string { return t.fabric.path }
 
-// LookAt describes a directory for shared memory. It changes nothing there, follows no link, and does
-// not block. Its errors are those of the system, without the directory.
-func LookAt(dir string) (Memory, error) {
+// DescribeDir describes a directory for shared memory. It changes nothing there, follows no link, and does not block.
+// Errors are those of the system, without the path.
+func DescribeDir(dir string) (Memory, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return Memory{}, err
@@ -32,7 +32,7 @@ func LookAt(dir string) (Memory, error) {
 	return m, nil
 }
 
-// add adds a place, and the fabrics in it.
+// add adds the place of, and the fabrics in it.
 func (m *Memory) add(of place, at int, name, path string) {
 	p, ok := of.stat(at, name, path)
 	if !ok {
@@ -44,7 +44,7 @@ func (m *Memory) add(of place, at int, name, path string) {
 	}
 	dir, err := openDir(at, name)
 	if err != nil {
-		return // of others only root may look
+		return // only root can list the places of others
 	}
 	defer unix.Close(dir)
 	for _, name := range sortedNames(dir, path) {
@@ -57,13 +57,13 @@ func (m *Memory) add(of place, at int, name, path string) {
 		}
 		p.Fabric = true
 		if p.Wrong == "" {
-			p.lookInto(dir, name)
+			p.addFiles(dir, name)
 		}
 		m.Places = append(m.Places, p)
 	}
 }
 
-// stat describes a directory of a place, or returns false if that fails.
+// stat describes a directory of a place; ok is false if that fails.
 func (p place) stat(at int, name, path string) (x Place, ok bool) {
 	var st unix.Stat_t
 	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -73,9 +73,9 @@ func (p place) stat(at int, name, path string) (x Place, ok bool) {
 	return Place{Path: path, User: int(st.Uid), Mine: p == ownPlace(), Wrong: wrong}, true
 }
 
-// lookInto sums up the files of a fabric, and asks whether any of its endpoints lives. The lock
-// of the members file is left alone: others need it for a moment, to come and to go.
-func (p *Place) lookInto(at int, name string) {
+// addFiles adds the sizes of a fabric's files, and records whether any of its endpoints lives. It does not lock the
+// members file, which others need to join and leave.
+func (p *Place) addFiles(at int, name string) {
 	dir, err := openDir(at, name)
 	if err != nil {
 		return
@@ -90,13 +90,13 @@ func (p *Place) lookInto(at int, name string) {
 		p.Bytes += st.Blocks * 512
 		if _, ok := parseFileName(name); ok {
 			endpoints++
-			living = living || st.Size == 0 || owned(dir, name) // one that is being made is locked before it has a size
+			living = living || st.Size == 0 || owned(dir, name) // size 0: it is being created; it is locked before it has a size
 		}
 	}
 	p.Left = endpoints > 0 && !living
 }
 
-// owned reports whether a file's owner lives, also where that cannot be said.
+// owned reports whether a file's owner lives, or that is unknown.
 func owned(at int, name string) bool {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -106,12 +106,12 @@ func owned(at int, name string) bool {
 	return alive(fd)
 }
 
-// openDir opens a directory, and follows no link.
+// openDir opens a directory without following a link.
 func openDir(at int, name string) (fd int, err error) {
 	return unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// sortedNames are the files in a directory that can be listed.
+// sortedNames lists a directory; empty if that fails.
 func sortedNames(at int, path string) []string {
 	names, _ := namesAt(at, path)
 	slices.Sort(names)

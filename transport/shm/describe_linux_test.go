@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// placeFor is a directory for shared memory in which there is a fabric of this user's with an endpoint's file.
+// placeFor makes a directory for shared memory with a fabric of this user and the file of an endpoint.
 func placeFor(t *testing.T) (dir, place, fabric string, endpoint *os.File) {
 	t.Helper()
 	dir = t.TempDir()
@@ -32,15 +32,15 @@ func placeFor(t *testing.T) (dir, place, fabric string, endpoint *os.File) {
 	return dir, place, fabric, endpoint
 }
 
-// LookAt reports sizes, owners and modes, and whether an endpoint lives in a fabric.
-func TestLookAt(t *testing.T) {
+// DescribeDir reports sizes, owners and modes, and whether an endpoint lives in a fabric.
+func TestDescribeDir(t *testing.T) {
 	dir, place, fabric, f := placeFor(t)
 	if err := os.WriteFile(filepath.Join(dir, "fanfare-x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	look := func(left bool) {
 		t.Helper()
-		m, err := LookAt(dir)
+		m, err := DescribeDir(dir)
 		if err != nil || m.Free <= 0 || m.Free > m.Bytes || len(m.Places) != 2 {
 			t.Fatalf("%+v, %v", m, err)
 		}
@@ -63,27 +63,27 @@ func TestLookAt(t *testing.T) {
 	look(false)
 	f.Close()
 	look(true)
-	// One that is being made has no size before it is locked.
+	// The file of an endpoint that is being made has no size before it is locked.
 	young, err := os.Create(filepath.Join(fabric, "fedcba9876543210"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer young.Close()
 	look(false)
-	if m, err := LookAt(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+	if m, err := DescribeDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if err := os.Chmod(fabric, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m, err := LookAt(dir)
+	m, err := DescribeDir(dir)
 	if err != nil || len(m.Places) != 2 || !strings.Contains(m.Places[1].Wrong, "has mode 0755") || m.Places[1].Bytes != 0 {
-		t.Errorf("of a fabric that is open to others: %+v, %v", m, err)
+		t.Errorf("a fabric that is open to others: %+v, %v", m, err)
 	}
 }
 
-// A user with write access to the directory cannot make others read, or remove, the target of a link.
-func TestLookFollowsNoLink(t *testing.T) {
+// A user with write access to the directory cannot make others read or remove the target of a link.
+func TestDescribeDirFollowsNoLink(t *testing.T) {
 	dir, place, _, _ := placeFor(t)
 	other := filepath.Join(dir, fmt.Sprint("fanfare-", os.Geteuid()+1))
 	for link, to := range map[string]string{other: "/", filepath.Join(dir, "fanfare-y"): "/", filepath.Join(place, "link"): "/etc"} {
@@ -91,20 +91,20 @@ func TestLookFollowsNoLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := LookAt(dir)
+	m, err := DescribeDir(dir)
 	if err != nil || len(m.Places) != 4 {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for _, p := range m.Places {
-		if link := p.Path == other || filepath.Base(p.Path) == "link"; link != (p.Wrong == "is no directory") {
+		if link := p.Path == other || filepath.Base(p.Path) == "link"; link != (p.Wrong == "is not a directory") {
 			t.Errorf("%+v", p)
 		}
 	}
 }
 
-// LookAt does not make the lock of a fabric appear taken to endpoints that join or leave: it locks only
-// the files of endpoints, which otherwise only their owners lock.
-func TestLookLocksNoMembersFile(t *testing.T) {
+// DescribeDir does not delay endpoints that join or leave, because it does not lock the members file: it locks only the
+// files of endpoints, which otherwise only their owners lock.
+func TestDescribeDirLocksNoMembersFile(t *testing.T) {
 	dir, _, fabric, _ := placeFor(t)
 	members, err := os.Create(filepath.Join(fabric, "roll"))
 	if err != nil {
@@ -114,7 +114,7 @@ func TestLookLocksNoMembersFile(t *testing.T) {
 	if err := unix.Flock(int(members.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := LookAt(dir); err != nil || len(m.Places) != 2 || !m.Places[1].Left {
-		t.Errorf("an endpoint is said to live where the members file alone is locked: %+v, %v", m.Places, err)
+	if m, err := DescribeDir(dir); err != nil || len(m.Places) != 2 || !m.Places[1].Left {
+		t.Errorf("reported a living endpoint where only the members file is locked: %+v, %v", m.Places, err)
 	}
 }

@@ -15,33 +15,33 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A file that is not that of a living endpoint is not met. docs/protocol §28.2, §28.3.
-func TestMeet(t *testing.T) {
+// An endpoint does not connect to a file that is not that of a living endpoint. docs/protocol §28.2, §28.3.
+func TestConnect(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(a)
 	for name, c := range map[string]struct {
-		spoil func(f *ownFile) error
-		ready bool
+		markBad func(f *ownFile) error
+		ready   bool
 	}{
-		"ready":          {func(f *ownFile) error { return nil }, true},
-		"longer":         {func(f *ownFile) error { return unix.Ftruncate(f.fd, fileBytes+pageBytes) }, false},
-		"shorter":        {func(f *ownFile) error { return unix.Ftruncate(f.fd, fileBytes-pageBytes) }, false},
-		"being made":     {func(f *ownFile) error { word(f.mem, atMagic).Store(0); return nil }, false},
-		"of another id":  {func(f *ownFile) error { word(f.mem, atID).Add(2); return nil }, false},
-		"ended":          {func(f *ownFile) error { word(f.mem, atClosed).Store(1); return nil }, false},
-		"of a dead one":  {func(f *ownFile) error { return unix.Flock(f.fd, unix.LOCK_UN) }, false},
-		"of great depth": {func(f *ownFile) error { word(f.mem, atDepth).Store(1 << 63); return nil }, true},
+		"ready":                   {func(f *ownFile) error { return nil }, true},
+		"longer":                  {func(f *ownFile) error { return unix.Ftruncate(f.fd, fileBytes+pageBytes) }, false},
+		"shorter":                 {func(f *ownFile) error { return unix.Ftruncate(f.fd, fileBytes-pageBytes) }, false},
+		"being made":              {func(f *ownFile) error { word(f.mem, atMagic).Store(0); return nil }, false},
+		"with another id":         {func(f *ownFile) error { word(f.mem, atID).Add(2); return nil }, false},
+		"ended":                   {func(f *ownFile) error { word(f.mem, atClosed).Store(1); return nil }, false},
+		"of a dead endpoint":      {func(f *ownFile) error { return unix.Flock(f.fd, unix.LOCK_UN) }, false},
+		"with an excessive depth": {func(f *ownFile) error { word(f.mem, atDepth).Store(1 << 63); return nil }, true},
 	} {
 		b := mustOpen(t, a.cfg)
-		if err := c.spoil(b.own); err != nil {
+		if err := c.markBad(b.own); err != nil {
 			t.Fatal(err)
 		}
-		p, err := a.fabric.meet(b.own.id)
+		p, err := a.fabric.connect(b.own.id)
 		switch {
 		case c.ready && err != nil, !c.ready && !errors.Is(err, errNotReady):
 			t.Errorf("%s: %v", name, err)
 		case err == nil && (p.depth < 1 || p.depth > laneSlots):
-			t.Errorf("%s: depth %d, where a lane has %d", name, p.depth, laneSlots)
+			t.Errorf("%s: depth %d, but a lane has %d", name, p.depth, laneSlots)
 		}
 		if err == nil {
 			p.close()
@@ -53,7 +53,7 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// A peer that says it has ended is not sent to any more, though its process still has the lock.
+// An endpoint no longer sends to a peer that has announced its end, although the peer's process still holds the lock.
 // docs/protocol §28.3.
 func TestEndedWithLock(t *testing.T) {
 	a, b, s := pair(t, Config{})
@@ -67,8 +67,8 @@ func TestEndedWithLock(t *testing.T) {
 	}
 }
 
-// Packets of a peer that has ended are received, even over several polls, none of which leaves anything
-// lent. docs/protocol §28.5.
+// The remaining packets of a peer that has ended are received, even over several polls that return everything lent.
+// docs/protocol §28.5.
 func TestEndedAndNotFetched(t *testing.T) {
 	for _, distrust := range []bool{false, true} {
 		a, b, s := pair(t, Config{distrust: distrust})
@@ -82,22 +82,21 @@ func TestEndedAndNotFetched(t *testing.T) {
 		fetched := transport.NewBatch(1)
 		for i := range sent {
 			if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 || string(fetched.Trains[0].Data) != fmt.Sprint(i) {
-				t.Fatalf("stranger %v, train %d: %d have come, %v", distrust, i, len(fetched.Trains), err)
+				t.Fatalf("other user %v, train %d: %d received, %v", distrust, i, len(fetched.Trains), err)
 			}
 			b.Release(&fetched.Trains[0])
 		}
 		if err := b.Poll(fetched); err != nil || peerOf(b, a) != nil {
-			t.Errorf("stranger %v: it is not forgotten, %v", distrust, err)
+			t.Errorf("other user %v: the peer is not removed, %v", distrust, err)
 		}
 	}
 }
 
-// An endpoint that joins during another one's scan is found by that scan or by the next.
-// docs/protocol §28.2.
-func TestComesDuringScan(t *testing.T) {
+// An endpoint that joins during another one's scan is found by that scan or the next one. docs/protocol §28.2.
+func TestJoinDuringScan(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(a)
-	for i := range 200 { // files of no size, which are about to come, so that to look takes a while
+	for i := range 200 { // files of size 0, as of starting endpoints, which make the scan long
 		if err := os.WriteFile(filepath.Join(a.fabric.path, fileName(uint64(i+1))), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +125,7 @@ func TestComesDuringScan(t *testing.T) {
 		close(begun)
 		for waits := true; waits; {
 			a.fabric.suspect.Store(true)
-			a.meetAll()
+			a.scanIfNeeded()
 			select {
 			case err := <-come:
 				if waits = false; err != nil {
@@ -135,27 +134,27 @@ func TestComesDuringScan(t *testing.T) {
 			default:
 			}
 		}
-		a.meetAll()
-		met := false
+		a.scanIfNeeded()
+		found := false
 		for _, p := range *a.known.Load() {
-			met = met || p.id == f.id
+			found = found || p.id == f.id
 		}
-		if !met {
-			t.Fatalf("the %dth was not found", i)
+		if !found {
+			t.Fatalf("endpoint %d was not found", i)
 		}
 		f.remove(a.fabric)
 		f.unmap()
 		f.close()
 		a.fabric.announce()
-		if err := a.Poll(transport.NewBatch(1)); err != nil { // forgets it
+		if err := a.Poll(transport.NewBatch(1)); err != nil { // removes it
 			t.Fatal(err)
 		}
 	}
 }
 
-// An endpoint with a lane in which packets for another one were dropped before has lost nothing.
+// An endpoint with a lane in which packets for another one were dropped before counts none of them as lost.
 // docs/protocol §28.3.
-func TestLaneGivenAgainLostNothing(t *testing.T) {
+func TestReusedLaneCountsNoLoss(t *testing.T) {
 	a, b, s := pair(t, Config{QueueTrains: 1})
 	for range depth(b) + 10 {
 		if _, err := s.Send(single([]byte("x"))); err != nil {
@@ -168,41 +167,41 @@ func TestLaneGivenAgainLostNothing(t *testing.T) {
 	}
 	end(b)
 	if err := a.Poll(transport.NewBatch(1)); err != nil || peerOf(a, b) != nil {
-		t.Fatal("it is not forgotten", err)
+		t.Fatal("the peer is not removed", err)
 	}
 	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})
 	defer end(c)
 	if err := c.Join(0); err != nil {
 		t.Fatal(err)
 	}
-	if got := hear(t, a, c, s, "new"); got != "new" || peerOf(a, c).slot != slot {
-		t.Fatalf("heard %q in lane %d, which was %d", got, peerOf(a, c).slot, slot)
+	if got := transfer(t, a, c, s, "new"); got != "new" || peerOf(a, c).slot != slot {
+		t.Fatalf("received %q in lane %d, want lane %d", got, peerOf(a, c).slot, slot)
 	}
 	if n := c.Stats().ReceiveOverflow; n != 0 {
-		t.Errorf("%d are counted as dropped", n)
+		t.Errorf("%d counted as dropped", n)
 	}
 }
 
-// How many were dropped is not believed where it makes no sense. docs/protocol §28.7.
-func TestDroppedMakesNoSense(t *testing.T) {
+// An impossible number of dropped trains is ignored. docs/protocol §28.7.
+func TestImpossibleDropCount(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	dropped := word(a.own.mem, droppedAt(peerOf(a, b).slot))
-	for _, n := range []uint64{1<<64 - 1<<16, 1 << 63, 1<<62 + 1<<16} { // of which an entry says nothing
+	for _, n := range []uint64{1<<64 - 1<<16, 1 << 63, 1<<62 + 1<<16} { // whose low 16 bits, which an entry states, are 0
 		dropped.Store(n)
-		if got := hear(t, a, b, s, "x"); got != "x" {
-			t.Errorf("heard %q", got)
+		if got := transfer(t, a, b, s, "x"); got != "x" {
+			t.Errorf("received %q", got)
 		}
 		if n := b.Stats().ReceiveOverflow; n != 0 {
-			t.Errorf("%d are counted as dropped", n)
+			t.Errorf("%d counted as dropped", n)
 		}
 	}
 	dropped.Store(3)
-	if hear(t, a, b, s, "x"); b.Stats().ReceiveOverflow != 3 {
-		t.Errorf("%d are counted as dropped, want 3", b.Stats().ReceiveOverflow)
+	if transfer(t, a, b, s, "x"); b.Stats().ReceiveOverflow != 3 {
+		t.Errorf("%d counted as dropped, want 3", b.Stats().ReceiveOverflow)
 	}
 }
 
-// A chunk that a window has exchanged is free when its reader has returned it. docs/protocol §28.6.
+// A chunk that a window has exchanged becomes free when its reader returns it. docs/protocol §28.6.
 func TestRenewedChunkIsFree(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(1, chunkBytes)
@@ -216,7 +215,7 @@ func TestRenewedChunkIsFree(t *testing.T) {
 		}
 		other := a.Renew(block)
 		if &other[0] == &block[0] {
-			t.Fatalf("%d: what is being read is written over", i)
+			t.Fatalf("%d: a chunk that is being read is overwritten", i)
 		}
 		block = other
 		fetched := transport.NewBatch(1)
@@ -229,14 +228,13 @@ func TestRenewedChunkIsFree(t *testing.T) {
 	a.reap(peerOf(a, b))
 	a.mu.Unlock()
 	if n := a.pool.left(); n != maxChunks-1 {
-		t.Errorf("%d of %d chunks are free, and the window has one", n, maxChunks)
+		t.Errorf("%d of %d chunks are free, and the window holds one", n, maxChunks)
 	}
 	a.Free(mem)
 }
 
-// A descriptor is visible only when complete: a reader that sees its lap sees its contents.
-// docs/protocol §28.4.
-func TestDescriptorIsWhole(t *testing.T) {
+// A descriptor is visible only when complete: a reader that sees its lap also sees its contents. docs/protocol §28.4.
+func TestDescriptorIsComplete(t *testing.T) {
 	const laps = 100
 	a, b, _ := pair(t, Config{})
 	to, from := peerOf(a, b), peerOf(b, a)
@@ -249,8 +247,8 @@ func TestDescriptorIsWhole(t *testing.T) {
 		n := uint64(0)
 		for pos := first; pos < first+laps*laneSlots; pos++ {
 			at := ringAt(to.slot, pos)
-			for n := 1; !there(from.load(at+8), pos); n++ {
-				breathe(n)
+			for n := 1; !isCurrent(from.load(at+8), pos); n++ {
+				yieldEvery1000(n)
 			}
 			want, _ := what(pos).words(pos)
 			if from.load(at) != want {
@@ -263,25 +261,26 @@ func TestDescriptorIsWhole(t *testing.T) {
 	taken := word(b.own.mem, takenAt(from.slot))
 	for i := range uint64(laps * laneSlots) {
 		for n := 1; i > 4 && first+i-taken.Load() > 4; n++ { // close ahead of the reader
-			breathe(n)
+			yieldEvery1000(n)
 		}
 		a.append(to, what(first+i))
 	}
 	if n := <-torn; n > 0 {
-		t.Errorf("%d of %d descriptors were not whole", n, laps*laneSlots)
+		t.Errorf("%d of %d descriptors were incomplete", n, laps*laneSlots)
 	}
 }
 
-// breathe is the nth turn of a goroutine that waits for another one, which may have no other processor.
-func breathe(n int) {
+// yieldEvery1000 yields the processor in every 1000th turn of a goroutine that waits for another one.
+func yieldEvery1000(n int) {
 	if n%1000 == 0 {
 		runtime.Gosched()
 	}
 }
 
-// What a fabric's member cannot open never was an endpoint of it, and keeps no place. docs/protocol §28.2.
+// A file that a member of a fabric cannot open does not count as an endpoint, and uses none of its places.
+// docs/protocol §28.2.
 func TestNotShared(t *testing.T) {
-	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
+	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, noEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,24 +298,23 @@ func TestNotShared(t *testing.T) {
 		defer unix.Setfsuid(0)
 		_ = unix.Setfsuid(65534)
 		if now, _ := unix.SetfsuidRetUid(-1); now != 65534 { // which changes nothing
-			testenv.Skip(t, "it takes root to have files of another user's rights: they are those of user %d", now)
+			testenv.Skip(t, "only root can change the user ID for file access, which is %d", now)
 		}
 	}
 	if fd, err := h.openFile(name, unix.O_RDONLY); !errors.Is(err, fs.ErrPermission) {
 		t.Fatal(fd, err)
 	}
-	if got := h.judge(name); got != dead {
-		t.Errorf("judged %d, want %d", got, dead)
+	if got := h.stateByLock(name); got != dead {
+		t.Errorf("state %d, want %d", got, dead)
 	}
 }
 
-// A directory that others may write to is not swept: they may have put other files there. docs/protocol
-// §28.1, §28.2.
-func TestSweepLeavesWhatIsOpen(t *testing.T) {
+// A directory that others may write to is not removed: they may have put other files there. docs/protocol §28.1, §28.2.
+func TestSweepKeepsOpenDirectories(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	first := mustOpen(t, cfg)
 	defer end(first)
-	beside, err := enterFabric(Config{Name: "beside", Dir: cfg.Dir}, stay)
+	beside, err := enterFabric(Config{Name: "beside", Dir: cfg.Dir}, noEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,6 +332,6 @@ func TestSweepLeavesWhatIsOpen(t *testing.T) {
 	}
 	end(mustOpen(t, cfg))
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("when it is not open to others it stays: %v", err)
+		t.Errorf("a directory that is not open to others was not removed: %v", err)
 	}
 }

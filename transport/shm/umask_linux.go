@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// missingBits are the permissions that the owner of a directory or a pipe of ours does not have.
+// missingBits are the permissions that the owner of our own directory or pipe lacks.
 func missingBits(st *unix.Stat_t) uint32 {
 	switch kind := st.Mode & unix.S_IFMT; {
 	case int(st.Uid) != os.Geteuid():
@@ -20,8 +20,8 @@ func missingBits(st *unix.Stat_t) uint32 {
 	return 0
 }
 
-// regain restores the permissions that a umask has removed when we made a directory or a pipe. It changes the file
-// that it has checked, even if others replace it: a file opened by O_PATH has a name in /proc (open(2)).
+// regain restores the permissions that a umask has removed from our own directory or pipe. It changes the file that it
+// has checked, even if others replace it: a file opened with O_PATH has a name in /proc (open(2)).
 func regain(at int, name string) {
 	var st unix.Stat_t
 	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || missingBits(&st) == 0 {
@@ -33,6 +33,6 @@ func regain(at int, name string) {
 	}
 	defer unix.Close(fd)
 	if unix.Fstat(fd, &st) == nil && missingBits(&st) != 0 {
-		_ = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), st.Mode&permissions|missingBits(&st)) // to open it says what is wrong
+		_ = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), st.Mode&permissions|missingBits(&st)) // a later open reports an error
 	}
 }

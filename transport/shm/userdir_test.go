@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The users that may use a directory, by its name. docs/protocol §28.1.
+// A directory's name determines the users that may use it. docs/protocol §28.1.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -17,14 +17,14 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"fanfare-1000", false, 1000, 1, 0o700, accepted, ""},
 		{"fanfare-1000", false, 1000, 1, 0o500, accepted, ""},
-		{"fanfare-1000", true, 1000, 1, 0o600, noDirectory, "is no directory"},
-		{"fanfare-1000", false, 1001, 1, 0o700, ofOthers, "belongs to user 1001, and is the place of user 1000"},
-		{"fanfare-1000", false, 1000, 1, 0o755, toOthers, "has mode 0755, which lets others in, where 0700 is the most"},
+		{"fanfare-1000", true, 1000, 1, 0o600, noDirectory, "is not a directory"},
+		{"fanfare-1000", false, 1001, 1, 0o700, ofOthers, "belongs to user 1001, but is for user 1000"},
+		{"fanfare-1000", false, 1000, 1, 0o755, toOthers, "has mode 0755, which gives others access; the maximum is 0700"},
 		{"fanfare-1000", false, 1000, 1, 0o4700, toOthers, "has mode 04700"},
 		{"fanfare-g7", false, 1001, 7, 0o2770, accepted, ""},
-		{"fanfare-g7", true, 1001, 7, 0o660, noDirectory, "is no directory"},
-		{"fanfare-g7", false, 7, 1001, 0o2770, ofOthers, "belongs to group 1001, and is the place of group 7"},
-		{"fanfare-g7", false, 1001, 7, 0o2775, toOthers, "has mode 02775, which lets others in, where 02770"},
+		{"fanfare-g7", true, 1001, 7, 0o660, noDirectory, "is not a directory"},
+		{"fanfare-g7", false, 7, 1001, 0o2770, ofOthers, "belongs to group 1001, but is for group 7"},
+		{"fanfare-g7", false, 1001, 7, 0o2775, toOthers, "has mode 02775, which gives others access; the maximum is 02770"},
 	} {
 		p, ok := placeOf(c.name)
 		if !ok || p.dirName() != c.name {
@@ -43,12 +43,13 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A file is a members file by its type, links, owner, mode and size: it is written into. docs/protocol §28.1.
+// A file must have the type, links, owner, mode and size of a members file before an endpoint writes to it.
+// docs/protocol §28.1.
 func TestIsMembersFile(t *testing.T) {
 	own, group := place{id: 1000}, place{shared: true, id: 7}
 	for _, c := range []struct {
 		in       place
-		other    bool // than a regular file
+		other    bool // not a regular file
 		links    uint64
 		uid, gid int
 		mode     uint32
@@ -63,8 +64,8 @@ func TestIsMembersFile(t *testing.T) {
 		{own, false, 1, 1000, 1, 0o600, 100, false},
 		{own, false, 1, 1000, 1, 0o600, 2 * pageBytes, false},
 		{group, false, 1, 1001, 7, 0o660, pageBytes, true},
-		{group, false, 1, 1001, 7, 0o600, pageBytes, false}, // another user's own
-		{group, false, 1, 1001, 7, 0o640, pageBytes, false}, // the beginning of an endpoint's
+		{group, false, 1, 1001, 7, 0o600, pageBytes, false}, // another user's file of its own fabric
+		{group, false, 1, 1001, 7, 0o640, pageBytes, false}, // an endpoint's file that is being made
 		{group, false, 1, 7, 1001, 0o660, pageBytes, false},
 		{group, false, 1, 1001, 7, 0o660, 0, false},
 	} {

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Endpoints of one name meet; another name is another fabric; nothing is left when the last one
-// has gone. docs/protocol §28.1, §28.2, §28.9.
+// Endpoints with the same name are in one fabric, those with another name in another. The last one to leave removes all
+// files. docs/protocol §28.1, §28.2, §28.9.
 func TestNames(t *testing.T) {
 	dir := ownDir(t)
 	a, b, c := mustOpen(t, Config{Name: "one", Dir: dir}), mustOpen(t, Config{Name: "one", Dir: dir}), mustOpen(t, Config{Name: "two", Dir: dir})
@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		return strings.HasSuffix(hear(t, from, to, s, "x"), "x") // behind earlier messages
+		return strings.HasSuffix(transfer(t, from, to, s, "x"), "x") // after earlier messages
 	}
 	if !hears(a, b) || hears(a, c) {
 		t.Error("names do not separate fabrics")
@@ -37,10 +37,10 @@ func TestNames(t *testing.T) {
 	end(a)
 	d := mustOpen(t, Config{Name: "one", Dir: dir})
 	if !hears(d, b) {
-		t.Error("the fabric went with its first endpoint")
+		t.Error("the fabric ended with its first endpoint")
 	}
 	if n := len(*b.known.Load()); n != 2 {
-		t.Errorf("%d endpoints are known, want 2", n)
+		t.Errorf("%d endpoints are connected, want 2", n)
 	}
 	end(b)
 	end(d)
@@ -50,7 +50,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What dead owners have left is removed by the next, and what lives is not. docs/protocol §28.2.
+// Files of dead endpoints are removed by the next endpoint that joins, those of living ones are not. docs/protocol
+// §28.2.
 func TestClean(t *testing.T) {
 	dir := ownDir(t)
 	a := mustOpen(t, Config{Name: "x", Dir: dir})
@@ -72,15 +73,15 @@ func TestClean(t *testing.T) {
 	}
 	b.Poll(transport.NewBatch(1))
 	if n := len(*b.known.Load()); n != 2 {
-		t.Errorf("%d endpoints are known, want 2", n)
+		t.Errorf("%d endpoints are connected, want 2", n)
 	}
 	for _, tr := range []*Transport{dead, a, b} {
 		end(tr)
 	}
 }
 
-// Fabrics without a living endpoint are removed by endpoints that enter another one of the same user,
-// with all unfinished files; living ones are not, nor the targets of links. docs/protocol §28.2.
+// An endpoint that joins a fabric removes the user's other fabrics without a living endpoint, with all unfinished
+// files. It does not remove living ones, nor the targets of links. docs/protocol §28.2.
 func TestSweep(t *testing.T) {
 	dir := ownDir(t)
 	live := mustOpen(t, Config{Name: "live", Dir: dir})
@@ -103,7 +104,7 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	next := mustOpen(t, Config{Name: "next", Dir: dir})
-	again := mustOpen(t, Config{Name: "live", Dir: dir}) // which cleans its own
+	again := mustOpen(t, Config{Name: "live", Dir: dir}) // which cleans its own fabric
 	var got []string
 	for _, path := range files(above) {
 		got = append(got, strings.TrimPrefix(path, above+"/"))
@@ -118,7 +119,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("there are %q, want %q", got, want)
 	}
 	if _, err := os.Stat(victim); err != nil {
-		t.Errorf("what a link names: %v", err)
+		t.Errorf("the target of a link: %v", err)
 	}
 	if err := os.Remove(filepath.Join(above, "link")); err != nil {
 		t.Fatal(err)
@@ -128,11 +129,11 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// An endpoint without a free descriptor when another joins, or with only one to list the endpoints,
-// connects to all as soon as there are descriptors, and has counted it. docs/protocol §28.2.
+// An endpoint without a free file descriptor when another joins, or with only one to list the endpoints, counts the
+// error and connects to all as soon as descriptors are free. docs/protocol §28.2.
 func TestNoDescriptor(t *testing.T) {
 	for _, free := range []int{0, 1} {
-		a, b, s := strangers(t)
+		a, b, s := unconnected(t)
 		var was unix.Rlimit
 		next, err := unix.Dup(0)
 		if err := errors.Join(err, unix.Close(next), unix.Getrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
@@ -145,30 +146,30 @@ func TestNoDescriptor(t *testing.T) {
 		events := transport.NewBatch(1)
 		polled := a.Poll(events)
 		a.BeginWait(-1)
-		a.EndWait() // and this what woke it
+		a.EndWait() // this one reads what woke it
 		most := a.BeginWait(-1)
 		a.EndWait()
 		if err := errors.Join(sent, polled, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
 			t.Fatal(err)
 		}
-		if n := a.Stats().ReceiveErrors; n == 0 || most < 0 || most > askEvery {
+		if n := a.Stats().ReceiveErrors; n == 0 || most < 0 || most > aliveInterval {
 			t.Errorf("%d free: %d errors; it would wait for %v", free, n, most)
 		}
-		if why := unmetOf(events); len(why) != 1 || !strings.Contains(why[0], "ulimit -n") || free == 1 && !strings.Contains(why[0], "of 3") {
+		if why := unconnectedOf(events); len(why) != 1 || !strings.Contains(why[0], "ulimit -n") || free == 1 && !strings.Contains(why[0], "of 3") {
 			t.Errorf("%d free: reported %q", free, why)
 		}
-		for i := 0; len(*a.known.Load()) != 3 || !strings.HasSuffix(hear(t, a, b, s, "x"), "x"); i++ {
-			if i == 1000 { // of 10 ms
-				t.Fatalf("%d free: they have never met", free)
+		for i := 0; len(*a.known.Load()) != 3 || !strings.HasSuffix(transfer(t, a, b, s, "x"), "x"); i++ {
+			if i == 1000 { // of 10 ms each
+				t.Fatalf("%d free: they never connected", free)
 			}
-			time.Sleep(askEvery / 10)
+			time.Sleep(aliveInterval / 10)
 			a.Poll(transport.NewBatch(1))
 		}
 	}
 }
 
-// unmetOf is why others cannot be met, as a Poll reported it.
-func unmetOf(b *transport.Batch) (why []string) {
+// unconnectedOf returns the reasons of Unmet events that a Poll reported.
+func unconnectedOf(b *transport.Batch) (why []string) {
 	for _, e := range b.Events {
 		if e.Kind == transport.Unmet {
 			why = append(why, e.Err.Error())
@@ -177,15 +178,15 @@ func unmetOf(b *transport.Batch) (why []string) {
 	return why
 }
 
-// An endpoint of another layout is reported, once, and not met.
+// An endpoint with another version of the layout is reported once, and not connected.
 func TestOtherVersion(t *testing.T) {
-	a, b, _ := strangers(t)
+	a, b, _ := unconnected(t)
 	word(b.own.mem, atMagic).Store(magic - 1<<56)
 	fetched := transport.NewBatch(1)
 	if err := a.Poll(fetched); err != nil {
 		t.Fatal(err)
 	}
-	if why := unmetOf(fetched); len(why) != 1 || !strings.Contains(why[0], "another version") || !strings.Contains(why[0], "1 of 3 endpoints of shm://x") {
+	if why := unconnectedOf(fetched); len(why) != 1 || !strings.Contains(why[0], "another version") || !strings.Contains(why[0], "1 of 3 endpoints of shm://x") {
 		t.Errorf("reported %q", why)
 	}
 	again := func() int {
@@ -193,14 +194,14 @@ func TestOtherVersion(t *testing.T) {
 		if err := a.Poll(fetched); err != nil {
 			t.Fatal(err)
 		}
-		return len(unmetOf(fetched))
+		return len(unconnectedOf(fetched))
 	}
 	if n := again(); n != 0 {
-		t.Error("it is reported again and again")
+		t.Error("it is reported more than once")
 	}
 	word(b.own.mem, atMagic).Store(magic)
 	if n := again(); n != 0 || len(*a.known.Load()) != 3 {
-		t.Errorf("reported %d times; %d are met", n, len(*a.known.Load()))
+		t.Errorf("reported %d times; %d connected", n, len(*a.known.Load()))
 	}
 	c := mustOpen(t, a.cfg)
 	defer end(c)
@@ -210,13 +211,13 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// Trains in a file that others may write are not lent in place, whoever owns it: a member of a group
+// Trains in a file that others may write are not lent in place, even if this user owns the file: a member of a group
 // may have given the members file that name. docs/protocol §28.7.
-func TestWritableIsAStrangers(t *testing.T) {
+func TestWritableByOthersIsNotTrusted(t *testing.T) {
 	for _, c := range []struct {
-		mode     uint32
-		uid      int
-		stranger bool
+		mode      uint32
+		uid       int
+		otherUser bool
 	}{
 		{0o600, os.Geteuid(), false},
 		{0o640, os.Geteuid(), false},
@@ -224,28 +225,28 @@ func TestWritableIsAStrangers(t *testing.T) {
 		{0o602, os.Geteuid(), true},
 		{0o600, os.Geteuid() + 1, true},
 	} {
-		if got := !ours(&unix.Stat_t{Mode: unix.S_IFREG | c.mode, Uid: uint32(c.uid)}); got != c.stranger {
-			t.Errorf("a file of user %d with mode %o is a stranger's: %v", c.uid, c.mode, got)
+		if got := !ours(&unix.Stat_t{Mode: unix.S_IFREG | c.mode, Uid: uint32(c.uid)}); got != c.otherUser {
+			t.Errorf("a file of user %d with mode %o counts as another user's: %v", c.uid, c.mode, got)
 		}
 	}
-	a, b, s := strangers(t)
+	a, b, s := unconnected(t)
 	if err := unix.Fchmod(b.own.fd, 0o660); err != nil {
 		t.Fatal(err)
 	}
 	a.Poll(transport.NewBatch(1))
 	for _, p := range *a.known.Load() {
-		if p.stranger != (p.id == b.own.id) {
-			t.Errorf("%x is a stranger: %v", p.id, p.stranger)
+		if p.otherUser != (p.id == b.own.id) {
+			t.Errorf("%x belongs to another user: %v", p.id, p.otherUser)
 		}
 	}
-	if got := hear(t, a, b, s, "x"); got != "x" {
-		t.Errorf("heard %q", got)
+	if got := transfer(t, a, b, s, "x"); got != "x" {
+		t.Errorf("received %q", got)
 	}
 }
 
-// strangers are two endpoints of which the first has not seen the other yet, which is in group 0, nor
-// a third one.
-func strangers(t *testing.T) (a, b *Transport, s transport.Sender) {
+// unconnected makes two endpoints and a third one with another version. The first is not connected to the others yet;
+// the second has joined group 0.
+func unconnected(t *testing.T) (a, b *Transport, s transport.Sender) {
 	t.Helper()
 	dir := ownDir(t)
 	a, b = mustOpen(t, Config{Name: "x", Dir: dir}), mustOpen(t, Config{Name: "x", Dir: dir})
@@ -258,7 +259,7 @@ func strangers(t *testing.T) (a, b *Transport, s transport.Sender) {
 	return a, b, s
 }
 
-// What a reader held that has died is free again, and it is passed over. docs/protocol §28.6.
+// Chunks of a reader that died become free, and nothing more is sent to it. docs/protocol §28.6.
 func TestDeadReader(t *testing.T) {
 	a, b, s := pair(t, Config{QueueTrains: 1})
 	out := &transport.Outbound{Data: []byte("x"), Stride: 1, Count: 1, Lens: []uint16{1}}
@@ -279,18 +280,18 @@ func TestDeadReader(t *testing.T) {
 	}
 }
 
-// An endpoint that is awake gets no wake-ups, and one that sleeps only one. docs/protocol §28.8.
-func TestNoCallsWhileAwake(t *testing.T) {
+// An endpoint that is awake is not woken, and a sleeping one only once. docs/protocol §28.8.
+func TestNoWakeupsWhileAwake(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	rang := func() uint64 { return a.rang }
 	before := rang()
 	for range 1000 {
-		hear(t, a, b, s, "x")
+		transfer(t, a, b, s, "x")
 	}
 	if n := rang() - before; n != 0 {
-		t.Errorf("%d of 1000 trains rang for one that is awake", n)
+		t.Errorf("%d of 1000 trains rang the bell of an endpoint that is awake", n)
 	}
-	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
+	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
 		b.EndWait()
 	}
 	for range 10 {
@@ -299,22 +300,22 @@ func TestNoCallsWhileAwake(t *testing.T) {
 	b.waiter.Sleep(-1)
 	b.EndWait()
 	if n := rang() - before; n != 1 {
-		t.Errorf("rang %d times for one that sleeps", n)
+		t.Errorf("rang %d times for an endpoint that sleeps", n)
 	}
 }
 
-// depth is how many trains a lane to t holds.
+// depth returns the number of trains that a lane to t holds.
 func depth(t *Transport) int { return int(word(t.own.mem, atDepth).Load()) }
 
-// An endpoint with a lane that another one had before receives what is sent from then on, and no older
-// entries, wherever in the lane they were. docs/protocol §28.3.
-func TestLaneGivenAgain(t *testing.T) {
+// An endpoint with a lane that another one used before receives what is sent from then on, and no older entries,
+// wherever in the lane they are. docs/protocol §28.3.
+func TestLaneReused(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	used, again, sent := map[int]bool{peerOf(a, b).slot: true}, 0, 1
 	for _, more := range []int{3, 5, laneSlots, 2*laneSlots + 1} {
 		for range more {
-			if got := hear(t, a, b, s, "old"); got != "old" {
-				t.Fatalf("heard %q, the %dth", got, sent)
+			if got := transfer(t, a, b, s, "old"); got != "old" {
+				t.Fatalf("received %q as the %dth", got, sent)
 			}
 			sent++
 		}
@@ -325,8 +326,8 @@ func TestLaneGivenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range []string{"new", "newer"} {
-			if got := hear(t, a, b, s, text); got != text {
-				t.Fatalf("after %d more: heard %q, want %q", more, got, text)
+			if got := transfer(t, a, b, s, text); got != text {
+				t.Fatalf("after %d more: received %q, want %q", more, got, text)
 			}
 		}
 		p := peerOf(a, b)
@@ -339,6 +340,6 @@ func TestLaneGivenAgain(t *testing.T) {
 		used[p.slot], sent = true, 2
 	}
 	if again < 2 {
-		t.Errorf("lanes were given again %d times", again)
+		t.Errorf("lanes were reused %d times", again)
 	}
 }
