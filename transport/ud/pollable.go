@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// pollable is the provider's waiter, if others can wait for it by a descriptor.
+// pollable is the provider's waiter, if it has a descriptor to wait on; else nil.
 func (w *waiter) pollable() rdma.Pollable {
 	p, _ := w.own.(rdma.Pollable)
 	return p

@@ -15,7 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// states are what the subnet administrator was asked for, by host.
+// states returns the join states that were requested from the subnet administrator, by host.
 func (r *rig) states() map[string][]rdma.JoinState {
 	m := make(map[string][]rdma.JoinState)
 	for _, rec := range r.f.Trace() {
@@ -26,17 +26,17 @@ func (r *rig) states() map[string][]rdma.JoinState {
 	return m
 }
 
-// A publisher joins send-only: it is not attached, and receives nothing, though the subnet delivers its
-// packets back to its port. docs/protocol §17.4.
-func TestPublisherHearsNothing(t *testing.T) {
+// A publisher joins as a send-only member: it is not attached and receives nothing, although the subnet delivers its
+// packets to its own port as well. docs/protocol §17.4.
+func TestPublisherReceivesNothing(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
 		pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
 		r.join(sub, 2)
 		s := r.sender(pub, 2)
-		other := r.sender(sub, 2) // of a host that is a subscriber too
-		r.send(s, "from afar")
-		r.want(sub, 2, "from afar")
+		other := r.sender(sub, 2) // of a host that is also a subscriber
+		r.send(s, "from another host")
+		r.want(sub, 2, "from another host")
 		r.send(other, "own")
 		r.want(sub, 2, "own")
 		r.quiet(time.Millisecond)
@@ -53,12 +53,12 @@ func TestPublisherHearsNothing(t *testing.T) {
 		}
 		asked := r.states()
 		if got := asked[pub.host.HostName()]; len(got) != 1 || got[0] != rdma.StateSendOnlyFullMember {
-			t.Errorf("the publisher asked for %v, want one send-only membership", got)
+			t.Errorf("the publisher requested %v, want one send-only membership", got)
 		}
 	})
 }
 
-// If the subnet manager refuses send-only members, publishers are full ones, and receive nothing either. It is
+// If the subnet manager refuses send-only members, publishers join as full ones, and still receive nothing. This is
 // logged once, and counted. docs/protocol §17.4.
 func TestFallBackToFullMember(t *testing.T) {
 	r := newRig(t, fabric.Config{SM: fabric.SM{NoSendOnly: true}})
@@ -73,11 +73,11 @@ func TestFallBackToFullMember(t *testing.T) {
 	asked := r.states()[pub.host.HostName()]
 	want := []rdma.JoinState{rdma.StateSendOnlyFullMember, rdma.StateFullMember, rdma.StateSendOnlyFullMember, rdma.StateFullMember}
 	if len(asked) != len(want) {
-		t.Fatalf("the publisher asked for %v, want %v", asked, want)
+		t.Fatalf("the publisher requested %v, want %v", asked, want)
 	}
 	for i := range want {
 		if asked[i] != want[i] {
-			t.Fatalf("the publisher asked for %v, want %v", asked, want)
+			t.Fatalf("the publisher requested %v, want %v", asked, want)
 		}
 	}
 	st := pub.Stats()
@@ -85,7 +85,7 @@ func TestFallBackToFullMember(t *testing.T) {
 		t.Errorf("counters: %+v", st)
 	}
 	if n := strings.Count(log.String(), "send-only join was refused"); n != 1 {
-		t.Errorf("reported %d times that send-only was refused:\n%s", n, log.String())
+		t.Errorf("logged %d times that send-only was refused:\n%s", n, log.String())
 	}
 	s.Close()
 	second.Close()
@@ -93,13 +93,12 @@ func TestFallBackToFullMember(t *testing.T) {
 	r.event(pub, 1, transport.RoleSender, transport.Left)
 }
 
-// Events that end memberships are reported, and publishers and subscribers join again; then packets
-// flow as before.
-func TestLostAndJoinedAgain(t *testing.T) {
+// The loss of memberships is reported, and publishers and subscribers join again. Then packets are delivered as before.
+func TestRejoin(t *testing.T) {
 	for name, c := range map[string]struct {
 		strike func(r *rig, n *node)
-		all    bool  // strikes all ports
-		then   error // another cause, reported later
+		all    bool  // affects all ports
+		then   error // a second cause that is reported later
 	}{
 		"re-register":        {func(_ *rig, n *node) { n.host.Port(0, 1).Reregister() }, false, nil},
 		"LID change":         {func(_ *rig, n *node) { n.host.Port(0, 1).ChangeLID() }, false, nil},
@@ -124,12 +123,12 @@ func TestLostAndJoinedAgain(t *testing.T) {
 				c.strike(r, struck)
 				e := r.event(struck, 1, role, transport.Lost)
 				if !errors.Is(e.Err, syscall.ENETRESET) {
-					t.Errorf("lost: %v", e.Err)
+					t.Errorf("reported as lost: %v", e.Err)
 				}
 				if c.then != nil {
 					e = r.event(struck, 1, role, transport.Lost)
 					if !errors.Is(e.Err, c.then) {
-						t.Errorf("then: %v, want %v", e.Err, c.then)
+						t.Errorf("second cause %v, want %v", e.Err, c.then)
 					}
 				}
 				r.event(struck, 1, role, transport.Joined)
@@ -140,18 +139,17 @@ func TestLostAndJoinedAgain(t *testing.T) {
 				r.send(s, "as before")
 				r.want(sub, 1, "as before")
 				if st := struck.Stats(); st.MembershipsLost != 1 {
-					t.Errorf("%d memberships were counted as lost", st.MembershipsLost)
+					t.Errorf("%d memberships counted as lost", st.MembershipsLost)
 				}
 				if len(pub.events)+len(sub.events) > 0 {
-					t.Errorf("more events: %+v %+v", pub.events, sub.events)
+					t.Errorf("unexpected events: %+v %+v", pub.events, sub.events)
 				}
 			}
 		})
 	}
 }
 
-// While its membership is lost a publisher cannot send: the MLID may be
-// another group's by now.
+// While its membership is lost a publisher cannot send, because the MLID may belong to another group.
 func TestSendWhileLost(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	pub := r.node(ud.Config{})
@@ -161,25 +159,25 @@ func TestSendWhileLost(t *testing.T) {
 	if n, err := s.Send(one("lost")); n != 0 || !errors.Is(err, transport.ErrNotReady) {
 		t.Errorf("Send: %d, %v", n, err)
 	}
-	// It can end while it waits to join again.
+	// A sender can be closed while it waits to join again.
 	s.Close()
 	r.event(pub, 0, transport.RoleSender, transport.Left)
 	pub.host.Port(0, 1).SetUp(true)
 	r.quiet(2 * time.Second)
 	if len(pub.events) > 0 {
-		t.Errorf("events of a group that was left: %+v", pub.events)
+		t.Errorf("events of a left group: %+v", pub.events)
 	}
 }
 
-// On RoCE no membership ends when the link is down, but nothing is received: the loss is reported, and
-// groups are joined again when the link is back.
+// On RoCE memberships do not end when the link is down, but nothing is received: the loss is reported, and groups are
+// joined again when the link is up.
 func TestRoCELinkDownAndUp(t *testing.T) {
 	r := newRig(t, fabric.Config{Flavor: fabric.RoCE})
 	pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
 	r.join(sub, 0)
 	s := r.sender(pub, 0)
 	sub.host.Port(0, 1).SetUp(false)
-	r.send(s, "into the void")
+	r.send(s, "while the link is down")
 	r.event(sub, 0, transport.RoleReceiver, transport.Lost)
 	sub.host.Port(0, 1).SetUp(true)
 	r.event(sub, 0, transport.RoleReceiver, transport.Joined)
@@ -187,10 +185,9 @@ func TestRoCELinkDownAndUp(t *testing.T) {
 	r.want(sub, 0, "back")
 }
 
-// When MLIDs run out the join fails with ErrGroupLimit, for both roles, and
-// works when one is free again.
+// When all MLIDs are used, joins of both roles fail with ErrGroupLimit, and succeed when one is free again.
 func TestMLIDsExhausted(t *testing.T) {
-	r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1 + 2}}) // one is IPoIB's
+	r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1 + 2}}) // one is used by IPoIB
 	n := r.node(ud.Config{})
 	r.join(n, 0)
 	s1 := r.sender(n, 1)
@@ -228,8 +225,7 @@ func TestMLIDsExhausted(t *testing.T) {
 	r.send(s, "at last")
 }
 
-// The device's limit on attachments refuses a group, and takes nothing away
-// from the others.
+// A group beyond the device's limit on attachments is refused. Other groups are not affected.
 func TestAttachLimit(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -244,9 +240,9 @@ func TestAttachLimit(t *testing.T) {
 		if !errors.Is(e.Err, transport.ErrGroupLimit) || !errors.Is(e.Err, syscall.ENOMEM) {
 			t.Errorf("Join: %v", e.Err)
 		}
-		r.sender(n, 2) // which needs no attachment
-		r.send(r.sender(pub, 1), "still here")
-		r.want(n, 1, "still here")
+		r.sender(n, 2) // a sender needs no attachment
+		r.send(r.sender(pub, 1), "after the refusal")
+		r.want(n, 1, "after the refusal")
 		if err := n.Leave(0); err != nil {
 			t.Fatal(err)
 		}
@@ -255,8 +251,7 @@ func TestAttachLimit(t *testing.T) {
 	})
 }
 
-// A subnet manager that does not answer fails a first join after some tries;
-// one that comes back in time does not.
+// A first join fails after some attempts if the subnet manager does not answer, but succeeds if it answers in time.
 func TestSilentSubnetManager(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	n := r.node(ud.Config{})
@@ -271,7 +266,7 @@ func TestSilentSubnetManager(t *testing.T) {
 		t.Errorf("Join: %v", e.Err)
 	}
 	if d := r.f.Now() - start; d < 9*time.Second || d > 10*time.Second {
-		t.Errorf("it failed after %v, want three times the kernel's 3 s", d)
+		t.Errorf("failed after %v, want three times the kernel's 3 s", d)
 	}
 	if err := n.Join(0); err != nil {
 		t.Fatal(err)
@@ -281,7 +276,7 @@ func TestSilentSubnetManager(t *testing.T) {
 	r.event(n, 0, transport.RoleReceiver, transport.Joined)
 }
 
-// IPoIB must be up on InfiniBand, and the error says so.
+// On InfiniBand, IPoIB must be up; otherwise the error says so.
 func TestIPoIBDown(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	n := r.node(ud.Config{})
@@ -295,16 +290,15 @@ func TestIPoIBDown(t *testing.T) {
 	}
 }
 
-// Join, Leave and senders in any order between two polls end as they were asked
-// to last.
-func TestChangesOfMind(t *testing.T) {
+// After Join, Leave and senders in any order between two polls, the last request determines the state.
+func TestLastRequestCounts(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	n, pub := r.node(ud.Config{}), r.node(ud.Config{})
 	s := r.sender(pub, 0)
 	n.Join(0)
 	n.Leave(0)
 	n.Join(0)
-	r.event(n, 0, transport.RoleReceiver, transport.Left) // the cancelled join
+	r.event(n, 0, transport.RoleReceiver, transport.Left) // for the cancelled join
 	r.event(n, 0, transport.RoleReceiver, transport.Joined)
 	r.send(s, "here")
 	r.want(n, 0, "here")
@@ -323,15 +317,15 @@ func TestChangesOfMind(t *testing.T) {
 		t.Errorf("events: %+v", n.events)
 	}
 	if m := r.f.Members(rdma.MGIDForIB(n.GroupAddr(0), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)); len(m) != 1 {
-		t.Errorf("members of the group that was left: %v", m)
+		t.Errorf("members of the left group: %v", m)
 	}
 }
 
-// A new sender does not get the error of an earlier one's failed join: until its own attempt is over it
-// is not ready.
+// A new sender does not return the error of an earlier sender's failed join: until its own join has ended it returns
+// ErrNotReady.
 func TestFailureOfEarlierSender(t *testing.T) {
 	for _, polled := range []bool{false, true} {
-		r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1}}) // that is IPoIB's
+		r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1}}) // it is used by IPoIB
 		n := r.node(ud.Config{})
 		early, err := n.NewSender(0)
 		if err != nil {

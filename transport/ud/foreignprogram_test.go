@@ -8,14 +8,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
-// stranger is another program that sends to a group, with verbs of its own.
-type stranger struct {
+// foreignProgram is another program that sends to a group through its own queue pair.
+type foreignProgram struct {
 	t  *testing.T
 	qp rdma.QP
 	ah rdma.AH
 }
 
-func (r *rig) stranger(host *fabric.Host, group rdma.Addr) *stranger {
+func (r *rig) foreignProgram(host *fabric.Host, group rdma.Addr) *foreignProgram {
 	t := r.t
 	t.Helper()
 	ok := func(err error) {
@@ -44,11 +44,11 @@ func (r *rig) stranger(host *fabric.Host, group rdma.Addr) *stranger {
 	defer ev.Ack()
 	ah, err := pd.CreateAH(ev.UD.AHAttr)
 	ok(err)
-	return &stranger{t, qp, ah}
+	return &foreignProgram{t, qp, ah}
 }
 
 // send sends text with a Q_Key.
-func (s *stranger) send(text string, qkey rdma.QKey) {
+func (s *foreignProgram) send(text string, qkey rdma.QKey) {
 	s.t.Helper()
 	wr := rdma.SendWR{SG: []rdma.SGE{{Buf: []byte(text)}}, Opcode: rdma.OpSendWithImm, Flags: rdma.SendInline, AH: s.ah, QKey: qkey}
 	if _, err := s.qp.PostSend([]rdma.SendWR{wr}); err != nil {
@@ -56,8 +56,8 @@ func (s *stranger) send(text string, qkey rdma.QKey) {
 	}
 }
 
-// usePKey takes another entry of the port's P_Key table.
-func (s *stranger) usePKey(index uint16) {
+// usePKey selects another entry of the port's P_Key table.
+func (s *foreignProgram) usePKey(index uint16) {
 	s.t.Helper()
 	for _, step := range []struct {
 		attr rdma.QPAttr

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// TestConformanceWithWaiter runs the suite on devices with waiters of their own (rdma.Waiting), which
-// wake for new events only: an event that was not polled is not reported again.
+// TestConformanceWithWaiter runs the suite on devices with a waiter (rdma.Waiting) that wakes only for new events: an
+// event that was not polled is not reported again.
 func TestConformanceWithWaiter(t *testing.T) {
 	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 		f := fabric.New(fabric.Config{Live: true})
@@ -33,7 +33,7 @@ func TestConformanceWithWaiter(t *testing.T) {
 	})
 }
 
-// A host with devices that have waiters: everything else is the fabric's.
+// A host of the simulated fabric with devices that have waiters.
 type (
 	waitingHost    struct{ *fabric.Host }
 	waitingChannel struct {
@@ -119,7 +119,7 @@ func (d waitingDevice) CreateCQ(entries int, c rdma.CompChannel, context any) (r
 	return waitingCQ{q}, err
 }
 
-// Poll arms the queue when it has found it empty, and only then.
+// Poll arms the queue only when it finds it empty.
 func (q waitingCQ) Poll(batch []rdma.WorkCompletion) (int, error) {
 	n, err := q.CQ.Poll(batch)
 	if n > 0 || err != nil {
@@ -131,8 +131,7 @@ func (q waitingCQ) Poll(batch []rdma.WorkCompletion) (int, error) {
 	return q.CQ.Poll(batch) // completions before arming are not reported
 }
 
-// strictWaiter returns for notifications of armed queues, for events and for
-// Wake.
+// strictWaiter returns only for notifications of armed queues, for events and for Wake.
 type strictWaiter struct {
 	comp  rdma.CompChannel
 	wake  chan struct{}

@@ -16,14 +16,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// An ended transport leaves nothing. The device has exactly the resources for one transport, so that the second
-// would not open if the first had kept anything; and the subnet has forgotten its groups.
-func TestNothingIsLeft(t *testing.T) {
+// A transport that has ended has released everything. The device has exactly the resources for one transport, so that
+// the second could not open if the first had kept anything. The subnet has no more members of its groups.
+func TestEverythingIsReleased(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
 		host := r.f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) {
-			// A queue pair, its two completion queues; the transport's memory and
-			// one Alloc; handles of two groups and two peers.
+			// A queue pair and its two completion queues, the transport's memory and one Alloc, handles of two groups and two
+			// peers.
 			a.MaxQP, a.MaxCQ, a.MaxPD, a.MaxMR, a.MaxAH = 1, 2, 1, 2, 2+2
 		}})
 		other := r.node(ud.Config{})
@@ -38,12 +38,12 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			n.retain = true
 			r.join(n, 1)
-			s, again := r.sender(n, 0), r.sender(n, 1)
+			s, retryAfter := r.sender(n, 0), r.sender(n, 1)
 			r.send(s, "there")
 			r.want(other, 0, "there")
 			r.send(back, "and back")
 			r.want(n, 1, "and back")
-			r.send(again, "own")
+			r.send(retryAfter, "own")
 			r.want(n, 1, "own")
 			if err := n.Reply(n.peer, []byte("to myself")); err != nil {
 				t.Fatal(err)
@@ -60,10 +60,9 @@ func TestNothingIsLeft(t *testing.T) {
 					left++
 				}
 			}
-			// On InfiniBand one for each group, whatever the roles; on RoCE one
-			// for the group that was received.
+			// On InfiniBand one for each group, whatever the roles; on RoCE one for the group that was joined as a receiver.
 			if want := map[fabric.Flavor]int{fabric.InfiniBand: 2, fabric.RoCE: 1}[flavor]; left != want {
-				t.Errorf("%d leaves reached the subnet, want %d", left, want)
+				t.Errorf("the subnet received %d leaves, want %d", left, want)
 			}
 			mem[0] = 1 // it outlives the transport
 			n.Free(mem)
@@ -79,8 +78,8 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// A device that is removed ends the transport with an error that names it, and
-// is no net.ErrClosed. Everything is given back, and Close is still fine.
+// The removal of a device ends the transport with an error that names the device and is not net.ErrClosed. Everything
+// is released, and Close still succeeds.
 func TestDeviceRemoval(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -112,9 +111,8 @@ func TestDeviceRemoval(t *testing.T) {
 	})
 }
 
-// Close in the middle of everything: a join without an answer, sends that the
-// device has not read, a lost membership.
-func TestCloseInTheMiddle(t *testing.T) {
+// Close works while a join has no answer, the device has not read all sends, and a membership is lost.
+func TestCloseWhileBusy(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: 20 * time.Millisecond})
 	n, sub := r.node(ud.Config{}), r.node(ud.Config{})
 	r.join(sub, 0)
@@ -138,13 +136,12 @@ func TestCloseInTheMiddle(t *testing.T) {
 	r.send(s, "goodbye")
 	r.close(n)
 	if got := s.Completed(); got != 1 {
-		t.Errorf("%d packets of 1 are completed", got)
+		t.Errorf("%d of 1 packets completed", got)
 	}
-	r.want(sub, 0, "goodbye") // which lingered
+	r.want(sub, 0, "goodbye") // it was sent before the end
 }
 
-// A send queue that the device never works off does not keep the transport from
-// ending.
+// A transport ends even if the device never completes its sends.
 func TestCloseDoesNotWaitForever(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: time.Hour})
 	n := r.node(ud.Config{})
@@ -153,10 +150,10 @@ func TestCloseDoesNotWaitForever(t *testing.T) {
 	start := r.f.Now()
 	r.close(n)
 	if d := r.f.Now() - start; d > 5*time.Second {
-		t.Errorf("it took %v", d)
+		t.Errorf("the end took %v", d)
 	}
 	if s.Completed() != 1 {
-		t.Error("the memory is still held after the end")
+		t.Error("the memory is not released after the end")
 	}
 }
 
@@ -165,21 +162,21 @@ func TestBadConfig(t *testing.T) {
 	defer f.Close()
 	host := f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) { a.MaxMcastGrp, a.MaxQPWR = 8, 1024 }})
 	for hint, cfg := range map[string]ud.Config{
-		"Provider":         {},
-		"leave one out":    {Provider: host, Device: "sim0", Local: netip.MustParseAddr("10.77.0.1")},
-		"not all":          {Provider: host, Range: netip.MustParsePrefix("10.0.0.0/8")},
-		"do not fit the":   {Provider: host, Range: netip.MustParsePrefix("239.1.1.0/30"), Groups: 5},
-		"groups is":        {Provider: host, Groups: -1},
-		"port is":          {Provider: host, Port: 256},
-		"receive queue is": {Provider: host, ReceiveQueue: 15},
-		"send queue is":    {Provider: host, SendQueue: 1 << 20},
-		"packet size is":   {Provider: host, PacketSize: 5000},
-		"peers is":         {Provider: host, Peers: 1 << 16},
-		"can attach to 8":  {Provider: host, Groups: 9},
-		"which is 1024":    {Provider: host, Groups: 8, ReceiveQueue: 1025},
-		"no port 2":        {Provider: host, Groups: 8, Port: 2},
-		"open device nope": {Provider: host, Groups: 8, Device: "nope"},
-		"bind to":          {Provider: host, Groups: 8, Local: netip.MustParseAddr("10.1.1.1")},
+		"Provider":                  {},
+		"leave one out":             {Provider: host, Device: "sim0", Local: netip.MustParseAddr("10.77.0.1")},
+		"not all":                   {Provider: host, Range: netip.MustParsePrefix("10.0.0.0/8")},
+		"do not fit into the range": {Provider: host, Range: netip.MustParsePrefix("239.1.1.0/30"), Groups: 5},
+		"groups is":                 {Provider: host, Groups: -1},
+		"port is":                   {Provider: host, Port: 256},
+		"receive queue is":          {Provider: host, ReceiveQueue: 15},
+		"send queue is":             {Provider: host, SendQueue: 1 << 20},
+		"packet size is":            {Provider: host, PacketSize: 5000},
+		"peers is":                  {Provider: host, Peers: 1 << 16},
+		"can attach to 8":           {Provider: host, Groups: 9},
+		"which is 1024":             {Provider: host, Groups: 8, ReceiveQueue: 1025},
+		"no port 2":                 {Provider: host, Groups: 8, Port: 2},
+		"open device nope":          {Provider: host, Groups: 8, Device: "nope"},
+		"bind to":                   {Provider: host, Groups: 8, Local: netip.MustParseAddr("10.1.1.1")},
 	} {
 		tr, err := ud.Open(cfg)
 		if tr != nil || err == nil || !strings.Contains(err.Error(), hint) {
@@ -191,10 +188,10 @@ func TestBadConfig(t *testing.T) {
 	}
 	small := fabric.New(fabric.Config{MTU: 1024})
 	defer small.Close()
-	if _, err := ud.Open(ud.Config{Provider: small.AddHost(fabric.HostConfig{}), PacketSize: 2048}); err == nil || !strings.Contains(err.Error(), "MTU is 1024") {
+	if _, err := ud.Open(ud.Config{Provider: small.AddHost(fabric.HostConfig{}), PacketSize: 2048}); err == nil || !strings.Contains(err.Error(), "with an MTU of 1024") {
 		t.Errorf("packets above the MTU: %v", err)
 	}
-	// Nothing is left of what failed.
+	// The failed calls have released everything.
 	dev, err := host.OpenDevice("sim0")
 	if err != nil {
 		t.Fatal(err)
@@ -204,8 +201,8 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// An Open that fails half-way releases what it made, whatever is missing.
-func TestOpenGivesBack(t *testing.T) {
+// A failing Open releases everything that it made, whichever step fails.
+func TestFailedOpenReleases(t *testing.T) {
 	for what, limit := range map[string]func(*rdma.DeviceAttr){
 		"queue pair":       func(a *rdma.DeviceAttr) { a.MaxQP = 0 },
 		"completion queue": func(a *rdma.DeviceAttr) { a.MaxCQ = 1 },
@@ -225,7 +222,7 @@ func TestOpenGivesBack(t *testing.T) {
 	}
 }
 
-// The device and port are chosen as asked, and an active port before others.
+// Open uses the configured device and port, and prefers active ports.
 func TestChoiceOfPort(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()

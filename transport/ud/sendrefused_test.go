@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// What the system refuses to send is an error of Send and Reply with the system's errno, as over UDP: of a
-// list of which it refuses a part, that part is counted.
+// If the system refuses to send, Send and Reply return an error with the system's errno, as over UDP. If it refuses
+// part of a list, that part is counted.
 func TestRefusedBySystem(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
@@ -25,7 +25,7 @@ func TestRefusedBySystem(t *testing.T) {
 	out := &transport.Outbound{Data: []byte("abc"), Stride: 1, Count: 3, Lens: []uint16{1, 1, 1}}
 	for _, c := range []struct {
 		refuse, took   int
-		errors, failed uint64 // of SendErrors, and of calls
+		errors, failed uint64 // packets counted in SendErrors, and failed calls
 	}{{1 << 10, 0, 1, 1}, {1 << 10, 0, 2, 2}, {2, 3, 4, 2}, {0, 3, 4, 2}} {
 		s.unsent = c.refuse
 		n, err := tx.Send(out)
@@ -33,21 +33,21 @@ func TestRefusedBySystem(t *testing.T) {
 			t.Errorf("%+v: %d packets: %v", c, n, err)
 		}
 		if st := pub.Stats(); st.SendErrors != c.errors {
-			t.Errorf("%+v: %d packets are counted", c, st.SendErrors)
+			t.Errorf("%+v: %d packets counted", c, st.SendErrors)
 		}
 	}
-	r.until("what was taken is completed", func() bool { return tx.Completed() == 6 })
+	r.until("the accepted packets are completed", func() bool { return tx.Completed() == 6 })
 
 	before := pub.Stats()
 	s.unsent = 1
 	if err := pub.Reply(pub.peer, []byte("x")); !errors.Is(err, syscall.ENETUNREACH) {
-		t.Errorf("a reply: %v", err)
+		t.Errorf("Reply: %v", err)
 	}
 	if st := pub.Stats(); st.SendErrors != before.SendErrors || st.PacketsSent != before.PacketsSent {
-		t.Errorf("a reply counts: %+v", st)
+		t.Errorf("counters after a reply: %+v", st)
 	}
 	s.unsent = 0
 	if err := pub.Reply(pub.peer, []byte("y")); err != nil {
-		t.Errorf("a reply: %v", err)
+		t.Errorf("Reply: %v", err)
 	}
 }
