@@ -7,15 +7,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// A buffer of 1G is a byte more than Linux grants to any process: that does not count as capped, and
-// there is nothing to raise.
+// A buffer of 1G is one byte more than Linux grants to any process. That does not count as capped, because no limit can
+// be raised.
 func TestLargestBuffers(t *testing.T) {
-	if plainPath { // which does not know what is granted
+	if plainPath { // which does not know the granted size
 		return
 	}
 	tr := open(t, udp.Config{Interface: "127.0.0.1", ReceiveBuffer: 1 << 30, SendBuffer: 1 << 30})
 	defer end(tr)
 	if l := tr.SocketLimits(); l.ReceiveAsked != sys.MaxBuffer || l.SendAsked != sys.MaxBuffer || l.ReceiveGranted > l.ReceiveAsked || l.SendGranted > l.SendAsked {
-		t.Errorf("limits %+v, and the kernel gives %d at most", l, sys.MaxBuffer)
+		t.Errorf("limits %+v, but the kernel grants at most %d", l, sys.MaxBuffer)
 	}
 }

@@ -1,16 +1,16 @@
 package udp
 
-// SocketLimits has the socket buffer sizes that were requested from the system and those that it
-// granted, in bytes. If Granted is less than Asked, a burst that the network carries may overflow on
-// this host: on Linux raise net.core.rmem_max or wmem_max, or grant the process CAP_NET_ADMIN. Asked is
-// what any process can get at most, a byte less than 1 GiB on Linux, where the configuration has more.
+// SocketLimits has the socket buffer sizes that were requested from the system and those that it granted, in bytes. If
+// Granted is less than Asked, a burst that the network carries may overflow on this host: on Linux raise
+// net.core.rmem_max or wmem_max, or grant the process CAP_NET_ADMIN. Asked is at most what any process can get, a byte
+// less than 1 GiB on Linux.
 type SocketLimits struct {
 	ReceiveAsked, ReceiveGranted int // bytes, for each group and for replies
 	SendAsked, SendGranted       int // bytes
 }
 
-// Sizes that the Linux kernel charges to a socket buffer (skb->truesize), seen
-// from outside by measurement (TestReceiveCapacity repeats it on loopback):
+// Sizes that the Linux kernel charges to a socket buffer (skb->truesize), as measured (TestReceiveCapacity repeats it
+// on loopback):
 //
 //   - A datagram sent on its own lies in one allocation together with headers,
 //     the space kept for link headers, and struct skb_shared_info; kmalloc
@@ -33,11 +33,11 @@ const (
 	chargeNetwork = chargePage + 768
 )
 
-// charge is the kernel's charge in bytes for one datagram with size bytes of
-// payload, arriving on its own on an interface with this MTU.
+// charge is the kernel's charge in bytes for one datagram with size bytes of payload that arrives alone on an interface
+// with this MTU.
 func charge(size, headers, mtu int, loopback bool) int {
 	if room := mtu - headers; size > room && room > 0 {
-		// IP fragments stay charged one by one after reassembly.
+		// IP fragments are charged separately, even after reassembly.
 		return (size + room - 1) / room * charge(room, headers, mtu, loopback)
 	}
 	n := size + headers + chargeLink + chargeShared
@@ -64,8 +64,8 @@ func powerOfTwo(n int) int {
 	return p
 }
 
-// capacity is how many datagrams of that charge surely fit a receive buffer of granted bytes, as the
-// kernel counts them (SO_RCVBUF as read back, twice the requested size). While a socket is read without
-// ever running empty the kernel frees memory only in steps of a quarter of the buffer (udp_rmem_release
-// in net/ipv4/udp.c), so a quarter does not count.
+// capacity is the number of datagrams with a charge that fit into a receive buffer in any case. granted is the buffer's
+// size in bytes, as read back with SO_RCVBUF: twice the requested size. While a socket is read without ever running
+// empty the kernel frees memory only in steps of a quarter of the buffer (udp_rmem_release in net/ipv4/udp.c), so a
+// quarter does not count.
 func capacity(granted, charge int) int { return max(1, granted/4*3/charge) }

@@ -13,14 +13,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// With too few free descriptors Open reports that, rather than a missing interface, address or route.
+// With too few free file descriptors, Open reports those and not a missing interface, address or route.
 func TestFewDescriptors(t *testing.T) {
 	lo := sys.LoopbackName()
 	for name, cfg := range map[string]udp.Config{
 		"name": {Interface: lo}, "address": {Interface: "127.0.0.1"}, "default": {},
 		"IPv6": {Interface: lo, Range: netip.MustParsePrefix("ff15::20:0/112")},
 	} {
-		_, without := udp.Open(cfg) // there may be no IPv6, or no interface but loopback
+		_, without := udp.Open(cfg) // IPv6 or interfaces other than loopback may be missing
 		for free, opened := 0, false; free < 20 && !opened; free++ {
 			restore := testenv.FewFiles(t, free)
 			tr, err := udp.Open(cfg)

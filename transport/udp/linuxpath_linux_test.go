@@ -41,14 +41,13 @@ func TestSendErrors(t *testing.T) {
 		}
 	}
 	if err := groupLimit(os.NewSyscallError("bind", unix.EADDRINUSE)); errors.Is(err, transport.ErrGroupLimit) {
-		t.Error("EADDRINUSE is no group limit")
+		t.Error("EADDRINUSE counts as a group limit")
 	}
 }
 
-// A program of any user that has the port exclusively keeps a subscriber from joining: the error names
-// the port and gives advice. Earlier subscribers are not affected, for then that program cannot have
-// the port. docs/security.md.
-func TestPortTakenByAnother(t *testing.T) {
+// A program of any user that uses the port exclusively prevents a subscriber from joining: the error names the port and
+// gives advice. It cannot affect earlier subscribers, because then it cannot bind the port. docs/security.md.
+func TestPortUsedByAnotherProgram(t *testing.T) {
 	port := testenv.Port(t)
 	cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.21.255.0/28"), Port: port, Groups: 2}
 	open := func() *Transport {
@@ -69,7 +68,7 @@ func TestPortTakenByAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := open()
-	want := fmt.Sprintf("UDP port %d is taken by a program that does not share it: end that (ss -ulpn 'sport = :%d' names it), or use another port", port, port)
+	want := fmt.Sprintf("UDP port %d is used by a program that does not share it: end that program (ss -ulpn 'sport = :%d' shows it), or use another port", port, port)
 	join := func() error {
 		b := transport.NewBatch(1)
 		if err := errors.Join(late.Join(0), late.Poll(b)); err != nil || len(b.Events) != 1 {
@@ -86,12 +85,11 @@ func TestPortTakenByAnother(t *testing.T) {
 	}
 	if c, err := net.ListenUDP("udp4", &net.UDPAddr{Port: port}); err == nil {
 		c.Close()
-		t.Error("a port that is in use is taken for itself")
+		t.Error("a port in use was bound exclusively")
 	}
 }
 
-// The receive memory goes round: whatever is lent, released and armed, no buffer
-// is in two lists and none is lost.
+// Whichever receive buffers are lent, released and armed, no buffer is in two lists and none is lost.
 func TestReceiverBuffers(t *testing.T) {
 	r, err := newReceiver(8)
 	if err != nil {
@@ -152,9 +150,8 @@ func TestReceiverBuffers(t *testing.T) {
 	r.release(stale)
 }
 
-// ReceiveCapacity is what a socket buffer really holds of packets that arrive
-// singly: the kernel takes at least that many, and the formula is not so timid
-// as to waste most of the buffer. docs/protocol §16.8.
+// A socket buffer holds at least ReceiveCapacity packets that arrive singly, and not many more: otherwise the formula
+// would waste most of the buffer. docs/protocol §16.8.
 func TestReceiveCapacity(t *testing.T) {
 	for _, asked := range []int{64 << 10, 212992, 1 << 20} {
 		for _, size := range []int{64, 200, 512, 1000, 1472, 4000, 8900, 20000, 65507} {
@@ -196,12 +193,12 @@ func TestReceiveCapacity(t *testing.T) {
 					rx.Release(&b.Trains[i])
 				}
 			}
-			t.Logf("granted %7d bytes: %5d packets of %5d bytes, %d bytes each; promised %d", granted, held, size, granted/max(held, 1), promised)
+			t.Logf("granted %7d bytes: %5d packets of %5d bytes, %d bytes each; computed %d", granted, held, size, granted/max(held, 1), promised)
 			if held < promised {
-				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; promised %d", granted, held, size, promised)
+				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; computed %d", granted, held, size, promised)
 			}
 			if promised < held/3 {
-				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; only %d are counted on", granted, held, size, promised)
+				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; computed only %d", granted, held, size, promised)
 			}
 			for _, tr := range []*Transport{tx, rx} {
 				tr.Close()
@@ -212,9 +209,8 @@ func TestReceiveCapacity(t *testing.T) {
 	}
 }
 
-// A train that is dropped or kept whole: the kernel charges GSO trains far less
-// than their packets singly.
-func TestTrainsAreCheapToKeep(t *testing.T) {
+// The kernel charges a GSO train far less than its packets singly.
+func TestBufferChargeOfTrains(t *testing.T) {
 	single := charge(1472, headersIPv4, 65536, true)
 	if single != 2304 {
 		t.Errorf("1472 bytes are charged as %d", single)
@@ -230,7 +226,7 @@ func TestTrainsAreCheapToKeep(t *testing.T) {
 	}
 }
 
-// opened is a transport on loopback, which ends with the test.
+// opened opens a transport on loopback, which ends with the test.
 func opened(t *testing.T) (*Transport, *transport.Batch) {
 	t.Helper()
 	tr, err := Open(Config{Interface: "127.0.0.1", Port: testenv.Port(t)})
@@ -259,8 +255,7 @@ func joined(t *testing.T, tr *Transport) transport.Sender {
 	return s
 }
 
-// A group can be left while another process has its socket too, such as a child process before it
-// execs.
+// A group can be left while another process also has its socket, such as a child process before exec.
 func TestLeaveWhileForking(t *testing.T) {
 	tr, batch := opened(t)
 	s := joined(t, tr)
@@ -280,7 +275,7 @@ func TestLeaveWhileForking(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(batch.Trains) > 0 {
-			t.Fatal("a train of a group that was left")
+			t.Fatal("received a train of a left group")
 		}
 	}
 	if evs := tr.waiter.Ready(); len(evs) > 0 && evs[0].Fd == 0 {
@@ -288,8 +283,7 @@ func TestLeaveWhileForking(t *testing.T) {
 	}
 }
 
-// A transport does not end, and its descriptors do not become other files, while
-// a Send may be using them.
+// A transport does not end, and its descriptors are not reused, while a Send may be using them.
 func TestEndWaitsForSenders(t *testing.T) {
 	tr, err := Open(Config{Interface: "127.0.0.1"})
 	if err != nil {
@@ -305,7 +299,7 @@ func TestEndWaitsForSenders(t *testing.T) {
 	b := transport.NewBatch(1)
 	for range 10 {
 		if err := tr.Poll(b); err != nil {
-			t.Fatalf("Poll while a Send is under way: %v", err)
+			t.Fatalf("Poll during a Send: %v", err)
 		}
 	}
 	section.Exit()
@@ -314,8 +308,8 @@ func TestEndWaitsForSenders(t *testing.T) {
 	}
 }
 
-// A signal ends a Wait before epoll has named any socket. Of the packets that have come when the next round begins some are unread
-// then, after a Poll that takes fewer.
+// A signal ends a Wait before epoll has returned any socket. Then a Poll that returns fewer packets than have arrived
+// reports that some are unread.
 func TestInterruptedWait(t *testing.T) {
 	cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.21.255.0/28"), Port: testenv.Port(t), Groups: 1}
 	tr, err := Open(cfg)
@@ -336,7 +330,7 @@ func TestInterruptedWait(t *testing.T) {
 	if err := errors.Join(tr.Join(0), tr.Poll(b)); err != nil || len(b.Events) != 2 || b.Events[1].Err != nil {
 		t.Fatalf("%v, %v", err, b.Events)
 	}
-	tr.Wait(0) // the Wake of the Join
+	tr.Wait(0) // for the Wake of the Join
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	waited, ended := make(chan struct{}), make(chan struct{})
@@ -347,7 +341,7 @@ func TestInterruptedWait(t *testing.T) {
 			case <-waited:
 				return
 			default:
-				unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // which Go itself sends, and does nothing
+				unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // Go itself sends it; it has no effect
 			}
 		}
 	}(unix.Gettid())
@@ -355,7 +349,7 @@ func TestInterruptedWait(t *testing.T) {
 	close(waited)
 	<-ended
 	const packets = 10
-	for i := range packets { // of lengths that make no train
+	for i := range packets { // of different lengths, so that they form no train
 		if _, err := tx.Send(&transport.Outbound{Data: make([]byte, 100+i), Stride: 100 + i, Count: 1, Lens: []uint16{uint16(100 + i)}}); err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +360,7 @@ func TestInterruptedWait(t *testing.T) {
 		}
 		tr.Release(&b.Trains[0])
 		if !b.More && n < packets-1 {
-			t.Fatalf("Poll %d, of %d packets, says that no more are unread", n, packets)
+			t.Fatalf("Poll %d, of %d packets, reports no more unread packets", n, packets)
 		}
 	}
 }

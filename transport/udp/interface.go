@@ -17,7 +17,7 @@ type link struct {
 	index    int
 	name     string
 	mtu      int        // bytes
-	addr     netip.Addr // source of what is sent; with a zone if link-local
+	addr     netip.Addr // source of packets; with a zone if link-local
 	loopback bool
 	running  bool // has a carrier (RUNNING in ip-link(8))
 }
@@ -53,7 +53,7 @@ func findLink(cfg *Config) (link, error) {
 	return l, fit(ifc, is4)
 }
 
-// fit says that an interface is none for multicast.
+// fit returns an error if an interface does not support multicast.
 func fit(ifc *net.Interface, is4 bool) error {
 	if err := multicast.Check(ifc, is4); err != nil {
 		return fmt.Errorf("udp: %w", err)
@@ -85,7 +85,7 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 	return l, fit(ifc, is4)
 }
 
-// withAddr finds the interface that has the address, and all that it has.
+// withAddr finds the interface that has an address, and returns all its addresses.
 func withAddr(addr netip.Addr) (*net.Interface, []netip.Addr, error) {
 	links, err := sys.Interfaces()
 	if err != nil {
@@ -103,8 +103,8 @@ func withAddr(addr netip.Addr) (*net.Interface, []netip.Addr, error) {
 	return nil, nil, sys.ErrNoInterface
 }
 
-// defaultLink asks the routing table first. to is the interface of the host's route to the group,
-// empty if there is none: where that is none for multicast, it is not l.
+// defaultLink is the interface of the host's route to the group, or the first usable one. to is the name of the route's
+// interface, empty if there is no route; it differs from l if it does not support multicast.
 func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) {
 	ifc, err := routed(group)
 	if err != nil && !errors.Is(err, sys.ErrNoInterface) {
@@ -151,8 +151,8 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) 
 	return lo, to, nil
 }
 
-// linkOf describes an interface that has these addresses; ok is false when none is of the
-// family. A global IPv6 address is preferred to a link-local one.
+// linkOf describes an interface with addrs; ok is false if none is of the family. A global IPv6 address is preferred to
+// a link-local one.
 func linkOf(ifc *net.Interface, addrs []netip.Addr, is4 bool) (l link, ok bool) {
 	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0,
 		running: ifc.Flags&net.FlagRunning != 0}
@@ -165,7 +165,7 @@ func linkOf(ifc *net.Interface, addrs []netip.Addr, is4 bool) (l link, ok bool) 
 	return l, ok
 }
 
-// zoned adds the interface to a link-local IPv6 address, which means nothing without.
+// zoned adds the interface to a link-local IPv6 address, which is invalid without it.
 func zoned(a netip.Addr, name string) netip.Addr {
 	if a.Is6() && (a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsInterfaceLocalMulticast()) {
 		return a.WithZone(name)
