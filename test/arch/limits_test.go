@@ -44,13 +44,13 @@ func TestLimits(t *testing.T) {
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 279},
 		{"core functions that are passed a large object", m.passed, 98},
-		{"lines over 120 columns, without texts", m.long, 15},
+		{"lines over 120 columns, without texts", m.long, 14},
 		{"words of documents", m.words, 74_980},
 	} {
 		within(t, x.what, x.value, x.limit)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
-		"who":       {8, 8},
+		"who":       {7, 8},
 		"nobody":    {0, 0},
 		"told":      {0, 0},
 		"he":        {0, 0},

@@ -46,7 +46,7 @@ var packages = []struct {
 
 	// Transports.
 	{"transport", 526, ""},
-	{"transport/internal/grace", 50, ""},
+	{"transport/internal/grace", 49, ""},
 	{"transport/internal/lend", 50, ""},
 	{"transport/internal/round", 16, ""},
 	{"transport/internal/urlopt", 122, ""},
@@ -56,7 +56,7 @@ var packages = []struct {
 	{"transport/internal/inbox", 226, ""},
 	{"transport/internal/multicast", 57, ""},
 	{"transport/internal/peers", 125, "transport"},
-	{"transport/internal/staging", 67, "transport"},
+	{"transport/internal/staging", 66, "transport"},
 	{"transport/internal/tally", 85, "transport"},
 	{"transport/internal/train", 106, "transport"},
 	{"transport/transporttest", 2093, "transport"},

@@ -241,7 +241,7 @@ func lookAtShared(facts *doctor.Facts) {
 	dirs, used := sharedDirs(facts.Buses)
 	for _, dir := range dirs {
 		m := doctor.SharedMemory{Dir: printable(dir), Used: used[dir]}
-		m.Memory, m.Err = shm.LookAt(dir)
+		m.Memory, m.Err = shm.DescribeDir(dir)
 		for i := range m.Places { // others may have chosen their names
 			m.Places[i].Path = printable(m.Places[i].Path)
 		}
