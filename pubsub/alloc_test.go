@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// One message, published, sent, received, delivered and added to Positions, allocates nothing: neither with a
-// handler nor read with Next.
+// Publishing, sending, receiving and delivering a message and adding it to Positions allocates nothing, with a
+// handler and with Next.
 func TestNoAllocationPerMessage(t *testing.T) {
 	eachFabricInTurn(t, func(t *testing.T, url string) {
 		pubBus, subBus := openBus(t, Config{WindowBytes: 1 << 20}, url), openBus(t, Config{}, url)
@@ -33,7 +33,7 @@ func TestNoAllocationPerMessage(t *testing.T) {
 	})
 }
 
-// Nor does it with any policy for readers that are too slow.
+// The same holds with each policy for slow consumers.
 func TestSlowPoliciesAllocateNothing(t *testing.T) {
 	testenv.Slow(t)
 	for _, p := range []SlowPolicy{SlowBlock, SlowGap, SlowLatest, SlowEvict} {
@@ -45,9 +45,8 @@ func TestSlowPoliciesAllocateNothing(t *testing.T) {
 	}
 }
 
-// Nor does it by a pattern, from the window on, with a handler in a goroutine of its own, where not
-// all are waited for, or over two legs.
-func TestWaysToSubscribeAllocateNothing(t *testing.T) {
+// The same holds for a pattern, From(Window), a handler with its own goroutine, a quorum, and two legs.
+func TestSubscribeOptionsAllocateNothing(t *testing.T) {
 	testenv.Slow(t)
 	for _, c := range []struct {
 		name  string
@@ -72,8 +71,8 @@ func TestWaysToSubscribeAllocateNothing(t *testing.T) {
 			pubBus, subBus := openLegs(t, Config{FlowControl: c.flow, WindowBytes: 1 << 20}, urls...), openLegs(t, Config{}, urls...)
 			var handled atomic.Uint64
 			if _, err := subBus.Handle(c.topic, func(m Message, err error) {
-				// A goroutine that gets no processor for a while is passed over, as it asked for.
-				if err != nil && !passedOver(err) {
+				// A goroutine that gets no processor for a while has gaps, as its policy says.
+				if err != nil && !isSlowGap(err) {
 					t.Error(err)
 				}
 				handled.Add(1)
@@ -88,8 +87,8 @@ func TestWaysToSubscribeAllocateNothing(t *testing.T) {
 	}
 }
 
-// passedOver reports whether err says that messages are lost because they were read too slowly.
-func passedOver(err error) bool {
+// isSlowGap reports whether err is a gap because of a slow reader.
+func isSlowGap(err error) bool {
 	gap := (*GapError)(nil)
 	return errors.As(err, &gap) && gap.Cause == events.CauseSlowConsumer
 }
@@ -112,20 +111,20 @@ func checkAllocations(t *testing.T, pubBus *Bus, sub *Subscription, topic string
 			}
 		}
 	}
-	for range 300 { // buffers come into being, and windows grow, with the first messages
+	for range 300 { // the first messages allocate buffers and grow windows
 		one()
 	}
-	// Timers, heartbeats and hellos run beside, and allocate at times of their own, the
-	// more the longer this takes: of many runs one is without.
-	least := testing.AllocsPerRun(100, one)
+	// Timers, heartbeats and hellos allocate in the background, at any time: with many runs at least one has no such
+	// allocation.
+	fewest := testing.AllocsPerRun(100, one)
 	for range 300 {
-		if least == 0 {
+		if fewest == 0 {
 			break
 		}
-		least = min(least, testing.AllocsPerRun(1, one))
+		fewest = min(fewest, testing.AllocsPerRun(1, one))
 	}
-	if least > 0 {
-		t.Errorf("%v allocations per 100 messages at least, want 0", least)
+	if fewest > 0 {
+		t.Errorf("%v allocations per 100 messages at least, want 0", fewest)
 	}
 }
 

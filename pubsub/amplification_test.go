@@ -8,29 +8,29 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// Nothing is sent because of a packet that does not authenticate, nor a timer begun that sends: two buses that say what they
-// have to say, with a topic each, say no more in a minute in which 12,000 hostile packets come, to groups and to each of
-// them, than in a minute without: neither in packets nor in bytes. docs/protocol §27.6.
-func TestNothingIsSentBecauseOfHostilePackets(t *testing.T) {
+// A packet that does not authenticate makes a bus send nothing, neither immediately nor by a timer: two buses with a
+// topic each send no more packets and bytes in a minute with 12,000 hostile packets, to groups and by unicast, than
+// in a minute without. docs/protocol §27.6.
+func TestHostilePacketsCauseNoSends(t *testing.T) {
 	const groups, attacks, seconds = 4, 12_000, 60
 	type amount struct{ packets, bytes uint64 }
 	sent, hostile := make(map[bool]amount), amount{packets: attacks}
 	for _, attack := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			network, replies := mem.NewNetwork(), new(overheard)
+			network, replies := mem.NewNetwork(), new(captured)
 			key := newKey(t)
 			set, err := NewKeySet(key)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var buses []*Bus
-			var inner []*mem.Transport // they count what sealing sends of itself, too
+			var inner []*mem.Transport // they also count what the sealing layer sends
 			for range 2 {
 				m, err := mem.Open(mem.Config{Network: network, Groups: groups})
 				if err != nil {
 					t.Fatal(err)
 				}
-				b, err := Config{Keys: StaticKeys(set), Logger: quiet, Wait: WaitPark}.OpenTransport(ear{m, replies})
+				b, err := Config{Keys: StaticKeys(set), Logger: quiet, Wait: WaitPark}.OpenTransport(tappedTransport{m, replies})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -44,7 +44,7 @@ func TestNothingIsSentBecauseOfHostilePackets(t *testing.T) {
 			a := newAttacker(t, []*mem.Network{network}, groups, replies, newKey(t, key))
 			for a.Seen() < 20 { // heartbeats and hellos
 				time.Sleep(time.Second)
-				a.look()
+				a.poll()
 			}
 			total := func() (n amount) {
 				for _, m := range inner {
@@ -65,14 +65,14 @@ func TestNothingIsSentBecauseOfHostilePackets(t *testing.T) {
 			sent[attack] = amount{after.packets - before.packets, after.bytes - before.bytes}
 			hostile.bytes += a.bytes
 			if one, two := buses[0].Stats().Seal, buses[1].Stats().Seal; attack && one.Forged+one.Replayed+two.Forged+two.Replayed < attacks/10 {
-				t.Errorf("few of the attack's packets came: %+v, %+v", one, two)
+				t.Errorf("few of the hostile packets arrived: %+v, %+v", one, two)
 			}
 		})
 	}
 	without, under := sent[false], sent[true]
-	t.Logf("%d packets of %d bytes were sent without an attack, and %d of %d while %d hostile ones came, of %d bytes",
+	t.Logf("%d packets of %d bytes were sent without an attack, and %d of %d while %d hostile ones of %d bytes arrived",
 		without.packets, without.bytes, under.packets, under.bytes, hostile.packets, hostile.bytes)
-	// A minute may have a heartbeat or two more than another: one in fifty.
+	// The number of heartbeats may differ between minutes, by at most one in fifty.
 	if under.packets > without.packets+without.packets/50 {
 		t.Errorf("%d packets were sent under the attack, %d without", under.packets, without.packets)
 	}

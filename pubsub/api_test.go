@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// What a user reads in this package is documented in it: no exported type is an alias
-// into the packages below, is defined by a type of theirs or embeds one, and no
-// exported field, constant, parameter or result has one.
-func TestAPIStandsByItself(t *testing.T) {
+// The exported API of this package has no types of internal packages: no exported type is an alias or a definition of
+// one or embeds one, and no exported field, constant, parameter or result has one.
+func TestAPIHasNoInternalTypes(t *testing.T) {
 	files := token.NewFileSet()
 	names, err := filepath.Glob("*.go")
 	if err != nil || len(names) == 0 {
@@ -29,8 +28,8 @@ func TestAPIStandsByItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		hidden := hiddenPackages(t, file)
-		// borrows reports what of a hidden package is in n.
-		borrows := func(what string, n ast.Node) {
+		// checkNode fails the test for each name of a hidden package in n.
+		checkNode := func(what string, n ast.Node) {
 			if n == nil || reflect.ValueOf(n).IsNil() {
 				return
 			}
@@ -47,18 +46,18 @@ func TestAPIStandsByItself(t *testing.T) {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				if d.Name.IsExported() && receiverExported(d) {
-					borrows("a parameter or result of "+d.Name.Name, d.Type)
+					checkNode("a parameter or result of "+d.Name.Name, d.Type)
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
-					checkSpec(spec, d.Tok, borrows)
+					checkSpec(spec, d.Tok, checkNode)
 				}
 			}
 		}
 	}
 }
 
-// hiddenPackages are the names in file of packages that users do not read.
+// hiddenPackages are the names that file uses for internal packages.
 func hiddenPackages(t *testing.T, file *ast.File) map[string]bool {
 	hidden := make(map[string]bool)
 	for _, imp := range file.Imports {
@@ -85,7 +84,7 @@ func receiverExported(d *ast.FuncDecl) bool {
 	return ok && name.IsExported()
 }
 
-func checkSpec(spec ast.Spec, tok token.Token, borrows func(string, ast.Node)) {
+func checkSpec(spec ast.Spec, tok token.Token, checkNode func(string, ast.Node)) {
 	switch spec := spec.(type) {
 	case *ast.TypeSpec:
 		if !spec.Name.IsExported() {
@@ -93,16 +92,16 @@ func checkSpec(spec ast.Spec, tok token.Token, borrows func(string, ast.Node)) {
 		}
 		s, ok := spec.Type.(*ast.StructType)
 		if !ok {
-			borrows("type "+spec.Name.Name, spec.Type)
+			checkNode("type "+spec.Name.Name, spec.Type)
 			return
 		}
 		for _, f := range s.Fields.List {
 			if len(f.Names) == 0 {
-				borrows("what is embedded in "+spec.Name.Name, f.Type)
+				checkNode("the embedded type of "+spec.Name.Name, f.Type)
 			}
 			for _, name := range f.Names {
 				if name.IsExported() {
-					borrows("field "+spec.Name.Name+"."+name.Name, f.Type)
+					checkNode("field "+spec.Name.Name+"."+name.Name, f.Type)
 				}
 			}
 		}
@@ -110,10 +109,10 @@ func checkSpec(spec ast.Spec, tok token.Token, borrows func(string, ast.Node)) {
 		if tok != token.CONST || !spec.Names[0].IsExported() {
 			return
 		}
-		borrows("the type of "+spec.Names[0].Name, spec.Type)
+		checkNode("the type of "+spec.Names[0].Name, spec.Type)
 		for _, v := range spec.Values {
 			if _, converted := v.(*ast.CallExpr); !converted {
-				borrows("constant "+spec.Names[0].Name, v)
+				checkNode("constant "+spec.Names[0].Name, v)
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed/hostile"
 )
 
-// attacker sees all packets, to groups and to one bus, and sends what it likes, to groups and to who
-// has sent something. It has a key of its own, and one that was revoked.
+// attacker sees all packets, to groups and to one bus, and sends any packet, to groups and to every bus that has sent
+// something. It has its own key, and one that was revoked.
 type attacker struct {
 	t       *testing.T
 	trs     []transport.Transport // one on each network
@@ -24,64 +24,64 @@ type attacker struct {
 	hostile.Maker
 	peers []attacked
 	sent  map[string]int // packets
-	bytes uint64         // of what it sent
+	bytes uint64         // sent
 }
 
-// attacked is a bus, where the attacker has heard it.
+// attacked is a bus that the attacker has received packets from.
 type attacked struct {
 	tr   transport.Transport
 	peer transport.Peer
 }
 
-// overheard is what buses send to one bus: replies, statuses, and requests for repairs.
-type overheard struct {
-	mu   sync.Mutex
-	some [][]byte // under mu: the last thousand
-	next int      // under mu
-	n    uint64   // under mu: all that there were
+// captured holds packets that buses send to one bus: replies, statuses and NAKs.
+type captured struct {
+	mu      sync.Mutex
+	packets [][]byte // under mu: at most the last thousand
+	next    int      // under mu
+	n       uint64   // under mu: number of packets so far
 }
 
-func (o *overheard) note(p []byte) {
+func (o *captured) note(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.n++
-	if len(o.some) < 1000 {
-		o.some = append(o.some, bytes.Clone(p))
+	if len(o.packets) < 1000 {
+		o.packets = append(o.packets, bytes.Clone(p))
 		return
 	}
-	o.some[o.next] = append(o.some[o.next][:0], p...)
-	o.next = (o.next + 1) % len(o.some)
+	o.packets[o.next] = append(o.packets[o.next][:0], p...)
+	o.next = (o.next + 1) % len(o.packets)
 }
 
-// count returns how many there were.
-func (o *overheard) count() uint64 {
+// count returns the number of packets so far.
+func (o *captured) count() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.n
 }
 
-// any returns one of them, or nil.
-func (o *overheard) any(random *rand.Rand) []byte {
+// any returns a random packet, or nil.
+func (o *captured) any(random *rand.Rand) []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.some) == 0 {
+	if len(o.packets) == 0 {
 		return nil
 	}
-	return bytes.Clone(o.some[random.IntN(len(o.some))])
+	return bytes.Clone(o.packets[random.IntN(len(o.packets))])
 }
 
-// ear is a transport at which somebody listens.
-type ear struct {
+// tappedTransport is a transport that records the replies sent on it.
+type tappedTransport struct {
 	transport.Transport
-	heard *overheard
+	replies *captured
 }
 
-func (e ear) Reply(p transport.Peer, packet []byte) error {
-	e.heard.note(packet)
+func (e tappedTransport) Reply(p transport.Peer, packet []byte) error {
+	e.replies.note(packet)
 	return e.Transport.Reply(p, packet)
 }
 
-func newAttacker(t *testing.T, networks []*mem.Network, groups int, replies *overheard, other ...Key) *attacker {
+func newAttacker(t *testing.T, networks []*mem.Network, groups int, replies *captured, other ...Key) *attacker {
 	a := &attacker{t: t, sent: make(map[string]int)}
 	a.Random = rand.New(rand.NewPCG(7, 7))
 	a.Reply = func() []byte { return replies.any(a.Random) }
@@ -113,14 +113,14 @@ func newAttacker(t *testing.T, networks []*mem.Network, groups int, replies *ove
 	return a
 }
 
-// look takes in what is sent just now.
-func (a *attacker) look() {
+// poll receives the packets that have arrived, without waiting.
+func (a *attacker) poll() {
 	for _, from := range a.trs {
-		a.lookAt(from)
+		a.pollOne(from)
 	}
 }
 
-func (a *attacker) lookAt(from transport.Transport) {
+func (a *attacker) pollOne(from transport.Transport) {
 	b := transport.NewBatch(16)
 	if err := from.Poll(b); err != nil {
 		a.t.Error(err)
@@ -138,8 +138,8 @@ func (a *attacker) lookAt(from transport.Transport) {
 	}
 }
 
-// hearEpoch has a bus publish some messages to a subscription on topic x, and end. It returns the packets.
-func (a *attacker) hearEpoch(ctx context.Context, bus *Bus, sub *Subscription) (packets [][]byte) {
+// recordEpoch makes a bus publish some messages to a subscription on topic x, and close. It returns the packets.
+func (a *attacker) recordEpoch(ctx context.Context, bus *Bus, sub *Subscription) (packets [][]byte) {
 	const messages = 50
 	pub := publisher(a.t, bus, "x")
 	wait(a.t, ctx, pub, 1)
@@ -156,7 +156,7 @@ func (a *attacker) hearEpoch(ctx context.Context, bus *Bus, sub *Subscription) (
 	if err := bus.Close(); err != nil {
 		a.t.Fatal(err)
 	}
-	for again := true; again; again = len(b.Trains) > 0 { // until there is nothing of that bus left
+	for again := true; again; again = len(b.Trains) > 0 { // until no packet of that bus is left
 		if err := a.trs[0].Poll(b); err != nil {
 			a.t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func (a *attacker) hearEpoch(ctx context.Context, bus *Bus, sub *Subscription) (
 		}
 	}
 	if len(packets) < messages {
-		a.t.Fatalf("%d packets were heard of %d messages", len(packets), messages)
+		a.t.Fatalf("%d packets were received of %d messages", len(packets), messages)
 	}
 	return packets
 }
@@ -178,14 +178,14 @@ func (a *attacker) run(n int) {
 	var out transport.Outbound
 	for i := range n {
 		if i%50 == 0 {
-			a.look()
+			a.poll()
 		}
 		p, kind := a.Packet()
 		a.sent[kind]++
 		a.bytes += uint64(len(p))
 		if len(a.peers) > 0 && a.Random.IntN(4) == 0 {
 			to := a.peers[a.Random.IntN(len(a.peers))]
-			to.tr.Reply(to.peer, p) // what was for a group, by unicast
+			to.tr.Reply(to.peer, p) // a packet for a group, by unicast
 			continue
 		}
 		out = transport.Outbound{Data: p, Stride: len(p), Count: 1, Lens: []uint16{uint16(len(p))}}

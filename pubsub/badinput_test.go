@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Whatever comes on a group beside a live stream changes nothing but counters.
-// docs/protocol §13.1.
+// Bad packets in the group of a live stream change nothing but counters. docs/protocol §13.1.
 func TestBadInputOnTheGroup(t *testing.T) {
 	ctx := testContext(t)
 	raw := udpURL(t)
@@ -59,7 +58,7 @@ func TestBadInputOnTheGroup(t *testing.T) {
 	}
 	publish(t, ctx, pub, "end")
 	want(t, ctx, sub, "end")
-	// Counters may lag behind the last packets: ask until they tell.
+	// Counters may lag behind the last packets: poll them.
 	for {
 		g := subBus.Stats().Groups[0]
 		if g.Malformed >= 200 && g.Foreign >= 200 && g.Version >= 200 && g.Duplicates >= 199 {
@@ -74,9 +73,8 @@ func TestBadInputOnTheGroup(t *testing.T) {
 	}
 }
 
-// What a publisher sends in vain, because its message numbers go back, is dropped, and
-// counted for each subscription that drops it. A packet in which a message does not end
-// in its run is refused as a whole.
+// Messages whose numbers go back are dropped, and counted for each subscription that drops them. A packet in which a
+// message exceeds its run is refused as a whole.
 func TestDroppedMessagesAreCounted(t *testing.T) {
 	ctx := testContext(t)
 	bus := openBus(t, Config{}, udpURL(t))

@@ -52,7 +52,7 @@ func testPublishSubscribe(t *testing.T, url string) {
 	}
 }
 
-// Messages of many sizes through loss, duplication and reordering.
+// Messages of many sizes arrive despite loss, duplication and reordering.
 func TestLossyManySizes(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, loss := range []string{"loss=0.1,dup=0.02,reorder=0.05", "loss=0.01", "loss=0.3,burst=4"}[:fewer(3)] {
@@ -116,8 +116,7 @@ func TestLossyManySizes(t *testing.T) {
 	}
 }
 
-// sized is the i-th message of a mix of sizes: most small, some of several
-// packets.
+// sized returns message i of a mix of sizes: most are small, some have several packets.
 func sized(i int) []byte {
 	size := 8 + (i*37)%300
 	if i%50 == 7 {
@@ -131,8 +130,7 @@ func sized(i int) []byte {
 	return b
 }
 
-// sizeChecker returns a function that takes the sized messages in order and
-// reports true at the last.
+// sizeChecker returns a function that checks the sized messages in order and returns true at the last.
 func sizeChecker(t *testing.T, n int) func(Message, error) bool {
 	next := 0
 	return func(m Message, err error) bool {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkPublish64 is one publisher and one subscription with a handler in
-// one process: what publish, send, receive and deliver cost together.
+// BenchmarkPublish64 measures publishing, sending, receiving and delivering together: one publisher and one
+// subscription with a handler in one process.
 func BenchmarkPublish64(b *testing.B) {
 	benchmarkPublish(b, "mem://"+b.Name(), 64)
 }
@@ -62,12 +62,12 @@ func benchmarkPublish(b *testing.B, url string, size int) {
 	}
 }
 
-// BenchmarkPublish64UDP is the same over UDP multicast on loopback.
+// BenchmarkPublish64UDP is BenchmarkPublish64 over UDP multicast on loopback.
 func BenchmarkPublish64UDP(b *testing.B) {
 	benchmarkPublish(b, "udp://239.20.0.0/16?iface=lo", 64)
 }
 
-// BenchmarkPublishOnly64 is what publishing costs its caller: nobody subscribes.
+// BenchmarkPublishOnly64 measures publishing without subscribers.
 func BenchmarkPublishOnly64(b *testing.B) {
 	ctx := b.Context()
 	bus, err := Open(ctx, "mem://"+b.Name())
@@ -87,8 +87,8 @@ func BenchmarkPublishOnly64(b *testing.B) {
 	}
 }
 
-// BenchmarkInProcess64 is one publisher and one reader of batches in
-// one process, beside a buffered Go channel of 64-byte values.
+// BenchmarkInProcess64 compares one publisher and one reader of batches in one process with a buffered Go channel of
+// 64-byte values.
 func BenchmarkInProcess64(b *testing.B) {
 	b.Run("bus", func(b *testing.B) {
 		ctx := b.Context()

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Bus is one process's place on a fabric: it publishes and subscribes. It is
-// safe for concurrent use. Close it when done.
+// Bus is a member of a fabric: it publishes and subscribes. A process may open several. It is safe for concurrent
+// use. Close it when done.
 type Bus struct {
 	cfg    Config
 	loop   *engine.Loop
@@ -23,17 +23,17 @@ type Bus struct {
 	drops  dropNotes // loop only
 
 	mu   sync.Mutex
-	subs map[*Subscription]struct{} // under mu: those not closed
-	made uint64                     // under mu: subscriptions, so far
+	subs map[*Subscription]struct{} // under mu: open subscriptions
+	made uint64                     // under mu: subscriptions made so far
 
 	fabric openedFabric
-	hide   func() // ends that others can look at it
+	hide   func() // ends inspection by other processes
 }
 
 // PublisherID names a publisher: a bus, as its subscribers see it.
 type PublisherID = events.PublisherID
 
-// ParsePublisherID reads what String has written.
+// ParsePublisherID parses the text of PublisherID.String: 16 hexadecimal digits.
 func ParsePublisherID(s string) (PublisherID, error) {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 {
@@ -42,22 +42,22 @@ func ParsePublisherID(s string) (PublisherID, error) {
 	return PublisherID(v), nil
 }
 
-// ID is the identity under which this bus publishes.
+// ID is the publisher id of this bus: derived from Config.Sign or Config.Name, else random.
 func (b *Bus) ID() PublisherID {
 	id, _ := b.loop.Publisher()
 	return PublisherID(id)
 }
 
-// Groups is the number of multicast groups that topics map to.
+// Groups is the number of multicast groups that topics map to (groups= in the URL).
 func (b *Bus) Groups() int { return b.groups.Len() }
 
-// Group is the index of the group that a topic maps to, by the option map of the fabric's URL.
+// Group is the index, from 0 to Groups-1, of the group that a topic maps to (map= in the URL).
 func (b *Bus) Group(topic string) int { return b.groups.Group(topic) }
 
-// Close ends all publishers and subscriptions. Publishers linger until their subscribers have everything. Then
-// nothing more is delivered here, and Close keeps replies until no requester may ask for them again: some 50 ms, or
-// half a second while a requester still fetches one. All of this takes Config.Linger at most. If messages were
-// never sent it returns an *UnsentError, also with no Linger. It is idempotent.
+// Close ends all publishers and subscriptions. It first waits until subscribers have received everything. Then it
+// delivers nothing more, and keeps replies until no requester may request them again: about 50 ms, or half a second
+// while a requester still fetches one. All of this takes at most Config.Linger. If messages were never sent it
+// returns an *UnsentError, also without Linger. It is idempotent.
 func (b *Bus) Close() error {
 	if err := b.opened(); err != nil {
 		return failed("close", "", err)
@@ -68,16 +68,15 @@ func (b *Bus) Close() error {
 	err := b.Shutdown(ctx)
 	var unsent *events.UnsentError
 	if b.cfg.Linger < 0 && errors.Is(err, errLinger) && !errors.Is(err, engine.ErrStuck) && !errors.As(err, &unsent) {
-		return nil // not waiting was asked for
+		return nil // a negative Linger means not to wait
 	}
 	return err
 }
 
-var errLinger = errors.New("linger time is over")
+var errLinger = errors.New("the linger time has expired")
 
-// Shutdown is Close with a linger time of the caller's: until ctx ends. A handler that
-// does not return keeps the bus from ending: then it returns the error of ctx's end,
-// within a second of it, and the bus ends when the handler returns.
+// Shutdown is Close that lingers until ctx ends instead of for Config.Linger. If a handler does not return, Shutdown
+// returns the error of ctx within a second of its end, and the bus ends when the handler returns.
 func (b *Bus) Shutdown(ctx context.Context) error {
 	if err := b.opened(); err != nil {
 		return failed("close", "", err)
@@ -85,14 +84,14 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return failed("close", "", engine.ErrNilContext)
 	}
-	// One of the library's own: ctx is the caller's code, and asked before anything is begun.
+	// ctx may be of a type of the caller's: its methods run here, before any state changes.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := b.loop.Close(ctx)
 	if errors.Is(err, ErrInHandler) {
 		return failed("close", "", err)
 	}
-	defer b.hide() // until then it can be seen what it waits for
+	defer b.hide() // a bus that waits here can still be inspected
 	b.mu.Lock()
 	subs := b.subs
 	b.subs = nil
@@ -105,7 +104,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	return failed("close", "", err)
 }
 
-// endAll closes subscriptions, and waits for their handlers. It returns why it does not wait for all of them.
+// endAll closes subscriptions and waits for their handlers. It returns an error if it stopped waiting for one.
 func endAll(ctx context.Context, subs map[*Subscription]struct{}) (stuck error) {
 	for s := range subs {
 		s.s.Close()

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Where packets are lost is told: on the way, in the buffer of a socket, in a receive queue,
-// or on purpose; and only there.
-func TestWhereLostIsReported(t *testing.T) {
+// Lost packets are counted for the right cause, and for no other: on the way, in the buffer of a socket, in a receive
+// queue, or on purpose.
+func TestDropsAreCountedByCause(t *testing.T) {
 	for _, c := range []struct {
 		cause, url, faults string
-		asleep             bool // the subscriber's loop, while a burst arrives
+		asleep             bool // the subscriber's loop does not run while a burst arrives
 	}{
 		{"fabric", simURL(t) + "fabric?loss=0.05", "", false},
 		{"injected", memURL(t), "loss=0.05", false},
@@ -49,7 +49,7 @@ func TestWhereLostIsReported(t *testing.T) {
 			}
 			for dropped()[c.cause] == 0 {
 				if ctx.Err() != nil {
-					t.Fatalf("nothing was dropped for cause %s, but %v", c.cause, dropped())
+					t.Fatalf("no packet was dropped for cause %s, but %v", c.cause, dropped())
 				}
 				if c.asleep {
 					publish(t, ctx, p, "sleep")
@@ -76,9 +76,9 @@ func TestWhereLostIsReported(t *testing.T) {
 			all := dropped()
 			for n := droppedInMinutes(b, c.cause); n != all[c.cause]; n = droppedInMinutes(b, c.cause) {
 				if ctx.Err() != nil {
-					t.Fatalf("the record of losses has %d packets of cause %s, %d are counted", n, c.cause, all[c.cause])
+					t.Fatalf("the loss record has %d packets of cause %s, the counter %d", n, c.cause, all[c.cause])
 				}
-				all = dropped() // a heartbeat may have been dropped in between
+				all = dropped() // a heartbeat may have been dropped meanwhile
 			}
 			t.Log(all)
 			for cause := range maps.Keys(all) {
@@ -90,7 +90,7 @@ func TestWhereLostIsReported(t *testing.T) {
 	}
 }
 
-// droppedInMinutes is how many packets the record of losses has for a cause.
+// droppedInMinutes is the number of packets in the loss record with a cause.
 func droppedInMinutes(b *Bus, cause string) (n uint64) {
 	for _, m := range b.Losses().Minutes {
 		for _, c := range m.Causes {

@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// notDrops are the counters of stats.Bus that no cause counts: they are not of packets that
-// were dropped, or lost on the way, or say the same again.
+// notDrops are the counters of stats.Bus that belong to no cause: they do not count packets dropped or lost on the
+// way, or count them a second time.
 const notDrops = `
 Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceived ReceiveCalls ReceiveErrors LendRefused
 	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused InjectedDelay ReceiveQueueFull
@@ -24,8 +24,8 @@ Publication: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent 
 	Requests Replies ReplyPackets RepliesDuplicate RepliesLate RepliesRefused Recalled
 `
 
-// counters yields the counters of v and of the structures in it, by "Struct.Field" of the
-// outermost structure that is not embedded.
+// counters yields the counters of v and of its nested structs, named "Struct.Field" after the outermost struct that
+// is not embedded.
 func counters(v reflect.Value, of string, yield func(name string, f reflect.Value)) {
 	for i := range v.NumField() {
 		f, field := v.Field(i), v.Type().Field(i)
@@ -40,7 +40,7 @@ func counters(v reflect.Value, of string, yield func(name string, f reflect.Valu
 	}
 }
 
-// Every counter of the statistics is counted by one cause, or is known not to be of drops.
+// Every counter of the statistics belongs to exactly one cause, or is in notDrops.
 func TestCausesCountEachDropOnce(t *testing.T) {
 	none := make(map[string]bool)
 	for _, line := range strings.Split(strings.ReplaceAll(notDrops, "\n\t", " "), "\n") {
@@ -54,7 +54,7 @@ func TestCausesCountEachDropOnce(t *testing.T) {
 	check := func(name string, f reflect.Value) {
 		f.SetUint(1)
 		if name == "Transport.ReceiveQueueEmpty" {
-			s.Transport.ReceiveOverflow = 1 // which it is a part of
+			s.Transport.ReceiveOverflow = 1 // ReceiveQueueEmpty is a part of it
 		}
 		var found []string
 		for _, c := range Causes() {
@@ -79,12 +79,12 @@ func TestCausesCountEachDropOnce(t *testing.T) {
 	}
 }
 
-// Every cause of a gap has a row, and every row says what to do.
+// Every cause of a gap has a row, and every row has a meaning and a remedy.
 func TestCausesAreComplete(t *testing.T) {
 	labels, gaps := make(map[string]bool), make(map[events.Cause]bool)
 	for _, c := range Causes() {
 		if labels[c.Label] || c.Label == "" || strings.ToLower(c.Label) != c.Label || strings.Contains(c.Label, " ") {
-			t.Errorf("label %q is there twice or is not one word", c.Label)
+			t.Errorf("label %q occurs twice or is not one lower-case word", c.Label)
 		}
 		labels[c.Label] = true
 		if c.Gap != 0 && gaps[c.Gap] {
@@ -95,7 +95,7 @@ func TestCausesAreComplete(t *testing.T) {
 			t.Errorf("%s counts neither packets nor gaps", c.Label)
 		}
 		if !strings.HasSuffix(c.Help, ".") || !strings.HasSuffix(c.Remedy, ".") {
-			t.Errorf("%s does not say what it means and what to do", c.Label)
+			t.Errorf("%s: meaning or remedy is not a sentence", c.Label)
 		}
 	}
 	for c := events.CauseNone + 1; c < events.NumCauses; c++ {
@@ -104,12 +104,12 @@ func TestCausesAreComplete(t *testing.T) {
 		}
 	}
 	if events.Cause(0).Label() != "" {
-		t.Error("no cause has a label")
+		t.Error("CauseNone has a label")
 	}
 }
 
-// Where the queue of a fabric in memory is full there is no socket: what to raise is the queue.
-func TestOverflowNamesQueuesInMemory(t *testing.T) {
+// The overflow cause names queue= as the remedy for fabrics in memory, which have no sockets.
+func TestOverflowRemedyForFabricsInMemory(t *testing.T) {
 	for _, c := range Causes() {
 		if c.Label != "socket_overflow" {
 			continue

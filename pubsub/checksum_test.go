@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A packet that says that it has a checksum, and is damaged, is not delivered over UDP,
-// where most have none.
+// A damaged packet with the checksum flag is not delivered over UDP, where most packets have no checksum.
 // docs/protocol §2.4, §16.7.
 func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	ctx := testContext(t)
@@ -40,6 +39,6 @@ func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 		t.Errorf("%d damaged packets are counted", g.Damaged)
 	}
 	if n := log.with("checksum is missing or wrong"); n != 1 {
-		t.Errorf("the log has %d lines of it", n)
+		t.Errorf("the log has %d lines about it", n)
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// noClock is the Config.Clock of a bus that times nothing.
+// noClock is the Config.Clock of a bus that measures no delivery times.
 const noClock = "none"
 
-// clock is the clock of Config.Clock. docs/protocol §5.11.
+// clock is the clock that Config.Clock names. docs/protocol §5.11.
 func (c *Config) clock() (reliable.Clock, error) {
 	if c.Clock == noClock {
 		return reliable.Clock{}, nil
@@ -34,8 +34,7 @@ func (c *Config) clock() (reliable.Clock, error) {
 		Now: func() uint64 { return uint64(time.Now().UnixNano()) }}, err
 }
 
-// hostClockText is the text that names the clock of this host, since it was started; where the
-// system has no name for that, of this process.
+// hostClockText names the clock of this host since its boot or, where the system has no boot id, of this process.
 func hostClockText() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -50,23 +49,23 @@ func isClock(name string) bool {
 	return len(name) <= wire.MaxName && wire.CleanName([]byte(name)) == name
 }
 
-// clocks takes the clock's name from URLs, of which one says it, or all that do agree.
+// clocks takes the clock's name from the option clock= of the URLs. Those that have it must agree.
 func (c *Config) clocks(list []*fabricurl.Fabric) error {
-	given := ""
+	named := ""
 	for _, f := range list {
 		switch {
 		case f.Clock == "":
 			continue
 		case !isClock(f.Clock):
 			return &URLError{f.String(), fmt.Errorf("clock=%q must be %s", f.Clock, clockForm)}
-		case given != "" && given != f.Clock:
-			return &URLError{f.String(), fmt.Errorf("clock=%s, and clock=%s in the URL of another leg: a host has one clock", f.Clock, given)}
-		case c.Clock != "" && given == "":
+		case named != "" && named != f.Clock:
+			return &URLError{f.String(), fmt.Errorf("clock=%s, and clock=%s in the URL of another leg: a host has one clock", f.Clock, named)}
+		case c.Clock != "" && named == "":
 			return &URLError{f.String(), fmt.Errorf("clock=%s in the URL, and Config.Clock is %q: leave one out", f.Clock, c.Clock)}
 		}
-		given, c.Clock = f.Clock, f.Clock
+		named, c.Clock = f.Clock, f.Clock
 	}
 	return nil
 }
 
-var clockForm = fmt.Sprintf("at most %d bytes of text that prints, without white space", wire.MaxName)
+var clockForm = fmt.Sprintf("at most %d bytes of printable text, without white space", wire.MaxName)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// In a subnet in virtual time the latencies that a bus tells are those which its messages had.
+// In a subnet with virtual time, the reported delivery latencies equal those of the messages.
 func TestDeliveryLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := testContext(t)
@@ -41,7 +41,7 @@ func TestDeliveryLatency(t *testing.T) {
 				t.Errorf("%s: %d deliveries are timed", name, l.Count)
 			}
 			if c.timed && (l.Max < 3*time.Millisecond || l.Max > most || l.P50 < 3*time.Millisecond) {
-				t.Errorf("%s: %+v; the way takes 3 ms, the longest was %v", name, l, most)
+				t.Errorf("%s: %+v; the delay is 3 ms, the longest was %v", name, l, most)
 			}
 			if n := b.Stats().Groups[0].ClocksApart; n > 0 {
 				t.Errorf("%s: %d times do not agree", name, n)
@@ -52,7 +52,7 @@ func TestDeliveryLatency(t *testing.T) {
 	})
 }
 
-// The option clock= of a URL is Config.Clock.
+// The option clock= of a URL sets Config.Clock.
 func TestClockOfURL(t *testing.T) {
 	for urls, why := range map[string]string{
 		"mem://clock?clock=a%20b":                     "must be at most 64 bytes",
@@ -79,6 +79,6 @@ func TestClockOfURL(t *testing.T) {
 		return clock.ID
 	}
 	if id := of(&b.cfg); id != of(&Config{Clock: "ptp"}) || id == of(&Config{}) {
-		t.Error("clock=ptp in the URL is not Config.Clock")
+		t.Error("clock=ptp in the URL does not set Config.Clock")
 	}
 }

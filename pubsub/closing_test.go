@@ -17,9 +17,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What Publish has taken beside a Close is delivered: nothing is taken behind
-// the announced end.
-func TestPublishBesideClose(t *testing.T) {
+// Messages accepted by Publish during Close are delivered: none is accepted after the announced end.
+func TestPublishDuringClose(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
@@ -63,14 +62,14 @@ func TestPublishBesideClose(t *testing.T) {
 			wg.Wait()
 			closing.Wait()
 			if got != taken.Load() {
-				t.Fatalf("%d messages taken, %d delivered", taken.Load(), got)
+				t.Fatalf("%d messages accepted, %d delivered", taken.Load(), got)
 			}
 			subBus.Close()
 		}
 	})
 }
 
-// A subscriber that closes under load hears of no gap: it has left.
+// A subscriber that closes under load gets no gap.
 func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
@@ -79,7 +78,7 @@ func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 		pub := publisher(t, pubBus, "x")
 		stop, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
-		var joining sync.Mutex // a publisher that runs free may overrun who joins
+		var joining sync.Mutex // without known subscribers a publisher may outrun one that joins
 		wg.Go(func() {
 			for err := error(nil); err == nil; {
 				joining.Lock()
@@ -91,9 +90,9 @@ func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 			subBus := openBus(t, Config{}, url)
 			joining.Lock()
 			for pub.Subscribers() > 0 && ctx.Err() == nil {
-				time.Sleep(time.Millisecond) // the last one's farewell is on its way
+				time.Sleep(time.Millisecond) // the leave of the last subscriber is on its way
 			}
-			if err := pub.Flush(ctx); err != nil { // or all would come in one burst
+			if err := pub.Flush(ctx); err != nil { // otherwise all would arrive in one burst
 				t.Fatal(err)
 			}
 			sub := subscribe(t, subBus, "x")
@@ -116,7 +115,7 @@ func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 	})
 }
 
-// A context ends a sequence also while messages keep coming.
+// The end of the context ends a sequence while messages keep arriving.
 func TestContextEndsBusySequence(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -142,20 +141,20 @@ func TestContextEndsBusySequence(t *testing.T) {
 		}
 	}
 	if after > 64 {
-		t.Errorf("%d messages came after the context's end", after)
+		t.Errorf("%d messages were yielded after the context's end", after)
 	}
 	cancel()
 	subBus.Close()
 	wg.Wait()
 }
 
-// A publisher is killed and restarted while a reader is far behind: all of both instances
-// is read, each in order, and that the first one is gone stands behind its messages.
-func TestRestartBehindBacklog(t *testing.T) {
-	synctest.Test(t, testRestartBehindBacklog) // on a busy host the first would be missed before the second is there
+// A publisher is killed and restarted while a reader is far behind: the reader gets all messages of both instances in
+// order, and PublisherRestarted after those of the first.
+func TestRestartWithBacklog(t *testing.T) {
+	synctest.Test(t, testRestartWithBacklog) // in real time, on a busy host, the first would be found lost before the second starts
 }
 
-func testRestartBehindBacklog(t *testing.T) {
+func testRestartWithBacklog(t *testing.T) {
 	ctx := testContext(t)
 	name := t.Name()
 	subBus := openBus(t, Config{Wait: WaitPark}, "mem://"+name)
@@ -174,11 +173,11 @@ func testRestartBehindBacklog(t *testing.T) {
 		if err := pub.Drain(ctx); err != nil {
 			t.Fatal(err)
 		}
-		tr.Close() // as a crash would
+		tr.Close() // like a crash
 		for err == nil {
 			err = pub.Publish(ctx, nil)
 		}
-		time.Sleep(time.Millisecond) // no process starts in no time
+		time.Sleep(time.Millisecond) // the start of a process takes some time
 	}
 	next := make(map[uint64]int) // by epoch
 	var epochs []uint64          // in the order they came up
@@ -206,8 +205,8 @@ func testRestartBehindBacklog(t *testing.T) {
 	}
 }
 
-// Who unsubscribes lets the publisher go on at once.
-func TestUnsubscribeFreesThePublisher(t *testing.T) {
+// Closing a subscription that holds the publisher up releases the publisher immediately.
+func TestUnsubscribeReleasesPublisher(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{Linger: -1, Silence: time.Hour}, url), openBus(t, Config{}, url)
@@ -221,37 +220,37 @@ func TestUnsubscribeFreesThePublisher(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		for range 100000 { // with Silence of an hour it would wait for ever
+		for range 100000 { // with Silence of an hour the publisher would wait for that long
 			publish(t, ctx, pub, "message of some length, so that windows would be full by now")
 		}
 	})
 }
 
-// A batch that fails half way has sent the part before.
-func TestBatchThatFailsHalfWay(t *testing.T) {
+// A batch that fails half way has sent the messages before.
+func TestBatchFailsHalfWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t)
-		pubBus := openBus(t, Config{FlushAfter: mostFlush, Wait: WaitPark}, url)
+		pubBus := openBus(t, Config{FlushAfter: maxFlush, Wait: WaitPark}, url)
 		subBus := openBus(t, Config{Wait: WaitPark}, url)
 		sub := subscribe(t, subBus, "x")
 		pub := publisher(t, pubBus, "x")
 		wait(t, ctx, pub, 1)
-		time.Sleep(time.Second) // an idle bus sends a message at once
+		time.Sleep(time.Second) // an idle bus sends a message immediately
 		began := time.Now()
 		n, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), make([]byte, 17<<20)})
 		if n != 1 || !errors.Is(err, ErrMessageTooLarge) {
 			t.Fatalf("PublishBatch: %d, %v", n, err)
 		}
 		want(t, ctx, sub, "a")
-		if took := time.Since(began); took >= mostFlush {
+		if took := time.Since(began); took >= maxFlush {
 			t.Errorf("the message before it took %v of virtual time: it waited for others", took)
 		}
 	})
 }
 
-// A Shutdown beside a lingering Close keeps to its own context.
-func TestShutdownBesideClose(t *testing.T) {
+// Shutdown during a lingering Close observes its own context.
+func TestShutdownDuringClose(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus, subBus := openBus(t, Config{Linger: time.Minute}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
@@ -276,9 +275,8 @@ func TestShutdownBesideClose(t *testing.T) {
 	}
 }
 
-// A handler that does not return holds Shutdown and Close up no longer than they may
-// take, and the bus ends when it returns.
-func TestShutdownBesideStuckHandler(t *testing.T) {
+// Shutdown and Close return in time although a handler does not return; the bus ends when it returns.
+func TestShutdownWithStuckHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t)
@@ -297,9 +295,9 @@ func TestShutdownBesideStuckHandler(t *testing.T) {
 			{"Close without linger", (*Bus).Close, engine.ErrStuck},
 		} {
 			bus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url)
-			called, back := make(chan struct{}), make(chan struct{})
+			direct, back := make(chan struct{}), make(chan struct{})
 			sub, err := bus.Handle("x", func(Message, error) {
-				close(called)
+				close(direct)
 				<-back
 			})
 			if err != nil {
@@ -307,10 +305,10 @@ func TestShutdownBesideStuckHandler(t *testing.T) {
 			}
 			wait(t, ctx, pub, 1)
 			publish(t, ctx, pub, "stay")
-			<-called
+			<-direct
 			began := time.Now()
 			if err := end.f(bus); !errors.Is(err, end.want) {
-				t.Errorf("%s beside a stuck handler: %v", end.name, err)
+				t.Errorf("%s with a stuck handler: %v", end.name, err)
 			}
 			if d := time.Since(began); d > 5*time.Second {
 				t.Errorf("%s took %v", end.name, d)
@@ -327,8 +325,8 @@ func TestShutdownBesideStuckHandler(t *testing.T) {
 	})
 }
 
-// A bus that is closed is closed, whatever the context says.
-func TestShutdownOfAClosedBus(t *testing.T) {
+// Shutdown of a closed bus succeeds even with an ended context.
+func TestShutdownOfClosedBus(t *testing.T) {
 	bus := openBus(t, Config{}, memURL(t))
 	if err := bus.Close(); err != nil {
 		t.Fatal(err)
@@ -342,8 +340,7 @@ func TestShutdownOfAClosedBus(t *testing.T) {
 	}
 }
 
-// A bus that is closing takes no subscriptions and publishers any more, not even of
-// topics that it had.
+// A closing bus accepts no new subscriptions and publishers, not even of topics that it had.
 func TestNothingNewWhileClosing(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -399,7 +396,7 @@ func TestTryPublishOfALargeMessage(t *testing.T) {
 				continue
 			}
 			if m := <-got; m != n {
-				t.Errorf("%d bytes came of %d", m, n)
+				t.Errorf("%d bytes arrived of %d", m, n)
 			}
 		}
 	})

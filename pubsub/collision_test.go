@@ -10,12 +10,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Two names of one id: docs/vectors/hashes.json.
+// Two names with one id: docs/vectors/hashes.json.
 const name, otherName = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
 
-// twin is a publisher in another process whose packets are made by hand: it may give its
-// topic another name.
-type twin struct {
+// rawPublisher is a publisher, as if in another process, whose packets the test makes: it may give its topic another
+// name.
+type rawPublisher struct {
 	t      *testing.T
 	conn   net.Conn
 	id     uint64 // of its topic
@@ -24,20 +24,22 @@ type twin struct {
 	number uint64 // of the next message
 }
 
-func newTwin(t *testing.T, group string) *twin { return newTwinOf(t, group, "x") }
-
-func newTwinOf(t *testing.T, group, topic string) *twin {
-	return &twin{t: t, id: wire.TopicID(topic), conn: dialGroup(t, group), header: wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+func newRawPublisher(t *testing.T, group string) *rawPublisher {
+	return newRawPublisherOf(t, group, "x")
 }
 
-func (w *twin) send(b []byte) {
+func newRawPublisherOf(t *testing.T, group, topic string) *rawPublisher {
+	return &rawPublisher{t: t, id: wire.TopicID(topic), conn: dialGroup(t, group), header: wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+}
+
+func (w *rawPublisher) send(b []byte) {
 	wire.SetChecksum(b)
 	if _, err := w.conn.Write(b); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *twin) publish(text string) {
+func (w *rawPublisher) publish(text string) {
 	b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen, 1472)
 	b = append(b, byte(len(text)), 0)
 	b = append(b, text...)
@@ -49,33 +51,31 @@ func (w *twin) publish(text string) {
 	w.send(b)
 }
 
-// lose makes n packets of a message each that nobody gets.
-func (w *twin) lose(n uint64) {
+// lose skips n packets of one message each.
+func (w *rawPublisher) lose(n uint64) {
 	w.seq += n
 	w.number += n
 }
 
-func (w *twin) announce(name string) {
+func (w *rawPublisher) announce(name string) {
 	b := wire.AppendAnnounceHeader(nil, w.header, w.seq, 0, 1)
 	b = wire.AppendTopicState(b, w.id, w.number, name)
 	wire.FinishAnnounce(b, 1)
 	w.send(b)
 }
 
-// A topic of another process with the id of a subscribed one is a typed error
-// in the stream, once; what that publisher sends under it is not delivered any
-// more, and the right publisher's messages go on.
-// docs/protocol §3.6.
+// A topic of another process with the id of a subscribed one is reported once in the stream, by a typed error; that
+// publisher's messages with the id are no longer delivered, those of other publishers are. docs/protocol §3.6.
 func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	ctx := testContext(t)
 	raw := udpURL(t)
 	var mu sync.Mutex
-	var told, handled, late []error
+	var reported, handled, late []error
 	pubBus := openBus(t, Config{}, raw)
 	subBus := openBus(t, Config{OnEvent: func(e events.Event) {
 		if e.Kind == events.TopicCollision {
 			mu.Lock()
-			told = append(told, e.Err)
+			reported = append(reported, e.Err)
 			mu.Unlock()
 		}
 	}}, raw)
@@ -94,12 +94,12 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	publish(t, ctx, pub, "right")
 	want(t, ctx, sub, "right")
 
-	w := newTwinOf(t, pubBus.Stats().Publications[0].Address, name)
+	w := newRawPublisherOf(t, pubBus.Stats().Publications[0].Address, name)
 	w.publish("before it is known")
 	if m := want(t, ctx, sub, "before it is known"); m.Publisher() != 0x7717 {
 		t.Errorf("publisher %v", m.Publisher())
 	}
-	w.announce("a.lie") // whose id is another: it changes nothing
+	w.announce("a.lie") // this name has another id: it changes nothing
 	w.publish("as before")
 	want(t, ctx, sub, "as before")
 	w.announce(otherName)
@@ -114,7 +114,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	w.publish("none of ours")
 	w.announce(otherName)
 	w.publish("nor this")
-	for subBus.Stats().Groups[0].Packets < 5 { // 1 right, 4 of the twin
+	for subBus.Stats().Groups[0].Packets < 5 { // 1 of pub, 4 of w
 		if ctx.Err() != nil {
 			t.Fatalf("packets are missing: %+v", subBus.Stats().Groups[0])
 		}
@@ -122,8 +122,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	publish(t, ctx, pub, "goes on")
 	want(t, ctx, sub, "goes on")
 
-	// Who subscribes later learns of it too, and gets none of it either; those who
-	// know already hear nothing more.
+	// Later subscriptions also get the error and none of the messages; the first one gets no second error.
 	later := subscribe(t, subBus, name)
 	if _, err := later.Next(ctx); !errors.Is(err, events.ErrTopicCollision) {
 		t.Errorf("a later subscription got %v, want a collision first", err)
@@ -132,7 +131,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 		mu.Lock()
 		late = append(late, err)
 		if m.Publisher() == 0x7717 {
-			t.Errorf("a later handler got %q of the twin", m.Data)
+			t.Errorf("a later handler got %q of the other topic", m.Data)
 		}
 		mu.Unlock()
 	}); err != nil {
@@ -150,8 +149,8 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	want(t, ctx, later, "to all")
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 1 || !errors.Is(told[0], events.ErrTopicCollision) {
-		t.Errorf("events %v, want one collision", told)
+	if len(reported) != 1 || !errors.Is(reported[0], events.ErrTopicCollision) {
+		t.Errorf("events %v, want one collision", reported)
 	}
 	if len(late) < 1 || !errors.Is(late[0], events.ErrTopicCollision) {
 		t.Errorf("a later handler got %v, want a collision first", late)

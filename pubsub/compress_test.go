@@ -14,13 +14,13 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// quote is a message like those of a feed.
+// quote is a message similar to those of a market data feed.
 func quote(i int) []byte {
 	return fmt.Appendf(nil, `{"symbol":"ABC%02d","bid":%d.%02d,"ask":%d.%02d,"venue":"XNAS"}`, i%40, 100+i%7, i*37%100, 101+i%7, i*61%100)
 }
 
-// What is compressed comes to handlers and readers as it was, over each fabric, with losses
-// too, and messages of several packets as well; and it takes fewer bytes. docs/protocol §26.1.
+// Compressed messages arrive unchanged at handlers and readers, over each fabric, with losses, and in several
+// packets; and they take fewer bytes. docs/protocol §26.1.
 func TestCompress(t *testing.T) {
 	var dictionary []byte
 	for i := range 200 {
@@ -29,7 +29,7 @@ func TestCompress(t *testing.T) {
 	for _, c := range []Config{{Compress: CompressS2}, {Compress: CompressZstd}, {Compress: CompressS2, Dictionaries: [][]byte{dictionary}}, {Compress: CompressZstd, Dictionaries: [][]byte{dictionary}}} {
 		t.Run(fmt.Sprint(strings.ReplaceAll(string(c.Compress), ":", "-"), len(c.Dictionaries)), func(t *testing.T) {
 			if testing.Short() && c.Compress == CompressZstd && c.Dictionaries != nil {
-				testCompress(t, udpURL(t), c) // with the race detector it takes ten times as long as all others
+				testCompress(t, udpURL(t), c) // with the race detector this takes ten times as long as all others
 				return
 			}
 			eachFabric(t, func(t *testing.T, url string) { testCompress(t, url, c) })
@@ -37,7 +37,7 @@ func TestCompress(t *testing.T) {
 	}
 }
 
-// What is compressed is sealed as any packet is.
+// Compressed packets are sealed like others.
 func TestCompressSealed(t *testing.T) {
 	set, err := NewKeySet(newKey(t))
 	if err != nil {
@@ -88,7 +88,7 @@ func testCompress(t *testing.T, url string, c Config) {
 	if err := pub.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for handled.Load() < uint64(n) && ctx.Err() == nil { // a handler may have its turn later than the reader
+	for handled.Load() < uint64(n) && ctx.Err() == nil { // the handler may run later than the reader
 		time.Sleep(time.Millisecond)
 	}
 	if handled.Load() != uint64(n) || pub.Delivered() != uint64(n) {
@@ -96,11 +96,11 @@ func testCompress(t *testing.T, url string, c Config) {
 	}
 	p, g := pubBus.Stats().Publications[0], to.Stats().Groups[0]
 	if p.PacketsPacked == 0 || p.BytesSent >= p.BytesUnpacked || g.Packed == 0 || 2*g.PackedBytes > g.UnpackedBytes || g.Lost > 0 {
-		t.Errorf("%d of %d packets compressed, %d of %d bytes; %d came, %d of %d bytes, %d lost", p.PacketsPacked, p.PacketsSent, p.BytesSent, p.BytesUnpacked, g.Packed, g.PackedBytes, g.UnpackedBytes, g.Lost)
+		t.Errorf("%d of %d packets compressed, %d of %d bytes; %d arrived, %d of %d bytes, %d lost", p.PacketsPacked, p.PacketsSent, p.BytesSent, p.BytesUnpacked, g.Packed, g.PackedBytes, g.UnpackedBytes, g.Lost)
 	}
 }
 
-// Who lacks the dictionary has gaps that say so, and hears which one it is, once.
+// A subscriber without the dictionary has gaps of CauseUnreadable, and one event that names the dictionary.
 // docs/protocol §26.5.
 func TestDictionaryMissing(t *testing.T) {
 	ctx := testContext(t)
@@ -109,14 +109,14 @@ func TestDictionaryMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told atomic.Pointer[events.DictionaryError]
+	var reported atomic.Pointer[events.DictionaryError]
 	var times atomic.Int32
 	from := openBus(t, Config{Compress: CompressZstd, Dictionaries: [][]byte{dictionary}}, url)
 	to := openBus(t, Config{OnEvent: func(e events.Event) {
 		if e.Kind == events.DictionaryMissing {
 			var x *events.DictionaryError
 			if errors.As(e.Err, &x) && strings.Contains(e.String(), name) && strings.Contains(e.String(), "-dict") {
-				told.Store(x)
+				reported.Store(x)
 			}
 			times.Add(1)
 		}
@@ -127,7 +127,7 @@ func TestDictionaryMissing(t *testing.T) {
 	for range n {
 		publish(t, ctx, pub, string(bytes.Repeat([]byte("always the same "), 4)))
 	}
-	if err := pub.Drain(ctx); err != nil { // nobody is held up
+	if err := pub.Drain(ctx); err != nil { // the publisher is not held up
 		t.Fatal(err)
 	}
 	if err := from.Close(); err != nil {
@@ -136,15 +136,15 @@ func TestDictionaryMissing(t *testing.T) {
 	var gap *GapError
 	for lost := uint64(0); lost < n; lost += gap.Count {
 		if _, err := sub.Next(ctx); !errors.As(err, &gap) || gap.Cause != events.CauseUnreadable {
-			t.Fatalf("%v, want a gap for want of the dictionary", err)
+			t.Fatalf("%v, want a gap because the dictionary is missing", err)
 		}
 	}
-	x := told.Load()
+	x := reported.Load()
 	if x == nil || x.Dictionary != name || x.Codec != "zstd" || x.Publisher != from.ID() || times.Load() != 1 {
-		t.Errorf("told %d times: %+v", times.Load(), x)
+		t.Errorf("reported %d times: %+v", times.Load(), x)
 	}
 	if g := to.Stats().Groups[0]; g.Unreadable == 0 || g.LostUnreadable != g.Unreadable || g.NAKs > 0 {
-		t.Errorf("%d unreadable, %d lost for that, %d NAKs", g.Unreadable, g.LostUnreadable, g.NAKs)
+		t.Errorf("%d unreadable, %d lost because of that, %d NAKs", g.Unreadable, g.LostUnreadable, g.NAKs)
 	}
 }
 
@@ -166,15 +166,15 @@ func TestDictionaries(t *testing.T) {
 	_, err := Config{Compress: "s2:better", Dictionaries: [][]byte{make([]byte, 16)}, Logger: quiet}.Open(t.Context(), memURL(t))
 	var ce *ConfigError
 	if !errors.As(err, &ce) || ce.Field != "Compress" || errors.Is(err, ErrURL) {
-		t.Errorf("a level that takes no dictionary: %v", err)
+		t.Errorf("a level that cannot use a dictionary: %v", err)
 	}
 }
 
-// Compression allocates nothing either.
+// Compression allocates nothing.
 func TestCompressAllocatesNothing(t *testing.T) {
 	testenv.Slow(t)
 	if poolsForget() {
-		t.Skip("with the race detector sync.Pool, from which the codecs take, forgets at random")
+		t.Skip("with the race detector sync.Pool, which the codecs use, drops items at random")
 	}
 	for _, c := range []Compression{"s2", "s2:better", "zstd:fastest", "zstd"} {
 		for _, d := range [][][]byte{nil, {bytes.Repeat(quote(1), 9)}} {
@@ -190,8 +190,7 @@ func TestCompressAllocatesNothing(t *testing.T) {
 	}
 }
 
-// poolsForget reports whether a sync.Pool forgets more of what was just put into it than
-// moves to another processor.
+// poolsForget reports whether a sync.Pool drops items that were just put into it, as it does with the race detector.
 func poolsForget() bool {
 	var p sync.Pool
 	forgotten := 0

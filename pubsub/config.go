@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Config holds what may be configured of a bus. The zero value is good; each
-// field's default is stated. It is copied by Open.
+// Config is the configuration of a bus. The zero value is valid; each field states its default. Open copies it.
 type Config struct {
 	// Name identifies this bus as a publisher across restarts: its PublisherID is derived from it, and subscribers see it
 	// (Message.PublisherName). Each start of a bus is an instance of the name with its own Message.Epoch. Several may run
@@ -21,163 +20,166 @@ type Config struct {
 	// no name, and a random identity. Subscribers without a name are shown by host and process.
 	Name string
 
-	// Tag is carried by this bus's subscriptions: publishers with FlowTagged of it wait for them, and for no others. At
-	// most 32 bytes of UTF-8 that prints, without spaces and commas. Default: none.
+	// Tag marks this bus's subscriptions: publishers with FlowTagged of this tag wait for them, and for no others. At
+	// most 32 bytes of printable UTF-8, without spaces and commas. Default: none.
 	Tag string
 
-	// Loopback lets the bus's subscriptions hear what the bus itself publishes. It then counts among its own subscribers,
-	// with flow control and all: a goroutine that both publishes and reads waits for itself once the window is full, and a
+	// Loopback delivers the bus's own messages to its subscriptions, too. The bus then counts among its own subscribers,
+	// also for flow control: a goroutine that both publishes and reads waits for itself once the window is full, and a
 	// handler gets ErrInHandler there. The fabric must return a bus's packets to it: mem://, sim://, roce:// and udp://
-	// (unless with loop=false) do, adapters of rdma:// may not; the log says after 5 s if it does not. Default: the bus
-	// does not hear itself.
+	// (unless with loop=false) do, adapters of rdma:// may not; if it does not, the log reports that after 5 s. Default:
+	// own messages are not delivered.
 	Loopback bool
 
-	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, FlowQuorum(n), or
-	// one of these among the subscribers with a tag, FlowTagged. Default FlowMin.
+	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, FlowQuorum(n), or one of these for subscribers
+	// with a tag only (FlowTagged, Tagged). Default FlowMin.
 	FlowControl FlowControl
-	// Pad: packets with messages or replies are padded to a multiple of Pad bytes, at most to a full packet. It
-	// hides the sizes of messages from an observer of sealed packets. It costs bandwidth when messages come one by
-	// one, and nothing when they fill packets. Packets of a bus with Compress are not padded. The option pad=N of a
-	// URL sets the same: leave one of them out. From 1, which is none, to 65507. Default: 1472 with Keys, which is
-	// a full packet on UDP, and 1 without.
+	// Pad: packets with messages or replies are padded to a multiple of Pad bytes, at most to a full packet. It hides
+	// the sizes of messages from an observer of sealed packets. It costs bandwidth when messages come one by one, and
+	// nothing when they fill packets. Packets of a bus with Compress are not padded. The option pad=N of a URL sets the
+	// same: leave one of them out. From 1, which is no padding, to 65507. Default: 1472 with Keys, which is a full
+	// packet on UDP, and 1 without.
 	Pad int
 	// Rate limits new data of each group this bus publishes to, in bytes a second on the wire. Default 0: no limit.
 	Rate int64
-	// Compress is how this bus compresses what it publishes: CompressS2, CompressZstd, or one of their levels, "s2:better"
-	// or "zstd:fastest". It takes processor time, and saves bytes on the wire: what does not get shorter goes as it is.
-	// Subscribers need no setting, but the dictionary, if there is one. Default: it does not.
+	// Compress is how this bus compresses the packets that it publishes: CompressS2, CompressZstd, or one of their
+	// levels such as "s2:better" or "zstd:fastest". It takes processor time, and saves bytes on the wire: packets that
+	// do not get shorter are sent uncompressed. Subscribers need no setting, except the dictionary if there is one.
+	// Default CompressNone.
 	Compress Compression
-	// Dictionaries are what compressed packets share beforehand, so that also short ones get shorter: what fanfare dict
-	// makes, or any bytes of 16 to 1 MiB like those that are published. What this bus publishes is compressed with the
-	// first; what it receives may be compressed with any: where one is missing all is lost that is compressed with it, and
-	// the event events.DictionaryMissing names it. They must not change. Default: none.
+	// Dictionaries let short packets compress well, too. Each is an output of fanfare dict, or any 16 bytes to 1 MiB
+	// similar to the published data. This bus compresses with the first, and decompresses packets made with any of them.
+	// Packets made with a dictionary that is missing here are lost, and events.DictionaryMissing names it. The bytes
+	// must not change. Default: none.
 	Dictionaries [][]byte
-	// RepairShare is the share of the data that is sent which repairs may take in addition. Default 0.5.
+	// RepairShare bounds the rate of repairs, as a share of the rate of new data. They are sent in addition to it.
+	// Default 0.5.
 	RepairShare float64
-	// StateShare is the share of Rate, or without that of the recent data rate, that the state for subscribers which join
-	// may take (Publisher.State). Without Rate state may take 8 MiB/s in any case. Default 0.1.
+	// StateShare bounds the rate at which state is sent to joining subscribers (Publisher.State), as a share of Rate or,
+	// without Rate, of the recent data rate. Without Rate at least 8 MiB/s are allowed. Default 0.1.
 	StateShare float64
-	// Silence is how long a subscriber that flow control waits for may say nothing, while it is asked at least ten times,
-	// before it is not waited for any more. A subscriber that died holds publishers up for that long. Longer than
-	// StallLimit it has no effect, for that releases it first. Never less than 30 round trips. Default 1 s. How long an
-	// interruption may last without loss depends on RecoveryDeadline.
+	// Silence is how long flow control waits for a subscriber that sends nothing. Meanwhile the publisher solicits it at
+	// least ten times. A subscriber that died holds publishers up for that long. Above StallLimit it has no effect:
+	// StallLimit releases the subscriber first. At least 30 round trips. Default 1 s. How long an interruption may last
+	// without loss depends on RecoveryDeadline.
 	Silence time.Duration
 	// StallLimit is how long flow control waits for a subscriber that is alive and makes no progress. Then it is released:
-	// the publisher continues without it, and messages that it cannot catch up with are a gap of CauseReleased there. The
+	// the publisher continues without it, and messages that it can no longer fetch are a gap of CauseReleased there. The
 	// publisher waits for it again when it has caught up. Default 30 s; NoStallLimit, or any negative time, waits forever.
-	// A subscriber that takes a packet in time, however rarely, is waited for: SlowBehind bounds that.
+	// A subscriber that reads at least one packet in that time is still waited for: SlowBehind bounds that.
 	StallLimit time.Duration
-	// SlowBehind is how many packets a subscriber that flow control waits for may stay behind for all of SlowFor: such
-	// that it misses, and such that it has not read. Then it is released, with events.SlowSubscriber, and has gaps of
-	// CauseReleased if it falls out of the publisher's window. So is one that holds the publisher up for all of SlowFor,
-	// and so cannot fall that far behind. It is waited for again when it is at most half as far behind. Default 0: as far
-	// as the windows allow.
+	// SlowBehind bounds how many packets, missing or unread, a subscriber may be behind. If it exceeds this throughout
+	// SlowFor it is released, with events.SlowSubscriber, and has gaps of CauseReleased if it falls out of the
+	// publisher's window. A subscriber that holds the publisher up throughout SlowFor, and therefore cannot fall that
+	// far behind, is released, too. The publisher waits for it again when it is at most half as far behind. Default 0:
+	// no bound but the windows.
 	SlowBehind int
-	// SlowFor goes with SlowBehind. Default 5 s.
+	// SlowFor is the time for SlowBehind. Default 5 s.
 	SlowFor time.Duration
-	// WindowBytes bounds the memory for repairs of a group published to, which grows
-	// as it is used. Rounded down to a power of two of packets. Default 8 MiB.
+	// WindowBytes bounds the memory in which each published group keeps packets for repairs. Memory grows as it is used.
+	// Rounded down to a power of two of packets. Default 8 MiB.
 	WindowBytes int
-	// PublishMemoryBytes bounds the memory for repairs of all groups published to together, beyond some 450 KiB, with
-	// packets of 1,472 bytes, that each may take anyway. Groups share it: where one lacks memory those that have more than
-	// an equal share give back. Default 24 MiB, or WindowBytes if that is more.
+	// PublishMemoryBytes bounds the memory for repairs of all published groups together. Each group may take about 450
+	// KiB (with packets of 1,472 bytes) in addition. When a group needs memory, groups with more than an equal share
+	// release some. Default 24 MiB, or WindowBytes if that is more.
 	PublishMemoryBytes int
-	// FlushAfter is the longest time that a message waits for others to share
-	// its packet when messages come fast. Default 50 µs. After 128 sends without a pause the last messages wait up
-	// to 1 ms, and up to 2 ms if messages go to several groups in turn. Flush ends all waiting.
+	// FlushAfter bounds how long a message waits for others to share its packet when messages are published fast.
+	// Default 50 µs. After 128 sends without a pause the last messages wait up to 1 ms, or up to 2 ms if messages go to
+	// several groups in turn. Flush sends immediately.
 	FlushAfter time.Duration
 	// Wait is how the bus waits for packets, and Next and Messages for messages. Default WaitAdaptive.
 	Wait Wait
-	// Linger is how long Close waits for subscribers to have everything.
-	// Default 5 s; negative: not at all. Then subscribers that have not heard the
-	// end yet may see events.PublisherLost instead of events.PublisherEnded, after some seconds.
+	// Linger bounds how long Close waits until subscribers have received everything. Default 5 s; negative: Close does
+	// not wait. Subscribers that did not receive the end of the stream see events.PublisherLost some seconds later,
+	// instead of events.PublisherEnded.
 	Linger time.Duration
 
-	// RecoveryDeadline is how long a lost packet is asked for before it is
-	// given up as a gap. Repairs take the publisher's RepairShare of steady data at most: of an interruption of
-	// up to RepairShare times RecoveryDeadline, 1 s with the defaults, no packet is given up so, of a longer
-	// one some may be, however long Silence is. Where data pauses or is held up repairs are faster. Default 2 s.
+	// RecoveryDeadline is how long a lost packet is requested before it is given up as a gap. The publisher's
+	// RepairShare limits repairs while data is sent steadily: an interruption of up to RepairShare times
+	// RecoveryDeadline, 1 s with the defaults, is repaired completely; of a longer one some packets may be given up,
+	// whatever Silence is. Repairs are faster when data pauses. Default 2 s.
 	RecoveryDeadline time.Duration
-	// ReceiveWindowBytes is the memory for packets that wait for a lost one, or
-	// for a subscription to read them, a publisher heard. Default 8 MiB.
+	// ReceiveWindowBytes bounds the memory, for each publisher received, of packets that wait for a lost one or for a
+	// subscription to read them. Default 8 MiB.
 	ReceiveWindowBytes int
-	// ReceiveMemoryBytes bounds the windows of all publishers of one group; where many share it each gets less. State that
-	// a subscription begins with, From(State), must have room in about a quarter of it. Default 64 MiB.
+	// ReceiveMemoryBytes bounds the receive windows of all publishers of one group; with many publishers each gets less.
+	// State that a subscription begins with, From(State), must fit into about a quarter of it. Default 64 MiB.
 	ReceiveMemoryBytes int
-	// MaxPublishers bounds the publishers heard, a group. Default 64.
+	// MaxPublishers bounds the publishers received in each group. Default 64.
 	MaxPublishers int
-	// MaxMessage is the longest message that subscriptions take, in bytes; longer ones are gaps. Default and limit 16 MiB.
+	// MaxMessage is the longest message that subscriptions deliver, in bytes; longer ones are gaps. Default and maximum
+	// 16 MiB.
 	MaxMessage int
 
-	// Keys seal every packet: without a key, an attacker sees no topic, no message and no message size, and cannot forge,
-	// change or replay anything. Keys are shared: any holder can impersonate any publisher. The option keys=FILE of a URL
-	// reads keys from a file and follows its changes; it and Keys exclude each other. Default: none, and groups are open.
+	// Keys encrypt and authenticate (seal) every packet: without a key, an attacker sees no topic, no message and no
+	// message size, and cannot forge, change or replay anything. Keys are shared: any holder can impersonate any
+	// publisher. The option keys=FILE of a URL reads keys from a file and follows its changes; it and Keys exclude each
+	// other. Default: none; packets are not encrypted.
 	Keys KeyProvider
-	// Sign is the key with which this bus signs its messages: a subscriber that trusts the key knows that no other
-	// bus sent them, not even one with the same Keys. The id of the publisher names the key. When messages come
-	// fast, each waits up to 100 µs for others. The option sign=FILE of a URL reads the key from a file; it and Sign
-	// exclude each other. Default: none.
+	// Sign is the key with which this bus signs its messages: a subscriber that trusts the key knows that no other bus
+	// sent them, not even one with the same Keys. The publisher id contains the key's id. When messages are published
+	// fast, each waits up to 100 µs for others to share a signature. The option sign=FILE of a URL reads the key from a
+	// file; it and Sign exclude each other. Default: none.
 	Sign ed25519.PrivateKey
-	// Trust says which keys may publish on which topics. Packets that are not signed by one of these keys are
-	// refused, and so are messages on topics for which their key is not trusted (stats.Bus.Sign, RefusedMessages,
-	// events.PacketsUnreadable, and events.PublisherFault with FaultTopic). They are not gaps. The option trust=FILE
-	// of a URL reads this from a file and follows its changes; it and Trust exclude each other. Default: all
-	// publishers are received.
+	// Trust says which keys may publish on which topics. Packets that are not signed by one of these keys are refused,
+	// and so are messages on topics for which their key is not trusted (stats.Bus.Sign, RefusedMessages,
+	// events.PacketsUnreadable, and events.PublisherFault with FaultTopic). Refused packets and messages are not gaps.
+	// The option trust=FILE of a URL reads this from a file and follows its changes; it and Trust exclude each other.
+	// Default: all publishers are received.
 	Trust TrustProvider
 
 	// Clock names the source that this host's clock follows, such as "ptp". Delivery times (Distributions.Delivery) are
-	// measured between buses with the same Clock: give one name to all hosts with closely enough synchronised clocks.
-	// "none" measures nothing. The option clock=NAME of a URL sets the same: leave one of them out. At most 64 bytes of
+	// measured between buses with the same Clock: give one name to all hosts with closely synchronised clocks. "none"
+	// measures nothing. The option clock=NAME of a URL sets the same: leave one of them out. At most 64 bytes of
 	// printable UTF-8, without spaces. Default: no name; times are measured between buses on one host.
 	Clock string
 
-	// Faults loses, repeats, reorders and delays packets that this bus receives, for tests:
+	// Faults drops, repeats, reorders and delays packets that this bus receives, for tests:
 	// "loss=0.05,dup=0.02,reorder=0.05,burst=8,seed=7". See package transport/faulty. Default: none.
 	Faults string
 
-	// Inspect says whether others on this host, of the same user, may look at this bus with
-	// fanfare ls, top and web. Default InspectAuto. The variable FANFARE_INSPECT=off in the
-	// environment of a process is InspectOff for all of its buses.
+	// Inspect controls whether other processes of the same user on this host may inspect this bus (fanfare ls, top and
+	// web). Default InspectAuto. FANFARE_INSPECT=off in the environment of a process is InspectOff for all of its buses.
 	Inspect Inspect
 	// OnEvent is called when publishers come up, end, get lost or restart, when subscribers fall silent or hold publishers
 	// up, and more: see the kinds of events. It is called once at a time, from the bus's own goroutine except for
 	// events.HandlerSlow, and must not block; calls that wait for the bus return ErrInHandler. Default: none.
 	OnEvent func(events.Event)
-	// Trace has functions that are called for each packet, for tracing. Default: none, which costs nothing.
+	// Trace has functions that are called as packets are sent, lost and repaired. Default: none.
 	Trace *Trace
-	// Logger gets what an operator should know; docs/operate/logs.md has all lines. Its handler may
-	// publish; what waits for the bus may return ErrInHandler. Default: warnings and errors to slog.Default();
-	// give slog.Default() here for all lines.
+	// Logger receives log lines for operators, listed in docs/operate/logs.md. Its slog.Handler may publish; calls that
+	// wait for the bus may return ErrInHandler there. Default: warnings and errors to slog.Default(). Set slog.Default()
+	// here to log all lines.
 	Logger *slog.Logger
 
-	epoch uint64 // of tests; 0: made at Open
+	epoch uint64 // for tests; 0: Open makes one
 	packs packs
 }
 
-// Inspect says whether a bus can be looked at.
+// Inspect controls whether other processes may inspect a bus.
 type Inspect string
 
 const (
-	// InspectAuto shows buses on fabrics that leave the process, and not those of mem:// and sim:// and of transports of
-	// the program's own: tests have such, with a clock that does not run.
+	// InspectAuto allows it for buses on fabrics that leave the process, but not for mem://, sim:// and OpenTransport:
+	// tests use these, with clocks that do not run.
 	InspectAuto Inspect = "auto"
-	// InspectOn shows the bus whatever its fabric. Not for testing/synctest.
+	// InspectOn allows it on every fabric. It does not work within testing/synctest.
 	InspectOn Inspect = "on"
-	// InspectOff does not show it, and makes no socket.
+	// InspectOff does not allow it, and opens no socket.
 	InspectOff Inspect = "off"
 )
 
-// Wait says how a bus waits.
+// Wait is how a bus waits for packets and messages.
 type Wait string
 
 const (
-	// WaitAdaptive parks, but when packets come by the half million a second it looks for some more for 30 µs first: being
-	// woken for each would cost the publisher more.
+	// WaitAdaptive parks, but at half a million packets a second and more it polls for 30 µs first: waking it for each
+	// packet would cost the publisher more.
 	WaitAdaptive Wait = "adaptive"
-	// WaitPark always gives the processor up.
+	// WaitPark parks whenever nothing is there: it never polls.
 	WaitPark Wait = "park"
-	// WaitSpin never does: the lowest latency, for a processor that the bus keeps
-	// busy, and one for each goroutine in Next or Messages.
+	// WaitSpin always polls: the lowest latency, but the bus keeps one processor busy, and each goroutine in Next or
+	// Messages another one.
 	WaitSpin Wait = "spin"
 )
 

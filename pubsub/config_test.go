@@ -14,33 +14,33 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Each field of Config: what is refused, and what is not. A new field needs a row.
+// configFields has invalid and valid values of each field of Config. A new field needs a row.
 var configFields = map[string]struct{ bad, good []any }{
 	"Name":  {[]any{strings.Repeat("x", 65), "a\x1b[2J", "a\nb", "\xff", "two words"}, []any{"", "md-é", strings.Repeat("x", 64)}},
 	"Tag":   {[]any{"two words", "a,b", "a\nb", "\xff", strings.Repeat("x", 33)}, []any{"", "book", "é", strings.Repeat("x", 32)}},
 	"Clock": {[]any{"two words", "a\nb", "\xff", strings.Repeat("x", 65)}, []any{"", "none", "ptp", strings.Repeat("x", 64)}},
-	"FlowControl": {[]any{FlowControl("most"), FlowControl("MIN"), FlowControl("quorum"), FlowControl("quorum:"), FlowControl("quorum:03"), FlowControl("quorum:x"), FlowQuorum(0), FlowQuorum(-1), FlowQuorum(mostQuorum + 1),
-		FlowTagged(""), FlowTagged("two words"), FlowTagged("a,b"), FlowTagged(strings.Repeat("x", 33)), FlowNone.Tagged("a"), FlowTagged("a").Tagged("b"), FlowQuorum(0).Tagged("a"), FlowControl("min,tag:a")}, []any{FlowControl(""), FlowMin, FlowMax, FlowNone, FlowQuorum(1), FlowQuorum(mostQuorum), FlowTagged("a"), FlowMin.Tagged("a"), FlowMax.Tagged("a"), FlowQuorum(2).Tagged(strings.Repeat("x", 32)), FlowControl("").Tagged("é")}},
-	"SlowBehind":         {[]any{-1, math.MinInt, mostBehind + 1, math.MaxInt}, []any{0, 1, mostBehind}},
-	"SlowFor":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
+	"FlowControl": {[]any{FlowControl("most"), FlowControl("MIN"), FlowControl("quorum"), FlowControl("quorum:"), FlowControl("quorum:03"), FlowControl("quorum:x"), FlowQuorum(0), FlowQuorum(-1), FlowQuorum(maxQuorum + 1),
+		FlowTagged(""), FlowTagged("two words"), FlowTagged("a,b"), FlowTagged(strings.Repeat("x", 33)), FlowNone.Tagged("a"), FlowTagged("a").Tagged("b"), FlowQuorum(0).Tagged("a"), FlowControl("min,tag:a")}, []any{FlowControl(""), FlowMin, FlowMax, FlowNone, FlowQuorum(1), FlowQuorum(maxQuorum), FlowTagged("a"), FlowMin.Tagged("a"), FlowMax.Tagged("a"), FlowQuorum(2).Tagged(strings.Repeat("x", 32)), FlowControl("").Tagged("é")}},
+	"SlowBehind":         {[]any{-1, math.MinInt, maxBehind + 1, math.MaxInt}, []any{0, 1, maxBehind}},
+	"SlowFor":            {times(maxTime), []any{time.Duration(0), time.Duration(1), maxTime}},
 	"Compress":           {[]any{Compression("lz4"), Compression("s2:fast"), Compression("zstd:"), Compression("none:1")}, []any{Compression(""), Compression("none"), CompressS2, CompressZstd, Compression("s2:better"), Compression("zstd:fastest")}},
 	"Dictionaries":       {nil, []any{[][]byte(nil), [][]byte{[]byte("sixteen bytes or")}}}, // and TestDictionaries
 	"Pad":                {[]any{-1, 65508, math.MaxInt, math.MinInt}, []any{0, 1, 2, 1472, 65507}},
-	"Rate":               {[]any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(mostRate + 1)}, []any{int64(0), int64(1), int64(mostRate)}},
+	"Rate":               {[]any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(maxRate + 1)}, []any{int64(0), int64(1), int64(maxRate)}},
 	"RepairShare":        {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
 	"StateShare":         {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
-	"Silence":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
-	"StallLimit":         {[]any{mostTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), NoStallLimit, time.Duration(math.MinInt64), mostTime}},
+	"Silence":            {times(maxTime), []any{time.Duration(0), time.Duration(1), maxTime}},
+	"StallLimit":         {[]any{maxTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), NoStallLimit, time.Duration(math.MinInt64), maxTime}},
 	"WindowBytes":        {[]any{-1, 1, 64<<10 - 1, 1<<30 + 1, math.MaxInt, math.MinInt}, []any{0, 64 << 10}},
 	"PublishMemoryBytes": {[]any{-1, 1, 8<<20 - 1, math.MinInt, math.MaxInt}, []any{0, 8 << 20, 1 << 30}},
-	"FlushAfter":         {times(mostFlush), []any{time.Duration(0), time.Duration(1), mostFlush}},
+	"FlushAfter":         {times(maxFlush), []any{time.Duration(0), time.Duration(1), maxFlush}},
 	"Wait":               {[]any{Wait("sleep")}, []any{Wait(""), WaitAdaptive, WaitPark, WaitSpin}},
 	"Inspect":            {[]any{Inspect("yes")}, []any{Inspect(""), InspectAuto, InspectOn, InspectOff}},
-	"Linger":             {[]any{mostTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), time.Duration(-1), time.Duration(math.MinInt64), mostTime}},
-	"RecoveryDeadline":   {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
+	"Linger":             {[]any{maxTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), time.Duration(-1), time.Duration(math.MinInt64), maxTime}},
+	"RecoveryDeadline":   {times(maxTime), []any{time.Duration(0), time.Duration(1), maxTime}},
 	"ReceiveWindowBytes": {[]any{-1, 1, 64<<10 - 1, 1<<30 + 1, math.MaxInt, math.MinInt}, []any{0, 64 << 10, 1 << 30}},
 	"ReceiveMemoryBytes": {[]any{-1, 1, 8<<20 - 1, math.MinInt, math.MaxInt}, []any{0, 8 << 20, 1 << 30}},
-	"MaxPublishers":      {[]any{-1, math.MinInt, mostHeard + 1, math.MaxInt}, []any{0, 1, mostHeard}},
+	"MaxPublishers":      {[]any{-1, math.MinInt, maxPublishers + 1, math.MaxInt}, []any{0, 1, maxPublishers}},
 	"MaxMessage":         {[]any{-1, math.MinInt, 16<<20 + 1, math.MaxInt}, []any{0, 1, 16 << 20}},
 	"Faults":             {[]any{"loss=2", "loss=NaN", "nonsense"}, []any{"", "loss=0.1"}},
 	"Loopback":           {nil, []any{false, true}},
@@ -52,7 +52,7 @@ var configFields = map[string]struct{ bad, good []any }{
 	"Logger":             {nil, []any{(*slog.Logger)(nil), quiet}},
 }
 
-// times are durations that no field takes that takes from 0 to most.
+// times are durations that are invalid for a field with the range from 0 to most.
 func times(most time.Duration) []any {
 	return []any{time.Duration(-1), time.Duration(math.MinInt64), most + 1, time.Duration(math.MaxInt64)}
 }
@@ -66,7 +66,7 @@ func TestConfigFields(t *testing.T) {
 		}
 		row, ok := configFields[name]
 		if !ok {
-			t.Errorf("Config.%s has no row here: which of its values are refused?", name)
+			t.Errorf("Config.%s has no row here: which of its values are invalid?", name)
 			continue
 		}
 		with := func(v any) error {
@@ -81,7 +81,7 @@ func TestConfigFields(t *testing.T) {
 		for _, v := range row.bad {
 			err := with(v)
 			if err == nil {
-				t.Errorf("Config.%s: %#v is taken", name, v)
+				t.Errorf("Config.%s: %#v is accepted", name, v)
 				continue
 			}
 			value := fmt.Sprint(v)

@@ -9,37 +9,36 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Limits of Conflate by default: what a subscription to all symbols of an exchange needs several times over.
+// Default limits of Conflate: several times what a subscription to all symbols of an exchange needs.
 const (
 	DefaultConflateKeys  = 100_000
 	DefaultConflateBytes = 64 << 20
 )
 
-// Conflate delivers the newest message of each topic and key only: one that waits to be read is replaced when a newer
-// one of its topic and key comes, and counted in stats.Subscription.Replaced. A slow reader holds up no publisher and
-// loses no key: each ends with its last value. Without key each topic is one key.
+// Conflate delivers only the newest message of each topic and key: a message that waits to be read is replaced when a
+// newer one of its topic and key arrives, and is counted in stats.Subscription.Replaced. A slow reader holds up no
+// publisher and still receives the last value of every key. If key is nil, each topic is one key.
 //
-// Messages come in the order in which their topic and key began to wait. With From(State) the records of state are
-// messages by their key like others, counted as replaced if a newer one of the key came before they were read: a key
-// has its state or a later message, and a topic without key its last record. A gap, the end of a state, or a
-// *PublisherEvent comes after all messages that waited when it happened. Until it is read, messages that came after it
-// may replace them. Every message is delivered, counted as replaced, or in a gap.
+// Messages are delivered in the order in which their topic and key began to wait. With From(State) records of state are
+// conflated like messages: a key has its record of state or a later message; if key is nil, a topic has its last
+// record. A gap, the end of a state, or a *PublisherEvent is delivered after all messages that waited when it happened;
+// messages that arrive later may replace those. Every message is delivered, counted as replaced, or in a gap.
 //
-// A goroutine of the subscription's own reads the stream, calls key with each message, and keeps a copy of the newest.
-// key must not block, nor change the message; what it returns is used until it is called again, so it may be a part of
-// Data. One that takes seconds is named in the log and by events.HandlerSlow. Where messages come faster than that
-// takes, publishers that wait for their subscribers wait for it, as for any reader that does not dawdle.
+// The subscription has its own goroutine, which reads the stream, calls key with each message, and keeps a copy of
+// the newest. key must not block and must not change the message. Its result may be a part of Data: it is used only
+// until the next call. A call that takes seconds is reported by the log and events.HandlerSlow. If messages arrive
+// faster than this goroutine reads, publishers that wait for their subscribers wait for it.
 //
-// They do not wait for room: where more waits than ConflateLimits allow, and until half of that is free again, the
-// stream's window fills, and what it cannot hold is a *GapError with CauseSlowConsumer, after which values may be
-// missing until their keys come again. So it is with publishers that do not wait for subscribers. With
-// SlowConsumer(SlowBlock) they wait for room, too; with SlowConsumer(SlowGap) for nothing.
+// They do not wait for room within ConflateLimits: when these are reached, and until half is free again, the stream's
+// window fills, and messages beyond it are a *GapError with CauseSlowConsumer. Values of keys may then be missing
+// until the key's next message. The same holds for publishers that do not wait for subscribers. With
+// SlowConsumer(SlowBlock) publishers wait for room, too; with SlowConsumer(SlowGap) they never wait.
 func Conflate(key func(Message) []byte) SubscribeOption {
 	return func(o *subscribeOptions) { o.slow.conflates, o.slow.key = true, key }
 }
 
-// ConflateLimits bounds what Conflate keeps: the number of topics and keys that wait, gaps and events among them, and
-// the bytes of their keys and messages. Each takes some 200 bytes beside. Default DefaultConflateKeys and
+// ConflateLimits bounds what Conflate keeps: the number of waiting topics and keys, gaps and events included, and the
+// bytes of their keys and messages. Each takes about 200 bytes in addition. Default DefaultConflateKeys and
 // DefaultConflateBytes. One message is kept whatever its size.
 func ConflateLimits(keys, bytes int) SubscribeOption {
 	return func(o *subscribeOptions) {
@@ -47,7 +46,7 @@ func ConflateLimits(keys, bytes int) SubscribeOption {
 	}
 }
 
-// conflationKey is key for the engine, which adds the topic.
+// conflationKey adapts key for the engine, which adds the topic.
 func (o *slowOptions) conflationKey() engine.ConflationKey {
 	key := o.key
 	return func(buf []byte, from *reliable.Origin, t *topics.Track, number uint64, data []byte) []byte {
@@ -62,7 +61,7 @@ func (o *slowOptions) conflationKey() engine.ConflationKey {
 func (s *Subscription) newestBatch(ctx context.Context, msgs []Message) (int, error) {
 	n := 1
 	err := s.newest.NextBatch(ctx, &s.d, len(msgs)-1, func(d engine.Delivery) {
-		msgs[n] = message(d.From, d.Topic, d.Number, d.Data) // or a record of state, as From says
+		msgs[n] = message(d.From, d.Topic, d.Number, d.Data) // or a record of state, see Message.IsState
 		n++
 	})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// quietKeys publishes messages of 10,000 keys as fast as it can, as publishKeyed does, of
-// which half are quiet after half of them. It returns the last number of each.
-func quietKeys(t *testing.T, pub *Publisher, messages int) (last []uint64) {
+// publishQuietKeys publishes messages of 10,000 keys without pauses, as publishKeyed does. In the second half of the
+// messages half of the keys do not occur. It returns the last number of each key.
+func publishQuietKeys(t *testing.T, pub *Publisher, messages int) (last []uint64) {
 	t.Helper()
 	const keys = 10_000
 	seed := rand.Uint64()
@@ -39,10 +39,9 @@ func quietKeys(t *testing.T, pub *Publisher, messages int) (last []uint64) {
 	return last
 }
 
-// At full rate, in real time, with a window that is full within moments: messages come faster
-// than their keys are made, and the reader takes one now and then. The publisher waits for the
-// keys, not for the reader: no message is lost, and each key ends with its last value, also one
-// that has been quiet for long.
+// In real time, at full rate and with a small window, messages arrive faster than the key function runs, and the
+// reader reads one now and then. The publisher waits for the key function, not for the reader: no message is lost,
+// and each key ends with its last value, also keys without recent messages.
 func TestConflateAtFullRate(t *testing.T) {
 	for _, fabric := range []struct {
 		name string
@@ -84,7 +83,7 @@ func TestConflateAtFullRate(t *testing.T) {
 					}
 				}
 			}()
-			last := quietKeys(t, pub, messages)
+			last := publishQuietKeys(t, pub, messages)
 			slowly.Store(false)
 			for st := sub.Stats(); st.Waiting > 0 || st.Messages+st.Replaced < uint64(messages); st = sub.Stats() {
 				select {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// readsUntilQuiet returns what a subscription delivers until nothing comes for a second.
+// readsUntilQuiet returns what a subscription delivers until it delivers nothing for a second.
 func readsUntilQuiet(t *testing.T, ctx context.Context, s *Subscription) (got []string) {
 	t.Helper()
 	for {
@@ -26,8 +26,8 @@ func readsUntilQuiet(t *testing.T, ctx context.Context, s *Subscription) (got []
 	}
 }
 
-// What is removed is not delivered any more: neither what waits, nor the message for which
-// there was no room, by its name or by a pattern, unless another one still matches.
+// After Remove of a topic or pattern none of its messages is delivered, neither waiting ones nor the one for which
+// there was no room, unless another pattern still matches.
 func TestConflateRemove(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -10,9 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Who conflates may begin with state: its records are messages by their keys. A key has its
-// record, or what came since, whichever is the newest when it is read; the end of the state is
-// told once; and all is counted.
+// A conflating subscription may begin with state: records are conflated by key like messages. For each key the newest
+// record or message is delivered; the end of the state is delivered once; and everything is counted.
 func TestConflateBeginsWithState(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		const keys, before, after = 50, 120, 30
@@ -62,7 +61,7 @@ func TestConflateBeginsWithState(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		waiting(func(st stats.Subscription) bool { return st.Waiting == keys+1 }) // and the end of the state
+		waiting(func(st stats.Subscription) bool { return st.Waiting == keys+1 }) // + 1: the end of the state
 		for n := range uint64(after) {
 			put(uint32(n), before+n)
 		}

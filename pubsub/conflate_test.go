@@ -16,7 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// byNumber is the key of messages that begin with a key of 4 bytes and their number.
+// byNumber is the key function for messages of publishKeyed, which begin with a key of 4 bytes.
 func byNumber(m Message) []byte { return m.Data[:4] }
 
 // publishKeyed publishes message number i, of key k and size bytes.
@@ -30,8 +30,8 @@ func publishKeyed(t *testing.T, ctx context.Context, pub *Publisher, k uint32, i
 	}
 }
 
-// 10,000 keys at 100,000 messages a second, and a reader of 1,000 a second: the publisher
-// is not held up, memory stays flat, and at the end each key has its last value.
+// With 10,000 keys at 100,000 messages a second, and a reader of 1,000 a second, the publisher is not held up, memory
+// stays constant, and each key ends with its last value.
 func TestConflateManyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -72,7 +72,7 @@ func TestConflateManyKeys(t *testing.T) {
 					took++
 				}
 				select {
-				case <-all: // the last ones at once
+				case <-all: // then without pauses
 				default:
 					time.Sleep(time.Millisecond)
 				}
@@ -92,7 +92,7 @@ func TestConflateManyKeys(t *testing.T) {
 				memory = sub.Stats().WaitingBytes
 			case messages - 1:
 				if n := sub.Stats().WaitingBytes; n > memory+memory/50 {
-					t.Errorf("%d bytes, half way it was %d", n, memory)
+					t.Errorf("%d bytes at the end, %d half way", n, memory)
 				}
 			}
 		}
@@ -125,9 +125,8 @@ func TestConflateManyKeys(t *testing.T) {
 	})
 }
 
-// Keys come in the order in which they began to wait; a message that waits is replaced
-// where it stands; topics have keys of their own; what was removed is dropped; and the
-// end of the publisher comes behind everything.
+// Keys are delivered in the order in which they began to wait; a waiting message is replaced in its position; each
+// topic has separate keys; messages of removed topics are dropped; and the end of the publisher is delivered last.
 func TestConflateOrder(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -192,14 +191,13 @@ func TestConflateOrder(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		if _, err := sub.Next(short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("nothing is left: %v", err)
+			t.Errorf("after all messages: %v", err)
 		}
 	})
 }
 
-// Where more keys wait than there is room for, the subscription reads no further: what
-// the window cannot hold is a gap, exact, and nobody is held up. With SlowBlock publishers
-// are, and nothing is lost.
+// When the limit of waiting keys is reached, the subscription stops reading: messages that the window cannot hold are
+// an exact gap, and publishers are not held up. With SlowBlock they are, and nothing is lost.
 func TestConflateLimits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -222,7 +220,7 @@ func TestConflateLimits(t *testing.T) {
 				wait(t, ctx, pub, 1)
 				const n = 3000
 				held := false
-				for i := range uint64(n) { // each has a key of its own
+				for i := range uint64(n) { // each message has another key
 					late, cancel := context.WithTimeout(ctx, time.Second)
 					msg := make([]byte, 900)
 					binary.LittleEndian.PutUint32(msg, uint32(i))
@@ -277,8 +275,8 @@ func TestConflateLimits(t *testing.T) {
 	}
 }
 
-// A handler gets the newest of each key in a goroutine of its own. What is wrong is
-// refused, and a key function must not close what waits for it.
+// A handler receives the newest message of each key in its own goroutine. Invalid options are refused, and the key
+// function cannot close its subscription.
 func TestConflateHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -314,22 +312,22 @@ func TestConflateHandler(t *testing.T) {
 			t.Errorf("Close in the key function: %v", inKey)
 		}
 		if _, err := sub.Next(ctx); err == nil {
-			t.Error("a subscription with a handler is read")
+			t.Error("Next works on a subscription with a handler")
 		}
 		if err := sub.Close(); err != nil {
 			t.Error(err)
 		}
 		for what, options := range map[string][]SubscribeOption{
-			"goes with SlowGap and SlowBlock":    {Conflate(nil), SlowConsumer(SlowLatest)},
-			"ConflateLimits is for Conflate":     {ConflateLimits(1, 1)},
-			"ConflateLimits(0, 1) must both be":  {Conflate(nil), ConflateLimits(0, 1)},
-			"ConflateLimits(1, -1) must both be": {Conflate(nil), ConflateLimits(1, -1)},
+			"combined with SlowGap and SlowBlock": {Conflate(nil), SlowConsumer(SlowLatest)},
+			"ConflateLimits is for Conflate":      {ConflateLimits(1, 1)},
+			"ConflateLimits(0, 1) must both be":   {Conflate(nil), ConflateLimits(0, 1)},
+			"ConflateLimits(1, -1) must both be":  {Conflate(nil), ConflateLimits(1, -1)},
 		} {
 			if _, err := subBus.Subscribe("x", options...); err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("%v, want %q", err, what)
 			}
 		}
-		// Without a key a topic is one.
+		// Without a key function each topic is one key.
 		sub = subscribe(t, subBus, "x", Conflate(nil))
 		wait(t, ctx, pub, 1)
 		for i := range 5 {
@@ -349,7 +347,7 @@ func TestConflateHandler(t *testing.T) {
 	})
 }
 
-// Where keys come back a message allocates nothing, read with Next or NextBatch.
+// Messages of known keys allocate nothing, with Next and NextBatch.
 func TestConflateAllocatesNothing(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// Every call that ends by its context says so in both ways: with the context's error,
-// and with the cause that was given.
+// Every call whose context ends returns an error that matches the context's error and its cause.
 func TestContextErrorAndCause(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus, subBus := openBus(t, Config{Linger: -1, WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
-	sub := subscribe(t, subBus, "x") // not read: it holds the publisher up
+	sub := subscribe(t, subBus, "x") // unread, so it holds the publisher up
 	idle := subscribe(t, subBus, "idle")
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
@@ -54,7 +53,7 @@ func TestContextErrorAndCause(t *testing.T) {
 		check(name, call(canceled), context.Canceled)
 		late, cancelLate := context.WithTimeoutCause(ctx, 10*time.Millisecond, errStop)
 		if name == "Open" {
-			<-late.Done() // it does not wait for anything
+			<-late.Done() // its error does not depend on waiting
 		}
 		check(name, call(late), context.DeadlineExceeded)
 		cancelLate()

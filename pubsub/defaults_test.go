@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// The defaults are those of the specification's table. docs/protocol §20.2.
+// The defaults equal those of the specification's table. docs/protocol §20.2.
 func TestDefaultsAreSpecified(t *testing.T) {
 	text, err := os.ReadFile("../docs/protocol/timers.md")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestDefaultsAreSpecified(t *testing.T) {
 	}
 	rows := regexp.MustCompile("(?m)^\\|[^|]*\\| ([0-9.]+) ?(\\S*) \\| `(pubsub|reliable)\\.(?:Sender)?Config\\.(\\w+)` \\|").FindAllStringSubmatch(string(text), -1)
 	if len(rows) < 10 {
-		t.Fatalf("only %d rows of defaults", len(rows))
+		t.Fatalf("the table has only %d rows of defaults", len(rows))
 	}
 	units := map[string]float64{"": 1, "MiB": 1 << 20, "s": float64(time.Second)}
 	for _, row := range rows {
@@ -49,7 +49,7 @@ func TestDefaultsAreSpecified(t *testing.T) {
 	}
 }
 
-// members is how many subscribers a publisher keeps account of.
+// members is the maximum number of subscribers that a publisher tracks.
 func members(t *testing.T) int {
 	t.Helper()
 	cfg := reliable.SenderConfig{Publisher: 1, Epoch: 1, PacketSize: 512, WindowPackets: 16, RepairShare: 0.5, Silence: time.Second}

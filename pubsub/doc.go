@@ -10,79 +10,81 @@
 //
 // # Guarantees
 //
-// A publisher's messages on one topic arrive at every subscription of that topic in the order they were published, each
-// once. More: all messages that one bus publishes on topics that map to one group arrive in one order. Messages of
-// different publishers, or of different groups, have no order between them.
+// A publisher's messages on one topic arrive at every subscription of that topic in the order they were published,
+// each once. Beyond that, all messages that one bus publishes on topics that map to one group arrive in one order.
+// Messages of different publishers, or of different groups, have no order between them.
 //
-// Losses on the way are repaired. What cannot be repaired is never silent: it is a *GapError in the subscription's
-// stream, at its position in the order, that names topic, first message and count; then the stream goes on. A packet is
-// asked for until the recovery deadline (Config.RecoveryDeadline, 2 s), or until the publisher says that it has it no
-// more.
+// Losses on the way are repaired. Losses that cannot be repaired are never silent: a *GapError in the subscription's
+// stream, at its position in the order, names topic, first message and count; then the stream continues. A lost
+// packet is requested until the recovery deadline (Config.RecoveryDeadline, 2 s), or until the publisher reports that
+// it no longer has it.
 //
-// A subscription begins live: with the first packet of a publisher that is heard after its group was joined.
+// A subscription begins live: with the first packet of a publisher that arrives after its group was joined.
 // Publisher.WaitSubscribers lets a publisher wait for that. Without it a subscriber that joins mid-stream may start
-// with a gap: a publisher without subscribers runs free, and has to hear of this one first.
+// with a gap: a publisher does not wait for a subscriber that it does not know yet.
 //
 // # Patterns
 //
-// Subscribe takes patterns, too: the token * stands for any one token of a topic, and >, as the last, for one or more.
-// "md.*.AAPL" and "md.>" are every topic that matches, also those that come up later. See Bus.Subscribe.
+// Subscribe accepts patterns, too: the token * stands for any one token of a topic, and >, as the last, for one or
+// more. "md.*.AAPL" and "md.>" deliver every matching topic, also those created later. See Bus.Subscribe.
 //
 // # Flow control
 //
 // With FlowMin, the default, a publisher never outruns the window of the slowest subscriber that is present: Publish
-// waits, TryPublish says so with ErrBackPressure. A subscription that reads too slowly thus holds its publishers up,
-// and its neighbours on the same bus with them (SlowConsumer says otherwise). A subscriber that dies is waited for
-// until it was asked ten times and Config.Silence has passed. With no subscriber the publisher runs free.
+// waits, TryPublish returns ErrBackPressure. A subscription that reads too slowly thus holds up its publishers and
+// the other subscriptions of its bus (SlowConsumer changes that). Publishers wait for a subscriber that died until
+// they have solicited it ten times and Config.Silence has passed. Without subscribers publishers do not wait.
 //
-// No stall is silent. A subscriber that is there and does not read is named, by its Config.Name or host and process,
+// No stall is silent. A subscriber that is alive but does not read is reported by its Config.Name or host and process,
 // its address, for how long it has held the publisher up and how far behind it is: after a second in the log and by
-// events.PublisherStalled; in the *FlowError of a Publish whose context ends; in Publisher.Receivers. Its own bus says
-// so, too, with the topics that are not read (events.HoldsPublishersUp, events.SubscriptionNotRead). After
-// Config.StallLimit, 30 s, it is let go: the publisher goes on, and what it cannot catch up with when it reads on is a
-// *GapError of CauseReleased. Then it counts again. A subscriber that keeps making progress but stays more than
-// Config.SlowBehind packets behind is also released (events.SlowSubscriber).
+// events.PublisherStalled; in the *FlowError of a Publish whose context ends; in Publisher.Receivers. Its own bus
+// reports it, too, with the topics that are not read (events.HoldsPublishersUp, events.SubscriptionNotRead). After
+// Config.StallLimit, 30 s, it is released. The publisher continues, and messages that the subscriber can no longer
+// fetch when it resumes reading are a *GapError of CauseReleased. Then publishers wait for it again. A subscriber that
+// keeps making progress but stays more than Config.SlowBehind packets behind is also released (events.SlowSubscriber).
 //
 // If nothing can be sent, because the interface is down or no key is valid, publishers wait
 // when there is no more room, with every kind of flow control (events.CannotSend).
 //
-// A bus that detects no peer logs it once as a hint, after 5 s, with its network interface or its directory of shared
-// memory: no subscriber of its topics (events.NoSubscriberHeard), or no publisher of its subscriptions
+// A bus that detects no peer reports it once as a hint, after 5 s, with its network interface or its directory of
+// shared memory: no subscriber of its topics (events.NoSubscriberHeard), or no publisher of its subscriptions
 // (events.NoPublisherHeard).
 //
 // With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the fastest, with FlowNone for
-// none: limit its Rate then to what subscribers can take. FlowTagged("book") looks only at subscribers whose bus has
-// that Config.Tag, and FlowQuorum(2).Tagged("book") at the two fastest of them. A subscriber that is not waited for has
-// gaps when it falls out of the window. Publisher.Delivered says how far those that are waited for have come.
+// none: then limit its Rate to what subscribers can receive. FlowTagged("book") waits only for subscribers whose bus
+// has that Config.Tag, and FlowQuorum(2).Tagged("book") for the two fastest of them. Subscribers that publishers do
+// not wait for have gaps when they fall out of the window. Publisher.Delivered is the number of messages that those
+// it waits for have received.
 //
 // # Slow readers
 //
-// What happens to a subscription that reads too slowly is its own choice, by SlowConsumer. SlowBlock holds publishers
-// up. With the others publishers and the neighbours on the bus feel nothing of it: SlowGap loses the oldest of what is
-// not read, SlowLatest goes to the newest packet, and both say in a *GapError what was left out; SlowEvict ends the
-// subscription with an *EvictedError. Each publisher and group counts by itself. Conflate keeps the newest message of
-// each key for a reader that cannot have all.
+// The option SlowConsumer sets what happens to a subscription that reads too slowly. SlowBlock holds publishers up.
+// The other policies do not affect publishers and other subscriptions of the bus: SlowGap drops the oldest unread
+// messages, SlowLatest skips to the newest packet, and both report the skipped messages in a *GapError; SlowEvict
+// ends the subscription with an *EvictedError. Each publisher and group is judged separately. Conflate keeps the
+// newest message of each key for a reader that cannot read all.
 //
 // # Requests
 //
 // Bus.Request publishes a message that subscribers answer with Message.Respond, and waits for the first reply;
-// RequestMany for several, or one of each subscriber. A request is a message like any other on its way there. Replies
-// come by unicast; one that is lost is sent again from memory, so a subscriber executes a request once.
+// RequestMany for several, or one of each subscriber. A request is sent like any other message. Replies are sent by
+// unicast; a lost reply is sent again from memory, so a subscriber executes a request once.
 //
 // # Handlers
 //
-// The goroutine that runs handlers runs the whole bus. A handler that takes more than a second is named while it runs
-// (events.HandlerSlow). What would wait for the bus, such as Subscribe or Close, returns ErrInHandler there; other
-// goroutines may call it. A handler with SlowGap, SlowLatest, SlowEvict or Conflate has a goroutine of its own instead.
+// The goroutine that runs handlers runs the whole bus. A handler that takes more than a second is reported while it
+// runs (events.HandlerSlow). Calls that would wait for the bus, such as Subscribe or Close, return ErrInHandler
+// there; other goroutines may make them. A handler with SlowGap, SlowLatest, SlowEvict or Conflate has its own
+// goroutine instead.
 //
 // # Limits
 //
-// Messages have up to 16 MiB. A bus hears nothing of what it publishes itself.
+// Messages have up to 16 MiB. A bus does not receive its own messages (Config.Loopback).
 //
 // Memory is bounded, and grows as it is used. Publishing takes up to Config.WindowBytes (8 MiB) a group, and
 // Config.PublishMemoryBytes (24 MiB) for all groups. The receive windows of a group take up to
-// Config.ReceiveMemoryBytes (64 MiB), however many publishers there are, up to Config.MaxPublishers. While a
-// message of several packets comes in, each subscription (and all handlers together) keeps what has come of it: up
-// to Config.MaxMessage (16 MiB) a publisher, which bounds what 64 publishers of the largest messages can take; set
-// MaxMessage to what you expect. A transport has buffers of its own.
+// Config.ReceiveMemoryBytes (64 MiB), however many publishers there are, up to Config.MaxPublishers. While a message
+// of several packets arrives, each subscription (and all handlers together) keeps its packets: up to
+// Config.MaxMessage (16 MiB) for each publisher. Set MaxMessage to the largest message that you expect, to bound the
+// memory that many publishers can take. A transport has additional buffers.
 package pubsub

@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// The end of a publisher says which of the topics that are subscribed it had, also where no
-// message of them came: to who reads and to handlers, and of topics that a pattern found.
-func TestEndSaysTopics(t *testing.T) {
+// PublisherEnded names the subscribed topics that the publisher had, also those without messages: for readers and
+// handlers, and for topics matched by a pattern.
+func TestPublisherEndedNamesTopics(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		option := "?map=prefix:1" // so that all are in one group
 		if strings.Contains(url, "?") {
@@ -39,15 +39,15 @@ func TestEndSaysTopics(t *testing.T) {
 		topics := []string{"md.a", "md.x.y"}
 		event(t, ctx, reads, events.PublisherUp)
 		if e := event(t, ctx, reads, events.PublisherEnded); !slices.Equal(e.Topics, topics) {
-			t.Errorf("who reads is told of %q", e.Topics)
+			t.Errorf("the reader got topics %q", e.Topics)
 		}
 		select {
 		case got := <-handled:
 			if !slices.Equal(got, topics) {
-				t.Errorf("handlers are told of %q", got)
+				t.Errorf("handlers got topics %q", got)
 			}
 		case <-ctx.Done():
-			t.Error("handlers are told nothing")
+			t.Error("handlers got no PublisherEnded")
 		}
 	})
 }

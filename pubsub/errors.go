@@ -8,37 +8,37 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Errors of this package; match with errors.Is. Calls on something closed return an error that matches net.ErrClosed.
-// Calls that end by their context return one that matches context.Canceled or context.DeadlineExceeded, and the cause
-// of the context's end (context.Cause).
+// Errors of this package; match them with errors.Is. Calls on a closed bus, publisher or subscription return an error
+// that matches net.ErrClosed. When the context of a call ends, its error matches context.Canceled or
+// context.DeadlineExceeded, and the context's cause (context.Cause).
 var (
-	// ErrMessageTooLarge: more than 16 MiB.
+	// ErrMessageTooLarge: the message has more than 16 MiB.
 	ErrMessageTooLarge = reliable.ErrMessageTooLarge
-	// ErrTopic: the name is no topic.
+	// ErrTopic: the name is not a valid topic (CheckTopic).
 	ErrTopic = errors.New("invalid topic")
-	// ErrWildcard: a pattern with * or > stands where a topic is needed, as for a publisher. It is an ErrTopic too.
+	// ErrWildcard: a pattern with * or > was given where a topic is needed, as for a publisher. The error also matches
+	// ErrTopic.
 	ErrWildcard = errors.New("a pattern is no topic")
 	// ErrURL: the fabric's URL cannot be used.
 	ErrURL = errors.New("invalid URL")
-	// ErrGap: messages were lost permanently. *GapError says which.
+	// ErrGap: messages were lost permanently. The *GapError has their numbers.
 	ErrGap = errors.New("messages were lost")
-	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such as Subscribe, Close, or a Publish
-	// that has no room. Other goroutines may make it meanwhile.
+	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such as Subscribe, Close, or a
+	// Publish that has no room. Other goroutines may make such calls meanwhile.
 	ErrInHandler = engine.ErrInHandler
-	// ErrNoResponders: no subscriber of the topic of a request exists, or none is left.
-	// *NoReplyError says how many there were.
+	// ErrNoResponders: the topic of a request has no subscriber, or none is left. The *NoReplyError has their number.
 	ErrNoResponders = engine.ErrNoResponders
-	// ErrNoRequest: Respond to a message that is no request.
+	// ErrNoRequest: Respond was called on a message that is not a request.
 	ErrNoRequest = engine.ErrNoRequest
-	// ErrAnswered: a second Respond of this bus to one request.
+	// ErrAnswered: this bus has already responded to the request.
 	ErrAnswered = reliable.ErrAnswered
 	// ErrRequesterGone: the publisher of the request has ended, or has fallen silent.
 	ErrRequesterGone = reliable.ErrRequesterGone
-	// ErrConcurrentNext: two goroutines read one subscription.
+	// ErrConcurrentNext: two goroutines read one subscription at the same time.
 	ErrConcurrentNext = engine.ErrConcurrentNext
 )
 
-// TopicError says what is wrong with a topic name. It matches ErrTopic, and ErrWildcard where that is the reason.
+// TopicError reports an invalid topic name. It matches ErrTopic, and ErrWildcard if that is the reason.
 type TopicError struct {
 	Topic  string
 	Reason string
@@ -52,18 +52,18 @@ func (e *TopicError) Error() string {
 // Is makes errors.Is work with ErrTopic and ErrWildcard.
 func (e *TopicError) Is(target error) bool { return target == ErrTopic || target == e.kind }
 
-// ConfigError says which field of Config is wrong, its value, and what it must be.
+// ConfigError reports an invalid field of Config: its name, its value, and what the value must be.
 type ConfigError struct {
 	Field string // its name in Config
-	Value string // text in quotes
-	Must  string // be
+	Value string // strings are quoted
+	Must  string // what Value must be
 }
 
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("pubsub: Config.%s is %s; it must be %s", e.Field, e.Value, e.Must)
 }
 
-// URLError says what is wrong with a URL. It matches ErrURL and the cause.
+// URLError reports an invalid URL. It matches ErrURL and the cause.
 type URLError struct {
 	URL string
 	Err error

@@ -2,7 +2,7 @@ package pubsub
 
 import "github.com/fanfaremq/fanfare/pubsub/events"
 
-// PublisherEvent is an event in a subscription's stream (option PublisherEvents), where it takes the place of an error.
+// PublisherEvent is an event that a subscription delivers as an error (option PublisherEvents).
 type PublisherEvent events.Event
 
 func (e *PublisherEvent) Error() string { return events.Event(*e).String() }

@@ -9,12 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A publisher compresses what it publishes, with a dictionary that its subscribers have, too:
-// it takes fewer bytes on the wire.
+// A publisher compresses its packets with a dictionary that its subscribers have, too: they take fewer bytes on the
+// wire.
 func ExampleConfig_compress() {
 	ctx := context.Background()
 	const url = "mem://compressed"
-	// fanfare dict makes better ones, from a capture of what is published.
+	// fanfare dict makes better ones from recorded messages.
 	dictionary := []byte(strings.Repeat(`{"symbol":"FFR","bid":100.25,"ask":100.50}`, 2))
 
 	from, err := pubsub.Config{Compress: pubsub.CompressZstd, Dictionaries: [][]byte{dictionary}}.Open(ctx, url)
@@ -55,7 +55,5 @@ func ExampleConfig_compress() {
 	}
 	p := from.Stats().Publications[0]
 	fmt.Println("fewer bytes on the wire:", p.BytesSent < p.BytesUnpacked)
-	// Output:
-	// {"symbol":"FFR","bid":100.00,"ask":101.00}
-	// fewer bytes on the wire: true
+	// Output: {"symbol":"FFR","bid":100.00,"ask":101.00} fewer bytes on the wire: true
 }

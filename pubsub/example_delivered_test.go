@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Drain waits until the subscribers have everything, Delivered says how far they are.
+// Drain waits until the subscribers have received everything; Delivered is the number of messages they have received.
 func ExamplePublisher_Delivered() {
 	ctx := context.Background()
 	there, err := pubsub.Open(ctx, "mem://delivered")
@@ -16,7 +16,7 @@ func ExamplePublisher_Delivered() {
 		log.Fatal(err)
 	}
 	defer there.Close()
-	if _, err := there.Subscribe("orders"); err != nil { // not read yet: its bus has them
+	if _, err := there.Subscribe("orders"); err != nil { // unread: its bus has received the messages
 		log.Fatal(err)
 	}
 	bus, err := pubsub.Open(ctx, "mem://delivered")

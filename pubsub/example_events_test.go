@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What happens on the bus is told to OnEvent. It must not block: here it passes on
-// what it is interested in.
+// OnEvent is called with each event of the bus. It must not block: here it passes one kind of event on.
 func ExampleConfig_onEvent() {
 	ctx := context.Background()
 	ended := make(chan events.Event, 1)
@@ -47,8 +46,7 @@ func ExampleConfig_onEvent() {
 	// Output: prices-1 has ended
 }
 
-// A publisher knows who subscribes to its topic, how far behind each is, and who
-// holds it up.
+// A publisher knows the subscribers of its topic, how far behind each is, and whether it holds the publisher up.
 func ExamplePublisher_Receivers() {
 	ctx := context.Background()
 	there, err := pubsub.Config{Name: "dashboard"}.Open(ctx, "mem://receivers")
@@ -78,7 +76,7 @@ func ExamplePublisher_Receivers() {
 	// Output: dashboard, 0 packets behind, holds us up: false
 }
 
-// What is published, by whom, and how fast.
+// The topics of a fabric, their publishers, and their rates.
 func ExampleBus_Topics() {
 	ctx := context.Background()
 	feed, err := pubsub.Config{Name: "feed"}.Open(ctx, "mem://example-topics")
@@ -112,7 +110,5 @@ func ExampleBus_Topics() {
 			fmt.Println(t.Name, p.Name, p.Messages)
 		}
 	}
-	// Output:
-	// md.AAPL feed 1
-	// md.MSFT feed 1
+	// Output: md.AAPL feed 1 md.MSFT feed 1
 }

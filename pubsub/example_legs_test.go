@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// The same feed comes by two networks, here two in memory. What one loses the other brings,
-// and no message comes twice.
+// The same feed arrives over two networks, here two in memory. Packets lost on one arrive on the other, and no
+// message is delivered twice.
 func ExampleOpen_legs() {
 	ctx := context.Background()
 	open := func(faults string) *pubsub.Bus {
@@ -52,8 +52,5 @@ func ExampleOpen_legs() {
 		fmt.Println(leg.URL, "is up:", leg.Up)
 	}
 	fmt.Println("sum:", sum)
-	// Output:
-	// mem://network-a is up: true
-	// mem://network-b is up: true
-	// sum: 499500
+	// Output: mem://network-a is up: true mem://network-b is up: true sum: 499500
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// What a bus has lost in the last hour, and why: fanfare loss shows it for all processes of
-// a host.
+// Losses lists what a bus lost in the last hour, and why. fanfare loss shows it for all processes of a host.
 func ExampleBus_Losses() {
 	bus, err := pubsub.Open(context.Background(), "mem://losses")
 	if err != nil {

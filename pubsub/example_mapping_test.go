@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// With map=prefix:2 topics that begin with the same two tokens are in one group: a pattern
-// that names these joins one group of 64. With the hash of whole names it needs all.
+// With map=prefix:2 topics that begin with the same two tokens are in one group: a pattern with these two tokens
+// joins one group of 64. With map=hash it joins all.
 func ExampleOpen_map() {
 	ctx := context.Background()
 	for _, mapping := range []string{"hash", "prefix:2"} {
@@ -23,7 +23,5 @@ func ExampleOpen_map() {
 		}
 		fmt.Println(mapping, "joins", len(bus.Stats().Groups), "of", bus.Groups(), "groups")
 	}
-	// Output:
-	// hash joins 64 of 64 groups
-	// prefix:2 joins 1 of 64 groups
+	// Output: hash joins 64 of 64 groups prefix:2 joins 1 of 64 groups
 }

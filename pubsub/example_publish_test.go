@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Several messages in one call cost less than one call each. Drain waits until
-// every subscriber has them.
+// PublishBatch costs less than one call for each message. Drain waits until every subscriber has received them.
 func ExamplePublisher_PublishBatch() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://batch")
@@ -44,15 +43,14 @@ func ExamplePublisher_PublishBatch() {
 	if err := pub.Drain(ctx); err != nil {
 		log.Fatal(err)
 	}
-	if err := bus.Close(); err != nil { // from here on no handler runs
+	if err := bus.Close(); err != nil { // no handler runs after this
 		log.Fatal(err)
 	}
 	fmt.Println(n, "published,", handled, "handled")
 	// Output: 3 published, 3 handled
 }
 
-// TryPublish does not wait. Here a subscription is not read, and its window is
-// soon full.
+// TryPublish does not wait. Here a subscription is not read, so its window is soon full.
 func ExamplePublisher_TryPublish() {
 	ctx := context.Background()
 	cfg := pubsub.Config{Loopback: true, ReceiveWindowBytes: 256 << 10, Name: "unread"}
@@ -82,7 +80,7 @@ func ExamplePublisher_TryPublish() {
 		fmt.Println("because of flow control:", full.Reason == events.ReasonFlow)
 	}
 
-	// It is read again: there is room again.
+	// Without the slow subscription there is room again.
 	if err := sub.Close(); err != nil {
 		log.Fatal(err)
 	}
@@ -93,14 +91,10 @@ func ExamplePublisher_TryPublish() {
 	if err := bus.Close(); err != nil {
 		log.Fatal(err)
 	}
-	// Output:
-	// no room: true
-	// because of flow control: true
-	// room again
+	// Output: no room: true because of flow control: true room again
 }
 
-// A Publish that ends by its context, because a subscriber does not read, says
-// which subscriber that is.
+// If a subscriber does not read, and the context of Publish ends, the error names the subscriber.
 func ExampleFlowError() {
 	ctx := context.Background()
 	slow, err := pubsub.Config{Name: "slow-1", ReceiveWindowBytes: 256 << 10}.Open(ctx, "mem://flow")
@@ -108,7 +102,7 @@ func ExampleFlowError() {
 		log.Fatal(err)
 	}
 	defer slow.Close()
-	if _, err := slow.Subscribe("x"); err != nil { // and nobody reads it
+	if _, err := slow.Subscribe("x"); err != nil { // and is not read
 		log.Fatal(err)
 	}
 	bus, err := pubsub.Config{Linger: -1}.Open(ctx, "mem://flow") // Close does not wait for slow-1
@@ -126,20 +120,18 @@ func ExampleFlowError() {
 
 	msg := make([]byte, 1000)
 	var held *events.FlowError
-	for !errors.As(err, &held) { // nor is it one that ends before anybody holds it up
+	for !errors.As(err, &held) { // until a call fails because slow-1 holds it up
 		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		err = pub.Publish(short, msg)
 		cancel()
 	}
 	fmt.Println("held up by", held.Name)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
-	// Output:
-	// held up by slow-1
-	// true
+	// Output: held up by slow-1 true
 }
 
-// With FlowNone a publisher waits for nobody, and Rate bounds what it sends. A
-// subscription that does not read in time has gaps.
+// With FlowNone a publisher does not wait for subscribers, and Rate limits it. A subscription that reads too slowly
+// has gaps.
 func ExampleFlowControl() {
 	ctx := context.Background()
 	cfg := pubsub.Config{FlowControl: pubsub.FlowNone, Rate: 100 << 20} // 100 MiB a second
@@ -156,7 +148,7 @@ func ExampleFlowControl() {
 	// Output: <nil>
 }
 
-// The recorder must have everything; whoever else listens may fall behind.
+// The publisher waits for the recorder only; other subscribers may fall behind and have gaps.
 func ExampleFlowTagged() {
 	ctx := context.Background()
 	const url = "mem://tagged"

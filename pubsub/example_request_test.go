@@ -32,7 +32,7 @@ func responder(ctx context.Context, url, name, topic string, f func([]byte) stri
 	return bus
 }
 
-// The first reply is all that is wanted.
+// Request returns the first reply.
 func ExampleBus_Request() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -53,12 +53,10 @@ func ExampleBus_Request() {
 
 	_, err = here.Request(ctx, "whisper", []byte("hello"))
 	fmt.Println(errors.Is(err, pubsub.ErrNoResponders))
-	// Output:
-	// HELLO from shouter
-	// true
+	// Output: HELLO from shouter true
 }
 
-// Each subscriber is asked, and the request ends when all of them have replied.
+// RequestMany with n = 0 ends when every subscriber has replied.
 func ExampleBus_RequestMany() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -75,7 +73,7 @@ func ExampleBus_RequestMany() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := pub.WaitSubscribers(ctx, 3); err != nil { // else those are asked that are known so far
+	if err := pub.WaitSubscribers(ctx, 3); err != nil { // otherwise only the subscribers known so far are asked
 		log.Fatal(err)
 	}
 

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A reader that cannot keep up gets the newest price of each symbol. The key is a part
-// of the message: nothing is allocated for it.
+// A reader that cannot keep up gets the newest price of each symbol. The key is a part of the message, so no memory
+// is allocated for it.
 func ExampleConflate() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://conflate")
@@ -48,14 +48,11 @@ func ExampleConflate() {
 		}
 		fmt.Printf("%s\n", msg.Data)
 	}
-	// Output:
-	// MSFT 99
-	// NVDA 97
-	// AAPL 98
+	// Output: MSFT 99 NVDA 97 AAPL 98
 }
 
-// A reader that wants the newest and need not have all goes on with that when it has
-// fallen behind. The gap says what it has left out.
+// With SlowLatest a reader that has fallen behind continues with the newest message. The gap has the number of
+// skipped messages.
 func ExampleMaxBehind() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://latest")
@@ -97,13 +94,11 @@ func ExampleMaxBehind() {
 			return
 		}
 	}
-	// Output:
-	// 99 messages left out
-	// message 99
+	// Output: 99 messages left out message 99
 }
 
-// A handler that may take its time has a goroutine of its own: the bus goes on meanwhile.
-// Where it falls too far behind the subscription ends, and its last call says so.
+// With SlowEvict a handler has its own goroutine and may be slow: the bus does not wait for it. If it falls too far
+// behind the subscription ends, and its last call has the error.
 func ExampleSlowConsumer() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://evict")

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A publisher keeps prices, and publishes changes of them. Who joins later gets all prices
-// first, and then every change since.
+// A publisher keeps prices and publishes their changes. A later subscriber first gets all prices, and then every
+// change since.
 func ExamplePublisher_State() {
 	ctx := context.Background()
 	const url = "mem://state"
@@ -26,7 +26,7 @@ func ExamplePublisher_State() {
 		log.Fatal(err)
 	}
 
-	// What is published and what is kept change together, under a lock.
+	// One lock for publishing a change and for applying it to prices.
 	var mu sync.Mutex
 	prices := make(map[string]int)
 	change := func(name string, price int) {
@@ -40,7 +40,7 @@ func ExamplePublisher_State() {
 	err = pub.State(func(w *pubsub.StateWriter) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if _, err := w.Begin(); err != nil { // though there be no prices
+		if _, err := w.Begin(); err != nil { // needed in case there are no prices
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(prices)) {
@@ -80,14 +80,10 @@ func ExamplePublisher_State() {
 			return
 		}
 	}
-	// Output:
-	// apples 5
-	// pears 4
-	// as of message 3
-	// message 3: pears 6
+	// Output: apples 5 pears 4 as of message 3 message 3: pears 6
 }
 
-// Who joins later gets the last message first.
+// A later subscriber first gets the last message.
 func ExamplePublisher_Retain() {
 	ctx := context.Background()
 	const url = "mem://retain"

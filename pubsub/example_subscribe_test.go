@@ -11,9 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Messages yields what comes, until the context ends or the subscription is
-// closed. PublisherEvents puts the beginning and the end of each publisher into
-// the sequence; without it the loop would wait for another publisher.
+// Messages yields messages as they arrive, until the context ends or the subscription is closed. With PublisherEvents
+// the sequence includes the beginning and the end of each publisher; without it this loop would wait for another
+// publisher.
 func ExampleSubscription_Messages() {
 	ctx := context.Background()
 	there, err := pubsub.Open(ctx, "mem://messages")
@@ -43,7 +43,7 @@ func ExampleSubscription_Messages() {
 				log.Fatal(err)
 			}
 		}
-		bus.Close() // waits until the subscriber has everything
+		bus.Close() // waits until the subscriber has received everything
 	}()
 
 	for msg, err := range sub.Messages(ctx) {
@@ -55,18 +55,13 @@ func ExampleSubscription_Messages() {
 			fmt.Println("the publisher has ended")
 			return
 		case errors.Is(err, pubsub.ErrGap):
-			fmt.Println("lost permanently:", err) // and the sequence goes on
+			fmt.Println("lost permanently:", err) // and the sequence continues
 		}
 	}
-	// Output:
-	// one
-	// two
-	// three
-	// the publisher has ended
+	// Output: one two three the publisher has ended
 }
 
-// Next waits for one message, as long as the context lasts. When that has ended
-// the subscription can be read on.
+// Next waits for one message until the context ends. After that the subscription can still be read.
 func ExampleSubscription_Next() {
 	ctx := context.Background()
 	bus, err := pubsub.Open(ctx, "mem://next")
@@ -86,8 +81,8 @@ func ExampleSubscription_Next() {
 	// Output: nothing came in time: true
 }
 
-// NextBatch takes what came in one packet in one call. The data of messages is
-// valid until the next call: Clone what is to be kept.
+// NextBatch returns the messages of one packet in one call. Their data is valid until the next call: use Clone to
+// keep them.
 func ExampleSubscription_NextBatch() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://nextbatch")
@@ -124,10 +119,7 @@ func ExampleSubscription_NextBatch() {
 	for _, msg := range kept {
 		fmt.Printf("%d %s\n", msg.Number, msg.Data)
 	}
-	// Output:
-	// 0 a
-	// 1 b
-	// 2 c
+	// Output: 0 a 1 b 2 c
 }
 
 // A handler is called with each message as soon as it is in order, from the
@@ -166,13 +158,10 @@ func ExampleBus_Handle() {
 		}
 	}
 	<-done
-	// Output:
-	// first
-	// last
+	// Output: first last
 }
 
-// One subscription of several topics. More can be added while it is read, and
-// removed.
+// One subscription may have several topics. Topics can be added and removed while it is read.
 func ExampleTopics() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://topics")
@@ -204,16 +193,12 @@ func ExampleTopics() {
 		}
 		fmt.Printf("%s: %s\n", msg.Topic, msg.Data)
 	}
-	// Output:
-	// md.AAPL: price
-	// md.MSFT: price
-	// md.NVDA: price
+	// Output: md.AAPL: price md.MSFT: price md.NVDA: price
 }
 
-// What cannot be had any more is a *GapError at its position in the stream, which
-// says how many messages it was: a subscription is never short of messages
-// without a word. Here it is not read in time, and has chosen to lose messages
-// rather than to hold its publisher up.
+// Lost messages are a *GapError at their position in the stream, which has their number: messages are never lost
+// silently. Here the subscription is read too slowly, and its policy is to lose messages rather than to hold up its
+// publisher.
 func ExampleGapError() {
 	ctx := context.Background()
 	cfg := pubsub.Config{Loopback: true, ReceiveWindowBytes: 256 << 10}
@@ -256,13 +241,10 @@ func ExampleGapError() {
 	}
 	fmt.Println("lost some:", lost > 0)
 	fmt.Println("received and lost:", received+lost)
-	// Output:
-	// lost some: true
-	// received and lost: 10000
+	// Output: lost some: true received and lost: 10000
 }
 
-// A subscription may begin with what publishers still hold. Another one goes on from a
-// message number, where it stood before.
+// A subscription may begin with the messages that publishers still hold. Another one continues from stored positions.
 func ExampleFrom() {
 	ctx := context.Background()
 	bus, err := pubsub.Open(ctx, "mem://from")
@@ -303,16 +285,10 @@ func ExampleFrom() {
 		fmt.Println("restarted")
 		sub.Close()
 	}
-	// Output:
-	// 0 one
-	// 1 two
-	// restarted
-	// 2 three
-	// restarted
+	// Output: 0 one 1 two restarted 2 three restarted
 }
 
-// A subscription to a pattern gets all topics that match, also those that are new, each
-// from its first message on.
+// A subscription to a pattern receives all matching topics, also new ones, each from its first message on.
 func ExampleBus_Subscribe_wildcard() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://wildcard")
@@ -329,7 +305,7 @@ func ExampleBus_Subscribe_wildcard() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if topic != "md.xnas.MSFT" { // which is of no pattern
+		if topic != "md.xnas.MSFT" { // matches no pattern
 			if err := pub.WaitSubscribers(ctx, 1); err != nil {
 				log.Fatal(err)
 			}
@@ -345,7 +321,5 @@ func ExampleBus_Subscribe_wildcard() {
 		}
 		fmt.Println(msg.Topic)
 	}
-	// Unordered output:
-	// md.xnas.AAPL
-	// orders.new.42
+	// Unordered output: md.xnas.AAPL orders.new.42
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A Survey goes on listening, and says whenever it is asked what was heard so far: who publishes
-// what, and how much.
+// A Survey listens until it is closed. Topics returns what it has found so far: topics, their publishers and their
+// messages.
 func ExampleBus_Survey() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -54,7 +54,5 @@ func ExampleBus_Survey() {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	// Output:
-	// md.AAPL by feed
-	// md.MSFT by feed
+	// Output: md.AAPL by feed md.MSFT by feed
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A publisher and a subscriber. Here both are in one program, on a fabric that
-// does not leave it; with the URL udp://239.20.0.0/16?iface=eth0 they may be
-// anywhere on a network.
+// A publisher and a subscriber. Here both are in one program, on a fabric within the process; with the URL
+// udp://239.20.0.0/16?iface=eth0 they may be anywhere on a network.
 func Example() {
 	ctx := context.Background()
 	const url = "mem://example"
@@ -37,7 +36,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// A subscription begins with what is published when its publisher knows of it.
+	// A subscription receives messages published after its publisher knows of it.
 	if err := pub.WaitSubscribers(ctx, 1); err != nil {
 		log.Fatal(err)
 	}
@@ -54,18 +53,15 @@ func Example() {
 		}
 		fmt.Printf("%s %d: %s\n", msg.Topic, msg.Number, msg.Data)
 	}
-	// Output:
-	// greetings 0: hello
-	// greetings 1: world
+	// Output: greetings 0: hello greetings 1: world
 }
 
-// What is configured of a bus goes into a Config. Here it gets a name, which
-// its subscribers see, and hears itself.
+// Config configures a bus. Here it sets a name, which subscribers see, and delivers the bus's own messages to it.
 func ExampleConfig() {
 	ctx := context.Background()
 	cfg := pubsub.Config{
 		Name:     "prices-1", // the same after a restart
-		Loopback: true,       // hear what this bus publishes itself
+		Loopback: true,       // receive this bus's own messages
 	}
 	bus, err := cfg.Open(ctx, "mem://config")
 	if err != nil {
@@ -122,7 +118,7 @@ func ExampleConfig_faults() {
 		if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", i)); err != nil {
 			log.Fatal(err)
 		}
-		if err := pub.Flush(ctx); err != nil { // a packet for each, so that there is something to lose
+		if err := pub.Flush(ctx); err != nil { // a packet for each message, so that some are lost
 			log.Fatal(err)
 		}
 	}
@@ -145,13 +141,10 @@ func ExampleCheckTopic() {
 		err := pubsub.CheckTopic(name)
 		fmt.Println(name, err == nil, errors.Is(err, pubsub.ErrWildcard))
 	}
-	// Output:
-	// md.xnas.AAPL true false
-	// md..AAPL false false
-	// md.xnas.* false true
+	// Output: md.xnas.AAPL true false md..AAPL false false md.xnas.* false true
 }
 
-// A bus tells what it has counted.
+// Stats returns the counters of a bus.
 func ExampleBus_Stats() {
 	ctx := context.Background()
 	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://stats")
@@ -183,13 +176,10 @@ func ExampleBus_Stats() {
 	for _, g := range stats.Groups {
 		fmt.Println("packets lost permanently:", g.Lost)
 	}
-	// Output:
-	// messages sent: 1
-	// packets lost permanently: 0
+	// Output: messages sent: 1 packets lost permanently: 0
 }
 
-// Shutdown ends a bus as Close does, and gives subscribers as long as the context
-// lasts to get everything.
+// Shutdown ends a bus as Close does, and waits until the context ends for subscribers to receive everything.
 func ExampleBus_Shutdown() {
 	ctx := context.Background()
 	bus, err := pubsub.Open(ctx, "mem://shutdown")

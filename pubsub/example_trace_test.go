@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A program learns what is lost on the way and repaired, packet by packet.
+// Trace reports each packet that was lost on the way and repaired.
 func ExampleTrace() {
 	repaired := make(chan pubsub.TraceLoss, 1000)
 	config := pubsub.Config{Faults: "loss=0.2,seed=1", Trace: &pubsub.Trace{

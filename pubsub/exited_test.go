@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A handler that ends the bus's goroutine, as t.FailNow does, ends the bus, and all who use it are told.
+// A handler that ends the bus's goroutine, as t.FailNow does, ends the bus, and all calls on it return an error.
 func TestHandlerExits(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -39,7 +39,7 @@ func TestHandlerExits(t *testing.T) {
 	}
 }
 
-// So does OnEvent.
+// OnEvent that ends the bus's goroutine ends the bus, too.
 func TestOnEventExits(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -51,8 +51,8 @@ func TestOnEventExits(t *testing.T) {
 	}
 }
 
-// A handler with a goroutine of its own, and the key of Conflate, end their subscription. The bus goes on.
-func TestHandlerBesideExits(t *testing.T) {
+// A handler with its own goroutine, and the key function of Conflate, end only their subscription. The bus continues.
+func TestOwnGoroutineHandlerExits(t *testing.T) {
 	exit := func(Message, error) { runtime.Goexit() }
 	key := func(Message) []byte { runtime.Goexit(); return nil }
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestHandlerBesideExits(t *testing.T) {
 	}
 }
 
-// Where the function that makes the state of a topic ends its goroutine there is no state, and others have theirs.
+// If the State function of a topic ends its goroutine, that topic has no state, and other topics are not affected.
 func TestStateFunctionExits(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -109,14 +109,14 @@ func TestStateFunctionExits(t *testing.T) {
 	if err := publisher(t, pubBus, topics[1]).State(func(w *StateWriter) error { return w.Write([]byte("all")) }); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the publisher goes on
+	for range 2 { // the publisher still works
 		subs := []*Subscription{subscribe(t, bus, topics[0], From(State)), subscribe(t, bus, topics[1], From(State))}
 		var none *StateError
 		if _, err := subs[0].Next(ctx); !errors.As(err, &none) {
 			t.Errorf("%v", err)
 		}
 		if m := want(t, context.Background(), subs[1], "all"); !m.IsState() {
-			t.Error("it is no state")
+			t.Error("the record of another topic is not marked as state")
 		}
 	}
 	if !strings.Contains(log.String(), "the function that makes it has ended its goroutine") {

@@ -8,10 +8,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How errors of the packages below become those of this one.
+// Errors of lower packages are converted to those of this one here.
 
-// callError is why a call of this package failed: which call, on which topic, and what
-// happened. Its text is made when it is asked for: TryPublish may fail often.
+// callError adds the call and the topic to an error. Error makes the text only when called: TryPublish may fail often.
 type callError struct {
 	call, topic string
 	err         error
@@ -26,7 +25,7 @@ func (e *callError) Error() string {
 
 func (e *callError) Unwrap() error { return e.err }
 
-// closedError says what is closed, and matches net.ErrClosed.
+// closedError names the closed object, and matches net.ErrClosed.
 type closedError struct{ what string }
 
 func (e *closedError) Error() string { return e.what + " is closed" }
@@ -39,7 +38,7 @@ var (
 	errSurveyClosed       = &closedError{"the survey"}
 )
 
-// failed is the error of a call that failed because of err. topic may be empty.
+// failed is the error of a call that failed with err; nil if err is nil. topic may be empty.
 func failed(call, topic string, err error) error {
 	if err == nil {
 		return nil
@@ -47,7 +46,8 @@ func failed(call, topic string, err error) error {
 	return &callError{call, topic, publicError(err)}
 }
 
-// publicError returns err, with what the engine reports as closed or not heard as the errors that are documented here.
+// publicError converts the engine's errors about closed objects and absent publishers to those documented here, and
+// returns others unchanged.
 func publicError(err error) error {
 	var absent *engine.AbsentError
 	var unsent *events.UnsentError

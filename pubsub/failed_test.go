@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// Each way in which a call fails says so in the words of its caller: this package, the
-// call and its topic, and nothing of the packages below.
+// Every error names this package, the call and its topic, and no internal package.
 func TestErrorsNameThisPackage(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -60,7 +59,7 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	check("Add", sub.Add(""))
 	checkTopic("Publish, too large", pub.Publish(ctx, make([]byte, 17<<20)))
 
-	for pub.TryPublish(make([]byte, 1000)) == nil { // until the subscription, which is not read, has no room
+	for pub.TryPublish(make([]byte, 1000)) == nil { // until the unread subscription has no room
 	}
 	checkTopic("TryPublish", pub.TryPublish(make([]byte, 1000)))
 	calls := func(what string, ctx context.Context) {
@@ -87,8 +86,7 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	checkTopic("Err of a closed subscription", sub.Err())
 }
 
-// No error of the packages below begins with the name of its package: users of this one
-// would read it.
+// No error of an internal package begins with the name of its package, because users of this package would see it.
 func TestErrorsBelowNameNoPackage(t *testing.T) {
 	prefix := regexp.MustCompile(`(errors\.New|fmt\.Errorf)\("(reliable|engine): `)
 	for _, dir := range []string{"../reliable", "../internal/engine"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Without a free descriptor the name of this host's clock cannot be read. It is not another clock's for that.
+// Without a free descriptor the boot id of this host cannot be read. Open fails then, rather than use another clock.
 func TestClockUnknown(t *testing.T) {
 	restore := testenv.FewFiles(t, 0)
 	b, err := Config{Logger: quiet}.Open(t.Context(), memURL(t))

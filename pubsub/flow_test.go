@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A subscription that does not read holds the publisher up, and loses nothing.
+// An unread subscription holds the publisher up, and loses nothing.
 func TestBackPressure(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -36,9 +36,9 @@ func TestBackPressure(t *testing.T) {
 			t.Fatalf("TryPublish: %v, want ErrBackPressure", err)
 		}
 		if n < 32 { // in process a packet takes 8 KiB of the window, even if it has one message
-			t.Errorf("only %d messages went before back pressure", n)
+			t.Errorf("only %d messages were accepted before back pressure", n)
 		}
-		// Publish waits, and gives up with the context.
+		// Publish waits until its context ends.
 		short, cancel := context.WithCancelCause(ctx)
 		cause := errors.New("enough")
 		go cancel(cause)
@@ -54,17 +54,17 @@ func TestBackPressure(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m.Number != uint64(i) {
-				t.Fatalf("message %d came as number %d", i, m.Number)
+				t.Fatalf("message %d has number %d", i, m.Number)
 			}
 		}
 		if err := pub.Publish(ctx, []byte("after")); err != nil {
-			t.Fatalf("after the subscription has read on: %v", err)
+			t.Fatalf("after the subscription was read: %v", err)
 		}
 		want(t, ctx, sub, "after")
 	})
 }
 
-// A rate limit holds over a run: tokens, not wall time, are what is checked.
+// The rate limit holds: the test only checks that sending is not faster.
 func TestRateLimit(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -83,8 +83,7 @@ func TestRateLimit(t *testing.T) {
 	}
 	elapsed := time.Since(begin)
 	sent := pubBus.Stats().Publications[0].BytesSent
-	// All but the burst went at the limit: faster is impossible, slower is the
-	// machine's business.
+	// All but the burst was sent at the limit: faster is an error, slower depends on the machine.
 	if least := time.Duration(float64(sent-3*64<<10) / (1 << 20) * float64(time.Second)); elapsed < least {
 		t.Errorf("%d bytes took %v at 1 MiB/s, want %v at least", sent, elapsed, least)
 	}

@@ -9,36 +9,36 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// FlowControl decides for which of its subscribers a publisher waits. Others have gaps when they fall out of the
-// publisher's window (Config.WindowBytes). Publisher.Delivered and Drain use it as well. Which subscribers count, and
-// how many of them, are two choices: FlowQuorum(2).Tagged("book") waits for the two fastest of those with that tag.
+// FlowControl is the choice of subscribers that a publisher waits for. Other subscribers have gaps when they fall out
+// of the publisher's window (Config.WindowBytes). Publisher.Delivered and Drain use the same choice. A quorum and a
+// tag can be combined: FlowQuorum(2).Tagged("book") waits for the two fastest of the subscribers with that tag.
 type FlowControl string
 
 const (
-	// FlowMin, the default: for all. The slowest subscriber present sets the rate.
+	// FlowMin, the default: wait for all. The slowest present subscriber sets the rate.
 	FlowMin FlowControl = "min"
-	// FlowMax: for one. The fastest subscriber sets the rate.
+	// FlowMax: wait for one. The fastest subscriber sets the rate.
 	FlowMax FlowControl = "max"
-	// FlowNone: for none. Limit the rate to what all can take (Config.Rate).
+	// FlowNone: wait for none. Limit the rate to what all subscribers can receive (Config.Rate).
 	FlowNone FlowControl = "none"
 
-	quorum     = "quorum:"
-	tagged     = "tag:"
-	mostQuorum = 1 << 16
+	quorum    = "quorum:"
+	tagged    = "tag:"
+	maxQuorum = 1 << 16
 )
 
-// flowForms is what flow control may be, for errors.
-var flowForms = fmt.Sprintf("min, max, none, quorum:N with N from 1 to %d, tag:TAG with a subscribers' tag of at most %d bytes, max,tag:TAG, or quorum:N,tag:TAG", mostQuorum, wire.MaxTag)
+// flowForms lists the valid values, for errors.
+var flowForms = fmt.Sprintf("min, max, none, quorum:N with N from 1 to %d, tag:TAG with a subscribers' tag of at most %d bytes, max,tag:TAG, or quorum:N,tag:TAG", maxQuorum, wire.MaxTag)
 
-// FlowQuorum waits for n subscribers, the fastest ones, or for all where there are fewer.
+// FlowQuorum waits for the n fastest subscribers, or for all if there are fewer.
 func FlowQuorum(n int) FlowControl { return FlowControl(fmt.Sprintf("%s%d", quorum, n)) }
 
 // FlowTagged waits for all subscribers on buses with the tag (Config.Tag), and for no others. While none of them is
 // present the publisher runs free.
 func FlowTagged(tag string) FlowControl { return FlowControl(tagged + tag) }
 
-// Tagged is f among the subscribers on buses with the tag: FlowMin.Tagged("book") is FlowTagged("book"). FlowNone and
-// tagged flow control cannot be tagged.
+// Tagged restricts f to the subscribers on buses with the tag: FlowMin.Tagged("book") equals FlowTagged("book").
+// FlowNone and tagged flow control cannot be tagged: Open refuses the result.
 func (f FlowControl) Tagged(tag string) FlowControl {
 	if f == FlowMin || f == "" {
 		return FlowTagged(tag)
@@ -46,7 +46,7 @@ func (f FlowControl) Tagged(tag string) FlowControl {
 	return f + "," + FlowTagged(tag)
 }
 
-// strategy is what the core does, nil if f is no flow control.
+// strategy is f as the core's type, nil if f is invalid.
 func (f FlowControl) strategy() reliable.FlowControl {
 	switch f {
 	case FlowMin:
@@ -64,7 +64,7 @@ func (f FlowControl) strategy() reliable.FlowControl {
 	}
 	digits, ok := strings.CutPrefix(string(f), quorum)
 	n, err := strconv.Atoi(digits)
-	if !ok || err != nil || n < 1 || n > mostQuorum || FlowQuorum(n) != f {
+	if !ok || err != nil || n < 1 || n > maxQuorum || FlowQuorum(n) != f {
 		return nil
 	}
 	return reliable.QuorumFlow{N: n}
@@ -78,10 +78,11 @@ func taggedStrategy(of FlowControl, tag string) reliable.FlowControl {
 	return reliable.TaggedFlow{Tag: tag, Of: s}
 }
 
-// Delivered is how many of the topic's messages, of this bus and from the first on, have come to every subscriber that
-// is present, or to as many as the bus's flow control waits for; with FlowNone to all, with FlowTagged to those with
-// the tag. Subscribers that were released do not count, and without any it is how many were sent. Message.Number of the
-// last one delivered is one less. Come means to the subscriber's bus, in order: it may not have read them yet.
+// Delivered is the number of messages of this bus on the topic, counted from the first, that every present subscriber
+// has received, or as many subscribers as the bus's flow control waits for; with FlowNone all, with FlowTagged those
+// with the tag. Released subscribers do not count. Without subscribers it is the number of messages sent. The last
+// delivered message has the Number Delivered()-1. Received means in order at the subscriber's bus: the subscription
+// may not have read them yet.
 //
-// It is made for being asked now and then: it looks through the packets that subscribers still miss.
+// Call it now and then only: it searches the packets that subscribers still miss.
 func (p *Publisher) Delivered() uint64 { return p.p.Delivered(p.topic) }

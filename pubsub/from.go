@@ -6,30 +6,29 @@ import (
 	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
-// Start is where a subscription begins: Live, Window, State, or Positions. It is no number, so that From(500), which
-// looks as if it began with message 500, does not compile.
+// Start is where a subscription begins: Live, Window, State, or Positions. It is an interface so that From(500),
+// which looks as if it began with message 500, does not compile.
 type Start interface {
-	// String is what ParseStart takes, but for Positions.
+	// String returns the text that ParseStart accepts, except for Positions.
 	String() string
 	from(b *Bus, events bool) beginning
 }
 
-// beginning is a Start as the engine has it.
+// beginning is a Start as the engine's type.
 type beginning struct{ engine.From }
 
-// start is a Start that is the same for all streams.
+// start is a Start without data.
 type start string
 
 const (
-	// Live begins with what is published from now on.
+	// Live begins with messages published from now on.
 	Live start = "live"
-	// Window begins with all that a publisher's window still holds: Config.WindowBytes
-	// there, as far as one and a half Config.ReceiveWindowBytes have room for it here.
+	// Window begins with everything that a publisher's window still holds: up to Config.WindowBytes there, and up to one
+	// and a half times Config.ReceiveWindowBytes here.
 	Window start = "window"
-	// State begins with the state that the publisher keeps (Publisher.State, Publisher.Retain):
-	// first messages of which IsState is true, and then, without a hole, all that was published since
-	// it was taken. A pattern begins with the state of every topic that matches and that the publisher
-	// has by then; topics that come later begin with their first message.
+	// State begins with the state that the publisher keeps (Publisher.State, Publisher.Retain): first messages with
+	// IsState true, then, without a hole, everything published since that state. A pattern begins with the state of
+	// every matching topic that the publisher has at that time; topics created later begin with their first message.
 	State start = "state"
 )
 
@@ -39,7 +38,7 @@ func (s start) from(*Bus, bool) beginning {
 	return beginning{engine.From{Window: s == Window, State: s == State}}
 }
 
-// ParseStart takes "live", "window" or "state".
+// ParseStart parses "live", "window" or "state".
 func ParseStart(text string) (Start, error) {
 	switch s := start(text); s {
 	case Live, Window, State:
@@ -48,28 +47,26 @@ func ParseStart(text string) (Start, error) {
 	return nil, fmt.Errorf("%q is none of live, window, and state", text)
 }
 
-// From says where the subscription begins; Live is the default. What was published before comes first, in its order,
-// and what is published from now on follows without a hole. The first message waits until all of it is there. A large
-// window is asked for in parts, which may take some seconds; a part that does not come within Config.RecoveryDeadline
-// is given up. State is, when it does not begin within that time, or pauses for five times as long.
+// From sets where the subscription begins; Live is the default. Earlier messages are delivered first, in order, and
+// new ones follow without a hole. Delivery begins when the earlier messages are complete. A large window is fetched
+// in parts, which may take some seconds; a part that does not arrive within Config.RecoveryDeadline is given up.
+// State is given up when it does not begin within that time, or pauses for five times as long.
 //
-// With State every publisher is asked for its state, also one that comes up later. The state of all topics that
-// subscribers ask for is sent in the order of the stream, beside the messages, and delivered when it is complete;
-// earlier subscribers are not affected. The receive window must have room for the state, for that of other topics of
-// the group that is asked for at the same time, and for what is published meanwhile. It is about a quarter of
-// Config.ReceiveMemoryBytes for the first publisher, 16 MiB unless set, and less for others in the group: raise it for
-// more. If there is no state a *StateError has the reason, once for each topic and publisher, and what is published
-// from then on follows.
+// With State the bus requests the state of every publisher, also of those that come up later. State of all requested
+// topics is sent in the stream, between the messages, and delivered when it is complete; other subscribers are not
+// affected. The receive window must have room for the state, for that of other topics of the group that is requested
+// at the same time, and for the messages published meanwhile. It is about a quarter of Config.ReceiveMemoryBytes for
+// the first publisher, 16 MiB unless set, and less for others in the group: raise it for more. If there is no state,
+// a *StateError has the reason, once for each topic and publisher, and new messages follow.
 //
-// With Window, State and Positions the subscription is a receiver of its own: publishers count it
-// beside the other subscriptions of its bus, and it has windows of its own, which may take
-// twice Config.ReceiveMemoryBytes. Flow control waits for it when it has received its beginning; before that, messages
-// that leave a publisher's window before they are fetched are not part of it: with Positions they are in the gap. With
-// Window a pattern has everything that the window holds of each topic that matches. Topics that Add adds begin with
-// what is published from then on, without state.
+// With Window, State and Positions the subscription is a separate receiver: publishers count it in addition to the
+// other subscriptions of its bus, and it has separate windows, which may take twice Config.ReceiveMemoryBytes. Flow
+// control waits for it only once the earlier messages have arrived; those that leave a publisher's window before that
+// are not delivered: with Positions they are in a gap. With Window a pattern begins with everything that the window
+// holds of each matching topic. Topics added by Add begin with new messages, without state.
 func From(start Start) SubscribeOption {
 	if p, ok := start.(*Positions); ok && p != nil {
-		start = p.clone() // it may change before it is used
+		start = p.clone() // the caller may change it before it is used
 	}
 	return func(o *subscribeOptions) { o.from = start }
 }

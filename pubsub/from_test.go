@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// numbers reads messages that count from first on until number last, with the gaps told
-// before the first one.
+// readNumbers reads consecutive messages up to number last. It returns the number of the first one and the gaps
+// delivered before it.
 func readNumbers(t *testing.T, ctx context.Context, s *Subscription, last uint64) (first uint64, gaps []*GapError) {
 	t.Helper()
 	next, begun := uint64(0), false
@@ -53,9 +53,9 @@ func TestFrom(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		start  func(*Bus) Start
-		window int // of the publisher, bytes
+		window int // WindowBytes of the publisher
 		first  uint64
-		gap    bool // one before the first message
+		gap    bool // want a gap before the first message
 		exact  bool
 	}{
 		{"live", starts(Live), 0, before, false, true},
@@ -73,7 +73,7 @@ func TestFrom(t *testing.T) {
 			put := func(to int) {
 				for ; n < to; n++ {
 					publish(t, ctx, pub, fmt.Sprint("message ", n))
-					if n < before/2 { // each in a packet of its own: otherwise all may fit a small window
+					if n < before/2 { // one packet each: otherwise all may fit into a small window
 						if err := pub.Flush(ctx); err != nil {
 							t.Fatal(err)
 						}
@@ -88,7 +88,7 @@ func TestFrom(t *testing.T) {
 			s := subscribe(t, there, "x", From(c.start(bus)))
 			wait(t, ctx, pub, 1)
 			if c.window > 0 {
-				waitJoined(t, ctx, pub) // a small window is soon passed
+				waitJoined(t, ctx, pub) // messages soon leave a small window
 			}
 			put(before + after)
 			first, gaps := readNumbers(t, ctx, s, before+after-1)
@@ -105,9 +105,9 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// A subscription that begins with the window on a bus where others run already has a
-// receiver of its own: they notice nothing, and neither do they when it is closed.
-func TestFromBesideOthers(t *testing.T) {
+// A subscription with From(Window) on a bus with other subscriptions is a separate receiver: neither its beginning
+// nor its end affects them.
+func TestFromIsASeparateReceiver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	url := memURL(t)
@@ -150,7 +150,7 @@ func TestFromBesideOthers(t *testing.T) {
 	wait(t, ctx, pub, 3)
 	put(1000)
 	if first, _ := readNumbers(t, ctx, live, 999); first != 500 {
-		t.Errorf("the live subscription goes on with message %d", first)
+		t.Errorf("the live subscription continues with message %d", first)
 	}
 	if first, _ := readNumbers(t, ctx, window, 999); first != 0 {
 		t.Errorf("the window begins with message %d", first)
@@ -174,7 +174,7 @@ func TestFromBesideOthers(t *testing.T) {
 	if after := there.Stats().Groups; len(after) != 1 || after[0].History < st[0].History || !after[0].Joined {
 		t.Errorf("%+v", after)
 	}
-	for range 10 { // it is not waited for any more
+	for range 10 { // until the publisher no longer counts it
 		put(n + 200)
 		readNumbers(t, ctx, live, uint64(n-1))
 	}
@@ -190,13 +190,12 @@ func TestFromBesideOthers(t *testing.T) {
 		}
 	}
 	if ups != 1 {
-		t.Errorf("events %v: a publisher is up once on a bus", kinds)
+		t.Errorf("events %v: a publisher comes up once on a bus", kinds)
 	}
 }
 
-// When the last subscription of a group is closed the group is left, and can be joined
-// again.
-func TestFromComesAndGoes(t *testing.T) {
+// When the last subscription of a group is closed the bus leaves the group, and can join it again.
+func TestFromCanBeRepeated(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		bus := openBus(t, Config{}, url)
@@ -211,7 +210,7 @@ func TestFromComesAndGoes(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if n%2 == 0 { // sometimes the next one comes before the last has gone
+			if n%2 == 0 { // sometimes the next one begins before the last has ended
 				for there.Stats().Groups[0].Joined {
 					time.Sleep(time.Millisecond)
 				}
@@ -220,8 +219,8 @@ func TestFromComesAndGoes(t *testing.T) {
 	})
 }
 
-// 50 join over sockets a feed that goes on, at 1 % loss: each has it in order and once from
-// where the window began.
+// 50 subscriptions join a running feed over sockets, with 1 % loss: each receives it in order and once, from the
+// beginning of the window.
 func TestFiftyJoinsUnderLoss(t *testing.T) {
 	testenv.Slow(t)
 	if testing.Short() {
@@ -280,16 +279,16 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 	}
 }
 
-// positionOf are positions of which the only one is message n of a bus's topic.
+// positionOf returns Positions with one position: message n of a bus's topic.
 func positionOf(b *Bus, topic string, n uint64) *Positions {
 	_, epoch := b.loop.Publisher()
 	p := new(Positions)
-	p.set(place{publisherRun{b.ID(), epoch}, topic}, position{next: n})
+	p.set(runTopic{publisherRun{b.ID(), epoch}, topic}, position{next: n})
 	return p
 }
 
-// No number is a Start: From(500) began live, for somebody who meant message 500.
-func TestStartIsNoNumber(t *testing.T) {
+// A number is not a Start, so that From(500) does not compile.
+func TestStartIsNotANumber(t *testing.T) {
 	for _, kind := range []reflect.Type{reflect.TypeFor[int](), reflect.TypeFor[string]()} {
 		if kind.Implements(reflect.TypeFor[Start]()) {
 			t.Errorf("a Start can be written as a constant: %v", kind)

@@ -7,20 +7,20 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// GapError stands in a subscription's stream where messages were lost
-// permanently. The stream continues after it. It matches ErrGap.
+// GapError is delivered in place of messages that were lost permanently. The stream continues after it. It matches
+// ErrGap.
 type GapError struct {
 	// Topic that lost messages; empty if the publisher was lost before it could report which.
 	Topic string
-	// First is the number, within its topic and publisher, of the first
-	// message lost, and Count how many were. Count zero means that it cannot
-	// be known whether and how many were lost: before message First, or, where Open is set, from it on.
+	// First is the number, within its topic and publisher, of the first message lost, and Count how many were. If Count
+	// is 0, this bus cannot know whether and how many messages were lost: before message First or, if Open is set, from
+	// First on.
 	First, Count uint64
-	// Open: no packet of the publisher with the epoch in Positions arrives: it has ended, or is lost. If it comes up
+	// Open: the publisher with the epoch in Positions has ended or is lost: no packet of it arrives. If it comes up
 	// later its messages follow, from First on.
 	Open  bool
 	Cause events.Cause
-	// Publisher, with PublisherName and Epoch as in Message, published them.
+	// Publisher published the lost messages; PublisherName and Epoch are as in Message.
 	Publisher     PublisherID
 	PublisherName string
 	Epoch         uint64
@@ -35,11 +35,11 @@ func (e *GapError) Error() string {
 	}
 	switch {
 	case e.Topic == "":
-		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", name, e.Cause)
+		return fmt.Sprintf("publisher %s: packets were lost, and it is not known of which topics: %s", name, e.Cause)
 	case e.Open:
-		return fmt.Sprintf("topic %s of publisher %s: messages from number %d on may be lost, how many cannot be known: no packet of its run with epoch %d arrives", e.Topic, name, e.First, e.Epoch)
+		return fmt.Sprintf("topic %s of publisher %s: messages from number %d on may be lost, and it is not known how many: no packet of its run with epoch %d arrives", e.Topic, name, e.First, e.Epoch)
 	case e.Count == 0:
-		return fmt.Sprintf("topic %s of publisher %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, name, e.First, e.Cause)
+		return fmt.Sprintf("topic %s of publisher %s: messages before number %d may be lost, and it is not known how many: %s", e.Topic, name, e.First, e.Cause)
 	case e.Count == 1:
 		return fmt.Sprintf("topic %s of publisher %s: message %d is lost: %s", e.Topic, name, e.First, e.Cause)
 	}
@@ -49,7 +49,7 @@ func (e *GapError) Error() string {
 // Is makes errors.Is(err, ErrGap) true.
 func (e *GapError) Is(target error) bool { return target == ErrGap }
 
-// gapError is the error in place of the messages that d says are lost.
+// gapError is the error for a delivery that reports lost messages.
 func gapError(d *engine.Delivery) *GapError {
 	e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.From.Publisher),
 		PublisherName: d.From.Name, Epoch: d.From.Epoch}
@@ -59,7 +59,7 @@ func gapError(d *engine.Delivery) *GapError {
 	return e
 }
 
-// absentGap is the gap of a position of an absent publisher.
+// absentGap is the gap for a position of an absent publisher.
 func absentGap(err *engine.AbsentError) *GapError {
 	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost,
 		Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}

@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A handler is told of the publishers that are up when it comes, once, as a
-// subscription that is read is.
+// A new handler with PublisherEvents gets PublisherUp once for each publisher that is already up, like a new reader.
 func TestHandlerGetsPublishersThatAreUp(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -17,7 +16,7 @@ func TestHandlerGetsPublishersThatAreUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1) // so it is heard here
+		wait(t, ctx, pub, 1) // so it has sent packets
 		got := make(chan error, 10)
 		if _, err := subBus.Handle("x", func(m Message, err error) {
 			if err != nil {
@@ -39,10 +38,10 @@ func TestHandlerGetsPublishersThatAreUp(t *testing.T) {
 		}
 		var e *PublisherEvent
 		if err := next(); !errors.As(err, &e) || e.Kind != events.PublisherUp || e.Publisher != pubBus.ID() {
-			t.Errorf("%v comes first", err)
+			t.Errorf("first delivery: %v", err)
 		}
 		if err := next(); err.Error() != "hello" {
-			t.Errorf("%v comes second", err)
+			t.Errorf("second delivery: %v", err)
 		}
 	})
 }

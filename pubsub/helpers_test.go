@@ -19,7 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// testTimeout bounds what would otherwise hang, also on a host that is ten times too busy.
+// testTimeout bounds tests that would otherwise hang; it is long enough for a host that is ten times too busy.
 const testTimeout = 5 * time.Minute
 
 func testContext(t *testing.T) context.Context {
@@ -29,8 +29,8 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// fewer is n, and a quarter of it with -short, as under the race detector: a message costs many times
-// as much there, and what it could see of one it has seen of the first thousand.
+// fewer is n, or a quarter of it with -short, as under the race detector: messages are much slower there, and races
+// show with the first thousand.
 func fewer(n int) int {
 	if testing.Short() {
 		return max(n/4, 1)
@@ -38,20 +38,19 @@ func fewer(n int) int {
 	return n
 }
 
-// fabrics are what eachFabric runs a test over. TestSimSuite puts others in their
-// place for a while.
+// fabrics are the fabrics of eachFabric. TestSimSuite replaces them for its duration.
 var fabrics = []testFabric{{"mem", memURL}, {"udp", udpURL}, {"shm", shmURL}, {"sim", simURL}, {"roce", roceURL}}
 
-// testFabric gives each test a URL of its own.
+// testFabric returns a unique URL for each test.
 type testFabric struct {
 	name string
 	url  func(t testing.TB) string
 }
 
-// eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback, over shared
-// memory and over a simulated InfiniBand subnet, each on a fabric of its own, at the same time. With -short, as
-// under the race detector, shared memory is left out, for it sees nothing of mapped memory (docs/testing.md), and RoCEv2, which
-// has transport/rocenet in common with its own tests.
+// eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback, over shared memory and over a
+// simulated InfiniBand subnet, each on a separate fabric, in parallel. With -short, as under the race detector, it
+// leaves out shared memory, because the race detector does not see mapped memory (docs/testing.md), and RoCEv2,
+// because tests of transport/rocenet cover it.
 func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	eachFabricInTurn(t, func(t *testing.T, url string) {
@@ -60,7 +59,8 @@ func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
 	})
 }
 
-// eachFabricInTurn is eachFabric one after the other, for what the whole process shares: goroutines, allocations.
+// eachFabricInTurn is eachFabric without parallelism, for tests of what the whole process shares: goroutines and
+// allocations.
 func eachFabricInTurn(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	for _, fabric := range fabrics {
@@ -77,7 +77,7 @@ func memURL(t testing.TB) string {
 	return "mem://" + strings.NewReplacer("/", "_", "#", "_").Replace(t.Name())
 }
 
-// shmURL has a name that no other test has, of this process or another.
+// shmURL has a name that is unique among tests of all processes.
 func shmURL(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("shared memory needs Linux")
@@ -85,9 +85,8 @@ func shmURL(t testing.TB) string {
 	return fmt.Sprintf("shm://pubsub-%d-%08x", os.Getpid(), crc32.ChecksumIEEE([]byte(t.Name())))
 }
 
-// udpURL has a port that no other test has. Elsewhere than on Linux it skips the
-// test, also where nothing else may be skipped: the loopback interface has no
-// multicast there that could be relied on.
+// udpURL has a port that no other test uses. On systems other than Linux it skips the test, even if skipping is
+// forbidden: multicast on their loopback interface is not reliable.
 func udpURL(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("multicast on the loopback interface needs Linux")
@@ -95,7 +94,7 @@ func udpURL(t testing.TB) string {
 	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", testenv.Port(t))
 }
 
-// roceURL has groups that no other test has, named after a port.
+// roceURL has groups that no other test uses, derived from a port number.
 func roceURL(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("RoCEv2 in user space needs Linux")
@@ -104,15 +103,15 @@ func roceURL(t testing.TB) string {
 	return fmt.Sprintf("roce://lo/239.%d.%d.0/24", port>>8, port&0xff)
 }
 
-// atClose, if not nil, hears what the buses of openBus have counted when their test
-// ends. TestSimSuite sets it for a while.
+// atClose, if not nil, is called with the statistics of each bus of openBus when its test ends. TestSimSuite sets it
+// for its duration.
 var atClose func(stats.Bus)
 
-// quiet discards what a test provokes on purpose.
+// quiet discards log lines that a test provokes on purpose.
 var quiet = slog.New(slog.DiscardHandler)
 
-// openBus opens a bus with long timeouts, unless c has others: a loaded host may take
-// its time with repairs and statuses, of which most tests ask nothing.
+// openBus opens a bus with long timeouts, unless c sets others: on a busy host repairs and statuses may be late,
+// which most tests do not check.
 func openBus(t testing.TB, c Config, url string) *Bus {
 	t.Helper()
 	if c.RecoveryDeadline == 0 {
@@ -171,8 +170,8 @@ func wait(t testing.TB, ctx context.Context, p interface {
 	}
 }
 
-// waitJoined waits until all subscribers of p have what they begin with: before that nobody
-// waits for them, and they may miss what leaves the window.
+// waitJoined waits until all subscribers of p have received their beginning (From): before that flow control does not
+// wait for them, and they may miss messages that leave the window.
 func waitJoined(t testing.TB, ctx context.Context, p *Publisher) {
 	t.Helper()
 	for slices.ContainsFunc(p.Receivers(), func(r stats.Subscriber) bool { return r.Joining }) {
@@ -208,7 +207,7 @@ func sameGroup(b *Bus, n int) []string {
 	return topics
 }
 
-// inGroupOf returns another topic of the group that topic is in.
+// inGroupOf returns another topic that maps to the group of topic.
 func inGroupOf(b *Bus, topic string) string {
 	for i := 0; ; i++ {
 		if name := fmt.Sprintf("other.%d", i); b.Group(name) == b.Group(topic) {
@@ -217,7 +216,7 @@ func inGroupOf(b *Bus, topic string) string {
 	}
 }
 
-// dialGroup returns a socket on loopback whose packets go to a group's address.
+// dialGroup returns a socket on loopback that sends to a group's address.
 func dialGroup(t testing.TB, group string) *net.UDPConn {
 	t.Helper()
 	addr, err := netip.ParseAddrPort(group)
@@ -232,7 +231,7 @@ func dialGroup(t testing.TB, group string) *net.UDPConn {
 	return conn
 }
 
-// logLines keeps a log.
+// logLines collects a log.
 type logLines struct {
 	mu  sync.Mutex
 	buf strings.Builder

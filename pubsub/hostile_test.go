@@ -17,12 +17,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed/hostile"
 )
 
-var hostilePackets = flag.Int("hostile", 1_000_000, "hostile `packets` of TestHostile")
+var hostilePackets = flag.Int("hostile", 1_000_000, "number of hostile `packets` in TestHostile")
 
-// A stream runs while somebody who sees all packets sends as fast as he can: what he has seen, to groups and as
-// replies, changed, moved to other groups, to one bus and to all, and played back, packets of an earlier epoch of the
-// publisher, of another key, of a revoked one, of long ago, open ones and garbage. None is believed, and all that was published is delivered once, whole
-// and in order. docs/protocol §27.1, §27.6, §27.7.
+// A stream runs while an attacker that sees all packets sends as fast as possible: recorded packets and replies,
+// changed, sent to other groups, by unicast and multicast, and replayed; packets of an earlier epoch of the
+// publisher, of another key, of a revoked key, old ones, unsealed ones and garbage. None is accepted, and every
+// message is delivered once, complete and in order. docs/protocol §27.1, §27.6, §27.7.
 func TestHostile(t *testing.T) {
 	testenv.Slow(t)
 	const groups, epochs = 4, 2
@@ -32,7 +32,7 @@ func TestHostile(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+n/200_000)*time.Minute)
 	defer cancel()
-	network, replies := mem.NewNetwork(), new(overheard)
+	network, replies := mem.NewNetwork(), new(captured)
 	key, revoked := newKey(t), newKey(t)
 	set, err := NewKeySet(key)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestHostile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Config{Name: name, Keys: StaticKeys(set), Logger: quiet, RecoveryDeadline: time.Minute, Silence: time.Minute}.OpenTransport(ear{m, replies})
+		b, err := Config{Name: name, Keys: StaticKeys(set), Logger: quiet, RecoveryDeadline: time.Minute, Silence: time.Minute}.OpenTransport(tappedTransport{m, replies})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,14 +53,14 @@ func TestHostile(t *testing.T) {
 	a := newAttacker(t, []*mem.Network{network}, groups, replies, newKey(t, key, revoked), revoked)
 	subBus := open("subscriber")
 	sub := subscribe(t, subBus, "x")
-	earlier := a.hearEpoch(ctx, open("publisher"), sub)
+	earlier := a.recordEpoch(ctx, open("publisher"), sub)
 	pubBus := open("publisher")
-	for g := range groups { // the subscriber has all groups, and the publisher one beside
+	for g := range groups { // the subscriber joins all groups, and the publisher one more
 		subscribe(t, subBus, topicOf(subBus, g))
 	}
 	beside := topicOf(pubBus, (pubBus.Group("x")+1)%groups)
 	subscribe(t, pubBus, beside)
-	back := publisher(t, subBus, beside) // so that the attacker sees where the subscriber is, and sends replies there, too
+	back := publisher(t, subBus, beside) // so that the attacker learns the subscriber's address, and sends replies there, too
 	wait(t, ctx, back, 1)
 	if err := back.Publish(ctx, []byte("seen")); err != nil {
 		t.Fatal(err)
@@ -98,17 +98,17 @@ func TestHostile(t *testing.T) {
 	for read.Load() < 1000 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	// rate is how many messages a second are read while f runs.
+	// rate is the number of messages read a second while f runs.
 	rate := func(f func()) float64 {
 		began, before := time.Now(), read.Load()
 		f()
 		return float64(read.Load()-before) / time.Since(began).Seconds()
 	}
 	undisturbed := rate(func() { time.Sleep(500 * time.Millisecond) })
-	// What takes a core and sends nothing: the rest is what the packets cost.
+	// A busy goroutine that sends nothing: the difference is the cost of the packets.
 	spinning := rate(func() { spin(500 * time.Millisecond) })
 	for a.Seen() < 100 && ctx.Err() == nil {
-		a.look()
+		a.poll()
 	}
 	longAgo, err := hostile.Sealed(key, 20, 200, time.Now().Add(-time.Hour))
 	if err != nil {
@@ -119,37 +119,37 @@ func TestHostile(t *testing.T) {
 	attacked := rate(func() { a.run(n) })
 	took := time.Since(began)
 	after := read.Load()
-	for read.Load() < after+1000 && ctx.Err() == nil { // it goes on
+	for read.Load() < after+1000 && ctx.Err() == nil { // the stream continues
 		time.Sleep(time.Millisecond)
 	}
 	stop()
 	<-done
 	if ctx.Err() != nil || read.Load() < after+1000 {
-		t.Fatalf("the stream stands still after %d messages", read.Load())
+		t.Fatalf("the stream has stopped after %d messages", read.Load())
 	}
 	if again, repairs := subBus.Stats().Groups[subBus.Group("x")].Duplicates, pubBus.Stats().Publications[0].RepairsSent; again > repairs {
-		t.Errorf("%d packets came twice, and %d repairs were sent: packets that were played back are taken", again, repairs)
+		t.Errorf("%d packets arrived twice, and %d repairs were sent: replayed packets are accepted", again, repairs)
 	}
-	t.Logf("%d hostile packets at %.0f/s, while %.0f messages/s were read, %.2f of the %.0f undisturbed, and %.2f of the %.0f beside as busy a goroutine that sends nothing: %v",
+	t.Logf("%d hostile packets at %.0f/s, while %.0f messages/s were read, %.2f of the %.0f without an attack, and %.2f of the %.0f with a busy goroutine that sends nothing: %v",
 		n, float64(n)/took.Seconds(), attacked, attacked/max(1, undisturbed), undisturbed, attacked/max(1, spinning), spinning, a.sent)
 	for who, b := range map[string]*Bus{"subscriber": subBus, "publisher": pubBus} {
 		st := b.Stats()
 		t.Logf("%s: %+v", who, st.Seal)
 		for _, g := range st.Groups {
 			if g.Malformed+g.Foreign+g.Version+g.Damaged+g.Implausible+g.Stale != 0 || g.Receiver.Streams > epochs {
-				t.Errorf("%s: something hostile was taken: %+v", who, g.Receiver)
+				t.Errorf("%s: a hostile packet was accepted: %+v", who, g.Receiver)
 			}
 		}
 		for _, p := range st.Publications {
-			// What was sent to the publisher's earlier epoch opens, since this one has not had it, and is refused as another
-			// stream's: that counts as foreign.
+			// Packets recorded for the publisher's earlier epoch open, because this epoch has not received them, and are
+			// refused as of another stream: they count as foreign.
 			if p.Receivers > 1 || p.Malformed+p.NAKInvalid != 0 {
-				t.Errorf("%s: something hostile was taken: %+v", who, p.Sender)
+				t.Errorf("%s: a hostile packet was accepted: %+v", who, p.Sender)
 			}
 		}
-		// What others with the key have sent by unicast opens wherever it is sent, once, and is of no stream of that bus.
+		// Unicast packets of key holders open at every bus, once, and belong to no stream of that bus.
 		if n := replies.count(); st.ForeignReplies == 0 || st.ForeignReplies > n {
-			t.Errorf("%s: %d foreign replies, of the %d that there were", who, st.ForeignReplies, n)
+			t.Errorf("%s: %d foreign replies, of %d", who, st.ForeignReplies, n)
 		}
 		if s := st.Seal; s.Forged == 0 || s.Replayed == 0 || s.UnknownKey == 0 || s.Open == 0 || s.Foreign == 0 {
 			t.Errorf("%s: refused %+v", who, s)
@@ -157,13 +157,13 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// spin takes a core for a while.
+// spin keeps a core busy for d.
 func spin(d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; {
 	}
 }
 
-// topicOf is a topic of a group.
+// topicOf returns a topic that maps to a group.
 func topicOf(b *Bus, group int) string {
 	for i := 0; ; i++ {
 		if name := fmt.Sprintf("topic.%d", i); b.Group(name) == group {
@@ -172,9 +172,9 @@ func topicOf(b *Bus, group int) string {
 	}
 }
 
-// Requests and replies, and a stream, over two legs, while somebody sees and sends all that he likes on both: on one leg what
-// he has seen on the other, replies to groups and what was for groups as replies. Each request has its reply, exactly, and
-// the stream is whole. docs/protocol §27.1, §27.6.
+// Requests, replies and a stream run over two legs, while an attacker sees and sends any packet on both: packets of
+// one leg on the other, replies to groups, and packets for groups by unicast. Each request has exactly its reply, and
+// the stream is complete. docs/protocol §27.1, §27.6.
 func TestHostileLegs(t *testing.T) {
 	const groups = 4
 	requests := 200
@@ -182,7 +182,7 @@ func TestHostileLegs(t *testing.T) {
 		requests = 20
 	}
 	ctx := testContext(t)
-	networks, replies := []*mem.Network{mem.NewNetwork(), mem.NewNetwork()}, new(overheard)
+	networks, replies := []*mem.Network{mem.NewNetwork(), mem.NewNetwork()}, new(captured)
 	key := newKey(t)
 	set, err := NewKeySet(key)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestHostileLegs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, ear{m, replies})
+			all = append(all, tappedTransport{m, replies})
 		}
 		both, err := legs.New(all, []string{"mem://a", "mem://b"})
 		if err != nil {
@@ -228,7 +228,7 @@ func TestHostileLegs(t *testing.T) {
 		defer close(done)
 		for attacking.Err() == nil {
 			if a.Seen() < 10 {
-				a.look()
+				a.poll()
 				continue
 			}
 			a.run(100)
@@ -246,7 +246,7 @@ func TestHostileLegs(t *testing.T) {
 		if err != nil || string(r.Data) != "reply to "+ask {
 			t.Fatalf("%s: %q, %v", ask, r.Data, err)
 		}
-		want(t, ctx, sub, fmt.Sprintf("message %d", asked)) // at once, or with a slow attacker the window is full of what nobody has read
+		want(t, ctx, sub, fmt.Sprintf("message %d", asked)) // read now: with a slow attacker unread messages would fill the window
 	}
 	stop()
 	<-done
@@ -255,16 +255,16 @@ func TestHostileLegs(t *testing.T) {
 		st := b.Stats()
 		for _, g := range st.Groups {
 			if g.Malformed+g.Foreign+g.Version+g.Damaged != 0 || g.Streams > 1 {
-				t.Errorf("%s: something hostile was taken: %+v", who, g.Receiver)
+				t.Errorf("%s: a hostile packet was accepted: %+v", who, g.Receiver)
 			}
 		}
 		for _, p := range st.Publications {
 			if p.Receivers > 1 || p.Malformed+p.Foreign+p.NAKInvalid != 0 {
-				t.Errorf("%s: something hostile was taken: %+v", who, p.Sender)
+				t.Errorf("%s: a hostile packet was accepted: %+v", who, p.Sender)
 			}
 		}
 		if n := replies.count(); st.ForeignReplies > n || st.Seal.Forged == 0 { // as in TestHostile
-			t.Errorf("%s: %d foreign replies, of the %d that there were, refused %+v", who, st.ForeignReplies, n, st.Seal)
+			t.Errorf("%s: %d foreign replies, of %d, refused %+v", who, st.ForeignReplies, n, st.Seal)
 		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A handler that takes seconds is named by its own bus while it runs, again at twice as
-// long each time, and when it has returned. So is OnEvent, in the log.
+// A handler that takes seconds is reported by its bus while it runs, after 1, 2, 4 … s, and when it has returned.
+// OnEvent is reported in the log.
 func TestHandlerThatSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t)
-		var all heard
+		var all eventLog
 		var slow *Bus
 		slow = openBus(t, Config{Wait: WaitPark, OnEvent: func(e events.Event) {
 			if e.Kind == events.HandlerSlow && len(slow.Stats().Groups) > 0 {
@@ -45,32 +45,32 @@ func TestHandlerThatSleeps(t *testing.T) {
 		publish(t, ctx, pub, "sleep")
 		<-running
 		time.Sleep(4500 * time.Millisecond)
-		var told []time.Duration
+		var reported []time.Duration
 		for _, e := range all.of(events.HandlerSlow) {
-			told = append(told, e.For.Round(10*time.Millisecond))
+			reported = append(reported, e.For.Round(10*time.Millisecond))
 			if !slices.Equal(e.Topics, []string{"x.slow"}) {
 				t.Errorf("%v", e)
 			}
 		}
-		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}; !slices.Equal(told, want) {
-			t.Errorf("told after %v, want %v", told, want)
+		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}; !slices.Equal(reported, want) {
+			t.Errorf("reported after %v, want %v", reported, want)
 		}
 		if back := all.of(events.HandlerReturned); len(back) > 0 {
-			t.Errorf("%v while it runs", back)
+			t.Errorf("%v while the handler runs", back)
 		}
 		time.Sleep(time.Second)
 		if back := all.of(events.HandlerReturned); len(back) != 1 || back[0].For.Round(10*time.Millisecond) != 5*time.Second || time.Since(began) < 5*time.Second {
 			t.Errorf("when it has returned: %v", back)
 		}
 		time.Sleep(time.Minute)
-		if n := len(all.of(events.HandlerSlow)); n != len(told) {
-			t.Errorf("%d more events of an idle bus", n-len(told))
+		if n := len(all.of(events.HandlerSlow)); n != len(reported) {
+			t.Errorf("%d more events of an idle bus", n-len(reported))
 		}
 	})
 }
 
-// What waits for the bus is refused within a handler, and OnEvent, at once; other
-// goroutines may call it meanwhile, and the bus goes on.
+// Calls that wait for the bus return ErrInHandler immediately in a handler and in OnEvent; other goroutines may make
+// them meanwhile, and the bus still works.
 func testCallsInHandler(t *testing.T, url string) {
 	ctx := testContext(t)
 	inEvent := make(chan map[string]error, 1)
@@ -110,7 +110,7 @@ func testCallsInHandler(t *testing.T, url string) {
 			inHandler <- calls()
 		case "blocks":
 			close(blocked)
-			<-other // the others wait for the loop, and not for us
+			<-other // the other goroutines wait for the loop, not for this handler
 		case "again":
 			close(again)
 		}
@@ -141,26 +141,26 @@ func testCallsInHandler(t *testing.T, url string) {
 	go func() { _, err := bus.Subscribe(inGroupOf(bus, "x")); done <- err }()
 	select {
 	case err := <-done:
-		t.Fatalf("Subscribe beside a handler: %v", err)
+		t.Fatalf("Subscribe while a handler runs: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	other <- nil
 	if err := <-done; err != nil {
-		t.Errorf("Subscribe beside a handler: %v", err)
+		t.Errorf("Subscribe while a handler runs: %v", err)
 	}
 	publish(t, ctx, pub, "again")
 	select {
 	case <-again:
 	case <-ctx.Done():
-		t.Error("the bus does not go on")
+		t.Error("the bus does not work after that")
 	}
 	if err := sub.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A publisher of the bus that a handler calls waits for no room in it, where the bus
-// could not hear of any.
+// A publisher of the handler's own bus does not wait for room in a handler, because the bus could not learn of room
+// meanwhile.
 func TestPublishInHandlerDoesNotWait(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -194,9 +194,9 @@ func TestPublishInHandlerDoesNotWait(t *testing.T) {
 	}
 }
 
-// Whatever a handler does, and however long it takes, the core is not entered again from
-// within it: what comes meanwhile is handled when it has returned.
-func TestCoreIsNotEnteredFromHandlers(t *testing.T) {
+// The core is never re-entered from within a handler, whatever it calls and however long it runs: packets that arrive
+// meanwhile are handled after it has returned.
+func TestCoreIsNotReenteredFromHandlers(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		const n = 300
@@ -222,9 +222,9 @@ func TestCoreIsNotEnteredFromHandlers(t *testing.T) {
 			within.Add(int64(entered))
 			i := got.Add(1)
 			if i%40 == 0 {
-				time.Sleep(3 * time.Millisecond) // more than a turn of the loop has for handlers
+				time.Sleep(3 * time.Millisecond) // longer than the loop's time slice for handlers
 			}
-			if i <= n-20 { // each begets one more
+			if i <= n-20 { // each handler call publishes one more
 				if err := pub.Publish(ctx, m.Data); err != nil {
 					t.Error(err)
 				}
@@ -237,7 +237,7 @@ func TestCoreIsNotEnteredFromHandlers(t *testing.T) {
 		}
 		pub = publisher(t, bus, "x")
 		wait(t, ctx, pub, 1)
-		for range 20 { // there are as many at any time
+		for range 20 { // 20 messages are in flight at any time
 			publish(t, ctx, pub, strings.Repeat("x", 200))
 		}
 		select {

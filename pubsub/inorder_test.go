@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Publishers beside each other, on one topic and group: each publisher's messages come in its order, whole and
-// once, small ones and ones of many packets, one by one and in batches.
+// Concurrent publishers on one topic: each publisher's messages arrive in its order, complete and once, whether small
+// or of many packets, one by one or in batches.
 func TestPublishersInOrder(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -20,7 +20,7 @@ func TestPublishersInOrder(t *testing.T) {
 		sub := subscribe(t, subBus, "x")
 		const writers = 6
 		each := fewer(3000)
-		batches := [writers]int{1, 1, 1, 7, 50, 50} // messages a call
+		batches := [writers]int{1, 1, 1, 7, 50, 50} // messages in each call
 		var publishers [writers]*Publisher
 		for w := range publishers {
 			publishers[w] = publisher(t, pubBus, "x")
@@ -68,8 +68,8 @@ func TestPublishersInOrder(t *testing.T) {
 	})
 }
 
-// What a publisher leaves in an open packet goes by itself: when it pauses, when another one flushes, and when the
-// bus is closed.
+// Messages in an open packet are sent when their publisher pauses, when another one flushes, and when the bus is
+// closed.
 func TestPublisherPauses(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -90,7 +90,7 @@ func TestPublisherPauses(t *testing.T) {
 		for round := range 300 {
 			burst(1 + round%37)
 			switch round % 3 {
-			case 0: // nobody does anything
+			case 0: // no call
 			case 1:
 				if err := b.Flush(ctx); err != nil {
 					t.Fatal(err)
@@ -119,8 +119,7 @@ func TestPublisherPauses(t *testing.T) {
 	})
 }
 
-// A bus that is closed while publishers are at work: they learn of it,
-// and nobody writes into memory that is gone.
+// A bus is closed while publishers run: they get an error, and none writes into freed memory.
 func TestCloseUnderPublishers(t *testing.T) {
 	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
@@ -158,7 +157,7 @@ func TestCloseUnderPublishers(t *testing.T) {
 	})
 }
 
-// NextBatch gives what Next would, several at a time.
+// NextBatch returns what Next would, several messages at a time.
 func TestNextBatch(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -213,7 +212,7 @@ func TestNextBatch(t *testing.T) {
 				got++
 			}
 		}
-		// Where sending costs next to nothing each message may have a packet of its own.
+		// If sending is very cheap each message may have its own packet.
 		if sent := <-packets; got != n || most < 2 && sent < n {
 			t.Errorf("%d messages in %d packets, %d at most in one call", got, sent, most)
 		}

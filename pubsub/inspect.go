@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// How a bus shows itself to others on this host: package inspect says what of.
+// What a bus shows to other processes on this host, in the types of package inspect.
 
 // view is a bus as an inspect.Source.
 type view struct{ b *Bus }
@@ -101,7 +101,7 @@ func (b *Bus) shownFabric() inspect.Fabric {
 		GRO: c.GRO, Open: b.fabric.open, Buffers: b.fabric.buffers, Interfaces: b.fabric.interfaces}
 }
 
-// shownSubscriptions are the bus's, in the order in which they were made.
+// shownSubscriptions are the open subscriptions, in the order in which they were made.
 func (b *Bus) shownSubscriptions() []*Subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Subscription) shown(l *engine.SubscriptionInspection) inspect.Subscript
 		Lost: shownLosses(l.Lost), Ended: errorText(s.s.Err()),
 	}
 	if x.Topics == nil {
-		x.Topics = []string{s.topic} // the bus's goroutine, which knows all, has not answered
+		x.Topics = []string{s.topic} // the bus's goroutine, which has the full list, did not answer
 	}
 	slices.SortStableFunc(l.Publishers, func(a, b stats.SubscriptionPublisher) int { return b.Lag - a.Lag })
 	for _, p := range l.Publishers[:min(len(l.Publishers), inspect.MaxFeeds)] {
@@ -167,7 +167,7 @@ func shownPublication(p *stats.Publication) inspect.Publication {
 	return x
 }
 
-// shownCauses are the causes that have happened, in the order of Causes.
+// shownCauses are the causes with a count above zero, in the order of Causes.
 func shownCauses(st *stats.Bus) (all []inspect.Cause) {
 	for i := range causes {
 		c := &causes[i]

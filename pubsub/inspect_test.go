@@ -18,19 +18,19 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// inspected has the process's socket in a directory of the test's own. The test must run
-// alone: buses of others would be seen, too.
+// inspected puts the process's socket into a directory of the test. The test must not run in parallel, because buses
+// of other tests would be seen, too.
 func inspected(t *testing.T) (dir string) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there are no sockets to look at there")
+		t.Skip("Windows has no inspection sockets")
 	}
 	dir = filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)
 	return dir
 }
 
-// look reads the snapshot of this process until it is as wanted.
-func look(t *testing.T, dir string, want func(*inspect.Snapshot) bool) *inspect.Snapshot {
+// snapshot reads snapshots of this process until one is as wanted.
+func snapshot(t *testing.T, dir string, want func(*inspect.Snapshot) bool) *inspect.Snapshot {
 	t.Helper()
 	var last *inspect.Snapshot
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
@@ -42,11 +42,11 @@ func look(t *testing.T, dir string, want func(*inspect.Snapshot) bool) *inspect.
 			return last
 		}
 	}
-	t.Fatalf("the snapshot never becomes as wanted: %+v", last)
+	t.Fatalf("no snapshot is as wanted, the last one: %+v", last)
 	return nil
 }
 
-// What a process says of its buses is what they are and do.
+// A snapshot shows the configuration and the statistics of the buses of a process.
 func TestInspect(t *testing.T) {
 	dir := inspected(t)
 	ctx := testContext(t)
@@ -77,7 +77,7 @@ func TestInspect(t *testing.T) {
 		<-handled
 	}
 	sub.Losses() // counts what was dropped
-	snap := look(t, dir, func(s *inspect.Snapshot) bool {
+	snap := snapshot(t, dir, func(s *inspect.Snapshot) bool {
 		return len(s.Buses) == 2 && s.Buses[0].Incomplete == "" && s.Buses[1].Incomplete == "" && len(s.Buses[0].Publications) > 0 && len(s.Buses[0].Publications[0].Subscribers) > 0 && len(s.Buses[1].Subscriptions) == 2 &&
 			len(s.Buses[0].Topics) == 2 && s.Buses[0].Topics[0].Messages == 1000 && s.Buses[1].Repair.Count > 0
 	})
@@ -129,15 +129,15 @@ func TestInspect(t *testing.T) {
 	}
 	s.Close()
 	sub.Close()
-	look(t, dir, func(s *inspect.Snapshot) bool { return len(s.Buses) == 1 && s.Buses[0].Name == "prices" })
+	snapshot(t, dir, func(s *inspect.Snapshot) bool { return len(s.Buses) == 1 && s.Buses[0].Name == "prices" })
 	pub.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("after the last bus: %v, %v", left, err)
 	}
 }
 
-// Who is slow is named, with how far behind it is and for how long, on both sides; also
-// while a handler keeps the bus from answering.
+// Snapshots of both sides name a slow subscriber, how far it is behind and for how long, also while a handler keeps
+// the bus from answering.
 func TestInspectSlow(t *testing.T) {
 	dir := inspected(t)
 	ctx := testContext(t)
@@ -160,7 +160,7 @@ func TestInspectSlow(t *testing.T) {
 			}
 		}
 	}()
-	snap := look(t, dir, func(s *inspect.Snapshot) bool {
+	snap := snapshot(t, dir, func(s *inspect.Snapshot) bool {
 		if len(s.Buses) != 2 || len(s.Buses[0].Publications) != 1 || len(s.Buses[0].Publications[0].Subscribers) != 1 || len(s.Buses[1].Subscriptions) != 1 {
 			return false
 		}
@@ -168,10 +168,10 @@ func TestInspectSlow(t *testing.T) {
 		return s.Buses[0].Publications[0].Subscribers[0].HeldFor > 0.1 && len(feeds) == 1 && feeds[0].Unread > 0.1
 	})
 	if m := snap.Buses[0].Publications[0].Subscribers[0]; m.Name != "sleepy" || !m.Holds || m.Behind == 0 || snap.Buses[0].Publications[0].Blocked == "" {
-		t.Errorf("the publisher says %+v", snap.Buses[0].Publications[0])
+		t.Errorf("snapshot of the publisher: %+v", snap.Buses[0].Publications[0])
 	}
 	if f := snap.Buses[1].Subscriptions[0].Publishers[0]; f.Publisher != pub.ID().String() || f.Lag == 0 || !f.Blocking {
-		t.Errorf("the subscriber says %+v", f)
+		t.Errorf("snapshot of the subscriber: %+v", f)
 	}
 	cancel()
 	if err := <-published; !errors.Is(err, context.Canceled) {
@@ -195,14 +195,13 @@ func TestInspectSlow(t *testing.T) {
 		p.TryPublish([]byte("x"))
 		time.Sleep(time.Millisecond)
 	}
-	look(t, dir, func(s *inspect.Snapshot) bool {
+	snapshot(t, dir, func(s *inspect.Snapshot) bool {
 		b := &s.Buses[1]
 		return strings.Contains(b.Incomplete, "a handler that does not return") && len(b.Subscriptions) == 1 && b.Subscriptions[0].Topics[0] == "md" && len(b.Events) > 0 && s.Buses[0].Incomplete == ""
 	})
 }
 
-// A bus is shown as its configuration and fabric say, and one within the process only where
-// that is asked for.
+// Config.Inspect and the fabric decide whether a bus is shown; one within the process is shown with InspectOn only.
 func TestInspectConfig(t *testing.T) {
 	dir := inspected(t)
 	for _, c := range []struct {
@@ -228,12 +227,12 @@ func TestInspectConfig(t *testing.T) {
 	b := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}, udpURL(t))
 	defer b.Close()
 	if s := out.String(); strings.Count(s, "it has no socket") != 1 {
-		t.Errorf("the log says %q", s)
+		t.Errorf("log: %q", s)
 	}
 }
 
-// BenchmarkInspect is what a snapshot of a bus with 16 groups costs, of which its own
-// goroutine is interrupted for a part.
+// BenchmarkInspect measures a snapshot of a bus with 16 groups. The bus's goroutine is interrupted for a part of that
+// time.
 func BenchmarkInspect(b *testing.B) {
 	bus := openBus(b, Config{Loopback: true}, memURL(b))
 	subscribe(b, bus, ">")
@@ -248,7 +247,7 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-// A bus says of a publisher that is lost for how long it has been, to who reads and to handlers.
+// A snapshot shows how long ago a publisher was lost, for readers and for handlers.
 func TestInspectLostPublisher(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -259,7 +258,7 @@ func TestInspectLostPublisher(t *testing.T) {
 	if _, err := bus.Handle("x", func(Message, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	dying := toDie(t, ctx, name, sub)
+	dying := killable(t, ctx, name, sub)
 	says := func(lost bool) {
 		t.Helper()
 		b := view{bus}.Inspect(ctx)

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// shownLossRecord is the record of losses for others on this host. The counters in it are
-// as of the last look at the bus's own goroutine.
+// shownLossRecord is the loss record for other processes on this host. Its counters are as of the last sample on the
+// bus's goroutine.
 func (b *Bus) shownLossRecord() *inspect.LossRecord {
 	now := time.Now()
 	r := publicLossRecord(now, b.losses.Snapshot(now))

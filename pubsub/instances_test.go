@@ -16,7 +16,7 @@ import (
 
 // Several buses of one Config.Name: docs/protocol §3.
 
-// instancesFabrics are those that the tests of instances run over.
+// instanceFabrics runs a test of instances over several fabrics.
 func instanceFabrics(t *testing.T, f func(t *testing.T, url string)) {
 	for _, fabric := range []testFabric{{"mem", memURL}, {"udp", udpURL}} {
 		t.Run(fabric.name, func(t *testing.T) { f(t, fabric.url(t)) })
@@ -66,12 +66,12 @@ func (i *instance) publish(n int) {
 	}
 }
 
-// kill ends the bus as a crash would, as far as others can see: without a word.
+// kill ends the bus as a crash would: it sends nothing more.
 func (i *instance) kill() { i.tr.Close() }
 
-// hearing is what a subscription got of each instance, by epoch. All must be whole and in
+// instanceReader reads a subscription and checks that the messages of each instance, by epoch, are complete and in
 // order.
-type hearing struct {
+type instanceReader struct {
 	t      *testing.T
 	ctx    context.Context
 	sub    *Subscription
@@ -79,13 +79,13 @@ type hearing struct {
 	events []string
 }
 
-func listen(t *testing.T, ctx context.Context, url string) *hearing {
+func listen(t *testing.T, ctx context.Context, url string) *instanceReader {
 	b := openBus(t, Config{}, url)
-	return &hearing{t: t, ctx: ctx, sub: subscribe(t, b, "x", PublisherEvents()), next: make(map[uint64]int)}
+	return &instanceReader{t: t, ctx: ctx, sub: subscribe(t, b, "x", PublisherEvents()), next: make(map[uint64]int)}
 }
 
-// read takes one message or event.
-func (h *hearing) read() {
+// read reads one message or event.
+func (h *instanceReader) read() {
 	h.t.Helper()
 	m, err := h.sub.Next(h.ctx)
 	var e *PublisherEvent
@@ -94,20 +94,20 @@ func (h *hearing) read() {
 		return
 	}
 	if err != nil {
-		h.t.Fatalf("%v; so far %v, %v", err, h.next, h.events)
+		h.t.Fatalf("%v; delivered so far: %v, %v", err, h.next, h.events)
 	}
 	i := h.next[m.Epoch()]
 	if want := fmt.Sprint(m.Epoch(), " ", i); string(m.Data) != want || m.Number != uint64(i) {
 		h.t.Fatalf("got message %d, %q, want %q", m.Number, m.Data, want)
 	}
 	if m.PublisherName() != "feed" {
-		h.t.Fatalf("message %q is by %q", m.Data, m.PublisherName())
+		h.t.Fatalf("message %q is of %q", m.Data, m.PublisherName())
 	}
 	h.next[m.Epoch()]++
 }
 
-// all reads until everything that the instances have published is there.
-func (h *hearing) all(instances ...*instance) {
+// all reads until everything that the instances have published is delivered.
+func (h *instanceReader) all(instances ...*instance) {
 	h.t.Helper()
 	for _, i := range instances {
 		for h.next[i.epoch()] < i.sent {
@@ -116,16 +116,15 @@ func (h *hearing) all(instances ...*instance) {
 	}
 }
 
-// event reads until the event came, and returns how many came before it.
-func (h *hearing) event(i *instance, kind events.Kind) {
+// event reads until the event is delivered.
+func (h *instanceReader) event(i *instance, kind events.Kind) {
 	h.t.Helper()
 	for want := fmt.Sprint(i.epoch(), " ", kind); !slices.Contains(h.events, want); {
 		h.read()
 	}
 }
 
-// Two buses of one name publish side by side: all messages of both are delivered, and
-// nobody is silenced, whichever epoch is the greater.
+// Two buses with one name publish at the same time: all messages of both are delivered, whichever epoch is greater.
 func TestTwoInstancesSideBySide(t *testing.T) {
 	instanceFabrics(t, func(t *testing.T, url string) {
 		for _, epochs := range [][]uint64{{1000, 2000}, {4000, 3000}} {
@@ -149,11 +148,11 @@ func TestTwoInstancesSideBySide(t *testing.T) {
 				select {
 				case <-handled:
 				case <-ctx.Done():
-					t.Fatal("the handler has not all messages")
+					t.Fatal("the handler did not get all messages")
 				}
 			}
 			if a.b.ID() != b.b.ID() {
-				t.Error("the name does not make the identity")
+				t.Error("the publisher id does not depend on the name alone")
 			}
 			a.b.Close()
 			b.publish(1)
@@ -165,7 +164,7 @@ func TestTwoInstancesSideBySide(t *testing.T) {
 	})
 }
 
-// Epochs are made without the user: two buses of one name never have the same.
+// Open makes the epochs: two buses with one name never have the same.
 func TestInstancesDiffer(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -182,8 +181,8 @@ func TestInstancesDiffer(t *testing.T) {
 	}
 }
 
-// A rolling update overlaps and is rolled back: the new one is closed, the old one goes
-// on, and nothing of either is missing.
+// A rolling update overlaps and is rolled back: the new instance is closed, the old one continues, and no message of
+// either is missing.
 func TestRollingUpdateRolledBack(t *testing.T) {
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -207,8 +206,8 @@ func TestRollingUpdateRolledBack(t *testing.T) {
 	})
 }
 
-// A bus is killed and started again: its messages and those of the next one are all
-// there, and the first one is told as restarted. With an epoch that is lower, too.
+// A bus is killed and restarted: all messages of both instances arrive, and PublisherRestarted is delivered for the
+// first, also if the second has a lower epoch.
 func TestKilledAndRestarted(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -230,7 +229,7 @@ func TestKilledAndRestarted(t *testing.T) {
 	})
 }
 
-// Three at a time, of which each goes another way.
+// Of three instances at a time one is killed, one is closed and one continues.
 func TestThreeInstances(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -255,32 +254,31 @@ func TestThreeInstances(t *testing.T) {
 	})
 }
 
-// A name that is given twice is told of: to subscriptions, to the bus, and to the buses
-// that have it, where they subscribe.
+// A duplicate name is reported: to subscriptions, to their bus, and to the buses with the name if they subscribe.
 func TestDuplicateName(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
-		told := make(chan events.Event, 100)
+		reported := make(chan events.Event, 100)
 		h := listen(t, ctx, url)
 		watch := openBus(t, Config{OnEvent: func(e events.Event) {
 			if e.Kind == events.DuplicateName {
-				told <- e
+				reported <- e
 			}
 		}}, url)
 		subscribe(t, watch, "x")
 		a := startInstance(t, ctx, url, 1000)
-		wait(t, ctx, a.p, 2) // watch has heard of it, too
+		wait(t, ctx, a.p, 2) // watch has received it, too
 		a.publish(1)
 		h.all(a)
 		b := startInstance(t, ctx, url, 2000)
 		mine := subscribe(t, b.b, "x", PublisherEvents())
 		b.publish(1)
 		h.event(b, events.DuplicateName)
-		e := <-told
+		e := <-reported
 		if e.Name != "feed" || e.Publisher != a.b.ID() || e.Epoch != 2000 || e.OtherEpoch != 1000 {
-			t.Errorf("told %+v", e)
+			t.Errorf("reported %+v", e)
 		}
 		if e.Address == "" || e.OtherAddress == "" || e.Address == e.OtherAddress {
 			t.Errorf("addresses %q and %q", e.Address, e.OtherAddress)
@@ -293,7 +291,7 @@ func TestDuplicateName(t *testing.T) {
 			var e *PublisherEvent
 			if errors.As(err, &e) && e.Kind == events.DuplicateName {
 				if e.Epoch != 1000 || e.OtherEpoch != 2000 {
-					t.Errorf("told %+v", e)
+					t.Errorf("reported %+v", e)
 				}
 				break
 			}
@@ -301,8 +299,8 @@ func TestDuplicateName(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := len(told); n > 0 {
-			t.Errorf("told %d times more", n)
+		if n := len(reported); n > 0 {
+			t.Errorf("reported %d times more", n)
 		}
 	})
 }

@@ -12,32 +12,31 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 )
 
-// KeyProvider gives the keys of a bus as they are now, for other sources than a file. It is
-// asked for each train, by several goroutines at once: it returns the same KeySet until a key is
-// added or taken out, and another one from then on.
+// KeyProvider returns the current keys of a bus, from a source other than a file. It is called for each train of
+// packets, by several goroutines at once. It must return the same *KeySet until a key is added or removed, and then
+// another one.
 type KeyProvider = sealed.Provider
 
-// KeySet is keys that are ready for use. It never changes.
+// KeySet is an immutable set of keys.
 type KeySet = sealed.Keyset
 
 // Key is a key of sealed groups.
 type Key = sealed.Key
 
-// KeyID names a key. It is in clear in each packet.
+// KeyID identifies a key. Each packet contains it unencrypted.
 type KeyID = sealed.KeyID
 
-// NewKeySet makes keys ready for use: at most 64, each with an id of its own.
+// NewKeySet returns a set of keys: at most 64, with distinct ids.
 func NewKeySet(keys ...Key) (*KeySet, error) { return sealed.NewKeyset(keys) }
 
-// StaticKeys is a KeyProvider of keys that never change.
+// StaticKeys is a KeyProvider that always returns keys.
 func StaticKeys(keys *KeySet) KeyProvider { return sealed.Static{Keyset: keys} }
 
-// UnreadableError is the Err of an Event of kind PacketsUnreadable: why packets that come
-// cannot be opened, and what to do.
+// UnreadableError is the Err of an event of kind PacketsUnreadable: why packets cannot be opened, and the remedy.
 type UnreadableError = transport.UnreadableError
 
-// isOpen reports whether the groups are open: not sealed, and the fabric is not closed to others. If so it says
-// that, in the first line that a bus logs: what the fabric has to say comes behind.
+// isOpen reports whether other hosts can read the groups: packets are not sealed, and the fabric admits untrusted
+// processes. If so it logs that, before any line of the fabric.
 func (c *Config) isOpen(file string, closed bool) bool {
 	open := file == "" && c.Keys == nil && !closed
 	if open {
@@ -46,16 +45,16 @@ func (c *Config) isOpen(file string, closed bool) bool {
 	return open
 }
 
-// allClosed reports whether only trusted processes reach the fabric.
+// allClosed reports whether only trusted processes can reach the fabrics.
 func allClosed(list []*fabricurl.Fabric) bool {
 	return !slices.ContainsFunc(list, func(f *fabricurl.Fabric) bool { return !f.Closed() })
 }
 
-// sealedPad is the default of Config.Pad of a bus with keys: a full packet on Ethernet. Longer packets
-// show the size of what is in them by multiples of it, as messages in several packets do.
+// sealedPad is the default of Config.Pad for a bus with keys: a full packet on Ethernet. The size of longer packets,
+// and of messages in several packets, remains visible in multiples of it.
 const sealedPad = 1472
 
-// pad is what packets are padded to a multiple of.
+// pad is the number of bytes: packets are padded to a multiple of it.
 func (c *Config) pad(files busFiles) int {
 	if c.Pad == 0 && (c.Keys != nil || files.keys != "") {
 		return sealedPad
@@ -63,8 +62,7 @@ func (c *Config) pad(files busFiles) int {
 	return c.Pad
 }
 
-// seal seals what a bus sends and receives, if it has keys. files are those that its URLs name.
-// t is ended where that fails.
+// seal wraps t so that packets are sealed, if the bus has keys. If it fails it closes t.
 func (c *Config) seal(t transport.Transport, files busFiles) (transport.Transport, error) {
 	file := files.keys
 	sc := sealed.Config{Keys: c.Keys, Proven: c.Trust != nil || files.trust != ""}

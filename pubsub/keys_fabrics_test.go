@@ -10,15 +10,15 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Over RoCEv2 in user space, whose packets all of the network see, and over simulated subnets that lose packets, sealed groups work as over every
-// fabric: a stream arrives whole, requests are replied to, and a bus without the key gets nothing and is told why. docs/protocol §27.1, §27.8.
+// Sealed groups work over RoCEv2 in user space and over simulated subnets that lose packets: a stream arrives complete,
+// requests have replies, and a bus without the key receives nothing and reports why. docs/protocol §27.1, §27.8.
 func TestSealedOverRDMA(t *testing.T) {
-	const n = 20_000 // in packets of size=1024, of which some are lost
+	const n = 20_000 // in packets of 1,024 bytes, some of which are lost
 	for _, c := range []struct {
 		name    string
 		url     func(t testing.TB) string
 		options string
-		faults  string // where the fabric itself loses nothing
+		faults  string // for fabrics that lose nothing themselves
 	}{
 		{"roce", roceURL, "?size=1024", "loss=0.05,seed=7"},
 		{"sim", simURL, "?size=1024&loss=0.05&seed=" + simSeed(t), ""},
@@ -28,10 +28,10 @@ func TestSealedOverRDMA(t *testing.T) {
 			ctx := testContext(t)
 			open := strings.ReplaceAll(c.url(t), " ", "_") + c.options
 			url := withKeys(open, keyFile(t, newKey(t)))
-			told := make(chan events.Event, 100)
+			reported := make(chan events.Event, 100)
 			outside := openBus(t, Config{OnEvent: func(e events.Event) {
 				if e.Kind == events.PacketsUnreadable {
-					told <- e
+					reported <- e
 				}
 			}}, open)
 			outsider := subscribe(t, outside, "x")
@@ -45,19 +45,19 @@ func TestSealedOverRDMA(t *testing.T) {
 			}
 			nothing(t, outsider)
 			select {
-			case e := <-told:
+			case e := <-reported:
 				var why *UnreadableError
 				if !errors.As(e.Err, &why) || !strings.Contains(e.String(), "and this bus has no keys") {
-					t.Errorf("told %v", e)
+					t.Errorf("reported %v", e)
 				}
 			case <-time.After(testTimeout):
-				t.Error("a bus without the key is not told that it hears nothing")
+				t.Error("a bus without the key does not report that it can read nothing")
 			}
 		})
 	}
 }
 
-// streamAndRequests has n messages go from one bus to the other, and requests there and back.
+// streamAndRequests sends n messages from one bus to the other, and requests with their replies.
 func streamAndRequests(t *testing.T, ctx context.Context, pubBus, subBus *Bus, n, requests int) {
 	t.Helper()
 	responder, err := subBus.Handle("q", func(m Message, err error) {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Over shared memory, whose packets others read, too, sealed groups work as over every fabric, with replies. With a leg beside it as well.
-// docs/protocol §27.1.
+// Sealed groups work over shared memory, with replies, and with a second leg. docs/protocol §27.1.
 func TestSealedOverSharedMemory(t *testing.T) {
 	const n = 20_000
 	for _, legs := range [][]string{nil, {udpURL(t)}} {

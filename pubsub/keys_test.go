@@ -20,7 +20,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 )
 
-// newKey is a key of a test.
+// newKey returns a random key, with an id that none of others has.
 func newKey(t testing.TB, others ...Key) Key {
 	t.Helper()
 	k, err := keyring.NewKey(others, time.Time{}, time.Time{})
@@ -30,7 +30,7 @@ func newKey(t testing.TB, others ...Key) Key {
 	return k
 }
 
-// keyFile writes a keyring, and returns its name.
+// keyFile writes a keyring and returns its path.
 func keyFile(t testing.TB, keys ...Key) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys")
@@ -40,7 +40,7 @@ func keyFile(t testing.TB, keys ...Key) string {
 	return file
 }
 
-// withKeys is a URL with the option keys=.
+// withKeys adds the option keys= to a URL.
 func withKeys(url, file string) string {
 	if strings.Contains(url, "?") {
 		return url + "&keys=" + file
@@ -90,7 +90,7 @@ func expectAll(t *testing.T, ctx context.Context, sub *Subscription, n int) {
 	}
 }
 
-// nothing fails the test if a subscription has anything to deliver.
+// nothing fails the test if a subscription delivers something.
 func nothing(t *testing.T, sub *Subscription) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -100,8 +100,8 @@ func nothing(t *testing.T, sub *Subscription) {
 	}
 }
 
-// Over sealed groups all arrives, in order and whole, also where packets are lost, repeated and
-// reordered: with a file of keys, over every fabric. docs/protocol §27.1, §27.3.
+// In sealed groups everything arrives, complete and in order, although packets are lost, repeated and reordered: with
+// a file of keys, over every fabric. docs/protocol §27.1, §27.3.
 func TestSealed(t *testing.T) {
 	const n = 20_000
 	eachFabric(t, func(t *testing.T, url string) {
@@ -122,8 +122,8 @@ func TestSealed(t *testing.T) {
 	})
 }
 
-// Who has no key, or another one, and who is open among sealed ones, hears nothing; and it is told
-// why, once, with what to do. docs/protocol §27.8.
+// A bus without keys, with another key, or with an unsealed publisher receives nothing, and reports the reason and
+// the remedy once. docs/protocol §27.8.
 func TestUnreadable(t *testing.T) {
 	ours := newKey(t)
 	other := newKey(t, ours)
@@ -135,7 +135,7 @@ func TestUnreadable(t *testing.T) {
 		says     string
 		counted  func(stats.Seal) uint64
 	}{
-		{"a key that is lacking", []Key{other}, []Key{ours}, "sealed with key " + other.ID.String() + ", which is not in the keyring", func(s stats.Seal) uint64 { return s.UnknownKey }},
+		{"a missing key", []Key{other}, []Key{ours}, "sealed with key " + other.ID.String() + ", which is not in the keyring", func(s stats.Seal) uint64 { return s.UnknownKey }},
 		{"another secret of the same id", []Key{forged}, []Key{ours}, "name key " + ours.ID.String() + " and do not verify", func(s stats.Seal) uint64 { return s.Forged }},
 		{"an open publisher", nil, []Key{ours}, "are not sealed, and are refused", func(s stats.Seal) uint64 { return s.Open }},
 		{"an open subscriber", []Key{ours}, nil, "are sealed with key " + ours.ID.String() + ", and this bus has no keys", nil},
@@ -149,10 +149,10 @@ func TestUnreadable(t *testing.T) {
 				}
 				return withKeys(url, keyFile(t, keys...))
 			}
-			told := make(chan events.Event, 100)
+			reported := make(chan events.Event, 100)
 			subBus := openBus(t, Config{OnEvent: func(e events.Event) {
 				if e.Kind == events.PacketsUnreadable {
-					told <- e
+					reported <- e
 				}
 			}}, at(c.sub))
 			sub := subscribe(t, subBus, "x")
@@ -163,20 +163,20 @@ func TestUnreadable(t *testing.T) {
 			}
 			var e events.Event
 			for done := false; !done; {
-				if err := pub.Publish(ctx, []byte("nobody reads this")); err != nil {
+				if err := pub.Publish(ctx, []byte("not readable")); err != nil {
 					t.Fatal(err)
 				}
 				select {
-				case e = <-told:
+				case e = <-reported:
 					done = true
 				case <-time.After(time.Millisecond):
 				case <-ctx.Done():
-					t.Fatal("nothing is told")
+					t.Fatal("no event")
 				}
 			}
 			var why *UnreadableError
 			if !errors.As(e.Err, &why) || !strings.Contains(e.String(), c.says) || why.From == "" {
-				t.Errorf("told %v", e)
+				t.Errorf("reported %v", e)
 			}
 			nothing(t, sub)
 			if st := subBus.Stats(); c.counted != nil && c.counted(st.Seal) == 0 {
@@ -187,15 +187,15 @@ func TestUnreadable(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if len(told) > 0 {
-				t.Errorf("told twice: %v", <-told)
+			if len(reported) > 0 {
+				t.Errorf("a second event: %v", <-reported)
 			}
 		})
 	}
 }
 
-// Keys are changed twenty times while messages are published, with loss: nothing is missing, and
-// each key is used. docs/protocol §27.7.
+// Keys change twenty times while messages are published with loss: no message is missing, and each key is used.
+// docs/protocol §27.7.
 func TestRotationWithoutGap(t *testing.T) {
 	const rotations, each = 20, 2000
 	ctx := testContext(t)
@@ -214,7 +214,7 @@ func TestRotationWithoutGap(t *testing.T) {
 	go func() {
 		for i := range rotations * each {
 			if i%each == each/2 {
-				for reached.Load() < int64(i-each) { // so that there is loss, repair and backlog around each
+				for reached.Load() < int64(i-each) { // so that there are losses, repairs and a backlog at each change
 					time.Sleep(time.Millisecond)
 				}
 				next := newKey(t, key)
@@ -247,13 +247,12 @@ func TestRotationWithoutGap(t *testing.T) {
 	if n := subBus.Stats().Groups[0].Repaired; n == 0 {
 		t.Error("nothing was lost and repaired")
 	}
-	if n := subBus.Stats().Seal.Senders; n <= rotations { // one of each key
-		t.Errorf("packets of %d keys came, want %d", n, rotations+1)
+	if n := subBus.Stats().Seal.Senders; n <= rotations { // one for each key
+		t.Errorf("packets of %d keys arrived, want %d", n, rotations+1)
 	}
 }
 
-// A key that is taken out is refused from the next packet on, at the side that has taken it out.
-// docs/protocol §27.7.
+// A key that a bus has removed is refused there from the next packet on. docs/protocol §27.7.
 func TestRevocation(t *testing.T) {
 	first := newKey(t)
 	second := newKey(t, first)
@@ -265,7 +264,7 @@ func TestRevocation(t *testing.T) {
 	})
 	t.Run("by a line of a file", func(t *testing.T) {
 		first := first
-		first.NotBefore = time.Now().Add(-time.Hour).Truncate(time.Second) // so that it is what the subscriber sends with
+		first.NotBefore = time.Now().Add(-time.Hour).Truncate(time.Second) // so that the subscriber seals with it
 		file := keyFile(t, first, second)
 		url := memURL(t)
 		testRevocation(t, first, Config{}, url, withKeys(url, file), func() {
@@ -276,7 +275,7 @@ func TestRevocation(t *testing.T) {
 	})
 }
 
-// testRevocation has a subscriber refuse all of a publisher that seals with a key, once it is revoked there.
+// testRevocation checks that a subscriber refuses all packets sealed with a key once it has revoked the key.
 func testRevocation(t *testing.T, key Key, subscriber Config, pubURL, subURL string, revoke func()) {
 	ctx := testContext(t)
 	var pubKeys ring
@@ -297,11 +296,11 @@ func testRevocation(t *testing.T, key Key, subscriber Config, pubURL, subURL str
 			pub.Flush(ctx)
 		}
 	}
-	refuse(1) // what was being opened when the key went is through, and what came before the file was read
+	refuse(1) // packets being opened during the change, or arrived before the file was read, are still accepted
 	packets := subBus.Stats().Transport.PacketsReceived
 	refuse(10)
 	if n := subBus.Stats().Transport.PacketsReceived; n != packets {
-		t.Errorf("%d packets were taken after the key was revoked", n-packets)
+		t.Errorf("%d packets were accepted after the key was revoked", n-packets)
 	}
 	for {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
@@ -310,13 +309,13 @@ func testRevocation(t *testing.T, key Key, subscriber Config, pubURL, subURL str
 		if err != nil {
 			break
 		}
-		if string(m.Data) != "refused" { // it came before
+		if string(m.Data) != "refused" { // it arrived before
 			t.Fatalf("%q", m.Data)
 		}
 	}
 }
 
-// spy keeps all bytes that a transport sends.
+// spy records all bytes that a transport sends.
 type spy struct {
 	transport.Transport
 	mu   *sync.Mutex
@@ -347,8 +346,8 @@ func (s spySender) Send(out *transport.Outbound) (int, error) {
 	return s.Sender.Send(out)
 }
 
-// In what sealed buses send, of every kind, there is no topic, no name, no payload and no magic of an
-// open packet; without keys there is. docs/protocol §27.1.
+// Packets of sealed buses contain no topic, name, payload or magic number of an unsealed packet; without keys they
+// do. docs/protocol §27.1.
 func TestCaptureOfSealedGroup(t *testing.T) {
 	for _, seal := range []bool{true, false} {
 		t.Run(fmt.Sprint("sealed ", seal), func(t *testing.T) {
@@ -417,7 +416,7 @@ func TestCaptureOfSealedGroup(t *testing.T) {
 					t.Errorf("%q in %d bytes sent: %v", text, sent.Len(), found)
 				}
 			}
-			for at := 0; at+32 <= len(large); at += 1000 { // any 16 bytes of it; a packet may end between
+			for at := 0; at+32 <= len(large); at += 1000 { // parts of it, as a packet may end in the middle
 				one, other := bytes.Contains(sent.Bytes(), large[at:at+16]), bytes.Contains(sent.Bytes(), large[at+16:at+32])
 				if found := one || other; found == seal {
 					t.Errorf("%x in %d bytes sent: %v", large[at:at+32], sent.Len(), found)
@@ -427,7 +426,7 @@ func TestCaptureOfSealedGroup(t *testing.T) {
 	}
 }
 
-// A keyring that others may read is refused, and so is one given twice.
+// A keyring that other users may read is refused, and so is one given twice.
 func TestKeysRefused(t *testing.T) {
 	good := keyFile(t, newKey(t))
 	open := filepath.Join(t.TempDir(), "open")
@@ -463,7 +462,8 @@ func TestKeysRefused(t *testing.T) {
 	}
 }
 
-// What packets must have at least is said of what the URL says, with all that goes into them.
+// The error for too small packets states the minimum of size= in the URL, including the overhead of sealing and
+// signing.
 func TestSealedPacketsTooSmall(t *testing.T) {
 	ring, signing := keyFile(t, newKey(t)), signingKey(t)
 	for _, c := range []struct {
@@ -482,7 +482,7 @@ func TestSealedPacketsTooSmall(t *testing.T) {
 		}
 		_, err := c.config.Open(testContext(t), url(c.size))
 		if said := fmt.Sprint(err); !strings.Contains(said, fmt.Sprintf("packets of %d bytes are too small", c.size)) || !strings.Contains(said, fmt.Sprintf("use %d at least", c.least)) {
-			t.Errorf("size=%d: %v, want that it is %d at least", c.size, err, c.least)
+			t.Errorf("size=%d: %v, want a minimum of %d", c.size, err, c.least)
 		}
 		bus, err := c.config.Open(testContext(t), url(c.least))
 		if err != nil {

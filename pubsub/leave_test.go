@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// A group is left when nobody has subscribed in it for a while. Who subscribes again
-// hears what is published from then on, and nothing of what was published in between:
-// that is no gap. What is counted goes on.
+// A bus leaves a group that has had no subscription for a while. A later subscription receives messages published
+// from then on; those published in between are no gap. Counters continue.
 func TestUnusedGroupIsLeft(t *testing.T) {
 	for name, subscribe := range map[string]func(t *testing.T, bus *Bus, got chan<- string) func() error{
 		"read": func(t *testing.T, bus *Bus, got chan<- string) func() error {
@@ -58,43 +57,43 @@ func TestUnusedGroupIsLeft(t *testing.T) {
 					}
 					return st.Groups[0]
 				}
-				heard := func(want string) {
+				expect := func(want string) {
 					t.Helper()
 					wait(t, ctx, pub, 1)
 					publish(t, ctx, pub, want)
 					if s := <-got; s != want {
-						t.Fatalf("heard %q, want %q", s, want)
+						t.Fatalf("got %q, want %q", s, want)
 					}
 				}
 
 				end := subscribe(t, subBus, got)
-				heard("first")
+				expect("first")
 				end()
 				time.Sleep(4 * time.Second)
 				if !group().Joined {
-					t.Fatal("left at once")
+					t.Fatal("left immediately")
 				}
 				end = subscribe(t, subBus, got)
 				time.Sleep(10 * time.Second)
-				heard("second")
+				expect("second")
 				end()
 				time.Sleep(6 * time.Second)
 				if g := group(); g.Joined || g.Streams != 0 || g.Windows != 0 || g.Packets == 0 {
 					t.Errorf("not left: %+v", g)
 				}
 				for range 1000 {
-					publish(t, ctx, pub, "nobody wants it")
+					publish(t, ctx, pub, "no subscription")
 				}
 				time.Sleep(time.Second)
 				before := group().Packets
 				end = subscribe(t, subBus, got)
-				heard("third")
+				expect("third")
 				if g := group(); !g.Joined || g.Packets <= before {
 					t.Errorf("%d packets counted, %d before: %+v", g.Packets, before, g)
 				}
 				end()
 				if len(got) > 0 {
-					t.Errorf("heard %q, too", <-got)
+					t.Errorf("also got %q", <-got)
 				}
 			})
 		})

@@ -16,10 +16,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// busFiles are the files that the URLs of a bus name.
+// busFiles are the files of keys= sign= and trust= in the URLs of a bus.
 type busFiles struct{ keys, sign, trust string }
 
-// add takes in those of one URL, which must be the same as those of others.
+// add adds the files of one URL. It fails if another URL names a different file.
 func (x *busFiles) add(f *fabricurl.Fabric) error {
 	for _, o := range []struct {
 		name  string
@@ -34,8 +34,7 @@ func (x *busFiles) add(f *fabricurl.Fabric) error {
 	return nil
 }
 
-// parseFabrics reads the URLs of a bus, of which one says how topics map to groups, and which
-// files there are, or all that say so agree.
+// parseFabrics parses the URLs of a bus. Those that have map=, keys=, sign= or trust= must agree.
 func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy, files busFiles, err error) {
 	if len(urls) > transport.MaxLegs {
 		return nil, s, files, &URLError{urls[transport.MaxLegs], fmt.Errorf("%d URLs are more legs than a bus can have: %d", len(urls), transport.MaxLegs)}
@@ -48,7 +47,7 @@ func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy,
 		}
 		for _, other := range list {
 			if other.String() == f.String() {
-				return nil, s, files, &URLError{f.String(), fmt.Errorf("it is given twice: each leg is a way of its own")}
+				return nil, s, files, &URLError{f.String(), fmt.Errorf("it is given twice: each leg must be another path")}
 			}
 		}
 		list = append(list, f)
@@ -59,7 +58,7 @@ func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy,
 			continue
 		}
 		if mapping != "" && mapping != f.Mapping {
-			return nil, s, files, &URLError{f.String(), fmt.Errorf("map=%s, and map=%s in the URL of another leg: topics map to groups in one way", f.Mapping, mapping)}
+			return nil, s, files, &URLError{f.String(), fmt.Errorf("map=%s, and map=%s in the URL of another leg: all legs map topics to groups in the same way", f.Mapping, mapping)}
 		}
 		mapping = f.Mapping
 		if s, err = groupmap.Parse(mapping); err != nil {
@@ -69,19 +68,20 @@ func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy,
 	return list, s, files, nil
 }
 
-// openedFabric is what is known of what a bus was opened on.
+// openedFabric describes the fabric that a bus was opened on.
 type openedFabric struct {
-	urls    []string          // without passwords, one a leg; nil: a transport of the caller's
+	urls    []string          // without passwords, one for each leg; nil: opened by OpenTransport
 	local   bool              // within this process
 	open    bool              // any host on the network can read and forge messages
-	buffers []inspect.Buffers // of those legs that have sockets
-	// interfaces are those that a bus is on, by name, or its directory of shared memory, of each leg that others than this
-	// process may be on.
+	buffers []inspect.Buffers // of the legs that have sockets
+	// interfaces has the name of the network interface, or the directory of shared memory, of each leg that other
+	// processes can reach.
 	interfaces []string
 	since      time.Time
 }
 
-// openFabrics opens the transport of a bus: of several URLs one over all, its legs. Faults befall each leg by itself.
+// openFabrics opens the transport of a bus; for several URLs one transport over all legs. Faults are injected into
+// each leg separately.
 func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport,
 	openedFabric, error) {
 	var all []transport.Transport
@@ -122,7 +122,7 @@ func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (tr
 	return t, opened, nil
 }
 
-// padding takes what packets are padded to from URLs, of which one says so, or all that do agree.
+// padding takes Config.Pad from the option pad= of the URLs. Those that have it must agree.
 func (c *Config) padding(list []*fabricurl.Fabric) error {
 	given := ""
 	for _, f := range list {
@@ -142,10 +142,10 @@ func (c *Config) padding(list []*fabricurl.Fabric) error {
 	return nil
 }
 
-// endTransport closes a transport that no bus runs on.
+// endTransport closes a transport on which no bus runs.
 func endTransport(t transport.Transport) {
 	t.Close()
-	for t.Poll(transport.NewBatch(1)) == nil { // which ends it
+	for t.Poll(transport.NewBatch(1)) == nil { // until Poll reports the end
 		_ = t.Wait(-1)
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// ownLeg is a transport of which the test says what it is like.
+// ownLeg is a transport with capabilities set by the test.
 type ownLeg struct {
 	transport.Transport
-	unchecked bool // it does not protect packets
-	peers     bool // it does not for other endpoints
-	busy      bool // it takes nothing
+	unchecked bool // the transport does not protect packets
+	peers     bool // it does not protect those of other endpoints
+	busy      bool // Send returns ErrBusy
 }
 
 func (l ownLeg) Capabilities() transport.Capabilities {
@@ -39,9 +39,8 @@ type busySender struct{ transport.Sender }
 
 func (busySender) Send(*transport.Outbound) (int, error) { return 0, transport.ErrBusy }
 
-// legPair is the legs of a publisher, over networks in memory whose packets have 2000 and 1024
-// bytes, and the second of which does not protect them for all; and one endpoint more on each, which
-// hears what goes over it.
+// legPair returns the two legs of a publisher, over networks in memory with packets of 2000 and 1024 bytes, the
+// second without protection of all packets; and one more endpoint on each network, which receives the packets.
 func legPair(t *testing.T, busy int) (pair, spies []transport.Transport) {
 	t.Helper()
 	for i, size := range []int{2000, 1024} {
@@ -62,9 +61,9 @@ func legPair(t *testing.T, busy int) (pair, spies []transport.Transport) {
 	return pair, spies
 }
 
-// heardData takes what spy has heard of a publisher whose group has these tags: the data
-// packets by their sequences. Hellos go with each tag (§23.9).
-func heardData(t *testing.T, spy transport.Transport, tags []uint32) map[uint64]string {
+// receivedData polls spy and returns the data packets by sequence. It checks that they have the first of tags, and
+// that heartbeats list the tags. Hellos are sent with each tag (§23.9).
+func receivedData(t *testing.T, spy transport.Transport, tags []uint32) map[uint64]string {
 	t.Helper()
 	data := make(map[uint64]string)
 	take := func(b []byte) {
@@ -107,12 +106,11 @@ func heardData(t *testing.T, spy transport.Transport, tags []uint32) map[uint64]
 	}
 }
 
-// A publisher sends the same bytes on each leg, with the tag of its first one, which its
-// heartbeats list before the others. The leg that carries the least bounds all packets, and
-// where one does not protect them all have a checksum. A leg that takes nothing holds no
-// other up. docs/protocol §23.2.
+// A publisher sends the same bytes on each leg, with the tag of the first leg, which its heartbeats list first. The
+// leg with the smallest packets bounds all packets, and if one leg does not protect packets all have a checksum. A
+// leg that accepts nothing does not hold up the other. docs/protocol §23.2.
 func TestLegsCarryTheSame(t *testing.T) {
-	for name, busy := range map[string]int{"both take all": -1, "the first takes nothing": 0, "the second takes nothing": 1} {
+	for name, busy := range map[string]int{"both accept all": -1, "the first accepts nothing": 0, "the second accepts nothing": 1} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			all, spies := legPair(t, busy)
@@ -131,11 +129,11 @@ func TestLegsCarryTheSame(t *testing.T) {
 			if err := p.Flush(ctx); err != nil {
 				t.Fatal(err)
 			}
-			bus.Close() // when its streams have ended: all was sent
+			bus.Close() // returns when everything was sent
 			tags := []uint32{wire.GroupTag(spies[0].GroupAddress(0)), wire.GroupTag(spies[1].GroupAddress(0))}
 			var sent [2]map[uint64]string
 			for i, spy := range spies {
-				sent[i] = heardData(t, spy, tags)
+				sent[i] = receivedData(t, spy, tags)
 				if some := len(sent[i]) > 0; some != (i != busy) {
 					t.Errorf("leg %d carried %d packets", i, len(sent[i]))
 				}

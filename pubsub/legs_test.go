@@ -19,7 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// pair is two URLs of a fabric.
+// pair returns two URLs of a fabric.
 func pair(url func(testing.TB) string, t testing.TB) []string {
 	a := url(t)
 	if strings.HasPrefix(a, "mem://") {
@@ -47,7 +47,7 @@ func openLegs(t testing.TB, c Config, urls ...string) *Bus {
 	return b
 }
 
-// receiveNumbers reads n messages, which are the numbers from 0 on.
+// receiveNumbers reads n messages and checks that they are the numbers from 0 on.
 func receiveNumbers(t testing.TB, ctx context.Context, s *Subscription, n int) {
 	t.Helper()
 	for i := range n {
@@ -61,8 +61,8 @@ func receiveNumbers(t testing.TB, ctx context.Context, s *Subscription, n int) {
 	}
 }
 
-// Two legs that each lose a fifth of all packets: every message comes once, in order, and
-// only what both have lost is asked for.
+// With two legs that each lose a fifth of all packets, every message arrives once and in order, and only packets lost
+// on both are requested.
 func TestLegsFillEachOther(t *testing.T) {
 	for name, url := range map[string]func(testing.TB) string{"mem": memURL, "udp": udpURL} {
 		t.Run(name, func(t *testing.T) {
@@ -89,12 +89,12 @@ func TestLegsFillEachOther(t *testing.T) {
 				if share := float64(l.Lost) / all; math.Abs(share-0.2) > 0.04 || l.URL != urls[i] || !l.Up {
 					t.Errorf("leg %d: %+v: a share of %.3f was lost", i, l, share)
 				}
-				if l.Filled < l.Lost/3 { // a host that is busy asks for more than it must
+				if l.Filled < l.Lost/3 { // a busy host requests more than necessary
 					t.Errorf("leg %d: %+v: too little of what it lost was filled", i, l)
 				}
 			}
-			// 0.04 was lost by both, which is what it asks for in virtual time (TestLegsAskForWhatBothLost
-			// of test/sim judges that). A host that is busy reads one leg late, and asks for more.
+			// Both legs lost 0.04 of the packets, which is what a bus requests in virtual time (TestLegsAskForWhatBothLost of
+			// test/sim checks that). A busy host reads one leg late, and requests more.
 			if share := float64(g.NAKPackets) / float64(g.Packets); g.Packets < 1000 || g.Lost > 0 || share < 0.03 {
 				t.Errorf("%d packets, %d of them asked for (%.3f), %d lost", g.Packets, g.NAKPackets, share, g.Lost)
 			} else {
@@ -104,7 +104,7 @@ func TestLegsFillEachOther(t *testing.T) {
 	}
 }
 
-// cuttable is a leg that can be cut: what it receives is gone then.
+// cuttable is a leg that can be cut: it then drops what it receives.
 type cuttable struct {
 	transport.Transport
 	cut atomic.Bool
@@ -121,13 +121,13 @@ func (c *cuttable) Poll(b *transport.Batch) error {
 	return err
 }
 
-// NewSender hides that the sender reads replies, which would escape the cut.
+// NewSender hides the sender's reading of replies, which would bypass the cut.
 func (c *cuttable) NewSender(group int) (transport.Sender, error) {
 	s, err := c.Transport.NewSender(group)
 	return struct{ transport.Sender }{s}, err
 }
 
-// memLegs is a transport over two networks in memory, of which each leg can be cut.
+// memLegs is a transport over two networks in memory, each of which can be cut.
 func memLegs(t *testing.T) (*legs.Transport, []*cuttable) {
 	t.Helper()
 	var all []transport.Transport
@@ -147,8 +147,7 @@ func memLegs(t *testing.T) (*legs.Transport, []*cuttable) {
 	return x, cuts
 }
 
-// A leg is cut and restored under load, one after the other: there is no gap and nothing
-// comes twice, and events say which leg it was.
+// Legs are cut and restored under load, one after the other: there is no gap and no duplicate, and events name the leg.
 func TestLegIsCutUnderLoad(t *testing.T) {
 	testenv.Slow(t)
 	ctx := testContext(t)
@@ -158,7 +157,7 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pubBus.Close()
-	all := &heard{}
+	all := &eventLog{}
 	y, cuts := memLegs(t)
 	subBus, err := Config{Logger: quiet, OnEvent: all.event, RecoveryDeadline: time.Minute, Silence: 10 * time.Second}.OpenTransport(y)
 	if err != nil {
@@ -212,9 +211,9 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 	}
 	for round, leg := range []int{1, 0} {
 		cuts[leg].cut.Store(true)
-		await("the leg is told as down", func() bool { return len(all.of(events.LegDown)) == round+1 })
+		await("LegDown is emitted", func() bool { return len(all.of(events.LegDown)) == round+1 })
 		cuts[leg].cut.Store(false)
-		await("the leg is told as back", func() bool { return len(all.of(events.LegBack)) == round+1 })
+		await("LegBack is emitted", func() bool { return len(all.of(events.LegBack)) == round+1 })
 		for _, e := range []events.Event{all.of(events.LegDown)[round], all.of(events.LegBack)[round]} {
 			if e.Leg != []string{"A", "B"}[leg] || e.Publisher != pubBus.ID() || e.For <= 0 {
 				t.Errorf("event %+v", e)
@@ -223,9 +222,9 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 	}
 	stop.Store(true)
 	n := <-sent
-	await("all is here", func() bool { return last.Load() == int64(n-1) })
+	await("everything has arrived", func() bool { return last.Load() == int64(n-1) })
 	st := subBus.Stats()
-	copies := uint64(0) // by whichever leg is behind: that may be always the same
+	copies := uint64(0) // of the leg that is behind, which may always be the same
 	for i, l := range st.Legs {
 		if copies += l.Copies; l.Falls != 1 || l.Silent != 0 || l.Lost == 0 {
 			t.Errorf("leg %d: %+v", i, l)
@@ -241,15 +240,15 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 	}
 }
 
-// Who has any leg in common with a publisher hears it, in whatever order they were given, and
-// is told where not all are the same. docs/protocol §23.8, §23.10.
+// A subscriber that has any leg in common with a publisher receives its messages, whatever the order of the URLs, and
+// ConfigDiffers reports if not all legs are the same. docs/protocol §23.8, §23.10.
 func TestLegsInCommon(t *testing.T) {
 	ctx := testContext(t)
 	urls := pair(memURL, t)
 	a, b, other := urls[0], urls[1], memURL(t)+"_c"
 	for _, c := range []struct {
 		pub, sub []string
-		theirs   string // legs of the publisher, as the subscriber is told
+		theirs   string // the publisher's legs in the subscriber's event
 	}{
 		{[]string{a, b}, []string{a}, "2 (1 shared)"},
 		{[]string{a, b}, []string{b}, "2 (1 shared)"},
@@ -260,8 +259,8 @@ func TestLegsInCommon(t *testing.T) {
 		{[]string{a, b}, []string{b, a}, ""},
 	} {
 		t.Run(fmt.Sprint(len(c.pub), len(c.sub)), func(t *testing.T) {
-			told := &heard{}
-			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{OnEvent: told.event}, c.sub...)
+			reported := &eventLog{}
+			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{OnEvent: reported.event}, c.sub...)
 			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 			wait(t, ctx, p, 1)
 			for i := range 100 {
@@ -270,23 +269,23 @@ func TestLegsInCommon(t *testing.T) {
 			receiveNumbers(t, ctx, s, 100)
 			var m *events.ConfigMismatchError
 			if c.theirs != "" {
-				told.await(t, ctx, events.ConfigDiffers) // in a packet of its own
+				reported.await(t, ctx, events.ConfigDiffers) // the event comes with another packet
 			}
-			all := told.of(events.ConfigDiffers)
+			all := reported.of(events.ConfigDiffers)
 			if len(all) > 1 || len(all) > 0 != (c.theirs != "") {
-				t.Fatalf("told %v", all)
+				t.Fatalf("reported %v", all)
 			}
 			if len(all) > 0 && (!errors.As(all[0].Err, &m) || m.Differences[0].Field != events.FieldLegs || m.Differences[0].Theirs != c.theirs || !m.Harmless()) {
-				t.Errorf("told %v, want %s", all[0].Err, c.theirs)
+				t.Errorf("reported %v, want %s", all[0].Err, c.theirs)
 			}
-			if n := len(told.of(events.LegDown)); n > 0 {
-				t.Errorf("%d legs are told to be down", n)
+			if n := len(reported.of(events.LegDown)); n > 0 {
+				t.Errorf("%d LegDown events", n)
 			}
 		})
 	}
 }
 
-// What cannot be a bus's legs is told with the URL that is to blame. docs/protocol §23.1.
+// Errors about invalid legs name the URL at fault. docs/protocol §23.1.
 func TestBadLegs(t *testing.T) {
 	a := memURL(t)
 	for _, c := range []struct {
@@ -306,7 +305,7 @@ func TestBadLegs(t *testing.T) {
 	}
 }
 
-// UDP and RoCE carry the same: each fills what the other loses.
+// UDP and RoCE can be legs of one bus: packets lost on one arrive on the other.
 func TestLegsOverUDPAndRoCE(t *testing.T) {
 	ctx, urls := testContext(t), []string{udpURL(t), roceURL(t)}
 	pubBus, subBus := openLegs(t, Config{}, urls...), openLegs(t, Config{Faults: "loss=0.2,seed=3"}, urls...)
@@ -320,7 +319,7 @@ func TestLegsOverUDPAndRoCE(t *testing.T) {
 		return !slices.ContainsFunc(subBus.Stats().Legs, func(l stats.Leg) bool { return l.Packets == 0 || l.Lost == 0 || l.Filled == 0 })
 	}
 	defer func() { t.Logf("%+v", subBus.Stats().Legs) }()
-	for again := true; again; again = !fills() { // until both have: on a busy host one may be behind all the time
+	for again := true; again; again = !fills() { // until both have filled some: on a busy host one may be behind for long
 		go func() {
 			for i := range n {
 				if p.Publish(ctx, fmt.Append(nil, i)) != nil || p.Flush(ctx) != nil {

@@ -41,7 +41,7 @@ func TestPublisherEvents(t *testing.T) {
 		wait(t, ctx, pub, 1)
 		publish(t, ctx, pub, "one")
 		if e := event(t, ctx, sub, events.PublisherUp); e.Publisher != pubBus.ID() {
-			t.Errorf("publisher %v came up, want %v", e.Publisher, pubBus.ID())
+			t.Errorf("event PublisherUp of %v, want %v", e.Publisher, pubBus.ID())
 		}
 		if m := want(t, ctx, sub, "one"); m.Publisher() != pubBus.ID() {
 			t.Errorf("message of %v, want %v", m.Publisher(), pubBus.ID())
@@ -55,7 +55,7 @@ func TestPublisherEvents(t *testing.T) {
 	})
 }
 
-// memTransport is a transport of a test's own, so that the test can kill it.
+// memTransport is a transport that the test can close to kill its bus.
 func memTransport(t *testing.T, name string) transport.Transport {
 	t.Helper()
 	tr, err := mem.Open(mem.Config{Name: name})
@@ -65,8 +65,8 @@ func memTransport(t *testing.T, name string) transport.Transport {
 	return tr
 }
 
-// A publisher with a name is killed and restarted: subscribers see the same
-// publisher with another epoch, and that the first one is gone.
+// A named publisher is killed and restarted: subscribers see the same publisher id with another epoch, and
+// PublisherRestarted for the first.
 func TestPublisherRestart(t *testing.T) {
 	synctest.Test(t, testPublisherRestart) // on a busy host the first would be missed before the second is there
 }
@@ -86,7 +86,7 @@ func testPublisherRestart(t *testing.T) {
 	publish(t, ctx, pub, "before")
 	event(t, ctx, sub, events.PublisherUp)
 	epoch := want(t, ctx, sub, "before").Epoch()
-	tr.Close()       // as a crash would: no farewell
+	tr.Close()       // like a crash: nothing announces the end
 	for err == nil { // until the bus has noticed
 		err = pub.Publish(ctx, []byte("lost"))
 	}
@@ -114,14 +114,14 @@ func TestPublisherLost(t *testing.T) {
 	name := t.Name()
 	subBus := openBus(t, Config{}, "mem://"+name)
 	sub := subscribe(t, subBus, "x", PublisherEvents())
-	dying := toDie(t, ctx, name, sub)
+	dying := killable(t, ctx, name, sub)
 	dying.Close()
 	event(t, ctx, sub, events.PublisherLost)
 }
 
-// toDie is the transport of a publisher on topic x of the fabric of a name, which sub has heard: to close
-// it kills the publisher.
-func toDie(t *testing.T, ctx context.Context, name string, sub *Subscription) transport.Transport {
+// killable starts a publisher on topic x of mem://name, from which sub has received a message, and returns its
+// transport: closing it kills the publisher.
+func killable(t *testing.T, ctx context.Context, name string, sub *Subscription) transport.Transport {
 	t.Helper()
 	tr := memTransport(t, name)
 	dying, err := Config{Logger: quiet}.OpenTransport(tr)
@@ -136,7 +136,7 @@ func toDie(t *testing.T, ctx context.Context, name string, sub *Subscription) tr
 	return tr
 }
 
-// A subscriber that dies holds the publisher up only until it is found silent.
+// A killed subscriber holds the publisher up only until it is found silent.
 func TestSubscriberKilled(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -181,8 +181,8 @@ func TestSubscriberKilled(t *testing.T) {
 	}
 }
 
-// 32 publishers share a group: each gets through, in order, and the memory of
-// the receive windows stays within its bound.
+// 32 publishers share a group: messages of each arrive in order, and the memory of the receive windows stays within
+// its bound.
 func TestManyPublishersOneGroup(t *testing.T) {
 	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
@@ -190,12 +190,12 @@ func TestManyPublishersOneGroup(t *testing.T) {
 		const publishers = 32
 		n := fewer(500)
 		const memory = 16 << 20
-		// A loaded host may take its time with repairs, of which this test asks nothing.
+		// On a busy host repairs may be late, which this test does not check.
 		subBus := openBus(t, Config{ReceiveMemoryBytes: memory, RecoveryDeadline: time.Minute}, url)
 		sub := subscribe(t, subBus, "x")
 		var wg sync.WaitGroup
 		for range publishers {
-			b := openBus(t, Config{WindowBytes: 1 << 20, Wait: WaitPark}, url) // so many that spin take each other's processor
+			b := openBus(t, Config{WindowBytes: 1 << 20, Wait: WaitPark}, url) // that many spinning goroutines would take each other's processor
 			pub := publisher(t, b, "x")
 			wg.Go(func() {
 				if err := pub.WaitSubscribers(ctx, 1); err != nil {
@@ -227,13 +227,12 @@ func TestManyPublishersOneGroup(t *testing.T) {
 		}
 		wg.Wait()
 		if len(next) != publishers {
-			t.Errorf("%d publishers got through, want %d", len(next), publishers)
+			t.Errorf("messages of %d publishers arrived, want %d", len(next), publishers)
 		}
 	})
 }
 
-// Topics of one group keep the publisher's order; other groups' topics do not
-// bleed in.
+// Topics of one group keep the publisher's order; messages of topics that are not subscribed are not delivered.
 // docs/protocol §3.10, §10.4.
 func TestTopicsOfOneGroup(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
@@ -259,7 +258,7 @@ func TestTopicsOfOneGroup(t *testing.T) {
 			}
 			m := want(t, ctx, sub, fmt.Sprint(i))
 			if m.Topic != topics[i%3] || m.Number != uint64(i/3) {
-				t.Fatalf("message %d came on %s with number %d", i, m.Topic, m.Number)
+				t.Fatalf("message %d was delivered on %s with number %d", i, m.Topic, m.Number)
 			}
 		}
 	})
@@ -285,7 +284,7 @@ func largeMessages(t *testing.T, url string) {
 			t.Fatalf("message of %d bytes: %v", n, err)
 		}
 		if len(m.Data) != n || bytes.Count(m.Data, []byte{byte('a' + i)}) != n {
-			t.Fatalf("message of %d bytes came with %d", n, len(m.Data))
+			t.Fatalf("message of %d bytes arrived with %d", n, len(m.Data))
 		}
 	}
 	if err := pub.Publish(ctx, make([]byte, 16<<20+1)); !errors.Is(err, ErrMessageTooLarge) {
@@ -295,8 +294,7 @@ func largeMessages(t *testing.T, url string) {
 	want(t, ctx, sub, "still there")
 }
 
-// A subscriber with a lower limit on messages sees the larger ones as gaps.
-// docs/protocol §12.3.
+// A subscriber with a lower Config.MaxMessage gets gaps for larger messages. docs/protocol §12.3.
 func maxMessage(t *testing.T, url string) {
 	ctx := testContext(t)
 	pubBus := openBus(t, Config{}, url)
@@ -413,7 +411,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 	})
 }
 
-// Closing a bus in the middle of everything disturbs nobody.
+// Closing a bus under load does not disturb other buses.
 func TestCloseUnderLoad(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

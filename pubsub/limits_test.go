@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// Where the system caps the socket's buffer an operator is told, with the
-// remedy; where it does not, nothing is said.
+// If the system caps the socket's buffer, the log warns with the remedy; otherwise it does not.
 func TestWarningAboutSocketLimits(t *testing.T) {
 	for granted, warn := range map[int]bool{212992: true, 8 << 20: false, 16 << 20: false} {
 		var out bytes.Buffer

@@ -2,7 +2,7 @@ package pubsub
 
 import "github.com/fanfaremq/fanfare/internal/report"
 
-// Every line that a test of this package makes the log write has the attributes that it should.
+// Every log line written in tests of this package must have its declared attributes.
 func init() {
 	report.Undeclared = func(l *report.Line, attr string) {
 		panic("the line " + l.Text + " is wrong about its attribute " + attr)

@@ -22,13 +22,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// publisherPipe is set in the environment of the process that publishes.
+// publisherPipe is set in the environment of the publisher's process.
 const publisherPipe = "FANFARE_TEST_PUBLISHER"
 
-// TestInterfaceComesAndGoes has a publisher and a subscriber in namespaces of
-// their own, with a wire between them whose ends go down, up, away and back. The
-// stream goes on each time, and nothing is lost silently: each message comes
-// once, in order, or is named by a gap.
+// TestInterfaceComesAndGoes runs a publisher and a subscriber in two network namespaces. The ends of the link between
+// them go down and up, and are removed and added again. The stream continues each time, and no loss is silent: each
+// message is delivered once, in order, or is in a gap.
 func TestInterfaceComesAndGoes(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -72,7 +71,7 @@ func TestInterfaceComesAndGoes(t *testing.T) {
 	in.grows(t, "after the subscriber's end was down")
 
 	far.ask(t, "down")
-	waitLost(2) // for want of a carrier
+	waitLost(2) // no carrier
 	far.ask(t, "up")
 	in.grows(t, "after the publisher's end was down")
 
@@ -81,17 +80,17 @@ func TestInterfaceComesAndGoes(t *testing.T) {
 	connect()
 	in.grows(t, "after the wire was replaced")
 	if in.gaps() > 0 {
-		t.Errorf("%d messages are lost, though no absence was longer than the window and the deadlines", in.gaps())
+		t.Errorf("%d messages are lost, although no interruption was longer than the window and the deadlines", in.gaps())
 	}
 
-	// Longer than a subscriber may be silent, and the window lasts.
+	// Longer than Config.Silence and than the window lasts.
 	testenv.LinkDown(t, "near")
 	waitLost(4)
 	far.ask(t, "outlast")
 	testenv.LinkUp(t, "near")
-	in.grows(t, "after a long absence")
+	in.grows(t, "after a long interruption")
 	if in.gaps() == 0 {
-		t.Error("nothing is lost, though the publisher's window was outrun")
+		t.Error("nothing is lost, although messages left the publisher's window")
 	}
 
 	published := far.ask(t, "stop")
@@ -100,7 +99,7 @@ func TestInterfaceComesAndGoes(t *testing.T) {
 		t.Errorf("%d joins, %d memberships lost", st.Joins, st.MembershipsLost)
 	}
 	if n := log.count("membership of a group was lost"); n < 4 {
-		t.Errorf("the log tells of %d losses:\n%s", n, log.String())
+		t.Errorf("the log reports %d losses:\n%s", n, log.String())
 	}
 }
 
@@ -116,12 +115,12 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("waited in vain until %s", what)
+	t.Fatalf("timeout waiting until %s", what)
 }
 
-// ledger accounts for each message of a stream.
+// ledger records each message of a stream as delivered or lost.
 type ledger struct {
-	next, lost atomic.Uint64 // messages told of, one way or another; of them in gaps
+	next, lost atomic.Uint64 // messages delivered or in gaps; messages in gaps
 	err        error         // valid after done
 	done       chan struct{}
 }
@@ -152,10 +151,10 @@ func (l *ledger) start(t *testing.T, s *Subscription) {
 	}()
 }
 
-// gaps is how many messages are lost and named.
+// gaps is the number of messages in gaps.
 func (l *ledger) gaps() uint64 { return l.lost.Load() }
 
-// grows waits until 500 more messages have come.
+// grows waits until 500 more messages are delivered or in gaps.
 func (l *ledger) grows(t *testing.T, when string) {
 	t.Helper()
 	came := func() uint64 { return l.next.Load() - l.lost.Load() }
@@ -171,10 +170,10 @@ func (l *ledger) grows(t *testing.T, when string) {
 	t.Logf("%s: %d messages, %d of them in gaps", when, l.next.Load(), l.lost.Load())
 }
 
-// ends checks that all published messages are accounted for.
+// ends checks that all published messages were delivered or are in gaps.
 func (l *ledger) ends(t *testing.T, published string) {
 	t.Helper()
-	until(t, "all "+published+" messages are told of", func() bool {
+	until(t, "all "+published+" messages are delivered or in gaps", func() bool {
 		return published == strconv.FormatUint(l.next.Load(), 10)
 	})
 	select {
@@ -187,16 +186,16 @@ func (l *ledger) ends(t *testing.T, published string) {
 	t.Logf("%s messages, %d of them in gaps", published, l.lost.Load())
 }
 
-// wireEnd is the process at the far end of the wire.
-type wireEnd struct {
+// farProcess is the process at the far end of the link.
+type farProcess struct {
 	pid     int
 	orders  io.Writer
 	answers *bufio.Scanner
 }
 
-// startFar runs the test in a namespace, and what publishes in another one, as a process at the far end of its wires. It
-// returns nil in the two other processes, where nothing is left for the test to do.
-func startFar(t *testing.T, publish func(*testing.T)) *wireEnd {
+// startFar runs the test in a namespace, and publish in another namespace and process, at the far end of its links.
+// It returns nil in the two other processes, where the test must return.
+func startFar(t *testing.T, publish func(*testing.T)) *farProcess {
 	t.Helper()
 	if os.Getenv(publisherPipe) != "" {
 		publish(t)
@@ -229,22 +228,22 @@ func startFar(t *testing.T, publish func(*testing.T)) *wireEnd {
 		}
 		r.Close()
 	})
-	return &wireEnd{pid: cmd.Process.Pid, orders: orders, answers: bufio.NewScanner(r)}
+	return &farProcess{pid: cmd.Process.Pid, orders: orders, answers: bufio.NewScanner(r)}
 }
 
-// ask sends an order and returns the answer.
-func (e *wireEnd) ask(t *testing.T, order string) string {
+// ask sends a command and returns the answer.
+func (e *farProcess) ask(t *testing.T, order string) string {
 	t.Helper()
 	if _, err := fmt.Fprintln(e.orders, order); err != nil {
 		t.Fatal(err)
 	}
 	if !e.answers.Scan() {
-		t.Fatalf("the publisher's process has not answered to %q", order)
+		t.Fatalf("the publisher's process has not answered %q", order)
 	}
 	return e.answers.Text()
 }
 
-// publishOverWire is the process at the far end.
+// publishOverWire runs the process at the far end.
 func publishOverWire(t *testing.T) {
 	var pub *streamOfNumbers
 	var log logLines
@@ -263,20 +262,20 @@ func publishOverWire(t *testing.T) {
 			}
 			pub = startNumbers(t, &log, func(c Config) (*Bus, error) { return c.OpenTransport(tr) })
 		case "outlast":
-			until(t, "the subscriber is given up", func() bool { return log.count("a subscriber fell silent") > 0 })
+			until(t, "the publisher has given up the subscriber", func() bool { return log.count("a subscriber fell silent") > 0 })
 			begin := pub.n.Load()
-			until(t, "the window is outrun", func() bool { return pub.n.Load() > begin+1000 })
+			until(t, "messages have left the window", func() bool { return pub.n.Load() > begin+1000 })
 		case "stop":
 			answer = pub.stop(t)
 			if n := log.count("membership of a group was lost"); n < 3 {
-				t.Errorf("the log tells of %d losses:\n%s", n, log.String())
+				t.Errorf("the log reports %d losses:\n%s", n, log.String())
 			}
 		}
 		return answer
 	})
 }
 
-// obey answers each order of ask, until there are no more.
+// obey answers the commands of ask until the pipe is closed.
 func obey(do func(order string) (answer string)) {
 	answers := os.NewFile(3, "answers")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -295,8 +294,8 @@ type streamOfNumbers struct {
 func startNumbers(t *testing.T, log *logLines, open func(Config) (*Bus, error)) *streamOfNumbers {
 	t.Helper()
 	s := &streamOfNumbers{done: make(chan error, 1)}
-	// A small window, so that a long absence costs something; and time for short ones, also
-	// on a busy host.
+	// A small window, so that a long interruption loses messages; and long deadlines for short interruptions on a busy
+	// host.
 	c := Config{WindowBytes: 64 << 10, Silence: 15 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	var err error
 	if s.b, err = open(c); err != nil {
@@ -318,7 +317,7 @@ func startNumbers(t *testing.T, log *logLines, open func(Config) (*Bus, error)) 
 	return s
 }
 
-// stop returns how many were published.
+// stop ends publishing and returns the number of messages published.
 func (s *streamOfNumbers) stop(t *testing.T) string {
 	t.Helper()
 	s.stopped.Store(true)

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// operatorLog keeps what an operator sees.
+// operatorLog collects log lines at the levels that an operator sees.
 type operatorLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -29,7 +29,7 @@ func (l *operatorLog) Handle(_ context.Context, r slog.Record) error {
 func (l *operatorLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l *operatorLog) WithGroup(string) slog.Handler      { return l }
 
-// with are the lines with that text.
+// with is the number of lines that contain text.
 func (l *operatorLog) with(text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,8 +41,8 @@ func (l *operatorLog) with(text string) (n int) {
 	return n
 }
 
-// A publisher of a hundred topics in sixteen groups comes and goes: the log has a line
-// for each, not sixteen.
+// A publisher of a hundred topics in sixteen groups comes up and ends: the log has one line for each event, not one
+// for each group.
 func TestLogHasOneLineAPublisher(t *testing.T) {
 	ctx := testContext(t)
 	log := &operatorLog{}
@@ -77,6 +77,6 @@ func TestLogHasOneLineAPublisher(t *testing.T) {
 		}
 	}
 	if up, ended := log.with("INFO publisher up"), log.with("INFO publisher ended"); up != 1 || ended != 1 || len(log.lines) != 2 {
-		t.Errorf("%d lines that it is up, %d that it has ended, in all:\n%s", up, ended, strings.Join(log.lines, "\n"))
+		t.Errorf("%d lines for publisher up, %d for publisher ended, all lines:\n%s", up, ended, strings.Join(log.lines, "\n"))
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A bus with Config.Loopback hears itself, by cursor and by handler, and counts as a
-// subscriber of its own; one without does not.
-// docs/protocol §3.4.
+// A bus with Config.Loopback delivers its own messages, to readers and handlers, and counts as its own subscriber; a
+// bus without does neither. docs/protocol §3.4.
 func TestLoopback(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -36,7 +35,7 @@ func TestLoopback(t *testing.T) {
 		for i := range 500 {
 			text := fmt.Sprint(i)
 			if m := want(t, ctx, sub, text); m.Publisher() != b.ID() {
-				t.Fatalf("by %v, want %v", m.Publisher(), b.ID())
+				t.Fatalf("published by %v, want %v", m.Publisher(), b.ID())
 			}
 			want(t, ctx, theirs, text)
 			select {
@@ -45,13 +44,13 @@ func TestLoopback(t *testing.T) {
 					t.Fatalf("the handler got %q, want %q", got, text)
 				}
 			case <-ctx.Done():
-				t.Fatal("the handler does not hear its own bus")
+				t.Fatal("the handler does not receive messages of its own bus")
 			}
 		}
 		if err := pub.Drain(ctx); err != nil {
 			t.Fatal(err)
 		}
-		// The other one has none of its own, and hears nothing of itself.
+		// The other bus has no subscriber of its own, and does not receive its own messages.
 		back := publisher(t, other, "x")
 		wait(t, ctx, back, 1)
 		publish(t, ctx, back, "back")
@@ -65,8 +64,8 @@ func TestLoopback(t *testing.T) {
 	})
 }
 
-// Flow control waits for the bus's own reader as for any other: one goroutine publishes
-// far more than a window, another one reads.
+// Flow control waits for the bus's own reader as for others: one goroutine publishes far more than a window, another
+// one reads.
 func TestLoopbackFlow(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -98,8 +97,8 @@ func TestLoopbackFlow(t *testing.T) {
 	})
 }
 
-// A handler publishes on its own bus, which hears itself: what has room is published, and
-// where it would have to wait for the bus, which waits for the handler, it gets an error.
+// A handler publishes on its own bus with Loopback: messages with room are published, and a call that would wait for
+// room returns an error, because the bus waits for the handler.
 func TestLoopbackPublishInHandler(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -130,7 +129,7 @@ func TestLoopbackPublishInHandler(t *testing.T) {
 		sub := subscribe(t, b, "answer")
 		wait(t, ctx, answers, 1)
 		wait(t, ctx, questions, 1)
-		for i := range 100 { // each goes round: question, handler, answer
+		for i := range 100 { // question, handler, answer
 			publish(t, ctx, questions, fmt.Sprint(i))
 			want(t, ctx, sub, fmt.Sprint(i))
 		}
@@ -151,7 +150,7 @@ func TestLoopbackPublishInHandler(t *testing.T) {
 	})
 }
 
-// A bus that hears itself may be closed while nobody reads what it published.
+// A bus with Loopback can be closed while its own messages are unread.
 func TestLoopbackClose(t *testing.T) {
 	ctx := testContext(t)
 	b := openBus(t, Config{Loopback: true, Linger: time.Minute}, memURL(t))

@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// losses adds up the gaps that subscriptions were told of.
+// losses sums the gaps that subscriptions delivered.
 type losses struct {
 	mu  sync.Mutex
 	sum map[events.Cause]stats.Loss // under mu
@@ -33,7 +33,7 @@ func (l *losses) add(err error) {
 	l.sum[gap.Cause] = stats.Loss{Cause: gap.Cause, Gaps: x.Gaps + 1, Messages: x.Messages + gap.Count}
 }
 
-// Every gap that a reader or a handler is told of is counted under its cause.
+// Every gap delivered to a reader or a handler is counted under its cause.
 func TestLossIsCounted(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -41,50 +41,50 @@ func TestLossIsCounted(t *testing.T) {
 		name      string
 		config    Config
 		cause     events.Cause
-		unknown   bool // how many messages were lost
-		lose, end func(w *twin)
+		unknown   bool // the number of lost messages is unknown
+		lose, end func(w *rawPublisher)
 	}{
-		{"deadline", Config{RecoveryDeadline: 20 * time.Millisecond}, events.CauseDeadline, false, func(w *twin) { w.lose(3) }, nil},
-		{"gone", Config{RecoveryDeadline: time.Hour}, events.CauseGone, false, func(w *twin) {
+		{"deadline", Config{RecoveryDeadline: 20 * time.Millisecond}, events.CauseDeadline, false, func(w *rawPublisher) { w.lose(3) }, nil},
+		{"gone", Config{RecoveryDeadline: time.Hour}, events.CauseGone, false, func(w *rawPublisher) {
 			first := w.seq
 			w.lose(2)
-			w.publish("what shows the loss")
+			w.publish("reveals the loss")
 			var gone wire.RangesBuilder
 			gone.Begin(nil, w.header, wire.TypeGone, 0, first, wire.ReasonOverwritten, 0, 1472)
 			gone.Add(first, 2)
 			w.send(gone.Finish())
 		}, nil},
-		{"restart", Config{RecoveryDeadline: time.Hour}, events.CauseRestart, true, func(w *twin) {
+		{"restart", Config{RecoveryDeadline: time.Hour}, events.CauseRestart, true, func(w *rawPublisher) {
 			w.lose(2)
-			w.publish("what shows the loss")
+			w.publish("reveals the loss")
 			w.header.Epoch++
 			w.seq, w.number = 0, 0
 		}, nil},
-		{"too large", Config{MaxMessage: 20}, events.CauseTooLarge, false, func(w *twin) { w.publish(strings.Repeat("x", 21)) }, nil},
+		{"too large", Config{MaxMessage: 20}, events.CauseTooLarge, false, func(w *rawPublisher) { w.publish(strings.Repeat("x", 21)) }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
 			bus := openBus(t, c.config, udpURL(t))
-			var told losses
+			var reported losses
 			handled := make(chan struct{})
 			sub := subscribe(t, bus, "x")
 			if _, err := bus.Handle("x", func(m Message, err error) {
-				told.add(err)
+				reported.add(err)
 				if string(m.Data) == "end" {
 					close(handled)
 				}
 			}); err != nil {
 				t.Fatal(err)
 			}
-			w := newTwin(t, bus.Stats().Groups[0].Address)
+			w := newRawPublisher(t, bus.Stats().Groups[0].Address)
 			for bus.Stats().Groups[0].Packets == 0 { // until the group is joined
 				w.publish("first")
 				time.Sleep(time.Millisecond)
 			}
 			c.lose(w)
-			for c.cause == events.CauseRestart && !counted(bus, c.cause) { // the first instance is missed after seconds
+			for c.cause == events.CauseRestart && !counted(bus, c.cause) { // the first instance is found lost after seconds
 				w.publish("another instance")
-				time.Sleep(20 * time.Millisecond) // nobody reads them: they must fit the window
+				time.Sleep(20 * time.Millisecond) // unread messages must fit into the window
 			}
 			w.publish("end")
 			var own losses
@@ -99,27 +99,27 @@ func TestLossIsCounted(t *testing.T) {
 			}
 			<-handled
 			for _, x := range bus.Stats().Lost {
-				a, b := own.sum[x.Cause], told.sum[x.Cause]
+				a, b := own.sum[x.Cause], reported.sum[x.Cause]
 				want := stats.Loss{Cause: x.Cause, Gaps: a.Gaps + b.Gaps, Messages: a.Messages + b.Messages}
 				if x != want {
-					t.Errorf("counted %+v, told %+v", x, want)
+					t.Errorf("counted %+v, delivered %+v", x, want)
 				}
 				if is := x.Gaps > 0; is != (x.Cause == c.cause) {
 					t.Errorf("%v: %d gaps", x.Cause, x.Gaps)
 				}
 				if x.Cause == c.cause && (x.Gaps < 2 || !c.unknown && x.Messages < 2) {
-					t.Errorf("%+v: want a gap of the reader's and one of the handler's", x)
+					t.Errorf("%+v: want one gap of the reader and one of the handler", x)
 				}
 				if x.Cause == c.cause {
-					recordedAs(t, bus, x)
+					checkLossRecord(t, bus, x)
 				}
 			}
 		})
 	}
 }
 
-// recordedAs checks that the record of losses has the losses of one cause.
-func recordedAs(t *testing.T, b *Bus, want stats.Loss) {
+// checkLossRecord checks that the loss record has the losses of one cause.
+func checkLossRecord(t *testing.T, b *Bus, want stats.Loss) {
 	t.Helper()
 	r := b.Losses()
 	var sum stats.Loss
@@ -161,7 +161,7 @@ func counted(b *Bus, cause events.Cause) bool {
 	return false
 }
 
-// A subscription that reads too slowly counts what it lost.
+// A subscription that reads too slowly counts its losses.
 func TestSlowConsumerIsCounted(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -171,7 +171,7 @@ func TestSlowConsumerIsCounted(t *testing.T) {
 	wait(t, ctx, pub, 1)
 	const n = 20_000
 	for range n {
-		publish(t, ctx, pub, "a message that nobody reads in time")
+		publish(t, ctx, pub, "a message that is not read in time")
 	}
 	got, lost := 0, uint64(0)
 	for got+int(lost) < n {

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Losses says what this bus lost in the last hour, and what it could repair. It may be called after Close, too.
+// Losses returns what this bus lost and repaired in the last hour. It may be called after Close, too.
 func (b *Bus) Losses() stats.LossRecord {
 	b.loop.SampleNow()
 	now := time.Now()
@@ -18,11 +18,11 @@ func (b *Bus) Losses() stats.LossRecord {
 
 func labelOf(c events.Cause) string { return events.Cause(c).Label() }
 
-// figuresOfCause is how many figures of each cause are in a sample of the record: those of
-// stats.CauseCount. Behind those of all causes come figures of all.
+// figuresOfCause is the number of figures that a sample holds for each cause: those of stats.CauseCount. Figures that
+// are not of a cause follow.
 const figuresOfCause = 4
 
-// sampleLosses puts all counters into the record, and returns the drops that are to be reported. Loop only.
+// sampleLosses adds all counters to the record, and returns the drops to report. Loop only.
 func (b *Bus) sampleLosses(s *stats.Bus) (reported []engine.Dropped) {
 	counts := make([]uint64, 0, figuresOfCause*len(causes)+3)
 	for i := range causes {
@@ -58,7 +58,7 @@ func (b *Bus) sampleLosses(s *stats.Bus) (reported []engine.Dropped) {
 	return reported
 }
 
-// publicLossRecord is the record with the causes by their labels.
+// publicLossRecord is the record with labels in place of the indexes of causes.
 func publicLossRecord(now time.Time, s lossrecord.Snapshot) stats.LossRecord {
 	r := stats.LossRecord{From: s.Since, To: now, Losses: s.Entries, Older: s.Older, Unrecorded: s.Dropped}
 	for i := range s.Minutes {

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// tableFile is a file with those lines.
+// tableFile writes a file with lines and returns its path.
 func tableFile(t testing.TB, lines ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "groups")
@@ -33,8 +33,8 @@ func withOptions(url string, options ...string) string {
 	return url + sep + strings.Join(options, "&")
 }
 
-// A fabric of any kind maps topics to groups as its URL says, and a bus joins the
-// groups of its topics only. docs/protocol §3.10, §3.14, §3.15.
+// Every fabric maps topics to groups as its URL says, and a bus joins only the groups of its topics. docs/protocol
+// §3.10, §3.14, §3.15.
 func TestMapping(t *testing.T) {
 	topics := []string{"md.xnas.AAPL", "md.xnas.MSFT", "md.xnas.AAPL.trades", "md.xnas"}
 	table := tableFile(t, "# exchange", "md.xnas 3", "md.xnas.> 3")
@@ -100,8 +100,7 @@ func TestMappingErrors(t *testing.T) {
 	}
 }
 
-// Buses that map topics differently are told so, with both mappings.
-// docs/protocol §14.1, §14.4.
+// Buses with different mappings report ConfigMismatch with both mappings. docs/protocol §14.1, §14.4.
 func TestMappingsDiffer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -123,13 +122,13 @@ func TestMappingsDiffer(t *testing.T) {
 				t.Errorf("waiting for subscribers: %v", err)
 			}
 			if e := here.first(t, ctx); !strings.Contains(e.Error(), x.says) || !strings.Contains(e.Error(), x.does) || e.Differences[0].Field != events.FieldMapping {
-				t.Errorf("told %v", e)
+				t.Errorf("reported %v", e)
 			}
 		})
 	}
 }
 
-// However many topics are subscribed to, a bus joins each of its groups once at the most.
+// A bus joins each of its groups at most once, however many topics it subscribes to.
 func TestJoinsOfManyTopics(t *testing.T) {
 	const groups, topics = 64, 10_000
 	for _, option := range []string{"map=hash", "map=prefix:1"} {

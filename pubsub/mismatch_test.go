@@ -15,14 +15,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// mismatches collects what a bus tells.
+// mismatches collects the mismatch events of a bus.
 type mismatches struct {
 	mu    sync.Mutex
 	all   []*events.ConfigMismatchError // under mu
 	rel   []bool                        // under mu
-	apart bool                          // under mu: one was told to be no harmless one
+	apart bool                          // under mu: a ConfigMismatch was reported, not only ConfigDiffers
 	news  chan struct{}
-	log   strings.Builder // under mu: what was logged
+	log   strings.Builder // under mu
 }
 
 func newMismatches() *mismatches { return &mismatches{news: make(chan struct{}, 64)} }
@@ -48,13 +48,13 @@ func (m *mismatches) config() Config {
 	return Config{OnEvent: m.event, Logger: slog.New(slog.NewTextHandler(m, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 }
 
-// first waits for the first.
+// first waits for the first event.
 func (m *mismatches) first(t *testing.T, ctx context.Context) *events.ConfigMismatchError {
 	t.Helper()
 	select {
 	case <-m.news:
 	case <-ctx.Done():
-		t.Fatal("nothing was told")
+		t.Fatal("no event")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,8 +73,7 @@ func (m *mismatches) logged() string {
 	return m.log.String()
 }
 
-// farTopic is one that maps to other groups where there are 64 of them, and not to
-// group 0 in either.
+// farTopic returns a topic that maps to different groups on buses a and b, and to group 0 on neither.
 func farTopic(a, b *Bus) string {
 	for i := 0; ; i++ {
 		topic := fmt.Sprintf("far.%d", i)
@@ -84,9 +83,8 @@ func farTopic(a, b *Bus) string {
 	}
 }
 
-// A subscriber with another number of groups hears nothing of the publisher: both are
-// told why, and who waits for it has an error instead of nothing for ever.
-// docs/protocol §14.4, §14.6.
+// A subscriber with another number of groups receives nothing of the publisher: both report why, and WaitSubscribers
+// returns an error instead of waiting forever. docs/protocol §14.4, §14.6.
 func TestGroupsDiffer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
@@ -111,30 +109,28 @@ func TestGroupsDiffer(t *testing.T) {
 	}{{here, pubBus, "16", "64"}, {there, subBus, "64", "16"}} {
 		e := c.m.first(t, ctx)
 		if e.Publisher != c.of.ID() || e.Differences[0].Ours != c.ours || e.Differences[0].Theirs != c.theirs || e.Address == "" || !c.m.rel[0] {
-			t.Errorf("told %+v, relevant %v", e, c.m.rel[0])
+			t.Errorf("reported %+v, relevant %v", e, c.m.rel[0])
 		}
 		if s := c.m.logged(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, fmt.Sprintf("groups=%q", c.theirs+" there, "+c.ours+" here")) || !strings.Contains(s, "do=") {
 			t.Errorf("logged %s", s)
 		}
 	}
-	// It is in the subscription's stream, too.
+	// The subscription's stream has the event, too.
 	_, err = sub.Next(ctx)
 	var event *PublisherEvent
 	if !errors.As(err, &event) || event.Kind != events.ConfigMismatch || !strings.Contains(event.Error(), "groups 64 there, 16 here") {
 		t.Errorf("in the stream: %v", err)
 	}
-	// A matching subscriber ends the wait.
+	// A subscriber with the same configuration ends the wait.
 	good := openBus(t, Config{}, url+"&groups=64")
 	subscribe(t, good, topic)
 	wait(t, ctx, pub, 1)
 	if n, m := here.count(), there.count(); n != 1 || m != 1 {
-		t.Errorf("told %d and %d times", n, m)
+		t.Errorf("reported %d and %d times", n, m)
 	}
 }
 
-// Who is configured alike, or subscribes on other addresses, raises no alarm; nor does
-// a restart.
-// docs/protocol §14.7.
+// Equal configurations, subscribers on other addresses, and restarts are not reported. docs/protocol §14.7.
 func TestNoFalseAlarm(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -145,22 +141,22 @@ func TestNoFalseAlarm(t *testing.T) {
 	elsewhere := openBus(t, m.config(), strings.Replace(url, "239.20.0.0/16", "239.77.0.0/16", 1)+"&groups=64")
 	subscribe(t, elsewhere, "x")
 	sub := subscribe(t, subBus, "x")
-	subscribe(t, subBus, "nobody.publishes.it") // it searches
+	subscribe(t, subBus, "not.published") // without a publisher the bus searches
 	for range 2 {
 		pub := publisher(t, pubBus, "x")
 		wait(t, ctx, pub, 1)
 		publish(t, ctx, pub, "hello")
 		want(t, ctx, sub, "hello")
-		time.Sleep(1500 * time.Millisecond) // a search, and some hellos
+		time.Sleep(1500 * time.Millisecond) // long enough for a search and some hellos
 		pubBus.Close()
 		pubBus = openBus(t, m.config(), url)
 	}
 	if n := m.count(); n > 0 {
-		t.Errorf("told %d times: %v", n, m.all)
+		t.Errorf("reported %d times: %v", n, m.all)
 	}
 }
 
-// Packets of another size are heard; it is told once, as information.
+// A different packet size is reported once, as ConfigDiffers, and packets are received.
 func TestPacketSizesDiffer(t *testing.T) {
 	ctx := testContext(t)
 	url := udpURL(t)
@@ -173,12 +169,12 @@ func TestPacketSizesDiffer(t *testing.T) {
 	want(t, ctx, sub, strings.Repeat("x", 8000))
 	e := m.first(t, ctx)
 	if d := e.Differences[0]; len(e.Differences) != 1 || d.Field != events.FieldPacketSize || d.Ours != "1472" || d.Theirs != "9000" || !e.Harmless() {
-		t.Errorf("told %+v", e)
+		t.Errorf("reported %+v", e)
 	}
 	if s := m.logged(); strings.Contains(s, "level=WARN") || !strings.Contains(s, "9000 there, 1472 here") {
 		t.Errorf("logged %s", s)
 	}
-	counts := make(map[events.Kind]uint64) // what alerts go by
+	counts := make(map[events.Kind]uint64) // for alerts
 	for _, c := range subBus.Stats().Events {
 		counts[c.Kind] = c.Count
 	}
@@ -187,8 +183,7 @@ func TestPacketSizesDiffer(t *testing.T) {
 	}
 }
 
-// Packets of another version are told of, and that they are.
-// docs/protocol §14.4, §18.2.
+// Packets of another protocol version are reported once. docs/protocol §14.4, §18.2.
 func TestVersionsDiffer(t *testing.T) {
 	ctx := testContext(t)
 	url := udpURL(t)
@@ -205,19 +200,19 @@ func TestVersionsDiffer(t *testing.T) {
 	}
 	tag := wire.GroupTag(group)
 	for range 3 {
-		conn.Write(heartbeat(5, 2, tag+1)) // of other addresses
+		conn.Write(heartbeat(5, 2, tag+1)) // with the tag of other addresses
 		conn.Write(heartbeat(6, 2, tag))
 	}
 	e := m.first(t, ctx)
 	if d := e.Differences[0]; e.Publisher != 6 || len(e.Differences) != 1 || d.Field != events.FieldVersion || d.Ours != "1" || d.Theirs != "2" || e.Address == "" {
-		t.Errorf("told %+v", e)
+		t.Errorf("reported %+v", e)
 	}
-	conn.Write(heartbeat(7, 3, tag)) // one may be damaged
+	conn.Write(heartbeat(7, 3, tag)) // a single packet may be damaged, and is not reported
 	conn.Write(heartbeat(6, 2, tag))
 	conn.Write(heartbeat(8, 9, tag))
 	conn.Write(heartbeat(8, 9, tag))
 	<-m.news
 	if n := m.count(); n != 2 || m.all[1].Publisher != 8 {
-		t.Errorf("told %d times: %v", n, m.all)
+		t.Errorf("reported %d times: %v", n, m.all)
 	}
 }

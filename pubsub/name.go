@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// shownName is what a bus calls itself to its peers, for people to read: its configured name, or host and process.
+// shownName is the name that a bus sends to its peers, for people to read: its Config.Name, or host and process.
 func shownName(name string) string {
 	if name != "" {
 		return name

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A subscriber without a route to the publisher reports that its NAKs and statuses cannot be sent: where to, why and
-// what to do, in its log and as an event; and that it is over when the route is there.
+// A subscriber without a route to the publisher reports in the log and by an event that its NAKs and statuses cannot
+// be sent: the address, the reason and the remedy. It also reports when the route exists again.
 func TestNoRouteToPublisher(t *testing.T) {
 	testenv.Slow(t)
 	noRouteToPublisher(t, "udp://239.20.0.0/24?port=7430&groups=1&iface=", "10.99.0.2:")
@@ -28,23 +28,23 @@ func TestNoRouteToPublisherRoCE(t *testing.T) {
 
 func noRouteToPublisher(t *testing.T, url, address string) {
 	t.Parallel() // it waits most of the time
-	far := startFar(t, func(t *testing.T) { publishFromElsewhere(t, url+"far") })
+	far := startFar(t, func(t *testing.T) { publishFromOtherNetwork(t, url+"far") })
 	if far == nil {
 		return
 	}
 	testenv.AddVeth(t, "near", "far", 0)
-	testenv.Sysctl(t, "net/ipv4/conf/all/rp_filter", "0") // else the kernel drops what comes from there
+	testenv.Sysctl(t, "net/ipv4/conf/all/rp_filter", "0") // otherwise the kernel drops packets from there
 	testenv.Sysctl(t, "net/ipv4/conf/near/rp_filter", "0")
 	testenv.MoveLink(t, "far", far.pid)
 	testenv.AddAddr(t, "near", "10.88.0.1/24")
 	testenv.LinkUp(t, "near")
 	far.ask(t, "start")
-	told, ctx := &heard{}, testContext(t)
+	reported, ctx := &eventLog{}, testContext(t)
 	var log logLines
-	b := openBus(t, Config{OnEvent: told.event, Logger: slog.New(slog.NewTextHandler(&log, nil))}, url+"near")
+	b := openBus(t, Config{OnEvent: reported.event, Logger: slog.New(slog.NewTextHandler(&log, nil))}, url+"near")
 	subscribe(t, b, "x")
 
-	e := told.await(t, ctx, events.CannotReply)
+	e := reported.await(t, ctx, events.CannotReply)
 	if !errors.Is(e.Err, syscall.ENETUNREACH) || !strings.HasPrefix(e.Address, address) || e.For < time.Second || e.Behind == 0 {
 		t.Errorf("%+v", e)
 	}
@@ -62,18 +62,18 @@ func noRouteToPublisher(t *testing.T, url, address string) {
 		kept = kept || l.Cause == "cannot_reply" && strings.HasPrefix(l.Address, address)
 	}
 	if !kept {
-		t.Errorf("the record of losses lacks it: %+v", b.Losses())
+		t.Errorf("the event is missing in the loss record: %+v", b.Losses())
 	}
 
 	testenv.AddAddr(t, "near", "10.99.0.1/24")
-	if e := told.await(t, ctx, events.RepliesAgain); !strings.HasPrefix(e.Address, address) || e.For < time.Second {
+	if e := reported.await(t, ctx, events.RepliesAgain); !strings.HasPrefix(e.Address, address) || e.For < time.Second {
 		t.Errorf("%+v", e)
 	}
 	far.ask(t, "met")
 }
 
-// publishFromElsewhere is the process at the far end, on another network.
-func publishFromElsewhere(t *testing.T, url string) {
+// publishFromOtherNetwork runs the process at the far end, on another network.
+func publishFromOtherNetwork(t *testing.T, url string) {
 	var b *Bus
 	var p *Publisher
 	obey(func(order string) string {

@@ -37,8 +37,8 @@ import (
 //	sim://name?loss=0.01             a simulated InfiniBand or RoCE subnet within
 //	                                 this process (package transport/simnet)
 //
-// Options that every fabric has are groups=N, the number of multicast groups that topics
-// are spread over, and map=, which says how:
+// Every fabric has the options groups=N, the number of multicast groups that topics are spread over, and map=, the
+// rule:
 //
 //	map=hash         by the name of the topic, the default
 //	map=prefix:K     by its first K tokens: md.xnas.AAPL and md.xnas.MSFT are in one
@@ -48,35 +48,35 @@ import (
 //	                 that follow, # begins a comment. The first line that matches
 //	                 counts; topics that none matches are spread over all groups
 //
-// and keys=FILE, a file of keys: every packet is sealed: without a key it can be neither read,
-// forged nor changed (Config.Keys). Without it the groups are open. With sign=FILE this bus signs its
-// messages with the key of a file (Config.Sign), and with trust=FILE it receives only
-// publishers that a file trusts, each on the topics that it may publish (Config.Trust).
+// and keys=FILE, a file of keys: every packet is encrypted and authenticated, and cannot be read, forged or changed
+// without a key (Config.Keys). With sign=FILE this bus signs its messages with the key of a file (Config.Sign), and
+// with trust=FILE it receives only publishers that a file trusts, each on the topics that it may publish
+// (Config.Trust).
 //
-// A bus has one loop, a goroutine that receives and calls handlers: one core bounds it. For more open several
+// A bus has one goroutine that receives and calls handlers, so one core bounds it. For more throughput open several
 // buses, and divide the topics among them.
 //
 // A bus joins the groups of the topics that it subscribes to, and no others. Packets of other topics in
 // these groups are counted: stats.Group.UnwantedBytes.
 //
-// With pad=N packets are padded to a multiple of N bytes, as Config.Pad says. With clock=NAME the clock of
-// this host agrees with those of all others that give this name, as Config.Clock says.
+// With pad=N packets are padded to a multiple of N bytes, as Config.Pad says. clock=NAME names the source that the
+// clock of this host follows, as Config.Clock does.
 //
-// Every bus that is to hear from another opens the same fabric: the same addresses, the same number of groups, the
-// same map and the same keys. Buses on the same addresses that differ report each other: events.ConfigMismatch, or
+// Buses that exchange messages must open the same fabric: the same addresses, the same number of groups, the same map
+// and the same keys. Buses on the same addresses that differ report each other: events.ConfigMismatch, or
 // ConfigDiffers if that is harmless. ctx bounds only the opening.
 //
-// Of several URLs each is a leg: a way of its own that carries the same, such as a second network interface, a second
-// range of groups, or RoCE beside UDP. What is published goes out on every leg, and of each packet the first copy
-// counts. What one leg loses another brings; only what all have lost is asked for again. A leg that fails is an Event
-// of kind events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust= and pad= need
-// stand in one URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg, whichever
-// it is, hear each other by that; where not all are the same an event events.ConfigDiffers, which is harmless, says so.
+// Each of several URLs is a leg: a path that carries the same packets, such as a second network interface, a second
+// range of groups, or RoCE in addition to UDP. Packets are sent on every leg, and receivers use the first copy of
+// each. Only packets that are lost on all legs are requested again. A leg that fails is an Event of kind
+// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust= and pad= are needed in
+// one URL only, and the leg with the smallest packets sets the packet size. Buses that share at least one leg receive
+// each other's packets; if they do not share all legs, events.ConfigDiffers reports it, which is harmless.
 func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	return Config{}.Open(ctx, rawURL, legs...)
 }
 
-// Open opens a bus as the function Open does, so configured.
+// Open opens a bus with this configuration, as the function Open does.
 func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	if ctx == nil {
 		return nil, failed("open", "", engine.ErrNilContext)
@@ -120,10 +120,10 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	return b, nil
 }
 
-// configError is what is wrong with a Config, and not with a URL.
+// configError is an error of a Config, not of a URL.
 type configError struct{ error }
 
-// openError is why a bus could not be opened on f, which is nil if it is its URL that cannot be read.
+// openError is the error of opening f; f is nil if its URL cannot be parsed.
 func openError(f *fabricurl.Fabric, err error) error {
 	var of *fabricurl.Error
 	if errors.As(err, &of) {
@@ -132,8 +132,8 @@ func openError(f *fabricurl.Fabric, err error) error {
 	return failed("open", f.String(), err)
 }
 
-// OpenTransport opens a bus on a transport of the caller's, which belongs to
-// the bus from then on. Config.Faults is not applied, and topics map to groups by hash.
+// OpenTransport opens a bus on t, which the bus owns from then on and closes. Config.Faults is not applied, and
+// topics map to groups by hash.
 func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if t == nil {
 		return nil, failed("open", "", errors.New("the transport is nil"))
@@ -141,7 +141,7 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	fabric := openedFabric{local: true, open: c.isOpen("", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name))} // of all others something may leave the host
+	fabric := openedFabric{local: true, open: c.isOpen("", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name))} // packets of other transports may leave the host
 	t, err := c.seal(t, busFiles{})
 	if err != nil {
 		return nil, failed("open", "", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// lengths remembers the longest packet that a bus sent, to the group and by unicast.
+// lengths records the longest packets that a bus sent, to the group and by unicast.
 type lengths struct {
 	transport.Transport
 	mu           sync.Mutex
@@ -51,8 +51,8 @@ func (s lengthsSender) Send(out *transport.Outbound) (int, error) {
 	return s.Sender.Send(out)
 }
 
-// Of messages that come one by one, and of replies, the length of a sealed packet says nothing; without
-// padding it says all. docs/protocol §27.11.
+// The length of sealed packets does not depend on the size of single messages and replies; without padding it does.
+// docs/protocol §27.11.
 func TestSizesOfMessagesDoNotShow(t *testing.T) {
 	for _, c := range []struct {
 		pad   int
@@ -101,7 +101,7 @@ func TestSizesOfMessagesDoNotShow(t *testing.T) {
 			for _, size := range []int{500, 5, 17, 200, 333, 700, 1200} {
 				answered.take()
 				if r, err := pubBus.Request(ctx, "a.b", make([]byte, size)); err != nil || len(r.Data) != size {
-					t.Fatalf("%d bytes: %d came back, %v", size, len(r.Data), err)
+					t.Fatalf("%d bytes: the reply has %d, %v", size, len(r.Data), err)
 				}
 				group, _ := asked.take()
 				_, reply := answered.take()
@@ -117,7 +117,7 @@ func TestSizesOfMessagesDoNotShow(t *testing.T) {
 	}
 }
 
-// Padding is given in one place, or in all URLs alike.
+// Padding is set in one place, or equally in all URLs.
 func TestPadInURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"mem://pad?pad=0":               "from 1",

@@ -14,10 +14,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Positions has how far a subscriber has read in each topic of each run of a publisher: message numbers belong to a
-// topic, a Publisher and an Epoch. Pass everything that a subscription delivers to Add, store the Positions with the
-// results, as JSON, and begin with them after a restart: From(positions) delivers each message that follows once, or a
-// *GapError in its place, of each run of a publisher that is present.
+// Positions records how far a subscriber has read each topic of each run of a publisher: message numbers belong to a
+// topic, a Publisher and an Epoch. Pass everything that a subscription delivers to Add, store the Positions as JSON
+// together with the results, and begin with them after a restart: From(positions) delivers every later message of
+// each present run once, or a *GapError in its place.
 //
 //   - A topic without a position, such as one of a publisher that was started since, begins with message 0. Messages
 //     that the publisher no longer holds are a *GapError. So From(new(Positions)) begins with everything ever published.
@@ -26,11 +26,11 @@ import (
 //     report, and it is not repeated unless the publisher comes up meanwhile; without, each subscription that begins
 //     with that position repeats it.
 //
-// A run that began and ended while no subscription with these positions existed leaves no trace. A publisher that waits
-// for its subscribers (WaitSubscribers) does not publish without them.
+// A run that began and ended while no subscription with these positions existed is not reported. A publisher that
+// waits for its subscribers (WaitSubscribers) does not publish without them.
 //
-// There is a position for each topic of each run of which anything was delivered, so their number grows with each
-// restart of a publisher. With PublisherEvents those of a run that has ended are removed when the next run of the same
+// Positions holds one position for each topic and run of which something was delivered, so it grows with each restart
+// of a publisher. With PublisherEvents those of a run that has ended are removed when the next run of the same
 // Config.Name comes up. Those of a run that was lost stay, because it may come up again; so do those of publishers
 // without a name.
 //
@@ -45,47 +45,47 @@ type publisherRun struct {
 	epoch     uint64
 }
 
-// place is a topic of a run of a publisher.
-type place struct {
+// runTopic is a topic of a run of a publisher.
+type runTopic struct {
 	publisherRun
 	topic string
 }
 
-// position is how far a subscriber has come there.
+// position is how far a subscriber has read a runTopic.
 type position struct {
-	next uint64 // number of the message that is wanted next
+	next uint64 // number of the next message to read
 	gone gone
 }
 
-// gone is what was delivered of a publisher that has not been heard since. Its positions stay: it may be heard
-// again, for an end can be forged (docs/protocol §11.6).
+// gone records that a run is absent. Its positions are kept: the run may come up again, because an end can be forged
+// (docs/protocol §11.6).
 type gone struct {
-	lost  bool // it is lost, or not heard
-	ended bool // it has ended, and all of it was delivered
+	lost  bool // it is lost, or was never received
+	ended bool // it has ended, and everything was delivered
 }
 
-// Add takes in what a subscription has delivered, as a Handler, Messages and Next have it, in that order. Of
-// several messages of a topic, publisher and epoch the last is enough.
+// Add records a delivery: the message and error that a Handler, Messages or Next received, in that order. Of several
+// messages of one topic, publisher and epoch the last is enough.
 func (p *Positions) Add(m Message, err error) {
 	switch {
 	case err != nil:
 		p.failed(err)
 	case m.from == nil:
 	case !m.IsState():
-		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number + 1})
+		p.set(runTopic{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number + 1})
 	case m.IsStateEnd():
-		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number})
+		p.set(runTopic{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number})
 	}
 }
 
-// failed is apart from Add, for errors.As moves its targets to the heap.
+// failed is separate from Add because errors.As moves its targets to the heap.
 func (p *Positions) failed(err error) {
 	var gap *GapError
 	var event *PublisherEvent
 	switch {
 	case errors.As(err, &gap):
 		if gap.Topic != "" {
-			p.set(place{publisherRun{gap.Publisher, gap.Epoch}, gap.Topic},
+			p.set(runTopic{publisherRun{gap.Publisher, gap.Epoch}, gap.Topic},
 				position{gap.First + gap.Count, gone{lost: gap.Open && gap.events}})
 		}
 	case errors.As(err, &event):
@@ -93,8 +93,8 @@ func (p *Positions) failed(err error) {
 	}
 }
 
-// set goes on to a position, or notes that its publisher is lost.
-func (p *Positions) set(at place, x position) {
+// set stores a position, or records that its publisher is lost.
+func (p *Positions) set(at runTopic, x position) {
 	topics := p.of[at.publisherRun]
 	if topics == nil {
 		if p.of == nil {
@@ -108,7 +108,7 @@ func (p *Positions) set(at place, x position) {
 	}
 }
 
-// event notes that a publisher is heard, has ended, or is lost.
+// event records that a publisher came up, ended or was lost.
 func (p *Positions) event(e *PublisherEvent) {
 	of := publisherRun{e.Publisher, e.Epoch}
 	topics := p.of[of]
@@ -118,7 +118,7 @@ func (p *Positions) event(e *PublisherEvent) {
 		if topics == nil {
 			p.forgetEnded(of)
 		}
-		for topic, x := range topics { // also of groups in which it was never lost: a gap said twice is better than none
+		for topic, x := range topics { // also in groups where it was never lost: better to report a gap twice than never
 			topics[topic] = position{next: x.next}
 		}
 		return
@@ -157,7 +157,7 @@ func (p *Positions) clone() *Positions {
 	return c
 }
 
-// len is how many positions there are.
+// len is the number of positions.
 func (p *Positions) len() (n int) {
 	for _, topics := range p.of {
 		n += len(topics)
@@ -165,11 +165,11 @@ func (p *Positions) len() (n int) {
 	return n
 }
 
-// String is how many there are.
+// String returns the number of positions, in words.
 func (p *Positions) String() string { return fmt.Sprintf("positions (%d)", p.len()) }
 
-// from implements Start. Without events nothing would say that a publisher was heard again: that it was lost does
-// not count then.
+// from implements Start. Without events nothing would report that a publisher came up again, so the record that it
+// was lost is ignored.
 func (p *Positions) from(b *Bus, events bool) beginning {
 	to := engine.NewPositions()
 	for of, topics := range p.of {
@@ -181,7 +181,7 @@ func (p *Positions) from(b *Bus, events bool) beginning {
 	return beginning{engine.From{Window: true, Positions: to}}
 }
 
-// jsonPosition is a position as JSON has it: numbers of 64 bits are strings, for few others read them exactly.
+// jsonPosition is a position in JSON. Numbers of 64 bits are strings, because many JSON readers round large numbers.
 type jsonPosition struct {
 	Publisher string `json:"publisher"`
 	Epoch     string `json:"epoch"`
@@ -191,7 +191,7 @@ type jsonPosition struct {
 	Ended     bool   `json:"ended,omitempty"`
 }
 
-// MarshalJSON writes a list, in the order of publishers, epochs and topics.
+// MarshalJSON writes a list sorted by publisher, epoch and topic.
 func (p Positions) MarshalJSON() ([]byte, error) {
 	list := make([]jsonPosition, 0, p.len())
 	for of, topics := range p.of {
@@ -206,10 +206,10 @@ func (p Positions) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// mostNumber is above all numbers that messages have.
-const mostNumber = 1 << 62
+// maxNumber is greater than every message number.
+const maxNumber = 1 << 62
 
-// UnmarshalJSON reads what MarshalJSON has written. After an error the positions are as before.
+// UnmarshalJSON reads the output of MarshalJSON. After an error the positions are unchanged.
 func (p *Positions) UnmarshalJSON(data []byte) error {
 	var list []jsonPosition
 	if err := json.Unmarshal(data, &list); err != nil {
@@ -222,13 +222,13 @@ func (p *Positions) UnmarshalJSON(data []byte) error {
 			err = CheckTopic(x.Topic)
 		}
 		epoch, epochErr := strconv.ParseUint(x.Epoch, 10, 64)
-		if err = cmp.Or(err, epochErr); err == nil && x.Next > mostNumber {
-			err = fmt.Errorf("no topic has a message %d", x.Next)
+		if err = cmp.Or(err, epochErr); err == nil && x.Next > maxNumber {
+			err = fmt.Errorf("message number %d is too large", x.Next)
 		}
 		if err != nil {
 			return fmt.Errorf("pubsub: position %d: %w", i, err)
 		}
-		read.set(place{publisherRun{publisher, epoch}, x.Topic}, position{x.Next, gone{x.Lost, x.Ended}})
+		read.set(runTopic{publisherRun{publisher, epoch}, x.Topic}, position{x.Next, gone{x.Lost, x.Ended}})
 	}
 	*p = read
 	return nil

@@ -22,7 +22,7 @@ import (
 
 var restarts = flag.Int("restarts", 20, "restarts of publishers in TestResumeAcrossRestarts")
 
-// process is a process that ends in one of two ways.
+// process is a bus that is closed or killed.
 type process struct {
 	b  *Bus
 	tr transport.Transport
@@ -38,7 +38,7 @@ func startProcess(t *testing.T, c Config, url string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Logger, c.Wait = quiet, WaitPark // in a bubble no time passes while a loop spins
+	c.Logger, c.Wait = quiet, WaitPark // in a synctest bubble time does not advance while a goroutine spins
 	b, err := c.OpenTransport(tr)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func startProcess(t *testing.T, c Config, url string) *process {
 	return p
 }
 
-// end ends the process by Close, or as a crash would, as far as others can see.
+// end closes the bus, or kills it: then it sends nothing more.
 func (p *process) end(killed bool) {
 	if killed {
 		p.tr.Close()
@@ -68,16 +68,16 @@ type feed struct {
 	topics []*Publisher
 }
 
-// run is what is known of one run of a feed.
+// run has the messages of one run of a feed: published, delivered and lost.
 type run struct {
 	published map[string]uint64
-	next      map[string]uint64 // by topic, of what was delivered or is a gap
-	open      map[string]uint64 // by topic, from where on messages may be lost
-	lost      bool              // it was delivered that the publisher is, or that packets are that may be of any topic
+	next      map[string]uint64 // by topic: number after the last message delivered or in a gap
+	open      map[string]uint64 // by topic: number from which on messages may be lost
+	lost      bool              // PublisherLost, or a gap without a topic, was delivered
 	killed    bool
 }
 
-// resumer is a subscriber that is restarted, with positions that it has kept as JSON.
+// resumer is a subscriber that is restarted, with positions stored as JSON.
 type resumer struct {
 	t    *testing.T
 	url  string
@@ -90,7 +90,7 @@ type resumer struct {
 
 	*process
 	sub       *Subscription // or
-	came      *handed
+	calls     *handlerCalls
 	positions *Positions
 }
 
@@ -102,36 +102,36 @@ func (r *resumer) begin() {
 		r.t.Fatal(err)
 	}
 	options := []SubscribeOption{Topics("md.*"), From(r.positions), PublisherEvents()}
-	if r.sub, r.came = nil, nil; r.seed%2 == 0 {
+	if r.sub, r.calls = nil, nil; r.seed%2 == 0 {
 		r.sub = subscribe(r.t, r.b, "x", options...)
 		return
 	}
-	came := new(handed)
-	r.came = came
+	calls := new(handlerCalls)
+	r.calls = calls
 	if _, err := r.b.Handle("x", func(m Message, err error) {
-		came.Lock()
-		defer came.Unlock()
+		calls.Lock()
+		defer calls.Unlock()
 		m = m.Clone()
-		came.all = append(came.all, func() { r.took(m, err) })
+		calls.all = append(calls.all, func() { r.took(m, err) })
 	}, options...); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// handed is what a handler was called with.
-type handed struct {
+// handlerCalls are the calls of a handler, to be checked later.
+type handlerCalls struct {
 	sync.Mutex
 	all []func()
 }
 
-// read reads what comes until d has passed, and keeps positions.
+// read reads for the duration d, and stores the positions.
 func (r *resumer) read(d time.Duration) {
-	if r.came != nil {
+	if r.calls != nil {
 		time.Sleep(d)
-		r.came.Lock()
-		all := r.came.all
-		r.came.all = nil
-		r.came.Unlock()
+		r.calls.Lock()
+		all := r.calls.all
+		r.calls.all = nil
+		r.calls.Unlock()
 		for _, take := range all {
 			take()
 		}
@@ -153,7 +153,7 @@ func (r *resumer) read(d time.Duration) {
 	r.kept = kept
 }
 
-// took checks what was delivered.
+// took checks a delivery.
 func (r *resumer) took(m Message, err error) {
 	r.positions.Add(m, err)
 	var gap *GapError
@@ -190,8 +190,9 @@ func (r *resumer) took(m Message, err error) {
 	}
 }
 
-// A subscriber and its publishers are restarted again and again, and killed, at 5 % loss: what was published is delivered
-// once, or is a gap. 1,000 restarts: go test ./pubsub -run TestResumeAcrossRestarts -restarts 1000. docs/protocol §9.8.
+// A subscriber and its publishers are repeatedly closed or killed, and restarted, with 5 % loss: every message is
+// delivered once or is in a gap. For 1,000 restarts: go test ./pubsub -run TestResumeAcrossRestarts -restarts 1000.
+// docs/protocol §9.8.
 func TestResumeAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -225,7 +226,7 @@ func TestResumeAcrossRestarts(t *testing.T) {
 						if rnd.IntN(8) > 0 {
 							continue
 						}
-						if err := p.Flush(ctx); err != nil { // a packet of its own: the window is passed sooner
+						if err := p.Flush(ctx); err != nil { // one packet each, so that messages leave the window sooner
 							t.Fatal(err)
 						}
 					}
@@ -240,9 +241,9 @@ func TestResumeAcrossRestarts(t *testing.T) {
 			back, i := rnd.IntN(2) == 0, rnd.IntN(2*len(feeds))
 			if i < len(feeds) {
 				x := r.runs[feeds[i].instance()]
-				for tries := 0; len(x.next) < len(x.published); tries++ { // of what it has not heard there is no position
+				for tries := 0; len(x.next) < len(x.published); tries++ { // topics without a delivery have no position
 					if tries == 1000 {
-						t.Fatalf("topics of a publisher are not heard: %+v", x)
+						t.Fatalf("nothing is delivered of some topics of a publisher: %+v", x)
 					}
 					r.read(10 * time.Millisecond)
 				}
@@ -272,8 +273,8 @@ func TestResumeAcrossRestarts(t *testing.T) {
 			for topic, n := range x.published {
 				next := x.next[topic]
 				from, open := x.open[topic]
-				said := open && from == next || x.killed && x.lost // from there on
-				if next > n || next < n && !said {
+				reported := open && from == next || x.killed && x.lost // from there on
+				if next > n || next < n && !reported {
 					t.Errorf("publisher %x, epoch %d: %d messages of topic %s, and %d were delivered or gaps: %+v", of[0], of[1], n, topic, next, x)
 				}
 				if next < n && !open {
@@ -282,9 +283,9 @@ func TestResumeAcrossRestarts(t *testing.T) {
 			}
 		}
 		if tails > 1+*restarts/100 || r.got == 0 {
-			t.Errorf("the last messages of %d topics are lost, and not said to be", tails)
+			t.Errorf("the last messages of %d topics are lost, and not reported", tails)
 		}
-		t.Logf("%d restarts: %d messages, %d gaps, of them %d as a run was not heard; of %d topics the last messages of a run that was killed are lost", *restarts, r.got, r.gaps, r.open, tails)
+		t.Logf("%d restarts: %d messages, %d gaps, %d of them because a run was absent; the last messages of %d topics of killed runs are lost", *restarts, r.got, r.gaps, r.open, tails)
 	})
 }
 
@@ -293,8 +294,8 @@ func (f *feed) instance() [2]uint64 {
 	return [2]uint64{id, epoch}
 }
 
-// Numbers belong to an epoch: a position says nothing of the publisher's next run, of which a subscriber that is restarted
-// gets every message. docs/protocol §9.8.
+// Message numbers belong to an epoch: a position does not apply to the publisher's next run, of which a restarted
+// subscriber receives every message. docs/protocol §9.8.
 func TestResumeAfterPublisherRestart(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -329,16 +330,16 @@ func TestResumeAfterPublisherRestart(t *testing.T) {
 	}
 }
 
-// A position whose publisher is not heard is a gap that is open: it may have published more, and nobody knows. With
-// PublisherEvents it is one once; without, nothing would say that the publisher was back meanwhile.
-func TestPositionOfPublisherThatIsGone(t *testing.T) {
+// A position whose publisher is absent yields an open gap, because the publisher may have published more. With
+// PublisherEvents it is delivered only once; without, nothing would report that the publisher came up meanwhile.
+func TestPositionOfAbsentPublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		kept := new(Positions)
 		for _, topic := range []string{"x", "md.a", "other"} {
-			kept.set(place{publisherRun{7, 8}, topic}, position{next: 5})
+			kept.set(runTopic{publisherRun{7, 8}, topic}, position{next: 5})
 		}
-		kept.set(place{publisherRun{7, 9}, "x"}, position{5, gone{ended: true}})
+		kept.set(runTopic{publisherRun{7, 9}, "x"}, position{5, gone{ended: true}})
 		for i, c := range []struct {
 			options []SubscribeOption
 			want    string
@@ -379,8 +380,9 @@ func TestPositionOfPublisherThatIsGone(t *testing.T) {
 	})
 }
 
-// A publisher that was lost and is back is waited for again, also where it has published nothing since. docs/protocol §9.8.
-func TestPositionOfPublisherThatIsBack(t *testing.T) {
+// After a lost publisher has come up again, its absence is reported again, even if it has published nothing since.
+// docs/protocol §9.8.
+func TestPositionOfReturningPublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		const url = "mem://back"
@@ -417,7 +419,7 @@ func TestPositionOfPublisherThatIsBack(t *testing.T) {
 		}
 		there.Close()
 		for range 100 {
-			publish(t, ctx, pub, "nobody has this")
+			publish(t, ctx, pub, "not received")
 		}
 		feed.Close()
 		var gap *GapError
@@ -450,25 +452,25 @@ func TestPositions(t *testing.T) {
 		want string
 	}{
 		{gap(3, 0, 10, false), at(3, 10)},
-		{gap(3, 4, 1, false), at(3, 10)}, // of before
+		{gap(3, 4, 1, false), at(3, 10)}, // older than the position
 		{gap(3, 10, 0, true), at(3, 10, "lost")},
-		{gap(3, 10, 2, false), at(3, 12)}, // it is heard after all
+		{gap(3, 10, 2, false), at(3, 12)}, // it is received after all
 		{event(events.PublisherLost, 3), at(3, 12, "lost")},
 		{event(events.PublisherUp, 4), at(3, 12, "lost")},
-		{event(events.PublisherUp, 3), at(3, 12)}, // it is back, and silent on that topic
+		{event(events.PublisherUp, 3), at(3, 12)}, // it is back, without messages on that topic
 		{event(events.PublisherEnded, 4), at(3, 12)},
 		{event(events.PublisherRestarted, 3), at(3, 12, "lost")},
 		{event(events.PublisherEnded, 3), at(3, 12, "ended")},
 		{event(events.PublisherUp, 3), at(3, 12)}, // the end was forged
 		{event(events.PublisherEnded, 3), at(3, 12, "ended")},
 		{gap(4, 0, 1, false), at(3, 12, "ended") + "," + at(4, 1)},
-		{event(events.PublisherUp, 4), at(3, 12, "ended") + "," + at(4, 1)}, // in another group, or again: 3 may end beside it
+		{event(events.PublisherUp, 4), at(3, 12, "ended") + "," + at(4, 1)}, // in another group, or a second time: run 3 may end meanwhile
 		{event(events.PublisherLost, 4), at(3, 12, "ended") + "," + at(4, 1, "lost")},
 		{event(events.PublisherUp, 5), at(4, 1, "lost")}, // the next run
 		{event(events.PublisherEnded, 4), at(4, 1, "ended")},
 		{event(events.PublisherUp, 6), ""},
 		{errors.New("another"), ""},
-		{nil, ""}, // a message that the program has made
+		{nil, ""}, // a message made by the program
 	} {
 		p.Add(Message{Topic: "x", Number: 100}, c.err)
 		got, err := json.Marshal(struct{ At Positions }{p})
@@ -480,7 +482,7 @@ func TestPositions(t *testing.T) {
 			t.Errorf("step %d: %v is read as %v, %v", i, p.of, again.of, err)
 		}
 	}
-	p.set(place{publisherRun{1, 2}, "x"}, position{next: 3})
+	p.set(runTopic{publisherRun{1, 2}, "x"}, position{next: 3})
 	for _, text := range []string{
 		`{}`, `[{"publisher":"1","epoch":"3","topic":"x","next":1}]`, `[{"publisher":"0000000000000001","epoch":"-3","topic":"x","next":1}]`,
 		`[{"publisher":"0000000000000001","epoch":"3","topic":"md.*","next":1}]`, `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":-1}]`,
@@ -492,8 +494,8 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// From the newest packet down, only what lies behind the positions is fetched of the window, by name and by pattern.
-// docs/protocol §9.8.
+// Only packets after the positions are fetched from the window, newest first, by name and by pattern. docs/protocol
+// §9.8.
 func TestResumeFetchesWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -515,7 +517,7 @@ func TestResumeFetchesWhatIsMissing(t *testing.T) {
 		for _, topics := range [][]string{{"md.x"}, {"md.x", "md.silent", "md.none"}, {"md.*"}} {
 			kept := positionOf(bus, "md.x", before-missing)
 			_, epoch := bus.loop.Publisher()
-			kept.set(place{publisherRun{bus.ID(), epoch}, "md.silent"}, position{next: 1})
+			kept.set(runTopic{publisherRun{bus.ID(), epoch}, "md.silent"}, position{next: 1})
 			there := openBus(t, Config{Wait: WaitPark}, "mem://fetch")
 			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))
 			if first, gaps := readNumbers(t, ctx, s, before-1); first != before-missing || gaps != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// shared are the mappings of this process that others may have, too.
+// shared lists the shared mappings of this process.
 func shared(t *testing.T) (list []string) {
 	t.Helper()
 	f, err := os.Open("/proc/self/maps")
@@ -23,7 +23,7 @@ func shared(t *testing.T) (list []string) {
 	return list
 }
 
-// files are the regular files that this process has open for writing.
+// files are the names of files that this process has open.
 func files(t *testing.T) map[string]bool {
 	t.Helper()
 	dir, err := os.ReadDir("/proc/self/fd")
@@ -41,12 +41,12 @@ func files(t *testing.T) map[string]bool {
 	return all
 }
 
-// Packets and messages are in no memory and in no file that another user, or another process, has: not even while they
-// are published and waiting to be read. docs/security.md.
+// Packets and messages are never in shared memory or in files, not even while they wait to be read, so that other
+// users and processes cannot read them. docs/security.md.
 func TestMemoryIsPrivate(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "shm:") {
-			t.Skip("its memory is shared, with whom ./transport/shm and ./test/shm say")
+			t.Skip("its memory is shared by design: see ./transport/shm and ./test/shm")
 		}
 		before, open := len(shared(t)), files(t)
 		ctx := testContext(t)
@@ -58,7 +58,7 @@ func TestMemoryIsPrivate(t *testing.T) {
 			t.Errorf("memory is shared: %q", list)
 		}
 		for name := range files(t) {
-			// Others are no files: timerfd_create(2). What the kernel tells (proc(5), sysfs(5)) is nobody's memory.
+			// Other names are not files: timerfd_create(2). Files of proc(5) and sysfs(5) contain no memory of processes.
 			if !open[name] && strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "/proc/") && !strings.HasPrefix(name, "/sys/") {
 				t.Errorf("a file is open: %s", name)
 			}

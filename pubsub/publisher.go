@@ -14,19 +14,19 @@ import (
 type Publisher struct {
 	p     *engine.Publication
 	topic *reliable.Topic
-	open  atomic.Bool // until Close; never of a zero value
+	open  atomic.Bool // true until Close; false in a zero value
 	kept  kept
 	last  atomic.Pointer[retained] // nil: messages are not retained
-	_     [16]byte                 // to a whole line of the cache, for there may be many
+	_     [16]byte                 // pads to a cache line, as there may be many publishers
 }
 
 // kept is the state that a publisher keeps for late joiners.
 type kept struct {
 	mu   sync.Mutex
-	drop func() // under mu: ends it; nil: nothing is kept
+	drop func() // under mu: stops keeping state; nil: no state is kept
 }
 
-// Publisher returns a publisher on topic, joining the topic's group as a sender at first use.
+// Publisher returns a publisher on topic. The first one joins the topic's group as a sender.
 func (b *Bus) Publisher(topic string) (*Publisher, error) {
 	if err := b.opened(); err != nil {
 		return nil, failed("publisher of", topic, err)
@@ -46,9 +46,9 @@ func (b *Bus) Publisher(topic string) (*Publisher, error) {
 	return p, nil
 }
 
-// Publish sends msg, which it copies. It returns when the message is on its way or in a packet that leaves within
-// Config.FlushAfter. Where flow control or the rate limit holds the publisher up it waits as long as ctx allows; an
-// error means that the message was not published.
+// Publish sends a copy of msg. It returns when the message was sent, or is in a packet that will be sent within
+// Config.FlushAfter. If flow control or the rate limit holds the publisher up, it waits until ctx ends. After an
+// error the message was not published.
 func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 	if p.append(msg) {
 		return nil
@@ -57,8 +57,8 @@ func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 }
 
 // TryPublish is Publish that does not wait: it returns a *BackPressureError instead. A message of several packets is
-// begun only if all of it has room; but where nothing else is under way that it could wait for, one that is larger than
-// the window is sent as Publish would send it, and waits for its own room, as any large one waits for the rate limit.
+// sent only if all of it has room. Exceptions: a message larger than the window, when no other data is in flight,
+// waits for room as Publish does; and every large message waits for the rate limit.
 func (p *Publisher) TryPublish(msg []byte) error {
 	if p.append(msg) {
 		return nil
@@ -66,7 +66,7 @@ func (p *Publisher) TryPublish(msg []byte) error {
 	return p.publish(context.Background(), msg, false)
 }
 
-// append publishes msg where that takes no more than a copy.
+// append publishes msg if that takes no more than a copy.
 func (p *Publisher) append(msg []byte) bool {
 	return p.open.Load() && p.last.Load() == nil && p.p.Append(p.topic, msg)
 }
@@ -84,8 +84,8 @@ func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
 	return nil
 }
 
-// PublishBatch publishes msgs in order, cheaper than one by one; what other goroutines publish may come between them.
-// It returns how many were published; fewer than all come with an error.
+// PublishBatch publishes msgs in order, at less cost than one by one; messages of other goroutines may come between
+// them. It returns the number published, with an error if that is fewer than all.
 func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
 	if err := p.usable("publish on"); err != nil {
 		return 0, err
@@ -99,8 +99,8 @@ func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error
 	return n, p.failed("publish on", err)
 }
 
-// Flush sends what waits for others in an open packet. Everything published
-// before, by any publisher of the group, is then on the wire.
+// Flush sends the messages that wait in an open packet. Everything published before, by any publisher of the group,
+// has then been sent.
 func (p *Publisher) Flush(ctx context.Context) error {
 	if err := p.usable("flush"); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (p *Publisher) Flush(ctx context.Context) error {
 	return p.failed("flush", p.p.Flush(ctx))
 }
 
-// Drain flushes and waits until every subscriber that is present, or as many as the bus's
-// flow control waits for, has everything; with FlowNone all.
+// Drain flushes, and waits until every present subscriber has received everything, or as many as the bus's flow
+// control waits for; with FlowNone all.
 func (p *Publisher) Drain(ctx context.Context) error {
 	if err := p.usable("drain"); err != nil {
 		return err
@@ -117,13 +117,13 @@ func (p *Publisher) Drain(ctx context.Context) error {
 	return p.failed("drain", p.p.Drain(ctx))
 }
 
-// Close flushes, as long as ctx allows, and ends the publisher: later calls return an error that matches net.ErrClosed.
-// Other publishers go on, those of the same topic too. It is idempotent; where ctx ended first the messages are still
-// sent, and a further call waits for that anew. Where the bus was closed, and messages of the group were never sent for
-// that, it returns an *UnsentError.
+// Close flushes, as long as ctx allows, and ends the publisher: later calls return an error that matches
+// net.ErrClosed. Other publishers are not affected, even on the same topic. It is idempotent; if ctx ends first, the
+// messages are still sent, and another call waits for them again. If the bus was closed before all messages of the
+// group were sent, it returns an *UnsentError.
 //
-// It frees nothing but what the Publisher itself takes: packet memory, and the group's membership, are all publishers'
-// of the bus in the group, and are given back when the bus is closed. Subscribers hear of no end before that.
+// It frees only the Publisher itself: all publishers of the bus in the group share packet memory and the membership,
+// which are released when the bus is closed. Subscribers see no end of the stream before that.
 func (p *Publisher) Close(ctx context.Context) error {
 	if p.topic == nil {
 		return p.usable("close publisher of")
@@ -133,7 +133,7 @@ func (p *Publisher) Close(ctx context.Context) error {
 	return p.failed("close publisher of", p.p.FlushLast(ctx))
 }
 
-// usable is why a call on a publisher that is not open cannot be made: the publisher is closed, or a zero value.
+// usable returns an error if the publisher is closed or a zero value.
 func (p *Publisher) usable(call string) error {
 	switch {
 	case p.open.Load():
@@ -147,17 +147,18 @@ func (p *Publisher) usable(call string) error {
 // Topic is the publisher's topic.
 func (p *Publisher) Topic() string { return p.topic.Name }
 
-// Subscribers is how many buses with a subscription of the topic are known to be present. One with a pattern, or with
-// very many topics, is known a round trip after the first call, or WaitSubscribers, has had it asked.
+// Subscribers is the number of buses with a subscription to the topic that are known to be present. Buses with a
+// pattern or very many topics are counted a round trip after the first call of Subscribers or WaitSubscribers, which
+// makes the bus ask them.
 func (p *Publisher) Subscribers() int { return p.p.Receivers(p.topic.ID) }
 
-// WaitSubscribers waits until n buses with a subscription of the topic are
-// present: they get everything published from then on.
+// WaitSubscribers waits until n buses with a subscription to the topic are present: they receive everything published
+// from then on.
 //
-// It returns a *events.ConfigMismatchError where it would wait for what cannot come: if no subscriber of the topic is
-// present and, since the call, another bus on the same addresses has said that it is configured such that it cannot
-// hear this one, and that it may subscribe to the topic. A subscriber that searches in vain says so within some seconds
-// of subscribing, and from time to time later, every half a minute.
+// It returns an *events.ConfigMismatchError if it would wait in vain: no subscriber of the topic is present and,
+// since the call, another bus on the same addresses reported a configuration with which it cannot receive from this
+// one, and that it may subscribe to the topic. A subscriber that finds no publisher reports its configuration some
+// seconds after subscribing, and then about every half a minute.
 func (p *Publisher) WaitSubscribers(ctx context.Context, n int) error {
 	if err := p.usable("wait for subscribers of"); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A publisher that is closed has flushed and takes nothing more; others of its topic
-// go on, and so does the topic's numbering.
+// Close of a publisher flushes, and later calls fail; other publishers of the topic and the numbering of its messages
+// continue.
 func TestPublisherClose(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -39,7 +39,7 @@ func TestPublisherClose(t *testing.T) {
 		publish(t, ctx, second, "1")
 		publish(t, ctx, publisher(t, pubBus, "x"), "2")
 		if _, err := sub.Next(ctx); err == nil || err.(*PublisherEvent).Kind != events.PublisherUp {
-			t.Fatalf("got %v, want that the publisher is up", err)
+			t.Fatalf("got %v, want PublisherUp", err)
 		}
 		for i := range 3 {
 			if m := want(t, ctx, sub, fmt.Sprint(i)); m.Number != uint64(i) {
@@ -53,16 +53,16 @@ func TestPublisherClose(t *testing.T) {
 	})
 }
 
-// Close beside those who publish: what they were told is published arrives, and they
-// hear of the end. A Close that ends by its context can be called again.
-func TestPublisherCloseBesidePublish(t *testing.T) {
+// Close during calls of Publish: messages for which Publish returned nil arrive, and later calls return an error.
+// Close can be called again after its context has ended.
+func TestPublisherCloseDuringPublish(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
 	sub := subscribe(t, subBus, "x")
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
-	for pub.TryPublish(make([]byte, 1000)) == nil { // until the subscriber, which reads nothing, has no room
+	for pub.TryPublish(make([]byte, 1000)) == nil { // until the subscriber, which does not read, has no room
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -117,6 +117,6 @@ func TestPublisherCloseBesidePublish(t *testing.T) {
 		t.Error(err)
 	}
 	if sum := taken[0] + taken[1] + taken[2] + taken[3]; got != sum {
-		t.Errorf("%d messages were taken, %d delivered", sum, got)
+		t.Errorf("%d messages were accepted, %d delivered", sum, got)
 	}
 }

@@ -8,10 +8,8 @@ import (
 	"time"
 )
 
-// One of four subscribers stops, or of two. With a quorum of three, or where the three carry the tag
-// that the publisher looks for, they get everything, and the publisher knows that they
-// have it; the fourth has an exact gap when it reads on.
-// docs/protocol §8.1, §8.11.
+// One subscriber does not read, of reading+1. With a quorum or a tag of the others, they receive everything, and
+// Delivered says so; the stopped one gets an exact gap when it resumes. docs/protocol §8.1, §8.11.
 func testOneStops(t *testing.T, url string, flow FlowControl, reading int) {
 	ctx := testContext(t)
 	pubBus := openBus(t, Config{FlowControl: flow, WindowBytes: 256 << 10}, url)
@@ -55,7 +53,7 @@ func testOneStops(t *testing.T, url string, flow FlowControl, reading int) {
 	}
 	for i := range got {
 		for got[i].Load() < n && ctx.Err() == nil {
-			time.Sleep(time.Millisecond) // it came, and is being handled
+			time.Sleep(time.Millisecond) // it arrived, and is being handled
 		}
 	}
 	go pubBus.Close()

@@ -11,13 +11,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A publisher beyond the limit is told of in the stream of each subscription, once, and
-// by the bus; the others are delivered, and it is, too, when there is room.
-// docs/protocol §12.1.
-func refusedPublisherIsTold(t *testing.T, url string) {
+// A publisher beyond MaxPublishers is reported once in the stream of each subscription, and by OnEvent; others are
+// delivered, and when another publisher has left it is, too. docs/protocol §12.1.
+func refusedPublisherIsReported(t *testing.T, url string) {
 	ctx := testContext(t)
 	var mu sync.Mutex
-	var told, handled []error
+	var reported, handled []error
 	note := func(to *[]error, err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -25,7 +24,7 @@ func refusedPublisherIsTold(t *testing.T, url string) {
 	}
 	subBus := openBus(t, Config{MaxPublishers: 1, OnEvent: func(e events.Event) {
 		if e.Kind == events.PublisherRefused {
-			note(&told, e.Err)
+			note(&reported, e.Err)
 		}
 	}}, url)
 	sub := subscribe(t, subBus, "x")
@@ -36,11 +35,11 @@ func refusedPublisherIsTold(t *testing.T, url string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	heardBus := openBus(t, Config{}, url)
-	heard := publisher(t, heardBus, "x")
-	wait(t, ctx, heard, 1)
-	publish(t, ctx, heard, "heard")
-	want(t, ctx, sub, "heard")
+	receivedBus := openBus(t, Config{}, url)
+	received := publisher(t, receivedBus, "x")
+	wait(t, ctx, received, 1)
+	publish(t, ctx, received, "received")
+	want(t, ctx, sub, "received")
 
 	tooMany := openBus(t, Config{}, url)
 	pub := publisher(t, tooMany, "x")
@@ -62,28 +61,28 @@ func refusedPublisherIsTold(t *testing.T, url string) {
 	}
 	_, err := sub.Next(ctx)
 	check(err)
-	for subBus.Stats().Groups[0].StreamsRefused < 3 { // once, however many packets come
+	for subBus.Stats().Groups[0].StreamsRefused < 3 { // reported once, however many packets arrive
 		publish(t, ctx, pub, "refused")
 		time.Sleep(time.Millisecond)
 	}
-	if err := pub.Flush(ctx); err != nil { // or some would come when there is room
+	if err := pub.Flush(ctx); err != nil { // otherwise some would arrive when there is room
 		t.Fatal(err)
 	}
-	publish(t, ctx, heard, "goes on")
-	want(t, ctx, sub, "goes on")
+	publish(t, ctx, received, "continues")
+	want(t, ctx, sub, "continues")
 	later := subscribe(t, subBus, "x")
 	_, err = later.Next(ctx)
 	check(err)
 
-	heardBus.Close()
+	receivedBus.Close()
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "there is room")
 	want(t, ctx, sub, "there is room")
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 1 || len(handled) != 1 {
-		t.Fatalf("the bus was told %v, the handler %v: want one each", told, handled)
+	if len(reported) != 1 || len(handled) != 1 {
+		t.Fatalf("OnEvent got %v, the handler %v: want one each", reported, handled)
 	}
-	check(told[0])
+	check(reported[0])
 	check(handled[0])
 }

@@ -14,22 +14,23 @@ import (
 
 // Reply is one subscriber's reply to a request.
 type Reply struct {
-	Data []byte // the caller's own
-	// Responder is the random id of the bus that replied. Name is what it calls itself, or its host and process, Address
-	// where it sends from, as the fabric writes it, and Tag its Config.Tag, each as far as it is known.
+	Data []byte // a copy that belongs to the caller
+	// Responder is the random id of the bus that replied. Name is its Config.Name, or host and process; Address the
+	// source of its packets, as the fabric writes it; Tag its Config.Tag. Each of the three is empty if not known.
 	Responder          uint64
 	Name, Address, Tag string
 	After              time.Duration // since the request was published
 }
 
-// NoReplyError is why a request ended with fewer replies than were wanted. It matches ErrNoResponders where the topic
-// had no subscriber, or all that have not replied are gone (see Answered); otherwise the context's error and its cause.
+// NoReplyError reports a request that ended with fewer replies than requested. It matches ErrNoResponders if the
+// topic had no subscriber, or if all that have not replied are gone (see Answered); otherwise the context's error and
+// its cause.
 type NoReplyError struct {
 	Topic       string
-	Subscribers int // that are known to have wanted the topic since the request was published, and others that have replied. 0: there were none, or it was not published
-	Heard       int // of them, those that are known to have the request
-	Answered    int // of them, those that have replied
-	Gone        int // of them, those that went without a reply
+	Subscribers int // known to have subscribed to the topic since the request was published, and others that replied. 0: none, or the request was not published
+	Heard       int // of Subscribers: known to have received the request
+	Answered    int // of Subscribers: replied
+	Gone        int // of Subscribers: left or lost, without a reply
 	Err         error
 }
 
@@ -38,26 +39,26 @@ func (e *NoReplyError) Error() string {
 	case errors.Is(e.Err, ErrNoResponders) && e.Subscribers == 0:
 		return fmt.Sprintf("pubsub: request on %q: %v: subscribe to it, with a handler that calls Message.Respond", e.Topic, e.Err)
 	case errors.Is(e.Err, ErrNoResponders):
-		return fmt.Sprintf("pubsub: request on %q: no other reply will come: of %s %d replied and %d went away", e.Topic, plural.N(e.Subscribers, "subscriber"), e.Answered, e.Gone)
+		return fmt.Sprintf("pubsub: request on %q: no other reply will come: of %s %d replied and %d left", e.Topic, plural.N(e.Subscribers, "subscriber"), e.Answered, e.Gone)
 	case e.Subscribers == 0:
 		return fmt.Sprintf("pubsub: request on %q was not published: %v", e.Topic, e.Err)
 	}
-	return fmt.Sprintf("pubsub: request on %q: %v: of %s the request is known to have reached %d, %d replied and %d went away", e.Topic, e.Err, plural.N(e.Subscribers, "subscriber"), e.Heard, e.Answered, e.Gone)
+	return fmt.Sprintf("pubsub: request on %q: %v: of %s the request is known to have reached %d, %d replied and %d left", e.Topic, e.Err, plural.N(e.Subscribers, "subscriber"), e.Heard, e.Answered, e.Gone)
 }
 
-// Unwrap returns what ended the wait.
+// Unwrap returns the error that ended the wait.
 func (e *NoReplyError) Unwrap() error { return e.Err }
 
-// Request publishes msg on topic as a request, and waits for the first reply. Each
-// subscriber of the topic gets it as a message, once, in the order of all that this bus
-// publishes on it, and may call Message.Respond. Replies come by unicast. One that is lost is asked for
-// again, and its subscriber sends it again from memory: no handler is called a second time.
+// Request publishes msg on topic as a request, and waits for the first reply. Each subscriber of the topic receives
+// it as a message, once, in order with the other messages of this bus on the topic, and may call Message.Respond.
+// Replies are sent by unicast. A lost reply is requested again, and the subscriber's bus sends it again from memory:
+// no handler is called a second time.
 //
-// Request waits as long as ctx allows: give it a deadline. It returns a *NoReplyError when that has passed; at once,
-// matching ErrNoResponders, where the topic has no subscriber; and when all that it had are gone. A subscriber of a
-// pattern is asked whether it wants the topic, and counts only if it does; until it has answered its reply is waited
-// for. Where this bus has published nothing in the topic's group before, it waits for a first subscriber for half a
-// second. In a handler of the bus it is ErrInHandler.
+// Request waits until ctx ends: give it a deadline. It then returns a *NoReplyError. It returns one that matches
+// ErrNoResponders immediately if the topic has no subscriber, and when all its subscribers are gone. The bus asks
+// subscribers with a pattern whether they want the topic: they count only if they do; until then Request waits for
+// their replies. If this bus has not published in the topic's group before, Request waits half a second for a first
+// subscriber. In a handler of the bus it returns ErrInHandler.
 func (b *Bus) Request(ctx context.Context, topic string, msg []byte) (Reply, error) {
 	for r, err := range b.RequestMany(ctx, topic, msg, 1) {
 		return r, err
@@ -65,9 +66,9 @@ func (b *Bus) Request(ctx context.Context, topic string, msg []byte) (Reply, err
 	panic("pubsub: RequestMany yields a reply or an error")
 }
 
-// RequestMany is Request for several replies, which it yields as they come, each subscriber's once: n replies, or, with
-// n = 0, one of each subscriber that is known when the request is published. Fewer end with an error, a *NoReplyError
-// where a subscriber did not reply: it is the last thing yielded.
+// RequestMany is Request for several replies, which it yields as they arrive, one of each subscriber: n replies or,
+// with n = 0, one of each subscriber known when the request is published. If there are fewer, the last thing yielded
+// is an error: a *NoReplyError if a subscriber did not reply.
 func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) iter.Seq2[Reply, error] {
 	return func(yield func(Reply, error) bool) {
 		if n < 0 {
@@ -97,7 +98,7 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 	}
 }
 
-// inquire publishes a request.
+// inquire publishes a request. The result collects the replies.
 func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*engine.Inquiry, error) {
 	p, err := b.Publisher(topic)
 	if err != nil {
@@ -118,7 +119,7 @@ func requestError(topic string, st reliable.RequestState, err error) error {
 	case !errors.Is(err, ErrNoResponders) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded):
 		return failed("request on", topic, err)
-	case st.Sent && st.Subscribers == 0: // those that may subscribe have not said so
+	case st.Sent && st.Subscribers == 0: // buses that may subscribe did not confirm it
 		err = fmt.Errorf("%w: %w", ErrNoResponders, err)
 	}
 	return &NoReplyError{Topic: topic, Subscribers: st.Subscribers, Heard: st.Heard, Answered: st.Answered,
@@ -129,13 +130,13 @@ func requestError(topic string, st reliable.RequestState, err error) error {
 func (m Message) IsRequest() bool { return engine.AskedOf(m.from) != nil }
 
 // Respond replies to a request with data, which it copies, of up to 16 MiB. It does not wait for the requester, and
-// may be called at any time: in a handler, after it has returned, and by any goroutine. A
-// request has one reply of each bus, whichever of its subscriptions sends it: another one is
-// ErrAnswered. A message that is no request is ErrNoRequest. Where the requester has
-// ended, or has fallen silent, the error is ErrRequesterGone; that it waits no more is not known.
+// may be called at any time: in a handler, after it has returned, and by any goroutine. Each bus replies to a request
+// once, whichever of its subscriptions does: later calls return ErrAnswered. A message that is not a request returns
+// ErrNoRequest. If the requester has ended or fallen silent, the error is ErrRequesterGone; a requester that merely
+// stopped waiting is not detected.
 //
-// The reply is kept for the requester to ask for again: for 10 s, all replies in a group
-// up to 32 MiB. Closing the subscription or the bus waits a moment for that (Bus.Close).
+// The bus keeps the reply for 10 s, so that the requester can request it again, and at most 32 MiB of replies in each
+// group. Closing the subscription or the bus waits a moment for that (Bus.Close).
 func (m Message) Respond(data []byte) error {
 	asked := engine.AskedOf(m.from)
 	if asked == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Who replies and closes at once, its bus or its subscription, is waited for: the reply comes, also one that its
-// requester fetches piece by piece, or of which something is lost on the way.
+// A responder closes its bus or its subscription immediately after Respond: Close waits, and the reply arrives, also
+// a long one that the requester fetches in parts, and with losses.
 func TestResponderCloses(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -63,8 +63,7 @@ func TestResponderCloses(t *testing.T) {
 	})
 }
 
-// A responder that is closed while requests go on to come takes no more of them, and is not kept
-// from closing by what it would reply.
+// A responder that is closed while requests arrive accepts no more of them, and open requests do not delay Close.
 func TestResponderClosesUnderLoad(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// echo subscribes to topic with a handler that answers each request with what it is asked, and
-// counts how often each came.
+// echo subscribes to topic with a handler that replies to each request with its data, and counts the deliveries of
+// each request.
 func echo(t testing.TB, b *Bus, topic string) *sync.Map {
 	t.Helper()
 	var times sync.Map
@@ -40,7 +40,7 @@ func TestRequest(t *testing.T) {
 		responder := openBus(t, Config{Name: "responder", Tag: "adds"}, url)
 		echo(t, responder, "rpc.add")
 		requester := openBus(t, Config{}, url)
-		wait(t, ctx, publisher(t, requester, "rpc.add"), 1) // longer than a request would on a busy host
+		wait(t, ctx, publisher(t, requester, "rpc.add"), 1) // waits longer than Request would on a busy host
 		for _, size := range []int{0, 1, 1000, 5000, 300_000} {
 			msg := bytes.Repeat([]byte{'x'}, size)
 			r, err := requester.Request(ctx, "rpc.add", msg)
@@ -61,23 +61,23 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// Beside loss each request is answered by each responder, and executed once by each.
-func TestRequestsBesideLoss(t *testing.T) {
-	eachFabric(t, func(t *testing.T, url string) { requestsBesideLoss(t, url, 320, "0.05") })
+// With loss each responder answers each request, and executes it once.
+func TestRequestsWithLoss(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) { requestsWithLoss(t, url, 320, "0.05") })
 }
 
-// So it is with 10,000 requests beside 1 % loss.
+// The same with 10,000 requests and 1 % loss.
 func TestTenThousandRequests(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
 		n = 1000
 	}
-	requestsBesideLoss(t, udpURL(t), n, "0.01")
+	requestsWithLoss(t, udpURL(t), n, "0.01")
 }
 
-// requestsBesideLoss has several requesters of one bus ask three responders n times in all, each
-// of the four losing that share of packets.
-func requestsBesideLoss(t *testing.T, url string, n int, loss string) {
+// requestsWithLoss sends n requests from several goroutines of one bus to three responders; each of the four buses
+// loses a share of the packets it receives.
+func requestsWithLoss(t *testing.T, url string, n int, loss string) {
 	t.Helper()
 	const requesters = 8
 	ctx := testContext(t)
@@ -100,7 +100,7 @@ func requestsBesideLoss(t *testing.T, url string, n int, loss string) {
 						return
 					}
 					if string(r.Data) != "re:"+msg || from[r.Name] {
-						t.Errorf("request %s: %q from %s, again: %v", msg, r.Data, r.Name, from[r.Name])
+						t.Errorf("request %s: %q from %s, repeated: %v", msg, r.Data, r.Name, from[r.Name])
 					}
 					from[r.Name] = true
 				}
@@ -115,7 +115,7 @@ func requestsBesideLoss(t *testing.T, url string, n int, loss string) {
 		had := 0
 		m.Range(func(k, v any) bool {
 			if had++; v.(*atomic.Int64).Load() != 1 {
-				t.Errorf("responder %d: request %v came %d times", i, k, v.(*atomic.Int64).Load())
+				t.Errorf("responder %d: request %v was delivered %d times", i, k, v.(*atomic.Int64).Load())
 			}
 			return true
 		})
@@ -142,7 +142,7 @@ func TestRequestErrors(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Somebody hears it, and does not reply.
+	// A subscriber receives the request, and does not reply.
 	other := openBus(t, Config{}, url)
 	sub := subscribe(t, other, "rpc")
 	wait(t, ctx, publisher(t, requester, "rpc"), 1)
@@ -159,14 +159,14 @@ func TestRequestErrors(t *testing.T) {
 	if e := none(err); !errors.Is(err, context.Canceled) || e.Subscribers != 1 || e.Answered != 0 || e.Gone != 0 {
 		t.Error(err)
 	}
-	if err := m.Respond(nil); err != nil { // nobody waits any more
+	if err := m.Respond(nil); err != nil { // the requester no longer waits
 		t.Error(err)
 	}
 	if err := m.Respond(nil); !errors.Is(err, ErrAnswered) {
 		t.Error(err)
 	}
 
-	// It goes away.
+	// It closes its bus.
 	go func() {
 		sub.Next(ctx)
 		other.Close()
@@ -184,7 +184,7 @@ func TestRequestErrors(t *testing.T) {
 	}
 	for _, err := range requester.RequestMany(ctx, "rpc", nil, -1) {
 		if err == nil {
-			t.Error("-1 replies were taken")
+			t.Error("RequestMany accepts -1 replies")
 		}
 	}
 	canceled, cancelWith := context.WithCancelCause(ctx)
@@ -195,15 +195,15 @@ func TestRequestErrors(t *testing.T) {
 	}
 }
 
-// A subscriber of a pattern that does not match is no subscriber of a request's topic, and not gone.
-func TestRequestBesideUnrelatedPattern(t *testing.T) {
+// A subscriber with a pattern that does not match is neither counted as a subscriber of a request's topic nor as gone.
+func TestRequestWithUnrelatedPattern(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t) + "?groups=1"
 	requester, other := openBus(t, Config{}, url), openBus(t, Config{}, url)
 	echo(t, openBus(t, Config{}, url), "calc.add")
 	wait(t, ctx, publisher(t, requester, "calc.add"), 1)
 	subscribe(t, other, "md.>")
-	wait(t, ctx, publisher(t, requester, "md.x"), 1) // other is a member, and was not asked for calc.add
+	wait(t, ctx, publisher(t, requester, "md.x"), 1) // other is a member of the group, and was not asked about calc.add
 	for _, c := range []struct {
 		topic   string
 		n       int
@@ -225,7 +225,7 @@ func TestRequestBesideUnrelatedPattern(t *testing.T) {
 	}
 }
 
-// A request of a bus that closes ends; what answers it learns that its requester is gone.
+// A request ends when its bus closes, and Respond then returns ErrRequesterGone.
 func TestRequesterCloses(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -251,7 +251,7 @@ func TestRequesterCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if errors.Is(err, ErrAnswered) {
-			break // it was quicker
+			break // the reply was quicker
 		}
 	}
 	responder.Close()
@@ -260,7 +260,7 @@ func TestRequesterCloses(t *testing.T) {
 	}
 }
 
-// A handler cannot wait for replies, but may respond after it has returned.
+// Request fails in a handler; Respond may be called after the handler has returned.
 func TestRespondLater(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -287,7 +287,7 @@ func TestRespondLater(t *testing.T) {
 	}
 }
 
-// Requests and other messages of a topic keep their order, however they are read.
+// Requests and other messages of a topic keep their order, with Next and NextBatch.
 func TestRequestsAmongMessages(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -336,7 +336,7 @@ func TestRequestsAmongMessages(t *testing.T) {
 	}
 }
 
-// Over two legs, of which each loses much, requests are answered, once each.
+// Over two legs with much loss each request has one reply.
 func TestRequestOverLegs(t *testing.T) {
 	ctx := testContext(t)
 	urls := pair(memURL, t)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkPublish1KiB2048 is messages of 1 KiB in datagrams of 2048 bytes over
-// loopback: RoCEv2 in user space beside plain UDP, in one run.
+// BenchmarkPublish1KiB2048 compares RoCEv2 in user space with plain UDP over loopback: messages of 1 KiB in datagrams
+// of 2048 bytes.
 func BenchmarkPublish1KiB2048(b *testing.B) {
 	for _, c := range []struct{ name, url string }{
 		{"udp", udp1KiB},
@@ -23,13 +23,11 @@ func BenchmarkPublish1KiB2048(b *testing.B) {
 
 const udp1KiB = "udp://239.20.0.0/16?iface=lo&port=17401&size=2048"
 
-// BenchmarkRoCEBesideUDP is the same as shares: an iteration is a short run over
-// UDP and one over RoCE right after it, so that whatever else the machine does
-// meets both alike; each has opened what it uses, and nothing of the other. It
-// reports medians: of each the time and the processor time of a message, publisher
-// and subscriber together, and what UDP takes of RoCE's in percent. 30 iterations,
-// -benchtime 30x, take some seconds.
-func BenchmarkRoCEBesideUDP(b *testing.B) {
+// BenchmarkRoCEVersusUDP compares the same in pairs: an iteration is a short run over UDP and then one over RoCE, so
+// that other load affects both equally; each run opens and closes its own buses. It reports medians of the time and
+// the processor time of a message, publisher and subscriber together, and UDP's share of RoCE's in percent. 30
+// iterations (-benchtime 30x) take some seconds.
+func BenchmarkRoCEVersusUDP(b *testing.B) {
 	for _, c := range []struct{ name, url string }{
 		{"check=best", "roce://lo?size=2048"},
 		{"check=udp", "roce://lo?size=2048&check=udp"},
@@ -43,7 +41,7 @@ func BenchmarkRoCEBesideUDP(b *testing.B) {
 				roceWall, roceCPU = append(roceWall, w1), append(roceCPU, c1)
 				wall, cpu = append(wall, 100*w0/w1), append(cpu, 100*c0/c1)
 			}
-			b.ReportMetric(0, "ns/op") // an iteration is no operation
+			b.ReportMetric(0, "ns/op") // an iteration is not one operation
 			b.ReportMetric(median(udpWall), "udp-ns/msg")
 			b.ReportMetric(median(udpCPU), "udp-cpu-ns/msg")
 			b.ReportMetric(median(roceWall), "roce-ns/msg")
@@ -54,9 +52,8 @@ func BenchmarkRoCEBesideUDP(b *testing.B) {
 	}
 }
 
-// runStretch sends messages of 1 KiB from a publisher to a subscription, each on
-// a bus of its own, until all are received. It returns nanoseconds a message: those
-// that passed and those of the process.
+// runStretch sends messages of 1 KiB from one bus to another and waits until all are received. It returns the wall
+// time and the processor time of the process for each message, in nanoseconds.
 func runStretch(b *testing.B, url string) (wall, cpu float64) {
 	b.Helper()
 	const warmUp, messages = 10000, 50000

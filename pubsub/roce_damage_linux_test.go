@@ -13,11 +13,10 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// TestRoCEDamage has a wire that damages one in some packets between two hosts,
-// data, repairs and control, in a way that the check of a UDP socket on IPv4
-// cannot tell from another IPv4 identification. The reliable layer's CRC-32C
-// finds it, and the stream is repaired and byte by byte the same. Where the ICRC is
-// compared whole, from a raw socket or on IPv6, the damage does not come so far.
+// TestRoCEDamage damages some packets between two hosts (data, repairs and control) such that a UDP socket on IPv4
+// cannot distinguish the damage from another IPv4 identification. The reliable layer's CRC-32C detects it, and the
+// stream is repaired without an error. With the complete ICRC, on a raw socket or IPv6, the fabric already drops
+// these packets.
 func TestRoCEDamage(t *testing.T) {
 	testenv.Slow(t)
 	if !testenv.Namespace(t) {
@@ -27,7 +26,7 @@ func TestRoCEDamage(t *testing.T) {
 		name, rest    string
 		prefix        string // of the addresses
 		bits          int
-		fabric, layer bool // which of them refuses damaged packets
+		fabric, layer bool // which layer refuses damaged packets
 	}{
 		{"IPv4 check=udp", "?gso=off&check=udp", "10.9.0.", 24, false, true},
 		{"IPv4 check=full", "?gso=off&check=full", "10.9.0.", 24, true, false},
@@ -44,7 +43,7 @@ func TestRoCEDamage(t *testing.T) {
 			testenv.LinkUp(t, name+"wire")
 			testenv.MoveLink(t, name+"host", p.cmd.Process.Pid)
 		}
-		wire := newSpoiledWire(t, "subwire", "pubwire")
+		wire := newDamagingWire(t, "subwire", "pubwire")
 		sub.expect("ready")
 		var total, fabric, layer [2]uint64
 		var checked [2]bool
@@ -54,7 +53,7 @@ func TestRoCEDamage(t *testing.T) {
 			}
 		}
 		to, from := wire.stop()
-		t.Logf("%s: %d and %d packets damaged on their way to and from the subscriber; refused by the fabric %d and %d, by the reliable layer %d and %d; Checked %v",
+		t.Logf("%s: %d and %d packets damaged to and from the subscriber; refused by the fabric: %d and %d, by the reliable layer: %d and %d; Checked %v",
 			c.name, to, from, fabric[0], fabric[1], layer[0], layer[1], checked)
 		for i, damaged := range []uint64{to, from} {
 			if damaged == 0 || (fabric[i] > 0) != c.fabric || (layer[i] > 0) != c.layer || fabric[i]+layer[i] > damaged || checked[i] == c.layer {
@@ -68,20 +67,19 @@ func TestRoCEDamage(t *testing.T) {
 	}
 }
 
-// spoiledWire joins two interfaces, as a cable that damages packets would.
-type spoiledWire struct {
+// damagingWire connects two interfaces like a cable that damages packets.
+type damagingWire struct {
 	fds  [2]int // packet sockets
 	quit chan struct{}
 	done chan [2]uint64
 }
 
-// spoiledOneIn is how many packets there are to one that is damaged, by where they
-// come from: there are fewer from the subscriber.
-var spoiledOneIn = [2]int{4, 20}
+// damageOneIn is the number of packets of which one is damaged, by sender: the subscriber sends fewer packets.
+var damageOneIn = [2]int{4, 20}
 
-func newSpoiledWire(t *testing.T, to, from string) *spoiledWire {
+func newDamagingWire(t *testing.T, to, from string) *damagingWire {
 	t.Helper()
-	w := &spoiledWire{quit: make(chan struct{}), done: make(chan [2]uint64)}
+	w := &damagingWire{quit: make(chan struct{}), done: make(chan [2]uint64)}
 	all := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	for i, name := range []string{to, from} {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -103,15 +101,15 @@ func newSpoiledWire(t *testing.T, to, from string) *spoiledWire {
 	return w
 }
 
-// run passes on what comes, until stop, and then says how many packets it has
-// damaged, those to the first interface before the others.
-func (w *spoiledWire) run(t *testing.T) {
+// run forwards packets until stop. It then sends the numbers of damaged packets to each interface, the first
+// interface first.
+func (w *damagingWire) run(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, 1<<16)
 	var damaged [2]uint64
 	for {
 		poll := []unix.PollFd{{Fd: int32(w.fds[0]), Events: unix.POLLIN}, {Fd: int32(w.fds[1]), Events: unix.POLLIN}}
-		_, _ = unix.Poll(poll, 10) // interrupted: it is tried again
+		_, _ = unix.Poll(poll, 10) // EINTR: the loop polls again
 		select {
 		case <-w.quit:
 			w.done <- damaged
@@ -124,17 +122,17 @@ func (w *spoiledWire) run(t *testing.T) {
 				if err != nil {
 					break
 				}
-				if r.IntN(spoiledOneIn[i]) == 0 && spoil(r, b[:n]) {
+				if r.IntN(damageOneIn[i]) == 0 && damage(r, b[:n]) {
 					damaged[1-i]++
 				}
-				// What the other side does not take is lost, as on a wire.
+				// A packet that the other interface does not accept is lost, as on a cable.
 				_, _ = unix.Write(w.fds[1-i], b[:n])
 			}
 		}
 	}
 }
 
-func (w *spoiledWire) stop() (to, from uint64) {
+func (w *damagingWire) stop() (to, from uint64) {
 	close(w.quit)
 	damaged := <-w.done
 	for _, fd := range w.fds {
@@ -143,16 +141,15 @@ func (w *spoiledWire) stop() (to, from uint64) {
 	return damaged[0], damaged[1]
 }
 
-// spoil damages a packet of the reliable layer, somewhere behind the byte with
-// the flags, and reports whether it was one. On IPv4 the ICRC becomes that which
-// it would be with another identification than the packet has.
-func spoil(r *rand.Rand, frame []byte) bool {
+// damage changes a packet of the reliable layer after its byte of flags, and reports whether the frame was such a
+// packet. On IPv4 it sets the ICRC to the value for another IPv4 identification.
+func damage(r *rand.Rand, frame []byte) bool {
 	const ethernet, udp, bth, deth, icrc = 14, 8, 12, 8, 4
 	if len(frame) < ethernet+40+udp+bth+deth+icrc {
 		return false
 	}
 	ip, ipv4 := frame[ethernet:], false
-	var u []byte // from the UDP header on
+	var u []byte // the packet from the UDP header on
 	switch kind := binary.BigEndian.Uint16(frame[12:]); {
 	case kind == unix.ETH_P_IP && ip[0] == 0x45 && ip[9] == unix.IPPROTO_UDP:
 		u, ipv4 = ip[20:], true

@@ -15,12 +15,11 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// roceRole is set in the environment of this test binary when it runs itself
-// again as a publisher or subscriber.
+// roceRole is set in the environment when this test binary runs itself as a publisher or subscriber.
 const roceRole = "FANFARE_TEST_ROCE_ROLE"
 
-// roceMessages is how many each publisher sends. To a lone subscriber it is all of them also with -short:
-// on its way one in some packets is damaged, of which there must be enough.
+// roceMessages is the number of messages of each publisher. With a single subscriber (TestRoCEDamage) it is the same
+// with -short, because the test needs enough damaged packets.
 func roceMessages(lone bool) int {
 	const all = 20_000
 	if lone {
@@ -29,20 +28,20 @@ func roceMessages(lone bool) int {
 	return fewer(all)
 }
 
-// TestRoCERole is what such a process does; by itself it does nothing.
+// TestRoCERole runs such a process; in a normal test run it does nothing.
 func TestRoCERole(t *testing.T) {
 	role := strings.Fields(os.Getenv(roceRole))
 	if len(role) == 0 {
 		return
 	}
 	what, url, faults := role[0], role[1], role[2]
-	away := len(role) == 5 // in a namespace, whose interface comes when we say that we are there
+	away := len(role) == 5 // in a namespace whose interface is added after this process has reported
 	if away {
 		fmt.Println("here")
 		awaitLink(t, role[3])
 		testenv.AddAddr(t, role[3], role[4])
 		testenv.LinkUp(t, role[3])
-		// With this process its namespace ends, and the wire: others need it still.
+		// The namespace and its link end with this process: others still need the link.
 		defer func() {
 			if !t.Failed() {
 				io.Copy(io.Discard, os.Stdin)
@@ -50,9 +49,8 @@ func TestRoCERole(t *testing.T) {
 		}()
 	}
 	ctx := testContext(t)
-	// On a busy machine a process may not run for seconds: nobody gives up on
-	// another because of that, and so no gap is to be excused. Only of who was
-	// killed, long before we give up lingering.
+	// On a busy machine a process may not run for seconds. With these limits no process gives up on another because of
+	// that, so every gap is an error; only killed ones are given up, long before the linger time ends.
 	b := openBus(t, Config{Faults: faults, Silence: 15 * time.Second, RecoveryDeadline: time.Minute, Linger: 2 * time.Minute}, url)
 	if what == "sub" {
 		roceSubscribe(ctx, t, b, "t.a", "t.b")
@@ -62,7 +60,7 @@ func TestRoCERole(t *testing.T) {
 		roceSubscribe(ctx, t, b, topic)
 		return
 	}
-	topic, held := strings.CutSuffix(what, "-held") // until we say go
+	topic, held := strings.CutSuffix(what, "-held") // until the test sends a line
 	topic, lone := strings.CutSuffix(topic, "-to-one")
 	subscribers := 2
 	if lone {
@@ -94,10 +92,9 @@ func TestRoCERole(t *testing.T) {
 	fmt.Println("done", n, st.Transport.Damaged, refused, b.Capabilities().Checked)
 }
 
-// roceSubscribe reads a publisher for each topic until it has all of all. It says
-// how many messages it has, how many packets were refused by the fabric, for
-// their ICRC, and by the reliable layer, for their CRC-32C, and whether the fabric
-// is said to protect packets by itself.
+// roceSubscribe reads one publisher for each topic until it has all messages. It prints the number of messages, the
+// packets refused by the fabric (ICRC) and by the reliable layer (CRC-32C), and whether the fabric claims to protect
+// packets.
 func roceSubscribe(ctx context.Context, t *testing.T, b *Bus, first string, others ...string) {
 	s := subscribe(t, b, first, Topics(others...))
 	fmt.Println("ready")
@@ -143,10 +140,10 @@ func awaitLink(t *testing.T, name string) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("interface %s does not come", name)
+	t.Fatalf("interface %s does not appear", name)
 }
 
-// roceProcess is one of them, as seen from the test.
+// roceProcess is a process of TestRoCERole.
 type roceProcess struct {
 	t    *testing.T
 	role string
@@ -176,7 +173,7 @@ func startRoCE(t *testing.T, cmd *exec.Cmd, role string) *roceProcess {
 	return p
 }
 
-// expect waits for a line that begins so, and returns it.
+// expect waits for a line that begins with line, and returns it.
 func (p *roceProcess) expect(line string) string {
 	p.t.Helper()
 	var seen []string
@@ -186,21 +183,20 @@ func (p *roceProcess) expect(line string) string {
 		}
 		seen = append(seen, p.out.Text())
 	}
-	p.t.Fatalf("%s ended before it said %q:\n%s", p.role, line, strings.Join(seen, "\n"))
+	p.t.Fatalf("%s ended before it printed %q:\n%s", p.role, line, strings.Join(seen, "\n"))
 	return ""
 }
 
 func (p *roceProcess) kill() {
 	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill() // it may have ended
-		_ = p.cmd.Wait()         // killed: it says so
+		_ = p.cmd.Process.Kill() // it may have ended already
+		_ = p.cmd.Wait()         // the error says that it was killed
 	}
 }
 
-// Two publishers and two subscribers in processes of their own share one
-// address, with loss. The kernel gives unicast datagrams, which are the repair
-// requests, to the one that came last. It is killed: the others go on, and
-// nothing is missing.
+// Two publishers and two subscribers, each in its own process, share one address, with loss. The kernel delivers
+// unicast datagrams, which carry the NAKs, to the process that opened last. That one is killed: the others continue,
+// and no message is missing.
 func TestRoCEProcessesShareAnAddress(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -219,8 +215,7 @@ func TestRoCEProcessesShareAnAddress(t *testing.T) {
 	sub := start("sub", 1)
 	pubs := []*roceProcess{start("t.a-held", 2), start("t.b-held", 3)}
 	holder := start("sub", 4)
-	// Who is killed has met both: either would wait for ever for a subscriber
-	// that it never heard.
+	// Both publishers know the subscriber that is killed: otherwise they would wait for it forever.
 	for _, p := range pubs {
 		p.expect("met")
 	}
@@ -235,8 +230,7 @@ func TestRoCEProcessesShareAnAddress(t *testing.T) {
 	}
 }
 
-// Two hosts, each a network namespace, with a wire between them and loss on
-// both sides: everything arrives.
+// Two hosts, each a network namespace, with a link between them and loss on both sides: everything arrives.
 func TestRoCEHosts(t *testing.T) {
 	testenv.Slow(t)
 	if testenv.Namespace(t) {
@@ -244,8 +238,7 @@ func TestRoCEHosts(t *testing.T) {
 	}
 }
 
-// The same over IPv6, where each receiver, with no privilege used, holds each
-// datagram against its whole ICRC.
+// The same over IPv6, where receivers check the complete ICRC of each datagram without privileges.
 func TestRoCEHostsIPv6(t *testing.T) {
 	testenv.Slow(t)
 	if testenv.Namespace(t) {
@@ -282,9 +275,7 @@ func roceHosts(t *testing.T, rest, nearAddr, farAddr string) {
 	}
 }
 
-// Who checks the whole ICRC and who cannot are on one network: each hears the
-// other.
-// docs/protocol §17.7.
+// A bus that checks the complete ICRC and one that does not receive each other's packets. docs/protocol §17.7.
 func TestRoCEChecksMix(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return

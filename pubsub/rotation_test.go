@@ -15,13 +15,13 @@ import (
 
 const rotations = 20
 
-// rotate publishes a thousand messages a second, with 1 % loss, while next is called twenty times, each ten seconds after the one before: all
-// messages come, in order, with no gap, and each key was used.
+// rotate publishes a thousand messages a second, with 1 % loss, and calls next twenty times, every ten seconds. It
+// checks that all messages arrive in order without a gap, and that each key was used.
 func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func()) {
 	t.Helper()
 	sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
-	each, burst := fewer(100), 100 // bursts to a key, messages in one
+	each, burst := fewer(100), 100 // bursts for each key, messages in each burst
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -59,8 +59,8 @@ func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func())
 	}
 }
 
-// By the clock: keys that all are in the keyring begin one after the other, and end soon after the next one's beginning.
-// docs/protocol §27.7.
+// Keys change by their times: all are in the keyring, and each ends soon after the next one begins. docs/protocol
+// §27.7.
 func TestRotationByClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var keys []Key
@@ -80,22 +80,23 @@ func TestRotationByClock(t *testing.T) {
 	})
 }
 
-// By files, as fanfare key rotate and a copy do it: a new key comes into both files, begins, and ends the one before. And
-// when the subscriber's file lacks it, it is told which it is, and takes nothing more. docs/protocol §27.7, §27.8.
+// Keys change by files, as with fanfare key rotate and a copy: a new key is written to both files, begins, and ends
+// the one before. If the subscriber's file lacks the key, the bus reports its id, and accepts no more packets.
+// docs/protocol §27.7, §27.8.
 func TestRotationByFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		keys := []Key{newKey(t)}
 		pubFile, subFile := keyFile(t, keys...), keyFile(t, keys...)
 		lacking := make(chan KeyID, 10)
-		told := Config{Faults: "loss=0.01,seed=7", Wait: WaitPark, OnEvent: func(e events.Event) {
+		reported := Config{Faults: "loss=0.01,seed=7", Wait: WaitPark, OnEvent: func(e events.Event) {
 			var err *UnreadableError
 			if errors.As(e.Err, &err) && err.Reason == transport.UnreadableKey {
 				lacking <- KeyID(err.Key)
 			}
 		}}
 		pubBus := openBus(t, Config{Faults: "loss=0.01,seed=8", Wait: WaitPark}, withKeys(memURL(t), pubFile))
-		subBus := openBus(t, told, withKeys(memURL(t), subFile))
+		subBus := openBus(t, reported, withKeys(memURL(t), subFile))
 		change := func(files ...string) (fresh Key) {
 			now := time.Now()
 			var err error
@@ -121,13 +122,13 @@ func TestRotationByFile(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := subBus.Stats().Transport.PacketsReceived; n != taken {
-			t.Errorf("%d packets were taken with a key that is not there", n-taken)
+			t.Errorf("%d packets were accepted with a missing key", n-taken)
 		}
 		nothing(t, sub)
 		if n := len(lacking); n != 1 {
-			t.Errorf("told %d times that a key is lacking", n)
+			t.Errorf("reported %d times that a key is missing", n)
 		} else if id := <-lacking; id != fresh.ID {
-			t.Errorf("told that key %v is lacking, want %v", id, fresh.ID)
+			t.Errorf("reported missing key %v, want %v", id, fresh.ID)
 		}
 	})
 }

@@ -25,7 +25,7 @@ var (
 	manyPublishers = flag.Int("many.publishers", 2, "publishers of TestManySubscriptions")
 )
 
-// One more subscription or pattern costs the same, however many there are.
+// The cost of one more subscription or pattern does not depend on their number.
 func TestManySubscriptions(t *testing.T) {
 	for _, fabric := range fabrics[:2] {
 		for _, groups := range []int{1, 16} {
@@ -36,7 +36,7 @@ func TestManySubscriptions(t *testing.T) {
 				for i := range *manyPublishers {
 					from := openBus(t, Config{}, url)
 					for n := 0; i == 0 && n < *many/10; n++ {
-						publisher(t, from, fmt.Sprintf("named%d.%[1]d", n)) // what the last patterns match
+						publisher(t, from, fmt.Sprintf("named%d.%[1]d", n)) // matched by the last patterns
 					}
 					p := publisher(t, from, fmt.Sprintf("topic.%d", i))
 					s := subscribe(t, b, fmt.Sprintf("topic.%d", i))
@@ -77,12 +77,12 @@ func openAndClose(t *testing.T, n int, name string, open func(name string) (*Sub
 	sameForEach(t, n, name+" closed", func(i int) error { return subs[n-1-i].Close() })
 }
 
-// sameForEach calls f n times, and compares what the quarters of the calls take: of memory, and, where there are enough to tell,
-// of processor time. What is quadratic takes seven times as much in the last as in the first, or, of closing, the other way
-// round: with -many 100000 a scan of some nanoseconds a subscription fails.
+// sameForEach calls f n times, and compares the memory and, with enough calls, the processor time of the four
+// quarters. With quadratic cost the last quarter takes seven times as much as the first or, for closing, the reverse:
+// with -many 100000 a scan of some nanoseconds for each subscription fails.
 func sameForEach(t *testing.T, n int, what string, f func(i int) error) {
 	t.Helper()
-	runtime.GC() // what came before is not collected on this one's account
+	runtime.GC() // so that earlier garbage is not collected during the measurement
 	begun := time.Now()
 	var bytes [4]uint64
 	var times [4]time.Duration
@@ -104,8 +104,8 @@ func sameForEach(t *testing.T, n int, what string, f func(i int) error) {
 	}
 }
 
-// No statement is run more than some five times as often for four times as many subscriptions and patterns: what is
-// quadratic takes sixteen times as much, and some hundred times as much as is allowed here.
+// With four times as many subscriptions and patterns no statement runs more than about five times as often. A
+// quadratic one would run sixteen times as often.
 func TestManyAreLinear(t *testing.T) {
 	const few, lot = 250, 1000
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestManyAreLinear(t *testing.T) {
 	if out, err := exec.Command(worker, dir, strconv.Itoa(few), strconv.Itoa(lot)).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var all [2]map[string]int // how often each statement was run, by its place
+	var all [2]map[string]int // runs of each statement, by its position
 	for i, n := range []int{few, lot} {
 		all[i] = make(map[string]int)
 		text := filepath.Join(dir, fmt.Sprint(n, ".txt"))
@@ -138,7 +138,7 @@ func TestManyAreLinear(t *testing.T) {
 	}
 	for at, times := range all[1] {
 		if was := all[0][at]; times > 5*was+8*lot {
-			t.Errorf("%s is run %d times with %d subscriptions of each kind, and %d times with %d", at, was, few, times, lot)
+			t.Errorf("%s ran %d times with %d subscriptions of each kind, and %d times with %d", at, was, few, times, lot)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// One subscription may have many topics, which change one by one.
+// The cost of adding or removing one topic of a subscription does not depend on their number.
 func TestManyTopicsOfOne(t *testing.T) {
 	url := inGroups(memURL(t), 1)
 	b := openBus(t, Config{}, url)

@@ -15,9 +15,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// A clock of a host that is set wrong by more than five minutes ends what it is sent and what it sends, which both sides are told, with the
-// difference, and again while it lasts. When the clock is set right, all that was published comes. docs/protocol §27.6, §27.8.
-func TestClockIsSetWhileASealedStreamRuns(t *testing.T) {
+// If the clock of a host is wrong by more than five minutes, packets to and from it are refused, and both sides
+// report that repeatedly, with the difference. When the clock is right again, all published messages arrive.
+// docs/protocol §27.6, §27.8.
+func TestWrongClockOfSealedStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	set, err := NewKeySet(newKey(t))
@@ -26,11 +27,11 @@ func TestClockIsSetWhileASealedStreamRuns(t *testing.T) {
 	}
 	network := mem.NewNetwork()
 	type host struct {
-		off  atomic.Int64 // nanoseconds, of both its clocks: that which nobody sets goes with the other here
-		mu   sync.Mutex
-		told []time.Duration // under mu
+		off      atomic.Int64 // nanoseconds, added to both its wall clock and its monotonic clock
+		mu       sync.Mutex
+		reported []time.Duration // under mu
 	}
-	var passed atomic.Int64 // nanoseconds, for both hosts at once: one after the other would change the difference that is told
+	var passed atomic.Int64 // nanoseconds, for both hosts at once, because the reported difference must not change
 	var pubHost, subHost host
 	open := func(h *host) *Bus {
 		m, err := mem.Open(mem.Config{Network: network, Groups: 1})
@@ -48,7 +49,7 @@ func TestClockIsSetWhileASealedStreamRuns(t *testing.T) {
 			if errors.As(e.Err, &u) && u.Reason == transport.UnreadableClock {
 				h.mu.Lock()
 				defer h.mu.Unlock()
-				h.told = append(h.told, u.Skew.Round(time.Hour)) // a packet on its way was sealed a minute before
+				h.reported = append(h.reported, u.Skew.Round(time.Hour)) // rounded, because a packet may have been sealed a minute before
 			}
 		}}.OpenTransport(tr)
 		if err != nil {
@@ -57,12 +58,12 @@ func TestClockIsSetWhileASealedStreamRuns(t *testing.T) {
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
-	told := func(h *host, want ...time.Duration) {
+	reported := func(h *host, want ...time.Duration) {
 		t.Helper()
-		eventually(t, ctx, fmt.Sprint("it is told ", want), func() bool {
+		eventually(t, ctx, fmt.Sprint("reported ", want), func() bool {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return fmt.Sprint(h.told) == fmt.Sprint(want)
+			return fmt.Sprint(h.reported) == fmt.Sprint(want)
 		})
 	}
 	sub := subscribe(t, open(&subHost), "x")
@@ -72,11 +73,11 @@ func TestClockIsSetWhileASealedStreamRuns(t *testing.T) {
 	expectAll(t, ctx, sub, 10)
 	pubHost.off.Store(int64(time.Hour))
 	publishAll(t, ctx, pub, 10)
-	told(&subHost, time.Hour)
-	told(&pubHost, -time.Hour)
-	passed.Store(int64(time.Minute)) // it lasts
+	reported(&subHost, time.Hour)
+	reported(&pubHost, -time.Hour)
+	passed.Store(int64(time.Minute)) // the condition persists
 	publishAll(t, ctx, pub, 10)
-	told(&subHost, time.Hour, time.Hour)
+	reported(&subHost, time.Hour, time.Hour)
 	pubHost.off.Store(0)
 	publishAll(t, ctx, pub, 10)
 	for range 3 {

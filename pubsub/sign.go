@@ -14,24 +14,23 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// TrustProvider gives the trust of a bus as it is now, for other sources than a file. It is asked
-// for each packet, by several goroutines at once: it returns the same TrustSet until something changes.
+// TrustProvider returns the current trust of a bus, from a source other than a file. It is called for each packet, by
+// several goroutines at once. It must return the same *TrustSet until something changes.
 type TrustProvider = signed.Provider
 
-// TrustSet says which signing keys may publish on which topics. It never changes.
+// TrustSet is an immutable set of grants: which signing keys may publish on which topics.
 type TrustSet = signed.Trust
 
 // TrustGrant lets a signing key publish on the topics of a pattern, such as "md.xnas.>".
 type TrustGrant = signed.Grant
 
-// NewTrustSet makes a TrustSet of grants. A key may have several. The error says which of them is wrong.
+// NewTrustSet returns a TrustSet of grants. A key may have several. The error names the invalid grant.
 func NewTrustSet(grants ...TrustGrant) (*TrustSet, error) { return signed.NewTrust(grants...) }
 
-// StaticTrust is a TrustProvider of what never changes.
+// StaticTrust is a TrustProvider that always returns set.
 func StaticTrust(set *TrustSet) TrustProvider { return signed.Static{Always: set} }
 
-// sign has a loop over t sign what a bus publishes, and take what is trusted, as its configuration and
-// the options of its URL say.
+// sign sets the signing key and the trust in the engine's configuration, from Config and the options of the URLs.
 func (c *Config) sign(dc *engine.Config, t transport.Transport, files busFiles) error {
 	switch {
 	case files.sign != "" && c.Sign != nil:

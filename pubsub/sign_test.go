@@ -26,7 +26,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// signingKey is a key of a test.
+// signingKey returns a random signing key.
 func signingKey(t testing.TB) ed25519.PrivateKey {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -36,7 +36,7 @@ func signingKey(t testing.TB) ed25519.PrivateKey {
 	return key
 }
 
-// trustLine is a line of a file of trust.
+// trustLine is a line of a trust file.
 func trustLine(topics string, key ed25519.PrivateKey) string {
 	return topics + " " + signed.Format(key.Public().(ed25519.PublicKey)) + "\n"
 }
@@ -46,7 +46,7 @@ type trusting struct{ set atomic.Pointer[TrustSet] }
 
 func (x *trusting) Trust() *TrustSet { return x.set.Load() }
 
-// use trusts what the lines of a file of trust say.
+// use sets the trust to the lines of a trust file.
 func (x *trusting) use(t testing.TB, lines ...string) {
 	t.Helper()
 	set, err := signed.ParseTrust([]byte(strings.Join(lines, "")))
@@ -63,20 +63,19 @@ func trust(t testing.TB, lines ...string) *trusting {
 	return x
 }
 
-// eventually waits until something is so.
+// eventually waits until is returns true.
 func eventually(t *testing.T, ctx context.Context, what string, is func() bool) {
 	t.Helper()
 	for !is() {
 		if ctx.Err() != nil {
-			t.Fatalf("not so in the end: %s", what)
+			t.Fatalf("timeout waiting until %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// What is signed arrives, in order and whole, also where packets are lost, repeated and reordered: with
-// files, over every fabric, sealed and open, at who verifies and at who does not.
-// docs/protocol §29.1, §29.5, §29.9.
+// Signed messages arrive, complete and in order, although packets are lost, repeated and reordered: with files, over
+// every fabric, sealed and open, at subscribers with and without trust. docs/protocol §29.1, §29.5, §29.9.
 func TestSigned(t *testing.T) {
 	n := fewer(10_000)
 	eachFabric(t, func(t *testing.T, url string) {
@@ -112,19 +111,18 @@ func TestSigned(t *testing.T) {
 	})
 }
 
-// A key that is not trusted for a topic: its messages are counted, told once to each, and are no gap;
-// others of it are delivered. It is the same for subscriptions, patterns and handlers.
-// docs/protocol §29.8.
-func TestTopicOfAnother(t *testing.T) {
+// Messages on a topic for which their key is not trusted are counted and reported once, and are no gap; its messages
+// on other topics are delivered. The same holds for subscriptions, patterns and handlers. docs/protocol §29.8.
+func TestUntrustedTopic(t *testing.T) {
 	ctx := testContext(t)
 	ours, others := signingKey(t), signingKey(t)
 	trusted := trust(t, trustLine("md.ours.>", ours), trustLine("md.others.>", others))
 	url := memURL(t)
-	var told atomic.Int64
+	var reported atomic.Int64
 	subBus := openBus(t, Config{Trust: trusted, OnEvent: func(e events.Event) {
 		var err *events.FaultError
 		if errors.As(e.Err, &err) && err.Fault == events.FaultTopic && err.Topic == "md.ours.x" {
-			told.Add(1)
+			reported.Add(1)
 		}
 	}}, url)
 	ourBus, otherBus := openBus(t, Config{Sign: ours}, url), openBus(t, Config{Sign: others}, url)
@@ -177,15 +175,15 @@ func TestTopicOfAnother(t *testing.T) {
 	}
 	expect(2, func() (string, error) { return <-handled, nil })
 	eventually(t, ctx, "all refused messages are counted", func() bool {
-		nothing(t, sub) // which reads what is refused
+		nothing(t, sub) // reads the refused messages
 		nothing(t, pattern)
 		return subBus.Stats().RefusedMessages == 3*(n+1)
 	})
-	eventually(t, ctx, "it is told", func() bool { return told.Load() == 1 })
+	eventually(t, ctx, "it is reported", func() bool { return reported.Load() == 1 })
 }
 
-// insider has the group's key, and a signing key that is trusted for something else. He sees all
-// packets, and sends what he likes.
+// insider is an attacker with the group's key and a signing key that is trusted for other topics. It sees all
+// packets, and sends any packet.
 type insider struct {
 	t      *testing.T
 	tr     transport.Transport
@@ -222,8 +220,8 @@ func newInsider(t *testing.T, n *mem.Network, set *KeySet, key ed25519.PrivateKe
 	return x
 }
 
-// look takes in what publishers send just now.
-func (x *insider) look() {
+// poll records the packets that publishers have sent.
+func (x *insider) poll() {
 	b := transport.NewBatch(16)
 	if err := x.tr.Poll(b); err != nil {
 		x.t.Fatal(err)
@@ -243,19 +241,19 @@ func (x *insider) look() {
 	}
 }
 
-// packet makes a packet, says of what kind it is, and who sends it.
+// packet makes a hostile packet. It returns its kind and the sender to use.
 func (x *insider) packet() (p []byte, kind string, tx transport.Sender) {
 	r := x.random
 	p = bytes.Clone(x.seen[r.IntN(len(x.seen))])
 	inner := wire.Content(p)
-	bend := func() { // what it says
+	bend := func() { // changes its content
 		switch r.IntN(5) {
 		case 0:
 			inner[3], inner[4] = byte(wire.TypeHeartbeat), byte(wire.FlagEnd)
 		case 1:
 			inner[3] = byte(1 + r.IntN(int(wire.LastType)))
 		case 2:
-			if len(inner) > 40 { // a sequence, a lead, what a topic comes to
+			if len(inner) > 40 { // a sequence, a lead, the total of a topic
 				binary.LittleEndian.PutUint64(inner[32:], binary.LittleEndian.Uint64(inner[32:])+r.Uint64N(100))
 			}
 		case 3:
@@ -266,7 +264,7 @@ func (x *insider) packet() (p []byte, kind string, tx transport.Sender) {
 	}
 	switch r.IntN(8) {
 	case 0:
-		return p, "played back", x.plain
+		return p, "replayed", x.plain
 	case 1:
 		bend()
 		return p, "changed", x.plain
@@ -277,13 +275,13 @@ func (x *insider) packet() (p []byte, kind string, tx transport.Sender) {
 		return inner, "not signed", x.plain
 	case 4:
 		bend()
-		return inner, "changed, and signed by him", x.signs
+		return inner, "changed, and signed by the insider", x.signs
 	case 5:
-		return inner, "signed by him", x.signs
+		return inner, "signed by the insider", x.signs
 	case 6:
 		bend()
 		binary.LittleEndian.PutUint64(p[8:], binary.LittleEndian.Uint64(p[8:])+r.Uint64N(100))
-		return p, "changed, of a train to come", x.plain
+		return p, "changed, of a future train", x.plain
 	}
 	q := x.seen[r.IntN(len(x.seen))]
 	return append(p[:len(p)-len(inner):len(p)-len(inner)], wire.Content(q)...), "proof of one, content of another", x.plain
@@ -292,7 +290,7 @@ func (x *insider) packet() (p []byte, kind string, tx transport.Sender) {
 func (x *insider) run(n int) {
 	for i := range n {
 		if i%50 == 0 {
-			x.look()
+			x.poll()
 		}
 		p, kind, tx := x.packet()
 		x.sent[kind]++
@@ -303,8 +301,8 @@ func (x *insider) run(n int) {
 	}
 }
 
-// An insider has the group's key and another signing key than the publisher: nothing of what he sends is
-// delivered, and he ends and damages no stream. All that was published arrives. docs/protocol §29.6.
+// An insider has the group's key and another signing key than the publisher: none of its packets is delivered, and it
+// cannot end or damage a stream. All published messages arrive. docs/protocol §29.6.
 func TestInsider(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -387,10 +385,10 @@ func testInsider(t *testing.T, seals bool) {
 			}
 		}()
 	}
-	eventually(t, ctx, "some is read", func() bool { return read[0].Load() > 1000 })
+	eventually(t, ctx, "some messages are read", func() bool { return read[0].Load() > 1000 })
 	x := newInsider(t, network, set, his)
 	defer endTransport(x.tr)
-	eventually(t, ctx, "the insider has seen some", func() bool { x.look(); return len(x.seen) > 100 })
+	eventually(t, ctx, "the insider has seen some", func() bool { x.poll(); return len(x.seen) > 100 })
 	n := 40_000
 	if testing.Short() {
 		n = 10_000
@@ -398,7 +396,7 @@ func testInsider(t *testing.T, seals bool) {
 	x.run(n)
 	stop()
 	total := int64(<-published)
-	eventually(t, ctx, "all is read", func() bool { return read[0].Load() == total && read[1].Load() == total })
+	eventually(t, ctx, "all messages are read", func() bool { return read[0].Load() == total && read[1].Load() == total })
 	st := subBus.Stats()
 	t.Logf("%d messages, sent by the insider: %v, refused: %+v", total, x.sent, st.Sign)
 	if s := st.Sign; s.Unsigned == 0 || s.Forged == 0 {
@@ -406,14 +404,14 @@ func testInsider(t *testing.T, seals bool) {
 	}
 	for _, g := range st.Groups {
 		if g.Streams != 1 || g.Malformed+g.Implausible != 0 {
-			t.Errorf("something of his was taken: %+v", g)
+			t.Errorf("a packet of the insider was accepted: %+v", g)
 		}
 	}
 }
 
-// Trust changes while a stream runs: a key that is revoked, or loses the topic, is refused from the next
-// packet on, and told; when it is trusted again the stream goes on. None of that is a gap of the topic.
-// docs/protocol §29.7, §29.8.
+// Trust changes while a stream runs: a key that is revoked or no longer trusted for the topic is refused from the
+// next packet on, and reported; when it is trusted again the stream continues, without a gap. docs/protocol §29.7,
+// §29.8.
 func TestTrustChanges(t *testing.T) {
 	ctx := testContext(t)
 	key := signingKey(t)
@@ -446,14 +444,14 @@ func TestTrustChanges(t *testing.T) {
 			t.Fatalf("%q, %v, want %q", m.Data, err, text)
 		}
 	}
-	publish(other, "nobody wants it")
+	publish(other, "not subscribed")
 	publish(pub, "first")
 	expect("first")
 
 	trusted.use(t, trustLine("else", key))
 	publish(pub, "not for the topic")
 	eventually(t, ctx, "the message is counted", func() bool { nothing(t, sub); return subBus.Stats().RefusedMessages == 1 })
-	eventually(t, ctx, "it is told", func() bool { return refused.Load() == 1 })
+	eventually(t, ctx, "it is reported", func() bool { return refused.Load() == 1 })
 	publish(pub, "nor is this one")
 	eventually(t, ctx, "the message is counted", func() bool { nothing(t, sub); return subBus.Stats().RefusedMessages == 2 })
 
@@ -465,25 +463,25 @@ func TestTrustChanges(t *testing.T) {
 	before := subBus.Stats().Sign.Untrusted
 	publish(pub, "revoked")
 	eventually(t, ctx, "the packet is counted", func() bool { return subBus.Stats().Sign.Untrusted > before })
-	eventually(t, ctx, "it is told", func() bool { return untrusted.Load() == 1 })
+	eventually(t, ctx, "it is reported", func() bool { return untrusted.Load() == 1 })
 	nothing(t, sub)
 	trusted.use(t, trustLine(">", key))
 	expect("revoked") // the packet was missing, and is repaired
 	publish(pub, "last")
 	expect("last")
 	if refused.Load() != 1 || untrusted.Load() != 1 {
-		t.Errorf("told %d and %d times", refused.Load(), untrusted.Load())
+		t.Errorf("reported %d and %d times", refused.Load(), untrusted.Load())
 	}
 }
 
-// Where packets are sealed that is what is told, and not that they are not signed.
+// A bus without keys reports that packets are sealed, and not that they are unsigned.
 func TestSealedAndSignedWithoutKeys(t *testing.T) {
 	ctx := testContext(t)
 	url, signing, key := memURL(t), signingKey(t), newKey(t)
-	told := make(chan string, 100)
+	reported := make(chan string, 100)
 	subBus := openBus(t, Config{Trust: trust(t, trustLine(">", signing)), OnEvent: func(e events.Event) {
 		if e.Kind == events.PacketsUnreadable {
-			told <- e.Err.Error()
+			reported <- e.Err.Error()
 		}
 	}}, url)
 	sub := subscribe(t, subBus, "md.x")
@@ -491,20 +489,20 @@ func TestSealedAndSignedWithoutKeys(t *testing.T) {
 	if err := pub.Publish(ctx, []byte("sealed and signed")); err != nil {
 		t.Fatal(err)
 	}
-	if text := <-told; !strings.Contains(text, "are sealed with key "+key.ID.String()+", and this bus has no keys") || len(told) > 0 {
-		t.Errorf("told %q, and %d more", text, len(told))
+	if text := <-reported; !strings.Contains(text, "are sealed with key "+key.ID.String()+", and this bus has no keys") || len(reported) > 0 {
+		t.Errorf("reported %q, and %d more", text, len(reported))
 	}
 	nothing(t, sub)
 }
 
-// Who does not sign is refused where others are trusted, and told once; files and fields exclude each other.
+// A bus with trust refuses unsigned publishers, and reports that once; files and fields of Config exclude each other.
 func TestUnsigned(t *testing.T) {
 	ctx := testContext(t)
 	url, key := memURL(t), signingKey(t)
-	told := make(chan string, 100)
+	reported := make(chan string, 100)
 	subBus := openBus(t, Config{Trust: trust(t, trustLine(">", key)), OnEvent: func(e events.Event) {
 		if e.Kind == events.PacketsUnreadable {
-			told <- e.Err.Error()
+			reported <- e.Err.Error()
 		}
 	}}, url)
 	sub := subscribe(t, subBus, "md.x")
@@ -516,8 +514,8 @@ func TestUnsigned(t *testing.T) {
 	}
 	eventually(t, ctx, "packets are counted", func() bool { return subBus.Stats().Sign.Unsigned >= 3 })
 	nothing(t, sub)
-	if text := <-told; !strings.Contains(text, "are not signed") || len(told) > 0 {
-		t.Errorf("told %q, and %d more", text, len(told))
+	if text := <-reported; !strings.Contains(text, "are not signed") || len(reported) > 0 {
+		t.Errorf("reported %q, and %d more", text, len(reported))
 	}
 	for _, c := range []struct {
 		config Config

@@ -29,13 +29,12 @@ func simSeed(t testing.TB) string {
 	return seed
 }
 
-// account is what a subscription got of one publisher's topic: all messages in
-// their order, once each, but for those that a gap told of.
+// account checks what a subscription gets of one publisher's topic: each message once and in order, or a gap.
 type account struct {
 	t         testing.TB
 	next      uint64 // number of the next message
 	delivered uint64
-	gone      uint64 // told by gaps
+	gone      uint64 // messages in gaps
 }
 
 func (a *account) take(m Message, err error) error {
@@ -58,7 +57,7 @@ func (a *account) take(m Message, err error) error {
 	return nil
 }
 
-// simMessage has sizes from a few bytes to several packets.
+// simMessage returns message i, with sizes from a few bytes to several packets.
 func simMessage(i int) string {
 	n := i * 37 % 600
 	if i%97 == 0 {
@@ -67,18 +66,16 @@ func simMessage(i int) string {
 	return fmt.Sprintf("%d %s", i, strings.Repeat("m", n))
 }
 
-// adversity is something that a subnet does to a publisher and three
-// subscribers in the middle of their stream.
+// adversity is a fault of a subnet while a publisher and three subscribers run.
 type adversity struct {
 	options string
-	// strike is what happens, twice, and cure what ends it, if it does not end by
-	// itself: while it lasts, messages are published.
+	// strike causes the fault, twice, and cure, if not nil, ends it; messages are published meanwhile.
 	strike, cure func(s *simnet.Subnet, pub, sub *fabric.Host)
-	// who hears of it, as GroupLost and GroupBack
+	// pub and subs are the indexes of the buses that report GroupLost and GroupBack
 	pub, subs []int
 	check     func(t *testing.T, s *simnet.Subnet, pub *Bus, subs []*Bus)
-	crowd     bool // another publisher of the group heeds nobody
-	gaps      bool // may be
+	crowd     bool // another publisher of the group has no flow control
+	gaps      bool // gaps are allowed
 }
 
 var adversities = map[string]adversity{
@@ -103,7 +100,7 @@ var adversities = map[string]adversity{
 	"no send-only members": {
 		options: "sendonly=off&loss=0.03",
 		check: func(t *testing.T, _ *simnet.Subnet, pub *Bus, subs []*Bus) {
-			if n := pub.Stats().Transport.SendOnlyRefused; n < 1 || n > 2 { // hellos are sent, too
+			if n := pub.Stats().Transport.SendOnlyRefused; n < 1 || n > 2 { // one more for hellos
 				t.Errorf("%d send-only joins were refused", n)
 			}
 			someMissed(t, subs...)
@@ -155,7 +152,7 @@ var adversities = map[string]adversity{
 	},
 }
 
-// someMissed checks that some of the buses had to ask for something.
+// someMissed checks that some of the buses had missing packets.
 func someMissed(t *testing.T, buses ...*Bus) {
 	t.Helper()
 	var n uint64
@@ -180,8 +177,8 @@ func overflowed(t *testing.T, _ *simnet.Subnet, _ *Bus, subs []*Bus) {
 	}
 }
 
-// Nothing is lost silently, whatever the subnet does: each of three subscribers
-// gets every message in order and once, or is told of a gap in its place.
+// No loss is silent, whatever the subnet does: each of three subscribers gets every message in order and once, or a
+// gap in its place.
 func TestSimAdversity(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -190,7 +187,7 @@ func TestSimAdversity(t *testing.T) {
 	}
 }
 
-// watched is a bus whose losses of memberships are counted.
+// watched is a bus with channels for GroupLost and GroupBack.
 type watched struct {
 	*Bus
 	lost, back chan struct{}
@@ -214,7 +211,7 @@ func await(t *testing.T, ctx context.Context, c <-chan struct{}, what string) {
 	select {
 	case <-c:
 	case <-ctx.Done():
-		t.Fatalf("never happened: %s", what)
+		t.Fatalf("timeout waiting until %s", what)
 	}
 }
 
@@ -261,7 +258,7 @@ func (c adversity) run(t *testing.T) {
 			sent++
 		}
 	}
-	all := func() { // have what was sent
+	all := func() { // waits until all subscribers have what was sent
 		if err := pub.Flush(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +278,7 @@ func (c adversity) run(t *testing.T) {
 		wg.Go(func() {
 			for range 2000 {
 				if err := loud.Publish(ctx, make([]byte, 2000)); err != nil {
-					t.Errorf("the crowd: %v", err)
+					t.Errorf("the other publisher: %v", err)
 					return
 				}
 			}
@@ -292,10 +289,10 @@ func (c adversity) run(t *testing.T) {
 		all()
 		c.strike(subnet, pubHost, subHost)
 		for range c.pub {
-			await(t, ctx, pubBus.lost, "the publisher hears that its membership is lost")
+			await(t, ctx, pubBus.lost, "the publisher reports that its membership is lost")
 		}
 		for _, i := range c.subs {
-			await(t, ctx, subs[i].lost, "a subscriber hears that its membership is lost")
+			await(t, ctx, subs[i].lost, "a subscriber reports that its membership is lost")
 		}
 		more()
 		if c.cure != nil {
@@ -317,13 +314,13 @@ func (c adversity) run(t *testing.T) {
 	}
 	wg.Wait()
 	if n := gone.Load(); n > 0 && !c.gaps {
-		t.Errorf("%d messages were lost permanently, where all could be repaired", n)
+		t.Errorf("%d messages were lost permanently, although all could be repaired", n)
 	}
 	for _, bus := range append(subs, pubBus) {
 		want, most := 0, 0
 		if bus == pubBus {
 			want = strikes * len(c.pub)
-			most = 2 * want // the group that it says hello to is one more
+			most = 2 * want // the group of hellos is one more
 		}
 		for _, i := range c.subs {
 			if bus == subs[i] {
@@ -338,12 +335,11 @@ func (c adversity) run(t *testing.T) {
 		c.check(t, subnet, pubBus.Bus, buses)
 	}
 	if n := pubBus.Stats().Transport.PacketsReceived; n == 0 {
-		t.Error("the publisher heard no status")
+		t.Error("the publisher received no status")
 	}
 }
 
-// When the multicast LIDs are used up, those who come too late are told, on
-// either side, and the others go on.
+// When the multicast LIDs are used up, new publishers and subscribers get an error, and others continue.
 func TestSimMLIDsExhausted(t *testing.T) {
 	ctx := testContext(t)
 	url := simURL(t) + "?mlids=1&groups=8"
@@ -393,19 +389,18 @@ func TestSimMLIDsExhausted(t *testing.T) {
 		want(t, ctx, sub, fmt.Sprint(i))
 	}
 
-	// Once there are more, who wants the group again gets it.
+	// Once there are more LIDs, a new attempt to join succeeds.
 	late.Close()
 	simnet.Lookup(strings.TrimSuffix(strings.TrimPrefix(url, "sim://"), "?mlids=1&groups=8")).Fabric.SetSM(fabric.SM{})
 	sub, pub = subscribe(t, subBus, second), publisher(t, pubBus, second)
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "again")
 	want(t, ctx, sub, "again")
-	publish(t, ctx, latePub, "by who had failed")
-	want(t, ctx, sub, "by who had failed")
+	publish(t, ctx, latePub, "after the failure")
+	want(t, ctx, sub, "after the failure")
 }
 
-// What is published before the group is joined is sent when it is. Who waits for
-// that gives up with his context.
+// Messages published before the group is joined are sent when it is. Flush meanwhile waits until its context ends.
 func TestSimPublishBeforeJoined(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
@@ -425,15 +420,14 @@ func TestSimPublishBeforeJoined(t *testing.T) {
 	if err := pub.Flush(short); !errors.Is(err, context.Canceled) {
 		t.Errorf("Flush without a membership: %v", err)
 	}
-	subnet.Fabric.SetSM(fabric.SM{}) // which is asked again
+	subnet.Fabric.SetSM(fabric.SM{}) // the join is retried there
 	for i := range 5 {
 		want(t, ctx, sub, fmt.Sprint(i))
 	}
 }
 
-// A device that is taken away ends the bus with an error that says so. A
-// publisher gets it as well as a subscriber, and who listened to the publisher
-// hears that it is lost.
+// Removing a device ends its bus with an error that says so, for publishers and subscribers; subscribers of a removed
+// publisher report PublisherLost.
 func TestSimDeviceRemoval(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -475,7 +469,7 @@ func TestSimDeviceRemoval(t *testing.T) {
 						t.Errorf("event: %v, want one of %v", e, pubBus.ID())
 					}
 				case <-ctx.Done():
-					t.Error("nobody heard that the publisher is lost")
+					t.Error("the subscriber has not reported that the publisher is lost")
 				}
 			}
 			if err := struck.Close(); err != nil && !strings.Contains(err.Error(), "removed") {

@@ -18,9 +18,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
-// TestSimSuite runs the tests of delivery once more, over simulated subnets on
-// which something is wrong: order, every message once, large messages, many
-// publishers and topics, ends. What they expect stays the same.
+// TestSimSuite runs the tests of delivery (order, every message once, large messages, many publishers and topics,
+// ends) over simulated subnets with faults. They must pass unchanged.
 func TestSimSuite(t *testing.T) {
 	testenv.Slow(t)
 	tests := []struct {
@@ -42,22 +41,21 @@ func TestSimSuite(t *testing.T) {
 	for _, subnet := range []struct {
 		name, options string
 		endpoint      string // options of each bus
-		// prepare, if not nil, does something to the subnet of that name before
-		// each test.
+		// prepare, if not nil, is called with the name of the subnet before each test.
 		prepare func(t testing.TB, name, options string)
-		// struck counts what went wrong; nil where that is a matter of timing.
+		// struck counts faults that had an effect; nil if that depends on timing.
 		struck func(stats.Bus) uint64
 	}{
 		{"lossy", "loss=0.02&dup=0.01&reorder=0.02", "", nil, missing},
 		{"lossy RoCE", "flavor=roce&mtu=1024&loss=0.02&dup=0.01&reorder=0.02", "", nil, missing},
 		{"no send-only members", "sendonly=off&loss=0.01", "", nil, func(s stats.Bus) uint64 { return s.Transport.SendOnlyRefused }},
 		{"MLIDs exhausted", "mlids=6", "groups=4", exhaust, nil},
-		// Whether it overflows is for TestSimAdversity.
+		// TestSimAdversity checks that it overflows.
 		{"receive queue of 16", "", "rq=16", nil, nil},
 		{"memberships lost", "switches=3", "", stir, func(s stats.Bus) uint64 { return s.Transport.MembershipsLost }},
 	} {
 		if testing.Short() && subnet.name != "lossy RoCE" && subnet.name != "memberships lost" {
-			continue // what the race detector could see there these have
+			continue // these cover what the race detector could find in the others
 		}
 		t.Run(subnet.name, func(t *testing.T) {
 			was := fabrics
@@ -73,7 +71,7 @@ func TestSimSuite(t *testing.T) {
 			if subnet.struck != nil {
 				atClose = func(s stats.Bus) { struck.Add(subnet.struck(s)) }
 			}
-			all := t.Run("NoGoroutineLeft", TestNoGoroutineLeft) // with nothing beside it
+			all := t.Run("NoGoroutineLeft", TestNoGoroutineLeft) // not in parallel with others
 			all = t.Run("beside", func(t *testing.T) {
 				for _, test := range tests {
 					t.Run(test.name, func(t *testing.T) {
@@ -83,16 +81,16 @@ func TestSimSuite(t *testing.T) {
 				}
 			}) && all
 			if subnet.struck != nil && struck.Load() == 0 && all {
-				t.Error("nothing ever went wrong on the subnet: the tests show nothing")
+				t.Error("no fault had an effect on the subnet: the tests show nothing")
 			}
 		})
 	}
 }
 
-// join joins options of a URL.
+// join joins two lists of URL options.
 func join(a, b string) string { return strings.Trim(a+"&"+b, "&") }
 
-// missing is how many packets subscribers had to ask for.
+// missing is the number of packets that subscribers found missing.
 func missing(s stats.Bus) (n uint64) {
 	for _, g := range s.Groups {
 		n += g.Missing
@@ -100,9 +98,8 @@ func missing(s stats.Bus) (n uint64) {
 	return n
 }
 
-// exhaust takes all six multicast LIDs of a subnet until the test ends: four for
-// the groups that its buses may use, which they share, and two for others. It
-// shows that a further group is refused.
+// exhaust occupies all six multicast LIDs of a subnet until the test ends: four for the groups of the tested buses,
+// which share them, and two for others. It checks that a further group is refused.
 func exhaust(t testing.TB, name, options string) {
 	ctx := context.Background()
 	must := func(err error) {
@@ -164,8 +161,8 @@ func exhaust(t testing.TB, name, options string) {
 	}
 }
 
-// stir restarts the subnet manager of a subnet again and again until the test
-// ends, at first soon: all memberships are lost and joined again.
+// stir restarts the subnet manager of a subnet repeatedly until the test ends, the first time soon: all memberships
+// are lost and joined again.
 func stir(t testing.TB, name, _ string) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(stop); <-done })

@@ -17,8 +17,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// numbered publishes messages from first to before end, of size bytes, and waits until
-// the subscribers that are waited for have them.
+// numbered publishes messages first to end-1 of size bytes, and waits until the subscribers that flow control waits
+// for have received them.
 func numbered(t *testing.T, ctx context.Context, pub *Publisher, first, end, size int) {
 	t.Helper()
 	msg := make([]byte, size)
@@ -33,14 +33,14 @@ func numbered(t *testing.T, ctx context.Context, pub *Publisher, first, end, siz
 	}
 }
 
-// taken is what a subscription got of a topic of one publisher.
-type taken struct {
+// received checks and counts what a subscription got of a topic of one publisher.
+type received struct {
 	next, got, lost uint64
 	gaps            int
 }
 
-// take judges one delivery: messages in order, and gaps that are exact.
-func (x *taken) take(m Message, err error) error {
+// take checks one delivery: messages must be in order, and gaps exact.
+func (x *received) take(m Message, err error) error {
 	var gap *GapError
 	switch {
 	case errors.As(err, &gap):
@@ -61,8 +61,8 @@ func (x *taken) take(m Message, err error) error {
 	return nil
 }
 
-// takeAll reads until all messages before end came or were told as lost.
-func (x *taken) takeAll(ctx context.Context, s *Subscription, end uint64) error {
+// takeAll reads until all messages before end were delivered or are in gaps.
+func (x *received) takeAll(ctx context.Context, s *Subscription, end uint64) error {
 	for x.next < end {
 		if err := x.take(s.Next(ctx)); err != nil {
 			return err
@@ -71,9 +71,8 @@ func (x *taken) takeAll(ctx context.Context, s *Subscription, end uint64) error 
 	return nil
 }
 
-// One subscription of each policy that holds nobody up, none of them read, on one bus
-// with one that blocks and is read: that has everything, and no publisher waits. Then
-// each goes on as its policy says.
+// One bus has an unread subscription of each policy that does not hold publishers up, and one with SlowBlock that is
+// read: that one gets everything, and no publisher waits. Then the others are read, and behave as their policies say.
 func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -105,7 +104,7 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 		const n = 5000
 		done := make(chan error, 1)
 		go func() {
-			var x taken
+			var x received
 			err := x.takeAll(ctx, block, n)
 			if err == nil && x.lost > 0 {
 				err = fmt.Errorf("%d messages lost", x.lost)
@@ -114,13 +113,13 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 		}()
 		numbered(t, ctx, pub, 0, n, 500)
 		if err := <-done; err != nil {
-			t.Fatalf("the neighbour that blocks and is read: %v", err)
+			t.Fatalf("the SlowBlock subscription: %v", err)
 		}
 		if st := pubBus.Stats().Publications[0]; st.ReceiversSilent+st.ReceiversReleased > 0 {
 			t.Errorf("%+v", st)
 		}
 
-		var g, l taken
+		var g, l received
 		if err := g.takeAll(ctx, gap, n); err != nil || g.lost == 0 || g.got == 0 {
 			t.Errorf("SlowGap: %+v, %v", g, err)
 		}
@@ -132,7 +131,7 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 		}
 		synctest.Wait()
 		m, err := newest.Next(ctx)
-		for errors.Is(err, ErrGap) { // its goroutine may be slower than the publisher
+		for errors.Is(err, ErrGap) { // the conflating goroutine may be slower than the publisher
 			m, err = newest.Next(ctx)
 		}
 		st := newest.Stats()
@@ -149,11 +148,11 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 			t.Errorf("SlowEvict: %v", err)
 		}
 		<-evict.Done()
-		told := <-evictions
+		reported := <-evictions
 		var same *events.EvictedError
-		if !errors.As(told.Err, &same) || *same != *e || told.Behind != e.Behind || told.For != e.For || !slices.Equal(told.Topics, []string{"x"}) || len(evictions) != 0 ||
-			!strings.Contains(told.String(), "subscription evicted: x, behind for") {
-			t.Errorf("event %v, %v", told, told.Err)
+		if !errors.As(reported.Err, &same) || *same != *e || reported.Behind != e.Behind || reported.For != e.For || !slices.Equal(reported.Topics, []string{"x"}) || len(evictions) != 0 ||
+			!strings.Contains(reported.String(), "subscription evicted: x, behind for") {
+			t.Errorf("event %v, %v", reported, reported.Err)
 		}
 		if st := evict.Stats(); !errors.Is(evict.Err(), events.ErrEvicted) || st.Topics != 0 || len(st.Publishers) != 0 {
 			t.Errorf("evicted: %v, %+v", evict.Err(), st)
@@ -168,7 +167,7 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 			t.Errorf("the handler that does not return was called %d times", handled.Load())
 		}
 		if _, err := handler.Next(ctx); err == nil {
-			t.Error("a subscription with a handler is read")
+			t.Error("Next works on a subscription with a handler")
 		}
 		close(stop)
 		if err := handler.Close(); err != nil {
@@ -177,12 +176,12 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 	})
 }
 
-// The newest message is delivered after a jump, also if nothing comes behind it, and one
-// that is longer than a packet whole.
+// With SlowLatest the newest message is delivered after a skip, even if none follows; one that is longer than a
+// packet is delivered complete.
 func TestLatestEndsWithTheNewest(t *testing.T) {
 	sizes := []int{8, 500, 9000, 100_000}
 	if testing.Short() {
-		sizes = sizes[:3] // which are whole, and in fragments
+		sizes = sizes[:3] // in one packet, and in fragments
 	}
 	for _, size := range sizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -194,7 +193,7 @@ func TestLatestEndsWithTheNewest(t *testing.T) {
 				latest := subscribe(t, subBus, "x", SlowConsumer(SlowLatest), MaxBehind(1))
 				pub := publisher(t, pubBus, "x")
 				wait(t, ctx, pub, 1)
-				var x taken
+				var x received
 				end := 0
 				for range 10 {
 					numbered(t, ctx, pub, end, end+1000, size)
@@ -213,20 +212,20 @@ func TestLatestEndsWithTheNewest(t *testing.T) {
 	}
 }
 
-// A handler with a policy of its own runs beside the bus: it may take its time and use
-// the bus. Its goroutine ends with the subscription, however that ends.
-func TestHandlerBeside(t *testing.T) {
+// A handler with a policy has its own goroutine: it may be slow and use the bus. The goroutine ends with the
+// subscription, whatever ends that.
+func TestOwnGoroutineHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		url := memURL(t)
 		pubBus := openBus(t, Config{Wait: WaitPark}, url)
-		var told heard
-		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 128 << 10, OnEvent: told.event}, url)
+		var reported eventLog
+		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 128 << 10, OnEvent: reported.event}, url)
 		var last error
 		var mu sync.Mutex
-		var x taken // under mu
-		so := func() taken {
+		var x received // under mu
+		so := func() received {
 			mu.Lock()
 			defer mu.Unlock()
 			return x
@@ -270,7 +269,7 @@ func TestHandlerBeside(t *testing.T) {
 				t.Errorf("%s in a handler: %v", call, err)
 			}
 		}
-		for i := 1; i < 1000; i += 7 { // what it can take, also where each message is a packet
+		for i := 1; i < 1000; i += 7 { // as many as it can read, even if each message is a packet
 			numbered(t, ctx, pub, i, i+7, 500)
 			time.Sleep(80 * time.Millisecond)
 		}
@@ -313,15 +312,15 @@ func TestHandlerBeside(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if all := told.of(events.HandlerSlow); len(all) > 0 {
+		if all := reported.of(events.HandlerSlow); len(all) > 0 {
 			t.Error(all)
 		}
 	})
 }
 
-// A handler with a goroutine of its own, and the key of Conflate, that take seconds are named while they run, and when they have
-// returned; its bus goes on meanwhile.
-func TestSlowBeside(t *testing.T) {
+// A handler with its own goroutine, and a key function of Conflate, that take seconds are reported while they run and
+// when they have returned; the bus continues meanwhile.
+func TestSlowOwnGoroutineHandler(t *testing.T) {
 	for name, subscribe := range map[string]func(*Bus, func()) (*Subscription, error){
 		"handler": func(b *Bus, take func()) (*Subscription, error) {
 			return b.Handle("x", func(Message, error) { take() }, Topics("y"), SlowConsumer(SlowGap))
@@ -337,8 +336,8 @@ func TestSlowBeside(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := testContext(t)
 				url := memURL(t)
-				var told heard
-				subBus, pubBus := openBus(t, Config{Wait: WaitPark, OnEvent: told.event}, url), openBus(t, Config{Wait: WaitPark}, url)
+				var reported eventLog
+				subBus, pubBus := openBus(t, Config{Wait: WaitPark, OnEvent: reported.event}, url), openBus(t, Config{Wait: WaitPark}, url)
 				var running atomic.Int64
 				sub, err := subscribe(subBus, func() {
 					if running.Add(1) == 1 {
@@ -353,17 +352,17 @@ func TestSlowBeside(t *testing.T) {
 				numbered(t, ctx, pub, 0, 2, 100)
 				time.Sleep(2500 * time.Millisecond)
 				synctest.Wait()
-				slow := told.of(events.HandlerSlow)
+				slow := reported.of(events.HandlerSlow)
 				if len(slow) != 2 || slow[0].For != time.Second || slow[1].For != 2*time.Second || !slices.Equal(slow[1].Topics, []string{"x", "y"}) {
-					t.Errorf("told while it runs: %v", slow)
+					t.Errorf("events while it runs: %v", slow)
 				}
 				if _, err := subBus.Subscribe("z"); err != nil {
 					t.Errorf("Subscribe meanwhile: %v", err)
 				}
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
-				if all := told.of(events.HandlerReturned); len(all) != 1 || all[0].For < 3*time.Second {
-					t.Errorf("told when it has returned: %v", all)
+				if all := reported.of(events.HandlerReturned); len(all) != 1 || all[0].For < 3*time.Second {
+					t.Errorf("events when it has returned: %v", all)
 				}
 				if err := sub.Close(); err != nil {
 					t.Error(err)
@@ -373,7 +372,7 @@ func TestSlowBeside(t *testing.T) {
 	}
 }
 
-// What is asked for must be possible.
+// Invalid combinations of options are refused.
 func TestSlowOptions(t *testing.T) {
 	bus := openBus(t, Config{}, memURL(t))
 	for _, c := range []struct {

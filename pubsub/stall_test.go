@@ -15,20 +15,20 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// heard collects events of a bus.
-type heard struct {
+// eventLog collects the events of a bus.
+type eventLog struct {
 	mu  sync.Mutex
 	all []events.Event // under mu
 }
 
-func (h *heard) event(e events.Event) {
+func (h *eventLog) event(e events.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, e)
 }
 
-// of are the events of a kind so far.
-func (h *heard) of(kind events.Kind) (some []events.Event) {
+// of returns the events of a kind so far.
+func (h *eventLog) of(kind events.Kind) (some []events.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.all {
@@ -40,7 +40,7 @@ func (h *heard) of(kind events.Kind) (some []events.Event) {
 }
 
 // await waits for an event of a kind.
-func (h *heard) await(t *testing.T, ctx context.Context, kind events.Kind) events.Event {
+func (h *eventLog) await(t *testing.T, ctx context.Context, kind events.Kind) events.Event {
 	t.Helper()
 	for {
 		if all := h.of(kind); len(all) > 0 {
@@ -54,7 +54,7 @@ func (h *heard) await(t *testing.T, ctx context.Context, kind events.Kind) event
 }
 
 // awaitOf waits for an event of a kind that names a subscriber.
-func (h *heard) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, name string) {
+func (h *eventLog) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, name string) {
 	for !slices.ContainsFunc(h.of(kind), func(e events.Event) bool { return e.Name == name }) {
 		if ctx.Err() != nil {
 			t.Errorf("no event %q names %s", kind, name)
@@ -64,18 +64,16 @@ func (h *heard) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, nam
 	}
 }
 
-// A subscription that is not read holds the publisher up. Both sides are told who it
-// is, it is released, the publisher and the others go on, and what it gets when it reads
-// on has one gap, which is exact.
-// docs/protocol §8.7.
+// An unread subscription holds the publisher up. Both sides report it by name; it is released; the publisher and
+// other subscribers continue; and when it resumes reading it gets exactly one exact gap. docs/protocol §8.7.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
-		// That it stands is told after a second, also by a loop that got no processor for some.
+		// The stall is reported after a second, or some seconds later on a busy host.
 		const limit = 4 * time.Second
-		var publishing, stopped, neighbour heard
+		var publishing, stopped, neighbour eventLog
 		pubBus := openBus(t, Config{StallLimit: limit, WindowBytes: 256 << 10, OnEvent: publishing.event}, url)
 		stopBus := openBus(t, Config{Name: "stopped", ReceiveWindowBytes: 256 << 10, OnEvent: stopped.event}, url)
 		nextBus := openBus(t, Config{OnEvent: neighbour.event}, url)
@@ -94,7 +92,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		}
 		pub := publisher(t, pubBus, "x")
 		wait(t, ctx, pub, 2)
-		published, tried := 0, 0 // calls that said who held them up
+		published, tried := 0, 0 // calls with an error that names the subscriber
 		send := func(i int) {
 			msg := make([]byte, 500)
 			binary.LittleEndian.PutUint64(msg, uint64(i))
@@ -117,12 +115,12 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 					t.Fatalf("%+v: %v", held, err)
 				}
 				if held.Name != "stopped" {
-					continue // the neighbour, on a host so busy that it was not heard
+					continue // the other subscriber, on a host so busy that its statuses were late
 				}
 				published++
 				var pressure *events.BackPressureError
 				switch err := pub.TryPublish(msg); {
-				case err == nil: // it was released in between
+				case err == nil: // it was released meanwhile
 					return
 				case !errors.As(err, &pressure):
 					t.Fatalf("TryPublish: %v", err)
@@ -136,7 +134,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 			send(i)
 		}
 		if published == 0 || tried == 0 {
-			t.Errorf("%d calls of Publish and %d of TryPublish said who held them up", published, tried)
+			t.Errorf("errors of %d calls of Publish and %d of TryPublish named the subscriber", published, tried)
 		}
 		stall := publishing.await(t, ctx, events.PublisherStalled)
 		let := publishing.await(t, ctx, events.SubscriberReleased)
@@ -148,7 +146,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		select {
 		case <-all:
 		case <-ctx.Done():
-			t.Fatal("the neighbour has not everything")
+			t.Fatal("the other subscriber has not received everything")
 		}
 		holds, released := stopped.await(t, ctx, events.HoldsPublishersUp), stopped.await(t, ctx, events.ReleasedByPublisher)
 		unread := stopped.await(t, ctx, events.SubscriptionNotRead)
@@ -158,7 +156,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 			}
 		}
 		if other := neighbour.of(events.HoldsPublishersUp); len(other) > 0 {
-			t.Errorf("the neighbour hears %v", other)
+			t.Errorf("the other subscriber has events %v", other)
 		}
 
 		gaps := 0
@@ -189,7 +187,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		if gaps == 0 {
 			t.Error("no gap")
 		}
-		for { // it counts again
+		for { // until the publisher waits for it again
 			if i := slices.IndexFunc(pub.Receivers(), func(r stats.Subscriber) bool { return r.Name == "stopped" && !r.Released }); i >= 0 {
 				break
 			}
@@ -202,21 +200,20 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		for i := range 100 {
 			send(n + i)
 		}
-		// What it was sent before it was released may still lie in its queue, and heartbeats among that say that it is
-		// released: once, on a busy host, with the gap that belongs to it.
+		// Its queue may still contain packets from before its release, and heartbeats that report the release: on a busy
+		// host they may cause one more gap.
 		if read(n + 100); gaps > 1 {
-			t.Errorf("%d gaps, when it reads, of %d messages; the last: %+v", gaps, n, last)
+			t.Errorf("%d gaps of %d messages while it reads; the last: %+v", gaps, n, last)
 		}
 	})
 }
 
-// A Drain that ends by its context says who lacks something, though nobody holds the
-// publisher up.
+// If the context of Drain ends, the error names a subscriber that is behind, although none holds the publisher up.
 func TestDrainNamesSubscribersBehind(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus := openBus(t, Config{Linger: -1}, url)
-	// A handler that does not return keeps its bus from taking in what comes.
+	// A handler that does not return keeps its bus from receiving packets.
 	busy, done := make(chan struct{}), make(chan struct{})
 	defer close(done)
 	slow := openBus(t, Config{Name: "busy"}, url)

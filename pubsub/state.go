@@ -9,24 +9,25 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// StateWriter takes the state of a topic, as a row of records. It is for one goroutine, while
-// the function runs that it is passed to.
+// StateWriter receives the state of a topic, as a sequence of records. One goroutine may use it, until the function
+// returns that it was passed to.
 type StateWriter struct {
 	w     *engine.StateWriter
 	topic string
 }
 
-// Begin says that the records are the state as of all that was published on the topic until now, by any publisher of
-// the bus; later messages follow them. It returns the number of the topic's next message. Only the first call has an
-// effect, and Write calls it. A function that may have nothing to write calls Begin before it releases the lock.
+// Begin marks the moment of the state: the records include everything published on the topic until now, by any
+// publisher of the bus; later messages follow them. It returns the number of the topic's next message. Only the first
+// call has an effect, and the first Write calls it. A function that may write no records must call Begin before it
+// releases the lock.
 func (w *StateWriter) Begin() (next uint64, err error) {
 	next, err = w.w.Begin()
 	return next, failed("state of", w.topic, err)
 }
 
-// Write appends a record to the state, which it copies: up to 16 MiB each, and 256 MiB in all.
-// Subscribers get it as a Message of which IsState is true. A joining subscriber must have room for all of the state
-// before any of it is delivered: about a quarter of Config.ReceiveMemoryBytes there, which is 16 MiB unless set.
+// Write appends a copy of a record to the state: up to 16 MiB each, and 256 MiB in all. Subscribers receive it as a
+// Message with IsState true. A joining subscriber must have room for all of the state before any of it is delivered:
+// about a quarter of Config.ReceiveMemoryBytes there, which is 16 MiB unless set.
 func (w *StateWriter) Write(record []byte) error {
 	return failed("state of", w.topic, w.w.Write(record))
 }
@@ -34,10 +35,10 @@ func (w *StateWriter) Write(record []byte) error {
 // ErrStateKept: another publisher of the bus keeps the state of the topic.
 var ErrStateKept = engine.ErrStateKept
 
-// State has write called when a subscriber begins with From(State): it writes what a subscriber needs
-// before the messages that follow. It is called in its own goroutine, once for all subscribers
-// that wait. While it runs, from its first Write or Begin until it returns, nothing may be
-// published on the topic: publish under a lock, and take it first.
+// State registers write, which is called when a subscriber begins with From(State): it writes what the subscriber
+// needs to know before the messages that follow. It is called in a separate goroutine, once for all subscribers that
+// wait. From its first Write or Begin until it returns, nothing may be published on the topic: hold a lock in write,
+// and publish under the same lock.
 //
 //	pub.State(func(w *pubsub.StateWriter) error {
 //		mu.Lock()
@@ -48,12 +49,12 @@ var ErrStateKept = engine.ErrStateKept
 // Keep the state small: if a subscriber's receive window has no room for it, together with the state of other topics of
 // the group and the messages published meanwhile, it begins without it, however often it asks (StateOverrun, From).
 //
-// Return soon: the functions of several topics of one group are called one after the other, and a subscriber that has
-// waited for Config.RecoveryDeadline begins without state.
+// write must return soon: the functions of several topics of one group are called one after the other, and a
+// subscriber that has waited for Config.RecoveryDeadline begins without state.
 //
-// The state is sent in the order of the stream, beside the messages, and takes Config.StateShare of the rate. An error
-// makes subscribers begin without state, with a *StateError, and is logged. A topic has one State or Retain on a bus,
-// until its publisher is closed; a second one is ErrStateKept.
+// The state is sent in the stream, between the messages, at Config.StateShare of the rate. If write returns an error,
+// it is logged, and subscribers begin without state, with a *StateError. A topic has one State or Retain on a bus,
+// until its publisher is closed; a second one returns ErrStateKept.
 func (p *Publisher) State(write func(*StateWriter) error) error {
 	if err := p.usable("keep the state of"); err != nil {
 		return err
@@ -72,9 +73,9 @@ func (p *Publisher) State(write func(*StateWriter) error) error {
 	return p.failed("keep the state of", err)
 }
 
-// Retain keeps the last message that this publisher publishes from now on, for subscribers that begin with From(State):
-// it is the topic's state, or nothing while there is none. Call it before the first Publish, and publish on the topic
-// with this publisher only. Publishing then takes a lock and copies the message once more.
+// Retain keeps the last message that this publisher publishes from now on as the topic's state, for subscribers that
+// begin with From(State). Before the first message the state is empty. Call it before the first Publish, and publish
+// on the topic with this publisher only. Publishing then takes a lock and copies the message once more.
 func (p *Publisher) Retain() error {
 	last := new(retained)
 	err := p.State(func(w *StateWriter) error {
@@ -93,12 +94,12 @@ func (p *Publisher) Retain() error {
 
 // retained is the last message of a publisher.
 type retained struct {
-	mu  sync.Mutex // over a call of Publish
+	mu  sync.Mutex // held during Publish
 	msg []byte     // under mu
 	any bool       // under mu
 }
 
-// publish publishes with f, which returns how many of msgs it has taken, and keeps the last.
+// publish calls f, which returns how many of msgs it published, and keeps the last of those.
 func (r *retained) publish(msgs [][]byte, f func() (int, error)) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +110,7 @@ func (r *retained) publish(msgs [][]byte, f func() (int, error)) (int, error) {
 	return n, err
 }
 
-// one is publish of one message.
+// one is publish for one message.
 func (r *retained) one(msg []byte, f func() error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +121,7 @@ func (r *retained) one(msg []byte, f func() error) error {
 	return err
 }
 
-// dropState ends that the publisher keeps state.
+// dropState stops keeping state.
 func (p *Publisher) dropState() {
 	p.kept.mu.Lock()
 	defer p.kept.mu.Unlock()
@@ -130,20 +131,20 @@ func (p *Publisher) dropState() {
 	}
 }
 
-// ErrNoState: a subscription that was to begin with state begins without. *StateError says why.
+// ErrNoState: a subscription with From(State) begins without state. The *StateError has the reason.
 var ErrNoState = errors.New("there is no state")
 
-// StateError stands in front of the messages of a topic that a subscription with From(State)
-// begins without state. They are those published from then on. It matches ErrNoState.
+// StateError is delivered when a subscription with From(State) begins a topic without state. Messages published from
+// then on follow. It matches ErrNoState.
 type StateError struct {
 	Topic string
 	Cause events.StateCause
-	// Publisher, with PublisherName and Epoch as in Message, did not provide the state.
+	// Publisher did not provide the state; PublisherName and Epoch are as in Message.
 	Publisher     PublisherID
 	PublisherName string
 	Epoch         uint64
-	// Room is how many bytes of packets this bus has room for, with StateOverrun: the state, that of other topics of
-	// the group which comes with it, and what is published meanwhile.
+	// Room, with StateOverrun, is the space of this bus in bytes of packets: for the state, that of other topics of the
+	// group sent with it, and the messages published meanwhile.
 	Room int
 }
 
@@ -158,7 +159,7 @@ func (e *StateError) Error() string {
 // Is makes errors.Is(err, ErrNoState) true.
 func (e *StateError) Is(target error) bool { return target == ErrNoState }
 
-// remedyOf is what to do about state that is missing.
+// remedyOf is what to do about missing state.
 func remedyOf(c events.StateCause) string {
 	switch c {
 	case events.StateNotKept:
@@ -175,7 +176,7 @@ func remedyOf(c events.StateCause) string {
 	return "subscribe again"
 }
 
-// stateError is the error in place of the state that d says is missing.
+// stateError is the error for a delivery that reports missing state.
 func stateError(d *engine.Delivery) *StateError {
 	return &StateError{
 		Topic: d.Topic.Name, Cause: d.Why,

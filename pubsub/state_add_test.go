@@ -6,22 +6,21 @@ import (
 	"testing"
 )
 
-// A topic that is added while the state of others comes begins with what is published from
-// then on: nothing is said of its state, whether its publisher keeps one or not, and what
-// was there has its own. docs/protocol §25.6.
-func TestAddWhileStateComes(t *testing.T) {
+// A topic that is added while the state of others arrives begins with messages published from then on, without state
+// or StateError, whether its publisher keeps state or not; the earlier topics get their state. docs/protocol §25.6.
+func TestAddWhileStateArrives(t *testing.T) {
 	for _, retained := range []bool{false, true} {
 		for _, handled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("retained %t, handled %t", retained, handled), func(t *testing.T) {
-				addWhileStateComes(t, retained, handled)
+				addWhileStateArrives(t, retained, handled)
 			})
 		}
 	}
 }
 
-func addWhileStateComes(t *testing.T, retained, handled bool) {
+func addWhileStateArrives(t *testing.T, retained, handled bool) {
 	ctx := testContext(t)
-	url := memURL(t) + "?groups=1" // all in one stream
+	url := memURL(t) + "?groups=1" // one stream for all topics
 	bus := openBus(t, Config{}, url)
 	x, y := publisher(t, bus, "x"), publisher(t, bus, "y")
 	if retained {
@@ -39,7 +38,7 @@ func addWhileStateComes(t *testing.T, retained, handled bool) {
 		t.Fatal(err)
 	}
 	s, next := begunWithState(t, ctx, openBus(t, Config{}, url), handled)
-	<-made // the round has begun, for who wants x
+	<-made // the round of state has begun, for x only
 	if err := s.Add("y"); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +55,7 @@ func addWhileStateComes(t *testing.T, retained, handled bool) {
 	}
 }
 
-// begunWithState subscribes to topic x. next is what the subscription delivers, as text.
+// begunWithState subscribes to topic x with state. next returns the next delivery as text.
 func begunWithState(t *testing.T, ctx context.Context, b *Bus, handled bool) (s *Subscription, next func() string) {
 	text := func(m Message, err error) string {
 		if err != nil {

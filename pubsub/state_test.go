@@ -32,8 +32,8 @@ func stateOf(t *testing.T, ctx context.Context, s *Subscription) (records []stri
 	}
 }
 
-// A subscription begins with the last message that was published before it came, and goes on
-// with the next one. docs/protocol §25.
+// With Retain a subscription begins with the last message published before it, and continues with the next one.
+// docs/protocol §25.
 func TestRetain(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -54,7 +54,7 @@ func TestRetain(t *testing.T) {
 				n++
 			}
 			if first, gaps := readNumbers(t, ctx, s, uint64(n-1)); first != next || gaps != nil {
-				t.Fatalf("%s: goes on with %d, the state is as of %d, gaps %v", url, first, next, gaps)
+				t.Fatalf("%s: continues with %d, the state is as of %d, gaps %v", url, first, next, gaps)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -63,9 +63,8 @@ func TestRetain(t *testing.T) {
 	})
 }
 
-// A pattern begins with the state of each topic that matches, in whichever group, says of each
-// without state that there is none, and has topics that come later from their first message on.
-// docs/protocol §25.9.
+// A pattern begins with the state of each matching topic, in every group, with a StateError for each topic without
+// state; topics created later are delivered from their first message on. docs/protocol §25.9.
 func TestStateOfPattern(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -128,8 +127,7 @@ func TestStateOfPattern(t *testing.T) {
 	})
 }
 
-// Who begins with state and does not get it is told why, and hears what is published from
-// then on.
+// A subscription that cannot begin with state gets a StateError with the cause, and new messages.
 func TestNoState(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -195,8 +193,7 @@ func TestNoState(t *testing.T) {
 	}
 }
 
-// sums is what a publisher makes of its messages, and a subscriber of the state and the
-// messages that follow: 64 sums.
+// sums is a state that publisher and subscribers compute from the messages: 64 sums.
 type sums struct {
 	mu  sync.Mutex
 	n   uint64
@@ -222,8 +219,8 @@ func (l *sums) write(w *StateWriter) error {
 	return nil
 }
 
-// join makes what the subscription says a sums, and checks it against the publisher's at
-// some of the next messages.
+// join builds sums from the state that a subscription delivers and the next messages, and compares it with the
+// publisher's at some of them.
 func (l *sums) join(t *testing.T, ctx context.Context, s *Subscription, messages int) {
 	records, number := stateOf(t, ctx, s)
 	for i, r := range records {
@@ -250,7 +247,7 @@ func (l *sums) join(t *testing.T, ctx context.Context, s *Subscription, messages
 	}
 }
 
-// sumOf is the sums of n messages.
+// sumOf returns the sums of the first n messages.
 func sumOf(n uint64) (sum [64]uint64) {
 	const size = uint64(len(sum))
 	for i := range size {
@@ -262,8 +259,8 @@ func sumOf(n uint64) (sum [64]uint64) {
 	return sum
 }
 
-// 50 join over sockets a feed that goes on, at 1 % loss: what each makes of the state and of
-// what follows is what the publisher has, at every number that is looked at.
+// 50 subscriptions join a running feed over sockets, with 1 % loss: the state that each computes equals the
+// publisher's at every number checked.
 func TestFiftyJoinsWithStateUnderLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
@@ -326,8 +323,8 @@ func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context
 	t.Logf("%d rounds with %d bytes of state, %d messages", st.StateRounds, st.StateBytes, st.MessagesSent)
 }
 
-// State that is larger than the receive window cannot come, also where nothing is published meanwhile: the error says
-// how large the window is, and what to raise. With that it comes. docs/protocol §25.8.
+// State larger than the receive window is not delivered, even if nothing is published meanwhile: the error has the
+// size of the window and the field to raise. With a larger one the state arrives. docs/protocol §25.8.
 func TestStateLargerThanTheWindow(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -347,7 +344,7 @@ func TestStateLargerThanTheWindow(t *testing.T) {
 	}
 	begin := func(memory int) (got int, err error) {
 		sub := subscribe(t, openBus(t, Config{ReceiveWindowBytes: 1 << 20, ReceiveMemoryBytes: memory}, url), "x", From(State))
-		defer sub.Close() // the publisher would wait for it until StallLimit
+		defer sub.Close() // otherwise the publisher waits for it until StallLimit
 		for {
 			m, err := sub.Next(ctx)
 			if err != nil || m.IsStateEnd() {
@@ -361,10 +358,10 @@ func TestStateLargerThanTheWindow(t *testing.T) {
 	if !errors.As(err, &none) || none.Cause != events.StateOverrun || none.Room < 4<<20 || none.Room >= records*size {
 		t.Fatalf("%v: %+v", err, none)
 	}
-	if text := none.Error(); !strings.Contains(text, fmt.Sprintf("no room for it and what is published while it comes, which is %d bytes; raise ReceiveMemoryBytes", none.Room)) {
+	if text := none.Error(); !strings.Contains(text, fmt.Sprintf("no room for it and the messages published meanwhile, which is %d bytes; raise ReceiveMemoryBytes", none.Room)) {
 		t.Error(text)
 	}
 	if got, err := begin(32 << 20); err != nil || got != records*size {
-		t.Errorf("with twice the memory %d bytes came, %v", got, err)
+		t.Errorf("with twice the memory %d bytes arrived, %v", got, err)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Stats takes a snapshot. On a closed bus, and in OnEvent of HandlerSlow, it lacks Groups and Legs.
+// Stats returns a snapshot of all counters. On a closed bus, and in OnEvent of HandlerSlow, it lacks Groups and Legs.
 func (b *Bus) Stats() stats.Bus {
 	st, _ := b.loop.Stats()
 	return st
 }
 
-// Capabilities describe what the fabric can do, and which offloads are in use.
+// Capabilities describes what the fabric can do, and which offloads are in use.
 func (b *Bus) Capabilities() transport.Capabilities { return b.loop.Capabilities() }

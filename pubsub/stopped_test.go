@@ -24,21 +24,21 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// The test of a subscriber that is stopped: four processes subscribe, the test's binary
-// again, which this variable makes a subscriber: a stopSpec as JSON.
+// stopProcess is an environment variable with a stopSpec in JSON. With it the test binary runs as a subscriber of
+// TestStoppedProcess.
 const stopProcess = "FANFARE_TEST_STOPPED"
 
 const (
 	stopSubs  = 4   // processes; the last is stopped
 	stopRound = 48  // messages, fewer than the publisher's window holds
-	stopKeys  = 16  // of conflation; a round has each
-	stopPhase = 768 // messages, of which the window and the stopped socket hold a part
+	stopKeys  = 16  // keys for conflation; each round has all of them
+	stopPhase = 768 // messages; the window and the stopped process's socket hold only a part of them
 	stopSize  = 1000
-	stopTotal = 3 * stopPhase // all there, one stopped, all there again
+	stopTotal = 3 * stopPhase // phases: all running, one stopped, all running
 	stopName  = "stopped"
 )
 
-// stopCase is one publisher with its strategy, and four subscriptions of one policy.
+// stopCase is one publisher with its flow control, and four subscriptions with one policy.
 type stopCase struct {
 	Flow, Policy, URL string
 }
@@ -48,7 +48,7 @@ type stopSpec struct {
 	Cases []stopCase
 }
 
-// stopPolicies are what a subscription does that is read too slowly.
+// stopPolicies are the options for slow subscriptions.
 var stopPolicies = map[string][]SubscribeOption{
 	"block":    {SlowConsumer(SlowBlock)},
 	"gap":      {SlowConsumer(SlowGap)},
@@ -57,12 +57,11 @@ var stopPolicies = map[string][]SubscribeOption{
 	"conflate": {Conflate(func(m Message) []byte { return m.Data[8:9] })},
 }
 
-// defaultSilence is Config.Silence where nobody says anything else.
+// defaultSilence is the default of Config.Silence.
 const defaultSilence = time.Second
 
-// stopFlows are the publishers' strategies. With held the stopped one is waited for as long
-// as it takes, with min until it has been silent for long enough. With release it is released as
-// slow, and with silent it then falls silent, too.
+// stopFlows are the flow controls. With held the publisher waits without limit for the stopped subscriber, with min
+// until it is silent. With release the subscriber is released as slow, and with silent it then falls silent, too.
 var stopFlows = map[string]Config{
 	"held":     {StallLimit: NoStallLimit},
 	"min":      {Silence: time.Second / 2},
@@ -73,29 +72,27 @@ var stopFlows = map[string]Config{
 	"silent":   {SlowBehind: 100, SlowFor: 200 * time.Millisecond, Silence: defaultSilence},
 }
 
-// stopEnd is what a subscriber got in one case.
+// stopEnd is the result of a subscriber in one case.
 type stopEnd struct {
 	Got, Lost, Replaced uint64
 	Gaps                int
 	Causes              []string
 	Evicted             bool
-	Fault               string // what must not be
+	Fault               string // an error; empty if there is none
 }
 
-// stopLine is what a process says: that a case's subscription has all before At, or the end.
+// stopLine is a line of output of a process: the subscription of a case has all messages before At, or its result.
 type stopLine struct {
 	Case int
 	At   uint64
 	End  *stopEnd
 }
 
-// One of four subscriber processes is stopped (SIGSTOP) for a while, under each policy of
-// its subscription and each strategy of its publisher, all at the same time. The other three
-// get every message in order, also while it is stopped: only who is told to wait for all
-// waits, as long as it is told to. The one that goes on has everything, or is told exactly
-// what it lacks; and the publisher knows who it was. One that was released hears that as the
-// cause of its gaps, also where its publisher has forgotten it meanwhile.
-// docs/protocol §8.1, §8.4, §8.9, §8.12.
+// One of four subscriber processes is stopped (SIGSTOP) for a while, with each policy and each flow control at the
+// same time. The other three receive every message in order, also meanwhile: only publishers configured to wait for
+// all wait. When the stopped one continues it gets everything or exact gaps, and the publisher's events name it. If
+// it was released, its gaps have that cause, even if the publisher has forgotten it. docs/protocol §8.1, §8.4, §8.9,
+// §8.12.
 func TestStoppedProcess(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -107,7 +104,7 @@ func TestStoppedProcess(t *testing.T) {
 	var cases []stopCase
 	for f, flow := range []string{"held", "min", "none", "max", "quorum:3", "release", "silent"} {
 		for p, policy := range []string{"block", "gap", "latest", "evict", "conflate"} {
-			if testing.Short() && p != f%5 { // each flow with one policy
+			if testing.Short() && p != f%5 { // each flow control with one policy
 				continue
 			}
 			cases = append(cases, stopCase{flow, policy, udpURL(t) + "&rcvbuf=65536"})
@@ -137,7 +134,7 @@ func TestStoppedProcess(t *testing.T) {
 			<-goOn
 			r.phase(t, ctx, 1, stopSubs-1)
 			if c.Flow == "silent" {
-				r.told.awaitOf(t, ctx, events.SubscriberSilent, stopName)
+				r.reported.awaitOf(t, ctx, events.SubscriberSilent, stopName)
 			}
 			if c.Flow != "held" {
 				two.Done()
@@ -171,7 +168,7 @@ func stopSignal(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// stopBoard is what the processes have said.
+// stopBoard collects the output of the processes.
 type stopBoard struct {
 	mu   sync.Mutex
 	cond sync.Cond
@@ -179,7 +176,7 @@ type stopBoard struct {
 	ends [stopSubs]map[int]*stopEnd // under mu
 }
 
-// start starts a process and takes what it says.
+// start starts a process and reads its output.
 func (b *stopBoard) start(t *testing.T, ctx context.Context, index int, cases []stopCase) *exec.Cmd {
 	spec := stopSpec{fmt.Sprint("there-", index), cases}
 	if index == stopSubs-1 {
@@ -201,7 +198,7 @@ func (b *stopBoard) start(t *testing.T, ctx context.Context, index int, cases []
 	}
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "ready" {
-		t.Fatalf("process %d says %q", index, lines.Text())
+		t.Fatalf("process %d prints %q", index, lines.Text())
 	}
 	b.at[index], b.ends[index] = make(map[int]uint64), make(map[int]*stopEnd)
 	var reader sync.WaitGroup
@@ -209,7 +206,7 @@ func (b *stopBoard) start(t *testing.T, ctx context.Context, index int, cases []
 		for lines.Scan() {
 			var l stopLine
 			if json.Unmarshal(lines.Bytes(), &l) != nil {
-				continue // what the testing package says
+				continue // output of the testing package
 			}
 			b.mu.Lock()
 			b.at[index][l.Case] = max(b.at[index][l.Case], l.At)
@@ -221,7 +218,7 @@ func (b *stopBoard) start(t *testing.T, ctx context.Context, index int, cases []
 		}
 	})
 	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGCONT) // or a failed test would leave it behind
+		cmd.Process.Signal(syscall.SIGCONT) // otherwise a failed test would leave it stopped
 		reader.Wait()
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("process %d: %v", index, err)
@@ -230,14 +227,14 @@ func (b *stopBoard) start(t *testing.T, ctx context.Context, index int, cases []
 	return cmd
 }
 
-// await waits until the first n subscribers of a case have all before number, or have ended.
+// await waits until the first n subscribers of a case have all messages before number, or have ended.
 func (b *stopBoard) await(t *testing.T, ctx context.Context, of, n int, number uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range n {
 		for b.at[i][of] < number && b.ends[i][of] == nil {
 			if ctx.Err() != nil {
-				t.Errorf("case %d: subscriber %d has all before %d, want %d", of, i, b.at[i][of], number)
+				t.Errorf("case %d: subscriber %d has all messages before %d, want %d", of, i, b.at[i][of], number)
 				return
 			}
 			b.cond.Wait()
@@ -245,14 +242,14 @@ func (b *stopBoard) await(t *testing.T, ctx context.Context, of, n int, number u
 	}
 }
 
-// stopRun is one case, at its publisher.
+// stopRun is the publisher of one case.
 type stopRun struct {
 	stopCase
 	index     int
 	bus       *Bus
 	pub       *Publisher
 	board     *stopBoard
-	told      heard
+	reported  eventLog
 	published atomic.Uint64
 	took      [3]time.Duration // by phase
 	longest   [3]time.Duration // rounds
@@ -261,15 +258,14 @@ type stopRun struct {
 func newStopRun(t *testing.T, index int, c stopCase, board *stopBoard) *stopRun {
 	r := &stopRun{stopCase: c, index: index, board: board}
 	cfg := stopFlows[c.Flow]
-	cfg.WindowBytes, cfg.OnEvent = 256<<10, r.told.event
-	cfg.Silence = cmp.Or(cfg.Silence, 10*time.Minute) // a slow host is not what is tested
+	cfg.WindowBytes, cfg.OnEvent = 256<<10, r.reported.event
+	cfg.Silence = cmp.Or(cfg.Silence, 10*time.Minute) // so that a slow host does not cause it
 	r.bus = openBus(t, cfg, c.URL)
 	r.pub = publisher(t, r.bus, "x")
 	return r
 }
 
-// phase publishes the phase's messages, round after round, each when the first n subscribers
-// have the one before.
+// phase publishes the messages of a phase in rounds, each after the first n subscribers have the round before.
 func (r *stopRun) phase(t *testing.T, ctx context.Context, phase, n int) {
 	msg, began := make([]byte, stopSize), time.Now()
 	for number := uint64(phase * stopPhase); number < uint64((phase+1)*stopPhase); {
@@ -293,8 +289,7 @@ func (r *stopRun) phase(t *testing.T, ctx context.Context, phase, n int) {
 	r.took[phase] = time.Since(began)
 }
 
-// whileStopped is looked at when all who do not wait have published, and nothing came to
-// the one that is stopped.
+// whileStopped checks the state when all publishers that do not wait have published, and one subscriber is stopped.
 func (r *stopRun) whileStopped(t *testing.T) {
 	n := r.published.Load()
 	if held := r.Flow == "held"; held == (n == 2*stopPhase) {
@@ -310,11 +305,11 @@ func (r *stopRun) whileStopped(t *testing.T) {
 		kinds = []events.Kind{events.SlowSubscriber, events.SubscriberSilent}
 	}
 	for _, kind := range kinds {
-		if !slices.ContainsFunc(r.told.of(kind), func(e events.Event) bool { return e.Name == stopName }) {
-			t.Errorf("%s, %s: no event %v names it: %v", r.Flow, r.Policy, kind, r.told.of(kind))
+		if !slices.ContainsFunc(r.reported.of(kind), func(e events.Event) bool { return e.Name == stopName }) {
+			t.Errorf("%s, %s: no event %v names it: %v", r.Flow, r.Policy, kind, r.reported.of(kind))
 		}
 	}
-	if r.Flow == "min" || r.Flow == "silent" { // it is not known any more
+	if r.Flow == "min" || r.Flow == "silent" { // the publisher no longer knows it
 		return
 	}
 	all := r.pub.Receivers()
@@ -324,7 +319,7 @@ func (r *stopRun) whileStopped(t *testing.T) {
 	}
 }
 
-// judge waits for what the subscribers got in the end.
+// judge waits for the results of the subscribers and checks them.
 func (r *stopRun) judge(t *testing.T, ctx context.Context) {
 	r.board.await(t, ctx, r.index, stopSubs, stopTotal+1)
 	r.board.mu.Lock()
@@ -341,7 +336,7 @@ func (r *stopRun) judge(t *testing.T, ctx context.Context) {
 		case e.Fault != "":
 			t.Errorf("%s: %s", who, e.Fault)
 		case e.Evicted != (sum != stopTotal) || e.Evicted && r.Policy != "evict":
-			t.Errorf("%s: %d of %d messages are accounted for: %+v", who, sum, stopTotal, e)
+			t.Errorf("%s: %d of %d messages were delivered or lost: %+v", who, sum, stopTotal, e)
 		case !last && (e.Evicted || e.Lost > 0 || r.Policy != "conflate" && e.Replaced > 0):
 			t.Errorf("%s was not stopped, and lost something: %+v", who, e)
 		case last && (e.Lost == 0) != (r.Flow == "held") && !e.Evicted && (r.Flow != "held" || r.Policy == "block"):
@@ -351,11 +346,11 @@ func (r *stopRun) judge(t *testing.T, ctx context.Context) {
 		}
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-	t.Logf("%-8s %-8s all there %5.1f ms (longest round %5.1f), one stopped %6.1f (%6.1f), back %5.1f (%5.1f); stopped one: %+v",
+	t.Logf("%-8s %-8s all running %5.1f ms (longest round %5.1f), one stopped %6.1f (%6.1f), all running %5.1f (%5.1f); stopped one: %+v",
 		r.Flow, r.Policy, ms(r.took[0]), ms(r.longest[0]), ms(r.took[1]), ms(r.longest[1]), ms(r.took[2]), ms(r.longest[2]), *r.board.ends[stopSubs-1][r.index])
 }
 
-// stopSubscriber is one of the processes.
+// stopSubscriber runs one of the processes.
 func stopSubscriber(t *testing.T, text string) {
 	ctx := testContext(t)
 	var spec stopSpec
@@ -377,11 +372,11 @@ func stopSubscriber(t *testing.T, text string) {
 	for i, s := range subs {
 		all.Go(func() {
 			r := &stopReader{conflated: spec.Cases[i].Policy == "conflate"}
-			told := uint64(0)
+			reported := uint64(0)
 			for r.all() < stopTotal && !r.Evicted && r.Fault == "" {
 				r.take(s.Next(ctx))
-				if at := r.all() / stopRound; at > told {
-					told = at
+				if at := r.all() / stopRound; at > reported {
+					reported = at
 					say(stopLine{Case: i, At: at * stopRound})
 				}
 			}
@@ -395,15 +390,16 @@ func stopSubscriber(t *testing.T, text string) {
 	all.Wait()
 }
 
-// stopReader judges what a subscription gets.
+// stopReader checks what a subscription delivers.
 type stopReader struct {
 	stopEnd
 	conflated bool
 	next      uint64
-	newest    [stopKeys]uint64 // one more than the number of each key's newest message
+	newest    [stopKeys]uint64 // number of each key's newest message, plus one
 }
 
-// all is how far everything has come: with conflation the newest of all keys.
+// all is the number before which all messages were delivered or lost; with conflation it follows from the newest of
+// each key.
 func (r *stopReader) all() uint64 {
 	if !r.conflated {
 		return r.next
@@ -436,7 +432,7 @@ func (r *stopReader) take(m Message, err error) {
 	case r.conflated:
 		newest := &r.newest[m.Number%stopKeys]
 		if m.Number < *newest {
-			r.Fault = fmt.Sprintf("message %d behind %d", m.Number, *newest-1)
+			r.Fault = fmt.Sprintf("message %d after %d", m.Number, *newest-1)
 		}
 		*newest = m.Number + 1
 		r.Got++

@@ -12,8 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// A publisher whose interface goes down says so, by an event and in the errors of its calls, whatever its flow
-// control; and it goes on, with nothing lost, when the interface is back. docs/protocol §8.1.
+// A publisher whose interface goes down reports it, by an event and in the errors of its calls, with every flow
+// control; when the interface is back it continues, and nothing is lost. docs/protocol §8.1.
 func TestNothingCanBeSent(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if !testenv.Namespace(t) {
@@ -28,8 +28,8 @@ func TestNothingCanBeSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := &heard{}
-	b, err := Config{WindowBytes: 64 << 10, FlowControl: FlowNone, OnEvent: told.event}.OpenTransport(tr)
+	reported := &eventLog{}
+	b, err := Config{WindowBytes: 64 << 10, FlowControl: FlowNone, OnEvent: reported.event}.OpenTransport(tr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +38,8 @@ func TestNothingCanBeSent(t *testing.T) {
 	publish(t, ctx, p, "before")
 
 	testenv.LinkDown(t, "near")
-	e := told.await(t, ctx, events.CannotSend)
-	if e.For < time.Second || !strings.Contains(e.Err.Error(), "interface near is down") || !strings.Contains(e.String(), "nothing for ") {
+	e := reported.await(t, ctx, events.CannotSend)
+	if e.For < time.Second || !strings.Contains(e.Err.Error(), "interface near is down") || !strings.Contains(e.String(), "nothing was sent for ") {
 		t.Errorf("%+v: %v", e, e)
 	}
 	msg := make([]byte, 1000)
@@ -61,7 +61,7 @@ func TestNothingCanBeSent(t *testing.T) {
 	}
 
 	testenv.LinkUp(t, "near")
-	if e := told.await(t, ctx, events.SendsAgain); e.For < time.Second {
+	if e := reported.await(t, ctx, events.SendsAgain); e.For < time.Second {
 		t.Errorf("%+v", e)
 	}
 	publish(t, ctx, p, "behind")

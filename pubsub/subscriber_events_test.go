@@ -11,20 +11,20 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// heardEvents keeps the events of a bus.
-type heardEvents struct {
+// recordedEvents collects the events of a bus.
+type recordedEvents struct {
 	mu  sync.Mutex
 	all []events.Event // under mu
 }
 
-func (h *heardEvents) on(e events.Event) {
+func (h *recordedEvents) on(e events.Event) {
 	h.mu.Lock()
 	h.all = append(h.all, e)
 	h.mu.Unlock()
 }
 
 // await waits for the first event of a kind.
-func (h *heardEvents) await(t *testing.T, kind events.Kind) events.Event {
+func (h *recordedEvents) await(t *testing.T, kind events.Kind) events.Event {
 	t.Helper()
 	for range 6000 {
 		if e, ok := h.first(kind); ok {
@@ -36,7 +36,7 @@ func (h *heardEvents) await(t *testing.T, kind events.Kind) events.Event {
 	return events.Event{}
 }
 
-func (h *heardEvents) first(kind events.Kind) (events.Event, bool) {
+func (h *recordedEvents) first(kind events.Kind) (events.Event, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.all {
@@ -47,37 +47,37 @@ func (h *heardEvents) first(kind events.Kind) (events.Event, bool) {
 	return events.Event{}, false
 }
 
-// A publisher hears who subscribes, by name, and who leaves.
+// A publisher gets events with the names of subscribers that come up and leave.
 func TestSubscriberUpAndLeft(t *testing.T) {
 	ctx := testContext(t)
 	url := udpURL(t)
-	var heard heardEvents
-	a := openBus(t, Config{OnEvent: heard.on}, url)
+	var recorded recordedEvents
+	a := openBus(t, Config{OnEvent: recorded.on}, url)
 	p := publisher(t, a, "x")
 	b := openBus(t, Config{Name: "desk-7"}, url)
 	sub := subscribe(t, b, "x")
 	wait(t, ctx, p, 1)
 	publish(t, ctx, p, "hello")
 	want(t, ctx, sub, "hello")
-	up := heard.await(t, events.SubscriberUp)
+	up := recorded.await(t, events.SubscriberUp)
 	b.Close()
-	left := heard.await(t, events.SubscriberLeft)
+	left := recorded.await(t, events.SubscriberLeft)
 	for _, e := range []events.Event{up, left} {
 		if e.Name != "desk-7" || e.Subscriber == 0 || e.Address == "" || e.Group == "" || !strings.Contains(e.String(), "desk-7 at ") {
 			t.Errorf("%v: %+v", e, e)
 		}
 	}
-	if left.Subscriber != up.Subscriber || left.Behind > 1 { // what was just read may not be given back yet
-		t.Errorf("%+v left, and %+v came", left, up)
+	if left.Subscriber != up.Subscriber || left.Behind > 1 { // the message just read may not be released yet
+		t.Errorf("left: %+v, up: %+v", left, up)
 	}
 }
 
-// Packets that are damaged are told of with where they come from: at the 1st, 2nd, 4th ….
+// BadPackets reports damaged packets with their source address, for the 1st, 2nd, 4th … packet.
 func TestBadPacketsAreReported(t *testing.T) {
-	var heard heardEvents
-	b := openBus(t, Config{OnEvent: heard.on}, udpURL(t))
+	var recorded recordedEvents
+	b := openBus(t, Config{OnEvent: recorded.on}, udpURL(t))
 	subscribe(t, b, "x")
-	w := newTwin(t, b.Stats().Groups[0].Address)
+	w := newRawPublisher(t, b.Stats().Groups[0].Address)
 	for b.Stats().Groups[0].Packets == 0 { // until the group is joined
 		w.publish("first")
 		time.Sleep(time.Millisecond)
@@ -94,34 +94,34 @@ func TestBadPacketsAreReported(t *testing.T) {
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	e := heard.await(t, events.BadPackets)
+	e := recorded.await(t, events.BadPackets)
 	if e.Address != fmt.Sprint(w.conn.LocalAddr()) || e.Behind == 0 || !strings.Contains(e.String(), e.Address) {
 		t.Errorf("%v: %+v", e, e)
 	}
-	heard.mu.Lock()
-	defer heard.mu.Unlock()
-	told := 0
-	for _, e := range heard.all {
+	recorded.mu.Lock()
+	defer recorded.mu.Unlock()
+	reported := 0
+	for _, e := range recorded.all {
 		if e.Kind == events.BadPackets {
-			told++
+			reported++
 		}
 	}
-	if told > 7 {
-		t.Errorf("told %d times of %d packets", told, n)
+	if reported > 7 {
+		t.Errorf("reported %d times of %d packets", reported, n)
 	}
 }
 
-// OnEvent may ask what was lost, and what is to be told then is told after it has returned.
+// OnEvent may call Losses; events that this causes are emitted after it has returned.
 func TestLossesInOnEvent(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
-	told := make(chan events.Event, 1000)
+	reported := make(chan events.Event, 1000)
 	var b *Bus
 	ready := make(chan struct{})
 	b = openBus(t, Config{Faults: "loss=0.2,seed=7", OnEvent: func(e events.Event) {
 		<-ready
 		b.Losses()
-		told <- e
+		reported <- e
 	}}, url)
 	close(ready)
 	sub, p := subscribe(t, b, "x"), publisher(t, openBus(t, Config{}, url), "x")
@@ -133,12 +133,12 @@ func TestLossesInOnEvent(t *testing.T) {
 	b.Losses()
 	for {
 		select {
-		case e := <-told:
+		case e := <-reported:
 			if e.Kind == events.PacketsDropped && e.Cause == "injected" && e.Behind > 0 {
 				return
 			}
 		case <-ctx.Done():
-			t.Fatal("nothing is told of what was dropped")
+			t.Fatal("no event PacketsDropped")
 		}
 	}
 }

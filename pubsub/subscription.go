@@ -12,22 +12,22 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Message is a message as it is delivered.
+// Message is a delivered message.
 type Message struct {
 	Topic string
-	// Data is valid until the next message of the subscription is asked for, or the handler returns; where the
-	// subscription is closed meanwhile, for 10 s, or less if many are closed so. Clone what must be kept. It is read-only:
-	// all subscriptions of the bus get the same bytes.
+	// Data is valid until the next message of the subscription is requested, or the handler returns. If the subscription
+	// is closed before that, it stays valid for 10 s, or less if many are closed this way. Use Clone to keep it. It is
+	// read-only: all subscriptions of the bus share the bytes.
 	Data []byte
-	// Number counts the messages of this publisher on this topic from 0.
+	// Number counts the messages of this publisher and epoch on this topic from 0.
 	Number uint64
 
-	// With seven words a message and an error are passed to a handler in registers. Another
-	// word, and each call costs a copy through memory: a tenth more (TestMessageFitsRegisters).
+	// Seven words: a message and an error are passed to a handler in registers. With another word each call copies
+	// through memory, a tenth slower (TestMessageFitsRegisters).
 	from *reliable.Origin
 }
 
-// Publisher is the bus that published it; 0 if the program made the message itself.
+// Publisher is the id of the bus that published it; 0 if the program made the message itself.
 func (m Message) Publisher() PublisherID {
 	if m.from == nil {
 		return 0
@@ -35,8 +35,8 @@ func (m Message) Publisher() PublisherID {
 	return PublisherID(m.from.Publisher)
 }
 
-// Epoch is the number of the run of that bus. Each start of a bus has another one, and buses of one Config.Name that
-// run side by side do: which is the greater means nothing. Numbers and their order belong to one Publisher and Epoch.
+// Epoch identifies the run of that bus: each start has another epoch, also for buses of one Config.Name that run at
+// the same time. Epochs are not ordered in time. Message numbers belong to one Publisher and Epoch.
 func (m Message) Epoch() uint64 {
 	if m.from == nil {
 		return 0
@@ -44,8 +44,8 @@ func (m Message) Epoch() uint64 {
 	return m.from.Epoch
 }
 
-// PublisherName is the Config.Name of the bus that published it, as its heartbeats say it:
-// empty if it has none, or before the first one was heard.
+// PublisherName is the Config.Name of the bus that published it, from its heartbeats: empty if it has none, or before
+// the first heartbeat.
 func (m Message) PublisherName() string {
 	if m.from == nil {
 		return "" // made by the program, not delivered
@@ -53,11 +53,12 @@ func (m Message) PublisherName() string {
 	return m.from.Name
 }
 
-// IsState reports whether it is no message, but a part of the topic's state as of all messages before Number (From).
+// IsState reports whether it is a record of the topic's state rather than a message: the state after all messages
+// before Number (From).
 func (m Message) IsState() bool { return m.from != nil && m.from.State != reliable.StateOfNone }
 
-// IsStateEnd reports whether it says, without data, that the topic's state is whole: message
-// Number follows. IsState is true as well.
+// IsStateEnd reports whether it marks the end of the topic's state: it has no data, and message Number follows.
+// IsState is true as well.
 func (m Message) IsStateEnd() bool { return m.from != nil && m.from.State == reliable.StateEnd }
 
 // Clone returns a message with a copy of the data.
@@ -66,7 +67,7 @@ func (m Message) Clone() Message {
 	return m
 }
 
-// SubscribeOption changes a subscription.
+// SubscribeOption is an option of Subscribe and Handle.
 type SubscribeOption func(*subscribeOptions)
 
 type subscribeOptions struct {
@@ -81,62 +82,63 @@ func Topics(names ...string) SubscribeOption {
 	return func(o *subscribeOptions) { o.topics = append(o.topics, names...) }
 }
 
-// PublisherEvents delivers, in the order of each publisher's messages, a *PublisherEvent as an error when a publisher
-// comes up, ends, gets lost or restarts. Those that are up already come up at once.
+// PublisherEvents delivers a *PublisherEvent as an error, in order with the publisher's messages, when a publisher
+// comes up, ends, is lost or restarts. Publishers that are already up are reported immediately.
 func PublisherEvents() SubscribeOption {
 	return func(o *subscribeOptions) { o.events = true }
 }
 
-// Subscription delivers the messages of one or several topics, or of all that match patterns. Read it with Messages or
-// Next, in one goroutine.
+// Subscription delivers the messages of one or several topics, or of all topics that match patterns. Read it with
+// Messages, Next or NextBatch, in one goroutine, unless it has a handler.
 type Subscription struct {
 	bus    *Bus
 	s      *engine.Subscription
-	one    *engine.Subscription // s, if it is read as it is: no worker calls its handler, and it is not conflated
+	one    *engine.Subscription // s, if it is read directly: without a worker and not conflated
 	d      engine.Delivery
 	topic  string // the first one
 	from   Start
-	policy string             // for when it reads too slowly, as inspection shows it
-	number uint64             // 1 is the first of the bus
-	worker *engine.Worker     // calls its handler; nil: the bus does, or there is none
+	policy string             // the slow-consumer policy, as inspection shows it
+	number uint64             // counts the subscriptions of the bus from 1
+	worker *engine.Worker     // calls the handler; nil: the bus's goroutine calls it, or there is none
 	newest *engine.Conflation // keeps the newest message of each key; nil: all are delivered
 }
 
-// Subscribe subscribes to topic, and to those that Topics adds. Each may be a pattern, as CheckPattern has it: then
-// every topic that matches is delivered, also one that is new, from its first message on. Message.Topic is the topic
-// itself. A message comes once, however many topics and patterns of the subscription match.
+// Subscribe subscribes to topic, and to those that Topics adds. Each may be a pattern (CheckPattern): then every
+// matching topic is delivered, new topics from their first message on. Message.Topic is the topic itself. A message
+// is delivered once, however many topics and patterns of the subscription match.
 //
-// A pattern joins all groups in which topics that match can be: with map=hash, the default, all of the fabric. What is
-// received in them and not wanted is counted, see stats.Group.UnwantedRuns; map=prefix:K and map=table:FILE of the URL
-// keep topics that belong together in few groups. Names of topics that exist are asked for, which takes a round trip or
-// a little more. Where the bus receives a group already Subscribe returns when they are known, so that others need not
-// wait, at the latest after some times Config.RecoveryDeadline; otherwise messages wait for them. Where no name comes,
-// a *GapError with CauseUnnamed says so.
+// A pattern joins all groups in which matching topics can be: with map=hash, the default, all groups of the fabric.
+// Messages received there of other topics are counted in stats.Group.UnwantedRuns; map=prefix:K and map=table:FILE of
+// the URL keep related topics in few groups. The bus requests the names of existing topics, which takes about a round
+// trip. If it already receives a group, Subscribe returns when the names are known, so that other subscriptions need
+// not wait, at the latest after several times Config.RecoveryDeadline; otherwise messages wait for the names. If a
+// name does not arrive, a *GapError with CauseUnnamed reports the loss.
 //
-// Patterns know 131,072 topics of each group, whether or not they match. What is published on others of the group is
-// a *GapError with CauseTooManyTopics, and the log says so once: with more topics use more groups (groups= in
-// the URL), or subscribe to them by their names.
+// A bus can know the names of 131,072 topics of each group for patterns, matching or not. Messages on further topics
+// of the group are a *GapError with CauseTooManyTopics, which the log reports once: use more groups (groups= in the
+// URL), or subscribe to the topics by their names.
 func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription, error) {
 	return b.subscribe(topic, options, nil)
 }
 
-// Handler takes what a subscription delivers: a message, or an error as Messages yields it. The message's data is valid
-// until it returns, and is read-only, for others get the same bytes: Clone what must be kept or changed.
+// Handler receives what a subscription delivers: a message, or an error as Messages yields it. The message's data is
+// valid until the handler returns, and is read-only, because subscriptions share the bytes: use Clone to keep or
+// change it.
 type Handler func(msg Message, err error)
 
 // Handle subscribes with a handler, which the bus calls from its own goroutine as soon as a message is in order,
-// without a copy: the lowest latency. A handler must not block, for it holds up everything on the bus: one that
-// takes more than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
-// ErrInHandler there. It publishes on its own bus: another one of the same fabric may wait until this one has
-// received, which waits for the handler. It must return: one that ends its goroutine by runtime.Goexit, as FailNow,
-// Fatal and Skip of a test do, and require of testify, ends the bus. Its calls and subscriptions then return an error
-// that says so. A panic crashes the program, as anywhere else.
+// without a copy: the lowest latency. A handler must not block, because it holds up everything on the bus: one that
+// takes more than a second is reported by the log and events.HandlerSlow. Calls that wait for the bus return
+// ErrInHandler there. A handler may publish on its own bus only: publishing on another bus of the same fabric may
+// wait until this bus has received, which waits for the handler. A handler must not end its goroutine with
+// runtime.Goexit, as FailNow, Fatal and Skip of a test do, and require of testify: that ends the bus, and its calls
+// and subscriptions then return an error that says so. A panic crashes the program.
 //
-// With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead, which reads the
-// stream's window as Next does. It may take its time and use the bus; only what waits for handlers to return, Close
-// and Shutdown, is ErrInHandler there. One that takes seconds is named, too. The last call has the error with which
-// the subscription ended, if it was not closed. One that ends its goroutine ends its subscription only, without
-// such a call: Err says why.
+// With SlowGap, SlowLatest, SlowEvict or Conflate the handler has its own goroutine, which reads the stream's window
+// as Next does. It may block and use the bus; only Close and Shutdown, which wait for handlers to return, return
+// ErrInHandler there. A call that takes seconds is reported, too. The last call has the error with which the
+// subscription ended, unless it was closed. A handler that ends this goroutine ends only its subscription, without
+// that last call: Err has the reason.
 func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) (*Subscription, error) {
 	if handler == nil {
 		return nil, errors.New("pubsub: Handle needs a handler")
@@ -144,7 +146,7 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 	return b.subscribe(topic, options, handler)
 }
 
-// inPlace is a handler as the bus's own goroutine calls it.
+// inPlace is a handler that the bus's own goroutine calls.
 type inPlace Handler
 
 // Message implements engine.Handler.
@@ -154,10 +156,10 @@ func (h inPlace) Message(from *reliable.Origin, t *topics.Track, number uint64, 
 
 // Run implements engine.Handler.
 func (h inPlace) Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step,
-	most int) ([]byte, uint64) {
+	max int) ([]byte, uint64) {
 	m := message(from, t, number, nil)
 	for {
-		data, rest, ok := topics.NextMessage(body, step, most)
+		data, rest, ok := topics.NextMessage(body, step, max)
 		if !ok {
 			return body, number
 		}
@@ -186,11 +188,11 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		return nil, err
 	}
 	ownGoroutine := handler != nil && (policy.OwnGoroutine() || o.slow.conflates)
-	var called engine.Handler
+	var direct engine.Handler
 	if handler != nil && !ownGoroutine {
-		called = inPlace(handler)
+		direct = inPlace(handler)
 	}
-	s, err := b.loop.Subscribe(topics, policy, o.from.from(b, o.events).From, o.events, called)
+	s, err := b.loop.Subscribe(topics, policy, o.from.from(b, o.events).From, o.events, direct)
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}
@@ -212,7 +214,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	return sub, nil
 }
 
-// subscribeError is why a subscription of first and maybe other topics was refused.
+// subscribeError is the error of a refused subscription. It names the topic that err is about, or else first.
 func subscribeError(first string, err error) error {
 	var topic *engine.TopicError
 	if errors.As(err, &topic) {
@@ -221,7 +223,7 @@ func subscribeError(first string, err error) error {
 	return failed("subscribe to", first, err)
 }
 
-// public turns a delivery into what a user sees.
+// public converts a delivery to what a user receives.
 func public(d *engine.Delivery) (Message, error) {
 	switch {
 	case d.Err != nil:
@@ -247,11 +249,11 @@ func message(from *reliable.Origin, t *topics.Track, number uint64, data []byte)
 
 // Next waits for the next message. Its data is valid until the next call of Next, and read-only.
 //
-// An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused, or
-// is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of the context's, which matches
-// its cause too, says that nothing arrived in time: read on with another context if you like. With a context that has
-// already ended, Next returns a message if one is there and does not wait; now and then it returns the context's error
-// although messages are there. Any other error is final, such as one that matches net.ErrClosed.
+// An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused,
+// or is a *PublisherEvent, is delivered in place of a message: continue to read. An error of the context, which
+// matches its cause too, means that no message arrived in time: Next may be called again with another context. With a
+// context that has already ended, Next does not wait: it returns a message if one is there, but occasionally the
+// context's error although messages are there. Any other error is final, such as one that matches net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (m Message, err error) {
 	if s.one != nil {
 		if from, t, number, data := s.one.Following(); t != nil {
@@ -279,9 +281,9 @@ func (s *Subscription) next(ctx context.Context) error {
 	return errNotMade
 }
 
-// NextBatch waits for the next message as Next does, and takes with it those that came in the same packet, as many as
-// msgs has room for: cheaper than one by one. It returns how many messages it has written to msgs; their data is valid
-// until the next call, and read-only. Errors are those of Next.
+// NextBatch waits for the next message as Next does, and also returns those that arrived in the same packet, as many
+// as msgs has room for: cheaper than one by one. It returns the number of messages written to msgs; their data is
+// valid until the next call, and read-only. Errors are those of Next.
 func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, error) {
 	if len(msgs) == 0 {
 		return 0, errors.New("pubsub: NextBatch needs room for a message")
@@ -293,15 +295,15 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		return s.newestBatch(ctx, msgs)
 	}
 	n := 1
-	more := func(t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	more := func(t *topics.Track, number uint64, body []byte, step, max int) ([]byte, uint64) {
 		i, from := 1, s.d.From
 		for ; i < len(msgs); i++ {
-			data, rest, ok := topics.NextMessage(body, step, most)
+			data, rest, ok := topics.NextMessage(body, step, max)
 			if !ok {
 				break
 			}
-			// Field by field: a value made on the stack first would be copied in
-			// larger pieces than it was written, for which the processor waits.
+			// Field by field: a composite literal is written in small pieces and then copied in larger ones, which stalls the
+			// processor's store forwarding.
 			m := &msgs[i]
 			m.Topic, m.Data, m.Number, m.from = t.Name, data, number, from
 			body = rest
@@ -320,7 +322,7 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 	return n, nil
 }
 
-// failed is why the subscription cannot be read, or has ended.
+// failed adds the call and the topic to err. It returns nil if err is nil.
 func (s *Subscription) failed(call string, err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		err = errSubscriptionClosed
@@ -328,12 +330,12 @@ func (s *Subscription) failed(call string, err error) error {
 	return failed(call, s.topic, err)
 }
 
-// Messages yields messages as they come, until ctx ends or the subscription is closed. The data of a message is valid
-// until the next one, and read-only: Clone what must be kept or changed.
+// Messages yields messages as they arrive, until ctx ends or the subscription is closed. The data of a message is
+// valid until the next one, and read-only: use Clone to keep or change it.
 //
-// An error is yielded in place of a message: a *GapError, a *TopicCollisionError, a *PublisherRefusedError, or with
-// PublisherEvents a *PublisherEvent, and the stream goes on behind it. When the subscription fails, its error is the
-// last thing yielded; the end of ctx and Close end the sequence without an error.
+// Errors are yielded in place of messages: a *GapError, a *StateError, a *TopicCollisionError, a
+// *PublisherRefusedError, or with PublisherEvents a *PublisherEvent; the stream continues after them. If the
+// subscription fails, its error is the last thing yielded; the end of ctx and Close end the sequence without an error.
 func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for {
@@ -358,16 +360,15 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Err is why the subscription ended: nil while it runs, an error that matches net.ErrClosed after Close, or the error
-// of the fabric. A subscription with a handler has no other way to report it.
+// Err is the reason why the subscription ended: nil while it runs, an error that matches net.ErrClosed after Close,
+// or the error of the fabric.
 func (s *Subscription) Err() error { return s.failed("subscription of", s.err()) }
 
 // Done is closed when the subscription has ended.
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 
-// Close ends the subscription. It is idempotent. It waits for the goroutine that runs its handler, and for replies
-// that were given as Bus.Close does, for a second at most: from within a handler of the bus it returns ErrInHandler
-// and changes nothing.
+// Close ends the subscription. It is idempotent. It waits for the goroutine that runs its handler, and for replies as
+// Bus.Close does, at most a second. From a handler of the bus it returns ErrInHandler and changes nothing.
 func (s *Subscription) Close() error {
 	err := s.close()
 	if !errors.Is(err, ErrInHandler) && !errors.Is(err, errNotMade) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// TopicList is which topics are published on a fabric, as far as a Survey knows.
+// TopicList lists the topics published on a fabric, as far as a Survey knows.
 type TopicList struct {
 	// Topics are those that were received, in the order of their names.
 	Topics []TopicInfo
@@ -55,15 +55,15 @@ type TopicPublisher struct {
 	ID      PublisherID
 	Name    string // its Config.Name; empty if it has none, or no heartbeat came yet
 	Epoch   uint64
-	Address string // where it was heard, as the fabric writes it; it may be empty
-	// Messages is how many it has published on the topic since it began: what is lost on the way counts, too.
+	Address string // source of its packets, as the fabric writes it; may be empty
+	// Messages is the number of messages it published on the topic since it started, including those lost on the way.
 	Messages uint64
-	// Rate is how many of them it published a second, on average since it was heard first.
+	// Rate is the average number of messages a second since its first packet arrived.
 	Rate float64
 }
 
-// Survey listens to a fabric and notes which topics are published. It subscribes to nothing: nothing is delivered,
-// publishers do not count it among their subscribers, and wait for it never. It is safe for concurrent use.
+// Survey listens to a fabric and records which topics are published. It is no subscription: nothing is delivered, and
+// publishers neither count it nor wait for it. It is safe for concurrent use.
 type Survey struct {
 	s        *engine.Survey
 	patterns []pattern.Pattern
@@ -125,8 +125,8 @@ func (s *Survey) Close() error {
 	return failed("end a survey", "", s.s.Close())
 }
 
-// Topics listens until ctx ends and returns which topics were heard: a Survey in one call.
-// The end of ctx is no error. Give it two seconds or more:
+// Topics listens until ctx ends and returns the topics found: a Survey in one call. The end of ctx is not an error.
+// Give it two seconds or more:
 //
 //	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 //	defer cancel()
@@ -147,7 +147,7 @@ func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error
 	return s.Topics()
 }
 
-// topicList sorts what was heard by topics.
+// topicList sorts the results of a survey by topic.
 func topicList(h *engine.Surveyed) *TopicList {
 	list := &TopicList{Groups: h.Groups, Joined: h.Joined, Failed: h.Failed, Err: publicError(h.Err),
 		Refused: h.Counts.Topics + h.Counts.Streams, For: h.For}
@@ -155,7 +155,7 @@ func topicList(h *engine.Surveyed) *TopicList {
 	complete := make(map[bus]bool)
 	type place struct {
 		topic string
-		group int // a publisher that is configured differently has it in another
+		group int // a publisher with another configuration may use another group for the topic
 	}
 	index := make(map[place]int)
 	for i := range h.Streams {

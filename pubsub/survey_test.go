@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// summary is a list of topics as text: name, and each publisher's name and messages.
+// summary returns the topics as text: name, and each publisher's name and messages.
 func (t *TopicList) summary() (all []string) {
 	for _, x := range t.Topics {
 		text := x.Name
@@ -22,7 +22,7 @@ func (t *TopicList) summary() (all []string) {
 	return all
 }
 
-// listed waits until a survey has heard just that.
+// listed waits until a survey lists exactly want.
 func listed(t *testing.T, ctx context.Context, s *Survey, want ...string) *TopicList {
 	t.Helper()
 	for {
@@ -34,14 +34,14 @@ func listed(t *testing.T, ctx context.Context, s *Survey, want ...string) *Topic
 			return list
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("heard %q, %+v; want %q", list.summary(), list, want)
+			t.Fatalf("found %q, %+v; want %q", list.summary(), list, want)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// A survey hears topics that are quiet, topics that are published just now and topics that
-// come up, of several publishers, under loss; no publisher counts it, or waits for it.
+// A survey finds idle topics, active topics and new topics, of several publishers, with loss; no publisher counts it
+// or waits for it.
 func TestSurvey(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -67,7 +67,7 @@ func TestSurvey(t *testing.T) {
 		}
 		publish(t, ctx, publisher(t, b, "md.new.one"), "one")
 		publish(t, ctx, publisher(t, b, "elsewhere"), "one")
-		for i := range 20 { // some get through
+		for i := range 20 { // some arrive
 			publish(t, ctx, both, fmt.Sprint(i))
 			if err := both.Flush(ctx); err != nil {
 				t.Fatal(err)
@@ -100,9 +100,9 @@ func TestSurvey(t *testing.T) {
 	})
 }
 
-// Topics hears until its context ends, which is no error; subscriptions and surveys of a bus
-// share memberships: each goes on when the other is over.
-func TestTopicsBesideSubscription(t *testing.T) {
+// Topics listens until its context ends, which is not an error. Subscriptions and surveys of a bus share memberships:
+// each continues when the other ends.
+func TestTopicsDuringSubscription(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t) + "?groups=3"
 	pubBus, bus := openBus(t, Config{Name: "p"}, url), openBus(t, Config{}, url)
@@ -137,7 +137,7 @@ func TestTopicsBesideSubscription(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := bus.Topics(ctx, "a..b"); !errors.Is(err, ErrTopic) {
-		t.Errorf("a wrong pattern: %v", err)
+		t.Errorf("an invalid pattern: %v", err)
 	}
 	done := make(chan error)
 	go func() {
@@ -155,7 +155,7 @@ func TestTopicsBesideSubscription(t *testing.T) {
 	}
 }
 
-// A handler cannot begin a survey: it would wait for itself.
+// A handler cannot begin a survey.
 func TestSurveyInHandler(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)

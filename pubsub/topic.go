@@ -6,9 +6,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// CheckTopic says what is wrong with a topic name, with a *TopicError, before anything is opened for it. A topic is
-// valid UTF-8 of at most 255 bytes: tokens separated by single dots, none of them empty, without white space, control
-// or other invisible characters, and without * and >, which are wildcards (CheckPattern). docs/protocol §3.9.
+// CheckTopic returns a *TopicError if name is not a valid topic, nil otherwise. A topic is valid UTF-8 of at most 255
+// bytes: tokens separated by single dots, none of them empty, without white space, control or other invisible
+// characters, and without * and >, which are wildcards (CheckPattern). docs/protocol §3.9.
 func CheckTopic(name string) error {
 	p, err := parsePattern(name)
 	if err == nil && p.Wild() {
@@ -17,14 +17,14 @@ func CheckTopic(name string) error {
 	return err
 }
 
-// CheckPattern says what is wrong with what shall be subscribed to, with a *TopicError: a topic, or a pattern of
-// topics. In a pattern the token * stands for any one token, and the token >, which must be the last, for one or more:
+// CheckPattern returns a *TopicError if text is neither a valid topic nor a valid pattern, nil otherwise. In a
+// pattern the token * stands for any one token, and the token >, which must be the last, for one or more:
 //
 //	md.*.AAPL     md.xnas.AAPL, but not md.AAPL or md.xnas.AAPL.trades
 //	md.>          md.xnas and md.xnas.AAPL, but not md
 //	>             every topic
 //
-// Patterns know 131,072 topics of each group (Bus.Subscribe).
+// Patterns cover at most 131,072 topics of each group (Bus.Subscribe).
 //
 // docs/protocol §3.13.
 func CheckPattern(text string) error {

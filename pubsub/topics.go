@@ -8,10 +8,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Add adds topics and patterns to the subscription: what is published on them from now on is delivered, in the order
-// and with the gaps that Subscribe promises. What it has already changes nothing. After an error, which names the
-// topic, none was added. In a handler it is ErrInHandler: the bus cannot wait for itself. A subscription that begins
-// with state or Positions takes no more patterns, which is an error that matches ErrWildcard.
+// Add adds topics and patterns to the subscription: messages published on them from now on are delivered, with the
+// guarantees of Subscribe. Topics that it already has are ignored. After an error, which names the topic, none was
+// added. In a handler it returns ErrInHandler. A subscription that begins with state or Positions accepts no more
+// patterns: Add returns an error that matches ErrWildcard.
 func (s *Subscription) Add(topics ...string) error {
 	if s.s == nil {
 		return failed("add topic", "", errNotMade)
@@ -21,10 +21,10 @@ func (s *Subscription) Add(topics ...string) error {
 			continue
 		}
 		if _, numbered := s.from.(*Positions); numbered {
-			return &TopicError{name, "its topics would begin with messages that were published before: give it a subscription of its own", ErrWildcard}
+			return &TopicError{name, "its topics would begin with messages that were published before: use a separate subscription", ErrWildcard}
 		}
 		if s.from == State {
-			return &TopicError{name, "publishers may be sending the state of what was wanted before, which lacks its topics: give it a subscription of its own", ErrWildcard}
+			return &TopicError{name, "publishers may be sending state already, without that of its topics: use a separate subscription", ErrWildcard}
 		}
 	}
 	names, err := s.bus.topicNames(topics)
@@ -38,10 +38,10 @@ func (s *Subscription) Add(topics ...string) error {
 	return nil
 }
 
-// Remove removes topics and patterns from the subscription. Nothing of them is delivered
-// by calls of Next that begin when it has returned, and by a handler, unless another topic
-// or pattern of the subscription matches. What it does not have, as it was added, changes
-// nothing: one topic of a pattern cannot be removed. A subscription without topics stays open, and more can be added.
+// Remove removes topics and patterns from the subscription. After it has returned, Next and handlers deliver no
+// message of them, unless another topic or pattern of the subscription matches. Names must be given as they were
+// added; others are ignored: one topic of a pattern cannot be removed. A subscription without topics stays open, and
+// topics can be added again.
 func (s *Subscription) Remove(topics ...string) error {
 	if s.s == nil {
 		return failed("remove topic", "", errNotMade)
@@ -58,7 +58,7 @@ func (s *Subscription) Remove(topics ...string) error {
 	return nil
 }
 
-// changed is the error of a change of topics.
+// changed is the error of a failed Add or Remove.
 func (s *Subscription) changed(call string, names []engine.TopicName, err error) error {
 	var topic *engine.TopicError
 	if errors.As(err, &topic) {
@@ -73,8 +73,8 @@ func (s *Subscription) changed(call string, names []engine.TopicName, err error)
 	return failed(call, names[0].Name, err)
 }
 
-// topicNames checks topics and patterns and maps them to groups: a pattern to all those in
-// which topics that match can be.
+// topicNames checks topics and patterns and maps them to groups: a pattern to all groups in which matching topics can
+// be.
 func (b *Bus) topicNames(topics []string) ([]engine.TopicName, error) {
 	names := make([]engine.TopicName, 0, len(topics))
 	for _, name := range topics {
@@ -93,8 +93,7 @@ func (b *Bus) topicNames(topics []string) ([]engine.TopicName, error) {
 	return names, nil
 }
 
-// Stats takes a snapshot. When the bus is closed, and in a handler, it holds what is
-// counted without a look at the streams.
+// Stats returns a snapshot. On a closed bus, and in a handler, it lacks the counts of the streams.
 func (s *Subscription) Stats() stats.Subscription {
 	if s.newest != nil {
 		return s.newest.Stats()

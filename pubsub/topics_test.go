@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// apart returns n topics of n groups.
+// apart returns n topics that map to n different groups.
 func apart(b *Bus, n int) []string {
 	var topics []string
 	used := make(map[int]bool)
@@ -26,9 +26,8 @@ func apart(b *Bus, n int) []string {
 	return topics
 }
 
-// Topics are added and removed under way, of the same group and of others: each is
-// delivered from where it was added, in order and without a gap, and not any more when
-// it is removed.
+// Topics of the same group and of others are added and removed while messages are published: each is delivered from
+// its addition to its removal, in order and without a gap.
 func TestAddAndRemoveTopics(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		for _, near := range []bool{true, false} {
@@ -46,7 +45,7 @@ func TestAddAndRemoveTopics(t *testing.T) {
 			}
 			wait(t, ctx, pubs[a], 1)
 			publish(t, ctx, pubs[a], "a0")
-			publish(t, ctx, pubs[b], "none of ours")
+			publish(t, ctx, pubs[b], "not subscribed")
 			for _, x := range topics {
 				if err := pubs[x].Flush(ctx); err != nil {
 					t.Fatal(err)
@@ -56,7 +55,7 @@ func TestAddAndRemoveTopics(t *testing.T) {
 				for subBus.Stats().Groups[0].Bytes == 0 || len(subBus.Stats().Groups) == 0 {
 					time.Sleep(time.Millisecond)
 				}
-				if err := pubs[a].Drain(ctx); err != nil { // so that it is here, unread, when b is added
+				if err := pubs[a].Drain(ctx); err != nil { // so that it has arrived, unread, when b is added
 					t.Fatal(err)
 				}
 			}
@@ -89,7 +88,7 @@ func TestAddAndRemoveTopics(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			}
-			if err := sub.Add(a); err != nil { // once more
+			if err := sub.Add(a); err != nil { // a second time
 				t.Fatal(err)
 			}
 			wait(t, ctx, pubs[a], 1)
@@ -99,7 +98,7 @@ func TestAddAndRemoveTopics(t *testing.T) {
 				t.Fatal(err)
 			}
 			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-			publish(t, ctx, pubs[a], "nobody's")
+			publish(t, ctx, pubs[a], "not subscribed")
 			if _, err := sub.Next(short); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("a subscription without topics: %v", err)
 			}
@@ -119,7 +118,7 @@ func TestAddAndRemoveTopics(t *testing.T) {
 	})
 }
 
-// The same for a handler.
+// The same with a handler.
 func TestAddAndRemoveTopicsOfHandler(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -168,7 +167,7 @@ func TestAddAndRemoveTopicsOfHandler(t *testing.T) {
 	}
 }
 
-// Topics come and go while others read and publish: a subscription that has the topic all along
+// Topics are added and removed while messages are published and read: a topic that the subscription has throughout
 // misses nothing.
 func TestAddAndRemoveUnderLoad(t *testing.T) {
 	ctx := testContext(t)
@@ -204,7 +203,7 @@ func TestAddAndRemoveUnderLoad(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			// Until the reader has come to where they begin.
+			// Until the reader has reached messages published after the change.
 			for from := sub.Stats().Messages; sub.Stats().Messages < from+100; {
 				select {
 				case <-stop:
@@ -226,18 +225,18 @@ func TestAddAndRemoveUnderLoad(t *testing.T) {
 		}
 	})
 	next := make(map[string]uint64)
-	for next[topics[0]] < n || len(next) < 2 { // all are published until one of those that come and go was delivered
+	for next[topics[0]] < n || len(next) < 2 { // until all are published, and a message of an added topic was delivered
 		m, err := sub.Next(ctx)
 		var gap *GapError
 		if errors.As(err, &gap) && gap.Topic == topics[3] {
-			continue // its publisher runs free when it is joined, and may overrun who joins
+			continue // without a known subscriber its publisher may outrun the joining one
 		}
 		if err != nil {
 			t.Error(err)
 			break
 		}
 		if was := next[m.Topic]; m.Topic == topics[0] && m.Number != was || m.Number < was {
-			t.Errorf("topic %s: message %d came behind %d", m.Topic, m.Number, was)
+			t.Errorf("topic %s: message %d arrived after %d", m.Topic, m.Number, was)
 			break
 		}
 		if string(m.Data) != fmt.Sprint(m.Number) {
@@ -251,7 +250,7 @@ func TestAddAndRemoveUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// Stats of a subscription that reads slowly: what waits, behind whom, and what was lost.
+// Stats of a slow subscription: unread packets, its publishers, and losses.
 func TestSubscriptionStats(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)

@@ -7,15 +7,15 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Trace has functions that are called as packets are sent, lost and repaired, in the manner of
-// net/http/httptrace. Functions that are nil are not called and cost nothing; without a Trace the
-// cost is one comparison for each train sent and each packet lost.
+// Trace has functions that are called as packets are sent, lost and repaired, like net/http/httptrace. Functions that
+// are nil are not called; without a Trace the cost is one comparison for each train sent and each packet lost. A
+// train is the packets of one send call.
 //
-// Sent and NAKReceived are called by the goroutine that sends, of a publisher or of the bus, with the
-// group's lock held; the others by the bus's own goroutine. All must return soon and must not
-// use the bus: a call on it may wait forever. Several may be called at a time.
+// Sent and NAKReceived are called by the goroutine that sends, of a publisher or of the bus, with the group's lock
+// held; the others by the bus's own goroutine. All must return soon and must not use the bus: a call on it may
+// deadlock. Several may be called at the same time.
 type Trace struct {
-	// Sent: the fabric has taken a train of packets.
+	// Sent: the fabric accepted a train of packets.
 	Sent func(TraceSent)
 	// NAKReceived: a subscriber requests missing packets, Packets in all; First is the lowest.
 	NAKReceived func(TraceNAK)
@@ -31,12 +31,12 @@ type Trace struct {
 	Lost func(TraceLoss)
 }
 
-// TraceSent is a train of packets, with sequences that follow each other unless it is of repairs.
+// TraceSent describes a train of packets. Sequences are consecutive, except in a train of repairs.
 type TraceSent struct {
 	Group   string // address
 	First   uint64 // sequence of the first packet
 	Packets int
-	Bytes   int  // of all packets, with the headers of the protocol
+	Bytes   int  // of all packets, including Fanfare's headers
 	Repair  bool // they were sent before
 }
 
@@ -44,11 +44,11 @@ type TraceSent struct {
 type TraceNAK struct {
 	Group      string // address
 	Subscriber uint64 // random id
-	First      uint64 // sequence of the lowest packet that is asked for
-	Packets    uint64 // how many are
+	First      uint64 // sequence of the lowest requested packet
+	Packets    uint64 // number of requested packets
 }
 
-// TraceLoss is about lost packets: Packets of them, from sequence First on.
+// TraceLoss describes lost packets: Packets of them, from sequence First on.
 type TraceLoss struct {
 	Group     string // address
 	Publisher PublisherID

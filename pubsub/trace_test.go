@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// What becomes of packets is told, and counted in the distributions, step by step.
+// Trace reports each step of lost packets, and the distributions count it.
 func TestTraceOfLosses(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -49,7 +49,7 @@ func TestTraceOfLosses(t *testing.T) {
 	const n = 500
 	for i := range n {
 		publish(t, ctx, p, fmt.Sprint(i))
-		if i%3 == 0 { // several messages a packet
+		if i%3 == 0 { // several messages in a packet
 			if err := p.Flush(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -70,8 +70,8 @@ func TestTraceOfLosses(t *testing.T) {
 			"sent": pub.PacketsSent, "repairs": pub.RepairsSent, "asked": pub.NAKPackets + pub.NAKGone,
 			"missing": g.Missing, "nak": g.NAKPackets, "repaired": g.Repaired, "delivered": g.Repaired, "lost": 0,
 		} {
-			if counts[what] != want { // a repair that nobody needs any more may be on its way
-				wrong = fmt.Sprintf("%s: told of %d packets, %d are counted", what, counts[what], want)
+			if counts[what] != want { // a superfluous repair may be on its way
+				wrong = fmt.Sprintf("%s: traced %d packets, %d are counted", what, counts[what], want)
 			}
 		}
 		mu.Unlock()
@@ -94,27 +94,27 @@ func TestTraceOfLosses(t *testing.T) {
 	}
 }
 
-// What is given up is told of with its cause; and a Trace with nothing in it is none.
-func TestTraceOfLossForGood(t *testing.T) {
+// Trace.Lost has the cause of a permanent loss; an empty Trace is like none.
+func TestTraceOfPermanentLoss(t *testing.T) {
 	ctx := testContext(t)
 	url := udpURL(t)
 	lost := make(chan TraceLoss, 100)
 	b := openBus(t, Config{RecoveryDeadline: 20 * time.Millisecond, Trace: &Trace{Lost: func(x TraceLoss) { lost <- x }}}, url)
 	openBus(t, Config{Trace: &Trace{}}, url)
 	subscribe(t, b, "x")
-	w := newTwin(t, b.Stats().Groups[0].Address)
+	w := newRawPublisher(t, b.Stats().Groups[0].Address)
 	for b.Stats().Groups[0].Packets == 0 { // until the group is joined
 		w.publish("first")
 		time.Sleep(time.Millisecond)
 	}
 	w.lose(3)
-	w.publish("what shows the loss")
+	w.publish("reveals the loss")
 	select {
 	case x := <-lost:
 		if x.Packets != 3 || x.Cause != events.CauseDeadline {
 			t.Errorf("%+v", x)
 		}
 	case <-ctx.Done():
-		t.Fatal("nobody was told")
+		t.Fatal("Lost was not called")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A bus that is closed while a subscriber holds it up says how many messages it had taken
-// and never sent: together with those delivered they are all that Publish took.
+// Close of a bus that a subscriber holds up returns the number of messages never sent: together with those delivered
+// they are all that Publish accepted.
 func TestCloseCountsUnsentMessages(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -30,7 +30,7 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 		for ; err == nil; taken++ {
 			err = pub.Publish(ctx, make([]byte, 200))
 		}
-		taken-- // the last one was not
+		taken-- // the last one was not accepted
 	})
 	go func() {
 		defer close(held)
@@ -59,12 +59,12 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 		}
 	}
 	if got+int(unsent.Messages) != taken {
-		t.Errorf("%d messages taken, %d delivered, %d told to be never sent", taken, got, unsent.Messages)
+		t.Errorf("%d messages accepted, %d delivered, %d reported as never sent", taken, got, unsent.Messages)
 	}
 }
 
-// What was sent is not told, whether or not anybody has it.
-func TestCloseReportsNothingSent(t *testing.T) {
+// Sent messages are not reported, received or not.
+func TestCloseDoesNotReportSentMessages(t *testing.T) {
 	ctx := testContext(t)
 	bus := openBus(t, Config{Linger: -1}, memURL(t))
 	pub := publisher(t, bus, "x")
@@ -76,8 +76,7 @@ func TestCloseReportsNothingSent(t *testing.T) {
 	}
 }
 
-// A publisher that is closed while its bus closes, or afterwards, says as the bus does how many messages were never
-// sent. It returned nil, as if they had been.
+// Close of a publisher during or after Close of its bus also returns the number of messages never sent.
 func TestPublisherCloseCountsUnsentMessages(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -85,7 +84,7 @@ func TestPublisherCloseCountsUnsentMessages(t *testing.T) {
 	subscribe(t, subBus, "x")
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
-	for pub.TryPublish(make([]byte, 200)) == nil { // until the subscriber, which reads nothing, has no room
+	for pub.TryPublish(make([]byte, 200)) == nil { // until the subscriber, which does not read, has no room
 	}
 	meanwhile := make(chan error, 1)
 	go func() { meanwhile <- pub.Close(ctx) }()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What comes in a group and nobody on the bus subscribes to is counted, whatever other buses
-// takes what comes there: a reader, a handler, or both.
+// Messages in a joined group on topics without a subscription are counted, whether readers, handlers or both take the
+// others.
 func TestUnwanted(t *testing.T) {
 	for name, x := range map[string]struct {
 		read, handled []string // topics
@@ -25,7 +25,7 @@ func TestUnwanted(t *testing.T) {
 			defer ended()
 			url := memURL(t) + "?groups=1"
 			pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
-			// The fence shows that all before it was delivered, to those who take the rest.
+			// The last message shows that all before it was delivered.
 			read, handled := x.read, x.handled
 			if len(read) > 0 {
 				read = append(read, "fence")
@@ -64,7 +64,7 @@ func TestUnwanted(t *testing.T) {
 			publish(t, ctx, last, "end")
 			<-end.Done()
 			if ctx.Err() != nil {
-				t.Fatal("the last message did not come")
+				t.Fatal("the last message did not arrive")
 			}
 			g := subBus.Stats().Groups[0]
 			messages := uint64(each * len(x.unwanted))

@@ -22,10 +22,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// userPanic is what the user's code panics with in these tests.
+// userPanic is the value with which user code panics in these tests.
 const userPanic = "the user's code panics"
 
-// panics makes a call on the test's goroutine, and reports whether that panicked with userPanic.
+// panics calls call on the test's goroutine, and reports whether it panicked with userPanic.
 func panics(t *testing.T, what string, call func() error) (did bool) {
 	t.Helper()
 	defer func() {
@@ -41,10 +41,10 @@ func panics(t *testing.T, what string, call func() error) (did bool) {
 	return false
 }
 
-// onCaller reports whether it runs within panics, and not on a goroutine of a bus.
+// onCaller reports whether it runs within panics, rather than on a goroutine of a bus.
 func onCaller() bool { return bytes.Contains(debug.Stack(), []byte("pubsub.panics(")) }
 
-// returns fails the test if f waits for ever.
+// returns fails the test if f does not return.
 func returns(t *testing.T, ctx context.Context, what string, f func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -59,11 +59,11 @@ func returns(t *testing.T, ctx context.Context, what string, f func() error) {
 	}
 }
 
-// usable checks that what is published on a bus arrives, and that it can be closed.
+// usable checks that a message published on a bus arrives, and that the bus can be closed.
 func usable(t *testing.T, ctx context.Context, bus *Bus, pub *Publisher, sub *Subscription) {
 	t.Helper()
 	published := make(chan error, 1)
-	go func() { published <- pub.Publish(ctx, []byte("usable")) }() // it may have to wait until there was something read
+	go func() { published <- pub.Publish(ctx, []byte("usable")) }() // it may wait until messages are read
 	returns(t, ctx, "Next", func() error {
 		for {
 			m, err := sub.Next(ctx)
@@ -112,7 +112,7 @@ func TestContextPanics(t *testing.T) {
 			ctx := testContext(t)
 			url := memURL(t)
 			pubBus, subBus := openBus(t, Config{WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
-			sub, idle := subscribe(t, subBus, "x"), subscribe(t, subBus, "idle") // x is not read: it holds the publisher up
+			sub, idle := subscribe(t, subBus, "x"), subscribe(t, subBus, "idle") // x is unread, and holds the publisher up
 			newest, err := subBus.Subscribe("idle", Conflate(nil))
 			if err != nil {
 				t.Fatal(err)
@@ -140,7 +140,7 @@ func TestContextPanics(t *testing.T) {
 				"Messages, its end": func() error { return firstOf(idle, bad) },
 			} {
 				if what == "Open" && c.name == "Done" {
-					continue // it need not wait
+					continue // it does not wait
 				}
 				var err error
 				did := panics(t, what, func() error { err = call(); return nil })
@@ -164,7 +164,7 @@ func firstOf(s *Subscription, ctx context.Context) error {
 	return nil
 }
 
-// A panic of a Trace that the publisher calls reaches it.
+// A panic of a Trace function that Publish calls reaches the caller.
 func TestTracePanics(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -186,7 +186,7 @@ func TestTracePanics(t *testing.T) {
 		{"Flush", func() error { return errors.Join(pub.Publish(ctx, []byte("z")), pub.Flush(ctx)) }},
 	} {
 		armed.Store(true)
-		for i := 0; armed.Load(); i++ { // the loop may be the one that sends
+		for i := 0; armed.Load(); i++ { // the loop may send instead
 			if did := panics(t, c.what, c.call); did == armed.Load() {
 				t.Errorf("%s: panicked: %v", c.what, did)
 			}
@@ -208,7 +208,7 @@ func (k *panickyKeys) Keys() *KeySet {
 	return k.ring.Keys()
 }
 
-// A panic of a KeyProvider that is asked by a publisher reaches it, also while Close waits for who sends.
+// A panic of a KeyProvider that Publish calls reaches the caller, also while Close waits for the sending call.
 func TestKeyProviderPanics(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -224,7 +224,7 @@ func TestKeyProviderPanics(t *testing.T) {
 	usable(t, ctx, pubBus, pub, sub)
 }
 
-// logFunc is a slog.Handler that calls a function with each line's text.
+// logFunc is a slog.Handler that calls a function with the text of each line.
 type logFunc func(text string)
 
 func (logFunc) Enabled(context.Context, slog.Level) bool        { return true }
@@ -232,7 +232,7 @@ func (f logFunc) WithAttrs([]slog.Attr) slog.Handler            { return f }
 func (f logFunc) WithGroup(string) slog.Handler                 { return f }
 func (f logFunc) Handle(_ context.Context, r slog.Record) error { f(r.Message); return nil }
 
-// refusing is a transport whose senders have an error of their own when they are armed, and poll one when it is.
+// refusing is a transport whose senders return an error if send is set, and whose Wait returns one if poll is set.
 type refusing struct {
 	transport.Transport
 	send, poll *atomic.Bool
@@ -262,8 +262,8 @@ func (r refusing) Wait(d time.Duration) error {
 	return r.Transport.Wait(d)
 }
 
-// A Logger may use the bus whose line it gets: it publishes, also where that was what failed, and what would wait for the bus
-// is refused.
+// A Logger may use the bus that logs: it can publish, even if the line is about a failed publish; calls that wait for
+// the bus are refused.
 func TestLoggerUsesTheBus(t *testing.T) {
 	ctx := testContext(t)
 	network := mem.NewNetwork()
@@ -328,7 +328,7 @@ func TestLoggerUsesTheBus(t *testing.T) {
 	usable(t, ctx, pubBus, pub, sub)
 }
 
-// userCode is user code that goroutines of a bus call, by what it is.
+// userCode is user code that goroutines of a bus call, by kind.
 var userCode = map[string]func(ctx context.Context, c Config, url string) error{
 	"handler": func(ctx context.Context, c Config, url string) error {
 		b, err := c.Open(ctx, url)
@@ -337,7 +337,7 @@ var userCode = map[string]func(ctx context.Context, c Config, url string) error{
 		}
 		return err
 	},
-	"handler beside": func(ctx context.Context, c Config, url string) error {
+	"handler with its own goroutine": func(ctx context.Context, c Config, url string) error {
 		b, err := c.Open(ctx, url)
 		if err == nil {
 			_, err = b.Handle("x", func(Message, error) { panic(userPanic) }, SlowConsumer(SlowGap))
@@ -392,7 +392,7 @@ var userCode = map[string]func(ctx context.Context, c Config, url string) error{
 	},
 }
 
-// alwaysPanics is a slog.Handler that does, but on the goroutine that opens the bus.
+// alwaysPanics is a slog.Handler that panics, except on the goroutine that opens the bus.
 type alwaysPanics struct{ slog.Handler }
 
 func (alwaysPanics) Handle(context.Context, slog.Record) error {
@@ -404,12 +404,12 @@ func (alwaysPanics) Handle(context.Context, slog.Record) error {
 
 const userCodeRole = "FANFARE_USER_CODE"
 
-// A panic of the user's code on a goroutine of a bus ends the process, in which nothing is waited for.
+// A panic of user code on a goroutine of a bus ends the process, and nothing waits.
 func TestUserCodePanicsOnTheBus(t *testing.T) {
 	ctx := testContext(t)
 	for role := range userCode {
 		t.Run(role, func(t *testing.T) {
-			t.Parallel() // they wait for a process each
+			t.Parallel() // each waits for a process
 			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestUserCodeProcess$", testenv.TimeLimit(t))
 			cmd.Env = append(os.Environ(), userCodeRole+"="+role)
 			out, err := cmd.CombinedOutput()
@@ -424,7 +424,7 @@ func TestUserCodePanicsOnTheBus(t *testing.T) {
 func TestUserCodeProcess(t *testing.T) {
 	code := userCode[os.Getenv(userCodeRole)]
 	if code == nil {
-		return // it is no test
+		return // a normal test run
 	}
 	ctx := testContext(t)
 	url := memURL(t)
@@ -440,7 +440,7 @@ func TestUserCodeProcess(t *testing.T) {
 	}
 }
 
-// Zero values and nil options give errors that say what to do.
+// Zero values and nil options cause errors with a remedy.
 func TestZeroValues(t *testing.T) {
 	ctx := testContext(t)
 	bus := openBus(t, Config{}, memURL(t))
@@ -477,7 +477,7 @@ func TestZeroValues(t *testing.T) {
 		"Subscription.Err":          sub.Err,
 		"Subscription.Close":        sub.Close,
 	} {
-		if err := call(); err == nil || !strings.Contains(err.Error(), "it is a zero value: use the one that Open, or a method of the bus, has returned") {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "it is a zero value: use the one that Open, or a method of the bus, returned") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

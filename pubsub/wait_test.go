@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Each way of waiting delivers, wakes up for a message after a pause, for an
-// ended context and for Close.
+// Each Wait mode delivers, and wakes up for a message after a pause, for an ended context and for Close.
 func TestWait(t *testing.T) {
 	for _, w := range []Wait{WaitAdaptive, WaitPark, WaitSpin} {
 		t.Run(string(w), func(t *testing.T) {

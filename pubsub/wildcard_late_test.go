@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// arrivals judges what came of a topic: numbers in order from the first on, and when.
+// arrivals checks the messages of a topic: numbers in order from the first on, and their delays.
 type arrivals struct {
 	mu      sync.Mutex
 	first   uint64        // under mu
 	n       uint64        // under mu
-	last    time.Time     // under mu: when the latest came
-	longest time.Duration // under mu: between two
+	last    time.Time     // under mu: time of the latest
+	longest time.Duration // under mu: longest time between two
 	late    time.Duration // under mu: the longest from publishing to delivery
 	fault   error         // under mu
 }
@@ -43,9 +43,8 @@ func (a *arrivals) take(m Message, err error) {
 	a.late = max(a.late, now.Sub(time.Unix(0, int64(binary.LittleEndian.Uint64(m.Data)))))
 }
 
-// A pattern that begins beside a stream in full flight, whose publisher has 10,000 topics in the
-// group, holds nobody up: whoever subscribes by name gets a message a millisecond all the time,
-// and the pattern has every message from its beginning on as soon as it is published.
+// A new pattern on a running stream with 10,000 topics in the group delays no one: a subscription by name gets a
+// message every millisecond throughout, and the pattern gets every message from its beginning on without delay.
 // docs/protocol §9.9.
 func TestLatePatternBlocksNoPublisher(t *testing.T) {
 	for _, handled := range []bool{false, true} {
@@ -57,7 +56,7 @@ func TestLatePatternBlocksNoPublisher(t *testing.T) {
 	}
 }
 
-// long is how long names begin: to tell all takes a while.
+// long is the beginning of long names: sending all of them takes a while.
 var long = strings.Repeat("name.", 40)
 
 func latePattern(t *testing.T, handled, added bool) {
@@ -115,7 +114,7 @@ func latePattern(t *testing.T, handled, added bool) {
 		}
 	}
 	const n = 2000
-	var said atomic.Uint64 // messages of x that were published, or are just being
+	var said atomic.Uint64 // messages of x published, or being published
 	began := make(chan uint64, 1)
 	beginAt := func() {
 		if added {
@@ -125,7 +124,7 @@ func latePattern(t *testing.T, handled, added bool) {
 		} else {
 			more = follow(">", wild.take2(lastName, &other))
 		}
-		began <- said.Load() // what is published from now on must come
+		began <- said.Load() // messages published from now on must arrive
 	}
 	for i := range n {
 		if i == n/4 {
@@ -133,9 +132,9 @@ func latePattern(t *testing.T, handled, added bool) {
 		}
 		said.Add(1)
 		say(x)
-		say(all[topics-2-i]) // one that is told late, and is in the way of x while its name is not known
+		say(all[topics-2-i]) // its name is sent late, and its messages hold up those of x until then
 		if i >= n*3/4 {
-			say(last) // of a topic that was known before
+			say(last) // of a topic with a known name
 		}
 		time.Sleep(every)
 	}
@@ -157,7 +156,7 @@ func latePattern(t *testing.T, handled, added bool) {
 	}
 }
 
-// take2 is a handler that takes messages of topic x, and those of the last topic for another.
+// take2 is a handler that passes messages of topic last to other, and the rest to a.
 func (a *arrivals) take2(last string, other *arrivals) func(Message, error) {
 	return func(m Message, err error) {
 		switch {

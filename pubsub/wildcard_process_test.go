@@ -19,8 +19,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// The test of many patterns in processes of their own: the test's binary again, which this
-// variable makes a subscriber: url, number of topics, rounds, and its index.
+// wildProcess is an environment variable with a URL, the number of topics, of rounds, and an index. With it the test
+// binary runs as a subscriber of TestWildcardProcesses.
 const wildProcess = "FANFARE_TEST_WILDCARD"
 
 const wildGroups, wildSubs, wildProcesses = 64, 100, 3
@@ -33,11 +33,11 @@ func wildNames(n int) []string {
 	return names
 }
 
-// wild is one subscription and what it got.
+// wild is one subscription and its messages.
 type wild struct {
 	patterns []pattern.Pattern
 	mu       sync.Mutex
-	next     map[string]uint64 // number that comes next, by topic
+	next     map[string]uint64 // next number, by topic
 	got      int
 }
 
@@ -91,7 +91,7 @@ func TestWildcardProcesses(t *testing.T) {
 		t.Cleanup(func() { cmd.Process.Kill() })
 		lines := bufio.NewScanner(out)
 		if !lines.Scan() || lines.Text() != "ready" {
-			t.Fatalf("process %d says %q", i, lines.Text())
+			t.Fatalf("process %d prints %q", i, lines.Text())
 		}
 		ends = append(ends, func() error {
 			var text strings.Builder
@@ -110,7 +110,7 @@ func TestWildcardProcesses(t *testing.T) {
 	for i, name := range names {
 		pubs[i] = publisher(t, bus, name)
 	}
-	for i, name := range names { // one publisher of each group waits
+	for i, name := range names { // one publisher of each group waits for subscribers
 		if g := bus.Group(name); !seen[g] {
 			seen[g] = true
 			wait(t, ctx, pubs[i], wildProcesses)
@@ -133,7 +133,7 @@ func TestWildcardProcesses(t *testing.T) {
 	}
 }
 
-// wildSubscriber is one of the processes.
+// wildSubscriber runs one of the processes.
 func wildSubscriber(t *testing.T, spec []string) {
 	ctx := testContext(t)
 	var n [3]int
@@ -209,7 +209,7 @@ func wildSubscriber(t *testing.T, spec []string) {
 		}
 		joined[g.Address] = true
 	}
-	if len(joined) != wildGroups { // any of them can have a topic that matches
+	if len(joined) != wildGroups { // a matching topic can be in any of them
 		t.Errorf("%d groups are joined, there are %d", len(joined), wildGroups)
 	}
 }

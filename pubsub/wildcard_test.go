@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A pattern gets topics that exist and topics that are new, each from its first message
-// behind the subscription on, in both ways of reading, and nothing else.
+// A pattern delivers existing and new matching topics, each from the first message after the subscription, to readers
+// and handlers, and nothing else.
 func TestWildcard(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -68,7 +68,7 @@ func TestWildcard(t *testing.T) {
 	})
 }
 
-// Publishing on a pattern is a typed error, and so is what is no pattern.
+// Publishing on a pattern, and an invalid pattern, are typed errors.
 func TestWildcardErrors(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
 	if _, err := b.Publisher("md.*"); !errors.Is(err, ErrWildcard) || !errors.Is(err, ErrTopic) {
@@ -82,16 +82,15 @@ func TestWildcardErrors(t *testing.T) {
 	}
 }
 
-// A pattern that begins with the window has what that holds of each topic that matches,
-// in both ways of reading, also where the names have left the window; and topics that are
-// new. docs/protocol §9.9.
+// A pattern with From(Window) delivers everything that the window holds of each matching topic, to readers and
+// handlers, even if the packets with the names have left the window; and new topics. docs/protocol §9.9.
 func TestWildcardFromWindow(t *testing.T) {
 	for name, window := range map[string]int{"all": 0, "part": 64 << 10} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			url := memURL(t)
 			pubBus, there := openBus(t, Config{WindowBytes: window}, url), openBus(t, Config{}, url)
-			subscribe(t, there, "md.a") // others of the bus have their own receiver
+			subscribe(t, there, "md.a") // other subscriptions of the bus have their own receiver
 			pubs := map[string]*Publisher{}
 			n := 0
 			flush := func() {
@@ -106,7 +105,7 @@ func TestWildcardFromWindow(t *testing.T) {
 					for _, topic := range []string{"md.a", "md.b", "other"} {
 						publish(t, ctx, pubs[topic], fmt.Sprint("message ", n))
 					}
-					if n < 400 { // in packets of its own: otherwise all may fit the small window
+					if n < 400 { // separate packets: otherwise all may fit into the small window
 						flush()
 					}
 				}
@@ -117,7 +116,7 @@ func TestWildcardFromWindow(t *testing.T) {
 			}
 			wait(t, ctx, pubs["md.a"], 1)
 			put(800)
-			if err := pubs["md.a"].Drain(ctx); err != nil { // nothing of before lies unread
+			if err := pubs["md.a"].Drain(ctx); err != nil { // no earlier packet is unread
 				t.Fatal(err)
 			}
 			got := make(chan Message, 10_000)
@@ -138,9 +137,9 @@ func TestWildcardFromWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			wait(t, ctx, pubs["md.a"], 3)
-			wait(t, ctx, pubs["md.b"], 2) // in a group of its own
+			wait(t, ctx, pubs["md.b"], 2) // in another group
 			for _, topic := range []string{"md.a", "md.b"} {
-				waitJoined(t, ctx, pubs[topic]) // a window of 64 KiB is soon passed
+				waitJoined(t, ctx, pubs[topic]) // messages soon leave a window of 64 KiB
 			}
 			put(900)
 			fresh := publisher(t, pubBus, "md.c")
@@ -158,17 +157,17 @@ func TestWildcardFromWindow(t *testing.T) {
 						last[m.Topic]++
 					}
 				case <-ctx.Done():
-					t.Fatalf("got the last of %v", last)
+					t.Fatalf("got the last message of %v", last)
 				}
 			}
 			for topic, end := range map[string]uint64{"md.a": 900, "md.b": 899, "md.c": 0} {
 				numbers := first[topic]
 				slices.Sort(numbers)
-				// Two have each, but for those that had left the window of one already.
+				// Both subscriptions got each message, except those that had left the window for one of them.
 				for next, low := end+1, numbers[0]; next > low; next-- {
 					i, ok := slices.BinarySearch(numbers, next-1)
 					if twice := ok && i+1 < len(numbers) && numbers[i+1] == next-1; !ok || window == 0 && !twice {
-						t.Fatalf("message %d of %s: there %v, twice %v", next-1, topic, ok, twice)
+						t.Fatalf("message %d of %s: delivered %v, twice %v", next-1, topic, ok, twice)
 					}
 				}
 				if low := numbers[0]; window == 0 && low != 0 || window > 0 && end > 0 && (low == 0 || low > 800) {
@@ -182,7 +181,7 @@ func TestWildcardFromWindow(t *testing.T) {
 	}
 }
 
-// Topics that Add adds begin with what is published from then on, and positions are of what was before.
+// A subscription with Positions accepts no further patterns.
 func TestWildcardAddedToPositions(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
 	var wrong *TopicError
@@ -191,7 +190,7 @@ func TestWildcardAddedToPositions(t *testing.T) {
 	}
 }
 
-// A pattern joins no more groups than those in which its topics can be.
+// A pattern joins only the groups in which matching topics can be.
 func TestWildcardJoinsFewGroups(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t)+"?groups=32&map=prefix:2")
 	subscribe(t, b, "md.xnas.>")
@@ -204,8 +203,8 @@ func TestWildcardJoinsFewGroups(t *testing.T) {
 	}
 }
 
-// Patterns and topics of one subscription overlap, come and go: a message is delivered
-// once while any of them matches, and not any more when none does.
+// Overlapping patterns and topics are added and removed: a message is delivered once while any of them matches, and
+// not when none does.
 func TestWildcardAddAndRemove(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		for _, handled := range []bool{false, true} {
@@ -259,7 +258,7 @@ func TestWildcardAddAndRemove(t *testing.T) {
 						t.Fatalf("%s: got %q, want %q", what, all, want)
 					}
 				}
-				time.Sleep(5 * time.Millisecond) // what should not come may
+				time.Sleep(5 * time.Millisecond) // leave time for messages that must not arrive
 				for len(got) > 0 {
 					all = append(all, <-got)
 				}

@@ -7,12 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
-// What calls on zero values, and with nil options, return.
+// Errors of calls on zero values, and with nil options.
 
-// errNotMade: a zero value is used.
-var errNotMade = errors.New("it is a zero value: use the one that Open, or a method of the bus, has returned")
+// errNotMade: the method was called on a zero value.
+var errNotMade = errors.New("it is a zero value: use the one that Open, or a method of the bus, returned")
 
-// opened is why the bus cannot be used.
+// opened returns an error if the bus is nil or a zero value.
 func (b *Bus) opened() error {
 	if b == nil || b.loop == nil {
 		return errNotMade
@@ -20,7 +20,7 @@ func (b *Bus) opened() error {
 	return nil
 }
 
-// subscribeOptions is what options make of a subscription to topic.
+// subscribeOptions applies the options of a subscription to topic.
 func (b *Bus) subscribeOptions(topic string, options []SubscribeOption) (subscribeOptions, error) {
 	o := subscribeOptions{topics: []string{topic}, from: Live}
 	if err := b.opened(); err != nil {
@@ -38,7 +38,7 @@ func (b *Bus) subscribeOptions(topic string, options []SubscribeOption) (subscri
 	return o, nil
 }
 
-// unreadable is why NextBatch cannot read the subscription.
+// unreadable is the reason why NextBatch cannot read the subscription.
 func (s *Subscription) unreadable() error {
 	switch {
 	case s.s == nil:
@@ -49,7 +49,7 @@ func (s *Subscription) unreadable() error {
 	return nil
 }
 
-// err is why the subscription ended, as the engine has it.
+// err is the reason why the subscription ended, from the engine.
 func (s *Subscription) err() error {
 	if s.s == nil {
 		return errNotMade
@@ -57,7 +57,7 @@ func (s *Subscription) err() error {
 	return s.s.Err()
 }
 
-// close ends it there.
+// close ends the subscription in the engine.
 func (s *Subscription) close() error {
 	if s.s == nil {
 		return errNotMade

@@ -308,7 +308,7 @@ func TestResponderLeaves(t *testing.T) {
 
 // A member that answers that it does not want the topic of a request is no subscriber, and not gone. It is waited for
 // until then, and one that ends what it has subscribed to is gone. docs/protocol §7.10, §24.5.
-func TestRequestBesideUnrelatedPattern(t *testing.T) {
+func TestRequestWithUnrelatedPattern(t *testing.T) {
 	a := newAsker(t, "a.b")
 	x := a.receive("a.b", "c.d")
 	a.receive("md.>")

@@ -6,10 +6,10 @@ import "time"
 const MaxLegs = 4
 
 // Legged is a Transport over several others, its legs: each packet is sent on all of them, and may arrive on any, also
-// more than once (package transport/legs). A group is joined while one leg has joined it.
+// more than once (package transport/legs). A group is joined while at least one leg has joined it.
 type Legged interface {
 	Transport
-	// LegAddress is GroupAddress of one leg.
+	// LegAddress is GroupAddress of one leg; both are indexes from 0.
 	LegAddress(leg, group int) string
 }
 
@@ -23,14 +23,14 @@ type Legged interface {
 // All of it belongs to the loop.
 type Pollable interface {
 	Transport
-	// WaitDescriptor is readable when Wait would return. It is -1 where there is none, and
-	// stays the same until the end of the transport.
+	// WaitDescriptor is a file descriptor that is readable when Wait would return, or -1 if there is none. It is constant
+	// until the end of the transport.
 	WaitDescriptor() int
-	// WaitFor has every Wait return also while a descriptor is readable.
+	// WaitFor makes every Wait return also when descriptor is readable.
 	WaitFor(descriptor int) error
-	// BeginWait is what Wait does before it blocks. It returns for how long of timeout the transport may be waited for:
-	// not at all where Poll may have something. A negative time has no end. EndWait is to follow in any case; a Wake in
-	// between makes the descriptor readable.
+	// BeginWait does what Wait does before it blocks. It returns how long the caller may wait, at most timeout: 0 if Poll
+	// may return something, a negative time for no limit. EndWait must follow; a Wake in between makes the descriptor
+	// readable.
 	BeginWait(timeout time.Duration) (limit time.Duration)
 	EndWait()
 }

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Prover is a Transport that seals, for a user that can prove which publisher sent each packet to a group,
-// recognizes repeats, and cannot be deceived about either by a key holder.
+// Prover is a Transport that seals packets. Its user can verify the publisher of each packet to a group and recognizes
+// repeats, even against an attacker that holds the sealing key, and reports verified packets with Proven.
 type Prover interface {
 	Transport
-	// Proven reports that signer has made packet i of a train, so that its sender is worth remembering.
-	// It belongs to the loop, until the train is released.
+	// Proven reports that packet i of a train was signed by signer, so that the transport remembers the packet's sender.
+	// Only the loop may call it, before the train is released.
 	Proven(tr *Train, i int, signer uint32)
 }
 
-// UnreadableReason says why packets cannot be opened.
+// UnreadableReason is why packets cannot be opened.
 type UnreadableReason uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	UnreadableKey UnreadableReason = iota + 1
 	// UnreadableExpired: they are sealed with a key that is not valid now.
 	UnreadableExpired
-	// UnreadableOpen: they are not sealed, and this bus takes sealed ones only.
+	// UnreadableOpen: they are not sealed, and this bus accepts sealed ones only.
 	UnreadableOpen
 	// UnreadableSealed: they are sealed, and this bus has no keys.
 	UnreadableSealed
@@ -32,12 +32,13 @@ const (
 	UnreadableForged
 	// UnreadableVersion: they are sealed by another version of the format.
 	UnreadableVersion
-	// UnreadableMany: their senders are unknown, and there are more, or more packets arrive at once, than this bus checks.
+	// UnreadableMany: their senders are unknown, and there are more senders, or more packets at once, than this bus
+	// checks.
 	UnreadableMany
-	// UnreadableNoKey: it is this bus that has no valid key to send with.
+	// UnreadableNoKey: this bus has no valid key to send with.
 	UnreadableNoKey
-	// UnreadableUnsigned: they are not signed, and this bus takes signed ones only (package
-	// transport/signed). Key, of this and the following, is the id of the signing key.
+	// UnreadableUnsigned: they are not signed, and this bus accepts signed ones only (package transport/signed). For this
+	// and the following reasons, Key is the id of the signing key.
 	UnreadableUnsigned
 	// UnreadableUntrusted: the publisher's key is not in the file of trust.
 	UnreadableUntrusted
@@ -45,19 +46,19 @@ const (
 	UnreadableSignature
 	// UnreadableSignedAt: they were signed too long ago, or too far in the future.
 	UnreadableSignedAt
-	// UnreadableFlood: too many do not verify for all others to be checked.
+	// UnreadableFlood: so many packets do not verify that not all are checked.
 	UnreadableFlood
-	// UnreadableManyUntrusted: more keys that are not in the file of trust than are reported one by one.
+	// UnreadableManyUntrusted: more keys are missing in the file of trust than are reported one by one.
 	UnreadableManyUntrusted
-	// UnreadableManyKeys: more keys that are not in the keyring than are reported one by one.
+	// UnreadableManyKeys: more keys are missing in the keyring than are reported one by one.
 	UnreadableManyKeys
 )
 
-// UnreadableError says that packets come that this bus cannot open, and what to do.
+// UnreadableError reports packets that this bus cannot open, with the reason and the remedy.
 type UnreadableError struct {
 	Reason UnreadableReason
-	Key    uint32        // id that the packets name; 0 where they name none
-	From   string        // where the first of them came from; empty if that is not known
+	Key    uint32        // id of the key in the packets; 0 if they have none
+	From   string        // source of the first of them; empty if not known
 	Skew   time.Duration // for UnreadableClock: by how much the sender's clock is ahead
 }
 
@@ -68,9 +69,9 @@ func (e *UnreadableError) Error() string {
 	}
 	switch e.Reason {
 	case UnreadableKey:
-		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not in the keyring: add its line to the file of keys=, if the sender is one of yours", from, e.Key)
+		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not in the keyring: add its line to the file of keys=, if you trust the sender", from, e.Key)
 	case UnreadableExpired:
-		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not valid now: give the sender the present keyring, and compare the clocks", from, e.Key)
+		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not valid now: give the sender the current keyring, and compare the clocks", from, e.Key)
 	case UnreadableOpen:
 		return fmt.Sprintf("packets%s are not sealed, and are refused: open that bus with the same keyring (?keys=FILE), or this one without", from)
 	case UnreadableSealed:

@@ -75,32 +75,32 @@ type Transport interface {
 	// offload that the network card turns out to refuse is withdrawn.
 	Capabilities() Capabilities
 
-	// GroupAddress is the fabric's own text for group, the same on every host that was configured alike
-	// ("239.20.0.3:7400"). It is hashed into packets so that groups that share a port or a queue pair do not bleed into
-	// each other. It returns "" for a group outside the range.
+	// GroupAddress is the fabric's text for group, the same on every host with the same configuration ("239.20.0.3:7400").
+	// Its hash is in packets, to separate groups that share a port or a queue pair. It returns "" for a group outside the
+	// range.
 	GroupAddress(group int) string
 
-	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go heap, from which Senders can transmit. It lives
-	// until Free, even after the end of the transport: only its owner knows when it is no longer written.
+	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go heap, from which Senders can transmit. It stays
+	// valid until Free, even after the end of the transport, because its owner may still write to it.
 	Alloc(bytes int) ([]byte, error)
-	// Free gives back exactly what Alloc returned. The caller makes sure that nothing in it is still being transmitted.
+	// Free frees exactly what Alloc returned. The caller must ensure that none of it is still being transmitted.
 	Free(mem []byte)
 
 	// NewSender begins joining group as a sender that does not receive
 	// (send-only full member on RDMA, no membership at all on UDP).
 	NewSender(group int) (Sender, error)
 
-	// Join begins joining group as a receiver. Its end is an Event. A join of a joined group changes nothing.
+	// Join begins joining group as a receiver. An Event reports the result. Joining a joined group changes nothing.
 	Join(group int) error
-	// Leave begins leaving group. Trains already received may still be
-	// delivered. A leave of a group that was not joined changes nothing.
+	// Leave begins leaving group. Trains already received may still be delivered. Leaving a group that was not joined
+	// changes nothing.
 	Leave(group int) error
 
 	// Poll fills b with what has arrived, up to the capacity of its slices, without waiting, and
 	// continues pending work. It returns an error that matches net.ErrClosed when a Close is complete;
 	// other errors are final too, and name the fault.
 	Poll(b *Batch) error
-	// Release gives a lent train back.
+	// Release returns a lent train to the transport.
 	Release(t *Train)
 
 	// Wait blocks until Poll may have something, Wake is called, or timeout
@@ -118,44 +118,43 @@ type Transport interface {
 	// means it was not sent: control packets may be lost, so callers count it and continue. If it takes
 	// time to find the path to a peer, Poll then sends the latest packets to it.
 	Reply(p Peer, packet []byte) error
-	// SourceAddress is the fabric's own text for the sender of a lent train ("10.0.0.7:40233"): for logs, and to
-	// treat hosts alike, never an identity. It is empty where the transport does not know it any more.
+	// SourceAddress is the fabric's text for the sender of a lent train ("10.0.0.7:40233"): for logs, and to group senders
+	// by host, never an identity. It is empty if the transport no longer knows it.
 	SourceAddress(from Source) string
-	// PeerAddress is the same text of a retained peer.
+	// PeerAddress is the same text for a retained peer.
 	PeerAddress(p Peer) string
 
 	// Stats is a snapshot of the counters.
 	Stats() Stats
 
-	// Close begins the end: senders and receivers stop, and memory that is lent
-	// becomes invalid when Poll reports the end. It is idempotent.
+	// Close begins closing: senders and receivers stop, and lent memory becomes invalid when Poll reports the end. It is
+	// idempotent.
 	Close() error
 }
 
-// Sender transmits to one group from this transport's own unicast address, at
-// which replies to it arrive (as trains of group Unicast).
+// Sender transmits to one group from this transport's unicast address, where replies arrive (as trains of group
+// Unicast).
 type Sender interface {
-	// Send transmits the packets of t in their order and returns how many it took. Fewer than t.Count come with an error:
-	// ErrBusy, ErrNotReady, or the fabric's own. The memory of a taken packet must not change until Completed has passed
-	// it.
+	// Send transmits the packets of t in order and returns how many it accepted. If these are fewer than t.Count it also
+	// returns an error: ErrBusy, ErrNotReady, or one of the fabric. The memory of an accepted packet must not change until
+	// Completed includes it.
 	Send(t *Outbound) (int, error)
-	// Completed is how many packets of all that Send has taken since the sender was made are no longer read by the
-	// transport. Where sending is synchronous it equals the number taken.
+	// Completed is how many of the packets accepted by Send since the sender was made are no longer read by the transport.
+	// If sending is synchronous it equals the number accepted.
 	Completed() uint64
 	// Close ends the sender. It is idempotent.
 	Close() error
 }
 
-// ReplyReader is a Sender that lets its user read what has arrived at the transport's unicast address:
-// its user runs already, while the loop may have to wait for a processor.
+// ReplyReader is a Sender with which its user can read packets that have arrived at the transport's unicast address:
+// its goroutine is running, while the loop may have to wait for a processor.
 type ReplyReader interface {
 	Sender
-	// ReadReplies calls take with packets that have arrived for Unicast, without waiting. It belongs to
-	// the Sender's goroutine, and the loop does not get these packets. A packet is valid during the
-	// call of take. Only the first call allocates.
+	// ReadReplies calls take with packets that have arrived for Unicast, without waiting. Only the Sender's goroutine may
+	// call it, and the loop does not get these packets. A packet is valid during the call of take. Only the first call
+	// allocates.
 	ReadReplies(take func(packet []byte))
-	// ReplyAddress is the text of the address that the packet came from which take is
-	// being called with, as Transport.SourceAddress.
+	// ReplyAddress is the source of the packet for which take is being called, as Transport.SourceAddress has it.
 	ReplyAddress() string
 }
 
@@ -174,13 +173,13 @@ type Outbound struct {
 type Train struct {
 	Data        []byte
 	SegmentSize int // bytes, > 0 when Data is not empty
-	// Head and Tail are the bytes at the beginning and at the end of each segment that are no part of the
-	// packet: those that package transport/sealed has added.
+	// Head and Tail are numbers of bytes at the beginning and at the end of each segment that are not part of the packet:
+	// added by package transport/sealed.
 	Head, Tail uint8
-	Leg        uint8 // that it came by, where the transport has legs
+	Leg        uint8 // index of the leg on which it arrived; 0 without legs
 	Group      int   // index of the group it was sent to, or Unicast
 	From       Source
-	Lease      uint64 // the transport's own note, for Release
+	Lease      uint64 // for the transport's use in Release
 }
 
 // Count is the number of packets in the train.
@@ -204,8 +203,8 @@ type Source uint64
 // Peer names a retained source: a socket address, an address handle. Zero is no peer.
 type Peer uint32
 
-// Batch receives the result of a Poll. The caller gives the slices their
-// capacity once; Poll sets their length, and More.
+// Batch receives the result of a Poll. The caller sets the capacity of the slices once; Poll sets their length, and the
+// other fields.
 type Batch struct {
 	Trains []Train
 	Events []Event
@@ -223,7 +222,7 @@ func NewBatch(trains int) *Batch {
 	return &Batch{Trains: make([]Train, 0, trains), Events: make([]Event, 0, 16)}
 }
 
-// Role says in which role a group was joined.
+// Role is the role in which a group was joined.
 type Role uint8
 
 const (
@@ -248,7 +247,7 @@ const (
 	Joined Membership = iota
 	// Left: the leave is complete.
 	Left
-	// Failed: the join was refused; Err says why. It is not tried again.
+	// Failed: the join was refused; Err has the reason. It is not retried.
 	Failed
 	// Lost: an established membership was lost; the transport is joining again, and reports Joined when it has.
 	Lost
@@ -275,7 +274,7 @@ const (
 	// MembershipChanged: Group, Role and State say which membership, and what it is now. All other kinds concern the
 	// endpoint; Err has the reason.
 	MembershipChanged EventKind = iota
-	// LegLost: one leg carries less than it should. LegJoined: it carries all again.
+	// LegLost: a leg carries less than it should. LegJoined: it carries everything again.
 	LegLost
 	LegJoined
 	// Unreadable: packets arrive that cannot be opened. Err is an *UnreadableError; each reason is reported once.
@@ -304,7 +303,7 @@ type Stats struct {
 	Seal stats.Seal  // of a transport that seals
 }
 
-// Capabilities describe what the fabric can do and which offloads are in use.
+// Capabilities describes what the fabric can do and which offloads are in use.
 type Capabilities struct {
 	Name          string // "udp", "mem", "ud"
 	Groups        int    // number of groups in the range
@@ -317,22 +316,21 @@ type Capabilities struct {
 	// ReceiveCapacity is how many packets of PacketSize bytes, each arriving on its own, wait for a
 	// Poll without loss: the real capacity of the kernel's buffer or the receive queue.
 	ReceiveCapacity int
-	// GroupsTogether says that this is what waits of all groups together, and not of each. SendersApart says that it
-	// is what waits of each endpoint that sends then.
+	// GroupsTogether: ReceiveCapacity is for all groups together, not for each. SendersApart: it is for each sending
+	// endpoint.
 	GroupsTogether, SendersApart bool
-	// EqualTrains says that trains of equal packets are cheap (GSO), so that
-	// padding a nearly full packet pays. Where it is false padding is waste.
+	// EqualTrains: trains of packets of equal size are cheap (GSO), so that padding a nearly full packet saves time.
+	// Otherwise padding is a waste.
 	EqualTrains bool
 	GSO         bool // UDP generic segmentation offload is in use
 	GRO         bool // UDP generic receive offload is in use
-	// PeersUnchecked says that other endpoints of the fabric may not have what
-	// Checked says: publishers protect their packets for them.
+	// PeersUnchecked: for other endpoints of the fabric Checked may be false, so publishers add a checksum for them.
 	PeersUnchecked bool
-	// Checked says that the fabric protects packets against damage by itself. Where it is false packets carry a CRC-32C.
+	// Checked: the fabric itself protects packets against damage. Otherwise packets carry a CRC-32C.
 	Checked bool
-	// SealOverhead is the bytes of each packet that sealing takes, 0 without. A transport that seals delivers only
-	// packets that open (package transport/sealed).
+	// SealOverhead is the number of bytes that sealing adds to each packet, 0 without sealing. A transport that seals
+	// delivers only packets that open (package transport/sealed).
 	SealOverhead int
-	// ReadOnly says that received packets lie where others read them, too: to write there is a fault.
+	// ReadOnly: other processes read the memory of received packets, too, so a write to it is a fault.
 	ReadOnly bool
 }

@@ -11,7 +11,7 @@ const (
 	CauseNone Cause = iota
 	// CauseGone: the publisher's window no longer holds them, or they are beyond its end.
 	CauseGone
-	// CauseDeadline: no repair came within the recovery deadline.
+	// CauseDeadline: no repair arrived within the recovery deadline.
 	CauseDeadline
 	// CauseOverrun: this bus fell behind by more than its window.
 	CauseOverrun
@@ -28,7 +28,7 @@ const (
 	CauseReleased
 	// CauseMisnumbered: the publisher numbered messages, or fragments of one, wrongly.
 	CauseMisnumbered
-	// CauseUnnamed: the name of their topic, which may match a pattern that is subscribed to, did not come in time.
+	// CauseUnnamed: the name of their topic, which may match a subscribed pattern, did not arrive in time.
 	CauseUnnamed
 	// CauseUnreadable: this bus cannot read their packets: a dictionary (Config.Dictionaries), codec,
 	// kind of run or packet size is not known, or the repair of a malformed packet was malformed, too.
@@ -42,7 +42,7 @@ const (
 // PatternTopics is the number of topics of one group that patterns can know by name.
 const PatternTopics = 1 << 17
 
-// causes are a label and a text for each.
+// causes are the label and the text of each cause.
 var causes = [NumCauses]struct{ label, text string }{
 	CauseNone:          {"", "none"},
 	CauseGone:          {"gone", "left the publisher's window"},
@@ -54,7 +54,7 @@ var causes = [NumCauses]struct{ label, text string }{
 	CauseTooLarge:      {"too_large", "message exceeds the subscriber's limit"},
 	CauseReleased:      {"released", "subscriber held the publisher up for too long and was released"},
 	CauseMisnumbered:   {"misnumbered", "publisher numbered them wrongly"},
-	CauseUnnamed:       {"unnamed", "the name of their topic did not come in time"},
+	CauseUnnamed:       {"unnamed", "the name of their topic did not arrive in time"},
 	CauseUnreadable:    {"unreadable", "their packets cannot be read here: dictionary, codec, kind of run or packet size"},
 	CauseTooManyTopics: {"too_many_topics", fmt.Sprintf("the group has more topics than the %d that patterns can know: use more groups (groups= in the URL), or subscribe to topics by their names", PatternTopics)},
 }

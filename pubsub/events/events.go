@@ -18,8 +18,8 @@ func (id PublisherID) String() string { return fmt.Sprintf("%016x", uint64(id)) 
 // Kind says what happened.
 type Kind uint8
 
-// Kinds of events. "Repeated" means that the event is emitted after 1 s and again after 2 s, 4 s and so on.
-// "At powers of two" means at the 1st, 2nd, 4th, 8th and so on.
+// Kinds of events. "Repeated" means that the event is emitted after 1 s and again after 2 s, 4 s and so on. "At
+// powers of two" means for the 1st, 2nd, 4th, 8th occurrence and so on.
 const (
 	// PublisherUp: the first packet of a publisher arrived, or the first one after it fell silent.
 	PublisherUp Kind = iota
@@ -278,7 +278,7 @@ func (e Event) String() string {
 	case PublisherStalled, SubscriberReleased:
 		return fmt.Sprintf("%s: %s has held it up for %v and is %s behind (group %s)", e.Kind, peer, d, behind, e.Group)
 	case CannotSend:
-		return fmt.Sprintf("%s: nothing for %v, %s waiting: %v (group %s)", e.Kind, d, behind, e.Err, e.Group)
+		return fmt.Sprintf("%s: nothing was sent for %v, %s waiting: %v (group %s)", e.Kind, d, behind, e.Err, e.Group)
 	case SendsAgain:
 		return fmt.Sprintf("%s: after %v (group %s)", e.Kind, d, e.Group)
 	case CannotReply:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every kind has a text of its own.
+// Every kind has a different text.
 func TestKinds(t *testing.T) {
 	has := make(map[string]Kind)
 	for k := range Kinds {
@@ -17,7 +17,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A peer is named by what is known of it.
+// PeerText uses the name, the address, or else the id.
 func TestPeerText(t *testing.T) {
 	for who, want := range map[[2]string]string{
 		{"", ""}: "00000000000000ff", {"a", ""}: "a", {"", "b"}: "00000000000000ff at b", {"a", "b"}: "a at b",
@@ -28,7 +28,7 @@ func TestPeerText(t *testing.T) {
 	}
 }
 
-// Where to look for what a leg does not bring depends on the leg.
+// The advice for a silent leg depends on its fabric.
 func TestSilentLeg(t *testing.T) {
 	for leg, want := range map[string]string{"udp://239.20.0.0/16": "that leg's network", "shm://desk": "the same directory"} {
 		e := Event{Kind: LegDown, Leg: leg, Publisher: 1}
@@ -38,7 +38,7 @@ func TestSilentLeg(t *testing.T) {
 	}
 }
 
-// The first fault is emitted, and then ever fewer.
+// Faults are emitted for the 1st, 2nd, 4th, 8th … occurrence.
 func TestFaultCounts(t *testing.T) {
 	var c FaultCounts
 	var emitted []uint64

@@ -21,7 +21,7 @@ type FaultError struct {
 func (e *FaultError) Error() string {
 	switch e.Fault {
 	case FaultTopic:
-		return fmt.Sprintf("messages of publisher %s on topic %q are refused: its key, 0x%08x, is not trusted for that: add a line for it to the file of trust=, or find out where it runs", e.Publisher, e.Topic, uint64(e.Publisher)>>32)
+		return fmt.Sprintf("messages of publisher %s on topic %q are refused: its key, 0x%08x, is not trusted for this topic: add a line for it to the file of trust=, or find out where it runs", e.Publisher, e.Topic, uint64(e.Publisher)>>32)
 	case FaultUnsupported:
 		return fmt.Sprintf("packets of publisher %s cannot be read, %d so far: their codec, kind of run or packet size is not supported here: they are lost; run the same version of Fanfare on both sides", e.Publisher, e.Count)
 	}
@@ -66,7 +66,7 @@ const (
 func (f Fault) String() string {
 	switch f {
 	case FaultNumbers:
-		return "message numbers come again"
+		return "message numbers are repeated"
 	case FaultHole:
 		return "message numbers are left out"
 	case FaultFragments:
@@ -105,7 +105,7 @@ type DictionaryError struct {
 }
 
 func (e *DictionaryError) Error() string {
-	return fmt.Sprintf("publisher %s compresses its packets (%s) with dictionary %s, which is not here: they are lost; give it to this bus, too (Config.Dictionaries, -dict)", e.Publisher, e.Codec, e.Dictionary)
+	return fmt.Sprintf("publisher %s compresses its packets (%s) with dictionary %s, which this bus does not have: they are lost; give it to this bus, too (Config.Dictionaries, -dict)", e.Publisher, e.Codec, e.Dictionary)
 }
 
 // ErrTopicCollision: two topic names have the same 64-bit id; rename one.
@@ -135,10 +135,10 @@ func (e *TopicCollisionError) Is(target error) bool { return target == ErrTopicC
 // ErrPublisherRefused: a publisher is not received. *PublisherRefusedError says which.
 var ErrPublisherRefused = errors.New("packets of a publisher are refused, because a limit of this bus is reached")
 
-// PublisherRefusedError reports that nothing of a publisher is delivered. It stands in the stream of each subscription
-// in the publisher's group, once a publisher, also where the publisher has none of the subscription's topics: this bus
-// cannot know. The stream continues with the other publishers. When the publisher is received after all, it is
-// delivered from there on. It matches ErrPublisherRefused.
+// PublisherRefusedError reports that nothing of a publisher is delivered. It stands in the stream of each
+// subscription in the publisher's group, once a publisher, also where the publisher has none of the subscription's
+// topics: this bus cannot know. The stream continues with the other publishers. If the publisher is received later,
+// its messages are delivered from then on. It matches ErrPublisherRefused.
 type PublisherRefusedError struct {
 	Publisher PublisherID
 	Epoch     uint64 // of the publisher
@@ -147,7 +147,7 @@ type PublisherRefusedError struct {
 }
 
 func (e *PublisherRefusedError) Error() string {
-	return fmt.Sprintf("publisher %s is not heard in group %s: %s; raise %s", e.Publisher, e.Group, e.Reason, e.Reason.Raise())
+	return fmt.Sprintf("publisher %s is not received in group %s: %s; raise %s", e.Publisher, e.Group, e.Reason, e.Reason.Raise())
 }
 
 // Is makes errors.Is(err, ErrPublisherRefused) true.
@@ -169,11 +169,11 @@ const (
 func (r Refusal) String() string {
 	switch r {
 	case RefusedPublishers:
-		return "as many publishers as there may be are heard in its group"
+		return "the maximum number of publishers is already received in its group"
 	case RefusedMemory:
 		return "there is no memory for its receive window"
 	case RefusedPeers:
-		return "the transport has as many peers as there may be"
+		return "the transport has reached its maximum number of peers"
 	}
 	return fmt.Sprintf("refusal(%d)", uint8(r))
 }

@@ -6,7 +6,7 @@ import "fmt"
 type StateCause uint8
 
 const (
-	// StateWhole: the state is there.
+	// StateWhole: the state is complete.
 	StateWhole StateCause = iota
 	// StateNotKept: the publisher has neither State nor Retain for the topic.
 	StateNotKept
@@ -14,11 +14,11 @@ const (
 	StateUnmade
 	// StateUnanswered: it did not begin to send the state within the recovery deadline, or paused for five of them.
 	StateUnanswered
-	// StateOverrun: this bus has no room for the state and what was published while it came.
+	// StateOverrun: this bus has no room for the state and the messages published meanwhile.
 	StateOverrun
 	// StateIncomplete: packets of it were lost permanently, several times.
 	StateIncomplete
-	// StatePublisherGone: the publisher was lost, or has ended, before the state was there.
+	// StatePublisherGone: the publisher was lost, or ended, before the state was complete.
 	StatePublisherGone
 	// StateUnread: this subscription read too slowly, and was overtaken within it (pubsub.SlowGap).
 	StateUnread
@@ -29,7 +29,7 @@ const (
 func (c StateCause) String() string {
 	switch c {
 	case StateWhole:
-		return "it is whole"
+		return "it is complete"
 	case StateNotKept:
 		return "its publisher keeps none"
 	case StateUnmade:
@@ -37,11 +37,11 @@ func (c StateCause) String() string {
 	case StateUnanswered:
 		return "its publisher did not send it in time"
 	case StateOverrun:
-		return "the receive window has no room for it and what is published while it comes"
+		return "the receive window has no room for it and the messages published meanwhile"
 	case StateIncomplete:
 		return "packets of it were lost permanently, several times"
 	case StatePublisherGone:
-		return "its publisher ended or was lost before it sent it"
+		return "its publisher left or was lost before it sent it"
 	case StateUnread:
 		return "the subscription read too slowly"
 	case StateTooLarge:

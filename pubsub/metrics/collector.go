@@ -1,18 +1,18 @@
-// Package metrics shows what a bus counts to Prometheus:
+// Package metrics exports the counters of a bus to Prometheus:
 //
 //	prometheus.MustRegister(metrics.NewCollector(bus))
 //
-// Names begin with fanfare_; counters end with _total, and units are in the names (bytes, packets, messages, seconds).
-// Metrics of one group, received or published, have its address as label group. Labels are bounded: see MaxNames.
-// Histograms are native ones, and classic ones for scrapers that do not support these. Of a bus with several legs those
-// of one have its number as label leg: 1 is that of the first URL.
+// Names begin with fanfare_; counters end with _total, and units are in the names (bytes, packets, messages,
+// seconds). Metrics of one group, received or published, have its address as label group. Labels are bounded: see
+// MaxNames. Histograms are native ones, and classic ones for scrapers that do not support these. Metrics of one leg
+// of a bus with several have the label leg: 1 is the leg of the first URL.
 //
-// What was lost permanently is in fanfare_gaps_total and fanfare_gap_messages_total, and what was dropped, repaired
-// afterwards or not, in fanfare_dropped_packets_total, by the label cause (pubsub.Causes says what each means and what
-// to do). Alert on fanfare_gaps_total: a gap of unknown size has no messages. docs/operate has all metrics,
-// rules for alerts and a dashboard.
+// Permanent losses are in fanfare_gaps_total and fanfare_gap_messages_total; packets dropped, repaired afterwards or
+// not, in fanfare_dropped_packets_total, by the label cause (pubsub.Causes has the meaning and the remedy of each).
+// Alert on fanfare_gaps_total: a gap of unknown size has no messages. docs/operate has all metrics, rules for alerts
+// and a dashboard.
 //
-// A scrape costs one Bus.Stats: the bus's goroutine is interrupted once, and no message pays anything.
+// A scrape costs one Bus.Stats: it interrupts the bus's goroutine once, and adds no cost to messages.
 package metrics
 
 import (
@@ -39,11 +39,11 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// NewCollector returns the collector of a bus. Of several buses in one registry each needs a label of its own:
+// NewCollector returns the collector of a bus. Several buses in one registry need a label each:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"bus": "orders"}, registry).MustRegister(…)
 //
-// On a closed bus it goes on to show what is left; unregister it.
+// It still works after the bus is closed, with constant values: unregister it then.
 func NewCollector(bus Source) *Collector { return &Collector{source: bus} }
 
 // metric is one metric, and how it is read from T.
@@ -51,9 +51,9 @@ type metric[T any] struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*T) float64
-	// both is what several have together that share a label: counters their sum, gauges the
-	// most, unless it is said otherwise.
-	both func(a, b float64) float64
+	// combine combines the values of several sources that share a label: by default the sum of counters and the maximum of
+	// gauges.
+	combine func(a, b float64) float64
 }
 
 const namespace = "fanfare"
@@ -66,9 +66,9 @@ func gauge[T any](name, help string, value func(*T) float64, labels ...string) m
 	return metric[T]{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.GaugeValue, value, math.Max}
 }
 
-// together is the metric with another way to make one value of several.
-func (m metric[T]) together(both func(a, b float64) float64) metric[T] {
-	m.both = both
+// combining is the metric with another function to combine values.
+func (m metric[T]) combining(combine func(a, b float64) float64) metric[T] {
+	m.combine = combine
 	return m
 }
 
@@ -78,11 +78,11 @@ func (m *metric[T]) collect(out chan<- prometheus.Metric, from *T, labels ...str
 	out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(from), labels...)
 }
 
-// collectAll shows what all of from, of which there is one at least, have together.
+// collectAll sends the combined value of all of from, which is not empty.
 func (m *metric[T]) collectAll(out chan<- prometheus.Metric, from []*T, labels ...string) {
 	v := m.value(from[0])
 	for _, x := range from[1:] {
-		v = m.both(v, m.value(x))
+		v = m.combine(v, m.value(x))
 	}
 	out <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// fixed is a bus whose statistics never change.
+// fixed is a Source with constant statistics.
 type fixed struct{ st stats.Bus }
 
 func (f fixed) Stats() stats.Bus { return f.st }
 
-// number gives every counter of v, and of the structures in it, a value of its
-// own, and returns which counter has which.
+// number sets every counter of v and of its nested structs to a different value, and records the counter of each
+// value in names.
 func number(v reflect.Value, path string, next *uint64, names map[uint64]string) {
 	for i := range v.NumField() {
 		f, name := v.Field(i), path+"."+v.Type().Field(i).Name
@@ -42,8 +42,7 @@ func number(v reflect.Value, path string, next *uint64, names map[uint64]string)
 	}
 }
 
-// Every counter of the statistics is a metric, and the names are as Prometheus
-// would have them.
+// Every counter of the statistics is a metric, and names follow the conventions of Prometheus.
 func TestEveryCounter(t *testing.T) {
 	var st stats.Bus
 	names := make(map[uint64]string)
@@ -57,7 +56,7 @@ func TestEveryCounter(t *testing.T) {
 	st.Groups[0].Publishers, st.Publications[0].Subscribers = make([]stats.Publisher, 1), make([]stats.Subscriber, 1)
 	number(reflect.ValueOf(&st.Groups[0].Publishers[0]).Elem(), "Publisher", &next, names)
 	number(reflect.ValueOf(&st.Publications[0].Subscribers[0]).Elem(), "Subscriber", &next, names)
-	for value, name := range names { // of who, and no counters
+	for value, name := range names { // except ids and fields that are no counters
 		if name == "Publisher.Epoch" || name == "Publisher.ID" || name == "Subscriber.ID" || name == "Subscriber.Room" {
 			delete(names, value)
 		}
@@ -67,7 +66,7 @@ func TestEveryCounter(t *testing.T) {
 	number(reflect.ValueOf(&st.Legs[0]).Elem(), "Leg", &next, names)
 	for value, name := range names {
 		if strings.HasPrefix(name, "Leg.Transport.") {
-			delete(names, value) // those of all legs together are metrics
+			delete(names, value) // only the sum of all legs is a metric
 		}
 	}
 
@@ -93,7 +92,7 @@ func TestEveryCounter(t *testing.T) {
 	}
 	for value, name := range names {
 		if shown[value] == "" {
-			t.Errorf("%s is in no metric: add it to tables.go", name)
+			t.Errorf("%s is in no metric: add it to names.go", name)
 		}
 	}
 	problems, err := testutil.CollectAndLint(c)
@@ -105,8 +104,8 @@ func TestEveryCounter(t *testing.T) {
 	}
 }
 
-// The metrics of buses that work are of what they do.
-func TestOfBuses(t *testing.T) {
+// The metrics of two buses show their traffic.
+func TestMetricsOfBuses(t *testing.T) {
 	url := "mem://" + t.Name()
 	a, err := pubsub.Config{Logger: slog.New(slog.DiscardHandler)}.Open(t.Context(), url)
 	if err != nil {
@@ -157,9 +156,9 @@ fanfare_publish_messages_total{bus="a",group=%q} %d
 	}
 	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "fanfare_receive_packets_total" })
 	if i < 0 || families[i].GetMetric()[0].GetCounter().GetValue() == 0 {
-		t.Error("no packets received are shown")
+		t.Error("no metric of received packets")
 	}
-	// Of a closed bus what is left is shown.
+	// A closed bus still has metrics.
 	a.Close()
 	if _, err := registry.Gather(); err != nil {
 		t.Error(err)

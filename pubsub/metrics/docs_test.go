@@ -15,9 +15,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/operate/metrics.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/operate/metrics.md")
 
-// family is one metric as the documents list it.
+// family is one metric, as listed in the document.
 type family struct{ name, kind, labels, help string }
 
 var described = regexp.MustCompile(`fqName: "([^"]*)", help: "(.*)", constLabels: \{\}, variableLabels: \{([^}]*)\}`)
@@ -33,7 +33,7 @@ func families(t *testing.T) []family {
 	for d := range out {
 		m := described.FindStringSubmatch(d.String())
 		if m == nil {
-			t.Fatalf("%v has another form than the test knows", d)
+			t.Fatalf("%v: unexpected format", d)
 		}
 		kind := "gauge"
 		if strings.HasSuffix(m[1], "_total") {
@@ -48,7 +48,7 @@ func families(t *testing.T) []family {
 	return all
 }
 
-// The tables of the document are those of the code.
+// The tables of the document equal those of the code.
 func TestDocument(t *testing.T) {
 	const file = "../../docs/operate/metrics.md"
 	text, err := os.ReadFile(file)
@@ -88,14 +88,14 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("the tables of %s are not the code's: go test ./pubsub/metrics -run TestDocument -update writes them", file)
+		t.Fatalf("the tables of %s differ from the code: go test ./pubsub/metrics -run TestDocument -update writes them", file)
 	}
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// section is text with table between the marks of name.
+// section replaces the section name of text with table.
 func section(t *testing.T, text, name, table string) string {
 	before, rest, ok := strings.Cut(text, "<!-- "+name+" -->\n")
 	_, after, ended := strings.Cut(rest, "<!-- end -->")

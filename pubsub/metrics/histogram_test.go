@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// A histogram has the same values as a native one and in classic buckets.
+// The native histogram and the classic buckets have the same values.
 func TestHistogram(t *testing.T) {
 	var st stats.Bus
 	st.Distributions.TrainPackets = stats.Distribution{

@@ -10,19 +10,19 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// MaxNames is how many publishers, how many subscribers, and how many groups that are
-// received or published, have metrics under their own names: the others of a bus are one,
-// called Other. One that has a name of its own keeps it for as long as it is there.
+// MaxNames is the maximum number of publishers, of subscribers, of received groups and of published groups that have
+// metrics under their own names. The others of a bus share the name Other. A publisher, subscriber or group with its
+// own name keeps it as long as it is present.
 const MaxNames = 64
 
 // Other is the label of all publishers, subscribers or groups beyond MaxNames.
 const Other = "other"
 
-// labels decides which of them have metrics under their own names.
+// labels holds the names that have their own metrics.
 type labels struct{ own map[string]bool }
 
-// assign gives each of those present its label: its name, or Other. Those that had theirs
-// keep it; what others have left goes to the next in the order of the alphabet.
+// assign gives each of the present names its label: the name itself, or Other. Names that had a label keep it; free
+// labels go to the next names in alphabetical order.
 func (n *labels) assign(present []string) (label func(name string) string) {
 	slices.Sort(present)
 	present = slices.Compact(present)
@@ -47,8 +47,7 @@ func (n *labels) assign(present []string) (label func(name string) string) {
 	}
 }
 
-// collectNamed shows the metrics of each of all under its label. Of those that share one it
-// shows what the metric makes of their values.
+// collectNamed sends the metrics of each of all under its label. The values of those that share a label are combined.
 func collectNamed[T any](out chan<- prometheus.Metric, metrics []metric[T], all []T, name func(*T) string, n *labels) {
 	names := make([]string, len(all))
 	for i := range all {
@@ -75,7 +74,7 @@ func groupName(g *stats.Group) string { return g.Address }
 
 func publicationName(p *stats.Publication) string { return p.Address }
 
-// publishers are those of all groups: one is in several, and may have several instances.
+// publishers are those of all groups: a publisher may occur in several groups, and with several instances.
 func publishers(st *stats.Bus) (all []stats.Publisher) {
 	for g := range st.Groups {
 		all = append(all, st.Groups[g].Publishers...)
@@ -83,7 +82,7 @@ func publishers(st *stats.Bus) (all []stats.Publisher) {
 	return all
 }
 
-// subscribers are those of all groups.
+// subscribers are those of all published groups.
 func subscribers(st *stats.Bus) (all []stats.Subscriber) {
 	for p := range st.Publications {
 		all = append(all, st.Publications[p].Subscribers...)

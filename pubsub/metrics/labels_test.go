@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Labels are bounded, and who has one keeps it.
+// The number of labels is bounded, and a name keeps its label.
 func TestLabels(t *testing.T) {
 	var n labels
 	var many []string
@@ -22,24 +22,24 @@ func TestLabels(t *testing.T) {
 	}
 	label := n.assign(many)
 	if label("m00") != "m00" || label(many[MaxNames-1]) != many[MaxNames-1] {
-		t.Error("as many as there may be do not have their names")
+		t.Error("MaxNames names do not have labels of their own")
 	}
 	label = n.assign(append(many[:MaxNames:MaxNames], "a", "b"))
 	if label("a") != Other || label("b") != Other || label("m63") != "m63" {
-		t.Error("one that came later has taken a name")
+		t.Error("a later name has taken a label")
 	}
 	label = n.assign(append(many[1:MaxNames:MaxNames], "b", "a"))
 	if label("a") != "a" || label("b") != Other || len(n.own) != MaxNames {
-		t.Error("a name that was left was not given to the next")
+		t.Error("a free label was not given to the next name")
 	}
 }
 
-// one is a source of fixed statistics.
+// one is a Source with constant statistics.
 type one struct{ st stats.Bus }
 
 func (o *one) Stats() stats.Bus { return o.st }
 
-// gathered is what a collector shows: by metric, and by the value of its label.
+// gathered returns what a collector exports, by metric and by the value of its label.
 func gathered(t *testing.T, st stats.Bus) map[string]map[string]*dto.Metric {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -73,7 +73,7 @@ func value(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// What is shown of a publisher or subscriber is of all its groups.
+// The metrics of a publisher or subscriber combine all its groups.
 func TestNamesOfAllGroups(t *testing.T) {
 	var st stats.Bus
 	for i := range uint64(2) {
@@ -100,8 +100,8 @@ func TestNamesOfAllGroups(t *testing.T) {
 	}
 }
 
-// Ten thousand publishers, subscribers and groups have no more series than there may be
-// names, and nothing of them is left out.
+// Ten thousand publishers, subscribers and groups have at most MaxNames+1 series each, and these include the values
+// of all.
 func TestTenThousandNames(t *testing.T) {
 	const many = 10_000
 	var st stats.Bus
@@ -131,7 +131,7 @@ func TestTenThousandNames(t *testing.T) {
 			t.Errorf("%d series of %s are %v together, want %v", len(all[metric]), metric, sum, want)
 		}
 	}
-	// Of the rest the worst is shown.
+	// Gauges of Other are the worst of the rest.
 	for metric, want := range map[string]float64{"fanfare_subscriber_behind_packets": many - 1, "fanfare_receive_joined": 0, "fanfare_publish_rtt_seconds": time.Duration(many - 1).Seconds()} {
 		if got := value(all[metric][Other]); got != want {
 			t.Errorf("%s of the others is %v, want %v", metric, got, want)

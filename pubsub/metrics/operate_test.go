@@ -30,12 +30,12 @@ import (
 
 const operate = "../../docs/operate"
 
-// program is the path of a program of Debian's package prometheus.
+// program returns the path of a program of Debian's package prometheus.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		testenv.Skip(t, "there is no %s: install it (on Debian, apt install prometheus): %v", name, err)
+		testenv.Skip(t, "%s is not installed (on Debian, apt install prometheus): %v", name, err)
 	}
 	return path
 }
@@ -52,7 +52,7 @@ func document(t *testing.T, name string) string {
 // eventRule is a rule that fires when an event happens.
 var eventRule = regexp.MustCompile(`alert: (\w+)\n\s+expr: increase\(fanfare_events_total\{event="(\w+)"\}\[\w+\]\) > 0\n`)
 
-// The rules for alerts do what their own tests say, and each has one. A rule for an event fires for a new one only.
+// The rules for alerts pass alerts_test.yml, which tests each of them but those for an event: these fire for a new one.
 func TestRules(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -72,7 +72,7 @@ func TestRules(t *testing.T) {
 	}
 	names := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)
 	if len(names) == 0 {
-		t.Fatal("no rule was found: has their form changed?")
+		t.Fatal("no rule was found: has the format changed?")
 	}
 	for _, m := range names {
 		if !strings.Contains(tests, `alertname="`+m[1]+`"`) {
@@ -97,12 +97,12 @@ var (
 	matcher  = regexp.MustCompile(`(\w+)=~?"([^"]*)"`)
 )
 
-// Rules and dashboard ask for metrics, causes and events that there are.
+// Rules and dashboard use only metrics, causes and events that exist.
 func TestExpressions(t *testing.T) {
 	known := make(map[string]family)
 	for _, f := range families(t) {
 		known[f.name] = f
-		if f.kind == "histogram" { // the series of a classic one
+		if f.kind == "histogram" { // the series of a classic histogram
 			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 				known[f.name+suffix] = f
 			}
@@ -149,18 +149,18 @@ func TestExpressions(t *testing.T) {
 		}
 	}
 	if len(exprs) < 10 || len(dashboard.Panels) < 10 {
-		t.Errorf("%d rules and %d panels: has their form changed?", len(exprs), len(dashboard.Panels))
+		t.Errorf("%d rules and %d panels: has the format changed?", len(exprs), len(dashboard.Panels))
 	}
 }
 
-// Every event and every cause has a rule, or stands in the document among those that need none, with
-// the reason: one that is new is not forgotten. A reason names rules that there are.
+// Every event and every cause has a rule, or is listed in the document as one that needs none, with the reason. Rules
+// named in a reason exist.
 func TestEveryEventHasARule(t *testing.T) {
 	rules, metricsPage := document(t, "alerts.yml"), document(t, "metrics.md")
 	_, rest, ok := strings.Cut(metricsPage, "<!-- without a rule -->")
 	list, _, ended := strings.Cut(rest, "<!-- end -->")
 	if !ok || !ended {
-		t.Fatal("metrics.md has no list of what needs no rule")
+		t.Fatal("metrics.md has no list of events and causes without a rule")
 	}
 	left := make(map[string]bool) // without a rule, as the document says
 	for _, row := range regexp.MustCompile("(?m)^\\| (`.*`) \\| (.+) \\|$").FindAllStringSubmatch(list, -1) {
@@ -169,7 +169,7 @@ func TestEveryEventHasARule(t *testing.T) {
 		}
 		for _, name := range regexp.MustCompile(`Fanfare\w+`).FindAllString(row[2], -1) {
 			if !strings.Contains(rules, "alert: "+name+"\n") {
-				t.Errorf("metrics.md: there is no rule %s, which %s are said to have", name, row[1])
+				t.Errorf("metrics.md: the rule %s of %s does not exist", name, row[1])
 			}
 		}
 	}
@@ -191,14 +191,14 @@ func TestEveryEventHasARule(t *testing.T) {
 	check := func(what, label string, ruled bool) {
 		known[label] = true
 		if ruled == left[label] {
-			t.Errorf("%s %s: it has a rule in alerts.yml: %v; metrics.md says that it needs none: %v", what, label, ruled, left[label])
+			t.Errorf("%s %s: has a rule in alerts.yml: %v; needs none according to metrics.md: %v", what, label, ruled, left[label])
 		}
 	}
 	for k := range events.Kinds {
 		if causes := pubsub.Causes(); !slices.ContainsFunc(causes, func(c pubsub.CauseInfo) bool { return c.Label == k.Label() }) {
 			check("event", k.Label(), has["event"][k.Label()])
 		} else if !has["event"][k.Label()] {
-			t.Errorf("event %s has the name of a cause, and no rule of its own", k.Label())
+			t.Errorf("event %s has the name of a cause, and no rule for the event", k.Label())
 		}
 	}
 	for _, c := range pubsub.Causes() {
@@ -211,7 +211,7 @@ func TestEveryEventHasARule(t *testing.T) {
 	}
 }
 
-// freeAddress is a TCP address on loopback that nobody listens at.
+// freeAddress returns an unused TCP address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -222,8 +222,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A real Prometheus scrapes two buses of a process, evaluates the rules, and answers what the
-// dashboard asks of histograms: classic ones, and native ones where it is to take these.
+// A real Prometheus scrapes two buses of a process, evaluates the rules, and answers the dashboard's queries of
+// histograms, classic and native.
 func TestScrape(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -231,7 +231,7 @@ func TestScrape(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		flags []string
-		asks  string // that only this kind answers
+		asks  string // a query that only this kind answers
 	}{
 		{"classic", nil, `fanfare_publish_packet_messages_bucket{bus="pub",le=~"1|1.0"}`},
 		{"native", []string{"--enable-feature=native-histograms"}, `histogram_count(fanfare_publish_packet_messages{bus="pub"})`},
@@ -262,7 +262,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// histogramExpressions are those of the dashboard that are about histograms.
+// histogramExpressions are the dashboard's expressions with histograms.
 func histogramExpressions(t *testing.T) (all []string) {
 	t.Helper()
 	var dashboard struct {
@@ -279,13 +279,13 @@ func histogramExpressions(t *testing.T) (all []string) {
 		}
 	}
 	if len(all) < 3 {
-		t.Fatalf("%d expressions of the dashboard are about histograms: has their form changed?", len(all))
+		t.Fatalf("the dashboard has %d expressions with histograms: has the format changed?", len(all))
 	}
 	return all
 }
 
-// lossy is the metrics of a bus that publishes as long as the test runs, and of one that receives
-// it with losses, which are repaired.
+// lossy serves the metrics of a bus that publishes during the test, and of one that receives it with losses, which
+// are repaired.
 func lossy(t *testing.T) http.Handler {
 	t.Helper()
 	open := func(c pubsub.Config) *pubsub.Bus {
@@ -321,7 +321,7 @@ func lossy(t *testing.T) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// scraper starts a Prometheus, and returns how to ask it.
+// scraper starts a Prometheus and returns a function that queries it.
 func scraper(t *testing.T, binary string, metrics http.Handler, flags []string) (ask func(path, query string) string) {
 	t.Helper()
 	target := httptest.NewServer(metrics)

@@ -54,12 +54,12 @@ type Sender struct {
 	NAKPackets        uint64 // packets asked for in them
 	NAKDuplicate      uint64 // of NAKPackets: asked for again within a round trip
 	NAKGone           uint64 // of NAKPackets: no longer in the window
-	NAKRefused        uint64 // of NAKPackets: beyond what receivers may draw that the publisher does not know
+	NAKRefused        uint64 // of NAKPackets: beyond the limit for receivers that the publisher does not know
 	NAKInvalid        uint64 // NAKs for packets that were never sent
 	Statuses          uint64 // status packets received
 	StatusesStale     uint64 // of Statuses: older than another of that receiver, or too old to count
-	ReceiversJoined   uint64 // receivers that came
-	ReceiversLeft     uint64 // receivers that said that they leave
+	ReceiversJoined   uint64 // receivers that joined
+	ReceiversLeft     uint64 // receivers that announced that they leave
 	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left, and may want a topic of the bus
 	ReceiversSilent   uint64 // receivers given up because they sent nothing
 	ReceiversReleased uint64 // receivers released because they held publishers up for too long

@@ -7,23 +7,22 @@ import (
 	"time"
 )
 
-// Config says which faults befall received packets. The zero value is none.
+// Config has the faults of received packets. The zero value has none.
 type Config struct {
 	// Loss is the share of packets that are dropped, 0 to 1.
 	Loss float64
-	// Duplicate is the share of packets that arrive twice, 0 to 1. The second
-	// follows the first at once, unless it is reordered or delayed in its turn.
+	// Duplicate is the share of packets that arrive twice, 0 to 1. The second immediately follows the first, unless it is
+	// reordered or delayed itself.
 	Duplicate float64
-	// Reorder is the share of packets that are overtaken by 1 to reorderDepth of those behind them, 0 to 1.
+	// Reorder is the share of packets that are overtaken by 1 to reorderDepth of the following ones, 0 to 1.
 	Reorder float64
-	// Burst is the mean length of runs of lost packets; the share lost remains Loss. 0 and 1 mean that each packet is lost
-	// or not independently of the others. It must be at least Loss/(1-Loss), or the gaps between the runs would be shorter
-	// than a packet.
+	// Burst is the mean length of runs of lost packets; the share lost remains Loss. With 0 and 1 each packet is lost
+	// independently of the others. It must be at least Loss/(1-Loss), because gaps between runs have at least one packet.
 	Burst float64
-	// Delay holds every packet back that long, and Jitter up to that much longer, evenly spread. Jitter alone reorders
-	// packets that are closer to one another than it is long.
+	// Delay delays every packet, and Jitter adds a random time from 0 to Jitter, uniformly distributed. Jitter alone
+	// reorders packets that are closer to each other than Jitter.
 	Delay, Jitter time.Duration
-	// Seed of all random choices. The same seed and the same packets in the same order meet the same faults.
+	// Seed of all random choices. The same seed and the same packets in the same order give the same faults.
 	Seed uint64
 	// Clock is the time since any fixed moment; default: the monotonic clock.
 	Clock func() time.Duration
@@ -32,16 +31,16 @@ type Config struct {
 const (
 	// maxDelay bounds Delay and Jitter: more is a mistyped unit.
 	maxDelay = time.Minute
-	// reorderDepth is by how many packets one is set back, at most.
+	// reorderDepth is the maximum number of packets that overtake one.
 	reorderDepth = 16
-	// reorderHold bounds the time that a packet waits to be overtaken, so that a quiet line does not swallow it.
+	// reorderHold bounds how long a packet waits to be overtaken, so that without traffic it is not held forever.
 	reorderHold = 500 * time.Microsecond
-	// holdPackets is how many packets can be held back at a time, in memory of their own (64 KiB each, touched only when
-	// used). A packet that finds it full is passed on at once.
+	// holdPackets is the maximum number of packets held at a time, in memory of 64 KiB each, touched only when used.
+	// Beyond it packets are passed on immediately.
 	holdPackets = 4096
 )
 
-// keys are the faults that text can name, in the order String writes them.
+// keys are the faults in the text form, in the order in which String writes them.
 var keys = []struct {
 	name string
 	num  func(*Config) *float64
@@ -55,7 +54,7 @@ var keys = []struct {
 	{name: "jitter", dur: func(c *Config) *time.Duration { return &c.Jitter }},
 }
 
-// Parse reads the form that String writes:
+// Parse parses the output of String:
 //
 //	loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=200us,seed=7
 //

@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestNewPanicsOnNonsense(t *testing.T) {
+func TestNewPanicsOnBadConfig(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")

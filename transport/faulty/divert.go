@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// divert draws whether packet i of the cursor's train is to be held, and holds it.
+// divert decides at random whether to hold packet i of the cursor's train, and holds it.
 func (t *Transport) divert(i int, now time.Duration) bool {
 	depth := t.fates.overtaken()
 	if depth == 0 && !t.delays() {
@@ -49,7 +49,7 @@ func (t *Transport) keep(packet []byte) (held, bool) {
 	return held{lease: i, order: t.order}, true
 }
 
-// release moves on one held packet that is due.
+// release passes on one held packet that is due.
 func (t *Transport) release(b *transport.Batch, now time.Duration) bool {
 	if i := t.overtakenDue(now); i >= 0 {
 		h := t.overtaken[i]
@@ -68,7 +68,7 @@ func (t *Transport) release(b *transport.Batch, now time.Duration) bool {
 	return false
 }
 
-// overtakenDue is the index of the first overtaken packet to go on, or -1.
+// overtakenDue is the index of the first overtaken packet that is due, or -1.
 func (t *Transport) overtakenDue(now time.Duration) int {
 	for i := range t.overtaken {
 		if h := &t.overtaken[i]; h.after <= t.arrived || h.due <= now {

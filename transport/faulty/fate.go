@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// fates draws what happens to packets. Each fault has a generator of its own,
-// so that turning one on or off does not change which packets the others hit.
+// fates decides at random which faults packets get. Each fault has its own generator, so that turning one on or off
+// does not change which packets have the others.
 type fates struct {
 	cfg                     Config
 	loss, dup, order, delay *rand.Rand
@@ -18,9 +18,9 @@ func newFates(cfg Config) fates {
 	return fates{cfg: cfg, loss: gen(1), dup: gen(2), order: gen(3), delay: gen(4)}
 }
 
-// lost draws the loss of the next packet. With bursts it is Gilbert's chain of two states: all packets of the bad one
-// are lost, none of the good one; the bad one is left with probability 1/Burst after each packet, so that it lasts
-// Burst packets in the mean.
+// lost decides whether the next packet is lost. With bursts it uses Gilbert's model of two states: in the bad state all
+// packets are lost, in the good one none; after each packet the bad state ends with probability 1/Burst, so that it
+// lasts Burst packets in the mean.
 func (f *fates) lost() bool {
 	if f.cfg.Loss == 0 {
 		return false
@@ -41,7 +41,7 @@ func (f *fates) duplicated() bool {
 	return f.cfg.Duplicate > 0 && f.dup.Float64() < f.cfg.Duplicate
 }
 
-// overtaken draws by how many packets the next one is overtaken, mostly 0.
+// overtaken decides by how many packets the next one is overtaken, mostly 0.
 func (f *fates) overtaken() int {
 	if f.cfg.Reorder == 0 || f.order.Float64() >= f.cfg.Reorder {
 		return 0

@@ -2,7 +2,7 @@
 // loss (also in bursts), duplication, reordering, delay. It is seeded: the same seed and the same
 // packets in the same order give the same faults. Sending is unchanged.
 //
-// The life of a received packet:
+// The path of a received packet:
 //
 //	inner Poll ─► lost? ─► twice? ─► overtaken? (held) ─► delayed? (held) ─► Poll
 //
@@ -24,7 +24,7 @@ import (
 type Transport struct {
 	inner   transport.Transport
 	cfg     Config
-	through bool // no faults: everything goes straight to inner
+	through bool // no faults: all calls are passed to inner
 	closing atomic.Bool
 
 	// Loop only, from here.
@@ -44,7 +44,7 @@ type Transport struct {
 	delayed   delayLine
 	order     uint64
 
-	lost, held  atomic.Uint64 // packets; one that is set back and then delayed is held twice
+	lost, held  atomic.Uint64 // packets; one that is overtaken and then delayed counts twice in held
 	lendRefused atomic.Uint64
 }
 
@@ -198,7 +198,7 @@ func (t *Transport) nextTrain() bool {
 	return true
 }
 
-// finishTrain gives up the cursor's reference when nothing of the train is left.
+// finishTrain drops the cursor's reference when nothing of the train is left.
 func (t *Transport) finishTrain() {
 	if c := &t.cur; c.active && c.at == c.count && c.again < 0 {
 		c.active = false
@@ -206,7 +206,7 @@ func (t *Transport) finishTrain() {
 	}
 }
 
-// emit hands out packets lo to hi-1 of the cursor's train as one train.
+// emit adds packets lo to hi-1 of the cursor's train to b as one train.
 func (t *Transport) emit(b *transport.Batch, lo, hi int) {
 	if lo >= hi {
 		return

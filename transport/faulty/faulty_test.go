@@ -15,14 +15,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/transporttest"
 )
 
-// Around a transport, without faults and with all the machinery at work but no
-// fault that shows, the contract holds.
+// The wrapper satisfies the contract of a transport, both without faults and when all its code runs but no fault is
+// visible.
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]faulty.Config{
 		"none": {},
-		// A loss that never happens: trains are scanned and leased anew.
+		// A loss that never happens: trains are scanned and leased again.
 		"scanning": {Loss: 1e-300},
-		// A delay that is over at once: every packet is copied and held.
+		// A delay of 1 ns: every packet is copied and held.
 		"holding": {Delay: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// line is a sender and a faulty receiver, with a clock that the test moves.
+// line is a sender and a faulty receiver, with a clock that the test advances.
 type line struct {
 	t     *testing.T
 	rx    *faulty.Transport
@@ -153,7 +153,7 @@ func TestLoss(t *testing.T) {
 			l := newLine(t, faulty.Config{Loss: c.loss, Burst: c.burst, Seed: 1})
 			got := l.run(many, 44)
 			if !slices.IsSorted(got) {
-				t.Fatal("loss has changed the order")
+				t.Fatal("loss changed the order")
 			}
 			sent := float64(l.sent)
 			share := 1 - float64(len(got))/sent
@@ -168,7 +168,7 @@ func TestLoss(t *testing.T) {
 				before = int(n)
 			}
 			if lost != uint64(l.sent)-uint64(len(got)) {
-				t.Errorf("counted %d lost; sent %d, arrived %d", lost, l.sent, len(got))
+				t.Errorf("%d counted as lost; %d sent, %d received", lost, l.sent, len(got))
 			}
 			if c.burst > 1 {
 				within(t, "mean run", float64(lost)/float64(runs), c.burst, c.burst/10)
@@ -183,7 +183,7 @@ func TestDuplicate(t *testing.T) {
 	l := newLine(t, faulty.Config{Duplicate: 0.02, Seed: 3})
 	got := l.run(many, 44)
 	if !slices.IsSorted(got) {
-		t.Fatal("duplication has changed the order")
+		t.Fatal("duplication changed the order")
 	}
 	if n := len(slices.Compact(slices.Clone(got))); n != int(l.sent) {
 		t.Fatalf("%d different packets of %d", n, l.sent)
@@ -208,21 +208,21 @@ func TestReorder(t *testing.T) {
 			highest = max(highest, n)
 			deepest = max(deepest, i-int(n))
 		}
-		within(t, "share set back", float64(late)/float64(l.sent), 0.05, 0.003)
+		within(t, "share delayed", float64(late)/float64(l.sent), 0.05, 0.003)
 		if deepest < 10 || deepest > 16 {
-			t.Errorf("a packet was set back by %d packets; 16 is the depth", deepest)
+			t.Errorf("a packet was delayed by %d packets, more than the depth of 16", deepest)
 		}
 		if held := l.rx.Stats().InjectedDelay; math.Abs(float64(held)-0.05*float64(l.sent)) > 1000 {
-			t.Errorf("counted %d set back of %d", held, l.sent)
+			t.Errorf("%d counted as reordered, want %d", held, l.sent)
 		}
 		if all := slices.Sorted(slices.Values(got)); all[0] != 0 || all[len(all)-1] != l.sent-1 || len(slices.Compact(all)) != int(l.sent) {
-			t.Error("packets are missing or twice")
+			t.Error("packets are missing or duplicated")
 		}
 	}
 }
 
-// A packet that is not overtaken is delivered after its delay, and Wait accounts for it.
-func TestReorderOnAQuietLine(t *testing.T) {
+// A packet that no other overtakes is delivered after its delay, and Wait ends at that time.
+func TestReorderWithoutTraffic(t *testing.T) {
 	l := newLine(t, faulty.Config{Reorder: 1, Seed: 1})
 	l.send(1)
 	l.poll()
@@ -231,16 +231,16 @@ func TestReorderOnAQuietLine(t *testing.T) {
 	if len(l.got) != 0 {
 		t.Fatal("the packet was not held")
 	}
-	if err := l.rx.Wait(-1); err != nil { // ends by itself: 1 ns is left
+	if err := l.rx.Wait(-1); err != nil { // ends after 1 ns, when the packet is due
 		t.Fatal(err)
 	}
 	l.clock++
-	if err := l.rx.Wait(-1); err != nil { // ends at once
+	if err := l.rx.Wait(-1); err != nil { // returns immediately
 		t.Fatal(err)
 	}
 	l.poll()
 	if len(l.got) != 1 {
-		t.Fatal("the packet was swallowed")
+		t.Fatal("the packet was not delivered")
 	}
 }
 
@@ -252,20 +252,20 @@ func TestDelay(t *testing.T) {
 		l.clock += 100 * time.Microsecond
 	}
 	if len(l.got) != 0 {
-		t.Fatal("a packet came before its time")
+		t.Fatal("a packet was delivered before its time")
 	}
 	for i := range 10 {
 		l.poll()
 		if len(l.got) != 3*(i+1) {
-			t.Fatalf("%v after the first was sent, %d packets have come, want %d", l.clock, len(l.got), 3*(i+1))
+			t.Fatalf("%v after the first was sent, %d packets were delivered, want %d", l.clock, len(l.got), 3*(i+1))
 		}
 		l.clock += 100 * time.Microsecond
 	}
 	if !slices.IsSorted(l.got) {
-		t.Error("an even delay has changed the order")
+		t.Error("a constant delay changed the order")
 	}
 	if n := l.rx.Stats().InjectedDelay; n != 30 {
-		t.Errorf("counted %d delayed of 30", n)
+		t.Errorf("%d of 30 counted as delayed", n)
 	}
 }
 
@@ -276,11 +276,11 @@ func TestJitter(t *testing.T) {
 	l.clock = time.Millisecond - 1
 	l.poll()
 	if len(l.got) != 0 {
-		t.Fatal("a packet came before its time")
+		t.Fatal("a packet was delivered before its time")
 	}
 	l.clock = 1500 * time.Microsecond
 	l.poll()
-	within(t, "share that came within half the jitter", float64(len(l.got))/1000, 0.5, 0.07)
+	within(t, "share delivered within half the jitter", float64(len(l.got))/1000, 0.5, 0.07)
 	l.clock = 2 * time.Millisecond
 	l.poll()
 	if len(l.got) != 1000 || slices.IsSorted(l.got) {
@@ -288,7 +288,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A packet that finds the hold full is delivered at once.
+// A packet that arrives when the hold is full is delivered immediately.
 func TestHoldIsBounded(t *testing.T) {
 	l := newLine(t, faulty.Config{Delay: time.Second})
 	const room, sent = 4096, 4100
@@ -297,7 +297,7 @@ func TestHoldIsBounded(t *testing.T) {
 		l.poll()
 	}
 	if len(l.got) != sent-room || l.rx.Stats().InjectedDelay != room {
-		t.Fatalf("%d packets went on, want %d; %d were counted as delayed", len(l.got), sent-room, l.rx.Stats().InjectedDelay)
+		t.Fatalf("%d packets were delivered, want %d; %d counted as delayed", len(l.got), sent-room, l.rx.Stats().InjectedDelay)
 	}
 	l.clock = time.Second
 	l.poll()
@@ -306,8 +306,7 @@ func TestHoldIsBounded(t *testing.T) {
 	}
 }
 
-// The same seed meets the same fate, another one another; and one fault does
-// not disturb the choices of another.
+// The same seed gives the same result, another seed another one; and one fault does not change the choices of another.
 func TestSeed(t *testing.T) {
 	run := func(text string) []uint32 {
 		cfg, err := faulty.Parse(text)
@@ -318,10 +317,10 @@ func TestSeed(t *testing.T) {
 	}
 	const all = "loss=0.1,dup=0.1,reorder=0.1,burst=3,jitter=1ms,seed="
 	if !slices.Equal(run(all+"7"), run(all+"7")) {
-		t.Error("the same seed gave two outcomes")
+		t.Error("the same seed gave two results")
 	}
 	if slices.Equal(run(all+"7"), run(all+"8")) {
-		t.Error("two seeds gave the same outcome")
+		t.Error("two seeds gave the same result")
 	}
 	plain, more := run("loss=0.1,seed=7"), run("loss=0.1,reorder=0.2,dup=0.1,seed=7")
 	slices.Sort(more)
@@ -330,8 +329,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// The source of a held packet can be replied to long after the train that it
-// came in is gone.
+// A receiver can reply to the source of a held packet long after the packet's train was released.
 func TestReplyToHeldPacket(t *testing.T) {
 	l := newLine(t, faulty.Config{Delay: time.Millisecond})
 	l.send(2)
@@ -363,7 +361,7 @@ func TestReplyToHeldPacket(t *testing.T) {
 		l.rx.Forget(p)
 	}
 	if err := l.rx.Reply(peers[0], []byte("hello")); err == nil {
-		t.Error("the peer outlived its references")
+		t.Error("the peer exists after its last reference was released")
 	}
 	b := transport.NewBatch(8)
 	if err := l.tx.Poll(b); err != nil || len(b.Trains) != 4 {

@@ -4,12 +4,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Calls that do not concern received packets go straight to the inner transport.
+// Calls that do not concern received packets are passed to the inner transport.
 
 // Capabilities implements transport.Transport.
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.inner.Capabilities()
-	c.ReadOnly = c.ReadOnly || t.cfg.Duplicate > 0 // both copies of a packet lie in one place
+	c.ReadOnly = c.ReadOnly || t.cfg.Duplicate > 0 // both copies of a packet are the same memory
 	return c
 }
 
@@ -22,7 +22,8 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(byte
 // Free implements transport.Transport.
 func (t *Transport) Free(mem []byte) { t.inner.Free(mem) }
 
-// NewSender implements transport.Transport. The sender is no transport.ReplyReader: its reads would bypass the faults.
+// NewSender implements transport.Transport. The sender is not a transport.ReplyReader, because its reads would bypass
+// the faults.
 func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	s, err := t.inner.NewSender(group)
 	if err != nil {

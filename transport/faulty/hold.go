@@ -9,13 +9,13 @@ import (
 // held is a packet kept back, in a slot of the hold.
 type held struct {
 	lease uint32
-	after uint64        // position of the arrival after which it goes on
-	due   time.Duration // when it goes on at the latest (overtaken), or at all (delayed)
+	after uint64        // number of the arrival after which it is due
+	due   time.Duration // when it is due at the latest (overtaken), or at all (delayed)
 	order uint64        // among those due at the same time
 }
 
-// hold keeps copies of packets in slots of off-heap memory. The slot used last
-// is used next, so that memory is touched no further than ever needed.
+// hold keeps copies of packets in slots of off-heap memory. The slot freed last is used next, so that as little memory
+// as possible is touched.
 type hold struct {
 	mem  []byte
 	size int // bytes of a slot
@@ -56,8 +56,8 @@ func (h *hold) close() {
 	h.mem, h.free = nil, nil
 }
 
-// delayLine is a heap of packets by due time, then by order of arrival. (The interface of container/heap allocates for
-// each element.)
+// delayLine is a heap of packets by due time, then by order of arrival. It does not use container/heap, which allocates
+// for each element.
 type delayLine []held
 
 func (d delayLine) less(i, j int) bool {

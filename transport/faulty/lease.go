@@ -6,21 +6,20 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// lease stands behind each train handed out: either for an inner train, shared
-// by all parts that it was split into, or for a held packet.
+// lease is the record of a lent train: of an inner train, shared by all parts that it was split into, or of a held
+// packet.
 type lease struct {
 	inner transport.Train // zero for a held packet
 	held  bool
-	slot  int32 // held: where the copy is
+	slot  int32 // held: slot of the copy
 	bytes int
 	group int
-	peer  transport.Peer // held: its source; the inner one ends with its train
-	refs  int            // parts that are lent, and one for the call that still splits it
-	gen   uint32         // counts uses, so that a stale note is found
+	peer  transport.Peer // held: its source, as the inner Source ends with its train
+	refs  int            // lent parts, plus one while the train is being split
+	gen   uint32         // counts uses, to detect a stale lease
 }
 
-// leases is a table of leases; the number of a lease and its generation are the
-// Lease and the From of the trains handed out.
+// leases is a table of leases. The number and the generation of a lease are the Lease and the From of the lent trains.
 type leases struct {
 	all  []lease
 	free []uint32
@@ -40,7 +39,7 @@ func (l *leases) take() (uint32, *lease) {
 
 func (l *leases) note(i uint32) uint64 { return uint64(l.all[i].gen)<<32 | uint64(i) }
 
-// find returns the lease behind a note, or nil if it is over.
+// find returns the lease for a Lease or From, or nil if it is released.
 func (l *leases) find(note uint64) (uint32, *lease) {
 	i := uint32(note)
 	if int(i) >= len(l.all) || l.all[i].gen != uint32(note>>32) || l.all[i].refs == 0 {
@@ -49,7 +48,7 @@ func (l *leases) find(note uint64) (uint32, *lease) {
 	return i, &l.all[i]
 }
 
-// drop takes one reference from a lease and ends it with the last.
+// drop removes one reference to a lease, and ends the lease with the last.
 func (t *Transport) drop(i uint32) {
 	e := &t.leases.all[i]
 	if e.refs--; e.refs > 0 {
@@ -64,7 +63,7 @@ func (t *Transport) drop(i uint32) {
 	t.leases.free = append(t.leases.free, i)
 }
 
-// retain counts references to inner peers: this layer's and its user's. The inner transport knows of one.
+// retain counts references to inner peers, by this layer and its user. The inner transport counts one.
 func (t *Transport) retain(p transport.Peer) transport.Peer {
 	t.peers[p]++
 	return p
@@ -102,7 +101,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 		return t.inner.SourceAddress(from)
 	}
 	_, e := t.leases.find(uint64(from))
-	if e == nil || e.held { // its train has gone back
+	if e == nil || e.held { // its train was released
 		return ""
 	}
 	return t.inner.SourceAddress(e.inner.From)

@@ -14,9 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// The contract holds over two legs, whichever of them brings the packets. The suite wants
-// each packet once, so one leg at a time loses all that it receives; everything but that
-// goes over both.
+// The contract holds over two legs, whichever of them delivers the packets. The suite expects each packet once, so one
+// of the legs loses all that it receives; everything else uses both.
 func TestConformance(t *testing.T) {
 	for name, fabric := range map[string]func(t *testing.T) openLeg{"mem": memLegs, "udp": udpLegs} {
 		for good, leg := range []string{"second", "first"} {
@@ -40,7 +39,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// run runs the suite over two legs, of which all but one are spoiled.
+// run runs the suite over two legs. All legs but the good one are wrapped by spoil.
 func run(t *testing.T, fabric func(t *testing.T) openLeg, good int, spoil func(transport.Transport) transport.Transport) {
 	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 		open := []openLeg{fabric(t), fabric(t)}
@@ -58,7 +57,7 @@ func run(t *testing.T, fabric func(t *testing.T) openLeg, good int, spoil func(t
 	})
 }
 
-// mute is a leg that loses all that it receives, and can be waited for by a descriptor.
+// mute is a leg that loses all that it receives, and has a descriptor to wait with.
 type mute struct{ transport.Pollable }
 
 func (m mute) Poll(b *transport.Batch) error {

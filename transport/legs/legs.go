@@ -1,11 +1,12 @@
-// Package legs is one transport over several others, its legs, that carry the same: two network
-// interfaces, two ranges of groups, UDP and RoCE. It knows nothing of what is in packets.
+// Package legs is one transport over several others, its legs, that carry the same packets: two network interfaces, two
+// ranges of groups, UDP and RoCE. It does not interpret packets.
 //
 //	Send ──► every leg                     each takes the same bytes
 //	Poll ◄── every leg, by turns           Train.Leg says by which one a train came
 //	Reply ─► the leg that its source came by
 //
-// What one leg loses another delivers. Of several copies the layer above takes the first (reliable.Receiver.SetLeg).
+// Packets lost on one leg arrive on another. Of several copies the layer above uses the first
+// (reliable.Receiver.SetLeg).
 //
 // A leg that fails ends neither the transport nor a group: a group is lost when no leg has it any more.
 // Meanwhile the transport reports the leg by transport.LegLost; a leg on which new endpoints cannot
@@ -31,7 +32,7 @@ import (
 // without a descriptor to wait on have a goroutine each (wait.go), which Poll ends with the transport.
 type Transport struct {
 	legs []*leg
-	caps transport.Capabilities // of the legs when they were opened, but for Name the least
+	caps transport.Capabilities // the minimum of the legs when they were opened, except Name
 
 	closing atomic.Bool  // Close was called
 	done    atomic.Bool  // Poll has reported the end
@@ -60,30 +61,30 @@ type leg struct {
 	name string
 	up   atomic.Bool // see stats.Leg
 
-	unsent atomic.Uint64 // packets that others took and this one did not
-	stuck  atomic.Int32  // senders that it has not taken anything of for a while
-	// leftStuck says that such a sender was closed, and that it has not taken anything of others since.
+	unsent atomic.Uint64 // packets that other legs accepted and this one did not
+	stuck  atomic.Int32  // senders of which it has accepted nothing for stuckAfter
+	// leftStuck: such a sender was closed, and the leg has accepted nothing of others since.
 	leftStuck atomic.Bool
 
 	// Loop only.
 	batch  transport.Batch
-	trains []transport.Train // what batch takes: as much of it as there is room for
-	rounds int               // that it has to end before ours does
-	bad    int               // memberships that it should have and has not, and what else it lacks
+	trains []transport.Train // memory for batch.Trains, which is a prefix of it
+	rounds int               // rounds of the leg that must end before ours does
+	bad    int               // number of missing memberships and other faults
 	lost   bool              // LegLost was reported
-	failed error             // it has ended by itself
+	failed error             // why it has ended by itself; nil: it has not
 	ended  bool
 
-	poll     transport.Pollable // nil: its Wait is its own affair
+	poll     transport.Pollable // nil: its Wait cannot be combined with others
 	hostedBy *leg               // the leg with a Wait that includes it
-	begun    bool               // a Wait is under way that does
+	begun    bool               // a Wait with it is in progress
 	helper   helper
 
-	reportedStuck bool // that it takes nothing
+	reportedStuck bool // it was reported that it accepts nothing
 }
 
-// New makes one transport of several, which belong to it from then on. names are for
-// people, one a leg. It fails where the legs differ in their number of groups.
+// New makes one transport of several legs, which it owns from then on. names has a readable name for each leg. It fails
+// if the legs differ in their number of groups.
 func New(legs []transport.Transport, names []string) (*Transport, error) {
 	if len(legs) < 2 || len(legs) > transport.MaxLegs {
 		return nil, fmt.Errorf("%d legs: there must be 2 to %d", len(legs), transport.MaxLegs)
@@ -131,7 +132,7 @@ func commonCaps(legs []transport.Transport) transport.Capabilities {
 	return c
 }
 
-// Capabilities implements transport.Transport: what every leg can.
+// Capabilities implements transport.Transport: capabilities that every leg has.
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.caps
 	for _, l := range t.legs {
@@ -163,7 +164,7 @@ func (t *Transport) check(group int) error {
 	return nil
 }
 
-// Alloc implements transport.Transport. If a leg is of RDMA the memory is registered there: others send
+// Alloc implements transport.Transport. If a leg is of RDMA the memory is registered with it: other transports send
 // from any memory, and a second RDMA leg copies.
 func (t *Transport) Alloc(bytes int) ([]byte, error) {
 	for _, l := range t.legs {
@@ -183,7 +184,7 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) {
 	return nil, err
 }
 
-// Free implements transport.Transport: a leg leaves alone what another one gave.
+// Free implements transport.Transport: legs ignore memory of other legs.
 func (t *Transport) Free(mem []byte) {
 	for _, l := range t.legs {
 		l.Free(mem)

@@ -17,23 +17,23 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// rig is two endpoints on two networks in memory, stepped by the test.
+// rig is two endpoints on two networks in memory. The test polls them.
 type rig struct {
 	t        *testing.T
 	a, b     *legs.Transport
 	legs     []*breakable // of b, then of a
 	s        transport.Sender
-	got      [transport.MaxLegs]int // packets that came to b by each leg
+	got      [transport.MaxLegs]int // packets that b received on each leg
 	reported []transport.Event
 }
 
 // breakable is a leg that fails on request.
 type breakable struct {
 	transport.Transport
-	post   []transport.Event // to be reported by the next Poll
-	poll   error             // and the end of it
-	send   error             // of every Send
-	refuse error             // of every Join
+	post   []transport.Event // events that the next Poll reports
+	poll   error             // error that Poll returns
+	send   error             // error of every Send
+	refuse error             // error of every Join
 }
 
 func (b *breakable) Poll(x *transport.Batch) error {
@@ -105,7 +105,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// send sends packets, and returns how many count as sent.
+// send sends n packets and returns the number that count as sent.
 func (r *rig) send(n int) (int, error) {
 	out := &transport.Outbound{Data: make([]byte, 8*n), Stride: 8, Count: n, Lens: make([]uint16, n)}
 	for i := range out.Lens {
@@ -114,7 +114,7 @@ func (r *rig) send(n int) (int, error) {
 	return r.s.Send(out)
 }
 
-// sendFor sends packets again and again for d, as one that sends to a busy leg does.
+// sendFor sends packets repeatedly for d, as a sender does while a leg is busy.
 func (r *rig) sendFor(d time.Duration, n int) {
 	for ; d > 0; d -= 5 * time.Millisecond {
 		r.send(n)
@@ -142,7 +142,7 @@ func (r *rig) poll() {
 	}
 }
 
-// expect checks the events that b has reported: the Membership of those that report one, the EventKind of others.
+// expect checks the events that b reported: the Membership of membership events, the EventKind of others.
 func (r *rig) expect(want ...any) {
 	r.t.Helper()
 	r.poll()
@@ -160,7 +160,7 @@ func (r *rig) expect(want ...any) {
 	r.reported = nil
 }
 
-// Everything goes out on both legs, and comes with their marks.
+// Everything is sent on both legs, and each received train has the number of its leg.
 func TestBothLegsCarryAll(t *testing.T) {
 	r := newRig(t)
 	r.expect(transport.Joined)
@@ -169,20 +169,20 @@ func TestBothLegsCarryAll(t *testing.T) {
 	}
 	r.poll()
 	if r.got != [transport.MaxLegs]int{5, 5} {
-		t.Errorf("packets by legs: %v", r.got)
+		t.Errorf("packets by leg: %v", r.got)
 	}
 	if st := r.a.Stats(); st.PacketsSent != 5 {
-		t.Errorf("%d packets are counted as sent", st.PacketsSent)
+		t.Errorf("%d packets counted as sent", st.PacketsSent)
 	}
 	if r.s.Completed() != 5 {
-		t.Errorf("%d are completed", r.s.Completed())
+		t.Errorf("%d completed", r.s.Completed())
 	}
 }
 
-// A group is joined while one leg has it; a leg that does not have it is reported.
+// A group is joined while at least one leg has joined it; a leg that has not is reported.
 func TestMembershipOfLegs(t *testing.T) {
-	why := errors.New("unplugged")
-	event := func(s transport.Membership) []transport.Event { return []transport.Event{{State: s, Err: why}} }
+	unplugged := errors.New("unplugged")
+	event := func(s transport.Membership) []transport.Event { return []transport.Event{{State: s, Err: unplugged}} }
 	r := newRig(t)
 	r.expect(transport.Joined)
 	r.legs[1].post = event(transport.Lost)
@@ -201,7 +201,7 @@ func TestMembershipOfLegs(t *testing.T) {
 	}
 	r.expect(transport.Left)
 
-	// Left and joined again before it is reported.
+	// The group is left and joined again before the event is reported.
 	if err := errors.Join(r.b.Join(0), r.b.Leave(0), r.b.Join(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -215,16 +215,16 @@ func TestMembershipOfLegs(t *testing.T) {
 	r.send(3)
 	r.poll()
 	if r.got != [transport.MaxLegs]int{3, 3} {
-		t.Errorf("packets by legs: %v", r.got)
+		t.Errorf("packets by leg: %v", r.got)
 	}
 
 	// One leg refuses, then both.
-	r.legs[1].refuse = why
+	r.legs[1].refuse = unplugged
 	if err := r.b.Join(1); err != nil {
 		t.Fatal(err)
 	}
 	r.expect(transport.Joined, transport.LegLost)
-	r.legs[0].refuse = why
+	r.legs[0].refuse = unplugged
 	if err := r.b.Join(2); err != nil {
 		t.Fatal(err)
 	}
@@ -236,10 +236,9 @@ func TestMembershipOfLegs(t *testing.T) {
 	r.expect(transport.LegJoined, transport.Joined, transport.LegJoined)
 }
 
-// A leg whose link is down does not recover because its groups are left, its senders closed, or a group
-// is tried again. It recovers when it carries a group again, or when everything it lacked is left and
-// it carries the rest.
-func TestLeavingIsNoRecovery(t *testing.T) {
+// A leg whose link is down does not become up because its groups are left, its senders closed, or a join is retried. It
+// becomes up when it carries a group again, or when all groups that it did not carry are left and it carries the rest.
+func TestLegStaysDownWhenGroupsAreLeft(t *testing.T) {
 	down := errors.New("link down")
 	lost := func(group int) transport.Event {
 		return transport.Event{Group: group, State: transport.Lost, Err: down}
@@ -271,7 +270,7 @@ func TestLeavingIsNoRecovery(t *testing.T) {
 	}
 	r.expect(transport.Joined)
 	r.legs[1].refuse = nil
-	if err := r.b.Join(0); err != nil { // tried again
+	if err := r.b.Join(0); err != nil { // retried
 		t.Fatal(err)
 	}
 	if r.b.Stats().Legs[1].Up {
@@ -294,8 +293,9 @@ func TestLeavingIsNoRecovery(t *testing.T) {
 	r.expect(transport.LegJoined)
 }
 
-// A leg that takes nothing is not back because its sender is closed, but as soon as it takes something of another.
-func TestClosingIsNoRecovery(t *testing.T) {
+// A leg that accepts no packets does not become up because its sender is closed, but as soon as it accepts a packet of
+// another sender.
+func TestLegStaysDownWhenSenderCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.poll()
@@ -304,14 +304,14 @@ func TestClosingIsNoRecovery(t *testing.T) {
 		r.send(1)
 		r.poll()
 		if r.a.Stats().Legs[0].Up {
-			t.Fatal("a leg that takes nothing is up")
+			t.Fatal("a leg that accepts no packets is up")
 		}
 		if err := r.s.Close(); err != nil {
 			t.Fatal(err)
 		}
 		r.poll()
 		if r.a.Stats().Legs[0].Up {
-			t.Error("it is up again without a sender")
+			t.Error("the leg is up again without a sender")
 		}
 		s, err := r.a.NewSender(1)
 		if err != nil {
@@ -321,22 +321,21 @@ func TestClosingIsNoRecovery(t *testing.T) {
 		r.send(1)
 		r.poll()
 		if !r.a.Stats().Legs[0].Up {
-			t.Error("it is not up again, but has taken a packet")
+			t.Error("the leg accepted a packet, but is not up again")
 		}
 	})
 }
 
-// A leg on which new endpoints cannot discover this one is reported as lost, even if it is lost for
-// another reason, and never as joined again, whatever happens to its groups. It still carries its
-// groups.
-func TestUnfindableLeg(t *testing.T) {
-	why := errors.New("files were removed")
-	unfindable := transport.Event{Kind: transport.Unfindable, Err: why}
+// A leg on which new endpoints cannot discover this one is reported as lost, even if another reason exists, and never
+// as restored, whatever happens to its groups. It still carries its groups.
+func TestUndiscoverableLeg(t *testing.T) {
+	unplugged := errors.New("files were removed")
+	unfindable := transport.Event{Kind: transport.Unfindable, Err: unplugged}
 	r := newRig(t)
 	r.expect(transport.Joined)
 	r.legs[1].post = []transport.Event{unfindable}
 	r.poll()
-	if len(r.reported) != 1 || r.reported[0].Kind != transport.LegLost || r.reported[0].Leg != 1 || r.reported[0].Err != why {
+	if len(r.reported) != 1 || r.reported[0].Kind != transport.LegLost || r.reported[0].Leg != 1 || r.reported[0].Err != unplugged {
 		t.Errorf("reported %+v", r.reported)
 	}
 	r.reported = nil
@@ -354,7 +353,7 @@ func TestUnfindableLeg(t *testing.T) {
 	r.send(3)
 	r.poll()
 	if r.got != [transport.MaxLegs]int{3, 3} {
-		t.Errorf("packets by legs: %v", r.got)
+		t.Errorf("packets by leg: %v", r.got)
 	}
 	if err := r.b.Leave(0); err != nil {
 		t.Fatal(err)
@@ -362,8 +361,8 @@ func TestUnfindableLeg(t *testing.T) {
 	r.expect(transport.Left)
 }
 
-// A leg's report that it cannot meet others is passed on: the leg itself still carries its groups.
-func TestUnmetOnALeg(t *testing.T) {
+// A leg's report that it cannot connect to other endpoints is passed on: the leg itself still carries its groups.
+func TestUnconnectedLeg(t *testing.T) {
 	r := newRig(t)
 	r.expect(transport.Joined)
 	unmet := transport.Event{Kind: transport.Unmet, Err: errors.New("too many open files")}
@@ -374,13 +373,13 @@ func TestUnmetOnALeg(t *testing.T) {
 	}
 }
 
-// A leg that fails, is not ready or is stuck does not hold up sends; one that is only busy does.
+// A leg that fails, is not ready or is stuck does not delay sends; a leg that is only busy does.
 func TestSendWithBadLegs(t *testing.T) {
 	down := errors.New("network is down")
 	for _, c := range []struct {
 		name   string
 		errs   [2]error
-		after  time.Duration // of trains that are not taken
+		after  time.Duration // time in which the leg accepts no trains
 		sent   int
 		err    error
 		unsent [2]uint64
@@ -400,19 +399,19 @@ func TestSendWithBadLegs(t *testing.T) {
 				r.sendFor(c.after, 4)
 				n, err := r.send(4)
 				if n != c.sent || !errors.Is(err, c.err) {
-					t.Errorf("%d were sent, %v", n, err)
+					t.Errorf("%d sent, %v", n, err)
 				}
 				for i, l := range r.a.Stats().Legs {
 					if l.Unsent != c.unsent[i] {
-						t.Errorf("leg %d: %d were not sent, want %d", i, l.Unsent, c.unsent[i])
+						t.Errorf("leg %d: %d not sent, want %d", i, l.Unsent, c.unsent[i])
 					}
 				}
 				if r.s.Completed() != uint64(c.sent) {
-					t.Errorf("%d are completed", r.s.Completed())
+					t.Errorf("%d completed", r.s.Completed())
 				}
 				r.poll()
 				if up := r.a.Stats().Legs[0].Up; up != (c.after == 0) {
-					t.Errorf("first leg is up: %v", up)
+					t.Errorf("first leg up: %v", up)
 				}
 				r.legs[2].send, r.legs[3].send = nil, nil
 				if n, err := r.send(2); n != 2 || err != nil {
@@ -427,7 +426,7 @@ func TestSendWithBadLegs(t *testing.T) {
 	}
 }
 
-// A leg that is busy before its process is stopped, and when the process continues, is not stuck.
+// A leg that is busy both before its process is stopped and after the process continues does not count as stuck.
 func TestBusyAcrossAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -435,7 +434,7 @@ func TestBusyAcrossAStop(t *testing.T) {
 		r.legs[2].send = transport.ErrBusy
 		for range 3 {
 			if n, err := r.send(4); n != 0 || !errors.Is(err, transport.ErrBusy) {
-				t.Errorf("%d were sent, %v", n, err)
+				t.Errorf("%d sent, %v", n, err)
 			}
 			time.Sleep(time.Minute)
 		}
@@ -446,27 +445,27 @@ func TestBusyAcrossAStop(t *testing.T) {
 	})
 }
 
-// A leg that ends by itself is reported, and the other continues; without any leg the transport ends.
+// A leg that fails is reported, and the other continues; when all legs have failed, the transport ends.
 func TestLegEnds(t *testing.T) {
 	r := newRig(t)
 	r.expect(transport.Joined)
-	fault := errors.New("device is gone")
+	fault := errors.New("device was removed")
 	r.legs[1].poll = fault
 	r.expect(transport.LegLost)
 	r.send(3)
 	r.poll()
 	if r.got != [transport.MaxLegs]int{3} {
-		t.Errorf("packets by legs: %v", r.got)
+		t.Errorf("packets by leg: %v", r.got)
 	}
 	r.legs[0].poll = fault
 	if err := r.b.Poll(transport.NewBatch(1)); !errors.Is(err, fault) || errors.Is(err, net.ErrClosed) {
 		t.Errorf("Poll: %v", err)
 	}
-	r.legs[0].poll, r.legs[1].poll = nil, net.ErrClosed // so that it can be closed
+	r.legs[0].poll, r.legs[1].poll = nil, net.ErrClosed // so that they can be closed
 }
 
-// Waiting costs a goroutine for each leg but the first, until the end.
-func TestHelpersEnd(t *testing.T) {
+// Wait uses a goroutine for each leg but the first. All end with the transport.
+func TestWaitGoroutinesEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	r := newRig(t)
 	for range 3 {
@@ -482,7 +481,7 @@ func TestHelpersEnd(t *testing.T) {
 	testenv.AwaitGoroutines(t, before)
 }
 
-// Legs that do not fit together are refused.
+// Legs that cannot be combined are rejected.
 func TestBadLegs(t *testing.T) {
 	open := func(groups int) transport.Transport {
 		l, err := mem.Open(mem.Config{Network: mem.NewNetwork(), Groups: groups})
@@ -492,7 +491,7 @@ func TestBadLegs(t *testing.T) {
 		return l
 	}
 	if _, err := legs.New([]transport.Transport{open(4)}, []string{"A"}); err == nil {
-		t.Error("one leg was taken")
+		t.Error("a single leg was accepted")
 	}
 	if _, err := legs.New([]transport.Transport{open(4), open(5)}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), "A has 4 groups and B 5") {
 		t.Error(err)
@@ -502,20 +501,20 @@ func TestBadLegs(t *testing.T) {
 	}
 }
 
-// togetherLeg is a leg with a receive buffer for all groups, or all of each sender.
-type togetherLeg struct {
+// bufferLeg is a leg whose groups share a receive buffer, or whose senders have separate ones.
+type bufferLeg struct {
 	transport.Transport
 	together, apart bool
 }
 
-func (l togetherLeg) Capabilities() transport.Capabilities {
+func (l bufferLeg) Capabilities() transport.Capabilities {
 	c := l.Transport.Capabilities()
 	c.GroupsTogether, c.SendersApart = l.together, l.apart
 	return c
 }
 
-// The announced capacity fits the buffers of all legs: groups share one if they do on any leg, and senders are
-// separate if they are on any. docs/protocol §7.3.
+// The announced capacity fits the buffers of all legs: groups share a buffer if they do on any leg, and senders have
+// separate ones if they do on any. docs/protocol §7.3.
 func TestLegsShareReceiveBuffers(t *testing.T) {
 	for i, c := range []struct{ a, b, want [2]bool }{
 		{[2]bool{}, [2]bool{}, [2]bool{}},
@@ -530,14 +529,14 @@ func TestLegsShareReceiveBuffers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			all = append(all, togetherLeg{m, x[0], x[1]})
+			all = append(all, bufferLeg{m, x[0], x[1]})
 		}
 		l, err := legs.New(all, []string{"A", "B"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := l.Capabilities(); got.GroupsTogether != c.want[0] || got.SendersApart != c.want[1] {
-			t.Errorf("%v and %v: together %v, apart %v, want %v", c.a, c.b, got.GroupsTogether, got.SendersApart, c.want)
+			t.Errorf("%v and %v: groups together %v, senders apart %v, want %v", c.a, c.b, got.GroupsTogether, got.SendersApart, c.want)
 		}
 	}
 }

@@ -13,11 +13,11 @@ type member struct {
 	role  transport.Role
 }
 
-// standing is how a leg stands with a membership.
-type standing uint8
+// legState is the state of a leg in a membership.
+type legState uint8
 
 const (
-	outside standing = iota
+	outside legState = iota
 	entering
 	inside
 	lost
@@ -33,13 +33,13 @@ const (
 //	   │      all have left         │      └── one is inside again ───┘
 //	   └────────────────────────────┘
 type membership struct {
-	of       [transport.MaxLegs]standing
+	of       [transport.MaxLegs]legState
 	errs     [transport.MaxLegs]error // of a leg that is lost or failed
 	reported transport.Membership
 	open     bool // something was reported, other than Left
 }
 
-// Join implements transport.Transport. It fails only where every leg refuses.
+// Join implements transport.Transport. It fails only if every leg refuses.
 func (t *Transport) Join(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (t *Transport) Join(group int) error {
 	key := member{group, transport.RoleReceiver}
 	m := t.member(key)
 	if m.left() {
-		t.emit(key, m, transport.Left) // before the last of the legs has said so
+		t.emit(key, m, transport.Left) // before the last leg has reported it
 		m = t.member(key)
 	}
 	var errs []error
@@ -55,7 +55,7 @@ func (t *Transport) Join(group int) error {
 		if s := m.of[i]; l.ended || s == inside || s == lost || s == entering {
 			continue
 		}
-		l.own()
+		l.reclaim()
 		if err := l.Join(group); err != nil {
 			errs = append(errs, err)
 			t.change(key, m, i, failed, err)
@@ -88,7 +88,7 @@ func (t *Transport) Leave(group int) error {
 			continue
 		}
 		t.change(key, m, i, leaving, nil)
-		l.own()
+		l.reclaim()
 		if err := l.Leave(group); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (t *Transport) joined(at int, e *transport.Event) {
 	}
 	key := member{e.Group, e.Role}
 	m := t.member(key)
-	to := map[transport.Membership]standing{transport.Joined: inside, transport.Left: outside,
+	to := map[transport.Membership]legState{transport.Joined: inside, transport.Left: outside,
 		transport.Lost: lost, transport.Failed: failed}[e.State]
 	if to == outside && m.of[at] == entering {
 		return // it was joined again meanwhile
@@ -127,14 +127,14 @@ func (t *Transport) joined(at int, e *transport.Event) {
 	t.report(key, m)
 }
 
-// left reports whether Leave was called, and a leg has still to leave.
+// left reports whether Leave was called and a leg has not left yet.
 func (m *membership) left() bool { return slices.Contains(m.of[:], leaving) }
 
-// change records the state of a leg in a membership, and reports the leg if it now carries less than it
-// should, or all again. Leaving a group, or trying again, does not show that a leg carries anything.
-func (t *Transport) change(key member, m *membership, at int, to standing, err error) {
+// change records the state of a leg in a membership, and reports the leg if it now carries less than it should, or all
+// again. Leaving a group, or retrying, does not show that a leg carries anything.
+func (t *Transport) change(key member, m *membership, at int, to legState, err error) {
 	l := t.legs[at]
-	bad := func(s standing) bool { return s == lost || s == failed }
+	bad := func(s legState) bool { return s == lost || s == failed }
 	if bad(m.of[at]) {
 		l.bad--
 	}
@@ -178,7 +178,7 @@ func (t *Transport) report(key member, m *membership) {
 	case n[failed] == live && live > 0:
 		now = transport.Failed
 	case n[entering] > 0 || n[leaving] > 0 || n[failed] > 0 || !m.open:
-		return // there is more to come
+		return // another leg may still join
 	}
 	if m.open && now == m.reported || !m.open && now == transport.Left {
 		return
@@ -217,7 +217,7 @@ func (t *Transport) reportLeg(at int, less bool, err error) {
 	t.pending = append(t.pending, e)
 }
 
-// reportStuck reports that a leg takes no packets, or takes them again.
+// reportStuck reports that a leg accepts no packets, or accepts them again.
 func (t *Transport) reportStuck() {
 	for i, l := range t.legs {
 		if stuck := l.stuck.Load() > 0 || l.leftStuck.Load(); stuck != l.reportedStuck && !l.ended {
@@ -234,11 +234,11 @@ func (t *Transport) reportStuck() {
 	}
 }
 
-var errStuck = errors.New("its send queue has been full for a while: what is sent goes out on the other legs only")
+var errStuck = errors.New("its send queue has been full for a while: packets are sent on the other legs only")
 
-// unfindable records that new endpoints cannot discover this one on a leg, though another leg may make
-// up for it: until Close the leg carries less than it should, whatever its memberships. It is reported
-// also for a leg that is lost for another reason.
+// unfindable records that new endpoints cannot discover this one on a leg, although they may use another leg: until
+// Close this leg carries less than it should, whatever its memberships. It is also reported for a leg that is lost for
+// another reason.
 func (t *Transport) unfindable(at int, err error) {
 	t.legs[at].bad++
 	t.reportLeg(at, true, err)

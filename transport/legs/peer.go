@@ -19,7 +19,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 		return 0, fmt.Errorf("legs: %w: the train has been released", transport.ErrNoPeer)
 	}
 	l := t.legs[e.leg]
-	l.own()
+	l.reclaim()
 	p, err := l.Retain(e.inner.From)
 	if err != nil {
 		return 0, err
@@ -37,7 +37,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 func (t *Transport) Forget(p transport.Peer) {
 	if x := t.peers.Get(p); x != nil {
 		l := t.legs[x.leg]
-		l.own()
+		l.reclaim()
 		l.Forget(x.p)
 		t.peers.Forget(p)
 	}
@@ -53,7 +53,7 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 		return fmt.Errorf("legs: %w", transport.ErrNoPeer)
 	}
 	l := t.legs[x.leg]
-	l.own()
+	l.reclaim()
 	return l.Reply(x.p, packet)
 }
 

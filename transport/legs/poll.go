@@ -8,22 +8,22 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// lease stands behind each train that is lent.
+// lease is the record of a lent train.
 type lease struct {
 	leg   uint8
 	used  bool
-	gen   uint32 // counts uses, so that a stale note is found
+	gen   uint32 // counts uses, to detect a stale lease
 	inner transport.Train
 }
 
-// leases is a table of them. Number and generation of a lease are the Lease and the From of
-// its train: both are taken in full by those of the legs.
+// leases is a table of leases. Index and generation of a lease are the Lease and the From of its train: the values of
+// the leg use all bits of theirs.
 type leases struct {
 	all  []lease
 	free []uint32
 }
 
-// take records a train of a leg, and makes it one of ours.
+// take records a train of a leg, and returns it with our Lease and From.
 func (x *leases) take(leg int, tr transport.Train) transport.Train {
 	if len(x.free) == 0 {
 		x.all = append(x.all, lease{})
@@ -38,7 +38,7 @@ func (x *leases) take(leg int, tr transport.Train) transport.Train {
 	return tr
 }
 
-// find returns the lease behind a note, or nil if it is over.
+// find returns the lease for a Lease or From, or nil if it is released.
 func (x *leases) find(note uint64) *lease {
 	if i := uint32(note); int(i) < len(x.all) && x.all[i].used && x.all[i].gen == uint32(note>>32) {
 		return &x.all[i]
@@ -46,7 +46,7 @@ func (x *leases) find(note uint64) *lease {
 	return nil
 }
 
-// Poll implements transport.Transport. The legs share what b has room for, so that none lags behind the others.
+// Poll implements transport.Transport. The legs share the room in b, so that none lags behind the others.
 func (t *Transport) Poll(b *transport.Batch) error {
 	b.Trains, b.Events, b.RepliesLost = b.Trains[:0], b.Events[:0], false
 	if t.closing.Load() {
@@ -90,7 +90,7 @@ func (t *Transport) beginRound() {
 	}
 }
 
-// more reports whether some leg has still to end its round.
+// more reports whether a leg has not ended its round.
 func (t *Transport) more() bool {
 	return slices.ContainsFunc(t.legs, func(l *leg) bool { return l.rounds > 0 && !l.ended })
 }
@@ -101,7 +101,7 @@ func (t *Transport) take(at int, b *transport.Batch, room int) int {
 	if l.ended {
 		return 0
 	}
-	l.own()
+	l.reclaim()
 	l.batch.Trains = l.trains[:0:room]
 	if err := l.Poll(&l.batch); err != nil && t.closing.Load() {
 		l.ended = errors.Is(err, net.ErrClosed) // Close was called meanwhile
@@ -128,7 +128,7 @@ func (t *Transport) take(at int, b *transport.Batch, room int) int {
 	return len(l.batch.Trains)
 }
 
-// allFailed is why no leg is left, if none is.
+// allFailed returns the error if no leg is left, or nil.
 func (t *Transport) allFailed() error {
 	var errs []error
 	for _, l := range t.legs {
@@ -150,14 +150,14 @@ func (t *Transport) Release(tr *transport.Train) {
 		return
 	}
 	l := t.legs[e.leg]
-	l.own()
+	l.reclaim()
 	l.Release(&e.inner)
 	e.used = false
 	t.leases.free = append(t.leases.free, uint32(tr.Lease))
 	t.lent.Released()
 }
 
-// end is Poll after Close.
+// end implements Poll after Close.
 func (t *Transport) end() error {
 	if t.done.Load() {
 		return errClosed

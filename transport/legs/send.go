@@ -11,15 +11,15 @@ import (
 
 // Sender sends to one group on every leg.
 //
-// A leg that was busy is asked first from then on, and the others are sent no more than it takes: so the legs
-// stay together, at the speed of the slowest. A leg that takes nothing for stuckAfter, or fails, holds no other
-// leg up: packets sent without it are counted (Leg.Unsent).
+// A leg that was busy comes first from then on, and the others are sent no more than it accepts: so all legs run at the
+// speed of the slowest. A leg that accepts nothing for stuckAfter, or fails, does not hold up the others: packets sent
+// without it are counted (Leg.Unsent).
 type Sender struct {
 	t      *Transport
 	legs   []outlet
 	taken  uint64
-	first  int                // the leg that is asked first
-	part   transport.Outbound // here so that it is not allocated for each train
+	first  int                // index of the leg that comes first
+	part   transport.Outbound // a field, to avoid an allocation for each train
 	reads  transport.ReplyReader
 	closed atomic.Bool
 	sent   tally.Sent
@@ -30,17 +30,18 @@ type outlet struct {
 	leg    *leg
 	tx     transport.Sender
 	taken  uint64
-	missed uint64    // packets of which it took none, since it last had none under way
-	busyAt time.Time // it took nothing, last; zero: it does
+	missed uint64    // packets that it did not accept, since it last had none in flight
+	busyAt time.Time // when it last accepted nothing; zero: it accepts
 	busy   time.Duration
 	stuck  bool
 }
 
-// stuckAfter is how long a leg may take nothing while the others wait for it: longer than a queue takes to be sent.
+// stuckAfter is how long a leg may accept nothing while the others wait for it: longer than the time to send a full
+// queue.
 const stuckAfter = 20 * time.Millisecond
 
-// busyStep is how much of the time between two trains that it did not take counts, at most: its sender may have
-// been stopped.
+// busyStep bounds how much of the time between two refused trains counts, because the sending process may have been
+// stopped.
 const busyStep = stuckAfter / 4
 
 // readingSender is a Sender with legs that all read replies.
@@ -100,10 +101,10 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	return n, err
 }
 
-// send gives a train to all legs, and returns how many of its packets count as sent.
+// send sends a train on all legs, and returns how many of its packets count as sent.
 func (s *Sender) send(out *transport.Outbound) (int, error) {
 	var took [transport.MaxLegs]int
-	n, why := -1, error(nil) // that a leg which is asked first has taken
+	n, why := -1, error(nil) // packets that the first leg has accepted
 	for i := range s.legs {
 		at := (s.first + i) % len(s.legs)
 		w := &s.legs[at]
@@ -130,7 +131,7 @@ func (s *Sender) send(out *transport.Outbound) (int, error) {
 			why = err
 		}
 	}
-	if n < 0 { // no leg that works has taken it
+	if n < 0 { // no working leg has accepted it
 		for _, k := range took {
 			n = max(n, k)
 		}
@@ -146,8 +147,8 @@ func (s *Sender) send(out *transport.Outbound) (int, error) {
 	return n, why
 }
 
-// isStuck records that the leg is busy after it has taken n packets, and reports whether it has taken nothing
-// for too long.
+// isStuck records that the leg is busy after accepting n packets, and reports whether it has accepted nothing for too
+// long.
 func (w *outlet) isStuck(n int) bool {
 	switch {
 	case n > 0:
@@ -176,7 +177,7 @@ func (w *outlet) unstick() {
 	}
 }
 
-// Completed implements transport.Sender: as far as all legs are.
+// Completed implements transport.Sender: the minimum of all legs.
 func (s *Sender) Completed() uint64 {
 	n := s.taken
 	for i := range s.legs {

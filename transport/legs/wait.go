@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// A Wait blocks in the Wait of one leg, the host. If that waits on a descriptor, so do the others that
-// can (transport.Pollable): it is one system call for all.
+// A Wait blocks in the Wait of one leg, the host. If the host waits on a descriptor, it also waits for those of the
+// other legs that have one (transport.Pollable), with one system call.
 //
-// Each other leg has a helper, a goroutine that blocks in that leg's Wait at the same time and wakes the host: so a leg
-// needs nothing but the contract. The helper owns the leg while it waits; the loop calls its Wake to get it back.
+// Every other leg has a helper, a goroutine that blocks in that leg's Wait at the same time and wakes the host: so a
+// leg needs only the methods of transport.Transport. The helper owns the leg while it waits; the loop calls the leg's
+// Wake to get it back.
 type helper struct {
-	begin chan struct{} // to wait; nil: there is none yet
-	back  chan struct{} // it has waited
-	gone  chan struct{} // closed when it has ended
-	away  bool          // it waits, or is about to come back. Loop only
-	call  atomic.Bool   // the loop calls it back, and need not be woken
+	begin chan struct{} // requests a wait; nil: the helper is not started yet
+	back  chan struct{} // the wait has ended
+	gone  chan struct{} // closed when the helper has ended
+	away  bool          // it waits, or is about to return the leg. Loop only
+	call  atomic.Bool   // the loop has called Wake, and need not be woken
 }
 
 // idle reports whether the helper does not use its leg.
@@ -39,8 +40,8 @@ func (h *helper) stop() {
 	}
 }
 
-// own makes the leg the loop's own.
-func (l *leg) own() {
+// reclaim ends the helper's wait, if any, so that the loop owns the leg.
+func (l *leg) reclaim() {
 	if h := &l.helper; h.away && !h.idle() {
 		h.call.Store(true)
 		l.Wake()
@@ -50,7 +51,7 @@ func (l *leg) own() {
 	}
 }
 
-// send has the helper of a leg wait.
+// send makes the helper of a leg wait.
 func (t *Transport) send(l *leg) {
 	h := &l.helper
 	if h.begin == nil {
@@ -63,12 +64,12 @@ func (t *Transport) send(l *leg) {
 
 type waiting interface{ Wait(time.Duration) error }
 
-// help is a helper's goroutine. It ends with the transport (Poll). If it is called back it does not
-// wake the loop: the loop's next Wait would end at once, it would call again, and so on.
+// help is a helper's goroutine. It ends with the transport (Poll). If the loop ended its wait it does not wake the
+// loop: the loop's next Wait would end immediately, end the helper's wait again, and so on.
 func (t *Transport) help(l waiting, begin <-chan struct{}, back, gone chan<- struct{}, call *atomic.Bool) {
 	defer close(gone)
 	for range begin {
-		_ = l.Wait(-1) // a leg that has ended says so to Poll, too
+		_ = l.Wait(-1) // Poll reports the end of a leg, too
 		called := call.Load()
 		back <- struct{}{}
 		if !called {
@@ -87,9 +88,9 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		return nil // Poll has an error to report
 	}
 	host := t.legs[at]
-	host.own()
+	host.reclaim()
 	if int(t.waits.Swap(int32(at))) != at {
-		host.Wake() // a Wake of before may have gone to another
+		host.Wake() // an earlier Wake may have woken another leg
 	}
 	if timeout == 0 || len(t.pending) > 0 {
 		return host.Wait(0)
@@ -114,8 +115,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	return err
 }
 
-// host is the leg that this transport waits in, by its Wait, or -1: the first living leg that can wait for others, or
-// else the first living one.
+// host is the index of the leg in which Wait blocks: the first running leg that can wait for others, else the first
+// running one, or -1.
 func (t *Transport) host() int {
 	first := -1
 	for i, l := range t.legs {

@@ -13,15 +13,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// descriptor is a leg that waits by a descriptor, as far as it says.
+// descriptor is a leg that waits with a descriptor. Its fields say what it can do.
 type descriptor struct {
 	transport.Transport
 	fd     int
-	most   time.Duration // that it may be waited for; negative: without end
-	refuse error         // of WaitFor
-	hosts  []int         // descriptors that it waits for
+	most   time.Duration // longest wait; negative: no limit
+	refuse error         // error of WaitFor
+	hosts  []int         // descriptors that it waits for in addition
 	waits  []time.Duration
-	begun  int // BeginWait without EndWait
+	begun  int // calls of BeginWait without EndWait
 }
 
 func (d *descriptor) WaitDescriptor() int { return d.fd }
@@ -48,8 +48,8 @@ func (d *descriptor) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// The first leg that can hosts those that can, for as long as the least of them lets it; the
-// others have a goroutine each.
+// The first leg that is able to waits for all legs with a descriptor, at most for the shortest of their limits. Every
+// other leg has a goroutine.
 func TestOneWaitForAll(t *testing.T) {
 	const forever = time.Duration(-1)
 	for _, c := range []struct {
@@ -62,8 +62,8 @@ func TestOneWaitForAll(t *testing.T) {
 		goroutines int
 	}{
 		{"two", []*descriptor{{fd: 3, most: forever}, {fd: 4, most: forever}}, time.Second, 0, []int{4}, time.Second, 0},
-		{"one that has something", []*descriptor{{fd: 3, most: forever}, {fd: 4}}, forever, 0, []int{4}, 0, 0},
-		{"one that has a time", []*descriptor{{fd: 3, most: forever}, {fd: 4, most: time.Millisecond}, {fd: 5, most: time.Minute}}, forever, 0, []int{4, 5}, time.Millisecond, 0},
+		{"one that has a train", []*descriptor{{fd: 3, most: forever}, {fd: 4}}, forever, 0, []int{4}, 0, 0},
+		{"two that limit the wait", []*descriptor{{fd: 3, most: forever}, {fd: 4, most: time.Millisecond}, {fd: 5, most: time.Minute}}, forever, 0, []int{4, 5}, time.Millisecond, 0},
 		{"one without a descriptor", []*descriptor{{fd: -1}, {fd: 4, most: forever}, {fd: 5, most: forever}}, forever, 1, []int{5}, forever, 1},
 		{"one that cannot be a host", []*descriptor{{fd: 3, most: forever, refuse: errors.New("no")}, {fd: 4, most: forever}}, forever, 0, nil, forever, 1},
 	} {
@@ -95,14 +95,14 @@ func TestOneWaitForAll(t *testing.T) {
 			}
 			host := c.legs[c.host]
 			if !slices.Equal(host.hosts, c.hosts) {
-				t.Errorf("the host waits for %v, want %v", host.hosts, c.hosts)
+				t.Errorf("the first leg waits for descriptors %v, want %v", host.hosts, c.hosts)
 			}
 			if want := []time.Duration{c.waits, c.waits}; !slices.Equal(host.waits, want) {
-				t.Errorf("the host waits %v, want %v", host.waits, want)
+				t.Errorf("the first leg waits %v, want %v", host.waits, want)
 			}
 			for i, d := range c.legs {
 				if d.begun != 0 {
-					t.Errorf("leg %d has begun %d waits that have not ended", i, d.begun)
+					t.Errorf("leg %d began %d waits that have not ended", i, d.begun)
 				}
 			}
 			x.Close()
@@ -113,8 +113,8 @@ func TestOneWaitForAll(t *testing.T) {
 	}
 }
 
-// If a leg has a goroutine that waits for it, Wait lasts as long as requested, even after a Poll, which
-// takes the leg back: a loop of both is idle while nothing arrives. A packet on either leg ends it.
+// If a goroutine waits for a leg, Wait lasts as long as requested, even after a Poll, which interrupts the goroutine: a
+// loop of both is idle while nothing arrives. A packet on either leg ends Wait.
 func TestWaitLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all, others []transport.Transport
@@ -155,7 +155,7 @@ func TestWaitLasts(t *testing.T) {
 			}
 			poll()
 		}
-		if d := time.Since(began); d < (waits-3)*each { // the first ones have what came before
+		if d := time.Since(began); d < (waits-3)*each { // the first ones return earlier events
 			t.Errorf("%d waits of %v took %v", waits, each, d)
 		}
 		for leg, other := range others {
@@ -180,7 +180,7 @@ func TestWaitLasts(t *testing.T) {
 				}
 				<-sent
 				if d := time.Since(began); got != 1 || d != each {
-					t.Errorf("leg %d: %d packets after %v, want one after %v", leg, got, d, each)
+					t.Errorf("leg %d: %d packets after %v, want 1 after %v", leg, got, d, each)
 				}
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// An endpoint does not end while another may be copying into it: a sender of another endpoint, even of
-// one that is closing, or a reply.
+// An endpoint does not end while another may be copying into it: a sender of another endpoint, even of a closing one,
+// or a reply.
 func TestEndWaitsForCopies(t *testing.T) {
 	for name, section := range map[string]func(s *Sender) (enter, exit func()){
 		"sender": func(s *Sender) (func(), func()) { return s.section.Enter, s.section.Exit },
@@ -36,7 +36,7 @@ func TestEndWaitsForCopies(t *testing.T) {
 			b.Close()
 			for range 10 {
 				if a.Poll(batch) != nil || b.Poll(batch) != nil {
-					t.Fatal("ended while a copy may be under way")
+					t.Fatal("ended while another endpoint may be copying into it")
 				}
 			}
 			exit()

@@ -9,14 +9,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
-// DefaultPacketSize in bytes is not bounded by a frame here: large enough that the cost of a packet is small beside its
-// messages, and small enough that a window of 8 MiB holds a thousand packets with one message each.
+// DefaultPacketSize in bytes is not bounded by a frame: it is large enough that the cost of a packet is small compared
+// with its messages, and small enough that a window of 8 MiB holds a thousand packets with one message each.
 const DefaultPacketSize = 8192
 
 // Limits of the in-process fabric.
 const (
-	// slotBytes is the room of one queued train: that of a UDP GSO train, so that code tested here
-	// meets trains as large as there.
+	// slotBytes is the size of one queued train: that of a UDP GSO train, so that tests over mem see trains as large as
+	// over UDP.
 	slotBytes = 64 << 10
 	// maxTrain bounds the packets of one Outbound.
 	maxTrain = 1024
@@ -29,8 +29,8 @@ const (
 
 // Config describes an endpoint. The zero value is an endpoint on the network named "" of this process.
 type Config struct {
-	// Network to attach to. Nil means the network of this process that is called Name; it comes into being with its first
-	// endpoint and goes with its last.
+	// Network to attach to. Nil means the network of this process with the name Name; it exists from its first to its last
+	// endpoint.
 	Network *Network
 	Name    string
 	// Groups in the range; default 16, at most 65536.
@@ -39,8 +39,8 @@ type Config struct {
 	PacketSize int
 	// MaxPacket in bytes; default and limit 65507.
 	MaxPacket int
-	// QueueTrains is how many trains wait for a Poll; more are dropped and counted. A packet sent on its own is a train.
-	// Default 1024; a train takes up to 64 KiB of memory, from when the queue is first that deep.
+	// QueueTrains is how many trains wait for a Poll; more are dropped and counted. A packet sent alone is a train.
+	// Default 1024; a train takes up to 64 KiB of memory, allocated when the queue is first that long.
 	QueueTrains int
 	// LendMax is how many trains may be kept past the next Poll; default 256.
 	LendMax int
@@ -48,7 +48,7 @@ type Config struct {
 	Peers int
 }
 
-// withDefaults returns the configuration with defaults filled in, or says what is wrong.
+// withDefaults returns the configuration with defaults filled in, or an error.
 func (c Config) withDefaults() (Config, error) {
 	for _, f := range []struct {
 		name     string

@@ -1,10 +1,9 @@
-// Package mem is the fabric inside one process: endpoints on the same Network exchange trains through memory. It is the
-// quickest way to connect goroutines of one program by the same code that connects hosts, and the ground that the upper
-// layers are tested on.
+// Package mem is the fabric inside one process: endpoints on the same Network exchange trains through memory. It
+// connects goroutines of one program with the same code that connects hosts, and is used to test the upper layers.
 //
 // A train is copied once into the queue of each member of its group, and is delivered as one train, in the order sent.
-// The queue of an endpoint is bounded: what finds it full is dropped for that endpoint and counted
-// (stats.Transport.ReceiveOverflow). Used from one goroutine the fabric is deterministic. It starts no goroutine.
+// The queue of an endpoint is bounded: trains that find it full are dropped for that endpoint and counted
+// (stats.Transport.ReceiveOverflow). Used by one goroutine the fabric is deterministic. It starts no goroutine.
 package mem
 
 import (
@@ -29,14 +28,14 @@ import (
 type Transport struct {
 	cfg    Config
 	net    *Network
-	id     uint64 // on its network; never used again. It is the Source of trains
+	id     uint64 // unique on its network, never reused; the Source of trains
 	caps   transport.Capabilities
 	in     *inbox.Inbox
 	events events.Queue
 	// pending reports whether Poll has something to report besides trains.
 	pending func() bool
 
-	closing atomic.Bool  // Close was called: nothing begins any more
+	closing atomic.Bool  // Close was called: no new operation begins
 	ending  atomic.Bool  // leaving is complete: Poll may wait for it
 	leaving grace.Period // senders that may be copying into in
 	done    atomic.Bool  // Poll has reported the end
@@ -97,7 +96,7 @@ func (t *Transport) GroupAddress(group int) string {
 
 func (t *Transport) has(group int) bool { return group >= 0 && group < t.cfg.Groups }
 
-// check is the common beginning of calls that name a group.
+// check returns an error if the transport is closed or has no such group.
 func (t *Transport) check(group int) error {
 	if t.closing.Load() {
 		return errClosed
@@ -122,7 +121,7 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) {
 // Free implements transport.Transport.
 func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
 
-// Join implements transport.Transport. It is complete at once.
+// Join implements transport.Transport. It completes immediately.
 func (t *Transport) Join(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -135,7 +134,7 @@ func (t *Transport) Join(group int) error {
 	return nil
 }
 
-// Leave implements transport.Transport. It is complete at once.
+// Leave implements transport.Transport. It completes immediately.
 func (t *Transport) Leave(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -213,7 +212,7 @@ func (t *Transport) Stats() transport.Stats {
 }
 
 // Close implements transport.Transport. The next Poll frees the memory and reports the end, unless a Send on the
-// network is copying into it just then: in that case a later one does.
+// network is copying into it at that time: then a later Poll does.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
@@ -225,7 +224,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// end is Poll after Close.
+// end implements Poll after Close.
 func (t *Transport) end() error {
 	if t.done.Load() {
 		return errClosed

@@ -35,10 +35,10 @@ func end(tr *mem.Transport) {
 	}
 }
 
-// Endpoints of one name meet; another name is another network; a name begins
-// anew when its last endpoint has gone.
+// Endpoints with the same name are on one network, those with another name on another. A network ends with its last
+// endpoint.
 func TestNames(t *testing.T) {
-	hears := func(from, to *mem.Transport) bool {
+	receives := func(from, to *mem.Transport) bool {
 		s, err := from.NewSender(0)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestNames(t *testing.T) {
 		return len(b.Trains) > 0
 	}
 	a, b, c := open(t, mem.Config{Name: "one"}), open(t, mem.Config{Name: "one"}), open(t, mem.Config{Name: "two"})
-	if !hears(a, b) || hears(a, c) {
+	if !receives(a, b) || receives(a, c) {
 		t.Error("names do not separate networks")
 	}
 	if got := a.GroupAddress(3); got != "mem://one/3" {
@@ -66,8 +66,8 @@ func TestNames(t *testing.T) {
 	}
 	b.Join(1)
 	end(a)
-	if d := open(t, mem.Config{Name: "one"}); !hears(d, b) {
-		t.Error("the network went with its first endpoint")
+	if d := open(t, mem.Config{Name: "one"}); !receives(d, b) {
+		t.Error("the network ended with its first endpoint")
 	} else {
 		end(d)
 	}
@@ -113,8 +113,7 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkOneToOne passes trains of 64-byte messages from one goroutine to
-// another, and reports messages.
+// BenchmarkOneToOne sends trains of 64-byte messages from one goroutine to another, and reports messages per second.
 func BenchmarkOneToOne(b *testing.B) {
 	for _, packet := range []int{1472, 65000} {
 		b.Run(map[int]string{1472: "44x1472", 65000: "1x65000"}[packet], func(b *testing.B) {

@@ -13,18 +13,18 @@ type Network struct {
 	name string
 
 	mu        sync.Mutex
-	users     int    // endpoints; the registry drops a named network with the last
-	lastID    uint64 // endpoints ever attached
+	users     int    // number of endpoints; the registry drops a named network with the last one
+	lastID    uint64 // id of the latest endpoint
 	endpoints map[uint64]*Transport
 	groups    map[int]*group
 }
 
-// group is the list of members that senders walk. It is replaced, never changed, so that they walk it without a lock.
+// group is the list of members that senders iterate over. It is replaced, never changed, so that they need no lock.
 type group struct {
 	members atomic.Pointer[[]*Transport]
 }
 
-// NewNetwork makes a network that has no name.
+// NewNetwork makes a network without a name.
 func NewNetwork() *Network {
 	return &Network{endpoints: make(map[uint64]*Transport), groups: make(map[int]*group)}
 }
@@ -35,21 +35,21 @@ var registry = struct {
 	byName map[string]*Network
 }{byName: make(map[string]*Network)}
 
-// Lookup returns the network of this process that has a name, while there are endpoints on it; else nil.
+// Lookup returns the network of this process with a name, or nil if no endpoint is on it.
 func Lookup(name string) *Network {
 	registry.Lock()
 	defer registry.Unlock()
 	return registry.byName[name]
 }
 
-// Users is how many endpoints are on the network.
+// Users is the number of endpoints on the network.
 func (n *Network) Users() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.users
 }
 
-// Joined is how many endpoints ever came to the network.
+// Joined is the number of endpoints ever attached to the network.
 func (n *Network) Joined() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,8 +77,8 @@ func attach(t *Transport, cfg Config) {
 	n.endpoints[t.id] = t
 }
 
-// detach removes t from the network and begins the wait for senders that have found it. t itself stays known until
-// drop, because its senders may still be copying into endpoints that close at the same time.
+// detach removes t from the network and begins the wait for senders that have read the old lists. t itself stays
+// registered until drop, because its senders may still be copying into endpoints that close at the same time.
 func (n *Network) detach(t *Transport, leaving *grace.Period) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -103,7 +103,7 @@ func (n *Network) drop(t *Transport) {
 	delete(n.endpoints, t.id)
 }
 
-// group returns the group of that index.
+// group returns the group with an index.
 func (n *Network) group(index int) *group {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,8 +120,8 @@ func (n *Network) groupLocked(index int) *group {
 	return g
 }
 
-// join adds t to a group, and reports whether that changed anything. A
-// transport that is closing stays out: detach has passed it already.
+// join adds t to a group, and reports whether that changed anything. A closing transport does not join, because detach
+// has already run.
 func (n *Network) join(t *Transport, index int) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +146,7 @@ func (n *Network) leave(t *Transport, index int) bool {
 	return n.groupLocked(index).remove(t)
 }
 
-// remove takes t off the list; the network's lock is held.
+// remove removes t from the list. The caller holds the network's lock.
 func (g *group) remove(t *Transport) bool {
 	old := *g.members.Load()
 	list := make([]*Transport, 0, len(old))
@@ -162,7 +162,7 @@ func (g *group) remove(t *Transport) bool {
 	return true
 }
 
-// endpoint finds the transport that a source names, or nil when it is gone.
+// endpoint returns the transport with an id, or nil if it is detached.
 func (n *Network) endpoint(id uint64) *Transport {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,7 +24,7 @@ type Sender struct {
 
 var _ transport.Sender = (*Sender)(nil)
 
-// NewSender implements transport.Transport. The sender is ready at once.
+// NewSender implements transport.Transport. The sender is ready immediately.
 func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	if err := t.check(group); err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	return s, nil
 }
 
-// Send implements transport.Sender. It never returns transport.ErrBusy: what does not fit a receiver's queue is lost
-// for that receiver and counted there, as in a network.
+// Send implements transport.Sender. It never returns transport.ErrBusy: packets that do not fit into a receiver's queue
+// are lost for that receiver and counted there, as in a network.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
@@ -85,7 +85,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// Completed implements transport.Sender. Sending is a copy, so it equals the number of packets taken.
+// Completed implements transport.Sender. Sending is a copy, so it equals the number of packets accepted.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.

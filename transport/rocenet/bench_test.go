@@ -16,10 +16,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// BenchmarkSendPoll sends trains of 2048-byte packets from one goroutine and
-// polls them in another, over loopback multicast: by RoCEv2, and by package
-// transport/udp as the measure. The sender keeps a bounded number of packets
-// ahead, so that nothing is dropped.
+// BenchmarkSendPoll sends trains of 2048-byte packets from one goroutine and polls them in another, over loopback
+// multicast: with RoCEv2, and with package transport/udp for comparison. The number of packets in flight is bounded, so
+// that nothing is dropped.
 func BenchmarkSendPoll(b *testing.B) {
 	const size, packets = 2048, 31
 	udpTransport := func(b *testing.B) transport.Transport {
@@ -135,14 +134,14 @@ func benchSendPoll(b *testing.B, tx, rx transport.Transport, size, packets int) 
 		sent += int64(n)
 	}
 	<-done
-	// On a machine that does other things too, this repeats better than time.
+	// On a busy machine CPU time varies less than elapsed time.
 	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(total), "cpu-ns/op")
 	if lost := rx.Stats().ReceiveOverflow; lost > 0 {
 		b.Errorf("%d packets overflowed", lost)
 	}
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -18,7 +18,7 @@ type Config struct {
 	// that is up and has an address of Range's family, loopback as the last.
 	Interface string
 	// Range, Groups, PacketSize, ReceiveQueue, SendQueue and Peers are those of ud.Config. Range is IPv4 by default, or
-	// IPv6 if Interface is an IPv6 address: ff15::20:0/112. With IPv6 all that arrives is held against its whole ICRC,
+	// IPv6 if Interface is an IPv6 address: ff15::20:0/112. With IPv6 the complete ICRC of all packets is checked,
 	// whatever Check is; but the connection manager of NICs and of the kernel's Soft-RoCE joins IPv4 groups only.
 	Range                                              netip.Prefix
 	Groups, PacketSize, ReceiveQueue, SendQueue, Peers int
@@ -71,8 +71,8 @@ var options = urlopt.Set[Config]{
 //	roce://eth0/ff15::20:0/112
 //	roce://[fd00::1]
 //
-// The host is a network interface, or an address of one; without it the first is taken that is up. The path is the
-// range that all groups lie in. Options and their defaults are
+// The host is a network interface, or an address of one; without a host the first interface that is up is used. The
+// path is the range of all groups. Options and their defaults are
 //
 //	groups=16  size=MTU  rq=512  sq=512  peers=4096
 //	check=best|full|udp  gso=auto|off  gro=auto|off  rcvbuf=8M  sndbuf=4M  relay=user|any
@@ -80,7 +80,7 @@ var options = urlopt.Set[Config]{
 // Buffers are in bytes, or with K, M or G in multiples of 1024.
 func Parse(u *url.URL) (Config, error) { return parseWith(u, options) }
 
-// ParseDevice is Parse of a URL that names a device only, without options of an endpoint: check is its only one.
+// ParseDevice is Parse for a URL that names only a device, with check as its only option.
 func ParseDevice(u *url.URL) (Config, error) {
 	return parseWith(u, urlopt.Set[Config]{"check": options["check"]})
 }

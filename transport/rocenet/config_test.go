@@ -75,6 +75,6 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 	if _, err := rocenet.Open(rocenet.Config{Interface: "127.0.0.1", Groups: 99999}); err == nil {
-		t.Error("99999 groups are opened")
+		t.Error("99999 groups were accepted")
 	}
 }

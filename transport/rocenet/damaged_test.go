@@ -14,8 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
 
-// A datagram to the port of RoCEv2 that is none of it is dropped, and counted
-// where a user of the transport looks.
+// A datagram to the RoCEv2 port that is not a RoCEv2 packet is dropped and counted in the transport's Stats.
 func TestDamagedIsCounted(t *testing.T) {
 	groups := ownGroups(t)
 	tr := open(t, rocenet.Config{Interface: "lo", Check: roce.CheckUDP, Range: groups, Groups: 4})
@@ -45,7 +44,7 @@ func TestDamagedIsCounted(t *testing.T) {
 	joined := false
 	for limit := time.Now().Add(20 * time.Second); tr.Stats().Damaged == 0; {
 		if time.Now().After(limit) {
-			t.Fatalf("never counted: %+v, %+v", tr.Stats(), tr.RoCE())
+			t.Fatalf("not counted: %+v, %+v", tr.Stats(), tr.RoCE())
 		}
 		if err := tr.Poll(b); err != nil {
 			t.Fatal(err)
@@ -57,7 +56,7 @@ func TestDamagedIsCounted(t *testing.T) {
 			t.Fatalf("%q arrived", b.Trains[0].Data)
 		}
 		if joined {
-			if _, err := conn.WriteToUDP([]byte("no packet of RoCEv2, though long enough for one"), &net.UDPAddr{IP: groups.Addr().AsSlice(), Port: 4791}); err != nil {
+			if _, err := conn.WriteToUDP([]byte("not a RoCEv2 packet, but long enough for one"), &net.UDPAddr{IP: groups.Addr().AsSlice(), Port: 4791}); err != nil {
 				t.Fatal(err)
 			}
 		}

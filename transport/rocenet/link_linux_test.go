@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
 
-// An interface that goes down and up, and an address that is removed and added again, are reported as
-// by udp://: nothing is sent meanwhile, and everything works afterwards.
+// An interface that goes down and up, and an address that is removed and added again, are reported as by udp://.
+// Meanwhile nothing is sent, and afterwards everything works.
 func TestLinkChanges(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -45,12 +45,12 @@ func TestLinkChanges(t *testing.T) {
 			}
 			await(t, tx, transport.Joined)
 			await(t, rx, transport.Joined)
-			flows(t, s, tx, rx)
+			checkTraffic(t, s, tx, rx)
 			for range 2 {
 				c.away()
 				for _, tr := range []*rocenet.Transport{tx, rx} {
 					if err := await(t, tr, transport.Lost); !errors.Is(err, c.errno) {
-						t.Errorf("lost because of %v", err)
+						t.Errorf("reported as lost with %v", err)
 					}
 				}
 				if n, err := s.Send(packet); n != 0 || !errors.Is(err, transport.ErrNotReady) {
@@ -59,7 +59,7 @@ func TestLinkChanges(t *testing.T) {
 				c.up()
 				await(t, tx, transport.Joined)
 				await(t, rx, transport.Joined)
-				flows(t, s, tx, rx)
+				checkTraffic(t, s, tx, rx)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestLinkChanges(t *testing.T) {
 
 var packet = &transport.Outbound{Data: []byte("hello"), Stride: 5, Count: 1, Lens: []uint16{5}}
 
-// await polls until an event comes, which must be of this kind, and returns its error.
+// await polls until an event arrives, checks its kind, and returns its error.
 func await(t *testing.T, tr *rocenet.Transport, want transport.Membership) error {
 	t.Helper()
 	b := transport.NewBatch(16)
@@ -90,8 +90,8 @@ func await(t *testing.T, tr *rocenet.Transport, want transport.Membership) error
 	return nil
 }
 
-// flows checks that a packet arrives.
-func flows(t *testing.T, s transport.Sender, tx, rx *rocenet.Transport) {
+// checkTraffic checks that a packet arrives.
+func checkTraffic(t *testing.T, s transport.Sender, tx, rx *rocenet.Transport) {
 	t.Helper()
 	b := transport.NewBatch(16)
 	for tries := range 4000 {

@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// An interface that does no multicast is refused, and named with one that would do; it
-// is never the default.
+// An interface that does not support multicast is refused, and the error names one that does. It is never the default.
 func TestNoMulticast(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -22,7 +21,7 @@ func TestNoMulticast(t *testing.T) {
 	testenv.LinkMulticast(t, "mute", false)
 	for _, name := range []string{"mute", "10.79.0.1"} {
 		_, _, err := find(name, false)
-		if err == nil || !strings.Contains(err.Error(), "roce: interface mute does not do multicast") || !strings.Contains(err.Error(), "use good") {
+		if err == nil || !strings.Contains(err.Error(), "roce: interface mute does not support multicast") || !strings.Contains(err.Error(), "use good") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

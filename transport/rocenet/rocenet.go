@@ -1,6 +1,6 @@
 // Package rocenet is the fabric of RoCEv2 in user space: package transport/ud over package rdma/roce, on a network
-// interface of this host. The other side can be the same, a NIC or the kernel's Soft-RoCE. It needs Linux, and neither
-// hardware nor privilege.
+// interface of this host. The other side can be this package, a NIC or the kernel's Soft-RoCE. It needs Linux, but no
+// hardware and no privileges.
 package rocenet
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// Transport is an endpoint: a transport/ud with a provider of its own.
+// Transport is an endpoint: a transport/ud with its own provider.
 type Transport struct {
 	*ud.Transport
 	provider *roce.Provider
 	device   string
 	capacity int // of a socket, in packets
 	ipv6     bool
-	once     sync.Once // closing the provider
+	once     sync.Once // for closing the provider
 }
 
 var _ transport.Transport = (*Transport)(nil)
@@ -79,14 +79,14 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	c.ReceiveCapacity = max(1, t.capacity)
 	c.MaxTrain = min(c.MaxTrain, maxDatagram/(c.PacketSize/2+perPacket))
 	c.MaxTrainBytes = c.MaxTrain * c.PacketSize
-	c.PeersUnchecked = !t.ipv6 // without privilege the ICRC is recovered
+	c.PeersUnchecked = !t.ipv6 // without privileges the ICRC is not checked completely
 	return c
 }
 
-// A train is one UDP datagram to the kernel, which costs much the same whatever its length. Messages that leave no room
-// for another one fill packets half at least, so that a full train of theirs goes at once; longer packets, in equal
-// parts. maxDatagram is the largest UDP payload over IPv4, and perPacket what a packet has beside its half: headers of
-// the reliable layer, BTH, DETH, pad and ICRC. Bytes.
+// A train is one UDP datagram to the kernel, which costs about the same whatever its length. Messages of more than half
+// a packet fill packets at least half, so a full train of such packets is sent with one call; trains of longer packets
+// are divided into equal parts. maxDatagram is the largest UDP payload over IPv4, and perPacket the overhead of a
+// packet: headers of the reliable layer, BTH, DETH, pad and ICRC. In bytes.
 const (
 	maxDatagram = 65507
 	perPacket   = 96
@@ -101,8 +101,8 @@ func (t *Transport) Stats() transport.Stats {
 	return s
 }
 
-// find is the interface of a name or address, and the interface's first address of the family, or that address.
-// A link-local one is used if there is no other.
+// find returns the interface with a name or address, and its address: the given one, or its first of the family. A
+// link-local address is used if there is no other.
 func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	family := "IPv4"
 	if ipv6 {
@@ -110,7 +110,7 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	}
 	want, _ := netip.ParseAddr(name)
 	if want = want.Unmap().WithZone(""); want.IsValid() && want.Is6() != ipv6 {
-		return "", netip.Addr{}, fmt.Errorf("roce: %v is no %s address, and the groups are %s: give a range of its family, or an address of theirs", want, family, family)
+		return "", netip.Addr{}, fmt.Errorf("roce: %v is not an %s address, and the groups are %s: give groups and an address of the same family", want, family, family)
 	}
 	links, err := sys.Interfaces()
 	if err != nil {
@@ -149,11 +149,11 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	case want.IsValid():
 		return "", netip.Addr{}, fmt.Errorf("roce: no interface has the address %v", want)
 	case name != "":
-		// Package roce has a better error for it, unless it only has no IPv4 address.
+		// Package roce has a better error, unless the interface only lacks an IPv4 address.
 		if _, err := roce.Open(roce.Config{Interfaces: []string{name}}); err != nil {
 			return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
 		}
-		return "", netip.Addr{}, fmt.Errorf("roce: interface %s has no %s address, and the groups are %s: give it one, or take a range of the other family", name, family, family)
+		return "", netip.Addr{}, fmt.Errorf("roce: interface %s has no %s address, and the groups are %s: give it one, or use a range of the other family", name, family, family)
 	}
 	return "", netip.Addr{}, fmt.Errorf("roce: no interface is up with an %s address", family)
 }
@@ -182,10 +182,10 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return err
 }
 
-// Device is the name of the device: its interface's.
+// Device is the name of the device, which equals that of its interface.
 func (t *Transport) Device() string { return t.device }
 
-// RoCE are the counters of the device.
+// RoCE returns the counters of the device.
 func (t *Transport) RoCE() roce.Stats {
 	s, _ := t.provider.Stats(t.device) // it exists
 	return s

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The same by the raw socket, in a namespace: it receives all RoCEv2 of the host.
+// The same with a raw socket, in a network namespace, because a raw socket receives all RoCEv2 packets of the host.
 func TestConformanceRaw(t *testing.T) {
 	testenv.Slow(t)
 	if !testenv.Namespace(t) {
@@ -32,7 +32,7 @@ func TestConformanceRaw(t *testing.T) {
 	})
 }
 
-// The same over IPv6, in a namespace where loopback has a route for groups.
+// The same over IPv6, in a network namespace in which loopback has a route for groups.
 func TestConformanceIPv6(t *testing.T) {
 	testenv.Slow(t)
 	if !testenv.Namespace(t) {
@@ -44,7 +44,7 @@ func TestConformanceIPv6(t *testing.T) {
 	})
 }
 
-// fabric is the suite's, of endpoints so configured.
+// fabric returns a fabric for the suite, of endpoints with this configuration.
 func fabric(t *testing.T, cfg rocenet.Config) transporttest.Fabric {
 	return transporttest.Fabric{Open: func(_ testing.TB, o transporttest.Options) transport.Transport {
 		c := cfg
@@ -56,8 +56,8 @@ func fabric(t *testing.T, cfg rocenet.Config) transporttest.Fabric {
 	}}
 }
 
-// The reliable layer learns whether it must find damage by itself: if the ICRC is recovered, which is
-// only for IPv4 from a UDP socket. docs/protocol §17.7.
+// The capability Checked is true unless the ICRC is reconstructed, which happens only for IPv4 with a UDP socket.
+// docs/protocol §17.7.
 func TestChecked(t *testing.T) {
 	for _, c := range []struct {
 		cfg  rocenet.Config
@@ -82,8 +82,8 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// ownGroups are groups that no other test has, in this process or another: all share loopback and the port of
-// RoCEv2, and would receive each other's packets.
+// ownGroups returns groups that no other test uses, in this process or another: all tests share loopback and the RoCEv2
+// port, and would otherwise receive each other's packets.
 func ownGroups(t testing.TB) netip.Prefix {
 	port := testenv.Port(t)
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{239, byte(port >> 8), byte(port), 0}), 24)

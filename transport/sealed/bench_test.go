@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What sealing and opening a packet costs, by its size.
+// The cost of sealing and opening a packet, by its size.
 func BenchmarkSeal(b *testing.B) {
 	for _, size := range []int{64, 1416, 8928} {
 		b.Run(name(size), func(b *testing.B) {
@@ -57,8 +57,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// What a hostile packet of each kind costs a receiver (docs/security.md): to be compared with
-// BenchmarkOpen, which is what a good one costs. docs/protocol §27.6.
+// The cost of each kind of hostile packet for a receiver (docs/security.md), to be compared with the cost of a valid
+// one, see BenchmarkOpen. docs/protocol §27.6.
 func BenchmarkHostile(b *testing.B) {
 	set := testSet(b, 1)
 	now := time.Now()
@@ -75,19 +75,19 @@ func BenchmarkHostile(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		packet []byte
-		change int // the existing keys, each time
+		change int // the changed byte of the packet
 		want   verdict
-		more   bool // without a bound on senders that are not known
+		more   bool // without a limit on unknown senders
 	}{
 		{"not Fanfare's", make([]byte, 1472), 100, foreign, false},
 		{"open", append([]byte("Ff\x01\x01"), make([]byte, 1468)...), 100, unsealed, false},
 		{"with an unknown key", seal(newSealer(0, rand.Reader), testSet(b, 2), now), 100, unknownKey, false},
-		{"with an invented salt", seal(newSealer(0, rand.Reader), testSet(b, 1), now), atSender, forged, false},
-		{"of another group", seal(newSealer(1, rand.Reader), set, now), 100, forged, false},
+		{"with a random salt", seal(newSealer(0, rand.Reader), testSet(b, 1), now), atSender, forged, false},
+		{"for another group", seal(newSealer(1, rand.Reader), set, now), 100, forged, false},
 		{"old", seal(newSealer(0, rand.Reader), set, now.Add(-time.Hour)), 100, stale, false},
-		{"played back", good, 0, replayed, false},
-		{"changed, of a live sender", seal(live, set, now), 100, forged, false},
-		{"changed, of a sender not known", seal(newSealer(0, rand.Reader), set, now), 100, forged, true},
+		{"replayed", good, 0, replayed, false},
+		{"changed, of an active sender", seal(live, set, now), 100, forged, false},
+		{"changed, of an unknown sender", seal(newSealer(0, rand.Reader), set, now), 100, forged, true},
 		{"changed, of a candidate", seal(newSealer(0, rand.Reader), set, now), 100, forged, false},
 		{"the same beyond 20000/s", seal(newSealer(0, rand.Reader), set, now), 100, deferred, false},
 	} {

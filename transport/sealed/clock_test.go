@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// timedSet is a keyset of keys 1, 2, ... that are valid between the times given, in seconds after base; 0 is no bound.
+// timedSet returns a keyset of keys 1, 2, ..., each valid between two times in seconds after base; 0 is no bound.
 func timedSet(t *testing.T, base time.Time, bounds ...[2]int) *Keyset {
 	t.Helper()
 	var list []Key
@@ -46,9 +46,8 @@ func one(t *testing.T, set *Keyset, at time.Time) []byte {
 
 var base = time.Unix(1_800_000_000, 0)
 
-// A sender whose clock was ahead, or behind, uses the right key for the time after the clock is set
-// right. docs/protocol §27.7.
-func TestSenderClockIsSet(t *testing.T) {
+// After a sender's wrong clock is corrected, the sender uses the right key for the time. docs/protocol §27.7.
+func TestSenderClockIsCorrected(t *testing.T) {
 	set := timedSet(t, base, [2]int{0, 2000}, [2]int{1000, 0})
 	s := newSealer(0, rand.Reader)
 	for _, c := range []struct {
@@ -64,19 +63,19 @@ func TestSenderClockIsSet(t *testing.T) {
 	}
 	late := timedSet(t, base, [2]int{1000, 0})
 	if err := s.begin(late, base, 1); !errors.Is(err, ErrNoKey) || !errors.Is(err, transport.ErrNotReady) {
-		t.Errorf("before the only key begins: %v", err)
+		t.Errorf("before the only key is valid: %v", err)
 	}
 	if err := s.begin(late, base.Add(1000*time.Second), 1); err != nil {
 		t.Error(err)
 	}
 	if err := s.begin(late, base, 1); !errors.Is(err, ErrNoKey) {
-		t.Errorf("set back to before the only key begins: %v", err)
+		t.Errorf("set back to before the only key is valid: %v", err)
 	}
 }
 
-// A receiver whose clock was ahead, and refused a key as expired, accepts it when the clock is set
-// right; and it accepts a key from some minutes before its beginning on. docs/protocol §27.7.
-func TestReceiverClockIsSet(t *testing.T) {
+// A receiver that refused a key as expired, because its clock was ahead, accepts the key when the clock is corrected.
+// It also accepts a key some minutes before the key's start. docs/protocol §27.7.
+func TestReceiverClockIsCorrected(t *testing.T) {
 	set := timedSet(t, base, [2]int{0, 1000}, [2]int{5000, 0})
 	o := testOpener(t, set)
 	s := newSealer(0, rand.Reader)
@@ -99,7 +98,7 @@ func TestReceiverClockIsSet(t *testing.T) {
 		at   int
 		want verdict
 	}{{4699, expiredKey}, {4700, taken}} {
-		p := one(t, timedSet(t, base, [2]int{1, 2}, [2]int{}), base.Add(4700*time.Second)) // a clock that is ahead
+		p := one(t, timedSet(t, base, [2]int{1, 2}, [2]int{}), base.Add(4700*time.Second)) // with a clock that is ahead
 		o.begin(set, base.Add(time.Duration(c.at)*time.Second), 0)
 		if v := o.open(p, 0, 0); v != c.want {
 			t.Errorf("key 2 at %d: verdict %d, want %d", c.at, v, c.want)
@@ -107,9 +106,9 @@ func TestReceiverClockIsSet(t *testing.T) {
 	}
 }
 
-// A key that ends before it begins is revoked: it is never used to send, and never accepted. Other keys
-// in the keyring still work. docs/protocol §27.1.
-func TestKeyThatEndsBeforeItBegins(t *testing.T) {
+// A key that ends before it starts is revoked: it is never used to send, and never accepted. Other keys in the keyring
+// still work. docs/protocol §27.1.
+func TestRevokedKey(t *testing.T) {
 	bad := timedSet(t, base, [2]int{0, 0}, [2]int{1000, 900})
 	p := one(t, timedSet(t, base, [2]int{1, 2}, [2]int{}), base.Add(800*time.Second))
 	for _, at := range []int{0, 800, 899, 950, 1000, 2000} {
@@ -126,7 +125,7 @@ func TestKeyThatEndsBeforeItBegins(t *testing.T) {
 }
 
 // Packets delayed by more than 5 minutes are refused, even those of a known sender. docs/protocol §27.6.
-func TestHeldBack(t *testing.T) {
+func TestDelayedPackets(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
 	seal := func(at int) []byte {
@@ -147,14 +146,14 @@ func TestHeldBack(t *testing.T) {
 	first, kept, some := seal(0), seal(1), seal(2)
 	open("the first", first, 0, 0, taken)
 	open("one that others overtake by minutes", seal(301), 0, 301, taken)
-	open("one that was kept back as long as may be", kept, 0, 301, taken)
-	open("one that was kept back for too long", some, 0, 303, stale)
-	open("it again, on another leg", some, 1, 303, stale)
+	open("one delayed by the maximum", kept, 0, 301, taken)
+	open("one delayed by more than the maximum", some, 0, 303, stale)
+	open("the same one on another leg", some, 1, 303, stale)
 	open("the next one", seal(303), 0, 303, taken)
 }
 
-// The times of a sender never go back: one whose clock is set back draws another salt. Its receivers
-// still accept it, if it is not more than 5 minutes off then. docs/protocol §27.4.
+// The times in a sender's packets never decrease for one salt: a sender whose clock is set back uses another salt.
+// Receivers still accept it, if its clock is wrong by at most 5 minutes. docs/protocol §27.4.
 func TestSenderClockIsSetBack(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -170,7 +169,7 @@ func TestSenderClockIsSetBack(t *testing.T) {
 		s.seal(p, []byte{1})
 		h := header(bytes.Clone(p))
 		if was, there := salts[h.sender()]; there && was > h.time() {
-			t.Errorf("step %d: the time of a salt goes back from %d to %d", i, was, h.time())
+			t.Errorf("step %d: the time of a salt decreases from %d to %d", i, was, h.time())
 		}
 		salts[h.sender()] = h.time()
 		want := taken
@@ -180,7 +179,7 @@ func TestSenderClockIsSetBack(t *testing.T) {
 		if v := o.open(p, 0, 0); v != want {
 			t.Errorf("step %d, a clock that is %d s ahead: verdict %d, want %d", i, at, v, want)
 		} else if v == stale && o.offOf(v, h) != time.Duration(at)*time.Second {
-			t.Errorf("step %d: reported as %v ahead", i, o.offOf(v, h))
+			t.Errorf("step %d: its clock is reported as %v ahead", i, o.offOf(v, h))
 		}
 	}
 	if len(salts) != 5 {
@@ -188,9 +187,9 @@ func TestSenderClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Whatever the clock of a sender is, and however that of the receiver is set: accepted packets are not accepted
-// again, even after the sender is forgotten. docs/protocol §27.6.
-func TestForgottenAreNotPlayedBack(t *testing.T) {
+// Whatever the clocks of sender and receiver do, accepted packets are not accepted again, even after the receiver has
+// removed the sender. docs/protocol §27.6.
+func TestNoReplayOfRemovedSenders(t *testing.T) {
 	random := newPCG(t)
 	again, forgot := 0, 0
 	for range 20 {
@@ -204,12 +203,12 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 		for range 600 {
 			d := time.Duration(random.Int64N(20)) * time.Second
 			steady = steady.Add(d)
-			if random.IntN(20) == 0 { // this host's clock is set
+			if random.IntN(20) == 0 { // this host's clock is changed
 				wall = time.Duration(random.Int64N(3600)-1800) * time.Second
 			}
 			now := steady.Add(wall)
 			o.begin(set, now, 0)
-			o.elapsed = int64(steady.Sub(base) / time.Second) // by the monotonic clock
+			o.elapsed = int64(steady.Sub(base) / time.Second) // on the monotonic clock
 			for range 3 {
 				p := one(t, set, now.Add(time.Duration(random.Int64N(700)-350)*time.Second))
 				all = append(all, string(p))
@@ -222,7 +221,7 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 				p := all[random.IntN(len(all))]
 				if o.open([]byte(p), 0, 0) == taken {
 					if came[p]++; came[p] > 1 {
-						t.Fatalf("%d s behind the beginning, with a clock that is %v off: taken again", o.elapsed, wall)
+						t.Fatalf("%d s after the start, with a clock that is wrong by %v: accepted again", o.elapsed, wall)
 					}
 				} else if came[p] > 0 {
 					again++
@@ -235,17 +234,16 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 		}
 	}
 	if again == 0 || forgot == 0 {
-		t.Fatalf("%d were played back, %d times some were forgotten: the test tests little", again, forgot)
+		t.Fatalf("%d replays, senders were removed %d times: too few for this test", again, forgot)
 	}
 }
 
-// After clocks that were wrong for a while, of the receiver, of some hosts or of all, are set right,
-// all senders are accepted, even those that were forgotten meanwhile. Their earlier packets are not
-// accepted again. docs/protocol §27.6.
-func TestClocksAreSetRight(t *testing.T) {
+// After wrong clocks of the receiver, of some hosts or of all are corrected, all senders are accepted, even those that
+// were removed meanwhile. Their earlier packets are not accepted again. docs/protocol §27.6.
+func TestClocksAreCorrected(t *testing.T) {
 	set := testSet(t, 1)
 	for _, off := range []time.Duration{-24 * time.Hour, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour} {
-		for _, wrong := range []int{0, 1, 35, 70} { // so many of 70 hosts, and the receiver
+		for _, wrong := range []int{0, 1, 35, 70} { // hosts with a wrong clock of 70, in addition to the receiver
 			t.Run(fmt.Sprintf("%v, of %d hosts", off, wrong), func(t *testing.T) {
 				o := testOpener(t, set)
 				now, clock, hosts := base, time.Duration(0), 0
@@ -253,7 +251,7 @@ func TestClocksAreSetRight(t *testing.T) {
 				o.began = base
 				steps := func(n int) {
 					now = now.Add(time.Duration(n) * time.Second)
-					o.began = base.Add(clock) // by the monotonic clock
+					o.began = base.Add(clock) // on the monotonic clock
 					o.begin(set, now.Add(clock), 0)
 					o.senders.room(1, owner{}, o.elapsed)
 				}
@@ -265,7 +263,7 @@ func TestClocksAreSetRight(t *testing.T) {
 						return false
 					}
 					if came[string(p)] {
-						t.Fatal("a packet is taken twice")
+						t.Fatal("a packet was accepted twice")
 					}
 					came[string(p)] = true
 					return true
@@ -294,7 +292,7 @@ func TestClocksAreSetRight(t *testing.T) {
 				want := func(what string, want int) {
 					t.Helper()
 					if n := hear(); n != want {
-						t.Errorf("%s: %d of 70 are heard, want %d", what, n, want)
+						t.Errorf("%s: %d of 70 are accepted, want %d", what, n, want)
 					}
 					for _, p := range sent {
 						open(p)
@@ -304,19 +302,19 @@ func TestClocksAreSetRight(t *testing.T) {
 				want("before", 70)
 				clock = off
 				steps(1)
-				want("when they are wrong", wrong)
+				want("while clocks are wrong", wrong)
 				for range 70 {
 					if steps(10); wrong > 0 {
-						live[0] = nil // it is started again
+						live[0] = nil // it is restarted
 						hear()
 					}
 				}
 				if known := len(o.senders.all); off > 0 && known > 2*wrong+62 {
-					t.Fatalf("%d are known: few are forgotten", known)
+					t.Fatalf("%d are known: too few were removed", known)
 				}
 				clock = 0
 				steps(1)
-				want("when they are right again", 70)
+				want("after the clocks are corrected", 70)
 				clear(live[:])
 				want("others", 70)
 			})
@@ -324,10 +322,10 @@ func TestClocksAreSetRight(t *testing.T) {
 	}
 }
 
-// A clock that moves back and forth uses up no room permanently, though all senders draw new salts each
-// time that it is right again, and there is room for only some more than all of them. docs/protocol
-// §27.6, §27.10.
-func TestClocksToAndFro(t *testing.T) {
+// A clock that moves back and forth does not fill the table of senders permanently, although all senders use new salts
+// each time that it is right again, and the table has only little more room than they need. docs/protocol §27.6,
+// §27.10.
+func TestClocksMoveBackAndForth(t *testing.T) {
 	const hosts = 50
 	cfg := Config{MaxSenders: 3 * hosts}.withDefaults()
 	set, o := testSet(t, 1), newOpener(&cfg)
@@ -339,7 +337,7 @@ func TestClocksToAndFro(t *testing.T) {
 	}
 	for flap := range 40 {
 		off := time.Duration(flap%2) * 365 * 24 * time.Hour
-		o.began = base.Add(off) // by the monotonic clock
+		o.began = base.Add(off) // on the monotonic clock
 		heard := 0
 		for range 30 {
 			now, heard = now.Add(30*time.Second), 0
@@ -356,12 +354,12 @@ func TestClocksToAndFro(t *testing.T) {
 			}
 		}
 		if heard != hosts {
-			t.Errorf("flap %d: %d of %d are heard; %d are known", flap, heard, hosts, len(o.senders.all))
+			t.Errorf("flap %d: %d of %d are accepted; %d are known", flap, heard, hosts, len(o.senders.all))
 		}
 	}
 }
 
-// A receiver with room for few senders forgets, too.
+// A receiver with room for few senders also removes old ones.
 func TestFewSenders(t *testing.T) {
 	for _, most := range []int{1, 2, 60, 128} {
 		cfg := Config{MaxSenders: most}.withDefaults()
@@ -370,13 +368,13 @@ func TestFewSenders(t *testing.T) {
 			now := base.Add(time.Duration(i) * 700 * time.Second)
 			o.begin(set, now, 0)
 			if v := o.open(one(t, set, now), 0, 0); v != taken {
-				t.Fatalf("place for %d: sender %d: verdict %d", most, i, v)
+				t.Fatalf("room for %d: sender %d: verdict %d", most, i, v)
 			}
 		}
 	}
 }
 
-// The time in packets has 32 bits: in 2106 it begins again, and nothing else does. docs/protocol §27.2.
+// The time in packets has 32 bits: in 2106 it wraps around, without other effects. docs/protocol §27.2.
 func TestYear2106(t *testing.T) {
 	set := testSet(t, 1)
 	turn := time.Unix(1<<32, 0)
@@ -395,25 +393,25 @@ func TestYear2106(t *testing.T) {
 			first = bytes.Clone(p)
 		}
 		if v := o.open(p, 0, 0); v != taken {
-			t.Fatalf("%d s behind the turn: verdict %d", at, v)
+			t.Fatalf("%d s after the wrap-around: verdict %d", at, v)
 		}
 		for off, want := range map[int]verdict{-301: stale, -299: taken, 299: taken, 301: stale} {
 			if v := o.open(one(t, set, now.Add(time.Duration(off)*time.Second)), 0, 0); v != want {
-				t.Errorf("%d s behind the turn, a new sender whose clock is %d s off: verdict %d, want %d", at, off, v, want)
+				t.Errorf("%d s after the wrap-around, a new sender with a clock wrong by %d s: verdict %d, want %d", at, off, v, want)
 			}
 		}
 		if v := o.open(bytes.Clone(first), 0, 0); v != replayed && v != stale {
-			t.Fatalf("played back %d s behind the turn: verdict %d", at, v)
+			t.Fatalf("replayed %d s after the wrap-around: verdict %d", at, v)
 		}
 	}
 	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all) > 240 {
-		t.Errorf("%d senders are remembered: none is forgotten", len(o.senders.all))
+		t.Errorf("%d senders are known: none was removed", len(o.senders.all))
 	}
 }
 
-// Two ids with one secret are refused: to revoke one would not revoke the other.
+// Two ids with one secret are rejected, because revoking one would not revoke the other.
 func TestSameSecretTwice(t *testing.T) {
 	if _, err := NewKeyset([]Key{{ID: 1, Secret: [32]byte{1}}, {ID: 2, Secret: [32]byte{1}}}); err == nil {
-		t.Error("they are taken")
+		t.Error("they were accepted")
 	}
 }

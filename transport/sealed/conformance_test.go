@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// The contract holds over sealed packets as over others.
+// The contract of a transport also holds with sealed packets.
 func TestConformance(t *testing.T) {
 	t.Run("mem", func(t *testing.T) {
 		transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 			}}
 		})
 	})
-	// Over two legs, of which one brings nothing: the suite wants each packet once.
+	// Over two legs, one of which delivers nothing, because the suite expects each packet once.
 	t.Run("legs", func(t *testing.T) {
 		transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 			nets := []*mem.Network{mem.NewNetwork(), mem.NewNetwork()}
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// seal wraps a transport that was just opened.
+// seal wraps a newly opened transport.
 func seal(t testing.TB, inner transport.Transport, err error) transport.Transport {
 	t.Helper()
 	if err != nil {
@@ -69,7 +69,7 @@ func seal(t testing.TB, inner transport.Transport, err error) transport.Transpor
 	return s
 }
 
-// keys are a keyset of keys with these ids, and secrets made of them.
+// keys returns a keyset of keys with these ids, and secrets derived from the ids.
 func keys(t testing.TB, ids ...sealed.KeyID) *sealed.Keyset {
 	t.Helper()
 	var list []sealed.Key
@@ -83,8 +83,9 @@ func keys(t testing.TB, ids ...sealed.KeyID) *sealed.Keyset {
 	return s
 }
 
-// As many full packets as fit a train leave in one call of the transport below: longer sealed packets fit as well.
-func TestFullTrainLeavesAtOnce(t *testing.T) {
+// A train of the maximum number of full packets is sent with one call of the transport below, although sealed packets
+// are longer.
+func TestFullTrainIsOneCall(t *testing.T) {
 	for name, open := range map[string]func() (transport.Transport, error){
 		"udp": func() (transport.Transport, error) {
 			return udp.Open(udp.Config{Interface: "lo", Port: testenv.Port(t)})
@@ -104,7 +105,7 @@ func TestFullTrainLeavesAtOnce(t *testing.T) {
 			}
 			defer tx.Close()
 			c := s.Capabilities()
-			if name != "mem" && !c.GSO { // then each packet is a call
+			if name != "mem" && !c.GSO { // without GSO each packet is a call
 				return
 			}
 			n := min(c.MaxTrain, c.MaxTrainBytes/c.PacketSize)

@@ -32,7 +32,7 @@ const (
 	atCounter = 4
 	atKey     = 8
 	atTime    = 12
-	atSender  = 16 // salt and mark: they name a sender
+	atSender  = 16 // salt and mark, which identify a sender
 	atMark    = 28
 	atTrain   = 32
 
@@ -58,7 +58,7 @@ func (h header) key() uint32     { return binary.LittleEndian.Uint32(h[atKey:]) 
 func (h header) time() uint32    { return binary.LittleEndian.Uint32(h[atTime:]) }
 func (h header) sender() sender  { return sender(h[atSender : atSender+senderLen]) }
 
-// sender names one sender of one group, or of replies: its salt and its mark.
+// sender identifies one sender to one group, or of replies: its salt and its mark.
 type sender [senderLen]byte
 
 // nonce is bytes 32 to 39 and then 4 to 7 of the header: different for each packet of a salt (docs/protocol §27.5).
@@ -78,7 +78,7 @@ type Info struct {
 	Bytes   int // of the packet inside
 }
 
-// Parse reads the header of a sealed packet. It reports false where p is none of this version.
+// Parse reads the header of a sealed packet. It returns false if p is not a sealed packet of this version.
 func Parse(p []byte) (Info, bool) {
 	if len(p) <= Overhead || p[0] != magic0 || p[1] != magic1 || p[2] != version {
 		return Info{}, false

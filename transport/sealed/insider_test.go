@@ -10,7 +10,7 @@ import (
 
 // A holder of the group's key against other holders: docs/protocol §27.6, §27.9.
 
-// as seals a packet in the name of a sender, with any counter and time: all that takes is the key.
+// as seals a packet with the name of a sender, any counter and time. Every holder of the key can do so.
 func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.Time) []byte {
 	t.Helper()
 	s := newSealer(index, rand.Reader)
@@ -28,10 +28,10 @@ func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.T
 	return p
 }
 
-// One packet in the name of a sender, with any counter and time, silences the sender until its clock
-// has passed that time, 5 minutes at most: of a group and by unicast, at receivers that know the sender
-// and at others. docs/protocol §27.9.
-func TestOnePacketSilencesForAWhile(t *testing.T) {
+// One packet with the name of a sender, any counter and time, makes receivers refuse the sender's packets until its
+// clock has passed that time, for 5 minutes at most: in a group and by unicast, at receivers that know the sender and
+// at others. docs/protocol §27.9.
+func TestForgedCounterBlocksForFiveMinutes(t *testing.T) {
 	set := testSet(t, 1)
 	const behind, most = 3, 300 // seconds: the sender's clock, and skew
 	longest := 0
@@ -55,7 +55,7 @@ func TestOnePacketSilencesForAWhile(t *testing.T) {
 					}
 					good := next()
 					if !first && o.open(bytes.Clone(good), index, 0) != taken {
-						t.Fatalf("%s: the first is not taken", name)
+						t.Fatalf("%s: the first is not accepted", name)
 					}
 					v := o.open(as(t, set, good, index, counter, now.Add(time.Duration(off)*time.Second)), index, 0)
 					if (v == stale) != (max(off, -off) > most) {
@@ -67,7 +67,7 @@ func TestOnePacketSilencesForAWhile(t *testing.T) {
 							refused, last = refused+1, i+1
 						}
 					}
-					want := 1 // the one with that counter
+					want := 1 // the packet with that counter
 					if v == taken && counter >= windowPackets {
 						want = max(off+behind, quietFor) + 1
 					}
@@ -79,12 +79,12 @@ func TestOnePacketSilencesForAWhile(t *testing.T) {
 			}
 		}
 	}
-	if longest < most { // docs/security.md says so
+	if longest < most { // as docs/security.md says
 		t.Errorf("%d s at most", longest)
 	}
 }
 
-// Made-up senders of one host fill its share, and leave others theirs, with a key that is to come, too. docs/protocol §27.10.
+// Invented senders of one host fill only its share, also with a future key. docs/protocol §27.10.
 func TestHostHasAShare(t *testing.T) {
 	cfg := Config{MaxSenders: 100}.withDefaults()
 	o, now, set := newOpener(&cfg), time.Now(), testSet(t, 1, 2)
@@ -124,9 +124,9 @@ func TestHostHasAShare(t *testing.T) {
 	}
 }
 
-// Where packets are proven, an attacker without proof never becomes a known sender, whatever number it
-// invents, and uses no counter up; proven senders are accepted whatever else arrives. Repeats are not
-// detected here. docs/protocol §27.6, §27.10.
+// With signed packets, an attacker without a valid signature never becomes a known sender, however many it invents, and
+// uses up no counter. Proven senders are accepted whatever else arrives. This layer then does not detect repeats.
+// docs/protocol §27.6, §27.10.
 func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	cfg := Config{Proven: true, MaxSenders: 200}.withDefaults()
@@ -150,15 +150,15 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	if len(o.senders.all) != 1 || got[taken] != trialsAtOnce-1 || len(o.candidates.all) > maxCandidates {
 		t.Errorf("%d senders are known, %d candidates, %v", len(o.senders.all), len(o.candidates.all), got)
 	}
-	if v := o.open(as(t, set, good, 0, maxCounter, now), 0, 0); v != taken { // it will not prove itself
-		t.Errorf("in the name of a sender: verdict %d", v)
+	if v := o.open(as(t, set, good, 0, maxCounter, now), 0, 0); v != taken { // it will have no valid signature
+		t.Errorf("with the name of a sender: verdict %d", v)
 	}
 	for i := range 100 {
 		if v := o.open(next(), 0, 0); v != taken {
-			t.Fatalf("packet %d of a sender that is known: verdict %d", i, v)
+			t.Fatalf("packet %d of a known sender: verdict %d", i, v)
 		}
 	}
-	// Each signer has a share, and none is forgotten that proves itself.
+	// Each signer has a share, and no proven sender is removed.
 	o.begin(set, now.Add(time.Minute), 0)
 	for _, c := range []struct {
 		signer     uint32

@@ -14,29 +14,29 @@ import (
 	"time"
 )
 
-// KeyID names a key. It is in clear in each packet.
+// KeyID identifies a key. Each packet contains it unencrypted.
 type KeyID uint32
 
-// String is the id as keyrings and messages have it: 0x and eight hexadecimal digits.
+// String is the id as in keyrings and messages: 0x and eight hexadecimal digits.
 func (id KeyID) String() string { return fmt.Sprintf("0x%08x", uint32(id)) }
 
 // Key is a key of a group of buses: every holder can read and send.
 type Key struct {
 	ID     KeyID // not 0
 	Secret [32]byte
-	// NotBefore is when senders begin to use it; from NotAfter on it is refused. The zero time is no
-	// bound. Of the valid keys, senders use the one with the latest NotBefore. A key that ends before
-	// it begins is never valid: that is how a key that has not begun yet is revoked.
+	// Senders use the key from NotBefore on; receivers refuse it from NotAfter on. The zero time is no bound. Of the valid
+	// keys, senders use the one with the latest NotBefore. A key that ends before it begins is never valid: this revokes a
+	// key before its NotBefore.
 	NotBefore, NotAfter time.Time
 }
 
 // String is the key without its secret.
 func (k Key) String() string { return k.ID.String() }
 
-// GoString keeps the secret out of what %#v prints.
+// GoString keeps the secret out of the output of %#v.
 func (k Key) GoString() string { return "sealed.Key(" + k.ID.String() + ")" }
 
-// Keyset is keys that belong together, ready for use. It never changes.
+// Keyset is an immutable set of keys.
 type Keyset struct {
 	all  []*key // the latest NotBefore first
 	byID map[KeyID]*key
@@ -46,22 +46,23 @@ type Keyset struct {
 type key struct {
 	Key
 	from, until int64        // seconds since 1970, as NotBefore and NotAfter
-	marks       cipher.Block // makes marks
+	marks       cipher.Block // AES with the key for marks
 }
 
 // MaxKeys bounds the keys of a Keyset.
 const MaxKeys = 64
 
-// NewKeyset makes keys ready for use.
+// NewKeyset returns a set of keys. It returns an error for more than MaxKeys, an id of 0, duplicate ids or secrets, or
+// a zero secret.
 func NewKeyset(keys []Key) (*Keyset, error) {
 	if len(keys) > MaxKeys {
-		return nil, fmt.Errorf("%d keys: there may be %d at most: take out those that are over", len(keys), MaxKeys)
+		return nil, fmt.Errorf("%d keys: the maximum is %d: remove expired ones", len(keys), MaxKeys)
 	}
 	s := &Keyset{byID: make(map[KeyID]*key)}
 	for _, k := range keys {
 		switch {
 		case k.ID == 0:
-			return nil, errors.New("a key has the id 0, which is none")
+			return nil, errors.New("a key has the id 0, which is not valid")
 		case s.byID[k.ID] != nil:
 			return nil, fmt.Errorf("two keys have the id %v", k.ID)
 		case k.Secret == [32]byte{}:
@@ -69,7 +70,7 @@ func NewKeyset(keys []Key) (*Keyset, error) {
 		}
 		for _, o := range s.all {
 			if o.Secret == k.Secret {
-				return nil, fmt.Errorf("keys %v and %v have the same secret: a holder of one has both, even when the other is revoked; remove one", o.ID, k.ID)
+				return nil, fmt.Errorf("keys %v and %v have the same secret: a holder of one has both, even if the other is revoked; remove one", o.ID, k.ID)
 			}
 		}
 		secret, err := hkdf.Key(sha256.New, k.Secret[:], nil, "fanfare sealed 1 mark", 32)
@@ -87,18 +88,18 @@ func NewKeyset(keys []Key) (*Keyset, error) {
 			x.until = k.NotAfter.Unix()
 		}
 		if x.until <= x.from {
-			x.until = math.MinInt64 // also for receivers that accept it before it begins
+			x.until = math.MinInt64 // never valid, also for receivers that accept it before it begins
 		}
 		s.byID[k.ID] = x
 		s.all = append(s.all, x)
 	}
-	slices.SortFunc(s.all, func(a, b *key) int { // of two that begin at once the larger id
+	slices.SortFunc(s.all, func(a, b *key) int { // of two that begin at the same time the larger id first
 		return cmp.Or(cmp.Compare(b.from, a.from), cmp.Compare(b.ID, a.ID))
 	})
 	return s, nil
 }
 
-// Keys are the keys of the set, that which begins latest first. A nil set has none.
+// Keys returns the keys of the set, the latest NotBefore first. A nil set has none.
 func (s *Keyset) Keys() []Key {
 	if s == nil {
 		return nil
@@ -110,7 +111,7 @@ func (s *Keyset) Keys() []Key {
 	return list
 }
 
-// Sending is the key that senders use at a time. It reports false where none is valid.
+// Sending is the id of the key that senders use at a time. It returns false if no key is valid.
 func (s *Keyset) Sending(at time.Time) (KeyID, bool) {
 	if k := s.sending(at.Unix()); k != nil {
 		return k.ID, true
@@ -118,7 +119,7 @@ func (s *Keyset) Sending(at time.Time) (KeyID, bool) {
 	return 0, false
 }
 
-// sending is the key to send with at now, in seconds since 1970. It is nil where none is valid.
+// sending is the key to send with at now, in seconds since 1970; nil if no key is valid.
 func (s *Keyset) sending(now int64) *key {
 	if s == nil {
 		return nil
@@ -131,8 +132,8 @@ func (s *Keyset) sending(now int64) *key {
 	return nil
 }
 
-// opening is the key of an id, if its packets are accepted at now. known reports whether the key exists
-// at all. A sender with a clock ahead of ours may begin earlier.
+// opening is the key with an id, if its packets are accepted at now; nil otherwise. known reports whether the key is in
+// the set. The key is accepted skew seconds before NotBefore, because the sender's clock may be ahead.
 func (s *Keyset) opening(id KeyID, now, skew int64) (use *key, known bool) {
 	k := s.byID[id]
 	if k == nil {
@@ -144,13 +145,13 @@ func (s *Keyset) opening(id KeyID, now, skew int64) (use *key, known bool) {
 	return k, true
 }
 
-// period is a time, in seconds since 1970. The zero value is none.
+// period is a period of time, in seconds since 1970. The zero value is empty.
 type period struct{ from, until int64 }
 
 func (x period) has(at int64) bool { return x.from <= at && at < x.until }
 
-// steady is the time around now in which no key begins or ends to be valid. Receivers take a
-// key by lead seconds before it begins. It has two ends, since clocks are set back, too.
+// steady is the period around now in which no key becomes valid or invalid. Receivers accept a key lead seconds before
+// it begins. The period is bounded on both sides because clocks may be set back.
 func (s *Keyset) steady(now, lead int64) period {
 	x := period{math.MinInt64, math.MaxInt64}
 	if s == nil {
@@ -178,7 +179,7 @@ type block [aes.BlockSize]byte
 // marker makes marks. It belongs to one goroutine at a time.
 type marker struct{ in, out block }
 
-// mark makes the mark of a salt in a group: proof that the salt's author has the key.
+// mark computes the mark of a salt in a group: it proves that the salt's author has the key.
 func (m *marker) mark(k *key, salt []byte, index uint32) [markLen]byte {
 	copy(m.in[:], salt)
 	binary.LittleEndian.PutUint32(m.in[saltLen:], index)
@@ -186,7 +187,7 @@ func (m *marker) mark(k *key, salt []byte, index uint32) [markLen]byte {
 	return [markLen]byte(m.out[:])
 }
 
-// derive makes the cipher of one sender (docs/protocol §27.4).
+// derive computes the cipher of one sender (docs/protocol §27.4).
 func (k *key) derive(salt []byte, index uint32) (cipher.AEAD, error) {
 	var context [senderLen]byte
 	copy(context[:], salt)
@@ -202,8 +203,8 @@ func (k *key) derive(salt []byte, index uint32) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Provider gives the keys as they are now. It is asked for each train, by several goroutines at once, so that it must
-// be quick: it returns the same Keyset until something changes, and another one then. A nil Keyset has no keys.
+// Provider returns the current keys. Keys is called for each train, by several goroutines at once, and must be fast. It
+// must return the same *Keyset until a key changes, and then another one. A nil Keyset has no keys.
 type Provider interface {
 	Keys() *Keyset
 }

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// nonces collects what packets were sealed with: of one key, salt and nonce, one packet only.
+// nonces collects the packet sealed with each key, salt and nonce, which must be the only one.
 type nonces struct {
 	t    *testing.T
-	seen map[[4 + saltLen + nonceLen]byte][]byte // the packet inside
-	same int                                     // sealed again with the same bytes
+	seen map[[4 + saltLen + nonceLen]byte][]byte // the unsealed packet
+	same int                                     // packets sealed again with the same result
 }
 
-// seal seals packets after begin as a Sender does, and looks at each.
+// seal seals packets as a Sender does, after begin, and checks each.
 func (n *nonces) seal(s *sealer, packets ...[]byte) {
 	n.t.Helper()
 	for _, p := range packets {
@@ -38,15 +38,15 @@ func (n *nonces) seal(s *sealer, packets ...[]byte) {
 	}
 }
 
-// No nonce is used for two packets under one key: over restarts with the clock set back and the same
-// name, over copies of the memory of what runs, at any point, and over the end of the counter.
-// What a copy is made of, after the random bytes were drawn, is the same packet. docs/protocol §27.5.
+// No nonce is used for two packets with one key: not after restarts with the clock set back and the same name, not
+// after copies of the process memory at any point (as of a virtual machine), and not at the end of the counter. A copy
+// made after the random bytes were drawn seals the same packet. docs/protocol §27.5.
 func TestNoNonceRepeats(t *testing.T) {
 	random := newPCG(t)
 	set := testSet(t, 1)
 	n := &nonces{t: t, seen: make(map[[4 + saltLen + nonceLen]byte][]byte)}
 	packet := uint64(0)
-	train := func() (some [][]byte) { // of new packets
+	train := func() (some [][]byte) { // returns new packets
 		for range 1 + random.IntN(5) {
 			packet++
 			some = append(some, binary.LittleEndian.AppendUint64(nil, packet))
@@ -55,7 +55,7 @@ func TestNoNonceRepeats(t *testing.T) {
 	}
 	start := time.Now()
 	at := time.Duration(0)
-	clock := func() time.Time { // it is set to and fro
+	clock := func() time.Time { // a clock that is set back and forth
 		if at += time.Millisecond; random.IntN(50) == 0 {
 			at = -time.Duration(random.IntN(1000)) * time.Second
 		}
@@ -77,7 +77,7 @@ func TestNoNonceRepeats(t *testing.T) {
 			c := *s
 			copies++
 			running = append(running, &c)
-		case 2: // a copy after the random bytes were drawn: the packets are there already
+		case 2: // a copy after the random bytes were drawn: its packets are the same
 			begin(s)
 			some := train()
 			c := *s
@@ -101,7 +101,7 @@ func TestNoNonceRepeats(t *testing.T) {
 			if s.key != nil && s.next < maxCounter-100 {
 				s.next = maxCounter - uint64(random.IntN(10))
 			}
-		case 5: // other keys, and the first ones again
+		case 5: // other keys, and then the first ones again
 			set = testSet(t, KeyID(1+random.IntN(3)))
 		}
 		if len(running) > 8 {
@@ -111,12 +111,11 @@ func TestNoNonceRepeats(t *testing.T) {
 		n.seal(s, train()...)
 	}
 	if copies < 1000 || n.same == 0 {
-		t.Errorf("%d copies, %d packets sealed again with the same bytes: the test tests little", copies, n.same)
+		t.Errorf("%d copies, %d packets sealed again with the same result: too few for this test", copies, n.same)
 	}
 }
 
-// The counter of a salt ends at 2^32-1, and does not go round: the next train has another salt.
-// docs/protocol §27.5.
+// The counter of a salt ends at 2^32-1 and does not wrap around: the next train has another salt. docs/protocol §27.5.
 func TestCounterEnds(t *testing.T) {
 	set := testSet(t, 1)
 	s := newSealer(0, crand.Reader)
@@ -130,7 +129,7 @@ func TestCounterEnds(t *testing.T) {
 	first := begin(1)
 	s.next = maxCounter - 1
 	if begin(2) != first {
-		t.Error("two counters are left, and another salt is taken for two packets")
+		t.Error("with two counters left, two packets use another salt")
 	}
 	b := make([]byte, 1+Overhead)
 	s.seal(b, []byte{1})
@@ -139,23 +138,23 @@ func TestCounterEnds(t *testing.T) {
 		t.Errorf("counter %#x", c)
 	}
 	if begin(1) == first || s.next != 0 {
-		t.Errorf("the salt stays, with counter %#x", s.next)
+		t.Errorf("the salt is unchanged, with counter %#x", s.next)
 	}
 	s.next = maxCounter - 1
 	if salt := begin(3); s.next != 0 || salt == first {
-		t.Error("a train reaches over the end of the counter")
+		t.Error("a train wraps around the counter")
 	}
 }
 
-// Random bytes are drawn for each train, when it is sealed, and not ahead. docs/protocol §27.5.
-func TestNothingIsDrawnAhead(t *testing.T) {
+// Random bytes are drawn when a train is sealed, not in advance. docs/protocol §27.5.
+func TestRandomBytesPerTrain(t *testing.T) {
 	set, random := testSet(t, 1), new(counted)
 	s := newSealer(0, random)
 	if err := s.begin(set, time.Now(), 1); err != nil {
 		t.Fatal(err)
 	}
 	if random.n != saltLen+trainLen {
-		t.Errorf("%d bytes are drawn with the first train", random.n)
+		t.Errorf("%d random bytes for the first train", random.n)
 	}
 	for range 10 {
 		before := random.n
@@ -163,21 +162,21 @@ func TestNothingIsDrawnAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if drawn := random.n - before; drawn != trainLen {
-			t.Errorf("%d bytes are drawn with a train", drawn)
+			t.Errorf("%d random bytes for a train", drawn)
 		}
 	}
 }
 
-// trains collects the nonces of whole trains, each as one run of counters: so those of 2^32 packets
-// can be held against each other.
+// trains collects the nonces of whole trains, each as one run of counters, so that those of 2^32 packets can be
+// compared.
 type trains struct {
 	seen  map[[saltLen + trainLen]byte][]run
-	twice int // packets of a nonce that another packet has
-	same  int // packets sealed again with the same bytes, by a copy
+	twice int // packets with the nonce of another packet
+	same  int // packets sealed again with the same result, by a copy
 	count uint64
 }
 
-// run is the counters [from, end) of one salt and one draw, and which packets had them.
+// run is the counters [from, end) of one salt and one draw of random bytes, and the number of its first packet.
 type run struct{ from, end, packets uint64 }
 
 func (x *trains) add(s *sealer, n, packets uint64) {
@@ -196,8 +195,8 @@ func (x *trains) add(s *sealer, n, packets uint64) {
 	x.count += n
 }
 
-// sealVirtually seals the first and the last of n packets, and continues as if all between were sealed, too. It
-// returns false if the nonces in these two are not those that were collected.
+// sealVirtually seals only the first and the last of n packets, and continues as if all between were sealed, too. It
+// returns false if the nonces of these two differ from the collected ones.
 func sealVirtually(s *sealer, n, packets uint64) bool {
 	var b [Overhead + 8]byte
 	from := s.next
@@ -209,9 +208,8 @@ func sealVirtually(s *sealer, n, packets uint64) bool {
 	return ok && uint64(first.Counter) == from && uint64(last.Counter) == from+n-1 && s.next == from+n && first.Train == last.Train && first.Salt == last.Salt
 }
 
-// Of 2^33 packets no two have one nonce under one key: of senders that are restarted, also within a
-// tick, with clocks that are set back and forth, and with memory that is copied, at any moment, while
-// both copies continue. docs/protocol §27.5.
+// No two of 2^33 packets have the same nonce and key, although senders are restarted, also within a tick, clocks are
+// set back and forth, and memory is copied at any moment, with both copies continuing. docs/protocol §27.5.
 func TestBillionsOfPackets(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -219,8 +217,8 @@ func TestBillionsOfPackets(t *testing.T) {
 		total  uint64
 		twice  bool
 	}{
-		{"as it is", crand.Reader, 1 << 33, false},
-		{"of random bytes that are the same after a copy, the test finds it", zeros{}, 1 << 26, true},
+		{"normal random bytes", crand.Reader, 1 << 33, false},
+		{"the test detects random bytes that are the same after a copy", zeros{}, 1 << 26, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			random, set := newPCG(t), testSet(t, 1)
@@ -230,7 +228,7 @@ func TestBillionsOfPackets(t *testing.T) {
 			copies, restarts, packets := 0, 0, uint64(0)
 			for x.count < c.total {
 				s := running[random.IntN(len(running))]
-				if random.IntN(1000) == 0 { // a restart: under load a salt comes to its end now and then
+				if random.IntN(1000) == 0 { // a restart: under load a salt sometimes reaches its end
 					*s = *newSealer(0, c.random)
 					restarts++
 				}
@@ -246,12 +244,12 @@ func TestBillionsOfPackets(t *testing.T) {
 				x.add(s, n, packets)
 				after := *s
 				if !sealVirtually(s, n, packets) {
-					t.Fatalf("%d packets from counter %#x on have other nonces", n, after.next)
+					t.Fatalf("%d packets from counter %#x have other nonces", n, after.next)
 				}
 				switch random.IntN(200) {
-				case 0: // copied before the draw: the copy has packets of its own
+				case 0: // copied before the draw: the copy has other packets
 					running, copies = append(running, &before), copies+1
-				case 1: // copied behind it: it has the same packets
+				case 1: // copied after it: the copy has the same packets
 					x.add(&after, n, packets)
 					sealVirtually(&after, n, packets)
 					running, copies = append(running, &after), copies+1
@@ -261,17 +259,17 @@ func TestBillionsOfPackets(t *testing.T) {
 				}
 			}
 			if (x.twice > 0) != c.twice {
-				t.Errorf("%d of %d packets have a nonce that another one has", x.twice, x.count)
+				t.Errorf("%d of %d packets have the nonce of another packet", x.twice, x.count)
 			}
-			if copies == 0 || restarts == 0 && !c.twice || x.same == 0 { // of 2^26 packets there may be no restart
-				t.Errorf("%d copies, %d restarts, %d packets sealed twice: the test tests little", copies, restarts, x.same)
+			if copies == 0 || restarts == 0 && !c.twice || x.same == 0 { // with 2^26 packets a restart is not certain
+				t.Errorf("%d copies, %d restarts, %d packets sealed twice: too few for this test", copies, restarts, x.same)
 			}
-			t.Logf("%d packets, %d copies, %d restarts, %d packets sealed again with the same bytes", x.count, copies, restarts, x.same)
+			t.Logf("%d packets, %d copies, %d restarts, %d packets sealed again with the same result", x.count, copies, restarts, x.same)
 		})
 	}
 }
 
-// zeros are no random bytes.
+// zeros is a reader of bytes that are not random.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }

@@ -9,17 +9,17 @@ import (
 )
 
 // notices limits the reports about packets that do not open: each reason once for each key, until the keys change.
-// Clocks that differ are reported once a minute, since that ends running streams and an attacker could have caused the
-// first report; so is a missing key to send with. Publishers' goroutines use it, too.
+// Clocks that differ are reported once a minute, because that ends running streams and an attacker could have caused
+// the first report; a missing key to send with is also reported once a minute. Publishers' goroutines use it, too.
 type notices struct {
-	some   atomic.Bool  // take has something to give
+	some   atomic.Bool  // waiting is not empty
 	minute atomic.Int64 // of the latest tick
 
-	mu       sync.Mutex
-	reported map[notice]bool   // under mu
-	lacking  int               // under mu: keys in reported that are not in the keyring
-	many     bool              // under mu: that there are more of those was reported
-	waiting  []transport.Event // under mu
+	mu          sync.Mutex
+	reported    map[notice]bool   // under mu
+	unknownKeys int               // under mu: number of keys in reported that are not in the keyring
+	many        bool              // under mu: it was reported that there are more of them
+	waiting     []transport.Event // under mu
 }
 
 type notice struct {
@@ -27,9 +27,9 @@ type notice struct {
 	key uint32
 }
 
-// maxLacking bounds the unknown keys that are reported one by one: ids can be forged. Other reasons
-// concern keys in the keyring, or no key. That there are more is reported once.
-const maxLacking = 64
+// maxUnknownKeys bounds the unknown keys that are reported one by one, because ids can be forged; then one report says
+// that there are more. Other reasons concern keys in the keyring, or no key.
+const maxUnknownKeys = 64
 
 var reasons = [numVerdicts]transport.UnreadableReason{
 	unsealed: transport.UnreadableOpen, otherVersion: transport.UnreadableVersion, unknownKey: transport.UnreadableKey,
@@ -37,7 +37,7 @@ var reasons = [numVerdicts]transport.UnreadableReason{
 	deferred: transport.UnreadableMany,
 }
 
-// wants reports whether packet p is to be reported, and records that it was.
+// wants reports whether to report packet p, and records that it was reported.
 func (n *notices) wants(v verdict, p []byte) (notice, bool) {
 	x := notice{why: reasons[v]}
 	switch v {
@@ -50,7 +50,7 @@ func (n *notices) wants(v verdict, p []byte) (notice, bool) {
 	return n.once(x)
 }
 
-// once returns the notice to report in place of x, if any.
+// once returns the notice to report for x, if any: x, or that there are more unknown keys.
 func (n *notices) once(x notice) (notice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,12 +58,12 @@ func (n *notices) once(x notice) (notice, bool) {
 		return x, false
 	}
 	if x.why == transport.UnreadableKey {
-		if n.lacking >= maxLacking {
+		if n.unknownKeys >= maxUnknownKeys {
 			first := !n.many
 			n.many = true
 			return notice{why: transport.UnreadableManyKeys}, first
 		}
-		n.lacking++
+		n.unknownKeys++
 	}
 	if n.reported == nil {
 		n.reported = make(map[notice]bool)
@@ -112,10 +112,10 @@ func (n *notices) tick(minute int64) {
 	}
 }
 
-// forget begins anew: the keys have changed.
+// forget clears all state after a change of the keys.
 func (n *notices) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.reported)
-	n.lacking, n.many = 0, false
+	n.unknownKeys, n.many = 0, false
 }

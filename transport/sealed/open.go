@@ -10,8 +10,8 @@ import (
 type verdict uint8
 
 const (
-	taken    verdict = iota // it verifies, and lies decrypted where it was
-	foreign                 // the others are described at stats.Seal
+	taken    verdict = iota // accepted, and decrypted in place
+	foreign                 // this and the following are described at stats.Seal
 	unsealed                // stats.Seal.Open
 	otherVersion
 	unknownKey
@@ -23,15 +23,14 @@ const (
 	numVerdicts
 )
 
-// opener opens packets, of one direction: those of groups, or replies. It checks what is cheap first
-// (docs/protocol §27.6):
+// opener opens packets of one kind: of groups, or replies. Cheap checks come first (docs/protocol §27.6):
 //
 //	length, magic, version ─► sender known? ── yes ─► its key ─► its time ─► came before? ─► verifies? ─► taken
 //	                               └ no ─► its key ─► its mark ─► its time ─► forgotten? ─► not too many? ─► verifies? ─► room for it? ─┘
 //
-// For an unknown sender the cipher has to be derived, unless it is a candidate. If the layer above
-// proves which publisher made a packet and recognizes repeats (proves), counters mean nothing, and that
-// proof makes senders known: proven.
+// For an unknown sender the cipher has to be derived, unless it is a candidate. If the layer above verifies the
+// publisher of a packet and recognizes repeats (proves), counters are not checked, and only that proof makes senders
+// known: proven.
 //
 // It belongs to one goroutine at a time.
 type opener struct {
@@ -39,18 +38,17 @@ type opener struct {
 	proves  bool
 	from    func() string // the address of the packet that is being opened; may be nil
 	set     *Keyset
-	steady  period // when no key begins or ends to be taken
-	now     int64  // of the packets that are being opened, in seconds since 1970
-	unread  int64  // for how many seconds they may have lain unread
+	steady  period // in which no key becomes valid or invalid
+	now     int64  // time of opening, in seconds since 1970
+	unread  int64  // seconds for which packets may have waited unread
 	began   time.Time
 	elapsed int64 // seconds since began, by the monotonic clock
 	senders senders
-	// candidates are senders with a valid mark of which no packet was accepted. Marks can be recorded
-	// and replayed with anything behind them: the cipher of each is kept, so a flood of them costs one
-	// key derivation per mark rather than per packet, and leaves the rest (trials) to new senders. A
-	// key holder that does not prove its identity where that is required remains a candidate. Beyond
-	// maxCandidates marks, in one group and with one key, the oldest are derived again.
-	candidates lately[*known]
+	// candidates are senders with a valid mark of which no packet was accepted. An attacker can replay a mark with other
+	// content: the cipher of each mark is kept, so a flood costs one key derivation per mark rather than per packet, and
+	// leaves trials for new senders. A key holder that does not prove its identity where that is required remains a
+	// candidate. Beyond maxCandidates marks, in one group and with one key, the oldest are derived again.
+	candidates latest[*known]
 	trials     trials
 	nonce      [nonceLen]byte
 	marker     marker
@@ -58,11 +56,11 @@ type opener struct {
 
 func newOpener(cfg *Config) *opener {
 	skew := int64(cfg.Skew / time.Second)
-	return &opener{skew: skew, proves: cfg.Proven, candidates: newLately[*known](maxCandidates),
+	return &opener{skew: skew, proves: cfg.Proven, candidates: newLatest[*known](maxCandidates),
 		senders: newSenders(cfg.MaxSenders, skew, cfg.Proven)}
 }
 
-// begin is called before packets are opened at now that may have lain unread for that long.
+// begin must be called before opening packets at time now that may have waited unread for up to unread.
 func (o *opener) begin(set *Keyset, now time.Time, unread time.Duration) {
 	o.now, o.unread = now.Unix(), now.Unix()-now.Add(-unread).Unix()
 	if o.began.IsZero() {
@@ -78,8 +76,8 @@ func (o *opener) begin(set *Keyset, now time.Time, unread time.Duration) {
 	o.trials.fill(now)
 }
 
-// open judges packet p of a group, or of unicastIndex, that came by a leg. If it is taken,
-// its content is decrypted in place. Any other packet may be spoiled.
+// open checks packet p of a group, or of unicastIndex, that arrived on a leg. If the verdict is taken, its content is
+// decrypted in place; otherwise p may be overwritten.
 func (o *opener) open(p []byte, index uint32, leg uint8) verdict {
 	if len(p) <= Overhead || p[0] != magic0 || p[1] != magic1 {
 		if len(p) >= 2 && p[0] == magic0 && (p[1] == openMagic1 || p[1] == signedMagic1) {
@@ -109,7 +107,7 @@ func (o *opener) open(p []byte, index uint32, leg uint8) verdict {
 	return o.openNew(k, p, index, leg)
 }
 
-// keyOf is the key that a packet names, or why there is none.
+// keyOf is the key named in a packet, or the verdict if it cannot be used.
 func (o *opener) keyOf(h header) (*key, verdict) {
 	if o.set == nil {
 		return nil, unknownKey
@@ -124,8 +122,7 @@ func (o *opener) keyOf(h header) (*key, verdict) {
 	}
 }
 
-// stated is the time that a packet states, in seconds since 1970: the one nearest to now of those that
-// its 32 bits may mean.
+// stated is the time in a packet, in seconds since 1970: its 32 bits, extended to the time nearest to now.
 func (o *opener) stated(h header) int64 { return o.now + int64(int32(h.time()-uint32(o.now))) }
 
 // arrived is the contents of a packet's header, and its arrival time.
@@ -133,8 +130,8 @@ func (o *opener) arrived(h header) arrival {
 	return arrival{counter: uint64(h.counter()), stated: o.stated(h), at: o.elapsed}
 }
 
-// off is by how many seconds the time in a packet is too far from when it may have come: ahead, or, if it is negative,
-// behind.
+// off is by how many seconds the time in a packet is outside of the time in which it may have arrived: positive ahead,
+// negative behind.
 func (o *opener) off(h header) int64 {
 	d := o.stated(h) - o.now
 	if d < 0 {
@@ -146,10 +143,10 @@ func (o *opener) off(h header) int64 {
 	return d
 }
 
-// old is opener.elapsed when the packets that are being opened may have come.
+// old is the earliest arrival, in opener.elapsed, of the packets being opened.
 func (o *opener) old() int64 { return o.elapsed - o.unread }
 
-// offOf is by how much the clock of a packet's sender is ahead, where that is why it was not taken.
+// offOf is by how much the clock of a packet's sender is ahead, if verdict v is because of that.
 func (o *opener) offOf(v verdict, p []byte) time.Duration {
 	if v != stale {
 		return 0
@@ -160,7 +157,7 @@ func (o *opener) offOf(v verdict, p []byte) time.Duration {
 func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict {
 	h := header(p)
 	if uint32(k.key.ID) != h.key() {
-		if _, v := o.keyOf(h); v != taken { // perhaps forged: few unknown ids are reported (notices)
+		if _, v := o.keyOf(h); v != taken { // may be forged, but notices limits reports of unknown ids
 			return v
 		}
 		return forged
@@ -186,7 +183,7 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 	return taken
 }
 
-// openNew opens a packet of a sender that is not known.
+// openNew opens a packet of an unknown sender.
 func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	h := header(p)
 	k, _ := o.candidates.get(h.sender())
@@ -216,13 +213,13 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	return taken
 }
 
-// derived makes the cipher of a packet's sender.
+// derived derives the cipher of a packet's sender.
 func derived(use *key, h header, index uint32) (*known, error) {
 	aead, err := use.derive(h[atSender:atMark], index)
 	return &known{name: h.sender(), index: index, key: use, aead: aead}, err
 }
 
-// host is charged for the packet that is being opened: the host of its address, if the fabric has hosts.
+// host is the owner of the packet being opened: the host of its address, if the fabric has hosts.
 func (o *opener) host() string {
 	if o.from == nil {
 		return ""
@@ -230,7 +227,7 @@ func (o *opener) host() string {
 	return hostOf(o.from())
 }
 
-// verify decrypts a packet in place if it is what its sender has sealed.
+// verify authenticates a packet and decrypts it in place.
 func (o *opener) verify(k *known, p []byte) bool {
 	header(p).nonce(&o.nonce)
 	sealed := p[headerLen:]
@@ -238,10 +235,10 @@ func (o *opener) verify(k *known, p []byte) bool {
 	return err == nil
 }
 
-// maxCandidates bounds opener.candidates: some 1 KiB each.
+// maxCandidates bounds opener.candidates: about 1 KiB each.
 const maxCandidates = 1024
 
-// trials bounds how many unknown senders that are no candidates are checked: each costs the derivation of a key.
+// trials limits the checks of unknown senders that are not candidates: each costs a key derivation.
 type trials struct {
 	left float64
 	at   time.Time

@@ -13,8 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A packet of each kind, and its verdict. A refused packet makes no sender known. docs/protocol
-// §27.6.
+// The verdict of each kind of packet. A refused packet makes no sender known. docs/protocol §27.6.
 func TestOpen(t *testing.T) {
 	now := time.Now()
 	set := testSet(t, 1)
@@ -51,22 +50,22 @@ func TestOpen(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		packet func() []byte
-		with   *Keyset // of the receiver
+		with   *Keyset // keys of the receiver
 		want   verdict
 	}{
 		{"good", func() []byte { return seal(set, 3, now) }, set, taken},
 		{"empty", func() []byte { return nil }, set, foreign},
 		{"only a header and a tag", func() []byte { return seal(set, 3, now)[:Overhead] }, set, foreign},
-		{"of another program", func() []byte { return bytes.Repeat([]byte{1}, 100) }, set, foreign},
+		{"from another program", func() []byte { return bytes.Repeat([]byte{1}, 100) }, set, foreign},
 		{"open", func() []byte { return append([]byte("Ff\x01\x01"), make([]byte, 100)...) }, set, unsealed},
 		{"signed", func() []byte { return append([]byte("Fg\x01\x01"), make([]byte, 100)...) }, set, unsealed},
 		{"short and open", func() []byte { return []byte("Ff") }, set, unsealed},
 		{"another version", func() []byte { p := seal(set, 3, now); p[2] = 9; return p }, set, otherVersion},
-		{"a key that is not there", func() []byte { return seal(testSet(t, 2), 3, now) }, set, unknownKey},
+		{"an unknown key", func() []byte { return seal(testSet(t, 2), 3, now) }, set, unknownKey},
 		{"no keys", func() []byte { return seal(set, 3, now) }, nil, unknownKey},
-		{"a key that is over", func() []byte { return seal(set, 3, now) }, over(), expiredKey},
+		{"an expired key", func() []byte { return seal(set, 3, now) }, over(), expiredKey},
 		{"another secret", func() []byte { return seal(set, 3, now) }, otherSecret(), forged},
-		{"of another group", func() []byte { return seal(set, 4, now) }, set, forged},
+		{"for another group", func() []byte { return seal(set, 4, now) }, set, forged},
 		{"a reply", func() []byte { return seal(set, unicastIndex, now) }, set, forged},
 		{"old", func() []byte { return seal(set, 3, now.Add(-6*time.Minute)) }, set, stale},
 		{"from the future", func() []byte { return seal(set, 3, now.Add(6*time.Minute)) }, set, stale},
@@ -93,14 +92,14 @@ func TestOpen(t *testing.T) {
 				t.Errorf("%d senders are known", len(o.senders.all))
 			}
 			if c.want == taken && !bytes.Equal(p[headerLen:headerLen+100], bytes.Repeat([]byte{7}, 100)) {
-				t.Error("it was not decrypted where it lies")
+				t.Error("it was not decrypted in place")
 			}
 		})
 	}
 }
 
-// Every change of any one bit, and every truncation, is refused, of a sender that is known as of one
-// that is not. docs/protocol §27.6.
+// Packets with any one bit changed, and all truncated packets, are refused, of known and unknown senders. docs/protocol
+// §27.6.
 func TestEveryBitIsProtected(t *testing.T) {
 	set := testSet(t, 1)
 	s := newSealer(3, rand.Reader)
@@ -122,22 +121,22 @@ func TestEveryBitIsProtected(t *testing.T) {
 			p := bytes.Clone(good)
 			p[bit/8] ^= 1 << (bit % 8)
 			if o.open(p, 3, 0) == taken {
-				t.Errorf("known %v: taken with bit %d changed", known, bit)
+				t.Errorf("known %v: accepted with bit %d changed", known, bit)
 			}
 		}
 		for n := range len(good) {
 			if o.open(bytes.Clone(good[:n]), 3, 0) == taken {
-				t.Errorf("known %v: taken with %d bytes of %d", known, n, len(good))
+				t.Errorf("known %v: accepted with %d of %d bytes", known, n, len(good))
 			}
 		}
 		if v := o.open(bytes.Clone(good), 3, 0); v != taken {
-			t.Errorf("known %v: what is good is not taken after all that: %d", known, v)
+			t.Errorf("known %v: the valid packet is not accepted afterwards: %d", known, v)
 		}
 	}
 }
 
-// A repeated packet is refused: at once, later, out of order; on each leg it is accepted once. A packet
-// that does not verify uses no counter up. docs/protocol §27.6.
+// A repeated packet is refused: immediately, later, and out of order. It is accepted once on each leg. A forged packet
+// uses up no counter. docs/protocol §27.6.
 func TestReplay(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -170,20 +169,20 @@ func TestReplay(t *testing.T) {
 		t.Fatal(v)
 	}
 	want(windowPackets+2, 0, taken)
-	want(4, 0, taken) // it is just remembered that it has not come,
+	want(4, 0, taken) // the oldest counter of the window, not received before
 	want(2, 0, replayed)
 	want(n-1, 0, taken)
-	want(windowPackets+3, 0, replayed) // and of this it is not any more
+	want(windowPackets+3, 0, replayed) // a counter below the window
 	want(n-2, 0, taken)
 	for i := range n {
 		if i < windowPackets*2 && open(i, 0) != replayed {
-			t.Fatalf("packet %d is taken, which is too old", i)
+			t.Fatalf("packet %d is accepted, although too old", i)
 		}
 	}
 }
 
-// Invented senders cost no memory and displace no sender; known senders are forgotten only when their
-// packets would be refused for their age. docs/protocol §27.6.
+// Invented senders use no memory and displace no sender. Known senders are removed only when their packets would be
+// refused for their age. docs/protocol §27.6.
 func TestSendersAreNotDisplaced(t *testing.T) {
 	set := testSet(t, 1)
 	cfg := Config{MaxSenders: 100}.withDefaults()
@@ -207,9 +206,9 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 		}
 	}
 	if v := o.open(one(now), 0, 0); v != deferred {
-		t.Errorf("one more than may be: %d", v)
+		t.Errorf("one more than the limit: %d", v)
 	}
-	// During a key rotation, senders with the new key have room beside those with the old one.
+	// During a key rotation, senders with the new key have room in addition to those with the old one.
 	both := testSet(t, 1, 2)
 	o.begin(both, now, 0)
 	set, both = testSet(t, 2), set
@@ -219,24 +218,24 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 		}
 	}
 	if v := o.open(one(now), 0, 0); v != deferred {
-		t.Errorf("one more of the new key than may be: %d", v)
+		t.Errorf("one more with the new key than the limit: %d", v)
 	}
 	set = both
 	for at := now; at.Before(now.Add(11 * time.Minute)); at = at.Add(10 * time.Second) {
 		o.begin(set, at, 0)
 		for _, p := range first {
 			if v := o.open(bytes.Clone(p), 0, 0); v != replayed && v != stale {
-				t.Fatalf("played back after %v: verdict %d", at.Sub(now), v)
+				t.Fatalf("replayed after %v: verdict %d", at.Sub(now), v)
 			}
 		}
 	}
 	if v := o.open(one(now.Add(11*time.Minute)), 0, 0); v != taken {
-		t.Errorf("there is no room after the others have aged: %d", v)
+		t.Errorf("no room after the other senders have aged: %d", v)
 	}
 }
 
-// A flood of packets with recorded marks, each followed by something else, leaves room for a new
-// sender, even the one with that mark: for each mark a cipher is derived once. docs/protocol §27.6.
+// A flood of packets with recorded marks and other content leaves room for a new sender, even one with such a mark: a
+// cipher is derived once for each mark. docs/protocol §27.6.
 func TestFloodOfRecordedMarks(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
@@ -260,19 +259,19 @@ func TestFloodOfRecordedMarks(t *testing.T) {
 		}
 	}
 	if v := o.open(one(), 0, 0); v != taken {
-		t.Errorf("a sender that is new: verdict %d", v)
+		t.Errorf("a new sender: verdict %d", v)
 	}
 	for _, p := range good {
 		if v := o.open(p, 0, 0); v != taken {
-			t.Fatalf("a sender whose mark was recorded: verdict %d", v)
+			t.Fatalf("a sender with a recorded mark: verdict %d", v)
 		}
 	}
 	if n := len(o.candidates.all); n != 0 {
-		t.Errorf("%d candidates are left", n)
+		t.Errorf("%d candidates remain", n)
 	}
 }
 
-// Of more marks than are remembered so many are looked at as trials allow, and memory stays bounded.
+// The number of new marks that are checked is limited by the trials, and memory stays bounded.
 func TestTrials(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
@@ -299,7 +298,7 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// No packet that is refused is counted under nothing.
+// Every refused packet is counted.
 func TestEveryVerdictIsCounted(t *testing.T) {
 	for v := foreign; v < numVerdicts; v++ {
 		var s stats.Seal
@@ -310,7 +309,7 @@ func TestEveryVerdictIsCounted(t *testing.T) {
 	}
 }
 
-// Nothing is allocated for a packet that is taken, replayed or refused.
+// Nothing is allocated for a packet, whether accepted, replayed or refused.
 func TestNoAllocations(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -327,7 +326,7 @@ func TestNoAllocations(t *testing.T) {
 		q[60]++
 		o.open(q, 0, 0)
 		if o.open(p, 0, 0) != taken || o.open(p, 0, 0) != replayed {
-			t.Fatal("not taken")
+			t.Fatal("not accepted")
 		}
 		q[atSender]++
 		o.open(q, 0, 0)
@@ -339,7 +338,7 @@ func TestNoAllocations(t *testing.T) {
 // For any input, nothing panics, and only sealed packets are accepted.
 func FuzzOpen(f *testing.F) {
 	set, at := testSet(f, 1), time.Unix(1_800_000_000, 0)
-	s := newSealer(0, mathrand.NewChaCha8([32]byte{})) // the same in each process that fuzzes
+	s := newSealer(0, mathrand.NewChaCha8([32]byte{})) // the same in every process of a fuzz run
 	s.begin(set, at, 1)
 	good := make([]byte, 10+Overhead)
 	s.seal(good, make([]byte, 10))
@@ -351,14 +350,14 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte, leg uint8) {
 		same := bytes.Equal(p, good)
 		if v := o.open(bytes.Clone(p), 0, leg); v == taken && !same {
-			t.Errorf("taken: %x", p)
+			t.Errorf("accepted: %x", p)
 		}
 		Parse(p)
 	})
 }
 
-// A key that is invalid for a while, and becomes valid again, does not make accepted packets new.
-func TestReplayAfterKeyCameBack(t *testing.T) {
+// Accepted packets stay replays when their key becomes invalid and valid again.
+func TestReplayAfterKeyIsValidAgain(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
 	s := newSealer(0, rand.Reader)
@@ -378,17 +377,16 @@ func TestReplayAfterKeyCameBack(t *testing.T) {
 		}
 		o.begin(set, now, 0)
 		if v := o.open(bytes.Clone(first), 0, 0); v != replayed {
-			t.Errorf("played back after the key came back: verdict %d", v)
+			t.Errorf("replayed after the key became valid again: verdict %d", v)
 		}
 	}
 	if v := o.open(second, 0, 0); v != taken {
-		t.Errorf("the sender goes on: verdict %d", v)
+		t.Errorf("a later packet of the sender: verdict %d", v)
 	}
 }
 
-// When a receiver's clock is set, forward or back, no accepted packet becomes new again, and no active
-// sender is forgotten.
-func TestClockOfReceiverIsSet(t *testing.T) {
+// When a receiver's clock is set forward or back, accepted packets stay replays, and no active sender is removed.
+func TestReceiverClockIsSet(t *testing.T) {
 	set, now := testSet(t, 1), time.Now().Round(0)
 	o := testOpener(t, set)
 	o.began = now
@@ -414,14 +412,14 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 	o.begin(set, now.Add(time.Minute), 0) // set back
 	for _, p := range all {
 		if v := o.open(p, 0, 0); v != replayed {
-			t.Fatalf("played back after the clock was set back: verdict %d", v)
+			t.Fatalf("replayed after the clock was set back: verdict %d", v)
 		}
 	}
 }
 
-// Packets in the name of a known sender with forged key ids are reported as any others with such ids:
-// only a few.
-func TestMadeUpKeysOfAKnownSender(t *testing.T) {
+// Packets with the name of a known sender and forged key ids are reported as other packets with such ids: only a
+// limited number.
+func TestForgedKeyIDsOfKnownSender(t *testing.T) {
 	now := time.Now()
 	set := testSet(t, 1, 2)
 	s, o := newSealer(3, rand.Reader), testOpener(t, set)
@@ -434,39 +432,38 @@ func TestMadeUpKeysOfAKnownSender(t *testing.T) {
 		t.Fatalf("verdict %d", v)
 	}
 	var n notices
-	for id := range uint32(10 * maxLacking) {
+	for id := range uint32(10 * maxUnknownKeys) {
 		p := bytes.Clone(good)
 		binary.LittleEndian.PutUint32(p[atKey:], 1000+id)
 		v := o.open(p, 3, 0)
 		if v != unknownKey {
-			t.Fatalf("a key that is not there: verdict %d, want %d", v, unknownKey)
+			t.Fatalf("an unknown key: verdict %d, want %d", v, unknownKey)
 		}
 		n.wants(v, p)
 	}
-	if len(n.reported) > maxLacking {
-		t.Errorf("%d made-up keys are remembered, want %d at most", len(n.reported), maxLacking)
+	if len(n.reported) > maxUnknownKeys {
+		t.Errorf("%d forged key ids are remembered, want %d at most", len(n.reported), maxUnknownKeys)
 	}
 	other := bytes.Clone(good)
-	binary.LittleEndian.PutUint32(other[atKey:], uint32(3-header(good).key())) // the other one that is there
+	binary.LittleEndian.PutUint32(other[atKey:], uint32(3-header(good).key())) // the other known key
 	if v := o.open(other, 3, 0); v != forged {
-		t.Errorf("another key that is there: verdict %d, want %d", v, forged)
+		t.Errorf("another known key: verdict %d, want %d", v, forged)
 	}
 }
 
-// Forged key ids do not hide other reports, and it is reported once that there are more than are
-// reported one by one.
-func TestMadeUpKeysHideNothing(t *testing.T) {
+// Forged key ids do not hide other reports. When there are too many to report each, that is reported once.
+func TestForgedKeyIDsHideNothing(t *testing.T) {
 	var n notices
 	p := make([]byte, 1+Overhead)
 	reported := make(map[transport.UnreadableReason]int)
-	for id := range uint32(10 * maxLacking) {
+	for id := range uint32(10 * maxUnknownKeys) {
 		binary.LittleEndian.PutUint32(p[atKey:], id+1)
 		if x, ok := n.wants(unknownKey, p); ok {
 			reported[x.why]++
 		}
 	}
-	if one, more := reported[transport.UnreadableKey], reported[transport.UnreadableManyKeys]; one != maxLacking || more != 1 || len(n.reported) != maxLacking {
-		t.Errorf("%d forged keys are reported, and %d times that there are more, and %d are remembered, want %d and once", one, more, len(n.reported), maxLacking)
+	if one, more := reported[transport.UnreadableKey], reported[transport.UnreadableManyKeys]; one != maxUnknownKeys || more != 1 || len(n.reported) != maxUnknownKeys {
+		t.Errorf("%d forged keys are reported, %d times that there are more, and %d are remembered; want %d, 1 and as many", one, more, len(n.reported), maxUnknownKeys)
 	}
 	for _, v := range []verdict{unsealed, otherVersion, expiredKey, stale, forged, deferred} {
 		if _, ok := n.wants(v, p); !ok {
@@ -475,7 +472,7 @@ func TestMadeUpKeysHideNothing(t *testing.T) {
 	}
 }
 
-func TestKeysOfNone(t *testing.T) {
+func TestNoKeys(t *testing.T) {
 	if list := (*Keyset)(nil).Keys(); len(list) > 0 {
 		t.Errorf("%v", list)
 	}

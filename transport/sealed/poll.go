@@ -9,15 +9,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// lease stands behind the parts of an inner train that are lent.
+// lease is the record of an inner train, of which parts are lent.
 type lease struct {
 	inner transport.Train
-	refs  int    // parts that are lent, and one while more may follow
-	gen   uint32 // counts uses, so that a stale note is found
-	copy  []byte // of its packets, where those of inner must not be written to
+	refs  int    // lent parts, plus one while more may follow
+	gen   uint32 // counts uses, to detect a stale lease
+	copy  []byte // of its packets, if those of inner are read-only
 }
 
-// leases is a table of them. Number and generation of a lease are the Lease and the From of its trains.
+// leases is a table of leases. Index and generation of a lease are the Lease and the From of its trains.
 type leases struct {
 	all  []lease
 	free []uint32
@@ -37,7 +37,7 @@ func (x *leases) take(tr transport.Train) uint32 {
 
 func (x *leases) note(i uint32) uint64 { return uint64(x.all[i].gen)<<32 | uint64(i) }
 
-// find returns the lease behind a note, or nil if it is over.
+// find returns the lease for a Lease or From, or nil if it is released.
 func (x *leases) find(note uint64) (uint32, *lease) {
 	i := uint32(note)
 	if int(i) >= len(x.all) || x.all[i].gen != uint32(note>>32) || x.all[i].refs == 0 {
@@ -46,7 +46,7 @@ func (x *leases) find(note uint64) (uint32, *lease) {
 	return i, &x.all[i]
 }
 
-// drop takes one reference from a lease, and ends it with the last.
+// drop removes one reference to a lease, and ends the lease with the last.
 func (t *Transport) drop(i uint32) {
 	e := &t.leases.all[i]
 	if e.refs--; e.refs == 0 {
@@ -55,10 +55,10 @@ func (t *Transport) drop(i uint32) {
 	}
 }
 
-// splitting is how far the trains of the inner transport have been opened.
+// splitting is the position up to which the trains of the inner transport have been opened.
 type splitting struct {
-	train  int // that is opened next, or being opened
-	packet int // of it, that is next; 0: it was not begun
+	train  int // index of the train being opened
+	packet int // index of its next packet; 0: the train is not begun
 	count  int
 	lease  uint32
 }
@@ -91,7 +91,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// openAll opens the polled packets, as far as there is room.
+// openAll opens the polled packets, as long as there is room.
 func (t *Transport) openAll(b *transport.Batch, room int) {
 	now, set := t.cfg.Now(), t.cfg.Keys.Keys()
 	if set != t.opener.set {
@@ -138,7 +138,7 @@ func (t *Transport) openRun(b *transport.Batch) (packets, bytes int) {
 		b.Trains = append(b.Trains, part)
 		bytes = len(part.Data) - packets*Overhead
 	}
-	if at.packet++; at.packet >= at.count { // behind the one that did not open
+	if at.packet++; at.packet >= at.count { // after the packet that did not open
 		t.drop(at.lease)
 		t.at = splitting{train: at.train + 1}
 	}
@@ -166,13 +166,13 @@ func (t *Transport) openPacket(tr *transport.Train, i int) bool {
 	return false
 }
 
-// polledFrom is the address of the train that is being opened.
+// polledFrom is the source address of the train being opened.
 func (t *Transport) polledFrom() string {
 	return t.inner.SourceAddress(t.batch.Trains[t.at.train].From)
 }
 
-// beginReplies is called before replies are opened. The keys are read under the lock: they do
-// not go back to those of a while ago.
+// beginReplies must be called before opening replies. It reads the keys under the lock, so that an older set cannot
+// replace a newer one.
 func (t *Transport) beginReplies() {
 	t.replies.Lock()
 	defer t.replies.Unlock()
@@ -224,7 +224,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return ""
 }
 
-// end is Poll after Close. Packets polled before are not delivered any more.
+// end implements Poll after Close. Packets polled before are dropped.
 func (t *Transport) end() error {
 	if t.ended.Load() {
 		return errClosed

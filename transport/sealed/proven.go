@@ -7,8 +7,8 @@ import (
 )
 
 // A holder of the group's key can send in any sender's name, with any counter, and reseal packets of others. If the
-// user can prove which publisher made a packet, and packets have numbers of their own (package transport/signed),
-// repeats are recognized by those numbers, and only proven publishers become known senders.
+// user verifies the publisher of each packet, and packets have signed numbers (package transport/signed), repeats are
+// recognized by those numbers, and only verified publishers become known senders.
 
 var _ transport.Prover = (*Transport)(nil)
 
@@ -33,8 +33,8 @@ func (o *opener) proven(h header, signer uint32) {
 	k.heard = o.elapsed
 }
 
-// hostOf is the host of an address: "10.0.0.7:40233" without the port, since one host can use many
-// ports. Texts in other formats are returned whole.
+// hostOf is the host of an address such as "10.0.0.7:40233", without the port, because one host can use many ports.
+// Addresses in other formats are returned unchanged.
 func hostOf(address string) string {
 	if i := strings.LastIndexByte(address, ':'); i > 0 && !strings.Contains(address, "://") {
 		return address[:i]

@@ -6,26 +6,25 @@ import (
 	"fmt"
 )
 
-// Unicast is the index of packets sent to one bus, where packets to a group have the group's.
+// Unicast is the index of packets sent to one bus; packets to a group have the index of the group.
 const Unicast uint32 = unicastIndex
 
-// ErrForged says that a packet does not verify with the key that it names.
-var ErrForged = errors.New("does not verify with the key that it names: it is damaged or made up, or the key's secret is another one here")
+// ErrForged: a packet does not verify with the key that it names.
+var ErrForged = errors.New("does not verify with the key that it names: it is damaged or forged, or the keyring has another secret for that key")
 
-// ErrVersion says that a packet is sealed in a way that is not known here, and ErrShort that there is nothing in
-// it: it is cut off.
+// ErrVersion: a packet is sealed in an unknown version of the format. ErrShort: it is truncated.
 var (
-	ErrVersion = errors.New("is sealed as by another version, which is not known here")
-	ErrShort   = errors.New("is cut off: a sealed packet is longer")
+	ErrVersion = errors.New("is sealed in another, unknown version of the format")
+	ErrShort   = errors.New("is truncated: a sealed packet is longer")
 )
 
-// LackingError says that a packet is sealed with a key that is not there.
+// LackingError: a packet is sealed with a key that the Reader does not have.
 type LackingError struct{ Key KeyID }
 
 func (e *LackingError) Error() string { return fmt.Sprintf("key %v is not given", e.Key) }
 
-// Reader opens packets for a passive observer of traffic: all that verify, whatever their age, repeats
-// included, and with expired keys. It belongs to one goroutine at a time.
+// Reader opens packets for a passive observer of traffic: all that verify, whatever their age, including repeats and
+// expired keys. It belongs to one goroutine at a time.
 type Reader struct {
 	keys   map[KeyID]*key
 	known  map[sender]*known // senders of which a packet has verified
@@ -34,18 +33,18 @@ type Reader struct {
 	marker marker
 }
 
-// NewReader returns one with these keys.
+// NewReader returns a Reader with keys.
 func NewReader(keys *Keyset) *Reader {
 	return &Reader{keys: keys.byID, known: make(map[sender]*known)}
 }
 
 const (
-	maxReadable = 16384 // senders; then all are forgotten, and found again
+	maxReadable = 16384 // senders; beyond that all are forgotten, and derived again
 	maxGroups   = 1 << 16
 )
 
-// Open returns the packet in p, a sealed one, until the next call. index is of the group that it was sent to, or
-// Unicast; a negative one is not known, and is found. The error is a *LackingError, ErrForged, ErrVersion or ErrShort.
+// Open returns the content of the sealed packet p; it is valid until the next call. index is the index of its group, or
+// Unicast; if it is negative Open tries all. The error is a *LackingError, ErrForged, ErrVersion or ErrShort.
 func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
 	if len(p) <= Overhead || p[0] != magic0 || p[1] != magic1 {
 		return nil, ErrShort
@@ -55,7 +54,7 @@ func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
 	}
 	h := header(p)
 	use := r.keys[KeyID(h.key())]
-	if use == nil { // also where the sender is known: §27.6
+	if use == nil { // also if the sender is known: §27.6
 		return nil, &LackingError{KeyID(h.key())}
 	}
 	k := r.known[h.sender()]
@@ -81,7 +80,7 @@ func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
 	return in, nil
 }
 
-// find makes the cipher of a packet's sender, for a packet sealed with that key.
+// find derives the cipher of a packet's sender, for a packet sealed with use.
 func (r *Reader) find(use *key, h header, index int64) (*known, error) {
 	first, last := uint32(index), uint32(index)
 	if index < 0 {
@@ -101,7 +100,7 @@ func (r *Reader) find(use *key, h header, index int64) (*known, error) {
 			return &known{name: h.sender(), index: i, key: use, aead: aead}, nil
 		}
 		if i == unicastIndex {
-			break // the next one is 0
+			break // the next index would be 0
 		}
 	}
 	return nil, ErrForged

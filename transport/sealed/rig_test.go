@@ -11,7 +11,7 @@ import (
 
 func name(size int) string { return fmt.Sprintf("%d bytes", size) }
 
-// testSet is a keyset of keys with these ids, and secrets made of them.
+// testSet returns a keyset of keys with these ids, and secrets derived from the ids.
 func testSet(t testing.TB, ids ...KeyID) *Keyset {
 	t.Helper()
 	var list []Key
@@ -25,7 +25,7 @@ func testSet(t testing.TB, ids ...KeyID) *Keyset {
 	return s
 }
 
-// testOpener opens packets with the keys of a set, as of now.
+// testOpener returns an opener with the keys of a set at the current time.
 func testOpener(t testing.TB, set *Keyset) *opener {
 	t.Helper()
 	cfg := Config{}.withDefaults()
@@ -34,7 +34,7 @@ func testOpener(t testing.TB, set *Keyset) *opener {
 	return o
 }
 
-// newPCG is a source of random numbers, with a seed that a failure shows.
+// newPCG returns a source of random numbers with a seed that a failure prints.
 func newPCG(t testing.TB) *rand.Rand {
 	seed := rand.Uint64()
 	if v := os.Getenv("FANFARE_SEED"); v != "" {

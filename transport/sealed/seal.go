@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// ErrNoKey means that no key is valid now, so that nothing can be sent. It is a transport.ErrNotReady:
-// the send may be tried again later.
+// ErrNoKey: no key is valid now, so nothing can be sent. It matches transport.ErrNotReady: the send can be retried
+// later.
 var ErrNoKey error = noKey{}
 
 type noKey struct{}
@@ -20,29 +20,29 @@ type noKey struct{}
 func (noKey) Error() string        { return "sealed: no key is valid now: add one to the keyring" }
 func (noKey) Is(target error) bool { return target == transport.ErrNotReady }
 
-// unicastIndex is the index of replies, where packets of a group have the group's.
+// unicastIndex is the index of replies; packets to a group have the index of the group.
 const unicastIndex = math.MaxUint32
 
-// sealer seals the packets of one sender: to one group, or all replies. It has a salt of its own, and with it a
-// cipher, and replaces them when another key is to be used, its counter is exhausted, or its clock is set back. It
-// belongs to one goroutine at a time.
+// sealer seals the packets of one sender: to one group, or all replies. It has its own salt and a cipher derived from
+// it, and replaces both when the key changes, the counter is exhausted, or the clock is set back. It belongs to one
+// goroutine at a time.
 //
-// No nonce is used twice with one cipher: it contains the counter, which only grows. Nor do two senders that continue
-// from one copy of memory (a cloned virtual machine) use one for different packets: it also contains random bytes,
-// which are drawn when the packets to be sealed are complete. docs/protocol §27.5.
+// No nonce is used twice with one cipher, because it contains the counter, which only grows. Two senders that continue
+// from a copy of the same memory (a cloned virtual machine) use different nonces, too: a nonce also contains random
+// bytes, drawn when the packets to be sealed are complete. docs/protocol §27.5.
 type sealer struct {
 	index  uint32
 	random io.Reader
 
-	set    *Keyset // by which key was chosen
-	steady period  // when it would be chosen again
-	key    *key    // nil: there is none
+	set    *Keyset // from which key was chosen
+	steady period  // in which the choice of key remains valid
+	key    *key    // nil: no key is valid
 	aead   cipher.AEAD
 	next   uint64 // counter of the next packet
-	last   int64  // the time of the last, in seconds since 1970: those of a salt never go back
+	last   int64  // time of the last packet, in seconds since 1970: it never decreases for a salt
 	limit  uint64 // first counter that is not used
 
-	head   [headerLen]byte // of the next packet, but for its counter
+	head   [headerLen]byte // of the next packet, without the counter
 	nonce  [nonceLen]byte
 	marker marker
 }
@@ -54,7 +54,7 @@ func newSealer(index uint32, random io.Reader) *sealer {
 	return &sealer{index: index, random: random, limit: maxCounter + 1}
 }
 
-// begin is called before n or fewer packets are sealed, when all of them are complete.
+// begin must be called before sealing up to n packets, when all of them are complete.
 func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	at := now.Unix()
 	if set != s.set || !s.steady.has(at) || s.next+uint64(n) > s.limit || at < s.last {
@@ -73,8 +73,8 @@ func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	return nil
 }
 
-// renew chooses the key, and takes a new salt where that is another one, the counter is used up, or the clock was
-// set back.
+// renew chooses the key, and makes a new salt if the key has changed, the counter is exhausted, or the clock was set
+// back.
 func (s *sealer) renew(set *Keyset, at int64) error {
 	use := set.sending(at)
 	same := use != nil && s.key != nil && use.ID == s.key.ID && use.Secret == s.key.Secret
@@ -82,7 +82,7 @@ func (s *sealer) renew(set *Keyset, at int64) error {
 	if use == nil || same && s.next+maxTrain <= s.limit && at >= s.last {
 		return nil
 	}
-	s.key = nil // until all is well
+	s.key = nil // until there is no error
 	if _, err := io.ReadFull(s.random, s.head[atSender:atMark]); err != nil {
 		return fmt.Errorf("sealed: random bytes: %w", err)
 	}
@@ -99,10 +99,10 @@ func (s *sealer) renew(set *Keyset, at int64) error {
 	return nil
 }
 
-// maxTrain is how many packets begin can be asked for.
+// maxTrain is the maximum number of packets for begin.
 const maxTrain = 1 << 16
 
-// seal writes packet, sealed, to dst, which has Overhead bytes more room.
+// seal writes the sealed packet to dst, which is Overhead bytes longer.
 func (s *sealer) seal(dst, packet []byte) {
 	binary.LittleEndian.PutUint32(s.head[atCounter:], uint32(s.next))
 	s.next++

@@ -35,22 +35,22 @@ import (
 type Config struct {
 	// Keys provides the keys for sealing and opening. It is required.
 	Keys Provider
-	// Skew is how far apart the clocks of two hosts may be, and how long packets may be
-	// under way: packets that state another time than this host's by more are refused. Default DefaultSkew.
+	// Skew is the maximum difference between the clocks of two hosts, including the delay of packets: packets with a time
+	// that differs more from this host's are refused. Whole seconds. Default DefaultSkew.
 	Skew time.Duration
-	// MaxSenders bounds the senders that are known at a time, each one publisher in one group, and again as many of
-	// replies: some 3 KiB each, and 2 KiB more for each leg but the first. It counts for each key by itself, so that
-	// there is room for all when keys are rotated, and each host has a share. Default 16384.
+	// MaxSenders bounds the known senders, each one publisher in one group, and separately those of replies: about 3 KiB
+	// each, plus 2 KiB for each leg but the first. The bound applies to each key separately, so that there is room for all
+	// senders when keys are rotated, and each host has a share. Default 16384.
 	MaxSenders int
-	// Proven means that the user of the transport itself identifies the publisher of each packet to a
-	// group, recognizes repeats, and calls transport.Prover.Proven. Then counters of groups mean
-	// nothing, only Proven makes a sender known, and each signer has a share of the memory.
+	// Proven: the user of the transport verifies the publisher of each packet to a group, recognizes repeats, and calls
+	// transport.Prover.Proven. Then counters of groups are not checked, only Proven makes a sender known, and each signer
+	// has a share of the memory.
 	Proven bool
-	// Closed is called when Poll has reported the end of the transport: to end what gives the keys. May be nil.
+	// Closed is called when Poll has reported the end of the transport, to close the Provider of the keys. May be nil.
 	Closed func()
 
-	// Random provides salts and the bytes that make nonces differ after a copy of memory. It must be that of
-	// crypto/rand, which is the default, except in tests. Bytes that were drawn ahead would be copied with the memory.
+	// Random provides salts, and bytes that make nonces differ after a copy of memory. It must be crypto/rand.Reader, the
+	// default, except in tests: a buffered reader would be copied with the memory.
 	Random io.Reader
 	// Now is the time of day. Default time.Now.
 	Now func() time.Time
@@ -86,23 +86,23 @@ type Transport struct {
 	trains []transport.Train
 	at     splitting // in batch
 	leases leases
-	unread transport.Unread // of inner, by the time since began; any goroutine asks it
+	unread transport.Unread // of inner, by the time since began; any goroutine may call it
 	began  time.Time
-	copies bool // what inner lends must not be written to
+	copies bool // trains of inner are read-only
 	lent   lend.Limit
 	reply  *sealer
-	out    []byte // the reply that is being sealed
+	out    []byte // the reply being sealed
 
 	replies struct {
 		sync.Mutex
-		*opener // under it: publishers read replies, too
+		*opener // under the mutex, because publishers read replies, too
 	}
 	notices notices
 
 	mu      sync.Mutex
 	senders map[*Sender]struct{} // under mu
-	sent    tally.Sent           // by Senders that are closed, and of replies
-	left    [][]byte             // under mu: memory of Senders, to be freed at the end
+	sent    tally.Sent           // by closed Senders, and replies
+	left    [][]byte             // under mu: memory of closed Senders, to be freed at the end
 
 	received tally.Received
 	refused  [numVerdicts]atomic.Uint64
@@ -110,14 +110,15 @@ type Transport struct {
 	known    [2]atomic.Uint64 // senders of groups, and of replies
 }
 
-// New returns inner, sealed. From now on only the returned transport may be used. It is a transport.Legged where inner
-// is one. The error says what of the configuration or of inner does not do.
+// New returns a transport that seals the packets of inner. From then on only the returned transport may be used. It is
+// a transport.Legged if inner is one. It returns an error if the configuration is invalid or the packets of inner are
+// too small.
 func New(inner transport.Transport, cfg Config) (transport.Transport, error) {
 	if cfg.Keys == nil {
 		return nil, fmt.Errorf("sealed: no keys are given")
 	}
 	if cfg.Skew < 0 || cfg.Skew%time.Second != 0 || cfg.MaxSenders < 0 {
-		return nil, fmt.Errorf("sealed: a skew of %v and %d senders: whole seconds, and not negative", cfg.Skew, cfg.MaxSenders)
+		return nil, fmt.Errorf("sealed: a skew of %v and %d senders: both must not be negative, and the skew must have whole seconds", cfg.Skew, cfg.MaxSenders)
 	}
 	caps := inner.Capabilities()
 	if caps.MaxPacket <= Overhead || caps.PacketSize <= Overhead {
@@ -159,12 +160,12 @@ func (t *Transport) PeerAddress(p transport.Peer) string { return t.inner.PeerAd
 // Inner is the wrapped transport, for methods of its type beyond the contract.
 func (t *Transport) Inner() transport.Transport { return t.inner }
 
-// Capabilities implements transport.Transport: packets are as much shorter as sealing takes, and none comes damaged.
+// Capabilities implements transport.Transport: packets are shorter by Overhead, and none arrives damaged.
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.inner.Capabilities()
 	c.Name = "sealed " + c.Name
-	// Full packets of a train. A single packet may have all of its bytes, so that these alone do not bound them: one
-	// or two more would be sent apart.
+	// Number of full packets of a train. A single packet may use all bytes of a train, so MaxTrainBytes alone does not
+	// bound the number of packets.
 	full := max(1, c.MaxTrainBytes/c.PacketSize)
 	c.MaxTrainBytes = max(c.MaxTrainBytes-full*Overhead, c.MaxPacket-Overhead)
 	c.MaxPacket -= Overhead

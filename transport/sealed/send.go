@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// Sender seals packets to one group. The caller's memory is free when Send returns: packets are sent from memory of
-// its own. Packets that the inner sender does not take are sealed anew when they are sent again.
+// Sender seals packets to one group. The caller's memory is free when Send returns: packets are sent from the Sender's
+// own memory. Packets that the inner sender does not accept are sealed again when they are sent again.
 type Sender struct {
 	t       *Transport
 	inner   transport.Sender
@@ -21,28 +21,28 @@ type Sender struct {
 	section grace.Section
 	closed  atomic.Bool
 	taken   uint64
-	inTaken uint64 // packets that inner took
+	inTaken uint64 // packets that inner accepted
 	staging staging.Memory
 	lens    []uint16
-	part    transport.Outbound // here so that it is not allocated for each train
+	part    transport.Outbound // a field, to avoid an allocation for each train
 	sent    tally.Sent
 
 	// For ReadReplies.
 	reader  transport.ReplyReader // inner, if it is one
 	take    func([]byte)
-	onReply func([]byte) // made once, as is from
+	onReply func([]byte) // allocated once, like from
 	from    func() string
-	copy    []byte // of a reply, where those of inner must not be written to
+	copy    []byte // of a reply, if those of inner are read-only
 }
 
 var _ transport.Sender = (*Sender)(nil)
 
-// readingSender is a Sender around a Sender that reads replies.
+// readingSender is a Sender with an inner Sender that reads replies.
 type readingSender struct{ *Sender }
 
 var _ transport.ReplyReader = readingSender{}
 
-// NewSender implements transport.Transport. Its memory is taken with the first Send.
+// NewSender implements transport.Transport. Its memory is allocated by the first Send.
 func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	inner, err := t.inner.NewSender(group)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	return n, err
 }
 
-// enclosed is send within the section that Close waits for, also if the Provider panics.
+// enclosed calls send within the section that Close waits for, which ends even if the Provider panics.
 func (s *Sender) enclosed(out *transport.Outbound) (packets, bytes int, err error) {
 	s.section.Enter()
 	defer s.section.Exit()
@@ -106,7 +106,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// begin prepares to seal count packets, which are complete.
+// begin prepares to seal count complete packets.
 func (s *Sender) begin(count int) error {
 	if s.staging.Bytes == nil {
 		if err := s.allocate(); err != nil {
@@ -129,10 +129,10 @@ func (t *Transport) noKey(err error, packets int) error {
 	return err
 }
 
-// sendPart seals as many packets of out, from one on, as the inner transport takes for a
-// train, and sends them. It returns how many were taken, and their bytes.
+// sendPart seals packets of out, beginning with packet from, as many as fit into a train of the inner transport, and
+// sends them. It returns how many were accepted, and their bytes.
 func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int, err error) {
-	most := s.caps.MaxPacket - Overhead
+	maxLen := s.caps.MaxPacket - Overhead
 	stride := out.Stride
 	if out.Count == 1 {
 		stride = int(out.Lens[0])
@@ -141,7 +141,7 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 	stride += Overhead
 	for n < min(out.Count-from, s.caps.MaxTrain, len(s.lens)) {
 		size := int(out.Lens[from+n])
-		if err = train.CheckPacket(size, most); err != nil {
+		if err = train.CheckPacket(size, maxLen); err != nil {
 			break
 		}
 		if n > 0 && n*stride+size+Overhead > s.caps.MaxTrainBytes || size+Overhead > stride {
@@ -178,8 +178,8 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 	return packets, bytes, err
 }
 
-// Completed implements transport.Sender. Packets are sealed into other memory, so it equals the number
-// of packets taken.
+// Completed implements transport.Sender. Packets are sealed into other memory, so it equals the number of packets
+// accepted.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.
@@ -205,13 +205,13 @@ func (s *Sender) Close() error {
 	return err
 }
 
-// abandon frees the memory, which the fabric does not read any more. Under Transport.mu.
+// abandon frees the memory, which the fabric no longer reads. Under Transport.mu.
 func (s *Sender) abandon() {
 	s.t.inner.Free(s.staging.Bytes)
 	s.staging.Bytes = nil
 }
 
-// allocate takes the memory to send from.
+// allocate allocates the memory to send from.
 func (s *Sender) allocate() error {
 	mem, err := s.t.inner.Alloc(staging.Size(s.caps))
 	if err != nil {

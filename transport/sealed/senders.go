@@ -4,41 +4,41 @@ import (
 	"crypto/cipher"
 )
 
-// known is one sender of which a packet was taken.
+// known is one sender of which a packet was accepted.
 type known struct {
 	name  sender
 	index uint32 // of the group that it sends to, or unicastIndex
 	key   *key
 	aead  cipher.AEAD
-	// refused is why all of its packets are currently refused: its key is not valid; otherwise taken.
-	// Its history is kept nevertheless: the key may become valid again.
+	// refused is the verdict for all of its packets while its key is not valid; otherwise taken. Its history is kept,
+	// because the key may become valid again.
 	refused verdict
 	owner   owner
 	history
 }
 
-// owner is charged for what is remembered of senders: their host, or, where senders prove their
-// identity, their signing key.
+// owner owns a share of the known senders: a host or, if senders prove their identity, a signing key.
 type owner struct {
 	host   string
 	signer uint32
 }
 
-// senders are the known senders. A sender is remembered for as long as its packets would otherwise be accepted as new,
-// so that no delivered packet can be replayed. Only an accepted packet makes a sender known, and only age makes it
-// forgotten: a flood does neither. A key holder can invent any number of senders: hence each owner has a share.
+// senders are the known senders. A sender is remembered as long as its packets would otherwise be accepted as new, so
+// that no delivered packet can be replayed. Only an accepted packet makes a sender known, and only age makes it
+// forgotten, so a flood causes neither. A key holder can invent any number of senders: therefore each owner has a
+// share.
 type senders struct {
 	all    map[sender]*known
-	last   *known        // the one of the last packet
-	of     map[KeyID]int // histories of each key
-	share  map[share]int // and by owner
-	proves bool          // replays are found elsewhere
-	limit  int           // of one key: holders of an old key cannot use up the room of the new one
+	last   *known        // the sender of the last packet
+	of     map[KeyID]int // number of senders of each key
+	share  map[share]int // number of senders of each key and owner
+	proves bool          // another layer detects replays
+	limit  int           // for each key, so that holders of an old key cannot use up the room of the new one
 	skew   int64
-	sweep  int64 // when to look for some to forget, in seconds of opener.elapsed
-	// forgotten has the latest time that each of those stated that are not known any more: what states a later one is
-	// new, however this host's clock was set since.
-	forgotten lately[int64]
+	sweep  int64 // time of the next sweep, in seconds of opener.elapsed
+	// forgotten has the latest packet time of each forgotten sender: a packet with a later time is new, however this
+	// host's clock was set since.
+	forgotten latest[int64]
 }
 
 type share struct {
@@ -47,11 +47,11 @@ type share struct {
 }
 
 func newSenders(limit int, skew int64, proves bool) senders {
-	return senders{proves: proves, forgotten: newLately[int64](maxForgotten), all: make(map[sender]*known),
+	return senders{proves: proves, forgotten: newLatest[int64](maxForgotten), all: make(map[sender]*known),
 		of: make(map[KeyID]int), share: make(map[share]int), limit: limit, skew: skew}
 }
 
-// find returns the sender of that name, or nil.
+// find returns the sender with a name, or nil.
 func (s *senders) find(name []byte) *known {
 	if s.last != nil && [senderLen]byte(name) == s.last.name {
 		return s.last
@@ -63,8 +63,8 @@ func (s *senders) find(name []byte) *known {
 	return k
 }
 
-// room reports whether one more of that key may become known of x: it may as long as x leaves as much room as it
-// takes, so that of n that take all they can get each has one part in n + 1.
+// room reports whether one more sender of a key and owner x may become known: the free room must be at least what x
+// uses, so that of n owners that use all they can each gets one part in n + 1.
 func (s *senders) room(id KeyID, x owner, elapsed int64) bool {
 	if len(s.all) >= min(sweepFrom, s.limit/2) && elapsed >= s.sweep {
 		s.sweep = elapsed + sweepEvery
@@ -78,9 +78,9 @@ func (s *senders) room(id KeyID, x owner, elapsed int64) bool {
 	return s.share[share{id, x}] < s.limit-s.of[id]
 }
 
-// old reports whether a sender can be forgotten: by the monotonic clock it has been silent for so long
-// that every packet accepted from it is now too old to be accepted, unless this host's clock is set
-// back (forgotten). If another layer recognizes repeats, a shorter time is enough.
+// old reports whether a sender can be forgotten: by the monotonic clock it has been silent for so long that all of its
+// accepted packets are now too old to be accepted again, unless this host's clock is set back (forgotten). If another
+// layer detects repeats a shorter time is enough.
 func (s *senders) old(k *known, elapsed int64) bool {
 	if s.proves {
 		return elapsed > k.heard+provenFor
@@ -104,9 +104,9 @@ func (s *senders) forget(k *known) {
 const (
 	sweepFrom  = 64
 	sweepEvery = 10 // seconds
-	provenFor  = 60 // seconds, of a sender with proven packets
-	// maxForgotten bounds those of which the name is remembered: some 200 bytes each. What older ones sent can be
-	// played back where this host's clock is set back to when they sent it.
+	provenFor  = 60 // seconds, for a sender with proven packets
+	// maxForgotten bounds the remembered names of forgotten senders: about 200 bytes each. Packets of older ones can be
+	// replayed if this host's clock is set back to when they were sent.
 	maxForgotten = 65_536
 )
 
@@ -122,7 +122,7 @@ func (s *senders) add(k *known, x owner) {
 	s.last = k
 }
 
-// use refuses senders with keys that are not valid, and accepts those with keys that are valid again.
+// use applies a set of keys: it refuses senders with invalid keys, and accepts those with keys that are valid again.
 func (s *senders) use(set *Keyset, now int64) {
 	for _, k := range s.all {
 		k.refused = unknownKey

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write docs/vectors/sealed.json anew")
+var update = flag.Bool("update", false, "write docs/vectors/sealed.json")
 
 const vectorsFile = "../../docs/vectors/sealed.json"
 
 type vectors struct {
-	About []string       `json:"about"`
-	Keys  []vectorKey    `json:"keys"`
-	Good  []vectorPacket `json:"good"`
-	Bad   []vectorBad    `json:"bad"`
-	Ways  []vectorWay    `json:"sequences"`
+	About []string         `json:"about"`
+	Keys  []vectorKey      `json:"keys"`
+	Good  []vectorPacket   `json:"good"`
+	Bad   []vectorBad      `json:"bad"`
+	Ways  []vectorSequence `json:"sequences"`
 }
 
-// vectorWay is a sequence of packets that a receiver gets by one leg.
-type vectorWay struct {
+// vectorSequence is a sequence of packets that a receiver gets on one leg.
+type vectorSequence struct {
 	Name  string       `json:"name"`
 	Index uint32       `json:"index"`
 	Steps []vectorStep `json:"packets"`
@@ -33,7 +33,7 @@ type vectorWay struct {
 type vectorStep struct {
 	Now    uint32 `json:"now"`
 	Sealed string `json:"sealed"`
-	Fails  string `json:"fails,omitempty"` // the check; none: it is taken
+	Fails  string `json:"fails,omitempty"` // the check that fails; empty: the packet is accepted
 }
 
 type vectorKey struct {
@@ -56,18 +56,18 @@ type vectorPacket struct {
 
 type vectorBad struct {
 	Name   string `json:"name"`
-	Index  uint32 `json:"index"` // that the receiver has it in
+	Index  uint32 `json:"index"` // index of the group in which the receiver gets the packet
 	Now    uint32 `json:"now"`
-	After  string `json:"after,omitempty"` // that it has taken before
+	After  string `json:"after,omitempty"` // a packet that the receiver accepted before
 	Sealed string `json:"sealed"`
-	Fails  string `json:"fails"` // the check
+	Fails  string `json:"fails"` // the check that fails
 }
 
 var verdictNames = map[verdict]string{
 	foreign: "magic", unsealed: "open", otherVersion: "version", unknownKey: "key", forged: "forged", stale: "time", replayed: "replayed",
 }
 
-// counted gives bytes 1, 2, 3 …: for vectors, which are the same each time.
+// counted reads as bytes 1, 2, 3 …, so that vectors are always the same.
 type counted struct{ n byte }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -80,7 +80,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 const vectorTime = 1_795_000_000
 
-// vectorContents are packets of every type, from docs/vectors/packets.json, and one byte.
+// vectorContents returns packets of every type, from docs/vectors/packets.json, and a packet of one byte.
 func vectorContents(t *testing.T) (names []string, packets [][]byte) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/vectors/packets.json")
@@ -132,14 +132,14 @@ func vectorSet(t *testing.T, keys []vectorKey) *Keyset {
 	return s
 }
 
-// makeVectors makes them anew.
+// makeVectors makes the vectors.
 func makeVectors(t *testing.T) *vectors {
 	v := &vectors{
 		About: []string{
 			"Sealed packets: docs/protocol §27. Bytes are in hexadecimal, as they are on the wire.",
-			"good: sealing packet with these values gives sealed, byte for byte; a receiver in the group of that index (4294967295: by unicast) opens it, once.",
-			"bad: a receiver that knows no sender yet, and whose clock is now, refuses sealed by the check that fails: magic, open, version, key, forged, time, replayed. With after it has taken that packet before.",
-			"sequences: to a receiver that knows no sender come these packets, one behind the other, when its clock is now; nobody sets that. Those without fails are taken.",
+			"good: sealing packet with these values gives sealed, byte for byte; a receiver in the group of that index (4294967295: by unicast) opens it once.",
+			"bad: a receiver that knows no sender yet, at the time now, refuses sealed because of the check fails: magic, open, version, key, forged, time, replayed. If after is present, it has accepted that packet before.",
+			"sequences: a receiver that knows no sender gets these packets one after another, each at the time now; its clock is not set meanwhile. Those without fails are accepted.",
 		},
 		Keys: []vectorKey{{0x1f3a9c07, hex.EncodeToString(bytes.Repeat([]byte{0x11}, 32))}},
 	}
@@ -186,7 +186,7 @@ func makeVectors(t *testing.T) *vectors {
 	bad("another magic", unicastIndex, vectorTime, flip(0))
 	bad("another version", unicastIndex, vectorTime, flip(2))
 	bad("another key id", unicastIndex, vectorTime, flip(atKey))
-	bad("in a group, and sealed as a reply", 3, vectorTime, same)
+	bad("in a group, but sealed as a reply", 3, vectorTime, same)
 	bad("another salt", unicastIndex, vectorTime, flip(atSender))
 	bad("another mark", unicastIndex, vectorTime, flip(atMark))
 	bad("five minutes and a second old", unicastIndex, vectorTime+301, same)
@@ -204,11 +204,11 @@ func makeVectors(t *testing.T) *vectors {
 		}
 		bad(x.Name+", a bit of it changed", x.Index, vectorTime, flip(headerLen+len(good)/3))
 		bad(x.Name+", the last byte of it cut off", x.Index, vectorTime, func(p []byte) []byte { return p[:len(p)-1] })
-		bad(x.Name+", by the other way, to a group or by unicast", x.Index^3^unicastIndex, vectorTime, same)
+		bad(x.Name+", sent to a group instead of by unicast, or by unicast instead of to a group", x.Index^3^unicastIndex, vectorTime, same)
 		bad(x.Name+", to another group", 4, vectorTime, same)
 	}
-	v.Ways = makeWays(t, set, random)
-	// Received before, or too far behind the newest.
+	v.Ways = makeSequences(t, set, random)
+	// Packets received before, or too far behind the newest one.
 	s := newSealer(5, random)
 	after := func(name string, counter uint64, then func(first []byte) []byte) {
 		if err := s.begin(set, at, 1); err != nil {
@@ -220,13 +220,13 @@ func makeVectors(t *testing.T) *vectors {
 		p := then(first)
 		o := vectorOpener(t, set, vectorTime)
 		if v := o.open(bytes.Clone(first), 5, 0); v != taken {
-			t.Fatalf("%s: the packet before is refused: %d", name, v)
+			t.Fatalf("%s: the earlier packet is refused: %d", name, v)
 		}
 		verdict := o.open(bytes.Clone(p), 5, 0)
 		v.Bad = append(v.Bad, vectorBad{name, 5, vectorTime, hex.EncodeToString(first), hex.EncodeToString(p), verdictNames[verdict]})
 	}
-	after("played back", 0, bytes.Clone)
-	after("16384 behind another one of its sender", 20_000, func([]byte) []byte {
+	after("replayed", 0, bytes.Clone)
+	after("16384 behind another packet of its sender", 20_000, func([]byte) []byte {
 		s.next = 20_000 - 16_384
 		p := make([]byte, 4+Overhead)
 		s.seal(p, []byte("data"))
@@ -235,11 +235,11 @@ func makeVectors(t *testing.T) *vectors {
 	return v
 }
 
-// makeWays makes the sequences in which earlier packets, and their times, matter.
-func makeWays(t *testing.T, set *Keyset, random io.Reader) (ways []vectorWay) {
+// makeSequences makes the sequences in which earlier packets and their times matter.
+func makeSequences(t *testing.T, set *Keyset, random io.Reader) (sequences []vectorSequence) {
 	type packet struct {
 		counter     uint64
-		stated, now uint32 // seconds behind vectorTime
+		stated, now uint32 // seconds after vectorTime
 	}
 	for _, x := range []struct {
 		name    string
@@ -247,14 +247,14 @@ func makeWays(t *testing.T, set *Keyset, random io.Reader) (ways []vectorWay) {
 	}{
 		{"in any order, each once", []packet{{5, 0, 0}, {7, 0, 0}, {6, 0, 0}, {6, 0, 0}, {5, 0, 9}, {0, 0, 9}}},
 		{"far apart", []packet{{0, 0, 0}, {600, 0, 0}, {90_000, 0, 0}, {90_000 - windowPackets + 1, 0, 0}, {90_000 - windowPackets, 0, 0}, {601, 0, 0}, {1 << 31, 1, 1}}},
-		{"of a sender that is known, five minutes off, and a second more", []packet{{0, 0, 0}, {1, 300, 0}, {2, 301, 0}, {3, 300, 300}, {4, 0, 300}, {5, 0, 301}, {6, 301, 301}}},
-		{"of one that is put back to a copy of its memory", []packet{
+		{"of a known sender, with a time off by five minutes, and by a second more", []packet{{0, 0, 0}, {1, 300, 0}, {2, 301, 0}, {3, 300, 300}, {4, 0, 300}, {5, 0, 301}, {6, 301, 301}}},
+		{"of a sender that is restored from a copy of its memory", []packet{
 			{50_000, 0, 0}, {50_001, 1, 1}, {40, 1, 2}, {41, 3, 3}, {42, 4, 4}, {43, 4, 4}, {50_001, 1, 4}, {50_002, 1, 4}, {50_002, 4, 4}, {44, 4, 4}, {50_000, 4, 4}, {50_001, 4, 4},
 		}},
-		{"of one in whose name somebody has used the highest counter, and a time to come", []packet{{7, 0, 0}, {maxCounter, 60, 0}, {8, 1, 1}, {9, 60, 60}, {10, 61, 61}, {11, 61, 61}, {maxCounter, 60, 61}}},
+		{"of a sender with whose name an attacker has used the highest counter and a future time", []packet{{7, 0, 0}, {maxCounter, 60, 0}, {8, 1, 1}, {9, 60, 60}, {10, 61, 61}, {11, 61, 61}, {maxCounter, 60, 61}}},
 	} {
 		s, o := newSealer(5, random), vectorOpener(t, set, vectorTime)
-		w := vectorWay{Name: x.name, Index: 5}
+		w := vectorSequence{Name: x.name, Index: 5}
 		for _, c := range x.packets {
 			s.next, s.last = c.counter, 0 // with the same salt
 			if err := s.begin(set, time.Unix(vectorTime+int64(c.stated), 0), 1); err != nil {
@@ -266,9 +266,9 @@ func makeWays(t *testing.T, set *Keyset, random io.Reader) (ways []vectorWay) {
 			o.begin(set, time.Unix(vectorTime+int64(c.now), 0), 0)
 			w.Steps = append(w.Steps, vectorStep{vectorTime + c.now, hex.EncodeToString(p), verdictNames[o.open(bytes.Clone(p), 5, 0)]})
 		}
-		ways = append(ways, w)
+		sequences = append(sequences, w)
 	}
-	return ways
+	return sequences
 }
 
 func vectorOpener(t *testing.T, set *Keyset, now uint32) *opener {
@@ -278,7 +278,7 @@ func vectorOpener(t *testing.T, set *Keyset, now uint32) *opener {
 	return o
 }
 
-// The vectors are what this package seals, opens and refuses. docs/protocol §27.2, §27.4.
+// This package seals, opens and refuses exactly as the vectors say. docs/protocol §27.2, §27.4.
 func TestVectors(t *testing.T) {
 	made, err := json.MarshalIndent(makeVectors(t), "", "  ")
 	if err != nil {
@@ -295,7 +295,7 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text, made) {
-		t.Errorf("%s is not what is sealed now: go test ./transport/sealed -run TestVectors -update writes it", vectorsFile)
+		t.Errorf("%s differs from what is sealed now: go test ./transport/sealed -run TestVectors -update writes it", vectorsFile)
 	}
 	var v vectors
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -305,7 +305,7 @@ func TestVectors(t *testing.T) {
 	open := func(sealed string, index, now uint32, after string) (verdict, []byte) {
 		o := vectorOpener(t, set, now)
 		if first, err := hex.DecodeString(after); err != nil || after != "" && o.open(first, index, 0) != taken {
-			t.Fatalf("the packet before is refused: %v", err)
+			t.Fatalf("the earlier packet is refused: %v", err)
 		}
 		p, err := hex.DecodeString(sealed)
 		if err != nil {

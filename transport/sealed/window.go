@@ -1,22 +1,21 @@
 package sealed
 
 const (
-	// windowPackets is how many counters of a sender are remembered, on each leg: a packet that arrives
-	// after so many later ones is refused, and is missing.
+	// windowPackets is the number of remembered counters of a sender on each leg: a packet that arrives after that many
+	// later ones is refused, and is missing.
 	windowPackets = 16384
-	// quietFor is for how long, in seconds, a sender's counters must not have grown for them to begin again.
+	// quietFor is the number of seconds for which a sender's counters must not have grown before the window may restart.
 	quietFor = 2
 )
 
 // arrival is the contents of a packet's header, and its arrival time.
 type arrival struct {
 	counter uint64
-	stated  int64 // the time in it, in full
-	at      int64 // when it came, in seconds of opener.elapsed
+	stated  int64 // the time in it, extended to 64 bits
+	at      int64 // time of arrival, in seconds of opener.elapsed
 }
 
-// window records which packets of a sender have arrived on one leg: by their counters, of which the highest
-// windowPackets are remembered.
+// window records which packets of a sender have arrived on one leg, by the highest windowPackets counters.
 //
 //	          what is lower counts as come      bits      what is higher is new
 //	counters: ────────────────────────────────┤────────├──────────────────────► next
@@ -26,19 +25,19 @@ type arrival struct {
 // snapshot) repeats its counters, and another key holder can use higher ones. A packet with a later time than all
 // accepted ones is new, whatever its counter: it restarts the window, if no higher counter has arrived for a while.
 type window struct {
-	next   uint64 // above all counters that have come
-	newest int64  // the latest time that was stated
-	from   int64  // what states an earlier time counts as come: the window has begun again since
-	grown  int64  // when the last one came that was above all others, in seconds of opener.elapsed
+	next   uint64 // one more than the highest counter that has arrived
+	newest int64  // the latest time in a packet
+	from   int64  // packets with an earlier time count as arrived: the window has restarted since
+	grown  int64  // arrival of the highest counter, in seconds of opener.elapsed
 	bits   [windowPackets / 64]uint64
 }
 
-// seen reports whether a packet counts as come.
+// seen reports whether a packet counts as arrived.
 func (w *window) seen(a arrival) bool {
 	return a.stated < w.from || w.has(a.counter) && !w.begins(a)
 }
 
-// take records a packet that verifies and was not seen.
+// take records a verified packet for which seen was false.
 func (w *window) take(a arrival) {
 	if w.has(a.counter) {
 		*w = window{from: w.newest + 1}
@@ -50,10 +49,10 @@ func (w *window) take(a arrival) {
 	w.newest = max(w.newest, a.stated)
 }
 
-// begins reports whether a packet has the window begin again.
+// begins reports whether a packet restarts the window.
 func (w *window) begins(a arrival) bool { return a.stated > w.newest && a.at > w.grown+quietFor }
 
-// has reports whether a counter has come, or is too low to say.
+// has reports whether a counter has arrived, or is too low to know.
 func (w *window) has(c uint64) bool {
 	if c >= w.next {
 		return false

@@ -6,41 +6,41 @@ import (
 	"testing"
 )
 
-// Packets that count as received, and those that restart the window of a sender. docs/protocol §27.6, §27.9.
+// Packets that count as received, and packets that restart the window of a sender. docs/protocol §27.6, §27.9.
 func TestWindow(t *testing.T) {
 	const far = 1 << 20
 	type step struct {
 		arrival
-		want bool // taken
+		want bool // accepted
 	}
 	at := func(counter uint64, stated, at int64, want bool) step {
 		return step{arrival{counter, stated, at}, want}
 	}
 	for name, steps := range map[string][]step{
-		"in order":                       {at(0, 100, 0, true), at(1, 100, 0, true), at(2, 101, 1, true)},
-		"twice":                          {at(7, 100, 0, true), at(7, 100, 0, false), at(7, 100, 9, false)},
-		"out of order":                   {at(7, 100, 0, true), at(5, 100, 0, true), at(6, 100, 0, true), at(5, 100, 0, false)},
-		"far ahead, and what is before":  {at(7, 100, 0, true), at(far, 100, 0, true), at(8, 100, 0, false), at(far-1, 100, 0, true)},
-		"as late as is remembered":       {at(windowPackets, 100, 0, true), at(1, 100, 0, true), at(windowPackets+2, 100, 0, true), at(2, 100, 0, false), at(3, 100, 0, true)},
-		"lower, later, of an active one": {at(far, 100, 0, true), at(far+1, 101, 2, true), at(1, 103, 4, false), at(1, 104, 5, true)},
-		"lower, of the same second":      {at(far, 100, 0, true), at(1, 100, 9, false), at(1, 99, 9, false), at(1, 101, 9, true)},
-		"from before it began":           {at(far, 100, 0, true), at(1, 101, 9, true), at(far, 100, 9, false), at(far+1, 100, 9, false), at(0, 100, 9, false), at(2, 101, 9, true), at(0, 101, 9, true)},
-		"the same again, later":          {at(5, 100, 0, true), at(6, 100, 0, true), at(5, 103, 3, true), at(6, 103, 3, true), at(6, 103, 3, false)},
-		"the highest there is":           {at(7, 100, 0, true), at(math.MaxUint32, 130, 0, true), at(8, 101, 1, false), at(9, 130, 30, false), at(10, 131, 31, true), at(11, 131, 31, true)},
-		"two, each with a time to come":  {at(math.MaxUint32, 130, 0, true), at(math.MaxUint32-1, 160, 1, true), at(8, 131, 31, false), at(8, 161, 61, true)},
-		"the highest, again and again":   {at(math.MaxUint32-9, 100, 0, true), at(1, 101, 1, false), at(math.MaxUint32-8, 100, 2, true), at(2, 104, 4, false), at(3, 105, 5, true)},
-		"none that is above is refused":  {at(7, 100, 0, true), at(8, 50, 0, true), at(9, 20, 0, true)},
-		"of one that is put back":        {at(100, 100, 0, true), at(101, 101, 1, true), at(50, 110, 10, true), at(51, 110, 10, true), at(100, 111, 11, true), at(101, 111, 11, true)},
+		"in order":                          {at(0, 100, 0, true), at(1, 100, 0, true), at(2, 101, 1, true)},
+		"twice":                             {at(7, 100, 0, true), at(7, 100, 0, false), at(7, 100, 9, false)},
+		"out of order":                      {at(7, 100, 0, true), at(5, 100, 0, true), at(6, 100, 0, true), at(5, 100, 0, false)},
+		"far ahead, and counters before":    {at(7, 100, 0, true), at(far, 100, 0, true), at(8, 100, 0, false), at(far-1, 100, 0, true)},
+		"as late as the window allows":      {at(windowPackets, 100, 0, true), at(1, 100, 0, true), at(windowPackets+2, 100, 0, true), at(2, 100, 0, false), at(3, 100, 0, true)},
+		"lower, later, of an active sender": {at(far, 100, 0, true), at(far+1, 101, 2, true), at(1, 103, 4, false), at(1, 104, 5, true)},
+		"lower, in the same second":         {at(far, 100, 0, true), at(1, 100, 9, false), at(1, 99, 9, false), at(1, 101, 9, true)},
+		"from before the restart":           {at(far, 100, 0, true), at(1, 101, 9, true), at(far, 100, 9, false), at(far+1, 100, 9, false), at(0, 100, 9, false), at(2, 101, 9, true), at(0, 101, 9, true)},
+		"the same again, later":             {at(5, 100, 0, true), at(6, 100, 0, true), at(5, 103, 3, true), at(6, 103, 3, true), at(6, 103, 3, false)},
+		"the highest counter":               {at(7, 100, 0, true), at(math.MaxUint32, 130, 0, true), at(8, 101, 1, false), at(9, 130, 30, false), at(10, 131, 31, true), at(11, 131, 31, true)},
+		"two, each with a future time":      {at(math.MaxUint32, 130, 0, true), at(math.MaxUint32-1, 160, 1, true), at(8, 131, 31, false), at(8, 161, 61, true)},
+		"the highest, repeatedly":           {at(math.MaxUint32-9, 100, 0, true), at(1, 101, 1, false), at(math.MaxUint32-8, 100, 2, true), at(2, 104, 4, false), at(3, 105, 5, true)},
+		"no higher counter is refused":      {at(7, 100, 0, true), at(8, 50, 0, true), at(9, 20, 0, true)},
+		"of a restored sender":              {at(100, 100, 0, true), at(101, 101, 1, true), at(50, 110, 10, true), at(51, 110, 10, true), at(100, 111, 11, true), at(101, 111, 11, true)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w window
 			for i, s := range steps {
 				if got := !w.seen(s.arrival); got != s.want {
-					t.Fatalf("step %d, %+v: taken %v, want %v", i, s.arrival, got, s.want)
+					t.Fatalf("step %d, %+v: accepted %v, want %v", i, s.arrival, got, s.want)
 				}
 				if s.want {
 					if w.take(s.arrival); !w.seen(s.arrival) {
-						t.Fatalf("step %d, %+v: it was taken, and does not count as come", i, s.arrival)
+						t.Fatalf("step %d, %+v: accepted, but does not count as received", i, s.arrival)
 					}
 				}
 			}
@@ -48,7 +48,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// The window agrees with a plain list of all counters that came.
+// The window agrees with a plain list of all received counters.
 func TestWindowCounters(t *testing.T) {
 	var w window
 	came := make(map[uint64]bool)
@@ -66,7 +66,7 @@ func TestWindowCounters(t *testing.T) {
 		}
 		want := came[c] || c+windowPackets < next
 		if got := w.has(c); got != want {
-			t.Fatalf("counter %d, next %d: has come %v, want %v", c, next, got, want)
+			t.Fatalf("counter %d, next %d: received %v, want %v", c, next, got, want)
 		}
 		if !want {
 			w.add(c)
@@ -76,9 +76,9 @@ func TestWindowCounters(t *testing.T) {
 	}
 }
 
-// For any packets, of the sender, replayed or by a key holder, with any counter and any time, in any
-// order: none is accepted twice. docs/protocol §27.6.
-func TestWindowTakesNothingTwice(t *testing.T) {
+// No packet is accepted twice, whether it is from the sender, replayed or made by a key holder, with any counter and
+// time, in any order. docs/protocol §27.6.
+func TestWindowAcceptsNothingTwice(t *testing.T) {
 	random := newPCG(t)
 	type packet struct {
 		counter uint64
@@ -96,12 +96,12 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 			}
 			var p packet
 			switch random.IntN(8) {
-			case 0, 1: // what was sent, again
+			case 0, 1: // a packet sent before
 				if len(sent) == 0 {
 					continue
 				}
 				p = sent[len(sent)-1-random.IntN(len(sent))]
-			case 2: // of a key holder
+			case 2: // made by a key holder
 				p = packet{random.Uint64N(2*next + 1), clock + random.Int64N(600) - 300}
 				if random.IntN(4) == 0 {
 					p.counter = random.Uint64N(1 << 32)
@@ -111,7 +111,7 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 				p = packet{next, clock}
 				next++
 				switch random.IntN(2000) {
-				case 0: // it is put back
+				case 0: // the sender is restored
 					next -= random.Uint64N(next + 1)
 				case 1:
 					next += random.Uint64N(3 * windowPackets)
@@ -126,7 +126,7 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 				continue
 			}
 			if came[p] {
-				t.Fatalf("%+v is taken twice", p)
+				t.Fatalf("%+v is accepted twice", p)
 			}
 			if w.has(p.counter) {
 				begun++
@@ -135,15 +135,15 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 			came[p] = true
 		}
 		if twice == 0 || begun == 0 {
-			t.Fatalf("%d came twice, the window began again %d times: the test tests little", twice, begun)
+			t.Fatalf("%d arrived twice, the window restarted %d times: too few for this test", twice, begun)
 		}
 	}
 }
 
-// Replays by an attacker without a key, in any order and number, cause no packet of the sender to be
-// refused: whatever of it is lost, in bursts of any length, reordered, or not for this receiver (of
-// replies to many). docs/protocol §27.9.
-func TestPlaybackHasNothingRefused(t *testing.T) {
+// Replays by an attacker without a key, in any order and number, cause no packet of the sender to be refused, whichever
+// of them are lost, in bursts of any length, reordered, or sent to other receivers (as replies are). docs/protocol
+// §27.9.
+func TestReplayCausesNoRefusal(t *testing.T) {
 	random := newPCG(t)
 	for round := range 50 {
 		var w window
@@ -177,15 +177,15 @@ func TestPlaybackHasNothingRefused(t *testing.T) {
 				}
 				heard++
 			}
-			for range gap { // lost, or for others: the attacker has them
+			for range gap { // lost, or for others: the attacker has recorded them
 				if random.IntN(64) == 0 {
 					sent = append(sent, arrival{next, clock, 0})
 				}
 				next++
 			}
-			for _, a := range late { // none is played back before it comes: that is what counts as come then
+			for _, a := range late { // no late packet is replayed before it arrives, because then the replay would count as received
 				if a.counter+windowPackets >= w.next && !open(a) {
-					t.Fatalf("round %d: packet %d of the sender, which is late, is refused", round, a.counter)
+					t.Fatalf("round %d: the late packet %d of the sender is refused", round, a.counter)
 				}
 			}
 			late = late[:0]
@@ -196,16 +196,16 @@ func TestPlaybackHasNothingRefused(t *testing.T) {
 			}
 		}
 		if round == 0 {
-			t.Logf("%d of the sender, %d played back are taken", heard, played)
+			t.Logf("%d of the sender and %d replays accepted", heard, played)
 		}
 	}
 }
 
-// The last ones that were added are there, and no others, whatever was added again, or dropped, between.
-func TestLately(t *testing.T) {
+// Latest holds exactly the entries that were added last, whichever were added again or dropped in between.
+func TestLatest(t *testing.T) {
 	random := newPCG(t)
 	const most = 20
-	l := newLately[int](most)
+	l := newLatest[int](most)
 	var want []named[int] // the oldest first
 	for i := range 20_000 {
 		name := sender{1, byte(random.IntN(40))}
@@ -229,7 +229,7 @@ func TestLately(t *testing.T) {
 			}
 		}
 		if len(l.all) != len(want) || l.order.Len() != len(want) {
-			t.Fatalf("step %d: %d are there, %d in order, want %d", i, len(l.all), l.order.Len(), len(want))
+			t.Fatalf("step %d: %d entries, %d in order, want %d", i, len(l.all), l.order.Len(), len(want))
 		}
 	}
 }

@@ -7,35 +7,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// left is the free and the total space of a file system.
-type left struct {
-	bytes, allBytes uint64 // of 0 in all there is no limit
+// freeSpace is the free and the total space of a file system.
+type freeSpace struct {
+	bytes, allBytes uint64 // allBytes 0: there is no limit
 	files, allFiles uint64 // the same
 }
 
 const (
-	newBytes = atRings + pageBytes // what an endpoint and its members file take to begin with
+	newBytes = atRings + pageBytes // initial size of an endpoint and its members file
 	newFiles = 5                   // two directories, the members file, the file and the pipe
 )
 
-// advised is an error of making an endpoint in a directory, with what to do where the system's does not say it.
+// advised adds a remedy to an error of making an endpoint in a directory.
 func advised(err error, dir string) error {
 	var st unix.Statfs_t
-	_ = unix.Statfs(dir, &st) // all is 0 then
+	_ = unix.Statfs(dir, &st) // on an error all fields are 0
 	size := uint64(st.Bsize)
-	text := advice(err, dir, left{st.Bavail * size, st.Blocks * size, st.Ffree, st.Files})
+	text := advice(err, dir, freeSpace{st.Bavail * size, st.Blocks * size, st.Ffree, st.Files})
 	if text == "" {
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-// advice says what to do about an error of making an endpoint. It is empty where the error says that itself.
-func advice(err error, dir string, l left) string {
+// advice is the remedy for an error of making an endpoint; empty if the error includes it.
+func advice(err error, dir string, l freeSpace) string {
 	const another = "or use another directory (dir= in the URL, the same for all processes of the fabric)"
 	switch {
 	case errors.Is(err, unix.EFBIG):
-		return fmt.Sprintf("this process may not have files of %d KiB, as that of an endpoint is, though it takes little of that: ulimit -f unlimited (LimitFSIZE= of a systemd unit)", fileBytes>>10)
+		return fmt.Sprintf("this process may not make files of %d KiB, the size of an endpoint's file, which is mostly unused: ulimit -f unlimited (LimitFSIZE= of a systemd unit)", fileBytes>>10)
 	case !errors.Is(err, unix.ENOSPC):
 		return ""
 	case l.allFiles > 0 && l.files < newFiles:

@@ -12,26 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each error of making an endpoint for which the system has a word that says too little is said with what there is, and what
-// to do. Others are left as they are.
+// System errors of making an endpoint that say too little are extended by what is available and advice. Other errors
+// stay unchanged.
 func TestAdvice(t *testing.T) {
 	for _, c := range []struct {
-		err  error
-		dir  string
-		left left
-		says []string
+		err       error
+		dir       string
+		freeSpace freeSpace
+		says      []string
 	}{
-		{unix.ENOSPC, DefaultDir, left{56 << 10, 64 << 20, 100, 200}, []string{"/dev/shm has 56 KiB left of 65536", fmt.Sprintf("needs %d to begin", newBytes>>10), "df -h", "remount,size=1G; of a container docker run --shm-size", "dir= in the URL"}},
-		{unix.ENOSPC, "/x y", left{0, 60 << 10, 0, 0}, []string{"/x y has 0 KiB left of 60", "remount,size=1G), or use another"}},
-		{unix.ENOSPC, "/x", left{1 << 30, 1 << 31, 4, 1000}, []string{"/x has 4 files (inodes) left of 1000", "df -i", "nr_inodes=1M)", "dir= in the URL"}},
-		{named(unix.EFBIG, "enlarge", "f"), "/x", left{}, []string{fmt.Sprintf("%d KiB", fileBytes>>10), "ulimit -f unlimited"}},
-		{unix.EACCES, "/x", left{}, nil},
-		{unix.EMFILE, "/x", left{0, 10, 0, 10}, nil},
+		{unix.ENOSPC, DefaultDir, freeSpace{56 << 10, 64 << 20, 100, 200}, []string{"/dev/shm has 56 KiB left of 65536", fmt.Sprintf("needs %d to begin", newBytes>>10), "df -h", "remount,size=1G; of a container docker run --shm-size", "dir= in the URL"}},
+		{unix.ENOSPC, "/x y", freeSpace{0, 60 << 10, 0, 0}, []string{"/x y has 0 KiB left of 60", "remount,size=1G), or use another"}},
+		{unix.ENOSPC, "/x", freeSpace{1 << 30, 1 << 31, 4, 1000}, []string{"/x has 4 files (inodes) left of 1000", "df -i", "nr_inodes=1M)", "dir= in the URL"}},
+		{named(unix.EFBIG, "enlarge", "f"), "/x", freeSpace{}, []string{fmt.Sprintf("%d KiB", fileBytes>>10), "ulimit -f unlimited"}},
+		{unix.EACCES, "/x", freeSpace{}, nil},
+		{unix.EMFILE, "/x", freeSpace{0, 10, 0, 10}, nil},
 	} {
-		got := advice(c.err, c.dir, c.left)
+		got := advice(c.err, c.dir, c.freeSpace)
 		for _, says := range c.says {
 			if !strings.Contains(got, says) {
-				t.Errorf("%v: %q lacks %q", c.err, got, says)
+				t.Errorf("%v: %q does not contain %q", c.err, got, says)
 			}
 		}
 		if (got == "") != (c.says == nil) {
@@ -40,20 +40,20 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// What an endpoint takes to begin with is what the advice says.
-func TestLack(t *testing.T) {
+// A new endpoint needs exactly the memory and the files that the advice names.
+func TestMinimumSpace(t *testing.T) {
 	for options, says := range map[string]string{"size=60k": "KiB left of 60, and an endpoint needs", "nr_inodes=4": "files (inodes) left of 4"} {
 		_, err := open(Config{Name: "x", Dir: smallBy(t, options)})
 		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", options, err)
 		}
 	}
-	end(mustOpen(t, Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("size=%d,nr_inodes=%d", newBytes, newFiles+1))})) // with that of the file system itself
+	end(mustOpen(t, Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("size=%d,nr_inodes=%d", newBytes, newFiles+1))})) // one more for the root of the file system
 	if _, err := open(Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("size=%d", newBytes-pageBytes))}); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("with less memory than the advice says: %v", err)
+		t.Errorf("with less memory than the advice names: %v", err)
 	}
 	if _, err := open(Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("nr_inodes=%d", newFiles))}); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("with fewer files than the advice says: %v", err)
+		t.Errorf("with fewer files than the advice names: %v", err)
 	}
 }
 
@@ -76,14 +76,14 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// A directory for shared memory that does not exist, or is no directory, is reported with advice.
+// A path for shared memory that does not exist or is not a directory is reported with advice.
 func TestNoDir(t *testing.T) {
 	here := t.TempDir()
 	file := filepath.Join(here, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, says := range map[string]string{filepath.Join(here, "none"): "make it first", file: "is no directory", filepath.Join(file, "x"): "not a directory"} {
+	for dir, says := range map[string]string{filepath.Join(here, "none"): "make it first", file: "is not a directory", filepath.Join(file, "x"): "not a directory"} {
 		if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), "shm: dir="+dir) || !strings.Contains(err.Error(), says) {
 			t.Error(dir, err)
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
-// DefaultPacketSize in bytes: there are no frames here, and the cost of a packet is small beside its
-// messages. Eight fill a train; a window of 8 MiB holds a thousand.
+// DefaultPacketSize in bytes: there are no frames here, and the cost of a packet is small compared with its messages.
+// Eight packets fill a train; a window of 8 MiB holds a thousand.
 const DefaultPacketSize = 8192
 
-// DefaultDir is where the files of fabrics are: memory that has no disk (tmpfs(5)).
+// DefaultDir is the directory for the files of fabrics: a file system in memory (tmpfs(5)).
 const DefaultDir = "/dev/shm"
 
 // Limits of the fabric.
@@ -22,9 +22,9 @@ const (
 	maxTrain  = 1024 // packets in one Outbound
 	maxPacket = 65507
 	maxGroups = 1 << 16
-	batch     = 64 // trains that a Poll returns at most
-	// maxQueue is how many trains a lane holds besides those that are lent, and as many positions that were
-	// skipped since they were lent. If a lap skips more, trains are dropped (peer.around).
+	batch     = 64 // maximum of trains that a Poll returns
+	// maxQueue is how many trains a lane holds in addition to lent ones and to as many positions that were skipped since.
+	// If more positions are skipped in one lap, trains are dropped (peer.ringFull).
 	maxQueue = laneSlots - 2*(maxLend+batch)
 	maxLend  = 256
 )
@@ -33,23 +33,23 @@ const (
 type Config struct {
 	// Name of the fabric: letters, digits, dots, dashes and underscores, 64 at most.
 	Name string
-	// Group is a Unix group, by name or number: its members share the fabric. Empty: only processes of this user do.
+	// Group is a Unix group, by name or number: its members share the fabric. Empty: only processes of this user share it.
 	Group string
-	// Dir is where the files are; default DefaultDir.
+	// Dir is the directory for the files; default DefaultDir.
 	Dir string
 	// Groups in the range; default 16, at most 65536.
 	Groups int
 	// PacketSize in bytes is the size to fill packets to; default DefaultPacketSize, at most 65507.
 	PacketSize int
-	// QueueTrains is how many trains of each other endpoint wait for a Poll; more are
-	// dropped and counted. Default 1024, at most 1408.
+	// QueueTrains is how many trains of each other endpoint can wait for a Poll; more are dropped and counted. Default
+	// 1024, at most 1408.
 	QueueTrains int
 	// LendMax is how many trains may be kept past the next Poll; default and limit 256.
 	LendMax int
 	// Peers is how many peers may be retained; default 4096, at most 65535.
 	Peers int
 
-	distrust bool // for tests: as if all others were of another user
+	distrust bool // for tests: treat all other endpoints as another user's
 }
 
 // withDefaults returns the configuration with defaults filled in, or an error.
@@ -86,9 +86,9 @@ func checkName(name string) error {
 	const known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	switch {
 	case name == "":
-		return errors.New("shm: the fabric has no name: shm://NAME, the same for all processes that are to meet")
+		return errors.New("shm: the fabric has no name: write shm://NAME, the same for all processes of the fabric")
 	case len(name) > 64 || name[0] == '.' || strings.Trim(name, known) != "":
-		return fmt.Errorf("shm: %q is no name of a fabric: use up to 64 letters, digits, dots, dashes and underscores, and no dot first", name)
+		return fmt.Errorf("shm: %q is not a valid name of a fabric: use up to 64 letters, digits, dots, dashes and underscores, not beginning with a dot", name)
 	}
 	return nil
 }

@@ -18,9 +18,9 @@ func TestParse(t *testing.T) {
 	}
 	for raw, hint := range map[string]string{
 		"udp://x":                          "scheme",
-		"shm://":                           "no name: shm://NAME",
-		"shm://.x":                         "no dot first",
-		"shm://..":                         "no dot first",
+		"shm://":                           "no name: write shm://NAME",
+		"shm://.x":                         "not beginning with a dot",
+		"shm://..":                         "not beginning with a dot",
 		"shm://a%20b":                      "letters, digits",
 		"shm://x/y":                        "must be shm://NAME",
 		"shm://u@x":                        "must be shm://NAME",
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 		u, err := url.Parse(raw)
 		if err != nil {
 			if strings.Contains(raw, "%20") {
-				continue // net/url refuses it itself
+				continue // net/url rejects it
 			}
 			t.Fatal(err)
 		}

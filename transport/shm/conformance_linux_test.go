@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/transporttest"
 )
 
-// TestConformance runs the suite between endpoints of one process: the same files, mapped
-// again and again. docs/protocol §28.3, §28.4, §28.5.
+// TestConformance runs the suite between endpoints of one process, which map the same files several times.
+// docs/protocol §28.3, §28.4, §28.5.
 func TestConformance(t *testing.T) {
 	for _, withFaults := range []bool{false, true} {
 		t.Run(map[bool]string{false: "bare", true: "faulty"}[withFaults], func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Strangers' trains are copied: all else is the same. docs/protocol §28.7.
-func TestConformanceOfStrangers(t *testing.T) {
+// Trains of other users are copied. Everything else is the same. docs/protocol §28.7.
+func TestConformanceOfOtherUsers(t *testing.T) {
 	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 		dir := ownDir(t)
 		return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
@@ -39,7 +39,7 @@ func TestConformanceOfStrangers(t *testing.T) {
 	})
 }
 
-// ownDir is a directory for fabrics of one test, in which nothing may be left in the end.
+// ownDir makes a directory for the fabrics of one test, which must be empty at its end.
 func ownDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(DefaultDir, "fanfare-test-")
@@ -55,7 +55,7 @@ func ownDir(t testing.TB) string {
 	return dir
 }
 
-// files is everything below a directory.
+// files returns the paths of everything below a directory.
 func files(dir string) (all []string) {
 	filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err == nil && path != dir {

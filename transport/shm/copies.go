@@ -2,18 +2,18 @@ package shm
 
 import "github.com/fanfaremq/fanfare/internal/sys"
 
-// copies is memory for copies of trains from other users' files, at most as many as are lent at a time. Loop only.
+// copies is memory for copies of trains from other users' files. Loop only.
 type copies struct {
 	mem  []byte
-	open []uint32 // without a user
+	open []uint32 // free copies
 	lent []bool
 	max  int
 }
 
-// newCopies says how many there may be.
-func newCopies(most int) copies { return copies{max: most} }
+// newCopies returns memory for up to max copies.
+func newCopies(max int) copies { return copies{max: max} }
 
-// take returns one. The memory costs nothing until it is written.
+// take returns a free copy. Its memory is not allocated until it is written.
 func (c *copies) take() (i uint32, err error) {
 	if c.mem == nil {
 		if c.mem, err = sys.Alloc(c.max * chunkBytes); err != nil {
@@ -30,13 +30,13 @@ func (c *copies) take() (i uint32, err error) {
 	return i, nil
 }
 
-// memory is the first bytes of one.
+// memory is the first bytes of a copy.
 func (c *copies) memory(i uint32, bytes int) []byte {
 	at := int(i) * chunkBytes
 	return c.mem[at : at+bytes : at+bytes]
 }
 
-// put gives one back. It panics when it was given back before.
+// put returns a copy. It panics if the copy is free.
 func (c *copies) put(i uint32) {
 	if int(i) >= len(c.lent) || !c.lent[i] {
 		panic("shm: train released twice, or never lent")

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dir is the directory of a fabric, which is held open: members of a shared group can replace it or the directory
-// above it, but endpoints that have opened it keep using the original. Any goroutine may call its methods.
+// dir is the open directory of a fabric: members of a shared group can replace it or the directory above it, but
+// endpoints that have opened it keep using the original. Any goroutine may call its methods.
 type dir struct {
 	place           // its owner
-	path     string // for people, and to remove the one above
-	name     string // in the directory above
-	above    int    // descriptor of that; -1: not open
-	fd       int    // its own; -1: not open
+	path     string // for error texts, and to remove the directory above
+	name     string // name within the directory above
+	above    int    // descriptor of the directory above; -1: not open
+	fd       int    // descriptor of the directory; -1: not open
 	distrust bool   // Config.distrust
 }
 
-// findDir says where the directory of a fabric is to be, in one for its user or group.
+// findDir returns the unopened directory of a fabric, within the directory of its user or group.
 func findDir(cfg Config) (dir, error) {
 	d := dir{place: ownPlace(), name: cfg.Name, above: -1, fd: -1, distrust: cfg.distrust}
 	if cfg.Group != "" {
@@ -50,12 +50,13 @@ func checkDir(dir string) error {
 	case err != nil:
 		return fmt.Errorf("shm: dir=%s: %w", dir, err)
 	case !st.IsDir():
-		return fmt.Errorf("shm: dir=%s is no directory: name one, the same for all processes of the fabric", dir)
+		return fmt.Errorf("shm: dir=%s is not a directory: name one, the same for all processes of the fabric", dir)
 	}
 	return nil
 }
 
-// missingDir says what to do where it is not there: it is not made, since others are to find the same.
+// missingDir adds a remedy to the error that Config.Dir does not exist. It is not created, because other processes must
+// use the same.
 func missingDir(dir string, err error) error {
 	if dir == DefaultDir {
 		return fmt.Errorf("shm: %w: mount it (mount -t tmpfs tmpfs /dev/shm), or name an existing directory (dir= in the URL, the same for all processes of the fabric)", err)
@@ -63,10 +64,10 @@ func missingDir(dir string, err error) error {
 	return fmt.Errorf("shm: dir=%s: %w: make it first; it must be the same for all processes of the fabric", dir, err)
 }
 
-// ownPlace is that of this user.
+// ownPlace is the place of this user.
 func ownPlace() place { return place{id: os.Geteuid()} }
 
-// noGroup is the number that no group has: to chown(2) it means that nothing changes.
+// noGroup is not a valid group number: chown(2) leaves the group unchanged for it.
 const noGroup = 1<<32 - 1
 
 // groupID is the number of a group that this process is in.
@@ -89,12 +90,12 @@ func groupID(name string) (int, error) {
 		return 0, fmt.Errorf("shm: group=%s: %w", name, err)
 	}
 	if os.Geteuid() != 0 && os.Getegid() != gid && !slices.Contains(all, gid) {
-		return 0, fmt.Errorf("shm: group=%s: %w: this process is not in that group (id says in which it is); add its user to it, and log in anew", name, fs.ErrPermission)
+		return 0, fmt.Errorf("shm: group=%s: %w: this process is not in that group (see id); add its user to it, and log in again", name, fs.ErrPermission)
 	}
 	return gid, nil
 }
 
-// open makes the directory, and the one above, if there is none.
+// open creates the directory and the one above, if necessary, and opens both.
 func (d *dir) open() (err error) {
 	above := filepath.Dir(d.path)
 	if d.above, err = d.openAt(unix.AT_FDCWD, above, above); err == nil {
@@ -112,7 +113,7 @@ func (d *dir) close() {
 	}
 }
 
-// openAt makes a directory if there is none, makes sure that others cannot write into it, and opens it.
+// openAt creates a directory if necessary, opens it, and checks that others cannot write to it.
 func (d *dir) openAt(at int, name, path string) (fd int, err error) {
 	if err := d.makeAt(at, name, path); err != nil {
 		return -1, err
@@ -127,11 +128,12 @@ func (d *dir) openAt(at int, name, path string) (fd int, err error) {
 	return fd, nil
 }
 
-// makeAt makes a directory. One for a group has a draft name until it is shared: if this process is killed before, no
-// member of the group finds a directory without access to it, and the next attempt uses the draft.
+// makeAt creates a directory. One for a group has a draft name until it is shared: if this process is killed before
+// that, other members of the group do not find a directory that they cannot access, and the next attempt uses the
+// draft.
 func (d *dir) makeAt(at int, name, path string) error {
 	if !d.shared {
-		return made(unix.Mkdirat(at, name, 0o700), path)
+		return ignoreExists(unix.Mkdirat(at, name, 0o700), path)
 	}
 	draft := draftOf(name)
 	var st unix.Stat_t
@@ -140,7 +142,7 @@ func (d *dir) makeAt(at int, name, path string) error {
 		return nil
 	}
 	path = draftOf(path)
-	if err := made(unix.Mkdirat(at, draft, 0o700), path); err != nil {
+	if err := ignoreExists(unix.Mkdirat(at, draft, 0o700), path); err != nil {
 		return err
 	}
 	fd, err := d.lookUp(at, draft, path)
@@ -148,27 +150,27 @@ func (d *dir) makeAt(at int, name, path string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := d.adopt(fd, path); err != nil {
+	if err := d.shareDraft(fd, path); err != nil {
 		unix.Unlinkat(at, draft, unix.AT_REMOVEDIR)
 		return err
 	}
-	return made(unix.Renameat2(at, draft, at, name, unix.RENAME_NOREPLACE), path)
+	return ignoreExists(unix.Renameat2(at, draft, at, name, unix.RENAME_NOREPLACE), path)
 }
 
-// draftOf is what we call a directory until it is shared. A path becomes a path.
+// draftOf is the name, or path, of a directory until it is shared.
 func draftOf(name string) string {
 	return filepath.Join(filepath.Dir(name), draftPrefix+filepath.Base(name)+"-"+strconv.Itoa(os.Geteuid()))
 }
 
-// made ignores the error that a file exists already.
-func made(err error, path string) error {
+// ignoreExists returns nil if err is EEXIST, and otherwise err with the path.
+func ignoreExists(err error, path string) error {
 	if err == unix.EEXIST {
 		return nil
 	}
 	return named(err, "make", path)
 }
 
-// lookUp opens a directory that there is.
+// lookUp opens an existing directory.
 func (d *dir) lookUp(at int, name, path string) (fd int, err error) {
 	regain(at, name)
 	fd, err = openDir(at, name)
@@ -176,7 +178,7 @@ func (d *dir) lookUp(at int, name, path string) (fd int, err error) {
 	case nil:
 		return fd, nil
 	case unix.ENOTDIR, unix.ELOOP:
-		return -1, fmt.Errorf("%s is no directory: remove it", path)
+		return -1, fmt.Errorf("%s is not a directory: remove it", path)
 	case unix.EACCES:
 		var st unix.Stat_t
 		if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -186,40 +188,40 @@ func (d *dir) lookUp(at int, name, path string) (fd int, err error) {
 			return -1, d.foreign(&st, path)
 		}
 		if missingBits(&st) != 0 {
-			return -1, fmt.Errorf("%w: %s has mode %#o, which keeps its owner out, by a umask that clears the owner's bits or by hand: chmod u+rwx it",
+			return -1, fmt.Errorf("%w: %s has mode %#o, which excludes its owner, because of a umask or a chmod: chmod u+rwx it",
 				fs.ErrPermission, path, st.Mode&permissions)
 		}
 	}
 	return -1, named(err, "open", path)
 }
 
-// adopt shares a draft of ours that is not shared yet. The contents of a directory would be shared with
-// it: one that is not empty is no draft of ours, but was put there by another user.
-func (d *dir) adopt(fd int, path string) error {
+// shareDraft shares our own draft directory. If the directory is not empty another user has put it there, and sharing
+// it would expose its contents.
+func (d *dir) shareDraft(fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return named(err, "look at", path)
+		return named(err, "stat", path)
 	}
 	if int(st.Uid) != os.Geteuid() || st.Mode&0o5777 != 0o700 {
 		return nil
 	}
 	if names, err := namesAt(fd, path); err != nil || len(names) > 0 {
-		return errors.Join(err, fmt.Errorf("%s was to be shared with group %d, but is not empty: move it elsewhere", path, d.id))
+		return errors.Join(err, fmt.Errorf("%s would be shared with group %d, but is not empty: move it to another directory", path, d.id))
 	}
 	return named(d.share(fd, d.mode()), "share", path)
 }
 
-// check refuses a directory that others can write into.
+// check returns an error if others can write to a directory.
 func (d *dir) check(fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return named(err, "look at", path)
+		return named(err, "stat", path)
 	}
 	switch d.acceptsFile(&st) {
 	case ofOthers:
 		return d.foreign(&st, path)
 	case toOthers:
-		return fmt.Errorf("%s has mode %#o, which lets others in: it must be %#o at most; have it removed", path, st.Mode&permissions, d.mode())
+		return fmt.Errorf("%s has mode %#o, which gives others access: it must be %#o at most; have it removed", path, st.Mode&permissions, d.mode())
 	}
 	return nil
 }
@@ -227,23 +229,23 @@ func (d *dir) check(fd int, path string) error {
 // permissions are the bits of a file's mode other than its type.
 const permissions = 0o7777
 
-// acceptsFile is accepts for a file.
+// acceptsFile is accepts for the result of stat.
 func (p place) acceptsFile(st *unix.Stat_t) refusal {
 	return p.accepts(st.Mode&unix.S_IFMT == unix.S_IFDIR, int(st.Uid), int(st.Gid), st.Mode&permissions)
 }
 
-// foreign is the error of a directory that is not ours, nor of the group that is to share it. Any
-// user of the host may have made it, where all may write.
+// foreign is the error for a directory that belongs neither to this user nor to the sharing group. In a directory like
+// /dev/shm any user may have made it.
 func (d *dir) foreign(st *unix.Stat_t, path string) error {
-	whose := ""
+	group := ""
 	if d.shared {
-		whose = fmt.Sprintf(" and is not shared with group %d", d.id)
+		group = fmt.Sprintf(" and is not shared with group %d", d.id)
 	}
-	return fmt.Errorf("%w: %s belongs to user %d%s: a user with write permission there could read and replace what you publish; have it removed, or use another place (dir= in the URL, the same for all processes of the fabric)",
-		fs.ErrPermission, path, st.Uid, whose)
+	return fmt.Errorf("%w: %s belongs to user %d%s: a user with write permission there could read and replace what you publish; have it removed, or use another directory (dir= in the URL, the same for all processes of the fabric)",
+		fs.ErrPermission, path, st.Uid, group)
 }
 
-// share gives a file of ours its mode, and to the group.
+// share sets the mode of our own file, and its group if the place is shared.
 func (d *dir) share(fd int, mode uint32) error {
 	if d.shared {
 		if err := unix.Fchown(fd, -1, d.id); err != nil {
@@ -253,13 +255,13 @@ func (d *dir) share(fd int, mode uint32) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// openFile opens a file, and follows no link.
+// openFile opens a file without following a link.
 func (d *dir) openFile(name string, flags int) (int, error) {
 	fd, err := unix.Openat(d.fd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
 	return fd, named(err, "open", filepath.Join(d.path, name))
 }
 
-// names are the files that there are.
+// names lists the files in the directory.
 func (d *dir) names() ([]string, error) { return namesAt(d.fd, d.path) }
 
 func namesAt(at int, path string) ([]string, error) {
@@ -272,7 +274,7 @@ func namesAt(at int, path string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// inode is the number of the file of a name.
+// inode is the inode number of a file.
 func (d *dir) inode(name string) (uint64, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -281,14 +283,14 @@ func (d *dir) inode(name string) (uint64, error) {
 
 func (d *dir) remove(name string) { unix.Unlinkat(d.fd, name, 0) }
 
-// discard removes whatever has the name, but a directory that is not empty.
+// discard removes a file or an empty directory.
 func (d *dir) discard(name string) {
 	if unix.Unlinkat(d.fd, name, 0) == unix.EISDIR {
 		unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR)
 	}
 }
 
-// removeEmpty removes the directory, and the one above, if they are empty.
+// removeEmpty removes the directory and the one above if they are empty.
 func (d *dir) removeEmpty() {
 	unix.Unlinkat(d.above, d.name, unix.AT_REMOVEDIR)
 	unix.Rmdir(filepath.Dir(d.path))

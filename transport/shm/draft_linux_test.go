@@ -17,8 +17,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Files of a group get their name by a rename when they are shared already, so that no other process
-// finds an unshared one after its maker was killed. docs/protocol §28.1.
+// Files of a group are given their name by a rename when they are already shared, so that no other process finds an
+// unshared one after its maker was killed. docs/protocol §28.1.
 func TestSharedBeforeNamed(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
 	d, err := findDir(cfg)
@@ -28,7 +28,7 @@ func TestSharedBeforeNamed(t *testing.T) {
 	above := filepath.Dir(d.path)
 	for _, c := range []struct {
 		in, name string
-		ready    func() error // makes the directory that it is in
+		ready    func() error // makes its directory
 	}{
 		{cfg.Dir, filepath.Base(above), func() error { return nil }},
 		{above, cfg.Name, func() (err error) { d.above, err = d.openAt(unix.AT_FDCWD, above, above); return err }},
@@ -53,7 +53,7 @@ func TestSharedBeforeNamed(t *testing.T) {
 	}
 }
 
-// appeared is how a name came into a directory that is watched.
+// appeared returns the inotify event with which a name appeared in a watched directory.
 func appeared(t *testing.T, watch int, name string) uint32 {
 	t.Helper()
 	buf := make([]byte, 64<<10)
@@ -72,8 +72,8 @@ func appeared(t *testing.T, watch int, name string) uint32 {
 	return 0
 }
 
-// Where the maker of a shared fabric was killed before it was shared, at any point, the next one
-// makes it whole. docs/protocol §28.1.
+// If the maker of a shared fabric was killed at any point before the fabric was shared, the next endpoint completes it.
+// docs/protocol §28.1.
 func TestHalfShared(t *testing.T) {
 	for name, leave := range map[string]func(dir string) error{
 		"draft": func(dir string) error { return os.Mkdir(draftOf(dir), 0o700) },
@@ -97,15 +97,15 @@ func TestHalfShared(t *testing.T) {
 					t.Errorf("%s: %v, %v", path, st.Mode(), err)
 				}
 			}
-			if left := files(cfg.Dir); len(left) != 5 { // two directories, the members file, its own two
+			if left := files(cfg.Dir); len(left) != 5 { // two directories, the members file, two files of the endpoint
 				t.Errorf("there are %q", left)
 			}
 		})
 	}
 }
 
-// A directory of ours that a member of the group has renamed to the fabric's is not opened to the
-// group: neither where the fabric should be, nor where we make it. docs/protocol §28.1.
+// A private directory of this user that a member of the group has renamed to the fabric's name, or to the name of its
+// draft, is not shared with the group. docs/protocol §28.1.
 func TestPrivateDirectoryMoved(t *testing.T) {
 	for name, to := range map[string]func(path string) string{"fabric": func(path string) string { return path }, "draft": draftOf} {
 		cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
@@ -115,7 +115,7 @@ func TestPrivateDirectoryMoved(t *testing.T) {
 		}
 		if tr, err := open(cfg); err == nil {
 			end(tr)
-		} else if !strings.Contains(err.Error(), "is not empty: move it elsewhere") {
+		} else if !strings.Contains(err.Error(), "is not empty: move it to another directory") {
 			t.Error(name, err)
 		}
 		if st, err := os.Stat(private); err != nil || st.Mode() != fs.ModeDir|0o700 {
@@ -127,8 +127,7 @@ func TestPrivateDirectoryMoved(t *testing.T) {
 	}
 }
 
-// A file that has replaced the pipe that we have just made is not shared, unless it is that pipe.
-// docs/protocol §28.1.
+// A file that replaced a pipe immediately after it was made is not shared. docs/protocol §28.1.
 func TestBellReplaced(t *testing.T) {
 	d := dir{place: place{shared: true, id: os.Getegid()}, path: t.TempDir()}
 	var err error
@@ -152,7 +151,7 @@ func TestBellReplaced(t *testing.T) {
 		before, _ := os.Stat(in(name))
 		if fd, err := d.takePipe(name, 0o620); err == nil {
 			unix.Close(fd)
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s was accepted", name)
 		}
 		if st, err := os.Stat(in(name)); err != nil || st.Mode() != before.Mode() {
 			t.Errorf("%s: %v, %v", name, st.Mode(), err)
@@ -167,21 +166,20 @@ func TestBellReplaced(t *testing.T) {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
 	if os.Geteuid() != 0 {
-		return // only root can change the owner of a file
+		return // only root can change a file's owner
 	}
 	if err := errors.Join(unix.Mkfifo(in("another's"), 0o600), os.Chown(in("another's"), 65534, 65534)); err != nil {
 		t.Fatal(err)
 	}
 	if fd, err := d.takePipe("another's", 0o620); !errors.Is(err, errReplaced) {
 		unix.Close(fd)
-		t.Errorf("another's was taken: %v", err)
+		t.Errorf("a pipe of another user was accepted: %v", err)
 	}
 }
 
-// With a umask that denies files to their owner, an endpoint makes and finds its fabric, even if it has
-// left a directory without permission to enter; files of other users, and links, stay unchanged.
-// docs/protocol §28.1.
-func TestMask(t *testing.T) {
+// With a umask that denies files to their owner, an endpoint makes and finds its fabric, even if an earlier endpoint
+// left a directory without permission to enter. Files of other users and links stay unchanged. docs/protocol §28.1.
+func TestUmask(t *testing.T) {
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		for _, mask := range []int{0o777, 0o700, 0o300, 0o200} {
 			dir := ownDir(t)
@@ -189,7 +187,7 @@ func TestMask(t *testing.T) {
 			tr, err := open(Config{Name: "x", Dir: dir, Group: group})
 			unix.Umask(was)
 			if err != nil {
-				t.Fatalf("group %q, mask %#o: %v", group, mask, err)
+				t.Fatalf("group %q, umask %#o: %v", group, mask, err)
 			}
 			next := mustOpen(t, Config{Name: "x", Dir: dir, Group: group})
 			for _, path := range files(dir) {
@@ -199,7 +197,7 @@ func TestMask(t *testing.T) {
 					need = 0o700
 				}
 				if err != nil || st.Mode()&0o700 != need {
-					t.Errorf("group %q, mask %#o: %s has mode %v, %v", group, mask, path, st.Mode(), err)
+					t.Errorf("group %q, umask %#o: %s has mode %v, %v", group, mask, path, st.Mode(), err)
 				}
 			}
 			end(tr)
@@ -208,7 +206,7 @@ func TestMask(t *testing.T) {
 			if group != "" {
 				above = draftOf(filepath.Join(dir, "fanfare-g"+group))
 			}
-			if err := os.Mkdir(above, 0); err != nil { // as one before has left it
+			if err := os.Mkdir(above, 0); err != nil { // as an earlier endpoint left it
 				t.Fatal(err)
 			}
 			end(mustOpen(t, Config{Name: "x", Dir: dir, Group: group}))
@@ -221,12 +219,12 @@ func TestMask(t *testing.T) {
 	}
 	regain(unix.AT_FDCWD, link)
 	if st, err := os.Stat(victim); err != nil || st.Mode() != fs.ModeDir {
-		t.Errorf("what a link names: %v, %v", st.Mode(), err)
+		t.Errorf("the target of a link: %v, %v", st.Mode(), err)
 	}
 }
 
-// A members file that is another name of a file of ours is not used, nor shared. docs/protocol §28.1.
-func TestMembersFileNoLink(t *testing.T) {
+// A members file that is a hard link to another file of this user is neither used nor shared. docs/protocol §28.1.
+func TestMembersFileIsHardLink(t *testing.T) {
 	cfg := Config{Name: "x", Dir: t.TempDir(), Group: strconv.Itoa(os.Getegid())}
 	d, err := findDir(cfg)
 	if err == nil {
@@ -240,7 +238,7 @@ func TestMembersFileNoLink(t *testing.T) {
 	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Link(victim, filepath.Join(d.path, membersName))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "is no roll") {
+	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "is not a members file") {
 		t.Errorf("error %v", err)
 	}
 	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 || st.Size() != 4 {
@@ -248,8 +246,8 @@ func TestMembersFileNoLink(t *testing.T) {
 	}
 }
 
-// A file that replaces a bell is not written to, unless it is a pipe. docs/protocol §28.8.
-func TestBellIsNoPipe(t *testing.T) {
+// An endpoint does not write to a file that replaces a bell, unless it is a pipe. docs/protocol §28.8.
+func TestBellIsNotAPipe(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	for b.BeginWait(-1) == 0 {
 		b.EndWait()
@@ -271,11 +269,10 @@ func TestBellIsNoPipe(t *testing.T) {
 	}
 }
 
-// If another user has taken the directory's name, the error comes at once, with advice.
-// docs/protocol §28.1.
-func TestSquatted(t *testing.T) {
+// If another user has made a directory of that name, Open fails immediately, with advice. docs/protocol §28.1.
+func TestDirectoryOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testenv.Skip(t, "it takes root to give a directory away")
+		testenv.Skip(t, "only root can change the owner of a directory")
 	}
 	for _, group := range []string{"", "0"} {
 		cfg := Config{Name: "x", Dir: t.TempDir(), Group: group}
@@ -292,7 +289,7 @@ func TestSquatted(t *testing.T) {
 			t.Errorf("group %q: %v", group, err)
 		}
 		if time.Since(began) >= membersWait {
-			t.Error("it was tried again, though nothing is about to change it")
+			t.Error("Open retried, although nothing was going to change")
 		}
 	}
 }

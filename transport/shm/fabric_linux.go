@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fabric is the directory in which the endpoints of a fabric find each other: it has a memory file and a pipe for each,
-// and the members file. The members file holds a number that grows whenever an endpoint joins or leaves, under the
-// file's lock. Any goroutine may call its methods.
+// fabric is the directory in which the endpoints of a fabric discover each other: it contains a memory file and a pipe
+// for each endpoint, and the members file. The members file holds a number that grows whenever an endpoint joins or
+// leaves, under the file's lock. Any goroutine may call its methods.
 type fabric struct {
 	dir
 	members int     // descriptor
 	mem     []byte  // the members file, mapped
-	busy    [8]byte // what the members file held when another process had its lock
+	busy    [8]byte // content of the members file while another process held its lock
 
 	suspect atomic.Bool // a peer may have ended, or is invalid: the next scan checks
 }
 
-// enterFabric makes the directory of a fabric, if there is none, locks its members file, and calls settle to make the
+// enterFabric creates the directory of a fabric if necessary, locks its members file, and calls settle to create the
 // endpoint's files. It starts over if the directory is removed meanwhile, by the last endpoint that leaves or by a
 // sweep of empty fabrics. The members file stays locked.
 func enterFabric(cfg Config, settle func(*fabric) error) (*fabric, error) {
@@ -54,7 +54,7 @@ func enterFabric(cfg Config, settle func(*fabric) error) (*fabric, error) {
 	}
 }
 
-// enter makes the directory and the members file, if there is none, and locks it.
+// enter creates the directory and the members file if necessary, and locks it.
 func (h *fabric) enter() error {
 	if err := h.open(); err != nil {
 		return err
@@ -71,17 +71,17 @@ func (h *fabric) enter() error {
 // withdraw undoes enterFabric.
 func (h *fabric) withdraw() {
 	if h.mem != nil { // the members file is locked
-		h.vanish()
+		h.removeDeserted()
 	} else if h.fd >= 0 {
 		h.removeEmpty()
 	}
 	h.leave()
 }
 
-// unlock lets others come and go.
+// unlock releases the lock of the members file, so that others can join and leave.
 func (h *fabric) unlock() { unix.Flock(h.members, unix.LOCK_UN) }
 
-// count is the number in the members file. Of a shared one others could cut off the end.
+// count is the number in the members file. Others could truncate a shared one.
 func (h *fabric) count() (n uint64) {
 	if h.shared {
 		defer guard(debug.SetPanicOnFault(true), nil)
@@ -89,7 +89,7 @@ func (h *fabric) count() (n uint64) {
 	return word(h.mem, 0).Load()
 }
 
-// announce makes all others scan for endpoints.
+// announce increments the number, so that all other endpoints scan.
 func (h *fabric) announce() {
 	if h.shared {
 		defer guard(debug.SetPanicOnFault(true), nil)
@@ -97,8 +97,8 @@ func (h *fabric) announce() {
 	word(h.mem, 0).Add(1)
 }
 
-// guard ends what debug.SetPanicOnFault began. A fault in mapped memory is then blamed on peer p, if
-// not nil. Call it by defer.
+// guard restores debug.SetPanicOnFault, and recovers from a fault in mapped memory: peer p, if not nil, is marked bad.
+// Call it with defer.
 func guard(old bool, p *peer) {
 	debug.SetPanicOnFault(old)
 	x := recover()
@@ -109,7 +109,7 @@ func guard(old bool, p *peer) {
 		panic(x)
 	}
 	if p != nil {
-		p.spoil()
+		p.markBad()
 	}
 }
 
@@ -126,11 +126,11 @@ func (h *fabric) leave() {
 	h.close()
 }
 
-// list is the ids of the endpoint files in the directory. Only regular files count.
+// list returns the ids of the endpoint files in the directory. Only regular files count.
 func (h *fabric) list() (ids []uint64, err error) {
 	names, err := h.names()
 	for _, name := range names {
-		if id, ok := parseFileName(name); ok && h.seen(name) != dead {
+		if id, ok := parseFileName(name); ok && h.stateByName(name) != dead {
 			ids = append(ids, id)
 		}
 	}

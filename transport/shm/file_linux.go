@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownFile is the memory file of an endpoint, and the pipe by which others wake it.
+// ownFile is the memory file of this endpoint, and the pipe with which others wake it.
 type ownFile struct {
-	id     uint64
-	fd     int // of the file, which is locked
-	bell   int // of the pipe's end to read
-	mem    []byte
-	backed [maxChunks]uint8 // pages of each chunk that there is memory for
-	whole  int              // chunks beside windows with memory for more than a page
-	rings  [lanes]bool      // lanes with memory for descriptors, under Transport.mu,
-	gives  [lanes]bool      // and with memory for positions that are returned, under Transport.fetching
-	rung   [4096]byte       // what was read of the pipe, here so that it is not allocated
+	id      uint64
+	fd      int // descriptor of the file, which is locked
+	bell    int // descriptor for reading the pipe
+	mem     []byte
+	backed  [maxChunks]uint8 // pages of each chunk with allocated memory
+	whole   int              // chunks outside of windows with more than a page allocated
+	rings   [lanes]bool      // lanes with allocated descriptors; under Transport.mu
+	returns [lanes]bool      // lanes with allocated positions to return; under Transport.fetching
+	rung    [4096]byte       // read buffer for the pipe, a field to avoid allocations
 }
 
-// makeFile makes the files of an endpoint. The members file is locked.
+// makeFile creates the files of an endpoint. The members file must be locked.
 func (h *fabric) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	f = &ownFile{id: id, fd: -1, bell: -1}
 	defer func() {
@@ -37,7 +37,7 @@ func (h *fabric) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	if f.fd, err = h.openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL); err != nil {
 		return f, err
 	}
-	// Before it is shared, or another could lock it first.
+	// Lock it before it is shared, or another process could lock it first.
 	if err = unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return f, named(err, "lock", path)
 	}
@@ -67,7 +67,8 @@ func (h *fabric) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	return f, nil
 }
 
-// openLane has memory behind a lane's descriptors, from its first one on: most endpoints never send to each other.
+// openLane allocates memory for a lane's descriptors with the first one, because most endpoints never send to each
+// other.
 func (f *ownFile) openLane(lane int) error {
 	if err := allocate(f.fd, ringAt(lane, 0), ringBytes); err != nil {
 		return err
@@ -77,17 +78,17 @@ func (f *ownFile) openLane(lane int) error {
 	return nil
 }
 
-// backReturns allocates memory for the positions that the sender on a lane gets back.
+// backReturns allocates memory for the positions that are returned to the sender of a lane.
 func (f *ownFile) backReturns(lane int) error {
-	if f.gives[lane] {
+	if f.returns[lane] {
 		return nil
 	}
 	err := allocate(f.fd, returnsAt(lane, 0), returnBytes)
-	f.gives[lane] = err == nil
+	f.returns[lane] = err == nil
 	return err
 }
 
-// clearLane erases what was written for the previous endpoint of a lane; positions begin anew.
+// clearLane erases the lane of a previous endpoint; positions start at 0 again.
 func (f *ownFile) clearLane(lane int) {
 	if !f.rings[lane] {
 		return
@@ -97,8 +98,7 @@ func (f *ownFile) clearLane(lane int) {
 	}
 }
 
-// backChunk allocates memory for the first bytes of a chunk: no more than needed, since most trains are short
-// where much memory would be held.
+// backChunk allocates memory for the first bytes of a chunk: no more than needed, because many held trains are short.
 func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 	if f.backs(chunk, bytes) {
 		return false, nil
@@ -117,7 +117,7 @@ func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 	return true, nil
 }
 
-// backRow has memory behind chunks that lie one behind the other.
+// backRow allocates memory for consecutive chunks.
 func (f *ownFile) backRow(first uint32, chunks int) error {
 	if f.spare() < chunks*chunkBytes {
 		return errSpared
@@ -131,22 +131,22 @@ func (f *ownFile) backRow(first uint32, chunks int) error {
 	return nil
 }
 
-// backs reports whether there is memory behind the first bytes of a chunk.
+// backs reports whether memory is allocated for the first bytes of a chunk.
 func (f *ownFile) backs(chunk uint32, bytes int) bool {
 	return int(f.backed[chunk])*pageBytes >= bytes
 }
 
-// Trains leave a part of the free memory, one in sparedPart: for lanes, for messages up to a page, such
-// as those between publishers and subscribers, and for the first chunks of an endpoint. Otherwise an
-// endpoint with much to send would leave others no memory to reply.
+// Trains leave one part in sparedPart of the free memory for lanes, for packets up to a page, such as NAKs and
+// statuses, and for the first chunks of an endpoint. Otherwise an endpoint that sends much would leave others no memory
+// to reply.
 const (
 	sparedPart = 8
 	fewChunks  = 4
 )
 
-var errSpared = errors.New("shm: what memory there is is spared for lanes and for what is short")
+var errSpared = errors.New("shm: the remaining memory is reserved for lanes and short packets")
 
-// spare is how many more bytes trains may use now, if no other endpoint uses them.
+// spare is the number of bytes that trains may still use now.
 func (f *ownFile) spare() int {
 	var st unix.Statfs_t
 	if unix.Fstatfs(f.fd, &st) != nil || st.Blocks == 0 { // tmpfs(5): no limit
@@ -156,16 +156,16 @@ func (f *ownFile) spare() int {
 	return int(min((max(free, spared)-spared)*uint64(st.Bsize), maxChunks*chunkBytes))
 }
 
-// room is how many chunks more there is memory for now.
+// room is the number of chunks that can still be allocated now.
 func (f *ownFile) room() int { return f.spare() / chunkBytes }
 
-// chunk is the first bytes of a chunk.
+// chunk returns the first bytes of a chunk.
 func (f *ownFile) chunk(chunk uint32, bytes int) []byte {
 	at := chunkAt(chunk)
 	return f.mem[at : at+bytes : at+bytes]
 }
 
-// chunkOf is the chunk in which mem begins, and its offset there, if it is in the file.
+// chunkOf returns the chunk in which mem begins, and the offset there, if it is in the file.
 func (f *ownFile) chunkOf(mem []byte) (chunk uint32, off int, ok bool) {
 	if len(mem) == 0 || len(f.mem) == 0 {
 		return 0, 0, false
@@ -185,7 +185,7 @@ func (f *ownFile) remove(h *fabric) {
 	}
 }
 
-// unmap ends the memory.
+// unmap unmaps the file.
 func (f *ownFile) unmap() {
 	if f.mem != nil {
 		unix.Munmap(f.mem)
@@ -193,7 +193,7 @@ func (f *ownFile) unmap() {
 	}
 }
 
-// close ends the lock, too. The memory stays.
+// close closes the descriptors, which releases the lock. The memory stays mapped.
 func (f *ownFile) close() {
 	for _, fd := range []*int{&f.bell, &f.fd} {
 		if *fd >= 0 {
@@ -203,6 +203,6 @@ func (f *ownFile) close() {
 	}
 }
 
-// drainBell reads pending wake-ups once: a member of the group that writes without end must not occupy
-// us. Unread bytes only end the next sleep early.
+// drainBell reads pending wake-ups once: a member of the group that keeps writing must not occupy this process. Unread
+// bytes only end the next sleep early.
 func (f *ownFile) drainBell() { _, _ = unix.Read(f.bell, f.rung[:]) }

@@ -16,7 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// A number that no group has, or that means none, is refused before anything is made.
+// A number that is not a valid group ID is rejected before any file is made.
 func TestGroupNumbers(t *testing.T) {
 	for _, group := range []string{"4294967295", "99999999999"} {
 		if _, err := groupID(group); err == nil || !strings.Contains(err.Error(), "there are groups up to 4294967294") {
@@ -25,8 +25,8 @@ func TestGroupNumbers(t *testing.T) {
 	}
 }
 
-// A member of the group may ring a bell without end. That ends a sleep, and only a few rings are read
-// at a time, so that it does not occupy the reader. docs/protocol §28.8.
+// A member of the group may ring a bell without end. Each ring ends a sleep, but only a few are read at a time, so that
+// they do not occupy the reader. docs/protocol §28.8.
 func TestEndlessRinging(t *testing.T) {
 	a, _, _ := pair(t, Config{})
 	bell, err := unix.Open(filepath.Join(a.fabric.path, bellName(a.own.id)), unix.O_WRONLY|unix.O_NONBLOCK, 0)
@@ -38,7 +38,7 @@ func TestEndlessRinging(t *testing.T) {
 	if n, err := unix.Write(bell, make([]byte, rings)); err != nil || n != rings {
 		t.Fatal(n, err)
 	}
-	if err := a.Wait(0); err != nil { // it has something to report, of its sender
+	if err := a.Wait(0); err != nil { // it has an event of its sender to report
 		t.Fatal(err)
 	}
 	waits := 0
@@ -52,15 +52,15 @@ func TestEndlessRinging(t *testing.T) {
 		}
 	}
 	if waits < 2 {
-		t.Errorf("all is read at a time")
+		t.Errorf("all rings are read at once")
 	}
 }
 
-// If a process holds the lock of the members file and keeps announcing new endpoints, newcomers wait for so
-// long, and no longer. docs/protocol §28.2.
+// If a process holds the lock of the members file and keeps announcing new endpoints, new endpoints wait for
+// maxMembersWait at most. docs/protocol §28.2.
 func TestLockIsNeverFree(t *testing.T) {
 	dir := ownDir(t)
-	h, err := enterFabric(Config{Name: "held", Dir: dir}, stay)
+	h, err := enterFabric(Config{Name: "held", Dir: dir}, noEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestLockIsNeverFree(t *testing.T) {
 			}
 		}()
 		began := time.Now()
-		other, err := enterFabric(Config{Name: "held", Dir: dir}, stay)
+		other, err := enterFabric(Config{Name: "held", Dir: dir}, noEndpoint)
 		if took := time.Since(began); !errors.Is(err, errLocked) || took < maxMembersWait || took > maxMembersWait+time.Second || !strings.Contains(err.Error(), "kept joining and leaving for 30s, and "+name) {
 			t.Errorf("%v, %v after %v", other, err, took)
 		}
@@ -89,21 +89,21 @@ func TestLockIsNeverFree(t *testing.T) {
 	})
 }
 
-// The error of a lock that is never free, by its holder and the time since an endpoint joined or left.
-// docs/protocol §28.2.
+// The error for a lock that is never free names its holder and, if no endpoint joined or left, the time. docs/protocol
+// §28.2.
 func TestLocked(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {
-		moved, now time.Duration // since it began
+		moved, now time.Duration // since the wait began
 		holder     int
 		over       bool
 		says       string
 	}{
 		{0, membersWait, 7, false, ""},
-		{0, membersWait + time.Millisecond, 7, true, "/x: another process has the lock of the fabric: process 7 has held it for 5s: is it stopped? let it go on (kill -CONT 7), or end it"},
+		{0, membersWait + time.Millisecond, 7, true, "/x: another process holds the lock of the fabric: process 7 has held it for 5s: is it stopped? continue it (kill -CONT 7), or end it"},
 		{0, membersWait + time.Second, 0, true, "another process has held it for 6s: is it stopped? fuser -v /x/roll names it"},
 		{28 * time.Second, maxMembersWait, 7, false, ""},
-		{28 * time.Second, maxMembersWait + time.Millisecond, 7, true, "endpoints kept joining and leaving for 30s, and process 7 has it now: try again, or let it go on"},
+		{28 * time.Second, maxMembersWait + time.Millisecond, 7, true, "endpoints kept joining and leaving for 30s, and process 7 holds it now: try again, or continue it"},
 	} {
 		p, over := newLockWait(began), false
 		for at := time.Duration(0); at <= c.now; {
@@ -115,7 +115,7 @@ func TestLocked(t *testing.T) {
 			if at == c.now {
 				break
 			}
-			at = min(at+mostLook, c.now)
+			at = min(at+maxCheckInterval, c.now)
 		}
 		if over != c.over {
 			t.Errorf("%+v: %v", c, over)
@@ -126,28 +126,28 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// The time in which the process that waits did not run does not count: the holder was stopped together with it.
+// Time in which the waiting process did not run does not count, because the holder was probably stopped with it.
 // docs/protocol §28.2.
 func TestLockedWhileStopped(t *testing.T) {
 	now := time.Now()
 	p := newLockWait(now)
 	for range 20 {
 		if now = now.Add(time.Hour); p.over(now, [8]byte{1}) {
-			t.Fatal("given up after it was stopped")
+			t.Fatal("gave up after the process was stopped")
 		}
 	}
 }
 
-// The holder of a file's lock is found in the system's list of all locks.
+// The holder of a file's lock is found in /proc/locks.
 func TestLockHolder(t *testing.T) {
 	const locks = "1: POSIX  ADVISORY  WRITE 11 00:1a:56 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:1a:561 0 EOF\n" +
 		"3: FLOCK  ADVISORY  WRITE 13 00:1a:56 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 14 00:1a:57 0 EOF\n4: FLOCK ADVISORY WRITE -1 00:1a:58 0 EOF\nx\n"
 	for file, want := range map[string]int{"00:1a:56": 13, "00:1a:57": 0, "00:1a:58": 0, "00:1a:5": 0, "": 0} {
 		if got := holderIn(locks, file); got != want {
-			t.Errorf("%q is locked by %d, want %d", file, got, want)
+			t.Errorf("%q is held by process %d, want %d", file, got, want)
 		}
 	}
-	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
+	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, noEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +156,9 @@ func TestLockHolder(t *testing.T) {
 		testenv.Skip(t, "no /proc/locks, which names the holder of a lock: %v", err)
 	}
 	if pid := lockHolder(h.members); pid != os.Getpid() {
-		t.Errorf("it is locked by %d, want %d", pid, os.Getpid())
+		t.Errorf("the lock is held by process %d, want %d", pid, os.Getpid())
 	}
 }
 
-// stay makes no endpoint in a fabric.
-func stay(*fabric) error { return nil }
+// noEndpoint makes no endpoint in a fabric.
+func noEndpoint(*fabric) error { return nil }

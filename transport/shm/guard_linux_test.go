@@ -16,11 +16,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// inChild is set in the environment of a test binary that runs itself again, to the name of the test.
+// inChild is the environment variable with the name of the test that a test binary runs as its own child.
 const inChild = "FANFARE_TEST_CHILD"
 
-// child runs the calling test again in a process of its own, so that a fault is an error of this test
-// and does not end all others. It returns true there: then the test does its work.
+// child runs the calling test again in a child process, so that a fault fails only this test. It returns true in the
+// child.
 func child(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inChild) == t.Name() {
@@ -33,21 +33,21 @@ func child(t *testing.T) bool {
 	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v", testenv.TimeLimit(t))
 	cmd.Env = childEnv(t)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("in a process of its own: %v: %s", err, out[max(0, len(out)-8000):])
+		t.Errorf("in a child process: %v: %s", err, out[max(0, len(out)-8000):])
 	}
 	return false
 }
 
-// childEnv is the environment of such a process. With the race detector it does not sleep for a second at its end.
+// childEnv returns the environment of such a process. It switches off the race detector's sleep of a second at the end.
 func childEnv(t *testing.T) []string {
 	return append(os.Environ(), inChild+"="+t.Name(), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 }
 
-// A train of another user is copied, and one of a file that others may write to. Only files that this user
+// Trains of other users' files, and of files that others may write to, are copied. Only trains of files that this user
 // alone can write are lent in place. docs/protocol §28.7.
-func TestStrangersAreCopied(t *testing.T) {
+func TestTrainsOfOtherUsersAreCopied(t *testing.T) {
 	for name, c := range map[string]struct {
-		uid    int // -1: this one
+		uid    int // -1: this user
 		mode   uint32
 		copied bool
 	}{
@@ -61,8 +61,8 @@ func TestStrangersAreCopied(t *testing.T) {
 			a := mustOpen(t, cfg)
 			defer end(a)
 			switch err := unix.Fchown(a.own.fd, c.uid, -1); {
-			case c.uid >= 0 && (err == unix.EPERM || err == unix.EINVAL): // or there is no such user, in a namespace
-				testenv.Skip(t, "it takes root to give a file away: %v", err)
+			case c.uid >= 0 && (err == unix.EPERM || err == unix.EINVAL): // or the user does not exist in a namespace
+				testenv.Skip(t, "only root can change the owner of a file: %v", err)
 			case err != nil:
 				t.Fatal(err)
 			}
@@ -87,29 +87,29 @@ func TestStrangersAreCopied(t *testing.T) {
 			}
 			tr, p := &fetched.Trains[0], peerOf(b, a)
 			at := uintptr(unsafe.Pointer(&tr.Data[0])) - uintptr(unsafe.Pointer(&p.mem[0]))
-			if copied := at >= fileBytes; copied != c.copied || p.stranger != c.copied {
-				t.Errorf("copied %v, a stranger %v, want %v", copied, p.stranger, c.copied)
+			if copied := at >= fileBytes; copied != c.copied || p.otherUser != c.copied {
+				t.Errorf("copied %v, of another user %v, want %v", copied, p.otherUser, c.copied)
 			}
-			clear(a.own.mem[atChunks:][:chunkBytes]) // as an endpoint may that breaks the rules
+			clear(a.own.mem[atChunks:][:chunkBytes]) // as an endpoint may that violates the protocol
 			if kept := string(tr.Data) == "as it was"; kept != c.copied {
-				t.Errorf("it has become %q", tr.Data)
+				t.Errorf("it was changed to %q", tr.Data)
 			}
 			b.Release(tr)
 		})
 	}
 }
 
-// Another user may truncate its file at any place and time: any read after that, by any call, is
-// counted as its error, and this process lives. docs/protocol §28.7.
-func TestCutOffAnywhere(t *testing.T) {
+// Another user may truncate its file at any place and time: any read after that, by any call, is counted as an error,
+// and this process survives. docs/protocol §28.7.
+func TestTruncateAnywhere(t *testing.T) {
 	if !child(t) {
 		return
 	}
 	type ends struct {
-		a, b    *Transport // a cuts off its file, b goes on
+		a, b    *Transport // a truncates its file, b continues
 		toB     transport.Sender
 		toA     transport.Sender
-		retainA transport.Peer // of b
+		retainA transport.Peer // peer of b
 		fetched *transport.Batch
 	}
 	poll := func(e *ends) error { return e.b.Poll(e.fetched) }
@@ -119,18 +119,18 @@ func TestCutOffAnywhere(t *testing.T) {
 	}
 	reads := map[string]struct {
 		prepare, do func(e *ends) error
-		at          int // the last byte that do reads is behind this
+		at          int // the last byte that do reads is behind this offset
 	}{
 		"poll": {nil, poll, atRings},
 		"poll what was sent": {func(e *ends) error {
 			_, err := e.toB.Send(single(bytes.Repeat([]byte("x"), 60_000)))
 			return err
 		}, poll, atChunks},
-		"look for trains": {nil, func(e *ends) error { e.b.anyWaits(); return nil }, atRings},
-		"scan":            {nil, func(e *ends) error { e.b.fabric.suspect.Store(true); e.b.meetAll(); return nil }, 0},
-		"send":            {nil, send, atReturns}, // a has returned what it heard
-		"reply":           {nil, func(e *ends) error { return e.b.Reply(e.retainA, []byte("reply")) }, atReturns},
-		"send to one that has returned nothing since": {send, send, atTaken},
+		"check for trains": {nil, func(e *ends) error { e.b.anyWaits(); return nil }, atRings},
+		"scan":             {nil, func(e *ends) error { e.b.fabric.suspect.Store(true); e.b.scanIfNeeded(); return nil }, 0},
+		"send":             {nil, send, atReturns}, // a has returned what it received
+		"reply":            {nil, func(e *ends) error { return e.b.Reply(e.retainA, []byte("reply")) }, atReturns},
+		"send to an endpoint that has returned nothing since": {send, send, atTaken},
 		"read replies": {func(e *ends) error {
 			to, err := e.a.Retain(transport.Source(e.b.own.id))
 			if err == nil {
@@ -159,7 +159,7 @@ func TestCutOffAnywhere(t *testing.T) {
 				if err == nil {
 					e.retainA, err = e.b.Retain(transport.Source(e.a.own.id))
 				}
-				if got := hear(t, e.b, e.a, e.toA, "here"); err != nil || got != "here" {
+				if got := transfer(t, e.b, e.a, e.toA, "here"); err != nil || got != "here" {
 					t.Fatal(got, err)
 				}
 				if c.prepare != nil {
@@ -170,17 +170,17 @@ func TestCutOffAnywhere(t *testing.T) {
 				if err := unix.Ftruncate(e.a.own.fd, left); err != nil {
 					t.Fatal(err)
 				}
-				defer unix.Ftruncate(e.a.own.fd, fileBytes) // or a itself would fail
+				defer unix.Ftruncate(e.a.own.fd, fileBytes) // otherwise a itself would fail
 				p := peerOf(e.b, e.a)
 				e.fetched.Trains = e.fetched.Trains[:0]
 				if err := c.do(e); err != nil {
 					t.Fatal(err)
 				}
 				if bad := left <= int64(c.at); p.bad.Load() != bad {
-					t.Errorf("found bad: %v, want %v", p.bad.Load(), bad)
+					t.Errorf("marked bad: %v, want %v", p.bad.Load(), bad)
 				}
 				if p.bad.Load() && len(e.fetched.Trains) > 0 {
-					t.Errorf("a train of %d bytes that are not there", len(e.fetched.Trains[0].Data))
+					t.Errorf("a train of %d bytes that do not exist", len(e.fetched.Trains[0].Data))
 				}
 				for i := range e.fetched.Trains {
 					e.b.Release(&e.fetched.Trains[i])
@@ -199,9 +199,9 @@ func TestCutOffAnywhere(t *testing.T) {
 	}
 }
 
-// A member of the group may truncate the members file. No process ends by that, and existing connections
-// continue. docs/protocol §28.7.
-func TestCutOffMembersFile(t *testing.T) {
+// A member of the group may truncate the members file. That ends no process, and existing connections continue.
+// docs/protocol §28.7.
+func TestTruncateMembersFile(t *testing.T) {
 	if !child(t) {
 		return
 	}
@@ -210,12 +210,12 @@ func TestCutOffMembersFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := a.fabric.count(); n != 0 {
-		t.Errorf("what is not there is %d", n)
+		t.Errorf("a word behind the end of the file is %d", n)
 	}
 	a.fabric.announce()
 	for _, text := range []string{"on", "and on"} {
-		if got := hear(t, a, b, s, text); got != text {
-			t.Errorf("heard %q", got)
+		if got := transfer(t, a, b, s, text); got != text {
+			t.Errorf("received %q", got)
 		}
 	}
 	b.BeginWait(-1)

@@ -19,7 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// pair is two endpoints that have met, b in group 0.
+// pair makes two connected endpoints. b has joined group 0, and s sends to it.
 func pair(t *testing.T, cfg Config) (a, b *Transport, s transport.Sender) {
 	t.Helper()
 	cfg.Name, cfg.Dir = "pair", ownDir(t)
@@ -32,14 +32,14 @@ func pair(t *testing.T, cfg Config) (a, b *Transport, s transport.Sender) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := hear(t, a, b, s, "first"); got != "first" {
-		t.Fatalf("heard %q", got)
+	if got := transfer(t, a, b, s, "first"); got != "first" {
+		t.Fatalf("received %q", got)
 	}
 	return a, b, s
 }
 
-// hear sends a packet and returns the packets that have arrived by then.
-func hear(t *testing.T, a, b *Transport, s transport.Sender, text string) string {
+// transfer sends a packet from a by s, and returns all packets that b then has received.
+func transfer(t *testing.T, a, b *Transport, s transport.Sender, text string) string {
 	t.Helper()
 	if _, err := s.Send(&transport.Outbound{Data: []byte(text), Stride: len(text), Count: 1, Lens: []uint16{uint16(len(text))}}); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func hear(t *testing.T, a, b *Transport, s transport.Sender, text string) string
 	return strings.Join(got, " ")
 }
 
-// peerOf is how t sees the other.
+// peerOf returns t's peer for the other endpoint.
 func peerOf(t *Transport, other *Transport) *peer {
 	for _, p := range *t.known.Load() {
 		if p.id == other.own.id {
@@ -72,10 +72,10 @@ func peerOf(t *Transport, other *Transport) *peer {
 	return nil
 }
 
-// What an endpoint may write into its own file to mislead others costs it its place, counted
-// as an error, and others nothing. docs/protocol §28.7.
+// An endpoint that writes misleading values into its file is marked bad, counted as an error, and does not affect
+// others. docs/protocol §28.7.
 func TestGarbage(t *testing.T) {
-	for name, spoil := range map[string]func(a, b *Transport){
+	for name, markBad := range map[string]func(a, b *Transport){
 		"chunk":    func(a, b *Transport) { forge(a, b, entry{maxChunks, 0, 10, 10, 0, 0}) },
 		"bytes":    func(a, b *Transport) { forge(a, b, entry{0, 1, chunkBytes, 10, 0, 0}) },
 		"offset":   func(a, b *Transport) { forge(a, b, entry{0, chunkBytes - 9, 10, 10, 0, 0}) },
@@ -88,19 +88,19 @@ func TestGarbage(t *testing.T) {
 		for _, distrust := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				a, b, s := pair(t, Config{distrust: distrust})
-				spoil(a, b)
-				hear(t, a, b, s, "x")
+				markBad(a, b)
+				transfer(t, a, b, s, "x")
 				if n := b.Stats().ReceiveErrors; n != 1 {
 					t.Errorf("%d errors", n)
 				}
-				if got := hear(t, a, b, s, "y"); got != "" {
-					t.Errorf("heard %q of one that is not believed", got)
+				if got := transfer(t, a, b, s, "y"); got != "" {
+					t.Errorf("received %q from an endpoint that is marked bad", got)
 				}
 				c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})
 				defer end(c)
 				sc, _ := c.NewSender(0)
-				if got := hear(t, c, b, sc, "from another"); got != "from another" {
-					t.Errorf("heard %q", got)
+				if got := transfer(t, c, b, sc, "from another"); got != "from another" {
+					t.Errorf("received %q", got)
 				}
 			})
 		}
@@ -117,9 +117,9 @@ func forge(a, b *Transport, e entry) {
 	p.tail++
 }
 
-// What a reader returns that it was not lent costs it its place. docs/protocol §28.7.
+// A reader that returns chunks that it was not lent is marked bad. docs/protocol §28.7.
 func TestGarbageReturned(t *testing.T) {
-	for name, spoil := range map[string]func(b *Transport, slot int){
+	for name, markBad := range map[string]func(b *Transport, slot int){
 		"far":   func(b *Transport, slot int) { word(b.own.mem, takenAt(slot)).Add(laneSlots + 1) },
 		"twice": func(b *Transport, slot int) { word(b.own.mem, takenAt(slot)).Add(1) },
 		"others": func(b *Transport, slot int) {
@@ -129,9 +129,9 @@ func TestGarbageReturned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b, s := pair(t, Config{})
-			spoil(b, peerOf(b, a).slot)
-			hear(t, a, b, s, "x")
-			hear(t, a, b, s, "y")
+			markBad(b, peerOf(b, a).slot)
+			transfer(t, a, b, s, "x")
+			transfer(t, a, b, s, "y")
 			if n := a.Stats().ReceiveErrors; n != 1 {
 				t.Errorf("%d errors", n)
 			}
@@ -142,8 +142,8 @@ func TestGarbageReturned(t *testing.T) {
 	}
 }
 
-// Any bytes anywhere in a peer's file are an error of that peer, and nothing else.
-func TestScribble(t *testing.T) {
+// Random bytes anywhere in a peer's file cause an error of that peer at most.
+func TestRandomBytes(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 28))
 		a, b, s := pair(t, Config{distrust: seed%2 == 0})
@@ -165,15 +165,14 @@ func TestScribble(t *testing.T) {
 	}
 }
 
-// Another user that truncates its file causes an error, where a read would otherwise be a fault
-// (SIGBUS). docs/protocol §28.7.
-func TestCutOff(t *testing.T) {
+// If another user truncates its file, reads of it return an error instead of causing SIGBUS. docs/protocol §28.7.
+func TestTruncate(t *testing.T) {
 	a, b, s := pair(t, Config{distrust: true})
 	big := bytes.Repeat([]byte("x"), 60_000)
 	if _, err := s.Send(&transport.Outbound{Data: big, Stride: len(big), Count: 1, Lens: []uint16{uint16(len(big))}}); err != nil {
 		t.Fatal(err)
 	}
-	// Of a, only the copy of a chunk, and then nothing can be read any more.
+	// The first truncation removes only a's chunks, the second everything.
 	for _, bytes := range []int64{atChunks, 0} {
 		if err := unix.Ftruncate(a.own.fd, bytes); err != nil {
 			t.Fatal(err)
@@ -184,21 +183,21 @@ func TestCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(batch.Trains) > 0 {
-				t.Fatalf("a train of %d bytes that are not there", len(batch.Trains[0].Data))
+				t.Fatalf("a train of %d bytes that do not exist", len(batch.Trains[0].Data))
 			}
 		}
 		b.Stats()
 		b.Wait(0)
 	}
 	if n := b.Stats().ReceiveErrors; n == 0 {
-		t.Error("it is not counted")
+		t.Error("the error is not counted")
 	}
-	if err := unix.Ftruncate(a.own.fd, fileBytes); err != nil { // or a itself would fail
+	if err := unix.Ftruncate(a.own.fd, fileBytes); err != nil { // otherwise a itself would fail
 		t.Fatal(err)
 	}
 }
 
-// Directories and files of others, or open to others, are refused with what to do.
+// Directories and files that belong to others, or are open to them, are rejected with advice.
 func TestDirectories(t *testing.T) {
 	parent := func(dir string) string { return filepath.Join(dir, "fanfare-"+strconv.Itoa(os.Geteuid())) }
 	for name, c := range map[string]struct {
@@ -206,9 +205,9 @@ func TestDirectories(t *testing.T) {
 		says string
 		root bool
 	}{
-		"file": {func(dir string) error { return os.WriteFile(parent(dir), nil, 0o600) }, "is no directory: remove it", false},
-		"link": {func(dir string) error { return os.Symlink("/tmp", parent(dir)) }, "is no directory: remove it", false},
-		"open": {func(dir string) error { return errors.Join(os.Mkdir(parent(dir), 0o700), os.Chmod(parent(dir), 0o777)) }, "lets others in", false},
+		"file": {func(dir string) error { return os.WriteFile(parent(dir), nil, 0o600) }, "is not a directory: remove it", false},
+		"link": {func(dir string) error { return os.Symlink("/tmp", parent(dir)) }, "is not a directory: remove it", false},
+		"open": {func(dir string) error { return errors.Join(os.Mkdir(parent(dir), 0o700), os.Chmod(parent(dir), 0o777)) }, "gives others access", false},
 		"another's": {func(dir string) error {
 			return errors.Join(os.Mkdir(parent(dir), 0o700), os.Chown(parent(dir), 65534, 65534))
 		}, "belongs to user 65534", true},
@@ -218,7 +217,7 @@ func TestDirectories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.root && os.Geteuid() != 0 {
-				testenv.Skip(t, "it takes root to give a directory away")
+				testenv.Skip(t, "only root can change the owner of a directory")
 			}
 			dir := t.TempDir()
 			if err := c.make(dir); err != nil {
@@ -237,19 +236,18 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// A peer that keeps writing descriptors that are to be skipped, for groups without members, as fast as
-// they are read, does not occupy a reader: it reads no more of them at a time than a lane has.
-// docs/protocol §28.7.
+// A peer that keeps writing descriptors for groups without members, as fast as they are skipped, does not occupy a
+// reader: it reads at most as many at a time as a lane has. docs/protocol §28.7.
 func TestEndlessDescriptors(t *testing.T) {
 	for _, distrust := range []bool{false, true} {
-		t.Run(fmt.Sprint("stranger ", distrust), func(t *testing.T) {
+		t.Run(fmt.Sprint("other user ", distrust), func(t *testing.T) {
 			a, b, _ := pair(t, Config{distrust: distrust})
 			from := peerOf(b, a)
 			var stop atomic.Bool
 			written := make(chan struct{})
 			go func() {
 				defer close(written)
-				returned := word(b.own.mem, takenAt(from.slot)) // by which it sees how far the reader is
+				returned := word(b.own.mem, takenAt(from.slot)) // the position of the reader
 				for begun, n := returned.Load(), uint64(0); !stop.Load(); {
 					if 2*(n-(returned.Load()-begun)) < laneSlots-2 {
 						forge(a, b, entry{chunk: void})
@@ -269,7 +267,7 @@ func TestEndlessDescriptors(t *testing.T) {
 			stop.Store(true)
 			<-written
 			if most > laneSlots || from.bad.Load() {
-				t.Errorf("%d descriptors are taken at a time, bad %v", most, from.bad.Load())
+				t.Errorf("%d descriptors are read at a time, bad %v", most, from.bad.Load())
 			}
 		})
 	}

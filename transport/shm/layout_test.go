@@ -18,7 +18,7 @@ func TestLayout(t *testing.T) {
 		{"chunks", chunkAt(0), maxChunks * chunkBytes},
 	} {
 		if part.at < end || part.at%8 != 0 {
-			t.Errorf("%s begin at %d, and what is before them ends at %d", part.name, part.at, end)
+			t.Errorf("%s begin at %d, but the part before ends at %d", part.name, part.at, end)
 		}
 		end = part.at + part.bytes
 	}
@@ -26,7 +26,7 @@ func TestLayout(t *testing.T) {
 		t.Errorf("the file has %d bytes of %d", fileBytes, end)
 	}
 	if a, b := ringAt(lanes-1, laneSlots-1)+descriptor, returnsAt(0, 0); a > b {
-		t.Errorf("the last ring ends at %d, behind %d", a, b)
+		t.Errorf("the last ring ends at %d, which is behind %d", a, b)
 	}
 	if at, bit := groupAt(maxGroups - 1); at+8 > atLanes || bit != 1<<63 {
 		t.Errorf("the last group is bit %#x at %d", bit, at)
@@ -36,7 +36,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// A descriptor is read as it was written, or is refused: the chunk it names is in the file. docs/protocol
+// A descriptor is either read as it was written, or rejected: the chunk that it names is in the file. docs/protocol
 // §28.4, §28.7.
 func FuzzEntry(f *testing.F) {
 	for _, e := range []entry{{0, 0, 1, 1, 0, 0}, {maxChunks - 1, 0, chunkBytes, maxPacket, maxGroups - 1, 1<<16 - 1}, {3, chunkBytes - 100, 100, 50, transport.Unicast, 7}, {chunk: void}} {
@@ -64,22 +64,21 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// An entry is valid in its own lap alone, and not where nothing was written, in any lap. docs/protocol
-// §28.4.
-func TestEntryIsThere(t *testing.T) {
+// An entry is valid only in its lap, and in no lap where nothing was written. docs/protocol §28.4.
+func TestEntryIsCurrent(t *testing.T) {
 	for _, lap := range []uint64{0, 1, 2, 1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<20 - 1, 1 << 20} {
 		for _, slot := range []uint64{0, 1, laneSlots - 1} {
 			pos := lap*laneSlots + slot
 			_, b := entry{bytes: 1, size: 1}.words(pos)
-			if !there(b, pos) {
-				t.Errorf("position %d is not there", pos)
+			if !isCurrent(b, pos) {
+				t.Errorf("position %d is not valid", pos)
 			}
-			if there(b, pos+laneSlots) {
-				t.Errorf("position %d is there for that of the next lap", pos)
+			if isCurrent(b, pos+laneSlots) {
+				t.Errorf("position %d is valid in the next lap", pos)
 			}
 		}
-		if lap < 1<<16-1 && there(0, lap*laneSlots) {
-			t.Errorf("lap %d: what was never written is there", lap)
+		if lap < 1<<16-1 && isCurrent(0, lap*laneSlots) {
+			t.Errorf("lap %d: an entry that was never written is valid", lap)
 		}
 	}
 }

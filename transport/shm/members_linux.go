@@ -12,11 +12,11 @@ import (
 
 const membersName = "roll" // the members file. docs/protocol §28.1
 
-// draftPrefix begins the names of unfinished files: no fabric has such a name.
+// draftPrefix is the prefix of unfinished files: no fabric has such a name.
 const draftPrefix = "."
 
-// makeMembersFile makes the file and names it when it is complete: if this process is killed before, others find none,
-// and clean or sweep removes the draft.
+// makeMembersFile creates the members file under a draft name, and renames it when it is complete: if this process is
+// killed before that, clean or sweep removes the draft.
 func (h *fabric) makeMembersFile() error {
 	draft := draftPrefix + membersName + "-" + rand.Text()
 	path := filepath.Join(h.path, draft)
@@ -30,13 +30,13 @@ func (h *fabric) makeMembersFile() error {
 	} else if err = allocate(fd, 0, pageBytes); err != nil {
 		err = named(err, "allocate", path)
 	} else {
-		err = made(unix.Renameat2(h.fd, draft, h.fd, membersName, unix.RENAME_NOREPLACE), path)
+		err = ignoreExists(unix.Renameat2(h.fd, draft, h.fd, membersName, unix.RENAME_NOREPLACE), path)
 	}
 	h.remove(draft)
 	return err
 }
 
-// lockMembersFile opens, locks and maps it.
+// lockMembersFile opens, locks and maps the members file.
 func (h *fabric) lockMembersFile() (err error) {
 	path := filepath.Join(h.path, membersName)
 	if h.members, err = h.openFile(membersName, unix.O_RDWR); err != nil {
@@ -46,10 +46,11 @@ func (h *fabric) lockMembersFile() (err error) {
 	if err := unix.Fstat(h.members, &st); err != nil {
 		return named(err, "look at", path)
 	}
-	// A member of the group could otherwise have us write to another file of ours. A file without a link was just removed.
+	// Otherwise a member of the group could make us write to another of our own files. A file without a link was just
+	// removed.
 	if st.Nlink != 0 && !h.isMembersFile(st.Mode&unix.S_IFMT == unix.S_IFREG, uint64(st.Nlink), int(st.Uid),
 		int(st.Gid), st.Mode&permissions, st.Size) {
-		return fmt.Errorf("%s is no roll, which is a file of its own, of mode %#o and %d bytes: remove it", path, h.membersMode(), pageBytes)
+		return fmt.Errorf("%s is not a members file, which has one name, mode %#o and %d bytes: remove it", path, h.membersMode(), pageBytes)
 	}
 	if err := unix.Flock(h.members, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_, _ = unix.Pread(h.members, h.busy[:], 0)
@@ -63,7 +64,7 @@ func (h *fabric) lockMembersFile() (err error) {
 }
 
 // lockAgain locks the open members file, if it is unlocked and still has its name: a process that has locked another
-// file of that name does not know of us.
+// file with that name does not know this endpoint.
 func (h *fabric) lockAgain() bool {
 	if unix.Flock(h.members, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
@@ -85,7 +86,7 @@ func (h *fabric) current() bool {
 	return err == nil && ino == st.Ino
 }
 
-// allocate has memory behind a part of a file: otherwise a write would be a fault (SIGBUS) when memory is exhausted.
+// allocate allocates memory for a part of a file: otherwise a write would fault (SIGBUS) when memory is exhausted.
 func allocate(fd, at, n int) error {
 	for {
 		err := unix.Fallocate(fd, 0, int64(at), int64(n))

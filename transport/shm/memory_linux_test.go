@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Packets that are lost without memory are counted at the sender, and those that a reader has not
-// fetched in time at the reader. docs/protocol §28.6.
-func TestNoMemoryIsNoOverflow(t *testing.T) {
+// Packets that are lost because memory is exhausted are counted by the sender, those that a reader does not fetch in
+// time by the reader. docs/protocol §28.6.
+func TestNoMemoryIsNotOverflow(t *testing.T) {
 	packet := bytes.Repeat([]byte("x"), 60_000)
 	for _, c := range []struct {
 		name     string
@@ -49,16 +49,16 @@ func TestNoMemoryIsNoOverflow(t *testing.T) {
 				came++
 			}
 		}
-		s.Send(single([]byte("the next one says what was dropped before it")))
+		s.Send(single([]byte("the next train states what was dropped before it")))
 		fetched := transport.NewBatch(batch)
 		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
 			t.Fatalf("%s: %d trains, %v", c.name, len(fetched.Trains), err)
 		}
-		lacked, overflow := a.Stats().SendNoMemory, b.Stats().ReceiveOverflow
-		if came == 0 || came == sent || lacked+overflow != uint64(sent-came) || (lacked > 0) != c.noMemory || (overflow > 0) == c.noMemory {
-			t.Errorf("%s: %d of %d came, %d lacked memory, %d overflowed", c.name, came, sent, lacked, overflow)
+		noMemoryAt, overflow := a.Stats().SendNoMemory, b.Stats().ReceiveOverflow
+		if came == 0 || came == sent || noMemoryAt+overflow != uint64(sent-came) || (noMemoryAt > 0) != c.noMemory || (overflow > 0) == c.noMemory {
+			t.Errorf("%s: %d of %d received, %d without memory, %d overflowed", c.name, came, sent, noMemoryAt, overflow)
 		}
-		// The same of replies, which are copied too.
+		// The same holds for replies, which are copied, too.
 		peer, err := b.Retain(from)
 		if err != nil {
 			t.Fatal(err)
@@ -68,16 +68,16 @@ func TestNoMemoryIsNoOverflow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lacked := b.Stats().SendNoMemory; (lacked > 0) != c.noMemory {
-			t.Errorf("%s: %d replies lacked memory", c.name, lacked)
+		if noMemoryAt := b.Stats().SendNoMemory; (noMemoryAt > 0) != c.noMemory {
+			t.Errorf("%s: %d replies without memory", c.name, noMemoryAt)
 		}
 		end(a)
 		end(b)
 	}
 }
 
-// However much an endpoint sends to one that does not read, others have memory to join, to connect and
-// to send something short, and a train or two. docs/protocol §28.6.
+// However much an endpoint sends to a reader that does not read, others have memory to join, to connect and to send a
+// few short messages and one or two trains. docs/protocol §28.6.
 func TestTrainsSpareMemory(t *testing.T) {
 	cfg := Config{Name: "spare", Dir: small(t, "8m")}
 	stopped := mustOpen(t, cfg)
@@ -115,8 +115,8 @@ func TestTrainsSpareMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"short", string(packet), string(packet)} {
-		if got := hear(t, a, b, late, text); got != text {
-			t.Errorf("heard %d bytes of %d", len(got), len(text))
+		if got := transfer(t, a, b, late, text); got != text {
+			t.Errorf("received %d of %d bytes", len(got), len(text))
 		}
 	}
 	if n := a.Stats().SendNoMemory; n != 0 {

@@ -2,5 +2,5 @@
 
 package shm
 
-// LookAt returns ErrUnsupported.
-func LookAt(string) (Memory, error) { return Memory{}, ErrUnsupported }
+// DescribeDir returns ErrUnsupported.
+func DescribeDir(string) (Memory, error) { return Memory{}, ErrUnsupported }

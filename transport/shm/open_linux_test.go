@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link in the place of a file is not followed, though all that it leads to is as it should be. docs/protocol §28.1.
+// A symbolic link in place of a file is not followed, even if its target is valid. docs/protocol §28.1.
 func TestLinksAreNotFollowed(t *testing.T) {
 	a, b, s := pair(t, Config{})
-	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
+	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
 		b.EndWait()
 	}
 	defer b.EndWait()
@@ -34,16 +34,16 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			}
 		}()
 	}
-	if p, err := a.fabric.meet(b.own.id); !errors.Is(err, unix.ELOOP) {
-		t.Errorf("met %v by a link: %v", p, err)
+	if p, err := a.fabric.connect(b.own.id); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("connected to %v by a link: %v", p, err)
 	}
 	rang := a.rang
 	if _, err := s.Send(single([]byte("x"))); err != nil || a.rang != rang {
-		t.Errorf("rang %d times by a link, %v", a.rang-rang, err)
+		t.Errorf("rang %d times through a link, %v", a.rang-rang, err)
 	}
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		cfg := Config{Name: "x", Dir: t.TempDir(), Group: group}
-		h, err := enterFabric(cfg, stay)
+		h, err := enterFabric(cfg, noEndpoint)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,20 +60,20 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			t.Errorf("group %q: %v, %v", group, tr, err)
 		}
 		if after, err := os.ReadFile(victim); err != nil || !bytes.Equal(before, after) {
-			t.Errorf("group %q: what a link leads to was written into, %v", group, err)
+			t.Errorf("group %q: the target of a link was written to, %v", group, err)
 		}
 	}
 }
 
-// A process that one of the endpoint's starts has nothing of the fabric: an endpoint that has ended would seem to live by a lock
-// that it inherited. docs/protocol §28.2.
+// A child process inherits no descriptor of the fabric: an inherited lock would make an endpoint that has ended appear
+// alive. docs/protocol §28.2.
 func TestNothingInherited(t *testing.T) {
 	if os.Getenv(inChild) == t.Name() {
 		io.Copy(io.Discard, os.Stdin)
 		return
 	}
 	a, b, s := pair(t, Config{})
-	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
+	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
 		b.EndWait()
 	}
 	if _, err := s.Send(single([]byte("rings"))); err != nil || peerOf(a, b).bell < 0 {
@@ -112,22 +112,22 @@ func TestNothingInherited(t *testing.T) {
 		return has
 	}
 	if has := ofFabric("self"); len(has) < 8 {
-		t.Fatalf("this process itself has only %q", has) // and the test shows nothing
+		t.Fatalf("this process itself has only %q", has) // then the test proves nothing
 	}
 	if has := ofFabric(strconv.Itoa(cmd.Process.Pid)); len(has) > 0 {
-		t.Errorf("it has inherited %q", has)
+		t.Errorf("the child process inherited %q", has)
 	}
 	file := peerOf(b, a).fd
 	if !alive(file) {
-		t.Error("one that lives seems dead")
+		t.Error("a living endpoint appears dead")
 	}
 	if end(a); alive(file) {
-		t.Error("one that has ended lives on in another process")
+		t.Error("an endpoint that has ended appears alive because of another process")
 	}
 }
 
-// Nothing permits more than is needed, whatever the umask is: the group may read files and write into bells, and others may
-// nothing. docs/protocol §28.1.
+// No file permits more than is necessary, whatever the umask is: the group may read files and write to bells, and
+// others have no access. docs/protocol §28.1.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		group                     string
@@ -152,7 +152,7 @@ func TestModes(t *testing.T) {
 				file + bellSuffix: fs.ModeNamedPipe | c.bells,
 			} {
 				if st, err := os.Stat(path); err != nil || st.Mode() != want {
-					t.Errorf("group %q, mask %#o: %s has mode %v, want %v, %v", c.group, mask, path, st.Mode(), want, err)
+					t.Errorf("group %q, umask %#o: %s has mode %v, want %v, %v", c.group, mask, path, st.Mode(), want, err)
 				}
 			}
 			end(tr)
@@ -160,9 +160,9 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Memory is allocated before it is written: otherwise the write would be a fault when memory is exhausted.
+// Memory is allocated before it is written: otherwise a write would cause SIGBUS when memory is exhausted.
 // docs/protocol §28.3.
-func TestMemoryBefore(t *testing.T) {
+func TestMemoryIsAllocatedBeforeUse(t *testing.T) {
 	tr := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(tr)
 	f := tr.own
@@ -180,31 +180,31 @@ func TestMemoryBefore(t *testing.T) {
 		}
 	}
 	if n := used(); n < atRings {
-		t.Errorf("%d bytes to begin with, want %d", n, atRings)
+		t.Errorf("%d bytes at the start, want %d", n, atRings)
 	}
 	for _, c := range []struct {
 		name string
 		do   func() error
-		want int // bytes more
+		want int // additional bytes
 	}{
 		{"a byte", chunk(7, 1), pageBytes},
-		{"no more than a page", chunk(7, pageBytes), 0},
+		{"one page", chunk(7, pageBytes), 0},
 		{"a byte more", chunk(7, pageBytes+1), pageBytes},
 		{"a whole chunk", chunk(7, chunkBytes), chunkBytes - 2*pageBytes},
-		{"less again", chunk(7, 100), 0},
+		{"fewer bytes again", chunk(7, 100), 0},
 		{"another chunk", chunk(8, chunkBytes), chunkBytes},
 		{"chunks of a window", func() error { return f.backRow(20, 3) }, 3 * chunkBytes},
 		{"one of these", chunk(21, chunkBytes), 0},
 		{"a lane", func() error { return f.openLane(9) }, ringBytes},
-		{"what is returned", func() error { return f.backReturns(9) }, returnBytes},
+		{"returned positions", func() error { return f.backReturns(9) }, returnBytes},
 		{"the same", func() error { return f.backReturns(9) }, 0},
 	} {
 		before := used()
 		if err := c.do(); err != nil {
 			t.Fatal(c.name, err)
 		}
-		if n := used() - before; n < c.want || c.want == 0 && n != 0 { // a file system of large pages may give more
-			t.Errorf("%s: %d bytes more, want %d", c.name, n, c.want)
+		if n := used() - before; n < c.want || c.want == 0 && n != 0 { // a file system with large pages may allocate more
+			t.Errorf("%s: %d additional bytes, want %d", c.name, n, c.want)
 		}
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is another endpoint of the fabric, or this one: its file, mapped read-only, and the two
-// lanes between it and us. In our file both have the number slot; in its file, lane.
+// peer is another endpoint of the fabric, or this one: its file, mapped read-only, and the two lanes between it and us.
+// In our file both lanes have the number slot, in its file the number lane.
 type peer struct {
 	id, pid  uint64
 	mem      []byte
 	fd       int
 	slot     int
-	lane     atomic.Int32  // number of our lane in its file; -1: it has not given us one yet
-	absentAt atomic.Uint64 // its atMet when there was none
-	depth    int           // trains to it that may be out at a time
-	// stranger: another user's. That user may truncate the file, or write into it at any time, so its
-	// memory is never lent, and is read with a guard.
-	stranger bool
-	bad      atomic.Bool // it wrote what makes no sense, or its file has been cut off
+	lane     atomic.Int32  // number of our lanes in its file; -1: not assigned yet
+	absentAt atomic.Uint64 // its atMet when no lane was assigned
+	depth    int           // maximum of trains to it that are not returned
+	// otherUser: its file belongs to another user, and may be truncated or overwritten at any time, so its memory is never
+	// lent, and is read with a guard.
+	otherUser bool
+	bad       atomic.Bool // it wrote an invalid value, or its file was truncated
 
 	suspect *atomic.Bool // makes the next scan list the endpoints
 
@@ -31,39 +31,39 @@ type peer struct {
 	fromPeer
 }
 
-// toPeer is the state of sending to it. Under Transport.mu.
+// toPeer is the state of sending to a peer. Under Transport.mu.
 type toPeer struct {
-	gone   atomic.Bool // it has ended, or is bad
-	wanted bool        // it gets the train that is sent
-	tail   uint64      // of our lane to it
-	reaped uint64      // of what it has returned
-	out    int         // trains that it has not returned
-	held   [laneSlots]uint32
-	void   [laneSlots]bool // positions of the last lap that were passed over
-	voids  int             // how many
-	rung   uint64          // its atAsleep when it was woken last
-	lacked int64           // when there was no memory for our lane to it, in nanoseconds
-	bell   int             // -1: not open yet
+	gone       atomic.Bool // it has ended, or is bad
+	wanted     bool        // it receives the train being sent
+	tail       uint64      // next position of our lane to it
+	reaped     uint64      // number of returned positions that were processed
+	out        int         // number of trains that it has not returned
+	held       [laneSlots]uint32
+	void       [laneSlots]bool // positions of the last lap that were skipped
+	voids      int             // number of skipped positions
+	rung       uint64          // its atAsleep when it was last woken
+	noMemoryAt int64           // when memory for our lane to it was last missing, in nanoseconds
+	bell       int             // -1: not open yet
 }
 
-// fromPeer is the state of receiving from it. Under Transport.fetching.
+// fromPeer is the state of receiving from a peer. Under Transport.fetching.
 type fromPeer struct {
-	next    uint64 // position of its lane to us
-	dropped uint64 // what it has counted there, as far as we have counted it
-	given   uint64 // positions that we have returned
-	open    bool   // there is memory behind its lane to us
-	// starved: there is no memory for positions to return to it, so that nothing is fetched until the next scan.
+	next    uint64 // next position of its lane to us
+	dropped uint64 // number of its drops in that lane that we have counted
+	given   uint64 // number of positions that we have returned
+	open    bool   // its lane to us is allocated
+	// starved: there is no memory for returned positions, so nothing is fetched until the next scan.
 	starved atomic.Bool
 	// Loop only.
 	lentOut int
 	lent    [laneSlots]bool
 }
 
-// noChunk is an entry of peer.held that is free.
+// noChunk marks a free entry of peer.held.
 const noChunk = void
 
-// meet opens the file of an endpoint. It returns nil where it is not ready, or is gone.
-func (h *fabric) meet(id uint64) (*peer, error) {
+// connect opens the file of an endpoint. It returns errNotReady if the endpoint is not ready or has ended.
+func (h *fabric) connect(id uint64) (*peer, error) {
 	fd, err := h.openFile(fileName(id), unix.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (h *fabric) meet(id uint64) (*peer, error) {
 		err = errNotReady
 	}
 	if err == nil {
-		p.stranger = h.distrust || !ours(&st)
+		p.otherUser = h.distrust || !ours(&st)
 		p.mem, err = unix.Mmap(fd, 0, fileBytes, unix.PROT_READ, unix.MAP_SHARED)
 	}
 	if err == nil && otherVersion(p.load(atMagic)) && alive(fd) {
@@ -97,21 +97,21 @@ func (h *fabric) meet(id uint64) (*peer, error) {
 	return p, nil
 }
 
-// ours reports whether only this user can have written a file: it owns the file, and no other user may
-// write to it. Members of a group can give any file of the directory the name of an endpoint, also the
-// members file, which all of them may write.
+// ours reports whether only this user can have written a file: this user owns it, and no other may write to it. Members
+// of a group can rename any file of the directory to the name of an endpoint, also the members file, which all of them
+// may write.
 func ours(st *unix.Stat_t) bool { return int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0 }
 
-// otherVersion reports whether a file begins as those of another layout do.
+// otherVersion reports whether m is the magic number of another layout version.
 func otherVersion(m uint64) bool { return m != magic && (m^magic)<<8 == 0 }
 
-var errVersion = errors.New("it is of another version of Fanfare: bring all processes of this host to one")
+var errVersion = errors.New("it has another version of Fanfare: run one version in all processes of this host")
 
 var errNotReady = errors.New("shm: the endpoint is not ready, or has ended")
 
-// load is a number in its file.
+// load reads a number in the peer's file.
 func (p *peer) load(at int) uint64 {
-	if p.stranger {
+	if p.otherUser {
 		return p.loadGuarded(at)
 	}
 	return word(p.mem, at).Load()
@@ -122,31 +122,31 @@ func (p *peer) loadGuarded(at int) (n uint64) {
 	return word(p.mem, at).Load()
 }
 
-// returned is a position that it has returned.
+// returned reads a position that the peer has returned.
 func (p *peer) returned(lane int, pos uint64) (n uint32) {
-	if p.stranger {
+	if p.otherUser {
 		defer guard(debug.SetPanicOnFault(true), p)
 	}
 	return half(p.mem, returnsAt(lane, pos)).Load()
 }
 
-// copy copies from its file. It reports false where that has been cut off.
+// copy copies from the peer's file. It returns false if the file was truncated.
 func (p *peer) copy(dst []byte, at int) bool {
-	if p.stranger {
+	if p.otherUser {
 		defer guard(debug.SetPanicOnFault(true), p)
 	}
 	copy(dst, p.mem[at:])
 	return !p.bad.Load()
 }
 
-// spoil records that it has written an invalid value, or has truncated its file: it is not read any more, and
-// the next scan retires it.
-func (p *peer) spoil() {
+// markBad records that the peer has written an invalid value or truncated its file: it is not read any more, and the
+// next scan retires it.
+func (p *peer) markBad() {
 	p.bad.Store(true)
 	p.suspect.Store(true)
 }
 
-// findLane looks which lane it has given us, and reports whether it has.
+// findLane finds the lane that the peer has assigned to us; ok is false if it has not yet.
 func (p *peer) findLane(us uint64) (lane int, ok bool) {
 	if lane := p.lane.Load(); lane >= 0 {
 		return int(lane), true
@@ -165,7 +165,7 @@ func (p *peer) findLane(us uint64) (lane int, ok bool) {
 	return 0, false
 }
 
-// opened reports whether there is memory behind its lane to us. Under Transport.fetching.
+// opened reports whether the peer's lane to us is allocated. Under Transport.fetching.
 func (p *peer) opened(lane int) bool {
 	if !p.open {
 		p.open = p.load(openAt(lane)) != 0
@@ -173,13 +173,13 @@ func (p *peer) opened(lane int) bool {
 	return p.open
 }
 
-// wants reports whether it has joined the group.
+// wants reports whether the peer has joined the group.
 func (p *peer) wants(group int) bool {
 	at, bit := groupAt(group)
 	return p.load(at)&bit != 0
 }
 
-// wake rings its bell if it sleeps and this process has not done so yet. Under Transport.mu.
+// wake writes to the peer's pipe if it sleeps and this process has not woken it yet. Under Transport.mu.
 func (p *peer) wake(h *fabric) (rang bool) {
 	asleep := p.load(atAsleep)
 	if asleep&1 == 0 || asleep == p.rung {
@@ -188,16 +188,16 @@ func (p *peer) wake(h *fabric) (rang bool) {
 	if p.bell < 0 {
 		fd, err := h.openFile(bellName(p.id), unix.O_WRONLY)
 		if err != nil {
-			return false // it is about to go, or we have no descriptor left: the next train tries again
+			return false // it is ending, or we have no free descriptor: the next train tries again
 		}
-		if !isPipe(fd) { // a user with write access to the directory may have put another file of ours there
+		if !isPipe(fd) { // a user with write access to the directory may have replaced it by another of our files
 			unix.Close(fd)
 			return false
 		}
 		p.bell = fd
 	}
 	p.rung = asleep
-	_, _ = unix.Write(p.bell, ring) // full: it is awake, or about to be
+	_, _ = unix.Write(p.bell, ring) // a full pipe: it is awake, or will wake
 	return true
 }
 
@@ -208,7 +208,7 @@ func isPipe(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// ended reports whether it has closed, or died.
+// ended reports whether the peer has closed or died.
 func (p *peer) ended() bool { return p.bad.Load() || p.load(atClosed) != 0 || !alive(p.fd) }
 
 func (p *peer) close() {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makePipe makes a named pipe of a mode, and opens it. Open for both, a pipe never ends, however many come
-// and go at its other end.
+// makePipe creates a named pipe with a mode, and opens it for reading and writing, so that it never reports end of file
+// when writers close it.
 func (d *dir) makePipe(name string, mode uint32) (fd int, err error) {
 	path := filepath.Join(d.path, name)
 	if err := unix.Mkfifoat(d.fd, name, 0o600); err != nil {
@@ -18,8 +18,8 @@ func (d *dir) makePipe(name string, mode uint32) (fd int, err error) {
 	return d.takePipe(name, mode)
 }
 
-// takePipe opens and shares a pipe that we have just made. Another member of the group may have put something of ours
-// in its place, which must not be shared.
+// takePipe opens and shares a pipe that we have just created. Another member of the group may have replaced it by
+// another of our files, which must not be shared.
 func (d *dir) takePipe(name string, mode uint32) (fd int, err error) {
 	regain(d.fd, name)
 	path := filepath.Join(d.path, name)

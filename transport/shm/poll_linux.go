@@ -14,9 +14,9 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.closing.Load() {
 		return t.end()
 	}
-	t.meetAll()
-	if t.findable.polled() && t.findable.isTime(time.Now()) {
-		t.checkFindable()
+	t.scanIfNeeded()
+	if t.discoverable.polled() && t.discoverable.isTime(time.Now()) {
+		t.checkDiscoverable()
 	}
 	b.Events = t.events.Take(b.Events)
 	room := t.lent.Room(min(cap(b.Trains), batch))
@@ -41,15 +41,15 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// checkFindable reports, once, that new endpoints cannot discover this one. Close removes the files, too.
-func (t *Transport) checkFindable() {
-	if err := t.findable.check(); err != nil && !t.closing.Load() {
-		t.findable.reported = true
+// checkDiscoverable reports, once, that new endpoints cannot discover this one. Close removes the files, too.
+func (t *Transport) checkDiscoverable() {
+	if err := t.discoverable.check(); err != nil && !t.closing.Load() {
+		t.discoverable.reported = true
 		t.events.Post(transport.Event{Kind: transport.Unfindable, Err: err})
 	}
 }
 
-// fetchAll reads what all peers have sent, up to room trains, and drops those that have ended.
+// fetchAll reads up to room trains from all peers, and drops peers that have ended.
 func (t *Transport) fetchAll(b *transport.Batch, room int) {
 	t.fetching.Lock()
 	defer t.fetching.Unlock()
@@ -64,19 +64,19 @@ func (t *Transport) fetchAll(b *transport.Batch, room int) {
 	}
 }
 
-// waits reports whether something of a peer waits to be fetched. Under fetching.
+// waits reports whether a train of a peer is waiting. Under fetching.
 func (t *Transport) waits(p *peer) bool {
 	if p.bad.Load() || p.starved.Load() {
 		return false
 	}
 	lane, ok := p.findLane(t.own.id)
-	return ok && p.opened(lane) && there(p.load(ringAt(lane, p.next)+8), p.next)
+	return ok && p.opened(lane) && isCurrent(p.load(ringAt(lane, p.next)+8), p.next)
 }
 
-// countDropped counts more packets that a peer has dropped in its lane to us: as soon as later entries
-// are read, since the packets are missing from then on. Under fetching.
+// countDropped counts n more packets that a peer has dropped in its lane to us, when the entries after them are read.
+// Under fetching.
 func (t *Transport) countDropped(p *peer, n uint64) {
-	if n <= 1<<62 { // or it makes no sense
+	if n <= 1<<62 { // otherwise it is invalid
 		t.received.Overflow.Add(n)
 		p.dropped += n
 	}
@@ -89,7 +89,7 @@ func (t *Transport) drained(p *peer, lane int) {
 	}
 }
 
-// entry is the next one of a peer, if there is one. Under fetching.
+// entry returns the next entry of a peer, if there is one. Under fetching.
 func (t *Transport) entry(p *peer) (e entry, ok bool) {
 	if !t.waits(p) || !t.canReturn(p) {
 		return entry{}, false
@@ -97,7 +97,7 @@ func (t *Transport) entry(p *peer) (e entry, ok bool) {
 	at := ringAt(int(p.lane.Load()), p.next)
 	e, err := parseEntry(p.load(at), p.load(at+8))
 	if err != nil {
-		p.spoil()
+		p.markBad()
 		return entry{}, false
 	}
 	if n := int16(e.dropped - uint16(p.dropped)); n > 0 {
@@ -106,8 +106,8 @@ func (t *Transport) entry(p *peer) (e entry, ok bool) {
 	return e, true
 }
 
-// canReturn reports whether there is memory for positions to return to a peer. If not, the next scan
-// tries again. Under fetching.
+// canReturn reports whether memory for positions to return to a peer is allocated. If not, the next scan tries again.
+// Under fetching.
 func (t *Transport) canReturn(p *peer) bool {
 	err := t.own.backReturns(p.slot)
 	if err != nil {
@@ -118,8 +118,8 @@ func (t *Transport) canReturn(p *peer) bool {
 	return err == nil
 }
 
-// fetch reads what a peer has sent, up to room trains into the batch, and no more entries than a lane has: not all are
-// trains for us, and a peer that keeps writing others must not occupy us. Under fetching.
+// fetch reads up to room trains of a peer into the batch, and no more entries than a lane has: a peer that keeps
+// writing entries of other groups must not occupy the loop. Under fetching.
 func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
 	for from := p.next; len(b.Trains) < room && p.next-from < laneSlots; p.next++ {
 		e, ok := t.entry(p)
@@ -133,36 +133,36 @@ func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
 			continue
 		}
 		if e.group != transport.Unicast && (!t.has(e.group) || !t.joined(e.group)) {
-			t.giveBack(p, p.next) // left meanwhile
+			t.returnPosition(p, p.next) // the group was left meanwhile
 			continue
 		}
-		if !t.borrow(p, e, b) {
+		if !t.lendTrain(p, e, b) {
 			return
 		}
 	}
 }
 
-// borrow adds a train to the batch: in place, or a copy if the file is another user's. Under fetching.
-func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
+// lend adds a train to the batch: in place, or as a copy if the file is another user's. Under fetching.
+func (t *Transport) lendTrain(p *peer, e entry, b *transport.Batch) bool {
 	tr := transport.Train{SegmentSize: e.size, Group: e.group, From: transport.Source(p.id)}
 	at := e.at()
-	if p.stranger {
+	if p.otherUser {
 		i, err := t.copies.take()
 		if err != nil {
 			t.received.Errors.Add(1)
-			t.giveBack(p, p.next)
+			t.returnPosition(p, p.next)
 			return true
 		}
 		tr.Data, tr.Lease = t.copies.memory(i, e.bytes), leaseCopy|uint64(i)
 		if !p.copy(tr.Data, at) {
 			t.copies.put(i)
-			p.spoil()
+			p.markBad()
 			return false
 		}
-		t.giveBack(p, p.next)
+		t.returnPosition(p, p.next)
 	} else {
 		tr.Data = p.mem[at : at+e.bytes : at+e.bytes]
-		prefetch.ToRead(&tr.Data[0], min(e.bytes, line)) // from its writer's cache, while the loop gets to it
+		prefetch.ToRead(&tr.Data[0], min(e.bytes, line)) // loads it from the writer's cache before the loop reads it
 		tr.Lease = uint64(p.slot)<<32 | uint64(uint32(p.next))
 		p.lent[p.next&laneMask] = true
 		p.lentOut++
@@ -172,11 +172,11 @@ func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 	return true
 }
 
-// leaseCopy marks the lease of a copy; others are a slot and a position.
+// leaseCopy marks the lease of a copy; other leases are a slot and a position.
 const leaseCopy = 1 << 63
 
-// giveBack returns a position of its lane to a peer. Under fetching.
-func (t *Transport) giveBack(p *peer, pos uint64) {
+// returnPosition returns a position to a peer. Under fetching.
+func (t *Transport) returnPosition(p *peer, pos uint64) {
 	*plain[uint32](t.own.mem, returnsAt(p.slot, p.given)) = uint32(pos)
 	p.given++
 	word(t.own.mem, takenAt(p.slot)).Store(p.given)
@@ -200,11 +200,11 @@ func (t *Transport) Release(tr *transport.Train) {
 	p.lent[pos] = false
 	p.lentOut--
 	t.fetching.Lock()
-	t.giveBack(p, uint64(uint32(tr.Lease)))
+	t.returnPosition(p, uint64(uint32(tr.Lease)))
 	t.fetching.Unlock()
 }
 
-// find is the peer that a source names; nil if it is gone. Loop only.
+// find returns the peer of a source, nil if it has ended. Loop only.
 func (t *Transport) find(from transport.Source) *peer {
 	for _, p := range *t.known.Load() {
 		if p.id == uint64(from) {

@@ -2,19 +2,19 @@ package shm
 
 import "slices"
 
-// pool is the chunks of a memory file: the readers of each chunk, and how many more chunks an endpoint
-// may hold. The owner's lock guards it.
+// pool tracks the chunks of a memory file: the number of readers of each, and the free ones. The owner's lock guards
+// it.
 //
-// The chunk that was freed last is filled next, since it is warm in the cache.
+// The chunk that was freed last is filled next, because it is still in the cache.
 type pool struct {
-	refs  [maxChunks]uint32
-	freed []uint32
-	fresh int // chunks from here on were never used
-	lack  int // chunks of those that there is no memory for
-	owned int // chunks that windows have, and need others for while they are read
+	refs     [maxChunks]uint32
+	freed    []uint32
+	fresh    int // first of the chunks that were never used
+	noMemory int // number of never used chunks without memory
+	owned    int // chunks of windows, which are replaced by others while they are read
 }
 
-// take returns a chunk with one reference, the taker's. There may be none.
+// take returns a chunk with one reference, the caller's; ok is false if none is free.
 func (p *pool) take() (chunk uint32, ok bool) {
 	if n := len(p.freed); n > 0 {
 		chunk, p.freed = p.freed[n-1], p.freed[:n-1]
@@ -28,8 +28,7 @@ func (p *pool) take() (chunk uint32, ok bool) {
 	return chunk, true
 }
 
-// takeRow returns that many chunks one behind the other, never used, for windows, which get no
-// more than a quarter of all.
+// takeRow returns the first of n consecutive, never used chunks for windows, which get at most a quarter of all.
 func (p *pool) takeRow(n int) (first uint32, ok bool) {
 	if n > p.left() || p.fresh+n > maxChunks || p.owned+n > p.max()/4 {
 		return 0, false
@@ -43,7 +42,7 @@ func (p *pool) takeRow(n int) (first uint32, ok bool) {
 	return first, true
 }
 
-// swap puts a chunk that was taken at the end of the queue, and takes one that fits, if there is one.
+// swap frees a chunk that was taken, and takes one that fits, if there is one.
 func (p *pool) swap(chunk uint32, fits func(chunk uint32) bool) (other uint32, ok bool) {
 	p.refs[chunk] = 0
 	p.freed = slices.Insert(p.freed, 0, chunk)
@@ -59,26 +58,26 @@ func (p *pool) swap(chunk uint32, fits func(chunk uint32) bool) (other uint32, o
 
 func (p *pool) hold(chunk uint32) { p.refs[chunk]++ }
 
-// drop gives up one reference.
+// drop releases one reference.
 func (p *pool) drop(chunk uint32) {
 	if p.refs[chunk]--; p.refs[chunk] == 0 {
 		p.freed = append(p.freed, chunk)
 	}
 }
 
-// room records how many more chunks there is memory for.
-func (p *pool) room(chunks int) { p.lack = max(0, maxChunks-p.fresh-chunks) }
+// room records how many more chunks can be allocated.
+func (p *pool) room(chunks int) { p.noMemory = max(0, maxChunks-p.fresh-chunks) }
 
-// left is how many chunks are free.
-func (p *pool) left() int { return len(p.freed) + maxChunks - p.fresh - p.lack }
+// left is the number of free chunks.
+func (p *pool) left() int { return len(p.freed) + maxChunks - p.fresh - p.noMemory }
 
-// max is how many chunks there is memory for.
-func (p *pool) max() int { return maxChunks - p.lack }
+// max is the number of chunks with memory, allocated or available.
+func (p *pool) max() int { return maxChunks - p.noMemory }
 
-// admits reports whether a reader of a train, one of so many, which holds out trains and may hold depth, is
-// lent another: when chunks are scarce, less than a quarter of those that there is memory for, no reader gets
-// more than an equal share of that, and each gets one. So readers that stop, whatever their number, never take
-// all, and one that reads is never left out.
+// admits reports whether a reader, one of readers of a train, may be lent another train; it holds out trains, and at
+// most depth. When less than a quarter of the chunks with memory is free, no reader gets more than an equal share of
+// that quarter, and each gets at least one. So stopped readers never hold all chunks, and one that reads always gets
+// some.
 func (p *pool) admits(out, depth, readers int) bool {
 	scarce := p.max() / 4
 	return out < depth && (p.left()-p.owned > scarce || out < max(1, scarce/readers))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A chunk is free when all that hold it have given it up, and the last one is taken first.
+// A chunk is free when all its holders have released it, and the chunk that was freed last is used first.
 func TestPool(t *testing.T) {
 	var p pool
 	a, _ := p.take()
@@ -14,30 +14,30 @@ func TestPool(t *testing.T) {
 	p.drop(a)
 	p.drop(b)
 	if c, ok := p.take(); !ok || c != b {
-		t.Errorf("took %d; %d was freed last", c, b)
+		t.Errorf("got %d, but %d was freed last", c, b)
 	}
 	p.drop(a)
 	if c, ok := p.take(); !ok || c != a {
-		t.Errorf("took %d; %d was freed last", c, a)
+		t.Errorf("got %d, but %d was freed last", c, a)
 	}
 	for p.left() > 0 {
 		if _, ok := p.take(); !ok {
-			t.Fatalf("none to be had of %d", p.left())
+			t.Fatalf("got no chunk of %d", p.left())
 		}
 	}
 	if _, ok := p.take(); ok {
-		t.Error("more chunks than there are")
+		t.Error("got more chunks than exist")
 	}
 }
 
-// However many readers stop, and whenever, one that reads in time is given everything. docs/protocol §28.6.
+// However many readers stop, at any time, one that reads in time receives everything. docs/protocol §28.6.
 func TestStoppedReadersLeaveEnough(t *testing.T) {
 	for _, readers := range []int{2, 5, 100, lanes} {
 		var p pool
 		rng := rand.New(rand.NewPCG(uint64(readers), 1))
 		stopped, out := make([]bool, readers), make([]int, readers)
 		for i := range 100_000 {
-			if i%(100_000/readers) == 0 { // all but the first stop, one after the other
+			if i%(100_000/readers) == 0 { // all but the first stop, one after another
 				stopped[min(i/(100_000/readers), readers-1)] = i > 0
 			}
 			chunk, ok := p.take()
@@ -47,7 +47,7 @@ func TestStoppedReadersLeaveEnough(t *testing.T) {
 			for r := range readers {
 				if !p.admits(out[r], laneSlots, readers) {
 					if r == 0 {
-						t.Fatalf("%d readers: the one that reads does not get train %d", readers, i)
+						t.Fatalf("%d readers: the active reader does not receive train %d", readers, i)
 					}
 					continue
 				}
@@ -55,7 +55,7 @@ func TestStoppedReadersLeaveEnough(t *testing.T) {
 				if stopped[r] {
 					out[r]++
 				} else {
-					p.drop(chunk) // read at once
+					p.drop(chunk) // read immediately
 				}
 			}
 			p.drop(chunk)
@@ -66,40 +66,41 @@ func TestStoppedReadersLeaveEnough(t *testing.T) {
 	}
 }
 
-// A lane never holds more than was allowed.
+// A lane never holds more trains than its depth.
 func TestDepth(t *testing.T) {
 	var p pool
 	if !p.admits(9, 10, 1) || p.admits(10, 10, 1) {
-		t.Error("a depth of 10 trains is not kept")
+		t.Error("a lane holds more than its depth of 10 trains")
 	}
 }
 
-// An endpoint that holds nothing gets a train however little memory there is, and one that holds one no
-// more than a share.
+// An endpoint that holds nothing receives a train however little memory is free, and an endpoint that holds one at most
+// its share.
 func TestScarce(t *testing.T) {
 	const readers = 40
 	for _, c := range []struct {
-		name             string
-		lack, fresh, own int
-		out              int
-		want             bool
+		name                 string
+		noMemory, fresh, own int
+		out                  int
+		want                 bool
 	}{
 		{"enough", 0, 0, 0, 100, true},
-		{"windows have more than is left", maxChunks - 151, 137, 136, 0, true},
-		{"the same, and it holds one", maxChunks - 151, 137, 136, 1, false},
-		{"two chunks in all, and none left", maxChunks - 2, 2, 0, 0, true},
-		{"the same, and it holds one", maxChunks - 2, 2, 0, 1, false},
+		{"windows hold more than is free", maxChunks - 151, 137, 136, 0, true},
+		{"the same, and the reader holds one", maxChunks - 151, 137, 136, 1, false},
+		{"two chunks in all, none free", maxChunks - 2, 2, 0, 0, true},
+		{"the same, and the reader holds one", maxChunks - 2, 2, 0, 1, false},
 		{"a share of more than one", 0, maxChunks - 10, 0, maxChunks/4/readers - 1, true},
 		{"its share is used up", 0, maxChunks - 10, 0, maxChunks / 4 / readers, false},
 	} {
-		p := pool{lack: c.lack, fresh: c.fresh, owned: c.own}
+		p := pool{noMemory: c.noMemory, fresh: c.fresh, owned: c.own}
 		if got := p.admits(c.out, laneSlots, readers); got != c.want {
 			t.Errorf("%s: a reader that holds %d: %v", c.name, c.out, got)
 		}
 	}
 }
 
-// Readers that stop, however many and however much they have, do not make a chunk look free that is read.
+// Readers that stop, however many they are and however much they hold, do not make a chunk free that is still being
+// read.
 func TestManyHold(t *testing.T) {
 	var p pool
 	chunk, _ := p.take()
@@ -107,6 +108,6 @@ func TestManyHold(t *testing.T) {
 		p.hold(chunk)
 	}
 	if other, ok := p.take(); !ok || other == chunk || p.refs[chunk] == 1 {
-		t.Errorf("chunk %d has %d references, and %d is taken", chunk, p.refs[chunk], other)
+		t.Errorf("chunk %d has %d references; chunk %d is used next", chunk, p.refs[chunk], other)
 	}
 }

@@ -4,14 +4,14 @@ import "github.com/fanfaremq/fanfare/transport"
 
 var _ transport.ReplyReader = (*Sender)(nil)
 
-// replies has the messages that a Sender reads, with their sources.
+// replies has the packet that a Sender is reading, and its source.
 type replies struct {
 	packet []byte
 	from   *peer
 }
 
-// ReadReplies implements transport.ReplyReader. In a lane it stops at packets of a group: these, and
-// entries behind them, are left to the loop.
+// ReadReplies implements transport.ReplyReader. In a lane it stops at the first packet of a group: the loop reads it
+// and later entries.
 func (s *Sender) ReadReplies(take func(packet []byte)) {
 	s.section.Enter()
 	defer s.section.Exit()
@@ -47,8 +47,8 @@ func (s *Sender) ReplyAddress() string {
 	return s.replies.from.address(s.t.cfg.Name)
 }
 
-// readReply copies the next reply, and returns its bytes: 0 if there is none, or if the loop
-// is fetching just now. Copying gives its chunk back before it is handled, for which no lock may be held.
+// readReply copies the next reply, and returns its size: 0 if there is none, or if the loop is fetching. Because of the
+// copy its chunk is returned before the reply is handled, which must happen without a lock.
 func (t *Transport) readReply(r *replies) int {
 	if !t.fetching.TryLock() {
 		return 0
@@ -65,10 +65,10 @@ func (t *Transport) readReply(r *replies) int {
 				continue
 			}
 			if !p.copy(r.packet[:e.bytes], e.at()) {
-				p.spoil()
+				p.markBad()
 				break
 			}
-			t.giveBack(p, pos)
+			t.returnPosition(p, pos)
 			r.from = p
 			return e.bytes
 		}

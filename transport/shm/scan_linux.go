@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// meetAll lists the endpoints, if one joined, left or is suspect. Any goroutine may call it.
-func (t *Transport) meetAll() {
+// scanIfNeeded scans for endpoints, if one joined, left or is suspect. Any goroutine may call it.
+func (t *Transport) scanIfNeeded() {
 	if t.news() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -28,7 +28,7 @@ func (t *Transport) news() bool {
 	return t.fabric.count() != t.scanned.Load() || t.fabric.suspect.Load() || again != 0 && t.now() >= again
 }
 
-// untilAgain is timeout, or the time until the next scan where there is to be one.
+// untilAgain is timeout, or the time until the next scheduled scan if that is less.
 func (t *Transport) untilAgain(timeout time.Duration) time.Duration {
 	again := t.again.Load()
 	if again == 0 {
@@ -41,15 +41,15 @@ func (t *Transport) untilAgain(timeout time.Duration) time.Duration {
 	return min(timeout, left)
 }
 
-// scan connects to new endpoints, and retires those that have ended. If descriptors or memory are missing it is
-// counted, and another scan follows soon. Under mu, and not at the end.
+// scan connects to new endpoints, and retires those that have ended. If descriptors or memory are missing it counts
+// that, and schedules another scan. Under mu, and not after the end.
 func (t *Transport) scan() {
 	if t.done.Load() {
 		return
 	}
 	t.fabric.suspect.Store(false)
 	t.again.Store(0)
-	t.scanned.Store(t.fabric.count()) // first: the next scan finds endpoints that join from here on
+	t.scanned.Store(t.fabric.count()) // first, so that the next scan finds endpoints that join after this
 	known := *t.known.Load()
 	for _, p := range known {
 		if p.starved.Store(false); !p.gone.Load() && p.ended() {
@@ -62,8 +62,8 @@ func (t *Transport) scan() {
 		if _, bad := t.banned[id]; bad || slices.ContainsFunc(known, func(p *peer) bool { return p.id == id }) {
 			continue
 		}
-		p, err := t.fabric.meet(id)
-		if err == nil && !t.adopt(p) {
+		p, err := t.fabric.connect(id)
+		if err == nil && !t.assignLanes(p) {
 			p.close()
 			err = errNoLane
 		}
@@ -79,7 +79,7 @@ func (t *Transport) scan() {
 	t.reportUnmet(unmet, len(ids), why)
 }
 
-// reportUnmet reports that some endpoints cannot be met, once until all were. Under mu.
+// reportUnmet reports that this endpoint cannot connect to some others, once until all are connected. Under mu.
 func (t *Transport) reportUnmet(unmet, of int, why error) {
 	if t.unmet == (why != nil) {
 		return
@@ -88,10 +88,10 @@ func (t *Transport) reportUnmet(unmet, of int, why error) {
 		return
 	}
 	if errors.Is(why, unix.EMFILE) || errors.Is(why, unix.ENFILE) {
-		why = fmt.Errorf("%w: raise the limit of descriptors (ulimit -n), each other endpoint takes two", why)
+		why = fmt.Errorf("%w: raise the limit of descriptors (ulimit -n), each other endpoint needs two", why)
 	}
 	if unmet > 0 {
-		why = fmt.Errorf("%d of %d endpoints of shm://%s cannot be met, nor hear this one: %w", unmet, of, t.cfg.Name, why)
+		why = fmt.Errorf("cannot connect to %d of %d endpoints of shm://%s, and they do not receive from this one: %w", unmet, of, t.cfg.Name, why)
 	} else {
 		why = fmt.Errorf("shm://%s: endpoints cannot be listed: %w", t.cfg.Name, why)
 	}
@@ -99,20 +99,20 @@ func (t *Transport) reportUnmet(unmet, of int, why error) {
 	t.waiter.Wake()
 }
 
-var errNoLane = errors.New("all 256 lanes of an endpoint are taken, some by endpoints that have ended, and of which something is kept")
+var errNoLane = errors.New("all 256 lanes of an endpoint are in use, some by ended endpoints with packets that are still held")
 
-// scanAgain has the next scan be soon.
-func (t *Transport) scanAgain() { t.again.Store(t.now() + int64(askEvery)) }
+// scanAgain schedules another scan soon.
+func (t *Transport) scanAgain() { t.again.Store(t.now() + int64(aliveInterval)) }
 
-// absent reports whether an endpoint that could not be met does not exist, or is not ready: the members file then
-// announces it. The end of other errors, such as too few descriptors or too little memory, is not announced.
+// absent reports whether err means that an endpoint does not exist or is not ready: then the members file will announce
+// it. The end of other errors, such as too few descriptors or too little memory, is not announced.
 func absent(err error) bool {
 	return errors.Is(err, errNotReady) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
-// adopt gives a peer its lanes in our file. It reports false where none is left, since some that have ended still have
-// theirs: then there is another scan soon. Under mu.
-func (t *Transport) adopt(p *peer) bool {
+// assignLanes assigns lanes in our file to a peer. It returns false and schedules another scan if none is free, because
+// some ended endpoints still have theirs. Under mu.
+func (t *Transport) assignLanes(p *peer) bool {
 	p.slot = slices.Index(t.used[:], false)
 	if p.slot < 0 {
 		return false
@@ -121,7 +121,7 @@ func (t *Transport) adopt(p *peer) bool {
 	word(t.own.mem, droppedAt(p.slot)).Store(0)
 	word(t.own.mem, takenAt(p.slot)).Store(0)
 	t.own.clearLane(p.slot)
-	word(t.own.mem, laneIDAt(p.slot)).Store(p.id) // last: from here on it reads the others
+	word(t.own.mem, laneIDAt(p.slot)).Store(p.id) // last: after this the peer reads the other fields
 	word(t.own.mem, atMet).Add(1)
 	t.replaceKnown(func(all []*peer) []*peer { return append(all, p) })
 	return true
@@ -133,7 +133,7 @@ func (t *Transport) replaceKnown(change func([]*peer) []*peer) {
 	t.known.Store(&all)
 }
 
-// retire takes back the chunks that an ended peer held. Under mu.
+// retire releases the chunks that an ended peer held. Under mu.
 func (t *Transport) retire(p *peer) {
 	p.gone.Store(true)
 	if p.bad.Load() {
@@ -150,7 +150,7 @@ func (t *Transport) retire(p *peer) {
 	p.closeBell()
 }
 
-// forget drops a peer that has ended, without lent trains or pending entries. Loop only.
+// forget removes an ended peer without lent trains or pending entries. Loop only.
 func (t *Transport) forget(p *peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,12 +161,12 @@ func (t *Transport) forget(p *peer) {
 	p.close()
 }
 
-// askEvery is how often peers with full lanes are checked for being alive.
-const askEvery = 100 * time.Millisecond
+// aliveInterval is the minimum time between checks whether peers with full lanes are alive.
+const aliveInterval = 100 * time.Millisecond
 
-// askAlive has the next scan soon find peers that have died. Under mu.
-func (t *Transport) askAlive() {
-	if now := t.now(); now-t.asked >= int64(askEvery) {
+// checkAlive makes the next scan check, soon, which peers have died. Under mu.
+func (t *Transport) checkAlive() {
+	if now := t.now(); now-t.asked >= int64(aliveInterval) {
 		t.asked = now
 		t.fabric.suspect.Store(true)
 	}

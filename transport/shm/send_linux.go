@@ -38,9 +38,9 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	return s, nil
 }
 
-// Send implements transport.Sender. It never returns transport.ErrBusy: packets that do not fit a
-// receiver's lane are lost for that receiver and counted there, as in a network; packets without memory
-// are counted here (stats.Transport.SendNoMemory).
+// Send implements transport.Sender. It never returns transport.ErrBusy: packets that do not fit into a receiver's lane
+// are lost for that receiver and counted there, as in a network; packets without memory are counted here
+// (stats.Transport.SendNoMemory).
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
@@ -63,7 +63,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 		s.sent.Errors.Add(1)
 		return 0, 0, err
 	}
-	t.meetAll()
+	t.scanIfNeeded()
 	for packets < out.Count {
 		run, err := train.Next(out, packets, maxPacket, maxTrain, chunkBytes)
 		if err != nil {
@@ -80,7 +80,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// publishInPlace gives readers a train where it is, if that is in the file.
+// publishInPlace publishes a train without copying, if it is in the file.
 func (t *Transport) publishInPlace(e entry, out *transport.Outbound, from int, run train.Run) (ok bool) {
 	e.chunk, e.off, ok = t.own.chunkOf(out.Data[from*out.Stride:])
 	if !ok || e.off+e.bytes > chunkBytes || !run.Packed(out.Stride) {
@@ -92,7 +92,7 @@ func (t *Transport) publishInPlace(e entry, out *transport.Outbound, from int, r
 	return true
 }
 
-// publishCopy copies a train into a chunk first.
+// publishCopy copies a train into a chunk, and publishes that.
 func (t *Transport) publishCopy(e entry, out *transport.Outbound, from int, run train.Run) {
 	var ok bool
 	if e.chunk, ok = t.take(e.group, run); !ok {
@@ -105,8 +105,8 @@ func (t *Transport) publishCopy(e entry, out *transport.Outbound, from int, run 
 	t.pool.drop(e.chunk)
 }
 
-// take returns a chunk for a train, if an endpoint wants it. If there is no memory the train is lost
-// for all, and counted.
+// take returns a chunk for a train, if an endpoint has joined its group. If there is no memory the train is lost for
+// all, and counted.
 func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,11 +131,11 @@ func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
 	return chunk, err == nil
 }
 
-// errAllRead says that no chunk is free: readers have all.
-var errAllRead = errors.New("shm: readers have all chunks")
+// errAllRead: no chunk is free, because readers hold all.
+var errAllRead = errors.New("shm: readers hold all chunks")
 
-// takeChunk returns a chunk with memory behind its first bytes. Its error is errAllRead, or that of memory that is
-// not to be had. Under mu.
+// takeChunk returns a chunk with memory for its first bytes. It returns errAllRead, or the error of allocating memory.
+// Under mu.
 func (t *Transport) takeChunk(bytes int) (chunk uint32, err error) {
 	chunk, ok := t.pool.take()
 	if !ok {
@@ -154,7 +154,7 @@ func (t *Transport) takeChunk(bytes int) (chunk uint32, err error) {
 	return chunk, nil
 }
 
-// publish hands a train to all that have joined its group. Under mu.
+// publish pushes a train to all endpoints that have joined its group. Under mu.
 func (t *Transport) publish(e entry, packets int) {
 	all, readers := *t.known.Load(), 0
 	for _, p := range all {
@@ -177,13 +177,13 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 		return
 	}
 	if !t.pool.admits(p.out, p.depth, readers) {
-		t.lose(p, packets, p.out < p.depth && t.pool.lack > 0)
+		t.lose(p, packets, p.out < p.depth && t.pool.noMemory > 0)
 		return
 	}
-	for !p.around() && p.held[p.tail&laneMask] != noChunk { // kept for longer than the lane is: pass it
+	for !p.ringFull() && p.held[p.tail&laneMask] != noChunk { // not returned within a lap: skip the position
 		t.append(p, entry{chunk: void})
 	}
-	if p.around() {
+	if p.ringFull() {
 		t.lose(p, packets, false)
 		return
 	}
@@ -196,22 +196,22 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 	}
 }
 
-// openLane has memory behind our lane to a peer. Where there is none it is asked for again some time later. Under mu.
+// openLane allocates our lane to a peer. If there is no memory a later call tries again. Under mu.
 func (t *Transport) openLane(p *peer) bool {
 	now := t.now()
-	if now-p.lacked < int64(askEvery) {
+	if now-p.noMemoryAt < int64(aliveInterval) {
 		return false
 	}
 	if err := t.own.openLane(p.slot); err != nil {
-		p.lacked = now
+		p.noMemoryAt = now
 		return false
 	}
 	return true
 }
 
-// around reports whether the next position may be one that the peer has not fetched: the ring is full.
-// Otherwise none of those behind it were fetched, and each of these is out or was skipped. Under mu.
-func (p *peer) around() bool { return p.out+p.voids >= laneSlots }
+// ringFull reports whether the ring is full: every position is unreturned or was skipped, so the peer may not have
+// fetched the next one yet. Under mu.
+func (p *peer) ringFull() bool { return p.out+p.voids >= laneSlots }
 
 // append writes an entry. Under mu.
 func (t *Transport) append(p *peer, e entry) {
@@ -230,18 +230,18 @@ func (t *Transport) append(p *peer, e entry) {
 	p.tail++
 }
 
-// lose counts packets that a peer does not get. Out of memory: counted here; a longer queue would not
-// help the receiver. Otherwise the peer holds too many, and its lane carries the count. Under mu.
+// lose counts packets that a peer does not get. Without memory they are counted here, because a longer queue would not
+// help the receiver. Otherwise the peer holds too many trains, and its lane carries the count. Under mu.
 func (t *Transport) lose(p *peer, packets int, noMemory bool) {
 	if noMemory {
 		t.sent.NoMemory.Add(uint64(packets))
 	} else {
 		word(t.own.mem, droppedAt(p.slot)).Add(uint64(packets))
 	}
-	t.askAlive()
+	t.checkAlive()
 }
 
-// reap takes back what a peer has returned. Under mu.
+// reap processes the positions that a peer has returned. Under mu.
 func (t *Transport) reap(p *peer) {
 	lane, ok := p.findLane(t.own.id)
 	if !ok {
@@ -249,13 +249,13 @@ func (t *Transport) reap(p *peer) {
 	}
 	tail := p.load(takenAt(lane))
 	if tail-p.reaped > laneSlots {
-		p.spoil()
+		p.markBad()
 		return
 	}
 	for ; p.reaped != tail; p.reaped++ {
 		slot := &p.held[p.returned(lane, p.reaped)&laneMask]
 		if *slot == noChunk {
-			p.spoil()
+			p.markBad()
 			return
 		}
 		t.pool.drop(*slot)
@@ -264,7 +264,7 @@ func (t *Transport) reap(p *peer) {
 	}
 }
 
-// Completed implements transport.Sender. Sending is a copy, so it equals the number of packets taken.
+// Completed implements transport.Sender. Sending is synchronous, so it equals the number of packets accepted.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.
@@ -282,8 +282,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// Reply implements transport.Transport. What is sent to an endpoint that has ended is lost
-// without an error, as in a network.
+// Reply implements transport.Transport. A reply to an ended endpoint is lost without an error, as in a network.
 func (t *Transport) Reply(to transport.Peer, packet []byte) error {
 	t.replying.Enter()
 	err := t.reply(to, packet)
@@ -305,7 +304,7 @@ func (t *Transport) reply(to transport.Peer, packet []byte) error {
 	t.sent.Packets.Add(1)
 	t.sent.Bytes.Add(uint64(len(packet)))
 	t.sent.Calls.Add(1)
-	t.meetAll()
+	t.scanIfNeeded()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := *x

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fate is the state of a file's owner.
-type fate uint8
+// ownerState is the state of a file's owner.
+type ownerState uint8
 
 const (
-	lives  fate = iota // also where that cannot be said
-	coming             // its file has no size yet: it is locked before it has
-	dead               // also where it is no regular file, which none of an endpoint is
-	gone               // and its file
+	lives  ownerState = iota // also if unknown
+	coming                   // its file has no size yet; it is locked before it has
+	dead                     // also if it is not a regular file, as endpoints' files are
+	gone                     // the file does not exist
 )
 
-// seen is the state of the owner of an endpoint's file, judged without its lock.
-func (h *fabric) seen(name string) fate {
+// stateByName is the state of the owner of an endpoint's file, without trying its lock.
+func (h *fabric) stateByName(name string) ownerState {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(h.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case err == unix.ENOENT:
@@ -36,15 +36,15 @@ func (h *fabric) seen(name string) fate {
 	return lives
 }
 
-// judge returns the state of the owner of an endpoint's file. It tries the file's lock, so for a
-// starting endpoint only the holder of the members file's lock may call it.
-func (h *fabric) judge(name string) fate {
-	if f := h.seen(name); f == dead || f == gone {
+// stateByLock is the state of the owner of an endpoint's file. It tries the file's lock, so only the holder of the
+// members file's lock may call it for a starting endpoint.
+func (h *fabric) stateByLock(name string) ownerState {
+	if f := h.stateByName(name); f == dead || f == gone {
 		return f
 	}
 	fd, err := h.openFile(name, unix.O_RDONLY)
 	switch {
-	case errors.Is(err, fs.ErrPermission): // one that is not shared never will be
+	case errors.Is(err, fs.ErrPermission): // a file that is not shared never will be
 		return dead
 	case errors.Is(err, fs.ErrNotExist):
 		return gone
@@ -58,13 +58,13 @@ func (h *fabric) judge(name string) fate {
 	return dead
 }
 
-// clean removes the files of dead owners, and returns how many endpoints live. The members file is locked: no
-// endpoint is joining.
+// clean removes the files of dead owners, and returns the number of living endpoints. The members file must be locked,
+// so that no endpoint is joining.
 func (h *fabric) clean() (living int, err error) {
 	names, err := h.names()
 	for _, name := range names {
 		if id, ok := parseFileName(name); ok {
-			switch h.judge(name) {
+			switch h.stateByLock(name) {
 			case lives:
 				living++
 			case dead:
@@ -81,7 +81,7 @@ func (h *fabric) clean() (living int, err error) {
 	return living, err
 }
 
-// removeDrafts removes unfinished files: a process that is making one starts over.
+// removeDrafts removes unfinished files: a process that is creating one starts over.
 func (h *fabric) removeDrafts(names []string) {
 	for _, name := range names {
 		if strings.HasPrefix(name, draftPrefix) {
@@ -90,19 +90,20 @@ func (h *fabric) removeDrafts(names []string) {
 	}
 }
 
-// deserted reports whether no endpoint lives here, nor is starting. The members file may be another's.
+// deserted reports whether no endpoint lives in the fabric or is starting. Another process may hold the lock of the
+// members file.
 func (h *fabric) deserted() bool {
 	names, err := h.names()
 	return err == nil && !slices.ContainsFunc(names, func(name string) bool {
 		_, ok := parseFileName(name)
-		return ok && (h.seen(name) == coming || h.judge(name) == lives)
+		return ok && (h.stateByName(name) == coming || h.stateByLock(name) == lives)
 	})
 }
 
-// vanish removes the directory after the last endpoint. If another process has the lock, that process
-// checks again after unlocking: so of several that leave at once the last removes it, and none waits.
-func (h *fabric) vanish() {
-	for range lanes { // each time another endpoint has ended meanwhile
+// removeDeserted removes the directory if no endpoint is left. If another process holds the lock, that process checks
+// again after unlocking: so of several that leave at once the last removes it, and none waits.
+func (h *fabric) removeDeserted() {
+	for range lanes { // repeated only if another endpoint has ended meanwhile
 		if !h.lockAgain() {
 			return
 		}
@@ -118,16 +119,16 @@ func (h *fabric) vanish() {
 	}
 }
 
-// sweep removes the fabrics beside this one without a living endpoint: the name of a killed process's
-// fabric may never be used again.
+// sweep removes other fabrics in the place that have no living endpoint: the name of a killed process's fabric may
+// never be used again.
 func (h *fabric) sweep() {
-	names, _ := namesAt(h.above, filepath.Dir(h.path)) // what is not found now is the next time
+	names, _ := namesAt(h.above, filepath.Dir(h.path)) // the next sweep finds the others
 	for _, name := range names {
 		if name == h.name {
 			continue
 		}
 		if strings.HasPrefix(name, draftPrefix) {
-			unix.Unlinkat(h.above, name, unix.AT_REMOVEDIR) // a process that is making it starts over
+			unix.Unlinkat(h.above, name, unix.AT_REMOVEDIR) // a process that is creating it starts over
 			continue
 		}
 		beside := &fabric{dir: h.dir, members: -1}
@@ -139,7 +140,7 @@ func (h *fabric) sweep() {
 // sweepAway removes another fabric if no endpoint lives in it. A process that is about to enter it starts over.
 func (h *fabric) sweepAway() {
 	defer func() {
-		h.above = -1 // it is another's
+		h.above = -1 // the descriptor belongs to another fabric
 		h.leave()
 	}()
 	var err error
@@ -150,8 +151,8 @@ func (h *fabric) sweepAway() {
 		return
 	}
 	if err = h.lockMembersFile(); err == nil {
-		h.vanish()
-	} else if errors.Is(err, fs.ErrNotExist) { // its maker was killed before it made the members file
+		h.removeDeserted()
+	} else if errors.Is(err, fs.ErrNotExist) { // its creator was killed before it made the members file
 		names, _ := h.names()
 		h.removeDrafts(names)
 		h.removeEmpty()

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An endpoint that leaves after its members file was replaced removes nothing: the holder of the new one's lock
-// does not know of it. So no fabric is divided. docs/protocol §28.2.
+// An endpoint that leaves after its members file was replaced removes nothing, because it does not hold the lock of the
+// new one. Otherwise it could split the new fabric in two. docs/protocol §28.2.
 func TestLeaveWithOldMembersFile(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
-	a.fabric.remove(membersName)     // as the last endpoint that leaves does
-	c, err := enterFabric(cfg, stay) // while another comes
+	a.fabric.remove(membersName)           // as the last endpoint does when it leaves
+	c, err := enterFabric(cfg, noEndpoint) // while another one joins
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,10 +33,10 @@ func TestLeaveWithOldMembersFile(t *testing.T) {
 	}
 }
 
-// Of endpoints that leave at once one removes the fabric: those that do not get the lock rely on its
+// When endpoints leave at the same time, one of them removes the fabric: those that do not get the lock rely on its
 // holder. docs/protocol §28.2.
 func TestLeaveAtOnce(t *testing.T) {
-	const drafts = 10_000 // so that to remove them takes a while
+	const drafts = 10_000 // so that removing them takes a while
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
 	draft := func(i int) string { return filepath.Join(a.fabric.path, fmt.Sprint(draftPrefix, i)) }
@@ -50,21 +50,21 @@ func TestLeaveAtOnce(t *testing.T) {
 		defer close(gone)
 		end(a)
 	}()
-	for _, err := os.Lstat(draft(0)); err == nil; _, err = os.Lstat(draft(0)) { // they are removed in their order, or from the last one on
+	for _, err := os.Lstat(draft(0)); err == nil; _, err = os.Lstat(draft(0)) { // they are removed in ascending or descending order
 		if _, err := os.Lstat(draft(drafts - 1)); err != nil {
 			break
 		}
 	}
-	end(b) // in the middle of that: a has seen that b lives
+	end(b) // meanwhile: a has seen that b is alive
 	<-gone
 	if left := files(cfg.Dir); len(left) > 0 {
-		t.Errorf("%d are left, among them %s", len(left), left[0])
+		t.Errorf("%d files are left, among them %s", len(left), left[0])
 	}
 }
 
-// A file that is just being made, and is not locked yet, is not checked. docs/protocol §28.2.
+// A file that is being made and is not locked yet is not checked. docs/protocol §28.2.
 func TestDeserted(t *testing.T) {
-	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
+	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, noEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +74,14 @@ func TestDeserted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := h.deserted(); got != (size > 0) {
-			t.Errorf("with a file of %d bytes that is not locked: %v", size, got)
+			t.Errorf("with an unlocked file of %d bytes: %v", size, got)
 		}
 	}
 }
 
-// An endpoint that starts while others remove the directory starts over, whatever it was about to make
-// there. docs/protocol §28.2.
-func TestRemovedWhileComing(t *testing.T) {
+// An endpoint that starts while others remove the directory starts again, whatever it was making there. docs/protocol
+// §28.2.
+func TestRemovedDuringOpen(t *testing.T) {
 	tries := 0
 	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, func(h *fabric) error {
 		if tries++; tries < 3 {
@@ -103,9 +103,9 @@ func TestRemovedWhileComing(t *testing.T) {
 	h.withdraw()
 }
 
-// A name of an endpoint's that is no regular file is no endpoint: it is removed where possible, takes no room,
-// is not met, and does not keep the fabric. docs/protocol §28.2.
-func TestNoFileOfAnEndpoint(t *testing.T) {
+// A file with the name of an endpoint that is not a regular file does not count as one: it is removed if possible, uses
+// no place, is not connected, and does not keep the fabric alive. docs/protocol §28.2.
+func TestNotAnEndpointFile(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a := mustOpen(t, cfg)
 	n := uint64(0)
@@ -127,13 +127,13 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 	}
 	put()
 	a.fabric.announce()
-	a.meetAll()
+	a.scanIfNeeded()
 	if s := a.Stats(); s.ReceiveErrors != 0 || a.again.Load() != 0 {
-		t.Errorf("%d errors, and it looks again", s.ReceiveErrors)
+		t.Errorf("%d errors, and it scans again", s.ReceiveErrors)
 	}
 	b := mustOpen(t, cfg)
 	if got := files(a.fabric.path); len(got) != 5 {
-		t.Errorf("there are %d files, with %s", len(got), got[0])
+		t.Errorf("%d files exist, among them %s", len(got), got[0])
 	}
 	put()
 	full := next()
@@ -142,7 +142,7 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 	}
 	end(b)
 	end(a)
-	if got := files(a.fabric.path); len(got) != 2 { // not to be removed
+	if got := files(a.fabric.path); len(got) != 2 { // which must not be removed
 		t.Errorf("left: %q", got)
 	}
 	if err := os.RemoveAll(full); err != nil {
@@ -151,12 +151,12 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 	end(mustOpen(t, cfg))
 }
 
-// A file that a member of the group has moved to the name of the members file is neither written to nor
-// enlarged. docs/protocol §28.1.
+// A file that a member of the group has renamed to the name of the members file is neither written to nor enlarged.
+// docs/protocol §28.1.
 func TestMembersFileMoved(t *testing.T) {
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		cfg := Config{Name: "x", Dir: ownDir(t), Group: group}
-		h, err := enterFabric(cfg, stay)
+		h, err := enterFabric(cfg, noEndpoint)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,20 +165,20 @@ func TestMembersFileMoved(t *testing.T) {
 		if err := errors.Join(os.Remove(moved), os.WriteFile(moved, want, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if tr, err := open(cfg); err == nil || !strings.Contains(err.Error(), moved+" is no roll") {
+		if tr, err := open(cfg); err == nil || !strings.Contains(err.Error(), moved+" is not a members file") {
 			t.Errorf("%v, %v", tr, err)
 		}
 		if got, err := os.ReadFile(moved); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("it is % x, %v", got, err)
+			t.Errorf("its content is % x, %v", got, err)
 		}
 		os.RemoveAll(filepath.Dir(filepath.Dir(moved)))
 	}
 }
 
-// The limit of endpoints is said with what counts as one. docs/protocol §28.2.
+// The error for too many endpoints says what counts as one. docs/protocol §28.2.
 func TestFull(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
-	h, err := enterFabric(cfg, stay)
+	h, err := enterFabric(cfg, noEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,12 +194,12 @@ func TestFull(t *testing.T) {
 		locked = append(locked, f)
 	}
 	h.unlock()
-	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "has 256 endpoints, which is the limit: each bus is one") || errors.Is(err, fs.ErrNotExist) {
+	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "has 256 endpoints, which is the limit (one for each bus)") || errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	for _, f := range locked {
 		f.Close()
 	}
-	h.vanish()
+	h.removeDeserted()
 	h.leave()
 }

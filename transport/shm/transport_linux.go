@@ -23,7 +23,7 @@ import (
 
 // Transport is an endpoint. See package transport for which goroutine may call which method. It starts no goroutine.
 type Transport struct {
-	began  time.Time // a second before Open: nothing happens at 0
+	began  time.Time // a second before Open, so that now() is never 0
 	cfg    Config
 	caps   transport.Capabilities
 	fabric *fabric
@@ -31,16 +31,16 @@ type Transport struct {
 	waiter *sys.Waiter
 	events events.Queue
 
-	closing atomic.Bool  // Close was called: nothing begins any more
+	closing atomic.Bool  // Close was called: no new operation begins
 	ending  atomic.Bool  // Close is done: Poll may wait for the senders
 	leaving grace.Period // senders that may be writing
 	done    atomic.Bool  // Poll has reported the end
 
 	known   atomic.Pointer[[]*peer] // replaced under mu, never changed
 	scanned atomic.Uint64           // fabric.count at the latest scan
-	again   atomic.Int64            // when to scan again for endpoints that did not fit, in nanoseconds; 0: none
+	again   atomic.Int64            // time of the next scheduled scan, in nanoseconds; 0: none
 
-	fetching sync.Mutex // of the lanes to us: Senders read replies in them, too
+	fetching sync.Mutex // guards the lanes to us: Senders read replies in them, too
 	receiver            // loop only
 	replying grace.Section
 
@@ -56,39 +56,39 @@ var (
 	_ transport.Sharer   = (*Transport)(nil)
 )
 
-// receiver is the loop's.
+// receiver is the state of receiving. Loop only.
 type receiver struct {
 	bySlot [lanes]*peer
-	turn   uint // the peer that the next Poll begins with
+	turn   uint // index of the peer with which the next Poll begins
 	lent   lend.Limit
 	round  round.Round
 	peers  *peers.Table[uint64, *peer]
 	copies copies
-	asleep *atomic.Uint64 // in the file; odd: it sleeps
-	slept  bool           // between BeginWait and EndWait, with asleep odd
+	asleep *atomic.Uint64 // in the file; odd: the loop sleeps
+	slept  bool           // between BeginWait and EndWait, while asleep is odd
 
-	findable findable
+	discoverable discoverable
 }
 
-// sending is under Transport.mu.
+// sending is the state of sending. Under Transport.mu.
 type sending struct {
 	senders map[*Sender]struct{}
-	arena   arena.Arena // has a lock of its own
+	arena   arena.Arena // has its own lock
 	windows windows
 	pool    pool
-	used    [lanes]bool         // slots that have a peer
-	banned  map[uint64]struct{} // ids of those that were bad
+	used    [lanes]bool         // slots in use by a peer
+	banned  map[uint64]struct{} // ids of bad peers
 	asked   int64               // when peers were last checked for being alive, in nanoseconds
-	unmet   bool                // it was reported that some cannot be met
-	rang    uint64              // bells that were rung
+	unmet   bool                // it was reported that some endpoints cannot be connected
+	rang    uint64              // number of wake-ups sent
 }
 
-// Open attaches a new endpoint to the fabric of a name. It fails if others could enter the directory, or if
-// there is no memory.
+// Open attaches a new endpoint to the fabric that cfg names. It fails if others could access the directory, or if there
+// is no memory.
 func Open(cfg Config) (transport.Transport, error) {
 	t, err := open(cfg)
 	if err != nil {
-		return nil, err // and no nil pointer in an interface
+		return nil, err // not a nil pointer in an interface
 	}
 	return t, nil
 }
@@ -123,32 +123,32 @@ func open(cfg Config) (*Transport, error) {
 	if t.waiter, err = sys.NewWaiter(); err != nil {
 		return nil, fmt.Errorf("shm: %w", err)
 	}
-	appear := func(h *fabric) error { return t.appear(h, binary.NativeEndian.Uint64(id[:])|1) }
-	if t.fabric, err = enterFabric(cfg, appear); err != nil {
+	makeEndpoint := func(h *fabric) error { return t.makeEndpoint(h, binary.NativeEndian.Uint64(id[:])|1) }
+	if t.fabric, err = enterFabric(cfg, makeEndpoint); err != nil {
 		t.waiter.Close()
 		return nil, err
 	}
 	t.fabric.unlock()
-	t.findable = newFindable(t.fabric, t.own, cfg.Dir)
+	t.discoverable = newDiscoverable(t.fabric, t.own, cfg.Dir)
 	t.fabric.sweep()
-	t.meetAll()
+	t.scanIfNeeded()
 	return t, nil
 }
 
-// Ids of the descriptors that the waiter watches.
+// Epoll ids of the descriptors that the waiter watches.
 const (
 	markBell  = 0
 	markOther = 1
 )
 
-// appear makes the endpoint's file. The members file is locked.
-func (t *Transport) appear(h *fabric, id uint64) error {
+// makeEndpoint creates the endpoint's file. The members file must be locked.
+func (t *Transport) makeEndpoint(h *fabric, id uint64) error {
 	n, err := h.clean()
 	if err != nil {
 		return err
 	}
 	if n >= lanes {
-		return fmt.Errorf("%s has %d endpoints, which is the limit: each bus is one: have fewer, or another NAME in the URL", h.path, n)
+		return fmt.Errorf("%s has %d endpoints, which is the limit (one for each bus): use fewer, or another NAME in the URL", h.path, n)
 	}
 	if t.own, err = h.makeFile(id, t.cfg.QueueTrains+t.cfg.LendMax+batch); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (t *Transport) GroupAddress(group int) string {
 
 func (t *Transport) has(group int) bool { return group >= 0 && group < t.cfg.Groups }
 
-// check is the common beginning of calls that name a group.
+// check returns an error if the transport is closed or has no such group.
 func (t *Transport) check(group int) error {
 	if t.closing.Load() {
 		return errClosed
@@ -188,7 +188,7 @@ func (t *Transport) check(group int) error {
 	return nil
 }
 
-// Join implements transport.Transport. It is complete at once.
+// Join implements transport.Transport. It completes immediately.
 func (t *Transport) Join(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (t *Transport) Join(group int) error {
 	return nil
 }
 
-// Leave implements transport.Transport. It is complete at once.
+// Leave implements transport.Transport. It completes immediately.
 func (t *Transport) Leave(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (t *Transport) report(group int, state transport.Membership) {
 	t.waiter.Wake()
 }
 
-// mark says in the file whether a group is joined, and reports whether that changed.
+// mark records in the file whether a group is joined, and reports whether that changed.
 func (t *Transport) mark(group int, joined bool) bool {
 	at, bit := groupAt(group)
 	w := word(t.own.mem, at)
@@ -245,9 +245,9 @@ func (t *Transport) Stats() transport.Stats {
 	return s
 }
 
-// Close implements transport.Transport. The files are removed at once. Poll reports the end when no
-// Sender of this process is still sending, and only then peers learn of it: until then lent memory may
-// be read, and they must not reuse it.
+// Close implements transport.Transport. The files are removed immediately. Poll reports the end when no Sender of this
+// process is still sending, and only then peers learn of it: until then lent memory may be read, and they must not
+// reuse it.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
@@ -265,7 +265,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// end is Poll after Close.
+// end implements Poll after Close.
 func (t *Transport) end() error {
 	if t.done.Load() {
 		return errClosed
@@ -284,7 +284,7 @@ func (t *Transport) end() error {
 	t.fabric.announce()
 	t.own.close()
 	t.endWindows()
-	t.fabric.vanish()
+	t.fabric.removeDeserted()
 	t.fabric.leave()
 	t.copies.free()
 	t.waiter.Close()

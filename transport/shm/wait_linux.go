@@ -32,16 +32,17 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	if woken := t.waiter.Begin(); woken || timeout == 0 || t.closing.Load() || t.events.Pending() {
 		return 0
 	}
-	// A sender reads this after it has put its train into the lane: one of the two sees the other.
+	// A sender reads this after it has put its train into the lane, so either it sees the flag or this endpoint sees the
+	// train.
 	t.asleep.Store(t.asleep.Load() + 1)
 	t.slept = true
 	if t.news() || t.anyWaits() {
 		return 0
 	}
-	return t.findable.bound(t.untilAgain(timeout))
+	return t.discoverable.bound(t.untilAgain(timeout))
 }
 
-// anyWaits reports whether a peer has something to fetch.
+// anyWaits reports whether a train of any peer is waiting.
 func (t *Transport) anyWaits() bool {
 	t.fetching.Lock()
 	defer t.fetching.Unlock()
@@ -51,7 +52,7 @@ func (t *Transport) anyWaits() bool {
 // EndWait implements transport.Pollable.
 func (t *Transport) EndWait() {
 	if t.slept {
-		t.slept, t.findable.slept = false, true
+		t.slept, t.discoverable.slept = false, true
 		t.asleep.Store(t.asleep.Load() + 1)
 		t.own.drainBell()
 	}

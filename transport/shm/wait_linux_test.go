@@ -6,9 +6,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Before it sleeps, an endpoint checks all lanes once more, and for new endpoints: what arrived while
-// it was awake has rung no bell. docs/protocol §28.2, §28.8.
-func TestLookBeforeSleep(t *testing.T) {
+// Before an endpoint sleeps, it checks all lanes again and scans for new endpoints: trains that arrived while it was
+// awake have rung no bell. docs/protocol §28.2, §28.8.
+func TestCheckBeforeSleep(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	sleeps := func() bool {
 		defer b.EndWait()
@@ -21,34 +21,34 @@ func TestLookBeforeSleep(t *testing.T) {
 			t.Errorf("it would sleep: %s", why)
 		}
 		if a.rang != rang {
-			t.Errorf("its bell was rung: %s", why) // and the test shows nothing
+			t.Errorf("its bell was rung: %s", why) // then the test proves nothing
 		}
 	}
-	for !sleeps() { // it was woken to hear of its own join
+	for !sleeps() { // it was woken by the event of its own join
 	}
 	if !sleeps() {
-		t.Fatal("it does not sleep when nothing has come")
+		t.Fatal("it does not sleep although nothing arrived")
 	}
 	if _, err := s.Send(single([]byte("x"))); err != nil {
 		t.Fatal(err)
 	}
-	awake("a train waits")
+	awake("a train is waiting")
 	fetched := transport.NewBatch(1)
 	if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
 		t.Fatal(len(fetched.Trains), err)
 	}
 	b.Release(&fetched.Trains[0])
 	if !sleeps() {
-		t.Fatal("it does not sleep when all was fetched")
+		t.Fatal("it does not sleep although everything was fetched")
 	}
 	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})
 	defer end(c)
-	awake("an endpoint has joined that it does not know")
+	awake("an unconnected endpoint has joined")
 	if err := b.Poll(fetched); err != nil {
 		t.Fatal(err)
 	}
 	if !sleeps() {
-		t.Fatal("it does not sleep when all are met")
+		t.Fatal("it does not sleep although all are connected")
 	}
 	b.fabric.suspect.Store(true)
 	awake("one may have ended")

@@ -6,13 +6,13 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// windows is the memory that packets are written into before they are sent. Under Transport.mu.
+// windows is the memory in which publishers write packets. Under Transport.mu.
 type windows struct {
-	rows    int      // that were given and not freed, in the file
-	private [][]byte // blocks that took the place of some there, when no chunk was to be had
+	rows    int      // allocated rows of chunks in the file
+	private [][]byte // blocks outside the file, used when no chunk was free
 }
 
-// Alloc implements transport.Transport. Packets are copied from there.
+// Alloc implements transport.Transport. Send copies packets from this memory.
 func (t *Transport) Alloc(bytes int) ([]byte, error) {
 	mem, err := t.arena.Alloc(bytes)
 	if err != nil {
@@ -56,8 +56,8 @@ func (t *Transport) allocRow(blocks, bytes int) []byte {
 	return t.own.mem[at : at+blocks*chunkBytes : at+blocks*chunkBytes]
 }
 
-// Renew implements transport.Sharer. A reader that has stopped keeps the chunk, and the window moves to
-// another: the sender does not wait.
+// Renew implements transport.Sharer. If a stopped reader holds the chunk the window moves to another: the sender does
+// not wait.
 func (t *Transport) Renew(block []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *Transport) Free(mem []byte) {
 	}
 }
 
-// endWindows frees the file's memory after the end of the transport, when no Sender writes to it any more. Under mu.
+// endWindows frees the file's memory after the end of the transport, when no Sender writes to it. Under mu.
 func (t *Transport) endWindows() {
 	if t.windows.rows > 0 {
 		return

@@ -47,7 +47,7 @@ func BenchmarkCheck(b *testing.B) {
 				if i%recentTrains == 0 {
 					clear(v.streams.all)
 					v.streams.last = nil
-					v.work.left = recentTrains // or they are deferred
+					v.work.left = recentTrains // otherwise they are deferred
 				}
 				for _, p := range trains[i%recentTrains] {
 					v.Check(p, 0)
@@ -59,7 +59,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// What hostile packets cost: docs/security.md.
+// The cost of hostile packets: docs/security.md.
 func BenchmarkHostile(b *testing.B) {
 	r := newRig(b)
 	good := r.send(b, content(r.id, 5, 1240), content(r.id, 5, 1240))
@@ -72,14 +72,14 @@ func BenchmarkHostile(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		p    []byte
-		free bool // of the budget
+		free bool // without the budget
 	}{
 		{"unsigned", wire.Content(good[0]), false},
 		{"untrusted", change(good[0], func(b []byte) { b[wire.SignedHead(1)+atPublisher+5]++ }), false},
-		{"of a train that has verified", change(good[0], func(b []byte) { b[len(b)-1]++ }), false},
-		{"played back", good[1], false},
-		{"made up", change(next, func(b []byte) { b[30]++ }), true},
-		{"made up, in a flood", change(next, func(b []byte) { b[30]++ }), false},
+		{"of a verified train", change(good[0], func(b []byte) { b[len(b)-1]++ }), false},
+		{"replayed", good[1], false},
+		{"forged", change(next, func(b []byte) { b[30]++ }), true},
+		{"forged, in a flood", change(next, func(b []byte) { b[30]++ }), false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			v := r.verifier(b)
@@ -94,7 +94,7 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// The raw cost of a signature, to compare.
+// The cost of a signature alone, for comparison.
 func BenchmarkEd25519(b *testing.B) {
 	key, msg := testKey(1), make([]byte, 53)
 	b.Run("sign", func(b *testing.B) {

@@ -12,11 +12,11 @@ import (
 	"github.com/fanfaremq/fanfare/internal/report"
 )
 
-// checkEvery is how often a file is looked at.
+// checkEvery is the interval at which a file is read.
 const checkEvery = 250 * time.Millisecond
 
-// File is the current trust of a file: it is read again when it changes. A file that cannot be read, or
-// trusts no key, changes nothing, and is logged once.
+// File has the current trust of a file, which it reads again when it changes. A file that cannot be read, or trusts no
+// key, changes nothing, and is logged once.
 type File struct {
 	file  string
 	log   *slog.Logger
@@ -27,15 +27,15 @@ type File struct {
 	once sync.Once
 	gone chan struct{} // closed when the goroutine has ended
 
-	// Of the goroutine:
-	text    []byte // that was taken last, well or not
-	written []byte // other text, as it was at the last look; nil: there is none
-	bad     string // why it could not be read, as was reported
+	// Used by the goroutine only:
+	text    []byte // the text used last, valid or not
+	written []byte // a different text at the last read; nil: none
+	bad     string // the error reported last; empty: none
 }
 
 var _ Provider = (*File)(nil)
 
-// readTrust reads a file of trust, which others than its owner may read but not change. Errors are a *FileError.
+// readTrust reads a trust file, which other users may read but not change. Errors are a *FileError.
 func readTrust(file string) (text []byte, t *Trust, err error) {
 	text, err = readFile(file, &ofTrust)
 	if err == nil {
@@ -48,7 +48,7 @@ func readTrust(file string) (text []byte, t *Trust, err error) {
 	return text, t, err
 }
 
-// OpenTrust reads a file of trust and follows its changes, until Close, by a goroutine of its own.
+// OpenTrust reads a trust file and follows its changes in a goroutine, until Close. Errors are a *FileError.
 func OpenTrust(file string, log *slog.Logger) (*File, error) {
 	text, t, err := readTrust(file)
 	if err != nil {
@@ -70,17 +70,16 @@ func (f *File) Close() error {
 	return nil
 }
 
-// readLimit is how long a read may take before it is reported: the file may be on a remote host that is gone.
+// readLimit is how long a read may take before it is reported: the file may be on an unreachable host.
 const readLimit = 10 * time.Second
 
-// follow is the goroutine. It ends with Close, also while the file is being read, by a goroutine
-// that ends when that does.
+// follow is the goroutine. It ends with Close, even while another goroutine reads the file, which ends with the read.
 func (f *File) follow() {
 	defer close(f.gone)
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	looks := make(chan func(), 1)
-	var since time.Time // when the look began that is being taken
+	var since time.Time // when the current read began
 	for {
 		select {
 		case <-f.stop:
@@ -97,13 +96,13 @@ func (f *File) follow() {
 					looks <- func() { f.check(text, t, err) }
 				}()
 			case now.Sub(since) >= readLimit:
-				f.reportBad(&FileError{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
+				f.reportBad(&FileError{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: its host may be unreachable", readLimit)})
 			}
 		}
 	}
 }
 
-// reportBad reports once that the file is not usable.
+// reportBad reports an unusable file, once for each error.
 func (f *File) reportBad(err error) {
 	if f.bad != err.Error() {
 		f.bad = err.Error()
@@ -111,10 +110,10 @@ func (f *File) reportBad(err error) {
 	}
 }
 
-// check applies a change of the file, which is small, once two reads are equal: it may be incomplete.
+// check applies a change of the file once two reads are equal, because the first may be incomplete.
 func (f *File) check(text []byte, t *Trust, err error) {
 	switch {
-	case text == nil: // it could not be read at all
+	case text == nil: // the file could not be read
 	case bytes.Equal(text, f.text):
 		f.bad, f.written = "", nil
 		return

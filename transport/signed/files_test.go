@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Valid files of trust, and the errors of others. docs/protocol §29.8.
+// Valid trust files, and the errors of invalid ones. docs/protocol §29.8.
 func TestParseTrust(t *testing.T) {
 	one, two := Format(publicOf(testKey(1))), Format(publicOf(testKey(2)))
 	private := privatePrefix + strings.TrimPrefix(one, publicPrefix)
@@ -28,8 +28,8 @@ func TestParseTrust(t *testing.T) {
 		{"md..x " + one, "md..x"},
 		{"md.>.x " + one, "md.>.x"},
 		{"md.x " + strings.TrimPrefix(one, publicPrefix), "a key is written ed25519:BASE64"},
-		{"md.x ed25519:AAAA", "not 32 bytes"},
-		{"md.x ed25519:!", "not 32 bytes"},
+		{"md.x ed25519:AAAA", "there must be 32 bytes"},
+		{"md.x ed25519:!", "there must be 32 bytes"},
 		{"md.x " + private, "this is a private key"},
 	} {
 		_, err := ParseTrust([]byte(c.text))
@@ -75,7 +75,7 @@ func FuzzParseTrust(f *testing.F) {
 	})
 }
 
-// A signing key is written, read, and refused where others may read it. No error shows it.
+// A signing key can be written and read, and is rejected if others may read its file. No error contains it.
 func TestKeyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	key, err := CreateKey(file)
@@ -94,7 +94,7 @@ func TestKeyFile(t *testing.T) {
 	}
 	public := Format(key.Public().(ed25519.PublicKey))
 	if !strings.Contains(string(text), public) {
-		t.Error("the file does not say its public part")
+		t.Error("the file does not contain its public key")
 	}
 	if runtime.GOOS != "windows" {
 		if err := os.Chmod(file, 0o640); err != nil {
@@ -106,11 +106,11 @@ func TestKeyFile(t *testing.T) {
 	}
 	line := string(text[bytes.LastIndex(text[:len(text)-1], []byte("\n"))+1:])
 	for _, c := range []struct{ text, want string }{
-		{"", "holds no key"},
+		{"", "has no key"},
 		{line + line, "line 2: there is a second key"},
-		{public, "line 1: this is no signing key"},
-		{line[:40], "no signing key"},
-		{line[:20] + "!" + line[21:], "no signing key"},
+		{public, "line 1: this is not a signing key"},
+		{line[:40], "not a signing key"},
+		{line[:20] + "!" + line[21:], "not a signing key"},
 	} {
 		other := filepath.Join(t.TempDir(), "other")
 		if err := os.WriteFile(other, []byte(c.text), 0o600); err != nil {
@@ -122,14 +122,14 @@ func TestKeyFile(t *testing.T) {
 		}
 	}
 	if _, err := ReadKey(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("read what is not there")
+		t.Error("read a missing file")
 	}
 	if _, err := ReadKey(t.TempDir()); err == nil {
 		t.Error("read a directory")
 	}
 }
 
-// A file of trust is taken up when it has changed and stays so; one that cannot be read changes nothing.
+// A changed trust file is used when its content stays the same. A file that cannot be read changes nothing.
 func TestTrustFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trust")
 	write := func(text string) {
@@ -165,14 +165,14 @@ func TestTrustFile(t *testing.T) {
 			t.Errorf("%s: %d keys, want %d", when, got, want)
 		}
 	}
-	keys("as it was", 1)
+	keys("at first", 1)
 	write(one + two)
 	keys("just written", 1)
-	keys("and still so", 2)
+	keys("unchanged since", 2)
 	write("nonsense")
 	keys("nonsense", 2)
-	keys("and still so", 2)
-	keys("and still so", 2)
+	keys("unchanged since", 2)
+	keys("unchanged since", 2)
 	if n := strings.Count(log.String(), "cannot be read"); n != 1 {
 		t.Errorf("reported %d times: %s", n, log.String())
 	}
@@ -180,10 +180,10 @@ func TestTrustFile(t *testing.T) {
 	keys("gone", 2)
 	write(two)
 	keys("back", 2)
-	keys("and still so", 1)
+	keys("unchanged since", 1)
 }
 
-// A file that cannot be read in time is reported, and does not delay Close: its host may be gone.
+// A file that cannot be read in time is reported and does not delay Close, because its host may be unreachable.
 func TestTrustFileHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A pipe and a device are refused, and not waited for. docs/protocol §29.8.
-func TestNoRegularFile(t *testing.T) {
+// A pipe and a device are rejected immediately. docs/protocol §29.8.
+func TestNotARegularFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -20,9 +20,9 @@ func TestNoRegularFile(t *testing.T) {
 		_, key := ReadKey(file)
 		for _, err := range []error{trust, key} {
 			if file == "/dev/null" && err == key {
-				continue // its mode is refused, too
+				continue // its mode is rejected, too
 			}
-			if err == nil || !strings.Contains(err.Error(), "no regular file") {
+			if err == nil || !strings.Contains(err.Error(), "not a regular file") {
 				t.Errorf("%s: %v", file, err)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Packets with invalid signatures cost a bounded amount of time, and take it from the stream that they
-// name; those without a cost do not count. docs/protocol §29.7.
+// Packets with invalid signatures cost a bounded amount of time, and use up the budget of the stream that they name.
+// Packets refused without a signature check do not count. docs/protocol §29.7.
 func TestFlood(t *testing.T) {
 	r := newRig(t)
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
@@ -20,7 +20,7 @@ func TestFlood(t *testing.T) {
 		for {
 			x := bytes.Clone(b)
 			binary.LittleEndian.PutUint64(x[30:], rand.Uint64())
-			binary.LittleEndian.PutUint64(x[8:], 2+rand.Uint64N(30)) // a counter to come
+			binary.LittleEndian.PutUint64(x[8:], 2+rand.Uint64N(30)) // a future counter
 			switch _, got := v.Check(x, 0); got {
 			case Forged:
 				forged++
@@ -32,7 +32,7 @@ func TestFlood(t *testing.T) {
 		}
 	}
 	if n, want := flood(next), int(streamFails*atOnce.Seconds()); n != want {
-		t.Errorf("%d signatures were looked at, want %d", n, want)
+		t.Errorf("%d signatures checked, want %d", n, want)
 	}
 	is(t, "of the stream", v, next, Deferred)
 	stranger := content(PublisherID(testKey(2), 1), 1, 10)
@@ -44,17 +44,17 @@ func TestFlood(t *testing.T) {
 	two.tx = two.f.sender(t, s)
 	is(t, "of another stream", v, two.send(t, stranger)[0], Taken)
 	if n, want := flood(r.send(t, content(r.id, 77, 10))[0]), int(strangerFails*atOnce.Seconds()); n != want {
-		t.Errorf("of streams that are not known %d signatures were looked at, want %d", n, want)
+		t.Errorf("of unknown streams %d signatures checked, want %d", n, want)
 	}
-	is(t, "of a stream that is known", v, two.send(t, stranger)[0], Taken)
+	is(t, "of a known stream", v, two.send(t, stranger)[0], Taken)
 	r.add(time.Millisecond)
 	v.Begin(r.now, 0)
 	is(t, "a millisecond later", v, next, Taken)
 }
 
-// A flood in the names of two streams uses up the checks for all failures: others are still verified, and have
-// a share when an attacker uses their names, too. docs/protocol §29.7.
-func TestFloodInSeveralNames(t *testing.T) {
+// A flood with the names of two streams uses up the budget for all failures. Other streams are still verified, and have
+// their own budget when an attacker uses their names, too. docs/protocol §29.7.
+func TestFloodWithSeveralNames(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
 	stream := func(epoch uint64) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
@@ -75,25 +75,25 @@ func TestFloodInSeveralNames(t *testing.T) {
 		}
 	}
 	if want := int(failsPerSecond * atOnce.Seconds()); looked != want {
-		t.Errorf("%d signatures were looked at, want %d", looked, want)
+		t.Errorf("%d signatures checked, want %d", looked, want)
 	}
-	is(t, "in the flood", v, stream(0), Deferred)
+	is(t, "during the flood", v, stream(0), Deferred)
 	for epoch := uint64(2); epoch < 10; epoch++ {
 		is(t, "of another stream", v, stream(epoch), Taken)
 	}
 	x := stream(2)
 	x[30]++
-	is(t, "the first that fails", v, x, Forged)
-	is(t, "is then one of the flood", v, stream(2), Deferred)
+	is(t, "the first failure", v, x, Forged)
+	is(t, "then counts as part of the flood", v, stream(2), Deferred)
 	r.add(cleanAfter)
 	v.Begin(r.now, 0)
 	for epoch := range uint64(10) {
-		is(t, "when it is over", v, stream(epoch), Taken)
+		is(t, "after the flood", v, stream(epoch), Taken)
 	}
 }
 
-// A trusted publisher, for whatever topics, leaves others a share of the streams and of the time.
-// docs/protocol §29.6, §29.7.
+// A trusted publisher, for any topics, can use only its share of the streams and of the time. docs/protocol §29.6,
+// §29.7.
 func TestShares(t *testing.T) {
 	r := newRig(t)
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
@@ -122,7 +122,7 @@ func TestShares(t *testing.T) {
 		t.Errorf("one key has %d of 100 streams, want half", n)
 	}
 	if n := takes(r, r.id); n != 25 {
-		t.Errorf("another has %d of the 50 that are left, want half", n)
+		t.Errorf("another key has %d of the remaining 50, want half", n)
 	}
 	begin()
 	n := 0
@@ -130,7 +130,7 @@ func TestShares(t *testing.T) {
 		_, got = v.Check(greedy.send(t, content(first, 1, 10))[0], 0)
 	}
 	if want := int((keyWorkPerSecond + workPerSecond) * atOnce.Seconds()); n-1 != want {
-		t.Errorf("%d trains of one key were verified at once, want %d", n-1, want)
+		t.Errorf("%d trains of one key were verified immediately, want %d", n-1, want)
 	}
 	for range int(keyWorkPerSecond * atOnce.Seconds()) {
 		is(t, "of another key", v, r.send(t, content(r.id, 1, 10))[0], Taken)
@@ -138,8 +138,8 @@ func TestShares(t *testing.T) {
 	is(t, "beyond its share", v, r.send(t, content(r.id, 1, 10))[0], Deferred)
 }
 
-// A publisher that is not trusted any more is refused from the next packet on, and accepted again when
-// it is trusted again. docs/protocol §29.7.
+// A publisher that is no longer trusted is refused from the next packet on, and accepted when it is trusted again.
+// docs/protocol §29.7.
 func TestTrustChanges(t *testing.T) {
 	r := newRig(t)
 	trust := &changing{testTrust(t, 1)}
@@ -158,19 +158,19 @@ func TestTrustChanges(t *testing.T) {
 	is(t, "before", v, tr[0], Taken)
 	trust.set = testTrust(t, 2)
 	check("revoked", true, Untrusted)
-	is(t, "of a train that has verified", v, tr[1], Untrusted)
+	is(t, "of a verified train", v, tr[1], Untrusted)
 	trust.set = nil
 	check("no key", true, Untrusted)
 	trust.set = testTrust(t, 1, 2)
 	check("again", true, Taken)
-	check("as before", false, Taken)
+	check("trusted again", false, Taken)
 }
 
-// Silent streams are forgotten, active ones are not; when there are too many, new ones wait.
+// Silent streams are removed, active ones are not. When there are too many, new ones are deferred.
 func TestManyStreams(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
-	v.streams.limit = 6 // one key may have half of them
+	v.streams.limit = 6 // one key may use half of them
 	stream := func(epoch uint64) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
 	for epoch := range uint64(3) {
 		is(t, "one more", v, stream(epoch), Taken)
@@ -178,11 +178,11 @@ func TestManyStreams(t *testing.T) {
 	is(t, "too many", v, stream(3), Deferred)
 	r.add(9 * time.Minute)
 	v.Begin(r.now, 0)
-	is(t, "still heard", v, stream(2), Taken)
+	is(t, "a known stream", v, stream(2), Taken)
 	is(t, "too many", v, stream(3), Deferred)
 	r.add(90 * time.Second)
 	v.Begin(r.now, 0)
-	is(t, "when two were forgotten", v, stream(3), Taken)
+	is(t, "after two were removed", v, stream(3), Taken)
 	if v.Streams() != 2 {
 		t.Errorf("%d streams", v.Streams())
 	}

@@ -1,13 +1,14 @@
-// Package signed makes packets that prove their publisher. A publisher signs each train that it sends
-// with its own key (Ed25519), and each packet of the train carries the signature and its path in a tree
-// of hashes, so that it can be verified alone, whatever else is lost (C. K. Wong and S. S. Lam, Digital
-// Signatures for Flows and Multicasts, 1998). A file of trust says which key may publish what.
-// docs/protocol §29 is the format, docs/security.md what is promised.
+// Package signed makes packets that prove which publisher sent them. A publisher signs each train that it sends with
+// its own key (Ed25519), and each packet of the train carries the signature and its path in a tree of hashes, so that
+// it can be verified alone, whatever else is lost (C. K. Wong and S. S. Lam, Digital Signatures for Flows and
+// Multicasts, 1998). A trust file lists which key may publish on which topics. docs/protocol §29 defines the format,
+// docs/security.md the guarantees.
 //
 //	Sender.Send ─► tree over the packets of a train, one signature ─► inner Send
 //	packet ─► Verifier.Check: cheap checks, hashes, one verification a train ─► taken, or why not
 //
-// The publisher's id names its key, so that a packet of one key in a stream of another is refused without a table.
+// The publisher id contains the key id, so packets signed with one key in a stream of another are refused without a
+// table.
 package signed
 
 import (
@@ -26,10 +27,10 @@ import (
 	"syscall"
 )
 
-// KeyID names a key: the upper half of the id of each publisher that signs with it.
+// KeyID identifies a key: it is the upper half of the id of each publisher that signs with it.
 type KeyID uint32
 
-// String is the id as the log has it: 0x and eight hexadecimal digits.
+// String is the id as in the log: 0x and eight hexadecimal digits.
 func (id KeyID) String() string { return fmt.Sprintf("0x%08x", uint32(id)) }
 
 // IDOf is the id of a key: the first 4 bytes of its SHA-256.
@@ -38,11 +39,11 @@ func IDOf(key ed25519.PublicKey) KeyID {
 	return KeyID(binary.LittleEndian.Uint32(h[:]))
 }
 
-// IDOfPublisher is the id of the key that a publisher of that id signs with.
+// IDOfPublisher is the id of the key with which a publisher signs.
 func IDOfPublisher(publisher uint64) KeyID { return KeyID(publisher >> 32) }
 
-// PublisherID is the id of a publisher that signs with key: its lower half is that of id, which
-// is random or a hash of the publisher's name.
+// PublisherID is the id of a publisher that signs with key: its lower half is that of id, which is random or a hash of
+// the publisher's name.
 func PublisherID(key ed25519.PrivateKey, id uint64) uint64 {
 	return uint64(IDOf(publicOf(key)))<<32 | id&0xffffffff | 1
 }
@@ -54,28 +55,28 @@ const (
 	privatePrefix = "ed25519-private:"
 )
 
-// Format is a key as files of trust have it.
+// Format is the text of a key in trust files.
 func Format(key ed25519.PublicKey) string {
 	return publicPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// ParsePublic reads a key as Format writes it.
+// ParsePublic parses the output of Format.
 func ParsePublic(text string) (ed25519.PublicKey, error) {
 	b64, ok := strings.CutPrefix(text, publicPrefix)
 	if !ok {
 		if strings.HasPrefix(text, privatePrefix) {
-			return nil, errors.New("this is a private key: a file of trust has public ones (fanfare key sign-show), and only its owner may read this one")
+			return nil, errors.New("this is a private key, which must be kept secret: a trust file has public keys (fanfare key sign-show)")
 		}
 		return nil, fmt.Errorf("a key is written %sBASE64, as fanfare key sign-show does", publicPrefix)
 	}
 	key, err := base64.StdEncoding.DecodeString(b64)
 	if err != nil || len(key) != ed25519.PublicKeySize {
-		return nil, fmt.Errorf("behind %s there are not %d bytes in base64", publicPrefix, ed25519.PublicKeySize)
+		return nil, fmt.Errorf("after %s there must be %d bytes in base64", publicPrefix, ed25519.PublicKeySize)
 	}
 	return key, nil
 }
 
-// FileError describes an invalid file of trust or of a signing key, with the position. It contains no secret.
+// FileError describes an invalid trust file or signing key file, with the position. It contains no secret.
 type FileError struct {
 	File string
 	Line int // from 1; 0: the file as a whole
@@ -95,7 +96,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 // maxBytes bounds a file.
 const maxBytes = 1 << 20
 
-// secrecy is what others than the owner of a file may not do with it, where the system knows modes.
+// secrecy is what users other than the owner of a file must not be able to do, on systems with file modes.
 type secrecy struct {
 	mask         os.FileMode
 	others       string // "others than its owner may …"
@@ -109,7 +110,7 @@ var (
 
 // readFile reads a file, unless others have permissions that they must not have.
 func readFile(file string, keep *secrecy) ([]byte, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe open would wait for a writer
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // otherwise opening a pipe would wait for a writer
 	if err != nil {
 		return nil, &FileError{File: file, Err: cause(err)}
 	}
@@ -121,7 +122,7 @@ func readFile(file string, keep *secrecy) ([]byte, error) {
 	case info.IsDir():
 		return nil, &FileError{File: file, Err: errors.New("it is a directory")}
 	case !info.Mode().IsRegular():
-		return nil, &FileError{File: file, Err: errors.New("it is no regular file, which can be read again when it changes")}
+		return nil, &FileError{File: file, Err: errors.New("it is not a regular file, so changes of it could not be read")}
 	case info.Mode().Perm()&keep.mask != 0 && runtime.GOOS != "windows":
 		return nil, &FileError{File: file, Err: fmt.Errorf("others than its owner may %s (mode %04o): run chmod %s %s%s", keep.others, info.Mode().Perm(), keep.mode, file, keep.advice)}
 	}
@@ -135,7 +136,7 @@ func readFile(file string, keep *secrecy) ([]byte, error) {
 	return text, nil
 }
 
-// cause is an error of package os without the path, which a FileError says.
+// cause is an error of package os without the path, which FileError adds.
 func cause(err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {
@@ -144,8 +145,8 @@ func cause(err error) error {
 	return err
 }
 
-// ReadKey reads a file with a signing key. It refuses a file that others than its owner may read or
-// change. Errors are a *FileError.
+// ReadKey reads a file with a signing key. It refuses a file that users other than its owner can read or change. Errors
+// are a *FileError.
 func ReadKey(file string) (ed25519.PrivateKey, error) {
 	text, err := readFile(file, &ofKeys)
 	if err != nil {
@@ -163,14 +164,14 @@ func ReadKey(file string) (ed25519.PrivateKey, error) {
 		seed, err := base64.StdEncoding.DecodeString(b64)
 		switch {
 		case key != nil:
-			return nil, &FileError{file, n, errors.New("there is a second key: a publisher signs with one")}
+			return nil, &FileError{file, n, errors.New("there is a second key: a publisher signs with one key")}
 		case !ok || err != nil || len(seed) != ed25519.SeedSize:
-			return nil, &FileError{file, n, errors.New("this is no signing key as fanfare key sign-new makes it")}
+			return nil, &FileError{file, n, errors.New("this is not a signing key made by fanfare key sign-new")}
 		}
 		key = ed25519.NewKeyFromSeed(seed)
 	}
 	if key == nil {
-		return nil, &FileError{File: file, Err: errors.New("it holds no key: make one with fanfare key sign-new")}
+		return nil, &FileError{File: file, Err: errors.New("it has no key: make one with fanfare key sign-new")}
 	}
 	return key, nil
 }
@@ -183,7 +184,7 @@ func CreateKey(file string) (ed25519.PrivateKey, error) {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, &FileError{File: file, Err: fmt.Errorf("%w, and keys are never overwritten: name another file", fs.ErrExist)}
+		return nil, &FileError{File: file, Err: fmt.Errorf("%w, and keys are never overwritten: use another file", fs.ErrExist)}
 	}
 	if err != nil {
 		return nil, &FileError{File: file, Err: cause(err)}

@@ -16,7 +16,7 @@ type fabric struct {
 	transport.Transport
 	caps transport.Capabilities
 	sent [][]byte
-	take int // packets that it takes more; negative: all
+	take int // packets that Send still accepts; negative: all
 }
 
 func newFabric() *fabric {
@@ -60,7 +60,7 @@ func must(t testing.TB) func(transport.Sender, error) transport.Sender {
 	}
 }
 
-// testKey is a key made of a number.
+// testKey returns a key derived from a number.
 func testKey(n byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize))
 }
@@ -79,19 +79,19 @@ func testTrust(t testing.TB, numbers ...byte) *Trust {
 	return set
 }
 
-// changing is a Provider that a test changes.
+// changing is a Provider with a Trust that a test can change.
 type changing struct{ set *Trust }
 
 func (c *changing) Trust() *Trust { return c.set }
 
-// clock is a time of day that a test sets.
+// clock is a clock that a test advances.
 type clock struct{ now time.Time }
 
 func newClock() *clock                { return &clock{time.Unix(1_795_000_000, 0)} }
 func (c *clock) Now() time.Time       { return c.now }
 func (c *clock) add(by time.Duration) { c.now = c.now.Add(by) }
 
-// counted gives bytes 1, 2, 3 …
+// counted reads as bytes 1, 2, 3 … …
 type counted struct{ n byte }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -102,10 +102,10 @@ func (c *counted) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Where the header of a packet has them.
+// Offsets in the header of a packet.
 const atTag, atPublisher, atEpoch = 8, 16, 24
 
-// content is a packet of a stream, with a header and so many bytes behind it.
+// content returns a packet of a stream, with n bytes after its header.
 func content(publisher, epoch uint64, n int) []byte {
 	b := make([]byte, wire.HeaderLen+n)
 	copy(b, "Ff\x01\x01")
@@ -118,7 +118,7 @@ func content(publisher, epoch uint64, n int) []byte {
 	return b
 }
 
-// outbound is a train of packets, of which only the last may be shorter.
+// outbound returns a train of packets. Only the last may be shorter.
 func outbound(packets ...[]byte) *transport.Outbound {
 	out := &transport.Outbound{Stride: len(packets[0]), Count: len(packets)}
 	for _, p := range packets {
@@ -146,7 +146,7 @@ func newRig(t testing.TB) *rig {
 	return &rig{c, f, f.sender(t, s), PublisherID(testKey(1), 7)}
 }
 
-// train sends a train of n packets, and returns them as they were sent.
+// train sends a train of n packets, and returns the signed packets.
 func (r *rig) train(t testing.TB, n int) [][]byte {
 	t.Helper()
 	var packets [][]byte
@@ -168,14 +168,14 @@ func (r *rig) send(t testing.TB, packets ...[]byte) [][]byte {
 	return r.f.sent
 }
 
-// verifier verifies as of the rig's clock, and trusts key 1.
+// verifier returns a Verifier at the time of the rig's clock that trusts key 1.
 func (r *rig) verifier(t testing.TB) *Verifier {
 	v := NewVerifier(Static{testTrust(t, 1)})
 	v.Begin(r.now, 0)
 	return v
 }
 
-// is fails the test if a packet is judged otherwise.
+// is fails the test if the verdict of a packet differs.
 func is(t testing.TB, what string, v *Verifier, b []byte, want Verdict) {
 	t.Helper()
 	if _, got := v.Check(b, 0); got != want {

@@ -11,28 +11,28 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// Sender signs the packets to one group. The caller's memory is free when Send returns: packets are
-// sent from memory of its own. Packets that the inner sender does not take are signed anew when they
-// are sent again: so are repairs, so that each packet states that it is fresh.
+// Sender signs the packets to one group. The caller's memory is free when Send returns: packets are sent from the
+// Sender's own memory. Packets that the inner sender does not accept are signed again when they are sent again, and so
+// are repairs, so that each packet has a recent time.
 type Sender struct {
 	signer  *Signer
 	inner   transport.Sender
 	t       transport.Transport
 	caps    transport.Capabilities // of t
-	limits  transport.Capabilities // of what is signed together
+	limits  transport.Capabilities // of packets signed together
 	counter *atomic.Uint64
 	tree    tree
 	staging staging.Memory
 	lens    [wire.MaxSignedTrain]uint16
-	part    transport.Outbound // here so that it is not allocated for each train
+	part    transport.Outbound // a field, to avoid an allocation for each train
 	taken   uint64
-	inTaken uint64 // packets that inner took
+	inTaken uint64 // packets that inner accepted
 	closed  bool
 }
 
 var errClosed = fmt.Errorf("signed: %w", net.ErrClosed)
 
-// readingSender is a Sender around a Sender that reads replies, which are not signed.
+// readingSender is a Sender with an inner Sender that reads replies, which are not signed.
 type readingSender struct {
 	*Sender
 	transport.ReplyReader
@@ -42,7 +42,7 @@ func (r readingSender) Send(out *transport.Outbound) (int, error) { return r.Sen
 func (r readingSender) Completed() uint64                         { return r.Sender.Completed() }
 func (r readingSender) Close() error                              { return r.Sender.Close() }
 
-// NewSender returns a sender to a group of t that signs. It is a transport.ReplyReader where one of t is.
+// NewSender returns a sender to a group of t that signs. It is a transport.ReplyReader if the sender of t is one.
 func (s *Signer) NewSender(t transport.Transport, group int) (transport.Sender, error) {
 	inner, err := t.NewSender(group)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Sender) Send(out *transport.Outbound) (n int, err error) {
 	return n, err
 }
 
-// fit is how many packets of out, from one on, are signed together, and how deep their tree is.
+// fit is how many packets of out, beginning with packet from, are signed together, and the depth of their tree.
 func (s *Sender) fit(out *transport.Outbound, from int) (n, depth int, err error) {
 	maxCount := min(out.Count-from, s.limits.MaxTrain)
 	stride := out.Stride
@@ -105,7 +105,8 @@ func (s *Sender) fit(out *transport.Outbound, from int) (n, depth int, err error
 	return 0, 0, err
 }
 
-// sendTree signs as many packets of out, from one on, as make a tree, and sends them. It returns how many were taken.
+// sendTree signs the packets of out that make one tree, beginning with packet from, and sends them. It returns how many
+// were accepted.
 func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	n, depth, err := s.fit(out, from)
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	return taken, err
 }
 
-// sendTrains sends signed packets in as many trains as it takes, and returns how many packets were taken.
+// sendTrains sends signed packets in one or more trains, and returns how many packets were accepted.
 func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (taken int, err error) {
 	full := max(1, min(s.caps.MaxTrain, s.caps.MaxTrainBytes/stride))
 	for taken < len(lens) {
@@ -148,10 +149,10 @@ func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (taken int, e
 	return taken, nil
 }
 
-// Completed implements transport.Sender. Packets are copied, so it equals the number of packets taken.
+// Completed implements transport.Sender. Packets are copied, so it equals the number of packets accepted.
 func (s *Sender) Completed() uint64 { return s.taken }
 
-// allocate takes the memory to send from.
+// allocate allocates the memory to send from.
 func (s *Sender) allocate() error {
 	c := s.caps
 	c.MaxTrainBytes = max(treeBytes, c.MaxTrainBytes)
@@ -166,7 +167,7 @@ func (s *Sender) allocate() error {
 	return nil
 }
 
-// Close implements transport.Sender. Memory from which something is being sent goes with Signer.Free.
+// Close implements transport.Sender. Signer.Free frees the memory, from which packets may still be being sent.
 func (s *Sender) Close() error {
 	if s.closed {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What the fabric does not take is signed anew when it comes again, and all sizes of trains and packets
-// are cut into trains that the fabric carries.
+// Packets that the fabric does not accept are signed again when they are sent again. Trains of all sizes are split into
+// trains that the fabric can carry.
 func TestSend(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -22,12 +22,12 @@ func TestSend(t *testing.T) {
 	r.f.sent, r.f.take = [][]byte{}, 70
 	n, err := r.tx.Send(out)
 	if n != 70 || err != transport.ErrBusy || r.tx.Completed() != 70 {
-		t.Fatalf("took %d, %v", n, err)
+		t.Fatalf("sent %d, %v", n, err)
 	}
 	r.f.take = -1
 	rest := transport.Outbound{Data: out.Data[n*out.Stride:], Stride: out.Stride, Count: 150 - n, Lens: out.Lens[n:]}
 	if n, err = r.tx.Send(&rest); n != 80 || err != nil {
-		t.Fatalf("took %d, %v", n, err)
+		t.Fatalf("sent %d, %v", n, err)
 	}
 	for i, b := range r.f.sent {
 		is(t, "sent", v, b, Taken)
@@ -48,11 +48,11 @@ func TestSend(t *testing.T) {
 		t.Error(err)
 	}
 	if n, err := r.tx.Send(outbound(packets[0])); n != 0 || err == nil {
-		t.Error("sent when closed")
+		t.Error("sent after Close")
 	}
 }
 
-// Nothing is allocated for a packet; for a train no more than the signature takes.
+// Nothing is allocated for a packet, and for a train only what the signature needs.
 func TestAllocations(t *testing.T) {
 	r := newRig(t)
 	var packets [][]byte
@@ -77,7 +77,7 @@ func TestAllocations(t *testing.T) {
 		i++
 	}
 	for range recentTrains {
-		check() // each of the trains that are remembered has its tree then
+		check() // then each remembered train has its tree
 	}
 	if n := testing.AllocsPerRun(100, check); n > 2 {
 		t.Errorf("%v allocations to verify a train", n)

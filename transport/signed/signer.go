@@ -14,22 +14,22 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Signer signs what one bus sends, with one key. NewSender and Close may be called by any goroutine.
+// Signer signs the packets of one bus with one key. Any goroutine may call NewSender and Close.
 type Signer struct {
 	key    ed25519.PrivateKey
 	random io.Reader
 	now    func() time.Time
 
 	mu       sync.Mutex
-	counters map[int]*atomic.Uint64 // under mu: of trains, by group
-	memory   map[*Sender][]byte     // under mu: that they send from
+	counters map[int]*atomic.Uint64 // under mu: counters of trains, by group
+	memory   map[*Sender][]byte     // under mu: the memory that they send from
 }
 
-// NewSigner returns a Signer with that key. random provides salts; nil is crypto/rand.Reader. now is
-// the time of day; nil is time.Now.
+// NewSigner returns a Signer with key. random provides salts, nil is crypto/rand.Reader. now is the clock, nil is
+// time.Now.
 func NewSigner(key ed25519.PrivateKey, random io.Reader, now func() time.Time) (*Signer, error) {
 	if len(key) != ed25519.PrivateKeySize {
-		return nil, fmt.Errorf("a signing key has %d bytes: it must have %d", len(key), ed25519.PrivateKeySize)
+		return nil, fmt.Errorf("the signing key has %d bytes: it must have %d", len(key), ed25519.PrivateKeySize)
 	}
 	if random == nil {
 		random = crand.Reader
@@ -41,12 +41,11 @@ func NewSigner(key ed25519.PrivateKey, random io.Reader, now func() time.Time) (
 		memory: make(map[*Sender][]byte)}, nil
 }
 
-// treeBytes is how much is signed at once where packets are large, in bytes: there is enough of it then to
-// make up for a signature.
+// treeBytes bounds the bytes that are signed together when packets are large: enough to make a signature's cost small.
 const treeBytes = 192 << 10
 
-// Capabilities are those of a transport with signed packets: packets are shorter by the signature, and
-// a train has as many packets as one signature covers, which may be several trains of the transport.
+// Capabilities returns the capabilities of a transport with signed packets: packets are shorter by the signature, and a
+// train has as many packets as one signature covers, which may be several trains of the transport.
 func Capabilities(c transport.Capabilities) transport.Capabilities {
 	c.MaxTrain = wire.MaxSignedTrain
 	c.MaxTrainBytes = max(treeBytes, c.MaxTrainBytes)
@@ -58,7 +57,7 @@ func Capabilities(c transport.Capabilities) transport.Capabilities {
 	return c
 }
 
-// Free gives the memory of all senders back to a transport that has ended. None of them is used any more.
+// Free frees the memory of all senders, when the transport has ended and no sender is used.
 func (s *Signer) Free(t transport.Transport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +67,7 @@ func (s *Signer) Free(t transport.Transport) {
 	clear(s.memory)
 }
 
-// counter counts the trains to a group, also of several senders.
+// counter returns the counter of trains to a group, shared by its senders.
 func (s *Signer) counter(group int) *atomic.Uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +79,7 @@ func (s *Signer) counter(group int) *atomic.Uint64 {
 	return c
 }
 
-// tree signs trains of one sender: it is what would be allocated for each.
+// tree has reusable memory for signing the trains of one sender.
 type tree struct {
 	*hasher
 	nodes [2 * wire.MaxSignedTrain]node
@@ -88,11 +87,11 @@ type tree struct {
 	text  statement
 }
 
-// depthOf is how many levels the tree over n packets has below its root.
+// depthOf is the number of levels below the root in a tree over n packets.
 func depthOf(n int) int { return bits.Len(uint(n - 1)) }
 
-// sign completes a train of n packets in mem, each behind the room for what proves it: the i-th at
-// i*stride, with lens[i] bytes in all.
+// sign completes a train of packets in mem, each after the room for its proof: packet i at i*stride, with lens[i] bytes
+// including the proof.
 func (t *tree) sign(s *Signer, counter uint64, mem []byte, stride int, lens []uint16) error {
 	if _, err := io.ReadFull(s.random, t.salt[:]); err != nil {
 		return fmt.Errorf("signed: random bytes: %w", err)
@@ -102,7 +101,7 @@ func (t *tree) sign(s *Signer, counter uint64, mem []byte, stride int, lens []ui
 	for i := range lens {
 		t.nodes[first+i] = t.leaf(t.salt[:], uint8(first+i), mem[i*stride+head:i*stride+int(lens[i])])
 	}
-	clear(t.nodes[first+len(lens) : 2*first]) // no packet stands there
+	clear(t.nodes[first+len(lens) : 2*first]) // leaves without a packet
 	for i := first - 1; i > 0; i-- {
 		t.nodes[i] = inner(t.salt[:], &t.nodes[2*i], &t.nodes[2*i+1])
 	}

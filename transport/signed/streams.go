@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// maxStreams bounds the known streams, each some 14 KiB, and 44 with long trains. Only trusted
-	// publishers make one known.
+	// maxStreams bounds the known streams, each about 14 KiB, or 44 KiB with long trains. Only packets of trusted
+	// publishers make a stream known.
 	maxStreams = 4096
-	// recentTrains is how many trains of a stream are remembered: packets of older trains are refused, and are missing.
+	// recentTrains is the number of remembered trains of a stream: packets of older trains are refused, and are missing.
 	recentTrains = 64
-	// recentTrees is of how many of them the trees are remembered: a packet of another climbs to
-	// the root, which takes a hash for each level.
+	// recentTrees is the number of remembered trees: for packets of other trains the path to the root is computed, with a
+	// hash for each level.
 	recentTrees = 8
-	// sweepEvery is how often those are looked for that can be forgotten, in seconds.
+	// sweepEvery is the interval, in seconds, at which old streams are removed.
 	sweepEvery = 10
 )
 
-// streams are those of which a train has verified.
+// streams are the known streams: those of which a train has verified.
 type streams struct {
 	all   map[streamName]*stream
-	keys  map[KeyID]*account // of keys that have some, or had
-	last  *stream            // the one of the last packet
+	keys  map[KeyID]*account // of keys with streams, now or before
+	last  *stream            // the stream of the last packet
 	limit int
-	sweep int64 // when to look for some to forget, in seconds since 1970
+	sweep int64 // time of the next sweep, in seconds since 1970
 }
 
 // stream is the state of one stream: the trains that have verified recently.
@@ -36,14 +36,14 @@ type stream struct {
 	by     *trusted
 	key    *account
 	newest uint64 // counter of the latest train
-	heard  int64  // when that came, in seconds since 1970
+	heard  int64  // arrival of the latest train, in seconds since 1970
 	fails  budget
-	failed time.Time                 // the last packet that did not verify
+	failed time.Time                 // when a packet last did not verify
 	recent [recentTrains]signedTrain // by counter
 	trees  [recentTrees]knownTree    // by counter
 }
 
-// account is what one key takes of a receiver.
+// account is the use of a receiver's resources by one key.
 type account struct {
 	streams int
 	work    budget // verifications
@@ -53,7 +53,7 @@ func newStreams(limit int) streams {
 	return streams{all: make(map[streamName]*stream), keys: make(map[KeyID]*account), limit: limit}
 }
 
-// account returns that of a key that is trusted.
+// account returns the account of a trusted key.
 func (x *streams) account(id KeyID) *account {
 	a := x.keys[id]
 	if a == nil {
@@ -63,7 +63,7 @@ func (x *streams) account(id KeyID) *account {
 	return a
 }
 
-// find returns the stream of that name, or nil.
+// find returns the stream with a name, or nil.
 func (x *streams) find(name streamName) *stream {
 	if x.last != nil && x.last.name == name {
 		return x.last
@@ -83,8 +83,8 @@ func (x *streams) add(name streamName, by *trusted) *stream {
 	return st
 }
 
-// room reports whether one more stream of a key may become known at now. It forgets streams that have
-// been silent for so long that their signed packets are too old.
+// room reports whether one more stream of a key may become known at now. It removes streams that have been silent for
+// so long that their packets would be refused as too old.
 func (x *streams) room(key *account, now int64) bool {
 	if x.fair(key) {
 		return true
@@ -100,8 +100,8 @@ func (x *streams) room(key *account, now int64) bool {
 	return x.fair(key)
 }
 
-// fair reports whether a key leaves as much room as it takes. So each has a share, whatever the others do: of
-// n that take all they can get, one in n + 1.
+// fair reports whether the free room is at least what a key uses. So each key has a share whatever the others do: one
+// part in n + 1 if n keys use all they can.
 func (x *streams) fair(key *account) bool { return key.streams < x.limit-len(x.all) }
 
 func (x *streams) forget(st *stream) {
@@ -110,8 +110,8 @@ func (x *streams) forget(st *stream) {
 	x.last = nil
 }
 
-// use forgets the streams of keys that have been replaced. Those of keys that are not trusted any more
-// stay: a key may be trusted again, and received packets must not be accepted twice.
+// use applies a Trust: it removes the streams of replaced keys. Streams of keys that are no longer trusted stay,
+// because a key may be trusted again, and received packets must not be accepted twice.
 func (x *streams) use(set *Trust) {
 	for name, st := range x.all {
 		if k := set.find(IDOfPublisher(name.publisher)); k != nil && !bytes.Equal(k.key, st.by.key) {
@@ -125,7 +125,7 @@ func (x *streams) use(set *Trust) {
 	}
 }
 
-// find returns the train of a counter, or nil if none has verified. old means that the train is too old to know.
+// find returns the train with a counter, or nil if none has verified. old: the train is too old to know.
 func (st *stream) find(counter uint64) (t *signedTrain, old bool) {
 	if counter+recentTrains <= st.newest {
 		return nil, true
@@ -136,7 +136,7 @@ func (st *stream) find(counter uint64) (t *signedTrain, old bool) {
 	return nil, false
 }
 
-// add records a train that has verified, by a packet with that leaf, and returns it.
+// add records a train that was verified with a packet with a leaf, and returns it.
 func (st *stream) add(s *wire.Signed, root, leaf node) *signedTrain {
 	st.newest = max(st.newest, s.Counter)
 	t := &st.recent[s.Counter%recentTrains]
@@ -151,7 +151,7 @@ func (st *stream) add(s *wire.Signed, root, leaf node) *signedTrain {
 	return t
 }
 
-// tree is the known part of a train's tree, or nil if it is not remembered.
+// tree returns the known part of a train's tree, or nil if it is not remembered.
 func (st *stream) tree(counter uint64) *knownTree {
 	if k := &st.trees[counter%recentTrees]; k.counter == counter && k.nodes != nil {
 		return k
@@ -168,28 +168,28 @@ type signedTrain struct {
 	salt      [saltLen]byte
 	signature [signatureLen]byte
 	root      node
-	leaves    [transport.MaxLegs][wire.MaxSignedTrain / 64]uint64 // a bit for each packet that came by a leg
+	leaves    [transport.MaxLegs][wire.MaxSignedTrain / 64]uint64 // a bit for each packet that arrived on a leg
 }
 
-// has reports whether the packet at a node came by a leg. Its number is signed: a packet that another
-// key holder has resealed remains the same packet.
+// has reports whether the packet at a node has arrived on a leg. Its number is signed, so a packet resealed by another
+// key holder has the same number.
 func (t *signedTrain) has(number, leg uint8) bool {
 	at, bit := t.leaf(number, leg)
 	return *at&bit != 0
 }
 
-func (t *signedTrain) came(number, leg uint8) {
+func (t *signedTrain) setArrived(number, leg uint8) {
 	at, bit := t.leaf(number, leg)
 	*at |= bit
 }
 
-// leaf is where the bit of a node is. The node may be any.
+// leaf is the position of a node's bit, for any number.
 func (t *signedTrain) leaf(number, leg uint8) (at *uint64, bit uint64) {
-	i := number % wire.MaxSignedTrain // of one depth no two are the same
+	i := number % wire.MaxSignedTrain // unique among the leaves of one depth
 	return &t.leaves[leg%transport.MaxLegs][i/64], 1 << (i % 64)
 }
 
-// begins reports whether a packet says the same of its train.
+// begins reports whether a packet has the same data about its train.
 func (t *signedTrain) begins(s *wire.Signed) bool {
 	return s.Time == t.time && s.Depth() == t.depth && [saltLen]byte(s.Salt) == t.salt &&
 		[signatureLen]byte(s.Signature) == t.signature
@@ -198,11 +198,11 @@ func (t *signedTrain) begins(s *wire.Signed) bool {
 // knownTree is the known part of one train's tree.
 type knownTree struct {
 	counter uint64
-	have    [2 * wire.MaxSignedTrain / 64]uint64 // a bit for each node that is known
+	have    [2 * wire.MaxSignedTrain / 64]uint64 // a bit for each known node
 	nodes   []node                               // by number
 }
 
-// begin makes it the tree of a train.
+// begin resets k to the tree of train t.
 func (k *knownTree) begin(t *signedTrain) {
 	n := 2 << t.depth
 	if cap(k.nodes) < n {
@@ -219,8 +219,8 @@ func (k *knownTree) learn(number uint8, n node) {
 
 func (k *knownTree) has(number uint8) bool { return k.have[number/64]&(1<<(number%64)) != 0 }
 
-// take reports whether a packet with leaf n belongs to the tree. It climbs to the first known node, most often the leaf
-// itself, known as the sibling of its neighbour, and then remembers the nodes on the path.
+// take reports whether a packet with leaf n belongs to the tree. It computes the path up to the first known node, most
+// often the leaf itself, known as the sibling of its neighbour, and then remembers the nodes on the path.
 func (k *knownTree) take(s *wire.Signed, n node) bool {
 	var on, siblings [wire.SignedDepth]node
 	path, number, level := s.Path, s.Node, 0

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The tree over the packets of a train (docs/protocol §29.3). Each node has a number: the root 1,
-// the children of n 2n and 2n+1.
+// The tree over the packets of a train (docs/protocol §29.3). Each node has a number: 1 for the root, 2n and 2n+1 for
+// the children of node n.
 
 // node is a node of the tree: the first bytes of a SHA-256.
 type node [wire.SignedNodeLen]byte
@@ -21,7 +21,7 @@ const (
 	innerMark    = 1
 )
 
-// hasher hashes nodes. It belongs to one goroutine at a time, and keeps what would be allocated.
+// hasher hashes nodes, without allocations. It belongs to one goroutine at a time.
 type hasher struct {
 	h   hash.Hash
 	pre [2 + saltLen]byte
@@ -40,7 +40,7 @@ func (x *hasher) leaf(salt []byte, number uint8, packet []byte) node {
 	return node(x.h.Sum(x.sum[:0]))
 }
 
-// inner is the node above two.
+// inner is the parent of two nodes.
 func inner(salt []byte, left, right *node) node {
 	var b [1 + saltLen + 2*wire.SignedNodeLen]byte
 	b[0] = innerMark
@@ -51,7 +51,7 @@ func inner(salt []byte, left, right *node) node {
 	return node(h[:])
 }
 
-// above is the parent of the node of that number and its sibling.
+// above is the parent of node n with a number, and its sibling.
 func above(salt []byte, number uint8, n, sibling *node) node {
 	if number&1 == 0 {
 		return inner(salt, n, sibling)
@@ -59,7 +59,7 @@ func above(salt []byte, number uint8, n, sibling *node) node {
 	return inner(salt, sibling, n)
 }
 
-// statement is what is signed: the text, the depth of the tree, time, counter and salt of the train, and the root.
+// statement is the signed data: the text, the depth of the tree, time, counter and salt of the train, and the root.
 type statement [len(statementText) + 1 + 4 + 8 + saltLen + wire.SignedNodeLen]byte
 
 const statementText = "fanfare signed 1"

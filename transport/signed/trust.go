@@ -10,12 +10,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// Trust says which keys may publish on which topics. It never changes.
+// Trust is an immutable set of grants: which keys may publish on which topics.
 type Trust struct {
 	keys map[KeyID]*trusted
 }
 
-// trusted is a key and the topics that it may publish.
+// trusted is a key and the patterns of topics on which it may publish.
 type trusted struct {
 	key    ed25519.PublicKey
 	topics []pattern.Pattern
@@ -30,7 +30,8 @@ type Grant struct {
 // maxTrusted bounds the keys of a Trust.
 const maxTrusted = 4096
 
-// NewTrust makes a Trust of grants. A key may have several.
+// NewTrust makes a Trust of grants. A key may have several. It returns an error for an invalid grant, more than 4096
+// keys, or two keys with one id.
 func NewTrust(grants ...Grant) (*Trust, error) {
 	t := &Trust{keys: make(map[KeyID]*trusted)}
 	for _, g := range grants {
@@ -50,7 +51,7 @@ func (t *Trust) add(g Grant) error {
 		return fmt.Errorf("a key has %d bytes: it must have %d", len(g.Key), ed25519.PublicKeySize)
 	}
 	if weak(g.Key) {
-		return fmt.Errorf("anyone can sign for the key %s, which is of small order: use the one that fanfare key sign-show prints", Format(g.Key))
+		return fmt.Errorf("the key %s is of small order, so signatures for it can be forged: use the one that fanfare key sign-show prints", Format(g.Key))
 	}
 	id := IDOf(g.Key)
 	k := t.keys[id]
@@ -61,14 +62,14 @@ func (t *Trust) add(g Grant) error {
 		k = &trusted{key: bytes.Clone(g.Key)}
 		t.keys[id] = k
 	case !k.key.Equal(g.Key):
-		return fmt.Errorf("two keys have the id %v: make another key in the place of this one", id)
+		return fmt.Errorf("two keys have the id %v: replace this one by a new key", id)
 	}
 	k.topics = append(k.topics, p)
 	return nil
 }
 
-// ParseTrust reads the text of a file of trust: each line a pattern of topics and a key. # begins
-// a comment. Errors are a *FileError, without a file.
+// ParseTrust parses the text of a trust file: each line has a pattern of topics and a key. # begins a comment. Errors
+// are a *FileError, without a file.
 //
 //	md.xnas.>   ed25519:pYyIxPq2…=
 func ParseTrust(text []byte) (*Trust, error) {
@@ -82,7 +83,7 @@ func ParseTrust(text []byte) (*Trust, error) {
 			continue
 		}
 		if len(words) != 2 {
-			return nil, &FileError{Line: n, Err: fmt.Errorf("%d words: a line is a pattern of topics and a key", len(words))}
+			return nil, &FileError{Line: n, Err: fmt.Errorf("%d words: a line has a pattern of topics and a key", len(words))}
 		}
 		key, err := ParsePublic(words[1])
 		if err == nil {
@@ -93,12 +94,12 @@ func ParseTrust(text []byte) (*Trust, error) {
 		}
 	}
 	if len(t.keys) == 0 {
-		return nil, &FileError{Err: errors.New("it trusts no key: each line is a pattern of topics and a key")}
+		return nil, &FileError{Err: errors.New("it trusts no key: each line must have a pattern of topics and a key")}
 	}
 	return t, nil
 }
 
-// Keys is how many keys there are.
+// Keys is the number of keys.
 func (t *Trust) Keys() int {
 	if t == nil {
 		return 0
@@ -106,7 +107,7 @@ func (t *Trust) Keys() int {
 	return len(t.keys)
 }
 
-// find is the entry of a key, or nil.
+// find returns the entry of a key, or nil.
 func (t *Trust) find(id KeyID) *trusted {
 	if t == nil {
 		return nil
@@ -114,7 +115,7 @@ func (t *Trust) find(id KeyID) *trusted {
 	return t.keys[id]
 }
 
-// May reports whether the key that a publisher signs with may publish on a topic.
+// May reports whether a publisher's key may publish on a topic.
 func (t *Trust) May(publisher uint64, topic string) bool {
 	k := t.find(IDOfPublisher(publisher))
 	return k != nil && k.may(topic)
@@ -130,13 +131,13 @@ func (k *trusted) may(topic string) bool {
 	return false
 }
 
-// Provider returns the current Trust. It is called for each packet, by several goroutines at once: it
-// returns the same one until something changes. A nil Trust trusts no key.
+// Provider returns the current Trust. It is called for each packet, by several goroutines at once. It must return the
+// same *Trust until something changes. A nil Trust trusts no key.
 type Provider interface {
 	Trust() *Trust
 }
 
-// Static is a Provider of what never changes.
+// Static is a Provider that always returns the same Trust.
 type Static struct{ Always *Trust }
 
 // Trust implements Provider.

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-var update = flag.Bool("update", false, "write docs/vectors/signed.json anew")
+var update = flag.Bool("update", false, "write docs/vectors/signed.json")
 
 const vectorsFile = "../../docs/vectors/signed.json"
 
@@ -49,12 +49,12 @@ type vectorTrain struct {
 type vectorBad struct {
 	Name   string `json:"name"`
 	Now    uint32 `json:"now"`
-	After  string `json:"after,omitempty"` // that it has taken before
+	After  string `json:"after,omitempty"` // a packet that the receiver accepted before
 	Signed string `json:"signed"`
-	Fails  string `json:"fails"` // the check
+	Fails  string `json:"fails"` // the check that fails
 }
 
-// vectorReply is a whole reply, with its proof.
+// vectorReply is a complete reply with its proof.
 type vectorReply struct {
 	Name      string `json:"name"`
 	Key       uint32 `json:"key"`
@@ -74,13 +74,13 @@ func (x *vectorReply) to() *ReplyTo {
 
 var verdictNames = map[Verdict]string{Unsigned: "unsigned", Malformed: "malformed", Untrusted: "key", Stale: "time", Replayed: "replayed", Forged: "forged"}
 
-// makeVectors makes them anew.
+// makeVectors makes the vectors.
 func makeVectors(t *testing.T) *vectors {
 	v := &vectors{About: []string{
 		"Signed packets: docs/protocol §29. Bytes are in hexadecimal, as they are on the wire.",
-		"good: signing packets as one train with these values gives signed, byte for byte; a receiver that trusts the keys that are trusted takes each by itself, at that time.",
-		"bad: a receiver that knows no stream yet, and whose clock is now, refuses signed by the check that fails: unsigned, malformed, key, time, replayed, forged. With after it has taken that packet before.",
-		"replies: the proof of a whole reply to that request, by that receiver (§24.7). bad_replies: proofs that a publisher which trusts the keys that are trusted, for all topics, refuses.",
+		"good: signing packets as one train with these values gives signed, byte for byte; a receiver that trusts the trusted keys accepts each packet by itself at that time.",
+		"bad: a receiver that knows no stream yet, at the time now, refuses signed because of the check fails: unsigned, malformed, key, time, replayed, forged. If after is present, it has accepted that packet before.",
+		"replies: the proof of a complete reply to that request by that receiver (§24.7). bad_replies: proofs that are refused by a publisher that trusts the trusted keys for all topics.",
 	}}
 	for _, n := range []byte{1, 2} {
 		key := testKey(n)
@@ -128,20 +128,20 @@ func makeVectors(t *testing.T) *vectors {
 	}{{"another node", 3}, {"another time", 4}, {"another counter", 8}, {"another salt", 16}, {"another signature", 24}, {"another path", 88}, {"another group", head + atTag}, {"another publisher of the key", head + atPublisher + 1}, {"another epoch", head + atEpoch}, {"another byte", len(good) - 1}} {
 		bad(at.name, now, bend(at.at), Forged)
 	}
-	bad("of a publisher whose key is not trusted", now, r.send(t, content(PublisherID(testKey(2), 7), 5, 10))[0], Untrusted)
+	bad("of a publisher with an untrusted key", now, r.send(t, content(PublisherID(testKey(2), 7), 5, 10))[0], Untrusted)
 	v.addTypes(t, r, now)
 	other, err := NewSigner(testKey(2), new(counted), r.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.tx = r.f.sender(t, other)
-	bad("signed with the key of another", now, r.send(t, content(r.id, 5, 10))[0], Forged)
+	bad("signed with another publisher's key", now, r.send(t, content(r.id, 5, 10))[0], Forged)
 	v.addReplies(t, other)
 	return v
 }
 
-// addTypes adds packets of every type that goes to a group, from docs/vectors/packets.json in the name of the rig's publisher, and what
-// is refused of each.
+// addTypes adds packets of every type that is sent to a group, from docs/vectors/packets.json with the rig's publisher,
+// and refused variants of each.
 func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 	text, err := os.ReadFile("../../docs/vectors/packets.json")
 	if err != nil {
@@ -153,7 +153,7 @@ func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[wire.Type]bool{wire.TypeNAK: true, wire.TypeStatus: true, wire.TypeReply: true} // by unicast
+	seen := map[wire.Type]bool{wire.TypeNAK: true, wire.TypeStatus: true, wire.TypeReply: true} // these are sent by unicast
 	for _, p := range file.Packets {
 		b, err := hex.DecodeString(p.Hex)
 		if err != nil || seen[wire.Type(b[3])] {
@@ -178,8 +178,8 @@ func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 		changed[len(sent)-1-len(b)/4] ^= 0x10
 		bad(", a bit of it changed", "", changed, Forged)
 		bad(", the last byte of it cut off", "", sent[:len(sent)-1], Forged)
-		bad(", with the proof of another", "", append(bytes.Clone(r.send(t, content(r.id, 5, 10))[0][:wire.SignedHead(0)]), b...), Forged)
-		bad(", played back", hex.EncodeToString(sent), sent, Replayed)
+		bad(", with the proof of another packet", "", append(bytes.Clone(r.send(t, content(r.id, 5, 10))[0][:wire.SignedHead(0)]), b...), Forged)
+		bad(", replayed", hex.EncodeToString(sent), sent, Replayed)
 	}
 	if len(seen) != int(wire.LastType) {
 		t.Errorf("%d types of packets", len(seen))
@@ -188,10 +188,10 @@ func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 	for range recentTrains - 1 {
 		r.train(t, 1)
 	}
-	v.Bad = append(v.Bad, vectorBad{"of a train that is 64 behind the newest", now, hex.EncodeToString(r.train(t, 1)[0]), hex.EncodeToString(first), verdictNames[Replayed]})
+	v.Bad = append(v.Bad, vectorBad{"of a train 64 behind the newest", now, hex.EncodeToString(r.train(t, 1)[0]), hex.EncodeToString(first), verdictNames[Replayed]})
 }
 
-// addReplies adds replies, and refused variants of them. other signs with a key that is not trusted.
+// addReplies adds replies, and refused variants of them. other signs with an untrusted key.
 func (v *vectors) addReplies(t *testing.T, other *Signer) {
 	s, err := NewSigner(testKey(1), new(counted), nil)
 	if err != nil {
@@ -213,9 +213,9 @@ func (v *vectors) addReplies(t *testing.T, other *Signer) {
 		v.BadReplies = append(v.BadReplies, x)
 	}
 	bad("without a proof", Unsigned, func(x *vectorReply) { x.Proof = "" })
-	bad("a proof that is cut", Malformed, func(x *vectorReply) { x.Proof = x.Proof[:len(x.Proof)-2] })
-	bad("with a key that is not trusted", Untrusted, func(x *vectorReply) { *x = made("", other, []byte("done")) })
-	bad("signed with the key of another", Forged, func(x *vectorReply) {
+	bad("a truncated proof", Malformed, func(x *vectorReply) { x.Proof = x.Proof[:len(x.Proof)-2] })
+	bad("with an untrusted key", Untrusted, func(x *vectorReply) { *x = made("", other, []byte("done")) })
+	bad("signed with another publisher's key", Forged, func(x *vectorReply) {
 		*x = made("", other, []byte("done"))
 		x.Proof = good.Proof[:8] + x.Proof[8:]
 	})
@@ -247,7 +247,7 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(file, text) {
-		t.Error("docs/vectors/signed.json is not what is signed: if that is meant, go test ./transport/signed -run TestVectors -update")
+		t.Error("docs/vectors/signed.json differs from what is signed now: if that is intended, go test ./transport/signed -run TestVectors -update")
 	}
 	var v vectors
 	if err := json.Unmarshal(file, &v); err != nil {
@@ -262,7 +262,7 @@ func TestVectors(t *testing.T) {
 		x.Begin(time.Unix(int64(now), 0), 0)
 		if first, err := hex.DecodeString(after); err != nil || after != "" {
 			if _, verdict := x.Check(first, 0); err != nil || verdict != Taken {
-				t.Fatalf("the packet before is refused: %d, %v", verdict, err)
+				t.Fatalf("the earlier packet is refused: %d, %v", verdict, err)
 			}
 		}
 		_, verdict := x.Check(b, 0)

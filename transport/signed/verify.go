@@ -8,10 +8,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Verdict is the result for a packet of a publisher.
+// Verdict is the result of checking a packet or a reply.
 type Verdict uint8
 
-// The verdicts but Taken are described at stats.Sign, in the order in which they are found.
+// Taken: accepted. The other verdicts are described at stats.Sign, in the order of the checks.
 const (
 	Taken Verdict = iota
 	Unsigned
@@ -44,7 +44,7 @@ func (v Verdict) Count(s *stats.Sign, packets uint64) {
 	}
 }
 
-// Skew is how far apart the clocks of two hosts may be, and how long packets may be under way.
+// Skew is the maximum difference between the clocks of two hosts, including the delay of packets.
 const Skew = 5 * time.Minute
 
 // Verifier verifies the packets of publishers (docs/protocol §29.6). The cheap checks come first:
@@ -58,23 +58,23 @@ type Verifier struct {
 	set     *Trust
 	now     time.Time
 	at      int64         // now, in seconds since 1970
-	since   int64         // when packets may have come at the earliest, likewise
-	saved   time.Duration // what budgets of what verifies save up: as much as came while nothing was read
+	since   int64         // earliest time of arrival of the packets, in seconds since 1970
+	saved   time.Duration // time for which budgets of verified packets fill up: that in which nothing was read
 	streams streams
-	fails   budget // that do not verify, of all streams that are known
-	first   budget // likewise, of those that are not
-	work    budget // that verify, of all keys, beyond their own
+	fails   budget // checks that fail, of all known streams
+	first   budget // checks that fail, of unknown streams
+	work    budget // checks that succeed, of all keys, beyond the budget of each key
 	*hasher
 	text statement
 }
 
-// NewVerifier returns a Verifier with that trust.
+// NewVerifier returns a Verifier with a Provider.
 func NewVerifier(trust Provider) *Verifier {
 	return &Verifier{trust: trust, streams: newStreams(maxStreams), hasher: newHasher()}
 }
 
-// Begin is called before packets are verified at now that may have lain unread for that long. It reports whether others
-// are trusted than before.
+// Begin must be called before packets are checked at time now that may have waited unread for up to unread. It reports
+// whether the trust has changed.
 func (v *Verifier) Begin(now time.Time, unread time.Duration) (changed bool) {
 	v.now, v.at = now, now.Unix()
 	v.since, v.saved = now.Add(-unread).Unix(), max(atOnce, unread)
@@ -89,10 +89,10 @@ func (v *Verifier) Begin(now time.Time, unread time.Duration) (changed bool) {
 	return changed
 }
 
-// Streams is how many streams are remembered.
+// Streams is the number of remembered streams.
 func (v *Verifier) Streams() int { return len(v.streams.all) }
 
-// Check checks a packet of a publisher that came by a leg. key is the key that it names.
+// Check checks a packet that arrived on a leg. key is the id of the key in the packet.
 func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 	s, err := wire.ParseSigned(b)
 	switch err {
@@ -109,7 +109,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 	if by == nil {
 		return key, Untrusted
 	}
-	// Modulo 2^32, which 2106 passes.
+	// Modulo 2^32, because times wrap around in 2106.
 	if int64(int32(s.Time-uint32(v.at))) > skewSeconds || int64(int32(s.Time-uint32(v.since))) < -skewSeconds {
 		return key, Stale
 	}
@@ -127,7 +127,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 			case !v.proves(t, st.tree(s.Counter), &s):
 				return key, Forged
 			}
-			t.came(s.Node, leg)
+			t.setArrived(s.Node, leg)
 			return key, Taken
 		}
 	}
@@ -145,7 +145,7 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 	return known.take(s, leaf)
 }
 
-// checkTrain judges a packet of a train that was not verified yet, of stream st, which is nil if none of it has.
+// checkTrain checks a packet of a train that is not verified yet. st is its stream, nil if unknown.
 func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed, leg uint8) Verdict {
 	key := v.streams.account(IDOfPublisher(name.publisher))
 	key.work.fill(v.now, keyWorkPerSecond, v.saved)
@@ -168,12 +168,12 @@ func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.
 		st = v.streams.add(name, by)
 	}
 	st.heard = v.at
-	st.add(s, root, leaf).came(s.Node, leg)
+	st.add(s, root, leaf).setArrived(s.Node, leg)
 	return Taken
 }
 
-// affords reports whether a signature of stream st, which is nil if unknown, may be checked though it
-// may not verify. In a flood in other names, a stream without recent failures may.
+// affords reports whether a signature of stream st, nil if unknown, may be checked although it may fail. During a flood
+// with other names a stream without recent failures has its own budget.
 func (v *Verifier) affords(st *stream) bool {
 	if st == nil {
 		return v.first.some()
@@ -182,7 +182,7 @@ func (v *Verifier) affords(st *stream) bool {
 	return st.fails.some() && (v.fails.some() || v.now.Sub(st.failed) >= cleanAfter)
 }
 
-// failed records that one did not verify.
+// failed records that a signature of stream st did not verify.
 func (v *Verifier) failed(st *stream) {
 	if st == nil {
 		v.first.take()
@@ -193,7 +193,7 @@ func (v *Verifier) failed(st *stream) {
 	v.fails.take()
 }
 
-// climb is the root of the tree that a packet states.
+// climb computes the root of the tree from a packet's leaf and path.
 func climb(s *wire.Signed, n node) node {
 	path := s.Path
 	for number := s.Node; number > 1; number >>= 1 {
@@ -210,32 +210,32 @@ type streamName struct {
 	tag              uint32
 }
 
-// streamOf reads it from a packet, which has a header.
+// streamOf reads the stream's name from the header of a packet.
 func streamOf(packet []byte) (n streamName) {
 	n.publisher, n.epoch, n.tag = wire.Stream(packet)
 	return n
 }
 
-// budget bounds how many signatures are looked at: each costs some 50 µs.
+// budget limits the number of signatures that are checked: each costs about 50 µs.
 type budget struct {
 	left float64
 	at   time.Time
 }
 
 const (
-	// failsPerSecond takes, with strangerFails, a third of a core.
+	// failsPerSecond and strangerFails together use at most a third of a core.
 	failsPerSecond = 4500
-	// streamFails is how many failures may be in the name of one stream, and strangerFails in the names
-	// of all unknown ones together.
+	// streamFails is the number of failures a second with the name of one stream, strangerFails with those of all unknown
+	// streams together.
 	streamFails   = 3000
 	strangerFails = 1500
-	// cleanAfter is how long after the last failure a stream has its part whatever is done in other names.
+	// cleanAfter is the time after its last failure from which a stream has its own budget, whatever other packets arrive.
 	cleanAfter = time.Second
-	// keyWorkPerSecond is how many signatures of each key are checked regardless of other keys, and
-	// workPerSecond how many more of all keys together. A Fanfare publisher sends 10,000 at most.
+	// keyWorkPerSecond is the number of signatures of each key that are checked regardless of other keys, workPerSecond
+	// the number in addition for all keys together. A Fanfare publisher sends at most 10,000 a second.
 	keyWorkPerSecond = 3000
 	workPerSecond    = 9000
-	// atOnce is for how long it may be saved up by a receiver that reads.
+	// atOnce is the time for which a budget may fill up while the receiver reads.
 	atOnce = 50 * time.Millisecond
 )
 

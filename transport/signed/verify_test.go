@@ -11,9 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Each packet of a train proves itself, whatever else is lost, and in whichever order they come; none does
-// with any bit changed. docs/protocol §29.2, §29.3, §29.4.
-func TestEachPacketProvesItself(t *testing.T) {
+// Each packet of a train can be verified by itself, whatever else is lost, and in any order, but not with any bit
+// changed. docs/protocol §29.2, §29.3, §29.4.
+func TestEachPacketVerifiesAlone(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 5, 8, 9, 31, 33, 44, 64, 65, 127, 128} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			r := newRig(t)
@@ -31,7 +31,7 @@ func TestEachPacketProvesItself(t *testing.T) {
 					t.Errorf("packet %d: depth %d, %v", i, s.Depth(), err)
 				}
 				if !bytes.Equal(wire.Content(sent[i]), s.Packet) {
-					t.Error("its content is another")
+					t.Error("its content differs")
 				}
 			}
 			b := sent[n/2]
@@ -39,7 +39,7 @@ func TestEachPacketProvesItself(t *testing.T) {
 				x := bytes.Clone(b)
 				x[rand.IntN(len(x))] ^= 1 << rand.IntN(8)
 				if _, got := r.verifier(t).Check(x, 0); got == Taken {
-					t.Fatalf("taken with a bit changed: %x, was %x", x, b)
+					t.Fatalf("accepted with a bit changed: %x, was %x", x, b)
 				}
 			}
 			all = r.verifier(t)
@@ -48,27 +48,27 @@ func TestEachPacketProvesItself(t *testing.T) {
 					is(t, "another of the train", all, sent[i], Taken)
 				}
 			}
-			for range 300 { // also where its train is known: but in the part of the path that is known
+			for range 300 { // also when its train is known, except in the known part of the path
 				x := bytes.Clone(b)
 				i := rand.IntN(len(x))
 				if x[i] ^= 1 << rand.IntN(8); i >= wire.SignedLen && i < wire.SignedHead(depthOf(n)) {
 					continue
 				}
 				if _, got := all.Check(x, 0); got == Taken {
-					t.Fatalf("taken with a bit changed: %x, was %x", x, b)
+					t.Fatalf("accepted with a bit changed: %x, was %x", x, b)
 				}
 			}
 			for i := range b {
 				if _, got := r.verifier(t).Check(b[:i], 0); got == Taken {
-					t.Fatalf("taken when cut to %d bytes", i)
+					t.Fatalf("accepted when truncated to %d bytes", i)
 				}
 			}
 		})
 	}
 }
 
-// A packet comes once by each leg: it is signed which one of which train it is. docs/protocol §29.6.
-func TestPacketComesOnce(t *testing.T) {
+// A packet is accepted once on each leg, because its train and its place in the train are signed. docs/protocol §29.6.
+func TestPacketIsAcceptedOnce(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
 	for _, b := range r.train(t, 128) {
@@ -82,8 +82,8 @@ func TestPacketComesOnce(t *testing.T) {
 	}
 }
 
-// A train with a verified signature is not verified again: a packet that claims to belong to it costs
-// no signature check, whether true or not.
+// A train's signature is verified only once: a packet that claims to belong to a verified train costs no signature
+// check, whether valid or not.
 func TestTrainIsVerifiedOnce(t *testing.T) {
 	r := newRig(t)
 	sent := r.train(t, 40)
@@ -100,9 +100,9 @@ func TestTrainIsVerifiedOnce(t *testing.T) {
 		x[30]++
 		is(t, "with another signature", v, x, Forged)
 		if i != 17 {
-			is(t, "of the train", v, sent[i], Taken)
+			is(t, "of the same train", v, sent[i], Taken)
 		}
-		is(t, "it again", v, sent[i], Replayed)
+		is(t, "repeated", v, sent[i], Replayed)
 	}
 	is(t, "of the next train", v, r.train(t, 2)[0], Deferred)
 }
@@ -165,7 +165,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Two keys are trusted: neither signs in a stream of the other. docs/protocol §29.1.
+// With two trusted keys, neither can sign for a stream of the other. docs/protocol §29.1.
 func TestKeyOfAnotherStream(t *testing.T) {
 	f, c := newFabric(), newClock()
 	s, err := NewSigner(testKey(2), nil, c.Now)
@@ -179,8 +179,8 @@ func TestKeyOfAnotherStream(t *testing.T) {
 	is(t, "in another's", v, insider.send(t, content(PublisherID(testKey(1), 9), 5, 10))[0], Forged)
 }
 
-// Packets too old for their train to be remembered are refused without a signature check; streams count
-// separately. docs/protocol §29.6.
+// Packets of trains too old to be remembered are refused without a signature check, separately for each stream.
+// docs/protocol §29.6.
 func TestOldTrains(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -207,8 +207,8 @@ func TestOldTrains(t *testing.T) {
 	is(t, "in the same", v, newRig(t).train(t, 1)[0], Replayed)
 }
 
-// A packet of a train that is not the newest any more, of which the tree is forgotten, proves itself by the root.
-func TestForgottenTree(t *testing.T) {
+// A packet of an older train, whose tree is no longer stored, is verified by its root.
+func TestTrainWithoutTree(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
 	var trains [][][]byte
@@ -237,7 +237,7 @@ func FuzzCheck(f *testing.F) {
 		v := NewVerifier(Static{testTrust(t, 1)})
 		v.Begin(r.now, 0)
 		if _, got := v.Check(good[0], 0); got != Taken {
-			t.Fatal("the good one")
+			t.Fatal("the valid packet is not accepted")
 		}
 		_, got := v.Check(b, 0)
 		if got != Taken {
@@ -248,12 +248,12 @@ func FuzzCheck(f *testing.F) {
 				return
 			}
 		}
-		t.Errorf("taken: %x", b)
+		t.Errorf("accepted: %x", b)
 	})
 }
 
-// Packets that may have lain unread for long are judged by when they may have come at the earliest: those that were fresh then
-// are taken, once, and those that were too old are not. docs/protocol §29.6.
+// Packets that may have been unread for long are judged by their earliest possible time of arrival: those that were
+// fresh then are accepted once, those that were too old are not. docs/protocol §29.6.
 func TestUnread(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -262,13 +262,13 @@ func TestUnread(t *testing.T) {
 	r.add(6 * time.Minute)
 	v.Begin(r.now, 0)
 	train := r.train(t, 2)
-	is(t, "at once", v, train[0], Taken)
+	is(t, "immediately", v, train[0], Taken)
 	r.add(20 * time.Minute)
 	v.Begin(r.now, 20*time.Minute)
 	is(t, "too old before", v, old[0], Stale)
-	is(t, "of a stream for which there is no room", v, r.send(t, content(r.id, 6, 10))[0], Deferred)
+	is(t, "of a stream beyond the limit", v, r.send(t, content(r.id, 6, 10))[0], Deferred)
 	is(t, "unread", v, train[1], Taken)
-	is(t, "taken before", v, train[0], Replayed)
+	is(t, "accepted before", v, train[0], Replayed)
 	v.Begin(r.now, 0)
-	is(t, "when all has been read", v, train[1], Stale)
+	is(t, "after everything was read", v, train[1], Stale)
 }

@@ -24,7 +24,7 @@ type Config struct {
 	Groups, PacketSize, ReceiveQueue, SendQueue, Peers int
 	Logger                                             *slog.Logger
 
-	// explicit says that options of the subnet were set: they must be those in force.
+	// explicit: options of the subnet were set, so they must equal those of an existing subnet.
 	explicit bool
 }
 
@@ -38,8 +38,8 @@ type SubnetConfig struct {
 	// Loss, Duplicate and Reorder are probabilities, decided by Seed.
 	Loss, Duplicate, Reorder float64
 	Seed                     uint64
-	// NoSendOnly is a subnet manager without send-only members, and MLIDs how
-	// many multicast LIDs it has for groups; default 16382. InfiniBand only.
+	// NoSendOnly: the subnet manager refuses send-only members. MLIDs is its number of multicast LIDs for groups; default
+	// 16382. Both for InfiniBand only.
 	NoSendOnly bool
 	MLIDs      int
 }
@@ -52,7 +52,7 @@ const ethernetHeaders = 96
 const (
 	defaultMTU      = 4096
 	defaultSwitches = 1
-	defaultMLIDs    = int(rdma.MLIDMax - rdma.MLIDMin) // one is IPoIB's
+	defaultMLIDs    = int(rdma.MLIDMax - rdma.MLIDMin) // less one for IPoIB
 )
 
 // withDefaults fills defaults in, so that an option set to its default equals an omitted one.
@@ -69,13 +69,13 @@ func (c SubnetConfig) withDefaults() SubnetConfig {
 	return c
 }
 
-// fabric is the configuration of the live subnet.
+// fabric returns the configuration of the simulated subnet.
 func (c SubnetConfig) fabric() fabric.Config {
 	c = c.withDefaults()
 	return fabric.Config{
 		Live: true, Flavor: c.Flavor, Seed: c.Seed, Switches: c.Switches, Latency: c.Latency, MTU: c.MTU,
 		NetDevMTU: int(c.MTU) + ethernetHeaders,
-		SM:        fabric.SM{NoSendOnly: c.NoSendOnly, MLIDs: c.MLIDs + 1}, // and that of IPoIB's broadcast group
+		SM:        fabric.SM{NoSendOnly: c.NoSendOnly, MLIDs: c.MLIDs + 1}, // one more for IPoIB's broadcast group
 		Faults:    fabric.Faults{Loss: c.Loss, Duplicate: c.Duplicate, Reorder: c.Reorder},
 	}
 }
@@ -105,7 +105,7 @@ func (c SubnetConfig) String() string {
 	return strings.Join(opts, "&")
 }
 
-// endpointOptions are an endpoint's own.
+// endpointOptions are the options of an endpoint.
 var endpointOptions = urlopt.Set[Config]{
 	"groups": func(c *Config, val string) error { return urlopt.Number(&c.Groups, val, 1, 1<<16) },
 	"size":   func(c *Config, val string) error { return urlopt.Number(&c.PacketSize, val, 64, 4096) },
@@ -114,7 +114,7 @@ var endpointOptions = urlopt.Set[Config]{
 	"peers":  func(c *Config, val string) error { return urlopt.Number(&c.Peers, val, 1, 1<<16-1) },
 }
 
-// subnetOptions are the subnet's. They set explicit.
+// subnetOptions are the options of the subnet. They set explicit.
 var subnetOptions = urlopt.Set[Config]{
 	"flavor": subnet(func(c *SubnetConfig, val string) error {
 		switch val {
@@ -189,26 +189,26 @@ func share(dst *float64, val string) error {
 //
 //	sim://name?flavor=ib|roce&loss=0.01&dup=0&reorder=0&seed=1
 //
-// The host is the name of the subnet within this process; it may be left out.
-// Options of the endpoint, and their defaults, are
+// The host is the name of the subnet within this process; it may be omitted. Options of the endpoint, and their
+// defaults, are
 //
 //	groups=16  size=MTU  rq=4096  sq=512  peers=4096
 //
-// and those of the subnet, of which an endpoint that joins an existing one gives
-// none, or all just as they were given first:
+// and those of the subnet. An endpoint on an existing subnet has none of these options, or exactly those of the first
+// endpoint:
 //
 //	flavor=ib  mtu=4096  switches=1  latency=0  loss=0  dup=0  reorder=0  seed=0
 //	sendonly=on  mlids=16382
 //
-// sendonly=off is a subnet manager that refuses send-only members, mlids=N one
-// that has N multicast LIDs for groups; both are InfiniBand's.
+// With sendonly=off the subnet manager refuses send-only members; with mlids=N it has N multicast LIDs for groups; both
+// for InfiniBand only.
 func Parse(u *url.URL) (Config, error) {
 	all := maps.Clone(endpointOptions)
 	maps.Copy(all, subnetOptions)
 	return parse(u, all)
 }
 
-// ParseSubnet is Parse of a URL that names a subnet only, without options of an endpoint.
+// ParseSubnet is Parse for a URL that names only a subnet, without options of an endpoint.
 func ParseSubnet(u *url.URL) (Config, error) { return parse(u, subnetOptions) }
 
 func parse(u *url.URL, options urlopt.Set[Config]) (Config, error) {
@@ -228,7 +228,7 @@ func parse(u *url.URL, options urlopt.Set[Config]) (Config, error) {
 	}
 	switch {
 	case c.Subnet.Flavor == fabric.RoCE && (c.Subnet.NoSendOnly || c.Subnet.MLIDs > 0):
-		return c, errors.New("sim: sendonly and mlids are the subnet manager's; RoCE has none: leave them out, or take flavor=ib")
+		return c, errors.New("sim: sendonly and mlids are options of a subnet manager, which RoCE does not have: leave them out, or use flavor=ib")
 	case c.Subnet.MTU != 0 && c.PacketSize > int(c.Subnet.MTU):
 		return c, fmt.Errorf("sim: size=%d is more than mtu=%d", c.PacketSize, c.Subnet.MTU)
 	}

@@ -1,6 +1,6 @@
-// Package simnet is the fabric of simulated RDMA subnets: endpoints of one process that give the same
-// name share a live subnet (package rdma/fabric), each as a host of its own with package transport/ud
-// over it. It is the way to try RDMA multicast, and what can go wrong with it, on any machine.
+// Package simnet is the fabric of simulated RDMA subnets: endpoints of one process with the same name share a simulated
+// subnet (package rdma/fabric), each as a separate host with package transport/ud on it. Use it to try RDMA multicast
+// and its faults on any machine.
 //
 // The first endpoint creates the subnet with its options; the last one removes it.
 package simnet
@@ -21,7 +21,7 @@ type Transport struct {
 	*ud.Transport
 	subnet *Subnet
 	host   *fabric.Host
-	once   sync.Once // leaving the subnet
+	once   sync.Once // for leaving the subnet
 }
 
 var _ transport.Transport = (*Transport)(nil)
@@ -34,26 +34,26 @@ type Subnet struct {
 	Fabric *fabric.Fabric
 
 	users  int            // under registry; endpoints
-	joined uint64         // under registry; endpoints that ever came
+	joined uint64         // under registry; endpoints ever attached
 	hosts  []*fabric.Host // under registry; all
-	idle   []*fabric.Host // under registry; of endpoints that have ended
+	idle   []*fabric.Host // under registry; hosts of ended endpoints
 }
 
-// Host is the i-th host that an endpoint was opened on, from 0; it panics if there is none.
+// Host returns host i, from 0 in the order of first use; it panics if there is none.
 func (s *Subnet) Host(i int) *fabric.Host {
 	registry.Lock()
 	defer registry.Unlock()
 	return s.hosts[i]
 }
 
-// Users is how many endpoints, and hosts for other uses, are on the subnet.
+// Users is the number of endpoints and other hosts on the subnet.
 func (s *Subnet) Users() int {
 	registry.Lock()
 	defer registry.Unlock()
 	return s.users
 }
 
-// Joined is how many endpoints, and hosts for other uses, ever came to the subnet.
+// Joined is the number of endpoints and other hosts ever attached to the subnet.
 func (s *Subnet) Joined() uint64 {
 	registry.Lock()
 	defer registry.Unlock()
@@ -66,7 +66,7 @@ var registry = struct {
 	byName map[string]*Subnet
 }{byName: make(map[string]*Subnet)}
 
-// Lookup returns the subnet of a name while there are endpoints on it; else nil.
+// Lookup returns the subnet with a name, or nil if no endpoint is on it.
 func Lookup(name string) *Subnet {
 	registry.Lock()
 	defer registry.Unlock()
@@ -90,8 +90,8 @@ func Open(cfg Config) (*Transport, error) {
 	return &Transport{Transport: tr, subnet: subnet, host: host}, nil
 }
 
-// Attach finds or makes the subnet that cfg names, and a host on it, for other
-// uses than an endpoint. Detach gives the host back.
+// Attach finds or makes the subnet that cfg names, and returns a host on it for uses other than an endpoint. Detach
+// returns the host.
 func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -100,7 +100,7 @@ func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 		s = &Subnet{name: cfg.Name, opts: opts, Fabric: fabric.New(opts.fabric())}
 		registry.byName[cfg.Name] = s
 	} else if cfg.explicit && opts != s.opts {
-		return nil, nil, fmt.Errorf("sim: subnet %q exists with other options (%v); leave the subnet's options out, or give the same", cfg.Name, s.opts)
+		return nil, nil, fmt.Errorf("sim: subnet %q exists with other options (%v); leave out the subnet's options, or give the same", cfg.Name, s.opts)
 	}
 	s.users++
 	s.joined++
@@ -113,11 +113,11 @@ func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 	return s, s.hosts[len(s.hosts)-1], nil
 }
 
-// limits are those of the fabric's devices, but for the queue pairs of a device that may be attached to one group: 56,
-// as Soft-RoCE has it, are fewer than programs for real adapters may try with.
+// limits raises the number of queue pairs of a device that can be attached to one group: the fabric's 56, as of
+// Soft-RoCE, are fewer than programs for real adapters may need.
 func limits(a *rdma.DeviceAttr) { a.MaxMcastQPAttach = 256 }
 
-// Detach returns a host that has nothing open any more. A host with a changed port is not reused.
+// Detach returns a host on which nothing is open. A host with a changed port is not reused.
 func (s *Subnet) Detach(host *fabric.Host) {
 	registry.Lock()
 	s.users--
@@ -142,10 +142,10 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return err
 }
 
-// Subnet that the endpoint is on.
+// Subnet returns the endpoint's subnet.
 func (t *Transport) Subnet() *Subnet { return t.subnet }
 
-// Host of the endpoint.
+// Host returns the endpoint's host.
 func (t *Transport) Host() *fabric.Host { return t.host }
 
 // MGID is the multicast GID that a group has on the subnet.

@@ -55,8 +55,8 @@ func end(tr *simnet.Transport) {
 	}
 }
 
-// A subnet begins with its first endpoint and ends with its last, goroutine and
-// all; endpoints of one name meet there, and a host is used again.
+// A subnet starts with its first endpoint and ends with its last, including its goroutine. Endpoints with the same name
+// are on one subnet, and hosts are reused.
 func TestNames(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 3 {
@@ -72,12 +72,12 @@ func TestNames(t *testing.T) {
 		end(b)
 		c := open(t, parse(t, "sim://one"))
 		if c.Host() != host || c.Subnet() != a.Subnet() {
-			t.Error("the host of an endpoint that has ended is not used again")
+			t.Error("the host of an ended endpoint is not reused")
 		}
 		end(a)
 		end(c)
 		if simnet.Lookup("one") != nil {
-			t.Error("the subnet outlives its endpoints")
+			t.Error("the subnet exists after its last endpoint")
 		}
 		end(other)
 		end(other)
@@ -85,12 +85,12 @@ func TestNames(t *testing.T) {
 	testenv.AwaitGoroutines(t, before)
 }
 
-// The first endpoint makes the subnet; one with other options gets an error.
+// The first endpoint makes the subnet. An endpoint with other options for the subnet gets an error.
 func TestOptionsMustAgree(t *testing.T) {
 	const first = "sim://agree?loss=0.5&flavor=roce&seed=3"
 	a := open(t, parse(t, first))
 	defer end(a)
-	end(open(t, parse(t, first+"&rq=32"))) // its own affair
+	end(open(t, parse(t, first+"&rq=32"))) // an option of the endpoint only
 	end(open(t, parse(t, "sim://agree?groups=3")))
 	_, err := simnet.Open(parse(t, "sim://agree?loss=0.1"))
 	if err == nil || !strings.Contains(err.Error(), "flavor=roce&loss=0.5&seed=3") {
@@ -101,8 +101,8 @@ func TestOptionsMustAgree(t *testing.T) {
 	}
 }
 
-// An option at its default is as good as none.
-func TestDefaultsAreOptionsToo(t *testing.T) {
+// An option with its default value is the same as no option.
+func TestDefaultOptions(t *testing.T) {
 	const all = "?flavor=ib&mtu=4096&switches=1&latency=0s&loss=0&dup=0&reorder=0&seed=0&sendonly=on&mlids=16382"
 	for _, urls := range [][2]string{{"sim://defaults", "sim://defaults" + all}, {"sim://defaults" + all, "sim://defaults?switches=1"}} {
 		a := open(t, parse(t, urls[0]))
@@ -120,7 +120,7 @@ func TestDefaultsAreOptionsToo(t *testing.T) {
 }
 
 // A host with a changed port is not reused for the next endpoint.
-func TestChangedHostIsNotUsedAgain(t *testing.T) {
+func TestChangedHostIsNotReused(t *testing.T) {
 	for what, change := range map[string]func(*fabric.Host){
 		"port down":      func(h *fabric.Host) { h.Port(0, 1).SetUp(false) },
 		"IPoIB down":     func(h *fabric.Host) { h.Port(0, 1).SetIPoIB(false) },
@@ -136,20 +136,20 @@ func TestChangedHostIsNotUsedAgain(t *testing.T) {
 		end(b)
 		c := open(t, simnet.Config{Name: "changed"})
 		if c.Host() == host {
-			t.Errorf("%s: the host is used again", what)
+			t.Errorf("%s: the host is reused", what)
 		}
 		end(c)
 		end(a)
 	}
 }
 
-// An endpoint that could not be opened leaves nothing behind.
+// A failed Open leaves no subnet.
 func TestFailedOpen(t *testing.T) {
 	if _, err := simnet.Open(simnet.Config{Name: "fails", PacketSize: 1 << 20}); err == nil {
 		t.Error("no error")
 	}
 	if simnet.Lookup("fails") != nil {
-		t.Error("the subnet is still there")
+		t.Error("the subnet still exists")
 	}
 }
 
@@ -164,7 +164,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("subnet: %+v, want %+v", got.Subnet, want)
 	}
 	if again := parse(t, "sim://desk?"+want.String()); again.Subnet != want {
-		t.Errorf("String is %q, which reads as %+v", want, again.Subnet)
+		t.Errorf("String is %q, which parses as %+v", want, again.Subnet)
 	}
 	if s := (simnet.SubnetConfig{}).String(); s != "none" {
 		t.Errorf("no options are written %q", s)
@@ -193,7 +193,7 @@ func TestParse(t *testing.T) {
 		"sim://x?mlids=0":             "from 1",
 		"sim://x?rq=15":               "from 16",
 		"sim://x?groups=a":            "whole number",
-		"sim://x?flavor=roce&mlids=3": "RoCE has none",
+		"sim://x?flavor=roce&mlids=3": "RoCE does not have",
 		"sim://x?mtu=256&size=257":    "more than mtu",
 		"sim://x?size=%zz":            "cannot be read",
 		"sim://?size=%zz":             "\"sim://?size",

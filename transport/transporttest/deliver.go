@@ -18,7 +18,7 @@ import (
 func testCapabilities(t *testing.T, f *fabric) {
 	c := f.endpoint(t).Capabilities()
 	if c.Name == "" || c.Groups < 4 || c.MaxPacket < 1 || c.MaxTrain < 1 || c.Batch < 1 || c.LendMax < 1 {
-		t.Errorf("capabilities leave something out: %+v", c)
+		t.Errorf("capabilities with missing fields: %+v", c)
 	}
 	if c.PacketSize < 1 || c.PacketSize > c.MaxPacket {
 		t.Errorf("PacketSize %d, MaxPacket %d", c.PacketSize, c.MaxPacket)
@@ -53,8 +53,8 @@ func testSizes(t *testing.T, f *fabric) {
 	}
 }
 
-// trains calls do with the shapes of equal trains that matter: 1, 2, a few and
-// all packets, of sizes from 1 byte to the largest, with each kind of last.
+// trains calls do with the relevant shapes of trains of equal packets: 1, 2, a few and the maximum number of packets,
+// of sizes from 1 byte to the largest, with different sizes of the last packet.
 func trains(c transport.Capabilities, do func(count, size, last int)) {
 	for _, size := range []int{1, 2, 3, 64, 100, 1000, c.PacketSize, c.MaxPacket} {
 		if size > c.MaxPacket {
@@ -91,7 +91,7 @@ func testTrains(t *testing.T, f *fabric) {
 	f.until(t, "all packets are completed", func() bool { return s.Completed() == a.Stats().PacketsSent })
 }
 
-// Trains of packets that differ in length, or with a stride longer than the packets, are slower, but arrive just so.
+// Trains of packets that differ in length, or with a stride longer than the packets, arrive as well.
 func testIrregularTrains(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(2)
@@ -164,7 +164,7 @@ func testTwoReceivers(t *testing.T, f *fabric) {
 	}
 }
 
-// A sender that has not joined its group receives nothing of it; one that has, does.
+// A sender receives packets of its group, including its own, only if it has joined the group.
 func testOwnPackets(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -181,8 +181,8 @@ func testOwnPackets(t *testing.T, f *fabric) {
 	a.want(0, want)
 }
 
-// Several transports, and several senders of one transport, send to one group
-// at once, each from its own goroutine. Each one's packets arrive in order.
+// Several transports, and several senders of one transport, send to one group concurrently, each in its own goroutine.
+// The packets of each arrive in order.
 func testManySenders(t *testing.T, f *fabric) {
 	const senders, each = 6, 300
 	b := f.endpoint(t)
@@ -190,8 +190,8 @@ func testManySenders(t *testing.T, f *fabric) {
 	transports := []*endpoint{f.endpoint(t), f.endpoint(t), b}
 	capacity := b.Capabilities().ReceiveCapacity
 	perTrain := max(1, min(8, capacity/(2*senders)))
-	// A sender takes a token for each train, and the receiver gives one back
-	// for each train's last packet, so that the queue cannot overflow.
+	// A sender takes a token for each train, and the receiver returns one for each train's last packet, so that the queue
+	// cannot overflow.
 	tokens := make(chan struct{}, max(1, capacity/2/perTrain))
 	for range cap(tokens) {
 		tokens <- struct{}{}
@@ -243,8 +243,8 @@ func testManySenders(t *testing.T, f *fabric) {
 	})
 }
 
-// sendByTokens sends as many packets, numbered and of 60 bytes, a token for each train, of
-// which the last packet has a mark. It ends early when failed is closed.
+// sendByTokens sends numbered packets of 60 bytes, taking a token for each train, and marks the last packet of each
+// train. It ends early when failed is closed.
 func sendByTokens(s transport.Sender, id, perTrain, packets int, tokens <-chan struct{}, failed <-chan struct{}) error {
 	const size = 60
 	out := &transport.Outbound{Data: make([]byte, size*perTrain), Stride: size, Lens: make([]uint16, perTrain)}
@@ -278,7 +278,7 @@ func sendByTokens(s transport.Sender, id, perTrain, packets int, tokens <-chan s
 	return nil
 }
 
-// A Poll returns no more trains than the batch holds, and the rest later.
+// A Poll returns at most as many trains as the batch holds; later Polls return the rest.
 func testBatchLimit(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -322,18 +322,18 @@ func testOverflow(t *testing.T, f *fabric) {
 		}
 		return n
 	}
-	// No endpoint polls while a burst is sent; but its delivery may be late, and then one does.
+	// No endpoint polls while a burst is sent. But the burst may be delivered late, while one polls, so it is repeated.
 	limit := time.Now().Add(testTimeout)
 	for round := 0; arrived() >= sent || b.Stats().ReceiveOverflow == 0; round++ {
 		if f.open.NoOverflowCount && arrived() < sent {
-			break // the rest must work all the same
+			break // the rest of the test works without a count
 		}
 		c := b.Capabilities()
 		if time.Now().After(limit) {
-			t.Fatalf("%d packets into a queue that was said to hold %d: %d arrived, %d were counted as overflow",
+			t.Fatalf("%d packets for a queue with capacity %d: %d arrived, %d were counted as overflow",
 				sent, c.ReceiveCapacity, arrived(), b.Stats().ReceiveOverflow)
 		}
-		// More than surely fits may fit: each burst is larger than the one before.
+		// The queue may hold more than its capacity: each burst is larger than the one before.
 		for range (2*(c.ReceiveCapacity+c.LendMax) + 64) << min(round, 6) {
 			for {
 				n, err := s.Send(out)
@@ -346,8 +346,8 @@ func testOverflow(t *testing.T, f *fabric) {
 			}
 			sent++
 		}
-		// After a mark has arrived nothing of the burst is on its way, and its losses are known. Marks
-		// find the queue full as well: there are many, and only marks may be counted.
+		// After a mark has arrived no packet of the burst is on its way, and its losses are known. Marks may find the queue
+		// full, too, so many are sent, and drops of marks may be counted.
 		mark := one(fmt.Appendf(nil, "the end of burst %d", round))
 		f.until(t, "a mark arrives", func() bool {
 			if _, err := s.Send(mark); err != nil && !errors.Is(err, transport.ErrBusy) {

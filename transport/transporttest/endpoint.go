@@ -12,8 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// testTimeout bounds every wait for an outcome that must come. It is long, because
-// it only ever passes when a test fails.
+// testTimeout bounds every wait for an expected result. It is long, because it expires only when a test fails.
 const testTimeout = 20 * time.Second
 
 // fabric is a Fabric with the endpoints opened on it so far.
@@ -53,7 +52,7 @@ func (f *fabric) endpointWith(t *testing.T, o Options) *endpoint {
 	return e
 }
 
-// end closes the endpoint and polls until the transport says it is over.
+// end closes the endpoint and polls until the transport reports the end.
 func (e *endpoint) end() {
 	if err := e.Close(); err != nil {
 		e.t.Errorf("Close: %v", err)
@@ -112,7 +111,7 @@ func (f *fabric) until(t *testing.T, what string, cond func() bool) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("never happened: %s", what)
+			t.Fatalf("timeout waiting until %s", what)
 		}
 		if busy == 0 && len(f.all) > 0 && !f.all[0].closed {
 			f.all[0].Wait(100 * time.Microsecond)
@@ -140,7 +139,7 @@ func (e *endpoint) leave(group int) {
 	e.awaitEvent(group, transport.RoleReceiver, transport.Left)
 }
 
-// awaitEvent waits for an event and takes it off the list.
+// awaitEvent waits for an event and removes it from the list.
 func (e *endpoint) awaitEvent(group int, role transport.Role, state transport.Membership) {
 	e.t.Helper()
 	find := func() int {
@@ -166,7 +165,7 @@ func (e *endpoint) sender(group int) transport.Sender {
 	return s
 }
 
-// firstSender makes the first sender of group; it comes with an event.
+// firstSender makes the first sender of group, and waits for its event.
 func (e *endpoint) firstSender(group int) transport.Sender {
 	e.t.Helper()
 	s := e.sender(group)
@@ -174,11 +173,11 @@ func (e *endpoint) firstSender(group int) transport.Sender {
 	return s
 }
 
-// send sends the whole train, again and again while the fabric is busy.
+// send sends the whole train, and retries while the fabric is busy.
 func (e *endpoint) send(s transport.Sender, out *transport.Outbound) {
 	e.t.Helper()
 	o := *out
-	e.fabric.until(e.t, fmt.Sprintf("a train of %d packets is taken", out.Count), func() bool {
+	e.fabric.until(e.t, fmt.Sprintf("a train of %d packets is accepted", out.Count), func() bool {
 		n, err := s.Send(&o)
 		if n < 0 || n > o.Count || (n < o.Count) != (err != nil) {
 			e.t.Fatalf("Send of %d packets = %d, %v", o.Count, n, err)
@@ -191,11 +190,11 @@ func (e *endpoint) send(s transport.Sender, out *transport.Outbound) {
 	})
 }
 
-// settle sends a mark to group and polls until every receiver has it, so that
-// all that was sent before has arrived, or never will. The mark is taken out.
+// settle sends a mark to group and polls until every receiver has it, so that everything sent before has arrived or is
+// lost. It removes the mark.
 func (f *fabric) settle(t *testing.T, from *endpoint, s transport.Sender, group int, receivers ...*endpoint) {
 	t.Helper()
-	mark := []byte("all that was sent before this has arrived")
+	mark := []byte("end of the packets before")
 	from.send(s, one(mark))
 	for _, r := range receivers {
 		f.until(t, "the mark arrives", func() bool {
@@ -211,8 +210,8 @@ func (f *fabric) settle(t *testing.T, from *endpoint, s transport.Sender, group 
 	f.drain()
 }
 
-// settleLossy is settle for a receiver with a queue that may be full. It sends marks until the last of
-// them has arrived: then nothing is on its way any more, not even a mark.
+// settleLossy is settle for a receiver with a queue that may be full. It sends marks until the last one has arrived:
+// then nothing is on its way, not even a mark.
 func (f *fabric) settleLossy(t *testing.T, s transport.Sender, to *endpoint) {
 	t.Helper()
 	sent := 0
@@ -229,22 +228,21 @@ func (f *fabric) settleLossy(t *testing.T, s transport.Sender, to *endpoint) {
 				t.Fatal(err)
 			}
 			if n == 1 {
-				sent, last, again = sent+1, mark, now.Add(10*time.Millisecond) // or it is lost
+				sent, last, again = sent+1, mark, now.Add(10*time.Millisecond) // resend later, as it may be lost
 			}
 		}
 		return false
 	})
 }
 
-// drain polls all endpoints until nothing arrives, with waits in between: a goroutine that delivers
-// packets may have to run first.
+// drain polls all endpoints until nothing arrives, with pauses in which goroutines that deliver packets can run.
 func (f *fabric) drain() {
 	limit := time.Now().Add(testTimeout)
 	for quiet := 0; quiet < 3; quiet++ {
 		for _, e := range f.all {
 			for e.poll() > 0 {
 				if quiet = 0; time.Now().After(limit) {
-					e.t.Fatal("packets come without end: is another endpoint on this fabric?")
+					e.t.Fatal("packets keep arriving: is another endpoint on this fabric?")
 				}
 			}
 			if !e.closed {
@@ -254,7 +252,7 @@ func (f *fabric) drain() {
 	}
 }
 
-// want checks that exactly the packets of want have arrived in this order, and forgets them.
+// want checks that exactly the packets of want have arrived in this order, and removes them.
 func (e *endpoint) want(group int, want [][]byte) {
 	e.t.Helper()
 	e.fabric.until(e.t, fmt.Sprintf("%d packets arrive", len(want)), func() bool { return len(e.got) >= len(want) })
@@ -263,7 +261,7 @@ func (e *endpoint) want(group int, want [][]byte) {
 			e.t.Fatalf("%d packets arrived, want %d; the first of the rest has %d bytes", len(e.got), len(want), len(p.data))
 		}
 		if p.group != group {
-			e.t.Fatalf("packet %d came to group %d, want %d", i, p.group, group)
+			e.t.Fatalf("packet %d has group %d, want %d", i, p.group, group)
 		}
 		if !bytes.Equal(p.data, want[i]) {
 			e.t.Fatalf("packet %d of %d: %s", i, len(want), difference(p.data, want[i]))

@@ -59,7 +59,7 @@ func testJoinAndLeave(t *testing.T, f *fabric) {
 	a.awaitEvent(1, transport.RoleSender, transport.Left)
 	f.drain()
 	if len(a.events)+len(b.events) > 0 {
-		t.Fatalf("events too many: %+v %+v", a.events, b.events)
+		t.Fatalf("unexpected events: %+v %+v", a.events, b.events)
 	}
 }
 
@@ -78,8 +78,8 @@ func testNoSuchGroup(t *testing.T, f *fabric) {
 	}
 }
 
-// A receiver gets the groups it has joined, each under its index, and nothing
-// of the others, whatever endpoints on this host have joined those.
+// A receiver gets packets of the groups that it has joined, with the right index, and none of other groups, even if
+// other endpoints on this host have joined them.
 func testIsolation(t *testing.T, f *fabric) {
 	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
 	b.join(1, 3)
@@ -117,7 +117,7 @@ func testIsolation(t *testing.T, f *fabric) {
 func testLeaveEndsDelivery(t *testing.T, f *fabric) {
 	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
 	b.join(0, 1)
-	c.join(0) // another member keeps the group alive
+	c.join(0) // another member keeps the group
 	s0, s1 := a.firstSender(0), a.firstSender(1)
 	f.settle(t, a, s0, 0, b, c)
 	b.leave(0)
@@ -128,8 +128,8 @@ func testLeaveEndsDelivery(t *testing.T, f *fabric) {
 	b.want(1, nil)
 }
 
-// A group can be left, and another joined in its place, while packets of it wait:
-// they come under their own group, or not at all.
+// A group can be left, and another one joined, while its packets are waiting: they are delivered with their own group,
+// or not at all.
 func testLeaveWithBacklog(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0, 1)
@@ -146,27 +146,26 @@ func testLeaveWithBacklog(t *testing.T, f *fabric) {
 	b.join(2)
 	a.send(s[2], one([]byte{2}))
 	f.settle(t, a, s[2], 2, b)
-	of2 := 0 // anywhere among the others: groups have no order between them
+	of2 := 0 // at any position, because groups have no order between them
 	for _, p := range b.got {
 		if p.group == 2 {
 			of2++
 		}
 		if len(p.data) != 1 || int(p.data[0]) != p.group {
-			t.Errorf("packet %v came under group %d", p.data, p.group)
+			t.Errorf("packet %v was delivered with group %d", p.data, p.group)
 		}
 	}
 	if of2 != 1 {
-		t.Errorf("%d packets of the group that was joined instead, want one", of2)
+		t.Errorf("%d packets of the group that was joined later, want one", of2)
 	}
 	if n := b.Stats().ReceiveErrors; n != 0 {
-		t.Errorf("%d errors of receiving", n)
+		t.Errorf("%d receive errors", n)
 	}
 }
 
-// An endpoint that polls and never waits misses nothing, of any group, not even when it leaves the
-// group of the latest packet.
+// An endpoint that polls without Wait misses no packet of any group, even if it leaves the group of the latest packet.
 func testPollWithoutWait(t *testing.T, f *fabric) {
-	a, b := f.endpoint(t), f.endpoint(t) // it is the first endpoint that waits
+	a, b := f.endpoint(t), f.endpoint(t) // the suite waits on the first endpoint only
 	b.join(0, 1)
 	s := []transport.Sender{a.firstSender(0), a.firstSender(1)}
 	hear := func(g int, text string) {
@@ -179,14 +178,14 @@ func testPollWithoutWait(t *testing.T, f *fabric) {
 			b.poll()
 		}
 		if len(b.got) > 0 {
-			t.Fatalf("heard %q, which was never sent", b.got[0].data)
+			t.Fatalf("received %q, which was never sent", b.got[0].data)
 		}
 	}
 	for range 3 {
 		look()
 		for i := range 20 {
 			hear(i%2, "one after the other")
-			hear(i/2%2, "now and then of the same")
+			hear(i/2%2, "two of the same group")
 		}
 		look()
 		hear(0, "the last one of its group")
@@ -198,7 +197,7 @@ func testPollWithoutWait(t *testing.T, f *fabric) {
 		hear(0, "and here again")
 	}
 	if n := b.Stats().ReceiveErrors; n != 0 {
-		t.Errorf("%d errors of receiving", n)
+		t.Errorf("%d receive errors", n)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 func testWaitAndWake(t *testing.T, f *fabric) { waitAndWake(t, f, false) }
 
-// The same while much arrives: a transport may wait in another way then.
+// The same during a flood of packets, in which a transport may wait differently.
 func testWaitInFlood(t *testing.T, f *fabric) { waitAndWake(t, f, true) }
 
 func waitAndWake(t *testing.T, f *fabric, flooded bool) {
@@ -34,19 +34,18 @@ func waitAndWake(t *testing.T, f *fabric, flooded bool) {
 		b.want(0, want)
 	}
 	flood()
-	// A timeout ends it.
+	// A timeout ends Wait.
 	for _, d := range []time.Duration{0, 1, 50 * time.Microsecond, 3 * time.Millisecond} {
 		if err := b.Wait(d); err != nil {
 			t.Fatalf("Wait(%v): %v", d, err)
 		}
 	}
-	// A Wake in advance ends the next one, without limit.
+	// An earlier Wake ends the next Wait without limit.
 	b.Wake()
 	if err := b.Wait(-1); err != nil {
 		t.Fatal(err)
 	}
-	// Wakes, trains and events end the current one. Wait may return early, so
-	// each is waited for in a loop, as a caller would.
+	// Wakes, trains and events end the current Wait. Wait may return early, so the test calls it in a loop, as callers do.
 	for range 200 {
 		flood()
 		var woken atomic.Bool
@@ -75,7 +74,7 @@ func waitAndWake(t *testing.T, f *fabric, flooded bool) {
 		}
 		b.want(0, [][]byte{[]byte("wake up")})
 	}
-	// More than a Poll returned: Wait returns at once for the rest, without new arrivals.
+	// If a Poll has not returned everything, Wait returns immediately, without new arrivals.
 	flood()
 	for range 3 {
 		a.send(s, one([]byte("left over")))
@@ -163,7 +162,7 @@ func testClosed(t *testing.T, f *fabric) {
 		t.Helper()
 		n, err := sb.Send(one([]byte("too late")))
 		if n != 0 {
-			t.Errorf("Send took %d packets", n)
+			t.Errorf("Send accepted %d packets", n)
 		}
 		closed("Send", err)
 		_, err = b.NewSender(0)
@@ -186,7 +185,7 @@ func testClosed(t *testing.T, f *fabric) {
 	calls()
 	closed("Poll", b.Poll(b.batch))
 	closed("Wait", b.Wait(-1))
-	b.Release(&b.held[0]) // its memory is gone: does nothing
+	b.Release(&b.held[0]) // does nothing, as its memory is freed
 	b.Free(mem)
 	b.Forget((*peers)[0])
 	if err := sb.Close(); err != nil {
@@ -202,17 +201,16 @@ func testClosed(t *testing.T, f *fabric) {
 	s.Close()
 	n, err := s.Send(one([]byte("too late")))
 	if n != 0 {
-		t.Errorf("a closed sender took %d packets", n)
+		t.Errorf("a closed sender accepted %d packets", n)
 	}
 	if !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Send of a closed sender: %v", err)
 	}
-	// The others continue, and packets to the closed one are simply lost.
+	// Other endpoints still work, and packets to the closed one are lost.
 	a.send(a.sender(0), one([]byte("hello?")))
 }
 
-// Senders of a transport, and of others to it, are in the middle of Send while
-// it closes: they see the end as an error, or do not notice.
+// A transport is closed during Send of its own Senders, and of others to it: they return an error or succeed.
 func testCloseWhileSending(t *testing.T, f *fabric) {
 	for range 10 {
 		a, b := f.endpoint(t), f.endpoint(t)
@@ -242,7 +240,7 @@ func testCloseWhileSending(t *testing.T, f *fabric) {
 	}
 }
 
-// Methods that any goroutine may call are called by many, while the loop runs.
+// Many goroutines call the methods that any goroutine may call, while the loop runs.
 func testConcurrency(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -251,7 +249,7 @@ func testConcurrency(t *testing.T, f *fabric) {
 	began := time.Now()
 	for i := range 4 {
 		wg.Go(func() {
-			// Fewer where each takes long: a device emulated in a slow machine, say.
+			// Fewer if each takes long, such as with a device emulated in a slow machine.
 			for n := 0; !stop.Load() && n < 500 && time.Since(began) < testTimeout/4; n++ {
 				s, err := a.NewSender(i)
 				if err != nil {
@@ -287,7 +285,7 @@ func testConcurrency(t *testing.T, f *fabric) {
 	}
 }
 
-// Nothing is left of closed transports: no goroutine, no file descriptor, no memory.
+// Closed transports leave no goroutine, file descriptor or memory.
 func testLeaks(t *testing.T, f *fabric) {
 	const rounds, large = 10, 64 << 20
 	use := func() {
@@ -305,14 +303,14 @@ func testLeaks(t *testing.T, f *fabric) {
 		a.end()
 		b.end()
 	}
-	use() // what the runtime opens once (its poller) is there after this
+	use() // after this the runtime has opened what it opens once, such as its poller
 	runtime.GC()
 	goroutines, files, memory := runtime.NumGoroutine(), openFiles(), mapped()
 	for range rounds {
 		use()
 	}
 	if grown := mapped() - memory; grown > rounds*large/2 {
-		t.Errorf("%d MiB more are mapped after %d transports came and went", grown>>20, 2*rounds)
+		t.Errorf("%d MiB more are mapped after %d transports were opened and closed", grown>>20, 2*rounds)
 	}
 	for limit := time.Now().Add(testTimeout); ; runtime.Gosched() {
 		g, n := runtime.NumGoroutine(), openFiles()
@@ -320,7 +318,7 @@ func testLeaks(t *testing.T, f *fabric) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("before: %d goroutines, %d open files; after %d transports came and went: %d and %d", goroutines, files, 2*rounds, g, n)
+			t.Fatalf("before: %d goroutines, %d open files; after %d transports were opened and closed: %d and %d", goroutines, files, 2*rounds, g, n)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Trains that are lent stay as they are while much more traffic than the
-// receive memory holds passes by, and may be released in any order.
+// Lent trains do not change while much more traffic arrives than the receive memory holds, and may be released in any
+// order.
 func testLentMemory(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -73,8 +73,8 @@ func testLentMemory(t *testing.T, f *fabric) {
 	}
 }
 
-// A caller that keeps more trains than allowed is lent less, which is counted; the kept trains take
-// nothing from the receive queue and stay unchanged; after Release, all is as before.
+// A caller that keeps more trains than allowed is lent less, which is counted; kept trains do not shrink the receive
+// queue and do not change; after Release everything works as before.
 func testLendLimit(t *testing.T, f *fabric) {
 	l := &lending{t: t, f: f, a: f.endpoint(t), b: f.endpointWith(t, Options{Queue: 16})}
 	l.b.join(0)
@@ -88,12 +88,12 @@ func testLendLimit(t *testing.T, f *fabric) {
 		}
 	}
 	l.keepAllowed()
-	// Packets that do not fit the system's own buffer before they are queued may be lost uncounted, if
-	// the reading goroutine does not run for a while: then try again.
+	// If the reading goroutine does not run for a while, packets may be lost in the system's buffer without being counted:
+	// then retry.
 	limit := time.Now().Add(testTimeout)
 	for l.lost(l.keepMore()) {
 		if time.Now().After(limit) {
-			t.Fatal("packets are lost again and again, and no overflow is counted")
+			t.Fatal("packets are lost repeatedly, and no overflow is counted")
 		}
 	}
 	refused := l.b.Stats().LendRefused
@@ -103,7 +103,7 @@ func testLendLimit(t *testing.T, f *fabric) {
 		l.b.want(0, want)
 	}
 	if n := l.b.Stats().LendRefused - refused; n != 0 {
-		t.Errorf("%d polls were cut short with nothing kept", n)
+		t.Errorf("%d polls were cut short although no train was kept", n)
 	}
 }
 
@@ -116,7 +116,7 @@ type lending struct {
 	caps   transport.Capabilities // of b
 	size   int                    // of packets
 	number uint64
-	kept   [][]byte // copies of what b keeps
+	kept   [][]byte // copies of the packets that b keeps
 }
 
 func (l *lending) next() (*transport.Outbound, [][]byte) {
@@ -139,7 +139,7 @@ func (l *lending) push() {
 	}
 }
 
-// keepAllowed keeps as many trains as allowed, at no cost: the receive queue holds what it is documented to.
+// keepAllowed keeps as many trains as allowed: the receive queue still has its documented capacity.
 func (l *lending) keepAllowed() {
 	l.t.Helper()
 	l.b.hold = true
@@ -152,13 +152,13 @@ func (l *lending) keepAllowed() {
 	for range l.caps.ReceiveCapacity {
 		l.push()
 	}
-	l.f.until(l.t, "what the receive queue holds arrives", func() bool { return len(l.b.got) == l.caps.ReceiveCapacity })
+	l.f.until(l.t, "ReceiveCapacity packets arrive", func() bool { return len(l.b.got) == l.caps.ReceiveCapacity })
 	if st := l.b.Stats(); st.LendRefused != 0 || st.ReceiveOverflow != 0 {
 		l.t.Fatalf("with %d trains kept, which is allowed: %d polls were cut short, %d packets lost", len(l.b.held), st.LendRefused, st.ReceiveOverflow)
 	}
 }
 
-// keepMore tries to keep more, which is refused, and returns how many packets it sent.
+// keepMore tries to keep more trains, which is refused, and returns how many packets it sent.
 func (l *lending) keepMore() (sent int) {
 	l.t.Helper()
 	l.b.hold, l.b.got = true, nil
@@ -191,8 +191,8 @@ func (l *lending) keepMore() (sent int) {
 	return sent
 }
 
-// lost gives all back, waits until all of the packets sent have arrived or never will, and
-// reports whether some are lost that no overflow is counted for.
+// lost releases all trains, waits until all packets sent have arrived or are lost, and reports whether some are lost
+// without being counted as overflow.
 func (l *lending) lost(sent int) bool {
 	l.t.Helper()
 	for i := range l.b.held {
@@ -239,7 +239,7 @@ func testAlloc(t *testing.T, f *fabric) {
 			t.Errorf("Alloc(%d): no error", n)
 		}
 	}
-	// It outlives the transport: a sender that writes into it need not know.
+	// The memory stays valid after the end of the transport.
 	mem, err := a.Alloc(1 << 16)
 	if err != nil {
 		t.Fatal(err)
@@ -249,8 +249,8 @@ func testAlloc(t *testing.T, f *fabric) {
 	a.Free(mem)
 }
 
-// Packets sent from blocks that receivers read in place stay unchanged while they are held, whatever is written after
-// Renew; a block that no receiver holds any more is reused in place. Fabrics without such blocks pass.
+// Packets sent from blocks that receivers read in place do not change while they are held, whatever is written after
+// Renew; a block that no receiver holds is reused in place. Fabrics without such blocks pass.
 func testSharedBlocks(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	sharer, ok := a.Transport.(transport.Sharer)
@@ -271,12 +271,12 @@ func testSharedBlocks(t *testing.T, f *fabric) {
 	b.hold = true
 	for i := range uint64(20) {
 		if block = sharer.Renew(block); len(block) != count*size {
-			t.Fatalf("a block of %d bytes goes on in %d", count*size, len(block))
+			t.Fatalf("a block of %d bytes was replaced by one of %d", count*size, len(block))
 		}
 		out, w := train(i*100, size, equal(count, size, size)...)
 		copy(block, out.Data)
 		out.Data = block
-		// In two parts, as a block that is not full yet.
+		// In two parts, like a block that is not full yet.
 		first := *out
 		first.Count = 1
 		a.send(s, &first)
@@ -304,7 +304,7 @@ func testSharedBlocks(t *testing.T, f *fabric) {
 		t.Error("an unread block was moved to other memory")
 	}
 	a.end()
-	fill(block, 1) // it outlives the transport
+	fill(block, 1) // it stays valid after the end of the transport
 	a.Free(mem)
 }
 
@@ -322,13 +322,13 @@ func testNoAllocations(t *testing.T, f *fabric) {
 	b.onRecv = nil
 	peer := (*peers)[0]
 	reply := []byte("a reply")
-	if err := b.Reply(peer, reply); err != nil { // the first may wait for Polls of b
+	if err := b.Reply(peer, reply); err != nil { // the first Reply may need Polls of b
 		t.Fatal(err)
 	}
 	a.want(transport.Unicast, [][]byte{reply})
 	ab, bb := transport.NewBatch(16), transport.NewBatch(16)
-	// recv takes that many packets. again sends more where none come for long: a fabric may
-	// lose them with a process that ends.
+	// recv receives that many packets. It calls again, which sends more, if none arrive for long: a fabric may lose
+	// packets when a process ends.
 	recv := func(e *endpoint, batch *transport.Batch, packets int, again func()) {
 		limit, sooner := time.Now().Add(testTimeout), time.Now().Add(testTimeout/20)
 		for packets > 0 {
@@ -378,6 +378,6 @@ func testNoAllocations(t *testing.T, f *fabric) {
 		round()
 	}
 	if n := testing.AllocsPerRun(200, round); n != 0 {
-		t.Errorf("%v allocations a round of sending, polling, releasing, replying and waiting", n)
+		t.Errorf("%v allocations for each round of sending, polling, releasing, replying and waiting", n)
 	}
 }

@@ -2,12 +2,12 @@ package transporttest
 
 import "github.com/fanfaremq/fanfare/transport"
 
-// one is a train of one packet.
+// one returns a train of one packet.
 func one(b []byte) *transport.Outbound {
 	return &transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}}
 }
 
-// train is a train of packets with these lengths, each with its own pattern, and the expected packets.
+// train returns a train of packets with lengths lens, each with another pattern, and the expected packets.
 func train(seed uint64, stride int, lens ...int) (out *transport.Outbound, want [][]byte) {
 	out = &transport.Outbound{Data: make([]byte, stride*len(lens)), Stride: stride, Count: len(lens)}
 	for i, n := range lens {
@@ -19,7 +19,7 @@ func train(seed uint64, stride int, lens ...int) (out *transport.Outbound, want 
 	return out, want
 }
 
-// equal is count times size, the last one being last bytes long.
+// equal returns count lengths: size, but last for the last one.
 func equal(count, size, last int) []int {
 	lens := make([]int, count)
 	for i := range lens {
@@ -29,8 +29,8 @@ func equal(count, size, last int) []int {
 	return lens
 }
 
-// fill writes a pattern that depends on seed at every byte, so that a byte of
-// another packet, or at another place, shows.
+// fill writes a pattern of which every byte depends on seed, so that a byte of another packet, or at another offset, is
+// detected.
 func fill(b []byte, seed uint64) {
 	x := seed*0x9E3779B97F4A7C15 + 1
 	for i := range b {

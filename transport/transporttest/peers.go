@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// retain makes e retain the sender of whatever it receives, into the returned slice.
+// retain makes e retain the senders of all trains that it receives, and append them to the returned slice.
 func (e *endpoint) retain() *[]transport.Peer {
 	peers := new([]transport.Peer)
 	e.onRecv = func(tr *transport.Train) {
@@ -21,7 +21,7 @@ func (e *endpoint) retain() *[]transport.Peer {
 	return peers
 }
 
-// A reply reaches the transport that sent, as unicast, and no other.
+// A reply is delivered as unicast to the transport that it is for, and to no other.
 func testReply(t *testing.T, f *fabric) {
 	a, other, b := f.endpoint(t), f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -49,7 +49,7 @@ func testReply(t *testing.T, f *fabric) {
 		fill(packet, 99) // Reply has copied or sent it
 		a.want(transport.Unicast, [][]byte{want})
 	}
-	// The one replied to can reply in turn.
+	// The receiver of the reply can reply, too.
 	a.onRecv = nil
 	if err := a.Reply((*back)[0], []byte("and back")); err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func testReply(t *testing.T, f *fabric) {
 	}
 }
 
-// A Sender that reads replies itself gets each once, whole, even if the loop polls at the same time,
-// and nothing when it or its transport is closed. Fabrics with Senders that do not read pass.
+// A Sender that reads replies gets each once, complete, even if the loop polls at the same time, and none when it or
+// its transport is closed. Fabrics with Senders that do not read pass.
 func testReadReplies(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -116,7 +116,7 @@ func testReadReplies(t *testing.T, f *fabric) {
 	}
 	for i, times := range seen {
 		if times != 1 {
-			t.Errorf("reply %d came %d times", i, times)
+			t.Errorf("reply %d was delivered %d times", i, times)
 		}
 	}
 	if allocs := testing.AllocsPerRun(100, func() { reader.ReadReplies(note) }); allocs > 0 {
@@ -128,12 +128,12 @@ func testReadReplies(t *testing.T, f *fabric) {
 	reader.ReadReplies(note)
 }
 
-// A transport gives one sender the same address in trains and in
-// replies, however they are read, and other senders other addresses.
+// A sender has the same address in trains and in replies, however they are read, and another address than other
+// senders.
 func testAddresses(t *testing.T, f *fabric) {
 	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
 	if got := a.SourceAddress(1 << 40); got != "" && a.Capabilities().Name != "mem" { // in mem, sources outlive trains
-		t.Errorf("address %q of what is not lent", got)
+		t.Errorf("address %q of a source that is not lent", got)
 	}
 	a.join(0)
 	b.join(0)
@@ -147,11 +147,11 @@ func testAddresses(t *testing.T, f *fabric) {
 	toB, toC := b.retain(), c.retain()
 	s := a.firstSender(0)
 	a.send(s, one([]byte("hello, all")))
-	f.until(t, "both hear it", func() bool { return len(*toB) > 0 && len(*toC) > 0 })
+	f.until(t, "both receive it", func() bool { return len(*toB) > 0 && len(*toC) > 0 })
 	b.onRecv, c.onRecv = nil, nil
 	b.send(b.firstSender(0), one([]byte("b")))
 	c.send(c.firstSender(0), one([]byte("c")))
-	f.until(t, "what they send arrives", func() bool { return came['b'] && came['c'] })
+	f.until(t, "their packets arrive", func() bool { return came['b'] && came['c'] })
 	reply := func(e *endpoint, to transport.Peer, packet string) {
 		f.until(t, "the reply is sent", func() bool { return e.Reply(to, []byte(packet)) == nil })
 	}
@@ -167,7 +167,7 @@ func testAddresses(t *testing.T, f *fabric) {
 		reply(c, (*toC)[0], "2")
 		f.until(t, "the replies are read", func() bool {
 			if reader.ReadReplies(note); !came['1'] || !came['2'] {
-				a.poll() // where it leaves them to the loop
+				a.poll() // in case ReadReplies leaves them to the loop
 			}
 			return came['1'] && came['2']
 		})
@@ -176,14 +176,14 @@ func testAddresses(t *testing.T, f *fabric) {
 		}
 	}
 	if _, spoiled := a.Transport.(interface{ Inner() transport.Transport }); spoiled && seen['b'] == "" {
-		return // it held them back until their trains were gone
+		return // the fabric delayed them until their trains were released
 	}
 	if seen['B'] != seen['b'] || seen['C'] != seen['c'] || seen['B'] == seen['C'] {
 		t.Errorf("replies come from %q and %q, trains from %q and %q", seen['B'], seen['C'], seen['b'], seen['c'])
 	}
 }
 
-// A reply to an endpoint that has closed is lost, without any other effect.
+// A reply to a closed endpoint is lost, without any other effect.
 func testReplyToClosed(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -233,7 +233,7 @@ func testRetainAndForget(t *testing.T, f *fabric) {
 	if err := c.Reply(0, []byte("no peer")); !errors.Is(err, transport.ErrNoPeer) {
 		t.Errorf("Reply to the zero peer: %v", err)
 	}
-	c.Forget(p1) // once too often: changes nothing
+	c.Forget(p1) // once more than Retain: changes nothing
 	c.Forget(0)
 	if err := c.Reply(q, []byte("still here")); err != nil {
 		t.Fatalf("Reply to the other peer: %v", err)

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A round of Polls ends when all is read that had arrived when it began, not before, and also while more is sent
-// than is read (transport.Batch.More).
+// A round of Polls ends when everything is read that had arrived when it began, not before, and even while packets
+// arrive faster than they are read (transport.Batch.More).
 func testRounds(t *testing.T, f *fabric) {
 	if f.open.Delays {
 		return
@@ -42,9 +42,9 @@ func testRounds(t *testing.T, f *fabric) {
 	}
 	b.batch = transport.NewBatch(2)
 	n := min(40, b.Capabilities().ReceiveCapacity)
-	// On some fabrics, delivery to one receiver is sometimes later than to another.
+	// On some fabrics delivery to one receiver may be later than to another.
 	for limit := time.Now().Add(testTimeout); ; {
-		f.until(t, "all is quiet", func() bool { return a.poll()+b.poll()+witness.poll() == 0 && !b.batch.More })
+		f.until(t, "no packet arrives", func() bool { return a.poll()+b.poll()+witness.poll() == 0 && !b.batch.More })
 		b.got, witness.got = nil, nil
 		send(n)
 		for len(witness.got) < n && time.Now().Before(limit) {
@@ -58,5 +58,5 @@ func testRounds(t *testing.T, f *fabric) {
 		}
 	}
 	send(n)
-	round(4) // and a Poll takes 2
+	round(4) // a Poll reads 2
 }

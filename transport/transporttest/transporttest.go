@@ -1,13 +1,13 @@
-// Package transporttest is the conformance suite of package transport: what every fabric must do for the layers above
-// it. A new implementation runs it in one line:
+// Package transporttest is the conformance suite of package transport: it tests what the layers above require of every
+// fabric. A new implementation runs it with one call:
 //
 //	func TestConformance(t *testing.T) {
 //		transporttest.Run(t, func(t *testing.T) transporttest.Fabric { … })
 //	}
 //
-// The suite expects a quiet fabric: no other traffic, and no loss but by overflow. It sends no more at a time than the
-// receivers' Capabilities say they hold, so that a missing packet is a fault and not bad luck. It measures no time, and
-// waits for outcomes only, with a generous limit.
+// The suite expects a fabric without other traffic, and without loss except overflow. It sends no more at a time than
+// ReceiveCapacity of the receivers, so that a missing packet is an error. It does not measure time, but waits for
+// results, with a long timeout.
 package transporttest
 
 import (
@@ -19,20 +19,20 @@ import (
 // Fabric is the fabric under test.
 type Fabric struct {
 	// Open returns a new endpoint on the fabric; all endpoints of one Fabric reach each other. The suite closes it. Open
-	// may skip the test, saying why.
+	// may skip the test with a reason.
 	Open func(t testing.TB, o Options) transport.Transport
-	// NoOverflowCount means that packets dropped by a full receive queue are not counted: verbs has no counter for it.
+	// NoOverflowCount: packets dropped by a full receive queue are not counted, as with verbs.
 	NoOverflowCount bool
-	// Delays means that packets are delayed on purpose, as on their way: Batch.More does not include them.
+	// Delays: the fabric delays packets on purpose, as on their way, so Batch.More does not include them.
 	Delays bool
 }
 
-// Options of an endpoint that a test depends on. A zero field leaves the choice
-// to the fabric; every endpoint has at least 4 groups.
+// Options are properties of an endpoint that a test depends on. A zero field leaves the choice to the fabric; every
+// endpoint has at least 4 groups.
 type Options struct {
-	// Queue asks for a receive queue of about that many single packets, or for the smallest that the fabric can make.
+	// Queue is the approximate size of the receive queue in single packets, or as small as the fabric can make it.
 	Queue int
-	// Peers limits how many peers may be retained.
+	// Peers is the maximum number of retained peers.
 	Peers int
 }
 

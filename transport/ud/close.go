@@ -9,27 +9,25 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
 
-// closer is how far the end is. Loop only.
+// closer is the progress of closing. Loop only.
 //
-// The order is that of the connection manager and of verbs: leave, with all events acknowledged; address handles; queue
+// The connection manager and verbs require this order: leave, with all events acknowledged; address handles; queue
 // pair; completion queues, memory regions, protection domain; ids; event channel.
 type closer struct {
-	step     func() bool // reports that it is done, and sets the next
+	step     func() bool // returns whether it is done, and sets the next step
 	deadline time.Duration
 	pending  []rdma.Pending
-	err      error // the first
-	fault    error // why the transport ends without Close
+	err      error // the first error
+	fault    error // why the transport ends without Close; nil: Close was called
 }
 
 const (
-	// lingering is how long the end waits for sends that are under way, and
-	// flushing for the queue pair to release the rest.
+	// lingering is how long closing waits for sends in progress, and flushing for the queue pair to release the rest.
 	lingering = 100 * time.Millisecond
 	flushing  = time.Second
 )
 
-// Close implements transport.Transport. Polls then leave all groups, wait for
-// sends that are under way, and give everything back.
+// Close implements transport.Transport. Later Polls leave all groups, wait for sends in progress, and free everything.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
@@ -39,7 +37,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// end is Poll after Close.
+// end implements Poll after Close.
 func (t *Transport) end() error {
 	if t.done.Load() {
 		return t.final()
@@ -57,13 +55,13 @@ func (t *Transport) end() error {
 	return nil
 }
 
-// final is what Poll returns permanently.
+// final is the error that Poll returns from then on.
 func (t *Transport) final() error {
 	switch {
 	case t.closer.fault != nil:
 		return t.closer.fault
 	case t.closer.err != nil:
-		return fmt.Errorf("ud: %w; not everything could be given back: %w", net.ErrClosed, t.closer.err)
+		return fmt.Errorf("ud: %w; not everything could be freed: %w", net.ErrClosed, t.closer.err)
 	}
 	return errClosed
 }
@@ -97,7 +95,7 @@ func (t *Transport) leaveAll() bool {
 	return true
 }
 
-// over reports whether everything pending is done.
+// over reports whether all pending leaves are done.
 func (c *closer) over() bool {
 	for len(c.pending) > 0 {
 		last := len(c.pending) - 1
@@ -109,7 +107,7 @@ func (c *closer) over() bool {
 	return true
 }
 
-// linger waits for the leaves, and for what was sent last, including goodbyes. After that nothing is sent.
+// linger waits for the leaves, and for the last sends, including end-of-stream packets. After that nothing is sent.
 func (t *Transport) linger() bool {
 	c, q := &t.closer, &t.sq
 	if !c.over() {
@@ -123,7 +121,7 @@ func (t *Transport) linger() bool {
 	}
 	q.dead = true
 	if q.pending() {
-		// ERR completes all that is left, as flushed. If it fails, so will the rest, which is then reported.
+		// State ERR flushes all remaining work requests. If this fails later steps fail, too, and report the error.
 		_ = t.verbs.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState)
 	}
 	c.deadline = t.cfg.Clock() + flushing
@@ -131,7 +129,7 @@ func (t *Transport) linger() bool {
 	return true
 }
 
-// destroy gives back address handles and queue pair, then all that they used.
+// destroy frees address handles and the queue pair, then everything that they used.
 func (t *Transport) destroy() bool {
 	c, q := &t.closer, &t.sq
 	t.rq.mu.Lock()
@@ -156,7 +154,7 @@ func (t *Transport) destroy() bool {
 	t.rq.dead = true
 	t.counts.drops.close()
 	c.keep("destroy queue pair", t.verbs.rx.DestroyQP())
-	// Had the device not released everything in time, it has now.
+	// If the device had not released everything in time, it has now.
 	q.retire(q.posted.Load())
 	c.keep("close", t.closeObjects())
 	for _, id := range []rdma.ID{t.verbs.rx, t.verbs.tx} {

@@ -18,7 +18,7 @@ const (
 	defaultSendQueue    = 512
 
 	maxGroups = 1 << 16
-	// minQueue keeps a quarter of a queue, which may be lent or is posted at once, at several packets.
+	// minQueue: a quarter of a queue, which may be lent or is posted at a time, must be several packets.
 	minQueue      = 16
 	maxQueue      = 1 << 16
 	minPacketSize = 64
@@ -30,50 +30,49 @@ var defaultRange = netip.MustParsePrefix("239.20.0.0/16")
 
 // Config describes an endpoint. The zero value of a field is its documented default; only Provider must be given.
 type Config struct {
-	// Provider of the device: a host of a simulated subnet (rdma/fabric), or another implementation of rdma.Provider.
+	// Provider of the device: a host of a simulated subnet (rdma/fabric), or another rdma.Provider.
 	Provider rdma.Provider
-	// Local is the address of the port to use, of its IPoIB or Ethernet
-	// interface. Default: the first address of Port of Device.
+	// Local is an address of the port's IPoIB or Ethernet interface. Default: the first address of Port of Device.
 	Local netip.Addr
-	// Device is the name of the device; default the first that has an active port. With Local it must stay empty.
+	// Device is the name of the device; default the first one with an active port. It must be empty if Local is set.
 	Device string
-	// Port of the device, from 1; default the first that is active, or the first.
+	// Port of the device, from 1; default the first active one, else the first.
 	Port int
 	// Range of IP multicast addresses: group i is its address plus i, up to the end of the prefix. The connection manager
 	// turns them into MGIDs (rdma.MGIDForIB, rdma.MGIDForRoCE). Default 239.20.0.0/16. IPv6 works on InfiniBand only.
 	Range netip.Prefix
 	// Groups in the range; default 16, or as many as Range holds. The same on all hosts.
 	Groups int
-	// PacketSize in bytes is the size to fill packets to; default the port's
-	// active MTU. Where MTUs differ, give the smallest everywhere.
+	// PacketSize in bytes is the size to fill packets to; default the port's active MTU. If MTUs of hosts differ, set the
+	// smallest on all hosts.
 	PacketSize int
-	// ReceiveQueue is how many packets wait for a Poll without loss; from 16, default 4096, or what the device can. Each
-	// takes the MTU and 40 bytes of registered memory. A quarter may be lent (Capabilities.LendMax).
+	// ReceiveQueue is how many packets wait for a Poll without loss; at least 16, default 4096 or the device's maximum.
+	// Each takes 40 bytes plus the MTU of registered memory. A quarter may be lent (Capabilities.LendMax).
 	ReceiveQueue int
-	// SendQueue is how many packets may be under way to the device; from 16, default 512, or what the device can.
+	// SendQueue is how many sent packets may be incomplete; at least 16, default 512 or the device's maximum.
 	SendQueue int
-	// Arena is how many bytes of memory for Alloc are registered at first, in one region with the slots of both queues;
-	// default none. What Alloc needs beyond it is registered when it is needed, a quarter of the arena at least. A
-	// publication takes its window, 8 MiB by default.
+	// Arena is how many bytes for Alloc are registered at first, in one region with the slots of both queues; default
+	// none. When Alloc needs more, at least a quarter of the arena is registered in addition. Each published group needs
+	// its window, 8 MiB by default.
 	Arena int
-	// Peers is how many peers may be retained, an address handle each; default
-	// 4096, at most 65535 and what the device can.
+	// Peers is how many peers may be retained, with an address handle each; default 4096, at most 65535 and the device's
+	// maximum.
 	Peers int
-	// Logger receives messages for the user; default: none are written.
+	// Logger receives log lines; default: none are written.
 	Logger *slog.Logger
-	// Clock is the time since some fixed moment, for the delays between attempts to join again. Default the monotonic
-	// clock; a stepped fabric's Now makes runs repeat.
+	// Clock is the time since a fixed moment, for the delays between attempts to join again. Default the monotonic clock;
+	// with Now of a stepped fabric runs are repeatable.
 	Clock func() time.Duration
 }
 
-// withDefaults returns the configuration with defaults filled in, or says what is wrong. Queues and PacketSize stay
-// zero if they are: their defaults depend on the device.
+// withDefaults returns the configuration with defaults filled in, or an error. It leaves queues and PacketSize of zero,
+// because their defaults depend on the device.
 func (c Config) withDefaults() (Config, error) {
 	if c.Provider == nil {
-		return c, errors.New("ud: Config.Provider is nil; give a provider of package rdma")
+		return c, errors.New("ud: Config.Provider is nil; set a provider of package rdma")
 	}
 	if c.Local.IsValid() && c.Device != "" {
-		return c, errors.New("ud: Local and Device are both given; leave one out")
+		return c, errors.New("ud: Local and Device are both set; leave one out")
 	}
 	if !c.Range.IsValid() {
 		c.Range = defaultRange
@@ -107,7 +106,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.Groups > size {
-		return c, fmt.Errorf("ud: %d groups do not fit the range %v, which has %d from its address on; give a shorter prefix or fewer groups", c.Groups, c.Range, size)
+		return c, fmt.Errorf("ud: %d groups do not fit into the range %v, which has %d addresses from the first group on; give a shorter prefix or fewer groups", c.Groups, c.Range, size)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -119,7 +118,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// rangeSize is how many addresses a prefix has from its address on, as far as that matters.
+// rangeSize is the number of addresses in a prefix from its address on, or a large number if there are more than
+// groups.
 func rangeSize(p netip.Prefix) int {
 	n := 0
 	for a := p.Addr(); n < maxGroups && a.IsValid() && p.Contains(a); a = a.Next() {
@@ -142,7 +142,7 @@ func (c *Config) groupAddrs() []rdma.Addr {
 // lendMax is how many packets may be kept past the next Poll.
 func (c *Config) lendMax() int { return c.ReceiveQueue / 4 }
 
-// fit takes the sizes of queues from the device. Only defaults are reduced.
+// fit reduces default sizes of queues to the limits of the device. It returns an error if set sizes exceed them.
 func (c *Config) fit(attr *rdma.DeviceAttr, mtu int) error {
 	for _, q := range []struct {
 		name string
@@ -154,7 +154,7 @@ func (c *Config) fit(attr *rdma.DeviceAttr, mtu int) error {
 			*q.val = min(q.def, limit)
 		}
 		if *q.val > limit {
-			return fmt.Errorf("ud: a %s queue of %d is more than device %s has, which is %d", q.name, *q.val, attr.Name, limit)
+			return fmt.Errorf("ud: a %s queue of %d exceeds the maximum of device %s, which is %d", q.name, *q.val, attr.Name, limit)
 		}
 	}
 	c.Peers = min(c.Peers, max(1, attr.MaxAH-c.Groups))
@@ -162,7 +162,7 @@ func (c *Config) fit(attr *rdma.DeviceAttr, mtu int) error {
 		c.PacketSize = mtu
 	}
 	if c.PacketSize > mtu {
-		return fmt.Errorf("ud: packets of %d bytes do not fit device %s, whose MTU is %d", c.PacketSize, attr.Name, mtu)
+		return fmt.Errorf("ud: packets of %d bytes are too large for device %s with an MTU of %d", c.PacketSize, attr.Name, mtu)
 	}
 	return nil
 }

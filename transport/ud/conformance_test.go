@@ -12,9 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// TestConformance runs the suite over live subnets, each endpoint on a host of
-// its own, bare and inside package faulty.
-// docs/protocol §15.1, §15.2, §15.3.
+// TestConformance runs the suite over simulated subnets in real time, each endpoint on its own host, with and without
+// package faulty. docs/protocol §15.1, §15.2, §15.3.
 func TestConformance(t *testing.T) {
 	for _, flavor := range []fabric.Flavor{fabric.InfiniBand, fabric.RoCE} {
 		for _, wrapped := range []bool{false, true} {
@@ -24,9 +23,9 @@ func TestConformance(t *testing.T) {
 				}
 				transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 					f := fabric.New(fabric.Config{Flavor: flavor, Live: true})
-					t.Cleanup(func() { f.Close() }) // after the endpoints' ends
+					t.Cleanup(func() { f.Close() }) // after the endpoints have ended
 					return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
-						queue := 512 // less than the default, of which some tests wait for each
+						queue := 512 // less than the default, because some tests fill the queue
 						if o.Queue > 0 {
 							queue = o.Queue
 						}

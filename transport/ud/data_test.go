@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// Packets that find no receive are counted exactly, and the others are delivered.
-func TestReceiveQueueRunsDry(t *testing.T) {
+// Packets for which no receive is posted are counted exactly, and all others are delivered.
+func TestReceiveQueueOverflows(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
 		pub, sub := r.node(ud.Config{}), r.node(ud.Config{ReceiveQueue: 16})
@@ -23,10 +23,10 @@ func TestReceiveQueueRunsDry(t *testing.T) {
 		for i := range 100 {
 			r.send(s, fmt.Sprint(i))
 		}
-		r.f.AdvanceTo(r.f.Now() + time.Millisecond) // without a Poll meanwhile
+		r.f.AdvanceTo(r.f.Now() + time.Millisecond) // without a Poll
 		r.quiet(time.Millisecond)
 		if len(sub.got) != 16 || sub.Stats().ReceiveOverflow != 84 {
-			t.Errorf("%d packets arrived and %d were counted, of 100 into a queue of 16", len(sub.got), sub.Stats().ReceiveOverflow)
+			t.Errorf("of 100 packets into a queue of 16, %d arrived and %d were counted as lost", len(sub.got), sub.Stats().ReceiveOverflow)
 		}
 		for i, p := range sub.got {
 			if p != fmt.Sprint(i) {
@@ -39,8 +39,8 @@ func TestReceiveQueueRunsDry(t *testing.T) {
 	})
 }
 
-// As many trains as may be lent leave the receive queue as long as it was.
-func TestLentDoesNotStarve(t *testing.T) {
+// When LendMax trains are lent, as many receives are posted as before.
+func TestLentTrainsKeepReceiveQueueFull(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	pub, sub := r.node(ud.Config{}), r.node(ud.Config{ReceiveQueue: 64})
 	r.join(sub, 0)
@@ -62,18 +62,18 @@ func TestLentDoesNotStarve(t *testing.T) {
 	r.f.AdvanceTo(r.f.Now() + time.Millisecond)
 	r.quiet(time.Millisecond)
 	if len(sub.got) != n || sub.Stats().ReceiveOverflow != 0 {
-		t.Errorf("%d of %d arrived with %d trains lent; overflow %d", len(sub.got), n, len(lent), sub.Stats().ReceiveOverflow)
+		t.Errorf("%d of %d arrived with %d trains lent; %d overflowed", len(sub.got), n, len(lent), sub.Stats().ReceiveOverflow)
 	}
 	for i := range lent {
 		if string(lent[i].Data) != "lent" {
-			t.Fatalf("lent train %d is %q now", i, lent[i].Data)
+			t.Fatalf("lent train %d changed to %q", i, lent[i].Data)
 		}
 		sub.Release(&lent[i])
 	}
 }
 
-// The device reads memory of Alloc after Send has returned: Completed reports when it has, and a full
-// send queue is ErrBusy.
+// The device reads memory of Alloc after Send has returned: Completed reports when it has done so, and Send returns
+// ErrBusy while the send queue is full.
 func TestAsynchronousSends(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: time.Millisecond})
 	pub, sub := r.node(ud.Config{SendQueue: 16}), r.node(ud.Config{})
@@ -91,11 +91,11 @@ func TestAsynchronousSends(t *testing.T) {
 	if s.Completed() != 0 {
 		t.Error("completed before the device has read it")
 	}
-	copy(mem, "after!") // what the contract forbids, to see that it is read late
+	copy(mem, "after!") // the contract forbids this; it shows that the device reads late
 	r.want(sub, 0, "after!")
 	r.until("it is completed", func() bool { return s.Completed() == 1 })
 
-	heap := []byte("heaps") // is copied: may change at once
+	heap := []byte("heaps") // it is copied, so it may change immediately
 	if n, err := s.Send(&transport.Outbound{Data: heap, Stride: 5, Count: 1, Lens: []uint16{5}}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -129,7 +129,7 @@ func TestAsynchronousSends(t *testing.T) {
 	pub.Free(mem)
 }
 
-// Two transports of one port wait in line for the device to read their sends.
+// The sends of two transports on one port share the device's time.
 func TestTwoQueuePairsOfAPort(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: 10 * time.Microsecond})
 	host := r.f.AddHost(fabric.HostConfig{})
@@ -155,9 +155,8 @@ func TestTwoQueuePairsOfAPort(t *testing.T) {
 	}
 }
 
-// Memory that was freed and comes again at the same address has another key:
-// senders look again.
-func TestMemoryComesAgain(t *testing.T) {
+// Memory that is freed and allocated again at the same address has another key: senders do not use the old one.
+func TestMemoryAtSameAddress(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
 	r.join(sub, 0)
@@ -177,9 +176,8 @@ func TestMemoryComesAgain(t *testing.T) {
 	}
 }
 
-// A publisher whose port gets another LID is another peer: a reply to the old
-// one is lost, to the new one arrives.
-func TestPeerMoves(t *testing.T) {
+// A publisher with a new LID of its port is a new peer: a reply to the old one is lost, a reply to the new one arrives.
+func TestPeerChangesLID(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
 	sub.retain = true
@@ -194,7 +192,7 @@ func TestPeerMoves(t *testing.T) {
 	r.send(s, "there")
 	r.want(sub, 0, "there")
 	if sub.peer == old {
-		t.Fatal("the same peer at another LID")
+		t.Fatal("the peer is the same with another LID")
 	}
 	if err := sub.Reply(old, []byte("lost")); err != nil {
 		t.Error(err)
@@ -207,7 +205,7 @@ func TestPeerMoves(t *testing.T) {
 	sub.Forget(sub.peer)
 }
 
-// Retain is for lent trains only.
+// Retain works only for lent trains.
 func TestRetainOfReleased(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
@@ -227,7 +225,7 @@ func TestRetainOfReleased(t *testing.T) {
 	sub.Release(&tr)
 }
 
-// In virtual time and in one goroutine: nothing at all is allocated.
+// In virtual time and in one goroutine nothing is allocated.
 func TestNothingIsAllocated(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Microsecond} {
 		r := newRig(t, fabric.Config{SendDelay: delay})
@@ -268,24 +266,23 @@ func TestNothingIsAllocated(t *testing.T) {
 			r.f.AdvanceTo(r.f.Now() + time.Millisecond)
 			before := mallocs()
 			if n := take(sub); n != 16 {
-				t.Fatalf("%d packets of 16", n)
+				t.Fatalf("%d of 16 packets", n)
 			}
 			if n := take(pub); n != 1 {
-				t.Fatalf("%d replies of 1", n)
+				t.Fatalf("%d of 1 replies", n)
 			}
 			if taken := pub.Stats().PacketsSent; s.Completed() != taken {
-				t.Fatalf("%d completed of %d", s.Completed(), taken)
+				t.Fatalf("%d of %d completed", s.Completed(), taken)
 			}
 			polling += mallocs() - before
 		}
 		for range 20 {
 			round()
 		}
-		// A delayed send is a timer of the fabric's, which allocates. Its effects, packets and
-		// completions, do not.
+		// A delayed send uses a timer of the fabric, which allocates. Polling for its packets and completions does not.
 		polling = 0
 		if n := testing.AllocsPerRun(200, round); n != 0 && delay == 0 {
-			t.Errorf("%v allocations a round", n)
+			t.Errorf("%v allocations per round", n)
 		}
 		if polling >= 200 {
 			t.Errorf("delay %v: %d allocations in 200 rounds of polling", delay, polling)
@@ -294,20 +291,20 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// mallocs is how many objects were ever allocated.
+// mallocs returns the total number of allocations of the process.
 func mallocs() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.Mallocs
 }
 
-// Messages of other programs in the group do no harm: empty ones are counted
-// as errors, foreign ones are the reliable layer's business.
+// Messages of other programs in the group cause no failure: empty ones are counted as errors, others are passed on to
+// the reliable layer.
 func TestForeignMessages(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	sub := r.node(ud.Config{})
 	r.join(sub, 0)
-	s := r.stranger(r.f.AddHost(fabric.HostConfig{}), sub.GroupAddr(0))
+	s := r.foreignProgram(r.f.AddHost(fabric.HostConfig{}), sub.GroupAddr(0))
 	for _, text := range []string{"", "strange"} {
 		s.send(text, rdma.UDPQKey)
 	}

@@ -13,7 +13,7 @@ type portDrops struct {
 	mu   sync.Mutex
 	dev  rdma.Device // nil: not open yet, or closed
 	port uint8
-	last rdma.PortAttr // when it was asked last
+	last rdma.PortAttr // counters at the last call of ask
 	// Since open.
 	pkeys, qkeys, dropped uint64
 }
@@ -24,7 +24,7 @@ func (d *portDrops) open(dev rdma.Device, port uint8, now rdma.PortAttr) {
 	d.dev, d.port, d.last = dev, port, now
 }
 
-// ask adds the device's counts since the last call. If the device is gone the counters stay. The caller holds mu.
+// ask adds the device's counts since the last call. If the device was removed the counters stay. The caller holds mu.
 func (d *portDrops) ask() {
 	if d.dev == nil {
 		return
@@ -43,8 +43,8 @@ func (d *portDrops) ask() {
 	d.last = now
 }
 
-// since is how far a counter went. Those of hardware have 16 bits, and a reader that
-// administers the port may reset them (IBTA 14.2.5.6).
+// since is the increase of a counter. Hardware counters have 16 bits, and a program that administers the port may reset
+// them (IBTA 14.2.5.6).
 func since(before, now uint64) uint64 {
 	if now < before {
 		return now
@@ -61,7 +61,7 @@ func (d *portDrops) addTo(s *stats.Transport) {
 	s.Unclaimed += d.dropped
 }
 
-// close takes the last counts, before the device is.
+// close reads the counters for the last time, before the device is closed.
 func (d *portDrops) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// What the port drops is in Stats, by reason, from the time of Open on and also
-// after the end.
+// Stats counts the packets that the port drops by reason, from Open on, and also after the end.
 func TestPortDrops(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -18,7 +17,7 @@ func TestPortDrops(t *testing.T) {
 		early := r.node(ud.Config{Provider: host})
 		r.join(early, 0)
 		away := r.f.AddHost(fabric.HostConfig{})
-		s := r.stranger(away, early.GroupAddr(0))
+		s := r.foreignProgram(away, early.GroupAddr(0))
 		want := func(n *node, pkeys, qkeys, unclaimed uint64) {
 			t.Helper()
 			st := n.Stats()
@@ -27,15 +26,15 @@ func TestPortDrops(t *testing.T) {
 					st.PKeyViolations, st.QKeyViolations, st.Unclaimed, pkeys, qkeys, unclaimed)
 			}
 		}
-		s.send("of another program", 0x4321)
+		s.send("from another program", 0x4321)
 		r.quiet(time.Millisecond)
 		want(early, 0, 1, 1)
 
-		// The port's counters are older than this transport.
+		// The port counted before this transport was opened.
 		late := r.node(ud.Config{Provider: host})
 		want(late, 0, 0, 0)
-		s.send("of another program", 0x4321)
-		s.send("of another program", 0x4321)
+		s.send("from another program", 0x4321)
+		s.send("from another program", 0x4321)
 		r.quiet(time.Millisecond)
 		want(early, 0, 3, 3)
 		want(late, 0, 2, 2)
@@ -43,10 +42,10 @@ func TestPortDrops(t *testing.T) {
 		s.send("welcome", rdma.UDPQKey)
 		r.want(early, 0, "welcome")
 		want(early, 0, 3, 3)
-		if flavor == fabric.InfiniBand { // partitions are its own
+		if flavor == fabric.InfiniBand { // only InfiniBand has partitions
 			away.Port(0, 1).SetPKeys(rdma.DefaultPKey, 0x8123)
 			s.usePKey(1)
-			s.send("of another partition", rdma.UDPQKey)
+			s.send("from another partition", rdma.UDPQKey)
 			r.quiet(time.Millisecond)
 			want(early, 1, 3, 4)
 			want(late, 1, 2, 3)
@@ -54,10 +53,10 @@ func TestPortDrops(t *testing.T) {
 		before := early.Stats()
 		r.close(early)
 		if after := early.Stats(); after.QKeyViolations != before.QKeyViolations || after.PKeyViolations != before.PKeyViolations || after.Unclaimed != before.Unclaimed {
-			t.Errorf("counters were %+v, and after the end are %+v", before, after)
+			t.Errorf("counters were %+v, after the end %+v", before, after)
 		}
 		if len(early.got) != 0 {
-			t.Errorf("what was to be dropped arrived: %q", early.got)
+			t.Errorf("packets arrived that the port should have dropped: %q", early.got)
 		}
 	})
 }

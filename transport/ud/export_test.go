@@ -7,12 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// BreakQP puts the queue pair in error.
+// BreakQP puts the queue pair into the error state.
 func (t *Transport) BreakQP() error {
 	return t.verbs.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState)
 }
 
-// Header is the GRH area of a packet that is lent.
+// Header returns the GRH of a lent packet.
 func (t *Transport) Header(from transport.Source) []byte {
 	_, i := t.rq.lent(uint64(from))
 	return t.rq.sges[i].Buf[:rdma.GRHBytes]

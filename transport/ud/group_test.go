@@ -7,9 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A packet is a group's only if it was sent to the group's whole MGID: others
-// have the same lower bits, of another partition or scope, or of no group.
-// docs/protocol §15.3.
+// A packet belongs to a group only if its whole destination MGID is the group's: other MGIDs have the same lower bits
+// but another partition or scope, or belong to no group. docs/protocol §15.3.
 func TestGroupOf(t *testing.T) {
 	first := rdma.IPAddr(netip.MustParseAddr("239.20.0.0"))
 	third := rdma.IPAddr(netip.MustParseAddr("239.20.0.2"))
@@ -19,17 +18,17 @@ func TestGroupOf(t *testing.T) {
 		t.Errorf("the group itself: %d, %v", g, ok)
 	}
 	for what, other := range map[string]rdma.GID{
-		"another partition": rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope, 0x8001),
-		"another scope":     rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope+1, rdma.DefaultPKey),
-		"RoCE's":            rdma.MGIDForRoCE(third, rdma.GIDTypeRoCEv2),
-		"other upper bits":  {0: 0xff, 12: mgid[12] ^ 0xf0, 13: mgid[13], 14: mgid[14], 15: mgid[15]},
-		"one that was left": rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.20.0.1")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
-		"one never joined":  rdma.MGIDForIB(first, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
-		"beyond the range":  rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.20.0.4")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
-		"below the range":   rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.19.255.255")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
+		"another partition":     rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope, 0x8001),
+		"another scope":         rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope+1, rdma.DefaultPKey),
+		"RoCE's":                rdma.MGIDForRoCE(third, rdma.GIDTypeRoCEv2),
+		"other upper bits":      {0: 0xff, 12: mgid[12] ^ 0xf0, 13: mgid[13], 14: mgid[14], 15: mgid[15]},
+		"a group that was left": rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.20.0.1")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
+		"a group never joined":  rdma.MGIDForIB(first, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
+		"beyond the range":      rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.20.0.4")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
+		"below the range":       rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.19.255.255")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
 	} {
 		if g, ok := tr.groupOf(&other); ok {
-			t.Errorf("%s (%v) is taken for group %d", what, other, g)
+			t.Errorf("%s (%v) counts as group %d", what, other, g)
 		}
 	}
 }

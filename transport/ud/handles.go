@@ -11,45 +11,45 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// handles creates address handles for senders. If that can take long (rdma.AHBeginner), the provider creates them
-// outside the loop: until then the peer queues its latest replies. Any member of a group can forge senders, and handles
-// for those take longest, so at most maxMaking are created at a time. Loop only, except ready.
+// handles creates address handles for senders. If that can take long (rdma.AHBeginner) the provider creates them in the
+// background; until then the latest replies to the peer are queued. Any member of a group can forge senders, and
+// handles for those take longest, so at most maxMaking are created at a time. Loop only, except ready.
 type handles struct {
-	beginner rdma.AHBeginner // nil: a handle takes no time
+	beginner rdma.AHBeginner // nil: the provider creates handles synchronously
 	making   []transport.Peer
 	// ending are unwanted handles that the provider is still creating.
 	ending []rdma.PendingAH
 	spare  []*making
-	ready  atomic.Bool // one may have come
+	ready  atomic.Bool // a handle may be finished
 }
 
 const (
 	maxMaking = 64
-	// again is when a handle that could not be made is tried anew, with the next reply: its peer may have been down.
-	again = time.Second
-	// keepPackets and keepMTUs bound the replies that a peer keeps.
+	// retryAfter is the time after which a reply retries to create a handle that failed: the peer may have been down.
+	retryAfter = time.Second
+	// keepPackets and keepMTUs bound the replies that are queued for a peer.
 	keepPackets = 16
 	keepMTUs    = 8
 )
 
 var (
-	errManyHandles = fmt.Errorf("ud: %d address handles are being made: %w", maxMaking, transport.ErrBusy)
-	errNoHandle    = fmt.Errorf("ud: address handle to a peer could not be made: %w", transport.ErrBusy)
+	errManyHandles = fmt.Errorf("ud: %d address handles are being created: %w", maxMaking, transport.ErrBusy)
+	errNoHandle    = fmt.Errorf("ud: address handle for a peer could not be created: %w", transport.ErrBusy)
 )
 
-// noHandle is the error of replies to a peer from when its handle could not be made, for err, until it is.
+// noHandle is the error of replies to a peer after its handle could not be created because of err.
 func noHandle(err error) error { return fmt.Errorf("%w: %w", errNoHandle, err) }
 
-// making is a handle that is not there yet, with the latest replies that wait for it.
+// making is a handle being created, with the latest replies that wait for it.
 type making struct {
 	attr    rdma.AHAttr
 	pending rdma.PendingAH
-	data    []byte // of all replies that are kept, in order
+	data    []byte // all queued replies, in order
 	lens    [keepPackets]int
 	count   int
 }
 
-// keep adds a reply, and returns how many older ones it took the place of.
+// keep queues a reply, and returns how many older ones it replaced.
 func (m *making) keep(packet []byte) (dropped int) {
 	for m.count == len(m.lens) || len(m.data)+len(packet) > cap(m.data) {
 		m.drop()
@@ -61,14 +61,14 @@ func (m *making) keep(packet []byte) (dropped int) {
 	return dropped
 }
 
-// drop forgets the oldest reply.
+// drop removes the oldest reply.
 func (m *making) drop() {
 	m.data = m.data[:copy(m.data, m.data[m.lens[0]:])]
 	copy(m.lens[:], m.lens[1:m.count])
 	m.count--
 }
 
-// make makes the handle of a new peer, or begins to.
+// make creates the handle of a new peer, or begins to.
 func (h *handles) make(t *Transport, p transport.Peer, v *peer, attr rdma.AHAttr) (err error) {
 	if h.beginner == nil {
 		v.ah, err = t.verbs.pd.CreateAH(attr)
@@ -93,19 +93,19 @@ func (h *handles) make(t *Transport, p transport.Peer, v *peer, attr rdma.AHAttr
 	return nil
 }
 
-// recycle keeps the memory for the next.
+// recycle keeps m for the next handle.
 func (h *handles) recycle(m *making) {
 	m.pending, m.data, m.count = nil, m.data[:0], 0
 	h.spare = append(h.spare, m)
 }
 
-// handleOver is called by the provider, from a goroutine of its own.
+// handleOver is called by the provider, in one of its goroutines.
 func (t *Transport) handleOver() {
 	t.handles.ready.Store(true)
 	t.Wake()
 }
 
-// takeHandles takes finished handles, and sends the replies that waited for them.
+// takeHandles assigns finished handles to their peers, and sends the replies that waited for them.
 func (t *Transport) takeHandles() {
 	h := &t.handles
 	h.ready.Store(false)
@@ -121,7 +121,7 @@ func (t *Transport) takeHandles() {
 		}
 		v.making = nil
 		if err != nil {
-			v.attr, v.due, v.err = m.attr, t.cfg.Clock()+again, noHandle(err)
+			v.attr, v.due, v.err = m.attr, t.cfg.Clock()+retryAfter, noHandle(err)
 			t.counts.received.PeersRefused.Add(1)
 			t.counts.sent.Busy.Add(uint64(m.count))
 			report.NoAddressHandle.Log(t.cfg.Logger, "sender", m.attr.GRH.DGID, "err", err)
@@ -136,7 +136,7 @@ func (t *Transport) takeHandles() {
 	h.making = left
 }
 
-// prune forgets completed handles.
+// prune removes completed handles from ending.
 func (h *handles) prune() {
 	left := h.ending[:0]
 	for _, e := range h.ending {
@@ -148,22 +148,22 @@ func (h *handles) prune() {
 	h.ending = left
 }
 
-// wait keeps a reply until the peer's handle exists. After a failure it returns the error, too.
+// wait queues a reply until the peer's handle exists. After a failure it also returns the error.
 func (h *handles) wait(t *Transport, p transport.Peer, v *peer, packet []byte) (kept bool, err error) {
 	if v.making == nil {
 		if t.cfg.Clock() < v.due {
 			return false, v.err
 		}
 		if err := h.make(t, p, v, v.attr); err != nil {
-			v.due, v.err = t.cfg.Clock()+again, noHandle(err)
+			v.due, v.err = t.cfg.Clock()+retryAfter, noHandle(err)
 			return false, v.err
 		}
 	}
 	t.counts.sent.Busy.Add(uint64(v.making.keep(packet)))
-	return true, v.err // of the last attempt: whether this one goes better is not known
+	return true, v.err // of the last attempt; the result of this one is not known yet
 }
 
-// cancel gives up the handle of a peer that is forgotten.
+// cancel abandons the handle of a forgotten peer.
 func (h *handles) cancel(p transport.Peer, m *making) {
 	for i := range h.making {
 		if h.making[i] == p {
@@ -178,7 +178,7 @@ func (h *handles) cancel(p transport.Peer, m *making) {
 	h.recycle(m)
 }
 
-// stop gives all up, for the end of the transport.
+// stop abandons all handles, for the end of the transport.
 func (h *handles) stop(t *Transport) {
 	for len(h.making) > 0 {
 		p := h.making[0]
@@ -189,7 +189,7 @@ func (h *handles) stop(t *Transport) {
 	}
 }
 
-// over reports, after stop, whether the provider is at none any more.
+// over reports, after stop, whether the provider is creating none.
 func (h *handles) over() bool {
 	h.prune()
 	return len(h.ending) == 0

@@ -15,14 +15,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// slowHandles are address handles that come when the test says so.
+// slowHandles are address handles that are complete when the test calls finish.
 type slowHandles struct{ begun []*slowAH }
 
 type slowPD struct{ *spyPD }
 
 // slowAH is a rdma.PendingAH.
 type slowAH struct {
-	rdma.Pending // only Done is used
+	rdma.Pending // only Done is called
 	pd           *slowPD
 	attr         rdma.AHAttr
 	done         func()
@@ -38,7 +38,7 @@ func (pd *slowPD) BeginCreateAH(attr rdma.AHAttr, done func()) (rdma.PendingAH, 
 	return a, nil
 }
 
-// finish is the provider's answer.
+// finish completes the creation, with an error unless err is nil.
 func (a *slowAH) finish(t *testing.T, err error) {
 	t.Helper()
 	if a.err = err; err == nil {
@@ -72,8 +72,7 @@ func (a *slowAH) AH() (rdma.AH, error) {
 	return a.ah, a.err
 }
 
-// slowRig is a subscriber whose handles are slow, with a publisher that it
-// retains.
+// slowRig makes a subscriber with slow handles and a publisher that it has retained.
 func slowRig(t *testing.T, cfg ud.Config) (r *rig, s *spy, sub, pub *node) {
 	r = newRig(t, fabric.Config{})
 	s = newSpy(r.f)
@@ -86,13 +85,13 @@ func slowRig(t *testing.T, cfg ud.Config) (r *rig, s *spy, sub, pub *node) {
 	r.send(r.sender(pub, 0), "hello")
 	r.want(sub, 0, "hello")
 	if sub.peer == 0 || len(s.slow.begun) != 1 {
-		t.Fatalf("peer %d, %d handles were begun", sub.peer, len(s.slow.begun))
+		t.Fatalf("peer %d, %d handles begun", sub.peer, len(s.slow.begun))
 	}
 	return r, s, sub, pub
 }
 
-// The loop does not wait for the handle to a new sender. The latest replies wait
-// for it, and those before count as if the send queue were full.
+// The loop does not wait for the handle to a new sender. The latest replies are queued until it exists; earlier ones
+// count as if the send queue were full.
 func TestRepliesWaitForTheirHandle(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
 	const n, kept = 20, 16
@@ -112,12 +111,12 @@ func TestRepliesWaitForTheirHandle(t *testing.T) {
 		t.Fatalf("%q arrived without a handle", pub.got)
 	}
 	if st := sub.Stats(); st.PacketsSent != before.PacketsSent || st.SendBusy-before.SendBusy != n-kept {
-		t.Errorf("while they wait %d are counted as sent and %d as refused, want 0 and %d", st.PacketsSent-before.PacketsSent, st.SendBusy-before.SendBusy, n-kept)
+		t.Errorf("while they wait, %d count as sent and %d as refused, want 0 and %d", st.PacketsSent-before.PacketsSent, st.SendBusy-before.SendBusy, n-kept)
 	}
 	s.waiter.woken = false
 	s.slow.begun[0].finish(t, nil)
 	if !s.waiter.woken {
-		t.Error("the loop is not woken when the handle is there")
+		t.Error("the loop is not woken when the handle is ready")
 	}
 	r.until("the replies arrive", func() bool { return len(pub.got) >= kept })
 	r.quiet(time.Millisecond)
@@ -125,19 +124,19 @@ func TestRepliesWaitForTheirHandle(t *testing.T) {
 		t.Errorf("%q arrived, want %q", pub.got, want)
 	}
 	if st := sub.Stats(); st.PacketsSent-before.PacketsSent != kept || st.BytesSent-before.BytesSent != uint64(kept*len(want[0])) {
-		t.Errorf("%d packets of %d bytes are counted as sent", st.PacketsSent-before.PacketsSent, st.BytesSent-before.BytesSent)
+		t.Errorf("%d packets of %d bytes counted as sent", st.PacketsSent-before.PacketsSent, st.BytesSent-before.BytesSent)
 	}
 	pub.got, pub.groups = nil, nil
-	if err := sub.Reply(sub.peer, []byte("at once")); err != nil {
+	if err := sub.Reply(sub.peer, []byte("immediately")); err != nil {
 		t.Fatal(err)
 	}
-	r.want(pub, transport.Unicast, "at once")
+	r.want(pub, transport.Unicast, "immediately")
 	if len(s.slow.begun) != 1 {
-		t.Errorf("%d handles were begun for one sender", len(s.slow.begun))
+		t.Errorf("%d handles begun for one sender", len(s.slow.begun))
 	}
 }
 
-// Large replies wait as far as there is memory for them.
+// Large replies are queued as far as there is memory for them.
 func TestLargeRepliesWait(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
 	size := sub.Capabilities().MaxPacket
@@ -161,8 +160,7 @@ func TestLargeRepliesWait(t *testing.T) {
 	}
 }
 
-// A handle that cannot be made is tried again with a reply, but not at once. Until it is made replies
-// fail, and say why.
+// If a handle cannot be made, later replies retry it after a delay. Until it is made, replies fail with the reason.
 func TestHandleThatCannotBeMade(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
 	reply := func() error { return sub.Reply(sub.peer, []byte("hello?")) }
@@ -171,15 +169,15 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 	}
 	before := sub.Stats()
 	s.slow.begun[0].finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "no answer"))
-	r.until("it is known", func() bool {
+	r.until("the failure is known", func() bool {
 		err := reply()
 		return errors.Is(err, transport.ErrBusy) && errors.Is(err, syscall.ETIMEDOUT)
 	})
 	if st := sub.Stats(); st.PeersRefused != before.PeersRefused+1 || st.SendBusy < before.SendBusy+2 {
-		t.Errorf("counted: %d peers refused, %d replies", st.PeersRefused-before.PeersRefused, st.SendBusy-before.SendBusy)
+		t.Errorf("counted %d peers refused, %d replies", st.PeersRefused-before.PeersRefused, st.SendBusy-before.SendBusy)
 	}
 	if len(s.slow.begun) != 1 {
-		t.Fatalf("it is tried again at once")
+		t.Fatalf("it is retried immediately")
 	}
 	r.quiet(2 * time.Second)
 	if err := reply(); !errors.Is(err, syscall.ETIMEDOUT) || len(s.slow.begun) != 2 {
@@ -192,8 +190,7 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// A sender that is forgotten gives its handle up, and the end of the transport
-// waits for the provider.
+// Forgetting a sender cancels its handle, and the end of the transport waits until the provider has finished.
 func TestHandleOfForgottenPeer(t *testing.T) {
 	for _, forgotten := range []bool{true, false} {
 		r, s, sub, pub := slowRig(t, ud.Config{})
@@ -207,16 +204,16 @@ func TestHandleOfForgottenPeer(t *testing.T) {
 			}
 			r.quiet(time.Millisecond)
 			if !s.slow.begun[0].canceled {
-				t.Error("the handle of a forgotten peer is not given up")
+				t.Error("the handle of a forgotten peer is not cancelled")
 			}
 		}
 		sub.Close()
 		r.quiet(10 * time.Second)
 		if !s.slow.begun[0].canceled {
-			t.Errorf("forgotten %v: the handle is not given up at the end", forgotten)
+			t.Errorf("forgotten %v: the handle is not cancelled at the end", forgotten)
 		}
 		if sub.end != nil {
-			t.Fatalf("forgotten %v: it ended while the provider was at a handle: %v", forgotten, sub.end)
+			t.Fatalf("forgotten %v: the transport ended while the provider was making a handle: %v", forgotten, sub.end)
 		}
 		s.slow.begun[0].finish(t, nil)
 		r.close(sub)
@@ -226,9 +223,9 @@ func TestHandleOfForgottenPeer(t *testing.T) {
 	}
 }
 
-// A forger of senders causes only a bounded number of concurrent handle creations. Known peers are
-// unaffected, and new senders are accepted again when there is room.
-func TestManyHandlesInTheMaking(t *testing.T) {
+// An attacker that forges senders causes only a bounded number of concurrent handle creations. Known peers are
+// unaffected, and new senders are accepted again when fewer are pending.
+func TestManyPendingHandles(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
 	s.slow.begun[0].finish(t, nil)
 	r.quiet(time.Millisecond)
@@ -236,7 +233,7 @@ func TestManyHandlesInTheMaking(t *testing.T) {
 	to := r.sender(pub, 1)
 	r.join(sub, 1)
 	r.send(to, "x")
-	r.until("it is lent", func() bool {
+	r.until("a packet is lent", func() bool {
 		if err := sub.Poll(sub.batch); err != nil {
 			t.Fatal(err)
 		}
@@ -268,14 +265,14 @@ func TestManyHandlesInTheMaking(t *testing.T) {
 		}
 	}
 	if len(forged) != most || refused != most || sub.Stats().PeersRefused != most {
-		t.Errorf("of %d senders at once %d were taken and %d refused; %d counted", 2*most, len(forged), refused, sub.Stats().PeersRefused)
+		t.Errorf("of %d concurrent senders %d were accepted and %d refused; %d counted", 2*most, len(forged), refused, sub.Stats().PeersRefused)
 	}
 	if err := sub.Reply(sub.peer, []byte("you")); err != nil {
 		t.Fatal(err)
 	}
 	r.want(pub, transport.Unicast, "you")
 	for _, p := range forged[1:] {
-		sub.Forget(p) // the provider is at them still
+		sub.Forget(p) // the provider is still making them
 	}
 	if _, err := forge(1000); !errors.Is(err, transport.ErrBusy) {
 		t.Errorf("one more: %v", err)

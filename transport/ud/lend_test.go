@@ -10,9 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// Up to a quarter of the receive queue may be kept. A caller that keeps more is lent at most one batch
-// beyond that, so that the queue keeps its length: then it fills up, packets that find it full are
-// counted, and kept trains stay unchanged.
+// A caller may keep a quarter of the receive queue. A caller that keeps more is lent at most one batch beyond that, so
+// that enough receives stay posted. Then the queue fills up, further packets are counted as lost, and kept trains stay
+// unchanged.
 func TestKeepingMoreThanAQuarter(t *testing.T) {
 	for _, queue := range []int{16, 64, 256} {
 		r := newRig(t, fabric.Config{})
@@ -39,7 +39,7 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 			before := len(kept)
 			poll()
 			if n := sub.Stats().LendRefused; (n == 0) != (before <= c.LendMax) {
-				t.Fatalf("queue %d: %d polls are counted as cut short with %d trains kept", queue, n, before)
+				t.Fatalf("queue %d: %d polls count as limited with %d trains kept", queue, n, before)
 			}
 			if len(kept) <= most && s.posted < c.ReceiveCapacity {
 				t.Fatalf("queue %d: %d receives are posted with %d trains kept", queue, s.posted, len(kept))
@@ -50,7 +50,7 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 		}
 		for i := range kept {
 			if want := fmt.Sprint("packet ", i); string(kept[i].Data) != want {
-				t.Fatalf("queue %d: lent train %d is %q now, was %q", queue, i, kept[i].Data, want)
+				t.Fatalf("queue %d: lent train %d changed to %q, was %q", queue, i, kept[i].Data, want)
 			}
 			sub.Release(&kept[i])
 		}
@@ -58,7 +58,7 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 		r.quiet(time.Millisecond)
 		lost := int(sub.Stats().ReceiveOverflow)
 		if waiting := len(sub.got); waiting < c.ReceiveCapacity || most+waiting+lost != packets || lost < 50 {
-			t.Errorf("queue %d: of %d packets %d were lent, %d waited, %d are counted as lost", queue, packets, most, waiting, lost)
+			t.Errorf("queue %d: of %d packets %d were lent, %d waited, %d counted as lost", queue, packets, most, waiting, lost)
 		}
 		sub.got, sub.groups = nil, nil
 		r.send(to, "after")
@@ -66,9 +66,9 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 	}
 }
 
-// A caller that keeps all that can be lent is not woken by further packets, however many, nor refused
-// more than once for them; other requests to the loop still wake it, and so does a waiting packet once
-// something is released.
+// A caller that keeps all trains that can be lent is not woken by further packets, however many, and only one Poll
+// counts as limited by them. Other requests to the loop still wake it, and so does a waiting packet once a train is
+// released.
 func TestWaitAtTheLendingLimit(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		f := fabric.New(fabric.Config{Live: true})
@@ -90,7 +90,7 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 			t.Helper()
 			for limit := time.Now().Add(20 * time.Second); !done(); {
 				if err := tr.Poll(batch); err != nil || time.Now().After(limit) {
-					t.Fatalf("own waiter %v: it never happened: %v", own, err)
+					t.Fatalf("own waiter %v: the trains never arrived: %v", own, err)
 				}
 				tr.Wait(time.Millisecond)
 			}
@@ -127,7 +127,7 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 		}
 		until(pub, func() bool { return f.Stats().Delivered >= uint64(most+c.ReceiveCapacity/2) })
 
-		// Some returns may be for earlier events; but not without end.
+		// Some calls may return for earlier events, but not all.
 		asleep := make(chan int)
 		ready := make(chan struct{})
 		go func() {
@@ -142,24 +142,24 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 					stop = true
 				default:
 					if returns > 100 {
-						t.Errorf("own waiter %v: Wait returns again and again", own)
+						t.Errorf("own waiter %v: Wait keeps returning", own)
 						stop = true
 					}
 				}
 			}
 			asleep <- returns
 		}()
-		time.Sleep(50 * time.Millisecond) // it is all the same how far it is by now
+		time.Sleep(50 * time.Millisecond) // the result does not depend on this time
 		close(ready)
 		sub.Wake()
 		<-asleep
 		if n := sub.Stats().LendRefused; n == 0 || n > uint64(most) {
-			t.Errorf("own waiter %v: %d polls are counted as cut short; %d trains are kept", own, n, most)
+			t.Errorf("own waiter %v: %d polls count as limited with %d trains kept", own, n, most)
 		}
 		sub.Release(&kept[0])
-		sub.Wait(-1) // there is room for what waits
+		sub.Wait(-1) // the waiting packet can be lent now
 		if err := sub.Poll(batch); err != nil || len(batch.Trains) != 1 {
-			t.Errorf("own waiter %v: %d trains after one was given back: %v", own, len(batch.Trains), err)
+			t.Errorf("own waiter %v: %d trains after one was released: %v", own, len(batch.Trains), err)
 		}
 		for _, tr := range []*ud.Transport{pub, sub} {
 			tr.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// phase is how far a membership is.
+// phase is the state of a membership.
 type phase uint8
 
 const (
@@ -19,20 +19,21 @@ const (
 	joining       // the connection manager has the request
 	in
 	leaving // waits for the leave to complete
-	resting // waits for the time of the next attempt
+	resting // waits for retryAt
 )
 
 // Attempts to join.
 const (
-	// firstTries is how often a first join is tried without an answer: each try waits three seconds in
-	// the kernel (core/multicast.c). A refusal ends it at once.
+	// firstTries is the number of attempts for a first join without an answer: each waits three seconds in the kernel
+	// (core/multicast.c). A refusal is final.
 	firstTries = 3
-	// A lost membership is tried again at once, apart from spacing, then after minRest, and twice as long each time up to
-	// maxRest, without end. Half of each rest is random. If it is lost again within lastedFor, the rests continue to grow.
+	// A lost membership is retried immediately, apart from spacing, then after minRest, and after twice as long each time
+	// up to maxRest, without limit. Half of each delay is random. If it is lost again within lastedFor the delays continue
+	// to grow.
 	minRest = 10 * time.Millisecond
 	maxRest = time.Second
-	// spacing is for how long on average a transport asks for one lost membership only: what loses one often loses all of
-	// them, on all hosts, and one subnet administrator serves the subnet.
+	// spacing is the average time between join requests for lost memberships of a transport: often all memberships of all
+	// hosts are lost together, and one subnet administrator serves the subnet.
 	spacing = 2 * time.Millisecond
 )
 
@@ -41,8 +42,8 @@ const (
 //	out ─► joining ─► in ─► leaving ─► out
 //	           └─► leaving ─► resting ─► joining      (an error, or lost)
 //
-// The connection manager keeps a membership after an error until it is left, so
-// that every way to another attempt goes through a leave.
+// The connection manager keeps a membership after an error until it is left, so every further attempt begins with a
+// leave.
 type member struct {
 	t     *Transport
 	group int
@@ -53,13 +54,13 @@ type member struct {
 	want    bool
 	full    bool // the next attempt is for full membership: send-only was refused
 	asked   rdma.JoinFlags
-	lost    bool          // it was a member, and shall be again
-	tries   int           // attempts that failed, or did not last, since it last lasted
+	lost    bool          // it was a member, and joins again
+	tries   int           // failed or short-lived attempts since it last lasted for lastedFor
 	since   time.Duration // when it became a member
-	cause   string        // why it is no member, as was reported last
+	cause   string        // why it is not a member, as last reported
 	retryAt time.Duration
 	leave   rdma.Pending
-	silent  bool     // the end of the leave is not to be reported
+	silent  bool     // do not report the end of the leave
 	listed  bool     // on Transport.todo
 	mgid    rdma.GID // of a receiver; zero while packets are not for it
 }
@@ -119,7 +120,7 @@ func (t *Transport) manage() {
 	}
 }
 
-// nextTry is how long Wait may sleep for the sake of memberships.
+// nextTry bounds how long Wait may sleep because of memberships; false: no bound.
 func (t *Transport) nextTry() (time.Duration, bool) {
 	if len(t.members.todo) == 0 {
 		return 0, false
@@ -134,7 +135,7 @@ func (t *Transport) nextTry() (time.Duration, bool) {
 	return max(0, wait), true
 }
 
-// pollLeaves is how often Wait checks whether a leave is complete, since no event reports it.
+// pollLeaves is how often Wait checks whether a leave is complete, because no event reports it.
 const pollLeaves = 200 * time.Microsecond
 
 // set begins to join or to leave.
@@ -150,7 +151,7 @@ func (m *member) set(want bool) {
 	m.step()
 }
 
-// step does what can be done now. A member with pending work is on the list when it returns.
+// step does the work that is possible now. When it returns, a member with pending work is on the list.
 func (m *member) step() {
 	switch {
 	case m.phase == leaving:
@@ -171,7 +172,7 @@ func (m *member) step() {
 			m.begin()
 			return
 		}
-		m.phase, m.retryAt = resting, m.t.cfg.Clock()+maxRest // watchPort tries it as soon as the port is back
+		m.phase, m.retryAt = resting, m.t.cfg.Clock()+maxRest // watchPort retries it as soon as the port is back
 	case !m.want && m.phase == resting:
 		m.phase = out
 		m.left()
@@ -185,7 +186,7 @@ func (m *member) step() {
 	}
 }
 
-// left reports the end.
+// left handles the end of a leave.
 func (m *member) left() {
 	m.lost, m.full = false, false
 	if m.role == transport.RoleSender {
@@ -194,7 +195,7 @@ func (m *member) left() {
 	m.t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Left})
 }
 
-// begin asks the connection manager.
+// begin requests the join from the connection manager.
 func (m *member) begin() {
 	m.asked = m.joinFlags()
 	m.phase = joining
@@ -202,7 +203,7 @@ func (m *member) begin() {
 		CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: m.asked, Addr: m.t.addrs[m.group],
 	}, m)
 	if err != nil {
-		m.phase = out // nothing was begun, so there is nothing to leave
+		m.phase = out // no request was made, so there is nothing to leave
 		m.refused(err, false)
 	}
 }
@@ -233,7 +234,7 @@ func (m *member) joined(ev *rdma.Event) {
 	t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Joined})
 }
 
-// failed handles an event of failure: the answer to the request, or later the end of the membership.
+// failed handles an error event: a failed join, or later the loss of the membership.
 func (m *member) failed(err error) {
 	if m.phase == joining {
 		m.refused(err, true)
@@ -256,7 +257,7 @@ func (m *member) reportLost(err error) {
 	m.t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Lost, Err: err})
 }
 
-// rest decides when a lost membership is tried again.
+// rest decides when to retry a lost membership.
 func (m *member) rest() {
 	t := m.t
 	wait := t.spread()
@@ -268,7 +269,7 @@ func (m *member) rest() {
 	m.retryAt = t.cfg.Clock() + wait
 }
 
-// spread is how long a membership waits so that not all are tried at once.
+// spread is a random delay, so that not all memberships are retried at once.
 func (t *Transport) spread() time.Duration {
 	return time.Duration(t.members.chance.Int64N(int64(spacing) * int64(t.members.count)))
 }
@@ -281,7 +282,7 @@ func (m *member) refused(err error, answer bool) {
 	case m.asked == rdma.JoinSendOnlyFullMember && noSendOnly(err, answer):
 		m.full = true
 		m.retryAt = now
-	case !m.lost && t.port.away != nil: // no answer of the fabric
+	case !m.lost && t.port.away != nil: // not an answer of the fabric
 		m.full = false
 		m.rest()
 	case m.lost:
@@ -307,7 +308,7 @@ func (m *member) refused(err error, answer bool) {
 	m.step()
 }
 
-// fail gives up.
+// fail gives up the membership, and reports it as failed.
 func (m *member) fail(err error, answer bool) {
 	t := m.t
 	err = m.joinError(err, answer)
@@ -336,14 +337,14 @@ func (m *member) quit() {
 	}
 	p, err := m.id.BeginLeave(t.addrs[m.group])
 	if err != nil {
-		// The connection manager knows no such membership: it is left.
+		// The connection manager does not know the membership, so it is left.
 		p = ended{}
 	}
 	m.phase, m.leave = leaving, p
 	m.step()
 }
 
-// retrieve handles the events of the connection manager. Retrieving them attaches the queue pair.
+// retrieve handles the events of the connection manager. Retrieving an event of a join attaches the queue pair.
 func (t *Transport) retrieve() {
 	for {
 		ev, err := t.verbs.ch.TryGetEvent()
@@ -353,14 +354,14 @@ func (t *Transport) retrieve() {
 			}
 			return
 		}
-		// First, since leaving waits for it. The event stays as it is.
+		// First, because leaving waits for it. The event stays valid.
 		_ = ev.Ack()
 		m, _ := ev.Context.(*member)
 		switch {
 		case ev.Type == rdma.EventDeviceRemoval:
 			t.fail(fmt.Errorf("device of %v: %w", t.local, ev.Err()))
-		case m == nil: // of the ids themselves: nothing follows from it
-		case t.closing.Load(): // they are being left
+		case m == nil: // an event of the ids themselves: ignored
+		case t.closing.Load(): // all groups are being left
 		case ev.Type == rdma.EventMulticastJoin:
 			m.joined(ev)
 		case ev.Type == rdma.EventMulticastError:
@@ -369,7 +370,7 @@ func (t *Transport) retrieve() {
 	}
 }
 
-// ended is a rdma.Pending that is over.
+// ended is an rdma.Pending that is done.
 type ended struct{}
 
 func (ended) Done() bool                     { return true }

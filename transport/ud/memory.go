@@ -13,34 +13,34 @@ import (
 )
 
 // memory is the arena: all memory registered with the device. Its first region has the receive slots, the staging slots
-// and Config.Arena bytes for Alloc. When Alloc needs more the arena grows by a region of at least a quarter of what it
-// has, so that regions stay few; a registered region cannot grow itself (docs/decisions, 17).
+// and Config.Arena bytes for Alloc. When Alloc needs more the arena grows by a region of at least a quarter of its
+// size, so that there are few regions; a registered region cannot grow (docs/decisions, 17).
 type memory struct {
 	pd   rdma.PD
-	own  []byte // of the first region: receive slots and staging
+	own  []byte // part of the first region: receive slots and staging
 	lkey uint32 // of own
 
 	mu      sync.Mutex
 	closed  bool          // Alloc has ended
-	over    bool          // own is not used any more
-	lengths map[*byte]int // of what Alloc gave
+	over    bool          // own is no longer used
+	lengths map[*byte]int // sizes of memory of Alloc
 	// list is replaced, never changed, so that senders read it without a lock.
 	list atomic.Pointer[[]*region]
 }
 
-// growth is which part of the arena is added to it at least.
+// growth: at least one part in growth of the arena is added to it.
 const growth = 4
 
 // region is a part of the arena, mapped and registered as one.
 type region struct {
 	all  []byte
-	give []byte // of all, for Alloc
+	give []byte // part of all, for Alloc
 	lkey uint32
 	gone atomic.Bool // unmapped: a cached pointer to it is stale
 
 	// Under memory.mu.
 	mr   rdma.MR // nil when the transport has ended
-	free spans   // of give
+	free spans   // free parts of give
 }
 
 func (r *region) covers(data []byte) bool {
@@ -48,7 +48,7 @@ func (r *region) covers(data []byte) bool {
 	return off < uintptr(len(r.give)) && uintptr(len(data)) <= uintptr(len(r.give))-off
 }
 
-// idle reports whether none of it is allocated. The caller holds memory.mu.
+// idle reports whether nothing in the region is allocated. The caller holds memory.mu.
 func (r *region) idle() bool {
 	return len(r.give) == 0 || len(r.free) == 1 && r.free[0].n == len(r.give)
 }
@@ -60,7 +60,7 @@ func (m *memory) regions() []*region {
 	return nil
 }
 
-// find returns the region that contains data of Alloc, or nil. last is the caller's latest.
+// find returns the region that contains data of Alloc, or nil. last is the previous result for the caller.
 func (m *memory) find(last *region, data []byte) *region {
 	if last != nil && !last.gone.Load() && last.covers(data) {
 		return last
@@ -73,7 +73,7 @@ func (m *memory) find(last *region, data []byte) *region {
 	return nil
 }
 
-// open makes the first region: own bytes of the transport's, and spare for Alloc.
+// open makes the first region: own bytes for the transport, and spare bytes for Alloc.
 func (m *memory) open(pd rdma.PD, own, spare int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *memory) open(pd rdma.PD, own, spare int) error {
 	return nil
 }
 
-// add maps and registers a region, of which Alloc does not get the first own bytes. The caller holds mu.
+// add maps and registers a region; Alloc does not use its first own bytes. The caller holds mu.
 func (m *memory) add(own, bytes int, access rdma.Access) (*region, error) {
 	mem, err := sys.Alloc(bytes)
 	if err != nil {
@@ -110,7 +110,7 @@ func (m *memory) add(own, bytes int, access rdma.Access) (*region, error) {
 
 func (m *memory) alloc(bytes int) ([]byte, error) {
 	if bytes <= 0 {
-		return sys.Alloc(bytes) // which says what is wrong
+		return sys.Alloc(bytes) // returns the error
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	n, size := pages(bytes), 0
 	for _, r := range m.regions() {
 		if mem := m.take(r, n, bytes); mem != nil {
-			// The device knows these pages by number: to have the system clear them (madvise) would give the process others.
+			// The device uses these physical pages: clearing them by madvise would give the process other pages.
 			clear(mem)
 			return mem, nil
 		}
@@ -129,7 +129,7 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	size = max(n, pages(size/growth))
 	r, err := m.add(0, size, 0)
 	if errors.Is(err, syscall.ENOMEM) && size > n {
-		r, err = m.add(0, n, 0) // so much can be locked, perhaps
+		r, err = m.add(0, n, 0) // perhaps this much can be locked
 	}
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	return m.take(r, n, bytes), nil
 }
 
-// take gives bytes of n from a region; nil if it has not got them. The caller holds mu.
+// take allocates n bytes of a region and returns the first bytes of them; nil if there is no room. The caller holds mu.
 func (m *memory) take(r *region, n, bytes int) []byte {
 	off, ok := r.free.take(n)
 	if !ok {
@@ -182,12 +182,12 @@ func (m *memory) trim(r *region) {
 	m.list.Store(&list)
 	r.gone.Store(true)
 	if r.mr != nil {
-		_ = r.mr.Close() // the only way to fail is to be closed before
+		_ = r.mr.Close() // it fails only if it is closed already
 	}
 	sys.Free(r.all)
 }
 
-// deregister ends all registrations. The memory of Alloc stays for its owners.
+// deregister ends all registrations. Memory of Alloc stays valid for its owners.
 func (m *memory) deregister() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,7 +212,7 @@ func (m *memory) freeze() {
 	m.closed = true
 }
 
-// end gives the transport's own memory back, which is deregistered.
+// end frees the transport's own memory, which must be deregistered.
 func (m *memory) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +222,7 @@ func (m *memory) end() {
 	}
 }
 
-// pages rounds up to pages.
+// pages rounds up to whole pages.
 func pages(n int) int { return (n + pageBytes - 1) &^ (pageBytes - 1) }
 
 // Alloc implements transport.Transport. The memory is registered with the device, and its pages are locked.

@@ -19,12 +19,12 @@ func alloc(t *testing.T, n *node, bytes int) []byte {
 		t.Fatal(err)
 	}
 	if len(mem) != bytes {
-		t.Fatalf("Alloc(%d) gives %d bytes", bytes, len(mem))
+		t.Fatalf("Alloc(%d) returned %d bytes", bytes, len(mem))
 	}
 	return mem
 }
 
-// sendFrom sends text from memory of Alloc, and wants it to arrive.
+// sendFrom sends text from memory of Alloc, and waits until it arrives.
 func (r *rig) sendFrom(mem []byte, to transport.Sender, sub *node, text string) {
 	r.t.Helper()
 	n := copy(mem, text)
@@ -34,7 +34,7 @@ func (r *rig) sendFrom(mem []byte, to transport.Sender, sub *node, text string) 
 	r.want(sub, 0, text)
 }
 
-// Receive slots, staging and what Alloc gives are one memory region.
+// Receive slots, staging buffers and memory of Alloc are one memory region.
 func TestOneRegion(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	ps, ss := newSpy(r.f), newSpy(r.f)
@@ -72,24 +72,24 @@ func TestOneRegion(t *testing.T) {
 	}
 	r.want(pub, transport.Unicast, "a reply")
 	if ps.regions != 1 || ss.regions != 1 {
-		t.Errorf("the publisher has %d regions, the subscriber %d; want one each", ps.regions, ss.regions)
+		t.Errorf("the publisher has %d regions, the subscriber %d; want 1 each", ps.regions, ss.regions)
 	}
-	// Allocated memory outlives the transport, in the same region.
+	// Allocated memory stays valid after the transport's end, in the same region.
 	last := alloc(t, pub, arena)
 	r.close(pub)
 	if ps.regions != 0 {
-		t.Errorf("%d regions are left at the end", ps.regions)
+		t.Errorf("%d regions at the end", ps.regions)
 	}
 	for i := range last {
 		last[i] = 1
 	}
 	pub.Free(last)
-	pub.Free(last) // as nothing any more
+	pub.Free(last) // its region is already released
 }
 
-// Beyond Config.Arena the arena grows by regions that are few, and not much
-// larger than they must be; each is given back when nothing of it is used.
-func TestArenaGrowsByFew(t *testing.T) {
+// Beyond Config.Arena the arena grows by few regions that are not much larger than necessary. Each is released when
+// nothing of it is used.
+func TestArenaGrowsByFewRegions(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
 	pub, sub := r.node(ud.Config{Provider: s, ReceiveQueue: 64, SendQueue: 16}), r.node(ud.Config{})
@@ -103,13 +103,12 @@ func TestArenaGrowsByFew(t *testing.T) {
 		r.sendFrom(mem, to, sub, fmt.Sprint("from part ", i))
 		all = append(all, mem)
 	}
-	// Each region is a quarter of all before, so that n of them are
-	// own * 1.25^n bytes: 1.25^20 is 86.
+	// Each region is a quarter of all earlier ones, so that n of them have own * 1.25^n bytes: 1.25^20 is 86.
 	if total := own + parts*bytes; s.regions > 1+20 || s.locked > total+total/4 {
-		t.Errorf("%d allocations of %d bytes besides %d made %d regions with %d bytes", parts, bytes, own, s.regions, s.locked)
+		t.Errorf("%d allocations of %d bytes, beyond %d bytes, made %d regions with %d bytes", parts, bytes, own, s.regions, s.locked)
 	}
 	if s.regions < 2 {
-		t.Error("nothing was registered besides: the test shows nothing")
+		t.Error("nothing was registered in addition: the test proves nothing")
 	}
 	for i, mem := range all {
 		if want := fmt.Sprint("from part ", i); string(mem[:len(want)]) != want {
@@ -118,20 +117,19 @@ func TestArenaGrowsByFew(t *testing.T) {
 		pub.Free(mem)
 	}
 	if s.regions != 1 || s.locked != own {
-		t.Errorf("all is given back, and %d regions with %d bytes are left, want 1 with %d", s.regions, s.locked, own)
+		t.Errorf("after everything was freed, %d regions with %d bytes remain, want 1 with %d", s.regions, s.locked, own)
 	}
-	// One that is large is a region as it is.
+	// A large allocation is a region by itself.
 	big := alloc(t, pub, 8<<20)
 	if s.regions != 2 || s.locked != own+8<<20 {
-		t.Errorf("8 MiB made it %d regions with %d bytes", s.regions, s.locked)
+		t.Errorf("with 8 MiB: %d regions with %d bytes", s.regions, s.locked)
 	}
 	r.sendFrom(big[8<<20-64:], to, sub, "from its end")
 	pub.Free(big)
 }
 
-// If the system locks no more memory, the arena grows by the minimum; and if that is too much, the error has
-// advice.
-func TestLockedMemoryIsShort(t *testing.T) {
+// If the system cannot lock enough memory, the arena grows by the minimum. If that fails, too, the error has advice.
+func TestLockedMemoryLimit(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
 	pub, sub := r.node(ud.Config{Provider: s}), r.node(ud.Config{})
@@ -156,6 +154,6 @@ func TestLockedMemoryIsShort(t *testing.T) {
 		t.Errorf("Open: %v", err)
 	}
 	if _, err := ud.Open(ud.Config{Provider: s, Arena: -1}); err == nil {
-		t.Error("an arena of -1 bytes is taken")
+		t.Error("an arena of -1 bytes was accepted")
 	}
 }

@@ -74,7 +74,7 @@ func (t *Transport) open() (err error) {
 		return err
 	}
 	if attr.MaxMcastGrp < cfg.Groups {
-		return fmt.Errorf("ud: device %s can attach to %d groups, and not to %d: %w", attr.Name, attr.MaxMcastGrp, cfg.Groups, transport.ErrGroupLimit)
+		return fmt.Errorf("ud: device %s can attach to %d groups, but %d are configured: %w", attr.Name, attr.MaxMcastGrp, cfg.Groups, transport.ErrGroupLimit)
 	}
 	v.mtu = int(port.ActiveMTU)
 	if err = cfg.fit(&attr, v.mtu); err != nil {
@@ -91,14 +91,14 @@ func (t *Transport) open() (err error) {
 		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * v.mtu, Batch: batch, LendMax: cfg.lendMax(),
 		ReceiveCapacity: cfg.ReceiveQueue - t.rq.together + 1, GroupsTogether: true,
 		EqualTrains: attr.EqualRuns, Checked: !attr.NoICRC,
-		// On RoCE a peer may be of rdma/roce, without the privilege to check an ICRC as a whole.
+		// On RoCE a peer may use rdma/roce without the privileges to check the complete ICRC.
 		PeersUnchecked: v.local.LinkLayer == rdma.LinkLayerEthernet,
 	}
 	t.lent = lend.New(t.caps.LendMax, batch, &t.counts.received.LendRefused)
 	return nil
 }
 
-// build makes the objects of verbs, and posts all receives.
+// build makes the verbs objects, and posts all receives.
 func (t *Transport) build(dev rdma.Device) (err error) {
 	v, cfg := &t.verbs, &t.cfg
 	if v.pd, err = dev.AllocPD(); err != nil {
@@ -150,7 +150,7 @@ func lowWord(a rdma.Addr) uint32 {
 	return uint32(b[12])<<24 | uint32(b[13])<<16 | uint32(b[14])<<8 | uint32(b[15])
 }
 
-// findPort is the address of the port that the configuration means.
+// findPort is the address of the configured port.
 func findPort(cfg *Config) (ip netip.Addr, err error) {
 	names := []string{cfg.Device}
 	if cfg.Device == "" {
@@ -179,7 +179,7 @@ func findPort(cfg *Config) (ip netip.Addr, err error) {
 	return inactive, nil
 }
 
-// portOf looks for a port of a device that has an address, an active one first.
+// portOf finds a port of a device with an address, preferably an active one.
 func portOf(cfg *Config, name string) (ip netip.Addr, active bool, err error) {
 	dev, err := cfg.Provider.OpenDevice(name)
 	if err != nil {
@@ -203,7 +203,7 @@ func portOf(cfg *Config, name string) (ip netip.Addr, active bool, err error) {
 		}
 		for _, a := range port.Addrs {
 			if a.Is4() != cfg.Range.Addr().Is4() && port.LinkLayer == rdma.LinkLayerEthernet {
-				continue // RoCE sends to IPv4 groups from an IPv4 address
+				continue // RoCE sends to IPv4 groups from an IPv4 address only
 			}
 			if port.State == rdma.PortActive {
 				return a, true, nil
@@ -216,7 +216,7 @@ func portOf(cfg *Config, name string) (ip netip.Addr, active bool, err error) {
 	return ip, false, nil
 }
 
-// registering explains why memory cannot be registered.
+// registering is the error of registering memory, with a remedy.
 func registering(bytes int, err error) error {
 	if errors.Is(err, syscall.ENOMEM) {
 		return fmt.Errorf("register %d bytes: %w; raise the limit on locked memory (ulimit -l, LimitMEMLOCK=), or make queues and windows smaller", bytes, err)
@@ -231,16 +231,16 @@ func named(what string, err error) error {
 	return fmt.Errorf("ud: %s: %w", what, err)
 }
 
-// abandon gives back what an Open that failed has made.
+// abandon frees the objects of a failed Open.
 func (t *Transport) abandon() {
 	v := &t.verbs
 	if v.qp != nil {
-		_ = v.rx.DestroyQP() // it is attached to nothing
+		_ = v.rx.DestroyQP() // it is attached to no group
 	}
 	t.closeObjects()
 	for _, id := range []rdma.ID{v.rx, v.tx} {
 		if id != nil {
-			_ = id.Destroy(context.Background()) // it has had no event, so there is nothing to wait for
+			_ = id.Destroy(context.Background()) // it has no unacknowledged event, so this does not wait
 		}
 	}
 	if v.ch != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// source identifies a sender: its queue pair and the path to it. A publisher thus becomes another peer when its port
-// gets another LID.
+// source identifies a sender: its queue pair and the path to it. So a publisher becomes another peer when its port gets
+// another LID.
 type source struct {
 	gid  rdma.GID
 	qpn  rdma.QPN
@@ -23,24 +23,24 @@ type source struct {
 
 // peer is a sender to reply to.
 type peer struct {
-	ah  rdma.AH // nil: it is not there yet, or could not be made
+	ah  rdma.AH // nil: being created, or failed
 	qpn rdma.QPN
-	// Without a handle: making while the provider is at it, else when it is tried again, and with what.
+	// Without a handle: making while the provider is creating it, otherwise when and with which attributes it is retried.
 	making *making
 	due    time.Duration
-	err    error // why there is none
+	err    error // why the last attempt failed
 	attr   rdma.AHAttr
 }
 
-// Retain implements transport.Transport. It makes an address handle from the
-// packet's GRH area, or begins to (handles.go).
+// Retain implements transport.Transport. It creates an address handle from the packet's GRH area, or begins to
+// (handles.go).
 func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	if t.closing.Load() {
 		return 0, errClosed
 	}
 	s, i := t.rq.lent(uint64(from))
 	if s == nil {
-		return 0, fmt.Errorf("ud: source %d is of no lent train", from)
+		return 0, fmt.Errorf("ud: source %d does not belong to a lent train", from)
 	}
 	attr, err := rdma.ReplyAHAttr(t.verbs.local, &s.wc, t.rq.sges[i].Buf)
 	if err != nil {
@@ -115,8 +115,8 @@ func (t *Transport) Forget(p transport.Peer) {
 	}
 }
 
-// Reply implements transport.Transport. The packet is copied. While the peer's address handle does not exist
-// yet the latest replies wait for it; those that they replace are counted as by a full send queue.
+// Reply implements transport.Transport. The packet is copied. While the peer's address handle does not exist yet the
+// latest replies wait for it; replaced replies are counted as with a full send queue.
 func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	if t.closing.Load() {
 		return errClosed
@@ -126,7 +126,7 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 		return errNoPeer
 	}
 	err := train.CheckPacket(len(packet), t.caps.MaxPacket)
-	kept := false // it is counted when it is sent
+	kept := false // then it is counted when it is sent
 	switch {
 	case err == nil && t.port.away != nil:
 		err = errAway
@@ -141,7 +141,7 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	return err
 }
 
-// count counts a reply that was sent, or was not.
+// count counts a reply: sent if err is nil.
 func (t *Transport) count(err error, bytes int) {
 	if err != nil {
 		t.counts.sent.CountReply(err)

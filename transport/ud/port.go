@@ -10,24 +10,23 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// portWatch follows the port: whether it is up, and still has the GID that the transport is bound to.
-// Otherwise no call fails, and on RoCE no membership ends: packets would be lost silently. Loop only.
+// portWatch checks that the port is up, and has the GID that the transport is bound to. Otherwise packets would be lost
+// silently, because no call fails, and on RoCE no membership ends. Loop only.
 type portWatch struct {
-	dev     rdma.Device // for its events
+	dev     rdma.Device // for events of the port
 	name    string      // of the device
 	num     uint8
 	entry   rdma.GIDEntry
 	polls   uint
-	away    error         // why nothing can be sent or received; nil: it can
-	checkAt time.Duration // when the port is looked at, also without news; negative: never
+	away    error         // why nothing can be sent or received; nil: the port works
+	checkAt time.Duration // when to check the port without an event; negative: never
 }
 
-// pollsBetween is how many Polls of a loop that spins may pass between two checks. A loop that waits
-// checks before each Wait.
+// pollsBetween is the number of Polls between two checks in a spinning loop. A loop that waits checks before each Wait.
 const pollsBetween = 1024
 
-// portAgain is when the port is looked at anew after a look that failed, and while nothing can be sent.
-const portAgain = 250 * time.Millisecond
+// recheckPort is the interval of checks after a failed check, and while nothing can be sent.
+const recheckPort = 250 * time.Millisecond
 
 func (w *portWatch) open(provider rdma.Provider, name string, local rdma.Local) (err error) {
 	w.name, w.num = name, local.Port
@@ -40,7 +39,7 @@ func (w *portWatch) open(provider rdma.Provider, name string, local rdma.Local) 
 	}
 	i := slices.IndexFunc(list, func(e rdma.GIDEntry) bool { return e.Index == local.SGIDIndex })
 	if i < 0 {
-		return fmt.Errorf("ud: port %d of %s has lost the GID of index %d meanwhile: %w", w.num, name, local.SGIDIndex, syscall.EADDRNOTAVAIL)
+		return fmt.Errorf("ud: port %d of %s has lost the GID with index %d: %w", w.num, name, local.SGIDIndex, syscall.EADDRNOTAVAIL)
 	}
 	w.entry = list[i]
 	return nil
@@ -48,12 +47,12 @@ func (w *portWatch) open(provider rdma.Provider, name string, local rdma.Local) 
 
 func (w *portWatch) close() {
 	if w.dev != nil {
-		_ = w.dev.Close() // nothing was made from it
+		_ = w.dev.Close() // no object was made from it
 		w.dev = nil
 	}
 }
 
-// news takes the device's events, and reports whether one is about the port.
+// news reads the device's events, and reports whether one is about the port.
 func (w *portWatch) news() (any bool) {
 	for w.dev != nil {
 		ev, err := w.dev.TryGetAsyncEvent()
@@ -68,7 +67,7 @@ func (w *portWatch) news() (any bool) {
 	return any
 }
 
-// check says why the port is of no use now, if so. The error says that it could not be looked at.
+// check returns why the port cannot be used, nil if it can; err if it could not be checked.
 func (w *portWatch) check() (away, err error) {
 	port, err := w.dev.Port(w.num)
 	if err != nil {
@@ -82,13 +81,13 @@ func (w *portWatch) check() (away, err error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(list, func(e rdma.GIDEntry) bool { return e.GID == w.entry.GID }) {
-		return fmt.Errorf("GID %v is gone from port %d of %s: %w", w.entry.GID, w.num, w.name, syscall.EADDRNOTAVAIL), nil
+		return fmt.Errorf("GID %v was removed from port %d of %s: %w", w.entry.GID, w.num, w.name, syscall.EADDRNOTAVAIL), nil
 	}
 	return nil, nil
 }
 
-// watchPort checks the port after an event, or when it is time. While the port is unusable all
-// memberships are lost, and none is tried again.
+// watchPort checks the port after an event, or when it is due. While the port is unusable all memberships are lost, and
+// none is retried.
 func (t *Transport) watchPort() {
 	w, now := &t.port, t.cfg.Clock()
 	if w.dev == nil || t.closing.Load() || !w.news() && (w.checkAt < 0 || now < w.checkAt) {
@@ -97,7 +96,7 @@ func (t *Transport) watchPort() {
 	away, err := w.check()
 	w.checkAt = -1
 	if err != nil || away != nil {
-		w.checkAt = now + portAgain
+		w.checkAt = now + recheckPort
 	}
 	if err != nil || (away == nil) == (w.away == nil) {
 		return
@@ -118,7 +117,7 @@ func (t *Transport) watchPort() {
 	}
 }
 
-// untilCheck is timeout, or the time until the port is looked at, if that is to be.
+// untilCheck is timeout, or the time until the next check of the port if that is less.
 func (t *Transport) untilCheck(timeout time.Duration) time.Duration {
 	if t.port.checkAt < 0 {
 		return timeout
@@ -132,5 +131,5 @@ func (t *Transport) untilCheck(timeout time.Duration) time.Duration {
 
 var errAway = fmt.Errorf("ud: the port is down, or has lost its address: %w", transport.ErrNotReady)
 
-// errTooLong is the error of a packet that the port does not take any more since its MTU has become smaller.
-var errTooLong = fmt.Errorf("ud: the port's MTU has become smaller than the packets, raise it again or open anew: %w: %w", transport.ErrNotReady, syscall.EMSGSIZE)
+// errTooLong is the error of a packet that the port refuses because its MTU was reduced.
+var errTooLong = fmt.Errorf("ud: the port's MTU was reduced below the packet size, raise it or restart this process: %w: %w", transport.ErrNotReady, syscall.EMSGSIZE)

@@ -12,8 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// While the port is down nothing is sent, groups are lost with that reason, and none is tried; all is back with it. So it
-// is whether the loop spins or waits.
+// While the port is down nothing is sent, groups are reported as lost with that reason, and no join is attempted. When
+// it is up, all groups are joined again. The same holds for a loop that spins and one that waits.
 func TestPortDown(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		r := newRig(t, fabric.Config{Flavor: fabric.RoCE})
@@ -43,7 +43,7 @@ func TestPortDown(t *testing.T) {
 			turn()
 			for _, role := range []transport.Role{transport.RoleReceiver, transport.RoleSender} {
 				if e := r.event(n, int(role), role, transport.Lost); !errors.Is(e.Err, syscall.ENETDOWN) {
-					t.Errorf("lost: %v", e.Err)
+					t.Errorf("reported as lost: %v", e.Err)
 				}
 			}
 			if k, err := s.Send(one("x")); k != 0 || !errors.Is(err, transport.ErrNotReady) {
@@ -69,8 +69,8 @@ func TestPortDown(t *testing.T) {
 				}
 			}
 			n.events = nil
-			r.send(s, "there again")
-			r.want(other, 1, "there again")
+			r.send(s, "after the link came up")
+			r.want(other, 1, "after the link came up")
 			r.send(back, "and back again")
 			r.want(n, 0, "and back again")
 			if err := n.Leave(2); err != nil {
@@ -81,7 +81,7 @@ func TestPortDown(t *testing.T) {
 	}
 }
 
-// Without its GID the port sends nothing either, which no call says by itself.
+// Without its GID the port sends nothing either, although no call returns an error.
 func TestLostAddress(t *testing.T) {
 	r := newRig(t, fabric.Config{Flavor: fabric.RoCE})
 	n, other := r.node(ud.Config{}), r.node(ud.Config{})
@@ -90,13 +90,13 @@ func TestLostAddress(t *testing.T) {
 	port.SetPKeys(0xffff, 0x8001)
 	other.host.Port(0, 1).RemoveGIDs()
 	r.quiet(300 * time.Millisecond)
-	r.send(s, "with it")
+	r.send(s, "with a GID")
 	for range 3 {
 		port.RemoveGIDs()
 		r.quiet(300 * time.Millisecond)
 	}
 	if e := r.event(n, 1, transport.RoleSender, transport.Lost); !errors.Is(e.Err, syscall.EADDRNOTAVAIL) {
-		t.Errorf("lost: %v", e.Err)
+		t.Errorf("reported as lost: %v", e.Err)
 	}
 	if k, err := s.Send(one("x")); k != 0 || !errors.Is(err, transport.ErrNotReady) {
 		t.Errorf("Send = %d, %v", k, err)
@@ -106,8 +106,8 @@ func TestLostAddress(t *testing.T) {
 	}
 }
 
-// A port that cannot be queried keeps its state, and is queried again.
-func TestPortThatCannotBeLookedAt(t *testing.T) {
+// A port that cannot be queried keeps its last state, and is queried again.
+func TestPortQueryFails(t *testing.T) {
 	r := newRig(t, fabric.Config{Flavor: fabric.RoCE})
 	h := &blindHost{Host: r.f.AddHost(fabric.HostConfig{})}
 	n := r.node(ud.Config{Provider: h})
@@ -157,8 +157,8 @@ func (d *blindDevice) Port(num uint8) (rdma.PortAttr, error) {
 	return d.Device.Port(num)
 }
 
-// A packet that is longer than the MTU has become is not lost: it can be sent when the MTU is back.
-func TestShrunkMTU(t *testing.T) {
+// A packet that is longer than a reduced MTU is not lost: it can be sent when the MTU is restored.
+func TestReducedMTU(t *testing.T) {
 	r := newRig(t, fabric.Config{Flavor: fabric.RoCE})
 	p := newSpy(r.f)
 	n, other := r.node(ud.Config{Provider: p}), r.node(ud.Config{})

@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// trainOf is a train of equal packets in memory of the transport.
+// trainOf returns a train of equal packets in memory of the transport.
 func trainOf(t *testing.T, n *node, packets int) *transport.Outbound {
 	t.Helper()
 	mem, err := n.Alloc(packets * 64)
@@ -23,7 +23,7 @@ func trainOf(t *testing.T, n *node, packets int) *transport.Outbound {
 	return &transport.Outbound{Data: mem, Stride: 64, Count: packets, Lens: slices.Repeat([]uint16{64}, packets)}
 }
 
-// A train is one list, of which the last request alone asks for a completion.
+// A train is posted as one list, in which only the last request asks for a completion.
 func TestTrainsAreLists(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
@@ -35,12 +35,12 @@ func TestTrainsAreLists(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if !slices.Equal(s.sends, []int{most, most, 10}) || s.signaled != 3 {
-		t.Errorf("%d packets were posted in lists of %v, with %d completions asked for", packets, s.sends, s.signaled)
+		t.Errorf("%d packets posted in lists of %v, with %d completions requested", packets, s.sends, s.signaled)
 	}
 }
 
-// Receives are posted again many at once; but before the loop sleeps, all are.
-func TestReceivesArePostedTogether(t *testing.T) {
+// Receives are posted again in long lists. Before the loop sleeps, all are posted.
+func TestReceivesArePostedInLists(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		r := newRig(t, fabric.Config{})
 		s := newSpy(r.f)
@@ -52,17 +52,17 @@ func TestReceivesArePostedTogether(t *testing.T) {
 		to := r.sender(pub, 0)
 		s.recvs = nil
 		const packets = 40
-		for range packets { // each polled by itself
+		for range packets { // each is polled separately
 			r.send(to, "x")
 			r.want(sub, 0, "x")
 		}
 		if n := len(s.recvs); n == 0 || n > packets/8 {
 			t.Errorf("own waiter %v: receives of %d packets were posted in lists of %v", own, packets, s.recvs)
 		}
-		r.send(to, "one more")
-		r.want(sub, 0, "one more")
+		r.send(to, "another packet")
+		r.want(sub, 0, "another packet")
 		if s.posted == 64 {
-			t.Fatal("none is missing: the test shows nothing")
+			t.Fatal("no receive is missing: the test proves nothing")
 		}
 		if err := sub.Wait(time.Nanosecond); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestReceivesArePostedTogether(t *testing.T) {
 	}
 }
 
-// A handle lives until the sends are completed that use it: of a group that is
-// lost or left, of a peer that is forgotten, at the end.
+// A handle is not closed before the sends that use it are completed: when a group is lost or left, a peer is forgotten,
+// or the transport ends.
 func TestHandlesOutliveSends(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: time.Millisecond})
 	s := newSpy(r.f)
@@ -91,7 +91,7 @@ func TestHandlesOutliveSends(t *testing.T) {
 	r.event(n, 0, transport.RoleSender, transport.Lost)
 	r.until("all is joined again", func() bool { return len(n.events) >= 5 })
 	if s.closed != 2 {
-		t.Errorf("%d handles of lost groups were closed, want 2", s.closed)
+		t.Errorf("%d handles of lost groups closed, want 2", s.closed)
 	}
 	for range 3 {
 		r.send(a, "x")
@@ -104,25 +104,25 @@ func TestHandlesOutliveSends(t *testing.T) {
 	b.Close()
 	n.poll()
 	if s.closed != 2 {
-		t.Errorf("%d handles were closed while sends were under way, want the 2 of before", s.closed)
+		t.Errorf("%d handles closed while sends were pending, want the 2 closed before", s.closed)
 	}
 	r.quiet(20 * time.Millisecond)
 	if s.closed != 4 {
-		t.Errorf("%d handles were closed, want 4: of two lost groups, a peer and a group that was left", s.closed)
+		t.Errorf("%d handles closed, want 4: of two lost groups, a peer and a left group", s.closed)
 	}
 	r.send(a, "last")
 	r.close(n)
 	if s.closed != 5 {
-		t.Errorf("%d handles were closed of 5", s.closed)
+		t.Errorf("%d of 5 handles closed", s.closed)
 	}
 	for _, f := range s.faults {
 		t.Error(f)
 	}
 }
 
-// A provider that takes fewer requests than the queue's size, and so leaves requests without a completion, does
-// not block sending forever.
-func TestListTakenInPart(t *testing.T) {
+// A provider that accepts fewer requests than the queue's size, so that some have no completion, does not block sending
+// forever.
+func TestListAcceptedInPart(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
 	pub, sub := r.node(ud.Config{Provider: s}), r.node(ud.Config{})
@@ -152,9 +152,8 @@ func TestListTakenInPart(t *testing.T) {
 	r.want(sub, 0, "again")
 }
 
-// A packet that claims to come from a group, or from nowhere, is not replied to:
-// the reply would go to all.
-// docs/protocol §17.5.
+// A packet with a group or nothing as its source gets no reply: all members would receive the reply. docs/protocol
+// §17.5.
 func TestRetainOfForgedSource(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -162,7 +161,7 @@ func TestRetainOfForgedSource(t *testing.T) {
 		r.join(sub, 0)
 		to := r.sender(pub, 0)
 		r.send(to, "x")
-		r.until("it is lent", func() bool {
+		r.until("a packet is lent", func() bool {
 			if err := sub.Poll(sub.batch); err != nil {
 				t.Fatal(err)
 			}
@@ -185,12 +184,12 @@ func TestRetainOfForgedSource(t *testing.T) {
 			t.Errorf("Retain of a source that is the group: %v, %v", p, err)
 		}
 		if n := sub.Stats().PeersRefused; n != 1 {
-			t.Errorf("%d peers were counted as refused", n)
+			t.Errorf("%d peers counted as refused", n)
 		}
 		h.Src = honest
 		rdma.PutGRH(sub.Header(tr.From), layer, &h, 0)
 		if p, err := sub.Retain(tr.From); p == 0 || err != nil {
-			t.Errorf("Retain of an honest source: %v, %v", p, err)
+			t.Errorf("Retain of a valid source: %v, %v", p, err)
 		}
 	})
 }

@@ -9,34 +9,33 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// recovery is the restart of a queue pair in error. It is in error when a send fails, as on rxe when the network
+// recovery restarts a queue pair in the error state. It gets there when a send fails, as on rxe when the network
 // interface is down, or when a packet exceeds a receive buffer, which on rxe of kernel 6.1 any host of the network can
-// cause. A queue pair that completes no sends any more is treated the same (stall). Everything in its queues is lost
-// then, as packets can be; memberships and attachments stay. Loop only.
+// cause. A queue pair that no longer completes sends is restarted, too (stall). The packets in its queues are lost;
+// memberships and attachments stay. Loop only.
 type recovery struct {
-	attr   rdma.QPAttr // of a queue pair that works
+	attr   rdma.QPAttr // attributes of a working queue pair
 	failed bool
-	due    time.Duration // when it is tried
+	due    time.Duration // time of the next attempt
 	pause  time.Duration // between attempts
-	last   time.Duration // when it was tried
+	last   time.Duration // time of the last attempt
 	stall  stall
 }
 
-// stall watches posted sends. A publisher finally depends on completions: if its device never delivered
-// them, it would hang without an error. That can happen: rxe of kernel 6.1 stops at 64 packets queued
-// in the network interface and registers for a callback when they have left; if they leave before it is
-// registered, there is no callback until the next post (rxe_req.c, rxe_requester; rxe_net.c,
-// rxe_skb_tx_dtor), and none follows if the queue is full or the sender waits. Loop only.
+// stall detects sends that are never completed: without it a publisher would hang without an error, because it depends
+// on completions. rxe of kernel 6.1 stops at 64 packets queued in the network interface and registers for a callback
+// when they have left; if they leave before it is registered, there is no callback until the next post (rxe_req.c,
+// rxe_requester; rxe_net.c, rxe_skb_tx_dtor), and none follows if the queue is full or the sender waits. Loop only.
 type stall struct {
 	watching bool
-	retired  uint64        // sendQueue.retired at the last look
-	at       time.Duration // of the last look
-	stood    time.Duration // since retired moved, or as much of it as counts
+	retired  uint64        // sendQueue.retired at the last check
+	at       time.Duration // time of the last check
+	stood    time.Duration // time since retired changed, as far as it counts
 }
 
 // stalledFor is how long posted sends may remain without any completion. A port takes microseconds, or as long as its
-// link is paused, which is no reason to lose packets; subscribers wait for a silent publisher for longer (reliable,
-// lostFloor). The time between two checks counts as checkAgain at most: a host that was stopped has not watched.
+// link is paused, which is no reason to drop packets; subscribers wait longer for a silent publisher (reliable,
+// lostFloor). The time between two checks counts at most as checkAgain, because the process may have been stopped.
 const (
 	stalledFor = time.Second
 	checkAgain = stalledFor / 8
@@ -44,7 +43,7 @@ const (
 
 var errStalled = fmt.Errorf("no send was completed for %v", stalledFor)
 
-// watch checks a queue that was just reaped, and reports whether it stalls.
+// watch checks a queue after a reap, and reports whether it stalls.
 func (s *stall) watch(q *sendQueue, now time.Duration) bool {
 	retired := q.retired.Load()
 	switch {
@@ -60,10 +59,10 @@ func (s *stall) watch(q *sendQueue, now time.Duration) bool {
 	return false
 }
 
-// Pauses between attempts. What works for longer than lastedFor begins without one, also a membership (member.rest).
-// Otherwise the pause doubles while the queue pair fails again within lastedShare times the next one, as when the
-// network interface is down, and else is halved: a host that sends what puts us in error now and then shall not make us
-// deaf for much longer than that takes.
+// Pauses between attempts. If the queue pair, or a membership (member.rest), has worked for longer than lastedFor there
+// is no pause. Otherwise the pause doubles while the queue pair fails again within lastedShare times the next pause, as
+// when the network interface is down, and is halved otherwise: so a host that occasionally causes the error cannot stop
+// reception for long.
 const (
 	firstPause  = time.Millisecond
 	lastPause   = 512 * time.Millisecond
@@ -71,8 +70,8 @@ const (
 	lastedShare = 8
 )
 
-// queueFailed records that the queue pair is in error, or stalls: nothing is sent until it has
-// recovered. Another fault ends the transport.
+// queueFailed records that the queue pair is in error or stalls: nothing is sent until it has recovered. Any other
+// cause ends the transport.
 func (t *Transport) queueFailed(cause error) {
 	h, q := &t.recovery, &t.sq
 	if !errors.Is(cause, errFlushed) && !errors.Is(cause, errStalled) {
@@ -80,7 +79,7 @@ func (t *Transport) queueFailed(cause error) {
 		return
 	}
 	if h.failed || t.closing.Load() {
-		return // what else is flushed says nothing new; and what ends needs no queue pair
+		return // a repeated report, or the transport is ending
 	}
 	q.mu.Lock()
 	q.failed, q.fault = true, nil
@@ -103,22 +102,22 @@ func (t *Transport) queueFailed(cause error) {
 	h.failed, h.due = true, now+h.pause
 }
 
-// recoverQueue restarts the queue pair when it is time.
+// recoverQueue restarts the queue pair when it is due.
 func (t *Transport) recoverQueue() {
 	h := &t.recovery
 	if h.last = t.cfg.Clock(); h.last < h.due {
 		return
 	}
 	if err := t.restart(); err != nil {
-		t.fail(fmt.Errorf("the queue pair cannot begin anew: %w", err))
+		t.fail(fmt.Errorf("the queue pair cannot be restarted: %w", err))
 		return
 	}
 	h.failed = false
 	t.repost(1)
 }
 
-// restart takes the queue pair through RESET, which forgets all work requests. Not every provider completes them before
-// that, so what no completion says is concluded: everything sent is released, and every slot that is not lent is free.
+// restart resets the queue pair, which drops all work requests. Not every provider completes them before that, so
+// restart treats all sends as completed, and all slots that are not lent as free.
 func (t *Transport) restart() error {
 	v, q := &t.verbs, &t.sq
 	t.rq.mu.Lock()
@@ -153,7 +152,7 @@ func (t *Transport) restart() error {
 	return nil
 }
 
-// forget makes all slots free that are not lent. The caller holds mu.
+// forget frees all slots that are not lent. The caller holds mu.
 func (q *recvQueue) forget() {
 	q.from, q.to, q.posted = 0, 0, 0
 	q.free = q.free[:0]

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// A receiver whose queue pair goes into error loses its pending packets, and receives again; what is
-// lent stays as it is.
+// When its queue pair goes into the error state, a receiver loses pending packets, and then receives again. Lent
+// packets stay unchanged.
 func TestReceiverRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		var log bytes.Buffer
@@ -47,16 +47,16 @@ func TestReceiverRecovers(t *testing.T) {
 			}
 		}
 		if string(lent.Data) != "lent" {
-			t.Errorf("lent memory is %q now", lent.Data)
+			t.Errorf("lent memory changed to %q", lent.Data)
 		}
 		to.Release(&lent)
 		if n := strings.Count(log.String(), "is reset"); n != 1 {
-			t.Errorf("%d warnings, want one for failures that follow each other:\n%s", n, log.String())
+			t.Errorf("%d warnings, want 1 for failures that follow each other:\n%s", n, log.String())
 		}
 	})
 }
 
-// unlocked is a handler of the log that no line reaches under a lock of the transport.
+// unlocked is a log handler that fails the test if it is called under a lock of the transport.
 type unlocked struct {
 	slog.Handler
 	t  *testing.T
@@ -70,8 +70,8 @@ func (u *unlocked) Handle(ctx context.Context, r slog.Record) error {
 	return u.Handler.Handle(ctx, r)
 }
 
-// A sender whose queue pair is in error releases pending sends, returns ErrBusy until it works, and
-// receives replies again.
+// When its queue pair goes into the error state, a sender releases pending sends, returns ErrBusy until the queue pair
+// works, and receives replies again.
 func TestSenderRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -87,14 +87,14 @@ func TestSenderRecovers(t *testing.T) {
 			}
 			taken := s.Completed()
 			r.until("the queue pair sends again", func() bool {
-				// A queue pair in error takes it too, and loses it.
+				// A queue pair in the error state accepts and loses it.
 				n, err := s.Send(one("after"))
 				if taken += uint64(n); n == 0 && !errors.Is(err, transport.ErrBusy) {
 					t.Fatal(err)
 				}
 				return len(to.got) > 0 && to.got[len(to.got)-1] == "after"
 			})
-			r.until("all is released", func() bool { return s.Completed() == taken })
+			r.until("all sends are released", func() bool { return s.Completed() == taken })
 			to.got, to.groups = nil, nil
 			from.got, from.groups = nil, nil
 			r.until("a reply arrives", func() bool {
@@ -108,9 +108,9 @@ func TestSenderRecovers(t *testing.T) {
 	})
 }
 
-// A receiver that is put in error again and again, as any host can do to rxe of kernel 6.1, still receives most
-// packets.
-func TestRecoveryIsNotDeaf(t *testing.T) {
+// A receiver whose queue pair is repeatedly put into the error state, as any host can do with rxe of kernel 6.1, still
+// receives most packets.
+func TestReceivesDuringRecoveries(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	to, from := r.node(ud.Config{}), r.node(ud.Config{})
 	r.join(to, 0)
@@ -126,19 +126,18 @@ func TestRecoveryIsNotDeaf(t *testing.T) {
 		r.quiet(every)
 	}
 	if heard := len(to.got); heard < packets*8/10 {
-		t.Errorf("a queue pair that was in error every %v has received %d packets of %d", 50*every, heard, packets)
+		t.Errorf("a queue pair that failed every %v received %d of %d packets", 50*every, heard, packets)
 	}
 }
 
-// A queue pair that fails whatever it begins with, as while the interface is
-// down, is tried ever less often.
+// A queue pair that fails immediately after every reset, as while the interface is down, is reset less and less often.
 func TestRecoveryBacksOff(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	n := r.node(ud.Config{})
 	s := r.sender(n, 0)
 	tries := 0
 	for end := r.f.Now() + 10*time.Second; r.f.Now() < end; {
-		// It takes a send only once it has begun anew.
+		// It accepts a send only after a reset.
 		if k, _ := s.Send(one("x")); k == 1 {
 			tries++
 			if err := n.BreakQP(); err != nil {
@@ -148,6 +147,6 @@ func TestRecoveryBacksOff(t *testing.T) {
 		r.quiet(time.Millisecond)
 	}
 	if tries < 10 || tries > 50 {
-		t.Errorf("it was tried %d times within 10 s", tries)
+		t.Errorf("%d resets within 10 s", tries)
 	}
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/round"
 )
 
-// maxTogether bounds how many receives are posted by one call.
+// maxTogether is the maximum number of receives posted by one call.
 const maxTogether = 32
 
-// recvQueue is the receive side: slots of one size, which are free, posted to the queue pair, or lent.
-// Loop only, except the fields guarded by mu, which senders that read replies use too (replies.go).
+// recvQueue is the receive side: slots of one size, which are free, posted to the queue pair, or lent. Loop only,
+// except the fields guarded by mu, which senders that read replies use, too (replies.go).
 //
-// There are more slots than the queue pair takes, as many as can be lent: a quarter and a batch
-// (lend.Limit). So lent ones do not make the queue shorter.
+// There are more slots than the queue pair's depth, by as many as can be lent: a quarter and a batch (lend.Limit). So
+// lent slots do not shorten the queue.
 type recvQueue struct {
 	mem   []byte
-	pitch int // bytes from one slot to the next
+	pitch int // distance of two slots in bytes
 	slots []slot
 	sges  []rdma.SGE // of each slot
 	free  []uint32   // a stack
 
-	depth    int // of the queue pair's queue
+	depth    int // depth of the queue pair's receive queue
 	round    round.Round
-	together int // how many must be missing before some are posted
+	together int // number of missing receives from which they are posted
 	wrs      [maxTogether]rdma.RecvWR
 
 	// mu is taken before sendQueue.mu.
 	mu     sync.Mutex
-	dead   bool // the queue pair is going, or gone
-	posted int  // receives that no completion was seen of
-	// Completions that Wait found: the next Poll takes them first.
+	dead   bool // the queue pair is being destroyed
+	posted int  // posted receives without a completion yet
+	// Completions found by Wait: the next Poll handles them first.
 	wcs      [batch]rdma.WorkCompletion
 	from, to int
-	used     int            // completions since there were none, less than depth
-	one      [1]rdma.RecvWR // for a Sender that reads replies
+	used     int            // consecutive completions, modulo depth
+	one      [1]rdma.RecvWR // used by Senders that read replies
 }
 
 // unread reports whether there are polled completions with packets that have not been lent yet.
@@ -51,10 +51,10 @@ func (q *recvQueue) unread() bool {
 	return q.from < q.to
 }
 
-// slot is room for one packet behind its GRH area.
+// slot is memory for one packet after its GRH area.
 type slot struct {
 	wc  rdma.WorkCompletion // of the packet in it
-	gen uint32              // odd while lent; finds a double Release
+	gen uint32              // odd while lent; detects a double Release
 }
 
 func (q *recvQueue) init(mem []byte, lkey uint32, pitch, bytes, slots, depth int) {
@@ -69,7 +69,7 @@ func (q *recvQueue) init(mem []byte, lkey uint32, pitch, bytes, slots, depth int
 	}
 }
 
-// post fills the receive queue up, if at least missing receives are missing. The caller holds rq.mu.
+// post fills the receive queue, if at least missing receives are missing. The caller holds rq.mu.
 func (t *Transport) post(missing int) error {
 	q := &t.rq
 	for {
@@ -82,7 +82,7 @@ func (t *Transport) post(missing int) error {
 			q.wrs[i] = rdma.RecvWR{WRID: uint64(s), SG: q.sges[s : s+1 : s+1]}
 		}
 		took, err := t.verbs.qp.PostRecv(q.wrs[:n])
-		// The first took of them are the queue pair's; the rest stays.
+		// The first took of them were posted; the rest stays free.
 		copy(top, top[took:])
 		q.free = q.free[:len(q.free)-took]
 		q.posted += took
@@ -92,7 +92,7 @@ func (t *Transport) post(missing int) error {
 	}
 }
 
-// receive lends packets that have arrived.
+// receive lends the packets that have arrived.
 func (t *Transport) receive(b *transport.Batch) {
 	q := &t.rq
 	room := t.lent.Room(min(cap(b.Trains), batch))
@@ -114,7 +114,7 @@ func (t *Transport) receive(b *transport.Batch) {
 	missing := q.depth - q.posted
 	q.mu.Unlock()
 	if fault != nil {
-		t.queueFailed(fault) // without mu: it logs, which is the user's code
+		t.queueFailed(fault) // without mu, because it logs, which calls user code
 	}
 	b.More = q.round.Took(n, queued)
 	if packets := len(b.Trains); packets > 0 {
@@ -128,8 +128,8 @@ func (t *Transport) receive(b *transport.Batch) {
 	}
 }
 
-// complete takes up to room completions, if none is left; it polls for up to spin. It reports whether
-// these were all. The caller holds rq.mu.
+// complete polls for up to room completions, if none is left from before, for at most spin. It reports whether these
+// were all. The caller holds rq.mu.
 func (t *Transport) complete(room int, spin time.Duration) (all bool, err error) {
 	q := &t.rq
 	if q.from < q.to {
@@ -149,13 +149,13 @@ func (t *Transport) complete(room int, spin time.Duration) (all bool, err error)
 	return n < room, err
 }
 
-// usedUp handles n completions that waited, and whether they were all. As many consecutive ones as the queue holds are
-// most likely all of its receives: it was empty, and further packets found no receive. The caller holds rq.mu.
+// usedUp is called with a number of completions, and whether these were all. As many consecutive completions as the
+// queue's depth most likely mean that it was empty, and that further packets found no receive. The caller holds rq.mu.
 func (t *Transport) usedUp(n int, all bool) {
 	q := &t.rq
 	if q.used += n; q.used >= q.depth {
 		q.used = 0
-		if t.verbs.drops == nil { // otherwise it is counted
+		if t.verbs.drops == nil { // otherwise the provider counts them
 			t.counts.queueFull.Add(1)
 		}
 	}
@@ -164,7 +164,7 @@ func (t *Transport) usedUp(n int, all bool) {
 	}
 }
 
-// pollReceives is complete for Wait, and reports whether there is something.
+// pollReceives is complete for Wait, and reports whether there are completions.
 func (t *Transport) pollReceives() bool {
 	q := &t.rq
 	q.mu.Lock()
@@ -177,7 +177,7 @@ func (t *Transport) pollReceives() bool {
 	return unread
 }
 
-// repost posts free slots; it fails if the queue pair has.
+// repost posts free slots, unless the queue pair has failed.
 func (t *Transport) repost(missing int) {
 	if t.recovery.failed {
 		return
@@ -192,8 +192,8 @@ func (t *Transport) repost(missing int) {
 
 var errFlushed = errors.New("the queue pair is in error")
 
-// lend puts the packet of a completion into b, and returns its bytes. The slots of other packets are
-// freed at once. The caller holds rq.mu.
+// lend adds the packet of a completion to b, and returns its size. Slots of packets of other groups are freed
+// immediately. The caller holds rq.mu.
 func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) (bytes int, err error) {
 	q := &t.rq
 	i := uint32(wc.WRID)
@@ -229,7 +229,7 @@ func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) (bytes int
 	return n, nil
 }
 
-// lent finds the slot of a lease; nil if it is not lent any more.
+// lent returns the slot of a lease, nil if it is not lent.
 func (q *recvQueue) lent(lease uint64) (*slot, uint32) {
 	i := uint32(lease)
 	if int(i) >= len(q.slots) || q.slots[i].gen != uint32(lease>>32) || q.slots[i].gen&1 == 0 {

@@ -11,12 +11,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// A lost membership that is refused when joined again, because the MLIDs were used up meanwhile, is
-// reported once with the reason, retried, and counted.
+// If a lost group cannot be joined again because all MLIDs are in use, this is reported once with the reason, retried,
+// and counted.
 func TestRejoinRefused(t *testing.T) {
 	for _, role := range []transport.Role{transport.RoleReceiver, transport.RoleSender} {
 		t.Run(role.String(), func(t *testing.T) {
-			r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1 + 1}}) // one is IPoIB's
+			r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1 + 1}}) // one is used by IPoIB
 			n, other := r.node(ud.Config{}), r.node(ud.Config{})
 			if role == transport.RoleReceiver {
 				r.join(n, 0)
@@ -25,24 +25,24 @@ func TestRejoinRefused(t *testing.T) {
 			}
 			n.host.Port(0, 1).SetUp(false)
 			if e := r.event(n, 0, role, transport.Lost); !errors.Is(e.Err, syscall.ENETRESET) {
-				t.Errorf("lost: %v", e.Err)
+				t.Errorf("reported as lost: %v", e.Err)
 			}
 			r.join(other, 1)
 			n.host.Port(0, 1).SetUp(true)
 			e := r.event(n, 0, role, transport.Lost)
-			if errors.Is(e.Err, syscall.ETIMEDOUT) { // of a request while the port was down
+			if errors.Is(e.Err, syscall.ETIMEDOUT) { // from a request while the port was down
 				e = r.event(n, 0, role, transport.Lost)
 			}
 			if !errors.Is(e.Err, transport.ErrGroupLimit) || !errors.Is(e.Err, syscall.EINVAL) {
-				t.Errorf("refused: %v", e.Err)
+				t.Errorf("reported as refused: %v", e.Err)
 			}
 			before := n.Stats().JoinsFailed
 			r.quiet(10 * time.Second)
 			if len(n.events) > 0 {
-				t.Errorf("reported again though nothing has changed: %+v", n.events)
+				t.Errorf("reported again although nothing changed: %+v", n.events)
 			}
 			if st := n.Stats(); before == 0 || st.JoinsFailed < before+5 || st.MembershipsLost != 1 {
-				t.Errorf("after 10 s of refusals: %+v; at first %d joins had failed", st, before)
+				t.Errorf("after 10 s of refusals: %+v; before, %d joins had failed", st, before)
 			}
 			if err := other.Leave(1); err != nil {
 				t.Fatal(err)
@@ -57,8 +57,7 @@ func TestRejoinRefused(t *testing.T) {
 	}
 }
 
-// stormRig is some hosts, each a member of all groups, and what the subnet
-// administrator was asked is forgotten.
+// stormRig makes hosts that are members of all groups, and clears the subnet administrator's record of requests.
 func stormRig(t *testing.T, hosts, groups int) (*rig, []*node) {
 	r := newRig(t, fabric.Config{})
 	var nodes []*node
@@ -76,7 +75,7 @@ func stormRig(t *testing.T, hosts, groups int) (*rig, []*node) {
 	return r, nodes
 }
 
-// members waits until the number of memberships, by the events, is want.
+// members waits until the events add up to want memberships.
 func (r *rig) members(nodes []*node, want int) {
 	r.t.Helper()
 	has := make(map[*node]map[int]bool)
@@ -100,7 +99,7 @@ func (r *rig) members(nodes []*node, want int) {
 	})
 }
 
-// A new subnet manager is not asked for everything at once.
+// Rejoins after a change of the subnet manager are spread over time.
 func TestRejoinsAreSpread(t *testing.T) {
 	const hosts, groups = 4, 64
 	r, nodes := stormRig(t, hosts, groups)
@@ -128,8 +127,8 @@ func TestRejoinsAreSpread(t *testing.T) {
 	}
 }
 
-// A subnet manager that asks to register again all the time is not asked all
-// the time; a membership that has lasted is joined again without a rest.
+// A subnet manager that keeps asking for reregistration is sent requests at increasing intervals. A membership that has
+// lasted is joined again without a delay.
 func TestFlapsAreDamped(t *testing.T) {
 	const groups, flaps = 64, 200
 	r, nodes := stormRig(t, 1, groups)
@@ -147,12 +146,12 @@ func TestFlapsAreDamped(t *testing.T) {
 		nodes[0].host.Port(0, 1).Reregister()
 		r.quiet(50 * time.Millisecond)
 	}
-	// Rests double from 10 ms to 1 s, so that there are 8 within two seconds.
+	// The delays double from 10 ms to 1 s, so that there are 8 within two seconds.
 	limit := groups * (8 + int((r.f.Now()-start)/(time.Second/2)))
 	if n := sets(); n < groups || n > limit {
 		t.Errorf("%d requests for %d groups in %v of flaps, want at most %d", n, groups, r.f.Now()-start, limit)
 	}
-	r.quiet(5 * time.Second) // all are members, and it lasts
+	r.quiet(5 * time.Second) // all are members for some time
 	nodes[0].events = nil
 	sets()
 	nodes[0].host.Port(0, 1).Reregister()
@@ -161,6 +160,6 @@ func TestFlapsAreDamped(t *testing.T) {
 	start = r.f.Now()
 	r.members(nodes, groups)
 	if d := r.f.Now() - start; d > groups*2*time.Millisecond+10*time.Millisecond {
-		t.Errorf("joined again after %v, though the memberships had lasted", d)
+		t.Errorf("joined again after %v, although the memberships had lasted", d)
 	}
 }

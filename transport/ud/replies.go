@@ -7,8 +7,8 @@ import (
 
 var _ transport.ReplyReader = (*Sender)(nil)
 
-// ReadReplies implements transport.ReplyReader. It reads only where the transport has never joined a group as receiver:
-// then all that comes is replies. Otherwise the sender would do the loop's work, and leaves it all to the loop.
+// ReadReplies implements transport.ReplyReader. It reads only if the transport has never joined a group as receiver, so
+// that only replies arrive. Otherwise it leaves all packets to the loop.
 func (s *Sender) ReadReplies(take func(packet []byte)) {
 	t := s.t
 	if s.closed.Load() || t.closing.Load() || t.joined.Load() {
@@ -37,9 +37,9 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 // ReplyAddress implements transport.ReplyReader.
 func (s *Sender) ReplyAddress() string { return addressText(s.from, s.qpn) }
 
-// readReply copies the next reply to b, posts its slot again, and returns its bytes; 0 if there is none, or something
-// that the loop must see, or if the loop is reading just now. Copying lets the memory go back before the reply is
-// handled, which no lock may be held for.
+// readReply copies the next reply to b, posts its slot again, and returns its size; 0 if there is none, if the loop
+// must handle a completion, or if the loop is reading. Because of the copy the slot is free before the reply is
+// handled, which must happen without a lock.
 func (s *Sender) readReply(b []byte) int {
 	t := s.t
 	q := &t.rq
@@ -53,7 +53,7 @@ func (s *Sender) readReply(b []byte) int {
 	if q.from == q.to {
 		n, err := t.verbs.recv.Poll(q.wcs[:])
 		if q.from, q.to = 0, n; n == 0 || err != nil {
-			return 0 // what is wrong with the queue is for Poll to say
+			return 0 // Poll reports errors of the queue
 		}
 	}
 	wc := &q.wcs[q.from]
@@ -70,7 +70,7 @@ func (s *Sender) readReply(b []byte) int {
 	i := uint32(wc.WRID)
 	q.one[0] = rdma.RecvWR{WRID: wc.WRID, SG: q.sges[i : i+1 : i+1]}
 	if took, _ := t.verbs.qp.PostRecv(q.one[:]); took == 0 {
-		// The queue pair is in RESET, from which the loop takes it: then all slots are posted anew.
+		// The queue pair is in state RESET: the loop restarts it, and posts all slots again.
 		q.posted--
 	}
 	return n

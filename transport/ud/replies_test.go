@@ -8,9 +8,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// A transport that has joined a group reads replies by Poll alone: the sender's
-// goroutine does not receive the group's packets.
-func TestNoRepliesBesideGroups(t *testing.T) {
+// A transport that has joined a group reads replies only by Poll, so that the sender's goroutine does not receive
+// packets of the group.
+func TestReadRepliesWithGroups(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
 	r.join(sub, 0)
@@ -35,7 +35,7 @@ func TestNoRepliesBesideGroups(t *testing.T) {
 	r.join(pub, 1)
 	reply("two")
 	if got := read(); got != "" {
-		t.Errorf("read %q beside a group", got)
+		t.Errorf("read %q although a group is joined", got)
 	}
 	r.want(pub, transport.Unicast, "two")
 }

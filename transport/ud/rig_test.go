@@ -13,8 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// rig is a stepped subnet with transports on it: everything happens in virtual
-// time and in this goroutine.
+// rig is a simulated subnet with transports: everything happens in virtual time and in this goroutine.
 type rig struct {
 	t   *testing.T
 	f   *fabric.Fabric
@@ -28,9 +27,9 @@ type node struct {
 	host   *fabric.Host
 	batch  *transport.Batch
 	got    []string
-	groups []int // that got came under
+	groups []int // the groups of the packets in got
 	events []transport.Event
-	end    error // what Poll said at last
+	end    error // the last error of Poll
 	peer   transport.Peer
 	retain bool // keep the sender of each packet as peer
 }
@@ -44,7 +43,7 @@ func newRig(t *testing.T, cfg fabric.Config) *rig {
 	return r
 }
 
-// node opens a transport on a host of its own; with a host in cfg, there.
+// node opens a transport on the host in cfg, or on a new one.
 func (r *rig) node(cfg ud.Config) *node {
 	r.t.Helper()
 	if cfg.Provider == nil {
@@ -95,10 +94,10 @@ func (n *node) poll() {
 	}
 }
 
-// tick is a step of virtual time.
+// tick is one step of virtual time.
 const tick = 50 * time.Microsecond
 
-// until polls all transports and lets time pass, until cond holds.
+// until polls all transports and advances time until cond returns true.
 func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
 	for limit := r.f.Now() + time.Minute; !cond(); {
@@ -107,18 +106,18 @@ func (r *rig) until(what string, cond func() bool) {
 		}
 		r.f.AdvanceTo(r.f.Now() + tick)
 		if r.f.Now() > limit {
-			r.t.Fatalf("never happened within a minute of virtual time: %s", what)
+			r.t.Fatalf("did not happen within a minute of virtual time: %s", what)
 		}
 	}
 }
 
-// quiet lets time pass.
+// quiet polls all transports and advances time by d.
 func (r *rig) quiet(d time.Duration) {
 	end := r.f.Now() + d
 	r.until("", func() bool { return r.f.Now() >= end })
 }
 
-// event waits for the next event of the node, which must have these values.
+// event waits for the next event of the node, and checks its values.
 func (r *rig) event(n *node, group int, role transport.Role, state transport.Membership) transport.Event {
 	r.t.Helper()
 	r.until(fmt.Sprintf("group %d as %v is %v; events are %+v", group, role, state, n.events), func() bool { return len(n.events) > 0 })
@@ -159,7 +158,7 @@ func (r *rig) send(s transport.Sender, text string) {
 	}
 }
 
-// want waits for a packet.
+// want waits for the next packet, and checks it.
 func (r *rig) want(n *node, group int, text string) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%q arrives", text), func() bool { return len(n.got) > 0 })
@@ -169,7 +168,7 @@ func (r *rig) want(n *node, group int, text string) {
 	n.got, n.groups = n.got[1:], n.groups[1:]
 }
 
-// close closes a transport and waits for its end.
+// close closes a transport and waits until it has ended.
 func (r *rig) close(n *node) {
 	r.t.Helper()
 	n.Close()

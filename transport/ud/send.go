@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// route is how the senders of a group reach it. It does not change.
+// route is the destination of a group's senders. It is immutable.
 type route struct {
 	ah   rdma.AH
 	qkey rdma.QKey
@@ -23,13 +23,13 @@ type Sender struct {
 	group  int
 	route  *atomic.Pointer[route]
 	closed atomic.Bool
-	// taken and last belong to the goroutine that uses the sender.
+	// taken and last are used by the sender's goroutine only.
 	taken uint64
 	last  *region
-	reply []byte // for ReadReplies, and where it came from
+	reply []byte // buffer of ReadReplies; from and qpn are the source of its packet
 	from  rdma.GID
 	qpn   rdma.QPN
-	// completed counts packets released; the caller that reaps adds to it.
+	// completed counts completed packets; the goroutine that reaps adds to it.
 	completed atomic.Uint64
 	sent      tally.Sent
 }
@@ -53,8 +53,8 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	return s, nil
 }
 
-// forgetFault forgets why a group could not be joined the last time: until the
-// next attempt has failed too, its senders are not ready.
+// forgetFault clears the error of the last attempt to join a group: until the next attempt fails its senders return
+// ErrNotReady.
 func (t *Transport) forgetFault(group int) {
 	r := &t.routes[group]
 	if old := r.Load(); old != nil && old.err != nil {
@@ -86,8 +86,8 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// Send implements transport.Sender. Packets in memory of Transport.Alloc are read by the device after Send has
-// returned, until Completed has passed them; others are copied.
+// Send implements transport.Sender. The device reads packets in memory of Transport.Alloc after Send has returned,
+// until Completed includes them; others are copied.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	if s.closed.Load() || s.t.closing.Load() {
 		return 0, errClosed
@@ -115,7 +115,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	return sent, nil
 }
 
-// send posts a list of packets, from the given one on.
+// send posts a list of packets, beginning with packet from.
 func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, err error) {
 	t, q := s.t, &s.t.sq
 	good, fault := s.good(out, from)
@@ -131,7 +131,7 @@ func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, er
 	if q.dead {
 		return 0, 0, errClosed
 	}
-	// Under mu, since the loop closes the handle under it.
+	// Under mu, because the loop closes the handle under mu.
 	r := s.route.Load()
 	switch {
 	case r == nil:
@@ -162,7 +162,7 @@ func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, er
 	return n, bytes, err
 }
 
-// good is how many packets from the given one on can be posted at once, and if there is none, why.
+// good is how many packets, beginning with packet from, can be posted at once; if none, the error says why.
 func (s *Sender) good(out *transport.Outbound, from int) (int, error) {
 	lens := out.Lens[from:out.Count]
 	for i, l := range lens[:min(len(lens), maxTrain)] {
@@ -177,7 +177,7 @@ func (s *Sender) good(out *transport.Outbound, from int) (int, error) {
 	return min(len(lens), maxTrain), nil
 }
 
-// Completed implements transport.Sender: it checks how much the device has read.
+// Completed implements transport.Sender: it polls for completions.
 func (s *Sender) Completed() uint64 {
 	if n := s.completed.Load(); n == s.taken {
 		return n

@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Publishers join as send-only full members, so that nothing of the group is delivered to
-// them (rdma_join_multicast_ex(3)). Where the subnet manager has no such members they fall
-// back to full membership, without attaching a queue pair.
+// Publishers join as send-only full members, so that nothing of the group is delivered to them
+// (rdma_join_multicast_ex(3)). If the subnet manager does not support that they fall back to full membership, without
+// attaching a queue pair.
 
 // joinFlags are the flags of the next join attempt.
 func (m *member) joinFlags() rdma.JoinFlags {
@@ -21,8 +21,8 @@ func (m *member) joinFlags() rdma.JoinFlags {
 	return rdma.JoinFullMember
 }
 
-// noSendOnly reports whether an error can mean that the subnet manager has no send-only members: EINVAL is any refusal
-// of an administrator, and kernels before 5 asked for the capability first and answered EOPNOTSUPP.
+// noSendOnly reports whether an error can mean that the subnet manager does not support send-only members: EINVAL is
+// any refusal of the subnet administrator, and kernels before 5 query the capability first and return EOPNOTSUPP.
 func noSendOnly(err error, answer bool) bool {
 	return answer && errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
 }

@@ -18,25 +18,25 @@ type sendQueue struct {
 	qp          rdma.QP
 	cq          rdma.CQ
 	refusals    rdma.RefusalCounter // qp, if it is one
-	dead        bool                // the queue pair is going, or gone
-	fault       error               // of a completion
-	failed      bool                // the queue pair is in error, which the loop knows
-	uncompleted bool                // of the last list only a part was taken, which has no completion
+	dead        bool                // the queue pair is being destroyed
+	fault       error               // error of a completion
+	failed      bool                // the queue pair is in error, and the loop has recorded it
+	uncompleted bool                // the last list was accepted partially, without the request that asks for a completion
 	wake        func()
-	armed       bool // the completion queue is to notify
+	armed       bool // a notification of the completion queue is requested
 
-	// posted and retired are read without mu, to check whether sends are pending.
+	// posted and retired are numbers of packets. They are read without mu to check whether sends are pending.
 	posted, retired atomic.Uint64
-	lost            atomic.Uint64 // packets, of those that submit has taken, that the system refused
-	broken          atomic.Bool   // fault is set, which the loop must see
+	lost            atomic.Uint64 // packets accepted by submit that the system then refused
+	broken          atomic.Bool   // fault is set, for the loop to handle
 	depth           uint64
-	posts           []post // ring of those not retired, depth long
-	first, last     uint64 // numbers of the oldest, and of the next
+	posts           []post // ring of posts that are not retired, with depth entries
+	first, last     uint64 // numbers of the oldest and of the next post
 	wrs             [maxTrain]rdma.SendWR
 	sges            [maxTrain]rdma.SGE
 	wcs             [16]rdma.WorkCompletion
 	staging         []byte
-	pitch           int // bytes from one staging slot to the next
+	pitch           int // distance of two staging slots in bytes
 	lkey            uint32
 	// leaving are address handles that are no longer used for posts, to be closed when all sends that
 	// use them have completed.
@@ -47,7 +47,7 @@ type sendQueue struct {
 type post struct {
 	owner *Sender // nil: a reply
 	count uint32
-	upTo  uint64 // number behind its last packet
+	upTo  uint64 // number of the packet after its last one
 }
 
 type leavingAH struct {
@@ -65,11 +65,10 @@ func (q *sendQueue) init(qp rdma.QP, cq rdma.CQ, staging []byte, lkey uint32, pi
 	}
 }
 
-// pending reports whether anything was posted that is not retired. Any goroutine may call it.
+// pending reports whether posted packets are not retired. Any goroutine may call it.
 func (q *sendQueue) pending() bool { return q.posted.Load() != q.retired.Load() }
 
-// room is how many packets can be posted now; it polls for completions if there is none for want
-// packets. The caller holds mu.
+// room is how many packets can be posted now; if that is less than want it polls for completions. The caller holds mu.
 func (q *sendQueue) room(want int) int {
 	if q.failed {
 		return 0
@@ -81,8 +80,7 @@ func (q *sendQueue) room(want int) int {
 	return min(free(), maxTrain)
 }
 
-// set prepares the i-th request of the next submit, for data in registered
-// memory; without, it copies them. The caller holds mu.
+// set prepares request i of the next submit. It copies data that is not in registered memory. The caller holds mu.
 func (q *sendQueue) set(i int, data []byte, registered bool, lkey uint32) {
 	if !registered {
 		slot := int((q.posted.Load() + uint64(i)) % q.depth)
@@ -93,9 +91,9 @@ func (q *sendQueue) set(i int, data []byte, registered bool, lkey uint32) {
 	q.sges[i] = rdma.SGE{Buf: data, LKey: lkey}
 }
 
-// submit posts the first n requests to one destination, and returns how many
-// were taken: none if the system refuses them all. The last one asks for a completion; where it was
-// not taken, the next list's completion stands for the others. The caller holds mu.
+// submit posts the first n requests to one destination, and returns how many were accepted: none if the system refuses
+// them all. The last one asks for a completion; if it was not accepted the completion of the next list covers the
+// others. The caller holds mu.
 func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QKey, n int) (int, error) {
 	base := q.posted.Load()
 	for i := range n {
@@ -106,7 +104,7 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 	refused := q.refused()
 	took, err := q.qp.PostSend(q.wrs[:n])
 	if refused = q.refused() - refused; refused > 0 && refused >= uint64(took) {
-		owner = nil // it may use the memory again: nothing was sent from it
+		owner = nil // nothing was sent, so the sender may reuse the memory
 	}
 	if took > 0 {
 		q.posts[q.last%q.depth] = post{owner: owner, count: uint32(took), upTo: base + uint64(took)}
@@ -115,8 +113,8 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 	}
 	full := err != nil && errors.Is(err, syscall.ENOMEM)
 	if full && took == 0 && q.uncompleted {
-		// There is no room, and no completion may ever make some.
-		q.blame(fmt.Errorf("send queue is full before its end: %w", errFlushed))
+		// There is no room, and perhaps never a completion that makes room.
+		q.blame(fmt.Errorf("send queue is full although room was computed: %w", errFlushed))
 	}
 	if took > 0 {
 		q.uncompleted = took < n
@@ -126,14 +124,14 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 		return 0, q.refusal(ah)
 	case full:
 		err = errBusy
-	case errors.Is(err, syscall.EMSGSIZE): // no packet is longer than the MTU was
+	case errors.Is(err, syscall.EMSGSIZE): // no packet exceeds the previous MTU
 		err = errTooLong
 	}
 	q.lost.Add(refused)
 	return took, err
 }
 
-// refused is how many packets the system has refused so far.
+// refused is the number of packets that the system has refused so far.
 func (q *sendQueue) refused() uint64 {
 	if q.refusals == nil {
 		return 0
@@ -141,7 +139,7 @@ func (q *sendQueue) refused() uint64 {
 	return q.refusals.Refused()
 }
 
-// refusal is why the last packet by an address handle was refused.
+// refusal is the error of the last refused packet with an address handle.
 func (q *sendQueue) refusal(ah rdma.AH) error {
 	err := q.refusals.Refusal(ah.Attr().GRH.DGID)
 	switch {
@@ -155,7 +153,7 @@ func (q *sendQueue) refusal(ah rdma.AH) error {
 
 var errBusy = fmt.Errorf("ud: %w", transport.ErrBusy)
 
-// reap takes completions. The caller holds mu.
+// reap polls for completions and retires their packets. The caller holds mu.
 func (q *sendQueue) reap() {
 	for {
 		n, err := q.cq.Poll(q.wcs[:])
@@ -176,7 +174,7 @@ func (q *sendQueue) reap() {
 	}
 }
 
-// moved reaps, and reports whether there was something. The caller holds mu.
+// moved reaps, and reports whether packets were retired. The caller holds mu.
 func (q *sendQueue) moved() bool {
 	before := q.retired.Load()
 	q.reap()
@@ -201,7 +199,7 @@ func (q *sendQueue) blame(err error) {
 	}
 }
 
-// retire releases all packets before number upTo: a completion covers all sends before it.
+// retire releases all packets before number upTo, because a completion covers all earlier sends.
 func (q *sendQueue) retire(upTo uint64) {
 	if upTo > q.posted.Load() || upTo <= q.retired.Load() {
 		return
@@ -221,8 +219,8 @@ func (q *sendQueue) retire(upTo uint64) {
 	q.closeLeaving()
 }
 
-// closeLater closes an address handle as soon as nothing under way uses it: rxe looks
-// it up when it sends. The caller holds mu.
+// closeLater closes an address handle as soon as no posted send uses it, because rxe reads it when it sends. The caller
+// holds mu.
 func (q *sendQueue) closeLater(ah rdma.AH) {
 	q.leaving = append(q.leaving, leavingAH{ah, q.posted.Load()})
 	q.closeLeaving()
@@ -231,7 +229,7 @@ func (q *sendQueue) closeLater(ah rdma.AH) {
 func (q *sendQueue) closeLeaving() {
 	n := 0
 	for n < len(q.leaving) && q.leaving[n].after <= q.retired.Load() {
-		_ = q.leaving[n].ah.Close() // the only way to fail is to be closed before
+		_ = q.leaving[n].ah.Close() // it fails only if it is closed already
 		n++
 	}
 	if n > 0 {
@@ -239,8 +237,8 @@ func (q *sendQueue) closeLeaving() {
 	}
 }
 
-// reap polls the completions of sends for the loop. While a Sender sends, which polls itself, the loop
-// does not wait for it.
+// reap polls the completions of sends for the loop. If a Sender is sending, which polls itself, the loop does not wait
+// for the lock.
 func (t *Transport) reap() {
 	q := &t.sq
 	if !q.mu.TryLock() {

@@ -2,15 +2,15 @@ package ud
 
 import "slices"
 
-// pageBytes is what Alloc rounds up to. Where pages are larger, memory of Alloc begins within one.
+// pageBytes is the unit to which Alloc rounds up. On systems with larger pages memory of Alloc may begin within a page.
 const pageBytes = 4096
 
-// spans are the free parts of a region, by offset; no two touch.
+// spans are the free parts of a region, sorted by offset; no two are adjacent.
 type spans []span
 
 type span struct{ off, n int }
 
-// take cuts n bytes from the first part that has them.
+// take allocates n bytes from the first part that is large enough.
 func (s *spans) take(n int) (off int, ok bool) {
 	for i := range *s {
 		p := &(*s)[i]
@@ -26,7 +26,7 @@ func (s *spans) take(n int) (off int, ok bool) {
 	return 0, false
 }
 
-// give puts back what take gave, and joins it with its neighbours.
+// give frees n bytes at off, and merges them with adjacent parts.
 func (s *spans) give(off, n int) {
 	i, _ := slices.BinarySearchFunc(*s, off, func(p span, off int) int { return p.off - off })
 	*s = slices.Insert(*s, i, span{off, n})

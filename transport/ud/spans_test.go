@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Allocations do not overlap, and when all are freed there is one free span again.
+// Allocations do not overlap. When all are freed, one free span remains.
 func TestSpans(t *testing.T) {
 	const size = 1000
 	var s spans
@@ -19,13 +19,13 @@ func TestSpans(t *testing.T) {
 			off, ok := s.take(n)
 			if !ok {
 				if run := longestFree(owner); run >= n {
-					t.Fatalf("round %d: no %d in one piece, but %d are free: %v", round, n, run, s)
+					t.Fatalf("round %d: found no span of %d, but %d are free in one piece: %v", round, n, run, s)
 				}
 				continue
 			}
 			for i := off; i < off+n; i++ {
 				if owner[i] != 0 {
-					t.Fatalf("round %d: %d is given twice", round, i)
+					t.Fatalf("round %d: %d was allocated twice", round, i)
 				}
 				owner[i] = round
 			}
@@ -43,10 +43,10 @@ func TestSpans(t *testing.T) {
 		s.give(off, n)
 	}
 	if !slices.Equal(s, spans{{0, size}}) {
-		t.Errorf("all is back, in the parts %v", s)
+		t.Errorf("everything was freed, but the free spans are %v", s)
 	}
 	if _, ok := s.take(size + 1); ok {
-		t.Error("more was taken than there is")
+		t.Error("allocated more than exists")
 	}
 }
 

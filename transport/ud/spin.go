@@ -7,22 +7,22 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// spin lets the provider poll for packets, if it can (rdma.Spinner), while the loop spins: the loop
-// polls, finds nothing, and polls again without a Wait in between. Loop only.
+// spin makes the provider poll for packets, if it supports that (rdma.Spinner), while the loop spins: while it polls
+// repeatedly without a Wait and without packets. Loop only.
 type spin struct {
-	cq   rdma.Spinner // nil: the provider cannot
-	idle bool         // the latest Poll found nothing, and there was no Wait since
+	cq   rdma.Spinner // nil: not supported
+	idle bool         // the latest Poll returned nothing, and no Wait followed
 }
 
-// lookFor is shorter than other work of the loop, and longer than the cost of a call.
-const lookFor = 2 * time.Microsecond
+// spinTime is shorter than other work of the loop, and longer than the cost of a call.
+const spinTime = 2 * time.Microsecond
 
-// limit is how long a Poll may look that has come as far as b.
+// limit is how long a Poll may poll for packets, given what is in b already.
 func (s *spin) limit(b *transport.Batch) time.Duration {
 	if s.cq == nil || !s.idle || len(b.Events) > 0 {
 		return 0
 	}
-	return lookFor
+	return spinTime
 }
 
 // polled records the result of a Poll.

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// While the loop polls without success and without waiting the provider polls for it, for a bounded time, and
-// at no other time.
+// Only while the loop polls without finding anything and without waiting, the provider spins for a bounded time.
 func TestProviderSpins(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
@@ -20,11 +19,11 @@ func TestProviderSpins(t *testing.T) {
 	spins := func(what string, want int) {
 		t.Helper()
 		if len(s.spins) != want {
-			t.Errorf("%s: the provider looked %d times, want %d", what, len(s.spins), want)
+			t.Errorf("%s: the provider spun %d times, want %d", what, len(s.spins), want)
 		}
 		for _, d := range s.spins {
 			if d <= 0 || d > 20*time.Microsecond {
-				t.Errorf("%s: it may look for %v", what, d)
+				t.Errorf("%s: it may spin for %v", what, d)
 			}
 		}
 		s.spins = nil

@@ -10,33 +10,32 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
-// spy is a host with watched verbs: what is posted, in lists of which length, what asks for a
-// completion, which receives are missing when the loop goes to sleep, and whether an address handle is
-// closed during sends that use it. All else is the fabric's.
+// spy is a host of the simulated fabric that records calls of verbs: the lists posted, the requests for completions,
+// the number of posted receives, and address handles that are closed while sends use them.
 type spy struct {
 	*fabric.Host
-	waiter   *deafWaiter                           // of the device; nil: it has none
-	slow     *slowHandles                          // begins address handles to peers; nil: they take no time
+	waiter   *deafWaiter                           // the device's waiter; nil: none
+	slow     *slowHandles                          // makes address handles to peers; nil: they are made immediately
 	spins    []time.Duration                       // limits of PollFor
 	postSend func(wrs []rdma.SendWR) []rdma.SendWR // may shorten a list
-	deny     error                                 // of every list
-	memlock  int                                   // bytes that may be registered; 0: all
-	swallow  bool                                  // sends are taken, and neither sent nor completed
-	unsent   int                                   // how many of each list count as refused by the system
+	deny     error                                 // error of every list
+	memlock  int                                   // bytes that may be registered; 0: unlimited
+	swallow  bool                                  // sends are accepted, but neither sent nor completed
+	unsent   int                                   // number of packets of each list that count as refused by the system
 	refusals uint64
 
 	mu        sync.Mutex
 	sends     []int // lengths of lists
 	recvs     []int
 	signaled  int
-	posted    int               // receives that no completion was polled of
-	lastUse   map[*spyAH]uint64 // the latest WRID of sends with it
-	completed uint64            // the latest WRID of sends that were polled
-	closed    int               // address handles
+	posted    int               // posted receives whose completion was not polled yet
+	lastUse   map[*spyAH]uint64 // the last WRID of sends with the handle
+	completed uint64            // the last WRID of sends whose completion was polled
+	closed    int               // closed address handles
 	faults    []string
-	ended     []string // what was given back, in order
-	regions   int      // registered just now
-	locked    int      // bytes in them
+	ended     []string // closed objects, in order
+	regions   int      // currently registered
+	locked    int      // bytes in regions
 }
 
 type (
@@ -181,7 +180,7 @@ func (ah *spyAH) Close() error {
 	s.ended = append(s.ended, "address handle")
 	s.closed++
 	if last := s.lastUse[ah]; last > s.completed {
-		s.faults = append(s.faults, fmt.Sprintf("handle closed with send %d under way; %d are completed", last, s.completed))
+		s.faults = append(s.faults, fmt.Sprintf("handle closed while send %d is pending; %d are completed", last, s.completed))
 	}
 	return ah.AH.Close()
 }
@@ -252,10 +251,10 @@ func (qp *spyQP) PostRecv(wrs []rdma.RecvWR) (int, error) {
 	return n, err
 }
 
-// deafWaiter never returns before its time is up, and reacts only to Wake: events that the loop did not poll
-// before it waits are not found.
+// deafWaiter returns only after its timeout or Wake: it ignores events, so that those that the loop does not poll
+// before it waits stay unnoticed.
 type deafWaiter struct {
-	waits []time.Duration // that it was asked for
+	waits []time.Duration // timeouts of the calls
 	woken bool
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// A device that takes sends and completes none is restarted: pending sends are released, as lost, and the next
-// sends are sent. Full or not, the queue does not block forever.
+// A queue pair that accepts sends but completes none is reset: pending sends are released as lost, and later ones are
+// sent. The queue does not block forever, whether it is full or not.
 func TestStalledSendsRecover(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		for _, owed := range []int{1, 16} {
@@ -36,24 +36,24 @@ func TestStalledSendsRecover(t *testing.T) {
 				}
 				taken += uint64(owed)
 				if n, err := out.Send(one("more")); owed == 16 && (n != 0 || !errors.Is(err, transport.ErrBusy)) {
-					t.Fatalf("round %d: a full queue took %d: %v", round, n, err)
+					t.Fatalf("round %d: a full queue accepted %d: %v", round, n, err)
 				} else {
 					taken += uint64(n)
 				}
-				r.until("what is owed is released", func() bool { return out.Completed() == taken })
+				r.until("all accepted packets are released", func() bool { return out.Completed() == taken })
 				s.swallow = false
 				r.send(out, "after")
 				r.want(to, 0, "after")
 			}
 			if n := strings.Count(log.String(), "makes no progress and is reset"); n == 0 {
-				t.Errorf("nothing is said of it:\n%s", log.String())
+				t.Errorf("it is not logged:\n%s", log.String())
 			}
 		}
 	})
 }
 
-// A loop that sleeps without limit comes back for sends that are not completed.
-func TestStallIsSeenAsleep(t *testing.T) {
+// A loop that waits without a limit is woken for sends that are not completed.
+func TestStallIsDetectedInWait(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
 	s.waiter = &deafWaiter{}
@@ -73,17 +73,17 @@ func TestStallIsSeenAsleep(t *testing.T) {
 		}
 		for _, d := range s.waiter.waits {
 			if d < 0 {
-				t.Fatal("the loop sleeps without limit while a send is under way")
+				t.Fatal("the loop sleeps without a limit while a send is pending")
 			}
 			r.f.AdvanceTo(r.f.Now() + d)
 		}
 	}
-	t.Fatal("the send is under way for ever")
+	t.Fatal("the send is never completed")
 }
 
-// Sends that take long are no stall as long as some are completed, and a loop
-// that has not run for a while has seen none.
-func TestSlowSendsAreNoStall(t *testing.T) {
+// Slow sends are not a stall while some are completed. Nor are sends that a loop could not observe because it did not
+// run.
+func TestSlowSendsAreNotAStall(t *testing.T) {
 	var log bytes.Buffer
 	r := newRig(t, fabric.Config{SendDelay: 700 * time.Millisecond})
 	n := r.node(ud.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -101,11 +101,11 @@ func TestSlowSendsAreNoStall(t *testing.T) {
 	held := r.node(ud.Config{Provider: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	out = r.sender(held, 0)
 	s.swallow = true
-	r.send(out, "not looked at")
+	r.send(out, "not polled")
 	held.poll()
 	r.f.AdvanceTo(r.f.Now() + time.Minute)
 	held.poll()
 	if log.Len() > 0 {
-		t.Errorf("sends that were slow, or not looked at, were given up:\n%s", log.String())
+		t.Errorf("sends that were slow or not polled were released as lost:\n%s", log.String())
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// ends notes that an object is given back.
+// ends records that an object is closed.
 func (s *spy) ends(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,9 +52,9 @@ func (c *spyChannel) Close() error {
 	return c.EventChannel.Close()
 }
 
-// Everything is closed in the order that rdma-core needs: groups are left before the queue pair is closed,
-// which would be busy or leak; address handles before it, since a device may look them up when it sends;
-// objects that the queue pair uses after it; then ids, and their channels.
+// Everything is closed in the order that rdma-core needs: first groups are left, because otherwise closing the queue
+// pair fails or leaks; then address handles, which the device may use when it sends, and the queue pair; then the
+// objects that the queue pair uses; last ids and their channels.
 func TestTeardownOrder(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
@@ -64,7 +64,7 @@ func TestTeardownOrder(t *testing.T) {
 	r.send(r.sender(other, 1), "a peer")
 	r.want(n, 1, "a peer")
 	to := r.sender(n, 0)
-	mem := alloc(t, n, 1<<16) // a region of its own
+	mem := alloc(t, n, 1<<16) // in an additional region
 	if got, err := to.Send(&transport.Outbound{Data: mem[:9], Stride: 9, Count: 1, Lens: []uint16{9}}); got != 1 {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestTeardownOrder(t *testing.T) {
 		"completion channel", "region", "region", "domain", "id", "id", "event channel",
 	}
 	if !slices.Equal(s.ended, want) {
-		t.Errorf("given back in the order\n%q, want\n%q", s.ended, want)
+		t.Errorf("closed in the order\n%q, want\n%q", s.ended, want)
 	}
 	n.Free(mem)
 }

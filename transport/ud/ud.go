@@ -29,11 +29,11 @@
 //
 // # Memberships
 //
-// Joining, leaving and closing are steps that Poll continues (member.go, close.go). A membership that is lost, because
-// the port went down, the subnet manager asks for re-registration or another reason, is reported as transport.Lost,
-// left, and joined again until that succeeds, which is reported as transport.Joined.
+// Joining, leaving and closing consist of steps that Poll continues (member.go, close.go). A lost membership, because
+// the port went down, the subnet manager requested re-registration, or for another reason, is reported as
+// transport.Lost, left, and joined again until that succeeds, which is reported as transport.Joined.
 //
-// No goroutine is started; a provider may have its own for handles. Over a stepped fabric all time is virtual.
+// The package starts no goroutine; a provider may have its own for handles. On a stepped fabric all time is virtual.
 package ud
 
 import (
@@ -56,9 +56,9 @@ import (
 
 // Sizes of batches.
 const (
-	// batch is how many packets one Poll returns at most: completions taken at once.
+	// batch is the maximum number of packets that one Poll returns: completions polled at once.
 	batch = 64
-	// maxTrain is how many packets are posted at once.
+	// maxTrain is the maximum number of packets posted at once.
 	maxTrain = 64
 )
 
@@ -74,7 +74,7 @@ type Transport struct {
 	memory memory
 	wait   waiter
 
-	closing atomic.Bool // Close was called, or a fault ends it: nothing begins any more
+	closing atomic.Bool // Close was called, or an error ends the transport: no new operation begins
 	done    atomic.Bool // Poll has reported the end
 
 	// Loop only.
@@ -88,22 +88,22 @@ type Transport struct {
 	spin     spin
 	port     portWatch
 
-	routes  []atomic.Pointer[route] // by group; how its senders reach it
+	routes  []atomic.Pointer[route] // by group; destination of its senders
 	senders senders
 	joined  atomic.Bool // a group was ever joined as receiver
 	counts  counts
 }
 
-// memberships are those of all groups, on both sides (member.go). Loop only.
+// memberships are the memberships of all groups, as receiver and as sender (member.go). Loop only.
 type memberships struct {
 	receivers []*member // by group; nil: never joined
 	senders   []*member // by group; nil: never a sender
-	count     int       // of both lists, that are not nil
-	todo      []*member // that Poll must carry on
+	count     int       // number of non-nil members in both lists
+	todo      []*member // members with pending work for Poll
 	base      uint32    // the lower bits of the first group's MGID
-	fellBack  bool      // that send-only was refused has been logged
-	// chance spreads what all hosts would do at once. Port and queue pair are its
-	// seed, so that hosts differ and runs in virtual time repeat.
+	fellBack  bool      // it was logged that send-only was refused
+	// chance randomizes delays, so that hosts do not act at the same time. Its seed is the port and the queue pair, so
+	// that hosts differ and runs in virtual time are repeatable.
 	chance *rand.Rand
 }
 
@@ -111,12 +111,12 @@ type memberships struct {
 type senders struct {
 	mu      sync.Mutex
 	all     map[*Sender]struct{} // under mu
-	inGroup map[int]int          // under mu; how many a group has
-	changed []int                // under mu; groups with senders that began or ended
+	inGroup map[int]int          // under mu; number of senders of each group
+	changed []int                // under mu; groups with new or closed senders
 	dirty   atomic.Bool          // changed is not empty
 }
 
-// counts is the data of Stats, without open senders.
+// counts are the counters of Stats, without open senders.
 type counts struct {
 	sent            tally.Sent // Replies, and Senders that are closed
 	received        tally.Received
@@ -125,7 +125,7 @@ type counts struct {
 	queueFull       atomic.Uint64 // stats.Transport.ReceiveQueueFull
 }
 
-// verbs are the objects that the transport is made of.
+// verbs are the transport's verbs objects.
 type verbs struct {
 	ch         rdma.EventChannel
 	rx, tx     rdma.ID // tx has no queue pair
@@ -157,19 +157,19 @@ func (t *Transport) GroupAddress(group int) string {
 	return "ud:" + t.addrs[group].String()
 }
 
-// GroupAddr is the address that a group is joined by.
+// GroupAddr is the address with which a group is joined.
 func (t *Transport) GroupAddr(group int) rdma.Addr { return t.addrs[group] }
 
-// Interface is the name of the network interface of the port in use, or of its device where that has none.
+// Interface is the name of the network interface of the port in use, or of its device if there is none.
 func (t *Transport) Interface() string { return cmp.Or(t.port.entry.NetDev, t.port.name) }
 
 // LocalAddr is the address of the port in use.
 func (t *Transport) LocalAddr() rdma.Addr { return t.local }
 
-// QPN is the number of the queue pair: with the port's GID, what others see as the source of packets.
+// QPN is the number of the queue pair: together with the port's GID it is the source of packets.
 func (t *Transport) QPN() rdma.QPN { return t.verbs.qp.QPN() }
 
-// check is the common beginning of calls that name a group.
+// check returns an error if the transport is closed or has no such group.
 func (t *Transport) check(group int) error {
 	if t.closing.Load() {
 		return errClosed
@@ -180,12 +180,11 @@ func (t *Transport) check(group int) error {
 	return nil
 }
 
-// lowBits are those of an MGID that differ between the groups of a range: of an
-// IPv4 group 28 bits go into it (rdma.MGIDForIB).
+// lowBits are the bits of an MGID that differ between the groups of a range: it contains 28 bits of an IPv4 group
+// (rdma.MGIDForIB).
 const lowBits = 1<<28 - 1
 
-// groupOf finds the group that a packet was sent to; false if it is not joined,
-// which a packet can find when it waited while the group was left.
+// groupOf finds the group of a packet; false if it is not joined, as for a packet that waited while the group was left.
 func (t *Transport) groupOf(mgid *rdma.GID) (int, bool) {
 	i := int((binary.BigEndian.Uint32(mgid[12:]) - t.members.base) & lowBits)
 	if i >= len(t.members.receivers) {
@@ -227,19 +226,19 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// fail ends the transport with a fault, which the last Poll reports.
+// fail ends the transport with an error, which Poll then returns.
 func (t *Transport) fail(err error) {
 	if t.closing.Load() {
-		return // it ends already, and queue pairs that are closed flush
+		return // it is closing already, and closed queue pairs flush
 	}
 	t.closer.fault = fmt.Errorf("ud: %w", err)
 	report.TransportFailed.Log(t.cfg.Logger, "err", err)
 	t.Close()
 }
 
-// Stats implements transport.Transport. ReceiveOverflow is the provider's count of packets that found no receive
-// posted (rdma.DropCounter); where it has none it is 0, and ReceiveQueueFull counts how often the queue was used
-// up. Violations and Unclaimed are the port's (rdma.PortAttr).
+// Stats implements transport.Transport. ReceiveOverflow is the provider's count of packets that found no receive posted
+// (rdma.DropCounter); without such a counter it is 0, and ReceiveQueueFull counts how often the queue was used up.
+// Violations and Unclaimed are counters of the port (rdma.PortAttr).
 func (t *Transport) Stats() transport.Stats {
 	var s transport.Stats
 	t.counts.received.AddTo(&s.Transport)

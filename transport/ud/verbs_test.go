@@ -12,8 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// TestVerbs runs the suite on rdma-core, over the devices of this host in turn,
-// which must reach one another: in the lab each has a NIC of its own.
+// TestVerbs runs the suite on rdma-core, over the devices of this host in turn. They must reach each other; in the lab
+// each is a separate network card.
 func TestVerbs(t *testing.T) {
 	p, err := verbs.Open()
 	if err != nil {

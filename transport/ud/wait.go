@@ -8,17 +8,17 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// waiter is how the loop sleeps: by the provider's own waiter, if it has one;
-// else on the channels of completions and events, with completion queues armed.
+// waiter is how the loop sleeps: in the provider's waiter, if it has one; otherwise on the channels of completions and
+// events, with armed completion queues.
 type waiter struct {
-	token chan struct{} // of Wake
+	token chan struct{} // sent by Wake
 
 	// Loop only.
 	timer *time.Timer
-	armed bool // the receive completion queue is to notify
+	armed bool // a notification of the receive completion queue is requested
 
 	mu  sync.Mutex
-	own rdma.Waiter // nil: the provider has none. Under mu to wake and to close it
+	own rdma.Waiter // nil: the provider has none. Under mu for Wake and for closing
 }
 
 // open checks whether the device has waiters.
@@ -45,9 +45,9 @@ func (w *waiter) close() error {
 	return own.Close()
 }
 
-// Wait implements transport.Transport. It is woken by completions, by events of the connection manager and by Wake.
-// Where the provider has no waiter of its own (rdma.Waiting), the timeout is as coarse as Go's timers: 1 ms in an
-// otherwise idle process.
+// Wait implements transport.Transport. It is woken by completions, by events of the connection manager and by Wake. If
+// the provider has no waiter (rdma.Waiting), the timeout is as coarse as Go's timers: 1 ms in an otherwise idle
+// process.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
@@ -83,8 +83,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// atMost is how long to sleep at most: for the caller, for memberships, for a queue pair that is to
-// recover, for sends that may never be completed, and for the next check of the port.
+// atMost bounds the sleep: by the caller's timeout, by memberships, by recovery of the queue pair, by sends that may
+// never be completed, and by the next check of the port.
 func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if wait, ok := t.nextTry(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
@@ -98,13 +98,13 @@ func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	return t.untilCheck(timeout)
 }
 
-// waitOwn is Wait by the provider's waiter, before which queues and channels must be found empty.
+// waitOwn is Wait with the provider's waiter, which requires that queues and channels are empty.
 func (t *Transport) waitOwn(timeout time.Duration) error {
 	switch limit := t.before(timeout); {
 	case limit == 0 && timeout != 0:
 		return nil
 	case timeout != 0 && t.lent.Full() && !t.closing.Load():
-		// The waiter would report packets without end.
+		// The waiter would report the waiting packets again and again.
 		t.sleep(limit, true)
 		return nil
 	default:
@@ -112,15 +112,14 @@ func (t *Transport) waitOwn(timeout time.Duration) error {
 	}
 }
 
-// before is how long of timeout to wait by the provider's waiter, once queues and channels
-// are found empty: not at all where they are not.
+// before is how long to wait with the provider's waiter, at most timeout: 0 if queues or channels are not empty.
 func (t *Transport) before(timeout time.Duration) (limit time.Duration) {
 	t.watchPort()
 	full := t.lent.Full()
 	switch {
 	case t.closing.Load():
 		return pollClose
-	case timeout == 0: // only to take what Wake left
+	case timeout == 0: // only to read the token of Wake
 		return 0
 	case !full && t.rq.unread() || t.events.Pending() || t.senders.dirty.Load():
 		return 0
@@ -141,8 +140,8 @@ func (t *Transport) before(timeout time.Duration) (limit time.Duration) {
 // pollClose is how often Wait returns while the transport ends.
 const pollClose = 200 * time.Microsecond
 
-// sleep returns when woken, when timeout has passed, or when the provider has
-// something, if that is asked for. Without limit where timeout is negative.
+// sleep returns when woken, when timeout has passed or, with provider, on a notification of the provider. A negative
+// timeout means no limit.
 func (t *Transport) sleep(timeout time.Duration, provider bool) {
 	w := &t.wait
 	var after <-chan time.Time
@@ -165,12 +164,12 @@ func (t *Transport) sleep(timeout time.Duration, provider bool) {
 	case <-comp:
 		t.retrieveNotifications()
 	case <-events:
-		// Poll checks for the token that was just taken.
+		// Do what Poll does for the token just read.
 		t.retrieve()
 	}
 }
 
-// notified takes pending notifications, so that arm knows what is armed.
+// notified reads pending notifications, so that arm knows which queues are armed.
 func (t *Transport) notified() {
 	select {
 	case <-t.verbs.comp.Ready():
@@ -183,7 +182,7 @@ func (t *Transport) retrieveNotifications() {
 	for {
 		cq, err := t.verbs.comp.TryWait()
 		if err != nil {
-			return // nothing more; or closed, which Poll finds out
+			return // no more, or closed, which Poll reports
 		}
 		if cq == t.verbs.recv {
 			t.wait.armed = false
@@ -195,8 +194,8 @@ func (t *Transport) retrieveNotifications() {
 	}
 }
 
-// arm asks for notifications and polls once more, since earlier completions cause none. It reports
-// whether there is something; packets count only if they can be lent.
+// arm requests notifications and polls once more, because earlier completions cause none. It reports whether there is
+// something to do; packets count only if they can be lent.
 func (t *Transport) arm(packets bool) bool {
 	w := &t.wait
 	if packets && !w.armed {
@@ -222,7 +221,7 @@ func (t *Transport) arm(packets bool) bool {
 // notifySends arms the send completion queue, so that Wait returns when there is room again. The caller holds sq.mu.
 func (t *Transport) notifySends() {
 	if q := &t.sq; !q.armed && !q.dead {
-		// It fails only when closed.
+		// It fails only if closed.
 		q.armed = q.cq.RequestNotify(false) == nil
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// The loop polls before it sleeps: a waiter reports only later completions.
-func TestLooksBeforeItWaits(t *testing.T) {
+// The loop polls before it sleeps, because a waiter reports only later completions.
+func TestPollsBeforeWaiting(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: time.Millisecond})
 	s := newSpy(r.f)
 	s.waiter = &deafWaiter{}
@@ -30,31 +30,31 @@ func TestLooksBeforeItWaits(t *testing.T) {
 
 	r.join(n, 0)
 	n.poll()
-	wait("nothing has come", true)
+	wait("nothing has arrived", true)
 	r.send(r.sender(other, 0), "x")
 	pass()
-	wait("a packet has come", false)
+	wait("a packet has arrived", false)
 	r.want(n, 0, "x")
-	wait("it was taken", true)
+	wait("it was polled", true)
 
 	to := r.sender(n, 1)
 	n.poll()
 	r.send(to, "y")
-	wait("a send is under way", true)
+	wait("a send is pending", true)
 	pass()
 	wait("a send is completed", false)
-	wait("its completion was taken", true)
+	wait("its completion was polled", true)
 
 	if err := n.Join(2); err != nil {
 		t.Fatal(err)
 	}
 	n.poll()
-	wait("the subnet manager is asked", true)
+	wait("the subnet manager was asked", true)
 	pass()
 	wait("the connection manager has an event", false)
 	wait("the transport has an event", false)
 	r.event(n, 2, transport.RoleReceiver, transport.Joined)
-	wait("it was taken", true)
+	wait("it was polled", true)
 
 	n.Wake()
 	if !s.waiter.woken {
@@ -62,8 +62,8 @@ func TestLooksBeforeItWaits(t *testing.T) {
 	}
 }
 
-// A loop that sleeps is woken when the send queue has room again, however it came
-// to be full, on devices with a waiter and without.
+// A sleeping loop is woken when the send queue has room again, whichever call filled it, on devices with and without a
+// waiter.
 func TestWokenByRoom(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		for _, asleep := range []bool{false, true} {
@@ -91,7 +91,7 @@ func TestWokenByRoom(t *testing.T) {
 			for poll(); len(batch.Events) == 0; poll() {
 				tr.Wait(time.Millisecond)
 			}
-			for range 3 { // leftovers of joining
+			for range 3 { // events of the join
 				tr.Wait(time.Millisecond)
 				poll()
 			}
@@ -112,7 +112,7 @@ func TestWokenByRoom(t *testing.T) {
 			}
 			if asleep {
 				go sleep()
-				time.Sleep(5 * time.Millisecond) // whether it sleeps by now is all the same
+				time.Sleep(5 * time.Millisecond) // the result does not depend on this time
 				fill()
 			} else {
 				fill()
@@ -121,7 +121,7 @@ func TestWokenByRoom(t *testing.T) {
 			select {
 			case <-woken:
 			case <-time.After(20 * time.Second):
-				t.Errorf("own waiter %v, asleep before %v: the loop is not woken when there is room", own, asleep)
+				t.Errorf("own waiter %v, asleep before %v: the loop is not woken when the queue has room", own, asleep)
 				tr.Wake()
 				<-woken
 			}

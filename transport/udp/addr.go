@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// groupAddr is base plus i. The caller has checked that it is in the range.
+// groupAddr is base plus i. The caller must have checked the range.
 func groupAddr(base netip.Addr, i int) netip.Addr {
 	b := base.As16()
 	low := binary.BigEndian.Uint64(b[8:])

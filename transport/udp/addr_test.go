@@ -48,9 +48,8 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// Packets fill an Ethernet frame, or the MTU where that is less, unless a size is configured.
-// docs/protocol §16.6.
-func TestPacketSizeFitsTheMTU(t *testing.T) {
+// Packets fill an Ethernet frame, or the MTU where that is less, unless a size is configured. docs/protocol §16.6.
+func TestPacketSizeFitsMTU(t *testing.T) {
 	for _, c := range []struct {
 		groups     string
 		configured int

@@ -15,7 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What a transport does when its interface changes:
+// What a transport does when its interface changes, always in Poll:
 //
 //	down, or no address        Lost, nothing is sent ─► back: memberships renewed, Joined
 //	deleted                    Lost, nothing is sent ─► back under another index: the
@@ -23,21 +23,18 @@ import (
 //	no carrier                 Lost, but members on  ─► carrier: memberships renewed, Joined
 //	                           this host still hear
 //	another address in place   no event; the unicast socket moves to it
-//
-//	cannot be looked at        what was known stays  ─► looked at again
-//
-// All of it happens in Poll.
+//	cannot be checked          no change             ─► checked again
 
-// checkAgain is when the interface is looked at anew after a look that failed, or after a change that could not be
-// followed.
-const checkAgain = 250 * time.Millisecond
+// recheckAfter is the time until the interface is checked again after a failed check, or after a change that could not
+// be applied.
+const recheckAfter = 250 * time.Millisecond
 
-// toLook reports whether followLink has something to do.
-func (t *Transport) toLook() bool {
+// linkCheckDue reports whether followLink has something to do.
+func (t *Transport) linkCheckDue() bool {
 	return t.linkNews || !t.checkAt.IsZero() && !time.Now().Before(t.checkAt)
 }
 
-// untilCheck is timeout, or the time until the interface is looked at again, if that is to be.
+// untilCheck is timeout, or the time until the next check of the interface if that is less.
 func (t *Transport) untilCheck(timeout time.Duration) time.Duration {
 	if t.checkAt.IsZero() {
 		return timeout
@@ -53,7 +50,7 @@ func (t *Transport) untilCheck(timeout time.Duration) time.Duration {
 func (t *Transport) followLink() {
 	t.linkNews = false
 	check := false
-	var why error // the interface was away, if only for a moment
+	var why error // the interface was down or removed, perhaps briefly
 	for changes := t.watch.Read(); len(changes) > 0; changes = t.watch.Read() {
 		for _, c := range changes {
 			relevant, err := t.changed(c)
@@ -67,8 +64,8 @@ func (t *Transport) followLink() {
 		return
 	}
 	t.checkAt = time.Time{}
-	// Messages may be older than the current state, which decides.
-	l, err := t.link().again(&t.cfg)
+	// Messages may be outdated, so the current state is read.
+	l, err := t.link().current(&t.cfg)
 	if err != nil && isAway(err) {
 		t.detach(false)
 		t.lose(err)
@@ -78,21 +75,21 @@ func (t *Transport) followLink() {
 		t.lose(why)
 	}
 	if err != nil {
-		t.checkAt = time.Now().Add(checkAgain)
+		t.checkAt = time.Now().Add(recheckAfter)
 		return
 	}
 	if err := t.attach(&l); err != nil {
-		t.checkAt = time.Now().Add(checkAgain)
+		t.checkAt = time.Now().Add(recheckAfter)
 		t.detach(false)
-		if t.lost && check && !errors.Is(err, unix.EADDRNOTAVAIL) { // which a change just now makes, and the next undoes
+		if t.lost && check && !errors.Is(err, unix.EADDRNOTAVAIL) { // after a change of the address, until the next message
 			t.reportLost(err)
 		}
 		t.lose(err)
 	}
 }
 
-// changed acts on a change of the interface in use. It reports whether the interface must be looked at again, and what,
-// if anything, has ended the memberships.
+// changed handles a change of the interface in use. It reports whether the interface must be checked, and why the
+// memberships have ended, or nil.
 func (t *Transport) changed(c sys.LinkChange) (check bool, why error) {
 	at := t.at.Load()
 	switch {
@@ -101,7 +98,7 @@ func (t *Transport) changed(c sys.LinkChange) (check bool, why error) {
 	case c.Kind == sys.LinkUnknown:
 		return true, nil
 	case c.Index != at.index:
-		return at.gone, nil // it may be the one that is to come back
+		return at.gone, nil // it may be the interface that was removed
 	case c.Kind == sys.LinkDeleted:
 		t.detach(true)
 		return true, linkGone(at.name)
@@ -122,12 +119,12 @@ func (t *Transport) detach(deleted bool) {
 	now := *t.at.Load()
 	now.gone = true
 	if deleted {
-		now.index = 0 // another may get it
+		now.index = 0 // another interface may get this index
 	}
 	t.at.Store(&now)
 }
 
-// lose reports once that the memberships are lost.
+// lose reports, once, that the memberships are lost.
 func (t *Transport) lose(why error) {
 	if t.lost {
 		return
@@ -150,8 +147,8 @@ func (t *Transport) reportLost(why error) {
 	}
 }
 
-// attach makes the transport work on l as it is now, and reports the memberships as joined if they were
-// lost and there is a carrier.
+// attach makes the transport use l with its current state, and reports the memberships as joined if they were lost and
+// there is a carrier.
 func (t *Transport) attach(l *link) error {
 	at := t.at.Load()
 	moved := l.index != at.index
@@ -173,11 +170,11 @@ func (t *Transport) attach(l *link) error {
 		case s == nil:
 		case moved || s.fd < 0:
 			t.exit(s)
-			t.entered(s, t.enter(s.group, l))
+			t.rejoined(s, t.enter(s.group, l))
 		case at.gone || l.running && !at.running:
 			if err := groupLimit(s.renew(groupAddr(t.cfg.Range.Addr(), s.group), l)); err != nil {
 				t.exit(s)
-				t.entered(s, err)
+				t.rejoined(s, err)
 			}
 		}
 	}
@@ -194,14 +191,14 @@ func (t *Transport) attach(l *link) error {
 	return nil
 }
 
-// entered takes in how it ended to join a group again, of which was is the socket of before. What is lacking now,
-// such as a descriptor, says nothing of later: the group is lost meanwhile.
-func (t *Transport) entered(was *socket, err error) {
+// rejoined handles the result of joining a group again; was is its previous socket. A failure, such as a missing
+// descriptor, may be temporary: the group is lost meanwhile.
+func (t *Transport) rejoined(was *socket, err error) {
 	switch {
 	case err == nil && !t.lost && was.lost:
 		t.joined(was.group)
 	case errors.Is(err, transport.ErrGroupLimit):
-		t.checkAt = time.Now().Add(checkAgain)
+		t.checkAt = time.Now().Add(recheckAfter)
 		t.groups[was.group] = &socket{fd: -1, group: was.group, lost: true}
 		if !was.lost {
 			t.received.Lost.Add(1)
@@ -212,8 +209,8 @@ func (t *Transport) entered(was *socket, err error) {
 	}
 }
 
-// moveUnicast makes the unicast socket send from and get replies at l. Senders
-// may be using its descriptor, so that stays.
+// moveUnicast makes the unicast socket use the address of l. Its descriptor does not change, because Senders may be
+// using it.
 func (t *Transport) moveUnicast(at *attachment, l *link) (netip.AddrPort, error) {
 	if l.addr == at.addr && !l.addr.IsLinkLocalUnicast() {
 		return at.local, t.unicast.setupSend(&t.cfg, l)
@@ -235,12 +232,12 @@ func (t *Transport) moveUnicast(at *attachment, l *link) (netip.AddrPort, error)
 		return netip.AddrPort{}, os.NewSyscallError("dup3", err)
 	}
 	t.unicast.drops = 0
-	return local, t.watchSocket(t.unicast) // the old one has left the epoll descriptor
+	return local, t.watchSocket(t.unicast) // the old socket was removed from the epoll descriptor
 }
 
-// renew joins a group anew, so that switches that have forgotten the membership learn of it. The kernel
-// does so by itself for IPv6 (addrconf_notify in net/ipv6/addrconf.c), and for IPv4 when the interface
-// goes up, but not when a carrier returns.
+// renew joins a group again, so that switches that have dropped the membership get a report. The kernel does so by
+// itself for IPv6 (addrconf_notify in net/ipv6/addrconf.c), and for IPv4 when the interface goes up, but not when a
+// carrier returns.
 func (s *socket) renew(addr netip.Addr, l *link) error {
 	if !addr.Is4() {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// BenchmarkSendPoll sends trains from one goroutine and polls them in another,
-// over loopback multicast, and reports packets. The sender keeps at most 64
-// trains ahead, so that nothing is dropped.
+// BenchmarkSendPoll sends trains from one goroutine and polls them in another, over loopback multicast, and reports
+// packets per second. The sender is at most 64 trains ahead, so that nothing is dropped.
 func BenchmarkSendPoll(b *testing.B) {
 	for _, c := range []struct {
 		name          string

@@ -7,34 +7,34 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// maxRecv is how many messages one recvmmsg takes: enough that singly sent
-// packets share its cost, few enough that their buffers stay in the cache.
+// maxRecv is the number of messages in one recvmmsg: enough that single packets share its cost, and few enough that
+// their buffers stay in the cache.
 const maxRecv = 32
 
 // receiver is the receive memory of a transport and one prepared recvmmsg, which all its sockets share.
 type receiver struct {
 	mem   []byte
-	pitch int // bytes from one buffer to the next
+	pitch int // distance of two buffers in bytes
 	bufs  []buffer
 	free  []int32
 
 	// The first armed messages of the batch each have a buffer.
 	armed int
 	batch *sys.RecvBatch
-	at    [maxRecv]int32 // index of the buffer
+	at    [maxRecv]int32 // index of each message's buffer
 }
 
 // buffer is the state of a receive buffer.
 type buffer struct {
 	from sys.Sockaddr // of the latest train in it
 	used int          // bytes
-	gen  uint32       // odd while lent; finds a double Release
+	gen  uint32       // odd while lent; detects a double Release
 }
 
 func newReceiver(buffers int) (*receiver, error) {
 	// An odd number of cache lines from buffer to buffer: their starts then spread over all sets of the cache.
 	r := &receiver{pitch: bufferBytes + 64, batch: sys.NewRecvBatch(maxRecv, sys.RoomForTrains)}
-	buffers += maxRecv // which may be armed while all others are lent
+	buffers += maxRecv // these may be armed while all others are lent
 	mem, err := sys.Alloc(buffers * r.pitch)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newReceiver(buffers int) (*receiver, error) {
 	return r, nil
 }
 
-// close frees the memory. Trains that are lent are gone.
+// close frees the memory, including that of lent trains.
 func (r *receiver) close() {
 	sys.Free(r.mem)
 	r.mem, r.free, r.armed = nil, nil, 0
@@ -87,7 +87,7 @@ func (r *receiver) rearm(n int) {
 	}
 }
 
-// lend marks a buffer as lent and returns the note for Lease and From.
+// lend marks a buffer as lent and returns the value for Lease and From.
 func (r *receiver) lend(buf int32, used int, from *sys.Sockaddr) uint64 {
 	b := &r.bufs[buf]
 	b.gen++
@@ -95,7 +95,7 @@ func (r *receiver) lend(buf int32, used int, from *sys.Sockaddr) uint64 {
 	return uint64(b.gen)<<32 | uint64(buf)
 }
 
-// lent finds the buffer that a note is about, or nil if it is not lent.
+// lent returns the buffer for a Lease or From, or nil if it is not lent.
 func (r *receiver) lent(note uint64) *buffer {
 	i := uint32(note)
 	if int(i) >= len(r.bufs) || r.bufs[i].gen != uint32(note>>32) || r.bufs[i].gen&1 == 0 {

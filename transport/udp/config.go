@@ -37,31 +37,31 @@ type Config struct {
 	// Range of multicast addresses: group i is its address plus i, up to the
 	// end of the prefix. Default 239.20.0.0/16. IPv6 likewise: ff15::20:0/112.
 	Range netip.Prefix
-	// Interface to send on and to join at: a name ("eth0") or an address of the interface. Default: where the route to the
-	// first group leads, else the first interface that is up and capable of multicast, and loopback where there is none.
+	// Interface to send on and to join at: a name ("eth0") or an address of the interface. Default: the interface of the
+	// route to the first group, else the first one that is up and supports multicast, else loopback.
 	Interface string
 	// Port of all groups; default 7400.
 	Port int
 	// Groups in the range; default 16, or as many as Range holds.
 	Groups int
-	// TTL is how many networks a packet crosses: 1, the default, stays on the
-	// local one; -1 stays on this host (a TTL of 0).
+	// TTL is the IP time to live of packets: with 1, the default, they stay on the local network; with -1 on this host (a
+	// TTL of 0).
 	TTL int
-	// NoLoopback keeps packets from receivers on the sending host. By default they get them (IP_MULTICAST_LOOP, ip(7)).
+	// NoLoopback: receivers on the sending host do not get its packets. By default they do (IP_MULTICAST_LOOP, ip(7)).
 	NoLoopback bool
-	// PacketSize in bytes is the size to fill packets to; default 1472, or what fits the interface's MTU if that is less.
-	// A larger size than the MTU carries is sent in IP fragments, of which the loss of one loses all. From 64 to 65507.
+	// PacketSize in bytes is the size to fill packets to; default 1472, or less if the interface's MTU is smaller. Packets
+	// larger than the MTU are sent in IP fragments: the loss of one loses the packet. From 64 to 65507.
 	PacketSize int
-	// ReceiveBuffer and SendBuffer ask for that many bytes of socket buffer; default 8 MiB and 2 MiB. The kernel grants at
-	// most net.core.rmem_max and wmem_max to a process without CAP_NET_ADMIN; see SocketLimits. Each group has a receive
-	// buffer of its own.
+	// ReceiveBuffer and SendBuffer are the requested sizes of socket buffers in bytes; default 8 MiB and 2 MiB. The kernel
+	// grants at most net.core.rmem_max and wmem_max to a process without CAP_NET_ADMIN; see SocketLimits. Each group has
+	// its own receive buffer.
 	ReceiveBuffer, SendBuffer int
-	// NoGSO sends every packet as a datagram of its own, by sendmmsg. By default trains go out in one call (UDP_SEGMENT,
-	// udp(7)) where the kernel and the network card can.
+	// NoGSO sends every packet as a separate datagram, by sendmmsg. By default a train is sent in one call (UDP_SEGMENT,
+	// udp(7)) if the kernel and the network card support it.
 	NoGSO bool
-	// NoGRO receives every packet by itself. By default the kernel hands over trains (UDP_GRO, udp(7)).
+	// NoGRO receives every packet separately. By default the kernel delivers trains (UDP_GRO, udp(7)).
 	NoGRO bool
-	// UnicastPort is the port packets are sent from and replies come to; default any free one.
+	// UnicastPort is the source port of packets, where replies arrive; default any free one.
 	UnicastPort int
 	// LendMax is how many trains may be kept past the next Poll; default 192,
 	// at most 4096. Each is 64 KiB of memory, touched only when used.
@@ -70,8 +70,8 @@ type Config struct {
 	Peers int
 }
 
-// withDefaults returns the configuration with defaults filled in, or says what
-// is wrong. PacketSize stays zero if it is: its default depends on the interface.
+// withDefaults returns the configuration with defaults filled in, or an error. It leaves a PacketSize of zero, because
+// the default depends on the interface.
 func (c Config) withDefaults() (Config, error) {
 	if !c.Range.IsValid() {
 		c.Range = defaultRange
@@ -110,7 +110,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.Groups > size {
-		return c, fmt.Errorf("udp: %d groups do not fit the range %v, which has %d from its address on; give a shorter prefix or fewer groups", c.Groups, c.Range, size)
+		return c, fmt.Errorf("udp: %d groups do not fit into the range %v, which has %d addresses from the first group on; give a shorter prefix or fewer groups", c.Groups, c.Range, size)
 	}
 	if c.PacketSize != 0 && (c.PacketSize < minPacket || c.PacketSize > maxPacket) {
 		return c, fmt.Errorf("udp: size is %d; it must be from %d to %d bytes", c.PacketSize, minPacket, maxPacket)
@@ -121,13 +121,13 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Addresses are those of the groups, from the first on, and how many there are.
+// Addresses returns the address of the first group, and the number of groups, which have consecutive addresses.
 func (c Config) Addresses() (first netip.AddrPort, n int, err error) {
 	c, err = c.withDefaults()
 	return netip.AddrPortFrom(c.Range.Addr(), uint16(c.Port)), c.Groups, err
 }
 
-// ttl is the value for the socket.
+// ttl is the value of the socket option.
 func (c *Config) ttl() int { return max(c.TTL, 0) }
 
 // headers is the size of the IP and UDP header.

@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 }
 
 // Every field of Config can be set from a URL.
-func TestParseReachesEveryField(t *testing.T) {
+func TestParseSetsEveryField(t *testing.T) {
 	c, err := parse(t, "udp://239.1.2.0/24?iface=lo&port=1&groups=2&ttl=3&loop=false&size=400&rcvbuf=5&sndbuf=6&gso=off&gro=off&uport=7&lend=8&peers=9")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestParseReachesEveryField(t *testing.T) {
 	}
 }
 
-// Each mistake gets one line that says what to do about it.
+// Each mistake causes an error of one line with advice.
 func TestParseErrors(t *testing.T) {
 	for raw, hint := range map[string]string{
 		"tcp://239.20.0.0/16":            "scheme",
@@ -115,7 +115,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		u, err := url.Parse(raw)
 		if err != nil {
-			continue // url.Parse has said it already
+			continue // url.Parse rejects it
 		}
 		_, err = udp.Parse(u)
 		if err == nil || !strings.Contains(err.Error(), hint) {
@@ -186,8 +186,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Whatever size its own packets have, an endpoint takes packets of all sizes up to 65507
-// bytes. docs/protocol §16.6.
+// Whatever its configured packet size, an endpoint receives packets of all sizes up to 65507 bytes. docs/protocol
+// §16.6.
 func TestReceivesLargePackets(t *testing.T) {
 	small := loopback(t)
 	small.PacketSize = 512
@@ -211,7 +211,7 @@ func TestReceivesLargePackets(t *testing.T) {
 			p[i] = byte(i * size)
 		}
 		var got []byte
-		for try := 0; got == nil && try < 100; try++ { // multicast may be lost, if hardly on loopback
+		for try := 0; got == nil && try < 100; try++ { // multicast may be lost, though rarely on loopback
 			if n, err := s.Send(&transport.Outbound{Data: p, Stride: size, Count: 1, Lens: []uint16{uint16(size)}}); n != 1 || err != nil {
 				t.Fatalf("%d bytes: Send = %d, %v", size, n, err)
 			}
@@ -220,20 +220,19 @@ func TestReceivesLargePackets(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range batch.Trains {
-				if q := batch.Trains[i].Packet(0); len(q) >= size { // an earlier one may have been sent twice
+				if q := batch.Trains[i].Packet(0); len(q) >= size { // an earlier packet may have been sent twice
 					got = bytes.Clone(q)
 				}
 				rx.Release(&batch.Trains[i])
 			}
 		}
 		if !bytes.Equal(got, p) {
-			t.Errorf("of a packet of %d bytes %d came, or others", size, len(got))
+			t.Errorf("received %[2]d bytes of a packet of %[1]d, or other bytes", size, len(got))
 		}
 	}
 }
 
-// A failed Open says why, in a form that programs can match, and leaves nothing
-// open.
+// A failed Open returns the reason as an error that programs can match, and leaves nothing open.
 func TestOpenLeavesNothing(t *testing.T) {
 	cfg := loopback(t)
 	first := open(t, cfg)
@@ -245,10 +244,10 @@ func TestOpenLeavesNothing(t *testing.T) {
 			end(tr)
 			t.Fatal("two transports have the same address for replies")
 		} else if runtime.GOOS == "linux" && !errors.Is(err, syscall.EADDRINUSE) {
-			t.Fatalf("the port is taken, but Open says: %v", err)
+			t.Fatalf("the port is in use, but Open returned %v", err)
 		}
 	}
 	if after, _ := os.ReadDir("/proc/self/fd"); len(after) > len(before) {
-		t.Errorf("%d files were open before, %d after", len(before), len(after))
+		t.Errorf("%d open files before, %d after", len(before), len(after))
 	}
 }

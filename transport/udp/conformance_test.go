@@ -13,11 +13,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// All tests here stay on loopback. What needs another interface, or IPv6
-// multicast, for which loopback has no route, makes its own network namespace.
+// Most tests of this package use only loopback. Tests that need another interface, or IPv6 multicast, for which
+// loopback has no route, run in a separate network namespace.
 
-// loopback is the configuration for a test: groups and a port of its own, so
-// that tests of other packages, which run at the same time, do not mix in.
+// loopback returns the configuration for a test, with groups and a port that no other test uses at the same time.
 func loopback(t testing.TB) udp.Config {
 	t.Helper()
 	return udp.Config{Interface: "127.0.0.1", Range: ownRange(), Port: testenv.Port(t), Groups: 4}
@@ -39,7 +38,7 @@ func open(t testing.TB, cfg udp.Config) *udp.Transport {
 	return tr
 }
 
-// end closes a transport and awaits its end.
+// end closes a transport and polls it until its end.
 func end(tr transport.Transport) {
 	tr.Close()
 	for b := transport.NewBatch(1); tr.Poll(b) == nil; {
@@ -47,8 +46,7 @@ func end(tr transport.Transport) {
 	}
 }
 
-// conformance runs the suite with the kernel's offloads and without, bare and
-// inside package faulty.
+// conformance runs the suite with and without the kernel's offloads, and with and without package faulty.
 func conformance(t *testing.T, config func(testing.TB) udp.Config) {
 	for _, c := range []struct {
 		gso, gro, faulty bool
@@ -62,12 +60,12 @@ func conformance(t *testing.T, config func(testing.TB) udp.Config) {
 				return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
 					cfg := base
 					cfg.Peers = o.Peers
-					if !plainPath { // which counts only what finds its own queue full
+					if !plainPath { // which counts only packets that its own queue drops
 						cfg.ReceiveBuffer = o.Queue * 1024
 					}
 					tr := open(t, cfg)
 					if caps := tr.Capabilities(); !c.gso && (caps.GSO || caps.EqualTrains) || !c.gro && caps.GRO {
-						t.Fatalf("offloads that were turned off are on: %+v", caps)
+						t.Fatalf("disabled offloads are on: %+v", caps)
 					}
 					if c.faulty {
 						return faulty.New(tr, faulty.Config{Loss: 1e-300})

@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What a socket has dropped is known although nothing comes any more.
+// Packets that a socket dropped are counted although no more packets arrive.
 func TestOverflowIsReportedWithoutAPacket(t *testing.T) {
 	rx, err := Open(Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, Port: testenv.Port(t), ReceiveBuffer: 16 << 10})
 	if err != nil {
@@ -34,7 +34,7 @@ func TestOverflowIsReportedWithoutAPacket(t *testing.T) {
 		}
 	}
 	b := transport.NewBatch(64)
-	for { // all that is there
+	for { // everything that has arrived
 		if err := rx.Poll(b); err != nil {
 			t.Fatal(err)
 		}
@@ -45,18 +45,19 @@ func TestOverflowIsReportedWithoutAPacket(t *testing.T) {
 			rx.Release(&b.Trains[i])
 		}
 	}
-	rx.askedAt = time.Time{} // it is long ago
-	for range 2 {            // the first one is woken for the join
+	rx.askedAt = time.Time{} // so that the next Poll asks
+	for range 2 {            // the join wakes the first one
 		if err := rx.Wait(time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if st := rx.Stats(); st.PacketsReceived == 0 || st.PacketsReceived+st.ReceiveOverflow != n {
-		t.Errorf("%d packets arrived and %d were dropped, of %d", st.PacketsReceived, st.ReceiveOverflow, n)
+		t.Errorf("%d arrived and %d dropped, of %d packets", st.PacketsReceived, st.ReceiveOverflow, n)
 	}
 }
 
-// The Poll after a reply was dropped says so, and the next does not. Drops at a group are no replies.
+// The Poll after a dropped reply reports it, and the next one does not. Packets that a group's socket dropped do not
+// count as replies.
 func TestLostRepliesAreReported(t *testing.T) {
 	rx, err := Open(Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, Port: testenv.Port(t), ReceiveBuffer: 16 << 10})
 	if err != nil {
@@ -78,7 +79,7 @@ func TestLostRepliesAreReported(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rx.askedAt = time.Time{} // it is long ago
+		rx.askedAt = time.Time{} // so that the next Poll asks
 		before := rx.Stats().ReceiveOverflow
 		for b := transport.NewBatch(64); times == 0 && rx.Stats().ReceiveOverflow == before || len(b.Trains) > 0 || b.RepliesLost; {
 			rx.Wait(0)
@@ -96,7 +97,7 @@ func TestLostRepliesAreReported(t *testing.T) {
 		return times
 	}
 	if n := reported(rx.groupAddr(0)); n != 0 {
-		t.Errorf("a group's drops were reported %d times as those of replies", n)
+		t.Errorf("drops of a group were reported %d times as dropped replies", n)
 	}
 	if reported(rx.at.Load().local) == 0 {
 		t.Error("drops of replies were not reported")

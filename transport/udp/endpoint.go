@@ -21,15 +21,14 @@ type endpoint struct {
 	cfg    Config
 	limits SocketLimits
 	caps   transport.Capabilities
-	// at is where the transport is attached. The attachment is immutable, so that senders, which read
-	// it for each train, see a consistent one.
+	// at is the current attachment. It is immutable, so that senders, which load it for each train, see a consistent one.
 	at atomic.Pointer[attachment]
 
 	events events.Queue
 	arena  arena.Arena
 	lent   lend.Limit
 
-	closing atomic.Bool  // Close was called: nothing begins any more
+	closing atomic.Bool  // Close was called: no new operation begins
 	ending  atomic.Bool  // leaving is complete: Poll may wait for it
 	leaving grace.Period // Senders that may be using the socket, or the caller's memory
 	done    atomic.Bool  // Poll has reported the end
@@ -41,11 +40,11 @@ type endpoint struct {
 	received tally.Received
 }
 
-// attachment is where a transport is attached to the network.
+// attachment is the interface and the address that a transport uses.
 type attachment struct {
 	link
-	local netip.AddrPort // packets are sent from here, without a zone
-	// gone means that the interface is removed or down: nothing can be sent. The other fields then keep their values.
+	local netip.AddrPort // source of packets, without a zone
+	// gone: the interface is removed or down, so nothing can be sent. The other fields keep their values.
 	gone bool
 }
 
@@ -66,15 +65,15 @@ func (e *endpoint) init(cfg Config) error {
 	e.caps = transport.Capabilities{
 		Name: "udp", Groups: cfg.Groups, MaxPacket: largestSend, PacketSize: cfg.PacketSize,
 		MaxTrain: sys.MaxSegments, MaxTrainBytes: sys.MaxTrainBytes, Batch: batch, LendMax: cfg.LendMax,
-		// The UDP checksum is always on here, and the kernel verifies it unless
-		// the network card, or loopback, vouches for the packet.
+		// The UDP checksum is always on, and the kernel verifies it unless the network card has, or the packet is from
+		// loopback.
 		Checked: true,
 	}
 	e.lent = lend.New(cfg.LendMax, batch, &e.received.LendRefused)
 	return nil
 }
 
-// link is the interface in use, or that was last.
+// link is the interface in use, or the last one.
 func (e *endpoint) link() *link { return &e.at.Load().link }
 
 // setLocal records the address of the unicast socket.
@@ -82,12 +81,12 @@ func (e *endpoint) setLocal(l link, local netip.AddrPort) {
 	e.at.Store(&attachment{link: l, local: netip.AddrPortFrom(local.Addr().Unmap().WithZone(""), local.Port())})
 }
 
-// unicastError says that the socket to send from could not be opened.
+// unicastError is the error of opening the unicast socket.
 func unicastError(l *link, port int, err error) error {
 	return fmt.Errorf("udp: open socket at %v port %d: %w", l.addr, port, noFiles(err))
 }
 
-// awaitSenders is the end of Close: Poll may now wait for the Sends that were under way.
+// awaitSenders ends Close: from now on Poll may wait for the Sends that are in progress.
 func (e *endpoint) awaitSenders() {
 	e.mu.Lock()
 	for s := range e.senders {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// SendError is the system's error for a Send or a Reply that it permanently refused. It unwraps to the syscall.Errno.
+// SendError is a permanent error of the system for a Send or a Reply. It unwraps to the syscall.Errno.
 type SendError struct {
 	Op  string // the system call
 	Err error
@@ -33,20 +33,19 @@ func (e *busyError) Error() string { return fmt.Sprintf("udp: %v: %v", transport
 
 func (e *busyError) Is(target error) bool { return target == transport.ErrBusy || target == e.errno }
 
-// limits are the errors by which the system says that this is one group too many, and
-// what raises the limit: that on memberships (ip_mc_join_group in Linux'
-// net/ipv4/igmp.c), on their memory (sock_kmalloc in net/core/sock.c), on open files.
+// limits are the errors of the system for one group too many, with the way to raise the limit: on memberships
+// (ip_mc_join_group in Linux' net/ipv4/igmp.c), on their memory (sock_kmalloc in net/core/sock.c), on open files.
 var limits = []struct {
 	errno  syscall.Errno
 	advice string
 }{
 	{syscall.ENOBUFS, "a socket may join no more groups; raise net.ipv4.igmp_max_memberships (sysctl), which is 20 by default"},
 	{syscall.ENOMEM, "the kernel has no memory for the membership; raise net.core.optmem_max (sysctl)"},
-	{syscall.EMFILE, "each group takes an open file, and the process may have no more; raise its limit (ulimit -n)"},
-	{syscall.ENFILE, "each group takes an open file, and the system may have no more; raise fs.file-max (sysctl)"},
+	{syscall.EMFILE, "each group needs an open file, and the process has reached its limit; raise it (ulimit -n)"},
+	{syscall.ENFILE, "each group needs an open file, and the system has reached its limit; raise fs.file-max (sysctl)"},
 }
 
-// noFiles says what to do where an endpoint cannot be opened because there may be no more open files.
+// noFiles adds a remedy to an error about the limit on open files.
 func noFiles(err error) error {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
@@ -57,7 +56,7 @@ func noFiles(err error) error {
 	return err
 }
 
-// groupLimit marks these errors, and says what to do.
+// groupLimit makes an error in limits match transport.ErrGroupLimit, and adds the remedy.
 func groupLimit(err error) error {
 	for _, l := range limits {
 		if errors.Is(err, l.errno) {

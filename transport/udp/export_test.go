@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// PeerAddr is the address behind a retained peer, which belongs to the loop.
+// PeerAddr returns the address of a retained peer. Only the loop may call it.
 func (t *Transport) PeerAddr(p transport.Peer) netip.AddrPort {
 	if to := t.peers.Get(p); to != nil {
 		return to.AddrPort()

@@ -4,31 +4,31 @@ package udp
 
 import "time"
 
-// flood detects high load with frequent sleeps of the loop, when the cost of a wake-up matters and not its latency.
-// Then Wait parks (see sys.Waiter). Parking has a cost, too: a sender notifies a second epoll descriptor. A subscriber
-// with a processor of its own hardly sleeps; 4 that share two sleep once per receive, and 16 twice.
+// flood detects high load with frequent sleeps of the loop: then the cost of a wake-up matters more than its latency,
+// and Wait parks (see sys.Waiter). Parking has a cost, too: a sender notifies a second epoll descriptor. A subscriber
+// with its own processor hardly sleeps; 4 that share two processors sleep once for each receive, 16 twice.
 type flood struct {
-	left     int  // Waits that belong to it, unless more comes
-	receives int  // since the sleeps were last judged
-	sleeps   int  // since then
-	parks    bool // there were many
-	crowded  int  // judgements to come during which other goroutines may keep a parked one waiting
+	left     int  // Waits until the flood ends without another large receive
+	receives int  // receives in the current sample
+	sleeps   int  // sleeps in the current sample
+	parks    bool // Wait parks: the last sample had many sleeps
+	crowded  int  // remaining samples without parking, because other goroutines kept a parked loop waiting
 }
 
 const (
-	// floodBytes is how much comes at once in a flood: trains, not packets.
+	// floodBytes is the minimum size of a receive in a flood: trains, not packets.
 	floodBytes = 8 << 10
-	// floodWaits is how many Waits without such a receive end it.
+	// floodWaits is the number of Waits without such a receive that end a flood.
 	floodWaits = 256
-	// floodSample is how many receives it takes to judge: half as many sleeps are many, or a quarter while parking.
+	// floodSample is the number of receives in a sample: half as many sleeps are many, or a quarter while parking.
 	floodSample = 32
-	// crowdedFor is for how many samples a loop that was kept waiting for a processor does not park: some seconds.
+	// crowdedFor is the number of samples without parking after a loop was kept waiting for a processor: some seconds.
 	crowdedFor = 128
-	// asleep is how long a Wait takes that had to sleep, at least.
+	// asleep is the minimum duration of a Wait that slept.
 	asleep = 5 * time.Microsecond
 )
 
-// received records a receive. It reports whether it belongs to a flood.
+// received records a receive, and reports whether it belongs to a flood.
 func (f *flood) received(bytes int) bool {
 	if bytes < floodBytes {
 		return false
@@ -45,7 +45,7 @@ func (f *flood) received(bytes int) bool {
 	return true
 }
 
-// wait records a Wait. It reports whether to park.
+// wait records a Wait, and reports whether to park.
 func (f *flood) wait() bool {
 	switch f.left {
 	case 0:
@@ -58,14 +58,14 @@ func (f *flood) wait() bool {
 	return f.parks
 }
 
-// slept notes that it had to sleep.
+// slept records that a Wait slept.
 func (f *flood) slept() {
 	if f.left > 0 {
 		f.sleeps++
 	}
 }
 
-// crowd ends the parking for a while: a parked loop was kept waiting by other goroutines of its process.
+// crowd stops parking for a while, because other goroutines of the process kept a parked loop waiting.
 func (f *flood) crowd() {
 	if f.left > 0 {
 		f.parks, f.crowded = false, crowdedFor

@@ -15,8 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A flood is many packets at once. A loop that sleeps often meanwhile parks; one that does not, or
-// receives only single packets, blocks.
+// During a flood, a loop that often sleeps parks. A loop that does not sleep, or receives only single packets, blocks.
 func TestFlood(t *testing.T) {
 	rounds := func(f *flood, n, bytes, waits int) {
 		for range n {
@@ -29,40 +28,40 @@ func TestFlood(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name         string
-		bytes, waits int // each receive
+		bytes, waits int // of each receive
 		parks        bool
 	}{
 		{"single packets", 1472, 1, false},
 		{"trains, never asleep", 60000, 0, false},
-		{"trains, asleep once each", 60000, 1, true},
-		{"trains, asleep twice each", 20000, 2, true},
+		{"trains, asleep once for each", 60000, 1, true},
+		{"trains, asleep twice for each", 20000, 2, true},
 	} {
 		var f flood
 		if rounds(&f, 3*floodSample, c.bytes, c.waits); f.wait() != c.parks {
 			t.Errorf("%s: parks %v, want %v", c.name, !c.parks, c.parks)
 		}
-		// It ends, and is judged anew then.
+		// After the flood ends, its state is reset.
 		if rounds(&f, floodWaits, 100, 1); f != (flood{}) {
-			t.Errorf("%s: after single packets %+v is left", c.name, f)
+			t.Errorf("%s: after single packets the state is %+v", c.name, f)
 		}
 	}
 	var f flood
 	rounds(&f, 2*floodSample, 60000, 1)
 	rounds(&f, 2*floodSample, 60000, 0)
 	if f.wait() {
-		t.Error("still parks, where it sleeps no more")
+		t.Error("still parks, although it no longer sleeps")
 	}
 	rounds(&f, 2*floodSample, 60000, 1)
 	f.crowd()
 	if rounds(&f, crowdedFor*floodSample-1, 60000, 1); f.wait() {
-		t.Error("parks where others keep it waiting")
+		t.Error("parks although other goroutines keep it waiting")
 	}
 	if rounds(&f, 2*floodSample, 60000, 1); !f.wait() {
-		t.Error("does not try again")
+		t.Error("does not try to park again")
 	}
 }
 
-// Parked, a loop keeps its timeouts and is ended by Close.
+// A parked loop observes its timeouts, and Close ends it.
 func TestParkedTransport(t *testing.T) {
 	for range 20 {
 		tr, err := Open(Config{Interface: "127.0.0.1", Port: testenv.Port(t)})
@@ -77,7 +76,7 @@ func TestParkedTransport(t *testing.T) {
 			}
 		}
 		if !tr.waiter.Parked() {
-			t.Fatal("it was not parked")
+			t.Fatal("the loop was not parked")
 		}
 		go tr.Close()
 		for ended := false; !ended; {
@@ -88,12 +87,12 @@ func TestParkedTransport(t *testing.T) {
 			ended = tr.Poll(batch) != nil
 		}
 		if tr.waiter.Parked() {
-			t.Error("Go's poller still has the descriptor of a transport that has ended")
+			t.Error("Go's poller still has the descriptor of an ended transport")
 		}
 	}
 }
 
-// Goroutines that run on and on are noticed: the loop parks no more.
+// When other goroutines keep running, the loop no longer parks.
 func TestParkedAmongBusyGoroutines(t *testing.T) {
 	tr, _ := opened(t)
 	var stop atomic.Bool
@@ -118,11 +117,11 @@ func TestParkedAmongBusyGoroutines(t *testing.T) {
 	}
 }
 
-// A transport comes to park in a flood, and to block again later.
+// A transport parks during a flood, and blocks again later.
 func TestParksInFlood(t *testing.T) {
 	tr, batch := opened(t)
 	s := joined(t, tr)
-	hear := func(packets int) {
+	awaitPacket := func(packets int) {
 		t.Helper()
 		out := transport.Outbound{Data: make([]byte, packets*1400), Stride: 1400, Count: packets}
 		for range packets {
@@ -143,7 +142,7 @@ func TestParksInFlood(t *testing.T) {
 	}
 	wait := func() {
 		t.Helper()
-		if err := tr.Wait(20 * time.Microsecond); err != nil { // long enough to be asleep
+		if err := tr.Wait(20 * time.Microsecond); err != nil { // long enough to fall asleep
 			t.Fatal(err)
 		}
 	}
@@ -151,14 +150,14 @@ func TestParksInFlood(t *testing.T) {
 		if rounds == 100*floodSample {
 			t.Fatalf("not parked in a flood: %+v", tr.flood)
 		}
-		hear(10)
+		awaitPacket(10)
 		wait()
 		wait()
 	}
 	for range floodWaits {
-		hear(1)
+		awaitPacket(1)
 		wait()
-		wait() // the first may have returned at once
+		wait() // the first may have returned immediately
 	}
 	if wait(); tr.waiter.Parked() {
 		t.Errorf("still parked: %+v", tr.flood)

@@ -15,7 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Why a link is lost. They match the errno that the kernel has for it.
+// Errors for a lost link. They match the kernel's errno.
 
 func linkGone(name string) error {
 	return fmt.Errorf("udp: interface %s is gone: %w", name, unix.ENODEV)
@@ -29,15 +29,15 @@ func linkCut(name string) error {
 	return fmt.Errorf("udp: interface %s has no carrier: %w", name, unix.ENETDOWN)
 }
 
-// isAway reports whether an error of again says that the interface cannot be used. Any other says that it could not be
-// looked at.
+// isAway reports whether an error of current means that the interface cannot be used. Other errors mean that it could
+// not be checked.
 func isAway(err error) bool {
 	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.EADDRNOTAVAIL)
 }
 
-// again finds the current interface: the same one if it still exists, else one with the configured
-// address, or else with its old name. It keeps its address while it has it.
-func (l *link) again(cfg *Config) (link, error) {
+// current finds the interface to use now: the same one if it still exists, else one with the configured address, else
+// one with the old name. The address is kept while the interface has it.
+func (l *link) current(cfg *Config) (link, error) {
 	is4 := cfg.Range.Addr().Is4()
 	wanted, err := netip.ParseAddr(cfg.Interface)
 	byAddr := err == nil
@@ -74,8 +74,8 @@ func (l *link) again(cfg *Config) (link, error) {
 	return now, nil
 }
 
-// usable returns an error during duplicate address detection of a new IPv6 address (RFC 4862 section
-// 5.4): it cannot be bound then, and packets to it are dropped.
+// usable returns an error during duplicate address detection of a new IPv6 address (RFC 4862 section 5.4): until then
+// it cannot be bound, and packets to it are dropped.
 func (l *link) usable(cfg *Config) error {
 	if l.addr.Is4() {
 		return nil

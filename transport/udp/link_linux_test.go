@@ -19,11 +19,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// testLinkChanges takes an interface down, up, away and back, and expects events, and that packets flow
-// again.
+// testLinkChanges takes an interface down and up, deletes it and makes it again, and expects events and packets.
 func testLinkChanges(t *testing.T) {
 	noAddressChecks(t)
-	testenv.Sysctl(t, "net/ipv4/igmp_qrv", "1") // each report is sent once
+	testenv.Sysctl(t, "net/ipv4/igmp_qrv", "1") // each IGMP report is sent once
 	for name, c := range map[string]struct{ addr, groups string }{
 		"IPv4":       {"10.88.0.1/24", "239.20.0.0/24"},
 		"IPv6":       {"fd00:88::1/64", "ff15::20:0/112"},
@@ -32,18 +31,18 @@ func testLinkChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, test := range []struct {
 				name string
-				run  func(*comeAndGo)
+				run  func(*linkRig)
 			}{
-				{"DownAndUp", downAndUp}, {"Deleted", deleted}, {"Unseen", unseen}, {"Carrier", carrier}, {"OtherAddress", otherAddress},
-				{"AddressTaken", addressTaken}, {"Neighbour", neighbour}, {"EndWhileAway", endWhileAway},
+				{"DownAndUp", downAndUp}, {"Deleted", deleted}, {"BetweenPolls", betweenPolls}, {"Carrier", carrier}, {"OtherAddress", otherAddress},
+				{"AddressRemoved", addressRemoved}, {"OtherInterface", otherInterface}, {"CloseWhileDown", closeWhileDown},
 				{"SameIndex", sameIndex}, {"AddressChecked", addressChecked},
-				{"AddressUnknown", addressUnknown}, {"LinkUnknown", linkUnknown}, {"FewDescriptors", fewDescriptors},
+				{"AddressUnobservable", addressUnobservable}, {"LinkUnobservable", linkUnobservable}, {"FewDescriptors", fewDescriptors},
 			} {
 				t.Run(test.name, func(t *testing.T) {
-					f := &comeAndGo{t: t, addr: c.addr}
+					f := &linkRig{t: t, addr: c.addr}
 					f.create(0)
-					defer testenv.DelLink(t, coming)
-					cfg := udp.Config{Interface: coming, Range: netip.MustParsePrefix(c.groups), Port: 7420, Groups: 4}
+					defer testenv.DelLink(t, linkName)
+					cfg := udp.Config{Interface: linkName, Range: netip.MustParsePrefix(c.groups), Port: 7420, Groups: 4}
 					f.tx, f.rx = open(t, cfg), open(t, cfg)
 					defer end(f.tx)
 					defer end(f.rx)
@@ -57,7 +56,7 @@ func testLinkChanges(t *testing.T) {
 					}
 					f.await(f.tx, "sender 0 joined")
 					f.await(f.rx, "receiver 0 joined")
-					f.flows("at first")
+					f.checkTraffic("at first")
 					test.run(f)
 				})
 			}
@@ -65,66 +64,65 @@ func testLinkChanges(t *testing.T) {
 	}
 }
 
-func downAndUp(f *comeAndGo) {
+func downAndUp(f *linkRig) {
 	local := f.tx.LocalAddr()
-	testenv.LinkDown(f.t, coming)
-	f.away(unix.ENETDOWN)
-	f.newcomers()
+	testenv.LinkDown(f.t, linkName)
+	f.expectLost(unix.ENETDOWN)
+	f.joinWhileDown()
 	f.again()
-	f.back("after down and up")
+	f.expectRestored("after down and up")
 	if f.tx.LocalAddr() != local {
-		f.t.Errorf("the sender was at %v, and is at %v", local, f.tx.LocalAddr())
+		f.t.Errorf("the sender's address was %v, and is %v", local, f.tx.LocalAddr())
 	}
 }
 
-// A deleted interface comes back by its name, with another index.
-func deleted(f *comeAndGo) {
+// A deleted interface is made again with its name and another index.
+func deleted(f *linkRig) {
 	port := f.tx.LocalAddr().Port()
-	testenv.DelLink(f.t, coming)
-	f.away(unix.ENODEV)
-	f.newcomers()
+	testenv.DelLink(f.t, linkName)
+	f.expectLost(unix.ENODEV)
+	f.joinWhileDown()
 	f.create(0)
-	f.back("after a new beginning")
+	f.expectRestored("with a new interface")
 	if at := f.tx.LocalAddr(); at.Port() != port || f.addr != "" && at.Addr() != netip.MustParsePrefix(f.addr).Addr() {
-		f.t.Errorf("the sender was at port %d, and is at %v", port, at)
+		f.t.Errorf("the sender's port was %d, and its address is %v", port, at)
 	}
 }
 
-// An interface that was away only between two Polls is reported all the same.
-func unseen(f *comeAndGo) {
-	testenv.DelLink(f.t, coming)
+// The absence of an interface between two Polls is also reported.
+func betweenPolls(f *linkRig) {
+	testenv.DelLink(f.t, linkName)
 	f.create(0)
 	f.await(f.tx, "sender 0 lost", "sender 0 joined")
 	f.await(f.rx, "receiver 0 lost", "receiver 0 joined")
-	f.flows("after an absence between two polls")
-	testenv.LinkDown(f.t, coming)
+	f.checkTraffic("after an absence between two polls")
+	testenv.LinkDown(f.t, linkName)
 	f.again()
 	f.await(f.tx, "sender 0 lost", "sender 0 joined")
 	f.await(f.rx, "receiver 0 lost", "receiver 0 joined")
-	f.flows("after another")
+	f.checkTraffic("after a second absence")
 }
 
-// Without a carrier members on this host still receive each other's packets.
-func carrier(f *comeAndGo) {
+// Without a carrier, members on this host still receive each other's packets.
+func carrier(f *linkRig) {
 	reports := f.watchReports()
-	testenv.LinkDown(f.t, coming+"-end")
+	testenv.LinkDown(f.t, linkName+"-end")
 	f.await(f.tx, "sender 0 lost")
 	errs := f.await(f.rx, "receiver 0 lost")
 	if !strings.Contains(errs[0].Error(), "carrier") {
-		f.t.Errorf("lost because of %v", errs[0])
+		f.t.Errorf("reported as lost with %v", errs[0])
 	}
-	f.flows("without a carrier")
-	testenv.LinkUp(f.t, coming+"-end")
+	f.checkTraffic("without a carrier")
+	testenv.LinkUp(f.t, linkName+"-end")
 	f.await(f.tx, "sender 0 joined")
 	f.await(f.rx, "receiver 0 joined")
-	f.flows("with a carrier")
-	reports("a switch behind the carrier receives a report of the membership")
+	f.checkTraffic("with a carrier")
+	reports("the other end receives a report of the membership")
 }
 
-// watchReports reads what arrives at the other end, and returns a function that
-// waits for a report that group 0 is joined (RFC 3376) after the first one. Only
-// IPv4's are watched: for IPv6 the kernel takes care.
-func (f *comeAndGo) watchReports() (another func(what string)) {
+// watchReports reads packets at the other end of the link, and returns a function that waits for another IGMP report
+// that group 0 is joined (RFC 3376). For IPv6 it does nothing, because there the kernel sends reports by itself.
+func (f *linkRig) watchReports() (another func(what string)) {
 	f.t.Helper()
 	if !strings.Contains(f.addr, ".") {
 		return func(string) {}
@@ -132,7 +130,7 @@ func (f *comeAndGo) watchReports() (another func(what string)) {
 	ip := binary.NativeEndian.Uint16([]byte{unix.ETH_P_IP >> 8, unix.ETH_P_IP & 0xff})
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(ip))
 	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: ip, Ifindex: testenv.LinkIndex(f.t, coming+"-end")})
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: ip, Ifindex: testenv.LinkIndex(f.t, linkName+"-end")})
 	}
 	if err != nil {
 		f.t.Fatal(err)
@@ -146,14 +144,14 @@ func (f *comeAndGo) watchReports() (another func(what string)) {
 			if err == nil && n > 20 && packet[9] == unix.IPPROTO_IGMP && bytes.Contains(packet[20:n], []byte{239, 20, 0, group}) {
 				return
 			}
-			if err != nil { // nothing there, or the end is down
+			if err != nil { // no packet, or the other end is down
 				time.Sleep(5 * time.Millisecond)
 			}
 		}
-		f.t.Errorf("waited in vain until %s", what)
+		f.t.Errorf("did not happen: %s", what)
 	}
-	// The report of group 0 may have gone before, or be on its way; it is not later
-	// than that of a group joined now.
+	// The first report of group 0 may be sent already or still be pending. It is not later than the report of a group that
+	// is joined now.
 	if err := f.rx.Join(1); err != nil {
 		f.t.Fatal(err)
 	}
@@ -166,9 +164,9 @@ func (f *comeAndGo) watchReports() (another func(what string)) {
 }
 
 // When the address of an interface changes, the new one is used, also by active senders.
-func otherAddress(f *comeAndGo) {
+func otherAddress(f *linkRig) {
 	if f.addr == "" {
-		return // the kernel makes the only one
+		return // IPv6 has only the kernel's link-local address
 	}
 	busy, err := f.tx.NewSender(0)
 	if err != nil {
@@ -182,7 +180,7 @@ func otherAddress(f *comeAndGo) {
 			case <-stop:
 				return
 			default:
-				busy.Send(out) // which may fail before Lost is reported
+				busy.Send(out) // it may fail before Lost is reported
 			}
 		}
 	}()
@@ -192,64 +190,63 @@ func otherAddress(f *comeAndGo) {
 	}()
 	port := f.tx.LocalAddr().Port()
 	other := strings.Replace(f.addr, "1/", "2/", 1)
-	testenv.DelLink(f.t, coming)
+	testenv.DelLink(f.t, linkName)
 	f.await(f.tx, "sender 0 lost")
 	f.await(f.rx, "receiver 0 lost")
 	f.addr = other
 	f.create(0)
 	f.await(f.tx, "sender 0 joined")
 	f.await(f.rx, "receiver 0 joined")
-	f.flows("with another address")
+	f.checkTraffic("with another address")
 	if at := netip.AddrPortFrom(netip.MustParsePrefix(other).Addr(), port); f.tx.LocalAddr() != at {
-		f.t.Errorf("the sender is at %v, want %v", f.tx.LocalAddr(), at)
+		f.t.Errorf("the sender's address is %v, want %v", f.tx.LocalAddr(), at)
 	}
 }
 
-// An address that is taken away, with the interface still up, is waited for.
-func addressTaken(f *comeAndGo) {
+// When the address is removed while the interface stays up, the transport waits for it.
+func addressRemoved(f *linkRig) {
 	if f.addr == "" {
-		return // the kernel makes the only one
+		return // IPv6 has only the kernel's link-local address
 	}
-	testenv.DelAddr(f.t, coming, f.addr)
+	testenv.DelAddr(f.t, linkName, f.addr)
 	if strings.Contains(f.addr, ":") {
-		// The link-local one takes its place, as soon as that is seen.
+		// The link-local address replaces it as soon as the transport notices.
 		for _, tr := range []*udp.Transport{f.tx, f.rx} {
 			for tries := 0; !tr.LocalAddr().Addr().IsLinkLocalUnicast(); tries++ {
 				if tries == 100 {
-					f.t.Fatalf("a transport is at %v", tr.LocalAddr())
+					f.t.Fatalf("a transport's address is %v", tr.LocalAddr())
 				}
 				receive(f.t, tr, 0)
 			}
 		}
-		f.flows("from the link-local address")
+		f.checkTraffic("from the link-local address")
 		return
 	}
-	f.away(unix.EADDRNOTAVAIL)
-	f.newcomers()
-	testenv.AddAddr(f.t, coming, f.addr)
-	f.back("after the address came back")
+	f.expectLost(unix.EADDRNOTAVAIL)
+	f.joinWhileDown()
+	testenv.AddAddr(f.t, linkName, f.addr)
+	f.expectRestored("after the address came back")
 }
 
 // Changes of other interfaces are not reported.
-func neighbour(f *comeAndGo) {
+func otherInterface(f *linkRig) {
 	testenv.AddVeth(f.t, "other", "other-end", 0)
 	testenv.AddAddr(f.t, "other", "10.99.0.1/24")
 	testenv.LinkUp(f.t, "other")
-	f.flows("beside a new interface")
+	f.checkTraffic("with a new interface")
 	testenv.LinkDown(f.t, "other")
 	testenv.DelLink(f.t, "other")
-	f.flows("without it")
+	f.checkTraffic("after its removal")
 	if st := f.rx.Stats(); st.MembershipsLost != 0 || st.Joins != 1 {
 		f.t.Errorf("counters %+v", st)
 	}
 }
 
-// Groups can be left, and a transport can end, while the interface is away;
-// nothing stays open.
-func endWhileAway(f *comeAndGo) {
-	testenv.LinkDown(f.t, coming)
-	f.away(unix.ENETDOWN)
-	f.newcomers()
+// Groups can be left, and a transport can end, while the interface is down. Nothing stays open.
+func closeWhileDown(f *linkRig) {
+	testenv.LinkDown(f.t, linkName)
+	f.expectLost(unix.ENETDOWN)
+	f.joinWhileDown()
 	for _, g := range []int{0, 1} {
 		if err := f.rx.Leave(g); err != nil {
 			f.t.Fatal(err)
@@ -263,11 +260,11 @@ func endWhileAway(f *comeAndGo) {
 	before := files(f.t)
 	end(f.rx)
 	end(f.tx)
-	// Each: its unicast socket, epoll, eventfd, timerfd and the watch.
+	// For each transport: its unicast socket, epoll, eventfd, timerfd and the netlink socket.
 	if after := files(f.t); before-after != 10 {
-		f.t.Errorf("%d files were open before, %d after", before, after)
+		f.t.Errorf("%d open files before, %d after", before, after)
 	}
-	testenv.LinkUp(f.t, coming)
+	testenv.LinkUp(f.t, linkName)
 }
 
 func files(t *testing.T) int {
@@ -279,60 +276,59 @@ func files(t *testing.T) int {
 	return len(list)
 }
 
-// An interface that was replaced by one with the same name and index is another
-// one all the same: its memberships are gone.
-func sameIndex(f *comeAndGo) {
-	index := testenv.LinkIndex(f.t, coming)
-	testenv.DelLink(f.t, coming)
+// An interface that was replaced by one with the same name and index has lost its memberships.
+func sameIndex(f *linkRig) {
+	index := testenv.LinkIndex(f.t, linkName)
+	testenv.DelLink(f.t, linkName)
 	f.create(index)
 	f.await(f.tx, "sender 0 lost", "sender 0 joined")
 	f.await(f.rx, "receiver 0 lost", "receiver 0 joined")
-	f.flows("at an interface with the same index")
+	f.checkTraffic("on an interface with the same index")
 }
 
 // During duplicate address detection the address cannot be used, and nothing is reported as joined.
-func addressChecked(f *comeAndGo) {
+func addressChecked(f *linkRig) {
 	if f.addr != "" {
-		return // which is used without asking
+		return // IPv4 has no duplicate address detection
 	}
-	testenv.Sysctl(f.t, "net/ipv6/conf/"+coming+"/accept_dad", "1")
-	testenv.LinkDown(f.t, coming)
-	f.away(unix.ENETDOWN)
-	testenv.LinkUp(f.t, coming)
+	testenv.Sysctl(f.t, "net/ipv6/conf/"+linkName+"/accept_dad", "1")
+	testenv.LinkDown(f.t, linkName)
+	f.expectLost(unix.ENETDOWN)
+	testenv.LinkUp(f.t, linkName)
 	f.await(f.tx, "sender 0 joined")
-	at := f.tx.LocalAddr().Addr().WithZone(fmt.Sprint(testenv.LinkIndex(f.t, coming)))
+	at := f.tx.LocalAddr().Addr().WithZone(fmt.Sprint(testenv.LinkIndex(f.t, linkName)))
 	c, err := net.ListenUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, 0)))
 	if err != nil {
-		f.t.Fatalf("joined, but the address is of no use: %v", err)
+		f.t.Fatalf("joined, but the address cannot be used: %v", err)
 	}
 	c.Close()
 	f.await(f.rx, "receiver 0 joined")
-	f.flows("after the address was checked")
+	f.checkTraffic("after the address was checked")
 }
 
-// unlooked is how long there are no descriptors: a look and another one.
-const unlooked = 300 * time.Millisecond
+// noDescriptors is the time without file descriptors. It is longer than two checks of the interface.
+const noDescriptors = 300 * time.Millisecond
 
-// Without a free descriptor the interface cannot be looked at. Nothing is concluded from that, and what happened
-// meanwhile is found as soon as it can be seen.
-func addressUnknown(f *comeAndGo) {
+// Without a free descriptor the interface cannot be queried. That is not reported as a change, and changes meanwhile
+// are found as soon as it can be queried.
+func addressUnobservable(f *linkRig) {
 	if f.addr == "" {
-		return // the kernel makes the only one
+		return // IPv6 has only the kernel's link-local address
 	}
 	at := netip.MustParsePrefix(strings.Replace(f.addr, "1/", "2/", 1))
 	to := netip.AddrPortFrom(at.Addr(), f.tx.LocalAddr().Port())
-	testenv.DelAddr(f.t, coming, f.addr)
-	testenv.AddAddr(f.t, coming, at.String())
-	testenv.AwaitAddrs(f.t, coming)
+	testenv.DelAddr(f.t, linkName, f.addr)
+	testenv.AddAddr(f.t, linkName, at.String())
+	testenv.AwaitAddrs(f.t, linkName)
 	lost := map[*udp.Transport]int{}
-	for free := range 2 { // with one it can be looked at, but no socket opened
+	for free := range 2 { // with one the interface can be queried, but no socket opened
 		restore := testenv.FewFiles(f.t, free)
 		for _, tr := range []*udp.Transport{f.tx, f.rx} {
-			for start := time.Now(); time.Since(start) < unlooked; {
+			for start := time.Now(); time.Since(start) < noDescriptors; {
 				lost[tr] += f.poll(tr)
 			}
 			if free == 0 && lost[tr] != 0 {
-				f.t.Error("the interface is lost, without an observation")
+				f.t.Error("the interface is reported as lost without a query")
 			}
 		}
 		restore()
@@ -343,63 +339,63 @@ func addressUnknown(f *comeAndGo) {
 		}
 	}
 	if f.tx.LocalAddr() != to {
-		f.t.Fatalf("the sender is at %v, want %v", f.tx.LocalAddr(), to)
+		f.t.Fatalf("the sender's address is %v, want %v", f.tx.LocalAddr(), to)
 	}
-	f.flows("with an address that could not be seen")
+	f.checkTraffic("with an address that could not be queried")
 }
 
-// What the kernel says by itself is known also then: that it is down, and that it is gone. That it is back is seen
+// Even then the kernel's notifications that the interface is down or deleted are used. That it is up again is found
 // later.
-func linkUnknown(f *comeAndGo) {
+func linkUnobservable(f *linkRig) {
 	for _, c := range []struct {
 		errno        error
 		change, undo func()
 	}{
-		{unix.ENETDOWN, func() { testenv.LinkDown(f.t, coming) }, f.again},
-		{unix.ENODEV, func() { testenv.DelLink(f.t, coming) }, func() { f.create(0) }},
+		{unix.ENETDOWN, func() { testenv.LinkDown(f.t, linkName) }, f.again},
+		{unix.ENODEV, func() { testenv.DelLink(f.t, linkName) }, func() { f.create(0) }},
 	} {
 		c.change()
 		restore := testenv.FewFiles(f.t, 0)
-		f.away(c.errno)
+		f.expectLost(c.errno)
 		restore()
 		c.undo()
 		restore = testenv.FewFiles(f.t, 0)
 		for range 50 {
 			if f.poll(f.tx)+f.poll(f.rx) != 0 {
-				f.t.Fatal("an unobservable change is reported")
+				f.t.Fatal("a change that cannot be queried is reported")
 			}
 		}
 		restore()
 		f.await(f.tx, "sender 0 joined")
 		f.await(f.rx, "receiver 0 joined")
-		f.flows("after what could not be seen")
+		f.checkTraffic("after a change that could not be queried")
 	}
 }
 
-// A group that cannot be joined again for want of a descriptor is lost, and the others are not. It is joined as soon as there is
-// one.
-func fewDescriptors(f *comeAndGo) {
-	testenv.LinkDown(f.t, coming)
-	f.away(unix.ENETDOWN)
+// A group that cannot be joined again because no file descriptor is free stays lost, the others do not. It is joined as
+// soon as one is free.
+func fewDescriptors(f *linkRig) {
+	testenv.LinkDown(f.t, linkName)
+	f.expectLost(unix.ENETDOWN)
 	for group := 1; group <= 2; group++ {
 		if err := f.rx.Join(group); err != nil {
 			f.t.Fatal(err)
 		}
 	}
 	f.again()
-	testenv.AwaitAddrs(f.t, coming)
+	testenv.AwaitAddrs(f.t, linkName)
 	f.await(f.tx, "sender 0 joined")
-	restore := testenv.FewFiles(f.t, 1) // to look at the interface, and then for the first group
+	restore := testenv.FewFiles(f.t, 1) // for the query of the interface, and then for the first group
 	errs := f.await(f.rx, "receiver 2 lost", "receiver 0 joined", "receiver 1 joined")
 	if !errors.Is(errs[0], unix.EMFILE) || !strings.Contains(errs[0].Error(), "ulimit -n") {
-		f.t.Errorf("lost because of %v", errs[0])
+		f.t.Errorf("reported as lost with %v", errs[0])
 	}
-	for start := time.Now(); time.Since(start) < unlooked; {
+	for start := time.Now(); time.Since(start) < noDescriptors; {
 		if f.poll(f.rx) != 0 {
-			f.t.Fatal("it is reported again")
+			f.t.Fatal("the loss is reported again")
 		}
 	}
-	f.flows("without a descriptor")
+	f.checkTraffic("without a descriptor")
 	restore()
 	f.await(f.rx, "receiver 2 joined")
 	if st := f.rx.Stats(); st.JoinsFailed != 0 {

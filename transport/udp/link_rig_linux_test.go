@@ -13,49 +13,47 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// comeAndGo is a pair of transports at an interface that changes: tx sends to
-// group 0, of which rx is a member.
-type comeAndGo struct {
+// linkRig is a pair of transports on an interface that changes: tx sends to group 0, of which rx is a member.
+type linkRig struct {
 	t      *testing.T
-	addr   string // of the interface, with its prefix length; empty: only a link-local one
+	addr   string // of the interface, with its prefix length; empty: only a link-local address
 	tx, rx *udp.Transport
 	s      transport.Sender
 }
 
-const coming = "back"
+const linkName = "back"
 
-// create makes the interface, and its other end. index is the one that it gets;
-// 0: any.
-func (f *comeAndGo) create(index int) {
+// create makes the interface and its other end. index is the interface's index; 0: any.
+func (f *linkRig) create(index int) {
 	f.t.Helper()
-	testenv.AddVeth(f.t, coming, coming+"-end", index)
-	testenv.LinkUp(f.t, coming+"-end")
+	testenv.AddVeth(f.t, linkName, linkName+"-end", index)
+	testenv.LinkUp(f.t, linkName+"-end")
 	f.up(f.addr)
-	testenv.AwaitAddrs(f.t, coming)
+	testenv.AwaitAddrs(f.t, linkName)
 }
 
 // up takes the interface up. It has no IPv6 addresses while it is down.
-func (f *comeAndGo) up(addr string) {
+func (f *linkRig) up(addr string) {
 	f.t.Helper()
-	testenv.LinkUp(f.t, coming)
+	testenv.LinkUp(f.t, linkName)
 	if addr != "" {
-		testenv.AddAddr(f.t, coming, addr)
+		testenv.AddAddr(f.t, linkName, addr)
 	}
 }
 
-// again takes it up with the address that it had.
-func (f *comeAndGo) again() {
+// again takes the interface up with its previous address.
+func (f *linkRig) again() {
 	f.t.Helper()
 	if strings.Contains(f.addr, ".") {
-		f.up("") // which IPv4 keeps
+		f.up("") // IPv4 keeps its address
 	} else {
 		f.up(f.addr)
 	}
 }
 
-// await polls until the events have come in that order, and no others. An event
-// is "receiver 0 lost"; it returns their errors.
-func (f *comeAndGo) await(tr *udp.Transport, want ...string) (errs []error) {
+// await polls until exactly these events have arrived in this order, and returns their errors. An event is, for
+// example, "receiver 0 lost".
+func (f *linkRig) await(tr *udp.Transport, want ...string) (errs []error) {
 	f.t.Helper()
 	var got []string
 	b := transport.NewBatch(16)
@@ -79,9 +77,8 @@ func (f *comeAndGo) await(tr *udp.Transport, want ...string) (errs []error) {
 	return errs
 }
 
-// poll polls once, and returns the number of events that report a loss, minus those that report a
-// return.
-func (f *comeAndGo) poll(tr *udp.Transport) (lost int) {
+// poll polls once, and returns the number of Lost events minus the number of Joined events.
+func (f *linkRig) poll(tr *udp.Transport) (lost int) {
 	f.t.Helper()
 	b := transport.NewBatch(16)
 	if err := tr.Poll(b); err != nil {
@@ -104,24 +101,24 @@ func (f *comeAndGo) poll(tr *udp.Transport) (lost int) {
 	return lost
 }
 
-// flows checks that a packet goes from tx to rx, and an answer back.
-func (f *comeAndGo) flows(when string) {
+// checkTraffic checks that rx receives a packet of tx, and tx its answer.
+func (f *linkRig) checkTraffic(when string) {
 	f.t.Helper()
 	hello, answer := []byte("hello "+when), []byte("answer "+when)
-	peer := f.hear(f.rx, 0, hello, func() error {
+	peer := f.awaitPacket(f.rx, 0, hello, func() error {
 		_, err := f.s.Send(&transport.Outbound{Data: hello, Stride: len(hello), Count: 1, Lens: []uint16{uint16(len(hello))}})
 		return err
 	})
 	defer f.rx.Forget(peer)
 	if from := f.rx.PeerAddr(peer); from != f.tx.LocalAddr() {
-		f.t.Errorf("%s: a packet comes from %v, want %v", when, from, f.tx.LocalAddr())
+		f.t.Errorf("%s: the packet's source is %v, want %v", when, from, f.tx.LocalAddr())
 	}
-	f.tx.Forget(f.hear(f.tx, transport.Unicast, answer, func() error { return f.rx.Reply(peer, answer) }))
+	f.tx.Forget(f.awaitPacket(f.tx, transport.Unicast, answer, func() error { return f.rx.Reply(peer, answer) }))
 }
 
-// hear awaits a packet in a group, and retains its sender. No events may arrive meanwhile. The packet
-// is repeated now and then: an IPv6 address can be bound a moment before the kernel has its route.
-func (f *comeAndGo) hear(tr *udp.Transport, group int, packet []byte, send func() error) (peer transport.Peer) {
+// awaitPacket waits for a packet in a group, and retains its sender. No events may arrive meanwhile. The packet is sent
+// again from time to time, because an IPv6 address can be bound shortly before the kernel has its route.
+func (f *linkRig) awaitPacket(tr *udp.Transport, group int, packet []byte, send func() error) (peer transport.Peer) {
 	f.t.Helper()
 	b := transport.NewBatch(16)
 	for tries := 0; tries < 2000 && peer == 0; tries++ {
@@ -156,12 +153,12 @@ func (f *comeAndGo) hear(tr *udp.Transport, group int, packet []byte, send func(
 	return peer
 }
 
-// away checks the events, and what still works, while the interface is away.
-func (f *comeAndGo) away(errno error) {
+// expectLost checks the events, and the calls that still work, while the interface is down.
+func (f *linkRig) expectLost(errno error) {
 	f.t.Helper()
 	for _, errs := range [][]error{f.await(f.tx, "sender 0 lost"), f.await(f.rx, "receiver 0 lost")} {
-		if !errors.Is(errs[0], errno) || !strings.Contains(errs[0].Error(), coming) {
-			f.t.Errorf("lost because of %v, want one that matches %v and names the interface", errs[0], errno)
+		if !errors.Is(errs[0], errno) || !strings.Contains(errs[0].Error(), linkName) {
+			f.t.Errorf("reported as lost with %v, want an error that matches %v and names the interface", errs[0], errno)
 		}
 	}
 	if n, err := f.s.Send(&transport.Outbound{Data: []byte("x"), Stride: 1, Count: 1, Lens: []uint16{1}}); n != 0 || !errors.Is(err, transport.ErrNotReady) {
@@ -172,8 +169,8 @@ func (f *comeAndGo) away(errno error) {
 	}
 }
 
-// newcomers join groups while the interface is away.
-func (f *comeAndGo) newcomers() {
+// joinWhileDown joins groups while the interface is down.
+func (f *linkRig) joinWhileDown() {
 	f.t.Helper()
 	for _, err := range []error{f.rx.Join(1), f.rx.Join(2), f.rx.Leave(2)} {
 		if err != nil {
@@ -186,12 +183,12 @@ func (f *comeAndGo) newcomers() {
 	f.await(f.rx, "receiver 2 left")
 }
 
-// back checks that everything works again.
-func (f *comeAndGo) back(when string) {
+// expectRestored checks that everything works again.
+func (f *linkRig) expectRestored(when string) {
 	f.t.Helper()
 	f.await(f.tx, "sender 0 joined", "sender 1 joined")
 	f.await(f.rx, "receiver 0 joined", "receiver 1 joined")
-	f.flows(when)
+	f.checkTraffic(when)
 	if st := f.rx.Stats(); st.MembershipsLost != 1 || st.Joins != 3 || st.JoinsFailed != 0 {
 		f.t.Errorf("%s: counters of the receiver %+v", when, st)
 	}

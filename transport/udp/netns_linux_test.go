@@ -19,9 +19,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// TestNamespace runs what loopback cannot show in a network namespace of its
-// own, which goes with the process: IPv6 multicast, other interfaces, their
-// choice, an MTU that shrinks, a limit on memberships, interfaces that come and go.
+// TestNamespace runs tests that loopback does not allow in a separate network namespace, which ends with the process:
+// IPv6 multicast, other interfaces and their choice, a smaller MTU, a limit on memberships, interfaces that appear and
+// disappear.
 func TestNamespace(t *testing.T) {
 	testenv.Slow(t)
 	if !testenv.Namespace(t) {
@@ -29,17 +29,17 @@ func TestNamespace(t *testing.T) {
 	}
 	t.Run("DefaultInterfaceIsLoopback", testDefaultIsLoopback)
 	t.Run("IPv6", testIPv6)
-	if !plainPath { // which has no GSO, and does not notice changes
+	if !plainPath { // which has no GSO and does not detect changes
 		t.Run("GSORefused", testGSORefused)
 		t.Run("LinkChanges", testLinkChanges)
 		t.Run("ManyGroups", testManyGroups)
 	}
 	t.Run("GroupLimit", testGroupLimit)
 	t.Run("NoMulticast", testNoMulticast)
-	t.Run("Interfaces", testInterfaces) // last: it adds some
+	t.Run("Interfaces", testInterfaces) // last, because it adds interfaces
 }
 
-// With nothing else there, the default is loopback, and it works.
+// If no other interface exists, the default is loopback, and it works.
 func testDefaultIsLoopback(t *testing.T) {
 	a, b := open(t, udp.Config{}), open(t, udp.Config{})
 	defer end(a)
@@ -47,7 +47,7 @@ func testDefaultIsLoopback(t *testing.T) {
 	if a.Interface() != "lo" {
 		t.Fatalf("the default interface is %s", a.Interface())
 	}
-	if !hears(t, a, b, "hello") {
+	if !receives(t, a, b, "hello") {
 		t.Error("packets do not arrive")
 	}
 }
@@ -64,15 +64,14 @@ func testIPv6(t *testing.T) {
 	}
 }
 
-// When the path cannot carry trains any more, they go as single packets, from
-// then on, and nothing is lost.
+// When the path no longer supports trains, packets are sent singly from then on, and nothing is lost.
 func testGSORefused(t *testing.T) {
 	cfg := loopback(t)
 	a, b := open(t, cfg), open(t, cfg)
 	defer end(a)
 	defer end(b)
 	if !a.Capabilities().GSO || !a.Capabilities().EqualTrains {
-		t.Fatal("no GSO to begin with")
+		t.Fatal("no GSO at the start")
 	}
 	testenv.SetMTU(t, "lo", 1000)
 	defer testenv.SetMTU(t, "lo", 65536)
@@ -105,8 +104,8 @@ func testGSORefused(t *testing.T) {
 	}
 }
 
-// The kernel's limit on memberships is reported as an event that matches both our error and the
-// kernel's, and the other groups work.
+// The kernel's limit on memberships is reported as an event whose error matches both ErrGroupLimit and the kernel's,
+// and the other groups work.
 func testGroupLimit(t *testing.T) {
 	const limit = "/proc/sys/net/ipv4/igmp_max_memberships"
 	old, err := os.ReadFile(limit)
@@ -117,7 +116,7 @@ func testGroupLimit(t *testing.T) {
 	a, b := open(t, cfg), open(t, cfg)
 	defer end(a)
 	defer end(b)
-	if !hears(t, a, b, "before") {
+	if !receives(t, a, b, "before") {
 		t.Fatal("packets do not arrive")
 	}
 	if err := os.WriteFile(limit, []byte("0"), 0o644); err != nil {
@@ -136,18 +135,17 @@ func testGroupLimit(t *testing.T) {
 		t.Errorf("event %+v", ev)
 	}
 	if !strings.Contains(ev.Err.Error(), "raise net.ipv4.igmp_max_memberships") {
-		t.Errorf("the error does not say what to do: %v", ev.Err)
+		t.Errorf("the error has no advice: %v", ev.Err)
 	}
 	if st := b.Stats(); st.JoinsFailed != 1 || st.Joins != 1 {
 		t.Errorf("counters %+v", st)
 	}
-	if !hears(t, a, b, "after") {
-		t.Error("the group joined before is deaf")
+	if !receives(t, a, b, "after") {
+		t.Error("the group joined before receives nothing")
 	}
 }
 
-// Each group has a socket of its own: however few groups the kernel lets one socket
-// join, a transport joins all that it has.
+// Each group has a separate socket: a transport can join all groups, however few the kernel permits for one socket.
 func testManyGroups(t *testing.T) {
 	testenv.Sysctl(t, "net/ipv4/igmp_max_memberships", "1")
 	defer testenv.Sysctl(t, "net/ipv4/igmp_max_memberships", "20")
@@ -174,8 +172,7 @@ func testManyGroups(t *testing.T) {
 	}
 }
 
-// noAddressChecks makes new IPv6 addresses usable at once, without asking the
-// neighbours.
+// noAddressChecks makes new IPv6 addresses usable immediately, without duplicate address detection.
 func noAddressChecks(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"all", "default"} {
@@ -205,9 +202,8 @@ func awaitIPv6(t *testing.T, name string) {
 	}
 }
 
-// Beside loopback there are two more interfaces with the same groups.
-// An interface that does no multicast is refused, by name and by address, and named
-// with one that would do; it is never the default.
+// An interface that does not support multicast is refused, by name and by address. The error names an interface that
+// does. It is never the default.
 func testNoMulticast(t *testing.T) {
 	testenv.AddVeth(t, "mute", "mute-end", 0)
 	defer testenv.DelLink(t, "mute")
@@ -220,13 +216,13 @@ func testNoMulticast(t *testing.T) {
 		tr, err := udp.Open(udp.Config{Interface: name})
 		if err == nil {
 			end(tr)
-			t.Fatalf("%s is taken", name)
+			t.Fatalf("%s was accepted", name)
 		}
-		if s := err.Error(); !strings.Contains(s, "interface mute does not do multicast") || !strings.Contains(s, other) {
+		if s := err.Error(); !strings.Contains(s, "interface mute does not support multicast") || !strings.Contains(s, other) {
 			t.Errorf("%s: %s", name, s)
 		}
 	}
-	refused("mute", "use that") // loopback, which works without the flag
+	refused("mute", "use that") // loopback, which works without the flag MULTICAST
 	testenv.AddVeth(t, "good", "good-end", 0)
 	defer testenv.DelLink(t, "good")
 	testenv.AddAddr(t, "good", "10.79.1.1/24")
@@ -252,7 +248,7 @@ func testInterfaces(t *testing.T) {
 		testenv.LinkUp(t, name)
 		testenv.LinkUp(t, name+"-end")
 	}
-	// The kernel gives link-local addresses some time after the carrier is there.
+	// The kernel assigns link-local addresses some time after the carrier is up.
 	for _, name := range []string{"left", "right"} {
 		awaitIPv6(t, name)
 	}
@@ -271,10 +267,9 @@ func testInterfaces(t *testing.T) {
 				t.Cleanup(func() { end(tr) })
 				return tr
 			}
-			// All four have an IPv6 address, and get their routes in the order in
-			// which the kernel finds that they are up.
+			// All four have an IPv6 address, and get their routes in the order in which the kernel detects that they are up.
 			if tr := with("", nil); tr.Interface() == "lo" || groups.Addr().Is4() && tr.Interface() != "left" {
-				t.Errorf("the default interface is %s, want left, or with IPv6 any beside loopback", tr.Interface())
+				t.Errorf("the default interface is %s, want left, or with IPv6 any except loopback", tr.Interface())
 			}
 			left, right := with("left", nil), with("right", nil)
 			if mtu := 1500 - map[bool]int{true: 28, false: 48}[groups.Addr().Is4()]; left.Capabilities().PacketSize != mtu {
@@ -285,17 +280,17 @@ func testInterfaces(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !hears(t, with("left", nil), left, "on the left") || !hears(t, with("right", nil), right, "on the right") {
+			if !receives(t, with("left", nil), left, "on the left") || !receives(t, with("right", nil), right, "on the right") {
 				t.Fatal("packets do not arrive")
 			}
 			if got := receive(t, left, 0); len(got) != 0 {
-				t.Errorf("left has heard %q", got)
+				t.Errorf("left received %q", got)
 			}
-			// Without loopback this host receives nothing; the next packet shows that none was on its way.
+			// Without multicast loopback this host receives nothing. The next packet shows that none was still pending.
 			silent := with("left", func(c *udp.Config) { c.NoLoopback = true })
 			send(t, silent, "no member here")
-			if !hears(t, with("left", nil), left, "all members here") {
-				t.Error("a packet that should stay away from this host came, or none")
+			if !receives(t, with("left", nil), left, "all members here") {
+				t.Error("received a packet sent without loopback, or none")
 			}
 			transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 				return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
@@ -324,8 +319,8 @@ func send(t *testing.T, from *udp.Transport, text string) {
 	}
 }
 
-// hears sends text on group 0 and reports whether it is the next to arrive.
-func hears(t *testing.T, from, to *udp.Transport, text string) bool {
+// receives sends text to group 0 and reports whether it is the next packet to arrive.
+func receives(t *testing.T, from, to *udp.Transport, text string) bool {
 	t.Helper()
 	if err := to.Join(0); err != nil {
 		t.Fatal(err)
@@ -335,7 +330,7 @@ func hears(t *testing.T, from, to *udp.Transport, text string) bool {
 	return len(got) == 1 && string(got[0]) == text
 }
 
-// receive polls until count packets have come, and then what else there is.
+// receive polls until count packets have arrived, and then returns all that have.
 func receive(t *testing.T, tr *udp.Transport, count int) (got [][]byte) {
 	t.Helper()
 	b := transport.NewBatch(16)

@@ -2,5 +2,5 @@
 
 package udp_test
 
-// plainPath says that the portable implementation is under test.
+// plainPath reports whether the portable implementation is tested.
 const plainPath = true

@@ -17,28 +17,28 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/round"
 )
 
-// queueTrains is how many packets wait between the readers and Poll.
+// queueTrains is the capacity, in packets, of the queue between the readers and Poll.
 const queueTrains = 512
 
-// receiveCapacity is how many packets surely fit, even if no reader runs: those of the usual size in a
-// socket buffer of 208 KiB, Linux's usual limit.
+// receiveCapacity is the number of packets that fit even if no reader runs: packets of the usual size in a socket
+// buffer of 208 KiB, Linux's default limit.
 const receiveCapacity = 128
 
-// Transport is an endpoint on package net: for systems without an implementation of their own here, and
-// for tests of this one on others. See package transport for which goroutine may call which method.
+// Transport is an endpoint on package net, for systems other than Linux, and for tests of it on Linux. See package
+// transport for which goroutine may call which method.
 //
 // A goroutine for each socket reads packets into a queue; it is started by Open or Join, and ends when
 // Leave or Close closes its socket. Poll reports the end only after the last one has ended.
 //
-// It does not notice that its interface goes down or is removed: a Send then fails with the system's error, and nothing
-// is received until it is back, or ever again if its index is new. No Lost event reports it.
+// It does not detect that its interface goes down or is removed: a Send then fails with the system's error, and nothing
+// is received until the interface is back, or at all if its index has changed. No Lost event is reported.
 type Transport struct {
 	endpoint
 	ifc     *net.Interface
 	unicast *net.UDPConn
 	in      *inbox.Inbox
 	from    []netip.AddrPort // of the packet in each slot of in
-	readers atomic.Int64     // goroutines that have not ended
+	readers atomic.Int64     // number of running goroutines
 	// pending reports whether Poll has something to do besides trains.
 	pending func() bool
 
@@ -97,7 +97,7 @@ func (t *Transport) listen(at netip.AddrPort) (*net.UDPConn, error) {
 		return nil, err
 	}
 	conn := pc.(*net.UDPConn)
-	// What cannot be granted is cut or refused; smaller buffers still work.
+	// A too large request is reduced or refused; smaller buffers still work.
 	_ = conn.SetReadBuffer(t.cfg.ReceiveBuffer)
 	return conn, nil
 }
@@ -175,7 +175,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// quiet reports whether the memory is unused.
+// quiet reports whether no goroutine uses the memory.
 func (t *Transport) quiet() bool {
 	if !t.ending.Load() {
 		return false
@@ -189,7 +189,7 @@ func (t *Transport) quiet() bool {
 	return t.readers.Load() == 0 && t.leaving.Over()
 }
 
-// end is Poll after Close.
+// end implements Poll after Close.
 func (t *Transport) end() error {
 	if t.done.Load() {
 		return errClosed

@@ -18,7 +18,7 @@ func (t *Transport) read(conn *net.UDPConn, group int) {
 	go func() {
 		defer t.in.Wake()
 		defer t.readers.Add(-1)
-		var spill []byte // where packets go that find the queue full
+		var spill []byte // for packets that find the queue full
 		for {
 			slot, mem, ok := t.in.Acquire()
 			if !ok {
@@ -36,7 +36,7 @@ func (t *Transport) read(conn *net.UDPConn, group int) {
 				return
 			case err != nil:
 				t.received.Errors.Add(1)
-				// A lasting error must not become a busy loop.
+				// A persistent error must not cause a busy loop.
 				time.Sleep(time.Millisecond)
 				fallthrough
 			case n == 0:

@@ -18,13 +18,13 @@ type destination netip.AddrPort
 
 func (d *destination) AddrPort() netip.AddrPort { return netip.AddrPort(*d) }
 
-// outlet is the way out of a Sender.
+// outlet is the part of a Sender that depends on the system.
 type outlet struct{ to netip.AddrPort }
 
 // aim sets the address to send to.
 func (o *outlet) aim(to netip.AddrPort, l *link) { o.to = l.zoned(to) }
 
-// zoned adds the interface to an address that means nothing without.
+// zoned adds the interface to an address that needs a zone.
 func (l *link) zoned(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(zoned(a.Addr(), l.name), a.Port())
 }

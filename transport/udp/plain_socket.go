@@ -21,8 +21,8 @@ func setupSend(conn *net.UDPConn, ifc *net.Interface, cfg *Config) error {
 	return cmp.Or(p.SetMulticastInterface(ifc), p.SetMulticastHopLimit(cfg.ttl()), p.SetMulticastLoopback(!cfg.NoLoopback))
 }
 
-// join makes conn a member of group. On Windows it is the receiving socket that
-// decides whether it gets packets of its own host, so that is set here too.
+// join makes conn a member of group. On Windows the receiving socket decides whether it gets packets of its own host,
+// so that option is set here, too.
 func join(conn *net.UDPConn, ifc *net.Interface, cfg *Config, group netip.Addr) error {
 	addr := &net.UDPAddr{IP: group.AsSlice()}
 	if group.Is4() {

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// The way of a train in:
+// The path of a received train:
 //
 //	epoll says which sockets are ready ─► recvmmsg into free buffers ─► Train
 //	Release ─► free, on top, so that the next train lands in warm memory
@@ -28,19 +28,19 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.closing.Load() {
 		return t.end()
 	}
-	// A socket that had something is tried again without asking epoll, until it has nothing. Other sockets are checked
-	// when there is none like that, and now and then. A caller that polls without waiting mostly expects the next packet
-	// of the same socket: asking epoll first would cost another system call.
+	// A socket that had packets is read again without epoll until it is empty. Other sockets are checked when it is, and
+	// from time to time. A caller that polls without waiting mostly expects the next packet on the same socket, and epoll
+	// would cost another system call.
 	t.polls++
 	t.round.begin(t.ready)
 	switch {
 	case len(t.ready) == 0 && t.warm != nil && t.polls > spinning && t.polls%4 != 0:
 		t.mark(t.warm)
 	case len(t.ready) == 0 || t.polls%16 == 0:
-		t.harvest(t.waiter.Ready())
+		t.markReady(t.waiter.Ready())
 		t.round.asked = true
 	}
-	if t.toLook() {
+	if t.linkCheckDue() {
 		t.followLink()
 	}
 	b.Events = t.events.Take(b.Events)
@@ -66,11 +66,11 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// spinning is how many Polls without a Wait show that the caller waits by polling.
+// spinning is the number of Polls without a Wait after which the caller is assumed to wait by polling.
 const spinning = 4096
 
-// harvest notes the sockets that epoll named: none in a wait that a signal has ended.
-func (t *Transport) harvest(evs []unix.EpollEvent) {
+// markReady marks the sockets that epoll has reported: none if a signal ended the wait.
+func (t *Transport) markReady(evs []unix.EpollEvent) {
 	for i := range evs {
 		var s *socket
 		switch g := int(evs[i].Fd); {
@@ -81,7 +81,7 @@ func (t *Transport) harvest(evs []unix.EpollEvent) {
 		case g == markLink:
 			t.linkNews = true
 			continue
-		default: // an event or a timer: it has done its work by ending the wait
+		default: // an eventfd or a timer, which only ends the wait
 			continue
 		}
 		if s != nil {
@@ -91,7 +91,7 @@ func (t *Transport) harvest(evs []unix.EpollEvent) {
 	t.round.asked = len(evs) > 0
 }
 
-// mark notes that a socket is to be tried.
+// mark records that a socket must be read.
 func (t *Transport) mark(s *socket) {
 	t.round.add(s)
 	if !s.ready {
@@ -100,7 +100,7 @@ func (t *Transport) mark(s *socket) {
 	}
 }
 
-// forget is for a socket that is about to be closed.
+// forget removes a socket that is about to be closed.
 func (t *Transport) forget(s *socket) {
 	if t.warm == s {
 		t.warm = nil
@@ -114,8 +114,7 @@ func (t *Transport) forget(s *socket) {
 	}
 }
 
-// receive takes up to room trains from a socket, in one call. It reports false
-// when there was nothing, or no buffer to take it into.
+// receive reads up to room trains from a socket, in one call. It returns false if there was nothing, or no free buffer.
 func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 	r := t.recv
 	r.armUpTo(min(room, maxRecv))
@@ -161,8 +160,8 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 		packets += (size + segment - 1) / segment
 		bytes += size
 	}
-	// In a flood, polling the socket again and again would hold up the kernel that fills it: epoll
-	// checks without the socket's locks.
+	// In a flood, repeated reads of an empty socket would slow down the kernel that fills it: epoll checks without the
+	// socket's locks.
 	if t.warm = s; t.flood.received(bytes) {
 		if t.warm = nil; !t.flood.parks {
 			t.waiter.Unpark()

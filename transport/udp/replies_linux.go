@@ -10,10 +10,10 @@ import (
 var _ transport.ReplyReader = (*Sender)(nil)
 
 const (
-	// replyBuffers is how many messages are received at a time.
+	// replyBuffers is the number of messages in one receive.
 	replyBuffers = 4
-	// replyRounds is how often ReadReplies receives while each receive is full: if strangers send as
-	// fast as they can, the publisher's packets are behind theirs.
+	// replyRounds bounds how often ReadReplies receives while each receive is full: an attacker could otherwise keep the
+	// publisher here.
 	replyRounds = 16
 )
 
@@ -21,10 +21,10 @@ const (
 type replies struct {
 	mem   []byte
 	batch *sys.RecvBatch
-	taken int // the message that is being handed out
+	taken int // index of the message passed to take
 }
 
-// newReplies allocates its memory on the heap: it lives as long as the Sender, which is not closed during ReadReplies.
+// newReplies allocates its memory on the Go heap, so that it stays valid as long as the Sender.
 func newReplies() *replies {
 	r := &replies{mem: make([]byte, replyBuffers*bufferBytes), batch: sys.NewRecvBatch(replyBuffers, sys.RoomForTrains)}
 	for i := range replyBuffers {
@@ -33,8 +33,8 @@ func newReplies() *replies {
 	return r
 }
 
-// ReadReplies implements transport.ReplyReader. The kernel's count of dropped
-// datagrams is left to Poll: it is a running number.
+// ReadReplies implements transport.ReplyReader. It ignores the kernel's count of dropped datagrams, which is
+// cumulative: Poll reads it.
 func (s *Sender) ReadReplies(take func(packet []byte)) {
 	s.section.Enter()
 	defer s.section.Exit()
@@ -51,12 +51,12 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 	}
 }
 
-// readSome receives once, and returns how many messages came.
+// readSome receives once, and returns the number of messages.
 func (s *Sender) readSome(take func(packet []byte)) int {
 	r := s.out.replies
 	n, errno := r.batch.Recv(s.t.unicast.fd, replyBuffers)
 	if errno != 0 || n == 0 {
-		return 0 // what is wrong with the socket is for Poll to say
+		return 0 // Poll reports errors of the socket
 	}
 	packets, bytes := 0, 0
 	for i := range n {

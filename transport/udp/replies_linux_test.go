@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A publisher that reads replies continues as long as there are more, up to a bound: strangers that
-// send as fast as they can delay its subscribers only a little.
-func TestReadRepliesReadsOn(t *testing.T) {
+// A publisher that reads replies continues while more are pending, up to a limit: other programs that send as fast as
+// possible delay its subscribers only briefly.
+func TestReadRepliesContinues(t *testing.T) {
 	open := func() *Transport {
 		x, err := Open(Config{Interface: "lo", Port: 7461})
 		if err != nil {
@@ -36,7 +36,7 @@ func TestReadRepliesReadsOn(t *testing.T) {
 	var to transport.Peer
 	for b, end := transport.NewBatch(4), time.Now().Add(10*time.Second); to == 0; {
 		if time.Now().After(end) {
-			t.Fatal("nothing came")
+			t.Fatal("received nothing")
 		}
 		if _, err := s.Send(&transport.Outbound{Data: []byte("hello"), Stride: 5, Count: 1, Lens: []uint16{5}}); err != nil {
 			t.Fatal(err)

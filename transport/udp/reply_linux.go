@@ -18,7 +18,7 @@ func (t *Transport) source(from transport.Source) (sys.Sockaddr, bool) {
 
 // answer sends one packet to a peer.
 func (t *Transport) answer(to *sys.Sockaddr, packet []byte, l *link) error {
-	to.SetInterface(l.index) // it may have come back under another
+	to.SetInterface(l.index) // the interface may have a new index
 	if errno := sys.SendTo(t.unicast.fd, packet, to); errno != 0 {
 		return sendError("sendto", errno)
 	}

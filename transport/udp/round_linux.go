@@ -4,20 +4,21 @@ package udp
 
 import "github.com/fanfaremq/fanfare/internal/sys"
 
-// round is how far what lay in the sockets when a round began has been read (transport.Batch.More). Loop only.
+// round tracks how much of the packets that were in the sockets when a round began has been read
+// (transport.Batch.More). Loop only.
 //
-//	Poll ─► begins ─► epoll names the sockets that have something ─► each is read empty, or as far as it was filled ─► is over
+//	Poll ─► starts ─► epoll returns the readable sockets ─► each is read until empty, or as far as it was full ─► ends
 type round struct {
 	number uint32
 	open   bool
-	asked  bool // epoll has named them all, just before it began or since
-	left   int  // sockets of which some may be unread
+	asked  bool // epoll has reported all ready sockets, just before the round began or since
+	left   int  // sockets that may have unread packets of the round
 }
 
-// share is a socket's part of the round of that number.
+// share is the part of a round in one socket.
 type share struct {
 	round  uint32
-	unread int // bytes as the kernel charges them, at most; unknown: it was not read in this round
+	unread int // upper bound in bytes as charged by the kernel; unknown: not read in this round
 }
 
 const unknown = -1
@@ -35,10 +36,10 @@ func (r *round) begin(ready []*socket) {
 	r.asked = asked
 }
 
-// drop ends it before it is over: all sockets are looked for anew.
+// drop ends the round early: epoll must report all sockets again.
 func (r *round) drop() { r.open, r.asked = false, false }
 
-// add notes a socket that has something, if that may have lain there when the round began.
+// add records a ready socket, if its packets may have arrived before the round began.
 func (r *round) add(s *socket) {
 	if r.open && !r.asked && s.share.round != r.number {
 		s.share = share{r.number, unknown}
@@ -46,7 +47,7 @@ func (r *round) add(s *socket) {
 	}
 }
 
-// read records a receive from a socket: its minimum charge in bytes; all: it had no more.
+// read records a receive from a socket: charge is its minimum charge in bytes; all: the socket is empty.
 func (r *round) read(s *socket, charge int, all bool) {
 	x := &s.share
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// routed is the interface that the host's route to a group leads to, by the source address that
-// a socket gets. To connect it sends nothing. The error matches sys.ErrNoInterface where there is no route.
+// routed is the interface of the host's route to a group, found by the source address of a connected socket. Connecting
+// sends no packet. The error matches sys.ErrNoInterface if there is no route.
 func routed(group netip.AddrPort) (*net.Interface, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group))
 	var errno syscall.Errno

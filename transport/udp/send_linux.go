@@ -13,15 +13,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// The way of a train out:
+// The path of a sent train:
 //
 //	Send ─► train.Next: a run of equal packets ─► sendTrain (sendmsg, UDP_SEGMENT)
 //	    └─ without GSO ────────────────────────► sendEach (sendmmsg)
 
-// outlet is the way out of a Sender.
+// outlet is the part of a Sender that depends on the system.
 type outlet struct {
 	batch   sys.SendBatch
-	replies *replies // nil until they are read
+	replies *replies // nil until ReadReplies is called
 }
 
 // aim sets the address to send to.
@@ -29,14 +29,14 @@ func (o *outlet) aim(to netip.AddrPort, l *link) {
 	o.batch.SetAddress(sys.NewSockaddr(to, l.index))
 }
 
-// sendSome sends one train, or one row of single packets, beginning at from.
+// sendSome sends one train, or a batch of single packets, beginning at packet from.
 func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int, err error) {
 	if s.t.gso.Load() {
 		run, err := train.Next(out, from, maxPacket, sys.MaxSegments, sys.MaxTrainBytes)
 		if err != nil {
 			return 0, 0, err
 		}
-		// A segment must fit the MTU; what does not goes as IP fragments.
+		// A GSO segment must fit the MTU; larger packets are sent as IP fragments.
 		if run.Count == 1 || run.Size <= s.at.mtu-s.t.cfg.headers() {
 			errno := s.sendTrain(out, from, run)
 			if errno == 0 {
@@ -60,7 +60,7 @@ func (s *Sender) sendTrain(out *transport.Outbound, from int, run train.Run) sys
 	if run.Packed(out.Stride) {
 		b.Put(0, out.Data[base:base+run.Bytes])
 	} else {
-		// Packets apart from each other are gathered by the kernel.
+		// The kernel gathers packets that are not contiguous.
 		for parts = range run.Count {
 			at := base + parts*out.Stride
 			b.Put(parts, out.Data[at:at+int(out.Lens[from+parts])])
@@ -75,7 +75,7 @@ func (s *Sender) sendTrain(out *transport.Outbound, from int, run train.Run) sys
 	return b.SendTrain(s.t.unicast.fd, parts, segment)
 }
 
-// sendEach sends up to sys.MaxSegments packets, each by itself, in one call.
+// sendEach sends up to sys.MaxSegments packets as separate datagrams in one call.
 func (s *Sender) sendEach(out *transport.Outbound, from int) (packets, bytes int, err error) {
 	b := &s.out.batch
 	n := 0

@@ -12,23 +12,23 @@ import (
 
 var _ transport.Sender = (*Sender)(nil)
 
-// errAway is what Send and Reply say while the interface is away or down.
-var errAway = fmt.Errorf("udp: the interface is away or down: %w", transport.ErrNotReady)
+// errAway is the error of Send and Reply while the interface is removed or down.
+var errAway = fmt.Errorf("udp: the interface is removed or down: %w", transport.ErrNotReady)
 
 // Sender sends to one group.
 type Sender struct {
 	t       *Transport
 	group   int
-	at      *attachment // where out was aimed from
-	out     outlet      // the system's way out
+	at      *attachment // attachment for which out was set
+	out     outlet      // the part that depends on the system
 	section grace.Section
 	closed  atomic.Bool
 	taken   uint64
 	sent    tally.Sent
 }
 
-// NewSender implements transport.Transport. Sending needs no membership, so the
-// sender is ready at once, unless the interface is away just then.
+// NewSender implements transport.Transport. Sending needs no membership, so the sender is ready immediately, unless the
+// interface is removed or down.
 func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	if err := t.check(group); err != nil {
 		return nil, err
@@ -50,9 +50,9 @@ func (s *Sender) aim(at *attachment) {
 	s.out.aim(s.t.groupAddr(s.group), &at.link)
 }
 
-// Send implements transport.Sender. It returns transport.ErrNotReady while the
-// interface is away or down. On the portable path package net waits where the
-// socket buffer is full, so that ErrBusy is rare and Send may block for a moment.
+// Send implements transport.Sender. It returns transport.ErrNotReady while the interface is removed or down. In the
+// portable implementation package net waits if the socket buffer is full, so that ErrBusy is rare and Send may block
+// briefly.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
@@ -69,7 +69,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 }
 
 func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
-	// The order matters: the closing goroutine sets the flag before it checks the sections.
+	// After Enter: the closing goroutine sets the flag before it checks the sections.
 	if s.closed.Load() || s.t.closing.Load() {
 		return 0, 0, errClosed
 	}
@@ -93,7 +93,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// Completed implements transport.Sender. The kernel copies packets, so it equals the number of packets taken.
+// Completed implements transport.Sender. The kernel copies packets, so it equals the number of packets accepted.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.

@@ -1,4 +1,4 @@
 package udp
 
-// largestSend is the largest packet that this system sends: net.inet.udp.maxdgram, as macOS sets it out of the box.
+// largestSend is the largest packet that this system sends: the default of net.inet.udp.maxdgram on macOS.
 const largestSend = 9216

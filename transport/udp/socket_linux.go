@@ -20,12 +20,12 @@ type socket struct {
 	group int // or transport.Unicast
 	gro   bool
 	ready bool // is in Transport.ready
-	lost  bool // the group could not be joined again, which was reported
+	lost  bool // the group could not be joined again, and was reported as lost
 	share share
 	drops sys.Drops
 }
 
-// openUnicast makes the socket to send from and to get replies at.
+// openUnicast opens the socket that sends packets and receives replies.
 func openUnicast(cfg *Config, l *link, port int) (*socket, error) {
 	s, err := newSocket(cfg, l, transport.Unicast)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *socket) setupSend(cfg *Config, l *link) error {
 	return sys.SetMulticast(s.fd, l.addr, l.index, cfg.ttl(), !cfg.NoLoopback)
 }
 
-// openGroup makes the socket of a group and joins it.
+// openGroup opens the socket of a group and joins the group.
 func openGroup(cfg *Config, l *link, group int) (*socket, error) {
 	s, err := newSocket(cfg, l, group)
 	if err != nil {
@@ -64,8 +64,8 @@ func openGroup(cfg *Config, l *link, group int) (*socket, error) {
 	return s, nil
 }
 
-// onlyOwnGroups excludes what other sockets of this host have joined. Where the kernel cannot, for
-// IPv6, more packets arrive, and their contents distinguish them.
+// onlyOwnGroups excludes packets of groups that only other sockets of this host have joined. Kernels that cannot do
+// this for IPv6 deliver more packets, which are distinguished by their group tag.
 func (s *socket) onlyOwnGroups(l *link) error {
 	if err := sys.OnlyOwnGroups(s.fd, l.addr.Is6(), l.index); l.addr.Is4() {
 		return err
@@ -73,7 +73,7 @@ func (s *socket) onlyOwnGroups(l *link) error {
 	return nil
 }
 
-// newSocket makes a socket with what both kinds have in common.
+// newSocket opens a socket with the options of both kinds.
 func newSocket(cfg *Config, l *link, group int) (*socket, error) {
 	fd, err := sys.OpenUDP(l.addr.Is6())
 	if err != nil {
@@ -99,12 +99,12 @@ func (s *socket) bind(addr netip.AddrPort, l *link) error {
 	return portTaken(addr, sys.Bind(s.fd, addr, l.index))
 }
 
-// portTaken says what to do where a socket cannot be bound since another program has the port.
+// portTaken adds a remedy to the error that another program uses the port.
 func portTaken(addr netip.AddrPort, err error) error {
 	if !errors.Is(err, unix.EADDRINUSE) || addr.Port() == 0 {
 		return err
 	}
-	return fmt.Errorf("UDP port %d is taken by a program that does not share it: end that (ss -ulpn 'sport = :%[1]d' names it), or use another port: %w", addr.Port(), err)
+	return fmt.Errorf("UDP port %d is used by a program that does not share it: end that program (ss -ulpn 'sport = :%[1]d' shows it), or use another port: %w", addr.Port(), err)
 }
 
 func (s *socket) close() {

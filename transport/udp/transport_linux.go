@@ -18,7 +18,7 @@ import (
 // Transport is an endpoint. See package transport for which goroutine may call which method. It starts no goroutine.
 type Transport struct {
 	endpoint
-	gso     atomic.Bool // withdrawn by the first Sender that is refused
+	gso     atomic.Bool // cleared by the first Sender that is refused
 	unicast *socket
 	waiter  *sys.Waiter
 
@@ -26,7 +26,7 @@ type Transport struct {
 	groups []*socket // nil where not joined
 	recv   *receiver
 	ready  []*socket // may have packets
-	warm   *socket   // had some last, of which a few bytes only
+	warm   *socket   // the socket of the latest receive, if that was small
 	polls  uint      // since the last Wait
 	round  round
 	// repliesLost: the unicast socket has dropped packets since the last Poll.
@@ -34,12 +34,12 @@ type Transport struct {
 	flood       flood
 	peers       *peers.Table[netip.AddrPort, sys.Sockaddr]
 	watch       sys.LinkWatch
-	lost        bool // Lost was reported, and not yet Joined
+	lost        bool // Lost was reported, and Joined was not since
 
-	linkNews bool      // watch has something to read
-	checkAt  time.Time // when the interface is looked at without news; zero: never
+	linkNews bool      // watch has messages to read
+	checkAt  time.Time // when to check the interface without a message; zero: never
 
-	askedAt time.Time // when sockets were asked for what they have dropped
+	askedAt time.Time // when the sockets' drop counters were last read
 }
 
 // Open makes an endpoint: its unicast socket, its waiting machinery and its receive memory. Groups are joined later.
@@ -53,8 +53,7 @@ func Open(cfg Config) (*Transport, error) {
 }
 
 func (t *Transport) open(cfg Config) (err error) {
-	// Watched first and found then, until nothing has changed in between: so no
-	// change is missed, and none is taken for new that was seen.
+	// Watch first, then find the interface, and repeat while it changes: so no change is missed or handled twice.
 	if err = t.watch.Open(); err != nil {
 		return fmt.Errorf("udp: watch interfaces: %w", noFiles(err))
 	}
@@ -62,7 +61,7 @@ func (t *Transport) open(cfg Config) (err error) {
 		if err = t.init(cfg); err != nil {
 			return err
 		}
-		changed = t.watch.Discard() // later messages are newer
+		changed = t.watch.Discard() // later messages are about changes since then
 	}
 	l := t.link()
 	t.groups = make([]*socket, t.cfg.Groups)
@@ -106,8 +105,8 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	return c
 }
 
-// Join implements transport.Transport. The kernel joins at once, and sends the membership report by itself. While the
-// interface is away or down the join waits for it.
+// Join implements transport.Transport. The kernel joins immediately, and sends the membership report. While the
+// interface is removed or down the join waits for it.
 func (t *Transport) Join(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -143,7 +142,7 @@ func (t *Transport) enter(group int, l *link) error {
 	return nil
 }
 
-// Leave implements transport.Transport. Packets in the socket's buffer go with it.
+// Leave implements transport.Transport. Packets in the socket's buffer are dropped.
 func (t *Transport) Leave(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (t *Transport) exit(s *socket) {
 }
 
 // Close implements transport.Transport. The next Poll closes the sockets, frees the memory and reports the end, unless
-// a Send is using them just then: in that case a later one does.
+// a Send is using them at that time: then a later Poll does.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
@@ -178,7 +177,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// end is Poll after Close.
+// end implements Poll after Close.
 func (t *Transport) end() error {
 	if t.done.Load() {
 		return errClosed

@@ -1,8 +1,8 @@
 // Package udp is the fabric of IP multicast: IPv4 and IPv6 over UDP sockets.
 //
-// On Linux it has its own sendmsg, sendmmsg and recvmmsg on prepared headers, with generic segmentation offload on the
-// way out and generic receive offload on the way in: 44 packets of Ethernet size cross the kernel as one. Elsewhere,
-// and on Linux with the build tag fanfare_plainudp, it is built on package net.
+// On Linux it calls sendmsg, sendmmsg and recvmmsg directly with prepared headers, with generic segmentation offload
+// (GSO) and generic receive offload (GRO): 44 packets of Ethernet size pass the kernel as one. Elsewhere, and on Linux
+// with the build tag fanfare_plainudp, it is built on package net.
 //
 // Sockets of a transport:
 //
@@ -35,10 +35,10 @@ var _ transport.Transport = (*Transport)(nil)
 
 // Sizes that all variants share.
 const (
-	// bufferBytes holds any UDP payload, and any train that the kernel puts together: it keeps to 64 KiB
-	// (udp_gro_receive_segment, net/ipv4/udp_offload.c).
+	// bufferBytes holds any UDP payload, and any train that the kernel merges: at most 64 KiB (udp_gro_receive_segment,
+	// net/ipv4/udp_offload.c).
 	bufferBytes = 64 << 10
-	// batch is how many trains one Poll returns at most.
+	// batch is the maximum number of trains that one Poll returns.
 	batch = 64
 )
 
@@ -59,17 +59,16 @@ func (t *Transport) groupAddr(group int) netip.AddrPort {
 	return netip.AddrPortFrom(groupAddr(t.cfg.Range.Addr(), group), uint16(t.cfg.Port))
 }
 
-// Interface is the name of the interface in use, or that was last.
+// Interface is the name of the interface in use, or of the last one.
 func (t *Transport) Interface() string { return t.link().name }
 
-// LocalAddr is the address that packets are sent from and replies come to. It
-// changes when the interface comes back with another address.
+// LocalAddr is the source address of packets, where replies arrive. It changes when the interface gets another address.
 func (t *Transport) LocalAddr() netip.AddrPort { return t.at.Load().local }
 
 // SocketLimits has the buffer sizes that the system granted when the transport was opened.
 func (t *Transport) SocketLimits() SocketLimits { return t.limits }
 
-// check is the common beginning of calls that name a group.
+// check returns an error if the transport is closed or has no such group.
 func (t *Transport) check(group int) error {
 	if t.closing.Load() {
 		return errClosed
@@ -80,7 +79,7 @@ func (t *Transport) check(group int) error {
 	return nil
 }
 
-// joined reports that packets of a group come.
+// joined reports that a group is joined.
 func (t *Transport) joined(group int) {
 	t.received.Joins.Add(1)
 	t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: transport.Joined})
@@ -110,10 +109,10 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) {
 // Free implements transport.Transport.
 func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
 
-// Stats implements transport.Transport. On Linux, ReceiveOverflow is the kernel's count (SO_RXQ_OVFL,
-// socket(7)): it becomes known with the next packet of the group that arrives, or else a second later
-// (SO_MEMINFO), and a train that is dropped whole counts once. On other systems it counts packets for
-// which the readers had no room; the kernel's own drops are unknown.
+// Stats implements transport.Transport. On Linux, ReceiveOverflow is the kernel's count (SO_RXQ_OVFL, socket(7)): it is
+// updated by the next packet of the group, or else a second later (SO_MEMINFO), and a train that is dropped as a whole
+// counts once. On other systems it counts packets for which the readers had no room; the kernel's own drops are
+// unknown.
 func (t *Transport) Stats() transport.Stats {
 	var s transport.Stats
 	t.received.AddTo(&s.Transport)

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
-// options are the keys of a URL's query, and what each does to a Config.
+// options are the keys of a URL's query; each sets fields of a Config.
 var options = urlopt.Set[Config]{
 	"iface": func(c *Config, val string) error {
 		if val == "" {
@@ -54,13 +54,13 @@ var options = urlopt.Set[Config]{
 //	udp://
 //
 // The host is the first group's address and the path the length of the prefix that all groups lie in; without a path
-// the range is that one address, and without a host it is 239.20.0.0/16. The host may carry the port. Options and their
-// defaults, as the fields of Config describe them:
+// the range is that one address, and without a host it is 239.20.0.0/16. A port may follow the host. Options and their
+// defaults, described at the fields of Config:
 //
 //	iface=NAME|ADDRESS  port=7400   groups=16  ttl=1  loop=true  size=1472
 //	rcvbuf=8M  sndbuf=2M  gso=auto|off  gro=auto|off  uport=0  lend=192  peers=4096
 //
-// Buffers are in bytes, or with K, M or G in multiples of 1024. Each error is one sentence that says what to change.
+// Buffers are in bytes, or with K, M or G in multiples of 1024. Each error is one sentence with a remedy.
 func Parse(u *url.URL) (Config, error) {
 	var c Config
 	if u.Scheme != "udp" {

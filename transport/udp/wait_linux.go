@@ -10,19 +10,20 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// markLink is the id of the watch of interfaces, distinct from group numbers and transport.Unicast.
+// markLink is the epoll id of the watch of interfaces, distinct from group numbers and transport.Unicast.
 const markLink = -4
 
-// markOther is that of what WaitFor watches.
+// markOther is the epoll id of descriptors of WaitFor.
 const markOther = -5
 
-// watchSocket adds a socket to the loop's epoll. A socket that was not read empty is reported again.
+// watchSocket adds a socket to the loop's epoll, level-triggered.
 func (t *Transport) watchSocket(s *socket) error {
 	return t.waiter.Poller.Add(s.fd, int32(s.group), unix.EPOLLIN)
 }
 
-// Wait implements transport.Transport. Its timeout is as exact as the kernel's timers and the scheduler: some 50 µs.
-// Parked among goroutines that run on and on it may be 10 ms late, after which it does not park for a while.
+// Wait implements transport.Transport. The precision of its timeout is that of the kernel's timers and the scheduler:
+// about 50 µs. If it parks while other goroutines never yield it may be 10 ms late; after that it does not park for a
+// while.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
@@ -34,11 +35,11 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	start := time.Now()
 	if t.flood.wait() {
 		evs, crowded := t.waiter.Park(timeout)
-		if t.harvest(evs); crowded {
+		if t.markReady(evs); crowded {
 			t.flood.crowd()
 		}
 	} else {
-		t.harvest(t.waiter.Sleep(timeout))
+		t.markReady(t.waiter.Sleep(timeout))
 	}
 	if time.Since(start) >= asleep {
 		t.flood.slept()
@@ -59,32 +60,33 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	if woken := t.waiter.Begin(); woken || timeout == 0 || t.closing.Load() || t.events.Pending() {
 		return 0
 	}
-	// Ask epoll about all sockets: those that were ready may be empty by now.
+	// Let epoll check all sockets: the ready ones may be empty by now.
 	for _, s := range t.ready {
 		s.ready = false
 	}
 	t.ready, t.polls = t.ready[:0], 0
 	t.round.drop()
-	t.askForDrops(time.Now())
+	t.readDrops(time.Now())
 	return t.untilCheck(timeout)
 }
 
-// askEvery is how often sockets are asked for their drops: a group without further packets has none to carry the count.
-const askEvery = time.Second
+// dropInterval is how often the drop counters of sockets are read: without further packets of a group no packet reports
+// its count.
+const dropInterval = time.Second
 
-// askForDrops asks all sockets, if it is long since they were. Loop only.
-func (t *Transport) askForDrops(now time.Time) {
-	if now.Sub(t.askedAt) < askEvery {
+// readDrops reads the drop counters of all sockets, if dropInterval has passed. Loop only.
+func (t *Transport) readDrops(now time.Time) {
+	if now.Sub(t.askedAt) < dropInterval {
 		return
 	}
 	t.askedAt = now
 	for _, s := range t.groups {
-		t.askSocket(s)
+		t.readSocketDrops(s)
 	}
-	t.askSocket(t.unicast)
+	t.readSocketDrops(t.unicast)
 }
 
-func (t *Transport) askSocket(s *socket) {
+func (t *Transport) readSocketDrops(s *socket) {
 	if s != nil && s.fd >= 0 {
 		if n := s.drops.Ask(s.fd); n > 0 {
 			t.dropped(s, n)
@@ -92,7 +94,7 @@ func (t *Transport) askSocket(s *socket) {
 	}
 }
 
-// dropped notes that a socket has dropped datagrams.
+// dropped records that a socket has dropped datagrams.
 func (t *Transport) dropped(s *socket, n uint64) {
 	t.repliesLost = t.repliesLost || s.group == transport.Unicast
 	t.received.Overflow.Add(n)

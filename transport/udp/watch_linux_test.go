@@ -11,9 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// After the kernel has lost messages because its buffer was full, the interface is checked; nothing is
-// reported if nothing has happened.
-func TestLinkNewsLost(t *testing.T) {
+// After the kernel dropped messages because its buffer was full, the interface is checked. Nothing is reported if it
+// has not changed.
+func TestLinkMessagesLost(t *testing.T) {
 	tr, err := Open(Config{Interface: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
@@ -23,12 +23,12 @@ func TestLinkNewsLost(t *testing.T) {
 	if !check || why != nil {
 		t.Errorf("changed = %v, %v", check, why)
 	}
-	l, err := tr.link().again(&tr.cfg)
+	l, err := tr.link().current(&tr.cfg)
 	if err != nil || l != before.link {
-		t.Errorf("the interface was %+v, and is %+v, %v", before.link, l, err)
+		t.Errorf("the interface was %+v, now %+v, %v", before.link, l, err)
 	}
 	if err := tr.attach(&l); err != nil || tr.at.Load() != before || tr.events.Pending() {
-		t.Errorf("attach to the same: %v", err)
+		t.Errorf("attach to the same interface: %v", err)
 	}
 	tr.Close()
 	if err := tr.Poll(transport.NewBatch(1)); !errors.Is(err, net.ErrClosed) {

@@ -13,9 +13,9 @@ import (
 // Config describes an endpoint.
 type Config struct {
 	// Device is the name of an RDMA device ("mlx5_0"), of the network interface of one of its ports ("ib0", "eth0"), or an
-	// address of that; default the first device with an active port.
+	// address of such an interface; default the first device with an active port.
 	Device string
-	// Port of a device that is given by name, from 1; default the first that is active.
+	// Port of a device that is given by its name, from 1; default the first active one.
 	Port int
 	// Range, Groups, PacketSize, ReceiveQueue, SendQueue, Arena and Peers are those of ud.Config.
 	Range                                                     netip.Prefix
@@ -40,15 +40,15 @@ var options = urlopt.Set[Config]{
 //	rdma://ib0/239.20.0.0/16?groups=64
 //	rdma://10.0.0.1
 //
-// The host is an RDMA device, a network interface, or an address of one (IPv6 in brackets); without it the first device
-// is taken that has an active port. The path is the range that all groups lie in; IPv6 works on InfiniBand only.
-// Options and their defaults are
+// The host is an RDMA device, a network interface, or an address of one (IPv6 in brackets); without a host the first
+// device with an active port is used. The path is the range of all groups; IPv6 works on InfiniBand only. Options and
+// their defaults are
 //
 //	groups=16  size=MTU  rq=4096  sq=512  arena=0  peers=4096  port=the first active
 //
-// size is the size of packets in bytes: where the MTUs of hosts differ, give the smallest everywhere. arena is how much
-// memory for publications is registered in the first place, in bytes or with K, M or G in multiples of 1024: 9M holds
-// one of the default window.
+// size is the size of packets in bytes: if the MTUs of hosts differ, set the smallest on all hosts. arena is the memory
+// for published packets that is registered at first, in bytes or with K, M or G in multiples of 1024: 9M is enough for
+// one group with the default window.
 func Parse(u *url.URL) (Config, error) { return parseWith(u, options) }
 
 // ParseDevice is Parse of a URL that names a device only, without options.

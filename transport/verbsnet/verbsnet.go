@@ -1,6 +1,6 @@
 // Package verbsnet is the fabric of RDMA devices: package transport/ud over package rdma/verbs, on InfiniBand and RoCE
-// adapters and the kernel's Soft-RoCE. It works in programs that were built with the tag rdma; in others Open returns
-// verbs.ErrNotBuilt, which says how.
+// adapters and the kernel's Soft-RoCE. It works in programs built with the tag rdma; in others Open returns
+// verbs.ErrNotBuilt, which has instructions.
 package verbsnet
 
 import (
@@ -35,15 +35,15 @@ func open(p rdma.Provider, cfg Config) (*ud.Transport, error) {
 	return ud.Open(uc)
 }
 
-// find turns the name of a device, interface or address into the configuration of package ud. An
-// address is passed on: the connection manager resolves it.
+// find sets the configuration of package ud from the name of a device or interface, or an address. An address is passed
+// on: the connection manager resolves it.
 func find(p rdma.Provider, cfg Config, uc *ud.Config) error {
 	ip, err := netip.ParseAddr(cfg.Device)
 	switch {
 	case cfg.Device == "":
 		return nil
 	case err == nil && cfg.Port != 0:
-		return fmt.Errorf("rdma: %v names a port already; leave port=%d out", ip, cfg.Port)
+		return fmt.Errorf("rdma: %v names a port already; leave out port=%d", ip, cfg.Port)
 	case err == nil:
 		uc.Local = ip.Unmap()
 		return nil
@@ -69,7 +69,7 @@ func find(p rdma.Provider, cfg Config, uc *ud.Config) error {
 		}
 		if i := slices.Index(ports, cfg.Device); i >= 0 {
 			if cfg.Port != 0 && cfg.Port != i+1 {
-				return fmt.Errorf("rdma: interface %s is on port %d of %s; leave port=%d out", cfg.Device, i+1, name, cfg.Port)
+				return fmt.Errorf("rdma: interface %s is on port %d of %s; leave out port=%d", cfg.Device, i+1, name, cfg.Port)
 			}
 			uc.Device, uc.Port = name, i+1
 			return nil
@@ -79,7 +79,7 @@ func find(p rdma.Provider, cfg Config, uc *ud.Config) error {
 	if len(known) == 0 {
 		known = []string{"none"}
 	}
-	return fmt.Errorf("rdma: no device and no interface of one is called %q: %w; there are %s", cfg.Device, syscall.ENODEV, strings.Join(known, ", "))
+	return fmt.Errorf("rdma: there is no RDMA device, and no interface of one, called %q: %w; devices are %s", cfg.Device, syscall.ENODEV, strings.Join(known, ", "))
 }
 
 // netdevs are the network interfaces of a device's ports.

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The error of an invalid URL says what would be right.
+// The error for an invalid URL says what is valid.
 func TestParseErrors(t *testing.T) {
 	for s, want := range map[string]string{
 		"udp://x":                     "scheme",
@@ -55,10 +55,10 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// Without the tag, or without a device, opening says in one line what to do.
-func TestOpenSaysWhatIsMissing(t *testing.T) {
+// Without the build tag or without a device, Open returns an error of one line with advice.
+func TestOpenWithoutDevice(t *testing.T) {
 	tr, err := Open(Config{})
-	if err == nil { // tag, and a device
+	if err == nil { // with the tag and a device
 		tr.Close()
 		for tr.Poll(transport.NewBatch(1)) == nil {
 			_ = tr.Wait(-1)
@@ -70,7 +70,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A device is found by name, by interface and by address.
+// A device is found by its name, its interface or its address.
 func TestFind(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()
@@ -97,12 +97,12 @@ func TestFind(t *testing.T) {
 		byAddr := uc.Device == "" && uc.Local == h.Addr().IP
 		none := cfg.Device == "" && uc.Device == "" && !uc.Local.IsValid()
 		if !byName && !byAddr && !none {
-			t.Errorf("%+v gives device %q, address %v", cfg, uc.Device, uc.Local)
+			t.Errorf("%+v finds device %q, address %v", cfg, uc.Device, uc.Local)
 		}
 	}
 	for _, cfg := range []Config{{Device: "nothing"}, {Device: port.NetDev, Port: 2}, {Device: "10.0.0.1", Port: 1}} {
 		if err := find(h, cfg, &ud.Config{}); err == nil {
-			t.Errorf("%+v is found", cfg)
+			t.Errorf("%+v was found", cfg)
 		}
 	}
 	if err := find(h, Config{Device: "nothing"}, &ud.Config{}); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), names[0]) {

@@ -1,5 +1,5 @@
-// many opens and closes subscriptions, and writes how often each statement was run: TestManyAreLinear builds it with
-// -cover. Its arguments are a directory and numbers of subscriptions.
+// Command many opens and closes subscriptions, and writes how often each statement ran: TestManyAreLinear builds it
+// with -cover. Its arguments are a directory and numbers of subscriptions.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package arena accounts for the packet memory that users of a transport have allocated. It outlives
-// the transport: only the user knows when the memory is no longer written.
+// Package arena tracks the packet memory that users of a transport have allocated. The memory outlives the transport,
+// because its user may still write to it.
 package arena
 
 import (
@@ -34,7 +34,7 @@ func (a *Arena) Alloc(bytes int) ([]byte, error) {
 	return mem, nil
 }
 
-// Free gives back what Alloc returned, also after Freeze. Anything else is left alone.
+// Free frees memory that Alloc returned, also after Freeze. It ignores other memory.
 func (a *Arena) Free(mem []byte) {
 	if len(mem) == 0 {
 		return

@@ -19,14 +19,14 @@ func TestArena(t *testing.T) {
 	one[99], two[4999] = 1, 2
 	a.Free(one)
 	a.Free(nil)
-	a.Free(make([]byte, 10)) // not from here
+	a.Free(make([]byte, 10)) // not from this arena
 	a.Freeze()
 	if _, err := a.Alloc(1); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Alloc after Freeze: %v", err)
 	}
-	two[0] = 3 // still there
+	two[0] = 3 // still allocated
 	a.Free(two)
-	a.Free(two) // gone already: must not unmap what may be another's by now
+	a.Free(two) // already freed: must not unmap the address, which may be reused
 	if len(a.mem) != 0 {
 		t.Errorf("%d allocations left", len(a.mem))
 	}

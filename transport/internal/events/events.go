@@ -1,4 +1,4 @@
-// Package events keeps membership events that a transport has not reported yet.
+// Package events queues membership events until a Poll reports them.
 package events
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Queue holds events between the call that causes them and the Poll that reports them. Its length is
-// bounded by the number of calls of Join, Leave, NewSender and Sender.Close between two Polls, and of
-// changes that a Poll itself has found. Any goroutine may call its methods.
+// Queue holds events between the call that causes them and the Poll that reports them. Its length is bounded by the
+// number of calls of Join, Leave, NewSender and Sender.Close between two Polls, and of changes found by a Poll. Any
+// goroutine may call its methods.
 type Queue struct {
-	any     atomic.Bool // Poll looks here first, so that it takes no lock
+	any     atomic.Bool // read first by Poll, to avoid the lock
 	mu      sync.Mutex
 	pending []transport.Event
 	senders map[int]int // group -> open senders
@@ -33,8 +33,8 @@ func (q *Queue) post(ev transport.Event) {
 	q.any.Store(true)
 }
 
-// SenderOpened counts a sender of group. Only the first one is reported: a group's membership as a sender belongs to
-// the transport, however many senders it has. After SendersLost, SendersJoined reports it.
+// SenderOpened counts a sender of group, and posts an event for the first one: the membership belongs to the transport,
+// however many senders it has. After SendersLost, SendersJoined posts the event instead.
 func (q *Queue) SenderOpened(group int) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -49,7 +49,7 @@ func (q *Queue) SenderOpened(group int) (first bool) {
 	return true
 }
 
-// SenderClosed counts the end of a sender of group; only the last one is reported.
+// SenderClosed counts the end of a sender of group, and posts an event for the last one.
 func (q *Queue) SenderClosed(group int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -60,7 +60,7 @@ func (q *Queue) SenderClosed(group int) {
 	}
 }
 
-// SendersLost reports each group with a sender as lost, with the reason.
+// SendersLost posts that each group with a sender is lost, with the reason.
 func (q *Queue) SendersLost(why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,7 +68,7 @@ func (q *Queue) SendersLost(why error) {
 	q.eachSender(transport.Lost, why)
 }
 
-// SendersJoined reports each group with a sender as joined again.
+// SendersJoined posts that each group with a sender is joined again.
 func (q *Queue) SendersJoined() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -82,7 +82,7 @@ func (q *Queue) eachSender(state transport.Membership, why error) {
 	}
 }
 
-// Pending reports whether Take would find something.
+// Pending reports whether Take would return events.
 func (q *Queue) Pending() bool { return q.any.Load() }
 
 // Take appends pending events to dst up to its capacity.

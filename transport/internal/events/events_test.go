@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-func TestQueueKeepsWhatDoesNotFit(t *testing.T) {
+func TestQueueKeepsRemainingEvents(t *testing.T) {
 	var q Queue
 	for g := range 5 {
 		q.Post(transport.Event{Group: g})
@@ -17,7 +17,7 @@ func TestQueueKeepsWhatDoesNotFit(t *testing.T) {
 	for q.Pending() {
 		part := q.Take(make([]transport.Event, 0, 2))
 		if len(part) == 0 {
-			t.Fatal("pending, but nothing taken")
+			t.Fatal("pending, but no event returned")
 		}
 		for _, ev := range part {
 			got = append(got, ev.Group)
@@ -32,7 +32,7 @@ func TestQueueKeepsWhatDoesNotFit(t *testing.T) {
 		t.Fatalf("%d events, want 5", len(got))
 	}
 	if left := q.Take(make([]transport.Event, 0, 2)); len(left) != 0 {
-		t.Fatalf("an empty queue gave %v", left)
+		t.Fatalf("an empty queue returned %v", left)
 	}
 }
 

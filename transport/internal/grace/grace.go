@@ -1,15 +1,14 @@
-// Package grace lets one goroutine take down what others use without a lock: memory that senders copy
-// into, or a file descriptor that they write to.
+// Package grace lets one goroutine free a resource that others use without a lock: memory that senders copy into, or a
+// file descriptor that they write to.
 //
-// A user calls Enter, then checks that the resource still exists, uses it, and calls Exit. The
-// goroutine that takes it down first makes it unreachable, then begins a Period over the sections of
-// all users; when the Period is over, no user has it any more. This is a small version of RCU's grace
-// period: two locked instructions per train, and never a wait.
+// A user calls Enter, then checks that the resource still exists, uses it, and calls Exit. The goroutine that frees it
+// first makes it unreachable, then begins a Period with the sections of all users; when the Period is over, no user
+// uses it any more. This is a small version of RCU's grace period: two locked instructions per train, and never a wait.
 package grace
 
 import "sync/atomic"
 
-// Section is one user's mark. It is used by one goroutine at a time. The zero value is outside.
+// Section is the state of one user. It is used by one goroutine at a time. The zero value is outside.
 type Section struct {
 	n atomic.Uint64 // odd while inside
 }
@@ -17,10 +16,10 @@ type Section struct {
 // Enter begins a use.
 func (s *Section) Enter() { s.n.Add(1) }
 
-// Exit ends it.
+// Exit ends a use.
 func (s *Section) Exit() { s.n.Add(1) }
 
-// Period is a wait for all users that were inside when it began. The zero value is over.
+// Period waits for all users that were inside when it began. The zero value is over.
 type Period struct {
 	inside []mark
 }
@@ -37,7 +36,7 @@ func (p *Period) Add(s *Section) {
 	}
 }
 
-// Over reports whether all have left at least once since they were added.
+// Over reports whether all users have left at least once since they were added.
 func (p *Period) Over() bool {
 	for len(p.inside) > 0 {
 		last := p.inside[len(p.inside)-1]

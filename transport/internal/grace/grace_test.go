@@ -11,21 +11,21 @@ func TestPeriod(t *testing.T) {
 		p.Add(s)
 	}
 	if p.Over() {
-		t.Fatal("over while two are inside")
+		t.Fatal("ended while two are inside")
 	}
 	again.Exit()
-	again.Enter() // inside anew: it looks again, and finds nothing
+	again.Enter() // inside again: this does not delay the period
 	if p.Over() {
-		t.Fatal("over while one is inside")
+		t.Fatal("ended while one is inside")
 	}
 	in.Exit()
 	for range 2 {
 		if !p.Over() {
-			t.Fatal("not over although all have left")
+			t.Fatal("not ended although all have left")
 		}
 	}
 	var zero Period
 	if !zero.Over() {
-		t.Fatal("a period without users is not over")
+		t.Fatal("a period without sections has not ended")
 	}
 }

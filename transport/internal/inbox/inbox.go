@@ -1,10 +1,10 @@
-// Package inbox is a bounded queue of received trains in off-heap slots: many producers, one consumer
-// that borrows the slots and returns them in any order, no lock, and parking without a busy loop.
+// Package inbox is a bounded queue of received trains in off-heap slots: many producers, one consumer that borrows
+// slots and returns them in any order, without locks, and with parking instead of a busy loop.
 //
 //	producer:  Acquire a slot ─► write the packets into it ─► Publish
 //	consumer:  Next (the slot is lent) ─► Release
 //
-// Two lock-free structures hold it together. Free slots are a stack, so that the slot released last, still warm in the
+// It consists of two lock-free structures. Free slots are a stack, so that the slot released last, still warm in the
 // cache, is filled next. Filled slots are a ring of slot numbers in the order of Publish.
 package inbox
 
@@ -29,7 +29,7 @@ type Item struct {
 type Inbox struct {
 	mem       []byte
 	slotBytes int
-	pitch     int // bytes from one slot to the next
+	pitch     int // distance of two slots in bytes
 	slots     []slot
 
 	// free is the top of the stack of free slots: slot+1 in the lower half, 0 for none, and in the upper half a count of
@@ -39,8 +39,8 @@ type Inbox struct {
 	_    [56]byte
 	tail atomic.Uint64 // position in ring of the next Publish
 	_    [56]byte
-	// ring[i] is slot+1, or 0 while the producer that owns the position has not
-	// stored it yet. It is never too small: every position taken holds a slot.
+	// ring[i] is slot+1, or 0 while the producer that owns the position has not stored it yet. It is large enough, because
+	// every position in use holds a slot.
 	ring []atomic.Uint32
 	mask uint64
 	head uint64 // consumer's position
@@ -53,11 +53,11 @@ type Inbox struct {
 type slot struct {
 	item Item
 	next atomic.Uint32 // in the free stack: slot+1 of the one below
-	gen  uint32        // odd while lent; finds a double Release
+	gen  uint32        // odd while lent; detects a double Release
 }
 
-// New makes a queue of trains slots with room for slotBytes each. Memory is
-// used as far down as the queue has ever been filled.
+// New makes a queue of trains slots with room for slotBytes each. Only as many slots are touched as were ever filled at
+// a time.
 func New(trains, slotBytes int) (*Inbox, error) {
 	if trains <= 0 || trains > 1<<24 || slotBytes <= 0 {
 		return nil, fmt.Errorf("inbox: cannot make %d slots of %d bytes", trains, slotBytes)
@@ -120,7 +120,8 @@ func (q *Inbox) Publish(s uint32, item Item) {
 	q.slots[s].item = item
 	at := q.tail.Add(1) - 1
 	q.ring[at&q.mask].Store(s + 1)
-	// The consumer sets parked before it checks the ring for the last time, so one of the two sees the other.
+	// The consumer sets parked before its last check of the ring, so either it sees the train or this goroutine sees
+	// parked.
 	if q.parked.Load() {
 		q.Wake()
 	}
@@ -150,8 +151,7 @@ func (q *Inbox) Item(lease uint64) (*Item, bool) {
 	return &q.slots[s].item, true
 }
 
-// Release gives a slot back. It panics when the lease is not, or no longer,
-// lent: its memory may be in use for another train by now.
+// Release returns a slot. It panics if the lease is not, or no longer, lent: its memory may already hold another train.
 func (q *Inbox) Release(lease uint64) {
 	item, ok := q.Item(lease)
 	if !ok {
@@ -166,7 +166,7 @@ func (q *Inbox) Release(lease uint64) {
 // Ready reports whether Next would find a train.
 func (q *Inbox) Ready() bool { return q.ring[q.head&q.mask].Load() != 0 }
 
-// Unread is how many trains are queued; 0 while the oldest is still being published.
+// Unread is the number of queued trains; 0 while the oldest is still being published.
 func (q *Inbox) Unread() int {
 	if !q.Ready() {
 		return 0
@@ -175,8 +175,8 @@ func (q *Inbox) Unread() int {
 }
 
 // Wait blocks until a train is published, Wake is called, more reports true, or timeout has passed; a negative timeout
-// means no limit. more is asked once, after the consumer has let producers know that it parks. The timeout is as coarse
-// as Go's timers: 1 ms in an idle process.
+// means no limit. more is called once, after parked is visible to producers. The timeout is as coarse as Go's timers: 1
+// ms in an idle process.
 func (q *Inbox) Wait(timeout time.Duration, more func() bool) {
 	q.parked.Store(true)
 	defer q.parked.Store(false)

@@ -42,7 +42,7 @@ func TestOrderAndBound(t *testing.T) {
 			leases = append(leases, lease)
 		}
 		if _, _, _, ok := q.Next(); ok {
-			t.Fatal("a train from nowhere")
+			t.Fatal("got a train from an empty inbox")
 		}
 		for _, i := range []int{1, 0, 2} {
 			q.Release(leases[i])
@@ -73,8 +73,8 @@ func TestDoubleReleasePanics(t *testing.T) {
 	q.Release(lease)
 }
 
-// Each producer's trains arrive whole and in its order, and the consumer sleeps
-// in between, so that a lost wake-up would hang the test.
+// Each producer's trains arrive complete and in order. The consumer sleeps in between, so that a lost wake-up would
+// hang the test.
 func TestManyProducers(t *testing.T) {
 	const producers, each = 4, 20000
 	q := newInbox(t, 64, 64)
@@ -124,14 +124,14 @@ func TestWait(t *testing.T) {
 	q := newInbox(t, 2, 8)
 	q.Wait(0, never)
 	q.Wait(time.Millisecond, never)                        // the timeout ends it
-	q.Wait(-1, func() bool { return true })                // more ends it
-	q.Wake()                                               // a token in advance
+	q.Wait(-1, func() bool { return true })                // more() ends it
+	q.Wake()                                               // a wake-up in advance
 	q.Wait(-1, never)                                      //
-	go func() { time.Sleep(time.Millisecond); q.Wake() }() // and one in between
+	go func() { time.Sleep(time.Millisecond); q.Wake() }() // and one during the wait
 	q.Wait(-1, never)
 	s, _, _ := q.Acquire()
 	q.Publish(s, Item{Bytes: 1, SegmentSize: 1})
-	q.Wait(-1, never) // something is there
+	q.Wait(-1, never) // a train is waiting
 	if !q.Ready() {
 		t.Fatal("not ready")
 	}
@@ -147,7 +147,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		q.Release(lease)
 		q.Wait(time.Microsecond, never)
 	}); n != 0 {
-		t.Fatalf("%v allocations a train", n)
+		t.Fatalf("%v allocations per train", n)
 	}
 }
 

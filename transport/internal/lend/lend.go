@@ -1,11 +1,11 @@
-// Package lend keeps a borrower to transport.Capabilities.LendMax, so that the receive queue never
-// shrinks by the trains it keeps.
+// Package lend limits the trains that a borrower keeps to transport.Capabilities.LendMax, so that the receive queue
+// does not shrink.
 package lend
 
 import "sync/atomic"
 
-// Limit counts the trains that are lent. There are never more than max + batch:
-// those that may be kept, and those of the latest Poll. Loop only.
+// Limit counts the lent trains. There are never more than max + batch: those that may be kept, and those of the latest
+// Poll. Loop only.
 type Limit struct {
 	max, batch int
 	out        int
@@ -13,13 +13,13 @@ type Limit struct {
 	refused    *atomic.Uint64
 }
 
-// New returns the limit of a transport with these Capabilities. refused counts the calls of Room that returned
-// less than was wanted; repeated calls, with nothing lent or released in between, count once.
+// New returns the limit of a transport with LendMax and Batch of its Capabilities. refused counts the calls of Room
+// that returned less than was wanted; repeated calls, with nothing lent or released in between, count once.
 func New(lendMax, batch int, refused *atomic.Uint64) Limit {
 	return Limit{max: lendMax, batch: batch, refused: refused}
 }
 
-// Room is how many trains a Poll may lend of the want, at most batch, that its caller has room for.
+// Room is how many trains a Poll may lend; its caller has room for want, at most batch.
 func (l *Limit) Room(want int) int {
 	room := l.max + l.batch - l.out
 	if room >= want {

@@ -11,24 +11,24 @@ func TestLimit(t *testing.T) {
 	poll := func(want, room int, counted uint64) {
 		t.Helper()
 		if got := l.Room(want); got != room {
-			t.Fatalf("with %d lent there is room for %d of %d, want %d", l.out, got, want, room)
+			t.Fatalf("with %d lent, %d of %d may be lent, want %d", l.out, got, want, room)
 		}
 		if got := refused.Load(); got != counted {
-			t.Fatalf("%d polls are counted as limited, want %d", got, counted)
+			t.Fatalf("%d polls count as limited, want %d", got, counted)
 		}
 		l.Lent(room)
 	}
 	poll(3, 3, 0)
 	poll(1, 1, 0)
-	poll(3, 3, 0) // 4 were kept, which is allowed
+	poll(3, 3, 0) // 4 were kept, which is the limit
 	if !l.Full() {
-		t.Error("there is room with all lent")
+		t.Error("more may be lent with all lent")
 	}
 	poll(3, 0, 1)
-	poll(1, 0, 1) // the same refusal
+	poll(1, 0, 1) // counts as the same limit
 	l.Released()
 	if l.Full() {
-		t.Error("there is no room with one given back")
+		t.Error("none may be lent after one was released")
 	}
 	poll(3, 1, 2)
 	poll(3, 0, 3)

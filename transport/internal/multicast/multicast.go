@@ -1,4 +1,4 @@
-// Package multicast says which network interfaces do multicast.
+// Package multicast checks whether network interfaces support multicast.
 package multicast
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// Check returns an error with advice if an interface cannot do multicast: it lacks the flag MULTICAST
-// (ip-link(8)). Loopback can, on Linux also without the flag.
+// Check returns an error with a remedy if an interface does not support multicast: it lacks the flag MULTICAST
+// (ip-link(8)). Loopback supports it, on Linux also without the flag.
 func Check(ifc *net.Interface, is4 bool) error {
 	if Can(ifc) {
 		return nil
@@ -20,17 +20,17 @@ func Check(ifc *net.Interface, is4 bool) error {
 	if all, err := sys.Interfaces(); err == nil {
 		other = instead(all, is4)
 	}
-	return fmt.Errorf("interface %s does not do multicast, it lacks the flag MULTICAST: %s, or turn it on (ip link set %s multicast on)",
+	return fmt.Errorf("interface %s does not support multicast, because it lacks the flag MULTICAST: %s, or turn it on (ip link set %s multicast on)",
 		ifc.Name, other, ifc.Name)
 }
 
-// Can reports whether an interface does multicast.
+// Can reports whether an interface supports multicast.
 func Can(ifc *net.Interface) bool { return ifc.Flags&(net.FlagMulticast|net.FlagLoopback) != 0 }
 
-// unnamed is the advice where the others cannot be looked at.
+// unnamed is the advice if the other interfaces cannot be listed.
 const unnamed = "use another one"
 
-// instead names the interface that would do best, loopback last.
+// instead is the advice to use another interface: the most suitable one, loopback last.
 func instead(all []net.Interface, is4 bool) string {
 	name := ""
 	for i := range all {
@@ -51,7 +51,7 @@ func instead(all []net.Interface, is4 bool) string {
 		name = l.Name
 	}
 	if name != "" {
-		return "no other does but " + name + ", which stays on this host: use that"
+		return "only " + name + " does, within this host: use that"
 	}
-	return "no other here does"
+	return "no other interface here does"
 }

@@ -13,7 +13,7 @@ func TestCheck(t *testing.T) {
 		ok    bool
 	}{
 		{"eth0", net.FlagUp | net.FlagMulticast, true},
-		{"lo", net.FlagUp | net.FlagLoopback, true}, // as Linux has it
+		{"lo", net.FlagUp | net.FlagLoopback, true}, // as on Linux
 		{"lo0", net.FlagUp | net.FlagLoopback | net.FlagMulticast, true},
 		{"wg0", net.FlagUp | net.FlagPointToPoint, false},
 		{"dummy0", net.FlagUp | net.FlagBroadcast, false},
@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		if c.ok != (err == nil) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if err != nil && (!strings.Contains(err.Error(), "interface "+c.name+" does not do multicast") || !strings.Contains(err.Error(), "ip link set "+c.name+" multicast on")) {
+		if err != nil && (!strings.Contains(err.Error(), "interface "+c.name+" does not support multicast") || !strings.Contains(err.Error(), "ip link set "+c.name+" multicast on")) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -33,12 +33,12 @@ func TestInstead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range all { // whatever this host has, it is up and does multicast
+	for i := range all { // so that every interface of this host is up and supports multicast
 		if s := instead(all[i:i+1], true); strings.Contains(s, all[i].Name) && (all[i].Flags&net.FlagUp == 0 || !Can(&all[i])) {
 			t.Errorf("%v: %s", all[i], s)
 		}
 	}
-	if s := instead(nil, true); s != "no other here does" {
+	if s := instead(nil, true); s != "no other interface here does" {
 		t.Error(s)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// DefaultLimit is how many distinct peers a transport retains by default. A peer costs some 100 bytes;
-// the bound keeps forged source addresses from growing the table.
+// DefaultLimit is the default maximum of distinct peers that a transport retains. A peer takes about 100 bytes; the
+// limit bounds the table under forged source addresses.
 const DefaultLimit = 4096
 
 // MaxLimit is the largest limit: a Peer has 16 bits for the index.
@@ -40,8 +40,8 @@ func New[K comparable, V any](limit int) *Table[K, V] {
 	return &Table[K, V]{limit: min(limit, MaxLimit), index: make(map[K]int)}
 }
 
-// Retain returns the peer of key with one more reference, and makes it with the
-// value val if it is new. Beyond the limit it returns transport.ErrPeerLimit.
+// Retain returns the peer of key with one more reference, and creates it with the value val if it is new. Beyond the
+// limit it returns transport.ErrPeerLimit.
 func (t *Table[K, V]) Retain(key K, val V) (transport.Peer, error) {
 	if i, ok := t.index[key]; ok {
 		t.entries[i].refs++
@@ -64,7 +64,7 @@ func (t *Table[K, V]) Retain(key K, val V) (transport.Peer, error) {
 	return t.peer(i), nil
 }
 
-// Forget drops one reference. A peer that is not retained is left alone.
+// Forget drops one reference. It ignores a peer that is not retained.
 func (t *Table[K, V]) Forget(p transport.Peer) {
 	e := t.entry(p)
 	if e == nil {
@@ -78,7 +78,7 @@ func (t *Table[K, V]) Forget(p transport.Peer) {
 	t.free = append(t.free, int(p&0xffff)-1)
 }
 
-// Get returns the value of a retained peer, or nil. The pointer holds until the next Retain or Forget.
+// Get returns the value of a retained peer, or nil. The pointer is valid until the next Retain or Forget.
 func (t *Table[K, V]) Get(p transport.Peer) *V {
 	if e := t.entry(p); e != nil {
 		return &e.val

@@ -25,22 +25,22 @@ func TestTable(t *testing.T) {
 	}
 	tab.Forget(a)
 	if tab.Get(a) == nil {
-		t.Fatal("a was retained twice and forgotten once, but is gone")
+		t.Fatal("a was retained twice and forgotten once, but does not exist")
 	}
 	tab.Forget(a)
 	if tab.Get(a) != nil || tab.Len() != 1 {
-		t.Fatal("a is still there")
+		t.Fatal("a still exists")
 	}
 	c, err := tab.Retain("c", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c == a {
-		t.Fatal("a new peer looks like a forgotten one")
+		t.Fatal("a new peer has the number of a forgotten one")
 	}
-	tab.Forget(a) // stale: must not touch c
+	tab.Forget(a) // a stale number must not affect c
 	if v := tab.Get(c); v == nil || *v != 3 {
-		t.Fatal("a stale Forget hit another peer")
+		t.Fatal("a stale Forget affected another peer")
 	}
 	tab.Forget(0)
 	tab.Forget(12345)

@@ -1,11 +1,11 @@
-// Package round follows how far a receive queue has been read (transport.Batch.More).
+// Package round tracks how far a receive queue has been read (transport.Batch.More).
 package round
 
-// Round is that of one queue. Loop only.
+// Round is the round of one queue. Loop only.
 type Round struct{ left int }
 
-// Took ends a Poll that has taken n from a queue and left at most queued there. It reports whether the
-// round continues: arrivals during a round belong to the next.
+// Took ends a Poll that has read n trains from a queue and left at most queued there. It reports whether the round
+// continues: arrivals during a round belong to the next.
 func (r *Round) Took(n, queued int) (more bool) {
 	if r.left == 0 || queued == 0 {
 		r.left = queued

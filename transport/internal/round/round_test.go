@@ -2,7 +2,7 @@ package round
 
 import "testing"
 
-// A round ends when as much was taken as its first Poll left, or when nothing is left.
+// A round ends when as much was polled as remained after its first Poll, or when nothing is left.
 func TestRound(t *testing.T) {
 	var r Round
 	for i, x := range []struct {
@@ -12,7 +12,7 @@ func TestRound(t *testing.T) {
 		{0, 0, false},
 		{16, 20, true}, // 20 to go
 		{16, 100, true},
-		{16, 1000, false}, // more come than are taken
+		{16, 1000, false}, // more arrive than are polled
 		{16, 5, true},     // the next round
 		{3, 0, false},
 		{16, 30, true},

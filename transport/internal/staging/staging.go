@@ -1,30 +1,29 @@
-// Package staging is the memory that transports which change packets send from.
+// Package staging is the send memory of transports that change packets before sending.
 package staging
 
 import "github.com/fanfaremq/fanfare/transport"
 
-// Memory is memory to send trains from. It is used from the beginning again whenever nothing in it
-// is being sent, so that over a fabric which sends at once it stays in the cache; else around, as a
-// ring. It belongs to one goroutine at a time.
+// Memory is memory to send trains from. When none of it is being sent it is used from the beginning again, so that it
+// stays in the cache if the fabric sends synchronously; otherwise it is a ring. It belongs to one goroutine at a time.
 type Memory struct {
 	Bytes []byte
-	at    int            // where the next goes
-	low   int            // where the oldest that is being sent begins
-	spans [maxSpans]span // that are being sent, a ring
-	first uint64         // index of the oldest
-	count uint64         // index behind the youngest
-	end   int            // of what was taken last
+	at    int            // offset of the next train
+	low   int            // offset of the oldest train being sent
+	spans [maxSpans]span // trains being sent, a ring
+	first uint64         // index of the oldest span
+	count uint64         // index after the newest span
+	end   int            // end of the memory taken last
 }
 
 // span is a train that is being sent.
 type span struct {
-	end  int    // where it ends in the memory
-	upTo uint64 // it is over when so many packets are completed
+	end  int    // offset of its end
+	upTo uint64 // it is sent when this many packets are completed
 }
 
 const maxSpans = 64
 
-// Size is how much memory is taken, in bytes: some trains.
+// Size is the number of bytes to allocate: some trains.
 func Size(c transport.Capabilities) int {
 	const trains = 4
 	return trains * max(c.MaxTrainBytes, c.MaxPacket)

@@ -1,4 +1,4 @@
-// Package tally counts for stats.Transport: written where things happen, read by any goroutine.
+// Package tally has the counters of stats.Transport, which any goroutine may read.
 package tally
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Sent counts what one sender sends. Each Sender has its own, so that Senders
-// on different cores do not fight over a cache line.
+// Sent counts what one sender sends. Each Sender has its own, so that Senders on different cores do not share a cache
+// line.
 type Sent struct {
 	Packets, Bytes, Calls atomic.Uint64
 	Busy                  atomic.Uint64 // calls that found the queue full
 	Errors                atomic.Uint64 // packets refused permanently
-	NoMemory              atomic.Uint64 // packets that there was no memory for, for a receiver each
+	NoMemory              atomic.Uint64 // packets without memory for them, counted for each receiver
 	GSORefused            atomic.Uint64
 }
 
@@ -31,7 +31,7 @@ func (c *Sent) AddTo(s *stats.Transport) {
 	s.GSORefused += c.GSORefused.Load()
 }
 
-// Fold adds the counters of a sender that is closed.
+// Fold adds the counters of a closed sender.
 func (c *Sent) Fold(of *Sent) {
 	c.Packets.Add(of.Packets.Load())
 	c.Bytes.Add(of.Bytes.Load())
@@ -67,7 +67,7 @@ func (c *Received) AddTo(s *stats.Transport) {
 	s.MembershipsLost += c.Lost.Load()
 }
 
-// Count counts the error of a Send. Not ready, or closed, is no event of the queue or the network.
+// Count counts the error of a Send, except ErrNotReady and closed, which are not errors of the queue or the network.
 func (c *Sent) Count(err error) {
 	switch {
 	case errors.Is(err, transport.ErrBusy):
@@ -77,7 +77,7 @@ func (c *Sent) Count(err error) {
 	}
 }
 
-// CountReply counts the error of a Reply. Its caller counts and reports all others, by peer.
+// CountReply counts the error of a Reply if the queue is full. Callers count and report other errors, by peer.
 func (c *Sent) CountReply(err error) {
 	if errors.Is(err, transport.ErrBusy) {
 		c.Busy.Add(1)

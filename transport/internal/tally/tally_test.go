@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// setAll gives every counter of c a value of its own and returns their sum.
+// setAll sets every counter of c to a different value and returns their sum.
 func setAll(t *testing.T, c any) (sum uint64) {
 	v := reflect.ValueOf(c).Elem()
 	for i := range v.NumField() {
@@ -25,14 +25,14 @@ func setAll(t *testing.T, c any) (sum uint64) {
 func sumOf(s stats.Transport) (sum uint64) {
 	v := reflect.ValueOf(s)
 	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Uint64 { // Injections are none of a tally's
+		if f := v.Field(i); f.Kind() == reflect.Uint64 { // tallies do not count injections
 			sum += f.Uint()
 		}
 	}
 	return sum
 }
 
-// No counter is forgotten on its way to Stats.
+// Stats contains every counter.
 func TestEveryCounterIsReported(t *testing.T) {
 	var sent, folded Sent
 	var recv Received

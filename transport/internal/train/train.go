@@ -1,8 +1,8 @@
-// Package train cuts an Outbound into runs: packets that a fabric can carry as
-// one train. It is pure, so that the rule is tested without a socket.
+// Package train cuts an Outbound into runs: packets that a fabric can carry as one train. It does no I/O, so that it
+// can be tested without a socket.
 //
-// A run is a row of packets of one size, of which only the last may be shorter. That is what UDP_SEGMENT sends in one
-// call (udp(7)) and what a Train describes on the receiving side.
+// A run is a sequence of packets of one size, of which only the last may be shorter. That is what UDP_SEGMENT sends in
+// one call (udp(7)) and what a Train describes on the receiving side.
 package train
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// ErrEmptyPacket refuses a packet of no bytes: a train could not show it.
+// ErrEmptyPacket refuses a packet without bytes: a train cannot represent it.
 var ErrEmptyPacket = errors.New("transport: packet has no bytes")
 
-// Run is the outcome of Next.
+// Run is the result of Next.
 type Run struct {
 	Count int // packets
 	Size  int // bytes of every packet but the last
 	Bytes int // bytes of all packets together
 }
 
-// Check finds faults of an Outbound as a whole: they are bugs of the caller, but must not become a wild read.
+// Check finds errors of an Outbound as a whole: they are bugs of the caller, but must not cause reads of other memory.
 func Check(out *transport.Outbound) error {
 	if out.Count < 0 || out.Count > len(out.Lens) {
 		return fmt.Errorf("transport: train of %d packets has %d lengths", out.Count, len(out.Lens))
@@ -36,9 +36,9 @@ func Check(out *transport.Outbound) error {
 	return nil
 }
 
-// Next returns the longest run that begins at packet from and keeps to maxPackets and maxBytes; a single packet may
-// exceed maxBytes. A packet larger than maxPacket, or empty, ends the run before it; as the first packet it is the
-// error. Call it only with from < out.Count on an Outbound that passed Check.
+// Next returns the longest run that begins at packet from and does not exceed maxPackets and maxBytes; a single packet
+// may exceed maxBytes. A packet that is empty or larger than maxPacket ends the run before it; if it is the first
+// packet, Next returns an error. Call it only with from < out.Count on an Outbound that passed Check.
 func Next(out *transport.Outbound, from, maxPacket, maxPackets, maxBytes int) (Run, error) {
 	size := int(out.Lens[from])
 	if err := CheckPacket(size, maxPacket); err != nil {
@@ -66,7 +66,7 @@ func Next(out *transport.Outbound, from, maxPacket, maxPackets, maxBytes int) (R
 	return run, nil
 }
 
-// CheckPacket refuses a packet of size bytes that no train may hold.
+// CheckPacket returns an error for a packet that is empty or larger than maxPacket.
 func CheckPacket(size, maxPacket int) error {
 	switch {
 	case size == 0:
@@ -77,10 +77,10 @@ func CheckPacket(size, maxPacket int) error {
 	return nil
 }
 
-// Packed reports whether the packets of the run lie back to back.
+// Packed reports whether the packets of the run are contiguous.
 func (r Run) Packed(stride int) bool { return r.Count == 1 || r.Size == stride }
 
-// Copy writes the packets of the run that begins at packet from back to back into dst, which has room for r.Bytes.
+// Copy copies the packets of the run, which begins at packet from, contiguously into dst, which has room for r.Bytes.
 func (r Run) Copy(dst []byte, out *transport.Outbound, from int) {
 	base := from * out.Stride
 	if r.Packed(out.Stride) {

@@ -15,15 +15,15 @@ func TestNext(t *testing.T) {
 		stride int
 		lens   []uint16
 		want   []Run
-		err    error // after the runs of want
+		err    error // after the runs in want
 	}{
 		{"one", 100, []uint16{60}, []Run{{1, 60, 60}}, nil},
 		{"equal", 100, []uint16{100, 100, 100}, []Run{{3, 100, 300}}, nil},
-		{"short last", 100, []uint16{100, 100, 7}, []Run{{3, 100, 207}}, nil},
-		{"short in the middle ends the run", 100, []uint16{100, 7, 100}, []Run{{2, 100, 107}, {1, 100, 100}}, nil},
-		{"a longer one begins a run", 100, []uint16{50, 100}, []Run{{1, 50, 50}, {1, 100, 100}}, nil},
-		{"packets limit", 10, []uint16{10, 10, 10, 10, 10, 10}, []Run{{4, 10, 40}, {2, 10, 20}}, nil},
-		{"bytes limit", 200, []uint16{200, 200, 200}, []Run{{2, 200, 400}, {1, 200, 200}}, nil},
+		{"shorter last packet", 100, []uint16{100, 100, 7}, []Run{{3, 100, 207}}, nil},
+		{"a shorter packet ends the run", 100, []uint16{100, 7, 100}, []Run{{2, 100, 107}, {1, 100, 100}}, nil},
+		{"a longer packet starts a run", 100, []uint16{50, 100}, []Run{{1, 50, 50}, {1, 100, 100}}, nil},
+		{"limit of packets", 10, []uint16{10, 10, 10, 10, 10, 10}, []Run{{4, 10, 40}, {2, 10, 20}}, nil},
+		{"limit of bytes", 200, []uint16{200, 200, 200}, []Run{{2, 200, 400}, {1, 200, 200}}, nil},
 		{"equal, shorter than the stride", 100, []uint16{30, 30, 30}, []Run{{3, 30, 90}}, nil},
 		{"too large", 300, []uint16{100, 100, 201, 100}, []Run{{2, 100, 200}}, transport.ErrPacketTooLarge},
 		{"empty", 100, []uint16{100, 0}, []Run{{1, 100, 100}}, ErrEmptyPacket},
@@ -55,7 +55,7 @@ func TestNext(t *testing.T) {
 			}
 			if at == len(c.lens) {
 				if c.err != nil {
-					t.Fatalf("all packets were taken, want error %v", c.err)
+					t.Fatalf("all packets were returned, want error %v", c.err)
 				}
 				return
 			}
@@ -66,7 +66,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestCheckRefusesWildTrains(t *testing.T) {
+func TestCheckRejectsInvalidTrains(t *testing.T) {
 	for _, out := range []transport.Outbound{
 		{Count: -1},
 		{Data: make([]byte, 10), Stride: 10, Count: 1},
@@ -79,8 +79,7 @@ func TestCheckRefusesWildTrains(t *testing.T) {
 			t.Errorf("Check(%+v) found nothing", out)
 		}
 	}
-	// Lens in the middle may be longer than the stride without reaching past
-	// the data: that is Next's to refuse.
+	// A packet in the middle may be longer than the stride without exceeding the data: Next rejects it.
 	out := transport.Outbound{Data: make([]byte, 30), Stride: 10, Count: 3, Lens: []uint16{10, 15, 10}}
 	if err := Check(&out); err != nil {
 		t.Fatal(err)
@@ -89,6 +88,6 @@ func TestCheckRefusesWildTrains(t *testing.T) {
 		t.Fatalf("Next = %+v, %v", run, err)
 	}
 	if _, err := Next(&out, 1, 100, 10, 1000); err == nil {
-		t.Error("a packet longer than the stride was taken")
+		t.Error("a packet longer than the stride was accepted")
 	}
 }

@@ -1,5 +1,5 @@
-// Package urlopt reads the options of transports' URLs: the keys of the query, and the values that several of them
-// have. Errors are one sentence that says what to change.
+// Package urlopt parses the options of transports' URLs: the keys of the query, and the types of values that several
+// transports use. Errors are one sentence with a remedy.
 package urlopt
 
 import (
@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Set are the options of a configuration C: each parses its value. Error texts continue "option
-// key=value", such as "must be auto or off".
+// Set has the options of a configuration C by key: each parses its value. Errors continue the text "option key=value",
+// such as "must be auto or off".
 type Set[C any] map[string]func(c *C, val string) error
 
-// Query is the query of a URL.
+// Query parses the query of a URL.
 func Query(u *url.URL) (url.Values, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -25,7 +25,7 @@ func Query(u *url.URL) (url.Values, error) {
 	return query, nil
 }
 
-// Text is a URL as it was entered, without its password: URL.String omits the slashes if nothing follows them.
+// Text is a URL as entered, without its password: unlike URL.String it keeps the slashes if nothing follows them.
 func Text(u *url.URL) string {
 	s := u.Redacted()
 	if u.Opaque == "" && u.Host == "" && u.User == nil && u.Path == "" {
@@ -34,7 +34,7 @@ func Text(u *url.URL) string {
 	return s
 }
 
-// UnknownError says that a URL has an option that its scheme does not have.
+// UnknownError reports an option of a URL that its scheme does not have.
 type UnknownError struct {
 	Scheme, Option string
 	Known          []string // options
@@ -51,7 +51,7 @@ func (e *UnknownError) Error() string {
 // AlsoKnown adds an option that the caller removes from the URL before parsing it.
 func (e *UnknownError) AlsoKnown(option string) { e.Known = append(e.Known, option) }
 
-// Read reads the options of a query into c, in the order of their names. scheme begins the error.
+// Read sets c from the options of a query, in the order of their names. scheme is the prefix of errors.
 func (s Set[C]) Read(c *C, scheme string, query url.Values) error {
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		vals := query[key]
@@ -69,7 +69,7 @@ func (s Set[C]) Read(c *C, scheme string, query url.Values) error {
 	return nil
 }
 
-// Number reads a whole number from low to high.
+// Number parses a whole number from low to high.
 func Number(dst *int, val string, low, high int) error {
 	n, err := strconv.Atoi(val)
 	if err != nil || n < low || n > high {
@@ -79,7 +79,7 @@ func Number(dst *int, val string, low, high int) error {
 	return nil
 }
 
-// AtLeast reads a whole number from low up; the caller checks its upper limit.
+// AtLeast parses a whole number of at least low; the caller checks its upper limit.
 func AtLeast(dst *int, val string, low int) error {
 	n, err := strconv.Atoi(val)
 	if err != nil || n < low {
@@ -89,10 +89,10 @@ func AtLeast(dst *int, val string, low int) error {
 	return nil
 }
 
-// MaxBytes is the most that Bytes reads.
+// MaxBytes is the maximum that Bytes accepts.
 const MaxBytes = 1 << 30
 
-// Bytes reads a number of bytes from 1 to MaxBytes, with an optional K, M or G.
+// Bytes parses a number of bytes from 1 to MaxBytes, with an optional suffix K, M or G.
 func Bytes(dst *int, val string) error {
 	digits, shift := val, 0
 	for i, unit := range []string{"K", "M", "G"} {
@@ -108,7 +108,7 @@ func Bytes(dst *int, val string) error {
 	return nil
 }
 
-// Offload reads auto or off; off is true for off.
+// Offload parses auto or off; off is set to true for off.
 func Offload(off *bool, val string) error {
 	switch val {
 	case "auto":

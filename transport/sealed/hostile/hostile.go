@@ -1,5 +1,5 @@
-// Package hostile makes the packets of an attacker that sees a sealed group's packets but has none of
-// its keys: for tests, and for fanfare bench throughput -attack.
+// Package hostile makes packets of an attacker that sees a sealed group's packets but has none of its keys. It is used
+// by tests and by fanfare bench throughput -attack.
 package hostile
 
 import (
@@ -14,26 +14,26 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// maxSeen is how many packets a Maker keeps of those that it has seen.
+// maxSeen is the maximum number of recorded packets.
 const maxSeen = 1000
 
 // Maker makes hostile packets. It is for one goroutine.
 type Maker struct {
-	// Random chooses.
+	// Random makes the choices.
 	Random *rand.Rand
-	// Foreign are packets that others have sealed: with another key, or long ago.
+	// Foreign are packets of other senders: sealed with another key, or long ago.
 	Foreign [][]byte
-	// Reply returns a packet that was sent to one bus alone, which the caller may change, and nil if there is none. A nil
-	// Reply has none.
+	// Reply returns a unicast packet, which the caller may change, or nil if there is none. If Reply is nil there are
+	// none.
 	Reply func() []byte
 
 	seen [][]byte
 }
 
-// See records a packet that was sent to a group, if it is a sealed one.
+// See records a packet that was sent to a group, if it is sealed.
 func (m *Maker) See(p []byte) {
 	switch {
-	case len(p) <= sealed.Overhead || p[1] != 's': // one of its own
+	case len(p) <= sealed.Overhead || p[1] != 's': // unsealed or too short: made by Maker itself
 	case len(m.seen) < maxSeen:
 		m.seen = append(m.seen, bytes.Clone(p))
 	default:
@@ -41,16 +41,16 @@ func (m *Maker) See(p []byte) {
 	}
 }
 
-// Seen is how many packets it has to begin with.
+// Seen is the number of recorded packets.
 func (m *Maker) Seen() int { return len(m.seen) }
 
-// Packet makes a hostile packet from recorded ones, of which there must be some, and returns its kind.
+// Packet makes a hostile packet from recorded ones, and returns its kind. At least one packet must be recorded.
 func (m *Maker) Packet() (p []byte, kind string) {
 	r := m.Random
 	p = bytes.Clone(m.seen[r.IntN(len(m.seen))])
 	switch r.IntN(15) {
 	case 0:
-		return p, "played back"
+		return p, "replayed"
 	case 1:
 		p[r.IntN(len(p))] ^= 1 << r.IntN(8)
 		return p, "one bit changed"
@@ -73,7 +73,7 @@ func (m *Maker) Packet() (p []byte, kind string) {
 		return append(p[:40:40], q[40:]...), "header of one, content of another"
 	case 8:
 		if len(m.Foreign) == 0 {
-			return p, "played back"
+			return p, "replayed"
 		}
 		return bytes.Clone(m.Foreign[r.IntN(len(m.Foreign))]), "of another key, or epoch"
 	case 9:
@@ -89,14 +89,14 @@ func (m *Maker) Packet() (p []byte, kind string) {
 	return append(p, byte(r.Uint32())), "longer"
 }
 
-// reply makes a hostile packet from one that was sent to one bus, if there is one.
+// reply makes a hostile packet from a unicast packet, if there is one.
 func (m *Maker) reply(p []byte) ([]byte, string) {
 	var q []byte
 	if m.Reply != nil {
 		q = m.Reply()
 	}
 	if q == nil {
-		return p, "played back"
+		return p, "replayed"
 	}
 	switch r := m.Random; r.IntN(3) {
 	case 0:
@@ -105,10 +105,10 @@ func (m *Maker) reply(p []byte) ([]byte, string) {
 	case 1:
 		return append(q[:40:40], p[40:]...), "header of a reply, content of another"
 	}
-	return q, "a reply played back"
+	return q, "a replayed reply"
 }
 
-// Sealed are n packets of some length, sealed with a key as a sender does at a time, which is the zero value for now.
+// Sealed returns n packets of size bytes, sealed with a key as a sender does at a time; the zero time means now.
 func Sealed(key sealed.Key, n, size int, at time.Time) ([][]byte, error) {
 	set, err := sealed.NewKeyset([]sealed.Key{key})
 	if err != nil {
@@ -149,7 +149,7 @@ func end(t transport.Transport) {
 	}
 }
 
-// recorder keeps the packets sent to groups.
+// recorder records the packets sent to groups.
 type recorder struct {
 	transport.Transport
 	sent *[][]byte

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// All kinds of hostile packets are made from recorded ones, which stay unchanged.
+// All kinds of hostile packets are made from copies of recorded ones.
 func TestPackets(t *testing.T) {
 	key := sealed.Key{ID: 7, Secret: [32]byte{9}}
 	seen, err := Sealed(key, 10, 300, time.Time{})
@@ -25,12 +25,12 @@ func TestPackets(t *testing.T) {
 		t.Fatalf("%d packets of %d bytes, and %d of %d", len(seen), len(seen[0]), len(foreign), len(foreign[0]))
 	}
 	m := Maker{Random: rand.New(rand.NewPCG(1, 1)), Foreign: foreign, Reply: func() []byte { return bytes.Clone(seen[9]) }}
-	m.See([]byte("Ff of its own"))
+	m.See([]byte("Ff, but not sealed"))
 	for _, p := range seen {
 		m.See(p)
 	}
 	if m.Seen() != 10 {
-		t.Errorf("%d packets are kept", m.Seen())
+		t.Errorf("%d packets were recorded", m.Seen())
 	}
 	before := bytes.Join(seen, nil)
 	kinds := make(map[string]int)
@@ -45,7 +45,7 @@ func TestPackets(t *testing.T) {
 		t.Errorf("kinds: %v", kinds)
 	}
 	if !bytes.Equal(bytes.Join(seen, nil), before) || m.Seen() != 10 {
-		t.Error("what was seen has changed")
+		t.Error("a recorded packet was changed")
 	}
 	m.Reply, m.Foreign = nil, nil
 	for range 1000 {

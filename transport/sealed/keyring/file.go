@@ -20,8 +20,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// Read reads a keyring. It refuses a file that others than its owner may read or change, where
-// the system knows such rights. Errors are an *Error.
+// Read reads a keyring. On systems with file modes it refuses a file that users other than its owner can read or
+// change. Errors are an *Error.
 func Read(file string) ([]sealed.Key, error) {
 	text, err := readText(file)
 	if err != nil {
@@ -40,7 +40,7 @@ func parse(file string, text []byte) ([]sealed.Key, error) {
 }
 
 func readText(file string) ([]byte, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe open would wait for a writer
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // otherwise opening a pipe would wait for a writer
 	if err != nil {
 		return nil, &Error{File: file, Err: cause(err)}
 	}
@@ -53,11 +53,11 @@ func readText(file string) ([]byte, error) {
 	case mode.IsDir():
 		return nil, &Error{File: file, Err: errors.New("it is a directory")}
 	case !mode.IsRegular():
-		return nil, &Error{File: file, Err: errors.New("it is no regular file, which can be read again when it changes")}
+		return nil, &Error{File: file, Err: errors.New("it is not a regular file, so changes of it could not be read")}
 	case mode.Perm()&0o077 != 0 && runtime.GOOS != "windows":
 		return nil, &Error{File: file, Err: fmt.Errorf("others than its owner may use it (mode %04o): run chmod 600 %s, and make new keys if another user may have read it", mode.Perm(), file)}
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1)) // it may be growing
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1)) // the file may be growing
 	if err != nil {
 		return nil, &Error{File: file, Err: cause(err)}
 	}
@@ -67,7 +67,7 @@ func readText(file string) ([]byte, error) {
 	return text, nil
 }
 
-// cause is an error of package os without the path, which an Error says.
+// cause is an error of package os without the path, which Error adds.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -80,7 +80,7 @@ func cause(err error) error {
 func Create(file string, keys []sealed.Key) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return &Error{File: file, Err: fmt.Errorf("%w, and keys are never overwritten: name another file, or change these keys with fanfare key rotate", fs.ErrExist)}
+		return &Error{File: file, Err: fmt.Errorf("%w, and keys are never overwritten: use another file, or change these keys with fanfare key rotate", fs.ErrExist)}
 	}
 	if err != nil {
 		return &Error{File: file, Err: cause(err)}
@@ -94,14 +94,14 @@ func Create(file string, keys []sealed.Key) error {
 }
 
 // Replace atomically replaces a keyring file: readers get the old or the new keys. It keeps the file's owner and a
-// symbolic link to it, but none of its text (Update does). It waits up to 10 s for other writers. Errors are an *Error.
+// symbolic link to it, but not its text (Update does). It waits up to 10 s for other writers. Errors are an *Error.
 func Replace(file string, keys []sealed.Key) error {
 	return locked(context.Background(), file, func(target string, old fs.FileInfo) error {
 		return replace(file, target, old, Format(keys))
 	})
 }
 
-// replace writes a text in the place of the keyring target, which file names, and which is locked.
+// replace replaces the locked keyring target, which file names, by text.
 func replace(file, target string, old fs.FileInfo, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(target), ".keyring-*") // mode 0600
 	if err != nil {
@@ -119,8 +119,8 @@ func replace(file, target string, old fs.FileInfo, text []byte) error {
 	return nil
 }
 
-// rename puts a file in the place of another. Windows refuses that while a bus is reading the old one, which takes
-// a moment: there it is tried for two seconds.
+// rename replaces a file by another. Windows refuses that while a bus is reading the old one, which takes a moment:
+// there it is retried for two seconds.
 func rename(from, to string) error {
 	for waited := time.Duration(0); ; waited += lockPoll {
 		err := os.Rename(from, to)
@@ -131,11 +131,11 @@ func rename(from, to string) error {
 	}
 }
 
-// checkEvery is how often a file is looked at.
+// checkEvery is the interval at which a file is read.
 const checkEvery = 250 * time.Millisecond
 
-// File is the keys of a file as they are now: it is read again when it changes. What cannot be
-// read, or holds no keys, changes nothing, and is logged once.
+// File has the current keys of a file, which it reads again when it changes. A file that cannot be read, or has no
+// keys, changes nothing, and is logged once.
 type File struct {
 	file string
 	log  *slog.Logger
@@ -146,15 +146,15 @@ type File struct {
 	once sync.Once
 	gone chan struct{} // closed when the goroutine has ended
 
-	// Of the goroutine:
-	text    []byte // that was taken last, well or not
-	written []byte // other text, as it was at the last look; nil: there is none
-	bad     string // why it could not be read, as was reported
+	// Used by the goroutine only:
+	text    []byte // the text used last, valid or not
+	written []byte // a different text at the last read; nil: none
+	bad     string // the error reported last; empty: none
 }
 
 var _ sealed.Provider = (*File)(nil)
 
-// Open reads a keyring and follows its changes, until Close, by a goroutine of its own.
+// Open reads a keyring and follows its changes in a goroutine, until Close. Errors are an *Error.
 func Open(file string, log *slog.Logger) (*File, error) {
 	text, err := readText(file)
 	if err != nil {
@@ -178,24 +178,23 @@ func Open(file string, log *slog.Logger) (*File, error) {
 // Keys implements sealed.Provider.
 func (f *File) Keys() *sealed.Keyset { return f.keys.Load() }
 
-// Close ends the goroutine. The keys stay as they are. It is idempotent.
+// Close ends the goroutine. The keys remain. It is idempotent.
 func (f *File) Close() error {
 	f.once.Do(func() { close(f.stop) })
 	<-f.gone
 	return nil
 }
 
-// readLimit is how long a read may take before it is reported: the file may be on a remote host that is gone.
+// readLimit is how long a read may take before it is reported: the file may be on an unreachable host.
 const readLimit = 10 * time.Second
 
-// content is what a read of the file returned.
+// content is the result of reading the file.
 type content struct {
 	text []byte
 	err  error
 }
 
-// follow is the goroutine. It ends with Close, also while the file is being read, by a goroutine
-// that ends when that does.
+// follow is the goroutine. It ends with Close, even while another goroutine reads the file, which ends with the read.
 func (f *File) follow() {
 	defer close(f.gone)
 	tick := time.NewTicker(checkEvery)
@@ -218,13 +217,13 @@ func (f *File) follow() {
 					contents <- content{text, err}
 				}()
 			case now.Sub(since) >= readLimit:
-				f.reportBad(&Error{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
+				f.reportBad(&Error{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: its host may be unreachable", readLimit)})
 			}
 		}
 	}
 }
 
-// reportBad reports once that the file is not usable.
+// reportBad reports an unusable file, once for each error.
 func (f *File) reportBad(err error) {
 	if f.bad != err.Error() {
 		f.bad = err.Error()
@@ -232,7 +231,7 @@ func (f *File) reportBad(err error) {
 	}
 }
 
-// reportHoles warns of times in which nothing can be sent.
+// reportHoles warns of times without a valid key, in which nothing can be sent.
 func (f *File) reportHoles(list []sealed.Key) {
 	for _, h := range Holes(list, time.Now()) {
 		report.KeyringHole.Log(f.log, "from", Time(h.From), "until", Time(h.Until))

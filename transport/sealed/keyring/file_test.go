@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A file that is being written is not taken before it stays as it is.
+// A file that is being written is not used until its content stays the same.
 func TestHalfWrittenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	write := func(text string) {
@@ -43,10 +43,10 @@ func TestHalfWrittenFile(t *testing.T) {
 	write(one)
 	look()
 	look()
-	is("shorter, and it stays so", 1)
+	is("shorter, and unchanged since", 1)
 }
 
-// A file whose read hangs, as on a host that is gone, is reported once; Close does not wait for it.
+// A read that hangs, as on an unreachable host, is reported once. Close does not wait for it.
 func TestReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logBuffer
@@ -56,7 +56,7 @@ func TestReadThatHangs(t *testing.T) {
 			read: func(string) ([]byte, error) {
 				hung <- struct{}{}
 				<-hang
-				return nil, errors.New("it is back, and bad")
+				return nil, errors.New("the host is reachable again, but the file invalid")
 			},
 		}
 		go f.follow()
@@ -65,6 +65,6 @@ func TestReadThatHangs(t *testing.T) {
 			t.Errorf("%d reads, log %s", len(hung), log.b.String())
 		}
 		f.Close()
-		close(hang) // and nothing is left behind
+		close(hang) // then no goroutine is left
 	})
 }

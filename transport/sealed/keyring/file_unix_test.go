@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// A pipe and a device are refused, and not waited for; so is a file that is far too long.
-func TestNoRegularFile(t *testing.T) {
+// A pipe, a device and a far too long file are rejected immediately.
+func TestNotARegularFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, long := filepath.Join(dir, "pipe"), filepath.Join(dir, "long")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -24,24 +24,24 @@ func TestNoRegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(long, 1<<40); err != nil {
-		t.Logf("no file of 2^40 bytes here: %v", err)
+		t.Logf("cannot make a file of 2^40 bytes: %v", err)
 		if err := os.Truncate(long, 1<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for file, says := range map[string]string{pipe: "no regular file", "/dev/null": "no regular file", long: "is longer than"} {
+	for file, says := range map[string]string{pipe: "not a regular file", "/dev/null": "not a regular file", long: "is longer than"} {
 		if _, err := Read(file); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", file, err, says)
 		}
 	}
 }
 
-// A file of another kind in place of the lock file is refused, and not written to: a link could be
-// another user's, if that user may write to the keyring's directory.
-func TestLockIsNoOtherFile(t *testing.T) {
+// A link in place of the lock file is rejected and not written to: another user that may write to the keyring's
+// directory could have made it.
+func TestLockFileIsLink(t *testing.T) {
 	for what, put := range map[string]func(other, name string) error{
 		"a symbolic link": os.Symlink,
-		"a second name":   os.Link,
+		"a hard link":     os.Link,
 		"a pipe":          func(_, name string) error { return syscall.Mkfifo(name, 0o600) },
 		"a directory":     func(_, name string) error { return os.Mkdir(name, 0o700) },
 	} {
@@ -54,7 +54,7 @@ func TestLockIsNoOtherFile(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if text, err := os.ReadFile(other); err != nil || string(text) != "of another user\n" {
-			t.Errorf("%s: another file is %q now, %v", what, text, err)
+			t.Errorf("%s: the other file changed to %q, %v", what, text, err)
 		}
 		if keys, err := Read(file); err != nil || len(keys) != 1 {
 			t.Errorf("%s: %d keys, %v", what, len(keys), err)
@@ -62,8 +62,8 @@ func TestLockIsNoOtherFile(t *testing.T) {
 	}
 }
 
-// The lock file belongs to the owner of the keyring, even when root changes the keyring: root may be
-// killed, and leave it.
+// The lock file belongs to the owner of the keyring, even if root changes the keyring: a killed process of root may
+// leave it.
 func TestLockKeepsOwner(t *testing.T) {
 	file, owner := newFile(t, "1 "+hex1+"\n"), os.Getuid()
 	if owner == 0 {
@@ -87,7 +87,7 @@ func TestLockKeepsOwner(t *testing.T) {
 	}
 }
 
-// A keyring that is rotated, or replaced, keeps its owner and its symbolic link, and is for its owner only.
+// A keyring that is rotated or replaced keeps its owner and its symbolic link, and only its owner has access.
 func TestReplaceKeepsOwnerAndLink(t *testing.T) {
 	for name, change := range map[string]func(link string) error{
 		"Update": func(link string) error {
@@ -145,7 +145,7 @@ func testKeepsOwnerAndLink(t *testing.T, change func(link string) error) {
 		t.Fatal(err)
 	}
 	if got := int(info.Sys().(*syscall.Stat_t).Uid); got != owner || info.Mode().Perm() != 0o600 {
-		t.Errorf("owner %d, mode %v; it was %d", got, info.Mode(), owner)
+		t.Errorf("owner %d, mode %v; owner before %d", got, info.Mode(), owner)
 	}
 	if keys, err := Read(file); err != nil || len(keys) != 2 {
 		t.Errorf("%d keys, %v", len(keys), err)

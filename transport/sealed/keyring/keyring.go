@@ -1,11 +1,12 @@
 // Package keyring reads and writes files of keys, and follows their changes.
 //
-// A keyring is text. Each line is a key: its id, its secret, when it begins to be used and from when on it is refused.
+// A keyring is a text file. Each line is a key: its id, its secret, the time from which it is used, and the time from
+// which it is refused.
 //
 //	# id         secret, 64 hexadecimal digits or base64   not before            not after
 //	0x1f3a9c07   8f0d…                                     2026-11-23T12:00:00Z  2027-02-21T12:00:00Z
 //
-// "-" for a time is no bound, and may be left out at the end of the line. # begins a comment.
+// "-" as a time means no bound, and may be omitted at the end of the line. # begins a comment.
 package keyring
 
 import (
@@ -43,7 +44,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxBytes bounds a file: 64 keys with comments are far less.
+// maxBytes bounds a file: 64 keys with comments are much shorter.
 const maxBytes = 1 << 18
 
 // Parse reads the text of a keyring. Errors are an *Error, without a file.
@@ -66,7 +67,7 @@ func Parse(text []byte) ([]sealed.Key, error) {
 		return nil, &Error{Err: err}
 	}
 	if len(keys) == 0 {
-		return nil, &Error{Err: errors.New("it holds no key: make one with fanfare key new")}
+		return nil, &Error{Err: errors.New("it has no key: make one with fanfare key new")}
 	}
 	if _, err := sealed.NewKeyset(keys); err != nil {
 		return nil, &Error{Err: err}
@@ -76,7 +77,7 @@ func Parse(text []byte) ([]sealed.Key, error) {
 
 func parseKey(fields []string) (k sealed.Key, err error) {
 	if len(fields) < 2 || len(fields) > 4 {
-		return k, fmt.Errorf("%d words: a line is an id, a secret, not before, not after", len(fields))
+		return k, fmt.Errorf("%d words: a line has an id, a secret, not before, not after", len(fields))
 	}
 	id, err := strconv.ParseUint(fields[0], 0, 32)
 	if err != nil || id == 0 {
@@ -98,13 +99,13 @@ func parseKey(fields []string) (k sealed.Key, err error) {
 			continue
 		}
 		if *at, err = time.Parse(time.RFC3339, fields[2+i]); err != nil {
-			return k, fmt.Errorf("key %v: word %d is no time such as 2026-11-23T12:00:00Z, nor -", k.ID, 3+i) // not quoted: it may be a secret
+			return k, fmt.Errorf("key %v: word %d is neither a time such as 2026-11-23T12:00:00Z nor -", k.ID, 3+i) // the word is not printed: it may be a secret
 		}
 	}
 	return k, nil
 }
 
-// Format is the text of a keyring. It has the secrets in it.
+// Format is the text of a keyring, including the secrets.
 func Format(keys []sealed.Key) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Keys of sealed groups: any holder of this file can read and send. Keep it secret.\n")
@@ -115,12 +116,12 @@ func Format(keys []sealed.Key) []byte {
 	return b.Bytes()
 }
 
-// formatKey is the line of a key, without its end.
+// formatKey is the line of a key, without a newline.
 func formatKey(k sealed.Key) string {
 	return fmt.Sprintf("%v %x %s %s", k.ID, k.Secret, Time(k.NotBefore), Time(k.NotAfter))
 }
 
-// Time is a bound as keyrings have it.
+// Time is the text of a bound in a keyring: RFC 3339 in UTC, or - for the zero time.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -128,14 +129,14 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// sorted are the keys in the order in which they begin.
+// sorted returns the keys in the order of NotBefore.
 func sorted(keys []sealed.Key) []sealed.Key {
 	return slices.SortedStableFunc(slices.Values(keys), func(a, b sealed.Key) int {
 		return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// NewKey makes a key with a random id that none of others has, and a random secret.
+// NewKey makes a key with a random secret, and a random id that none of others has.
 func NewKey(others []sealed.Key, notBefore, notAfter time.Time) (sealed.Key, error) {
 	k := sealed.Key{NotBefore: seconds(notBefore), NotAfter: seconds(notAfter)}
 	for taken := true; taken; {
@@ -157,8 +158,8 @@ func seconds(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Second)
 }
 
-// Rotate returns keys with a new one, which begins at notBefore and ends at notAfter (zero: not
-// at all). Those before it are refused from overlap later on. Keys that are over now are left out.
+// Rotate returns keys with a new one, which begins at notBefore and ends at notAfter (zero: no end). Earlier keys end
+// overlap after notBefore. Keys that have expired at now are removed.
 func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.Duration) ([]sealed.Key,
 	sealed.Key, error) {
 	fresh, err := NewKey(keys, notBefore, notAfter)
@@ -173,7 +174,7 @@ func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.
 		}
 		if !k.NotBefore.After(fresh.NotBefore) && (k.NotAfter.IsZero() || k.NotAfter.After(end)) {
 			if k.NotAfter = end; !k.NotAfter.After(k.NotBefore) {
-				continue // it began in this very second
+				continue // it began in the same second
 			}
 		}
 		list = append(list, k)
@@ -181,12 +182,12 @@ func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.
 	return append(list, fresh), fresh, nil
 }
 
-// Hole is a time in which no key is valid, so that nothing can be sent: From and before Until.
+// Hole is a time in which no key is valid, so that nothing can be sent: from From until before Until.
 type Hole struct{ From, Until time.Time }
 
-// Holes are those of keys between now and when the last of them begins.
+// Holes returns the holes between now and when the last of the keys begins.
 func Holes(keys []sealed.Key, now time.Time) (holes []Hole) {
-	reach := now // until then something is valid
+	reach := now // until then some key is valid
 	for _, k := range sorted(keys) {
 		switch {
 		case !k.NotAfter.IsZero() && !(k.NotAfter.After(k.NotBefore) && k.NotAfter.After(reach)):

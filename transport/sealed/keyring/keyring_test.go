@@ -21,22 +21,22 @@ const (
 	b641 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 )
 
-// Valid keyrings, and the errors of others. No error shows a secret. docs/protocol §27.1.
+// Valid keyrings, and the errors of invalid ones. No error contains a secret. docs/protocol §27.1.
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"0x10 " + hex1, "0x00000010 - -"},
 		{"16 " + b641 + "\n", "0x00000010 - -"},
 		{"# keys\n\n  0x10 " + hex1 + " - 2027-01-02T03:04:05Z # of the desk\r\n", "0x00000010 - 2027-01-02T03:04:05Z"},
 		{"0x10 " + hex1 + " 2026-01-02T03:04:05+02:00 -\n0x11 " + strings.Repeat("ab", 32), "0x00000010 2026-01-02T01:04:05Z -,0x00000011 - -"},
-		{"", "holds no key"},
-		{"# nothing", "holds no key"},
+		{"", "has no key"},
+		{"# nothing", "has no key"},
 		{"0x10", "line 1: 1 words"},
 		{"\n0 " + hex1, "line 2: the id"},
 		{"0x100000000 " + hex1, "the id"},
 		{"key " + hex1, "the id"},
 		{"0x10 " + hex1[2:], "has 31 bytes"},
 		{"0x10 zz" + hex1, "neither hexadecimal nor base64"},
-		{"0x10 " + hex1 + " yesterday", "word 3 is no time"},
+		{"0x10 " + hex1 + " yesterday", "word 3 is neither a time"},
 		{"0x10 " + hex1 + " - - -", "5 words"},
 		{"0x10 " + hex1 + "\n16 " + hex1, "two keys have the id"},
 		{"0x10 " + strings.Repeat("0", 64), "zeros"},
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 			if strings.Contains(text, hex1[:8]) {
-				t.Errorf("the error shows a secret: %s", text)
+				t.Errorf("the error contains a secret: %s", text)
 			}
 		}
 		if !strings.Contains(text, c.want) || err == nil && text != c.want {
@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever is parsed is written and parsed again the same.
+// Every keyring that can be parsed is the same after Format and Parse.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("0x10 " + hex1 + " - 2027-01-02T03:04:05Z # of the desk\n"))
 	f.Add([]byte("16 " + b641))
@@ -78,7 +78,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Keys that are made in one second end each other, too.
+// A key also ends another one made in the same second.
 func TestRotateTwiceInASecond(t *testing.T) {
 	now := time.Now()
 	var keys []sealed.Key
@@ -98,8 +98,7 @@ func TestRotateTwiceInASecond(t *testing.T) {
 	}
 }
 
-// Rotated keys overlap, expired ones are removed, and none is kept for longer than it was announced.
-// docs/protocol §27.7.
+// Rotated keys overlap, expired ones are removed, and no key ends later than before. docs/protocol §27.7.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	key := func(id sealed.KeyID, from, until time.Duration) sealed.Key {
@@ -125,12 +124,11 @@ func TestRotate(t *testing.T) {
 		delete(want, k.ID)
 	}
 	if len(want) > 0 || fresh.Secret == [32]byte{} {
-		t.Errorf("left out %v", want)
+		t.Errorf("missing keys: %v", want)
 	}
 }
 
-// A file that others may use, a directory, and no file are refused; one that is there is not
-// overwritten.
+// Read rejects a file that others may use, a directory and a missing file. Write does not overwrite an existing file.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "keys")
@@ -142,7 +140,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Create(file, []sealed.Key{k}); !errors.Is(err, os.ErrExist) {
-		t.Errorf("a file is overwritten: %v", err)
+		t.Errorf("an existing file was overwritten: %v", err)
 	}
 	if got, err := Read(file); err != nil || len(got) != 1 || got[0].Secret != k.Secret {
 		t.Errorf("%v, %v", got, err)
@@ -183,9 +181,9 @@ func (l *logBuffer) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-// A changed keyring is used without a restart; a bad one changes nothing and is reported once; and the
-// goroutine that follows it ends with Close. docs/protocol §27.7.
-func TestFileIsFollowed(t *testing.T) {
+// A changed keyring is used without a restart, an invalid one changes nothing and is reported once, and Close ends the
+// goroutine that reads it. docs/protocol §27.7.
+func TestFileIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	one, _ := NewKey(nil, time.Time{}, time.Time{})
 	two, _ := NewKey([]sealed.Key{one}, time.Time{}, time.Time{})
@@ -207,7 +205,7 @@ func TestFileIsFollowed(t *testing.T) {
 		t.Helper()
 		for limit := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 			if time.Now().After(limit) {
-				t.Fatalf("%s: never; keys %v, log %s", what, ids(), log.b.String())
+				t.Fatalf("%s: not seen; keys %v, log %s", what, ids(), log.b.String())
 			}
 		}
 	}
@@ -218,42 +216,42 @@ func TestFileIsFollowed(t *testing.T) {
 	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await("a bad file is reported", func() bool { return log.count("cannot be read") == 1 })
+	await("an invalid file is reported", func() bool { return log.count("cannot be read") == 1 })
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	await("a missing file is reported", func() bool { return log.count("cannot be read") == 2 })
 	if len(ids()) != 2 {
-		t.Errorf("keys %v are left", ids())
+		t.Errorf("keys %v, want those before", ids())
 	}
 	if err := Create(file, []sealed.Key{two}); err != nil {
 		t.Fatal(err)
 	}
-	await("the other key alone", func() bool { return len(ids()) == 1 && ids()[0] == two.ID })
+	await("only the other key", func() bool { return len(ids()) == 1 && ids()[0] == two.ID })
 	f.Close()
 	f.Close()
 	select {
 	case <-f.gone:
 	default:
-		t.Error("the goroutine goes on")
+		t.Error("the goroutine still runs")
 	}
 }
 
-// Times in which nothing can be sent are found, and none where there is none.
+// Holes are the times between keys in which nothing can be sent.
 func TestHoles(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
-		keys [][2]int // hours after now; 0 is no bound
+		keys [][2]int // start and end in hours after now; 0 is no bound
 		want [][2]int
 	}{
 		{[][2]int{{0, 0}}, nil},
-		{[][2]int{{0, 5}}, nil}, // the time after the last key is no hole
+		{[][2]int{{0, 5}}, nil}, // the time after the last key does not count
 		{[][2]int{{0, 5}, {5, 0}}, nil},
 		{[][2]int{{0, 5}, {6, 0}}, [][2]int{{5, 6}}},
 		{[][2]int{{6, 0}, {0, 5}}, [][2]int{{5, 6}}},
 		{[][2]int{{1, 0}}, [][2]int{{0, 1}}},
 		{[][2]int{{-5, -1}, {1, 2}, {1, 3}, {4, 5}}, [][2]int{{0, 1}, {3, 4}}},
-		{[][2]int{{0, 3}, {2, 1}, {4, 0}}, [][2]int{{3, 4}}}, // one that is revoked before it begins
+		{[][2]int{{0, 3}, {2, 1}, {4, 0}}, [][2]int{{3, 4}}}, // a key that is revoked before it starts
 		{[][2]int{{0, 9}, {2, 3}, {8, 0}}, nil},
 	} {
 		var keys []sealed.Key

@@ -17,13 +17,13 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// Those that rotate at the same time do so one after the other: no key is lost, each ends those before it, and no
-// lock is left.
-func TestUpdateAtOnce(t *testing.T) {
+// Concurrent rotations run one after another: no key is lost, each rotation ends the keys before it, and no lock
+// remains.
+func TestConcurrentUpdates(t *testing.T) {
 	const n = 8
 	file := newFile(t, "# Ask Ann.\n1 "+hex1+"\n")
 	fresh := make([]sealed.KeyID, n)
-	synctest.Test(t, func(t *testing.T) { // so that no wait is too long, however slow the disk is
+	synctest.Test(t, func(t *testing.T) { // with virtual time, no wait is too long on a slow disk
 		var all sync.WaitGroup
 		for i := range n {
 			all.Go(func() {
@@ -57,8 +57,8 @@ func TestUpdateAtOnce(t *testing.T) {
 	onlyKeyring(t, file)
 }
 
-// hold changes a keyring until it is let go.
-func hold(t *testing.T, file string) (letGo func()) {
+// hold keeps a keyring locked by an update until release is called.
+func hold(t *testing.T, file string) (release func()) {
 	t.Helper()
 	held, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -84,10 +84,10 @@ func TestUpdateWaits(t *testing.T) {
 		names = append(names, link)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		letGo := hold(t, file)
+		release := hold(t, file)
 		host, _ := os.Hostname()
 		for _, name := range names {
-			by := fmt.Sprintf("keyring %s: it is being changed by process %d of host %q, which has not finished within 10s: try again", name, os.Getpid(), host)
+			by := fmt.Sprintf("keyring %s: it is being changed by process %d of host %q, which has not finished within 10s: retry when it has, or end it", name, os.Getpid(), host)
 			begun := time.Now()
 			_, err := Update(t.Context(), name, rotated)
 			if !errors.Is(err, ErrBusy) || !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), by) {
@@ -97,7 +97,7 @@ func TestUpdateWaits(t *testing.T) {
 				t.Errorf("replaced: %v", err)
 			}
 			if took := time.Since(begun); took < 2*lockWait || took > 2*lockWait+time.Second {
-				t.Errorf("it was waited for %v", took)
+				t.Errorf("the update waited for %v", took)
 			}
 		}
 		over := errors.New("over")
@@ -115,9 +115,9 @@ func TestUpdateWaits(t *testing.T) {
 			waited <- err
 		}()
 		time.Sleep(lockWait / 2)
-		letGo()
+		release()
 		if err := <-waited; err != nil {
-			t.Errorf("let go in time: %v", err)
+			t.Errorf("released in time: %v", err)
 		}
 		if keys, err := Read(file); err != nil || len(keys) != 3 {
 			t.Errorf("%d keys, %v", len(keys), err)
@@ -126,7 +126,7 @@ func TestUpdateWaits(t *testing.T) {
 	})
 }
 
-// stopped is a context of a process that is stopped for an hour when it asks it first.
+// stopped is a context that stops the process for an hour at the first call of Done.
 type stopped struct {
 	context.Context
 	once sync.Once
@@ -137,25 +137,25 @@ func (s *stopped) Done() <-chan struct{} {
 	return s.Context.Done()
 }
 
-// The time in which the process that waits did not run does not count: the holder was stopped together with it.
+// Time in which the waiting process did not run does not count, because the holder was probably stopped with it.
 func TestUpdateWaitsWhileStopped(t *testing.T) {
 	file := newFile(t, "1 "+hex1+"\n")
 	synctest.Test(t, func(t *testing.T) {
-		letGo := hold(t, file)
+		release := hold(t, file)
 		waited := make(chan error)
 		go func() {
 			_, err := Update(&stopped{Context: t.Context()}, file, rotated)
 			waited <- err
 		}()
 		time.Sleep(time.Hour + lockWait/2)
-		letGo()
+		release()
 		if err := <-waited; err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// The lock of a killed process delays no other process.
+// The lock file of a killed process delays no other process.
 func TestLockLeftBehind(t *testing.T) {
 	file := newFile(t, "1 "+hex1+"\n")
 	if err := os.WriteFile(lockName(file), []byte("1 \"gone\"\n"), 0o600); err != nil {
@@ -167,11 +167,10 @@ func TestLockLeftBehind(t *testing.T) {
 	onlyKeyring(t, file)
 }
 
-// A lock file that was opened before its holder removed it, and is locked after that, is no lock: the
-// next process locks another file.
+// A lock on a file that its holder has removed meanwhile does not count, because the next process locks a new file.
 func TestLockRemoved(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not remove a file that is open, so that the lock keeps its name")
+		t.Skip("Windows does not remove an open file")
 	}
 	file := newFile(t, "1 "+hex1+"\n")
 	before, _, err := tryLock(file)
@@ -185,7 +184,7 @@ func TestLockRemoved(t *testing.T) {
 	defer late.Close()
 	before.release()
 	if l, _, err := take(late, lockName(file), file); l != nil || err != nil {
-		t.Errorf("without a file: %v, %v", l, err)
+		t.Errorf("after the file was removed: %v, %v", l, err)
 	}
 	now, _, err := tryLock(file)
 	if err != nil || now == nil {
@@ -193,11 +192,11 @@ func TestLockRemoved(t *testing.T) {
 	}
 	defer now.release()
 	if l, _, err := take(late, lockName(file), file); l != nil || err != nil {
-		t.Errorf("beside another: %v, %v", l, err)
+		t.Errorf("after it was replaced: %v, %v", l, err)
 	}
 }
 
-// The text of other processes in a lock file is not reported verbatim.
+// The text in a lock file is reported only if it has the expected form, because other processes may have written it.
 func TestHolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	for text, want := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLock opens the file of a lock, or makes it. In a directory where others may write it could be a
-// link by which they have us change another file: that is refused.
+// openLock opens a lock file, or creates it. It refuses links: in a directory that others can write to, a link could
+// redirect the write to another file.
 func openLock(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -20,7 +20,7 @@ func openLock(name string) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		if st, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || ok && st.Nlink > 1 {
-			err = errors.New("it is no file of its own")
+			err = errors.New("it is a link, or not a regular file")
 		}
 	}
 	if err != nil {
@@ -30,7 +30,7 @@ func openLock(name string) (*os.File, error) {
 	return f, nil
 }
 
-// lockFile locks a file, by flock(2), and says whether it has the lock: not if another has it.
+// lockFile locks a file with flock(2). It returns false if another process has the lock.
 func lockFile(f *os.File) (bool, error) {
 	for {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
@@ -45,5 +45,5 @@ func lockFile(f *os.File) (bool, error) {
 	}
 }
 
-// unlockFile unlocks a file, also one that a child process has open, which is just being started.
+// unlockFile unlocks a file, even if a child process that is being started has it open.
 func unlockFile(f *os.File) { unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// keepOwner has nothing to do where files have no owner that is a number.
+// keepOwner does nothing on systems without numeric file owners.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives f the owner of an old file, so that the same users can read it, even when root writes it.
+// keepOwner gives f the owner of an old file, so that the same user can read it even if root has written it.
 func keepOwner(f *os.File, old fs.FileInfo) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// Update calls change with the keys in a file and atomically writes the result: readers get the old or
-// the new keys. It returns the new keys. The file keeps its owner, a symbolic link to it, and, where
-// possible, its lines with their comments: lines of removed keys are removed, in those of keys with
-// another end only that time is changed, and new keys are appended.
+// Update calls change with the keys in a file and atomically writes the result: readers get the old or the new keys. It
+// returns the new keys. The file keeps its owner, a symbolic link to it, and its comments where possible: lines of
+// removed keys are removed, in lines of keys with another NotAfter only that time is changed, and new keys are
+// appended.
 //
 // Concurrent updates of a file run one after the other, including Replace and other processes. Waiting
 // for more than 10 s, or until ctx ends, is an error and changes nothing. Errors are an *Error that
 // wraps ErrBusy after such a wait, the context's error, or the error of change.
 func Update(ctx context.Context, file string, change func(keys []sealed.Key) ([]sealed.Key, error)) ([]sealed.Key,
 	error) {
-	if _, err := Read(file); err != nil { // then there is nothing to lock
+	if _, err := Read(file); err != nil { // without a valid keyring there is nothing to lock
 		return nil, err
 	}
 	var keys []sealed.Key
@@ -43,9 +43,9 @@ func Update(ctx context.Context, file string, change func(keys []sealed.Key) ([]
 		}
 		text = amend(text, keys)
 		if len(text) > maxBytes {
-			return &Error{File: file, Err: fmt.Errorf("it would be longer than %d bytes: take comments out", maxBytes)}
+			return &Error{File: file, Err: fmt.Errorf("it would be longer than %d bytes: remove comments", maxBytes)}
 		}
-		if _, err := parse(file, text); err != nil { // or no reader could parse it
+		if _, err := parse(file, text); err != nil { // otherwise no reader could parse it
 			return err
 		}
 		return replace(file, target, old, text)
@@ -56,11 +56,11 @@ func Update(ctx context.Context, file string, change func(keys []sealed.Key) ([]
 	return keys, nil
 }
 
-// amend is the text of a keyring with other keys in it.
+// amend is the text of a keyring after a change of its keys.
 func amend(text []byte, keys []sealed.Key) []byte {
 	var b bytes.Buffer
 	end := "\n"
-	here := make([]bool, len(keys)) // those that have a line
+	here := make([]bool, len(keys)) // keys that have a line
 	for line := range strings.Lines(string(text)) {
 		if strings.HasSuffix(line, "\r\n") {
 			end = "\r\n"
@@ -95,7 +95,7 @@ func amend(text []byte, keys []sealed.Key) []byte {
 	return b.Bytes()
 }
 
-// withEnd is a key's line with another end. body is the line without its comment, fields are its words.
+// withEnd is a key's line with another NotAfter. body is the line without its comment, fields are its words.
 func withEnd(line, body string, fields []string, at string) string {
 	from := len(strings.TrimRightFunc(body, unicode.IsSpace))
 	rest := line[from:]

@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// newFile is a keyring in a directory of its own.
+// newFile writes a keyring into a new directory.
 func newFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys")
@@ -23,14 +23,15 @@ func newFile(t *testing.T, text string) string {
 	return file
 }
 
-// rotated adds a key that begins in a minute, and ends the others an hour later.
+// rotated adds a key that starts in a minute, and ends the others an hour later.
 func rotated(keys []sealed.Key) ([]sealed.Key, error) {
 	now := time.Now()
 	keys, _, err := Rotate(keys, now, now.Add(time.Minute), time.Time{}, time.Hour)
 	return keys, err
 }
 
-// onlyKeyring fails if there is any other file beside a keyring, except the lock file where it stays.
+// onlyKeyring fails the test if the keyring's directory has any other file, except the lock file on systems that keep
+// it.
 func onlyKeyring(t *testing.T, file string) {
 	t.Helper()
 	all, err := os.ReadDir(filepath.Dir(file))
@@ -38,12 +39,12 @@ func onlyKeyring(t *testing.T, file string) {
 		all = slices.DeleteFunc(all, func(e os.DirEntry) bool { return e.Name() == filepath.Base(lockName(file)) })
 	}
 	if err != nil || len(all) != 1 {
-		t.Errorf("left behind: %v, %v", all, err)
+		t.Errorf("other files: %v, %v", all, err)
 	}
 }
 
-// A keyring that is rotated keeps its comments and its form: an end is put in where it was, a key that
-// is over goes, a new one comes last, and nothing else changes. docs/protocol §27.7.
+// A rotated keyring keeps its comments and format: ends are inserted or replaced, lines of expired keys are removed,
+// the new key is appended, and nothing else changes. docs/protocol §27.7.
 func TestUpdateKeepsText(t *testing.T) {
 	other, third, fourth := strings.Repeat("ab", 32), strings.Repeat("cd", 32), strings.Repeat("ef", 32)
 	for _, c := range []struct{ name, text, want string }{
@@ -53,21 +54,21 @@ func TestUpdateKeepsText(t *testing.T) {
 			"# Keys of the desk.\n\n\t# Ask Ann.\n0x10 " + hex1 + " - END # hers\n   # the end\nNEW\n",
 		},
 		{
-			"each number of words, and spaces",
+			"any number of words and spaces",
 			"\t16\t" + b641 + "  \n0x11  " + other + "  2026-01-02T03:04:05+02:00#x\n 0x12 " + third + " - -\t # - y\n0x13 " + fourth + " - 2120-01-02T03:04:05Z",
 			"\t16\t" + b641 + " - END  \n0x11  " + other + "  2026-01-02T03:04:05+02:00 END#x\n 0x12 " + third + " - END\t # - y\n0x13 " + fourth + " - END\nNEW\n",
 		},
 		{
-			"ends that stay, and one that is over",
+			"ends that stay, and an expired key",
 			"# a\n0x10 " + hex1 + " - 2020-01-01T00:00:00Z # over\n# b\n0x11 " + other + " - SOON\n0x12 " + third + " 2120-01-01T00:00:00.5Z 2121-01-01T00:00:00.5+01:00\n",
 			"# a\n# b\n0x11 " + other + " - SOON\n0x12 " + third + " 2120-01-01T00:00:00.5Z 2121-01-01T00:00:00.5+01:00\nNEW\n",
 		},
 		{
-			"lines of Windows",
+			"Windows line ends",
 			"# a\r\n0x10 " + hex1 + "\r\n0x11 " + other + " - - # b\r\n# c",
 			"# a\r\n0x10 " + hex1 + " - END\r\n0x11 " + other + " - END # b\r\n# c\r\nNEW\r\n",
 		},
-		{"over, and the last", "# a\n0x11 " + other + " - 2020-01-01T00:00:00Z", "# a\nNEW\n"},
+		{"only an expired key", "# a\n0x11 " + other + " - 2020-01-01T00:00:00Z", "# a\nNEW\n"},
 	} {
 		soon := strings.NewReplacer("SOON", Time(time.Now().Add(time.Minute)))
 		file := newFile(t, soon.Replace(c.text))
@@ -85,7 +86,7 @@ func TestUpdateKeepsText(t *testing.T) {
 	}
 }
 
-// A key with another secret or beginning is another key: its line is removed, and it is appended.
+// A key with another secret or start is another key: the old line is removed, and a new one appended.
 func TestAmendOtherKey(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	a, b := sealed.Key{ID: 1, Secret: [32]byte{1}}, sealed.Key{ID: 2, Secret: [32]byte{2}}
@@ -96,7 +97,7 @@ func TestAmendOtherKey(t *testing.T) {
 	}
 }
 
-// Whatever is parsed has the right keys after it was rotated, and each line that is no key's.
+// Every keyring that can be parsed has the right keys after a rotation, and keeps all lines without a key.
 func FuzzAmend(f *testing.F) {
 	f.Add([]byte("# a\n0x10 "+hex1+" - 2027-01-02T03:04:05Z # of the desk\n"), int64(1<<30))
 	f.Add([]byte("16 "+b641+"\r\n# b"), int64(0))
@@ -134,8 +135,8 @@ func FuzzAmend(f *testing.F) {
 	})
 }
 
-// A change that fails, or with keys that could not be read again, leaves the file as it was; a file
-// that is no keyring is not locked.
+// A change that fails, or whose keys could not be read again, leaves the file unchanged. A file that is not a keyring
+// is not locked.
 func TestUpdateFails(t *testing.T) {
 	text := "# a\n1 " + hex1 + "\n"
 	file := newFile(t, text)
@@ -145,7 +146,7 @@ func TestUpdateFails(t *testing.T) {
 		change func([]sealed.Key) ([]sealed.Key, error)
 	}{
 		{"broken", func([]sealed.Key) ([]sealed.Key, error) { return nil, broken }},
-		{"holds no key", func([]sealed.Key) ([]sealed.Key, error) { return nil, nil }},
+		{"has no key", func([]sealed.Key) ([]sealed.Key, error) { return nil, nil }},
 		{"same secret", func(keys []sealed.Key) ([]sealed.Key, error) {
 			twin := keys[0]
 			twin.ID++
@@ -157,8 +158,8 @@ func TestUpdateFails(t *testing.T) {
 		}
 	}
 	full := newFile(t, text+strings.Repeat("#\n", (maxBytes-len(text))/2))
-	if _, err := Update(t.Context(), full, rotated); err == nil || !strings.Contains(err.Error(), "take comments out") {
-		t.Errorf("a file that is full: %v", err)
+	if _, err := Update(t.Context(), full, rotated); err == nil || !strings.Contains(err.Error(), "remove comments") {
+		t.Errorf("a file of the maximum size: %v", err)
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != text {
 		t.Errorf("%q, %v", got, err)
@@ -169,6 +170,6 @@ func TestUpdateFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Update(t.Context(), nonsense, rotated); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("nonsense, which cannot be locked either: %v", err)
+		t.Errorf("not a keyring, and it cannot be locked: %v", err)
 	}
 }

@@ -244,7 +244,7 @@ func inspectShared(facts *doctor.Facts) {
 	dirs, used := sharedDirs(facts.Buses)
 	for _, dir := range dirs {
 		m := doctor.SharedMemory{Dir: printable(dir), Used: used[dir]}
-		m.Memory, m.Err = shm.LookAt(dir)
+		m.Memory, m.Err = shm.DescribeDir(dir)
 		for i := range m.Places { // other users may have chosen the names
 			m.Places[i].Path = printable(m.Places[i].Path)
 		}

@@ -77,7 +77,7 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"dict -dict FILE FILE", "-dict needs -t"},
 		{"key show MISSING", "MISSING: no such file"},
 		{"key rotate FILE", "FILE, line 1"},
-		{"key new FILE", "never overwritten: name another file"},
+		{"key new FILE", "never overwritten: use another file"},
 		{"key new MISSING/x", "no such file"},
 		{"bench throughput -html MISSING/x -transport mem", "no such file"},
 		{"web MISSING", "MISSING"},

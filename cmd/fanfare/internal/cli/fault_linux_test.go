@@ -18,7 +18,7 @@ func TestSubReportsAPublisherThatNumbersWrongly(t *testing.T) {
 		code int
 	}{
 		{"correct numbers", func(from *forger) { from.data(1, "x", 1, "second") }, "", 0},
-		{"backwards", func(from *forger) { from.data(1, "x", 0, "again") }, "come again", 1},
+		{"backwards", func(from *forger) { from.data(1, "x", 0, "again") }, "are repeated", 1},
 		{"a number left out", func(from *forger) { from.data(1, "x", 7, "second") }, "left out", 1},
 		{"malformed", func(from *forger) {
 			bad := make([]byte, wire.DataHeaderLen+4)

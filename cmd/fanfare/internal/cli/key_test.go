@@ -35,7 +35,7 @@ func TestKey(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info.Mode(), err)
 	}
-	run(2, "never overwritten: name another file", "new")
+	run(2, "never overwritten: use another file", "new")
 	run(0, "begins in ", "rotate", "-in", "1h", "-overlap", "2h")
 	if out := run(0, "sends and receives", "show", "-json"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"not_after":"`) {
 		t.Errorf("%s", out)
@@ -119,7 +119,7 @@ func TestKeyRotateWhileLocked(t *testing.T) {
 			begun := time.Now()
 			r := runWith(t.Context(), "", "key", "rotate", file)
 			says := fmt.Sprintf("process %d of host ", os.Getpid())
-			if r.code != exitIncomplete || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, says) || !strings.Contains(r.stderr, "try again") {
+			if r.code != exitIncomplete || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, says) || !strings.Contains(r.stderr, "retry when it has") {
 				t.Errorf("%+v, want %q", r, says)
 			}
 			if took := time.Since(begun); took < 10*time.Second || took > 11*time.Second {

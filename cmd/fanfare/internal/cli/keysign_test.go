@@ -22,7 +22,7 @@ func TestSignKey(t *testing.T) {
 	}
 	run(2, "no such file", "key", "sign-show", file)
 	public := run(0, "ed25519:", "key", "sign-new", file)
-	run(2, "keys are never overwritten: name another file", "key", "sign-new", file)
+	run(2, "keys are never overwritten: use another file", "key", "sign-new", file)
 	if again := run(0, "", "key", "sign-show", file); again != public {
 		t.Errorf("%q, and %q", public, again)
 	}
@@ -37,7 +37,7 @@ func TestSignKey(t *testing.T) {
 	run(0, "", url("sign="+file+"&trust="+trust)...)
 	run(2, "no such file", url("sign="+file+"x")...)
 	run(2, "line 3: 1 words", url("trust="+file)...)
-	run(2, "this is no signing key", url("sign="+trust)...)
+	run(2, "this is not a signing key", url("sign="+trust)...)
 	run(2, "names no file", url("trust=")...)
 	if err := os.Chmod(trust, 0o620); err != nil {
 		t.Fatal(err)

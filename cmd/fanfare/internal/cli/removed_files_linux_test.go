@@ -30,7 +30,7 @@ func TestUndiscoverableIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*running{sub, pub} {
-		const says = "was removed, or has another name: new processes can no longer discover this one; existing connections continue: restart it, and have nothing remove what is in "
+		const says = "was removed or renamed: new processes can no longer discover this one; existing connections continue: restart it, and ensure that no program removes files in "
 		await(t, says, func() bool { return strings.Contains(r.stderr.String(), says+dir) })
 	}
 	n := len(sub.stdout.String())

@@ -55,7 +55,7 @@ func TestRequestAndReply(t *testing.T) {
 }
 
 // A pattern subscriber in the same group that does not match the topic owes no reply.
-func TestRequestBesideUnrelatedPattern(t *testing.T) {
+func TestRequestWithUnrelatedPattern(t *testing.T) {
 	url := memURL(t) + "?groups=1"
 	start(t, nil, "reply", "-t", url, "-name", "calc", "calc.add", "3")
 	start(t, nil, "sub", "-t", url, "-name", "other", "md.>")

@@ -228,7 +228,7 @@ var faults = []struct {
 	}},
 }
 
-const cannotSend = "cannot_send: cannot send: nothing for "
+const cannotSend = "cannot_send: cannot send: nothing was sent for "
 
 // dropped returns the texts for packets dropped with a cause.
 func dropped(cause, level string) map[string][]string {
@@ -300,7 +300,7 @@ func TestWrongInterfaceIsNamed(t *testing.T) {
 	veth(w, "near", "far")
 	testenv.LinkMulticast(t, "near", false)
 	for iface, wants := range map[string][]string{
-		"near":     {"interface near does not do multicast", "ip link set near multicast on"},
+		"near":     {"interface near does not support multicast", "ip link set near multicast on"},
 		"nowhere0": {"nowhere0", "near"},
 		"far":      {"far"}, // it has no address
 	} {
