@@ -160,7 +160,7 @@ var causes = []CauseInfo{
 		lost: sum(nil, func(g *stats.Group) uint64 { return g.LostOverrun }, nil),
 	},
 	{
-		Label: events.CauseSlowConsumer.Label(), Help: "Skipped by a subscription that read too slowly and whose policy does not hold publishers up.",
+		Label: events.CauseSlowConsumer.Label(), Help: "Skipped by a subscription that read too slowly with a policy that does not hold publishers up.",
 		Remedy: "Make that reader faster, or choose another policy (option SlowConsumer).",
 		Gap:    events.CauseSlowConsumer, dropped: func(s *stats.Bus) uint64 { return s.SlowConsumerPackets },
 	},

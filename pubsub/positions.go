@@ -20,7 +20,7 @@ import (
 // each present run once, or a *GapError in its place.
 //
 //   - A topic without a position, such as one of a publisher that was started since, begins with message 0. Messages
-//     that the publisher no longer holds are a *GapError. So From(new(Positions)) begins with everything ever published.
+//     that the publisher no longer holds are a *GapError. So From(new(Positions)) begins with everything published.
 //   - A publisher with a position of which no packet with that epoch arrives for 8 s has ended or was lost: a *GapError
 //     with Open reports that messages may be lost, because this bus cannot know. With PublisherEvents Add keeps that
 //     report, and it is not repeated unless the publisher comes up meanwhile; without, each subscription that begins

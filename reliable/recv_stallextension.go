@@ -22,7 +22,7 @@ func (r *Receiver) NoteStall(now Instant) {
 	}
 }
 
-// Local stalls extend a time limit to maxExtension times its length at most, or by mostExtension if that is more. Unread
+// Local stalls extend a limit to maxExtension times its length at most, or by mostExtension if that is more. Unread
 // packets, and packets that a repair has released, may keep a slow handler busy for that long.
 const (
 	maxExtension  = 5

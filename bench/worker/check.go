@@ -27,7 +27,7 @@ type Check struct {
 	lossy   bool                    // missing messages are counted, and are no fault
 	first   func()                  // called with the first message
 
-	lasts   int // sources whose last message has arrived
+	lasts   int // sources that have sent their last message
 	sources int
 	skipped []uint64       // by topic: numbers missing before a received message
 	lost    []uint64       // by topic: reported as lost; zero for a lossy subscriber

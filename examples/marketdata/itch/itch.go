@@ -26,7 +26,7 @@ import (
 // Type is the first byte of a message.
 type Type byte
 
-// The message types whose fields this package supports.
+// The message types that this package supports with their fields.
 const (
 	TypeSystemEvent        Type = 'S'
 	TypeStockDirectory     Type = 'R'

@@ -222,7 +222,7 @@ var (
 	fabricWords = owned(nil,
 		&report.PacketsUnreadable, &report.LegDown, &report.LegSilent,
 		&report.Unfindable, &report.GroupLost, &report.CannotSend,
-		&report.HandlerSlow, &report.HandlerReturned) // of events: the handler waits for the output, whose reader is slow
+		&report.HandlerSlow, &report.HandlerReturned) // of events: the handler waits for a slow reader of the output
 	mismatchWords = owned(fabricWords, &report.Mismatch) // ping, request, ls
 	pubWords      = owned(mismatchWords, &report.StoodStill,
 		&report.SubscriberSilent, &report.SubscriberReleased,
@@ -233,7 +233,7 @@ var (
 		&report.SubscriptionNotRead, &report.SubscriptionEvicted,
 		&report.HoldsByReading, &report.HoldsByHandling, &report.HoldsByLoss,
 		&report.ReleasedForReading, &report.ReleasedForHandling, &report.ReleasedForLoss)
-	replyWords = owned(fabricWords, &report.PublisherRefused, &report.PacketsLost) // replyWords: it reports refused publishers, and losses as gaps
+	replyWords = owned(fabricWords, &report.PublisherRefused, &report.PacketsLost) // losses are gaps
 	dictWords  = owned(fabricWords, &report.PacketsLost)                           // dictWords: it only takes samples
 )
 

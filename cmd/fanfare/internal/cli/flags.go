@@ -88,7 +88,7 @@ type common struct {
 
 	unreadable  unreadable
 	memberships memberships
-	apart       atomic.Pointer[events.ConfigMismatchError] // the latest mismatch with a bus that may be the other side and cannot be received
+	apart       atomic.Pointer[events.ConfigMismatchError] // the latest mismatch with a bus that may be the other side
 }
 
 func (c *common) registerURL(fs *flagSet) {

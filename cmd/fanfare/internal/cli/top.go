@@ -222,7 +222,7 @@ type publisherKey struct {
 }
 
 // networkOnly converts the publishers on the network that no asked process has to the form of asked processes.
-func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, began, now time.Time) (all []inspect.Seen) {
+func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, from, now time.Time) (all []inspect.Seen) {
 	asked, interfaces := make(map[publisherKey]bool), make(map[string][]string)
 	for _, b := range losses.Buses(seen) {
 		asked[publisherKey{b.ID, b.Epoch}] = true
@@ -251,12 +251,12 @@ func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, beg
 			if b == nil {
 				b = &inspect.Bus{
 					Identity: inspect.Identity{ID: k.id, Epoch: k.epoch, Name: p.Name, ShownAs: cmp.Or(p.Name, k.id),
-						URLs: urls, Since: began},
+						URLs: urls, Since: from},
 					Fabric: inspect.Fabric{Interfaces: interfaces[t.GroupAddress]},
 				}
 				of[k], buses = b, append(buses, b)
 				all = append(all, inspect.Seen{Socket: cmp.Or(p.Address, k.id), Snapshot: &inspect.Snapshot{
-					Version: inspect.Version, Time: now, Process: inspect.Process{Program: cmp.Or(p.Address, "an unknown address"), Started: began},
+					Version: inspect.Version, Time: now, Process: inspect.Process{Program: cmp.Or(p.Address, "an unknown address"), Started: from},
 				}})
 			}
 			b.Topics = append(b.Topics, inspect.Topic{Name: t.Name, Group: t.GroupAddress, Messages: p.Messages})

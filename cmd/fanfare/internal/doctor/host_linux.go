@@ -27,7 +27,7 @@ func nftables() ([]string, error) {
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
 	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
 	switch {
-	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP): // not supported by this kernel
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP): // old kernel
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("netlink(7): %w", err)

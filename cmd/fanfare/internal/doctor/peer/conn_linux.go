@@ -76,7 +76,7 @@ func listen(at netip.AddrPort, set func(fd int) error) (*net.UDPConn, error) {
 
 func (c *conn) setUnicast(fd int, cfg Config) error {
 	c.gso = sys.KnowsTrains(fd)
-	if err := sys.SetMulticast(fd, cfg.Addr, cfg.Interface.Index, cfg.TTL, true); err != nil { // multicast loopback, for two sides on one host
+	if err := sys.SetMulticast(fd, cfg.Addr, cfg.Interface.Index, cfg.TTL, true); err != nil { // two sides on one host
 		return err
 	}
 	if err := sys.Set(fd, "IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, unicastTTL); err != nil {
