@@ -93,7 +93,7 @@ func TestLegsFillEachOther(t *testing.T) {
 					t.Errorf("leg %d: %+v: too little of what it lost was filled", i, l)
 				}
 			}
-			// 0.04 was lost by both, which is what it asks for in virtual time (TestLegsAskForWhatBothLost
+			// 0.04 was lost by both, which is what it asks for in virtual time (TestLegsRequestOnlyCommonLosses
 			// of test/sim judges that). A host that is busy reads one leg late, and asks for more.
 			if share := float64(g.NAKPackets) / float64(g.Packets); g.Packets < 1000 || g.Lost > 0 || share < 0.03 {
 				t.Errorf("%d packets, %d of them asked for (%.3f), %d lost", g.Packets, g.NAKPackets, share, g.Lost)
