@@ -93,8 +93,8 @@ func TestLegsFillEachOther(t *testing.T) {
 					t.Errorf("leg %d: %+v: too little of what it lost was filled", i, l)
 				}
 			}
-			// Both legs lost 0.04 of the packets, which is what a bus requests in virtual time (TestLegsAskForWhatBothLost of
-			// test/sim checks that). A busy host reads one leg late, and requests more.
+			// Both legs lost 0.04 of the packets, which is what a bus requests in virtual time (TestLegsRequestOnlyCommonLosses
+			// of test/sim checks that). A busy host reads one leg late, and requests more.
 			if share := float64(g.NAKPackets) / float64(g.Packets); g.Packets < 1000 || g.Lost > 0 || share < 0.03 {
 				t.Errorf("%d packets, %d of them asked for (%.3f), %d lost", g.Packets, g.NAKPackets, share, g.Lost)
 			} else {

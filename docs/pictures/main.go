@@ -1,8 +1,8 @@
-// Pictures draws the pictures of README.md, each for light and for dark pages:
+// Pictures draws the pictures of README.md for light and dark pages. Run it in the root of the repository:
 //
 //	go run ./docs/pictures
 //
-// from the root of the repository. The figures of the plot stand in figures.json.
+// The figures of the plot are in figures.json.
 package main
 
 import (
@@ -21,12 +21,12 @@ func main() {
 	}
 	for name, svg := range pictures {
 		if err := os.WriteFile(filepath.Join(*dir, name), svg, 0o644); err != nil {
-			log.Fatalf("%v: run it from the root of the repository, or name the directory with -dir", err)
+			log.Fatalf("%v: run this command in the root of the repository, or set -dir", err)
 		}
 	}
 }
 
-// draw returns the pictures by the names of their files.
+// draw returns the pictures by file name.
 func draw() (map[string][]byte, error) {
 	f, err := readFigures()
 	if err != nil {

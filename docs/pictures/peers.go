@@ -11,18 +11,18 @@ import (
 //go:embed figures.json
 var figuresJSON []byte
 
-// figures are what the plot of peers shows. Each one stands in docs/performance.md, as its Cite says.
+// figures are the data of the plot. Cite quotes the text of docs/performance.md that contains the figure.
 type figures struct {
 	Machine, Command string
 	Throughput       []struct {
-		Who            string
+		Name           string
 		Value          float64 // million messages a second
 		Cite           string
-		OursOver       float64 // where only a ratio is cited: Fanfare's value over this one's
+		OursOver       float64 // if only a ratio is cited: Fanfare's value divided by this one
 		Ours, Baseline bool
 	}
 	Latency []struct {
-		Who            string
+		Name           string
 		P50, P99       float64 // µs
 		Cite           string
 		Ours, Baseline bool
@@ -37,10 +37,10 @@ func readFigures() (*figures, error) {
 	return f, nil
 }
 
-// drawPeers draws the throughput and the latency beside those of peers.
+// drawPeers draws throughput and latency of Fanfare and of other systems.
 func drawPeers(c *colours, f *figures) []byte {
 	const width, height = 920, 324
-	v := newCanvas(c, width, height, "Fanfare beside raw UDP, ZeroMQ epgm and NATS: messages a second, and latency")
+	v := newCanvas(c, width, height, "Throughput and latency of Fanfare, raw UDP, ZeroMQ epgm and NATS")
 	v.throughput(f)
 	v.latency(f)
 	v.label(24, height-16, "start", c.muted, small, f.Machine)
@@ -54,12 +54,12 @@ const (
 	rowGap  = 34.0
 )
 
-func (v *canvas) who(x, y float64, who string, ours bool) {
+func (v *canvas) rowLabel(x, y float64, name string, ours bool) {
 	colour, style := v.muted, ""
 	if ours {
 		colour, style = v.text, bold
 	}
-	v.label(x, y, "end", colour, style, who)
+	v.label(x, y, "end", colour, style, name)
 }
 
 func (v *canvas) colourOf(ours, baseline bool) string {
@@ -76,20 +76,20 @@ func (v *canvas) throughput(f *figures) {
 	const left, right = 170.0, 420.0
 	v.label(24, 34, "start", v.text, bold, "Million messages a second")
 	v.label(24, 54, "start", v.muted, small, "64 bytes each, to one subscriber: longer is better")
-	most := 0.0
+	largest := 0.0
 	for _, r := range f.Throughput {
-		most = max(most, r.Value)
+		largest = max(largest, r.Value)
 	}
 	for i, r := range f.Throughput {
 		y := plotTop + rowGap*float64(i)
-		w := max((right-left)*r.Value/most, 2)
-		v.who(left-12, y+15, r.Who, r.Ours)
+		w := max((right-left)*r.Value/largest, 2)
+		v.rowLabel(left-12, y+15, r.Name, r.Ours)
 		fmt.Fprintf(&v.b, `<rect x="%g" y="%g" width="%.1f" height="20" rx="3" fill="%s"/>`+"\n", left, y, w, v.colourOf(r.Ours, r.Baseline))
 		v.label(left+math.Round(w)+8, y+15, "start", v.text, "", number(r.Value))
 	}
 }
 
-// latency draws a line from p50 to p99 for each, on a logarithmic axis.
+// latency draws a line from p50 to p99 for each system, on a logarithmic axis.
 func (v *canvas) latency(f *figures) {
 	const left, right, from, to = 640.0, 850.0, 10.0, 10000.0
 	at := func(us float64) float64 {
@@ -108,7 +108,7 @@ func (v *canvas) latency(f *figures) {
 	for i, r := range f.Latency {
 		y := plotTop + rowGap*float64(i) + 10
 		colour := v.colourOf(r.Ours, false)
-		v.who(left-14, y+5, r.Who, r.Ours)
+		v.rowLabel(left-14, y+5, r.Name, r.Ours)
 		v.segment(at(r.P50), y, at(r.P99), y, colour, 3, "")
 		v.dot(at(r.P50), y, 5, colour, false)
 		v.dot(at(r.P99), y, 5, colour, true)

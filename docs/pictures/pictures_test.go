@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// The pictures that README.md shows are those that the program draws, and each is
-// well-formed.
+// The pictures in README.md are up to date, and well-formed XML.
 func TestPicturesAreUpToDate(t *testing.T) {
 	pictures, err := draw()
 	if err != nil {
@@ -28,7 +27,7 @@ func TestPicturesAreUpToDate(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what is drawn now: go run ./docs/pictures", name)
+			t.Errorf("%s is out of date: run go run ./docs/pictures", name)
 		}
 		if !bytes.Contains(readme, []byte("docs/pictures/"+name)) {
 			t.Errorf("README.md does not show %s", name)
@@ -43,8 +42,8 @@ func TestPicturesAreUpToDate(t *testing.T) {
 	}
 }
 
-// Each figure of the plot stands in docs/performance.md, and in the text of README.md for
-// those who do not see the plot.
+// Each figure of the plot is in docs/performance.md, and in the alternative text of the plot in
+// README.md.
 func TestFiguresAreMeasured(t *testing.T) {
 	b, err := os.ReadFile("../performance.md")
 	if err != nil {
@@ -54,18 +53,18 @@ func TestFiguresAreMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cited := func(who, cite string) {
+	cited := func(name, cite string) {
 		if cite == "" || !strings.Contains(string(b), cite) {
-			t.Errorf("%s: docs/performance.md does not say %q: correct figures.json, then go run ./docs/pictures", who, cite)
+			t.Errorf("%s: docs/performance.md does not contain %q: correct figures.json, then run go run ./docs/pictures", name, cite)
 		}
 	}
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := func(text string) {
+	inAltText := func(text string) {
 		if !strings.Contains(string(readme), text) {
-			t.Errorf("README.md does not say %q in the text that stands for the plot", text)
+			t.Errorf("the alternative text of the plot in README.md lacks %q", text)
 		}
 	}
 	ours := 0.0
@@ -75,23 +74,23 @@ func TestFiguresAreMeasured(t *testing.T) {
 		}
 	}
 	for _, r := range f.Throughput {
-		cited(r.Who, r.Cite)
-		told(r.Who + " " + number(r.Value))
+		cited(r.Name, r.Cite)
+		inAltText(r.Name + " " + number(r.Value))
 		switch {
 		case r.OursOver == 0 && !strings.Contains(r.Cite, strings.TrimSpace(number(r.Value))):
-			t.Errorf("%s: %v is not in %q", r.Who, r.Value, r.Cite)
+			t.Errorf("%s: %v is not in %q", r.Name, r.Value, r.Cite)
 		case r.OursOver != 0 && math.Abs(r.Value*r.OursOver/ours-1) > 0.02:
-			t.Errorf("%s: %v is not %v / %v", r.Who, r.Value, ours, r.OursOver)
+			t.Errorf("%s: %v is not %v / %v", r.Name, r.Value, ours, r.OursOver)
 		case r.OursOver != 0 && !strings.Contains(r.Cite, number(r.OursOver)):
-			t.Errorf("%s: %v is not in %q", r.Who, r.OursOver, r.Cite)
+			t.Errorf("%s: %v is not in %q", r.Name, r.OursOver, r.Cite)
 		}
 	}
 	for _, r := range f.Latency {
-		cited(r.Who, r.Cite)
-		told(fmt.Sprintf("%s %s and %s", r.Who, number(r.P50), number(r.P99)))
+		cited(r.Name, r.Cite)
+		inAltText(fmt.Sprintf("%s %s and %s", r.Name, number(r.P50), number(r.P99)))
 		for _, us := range []float64{r.P50, r.P99} {
 			if !strings.Contains(r.Cite, number(us)) {
-				t.Errorf("%s: %v is not in %q", r.Who, us, r.Cite)
+				t.Errorf("%s: %v is not in %q", r.Name, us, r.Cite)
 			}
 		}
 	}

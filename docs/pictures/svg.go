@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// colours are those of a page, light or dark.
+// colours are the colours of a page, light or dark.
 type colours struct {
 	name                           string
 	page, text, muted, line        string
-	data, repair, request, control string // kinds of packets
+	data, repair, request, control string // by kind of packet
 }
 
 var (
@@ -25,7 +25,7 @@ var (
 	}
 )
 
-// canvas is a picture that is being drawn. Lengths are in pixels, y grows downwards.
+// canvas is a picture being drawn. Lengths are in pixels, y grows downwards.
 type canvas struct {
 	*colours
 	b bytes.Buffer
@@ -45,7 +45,7 @@ func (v *canvas) done() []byte {
 	return v.b.Bytes()
 }
 
-// label writes lines of text, one every 19 pixels. anchor is start, middle or end.
+// label draws lines of text, 19 pixels apart. anchor is start, middle or end.
 func (v *canvas) label(x, y float64, anchor, colour, style string, lines ...string) {
 	for i, s := range lines {
 		fmt.Fprintf(&v.b, `<text x="%g" y="%g" text-anchor="%s" fill="%s"%s>%s</text>`+"\n",
@@ -66,7 +66,7 @@ func (v *canvas) segment(x1, y1, x2, y2 float64, colour string, width float64, d
 		x1, y1, x2, y2, colour, width, dash)
 }
 
-// dot draws a disc; hollow leaves its inside empty.
+// dot draws a disc, or a circle if hollow.
 func (v *canvas) dot(x, y, r float64, colour string, hollow bool) {
 	fill := colour
 	if hollow {
@@ -75,13 +75,13 @@ func (v *canvas) dot(x, y, r float64, colour string, hollow bool) {
 	fmt.Fprintf(&v.b, `<circle cx="%g" cy="%g" r="%g" fill="%s" stroke="%s" stroke-width="2"/>`+"\n", x, y, r, fill, colour)
 }
 
-// box draws a rectangle with a line of text in its middle.
+// box draws a rectangle with a centered line of text.
 func (v *canvas) box(x, y, w, h float64, fill, stroke, colour, style, s string) {
 	fmt.Fprintf(&v.b, `<rect x="%g" y="%g" width="%g" height="%g" rx="6" fill="%s" stroke="%s"/>`+"\n", x, y, w, h, fill, stroke)
 	v.label(x+w/2, y+h/2+5, "middle", colour, style, s)
 }
 
-// arrowhead points from the direction of (x1, y1) to (x2, y2).
+// arrowhead draws the head of an arrow from (x1, y1) to (x2, y2).
 func (v *canvas) arrowhead(x1, y1, x2, y2 float64, colour string) {
 	d := 1.0
 	if x2 < x1 {

@@ -1,8 +1,8 @@
 package main
 
-// The columns of the picture of the wire, and how steep the way of a packet is: time goes downwards.
+// The columns of the picture, and the slope of a packet's line: time runs downwards.
 const (
-	notesX     = 24.0
+	captionX   = 24.0
 	publisherX = 352.0
 	switchX    = 452.0
 	firstX     = 570.0
@@ -10,7 +10,7 @@ const (
 	slope      = 0.06
 )
 
-// subscriberX is where the line of subscriber i, from 0 on, stands.
+// subscriberX is the position of the line of subscriber i, counted from 0.
 func subscriberX(i int) float64 { return firstX + columnGap*float64(i) }
 
 // The fate of a packet at a subscriber.
@@ -19,15 +19,15 @@ type fate int
 const (
 	delivered fate = iota
 	lost
-	waits  // received, and kept until what is missing before it has come
-	unused // it was there already
+	pending // received, not delivered before a missing packet
+	unused  // duplicate, or without messages
 )
 
-// drawWire draws what is on the wire when a publisher sends three packets to three
-// subscribers, of which one misses the second.
+// drawWire draws a publisher that sends three packets to three subscribers, one of which loses the
+// second packet.
 func drawWire(c *colours) []byte {
 	const width, height = 920, 606
-	v := newCanvas(c, width, height, "What happens on the wire: one datagram for all subscribers; a loss is asked for by unicast and repaired by one multicast")
+	v := newCanvas(c, width, height, "Packets on the wire: one datagram for all subscribers; a lost packet is requested by unicast and repaired by one multicast")
 	names := []string{"subscriber A", "subscriber B", "subscriber C"}
 	v.column(publisherX, height, "publisher")
 	v.column(switchX, height, "network")
@@ -35,43 +35,43 @@ func drawWire(c *colours) []byte {
 		v.column(subscriberX(i), height, name)
 	}
 
-	v.note(88, "Publish: one datagram.", "The network copies it.")
+	v.caption(88, "Publish: one datagram.", "The network copies it.")
 	v.multicast(88, "1", c.data, delivered, delivered, delivered)
-	v.note(158, "Packet 2 gets lost", "on its way to B.")
+	v.caption(158, "Packet 2 is lost", "on the path to B.")
 	v.multicast(158, "2", c.data, delivered, lost, delivered)
-	v.note(228, "B has 3 and lacks 2:", "3 waits.")
-	v.multicast(228, "3", c.data, delivered, waits, delivered)
-	v.note(300, "B asks at once, by unicast:", "one NAK for all that it lacks.")
+	v.caption(228, "B received 3, but not 2:", "it holds 3 back.")
+	v.multicast(228, "3", c.data, delivered, pending, delivered)
+	v.caption(300, "B requests 2 at once, by unicast:", "one NAK for all missing packets.")
 	v.unicast(286, 1, "NAK 2", c.request, "")
-	v.note(370, "One repair for all that lack it.", "B delivers 2, then 3.")
+	v.caption(370, "One repair for all subscribers.", "B delivers 2, then 3.")
 	v.multicast(370, "2", c.repair, unused, delivered, unused)
-	v.after(370, 1, "3", c.data)
-	v.note(446, "A heartbeat has the last number:", "so a lost last packet is found, too.")
+	v.delivered(370, 1, "3", c.data)
+	v.caption(446, "A heartbeat has the last number,", "to detect the loss of the last packet.")
 	v.multicast(446, "heartbeat", c.control, unused, unused, unused)
-	v.note(520, "Statuses say what each has, and", "how much more it has room for.")
+	v.caption(520, "Statuses report what each received,", "and how much more it can buffer.")
 	for i := range names {
 		v.unicast(500+22*float64(i), i, "", c.control, "3 4")
 	}
 	v.label(publisherX-8, 547, "end", c.muted, small, "statuses")
-	v.badge(notesX+8, 582, "1", c.data, true)
-	v.label(notesX+24, 586, "start", c.muted, small, "delivered")
-	v.badge(notesX+108, 582, "3", c.data, false)
-	v.label(notesX+124, 586, "start", c.muted, small, "received, waits")
+	v.badge(captionX+8, 582, "1", c.data, true)
+	v.label(captionX+24, 586, "start", c.muted, small, "delivered")
+	v.badge(captionX+108, 582, "3", c.data, false)
+	v.label(captionX+124, 586, "start", c.muted, small, "received, held back")
 	return v.done()
 }
 
-// column draws a side of the exchange and its line of time.
+// column draws a participant and its time line.
 func (v *canvas) column(x float64, height int, name string) {
 	v.segment(x, 52, x, float64(height)-16, v.line, 1.5, "")
 	w := 24 + 7.8*float64(len(name))
 	v.box(x-w/2, 20, w, 32, v.page, v.line, v.text, bold, name)
 }
 
-func (v *canvas) note(y float64, lines ...string) {
-	v.label(notesX, y+4, "start", v.text, "", lines...)
+func (v *canvas) caption(y float64, lines ...string) {
+	v.label(captionX, y+4, "start", v.text, "", lines...)
 }
 
-// at is when a packet that leaves the publisher at y is at x.
+// at is the time at which a packet that leaves the publisher at y reaches x.
 func at(y, x float64) float64 { return y + slope*(x-publisherX) }
 
 // multicast draws a packet from the publisher to all subscribers.
@@ -96,7 +96,7 @@ func (v *canvas) multicast(y float64, name, colour string, fates ...fate) {
 		case delivered:
 			v.dot(x, y, 5, colour, false)
 			v.badge(x+20, y+16, name, colour, true)
-		case waits:
+		case pending:
 			v.dot(x, y, 5, colour, true)
 			v.badge(x+20, y+16, name, colour, false)
 		case lost:
@@ -110,13 +110,13 @@ func (v *canvas) multicast(y float64, name, colour string, fates ...fate) {
 	}
 }
 
-// after draws what is delivered right behind a packet that leaves the publisher at y.
-func (v *canvas) after(y float64, i int, name, colour string) {
+// delivered draws a message that is delivered together with a packet that leaves the publisher at y.
+func (v *canvas) delivered(y float64, i int, name, colour string) {
 	x := subscriberX(i)
 	v.badge(x+44, at(y, x)+16, name, colour, true)
 }
 
-// unicast draws a packet from subscriber i, which it leaves at y, to the publisher.
+// unicast draws a packet to the publisher that leaves subscriber i at y.
 func (v *canvas) unicast(y float64, i int, name, colour, dash string) {
 	x := subscriberX(i)
 	end := y + slope*(x-publisherX)
@@ -132,7 +132,7 @@ func (v *canvas) unicast(y float64, i int, name, colour, dash string) {
 	}
 }
 
-// badge shows a message that is handed to the application, or with full false one that waits.
+// badge draws a message: filled if it is delivered, with full false if it is held back.
 func (v *canvas) badge(x, y float64, name, colour string, full bool) {
 	fill, text := colour, v.page
 	if !full {

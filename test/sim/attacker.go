@@ -7,18 +7,18 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// attackerAddress is the source of its packets; no node has it.
+// source address of the attacker's packets, unused by nodes
 const attackerAddress = 1 << 20
 
-// attacker receives the group and sends packets that no publisher or subscriber of the run has sent. It cannot
-// break authenticity, of which there is none without Sealing: so it forges nothing that a publisher could have sent
-// within the window. With Sealing it receives unicast, too, and sends anything.
+// attacker receives the packets of the group and sends packets of its own. Without Sealing packets
+// are not authenticated: then it forges nothing that a publisher could have sent within the window.
+// With Sealing it also receives unicast, and sends anything.
 type attacker struct {
-	sim   *sim
-	heard [][]byte
-	next  int
-	buf   []byte
-	kinds []func() []byte
+	sim      *sim
+	captured [][]byte
+	next     int
+	buf      []byte
+	kinds    []func() []byte
 }
 
 func newAttacker(s *sim) *attacker {
@@ -38,30 +38,30 @@ func newAttacker(s *sim) *attacker {
 	return a
 }
 
-// hear remembers some of what goes by, old and new.
-func (a *attacker) hear(p *packet) { a.note(p.b) }
+// capture records some packets, old and new.
+func (a *attacker) capture(p *packet) { a.add(p.b) }
 
-func (a *attacker) note(b []byte) {
-	if len(a.heard) < 64 {
-		a.heard = append(a.heard, append([]byte(nil), b...))
+func (a *attacker) add(b []byte) {
+	if len(a.captured) < 64 {
+		a.captured = append(a.captured, append([]byte(nil), b...))
 		return
 	}
 	if a.sim.net.draw(Always / 8) {
-		a.heard[a.next] = append(a.heard[a.next][:0], b...)
-		a.next = (a.next + 1) % len(a.heard)
+		a.captured[a.next] = append(a.captured[a.next][:0], b...)
+		a.next = (a.next + 1) % len(a.captured)
 	}
 }
 
-// lastingEvery is how much rarer an attack gets that lasts when the faults are over: what is left then takes
-// a hundred times as long.
-const lastingEvery = 16
+// lateAttackInterval multiplies the interval of attacks after the end of the faults, when the rest
+// of the run takes a hundred times as long.
+const lateAttackInterval = 16
 
 // act sends one packet to all nodes.
 func (a *attacker) act() {
 	s := a.sim
 	every := s.o.Attack.Every
 	if s.now >= s.net.soundAt {
-		if every *= lastingEvery; !s.o.Attack.Lasts {
+		if every *= lateAttackInterval; !s.o.Attack.Lasts {
 			return
 		}
 	}
@@ -88,10 +88,10 @@ func (a *attacker) act() {
 }
 
 func (a *attacker) any() []byte {
-	if len(a.heard) == 0 {
+	if len(a.captured) == 0 {
 		return nil
 	}
-	a.buf = append(a.buf[:0], a.heard[a.sim.net.rng.IntN(len(a.heard))]...)
+	a.buf = append(a.buf[:0], a.captured[a.sim.net.rng.IntN(len(a.captured))]...)
 	return a.buf
 }
 
@@ -114,7 +114,7 @@ func (a *attacker) truncate() []byte {
 	}
 	b = b[:a.sim.net.rng.IntN(len(b))]
 	if len(b) >= wire.HeaderLen && !a.sim.o.Checksum && wire.Type(b[3]) == wire.TypeData {
-		return nil // without a checksum, a data packet cut between messages is a good one
+		return nil // without a checksum, a data packet cut between messages is valid
 	}
 	return b
 }
@@ -131,14 +131,14 @@ func (a *attacker) damage() []byte {
 
 func (a *attacker) replay() []byte { return a.any() }
 
-// splice puts the beginning of one packet before the end of another.
+// splice joins the beginning of one packet and the end of another.
 func (a *attacker) splice() []byte {
 	b := a.any()
 	if b == nil {
 		return nil
 	}
 	rng := a.sim.net.rng
-	other := a.heard[rng.IntN(len(a.heard))]
+	other := a.captured[rng.IntN(len(a.captured))]
 	at := rng.IntN(min(len(b), len(other)) + 1)
 	a.buf = append(b[:at], other[at:]...)
 	return a.buf
@@ -148,7 +148,7 @@ func (a *attacker) stranger() []byte {
 	return a.sim.o.Sealing.Stranger(time.Duration(a.sim.now), a.sim.net.rng.Uint64())
 }
 
-// far moves a data packet or a heartbeat of a live stream far ahead.
+// far moves a data packet or heartbeat of a live stream far ahead in the sequence.
 func (a *attacker) far() []byte {
 	b := a.any()
 	if len(b) < wire.DataHeaderLen || wire.Type(b[3]) != wire.TypeData {
@@ -159,7 +159,7 @@ func (a *attacker) far() []byte {
 	return a.setChecksum(b)
 }
 
-// forge makes up a stream.
+// forge creates a stream of an unknown publisher.
 func (a *attacker) forge() []byte {
 	b := a.any()
 	if len(b) < wire.HeaderLen {

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Simple is a sound network with one publisher of n messages under min and
-// some subscribers that read in place: what scenarios start from.
+// Simple returns a sound network with one publisher of n messages under min and some in-place
+// subscribers: the base of scenarios.
 func Simple(seed uint64, subscribers, messages int) Options {
 	o := Options{
 		Seed: seed,
@@ -27,7 +27,7 @@ func Simple(seed uint64, subscribers, messages int) Options {
 			Stays: []Stay{{Stop: StopNever}},
 		})
 	}
-	// Subscribers are there first.
+	// Subscribers begin before the publisher.
 	o.Publishers[0].Lives[0].After = time.Millisecond
 	return o
 }
@@ -39,7 +39,7 @@ func (d drawer) chance(percent int) bool { return d.IntN(100) < percent }
 
 func (d drawer) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
 
-// time draws from lo to hi, as likely in one decade as in another.
+// time draws from lo to hi, with equal probability for each decade.
 func (d drawer) time(lo, hi time.Duration) time.Duration {
 	x := lo
 	for x < hi && d.chance(70) {
@@ -49,21 +49,21 @@ func (d drawer) time(lo, hi time.Duration) time.Duration {
 	return x/2 + time.Duration(d.Int64N(int64(x/2)+1))
 }
 
-// ratio draws a ratio that is often zero, mostly small, and seldom most.
-func (d drawer) ratio(off int, most Ratio) Ratio {
+// ratio draws a ratio that is often zero, mostly small, and rarely close to limit.
+func (d drawer) ratio(off int, limit Ratio) Ratio {
 	if d.chance(off) {
 		return 0
 	}
 	if d.chance(70) {
-		return Ratio(d.Uint32N(uint32(most)/10) + 1)
+		return Ratio(d.Uint32N(uint32(limit)/10) + 1)
 	}
-	return Ratio(d.Uint32N(uint32(most)) + 1)
+	return Ratio(d.Uint32N(uint32(limit)) + 1)
 }
 
 func pick[T any](d drawer, of ...T) T { return of[d.IntN(len(of))] }
 
-// Draw draws a small run from a seed: which faults there are at all, how many
-// publishers and subscribers, and every number.
+// Draw draws a small run from a seed: the kinds of faults, the numbers of publishers and
+// subscribers, and all their options.
 func Draw(seed uint64) Options {
 	d := drawer{rand.New(rand.NewPCG(seed, 0xd7a3))}
 	o := Options{Seed: seed, Checksum: d.chance(70)}
@@ -117,7 +117,7 @@ func Draw(seed uint64) Options {
 	d.lists(&o)
 	d.states(&o)
 	d.legs(&o)
-	d.packs(&o)
+	d.compression(&o)
 	d.patternStates(&o)
 	for i := range o.Publishers {
 		if d.chance(30) {
@@ -125,7 +125,7 @@ func Draw(seed uint64) Options {
 		}
 	}
 	d.noData(&o)
-	d.questions(&o)
+	d.queries(&o)
 	d.unreadable(&o)
 	if d.chance(15) {
 		d.extremes(&o)
@@ -133,7 +133,7 @@ func Draw(seed uint64) Options {
 	return o
 }
 
-// extremes makes a run much worse in some ways: these have found what no other run did.
+// extremes makes some options of a run extreme: such runs found faults that no other run found.
 func (d drawer) extremes(o *Options) {
 	if d.chance(40) {
 		o.Net.Reorder, o.Net.ReorderDepth = d.ratio(0, 60*Percent), d.between(1, 300)
@@ -157,7 +157,7 @@ func (d drawer) extremes(o *Options) {
 	}
 }
 
-// slow gives readers that hold up no publisher a policy.
+// slow draws a slow-consumer policy for readers that do not block the publisher.
 func (d drawer) slow(o *Options) {
 	for i := range o.Subscribers {
 		for j := range o.Subscribers[i].Readers {
@@ -179,7 +179,7 @@ func (d drawer) slow(o *Options) {
 	}
 }
 
-// patterns has some subscribers want what matches patterns, from the beginning or under way.
+// patterns subscribes some subscribers to patterns, from the beginning or later.
 func (d drawer) patterns(o *Options) {
 	for i := range o.Subscribers {
 		s := &o.Subscribers[i]
@@ -188,7 +188,7 @@ func (d drawer) patterns(o *Options) {
 		}
 		for range d.between(1, 3) {
 			p := Pattern{Text: pick(d, patternTexts...)}
-			if s.From == 0 && d.chance(60) { // what begins with numbers takes no patterns later
+			if s.From == 0 && d.chance(60) { // a subscriber that begins with message numbers cannot add patterns later
 				p.At = d.time(10*time.Microsecond, o.Faults)
 			}
 			s.Patterns = append(s.Patterns, p)
@@ -199,7 +199,7 @@ func (d drawer) patterns(o *Options) {
 	}
 }
 
-// flow lets some publishers wait for a quorum only, and release subscribers that stay behind.
+// flow lets some publishers wait only for a quorum, and release slow subscribers.
 func (d drawer) flow(p *Publisher) {
 	if d.chance(20) {
 		p.Flow, p.Quorum = FlowQuorum, d.between(1, 4)
@@ -210,7 +210,7 @@ func (d drawer) flow(p *Publisher) {
 	}
 }
 
-// stalls lets readers stop, and publishers let them go.
+// stalls stops some readers, and lets publishers release them.
 func (d drawer) stalls(o *Options) {
 	for i := range o.Publishers {
 		if d.chance(50) {
@@ -227,13 +227,13 @@ func (d drawer) stalls(o *Options) {
 	}
 }
 
-// identities lets publishers share an id, in lives of any epochs: a name given twice, a
-// rolling update, a clock that was set back.
+// identities lets publishers share an id, in lives with any epochs: duplicate names, a rolling
+// update, a clock that was set back.
 func (d drawer) identities(o *Options) {
 	for i := range o.Publishers {
 		p := &o.Publishers[i]
 		if i > 0 && d.chance(40) {
-			p.As = 1 // the first has no other's
+			p.As = 1 // the first one cannot share an earlier id
 		}
 		if p.As > 0 || d.chance(30) {
 			for j := range p.Lives {
@@ -295,7 +295,7 @@ func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 		p.Full = d.between(1, p.MaxTrain)
 	}
 	p.Abandon = d.ratio(80, 50*Percent)
-	p.Stingy = d.ratio(50, 90*Percent)
+	p.Refuse = d.ratio(50, 90*Percent)
 	if d.chance(30) {
 		p.Silence = d.time(300*time.Millisecond, 2*time.Second)
 	}

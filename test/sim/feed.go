@@ -9,54 +9,54 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// feed is one reader of one stream at a subscriber, in place or through a cursor, with what was checked of it so far.
+// feed is one reader of one stream at a subscriber, in place or through a cursor, with the state of its checks.
 type feed struct {
-	sub    *subscriber
-	st     *reliable.Stream
-	out    *output
-	t      *truth // nil: a forged stream
-	r      *topics.Reader
-	c      *ring.Cursor // nil: in place
-	o      Reader
-	index  int
-	reader int   // 0: in place; 1 + the number of the cursor's Reader
-	before *feed // of the same instance: it was evicted; nil: none
-	item   topics.Item
+	sub     *subscriber
+	st      *reliable.Stream
+	out     *output
+	t       *truth // nil: a forged stream
+	r       *topics.Reader
+	c       *ring.Cursor // nil: in place
+	options Reader
+	index   int
+	reader  int   // 0: in place; 1 + the number of the cursor's Reader
+	before  *feed // the evicted feed of the same instance before this one; nil: none
+	item    topics.Item
 
-	consumed uint64 // packets below have been read or were skipped
+	consumed uint64 // packets below this were read or skipped
 	topics   []topicFeed
 	holes    []hole // packets lost permanently
-	unknown  bool   // it was said that losses are not known
-	ofPatterns
+	unknown  bool   // a loss of unknown extent was reported
+	patternState
 	down    int  // 1 + the cause with which the stream went down; 0: it is up
 	gone    bool // the loss of the publisher was reported, in order
-	over    bool // the stream ended for it
+	over    bool // the stream has ended for this feed
 	reading bool // a read event is scheduled
-	toNewest
-	kept     *kept // nil: all messages are read
+	newestState
+	kept     *kept // the newest messages by key; nil: all messages are read
 	leased   bool
 	leaseSum uint32
 	leaseMem []byte
 }
 
-// topicFeed is what a feed has of one topic.
+// topicFeed is the state of one topic of a feed.
 type topicFeed struct {
 	wanted bool
-	from   uint64 // packet from which on it is wanted
+	from   uint64 // first packet from which the topic is wanted
 	begun  bool
 	next   uint64 // number of the next message
 	got    uint64
 	state  stateFeed
 }
 
-// hole is a range of packets that were lost, and why.
+// hole is a range of lost packets, with the cause.
 type hole struct {
 	first, end uint64
 	cause      events.Cause
 }
 
 func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader int) *feed {
-	f := &feed{sub: sub, st: st, t: t, o: o, reader: reader, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
+	f := &feed{sub: sub, st: st, t: t, options: o, reader: reader, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
 	if len(sub.o.Patterns) > 0 {
 		f.topics = make([]topicFeed, MaxTopics)
 	}
@@ -70,7 +70,7 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 	if now := sub.trust(); now != nil {
 		f.r.Trust(st.Publisher, now)
 	}
-	if t != nil { // true publishers keep the rules
+	if t != nil { // real publishers follow the protocol
 		f.r.OnFault(func(err *events.FaultError) { f.fail("%v", err) })
 	}
 	for i, name := range topicNames[:sub.o.Topics] {
@@ -88,8 +88,8 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 	return f
 }
 
-// take takes the next event.
-func (f *feed) take(e *reliable.Event) {
+// process handles the next event.
+func (f *feed) process(e *reliable.Event) {
 	if e.Kind == reliable.EventUnnamed && len(f.sub.patterns) == 0 {
 		return
 	}
@@ -109,17 +109,17 @@ func (f *feed) take(e *reliable.Event) {
 	f.drain()
 }
 
-// hole notes that packets are lost.
+// hole records lost packets.
 func (f *feed) hole(first, count uint64, cause events.Cause) {
 	if first != f.consumed || count == 0 {
-		f.fail("gap of %d packets at %d, %d packets were read", count, first, f.consumed)
+		f.fail("gap of %d packets at %d, but packets below %d were read", count, first, f.consumed)
 	}
 	f.consumed += count
 	f.holes = append(f.holes, hole{first, first + count, cause})
 	f.sub.sim.report.gap(count, cause)
 }
 
-// overtaken notes that the cursor was overtaken by packets up to seq.
+// overtaken records that the cursor was overtaken by packets up to seq.
 func (f *feed) overtaken(seq uint64) {
 	n := seq - f.consumed
 	f.hole(f.consumed, n, events.CauseSlowConsumer)
@@ -127,21 +127,21 @@ func (f *feed) overtaken(seq uint64) {
 	f.drain()
 }
 
-// drain checks all items that the reader has.
+// drain checks all items of the reader.
 func (f *feed) drain() {
 	for f.sub.sim.err == nil {
 		switch {
-		case f.consumed%2 == 0 && f.r.Open(): // both ways to read must come to the same
+		case f.consumed%2 == 0 && f.r.Open(): // alternates: both ways to read must yield the same
 			f.run()
 		case f.r.Next(&f.item):
-			f.took()
+			f.checkItem()
 		default:
 			return
 		}
 	}
 }
 
-// run takes a run at once.
+// run reads all messages of a run.
 func (f *feed) run() {
 	t, body, step, number := f.r.Run()
 	for f.sub.sim.err == nil {
@@ -150,14 +150,14 @@ func (f *feed) run() {
 			break
 		}
 		f.item = topics.Item{Topic: t, Number: number, Data: m}
-		f.took()
+		f.checkItem()
 		body = rest
 		number++
 	}
 	f.r.Took(body, number)
 }
 
-// check judges one message or gap.
+// check checks one message or gap.
 func (f *feed) check(it *topics.Item) {
 	if it.Topic == nil && it.Cause == events.CauseUnnamed {
 		f.unnamedReported()
@@ -172,12 +172,12 @@ func (f *feed) check(it *topics.Item) {
 	}
 	i := it.Topic.Data.(int)
 	if i >= len(f.t.topics) && it.State != reliable.StateMissing {
-		f.fail("topic %d, the publisher has %d", i, len(f.t.topics))
+		f.fail("topic %d, but the publisher has %d topics", i, len(f.t.topics))
 		return
 	}
 	tf := &f.topics[i]
 	if !tf.wanted {
-		f.fail("topic %d is not subscribed to", i)
+		f.fail("item of topic %d, which is not subscribed", i)
 	}
 	if it.State != reliable.StateOfNone {
 		f.checkState(i, it)
@@ -191,27 +191,27 @@ func (f *feed) check(it *topics.Item) {
 	sent := f.t.topics[i].sent
 	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) &&
 		sent[it.Number].last >= tf.from {
-		tf.next-- // it began before the stream did for us: it may be counted as ours or not
+		tf.next-- // it began before the stream did here: it may be counted or not
 	}
 	switch {
 	case it.Unknown:
-		if len(f.holes) == 0 || it.Number < tf.next && tf.got > 0 { // a total may be of before the topic was wanted
-			f.fail("topic %d: unknown gap up to %d, %d was next, %d holes", i, it.Number, tf.next, len(f.holes))
+		if len(f.holes) == 0 || it.Number < tf.next && tf.got > 0 { // a total may date from before the topic was wanted
+			f.fail("topic %d: unexpected gap up to %d, next is %d, %d holes", i, it.Number, tf.next, len(f.holes))
 		}
 		f.lost(i, tf.next, it.Number, it.Cause)
 		tf.next = max(tf.next, it.Number)
 	case it.Lost > 0:
 		if it.Number != tf.next || it.Number+it.Lost > uint64(len(sent)) {
-			f.fail("topic %d: gap of %d messages at %d, %d is next, %d were sent", i, it.Lost, it.Number, tf.next, len(sent))
+			f.fail("topic %d: gap of %d messages at %d, next is %d, %d were sent", i, it.Lost, it.Number, tf.next, len(sent))
 			return
 		}
 		f.lost(i, it.Number, it.Number+it.Lost, it.Cause)
 		tf.next += it.Lost
 		f.sub.sim.report.GapMessages += it.Lost
 	case it.Number != tf.next:
-		f.fail("topic %d: message %d, %d is next", i, it.Number, tf.next)
+		f.fail("topic %d: message %d, next is %d", i, it.Number, tf.next)
 	case it.Number >= uint64(len(sent)):
-		f.fail("topic %d: message %d, %d were sent", i, it.Number, len(sent))
+		f.fail("topic %d: message %d, only %d were sent", i, it.Number, len(sent))
 	case len(it.Data) != sent[it.Number].size || !f.t.content.matches(it.Data, sent[it.Number].key):
 		f.fail("topic %d: content of message %d is wrong", i, it.Number)
 	default:
@@ -224,23 +224,23 @@ func (f *feed) check(it *topics.Item) {
 	}
 }
 
-// lost checks that each of the messages said to be lost has lost a packet, or is one that the subscriber refuses.
+// lost checks that each message reported as lost has lost a packet, or is refused by the subscriber.
 func (f *feed) lost(topic int, from, to uint64, cause events.Cause) {
 	if cause == events.CauseUnnamed && f.unnamed {
-		return // they came, before their name did
+		return // received before the name of the topic
 	}
 	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
 		m := &f.t.topics[topic].sent[n]
 		if m.size > f.sub.maxMessage() || m.first < f.topics[topic].from {
-			continue // too long, or not ours from its beginning
+			continue // too long, or begun before the feed
 		}
-		if !f.holed(m.first, m.last) {
-			f.fail("topic %d: message %d is said to be lost (%v), but its packets %d to %d came", topic, n, cause, m.first, m.last)
+		if !f.inHole(m.first, m.last) {
+			f.fail("topic %d: message %d is reported as lost (%v), but its packets %d to %d arrived", topic, n, cause, m.first, m.last)
 		}
 	}
 }
 
-func (f *feed) holed(first, last uint64) bool {
+func (f *feed) inHole(first, last uint64) bool {
 	for i := len(f.holes) - 1; i >= 0; i-- {
 		if h := &f.holes[i]; h.first <= last && first < h.end {
 			return true
@@ -249,16 +249,16 @@ func (f *feed) holed(first, last uint64) bool {
 	return false
 }
 
-// finish checks, when nothing more will come, that all before the feed's position in the stream is accounted for.
+// finish checks, after the last event, that all messages before the feed's position in the stream are accounted for.
 func (f *feed) finish() {
 	if f.t == nil || f.sub.evicted[f.reader-1] {
-		return // the feed is not to learn any more what it has lost
+		return // an evicted feed is not informed of its losses
 	}
 	f.lossless()
 	f.checkNewest()
 	f.checkKept()
 	if b := f.before; b != nil && (b.over || b.c == nil) && b.consumed != f.st.Start() {
-		f.fail("goes on from packet %d, it was evicted at %d", f.st.Start(), b.consumed)
+		f.fail("continues at packet %d, but was evicted at %d", f.st.Start(), b.consumed)
 	}
 	if f.unknown || f.unnamed {
 		return
@@ -271,33 +271,33 @@ func (f *feed) finish() {
 		want := f.t.before(i, f.consumed)
 		tf.next = f.nextOf(i)
 		if tf.next < want {
-			if f.owed() && !f.sub.final {
+			if f.lossPending() && !f.sub.final {
 				continue
 			}
-			f.fail("topic %d: silent loss: up to message %d reported, %d were in the packets before %d (%d holes)", i, tf.next, want, f.consumed, len(f.holes))
+			f.fail("topic %d: silent loss: messages below %d are accounted for, but %d were in the packets below %d (%d holes)", i, tf.next, want, f.consumed, len(f.holes))
 		}
 	}
 }
 
-// lossless checks that nothing is lost to a subscriber that a publisher under min has heard of and not given up, and
-// that was cut off or stopped for no longer than the protocol bears.
+// lossless checks that a subscriber has lost nothing, if a publisher under min has discovered it
+// and not released it, and if it was cut off or stopped for no longer than the protocol tolerates.
 func (f *feed) lossless() {
 	s := f.sub.sim
 	m := f.t.members[f.sub.id]
 	if f.t.o.Flow != FlowMin || f.t.killed || m == nil || !f.t.counts(m) || m.silent || m.wasReleased ||
-		s.o.excuses(f.sub.o, f.sub.number) {
+		s.o.mayLose(f.sub.o, f.sub.number) {
 		return
 	}
 	for _, h := range f.holes {
 		if h.cause != events.CauseSlowConsumer &&
 			(h.cause != events.CauseUnreadable || f.t.o.Unreadable == 0 && !f.sub.o.NoDictionary) && h.end > m.since {
-			f.fail("packets %d to %d are lost under min flow control: %v (known from %d on)", h.first, h.end-1, h.cause, m.since)
+			f.fail("packets %d to %d are lost under min flow control: %v (member since %d)", h.first, h.end-1, h.cause, m.since)
 		}
 	}
 }
 
-// owed reports whether the feed has still to learn what it lost.
-func (f *feed) owed() bool {
+// lossPending reports whether the feed has not yet been informed of all its losses.
+func (f *feed) lossPending() bool {
 	if f.t == nil || f.unknown || f.unnamed || f.over || len(f.holes) == 0 && !f.numbered() {
 		return false
 	}
@@ -322,18 +322,18 @@ func (f *feed) fail(format string, args ...any) {
 	f.sub.sim.fail("subscriber %d (%s, stream %#x.%d from %d): "+format, append([]any{f.sub.number, name, pub, epoch, f.st.Start()}, args...)...)
 }
 
-// read reads from the cursor what there is: one packet if the reader is slow,
-// everything if it is not. It reports true when there may be more.
+// read reads from the cursor: one packet if the reader is slow, otherwise all. It reports whether
+// there may be more.
 func (f *feed) read() (more bool) {
 	for f.sub.sim.err == nil {
 		if f.leased {
 			if sum32(f.leaseMem) != f.leaseSum {
 				f.fail("a leased packet changed")
 			}
-			f.take(&reliable.Event{Kind: reliable.EventPacket, Packet: f.readable(f.leaseMem)})
+			f.process(&reliable.Event{Kind: reliable.EventPacket, Packet: f.readable(f.leaseMem)})
 			f.leased = false
 			f.c.Return()
-			if f.o.Delay > 0 {
+			if f.options.Delay > 0 {
 				return true
 			}
 		}
@@ -341,26 +341,26 @@ func (f *feed) read() (more bool) {
 		it, data, ok := f.c.Lease()
 		if !ok {
 			if !f.over && !f.c.Park() {
-				f.fail("there is something to be read, and nothing to be had")
+				f.fail("the cursor has unread entries, but Lease returned none")
 			}
 			return false
 		}
 		f.begin(it.Seq)
 		e, _ := it.Note.(*reliable.Event) // nil: a packet
 		end := e != nil && e.Kind == reliable.EventEnd
-		if it.Seq > f.consumed && (end || !f.o.Block) {
+		if it.Seq > f.consumed && (end || !f.options.Block) {
 			if !end {
 				f.checkJump(it)
 				f.passed = false
 			}
 			if it.Skipped == 0 {
-				f.fail("packets %d to %d are left out without a word", f.consumed, it.Seq-1)
+				f.fail("packets %d to %d are missing without a report", f.consumed, it.Seq-1)
 			}
 			f.overtaken(it.Seq)
 		}
 		if it.Skipped > 0 {
-			f.st.WantTotals() // also where it went past nothing but totals
-			f.r.SkipState()   // or state
+			f.st.WantTotals() // even if it skipped only totals
+			f.r.SkipState()   // even if it skipped only state
 			if len(f.sub.patterns) > 0 {
 				f.r.Overlooked(f.st.Unnamed())
 			}
@@ -368,15 +368,15 @@ func (f *feed) read() (more bool) {
 		}
 		if e == nil {
 			if it.Seq != f.consumed {
-				f.fail("packet %d, %d is next", it.Seq, f.consumed)
+				f.fail("packet %d, next is %d", it.Seq, f.consumed)
 			}
 			f.leased, f.leaseMem, f.leaseSum = true, data, sum32(data)
-			if f.o.Delay > 0 {
+			if f.options.Delay > 0 {
 				return true
 			}
 			continue
 		}
-		f.take(e)
+		f.process(e)
 		if end {
 			f.c.Return()
 			return false

@@ -7,40 +7,40 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// present is what the publisher knows of a subscriber, read from the statuses that reached it.
-type present struct {
+// member is what the publisher knows of a subscriber, read from the statuses that reached it.
+type member struct {
 	limit       uint64
-	admitted    reliable.Instant // when a new packet went out that it had room for, last
-	since       uint64           // next new packet when it was heard first, and joined
-	tagged      bool             // it has said that it carries the tag
+	admitted    reliable.Instant // last time a new packet that fits its window was sent
+	since       uint64           // next new packet when the subscriber was discovered, and had joined
+	tagged      bool             // its statuses carry the tag
 	left        bool
-	joining     bool // it fetches what was sent before it came
+	joining     bool // it fetches packets sent before it joined
 	silent      bool
-	released    bool // flow control does not wait for it now
-	wasReleased bool // it was released, at some time
+	released    bool // flow control does not wait for it
+	wasReleased bool // it was released at some time
 }
 
-// counts reports whether the publisher may wait for m, which it does not while m joins. docs/protocol §8.10.
-func (t *truth) counts(m *present) bool {
+// counts reports whether flow control may wait for m. It does not wait while m joins. docs/protocol §8.10.
+func (t *truth) counts(m *member) bool {
 	return t.o.Flow != FlowNone && !m.joining && (m.tagged || !t.o.Tagged)
 }
 
-// checkFree checks that no subscriber holds the publisher up before the publisher knows that it counts: without any it
-// runs free. docs/protocol §8.1, §8.2.
+// checkFree checks that flow control does not block the publisher before it has discovered a
+// subscriber that counts. docs/protocol §8.1, §8.2.
 func (p *publisher) checkFree() {
 	if p.s == nil || p.s.Room() > 0 {
 		return
 	}
 	for _, m := range p.t.members {
-		if p.t.counts(m) && !m.left && !m.released { // one that was released may be back
+		if p.t.counts(m) && !m.left && !m.released { // a released one may have returned
 			return
 		}
 	}
-	p.sim.fail("publisher %d: held up by flow control at packet %d, though none of %d subscribers counts", p.index, p.t.next, len(p.t.members))
+	p.sim.fail("publisher %d: blocked by flow control at packet %d, though none of %d subscribers counts", p.index, p.t.next, len(p.t.members))
 }
 
-// checkLimit checks that a new packet fits the windows of all subscribers that
-// the publisher has heard of and waits for, or of as many as make its quorum. docs/protocol §8.1.
+// checkLimit checks that a new packet fits the windows of all subscribers that flow control waits
+// for, or of a quorum of them. docs/protocol §8.1.
 func (p *publisher) checkLimit(b []byte) {
 	seq, first := dataSeq(b)
 	if p.o.Flow == FlowNone || !first {
@@ -64,12 +64,12 @@ func (p *publisher) checkLimit(b []byte) {
 		need = min(need, p.o.Quorum)
 	}
 	if room < need {
-		p.sim.fail("publisher %d: packet %d sent, though only %d of %d subscribers have room for it, and %d must", p.index, seq, room, count, need)
+		p.sim.fail("publisher %d: packet %d sent, though it fits the windows of only %d of %d subscribers, want %d", p.index, seq, room, count, need)
 	}
 }
 
-// overhear records the content of a status, for the check of flow control.
-func (p *publisher) overhear(b []byte) {
+// recordStatus records the content of a status, for the check of flow control.
+func (p *publisher) recordStatus(b []byte) {
 	h, err := wire.ParseHeader(b)
 	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch ||
 		wire.Verify(b, p.sim.o.Checksum) != nil {
@@ -87,25 +87,25 @@ func (p *publisher) overhear(b []byte) {
 	}
 	m := p.t.members[st.Receiver]
 	if m != nil && m.left {
-		return // late or replayed: each stay has an id of its own
+		return // late or replayed: each stay has its own id
 	}
 	if m == nil {
-		m = &present{admitted: p.sim.now, since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
+		m = &member{admitted: p.sim.now, since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
 		p.t.members[st.Receiver] = m
 	}
 	if m.joining && h.Flags&wire.FlagJoining == 0 {
-		m.joining, m.since = false, p.t.next // from now on it is waited for
+		m.joining, m.since = false, p.t.next // flow control waits for it from here on
 	}
 	m.limit = max(m.limit, st.Limit)
 	if string(st.Tag) == tag && !m.tagged {
 		m.tagged = true
 		if p.o.Tagged {
-			m.since = p.t.next // it counts from now on
+			m.since = p.t.next // it counts from here on
 		}
 	}
 }
 
-// dataSeq is the sequence of a data packet, and whether it is sent for the first time.
+// dataSeq returns the sequence of a data packet, and whether it is sent for the first time.
 func dataSeq(b []byte) (seq uint64, first bool) {
 	if wire.Type(b[3]) != wire.TypeData {
 		return 0, false

@@ -5,7 +5,7 @@ import "slices"
 // freeze stops the processes of f.
 func (s *sim) freeze(f Freeze) { s.setFrozen(f, true) }
 
-// thaw lets them go on: subscribers with what has come meanwhile.
+// thaw continues them: subscribers have what arrived in the meantime.
 func (s *sim) thaw(f Freeze) { s.setFrozen(f, false) }
 
 func (s *sim) setFrozen(f Freeze, on bool) {
@@ -29,8 +29,8 @@ func (s *sim) setFrozen(f Freeze, on bool) {
 	}
 }
 
-// frozen reports whether e is for a process that is frozen: then it happens when that continues.
-// Packets for a subscriber still reach its receive buffer.
+// frozen reports whether e is for a process that is frozen: then it happens when the process
+// continues. Packets for a subscriber still reach its receive buffer.
 func (s *sim) frozen(e event) bool {
 	if !slices.Contains([]eventKind{atPublisher, poll, timer, write, read}, e.kind) {
 		return false

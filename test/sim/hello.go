@@ -12,9 +12,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// RunHellos runs some buses that say hello to each other, configured alike or not, over a network that loses, repeats
-// and delays, and restarts some of them. It checks from outside that each learns of those that it cannot receive, once,
-// and of no other, and that none says or remembers more than docs/protocol §14 lets it.
+// RunHellos runs some buses that send hellos to each other, with equal or different configurations, over a network
+// that loses, duplicates and delays packets, and restarts some of them. It checks that each reports exactly those
+// that it cannot receive, once each, and that none sends or stores more than docs/protocol §14 permits.
 func RunHellos(seed uint64) error {
 	w := &helloWorld{rng: rand.New(rand.NewPCG(seed, 0x4e110)), now: reliable.Instant(time.Hour)}
 	w.loss = w.rng.Float64() / 2
@@ -43,8 +43,8 @@ func RunHellos(seed uint64) error {
 }
 
 const (
-	// helloFaults is how long the network misbehaves, helloRun how long a run takes:
-	// some searches longer, of half a minute's distance.
+	// helloFaults is the duration of the network's faults, helloRun that of a run: long enough for
+	// some further searches, which are half a minute apart.
 	helloFaults = 2 * time.Minute
 	helloRun    = 5 * time.Minute
 )
@@ -71,7 +71,7 @@ func (w *helloWorld) fail(format string, args ...any) {
 	}
 }
 
-// carry takes a packet to a bus, perhaps, or twice.
+// carry delivers a packet to a bus, never, once or twice.
 func (w *helloWorld) carry(from, to *helloBus, p []byte, unicast bool) {
 	for range 1 + w.rng.IntN(2)*w.rng.IntN(2) {
 		if w.rng.Float64() < w.loss {
@@ -102,24 +102,24 @@ func (q *helloQueue) Pop() any {
 	return e
 }
 
-// helloBus is one bus: a discovery.Greeter, and what the checks know of it.
+// helloBus is one bus: a discovery.Greeter, and the state of the checks.
 type helloBus struct {
 	w      *helloWorld
 	index  int
 	epoch  uint64
 	fabric discovery.Fabric
-	other  bool   // it speaks another version
-	tag    uint32 // of its addresses
+	other  bool   // it uses another version of the protocol
+	tag    uint32 // hash of its address
 
 	published, subscribed []int // topics
 	g                     *discovery.Greeter
 	life                  int
 	reported              map[[2]uint64]int             // by id and epoch
-	heard                 map[uint64]int                // hellos, by id
+	received              map[uint64]int                // hellos received, by id
 	answered              map[uint64][]reliable.Instant // by id
 	peers                 map[uint32]int
 	since                 reliable.Instant
-	armed                 reliable.Instant // when its timer comes
+	armed                 reliable.Instant // when its timer fires
 }
 
 func (b *helloBus) draw() {
@@ -145,7 +145,7 @@ func (b *helloBus) draw() {
 			b.subscribed = append(b.subscribed, t)
 		}
 	}
-	b.reported, b.heard = make(map[[2]uint64]int), make(map[uint64]int)
+	b.reported, b.received = make(map[[2]uint64]int), make(map[uint64]int)
 }
 
 func (b *helloBus) id() uint64 { return uint64(b.index + 1) }
@@ -155,7 +155,7 @@ func (b *helloBus) begin() {
 	b.epoch++
 	b.armed = 0
 	b.peers, b.answered = make(map[uint32]int), make(map[uint64][]reliable.Instant)
-	b.heard, b.reported = make(map[uint64]int), make(map[[2]uint64]int)
+	b.received, b.reported = make(map[uint64]int), make(map[[2]uint64]int)
 	b.g = discovery.New(discovery.Config{
 		Publisher: b.id(), Epoch: b.epoch, Name: fmt.Sprint("bus/", b.index), GroupTag: b.tag, Fabric: b.fabric, Rand: b.w.rng,
 	}, b)
@@ -178,7 +178,7 @@ func (b *helloBus) restart() {
 	b.w.after(time.Second, b.begin)
 }
 
-// wake does what is due, and comes back at the deadline.
+// wake processes what is due, and schedules itself at the deadline.
 func (b *helloBus) wake(life int) {
 	if life != b.life || b.g == nil {
 		return
@@ -186,7 +186,7 @@ func (b *helloBus) wake(life int) {
 	b.act()
 	switch d := b.g.Deadline(); {
 	case d <= b.w.now:
-		b.w.fail("bus %d spins", b.index)
+		b.w.fail("bus %d never sleeps: its deadline stays in the past", b.index)
 	case d < b.armed || b.armed <= b.w.now:
 		b.armed = d
 		b.w.after(d.Sub(b.w.now), func() {
@@ -204,11 +204,11 @@ func (b *helloBus) act() {
 	case is && !was:
 		b.since = b.w.now
 		if !b.PublisherMissing() {
-			b.w.fail("bus %d searches, and lacks nothing", b.index)
+			b.w.fail("bus %d searches, but has all publishers", b.index)
 		}
 	case was && !is:
 		if d := b.w.now.Sub(b.since); d > 2100*time.Millisecond {
-			b.w.fail("bus %d has searched for %v", b.index, d)
+			b.w.fail("bus %d searched for %v", b.index, d)
 		}
 	}
 	for {
@@ -233,32 +233,32 @@ func (b *helloBus) act() {
 	}
 }
 
-// answer checks that no bus gets one answer too many.
+// answer checks that a bus gets no more answers than it is entitled to.
 func (b *helloBus) answer(to *helloBus) {
 	all := append(b.answered[to.id()], b.w.now)
 	b.answered[to.id()] = all
-	if n := len(all); n > b.heard[to.id()] {
-		b.w.fail("bus %d answers bus %d %d times, and has heard %d hellos", b.index, to.index, n, b.heard[to.id()])
+	if n := len(all); n > b.received[to.id()] {
+		b.w.fail("bus %d answers bus %d %d times, but received %d hellos", b.index, to.index, n, b.received[to.id()])
 	} else if n > 1 && to.life == 1 && all[n-1].Sub(all[n-2]) < time.Second {
-		b.w.fail("bus %d answers bus %d after %v", b.index, to.index, all[n-1].Sub(all[n-2]))
+		b.w.fail("bus %d answers bus %d again after %v", b.index, to.index, all[n-1].Sub(all[n-2]))
 	}
 	if !b.apart(to) {
-		b.w.fail("bus %d answers bus %d, which is configured alike", b.index, to.index)
+		b.w.fail("bus %d answers bus %d, which has the same configuration", b.index, to.index)
 	}
 }
 
-// arrive takes in a packet, if the bus is there to.
+// arrive delivers a packet, if the bus is open and listens.
 func (b *helloBus) arrive(from *helloBus, p []byte, unicast bool) {
 	if b.g == nil || !unicast && !b.g.Searching() {
 		return
 	}
 	q := append([]byte(nil), p...)
 	if b.other && q[2] == wire.Version+1 {
-		q[2] = wire.Version // its own, to it
+		q[2] = wire.Version // to itself, its own version is the right one
 	} else if b.other {
 		q[2] = wire.Version + 1
 	}
-	b.heard[from.id()]++
+	b.received[from.id()]++
 	if unicast {
 		b.g.Answer(from.id(), b.w.now, q)
 	} else {
@@ -267,7 +267,8 @@ func (b *helloBus) arrive(from *helloBus, p []byte, unicast bool) {
 	b.wake(b.life)
 }
 
-// differs and apart are the truth on how two buses are configured.
+// differs reports whether two buses have different configurations, apart whether that keeps them from receiving each
+// other.
 func (b *helloBus) differs(to *helloBus) bool {
 	return b.apart(to) || b.fabric != to.fabric && b.tag == to.tag
 }
@@ -277,7 +278,7 @@ func (b *helloBus) apart(to *helloBus) bool {
 		(b.other != to.other || b.fabric.Groups != to.fabric.Groups || b.fabric.Mapping != to.fabric.Mapping)
 }
 
-// judge checks at the end whether each bus has learned what it should have, and nothing else.
+// judge checks at the end that each bus has reported exactly the expected ones.
 func (b *helloBus) judge() {
 	for _, to := range b.w.buses {
 		n := b.reported[[2]uint64{to.id(), to.epoch}]
@@ -285,16 +286,16 @@ func (b *helloBus) judge() {
 		case n > 1:
 			b.w.fail("bus %d reported bus %d %d times", b.index, to.index, n)
 		case n > 0 && !b.differs(to):
-			b.w.fail("bus %d reported bus %d, which is configured alike", b.index, to.index)
+			b.w.fail("bus %d reported bus %d, which has the same configuration", b.index, to.index)
 		case n == 0 && b.apart(to) && len(to.published) > 0 && b.PublisherMissing():
-			b.w.fail("bus %d lacks a publisher, and did not report bus %d", b.index, to.index)
+			b.w.fail("bus %d lacks a publisher, but did not report bus %d", b.index, to.index)
 		case n == 0 && b.apart(to) && len(b.published) > 0 && to.PublisherMissing():
 			b.w.fail("bus %d did not report bus %d, which cannot receive it", b.index, to.index)
 		}
 	}
 }
 
-// What the greeter asks of its bus.
+// Methods that the greeter calls.
 
 func (b *helloBus) filter(topics []int) (int, wire.TopicFilter) {
 	var f wire.TopicFilter
@@ -326,7 +327,7 @@ func (b *helloBus) PublisherMissing() bool {
 	return false
 }
 
-// reached reports whether a bus that is there, and that can be heard, publishes t.
+// reached reports whether a reachable bus publishes t.
 func (b *helloBus) reached(t int) bool {
 	for _, from := range b.w.buses {
 		if from == b || from.g == nil || from.tag != b.tag || from.apart(b) {
@@ -344,7 +345,7 @@ func (b *helloBus) reached(t int) bool {
 // Mismatch implements discovery.Bus.
 func (b *helloBus) Mismatch(err *events.ConfigMismatchError, from uint64, _ bool) {
 	if from != uint64(err.Publisher) {
-		b.w.fail("bus %d reported bus %d by a packet of bus %d", b.index, err.Publisher-1, from-1)
+		b.w.fail("bus %d reported bus %d because of a packet of bus %d", b.index, err.Publisher-1, from-1)
 	}
 	b.reported[[2]uint64{uint64(err.Publisher), err.Epoch}]++
 }
@@ -352,7 +353,7 @@ func (b *helloBus) Mismatch(err *events.ConfigMismatchError, from uint64, _ bool
 // Unreachable implements discovery.Bus.
 func (b *helloBus) Unreachable(err *events.ConfigMismatchError, _ *wire.TopicFilter) {
 	if len(b.published) == 0 || !b.apart(b.w.buses[err.Publisher-1]) {
-		b.w.fail("bus %d has heard from bus %d that it cannot be heard", b.index, err.Publisher-1)
+		b.w.fail("bus %d: bus %d answered that it cannot receive this bus", b.index, err.Publisher-1)
 	}
 }
 

@@ -21,70 +21,70 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// proofs is how publishers sign and subscribers verify, by package transport/signed, and what an insider
-// has seen of it, who has the group's key and a signing key that is trusted for other topics.
+// proofs lets publishers sign and subscribers verify, by package transport/signed. It also holds what an
+// insider has captured: the insider has the group's key, and a signing key that is trusted for other topics.
 type proofs struct {
-	k        *keys
-	keys     map[int]ed25519.PrivateKey // of publishers
-	trust    *signed.Trust
-	nodes    map[int]*proofNode
-	answers  map[int]*signed.Signer // of subscribers, for what they reply
-	takes    *signed.ReplyVerifier
-	judged   stats.Sign // replies
-	his      ed25519.PrivateKey
-	insider  *keyNode        // he seals with the group's key
-	signs    *proofNode      // and signs with his own
-	seen     heard           // what publishers have signed
-	replies  heard           // what subscribers have sent
-	answered heard           // replies to requests of it
-	asked    []wire.Reply    // requests of late, with who may answer left out
-	asking   []wire.Header   // of their packets
-	sealed   map[bool][]byte // the last packet to the group, and by unicast (true), as it was sealed
-	refused  stats.Sign
-	verified uint64
-	ahead    map[[12]byte]uint32 // the counter that he has sent last in the name of a salt
-	forged   int                 // packets that he has sealed in the names of others
+	k               *keys
+	keys            map[int]ed25519.PrivateKey // of publishers
+	trust           *signed.Trust
+	nodes           map[int]*proofNode
+	replySigners    map[int]*signed.Signer // of subscribers, for their replies
+	replyVerifier   *signed.ReplyVerifier
+	replyResults    stats.Sign // results for replies
+	insiderKey      ed25519.PrivateKey
+	insider         *keyNode        // seals with the group's key
+	insiderSigner   *proofNode      // signs with its own key
+	capturedSigned  captured        // signed packets of publishers
+	capturedUnicast captured        // packets of subscribers
+	capturedReplies captured        // replies of subscribers
+	openRequests    []wire.Reply    // recent requests, without a receiver
+	requestHeaders  []wire.Header   // headers of their packets
+	sealed          map[bool][]byte // the last packet to the group, and by unicast (true), as it was sealed
+	refused         stats.Sign
+	verified        uint64
+	ahead           map[[12]byte]uint32 // highest counter that the insider has sent with a salt of another node
+	forged          int                 // packets that it has sealed in the name of others
 }
 
-// heard is some of what went by.
-type heard struct {
-	some [][]byte
-	next int
+// captured is some of the packets on the network.
+type captured struct {
+	packets [][]byte
+	next    int
 }
 
-func (h *heard) note(b []byte) {
-	if len(h.some) < 200 {
-		h.some = append(h.some, slices.Clone(b))
+func (h *captured) add(b []byte) {
+	if len(h.packets) < 200 {
+		h.packets = append(h.packets, slices.Clone(b))
 		return
 	}
-	h.some[h.next] = append(h.some[h.next][:0], b...)
-	h.next = (h.next + 1) % len(h.some)
+	h.packets[h.next] = append(h.packets[h.next][:0], b...)
+	h.next = (h.next + 1) % len(h.packets)
 }
 
-// any is one of them, or nil.
-func (h *heard) any(r *rand.Rand) []byte {
-	if len(h.some) == 0 {
+// any returns one of them, or nil.
+func (h *captured) any(r *rand.Rand) []byte {
+	if len(h.packets) == 0 {
 		return nil
 	}
-	return slices.Clone(h.some[r.IntN(len(h.some))])
+	return slices.Clone(h.packets[r.IntN(len(h.packets))])
 }
 
-// proofNode is one that signs, in memory of its own, or verifies.
+// proofNode is a node that signs, with captured output, or verifies.
 type proofNode struct {
 	wire *keyWire
 	tx   transport.Sender
 	v    *signed.Verifier
 }
 
-// prove has the publishers of a run sign, and its subscribers trust them for their topics, and an
+// prove makes the publishers of a run sign. Its subscribers trust them for their topics, and an
 // insider for others.
 func (k *keys) prove(o *Options) {
-	x := &proofs{k: k, sealed: make(map[bool][]byte), ahead: make(map[[12]byte]uint32), keys: make(map[int]ed25519.PrivateKey), answers: make(map[int]*signed.Signer), nodes: make(map[int]*proofNode)}
+	x := &proofs{k: k, sealed: make(map[bool][]byte), ahead: make(map[[12]byte]uint32), keys: make(map[int]ed25519.PrivateKey), replySigners: make(map[int]*signed.Signer), nodes: make(map[int]*proofNode)}
 	var grants []signed.Grant
 	grant := func(topics string) ed25519.PrivateKey {
 		public, key, err := ed25519.GenerateKey(k.rng)
 		if err != nil {
-			k.tell(err)
+			k.report(err)
 		}
 		grants = append(grants, signed.Grant{Topics: topics, Key: public})
 		return key
@@ -96,27 +96,27 @@ func (k *keys) prove(o *Options) {
 			x.keys[i] = x.keys[p.As-1]
 		}
 	}
-	x.his = grant("his.>")
+	x.insiderKey = grant("insider.>")
 	var err error
 	for i := range o.Subscribers {
-		if x.answers[len(o.Publishers)+i], err = signed.NewSigner(grant("sim.>"), k.rng, nil); err != nil {
-			k.tell(err)
+		if x.replySigners[len(o.Publishers)+i], err = signed.NewSigner(grant("sim.>"), k.rng, nil); err != nil {
+			k.report(err)
 		}
 	}
 	if x.trust, err = signed.NewTrust(grants...); err != nil {
-		k.tell(err)
+		k.report(err)
 	}
 	k.proofs, o.Trust = x, x.trust
-	x.takes = signed.NewReplyVerifier(signed.Static{Always: x.trust}, func() time.Time { return x.insider.wire.time() })
+	x.replyVerifier = signed.NewReplyVerifier(signed.Static{Always: x.trust}, func() time.Time { return x.insider.wire.time() })
 	x.insider = k.open(-1, 0, k.ours)
-	x.signs = x.signer(x.his, x.insider.wire)
+	x.insiderSigner = x.signer(x.insiderKey, x.insider.wire)
 }
 
 func (x *proofs) id(publisher int, drawn uint64) uint64 {
 	return signed.PublisherID(x.keys[publisher], drawn)
 }
 
-// signer is a node that signs with a key, at the time of clock.
+// signer returns a node that signs with a key, at the time of clock.
 func (x *proofs) signer(key ed25519.PrivateKey, clock *keyWire) *proofNode {
 	n := &proofNode{wire: &keyWire{}}
 	s, err := signed.NewSigner(key, x.k.rng, clock.time)
@@ -124,12 +124,12 @@ func (x *proofs) signer(key ed25519.PrivateKey, clock *keyWire) *proofNode {
 		n.tx, err = s.NewSender(n.wire, 0)
 	}
 	if err != nil {
-		x.k.tell(err)
+		x.k.report(err)
 	}
 	return n
 }
 
-// begin opens a node anew.
+// begin opens a node again.
 func (x *proofs) begin(node int, clock *keyWire) {
 	if key := x.keys[node]; key != nil {
 		x.nodes[node] = x.signer(key, clock)
@@ -138,15 +138,15 @@ func (x *proofs) begin(node int, clock *keyWire) {
 	}
 }
 
-// sign is what a publisher makes of packets that go together.
+// sign signs packets that a publisher sends together.
 func (x *proofs) sign(node int, packets [][]byte) [][]byte {
 	out := x.nodes[node].sign(packets)
 	if len(out) != len(packets) {
-		x.k.tell(fmt.Errorf("%d of %d packets are signed", len(out), len(packets)))
+		x.k.report(fmt.Errorf("%d of %d packets were signed", len(out), len(packets)))
 	}
 	for i, b := range out {
-		x.seen.note(b)
-		x.requested(packets[i])
+		x.capturedSigned.add(b)
+		x.captureRequests(packets[i])
 	}
 	return out
 }
@@ -166,7 +166,7 @@ func (n *proofNode) sign(packets [][]byte) [][]byte {
 	return n.wire.sent
 }
 
-// check is the packet inside of one that a subscriber has got, and nil where it does not verify.
+// check returns the packet inside a received one, nil if it does not verify.
 func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	v, b := x.nodes[node].v, tr.Packet(0)
 	v.Begin(n.wire.time(), 0)
@@ -182,23 +182,23 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 
 func (k *keys) Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte {
 	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: topic, Number: number, Receiver: receiver}
-	return k.proofs.answers[node].Reply(&to, data)
+	return k.proofs.replySigners[node].Reply(&to, data)
 }
 
 func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.CompleteReply) bool {
 	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
-	_, v := k.proofs.takes.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
-	v.Count(&k.proofs.judged, 1)
+	_, v := k.proofs.replyVerifier.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
+	v.Count(&k.proofs.replyResults, 1)
 	return v == signed.Taken
 }
 
-// insider is a packet that he has made of what he has seen.
+// insider returns a packet made of captured ones.
 func (k *keys) insider(now time.Duration, draw uint64) []byte {
 	x, r := k.proofs, rand.New(rand.NewPCG(draw, 1))
 	x.insider.wire.now = now
 	if r.IntN(4) == 0 {
-		if b := x.lie(r); b != nil {
-			return x.sealedAs(r, true, x.insider.reply(now, b, k.tell)[0], b)
+		if b := x.forgeUnicast(r); b != nil {
+			return x.sealedAs(r, true, x.insider.reply(now, b, k.report)[0], b)
 		}
 	}
 	if b := x.packet(r); b != nil {
@@ -207,8 +207,9 @@ func (k *keys) insider(now time.Duration, draw uint64) []byte {
 	return nil
 }
 
-// sealedAs seals what he sends in the name of another, most often: of the one who has sent last, to a group with counters that run ahead, by unicast with lower ones, or of one that he
-// makes up. own is how he seals it himself.
+// sealedAs seals a packet of the insider, mostly in the name of another node: of the last sender, with counters that
+// run ahead to the group, and lower ones by unicast; or of an invented one. own is the packet sealed in the insider's
+// name.
 func (x *proofs) sealedAs(r *rand.Rand, unicast bool, own, b []byte) []byte {
 	last := x.sealed[unicast]
 	if r.IntN(4) == 0 || last == nil {
@@ -219,14 +220,14 @@ func (x *proofs) sealedAs(r *rand.Rand, unicast bool, own, b []byte) []byte {
 		index = sealed.Unicast
 	}
 	switch {
-	case unicast: // with higher ones he silences it for minutes (docs/security.md)
+	case unicast: // a higher one would block the node's packets for minutes (docs/security.md)
 		binary.LittleEndian.PutUint32(head[4:], r.Uint32N(1+binary.LittleEndian.Uint32(head[4:])))
-	case r.IntN(4) > 0: // a little ahead of what he has sent before, so that it would be believed
+	case r.IntN(4) > 0: // a little ahead of the last one sent, so that receivers accept it
 		ahead := x.ahead[[12]byte(head[16:])]
 		ahead = max(ahead, binary.LittleEndian.Uint32(head[4:])) + 511
 		x.ahead[[12]byte(head[16:])] = ahead
 		binary.LittleEndian.PutUint32(head[4:], ahead)
-	default: // he makes up a sender
+	default: // an invented sender
 		for i := range 12 {
 			head[16+i] = byte(r.Uint32())
 		}
@@ -235,38 +236,38 @@ func (x *proofs) sealedAs(r *rand.Rand, unicast bool, own, b []byte) []byte {
 	binary.LittleEndian.PutUint64(head[32:], r.Uint64())
 	g, err := cipher.NewGCM(x.block("fanfare sealed 1 packets", binary.LittleEndian.AppendUint32(slices.Clone(head[16:28]), index)))
 	if err != nil {
-		x.k.tell(err)
+		x.k.report(err)
 	}
 	x.forged++
 	return g.Seal(head, append(slices.Clone(head[32:40]), head[4:8]...), b, head)
 }
 
-// block is the cipher with a key that is derived from the group's (docs/protocol §27.4).
+// block returns the cipher with a key derived from the group's (docs/protocol §27.4).
 func (x *proofs) block(info string, salt []byte) cipher.Block {
 	secret, err := hkdf.Key(sha256.New, x.k.secret[:], salt, info, 32)
 	if err != nil {
-		x.k.tell(err)
+		x.k.report(err)
 	}
 	b, err := aes.NewCipher(secret)
 	if err != nil {
-		x.k.tell(err)
+		x.k.report(err)
 	}
 	return b
 }
 
-// cipher is the first bytes of a block, encrypted.
+// cipher returns the first bytes of an encrypted block.
 func (x *proofs) cipher(info string, salt, block []byte) []byte {
 	out := make([]byte, aes.BlockSize)
 	x.block(info, salt).Encrypt(out, block)
 	return out[:4]
 }
 
-// lie is a packet to publishers. It asks for anything again, or is a reply that he makes up of others.
-func (x *proofs) lie(r *rand.Rand) []byte {
-	if b := x.answered.any(r); b != nil && r.IntN(2) == 0 {
+// forgeUnicast returns a packet to publishers: a NAK for arbitrary packets, or a reply made of captured ones.
+func (x *proofs) forgeUnicast(r *rand.Rand) []byte {
+	if b := x.capturedReplies.any(r); b != nil && r.IntN(2) == 0 {
 		return x.reply(b, r)
 	}
-	b := x.replies.any(r)
+	b := x.capturedUnicast.any(r)
 	if len(b) < 48 || wire.Type(b[3]) != wire.TypeNAK {
 		return b
 	}
@@ -274,8 +275,8 @@ func (x *proofs) lie(r *rand.Rand) []byte {
 	return resum(b)
 }
 
-// requested takes in which requests are in a packet.
-func (x *proofs) requested(b []byte) {
+// captureRequests records the requests in a packet.
+func (x *proofs) captureRequests(b []byte) {
 	h, err := wire.ParseHeader(b)
 	if err != nil || h.Type != wire.TypeData {
 		return
@@ -286,23 +287,23 @@ func (x *proofs) requested(b []byte) {
 	}
 	for run, rest, ok := wire.NextRun(d.Runs); ok; run, rest, ok = wire.NextRun(rest) {
 		if run.Flags&wire.RunFlagRequest != 0 {
-			x.asked = append([]wire.Reply{{Topic: run.Topic, Number: run.Number}}, x.asked[:min(len(x.asked), 3)]...)
-			x.asking = append([]wire.Header{h}, x.asking[:min(len(x.asking), 3)]...)
+			x.openRequests = append([]wire.Reply{{Topic: run.Topic, Number: run.Number}}, x.openRequests[:min(len(x.openRequests), 3)]...)
+			x.requestHeaders = append([]wire.Header{h}, x.requestHeaders[:min(len(x.requestHeaders), 3)]...)
 		}
 	}
 }
 
-// lies takes in what a subscriber sends.
-func (x *proofs) lies(b []byte) {
+// captureUnicast records what a subscriber sends.
+func (x *proofs) captureUnicast(b []byte) {
 	if wire.Type(b[3]) == wire.TypeReply {
-		x.answered.some = x.answered.some[:min(len(x.answered.some), 5)] // of late: their requests are open
-		x.answered.some = append([][]byte{slices.Clone(b)}, x.answered.some...)
+		x.capturedReplies.packets = x.capturedReplies.packets[:min(len(x.capturedReplies.packets), 5)] // recent ones: their requests are open
+		x.capturedReplies.packets = append([][]byte{slices.Clone(b)}, x.capturedReplies.packets...)
 		return
 	}
-	x.replies.note(b)
+	x.capturedUnicast.add(b)
 }
 
-// reply changes a reply: what it says, which request it answers, in whose name, and whether it has a proof.
+// reply changes a reply: its content, its request, its sender, or whether it has a proof.
 func (x *proofs) reply(b []byte, r *rand.Rand) []byte {
 	w, err := wire.ParseReply(b)
 	h, herr := wire.ParseHeader(b)
@@ -310,15 +311,15 @@ func (x *proofs) reply(b []byte, r *rand.Rand) []byte {
 		return b
 	}
 	w.Bytes = slices.Clone(w.Bytes)
-	if n := len(x.asked); n > 0 && r.IntN(4) > 0 { // to a request that may have no reply yet
+	if n := len(x.openRequests); n > 0 && r.IntN(4) > 0 { // for a request that may have no reply yet
 		i := r.IntN(n)
-		w.Topic, w.Number, h.Publisher, h.Epoch = x.asked[i].Topic, x.asked[i].Number, x.asking[i].Publisher, x.asking[i].Epoch
+		w.Topic, w.Number, h.Publisher, h.Epoch = x.openRequests[i].Topic, x.openRequests[i].Number, x.requestHeaders[i].Publisher, x.requestHeaders[i].Epoch
 		if h.Flags &= wire.FlagChecksum | wire.FlagSigned; w.Offset > 0 {
 			w.Total, w.Offset = len(w.Bytes), 0
 		}
 	}
 	switch r.IntN(6) {
-	case 0: // as it is, again
+	case 0: // unchanged, a replay
 		return b
 	case 1:
 		if len(w.Bytes) > 0 {
@@ -330,10 +331,10 @@ func (x *proofs) reply(b []byte, r *rand.Rand) []byte {
 		w.Receiver = r.Uint64()
 	case 4:
 		h.Flags &^= wire.FlagSigned
-	case 5: // whole, and signed with his key
-		s, err := signed.NewSigner(x.his, x.k.rng, nil)
+	case 5: // complete, and signed with the insider's key
+		s, err := signed.NewSigner(x.insiderKey, x.k.rng, nil)
 		if err != nil {
-			x.k.tell(err)
+			x.k.report(err)
 		}
 		w.Bytes = s.Reply(&signed.ReplyTo{Publisher: h.Publisher, Epoch: h.Epoch, Topic: w.Topic, Number: w.Number, Receiver: w.Receiver}, []byte("forged"))
 		w.Total, w.Offset, h.Flags = len(w.Bytes), 0, h.Flags|wire.FlagSigned
@@ -341,48 +342,49 @@ func (x *proofs) reply(b []byte, r *rand.Rand) []byte {
 	return resum(wire.AppendReply(nil, h, &w))
 }
 
-// packet is one to the group.
+// packet returns a packet to the group.
 func (x *proofs) packet(r *rand.Rand) []byte {
-	p, q := x.seen.any(r), x.seen.any(r)
+	p, q := x.capturedSigned.any(r), x.capturedSigned.any(r)
 	if p == nil {
 		return nil
 	}
 	in := wire.Content(p)
 	proof := p[: len(p)-len(in) : len(p)-len(in)]
 	switch r.IntN(12) {
-	case 0: // as it is, again
+	case 0: // unchanged, a replay
 	case 1:
-		bend(in, r)
-	case 2: // not signed
+		corrupt(in, r)
+	case 2: // unsigned
 		return in
 	case 3:
-		return bend(in, r)
-	case 4: // signed by him
-		return x.signs.sign([][]byte{in})[0]
-	case 5: // the proof of one, the content of another
+		return corrupt(in, r)
+	case 4: // signed by the insider
+		return x.insiderSigner.sign([][]byte{in})[0]
+	case 5: // proof and content of different packets
 		return append(proof, wire.Content(q)...)
-	case 6: // of a train to come
-		bend(in, r)
+	case 6: // of a future train
+		corrupt(in, r)
 		binary.LittleEndian.PutUint64(p[8:], binary.LittleEndian.Uint64(p[8:])+r.Uint64N(100))
-	case 7: // changed, in a stream of his own
-		return x.signs.sign([][]byte{bend(x.own(in, r), r)})[0]
+	case 7: // changed, in a stream of the insider
+		return x.insiderSigner.sign([][]byte{corrupt(x.own(in, r), r)})[0]
 	case 8:
 		return p[:1+r.IntN(len(p)-1)]
 	case 9:
-		return x.signs.sign([][]byte{x.naming(r)})[0]
-	default: // in a stream of his own
-		return x.signs.sign([][]byte{x.own(in, r)})[0]
+		return x.insiderSigner.sign([][]byte{x.naming(r)})[0]
+	default: // in a stream of the insider
+		return x.insiderSigner.sign([][]byte{x.own(in, r)})[0]
 	}
 	return p
 }
 
-// own makes a packet one of his own streams, of which he has some.
+// own moves a packet to one of the insider's streams.
 func (x *proofs) own(b []byte, r *rand.Rand) []byte {
-	binary.LittleEndian.PutUint64(b[16:], signed.PublisherID(x.his, r.Uint64N(8)))
+	binary.LittleEndian.PutUint64(b[16:], signed.PublisherID(x.insiderKey, r.Uint64N(8)))
 	return resum(b)
 }
 
-// naming is a packet of his own that names topics of others, which they may not have named yet, with messages.
+// naming returns a packet in a stream of the insider that names topics of others, perhaps before their publishers do,
+// with messages.
 func (x *proofs) naming(r *rand.Rand) []byte {
 	b := make([]byte, wire.DataHeaderLen)
 	wire.PutDataHeader(b, wire.Header{GroupTag: groupTag, Epoch: 5}, 512)
@@ -399,14 +401,14 @@ func (x *proofs) naming(r *rand.Rand) []byte {
 	return x.own(b, r)
 }
 
-// bend changes what a packet says.
-func bend(b []byte, r *rand.Rand) []byte {
+// corrupt changes the content of a packet.
+func corrupt(b []byte, r *rand.Rand) []byte {
 	switch r.IntN(5) {
 	case 0:
 		b[3], b[4] = byte(wire.TypeHeartbeat), b[4]|byte(wire.FlagEnd)
 	case 1:
 		b[3] = byte(1 + r.IntN(int(wire.LastType)))
-	case 2: // a sequence, a lead, what a topic comes to
+	case 2: // a sequence, a lead, or a topic's total
 		if len(b) >= 40 {
 			binary.LittleEndian.PutUint64(b[32:], binary.LittleEndian.Uint64(b[32:])+r.Uint64N(100))
 		}
@@ -418,7 +420,7 @@ func bend(b []byte, r *rand.Rand) []byte {
 	return resum(b)
 }
 
-// resum makes a packet's checksum right, if it has one.
+// resum corrects a packet's checksum, if it has one.
 func resum(b []byte) []byte {
 	if wire.Flags(b[4])&wire.FlagChecksum != 0 {
 		wire.SetChecksum(b)
@@ -426,47 +428,47 @@ func resum(b []byte) []byte {
 	return b
 }
 
-// drawInsider is drawSealed with publishers that sign, and with an insider instead of the adversary.
-func drawInsider(seed uint64, tell func(error)) Options {
-	o := drawSealed(seed, tell)
+// drawInsider is drawSealed with signing publishers, and with an insider instead of the adversary.
+func drawInsider(seed uint64, report func(error)) Options {
+	o := drawSealed(seed, report)
 	o.Sealing.(*keys).prove(&o)
 	o.Attack = Attack{Every: o.Attack.Every, Replay: true, Damage: true, Stranger: true}
 	for i := range o.Subscribers {
 		s := &o.Subscribers[i]
-		s.Streams = usualStreams // of which he takes no more than half
+		s.Streams = defaultStreams // the insider can take up half of them
 		s.Memory = max(s.Memory, 2*s.Streams*o.Publishers[0].PacketSize*12)
 	}
 	return o
 }
 
-// An insider has the group's key and a signing key that is trusted for other topics. He sees every packet, and sends
-// what he likes: played back, changed, unsigned, with proofs of others, signed by him in the name of others, and in streams of
-// his own, which verify. Nothing of his is delivered; what is delivered is exact, and all is delivered in time, with every fault
-// that the network has beside. He asks publishers for repairs, too, and replies to their requests before others do:
-// each takes what its subscribers have made, and signed. docs/protocol §24.7, §29.6, §29.8.
+// An insider has the group's key and a signing key that is trusted for other topics. It sees every packet, and sends
+// anything: replays, changed and unsigned packets, with proofs of others, signed by itself in the name of others, and
+// packets of its own streams, which verify. None of that is delivered; all other messages are delivered exactly and in
+// time, with all faults of the network. It also sends NAKs to publishers, and replies to their requests before others
+// do: publishers accept only replies that their subscribers have signed. docs/protocol §24.7, §29.6, §29.8.
 func TestInsider(t *testing.T) {
 	t.Parallel()
 	var all []*proofs
-	r := attacked(t, 80, func(seed uint64, tell func(error)) Options {
-		o := drawInsider(seed, tell)
+	r := attacked(t, 80, func(seed uint64, report func(error)) Options {
+		o := drawInsider(seed, report)
 		all = append(all, o.Sealing.(*keys).proofs)
 		return o
 	})
-	var refused, judged stats.Sign
+	var refused, replyResults stats.Sign
 	var verified uint64
 	forged := 0
 	for _, x := range all {
 		addFields(&refused, &x.refused)
-		addFields(&judged, &x.judged)
+		addFields(&replyResults, &x.replyResults)
 		verified += x.verified
 		forged += x.forged
 	}
 	if refused.Unsigned == 0 || refused.Forged == 0 || refused.Malformed == 0 || r.RefusedMessages == 0 || r.Messages == 0 || forged == 0 {
-		t.Errorf("the insider did little: refused %+v, %d messages of his by their topics", refused, r.RefusedMessages)
+		t.Errorf("the insider was not effective: refused %+v, %d of its messages refused by topic", refused, r.RefusedMessages)
 	}
-	if r.Replies == 0 || !testing.Short() && (r.RefusedReplies == 0 || judged.Forged == 0) { // most of his come behind the genuine ones
-		t.Errorf("he has forged no replies: %d came, %+v", r.Replies, judged)
+	if r.Replies == 0 || !testing.Short() && (r.RefusedReplies == 0 || replyResults.Forged == 0) { // most of its replies arrive after the genuine ones
+		t.Errorf("the insider forged no replies: %d arrived, %+v", r.Replies, replyResults)
 	}
-	t.Logf("%d replies taken; refused %+v", r.Replies, judged)
-	t.Logf("%d of the insider's packets, %d in the name of another sender; refused %+v, and %d messages by their topics; %d packets verified: %v", r.Attacks, forged, refused, r.RefusedMessages, verified, r)
+	t.Logf("%d replies accepted; refused %+v", r.Replies, replyResults)
+	t.Logf("%d packets of the insider, %d in the name of another sender; refused %+v, and %d messages by topic; %d packets verified: %v", r.Attacks, forged, refused, r.RefusedMessages, verified, r)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// twins are two publishers of one identity, alive at the same time, with n messages each.
+// twins returns two publishers with one identity that run at the same time, with n messages each.
 func twins(n int, epochs ...uint64) Options {
 	o := Simple(1, 2, n)
 	p := o.Publishers[0]
@@ -27,8 +27,8 @@ func twins(n int, epochs ...uint64) Options {
 	return o
 }
 
-// Instances of one identity that live side by side are all delivered, whatever the order
-// of their epochs, also where packets are lost.
+// Concurrent instances of one identity are all delivered, whatever the order of their epochs, even
+// with packet loss.
 func TestInstancesSideBySide(t *testing.T) {
 	for _, epochs := range [][]uint64{{10, 20}, {20, 10}, {20, 10, 15}} {
 		for _, loss := range []Ratio{0, 5 * Percent} {
@@ -45,7 +45,7 @@ func TestInstancesSideBySide(t *testing.T) {
 	}
 }
 
-// A publisher is killed and started again, each time with its clock set further back.
+// A publisher is killed and restarted, each time with its clock set further back.
 func TestClockSetBack(t *testing.T) {
 	o := twins(1000, 1)
 	o.Publishers[0].Lives = []Life{
@@ -59,9 +59,9 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// A subscriber is cut off from one of two instances until that is lost and its stream is
-// removed. When it is back it goes on where it stood: the messages of meanwhile are gaps,
-// or are repaired; the other instance does not notice. The checker looks at the place.
+// A subscriber is cut off from one of two instances until that is reported lost and its stream is
+// removed. Afterwards the stream continues where it stopped: the missed messages are gaps, or are
+// repaired; the other instance is not affected. The checker verifies the position.
 func TestInstanceComesBackAfterACut(t *testing.T) {
 	for _, epochs := range [][]uint64{{10, 20}, {20, 10}} {
 		for _, readers := range [][]Reader{nil, {{Block: true}}} {
@@ -76,19 +76,19 @@ func TestInstanceComesBackAfterACut(t *testing.T) {
 			o.Cuts = []Cut{{At: 2 * time.Second, For: 10 * time.Second, Publisher: 0, Subscribers: 1, Up: true, Down: true}}
 			r := mustRun(t, o)
 			if r.Downs[events.CauseRestart] < 1 || r.Receiver.Streams != 2*2+1 {
-				t.Errorf("epochs %v: downs %v, %d streams started: nothing is tested", epochs, r.Downs, r.Receiver.Streams)
+				t.Errorf("epochs %v: downs %v, %d streams started: the cut had no effect", epochs, r.Downs, r.Receiver.Streams)
 			}
 			want := uint64(2 * 2 * 30_000 * (1 + len(readers)))
 			if got := r.Messages + r.GapMessages; got > want || r.Messages < want*3/4 {
-				t.Errorf("epochs %v: %d messages delivered, %d told lost, of %d", epochs, r.Messages, r.GapMessages, want)
+				t.Errorf("epochs %v: %d messages delivered, %d reported lost, of %d", epochs, r.Messages, r.GapMessages, want)
 			}
 		}
 	}
 }
 
-// Instances that are killed one after the other, while another one lives on: a rolling
-// update that is rolled back, again and again.
-func TestRolledBackAgainAndAgain(t *testing.T) {
+// Instances are killed one after the other while another one runs: a rolling update that is rolled
+// back repeatedly.
+func TestRepeatedRollback(t *testing.T) {
 	o := twins(30_000, 1<<40, 0)
 	o.Publishers[0].Gap = 20 * time.Millisecond
 	o.Publishers[1].Lives = nil

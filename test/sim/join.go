@@ -7,9 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Subscribers that join late and want what publishers' windows still hold.
+// Subscribers that join late and request the publishers' windows.
 
-// joins makes some subscribers so, and lets them come at any moment.
+// joins lets some subscribers begin with the window, at any time.
 func (d drawer) joins(o *Options) {
 	for i := range o.Subscribers {
 		s := &o.Subscribers[i]
@@ -26,16 +26,16 @@ func (d drawer) joins(o *Options) {
 	}
 }
 
-// numbered reports whether the feed's topics begin with a certain message.
+// numbered reports whether the feed's topics begin with a given message number.
 func (f *feed) numbered() bool { return f.sub.o.From > 0 && f.st.Begun() }
 
-// wantedFrom is the message that a topic of a stream is to begin with, where From is given: a little behind it, for
-// each has its own.
+// wantedFrom returns the number of the first wanted message of a topic, near From: each topic of a
+// stream has another one.
 func (s *subscriber) wantedFrom(of reliable.Instance, topic uint64) uint64 {
 	return s.o.From - 1 + (of.Publisher^of.Epoch^topic)%32
 }
 
-// wanted is wantedFrom, if there is such a message.
+// wanted returns wantedFrom, nil without Subscriber.From.
 func (s *subscriber) wanted() func(of reliable.Instance, topic uint64) uint64 {
 	if s.o.From == 0 {
 		return nil
@@ -43,14 +43,14 @@ func (s *subscriber) wanted() func(of reliable.Instance, topic uint64) uint64 {
 	return s.wantedFrom
 }
 
-// beginFrom makes a topic begin with its first message that is wanted.
+// beginFrom makes a topic begin with its first wanted message.
 func (f *feed) beginFrom(id uint64) {
 	if f.numbered() {
 		f.r.From(id, f.sub.wantedFrom(f.st.Instance, id))
 	}
 }
 
-// firstOf is the first message of a topic that the feed is to have, or to know as lost.
+// firstOf returns the first message of a topic that the feed must receive or report as lost.
 func (f *feed) firstOf(topic int) uint64 {
 	if f.numbered() {
 		return f.sub.wantedFrom(f.st.Instance, f.sub.sim.topicIDs[topic])
@@ -58,8 +58,9 @@ func (f *feed) firstOf(topic int) uint64 {
 	return f.t.firstFrom(topic, f.topics[topic].from)
 }
 
-// nextOf is the number of topic's message that the feed has to have, or to know as lost, next. A total may name the
-// topic while a message is under way that had begun before it was wanted: the truth has that only when it is complete.
+// nextOf returns the number of topic's next message that the feed must receive or report as lost. A total may announce
+// the topic while a message is being sent that began before it was wanted: the truth contains that message only when
+// it is complete.
 func (f *feed) nextOf(topic int) uint64 {
 	tf := &f.topics[topic]
 	switch {
@@ -71,8 +72,8 @@ func (f *feed) nextOf(topic int) uint64 {
 	return tf.next
 }
 
-// heard takes in what the publisher says of its window.
-func (t *truth) heard(b []byte) {
+// recordTrail records the trail of the window that the publisher announces.
+func (t *truth) recordTrail(b []byte) {
 	switch wire.Type(b[3]) {
 	case wire.TypeHeartbeat:
 		if hb, err := wire.ParseHeartbeat(b); err == nil {
@@ -87,28 +88,28 @@ func (t *truth) heard(b []byte) {
 	}
 }
 
-// checkJoin checks that a stream begins where the publisher's window does, or before.
+// checkJoin checks that a stream begins no later than the publisher's window.
 func (o *output) checkJoin() {
 	if o.t != nil && o.st.Begun() && o.st.Start() > o.t.trail {
-		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d, the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start(), o.t.trail)
+		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start(), o.t.trail)
 	}
 }
 
-// begun notes, before the first event, that the stream begins further on than it seemed at
-// first: the publisher must have said that it has the packets before no more.
+// begun records, before the first event, that the stream begins later than at first assumed: the
+// publisher must have announced that it no longer has the packets before.
 func (o *output) begun() {
 	begin := o.st.Start()
 	if begin == o.begin {
 		return
 	}
 	if o.s.o.From > 0 {
-		o.checkSought(begin)
+		o.checkFirst(begin)
 	} else if o.t != nil && !o.s.o.FromState && (begin > o.t.trail || o.begin == 0) {
-		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d instead of %d, the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
+		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d instead of %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
 	}
 	for _, f := range o.feeds {
 		if f.consumed != o.begin {
-			f.fail("has read up to %d, and the stream begins with %d", f.consumed, begin)
+			f.fail("has read up to %d, but the stream begins with %d", f.consumed, begin)
 		}
 		f.consumed = begin
 		for i := range f.topics {
@@ -118,9 +119,9 @@ func (o *output) begun() {
 	o.begin = begin
 }
 
-// checkSought checks that a stream which begins with certain messages of its topics begins with none of them
-// left out, but those that the publisher has no more.
-func (o *output) checkSought(begin uint64) {
+// checkFirst checks that a stream which begins with given message numbers of its topics skips none
+// of them, except for those that the publisher no longer has.
+func (o *output) checkFirst(begin uint64) {
 	for _, f := range o.feeds {
 		for i := range f.topics {
 			if f.t == nil || !f.topics[i].wanted || i >= len(f.t.topics) {
@@ -128,13 +129,13 @@ func (o *output) checkSought(begin uint64) {
 			}
 			n, sent := f.firstOf(i), f.t.topics[i].sent
 			if n < uint64(len(sent)) && sent[n].first < begin && sent[n].first >= max(o.begin, o.t.trail) {
-				f.fail("begins with packet %d, and message %d of topic %d with %d", begin, n, i, sent[n].first)
+				f.fail("begins with packet %d, but message %d of topic %d with %d", begin, n, i, sent[n].first)
 			}
 		}
 	}
 }
 
-// askTotals asks how far topics are that begin with a certain message.
+// askTotals requests the totals of topics that begin with a given message number.
 func (s *subscriber) askTotals() {
 	for _, st := range s.joined {
 		st.WantTotals()
@@ -142,8 +143,8 @@ func (s *subscriber) askTotals() {
 	s.joined = s.joined[:0]
 }
 
-// asks notes a new stream.
-func (s *subscriber) asks(st *reliable.Stream) {
+// requestTotals registers a new stream for askTotals.
+func (s *subscriber) requestTotals(st *reliable.Stream) {
 	if s.o.From > 0 && st.Begun() {
 		s.joined = append(s.joined, st)
 	}

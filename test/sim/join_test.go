@@ -7,9 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// feedOf is a publisher that sends all the time at a good half of what the network carries,
-// with one live subscriber.
-func feedOf(seed uint64) Options {
+// busyFeed returns a publisher that sends continuously at a good half of the network's rate, with
+// one live subscriber.
+func busyFeed(seed uint64) Options {
 	o := Simple(seed, 1, 30_000)
 	o.Net.Bandwidth = 100_000_000
 	o.Net.Loss, o.Net.UnicastLoss = Percent, Percent
@@ -18,7 +18,7 @@ func feedOf(seed uint64) Options {
 	return o
 }
 
-// joiners adds subscribers that want what the window holds, the i-th after at(i).
+// joiners adds subscribers that request the window, the i-th after at(i).
 func joiners(o *Options, n int, at func(i int) time.Duration) {
 	for i := range n {
 		s := o.Subscribers[0]
@@ -34,9 +34,9 @@ func joiners(o *Options, n int, at func(i int) time.Duration) {
 	}
 }
 
-// 1,000 join at any moment of a feed under loss: each gets, in order and once, all from where
-// the window begins, or what it lacks is told exactly. What checks that is in feed.go and
-// join.go. docs/protocol §4.6, §4.8.
+// 1,000 subscribers join at any time during a feed with losses: each gets all messages from the
+// beginning of the window on, in order and once, or exact reports of losses. The checks are in
+// feed.go and join.go. docs/protocol §4.6, §4.8.
 func TestThousandJoins(t *testing.T) {
 	t.Parallel()
 	runs, each := 50, 20
@@ -45,7 +45,7 @@ func TestThousandJoins(t *testing.T) {
 	}
 	fetched, gaps := uint64(0), uint64(0)
 	for i := range runs {
-		o := feedOf(uint64(i))
+		o := busyFeed(uint64(i))
 		o.Publishers[0].Lives[0].Messages, o.Publishers[0].Window = 8000, 256
 		joiners(&o, each, func(j int) time.Duration { return 2*time.Millisecond + time.Duration(j*runs+i)*12*time.Microsecond })
 		r, err := Run(o)
@@ -53,7 +53,7 @@ func TestThousandJoins(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Receiver.History == 0 {
-			t.Errorf("run %d: nothing was fetched", i)
+			t.Errorf("run %d: no packet was fetched", i)
 		}
 		fetched += r.Receiver.History
 		for cause, n := range r.Gaps {
@@ -62,31 +62,31 @@ func TestThousandJoins(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d joins fetched %d packets, %d were given up for other reasons than that they were gone", runs*each, fetched, gaps)
+	t.Logf("%d joins fetched %d packets; %d were lost for other reasons than that the publisher no longer had them", runs*each, fetched, gaps)
 }
 
-// Who joins costs others nothing that they feel. docs/protocol §6.13, §8.10.
+// Joining subscribers hardly delay the messages of others. docs/protocol §6.13, §8.10.
 func TestTwentyJoinAtOnce(t *testing.T) {
 	run := func(n int) *Report {
-		o := feedOf(7)
+		o := busyFeed(7)
 		joiners(&o, n, func(int) time.Duration { return 20 * time.Millisecond })
 		return mustRun(t, o)
 	}
 	alone, joined := run(0), run(20)
 	if a, b := alone.Latency(99), joined.Latency(99); b > 2*a {
-		t.Errorf("99%% of messages take %v while others join, and %v without", b, a)
+		t.Errorf("p99 latency %v while others join, %v without joins", b, a)
 	} else {
-		t.Logf("99%% of messages take %v while others join, and %v without", b, a)
+		t.Logf("p99 latency %v while others join, %v without joins", b, a)
 	}
 	once, again := joined.Sender.RepairsSent-alone.Sender.RepairsSent, joined.Receiver.History
 	if again == 0 || once > again/5 {
-		t.Errorf("%d repairs for %d packets that 20 fetched: they are not shared", once, again)
+		t.Errorf("one joiner causes %d repairs, 20 cause %d: they do not share repairs", once, again)
 	}
 }
 
-// A joiner fetches without that anybody waits for it, and is waited for from then on.
+// Flow control does not wait for a joiner while it fetches packets, and waits for it afterwards. docs/protocol §8.10.
 // docs/protocol §8.10.
-func TestJoinerIsWaitedForOnceItHasJoined(t *testing.T) {
+func TestPublisherWaitsForJoinedSubscriber(t *testing.T) {
 	o := Simple(3, 1, 200_000)
 	o.Subscribers[0].Stays[0] = Stay{Stop: StopEnd, For: 5 * time.Millisecond}
 	joiners(&o, 1, func(int) time.Duration { return 3 * time.Millisecond })

@@ -8,10 +8,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Two legs: a second network that carries the same, with faults of its own.
+// Two legs: a second network that carries the same packets, with faults of its own.
 
-// legs gives a run a second leg, of which some subscribers have one only, and cuts one for a
-// while: where there is another that may last.
+// legs gives a run a second leg. Some subscribers have only one of the legs. One leg is cut,
+// perhaps for long, since the other one remains.
 func (d drawer) legs(o *Options) {
 	if !d.chance(25) {
 		return
@@ -31,7 +31,7 @@ func (d drawer) legs(o *Options) {
 	}
 }
 
-// noData has a leg bring no data for a while, as shared memory does when it is full.
+// noData lets a leg drop all data for a while, as shared memory does when it is full.
 func (d drawer) noData(o *Options) {
 	if o.Second == nil || !d.chance(50) {
 		return
@@ -45,10 +45,10 @@ func (d drawer) noData(o *Options) {
 	}
 }
 
-// isData reports whether a packet is one of data.
+// isData reports whether b is a data packet.
 func isData(b []byte) bool { return len(b) > 3 && wire.Type(b[3]) == wire.TypeData }
 
-// openSecond makes the second network, if there is one.
+// openSecond creates the second network, if there is one.
 func (s *sim) openSecond() {
 	if s.o.Second == nil {
 		return
@@ -60,7 +60,7 @@ func (s *sim) openSecond() {
 	s.second = &n
 }
 
-// networks are those of all legs.
+// networks returns the networks of all legs.
 func (s *sim) networks() []*network {
 	if s.second == nil {
 		return []*network{&s.net}
@@ -68,7 +68,7 @@ func (s *sim) networks() []*network {
 	return []*network{&s.net, s.second}
 }
 
-// longest is how long a packet may be on its way.
+// longest returns the longest time that a packet may take.
 func (s *sim) longest() (d time.Duration) {
 	for _, n := range s.networks() {
 		d = max(d, n.longest())
@@ -76,7 +76,7 @@ func (s *sim) longest() (d time.Duration) {
 	return d
 }
 
-// multicast sends on all legs. It reports which subscribers lost it on all that they have.
+// multicast sends on all legs. It reports the subscribers that lost the packet on all their legs.
 func (s *sim) multicast(leaves reliable.Instant, publisher int, b []byte) (lost uint64) {
 	lost = s.net.multicast(s.now, leaves, publisher, b)
 	if s.second == nil {
@@ -92,7 +92,7 @@ func (s *sim) multicast(leaves reliable.Instant, publisher int, b []byte) (lost 
 	return lost
 }
 
-// legTags are those of a publisher.
+// legTags returns the group tags of a publisher's legs.
 func (s *sim) legTags() []uint32 {
 	if s.second == nil {
 		return nil
@@ -100,7 +100,7 @@ func (s *sim) legTags() []uint32 {
 	return []uint32{groupTag, groupTag + 1}
 }
 
-// legTags are those of the legs that the subscriber is on.
+// legTags returns the group tags of the subscriber's legs.
 func (s *subscriber) legTags() (tags []uint32) {
 	for leg := range s.sim.networks() {
 		if s.on(leg) {
@@ -110,15 +110,15 @@ func (s *subscriber) legTags() (tags []uint32) {
 	return tags
 }
 
-// on reports whether the subscriber is on that leg.
+// on reports whether the subscriber has that leg.
 func (s *subscriber) on(leg int) bool {
 	return s.sim.second == nil || s.o.Only == 0 || s.o.Only == 1+leg
 }
 
-// legAddresses is how far apart the addresses of one publisher on its legs are.
+// legAddresses is the difference between the addresses of a publisher on its legs.
 const legAddresses = 1 << 10
 
-// address is that of a publisher on a leg, and addressed the other way round.
+// address returns the address of a publisher on a leg; addressed is its inverse.
 func address(publisher, leg int) uint64 { return uint64(publisher + leg*legAddresses) }
 
 func addressed(from uint64) (publisher, leg int) {
@@ -128,31 +128,31 @@ func addressed(from uint64) (publisher, leg int) {
 	return int(from % legAddresses), int(from / legAddresses)
 }
 
-// leg is by which the packet comes.
+// leg returns the leg on which the packet arrived.
 func (p *packet) leg() int {
 	_, leg := addressed(p.from)
 	return leg
 }
 
-// heardByLegs is what a subscriber with legs has heard by each, for the checks.
-type heardByLegs struct {
-	newest map[*truth]uint64              // heartbeat, by its clock
-	beat   map[*truth][2]reliable.Instant // when each leg brought the newest, or a copy
-	down   map[*truth][2]bool             // reported silent
-	asked  map[*truth]map[uint64]bool     // packets
+// legState is what a subscriber with legs has received on each, for the checks.
+type legState struct {
+	newest    map[*truth]uint64              // time of the newest heartbeat, by the publisher's clock
+	beat      map[*truth][2]reliable.Instant // when each leg delivered the newest heartbeat
+	down      map[*truth][2]bool             // reported silent
+	requested map[*truth]map[uint64]bool     // requested packets
 }
 
-// handle takes in a packet that has come by a leg.
+// handle processes a packet that arrived on a leg.
 func (s *subscriber) handle(now reliable.Instant, from uint64, leg int, b []byte) {
 	if s.sim.second != nil && s.o.Only == 0 {
-		s.legs.heard(s.sim, leg, b)
+		s.legs.record(s.sim, leg, b)
 		s.r.SetLeg(leg)
 	}
 	s.receive(now, from, b)
 }
 
-// heard notes by which leg a heartbeat comes.
-func (x *heardByLegs) heard(s *sim, leg int, b []byte) {
+// record records the leg on which a heartbeat arrives.
+func (x *legState) record(s *sim, leg int, b []byte) {
 	h, err := wire.ParseHeader(b)
 	if err != nil || h.Type != wire.TypeHeartbeat {
 		return
@@ -170,13 +170,13 @@ func (x *heardByLegs) heard(s *sim, leg int, b []byte) {
 	x.beat[t] = at
 }
 
-// Leg implements reliable.Sink. A leg that is reported silent must have been so for a while,
-// and one that is reported back must have been reported silent. docs/protocol §23.7.
+// Leg implements reliable.Sink. A leg that is reported silent must have delivered nothing for a
+// while, and one that is reported active again must have been reported silent. docs/protocol §23.7.
 func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
 	t := s.sim.truth(st.Publisher, st.Epoch)
 	if t == nil || s.sim.o.Attack.Every > 0 {
-		return // an attacker that forges heartbeats, or carries them from one leg to another, may make it so
+		return // an attacker that forges heartbeats, or moves them between legs, can cause this
 	}
 	if s.legs.down == nil {
 		s.legs.down = make(map[*truth][2]bool)
@@ -184,9 +184,9 @@ func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	down := s.legs.down[t]
 	switch d := s.sim.now.Sub(s.legs.beat[t][e.Leg]); {
 	case down[e.Leg] == e.Silent:
-		s.sim.fail("subscriber %d: leg %d is reported twice: %+v", s.number, e.Leg, e)
-	case e.Silent && d < leastSilence:
-		s.sim.fail("subscriber %d: leg %d is reported silent, and has delivered a heartbeat %v ago", s.number, e.Leg, d)
+		s.sim.fail("subscriber %d: same state of leg %d reported twice: %+v", s.number, e.Leg, e)
+	case e.Silent && d < minSilence:
+		s.sim.fail("subscriber %d: leg %d is reported silent, but delivered a heartbeat %v ago", s.number, e.Leg, d)
 	case e.Silent:
 		s.sim.report.LegsDown++
 	default:
@@ -196,11 +196,11 @@ func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	s.legs.down[t] = down
 }
 
-// leastSilence is that of docs/protocol §23.7, with no heartbeat interval.
-const leastSilence = 100 * time.Millisecond
+// minSilence is that of docs/protocol §23.7, without a heartbeat interval.
+const minSilence = 100 * time.Millisecond
 
-// asked counts what a subscriber with legs asks for.
-func (s *subscriber) asked(b []byte) {
+// countRequests counts the packets that a subscriber with legs requests.
+func (s *subscriber) countRequests(b []byte) {
 	if s.sim.second == nil || s.o.Only != 0 || wire.Type(b[3]) != wire.TypeNAK {
 		return
 	}
@@ -210,21 +210,21 @@ func (s *subscriber) asked(b []byte) {
 	if err != nil || err2 != nil || t == nil {
 		return
 	}
-	if s.legs.asked == nil {
-		s.legs.asked = make(map[*truth]map[uint64]bool)
+	if s.legs.requested == nil {
+		s.legs.requested = make(map[*truth]map[uint64]bool)
 	}
-	if s.legs.asked[t] == nil {
-		s.legs.asked[t] = make(map[uint64]bool)
+	if s.legs.requested[t] == nil {
+		s.legs.requested[t] = make(map[uint64]bool)
 	}
 	for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
 		for seq := first; seq < min(first+count, uint64(len(t.lost))); seq++ {
-			if s.legs.asked[t][seq] {
+			if s.legs.requested[t][seq] {
 				continue
 			}
-			s.legs.asked[t][seq] = true
-			s.sim.report.Asked++
+			s.legs.requested[t][seq] = true
+			s.sim.report.Requested++
 			if t.lost[seq]&(1<<s.number) == 0 {
-				s.sim.report.AskedEarly++
+				s.sim.report.RequestedEarly++
 			}
 		}
 	}

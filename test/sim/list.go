@@ -8,17 +8,17 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Subscribers that list topics beside: what they list must be true, and no publisher may
-// take the list for a subscriber. docs/protocol §9.10.
+// Subscribers that also list topics: the list must be correct, and no publisher may count it as a
+// subscriber. docs/protocol §9.10.
 
-// lists makes some subscribers so.
+// lists lets some subscribers list topics.
 func (d drawer) lists(o *Options) {
 	for i := range o.Subscribers {
 		o.Subscribers[i].Lists = d.chance(20)
 	}
 }
 
-// beginList begins a list, if the subscriber is to have one.
+// beginList begins the list of a subscriber that has one.
 func (s *subscriber) beginList(own, ownEpoch uint64) {
 	if s.lister = nil; !s.o.Lists {
 		return
@@ -26,12 +26,12 @@ func (s *subscriber) beginList(own, ownEpoch uint64) {
 	cfg := reliable.ReceiverConfig{
 		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(),
 		Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		MaxStreams: usualStreams, Unpacker: s.unpacker(),
+		MaxStreams: defaultStreams, Unpacker: s.unpacker(),
 	}
 	s.lister = topics.NewLister(cfg, s, topics.NewListBudget())
 }
 
-// list takes in a packet for the list.
+// list passes a packet to the list.
 func (s *subscriber) list(now reliable.Instant, from uint64, b []byte) {
 	if s.lister == nil {
 		return
@@ -46,7 +46,7 @@ func (s *subscriber) list(now reliable.Instant, from uint64, b []byte) {
 	}
 }
 
-// endList judges the list.
+// endList checks the list.
 func (s *subscriber) endList() {
 	if s.lister == nil {
 		return
@@ -54,7 +54,7 @@ func (s *subscriber) endList() {
 	for _, p := range s.sim.publishers {
 		if p.alive() && slices.ContainsFunc(p.s.Members(p.now(), 0),
 			func(m stats.Subscriber) bool { return m.ID == s.id^2 }) {
-			s.sim.fail("publisher %d takes the list of subscriber %d for a subscriber", p.index, s.number)
+			s.sim.fail("publisher %d counts the list of subscriber %d as a subscriber", p.index, s.number)
 		}
 	}
 	for _, x := range s.lister.Streams() {
@@ -63,14 +63,14 @@ func (s *subscriber) endList() {
 	s.lister.Close()
 }
 
-// checkListed checks what is listed of a stream against what its publisher has sent.
+// checkListed checks the list of a stream against what its publisher has sent.
 func (s *subscriber) checkListed(x *topics.Listed) {
 	t := s.sim.truth(x.Publisher, x.Epoch)
 	switch {
 	case s.sim.o.forged() || s.sim.o.Trust != nil && t == nil:
-		return // an attacker forges publishers, and names and numbers of others; an insider is a publisher itself
+		return // an attacker forges publishers, names and numbers; an insider is a publisher itself
 	case t == nil:
-		s.sim.fail("subscriber %d lists publisher %#x.%d, which is none", s.number, x.Publisher, x.Epoch)
+		s.sim.fail("subscriber %d lists publisher %#x.%d, which does not exist", s.number, x.Publisher, x.Epoch)
 		return
 	}
 	named := 0
@@ -81,7 +81,7 @@ func (s *subscriber) checkListed(x *topics.Listed) {
 			return
 		}
 		if n := t.assigned(i); topic.First > topic.Next || topic.Next > n {
-			s.sim.fail("subscriber %d lists messages %d to %d of topic %s, of which there are %d", s.number, topic.First, topic.Next, topicNames[i], n)
+			s.sim.fail("subscriber %d lists messages %d to %d of topic %s, which has %d", s.number, topic.First, topic.Next, topicNames[i], n)
 		}
 		if topic.Name != "" {
 			named++
@@ -90,12 +90,12 @@ func (s *subscriber) checkListed(x *topics.Listed) {
 	if x.Complete() {
 		s.sim.report.Listed++
 		if named < len(t.topics) {
-			s.sim.fail("subscriber %d lists %d topics of publisher %#x.%d as all, which has %d", s.number, named, x.Publisher, x.Epoch, len(t.topics))
+			s.sim.fail("subscriber %d lists %d topics of publisher %#x.%d as complete, but it has %d", s.number, named, x.Publisher, x.Epoch, len(t.topics))
 		}
 	}
 }
 
-// assigned is how many messages of a topic were sent, or may have a number already.
+// assigned returns how many messages of a topic were sent, or may already have a number.
 func (t *truth) assigned(topic int) uint64 {
 	n := len(t.topics[topic].sent)
 	for w, list := range t.written {

@@ -2,13 +2,13 @@ package sim
 
 import "testing"
 
-// Under heavy loss both ways a list comes to have all topics of all publishers, quiet ones
-// too, while these publish. What checks that it is true is in list.go. docs/protocol §9.10.
+// With heavy loss in both directions a list still gets all topics of all publishers, including
+// quiet ones, while they publish. list.go checks its content. docs/protocol §9.10.
 func TestList(t *testing.T) {
 	listed := uint64(0)
 	const runs = 20
 	for i := range uint64(runs) {
-		o := feedOf(i)
+		o := busyFeed(i)
 		o.Net.Loss, o.Net.UnicastLoss = 30*Percent, 30*Percent
 		o.Publishers[0].Topics, o.Publishers[0].Lives[0].Messages = MaxTopics, 3000
 		o.Subscribers[0].Lists = true
@@ -19,6 +19,6 @@ func TestList(t *testing.T) {
 		listed += r.Listed
 	}
 	if listed < runs*3/4 {
-		t.Errorf("of %d publishers %d told all their topics", runs, listed)
+		t.Errorf("got complete lists of %d publishers, want %d", listed, runs)
 	}
 }

@@ -1,32 +1,32 @@
 package sim
 
-// loans are the packets that a subscriber's receiver keeps where they arrived
-// (reliable.Loans), in memory that is spoiled as soon as it must not be used.
+// loans are the received packets that a subscriber's receiver keeps in place (reliable.Loans).
+// Their memory is overwritten as soon as it must not be used.
 type loans struct {
-	s     *subscriber
-	kept  [][]byte // by loan; nil: given back
-	free  []uint32
-	spare [][]byte
-	out   int
-	given []byte // what Handle is called with
-	asked bool   // it was kept
+	s       *subscriber
+	kept    [][]byte // by loan; nil: returned
+	free    []uint32
+	spare   [][]byte
+	out     int
+	lent    []byte // the packet that Handle is called with
+	keeping bool   // Handle has kept it
 }
 
-// give lends b to a call of Handle.
-func (l *loans) give(b []byte, handle func(b []byte)) {
+// lend calls handle with b in loaned memory.
+func (l *loans) lend(b []byte, handle func(b []byte)) {
 	var mem []byte
 	if n := len(l.spare); n > 0 {
 		mem, l.spare = l.spare[n-1], l.spare[:n-1]
 	}
-	l.given, l.asked = append(mem[:0], b...), false
-	handle(l.given)
-	if !l.asked {
-		l.spoil(l.given)
+	l.lent, l.keeping = append(mem[:0], b...), false
+	handle(l.lent)
+	if !l.keeping {
+		l.spoil(l.lent)
 	}
-	l.given = nil
+	l.lent = nil
 }
 
-// spoil takes memory back that the core may not use any more.
+// spoil overwrites memory that the core must not use again.
 func (l *loans) spoil(mem []byte) {
 	for i := 0; i < len(mem); i += 16 {
 		mem[i] ^= 0xa5
@@ -35,22 +35,22 @@ func (l *loans) spoil(mem []byte) {
 }
 
 func (l *loans) Keep() (uint32, bool) {
-	if l.given == nil || l.asked {
-		l.s.sim.fail("subscriber %d: a packet is kept that is not being handled, or twice", l.s.number)
+	if l.lent == nil || l.keeping {
+		l.s.sim.fail("subscriber %d: Keep outside of Handle, or twice", l.s.number)
 		return 0, false
 	}
 	if l.out >= l.s.o.Keep {
 		return 0, false
 	}
 	l.out++
-	l.asked = true
+	l.keeping = true
 	if n := len(l.free); n > 0 {
 		i := l.free[n-1]
 		l.free = l.free[:n-1]
-		l.kept[i] = l.given
+		l.kept[i] = l.lent
 		return i, true
 	}
-	l.kept = append(l.kept, l.given)
+	l.kept = append(l.kept, l.lent)
 	return uint32(len(l.kept) - 1), true
 }
 
@@ -59,11 +59,11 @@ func (l *loans) Packet(i uint32) []byte { return l.kept[i] }
 func (l *loans) Return(i uint32) {
 	mem := l.kept[i]
 	if mem == nil {
-		l.s.sim.fail("subscriber %d: packet %d is given back twice", l.s.number, i)
+		l.s.sim.fail("subscriber %d: packet %d is returned twice", l.s.number, i)
 		return
 	}
-	if len(l.given) > 0 && &mem[0] == &l.given[0] {
-		l.s.sim.fail("subscriber %d: a packet is kept only to be given back", l.s.number)
+	if len(l.lent) > 0 && &mem[0] == &l.lent[0] {
+		l.s.sim.fail("subscriber %d: a packet is returned within the Handle that kept it", l.s.number)
 	}
 	l.out--
 	l.kept[i] = nil

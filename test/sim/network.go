@@ -7,39 +7,39 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// network takes packets from publishers to all subscribers, and from subscribers and the attacker to one node.
+// network carries packets from publishers to all subscribers, and from subscribers and the attacker to one node.
 type network struct {
 	o       *Net
 	rng     *rand.Rand
 	q       *queue
 	pool    *packets
-	soundAt reliable.Instant // no faults from here on
+	soundAt reliable.Instant // end of all faults
 	subs    int
-	// Runs of losses under way: upstream of a publisher's receivers, at a receiver.
+	// Current runs of losses: shared by all receivers of a publisher, and at one receiver.
 	shared, own []bool
 	routes      []route // publisher*subs + subscriber
 	hops        []hop   // to each subscriber
 	leg         int
 	count       NetStats
-	tap         func(p *packet) // the attacker listens
+	tap         func(p *packet) // called with each packet, for the attacker
 	drop        func(subscriber int, packet []byte) bool
 }
 
-// NetStats counts packets by what the network did with them. A packet on its way to n receivers counts n times.
+// NetStats counts what the network did with packets. A packet sent to n receivers counts n times.
 type NetStats struct {
-	Packets    uint64 // handed to the network
-	Copies     uint64 // on their way to a receiver
+	Packets    uint64 // sent
+	Copies     uint64 // sent to a receiver
 	Dropped    uint64
-	Congested  uint64 // came to a full queue of a link
+	Congested  uint64 // dropped at a full queue of a link
 	Duplicated uint64
 	Reordered  uint64
-	Overflowed uint64 // came to a full receive buffer
+	Overflowed uint64 // dropped at a full receive buffer
 	Unicast    uint64
 }
 
-// route is the way from one publisher to one subscriber.
+// route is the path from one publisher to one subscriber.
 type route struct {
-	last     reliable.Instant // arrival of the last packet in order
+	last     reliable.Instant // arrival of the last packet sent in order
 	held     []held
 	flushing bool
 	cutDown  int // cuts in force
@@ -47,14 +47,14 @@ type route struct {
 	cutUp    int
 }
 
-// hop is the last hop to a subscriber.
+// hop is the last hop on the path to a subscriber.
 type hop struct {
 	*Location
-	free reliable.Instant // when the link has sent all that waits
+	free reliable.Instant // when the link has sent its queue
 }
 
-// pass takes size bytes that come at a time across the link, and returns when they are through.
-// It reports false where the queue was full.
+// pass sends size bytes that arrive at time at across the link, and returns when they leave it. It
+// reports false if the queue is full.
 func (h *hop) pass(at reliable.Instant, size int) (through reliable.Instant, ok bool) {
 	if h.Link.Rate == 0 {
 		return at, true
@@ -68,23 +68,23 @@ func (h *hop) pass(at reliable.Instant, size int) (through reliable.Instant, ok 
 	return h.free, true
 }
 
-// headers are those of Ethernet, IP and UDP.
+// headers is the size of the headers of Ethernet, IP and UDP.
 const headers = 14 + 20 + 8
 
-// held is a packet that later ones overtake.
+// held is a packet held back so that later ones overtake it.
 type held struct {
 	p    *packet
 	left int
 }
 
-// holdMax is how long a packet waits to be overtaken.
+// holdMax is the longest time that a packet is held back.
 const holdMax = time.Millisecond
 
 func (n *network) draw(r Ratio) bool {
 	return r > 0 && Ratio(n.rng.Uint32N(uint32(Always))) < r
 }
 
-// lose decides on one packet, in runs of mean length.
+// lose decides whether a packet is lost, in runs with mean length run.
 func (n *network) lose(bad *bool, loss Ratio, run int) bool {
 	if loss == 0 {
 		return false
@@ -95,14 +95,14 @@ func (n *network) lose(bad *bool, loss Ratio, run int) bool {
 	if *bad {
 		*bad = !n.draw(Always / Ratio(run))
 	} else {
-		// As often as to make the share of losses right.
+		// the frequency that yields the configured share of losses
 		enter := uint64(loss) * uint64(Always) / (uint64(run) * uint64(Always-min(loss, Always-1)))
 		*bad = n.draw(Ratio(min(enter, uint64(Always))))
 	}
 	return *bad
 }
 
-// multicast sends b from a publisher to all subscribers. It reports which of them lost it on the way: a bit each.
+// multicast sends b from a publisher to all subscribers. It returns the set of those that lost it, a bit each.
 func (n *network) multicast(now, leaves reliable.Instant, publisher int, b []byte) (lost uint64) {
 	n.count.Packets++
 	p := n.pool.get(b, address(publisher, n.leg))
@@ -170,10 +170,10 @@ func (n *network) routeIndex(l *route) uint32 {
 			return uint32(i)
 		}
 	}
-	panic("sim: no such route")
+	panic("sim: unknown route")
 }
 
-// flush releases what nothing has overtaken.
+// flush delivers held packets that were not overtaken.
 func (n *network) flush(now reliable.Instant, e event) {
 	l := &n.routes[e.arg]
 	l.flushing = false
@@ -204,7 +204,7 @@ func (n *network) unicast(now reliable.Instant, subscriber, publisher int, b []b
 	}
 }
 
-// upTo draws a time from 0 to d.
+// upTo draws a duration from 0 to d.
 func (n *network) upTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -212,19 +212,19 @@ func (n *network) upTo(d time.Duration) time.Duration {
 	return time.Duration(n.rng.Int64N(int64(d) + 1))
 }
 
-// latency is how long a packet takes one way, now.
+// latency returns the one-way latency now.
 func (n *network) latency(now reliable.Instant, subscriber int) time.Duration {
-	d := n.o.Latency + n.hops[subscriber].Away
+	d := n.o.Latency + n.hops[subscriber].ExtraLatency
 	if now >= reliable.Instant(n.o.Detour.At) {
 		d += n.o.Detour.More
 	}
 	return d
 }
 
-// longest is how long a packet may be on its way.
+// longest returns the longest time that a packet may take.
 func (n *network) longest() (d time.Duration) {
 	for _, h := range n.hops {
-		w := h.Away
+		w := h.ExtraLatency
 		if h.Link.Rate > 0 {
 			w += time.Duration(h.Link.Queue * int64(time.Second) / h.Link.Rate)
 		}

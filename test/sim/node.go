@@ -6,25 +6,25 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// node is what publishers and subscribers share: a clock of their own, and one timer that keeps exactly to the deadline
-// that the core has named last, so that a deadline too late shows as a stall.
+// node is the common part of publishers and subscribers: a clock of its own, and a single timer set
+// to the last deadline of the core, so that a late deadline shows as a stall.
 type node struct {
 	sim      *sim
 	index    int16
 	offset   reliable.Instant // of its clock
-	late     time.Duration    // timers fire late by up to this
+	late     time.Duration    // maximum delay of timers
 	deadline reliable.Instant // by the simulation's clock
-	armed    reliable.Instant // when the timer's event comes
-	same     int              // events in a row at which nothing but a deadline already past was named
+	armed    reliable.Instant // when the timer fires
+	same     int              // number of successive events that left only a deadline in the past
 	lastWake reliable.Instant
-	frozen   reliable.Instant // until then; 0: it runs
+	frozen   reliable.Instant // frozen until then; 0: running
 }
 
-// now is the node's own time.
+// now returns the node's own time.
 func (n *node) now() reliable.Instant { return n.sim.now + n.offset }
 
-// sleep sets the timer to d, by the node's clock. Calling again and again for
-// a time that is past would hang a real process at full load: that is an error.
+// sleep sets the timer to d, by the node's clock. Repeated deadlines in the past are an error: they
+// would make a real process loop without end.
 func (n *node) sleep(d reliable.Instant) {
 	if d != reliable.Never {
 		d -= n.offset
@@ -36,7 +36,7 @@ func (n *node) sleep(d reliable.Instant) {
 			n.same, n.lastWake = 0, n.sim.now
 		}
 		if n.same > 1000 {
-			n.sim.fail("node %d spins: its deadline %v is past", n.index, d)
+			n.sim.fail("node %d never sleeps: its deadline %v stays in the past", n.index, d)
 		}
 		d = n.sim.now
 	}
@@ -58,7 +58,7 @@ func (n *node) arm() {
 	}
 }
 
-// woken reports whether the timer event e is the node's and its deadline come.
+// woken reports whether e is the node's current timer event and its deadline has passed.
 func (n *node) woken(e event) bool {
 	if e.at != n.armed {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Ratio is a probability in parts of a million: whole numbers, so that a seed means the same on every machine.
+// Ratio is a probability in millionths: an integer, so that a seed yields the same run on every machine.
 type Ratio uint32
 
 const (
@@ -24,73 +24,74 @@ func (r Ratio) String() string { return fmt.Sprintf("%g%%", float64(r)/float64(P
 type Options struct {
 	Seed        uint64
 	Net         Net
-	Second      *Net // of the second leg, which carries the same; nil: there is one leg
+	Second      *Net // network of the second leg, which carries the same packets; nil: one leg
 	Publishers  []Publisher
 	Subscribers []Subscriber
 	Cuts        []Cut
 	Freezes     []Freeze
 	Attack      Attack
-	Content     *Content // nil: messages are made up
-	Sealing     Sealing  // nil: packets go as they are
-	// Trust says which keys may publish on which topics, if Sealing proves them; nil: all on all.
+	Content     *Content // nil: generated messages
+	Sealing     Sealing  // nil: packets are sent unprotected
+	// Trust defines which keys may publish on which topics, if Sealing authenticates them; nil: every publisher on every
+	// topic.
 	Trust    reliable.TopicTrust
 	Checksum bool
-	// Faults is how long the network misbehaves and the attacker acts, unless that lasts.
+	// Faults is the duration of the network's faults and of the attacks, unless Attack.Lasts.
 	Faults time.Duration
-	// Drain is how long all may take after that, once the last publisher has written everything.
+	// Drain is the time limit for the rest of the run, after the faults and the last write.
 	Drain time.Duration
-	// Drop, if not nil, picks packets to be lost on their way to a subscriber.
+	// Drop, if not nil, selects packets that a subscriber loses.
 	Drop func(subscriber int, packet []byte) bool
-	// Trace, if not nil, gets a line for everything that happens.
+	// Trace, if not nil, receives a line for each step of the run.
 	Trace io.Writer
 }
 
-// Net is what the network does to packets.
+// Net are the properties and faults of a network.
 type Net struct {
 	Latency time.Duration // one way
 	Detour  Detour
-	Jitter  time.Duration // added at random, the order kept
-	Scatter time.Duration // added at random, the order not kept
-	// SharedLoss happens upstream of all receivers, Loss at each by itself;
-	// both in runs of a mean length. UnicastLoss is that of NAKs and statuses.
+	Jitter  time.Duration // added at random, without reordering
+	Scatter time.Duration // added at random, with reordering
+	// SharedLoss affects all receivers, Loss each one independently; both in runs of mean length Run.
+	// UnicastLoss affects NAKs and statuses.
 	SharedLoss, Loss, UnicastLoss Ratio
 	Run                           int // packets
 	Duplicate                     Ratio
-	// Reorder is the share of packets that ReorderDepth or fewer later ones overtake.
+	// Reorder is the share of packets that are overtaken by at most ReorderDepth later ones.
 	Reorder      Ratio
 	ReorderDepth int
-	// Bandwidth is that of a publisher's way out, bytes a second; 0: no limit. Around is how
-	// many bytes a packet takes there beside its own.
-	Bandwidth, Around int64
-	// Egress is how many packets wait on the way out.
+	// Bandwidth is that of a publisher's link, in bytes a second; 0: no limit. Around is the overhead
+	// of a packet on it, in bytes.
+	Bandwidth, Overhead int64
+	// Egress is the size of a publisher's send queue, in packets.
 	Egress int
 }
 
-// Detour is a longer way that all packets take from some time on.
+// Detour adds latency to all packets from some time on.
 type Detour struct {
 	At   time.Duration
-	More time.Duration // one way; 0: there is none
+	More time.Duration // one way; 0: no detour
 }
 
-// Link is a subscriber's last hop: packets that find its queue full are dropped.
+// Link is a subscriber's last hop: it drops packets when its queue is full.
 type Link struct {
-	Rate  int64 // bytes a second, packets' headers included; 0: no limit
+	Rate  int64 // bytes a second, including headers; 0: no limit
 	Queue int64 // bytes
 }
 
-// RTT is the round trip of an undisturbed packet.
+// RTT returns the round trip of an undisturbed packet.
 func (n *Net) RTT() time.Duration { return 2 * n.Latency }
 
-// Flow names a flow control.
+// Flow is a kind of flow control.
 type Flow uint8
 
 const (
 	FlowMin Flow = iota
 	FlowNone
-	FlowQuorum // Publisher.Quorum says how many; 1 is reliable.MaxFlow
+	FlowQuorum // with Publisher.Quorum; 1 is reliable.MaxFlow
 )
 
-// tag is the one that there is.
+// tag is the tag of all tagged subscribers.
 const tag = "book"
 
 // Stop is how a publisher's life or a subscriber's stay ends.
@@ -99,9 +100,9 @@ type Stop uint8
 const (
 	// StopEnd: a publisher ends its stream and lingers; a subscriber leaves.
 	StopEnd Stop = iota
-	// StopKill: it is gone from one instant to the next.
+	// StopKill: it ends at once, without a trace.
 	StopKill
-	// StopNever: it stays to the end of the run.
+	// StopNever: it lasts to the end of the run.
 	StopNever
 )
 
@@ -109,141 +110,141 @@ func (s Stop) String() string { return [...]string{"end", "kill", "never"}[s] }
 
 // Life is one epoch of a publisher.
 type Life struct {
-	After    time.Duration // after the life before, or the beginning of the run
+	After    time.Duration // after the previous life, or the beginning of the run
 	Messages int           // of each writer
-	Stop     Stop          // StopKill: after For, whatever was sent by then
+	Stop     Stop          // StopKill: after For, even with messages left
 	For      time.Duration
-	Epoch    uint64 // 0: 10 and more, in the order of its lives
+	Epoch    uint64 // 0: 10, 11, … in the order of the lives
 }
 
 // Publisher describes a publisher.
 type Publisher struct {
-	// As is 1 + the number of an earlier publisher with the same id; 0: it has one of its own.
+	// As is 1 + the number of an earlier publisher with the same id; 0: an id of its own.
 	As         int
 	PacketSize int
 	Trains
 	Window     int // packets
 	Flow       Flow
 	Quorum     int
-	Tagged     bool // of those with the tag only
+	Tagged     bool // FlowTagged: only for subscribers with the tag
 	Slow       reliable.SlowLimit
 	Rate       int64         // bytes a second
-	Silence    time.Duration // 0: usualSilence
+	Silence    time.Duration // 0: defaultSilence
 	StallLimit time.Duration
 	Topics     int
 	Writers    int
-	Size       [2]int // of messages, in bytes: from, to
-	Large      Ratio  // of the messages are Large bytes long, in fragments
+	Size       [2]int // bytes of a message: from, to
+	Large      Ratio  // share of messages with LargeBytes, sent in fragments
 	LargeBytes int
-	Burst      int           // messages of one writer at a time
+	Burst      int           // messages of a writer at a time
 	Gap        time.Duration // between two bursts
-	Linger     time.Duration // how long the end of a burst stays in the open packet
-	Abandon    Ratio         // of large messages that meet back-pressure
-	Requests   Ratio         // of the messages are requests
-	Repairs    Ratio         // of the data they may take; 0: usualShare
-	Asks       time.Duration // between two questions for the subscribers of a topic; 0: there are none
+	Linger     time.Duration // how long the last packet of a burst stays open
+	Abandon    Ratio         // share of large messages that are abandoned under back-pressure
+	Requests   Ratio         // share of messages that are requests
+	Repairs    Ratio         // share of the data rate for repairs; 0: defaultShare
+	Queries    time.Duration // interval of queries for the subscribers of a topic; 0: none
 	PacketMemory
-	Keeps
+	StateOptions
 	Lives []Life
 }
 
-// PacketMemory is how scarce that of a publisher is.
+// PacketMemory limits a publisher's packet memory.
 type PacketMemory struct {
-	Stingy     Ratio         // of the blocks that its window wants it does not get
-	Completion time.Duration // how long the network uses packet memory at least
+	Refuse     Ratio         // share of the blocks requested by the window that are refused
+	Completion time.Duration // minimum time for which the network uses packet memory
 }
 
-// Keeps is what state a publisher keeps, and how it compresses.
-type Keeps struct {
-	State      int   // 1 + bytes of that of each topic; 0: none
-	StateFails Ratio // of states cannot be made
-	Packs
+// StateOptions configures the state that a publisher keeps, and compression.
+type StateOptions struct {
+	State      int   // 1 + bytes of state of each topic; 0: none
+	StateFails Ratio // share of states that cannot be made
+	Compression
 }
 
-// Trains is how a publisher's packets are put together.
+// Trains are the options of a publisher's trains.
 type Trains struct {
 	MaxTrain    int
-	Full        int // full packets a train has at most, where it may have more short ones; 0: MaxTrain
+	Full        int // maximum of full packets in a train, which may have more short ones; 0: MaxTrain
 	EqualTrains bool
-	Pad         int   // bytes that packets are padded to a multiple of; 0: they are not
-	Unreadable  Ratio // of the data packets have a codec that no subscriber knows
+	Pad         int   // packets are padded to a multiple of this, in bytes; 0: no padding
+	Unreadable  Ratio // share of data packets with an unknown codec
 }
 
-// Packs is how a publisher compresses.
-type Packs struct {
-	Compress   string // as compress.Parse has it
+// Compression is how a publisher compresses.
+type Compression struct {
+	Compress   string // in the syntax of compress.Parse
 	Dictionary bool
 }
 
-// Stay is one time that a subscriber is there, each with a new id.
+// Stay is one presence of a subscriber, each with a new id.
 type Stay struct {
-	After time.Duration // after the stay before, or the beginning of the run
+	After time.Duration // after the previous stay, or the beginning of the run
 	Stop  Stop
 	For   time.Duration
 }
 
-// Pause stops a subscriber's process for a while: its buffer fills.
+// Pause stops a subscriber's process for a while: its buffer fills up.
 type Pause struct{ At, For time.Duration }
 
 // Reader reads a subscriber's streams through cursors.
 type Reader struct {
 	Block bool
-	// Slow is what else becomes of it when it is slow. With Conflate it reads at once, and
-	// keeps the newest message of each of so many keys: one is taken a turn.
+	// Slow is what happens to a slow reader otherwise. With Conflate it reads at once and keeps the
+	// newest message of each of Conflate keys, and processes one in each turn.
 	Slow     slow.Policy
 	Conflate int
-	Delay    time.Duration // after each packet; 0: it reads at once
-	Stops    []Pause       // when it does not read at all
+	Delay    time.Duration // after each packet; 0: none
+	Stops    []Pause       // when it does not read
 }
 
 // Subscriber describes a subscriber.
 type Subscriber struct {
 	Window   int           // bytes
 	Memory   int           // bytes
-	Keep     int           // packets that may stay where they arrived
+	Keep     int           // maximum of packets kept where they arrived
 	Buffer   int           // packets in the receive buffer
-	Deadline time.Duration // 0: usualDeadline
-	Topics   int           // it wants the first so many
-	Patterns []Pattern     // and what matches these
-	Tagged   bool          // it carries the tag
-	Lists    bool          // it lists topics beside
+	Deadline time.Duration // 0: defaultDeadline
+	Topics   int           // it subscribes to the first Topics topics
+	Patterns []Pattern     // and to those that match a pattern
+	Tagged   bool          // its statuses carry the tag
+	Lists    bool          // it also lists topics
 	InPlace  bool
-	Turn     int // events that it takes at once in place, 0: all
+	Turn     int // maximum of events processed at once in place, 0: no limit
 	Readers  []Reader
-	Service  time.Duration // for each packet
-	Wake     time.Duration // from the first packet to the poll
+	Service  time.Duration // processing time of a packet
+	Wake     time.Duration // delay from the first packet to the poll
 	Batch    int           // packets a poll
-	Late     time.Duration // timers fire late by up to this
-	// Window says that it wants what publishers' windows hold; From is 1 + the number behind
-	// which topics begin there (wantedFrom), 0: all.
+	Late     time.Duration // maximum delay of timers
+	// FromWindow: it begins with the publishers' windows; From is 1 + the number near which topics
+	// begin there (wantedFrom), 0: the whole window.
 	FromWindow bool
 	From       uint64
-	FromState  bool // it begins with the state that publishers keep
+	FromState  bool // it begins with the state of the publishers
 	Location
-	Max int // bytes of the longest message; 0: no limit
+	Max int // maximum of a message, in bytes; 0: no limit
 	Replies
-	Streams int // at most; 0: usualStreams
+	Streams int // maximum; 0: defaultStreams
 	Stays   []Stay
 	Pauses  []Pause
 }
 
-// Location is where a subscriber is.
+// Location is the place of a subscriber in the network.
 type Location struct {
-	Link Link
-	Away time.Duration // one way, beside Net.Latency
-	Only int           // 1 or 2: it is on that leg only; 0: on all
-	Own  int           // 1 + the publisher that in its first life is the same process, 0: none
+	Link         Link
+	ExtraLatency time.Duration // additional one-way latency
+	Only         int           // 1 or 2: its only leg; 0: all legs
+	Own          int           // 1 + the publisher whose first life is in the same process, 0: none
 }
 
-// Replies is how a subscriber answers requests, and whether it understands what is compressed.
+// Replies is how a subscriber replies to requests, and whether it has the dictionary.
 type Replies struct {
-	Reply int           // bytes, at most
-	Think time.Duration // until it replies, at most
-	// NoDictionary: what is compressed with a dictionary is lost to it.
+	Reply int           // maximum size, in bytes
+	Think time.Duration // maximum time to a reply
+	// NoDictionary: it loses packets that are compressed with a dictionary.
 	NoDictionary bool
 }
 
-// tag is the one that it carries.
+// tag returns the tag in its statuses.
 func (o *Subscriber) tag() string {
 	if o.Tagged {
 		return tag
@@ -257,57 +258,57 @@ type Cut struct {
 	Publisher   int    // -1: all
 	Subscribers uint64 // bit set
 	Leg         int    // 1 or 2: only that one; 0: all
-	Up, Down    bool   // towards the publisher, and from it
-	Data        bool   // from it: packets of data only
+	Up, Down    bool   // directions: to the publisher, from it
+	Data        bool   // from the publisher: only data packets
 }
 
-// Freeze stops processes for a while, all of a group perhaps: none of their timers, readers and writers runs, and what
-// comes waits in their receive buffers.
+// Freeze stops processes for a while, up to a whole group: none of their timers, readers and
+// writers runs, and packets wait in their receive buffers.
 type Freeze struct {
 	Pause
 	Publishers, Subscribers uint64 // bit sets
 }
 
-// Attack is what an attacker on the group sends.
+// Attack is what an attacker in the group sends.
 type Attack struct {
 	Every time.Duration // between two packets; 0: none
-	Lasts bool          // it goes on when the network's faults are over, to the end of the run
-	// What it sends, bit by bit.
+	Lasts bool          // it continues after the faults to the end of the run
+	// The kinds of packets.
 	Garbage, Truncate, Damage, Replay, Far, Forge bool
-	Splice                                        bool // the beginning of one packet with the end of another
-	Stranger                                      bool // packets of others that seal
+	Splice                                        bool // the beginning of one packet joined to the end of another
+	Stranger                                      bool // packets sealed by other senders
 }
 
-// What users have unless they configure something else: docs/protocol §20.2.
+// The defaults of the library: docs/protocol §20.2.
 const (
-	usualSilence  = time.Second
-	usualShare    = 50 * Percent
-	usualStreams  = 64
-	usualDeadline = 2 * time.Second
+	defaultSilence  = time.Second
+	defaultShare    = 50 * Percent
+	defaultStreams  = 64
+	defaultDeadline = 2 * time.Second
 )
 
-// bearable is how long a subscriber may be cut off or stopped without losing anything under min.
-const bearable = 200 * time.Millisecond
+// tolerated is how long a subscriber may be cut off or stopped without losses under min.
+const tolerated = 200 * time.Millisecond
 
-// excuses reports whether the options let a subscriber lose something under min flow control.
-func (o *Options) excuses(s *Subscriber, number int) bool {
+// mayLose reports whether the options let a subscriber lose messages under min flow control.
+func (o *Options) mayLose(s *Subscriber, number int) bool {
 	if o.forged() && (o.Attack.Replay || o.Attack.Forge) || s.Deadline > 0 && s.Deadline < time.Second {
 		return true
 	}
 	for _, p := range s.Pauses {
-		if p.For > bearable {
+		if p.For > tolerated {
 			return true
 		}
 	}
 	for _, c := range o.Cuts {
-		if c.Subscribers&(1<<number) != 0 && c.For > bearable && (c.Leg == 0 || o.Second == nil || s.Only == c.Leg) {
+		if c.Subscribers&(1<<number) != 0 && c.For > tolerated && (c.Leg == 0 || o.Second == nil || s.Only == c.Leg) {
 			return true
 		}
 	}
 	return false
 }
 
-// String shows all options on one line, for a report of a failure.
+// String returns all options, for a report of a failure.
 func (o Options) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed=%d checksum=%v faults=%v drain=%v net=%+v", o.Seed, o.Checksum, o.Faults, o.Drain, o.Net)

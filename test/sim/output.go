@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// output is where the events of one stream of a subscriber go: to a feed in place, and
-// to the log that others read with cursors.
+// output receives the events of one stream of a subscriber: for a feed in place, and for the log
+// that others read with cursors.
 type output struct {
 	s           *subscriber
 	st          *reliable.Stream
@@ -19,12 +19,12 @@ type output struct {
 	feeds       []*feed
 	log         *ring.Log // nil: no cursor reads
 	down        int       // 1 + the cause with which the stream went down; 0: it is up
-	lost        []hole    // packets that never came
-	unnamed     bool      // a message came without the name of its topic
+	lost        []hole    // packets that never arrived
+	unnamed     bool      // a message arrived before the name of its topic
 	deliveries  deliveries
-	begin       uint64          // where the stream began when it came up
-	unread      map[uint64]bool // packets that have come and cannot be read
-	unsupported bool            // that there are such was reported
+	begin       uint64          // beginning of the stream when it came up
+	unread      map[uint64]bool // packets that arrived and cannot be read
+	unsupported bool            // unreadable packets were reported
 }
 
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
@@ -33,7 +33,7 @@ func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 func (s *subscriber) open(st *reliable.Stream) *output {
 	o := &output{s: s, st: st, t: s.sim.truth(st.Publisher, st.Epoch), begin: st.Start(), unread: make(map[uint64]bool)}
 	if o.t != nil && st.Start() > o.t.next {
-		o.t = nil // a forged packet has started it; nothing protects from that
+		o.t = nil // begun by a forged packet, which is possible without authentication
 	}
 	o.checkKnown()
 	o.checkJoin()
@@ -51,14 +51,14 @@ func (o *output) add(f *feed) {
 	o.feeds = append(o.feeds, f)
 }
 
-// attach gives the subscriber's readers their cursors, when the stream comes up first.
+// attach creates the cursors of the subscriber's readers when the stream first comes up.
 func (o *output) attach() {
 	if o.log != nil || len(o.s.o.Readers) == len(o.s.evicted) {
 		return
 	}
 	slots := o.st.Keep()
 	if slots == nil {
-		o.s.sim.fail("subscriber %d: no window for a stream", o.s.number)
+		o.s.sim.fail("subscriber %d: a stream without a window", o.s.number)
 		return
 	}
 	o.log = ring.NewLog(slots, 1<<bits.Len(uint(o.st.Span()+63)))
@@ -72,7 +72,7 @@ func (o *output) attach() {
 	}
 }
 
-// detach ends a feed's cursor.
+// detach closes a feed's cursor.
 func (o *output) detach(f *feed) {
 	o.log.Detach(f.c)
 	f.c = nil
@@ -81,7 +81,7 @@ func (o *output) detach(f *feed) {
 	}
 }
 
-// inPlace is the feed that is called in place, or nil.
+// inPlace returns the feed that is called in place, or nil.
 func (o *output) inPlace() *feed {
 	if len(o.feeds) > 0 && o.s.o.InPlace {
 		return o.feeds[0]
@@ -116,7 +116,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.lost = append(o.lost, hole{e.Seq, e.Seq + e.Count, e.Cause})
 	}
 	if e.Kind == reliable.EventPacket {
-		o.deliveries.note(o.s.sim.now, e.Seq)
+		o.deliveries.add(o.s.sim.now, e.Seq)
 	}
 	o.unnamed = o.unnamed || e.Kind == reliable.EventUnnamed
 	if f := o.inPlace(); f != nil {
@@ -129,7 +129,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	case reliable.EventPacket:
 		for _, f := range o.feeds {
 			if f.c != nil {
-				f.c.Wake() // all want all
+				f.c.Wake() // each feed wants all topics
 				f.begins(e.Packet)
 			}
 		}
@@ -149,13 +149,13 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	return false
 }
 
-// deliver takes an event in place.
+// deliver processes an event in place.
 func (f *feed) deliver(e *reliable.Event) {
 	if f.gone && e.Kind != reliable.EventEnd && (e.Kind != reliable.EventTotal || e.Total.Lost == events.CauseNone) {
 		f.fail("event of a stream that is down: %+v", e)
 	}
 	f.begin(e.Seq)
-	f.take(e)
+	f.process(e)
 	if e.Kind == reliable.EventTotal {
 		f.gone = e.Total.Lost != events.CauseNone
 	}
@@ -182,11 +182,11 @@ func (o *output) Reclaim(n int) {
 // Abandon implements reliable.Output.
 func (o *output) Abandon() bool { return o.log == nil || o.log.Cursors() == 0 || o.log.Abandon() }
 
-// turnTime is how long a subscriber's in-place feeds may take until other things come
-// first, where Subscriber.Turn bounds what they take at once.
+// turnTime is the time between two turns of a subscriber's in-place feeds, if Subscriber.Turn
+// limits the events of a turn.
 const turnTime = 20 * time.Microsecond
 
-// room reports whether the feeds in place may take another event in this turn.
+// room reports whether in-place feeds may process another event in this turn.
 func (s *subscriber) room() bool {
 	if s.o.Turn > 0 && s.turn >= s.o.Turn {
 		s.refused = true
@@ -195,7 +195,7 @@ func (s *subscriber) room() bool {
 	return true
 }
 
-// beginTurn begins a turn, with what the last one has left.
+// beginTurn begins a turn with the events that the last one left.
 func (s *subscriber) beginTurn(now reliable.Instant) {
 	s.turn = 0
 	for _, st := range s.r.Streams() {
@@ -209,11 +209,11 @@ func (s *subscriber) beginTurn(now reliable.Instant) {
 	}
 }
 
-// nextDue is when there is something to do, if nothing else happens.
+// nextDue returns the time of the next action if no packet arrives.
 func (s *subscriber) nextDue(now reliable.Instant) reliable.Instant {
 	d := s.r.Deadline()
 	if d <= now && len(s.rx) > 0 {
-		d = reliable.Never // it waits for what is still to be read
+		d = reliable.Never // waits until the received packets are read
 	}
 	if s.refused {
 		d = min(d, now.Add(turnTime))

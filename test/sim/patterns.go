@@ -9,19 +9,19 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Subscribers that want all topics of a pattern. Which those are, and from which packet
-// on, the checker says by itself; the core has to learn the names in time.
+// Subscribers to patterns. The checker finds independently which topics match, and from which
+// packet on; the core has to learn the names in time.
 
-// Pattern is one that a subscriber subscribes to in each of its stays.
+// Pattern is a pattern that a subscriber subscribes to in each of its stays.
 type Pattern struct {
 	At   time.Duration // after the beginning of the stay
 	Text string
 }
 
-// patternTexts are those that are drawn.
+// patternTexts are the patterns to draw from.
 var patternTexts = []string{">", "sim.>", "sim.even.>", "sim.odd.*.*", "*.*.*.3", "sim.*.*.12", "sim.none.>"}
 
-// beginPatterns has the stay subscribe to its patterns.
+// beginPatterns subscribes to the patterns of the stay.
 func (s *subscriber) beginPatterns() {
 	s.beginWants()
 	stay := s.stay
@@ -40,7 +40,7 @@ func (s *subscriber) beginPatterns() {
 	}
 }
 
-// join subscribes to a pattern under way, as soon as the process runs.
+// join subscribes to a pattern later in the stay, as soon as the process runs.
 func (s *subscriber) join(p pattern.Pattern, stay int) {
 	switch {
 	case !s.present() || s.stay != stay:
@@ -53,15 +53,15 @@ func (s *subscriber) join(p pattern.Pattern, stay int) {
 	}
 }
 
-// waitsForNames reports whether the first pattern has to wait until the names of the topics that
-// there are are known: others follow the streams already. Meanwhile no packet waits.
+// waitsForNames reports whether the first pattern must wait until the names of existing topics are
+// known: the streams are already read. No packet waits meanwhile.
 func (s *subscriber) waitsForNames() bool {
 	up := func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }
 	if s.o.FromWindow || s.o.FromState || len(s.patterns) > 0 || !slices.ContainsFunc(s.r.Streams(), up) {
 		return false
 	}
 	if s.namesBy == 0 {
-		s.namesBy = s.now().Add(cmp.Or(s.o.Deadline, usualDeadline))
+		s.namesBy = s.now().Add(cmp.Or(s.o.Deadline, defaultDeadline))
 		s.sim.report.Ahead++
 		s.r.LearnNamesAhead(s.now(), s)
 		s.pump()
@@ -76,12 +76,12 @@ func (s *subscriber) checkAhead() {
 	}
 	for _, st := range s.r.Streams() {
 		if o := outputOf(st); o.inPlace() != nil && o.log == nil && o.Room() && st.Stalled() {
-			s.sim.fail("subscriber %d: stream %#x.%d stands still at packet %d while names are learned", s.number, st.Publisher, st.Epoch, st.Next())
+			s.sim.fail("subscriber %d: stream %#x.%d is stalled at packet %d while names are learned", s.number, st.Publisher, st.Epoch, st.Next())
 		}
 	}
 }
 
-// subscribe adds a pattern, from the packet on which each stream delivers next.
+// subscribe adds a pattern, from the next packet of each stream on.
 func (s *subscriber) subscribe(p pattern.Pattern) {
 	s.patterns = append(s.patterns, p)
 	s.r.LearnNames(s.now(), s)
@@ -91,12 +91,12 @@ func (s *subscriber) subscribe(p pattern.Pattern) {
 	}
 	for _, id := range s.r.NamesMatching(p) {
 		name, _ := s.r.Name(id)
-		s.extend(id, name, false, (*feed).begins0)
+		s.extend(id, name, false, (*feed).fromBeginning)
 	}
 	s.r.TopicsChanged(s.now())
 }
 
-// expect notes the topics that the feed has to deliver from here on.
+// expect records the topics that the feed must deliver from here on.
 func (f *feed) expect() {
 	for i := range topicNames {
 		if i < len(f.topics) && !f.topics[i].wanted && f.sub.topic(i) {
@@ -105,7 +105,7 @@ func (f *feed) expect() {
 	}
 }
 
-// extend has the feeds of all streams want a topic, by a pattern where it is named just now.
+// extend adds a topic to the feeds of all streams; named: its name has just been learned.
 func (s *subscriber) extend(id uint64, name string, named bool, whole func(*feed) bool) {
 	for _, st := range s.r.Streams() {
 		for _, f := range outputOf(st).feeds {
@@ -114,27 +114,27 @@ func (s *subscriber) extend(id uint64, name string, named bool, whole func(*feed
 	}
 }
 
-// ofPatterns is what a feed knows of its subscriber's patterns.
-type ofPatterns struct {
-	unnamed bool    // it was said that a topic has no name
-	whole   bool    // all patterns have the stream from its beginning
-	later   []later // topics that begin further on
+// patternState is the state of a feed for its subscriber's patterns.
+type patternState struct {
+	unnamed bool    // a topic without a name was reported
+	whole   bool    // all patterns include the stream from its beginning
+	later   []later // topics that begin later
 }
 
-// begins0 reports whether all patterns have the stream from its beginning, which may turn out to
-// be further on where it begins with state.
-func (f *feed) begins0() bool { return f.whole && f.st.Start() == 0 }
+// fromBeginning reports whether all patterns include the stream from its beginning. With state,
+// that may turn out to be later.
+func (f *feed) fromBeginning() bool { return f.whole && f.st.Start() == 0 }
 
 // later is a topic that a feed wants from a packet on.
 type later struct {
 	seq   uint64
 	id    uint64
 	name  string
-	named bool // just now
+	named bool // its name was just learned
 	whole bool
 }
 
-// begin has the reader want what begins at sequence seq or before.
+// begin tells the reader to deliver the topics that begin at sequence seq or before.
 func (f *feed) begin(seq uint64) {
 	f.later = slices.DeleteFunc(f.later, func(x later) bool {
 		if x.seq > seq {
@@ -157,21 +157,21 @@ func (f *feed) begin(seq uint64) {
 	})
 }
 
-// wants reports whether the feed wants a topic, now or when it has read so far.
+// wants reports whether the feed wants a topic, now or later.
 func (f *feed) wants(id uint64) bool {
 	return f.r.Wants(id) || slices.ContainsFunc(f.later, func(x later) bool { return x.id == id })
 }
 
-// The subscriber learns the names of its receiver.
+// The subscriber is informed of the names that its receiver learns.
 
 func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, first bool) {
 	s.sim.trace("subscriber %d: topic %#x is %s", s.number, id, name)
 	s.sim.report.Named++
 	if t := s.sim.o.Trust; t != nil && !t.May(st.Publisher, name) {
-		s.sim.fail("subscriber %d: learns topic %s of publisher %#x, which may not publish it", s.number, name, st.Publisher)
+		s.sim.fail("subscriber %d: learned topic %s from publisher %#x, which may not publish it", s.number, name, st.Publisher)
 	}
 	if s.matches(name) {
-		s.extend(id, name, true, func(f *feed) bool { return f.begins0() || first && f.st == st })
+		s.extend(id, name, true, func(f *feed) bool { return f.fromBeginning() || first && f.st == st })
 	}
 }
 
@@ -192,8 +192,8 @@ func (s *subscriber) Wants(id uint64) bool {
 	return ok && s.matches(name)
 }
 
-// unnamedReported takes in that the reader has reported so: nothing is checked from then on but what is delivered. That
-// is a fault if the publisher was present, knew the subscriber and waited for it.
+// unnamedReported processes the reader's report of a topic without a name: from then on losses are
+// not checked. The report is an error if the publisher ran, knew the subscriber and waited for it.
 func (f *feed) unnamedReported() {
 	f.unnamed = true
 	f.sub.sim.report.Unnamed++
@@ -202,7 +202,7 @@ func (f *feed) unnamedReported() {
 	}
 	s := f.sub.sim
 	if m := f.t.members[f.sub.id]; m != nil && f.t.counts(m) && !m.silent && !m.wasReleased &&
-		!s.o.forged() && !s.o.excuses(f.sub.o, f.sub.number) {
-		f.fail("a name did not come in time")
+		!s.o.forged() && !s.o.mayLose(f.sub.o, f.sub.number) {
+		f.fail("a name did not arrive in time")
 	}
 }

@@ -1,7 +1,7 @@
 package sim
 
-// means are the peers that a subscriber's receiver answers, and the memory that it has.
-type means struct {
+// resources are the peers that a subscriber's receiver replies to, and its memory.
+type resources struct {
 	peers   []peer
 	memory  int // bytes allocated
 	windows [][]byte
@@ -37,7 +37,7 @@ func (s *subscriber) Alloc(bytes int, _ bool) ([]byte, error) {
 func (s *subscriber) Free(mem []byte) {
 	s.memory -= len(mem)
 	for i := 0; i < len(mem); i += 64 {
-		mem[i] ^= 0x5a // a reader that uses it still shall see
+		mem[i] ^= 0x5a // so that a late reader detects the change
 	}
 	s.windows = append(s.windows, mem)
 }

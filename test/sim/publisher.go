@@ -10,32 +10,32 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// publisher is one publishing process, through all its lives.
+// publisher is one publishing process, with all its lives.
 type publisher struct {
 	node
 	o       *Publisher
 	id      uint64
-	life    int // index of the current one, or of the next one
+	life    int // index of the current life, or of the next one
 	s       *reliable.Sender
 	t       *truth
 	topics  []*reliable.Topic
 	writers []*writer
 	mem     []byte
-	spare   [][]byte // blocks of mem that the window does not have
+	spare   [][]byte // blocks of mem that the window does not use
 	train   transport.Outbound
 
 	ending bool
-	gone   bool // after the last life
+	gone   bool // the last life has ended
 
-	heldSince reliable.Instant // nothing new was sent since
-	heldAt    uint64           // the next new packet then
-	released  int              // members that are not waited for
-	asked     []*asked         // requests that are waited for
+	heldSince reliable.Instant // since then no new packet was sent
+	heldAt    uint64           // next new packet at that time
+	released  int              // number of members that are released
+	requests  []*openRequest   // open requests
 	state     stateRound
 
-	// The way out.
+	// The send queue.
 	egress    []outgoing
-	free      reliable.Instant // when the last packet has left
+	free      reliable.Instant // when the last packet has been sent
 	posted    uint64
 	completed uint64
 	stuck     bool
@@ -50,7 +50,7 @@ type outgoing struct {
 
 func (p *publisher) alive() bool { return p.s != nil }
 
-// epoch is that of a life.
+// epoch returns the epoch of a life.
 func (p *publisher) epoch(life int) uint64 {
 	if e := p.o.Lives[life].Epoch; e != 0 {
 		return e
@@ -58,16 +58,16 @@ func (p *publisher) epoch(life int) uint64 {
 	return uint64(10 + life)
 }
 
-// grow gives the window a further block when it wants one, or takes one back, as an owner
-// that shares memory among many streams does.
+// grow gives the window another block when it requests one, or takes one back, like an owner of
+// memory shared by many streams.
 func (p *publisher) grow() {
 	n := len(p.spare)
 	switch {
-	case n > 0 && p.s.Wants() && !p.sim.net.draw(p.o.Stingy):
+	case n > 0 && p.s.Wants() && !p.sim.net.draw(p.o.Refuse):
 		p.s.AddMemory(p.spare[n-1])
 		p.spare = p.spare[:n-1]
-	case p.sim.net.draw(p.o.Stingy):
-		if !p.sim.net.draw(p.o.Stingy) { // less often than a block is given
+	case p.sim.net.draw(p.o.Refuse):
+		if !p.sim.net.draw(p.o.Refuse) { // less often than blocks are added
 			return
 		}
 		if b := p.s.GiveBack(); b != nil {
@@ -83,8 +83,8 @@ func (p *publisher) config() reliable.SenderConfig {
 		MaxTrain: o.MaxTrain, MaxTrainBytes: cmp.Or(o.Full,
 			o.MaxTrain) * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
-		Silence: cmp.Or(o.Silence, usualSilence), Sink: replySink{p},
-		RepairShare: float64(cmp.Or(o.Repairs, usualShare)) / float64(Always),
+		Silence: cmp.Or(o.Silence, defaultSilence), Sink: replySink{p},
+		RepairShare: float64(cmp.Or(o.Repairs, defaultShare)) / float64(Always),
 	}
 	switch {
 	case o.Flow == FlowNone:
@@ -124,7 +124,7 @@ func (p *publisher) begin() {
 		p.sim.fail("publisher %d: %v", p.index, err)
 		return
 	}
-	p.s, p.ending, p.asked = s, false, nil
+	p.s, p.ending, p.requests = s, false, nil
 	s.SetClock(p.sim.clock())
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
 	p.t = p.sim.newTruth(p.id, c.Epoch, p.o)
@@ -150,7 +150,7 @@ func (p *publisher) begin() {
 	p.pump()
 }
 
-// end ends a life, from one instant to the next.
+// end ends a life at once.
 func (p *publisher) end(how string) {
 	p.sim.trace("publisher %d %s at packet %d", p.index, how, p.t.next)
 	p.sim.report.sender(p.s.Stats())
@@ -182,14 +182,14 @@ func (p *publisher) beginLife() {
 	}
 }
 
-// handle takes in a unicast packet.
+// handle processes a unicast packet.
 func (p *publisher) handle(b []byte) {
 	if p.s == nil {
 		return
 	}
-	p.overhear(b)
+	p.recordStatus(b)
 	p.s.Handle(p.now(), b)
-	p.takeReleased() // it may count again
+	p.takeReleased() // a released subscriber may count again
 	p.checkCounted()
 	p.pump()
 }
@@ -208,10 +208,10 @@ func (p *publisher) pump() {
 				again = true
 			}
 		}
-		p.tendState(now)
+		p.updateState(now)
 		p.stuck = false
 		for p.s.Next(now, &p.train) {
-			p.takeSilent() // making the train may have done it
+			p.takeSilent() // Next may have released subscribers
 			n := p.transmit(&p.train)
 			p.complete()
 			p.s.Sent(now, n, p.completed)
@@ -240,7 +240,7 @@ func (p *publisher) takeSilent() {
 	p.takeReleased()
 }
 
-// finish ends the stream when all is written.
+// finish ends the stream when everything is written.
 func (p *publisher) finish(now reliable.Instant) {
 	for _, w := range p.writers {
 		if w.left > 0 || w.begun || w.w.Pending() {
@@ -251,11 +251,11 @@ func (p *publisher) finish(now reliable.Instant) {
 	if p.s.Unsent() || life.Stop != StopEnd {
 		return
 	}
-	if p.owed() != nil && !p.ending {
+	if p.pendingReply() != nil && !p.ending {
 		return
 	}
 	if n := p.t.unsent(); n > 0 {
-		p.sim.fail("publisher %d: %d messages were written and never sent", p.index, n)
+		p.sim.fail("publisher %d: %d messages were written but never sent", p.index, n)
 	}
 	if !p.ending {
 		p.ending = true
@@ -266,15 +266,15 @@ func (p *publisher) finish(now reliable.Instant) {
 	}
 	if p.s.Drained() {
 		p.t.ended = true
-		p.end("is through")
+		p.end("is finished")
 	}
 }
 
-// rest sleeps until something is to be done.
+// rest sleeps until the next action.
 func (p *publisher) rest() {
 	d := p.s.Deadline()
 	if p.stuck {
-		d = reliable.Never // what there is to send cannot go before packets have left
+		d = reliable.Never // data cannot be sent before packets have left the queue
 	}
 	if n := len(p.egress); n > 0 {
 		i := n / 2
@@ -299,7 +299,7 @@ func (p *publisher) rest() {
 	p.sleep(d)
 }
 
-// transmit hands as much of t to the network as goes, and returns how many packets that is.
+// transmit passes packets of t to the network as far as there is room, and returns their number.
 func (p *publisher) transmit(t *transport.Outbound) int {
 	n := t.Count
 	if room := p.sim.o.Net.Egress; room > 0 {
@@ -328,13 +328,13 @@ func (p *publisher) transmit(t *transport.Outbound) int {
 	return n
 }
 
-// send hands a packet b to the network, which carries it sealed.
+// send passes a packet b to the network, which carries it sealed.
 func (p *publisher) send(b, sealed []byte) {
 	s := p.sim
 	p.posted++
 	p.free = max(p.free, s.now)
 	if bw := s.o.Net.Bandwidth; bw > 0 {
-		p.free += reliable.Instant((int64(len(b)) + s.o.Net.Around) * 1e9 / bw)
+		p.free += reliable.Instant((int64(len(b)) + s.o.Net.Overhead) * 1e9 / bw)
 	}
 	done := max(p.free, s.now.Add(p.o.Completion))
 	if done > s.now {
@@ -345,7 +345,7 @@ func (p *publisher) send(b, sealed []byte) {
 	data := wire.Type(b[3]) == wire.TypeData
 	repair := false
 	p.checkLimit(b)
-	p.t.heard(b)
+	p.t.recordTrail(b)
 	if data {
 		var err error
 		if repair, err = p.t.sent(s.now, b); err != nil {
@@ -369,7 +369,7 @@ func (p *publisher) send(b, sealed []byte) {
 	}
 }
 
-// complete releases the memory of packets that have left, which must not have changed.
+// complete releases the memory of packets that have left the queue. Their content must be unchanged.
 func (p *publisher) complete() {
 	n := 0
 	for n < len(p.egress) && p.egress[n].done <= p.sim.now {

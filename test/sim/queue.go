@@ -7,19 +7,19 @@ type eventKind uint8
 const (
 	atPublisher  eventKind = iota // p arrives at publisher node
 	atSubscriber                  // p arrives at subscriber node
-	poll                          // subscriber node looks into its receive buffer
-	timer                         // a deadline of node
+	poll                          // subscriber node reads its receive buffer
+	timer                         // deadline of node
 	write                         // writer arg of publisher node has messages
-	read                          // reader arg of subscriber node goes on
+	read                          // reader arg of subscriber node continues
 	flush                         // packets of network node held back for reordering on route arg
-	script                        // step arg of the script happens
+	script                        // step arg of the script
 	attack                        // the attacker acts
 )
 
 // event is something that happens at a time.
 type event struct {
 	at   reliable.Instant
-	tie  uint64 // of events at one time, what was scheduled first happens first
+	tie  uint64 // order of events at the same time: as scheduled
 	p    *packet
 	arg  uint32
 	node int16
@@ -28,7 +28,7 @@ type event struct {
 
 func (e *event) before(f *event) bool { return e.at < f.at || e.at == f.at && e.tie < f.tie }
 
-// queue is the events to come: a heap with four children a node.
+// queue is the future events: a heap with four children for each node.
 type queue struct {
 	h    []event
 	ties uint64
@@ -83,7 +83,7 @@ func (q *queue) pop() (event, bool) {
 	return first, true
 }
 
-// packet is a datagram on its way. Several events share it.
+// packet is a datagram on the network. Several events share it.
 type packet struct {
 	b    []byte
 	from uint64 // address of its sender

@@ -16,21 +16,21 @@ type Report struct {
 	Opened
 	Runs         int
 	Virtual      time.Duration
-	Sending      time.Duration            // of one run: from the first data packet until the last one has left
+	Sending      time.Duration            // of one run: from the first data packet to the last
 	Drained      time.Duration            // after the end of all faults
-	HeldReported time.Duration            // the longest time that a subscriber reported to hold a publisher up
+	HeldReported time.Duration            // longest time for which a subscriber reported to block a publisher
 	Gaps         [events.NumCauses]uint64 // packets lost permanently, by cause
 	Downs        [events.NumCauses]uint64 // streams that went down, by cause
-	Stateless    [16]uint64               // of topics that were to begin with state and did not, by cause
+	Stateless    [16]uint64               // topics that should have begun with state but did not, by cause
 	Net          NetStats
 	Sender       stats.Sender
 	Receiver     stats.Receiver
 
-	repairs   []time.Duration     // from finding the loss to the repair
+	repairs   []time.Duration     // from the detection of a loss to the repair
 	latencies []time.Duration     // from the first transmission to the reader
-	timed     time.Duration       // the longest reported delivery
-	trailing  []reliable.Trailing // members that did not keep up, each second
-	after     uint64              // repairs since the last new packet
+	timed     time.Duration       // longest reported delivery time
+	trailing  []reliable.Trailing // members that fell behind, each second
+	after     uint64              // repairs after the last new packet
 	done      bool
 	writtenAt reliable.Instant
 }
@@ -38,48 +38,48 @@ type Report struct {
 // Opened counts the results of opening sealed packets.
 type Opened struct {
 	Refused uint64 // packets that did not open
-	Relayed uint64 // packets of the attacker that opened: sent on unchanged, or known to be made by it
-	// RefusedMessages are those that readers have refused, by trust.
+	Relayed uint64 // packets of the attacker that opened: replayed unchanged, or made by an insider
+	// RefusedMessages are messages that readers refused because of Trust.
 	RefusedMessages uint64
-	// RefusedReplies are replies that publishers have refused, since they did not prove their sender.
+	// RefusedReplies are replies that publishers refused because they lack a valid proof.
 	RefusedReplies uint64
 }
 
-// Counts are what is counted in a run beside what the protocol counts by itself.
+// Counts are counters of a run that the library does not have.
 type Counts struct {
 	Events           uint64
 	Messages         uint64 // delivered
 	Bytes            uint64
-	GapMessages      uint64 // reported as lost, with their numbers
-	Silent           uint64 // subscribers that were given up as silent
+	GapMessages      uint64 // reported lost by number
+	Silent           uint64 // subscribers that were released because they were silent
 	Released         uint64 // subscribers that were released
-	ReleasedReported uint64 // times that a subscriber learned that it was released
-	Jumps            uint64 // of readers that went to the newest packet
-	Evicted          uint64 // readers that were ended because they were slow
-	Replaced         uint64 // messages that newer ones of their keys have replaced
-	Named            uint64 // names of topics that subscribers with patterns have learned
+	ReleasedReported uint64 // times that a subscriber was informed of its release
+	Jumps            uint64 // readers that jumped to the newest packet
+	Evicted          uint64 // readers that were evicted because they were slow
+	Replaced         uint64 // messages that were replaced by newer ones of their keys
+	Named            uint64 // topic names that subscribers with patterns have learned
 	Ahead            uint64 // times that names were learned before a pattern began
-	Listed           uint64 // publishers that lists have all topics of
-	Unnamed          uint64 // times that a reader learned that a name did not arrive
+	Listed           uint64 // publishers whose list was complete
+	Unnamed          uint64 // times that a reader reported a topic without a name
 	Abandoned        uint64
-	Replies          uint64 // that publishers have taken
+	Replies          uint64 // replies received by publishers
 	Attacks          uint64
-	Answered         uint64 // topics of which all subscribers were known in the end
-	Unsupported      uint64 // times that subscribers learned of packets that they cannot read
+	Answered         uint64 // topics whose answers were complete at the end
+	Unsupported      uint64 // times that subscribers reported unreadable packets
 	LostPackets      uint64 // new data packets that at least one receiver lost
 	LostCopies       uint64 // the same, counted at each receiver
-	Kept             uint64 // packets that waited where they had arrived
-	States           uint64 // of topics, that readers began with
-	Timed            uint64 // deliveries with a time that a receiver has reported
+	Kept             uint64 // packets that were kept where they arrived
+	States           uint64 // topics that readers began with state
+	Timed            uint64 // deliveries whose time a receiver reported
 	LegCounts
 }
 
 // LegCounts are the counts of subscribers with several legs.
 type LegCounts struct {
-	Asked      uint64 // packets that they have asked for, each counted once
-	AskedEarly uint64 // of these, those that a leg did not lose
-	LegsDown   uint64 // times that a leg was reported silent
-	LegsBack   uint64 // and not to be any more
+	Requested      uint64 // packets requested, each counted once
+	RequestedEarly uint64 // of these, those that one leg did not lose
+	LegsDown       uint64 // times that a leg was reported silent
+	LegsBack       uint64 // times that a leg was reported active again
 }
 
 func (r *Report) delivered(d time.Duration, bytes int, live bool) {
@@ -94,10 +94,10 @@ func (r *Report) repaired(d time.Duration) { r.repairs = append(r.repairs, d) }
 
 func (r *Report) gap(count uint64, cause events.Cause) { r.Gaps[cause] += count }
 
-// RepairTime is the p-th percentile of the time from finding a packet missing to its coming.
+// RepairTime returns the p-th percentile of the time from the detection of a loss to its repair.
 func (r *Report) RepairTime(p float64) time.Duration { return percentile(r.repairs, p) }
 
-// Latency is the p-th percentile of the time from a message's first transmission to its reader.
+// Latency returns the p-th percentile of the time from a message's first transmission to its reader.
 func (r *Report) Latency(p float64) time.Duration { return percentile(r.latencies, p) }
 
 func percentile(d []time.Duration, p float64) time.Duration {
@@ -108,7 +108,7 @@ func percentile(d []time.Duration, p float64) time.Duration {
 	return s[min(len(s)-1, int(p/100*float64(len(s))))]
 }
 
-// NAKsPerLoss and RepairsPerLoss relate traffic to the packets that at least one receiver has lost.
+// NAKsPerLoss and RepairsPerLoss divide traffic by the number of packets that at least one receiver lost.
 func (r *Report) NAKsPerLoss() float64 {
 	return float64(r.Receiver.NAKs) / float64(max(1, r.LostPackets))
 }
@@ -117,7 +117,7 @@ func (r *Report) RepairsPerLoss() float64 {
 	return float64(r.Sender.RepairsSent) / float64(max(1, r.LostPackets))
 }
 
-// Add adds the counters of x, but not its distributions.
+// Add adds the counters of x, not its distributions.
 func (r *Report) Add(x *Report) {
 	r.Runs++
 	addFields(&r.Counts, &x.Counts)
@@ -138,7 +138,7 @@ func (r *Report) sender(s stats.Sender)     { addFields(&r.Sender, &s) }
 func (r *Report) receiver(s stats.Receiver) { addFields(&r.Receiver, &s) }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d fell silent, %d released, %d attacks, longest drain %v",
+	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d silent, %d released, %d attacks, longest drain %v",
 		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs,
 		r.LostPackets, r.Gaps, r.Downs, r.Named, r.Unnamed, r.Silent, r.Released, r.Attacks, r.Drained)
 }

@@ -8,96 +8,96 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Requests and replies. The invariant, checked from outside of both: a reply that a subscriber has made, and that
-// its publisher waits for, arrives, once and as it was made, while both are present; and no subscriber is asked
-// twice to make one. docs/protocol §24.
+// Requests and replies. The checker verifies: a reply that a subscriber has made and its publisher
+// waits for arrives exactly once and unchanged while both are present, and no subscriber executes a
+// request twice. docs/protocol §24.
 
-// asked is a request of a publisher.
-type asked struct {
-	r    *reliable.Request
-	key  uint64          // of its message
-	came map[uint64]bool // receivers with a reply that arrived
+// openRequest is a request of a publisher.
+type openRequest struct {
+	r       *reliable.Request
+	key     uint64          // of its message
+	arrived map[uint64]bool // receivers whose reply has arrived
 }
 
-// made is a reply that a subscriber has made.
-type made struct {
+// madeReply is a reply that a subscriber has made.
+type madeReply struct {
 	sub  *subscriber
 	id   uint64 // of its receiver
 	st   *reliable.Stream
 	size int
 }
 
-// maxReply bounds the replies that subscribers make, in bytes: several bursts.
+// maxReply is the maximum size of replies, in bytes: several bursts.
 const maxReply = 60_000
 
-// replyKey is that of the content of a receiver's reply to the message of that key.
+// replyKey returns the content key of a receiver's reply to the message with that key.
 func replyKey(key, receiver uint64) uint64 { return key ^ receiver*0x9e3779b97f4a7c15 }
 
-// append writes the message, which fits a block.
+// append writes the message, which fits in a block.
 func (w *writer) append(t *reliable.Topic) bool {
-	if !w.message.asks {
-		// As a publisher that writes on one topic only may.
+	if !w.message.isRequest {
+		// the way of publishers that write on one topic only
 		return w.p.o.Topics == 1 && w.w.Tail.Append(w.whole) || w.w.Append(t, w.whole)
 	}
 	r := w.p.newRequest(w.message.key)
 	if !w.w.AppendRequest(t, w.whole, r.r) {
 		return false
 	}
-	w.p.asked = append(w.p.asked, r)
+	w.p.requests = append(w.p.requests, r)
 	return true
 }
 
 // appendFragment writes the next fragment of the message.
 func (w *writer) appendFragment(t *reliable.Topic) (next int) {
-	if !w.message.asks {
+	if !w.message.isRequest {
 		return w.w.AppendFragment(t, w.whole, w.offset)
 	}
 	r := w.p.newRequest(w.message.key)
 	if next = w.w.AppendRequestFragment(t, w.whole, w.offset, r.r); next == len(w.whole) {
-		w.p.asked = append(w.p.asked, r)
+		w.p.requests = append(w.p.requests, r)
 	}
 	return next
 }
 
-func (p *publisher) newRequest(key uint64) *asked {
-	return &asked{r: &reliable.Request{Ready: func() {}}, key: key, came: make(map[uint64]bool)}
+func (p *publisher) newRequest(key uint64) *openRequest {
+	return &openRequest{r: &reliable.Request{Ready: func() {}}, key: key, arrived: make(map[uint64]bool)}
 }
 
-// takeReplies judges the replies that have arrived. Requests that no subscriber is left to answer are closed.
+// takeReplies checks replies that have arrived. It closes requests that no subscriber can answer any more.
 func (p *publisher) takeReplies() {
-	for i := 0; i < len(p.asked); {
-		a := p.asked[i]
+	for i := 0; i < len(p.requests); {
+		a := p.requests[i]
 		for {
 			x, ok := a.r.Take(p.s)
 			if !ok {
 				break
 			}
-			m := p.t.made[a.key][x.Receiver]
+			m := p.t.replies[a.key][x.Receiver]
 			switch {
 			case m == nil:
-				p.sim.fail("publisher %d: a reply of %#x, which has made none", p.index, x.Receiver)
-			case a.came[x.Receiver]:
-				p.sim.fail("publisher %d: a second reply of %#x", p.index, x.Receiver)
+				p.sim.fail("publisher %d: got a reply of %#x, which sent none", p.index, x.Receiver)
+			case a.arrived[x.Receiver]:
+				p.sim.fail("publisher %d: got a second reply of %#x", p.index, x.Receiver)
 			case len(x.Data) != m.size || !matches(x.Data, replyKey(a.key, x.Receiver)):
-				p.sim.fail("publisher %d: the reply of %#x is not as it was made", p.index, x.Receiver)
+				p.sim.fail("publisher %d: the reply of %#x was changed", p.index, x.Receiver)
 			}
-			a.came[x.Receiver] = true
+			a.arrived[x.Receiver] = true
 			p.sim.report.Replies++
 		}
 		if st := a.r.State(p.s); st.Over() {
 			a.r.Close(p.s)
-			p.asked = append(p.asked[:i], p.asked[i+1:]...)
+			p.requests = append(p.requests[:i], p.requests[i+1:]...)
 			continue
 		}
 		i++
 	}
 }
 
-// owed returns a reply that was made and must come, or nil.
-func (p *publisher) owed() *made {
-	for _, a := range p.asked {
-		for id, m := range p.t.made[a.key] {
-			if !a.came[id] && a.r.Waits(id) && m.there() {
+// pendingReply returns a reply that was made and has to arrive, or nil.
+func (p *publisher) pendingReply() *madeReply {
+	for _, a := range p.requests {
+		for id, m := range p.t.replies[a.key] {
+			if !a.arrived[id] && a.r.Waits(id) && m.sendable() {
 				return m
 			}
 		}
@@ -105,8 +105,8 @@ func (p *publisher) owed() *made {
 	return nil
 }
 
-// there reports whether the reply can still be sent.
-func (m *made) there() bool {
+// sendable reports whether the reply can still be sent.
+func (m *madeReply) sendable() bool {
 	if m.sub.r == nil || m.sub.id != m.id || m.st.Down() {
 		return false
 	}
@@ -118,14 +118,14 @@ func (m *made) there() bool {
 	return false
 }
 
-// request has a subscriber reply to a message, after a while, if that is a request.
+// request lets a subscriber reply to a message, after a while, if that is a request.
 func (f *feed) request(it *topics.Item, m *message) {
 	s := f.sub
-	if it.Request != m.asks {
-		f.fail("topic %d: message %d is delivered as a request: %v, it was written as one: %v", m.topic, it.Number, it.Request, m.asks)
+	if it.Request != m.isRequest {
+		f.fail("topic %d: message %d: delivered as a request: %v, written as a request: %v", m.topic, it.Number, it.Request, m.isRequest)
 	}
 	if !it.Request || s.executed[m.key] || f.t == nil {
-		return // another reader of this subscriber has it
+		return // handled by another reader of this subscriber
 	}
 	s.executed[m.key] = true
 	t, st, id, stay := f.t, f.st, s.id, s.stay
@@ -146,10 +146,10 @@ func (f *feed) request(it *topics.Item, m *message) {
 		case err != nil:
 			s.sim.fail("subscriber %d: a reply to message %d: %v", s.number, number, err)
 		default:
-			if t.made[key] == nil {
-				t.made[key] = make(map[uint64]*made)
+			if t.replies[key] == nil {
+				t.replies[key] = make(map[uint64]*madeReply)
 			}
-			t.made[key][id] = &made{s, id, st, size}
+			t.replies[key][id] = &madeReply{s, id, st, size}
 		}
 	}
 	if s.o.Think == 0 {
@@ -163,7 +163,7 @@ func (f *feed) request(it *topics.Item, m *message) {
 	})
 }
 
-// requests lets publishers ask, and subscribers take their time.
+// requests lets publishers send requests, and subscribers reply after a delay.
 func (d drawer) requests(o *Options) {
 	for i := range o.Publishers {
 		if d.chance(40) {

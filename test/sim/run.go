@@ -23,34 +23,34 @@ type sim struct {
 	attacker    *attacker
 	truths      []*truth
 	topicIDs    []uint64
-	stays       map[uint64]*wants // by the subscriber's id
+	stays       map[uint64]*wantedTopics // by id of the subscriber
 	script      []func()
-	firstData   reliable.Instant // when a new packet was sent first
-	lastData    reliable.Instant // and last
+	firstData   reliable.Instant // when the first new packet was sent
+	lastData    reliable.Instant // when the last new packet was sent
 	report      *Report
-	unpacker    wire.Unpacker // of all that publishers compress
+	unpacker    wire.Unpacker // for all codecs of the run's publishers
 	err         error
 }
 
 const groupTag = 0xfa0fa4e
 
-// topicNames are the topics of all publishers: each has the first so many.
+// topicNames are the topics of all publishers: each has a prefix of the list.
 var topicNames, allTopicIDs = func() (names []string, ids []uint64) {
 	for i := range 16 {
-		// Long enough that announcing all takes several packets.
+		// long enough that announcing all of them takes several packets
 		names = append(names, fmt.Sprintf("sim.%s.topic-with-a-name-that-takes-some-room.%d", [...]string{"even", "odd"}[i%2], i))
 		ids = append(ids, wire.TopicID(names[i]))
 	}
 	return names, ids
 }()
 
-// MaxTopics is how many topics a publisher can have.
+// MaxTopics is the maximum number of a publisher's topics.
 const MaxTopics = 16
 
-// maxEvents bounds a run: a core that sends without end is an error.
+// maxEvents limits a run: a core that sends without end is an error.
 const maxEvents = 50_000_000
 
-// Failure is a run that has shown an error.
+// Failure is the error of a run.
 type Failure struct {
 	At      time.Duration // virtual time
 	What    string
@@ -68,7 +68,7 @@ func Run(o Options) (*Report, error) {
 	for s.err == nil {
 		e, ok := s.q.pop()
 		if !ok {
-			s.fail("nothing is left to happen")
+			s.fail("no event is left, but the run has not ended")
 			break
 		}
 		s.now = e.at
@@ -87,7 +87,7 @@ func Run(o Options) (*Report, error) {
 
 func newSim(o *Options) *sim {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
-	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wants),
+	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wantedTopics),
 		unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
@@ -115,14 +115,14 @@ func newSim(o *Options) *sim {
 }
 
 func (s *sim) newNode(index int, late time.Duration) node {
-	// Clocks of different machines have nothing to do with each other.
+	// clocks of different machines are unrelated
 	return node{
 		sim: s, index: int16(index), late: late, deadline: reliable.Never, armed: reliable.Never,
 		offset: reliable.Instant(s.net.rng.Int64N(int64(time.Hour))),
 	}
 }
 
-// start schedules what the options say.
+// start schedules the steps that the options define.
 func (s *sim) start() {
 	for _, p := range s.publishers {
 		if len(p.o.Lives) == 0 {
@@ -130,8 +130,8 @@ func (s *sim) start() {
 			continue
 		}
 		s.at(p.o.Lives[0].After, p.beginLife)
-		if p.o.Asks > 0 {
-			s.at(p.o.Asks, p.ask)
+		if p.o.Queries > 0 {
+			s.at(p.o.Queries, p.query)
 		}
 	}
 	for _, x := range s.subscribers {
@@ -142,7 +142,7 @@ func (s *sim) start() {
 		s.at(x.o.Stays[0].After, x.beginStay)
 		for _, r := range x.o.Readers {
 			for _, stop := range r.Stops {
-				s.at(stop.At+stop.For, x.goOn)
+				s.at(stop.At+stop.For, x.resumeReaders)
 			}
 		}
 		for _, pause := range x.o.Pauses {
@@ -163,7 +163,7 @@ func (s *sim) start() {
 	}
 	if s.o.Attack.Every > 0 {
 		s.attacker = newAttacker(s)
-		s.net.tap = s.attacker.hear
+		s.net.tap = s.attacker.capture
 		s.q.push(event{at: s.now, kind: attack})
 	}
 	s.watch()
@@ -203,7 +203,7 @@ func (s *sim) cut(c Cut, by int) {
 	}
 }
 
-// handle makes e happen. It reports false when the run is over.
+// handle processes e. It reports false when the run is over.
 func (s *sim) handle(e event) bool {
 	if s.frozen(e) {
 		return true
@@ -272,7 +272,7 @@ func (s *sim) truth(publisher, epoch uint64) *truth {
 	return nil
 }
 
-// silent notes that a publisher has given a subscriber up as silent.
+// silent records that a publisher has released a subscriber because it was silent.
 func (s *sim) silent(p *publisher, id uint64) {
 	s.trace("publisher %d releases subscriber %#x", p.index, id)
 	s.report.Silent++
@@ -288,7 +288,7 @@ func (s *sim) fail(format string, args ...any) {
 	}
 }
 
-// arena hands out zeroed memory in few allocations.
+// arena allocates zeroed memory in large blocks.
 type arena struct{ free []byte }
 
 func (a *arena) get(n int) []byte {

@@ -21,7 +21,7 @@ func mustRun(t *testing.T, o Options) *Report {
 	return r
 }
 
-// rtts is d in round trips.
+// rtts returns d in round trips.
 func rtts(o *Options, d time.Duration) float64 { return float64(d) / float64(o.Net.RTT()) }
 
 func TestSameSeedSameRun(t *testing.T) {
@@ -35,7 +35,7 @@ func TestSameSeedSameRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(a, b) {
-			t.Fatalf("seed %d ran differently:\n%v\n%v", seed, a, b)
+			t.Fatalf("seed %d yields different runs:\n%v\n%v", seed, a, b)
 		}
 	}
 }
@@ -51,22 +51,22 @@ func TestSoundNetworkNeedsNoRepair(t *testing.T) {
 	}
 }
 
-// What losses cost, and how fast they are repaired, with 8 subscribers.
+// Repair traffic and repair times with 8 subscribers.
 func TestRepairTrafficAndTime(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
 		shared, own, unicast Ratio
 		run                  int
-		naks, repairs        float64 // a lost packet, at most
-		p50, p99             float64 // round trips, at most
+		naks, repairs        float64 // maximum for each lost packet
+		p50, p99             float64 // maximum in round trips
 	}{
 		{"independent 1%", 0, Percent, Percent, 1, 2, 2, 5, 20},
 		{"bursts 1%", 0, Percent, Percent, 8, 2, 2, 5, 20},
 		{"shared 1%", Percent, 0, Percent, 1, 4, 2, 5, 30},
 		{"both", Percent / 2, Percent / 2, Percent, 1, 3, 2, 5, 20},
 		{"independent 5%", 0, 5 * Percent, 5 * Percent, 1, 2, 2, 5, 50},
-		// Of 8 subscribers one at least loses more than half of all packets: repairs wait for
-		// their share of the data.
+		// At least one of 8 subscribers loses more than half of all packets: repairs are limited by their
+		// share of the data.
 		{"independent 10%", 0, 10 * Percent, 10 * Percent, 1, 2, 2, 30, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,34 +77,33 @@ func TestRepairTrafficAndTime(t *testing.T) {
 			o.Net.SharedLoss, o.Net.Loss, o.Net.UnicastLoss, o.Net.Run = c.shared, c.own, c.unicast, c.run
 			r := mustRun(t, o)
 			p50, p99 := rtts(&o, r.RepairTime(50)), rtts(&o, r.RepairTime(99))
-			t.Logf("%.2f NAKs and %.2f repairs a lost packet; repaired in p50 %.1f p99 %.1f RTT; latency p50 %v p99 %v",
+			t.Logf("%.2f NAKs and %.2f repairs for each lost packet; repair time p50 %.1f p99 %.1f RTT; latency p50 %v p99 %v",
 				r.NAKsPerLoss(), r.RepairsPerLoss(), p50, p99, r.Latency(50), r.Latency(99))
 			if r.NAKsPerLoss() > c.naks || r.RepairsPerLoss() > c.repairs {
-				t.Errorf("want at most %v NAKs and %v repairs a lost packet", c.naks, c.repairs)
+				t.Errorf("want at most %v NAKs and %v repairs for each lost packet", c.naks, c.repairs)
 			}
 			if p50 > c.p50 || p99 > c.p99 {
-				t.Errorf("want repairs within %v RTT at the median, %v at the 99th percentile", c.p50, c.p99)
+				t.Errorf("want repair times of at most p50 %v, p99 %v RTT", c.p50, c.p99)
 			}
 		})
 	}
 }
 
-// Round trips far beyond a LAN's, and those that grow on the way, do not make
-// subscribers ask, nor publishers answer, again and again.
-// docs/protocol §6.12.
+// Round trips far longer than in a LAN, and growing ones, do not cause repeated requests or
+// repairs. docs/protocol §6.12.
 func TestRepairTrafficFarAway(t *testing.T) {
 	for _, latency := range []time.Duration{2 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {
 			o := Simple(3, 2, 50_000)
 			o.Net.Latency = latency
 			o.Net.Loss, o.Net.UnicastLoss = 5*Percent, 5*Percent
-			o.Publishers[0].Gap = 2 * time.Millisecond // 20 messages each
+			o.Publishers[0].Gap = 2 * time.Millisecond // 20 messages in a packet
 			r := mustRun(t, o)
-			t.Logf("%.2f NAKs and %.2f repairs a lost packet of %d; repaired in p50 %.1f p99 %.1f RTT",
+			t.Logf("%.2f NAKs and %.2f repairs for each of %d lost packets; repair time p50 %.1f p99 %.1f RTT",
 				r.NAKsPerLoss(), r.RepairsPerLoss(), r.Receiver.Missing, rtts(&o, r.RepairTime(50)), rtts(&o, r.RepairTime(99)))
-			// While the round trip is still unknown some are asked for in vain.
+			// Some requests are premature while the round trip is unknown.
 			if r.NAKsPerLoss() > 2.5 || r.RepairsPerLoss() > 1.5 {
-				t.Errorf("want at most 2.5 NAKs and 1.5 repairs a lost packet")
+				t.Errorf("want at most 2.5 NAKs and 1.5 repairs for each lost packet")
 			}
 			if r.Receiver.Lost > 0 {
 				t.Errorf("%d packets lost permanently", r.Receiver.Lost)
@@ -113,13 +112,12 @@ func TestRepairTrafficFarAway(t *testing.T) {
 	}
 }
 
-// The loss of a burst's last packet, with nothing behind it, is found within
-// 10 round trips and 200 microseconds.
+// The loss of the last packet of a burst is detected within 10 round trips and 200 microseconds.
 // docs/protocol §5.1.
 func TestTailLossIsFound(t *testing.T) {
 	for _, latency := range []time.Duration{2 * time.Microsecond, 20 * time.Microsecond, 200 * time.Microsecond, 2 * time.Millisecond} {
 		for lost := range uint64(3) {
-			o := Simple(1, 2, 1000) // the last of which are in packet 49
+			o := Simple(1, 2, 1000) // the last ones are in packet 49
 			o.Publishers[0].Lives[0].Stop = StopNever
 			o.Net.Latency = latency
 			last := uint64(49)
@@ -129,22 +127,21 @@ func TestTailLossIsFound(t *testing.T) {
 			}
 			r := mustRun(t, o)
 			if r.Sender.PacketsSent != last+1 {
-				t.Fatalf("%d packets, the test wants %d", r.Sender.PacketsSent, last+1)
+				t.Fatalf("%d packets, want %d", r.Sender.PacketsSent, last+1)
 			}
 			if d, bound := r.Latency(100), 10*o.Net.RTT()+200*time.Microsecond; d > bound {
-				t.Errorf("RTT %v, %d packets lost at the end: there after %v, want %v", o.Net.RTT(), lost+1, d, bound)
+				t.Errorf("RTT %v, %d packets lost at the end: repaired after %v, want %v", o.Net.RTT(), lost+1, d, bound)
 			}
 		}
 	}
 }
 
-// After a burst that all have, heartbeats climb their ladder and then come
-// once a second, and so do statuses.
-// docs/protocol §5.1, §7.2.
+// After a burst that all have received, the intervals of heartbeats grow to one second, and so do
+// those of statuses. docs/protocol §5.1, §7.2.
 func TestIdleStreamGoesQuiet(t *testing.T) {
 	o := Simple(1, 4, 100)
 	o.Publishers[0].Lives[0].Stop = StopNever
-	o.Subscribers[0].Stays[0] = Stay{Stop: StopEnd, For: 60 * time.Second} // the run goes on so long
+	o.Subscribers[0].Stays[0] = Stay{Stop: StopEnd, For: 60 * time.Second} // length of the run
 	r := mustRun(t, o)
 	if hb := r.Sender.HeartbeatsSent; hb < 60 || hb > 60+30 {
 		t.Errorf("%d heartbeats in a minute of idleness", hb)
@@ -157,8 +154,7 @@ func TestIdleStreamGoesQuiet(t *testing.T) {
 	}
 }
 
-// Under min a subscriber that is slow slows the publisher, loses nothing and
-// its buffer does not overflow.
+// Under min a slow subscriber slows the publisher, loses nothing, and its buffer does not overflow.
 func TestMinFlowWaitsForTheSlowest(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Publishers[0].Gap = time.Microsecond
@@ -171,29 +167,29 @@ func TestMinFlowWaitsForTheSlowest(t *testing.T) {
 		t.Errorf("%d messages", r.Messages)
 	}
 	if least := 2500 * 20 * time.Microsecond; r.Virtual < least || r.Virtual > 2*least {
-		t.Errorf("took %v, the slowest needs %v", r.Virtual, least)
+		t.Errorf("took %v, the slowest subscriber needs at least %v", r.Virtual, least)
 	}
 }
 
-// Without flow control it has gaps, and the others do not notice.
+// Without flow control a slow subscriber has gaps, and the others are not affected.
 func TestNoFlowWaitsForNoSubscriber(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 256
 	o.Subscribers[1].Service, o.Subscribers[1].Buffer = 50*time.Microsecond, 64
 	r := mustRun(t, o)
 	if r.Sender.FlowBlocked > 0 || r.GapMessages == 0 {
-		t.Errorf("%d times blocked, %d messages told lost", r.Sender.FlowBlocked, r.GapMessages)
+		t.Errorf("%d times blocked, %d messages reported lost", r.Sender.FlowBlocked, r.GapMessages)
 	}
 	if got := r.Messages + r.GapMessages; got < 3*50_000-100 || got > 3*50_000 {
-		t.Errorf("%d messages delivered and %d told lost, of %d", r.Messages, r.GapMessages, 3*50_000)
+		t.Errorf("%d messages delivered and %d reported lost, of %d", r.Messages, r.GapMessages, 3*50_000)
 	}
 	if d := r.Latency(60); d > 2*o.Net.Latency {
-		t.Errorf("latency of the fast two %v", d)
+		t.Errorf("latency of the two fast subscribers: %v", d)
 	}
 }
 
-// A publisher that waits for those with the tag is slowed by a slow one of them, and not by
-// others, which have exact gaps. docs/protocol §8.11.
+// A publisher that waits for tagged subscribers is slowed by a slow tagged one, not by untagged
+// ones, which have exact gaps. docs/protocol §8.11.
 func TestTaggedFlow(t *testing.T) {
 	for _, tagged := range []bool{false, true} {
 		o := Simple(1, 3, 50_000)
@@ -202,40 +198,39 @@ func TestTaggedFlow(t *testing.T) {
 		o.Subscribers[1].Service, o.Subscribers[1].Buffer, o.Subscribers[1].Tagged = 50*time.Microsecond, 64, tagged
 		r := mustRun(t, o)
 		if got := r.Messages + r.GapMessages; got < 3*50_000-100 || got > 3*50_000 || (r.GapMessages == 0) != tagged {
-			t.Errorf("the slow one has the tag: %v; %d messages delivered and %d told lost, of %d", tagged, r.Messages, r.GapMessages, 3*50_000)
+			t.Errorf("slow subscriber tagged: %v; %d messages delivered and %d reported lost, of %d", tagged, r.Messages, r.GapMessages, 3*50_000)
 		}
 		if least := 2000 * 50 * time.Microsecond; (r.Sending >= least) != tagged {
-			t.Errorf("the slow one has the tag: %v; sending took %v, the slow one needs more than %v", tagged, r.Sending, least)
+			t.Errorf("slow subscriber tagged: %v; sending took %v, the slow one needs more than %v", tagged, r.Sending, least)
 		}
 	}
 }
 
-// A subscriber that dies under min stops the publisher for as long as silence
-// is borne, and no longer; the others have everything.
-// docs/protocol §8.4.
-func TestDeadSubscriberIsGivenUp(t *testing.T) {
+// Under min a subscriber that dies blocks the publisher only up to the silence limit; the others
+// receive everything. docs/protocol §8.4.
+func TestDeadSubscriberIsReleased(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Publishers[0].Gap = 10 * time.Microsecond
 	o.Subscribers[2].Stays[0] = Stay{Stop: StopKill, For: 5 * time.Millisecond}
 	r := mustRun(t, o)
 	if r.Silent != 1 || r.Messages < 2*50_000 {
-		t.Errorf("%d fell silent, %d messages", r.Silent, r.Messages)
+		t.Errorf("%d silent, %d messages", r.Silent, r.Messages)
 	}
 	if worst := r.Latency(100); worst > 100*time.Millisecond {
-		t.Errorf("worst latency %v", worst)
+		t.Errorf("longest latency %v", worst)
 	}
 	if r.Virtual < time.Second || r.Virtual > 1500*time.Millisecond {
-		t.Errorf("took %v, silence is borne for 1s", r.Virtual)
+		t.Errorf("took %v, the silence limit is 1s", r.Virtual)
 	}
 }
 
-// A subscriber that stops for a while and comes back has lost nothing.
-func TestPausedSubscriberIsWaitedFor(t *testing.T) {
+// A subscriber that stops for a while and continues has lost nothing.
+func TestPublisherWaitsForPausedSubscriber(t *testing.T) {
 	o := Simple(1, 2, 50_000)
 	o.Subscribers[1].Pauses = []Pause{{At: 5 * time.Millisecond, For: 400 * time.Millisecond}}
 	r := mustRun(t, o)
 	if r.Messages != 2*50_000 || r.Receiver.Lost > 0 || r.Silent > 0 {
-		t.Errorf("%d messages, %d packets lost, %d fell silent", r.Messages, r.Receiver.Lost, r.Silent)
+		t.Errorf("%d messages, %d packets lost, %d silent", r.Messages, r.Receiver.Lost, r.Silent)
 	}
 }
 
@@ -276,7 +271,7 @@ func TestThirtyTwoPublishers(t *testing.T) {
 		o.Publishers = append(o.Publishers, p)
 	}
 	for i := range o.Subscribers {
-		// Far less than 32 windows of 1 MiB.
+		// much less than 32 windows of 1 MiB
 		o.Subscribers[i].Memory, o.Subscribers[i].Streams = 8<<20, 40
 	}
 	o.Net.Loss = Percent
@@ -300,12 +295,12 @@ func TestLargeMessages(t *testing.T) {
 	}
 	o.Subscribers[0].Max = 100_000
 	if r = mustRun(t, o); r.GapMessages == 0 {
-		t.Error("messages beyond the limit were not told as lost")
+		t.Error("messages beyond the limit were not reported as lost")
 	}
 }
 
-// Messages a little above a packet share packets, at loss too: a message takes little more than
-// its share of one, and trains are long. docs/protocol §10.1.
+// Messages slightly larger than a packet share packets, even with loss: a message takes little more
+// than its share, and trains are long. docs/protocol §10.1.
 func TestMessagesAboveAPacket(t *testing.T) {
 	for _, writers := range []int{1, 3} {
 		o := Simple(1, 2, 3000)
@@ -315,7 +310,7 @@ func TestMessagesAboveAPacket(t *testing.T) {
 		r := mustRun(t, o)
 		sent := uint64(3000 * writers)
 		if r.Messages != 2*sent || r.Receiver.Lost > 0 {
-			t.Errorf("%d messages came of twice %d, %d packets lost", r.Messages, sent, r.Receiver.Lost)
+			t.Errorf("%d messages arrived, want twice %d; %d packets lost", r.Messages, sent, r.Receiver.Lost)
 		}
 		if 100*r.Sender.PacketsSent > 125*sent {
 			t.Errorf("%d packets for %d messages of 1403 to 1600 bytes", r.Sender.PacketsSent, sent)
@@ -323,8 +318,8 @@ func TestMessagesAboveAPacket(t *testing.T) {
 	}
 }
 
-// Readers of one process do not stall each other: one that is slow and not
-// pinned is overtaken; the others, in place and through cursors, do not wait.
+// Readers of one process do not delay each other: a slow one that is not blocking is overtaken; the
+// others, in place and through cursors, do not wait.
 func TestSlowReaderIsOvertaken(t *testing.T) {
 	o := Simple(1, 1, 50_000)
 	o.Subscribers[0].Readers = []Reader{{Delay: 200 * time.Microsecond}, {Block: true}}
@@ -333,9 +328,9 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 		t.Errorf("gaps by cause %v, publisher blocked %d times", r.Gaps, r.Sender.FlowBlocked)
 	}
 	if d := r.Latency(80); d > 2*o.Net.Latency {
-		t.Errorf("latency of the fast two %v", d)
+		t.Errorf("latency of the two fast readers: %v", d)
 	}
-	// Pinned, it slows the publisher down.
+	// If it blocks, it slows the publisher down.
 	o.Subscribers[0].Readers[0].Block = true
 	r = mustRun(t, o)
 	if r.Receiver.Lost > 0 || r.Gaps[events.CauseSlowConsumer] > 0 || r.Sender.FlowBlocked == 0 {
@@ -343,13 +338,12 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 	}
 }
 
-// What cannot be repaired is told as soon as the publisher knows, and the
-// stream goes on.
-// docs/protocol §9.1.
+// A loss that cannot be repaired is reported as soon as the publisher knows, and the stream
+// continues. docs/protocol §9.1.
 func TestGoneIsReported(t *testing.T) {
 	o := Simple(1, 1, 20_000)
 	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 64
-	// The packets are lost, and their repair for longer than the window lasts.
+	// The packets are lost, and their repairs for longer than the window has them.
 	o.Drop = func(_ int, b []byte) bool {
 		seq, _ := dataSeq(b)
 		return seq == 100 || seq >= 200 && seq < 230
@@ -359,14 +353,14 @@ func TestGoneIsReported(t *testing.T) {
 		t.Errorf("gaps by cause: %v", r.Gaps)
 	}
 	if r.GapMessages != 31*20 {
-		t.Errorf("%d messages told lost", r.GapMessages)
+		t.Errorf("%d messages reported lost", r.GapMessages)
 	}
 	if d := r.Latency(100); d > 5*time.Millisecond {
-		t.Errorf("the stream stood still for %v", d)
+		t.Errorf("the stream was stalled for %v", d)
 	}
 }
 
-func TestDeadlineEndsHopelessWaits(t *testing.T) {
+func TestDeadlineEndsWaits(t *testing.T) {
 	o := Simple(1, 2, 2000)
 	o.Publishers[0].Lives[0].Stop = StopNever
 	o.Subscribers[0].Deadline = 50 * time.Millisecond
@@ -378,14 +372,14 @@ func TestDeadlineEndsHopelessWaits(t *testing.T) {
 	if r.Gaps[events.CauseDeadline] != 1 || r.GapMessages != 20 {
 		t.Errorf("gaps by cause %v, %d messages", r.Gaps, r.GapMessages)
 	}
-	// It is found only after the tail, so the wait is a little longer.
+	// The loss is detected only after the tail, so the wait is a little longer.
 	if d := r.Latency(100); d < 50*time.Millisecond || d > 55*time.Millisecond {
-		t.Errorf("the stream stood still for %v", d)
+		t.Errorf("the stream was stalled for %v", d)
 	}
 }
 
-// A cut of one subscriber, shorter than silence is borne, costs nothing.
-func TestCutIsBridged(t *testing.T) {
+// A subscriber that is cut off for less than the silence limit loses nothing.
+func TestShortCutIsRepaired(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Cuts = []Cut{{At: 5 * time.Millisecond, For: 150 * time.Millisecond, Publisher: -1, Subscribers: 2, Up: true, Down: true}}
 	r := mustRun(t, o)
@@ -394,22 +388,22 @@ func TestCutIsBridged(t *testing.T) {
 	}
 }
 
-// Beside steady data repairs have a share of it: of a cut that takes the share times the recovery deadline, and no more,
-// all is repaired. pubsub.Config.RecoveryDeadline; docs/protocol §6.11, §9.1.
+// During steady data, repairs have a share of the data rate: a cut is repaired completely if it is shorter
+// than that share of the recovery deadline. pubsub.Config.RecoveryDeadline; docs/protocol §6.11, §9.1.
 func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
 	for _, c := range []struct {
 		cut, deadline time.Duration
-		lost          uint64 // messages and packets, nearly
+		lost          uint64 // messages and packets, approximately
 	}{
-		{950 * time.Millisecond, usualDeadline, 0},
-		{1500 * time.Millisecond, usualDeadline, 500},
+		{950 * time.Millisecond, defaultDeadline, 0},
+		{1500 * time.Millisecond, defaultDeadline, 500},
 		{1450 * time.Millisecond, 3 * time.Second, 0},
 	} {
 		o := Simple(1, 1, 6000)
 		p := &o.Publishers[0]
 		p.Burst, p.Gap, p.Size, p.Window, p.Silence = 1, time.Millisecond, [2]int{1400, 1400}, 8192, 20*time.Second
 		x := &o.Subscribers[0]
-		x.Window, x.Memory, x.Buffer, x.Deadline = 8<<20, 64<<20, 32768, c.deadline // it promises more than is sent in a cut
+		x.Window, x.Memory, x.Buffer, x.Deadline = 8<<20, 64<<20, 32768, c.deadline // it advertises more than is sent during a cut
 		o.Cuts = []Cut{{At: time.Second, For: c.cut, Publisher: -1, Subscribers: 1, Up: true, Down: true}}
 		r := mustRun(t, o)
 		if n := r.GapMessages; n > c.lost || n+20 < c.lost || n != r.Gaps[events.CauseDeadline] || r.Silent > 0 {
@@ -418,9 +412,8 @@ func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
 	}
 }
 
-// An attacker who floods the group with all he can think of changes nothing
-// but counters.
-// docs/protocol §13.1, §19.2.
+// An attacker that floods the group with all kinds of packets only changes counters. docs/protocol
+// §13.1, §19.2.
 func TestAttackChangesNothing(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Checksum = true
@@ -435,6 +428,6 @@ func TestAttackChangesNothing(t *testing.T) {
 	}
 	x := &r.Receiver
 	if x.Malformed == 0 || x.Damaged == 0 || x.Duplicates == 0 || x.StreamsRefused == 0 || x.Foreign == 0 {
-		t.Errorf("something was not counted: %+v", *x)
+		t.Errorf("a kind of attack was not counted: %+v", *x)
 	}
 }

@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// clones are copies of what nodes have in memory, as of a virtual machine that is cloned while it runs: each goes on from
-// there beside its node, and seals packets of its own. A copy is made by doing again all that its node did in this life, with
-// the same random bytes: that is deterministic, and so must be what it seals up to then. docs/protocol §27.5.
+// clones are copies of the memory of nodes, as of a virtual machine that is cloned while it runs: each
+// continues next to its node, and seals packets of its own. A copy repeats everything that its node did in
+// this life, with the same random bytes: sealing is deterministic, so it seals the same. docs/protocol §27.5.
 type clones struct {
-	draw   *rand.Rand // what is copied when, and what the copies send
-	random io.Reader  // of copies, once they are ones
-	same   bool       // they draw the random bytes of their nodes instead: a fault, which runs have to find
-	of     map[int][]*keyNode
+	draw   *rand.Rand // when which node is copied, and what copies send
+	random io.Reader  // random bytes of copies
+	same   bool       // they get the same random bytes as their nodes: a fault that runs must detect
+	byNode map[int][]*keyNode
 }
 
 const (
-	// maxCloneSteps is how much a node may have done to be copied: a copy does all of it again.
+	// maxCloneSteps is the maximum number of steps that a copy repeats.
 	maxCloneSteps = 60
-	// maxClones bounds the copies of one life.
+	// maxClones is the maximum number of copies of a life.
 	maxClones = 3
 )
 
 func newClones(seed uint64) *clones {
 	return &clones{
 		draw: rand.New(rand.NewPCG(seed, 0xc1)), random: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), 0xc1}),
-		of: make(map[int][]*keyNode),
+		byNode: make(map[int][]*keyNode),
 	}
 }
 
-// history is what a node has done in its life: what it has drawn, and what it has sealed.
+// history is what a node has drawn and sealed in its life.
 type history struct {
 	random io.Reader
 	drawn  []byte
@@ -66,13 +66,13 @@ func (h *history) add(now time.Duration, unicast bool, packets [][]byte) {
 	h.steps = append(h.steps, s)
 }
 
-// beside copies a node that has sealed packets, now and then, and has the copies of it that there are send others.
-func (c *clones) beside(k *keys, now time.Duration, node int, unicast bool, packets [][]byte) {
+// step sometimes copies a node that has sealed packets, and lets its existing copies send other packets.
+func (c *clones) step(k *keys, now time.Duration, node int, unicast bool, packets [][]byte) {
 	n := k.nodes[node]
-	if h := n.history; len(h.steps) <= maxCloneSteps && len(c.of[node]) < maxClones && c.draw.IntN(20) == 0 {
-		c.of[node] = append(c.of[node], c.copy(k, node, n))
+	if h := n.history; len(h.steps) <= maxCloneSteps && len(c.byNode[node]) < maxClones && c.draw.IntN(20) == 0 {
+		c.byNode[node] = append(c.byNode[node], c.copy(k, node, n))
 	}
-	for _, x := range c.of[node] {
+	for _, x := range c.byNode[node] {
 		if c.draw.IntN(2) == 0 {
 			continue
 		}
@@ -80,7 +80,7 @@ func (c *clones) beside(k *keys, now time.Duration, node int, unicast bool, pack
 		for i := range others {
 			others[i] = append(bytes.Clone(others[i]), byte(c.draw.Uint32()))
 		}
-		x.seal(now, unicast, others, k.tell)
+		x.seal(now, unicast, others, k.report)
 		if k.nonces.total != nil {
 			k.nonces.total.cloned.Add(int64(len(others)))
 		}
@@ -95,7 +95,7 @@ func (c *clones) copy(k *keys, node int, n *keyNode) *keyNode {
 	}
 	x := k.openWith(node, 0, k.ours, io.MultiReader(bytes.NewReader(n.history.drawn), later))
 	for _, s := range n.history.steps {
-		x.seal(s.now, s.unicast, s.packets, k.tell) // a nonce of its node with another packet is found here
+		x.seal(s.now, s.unicast, s.packets, k.report) // detects a nonce of the node with another packet
 	}
 	if k.nonces.total != nil {
 		k.nonces.total.clones.Add(1)
@@ -103,7 +103,7 @@ func (c *clones) copy(k *keys, node int, n *keyNode) *keyNode {
 	return x
 }
 
-// Copies that draw the random bytes of their nodes use nonces twice, and the runs find it.
-func TestClonesThatDrawTheSameAreFound(t *testing.T) {
-	nonceIsFoundTwice(t, func(k *keys) { k.clones.same = true })
+// Runs detect the reused nonces of copies that get the same random bytes as their nodes.
+func TestClonesWithEqualRandomBytesAreDetected(t *testing.T) {
+	mustDetectReuse(t, func(k *keys) { k.clones.same = true })
 }

@@ -13,47 +13,47 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// nonces are all that the nodes of a run have sealed packets with, strangers too: over lives of each, whose clock is set at
-// each beginning, and over copies of what they have in memory (clones). Of one key, salt and nonce there may be one packet only;
-// it may be sent again, which is no news. 2^33 packets: transport/sealed, TestBillionsOfPackets. docs/protocol §27.5.
+// nonces are all nonces with which the nodes of a run have sealed packets, including strangers, over all lives of
+// each, whose clock is set at each beginning, and over copies of their memory (clones). With one key, salt and nonce
+// there may be only one packet, though it may be sent repeatedly. 2^33 packets: transport/sealed,
+// TestBillionsOfPackets. docs/protocol §27.5.
 type nonces struct {
 	seed  maphash.Seed
-	seen  map[usedNonce]uint64 // the packet's hash
+	seen  map[usedNonce]uint64 // hash of the packet
 	lives map[int]int          // of each node
-	total *nonceCount          // of all runs; nil: nobody counts
+	total *nonceCount          // over all runs; nil: not counted
 }
 
-// usedNonce is what must not be used twice: the key that is derived from a secret and a salt, and the nonce.
+// usedNonce must be unique: the key, which is derived from a secret and a salt, and the nonce.
 type usedNonce struct {
-	of    *sealed.Keyset
-	key   uint32
-	salt  [12]byte
-	nonce [12]byte
+	keyset *sealed.Keyset
+	key    uint32
+	salt   [12]byte
+	nonce  [12]byte
 }
 
-// nonceCount is how many different ones there were, after how many restarts, and of how many copies, which sealed how many
-// packets of their own.
+// nonceCount counts nonces, restarts, copies, and packets sealed by copies.
 type nonceCount struct{ nonces, restarts, clones, cloned atomic.Int64 }
 
 func newNonces() *nonces {
 	return &nonces{seed: maphash.MakeSeed(), seen: make(map[usedNonce]uint64), lives: make(map[int]int)}
 }
 
-// add notes a packet, and tells if another one has its nonce.
-func (n *nonces) add(set *sealed.Keyset, p []byte, tell func(error)) {
+// add records a packet, and reports an error if another one has its nonce.
+func (n *nonces) add(set *sealed.Keyset, p []byte, report func(error)) {
 	x, ok := sealed.Parse(p)
 	if !ok {
-		tell(fmt.Errorf("what is sent is not sealed: %x", p))
+		report(fmt.Errorf("the packet is not sealed: %x", p))
 		return
 	}
-	u := usedNonce{of: set, key: x.Key, salt: x.Salt}
+	u := usedNonce{keyset: set, key: x.Key, salt: x.Salt}
 	binary.LittleEndian.PutUint64(u.nonce[:], x.Train)
 	binary.LittleEndian.PutUint32(u.nonce[8:], x.Counter)
 	hash := maphash.Bytes(n.seed, p)
 	was, used := n.seen[u]
 	switch {
 	case used && was != hash:
-		tell(fmt.Errorf("two packets have salt %x and nonce %x", u.salt, u.nonce))
+		report(fmt.Errorf("two packets have salt %x and nonce %x", u.salt, u.nonce))
 	case !used:
 		n.seen[u] = hash
 		if n.total != nil {
@@ -62,7 +62,7 @@ func (n *nonces) add(set *sealed.Keyset, p []byte, tell func(error)) {
 	}
 }
 
-// begin notes that a node begins a life, and returns which, from 1 on.
+// begin records that a node begins a life, and returns its number, from 1 on.
 func (n *nonces) begin(node int) int {
 	n.lives[node]++
 	if n.lives[node] > 1 && n.total != nil {
@@ -71,31 +71,31 @@ func (n *nonces) begin(node int) int {
 	return n.lives[node]
 }
 
-// Nodes whose random bytes begin again with each of their lives use nonces twice, and the runs find it.
-func TestNonceTwiceIsFoundInRuns(t *testing.T) {
-	nonceIsFoundTwice(t, func(k *keys) { k.random = func() io.Reader { return rand.NewChaCha8([32]byte{}) } })
+// Runs detect the reused nonces of nodes whose random bytes are the same in each life.
+func TestReusedNonceIsDetectedInRuns(t *testing.T) {
+	mustDetectReuse(t, func(k *keys) { k.random = func() io.Reader { return rand.NewChaCha8([32]byte{}) } })
 }
 
-// nonceIsFoundTwice fails unless some runs whose nodes seal as spoil makes them find a nonce of two packets.
-func nonceIsFoundTwice(t *testing.T, spoil func(*keys)) {
+// mustDetectReuse fails unless some runs of nodes changed by spoil detect a reused nonce.
+func mustDetectReuse(t *testing.T, spoil func(*keys)) {
 	t.Helper()
 	found := 0
 	for seed := uint64(1); seed <= 20 && found == 0; seed++ {
-		var told error
-		o := drawSealed(seed, func(err error) { told = err })
+		var reported error
+		o := drawSealed(seed, func(err error) { reported = err })
 		spoil(o.Sealing.(*keys))
-		Run(o) // what else becomes of it is no matter
-		if told != nil && strings.Contains(told.Error(), "two packets have salt") {
+		Run(o) // its result is irrelevant
+		if reported != nil && strings.Contains(reported.Error(), "two packets have salt") {
 			found++
 		}
 	}
 	if found == 0 {
-		t.Error("no run of 20 finds it")
+		t.Error("none of 20 runs detects it")
 	}
 }
 
-// One nonce for two packets is found, under one key; under another key, and for a packet that is sent again, it is none.
-func TestNonceTwiceIsFound(t *testing.T) {
+// A nonce of two packets under one key is detected. Under another key, or for a repeated packet, it is valid.
+func TestReusedNonceIsDetected(t *testing.T) {
 	packet := func(train, content byte) []byte {
 		p := make([]byte, sealed.Overhead+1)
 		copy(p, "Fs\x01")
@@ -115,6 +115,6 @@ func TestNonceTwiceIsFound(t *testing.T) {
 		}
 	}
 	if add(one, packet(1, 2)) == nil || add(one, []byte("Ff open")) == nil {
-		t.Error("two packets have one nonce, or one is not sealed, and nobody says so")
+		t.Error("two packets with one nonce, or a packet that is not sealed, are not detected")
 	}
 }

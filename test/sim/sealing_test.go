@@ -16,31 +16,31 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// keys seals the packets of a run by package transport/sealed, with clocks that differ by some minutes, and are set at each
-// restart.
+// keys seals the packets of a run by package transport/sealed. Clocks differ by some minutes, and
+// are set at each restart.
 type keys struct {
 	seed      uint64
 	rng       *rand.ChaCha8
-	random    func() io.Reader // of a node that begins: nonces are made of it
+	random    func() io.Reader // source of the nonces of a node that begins
 	ours      *sealed.Keyset
-	secret    [32]byte // of it
+	secret    [32]byte // secret of ours
 	nodes     map[int]*keyNode
 	strangers []*keyNode // in group 1 with our keys, and in group 0 with others
-	proofs    *proofs    // nil: nobody signs
+	proofs    *proofs    // nil: packets are not signed
 	nonces    *nonces
 	clones    *clones
-	tell      func(error)
+	report    func(error)
 }
 
-func newKeys(seed uint64, tell func(error)) *keys {
-	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), nonces: newNonces(), clones: newClones(seed), tell: tell}
+func newKeys(seed uint64, report func(error)) *keys {
+	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), nonces: newNonces(), clones: newClones(seed), report: report}
 	k.random = func() io.Reader { return k.rng }
 	k.ours = k.set(1, &k.secret)
 	k.strangers = []*keyNode{k.open(-1, 1, k.ours), k.open(-1, 0, k.set(2, nil)), k.open(-1, 0, k.set(1, nil))}
 	return k
 }
 
-// set is a key of that id, of which secret gets the secret.
+// set returns a keyset with one key of that id. It stores the secret in secret.
 func (k *keys) set(id sealed.KeyID, secret *[32]byte) *sealed.Keyset {
 	key := sealed.Key{ID: id}
 	k.rng.Read(key.Secret[:])
@@ -49,19 +49,19 @@ func (k *keys) set(id sealed.KeyID, secret *[32]byte) *sealed.Keyset {
 	}
 	set, err := sealed.NewKeyset([]sealed.Key{key})
 	if err != nil {
-		k.tell(err)
+		k.report(err)
 	}
 	return set
 }
 
-// keyNode is a sealed transport over one that keeps what it is given to send.
+// keyNode is a sealed transport on top of a keyWire, which keeps the packets sent.
 type keyNode struct {
 	wire  *keyWire
 	t     transport.Transport
 	tx    transport.Sender
 	batch *transport.Batch
 
-	history *history // nil: of a stranger, or a copy
+	history *history // nil: a stranger or a copy
 }
 
 func (k *keys) open(node, group int, set *sealed.Keyset) *keyNode {
@@ -69,18 +69,18 @@ func (k *keys) open(node, group int, set *sealed.Keyset) *keyNode {
 }
 
 func (k *keys) openWith(node, group int, set *sealed.Keyset, random io.Reader) *keyNode {
-	n := &keyNode{wire: &keyWire{off: clockOff(node, k.nonces.lives[node]), sealed: func(p []byte) { k.nonces.add(set, p, k.tell) }}, batch: transport.NewBatch(1)}
+	n := &keyNode{wire: &keyWire{off: clockOff(node, k.nonces.lives[node]), sealed: func(p []byte) { k.nonces.add(set, p, k.report) }}, batch: transport.NewBatch(1)}
 	var err error
 	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: random, Now: n.wire.time, Proven: k.proofs != nil}); err == nil {
 		n.tx, err = n.t.NewSender(group)
 	}
 	if err != nil {
-		k.tell(err)
+		k.report(err)
 	}
 	return n
 }
 
-// send is what becomes of packets to the group.
+// send returns the sealed packets for packets to the group.
 func (n *keyNode) send(now time.Duration, packets ...[]byte) [][]byte {
 	n.wire.now, n.wire.sent = now, nil
 	for _, b := range packets {
@@ -89,22 +89,22 @@ func (n *keyNode) send(now time.Duration, packets ...[]byte) [][]byte {
 	return n.wire.sent
 }
 
-// seal sends packets to the group, or one to one bus.
-func (n *keyNode) seal(now time.Duration, unicast bool, packets [][]byte, tell func(error)) [][]byte {
+// seal sends packets to the group, or one to a single bus.
+func (n *keyNode) seal(now time.Duration, unicast bool, packets [][]byte, report func(error)) [][]byte {
 	if n.history != nil {
 		n.history.add(now, unicast, packets)
 	}
 	if unicast {
-		return n.reply(now, packets[0], tell)
+		return n.reply(now, packets[0], report)
 	}
 	return n.send(now, packets...)
 }
 
-// reply is what becomes of a packet to one bus.
-func (n *keyNode) reply(now time.Duration, b []byte, tell func(error)) [][]byte {
+// reply returns the sealed packet for a packet to a single bus.
+func (n *keyNode) reply(now time.Duration, b []byte, report func(error)) [][]byte {
 	n.wire.now, n.wire.sent = now, nil
 	if err := n.t.Reply(1, b); err != nil {
-		tell(err)
+		report(err)
 	}
 	return n.wire.sent
 }
@@ -116,8 +116,8 @@ func (k *keys) ID(publisher int, drawn uint64) uint64 {
 	return drawn
 }
 
-// clockOff is by how much the clock of a node is fast in one of its lives: 0 to 2 minutes. Of those of one node each is
-// another than the one before, and more than half are earlier.
+// clockOff returns how far the clock of a node is ahead in one of its lives: 0 to 2 minutes. Two
+// successive lives of a node differ, and more than half are earlier.
 func clockOff(node, life int) time.Duration {
 	return time.Duration((node+3*life)%5) * time.Minute / 2
 }
@@ -127,7 +127,7 @@ func (k *keys) Begin(_ time.Duration, node int) {
 	h := &history{random: k.random()}
 	k.nodes[node] = k.openWith(node, 0, k.ours, h)
 	k.nodes[node].history = h
-	delete(k.clones.of, node)
+	delete(k.clones.byNode, node)
 	if k.proofs != nil {
 		k.proofs.begin(node, k.nodes[node].wire)
 	}
@@ -137,17 +137,17 @@ func (k *keys) Seal(now time.Duration, node int, unicast bool, packets [][]byte)
 	n := k.nodes[node]
 	switch {
 	case unicast && k.proofs != nil:
-		k.proofs.lies(packets[0])
+		k.proofs.captureUnicast(packets[0])
 	case k.proofs != nil:
 		n.wire.now = now
 		packets = k.proofs.sign(node, packets)
 	}
-	defer k.clones.beside(k, now, node, unicast, packets)
-	return k.heard(unicast, n.seal(now, unicast, packets, k.tell))
+	defer k.clones.step(k, now, node, unicast, packets)
+	return k.capture(unicast, n.seal(now, unicast, packets, k.report))
 }
 
-// heard notes what an insider sees of what is sealed, and returns it.
-func (k *keys) heard(unicast bool, packets [][]byte) [][]byte {
+// capture records what an insider sees of sealed packets, and returns them.
+func (k *keys) capture(unicast bool, packets [][]byte) [][]byte {
 	if x := k.proofs; x != nil && len(packets) > 0 {
 		x.sealed[unicast] = slices.Clone(packets[0])
 	}
@@ -161,9 +161,9 @@ func (k *keys) Open(now time.Duration, node int, unicast bool, leg int, b []byte
 	if unicast {
 		tr.Group = transport.Unicast
 	}
-	n.wire.came = []transport.Train{tr}
+	n.wire.received = []transport.Train{tr}
 	if err := n.t.Poll(n.batch); err != nil {
-		k.tell(err)
+		k.report(err)
 	}
 	if len(n.batch.Trains) == 0 {
 		return nil
@@ -184,12 +184,12 @@ func (k *keys) Stranger(now time.Duration, draw uint64) []byte {
 	return k.strangers[draw%uint64(len(k.strangers))].send(now, append(b, make([]byte, 100)...))[0]
 }
 
-// keyWire is a transport that lends what came, and keeps what is sent.
+// keyWire is a transport that delivers the packets in received, and keeps those sent.
 type keyWire struct {
-	transport.Transport // nil: nothing else is called
-	came                []transport.Train
+	transport.Transport // nil: no other method is called
+	received            []transport.Train
 	sent                [][]byte
-	sealed              func(packet []byte) // told of each that is sent; nil where they are not sealed
+	sealed              func(packet []byte) // called with each packet sent; nil if they are not sealed
 	now, off            time.Duration
 }
 
@@ -200,7 +200,7 @@ func (w *keyWire) Capabilities() transport.Capabilities {
 }
 
 func (w *keyWire) Poll(b *transport.Batch) error {
-	b.Trains, w.came = append(b.Trains[:0], w.came...), nil
+	b.Trains, w.received = append(b.Trains[:0], w.received...), nil
 	return nil
 }
 
@@ -233,51 +233,51 @@ func (s *keySender) Send(out *transport.Outbound) (int, error) {
 func (s *keySender) Completed() uint64 { return s.n }
 func (s *keySender) Close() error      { return nil }
 
-// drawSealed is Draw with keys, and with an adversary that sees all and sends anything, to the very end: what has
-// to become of it becomes of it under attack.
-func drawSealed(seed uint64, tell func(error)) Options {
+// drawSealed is Draw with keys, and with an adversary that sees everything and sends anything until
+// the end: the run must complete under attack.
+func drawSealed(seed uint64, report func(error)) Options {
 	o := Draw(seed)
 	o.Attack = Attack{
 		Every:   max(o.Faults/400, 20*time.Microsecond),
 		Garbage: true, Truncate: true, Damage: true, Replay: true, Forge: true, Splice: true, Stranger: true,
 		Lasts: true,
 	}
-	o.Sealing = newKeys(seed, tell)
+	o.Sealing = newKeys(seed, report)
 	return o
 }
 
-// An adversary sees every packet, to the group and to one bus, of every kind, epoch and publisher, and sends what he
-// likes to all: garbage, packets cut, changed and spliced, played back at once and later, to the group what was for
-// one bus and the other way round, packets of another group with the same keys, of another key, and of the same id
-// with another secret. He can do nothing that a network does not do: what is delivered is exact, and all is
-// delivered in time, with every fault that the network has beside. docs/protocol §27.1, §27.6.
+// An adversary sees every packet, to the group and by unicast, of every kind, epoch and publisher, and sends
+// anything to all nodes: garbage, truncated, changed and spliced packets, replays at once and later, replays
+// from unicast to the group and vice versa, packets of another group with the same keys, of another key, and
+// of the same id with another secret. It can do no more than a faulty network: all messages are delivered
+// exactly and in time, with all faults of the network. docs/protocol §27.1, §27.6.
 func TestAdversaryWithoutKeys(t *testing.T) {
 	t.Parallel()
 	var used nonceCount
-	all := attacked(t, 400, func(seed uint64, tell func(error)) Options {
-		o := drawSealed(seed, tell)
+	all := attacked(t, 400, func(seed uint64, report func(error)) Options {
+		o := drawSealed(seed, report)
 		o.Sealing.(*keys).nonces.total = &used
 		return o
 	})
 	if all.Attacks == 0 || all.Refused < all.Attacks || all.Relayed == 0 || all.Messages == 0 {
-		t.Errorf("the adversary did little: %d packets, %d refused, %d taken as they were, %d messages", all.Attacks, all.Refused, all.Relayed, all.Messages)
+		t.Errorf("the adversary was not effective: %d packets, %d refused, %d replays accepted, %d messages", all.Attacks, all.Refused, all.Relayed, all.Messages)
 	}
-	// None of what was taken is anybody's but a node's of the run.
+	// All accepted packets were made by nodes of the run.
 	if x := all.Receiver; x.Malformed+x.Damaged > 0 {
-		t.Errorf("something hostile reached the core: %+v", x)
+		t.Errorf("invalid packets reached the core: %+v", x)
 	}
-	over := fmt.Sprintf("%d nonces over %d restarts, and %d copies of what ran, which sealed %d packets", used.nonces.Load(), used.restarts.Load(), used.clones.Load(), used.cloned.Load())
+	over := fmt.Sprintf("%d nonces over %d restarts, and %d copies of nodes, which sealed %d packets", used.nonces.Load(), used.restarts.Load(), used.clones.Load(), used.cloned.Load())
 	if used.nonces.Load() == 0 || (used.restarts.Load() == 0 || used.cloned.Load() == 0) && *seedFlag == 0 {
-		t.Errorf("%s: they show nothing", over)
+		t.Errorf("%s: too few to detect reuse", over)
 	}
-	t.Logf("%s, none twice under one key", over)
-	t.Logf("%d of the adversary's packets; %d refused, %d taken which were a node's, unchanged: %v", all.Attacks, all.Refused, all.Relayed, all)
+	t.Logf("%s, none reused with one key", over)
+	t.Logf("%d packets of the adversary; %d refused, %d replays of nodes' packets accepted: %v", all.Attacks, all.Refused, all.Relayed, all)
 }
 
-// Seeds of the adversary that have found a fault, of the core or of the simulator: of 6001947 a subscriber that joins
-// with state, and still does when the publisher ends; of 25902 a receiver whose deadline is past while the packet that
-// waits for names is missing again.
-func TestSeedsOfAdversaryFaults(t *testing.T) {
+// Seeds of the adversary that have found a fault of the core or of the simulator. 6001947: a
+// subscriber still joins with state when the publisher ends. 25902: a receiver's deadline is in the
+// past while the packet that waits for names is missing again.
+func TestAdversaryRegressionSeeds(t *testing.T) {
 	for _, seed := range []uint64{310303, 5001386, 6001947, 25902} {
 		if _, err := Run(drawSealed(seed, func(err error) { t.Error(err) })); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
@@ -285,8 +285,8 @@ func TestSeedsOfAdversaryFaults(t *testing.T) {
 	}
 }
 
-// attacked runs n seeds, or as many as a flag says, and returns what came of all.
-func attacked(t *testing.T, n int, draw func(seed uint64, tell func(error)) Options) *Report {
+// attacked runs n seeds, or as many as a flag sets, and returns the total report.
+func attacked(t *testing.T, n int, draw func(seed uint64, report func(error)) Options) *Report {
 	if *runsFlag > 0 {
 		n = *runsFlag
 	} else if testing.Short() {

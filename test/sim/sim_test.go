@@ -15,19 +15,19 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("sim.seed", 0, "run this one seed, with its options and a trace")
-	runsFlag  = flag.Int("sim.runs", 0, "how many seeds to run; default $SIM_RUNS or a few seconds' worth")
-	firstFlag = flag.Uint64("sim.first", 1, "the first of them")
-	traceFlag = flag.Bool("sim.trace", false, "print everything that happens")
+	seedFlag  = flag.Uint64("sim.seed", 0, "run only this seed, and print its options and a trace")
+	runsFlag  = flag.Int("sim.runs", 0, "number of seeds to run; default $SIM_RUNS or enough for a few seconds")
+	firstFlag = flag.Uint64("sim.first", 1, "first seed to run")
+	traceFlag = flag.Bool("sim.trace", false, "print a trace of each run")
 )
 
-// Runs make short-lived memory and keep nothing: collect it seldom.
+// Runs allocate much short-lived memory: collect it rarely.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
 }
 
-// runs is how many seeds TestSeeds runs.
+// runs returns how many seeds TestSeeds runs.
 func runs(t *testing.T) int {
 	n := *runsFlag
 	if s := os.Getenv("SIM_RUNS"); n == 0 && s != "" {
@@ -42,7 +42,7 @@ func runs(t *testing.T) int {
 	case testing.Short():
 		return 300
 	}
-	return 1000 // .ci/run has 40,000 more
+	return 1000 // .ci/run runs 40,000 more
 }
 
 func TestSeeds(t *testing.T) {
@@ -66,22 +66,22 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("go test ./test/sim -run TestSeeds -sim.seed=%d\n%v", f.Options.Seed, f)
 	}
 	if all.Kept == 0 {
-		t.Error("no packet waited where it had arrived")
+		t.Error("no packet was kept where it arrived")
 	}
 	if all.Receiver.History == 0 {
-		t.Error("nothing was fetched of what was sent before a subscriber came")
+		t.Error("no subscriber fetched packets sent before it joined")
 	}
 	if all.Replies == 0 || all.Sender.Recalled == 0 || all.Sender.RepliesDuplicate == 0 {
-		t.Errorf("%d replies came, %d were asked for again, %d packets of them came twice", all.Replies, all.Sender.Recalled, all.Sender.RepliesDuplicate)
+		t.Errorf("%d replies arrived, %d were recalled, %d duplicate packets of replies", all.Replies, all.Sender.Recalled, all.Sender.RepliesDuplicate)
 	}
 	if all.Answered == 0 || all.Unsupported == 0 {
-		t.Errorf("%d topics are answered, %d times packets are told that cannot be read", all.Answered, all.Unsupported)
+		t.Errorf("%d topics have complete answers, %d reports of unreadable packets", all.Answered, all.Unsupported)
 	}
 	t.Logf("%.0f seeds/s: %v", float64(all.Runs)/time.Since(start).Seconds(), all)
 }
 
-// Seeds that have found a fault, of the core or of the simulator.
-func TestSeedsOfFaults(t *testing.T) {
+// Seeds that have found a fault of the core or of the simulator.
+func TestRegressionSeeds(t *testing.T) {
 	for _, seed := range []uint64{39228, 310303, 405827, 424286, 460455, 465072} {
 		if _, err := Run(Draw(seed)); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
@@ -89,8 +89,7 @@ func TestSeedsOfFaults(t *testing.T) {
 	}
 }
 
-// sweep runs n seeds from first on, on all processors, and returns the first
-// few failures.
+// sweep runs n seeds from first on, on all processors, and returns the first few failures.
 func sweep(first uint64, n int) (*Report, []*Failure) {
 	var (
 		all      Report
@@ -140,8 +139,8 @@ func TestSimple(t *testing.T) {
 	}
 }
 
-// A pattern that begins beside streams in full flight has every message from there on, and no
-// packet waits for a name before. docs/protocol §9.9.
+// A pattern that is added while streams are busy gets every message from there on, and no packet
+// waits for a name before. docs/protocol §9.9.
 func TestLatePattern(t *testing.T) {
 	for _, loss := range []Ratio{0, 5 * Percent} {
 		for seed := range uint64(20) {
@@ -154,11 +153,11 @@ func TestLatePattern(t *testing.T) {
 					x.Readers = []Reader{{Block: true}}
 				}
 				x.Patterns = []Pattern{{At: time.Duration(seed+1) * 150 * time.Microsecond, Text: ">"}}
-				x.Stays[0].After = 1500 * time.Microsecond // topics that were named before have no names here
+				x.Stays[0].After = 1500 * time.Microsecond // topics named before have no name here
 			}
 			r := mustRun(t, o)
 			if r.Ahead == 0 || r.Unnamed > 0 || r.Named == 0 {
-				t.Errorf("seed %d: names were learned ahead %d times, %d in all, %d not", seed, r.Ahead, r.Named, r.Unnamed)
+				t.Errorf("seed %d: names were learned in advance %d times, %d in total, %d missing", seed, r.Ahead, r.Named, r.Unnamed)
 			}
 		}
 	}

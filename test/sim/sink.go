@@ -5,14 +5,14 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// The subscriber is the sink of its receiver. What its streams deliver goes to outputs.
+// The subscriber is the sink of its receiver. It passes the events of streams to outputs.
 
 func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
 	if id, epoch := s.own(); id != 0 && st.Publisher == id && st.Epoch == epoch {
-		s.sim.fail("subscriber %d hears its own publisher", s.number)
+		s.sim.fail("subscriber %d receives its own publisher", s.number)
 	}
 	if n := len(s.r.Streams()); s.o.Streams > 0 && n > s.o.Streams {
-		s.sim.fail("subscriber %d has %d streams, %d at most", s.number, n, s.o.Streams)
+		s.sim.fail("subscriber %d has %d streams, at most %d are allowed", s.number, n, s.o.Streams)
 	}
 	return s.open(st)
 }
@@ -23,11 +23,11 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 	switch o.down {
 	case 0, 1 + int(events.CausePublisherLost), 1 + int(events.CauseRestart):
 	default:
-		s.sim.fail("subscriber %d: stream %#x.%d is up again after its end", s.number, st.Publisher, st.Epoch)
+		s.sim.fail("subscriber %d: stream %#x.%d comes up again after its end", s.number, st.Publisher, st.Epoch)
 	}
 	o.down = 0
 	o.attach()
-	s.asks(st)
+	s.requestTotals(st)
 	for _, f := range o.feeds {
 		f.down, f.gone = 0, false
 	}
@@ -48,8 +48,8 @@ func (s *subscriber) StreamDown(st *reliable.Stream, cause events.Cause) {
 
 func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 
-// Refused implements reliable.Sink. The simulated groups have room for all publishers
-// that there are; scenarios look at the counter.
+// Refused implements reliable.Sink. The simulated groups have room for all publishers; scenarios
+// check the counter.
 func (s *subscriber) Refused(reliable.Instant, reliable.Instance, events.Refusal) {}
 
 // Loss implements reliable.Sink.

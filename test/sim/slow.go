@@ -11,18 +11,18 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Readers that are slow and hold up no publisher: they continue with the newest packet, are
-// evicted, or keep the newest message of each key.
+// Slow readers that do not block the publisher: they jump to the newest packet, are evicted, or
+// keep the newest message of each key.
 
-// toNewest is where a feed of slow.Latest goes on.
-type toNewest struct {
-	newest uint64 // position of the latest packet with the beginning of a message
-	passed bool   // it was overtaken beyond that
+// newestState is where a feed with slow.Latest continues.
+type newestState struct {
+	newest uint64 // position of the latest packet in which a message begins
+	passed bool   // the cursor was overtaken beyond that
 }
 
-// begins notes that a packet, which is appended next, has the beginning of a message that the feed wants.
+// begins records that the packet to be appended contains the beginning of a wanted message.
 func (f *feed) begins(packet []byte) {
-	if f.o.Slow.Kind != slow.Latest {
+	if f.options.Slow.Kind != slow.Latest {
 		return
 	}
 	for runs := reliable.PacketData(packet); ; {
@@ -44,12 +44,12 @@ func (f *feed) begins(packet []byte) {
 	}
 }
 
-// late is what is to be done about the feed now.
+// late returns what to do about the feed now.
 func (f *feed) late() slow.Act {
-	return f.o.Slow.Act(f.c.Lag(), f.o.Slow.Bound(f.st.Span()), f.c.Overtaken())
+	return f.options.Slow.Act(f.c.Lag(), f.options.Slow.Bound(f.st.Span()), f.c.Overtaken())
 }
 
-// jump goes on with the newest packet if the feed is too far behind.
+// jump continues with the newest packet if the feed is too far behind.
 func (f *feed) jump() {
 	if f.late() == slow.Jump {
 		f.passed = f.c.Overtaken() && f.newest <= f.c.Position()
@@ -58,33 +58,33 @@ func (f *feed) jump() {
 	}
 }
 
-// checkJump checks that a feed which has left packets out before it stands where it
-// should: no message begins behind that, as far as the stream has come.
+// checkJump checks that a feed which has skipped packets is at the right position: no message
+// begins after it, up to the end of the stream.
 func (f *feed) checkJump(it *ring.Item) {
-	if f.t == nil || f.o.Slow.Kind != slow.Latest || f.c.Overtaken() || f.passed || f.out.unnamed {
+	if f.t == nil || f.options.Slow.Kind != slow.Latest || f.c.Overtaken() || f.passed || f.out.unnamed {
 		return
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		for _, m := range f.t.topics[i].sent {
 			if f.topics[i].wanted && m.first >= f.topics[i].from && m.first > it.Seq && m.first < f.st.Next() &&
-				!f.out.neverCame(m.first) {
-				f.fail("jumped to packet %d, but a message of topic %d begins in %d, the stream is at %d", it.Seq, i, m.first, f.st.Next())
+				!f.out.neverArrived(m.first) {
+				f.fail("jumped to packet %d, but a message of topic %d begins in %d; the stream is at %d", it.Seq, i, m.first, f.st.Next())
 				return
 			}
 		}
 	}
 }
 
-// neverCame reports whether a packet never came.
-func (o *output) neverCame(seq uint64) bool {
+// neverArrived reports whether a packet never arrived.
+func (o *output) neverArrived(seq uint64) bool {
 	return slices.ContainsFunc(o.lost, func(h hole) bool { return h.first <= seq && seq < h.end })
 }
 
-// checkNewest checks that at the end a feed that continues with the newest packet has the message that was begun last,
-// unless that is a large part of the window. Packets without a wanted topic must not follow it, because that fills the
-// window, too, nor the beginning of a message that is never completed, nor state for others.
+// checkNewest checks that at the end a feed which jumps to the newest packet has the newest message,
+// unless that is a large part of the window. The window may also be filled by packets without a wanted
+// topic, by the beginning of a message that is never completed, or by state for others.
 func (f *feed) checkNewest() {
-	if f.o.Slow.Kind != slow.Latest || f.unknown || len(f.sub.o.Patterns) > 0 || !f.sub.final ||
+	if f.options.Slow.Kind != slow.Latest || f.unknown || len(f.sub.o.Patterns) > 0 || !f.sub.final ||
 		len(f.topics) < len(f.t.topics) || f.t.killed || f.sub.sim.abandons() || f.sub.sim.roundsOf(f.t) {
 		return
 	}
@@ -92,7 +92,7 @@ func (f *feed) checkNewest() {
 	number := uint64(0)
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		for n, m := range f.t.topics[i].sent {
-			// a long one begins behind others of its packet
+			// a long message begins after others in its packet
 			if m.last < f.consumed && (topic < 0 || m.first > last.first || m.first == last.first && m.last >= last.last) {
 				topic, number, last = i, uint64(n), m
 			}
@@ -102,29 +102,29 @@ func (f *feed) checkNewest() {
 		return
 	}
 	for seq := last.first; seq <= last.last; seq++ {
-		if f.out.neverCame(seq) {
+		if f.out.neverArrived(seq) {
 			return
 		}
 	}
 	for _, h := range f.holes {
 		if h.cause == events.CauseSlowConsumer && h.first <= last.last && last.first < h.end {
-			f.fail("topic %d: the newest message %d, of packets %d to %d, was left out", topic, number, last.first, last.last)
+			f.fail("topic %d: the newest message %d, in packets %d to %d, was skipped", topic, number, last.first, last.last)
 		}
 	}
 }
 
-// roundsOf reports whether rounds of state may be in a stream, which others have asked for.
+// roundsOf reports whether a stream may contain rounds of state, requested by others.
 func (s *sim) roundsOf(t *truth) bool {
-	return t.o.Keeps.State > 0 && slices.ContainsFunc(s.o.Subscribers, func(x Subscriber) bool { return x.FromState })
+	return t.o.StateOptions.State > 0 && slices.ContainsFunc(s.o.Subscribers, func(x Subscriber) bool { return x.FromState })
 }
 
-// abandons reports whether publishers may begin messages that they do not complete.
+// abandons reports whether publishers may begin messages and not complete them.
 func (s *sim) abandons() bool {
 	return slices.ContainsFunc(s.o.Publishers, func(p Publisher) bool { return p.Abandon > 0 })
 }
 
-// tendSlow ends readers that are too far behind, and lets those that keep the newest messages take one each.
-func (s *subscriber) tendSlow() {
+// updateSlow evicts readers that are too far behind, and lets those that conflate process one message each.
+func (s *subscriber) updateSlow() {
 	for _, f := range s.feeds {
 		f.takeKept()
 		if f.c == nil || f.over || f.late() != slow.End {
@@ -132,7 +132,7 @@ func (s *subscriber) tendSlow() {
 		}
 		s.sim.report.Evicted++
 		s.evicted[f.reader-1] = true
-		for _, x := range s.feeds { // its other streams, too
+		for _, x := range s.feeds { // of all streams
 			if x.reader == f.reader && x.c != nil {
 				if x.leased {
 					x.leased = false
@@ -145,10 +145,10 @@ func (s *subscriber) tendSlow() {
 	}
 }
 
-// kept is the newest messages of a feed, by key.
+// kept are the newest messages of a feed, by key.
 type kept struct {
 	store *slow.Conflation[keptMessage]
-	seen  map[keptKey]uint64 // numbers of what was taken last
+	seen  map[keptKey]uint64 // number of the last processed message
 	took  uint64
 	put   uint64
 }
@@ -163,24 +163,24 @@ type keptMessage struct {
 	number uint64
 }
 
-// keep puts a message into what the feed keeps.
+// keep stores a message in the feed's conflation.
 func (f *feed) keep(topic int, number uint64) {
-	if f.o.Conflate == 0 {
+	if f.options.Conflate == 0 {
 		return
 	}
 	if f.kept == nil {
-		f.kept = &kept{store: slow.NewConflation[keptMessage](slow.Limits{Keys: f.o.Conflate * MaxTopics, Bytes: 1 << 20}),
+		f.kept = &kept{store: slow.NewConflation[keptMessage](slow.Limits{Keys: f.options.Conflate * MaxTopics, Bytes: 1 << 20}),
 			seen: make(map[keptKey]uint64)}
 	}
-	m := keptMessage{keptKey{topic, number % uint64(f.o.Conflate)}, number}
+	m := keptMessage{keptKey{topic, number % uint64(f.options.Conflate)}, number}
 	key := binary.LittleEndian.AppendUint64(nil, m.key<<8|uint64(topic))
 	if !f.kept.store.Put(key, key, m) {
-		f.fail("no room for message %d of topic %d: %d wait", number, topic, f.kept.store.Waiting())
+		f.fail("no room for message %d of topic %d: %d are waiting", number, topic, f.kept.store.Waiting())
 	}
 	f.kept.put++
 }
 
-// takeKept takes what has waited longest.
+// takeKept processes the message that has waited longest.
 func (f *feed) takeKept() bool {
 	if f.kept == nil {
 		return false
@@ -191,15 +191,15 @@ func (f *feed) takeKept() bool {
 		return false
 	}
 	if last, before := f.kept.seen[m.keptKey]; before && last >= m.number {
-		f.fail("topic %d: message %d of key %d after %d", m.topic, m.number, m.key, last)
+		f.fail("topic %d: message %d of key %d is not newer than %d", m.topic, m.number, m.key, last)
 	}
 	f.kept.seen[m.keptKey] = m.number
 	f.kept.took++
 	return true
 }
 
-// checkKept checks that at the end each key has its last message, unless that was reported as
-// lost, and that all others were replaced.
+// checkKept checks that at the end each key has its last message, unless that was reported lost,
+// and that all others were replaced.
 func (f *feed) checkKept() {
 	if f.kept == nil {
 		return
@@ -209,10 +209,10 @@ func (f *feed) checkKept() {
 	replaced := f.kept.store.Replaced()
 	f.sub.sim.report.Replaced += replaced
 	if f.kept.took+replaced != f.kept.put {
-		f.fail("%d messages were taken and %d replaced, of %d", f.kept.took, replaced, f.kept.put)
+		f.fail("%d messages were processed and %d replaced, of %d", f.kept.took, replaced, f.kept.put)
 	}
 	if f.unnamed {
-		return // messages of a topic without a name are missing, as was reported
+		return // messages of topics without a name are missing, as reported
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		if !f.topics[i].begun {
@@ -220,13 +220,13 @@ func (f *feed) checkKept() {
 		}
 		last := make(map[uint64]uint64)
 		for n := max(f.firstOf(i), f.t.firstFrom(i, f.topics[i].from), f.topics[i].state.number); n < f.topics[i].next; n++ {
-			if m := &f.t.topics[i].sent[n]; m.size <= f.sub.maxMessage() && !f.holed(m.first, m.last) {
-				last[n%uint64(f.o.Conflate)] = n
+			if m := &f.t.topics[i].sent[n]; m.size <= f.sub.maxMessage() && !f.inHole(m.first, m.last) {
+				last[n%uint64(f.options.Conflate)] = n
 			}
 		}
 		for key, n := range last {
 			if got, ok := f.kept.seen[keptKey{i, key}]; !ok || got < n {
-				f.fail("topic %d: key %d ends with message %d, its last is %d", i, key, got, n)
+				f.fail("topic %d: key %d ends with message %d, but its last is %d", i, key, got, n)
 			}
 		}
 	}

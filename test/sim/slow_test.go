@@ -8,9 +8,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Readers of each policy that hold nobody up, all stopped for a while, beside one that
-// blocks and is read: that has everything, and the publisher is not held up. The checkers
-// judge what the others get: exact gaps, the newest message, the last one of each key.
+// Readers of each policy that do not block are all stopped for a while. A blocking reader
+// continues: it receives everything, and the publisher is not blocked. The checkers verify the
+// others: exact gaps, the newest message, the last message of each key.
 func TestSlowPoliciesUnderPause(t *testing.T) {
 	stop := []Pause{{At: 2 * time.Millisecond, For: 20 * time.Millisecond}}
 	readers := []Reader{

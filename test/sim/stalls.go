@@ -6,11 +6,11 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Readers that stop, and publishers that let them go.
+// Readers that stop, and publishers that release them.
 
-// stops reports whether the feed's reader stands still now.
+// stops reports whether the feed's reader is stopped now.
 func (f *feed) stops() bool {
-	for _, p := range f.o.Stops {
+	for _, p := range f.options.Stops {
 		if d := time.Duration(f.sub.sim.now); d >= p.At && d < p.At+p.For {
 			return true
 		}
@@ -18,19 +18,19 @@ func (f *feed) stops() bool {
 	return false
 }
 
-// goOn has the readers of a subscriber go on that had stopped.
-func (s *subscriber) goOn() {
+// resumeReaders continues the readers of a subscriber that had stopped.
+func (s *subscriber) resumeReaders() {
 	if s.r != nil && !s.paused {
 		s.pump()
 	}
 }
 
-// heldSlack is how much longer than its limit a publisher may be held up: the ladder of
-// heartbeats, with which it looks, and the round trip to a subscriber that joins meanwhile.
+// heldSlack is how much longer than its limit a publisher may be blocked: the intervals of
+// heartbeats, with which it polls, and the round trip to a subscriber that joins meanwhile.
 const heldSlack = 300 * time.Millisecond
 
-// checkHeld checks that no subscriber holds the publisher up for longer than its limit: as long
-// as flow control keeps what writers have written it sends nothing new.
+// checkHeld checks that no subscriber blocks the publisher for longer than its limit: while flow
+// control blocks written messages it sends nothing new.
 func (p *publisher) checkHeld() {
 	limit := p.o.StallLimit
 	if limit == 0 {
@@ -45,25 +45,25 @@ func (p *publisher) checkHeld() {
 		return
 	}
 	if d := p.sim.now.Sub(p.heldSince); d > limit+heldSlack {
-		p.sim.fail("publisher %d: held up at packet %d for %v, the limit is %v", p.index, p.t.next, d, limit)
+		p.sim.fail("publisher %d: blocked at packet %d for %v, the limit is %v", p.index, p.t.next, d, limit)
 	}
 }
 
 // takeReleased records which subscribers were released, and which count again.
 func (p *publisher) takeReleased() {
 	for _, h := range p.s.TakeReleased() {
-		p.sim.trace("publisher %d lets subscriber %#x go after %v", p.index, h.Receiver, h.For)
+		p.sim.trace("publisher %d releases subscriber %#x after %v", p.index, h.Receiver, h.For)
 		p.sim.report.Released++
-		// A subscriber that holds the publisher up is as far behind as it can be: nothing new goes out that it has room for.
+		// A subscriber that blocks the publisher is as far behind as possible: no new packet fits its window.
 		var held time.Duration
 		if m := p.t.members[h.Receiver]; m != nil {
 			held = p.sim.now.Sub(m.admitted)
 		}
 		if l := p.o.Slow; h.Slow && (h.For < l.For || h.Behind <= l.Behind && held < l.For || l.Behind == 0) {
-			p.sim.fail("publisher %d: subscriber %#x was released when it was %d packets behind after %v, the limit is %+v", p.index, h.Receiver, h.Behind, h.For, l)
+			p.sim.fail("publisher %d: subscriber %#x was released %d packets behind after %v, but the limit is %+v", p.index, h.Receiver, h.Behind, h.For, l)
 		}
 		if !h.Slow && h.For < p.o.StallLimit {
-			p.sim.fail("publisher %d: subscriber %#x was released after %v, the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
+			p.sim.fail("publisher %d: subscriber %#x was released after %v, but the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
 		}
 		if m := p.t.members[h.Receiver]; m != nil {
 			m.released, m.wasReleased = true, true
@@ -83,8 +83,8 @@ func (p *publisher) takeReleased() {
 	}
 }
 
-// listen hears what publishers say of this subscriber.
-func (s *subscriber) listen() {
+// checkReports processes what publishers report about this subscriber.
+func (s *subscriber) checkReports() {
 	for _, st := range s.r.TakeHolding() {
 		held, released := st.Holding()
 		if released {

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// stopping is a publisher that releases subscribers after a second, two subscribers that read, and
-// one whose reader stops for a while.
+// stopping returns a publisher that releases subscribers after a second, two subscribers that read,
+// and one whose reader stops for a while.
 func stopping(seed uint64, messages int, stop time.Duration) Options {
 	o := Simple(seed, 3, messages)
 	o.Publishers[0].Lives[0].Stop = StopNever
@@ -22,9 +22,9 @@ func stopping(seed uint64, messages int, stop time.Duration) Options {
 	return o
 }
 
-// A reader that stops for longer than the limit holds the publisher up for no longer.
-// The others lose nothing, and it has gaps, which are exact, of that cause only.
-func TestReaderThatStops(t *testing.T) {
+// A reader that stops for longer than the limit blocks the publisher only up to the limit. The
+// others lose nothing, and it has exact gaps, only of that cause.
+func TestStoppedReader(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		messages int
@@ -33,8 +33,8 @@ func TestReaderThatStops(t *testing.T) {
 	}{
 		{"shorter than the limit", 20_000, 900 * time.Millisecond, 0},
 		{"longer", 20_000, 2500 * time.Millisecond, 1},
-		{"longer than the publisher publishes", 15_000, 20 * time.Second, 1},
-		{"while that goes on", 80_000, 2 * time.Second, 1},
+		{"longer than the publisher runs", 15_000, 20 * time.Second, 1},
+		{"while the publisher runs", 80_000, 2 * time.Second, 1},
 	} {
 		for _, loss := range []Ratio{0, Percent} {
 			t.Run(c.name+" "+loss.String(), func(t *testing.T) {
@@ -42,10 +42,10 @@ func TestReaderThatStops(t *testing.T) {
 				o.Net.Loss, o.Net.UnicastLoss = loss, loss
 				r := mustRun(t, o)
 				if r.Released != c.released || r.Silent > 0 {
-					t.Errorf("%d released, want %d; %d fell silent", r.Released, c.released, r.Silent)
+					t.Errorf("%d released, want %d; %d silent", r.Released, c.released, r.Silent)
 				}
 				if r.Messages+r.GapMessages != 3*uint64(c.messages) {
-					t.Errorf("%d messages delivered, %d told as lost, of %d", r.Messages, r.GapMessages, 3*c.messages)
+					t.Errorf("%d messages delivered, %d reported lost, of %d", r.Messages, r.GapMessages, 3*c.messages)
 				}
 				for cause, n := range r.Gaps {
 					if n > 0 && events.Cause(cause) != events.CauseReleased {
@@ -53,18 +53,18 @@ func TestReaderThatStops(t *testing.T) {
 					}
 				}
 				if lost := r.Gaps[events.CauseReleased]; (lost > 0) != (c.released > 0) || (r.ReleasedReported > 0) != (c.released > 0) {
-					t.Errorf("%d packets lost, told %d times that it was released", lost, r.ReleasedReported)
+					t.Errorf("%d packets lost, release reported %d times", lost, r.ReleasedReported)
 				}
 				if r.HeldReported < 500*time.Millisecond || r.HeldReported > time.Second {
-					t.Errorf("told that it holds the publisher up for %v at most", r.HeldReported)
+					t.Errorf("reported to block the publisher for at most %v", r.HeldReported)
 				}
 			})
 		}
 	}
 }
 
-// Two subscribers are released at once and read on slowly: while they work off what they have
-// they are told once that they were released, though heartbeats name them by turns.
+// Two subscribers are released at once and continue to read slowly: while they process their
+// backlog each is informed once of its release, though heartbeats name them alternately.
 // docs/protocol §8.7.
 func TestTwoReleasedAtOnce(t *testing.T) {
 	for _, loss := range []Ratio{0, Percent} {
@@ -86,7 +86,7 @@ func TestTwoReleasedAtOnce(t *testing.T) {
 			}
 			r := mustRun(t, o)
 			if r.Released != 2 || r.ReleasedReported != 2 {
-				t.Errorf("%d released, told %d times", r.Released, r.ReleasedReported)
+				t.Errorf("%d released, %d reports", r.Released, r.ReleasedReported)
 			}
 		})
 	}

@@ -12,23 +12,23 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// State that publishers keep for late joiners. That of a topic is its number and a row of
-// records, so that it shows whether it is complete and of which moment.
+// State that publishers keep for late joiners. The state of a topic is its number and a series of
+// records, so that the checker sees its completeness and its time.
 
-// stateRound is what a publisher has of the round that runs.
+// stateRound is the current round of a publisher.
 type stateRound struct {
-	s       *reliable.StateSender // nil: it keeps none
+	s       *reliable.StateSender // nil: it keeps no state
 	todo    []int                 // topics
-	topic   int                   // with state that is being sent
+	topic   int                   // whose state is being sent
 	left    []byte
 	number  uint64
 	sending bool
 	begun   bool
 	failed  bool
-	again   reliable.Instant // when to look again, by the node's clock; 0: no need
+	again   reliable.Instant // when to try again, by the node's clock; 0: never
 }
 
-// states makes some publishers keep state, and some subscribers begin with it.
+// states lets some publishers keep state, and some subscribers begin with it.
 func (d drawer) states(o *Options) {
 	for i := range o.Publishers {
 		if d.chance(60) {
@@ -48,11 +48,11 @@ func (d drawer) states(o *Options) {
 	}
 }
 
-// patternStates makes some of those begin with state that have patterns.
+// patternStates lets some subscribers with patterns begin with state.
 func (d drawer) patternStates(o *Options) {
 	for i := range o.Subscribers {
 		s := &o.Subscribers[i]
-		late := slices.ContainsFunc(s.Patterns, func(p Pattern) bool { return p.At > 0 }) // which a bus refuses
+		late := slices.ContainsFunc(s.Patterns, func(p Pattern) bool { return p.At > 0 }) // which a bus rejects
 		if len(s.Patterns) > 0 && !late && !s.FromWindow && d.chance(70) {
 			s.FromState = true
 		}
@@ -76,8 +76,8 @@ func (p *publisher) beginState() {
 	p.state.s.Keep(true)
 }
 
-// tendState goes on with the round that runs, or begins one.
-func (p *publisher) tendState(now reliable.Instant) {
+// updateState continues the current round, or begins one.
+func (p *publisher) updateState(now reliable.Instant) {
 	x := &p.state
 	if x.s == nil || p.ending {
 		return
@@ -130,17 +130,17 @@ func (p *publisher) tendState(now reliable.Instant) {
 	}
 }
 
-// makeState makes the state of a topic. It reports false where what was written has no number yet that is known.
+// makeState makes the state of a topic. It reports false if written messages do not have a number yet.
 func (p *publisher) makeState(now reliable.Instant, topic int) bool {
 	t := p.topics[topic]
 	number := t.Next()
 	for _, w := range p.writers {
 		if w.begun && w.large && w.offset > 0 {
-			return false // in the middle of a message
+			return false // within a message
 		}
 		n := w.w.Waiting(t)
 		if n > 0 && len(p.writers) > 1 && p.s.Assign(now, w.w, true) != events.ReasonNone {
-			return false // others may overtake it
+			return false // others may be sent before it
 		}
 		if len(p.writers) == 1 {
 			number += n
@@ -150,7 +150,7 @@ func (p *publisher) makeState(now reliable.Instant, topic int) bool {
 		number = t.Next()
 	}
 	if want := p.t.published(topic); number != want {
-		p.sim.fail("publisher %d: topic %d: state as of message %d, %d were written", p.index, topic, number, want)
+		p.sim.fail("publisher %d: topic %d: state as of message %d, but %d were written", p.index, topic, number, want)
 	}
 	x := &p.state
 	x.topic, x.number, x.sending, x.begun = topic, number, true, false
@@ -161,7 +161,7 @@ func (p *publisher) makeState(now reliable.Instant, topic int) bool {
 	return true
 }
 
-// published is how many messages of the topic were written.
+// published returns how many messages of the topic were written.
 func (t *truth) published(topic int) uint64 {
 	n := uint64(len(t.topics[topic].sent))
 	for w := range t.written {
@@ -174,7 +174,7 @@ func (t *truth) published(topic int) uint64 {
 	return n
 }
 
-// stateOf is the state as of a message number, of so many bytes besides that.
+// stateOf returns the state as of a message number, with size more bytes.
 func stateOf(number uint64, size int) (b []byte) {
 	var record [200]byte
 	b = wire.AppendRecord(b, binary.LittleEndian.AppendUint64(nil, number))
@@ -187,14 +187,14 @@ func stateOf(number uint64, size int) (b []byte) {
 	return b
 }
 
-// stateFeed is what a feed has of the state of one topic.
+// stateFeed is the received state of one topic of a feed.
 type stateFeed struct {
-	came   []byte // records
-	number uint64 // of the first message that is not in it; 0: there was none
-	over   bool
+	received []byte // records
+	number   uint64 // of the first message after the state; 0: none
+	over     bool
 }
 
-// checkState judges the delivered state of a topic.
+// checkState checks the delivered state of a topic.
 func (f *feed) checkState(i int, it *topics.Item) {
 	tf := &f.topics[i]
 	if !f.sub.o.FromState || tf.begun || tf.state.over {
@@ -203,19 +203,19 @@ func (f *feed) checkState(i int, it *topics.Item) {
 	}
 	switch it.State {
 	case reliable.StateRecord:
-		tf.state.came = wire.AppendRecord(tf.state.came, it.Data)
+		tf.state.received = wire.AppendRecord(tf.state.received, it.Data)
 	case reliable.StateEnd:
 		tf.state.over, tf.state.number = true, it.Number
 		tf.begun, tf.next = true, it.Number
-		if want := stateOf(it.Number, f.t.o.State-1); f.t.o.State == 0 || !bytes.Equal(want, tf.state.came) {
-			f.fail("topic %d: state as of %d is %d bytes, and should be %d others", i, it.Number, len(tf.state.came), len(want))
+		if want := stateOf(it.Number, f.t.o.State-1); f.t.o.State == 0 || !bytes.Equal(want, tf.state.received) {
+			f.fail("topic %d: state as of %d: got %d bytes, want %d with other content", i, it.Number, len(tf.state.received), len(want))
 		}
 		f.sub.sim.report.States++
 	case reliable.StateMissing:
 		tf.state.over = true
 		f.sub.sim.report.Stateless[it.Why]++
 		if i >= f.t.o.Topics {
-			return // it may not know that the publisher has not so many
+			return // it may not know that the publisher has fewer topics
 		}
 		if it.Why == events.StateUnmade && f.t.o.StateFails == 0 || it.Why == events.StateNotKept && f.t.o.State > 0 {
 			f.fail("topic %d: no state: %v", i, it.Why)

@@ -23,9 +23,9 @@ func stateJoiners(o *Options, n int, at func(i int) time.Duration) {
 	}
 }
 
-// 1,000 join with state at any moment of a feed at a good half of what the network carries,
-// under loss, half of them by a pattern: each has the state of each topic as of the number that it
-// says, and all messages from there on. What checks that is in state.go and feed.go. docs/protocol §25.2 to §25.6, §25.9.
+// 1,000 subscribers join with state at any time during a feed at a good half of the network's rate, with
+// losses, half of them by a pattern: each gets the state of each topic as of the stated number, and all
+// messages from there on. The checks are in state.go and feed.go. docs/protocol §25.2 to §25.6, §25.9.
 func TestThousandJoinsWithState(t *testing.T) {
 	runs, each := 50, 20
 	if testing.Short() {
@@ -33,7 +33,7 @@ func TestThousandJoinsWithState(t *testing.T) {
 	}
 	var all Report
 	for i := range runs {
-		o := feedOf(uint64(i))
+		o := busyFeed(uint64(i))
 		p := &o.Publishers[0]
 		o.Net.Bandwidth, p.Rate = 20_000_000, 20_000_000
 		p.Burst, p.Size, p.Lives[0].Messages, p.State = 1, [2]int{800, 1200}, 900, 1+50*i
@@ -48,35 +48,35 @@ func TestThousandJoinsWithState(t *testing.T) {
 		all.Add(r)
 	}
 	if want := uint64(3 * runs * each); all.States != want {
-		t.Errorf("%d topics began with state, want %d: without, by cause: %v", all.States, want, all.Stateless)
+		t.Errorf("%d topics began with state, want %d; without state, by cause: %v", all.States, want, all.Stateless)
 	}
 	t.Logf("%d joins in %d rounds of %d bytes of state in all", runs*each, all.Sender.StateRounds, all.Sender.StateBytes)
 }
 
-// Who joins with state costs others little: the state is sent once for all who wait.
-// docs/protocol §25.3, §25.5.
+// Joining with state hardly delays the messages of others: the state is sent once for all that
+// wait. docs/protocol §25.3, §25.5.
 func TestTwentyJoinWithStateAtOnce(t *testing.T) {
 	run := func(n int) *Report {
-		o := feedOf(7)
+		o := busyFeed(7)
 		o.Publishers[0].State = 30_000
 		stateJoiners(&o, n, func(int) time.Duration { return 20 * time.Millisecond })
 		return mustRun(t, o)
 	}
 	alone, joined := run(0), run(20)
 	if a, b := alone.Latency(99), joined.Latency(99); b > 2*a {
-		t.Errorf("99%% of messages take %v while others join, and %v without", b, a)
+		t.Errorf("p99 latency %v while others join, %v without joins", b, a)
 	} else {
-		t.Logf("99%% of messages take %v while others join, and %v without", b, a)
+		t.Logf("p99 latency %v while others join, %v without joins", b, a)
 	}
 	if alone.Sender.StateRounds != 0 || joined.Sender.StateRounds == 0 || joined.Sender.StateRounds > 2 || joined.States != 60 {
 		t.Errorf("%d rounds, %d topics began with state, want 60", joined.Sender.StateRounds, joined.States)
 	}
 }
 
-// A joiner whose window does not hold what is sent meanwhile is told so, and goes on without
-// state; nobody waits for it. docs/protocol §25.6, §25.8.
+// A joiner whose window is too small for the data sent meanwhile reports that, and continues
+// without state; the publisher does not wait for it. docs/protocol §25.6, §25.8.
 func TestStateThatDoesNotFit(t *testing.T) {
-	o := feedOf(11)
+	o := busyFeed(11)
 	o.Publishers[0].State = 3_000_000
 	stateJoiners(&o, 2, func(int) time.Duration { return 5 * time.Millisecond })
 	for i := range o.Subscribers[1:] {
@@ -84,12 +84,12 @@ func TestStateThatDoesNotFit(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.States != 0 || r.Stateless[events.StateOverrun] != 6 || r.Sender.FlowBlocked != 0 {
-		t.Errorf("%d topics began with state, by cause without: %v; the publisher blocked %d times", r.States, r.Stateless, r.Sender.FlowBlocked)
+		t.Errorf("%d topics began with state, without by cause: %v; the publisher blocked %d times", r.States, r.Stateless, r.Sender.FlowBlocked)
 	}
 }
 
-// Who is there before the publisher asks for its state, too, and without state misses nothing.
-// docs/protocol §25.7.
+// A subscriber that is present before the publisher can also begin with state; without state it
+// misses nothing. docs/protocol §25.7.
 func TestStateFromTheBeginning(t *testing.T) {
 	for _, state := range []int{0, 500} {
 		o := Simple(5, 1, 500)

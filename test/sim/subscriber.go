@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// subscriber is one subscribing process, through all its stays.
+// subscriber is one subscribing process, with all its stays.
 type subscriber struct {
 	node
 	number int
@@ -22,29 +22,29 @@ type subscriber struct {
 	buf    []byte
 	loans  loans
 	rng    *rand.PCG
-	joined []*reliable.Stream // of which it has not asked yet how far their topics are
+	joined []*reliable.Stream // streams whose totals it has not requested yet
 	lister *topics.Lister     // nil: it does not list topics
 
 	rx []*packet
 	inbox
-	busy         reliable.Instant // until then it works on the last poll's packets
+	busy         reliable.Instant // it processes the last poll's packets until then
 	polling      bool
 	paused, gone bool
 	running      reliable.Running
-	turn         int  // events that were taken in this turn
-	refused      bool // a stream found no room in it
-	final        bool // the run is over, and nothing may be owed any more
+	turn         int  // events processed in this turn
+	refused      bool // a stream found no room in this turn
+	final        bool // the run is over, and all losses must have been reported
 
 	feeds []*feed
-	thisStay
-	means
+	stayState
+	resources
 }
 
-// inbox is how far what the receive buffer held at a time has been read.
+// inbox is how far the content of the receive buffer at a given time has been read.
 type inbox struct {
 	buffer *reliable.ReceiveBuffer
-	began  reliable.Instant // that time
-	unread int              // packets
+	began  reliable.Instant // the time
+	unread int              // number of packets
 }
 
 type peer struct {
@@ -73,9 +73,9 @@ func (s *subscriber) begin() {
 		Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		History: reliable.History{FromWindow: s.o.FromWindow,
 			Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
-		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
+		MaxStreams: cmp.Or(s.o.Streams, defaultStreams), MaxMessage: wire.MaxMessage,
 		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline,
-			usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
+			defaultDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -83,7 +83,7 @@ func (s *subscriber) begin() {
 	}
 	s.r = r
 	s.feeds, s.peers, s.memory, s.joined = nil, s.peers[:0], 0, nil
-	s.thisStay = newStay()
+	s.stayState = newStay()
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
 	r.SetClock(s.sim.clock())
@@ -136,7 +136,7 @@ func (s *subscriber) leave(how Stop) {
 		s.sim.fail("subscriber %d: %d bytes of windows were not freed", s.number, s.memory)
 	}
 	if s.loans.out != 0 {
-		s.sim.fail("subscriber %d: %d packets were not given back", s.number, s.loans.out)
+		s.sim.fail("subscriber %d: %d packets were not returned", s.number, s.loans.out)
 	}
 	for _, p := range s.peers {
 		if p.refs != 0 {
@@ -185,7 +185,7 @@ func (s *subscriber) wake() {
 	s.sim.q.push(event{at: at, kind: poll, node: s.index, arg: uint32(s.stay)})
 }
 
-// poll takes in a batch of packets.
+// poll processes a batch of packets.
 func (s *subscriber) poll() {
 	s.polling = false
 	if s.paused || s.r == nil {
@@ -197,14 +197,14 @@ func (s *subscriber) poll() {
 	}
 	n := min(s.unread, max(1, s.o.Batch))
 	for _, p := range s.rx[:n] {
-		s.loans.give(p.b, func(b []byte) {
+		s.loans.lend(p.b, func(b []byte) {
 			from, leg := p.from, p.leg()
 			s.sim.pool.drop(p)
 			s.list(now, from, b)
 			s.handle(now, from, leg, b)
 		})
 		if s.memory > s.o.Memory {
-			s.sim.fail("subscriber %d: windows take %d bytes of %d", s.number, s.memory, s.o.Memory)
+			s.sim.fail("subscriber %d: windows use %d bytes, limit %d", s.number, s.memory, s.o.Memory)
 		}
 		if s.sim.err != nil {
 			return
@@ -232,14 +232,14 @@ func (s *subscriber) pump() {
 	s.r.Tick(now)
 	s.checkAhead()
 	s.askTotals()
-	s.listen()
+	s.checkReports()
 	s.readAll(now)
-	s.tendSlow()
+	s.updateSlow()
 	for range 10000 {
 		peer, b, ok := s.r.Next(now, s.buf[:0])
 		if !ok {
 			due := s.nextDue(now)
-			if len(s.rx) == 0 { // else it reads on
+			if len(s.rx) == 0 { // otherwise it continues to read
 				s.running.Rests(due)
 			}
 			s.sleep(due)
@@ -248,11 +248,11 @@ func (s *subscriber) pump() {
 		s.buf = b
 		s.send(peer, b)
 	}
-	s.sim.fail("subscriber %d sends without end", s.number)
+	s.sim.fail("subscriber %d never stops sending", s.number)
 }
 
-// readAll lets all cursors go on that are not slow, and again where one of them made
-// something come for another: the totals that it asked for.
+// readAll continues all cursors that are not slow, repeatedly if reading caused the arrival of
+// totals for another one.
 func (s *subscriber) readAll(now reliable.Instant) {
 	for again := true; again && s.sim.err == nil; {
 		for _, f := range s.feeds {
@@ -264,16 +264,16 @@ func (s *subscriber) readAll(now reliable.Instant) {
 	}
 }
 
-// reads reports whether the feed has a cursor that is to be read now.
+// reads reports whether the feed has a cursor that must be read now.
 func (f *feed) reads() bool { return f.c != nil && !f.reading && !f.over && !f.stops() }
 
 func (s *subscriber) send(peer uint32, b []byte) {
 	if int(peer) >= len(s.peers) || s.peers[peer].refs <= 0 {
-		s.sim.fail("subscriber %d sends to peer %d, which it has given back", s.number, peer)
+		s.sim.fail("subscriber %d sends to peer %d, which it has released", s.number, peer)
 		return
 	}
 	to := s.peers[peer].from
-	s.asked(b)
+	s.countRequests(b)
 	s.checkNAK(b)
 	if s.sim.o.Trace != nil {
 		s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
@@ -283,11 +283,11 @@ func (s *subscriber) send(peer uint32, b []byte) {
 	}
 }
 
-// read lets a cursor go on, now and later.
+// read continues a cursor, now and later.
 func (s *subscriber) read(f *feed, now reliable.Instant) {
 	if f.read() {
 		f.reading = true
-		s.sim.q.push(event{at: s.sim.now.Add(f.o.Delay), kind: read, node: s.index,
+		s.sim.q.push(event{at: s.sim.now.Add(f.options.Delay), kind: read, node: s.index,
 			arg: uint32(s.stay)<<16 | uint32(f.index)})
 	}
 	if f.over && f.c != nil {
@@ -299,7 +299,7 @@ func (s *subscriber) read(f *feed, now reliable.Instant) {
 	}
 }
 
-// readOn is the event of a slow reader.
+// readOn continues a slow reader.
 func (s *subscriber) readOn(arg uint32) {
 	if s.r == nil || int(arg>>16) != s.stay {
 		return
@@ -307,40 +307,40 @@ func (s *subscriber) readOn(arg uint32) {
 	f := s.feeds[arg&0xffff]
 	f.reading = false
 	if f.c == nil {
-		return // it was evicted meanwhile
+		return // it was evicted
 	}
 	if s.paused || f.stops() {
-		f.reading = true // the pause stops this thread, too
-		s.sim.q.push(event{at: s.sim.now.Add(max(f.o.Delay, time.Millisecond)), kind: read, node: s.index, arg: arg})
+		f.reading = true // the pause also stops this goroutine
+		s.sim.q.push(event{at: s.sim.now.Add(max(f.options.Delay, time.Millisecond)), kind: read, node: s.index, arg: arg})
 		return
 	}
 	s.read(f, s.now())
 	s.pump()
 }
 
-// check judges what is delivered when the stay ends.
+// check checks what was delivered when the stay ends.
 func (s *subscriber) check() {
 	for _, f := range s.feeds {
 		f.finish()
 	}
 }
 
-// incomplete returns a feed that has not everything yet, or nil.
+// incomplete returns a feed that does not have everything yet, or nil.
 func (s *subscriber) incomplete() *feed {
 	for _, f := range s.feeds {
 		if f.t == nil || f.over {
 			continue
 		}
 		if f.c != nil && (f.leased || f.c.Ready()) {
-			return f // it has still to read
+			return f // it has more to read
 		}
 		if f.t.killed || f.t.ended {
 			if f.down == 0 || s.refused {
-				return f // it has still to learn that the publisher is gone, or what it lost by that
+				return f // the loss of the publisher, or of messages, is still to be reported
 			}
 			continue
 		}
-		if f.consumed < f.t.next || f.owed() {
+		if f.consumed < f.t.next || f.lossPending() {
 			return f
 		}
 	}

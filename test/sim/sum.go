@@ -2,7 +2,7 @@ package sim
 
 import "reflect"
 
-// addFields adds the counters of x to those of sum: all fields are uint64, or structs of such.
+// addFields adds the counters of x to those of sum: all fields are uint64, or structs of uint64.
 func addFields[T any](sum, x *T) { addValues(reflect.ValueOf(sum).Elem(), reflect.ValueOf(x).Elem()) }
 
 func addValues(sum, x reflect.Value) {

@@ -6,10 +6,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that prove their identity, by Sealing, and an insider, which has all keys but theirs. Packets that it
-// sends under its own identity verify: nothing of them may be delivered, since it is trusted for other topics.
+// Publishers that prove their identity, by Sealing, and an insider, which has all keys except theirs. Packets that
+// it sends under its own identity verify, but must not be delivered, since it is trusted for other topics.
 
-// trust is what a subscriber takes of publishers; nil: all.
+// trust returns what a subscriber accepts from publishers; nil: everything.
 func (s *subscriber) trust() func() reliable.TopicTrust {
 	if s.sim.o.Trust == nil {
 		return nil
@@ -17,29 +17,29 @@ func (s *subscriber) trust() func() reliable.TopicTrust {
 	return func() reliable.TopicTrust { return s.sim.o.Trust }
 }
 
-// checkKnown checks that the stream is one that a publisher of the run sends, unless others can make some up.
+// checkKnown checks that the stream is one of a publisher of the run, unless streams may be forged.
 func (o *output) checkKnown() {
 	options := o.s.sim.o
 	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {
 		return
 	}
-	o.s.sim.fail("subscriber %d: stream %#x.%d, which begins with packet %d, is of no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
+	o.s.sim.fail("subscriber %d: stream %#x.%d, which begins with packet %d, belongs to no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
 }
 
-// took judges what was just read. Where publishers prove nothing it may be forged.
-func (f *feed) took() {
+// checkItem checks an item just read. Without proofs of identity it may be forged.
+func (f *feed) checkItem() {
 	switch {
 	case f.t != nil:
 		f.check(&f.item)
 	case f.sub.sim.o.Trust != nil && f.item.Topic != nil:
-		f.fail("something of publisher %#x is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
+		f.fail("an item of publisher %#x is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
 	}
 }
 
 // Untrusted implements reliable.Names.
 func (s *subscriber) Untrusted(st *reliable.Stream, _ uint64, topic string, messages int, _ bool) {
 	if s.sim.o.Trust.May(st.Publisher, topic) {
-		s.sim.fail("subscriber %d: refuses topic %s of publisher %#x, which may publish it", s.number, topic, st.Publisher)
+		s.sim.fail("subscriber %d: refused topic %s of publisher %#x, which may publish it", s.number, topic, st.Publisher)
 	}
 	s.sim.report.RefusedMessages += uint64(messages)
 }
@@ -51,7 +51,7 @@ func (tally) Dropped()               {}
 func (tally) Unwanted(uint64, int)   {}
 func (t tally) Refused(messages int) { t.r.RefusedMessages += uint64(messages) }
 
-// prove is a reply as a subscriber sends it.
+// prove returns a reply in the form in which a subscriber sends it.
 func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byte) (out []byte, signed bool) {
 	if s.sim.o.Trust == nil {
 		return data, false
@@ -59,7 +59,7 @@ func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byt
 	return s.sim.o.Sealing.Prove(int(s.index), st.Publisher, st.Epoch, topic, number, s.id, data), true
 }
 
-// replySink judges the replies that a publisher gets, if subscribers prove their identity.
+// replySink verifies the replies that a publisher receives, if subscribers prove their identity.
 type replySink struct{ p *publisher }
 
 func (replySink) Sent(reliable.SentTrain)      {}

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// truth is what one publisher has handed to the network in one epoch, read from its packets.
+// truth is everything that one publisher has passed to the network in one epoch, read from its packets.
 type truth struct {
 	publisher, epoch uint64
 	o                *Publisher
@@ -17,57 +17,57 @@ type truth struct {
 	unpacker         wire.Unpacker
 	next             uint64 // sequence of its next new packet
 	sums             []uint32
-	handed           []reliable.Instant // when each packet was handed out first
-	lost             []uint64           // of each packet, which subscribers lost its first transmission on all legs
+	sentAt           []reliable.Instant // when each packet was first passed to the network
+	lost             []uint64           // for each packet, the subscribers that lost its first transmission on all legs
 	topics           []topicTruth       // in the order of topicNames
 	fragmentOf       int                // topic
 	firstPacket      uint64
-	whole            []byte
-	// What was written, but not yet sent, by writer.
+	partial          []byte
+	// Messages written but not yet sent, by writer.
 	written [][]message
 	pops    []int
 
-	members       map[uint64]*present // subscribers it has heard of
+	members       map[uint64]*member // subscribers that it has discovered
 	killed, ended bool
-	made          map[uint64]map[uint64]*made // replies to its requests, by key of the message and receiver
-	trail         uint64                      // it has said that it cannot send packets below again
+	replies       map[uint64]map[uint64]*madeReply // replies to its requests, by message key and receiver
+	trail         uint64                           // it has announced that it cannot repeat packets below this
 }
 
 type topicTruth struct {
 	id    uint64
-	named bool // its name was in the stream
+	named bool // its name has been in the stream
 	sent  []message
 }
 
-// message is one message as it was written.
+// message is a written message.
 type message struct {
-	key         uint64 // of its content
+	key         uint64 // key of its content
 	size        int
 	topic       int
-	asks        bool             // it is a request
+	isRequest   bool             // it is a request
 	at          reliable.Instant // first transmission of its last packet
-	first, last uint64           // its packets
+	first, last uint64           // first and last packet
 }
 
-// content is that of the message of a key: the writer in its first byte, if it has any,
-// then a pattern of words, of which one in four is new, so that it can be compressed.
+// content is the content of a message with a key: the writer in its first byte, if it is not empty,
+// then a pattern of words, one in four new, so that it can be compressed.
 type content struct {
-	x, before uint64
-	words     int
+	x, previous uint64
+	words       int
 }
 
-// next is the next word.
+// next returns the next word.
 func (c *content) next() uint64 {
 	w := c.x
 	if c.words%4 > 0 {
-		w = c.before
+		w = c.previous
 	}
 	c.words++
-	c.x, c.before = c.x*0x9e3779b97f4a7c15+1, w
+	c.x, c.previous = c.x*0x9e3779b97f4a7c15+1, w
 	return w
 }
 
-// fill writes the content of the message of that key.
+// fill writes the content of the message with that key.
 func fill(b []byte, key uint64) {
 	c := content{x: key}
 	i := 0
@@ -80,7 +80,7 @@ func fill(b []byte, key uint64) {
 	}
 }
 
-// matches reports whether b is the content of the message of that key.
+// matches reports whether b is the content of the message with that key.
 func matches(b []byte, key uint64) bool {
 	c := content{x: key}
 	i := 0
@@ -103,7 +103,7 @@ func (s *sim) newTruth(publisher, epoch uint64, o *Publisher) *truth {
 		publisher: publisher, epoch: epoch, o: o, content: s.o.Content, unpacker: s.unpacker,
 		topics:  make([]topicTruth, o.Topics),
 		written: make([][]message, o.Writers), pops: make([]int,
-			o.Writers), members: make(map[uint64]*present), made: make(map[uint64]map[uint64]*made),
+			o.Writers), members: make(map[uint64]*member), replies: make(map[uint64]map[uint64]*madeReply),
 	}
 	for i, id := range s.topicIDs[:o.Topics] {
 		t.topics[i].id = id
@@ -111,10 +111,10 @@ func (s *sim) newTruth(publisher, epoch uint64, o *Publisher) *truth {
 	return t
 }
 
-// write notes that a writer has written m: it shall be sent, in order with the writer's others.
+// write records that a writer has written m: it must be sent, in the writer's order.
 func (t *truth) write(writer int, m message) { t.written[writer] = append(t.written[writer], m) }
 
-// unwrite takes the writer's last message back.
+// unwrite removes the writer's last message.
 func (t *truth) unwrite(writer int) { t.written[writer] = t.written[writer][:len(t.written[writer])-1] }
 
 func (t *truth) topic(id uint64) int {
@@ -126,7 +126,7 @@ func (t *truth) topic(id uint64) int {
 	return -1
 }
 
-// sum is over all of a packet that may not change between transmissions.
+// sum returns a checksum of the parts of a packet that must be the same in all transmissions.
 func sum(b []byte) uint32 {
 	c := crc32.Update(0, castagnoli, b[:4])
 	return crc32.Update(c, castagnoli, b[5:])
@@ -134,7 +134,7 @@ func sum(b []byte) uint32 {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sent takes in a data packet as the publisher hands it to the network.
+// sent processes a data packet when the publisher passes it to the network.
 func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -149,13 +149,13 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 	case h.Publisher != t.publisher || h.Epoch != t.epoch:
 		return false, fmt.Errorf("packet of stream %d.%d sent by %d.%d", h.Publisher, h.Epoch, t.publisher, t.epoch)
 	case repair != (d.Seq < t.next):
-		return false, fmt.Errorf("packet %d sent, repair %v, %d is next", d.Seq, repair, t.next)
+		return false, fmt.Errorf("packet %d sent, repair %v, but %d is next", d.Seq, repair, t.next)
 	case repair && t.sums[d.Seq] != sum(b):
 		return true, fmt.Errorf("repair of packet %d differs from the original", d.Seq) // docs/protocol §2.2, §26.6
 	case repair:
 		return true, nil
 	case d.Seq != t.next:
-		return false, fmt.Errorf("new packet %d sent, %d was to come", d.Seq, t.next)
+		return false, fmt.Errorf("new packet %d sent, want %d", d.Seq, t.next)
 	}
 	t.next++
 	t.sums = append(t.sums, sum(b))
@@ -191,17 +191,17 @@ func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
 		return fmt.Errorf("run of unknown topic %#x", r.Topic)
 	}
 	if want := uint64(len(t.topics[i].sent)); r.Number != want {
-		return fmt.Errorf("topic %d: run begins with message %d, not %d", i, r.Number, want)
+		return fmt.Errorf("topic %d: run begins with message %d, want %d", i, r.Number, want)
 	}
 	if r.Kind == wire.RunTopic {
 		if string(r.Body) != topicNames[i] {
-			return fmt.Errorf("topic %d: its name is %q", i, r.Body)
+			return fmt.Errorf("topic %d: wrong name %q", i, r.Body)
 		}
 		t.topics[i].named = true
 		return nil
 	}
 	if !t.topics[i].named {
-		return fmt.Errorf("topic %d: a message before its name", i)
+		return fmt.Errorf("topic %d: a message before the topic's name", i)
 	}
 	if r.Kind == wire.RunFragment {
 		return t.fragment(now, seq, i, r.Body)
@@ -229,19 +229,19 @@ func (t *truth) fragment(now reliable.Instant, seq uint64, i int, body []byte) e
 		return err
 	}
 	if f.Offset == 0 {
-		t.whole, t.fragmentOf, t.firstPacket = t.whole[:0], i, seq
+		t.partial, t.fragmentOf, t.firstPacket = t.partial[:0], i, seq
 	}
-	if f.Offset != len(t.whole) || i != t.fragmentOf {
-		return fmt.Errorf("topic %d: fragment at %d after %d bytes", i, f.Offset, len(t.whole))
+	if f.Offset != len(t.partial) || i != t.fragmentOf {
+		return fmt.Errorf("topic %d: fragment at %d after %d bytes", i, f.Offset, len(t.partial))
 	}
-	t.whole = append(t.whole, f.Bytes...)
-	if len(t.whole) < f.Total {
+	t.partial = append(t.partial, f.Bytes...)
+	if len(t.partial) < f.Total {
 		return nil
 	}
-	return t.message(now, t.firstPacket, seq, i, t.whole)
+	return t.message(now, t.firstPacket, seq, i, t.partial)
 }
 
-// message finds the writer of this message, by its oldest one.
+// message finds the writer of a message by its first unsent message.
 func (t *truth) message(now reliable.Instant, first, last uint64, topic int, b []byte) error {
 	for w := range t.written {
 		k := t.pops[w]
@@ -260,10 +260,10 @@ func (t *truth) message(now reliable.Instant, first, last uint64, topic int, b [
 		t.topics[topic].sent = append(t.topics[topic].sent, m)
 		return nil
 	}
-	return fmt.Errorf("topic %d: message of %d bytes is no writer's next one", topic, len(b))
+	return fmt.Errorf("topic %d: message of %d bytes is not the next one of any writer", topic, len(b))
 }
 
-// unsent is how many messages were written and not sent yet.
+// unsent returns how many messages were written but not sent.
 func (t *truth) unsent() int {
 	n := 0
 	for w := range t.written {
@@ -272,7 +272,7 @@ func (t *truth) unsent() int {
 	return n
 }
 
-// firstFrom is the number of topic's first message that lies wholly at or behind packet seq.
+// firstFrom returns the number of topic's first message that is entirely in packets from seq on.
 func (t *truth) firstFrom(topic int, seq uint64) uint64 {
 	sent := t.topics[topic].sent
 	lo, hi := 0, len(sent)
@@ -287,7 +287,7 @@ func (t *truth) firstFrom(topic int, seq uint64) uint64 {
 	return uint64(lo)
 }
 
-// before is how many of topic's messages lie wholly before packet seq.
+// before returns how many of topic's messages are entirely in packets before seq.
 func (t *truth) before(topic int, seq uint64) uint64 {
 	sent := t.topics[topic].sent
 	lo, hi := 0, len(sent)

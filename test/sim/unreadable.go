@@ -9,10 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Packets that no subscriber can read: they name a codec that none knows. The invariants: these are lost as unreadable,
-// and no others are; their subscriber learns of it; and it requests none that has arrived. docs/protocol §13.6.
+// Packets with a codec that no subscriber knows. The checker verifies: exactly these are lost as
+// unreadable; their subscriber reports it; it requests none that has arrived. docs/protocol §13.6.
 
-// unreadable lets some publishers send such.
+// unreadable lets some publishers send such packets.
 func (d drawer) unreadable(o *Options) {
 	if !d.chance(15) {
 		return
@@ -22,12 +22,12 @@ func (d drawer) unreadable(o *Options) {
 	}
 }
 
-// unreadable reports whether packet seq is so: its repairs are as well.
+// unreadable reports whether packet seq and its repairs have an unknown codec.
 func (t *truth) unreadable(seq uint64) bool {
 	return t.o.Unreadable > 0 && Ratio(rand.NewPCG(t.publisher^t.epoch, seq).Uint64()%uint64(Always)) < t.o.Unreadable
 }
 
-// outbound are the packets that leave for those that the publisher sends together.
+// outbound returns the packets to be sent for packets that the publisher sends together.
 func (p *publisher) outbound(packets [][]byte) [][]byte {
 	if p.o.Unreadable == 0 {
 		return packets
@@ -38,7 +38,7 @@ func (p *publisher) outbound(packets [][]byte) [][]byte {
 			continue
 		}
 		b = slices.Clone(b)
-		wire.PutPacked(b, &wire.Packed{Codec: wire.LastCodec + 1, Len: len(b)}) // more than there are
+		wire.PutPacked(b, &wire.Packed{Codec: wire.LastCodec + 1, Len: len(b)}) // larger than any known codec
 		if p.sim.o.Checksum {
 			wire.SetChecksum(b)
 		}
@@ -47,31 +47,31 @@ func (p *publisher) outbound(packets [][]byte) [][]byte {
 	return packets
 }
 
-// checkReadable checks that delivered packets can be read, and that those that are lost as unreadable cannot, as
-// was reported. An attacker may send malformed repairs, which are given up as well (§13.7); without the dictionary
-// others are.
+// checkReadable checks that delivered packets can be read, and that packets lost as unreadable
+// cannot, as reported. An attacker may send malformed repairs, which are also given up (§13.7);
+// without the dictionary there are further ones.
 func (o *output) checkReadable(e *reliable.Event) {
 	switch {
 	case o.t == nil || o.s.o.NoDictionary || o.s.sim.o.forged():
 		return
 	case e.Kind == reliable.EventPacket && o.t.unreadable(e.Seq):
-		o.s.sim.fail("subscriber %d: packet %d is delivered, and cannot be read", o.s.number, e.Seq)
+		o.s.sim.fail("subscriber %d: packet %d is delivered, but cannot be read", o.s.number, e.Seq)
 		return
 	case e.Cause != events.CauseUnreadable || e.Kind != reliable.EventGap && e.Kind != reliable.EventEnd:
 		return
 	}
 	for seq := e.Seq; seq < e.Seq+e.Count; seq++ {
 		if !o.t.unreadable(seq) || !o.unsupported {
-			o.s.sim.fail("subscriber %d: packet %d is lost as unreadable: it is: %v, reported: %v", o.s.number, seq, o.t.unreadable(seq), o.unsupported)
+			o.s.sim.fail("subscriber %d: packet %d is lost as unreadable; unreadable: %v, reported: %v", o.s.number, seq, o.t.unreadable(seq), o.unsupported)
 		}
 	}
 }
 
-// fault takes in a reported fault of the publisher.
+// fault processes a reported fault of the publisher.
 func (o *output) fault(err *events.FaultError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
 	if err.Fault != events.FaultUnsupported {
-		return // packets that the network has damaged do not parse, either
+		return // packets damaged by the network do not parse either
 	}
 	if o.t != nil && o.t.o.Unreadable == 0 && !o.s.sim.o.forged() {
 		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
@@ -80,15 +80,15 @@ func (o *output) fault(err *events.FaultError) {
 	o.s.sim.report.Unsupported++
 }
 
-// receive hands a packet to the receiver, and notes one that it has taken in and cannot read. One that is too far
-// ahead it drops instead, and may ask for.
+// receive passes a packet to the receiver, and records accepted packets that cannot be read. The
+// receiver may drop one that is too far ahead, and request it later.
 func (s *subscriber) receive(now reliable.Instant, from uint64, b []byte) {
 	if len(b) < wire.DataHeaderLen || !isData(b) || wire.CodecOf(b) <= wire.LastCodec {
 		s.r.Handle(now, from, b)
 		return
 	}
 	h, _ := wire.ParseHeader(b)
-	seq, before := wire.DataSeq(b), s.r.Stats() // the memory is not ours any more after that
+	seq, before := wire.DataSeq(b), s.r.Stats() // the receiver owns the memory afterwards
 	s.r.Handle(now, from, b)
 	after := s.r.Stats()
 	if o := s.outputOf(h); o != nil && after.Unreadable > before.Unreadable &&
@@ -97,7 +97,7 @@ func (s *subscriber) receive(now reliable.Instant, from uint64, b []byte) {
 	}
 }
 
-// checkNAK checks that nothing is asked for that has come and cannot be read.
+// checkNAK checks that no packet is requested that has arrived and cannot be read.
 func (s *subscriber) checkNAK(b []byte) {
 	if wire.Type(b[3]) != wire.TypeNAK {
 		return
@@ -111,13 +111,13 @@ func (s *subscriber) checkNAK(b []byte) {
 	for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
 		for seq := first; seq < first+count; seq++ {
 			if o.unread[seq] {
-				s.sim.fail("subscriber %d asks for packet %d, which has come and cannot be read", s.number, seq)
+				s.sim.fail("subscriber %d requests packet %d, which has arrived and cannot be read", s.number, seq)
 			}
 		}
 	}
 }
 
-// outputOf is that of the stream of a packet, or nil.
+// outputOf returns the output of a packet's stream, or nil.
 func (s *subscriber) outputOf(h wire.Header) *output {
 	for _, st := range s.r.Streams() {
 		if st.Publisher == h.Publisher && st.Epoch == h.Epoch {

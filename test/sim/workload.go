@@ -12,16 +12,16 @@ type writer struct {
 	p       *publisher
 	index   int
 	w       *reliable.Writer
-	left    int // messages still to be written in this life
-	quota   int // of them, due now
+	left    int // messages left to be written in this life
+	quota   int // of these, the messages due now
 	serial  uint64
-	begun   bool // message is drawn
+	begun   bool // message has been drawn
 	message message
-	offset  int // bytes of a large message that are written
+	offset  int // written bytes of a large message
 	large   bool
 	whole   []byte
-	flushAt reliable.Instant // when the open packet is to go, by the node's clock; 0: it has gone
-	flush   bool             // it is to go now, when flow control and the rate limit let it
+	flushAt reliable.Instant // when to flush the open packet, by the node's clock; 0: flushed
+	flush   bool             // flush it now, when flow control and the rate limit allow
 	waiting bool             // a burst is scheduled
 }
 
@@ -37,7 +37,7 @@ func (w *writer) burst() {
 	w.quota = min(w.left, max(1, w.p.o.Burst))
 }
 
-// run writes what is due as far as there is room, and reports whether anything came of it.
+// run writes due messages as far as there is room, and reports whether it wrote any.
 func (w *writer) run(now reliable.Instant) bool {
 	s := w.p.s
 	progress := false
@@ -64,7 +64,7 @@ func (w *writer) run(now reliable.Instant) bool {
 			s.Short(now)
 		}
 		if !granted || w.w.Full() {
-			w.flush = w.flush || wrote // there is more behind it: no reason to linger
+			w.flush = w.flush || wrote // more packets follow: do not linger
 			if w.large && w.offset > 0 && w.w.Pending() && r == events.ReasonFlow && w.p.sim.net.draw(w.p.o.Abandon) {
 				w.abandon()
 				continue
@@ -90,7 +90,7 @@ func (w *writer) run(now reliable.Instant) bool {
 	return progress
 }
 
-// draw makes up the next message.
+// draw generates the next message.
 func (w *writer) draw() {
 	o, n := w.p.o, w.p.sim.net
 	w.begun, w.offset = true, 0
@@ -106,17 +106,17 @@ func (w *writer) draw() {
 		size = 1 + n.rng.IntN(o.LargeBytes)
 	}
 	if o.Writers > 1 {
-		size = max(size, 8) // so that its content names the writer
+		size = max(size, 8) // room for the writer's number in the content
 	}
 	w.message = message{
-		key:   n.rng.Uint64()<<8 | uint64(w.index),
-		size:  size,
-		topic: n.rng.IntN(o.Topics),
-		asks:  n.draw(o.Requests),
+		key:       n.rng.Uint64()<<8 | uint64(w.index),
+		size:      size,
+		topic:     n.rng.IntN(o.Topics),
+		isRequest: n.draw(o.Requests),
 	}
 }
 
-// put writes the message, or as much of it as goes; true when it is complete.
+// put writes the message, or as much of it as fits; it reports whether the message is complete.
 func (w *writer) put() bool {
 	m := &w.message
 	t := w.p.topics[m.topic]
@@ -158,7 +158,7 @@ func (w *writer) putLarge(t *reliable.Topic) bool {
 	return true
 }
 
-// abandon gives up a large message in the middle: no subscriber may ever get it.
+// abandon ends a large message before it is complete: no subscriber may receive it.
 func (w *writer) abandon() {
 	w.p.s.Abandon(w.w)
 	w.p.t.unwrite(w.index)

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// When a run is over, and what holds it up.
+// The end of a run, and reports of what prevents it.
 
-// watch looks whether all is through, which must be some time after the network has become sound.
+// watch checks whether the run is complete, which must happen within some time after the end of the faults.
 func (s *sim) watch() {
 	if s.settled() {
 		s.report.Drained = max(0, s.now.Sub(s.net.soundAt))
@@ -23,10 +23,10 @@ func (s *sim) watch() {
 	s.at(min(max(watchEvery, time.Duration(s.now)/16), 100*watchEvery), s.watch)
 }
 
-// watchEvery is the least time between two looks, and with time they become rarer: idle runs shall cost little.
+// watchEvery is the shortest interval of these checks. It grows with time, so that idle runs are cheap.
 const watchEvery = 200 * time.Microsecond
 
-// written reports whether no publisher writes any more.
+// written reports whether all publishers have finished writing.
 func (s *sim) written() bool {
 	for _, p := range s.publishers {
 		if p.gone {
@@ -49,7 +49,7 @@ func (s *sim) written() bool {
 	return true
 }
 
-// settled reports whether all publishers are through and all subscribers that are there have everything.
+// settled reports whether all publishers are finished and all present subscribers have everything.
 func (s *sim) settled() bool {
 	if !s.written() {
 		return false
@@ -63,12 +63,12 @@ func (s *sim) settled() bool {
 				return false
 			}
 		}
-		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() || p.owed() != nil {
+		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() || p.pendingReply() != nil {
 			return false
 		}
 	}
 	if s.now < s.lastData.Add(10*s.longest()) {
-		return false // there may be something on its way
+		return false // packets may still be in the network
 	}
 	for _, x := range s.subscribers {
 		if x.present() && (x.incomplete() != nil || x.undetected() != nil) {
@@ -83,12 +83,12 @@ func (s *sim) settled() bool {
 	return true
 }
 
-// stuck describes what holds up a run that should have ended.
+// stuck reports what prevents the end of a run.
 func (s *sim) stuck() {
 	for _, p := range s.publishers {
 		if !p.gone && p.alive() {
-			if m := p.owed(); m != nil {
-				s.fail("publisher %d has no reply of subscriber %d, which has made one of %d bytes", p.index, m.sub.number, m.size)
+			if m := p.pendingReply(); m != nil {
+				s.fail("publisher %d lacks the reply of subscriber %d, which has %d bytes", p.index, m.sub.number, m.size)
 			}
 			s.trace("publisher %d: lead %d drained %v blocked %v ending %v unsent %v", p.index, p.s.Lead(), p.s.Drained(), p.s.Blocked(), p.ending, p.s.Unsent())
 			for _, w := range p.writers {
@@ -99,7 +99,7 @@ func (s *sim) stuck() {
 	for _, x := range s.subscribers {
 		if x.present() {
 			if p := x.undetected(); p != nil {
-				s.fail("subscriber %d does not hear publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
+				s.fail("subscriber %d has not detected publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
 			}
 			if f := x.incomplete(); f != nil {
 				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
@@ -110,19 +110,19 @@ func (s *sim) stuck() {
 		if !p.gone && p.alive() {
 			if i := p.unanswered(); i >= 0 {
 				known, open := p.s.Ask(p.now(), p.topics[i].ID)
-				s.fail("publisher %d counts %d subscribers of topic %d, open: %v, after %v without faults", p.index, known, i, open, s.o.Drain)
+				s.fail("publisher %d counts %d subscribers of topic %d, incomplete: %v, after %v without faults", p.index, known, i, open, s.o.Drain)
 			}
 		}
 	}
 	for _, p := range s.publishers {
 		if !p.gone && p.alive() {
-			s.fail("publisher %d is not through after %v without faults: packet %d, blocked by %v, ending %v", p.index, s.o.Drain, p.s.Lead(), p.s.Blocked(), p.ending)
+			s.fail("publisher %d is not finished after %v without faults: packet %d, blocked by %v, ending %v", p.index, s.o.Drain, p.s.Lead(), p.s.Blocked(), p.ending)
 		}
 	}
-	s.fail("not settled after %v without faults", s.o.Drain)
+	s.fail("not complete after %v without faults", s.o.Drain)
 }
 
-// close judges what every subscriber has at the end.
+// close checks what each subscriber has received at the end.
 func (s *sim) close() {
 	if s.err == nil {
 		for _, x := range s.subscribers {
@@ -135,7 +135,7 @@ func (s *sim) close() {
 	for _, p := range s.publishers {
 		if p.alive() {
 			s.report.sender(p.s.Stats())
-			if p.o.Asks > 0 && s.err == nil {
+			if p.o.Queries > 0 && s.err == nil {
 				s.report.Answered += uint64(len(p.topics))
 			}
 		}

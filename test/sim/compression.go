@@ -11,11 +11,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that compress. All packers and dictionaries are shared by all runs: nothing of
-// what they do depends on what they did before.
+// Publishers that compress. All runs share the packers and dictionaries: their results do not
+// depend on earlier calls.
 
-// packs lets some publishers compress, and some subscribers lack the dictionary.
-func (d drawer) packs(o *Options) {
+// compression lets some publishers compress, and some subscribers lack the dictionary.
+func (d drawer) compression(o *Options) {
 	if !d.chance(30) {
 		return
 	}
@@ -30,8 +30,8 @@ func (d drawer) packs(o *Options) {
 	}
 }
 
-// theDictionary is the one that there is: as it stands in messages.
-var theDictionary = sync.OnceValue(func() *compress.Dictionary {
+// testDictionary is the dictionary of all runs: text as in the messages.
+var testDictionary = sync.OnceValue(func() *compress.Dictionary {
 	var b []byte
 	for _, name := range topicNames {
 		b = append(b, name...)
@@ -48,20 +48,20 @@ var theDictionary = sync.OnceValue(func() *compress.Dictionary {
 	return d
 })
 
-// packers are made when they are needed first.
-var packers sync.Map // packing to reliable.Packer
+// packers are created on first use.
+var packers sync.Map // map of packing to reliable.Packer
 
-// packing is how packets are compressed.
+// packing is a way to compress packets.
 type packing struct {
-	Packs
+	Compression
 	dict *compress.Dictionary
 }
 
-func (o *Packs) packer(c *Content) reliable.Packer {
+func (o *Compression) packer(c *Content) reliable.Packer {
 	if o.Compress == "" {
 		return nil
 	}
-	of := packing{Packs: *o}
+	of := packing{Compression: *o}
 	if o.Dictionary {
 		of.dict = c.dictionary()
 	}
@@ -81,7 +81,7 @@ func (o *Packs) packer(c *Content) reliable.Packer {
 }
 
 var (
-	unpackAll   = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker([]*compress.Dictionary{theDictionary()}) })
+	unpackAll   = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker([]*compress.Dictionary{testDictionary()}) })
 	unpackPlain = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker(nil) })
 )
 
@@ -92,23 +92,23 @@ func (s *subscriber) unpacker() wire.Unpacker {
 	return s.sim.unpacker
 }
 
-// readable is a packet that a cursor reads.
+// readable returns the content of a packet read with a cursor.
 func (f *feed) readable(b []byte) []byte {
 	if wire.CodecOf(b) == wire.CodecNone {
 		return b
 	}
 	p, err := wire.Unpack(f.sub.sim.unpacker, nil, b)
 	if err != nil {
-		f.fail("a packet that was taken cannot be unpacked: %v", err)
+		f.fail("a delivered packet cannot be unpacked: %v", err)
 		return b[:wire.DataHeaderLen]
 	}
 	if bytes.Equal(p, b) {
-		f.fail("a packet is not compressed and says so")
+		f.fail("a packet is marked as compressed, but is not")
 	}
 	return p
 }
 
-// checkUnreadable checks that a dictionary is missing which is.
+// checkUnreadable checks that a dictionary reported as missing is missing.
 func (o *output) checkUnreadable(err *events.DictionaryError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
 	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Name()) &&

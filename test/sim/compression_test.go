@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// packed is a run with a publisher that compresses.
-func packed(seed uint64, compress string, dictionary bool) Options {
+// compressed returns a run with a publisher that compresses.
+func compressed(seed uint64, compress string, dictionary bool) Options {
 	o := Simple(seed, 2, 5_000)
 	o.Publishers[0].Compress, o.Publishers[0].Dictionary = compress, dictionary
 	o.Subscribers[1].InPlace, o.Subscribers[1].Readers = false, []Reader{{Block: true}}
 	return o
 }
 
-// TestPacks: what is compressed is delivered in place and through cursors, with loss too, and
-// takes less than half of the bytes. docs/protocol §26.1, §26.4.
-func TestPacks(t *testing.T) {
+// Compressed messages are delivered in place and through cursors, even with losses, and take less
+// than half of the bytes. docs/protocol §26.1, §26.4.
+func TestCompression(t *testing.T) {
 	for _, compress := range []string{"s2", "s2:better", "zstd:fastest", "zstd:default", "zstd:better"} {
 		for _, dictionary := range []bool{false, true} {
 			if dictionary && compress == "s2:better" {
 				continue
 			}
 			t.Run(fmt.Sprint(compress, dictionary), func(t *testing.T) {
-				o := packed(1, compress, dictionary)
+				o := compressed(1, compress, dictionary)
 				o.Net.Loss, o.Publishers[0].EqualTrains = 2*Percent, true
 				r := mustRun(t, o)
 				s := r.Sender
@@ -35,33 +35,32 @@ func TestPacks(t *testing.T) {
 	}
 }
 
-// TestPacksOfOtherDictionary: who lacks the dictionary is told so, loses what is compressed
-// with it, asks for none of it again, and holds nobody up. docs/protocol §26.5.
-func TestPacksOfOtherDictionary(t *testing.T) {
-	o := packed(1, "s2", true)
+// A subscriber without the dictionary reports that, loses the messages compressed with it, requests
+// no repair of them, and does not block the publisher. docs/protocol §26.5.
+func TestMissingDictionary(t *testing.T) {
+	o := compressed(1, "s2", true)
 	o.Subscribers[0].NoDictionary, o.Subscribers[1].NoDictionary = true, true
 	r := mustRun(t, o)
 	x := r.Receiver
 	if x.Unreadable == 0 || x.LostUnreadable != x.Unreadable || x.Lost != x.LostUnreadable || x.NAKs > 0 || r.Sender.FlowBlocked > 0 || r.Messages+r.GapMessages != 2*5000 {
-		t.Errorf("%d unreadable, %d of %d lost for that, %d NAKs, blocked %d times, %d messages and %d lost", x.Unreadable, x.LostUnreadable, x.Lost, x.NAKs, r.Sender.FlowBlocked, r.Messages, r.GapMessages)
+		t.Errorf("%d unreadable, %d of %d losses for that reason, %d NAKs, blocked %d times, %d messages and %d lost", x.Unreadable, x.LostUnreadable, x.Lost, x.NAKs, r.Sender.FlowBlocked, r.Messages, r.GapMessages)
 	}
 }
 
-// TestPacksOfNoise: what cannot be compressed goes as it is, and is hardly tried.
-// docs/protocol §26.1.
-func TestPacksOfNoise(t *testing.T) {
-	o := packed(1, "s2", false)
-	o.Publishers[0].Size = [2]int{7, 7} // a word each
+// Incompressible data is sent uncompressed, after few attempts. docs/protocol §26.1.
+func TestIncompressibleData(t *testing.T) {
+	o := compressed(1, "s2", false)
+	o.Publishers[0].Size = [2]int{7, 7} // one word each
 	r := mustRun(t, o)
 	if s := r.Sender; r.Messages != 2*5000 || s.BytesSent > s.BytesUnpacked {
 		t.Errorf("%d messages, %d of %d bytes", r.Messages, s.BytesSent, s.BytesUnpacked)
 	}
 }
 
-// TestPacksOnSlowLink: over a link of 1 Gb/s what takes fewer bytes goes faster.
-func TestPacksOnSlowLink(t *testing.T) {
+// Over a link of 1 Gb/s compression raises the message rate.
+func TestCompressionOnSlowLink(t *testing.T) {
 	took := func(compress string) time.Duration {
-		o := packed(1, compress, true)
+		o := compressed(1, compress, true)
 		o.Net.Bandwidth, o.Net.Egress = 125_000_000, 64
 		o.Publishers[0].Burst, o.Publishers[0].Gap = 1000, time.Microsecond
 		o.Publishers[0].Lives[0].Messages = 50_000
