@@ -409,9 +409,8 @@ func testInsider(t *testing.T, seals bool) {
 	}
 }
 
-// Trust changes while a stream runs: a key that is revoked or no longer trusted for the topic is refused from the
-// next packet on, and reported; when it is trusted again the stream continues, without a gap. docs/protocol §29.7,
-// §29.8.
+// Trust changes while a stream runs: a key that is revoked or no longer trusted for the topic is refused from the next
+// packet on, and reported; when it is trusted again the stream continues, without a gap. docs/protocol §29.7, §29.8.
 func TestTrustChanges(t *testing.T) {
 	ctx := testContext(t)
 	key := signingKey(t)

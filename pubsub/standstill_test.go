@@ -67,9 +67,8 @@ func TestStandstillIsNotSilence(t *testing.T) {
 	})
 }
 
-// Packets that were unread during a standstill, here in a handler, are accepted although they are older than the
-// limit: sealed and signed packets of its groups, and replies. No clock difference is reported. docs/protocol §27.6,
-// §29.6.
+// Packets that were unread during a standstill, here in a handler, are accepted although they are older than the limit:
+// sealed and signed packets of its groups, and replies. No clock difference is reported. docs/protocol §27.6, §29.6.
 func TestStandstillIsNotAClockFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

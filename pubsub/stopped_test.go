@@ -88,11 +88,10 @@ type stopLine struct {
 	End  *stopEnd
 }
 
-// One of four subscriber processes is stopped (SIGSTOP) for a while, with each policy and each flow control at the
-// same time. The other three receive every message in order, also meanwhile: only publishers configured to wait for
-// all wait. When the stopped one continues it gets everything or exact gaps, and the publisher's events name it. If
-// it was released, its gaps have that cause, even if the publisher has forgotten it. docs/protocol §8.1, §8.4, §8.9,
-// §8.12.
+// One of four subscriber processes is stopped (SIGSTOP) for a while, with each policy and each flow control at the same
+// time. The other three receive every message in order, also meanwhile: only publishers configured to wait for all
+// wait. When the stopped one continues it gets everything or exact gaps, and the publisher's events name it. If it was
+// released, its gaps have that cause, even if the publisher has forgotten it. docs/protocol §8.1, §8.4, §8.9, §8.12.
 func TestStoppedProcess(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

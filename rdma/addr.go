@@ -8,7 +8,7 @@ import (
 // Family is an address family, with Linux's numbers.
 type Family uint16
 
-// The families that occur. The connection manager takes IPv4, IPv6 and AF_IB (librdmacm cma.c, ucma_addrlen).
+// The families of the connection manager: IPv4, IPv6 and AF_IB (librdmacm cma.c, ucma_addrlen).
 const (
 	FamilyNone Family = 0
 	FamilyUnix Family = 1
@@ -33,18 +33,19 @@ func (f Family) String() string {
 	return fmt.Sprintf("Family(%d)", uint16(f))
 }
 
-// Addr is the sockaddr of the connection manager. The zero Addr is no address (NULL). Addrs are comparable.
+// Addr is an address of the connection manager (struct sockaddr). The zero Addr means no address (NULL). Addrs are
+// comparable.
 type Addr struct {
 	Family Family
 	IP     netip.Addr // of FamilyIPv4 and FamilyIPv6
 	GID    GID        // of FamilyIB
-	Port   uint16     // host byte order; means nothing to a multicast group
+	Port   uint16     // host byte order; not used for multicast groups
 	// FlowInfo and ScopeID are those of sockaddr_in6.
 	FlowInfo uint32
 	ScopeID  uint32
 }
 
-// IPAddr returns the address without a port. A v4-mapped IPv6 address becomes the IPv4 address that is meant by it.
+// IPAddr returns the address without a port. A v4-mapped IPv6 address becomes an IPv4 address.
 func IPAddr(ip netip.Addr) Addr { return IPPortAddr(netip.AddrPortFrom(ip, 0)) }
 
 // IPPortAddr returns the address with a port.
@@ -71,8 +72,8 @@ func ParseAddr(s string) (Addr, error) {
 	return IPAddr(ip), nil
 }
 
-// Size is the length of the sockaddr in bytes: 16, 28 or 48; 0 if the connection manager does not accept the
-// address, and returns EINVAL (librdmacm cma.c, ucma_addrlen).
+// Size is the length of the sockaddr in bytes: 16, 28 or 48; 0 for an address for which the connection manager returns
+// EINVAL (librdmacm cma.c, ucma_addrlen).
 func (a Addr) Size() int {
 	switch {
 	case a.Family == FamilyIPv4 && a.IP.Is4():
@@ -85,8 +86,8 @@ func (a Addr) Size() int {
 	return 0
 }
 
-// Group returns the address without what does not name a group: port, flow and scope. The C library compares whole
-// sockaddrs, so that a leave with another port than the join had finds nothing (librdmacm cma.c, rdma_leave_multicast);
+// Group returns the address without port, flow and scope, which do not identify a group. The C library compares whole
+// sockaddrs, so that a leave with another port than that of the join fails (librdmacm cma.c, rdma_leave_multicast);
 // here joins and leaves compare Groups.
 func (a Addr) Group() Addr {
 	a.Port, a.FlowInfo, a.ScopeID = 0, 0, 0
@@ -101,8 +102,8 @@ func (a Addr) IsWildcard() bool {
 	return a.IP.IsValid() && a.IP.IsUnspecified()
 }
 
-// IsZeroNet reports whether RoCE refuses the address in a join: 0.0.0.0/8, ::
-// or the zero GID (kernel core/cma.c, cma_zero_addr).
+// IsZeroNet reports whether RoCE rejects the address in a join: 0.0.0.0/8, :: or the zero GID (kernel core/cma.c,
+// cma_zero_addr).
 func (a Addr) IsZeroNet() bool {
 	if a.Family == FamilyIPv4 && a.IP.Is4() {
 		return a.IP.As4()[0] == 0
@@ -110,13 +111,14 @@ func (a Addr) IsZeroNet() bool {
 	return a.IsWildcard()
 }
 
-// IsUnicast reports whether a is an IP address of one host. Of 0.0.0.0 the subnet manager makes a group.
+// IsUnicast reports whether a is the IP address of one host. 0.0.0.0 is not: in a join it makes the subnet manager
+// create a group.
 func (a Addr) IsUnicast() bool {
 	return a.Family != FamilyIB && a.IP.IsValid() && !a.IP.IsUnspecified() && !a.IP.Unmap().IsMulticast()
 }
 
-// IsAny reports whether the address names no device: zero or loopback (kernel core/cma.c, cma_any_addr). An id bound to
-// it is bound to no device, and as a group it means one that the SA creates.
+// IsAny reports whether the address identifies no device: zero or loopback (kernel core/cma.c, cma_any_addr). An id
+// bound to it is bound to no device. In a join it means a group that the subnet administrator (SA) creates.
 func (a Addr) IsAny() bool {
 	return a.IsZeroNet() || a.IP.IsValid() && a.IP.IsLoopback()
 }

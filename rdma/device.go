@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// Provider is one way to RDMA devices: a host of the simulated subnet, the network interfaces of this host, rdma-core.
+// Provider gives access to RDMA devices: those of a simulated host (rdma/fabric), the network interfaces of this host
+// (rdma/roce), or rdma-core (rdma/verbs).
 type Provider interface {
 	// Name of the provider ("fabric", "roce", "verbs").
 	Name() string
-	// Devices lists the names of the devices; ibv_get_device_list(3). Without any the list is empty and the error nil;
-	// ENOSYS says that this host has no RDMA at all.
+	// Devices returns the names of the devices; ibv_get_device_list(3). If there are none, the list is empty and the error
+	// nil. Error ENOSYS: this host has no RDMA at all.
 	Devices() ([]string, error)
-	// OpenDevice opens a device by name; ibv_open_device(3). ENODEV: there is none of that name.
+	// OpenDevice opens the device with the name; ibv_open_device(3). Error ENODEV: there is none.
 	OpenDevice(name string) (Device, error)
-	// NewEventChannel opens a channel for the events of ids; rdma_create_event_channel(3). ENODEV: this host has no RDMA.
+	// NewEventChannel opens a channel for the events of ids; rdma_create_event_channel(3). Error ENODEV: this host has no
+	// RDMA.
 	NewEventChannel() (EventChannel, error)
 }
 
@@ -24,34 +26,35 @@ type Provider interface {
 type Device interface {
 	// Name of the device ("mlx5_0").
 	Name() string
-	// Attr are the device's limits, which do not change; ibv_query_device(3).
+	// Attr returns the device's limits, which are constant; ibv_query_device(3).
 	Attr() (DeviceAttr, error)
-	// Port returns the state of a port. Ports are numbered from 1; ibv_query_port(3). EINVAL: there is no such port.
+	// Port returns the state of a port. Ports are numbered from 1; ibv_query_port(3). Error EINVAL: there is no such port.
 	Port(port uint8) (PortAttr, error)
-	// GIDs is the GID table of a port without its empty entries; ibv_query_gid_table(3).
+	// GIDs returns the GID table of a port without its empty entries; ibv_query_gid_table(3).
 	GIDs(port uint8) ([]GIDEntry, error)
-	// PKeys is the P_Key table of a port, entry by index, 0 where empty; ibv_query_pkey(3).
+	// PKeys returns the P_Key table of a port by index; empty entries are 0. ibv_query_pkey(3).
 	PKeys(port uint8) ([]PKey, error)
 
 	// AllocPD makes a protection domain; ibv_alloc_pd(3).
 	AllocPD() (PD, error)
 	// NewCompChannel opens a channel for the notifications of completion queues; ibv_create_comp_channel(3).
 	NewCompChannel() (CompChannel, error)
-	// CreateCQ makes a completion queue for at least entries completions, with an optional channel; context is handed back
-	// by CompChannel.Wait. ibv_create_cq(3). EINVAL: entries is below 1 or above MaxCQE.
+	// CreateCQ makes a completion queue for at least entries completions, with an optional channel. CQ.Context returns
+	// context. ibv_create_cq(3). Error EINVAL: entries is below 1 or above MaxCQE.
 	CreateCQ(entries int, ch CompChannel, context any) (CQ, error)
 
 	// TryGetAsyncEvent returns the next event of the device itself, or ErrNoEvent; ibv_get_async_event(3). Events are
 	// acknowledged by retrieving them. The queue holds the latest 64.
 	TryGetAsyncEvent() (AsyncEvent, error)
-	// GetAsyncEvent waits for one.
+	// GetAsyncEvent waits for the next event.
 	GetAsyncEvent(ctx context.Context) (AsyncEvent, error)
 
-	// Close closes the device. EBUSY: objects made from it are still open.
+	// Close closes the device. Error EBUSY: objects made from it are still open.
 	Close() error
 }
 
-// DeviceAttr are limits of a device (struct ibv_device_attr). Numbers are counts of objects unless they say otherwise.
+// DeviceAttr has the limits of a device (struct ibv_device_attr). Limits are numbers of objects unless stated
+// otherwise.
 type DeviceAttr struct {
 	Name      string
 	NodeGUID  uint64
@@ -66,25 +69,25 @@ type DeviceAttr struct {
 	MaxMR   int
 	MaxPD   int
 	MaxAH   int
-	// MaxMcastGrp is the number of multicast groups that queue pairs of the
-	// device can be attached to; 0 says that it has no multicast at all.
+	// MaxMcastGrp is the number of multicast groups to which queue pairs of the device can be attached; 0: the device does
+	// not support multicast.
 	MaxMcastGrp int
-	// MaxMcastQPAttach is the number of queue pairs on one group.
+	// MaxMcastQPAttach is the number of queue pairs attached to one group.
 	MaxMcastQPAttach int
-	// MaxTotalMcastQPAttach is the number of attachments in all; at most MaxMcastGrp * MaxMcastQPAttach.
+	// MaxTotalMcastQPAttach is the total number of attachments; at most MaxMcastGrp * MaxMcastQPAttach.
 	MaxTotalMcastQPAttach int
 	// MaxInlineData is the largest QPCap.MaxInlineData in bytes.
 	MaxInlineData int
 
-	// EqualRuns means that a run of messages of one size, posted together, costs much less than messages of
-	// several sizes: a device in software sends it as one UDP GSO train. It is no attribute of verbs.
+	// EqualRuns: messages of the same size that are posted together cost much less than messages of different sizes,
+	// because a software device sends them as one UDP GSO train. Verbs has no such attribute.
 	EqualRuns bool
-	// NoICRC means that received messages were not checked against their invariant CRC (IBTA 7.8.1; annex A17):
-	// a program that needs certainty adds its own check. It is no attribute of verbs.
+	// NoICRC: the invariant CRC of received messages was not checked (IBTA 7.8.1; annex A17). A program that must detect
+	// damage needs its own checksum. Verbs has no such attribute.
 	NoICRC bool
 }
 
-// LinkLayer of a port: what decides which rules of this package apply.
+// LinkLayer of a port: InfiniBand or Ethernet (RoCE).
 type LinkLayer uint8
 
 const (
@@ -116,25 +119,24 @@ func (s PortState) String() string {
 type PortAttr struct {
 	State     PortState
 	LinkLayer LinkLayer
-	// MaxMTU and ActiveMTU are in bytes: payload, without any header.
+	// MaxMTU and ActiveMTU are payload bytes, without headers.
 	MaxMTU, ActiveMTU MTU
 	// LID and SMLID are 0 on RoCE.
 	LID, SMLID   LID
 	GIDTableLen  int
 	PKeyTableLen int
-	// BadPKeys counts datagrams with a P_Key that the port does not have (IBTA P_KeyViolations).
+	// BadPKeys counts received datagrams with a P_Key that the port does not have (IBTA P_KeyViolations).
 	BadPKeys uint64
-	// QKeyViolations counts datagrams with another Q_Key than the queue pair's.
+	// QKeyViolations counts received datagrams with another Q_Key than the queue pair's.
 	QKeyViolations uint64
 	// RateGbps is the speed of the link in gigabits per second.
 	RateGbps float64
-	// NetDev is the name of the network interface (IPoIB or Ethernet), and
-	// Addrs are its addresses, by which ids are bound to the port.
+	// NetDev is the name of the network interface (IPoIB or Ethernet). Addrs has its addresses, to which ids can be bound.
 	NetDev string
 	Addrs  []netip.Addr
-	// Dropped counts datagrams that reached the port and no queue pair: no receive was posted, or it was too small, or
-	// none was attached. With verbs it is the first of these alone, of adapters that count it (mlx5). A provider without a
-	// counter leaves it 0.
+	// Dropped counts datagrams that reached the port but no queue pair: no receive was posted, it was too small, or no
+	// queue pair was attached. With verbs it counts only the first of these, if the adapter does (mlx5). It is 0 if the
+	// provider has no counter.
 	Dropped uint64
 }
 
@@ -157,7 +159,7 @@ type GIDEntry struct {
 	Index  int
 	Port   uint8
 	Type   GIDType
-	NetDev string // of RoCE
+	NetDev string // only of RoCE
 }
 
 // AsyncEventType is enum ibv_event_type, with its values.
@@ -210,14 +212,14 @@ type AsyncEvent struct {
 	CQ   CQ
 }
 
-// Pending is an operation that was begun and ends by itself (BeginLeave, BeginDestroy).
+// Pending is an operation in progress (BeginLeave, BeginDestroy).
 type Pending interface {
 	// Done reports, without waiting, whether the operation has ended.
 	Done() bool
-	// Wait waits for the end, and returns the operation's error. When ctx ends first it returns ctx's
-	// error, and the operation continues.
+	// Wait waits for the end and returns the operation's error. If ctx ends first, it returns ctx's error, and the
+	// operation continues.
 	Wait(ctx context.Context) error
 }
 
-// ResolveTimeout is a sound timeout for ID.ResolveAddr and ResolveRoute.
+// ResolveTimeout is a suitable timeout for ID.ResolveAddr and ResolveRoute.
 const ResolveTimeout = 2 * time.Second

@@ -7,24 +7,23 @@ import (
 	"syscall"
 )
 
-// ENOTSUPP is errno 524, which is internal to the kernel but reaches users all the same: joining an IPv6 group on
-// RoCEv2 gives it (kernel core/cma.c, cma_iboe_join_multicast). It matches ErrNotSupported.
+// ENOTSUPP is errno 524, which is internal to the kernel but is returned to programs that join an IPv6 group on RoCEv2
+// (kernel core/cma.c, cma_iboe_join_multicast). It matches ErrNotSupported.
 const ENOTSUPP = syscall.Errno(524)
 
-// ErrNotSupported is matched by every Error with an errno of something that is not supported: ENOTSUPP, EOPNOTSUPP,
-// ENOTSUP, ENOSYS.
+// ErrNotSupported is matched by every Error with the errno ENOTSUPP, EOPNOTSUPP, ENOTSUP or ENOSYS.
 var ErrNotSupported = errors.New("rdma: not supported")
 
-// ErrNoEvent is what TryGetEvent and its like return when there is nothing to retrieve now. It matches syscall.EAGAIN.
-var ErrNoEvent error = &Error{Op: "get event", Errno: syscall.EAGAIN, Detail: "none is waiting"}
+// ErrNoEvent is returned by calls such as TryGetEvent when no event is pending. It matches syscall.EAGAIN.
+var ErrNoEvent error = &Error{Op: "get event", Errno: syscall.EAGAIN, Detail: "no event is pending"}
 
-// Error is a failed call. Op names it. Errno is exactly the error number that rdma-core or the kernel gives for the
-// failure, so errors.Is(err, syscall.EINVAL) works. Detail describes in words what was wrong.
+// Error is the error of a failed call. Op names the call. Errno is the error number that rdma-core or the kernel
+// returns for the failure, so errors.Is(err, syscall.EINVAL) works. Detail describes the reason.
 type Error struct {
 	Op     string
 	Errno  syscall.Errno
 	Detail string
-	// Closed means that the object was closed or is being closed: the error then matches net.ErrClosed as well as Errno.
+	// Closed: the object was closed or is being closed. The error then matches net.ErrClosed as well as Errno.
 	Closed bool
 }
 
@@ -53,7 +52,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Errorf builds an Error; providers use it.
+// Errorf makes an Error, for providers. detail is a format (fmt.Sprintf) for args.
 func Errorf(op string, errno syscall.Errno, detail string, args ...any) *Error {
 	return &Error{Op: op, Errno: errno, Detail: fmt.Sprintf(detail, args...)}
 }
@@ -63,8 +62,8 @@ func ClosedError(op, object string) *Error {
 	return &Error{Op: op, Errno: syscall.EBADF, Detail: object + " is closed", Closed: true}
 }
 
-// PostError is a failed PostSend or PostRecv: the work requests before Index were posted, the one at Index was refused,
-// those after it were not looked at. It is bad_wr of ibv_post_send(3) and ibv_post_recv(3).
+// PostError is the error of a failed PostSend or PostRecv: the work requests before Index were posted, the one at Index
+// was refused, and later ones were ignored, like bad_wr of ibv_post_send(3) and ibv_post_recv(3).
 type PostError struct {
 	Index int
 	WRID  uint64
@@ -75,5 +74,5 @@ func (e *PostError) Error() string {
 	return fmt.Sprintf("%v (work request %d, id %d)", e.Err, e.Index, e.WRID)
 }
 
-// Unwrap returns the refusal.
+// Unwrap returns Err.
 func (e *PostError) Unwrap() error { return e.Err }

@@ -8,17 +8,17 @@ const NextHeaderIBA = 0x1B
 // protoUDP is the protocol number in the IP headers of RoCEv2.
 const protoUDP = 17
 
-// Header is the contents of the GRH area of a received datagram.
+// Header is the header in the GRH area of a received datagram.
 type Header struct {
 	Src, Dst      GID
 	TrafficClass  uint8
 	FlowLabel     uint32 // 20 bits; 0 from IPv4
 	HopLimit      uint8
 	NextHeader    uint8  // NextHeaderIBA, or 17 for RoCEv2
-	PayloadLength uint16 // bytes after the header, all of transport and payload
+	PayloadLength uint16 // bytes after the header: transport headers and payload
 }
 
-// PutGRH writes the 40 bytes that a receive buffer begins with. On InfiniBand they are the GRH (IBTA 8.3). On RoCEv2
+// PutGRH writes the 40 bytes at the beginning of a receive buffer. On InfiniBand they are the GRH (IBTA 8.3). On RoCEv2
 // they are the IPv6 header, or 20 zero bytes and the IPv4 header without options (IBTA annex A17.4.5.1; kernel
 // include/rdma/ib_verbs.h, union rdma_network_hdr), with DF set and identification id. area must have GRHBytes bytes.
 func PutGRH(area []byte, layer LinkLayer, h *Header, id uint16) {
@@ -51,8 +51,8 @@ func putIPv4(ip []byte, h *Header, id uint16) {
 	binary.BigEndian.PutUint16(ip[10:], ^onesComplement(ip))
 }
 
-// SetIPv4ID sets the identification in a GRH area with an IPv4 header without one (0), and the header's checksum (RFC
-// 1624).
+// SetIPv4ID sets the identification, which must be 0 before, in a GRH area with an IPv4 header, and updates the
+// header's checksum (RFC 1624).
 func SetIPv4ID(area []byte, id uint16) {
 	ip := area[20:GRHBytes]
 	binary.BigEndian.PutUint16(ip[4:], id)
@@ -91,7 +91,7 @@ func ParseGRH(layer LinkLayer, area []byte) (h Header, ok bool) {
 		PayloadLength: binary.BigEndian.Uint16(area[4:]),
 	}
 	if layer == LinkLayerEthernet && h.Src.IsV4Mapped() {
-		return Header{}, false // no IPv6 packet comes from a mapped address (RFC 4291 §2.5.5.2): a reply would go elsewhere
+		return Header{}, false // no IPv6 packet has a mapped source (RFC 4291 §2.5.5.2): a reply would reach another host
 	}
 	return h, true
 }

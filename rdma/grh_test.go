@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The IPv4 header of the worked packet A: 10.0.0.1 to 239.1.2.3, TTL 64.
+// The IPv4 header of golden packet A: 10.0.0.1 to 239.1.2.3, TTL 64.
 func TestPutGRHIPv4(t *testing.T) {
 	h := Header{Src: GIDFromIP(netip.MustParseAddr("10.0.0.1")), Dst: GIDFromIP(netip.MustParseAddr("239.1.2.3")), HopLimit: 64, PayloadLength: 40}
 	area := bytes.Repeat([]byte{0xaa}, GRHBytes)
@@ -36,30 +36,29 @@ func TestPutGRHIB(t *testing.T) {
 	if back, ok := ParseGRH(LinkLayerInfiniBand, area[:]); !ok || back != h {
 		t.Errorf("parsed %+v, %v", back, ok)
 	}
-	// RoCE over IPv6 has the same place and another protocol.
+	// RoCE over IPv6 has the same layout and another protocol.
 	PutGRH(area[:], LinkLayerEthernet, &h, 0)
 	if area[6] != 17 {
 		t.Errorf("next header %d", area[6])
 	}
 }
 
-// The first 20 bytes before an IPv4 header are undefined, and may look like an
-// IPv6 header: the checksum decides.
+// The first 20 bytes before an IPv4 header are undefined, and may look like an IPv6 header: then the checksum decides.
 func TestParseGRHGarbageBeforeIPv4(t *testing.T) {
 	h := Header{Src: GIDFromIP(netip.MustParseAddr("10.0.0.1")), Dst: GIDFromIP(netip.MustParseAddr("239.1.2.3")), HopLimit: 64, PayloadLength: 40}
 	var area [GRHBytes]byte
 	PutGRH(area[:], LinkLayerEthernet, &h, 0)
 	area[0] = 0x60
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src != h.Src {
-		t.Errorf("taken for IPv6: %+v", back)
+		t.Errorf("parsed as IPv6: %+v", back)
 	}
-	area[30] ^= 1 // checksum wrong: it is an IPv6 header after all
+	area[30] ^= 1 // with a wrong checksum it is an IPv6 header
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src == h.Src {
-		t.Errorf("taken for IPv4: %+v", back)
+		t.Errorf("parsed as IPv4: %+v", back)
 	}
 	area[0] = 0
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); ok {
-		t.Errorf("taken for a header: %+v", back)
+		t.Errorf("parsed as a header: %+v", back)
 	}
 }
 
@@ -116,7 +115,7 @@ func TestReplyAHAttr(t *testing.T) {
 	}
 }
 
-// No reply goes to an address that is not a single port's: it would go to a group, or to all.
+// There is no reply to an address that is not a single port's, because it would reach a group or all hosts.
 // docs/protocol §17.5.
 func TestReplyAHAttrToOnePortOnly(t *testing.T) {
 	v4 := func(a, b, c, d byte) GID { return GID{10: 0xff, 11: 0xff, 12: a, 13: b, 14: c, 15: d} }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Setting the identification of an area afterwards gives the same bytes as writing it at first.
+// Setting the identification afterwards gives the same bytes as writing it with the header.
 func TestSetIPv4ID(t *testing.T) {
 	for i := range 1 << 16 {
 		h := Header{

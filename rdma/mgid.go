@@ -5,11 +5,11 @@ package rdma
 type PortSpace uint16
 
 const (
-	// PortSpaceIPoIB shares the groups of IP over InfiniBand. UD. It does not exist on RoCE.
+	// PortSpaceIPoIB is UD, with the groups of IP over InfiniBand. It does not exist on RoCE.
 	PortSpaceIPoIB PortSpace = 0x0002
 	// PortSpaceTCP is reliable-connected; it cannot join groups.
 	PortSpaceTCP PortSpace = 0x0106
-	// PortSpaceUDP is the one for multicast: UD, with UDPQKey.
+	// PortSpaceUDP is UD, with UDPQKey. It is the usual one for multicast.
 	PortSpaceUDP PortSpace = 0x0111
 	// PortSpaceIB is reliable-connected with native addresses.
 	PortSpaceIB PortSpace = 0x013F
@@ -35,13 +35,13 @@ func (p PortSpace) String() string {
 // DefaultScope is the scope of IPoIB unless configured otherwise: link-local.
 const DefaultScope = 2
 
-// MGIDForIB returns the MGID that a join of a has on InfiniBand. scope and pkey are those of the port's IPoIB
-// interface: scope is the low nibble of byte 5 of its broadcast address, and pkey has the membership bit as it stands
-// there. The zero MGID, for a zero or loopback address, asks the SA to make one up.
+// MGIDForIB returns the MGID for a join of a on InfiniBand. scope and pkey are those of the port's IPoIB interface:
+// scope is the low nibble of byte 5 of its broadcast address, and pkey has the membership bit as in that address. For a
+// zero or loopback address it returns the zero MGID, which makes the SA choose an MGID.
 //
-// Only 28 bits of an IPv4 and 80 bits of an IPv6 address go into the MGID, so that several addresses share one: the
-// IPv6 scope in particular is lost (kernel core/cma.c, cma_set_mgid; include/net/ip.h, ip_ib_mc_map;
-// include/net/if_inet6.h, ipv6_ib_mc_map). docs/protocol §17.2.
+// The MGID contains only 28 bits of an IPv4 and 80 bits of an IPv6 address, so that several addresses have the same
+// MGID. In particular it does not contain the IPv6 scope (kernel core/cma.c, cma_set_mgid; include/net/ip.h,
+// ip_ib_mc_map; include/net/if_inet6.h, ipv6_ib_mc_map). docs/protocol §17.2.
 func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 	if a.Size() == 0 || a.IsAny() {
 		return GID{}
@@ -51,7 +51,7 @@ func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 	}
 	signature := byte(0x1b)
 	if ps == PortSpaceUDP {
-		signature = 0x01 // the connection manager's own
+		signature = 0x01 // that of the connection manager
 	}
 	g := GID{0: 0xff, 1: 0x10 | scope&0x0f, 3: signature, 4: byte(pkey >> 8), 5: byte(pkey)}
 	if a.Family == FamilyIPv4 {
@@ -63,16 +63,16 @@ func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 	}
 	ip := a.IP.As16()
 	if ip[0] == 0xff && ip[1]&0xf0 == 0x10 && ip[2] == 0xa0 && ip[3] == 0x1b {
-		return GID(ip) // made up by the SA earlier
+		return GID(ip) // chosen by the SA before
 	}
 	g[2] = 0x60
 	copy(g[6:], ip[6:])
 	return g
 }
 
-// MGIDForRoCE returns the MGID of a join of a on RoCE: on version 2 the IP address, IPv4 as ::ffff:a.b.c.d; on
-// version 1 an IPv4 address as ff0e::ffff:a.b.c.d. The zero MGID represents a zero or loopback address, to
-// which a queue pair cannot be attached (kernel core/cma.c, cma_iboe_set_mgid). docs/protocol §17.2.
+// MGIDForRoCE returns the MGID for a join of a on RoCE: on version 2 the IP address, IPv4 as ::ffff:a.b.c.d; on version
+// 1 an IPv4 address as ff0e::ffff:a.b.c.d. For a zero or loopback address it returns the zero MGID, to which a queue
+// pair cannot be attached (kernel core/cma.c, cma_iboe_set_mgid). docs/protocol §17.2.
 func MGIDForRoCE(a Addr, typ GIDType) GID {
 	switch {
 	case a.Size() == 0 || a.IsAny():
@@ -88,8 +88,8 @@ func MGIDForRoCE(a Addr, typ GIDType) GID {
 }
 
 // MulticastMAC returns the Ethernet address of a RoCEv2 multicast group: 01:00:5e and the low 23 bits of an IPv4 group,
-// so that 32 groups share an address, or 33:33 and the low 32 bits (kernel core/verbs.c, ib_resolve_eth_dmac; RFC 1112
-// section 6.4; RFC 2464 section 7). ok is false if the GID is not multicast.
+// so that 32 groups have the same address, or 33:33 and the low 32 bits (kernel core/verbs.c, ib_resolve_eth_dmac; RFC
+// 1112 section 6.4; RFC 2464 section 7). ok is false if the GID is not multicast.
 func (g GID) MulticastMAC() (mac [6]byte, ok bool) {
 	if !g.IsMulticast() {
 		return mac, false

@@ -1,23 +1,22 @@
 package rdma
 
-// AHBeginner is an optional interface of a PD: it makes address handles without blocking the caller. CreateAH to a host
-// on RoCE asks the network for the host's MAC address, and waits for the answer, which may take seconds or never arrive
-// (kernel core/addr.c, rdma_addr_find_l2_eth_by_grh). If a PD does not implement it, CreateAH takes negligible time.
+// AHBeginner is an optional interface of a PD: it makes address handles without blocking the caller. On RoCE, CreateAH
+// requests a host's MAC address from the network and waits for the answer, which may take seconds or never arrive
+// (kernel core/addr.c, rdma_addr_find_l2_eth_by_grh). If a PD does not implement AHBeginner, CreateAH takes negligible
+// time.
 type AHBeginner interface {
-	// BeginCreateAH begins CreateAH. When it is over done is called, if it is not nil: once, by another goroutine, after
-	// which Done of the pending handle is true. EBADF: the domain is closed. While it is not over, Close of the domain
-	// answers EBUSY.
+	// BeginCreateAH begins CreateAH. At its end another goroutine calls done once, unless it is nil, and Done of the
+	// pending handle returns true. Error EBADF: the domain is closed. Until the end, Close of the domain returns EBUSY.
 	BeginCreateAH(attr AHAttr, done func()) (PendingAH, error)
 }
 
-// PendingAH is an address handle that is being created. It is over when the handle is made or has
-// failed, or when it is cancelled and no work is pending.
+// PendingAH is an address handle that is being created. It is done when the handle is made, when that has failed, or
+// when it was cancelled and the provider no longer works on it.
 type PendingAH interface {
 	Pending
-	// AH hands the handle over, once. ErrNoEvent: it is not over yet; EBADF: it
-	// was handed over, or cancelled; otherwise as CreateAH.
+	// AH returns the handle, once. Errors: ErrNoEvent if it is not done; EBADF if the handle was already returned or
+	// cancelled; and those of CreateAH.
 	AH() (AH, error)
-	// Cancel means that the handle is not wanted: if it is made nevertheless, it is closed. A handle
-	// that was returned already stays.
+	// Cancel ends the creation: if a handle is still made, it is closed. A handle that AH has returned stays open.
 	Cancel()
 }

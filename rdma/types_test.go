@@ -21,7 +21,7 @@ func TestGID(t *testing.T) {
 	}
 	for _, s := range []string{"", "x", "fe80::1%eth0", "239.1.2"} {
 		if g, err := ParseGID(s); err == nil {
-			t.Errorf("%q is taken as %v", s, g)
+			t.Errorf("%q was parsed as %v", s, g)
 		}
 	}
 	if g, err := ParseGID("239.1.2.3"); err != nil || !g.IsV4Mapped() || g.IP() != netip.MustParseAddr("239.1.2.3") {
@@ -32,7 +32,7 @@ func TestGID(t *testing.T) {
 		t.Errorf("%v", g)
 	}
 	if !GIDFromIP(netip.Addr{}).IsZero() {
-		t.Error("no address gives a GID")
+		t.Error("an invalid address has a GID")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAddr(t *testing.T) {
 		}
 	}
 	if _, err := ParseAddr("nowhere"); err == nil {
-		t.Error("a name is taken for an address")
+		t.Error("a name was accepted as an address")
 	}
 }
 
@@ -128,7 +128,7 @@ func TestEventErr(t *testing.T) {
 		want   syscall.Errno
 	}{
 		{EventMulticastJoin, 0, 0, 0}, {EventAddrResolved, 0, 0, 0},
-		{EventMulticastError, 0, 0, syscall.EIO}, // an error all the same
+		{EventMulticastError, 0, 0, syscall.EIO}, // it also counts as an error
 		{EventMulticastError, -22, 0, syscall.EINVAL},
 		{EventMulticastError, -102, 0, syscall.ENETRESET},
 		{EventMulticastError, -1, syscall.ENOMEM, syscall.ENOMEM},

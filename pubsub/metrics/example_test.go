@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
 
-// The statistics of a bus for Prometheus. A registry is usually served over HTTP,
-// by promhttp.HandlerFor.
+// The statistics of a bus for Prometheus. A registry is usually served over HTTP, by promhttp.HandlerFor.
 func ExampleNewCollector() {
 	bus, err := pubsub.Open(context.Background(), "mem://metrics")
 	if err != nil {

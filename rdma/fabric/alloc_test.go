@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Posting, forwarding, delivering and polling allocate nothing.
-func TestDataPathAllocatesNothing(t *testing.T) {
+// Posting, forwarding, delivering and polling do not allocate.
+func TestDataPathDoesNotAllocate(t *testing.T) {
 	f := New(Config{Faults: Faults{Jitter: 10}, Latency: 5})
 	defer f.Close()
 	a, b := newPeer(t, f.AddHost(HostConfig{})), newPeer(t, f.AddHost(HostConfig{}))
@@ -37,7 +37,7 @@ func TestDataPathAllocatesNothing(t *testing.T) {
 	}
 	round()
 	if n := testing.AllocsPerRun(100, round); n != 0 {
-		t.Errorf("%v allocations in a round of %d messages", n, batch)
+		t.Errorf("%v allocations per round of %d messages", n, batch)
 	}
 	if got != 102*batch {
 		t.Errorf("%d messages delivered, want %d", got, 102*batch)

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Whatever is wrong with the arguments, the answer is a typed error.
+// All invalid arguments cause a typed error.
 func TestBadInput(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -48,15 +48,15 @@ func TestBadInput(t *testing.T) {
 		{"Port 2", ret(p.dev.Port(2)), syscall.EINVAL},
 		{"GIDs of port 9", ret(p.dev.GIDs(9)), syscall.EINVAL},
 		{"PKeys of port 9", ret(p.dev.PKeys(9)), syscall.EINVAL},
-		{"CQ of 0", ret(p.dev.CreateCQ(0, nil, nil)), syscall.EINVAL},
-		{"CQ of -1", ret(p.dev.CreateCQ(-1, nil, nil)), syscall.EINVAL},
+		{"CQ of size 0", ret(p.dev.CreateCQ(0, nil, nil)), syscall.EINVAL},
+		{"CQ of size -1", ret(p.dev.CreateCQ(-1, nil, nil)), syscall.EINVAL},
 		{"CQ too large", ret(p.dev.CreateCQ(1<<30, nil, nil)), syscall.EINVAL},
-		{"MR of nothing", ret(p.pd.RegisterMemory(nil, rdma.AccessLocalWrite)), syscall.EINVAL},
+		{"MR without memory", ret(p.pd.RegisterMemory(nil, rdma.AccessLocalWrite)), syscall.EINVAL},
 		{"MR with remote rights only", ret(p.pd.RegisterMemory(make([]byte, 1), rdma.AccessRemoteWrite)), syscall.EINVAL},
 		{"QP without CQ", ret(p.pd.CreateQP(rdma.QPInitAttr{})), syscall.EINVAL},
 		{"QP with another device's CQ", qpAttr(func(a *rdma.QPInitAttr) { a.RecvCQ = stranger.cq }), syscall.EINVAL},
 		{"QP type 77", qpAttr(func(a *rdma.QPInitAttr) { a.Type = 77 }), syscall.EINVAL},
-		{"QP of -1", qpAttr(func(a *rdma.QPInitAttr) { a.Cap.MaxSendWR = -1 }), syscall.EINVAL},
+		{"QP of size -1", qpAttr(func(a *rdma.QPInitAttr) { a.Cap.MaxSendWR = -1 }), syscall.EINVAL},
 		{"QP too large", qpAttr(func(a *rdma.QPInitAttr) { a.Cap.MaxRecvWR = 1 << 30 }), syscall.EINVAL},
 		{"QP with too many elements", qpAttr(func(a *rdma.QPInitAttr) { a.Cap.MaxRecvSGE = 1 << 20 }), syscall.EINVAL},
 		{"QP with too much inline", qpAttr(func(a *rdma.QPInitAttr) { a.Cap.MaxInlineData = 1 << 20 }), syscall.EINVAL},
@@ -72,19 +72,19 @@ func TestBadInput(t *testing.T) {
 		{"modify to state 99", p.qp.Modify(rdma.QPAttr{State: 99}, rdma.QPMaskState), syscall.EINVAL},
 		{"modify of unknown bits", p.qp.Modify(rdma.QPAttr{}, 1<<30), syscall.EINVAL},
 		{"wrong current state", p.qp.Modify(rdma.QPAttr{CurState: rdma.QPInit}, rdma.QPMaskCurState), syscall.EINVAL},
-		{"one attachment more in all", p.qp.AttachMcast(rdma.GID{0: 0xff, 15: 1}, 0xC005), syscall.ENOMEM},
-		{"id of no port space", ret(p.ch.CreateID(7, nil)), syscall.EINVAL},
+		{"one attachment above the total limit", p.qp.AttachMcast(rdma.GID{0: 0xff, 15: 1}, 0xC005), syscall.ENOMEM},
+		{"id with an unknown port space", ret(p.ch.CreateID(7, nil)), syscall.EINVAL},
 		{"QP on an unbound id", ret(unbound.CreateQP(p.pd, rdma.QPInitAttr{})), syscall.EINVAL},
 		{"second QP", ret(p.id.CreateQP(p.pd, rdma.QPInitAttr{})), syscall.EINVAL},
 		{"no PD", ret(stranger.id.CreateQP(nil, rdma.QPInitAttr{})), syscall.EINVAL},
 		{"PD of another device", ret(stranger.id.CreateQP(p.pd, rdma.QPInitAttr{})), syscall.EINVAL},
-		{"DestroyQP without", unbound.DestroyQP(), syscall.EINVAL},
+		{"DestroyQP without a QP", unbound.DestroyQP(), syscall.EINVAL},
 		{"Device of an unbound id", ret(unbound.Device()), syscall.EINVAL},
 		{"Local of an unbound id", ret(unbound.Local()), syscall.EINVAL},
-		{"ResolveAddr to nothing", unbound.ResolveAddr(rdma.Addr{}, rdma.Addr{}, time.Second), syscall.EINVAL},
+		{"ResolveAddr without an address", unbound.ResolveAddr(rdma.Addr{}, rdma.Addr{}, time.Second), syscall.EINVAL},
 		{"ResolveRoute too early", unbound.ResolveRoute(time.Second), syscall.EINVAL},
 		{"leave on an unbound id", ret(unbound.BeginLeave(testGroup(1))), syscall.EADDRNOTAVAIL},
-		{"bind to nowhere", unbound.Bind(rdma.IBAddr(rdma.GID{15: 1})), syscall.ENODEV},
+		{"bind to an unknown address", unbound.Bind(rdma.IBAddr(rdma.GID{15: 1})), syscall.ENODEV},
 	} {
 		var typed *rdma.Error
 		if !errors.Is(c.err, c.want) || !errors.As(c.err, &typed) {
@@ -92,7 +92,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	if unbound.QP() != nil || unbound.Port() != 0 || unbound.LocalAddr() != (rdma.Addr{}) {
-		t.Error("unbound id has something")
+		t.Error("an unbound id has a port, an address or a QP")
 	}
 	if n, err := p.qp.PostSend(nil); n != 0 || err != nil {
 		t.Errorf("PostSend of nothing: %d, %v", n, err)
@@ -100,7 +100,7 @@ func TestBadInput(t *testing.T) {
 	if n, err := p.cq.Poll(nil); n != 0 || err != nil {
 		t.Errorf("Poll of nothing: %d, %v", n, err)
 	}
-	// A bound port number is taken.
+	// A bound port number cannot be bound again.
 	a := h.Addr()
 	a.Port = 7000
 	other, _ := p.ch.CreateID(rdma.PortSpaceUDP, nil)
@@ -110,7 +110,7 @@ func TestBadInput(t *testing.T) {
 	wantErrno(t, "second bind to a port", other.Bind(a), syscall.EADDRINUSE)
 }
 
-// Objects in use return EBUSY; every call on a closed object returns an error, and so does closing it again.
+// Closing an object in use returns EBUSY. Every call on a closed object returns an error, including Close.
 func TestTeardown(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -176,7 +176,7 @@ func TestTeardown(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A device that is removed leaves errors behind, and can be torn down.
+// After the removal of a device its objects return errors and can be closed.
 func TestDeviceRemoval(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

@@ -23,52 +23,54 @@ func (f Flavor) String() string {
 	return "IB"
 }
 
-// Config describes a fabric. The zero value is a stepped InfiniBand subnet with one switch, without delays and faults.
+// Config describes a fabric. The zero value is a stepped InfiniBand subnet (see Fabric.Step) with one switch, without
+// delays and faults.
 type Config struct {
 	Flavor Flavor
-	// Seed of all randomness.
+	// Seed of all random choices.
 	Seed uint64
 
-	// Live makes the fabric run by itself, by Clock.
+	// Live: the fabric runs in real time, with Clock.
 	Live bool
-	// Clock of a live fabric: the time since some fixed moment. Default: the monotonic clock.
+	// Clock of a live fabric: the time since a fixed moment. Default: the monotonic clock.
 	Clock func() time.Duration
 
-	// Switches in the subnet: the first is the spine and the others are leaves on it. Default 1.
+	// Switches is the number of switches: the first is the spine, the others are leaves connected to it. Default 1.
 	Switches int
 	// Latency of each link that a datagram crosses.
 	Latency time.Duration
-	// ProgrammingDelay is from the change of a membership until the switches know of it.
+	// ProgrammingDelay is the time from the change of a membership to the change of the switches' tables.
 	ProgrammingDelay time.Duration
-	// SendDelay is the time from the doorbell until the device has read the memory of a message and
-	// completes it. If a program changes the memory before the completion, the changed bytes are sent.
+	// SendDelay is the time from posting a message until the device has read its memory and completes it. If a program
+	// changes the memory before the completion, the changed bytes are sent.
 	SendDelay time.Duration
 
 	// MTU of InfiniBand ports; default 4096.
 	MTU rdma.MTU
-	// NetDevMTU of Ethernet interfaces in bytes, from which their RDMA MTU follows; default 4200, which gives 4096.
+	// NetDevMTU is the MTU of Ethernet interfaces in bytes, which determines their RDMA MTU; default 4200, for an RDMA MTU
+	// of 4096.
 	NetDevMTU int
 	// PKey and Scope of the IPoIB interfaces; default 0xffff and link-local.
 	PKey  rdma.PKey
 	Scope uint8
-	// FloodMulticast simulates an Ethernet with switches that do not snoop IGMP.
+	// FloodMulticast simulates Ethernet switches without IGMP snooping.
 	FloodMulticast bool
 
 	SM     SM
 	Faults Faults
 }
 
-// SM is how the subnet manager behaves.
+// SM is the behavior of the subnet manager.
 type SM struct {
-	// NoSendOnly refuses send-only full members.
+	// NoSendOnly: it refuses send-only full members.
 	NoSendOnly bool
-	// Silent answers nothing.
+	// Silent: it does not answer.
 	Silent bool
-	// ResponseDelay is how long an answer takes.
+	// ResponseDelay is the time until an answer.
 	ResponseDelay time.Duration
-	// MLIDs is the number of MLIDs in all, that of the broadcast group included; default all from 0xC000 to 0xFFFE.
+	// MLIDs is the total number of MLIDs, including that of the broadcast group; default all from 0xC000 to 0xFFFE.
 	MLIDs int
-	// Override, if not nil, changes each new group's record as the administrator sees fit (SL, flow label, ...).
+	// Override, if not nil, changes the record of each new group (SL, flow label, ...).
 	Override func(*Group)
 }
 
@@ -82,15 +84,14 @@ type Group struct {
 	Rate       uint8 // enum ibv_rate
 }
 
-// Faults strike each datagram on its way to each port, apart from those to the sender's own port.
+// Faults apply to each datagram on the link to each port, except the sender's own port.
 type Faults struct {
 	Loss      float64 // probability
 	Duplicate float64 // probability of a second copy
-	// Reorder is the probability that a datagram is held back for
-	// ReorderDelay, default 10 µs, so that later ones overtake it.
+	// Reorder is the probability that a datagram is delayed by ReorderDelay, default 10 µs, so that others overtake it.
 	Reorder      float64
 	ReorderDelay time.Duration
-	// Jitter delays each datagram by up to as much; the order on a link is kept.
+	// Jitter is the maximum random delay of a datagram; the order on a link is kept.
 	Jitter time.Duration
 }
 
@@ -122,22 +123,22 @@ func (c Config) withDefaults() Config {
 type HostConfig struct {
 	// Name of the host in traces; default h0, h1, ...
 	Name string
-	// Devices, called sim0, sim1, ...; default 1. Ports of each; default 1.
+	// Devices is the number of devices, with the names sim0, sim1, ...; Ports is the number of ports of each. Default 1.
 	Devices, Ports int
-	// Switch that the ports are on; default in turns.
+	// Switch of the ports; default each switch in turn.
 	Switch int
-	// RateGbps is the speed of the ports in Gbit/s, at least 2.5, the slowest of InfiniBand; default 100. Groups are made
-	// with that of the port that joins first, and refused to slower ones (InfiniBand).
+	// RateGbps is the speed of the ports in Gbit/s, at least 2.5, the slowest of InfiniBand; default 100. On InfiniBand a
+	// group has the rate of the port that joins first, and slower ports cannot join it.
 	RateGbps float64
 	// Limits, if not nil, changes the devices' limits.
 	Limits func(*rdma.DeviceAttr)
-	// Privileged lets the host use Q_Keys with bit 31 set.
+	// Privileged: the host may use Q_Keys with bit 31 set.
 	Privileged bool
-	// NoMulticastRoute leaves out the route to all groups from the first port.
+	// NoMulticastRoute: the host has no route for multicast, which otherwise leads to the first port.
 	NoMulticastRoute bool
 }
 
-// check finds what no host can be like.
+// check returns an error for an impossible configuration.
 func (c *HostConfig) check() error {
 	if !(c.RateGbps >= slowest) || math.IsInf(c.RateGbps, 1) {
 		return rdma.Errorf("add host", syscall.EINVAL, "RateGbps %v must be %v or more", c.RateGbps, slowest)

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// Nothing on a quiet stepped fabric waits longer than this, but for the
-// timeouts of the subnet administrator's requests.
+// settleTime is longer than all delays of the tests' fabrics, except timeouts of requests to the subnet administrator.
 const settleTime = 100 * time.Millisecond
 
 func TestConformance(t *testing.T) {
@@ -39,10 +38,10 @@ func TestConformance(t *testing.T) {
 					total += n
 				}
 				if total != 125 {
-					t.Errorf("%d statements are accounted for, want 125", total)
+					t.Errorf("%d statements have an outcome, want 125", total)
 				}
-				// What does not apply is as docs/rdma.md says: none drops out in
-				// silence. Statements that -run left out count as failed.
+				// The numbers of statements that do not apply are as docs/rdma.md says, so that none is left out unnoticed.
+				// Statements that -run leaves out count as failed.
 				want := map[Flavor][4]int{InfiniBand: {rdmatest.Passed: 92, rdmatest.NotApplicable: 33}, RoCE: {rdmatest.Passed: 88, rdmatest.NotApplicable: 37}}[flavor]
 				if s.Counts[rdmatest.Failed] == 0 && s.Counts != want {
 					t.Errorf("%d passed, %d are not applicable, %d not met; want %d, %d and %d", s.Counts[rdmatest.Passed], s.Counts[rdmatest.NotApplicable],

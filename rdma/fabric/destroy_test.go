@@ -7,15 +7,15 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A destroyed id reports nothing: neither queued events, nor the result of a join that was in progress
-// when its device was removed.
-func TestDestroyedIsSilent(t *testing.T) {
+// A destroyed id reports no events: neither queued ones nor the result of a join that was pending when its device was
+// removed.
+func TestDestroyedHasNoEvents(t *testing.T) {
 	for name, before := range map[string]func(f *Fabric, p *peer){
 		"joined": func(_ *Fabric, p *peer) { p.run() },
 		"joining": func(f *Fabric, _ *peer) {
 			f.AdvanceTo(f.Now() + time.Millisecond)
 		},
-		"joining on a device that is removed": func(f *Fabric, _ *peer) {
+		"join on a removed device": func(f *Fabric, _ *peer) {
 			f.AdvanceTo(f.Now() + time.Millisecond)
 			f.hosts[0].RemoveDevice(0)
 		},
@@ -49,7 +49,7 @@ func TestDestroyedIsSilent(t *testing.T) {
 			if err := ch.Close(); err != nil {
 				t.Errorf("%v, %s: %v", flavor, name, err)
 			}
-			if f.Members(p.mgid(testGroup(1))) != nil && name != "joining on a device that is removed" {
+			if f.Members(p.mgid(testGroup(1))) != nil && name != "join on a removed device" {
 				t.Errorf("%v, %s: the port is still a member", flavor, name)
 			}
 			f.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// The tests that docs/rdma.md names exist, in the packages that it is about.
+// The tests that docs/rdma.md names exist.
 func TestDocumentedTestsExist(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/rdma.md")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestDocumentedTestsExist(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile(`\bTest[A-Z]\w*`).FindAllString(string(doc), -1) {
 		if !tests[name] {
-			t.Errorf("there is no %s", name)
+			t.Errorf("docs/rdma.md names %s, which does not exist", name)
 		}
 	}
 	statements := rdmatest.Statements()
@@ -35,13 +35,12 @@ func TestDocumentedTestsExist(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile(`\bS(\d{3})\b`).FindAllStringSubmatch(string(doc), -1) {
 		if n, _ := strconv.Atoi(name[1]); n < 1 || n > len(statements) {
-			t.Errorf("there is no statement %s", name[0])
+			t.Errorf("docs/rdma.md names statement %s, which does not exist", name[0])
 		}
 	}
 }
 
-// addTests adds the names of all tests below a directory, whatever their build
-// tags.
+// addTests adds the names of all tests in a directory and below, whatever their build tags.
 func addTests(t *testing.T, tests map[string]bool, dir string) {
 	t.Helper()
 	test := regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(\w+ \*testing\.T\)`)

@@ -14,10 +14,10 @@ import (
 type Fabric struct {
 	cfg Config
 
-	// mu guards all below, and all state of switches and ports. No call into
-	// package soft is made under it; soft calls in here with its own locks.
+	// mu guards the fields below, and all state of switches and ports. Package soft is not called while it is held,
+	// because soft calls this package with its own locks held.
 	mu       sync.Mutex
-	now      time.Duration // of a stepped fabric
+	now      time.Duration // virtual time of a stepped fabric
 	queue    actions
 	seq      uint64
 	rng      *rand.Rand
@@ -43,11 +43,11 @@ type Fabric struct {
 type Stats struct {
 	Sent      uint64 // by queue pairs
 	Delivered uint64 // to queue pairs
-	// Lost and Duplicated are the faults' work.
+	// Lost and Duplicated count injected faults.
 	Lost, Duplicated uint64
-	// NoPath were sent to a group that no switch table knew, or to an address that is not there.
+	// NoPath counts datagrams to a group that no switch table has, or to an address that does not exist.
 	NoPath uint64
-	// PortDown reached a port that was down, or were sent from one.
+	// PortDown counts datagrams sent from or to a port that was down.
 	PortDown uint64
 }
 
@@ -72,11 +72,11 @@ func New(cfg Config) *Fabric {
 	return f
 }
 
-// Flavor of the fabric.
+// Flavor returns the flavor of the fabric.
 func (f *Fabric) Flavor() Flavor { return f.cfg.Flavor }
 
-// Close ends a live fabric's goroutine; nothing is delivered after it. Objects of the hosts can still
-// be closed. It is idempotent.
+// Close ends a live fabric's goroutine; nothing is delivered afterwards. Objects of the hosts can still be closed. A
+// second call has no effect.
 func (f *Fabric) Close() error {
 	f.mu.Lock()
 	f.closed = true
@@ -87,7 +87,7 @@ func (f *Fabric) Close() error {
 	return nil
 }
 
-// time is now. The caller holds mu.
+// time returns the current time. The caller holds mu.
 func (f *Fabric) time() time.Duration {
 	if f.pump != nil {
 		return f.cfg.Clock()
@@ -95,22 +95,22 @@ func (f *Fabric) time() time.Duration {
 	return f.now
 }
 
-// Now is the fabric's time.
+// Now returns the fabric's time.
 func (f *Fabric) Now() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.time()
 }
 
-// NextDeadline is the time of the next event; false if there is none until a further call causes one.
+// NextDeadline returns the time of the next event, or false if none is scheduled.
 func (f *Fabric) NextDeadline() (time.Duration, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.next()
 }
 
-// Step advances a stepped fabric to its next deadline and does the first thing that is due there. It reports whether
-// there was any. On a live fabric it does nothing.
+// Step advances a stepped fabric to its next event and executes it. It reports whether there was one. On a live fabric
+// it has no effect.
 func (f *Fabric) Step() bool {
 	if f.pump != nil {
 		return false
@@ -119,8 +119,8 @@ func (f *Fabric) Step() bool {
 	return ok && f.runDue(at)
 }
 
-// AdvanceTo does all that is due until t, in order, and sets the time of a
-// stepped fabric to t; times that have passed do nothing.
+// AdvanceTo executes all events until t in order, and sets the time of a stepped fabric to t. It has no effect if t has
+// passed.
 func (f *Fabric) AdvanceTo(t time.Duration) {
 	if f.pump != nil {
 		return
@@ -132,7 +132,7 @@ func (f *Fabric) AdvanceTo(t time.Duration) {
 	f.mu.Unlock()
 }
 
-// Stats are the counters since New.
+// Stats returns the counters since New.
 func (f *Fabric) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// faulty sends 2000 numbered messages through faults and returns what arrived.
+// faulty sends 2000 numbered messages with faults and returns the received ones.
 func faulty(t *testing.T, seed uint64, faults Faults) ([]string, Stats) {
 	t.Helper()
 	f := New(Config{Seed: seed, Latency: time.Microsecond})
@@ -75,8 +75,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// One seed, one run; another seed, another.
-func TestSeedDecides(t *testing.T) {
+// The same seed gives the same run, another seed another one.
+func TestSeed(t *testing.T) {
 	all := Faults{Loss: 0.05, Duplicate: 0.05, Reorder: 0.05, Jitter: 5 * time.Microsecond}
 	a, _ := faulty(t, 7, all)
 	b, _ := faulty(t, 7, all)
@@ -89,7 +89,7 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
-// Time stands still but for Step and AdvanceTo.
+// Time advances only in Step and AdvanceTo.
 func TestStep(t *testing.T) {
 	f := New(Config{Latency: 3 * time.Microsecond})
 	defer f.Close()
@@ -100,14 +100,14 @@ func TestStep(t *testing.T) {
 	for f.Step() {
 	}
 	if at, ok := f.NextDeadline(); ok {
-		t.Fatalf("something is due at %v", at)
+		t.Fatalf("an event is due at %v", at)
 	}
 	start := f.Now()
 	from.send(ah, "x")
 	if f.Now() != start || len(to.received()) != 0 {
-		t.Fatal("it did not wait for a step")
+		t.Fatal("the message was delivered before a step")
 	}
-	// Its own port, the switch, the receiver.
+	// The sender's port, the switch, the receiver.
 	for i, want := range []time.Duration{0, 3 * time.Microsecond, 6 * time.Microsecond} {
 		if at, ok := f.NextDeadline(); !ok || at != start+want {
 			t.Fatalf("step %d is due at %v, want %v", i, at-start, want)

@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// Only members leave, and only with JoinState bits that they have; a group is deleted with its last full member
-// of either kind, whatever other members it has.
+// Only members can leave, and only with JoinState bits that they have. A group is deleted with its last full member of
+// either kind, whatever other members it has.
 func TestOnlyMembersLeave(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -44,14 +44,14 @@ func TestOnlyMembersLeave(t *testing.T) {
 	}
 	want("leave", req(0, true, rdma.StateFullMember), soft.SAOk)
 	if m := f.Members(mgid); m != nil {
-		t.Errorf("without a full member there are members %v", m)
+		t.Errorf("the group has members %v, but no full member", m)
 	}
-	want("leave of a group that is gone", req(1, true, rdma.StateNonMember), soft.SAReqInvalid)
+	want("leave of a deleted group", req(1, true, rdma.StateNonMember), soft.SAReqInvalid)
 }
 
-// A subnet manager that starts anew has its tables and MLIDs back, but for the
-// broadcast group's; that group lasts also when no port is up.
-func TestRestartForgets(t *testing.T) {
+// After a restart of the subnet manager all tables are empty and all MLIDs free, except those of the broadcast group,
+// which exists even if no port is up.
+func TestRestartClearsTables(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
 	from, to := newPeer(t, f.AddHost(HostConfig{})), newPeer(t, f.AddHost(HostConfig{}))
@@ -62,7 +62,7 @@ func TestRestartForgets(t *testing.T) {
 	from.run()
 	f.RestartSM()
 	from.run()
-	from.send(ah, "to a tree that is gone")
+	from.send(ah, "to a deleted tree")
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"before"}) || f.Stats().NoPath != 1 {
 		t.Errorf("received %q, %+v", got, f.Stats())
@@ -70,19 +70,18 @@ func TestRestartForgets(t *testing.T) {
 	from.event()
 	to.event()
 	if got := to.join(testGroup(2), rdma.JoinFullMember).Attr().DLID; got != rdma.MLIDMin+1 {
-		t.Errorf("MLID %v, want the first but that of the broadcast group", got)
+		t.Errorf("MLID %v, want the first one after that of the broadcast group", got)
 	}
 	for _, h := range f.hosts {
 		h.Port(0, 1).SetUp(false)
 	}
 	if _, mlid, ok := f.Record(from.broadcast()); !ok || mlid != rdma.MLIDMin {
-		t.Errorf("the broadcast group is there: %v, with MLID %v", ok, mlid)
+		t.Errorf("the broadcast group exists: %v, with MLID %v", ok, mlid)
 	}
 }
 
-// The subnet administrator answers after its delay, and a port that is down not
-// at all.
-func TestAnswersTakeTime(t *testing.T) {
+// The subnet administrator answers after its delay, but not a port that is down.
+func TestAnswerDelay(t *testing.T) {
 	const delay = 10 * time.Millisecond
 	f := New(Config{SM: SM{ResponseDelay: delay}})
 	defer f.Close()
@@ -101,8 +100,8 @@ func TestAnswersTakeTime(t *testing.T) {
 	}
 	f.hosts[0].Port(0, 1).SetUp(false)
 	p.run()
-	p.event() // lost
+	p.event() // membership lost
 	if s := p.status(testGroup(2), rdma.JoinFullMember); s != -110 {
-		t.Errorf("join at a port that is down: status %d, want -110", s)
+		t.Errorf("join on a port that is down: status %d, want -110", s)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// hca is a device as the fabric sees it: package soft's backend.
+// hca is the fabric's part of a device: the backend of package soft.
 type hca struct {
 	soft.Passive
 	f     *Fabric
@@ -19,10 +19,10 @@ type hca struct {
 
 var _ soft.Backend = (*hca)(nil)
 
-// After is the host's work queue.
+// After calls fn after d.
 func (c *hca) After(d time.Duration, fn func()) (cancel func()) { return c.f.after(d, fn) }
 
-// SA takes a request to the subnet administrator and the answer back.
+// SA sends a request to the subnet administrator, and calls done with the answer.
 func (c *hca) SA(num uint8, req soft.SARequest, done func(soft.SAReply)) {
 	f, p := c.f, c.ports[num-1]
 	f.mu.Lock()
@@ -66,10 +66,10 @@ func (c *hca) LeaveIP(num uint8, group netip.Addr) {
 	}
 }
 
-// NewQP counts.
+// NewQP returns the next queue pair number.
 func (c *hca) NewQP() (rdma.QPN, error) { return c.dev.NextQPN(), nil }
 
-// Transmit sends datagrams, at once or after the send delay.
+// Transmit sends datagrams, immediately or after the send delay.
 func (c *hca) Transmit(q *soft.QP, batch []soft.Datagram) int {
 	f := c.f
 	f.mu.Lock()
@@ -121,7 +121,7 @@ func (f *Fabric) send(from *Port, d *soft.Datagram) {
 	from.sw.forwardFrom(p, from)
 }
 
-// forwardFrom carries a packet from a port to the switch. It uses up one reference.
+// forwardFrom sends a packet from a port to the switch. It releases one reference.
 func (s *Switch) forwardFrom(p *packet, from *Port) {
 	if s.f.cfg.Latency == 0 {
 		s.forward(p, link{port: from})

@@ -14,15 +14,15 @@ type Host struct {
 	cfg  HostConfig
 	soft *soft.Host
 	hcas []*hca
-	err  error // of cfg
+	err  error // error of cfg
 }
 
 var _ rdma.Provider = (*Host)(nil)
 
-// Name of the provider: "fabric".
+// Name returns the name of the provider: "fabric".
 func (h *Host) Name() string { return h.soft.Name() }
 
-// HostName is the name of the host.
+// HostName returns the name of the host.
 func (h *Host) HostName() string { return h.cfg.Name }
 
 // Devices lists the host's devices.
@@ -33,7 +33,7 @@ func (h *Host) Devices() ([]string, error) {
 	return h.soft.Devices()
 }
 
-// OpenDevice opens one.
+// OpenDevice opens a device of the host.
 func (h *Host) OpenDevice(name string) (rdma.Device, error) {
 	if h.err != nil {
 		return nil, h.err
@@ -52,10 +52,10 @@ func (h *Host) NewEventChannel() (rdma.EventChannel, error) {
 // Port returns a port of a device; devices count from 0, ports from 1. It panics if there is none.
 func (h *Host) Port(device, port int) *Port { return h.hcas[device].ports[port-1] }
 
-// Addr is the address of the first port, for rdma.ID.Bind.
+// Addr returns the address of the first port, for rdma.ID.Bind.
 func (h *Host) Addr() rdma.Addr { return h.Port(0, 1).Addr() }
 
-// RemoveDevice takes a device away, as hot-unplug does.
+// RemoveDevice removes a device, as a hot unplug does.
 func (h *Host) RemoveDevice(device int) {
 	c := h.hcas[device]
 	for _, p := range c.ports {
@@ -95,7 +95,7 @@ func (h *Host) addDevice(index int) {
 	h.hcas = append(h.hcas, c)
 	f.mu.Lock()
 	for _, p := range c.ports {
-		p.up = true // now that events have a receiver
+		p.up = true // only now, because events have a receiver
 	}
 	f.mu.Unlock()
 

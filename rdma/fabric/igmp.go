@@ -12,13 +12,14 @@ type snooped struct {
 	groups int
 }
 
-// report is an IGMP report of an interface, which reaches all switches. The caller holds mu.
+// report sends an IGMP report of an interface, which reaches all switches. The caller holds mu.
 func (f *Fabric) report(p *Port, gid rdma.GID) {
 	f.record(p, Record{Kind: IGMPReport, MGID: gid})
 	f.snoop(p, gid, 1)
 }
 
-// snoop counts a group of an interface in or out, and programs the switches. The caller holds mu.
+// snoop adds change to the number of groups of an interface with this MAC, and programs the switches. The caller holds
+// mu.
 func (f *Fabric) snoop(p *Port, gid rdma.GID, change int) {
 	mac, _ := gid.MulticastMAC()
 	list := f.snooped[mac]

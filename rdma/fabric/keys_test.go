@@ -10,8 +10,8 @@ import (
 
 const initMask = rdma.QPMaskState | rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey
 
-// A send with bit 31 of the Q_Key set carries the queue pair's own, which only
-// privileged programs can set to such a value (IBTA 10.2.5).
+// A send with bit 31 of the Q_Key set uses the queue pair's own Q_Key. Only privileged programs can set that to such a
+// value (IBTA 10.2.5).
 func TestPrivilegedQKey(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()
@@ -26,7 +26,7 @@ func TestPrivilegedQKey(t *testing.T) {
 	}
 	to.post(2)
 	wr := from.sendWR(ah, "own key")
-	wr.QKey = 0x80000000 // not the value that is sent
+	wr.QKey = 0x80000000 // this value is not sent
 	if _, err := from.qp.PostSend([]rdma.SendWR{wr}); err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +40,7 @@ func TestPrivilegedQKey(t *testing.T) {
 	}
 }
 
-// Where the device has it, the flag keeps a queue pair's own messages from it
-// and from no other.
+// If the device supports the flag, a queue pair with it does not receive its own messages, but all others.
 func TestBlockSelf(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -72,7 +71,7 @@ func (p *peer) ahTo(ah rdma.AH) rdma.AH {
 	return own
 }
 
-// The PSN counts the datagrams of a queue pair from SQ_PSN on.
+// The PSN counts the datagrams of a queue pair from SQ_PSN.
 func TestPSN(t *testing.T) {
 	from, _, ah := pair(t, Config{}, peerAttr(), 64)
 	qp, err := from.pd.CreateQP(rdma.QPInitAttr{SendCQ: from.cq, RecvCQ: from.cq, Cap: peerAttr().Cap})
@@ -101,7 +100,7 @@ func TestPSN(t *testing.T) {
 	}
 }
 
-// Limits on the total of attachments, in addition to the conformance suite's.
+// The limit on the total number of attachments, which the conformance suite does not test.
 func TestTotalAttachments(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -127,9 +126,8 @@ func TestTotalAttachments(t *testing.T) {
 	}
 }
 
-// Attaching to one group with two LIDs is two entries and one attachment of the
-// device; the first detach ends it, the second says so (kernel
-// core/uverbs_cmd.c).
+// Attaching to a group with two LIDs makes two entries, but one attachment of the device. The first detach ends it, and
+// the second returns an error (kernel core/uverbs_cmd.c).
 func TestAttachWithTwoLIDs(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	gid := ah.Attr().GRH.DGID
@@ -151,16 +149,15 @@ func TestAttachWithTwoLIDs(t *testing.T) {
 		t.Errorf("received %q", got)
 	}
 	if err := to.qp.DetachMcast(gid, ah.Attr().DLID); err == nil {
-		t.Error("the device still knew the attachment")
+		t.Error("the device still had the attachment")
 	}
 	if err := to.id.DestroyQP(); err != nil {
-		t.Errorf("the entry is gone all the same: %v", err)
+		t.Errorf("the entry still exists: %v", err)
 	}
 }
 
-// Of two joins of a group the latest is left first: here the one that only
-// sends, so that the queue pair stays attached.
-func TestLeaveTakesTheLatest(t *testing.T) {
+// Of two joins of a group the latest one is left first: here the send-only one, so that the queue pair stays attached.
+func TestLeaveEndsLatestJoin(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
 	p := newPeer(t, f.AddHost(HostConfig{}))
@@ -168,9 +165,9 @@ func TestLeaveTakesTheLatest(t *testing.T) {
 	p.join(testGroup(1), rdma.JoinSendOnlyFullMember)
 	p.post(2)
 	p.leave(testGroup(1))
-	p.send(ah, "still there")
+	p.send(ah, "after the leave")
 	p.run()
-	if got := p.received(); !slices.Equal(got, []string{"still there"}) {
+	if got := p.received(); !slices.Equal(got, []string{"after the leave"}) {
 		t.Errorf("received %q", got)
 	}
 	p.leave(testGroup(1))
@@ -181,8 +178,7 @@ func TestLeaveTakesTheLatest(t *testing.T) {
 	}
 }
 
-// A queue pair receives what reaches its own port, and nothing from the other
-// port of the device.
+// A queue pair receives only from its own port, and not from the other port of the device.
 func TestQPBelongsToAPort(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -205,7 +201,7 @@ func TestQPBelongsToAPort(t *testing.T) {
 	}
 	first.post(1)
 	first.run()
-	from.send(ah, "by the other port")
+	from.send(ah, "on the other port")
 	first.run()
 	if got := first.received(); len(got) != 0 {
 		t.Errorf("received %q", got)
@@ -226,9 +222,8 @@ func TestAHOnRoCE(t *testing.T) {
 	}
 }
 
-// An address handle is of one port, and of as many as the device has one that is
-// closed makes room for another.
-func TestAHOfAPort(t *testing.T) {
+// An address handle belongs to one port. When the device's limit is reached, closing one handle permits another.
+func TestAHOfPort(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
 	p := newPeer(t, f.AddHost(HostConfig{Ports: 2, Limits: func(a *rdma.DeviceAttr) { a.MaxAH = 2 }}))
@@ -239,10 +234,10 @@ func TestAHOfAPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.qp.PostSend([]rdma.SendWR{p.sendWR(other, "by the other port")})
+	_, err = p.qp.PostSend([]rdma.SendWR{p.sendWR(other, "on the other port")})
 	wantErrno(t, "a handle of another port than the queue pair's", err, syscall.EINVAL)
 	_, err = p.pd.CreateAH(attr)
-	wantErrno(t, "a third handle of two", err, syscall.ENOMEM)
+	wantErrno(t, "a handle above the limit of two", err, syscall.ENOMEM)
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +246,7 @@ func TestAHOfAPort(t *testing.T) {
 	}
 }
 
-// Receiving needs the right to write.
+// Receiving needs write access.
 func TestReceiveIntoReadOnlyRegion(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	mr, err := to.pd.RegisterMemory(to.mem, 0)
@@ -268,9 +263,8 @@ func TestReceiveIntoReadOnlyRegion(t *testing.T) {
 	}
 }
 
-// A datagram to the own port does not go by the network, where it could be
-// lost.
-func TestUnicastToItself(t *testing.T) {
+// A datagram to the sender's own port does not use the network, where it could be lost.
+func TestUnicastToOwnPort(t *testing.T) {
 	f := New(Config{Flavor: RoCE, Faults: Faults{Loss: 1}})
 	defer f.Close()
 	p := newPeer(t, f.AddHost(HostConfig{}))
@@ -292,8 +286,8 @@ func TestUnicastToItself(t *testing.T) {
 	}
 }
 
-// A datagram of another partition, or of the same by two limited members, is
-// dropped and counted, whichever entry of its table a queue pair uses.
+// A datagram of another partition, or between two limited members of the same one, is dropped and counted, whichever
+// table entry a queue pair uses.
 func TestPKeys(t *testing.T) {
 	for _, c := range []struct {
 		from, to rdma.PKey
@@ -330,14 +324,13 @@ func TestPKeys(t *testing.T) {
 			t.Errorf("from %v to %v: received %q", c.from, c.to, got)
 		}
 		if attr, _ := to.dev.Port(1); attr.BadPKeys != bad {
-			t.Errorf("from %v to %v: %d are counted, want %d", c.from, c.to, attr.BadPKeys, bad)
+			t.Errorf("from %v to %v: %d counted, want %d", c.from, c.to, attr.BadPKeys, bad)
 		}
 	}
 }
 
-// What a completion and the GRH area say of a datagram is what its sender's port
-// and address handle have.
-func TestCompletionSaysWhence(t *testing.T) {
+// The completion and the GRH area of a datagram have the values of its sender's port and address handle.
+func TestCompletionOfDatagram(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		from, to, ah := pair(t, Config{Flavor: flavor}, peerAttr(), 64)
 		attr := ah.Attr()

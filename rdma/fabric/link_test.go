@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// unicast is an address handle to another peer's port, as it is now.
+// unicast makes an address handle to another peer's port with its current address.
 func (p *peer) unicast(to *peer, like rdma.AH) rdma.AH {
 	p.t.Helper()
 	attr := like.Attr()
@@ -38,8 +38,8 @@ func (p *peer) sendTo(ah rdma.AH, qpn rdma.QPN, data string) {
 	}
 }
 
-// A port that is down neither sends nor receives; the manager takes it out of the groups, switches out
-// of their tables, and its host gets one event.
+// A port that is down neither sends nor receives. The subnet manager removes it from the groups, switches remove it
+// from their tables, and its host gets one event.
 func TestDown(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		from, to, ah := pair(t, Config{Flavor: flavor}, peerAttr(), 64)
@@ -67,7 +67,7 @@ func TestDown(t *testing.T) {
 		}
 		to.post(4)
 		port := f.hosts[0].Port(0, 1)
-		port.SetUp(true) // as it is
+		port.SetUp(true) // no change
 		async()
 		port.SetUp(false)
 		port.SetUp(false)
@@ -82,16 +82,16 @@ func TestDown(t *testing.T) {
 		}
 		port.SetUp(true)
 		async(rdma.AsyncPortActive)
-		if flavor == RoCE { // on InfiniBand it is no member any more
-			from.send(ah, "up again")
+		if flavor == RoCE { // on InfiniBand it is no longer a member
+			from.send(ah, "after up")
 			from.run()
-			if got := to.received(); !slices.Equal(got, []string{"up again"}) {
+			if got := to.received(); !slices.Equal(got, []string{"after up"}) {
 				t.Errorf("%v: received %q", flavor, got)
 			}
 		}
-		// A datagram is on its way when the port goes down, or its destination does not exist.
+		// A datagram is in flight when the port goes down, or its destination does not exist.
 		one := from.unicast(to, ah)
-		from.sendTo(one, to.qp.QPN(), "on its way")
+		from.sendTo(one, to.qp.QPN(), "in flight")
 		f.hosts[1].Port(0, 1).SetUp(false)
 		from.run()
 		if s := f.Stats(); s.PortDown != 2 || len(to.received()) != 0 {
@@ -100,8 +100,8 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// A port whose device was removed accepts nothing.
-func TestRemovedTakesNothing(t *testing.T) {
+// A port of a removed device receives nothing.
+func TestRemovedPortReceivesNothing(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	one := from.unicast(to, ah)
 	from.f.hosts[1].RemoveDevice(0)
@@ -115,7 +115,7 @@ func TestRemovedTakesNothing(t *testing.T) {
 	}
 }
 
-// A closed fabric takes nothing.
+// A closed fabric sends nothing.
 func TestClosedFabric(t *testing.T) {
 	from, _, ah := pair(t, Config{}, peerAttr(), 64)
 	from.f.Close()
@@ -124,11 +124,11 @@ func TestClosedFabric(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if at, ok := from.f.NextDeadline(); ok {
-		t.Errorf("something is due at %v", at)
+		t.Errorf("an event is due at %v", at)
 	}
 }
 
-// A port that gets another LID says so, sends from it, and is reached by it alone.
+// A port with a new LID reports the change, sends from it, and can only be reached at it.
 func TestLIDChange(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	f := from.f
@@ -140,28 +140,27 @@ func TestLIDChange(t *testing.T) {
 		t.Errorf("LID %v, was %v", after.LID, before.LID)
 	}
 	to.post(4)
-	from.sendTo(old, to.qp.QPN(), "to the old one")
+	from.sendTo(old, to.qp.QPN(), "to the old LID")
 	from.run()
 	if s := f.Stats(); s.NoPath != 1 {
 		t.Errorf("%+v", s)
 	}
-	from.sendTo(from.unicast(to, ah), to.qp.QPN(), "to the new one")
+	from.sendTo(from.unicast(to, ah), to.qp.QPN(), "to the new LID")
 	from.run()
-	if got := to.received(); !slices.Equal(got, []string{"to the new one"}) {
+	if got := to.received(); !slices.Equal(got, []string{"to the new LID"}) {
 		t.Errorf("received %q", got)
 	}
 	from.post(1)
-	to.sendTo(to.unicast(from, ah), from.qp.QPN(), "from the new one")
+	to.sendTo(to.unicast(from, ah), from.qp.QPN(), "from the new LID")
 	to.run()
 	for _, wc := range from.poll() {
 		if wc.Opcode == rdma.WCRecv && wc.SLID != after.LID {
-			t.Errorf("it came from LID %v, want %v", wc.SLID, after.LID)
+			t.Errorf("its source is LID %v, want %v", wc.SLID, after.LID)
 		}
 	}
 }
 
-// Each link takes its time: two with one switch, four from leaf to leaf by way of
-// the spine.
+// The latency applies to each link: two links with one switch, four from leaf to leaf across the spine.
 func TestLatency(t *testing.T) {
 	for switches, want := range map[int]time.Duration{1: 2, 3: 4} {
 		from, to, ah := pair(t, Config{Switches: switches, Latency: time.Microsecond}, peerAttr(), 64)
@@ -171,13 +170,13 @@ func TestLatency(t *testing.T) {
 		for from.f.Stats().Delivered == 0 && from.f.Step() {
 		}
 		if got := from.f.Now() - start; got != want*time.Microsecond {
-			t.Errorf("%d switches: it took %v, want %v", switches, got, want*time.Microsecond)
+			t.Errorf("%d switches: delivery took %v, want %v", switches, got, want*time.Microsecond)
 		}
 	}
 }
 
-// A leaf that has all the members does not send to the spine.
-func TestTreeEndsAtTheLastMember(t *testing.T) {
+// A leaf with all members does not forward to the spine.
+func TestTreeEndsAtLastMember(t *testing.T) {
 	f := New(Config{Switches: 3})
 	defer f.Close()
 	a, b := newPeer(t, f.AddHost(HostConfig{Switch: 1})), newPeer(t, f.AddHost(HostConfig{Switch: 1}))
@@ -185,18 +184,17 @@ func TestTreeEndsAtTheLastMember(t *testing.T) {
 	b.join(testGroup(1), rdma.JoinFullMember)
 	for _, l := range f.switches[1].table[groupKey{mlid: ah.Attr().DLID}] {
 		if l.sw != nil {
-			t.Errorf("the leaf sends to switch %d", l.sw.index)
+			t.Errorf("the leaf forwards to switch %d", l.sw.index)
 		}
 	}
 	c := newPeer(t, f.AddHost(HostConfig{Switch: 2}))
 	c.join(testGroup(1), rdma.JoinFullMember)
 	if n := len(f.switches[1].table[groupKey{mlid: ah.Attr().DLID}]); n != 3 {
-		t.Errorf("with a member elsewhere the leaf has %d links, want 3", n)
+		t.Errorf("with a member on another switch the leaf has %d links, want 3", n)
 	}
 }
 
-// Reports and leaves are sent while the interface is up; groups with the same Ethernet address are
-// distinguished.
+// Reports and leaves are sent while the interface is up. Groups with the same Ethernet address are distinguished.
 func TestReports(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()
@@ -231,9 +229,9 @@ func TestReports(t *testing.T) {
 	want("leaves", "IGMP leave 239.129.2.3", "IGMP leave 239.2.2.3")
 }
 
-// On Ethernet, a queue pair that is attached without a membership receives nothing, not even its own
-// packets; nor does one that has left.
-func TestAttachedIsNotJoined(t *testing.T) {
+// On Ethernet, a queue pair that is attached without a membership, or after a leave, receives nothing, not even its own
+// packets.
+func TestAttachWithoutJoin(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()
 	from, to := newPeer(t, f.AddHost(HostConfig{})), newPeer(t, f.AddHost(HostConfig{}))
@@ -263,7 +261,7 @@ func TestAttachedIsNotJoined(t *testing.T) {
 	want("joined", to, "two")
 	from.leave(testGroup(1))
 	to.leave(testGroup(1))
-	for _, p := range []*peer{from, to} { // the leave has detached it
+	for _, p := range []*peer{from, to} { // because the leave has detached it
 		if err := p.qp.AttachMcast(mgid, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -277,8 +275,7 @@ func TestAttachedIsNotJoined(t *testing.T) {
 	}
 }
 
-// With a send delay the device reads the messages of one queue pair of a port at a
-// time, each in turn and each for so long.
+// With a send delay the device reads messages of one queue pair of a port at a time, each in turn for the delay.
 func TestSendsInTurn(t *testing.T) {
 	const delay = time.Millisecond
 	f := New(Config{SendDelay: delay})
@@ -293,7 +290,7 @@ func TestSendsInTurn(t *testing.T) {
 	a.send(ahA, "a")
 	f.AdvanceTo(start + delay/2)
 	b.send(ahB, "b")
-	b.send(ahB, "b") // it stands in line already
+	b.send(ahB, "b") // it is already queued
 	for _, step := range []struct {
 		at   time.Duration
 		want []string
@@ -303,14 +300,14 @@ func TestSendsInTurn(t *testing.T) {
 			t.Errorf("after %v: received %q, want %q", step.at, got, step.want)
 		}
 		if at, ok := f.NextDeadline(); ok && step.at >= 2*delay {
-			t.Errorf("after %v all is read, and something is due at %v", step.at, at)
+			t.Errorf("after %v all is read, but an event is due at %v", step.at, at)
 		}
 	}
 }
 
-// An interface that comes back is a member of IPoIB's broadcast group again,
-// unless it was taken down.
-func TestIPoIBComesBack(t *testing.T) {
+// When a port comes up, its interface is a member of IPoIB's broadcast group again, unless the interface was taken
+// down.
+func TestIPoIBAfterPortUp(t *testing.T) {
 	for _, up := range []bool{true, false} {
 		f := New(Config{})
 		p := newPeer(t, f.AddHost(HostConfig{}))
@@ -328,7 +325,7 @@ func TestIPoIBComesBack(t *testing.T) {
 	}
 }
 
-// The MTU of a RoCE port is what its interface leaves for it.
+// The MTU of a RoCE port follows from that of its interface.
 func TestRoCEMTU(t *testing.T) {
 	for netdev, want := range map[int]rdma.MTU{9000: 4096, 4176: 4096, 4175: 2048, 1500: 1024, 1103: 512, 300: 256} {
 		f := New(Config{Flavor: RoCE, NetDevMTU: netdev})
@@ -340,8 +337,8 @@ func TestRoCEMTU(t *testing.T) {
 	}
 }
 
-// A port keeps changes, and its host gets events of them.
-func TestPortRemembers(t *testing.T) {
+// Changes of a port are recorded, and its host gets events for them.
+func TestPortChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(h *Host)
 		event rdma.AsyncEventType
@@ -361,11 +358,11 @@ func TestPortRemembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !h.Port(0, 1).AsNew() {
-			t.Errorf("%s: something was done before", name)
+			t.Errorf("%s: the port counts as changed before", name)
 		}
 		c.do(h)
 		if h.Port(0, 1).AsNew() {
-			t.Errorf("%s: nothing was done", name)
+			t.Errorf("%s: the port does not count as changed", name)
 		}
 		ev, err := dev.TryGetAsyncEvent()
 		if got := err == nil; got != (c.event >= 0) || got && ev.Type != c.event {

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Close of a live fabric leaves no goroutine, whatever is under way.
+// Close of a live fabric ends all goroutines, whatever is in progress.
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
@@ -26,13 +26,13 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		f.Close()
 		f.Close()
 		if f.Step() {
-			t.Error("a live fabric steps")
+			t.Error("Step works on a live fabric")
 		}
 	}
 	testenv.AwaitGoroutines(t, before)
 }
 
-// Waiting ends when its object is closed or its context is done.
+// A wait ends when its object is closed or its context is done.
 func TestWaitingEnds(t *testing.T) {
 	f := New(Config{Live: true})
 	defer f.Close()
@@ -67,7 +67,7 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// Leave and Destroy wait for acknowledgements, or for their context.
+// Leave and Destroy wait for acknowledgements or the end of their context.
 func TestLeaveWaits(t *testing.T) {
 	f := New(Config{Live: true})
 	defer f.Close()
@@ -97,8 +97,8 @@ func TestLeaveWaits(t *testing.T) {
 	}
 }
 
-// Many goroutines on the same objects: what the race detector looks at. Each
-// message is received by each member that stays.
+// Many goroutines use the same objects, as a test for the race detector. Each message is received by each permanent
+// member.
 func TestConcurrentUse(t *testing.T) {
 	f := New(Config{Live: true, Switches: 2})
 	defer f.Close()
@@ -124,9 +124,9 @@ func TestConcurrentUse(t *testing.T) {
 
 	var wg sync.WaitGroup
 	var received, sent atomic.Int64
-	var credits = make(chan struct{}, 16) // so that no receive queue runs dry
+	var credits = make(chan struct{}, 16) // so that receives are always posted
 	stop := make(chan struct{})
-	wg.Go(func() { // receiver: notified, and posts again
+	wg.Go(func() { // receiver: waits for notifications, and posts again
 		wcs := make([]rdma.WorkCompletion, 16)
 		for received.Load() < messages {
 			if err := to.cq.RequestNotify(false); err != nil {
@@ -173,7 +173,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Go(func() { // a host that is added and removed, reads and changes
+	wg.Go(func() { // adds and removes a host, reads and changes
 		for i := 0; ; i++ {
 			select {
 			case <-stop:

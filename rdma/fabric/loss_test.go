@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A membership is lost once: an id that has not left yet gets no events about memberships that were
-// joined after it.
+// A membership is lost only once: an id that has not left yet gets no events for the loss of later memberships.
 func TestLostOnce(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -31,8 +30,8 @@ func TestLostOnce(t *testing.T) {
 	}
 }
 
-// A change of the P_Key table ends a membership if the partition's index is
-// another one: that of the full member's key, where there are two of a partition.
+// A change of the P_Key table ends a membership if the partition's index changes. With two keys of a partition, that of
+// the full member counts.
 func TestPKeyIndex(t *testing.T) {
 	const full, limited, other = rdma.DefaultPKey, rdma.PKey(0x7fff), rdma.PKey(0x8001)
 	for _, c := range []struct {
@@ -61,9 +60,8 @@ func TestPKeyIndex(t *testing.T) {
 	}
 }
 
-// A further member of the port must want the group as it is: the port does not
-// ask for it again.
-func TestLocalMemberMustFit(t *testing.T) {
+// Another member on the port must request the group's existing values, because the port does not send another request.
+func TestLocalMemberMustMatch(t *testing.T) {
 	f := New(Config{SM: SM{Override: func(g *Group) { g.SL = 3 }}})
 	defer f.Close()
 	h := f.AddHost(HostConfig{})

@@ -7,16 +7,15 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// packet is a datagram on its way, shared by all copies of it. Its datagram and
-// payload do not change; Fabric.mu guards refs.
+// packet is a datagram in flight, shared by all its copies. Datagram and payload do not change; Fabric.mu guards refs.
 type packet struct {
 	d       soft.Datagram
 	payload []byte
-	key     groupKey // of multicast
+	key     groupKey // of the group, if multicast
 	refs    int
 }
 
-// newPacket copies a datagram. The caller holds mu and gets a reference.
+// newPacket copies a datagram and returns it with one reference. The caller holds mu.
 func (f *Fabric) newPacket(d *soft.Datagram) *packet {
 	var p *packet
 	if n := len(f.free); n > 0 {
@@ -40,17 +39,17 @@ func (f *Fabric) newPacket(d *soft.Datagram) *packet {
 	return p
 }
 
-// release gives a reference back. The caller holds mu.
+// release releases a reference. The caller holds mu.
 func (f *Fabric) release(p *packet) {
 	if p.refs--; p.refs == 0 {
 		f.free = append(f.free, p)
 	}
 }
 
-// defaultReorderDelay is longer than the time of a datagram and shorter than a repair.
+// defaultReorderDelay is longer than the time between two datagrams and shorter than that of a repair.
 const defaultReorderDelay = 10 * time.Microsecond
 
-// toPort sends a packet over the last link, where the faults strike. It uses up one reference. The caller holds mu.
+// toPort sends a packet over the last link, with faults. It releases one reference. The caller holds mu.
 func (f *Fabric) toPort(p *packet, port *Port) {
 	if f.faults.Loss > 0 && f.rng.Float64() < f.faults.Loss {
 		f.stats.Lost++
@@ -65,13 +64,13 @@ func (f *Fabric) toPort(p *packet, port *Port) {
 	f.schedule(f.lastLink(port), action{pkt: p, port: port})
 }
 
-// lastLink is how long the link to a port takes a datagram now.
+// lastLink returns the delay of a datagram on the link to a port.
 func (f *Fabric) lastLink(port *Port) time.Duration {
 	d := f.cfg.Latency
 	if f.faults.Jitter > 0 {
 		d += time.Duration(f.rng.Int64N(int64(f.faults.Jitter) + 1))
 	}
-	// In order, except held-back packets.
+	// Packets stay in order, except those delayed for reordering.
 	at := max(f.time()+d, port.lastArrival)
 	port.lastArrival = at
 	d = at - f.time()

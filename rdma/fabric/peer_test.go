@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// peer is an id with a queue pair on a host, for tests that look at the fabric
-// rather than at the calls.
+// peer is an id with a queue pair on a host, for tests of the fabric rather than of the calls.
 type peer struct {
 	t   testing.TB
 	f   *Fabric
@@ -31,7 +30,7 @@ const (
 	peerSlot  = rdma.GRHBytes + 1024
 )
 
-// peerAttr are the sizes of a peer's queues, unless a test has others.
+// peerAttr returns the default sizes of a peer's queues.
 func peerAttr() rdma.QPInitAttr {
 	return rdma.QPInitAttr{Cap: rdma.QPCap{MaxSendWR: 16, MaxRecvWR: peerSlots, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}}
 }
@@ -74,10 +73,10 @@ func newPeerWith(t testing.TB, h *Host, attr rdma.QPInitAttr, cqe int, comp func
 	return p
 }
 
-// run lets a stepped fabric work for a while.
+// run advances a stepped fabric by a second.
 func (p *peer) run() { p.f.AdvanceTo(p.f.Now() + time.Second) }
 
-// event retrieves and acknowledges an event that must be there.
+// event retrieves and acknowledges an event, and fails the test if there is none.
 func (p *peer) event() *rdma.Event {
 	p.t.Helper()
 	ev, err := p.ch.TryGetEvent()
@@ -127,7 +126,7 @@ func (p *peer) post(n int) {
 	}
 }
 
-// sendWR is a signaled send of the last slot, which has data.
+// sendWR returns a signaled send of the last slot with data.
 func (p *peer) sendWR(ah rdma.AH, data string) rdma.SendWR {
 	buf := p.mem[(peerSlots-1)*peerSlot:]
 	return rdma.SendWR{SG: []rdma.SGE{{Buf: buf[:copy(buf, data)], LKey: p.mr.LKey()}}, Opcode: rdma.OpSend,
@@ -141,7 +140,7 @@ func (p *peer) send(ah rdma.AH, data string) {
 	}
 }
 
-// poll returns the completions that are there.
+// poll returns the completions.
 func (p *peer) poll() []rdma.WorkCompletion {
 	p.t.Helper()
 	n, err := p.cq.Poll(p.wcs)
@@ -151,7 +150,7 @@ func (p *peer) poll() []rdma.WorkCompletion {
 	return p.wcs[:n]
 }
 
-// received returns the data of the receives that completed.
+// received returns the data of the completed receives.
 func (p *peer) received() []string {
 	p.t.Helper()
 	var data []string

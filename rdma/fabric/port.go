@@ -14,45 +14,45 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// Port is a port of a host's device. Fabric.mu guards what changes.
+// Port is a port of a host's device. Fabric.mu guards its changing fields.
 type Port struct {
 	f      *Fabric
 	hca    *hca
 	num    uint8
-	serial int // in the fabric, from 1
+	serial int // number in the fabric, from 1
 	sw     *Switch
 
 	up    bool
 	ipoib bool
 	lid   rdma.LID
-	igmp  map[rdma.GID]struct{} // groups that the interface is a member of
+	igmp  map[rdma.GID]struct{} // groups of which the interface is a member
 
 	lastArrival time.Duration
-	touched     atomic.Bool // something was done to it
+	touched     atomic.Bool // a method has changed the port
 
-	// With a send delay one queue pair at a time has its messages read: turn, when the delay is over.
+	// With a send delay messages of one queue pair at a time are read. At the end of the delay the next one is turn.
 	reading bool
 	turn    *soft.QP
 	waiting []*soft.QP
 }
 
-// subnetPrefix is the default one (IBTA 4.1.1).
+// subnetPrefix is the default subnet prefix (IBTA 4.1.1).
 const subnetPrefix = 0xfe80_0000_0000_0000
 
-// guid is the port's GUID, with an OUI for local use.
+// guid returns the port's GUID, with an OUI for local use.
 func (p *Port) guid() uint64 { return 0x0200_5300_0000_0000 | uint64(p.serial) }
 
-// ip is the address of the port's interface: 10.77.x.y.
+// ip returns the address of the port's interface: 10.77.x.y.
 func (p *Port) ip() netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], 10<<24|77<<16|uint32(p.serial))
 	return netip.AddrFrom4(b)
 }
 
-// Addr is the port's address, for rdma.ID.Bind.
+// Addr returns the port's address, for rdma.ID.Bind.
 func (p *Port) Addr() rdma.Addr { return rdma.IPAddr(p.ip()) }
 
-// plug connects a new port and returns the host's view of it. The caller holds mu.
+// plug connects a new port and returns its state for the host. The caller holds mu.
 func (p *Port) plug() soft.PortState {
 	f := p.f
 	local := rdma.GIDFromParts(subnetPrefix, p.guid())
@@ -60,7 +60,7 @@ func (p *Port) plug() soft.PortState {
 	if f.cfg.Flavor == RoCE {
 		s.LinkLayer, s.DefaultType = rdma.LinkLayerEthernet, rdma.GIDTypeRoCEv2
 		s.NetDev, s.NetDevMTU = fmt.Sprintf("eth%d", p.num-1), f.cfg.NetDevMTU
-		// rxe's own MTU; the connection manager takes off more for headers.
+		// The MTU of rxe; the connection manager subtracts more for headers.
 		s.MTU = max(rdma.MTUFor(f.cfg.NetDevMTU-80), 256)
 		s.PKeys = []rdma.PKey{rdma.DefaultPKey}
 		s.GIDs = []rdma.GIDEntry{
@@ -83,7 +83,7 @@ func (p *Port) plug() soft.PortState {
 	return s
 }
 
-// newLID gives a port the next LID. The caller holds mu.
+// newLID assigns the next LID to a port. The caller holds mu.
 func (f *Fabric) newLID(p *Port) rdma.LID {
 	delete(f.byLID, p.lid)
 	lid := f.nextLID
@@ -92,7 +92,7 @@ func (f *Fabric) newLID(p *Port) rdma.LID {
 	return lid
 }
 
-// unplug takes a port off the fabric permanently.
+// unplug removes a port from the fabric permanently.
 func (p *Port) unplug() {
 	p.touched.Store(true)
 	p.f.mu.Lock()
@@ -115,13 +115,12 @@ func (p *Port) forgetMemberships() {
 	}
 }
 
-// igmpGroups are the groups of the interface in order, so that runs repeat.
+// igmpGroups returns the groups of the interface in a fixed order, so that runs can be repeated.
 func (p *Port) igmpGroups() []rdma.GID {
 	return slices.SortedFunc(maps.Keys(p.igmp), func(a, b rdma.GID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// AsNew reports whether nothing was ever done to the port, nor its device taken
-// away: by the methods below, or Host.RemoveDevice.
+// AsNew reports whether the port was never changed by the methods below or Host.RemoveDevice.
 func (p *Port) AsNew() bool { return !p.touched.Load() }
 
 // SetUp takes the port down or brings it up again.
@@ -200,13 +199,13 @@ func (p *Port) RemoveGIDs() {
 	p.hca.dev.PortEvent(rdma.AsyncGIDChange, p.num)
 }
 
-// SetNetDevMTU changes what joins see of the interface's MTU in bytes.
+// SetNetDevMTU sets the interface's MTU in bytes that joins use.
 func (p *Port) SetNetDevMTU(mtu int) {
 	p.touched.Store(true)
 	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.NetDevMTU = mtu })
 }
 
-// startReading begins a send delay for q. The caller holds mu.
+// startReading starts a send delay for q. The caller holds mu.
 func (p *Port) startReading(q *soft.QP) {
 	p.reading, p.turn = true, nil
 	p.f.schedule(p.f.cfg.SendDelay, action{timer: &timer{func() {
@@ -225,7 +224,7 @@ func (p *Port) startReading(q *soft.QP) {
 	}}})
 }
 
-// await queues q, a queue pair with messages to be read.
+// await queues q, a queue pair with unread messages.
 func (p *Port) await(q *soft.QP) {
 	for _, o := range p.waiting {
 		if o == q {

@@ -7,7 +7,7 @@ import (
 
 // pump is the goroutine of a live fabric. Fabric.New starts it and Fabric.Close ends it.
 type pump struct {
-	wake chan struct{} // something new may be due earlier
+	wake chan struct{} // a new event may be due earlier
 	quit chan struct{}
 	once sync.Once
 	done chan struct{}

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Reset forgets requests and lets the queue pair begin anew.
-func TestResetAndAgain(t *testing.T) {
+// RESET discards requests, and then the queue pair can be used again.
+func TestReset(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	to.post(3)
 	mod := func(attr rdma.QPAttr, mask rdma.QPAttrMask) {
@@ -29,14 +29,13 @@ func TestResetAndAgain(t *testing.T) {
 	from.send(ah, "one")
 	from.send(ah, "two")
 	from.run()
-	// It is still attached; the receives posted before the reset are gone.
+	// It is still attached. The receives posted before the reset were discarded.
 	if got := to.received(); !slices.Equal(got, []string{"one"}) {
 		t.Errorf("received %q", got)
 	}
 }
 
-// All transitions of a UD queue pair, each with each set of attributes: the
-// ones of the kernel's table and no others.
+// Of all transitions of a UD queue pair with all sets of attributes exactly those in the kernel's table succeed.
 func TestQPStateTable(t *testing.T) {
 	const (
 		cur, pkey, port, qkey, psn = rdma.QPMaskCurState, rdma.QPMaskPKeyIndex, rdma.QPMaskPort, rdma.QPMaskQKey, rdma.QPMaskSQPSN
@@ -128,8 +127,7 @@ func TestSQD(t *testing.T) {
 	}
 }
 
-// Attributes that the port or the PSN do not have are EINVAL and change nothing; a
-// queue pair in RESET has no port.
+// Invalid attributes are EINVAL and change nothing. A queue pair in RESET has no port.
 func TestQPAttributes(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -150,19 +148,19 @@ func TestQPAttributes(t *testing.T) {
 	port(1)
 	must(mod(rdma.QPAttr{State: rdma.QPReset}, rdma.QPMaskState))
 	port(0)
-	wantErrno(t, "a P_Key index that is not there", mod(rdma.QPAttr{State: rdma.QPInit, Port: 1, PKeyIndex: 1}, initMask), syscall.EINVAL)
-	wantErrno(t, "a port that is not there", mod(rdma.QPAttr{State: rdma.QPInit, Port: 2}, initMask), syscall.EINVAL)
+	wantErrno(t, "an unknown P_Key index", mod(rdma.QPAttr{State: rdma.QPInit, Port: 1, PKeyIndex: 1}, initMask), syscall.EINVAL)
+	wantErrno(t, "an unknown port", mod(rdma.QPAttr{State: rdma.QPInit, Port: 2}, initMask), syscall.EINVAL)
 	port(0)
 	must(mod(rdma.QPAttr{State: rdma.QPInit, Port: 1}, initMask))
-	wantErrno(t, "another port that is not there", mod(rdma.QPAttr{Port: 9}, rdma.QPMaskPort), syscall.EINVAL)
+	wantErrno(t, "another unknown port", mod(rdma.QPAttr{Port: 9}, rdma.QPMaskPort), syscall.EINVAL)
 	port(1)
 	must(mod(rdma.QPAttr{State: rdma.QPRTR}, rdma.QPMaskState))
 	wantErrno(t, "a PSN of 25 bits", mod(rdma.QPAttr{State: rdma.QPRTS, SQPSN: 1 << 24}, rdma.QPMaskState|rdma.QPMaskSQPSN), syscall.EINVAL)
 	must(mod(rdma.QPAttr{State: rdma.QPRTS, SQPSN: 1<<24 - 1}, rdma.QPMaskState|rdma.QPMaskSQPSN))
 }
 
-// A queue pair in error accepts nothing, and counts nothing as dropped without a buffer.
-func TestErrorTakesNothing(t *testing.T) {
+// A queue pair in state ERR receives nothing, and counts no message as dropped without a buffer.
+func TestErrorReceivesNothing(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	to.post(1)
 	if err := to.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState); err != nil {
@@ -174,14 +172,14 @@ func TestErrorTakesNothing(t *testing.T) {
 		t.Errorf("completions %+v", wcs)
 	}
 	if n := to.qp.(rdma.DropCounter).Dropped(); n != 0 {
-		t.Errorf("%d are counted as dropped", n)
+		t.Errorf("%d counted as dropped", n)
 	}
 	if attr, _ := to.dev.Port(1); attr.Dropped != 1 {
-		t.Errorf("%d are counted at the port, want 1", attr.Dropped)
+		t.Errorf("%d counted at the port, want 1", attr.Dropped)
 	}
 }
 
-// A queue pair that reached ERR from RESET has no port. Requests are flushed, as in ERR in general.
+// A queue pair that changed from RESET to ERR has no port. Requests are flushed, as always in ERR.
 func TestErrorFromReset(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		f := New(Config{Flavor: flavor})
@@ -197,10 +195,10 @@ func TestErrorFromReset(t *testing.T) {
 		}
 		wr := p.sendWR(ah, "x")
 		if n, err := qp.PostSend([]rdma.SendWR{wr, wr}); n != 2 || err != nil {
-			t.Errorf("%v: PostSend took %d: %v", flavor, n, err)
+			t.Errorf("%v: PostSend posted %d: %v", flavor, n, err)
 		}
 		if n, err := qp.PostRecv([]rdma.RecvWR{p.recvWR(0)}); n != 1 || err != nil {
-			t.Errorf("%v: PostRecv took %d: %v", flavor, n, err)
+			t.Errorf("%v: PostRecv posted %d: %v", flavor, n, err)
 		}
 		wcs := p.poll()
 		if len(wcs) != 3 {
@@ -215,7 +213,7 @@ func TestErrorFromReset(t *testing.T) {
 		_, err = qp.PostSend([]rdma.SendWR{wr})
 		wantErrno(t, "a message longer than the MTU", err, syscall.EMSGSIZE)
 		if s := f.Stats(); s.Sent != 0 {
-			t.Errorf("%v: %d were sent", flavor, s.Sent)
+			t.Errorf("%v: %d sent", flavor, s.Sent)
 		}
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// action is an event at a time: a timer, the arrival of a packet at a switch, or at a port.
+// action is a scheduled event: a timer, or the arrival of a packet at a switch or at a port.
 type action struct {
 	at  time.Duration
-	seq uint64 // breaks ties: first come, first served
+	seq uint64 // order of actions at the same time
 
 	timer *timer
 	pkt   *packet
 	sw    *Switch
-	from  link // by which pkt comes to sw
+	from  link // the link on which pkt arrives at sw
 	port  *Port
 }
 
@@ -31,7 +31,7 @@ func (h actions) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *actions) Push(x any)   { panic("unused: it would allocate") }
 func (h *actions) Pop() any     { panic("unused: it would allocate") }
 
-// add puts an action in its order, without allocating but to grow.
+// add inserts an action. It allocates only when the heap grows.
 func (h *actions) add(a action) {
 	*h = append(*h, a)
 	heap.Fix(h, len(*h)-1)
@@ -76,7 +76,7 @@ func (f *Fabric) after(d time.Duration, fn func()) (cancel func()) {
 	}
 }
 
-// next is when the earliest action is due, cancelled timers left out. The caller holds mu.
+// next returns the time of the earliest action except cancelled timers. The caller holds mu.
 func (f *Fabric) next() (time.Duration, bool) {
 	for len(f.queue) > 0 {
 		a := &f.queue[0]
@@ -88,8 +88,8 @@ func (f *Fabric) next() (time.Duration, bool) {
 	return 0, false
 }
 
-// runDue does the earliest action if it is due at limit; else it reports false.
-// The caller holds no lock: actions call into the hosts.
+// runDue executes the earliest action if it is due at limit, and otherwise returns false. The caller must not hold a
+// lock, because actions call the hosts.
 func (f *Fabric) runDue(limit time.Duration) bool {
 	f.mu.Lock()
 	at, ok := f.next()

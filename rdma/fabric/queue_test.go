@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// pair is a sender and a receiver in one group of a stepped fabric.
+// pair makes a sender and a receiver in one group of a stepped fabric.
 func pair(t *testing.T, cfg Config, attr rdma.QPInitAttr, cqe int) (from, to *peer, ah rdma.AH) {
 	t.Helper()
 	f := New(cfg)
@@ -22,7 +22,7 @@ func pair(t *testing.T, cfg Config, attr rdma.QPInitAttr, cqe int) (from, to *pe
 	return from, to, ah
 }
 
-// The room of unsignaled sends is free only when a later completion is polled.
+// The places of unsignaled sends are free only when a later completion is polled.
 func TestSelectiveSignalling(t *testing.T) {
 	from, _, ah := pair(t, Config{}, peerAttr(), 64)
 	wrs := make([]rdma.SendWR, 16)
@@ -37,14 +37,14 @@ func TestSelectiveSignalling(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if _, err := from.qp.PostSend(wrs[:1]); !errors.Is(err, syscall.ENOMEM) {
-		t.Fatalf("queue is full, and not: %v", err)
+		t.Fatalf("the send queue is full, but the error is %v", err)
 	}
 	if wcs := from.poll(); len(wcs) != 1 || wcs[0].WRID != 7 {
 		t.Fatalf("completions %+v", wcs)
 	}
 	n, err := from.qp.PostSend(wrs)
-	if n != 8 || !errors.Is(err, syscall.ENOMEM) { // the first eight came free
-		t.Fatalf("took %d, %v", n, err)
+	if n != 8 || !errors.Is(err, syscall.ENOMEM) { // the first eight became free
+		t.Fatalf("posted %d, %v", n, err)
 	}
 }
 
@@ -62,8 +62,8 @@ func TestSignalAll(t *testing.T) {
 	}
 }
 
-// A completion queue that overflows is in error, with all of its queue pairs, and the device that
-// they were made from says so: others that have opened it do not.
+// When a completion queue overflows, all its queue pairs go into state ERR, and the device handle from which they were
+// made reports it. Other handles do not.
 func TestCQOverflow(t *testing.T) {
 	from, _, ah := pair(t, Config{}, peerAttr(), 2)
 	other, err := from.f.hosts[0].OpenDevice("sim0")
@@ -91,11 +91,11 @@ func TestCQOverflow(t *testing.T) {
 		t.Fatalf("%d completions", got)
 	}
 	if _, err := from.cq.Poll(from.wcs); !errors.Is(err, syscall.EIO) {
-		t.Fatalf("overflowed queue: %v", err)
+		t.Fatalf("the overflowed queue: %v", err)
 	}
 	for qp, want := range map[rdma.QP]rdma.QPState{from.qp: rdma.QPErr, idle: rdma.QPErr, reset: rdma.QPReset} {
 		if attr, _ := qp.Query(); attr.State != want {
-			t.Errorf("queue pair %v is in %v, want %v", qp.QPN(), attr.State, want)
+			t.Errorf("the queue pair %v is in %v, want %v", qp.QPN(), attr.State, want)
 		}
 	}
 	fatal := make(map[rdma.QP]int)
@@ -108,9 +108,9 @@ func TestCQOverflow(t *testing.T) {
 		}
 	}
 	if len(fatal) != 2 || fatal[from.qp] != 1 || fatal[idle] != 1 {
-		t.Errorf("fatal for %v", fatal)
+		t.Errorf("fatal events for %v", fatal)
 	}
-	from.send(ah, "x") // it fails, and nothing is reported again
+	from.send(ah, "x") // it fails, and no further event is reported
 	for _, dev := range []rdma.Device{from.dev, other} {
 		if ev, err := dev.TryGetAsyncEvent(); err != rdma.ErrNoEvent {
 			t.Errorf("event %+v, %v", ev, err)
@@ -118,13 +118,13 @@ func TestCQOverflow(t *testing.T) {
 	}
 }
 
-// A send of memory that the L_Key does not cover ends in an error completion
-// and puts the queue pair in error; all that waits is flushed.
+// A send of memory that the L_Key does not cover causes a completion with an error and puts the queue pair into state
+// ERR. Pending requests are flushed.
 func TestSendOfForeignMemory(t *testing.T) {
 	for name, spoil := range map[string]func(*peer, *rdma.SGE){
 		"no such key":    func(_ *peer, e *rdma.SGE) { e.LKey ^= 0xffff00 },
 		"stale key":      func(_ *peer, e *rdma.SGE) { e.LKey ^= 1 },
-		"not in it":      func(_ *peer, e *rdma.SGE) { e.Buf = make([]byte, 10) },
+		"other memory":   func(_ *peer, e *rdma.SGE) { e.Buf = make([]byte, 10) },
 		"beyond the end": func(p *peer, e *rdma.SGE) { e.Buf = append(p.mem[len(p.mem):], 1) },
 		"closed":         func(p *peer, e *rdma.SGE) { p.mr.Close() },
 	} {
@@ -134,7 +134,7 @@ func TestSendOfForeignMemory(t *testing.T) {
 		wrs := []rdma.SendWR{from.sendWR(ah, "x"), from.sendWR(ah, "x"), from.sendWR(ah, "x")}
 		wrs[0].Flags |= rdma.SendInline // needs no key
 		spoil(from, &wrs[1].SG[0])
-		wrs[1].Flags = 0 // errors are reported all the same
+		wrs[1].Flags = 0 // errors are reported nevertheless
 		if n, err := from.qp.PostSend(wrs); n != 3 || err != nil {
 			t.Fatal(n, err)
 		}
@@ -153,7 +153,7 @@ func TestSendOfForeignMemory(t *testing.T) {
 		if attr, _ := from.qp.Query(); attr.State != rdma.QPErr {
 			t.Errorf("%s: queue pair is in %v", name, attr.State)
 		}
-		// Requests posted in ERR are flushed too.
+		// Requests posted in ERR are flushed, too.
 		from.send(ah, "y")
 		from.post(1)
 		if wcs := from.poll(); len(wcs) != 2 || wcs[0].Status != rdma.WCWRFlushErr || wcs[1].Status != rdma.WCWRFlushErr {
@@ -162,7 +162,7 @@ func TestSendOfForeignMemory(t *testing.T) {
 	}
 }
 
-// Memory is not written after its region was closed.
+// Memory of a closed region is not written.
 func TestReceiveIntoClosedRegion(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	to.post(1)
@@ -179,7 +179,7 @@ func TestReceiveIntoClosedRegion(t *testing.T) {
 	}
 }
 
-// Buffers and messages of several pieces.
+// Buffers and messages with several elements.
 func TestScatterGather(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	wr := rdma.RecvWR{WRID: 3, SG: []rdma.SGE{{Buf: to.mem[:17], LKey: to.mr.LKey()}, {Buf: to.mem[100:200], LKey: to.mr.LKey()}}}
@@ -201,15 +201,15 @@ func TestScatterGather(t *testing.T) {
 	wantErrno(t, "three elements", err, syscall.EINVAL)
 }
 
-// With a send delay the device reads memory when it says so, not before: only
-// the completion allows to write to it. Inline data are safe at once.
+// With a send delay the device reads memory later: it must not be changed before the completion. Inline data are copied
+// immediately.
 func TestSendDelay(t *testing.T) {
 	from, to, ah := pair(t, Config{SendDelay: time.Millisecond}, peerAttr(), 64)
 	to.post(4)
 	from.send(ah, "early")
 	copy(from.mem[(peerSlots-1)*peerSlot:], "LATE!")
 	if wcs := from.poll(); len(wcs) != 0 {
-		t.Fatalf("completed at once: %+v", wcs)
+		t.Fatalf("completed immediately: %+v", wcs)
 	}
 	from.run()
 	if wcs := from.poll(); len(wcs) != 1 {
@@ -227,7 +227,7 @@ func TestSendDelay(t *testing.T) {
 	}
 }
 
-// A completion notifies once after arming, and only then.
+// After arming there is one notification, and without arming none.
 func TestNotification(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

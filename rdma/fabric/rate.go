@@ -12,18 +12,18 @@ var rates = map[uint8]float64{
 	16: 100, 13: 112, 10: 120, 14: 168, 17: 200, 18: 300, 21: 400, 22: 600, 23: 800, 24: 1200,
 }
 
-// defaultRate of a port in Gbit/s.
+// defaultRate is the default of HostConfig.RateGbps.
 const defaultRate = 100
 
-// broadcastRate is the code of IPoIB's broadcast group, as OpenSM makes it:
-// 10 Gbit/s, so that slow ports can be members too.
+// broadcastRate is the rate code of IPoIB's broadcast group, as with OpenSM: 10 Gbit/s, so that slow ports can also be
+// members.
 const broadcastRate uint8 = 3
 
-// slowest of all rates in Gbit/s: no port is slower.
+// slowest is the slowest rate in Gbit/s.
 const slowest = 2.5
 
-// largestRate is the code of the fastest rate that a port of so many Gbit/s has of
-// those that a selector admits; false if there is none.
+// largestRate returns the code of the fastest rate that a port of gbps supports and that the selector permits with
+// want, or false if there is none.
 func largestRate(gbps float64, selector, want uint8) (code uint8, ok bool) {
 	for c, r := range rates {
 		if r <= gbps && r > rates[code] && rateSelected(selector, c, want) {
@@ -33,14 +33,14 @@ func largestRate(gbps float64, selector, want uint8) (code uint8, ok bool) {
 	return code, code != 0
 }
 
-// rateSelected is soft.Selected for codes of rates, of which the rates count. A
-// code that is not a rate selects nothing.
+// rateSelected is soft.Selected for rate codes, compared by their rates. An invalid code selects nothing.
 func rateSelected(selector, have, want uint8) bool {
 	w, known := rates[want]
 	return selector == soft.SelectLargest || known && soft.Selected(selector, rates[have], w)
 }
 
-// largestMTU is the code of the largest MTU that a port has of those that a selector admits; false if there is none.
+// largestMTU returns the code of the largest MTU that a port supports and that the selector permits with want, or false
+// if there is none.
 func largestMTU(port rdma.MTU, selector, want uint8) (code uint8, ok bool) {
 	if selector != soft.SelectLargest && rdma.MTUFromCode(want) == 0 {
 		return 0, false
@@ -53,8 +53,8 @@ func largestMTU(port rdma.MTU, selector, want uint8) (code uint8, ok bool) {
 	return 0, false
 }
 
-// carries reports whether a port of so many Gbit/s can join a group of this rate. No port can join one
-// with an invalid rate code.
+// carries reports whether a port of gbps can join a group with this rate code. No port can join one with an invalid
+// code.
 func carries(gbps float64, code uint8) bool {
 	r, known := rates[code]
 	return known && r <= gbps

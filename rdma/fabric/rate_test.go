@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// A group has the rate of the port that made it, unless the administrator has it
-// otherwise, and slower ports are refused, also where they make it.
+// A group has the rate of the port that made it, unless the administrator overrides it. Slower ports are refused, even
+// if they make the group.
 func TestRates(t *testing.T) {
 	var override uint8
 	f := New(Config{SM: SM{Override: func(g *Group) {
@@ -20,7 +20,7 @@ func TestRates(t *testing.T) {
 	}}})
 	defer f.Close()
 	fast, slow := newPeer(t, f.AddHost(HostConfig{RateGbps: 56})), newPeer(t, f.AddHost(HostConfig{RateGbps: 40}))
-	odd := newPeer(t, f.AddHost(HostConfig{RateGbps: 45})) // no rate of its own
+	odd := newPeer(t, f.AddHost(HostConfig{RateGbps: 45})) // not a rate of InfiniBand
 	want := func(at *peer, group int, status int, rate uint8) {
 		t.Helper()
 		if got := at.status(testGroup(group), rdma.JoinFullMember); got != status {
@@ -38,13 +38,13 @@ func TestRates(t *testing.T) {
 	want(odd, 3, 0, r40)
 	override = r100
 	want(fast, 4, -22, 0)
-	override = 30 // no rate at all
+	override = 30 // an invalid rate code
 	want(fast, 5, -22, 0)
 	override = 3
 	want(fast, 6, 0, 3)
 	want(slow, 6, 0, 3)
 	if attr, err := fast.dev.Port(1); err != nil || attr.RateGbps != 56 {
-		t.Errorf("the port says %v Gbit/s, %v", attr.RateGbps, err)
+		t.Errorf("the port reports %v Gbit/s, %v", attr.RateGbps, err)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestRateCodes(t *testing.T) {
 	}
 }
 
-// A port slower than all rates of InfiniBand could be in no group: there is none.
+// A host with ports slower than all rates of InfiniBand cannot be used.
 func TestImpossibleRates(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

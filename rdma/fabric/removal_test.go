@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// After the removal of its device an id reports the removal, and no pending operation.
+// After the removal of its device an id reports only the removal, and not the results of pending operations.
 func TestRemovalEndsJoins(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		f := New(Config{Flavor: flavor})
@@ -15,7 +15,7 @@ func TestRemovalEndsJoins(t *testing.T) {
 		if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
 			t.Fatal(err)
 		}
-		f.hosts[0].RemoveDevice(0) // before a request was sent
+		f.hosts[0].RemoveDevice(0) // before a request is sent
 		f.AdvanceTo(f.Now() + time.Minute)
 		if ev := p.event(); ev.Type != rdma.EventDeviceRemoval {
 			t.Errorf("%v: event %v", flavor, ev.Type)
@@ -27,7 +27,7 @@ func TestRemovalEndsJoins(t *testing.T) {
 	}
 }
 
-// An id that is being destroyed gets no more events.
+// An id that is being destroyed has no more events.
 func TestRemovalAfterDestroy(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -42,7 +42,7 @@ func TestRemovalAfterDestroy(t *testing.T) {
 	}
 	pending, err := p.id.BeginDestroy()
 	if err != nil || pending.Done() {
-		t.Fatalf("destroy: %v, done %v with an event that is not acknowledged", err, pending.Done())
+		t.Fatalf("destroy: %v, done %v with an unacknowledged event", err, pending.Done())
 	}
 	f.hosts[0].RemoveDevice(0)
 	p.run()

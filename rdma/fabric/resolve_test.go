@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// An address whose GID the port has lost cannot be bound to.
+// An id cannot be bound to an address whose GID the port has lost.
 func TestBindWithoutGID(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		f := New(Config{Flavor: flavor})
@@ -24,8 +24,7 @@ func TestBindWithoutGID(t *testing.T) {
 	}
 }
 
-// ResolveAddr of a group needs a route, or a source; its event has the id's
-// context.
+// ResolveAddr of a group needs a route or a source. Its event has the id's context.
 func TestResolveAddrRoute(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()

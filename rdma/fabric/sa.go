@@ -7,13 +7,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// subnetAdmin keeps the groups of an InfiniBand subnet, after OpenSM's osm_sa_mcmember_record.c. Fabric.mu guards it.
+// subnetAdmin is the subnet administrator, with the groups of an InfiniBand subnet. It follows OpenSM's
+// osm_sa_mcmember_record.c. Fabric.mu guards it.
 type subnetAdmin struct {
 	f         *Fabric
 	groups    map[rdma.GID]*saGroup
 	broadcast *saGroup
 	mlids     map[rdma.LID]bool // in use
-	made      uint32            // MGIDs made up
+	made      uint32            // number of MGIDs that it has chosen
 }
 
 type saGroup struct {
@@ -26,11 +27,11 @@ type saMember struct {
 	state rdma.JoinState
 }
 
-// broadcastQKey is the Q_Key of IPoIB's groups here: OpenSM's default.
+// broadcastQKey is the Q_Key of IPoIB's groups: OpenSM's default.
 const broadcastQKey rdma.QKey = 0x0b1b
 
-// init makes the broadcast group of IPoIB, which every interface is a member of
-// and which lasts as long as the subnet (RFC 4391 section 4).
+// init makes the broadcast group of IPoIB, of which every interface is a member and which lasts as long as the subnet
+// (RFC 4391 section 4).
 func (sa *subnetAdmin) init(f *Fabric) {
 	sa.f = f
 	sa.groups = map[rdma.GID]*saGroup{}
@@ -77,7 +78,7 @@ func (sa *subnetAdmin) handle(p *Port, req *soft.SARequest) soft.SAReply {
 	return r
 }
 
-// join adds a member, and makes the group if there is none.
+// join adds a member, and makes the group if it does not exist.
 func (sa *subnetAdmin) join(p *Port, req *soft.SARequest) soft.SAReply {
 	refuse := func(s soft.SAStatus) soft.SAReply { return soft.SAReply{Status: s} }
 	rec := &req.Rec
@@ -124,7 +125,7 @@ func (sa *subnetAdmin) create(p *Port, req *soft.SARequest) (*saGroup, soft.SASt
 		return nil, soft.SAReqInvalid
 	}
 	port := p.hca.dev.PortState(p.num)
-	// A value without its selector, or the other way round, asks for nothing.
+	// A value without its selector, or a selector without its value, has no effect.
 	selMTU, selRate := uint8(soft.SelectLargest), uint8(soft.SelectLargest)
 	if both := soft.MCMTU | soft.MCMTUSelector; req.Mask&both == both {
 		selMTU = rec.MTUSelector
@@ -163,14 +164,14 @@ func (sa *subnetAdmin) create(p *Port, req *soft.SARequest) (*saGroup, soft.SASt
 	return g, soft.SAOk
 }
 
-// creatable reports whether a port may make a group of this MGID (osm_sa_mcmember_record.c, validate_requested_mgid).
+// creatable reports whether a port may make a group with this MGID (osm_sa_mcmember_record.c, validate_requested_mgid).
 func creatable(g rdma.GID) bool {
 	signature := binary.BigEndian.Uint16(g[2:])
 	flags, scope := g[1]>>4, g[1]&0x0f
 	return g[0] == 0xff && flags&0x0e == 0 && !(signature == 0xa01b && scope == rdma.DefaultScope)
 }
 
-// makeMGID makes up an MGID (build_new_mgid).
+// makeMGID chooses an MGID (build_new_mgid).
 func (sa *subnetAdmin) makeMGID(req *soft.SARequest) rdma.GID {
 	scope := byte(rdma.DefaultScope)
 	if req.Mask&soft.MCScope != 0 {
@@ -204,7 +205,7 @@ func (g *saGroup) accepts(p *Port, req *soft.SARequest) bool {
 	return port.MTU.Code() >= have.MTU && carries(port.RateGbps, have.Rate)
 }
 
-// add adds to a port's membership and returns all of it.
+// add adds state to a port's membership and returns the result.
 func (g *saGroup) add(p *Port, state rdma.JoinState) rdma.JoinState {
 	for i := range g.members {
 		if g.members[i].port == p {

@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// ask sends the administrator a request as it would come in a MAD: the
-// connection manager never asks for most of this.
+// ask sends a request to the administrator as in a MAD. The connection manager does not make most of these requests.
 func (f *Fabric) ask(p *Port, req soft.SARequest) soft.SAReply {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -17,8 +16,7 @@ func (f *Fabric) ask(p *Port, req soft.SARequest) soft.SAReply {
 
 const createMask = soft.MCMGID | soft.MCPortGID | soft.MCJoinState | soft.MCQKey | soft.MCTClass | soft.MCPKey | soft.MCFlow | soft.MCSL
 
-// A join of a group that is there must be for the group as it is, in every
-// component that it gives, and in no other.
+// In a join of an existing group all requested components must match the group. Others are ignored.
 func TestGroupFields(t *testing.T) {
 	const other = rdma.PKey(0x8002)
 	f := New(Config{MTU: 2048})
@@ -54,9 +52,9 @@ func TestGroupFields(t *testing.T) {
 			t.Errorf("another %s: status %#x", name, r.Status)
 		}
 		if r := f.ask(port, soft.SARequest{Mask: (createMask | optional) &^ c.bits, Rec: rec}); r.Status != soft.SAOk {
-			t.Errorf("another %s that is not asked for: status %#x", name, r.Status)
+			t.Errorf("another %s that is not requested: status %#x", name, r.Status)
 		}
-		if bit := c.bits &^ (soft.MCMTU | soft.MCRate); bit != c.bits { // a selector needs its value, and the other way round
+		if bit := c.bits &^ (soft.MCMTU | soft.MCRate); bit != c.bits { // a selector needs its value and vice versa
 			if r := f.ask(port, soft.SARequest{Mask: (createMask | optional) &^ bit, Rec: rec}); r.Status != soft.SAOk {
 				t.Errorf("another %s without its selector: status %#x", name, r.Status)
 			}
@@ -71,7 +69,7 @@ func TestGroupFields(t *testing.T) {
 	}
 }
 
-// The values of a new group: those requested, and those of the port.
+// A new group has the requested values, and otherwise those of the port.
 func TestNewGroupFields(t *testing.T) {
 	f := New(Config{MTU: 2048})
 	defer f.Close()
@@ -91,30 +89,30 @@ func TestNewGroupFields(t *testing.T) {
 	same := func(*soft.MCMember) {}
 	const r40, r100 = 7, 16
 	if r := create(0, same); r.Status != soft.SAOk || r.Rec.MTU != rdma.MTU(1024).Code() || r.Rec.Rate != r40 || r.Rec.HopLimit != 0 || r.Rec.Scope != 0xe {
-		t.Errorf("nothing asked for: status %#x, %+v", r.Status, r.Rec)
+		t.Errorf("no values requested: status %#x, %+v", r.Status, r.Rec)
 	}
 	if r := create(soft.MCHopLimit|soft.MCRate|soft.MCRateSelector, same); r.Status != soft.SAOk || r.Rec.HopLimit != 99 || r.Rec.Rate != 2 {
-		t.Errorf("hop limit and rate asked for: status %#x, %+v", r.Status, r.Rec)
+		t.Errorf("hop limit and rate requested: status %#x, %+v", r.Status, r.Rec)
 	}
 	if r := create(soft.MCMTU|soft.MCMTUSelector, func(m *soft.MCMember) { m.MTU = rdma.MTU(512).Code() }); r.Status != soft.SAOk || r.Rec.MTU != rdma.MTU(512).Code() {
-		t.Errorf("an MTU that the port has: status %#x, %+v", r.Status, r.Rec)
+		t.Errorf("an MTU that the port supports: status %#x, %+v", r.Status, r.Rec)
 	}
 	if r := create(soft.MCMTU|soft.MCMTUSelector, same); r.Status != soft.SAReqInvalid {
-		t.Errorf("an MTU of 2048 at a port with 1024: status %#x", r.Status)
+		t.Errorf("an MTU of 2048 on a port with 1024: status %#x", r.Status)
 	}
 	if r := create(soft.MCRate|soft.MCRateSelector, func(m *soft.MCMember) { m.Rate = r100 }); r.Status != soft.SAReqInvalid {
-		t.Errorf("100 Gbit/s at a port with 40: status %#x", r.Status)
+		t.Errorf("100 Gbit/s on a port with 40: status %#x", r.Status)
 	}
 	f.SetSM(SM{Override: func(g *Group) { g.MTU = 4096 }})
 	if r := create(0, same); r.Status != soft.SAReqInvalid {
-		t.Errorf("a manager that gives the group a larger MTU than the port has: status %#x", r.Status)
+		t.Errorf("a subnet manager that chooses a larger MTU than the port's: status %#x", r.Status)
 	}
-	// Refused requests have used up no MLID: the broadcast group has the first.
+	// Refused requests use no MLID. The broadcast group has the first.
 	f.SetSM(SM{})
 	if r := create(0, same); r.Status != soft.SAOk || r.Rec.MLID != rdma.MLIDMin+4 {
 		t.Errorf("status %#x, MLID %v", r.Status, r.Rec.MLID)
 	}
-	// An MGID that the manager makes has the scope asked for, and the subnet's prefix.
+	// An MGID chosen by the administrator has the requested scope and the subnet's prefix.
 	for _, want := range []string{"ff12:a01b:fe80::1", "ff15:a01b:fe80::2"} {
 		r := create(soft.MCScope, func(m *soft.MCMember) {
 			if m.MGID = (rdma.GID{}); want[3] == '5' {
@@ -126,11 +124,11 @@ func TestNewGroupFields(t *testing.T) {
 		}
 	}
 	if r := create(0, func(m *soft.MCMember) { m.MGID = rdma.GID{}; m.Scope = 9 }); r.Rec.MGID[1] != 0x12 {
-		t.Errorf("scope not asked for: MGID %v", r.Rec.MGID)
+		t.Errorf("scope not requested: MGID %v", r.Rec.MGID)
 	}
 }
 
-// IPoIB's broadcast group is of the subnet's scope and partition (RFC 4391 §4).
+// IPoIB's broadcast group has the subnet's scope and partition (RFC 4391 §4).
 func TestBroadcastGroup(t *testing.T) {
 	f := New(Config{Scope: 5, PKey: 0x8123})
 	defer f.Close()
@@ -140,16 +138,15 @@ func TestBroadcastGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, mlid, ok := f.Record(mgid); !ok || mlid != rdma.MLIDMin {
-		t.Errorf("the group is there: %v, with MLID %v", ok, mlid)
+		t.Errorf("the group exists: %v, with MLID %v", ok, mlid)
 	}
 	if m := f.Members(mgid); len(m) != 1 || m[f.hosts[0].Port(0, 1)] != rdma.StateFullMember {
 		t.Errorf("members %v", m)
 	}
 }
 
-// A new group gets the largest MTU and rate that the port has of those that the
-// selectors admit; without any it is not made (IBTA 15.2.5.17). Rates count, not
-// their codes, which are in another order.
+// A new group has the port's largest MTU and rate that the selectors permit; if there is none, it is not made (IBTA
+// 15.2.5.17). Rates are compared, not their codes, which are in another order.
 func TestSelectors(t *testing.T) {
 	f := New(Config{MTU: 2048})
 	defer f.Close()

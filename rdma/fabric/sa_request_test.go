@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// What the subnet administrator does not make a group of.
+// Addresses for which the subnet administrator makes no group.
 func TestNoSuchGroup(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -22,7 +22,7 @@ func TestNoSuchGroup(t *testing.T) {
 			t.Errorf("%s: status %d", s, got)
 		}
 	}
-	// The connection manager never asks for these: as the MAD would.
+	// Requests as in MADs that the connection manager does not make.
 	port := f.hosts[0].Port(0, 1)
 	rec := soft.MCMember{MGID: rdma.GID{0: 0xff, 1: 0x12, 15: 5}, PortGID: port.portGID(), PKey: rdma.DefaultPKey, JoinState: rdma.StateFullMember}
 	const all = soft.MCMGID | soft.MCPortGID | soft.MCJoinState | soft.MCQKey | soft.MCTClass | soft.MCPKey | soft.MCFlow | soft.MCSL
@@ -31,17 +31,17 @@ func TestNoSuchGroup(t *testing.T) {
 		edit func(*soft.SARequest)
 		want soft.SAStatus
 	}{
-		"non-member creates":     {func(r *soft.SARequest) { r.Rec.JoinState = rdma.StateNonMember }, soft.SAReqInvalid},
-		"no JoinState":           {func(r *soft.SARequest) { r.Rec.JoinState = 0 }, soft.SAReqInvalid},
-		"another's port":         {func(r *soft.SARequest) { r.Rec.PortGID[15]++ }, soft.SAReqInvalid},
-		"too few components":     {func(r *soft.SARequest) { r.Mask &^= soft.MCQKey }, soft.SAInsufficientComps},
-		"without MGID":           {func(r *soft.SARequest) { r.Mask &^= soft.MCMGID }, soft.SAInsufficientComps},
-		"delete of no group":     {func(r *soft.SARequest) { r.Delete = true }, soft.SAReqInvalid},
-		"leave what is not ours": {func(r *soft.SARequest) { r.Delete, r.Rec.MGID = true, p.broadcast(); r.Rec.JoinState = 2 }, soft.SAReqInvalid},
-		"other Q_Key":            {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey = p.broadcast(), 7 }, soft.SAReqInvalid},
-		"other flow label":       {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey, r.Rec.Flow = p.broadcast(), broadcastQKey, 7 }, soft.SAReqInvalid},
-		"the broadcast group":    {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey = p.broadcast(), broadcastQKey }, soft.SAOk},
-		"all is right":           {func(*soft.SARequest) {}, soft.SAOk},
+		"non-member creates":         {func(r *soft.SARequest) { r.Rec.JoinState = rdma.StateNonMember }, soft.SAReqInvalid},
+		"no JoinState":               {func(r *soft.SARequest) { r.Rec.JoinState = 0 }, soft.SAReqInvalid},
+		"another port's GID":         {func(r *soft.SARequest) { r.Rec.PortGID[15]++ }, soft.SAReqInvalid},
+		"too few components":         {func(r *soft.SARequest) { r.Mask &^= soft.MCQKey }, soft.SAInsufficientComps},
+		"without MGID":               {func(r *soft.SARequest) { r.Mask &^= soft.MCMGID }, soft.SAInsufficientComps},
+		"delete of an unknown group": {func(r *soft.SARequest) { r.Delete = true }, soft.SAReqInvalid},
+		"leave by a non-member":      {func(r *soft.SARequest) { r.Delete, r.Rec.MGID = true, p.broadcast(); r.Rec.JoinState = 2 }, soft.SAReqInvalid},
+		"other Q_Key":                {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey = p.broadcast(), 7 }, soft.SAReqInvalid},
+		"other flow label":           {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey, r.Rec.Flow = p.broadcast(), broadcastQKey, 7 }, soft.SAReqInvalid},
+		"the broadcast group":        {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey = p.broadcast(), broadcastQKey }, soft.SAOk},
+		"valid":                      {func(*soft.SARequest) {}, soft.SAOk},
 	} {
 		req := soft.SARequest{Mask: all, Rec: rec}
 		n++
@@ -58,7 +58,7 @@ func TestNoSuchGroup(t *testing.T) {
 
 func (p *peer) broadcast() rdma.GID { return p.f.sa.broadcast.rec.MGID }
 
-// A group has one Q_Key for all.
+// All members of a group have the same Q_Key.
 func TestGroupHasOneQKey(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -82,11 +82,11 @@ func TestGroupHasOneQKey(t *testing.T) {
 	}
 }
 
-// A member of an IPoIB group asks for what IPoIB's broadcast group has: MTU, rate
-// and hop limit too. Others take the group as it is.
-func TestIPoIBAsksForMore(t *testing.T) {
+// A member of an IPoIB group requests the values of IPoIB's broadcast group, including MTU, rate and hop limit. Others
+// accept the group's values.
+func TestIPoIBRequestsMoreFields(t *testing.T) {
 	for name, edit := range map[string]func(g *Group){
-		"as it is":  func(*Group) {},
+		"unchanged": func(*Group) {},
 		"MTU":       func(g *Group) { g.MTU = 1024 },
 		"rate":      func(g *Group) { g.Rate = 16 },
 		"hop limit": func(g *Group) { g.HopLimit = 9 },
@@ -115,11 +115,11 @@ func TestIPoIBAsksForMore(t *testing.T) {
 				status = append(status, ev.Status)
 			}
 			want := 0
-			if asks && name != "as it is" {
+			if asks && name != "unchanged" {
 				want = -22
 			}
 			if status[0] != 0 || status[1] != want {
-				t.Errorf("%s, port space %v: the first join ends with %d, the second with %d, want 0 and %d", name, ps, status[0], status[1], want)
+				t.Errorf("%s, port space %v: the status of the first join is %d, of the second %d, want 0 and %d", name, ps, status[0], status[1], want)
 			}
 			f.Close()
 		}

@@ -32,8 +32,8 @@ func (p *peer) leave(group rdma.Addr) {
 	}
 }
 
-// MLIDs are given from 0xC000, the first to the broadcast group; when there are
-// none, joins fail; the MLID of a group that is gone is given again.
+// MLIDs are assigned from 0xC000, the first to the broadcast group. When none is free, joins fail. The MLID of a
+// deleted group is assigned again.
 func TestMLIDs(t *testing.T) {
 	f := New(Config{SM: SM{MLIDs: 3}})
 	defer f.Close()
@@ -49,20 +49,19 @@ func TestMLIDs(t *testing.T) {
 	}
 	p.leave(testGroup(0))
 	if got := p.join(testGroup(8), rdma.JoinFullMember).Attr().DLID; got != 0xC001 {
-		t.Errorf("MLID %v, want that of the group that is gone", got)
+		t.Errorf("MLID %v, want that of the deleted group", got)
 	}
 }
 
-// A group comes with its first full member of either kind and goes with the
-// last.
-func TestGroupLife(t *testing.T) {
+// A group is created with its first full member of either kind, and deleted with the last.
+func TestGroupLifetime(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
 	a, b := newPeer(t, f.AddHost(HostConfig{})), newPeer(t, f.AddHost(HostConfig{}))
 	ah := a.join(testGroup(1), rdma.JoinSendOnlyFullMember)
 	mgid := ah.Attr().GRH.DGID
 	b.join(testGroup(1), rdma.JoinFullMember)
-	a.join(testGroup(1), rdma.JoinFullMember) // the other state of the same port
+	a.join(testGroup(1), rdma.JoinFullMember) // a second state of the same port
 	m := f.Members(mgid)
 	if len(m) != 2 || m[f.hosts[0].Port(0, 1)] != 0x9 || m[f.hosts[1].Port(0, 1)] != 0x1 {
 		t.Errorf("members %v", m)
@@ -74,7 +73,7 @@ func TestGroupLife(t *testing.T) {
 	}
 	b.leave(testGroup(1))
 	if f.Members(mgid) != nil {
-		t.Error("group is still there")
+		t.Error("the group still exists")
 	}
 	var kinds []RecordKind
 	for _, r := range f.Trace() {
@@ -89,8 +88,7 @@ func TestGroupLife(t *testing.T) {
 	}
 }
 
-// A port that joins must be able to take what the group carries, and be in its
-// partition.
+// A port that joins must support the group's MTU, and be in its partition.
 func TestJoinRefusals(t *testing.T) {
 	f := New(Config{MTU: 2048, SM: SM{Override: func(g *Group) { g.MTU = 2048 }}})
 	defer f.Close()
@@ -99,17 +97,17 @@ func TestJoinRefusals(t *testing.T) {
 	small := f.hosts[1].Port(0, 1)
 	small.hca.dev.UpdatePort(1, func(s *portState) { s.MTU = 1024 })
 	if s := b.status(testGroup(1), rdma.JoinFullMember); s != -22 {
-		t.Errorf("port of MTU 1024 in a group of 2048: status %d", s)
+		t.Errorf("a port with MTU 1024 in a group of 2048: status %d", s)
 	}
 	small.hca.dev.UpdatePort(1, func(s *portState) { s.MTU = 2048; s.PKeys = []rdma.PKey{0x8001} })
 	if s := b.status(testGroup(1), rdma.JoinFullMember); s != -22 {
-		t.Errorf("port outside the partition: status %d", s)
+		t.Errorf("a port outside the partition: status %d", s)
 	}
 	small.SetPKeys(rdma.DefaultPKey)
 	if s := b.status(testGroup(1), rdma.JoinFullMember); s != 0 {
-		t.Errorf("all is right: status %d", s)
+		t.Errorf("a valid join: status %d", s)
 	}
-	// A second port-wide member with another Q_Key never asks the SA.
+	// For a second member on the port with another Q_Key the SA gets no request.
 	f.Trace()
 	other, err := b.ch.CreateID(rdma.PortSpaceIPoIB, nil)
 	if err != nil {
@@ -131,8 +129,7 @@ func (p *peer) mgid(group rdma.Addr) rdma.GID {
 	return rdma.MGIDForIB(group, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)
 }
 
-// A leave while the request is out: the answer comes late, and the port leaves
-// again.
+// After a leave during a pending request, the port leaves when the answer arrives.
 func TestLeaveBeforeTheAnswer(t *testing.T) {
 	f := New(Config{SM: SM{ResponseDelay: time.Millisecond}})
 	defer f.Close()
@@ -140,7 +137,7 @@ func TestLeaveBeforeTheAnswer(t *testing.T) {
 	if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
 		t.Fatal(err)
 	}
-	f.AdvanceTo(100 * time.Microsecond) // the request is out
+	f.AdvanceTo(100 * time.Microsecond) // the request is pending
 	p.leave(testGroup(1))
 	var kinds []RecordKind
 	for _, r := range f.Trace() {
@@ -154,7 +151,7 @@ func TestLeaveBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// A leave that gets no answer is sent again, twice.
+// A leave without an answer is sent again, twice.
 func TestLeaveIsRepeated(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -164,7 +161,7 @@ func TestLeaveIsRepeated(t *testing.T) {
 	if _, err := p.id.BeginLeave(testGroup(1)); err != nil {
 		t.Fatal(err)
 	}
-	f.AdvanceTo(f.Now() + 5*time.Second) // the first and the second are lost
+	f.AdvanceTo(f.Now() + 5*time.Second) // the first and second requests are lost
 	f.SetSM(SM{})
 	f.AdvanceTo(f.Now() + 5*time.Second)
 	if f.Members(p.mgid(testGroup(1))) != nil {
@@ -172,7 +169,7 @@ func TestLeaveIsRepeated(t *testing.T) {
 	}
 }
 
-// A leave that gets no answer is sent three times in all, then given up.
+// A leave without an answer is sent three times, and then not again.
 func TestLeaveInSilence(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -180,12 +177,12 @@ func TestLeaveInSilence(t *testing.T) {
 	p.join(testGroup(1), rdma.JoinFullMember)
 	f.SetSM(SM{Silent: true})
 	if pending, err := p.id.BeginLeave(testGroup(1)); err != nil || !pending.Done() {
-		t.Fatalf("leave waits for the subnet administrator: %v", err)
+		t.Fatalf("the leave waits for the subnet administrator: %v", err)
 	}
-	f.AdvanceTo(f.Now() + 7*time.Second) // two requests were for nothing
+	f.AdvanceTo(f.Now() + 7*time.Second) // two requests had no answer
 	f.Trace()
 	f.SetSM(SM{})
-	f.AdvanceTo(f.Now() + 4*time.Second) // the answer to the third is still waited for
+	f.AdvanceTo(f.Now() + 4*time.Second) // the answer to the third is still pending
 	f.SetSM(SM{Silent: true})
 	if len(f.Trace()) != 0 {
 		t.Error("a fourth request")
@@ -196,7 +193,7 @@ func TestLeaveInSilence(t *testing.T) {
 	}
 }
 
-// A subnet manager that forgot everything asks all to register again.
+// A restarted subnet manager asks all ports to register again.
 func TestRestartSM(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -209,7 +206,7 @@ func TestRestartSM(t *testing.T) {
 	p.join(testGroup(1), rdma.JoinFullMember)
 	f.RestartSM()
 	if f.Members(p.mgid(testGroup(1))) != nil {
-		t.Error("group is still there")
+		t.Error("the group still exists")
 	}
 	if ev := p.event(); ev.Status != -int(syscall.ENETRESET) {
 		t.Errorf("status %d", ev.Status)
@@ -221,9 +218,9 @@ func TestRestartSM(t *testing.T) {
 	p.join(testGroup(1), rdma.JoinFullMember)
 }
 
-// A join whose GID is gone when the answer comes is an error with status 0, as
-// the kernel has it, and the port leaves when the user does.
-func TestGIDGone(t *testing.T) {
+// A join whose GID is removed before the answer arrives is an error with status 0, as in the kernel, and the port
+// leaves when the user does.
+func TestGIDRemovedDuringJoin(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
 	p := newPeer(t, f.AddHost(HostConfig{}))

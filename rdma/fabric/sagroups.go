@@ -19,7 +19,7 @@ func (sa *subnetAdmin) takeMLID() (rdma.LID, bool) {
 	return 0, false
 }
 
-// remove takes part of a port's membership away. The JoinState given must be part of the port's.
+// remove removes the JoinState in req from a port's membership, which must contain it.
 func (sa *subnetAdmin) remove(p *Port, req *soft.SARequest) soft.SAReply {
 	g := sa.groups[req.Rec.MGID]
 	if g == nil {
@@ -36,8 +36,7 @@ func (sa *subnetAdmin) remove(p *Port, req *soft.SARequest) soft.SAReply {
 	return soft.SAReply{Rec: reply}
 }
 
-// setState sets the remaining state of a membership, and deletes a group without full members of any
-// kind, whatever other members it has.
+// setState sets the state of a membership, and deletes the group if it has no full members of any kind.
 func (sa *subnetAdmin) setState(g *saGroup, i int, state rdma.JoinState) {
 	p := g.members[i].port
 	if g.members[i].state = state; state == 0 {
@@ -54,7 +53,7 @@ func (sa *subnetAdmin) setState(g *saGroup, i int, state rdma.JoinState) {
 	sa.program(g)
 }
 
-// forget takes a port out of all groups.
+// forget removes a port from all groups.
 func (sa *subnetAdmin) forget(p *Port) {
 	for _, g := range sa.sorted() {
 		if i := slices.IndexFunc(g.members, func(m saMember) bool { return m.port == p }); i >= 0 {
@@ -63,7 +62,7 @@ func (sa *subnetAdmin) forget(p *Port) {
 	}
 }
 
-// sorted are the groups by MGID, so that runs repeat.
+// sorted returns the groups by MGID, so that runs can be repeated.
 func (sa *subnetAdmin) sorted() []*saGroup {
 	groups := make([]*saGroup, 0, len(sa.groups))
 	for _, g := range sa.groups {
@@ -82,7 +81,7 @@ func (sa *subnetAdmin) program(g *saGroup) {
 	sa.f.program(groupKey{mlid: g.rec.MLID}, ports)
 }
 
-// SetSM changes how the subnet manager behaves from now on. Groups stay.
+// SetSM changes the behavior of the subnet manager. Groups stay.
 func (f *Fabric) SetSM(sm SM) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +91,7 @@ func (f *Fabric) SetSM(sm SM) {
 	f.sm = sm
 }
 
-// RestartSM replaces the subnet manager by one without groups: all ports are asked to register again.
+// RestartSM replaces the subnet manager by one without groups, which asks all ports to register again.
 func (f *Fabric) RestartSM() {
 	f.mu.Lock()
 	for _, g := range f.sa.sorted() {
@@ -111,11 +110,11 @@ func (f *Fabric) RestartSM() {
 	}
 }
 
-// Reregister asks the port's host to register its memberships again, without the subnet manager having lost them.
+// Reregister asks the port's host to register its memberships again, although the subnet manager still has them.
 func (p *Port) Reregister() { p.hca.dev.PortEvent(rdma.AsyncClientReregist, p.num) }
 
-// Members are the hosts of the ports in a group, with their JoinStates, as the
-// subnet administrator knows them; nil if it does not know the group.
+// Members returns the ports in a group with their JoinStates, from the subnet administrator; nil if there is no such
+// group.
 func (f *Fabric) Members(mgid rdma.GID) map[*Port]rdma.JoinState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,8 +129,8 @@ func (f *Fabric) Members(mgid rdma.GID) map[*Port]rdma.JoinState {
 	return members
 }
 
-// Record is the record of a group at the subnet administrator: its values, and the group's MLID; false
-// if the group is unknown.
+// Record returns the subnet administrator's record of a group: its values and its MLID; false if the group does not
+// exist.
 func (f *Fabric) Record(mgid rdma.GID) (Group, rdma.LID, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -40,7 +40,7 @@ func TestScale(t *testing.T) {
 					ahs[ev.Context.(int)] = p.ah(ev)
 				}
 			}
-			for j := range groups { // they share slots: only the count matters
+			for j := range groups { // they share slots, because only the count matters
 				if _, err := p.qp.PostRecv([]rdma.RecvWR{p.recvWR(j % peerSlots)}); err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +63,7 @@ func TestScale(t *testing.T) {
 		}
 		f.AdvanceTo(f.Now() + time.Second)
 		if n := len(f.sa.groups); flavor == InfiniBand && n != 1 {
-			t.Errorf("%d groups are left, want the broadcast group", n)
+			t.Errorf("%d groups remain, want only the broadcast group", n)
 		}
 		f.Close()
 		t.Logf("%v: %d ports in %d groups each took %v", flavor, ports, groups, time.Since(began).Round(time.Millisecond))

@@ -2,22 +2,22 @@ package fabric
 
 import "github.com/fanfaremq/fanfare/rdma"
 
-// Switch forwards datagrams. All switches together are a star: the first is the spine, the others hang on it.
+// Switch forwards datagrams. The switches form a star: the first is the spine, to which the others are connected.
 type Switch struct {
 	f     *Fabric
 	index int
-	ports []*Port // that hosts are on
-	// table is the multicast table: the links that a group leaves by.
+	ports []*Port // ports of hosts
+	// table is the multicast table: the links to which a group is forwarded.
 	table map[groupKey][]link
 }
 
-// groupKey identifies a group in a switch: the MLID, or the Ethernet address, which several IP groups share.
+// groupKey identifies a group in a switch: the MLID, or the Ethernet address, which several IP groups can have.
 type groupKey struct {
 	mlid rdma.LID
 	mac  [6]byte
 }
 
-// link is one end of a cable at a switch: to a port of a host, or to another switch.
+// link is a link of a switch: to a port of a host, or to another switch.
 type link struct {
 	port *Port
 	sw   *Switch
@@ -27,15 +27,15 @@ func newSwitch(f *Fabric, index int) *Switch {
 	return &Switch{f: f, index: index, table: map[groupKey][]link{}}
 }
 
-// forward sends a packet on by all links of its group but the one it came by.
-// The caller holds Fabric.mu and keeps its own reference.
+// forward sends a packet to all links of its group except the one on which it arrived. The caller holds Fabric.mu and
+// keeps its reference.
 func (s *Switch) forward(p *packet, from link) {
 	links, known := s.table[p.key]
 	if s.f.cfg.Flavor == RoCE && s.f.cfg.FloodMulticast {
 		links, known = s.all(), true
 	}
 	if !known {
-		if from.port != nil { // by the first switch; others have a part of the tree
+		if from.port != nil { // only at the first switch, because others have only a part of the tree
 			s.f.stats.NoPath++
 		}
 		return
@@ -53,7 +53,7 @@ func (s *Switch) forward(p *packet, from link) {
 	}
 }
 
-// all are all links of the switch.
+// all returns all links of the switch.
 func (s *Switch) all() []link {
 	var links []link
 	for _, p := range s.ports {
@@ -62,7 +62,7 @@ func (s *Switch) all() []link {
 	return append(links, s.trunks()...)
 }
 
-// trunks are the links to other switches.
+// trunks returns the links to other switches.
 func (s *Switch) trunks() []link {
 	if s.index > 0 {
 		return []link{{sw: s.f.switches[0]}}
@@ -74,8 +74,8 @@ func (s *Switch) trunks() []link {
 	return links
 }
 
-// program computes the tables of all switches for a group with these members,
-// and puts them in force after the programming delay. The caller holds mu.
+// program computes the tables of all switches for a group with these members, and installs them after the programming
+// delay. The caller holds mu.
 func (f *Fabric) program(key groupKey, members []*Port) {
 	tables := make([][]link, len(f.switches))
 	on := make([]int, len(f.switches)) // members on each switch
@@ -84,8 +84,8 @@ func (f *Fabric) program(key groupKey, members []*Port) {
 		tables[p.sw.index] = append(tables[p.sw.index], link{port: p})
 	}
 	for _, s := range f.switches {
-		// An InfiniBand tree spans the switches that have members, by way of the spine. Ethernet switches without members
-		// have the way to the others too, as snooping switches have towards the querier.
+		// An InfiniBand tree contains the switches with members and the spine. Ethernet switches without members also forward
+		// to the others, as snooping switches do towards the querier.
 		inTree := on[s.index] > 0 || s.index == 0 || f.cfg.Flavor == RoCE
 		for _, t := range s.trunks() {
 			beyond := len(members) - on[s.index]

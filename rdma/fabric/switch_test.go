@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A member receives nothing until the switches are configured.
+// A member receives nothing until the switches are programmed.
 func TestProgrammingDelay(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		f := New(Config{Flavor: flavor, ProgrammingDelay: 5 * time.Second})
@@ -18,7 +18,7 @@ func TestProgrammingDelay(t *testing.T) {
 		ah := from.join(testGroup(1), rdma.JoinSendOnlyFullMember)
 		f.AdvanceTo(f.Now() + time.Minute)
 		to.post(4)
-		to.join(testGroup(1), rdma.JoinFullMember) // a second passes
+		to.join(testGroup(1), rdma.JoinFullMember) // it advances the time by a second
 		from.send(ah, "too early")
 		to.run()
 		if got := to.received(); len(got) != 0 {
@@ -34,8 +34,8 @@ func TestProgrammingDelay(t *testing.T) {
 	}
 }
 
-// One message leaves the sender, the switches copy it to each port that has a
-// member, and each port to each queue pair: also over several switches.
+// The sender sends a message once, the switches copy it to each port with a member, and each port to each queue pair,
+// also across several switches.
 func TestOneMessageManyCopies(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		for _, switches := range []int{1, 2, 4} {
@@ -78,8 +78,8 @@ func TestOneMessageManyCopies(t *testing.T) {
 	}
 }
 
-// The table of an InfiniBand switch has the ports of send-only members, as OpenSM makes it: the port
-// drops their traffic, because no queue pair is attached.
+// The table of an InfiniBand switch contains the ports of send-only members, as with OpenSM. These ports drop the
+// traffic, because no queue pair is attached.
 func TestSendOnlyPortIsInTheTree(t *testing.T) {
 	for flavor, want := range map[Flavor]uint64{InfiniBand: 1, RoCE: 0} {
 		f := New(Config{Flavor: flavor})
@@ -96,7 +96,7 @@ func TestSendOnlyPortIsInTheTree(t *testing.T) {
 	}
 }
 
-// An Ethernet that does not snoop sends everything everywhere; InfiniBand does not.
+// An Ethernet without IGMP snooping sends everything to all ports. InfiniBand does not.
 func TestFlood(t *testing.T) {
 	for _, c := range []struct {
 		flavor Flavor
@@ -111,14 +111,13 @@ func TestFlood(t *testing.T) {
 		from.send(ah, "x")
 		from.run()
 		if attr, _ := stranger.dev.Port(1); attr.Dropped != want {
-			t.Errorf("%v, flood %v: %d datagrams reached the stranger", c.flavor, flood, attr.Dropped)
+			t.Errorf("%v, flood %v: %d datagrams reached the non-member", c.flavor, flood, attr.Dropped)
 		}
 		f.Close()
 	}
 }
 
-// A port that is down sends and receives nothing, and its IP memberships come
-// back with it.
+// A port that is down sends and receives nothing. When it is up, it has its IP memberships again.
 func TestPortDown(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()
@@ -141,7 +140,7 @@ func TestPortDown(t *testing.T) {
 	}
 }
 
-// Hosts can have several devices and ports; each is bound to by its address.
+// Hosts can have several devices and ports. An id is bound to each by its address.
 func TestSeveralPorts(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -168,12 +167,12 @@ func TestSeveralPorts(t *testing.T) {
 		}
 	}
 	if len(seen) != 4 {
-		t.Errorf("ports share addresses: %v", seen)
+		t.Errorf("ports have the same address: %v", seen)
 	}
 }
 
-// An InfiniBand tree spans the switches that have members: what a port of
-// another switch sends goes nowhere, although it has an address handle.
+// An InfiniBand tree contains the switches with members. Messages of a port on another switch are not forwarded,
+// although it has an address handle.
 func TestSenderOutsideTheTree(t *testing.T) {
 	f := New(Config{Switches: 3})
 	defer f.Close()

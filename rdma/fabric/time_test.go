@@ -7,14 +7,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Time is as set, and cancelled timers do not fire: the answer to a join ends its timeout.
+// AdvanceTo sets the time, and cancelled timers do not fire: the answer to a join cancels its timeout.
 func TestTime(t *testing.T) {
 	f := New(Config{SM: SM{ResponseDelay: time.Millisecond}})
 	defer f.Close()
 	f.AdvanceTo(7 * time.Second)
 	f.AdvanceTo(3 * time.Second)
 	if f.Now() != 7*time.Second {
-		t.Errorf("it is %v, want 7s", f.Now())
+		t.Errorf("the time is %v, want 7s", f.Now())
 	}
 	p := newPeer(t, f.AddHost(HostConfig{}))
 	if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
@@ -22,18 +22,18 @@ func TestTime(t *testing.T) {
 	}
 	f.AdvanceTo(8 * time.Second)
 	if at, ok := f.NextDeadline(); ok {
-		t.Errorf("the join is over, and something is due at %v", at)
+		t.Errorf("the join has ended, but an event is due at %v", at)
 	}
 }
 
-// Nothing takes place on a fabric that is closed.
+// On a closed fabric nothing happens.
 func TestCloseEndsTime(t *testing.T) {
 	from, to, ah := pair(t, Config{Latency: time.Millisecond}, peerAttr(), 64)
 	to.post(1)
 	from.send(ah, "x")
 	from.f.Close()
 	if from.f.Step() {
-		t.Error("a step is done")
+		t.Error("Step executed an event")
 	}
 	from.f.AdvanceTo(from.f.Now() + time.Second)
 	if got := to.received(); len(got) != 0 || from.f.Stats().Delivered != 0 {
@@ -41,7 +41,7 @@ func TestCloseEndsTime(t *testing.T) {
 	}
 }
 
-// Delays are as documented: jitter anything up to its value, reordering exactly its delay, by default 10 µs.
+// Delays are as documented: jitter is up to its value, reordering exactly its delay, by default 10 µs.
 func TestDelays(t *testing.T) {
 	const us, latency = time.Microsecond, 5 * time.Microsecond
 	times := func(faults Faults) map[time.Duration]int {

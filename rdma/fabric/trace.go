@@ -11,7 +11,7 @@ import (
 type RecordKind uint8
 
 const (
-	// SASet and SADelete are requests that reached the subnet administrator.
+	// SASet and SADelete are requests that the subnet administrator received.
 	SASet RecordKind = iota
 	SADelete
 	// GroupCreated and GroupDeleted are its traps 66 and 67.
@@ -26,14 +26,14 @@ func (k RecordKind) String() string {
 	return [...]string{"SA Set", "SA Delete", "group created", "group deleted", "IGMP report", "IGMP leave"}[min(k, IGMPLeave)]
 }
 
-// Record is a request that the fabric's management has received.
+// Record is a request to the subnet administrator or an IGMP message.
 type Record struct {
 	At   time.Duration
 	Kind RecordKind
-	Host string // that asked
+	Host string // the sender
 	Port uint8
 	MGID rdma.GID
-	// State is the JoinState of SASet and SADelete, and Refused whether the administrator said no.
+	// State is the JoinState of SASet and SADelete. Refused: the administrator refused it.
 	State   rdma.JoinState
 	Refused bool
 }
@@ -42,10 +42,10 @@ func (r Record) String() string {
 	return fmt.Sprintf("%v %v/%d %v %v state %#x refused %v", r.At, r.Host, r.Port, r.Kind, r.MGID, r.State, r.Refused)
 }
 
-// traceLimit bounds the trace; the oldest records go.
+// traceLimit bounds the trace; the oldest records are removed.
 const traceLimit = 1 << 16
 
-// record writes down r. The caller holds mu.
+// record adds r to the trace. The caller holds mu.
 func (f *Fabric) record(p *Port, r Record) {
 	r.At = f.time()
 	if p != nil {
@@ -57,7 +57,7 @@ func (f *Fabric) record(p *Port, r Record) {
 	f.trace = append(f.trace, r)
 }
 
-// Trace returns the records since the last call, at least the latest 32768.
+// Trace returns and removes the records since the last call, at least the latest 32768.
 func (f *Fabric) Trace() []Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()

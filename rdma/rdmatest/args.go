@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// The addresses that are none to the connection manager.
+// Addresses that are invalid for the connection manager.
 var noAddrs = []rdma.Addr{{}, {Family: rdma.FamilyUnix}, {Family: 99}, {Family: rdma.FamilyIPv4},
 	{Family: rdma.FamilyIPv6, IP: group(0, 1).IP}}
 
@@ -15,7 +15,7 @@ var argumentStatements = []Statement{
 	{2, "unknown mask bits are ENOTSUP before anything else", both, 0, "librdmacm cma.c", func(t *T) {
 		t.open(Options{Hosts: 1})
 		for _, mask := range []rdma.JoinMask{4, 7, 0x80000000} {
-			// Nothing else is right either: no address, bad flags, unbound.
+			// Everything else is wrong, too: no address, bad flags, unbound.
 			err := t.node(0, nodeConfig{noBind: true}).id.JoinMulticastEx(rdma.JoinAttr{CompMask: mask, Flags: 9}, nil)
 			t.wantErrno("join", err, syscall.ENOTSUP)
 		}
@@ -80,7 +80,7 @@ var argumentStatements = []Statement{
 	}},
 }
 
-// joinEx is a statement on the mask and flags of an otherwise good join.
+// joinEx is a statement about the mask and flags of an otherwise valid join.
 func joinEx(mask rdma.JoinMask, flags rdma.JoinFlags, want syscall.Errno) func(t *T) {
 	return func(t *T) {
 		t.open(Options{Hosts: 1})

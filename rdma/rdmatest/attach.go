@@ -78,7 +78,7 @@ var attachStatements = []Statement{
 		t.node(1).join(group(5, 56))
 		wantRecords(t, net.Trace(), SASet, Record{Host: 0, State: 0x8}, Record{Host: 1, State: 0x1})
 	}},
-	{57, "a full member sends an IGMP report, a send-only member none", RoCE, 0, "man rdma_join_multicast_ex; kernel cma.c cma_igmp_send", func(t *T) {
+	{57, "a full member sends an IGMP report, a send-only member does not", RoCE, 0, "man rdma_join_multicast_ex; kernel cma.c cma_igmp_send", func(t *T) {
 		net := t.open(Options{Hosts: 2})
 		t.can(net.Trace != nil, "see IGMP")
 		net.Trace()
@@ -91,7 +91,7 @@ var attachStatements = []Statement{
 		n := t.node(0)
 		err := n.id.JoinMulticastEx(rdma.JoinAttr{CompMask: 3, Flags: rdma.JoinSendOnlyFullMember, Addr: group(5, 58)}, nil)
 		if errors.Is(err, syscall.EOPNOTSUPP) {
-			return // kernels up to 4.19 ask beforehand
+			return // kernels up to 4.19 check this before the join
 		}
 		t.must("join", err)
 		if ev := n.wantType(rdma.EventMulticastError); ev.Status != -22 {
@@ -99,19 +99,19 @@ var attachStatements = []Statement{
 		}
 		n.ack()
 		t.must("leave", n.leave(group(5, 58)))
-		n.join(group(5, 58)) // as full member all is well
+		n.join(group(5, 58)) // as a full member it succeeds
 	}},
 	{59, "a send-only join creates the group", IB, 0, "man rdma_join_multicast_ex; OpenSM", func(t *T) {
 		net := t.open(Options{Hosts: 1})
 		t.can(net.Group != nil, "see the SA's records")
 		ev := t.node(0).joinAs(group(5, 59), rdma.JoinSendOnlyFullMember)
 		if r, ok := net.Group(ev.UD.AHAttr.GRH.DGID); !ok || r.DLID != ev.UD.AHAttr.DLID {
-			t.Errorf("the SA knows the group: %v, as %+v", ok, r)
+			t.Errorf("the SA has the group: %v, record %+v", ok, r)
 		}
 	}},
 }
 
-// wantRecords checks which records of a kind are in a trace, by host and, if not zero, state.
+// wantRecords checks the records of a kind in a trace: their hosts and, if not zero, states.
 func wantRecords(t *T, trace []Record, kind RecordKind, want ...Record) {
 	t.Helper()
 	var got []Record

@@ -10,9 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// dataStatements are about the contents of received datagrams, and about drops.
+// dataStatements are about the contents of received datagrams and about drops.
 var dataStatements = []Statement{
-	{92, "byte_len is 40 and the length, the payload is at 40", both, 0, "IBTA 11.4.2.1; rxe rxe_resp.c", func(t *T) {
+	{92, "byte_len is 40 plus the length, the payload is at offset 40", both, 0, "IBTA 11.4.2.1; rxe rxe_resp.c", func(t *T) {
 		m, _, _ := oneMessage(t, group(92, 1), nil)
 		if m.wc.ByteLen != uint32(40+len("hello")) || m.data != "hello" {
 			t.Errorf("byte_len %d, data %q", m.wc.ByteLen, m.data)
@@ -49,7 +49,7 @@ var dataStatements = []Statement{
 			t.Errorf("completion %+v", m.wc)
 		}
 	}},
-	{96, "immediate data arrive as the sender gave them", both, 0, "rxe rxe_resp.c", func(t *T) {
+	{96, "immediate data arrive with the sender's byte order", both, 0, "rxe rxe_resp.c", func(t *T) {
 		imm := [4]byte{1, 2, 3, 4}
 		m, _, _ := oneMessage(t, group(96, 1), func(wr *rdma.SendWR) { wr.Opcode, wr.Imm = rdma.OpSendWithImm, imm })
 		if m.wc.Flags&rdma.WCWithImm == 0 || m.wc.Imm != imm {
@@ -62,7 +62,7 @@ var dataStatements = []Statement{
 	{98, "wrong P_Key: dropped", both, 0, "rxe rxe_recv.c check_keys", func(t *T) {
 		o := Options{Hosts: 2}
 		const pkey, other = rdma.PKey(0x8001), rdma.PKey(0x8002)
-		from0 := rdma.DefaultPKey // RoCE has one partition, but for this
+		from0 := rdma.DefaultPKey // RoCE normally has only this partition
 		if t.is(IB) {
 			o.PKey, from0 = pkey, pkey
 		}
@@ -114,7 +114,7 @@ var dataStatements = []Statement{
 			t.Errorf("byte_len %d", m.wc.ByteLen)
 		}
 	}},
-	{102, "a receive buffer that is too small gets nothing, and the QP survives", both, 0, "rxe rxe_resp.c", func(t *T) {
+	{102, "a message is dropped if the receive buffer is too small, and the QP stays usable", both, 0, "rxe rxe_resp.c", func(t *T) {
 		t.open(Options{Hosts: 2})
 		to, from := t.node(0, nodeConfig{noRecv: true}), t.node(1)
 		to.join(group(102, 1))
@@ -132,7 +132,7 @@ var dataStatements = []Statement{
 		from.send(ah, "hello")
 		to.expect("hello")
 	}},
-	{103, "an attached sender with receives posted gets its own message, once", both, 0, "manual of ibv_attach_mcast at rdmamojo", func(t *T) {
+	{103, "an attached sender with posted receives gets its own message once", both, 0, "manual of ibv_attach_mcast at rdmamojo", func(t *T) {
 		t.open(Options{Hosts: 2})
 		n, other := t.node(0), t.node(1)
 		ev := n.join(group(103, 1))
@@ -143,12 +143,12 @@ var dataStatements = []Statement{
 			t.Errorf("from %v", m.wc.SrcQPN)
 		}
 		other.expect("to all of us")
-		// Not as a member without a receive.
+		// A member without a receive does not.
 		bare := t.node(0, nodeConfig{noRecv: true})
 		ah = bare.ah(bare.join(group(103, 2)))
 		bare.send(ah, "to no member")
 		bare.receive(0)
-		// Nor as a port without attached queue pairs that still may send.
+		// Nor does a port without attached queue pairs, which still may send.
 		t.node(0).joinAs(group(103, 1), rdma.JoinSendOnlyFullMember)
 		t.must("leave", n.leave(group(103, 1)))
 		n.post(1)
@@ -172,7 +172,7 @@ func oneMessage(t *T, g rdma.Addr, edit func(*rdma.SendWR)) (message, *rdma.Even
 	return to.receive(1)[0], ev, from
 }
 
-// dropped checks that a message that spoil has changed is dropped, and that the next is not.
+// dropped checks that a message changed by spoil is dropped, and that the next one is not.
 func dropped(t *T, g rdma.Addr, spoil func(*node, *rdma.SendWR)) {
 	t.Helper()
 	t.open(Options{Hosts: 2})
@@ -190,37 +190,37 @@ func dropped(t *T, g rdma.Addr, spoil func(*node, *rdma.SendWR)) {
 	to.expect("good")
 }
 
-// wireStatements are on the bytes of packets: only a provider that makes them
-// itself can be asked, by the tests of its codec, which Target.Wire runs.
+// wireStatements are about the bytes of packets, and only apply to a provider that makes packets itself. Target.Wire
+// runs its tests.
 var wireStatements = []Statement{
-	wire(111, "packets A, B and C are made and read bit by bit"),
+	wire(111, "packets A, B and C are encoded and decoded bit by bit"),
 	wire(112, "the ICRC of a captured ConnectX-4 packet is right"),
-	wire(113, "a flipped bit is found, unless the field is masked"),
+	wire(113, "a flipped bit is detected, unless the field is masked"),
 	wire(114, "port 4791, checksum 0, DF, destination QP ffffff, TVer 0, A 0"),
 	wire(115, "other TVer or opcode is dropped"),
 	wire(116, "payloads of 0 to 8 bytes: pad, zero, exact length"),
 	wire(117, "PSN counts from sq_psn, modulo 2^24"),
 	wire(118, "pads, M, identification and DF of peers are accepted"),
 	wire(119, "groups that are not attached, or share the MAC, are dropped"),
-	wire(120, "truncated packets do no harm"),
+	wire(120, "truncated packets are dropped"),
 }
 
 func wire(num int, text string) Statement {
 	return Statement{num, text, both, Wire, "IBTA annex A17; rxe", func(t *T) {
 		run := t.target.Wire[num]
 		if run == nil {
-			t.Fatalf("target has no test for statement %d", num)
+			t.Fatalf("the target has no test for statement %d", num)
 		}
 		run(t.T)
 	}}
 }
 
-// interopStatements want rdma-core's mckey on the other side.
+// interopStatements need rdma-core's mckey on the other side.
 var interopStatements = []Statement{
-	interop(121, RoCE, "a Go sender ends a waiting mckey"),
-	interop(122, RoCE, "mckey -s is received: 10 of 100 bytes, immediate is the source QPN"),
-	interop(123, RoCE, "mckey -s -o too, without an IGMP report"),
-	interop(124, IB, "mckey both ways on an HCA with OpenSM"),
+	interop(121, RoCE, "a waiting mckey receives from a Go sender and ends"),
+	interop(122, RoCE, "mckey -s is received: 10 messages of 100 bytes, immediate data is the source QPN"),
+	interop(123, RoCE, "mckey -s -o is received, too, without an IGMP report"),
+	interop(124, IB, "mckey in both directions on an HCA with OpenSM"),
 	{125, "the three multicast tests of rdma-core's test_rdmacm.py pass", both, 0, "rdma-core tests/test_rdmacm.py", testRDMACM},
 }
 
@@ -228,7 +228,7 @@ func interop(num int, where Tags, text string) Statement {
 	return Statement{num, text, where, Interop, "rdma-core mckey.c", func(t *T) {
 		run := t.target.Interop[num]
 		if run == nil {
-			t.Fatalf("target has no test for statement %d", num)
+			t.Fatalf("the target has no test for statement %d", num)
 		}
 		run(t.T)
 	}}

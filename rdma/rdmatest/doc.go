@@ -1,10 +1,10 @@
-// Package rdmatest is the conformance suite of the providers of package rdma: 125 numbered statements
-// of what librdmacm, the kernel and UD verbs do, each a subtest named by its number, with its source.
+// Package rdmatest is the conformance suite for providers of package rdma: 125 numbered statements about the behavior
+// of librdmacm, the kernel and UD verbs, with their sources. Each is a subtest with its number as the name.
 //
-// A provider's test calls Run with a Target: which tags apply to it, how to make a network of hosts on
-// it, and which statements it does not meet, with the reason. Nothing is skipped silently: each
-// statement ends as passed, failed, not applicable or not met, and Run logs the reasons and a table.
+// A provider's test calls Run with a Target: the tags that apply to it, a function that makes a network of hosts, and
+// the statements that it does not meet, with the reasons. No statement is skipped silently: each is passed, failed, not
+// applicable or not met, and Run logs the reasons and a table.
 //
-// The suite assumes nothing about time: it calls Net.Settle, which runs a simulation until it is quiet,
-// and otherwise waits a moment, then checks again, up to a bound of tries.
+// The suite makes no assumptions about time: it calls Net.Settle, which runs a simulation until no events remain, or
+// otherwise waits briefly, and then checks again, up to a limit of attempts.
 package rdmatest

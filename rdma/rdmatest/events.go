@@ -66,17 +66,17 @@ var eventStatements = []Statement{
 		got := n.join(group(3, 44)).UD.AHAttr
 		want, ok := net.Group(got.GRH.DGID)
 		if !ok || !got.DLID.IsMulticast() {
-			t.Fatalf("SA knows %v: %v; MLID %v", got.GRH.DGID, ok, got.DLID)
+			t.Fatalf("the SA has %v: %v; MLID %v", got.GRH.DGID, ok, got.DLID)
 		}
 		want.IsGlobal, want.Port = true, n.id.Port()
 		if got != want || got.SL == 0 || got.GRH.FlowLabel == 0 || got.GRH.HopLimit == 0 || got.GRH.TrafficClass == 0 {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	}},
-	{45, "the join returns without waiting, the event comes later", both, 0, "kernel cma.c work queue", func(t *T) {
+	{45, "the join returns without waiting, the event follows later", both, 0, "kernel cma.c work queue", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0)
-		// Several begin before any event is looked at.
+		// Several joins begin before any event is retrieved.
 		for i := range byte(3) {
 			n.begin(group(45, i), rdma.JoinFullMember, nil)
 		}
@@ -99,13 +99,13 @@ var eventStatements = []Statement{
 			delete(want, ev.Context)
 			dgid := ev.UD.AHAttr.GRH.DGID
 			if !ok || dgid[15] != a.IP.As4()[3] || dgid[14] != 46 {
-				t.Errorf("context %v comes with group %v", ev.Context, dgid)
+				t.Errorf("context %v with group %v", ev.Context, dgid)
 			}
 		}
 	}},
-	{47, "MULTICAST_ERROR has the context, and no address when it comes from the fabric", both, 0, "librdmacm cma.c; kernel cma.c", func(t *T) {
+	{47, "MULTICAST_ERROR has the context, and no address if the fabric caused it", both, 0, "librdmacm cma.c; kernel cma.c", func(t *T) {
 		if t.is(RoCE) {
-			// There the only error is that of the attachment, which has the address: S055 checks it. The context is common.
+			// On RoCE the only error is that of the attachment, which has the address: S055 checks it. The context is the same.
 			t.open(Options{Hosts: 1, MaxMcastQPAttach: 1})
 			t.node(0).join(group(3, 47))
 			n := t.node(0)
@@ -143,16 +143,16 @@ var eventStatements = []Statement{
 	{50, "MULTICAST_ERROR with status 0 is an error", both, 0, "kernel cma.c cma_make_mc_event", func(t *T) {
 		ev := rdma.NewEvent(rdma.EventMulticastError, nil, nil)
 		if ev.Err() == nil {
-			t.Error("the event is taken for success")
+			t.Error("the event counts as success")
 		}
 		net := t.open(Options{Hosts: 1})
 		if net.RemoveGIDs == nil || t.is(RoCE) {
-			return // this target cannot cause one
+			return // this target cannot cause such an event
 		}
 		n := t.node(0)
 		n.begin(group(3, 50), rdma.JoinFullMember, nil)
 		net.RemoveGIDs(0)
-		// The answer may have been quicker than the removal.
+		// The answer may have arrived before the removal.
 		if ev := n.event(); ev.Type != rdma.EventMulticastJoin && (ev.Status != 0 || ev.Err() == nil) {
 			t.Errorf("%v, status %d, error %v", ev.Type, ev.Status, ev.Err())
 		}

@@ -43,14 +43,14 @@ var stateStatements = []Statement{
 				return
 			}
 			n.joined = append(n.joined, group(1, 15))
-			// If it was over already, the event exists.
+			// If the resolution had already ended, the event exists.
 			ev, err := n.ch.TryGetEvent()
 			if err != nil || ev.Type != rdma.EventAddrResolved {
 				t.Fatalf("join was accepted while the address was not resolved: %v", err)
 			}
 			n.unack = append(n.unack, ev)
 		}
-		t.notApplicable("resolution is over before anything can be tried")
+		t.notApplicable("the resolution ends before a join can be tried")
 	}},
 	{16, "join after ResolveRoute is EINVAL", both, 0, "kernel cma.c rdma_join_multicast", func(t *T) {
 		net := t.open(Options{Hosts: 1})
@@ -75,7 +75,7 @@ var stateStatements = []Statement{
 		n := t.bare(0, rdma.PortSpaceIPoIB)
 		t.wantErrno("bind", n.id.Bind(net.Hosts[0].Addr), syscall.EINVAL)
 	}},
-	{20, "second Bind is EINVAL, as is a family that is none", both, 0, "kernel cma.c rdma_bind_addr_dst", func(t *T) {
+	{20, "a second Bind is EINVAL, as is an invalid family", both, 0, "kernel cma.c rdma_bind_addr_dst", func(t *T) {
 		net := t.open(Options{Hosts: 1})
 		n := t.bare(0, rdma.PortSpaceUDP)
 		for _, a := range noAddrs {

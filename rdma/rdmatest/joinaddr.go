@@ -28,13 +28,13 @@ var addressStatements = []Statement{
 		n := t.node(0)
 		t.wantErrno("join", n.id.JoinMulticast(rdma.IBAddr(rdma.GID{0: 0xff, 15: 1}), nil), 524)
 	}},
-	{25, "a unicast address is EINVAL at once, with a QP", RoCE, 0, "kernel verbs.c ib_attach_mcast, which says so in an event", func(t *T) {
+	{25, "a unicast address is EINVAL immediately, with a QP", RoCE, 0, "kernel verbs.c ib_attach_mcast, which reports it by an event", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0)
 		t.wantErrno("join", n.id.JoinMulticast(addr("10.1.2.3"), nil), syscall.EINVAL)
 		n.noEvent()
 	}},
-	{26, "a unicast address is EINVAL at once, without a QP and send-only", RoCE, 0, "", func(t *T) {
+	{26, "a unicast address is EINVAL immediately, without a QP and send-only", RoCE, 0, "", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0, nodeConfig{noQP: true})
 		attr := rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Addr: addr("10.1.2.3")}
@@ -52,7 +52,7 @@ var addressStatements = []Statement{
 		net.SetNetDevMTU(0, 352)
 		n.join(group(2, 27))
 	}},
-	{28, "IPoIB broadcast group absent is EADDRNOTAVAIL at once", IB, 0, "kernel cma.c cma_join_ib_multicast", func(t *T) {
+	{28, "without the IPoIB broadcast group a join is EADDRNOTAVAIL immediately", IB, 0, "kernel cma.c cma_join_ib_multicast", func(t *T) {
 		net := t.open(Options{Hosts: 1})
 		t.can(net.SetIPoIB != nil, "take IPoIB down")
 		n := t.node(0)
@@ -62,7 +62,7 @@ var addressStatements = []Statement{
 		net.SetIPoIB(0, true)
 		n.join(group(2, 28))
 	}},
-	{29, "0.0.0.0 gives an MGID that the SA made up", IB, 0, "kernel cma.c cma_set_mgid; OpenSM build_new_mgid", func(t *T) {
+	{29, "for 0.0.0.0 the SA chooses an MGID", IB, 0, "kernel cma.c cma_set_mgid; OpenSM build_new_mgid", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0)
 		g := n.join(addr("0.0.0.0")).UD.AHAttr.GRH.DGID
@@ -70,10 +70,10 @@ var addressStatements = []Statement{
 			t.Errorf("MGID %v is not ff1x:a01b:...", g)
 		}
 		if g2 := t.node(0).join(addr("0.0.0.0")).UD.AHAttr.GRH.DGID; g2 == g {
-			t.Errorf("two groups are called %v", g)
+			t.Errorf("two groups have the MGID %v", g)
 		}
 	}},
-	{30, "ff12:a01b:... is used as it is", IB, 0, "kernel cma.c cma_set_mgid", func(t *T) {
+	{30, "ff12:a01b:... is used unchanged", IB, 0, "kernel cma.c cma_set_mgid", func(t *T) {
 		t.open(Options{Hosts: 2})
 		a, b := t.node(0), t.node(1)
 		ea := a.join(addr("0.0.0.0"))
@@ -82,12 +82,12 @@ var addressStatements = []Statement{
 		if eb.UD.AHAttr.GRH.DGID != mgid || eb.UD.AHAttr.DLID != ea.UD.AHAttr.DLID {
 			t.Fatalf("joined %+v, want %+v", eb.UD.AHAttr, ea.UD.AHAttr)
 		}
-		a.send(a.ah(ea), "to the group made up")
-		b.expect("to the group made up")
+		a.send(a.ah(ea), "to the chosen group")
+		b.expect("to the chosen group")
 	}},
 }
 
-// mgidStatement checks which MGID a join gives.
+// mgidStatement checks the MGIDs of joins.
 func mgidStatement(o Options, ps rdma.PortSpace, joins map[string]string) func(t *T) {
 	return func(t *T) {
 		o.Hosts = 1
@@ -95,7 +95,7 @@ func mgidStatement(o Options, ps rdma.PortSpace, joins map[string]string) func(t
 		for a, want := range joins {
 			ev := t.node(0, nodeConfig{ps: ps, noQP: true}).join(addr(a))
 			if got := ev.UD.AHAttr.GRH.DGID.String(); got != want {
-				t.Errorf("join of %s gives %s, want %s", a, got, want)
+				t.Errorf("join of %s has MGID %s, want %s", a, got, want)
 			}
 		}
 	}

@@ -7,11 +7,11 @@ import (
 )
 
 var leaveStatements = []Statement{
-	{60, "leave of what was never joined is EADDRNOTAVAIL", both, 0, "librdmacm cma.c rdma_leave_multicast", func(t *T) {
+	{60, "leave of a group that was not joined is EADDRNOTAVAIL", both, 0, "librdmacm cma.c rdma_leave_multicast", func(t *T) {
 		t.open(Options{Hosts: 1})
 		t.wantErrno("leave", t.node(0).leave(group(6, 60)), syscall.EADDRNOTAVAIL)
 	}},
-	{61, "leave with another port than the join's finds it all the same", both, 0, "librdmacm cma.c compares sockaddrs; rdma.Addr.Group does not", func(t *T) {
+	{61, "leave with another port than that of the join succeeds", both, 0, "librdmacm cma.c compares sockaddrs; rdma.Addr.Group does not", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0)
 		a := group(6, 61)
@@ -28,11 +28,11 @@ var leaveStatements = []Statement{
 		t.must("leave", n.leave(group(6, 62)))
 		t.wantErrno("second leave", n.leave(group(6, 62)), syscall.EADDRNOTAVAIL)
 	}},
-	{63, "leave before the event is retrieved cancels the join: no event ever", both, 0, "man rdma_leave_multicast; kernel ucma.c ucma_cleanup_mc_events", func(t *T) {
+	{63, "leave before the event is retrieved cancels the join, without any event", both, 0, "man rdma_leave_multicast; kernel ucma.c ucma_cleanup_mc_events", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0)
 		n.begin(group(6, 63), rdma.JoinFullMember, nil) // not complete
-		t.must("leave at once", n.leave(group(6, 63)))
+		t.must("leave immediately", n.leave(group(6, 63)))
 		n.noEvent()
 		n.begin(group(6, 63), rdma.JoinFullMember, nil) // complete, not retrieved
 		t.quiet()
@@ -53,14 +53,14 @@ var leaveStatements = []Statement{
 		n.ack()
 		t.eventually("leave to end", p.Done)
 	}},
-	{65, "after leave nothing new is delivered; what was queued is", both, 0, "man rdma_leave_multicast", func(t *T) {
+	{65, "after leave no new messages are delivered; queued ones are", both, 0, "man rdma_leave_multicast", func(t *T) {
 		t.open(Options{Hosts: 2})
 		to, from := t.node(0), t.node(1)
 		to.join(group(6, 65))
 		ah := from.ah(from.join(group(6, 65)))
 		from.send(ah, "before")
 		from.expect("before")
-		t.quiet() // it is in the completion queue, not polled
+		t.quiet() // it is in the completion queue, but not polled yet
 		t.must("leave", to.leave(group(6, 65)))
 		from.send(ah, "after")
 		from.expect("after")
@@ -74,7 +74,7 @@ var leaveStatements = []Statement{
 		t.wantErrno("DetachMcast", n.qp.DetachMcast(ev.UD.AHAttr.GRH.DGID, ev.UD.AHAttr.DLID), syscall.EINVAL)
 		t.must("DestroyQP", n.id.DestroyQP())
 	}},
-	{67, "leave detaches the id's QP also if attached by hand, and no other", both, 0, "librdmacm cma.c rdma_leave_multicast", func(t *T) {
+	{67, "leave also detaches the id's QP if attached by AttachMcast, and no other QP", both, 0, "librdmacm cma.c rdma_leave_multicast", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0, nodeConfig{noQP: true})
 		ev := n.join(group(6, 67))
@@ -87,7 +87,7 @@ var leaveStatements = []Statement{
 		t.wantErrno("DetachMcast", n.qp.DetachMcast(gid, lid), syscall.EINVAL)
 		t.must("DetachMcast of the other", other.DetachMcast(gid, lid))
 	}},
-	{68, "the last full member's leave sends an IGMP leave, a send-only member's none", RoCE, 0, "kernel cma.c destroy_mc", func(t *T) {
+	{68, "the last full member's leave sends an IGMP leave, a send-only member's does not", RoCE, 0, "kernel cma.c destroy_mc", func(t *T) {
 		net := t.open(Options{Hosts: 1})
 		t.can(net.Trace != nil, "see IGMP")
 		a, b, s := t.node(0), t.node(0), t.node(0)
@@ -103,7 +103,7 @@ var leaveStatements = []Statement{
 		t.quiet()
 		wantRecords(t, net.Trace(), IGMPLeave, Record{})
 	}},
-	{69, "SA Delete comes with the last member of a JoinState", IB, 0, "kernel multicast.c", func(t *T) {
+	{69, "SA Delete is sent with the last leave of a JoinState", IB, 0, "kernel multicast.c", func(t *T) {
 		net := t.open(Options{Hosts: 1})
 		t.can(net.Trace != nil, "see SA requests")
 		a, b, s := t.node(0), t.node(0), t.node(0)
@@ -147,7 +147,7 @@ var leaveStatements = []Statement{
 		}
 		joined := map[byte]bool{1: true, 2: true}
 		for _, r := range trace {
-			if r.Kind == SASet { // the third was under way
+			if r.Kind == SASet { // the third join was pending
 				joined[r.MGID[15]] = true
 			}
 		}
@@ -213,7 +213,7 @@ var leaveStatements = []Statement{
 }
 
 var lossStatements = []Statement{
-	{75, "port down, LID change, re-register: MULTICAST_ERROR -102 for each join; leave and join again", IB, 0, "kernel multicast.c mcast_event_handler", func(t *T) {
+	{75, "port down, LID change and re-register cause MULTICAST_ERROR -102 for each join; leaving and joining again works", IB, 0, "kernel multicast.c mcast_event_handler", func(t *T) {
 		net := t.open(Options{Hosts: 2})
 		t.can(net.SetPort != nil && net.ChangeLID != nil && net.Reregister != nil, "make port events")
 		to, from := t.node(0), t.node(1)
@@ -242,7 +242,7 @@ var lossStatements = []Statement{
 			t.quiet()
 		}
 	}},
-	{76, "a P_Key that moves in the table ends memberships, one that stays does not", IB, 0, "kernel multicast.c process_group_error", func(t *T) {
+	{76, "a P_Key that moves in the table ends memberships, an unmoved one does not", IB, 0, "kernel multicast.c process_group_error", func(t *T) {
 		net := t.open(Options{Hosts: 1, PKey: 0x8001})
 		t.can(net.SetPKeys != nil, "change the P_Key table")
 		n := t.node(0)
@@ -258,7 +258,7 @@ var lossStatements = []Statement{
 		t.must("leave", n.leave(group(6, 76)))
 		n.join(group(6, 76))
 	}},
-	{77, "DEVICE_REMOVAL is an event; a later join is an error", both, 0, "kernel cma.c cma_remove_one", func(t *T) {
+	{77, "DEVICE_REMOVAL is reported by an event; a later join fails", both, 0, "kernel cma.c cma_remove_one", func(t *T) {
 		net := t.open(Options{Hosts: 1})
 		t.can(net.RemoveDevice != nil, "remove a device")
 		n := t.node(0)

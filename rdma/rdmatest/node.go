@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// tries bounds how often the suite settles the network while it waits for something; quietTries is how
-// often it checks that nothing arrives.
+// tries bounds the calls of Net.Settle while the suite waits for something; quietTries is the number of calls when it
+// checks that nothing arrives.
 const (
 	tries      = 2000
 	quietTries = 4
@@ -27,18 +27,18 @@ func (t *T) eventually(what string, cond func() bool) {
 		t.net.Settle()
 	}
 	if !cond() {
-		t.Fatalf("it never came to this: %s", what)
+		t.Fatalf("did not happen: %s", what)
 	}
 }
 
-// quiet lets the network work for a while.
+// quiet settles the network quietTries times.
 func (t *T) quiet() {
 	for range quietTries {
 		t.net.Settle()
 	}
 }
 
-// wantErrno fails unless err is exactly of the errno.
+// wantErrno fails the test unless err has the errno want.
 func (t *T) wantErrno(what string, err error, want syscall.Errno) {
 	t.Helper()
 	var errno syscall.Errno
@@ -65,14 +65,14 @@ func addr(s string) rdma.Addr {
 	return a
 }
 
-// Sizes of a node's queues, in slots for the largest datagram. The first half is for receiving.
+// Sizes of a node's queues in slots for the largest datagram. The first half is for receiving.
 const (
 	slots    = 64
 	slotSize = rdma.GRHBytes + 4096
 	depth    = 16
 )
 
-// node is an id and what belongs to it, on a host.
+// node is an id on a host with the objects that belong to it.
 type node struct {
 	t      *T
 	host   int
@@ -87,9 +87,9 @@ type node struct {
 	ahs    []rdma.AH
 	joined []rdma.Addr
 	unack  []*rdma.Event
-	msgs   []message // received and not looked at
-	next   int       // receive slot to post
-	sends  int       // completions of sends that came
+	msgs   []message // received, not returned yet
+	next   int       // the next receive slot to post
+	sends  int       // number of completions of sends
 	bad    []rdma.WorkCompletion
 }
 
@@ -100,7 +100,7 @@ type message struct {
 	data string
 }
 
-// nodeConfig says how a node differs from the usual: an id of PortSpaceUDP, bound, with a queue pair.
+// nodeConfig has the differences of a node from the default: a bound id of PortSpaceUDP with a queue pair.
 type nodeConfig struct {
 	ps      rdma.PortSpace
 	noBind  bool
@@ -110,7 +110,7 @@ type nodeConfig struct {
 	recvCap int
 }
 
-// bare makes a bare id on a host, unbound.
+// bare makes an unbound id on a host, without other objects.
 func (t *T) bare(host int, ps rdma.PortSpace) *node {
 	t.Helper()
 	n := &node{t: t, host: host}
@@ -188,7 +188,7 @@ func (n *node) addQP(cfg nodeConfig) {
 	}
 }
 
-// rawQP makes a further queue pair of the node by verbs, in the state given.
+// rawQP makes another queue pair of the node with verbs, in the given state.
 func (n *node) rawQP(state rdma.QPState, flags rdma.QPCreateFlags) rdma.QP {
 	t := n.t
 	t.Helper()
@@ -202,7 +202,7 @@ func (n *node) rawQP(state rdma.QPState, flags rdma.QPCreateFlags) rdma.QP {
 	return qp
 }
 
-// toState takes a queue pair in RESET to a state.
+// toState changes a queue pair from RESET to a state.
 func (n *node) toState(qp rdma.QP, state rdma.QPState) {
 	t := n.t
 	t.Helper()
@@ -218,7 +218,7 @@ func (n *node) toState(qp rdma.QP, state rdma.QPState) {
 	}
 }
 
-// event waits for an event and retrieves it. It is acknowledged at the end of the test, if not before by ack.
+// event waits for an event and retrieves it. It is acknowledged by ack or at the end of the test.
 func (n *node) event() *rdma.Event {
 	n.t.Helper()
 	var ev *rdma.Event
@@ -235,7 +235,7 @@ func (n *node) event() *rdma.Event {
 	return ev
 }
 
-// noEvent checks that no event comes.
+// noEvent checks that no event arrives.
 func (n *node) noEvent() {
 	n.t.Helper()
 	n.t.quiet()
@@ -253,7 +253,7 @@ func (n *node) ack() {
 	n.unack = nil
 }
 
-// begin begins a join, which must be accepted.
+// begin begins a join, which must succeed.
 func (n *node) begin(a rdma.Addr, flags rdma.JoinFlags, context any) {
 	n.t.Helper()
 	err := n.id.JoinMulticastEx(rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: flags, Addr: a},
@@ -262,7 +262,7 @@ func (n *node) begin(a rdma.Addr, flags rdma.JoinFlags, context any) {
 	n.joined = append(n.joined, a)
 }
 
-// join joins a group and acknowledges the event, which must say JOIN.
+// join joins a group and acknowledges the event, which must be JOIN.
 func (n *node) join(a rdma.Addr) *rdma.Event { n.t.Helper(); return n.joinAs(a, rdma.JoinFullMember) }
 
 func (n *node) joinAs(a rdma.Addr, flags rdma.JoinFlags) *rdma.Event {
@@ -273,7 +273,7 @@ func (n *node) joinAs(a rdma.Addr, flags rdma.JoinFlags) *rdma.Event {
 		n.t.Fatalf("join of %v: %v", a, ev.Err())
 	}
 	n.ack()
-	n.t.quiet() // switches learn
+	n.t.quiet() // so that the switches are programmed
 	return ev
 }
 
@@ -287,7 +287,7 @@ func (n *node) leave(a rdma.Addr) error {
 	return p.Wait(context.Background())
 }
 
-// close closes all objects that the node still has, in the right order.
+// close closes all remaining objects of the node in the right order.
 func (n *node) close() {
 	for _, ev := range n.unack {
 		_ = ev.Ack()

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// queueStatements are on states and limits of queue pairs.
+// queueStatements are about states and limits of queue pairs.
 var queueStatements = []Statement{
 	{104, "BLOCK_SELF_MCAST_LB is EOPNOTSUPP (rxe)", RoCE, 0, "rxe rxe_verbs.c", func(t *T) {
 		t.open(Options{Hosts: 1})
@@ -18,7 +18,7 @@ var queueStatements = []Statement{
 		qp, err := n.pd.CreateQP(attr)
 		if err == nil {
 			_ = qp.Close()
-			t.notApplicable("device has the flag")
+			t.notApplicable("the device supports the flag")
 		}
 		t.wantErrno("CreateQP", err, syscall.EOPNOTSUPP)
 	}},
@@ -74,9 +74,9 @@ var queueStatements = []Statement{
 			t.Errorf("queue pair is %+v", got)
 		}
 	}},
-	{107, "a Q_Key with bit 31 without privilege is EPERM", both, 0, "kernel uverbs_cmd.c", func(t *T) {
+	{107, "a Q_Key with bit 31 without privileges is EPERM", both, 0, "kernel uverbs_cmd.c", func(t *T) {
 		net := t.open(Options{Hosts: 1})
-		t.can(!net.Privileged, "do without privilege")
+		t.can(!net.Privileged, "run without privileges")
 		n := t.node(0)
 		qp := n.rawQP(rdma.QPReset, 0)
 		err := qp.Modify(rdma.QPAttr{State: rdma.QPInit, Port: n.id.Port(), QKey: 0x80000000},
@@ -112,11 +112,11 @@ var queueStatements = []Statement{
 		if answer.wc.SrcQPN != to.qp.QPN() {
 			t.Errorf("answer from %v, want %v", answer.wc.SrcQPN, to.qp.QPN())
 		}
-		// A unicast datagram does give an AH.
+		// From a unicast datagram an AH can be made.
 		_, err = rdma.AHAttrFromWC(from.dev, from.id.Port(), &answer.wc, answer.area)
 		t.must("AHAttrFromWC of the answer", err)
 	}},
-	{110, "full queues are ENOMEM, and the bad work request is named", both, 0, "rxe rxe_verbs.c", func(t *T) {
+	{110, "full queues are ENOMEM, and the refused work request is reported", both, 0, "rxe rxe_verbs.c", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0, nodeConfig{noRecv: true})
 		wrs := make([]rdma.RecvWR, depth+2)
@@ -126,15 +126,15 @@ var queueStatements = []Statement{
 		}
 		capacity := n.qp.Cap().MaxRecvWR
 		if capacity >= len(wrs) {
-			t.notApplicable("device makes queues larger than asked for: %d", capacity)
+			t.notApplicable("the device makes queues larger than requested: %d", capacity)
 		}
 		k, err := n.qp.PostRecv(wrs)
 		t.wantErrno("PostRecv", err, syscall.ENOMEM)
 		var pe *rdma.PostError
 		if k != capacity || !errors.As(err, &pe) || pe.Index != k || pe.WRID != uint64(100+k) {
-			t.Errorf("took %d of %d, error %v", k, capacity, err)
+			t.Errorf("posted %d of %d, error %v", k, capacity, err)
 		}
-		// No completion is asked for, so that no room comes free.
+		// No completions are requested, so that no place becomes free.
 		ah := n.ah(n.joinAs(group(110, 1), rdma.JoinSendOnlyFullMember))
 		sends := make([]rdma.SendWR, n.qp.Cap().MaxSendWR+1)
 		for i := range sends {
@@ -143,11 +143,11 @@ var queueStatements = []Statement{
 		}
 		k, err = n.qp.PostSend(sends)
 		if err == nil {
-			t.notApplicable("device frees unsignaled sends by itself (rxe)")
+			t.notApplicable("the device frees unsignaled sends by itself (rxe)")
 		}
 		t.wantErrno("PostSend", err, syscall.ENOMEM)
 		if k != len(sends)-1 {
-			t.Errorf("took %d of %d", k, len(sends))
+			t.Errorf("posted %d of %d", k, len(sends))
 		}
 	}},
 	{100, "a message of the MTU is delivered, one byte more is EMSGSIZE", both, 0, "IBTA C10-93.1.1; rxe rxe_req.c", func(t *T) {
@@ -160,13 +160,13 @@ var queueStatements = []Statement{
 		full := strings.Repeat("m", int(p.ActiveMTU))
 		from.send(ah, full)
 		to.expect(full)
-		// The memory may be registered to its end: two elements make the byte.
+		// The slot may be the last one of the memory, so the additional byte is a second element.
 		wr := from.sendWR(ah, full)
 		wr.SG = append(wr.SG, rdma.SGE{Buf: from.mem[:1], LKey: from.mr.LKey()})
 		k, err := from.qp.PostSend([]rdma.SendWR{wr})
 		t.wantErrno("PostSend", err, syscall.EMSGSIZE)
 		if k != 0 {
-			t.Errorf("took %d", k)
+			t.Errorf("posted %d", k)
 		}
 		to.receive(0)
 	}},

@@ -14,15 +14,15 @@ type Statement struct {
 	Text string
 	// At least one tag of Where must apply, and all of Also.
 	Where, Also Tags
-	// Source is where the statement was read: a file of rdma-core or the kernel, a manual page.
+	// Source of the statement: a file of rdma-core or the kernel, or a manual page.
 	Source string
 	run    func(t *T)
 }
 
-// name of the subtest.
+// name returns the name of the subtest.
 func (s *Statement) name() string { return fmt.Sprintf("S%03d %s", s.Num, s.Text) }
 
-// both flavours of fabric.
+// both kinds of fabric.
 const both = IB | RoCE
 
 // Statements returns all statements, in order.
@@ -44,7 +44,7 @@ const (
 	NotMet
 )
 
-// Summary counts the outcomes of a run and has the reasons.
+// Summary has the numbers of outcomes of a run, and the reasons.
 type Summary struct {
 	Target  string
 	Counts  [4]int // by Outcome
@@ -56,11 +56,11 @@ type T struct {
 	*testing.T
 	target *Target
 	net    *Net
-	// reason is why the statement does not apply.
+	// reason says why the statement does not apply.
 	reason string
 }
 
-// notApplicable ends the statement.
+// notApplicable ends the statement as not applicable.
 func (t *T) notApplicable(format string, args ...any) {
 	t.Helper()
 	t.reason = fmt.Sprintf(format, args...)
@@ -81,18 +81,18 @@ func (t *T) open(o Options) *Net {
 	return n
 }
 
-// is reports whether the provider has a tag.
+// is reports whether the provider has one of the tags.
 func (t *T) is(tag Tags) bool { return t.target.Tags&tag != 0 }
 
-// can ends the statement if the provider cannot do something.
+// can ends the statement as not applicable unless able.
 func (t *T) can(able bool, what string) {
 	t.Helper()
 	if !able {
-		t.notApplicable("provider cannot %s", what)
+		t.notApplicable("the provider cannot %s", what)
 	}
 }
 
-// Run checks all statements on a provider.
+// Run checks all statements with a provider.
 func Run(t *testing.T, target Target) Summary {
 	sum := Summary{Target: target.Name}
 	note := func(s *Statement, o Outcome, reason string) {
@@ -105,10 +105,10 @@ func Run(t *testing.T, target Target) Summary {
 	for _, s := range Statements() {
 		switch {
 		case s.Where&both != 0 && s.Where&target.Tags == 0:
-			note(&s, NotApplicable, "statement is about "+s.Where.String())
+			note(&s, NotApplicable, "the statement is about "+s.Where.String())
 			continue
 		case s.Also&^target.Tags != 0:
-			note(&s, NotApplicable, "provider has no "+(s.Also&^target.Tags).String())
+			note(&s, NotApplicable, "the provider has no "+(s.Also&^target.Tags).String())
 			continue
 		case target.NotMet[s.Num] != "":
 			note(&s, NotMet, target.NotMet[s.Num])
@@ -134,7 +134,7 @@ func Run(t *testing.T, target Target) Summary {
 	return sum
 }
 
-// String is the table, with the reasons.
+// String returns the table with the reasons.
 func (s Summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "conformance of %s\n", s.Target)
@@ -147,7 +147,7 @@ func (s Summary) String() string {
 }
 
 func (t Tags) String() string {
-	names := map[Tags]string{IB: "InfiniBand", RoCE: "RoCE", Wire: "packets to look at", Kernel: "real kernel", Interop: "rdma-core program on the other side"}
+	names := map[Tags]string{IB: "InfiniBand", RoCE: "RoCE", Wire: "access to packets", Kernel: "real kernel", Interop: "rdma-core program on the other side"}
 	var list []string
 	for tag := IB; tag <= Interop; tag <<= 1 {
 		if t&tag != 0 {

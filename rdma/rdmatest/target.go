@@ -8,13 +8,13 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Tags are where a statement can be observed, and the kind of a provider.
+// Tags are the conditions for a statement, and the kind of a provider.
 type Tags uint
 
 const (
 	IB      Tags = 1 << iota // InfiniBand
 	RoCE                     // RoCEv2
-	Wire                     // bytes of packets can be seen and made
+	Wire                     // bytes of packets can be read and made
 	Kernel                   // a real kernel
 	Interop                  // rdma-core's programs on the other side
 )
@@ -22,52 +22,53 @@ const (
 // Target is a provider under test.
 type Target struct {
 	Name string
-	// Tags of the provider: IB or RoCE, and what else it has.
+	// Tags of the provider: IB or RoCE, and further ones.
 	Tags Tags
-	// NotMet are statements that the provider does not meet, by number, with the reason. They are not run.
+	// NotMet has the statements that the provider does not meet, by number, with the reasons. They are not run.
 	NotMet map[int]string
-	// Wire and Interop are the provider's own tests of the statements with
-	// these tags, by number; needed if it has the tag.
+	// Wire and Interop have the provider's tests for the statements with these tags, by number. They are required if it
+	// has the tag.
 	Wire, Interop map[int]func(t *testing.T)
-	// Open makes a network for one statement; t.Cleanup ends it. ErrCannot says that the provider has no such network.
+	// Open makes a network for one statement; t.Cleanup ends it. Error ErrCannot: the provider does not support the
+	// options.
 	Open func(t testing.TB, o Options) (*Net, error)
 }
 
-// ErrCannot is returned by Open for options that the provider cannot offer.
-var ErrCannot = errors.New("rdmatest: the provider cannot do that")
+// ErrCannot is returned by Open for options that the provider does not support.
+var ErrCannot = errors.New("rdmatest: the provider does not support these options")
 
 // Options of a network. Zero values are defaults.
 type Options struct {
 	Hosts int // at least 1
-	// NoMulticast makes devices with MaxMcastGrp 0; MaxMcastQPAttach, if not 0, is their limit.
+	// NoMulticast: devices have MaxMcastGrp 0. MaxMcastQPAttach, if not 0, is the limit of devices.
 	NoMulticast      bool
 	MaxMcastQPAttach int
 	// PKey and Scope of IPoIB.
 	PKey  rdma.PKey
 	Scope uint8
-	// NoSendOnly is a subnet manager without send-only full members, Silent one that does not answer.
+	// NoSendOnly: the subnet manager does not support send-only full members. Silent: it does not answer.
 	NoSendOnly, Silent bool
-	// OddRecord makes the subnet administrator decide for new groups SL 3,
-	// flow label 0x12345, hop limit 7, traffic class 0x5c, rate 6 (20 Gbit/s).
+	// OddRecord: the subnet administrator chooses for new groups SL 3, flow label 0x12345, hop limit 7, traffic class
+	// 0x5c, rate 6 (20 Gbit/s).
 	OddRecord bool
-	// NoRoute leaves out the hosts' route to multicast addresses.
+	// NoRoute: hosts have no route to multicast addresses.
 	NoRoute bool
 }
 
-// Net is a network of hosts, with functions that change it. A nil function means that the provider cannot.
+// Net is a network of hosts, with functions that change it. A function is nil if the provider does not support it.
 type Net struct {
 	Hosts []Host
-	// Settle completes pending work.
+	// Settle completes pending events.
 	Settle func()
-	// Advance lets time pass.
+	// Advance advances the time by d.
 	Advance func(d time.Duration)
 	// Privileged hosts may use Q_Keys with bit 31.
 	Privileged bool
 
-	// Trace returns the requests that the management received since the last call.
+	// Trace returns the requests to the subnet administrator, and IGMP messages, since the last call.
 	Trace func() []Record
-	// Group is the subnet administrator's record of a group, as an address
-	// handle's attributes: DLID, SL, static rate and GRH.
+	// Group returns the subnet administrator's record of a group as attributes of an address handle: DLID, SL, static rate
+	// and GRH.
 	Group func(mgid rdma.GID) (rdma.AHAttr, bool)
 
 	SetPort      func(host int, up bool)
@@ -97,10 +98,10 @@ const (
 	IGMPLeave
 )
 
-// Record is a message of management that was seen.
+// Record is a request to the subnet administrator or an IGMP message.
 type Record struct {
 	Kind  RecordKind
 	Host  int
 	MGID  rdma.GID
-	State rdma.JoinState // of SASet and SADelete
+	State rdma.JoinState // only of SASet and SADelete
 }

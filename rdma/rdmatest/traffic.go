@@ -2,7 +2,7 @@ package rdmatest
 
 import "github.com/fanfaremq/fanfare/rdma"
 
-// post posts receives of whole slots, in turn.
+// post posts receives of whole slots in turn.
 func (n *node) post(count int) {
 	n.t.Helper()
 	n.postOn(n.qp, count)
@@ -16,14 +16,14 @@ func (n *node) postOn(qp rdma.QP, count int) {
 	}
 }
 
-// recvWR is a receive of the first bytes of the next slot.
+// recvWR returns a receive into the first bytes of the next slot.
 func (n *node) recvWR(bytes int) rdma.RecvWR {
 	slot := n.next % (slots / 2)
 	n.next++
 	return rdma.RecvWR{WRID: uint64(slot), SG: []rdma.SGE{{Buf: n.mem[slot*slotSize:][:bytes], LKey: n.mr.LKey()}}}
 }
 
-// ah makes an address handle of a join's event.
+// ah makes an address handle from a join's event.
 func (n *node) ah(ev *rdma.Event) rdma.AH { n.t.Helper(); return n.ahOf(ev.UD.AHAttr) }
 
 func (n *node) ahOf(attr rdma.AHAttr) rdma.AH {
@@ -35,7 +35,7 @@ func (n *node) ahOf(attr rdma.AHAttr) rdma.AH {
 	return ah
 }
 
-// sendWR is a signaled send of data, from the last slots.
+// sendWR returns a signaled send of data from the second half of the slots.
 func (n *node) sendWR(ah rdma.AH, data string) rdma.SendWR {
 	slot := slots/2 + n.next%(slots/2)
 	n.next++
@@ -55,7 +55,7 @@ func (n *node) sendOn(qp rdma.QP, wr rdma.SendWR) {
 	n.t.eventually("completion of a send", func() bool { n.poll(); return n.sends > before })
 }
 
-// poll takes completions.
+// poll processes completions.
 func (n *node) poll() {
 	n.t.Helper()
 	var wcs [8]rdma.WorkCompletion
@@ -84,7 +84,7 @@ func (n *node) completed(wc rdma.WorkCompletion) {
 	}
 }
 
-// receive returns the messages that arrived, which must be exactly want.
+// receive returns the received messages, which must be exactly want.
 func (n *node) receive(want int) []message {
 	n.t.Helper()
 	if want > 0 {

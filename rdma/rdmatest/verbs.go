@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// mgid returns a group's GID for verbs, where no join gives it.
+// mgid returns a group's GID for tests of verbs without a join.
 func (t *T) mgid(x uint16) rdma.GID {
 	if t.is(RoCE) {
 		return rdma.GIDFromIP(group(byte(x>>8), byte(x)).IP)
@@ -43,7 +43,7 @@ var verbsStatements = []Statement{
 			t.wantErrno(s, n.qp.AttachMcast(gid, aLID), syscall.EINVAL)
 		}
 	}},
-	{80, "AttachMcast takes LIDs from 0xC000 to 0xFFFE only", IB, 0, "kernel verbs.c is_valid_mcast_lid", func(t *T) {
+	{80, "AttachMcast accepts only LIDs from 0xC000 to 0xFFFE", IB, 0, "kernel verbs.c is_valid_mcast_lid", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0)
 		for _, lid := range []rdma.LID{0, 0xBFFF, 0xFFFF} {
@@ -55,7 +55,7 @@ var verbsStatements = []Statement{
 			t.must("detach", n.qp.DetachMcast(gid, lid))
 		}
 	}},
-	{81, "AttachMcast takes any LID", RoCE, 0, "kernel verbs.c is_valid_mcast_lid", func(t *T) {
+	{81, "AttachMcast accepts any LID", RoCE, 0, "kernel verbs.c is_valid_mcast_lid", func(t *T) {
 		t.open(Options{Hosts: 1})
 		n := t.node(0)
 		for i, lid := range []rdma.LID{0, 1, 0xBFFF, 0xC000, 0xFFFF} {
@@ -64,7 +64,7 @@ var verbsStatements = []Statement{
 			t.must("detach", n.qp.DetachMcast(gid, lid))
 		}
 	}},
-	{82, "attaching twice is 0 twice, one copy, and one detach is enough", both, 0, "man ibv_attach_mcast; kernel uverbs_cmd.c", func(t *T) {
+	{82, "attaching twice succeeds, with one copy of messages, and one detach is enough", both, 0, "man ibv_attach_mcast; kernel uverbs_cmd.c", func(t *T) {
 		t.open(Options{Hosts: 2})
 		to, from := t.node(0), t.node(1)
 		ev := to.join(group(8, 82)) // attaches once
@@ -80,14 +80,14 @@ var verbsStatements = []Statement{
 		from.send(ah, "none")
 		from.expect("none")
 		to.receive(0)
-		// Nothing is left of the second: the queue pair can go.
+		// The second attachment leaves nothing: the queue pair can be closed.
 		qp := to.rawQP(rdma.QPRTS, 0)
 		t.must("attach", qp.AttachMcast(gid, lid))
 		t.must("second attach", qp.AttachMcast(gid, lid))
 		t.must("detach", qp.DetachMcast(gid, lid))
 		t.must("Close", qp.Close())
 	}},
-	{83, "DetachMcast of what is not attached is EINVAL", both, 0, "kernel uverbs_cmd.c", func(t *T) {
+	{83, "DetachMcast of a group that is not attached is EINVAL", both, 0, "kernel uverbs_cmd.c", func(t *T) {
 		t.open(Options{Hosts: 1})
 		t.wantErrno("detach", t.node(0).qp.DetachMcast(t.mgid(83), aLID), syscall.EINVAL)
 	}},
@@ -147,10 +147,10 @@ var verbsStatements = []Statement{
 		attr, err := n.dev.Attr()
 		t.must("Attr", err)
 		if attr.MaxMcastQPAttach != 56 || attr.MaxMcastGrp != 8192 {
-			t.notApplicable("device has limits of its own: %d and %d", attr.MaxMcastQPAttach, attr.MaxMcastGrp)
+			t.notApplicable("the device has other limits: %d and %d", attr.MaxMcastQPAttach, attr.MaxMcastGrp)
 		}
 		if t.is(Kernel) && testing.Short() {
-			t.notApplicable("its time is the square of the number of groups: left out with -short")
+			t.notApplicable("its time is quadratic in the number of groups: left out with -short")
 		}
 		qps := make([]rdma.QP, attr.MaxMcastQPAttach)
 		for i := range qps {
@@ -177,7 +177,7 @@ var verbsStatements = []Statement{
 		t.must("detach", qp.DetachMcast(t.mgid(89), aLID))
 		t.must("Close", qp.Close())
 	}},
-	{90, "attach without a join gives only what reaches the port", both, 0, "man ibv_attach_mcast", func(t *T) {
+	{90, "after an attach without a join only messages that reach the port are received", both, 0, "man ibv_attach_mcast", func(t *T) {
 		t.open(Options{Hosts: 2})
 		to, from := t.node(0), t.node(1)
 		ev := from.join(group(9, 90))
@@ -195,6 +195,6 @@ var verbsStatements = []Statement{
 		to.expect("asked for by another")
 	}},
 	{91, "closing the device detaches everything", both, Kernel, "kernel uverbs ib_uverbs_detach_umcast", func(t *T) {
-		t.notApplicable("it takes the end of a process")
+		t.notApplicable("it needs the end of a process")
 	}},
 }

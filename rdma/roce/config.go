@@ -8,15 +8,15 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Check says how received IPv4 datagrams are held against their ICRC. On IPv6 it is always compared whole.
+// Check is the way in which the ICRC of received IPv4 datagrams is checked. On IPv6 it is always checked in full.
 type Check uint8
 
 const (
-	// CheckBest is CheckFull where this process may, else CheckUDP.
+	// CheckBest is CheckFull if this process has the permission, otherwise CheckUDP.
 	CheckBest Check = iota
 	// CheckFull reads IP headers from a raw socket, which needs CAP_NET_RAW, and compares all 32 bits.
 	CheckFull
-	// CheckUDP reads a UDP socket, which does not report identification and DF of the IP header, though the ICRC covers
+	// CheckUDP reads a UDP socket, which does not report identification and DF of the IP header, although the ICRC covers
 	// both. A datagram with the values of a sender of this package is compared in full; otherwise the values are computed
 	// from the ICRC, and a damaged datagram passes with a probability of 2^-15.
 	CheckUDP
@@ -28,24 +28,24 @@ func (c Check) String() string {
 
 // Config describes a host. The zero value of a field is its default.
 type Config struct {
-	// Interfaces are the names of the network interfaces to use, each of which becomes a device of the same name. Default:
-	// all that are up and have an address, loopback as the last.
+	// Interfaces has the names of the network interfaces to use, each of which becomes a device with the same name.
+	// Default: all that are up and have an address, loopback last.
 	Interfaces []string
-	// Addrs replace the interface's own addresses, if Interfaces has only one. They must be addresses
-	// of this host; any of 127.0.0.0/8 is an address of interface lo.
+	// Addrs replaces the interface's addresses, if Interfaces has only one. They must be addresses of this host; all of
+	// 127.0.0.0/8 are addresses of interface lo.
 	Addrs []netip.Addr
-	// IPv6 uses the interfaces' IPv6 addresses only, and lets the connection manager join IPv6 groups, as the kernel's
-	// does not. All that is received is then held against its whole ICRC, without privilege.
+	// IPv6: use only the interfaces' IPv6 addresses, and let the connection manager join IPv6 groups, which the kernel's
+	// does not. Then all ICRCs are checked in full, without privileges.
 	IPv6 bool
-	// Check of received IPv4 datagrams.
+	// Check of the ICRC of received IPv4 datagrams.
 	Check Check
-	// NoGSO sends datagrams one by one; NoGRO receives them so.
+	// NoGSO: send each datagram separately. NoGRO: receive each separately.
 	NoGSO, NoGRO bool
 	// ReceiveBuffer and SendBuffer are requested from the kernel for each socket, in bytes; default 8
 	// MiB and 4 MiB. Without CAP_NET_ADMIN net.core.rmem_max and wmem_max limit them.
 	ReceiveBuffer, SendBuffer int
-	// RelayAnyUser takes unicast datagrams from processes of any user of this host that received them in this one's place.
-	// Default: from processes of the same user and of root. See the package comment.
+	// RelayAnyUser: accept unicast datagrams for this process that processes of any user of this host relay. Default: only
+	// from processes of the same user and of root. See the package comment.
 	RelayAnyUser bool
 	// Limits, if not nil, changes the devices' limits.
 	Limits func(*rdma.DeviceAttr)
@@ -68,7 +68,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"SendBuffer", &c.SendBuffer, defaultSendBuffer},
 	} {
 		if *b.bytes < 0 || *b.bytes > maxBuffer {
-			return c, invalid("%s of %d bytes: it must be from 0, which is the default, to %d", b.name, *b.bytes, maxBuffer)
+			return c, invalid("%s is %d bytes: it must be from 0, for the default, to %d", b.name, *b.bytes, maxBuffer)
 		}
 		if *b.bytes == 0 {
 			*b.bytes = b.def
@@ -78,7 +78,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, invalid("there is no Check %d", c.Check)
 	}
 	if c.Addrs != nil && len(c.Interfaces) != 1 {
-		return c, invalid("Addrs are for one interface, and there are %d", len(c.Interfaces))
+		return c, invalid("Addrs needs exactly one interface, not %d", len(c.Interfaces))
 	}
 	for _, a := range c.Addrs {
 		if !a.IsValid() || a.IsMulticast() || a.IsUnspecified() {

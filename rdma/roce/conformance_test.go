@@ -15,17 +15,16 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// settle is how long the suite lets the host work at a time: loopback is done
-// when a send returns, and events take a goroutine.
+// settle is the time for one Settle of the suite: loopback delivers before a send returns, and events need a goroutine.
 const settle = 500 * time.Microsecond
 
-// notMet are the statements that the provider does not meet, with the reasons.
+// notMet has the statements that the provider does not meet, with the reasons.
 var notMet = map[int]string{}
 
 func TestConformance(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		if check == CheckFull && testing.Short() {
-			continue // on a wire it runs
+			continue // it runs in TestConformanceOnWire
 		}
 		name := fmt.Sprintf("roce lo check=%v", check)
 		t.Run(name, func(t *testing.T) {
@@ -51,12 +50,11 @@ func wantAll(t *testing.T, s *rdmatest.Summary) {
 		total += n
 	}
 	if total != 125 {
-		t.Errorf("%d statements are accounted for, want 125", total)
+		t.Errorf("%d statements have an outcome, want 125", total)
 	}
 }
 
-// onLoopback is where host i is: on the loopback interface, with an address of
-// its own.
+// onLoopback returns the interface and address of host i: loopback, with a different address for each host.
 func onLoopback(i int) (string, netip.Addr) {
 	return "lo", netip.AddrFrom4([4]byte{127, 77, 0, byte(i + 1)})
 }
@@ -64,10 +62,10 @@ func onLoopback(i int) (string, netip.Addr) {
 // openNet makes hosts.
 func openNet(t testing.TB, check Check, o rdmatest.Options, where func(host int) (string, netip.Addr)) (*rdmatest.Net, error) {
 	if o.PKey != 0 || o.Scope != 0 || o.NoSendOnly || o.Silent || o.OddRecord {
-		return nil, fmt.Errorf("%w: it has no subnet manager", rdmatest.ErrCannot)
+		return nil, fmt.Errorf("%w: there is no subnet manager", rdmatest.ErrCannot)
 	}
 	if o.NoRoute {
-		return nil, fmt.Errorf("%w: it goes by the device and asks no routing table", rdmatest.ErrCannot)
+		return nil, fmt.Errorf("%w: routes follow from the device, not from a routing table", rdmatest.ErrCannot)
 	}
 	var hosts []*Provider
 	n := &rdmatest.Net{Privileged: rawAllowed()}
@@ -119,7 +117,7 @@ func openProvider(t testing.TB, cfg Config) *Provider {
 	return p
 }
 
-// must fails the test at an error; a port 4791 that is taken skips it.
+// must fails the test with an error. It skips the test if port 4791 is in use.
 func must(t testing.TB, what string, err error) {
 	t.Helper()
 	var inUse *PortInUseError

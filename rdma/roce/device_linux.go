@@ -16,22 +16,22 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// device is an interface as package soft's backend.
+// device is an interface as the backend of package soft.
 //
-// Locks, in this order: soft.Host.cm, rxMu, the others of package soft, mu. So methods that soft calls
-// may take only mu, except Drain.
+// Locks are taken in this order: soft.Host.cm, rxMu, the others of package soft, mu. So methods that soft calls may
+// only lock mu, except Drain.
 type device struct {
 	p     *Provider
 	cfg   *Config
 	link  link
 	users users
 	soft  *soft.Device
-	// full says that IPv4 is received from a raw socket.
+	// full: IPv4 is received from a raw socket.
 	full  bool
 	count counters
-	// trains says that GSO works on the way out, as far as is known.
+	// trains: sending with GSO works, as far as is known.
 	trains atomic.Bool
-	// running says that the sockets are open, gone that they never will be again.
+	// running: the sockets are open. gone: they will not be opened again.
 	running, gone atomic.Bool
 
 	// rxMu is held while receiving.
@@ -43,29 +43,29 @@ type device struct {
 	closed  bool
 	sockets sockets
 	senders map[rdma.QPN]*sender
-	relayFD int // to send to other processes from
+	relayFD int // socket for sending to other processes
 	waiters map[*waiter]struct{}
-	parked  atomic.Int32 // of the waiters
+	parked  atomic.Int32 // number of waiting waiters
 
 	watch watch
-	keep  *keeper // from the first start on
-	// findLink is currentLink, and maxGIDs the constant, except in tests. Only the keeper uses them.
+	keep  *keeper // nil before the first start
+	// findLink is currentLink, and maxGIDs the constant, unless tests change them. Only the keeper uses them.
 	findLink func(index int, cfg *Config) (link, error)
 	maxGIDs  int
 }
 
-// sockets are a device's sockets, by purpose. Under device.mu.
+// sockets has a device's sockets by purpose. device.mu guards it.
 type sockets struct {
-	watched *sys.Poller // of all
+	watched *sys.Poller // with all sockets
 	byID    map[int32]*socket
 	nextID  int32
 	groups  map[netip.Addr]*socket
-	// unicast are the sockets of the addresses that the interface has; written under rxMu too. removed are the others of
-	// link.addrs, which keep their entries in the GID table, the longest gone first.
+	// unicast has the sockets of the interface's current addresses; changes also need rxMu. removed has the other
+	// addresses of link.addrs, which keep their entries in the GID table, first those removed first.
 	unicast map[netip.Addr]*socket
 	removed []netip.Addr
-	raw     *socket   // of IPv4, if it is received in full; nil before the first start
-	retired []*socket // to be closed by the receiving goroutine
+	raw     *socket   // for IPv4 with CheckFull; nil before the first start
+	retired []*socket // the receiving goroutine must close them
 }
 
 var _ soft.Backend = (*device)(nil)
@@ -91,8 +91,8 @@ func newDevice(p *Provider, cfg *Config, l link, full bool) *device {
 	return d
 }
 
-// route chooses the device from which ResolveAddr sends when called without a source: the one with the
-// interface of the route; for groups the first that is not loopback.
+// route chooses the device for ResolveAddr without a source: the one with the interface of the route, for groups the
+// first that is not loopback.
 func (p *Provider) route() {
 	for i := len(p.devices) - 1; i >= 0; i-- {
 		for _, a := range p.devices[i].link.addrs {
@@ -111,7 +111,7 @@ func (p *Provider) route() {
 	}
 }
 
-// wakeAll ends the waiting of all waiters: an event may have been made.
+// wakeAll wakes all waiters, because there may be an event.
 func (p *Provider) wakeAll() {
 	for _, d := range p.devices {
 		d.wake()
@@ -123,10 +123,10 @@ func (d *device) After(delay time.Duration, f func()) (cancel func()) {
 	return d.p.work.after(delay, f)
 }
 
-// SA implements soft.Backend. RoCE has no subnet administrator, and soft asks none.
+// SA implements soft.Backend. It is not called, because RoCE has no subnet administrator.
 func (d *device) SA(uint8, soft.SARequest, func(soft.SAReply)) {}
 
-// start opens what all queue pairs of the device share. The caller holds mu.
+// start opens the sockets that all queue pairs of the device share. The caller holds mu.
 func (d *device) start() (err error) {
 	const op = "open sockets"
 	switch {
@@ -154,7 +154,7 @@ func (d *device) start() (err error) {
 	for _, a := range d.link.addrs {
 		s, err := openUnicast(d, a)
 		if errors.Is(err, unix.EADDRNOTAVAIL) && d.cfg.Addrs == nil {
-			// It went after Open: the keeper takes it out of the GID table.
+			// It was removed after Open: the keeper removes it from the GID table.
 			missing = err
 			d.sockets.removed = append(d.sockets.removed, a)
 			continue
@@ -203,8 +203,8 @@ func (d *device) add(s *socket) error {
 	return nil
 }
 
-// retire takes a socket out of use. If a goroutine is receiving, that goroutine closes the socket, else
-// retire does. The caller holds mu.
+// retire stops using a socket. If a goroutine is receiving, that goroutine closes the socket, otherwise retire does.
+// The caller holds mu.
 func (d *device) retire(s *socket) {
 	delete(d.sockets.byID, s.id)
 	d.sockets.watched.Remove(s.fd)
@@ -237,7 +237,7 @@ func (d *device) closeRetired() {
 func (d *device) close() {
 	d.watch.stop()
 	d.mu.Lock()
-	d.closed = true // nothing starts any more
+	d.closed = true // so that nothing starts again
 	keep := d.keep
 	d.mu.Unlock()
 	if keep != nil {
@@ -245,7 +245,7 @@ func (d *device) close() {
 	}
 	d.rxMu.Lock()
 	defer d.rxMu.Unlock()
-	d.passOn()
+	d.relayRemaining()
 	d.mu.Lock()
 	d.open = false
 	d.running.Store(false)
@@ -257,7 +257,7 @@ func (d *device) close() {
 	}
 	for _, s := range d.sockets.byID {
 		d.sockets.watched.Remove(s.fd)
-		if s.kind != sendSocket { // which the outlet closes
+		if s.kind != sendSocket { // outlets close send sockets
 			s.close()
 		}
 	}
@@ -276,7 +276,7 @@ func (d *device) close() {
 	}
 	d.mu.Unlock()
 	for _, s := range leaving {
-		s.close() // which stops watching what waits for room
+		s.close() // it stops watching the send sockets
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -285,9 +285,9 @@ func (d *device) close() {
 	}
 }
 
-// capacity is how many datagrams of size bytes of payload wait in a socket's receive buffer, each counted as if it came
-// by itself: the kernel charges memory, not payload, and cards with a page each at the worst (net/core/skbuff.c,
-// __alloc_skb).
+// capacity returns the number of datagrams with size bytes of payload that fit into a socket's receive buffer if each
+// arrives singly: the kernel charges memory, not payload, and network cards use up to a page for each datagram
+// (net/core/skbuff.c, __alloc_skb).
 func (d *device) capacity(size int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

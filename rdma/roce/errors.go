@@ -9,24 +9,24 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PortInUseError reports that another program has UDP port 4791, which is RoCEv2's. It matches EADDRINUSE.
+// PortInUseError reports that another program uses UDP port 4791 of RoCEv2 exclusively. It matches EADDRINUSE.
 type PortInUseError struct {
 	Addr netip.AddrPort
-	// Kernel says that Soft-RoCE is loaded, which takes the port for all addresses.
+	// Kernel: the kernel's Soft-RoCE is loaded, which uses the port for all addresses.
 	Kernel bool
 }
 
 func (e *PortInUseError) Error() string {
 	if e.Kernel {
-		return fmt.Sprintf("roce: %v is taken by the kernel's Soft-RoCE: unload it (modprobe -r rdma_rxe), or use it through rdma:// in its place", e.Addr)
+		return fmt.Sprintf("roce: %v is used by the kernel's Soft-RoCE: unload it (modprobe -r rdma_rxe), or use it by rdma:// instead of roce://", e.Addr)
 	}
-	return fmt.Sprintf("roce: %v is taken by a program that does not share it: end that (ss -ulpn sport = :4791 names it), or use another address", e.Addr)
+	return fmt.Sprintf("roce: %v is used by a program that does not share it: end that program (ss -ulpn sport = :4791 shows it), or use another address", e.Addr)
 }
 
 // Unwrap returns the errno.
 func (e *PortInUseError) Unwrap() error { return syscall.EADDRINUSE }
 
-// failed makes an error of package rdma, with the errno; a *PortInUseError stays one.
+// failed returns err as an error of package rdma with its errno; a *PortInUseError stays unchanged.
 func failed(op string, err error) error {
 	var inUse *PortInUseError
 	var done *rdma.Error

@@ -8,9 +8,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// The keeper follows the interface and reports what RDMA devices report of theirs: AsyncGIDChange when
-// addresses appear or disappear, AsyncPortErr and AsyncPortActive when it goes down and up, and the
-// device's removal when the interface is removed.
+// The keeper observes the interface and reports the events of RDMA devices: AsyncGIDChange when addresses appear or
+// disappear, AsyncPortErr and AsyncPortActive when it goes down and up, and the removal of the device when the
+// interface is removed.
 
 // currentLink returns the current state of an interface.
 func currentLink(index int, cfg *Config) (link, error) {
@@ -21,15 +21,15 @@ func currentLink(index int, cfg *Config) (link, error) {
 	return linkOf(ifc, cfg)
 }
 
-// follow applies the current state of the interface, and reports whether it could: if not, it is to be
-// called again soon, even without an event. Only the keeper calls it, with no lock held.
-func (d *device) follow(k *keeper) (whole bool) {
+// follow applies the current state of the interface. If it returns false, some of it could not be applied, and follow
+// must be called again soon, even without an event. Only the keeper calls it, without a lock.
+func (d *device) follow(k *keeper) (complete bool) {
 	if k.removed {
 		return true
 	}
 	now, err := d.findLink(d.link.index, d.cfg)
 	if err != nil {
-		if !k.news.IsGone(d.link.index) {
+		if !k.linkWatch.IsGone(d.link.index) {
 			return false
 		}
 		k.removed = true
@@ -38,9 +38,9 @@ func (d *device) follow(k *keeper) (whole bool) {
 		return true
 	}
 	if d.cfg.Addrs != nil {
-		now.addrs = now.those(d.cfg.Addrs)
+		now.addrs = now.present(d.cfg.Addrs)
 	}
-	table, whole := d.admit(k, &now)
+	table, complete := d.admit(k, &now)
 
 	var changed []rdma.AsyncEventType
 	d.soft.UpdatePort(1, func(s *soft.PortState) {
@@ -70,5 +70,5 @@ func (d *device) follow(k *keeper) (whole bool) {
 	if len(changed) > 0 {
 		d.wake()
 	}
-	return whole
+	return complete
 }

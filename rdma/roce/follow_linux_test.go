@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// awaitEvent takes a device's events up to one of a type.
+// awaitEvent retrieves a device's events up to one of the type.
 func awaitEvent(t *testing.T, dev rdma.Device, typ rdma.AsyncEventType) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -25,7 +25,7 @@ func awaitEvent(t *testing.T, dev rdma.Device, typ rdma.AsyncEventType) {
 	}
 }
 
-// gidIndex is the index of an address in the GID table; -1 if it is not there.
+// gidIndex returns the index of an address in the GID table, or -1.
 func gidIndex(t *testing.T, dev rdma.Device, addr string) int {
 	t.Helper()
 	list, err := dev.GIDs(1)
@@ -37,11 +37,11 @@ func gidIndex(t *testing.T, dev rdma.Device, addr string) int {
 	return list[i].Index
 }
 
-// awaitGID waits until an address is in the GID table, or is not, and returns its index. An event
-// reports each change.
+// awaitGID waits until an address is in the GID table, or no longer is, and returns its index. An event reports each
+// change.
 func awaitGID(t *testing.T, dev rdma.Device, addr string, there bool) int {
 	t.Helper()
-	for { // the event may have been read already, and the table is current
+	for { // the event may have been read before, but the table is current
 		if i := gidIndex(t, dev, addr); i >= 0 == there {
 			return i
 		}
@@ -49,9 +49,9 @@ func awaitGID(t *testing.T, dev rdma.Device, addr string, there bool) int {
 	}
 }
 
-// New addresses can be used, with either check, and returning ones get their old index. Events report
-// them, the link's state, and its end.
-func TestInterfaceIsFollowed(t *testing.T) {
+// New addresses can be used, with either check, and addresses that are added again get their old index. Events report
+// them, the link's state and its removal.
+func TestInterfaceChanges(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		t.Run(check.String(), func(t *testing.T) {
 			if check == CheckFull && !rawAllowed() {
@@ -74,7 +74,7 @@ func TestInterfaceIsFollowed(t *testing.T) {
 			must(t, "open device", err)
 			defer dev.Close()
 			first := gidIndex(t, dev, "10.66.0.1")
-			send("10.66.0.1", "to what was there")
+			send("10.66.0.1", "to the first address")
 
 			testenv.AddAddr(t, "follow0", "10.66.0.2/24")
 			second := awaitGID(t, dev, "10.66.0.2", true)
@@ -90,14 +90,14 @@ func TestInterfaceIsFollowed(t *testing.T) {
 
 			testenv.DelAddr(t, "follow0", "10.66.0.2/24")
 			awaitGID(t, dev, "10.66.0.2", false)
-			send("10.66.0.1", "to what stayed")
+			send("10.66.0.1", "to the remaining address")
 			testenv.AddAddr(t, "follow0", "10.66.0.3/24")
 			third := awaitGID(t, dev, "10.66.0.3", true)
 			testenv.AddAddr(t, "follow0", "10.66.0.2/24")
 			if i := awaitGID(t, dev, "10.66.0.2", true); i != second || third == second {
-				t.Errorf("an address that returned has index %d and had %d; another has %d", i, second, third)
+				t.Errorf("an address added again has index %d, before %d; another has %d", i, second, third)
 			}
-			send("10.66.0.2", "to a returned address")
+			send("10.66.0.2", "to an address added again")
 
 			testenv.LinkDown(t, "follow0")
 			awaitEvent(t, dev, rdma.AsyncPortErr)
@@ -108,7 +108,7 @@ func TestInterfaceIsFollowed(t *testing.T) {
 			testenv.DelLink(t, "follow0")
 			awaitEvent(t, dev, rdma.AsyncDeviceFatal)
 			for _, typ := range []rdma.AsyncEventType{rdma.AsyncGIDChange, rdma.AsyncPortErr, rdma.AsyncPortActive, rdma.AsyncDeviceFatal} {
-				awaitEvent(t, n.dev, typ) // the id's device has them, too
+				awaitEvent(t, n.dev, typ) // the id's device also has them
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()

@@ -15,12 +15,11 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// TestMembershipReports looks at a wire: a full member's join sends an IGMP report
-// and its leave a leave, a send-only member's neither; datagrams go to the
-// group's MAC with identification 0 and DF.
+// TestMembershipReports reads frames: a full member's join sends an IGMP report and its leave an IGMP leave, a
+// send-only member sends neither. Datagrams are sent to the group's MAC with identification 0 and DF.
 func TestMembershipReports(t *testing.T) {
 	if os.Getenv(isolated) == "" {
-		testenv.Skip(t, "this system makes no network namespace")
+		testenv.Skip(t, "this system cannot make a network namespace")
 	}
 	testenv.AddVeth(t, "wire0", "wire1", 0)
 	defer testenv.DelLink(t, "wire0")
@@ -31,13 +30,13 @@ func TestMembershipReports(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	must(t, "packet socket", err)
 	defer unix.Close(fd)
-	const etherTypeIPv4 = 0x0008 // as it is in memory
+	const etherTypeIPv4 = 0x0008 // in network byte order
 	must(t, "bind", unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: etherTypeIPv4, Ifindex: testenv.LinkIndex(t, "wire1")}))
 
 	p := openProvider(t, Config{Interfaces: []string{"wire0"}})
 	n := newPeerAt(t, p, netip.MustParseAddr("10.8.0.1"))
 	reports := map[[4]byte][]byte{} // types of records, by group
-	// see reads the wire until a report about a group with a record's type.
+	// see reads frames until a report about the group with the record type.
 	see := func(group [4]byte, record byte) {
 		t.Helper()
 		b := make([]byte, 2048)
@@ -45,15 +44,14 @@ func TestMembershipReports(t *testing.T) {
 			k, _, err := unix.Recvfrom(fd, b, 0)
 			if err == unix.EAGAIN {
 				if time.Now().After(until) {
-					t.Fatalf("no report of type %d about %v; there were %v", record, group, reports)
+					t.Fatalf("no report of type %d about %v; received %v", record, group, reports)
 				}
 				time.Sleep(time.Millisecond)
 				continue
 			}
 			must(t, "receive", err)
 			ip := b[14:k]
-			// IGMPv3 membership report (RFC 3376 §4.2), behind an IP header with
-			// the router alert option.
+			// IGMPv3 membership report (RFC 3376 §4.2), after an IP header with the router alert option.
 			if igmp := ip[int(ip[0]&0xf)*4:]; ip[9] == unix.IPPROTO_IGMP && igmp[0] == 0x22 {
 				for r := igmp[8:]; len(r) >= 8; r = r[8:] {
 					g := [4]byte(r[4:])
@@ -62,7 +60,7 @@ func TestMembershipReports(t *testing.T) {
 			}
 		}
 	}
-	const toInclude, toExclude = 3, 4 // change to nothing: leave; to all: join
+	const toInclude, toExclude = 3, 4 // include nothing: leave; exclude nothing: join
 	sendOnly, full, last := [4]byte{239, 1, 2, 3}, [4]byte{239, 1, 2, 4}, [4]byte{239, 1, 2, 5}
 	ah := n.enter("239.1.2.3", rdma.JoinSendOnlyFullMember)
 	n.enter("239.1.2.4", rdma.JoinFullMember)

@@ -11,36 +11,36 @@ type input struct {
 	d    *device
 	path rocev2.Path
 	head rocev2.Header
-	// run are checked, undelivered datagrams: n of them, which have gram and the GRH area except the
-	// identification in common, each from the BTH on.
+	// run has n checked datagrams that are not delivered yet, and whole their bytes from the BTH on. They have the same
+	// gram and, except for the identification, the same GRH area.
 	run   [runMax]soft.Arrival
 	whole [runMax][]byte
 	n     int
 	gram  soft.Datagram
 	area  [rdma.GRHBytes]byte
-	// mayRelay means that datagrams for other processes are passed on.
+	// mayRelay: datagrams for other processes are relayed.
 	mayRelay bool
 
-	// prefix is that of path for datagrams of size bytes, with identification 0.
+	// prefix is the Prefix of path for datagrams of size bytes, with identification 0.
 	prefix uint32
 	size   int
-	// last is the latest identification.
+	// last is the identification of the last datagram.
 	last uint16
-	// segment is the segment size of the latest train from a raw socket.
+	// segment is the segment size of the last train from a raw socket.
 	segment int
 
-	// Counts since the last flush.
+	// Counters since the last flush.
 	received, bytes, recovered, delivered uint64
 }
 
-// runMax is how many datagrams are delivered at once: as many as are still in the first-level cache after their
-// ICRC was computed.
+// runMax is the number of datagrams that are delivered together: as many as are still in the first-level cache after
+// their ICRCs were computed.
 const runMax = 16
 
 // netFields are the fields of the IP header that the ICRC does not cover.
 type netFields struct{ trafficClass, hopLimit uint8 }
 
-// flush hands over the counters and returns how many queue pairs took a datagram.
+// flush adds the counters to the device's, and returns the number of deliveries to queue pairs.
 func (in *input) flush() int {
 	c := &in.d.count
 	if in.received > 0 {
@@ -55,7 +55,7 @@ func (in *input) flush() int {
 	return n
 }
 
-// begin sets the path of the datagrams to come.
+// begin sets the path of the next datagrams.
 func (in *input) begin(src, dst rdma.GID, port uint16, net *netFields) {
 	p := &in.path
 	p.Src, p.Dst, p.SrcPort, p.DstPort = src, dst, port, rocev2.Port
@@ -67,8 +67,7 @@ func (in *input) begin(src, dst rdma.GID, port uint16, net *netFields) {
 	g.Net.TrafficClass, g.Net.HopLimit = net.trafficClass, net.hopLimit
 }
 
-// train handles the datagrams of a UDP socket, or one that another process has passed on: b is a row of
-// segments of that size, the last maybe shorter.
+// train handles datagrams of a UDP socket, or a relayed one: b has segments of that size, the last may be shorter.
 func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint16, net *netFields) {
 	dst := s.dst
 	if in.d.full && s.ipv4 && s.kind == unicastSocket {
@@ -80,7 +79,7 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 	if len(b) == 0 {
 		in.d.count.malformed.Add(1)
 	}
-	// A train that this system sent to itself was numbered from 0; datagrams sent one by one are 0 each.
+	// The identifications of a train from this host count from 0; those of single datagrams are 0.
 	for id := uint16(0); len(b) > 0; id++ {
 		n := min(segment, len(b))
 		id = in.datagram(b[:n:n], id, false)
@@ -89,8 +88,7 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 	in.deliver()
 }
 
-// others passes on datagrams for other processes. The raw socket has them all, and counts them: here
-// nothing is counted.
+// others relays datagrams for other processes. It does not count them: they are counted as raw packets.
 func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, net *netFields) {
 	in.begin(src, dst, port, net)
 	for id := uint16(0); len(b) > 0; id++ {
@@ -105,8 +103,8 @@ func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, n
 	}
 }
 
-// verify checks the ICRC of a parsed datagram. id is the IPv4 identification that it should have, and if exact must
-// have; the actual one is returned. weak means that it had another, which was computed from the ICRC.
+// verify checks the ICRC of a parsed datagram. id is the expected IPv4 identification; if exact, no other is accepted.
+// got is the actual one. weak means that it differed and was computed from the ICRC.
 func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok bool) {
 	if len(b) != in.size {
 		in.size, in.prefix = len(b), in.path.Prefix(len(b))
@@ -120,12 +118,12 @@ func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok b
 		if !ipv4 || exact {
 			return id, false, false
 		}
-		// Recover returns the difference to id.
+		// Recover returns the difference from id.
 		other, df, ok := rocev2.Recover(sum, want, len(b))
 		if !ok {
 			return id, false, false
 		}
-		// Recovering the expected value is as good as comparing it: the next datagram of a train that arrived in pieces.
+		// The next datagram of a train that arrived in parts has this value: that counts as a comparison.
 		id ^= other
 		weak = !df || id != in.last+1
 	}
@@ -172,7 +170,7 @@ func (in *input) datagram(b []byte, id uint16, exact bool) uint16 {
 	return id
 }
 
-// deliver gives the run to the queue pairs that it is for.
+// deliver delivers the run to its queue pairs.
 func (in *input) deliver() {
 	if in.n == 0 {
 		return
@@ -189,8 +187,8 @@ func (in *input) deliver() {
 	in.n = 0
 }
 
-// rawPacket takes an IPv4 packet from the raw socket: one datagram, or a train that was put together before the IP
-// layer saw it, or never taken apart because it was sent by this host.
+// rawPacket handles an IPv4 packet from the raw socket: one datagram, or a train that the kernel has merged before the
+// IP layer (GRO), or that was sent by this host and never split.
 func (in *input) rawPacket(b []byte, ifindex int) {
 	var net rocev2.Net
 	p := &in.path
@@ -213,8 +211,8 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	in.mayRelay = false
 	p.DontFragment = df
 	segment := in.cut(b, id)
-	// Trains are put together only of packets with identifications that count, or, with DF, that stay the same (kernel
-	// net/ipv4/af_inet.c, inet_gro_receive).
+	// The kernel merges only packets with consecutive identifications or, with DF, equal ones (kernel net/ipv4/af_inet.c,
+	// inet_gro_receive).
 	step := uint16(1)
 	if len(b) > segment && !in.sound(b[segment:min(2*segment, len(b))], id+1) &&
 		in.sound(b[segment:min(2*segment, len(b))], id) {
@@ -229,18 +227,18 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	in.deliver()
 }
 
-// sound reports whether a datagram has the right ICRC for an identification.
+// sound reports whether the ICRC of a datagram is right for an identification.
 func (in *input) sound(b []byte, id uint16) bool {
 	return len(b) >= rocev2.MinBytes && len(b) <= rocev2.MaxBytes &&
 		rocev2.Sum(rocev2.WithID(in.path.Prefix(len(b)), id), b) == rocev2.Want(b)
 }
 
-// cutTries is how many positions in a packet may look like the next datagram's
-// headers: more are made to look so, and each costs an ICRC of all before it.
+// cutTries is the maximum number of positions to try where the next datagram's headers seem to be. An attacker can make
+// more, and each costs the ICRC of everything before it.
 const cutTries = 8
 
-// cut finds the size of the segments of a train: the headers follow one another with the same queue
-// pairs and the next PSN. The ICRCs later verify the result.
+// cut finds the segment size of a train: the position of headers with the same queue pairs and the next PSN. The ICRCs
+// verify the result later.
 func (in *input) cut(b []byte, id uint16) int {
 	if len(b) <= rocev2.MinBytes || len(b) <= rocev2.MaxBytes && in.sound(b, id) {
 		return len(b)
@@ -259,7 +257,7 @@ func (in *input) cut(b []byte, id uint16) int {
 			return s
 		}
 		if guess == 0 {
-			guess = s // the first may be damaged, and the others not
+			guess = s // perhaps only the first datagram is damaged
 		}
 	}
 	if guess > 0 {

@@ -9,28 +9,28 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// keeper is the goroutine that reads the unicast sockets when no other goroutine does, and follows the
-// interface. The kernel may give this process unicast datagrams for others, which must not wait until
-// it polls again. device.start starts it and Provider.Close ends it.
+// keeper is the goroutine that reads the unicast sockets when no other goroutine does, and observes the interface. The
+// kernel may deliver unicast datagrams for other processes to this one, and they must not wait until it polls.
+// device.start starts the keeper and Provider.Close ends it.
 type keeper struct {
-	poll  *sys.Poller
-	sig   *sys.Signal
-	grace time.Duration // keeperGrace
-	quit  chan struct{}
-	done  sync.WaitGroup
-	news  sys.LinkWatch
+	poll      *sys.Poller
+	sig       *sys.Signal
+	grace     time.Duration // keeperGrace
+	quit      chan struct{}
+	done      sync.WaitGroup
+	linkWatch sys.LinkWatch
 
-	// Of the goroutine only, once it runs.
+	// Only the goroutine uses these fields after its start.
 	sockets []*socket
-	removed bool      // the interface is gone
-	checkAt time.Time // when the interface is looked at without news; zero: never
+	removed bool      // the interface was removed
+	checkAt time.Time // when to check the interface without a notification; zero: never
 }
 
-// keeperGrace is how long the keeper leaves datagrams to polling goroutines: longer than a wake-up,
-// shorter than any wait for an answer.
+// keeperGrace is the time for which the keeper leaves datagrams to polling goroutines: longer than a wake-up, shorter
+// than any wait for an answer.
 const keeperGrace = time.Millisecond
 
-// startKeeper starts it for the device's sockets. The caller holds mu.
+// startKeeper starts the keeper for the device's sockets. The caller holds mu.
 func (d *device) startKeeper() error {
 	k := &keeper{grace: keeperGrace, quit: make(chan struct{})}
 	var err error
@@ -48,11 +48,11 @@ func (d *device) startKeeper() error {
 		}
 	}
 	if err == nil {
-		err = k.news.Open()
+		err = k.linkWatch.Open()
 	}
-	if k.news.Reports() && err == nil {
-		err = k.news.AddTo(k.poll, 0)
-		k.checkAt = time.Now() // for what happened before there was news
+	if k.linkWatch.Reports() && err == nil {
+		err = k.linkWatch.AddTo(k.poll, 0)
+		k.checkAt = time.Now() // for changes before the watch was opened
 	}
 	if err != nil {
 		k.close()
@@ -67,7 +67,7 @@ func (d *device) startKeeper() error {
 func (k *keeper) close() {
 	k.sig.Close()
 	k.poll.Close()
-	k.news.Close()
+	k.linkWatch.Close()
 }
 
 func (k *keeper) run(d *device) {
@@ -77,8 +77,8 @@ func (k *keeper) run(d *device) {
 	var evs [4]unix.EpollEvent
 	for {
 		k.poll.Block(evs[:], k.waitLimit())
-		// Checked separately: sig wakes it once, and a select between this and an expired timer could take the
-		// timer, and block forever.
+		// quit is checked separately: sig wakes the goroutine only once, and a select that also has an expired timer could
+		// choose the timer and block forever.
 		select {
 		case <-k.quit:
 			return
@@ -90,10 +90,10 @@ func (k *keeper) run(d *device) {
 			return
 		case <-grace.C:
 		}
-		if k.news.Discard() || k.waitLimit() == 0 {
+		if k.linkWatch.Discard() || k.waitLimit() == 0 {
 			k.checkAt = time.Time{}
 			if !d.follow(k) {
-				k.checkAt = time.Now().Add(checkAgain)
+				k.checkAt = time.Now().Add(recheckAfter)
 			}
 		}
 		n := 0
@@ -111,10 +111,11 @@ func (k *keeper) run(d *device) {
 	}
 }
 
-// checkAgain is when the interface is looked at anew after a look that failed, or of which not all could be taken in.
-const checkAgain = 250 * time.Millisecond
+// recheckAfter is the time after which the interface is checked again if a check failed or its result could not be
+// applied completely.
+const recheckAfter = 250 * time.Millisecond
 
-// waitLimit is how long the keeper may wait for news.
+// waitLimit returns how long the keeper may wait for a notification.
 func (k *keeper) waitLimit() time.Duration {
 	if k.checkAt.IsZero() {
 		return sys.Forever

@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// The keeper ends on request, even if its grace period is over by the time it checks: the request wakes
-// it once.
+// The keeper ends after stop, even if its grace period has ended when it checks, because stop wakes it only once.
 func TestKeeperEnds(t *testing.T) {
 	for range 50 {
 		k := &keeper{quit: make(chan struct{})} // without grace
@@ -20,6 +19,6 @@ func TestKeeperEnds(t *testing.T) {
 		}
 		k.done.Add(1)
 		go k.run(new(device))
-		k.stop() // hangs if the keeper does
+		k.stop() // it hangs if the keeper does not end
 	}
 }

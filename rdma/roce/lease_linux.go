@@ -14,21 +14,20 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Queue pair numbers are leased for the whole host, or network namespace: a process has a number as long as it holds
-// the abstract unix socket of its name (unix(7)). No other process can bind that name, and it ends with the process,
-// even when killed. Other processes send datagrams that they received for the queue pair to the same socket.
+// Queue pair numbers are leased for the whole host, or network namespace: a process has a number while it holds the
+// abstract unix socket with its name (unix(7)). No other process can bind that name, and it ends with the process, even
+// if killed. Other processes relay datagrams for the queue pair to the same socket.
 
-// leaseName is the abstract name of a number.
+// leaseName returns the abstract socket name for a number.
 func leaseName(qpn rdma.QPN) string { return fmt.Sprintf("@fanfare/roce/%06x", uint32(qpn)) }
 
-// firstQPN leaves out QP0 and QP1, and a few more, as rxe does.
+// firstQPN is above QP0, QP1 and some more reserved numbers, as with rxe.
 const firstQPN = 17
 
-// leaseTries bounds how many numbers are tried. They are drawn from 24 bits, so
-// one is free at once unless there are millions.
+// leaseTries bounds the attempts with random numbers of 24 bits. Unless millions are in use, the first is usually free.
 const leaseTries = 64
 
-// leaseQPN takes a free number.
+// leaseQPN leases a free number.
 func leaseQPN() (rdma.QPN, *socket, error) {
 	for range leaseTries {
 		qpn := firstQPN + rdma.QPN(rand.Uint32N(uint32(rdma.MulticastQPN)-firstQPN))
@@ -38,7 +37,7 @@ func leaseQPN() (rdma.QPN, *socket, error) {
 		}
 		return qpn, s, err
 	}
-	return 0, nil, rdma.Errorf("create QP", syscall.ENOMEM, "%d queue pair numbers in a row are taken on this host", leaseTries)
+	return 0, nil, rdma.Errorf("create QP", syscall.ENOMEM, "found no free queue pair number on this host in %d attempts", leaseTries)
 }
 
 func lease(qpn rdma.QPN) (*socket, error) {

@@ -22,10 +22,10 @@ type link struct {
 	up       bool
 	loopback bool
 	mac      net.HardwareAddr
-	addrs    []netip.Addr // without zones, in the order of the GID table; of a device, those that are gone too
+	addrs    []netip.Addr // without zones, in the order of the GID table; those of a device include removed ones
 }
 
-// findLinks finds the interfaces of cfg.
+// findLinks returns the interfaces of cfg.
 func findLinks(cfg *Config) ([]link, error) {
 	all, err := sys.Interfaces()
 	if err != nil {
@@ -75,7 +75,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// linkOf reads the addresses of an interface; one that was just removed has none.
+// linkOf returns an interface with its addresses; an interface that was just removed has none.
 func linkOf(ifc *net.Interface, cfg *Config) (link, error) {
 	l := link{name: ifc.Name, index: ifc.Index, mtu: ifc.MTU, up: ifc.Flags&net.FlagUp != 0,
 		loopback: ifc.Flags&net.FlagLoopback != 0, mac: ifc.HardwareAddr}
@@ -90,8 +90,8 @@ func linkOf(ifc *net.Interface, cfg *Config) (link, error) {
 	return l, nil
 }
 
-// inOrder is the order of the kernel's GID tables: the link-local address is the
-// first, then come IPv4 addresses, then the others.
+// inOrder sorts addresses as in the kernel's GID tables: first the link-local address, then IPv4 addresses, then
+// others.
 func inOrder(addrs []netip.Addr) []netip.Addr {
 	rank := func(a netip.Addr) int {
 		switch {
@@ -110,11 +110,11 @@ func inOrder(addrs []netip.Addr) []netip.Addr {
 	return slices.Compact(list)
 }
 
-// overhead is what rxe takes off the MTU of the interface for headers (kernel
+// overhead is the number of bytes for headers that rxe subtracts from the interface's MTU (kernel
 // drivers/infiniband/sw/rxe/rxe_param.h, eth_mtu_int_to_enum).
 const overhead = 80
 
-// state is the host's view of the port.
+// state returns the state of the port for package soft.
 func (l *link) state() soft.PortState {
 	s := soft.PortState{
 		State: rdma.PortDown, LinkLayer: rdma.LinkLayerEthernet, MTU: max(rdma.MTUFor(l.mtu-overhead), 256),
@@ -131,13 +131,13 @@ func (l *link) state() soft.PortState {
 	return s
 }
 
-// gid is an address's entry in the GID table.
+// gid returns an address's entry in the GID table.
 func (l *link) gid(index int, a netip.Addr) rdma.GIDEntry {
 	return rdma.GIDEntry{GID: rdma.GIDFromIP(a), Index: index, Port: 1, Type: rdma.GIDTypeRoCEv2, NetDev: l.name}
 }
 
-// those are the addresses in list that the interface has. Of loopback's network it has all.
-func (l *link) those(list []netip.Addr) (have []netip.Addr) {
+// present returns the addresses in list that the interface has. Loopback has all addresses of its network.
+func (l *link) present(list []netip.Addr) (have []netip.Addr) {
 	for _, a := range inOrder(list) {
 		if slices.Contains(l.addrs, a) || l.loopback && a.IsLoopback() {
 			have = append(have, a)
@@ -146,7 +146,7 @@ func (l *link) those(list []netip.Addr) (have []netip.Addr) {
 	return have
 }
 
-// rate is the interface's speed in gigabits per second; 0 if it has none.
+// rate returns the interface's speed in gigabits per second, 0 if unknown.
 func (l *link) rate() float64 {
 	text, err := os.ReadFile("/sys/class/net/" + l.name + "/speed")
 	if err != nil {
@@ -159,7 +159,7 @@ func (l *link) rate() float64 {
 	return float64(mbit) / 1000
 }
 
-// attr are the limits, those of rxe (kernel drivers/infiniband/sw/rxe/rxe_param.h).
+// attr returns the device's limits, which are those of rxe (kernel drivers/infiniband/sw/rxe/rxe_param.h).
 func (l *link) attr(cfg *Config) rdma.DeviceAttr {
 	attr := rdma.DeviceAttr{
 		Name: l.name, PhysPorts: 1,

@@ -23,7 +23,7 @@ import (
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
-// texts are messages of several sizes, in runs.
+// texts returns messages of several sizes, in runs of equal size.
 func texts() (list []string) {
 	for i, size := range []int{100, 100, 100, 100, 60, 60, 61, 4096, 4096, 4096, 1, 0, 0, 2000} {
 		list = append(list, strings.Repeat(fmt.Sprint(i%10), size))
@@ -34,7 +34,7 @@ func texts() (list []string) {
 	return list
 }
 
-// Posted messages arrive, in order, in trains and singly, whichever side splits trains, with every check.
+// Messages arrive in order, as trains and singly, with and without GSO and GRO, and with every check.
 func TestTrains(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		for _, c := range []Config{{}, {NoGSO: true}, {NoGRO: true}, {NoGSO: true, NoGRO: true}} {
@@ -61,14 +61,14 @@ func TestTrains(t *testing.T) {
 					t.Errorf("sender %+v\nreceiver %+v", s, r)
 				}
 				if (s.SendCalls < 20) == c.NoGSO && s.SendCalls > 60 {
-					t.Errorf("%d calls to send", s.SendCalls)
+					t.Errorf("%d calls for sending", s.SendCalls)
 				}
 			})
 		}
 	}
 }
 
-// Hop limit and traffic class of an address handle go out, and come in.
+// Hop limit and traffic class of an address handle are sent and received.
 func TestHeaderFields(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Check: CheckUDP})
 	n := newPeerAt(t, p, loopback)
@@ -88,15 +88,14 @@ func TestHeaderFields(t *testing.T) {
 	}
 }
 
-// A path that cannot carry trains gets datagrams, with the ICRC that they have
-// then.
+// If a path does not support trains, datagrams are sent singly, with the ICRC for that.
 func TestGSORefused(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Check: CheckUDP})
 	n := newPeerAt(t, p, loopback)
 	ah := n.enter(wireGroup, rdma.JoinFullMember)
 	n.send(n.wrs(ah, 0, "opens", "the sockets"))
 	n.wait(2)
-	// Without UDP checksum the kernel refuses trains with EINVAL.
+	// The kernel rejects trains without a UDP checksum with EINVAL.
 	o := p.devices[0].senders[n.qp.QPN()].outlets[0]
 	must(t, "SO_NO_CHECK", unix.SetsockoptInt(o.train, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
 	n.send(n.wrs(ah, 0, "three", "equal", "sizes"))
@@ -110,11 +109,10 @@ func TestGSORefused(t *testing.T) {
 	}
 }
 
-// An IPv6 group: the connection manager does not join it on RoCEv2, attaching
-// does.
+// The connection manager does not join an IPv6 group on RoCEv2, but attaching does.
 func TestIPv6Group(t *testing.T) {
 	if os.Getenv(isolated) == "" {
-		testenv.Skip(t, "this system makes no network namespace, and loopback has no route for IPv6 multicast")
+		testenv.Skip(t, "this system cannot make a network namespace, and loopback has no route for IPv6 multicast")
 	}
 	testenv.RouteIPv6Multicast(t, "lo")
 	ip := netip.MustParseAddr("::1")
@@ -136,11 +134,10 @@ func TestIPv6Group(t *testing.T) {
 	}
 	must(t, "detach", to.qp.DetachMcast(gid, 0))
 	from.send(from.wrs(ah, 0, "after"))
-	to.none("after the detachment")
+	to.none("after the detach")
 }
 
-// An armed queue notifies without being polled, and the goroutine that sees to it
-// ends with the provider.
+// An armed queue notifies without being polled, and its goroutine ends with the provider.
 func TestCompletionChannel(t *testing.T) {
 	before := runtime.NumGoroutine()
 	p := openProvider(t, Config{Interfaces: []string{"lo"}})
@@ -150,7 +147,7 @@ func TestCompletionChannel(t *testing.T) {
 		must(t, "arm", n.cq.RequestNotify(false))
 		n.none("nothing was sent")
 		wr := n.wrs(ah, 0, fmt.Sprint("message ", i))
-		wr[0].Flags = 0 // no completion but the receiver's
+		wr[0].Flags = 0 // only the receiver has a completion
 		go func() {
 			if _, err := n.qp.PostSend(wr); err != nil {
 				t.Error(err)
@@ -161,7 +158,7 @@ func TestCompletionChannel(t *testing.T) {
 		cancel()
 		must(t, "wait", err)
 		if cq != n.cq {
-			t.Fatalf("event for %v", cq)
+			t.Fatalf("notification for %v", cq)
 		}
 		if got := n.wait(1); got[0].data != fmt.Sprint("message ", i) {
 			t.Errorf("received %q", got[0].data)
@@ -171,8 +168,8 @@ func TestCompletionChannel(t *testing.T) {
 	testenv.AwaitGoroutines(t, before)
 }
 
-// A waiter is woken by a datagram, by Wake, by the end of its timeout, by an event
-// of the connection manager and by the end of the provider.
+// A waiter is woken by a datagram, Wake, the end of its timeout, an event of the connection manager and the end of the
+// provider.
 func TestWaiter(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}})
 	n := newPeerAt(t, p, loopback)
@@ -183,7 +180,7 @@ func TestWaiter(t *testing.T) {
 	wait := func(what string, timeout time.Duration, cause func()) {
 		t.Helper()
 		go func() { done <- w.Wait(timeout) }()
-		time.Sleep(time.Millisecond) // mostly it waits by then; if not, it must be notified all the same
+		time.Sleep(time.Millisecond) // usually it waits then; otherwise it must also be woken
 		cause()
 		select {
 		case err := <-done:
@@ -214,7 +211,7 @@ func TestWaiter(t *testing.T) {
 	}
 }
 
-// A port that another program has is reported, with advice.
+// If another program uses the port, that is reported with advice.
 func TestPortInUse(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.2.1")
 	other, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 4791)))
@@ -232,10 +229,10 @@ func TestPortInUse(t *testing.T) {
 	defer cq.Close()
 	_, err = pd.CreateQP(rdma.QPInitAttr{SendCQ: cq, RecvCQ: cq})
 	var inUse *PortInUseError
-	if !errors.As(err, &inUse) || !errors.Is(err, syscall.EADDRINUSE) || inUse.Addr != netip.AddrPortFrom(ip, 4791) || !strings.Contains(err.Error(), "end that") {
+	if !errors.As(err, &inUse) || !errors.Is(err, syscall.EADDRINUSE) || inUse.Addr != netip.AddrPortFrom(ip, 4791) || !strings.Contains(err.Error(), "end that program") {
 		t.Errorf("error %v", err)
 	}
-	// When the port is free, the queue pair that was refused before can be created.
+	// When the port is free, the queue pair can be created.
 	other.Close()
 	qp, err := pd.CreateQP(rdma.QPInitAttr{SendCQ: cq, RecvCQ: cq})
 	must(t, "QP", err)
@@ -248,10 +245,10 @@ func TestBadConfig(t *testing.T) {
 		want string
 	}{
 		{Config{Interfaces: []string{"nosuch0"}}, `there is no interface "nosuch0"; this host has`},
-		{Config{ReceiveBuffer: -1}, "ReceiveBuffer of -1 bytes"},
-		{Config{SendBuffer: 2 << 30}, "SendBuffer of 2147483648 bytes"},
+		{Config{ReceiveBuffer: -1}, "ReceiveBuffer is -1 bytes"},
+		{Config{SendBuffer: 2 << 30}, "SendBuffer is 2147483648 bytes"},
 		{Config{Check: 3}, "no Check 3"},
-		{Config{Addrs: []netip.Addr{loopback}}, "Addrs are for one interface"},
+		{Config{Addrs: []netip.Addr{loopback}}, "Addrs needs exactly one interface"},
 		{Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{{}}}, "is not an address"},
 		{Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("239.1.2.3")}}, "is not an address"},
 		{Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{}}, "has no address"},
@@ -261,14 +258,14 @@ func TestBadConfig(t *testing.T) {
 			t.Errorf("%+v: error %v, want %q", c.cfg, err, c.want)
 		}
 		if p != nil && err != nil {
-			t.Errorf("%+v: a provider with the error", c.cfg)
+			t.Errorf("%+v: returned a provider and an error", c.cfg)
 		}
 	}
 	p := openProvider(t, Config{Interfaces: []string{"lo"}})
 	if _, err := p.Stats("eth99"); !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("counters of no device: %v", err)
+		t.Errorf("counters of an unknown device: %v", err)
 	}
-	// An address that is not this host's.
+	// An address of another host.
 	p = openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
 	dev, err := p.OpenDevice("lo")
 	must(t, "open", err)
@@ -278,7 +275,7 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// Nothing is allocated for a message, in whichever way it goes.
+// Messages do not allocate, on any path.
 func TestNoAllocation(t *testing.T) {
 	for _, noGSO := range []bool{false, true} {
 		p := openProvider(t, Config{Interfaces: []string{"lo"}, Check: CheckUDP, NoGSO: noGSO})
@@ -291,7 +288,7 @@ func TestNoAllocation(t *testing.T) {
 			if _, err := n.qp.PostSend(wrs); err != nil {
 				t.Fatal(err)
 			}
-			for got := 0; got < 4; { // and the send's completion
+			for got := 0; got < 4; { // including the send's completion
 				k, err := n.cq.Poll(n.wcs[:])
 				if err != nil {
 					t.Fatal(err)

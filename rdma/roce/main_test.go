@@ -14,19 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolated is set in the environment of this test binary when it runs itself
-// again in a network namespace.
+// isolated is the environment variable that is set when this test binary runs itself in a network namespace.
 const isolated = "FANFARE_TEST_ROCE_ISOLATED"
 
-// rawAllowed reports whether this process has CAP_NET_RAW here.
+// rawAllowed reports whether this process has CAP_NET_RAW.
 func rawAllowed() bool {
-	allowed, err := lookRaw()
+	allowed, err := mayOpenRaw()
 	return allowed && err == nil
 }
 
-// TestMain runs all tests in a network namespace of their own, if the system
-// lets it: UDP port 4791 and the groups of the suite are there once for a host,
-// and other tests may use them at the same time.
+// TestMain runs all tests in a separate network namespace, if the system permits it: a host has only one UDP port 4791
+// and one set of the suite's groups, which other tests may use at the same time.
 func TestMain(m *testing.M) {
 	if os.Getenv(isolated) != "" {
 		if err := loopbackUp(); err != nil {
@@ -50,7 +48,7 @@ func TestMain(m *testing.M) {
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
 	if cmd.Start() != nil {
-		os.Exit(m.Run()) // no namespaces here
+		os.Exit(m.Run()) // namespaces are not permitted
 	}
 	var ended *exec.ExitError
 	if err := cmd.Wait(); errors.As(err, &ended) {

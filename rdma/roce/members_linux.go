@@ -9,7 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// JoinIP implements soft.Backend: an IGMP report. An address that is no group needs none; attaching to it fails later.
+// JoinIP implements soft.Backend: it sends an IGMP report. It does nothing for an address that is not a group;
+// attaching to it fails later.
 func (d *device) JoinIP(_ uint8, group netip.Addr) error {
 	if !group.IsMulticast() {
 		return nil
@@ -22,7 +23,7 @@ func (d *device) JoinIP(_ uint8, group netip.Addr) error {
 	return d.join(group)
 }
 
-// join: the caller holds mu.
+// join is JoinIP. The caller holds mu.
 func (d *device) join(group netip.Addr) error {
 	if err := d.start(); err != nil {
 		return err
@@ -48,17 +49,17 @@ func (d *device) join(group netip.Addr) error {
 	return nil
 }
 
-// LeaveIP implements soft.Backend: an IGMP leave, now.
+// LeaveIP implements soft.Backend: it sends an IGMP leave.
 func (d *device) LeaveIP(_ uint8, group netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leave(group)
 	if d.sockets.raw != nil && group.Is4() {
-		_ = d.selectRaw(d.sockets.raw.fd) // what still comes is left out where it is read
+		_ = d.selectRaw(d.sockets.raw.fd) // if this fails, input drops the datagrams
 	}
 }
 
-// leave: the caller holds mu.
+// leave is LeaveIP. The caller holds mu.
 func (d *device) leave(group netip.Addr) {
 	s := d.sockets.groups[group]
 	if s == nil {
@@ -72,7 +73,7 @@ func (d *device) leave(group netip.Addr) {
 }
 
 // Attached implements soft.Backend: the connection manager cannot join IPv6 groups on RoCEv2, except with Config.IPv6,
-// so the interface joins when a queue pair is attached. A group that both have joined is left with the second.
+// so the interface joins when a queue pair is attached. A group that both have joined is left when both have left it.
 func (d *device) Attached(gid rdma.GID) error {
 	if gid.IsV4Mapped() {
 		return nil
@@ -80,14 +81,14 @@ func (d *device) Attached(gid rdma.GID) error {
 	return d.JoinIP(1, gid.IP())
 }
 
-// Detached undoes it.
+// Detached implements soft.Backend: it reverses Attached.
 func (d *device) Detached(gid rdma.GID) {
 	if !gid.IsV4Mapped() {
 		d.LeaveIP(1, gid.IP())
 	}
 }
 
-// isOwn reports whether a unicast address is the device's.
+// isOwn reports whether a unicast address belongs to the device.
 func (d *device) isOwn(gid rdma.GID) bool {
 	for _, a := range d.link.addrs {
 		if rdma.GIDFromIP(a) == gid {

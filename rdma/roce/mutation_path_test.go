@@ -16,8 +16,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2/frames"
 )
 
-// mutate damages a copy of b, in dst: some bits, some bytes, its length, or all
-// of it. Mostly the first head bytes stay as they are.
+// mutate damages a copy of b in dst: some bits, some bytes, its length, or everything. Usually the first head bytes
+// stay unchanged.
 func mutate(r *rand.Rand, dst, b []byte, head int) []byte {
 	dst = append(dst[:0], b...)
 	if r.IntN(8) == 0 {
@@ -29,7 +29,7 @@ func mutate(r *rand.Rand, dst, b []byte, head int) []byte {
 		switch {
 		case n == 0:
 			return dst
-		case r.IntN(64) == 0: // nothing of it is left
+		case r.IntN(64) == 0: // everything is replaced
 			dst = dst[:head]
 			for range r.IntN(128) {
 				dst = append(dst, byte(r.Uint32()))
@@ -51,7 +51,7 @@ func mutate(r *rand.Rand, dst, b []byte, head int) []byte {
 				for i := at; i < min(n, at+1+r.IntN(8)); i++ {
 					dst[head+i] = byte(r.Uint32())
 				}
-			case 9: // the ICRC alone
+			case 9: // only the ICRC
 				for i := max(0, n-4); i < n; i++ {
 					dst[head+i] = byte(r.Uint32())
 				}
@@ -65,11 +65,10 @@ func mutate(r *rand.Rand, dst, b []byte, head int) []byte {
 	return dst
 }
 
-// sample is an undamaged packet that the queue pair of a test takes, and what
-// it is to deliver.
+// sample is an undamaged packet that a test's queue pair accepts, and the message to deliver.
 type sample struct {
 	name        string
-	packet      []byte // as the way takes it
+	packet      []byte // in the form of the input path
 	path        rocev2.Path
 	net         rocev2.Net
 	head        rocev2.Header
@@ -78,9 +77,8 @@ type sample struct {
 	checksummed bool // with the reliable layer's CRC-32C
 }
 
-// grow makes s a longer sample: with up to 63 more words of payload, and again
-// the right checksums.
-func (s *sample) grow(w *mutationWay, r *rand.Rand, from *sample) {
+// grow makes s a longer sample, with up to 63 more words of payload and the right checksums.
+func (s *sample) grow(w *mutationPath, r *rand.Rand, from *sample) {
 	payload, packet := s.payload[:0], s.packet[:0]
 	*s = *from
 	payload = append(payload, from.payload...)
@@ -102,41 +100,38 @@ func (s *sample) grow(w *mutationWay, r *rand.Rand, from *sample) {
 	s.payload, s.packet = payload, packet
 }
 
-// mutationWay is one of the ways by which packets come.
-type mutationWay struct {
+// mutationPath is an input path for packets.
+type mutationPath struct {
 	name string
 	ip   netip.Addr
 	full bool // CheckFull
-	weak bool // the ICRC check is one of 15 bits
-	// wrap says that it is not IP packets that come, but what a relay makes of
-	// them.
+	weak bool // the ICRC check has only 15 bits
+	// wrap: packets are not IP packets, but relayed ones.
 	wrap bool
-	// head is how many bytes come before the BTH.
+	// head is the number of bytes before the BTH.
 	head int
-	// seen are the bytes before the BTH that count: others are not seen, or not
-	// covered by the ICRC.
+	// seen has the bytes before the BTH that matter: others are invisible, or not covered by the ICRC.
 	seen []int
-	// give gives one message, as the kernel would, to the device.
+	// give passes one message to the device, as the kernel would.
 	give func(d *device, s *sample, b []byte)
-	// copies is how many times a sample is in a message: they make a train.
+	// copies is the number of copies of a sample in a message, which form a train.
 	copies int
-	// random says that the damage is not only what mutate makes: the ICRC of
-	// each damaged datagram becomes a random number.
+	// random: in addition to the damage by mutate, the ICRC of each damaged datagram is replaced by a random number.
 	random bool
-	// share is how many mutations are tried for one of the others.
+	// share is the number of mutations compared to those of other paths.
 	share int
 }
 
 var (
 	mutationV4, mutationV6 = netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
-	// Of IPv4: all but type of service, time to live, and the checksums.
+	// IPv4: all except type of service, time to live and the checksums.
 	seenIPv4 = []int{0, 2, 3, 4, 5, 6, 7, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25}
-	// A UDP socket reports source address and port only.
+	// A UDP socket reports only source address and port.
 	seenUDP4 = []int{12, 13, 14, 15, 20, 21}
 	seenUDP6 = []int{8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 40, 41}
 )
 
-func mutationWays() []mutationWay {
+func mutationPaths() []mutationPath {
 	v4 := func(copies int) func(d *device, s *sample, b []byte) {
 		return func(d *device, s *sample, b []byte) {
 			src := rdma.GID{10: 0xff, 11: 0xff}
@@ -152,7 +147,7 @@ func mutationWays() []mutationWay {
 			d.rx.in.train(&socket{kind: k, ipv4: true, dst: s.path.Dst}, b[28:], segment, src, binary.BigEndian.Uint16(b[20:]), &netFields{0, 64})
 		}
 	}
-	return []mutationWay{
+	return []mutationPath{
 		{name: "IPv4, UDP socket", ip: mutationV4, weak: true, head: 28, seen: seenUDP4, give: v4(1)},
 		{name: "IPv4, UDP socket, random", ip: mutationV4, weak: true, head: 28, seen: seenUDP4, give: v4(1), random: true},
 		{name: "IPv4, UDP socket, trains", ip: mutationV4, weak: true, head: 28, seen: seenUDP4, give: v4(3), random: true, copies: 3, share: 4},
@@ -177,9 +172,9 @@ func mutationWays() []mutationWay {
 	}
 }
 
-// samples are all frames, as packets that a queue pair takes: as they are where
-// it can be a member of their group, else addressed to the queue pair.
-func (w *mutationWay) samples(t testing.TB, n *peer) (list []sample) {
+// samples returns all frames as packets that a queue pair accepts: unchanged if it can be a member of their group,
+// otherwise addressed to the queue pair.
+func (w *mutationPath) samples(t testing.TB, n *peer) (list []sample) {
 	t.Helper()
 	joined := map[rdma.GID]bool{}
 	for _, f := range frames.All(t) {
@@ -229,8 +224,8 @@ func (w *mutationWay) samples(t testing.TB, n *peer) (list []sample) {
 	return list
 }
 
-// open makes a queue pair that packets come to in this way.
-func (w *mutationWay) open(t testing.TB) (*peer, *device) {
+// open makes a queue pair that receives packets on this path.
+func (w *mutationPath) open(t testing.TB) (*peer, *device) {
 	t.Helper()
 	check := CheckUDP
 	if w.full {
@@ -243,11 +238,11 @@ func (w *mutationWay) open(t testing.TB) (*peer, *device) {
 	return n, n.p.devices[0]
 }
 
-// parts are the datagrams of a message.
-func (w *mutationWay) parts(s *sample, b []byte) (list [][]byte) {
+// parts returns the datagrams of a message.
+func (w *mutationPath) parts(s *sample, b []byte) (list [][]byte) {
 	body, good := b[w.head:], len(s.packet)-w.head
 	if w.copies <= 1 {
-		if w.full { // what is behind the IP packet's end is no part of it
+		if w.full { // bytes after the IP packet's end do not belong to it
 			body = body[:min(good, len(body))]
 		}
 		return append(list, body)
@@ -264,11 +259,11 @@ type pass struct {
 	messages                              []message
 }
 
-// take gives a message to the device and returns the outcome.
-func (w *mutationWay) take(t testing.TB, n *peer, d *device, s *sample, b []byte) (p pass) {
+// take passes a message to the device and returns the outcome.
+func (w *mutationPath) take(t testing.TB, n *peer, d *device, s *sample, b []byte) (p pass) {
 	t.Helper()
 	p.segments = 1
-	if len(b) < w.head { // the kernel would not have brought it, but for raw sockets and relays
+	if len(b) < w.head { // the kernel delivers such packets only to raw sockets and relays
 		if !w.full && !w.wrap {
 			return pass{}
 		}
@@ -295,7 +290,7 @@ func (w *mutationWay) take(t testing.TB, n *peer, d *device, s *sample, b []byte
 	p.delivered = d.rx.in.flush()
 	d.rxMu.Unlock()
 	if got := accounted(d) - before; got != uint64(p.segments) {
-		t.Fatalf("%s: %d datagrams are counted %d times: % x, %s", s.name, p.segments, got, b, n.stats())
+		t.Fatalf("%s: %d datagrams counted %d times: % x, %s", s.name, p.segments, got, b, n.stats())
 	}
 	if p.delivered > 0 {
 		p.messages = n.poll()
@@ -306,19 +301,18 @@ func (w *mutationWay) take(t testing.TB, n *peer, d *device, s *sample, b []byte
 	return p
 }
 
-// intact reports whether two datagrams are the same, but for what the ICRC leaves
-// out.
+// intact reports whether two datagrams are equal in everything that the ICRC covers.
 func intact(a, b []byte) bool {
 	return len(a) == len(b) && bytes.Equal(a[:4], b[:4]) && bytes.Equal(a[5:], b[5:])
 }
 
-// accounted is how many datagrams a device has counted: each once.
+// accounted returns the number of datagrams that a device has counted.
 func accounted(d *device) uint64 {
 	c := &d.count
 	return c.received.Load() + c.malformed.Load() + c.icrcErrors.Load() + c.foreign.Load() + c.relayRefused.Load()
 }
 
-// dropped is how many datagrams no queue pair has taken.
+// dropped returns the number of datagrams that were delivered to no queue pair.
 func dropped(t testing.TB, n *peer) uint64 {
 	t.Helper()
 	port, err := n.dev.Port(1)

@@ -21,11 +21,11 @@ import (
 )
 
 var (
-	mutations = flag.Int("roce.mutations", 50_000, "damaged packets for each way in")
-	seed      = flag.Uint64("roce.seed", 1, "seed of the mutations; 0 takes another one each time")
+	mutations = flag.Int("roce.mutations", 50_000, "damaged packets for each input path")
+	seed      = flag.Uint64("roce.seed", 1, "seed of the mutations; 0 means a random one")
 )
 
-// mutationCount is how many mutations to try: fewer in a short run.
+// mutationCount returns the number of mutations to try: fewer with -short.
 func mutationCount() int {
 	if testing.Short() {
 		return min(*mutations, 5000)
@@ -42,13 +42,12 @@ func mutationRand(t *testing.T, stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(s, stream))
 }
 
-// TestMutations gives a receiving queue pair damaged packets on each input path after the kernel:
-// computed, captured and reliable packets with damage of all kinds. Nothing may panic; each packet is
-// counted once; packets damaged only outside the ICRC's coverage are delivered as if undamaged; of the
-// others none is, except the 2^-15 that CheckUDP lets pass on IPv4: and of the reliable layer's packets
-// among those none passes its CRC-32C.
+// TestMutations passes damaged packets to a receiving queue pair on each input path after the kernel: computed packets,
+// captured ones and packets of the reliable layer, with damage of all kinds. Nothing may panic, and each packet is
+// counted once. Packets damaged only outside the ICRC's coverage are delivered. Of the others none is delivered, except
+// the share of 2^-15 that CheckUDP permits on IPv4; of those, no packet of the reliable layer passes its CRC-32C.
 func TestMutations(t *testing.T) {
-	for i, way := range mutationWays() {
+	for i, way := range mutationPaths() {
 		t.Run(way.name, func(t *testing.T) {
 			r := mutationRand(t, uint64(i))
 			n, d := way.open(t)
@@ -88,7 +87,7 @@ func TestMutations(t *testing.T) {
 					whole = append(whole, s.packet[way.head:]...)
 				}
 				b = mutate(r, b, whole, way.head)
-				if way.full && len(b) >= way.head && r.IntN(8) != 0 { // as long as it says
+				if way.full && len(b) >= way.head && r.IntN(8) != 0 { // with the right total length
 					binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
 					binary.BigEndian.PutUint16(b[24:], uint16(len(b)-20))
 				}
@@ -125,22 +124,22 @@ func TestMutations(t *testing.T) {
 					case !s.checksummed || m.data == string(s.payload): // damage before the payload
 					case len(m.data) < wire.HeaderLen || wire.Verify([]byte(m.data), true) != nil:
 						refused++
-					case !sameButFlags(m.data, string(s.payload)): // which are not covered (docs/protocol)
+					case !sameButFlags(m.data, string(s.payload)): // the flags are not covered (docs/protocol)
 						t.Errorf("damaged %s is delivered as %q, and has the right CRC-32C", s.name, m.data)
 					}
 				}
 			}
 			c, lost2 := n.counters(), dropped(t, n)
-			t.Logf("%d damaged datagrams, %d came to the ICRC check, %d passed it (%d of which had the same damage as one before), %d of them were delivered, %d of these the reliable layer refuses by its CRC-32C; %d malformed, %d with a wrong ICRC, %d foreign, %d refused, %d taken",
+			t.Logf("%d damaged datagrams, %d reached the ICRC check, %d passed it (%d of them with the same damage as one before), %d of them were delivered, %d of these the reliable layer rejects by its CRC-32C; %d malformed, %d with a wrong ICRC, %d foreign, %d refused, %d delivered in all",
 				damaged, checked, passed, repeated, delivered, refused, c.Malformed-start.Malformed, c.ICRCErrors-start.ICRCErrors, c.Foreign-start.Foreign, c.RelayRefused-start.RelayRefused, taken)
 			if got := c.Received - start.Received; got != uint64(taken)+lost2-lost {
-				t.Errorf("%d were received, %d taken and %d dropped", got, taken, lost2-lost)
+				t.Errorf("%d received, %d delivered and %d dropped", got, taken, lost2-lost)
 			}
 			if most, least := passLimits(checked, way.weak); passed-repeated > most || way.random && passed < least {
-				t.Errorf("%d of %d damaged datagrams pass the ICRC check, %d of them with damage that had passed before; it should be from %d to %d", passed, checked, repeated, least, most)
+				t.Errorf("%d of %d damaged datagrams pass the ICRC check, %d of them with damage that had passed before; the number should be from %d to %d", passed, checked, repeated, least, most)
 			}
 			if checked < damaged/4 || c.Malformed == start.Malformed {
-				t.Errorf("too few came to the checks: %+v", c)
+				t.Errorf("too few reached the checks: %+v", c)
 			}
 		})
 	}
@@ -148,8 +147,8 @@ func TestMutations(t *testing.T) {
 
 func sameButFlags(a, b string) bool { return len(a) == len(b) && a[:4] == b[:4] && a[5:] == b[5:] }
 
-// difference describes which bits of b differ from those of a, where b ends if it is shorter, and what follows
-// if it is longer. Truncation is a kind of damage that repeats, too.
+// difference describes the bits of b that differ from those of a, where b ends if it is shorter, and the additional
+// bytes if it is longer. Truncation can also be repeated damage.
 func difference(a, b []byte) string {
 	var d []byte
 	for i := range min(len(a), len(b)) {
@@ -166,12 +165,10 @@ func difference(a, b []byte) string {
 	return string(d)
 }
 
-// passLimits is how many of n damaged datagrams may and must pass the ICRC check:
-// none where it is of 32 bits; where it is of 15, 2^-15 of them and six standard
-// deviations more or less, which from 1.2 million on is fewer than one in 2^14. Each
-// kind of damage, by the bits that are flipped, passes always or never: which bits
-// came up again counts once. Where few are to be expected kinds that are alike weigh more:
-// up to 16 may pass, of tens of thousands that would without the check.
+// passLimits returns the maximum and minimum number of n damaged datagrams that pass the ICRC check: none if it has 32
+// bits; if it has 15 bits, a share of 2^-15 plus or minus six standard deviations, which from 1.2 million on is fewer
+// than one in 2^14. Damage of the same bits always or never passes, so repeated damage counts once. If few are
+// expected, similar damage has more weight: up to 16 may pass, of tens of thousands that would pass without the check.
 func passLimits(n int, weak bool) (most, least int) {
 	if !weak {
 		return 0, 0
@@ -180,7 +177,7 @@ func passLimits(n int, weak bool) (most, least int) {
 	return max(16, int(mean+6*math.Sqrt(mean))), max(0, int(mean-6*math.Sqrt(mean)))
 }
 
-// The limit is strict: always less than one in 2^14, if the sample is large enough to exclude chance.
+// The limit is always less than one in 2^14, if the sample is large enough.
 func TestPassLimits(t *testing.T) {
 	for _, n := range []int{1_200_000, 3_000_000, 10_000_000, 100_000_000} {
 		if most, least := passLimits(n, true); most > n>>14 || most < n>>15 || least > n>>15 {
@@ -192,17 +189,17 @@ func TestPassLimits(t *testing.T) {
 	}
 }
 
-// Trains as a raw socket receives them, in one piece, are cut by their headers, which damage can change
-// arbitrarily: each delivered datagram is nevertheless one of the messages.
+// A train that a raw socket receives in one piece is split at its headers, which damage can change arbitrarily.
+// Nevertheless each delivered datagram is one of the messages.
 func TestMutatedRawTrains(t *testing.T) {
-	way := mutationWays()[3]
+	way := mutationPaths()[3]
 	n, d := way.open(t)
 	n.enter(wireGroup, rdma.JoinFullMember)
 	r := mutationRand(t, 100)
 	texts := map[string]bool{}
 	var bodies [][]byte
 	for i := range 5 {
-		text := fmt.Sprintf("message %d of a train that must not change on its way", i)
+		text := fmt.Sprintf("message %d of a train that must not change in transit", i)
 		texts[text] = true
 		packet := build(text, func(p *rocev2.Path, h *rocev2.Header) { p.ID, h.PSN = uint16(i), uint32(i) })
 		bodies = append(bodies, packet[28:])
@@ -245,19 +242,19 @@ func TestMutatedRawTrains(t *testing.T) {
 			}
 		}
 		if n := accounted(d) - before; n == 0 || n < uint64(len(got)) {
-			t.Fatalf("a train of which %d are delivered is counted as %d: % x", len(got), n, b)
+			t.Fatalf("of a train %d are delivered, but %d counted: % x", len(got), n, b)
 		}
 		delivered += len(got)
 	}
 	if delivered == 0 {
-		t.Error("nothing of any damaged train is delivered")
+		t.Error("no datagram of any damaged train is delivered")
 	}
 }
 
-// FuzzQueuePair gives a receiving queue pair the fuzzer's input, on each path: nothing may panic, each datagram
-// is counted once, and with a full check delivered datagrams have the right ICRC.
+// FuzzQueuePair passes the fuzzer's input to a receiving queue pair on each path. Nothing may panic, each datagram is
+// counted once, and with a full check delivered datagrams have the right ICRC.
 func FuzzQueuePair(f *testing.F) {
-	ways := mutationWays()
+	ways := mutationPaths()
 	type rig struct {
 		n *peer
 		d *device
@@ -314,7 +311,7 @@ func FuzzQueuePair(f *testing.F) {
 			delivered--
 		}
 		if delivered != 0 {
-			t.Fatalf("%d too many are counted as delivered", delivered)
+			t.Fatalf("%d too many counted as delivered", delivered)
 		}
 		if received == 1 && after-before == 1 && w.full && !accepted(b) {
 			t.Fatalf("% x is received", b)
@@ -322,14 +319,13 @@ func FuzzQueuePair(f *testing.F) {
 	})
 }
 
-// TestMutationsByLoopback sends damaged packets over loopback, so that the kernel
-// is part of it: each is counted once, and with CheckFull and on IPv6 nothing
-// damaged comes out.
+// TestMutationsByLoopback sends damaged packets over loopback, so that the kernel is included: each is counted once,
+// and with CheckFull and on IPv6 no damaged one is delivered.
 func TestMutationsByLoopback(t *testing.T) {
 	if !rawAllowed() {
-		testenv.Skip(t, "making packets needs CAP_NET_RAW: run as root")
+		testenv.Skip(t, "sending raw packets needs CAP_NET_RAW: run as root")
 	}
-	const text = "sixty-four bytes of payload, which nobody may change on the way."
+	const text = "sixty-four bytes of payload that must not be changed in transit."
 	for i, way := range []struct {
 		name  string
 		check Check
@@ -367,23 +363,23 @@ func TestMutationsByLoopback(t *testing.T) {
 			}
 			send(good)
 			if got := n.wait(1); got[0].data != text {
-				t.Errorf("the undamaged packet came as %q", got[0].data)
+				t.Errorf("the undamaged packet arrived as %q", got[0].data)
 			}
 			if limit, _ := passLimits(count, way.check == CheckUDP && way.ip.Is4()); damaged > limit {
 				t.Errorf("%d of %d damaged packets were delivered, at most %d may: %s", damaged, count, limit, n.stats())
 			}
 			if got := accounted(n.p.devices[0]); got != uint64(count)+1 {
-				t.Errorf("%d packets are counted %d times: %s", count+1, got, n.stats())
+				t.Errorf("%d packets counted %d times: %s", count+1, got, n.stats())
 			}
 		})
 	}
 }
 
-// mutationsAhead is how many packets may wait for the provider to read them: with many more the kernel drops
-// what a socket has no room for.
+// mutationsAhead is the number of packets that may wait to be read. With many more the kernel drops packets, because
+// the socket's buffer is full.
 const mutationsAhead = 64
 
-// awaitAccounted waits until the provider has counted so many packets.
+// awaitAccounted waits until the provider has counted the packets.
 func awaitAccounted(t *testing.T, n *peer, packets int) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); packets > 0 && accounted(n.p.devices[0]) < uint64(packets); time.Sleep(50 * time.Microsecond) {
@@ -393,8 +389,8 @@ func awaitAccounted(t *testing.T, n *peer, packets int) {
 	}
 }
 
-// loopback6 is a datagram over IPv6 loopback to a queue pair, from the BTH on, and
-// how to send such.
+// loopback6 returns a datagram over IPv6 loopback to a queue pair, from the BTH on, and a function that sends such
+// datagrams.
 func loopback6(t *testing.T, text string, qpn rdma.QPN) (good []byte, send func([]byte)) {
 	t.Helper()
 	c, err := net.ListenPacket("udp6", "[::1]:0")

@@ -12,30 +12,30 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// outlet is the pair of sockets by which a queue pair sends from an address.
+// outlet is the pair of sockets with which a queue pair sends from an address.
 type outlet struct {
 	d *device
-	// single sends datagrams without UDP checksum, as RoCEv2 has it. The kernel refuses trains without one, so they have a
-	// socket of their own, of the same address and port; train is -1 where there is none.
+	// single sends datagrams without a UDP checksum, as usual for RoCEv2. The kernel rejects trains without a checksum, so
+	// they have a separate socket with the same address and port; train is -1 if there is none.
 	single, train int
-	full          int // the one that had no room
+	full          int // the socket that had no room
 	path          rocev2.Path
 	batch         sys.SendBatch
 	staging       []byte
 	lens          [sys.MaxSegments]int
 
 	// Guarded by device.mu.
-	watched *socket  // the full one
-	waiting *soft.QP // to be resumed
+	watched *socket  // the full socket
+	waiting *soft.QP // the queue pair to resume
 }
 
-// sourcePort is rxe's choice for a queue pair, for ECMP and RSS to go by: from the dynamic ports (kernel
-// drivers/infiniband/sw/rxe/rxe_qp.c; linux/hash.h, hash_32).
+// sourcePort returns the source port that rxe would choose for a queue pair, for ECMP and RSS: one of the dynamic ports
+// (kernel drivers/infiniband/sw/rxe/rxe_qp.c; linux/hash.h, hash_32).
 func sourcePort(qpn rdma.QPN) uint16 {
 	return 0xc000 | uint16(uint32(qpn)*0x61C88647>>18)
 }
 
-// portTries is how many source ports are tried: a program that does not share may have some.
+// portTries is the number of source ports to try: other programs may use some exclusively.
 const portTries = 64
 
 func newOutlet(d *device, qpn rdma.QPN, src rdma.GID) (*outlet, error) {
@@ -79,7 +79,7 @@ func (o *outlet) socket(noChecksum bool) (int, error) {
 		return -1, err
 	}
 	sys.SetSendBuffer(fd, o.d.cfg.SendBuffer)
-	// Datagrams sent to its port would fill it up.
+	// Otherwise datagrams sent to its port would fill its buffer.
 	sys.SetReceiveBuffer(fd, 0)
 	err = cmp.Or(dropAll(fd), sys.SetMulticast(fd, ip, o.d.link.index, defaultHopLimit, true))
 	set := func(name string, level, opt, value int) {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// Datagrams come out of a train one by one; an invalid one has a reason.
+// Payloads yields the datagrams of a train one by one, and an error for an invalid one.
 func TestPayloads(t *testing.T) {
 	var train []byte
 	want := [][]byte{[]byte("hello"), bytes.Repeat([]byte{7}, 5), []byte("x")}
@@ -38,7 +38,7 @@ func TestPayloads(t *testing.T) {
 		break
 	}
 	for range Payloads(nil) {
-		t.Error("nothing holds a datagram")
+		t.Error("no bytes yield a datagram")
 	}
 	if n != len(want)+2 {
 		t.Errorf("%d datagrams", n)

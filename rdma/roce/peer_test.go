@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// peer is an id with a queue pair, and memory for it.
+// peer is an id with a queue pair and memory for it.
 type peer struct {
 	t    testing.TB
 	p    *Provider
@@ -34,7 +34,7 @@ type peer struct {
 }
 
 const (
-	peerSlots = 256 // for receiving; as many are for sending
+	peerSlots = 256 // for receiving, and as many for sending
 	slotBytes = rdma.GRHBytes + 4096
 )
 
@@ -45,7 +45,7 @@ type message struct {
 	data string
 }
 
-// newPeer makes one on the first device of a provider.
+// newPeer makes a peer on the first device of a provider.
 func newPeer(t testing.TB, p *Provider) *peer {
 	t.Helper()
 	return newPeerAt(t, p, p.devices[0].link.addrs[0])
@@ -113,7 +113,7 @@ func (n *peer) to(attr rdma.AHAttr) rdma.AH {
 	return ah
 }
 
-// unicast is an address handle to another port.
+// unicast makes an address handle to another port.
 func (n *peer) unicast(ip netip.Addr) rdma.AH {
 	n.t.Helper()
 	local, err := n.id.Local()
@@ -121,7 +121,7 @@ func (n *peer) unicast(ip netip.Addr) rdma.AH {
 	return n.to(rdma.AHAttr{GRH: rdma.GRH{DGID: rdma.GIDFromIP(ip), SGIDIndex: local.SGIDIndex, HopLimit: 64}, IsGlobal: true, Port: 1})
 }
 
-// wrs are sends of messages; call send with them.
+// wrs returns sends of messages, for send.
 func (n *peer) wrs(ah rdma.AH, qpn rdma.QPN, msgs ...string) []rdma.SendWR {
 	var list []rdma.SendWR
 	for i, m := range msgs {
@@ -135,7 +135,7 @@ func (n *peer) wrs(ah rdma.AH, qpn rdma.QPN, msgs ...string) []rdma.SendWR {
 	return list
 }
 
-// send sends messages in one call and waits for the completion of the last.
+// send posts sends in one call and waits for the completion of the last.
 func (n *peer) send(wrs []rdma.SendWR) {
 	n.t.Helper()
 	_, err := n.qp.PostSend(wrs)
@@ -149,7 +149,7 @@ func (n *peer) poll() (msgs []message) {
 	must(n.t, "poll", err)
 	for _, wc := range n.wcs[:k] {
 		if wc.Status != rdma.WCSuccess {
-			n.t.Fatalf("completion in error: %+v", wc)
+			n.t.Fatalf("completion with an error: %+v", wc)
 		}
 		if wc.Opcode == rdma.WCRecv {
 			slot := n.mem[wc.WRID*slotBytes:]
@@ -160,7 +160,7 @@ func (n *peer) poll() (msgs []message) {
 	return msgs
 }
 
-// wait polls until want messages have come.
+// wait polls until want messages have arrived.
 func (n *peer) wait(want int) []message {
 	n.t.Helper()
 	var msgs []message
@@ -169,7 +169,7 @@ func (n *peer) wait(want int) []message {
 		msgs = append(msgs, got...)
 		if len(got) == 0 {
 			if time.Now().After(until) {
-				n.t.Fatalf("%d messages have come, want %d; counters %s", len(msgs), want, n.stats())
+				n.t.Fatalf("%d messages received, want %d; counters %s", len(msgs), want, n.stats())
 			}
 			time.Sleep(50 * time.Microsecond)
 		}
@@ -177,7 +177,7 @@ func (n *peer) wait(want int) []message {
 	return msgs
 }
 
-// none checks that nothing comes.
+// none checks that no message arrives.
 func (n *peer) none(what string) {
 	n.t.Helper()
 	for range 3 {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// Provider is the RoCEv2 of this host. It implements rdma.Provider.
+// Provider provides RoCEv2 on the network interfaces of this host. It implements rdma.Provider.
 type Provider struct {
 	host    *soft.Host
 	devices []*device
@@ -18,8 +18,10 @@ type Provider struct {
 
 var _ rdma.Provider = (*Provider)(nil)
 
-// Open finds the interfaces. Sockets are opened when they are first needed: an unused interface costs
-// nothing, and if another program has the port, creating a queue pair returns the *PortInUseError.
+// Open returns a provider with the interfaces in cfg. Sockets are opened when they are first needed: an unused
+// interface needs no resources, and if another program uses the port, creating a queue pair returns a *PortInUseError.
+// Errors: EINVAL for an invalid Config, ENODEV, ENETDOWN or EADDRNOTAVAIL for an interface that does not exist, is down
+// or has no address, EPERM for CheckFull without permission, ENOSYS on systems other than Linux.
 func Open(cfg Config) (*Provider, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -32,7 +34,7 @@ func Open(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := lookRaw()
+	raw, err := mayOpenRaw()
 	if err != nil {
 		return nil, err
 	}
@@ -47,19 +49,19 @@ func Open(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Name of the provider: "roce".
+// Name returns the name of the provider: "roce".
 func (p *Provider) Name() string { return p.host.Name() }
 
-// Devices lists the devices, which have the names of their interfaces.
+// Devices returns the names of the devices, which are those of their interfaces.
 func (p *Provider) Devices() ([]string, error) { return p.host.Devices() }
 
-// OpenDevice opens one.
+// OpenDevice opens a device.
 func (p *Provider) OpenDevice(name string) (rdma.Device, error) { return p.host.OpenDevice(name) }
 
 // NewEventChannel opens an event channel.
 func (p *Provider) NewEventChannel() (rdma.EventChannel, error) { return p.host.NewEventChannel() }
 
-// Stats are the counters of a device since Open. ENODEV: there is none of that name.
+// Stats returns the counters of a device since Open. Error ENODEV: there is none with the name.
 func (p *Provider) Stats(device string) (Stats, error) {
 	for _, d := range p.devices {
 		if d.link.name == device {
@@ -69,9 +71,9 @@ func (p *Provider) Stats(device string) (Stats, error) {
 	return Stats{}, rdma.Errorf("read counters", syscall.ENODEV, "no device %q", device)
 }
 
-// Capacity is the least number of datagrams with size bytes of payload that a socket of a device keeps
-// while not polled, in addition to the receive queues. It is 0 before the device's first queue pair.
-// ENODEV: there is no device of that name.
+// Capacity returns the minimum number of datagrams with size bytes of payload that a socket of a device holds while it
+// is not polled, in addition to the receive queues. It is 0 before the device's first queue pair. Error ENODEV: there
+// is no device with the name.
 func (p *Provider) Capacity(device string, size int) (int, error) {
 	for _, d := range p.devices {
 		if d.link.name == device {
@@ -81,8 +83,8 @@ func (p *Provider) Capacity(device string, size int) (int, error) {
 	return 0, rdma.Errorf("read buffer sizes", syscall.ENODEV, "no device %q", device)
 }
 
-// Close gives back all sockets and ends all goroutines. Nothing is sent or received any more; objects of the provider
-// can still be closed. It is idempotent.
+// Close closes all sockets and ends all goroutines. Afterwards nothing is sent or received, but objects of the provider
+// can still be closed. A second call has no effect.
 func (p *Provider) Close() error {
 	p.close.Do(func() {
 		for _, d := range p.devices {

@@ -39,7 +39,7 @@ func (d *device) CloseQP(qpn rdma.QPN) {
 	}
 }
 
-// await has a queue pair resumed when an outlet has room again. It reports false if that cannot be.
+// await makes a queue pair resume when an outlet has room again. It returns false if that is not possible.
 func (d *device) await(q *soft.QP, o *outlet) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *device) await(q *soft.QP, o *outlet) bool {
 	return d.sockets.watched.Rearm(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) == nil
 }
 
-// unwatch forgets an outlet's socket; the outlet closes it. The caller holds mu.
+// unwatch stops watching an outlet's socket; the outlet closes it. The caller holds mu.
 func (d *device) unwatch(o *outlet) {
 	if s := o.watched; s != nil {
 		delete(d.sockets.byID, s.id)
@@ -72,7 +72,7 @@ func (d *device) unwatch(o *outlet) {
 	o.waiting = nil
 }
 
-// owns reports whether a queue pair is the device's.
+// owns reports whether a queue pair belongs to the device.
 func (d *device) owns(qpn rdma.QPN) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

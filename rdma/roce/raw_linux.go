@@ -14,11 +14,11 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// supported says whether this system can do it.
+// supported returns nil: the package works on Linux.
 func supported() error { return nil }
 
-// lookRaw reports whether this process has CAP_NET_RAW here. The error says that it could not be found out.
-func lookRaw() (allowed bool, err error) {
+// mayOpenRaw reports whether this process has CAP_NET_RAW. The error means that this is unknown.
+func mayOpenRaw() (allowed bool, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err == unix.EPERM || err == unix.EACCES {
 		return false, nil
@@ -30,8 +30,8 @@ func lookRaw() (allowed bool, err error) {
 	return true, nil
 }
 
-// openRaw opens the socket that receives IPv4 datagrams with their headers. The kernel would deliver those of all
-// groups with a member on this host, and a publisher's own packets: selectRaw filters them.
+// openRaw opens the socket that receives IPv4 datagrams with their headers. Without a filter the kernel would deliver
+// those of all groups with a member on this host, and this process's own packets: selectRaw filters them.
 func openRaw(d *device) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
@@ -48,13 +48,13 @@ func openRaw(d *device) (*socket, error) {
 	return s, nil
 }
 
-// maxSelected is how many groups selectRaw names. Each costs every datagram of
-// the host a comparison, and the socket a part of net.core.optmem_max.
+// maxSelected is the maximum number of groups in the filter of selectRaw. Each needs a comparison for every datagram of
+// the host, and a part of net.core.optmem_max.
 const maxSelected = 128
 
-// selectRaw has the raw socket receive what is sent to port 4791 of the device's own addresses and of
-// the groups it is a member of; of all groups, if they are many. Datagrams of the same group from
-// another interface are dropped after reading. The caller holds mu.
+// selectRaw makes the raw socket receive only datagrams to port 4791 of the device's addresses and of the groups of
+// which it is a member, or of all groups if they are many. Datagrams of the same group from another interface are
+// dropped after reading. The caller holds mu.
 func (d *device) selectRaw(fd int) error {
 	var own, groups []netip.Addr
 	for _, a := range d.link.addrs {
@@ -73,7 +73,7 @@ func (d *device) selectRaw(fd int) error {
 	return sys.SetFilter(fd, selection(own, nil, true))
 }
 
-// selection is a BPF program for a raw socket; its data begins with the IP header.
+// selection returns a BPF program for a raw socket, where packets begin with the IP header.
 func selection(own, groups []netip.Addr, allGroups bool) []bpf.Instruction {
 	accept, reject := bpf.RetConstant{Val: 0xffff}, bpf.RetConstant{} // bytes to keep
 	prog := []bpf.Instruction{

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// A raw socket receives packets to the port of RoCEv2 at the device's own addresses and groups, whatever
-// options the IP header has, and nothing else.
+// A raw socket receives only packets to the RoCEv2 port of the device's addresses and groups, whatever options the IP
+// header has.
 func TestSelection(t *testing.T) {
 	addrs := func(list ...string) (a []netip.Addr) {
 		for _, s := range list {
@@ -41,14 +41,14 @@ func TestSelection(t *testing.T) {
 			n, err := vm.Run(b)
 			must(t, c.name, err)
 			if n != 0 && n < len(b) {
-				t.Errorf("%s: %d bytes of %d are kept", c.name, n, len(b))
+				t.Errorf("%s: %d of %d bytes are kept", c.name, n, len(b))
 			}
 			return n > 0
 		}
 		for words := 5; words <= 15; words++ {
 			for _, a := range c.accepts {
 				if !keeps(a, words, rocev2.Port) || keeps(a, words, rocev2.Port+1) {
-					t.Errorf("%s: %v, header of %d words: not accepted, or at another port", c.name, a, words)
+					t.Errorf("%s: %v, header of %d words: not accepted, or accepted for another port", c.name, a, words)
 				}
 			}
 			for _, a := range c.ignore {

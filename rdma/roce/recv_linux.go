@@ -7,23 +7,23 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// The way of datagrams in:
+// The path of received datagrams:
 //
-//	epoll says which sockets are ready ─► recvmmsg into receive memory
-//	    ├─ UDP: trains, cut where the kernel says ──┐
-//	    ├─ raw: IP packets, cut where the BTHs are ─┤
-//	    └─ lease: what other processes received ────┴─► input: header, ICRC ─► soft.DeliverTrain
+//	epoll returns the readable sockets ─► recvmmsg into receive memory
+//	    ├─ UDP: trains, split as the kernel reports ┐
+//	    ├─ raw: IP packets, split at the BTHs ──────┤
+//	    └─ lease: relayed by other processes ───────┴─► input: header, ICRC ─► soft.DeliverTrain
 
 const (
-	// recvBatch is how many messages one recvmmsg takes, and trainBatch how many from a socket that gets trains, of 64
-	// datagrams at most: what one call brings must find room in a receive queue of moderate length, and stay in the cache.
+	// recvBatch is the maximum number of messages of one recvmmsg, and trainBatch that for a socket with trains, of at
+	// most 64 datagrams: the datagrams of one call must fit into a receive queue of moderate length and the cache.
 	recvBatch  = 8
 	trainBatch = 2
-	// recvBytes is room for the largest IP packet.
+	// recvBytes is the size of the largest IP packet.
 	recvBytes = 1 << 16
 )
 
-// receiver is the receive memory of a device with its state. rxMu guards it.
+// receiver has the receive memory of a device and its state. rxMu guards it.
 type receiver struct {
 	mem   []byte
 	batch *sys.RecvBatch
@@ -64,7 +64,7 @@ func (d *device) Progress() bool {
 	return true // a sender may have been resumed, too
 }
 
-// drainRounds bounds Drain: traffic need not end.
+// drainRounds bounds Drain, because traffic may continue.
 const drainRounds = 16
 
 // Drain implements soft.Backend.
@@ -76,7 +76,7 @@ func (d *device) Drain() {
 	defer d.rxMu.Unlock()
 	for range drainRounds {
 		if d.rx.mem != nil {
-			d.harvest()
+			d.markReady()
 		}
 		if d.receive() == 0 {
 			return
@@ -84,15 +84,15 @@ func (d *device) Drain() {
 	}
 }
 
-// received wakes the goroutines that wait in another way after n datagrams were received.
+// received wakes the goroutines that wait in other ways, after n datagrams were received.
 func (d *device) received(n int) {
 	if n > 0 && d.parked.Load() > 0 {
 		d.wake()
 	}
 }
 
-// receive reads each socket that is ready, with one call for each, and delivers the datagrams. It
-// returns how many it delivered. The caller holds rxMu.
+// receive reads each readable socket with one call, and delivers the datagrams. It returns the number of delivered
+// datagrams. The caller holds rxMu.
 func (d *device) receive() int {
 	r := &d.rx
 	if !d.running.Load() {
@@ -101,11 +101,11 @@ func (d *device) receive() int {
 	if r.mem == nil && r.open(d) != nil {
 		return 0
 	}
-	// A socket that had something is tried again without asking epoll, until it
-	// has nothing. Others are looked for when no such is left, and now and then.
+	// A socket that had datagrams is read again without epoll until it is empty. epoll finds other sockets when no such
+	// socket is left, and otherwise every 16th time.
 	r.turns++
 	if len(r.ready) == 0 || r.turns%16 == 0 {
-		d.harvest()
+		d.markReady()
 	}
 	total := 0
 	kept := r.ready[:0]
@@ -134,8 +134,8 @@ func (d *device) receive() int {
 	return total
 }
 
-// harvest records the sockets that epoll reports.
-func (d *device) harvest() {
+// markReady records the sockets that epoll reports.
+func (d *device) markReady() {
 	r := &d.rx
 	evs := d.sockets.watched.Ready(r.evs[:])
 	if len(evs) == 0 {
@@ -151,7 +151,7 @@ func (d *device) harvest() {
 	}
 }
 
-// resume lets the queue pair send again that waited for room.
+// resume resumes the queue pair that waits for room in a socket.
 func (d *device) resume(s *socket) {
 	d.mu.Lock()
 	q := s.out.waiting
@@ -162,7 +162,7 @@ func (d *device) resume(s *socket) {
 	}
 }
 
-// receiveFrom reads a UDP or raw socket, in one call, and reports whether there may be more.
+// receiveFrom reads a UDP or raw socket with one call, and reports whether it may have more.
 func (d *device) receiveFrom(s *socket) (delivered int, more bool) {
 	r := &d.rx
 	want := recvBatch

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// A unicast datagram goes to one socket of the host, whichever queue pair it is for. The process that gets it sends it
-// on to the lease socket of the queue pair, behind this header:
+// The kernel delivers a unicast datagram to one socket of the host, whatever its queue pair is. The process with that
+// socket relays it to the lease socket of the queue pair, after this header:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -30,9 +30,9 @@ import (
 //	|          datagram, from the BTH to the ICRC                   |
 //	+---------------------------------------------------------------+
 //
-// The receiver takes it from processes of its own user or root, which the kernel vouches for (unix(7),
-// SCM_CREDENTIALS), and checks the datagram, its ICRC included, as if it had come from the network. The queue is as
-// long as net.unix.max_dgram_qlen, and what does not fit is lost, as UD may.
+// The receiver accepts it from processes of its own user or root, which the kernel authenticates (unix(7),
+// SCM_CREDENTIALS), and checks the datagram and its ICRC as if it had arrived from the network. The length of the queue
+// is net.unix.max_dgram_qlen. Datagrams that do not fit are lost, which UD permits.
 const (
 	relayVersion     = 1
 	relayHeaderBytes = 40
@@ -46,7 +46,7 @@ type relayer struct {
 	hdr  unix.Msghdr
 }
 
-// init prepares what stays. The abstract name begins with a zero byte and has none at its end (unix(7)).
+// init prepares the constant parts. The abstract name begins with a zero byte and has none at its end (unix(7)).
 func (r *relayer) init() {
 	r.to.Family = unix.AF_UNIX
 	name := leaseName(0)
@@ -61,7 +61,7 @@ func (r *relayer) init() {
 	r.hdr.SetIovlen(len(r.iov))
 }
 
-// address writes the number's digits into the name.
+// address sets the number in the name.
 func (r *relayer) address(qpn rdma.QPN) {
 	const digits = "0123456789abcdef"
 	end := int(r.hdr.Namelen) - 2
@@ -71,7 +71,7 @@ func (r *relayer) address(qpn rdma.QPN) {
 	}
 }
 
-// relay passes a datagram on to a queue pair. The caller holds rxMu; in has its path.
+// relay relays a datagram to a queue pair. The caller holds rxMu; in has its path.
 func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 	r := &d.rx.out
 	r.head[1], r.head[2] = in.gram.Net.TrafficClass, in.gram.Net.HopLimit
@@ -93,9 +93,9 @@ func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 	}
 }
 
-// passOn reads the unicast sockets before they are closed: no other process has the datagrams in them,
-// some of which are for others. The caller holds rxMu.
-func (d *device) passOn() {
+// relayRemaining reads the unicast sockets before they are closed, and relays datagrams for other processes, which have
+// no copies of them. The caller holds rxMu.
+func (d *device) relayRemaining() {
 	if !d.running.Load() || d.rx.mem == nil && d.rx.open(d) != nil {
 		return
 	}
@@ -109,10 +109,10 @@ func (d *device) passOn() {
 	}
 }
 
-// receiveRelayed takes what other processes have passed on to a queue pair.
+// receiveRelayed receives datagrams that other processes have relayed to a queue pair.
 func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
 	r := &d.rx
-	// Any process may attach descriptors: there is no room to receive them.
+	// Any process may attach descriptors, so there is no room for them.
 	got, errno := r.batch.RecvLimited(s.fd, recvBatch, sys.RoomForUID)
 	if errno != 0 {
 		return 0, errno == unix.EINTR
@@ -125,7 +125,7 @@ func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
 	return r.in.flush(), got == recvBatch
 }
 
-// relayed takes one message from a lease socket, and counts it.
+// relayed handles one message from a lease socket, and counts it.
 func (d *device) relayed(s *socket, b []byte, trusted bool) {
 	if trusted && d.unwrap(s, b) {
 		d.count.fromRelay.Add(1)
@@ -134,12 +134,12 @@ func (d *device) relayed(s *socket, b []byte, trusted bool) {
 	}
 }
 
-// trusts says whether a process may pass datagrams on to this one.
+// trusts reports whether a process may relay datagrams to this one.
 func (d *device) trusts(c *sys.Control) bool {
 	return c.HasUID && (d.cfg.RelayAnyUser || d.users.trusts(c.UID))
 }
 
-// unwrap takes one datagram behind its header, and reports whether it was one.
+// unwrap handles one relayed datagram. It returns false if b is not a valid one.
 func (d *device) unwrap(s *socket, b []byte) bool {
 	if len(b) < relayHeaderBytes+rocev2.MinBytes || b[0] != relayVersion {
 		return false

@@ -21,11 +21,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// asProcess is set in the environment of this test binary when it runs itself
-// again as a process with a queue pair.
+// asProcess is the environment variable that is set when this test binary runs itself as a process with a queue pair.
 const asProcess = "FANFARE_TEST_ROCE_PROCESS"
 
-// process is such a process: it prints its QPN, and executes commands from standard input, one a line.
+// process is such a process. It prints its QPN, and executes commands from standard input, one per line.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -35,7 +34,7 @@ type process struct {
 	name string
 }
 
-// TestProcess is what the process does; by itself it does nothing.
+// TestProcess is the code of such a process. Otherwise it does nothing.
 func TestProcess(t *testing.T) {
 	if os.Getenv(asProcess) == "" {
 		return
@@ -79,7 +78,7 @@ func scan(line, format string, to ...any) bool {
 	return err == nil && n == len(to)
 }
 
-// startProcess starts one, by another user if uid is not 0.
+// startProcess starts a process, as another user if uid is not 0.
 func startProcess(t *testing.T, name string, ip netip.Addr, check Check, uid uint32) *process {
 	t.Helper()
 	exe, err := os.Executable()
@@ -119,7 +118,7 @@ func (p *process) expect(format string, to ...any) {
 	p.t.Fatalf("process %s ended: %s", p.name, strings.Join(seen, "\n"))
 }
 
-// counters are Relayed, FromRelay, NoQP and RelayRefused.
+// counters returns Relayed, FromRelay, NoQP and RelayRefused.
 func (p *process) counters() (c [4]int) {
 	p.t.Helper()
 	p.command("counters")
@@ -127,7 +126,7 @@ func (p *process) counters() (c [4]int) {
 	return c
 }
 
-// send sends messages to another process and says how many came.
+// send sends messages to another process and returns the number that it received.
 func (p *process) send(to *process, count int) int {
 	p.t.Helper()
 	p.command("send %d %d", to.qpn, count)
@@ -145,13 +144,12 @@ func (p *process) await(count int) (got int) {
 func (p *process) kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill() // it may have ended
-		_ = p.cmd.Wait()         // killed: it says so
+		_ = p.cmd.Wait()         // the error says that it was killed
 	}
 }
 
-// Several processes share an address. The one that came last gets all unicast
-// datagrams and passes them on; when it is killed, the one before it does. Queue
-// pair numbers are different.
+// Of several processes with the same address, the one started last gets all unicast datagrams and relays them. When it
+// is killed, the one started before does. Queue pair numbers are different.
 func TestRelay(t *testing.T) {
 	for _, c := range []struct {
 		ip    string
@@ -167,7 +165,7 @@ func TestRelay(t *testing.T) {
 }
 
 func testRelay(t *testing.T, ip netip.Addr, check Check) {
-	// As many at once as an unread queue of any system holds.
+	// This number fits into an unread queue on any system.
 	const few = 8
 	raw := check == CheckFull && ip.Is4() // every process receives every datagram
 	a := startProcess(t, "a", ip, check, 0)
@@ -182,7 +180,7 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 			t.Errorf("%s received %d of %d from %s", to.name, got, few, from.name)
 		}
 	}
-	// c does not poll: it passes on datagrams for others all the same.
+	// c does not poll, but still relays datagrams for others.
 	exchange(a, b)
 	exchange(b, a)
 	exchange(b, c)
@@ -201,29 +199,29 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 	if got := b.counters(); got != wantB && !raw {
 		t.Errorf("the next holder counts %v, want %v", got, wantB)
 	}
-	// A queue pair that is gone with its process.
+	// A queue pair that does not exist, because its process has ended.
 	a.command("send %d 3", c.qpn)
 	a.expect("sent")
-	exchange(a, b) // after which the three have been looked at
+	exchange(a, b) // then the three datagrams were handled
 	if got := b.counters(); got[2] != 3 && !raw {
 		t.Errorf("the holder counts %v, want 3 without a queue pair", got)
 	}
-	// The holder is killed while datagrams are on their way: some may be lost, and then relaying continues.
+	// The holder is killed while datagrams are in flight: some may be lost, and then relaying continues.
 	d := startProcess(t, "d", ip, check, 0)
 	a.command("send %d 2000", b.qpn)
 	time.Sleep(2 * time.Millisecond)
 	d.kill()
 	a.expect("sent")
 	if got := b.await(2000 - 1900); got < 100 && !raw {
-		t.Logf("%d of 2000 came while the holder was killed", got)
+		t.Logf("%d of 2000 received while the holder was killed", got)
 	}
 	b.await(0)
 	if got := a.send(b, few); got < few {
-		t.Errorf("%d of %d came after the holder was killed", got, few)
+		t.Errorf("%d of %d received after the holder was killed", got, few)
 	}
 }
 
-// Relayed datagrams are accepted from the same user and root only, and only if they are valid.
+// Relayed datagrams are accepted only from the same user and root, and only if they are valid.
 func TestRelayIsNotTrusted(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.1.3")
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP})
@@ -235,15 +233,15 @@ func TestRelayIsNotTrusted(t *testing.T) {
 	good := relayFrame(t, packet, ip, n.qp.QPN())
 	refused := uint64(0)
 	for name, edit := range map[string]func(b []byte) []byte{
-		"nothing":                func(b []byte) []byte { return nil },
-		"cut in the header":      func(b []byte) []byte { return b[:39] },
-		"cut in the datagram":    func(b []byte) []byte { return b[:60] },
-		"other version":          func(b []byte) []byte { b[0]++; return b },
-		"to another address":     func(b []byte) []byte { b[39]++; return b },
-		"from a group":           func(b []byte) []byte { b[20] = 239; return b },
-		"from another family":    func(b []byte) []byte { b[8] = 0x20; return b },
-		"to another queue pair":  func(b []byte) []byte { b[47]++; return b },
-		"to a group of the host": func(b []byte) []byte { copy(b[45:], "\xff\xff\xff"); return b },
+		"nothing":                   func(b []byte) []byte { return nil },
+		"truncated in the header":   func(b []byte) []byte { return b[:39] },
+		"truncated in the datagram": func(b []byte) []byte { return b[:60] },
+		"other version":             func(b []byte) []byte { b[0]++; return b },
+		"to another address":        func(b []byte) []byte { b[39]++; return b },
+		"from a group":              func(b []byte) []byte { b[20] = 239; return b },
+		"from another family":       func(b []byte) []byte { b[8] = 0x20; return b },
+		"to another queue pair":     func(b []byte) []byte { b[47]++; return b },
+		"to a group of the host":    func(b []byte) []byte { copy(b[45:], "\xff\xff\xff"); return b },
 	} {
 		frame := edit(append([]byte(nil), good...))
 		must(t, name, unix.Sendto(fd, frame, 0, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}))
@@ -253,7 +251,7 @@ func TestRelayIsNotTrusted(t *testing.T) {
 			t.Errorf("%s: %d refused, want %d", name, got, refused)
 		}
 	}
-	// Descriptors that come along are not taken, from any sender.
+	// Attached descriptors are not received, from any sender.
 	files := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
 		must(t, "descriptors", err)
@@ -270,7 +268,7 @@ func TestRelayIsNotTrusted(t *testing.T) {
 		t.Errorf("descriptors: %d refused, want %d", got, refused)
 	}
 	if after := files(); after > before {
-		t.Errorf("%d descriptors were taken", after-before)
+		t.Errorf("%d descriptors received", after-before)
 	}
 	bad := append([]byte(nil), good...)
 	bad[62] ^= 1
@@ -294,8 +292,8 @@ func TestRelayIsNotTrusted(t *testing.T) {
 	}
 }
 
-// The holder passes on only datagrams with the right ICRC, even if it has a raw socket: other processes need
-// not check garbage.
+// The holder relays only datagrams with the right ICRC, even if it has a raw socket, so that garbage does not cost
+// other processes time.
 func TestRelayChecksFirst(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.1.4")
 	for _, check := range []Check{CheckUDP, CheckFull} {
@@ -320,28 +318,28 @@ func TestRelayChecksFirst(t *testing.T) {
 			}
 			for i := range datagram {
 				if i == 4 {
-					continue // which the ICRC leaves out
+					continue // the ICRC does not cover it
 				}
 				b := append([]byte(nil), datagram...)
 				b[i] ^= 0x10
 				give(b)
 			}
 			if s := holder.counters(); s.Relayed+s.RelayFailed+s.NoQP > 0 {
-				t.Errorf("damaged datagrams are passed on: %+v", s)
+				t.Errorf("damaged datagrams were relayed: %+v", s)
 			}
 			give(append([]byte(nil), datagram...))
 			if got := other.wait(1); got[0].data != "for another" {
 				t.Errorf("received %q", got[0].data)
 			}
 			if s := holder.counters(); s.Relayed != 1 {
-				t.Errorf("%d are passed on, want 1", s.Relayed)
+				t.Errorf("%d relayed, want 1", s.Relayed)
 			}
 		})
 	}
 }
 
-// Root and the own user may relay, but no user that this user namespace does not map: those all have
-// the same uid here.
+// Root and the process's own user may relay, but not users that this user namespace does not map, which all have the
+// same uid.
 func TestUsers(t *testing.T) {
 	for _, c := range []struct {
 		u    users
@@ -352,7 +350,7 @@ func TestUsers(t *testing.T) {
 		{users{own: 1000, unknown: 65534}, 0, true},
 		{users{own: 1000, unknown: 65534}, 1001, false},
 		{users{own: 1000, unknown: 65534}, 65534, false},
-		{users{own: 65534, unknown: 65534}, 65534, true}, // the user "nobody", where all users are mapped
+		{users{own: 65534, unknown: 65534}, 65534, true}, // the user with the overflow uid, if all users are mapped
 		{users{own: 65534, unknown: 65534, hidden: true}, 65534, false},
 		{users{own: 0, unknown: 65534, hidden: true}, 65534, false},
 		{users{own: 0, unknown: 65534, hidden: true}, 0, true},
@@ -370,7 +368,7 @@ func TestUsers(t *testing.T) {
 		"         0     100000      65536\n": false,
 	} {
 		if got := mapsAll(text); got != want {
-			t.Errorf("%q shows all users as they are: %v", text, got)
+			t.Errorf("%q maps all users to themselves: %v", text, got)
 		}
 	}
 	if u := currentUsers(); u.own != uint32(os.Getuid()) {
@@ -378,19 +376,19 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// A process that ends passes on unread datagrams for others.
-func TestEndPassesOn(t *testing.T) {
+// A process that ends relays unread datagrams for others.
+func TestEndRelaysRemaining(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.1.9")
 	cfg := Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP}
 	stays := newPeerAt(t, openProvider(t, cfg), ip)
 	ah := stays.unicast(ip)
 	for round := range 20 {
 		t.Run("", func(t *testing.T) {
-			newPeerAt(t, openProvider(t, cfg), ip) // it came last: the kernel gives it the datagrams
+			newPeerAt(t, openProvider(t, cfg), ip) // it was started last, so the kernel delivers datagrams to it
 			stays.send(stays.wrs(ah, stays.qp.QPN(), fmt.Sprint("message ", round)))
 		})
 		if got := stays.wait(1); len(got) != 1 || got[0].data != fmt.Sprint("message ", round) {
-			t.Fatalf("round %d: %v came", round, got)
+			t.Fatalf("round %d: received %v", round, got)
 		}
 	}
 }

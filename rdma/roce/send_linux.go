@@ -13,20 +13,19 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// The path of a run of sent datagrams:
+// The path of sent datagrams:
 //
-//	Transmit ─► fill: header, payload, ICRC into staging memory, one behind the other
+//	Transmit ─► fill: header, payload, ICRC into staging memory, one after another
 //	    ├─ equal sizes, GSO ─► sendmsg with UDP_SEGMENT: the kernel numbers them 0, 1, …
-//	    └─ else ────────────► sendmmsg: the kernel numbers each of them 0
+//	    └─ otherwise ───────► sendmmsg: the kernel numbers each of them 0
 //
-// Linux numbers datagrams so on an unconnected socket with IP_MTU_DISCOVER set to DO (include/net/ip.h,
-// ip_select_ident_segs; net/ipv4/af_inet.c, inet_gso_segment), so the ICRC, which covers them, is exact
-// without any privilege.
+// Linux sets these identifications on an unconnected socket with IP_MTU_DISCOVER set to DO (include/net/ip.h,
+// ip_select_ident_segs; net/ipv4/af_inet.c, inet_gso_segment), so the ICRC can be computed without privileges.
 
-// defaultHopLimit is the hop limit of the sockets: the connection manager's.
+// defaultHopLimit is the hop limit of the sockets, the same as the connection manager's.
 const defaultHopLimit = 64
 
-// sender is the way out of a queue pair.
+// sender has the sockets with which a queue pair sends.
 type sender struct {
 	d     *device
 	qpn   rdma.QPN
@@ -60,7 +59,7 @@ func (d *device) Transmit(q *soft.QP, batch []soft.Datagram) int {
 	s := d.senders[q.QPN()]
 	d.mu.Unlock()
 	if s == nil {
-		return len(batch) // the provider is closed: what is sent is lost
+		return len(batch) // the provider is closed: the datagrams are lost
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,13 +89,13 @@ func (d *device) Transmit(q *soft.QP, batch []soft.Datagram) int {
 	return len(batch)
 }
 
-// refused counts datagrams that the system did not take.
+// refused counts datagrams that the system refused.
 func (d *device) refused(q *soft.QP, dst rdma.GID, n int, err error) {
 	d.count.sendErrors.Add(uint64(n))
 	q.Refuse(dst, n, err)
 }
 
-// outlet returns the one for a source address. The caller holds mu.
+// outlet returns the outlet for a source address. The caller holds mu.
 func (s *sender) outlet(src rdma.GID) (*outlet, error) {
 	for _, o := range s.outlets {
 		if o.path.Src == src {
@@ -111,8 +110,8 @@ func (s *sender) outlet(src rdma.GID) (*outlet, error) {
 	return o, nil
 }
 
-// send sends datagrams from the front of batch, all to one destination, in one
-// call; it returns how many it sent, or with an errno how many that concerns.
+// send sends datagrams from the front of batch to one destination with one call. It returns the number that it sent, or
+// with an errno the number that the system refused.
 func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 	trains := o.train >= 0 && o.d.trains.Load()
 	n, bytes := o.fill(batch, trains)
@@ -123,7 +122,7 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 			return n, errno
 		}
 		if errno != 0 {
-			// The path cannot carry trains; their identifications were 0, 1, …
+			// The path does not support trains; their identifications were 0, 1, … …
 			o.d.trains.Store(false)
 			o.d.count.gsoRefused.Add(1)
 			o.setICRCs(n)
@@ -133,7 +132,7 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 	if !trains {
 		var errno syscall.Errno
 		if sent, errno = o.sendEach(n); errno != 0 {
-			return 1, errno // it is the first that was refused
+			return 1, errno // the first one was refused
 		}
 	}
 	if sent < n {
@@ -148,8 +147,9 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 	return sent, 0
 }
 
-// fill puts datagrams into staging memory, one after the other: those at the front of batch with one destination, and
-// for a train also of one size, but the last may be smaller. Datagrams that exceed one train are sent in equal parts.
+// fill writes datagrams from the front of batch into staging memory, one after another. All have the same destination,
+// and those of a train also the same size; only the last may be smaller. Datagrams that exceed one train are sent in
+// equal parts.
 func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	front := &batch[0].Net
 	if o.path.Dst != front.Dst {
@@ -158,7 +158,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	}
 	hopLimit := front.HopLimit
 	if hopLimit == defaultHopLimit {
-		hopLimit = 0 // the sockets have it
+		hopLimit = 0 // it is the default of the sockets
 	}
 	o.batch.SetHeader(hopLimit, front.TrafficClass)
 	prefix, size, head := uint32(0), 0, 0
@@ -224,7 +224,7 @@ func (o *outlet) sendTrain(bytes int) syscall.Errno {
 	return errno
 }
 
-// sendEach sends the first n datagrams, each by itself; an errno only if it sent none.
+// sendEach sends the first n datagrams separately. It returns an errno only if it sent none.
 func (o *outlet) sendEach(n int) (int, syscall.Errno) {
 	at := 0
 	for i, l := range o.lens[:n] {

@@ -19,31 +19,31 @@ import (
 type kind uint8
 
 const (
-	// unicastSocket is bound to an address of the interface. If several processes have one, the kernel
-	// gives a datagram to the one that bound it last; when that one ends, to the one before it.
+	// unicastSocket is bound to an address of the interface. If several processes have one, the kernel delivers datagrams
+	// to the one that was bound last; when that process ends, to the one bound before it.
 	unicastSocket kind = iota
-	// groupSocket is bound to a group and member of it.
+	// groupSocket is bound to a group and has joined it.
 	groupSocket
-	// rawSocket gets every UDP datagram of IPv4 that the host receives, with its header, whatever other sockets get.
+	// rawSocket receives a copy of every UDP datagram over IPv4 that the host receives, with its header.
 	rawSocket
-	// leaseSocket holds a QPN, and gets what other processes received for it.
+	// leaseSocket holds a QPN, and receives datagrams that other processes relay to it.
 	leaseSocket
-	// sendSocket is watched for room, while a queue pair waits for it.
+	// sendSocket is watched for room while a queue pair waits.
 	sendSocket
 )
 
-// socket is something that is watched.
+// socket is a watched socket.
 type socket struct {
 	fd      int
 	id      int32
 	kind    kind
 	ipv4    bool
-	dst     rdma.GID // of what arrives; not of raw ones
-	qpn     rdma.QPN // of a lease
+	dst     rdma.GID // destination of its datagrams; not of raw sockets
+	qpn     rdma.QPN // of a lease socket
 	users   int      // users of the group: the connection manager, attached queue pairs
 	drops   sys.Drops
-	ready   bool // is in receiver.ready
-	trains  bool // the latest call brought trains
+	ready   bool // it is in receiver.ready
+	trains  bool // the last call returned trains
 	retired atomic.Bool
 	out     *outlet // of a send socket
 }
@@ -55,7 +55,7 @@ func (s *socket) close() {
 	}
 }
 
-// newUDP makes a UDP socket with what all kinds have in common: several processes can have its port.
+// newUDP makes a UDP socket with the options of all kinds: several processes can use its port.
 func newUDP(ipv4 bool) (int, error) {
 	fd, err := sys.OpenUDP(!ipv4)
 	if err != nil {
@@ -68,10 +68,10 @@ func newUDP(ipv4 bool) (int, error) {
 	return fd, nil
 }
 
-// udpNoCheck6RX is UDP_NO_CHECK6_RX (linux/udp.h): RoCEv2 leaves the checksum out on IPv6 too.
+// udpNoCheck6RX is UDP_NO_CHECK6_RX (linux/udp.h): RoCEv2 omits the checksum also on IPv6.
 const udpNoCheck6RX = 102
 
-// setupReceive has a socket report the header fields of a datagram.
+// setupReceive makes a socket report the header fields of datagrams.
 func setupReceive(d *device, fd int, ipv4 bool) error {
 	sys.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
 	sys.CountDrops(fd)
@@ -105,7 +105,7 @@ func bind(fd int, ip netip.Addr, port uint16, scope int) error {
 	return fmt.Errorf("%v: %w", addr, err)
 }
 
-// openUnicast makes the socket of an address of the interface.
+// openUnicast makes the socket for an address of the interface.
 func openUnicast(d *device, ip netip.Addr) (*socket, error) {
 	fd, err := newUDP(ip.Is4())
 	if err != nil {
@@ -114,8 +114,8 @@ func openUnicast(d *device, ip netip.Addr) (*socket, error) {
 	s := &socket{fd: fd, kind: unicastSocket, ipv4: ip.Is4(), dst: rdma.GIDFromIP(ip)}
 	err = setupReceive(d, fd, s.ipv4)
 	if err == nil && !s.ipv4 && d.cfg.Addrs == nil {
-		// The interface has the address, but it may be tentative for a second or
-		// two after the interface came up (RFC 4862 §5.4).
+		// The interface has the address, but it may be tentative for one or two seconds after the interface came up (RFC 4862
+		// §5.4).
 		err = sys.Set(fd, "IPV6_FREEBIND", unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
 	}
 	if err == nil {
@@ -128,7 +128,7 @@ func openUnicast(d *device, ip netip.Addr) (*socket, error) {
 	return s, nil
 }
 
-// openGroup makes the socket of a group and joins it.
+// openGroup makes the socket for a group and joins it.
 func openGroup(d *device, group netip.Addr) (*socket, error) {
 	fd, err := newUDP(group.Is4())
 	if err != nil {
@@ -139,8 +139,7 @@ func openGroup(d *device, group netip.Addr) (*socket, error) {
 		err = sys.OnlyOwnGroups(fd, !s.ipv4, d.link.index)
 	}
 	if err == nil && d.full && s.ipv4 {
-		// The raw socket gets the datagrams; this one exists for the membership, and because it makes
-		// the kernel coalesce trains.
+		// The raw socket receives the datagrams. This one is for the membership, and makes the kernel merge trains.
 		err = dropAll(fd)
 	}
 	if err == nil {

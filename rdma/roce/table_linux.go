@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An address has an entry in the GID table, at the index of its GID, and a socket as long as the
-// interface has the address. A removed address keeps its entry: it mostly returns, as with a new DHCP
-// lease, and users bound to it can then continue.
+// An address has an entry in the GID table, at the index of its GID, and a socket while the interface has the address.
+// A removed address keeps its entry: it usually returns, for example with a new DHCP lease, and ids bound to it can
+// then continue.
 
-// maxGIDs is how long the GID table becomes, as rxe's (kernel drivers/infiniband/sw/rxe/rxe_param.h,
-// RXE_PORT_GID_TBL_LEN). Routers can announce new prefixes without end.
+// maxGIDs is the maximum length of the GID table, as with rxe (kernel drivers/infiniband/sw/rxe/rxe_param.h,
+// RXE_PORT_GID_TBL_LEN). Routers can announce any number of new prefixes.
 const maxGIDs = 1024
 
-// admit gives all addresses of the interface sockets and entries, removes the sockets of removed addresses, and
-// returns the table. Addresses that fail are left out of now.addrs; whole means that it is useless to try again
-// before the next event. Only the keeper calls it, with no lock held.
-func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
+// admit makes sockets and entries for all addresses of the interface, removes the sockets of removed addresses, and
+// returns the table. It removes addresses that fail from now.addrs. complete means that a retry before the next event
+// would be useless. Only the keeper calls it, without a lock.
+func (d *device) admit(k *keeper, now *link) (table []netip.Addr, complete bool) {
 	var idle []netip.Addr
 	if len(d.link.addrs) >= d.maxGIDs {
 		idle = d.idle()
@@ -37,7 +37,7 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 			d.sockets.removed = append(d.sockets.removed, a)
 		}
 	}
-	whole = true
+	complete = true
 	var have []netip.Addr
 	for _, a := range now.addrs {
 		if d.sockets.unicast[a] == nil {
@@ -52,10 +52,10 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 				continue // the table is full
 			}
 			if err := d.equip(k, a); err != nil {
-				// Another program may have the address's port 4791 exclusively, or the address was
-				// removed again, which the kernel reports next. Other errors: a resource is exhausted.
+				// Another program may use the address's port 4791 exclusively, or the address was removed again, which the kernel
+				// reports next. Other errors mean that a resource is exhausted.
 				if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EADDRNOTAVAIL) {
-					whole = false
+					complete = false
 				}
 				continue
 			}
@@ -71,15 +71,15 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	}
 	now.addrs = have
 	if d.sockets.raw != nil {
-		if d.selectRaw(d.sockets.raw.fd) != nil { // those of before remain selected
-			whole = false
+		if d.selectRaw(d.sockets.raw.fd) != nil { // the previous filter remains
+			complete = false
 		}
 	}
 	d.closeRetired()
-	return slices.Clone(d.link.addrs), whole
+	return slices.Clone(d.link.addrs), complete
 }
 
-// equip opens the socket of an address. The caller holds rxMu and mu.
+// equip opens the socket for an address. The caller holds rxMu and mu.
 func (d *device) equip(k *keeper, a netip.Addr) error {
 	s, err := openUnicast(d, a)
 	if err != nil {
@@ -97,8 +97,8 @@ func (d *device) equip(k *keeper, a netip.Addr) error {
 	return nil
 }
 
-// idle are the removed addresses that no user is bound to or has sent from, the longest removed first. Only
-// the keeper calls it, with no lock held.
+// idle returns the removed addresses to which no id is bound and from which none has sent, first those removed first.
+// Only the keeper calls it, without a lock.
 func (d *device) idle() []netip.Addr {
 	d.mu.Lock()
 	list := slices.Clone(d.sockets.removed)

@@ -18,8 +18,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// unicastSockets counts the sockets of IPv4 addresses; those of IPv6 come and go
-// as the kernel likes.
+// unicastSockets returns the number of sockets of IPv4 addresses. The kernel adds and removes IPv6 addresses at any
+// time.
 func unicastSockets(t *testing.T, d *device) (ipv4 int) {
 	t.Helper()
 	d.rxMu.Lock()
@@ -39,12 +39,12 @@ func unicastSockets(t *testing.T, d *device) (ipv4 int) {
 		}
 	}
 	if open != len(d.sockets.unicast) || len(d.sockets.retired) != 0 {
-		t.Errorf("%d sockets of addresses are watched, %d known, %d to be closed", open, len(d.sockets.unicast), len(d.sockets.retired))
+		t.Errorf("%d sockets of addresses are watched, %d are known, %d are to be closed", open, len(d.sockets.unicast), len(d.sockets.retired))
 	}
 	return ipv4
 }
 
-// veth makes an interface with an address, and a provider over it that is in use.
+// veth makes an interface with an address, and a provider for it that is in use.
 func veth(t *testing.T, name string, set func(*device)) (*Provider, *peer, rdma.Device) {
 	t.Helper()
 	testenv.AddVeth(t, name, name+"p", 0)
@@ -61,9 +61,9 @@ func veth(t *testing.T, name string, set func(*device)) (*Provider, *peer, rdma.
 	return p, newPeerAt(t, p, netip.MustParseAddr("10.67.0.1")), dev
 }
 
-// Removed addresses leave no socket, and the table stays within its limit: entries go to new addresses
-// when the old ones have no bound user any more.
-func TestAddressesThatGoLeaveNoSocket(t *testing.T) {
+// Removed addresses have no socket, and the table stays within its limit: entries are reused for new addresses when no
+// id is bound to the old ones.
+func TestRemovedAddressesHaveNoSocket(t *testing.T) {
 	const limit = 4
 	p, n, dev := veth(t, "table0", func(d *device) { d.maxGIDs = limit })
 	d := p.devices[0]
@@ -85,27 +85,26 @@ func TestAddressesThatGoLeaveNoSocket(t *testing.T) {
 			t.Fatalf("the table has %d entries, %v", port.GIDTableLen, err)
 		}
 		if got := unicastSockets(t, d); got != before+1 {
-			t.Fatalf("with one address more there are %d sockets, and were %d", got, before)
+			t.Fatalf("with an additional address there are %d sockets, before %d", got, before)
 		}
 		testenv.DelAddr(t, "table0", addr+"/16")
 		awaitGID(t, dev, addr, false)
 		if got := unicastSockets(t, d); got != before {
-			t.Fatalf("%d sockets are left of %d addresses, and were %d before", got, i+1, before)
+			t.Fatalf("after %[2]d addresses %[1]d sockets remain, before %[3]d", got, i+1, before)
 		}
 	}
 	testenv.AddAddr(t, "table0", "10.67.1.1/16")
 	if at := awaitGID(t, dev, "10.67.1.1", true); at != held {
-		t.Errorf("an address with a bound user has returned at %d, and was at %d", at, held)
+		t.Errorf("an address with a bound id was added again at %d, before at %d", at, held)
 	}
-	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.1.1")), n.qp.QPN(), "to a returned address"))
-	if got := n.wait(1); got[0].data != "to a returned address" {
+	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.1.1")), n.qp.QPN(), "to an address added again"))
+	if got := n.wait(1); got[0].data != "to an address added again" {
 		t.Errorf("received %q", got[0].data)
 	}
 }
 
-// A look that fails says nothing about the interface: it is there as it was, and
-// looked at again soon.
-func TestFailedLookIsNoRemoval(t *testing.T) {
+// A failed check of the interface counts as no change, and is repeated soon.
+func TestFailedCheckIsNotRemoval(t *testing.T) {
 	var failing atomic.Bool
 	looks := make(chan struct{}, 1)
 	_, n, dev := veth(t, "look0", func(d *device) {
@@ -131,7 +130,7 @@ func TestFailedLookIsNoRemoval(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if ev.Type != rdma.AsyncGIDChange { // by the kernel's own address, before
+		if ev.Type != rdma.AsyncGIDChange { // an earlier event for the kernel's link-local address
 			t.Errorf("event %v", ev.Type)
 		}
 	}
@@ -139,7 +138,7 @@ func TestFailedLookIsNoRemoval(t *testing.T) {
 		t.Fatalf("event %v, %v", ev, err)
 	}
 	if gidIndex(t, dev, "10.67.0.1") < 0 {
-		t.Error("the address is no GID any more")
+		t.Error("the address is not in the GID table")
 	}
 	failing.Store(false)
 	awaitGID(t, dev, "10.67.0.2", true)
@@ -152,9 +151,9 @@ func TestFailedLookIsNoRemoval(t *testing.T) {
 	awaitEvent(t, dev, rdma.AsyncDeviceFatal)
 }
 
-// A process without a descriptor left learns nothing, which is not that there are
-// no addresses; and that there is no interface is known without a descriptor.
-func TestLookWithoutDescriptors(t *testing.T) {
+// Without a free descriptor the addresses are unknown, which does not count as none. That an interface does not exist
+// is known even then.
+func TestCheckWithoutDescriptors(t *testing.T) {
 	var watch, none sys.LinkWatch
 	must(t, "watch", watch.Open())
 	defer watch.Close()
@@ -175,19 +174,19 @@ func TestLookWithoutDescriptors(t *testing.T) {
 		t.Errorf("linkOf: %v", linkErr)
 	}
 	if findErr == nil {
-		t.Error("findLinks has found interfaces")
+		t.Error("findLinks found interfaces")
 	}
 	if there || !absent || unknown {
-		t.Errorf("removed: lo %v, an interface that is not there %v, one that nothing is known of %v", there, absent, unknown)
+		t.Errorf("removed: lo %v, a missing interface %v, an unknown one %v", there, absent, unknown)
 	}
 }
 
-// What cannot be watched is undone, and tried again.
+// If an address's socket cannot be watched, the socket is closed, and the address is tried again.
 func TestAddressThatCannotBeWatched(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.77")}, Check: CheckUDP})
 	d := p.devices[0]
 	var err error
-	d.sockets.watched, err = sys.NewPoller() // as after a start that found no address
+	d.sockets.watched, err = sys.NewPoller() // as after a start without addresses
 	must(t, "poller", err)
 	none, err := sys.NewPoller()
 	must(t, "poller", err)
@@ -195,11 +194,11 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 	k := &keeper{poll: none}
 	for range 3 {
 		if d.follow(k) {
-			t.Fatal("all is well without a poller")
+			t.Fatal("succeeded without a poller")
 		}
 	}
 	if got := unicastSockets(t, d); got != 0 || len(k.sockets) != 0 {
-		t.Errorf("%d sockets are left, the keeper has %d", got, len(k.sockets))
+		t.Errorf("%d sockets remain, the keeper has %d", got, len(k.sockets))
 	}
 	k.poll, err = sys.NewPoller()
 	must(t, "poller", err)
@@ -209,16 +208,15 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 	}
 }
 
-// What happens between Open and the first queue pair, of which no news comes, is
-// taken in all the same.
-func TestChangesBeforeTheStartAreTakenIn(t *testing.T) {
+// Changes between Open and the first queue pair, for which there are no notifications, are applied.
+func TestChangesBeforeStart(t *testing.T) {
 	testenv.AddVeth(t, "early0", "early1", 0)
 	testenv.LinkUp(t, "early1")
 	testenv.LinkUp(t, "early0")
 	testenv.AddAddr(t, "early0", "10.68.0.1/24")
 	testenv.AddAddr(t, "early0", "10.68.0.2/24")
 	if _, err := os.Stat("/proc/net/if_inet6"); err == nil {
-		testenv.AwaitAddrs(t, "early0") // which would be news
+		testenv.AwaitAddrs(t, "early0") // otherwise a notification would follow
 	}
 	p := openProvider(t, Config{Interfaces: []string{"early0"}, Check: CheckUDP})
 	dev, err := p.OpenDevice("early0")
@@ -231,12 +229,12 @@ func TestChangesBeforeTheStartAreTakenIn(t *testing.T) {
 	list, err := dev.GIDs(1)
 	must(t, "GIDs", err)
 	if slices.ContainsFunc(list, func(e rdma.GIDEntry) bool { return e.GID.IP() == netip.MustParseAddr("10.68.0.2") }) {
-		t.Errorf("an address that went before the start is among %v", list)
+		t.Errorf("an address removed before the start is among %v", list)
 	}
 }
 
-// A look that failed is repeated by the keeper itself, without news.
-func TestFailedLookIsRepeated(t *testing.T) {
+// The keeper repeats a failed check without a notification.
+func TestFailedCheckIsRepeated(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.77")}, Check: CheckUDP})
 	d := p.devices[0]
 	looks := make(chan struct{})
@@ -258,7 +256,7 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	close(k.quit)
 	k.sig.Raise()
 	go func() {
-		for range looks { // one may be under way
+		for range looks { // one may be in progress
 		}
 	}()
 	k.done.Wait()
@@ -266,8 +264,8 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	k.close()
 }
 
-// The keeper looks at the interface when it starts, without news.
-func TestKeeperLooksAtTheStart(t *testing.T) {
+// The keeper checks the interface when it starts, without a notification.
+func TestKeeperChecksAtStart(t *testing.T) {
 	addr := netip.MustParseAddr("127.0.0.77")
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{addr}, Check: CheckUDP})
 	looked := make(chan struct{}, 1)
@@ -282,6 +280,6 @@ func TestKeeperLooksAtTheStart(t *testing.T) {
 	select {
 	case <-looked:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the keeper has not looked")
+		t.Fatal("the keeper has not checked the interface")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// What fits one train goes in one call, and what does not in equal parts; it
-// arrives whole, in order and with right ICRCs either way.
+// Datagrams that fit into one train are sent with one call, others in equal parts. In both cases they arrive complete,
+// in order and with the right ICRCs.
 func TestEqualParts(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		if check == CheckFull && !rawAllowed() {
@@ -56,9 +56,8 @@ func TestEqualParts(t *testing.T) {
 	}
 }
 
-// A device that reads IPv4 from a raw socket gets the groups that it is a member
-// of, however many, and of others not even the bytes: a publisher would read all
-// that it has sent.
+// A device that reads IPv4 from a raw socket receives all its groups, however many they are, but the kernel filters
+// others: otherwise a publisher would read everything that it sends.
 func TestRawSelection(t *testing.T) {
 	if !rawAllowed() {
 		testenv.Skip(t, "CAP_NET_RAW is missing")
@@ -76,7 +75,7 @@ func TestRawSelection(t *testing.T) {
 		t.Errorf("the sender's own socket has %d bytes, %v", n, err)
 	}
 	last := 0
-	for i := 1; i <= maxSelected; i++ { // one more than are named
+	for i := 1; i <= maxSelected; i++ { // one more than the filter can contain
 		sub.enter(group(i), rdma.JoinFullMember)
 		last = i
 	}
@@ -84,13 +83,13 @@ func TestRawSelection(t *testing.T) {
 	if m := sub.wait(1); m[0].data != "to the last group" {
 		t.Errorf("received %q", m[0].data)
 	}
-	// Back to names.
+	// Few enough for the filter again.
 	for range 2 {
 		g := sub.join[len(sub.join)-1]
 		p, err := sub.id.BeginLeave(g)
 		must(t, "leave", err)
 		if !p.Done() {
-			t.Errorf("leave of %v is not done", g)
+			t.Errorf("the leave of %v has not ended", g)
 		}
 		sub.join = sub.join[:len(sub.join)-1]
 	}

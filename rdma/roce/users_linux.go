@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// users are the users with processes that may relay to this one.
+// users determines the users with processes that may relay to this one.
 type users struct {
-	own uint32 // of this process
-	// unknown is how the kernel shows users that this user namespace does not
-	// know (user_namespaces(7)); hidden says that there can be some.
+	own uint32 // user of this process
+	// unknown is the uid that the kernel reports for users that are not mapped in this user namespace
+	// (user_namespaces(7)); hidden: there can be some.
 	unknown uint32
 	hidden  bool
 }
 
-// defaultOverflowUID is that of the kernel (include/linux/highuid.h).
+// defaultOverflowUID is the kernel's default (include/linux/highuid.h).
 const defaultOverflowUID = 65534
 
 func currentUsers() users {
@@ -30,14 +30,14 @@ func currentUsers() users {
 	return u
 }
 
-// mapsAll reports whether a uid_map shows each user as itself, as that of the first namespace does.
+// mapsAll reports whether a uid_map maps each user to itself, as that of the initial namespace does.
 func mapsAll(text string) bool {
 	f := strings.Fields(text)
 	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(1<<32-1, 10)
 }
 
-// trusts reports whether processes of a user may pass datagrams on to this one: its own user and root
-// may. The uid that stands for unmapped users may not.
+// trusts reports whether processes of a user may relay datagrams to this one: those of its own user and of root may,
+// those with the uid of unmapped users may not.
 func (u *users) trusts(uid uint32) bool {
 	if u.hidden && uid == u.unknown {
 		return false

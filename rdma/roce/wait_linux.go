@@ -10,14 +10,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// There are three ways to learn of received datagrams:
+// Received datagrams are noticed in three ways:
 //
 //   - poll: CQ.Poll receives when the queue is empty;
 //   - a waiter: the goroutine that polls blocks in epoll_wait itself;
-//   - an armed completion queue: as long as there is one the device's watch
+//   - an armed completion queue: while there is one, the device's watch
 //     goroutine blocks in epoll_wait, and receives.
 //
-// All use the device's level-triggered epoll descriptor over all sockets.
+// All use the device's level-triggered epoll descriptor with all sockets.
 
 var _ rdma.Pollable = (*waiter)(nil)
 

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// watch is the goroutine that receives as long as a completion queue is armed.
-// The first arming starts it and Provider.Close ends it.
+// watch is the goroutine that receives while a completion queue is armed. The first arming starts it, Provider.Close
+// ends it.
 type watch struct {
 	d    *device
 	kick chan struct{}
@@ -45,7 +45,7 @@ func (d *device) Arm() {
 func (w *watch) begin() {
 	p, err := sys.NewPoller()
 	if err != nil {
-		return // out of descriptors: the next to arm tries again
+		return // no free descriptors: the next Arm retries
 	}
 	if w.sig, err = sys.NewSignal(p, 0); err == nil {
 		if err = p.AddPoller(w.d.sockets.watched, 0); err != nil {

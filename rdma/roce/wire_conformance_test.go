@@ -19,13 +19,13 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// TestConformanceOnWire is TestConformance with the hosts on interfaces of their
-// own, which cables lead from to a bridge: there IGMP can be seen.
+// TestConformanceOnWire is TestConformance with hosts on separate interfaces that are connected to a bridge, so that
+// IGMP can be observed.
 func TestConformanceOnWire(t *testing.T) {
 	if os.Getenv(isolated) == "" {
-		testenv.Skip(t, "this system makes no network namespace")
+		testenv.Skip(t, "this system cannot make a network namespace")
 	}
-	// Statements have two hosts, and one of them three.
+	// Statements have two hosts, one has three.
 	const hosts = 3
 	at := func(i int) (string, netip.Addr) {
 		return fmt.Sprintf("host%d", i), netip.AddrFrom4([4]byte{10, 77, 0, byte(i + 1)})
@@ -40,17 +40,17 @@ func TestConformanceOnWire(t *testing.T) {
 		testenv.LinkUp(t, port)
 		testenv.AddAddr(t, link, ip.String()+"/24")
 		plug(t, "switch", port)
-		// All hosts are one to the kernel, which does not expect packets of its
-		// own to come in by a cable.
+		// All hosts are the same host for the kernel, which by default drops received packets with one of its own addresses
+		// as the source.
 		sysctl(t, link, "accept_local", "1")
 		sysctl(t, link, "rp_filter", "0")
 	}
 	sysctl(t, "all", "rp_filter", "0")
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		if check == CheckUDP && testing.Short() {
-			continue // on loopback it runs
+			continue // it runs in TestConformance
 		}
-		name := fmt.Sprintf("roce on a wire check=%v", check)
+		name := fmt.Sprintf("roce on a bridge check=%v", check)
 		t.Run(name, func(t *testing.T) {
 			if check == CheckFull && !rawAllowed() {
 				testenv.Skip(t, "CAP_NET_RAW is missing")
@@ -59,7 +59,7 @@ func TestConformanceOnWire(t *testing.T) {
 				Name: name, Tags: rdmatest.RoCE | rdmatest.Wire, NotMet: notMet, Wire: wireTests(check),
 				Open: func(t testing.TB, o rdmatest.Options) (*rdmatest.Net, error) {
 					if o.Hosts > hosts {
-						return nil, fmt.Errorf("%d hosts; there are %d", o.Hosts, hosts)
+						return nil, fmt.Errorf("%d hosts requested, but there are %d", o.Hosts, hosts)
 					}
 					n, err := openNet(t, check, o, at)
 					if err != nil {
@@ -77,15 +77,15 @@ func TestConformanceOnWire(t *testing.T) {
 			wantAll(t, &s)
 			for _, reason := range s.Reasons {
 				if strings.Contains(reason, "cannot see") {
-					t.Errorf("IGMP is to be seen here, and yet: %s", reason)
+					t.Errorf("IGMP can be observed here, but: %s", reason)
 				}
 			}
 		})
 	}
 }
 
-// traceIGMP returns a function that returns the joins and leaves reported on each host's interface
-// since its last call, each once though the kernel repeats them.
+// traceIGMP returns a function that returns the joins and leaves reported on each host's interface since its last call,
+// each once, although the kernel repeats them.
 func traceIGMP(t testing.TB, links []string) func() []rdmatest.Record {
 	t.Helper()
 	var fds []int
@@ -95,7 +95,7 @@ func traceIGMP(t testing.TB, links []string) func() []rdmatest.Record {
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		must(t, "packet socket", err)
 		t.Cleanup(func() { unix.Close(fd) })
-		const etherTypeAll = 0x0300 // as it is in memory: others do not see what goes out
+		const etherTypeAll = 0x0300 // in network byte order; other protocols do not include sent packets
 		must(t, "bind", unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: etherTypeAll, Ifindex: ifc.Index}))
 		fds = append(fds, fd)
 	}
@@ -135,8 +135,7 @@ func traceIGMP(t testing.TB, links []string) func() []rdmatest.Record {
 	}
 }
 
-// igmpChanges are the groups of an IGMPv3 membership report (RFC 3376 §4.2), and
-// whether it joins them.
+// igmpChanges returns the groups of an IGMPv3 membership report (RFC 3376 §4.2), and whether it joins them.
 func igmpChanges(msg []byte) map[[4]byte]bool {
 	const report, toInclude, toExclude = 0x22, 3, 4
 	groups := map[[4]byte]bool{}
@@ -151,8 +150,7 @@ func igmpChanges(msg []byte) map[[4]byte]bool {
 	return groups
 }
 
-// newBridge makes a bridge, and deletes it at the end of the test (brctl(8);
-// linux/sockios.h).
+// newBridge makes a bridge, and deletes it at the end of the test (brctl(8); linux/sockios.h).
 func newBridge(t *testing.T, name string) {
 	t.Helper()
 	call := func(request uintptr) error {
@@ -168,7 +166,7 @@ func newBridge(t *testing.T, name string) {
 	}
 	const addBridge, delBridge = 0x89a0, 0x89a1
 	if err := call(addBridge); err != nil {
-		testenv.Skip(t, "this kernel makes no bridge: %v", err)
+		testenv.Skip(t, "this kernel cannot make a bridge: %v", err)
 	}
 	testenv.LinkUp(t, name)
 	t.Cleanup(func() {

@@ -19,12 +19,12 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// wireTests are the statements on bytes, in the way of check.
+// wireTests has the tests of the statements about bytes, with check.
 func wireTests(check Check) map[int]func(*testing.T) {
 	with := func(f func(*testing.T, Check)) func(*testing.T) {
 		return func(t *testing.T) {
 			if !rawAllowed() {
-				testenv.Skip(t, "making and seeing packets needs CAP_NET_RAW")
+				testenv.Skip(t, "sending and reading raw packets needs CAP_NET_RAW")
 			}
 			f(t, check)
 		}
@@ -35,7 +35,7 @@ func wireTests(check Check) map[int]func(*testing.T) {
 	}
 }
 
-// wireGroup is that of the golden packets.
+// wireGroup is the group of the golden packets.
 const wireGroup = "239.1.2.3"
 
 // goldenA and goldenB are IPv4 packets computed from the rules of IBTA and of
@@ -58,7 +58,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// injector sends IPv4 packets as they are, by loopback.
+// injector sends complete IPv4 packets over loopback.
 type injector struct {
 	t  testing.TB
 	fd int
@@ -79,7 +79,7 @@ func (in *injector) send(packet []byte) {
 	must(in.t, "inject", unix.Sendto(in.fd, packet, 0, &unix.SockaddrInet4{Addr: [4]byte(packet[16:20])}))
 }
 
-// sniffer sees the RoCEv2 packets of loopback, with their headers.
+// sniffer reads the RoCEv2 packets on loopback with their headers.
 type sniffer struct {
 	t  testing.TB
 	fd int
@@ -95,7 +95,7 @@ func newSniffer(t testing.TB) *sniffer {
 	return &sniffer{t, s.fd}
 }
 
-// packet returns the next.
+// packet returns the next packet.
 func (s *sniffer) packet() []byte {
 	s.t.Helper()
 	b := make([]byte, 1<<16)
@@ -105,7 +105,7 @@ func (s *sniffer) packet() []byte {
 			return b[:n]
 		}
 		if err != unix.EAGAIN || time.Now().After(until) {
-			s.t.Fatalf("no packet was seen: %v", err)
+			s.t.Fatalf("no packet: %v", err)
 		}
 		time.Sleep(50 * time.Microsecond)
 	}
@@ -119,8 +119,7 @@ func wireNode(t *testing.T, check Check) (*peer, *injector) {
 	return n, newInjector(t)
 }
 
-// build makes a packet to wireGroup by the codec: an edited golden one, with the
-// right ICRC.
+// build encodes a packet to wireGroup: an edited golden one with the right ICRC.
 func build(payload string, edit func(p *rocev2.Path, h *rocev2.Header)) []byte {
 	p := rocev2.Path{Src: rdma.GIDFromIP(netip.MustParseAddr("10.0.0.1")), Dst: rdma.GIDFromIP(netip.MustParseAddr(wireGroup)),
 		SrcPort: 57236, DstPort: rocev2.Port, DontFragment: true}
@@ -140,7 +139,7 @@ func wireGolden(t *testing.T, check Check) {
 	a := build("hello", func(p *rocev2.Path, h *rocev2.Header) { p.ID = 0x1234 })
 	b := build("\x00\x01\x02\x03\x04\x05\x06\x07", func(p *rocev2.Path, h *rocev2.Header) { h.HasImm, h.Imm, h.PSN = true, [4]byte{3: 0x11}, 1 })
 	if !bytes.Equal(a, unhex(t, goldenA)) || !bytes.Equal(b, unhex(t, goldenB)) {
-		t.Errorf("made\n% x\n% x", a, b)
+		t.Errorf("encoded\n% x\n% x", a, b)
 	}
 	n, in := wireNode(t, check)
 	in.send(unhex(t, goldenA))
@@ -150,7 +149,7 @@ func wireGolden(t *testing.T, check Check) {
 		got[1].data != "\x00\x01\x02\x03\x04\x05\x06\x07" || got[1].wc.Flags != rdma.WCGRH|rdma.WCWithImm || got[1].wc.Imm != [4]byte{3: 0x11} {
 		t.Errorf("received %+v", got)
 	}
-	// The GRH area has the header as it was.
+	// The GRH area has the unchanged header.
 	if want := unhex(t, goldenA)[:20]; !bytes.Equal(got[0].area[20:], want) {
 		t.Errorf("header % x, want % x", got[0].area[20:], want)
 	}
@@ -175,13 +174,13 @@ func wireFlips(t *testing.T, check Check) {
 	for i := range packet {
 		switch i {
 		case 0, 2, 3, 6, 7, 9, 10, 11, 16, 17, 18, 19, 22, 23, 24, 25, 26, 27:
-			continue // the kernel sets it, sends it elsewhere, or finds it itself
+			continue // the kernel sets it, sends it elsewhere, or detects the change itself
 		case 4, 5:
 			if check == CheckUDP {
-				continue // it is not there to be seen
+				continue // the UDP socket does not report it
 			}
 		case 12, 13, 14, 15:
-			// The source: some are addresses that the kernel drops.
+			// The source: the kernel drops some addresses.
 		}
 		for bit := range 8 {
 			packet[i] ^= 1 << bit
@@ -205,8 +204,7 @@ func wireFlips(t *testing.T, check Check) {
 	}
 }
 
-// inSteps sends messages and returns the packets they were, with their payload
-// as it arrived at the receiver.
+// inSteps sends messages and returns their packets and the received messages.
 func inSteps(t *testing.T, check Check, msgs []string, edit func(*peer)) (packets [][]byte, got []message) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Check: check, NoGSO: true})
 	n := newPeerAt(t, p, netip.MustParseAddr("127.0.0.1"))
@@ -260,7 +258,7 @@ func wireVersion(t *testing.T, check Check) {
 	in.send(withICRC(func([]byte) {}))
 	n.wait(1)
 	if got := n.counters().Malformed - before; got != uint64(bad) {
-		t.Errorf("%d were counted as malformed, want %d", got, bad)
+		t.Errorf("%d counted as malformed, want %d", got, bad)
 	}
 }
 
@@ -291,7 +289,7 @@ func wirePSN(t *testing.T, check Check) {
 		must(t, "init", n.qp.Modify(attr, rdma.QPMaskState|rdma.QPMaskPKeyIndex|rdma.QPMaskPort|rdma.QPMaskQKey))
 		must(t, "RTR", n.qp.Modify(rdma.QPAttr{State: rdma.QPRTR}, rdma.QPMaskState))
 		must(t, "RTS", n.qp.Modify(rdma.QPAttr{State: rdma.QPRTS, SQPSN: 0xfffffe}, rdma.QPMaskState|rdma.QPMaskSQPSN))
-		n.post(peerSlots) // RESET forgets them
+		n.post(peerSlots) // RESET discards the receives
 	})
 	for i, b := range packets {
 		want := [...]string{"fffffe", "ffffff", "000000", "000001"}[i]
@@ -326,7 +324,7 @@ func wirePeers(t *testing.T, check Check) {
 
 func wireGroups(t *testing.T, check Check) {
 	n, in := wireNode(t, check)
-	other := newPeerAt(t, n.p, netip.MustParseAddr("127.0.0.1")) // a member of the second, so that it reaches the port
+	other := newPeerAt(t, n.p, netip.MustParseAddr("127.0.0.1")) // a member of the second group, so that packets to it reach the port
 	other.enter("239.129.2.3", rdma.JoinFullMember)
 	for i, group := range []string{"239.129.2.3", "239.1.2.4"} {
 		in.send(build("elsewhere", func(p *rocev2.Path, h *rocev2.Header) { p.Dst = rdma.GIDFromIP(netip.MustParseAddr(group)) }))
@@ -345,7 +343,7 @@ func wireTruncated(t *testing.T, check Check) {
 	packet := unhex(t, goldenB)
 	for size := 28; size < len(packet); size++ {
 		b := bytes.Clone(packet[:size])
-		b[24], b[25] = 0, byte(size-20) // so that the kernel lets it through
+		b[24], b[25] = 0, byte(size-20) // so that the kernel accepts it
 		in.send(b)
 	}
 	n.none("truncated")
@@ -356,8 +354,7 @@ func wireTruncated(t *testing.T, check Check) {
 	}
 }
 
-// relayFrame is the message by which another process passes a datagram on: the
-// payload of packet, to a queue pair of this host.
+// relayFrame returns the message with which another process relays the datagram in packet to a queue pair of this host.
 func relayFrame(t testing.TB, packet []byte, ip netip.Addr, qpn rdma.QPN) []byte {
 	t.Helper()
 	var p rocev2.Path

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// work is a queue of functions, run in order by one goroutine, like the kernel's work queue. The
-// goroutine exists while there is work.
+// work is a queue of functions that one goroutine runs in order, like the kernel's work queue. The goroutine exists
+// while there are functions.
 type work struct {
 	mu      sync.Mutex
 	queue   []*task
@@ -21,7 +21,7 @@ type work struct {
 // task is a function that may be cancelled until it begins.
 type task struct{ f func() }
 
-// after calls f, when d has passed, in the goroutine.
+// after calls f after d, in the goroutine.
 func (w *work) after(d time.Duration, f func()) (cancel func()) {
 	t := &task{f}
 	w.mu.Lock()
@@ -55,7 +55,7 @@ func (w *work) after(d time.Duration, f func()) (cancel func()) {
 	}
 }
 
-// enqueue: the caller holds mu.
+// enqueue adds a task. The caller holds mu.
 func (w *work) enqueue(t *task) {
 	w.queue = append(w.queue, t)
 	if !w.running {
@@ -86,7 +86,7 @@ func (w *work) run() {
 	}
 }
 
-// stop drops functions that have not begun and waits for the goroutine.
+// stop discards functions that have not begun, and waits for the goroutine.
 func (w *work) stop() {
 	w.mu.Lock()
 	w.stopped = true

@@ -9,12 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// cAddr turns an address into C's. An invalid one stays invalid: its family is passed on for librdmacm to refuse.
+// cAddr converts an address to C. An invalid one stays invalid: its family is passed on, so that librdmacm rejects it.
 func cAddr(a rdma.Addr) cverbs.Addr {
 	c := cverbs.Addr{Family: uint16(a.Family), Port: a.Port, Flow: a.FlowInfo, Scope: a.ScopeID}
 	switch {
 	case a.Size() == 0 && (a.Family == rdma.FamilyIPv4 || a.Family == rdma.FamilyIPv6):
-		return cverbs.Addr{} // no IP of the family: as if there were no address
+		return cverbs.Addr{} // no IP address of the family: as if there were no address
 	case a.Family == rdma.FamilyIPv4:
 		ip := a.IP.As4()
 		copy(c.IP[:], ip[:])

@@ -32,21 +32,21 @@ func (p *pd) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 	return a, nil
 }
 
-// makeAH makes an address handle in a domain that is held for it.
+// makeAH makes an address handle. The caller has called hold on the domain.
 func (p *pd) makeAH(attr rdma.AHAttr) (rdma.AH, error) {
 	const op = "create AH"
 	if attr.Port < 1 || int(attr.Port) >= len(p.dev.ports) {
 		return nil, rdma.Errorf(op, syscall.EINVAL, "%s has no port %d", p.dev.name, attr.Port)
 	}
 	if attr.GRH.SGIDIndex < 0 || attr.GRH.SGIDIndex > 255 {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "GID index %d: it has 8 bits", attr.GRH.SGIDIndex)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "GID index %d does not fit into 8 bits", attr.GRH.SGIDIndex)
 	}
 	if p.dev.ports[attr.Port].layer == rdma.LinkLayerEthernet {
 		if !attr.IsGlobal {
-			return nil, rdma.Errorf(op, syscall.EINVAL, "on RoCE an address handle must be global")
+			return nil, rdma.Errorf(op, syscall.EINVAL, "an address handle on RoCE must be global")
 		}
-		// rxe takes the network type from the source GID alone, and builds a
-		// wrong header if the destination is of the other (rxe_av.c).
+		// rxe derives the network type only from the source GID, and builds a wrong header if the destination has another
+		// family (rxe_av.c).
 		e, errno := p.dev.ctx.GID(attr.Port, attr.GRH.SGIDIndex)
 		if errno != 0 {
 			return nil, rdma.Errorf(op, syscall.EINVAL, "port %d has no GID at index %d", attr.Port, attr.GRH.SGIDIndex)

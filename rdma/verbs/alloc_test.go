@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Posting and polling allocate nothing.
+// Posting and polling do not allocate.
 func TestNoAllocations(t *testing.T) {
 	hosts := testHosts(t)
 	r := newRig(t, hosts[0])
@@ -37,7 +37,7 @@ func TestNoAllocations(t *testing.T) {
 			for i := range wcs[:k] {
 				if wcs[i].Opcode == rdma.WCSend {
 					sent++
-				} else { // our own, which the IP stack hands back
+				} else { // the host's own message, which the IP stack returns
 					again = append(again, all[wcs[i].WRID])
 				}
 			}
@@ -50,6 +50,6 @@ func TestNoAllocations(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("%v allocations a round", n)
+		t.Errorf("%v allocations per round", n)
 	}
 }

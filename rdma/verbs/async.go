@@ -8,11 +8,11 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// maxAsync bounds the events that are kept for a user that does not retrieve them.
+// maxAsync bounds the stored events, because a user may not retrieve them.
 const maxAsync = 64
 
-// asyncQueue has the device's latest events. They must always be read: the kernel's queue of them is
-// unbounded, and changes of the port's MTU and errors of the queues are learned from them.
+// asyncQueue has the device's latest events. They must always be read: the kernel's queue is unbounded, and they report
+// changes of the port's MTU and errors of queues.
 type asyncQueue struct {
 	source
 	mu    sync.Mutex
@@ -53,10 +53,10 @@ func (d *device) drainAsync() {
 	for {
 		e, errno := d.ctx.NextAsync()
 		if errno != 0 {
-			return // EAGAIN, or EIO of a device that is gone
+			return // EAGAIN, or EIO of a removed device
 		}
 		ev := rdma.AsyncEvent{Type: rdma.AsyncEventType(e.Type), Port: e.Port}
-		// An object that was closed in the meantime is not found, and the event does not matter.
+		// An object that was closed meanwhile is not found; then the event is irrelevant.
 		if q := allQPs.get(e.QP); q != nil {
 			ev.QP = q
 		}
@@ -68,7 +68,7 @@ func (d *device) drainAsync() {
 			d.removed.Store(true)
 		}
 		if ev.Port != 0 {
-			_, _ = d.queryPort(ev.Port) // for its MTU
+			_, _ = d.queryPort(ev.Port) // to update its MTU
 		}
 		d.async.push(ev)
 	}

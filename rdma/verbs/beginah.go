@@ -9,25 +9,25 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// maxMakers bounds how many address handles of a device are made at once: each may block a thread for as long as the
-// kernel looks for a neighbour. With a bound of 1, a host that is gone would hold up all others.
+// maxMakers bounds the number of address handles of a device that are made concurrently: each may block a thread while
+// the kernel resolves a neighbour. With a limit of 1, an unreachable host would delay all others.
 const maxMakers = 4
 
-// pendingAH is an address handle in the making, rdma.PendingAH.
+// pendingAH is an address handle that is being made; rdma.PendingAH.
 type pendingAH struct {
-	domain interface{ release() bool } // held until there is a handle that holds it
+	domain interface{ release() bool } // released when there is a handle, which holds it itself
 	create func() (rdma.AH, error)
 	done   func()
-	over   pending // closed when nothing is under way any more
+	over   pending // done when nothing is in progress any more
 
 	mu       sync.Mutex
 	begun    bool    // under mu
 	unwanted bool    // under mu
-	ah       rdma.AH // under mu; nil: none is made, or it was taken or closed
+	ah       rdma.AH // under mu; nil: it is not made, or was returned or closed
 	err      error   // under mu
 }
 
-// BeginCreateAH makes an address handle without holding the caller up.
+// BeginCreateAH makes an address handle without blocking the caller.
 func (p *pd) BeginCreateAH(attr rdma.AHAttr, done func()) (rdma.PendingAH, error) {
 	if err := p.hold("create AH"); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func newPendingAH(domain interface{ release() bool }, create func() (rdma.AH, er
 	return &pendingAH{domain: domain, create: create, done: done, over: make(pending)}
 }
 
-// run is the worker's part.
+// run makes the handle in a worker.
 func (a *pendingAH) run() {
 	a.mu.Lock()
 	if a.unwanted { // Cancel has ended it
@@ -79,7 +79,7 @@ func (a *pendingAH) Wait(ctx context.Context) error {
 	return a.err
 }
 
-// AH hands the handle over, once.
+// AH returns the handle, once.
 func (a *pendingAH) AH() (rdma.AH, error) {
 	const op = "create AH"
 	a.mu.Lock()
@@ -97,7 +97,7 @@ func (a *pendingAH) AH() (rdma.AH, error) {
 	return ah, nil
 }
 
-// Cancel gives the handle up.
+// Cancel cancels the creation.
 func (a *pendingAH) Cancel() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

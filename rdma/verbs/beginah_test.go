@@ -16,7 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A few jobs run at once and the others wait; the goroutines end with the work.
+// A limited number of jobs run concurrently. The goroutines end when there are no jobs.
 func TestWorkers(t *testing.T) {
 	w := workers{max: 3}
 	release := make(chan struct{})
@@ -33,11 +33,11 @@ func TestWorkers(t *testing.T) {
 	}
 	select {
 	case i := <-began:
-		t.Errorf("job %d began beside three others", i)
+		t.Errorf("job %d began while three others ran", i)
 	default:
 	}
 	if n := working(); n != 3 {
-		t.Errorf("%d goroutines work, want 3", n)
+		t.Errorf("%d goroutines, want 3", n)
 	}
 	close(release)
 	for range 10 {
@@ -50,7 +50,7 @@ func TestWorkers(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := working(); n != 0 {
-		t.Errorf("%d goroutines are left", n)
+		t.Errorf("%d goroutines remain", n)
 	}
 	w.begin(func() { ended <- 10 })
 	if i := <-ended; i != 10 {
@@ -78,7 +78,7 @@ type fakeDomain struct{ objects atomic.Int64 }
 
 func (d *fakeDomain) release() bool { return d.objects.Add(-1) == 0 }
 
-// making begins a handle that is made when answer has something.
+// makingAH is a handle that is being made until answer receives its result.
 type makingAH struct {
 	*pendingAH
 	domain *fakeDomain
@@ -103,7 +103,7 @@ func newMakingAH() *makingAH {
 func (m *makingAH) left(t *testing.T, what string, want int64) {
 	t.Helper()
 	if n := m.domain.objects.Load(); n != want {
-		t.Errorf("%s: %d objects are left in the domain, want %d", what, n, want)
+		t.Errorf("%s: the domain has %d objects, want %d", what, n, want)
 	}
 }
 
@@ -114,12 +114,12 @@ func TestPendingHandle(t *testing.T) {
 	go m.run()
 	<-m.began
 	if _, err := m.AH(); err != rdma.ErrNoEvent || m.Done() {
-		t.Errorf("while it is made: %v, done %v", err, m.Done())
+		t.Errorf("while it is being made: %v, done %v", err, m.Done())
 	}
 	m.answer <- nil
 	<-m.done
 	if err := m.Wait(context.Background()); err != nil || !m.Done() {
-		t.Errorf("when it is made: %v, done %v", err, m.Done())
+		t.Errorf("after it was made: %v, done %v", err, m.Done())
 	}
 	ah, err := m.AH()
 	if err != nil {
@@ -129,7 +129,7 @@ func TestPendingHandle(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	m.Cancel()
-	m.left(t, "handed over", 1)
+	m.left(t, "returned", 1)
 	ah.Close()
 	m.left(t, "closed", 0)
 
@@ -152,9 +152,9 @@ func TestPendingHandle(t *testing.T) {
 		m.Cancel()
 		m.Cancel()
 		if _, err := m.AH(); !errors.Is(err, net.ErrClosed) || m.Done() {
-			t.Errorf("cancelled while it is made: %v, done %v", err, m.Done())
+			t.Errorf("cancelled while it is being made: %v, done %v", err, m.Done())
 		}
-		m.left(t, "cancelled while it is made", 1)
+		m.left(t, "cancelled while it is being made", 1)
 		m.answer <- answer
 		<-m.done
 		m.left(t, "cancelled, and made", 0)
@@ -171,12 +171,12 @@ func TestPendingHandle(t *testing.T) {
 	m.Cancel()
 	m.left(t, "cancelled before its turn", 0)
 	if !m.Done() {
-		t.Error("cancelled before its turn, and not over")
+		t.Error("cancelled before its turn, but not done")
 	}
 	m.run() // its turn
 	select {
 	case <-m.began:
-		t.Error("made though it was cancelled")
+		t.Error("made although it was cancelled")
 	default:
 	}
 }

@@ -14,17 +14,16 @@ import (
 
 // eventChannel is a channel of connection manager events.
 //
-// Its lock guards the channel's ids, with all that changes in them in Go and in C: retrieving an event reads the id's
-// queue pair and attaches it, which librdmacm does without a lock against a leave of the same group, so that a queue
-// pair could stay attached. No C call waits under it, because every event is acknowledged in C before the lock is given
-// up.
+// Its lock guards the channel's ids and their state in Go and C: retrieving an event reads and attaches the id's queue
+// pair, and librdmacm has no lock against a concurrent leave of the group, after which the queue pair could stay
+// attached. No C call waits while it is held, because every event is acknowledged in C before the lock is released.
 type eventChannel struct {
 	source
 	host *provider
 	c    cverbs.EventChannel
 	w    *watch
-	// expected counts pending events: until they are retrieved TryGetEvent polls by itself, and does
-	// not rely on the netpoller.
+	// expected is the number of pending events: until they are retrieved, TryGetEvent polls by itself and does not rely on
+	// the netpoller.
 	expected atomic.Int64
 
 	mu    sync.Mutex
@@ -33,8 +32,8 @@ type eventChannel struct {
 	ids   map[uint64]*id
 	joins map[uint64]*membership
 
-	// Under host.mu: ids that wait in C, though destroyed, and whether the channel is closed except in
-	// C, which destroys it after them.
+	// Guarded by host.mu: the number of destroyed ids that still exist in C, and whether the channel is closed but must
+	// stay in C until they are destroyed.
 	waiting  int
 	detached bool
 }
@@ -68,7 +67,7 @@ func (ch *eventChannel) TryGetEvent() (*rdma.Event, error) {
 		if ch.shut {
 			return nil, rdma.ClosedError(op, "event channel")
 		}
-		ch.edge.Store(false) // before reading: a later event sets it again
+		ch.edge.Store(false) // before reading, because a later event sets it again
 		e, errno := ch.c.Next()
 		if errno == syscall.EAGAIN {
 			return nil, ch.empty()
@@ -83,7 +82,7 @@ func (ch *eventChannel) TryGetEvent() (*rdma.Event, error) {
 	}
 }
 
-// event turns a retrieved event into the user's; nil if its id or join is gone. The caller holds mu.
+// event returns the rdma.Event for a retrieved event, nil if its id or join no longer exists. The caller holds mu.
 func (ch *eventChannel) event(e *cverbs.Event) *rdma.Event {
 	o := ch.ids[e.ID]
 	if o == nil {
@@ -123,7 +122,7 @@ func (ch *eventChannel) event(e *cverbs.Event) *rdma.Event {
 	return ev
 }
 
-// expect counts an event that will come.
+// expect counts an event that will arrive.
 func (ch *eventChannel) expect(flag *bool) {
 	if !*flag {
 		*flag = true
@@ -131,7 +130,7 @@ func (ch *eventChannel) expect(flag *bool) {
 	}
 }
 
-// arrived counts an event that has arrived, or will not.
+// arrived counts an event that has arrived or will not arrive.
 func (ch *eventChannel) arrived(flag *bool) {
 	if *flag {
 		*flag = false
@@ -139,7 +138,7 @@ func (ch *eventChannel) arrived(flag *bool) {
 	}
 }
 
-// acknowledge is the Ack of an event of o and, if not nil, of membership m.
+// acknowledge is the Ack of an event of o, and of membership m if it is not nil.
 func (ch *eventChannel) acknowledge(o *id, m *membership) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -152,12 +151,12 @@ func (ch *eventChannel) acknowledge(o *id, m *membership) error {
 	return nil
 }
 
-// GetEvent waits for it.
+// GetEvent waits for the next event and retrieves it.
 func (ch *eventChannel) GetEvent(ctx context.Context) (*rdma.Event, error) {
 	return await(ctx, &ch.source, ch.TryGetEvent)
 }
 
-// Ready receives a value when TryGetEvent may have something.
+// Ready receives a value when TryGetEvent may return an event.
 func (ch *eventChannel) Ready() <-chan struct{} { return ch.ready }
 
 // Close closes the channel.
@@ -166,7 +165,7 @@ func (ch *eventChannel) Close() error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if n := len(ch.ids); n > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d ids are left on it", n)
+		return rdma.Errorf(op, syscall.EBUSY, "it has %d ids", n)
 	}
 	if ch.shut {
 		return rdma.ClosedError(op, "event channel")

@@ -16,11 +16,11 @@ import (
 func wantClosed(t testing.TB, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, net.ErrClosed) {
-		t.Errorf("%s: %v, want an error of what is closed", what, err)
+		t.Errorf("%s: %v, want the error of a closed object", what, err)
 	}
 }
 
-// Calls on closed objects, or with them, return errors; they leave nothing behind.
+// Calls on closed objects, or with closed objects, return errors and leave no objects.
 func TestClosedObjects(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	ah := r.join(testGroup(4), rdma.JoinSendOnlyFullMember)
@@ -42,7 +42,7 @@ func TestClosedObjects(t *testing.T) {
 	entries := cq.Entries()
 	r.must(cq.Close())
 	if n := cq.Entries(); n != entries || n < 10 {
-		t.Errorf("a closed queue has %d entries; it had %d", n, entries)
+		t.Errorf("a closed queue has %d entries, before %d", n, entries)
 	}
 	_, err = cq.Poll(make([]rdma.WorkCompletion, 1))
 	wantClosed(t, "Poll", err)
@@ -59,7 +59,7 @@ func TestClosedObjects(t *testing.T) {
 	}
 	qp, err := pd.CreateQP(rdma.QPInitAttr{SendCQ: open, RecvCQ: open, Cap: rdma.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
 	r.must(err)
-	wantErrno(t, "Close of a queue that is used", open.Close(), syscall.EBUSY)
+	wantErrno(t, "Close of a queue in use", open.Close(), syscall.EBUSY)
 	r.must(qp.Close())
 	_, err = qp.Query()
 	wantClosed(t, "Query", err)
@@ -71,7 +71,7 @@ func TestClosedObjects(t *testing.T) {
 	_, err = dev.CreateCQ(10, comp, nil)
 	wantClosed(t, "CreateCQ", err)
 
-	r.must(pd.Close()) // nothing that was refused is left in it
+	r.must(pd.Close()) // failed calls have left no object in it
 	mem, err := sys.Alloc(4096)
 	r.must(err)
 	defer sys.Free(mem)
@@ -93,7 +93,7 @@ func TestClosedObjects(t *testing.T) {
 	r.must(err)
 	left, err := own.AllocPD()
 	r.must(err)
-	wantErrno(t, "Close of a device that is used", own.Close(), syscall.EBUSY)
+	wantErrno(t, "Close of a device in use", own.Close(), syscall.EBUSY)
 	r.must(left.Close())
 	r.must(own.Close())
 	for what, call := range map[string]func() error{
@@ -111,9 +111,8 @@ func TestClosedObjects(t *testing.T) {
 	}
 }
 
-// A queue that closes while a queue pair is made with it is either used or
-// closed.
-func TestCreateMeetsClose(t *testing.T) {
+// If a completion queue is closed while a queue pair is made with it, exactly one of the two calls succeeds.
+func TestCreateDuringClose(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	for range 50 {
 		cq, err := r.dev.CreateCQ(10, nil, nil)

@@ -18,9 +18,9 @@ type compChannel struct {
 	c   cverbs.CompChannel
 	w   *watch
 
-	mu   sync.Mutex // of Close, against retrieving
+	mu   sync.Mutex // excludes Close while a notification is retrieved
 	shut bool       // under mu
-	used int        // by completion queues; under mu
+	used int        // number of completion queues; under mu
 }
 
 // hold counts a completion queue that uses the channel, until release.
@@ -40,9 +40,9 @@ func (ch *compChannel) release() {
 	ch.used--
 }
 
-// deaf is called when notifications cannot be waited for any more, as of a device
-// that was removed: polling says that too, from now on.
-func (ch *compChannel) deaf(err *rdma.Error) {
+// waitFailed is called when waiting for notifications fails, for example because the device was removed. From then on
+// polling returns the error, too.
+func (ch *compChannel) waitFailed(err *rdma.Error) {
 	ch.dev.removed.Store(true)
 	ch.fail(err)
 }
@@ -59,7 +59,7 @@ func (d *device) NewCompChannel() (rdma.CompChannel, error) {
 		return nil, check(op, errno)
 	}
 	ch := &compChannel{source: newSource(), dev: d, c: c}
-	w, err := newWatch(op, c.FD(), ch.readable, ch.deaf)
+	w, err := newWatch(op, c.FD(), ch.readable, ch.waitFailed)
 	if err != nil {
 		c.Destroy()
 		d.release()
@@ -69,7 +69,7 @@ func (d *device) NewCompChannel() (rdma.CompChannel, error) {
 	return ch, nil
 }
 
-// TryWait returns the next notified queue. A queue that was closed after its notification is passed over.
+// TryWait returns the next notified queue. It skips queues that were closed after their notification.
 func (ch *compChannel) TryWait() (rdma.CQ, error) {
 	const op = "wait for completion"
 	ch.mu.Lock()
@@ -94,12 +94,12 @@ func (ch *compChannel) TryWait() (rdma.CQ, error) {
 	return nil, ch.empty()
 }
 
-// Wait waits for it.
+// Wait waits for the next notified queue.
 func (ch *compChannel) Wait(ctx context.Context) (rdma.CQ, error) {
 	return await(ctx, &ch.source, ch.TryWait)
 }
 
-// Ready receives a value when TryWait may have something.
+// Ready receives a value when TryWait may return a queue.
 func (ch *compChannel) Ready() <-chan struct{} { return ch.ready }
 
 // Close closes the channel.

@@ -18,12 +18,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// ownKernel says that this kernel belongs to the test: devices may be removed
-// and interfaces changed. The lab's VMs set it.
+// ownKernel: the kernel is only for this test, which may remove devices and change interfaces. The lab's VMs set it.
 var ownKernel = flag.Bool("verbs.ownkernel", false, "remove devices and change interfaces of this host")
 
-// settleTime is what a datagram or an event takes at most, without load, in a
-// VM by software emulation.
+// settleTime is the maximum time for a datagram or an event, without load, in an emulated VM.
 const settleTime = 10 * time.Millisecond
 
 // testHost is an active port with an IPv4 address.
@@ -32,10 +30,9 @@ type testHost struct {
 	addr           rdma.Addr
 }
 
-// testHosts lists the ports of this host. The suite takes each for a host of
-// its own; that they reach one another takes routing that a host usually does
-// not have, see test/lab. Without any the test is skipped, or fails where
-// nothing may be skipped.
+// testHosts returns the ports of this host. The suite treats each as a separate host. To reach each other they need
+// routes that a host usually does not have, see test/lab. Without any port the test is skipped, or fails if nothing may
+// be skipped.
 func testHosts(t testing.TB) []testHost {
 	t.Helper()
 	p, err := Open()
@@ -76,7 +73,7 @@ func TestConformance(t *testing.T) {
 	hosts := testHosts(t)
 	notMet := maps.Clone(notMet)
 	if *ownKernel {
-		// S021 is met where the address is that of an interface without RDMA.
+		// S021 is met if the address belongs to an interface without RDMA.
 		plainInterface(t, "192.0.2.1/24")
 		delete(notMet, 21)
 	}
@@ -91,7 +88,7 @@ func TestConformance(t *testing.T) {
 		total += n
 	}
 	if total != 125 {
-		t.Errorf("%d statements are accounted for, want 125", total)
+		t.Errorf("%d statements have an outcome, want 125", total)
 	}
 }
 
@@ -106,9 +103,9 @@ func kernelName() string {
 func openNet(t testing.TB, hosts []testHost, o rdmatest.Options) (*rdmatest.Net, error) {
 	switch {
 	case o.Hosts > len(hosts):
-		return nil, fmt.Errorf("%w: %d ports are wanted, there are %d", rdmatest.ErrCannot, o.Hosts, len(hosts))
+		return nil, fmt.Errorf("%w: %d ports are needed, but there are %d", rdmatest.ErrCannot, o.Hosts, len(hosts))
 	case o.NoMulticast || o.MaxMcastQPAttach != 0:
-		return nil, fmt.Errorf("%w: a real device has the limits it has", rdmatest.ErrCannot)
+		return nil, fmt.Errorf("%w: the limits of a real device cannot be changed", rdmatest.ErrCannot)
 	}
 	n := &rdmatest.Net{
 		Settle:     func() { time.Sleep(settleTime) },
@@ -131,8 +128,8 @@ func openNet(t testing.TB, hosts []testHost, o rdmatest.Options) (*rdmatest.Net,
 		command(t, "ip", "link", "set", hosts[host].netdev, "mtu", fmt.Sprint(mtu))
 		t.Cleanup(func() { command(t, "ip", "link", "set", hosts[host].netdev, "mtu", "1500") })
 	}
-	// A removal ends when no process has the device open any more (rxe knows no disassociation). The
-	// statement's objects are closed before this.
+	// A removal ends when no process has the device open (rxe does not support disassociation). The statement's objects
+	// are closed before.
 	var restore []func()
 	t.Cleanup(func() {
 		for _, f := range restore {
@@ -171,7 +168,7 @@ func command(t testing.TB, name string, args ...string) {
 	}
 }
 
-// hasNetRaw says whether Q_Keys with bit 31 may be used.
+// hasNetRaw reports whether Q_Keys with bit 31 may be used.
 func hasNetRaw() bool {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

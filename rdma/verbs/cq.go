@@ -12,23 +12,23 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// batch is the number of work requests or completions that cross to C at once.
+// batch is the number of work requests or completions of one call of C.
 const batch = 64
 
 // cq is a completion queue.
 type cq struct {
 	dev     *device
 	c       cverbs.CQ
-	channel *compChannel // nil: polled only
+	channel *compChannel // nil: the queue can only be polled
 	context any
 	handle  uint64
 	entries int
-	overrun atomic.Bool // the device said so
+	overrun atomic.Bool // reported by the device
 
 	mu     sync.Mutex
 	wcs    []cverbs.WC // C memory, under mu
 	closed bool        // under mu
-	used   int         // by queue pairs; under mu
+	used   int         // number of queue pairs; under mu
 }
 
 // hold counts a queue pair that uses the queue, until release.
@@ -56,7 +56,7 @@ func (d *device) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 	if ch != nil {
 		c, ok := ch.(*compChannel)
 		if !ok || c == nil || c.dev.ctx != d.ctx {
-			return nil, rdma.Errorf(op, syscall.EINVAL, "completion channel of another device")
+			return nil, rdma.Errorf(op, syscall.EINVAL, "the completion channel is one of another device")
 		}
 		q.channel, channel = c, c.c
 	}
@@ -95,15 +95,15 @@ func (d *device) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 func (q *cq) Entries() int { return q.entries }
 func (q *cq) Context() any { return q.context }
 
-// Poll moves completions to out. An error means that there will be none any
-// more: the queue overflowed, or the device is gone.
+// Poll moves completions to out. An error means that no more will follow: the queue overflowed, or the device was
+// removed.
 func (q *cq) Poll(out []rdma.WorkCompletion) (int, error) { return q.PollFor(out, 0) }
 
-// maxSpin bounds one spin: its thread does nothing else for Go in that time, and the garbage
-// collector's goroutines wait for a processor.
+// maxSpin bounds one spin, during which its thread runs no other goroutine, so that the garbage collector's goroutines
+// wait for a processor.
 const maxSpin = 50 * time.Microsecond
 
-// PollFor is Poll that repeats until something is there or limit has passed, in one call of C.
+// PollFor repeats Poll, in one call of C, until there is a completion or limit has passed.
 func (q *cq) PollFor(out []rdma.WorkCompletion, limit time.Duration) (int, error) {
 	const op = "poll CQ"
 	q.mu.Lock()
@@ -133,9 +133,9 @@ func (q *cq) PollFor(out []rdma.WorkCompletion, limit time.Duration) (int, error
 	if n == 0 && len(out) > 0 {
 		switch {
 		case q.overrun.Load():
-			return 0, rdma.Errorf(op, syscall.EIO, "completion queue of %d entries overflowed", q.entries)
+			return 0, rdma.Errorf(op, syscall.EIO, "the completion queue of %d entries overflowed", q.entries)
 		case q.dev.removed.Load():
-			return 0, rdma.Errorf(op, syscall.EIO, "device %s is gone", q.dev.name)
+			return 0, rdma.Errorf(op, syscall.EIO, "the device %s was removed", q.dev.name)
 		}
 	}
 	return n, nil
@@ -150,7 +150,7 @@ func (q *cq) RequestNotify(solicited bool) error {
 		return rdma.ClosedError(op, "completion queue")
 	}
 	if q.channel == nil {
-		return rdma.Errorf(op, syscall.EINVAL, "completion queue has no channel")
+		return rdma.Errorf(op, syscall.EINVAL, "the completion queue has no channel")
 	}
 	return check(op, q.c.RequestNotify(solicited))
 }

@@ -12,36 +12,35 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// device is an opened device, struct ibv_context: the user's own, or one of
-// librdmacm's, which all ids on the device share.
+// device is an opened device, struct ibv_context: opened by the user, or by librdmacm for all ids on the device.
 type device struct {
 	host *provider
 	ctx  cverbs.Context
 	name string
 	ofCM bool
 
-	life                // its users are objects made from it
-	removed atomic.Bool // a fatal event came, or no event can come any more
+	life                // its users are the objects made from it
+	removed atomic.Bool // a fatal event arrived, or no more events can arrive
 	async   asyncQueue
 	watch   *watch
 	ports   []portState // by number, from 1
 
-	handles workers // that make address handles
+	handles workers // make address handles
 
-	// Of librdmacm's: the ids that hold it, and the one of them that was destroyed except in C, with
-	// its channel; under provider.mu. See cmdevice.go.
+	// Only if opened by librdmacm: the number of ids that hold it, and the destroyed one that still exists in C, with its
+	// channel. Guarded by provider.mu. See cmdevice.go.
 	ids      int
 	waiting  cverbs.ID
-	waitsFor *eventChannel // nil: none waits
+	waitsFor *eventChannel // nil: there is none
 
 	inlineOnce sync.Once
 	inline     int // largest inline message in bytes, under inlineOnce
 }
 
-// portState is the cached state of a port, so that sending need not query it.
+// portState is the cached state of a port, so that sending does not have to query it.
 type portState struct {
 	layer rdma.LinkLayer // never changes
-	mtu   atomic.Int32   // bytes; as of the last event of the port, or query
+	mtu   atomic.Int32   // bytes, from the last query or event of the port
 }
 
 func newDevice(p *provider, ctx cverbs.Context) (*device, error) {
@@ -61,7 +60,7 @@ func newDevice(p *provider, ctx cverbs.Context) (*device, error) {
 		d.ports[i].mtu.Store(int32(rdma.MTUFromCode(uint8(a.ActiveMTU))))
 	}
 	d.async.source = newSource()
-	w, err := newWatch(op, ctx.AsyncFD(), d.drainAsync, d.deaf)
+	w, err := newWatch(op, ctx.AsyncFD(), d.drainAsync, d.waitFailed)
 	if err != nil {
 		return nil, err
 	}
@@ -69,23 +68,23 @@ func newDevice(p *provider, ctx cverbs.Context) (*device, error) {
 	return d, nil
 }
 
-// release counts an object less.
+// release decrements the number of objects.
 func (d *device) release() {
 	if d.life.release() && d.ofCM {
 		d.host.unused(d)
 	}
 }
 
-// deaf is called when events of the device can no longer be waited for: the kernel reports that for one
-// that was removed (core/uverbs_main.c, ib_uverbs_event_poll).
-func (d *device) deaf(err *rdma.Error) {
+// waitFailed is called when waiting for events of the device fails, as the kernel reports for a removed device
+// (core/uverbs_main.c, ib_uverbs_event_poll).
+func (d *device) waitFailed(err *rdma.Error) {
 	d.removed.Store(true)
 	d.async.fail(err)
 }
 
 func (d *device) Name() string { return d.name }
 
-// Attr are the device's limits.
+// Attr returns the device's limits.
 func (d *device) Attr() (rdma.DeviceAttr, error) {
 	const op = "query device"
 	if err := d.enter(op); err != nil {
@@ -106,8 +105,8 @@ func (d *device) Attr() (rdma.DeviceAttr, error) {
 	}, nil
 }
 
-// probeInline finds how much a queue pair can send inline, which no attribute of verbs reports: the
-// largest of a few sizes with which one can be created. A refused attempt has no side effects.
+// probeInline determines the maximum size of inline messages, which no attribute of verbs reports: the largest of some
+// sizes with which a queue pair can be created. A failed attempt has no side effects.
 func (d *device) probeInline() {
 	p, errno := d.ctx.AllocPD()
 	if errno != 0 {
@@ -134,7 +133,7 @@ func (d *device) probeInline() {
 func (d *device) Close() error {
 	const op = "close device"
 	if d.ofCM {
-		return rdma.Errorf(op, syscall.EINVAL, "device belongs to an id")
+		return rdma.Errorf(op, syscall.EINVAL, "the device belongs to an id")
 	}
 	if err := d.end(op); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (d *device) Close() error {
 	return nil
 }
 
-// stop ends the Go state of the device. It is closed already.
+// stop ends the Go state of the device, which is already closed.
 func (d *device) stop() {
 	d.watch.stop()
 	close(d.async.closed)
@@ -153,7 +152,7 @@ func (d *device) stop() {
 // TryGetAsyncEvent returns the next event of the device.
 func (d *device) TryGetAsyncEvent() (rdma.AsyncEvent, error) { return d.async.pop() }
 
-// GetAsyncEvent waits for it.
+// GetAsyncEvent waits for the next event of the device.
 func (d *device) GetAsyncEvent(ctx context.Context) (rdma.AsyncEvent, error) {
 	return await(ctx, &d.async.source, d.async.pop)
 }

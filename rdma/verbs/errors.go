@@ -11,19 +11,20 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// noDevice is the error of a host without RDMA. libibverbs says ENOSYS when the kernel has no RDMA, librdmacm ENODEV.
+// noDevice returns the error of a host without RDMA. If the kernel has no RDMA, libibverbs returns ENOSYS and librdmacm
+// ENODEV.
 func noDevice(op string, errno syscall.Errno) error {
 	switch errno {
 	case syscall.ENOSYS, syscall.ENODEV:
-		return rdma.Errorf(op, errno, "this host has no RDMA device: load the driver of the adapter, or make a software one on a "+
+		return rdma.Errorf(op, errno, "this host has no RDMA device: load the driver of the adapter, or make a software device on a "+
 			"network interface (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0); ids also need rdma_ucm (modprobe rdma_ucm)")
 	case syscall.EACCES, syscall.EPERM:
-		return rdma.Errorf(op, errno, "no access to /dev/infiniband: it needs root, or group rdma")
+		return rdma.Errorf(op, errno, "no access to /dev/infiniband: it requires root or group rdma")
 	}
 	return rdma.Errorf(op, errno, "rdma-core failed")
 }
 
-// memlock explains ENOMEM of a registration: nearly always RLIMIT_MEMLOCK.
+// memlock returns the error for ENOMEM of a registration, which nearly always is caused by RLIMIT_MEMLOCK.
 func memlock(op string, errno syscall.Errno, bytes int) error {
 	if errno != syscall.ENOMEM {
 		return rdma.Errorf(op, errno, "%d bytes", bytes)
@@ -35,15 +36,15 @@ func memlock(op string, errno syscall.Errno, bytes int) error {
 func memlockLimit() string {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r); err != nil {
-		return "not known"
+		return "unknown"
 	}
 	if r.Cur == unix.RLIM_INFINITY {
 		return "none, so the device or the host is out of memory"
 	}
-	return fmt.Sprintf("%d bytes a process", r.Cur)
+	return fmt.Sprintf("%d bytes per process", r.Cur)
 }
 
-// check turns an errno into an error.
+// check returns the error for an errno, nil for 0.
 func check(op string, errno syscall.Errno) error {
 	if errno == 0 {
 		return nil

@@ -4,8 +4,8 @@ package verbs
 
 import "sync"
 
-// handles are the numbers that represent Go objects in C, as contexts of ids, joins and queues. They
-// are never reused: a number that C still has after its object was closed finds nothing.
+// handles maps numbers to Go objects. The numbers represent the objects in C, as contexts of ids, joins and queues.
+// They are never reused, so that get does not find a closed object.
 type handles[T any] struct {
 	mu   sync.Mutex
 	last uint64

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// id is an identifier of the connection manager. The channel's lock guards all that changes.
+// id is an identifier of the connection manager. The channel's lock guards its changing fields.
 type id struct {
 	ch      *eventChannel
 	c       cverbs.ID
@@ -19,13 +19,13 @@ type id struct {
 	ps      rdma.PortSpace
 	context any
 
-	dev      *device // librdmacm's, once it was needed; held
+	dev      *device // opened by librdmacm, nil before it is needed; held
 	qp       *qp
 	members  []*membership // the latest first
-	expected bool          // an event of resolving
-	removed  bool          // the device is gone
+	expected bool          // an event of resolving is pending
+	removed  bool          // the device was removed
 
-	reported, acked int     // events
+	reported, acked int     // numbers of events
 	destroying      pending // not nil: destroyed
 }
 
@@ -50,8 +50,8 @@ func (ch *eventChannel) CreateID(ps rdma.PortSpace, context any) (rdma.ID, error
 func (o *id) PortSpace() rdma.PortSpace { return o.ps }
 func (o *id) Context() any              { return o.context }
 
-// lock takes the channel's lock for a call on the id, and says whether the id
-// may be used. The caller unlocks whatever the answer.
+// lock locks the channel for a call on the id, and returns an error if the id must not be used. The caller unlocks in
+// any case.
 func (o *id) lock(op string) error {
 	o.ch.mu.Lock()
 	if o.destroying != nil {
@@ -60,14 +60,14 @@ func (o *id) lock(op string) error {
 	return nil
 }
 
-// device is that which the id is bound to. The caller holds the lock.
+// device returns the device to which the id is bound. The caller holds the lock.
 func (o *id) device(op string) (*device, error) {
 	if o.dev != nil {
 		return o.dev, nil
 	}
 	ctx := o.c.Info().Context
 	if ctx.IsNil() {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "id is bound to no device")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "the id is bound to no device")
 	}
 	d, err := o.ch.host.cmDevice(ctx)
 	if err != nil {
@@ -91,14 +91,14 @@ func (o *id) Bind(a rdma.Addr) error {
 	switch errno := o.c.Bind(cAddr(a)); errno {
 	case 0:
 		return nil
-	case syscall.ENODEV, syscall.EADDRNOTAVAIL: // with the address on another interface, or on none
+	case syscall.ENODEV, syscall.EADDRNOTAVAIL: // the address belongs to another interface, or to none
 		return rdma.Errorf(op, errno, "no RDMA device has the address %v (rdma link; ip addr)", a)
 	default:
 		return rdma.Errorf(op, errno, "%v", a)
 	}
 }
 
-// ResolveAddr begins to find the device from which dst is reached.
+// ResolveAddr begins to find the device with a route to dst.
 func (o *id) ResolveAddr(src, dst rdma.Addr, timeout time.Duration) error {
 	const op = "resolve address"
 	err := o.lock(op)
@@ -128,12 +128,12 @@ func (o *id) ResolveRoute(timeout time.Duration) error {
 	return nil
 }
 
-// milliseconds of a timeout, at least 1.
+// milliseconds returns a timeout in milliseconds, at least 1.
 func milliseconds(d time.Duration) int {
 	return int(min(max(d.Milliseconds(), 1), 1<<30))
 }
 
-// Device that the id is bound to.
+// Device returns the device to which the id is bound.
 func (o *id) Device() (rdma.Device, error) {
 	const op = "device of id"
 	err := o.lock(op)
@@ -143,12 +143,12 @@ func (o *id) Device() (rdma.Device, error) {
 	}
 	d, err := o.device(op)
 	if err != nil {
-		return nil, err // not d: a nil *device is no nil rdma.Device
+		return nil, err // not d: a nil *device is not a nil rdma.Device
 	}
 	return d, nil
 }
 
-// Port that the id is bound to.
+// Port returns the port to which the id is bound.
 func (o *id) Port() uint8 {
 	if o.lock("") != nil {
 		o.ch.mu.Unlock()
@@ -161,7 +161,7 @@ func (o *id) Port() uint8 {
 	return 0
 }
 
-// LocalAddr is the address the id is bound to.
+// LocalAddr returns the address to which the id is bound.
 func (o *id) LocalAddr() rdma.Addr {
 	if o.lock("") != nil {
 		o.ch.mu.Unlock()
@@ -171,7 +171,7 @@ func (o *id) LocalAddr() rdma.Addr {
 	return goAddr(o.c.Info().Local)
 }
 
-// Local says from where the id sends.
+// Local returns the port and GID from which the id sends.
 func (o *id) Local() (rdma.Local, error) {
 	const op = "local side of id"
 	err := o.lock(op)
@@ -199,12 +199,12 @@ func (o *id) Local() (rdma.Local, error) {
 		}
 	}
 	if l.SGIDIndex < 0 {
-		return rdma.Local{}, rdma.Errorf(op, syscall.ENODATA, "port %d of %s has no GID %v any more", info.Port, d.name, want)
+		return rdma.Local{}, rdma.Errorf(op, syscall.ENODATA, "port %d of %s no longer has the GID %v", info.Port, d.name, want)
 	}
 	return l, nil
 }
 
-// QP is the queue pair of CreateQP.
+// QP returns the queue pair of CreateQP.
 func (o *id) QP() rdma.QP {
 	o.ch.mu.Lock()
 	defer o.ch.mu.Unlock()
@@ -229,16 +229,16 @@ func (o *id) CreateQP(domain rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	p, ok := domain.(*pd)
 	switch {
 	case !ok || p == nil || p.dev.ctx != d.ctx:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "PD is not of the id's device: use that of ID.Device")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "the PD is not one of the id's device: use that of ID.Device")
 	case o.qp != nil:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "id has a queue pair")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "the id already has a queue pair")
 	}
 	wanted := rdma.QPTypeRC
 	if o.ps.IsUD() {
 		wanted = rdma.QPTypeUD
 	}
 	if attr.Type != 0 && attr.Type != wanted {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "port space %v has other queue pairs", o.ps)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "port space %v has queue pairs of another type", o.ps)
 	}
 	attr.Type = wanted
 	q, init, err := p.prepare(op, &attr)
@@ -258,7 +258,7 @@ func (o *id) CreateQP(domain rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	q.owner.Store(o)
 	o.qp = q
 	if a, err := q.Query(); err == nil {
-		q.note(a, rdma.QPMaskState|rdma.QPMaskPort|rdma.QPMaskQKey)
+		q.storeAttr(a, rdma.QPMaskState|rdma.QPMaskPort|rdma.QPMaskQKey)
 	}
 	return q, nil
 }
@@ -272,12 +272,12 @@ func (o *id) DestroyQP() error {
 		return err
 	}
 	if o.qp == nil {
-		return rdma.Errorf(op, syscall.EINVAL, "id has no queue pair")
+		return rdma.Errorf(op, syscall.EINVAL, "the id has no queue pair")
 	}
 	return o.qp.close(op)
 }
 
-// BeginDestroy destroys the id; its events remain to be acknowledged.
+// BeginDestroy destroys the id. The Pending is done when its events are acknowledged.
 func (o *id) BeginDestroy() (rdma.Pending, error) {
 	const op = "destroy id"
 	err := o.lock(op)
@@ -286,7 +286,7 @@ func (o *id) BeginDestroy() (rdma.Pending, error) {
 		return nil, err
 	}
 	if o.removed && o.dev == nil {
-		_, _ = o.device(op) // which closes with the last id; without it that is for the kernel alone
+		_, _ = o.device(op) // its context is closed with the last id
 	}
 	var errno syscall.Errno
 	if o.dev != nil {
@@ -314,7 +314,7 @@ func (o *id) BeginDestroy() (rdma.Pending, error) {
 	return o.destroying, nil
 }
 
-// settle ends the destruction when all events are acknowledged. The caller holds the lock.
+// settle completes the destruction when all events are acknowledged. The caller holds the lock.
 func (o *id) settle() {
 	if o.destroying != nil && !o.destroying.Done() && o.acked == o.reported {
 		close(o.destroying)

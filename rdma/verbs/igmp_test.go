@@ -16,8 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// igmpTrace records the IGMP reports that leave this host. A report that changes nothing, which the
-// kernel repeats for robustness, is recorded once.
+// igmpTrace records the IGMP reports that this host sends, except repeated ones, which the kernel sends for robustness.
 type igmpTrace struct {
 	mu      sync.Mutex
 	records []rdmatest.Record
@@ -81,8 +80,7 @@ func newIGMPTrace(t testing.TB, hosts []testHost) *igmpTrace {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-// packet looks at an IPv4 packet: IGMPv3 reports (RFC 3376 §4.2), and those of
-// version 2 (RFC 2236 §2).
+// packet records the IGMP reports in an IPv4 packet, of version 3 (RFC 3376 §4.2) and version 2 (RFC 2236 §2).
 func (tr *igmpTrace) packet(host int, ip []byte) {
 	if len(ip) < 20 || ip[0]>>4 != 4 || ip[9] != 2 {
 		return
@@ -94,25 +92,25 @@ func (tr *igmpTrace) packet(host int, ip []byte) {
 	addr := func(b []byte) netip.Addr { return netip.AddrFrom4([4]byte(b)) }
 	switch msg[0] {
 	case 0x16:
-		tr.note(host, addr(msg[4:8]), true)
+		tr.storeAttr(host, addr(msg[4:8]), true)
 	case 0x17:
-		tr.note(host, addr(msg[4:8]), false)
+		tr.storeAttr(host, addr(msg[4:8]), false)
 	case 0x22:
 		count := binary.BigEndian.Uint16(msg[6:])
 		for rec := msg[8:]; count > 0 && len(rec) >= 8; count-- {
 			sources := int(binary.BigEndian.Uint16(rec[2:]))
 			switch kind := rec[0]; {
 			case kind == 2 || kind == 4: // is, or changes to, "exclude": a member
-				tr.note(host, addr(rec[4:8]), true)
+				tr.storeAttr(host, addr(rec[4:8]), true)
 			case kind == 3 && sources == 0: // changes to "include none"
-				tr.note(host, addr(rec[4:8]), false)
+				tr.storeAttr(host, addr(rec[4:8]), false)
 			}
 			rec = rec[min(8+4*sources+4*int(rec[1]), len(rec)):]
 		}
 	}
 }
 
-func (tr *igmpTrace) note(host int, group netip.Addr, member bool) {
+func (tr *igmpTrace) storeAttr(host int, group netip.Addr, member bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	key := groupOn{host, group}

@@ -17,8 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// mckey begins rdma-core's multicast program on a host: 10 messages of 100
-// bytes to or from a group.
+// mckey starts rdma-core's multicast program on a host, for 10 messages of 100 bytes to or from a group.
 func mckey(t *testing.T, h testHost, g rdma.Addr, args ...string) (done chan error, out *bytes.Buffer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testTimeout)
@@ -27,18 +26,18 @@ func mckey(t *testing.T, h testHost, g rdma.Addr, args ...string) (done chan err
 	cmd := exec.CommandContext(ctx, "mckey", append([]string{"-m", g.String(), "-b", h.addr.String()}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		testenv.Skip(t, "mckey cannot run: %v; it comes with rdmacm-utils", err)
+		testenv.Skip(t, "cannot run mckey: %v; it is part of rdmacm-utils", err)
 	}
 	done = make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	return done, out
 }
 
-// testToMckey: mckey receives until it has 10 messages. It does not say when it
-// has joined, so there are always more.
+// testToMckey sends to mckey, which receives 10 messages. It does not report when it has joined, so more are sent until
+// it ends.
 func testToMckey(t *testing.T, hosts []testHost) {
 	if len(hosts) < 2 {
-		t.Skip("it takes two ports")
+		t.Skip("two ports are needed")
 	}
 	r := newRig(t, hosts[0])
 	ah := r.join(testGroup(121), rdma.JoinSendOnlyFullMember)
@@ -63,10 +62,10 @@ func testToMckey(t *testing.T, hosts []testHost) {
 	}
 }
 
-// testFromMckey: mckey sends, as full or send-only member.
+// testFromMckey receives from mckey, which is a full or a send-only member.
 func testFromMckey(t *testing.T, hosts []testHost, sendOnly bool) {
 	if len(hosts) < 2 {
-		t.Skip("it takes two ports")
+		t.Skip("two ports are needed")
 	}
 	r := newRig(t, hosts[0])
 	g := testGroup(122)

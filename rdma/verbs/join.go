@@ -13,24 +13,24 @@ import (
 // membership is a join of an id, until it is left. The channel's lock guards it.
 type membership struct {
 	id       *id
-	group    rdma.Addr // without what does not name a group
-	handle   uint64    // stands for it in C
+	group    rdma.Addr // rdma.Addr.Group of the address
+	handle   uint64    // represents it in C
 	context  any
-	expected bool // the event of the join
+	expected bool // the event of the join is pending
 
-	reported, acked int     // events
+	reported, acked int     // numbers of events
 	leaving         pending // not nil: left
 }
 
-// JoinMulticast begins joining a group as full member.
+// JoinMulticast begins joining a group as a full member.
 func (o *id) JoinMulticast(group rdma.Addr, context any) error {
 	return o.JoinMulticastEx(rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags,
 		Flags: rdma.JoinFullMember, Addr: group}, context)
 }
 
-// JoinMulticastEx begins joining a group. librdmacm checks everything, but that on RoCE a unicast address is an event's
-// error, or none without a queue pair. It is given the group without port, flow and scope, for it finds joins by
-// comparing whole sockaddrs.
+// JoinMulticastEx begins joining a group. librdmacm checks everything, except that on RoCE it reports a unicast address
+// only by an event, and not at all without a queue pair. It gets the group without port, flow and scope, because it
+// finds joins by comparing whole sockaddrs.
 func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	const op = "join multicast group"
 	err := o.lock(op)
@@ -38,11 +38,11 @@ func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	if err != nil {
 		return err
 	}
-	if o.removed { // librdmacm says ENXIO, and EINVAL of an id that has no device
+	if o.removed { // librdmacm returns ENXIO, or EINVAL for an id without a device
 		return rdma.Errorf(op, syscall.EINVAL, "the device of the id was removed")
 	}
 	if attr.Addr.IsUnicast() && !attr.Addr.IsZeroNet() && o.onEthernet() {
-		return rdma.Errorf(op, syscall.EINVAL, "%v is a unicast address, and no group", attr.Addr)
+		return rdma.Errorf(op, syscall.EINVAL, "%v is a unicast address, not a group", attr.Addr)
 	}
 	ch := o.ch
 	ch.last++
@@ -57,7 +57,7 @@ func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	return nil
 }
 
-// onEthernet reports whether the id is bound to a port of RoCE. The caller holds the lock.
+// onEthernet reports whether the id is bound to a RoCE port. The caller holds the lock.
 func (o *id) onEthernet() bool {
 	d, err := o.device("")
 	return err == nil && d.ports[o.c.Info().Port].layer == rdma.LinkLayerEthernet
@@ -73,8 +73,8 @@ func joinError(op string, errno syscall.Errno, attr rdma.JoinAttr) error {
 	return rdma.Errorf(op, errno, "%v as %v", attr.Addr, attr.Flags)
 }
 
-// BeginLeave leaves a group; the join's events remain to be acknowledged. librdmacm detaches the queue
-// pair and the kernel drops events that were not retrieved.
+// BeginLeave leaves a group. The Pending is done when the join's events are acknowledged. librdmacm detaches the queue
+// pair, and the kernel drops events that were not retrieved.
 func (o *id) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	const op = "leave multicast group"
 	err := o.lock(op)
@@ -83,7 +83,7 @@ func (o *id) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 		return nil, err
 	}
 	if group.Size() == 0 {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "%v is no address for it", group)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "invalid address %v", group)
 	}
 	group = group.Group()
 	i := slices.IndexFunc(o.members, func(m *membership) bool { return m.group == group })
@@ -93,7 +93,7 @@ func (o *id) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	m := o.members[i]
 	o.members = slices.Delete(o.members, i, i+1)
 	m.forget()
-	// librdmacm forgets the join whatever the result. The kernel's membership has ended with the device already.
+	// librdmacm discards the join whatever the result is. After a removal the kernel's membership has already ended.
 	if errno := o.c.Leave(cAddr(group)); errno != 0 && !o.removed {
 		return nil, rdma.Errorf(op, errno, "%v", group)
 	}
@@ -108,14 +108,14 @@ func (m *membership) forget() {
 	m.id.ch.arrived(&m.expected)
 }
 
-// settle ends the leave when all events are acknowledged. The caller holds the lock.
+// settle completes the leave when all events are acknowledged. The caller holds the lock.
 func (m *membership) settle() {
 	if m.leaving != nil && !m.leaving.Done() && m.acked == m.reported {
 		close(m.leaving)
 	}
 }
 
-// LeaveMulticast leaves a group and waits for the acknowledgement of the join's events.
+// LeaveMulticast leaves a group and waits until the join's events are acknowledged.
 func (o *id) LeaveMulticast(ctx context.Context, group rdma.Addr) error {
 	p, err := o.BeginLeave(group)
 	if err != nil {

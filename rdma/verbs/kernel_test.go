@@ -19,12 +19,12 @@ func wantErrno(t testing.TB, what string, err error, want syscall.Errno) {
 	}
 }
 
-// Details of S021 and S022: ENODEV is for an address that an interface without RDMA has, and of 0.0.0.0/8 only
-// 0.0.0.0 is refused.
+// Details of S021 and S022: ENODEV is returned for an address of an interface without RDMA, and of 0.0.0.0/8 only
+// 0.0.0.0 is rejected.
 func TestBindAndJoinErrors(t *testing.T) {
 	hosts := testHosts(t)
 	if !*ownKernel {
-		t.Skip("it makes a network interface: -verbs.ownkernel")
+		t.Skip("the test makes a network interface: -verbs.ownkernel")
 	}
 	plainInterface(t, "192.0.2.7/24")
 	r := newRig(t, hosts[0])
@@ -33,20 +33,19 @@ func TestBindAndJoinErrors(t *testing.T) {
 	defer id.BeginDestroy()
 	wantErrno(t, "bind to an interface without RDMA", id.Bind(rdma.IPAddr(netip.MustParseAddr("192.0.2.7"))), syscall.ENODEV)
 	if err := id.Bind(rdma.IPAddr(netip.MustParseAddr("198.51.100.1"))); !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("bind to an unknown address: %v", err) // which of them depends on the routes
+		t.Errorf("bind to an unknown address: %v", err) // the errno depends on the routes
 	}
 	wantErrno(t, "join of 0.0.0.0", r.id.JoinMulticast(rdma.IPAddr(netip.IPv4Unspecified()), nil), syscall.EINVAL)
 }
 
-// S055 by the limit that the device has: an attachment that fails while the
-// event is retrieved is MULTICAST_ERROR with status -1 and the errno, and the
-// membership stays until it is left.
+// S055 with the device's limit: an attachment that fails while the event is retrieved is MULTICAST_ERROR with status -1
+// and the errno, and the membership stays until it is left.
 func TestAttachLimit(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	attr, err := r.dev.Attr()
 	r.must(err)
 	if attr.MaxMcastQPAttach > 1000 {
-		t.Skipf("the device attaches %d queue pairs to a group", attr.MaxMcastQPAttach)
+		t.Skipf("the device can attach %d queue pairs to a group", attr.MaxMcastQPAttach)
 	}
 	g := testGroup(55)
 	for range attr.MaxMcastQPAttach {
@@ -67,8 +66,8 @@ func TestAttachLimit(t *testing.T) {
 	wantErrno(t, "event", ev.Err(), syscall.ENOMEM)
 }
 
-// S102 on rxe of kernel 6.1: a buffer that is too small puts the queue pair into error, as a completion
-// and its state show; it restarts from RESET.
+// S102 with rxe of kernel 6.1: a too small buffer puts the queue pair into state ERR, which a completion and the state
+// report. It works again after RESET.
 func TestShortBuffer(t *testing.T) {
 	hosts := needHosts(t, 2)
 	to, from := newRig(t, hosts[0]), newRig(t, hosts[1])
@@ -102,7 +101,7 @@ func TestShortBuffer(t *testing.T) {
 		to.must(to.qp.Modify(rdma.QPAttr{State: step.to, Port: to.id.Port(), QKey: rdma.UDPQKey}, step.mask|rdma.QPMaskState))
 	}
 	for _, wc := range to.poll(0) {
-		t.Logf("left over: %+v", wc)
+		t.Logf("flushed: %+v", wc)
 	}
 	to.post()
 	send("again")

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// An address handle to a host is created in another goroutine, so a host that does not answer does not
-// hold up the caller; nor does it hold up handles to others.
+// An address handle is created in another goroutine, so that a host that does not answer delays neither the caller nor
+// handles to other hosts.
 func TestHandleToAbsentHost(t *testing.T) {
 	hosts := needHosts(t, 2)
 	r, to := newRig(t, hosts[0]), newRig(t, hosts[1])
@@ -38,33 +38,33 @@ func TestHandleToAbsentHost(t *testing.T) {
 	nobody := netip.AddrFrom4(ip)
 	start := time.Now()
 	waiting, unwanted := begin(nobody), begin(nobody)
-	r.must(r.qp.Close()) // the domain has nothing else left but memory
+	r.must(r.qp.Close()) // now the domain has only memory
 	if err := r.mr.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.pd.Close(); err != nil {
 		wantErrno(t, "Close of the domain", err, syscall.EBUSY)
 	} else if !waiting.Done() {
-		t.Error("the domain closes while a handle is made in it")
+		t.Error("the domain was closed while a handle is being made in it")
 	}
 	unwanted.Cancel()
-	// This one answers.
+	// This host answers.
 	known := begin(hosts[1].addr.IP)
 	r.must(known.Wait(ctx))
 	ah, err := known.AH()
 	r.must(err)
 	if err := waiting.Wait(ctx); err == nil {
-		t.Error("there is a handle to an absent host")
+		t.Error("made a handle to an absent host")
 	} else {
 		t.Logf("handle to an absent host, after %v: %v", time.Since(start).Round(time.Millisecond), err)
 	}
-	_ = unwanted.Wait(ctx) // there was none to give up
+	_ = unwanted.Wait(ctx) // it ends without a handle
 	if _, err := unwanted.AH(); !unwanted.Done() || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the handle that was given up: done %v, %v", unwanted.Done(), err)
+		t.Errorf("the cancelled handle: done %v, %v", unwanted.Done(), err)
 	}
 	r.ahs = append(r.ahs, ah)
 
-	// The rest of the rig is enough to send with it.
+	// The other objects of the rig are enough to send with it.
 	r.mr, err = r.pd.RegisterMemory(r.mem, rdma.AccessLocalWrite)
 	r.must(err)
 	r.qp, err = r.id.CreateQP(r.pd, rdma.QPInitAttr{SendCQ: r.cq, RecvCQ: r.cq, Cap: rdma.QPCap{MaxSendWR: rigDepth, MaxRecvWR: rigDepth}})
@@ -83,5 +83,5 @@ func TestHandleToAbsentHost(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines are left", working())
+	t.Errorf("%d goroutines remain", working())
 }

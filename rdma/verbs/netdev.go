@@ -19,27 +19,28 @@ import (
 // sysNet is the kernel's directory of network interfaces.
 const sysNet = "/sys/class/net"
 
-// interfaceName is the name of an index; "" for none, or one of another network namespace.
+// interfaceName returns the name of the interface with the index; "" for no interface, or one in another network
+// namespace.
 func interfaceName(op string, index int) (string, error) {
 	switch i, err := sys.InterfaceByIndex(index); {
-	case errors.Is(err, sys.ErrNoInterface): // of index 0, too
+	case errors.Is(err, sys.ErrNoInterface): // also for index 0
 		return "", nil
 	case err != nil:
-		return "", lookFailed(op, err)
+		return "", queryFailed(op, err)
 	default:
 		return i.Name, nil
 	}
 }
 
-// lookFailed is the error of an interface that could not be looked at.
-func lookFailed(op string, err error) error {
+// queryFailed returns the error of a failed query of an interface.
+func queryFailed(op string, err error) error {
 	errno := syscall.EIO
 	errors.As(err, &errno)
 	return rdma.Errorf(op, errno, "%v", err)
 }
 
-// interfaces returns the name of the network interface of a port, and the
-// addresses of all it has: those of VLANs have GIDs on the same port.
+// interfaces returns the name of the network interface of a port, and the addresses of all its interfaces: those of
+// VLANs have GIDs on the same port.
 func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs []netip.Addr, err error) {
 	var names []string
 	for _, g := range gids {
@@ -56,14 +57,14 @@ func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs
 			continue
 		}
 		if err != nil {
-			return "", nil, lookFailed("query port", err)
+			return "", nil, queryFailed("query port", err)
 		}
 		list, err := sys.InterfaceAddrs(i)
 		if err != nil {
-			return "", nil, lookFailed("query port", err)
+			return "", nil, queryFailed("query port", err)
 		}
 		for _, a := range list {
-			// An IPv6 link-local address needs a zone, which ids do not take here.
+			// An IPv6 link-local address needs a zone, which ids do not support.
 			if a.Is4() || !a.IsLinkLocalUnicast() {
 				addrs = append(addrs, a)
 			}
@@ -75,8 +76,8 @@ func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs
 	return name, addrs, nil
 }
 
-// ipoibOf lists the IPoIB interfaces of a device's port: an interface names the
-// adapter it is on, and in dev_port or the older dev_id the port, from 0.
+// ipoibOf returns the IPoIB interfaces of a device's port. In the kernel's directory an interface has its adapter, and
+// its port, from 0, in dev_port or the older dev_id.
 func ipoibOf(device string, num uint8) (names []string) {
 	dirs, err := filepath.Glob(filepath.Join(sysNet, "*", "device", "infiniband", device))
 	if err != nil {
@@ -92,7 +93,7 @@ func ipoibOf(device string, num uint8) (names []string) {
 	return names
 }
 
-// sysNumber reads a number of an interface; 0 if it cannot be read.
+// sysNumber returns a number of an interface, 0 if it cannot be read.
 func sysNumber(dir, file string) int {
 	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

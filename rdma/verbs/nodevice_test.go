@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// On a host without RDMA every way in says what to do.
+// On a host without RDMA every call that needs a device returns an error with advice.
 func TestNoDevice(t *testing.T) {
 	p, err := Open()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestNoDevice(t *testing.T) {
 	wantErrno(t, "NewEventChannel", err3, syscall.ENODEV)
 	for _, err := range []error{err1, err2, err3} {
 		if err == nil || !strings.Contains(err.Error(), "modprobe rdma_rxe") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("the error does not help: %v", err)
+			t.Errorf("the error has no advice: %v", err)
 		}
 	}
 }

@@ -34,8 +34,8 @@ func (d *device) AllocPD() (rdma.PD, error) {
 
 func (p *pd) Device() rdma.Device { return p.dev }
 
-// Close frees the domain. Kernel and providers do not all know of the objects
-// in it: some make address handles without the kernel.
+// Close frees the domain. Users are counted in Go because neither the kernel nor rdma-core counts all objects: some
+// drivers make address handles without the kernel.
 func (p *pd) Close() error {
 	const op = "dealloc PD"
 	if err := p.end(op); err != nil {
@@ -49,7 +49,7 @@ func (p *pd) Close() error {
 	return nil
 }
 
-// gone says that destroying failed because the device was removed: then the kernel has destroyed everything.
+// gone reports whether destroying failed because the device was removed: then the kernel has destroyed everything.
 func (d *device) gone(errno syscall.Errno) bool {
 	return errno == syscall.EIO || errno == syscall.ENODEV || d.removed.Load() && errno != syscall.EBUSY
 }
@@ -70,7 +70,7 @@ func (p *pd) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
 	case len(mem) == 0:
 		return nil, rdma.Errorf(op, syscall.EINVAL, "no memory")
 	case access&(rdma.AccessRemoteWrite|rdma.AccessRemoteRead) != 0 && access&rdma.AccessLocalWrite == 0:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "remote access without local write")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "remote write access requires local write access")
 	}
 	if err := p.hold(op); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (p *pd) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
 	return &mr{pd: p, c: c, lkey: c.LKey(), mem: mem}, nil
 }
 
-// address is where mem begins, as a number: C must not be given a Go pointer.
+// address returns the address of mem as a number, because Go pointers must not be passed to C.
 func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
 
 func (m *mr) LKey() uint32  { return m.lkey }

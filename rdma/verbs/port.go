@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// queryPort asks for a port's state and keeps its MTU. The device is entered, or its watch calls.
+// queryPort queries a port's state and stores its MTU. The caller has called enter on the device, or is its watch.
 func (d *device) queryPort(num uint8) (cverbs.PortAttr, error) {
 	const op = "query port"
 	if num < 1 || int(num) >= len(d.ports) {
@@ -27,7 +27,7 @@ func (d *device) queryPort(num uint8) (cverbs.PortAttr, error) {
 	return a, nil
 }
 
-// PortCounts returns the state of a port as the device has it.
+// PortCounts returns the state of a port as the device reports it.
 func (d *device) PortCounts(num uint8) (rdma.PortAttr, error) {
 	if err := d.enter("query port"); err != nil {
 		return rdma.PortAttr{}, err
@@ -54,9 +54,9 @@ func (d *device) portAttr(num uint8) (rdma.PortAttr, error) {
 // sysRDMA is the kernel's directory of RDMA devices.
 const sysRDMA = "/sys/class/infiniband"
 
-// noReceive is how many packets found no receive posted, at any queue pair of the port, according to the files below
-// sys. mlx5 has that counter (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst); for other
-// drivers it is 0.
+// noReceive returns the number of packets for which no receive was posted, for all queue pairs of the port, from the
+// files below sys. mlx5 has that counter (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst);
+// for other drivers it is 0.
 func noReceive(sys, device string, num uint8) uint64 {
 	text, err := os.ReadFile(filepath.Join(sys, device, "ports", strconv.Itoa(int(num)), "hw_counters", "out_of_buffer"))
 	if err != nil {
@@ -87,14 +87,14 @@ func (d *device) Port(num uint8) (rdma.PortAttr, error) {
 	return r, err
 }
 
-// laneGbps is the speed of a lane by the code of ibv_port_attr.active_speed,
-// and lanes their number by that of active_width (man ibv_query_port).
+// laneGbps has the speed of a lane by the code of ibv_port_attr.active_speed, and lanes the number of lanes by that of
+// active_width (man ibv_query_port).
 var (
 	laneGbps = map[uint8]float64{1: 2.5, 2: 5, 4: 10, 8: 10.3125, 16: 14.0625, 32: 25.78125, 64: 53.125, 128: 106.25}
 	lanes    = map[uint8]float64{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 )
 
-// GIDs is a port's GID table without its empty entries.
+// GIDs returns a port's GID table without its empty entries.
 func (d *device) GIDs(num uint8) ([]rdma.GIDEntry, error) {
 	if err := d.enter("query GIDs"); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (d *device) queryGIDs(num uint8) ([]rdma.GIDEntry, error) {
 	return list, nil
 }
 
-// PKeys is a port's P_Key table.
+// PKeys returns a port's P_Key table.
 func (d *device) PKeys(num uint8) ([]rdma.PKey, error) {
 	const op = "query P_Keys"
 	if err := d.enter(op); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Packets that found no receive posted are counted where the adapter counts them, by port.
+// Packets without a posted receive are counted for each port, if the adapter counts them.
 func TestNoReceive(t *testing.T) {
 	sys := t.TempDir()
 	dir := filepath.Join(sys, "mlx5_0", "ports", "2", "hw_counters")
@@ -28,7 +28,7 @@ func TestNoReceive(t *testing.T) {
 		port   uint8
 	}{{"mlx5_0", 1}, {"rxe0", 2}} {
 		if n := noReceive(sys, c.device, c.port); n != 0 {
-			t.Errorf("%s, port %d, which has no such counter: %d", c.device, c.port, n)
+			t.Errorf("%s, port %d, which does not have the counter: %d", c.device, c.port, n)
 		}
 	}
 }

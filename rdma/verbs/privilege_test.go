@@ -16,16 +16,15 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// unprivileged is set in the environment of a test that runs again without
-// CAP_NET_RAW and CAP_IPC_LOCK.
+// unprivileged is the environment variable that is set when a test runs again without CAP_NET_RAW and CAP_IPC_LOCK.
 const unprivileged = "FANFARE_VERBS_UNPRIVILEGED"
 
-// TestUnprivileged runs S107, on Q_Keys with bit 31, and the test of memory
-// limits in a process that root's rights do not help.
+// TestUnprivileged runs S107, about Q_Keys with bit 31, and the test of memory limits in a process without the
+// capabilities of root.
 func TestUnprivileged(t *testing.T) {
 	testHosts(t)
 	if os.Getenv(unprivileged) != "" || unix.Geteuid() != 0 {
-		t.Skip("it begins as root")
+		t.Skip("it must start as root")
 	}
 	// A thread that has dropped capabilities permanently starts the process, and ends with the test.
 	out := make(chan string)
@@ -53,8 +52,7 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-// Memory above RLIMIT_MEMLOCK cannot be registered, and the error says what to
-// do.
+// Memory above RLIMIT_MEMLOCK cannot be registered, and the error has advice.
 func TestMemoryLimit(t *testing.T) {
 	if os.Getenv(unprivileged) == "" {
 		t.Skip("TestUnprivileged runs it without CAP_IPC_LOCK")

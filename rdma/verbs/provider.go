@@ -27,22 +27,22 @@ var (
 	_ rdma.ID           = (*id)(nil)
 )
 
-// provider is rdma-core on this host. librdmacm keeps its state once for the
-// process, and so does the provider: its contexts are shared by all ids.
+// provider is rdma-core on this host. There is one for the process, like the state of librdmacm, because all ids share
+// librdmacm's contexts.
 type provider struct {
 	mu sync.Mutex
-	cm map[cverbs.Context]*device // the connection manager's, in use
+	cm map[cverbs.Context]*device // the connection manager's devices in use
 }
 
 var host = &provider{cm: map[cverbs.Context]*device{}}
 
-// Open returns the provider of this host. It costs nothing and needs no closing;
-// whether there are devices is seen when they are asked for.
+// Open returns the provider of this host. It uses no resources and does not have to be closed. It does not check
+// whether there are devices: Devices and OpenDevice do.
 func Open() (rdma.Provider, error) { return host, nil }
 
 func (p *provider) Name() string { return "verbs" }
 
-// Devices lists the names of the devices.
+// Devices returns the names of the devices.
 func (p *provider) Devices() ([]string, error) {
 	names, errno := cverbs.Devices()
 	if errno != 0 {
@@ -61,9 +61,9 @@ func (p *provider) OpenDevice(name string) (rdma.Device, error) {
 		if len(names) == 0 {
 			return nil, noDevice(op, errno)
 		}
-		return nil, rdma.Errorf(op, errno, "no device is called %q; there are %v", name, names)
+		return nil, rdma.Errorf(op, errno, "there is no device %q; this host has %v", name, names)
 	case errno == syscall.EACCES || errno == syscall.EPERM:
-		return nil, rdma.Errorf(op, errno, "%s: no access to /dev/infiniband/uverbs*: it needs root, or group rdma", name)
+		return nil, rdma.Errorf(op, errno, "%s: no access to /dev/infiniband/uverbs*: it requires root or group rdma", name)
 	case errno != 0:
 		return nil, rdma.Errorf(op, errno, "%s", name)
 	}
@@ -75,7 +75,7 @@ func (p *provider) OpenDevice(name string) (rdma.Device, error) {
 	return d, nil
 }
 
-// cmDevice returns the device of a context of librdmacm's, held for an id until destroyID.
+// cmDevice returns the device for a context of librdmacm, held for an id until destroyID.
 func (p *provider) cmDevice(ctx cverbs.Context) (*device, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,22 +21,22 @@ type qp struct {
 	sendCQ, recvCQ *cq
 	handle         uint64
 
-	// owner is the id it was made on; nil if none, or destroyed. The lock of
-	// the id's channel guards what hangs on it in C, see eventChannel.
+	// owner is the id on which it was made; nil if there is none, or it was destroyed. The lock of the id's channel guards
+	// its state in C, see eventChannel.
 	owner atomic.Pointer[id]
 
-	// The last state set by Modify; the device may have gone into error since.
+	// The last state set by Modify; the queue pair may have gone into state ERR since.
 	state atomic.Uint32
 	port  atomic.Uint32
 	qkey  atomic.Uint32
 
 	control sync.Mutex // modify, query, attach, detach, close; taken before sq and rq
-	closed  bool       // under control; that of sq and rq under theirs
+	closed  bool       // under control; sq and rq have their own fields and locks
 	sq      sendQueue
 	rq      recvQueue
 }
 
-// prepare turns an rdma.QPInitAttr into C's, and holds the objects that the queue pair uses.
+// prepare converts an rdma.QPInitAttr to C, and holds the objects that the queue pair uses.
 func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, error) {
 	var none cverbs.QPInit
 	if attr.Type == 0 {
@@ -45,7 +45,7 @@ func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, erro
 	send, ok1 := attr.SendCQ.(*cq)
 	recv, ok2 := attr.RecvCQ.(*cq)
 	if !ok1 || !ok2 || send == nil || recv == nil || send.dev.ctx != p.dev.ctx || recv.dev.ctx != p.dev.ctx {
-		return nil, none, rdma.Errorf(op, syscall.EINVAL, "it needs two completion queues of the device")
+		return nil, none, rdma.Errorf(op, syscall.EINVAL, "a queue pair needs two completion queues of the device")
 	}
 	c := attr.Cap
 	if min(c.MaxSendWR, c.MaxRecvWR, c.MaxSendSGE, c.MaxRecvSGE, c.MaxInlineData) < 0 ||
@@ -65,7 +65,7 @@ func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, erro
 	}, nil
 }
 
-// hold keeps the objects that the queue pair uses from closing, until discard.
+// hold holds the objects that the queue pair uses, until discard.
 func (q *qp) hold(op string) error {
 	if err := q.pd.hold(op); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (q *qp) hold(op string) error {
 	return nil
 }
 
-// discard undoes prepare. In C there is no queue pair.
+// discard reverses prepare. In C there is no queue pair.
 func (q *qp) discard() {
 	allQPs.remove(q.handle)
 	q.sq.free()
@@ -92,7 +92,7 @@ func (q *qp) discard() {
 	q.pd.release()
 }
 
-// finish takes over what C made.
+// finish completes the queue pair with the one that C has made.
 func (q *qp) finish(c cverbs.QP, got cverbs.QPCap) error {
 	q.c, q.qpn = c, rdma.QPN(c.QPN())
 	q.cap = rdma.QPCap{MaxSendWR: int(got.SendWR), MaxRecvWR: int(got.RecvWR), MaxSendSGE: int(got.SendSGE),
@@ -134,7 +134,7 @@ func (q *qp) usable(op string) error {
 	return nil
 }
 
-// Query returns the present attributes.
+// Query returns the current attributes.
 func (q *qp) Query() (rdma.QPAttr, error) {
 	const op = "query QP"
 	q.control.Lock()
@@ -152,7 +152,7 @@ func (q *qp) Query() (rdma.QPAttr, error) {
 	}, nil
 }
 
-// Modify changes what mask names.
+// Modify changes the attributes in mask.
 func (q *qp) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 	const op = "modify QP"
 	q.control.Lock()
@@ -167,12 +167,12 @@ func (q *qp) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 	if errno != 0 {
 		return rdma.Errorf(op, errno, "to %v with mask %#x", attr.State, uint32(mask))
 	}
-	q.note(attr, mask)
+	q.storeAttr(attr, mask)
 	return nil
 }
 
-// note keeps what posting needs to know.
-func (q *qp) note(attr rdma.QPAttr, mask rdma.QPAttrMask) {
+// storeAttr stores the attributes that posting needs.
+func (q *qp) storeAttr(attr rdma.QPAttr, mask rdma.QPAttrMask) {
 	if mask&rdma.QPMaskPort != 0 {
 		q.port.Store(uint32(attr.Port))
 	}
@@ -198,7 +198,7 @@ func (q *qp) AttachMcast(gid rdma.GID, lid rdma.LID) error {
 	return nil
 }
 
-// DetachMcast detaches it.
+// DetachMcast detaches the queue pair from a group.
 func (q *qp) DetachMcast(gid rdma.GID, lid rdma.LID) error {
 	const op = "detach from multicast group"
 	q.control.Lock()
@@ -212,7 +212,7 @@ func (q *qp) DetachMcast(gid rdma.GID, lid rdma.LID) error {
 	return nil
 }
 
-// Close destroys the queue pair. An id that it was made on forgets it.
+// Close destroys the queue pair. If it was made on an id, the id then has none.
 func (q *qp) Close() error {
 	if o := q.owner.Load(); o != nil {
 		o.ch.mu.Lock()
@@ -221,8 +221,8 @@ func (q *qp) Close() error {
 	return q.close("destroy QP")
 }
 
-// close destroys the queue pair by ibv_destroy_qp, even that of an id, for rdma_destroy_qp ignores EBUSY and leaks a
-// queue pair that it could not destroy. The caller holds the lock of the owner's channel, if there is an owner.
+// close destroys the queue pair with ibv_destroy_qp, even that of an id, because rdma_destroy_qp ignores EBUSY and
+// leaks a queue pair that it could not destroy. The caller holds the lock of the owner's channel, if there is an owner.
 func (q *qp) close(op string) error {
 	q.control.Lock()
 	defer q.control.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// recvQueue has the receive requests, in C memory, that one call posts.
+// recvQueue has the receive requests of one call, in C memory.
 type recvQueue struct {
 	mu     sync.Mutex
 	closed bool         // under mu
 	wrs    cverbs.Recvs // under mu
 }
 
-// init reports whether there was memory.
+// init allocates the requests, and reports whether there was memory.
 func (r *recvQueue) init(c rdma.QPCap) (ok bool) {
 	r.wrs, ok = cverbs.NewRecvs(max(min(batch, c.MaxRecvWR), 1), c.MaxRecvSGE)
 	return ok
@@ -28,8 +28,8 @@ func (r *recvQueue) free() {
 	r.wrs = cverbs.Recvs{}
 }
 
-// PostRecv posts receive buffers, up to batch of them in one call of C. Each should have rdma.GRHBytes and the port's
-// MTU: on rxe of kernel 6.1 a message that is larger than the buffer ends the queue pair.
+// PostRecv posts receive buffers, up to batch of them in one call of C. Each should have rdma.GRHBytes plus the port's
+// MTU: with rxe of kernel 6.1 a message larger than the buffer puts the queue pair into state ERR.
 func (q *qp) PostRecv(wrs []rdma.RecvWR) (int, error) {
 	const op = "post receive"
 	r := &q.rq
@@ -46,9 +46,9 @@ func (q *qp) PostRecv(wrs []rdma.RecvWR) (int, error) {
 			case r.closed:
 				refused = rdma.ClosedError(op, "queue pair")
 			case rdma.QPState(q.state.Load()) == rdma.QPReset:
-				refused = rdma.Errorf(op, syscall.EINVAL, "queue pair is in RESET")
+				refused = rdma.Errorf(op, syscall.EINVAL, "the queue pair is in RESET")
 			case len(wr.SG) > r.wrs.MaxSGE:
-				refused = rdma.Errorf(op, syscall.EINVAL, "%d elements; the queue pair has %d", len(wr.SG), r.wrs.MaxSGE)
+				refused = rdma.Errorf(op, syscall.EINVAL, "%d elements exceed the queue pair's limit of %d", len(wr.SG), r.wrs.MaxSGE)
 			}
 			if refused != nil {
 				break

@@ -14,14 +14,13 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A removed device is released, so that the removal ends (rxe knows no disassociation), when the last
-// object on it is closed: whether ids and channels were closed before, and whether that was before the
-// removal. An id that waits in C for the objects keeps its channel in C; otherwise the channel's memory
-// might be reused by then.
+// A removed device is released when its last object is closed, and then the removal ends (rxe does not support
+// disassociation), whether ids and channels were closed before and whether that was before the removal. An id that
+// waits in C for the objects keeps its channel in C; otherwise the channel's memory might be reused.
 func TestRemovalWithObjectsLeft(t *testing.T) {
 	hosts := testHosts(t)
 	if !*ownKernel {
-		t.Skip("it removes a device: -verbs.ownkernel")
+		t.Skip("the test removes a device: -verbs.ownkernel")
 	}
 	h := hosts[len(hosts)-1]
 	for _, first := range []bool{true, false} {
@@ -91,9 +90,9 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 		must(chs[i].Close())
 	}
 	if n := cmFiles(t); n != before+1 {
-		t.Errorf("%d channels are open in C, want that of the id that waits", n-before)
+		t.Errorf("%d channels are open in C, want only that of the waiting id", n-before)
 	}
-	for range 4 { // take the memory that the channels had
+	for range 4 { // to reuse the memory of the channels
 		ch, err := p.NewEventChannel()
 		must(err)
 		defer ch.Close()
@@ -101,7 +100,7 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 	if !first {
 		remove()
 		for {
-			names, _ := p.Devices() // which fails when there is none
+			names, _ := p.Devices() // it fails if there is none
 			if !slices.Contains(names, h.device) {
 				break
 			}
@@ -110,7 +109,7 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 	}
 	select {
 	case <-removed:
-		t.Error("the device went while it had an object")
+		t.Error("the device was removed while it had an object")
 	default:
 	}
 	must(pd.Close())
@@ -119,7 +118,7 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 	case <-time.After(testTimeout):
 		t.Fatal("the removal does not end: the device is still open")
 	}
-	if n := cmFiles(t); n != before+2*4 { // each in C, and on the netpoller
+	if n := cmFiles(t); n != before+2*4 { // each in C and in the netpoller
 		t.Errorf("%d files of channels are open, want 2 for each of 4", n-before)
 	}
 	for _, d := range host.cm {
@@ -130,7 +129,7 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 	command(t, "rdma", "link", "add", h.device, "type", "rxe", "netdev", h.netdev)
 }
 
-// cmFiles counts the files of the connection manager that the process has open.
+// cmFiles returns the number of open files of the connection manager in the process.
 func cmFiles(t *testing.T) (n int) {
 	t.Helper()
 	fds, err := filepath.Glob("/proc/self/fd/*")

@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// testTimeout bounds waiting for what must come; it decides nothing else.
+// testTimeout bounds waits for expected events. Tests do not otherwise depend on it.
 const testTimeout = 20 * time.Second
 
 // rig is an id with a queue pair on a host, and the objects needed to send and receive.
@@ -29,7 +29,7 @@ type rig struct {
 	mem  []byte
 	mr   rdma.MR
 	ahs  []rdma.AH
-	in   []rdma.Addr // groups joined
+	in   []rdma.Addr // joined groups
 }
 
 const (
@@ -72,7 +72,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// close ends everything in the order of package rdma; once.
+// close closes everything, in the order of package rdma, if not done before.
 func (r *rig) close() {
 	if r.ch == nil {
 		return
@@ -122,8 +122,7 @@ func (r *rig) join(g rdma.Addr, flags rdma.JoinFlags) rdma.AH {
 	return ah
 }
 
-// recvWR is a receive into slot i, sendWR a send of text from behind the
-// receives.
+// recvWR returns a receive into slot i, and sendWR a send of text from the memory after the receives.
 func (r *rig) recvWR(i int) rdma.RecvWR {
 	return rdma.RecvWR{WRID: uint64(i), SG: []rdma.SGE{{Buf: r.mem[i*rigSlot:][:rigSlot], LKey: r.mr.LKey()}}}
 }
@@ -148,7 +147,7 @@ func (r *rig) post() {
 	}
 }
 
-// poll waits for completions until want of them came.
+// poll waits for want completions.
 func (r *rig) poll(want int) (wcs []rdma.WorkCompletion) {
 	r.t.Helper()
 	var batch [16]rdma.WorkCompletion
@@ -158,7 +157,7 @@ func (r *rig) poll(want int) (wcs []rdma.WorkCompletion) {
 		wcs = append(wcs, batch[:n]...)
 		if n == 0 {
 			if time.Now().After(deadline) {
-				r.t.Fatalf("%d completions came, want %d: %+v", len(wcs), want, wcs)
+				r.t.Fatalf("%d completions, want %d: %+v", len(wcs), want, wcs)
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -168,12 +167,12 @@ func (r *rig) poll(want int) (wcs []rdma.WorkCompletion) {
 
 func testGroup(x byte) rdma.Addr { return rdma.IPAddr(netip.AddrFrom4([4]byte{239, 78, 0, x})) }
 
-// needHosts is testHosts, at least n of them.
+// needHosts returns testHosts, and skips the test if they are fewer than n.
 func needHosts(t testing.TB, n int) []testHost {
 	t.Helper()
 	hosts := testHosts(t)
 	if len(hosts) < n {
-		t.Skipf("it takes %d RDMA ports, there are %d", n, len(hosts))
+		t.Skipf("%d RDMA ports are needed, but there are %d", n, len(hosts))
 	}
 	return hosts
 }

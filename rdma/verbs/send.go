@@ -11,19 +11,19 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// sendQueue has the work requests, in C memory, that one call posts.
+// sendQueue has the work requests of one call, in C memory.
 type sendQueue struct {
 	mu     sync.Mutex
 	closed bool         // under mu
 	wrs    cverbs.Sends // under mu
-	inline []byte       // off the heap: a room for each request, under mu
+	inline []byte       // outside the Go heap: a part for each request, under mu
 }
 
-// privileged is the bit of a Q_Key that means the queue pair's own in a work request (IBTA 10.2.5). rxe sends such a
-// Q_Key as it stands, so it is replaced here.
+// privileged is the bit of a Q_Key in a work request that means the queue pair's own Q_Key (IBTA 10.2.5). rxe sends
+// such a Q_Key unchanged, so PostSend replaces it.
 const privileged = 1 << 31
 
-// init reports whether there was memory.
+// init allocates the requests, and reports whether there was memory.
 func (s *sendQueue) init(c rdma.QPCap) bool {
 	n := max(min(batch, c.MaxSendWR), 1)
 	var ok bool
@@ -79,17 +79,17 @@ func (q *qp) PostSend(wrs []rdma.SendWR) (int, error) {
 	return done, nil
 }
 
-// fillSend writes a request as number i of those that are posted together. The caller holds sq.mu. rxe completes a
-// message above the MTU with success and sends nothing, other devices go into error: it is refused here.
+// fillSend writes request number i of those that are posted together. The caller holds sq.mu. It rejects messages above
+// the MTU: rxe would complete them with success but send nothing, and other devices go into state ERR.
 func (q *qp) fillSend(i int, wr *rdma.SendWR) *rdma.Error {
 	const op = "post send"
 	s := &q.sq
 	if s.closed {
 		return rdma.ClosedError(op, "queue pair")
 	}
-	// librxe would queue it and the kernel forget to say so.
+	// librxe would queue it, but the kernel would not complete it.
 	if st := rdma.QPState(q.state.Load()); st < rdma.QPRTS {
-		return rdma.Errorf(op, syscall.EINVAL, "queue pair is in %v", st)
+		return rdma.Errorf(op, syscall.EINVAL, "the queue pair is in %v", st)
 	}
 	port := q.port.Load()
 	h, _ := wr.AH.(*ah)
@@ -97,11 +97,11 @@ func (q *qp) fillSend(i int, wr *rdma.SendWR) *rdma.Error {
 	case wr.Opcode != rdma.OpSend && wr.Opcode != rdma.OpSendWithImm:
 		return rdma.Errorf(op, syscall.EINVAL, "opcode %d is not one of UD", wr.Opcode)
 	case h == nil || h.pd.dev.ctx != q.pd.dev.ctx || uint32(h.attr.Port) != port:
-		return rdma.Errorf(op, syscall.EINVAL, "no address handle of this port")
+		return rdma.Errorf(op, syscall.EINVAL, "the address handle is nil or of another port")
 	case h.closed.Load():
 		return rdma.ClosedError(op, "address handle")
 	case len(wr.SG) > s.wrs.MaxSGE:
-		return rdma.Errorf(op, syscall.EINVAL, "%d elements; the queue pair has %d", len(wr.SG), s.wrs.MaxSGE)
+		return rdma.Errorf(op, syscall.EINVAL, "%d elements exceed the queue pair's limit of %d", len(wr.SG), s.wrs.MaxSGE)
 	}
 	size := 0
 	for j := range wr.SG {
@@ -110,16 +110,16 @@ func (q *qp) fillSend(i int, wr *rdma.SendWR) *rdma.Error {
 	inline := wr.Flags&rdma.SendInline != 0
 	switch mtu := int(q.pd.dev.ports[port].mtu.Load()); {
 	case size > mtu:
-		return rdma.Errorf(op, syscall.EMSGSIZE, "message of %d bytes; the MTU is %d", size, mtu)
+		return rdma.Errorf(op, syscall.EMSGSIZE, "the message of %d bytes exceeds the MTU of %d", size, mtu)
 	case inline && size > q.cap.MaxInlineData:
-		return rdma.Errorf(op, syscall.EINVAL, "%d inline bytes; the queue pair has %d", size, q.cap.MaxInlineData)
+		return rdma.Errorf(op, syscall.EINVAL, "%d inline bytes exceed the queue pair's limit of %d", size, q.cap.MaxInlineData)
 	}
 	c := &s.wrs.WRs[i]
 	c.WRID, c.Opcode, c.Flags, c.Imm = wr.WRID, uint32(wr.Opcode), uint32(wr.Flags), wr.Imm
 	c.SetAH(h.c)
 	c.QPN, c.QKey = uint32(wr.QPN), uint32(wr.QKey)
 	if h.multicast {
-		c.QPN = uint32(rdma.MulticastQPN) // rxe would send any other
+		c.QPN = uint32(rdma.MulticastQPN) // rxe would send any other QPN
 	}
 	if wr.QKey&privileged != 0 {
 		c.QKey = q.qkey.Load()
@@ -132,7 +132,8 @@ func (q *qp) fillSend(i int, wr *rdma.SendWR) *rdma.Error {
 	return nil
 }
 
-// keepInline copies a message to where C may read it, for it may lie in the Go heap. It returns the number of elements.
+// keepInline copies a message, which may be in the Go heap, to memory that C may read. It returns the number of
+// elements.
 func (s *sendQueue) keepInline(i, room int, sg []rdma.SGE) int32 {
 	if room == 0 {
 		return 0
@@ -145,7 +146,7 @@ func (s *sendQueue) keepInline(i, room int, sg []rdma.SGE) int32 {
 	return 1
 }
 
-// fillSG writes elements, and returns how many.
+// fillSG writes elements, and returns their number.
 func fillSG(to []cverbs.SGE, from []rdma.SGE) int {
 	for j := range from {
 		to[j] = cverbs.SGE{Addr: uint64(address(from[j].Buf)), Length: uint32(len(from[j].Buf)), LKey: from[j].LKey}

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PollFor polls for about the given time, and returns completions at once.
+// PollFor polls for about the given time, and returns completions immediately.
 func TestPollFor(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	ah := r.join(testGroup(6), rdma.JoinSendOnlyFullMember)
@@ -22,11 +22,11 @@ func TestPollFor(t *testing.T) {
 			t.Errorf("an empty queue: %d, %v", n, err)
 		}
 		if took := time.Since(start); took < min(limit, maxSpin) {
-			t.Errorf("asked to poll for %v it polled for %v", limit, took)
+			t.Errorf("with a limit of %v it polled for %v", limit, took)
 		}
 	}
 	if n, err := cq.PollFor(nil, maxSpin); n != 0 || err != nil {
-		t.Errorf("no room: %d, %v", n, err)
+		t.Errorf("with an empty batch: %d, %v", n, err)
 	}
 	for range 10 {
 		_, err := r.qp.PostSend([]rdma.SendWR{r.sendWR(ah, "x"), r.sendWR(ah, "y")})
@@ -47,8 +47,7 @@ func TestPollFor(t *testing.T) {
 	}
 }
 
-// A look at an empty queue from Go, and one of those that PollFor makes in C: what
-// spinning costs.
+// The cost of spinning: a poll of an empty queue from Go, and one of those that PollFor makes in C.
 func BenchmarkPoll(b *testing.B) {
 	r := newRig(b, testHosts(b)[0])
 	wcs := make([]rdma.WorkCompletion, 16)

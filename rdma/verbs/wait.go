@@ -9,16 +9,15 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// source is something to wait for: the events behind a file descriptor, or in a queue.
+// source is a source of events to wait for: a file descriptor or a queue.
 type source struct {
-	// ready holds a token whenever something may be there without a goroutine woken for it. A goroutine
-	// that takes something passes the token on, for there may be more.
+	// ready holds a token whenever there may be an event for which no goroutine was woken. A goroutine that takes an event
+	// puts the token back, because there may be more.
 	ready  chan struct{}
 	closed chan struct{}
-	// edge says that the descriptor has become readable since it was last found
-	// empty: without it a look costs a system call.
+	// edge: the descriptor has become readable since it was last found empty. It saves a system call if not.
 	edge atomic.Bool
-	// fault is why waiting has failed permanently, other than by Close.
+	// fault is the error if waiting has failed permanently, other than by Close.
 	fault atomic.Pointer[rdma.Error]
 }
 
@@ -39,13 +38,13 @@ func (s *source) signal() {
 	}
 }
 
-// fail ends all waits with an error, after the queued items were taken.
+// fail ends all waits with an error, after the queued events were taken.
 func (s *source) fail(err *rdma.Error) {
 	s.fault.Store(err)
 	s.signal()
 }
 
-// empty is the error of a source in which there is nothing.
+// empty returns the error of a source without events.
 func (s *source) empty() error {
 	if err := s.fault.Load(); err != nil {
 		s.signal() // others wait, too

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// An armed queue reports a completion, once; waiting ends with its context and with the channel.
+// An armed queue reports a completion once. A wait ends with its context and with the channel.
 func TestNotification(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	ah := r.join(testGroup(1), rdma.JoinSendOnlyFullMember)
@@ -30,7 +30,7 @@ func TestNotification(t *testing.T) {
 		cancel()
 		r.must(err)
 		if cq != r.cq {
-			t.Errorf("notified %v, want %v", cq, r.cq)
+			t.Errorf("notification of %v, want %v", cq, r.cq)
 		}
 		r.poll(1)
 	}
@@ -43,7 +43,7 @@ func TestNotification(t *testing.T) {
 	}
 }
 
-// Closing a channel ends waiting in it.
+// Closing a channel ends waits for it.
 func TestCloseEndsWaiting(t *testing.T) {
 	host := testHosts(t)[0]
 	p, err := Open()
@@ -76,7 +76,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 	}
 	for range 3 {
 		if err := <-ended; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("waiting ended with %v", err)
+			t.Errorf("the wait ended with %v", err)
 		}
 	}
 	if _, err := ch.CreateID(rdma.PortSpaceUDP, nil); !errors.Is(err, net.ErrClosed) {
@@ -92,7 +92,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 	}
 }
 
-// No goroutine is left when everything is closed.
+// All goroutines end when everything is closed.
 func TestGoroutinesEnd(t *testing.T) {
 	hosts := testHosts(t)
 	r := newRig(t, hosts[0])
@@ -107,7 +107,7 @@ func TestGoroutinesEnd(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines are left", watching())
+	t.Errorf("%d goroutines remain", watching())
 }
 
 func watching() int {
@@ -115,11 +115,11 @@ func watching() int {
 	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "verbs.newWatch.func1(")
 }
 
-// A port that goes down and up is reported, and its state follows.
+// Events report that a port goes down and up, and its state changes.
 func TestPortEvents(t *testing.T) {
 	hosts := testHosts(t)
 	if !*ownKernel {
-		t.Skip("it takes an interface down: -verbs.ownkernel")
+		t.Skip("the test takes an interface down: -verbs.ownkernel")
 	}
 	h := hosts[len(hosts)-1]
 	p, err := Open()
@@ -154,7 +154,7 @@ func TestPortEvents(t *testing.T) {
 		}
 		c, err := dev.(rdma.PortCounting).PortCounts(1)
 		if err != nil || c.State != a.State || c.ActiveMTU != a.ActiveMTU || c.RateGbps != a.RateGbps || c.QKeyViolations != a.QKeyViolations {
-			t.Errorf("link %s: the port's counts are of %+v, and it is %+v; error %v", step.link, c, a, err)
+			t.Errorf("link %s: PortCounts is %+v, Port is %+v; error %v", step.link, c, a, err)
 		}
 	}
 }

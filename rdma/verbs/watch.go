@@ -14,19 +14,19 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// watch waits on Go's netpoller for a file descriptor of rdma-core to become readable, in a goroutine that lives until
-// stop, or until it cannot wait any more.
+// watch waits with Go's netpoller until a file descriptor of rdma-core becomes readable, in a goroutine that runs until
+// stop or until waiting fails.
 type watch struct {
 	file     *os.File
 	stopping atomic.Bool
 	done     chan struct{}
 }
 
-// newWatch makes fd non-blocking and calls readable once, and then whenever input has arrived: in the
-// watch's goroutine, and once for several events. If waiting fails, it calls failed with the reason,
-// last and once. fd remains the library's: a duplicate is watched.
+// newWatch makes fd non-blocking. The watch's goroutine calls readable once, and then whenever input has arrived, with
+// one call for several events. If waiting fails, it finally calls failed with the reason. The library still owns fd: a
+// duplicate is watched.
 func newWatch(op string, fd int, readable func(), failed func(*rdma.Error)) (*watch, error) {
-	// Duplicates share the file's flags, so that the library's calls do not block either.
+	// Duplicates share the file's flags, so that the library's calls do not block, too.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, watchError(op, err)
 	}
@@ -37,7 +37,7 @@ func newWatch(op string, fd int, readable func(), failed func(*rdma.Error)) (*wa
 	w := &watch{file: os.NewFile(uintptr(dup), op), done: make(chan struct{})}
 	conn, err := w.file.SyscallConn()
 	if err == nil {
-		err = w.file.SetReadDeadline(time.Time{}) // the netpoller does not have every file
+		err = w.file.SetReadDeadline(time.Time{}) // the netpoller does not support every file
 	}
 	if err != nil {
 		w.file.Close()
@@ -45,8 +45,8 @@ func newWatch(op string, fd int, readable func(), failed func(*rdma.Error)) (*wa
 	}
 	go func() {
 		defer close(w.done)
-		// The function never says that it has read all, so that Read waits for the next edge again and misses none in
-		// between. It ends when the file is closed, or when the kernel says of it nothing but POLLERR.
+		// The function always returns false, so that Read waits for the next edge and misses none. Read ends when the file is
+		// closed, or when the kernel reports only POLLERR.
 		err := conn.Read(func(uintptr) bool { readable(); return false })
 		if !w.stopping.Load() {
 			failed(watchError(op, err))
@@ -61,7 +61,7 @@ func watchError(op string, err error) *rdma.Error {
 	return rdma.Errorf(op, errno, "cannot wait for events: %v", err)
 }
 
-// stop ends the goroutine; readable is not called any more when it returns. The library may close its descriptor then.
+// stop ends the goroutine. After it, readable is not called, and the library may close its descriptor.
 func (w *watch) stop() {
 	w.stopping.Store(true)
 	w.file.Close()

@@ -16,9 +16,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A descriptor with no other event than POLLERR, such as one of a removed device, ends the watch with
-// an error. The writing end of a full pipe without a reader is one.
-func TestWatchThatFails(t *testing.T) {
+// A descriptor with only the event POLLERR, such as that of a removed device, ends the watch with an error. Here it is
+// the writing end of a full pipe without a reader.
+func TestWatchFails(t *testing.T) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -51,12 +51,12 @@ func TestWatchThatFails(t *testing.T) {
 		wantErrno(t, "waiting", <-ended, syscall.EIO)
 	}
 	if _, err := try(); errors.Is(err, net.ErrClosed) {
-		t.Errorf("not closed, and %v", err)
+		t.Errorf("not closed: %v", err)
 	}
 }
 
-// A watch that is stopped has not failed.
-func TestWatchThatIsStopped(t *testing.T) {
+// Stopping a watch does not count as a failure.
+func TestWatchIsStopped(t *testing.T) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -73,11 +73,11 @@ func TestWatchThatIsStopped(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0); err != nil {
-		t.Errorf("the descriptor that was watched: %v", err)
+		t.Errorf("the watched descriptor: %v", err)
 	}
 }
 
-// What cannot be waited for is refused at once, with the reason.
+// A file that cannot be waited for is rejected immediately, with the reason.
 func TestWatchOfAFile(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
@@ -85,9 +85,9 @@ func TestWatchOfAFile(t *testing.T) {
 	}
 	defer f.Close()
 	if _, err := newWatch("watch", int(f.Fd()), func() {}, func(*rdma.Error) {}); err == nil {
-		t.Error("a file can be waited for")
+		t.Error("a watch of a regular file was accepted")
 	}
 	_, err = newWatch("watch", -1, func() {}, func(*rdma.Error) {})
-	wantErrno(t, "a descriptor that is none", err, syscall.EBADF)
+	wantErrno(t, "an invalid descriptor", err, syscall.EBADF)
 	wantErrno(t, "an error that wraps an errno", watchError("watch", &os.PathError{Op: "x", Err: syscall.EPERM}), syscall.EPERM)
 }

@@ -4,8 +4,8 @@ package verbs
 
 import "sync"
 
-// workers run jobs that block a thread in C, a few at a time and otherwise in order. A goroutine lives
-// while there are jobs: the owner of the workers ensures that all jobs end before it does.
+// workers run jobs that block a thread in C, in order with limited concurrency. Goroutines exist while there are jobs.
+// All jobs must end before the owner of the workers.
 type workers struct {
 	max int // goroutines
 

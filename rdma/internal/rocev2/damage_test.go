@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2/frames"
 )
 
-var seed = flag.Uint64("rocev2.seed", 0, "seed of the random tests; 0 takes another one each time")
+var seed = flag.Uint64("rocev2.seed", 0, "seed of the random tests; 0 means a random one")
 
 func newRand(t testing.TB) *rand.Rand {
 	s := *seed
@@ -23,7 +23,7 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 4791))
 }
 
-// accepts is what a receiver that sees the whole packet does.
+// accepts reports whether a receiver that sees the complete packet accepts it.
 func accepts(packet []byte) bool {
 	var p Path
 	var n Net
@@ -36,8 +36,7 @@ func accepts(packet []byte) bool {
 	return err == nil && Sum(p.Prefix(len(b)), b) == Want(b)
 }
 
-// masked reports whether the ICRC leaves out byte i of an IP packet, or which
-// bits of it.
+// masked returns the bits of byte i of an IP packet that the ICRC does not cover.
 func masked(ipv4 bool, i int) byte {
 	if ipv4 {
 		switch i {
@@ -66,7 +65,7 @@ func TestEveryFlippedBit(t *testing.T) {
 				packet[i] ^= 1 << bit
 				want := masked(g.path.IsIPv4(), i)>>bit&1 != 0
 				if got := accepts(packet); got != want {
-					t.Errorf("%s with bit %d of byte %d flipped: accepted is %v", g.name, bit, i, got)
+					t.Errorf("%s with bit %d of byte %d flipped: accepted %v", g.name, bit, i, got)
 				}
 				packet[i] ^= 1 << bit
 			}
@@ -79,9 +78,9 @@ func TestEveryTruncation(t *testing.T) {
 		packet := g.frame(t)[14:]
 		for n := range packet {
 			if accepts(bytes.Clone(packet[:n])) {
-				t.Errorf("%s cut to %d bytes is accepted", g.name, n)
+				t.Errorf("%s truncated to %d bytes is accepted", g.name, n)
 			}
-			// As a UDP socket gets it, the lengths being those of what arrived.
+			// As read from a UDP socket, with the lengths of the truncated datagram.
 			if at := HeaderBytes(g.path.IsIPv4()); n >= at {
 				b := bytes.Clone(packet[at:n])
 				var h Header
@@ -91,11 +90,11 @@ func TestEveryTruncation(t *testing.T) {
 				p := g.path
 				sum, want := Sum(p.Prefix(len(b)), b), Want(b)
 				if sum == want {
-					t.Errorf("%s cut to %d bytes of UDP has the right ICRC", g.name, n-at)
+					t.Errorf("%s truncated to %d bytes of UDP has the right ICRC", g.name, n-at)
 				}
 			}
 		}
-		// More than the IP packet says is not part of it: Ethernet pads.
+		// Bytes after the end of the IP packet are ignored, because Ethernet pads frames.
 		if !accepts(append(packet, 1, 2, 3)) {
 			t.Errorf("%s with an Ethernet trailer is not accepted", g.name)
 		}
@@ -110,19 +109,19 @@ func TestParseErrors(t *testing.T) {
 		want error
 	}{
 		{"nothing", func(b []byte) []byte { return nil }, ErrShort},
-		{"no room for the immediate", func(b []byte) []byte { return b[:24] }, ErrShort},
+		{"too short for immediate data", func(b []byte) []byte { return b[:24] }, ErrShort},
 		{"odd length", func(b []byte) []byte { return b[:33] }, ErrLength},
 		{"too long", func(b []byte) []byte { return append(b, make([]byte, MaxBytes)...) }, ErrLength},
-		{"longest without immediate is one word shorter", func(b []byte) []byte {
+		{"one word too long without immediate data", func(b []byte) []byte {
 			b = append(b, make([]byte, MaxBytes-len(b))...)
 			b[0] = 0x64
 			return b
 		}, ErrLength},
 		{"RC opcode", func(b []byte) []byte { b[0] = 0x04; return b }, ErrOpcode},
-		{"UD opcode that is none", func(b []byte) []byte { b[0] = 0x66; return b }, ErrOpcode},
+		{"unknown UD opcode", func(b []byte) []byte { b[0] = 0x66; return b }, ErrOpcode},
 		{"version 1", func(b []byte) []byte { b[1] |= 1; return b }, ErrVersion},
 		{"QP 0", func(b []byte) []byte { b[5], b[6], b[7] = 0, 0, 0; return b }, ErrQPN},
-		{"pad of nothing", func(b []byte) []byte { b = b[:28]; b[1] = 0x30; return b }, ErrPad},
+		{"pad without payload", func(b []byte) []byte { b = b[:28]; b[1] = 0x30; return b }, ErrPad},
 	} {
 		var h Header
 		if _, err := h.Parse(c.edit(bytes.Clone(good))); !errors.Is(err, c.want) {
@@ -144,7 +143,7 @@ func TestPads(t *testing.T) {
 			t.Errorf("%d bytes: %q %v", n, payload, err)
 		}
 		if len(b)%4 != 0 {
-			t.Errorf("%d bytes of payload make %d", n, len(b))
+			t.Errorf("%d bytes of payload have a size of %d", n, len(b))
 		}
 		for _, c := range b[h.Bytes()+n : len(b)-4] {
 			if c != 0 {
@@ -154,8 +153,7 @@ func TestPads(t *testing.T) {
 	}
 }
 
-// Recover finds every identification, for datagrams of many lengths, and of
-// random damage lets 2^-15 through.
+// Recover finds every identification, for datagrams of many lengths, and a share of 2^-15 of random damage passes.
 func TestRecover(t *testing.T) {
 	r := newRand(t)
 	p := goldens[0].path
@@ -185,7 +183,7 @@ func TestRecover(t *testing.T) {
 			passed++
 		}
 	}
-	// 128 are expected; ±6 standard deviations.
+	// 128 are expected; the limits are ±6 standard deviations.
 	if passed < 60 || passed > 196 {
 		t.Errorf("%d of %d random differences passed, want about %d", passed, draws, draws>>15)
 	}
@@ -225,12 +223,12 @@ func FuzzIP(f *testing.F) {
 		before := bytes.Clone(b)
 		ok := accepts(b)
 		if !bytes.Equal(b, before) {
-			t.Fatal("packet was changed")
+			t.Fatal("the packet was changed")
 		}
 		if !ok {
 			return
 		}
-		// Accepted datagrams equal those of Put, except the masked fields and those that receivers ignore.
+		// An accepted datagram equals that of Put, except in masked fields and fields that receivers ignore.
 		var p Path
 		var n Net
 		var h Header
@@ -239,7 +237,7 @@ func FuzzIP(f *testing.F) {
 		out := make([]byte, h.Size(len(payload)))
 		copy(h.Put(out, len(payload)), payload)
 		if len(out) != len(ib) || !bytes.Equal(out[h.Bytes():h.Bytes()+len(payload)], payload) {
-			t.Fatalf("made % x of % x", out, ib)
+			t.Fatalf("encoded % x from % x", out, ib)
 		}
 	})
 }
@@ -285,10 +283,9 @@ func BenchmarkRecover(b *testing.B) {
 	}
 }
 
-// What the weak check lets through is settled by which bits are flipped and where,
-// counted from the IP header, and not by what the datagram says. Of all places
-// for a single bit these are the only ones.
-func TestFlippedBitsThatRecoverExplains(t *testing.T) {
+// Whether damage passes the weak check depends on the flipped bits and their positions from the IP header, not on the
+// content of the datagram. For single bits only these positions pass.
+func TestFlippedBitsThatPassRecover(t *testing.T) {
 	p := Path{Src: goldens[0].path.Src, Dst: goldens[0].path.Dst, SrcPort: 57236, DstPort: Port, DontFragment: true}
 	h := Header{PKey: 0xffff, DestQPN: 0xffffff, SrcQPN: 17}
 	var passed []string

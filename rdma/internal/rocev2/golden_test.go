@@ -10,10 +10,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2/frames"
 )
 
-// golden has the values of one of package frames' frames.
+// golden has the values of a frame in package frames.
 type golden struct {
 	name    string
-	made    bool // by this codec bit by bit; the others were captured
+	made    bool // this codec makes it bit by bit; the others were captured
 	path    Path
 	net     Net
 	head    Header
@@ -55,14 +55,14 @@ var goldens = []golden{
 	},
 }
 
-// frame is the golden frame itself.
+// frame returns the golden frame.
 func (g *golden) frame(t testing.TB) []byte {
 	t.Helper()
 	f := frames.Get(t, g.name)
 	return f.Bytes
 }
 
-// build makes the frame from its values.
+// build encodes the frame from its values.
 func (g *golden) build(t testing.TB) []byte {
 	t.Helper()
 	mac, ok := g.path.Dst.MulticastMAC()
@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 		frame := g.frame(t)
 		if g.made {
 			if b := g.build(t); !bytes.Equal(b, frame) {
-				t.Errorf("%s is made as\n% x, want\n% x", g.name, b, frame)
+				t.Errorf("%s is encoded as\n% x, want\n% x", g.name, b, frame)
 			}
 		}
 		var p Path
@@ -101,12 +101,12 @@ func TestGolden(t *testing.T) {
 		}
 		p.pseudo = g.path.pseudo
 		if p != g.path || n != g.net {
-			t.Errorf("%s is read as %+v %+v", g.name, p, n)
+			t.Errorf("%s is parsed as %+v %+v", g.name, p, n)
 		}
 		var h Header
 		payload, err := h.Parse(b)
 		if err != nil || h != g.head || string(payload) != g.payload {
-			t.Errorf("%s: %v, read as %+v %q", g.name, err, h, payload)
+			t.Errorf("%s: %v, parsed as %+v %q", g.name, err, h, payload)
 		}
 		if sum := Sum(p.Prefix(len(b)), b); sum != g.icrc || Want(b) != g.icrc {
 			t.Errorf("%s: ICRC computed %#x, read %#x, want %#x", g.name, sum, Want(b), g.icrc)
@@ -114,7 +114,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestConnectX4 reads a packet that is no UD datagram, but has the same ICRC.
+// TestConnectX4 checks a packet that is not a UD datagram, but has an ICRC computed in the same way.
 func TestConnectX4(t *testing.T) {
 	frame := frames.Get(t, "connectx4")
 	var p Path
@@ -132,15 +132,15 @@ func TestConnectX4(t *testing.T) {
 	if _, err := new(Header).Parse(b); err != ErrOpcode {
 		t.Errorf("Parse: %v", err)
 	}
-	// As a UDP socket gets it: without identification and flags.
+	// As read from a UDP socket: without identification and flags.
 	p.ID, p.DontFragment = 0, true
 	if id, df, ok := Recover(Sum(p.Prefix(len(b)), b), Want(b), len(b)); !ok || id != 0x718c || !df {
 		t.Errorf("recovered id %#x, DF %v, %v", id, df, ok)
 	}
 }
 
-// TestCaptured checks all frames' ICRCs, those captured from the reliable layer
-// too: this codec reads its own packets from the wire.
+// TestCaptured checks the ICRCs of all frames, including those captured from the reliable layer: this codec decodes its
+// own packets from the wire.
 func TestCaptured(t *testing.T) {
 	for _, frame := range frames.All(t) {
 		var p Path
@@ -152,13 +152,13 @@ func TestCaptured(t *testing.T) {
 			t.Errorf("%s: ICRC computed %#x, read %#x", frame.Name, sum, Want(b))
 		}
 		if want := frame.Name != "connectx4"; accepts(frame.Packet()) != want {
-			t.Errorf("%s: accepted is %v", frame.Name, !want)
+			t.Errorf("%s: accepted %v", frame.Name, !want)
 		}
 	}
 }
 
-// The frames' ICRCs come out of hash/crc32 too, which other processors use.
-func TestFramesPortably(t *testing.T) {
+// hash/crc32, which is used on other processors, computes the same ICRCs for the frames.
+func TestFramesWithoutAssembly(t *testing.T) {
 	for _, frame := range frames.All(t) {
 		var p Path
 		b, err := p.ParseIP(frame.Packet(), new(Net))

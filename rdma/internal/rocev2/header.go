@@ -30,17 +30,17 @@ const (
 	opSendImm = 0x65
 )
 
-// Errors of a datagram, in the order of the checks.
+// Errors of Header.Parse, in the order of the checks.
 var (
 	ErrShort   = errors.New("rocev2: shorter than its headers")
 	ErrLength  = errors.New("rocev2: not a multiple of 4 bytes, or longer than the largest datagram")
-	ErrOpcode  = errors.New("rocev2: opcode is not one of UD")
+	ErrOpcode  = errors.New("rocev2: the opcode is not one of UD")
 	ErrVersion = errors.New("rocev2: unknown transport version")
-	ErrQPN     = errors.New("rocev2: destination queue pair 0")
+	ErrQPN     = errors.New("rocev2: the destination is queue pair 0")
 	ErrPad     = errors.New("rocev2: more pad than payload")
 )
 
-// Header are BTH, DETH and immediate data.
+// Header has the fields of BTH, DETH and immediate data.
 type Header struct {
 	HasImm    bool
 	Solicited bool
@@ -55,7 +55,7 @@ type Header struct {
 	Imm       [4]byte
 }
 
-// Bytes is the length of BTH, DETH and immediate data.
+// Bytes returns the length of BTH, DETH and immediate data.
 func (h *Header) Bytes() int {
 	if h.HasImm {
 		return bthBytes + dethBytes + immBytes
@@ -63,15 +63,15 @@ func (h *Header) Bytes() int {
 	return bthBytes + dethBytes
 }
 
-// Size is the length of a datagram from the BTH to the ICRC.
+// Size returns the length of a datagram from the BTH to the ICRC, for payload bytes.
 func (h *Header) Size(payload int) int {
 	return h.Bytes() + payload + pad(payload) + ICRCBytes
 }
 
 func pad(payload int) int { return -payload & 3 }
 
-// Put writes the header of a datagram with so many bytes of payload to b, which has its Size, and the
-// pad; it returns the room for the payload. Call SetICRC after filling it.
+// Put writes the header and the pad of a datagram with payload bytes to b, which must have its Size. It returns the
+// part of b for the payload. Call SetICRC after filling that.
 func (h *Header) Put(b []byte, payload int) []byte {
 	n := h.Bytes()
 	size := n + payload + pad(payload) + ICRCBytes
@@ -102,8 +102,8 @@ func (h *Header) Put(b []byte, payload int) []byte {
 	return b[n : n+payload : n+payload]
 }
 
-// Parse reads the header of a datagram and returns its payload, which is part of b. It does not check the ICRC: the
-// caller does, with Sum and Want, before it uses any of this. After an error, h is undefined.
+// Parse parses the header of a datagram and returns its payload, which is part of b. It does not check the ICRC: the
+// caller must do so with Sum and Want before it uses the result. After an error, h is undefined.
 func (h *Header) Parse(b []byte) ([]byte, error) {
 	switch {
 	case len(b) < MinBytes:
@@ -145,8 +145,8 @@ func (h *Header) Parse(b []byte) ([]byte, error) {
 	return b[n : n+payload : n+payload], nil
 }
 
-// Follows reports whether next begins with the headers of the datagram that a queue pair has sent after b: in a train
-// received as one buffer it finds where the datagrams end. Both are at least MinBytes long.
+// Follows reports whether next begins with the headers of the datagram that the queue pair sent after b, to find the
+// ends of datagrams in a train received as one buffer. Both must be at least MinBytes long.
 func Follows(b, next []byte) bool {
 	_, _ = b[MinBytes-1], next[MinBytes-1]
 	psn := binary.BigEndian.Uint32(b[8:])

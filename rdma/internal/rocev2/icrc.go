@@ -7,24 +7,24 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Path has the fields of the IP and UDP headers that the ICRC covers. Src and Dst are both v4-mapped or
-// both not. A Path is used by one goroutine at a time.
+// Path has the fields of the IP and UDP headers that the ICRC covers. Either both Src and Dst are v4-mapped or neither.
+// Only one goroutine at a time may use a Path.
 type Path struct {
 	Src, Dst         rdma.GID
 	SrcPort, DstPort uint16
-	// ID and DontFragment are of IPv4; Path.ID is that of the first packet of a train.
+	// ID and DontFragment are fields of IPv4. ID is that of the first packet of a train.
 	ID           uint16
 	DontFragment bool
 
-	// pseudo is the part before the BTH, with ones where the ICRC has them. It is here because what crc32 reads must not
-	// be on the stack: it would move to the heap at each call.
+	// pseudo is the part before the BTH, with the masked fields set to ones. It is a field because a local variable passed
+	// to crc32 would be allocated on the heap at each call.
 	pseudo [8 + 40 + 8]byte
 }
 
-// IsIPv4 reports the version.
+// IsIPv4 reports whether the path is IPv4.
 func (p *Path) IsIPv4() bool { return p.Dst.IsV4Mapped() }
 
-// Prefix is the CRC up to the BTH of a datagram with size bytes from the BTH to the ICRC.
+// Prefix returns the CRC up to the BTH, for a datagram with size bytes from the BTH to the ICRC.
 func (p *Path) Prefix(size int) uint32 {
 	b := p.pseudo[:]
 	for i := range 8 {
@@ -66,9 +66,8 @@ func (p *Path) maskedIPv6(b []byte, size int) int {
 	return ipv6Bytes
 }
 
-// Sum computes the ICRC of a datagram, given the CRC up to the BTH. b extends from the BTH to the ICRC, and must be at
-// least as long as ErrShort demands. The bytes of the ICRC are ignored. Byte 4 of b changes meanwhile, so no other
-// goroutine may use b.
+// Sum returns the ICRC of a datagram, from the CRC up to the BTH. b has the datagram from the BTH to the ICRC, at least
+// MinBytes. Sum ignores the ICRC, and changes b[4] temporarily, so no other goroutine may use b.
 func Sum(prefix uint32, b []byte) uint32 {
 	masked := b[4]
 	b[4] = 0xff
@@ -82,5 +81,5 @@ func SetICRC(prefix uint32, b []byte) {
 	binary.LittleEndian.PutUint32(b[len(b)-ICRCBytes:], Sum(prefix, b))
 }
 
-// Want is the ICRC that a datagram carries.
+// Want returns the ICRC in a datagram.
 func Want(b []byte) uint32 { return binary.LittleEndian.Uint32(b[len(b)-ICRCBytes:]) }

@@ -8,32 +8,32 @@ import (
 	"github.com/fanfaremq/fanfare/internal/crc"
 )
 
-// A CRC is affine: to flip a bit of the input flips the same bits of the result whatever the rest is, and these move by
-// multiplication with x^8 for each byte that follows. Polynomials over GF(2) are written as crc32 has them: bit 31 is
-// x^0, bit 0 is x^31.
+// A CRC is affine: flipping a bit of the input flips the same bits of the result, whatever others are; each byte that
+// follows multiplies them by x^8. Polynomials over GF(2) are represented as in crc32: bit 31 is x^0, bit 0 is x^31.
 
-// identBits are the 16 bits of the IPv4 identification, and DF.
+// identBits is the number of unknown bits: 16 of the IPv4 identification, and DF.
 const identBits = 17
 
 var (
-	// flip[i] is what bit i of the identification changes in the CRC at the end of the UDP header; flip[16] is DF's.
+	// flip[i] has the bits of the CRC at the end of the UDP header that bit i of the identification flips; flip[16] is for
+	// DF.
 	flip [identBits]uint32
-	// idFlip are those of whole identifications, of the first packets of a train.
+	// idFlip has the same for whole identifications of the first packets of a train.
 	idFlip [64]uint32
-	// rows are flip in echelon form: each has a highest bit that no other has, and which of flip it is the sum of.
+	// rows is flip in echelon form: each row has a highest bit that no other has, and the elements of flip in its sum.
 	rows [identBits]row
-	// unshift[n/4] is x^(-8n); 0 where it was not computed yet.
+	// unshift[n/4] is x^(-8n), 0 if not computed yet.
 	unshift [MaxBytes/4 + 1]atomic.Uint32
 )
 
 type row struct {
 	sum  uint32
 	top  uint32 // its highest bit
-	made uint32 // bit i: flip[i] is in it
+	made uint32 // bit i: flip[i] is part of the sum
 }
 
 func init() {
-	// After the flags come 2 bytes of the flags' word and 12 to the end of the IPv4 header, and the UDP header.
+	// The byte with the flags is followed by the rest of the IPv4 header and by the UDP header.
 	const after = ipv4Bytes - 6 - 1 + udpBytes
 	step := power(x8, after) // from the byte with DF to the end
 	one := func(bit uint) uint32 { return mul(crc32.IEEETable[1<<bit], step) }
@@ -76,10 +76,10 @@ const (
 func mul(a, b uint32) uint32       { return crc.Mul(polynomial, a, b) }
 func power(a uint32, n int) uint32 { return crc.Power(polynomial, a, n) }
 
-// xMinus8 is x^-8: x is invertible, as the polynomial's constant term is 1.
+// xMinus8 is x^-8: x is invertible, because the polynomial's constant term is 1.
 var xMinus8 = power(polynomial<<1&(1<<32-1)|1, 8)
 
-// WithID changes a Prefix over IPv4 with identification 0 to that of another.
+// WithID returns the Prefix for identification id, from an IPv4 Prefix for identification 0.
 func WithID(prefix uint32, id uint16) uint32 {
 	if int(id) < len(idFlip) {
 		return prefix ^ idFlip[id]
@@ -92,12 +92,12 @@ func WithID(prefix uint32, id uint16) uint32 {
 	return prefix
 }
 
-// Recover finds the IPv4 identification and DF of a datagram, which a UDP socket does not report. sum is the datagram's
-// Sum for identification 0 with DF, want the ICRC it carries, size its length from the BTH to the ICRC. There is at
-// most one answer. ok is false if there is none: then the datagram is damaged.
+// Recover computes the IPv4 identification and DF of a datagram, which a UDP socket does not report, from its ICRC. sum
+// is the datagram's Sum for identification 0 with DF, want the ICRC in the datagram, size its length from the BTH to
+// the ICRC. There is at most one solution. If there is none, ok is false and the datagram is damaged.
 //
-// Of the 2^32 ways in which sum and want can differ, 2^17 have an answer: a damaged datagram passes
-// with probability 2^-15. If the caller knows the identification, comparing passes 2^-32.
+// Of the 2^32 differences between sum and want, 2^17 have a solution: a damaged datagram passes with a probability of
+// 2^-15. If the caller knows the identification and compares, the probability is 2^-32.
 func Recover(sum, want uint32, size int) (id uint16, df, ok bool) {
 	n := (size - ICRCBytes) / 4
 	u := unshift[n].Load()
@@ -105,7 +105,7 @@ func Recover(sum, want uint32, size int) (id uint16, df, ok bool) {
 		u = power(xMinus8, 4*n)
 		unshift[n].Store(u)
 	}
-	// What differs at the end of the UDP header.
+	// The difference at the end of the UDP header.
 	d := mul(sum^want, u)
 	made := uint32(0)
 	for i := range rows {

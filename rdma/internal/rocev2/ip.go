@@ -15,7 +15,7 @@ const (
 	dontFragment = 0x40 // in byte 6
 )
 
-// HeaderBytes is the length of IP and UDP header.
+// HeaderBytes returns the length of IP and UDP header.
 func HeaderBytes(ipv4 bool) int {
 	if ipv4 {
 		return ipv4Bytes + udpBytes
@@ -23,19 +23,19 @@ func HeaderBytes(ipv4 bool) int {
 	return ipv6Bytes + udpBytes
 }
 
-// ErrIP says that bytes are not those of an IPv4 or IPv6 packet with a UDP datagram as RoCEv2 has it: without options
-// or extension headers, not a fragment, with consistent lengths.
-var ErrIP = errors.New("rocev2: not a whole UDP datagram in an IP packet without options")
+// ErrIP: the bytes are not an IPv4 or IPv6 packet with a complete UDP datagram, without options or extension headers,
+// and with consistent lengths.
+var ErrIP = errors.New("rocev2: not a complete UDP datagram in an IP packet without options")
 
-// Net has the other fields of the IP header, none of them covered by the ICRC.
+// Net has the fields of the IP header that the ICRC does not cover.
 type Net struct {
 	TrafficClass uint8 // type of service
 	HopLimit     uint8 // time to live
 	FlowLabel    uint32
 }
 
-// PutIP writes IP and UDP header of a datagram with size bytes from the BTH to
-// the ICRC, and returns their length. The UDP checksum is 0, as RoCEv2 has it.
+// PutIP writes IP and UDP header of a datagram with size bytes from the BTH to the ICRC, and returns their length. The
+// UDP checksum is 0, as usual for RoCEv2.
 func (p *Path) PutIP(b []byte, n *Net, size int) int {
 	h := rdma.Header{Src: p.Src, Dst: p.Dst, TrafficClass: n.TrafficClass, FlowLabel: n.FlowLabel, HopLimit: n.HopLimit,
 		PayloadLength: uint16(udpBytes + size)}
@@ -45,7 +45,7 @@ func (p *Path) PutIP(b []byte, n *Net, size int) int {
 	if p.IsIPv4() {
 		at = ipv4Bytes
 		if !p.DontFragment {
-			// One bit less in the word of the flags is as much more in the checksum (RFC 1624).
+			// The checksum increases by the bit that is cleared in the word with the flags (RFC 1624).
 			area[20+6] = 0
 			sum := uint32(binary.BigEndian.Uint16(area[20+10:])) + dontFragment<<8
 			binary.BigEndian.PutUint16(area[20+10:], uint16(sum+sum>>16))
@@ -59,8 +59,8 @@ func (p *Path) PutIP(b []byte, n *Net, size int) int {
 	return at + udpBytes
 }
 
-// ParseIP reads IP and UDP header of a packet and returns the datagram from the BTH on; bytes after the end of the IP
-// packet are left out. Neither the header checksum nor the UDP checksum is looked at: the ICRC covers more.
+// ParseIP parses IP and UDP header of a packet and returns the datagram from the BTH on, without bytes after the end of
+// the IP packet. It checks neither the header checksum nor the UDP checksum, because the ICRC covers more.
 func (p *Path) ParseIP(b []byte, n *Net) ([]byte, error) {
 	if len(b) < ipv4Bytes+udpBytes {
 		return nil, ErrIP
@@ -90,7 +90,7 @@ func (p *Path) ParseIP(b []byte, n *Net) ([]byte, error) {
 		p.ID, p.DontFragment = 0, false
 		p.Src, p.Dst = rdma.GID(b[8:]), rdma.GID(b[24:])
 		if p.Src.IsV4Mapped() || p.Dst.IsV4Mapped() {
-			return nil, ErrIP // no such address comes in an IPv6 packet (RFC 4291 §2.5.5.2)
+			return nil, ErrIP // no valid IPv6 packet has such an address (RFC 4291 §2.5.5.2)
 		}
 	default:
 		return nil, ErrIP

@@ -30,14 +30,14 @@ func (pd *PD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 	ah := &AH{pd: pd, attr: attr}
 	s := p.state.Load()
 	if p.isRoCE() && !attr.IsGlobal {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "RoCE needs a global route")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "an address handle on RoCE must be global")
 	}
 	if attr.IsGlobal {
 		e, ok := s.gid(attr.GRH.SGIDIndex)
 		if !ok {
 			return nil, rdma.Errorf(op, syscall.EINVAL, "no GID %d on port %d", attr.GRH.SGIDIndex, attr.Port)
 		}
-		// rxe takes the network type from the source alone and would build a header of the wrong family.
+		// rxe derives the network type only from the source and would build a header of the wrong family.
 		if p.isRoCE() && e.GID.IsV4Mapped() != attr.GRH.DGID.IsV4Mapped() {
 			return nil, rdma.Errorf(op, syscall.EINVAL, "source GID %v and destination %v are of different families", e.GID, attr.GRH.DGID)
 		}
@@ -47,13 +47,13 @@ func (pd *PD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 		ah.multicast = attr.DLID.IsMulticast()
 	}
 	if !take(&dev.ahs, dev.cfg.Attr.MaxAH) {
-		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d address handles", dev.cfg.Attr.MaxAH)
+		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d address handles is reached", dev.cfg.Attr.MaxAH)
 	}
 	pd.objects.Add(1)
 	return ah, nil
 }
 
-// Attr is the attributes given at creation.
+// Attr returns the attributes given at creation.
 func (ah *AH) Attr() rdma.AHAttr { return ah.attr }
 
 // Close destroys the handle.

@@ -8,47 +8,47 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Backend is a device's connection to its fabric. Its methods are called with locks of this package
-// held: they must not call into it before they return.
+// Backend is a device's connection to its fabric. Its methods are called with locks of this package held, so they must
+// not call this package.
 type Backend interface {
-	// After calls f once, when d has passed; with 0, soon. It is the work queue of the kernel: f never runs within After.
-	// cancel, called before f began, keeps it from running; it does not wait for f.
+	// After calls f once, after d. It stands for the kernel's work queue: f never runs within After, even if d is 0.
+	// cancel prevents the call if f has not begun; it does not wait for f.
 	After(d time.Duration, f func()) (cancel func())
-	// SA sends a request of the port to the subnet administrator and calls
-	// done with the answer; never, if none comes. InfiniBand ports only.
+	// SA sends a request of the port to the subnet administrator and calls done with the answer, if there is one. Only for
+	// InfiniBand ports.
 	SA(port uint8, req SARequest, done func(SAReply))
 	// JoinIP makes the port's network interface a member of an IP multicast group (IGMP, MLD), and LeaveIP ends that. They
-	// are called for the first and the last membership of a port. Ethernet ports only. The error's errno is that of the
-	// join.
+	// are called for the first and the last membership of a port, only for Ethernet ports. The join fails with the errno
+	// of the error.
 	JoinIP(port uint8, group netip.Addr) error
 	LeaveIP(port uint8, group netip.Addr)
-	// Transmit sends datagrams of one queue pair, in order, and returns how many it took. Their memory is not read after
-	// it returned. If it takes fewer than all, the provider calls QP.Resume when it can take more.
+	// Transmit sends datagrams of one queue pair in order and returns the number that it accepted. It must not read their
+	// memory after it has returned. If it did not accept all, it must call QP.Resume when it can accept more.
 	Transmit(q *QP, batch []Datagram) int
-	// Progress receives. CQ.Poll calls it when the queue is empty, with no lock held: if queue pairs
-	// receive by the queue, or if a queue pair of the device waits to be resumed. It may call
-	// Device.Deliver. It reports whether completions may have been added.
+	// Progress receives datagrams. CQ.Poll calls it without a lock when the queue is empty, if queue pairs use the queue
+	// for receiving, or if a queue pair of the device waits for Resume. It may call Device.Deliver. It reports whether
+	// completions may have been added.
 	Progress() bool
-	// Drain delivers datagrams that have reached the port and wait, before a leave detaches
-	// the queue pair. It is called with Host.cm held.
+	// Drain delivers datagrams that have already reached the port, before a leave detaches the queue pair. It is called
+	// with Host.cm held.
 	Drain()
-	// Arm has completions come without being polled. It is called when a completion queue was armed, or the backend did
-	// not take all datagrams. As long as Device.Armed says so, the backend delivers what arrives, and resumes.
+	// Arm is called when a completion queue was armed, or when the backend did not accept all datagrams. While
+	// Device.Armed returns true, the backend must deliver datagrams and resume queue pairs without being polled.
 	Arm()
-	// NewQP gives a queue pair its number before it is made (Device.NextQPN, unless the
-	// backend has numbers of its own), and CloseQP is called when it is destroyed.
+	// NewQP returns the number of a queue pair before it is made (Device.NextQPN, unless the backend chooses numbers
+	// itself). CloseQP is called when the queue pair is destroyed.
 	NewQP() (rdma.QPN, error)
 	CloseQP(rdma.QPN)
-	// Attached is called for the first attachment of a group, and Detached when the last is
-	// gone. An error refuses the attachment.
+	// Attached is called for the first attachment to a group, and Detached after the last one has ended. If Attached
+	// returns an error, the attachment fails.
 	Attached(gid rdma.GID) error
 	Detached(gid rdma.GID)
 	// NewWaiter makes a waiter: see rdma.Waiting.
 	NewWaiter() (rdma.Waiter, error)
 }
 
-// Passive has the methods of a Backend that one leaves out which keeps nothing for queue
-// pairs and groups, and hands over what arrives by itself: they do nothing.
+// Passive has empty methods for Backends that store nothing for queue pairs and groups, and deliver datagrams without
+// being polled.
 type Passive struct{}
 
 // Progress implements Backend.
@@ -69,30 +69,30 @@ func (Passive) Attached(rdma.GID) error { return nil }
 // Detached implements Backend.
 func (Passive) Detached(rdma.GID) {}
 
-// NewWaiter implements Backend: there are none.
+// NewWaiter implements Backend: it returns an error.
 func (Passive) NewWaiter() (rdma.Waiter, error) {
-	return nil, rdma.Errorf("create waiter", syscall.EOPNOTSUPP, "the device has none: use a completion channel")
+	return nil, rdma.Errorf("create waiter", syscall.EOPNOTSUPP, "the device does not support it: use a completion channel")
 }
 
-// Datagram is a UD message in transmission. In Transmit its payload is SG, in Deliver it is a separate argument.
+// Datagram is a UD message in transit. In Transmit its payload is SG, in Deliver the payload is a separate argument.
 type Datagram struct {
-	Port            uint8 // that sends it
+	Port            uint8 // of the sender
 	SrcQPN, DestQPN rdma.QPN
 	QKey            rdma.QKey
 	PKey            rdma.PKey
-	PSN             uint32 // 24 bits; one more for each datagram of a queue pair
+	PSN             uint32 // 24 bits; it increases by 1 for each datagram of a queue pair
 	SLID, DLID      rdma.LID
 	SL              uint8
 	HasImm          bool
 	Solicited       bool
 	Imm             [4]byte
-	// Net are the addresses and what else the GRH or IP header has.
+	// Net has the fields of the GRH or IP header.
 	Net rdma.Header
-	// SG is the payload, Len bytes in all.
+	// SG is the payload, Len its length in bytes.
 	SG  []rdma.SGE
 	Len int
-	// GRH, if not nil, are the GRHBytes bytes for the receive buffer, as received, except Arrival.ID;
-	// otherwise they are made from Net.
+	// GRH, if not nil, has the GRHBytes bytes for the receive buffer as received, except Arrival.ID; otherwise they are
+	// made from Net.
 	GRH []byte
 }
 
@@ -104,7 +104,7 @@ func (d *Datagram) AppendPayload(b []byte) []byte {
 	return b
 }
 
-// headerBytes is what BTH, DETH, ImmDt and ICRC add to the payload.
+// headerBytes returns the length of BTH, DETH, immediate data and ICRC.
 func headerBytes(hasImm bool) int {
 	n := 12 + 8 + 4
 	if hasImm {
@@ -120,7 +120,7 @@ type MCMember struct {
 	QKey         rdma.QKey
 	MLID         rdma.LID
 	MTUSelector  uint8 // 0 greater, 1 less, 2 exactly
-	MTU          uint8 // coded: 1 is 256 bytes
+	MTU          uint8 // code: 1 is 256 bytes
 	TClass       uint8
 	PKey         rdma.PKey
 	RateSelector uint8
@@ -134,7 +134,7 @@ type MCMember struct {
 	JoinState    rdma.JoinState
 }
 
-// MCMask is the component mask of a request: which fields are meant.
+// MCMask is the component mask of a request, with a bit for each valid field.
 type MCMask uint32
 
 // Bits of MCMask, with their positions in the MAD (IBTA 15.2.5.17).
@@ -176,7 +176,7 @@ const (
 	SAInsufficientComps SAStatus = 0x0700
 )
 
-// SAReply is the answer, with the whole record if Status is SAOk.
+// SAReply is the answer, with the complete record if Status is SAOk.
 type SAReply struct {
 	Status SAStatus
 	Rec    MCMember

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// loop is a backend that gives datagrams back to the device that sent them: when
-// it is polled, at most room at a time.
+// loop is a backend that delivers datagrams to the device that sent them, when it is polled, at most room at a time.
 type loop struct {
 	Passive
 	dev    *Device
@@ -103,8 +102,8 @@ func newLoop(t *testing.T) (*loop, rdma.ID, rdma.EventChannel, rdma.PD, rdma.CQ)
 
 var loopGroup = rdma.IPAddr(netip.MustParseAddr("239.1.2.3"))
 
-// A backend that takes few datagrams at a time gets the rest when it asks, in
-// order, and they complete only then; one that receives when polled is polled.
+// A backend that accepts few datagrams at a time gets the rest in order when it calls Resume, and only then they
+// complete. A backend that receives when polled is polled.
 func TestBackendWithLittleRoom(t *testing.T) {
 	l, id, ch, pd, cq := newLoop(t)
 	if err := id.JoinMulticast(loopGroup, nil); err != nil {
@@ -168,13 +167,13 @@ func TestBackendWithLittleRoom(t *testing.T) {
 	}
 }
 
-// The first membership of a port joins the IP group and the last leaves it; if
-// the host refuses, so does the join, with its errno, and nothing is left.
+// The first membership of a port joins the IP group, and the last one leaves it. If the host refuses, the join fails
+// with its errno and leaves no membership.
 func TestIPMembership(t *testing.T) {
 	l, id, _, _, _ := newLoop(t)
 	l.refuse = syscall.ENOBUFS
 	if err := id.JoinMulticast(loopGroup, nil); !errors.Is(err, syscall.ENOBUFS) {
-		t.Errorf("join that the host refuses: %v", err)
+		t.Errorf("a join that the host refuses: %v", err)
 	}
 	if _, err := id.BeginLeave(loopGroup); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("leave: %v", err)
@@ -191,6 +190,6 @@ func TestIPMembership(t *testing.T) {
 		}
 	}
 	if len(l.joins) != 2 || l.joins[0] != "join 239.1.2.3" || l.joins[1] != "leave 239.1.2.3" {
-		t.Errorf("events of the host: %q", l.joins)
+		t.Errorf("calls of the host: %q", l.joins)
 	}
 }

@@ -16,12 +16,12 @@ func (id *ID) Bind(a rdma.Addr) error {
 		return err
 	}
 	if a.Size() == 0 {
-		return rdma.Errorf(op, syscall.EINVAL, "%v is no address for it", a)
+		return rdma.Errorf(op, syscall.EINVAL, "invalid address %v", a)
 	}
 	return id.bind(op, a)
 }
 
-// bind: the caller holds cm.
+// bind is Bind. The caller holds cm.
 func (id *ID) bind(op string, a rdma.Addr) error {
 	if id.state != cmIdle {
 		return rdma.Errorf(op, syscall.EINVAL, "id is %v", id.state)
@@ -36,7 +36,7 @@ func (id *ID) bind(op string, a rdma.Addr) error {
 			return rdma.Errorf(op, syscall.EINVAL, "there is no IPoIB on RoCE")
 		}
 		if index = p.sgidIndexFor(a); index < 0 {
-			return rdma.Errorf(op, syscall.ENODEV, "port has no GID for address %v", a)
+			return rdma.Errorf(op, syscall.ENODEV, "the port has no GID for address %v", a)
 		}
 	}
 	if a.Port != 0 && id.host.portTaken(id, a) {
@@ -46,7 +46,7 @@ func (id *ID) bind(op string, a rdma.Addr) error {
 	return nil
 }
 
-// sgidIndexFor finds the GID that represents a bound address: on RoCE the address itself, on InfiniBand the
+// sgidIndexFor returns the index of the GID for a bound address: on RoCE that of the address itself, on InfiniBand the
 // port's first.
 func (p *port) sgidIndexFor(a rdma.Addr) int {
 	s := p.state.Load()
@@ -61,7 +61,7 @@ func (p *port) sgidIndexFor(a rdma.Addr) int {
 	return -1
 }
 
-// portTaken reports whether another id of the port space has the port number, on the same or any address.
+// portTaken reports whether another id of the port space uses the port number with the same or the wildcard address.
 func (h *Host) portTaken(id *ID, a rdma.Addr) bool {
 	for _, other := range h.ids {
 		if other != id && other.ps == id.ps && other.local.Port == a.Port &&
@@ -81,7 +81,7 @@ func (id *ID) ResolveAddr(src, dst rdma.Addr, timeout time.Duration) error {
 	case err != nil:
 		return err
 	case dst.Size() == 0 || src != (rdma.Addr{}) && src.Size() == 0:
-		return rdma.Errorf(op, syscall.EINVAL, "%v to %v are no addresses for it", src, dst)
+		return rdma.Errorf(op, syscall.EINVAL, "invalid addresses %v to %v", src, dst)
 	case id.state != cmIdle && id.state != cmAddrBound:
 		return rdma.Errorf(op, syscall.EINVAL, "id is %v", id.state)
 	case src != (rdma.Addr{}) && src.Family != dst.Family:
@@ -99,7 +99,7 @@ func (id *ID) ResolveAddr(src, dst rdma.Addr, timeout time.Duration) error {
 	return nil
 }
 
-// later runs f soon, under cm, unless the id is destroyed or has lost its device by then.
+// later schedules f, with cm held, unless the id is then destroyed or has lost its device.
 func (id *ID) later(f func()) {
 	run := func() {
 		id.host.cm.Lock()
@@ -114,12 +114,12 @@ func (id *ID) later(f func()) {
 	case len(id.host.devices) > 0:
 		id.host.devices[0].backend.After(0, run)
 	default:
-		// Without a device there is nothing to wait for. The state is set first, so that the caller sees the same order.
+		// Without a device there is no backend to wait for. The state is set first, so that the caller sees the same order.
 		f()
 	}
 }
 
-// resolved ends ResolveAddr. The caller holds cm.
+// resolved completes ResolveAddr. The caller holds cm.
 func (id *ID) resolved(dst rdma.Addr) {
 	fail := func(errno syscall.Errno) {
 		id.state = cmAddrBound
@@ -141,7 +141,7 @@ func (id *ID) resolved(dst rdma.Addr) {
 	id.ch.box.push(&cmEvent{id: id, typ: rdma.EventAddrResolved})
 }
 
-// ResolveRoute begins to resolve the route, which groups do not need.
+// ResolveRoute begins to resolve the route. Groups do not need it.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	const op = "resolve route"
 	err := id.lock(op)

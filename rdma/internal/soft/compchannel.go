@@ -8,12 +8,12 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// CompChannel is a channel of completion notifications. A Backend that receives
-// when it is polled must be an Armer for them to come.
+// CompChannel is a channel of completion notifications. A Backend that receives only when it is polled must implement
+// Arm for them.
 type CompChannel struct {
 	on   *handle
 	box  *mailbox[*CQ]
-	used atomic.Int64 // by completion queues
+	used atomic.Int64 // number of completion queues that use it
 }
 
 func (h *handle) NewCompChannel() (rdma.CompChannel, error) {
@@ -28,17 +28,17 @@ func (h *handle) NewCompChannel() (rdma.CompChannel, error) {
 func (c *CompChannel) TryWait() (rdma.CQ, error) {
 	cq, err := c.box.pop("wait for completion")
 	if err != nil {
-		return nil, err // not cq: a nil *CQ is no nil rdma.CQ
+		return nil, err // not cq: a nil *CQ is not a nil rdma.CQ
 	}
 	return cq, nil
 }
 
-// Wait waits for it.
+// Wait waits for the next notified queue.
 func (c *CompChannel) Wait(ctx context.Context) (rdma.CQ, error) {
 	return await(ctx, c.box, c.TryWait)
 }
 
-// Ready receives a value when TryWait may have something.
+// Ready receives a value when TryWait may return a queue.
 func (c *CompChannel) Ready() <-chan struct{} { return c.box.ready }
 
 // Close closes the channel.

@@ -11,24 +11,25 @@ import (
 // CQ is a completion queue.
 type CQ struct {
 	on      *handle
-	channel *CompChannel // nil: polled only
+	channel *CompChannel // nil: the queue can only be polled
 	context any
-	used    atomic.Int64 // by queue pairs
-	// receives counts the queue pairs that receive by it. A queue of sends alone need not receive when it is polled.
+	used    atomic.Int64 // number of queue pairs that use it
+	// receives is the number of queue pairs that use it for receiving. Without any, polling the queue does not have to
+	// receive.
 	receives atomic.Int64
 
-	mu       sync.Mutex
-	ring     []completion
-	head     int // the oldest
-	count    int
-	armed    arming
-	counted  bool // in Device.armed
-	overrun  bool
-	spoiled  bool // its queue pairs are in error for that, or about to be
-	isClosed bool
+	mu        sync.Mutex
+	ring      []completion
+	head      int // the oldest
+	count     int
+	armed     arming
+	counted   bool // in Device.armed
+	overrun   bool
+	failedQPs bool // its queue pairs are in state ERR because of overrun, or soon will be
+	isClosed  bool
 }
 
-// completion is an entry of the queue. For a send, polling it frees the room of all sends up to number upTo.
+// completion is an entry of the queue. Polling the completion of a send frees the places of sends up to number upTo.
 type completion struct {
 	wc        rdma.WorkCompletion
 	solicited bool
@@ -51,13 +52,13 @@ func (h *handle) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 	}
 	attr := &h.dev.cfg.Attr
 	if entries < 1 || entries > attr.MaxCQE {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "%d entries; it must be from 1 to %d", entries, attr.MaxCQE)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "%d entries: the number must be from 1 to %d", entries, attr.MaxCQE)
 	}
 	cq := &CQ{on: h, context: context}
 	if ch != nil {
 		c, ok := ch.(*CompChannel)
 		if !ok || c == nil || c.on.dev != h.dev {
-			return nil, rdma.Errorf(op, syscall.EINVAL, "completion channel of another device")
+			return nil, rdma.Errorf(op, syscall.EINVAL, "the completion channel is one of another device")
 		}
 		if c.box.isClosed() {
 			return nil, rdma.ClosedError(op, "completion channel")
@@ -65,7 +66,7 @@ func (h *handle) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 		cq.channel = c
 	}
 	if !take(&h.dev.cqs, attr.MaxCQ) {
-		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d completion queues", attr.MaxCQ)
+		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d completion queues is reached", attr.MaxCQ)
 	}
 	if cq.channel != nil {
 		cq.channel.used.Add(1)
@@ -75,10 +76,10 @@ func (h *handle) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 	return cq, nil
 }
 
-// Entries is the size of the queue.
+// Entries returns the size of the queue.
 func (cq *CQ) Entries() int { return len(cq.ring) }
 
-// Context is the context given at creation.
+// Context returns the context given at creation.
 func (cq *CQ) Context() any { return cq.context }
 
 // Poll moves completions to batch.
@@ -112,13 +113,13 @@ func (cq *CQ) take(batch []rdma.WorkCompletion) (int, error) {
 	}
 	cq.count -= n
 	if n == 0 && cq.overrun && len(batch) > 0 {
-		return 0, rdma.Errorf("poll CQ", syscall.EIO, "completion queue of %d entries overflowed", len(cq.ring))
+		return 0, rdma.Errorf("poll CQ", syscall.EIO, "the completion queue of %d entries overflowed", len(cq.ring))
 	}
 	return n, nil
 }
 
-// push adds completions and returns how many. If not all fit, the queue is permanently in error, and
-// the caller must put the queue pair in error too.
+// push adds completions and returns the number that it added. If not all fit, the queue is permanently in the error
+// state, and the caller must also put the queue pair into it.
 func (cq *CQ) push(list []completion) int {
 	if len(list) == 0 {
 		return 0
@@ -155,11 +156,11 @@ func (cq *CQ) push(list []completion) int {
 	return n
 }
 
-// spoil puts all queue pairs that use a queue that has overflowed in error, once. The caller holds no lock of theirs.
-func (cq *CQ) spoil() {
+// failQPs puts all queue pairs that use an overflowed queue into state ERR, once. The caller must not hold their locks.
+func (cq *CQ) failQPs() {
 	cq.mu.Lock()
-	first := cq.overrun && !cq.spoiled
-	cq.spoiled = cq.spoiled || first
+	first := cq.overrun && !cq.failedQPs
+	cq.failedQPs = cq.failedQPs || first
 	cq.mu.Unlock()
 	if !first {
 		return
@@ -188,9 +189,9 @@ func (cq *CQ) requestNotify(op string, solicited bool) error {
 	case cq.isClosed:
 		return rdma.ClosedError(op, "completion queue")
 	case cq.channel == nil:
-		return rdma.Errorf(op, syscall.EINVAL, "completion queue has no channel")
+		return rdma.Errorf(op, syscall.EINVAL, "the completion queue has no channel")
 	case solicited:
-		// Arming for all is not weakened by arming for some (IBTA 11.4.2.2).
+		// Arming for solicited completions does not cancel arming for all (IBTA 11.4.2.2).
 		cq.arm(max(cq.armed, armedSolicited))
 	default:
 		cq.arm(armedAny)
@@ -198,9 +199,9 @@ func (cq *CQ) requestNotify(op string, solicited bool) error {
 	return nil
 }
 
-// arm keeps the device's count of armed queues. The caller holds mu.
+// arm sets the state of the queue and updates the device's number of armed queues. The caller holds mu.
 func (cq *CQ) arm(a arming) {
-	// Sends complete without the backend's help: it need not know of a queue without receives.
+	// Sends complete without Backend.Progress, so that a queue without receives does not count.
 	counts := a != notArmed && cq.receives.Load() > 0
 	switch {
 	case counts && !cq.counted:

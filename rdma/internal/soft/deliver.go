@@ -6,30 +6,31 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Arrival is what each datagram of a train has for itself.
+// Arrival has the fields of a received datagram that can differ within a train.
 type Arrival struct {
 	Payload   []byte
 	HasImm    bool
 	Solicited bool
 	Imm       [4]byte
-	// ID is the IPv4 identification for the GRH area; Datagram.GRH has 0 there. It is 0 with IPv6 and without
+	// ID is the IPv4 identification for the GRH area, where Datagram.GRH has 0. It is 0 with IPv6 and without
 	// Datagram.GRH.
 	ID uint16
 }
 
-// MaxArrivals is how many datagrams DeliverTrain takes.
+// MaxArrivals is the number of datagrams that DeliverTrain accepts.
 const MaxArrivals = 64
 
-// Deliver gives a datagram that reached a port to the queue pairs it is for: those attached to its group, or the one it
-// names. It returns how many took it. The Backend calls it with no lock held; payload and d are not kept.
+// Deliver delivers a datagram that reached a port to the queue pairs attached to its group, or to its destination queue
+// pair. It returns the number of queue pairs that received it. The Backend calls it without a lock. Deliver does not
+// keep payload and d.
 func (dev *Device) Deliver(num uint8, d *Datagram, payload []byte) int {
 	one := [1]Arrival{{Payload: payload, HasImm: d.HasImm, Solicited: d.Solicited, Imm: d.Imm}}
 	return dev.DeliverTrain(num, d, one[:])
 }
 
-// DeliverTrain is Deliver for consecutive datagrams that have all of d in common, except HasImm,
-// Solicited, Imm and PSN: locks are taken and keys are compared once for all of them. It returns how
-// many times a queue pair took one. Datagrams beyond the first MaxArrivals are ignored.
+// DeliverTrain is Deliver for consecutive datagrams with the same d, except HasImm, Solicited, Imm and PSN: it locks
+// and compares keys once for all of them. It returns the total number of deliveries to queue pairs. It ignores
+// datagrams beyond the first MaxArrivals.
 func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 	p := dev.port(num)
 	if p == nil {
@@ -66,11 +67,11 @@ func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 	return count
 }
 
-// receive copies datagrams to the next receive buffers, if all is as it must be; else it drops them without a trace for
-// the queue pair (IBTA 9.8.3; rxe rxe_recv.c, check_keys and check_type_state). It returns which of the train it took,
-// and whether the queue pair must go into error: then what follows is dropped.
+// receive copies datagrams to the next receive buffers if state and keys are right; otherwise it drops them, which the
+// queue pair does not notice (IBTA 9.8.3; rxe rxe_recv.c, check_keys and check_type_state). It returns a bit for each
+// accepted datagram of the train, and whether the queue pair must go into state ERR, in which it drops the rest.
 func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal bool) {
-	if q.port.Load() != p { // others than UD have none (Modify)
+	if q.port.Load() != p { // queue pairs that are not UD have no port (Modify)
 		return 0, false
 	}
 	if q.blockSelf && d.SrcQPN == q.qpn && d.DestQPN == rdma.MulticastQPN && p.owns(d.Net.Src) {
@@ -92,13 +93,13 @@ func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal
 	if st := q.current(); st < rdma.QPRTR || st == rdma.QPErr {
 		return 0, false
 	}
-	var list [16]completion // not pushed yet
+	var list [16]completion // completions not pushed yet
 	n := 0
 	for i := range train {
 		a := &train[i]
 		if r.count == 0 || r.slots[r.head].room < rdma.GRHBytes+len(a.Payload) {
 			q.dropped.Add(1)
-			continue // the buffer stays, as in rxe of kernel 6.18
+			continue // the buffer stays posted, as in rxe of kernel 6.18
 		}
 		slot := r.pop()
 		c := &list[n]
@@ -132,7 +133,7 @@ func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal
 	return taken, false
 }
 
-// without clears the highest n bits that are set.
+// without clears the n highest set bits.
 func without(mask uint64, n int) uint64 {
 	for range n {
 		mask &^= 1 << (bits.Len64(mask) - 1)
@@ -140,9 +141,9 @@ func without(mask uint64, n int) uint64 {
 	return mask
 }
 
-// scatter writes GRH area and payload over the elements of a buffer that is large enough.
+// scatter writes GRH area and payload to the elements of a buffer, which is large enough.
 func scatter(sg []rdma.SGE, p *port, d *Datagram, a *Arrival) {
-	if len(sg) == 1 { // nearly always: no copy of the header in between
+	if len(sg) == 1 { // the usual case, without an extra copy of the header
 		putGRH(sg[0].Buf[:rdma.GRHBytes], p, d, a)
 		copy(sg[0].Buf[rdma.GRHBytes:], a.Payload)
 		return

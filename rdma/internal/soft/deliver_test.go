@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// trainRig is a queue pair that waits for trains.
+// trainRig is a queue pair that receives trains.
 type trainRig struct {
 	l   *loop
 	id  rdma.ID
@@ -54,15 +54,15 @@ func arrivals(n int) []Arrival {
 	return list
 }
 
-// Of a train each datagram is a message of its own, in order; what finds no
-// buffer, or one that is too small, is dropped and counted, and the rest is not.
+// Each datagram of a train is delivered as a message, in order. Only those without a large enough buffer are dropped
+// and counted.
 func TestDeliverTrain(t *testing.T) {
 	r := newTrainRig(t)
 	r.post(t, 8)
 	train := arrivals(12)
-	train[2].Payload = make([]byte, 61) // the buffer stays for the next
+	train[2].Payload = make([]byte, 61) // the buffer stays posted for the next one
 	if n := r.l.dev.DeliverTrain(1, &r.d, train); n != 8 {
-		t.Errorf("%d taken, want 8", n)
+		t.Errorf("%d delivered, want 8", n)
 	}
 	wcs := make([]rdma.WorkCompletion, 16)
 	n, err := r.cq.Poll(wcs)
@@ -88,20 +88,20 @@ func TestDeliverTrain(t *testing.T) {
 	if got := r.l.dev.ports[0].dropped.Load(); got != 4 {
 		t.Errorf("%d dropped by the port, want 4", got)
 	}
-	// Keys count once for each datagram.
+	// Wrong keys are counted once for each datagram.
 	r.d.QKey++
 	if n := r.l.dev.DeliverTrain(1, &r.d, train[:5]); n != 0 || r.l.dev.ports[0].qkeyViolations.Load() != 5 {
-		t.Errorf("wrong Q_Key: %d taken, %d violations", n, r.l.dev.ports[0].qkeyViolations.Load())
+		t.Errorf("wrong Q_Key: %d delivered, %d violations", n, r.l.dev.ports[0].qkeyViolations.Load())
 	}
 	r.d.QKey--
 	r.d.DestQPN++
 	if n := r.l.dev.DeliverTrain(1, &r.d, train[:5]); n != 0 || r.l.dev.ports[0].dropped.Load() != 14 {
-		t.Errorf("no such queue pair: %d taken, %d dropped", n, r.l.dev.ports[0].dropped.Load())
+		t.Errorf("unknown queue pair: %d delivered, %d dropped", n, r.l.dev.ports[0].dropped.Load())
 	}
 }
 
-// A train that overflows the completion queue is taken as far as that has room;
-// then both are in error.
+// A train that overflows the completion queue is delivered as far as the queue has room. Then queue and queue pair are
+// in the error state.
 func TestDeliverTrainOverflows(t *testing.T) {
 	r := newTrainRig(t)
 	for range 7 { // 56 of 64 entries
@@ -116,13 +116,13 @@ func TestDeliverTrainOverflows(t *testing.T) {
 	}
 	r.post(t, 5)
 	if n := r.l.dev.DeliverTrain(1, &r.d, arrivals(8)); n != 3 {
-		t.Errorf("%d taken, there was room for 3", n)
+		t.Errorf("%d delivered, with room for 3", n)
 	}
 	if got := r.l.dev.ports[0].dropped.Load(); got != 5 {
 		t.Errorf("%d dropped, want 5", got)
 	}
 	if a, err := r.id.QP().Query(); err != nil || a.State != rdma.QPErr {
-		t.Errorf("queue pair is in %v, %v", a.State, err)
+		t.Errorf("the queue pair is in %v, %v", a.State, err)
 	}
 	got, wcs := 0, make([]rdma.WorkCompletion, 16)
 	for {

@@ -16,11 +16,11 @@ import (
 type DeviceConfig struct {
 	Attr  rdma.DeviceAttr
 	Ports []PortState
-	// BlockSelf says that the device knows rdma.QPBlockSelfMulticast.
+	// BlockSelf: the device supports rdma.QPBlockSelfMulticast.
 	BlockSelf bool
 }
 
-// Device is the hardware, so to speak; handle is an opened one.
+// Device is a simulated adapter. handle is the opened device.
 type Device struct {
 	host     *Host
 	cfg      DeviceConfig
@@ -28,11 +28,11 @@ type Device struct {
 	ports    []*port
 	removed  atomic.Bool
 	nextQPN  atomic.Uint32
-	cmHandle *handle // of the connection manager, for ids
+	cmHandle *handle // the connection manager's handle, for ids
 
-	qps, cqs, mrs, pds, ahs atomic.Int64 // counts, against the limits
-	armed                   atomic.Int64 // completion queues that receive
-	stalled                 atomic.Int64 // queue pairs that the backend is to resume
+	qps, cqs, mrs, pds, ahs atomic.Int64 // numbers of objects, for the limits
+	armed                   atomic.Int64 // armed completion queues that are used for receiving
+	stalled                 atomic.Int64 // queue pairs that the backend must resume
 
 	mcast mcastTable
 
@@ -42,7 +42,7 @@ type Device struct {
 	handles   map[*handle]struct{}
 }
 
-// firstQPN leaves out QP0 and QP1, which are management's.
+// firstQPN is above QP0 and QP1, which are for management.
 const firstQPN = 17
 
 // NewDevice adds a device to a host.
@@ -64,11 +64,11 @@ func (h *Host) NewDevice(cfg DeviceConfig, backend Backend) *Device {
 	return d
 }
 
-// Armed reports whether a completion queue of the device waits for a received
-// message to notify of, or a queue pair to be resumed.
+// Armed reports whether a completion queue of the device is armed for received messages, or a queue pair waits for
+// Resume.
 func (d *Device) Armed() bool { return d.armed.Load() > 0 || d.stalled.Load() > 0 }
 
-// Name of the device.
+// Name returns the name of the device.
 func (d *Device) Name() string { return d.cfg.Attr.Name }
 
 // PortState returns a copy of a port's state.
@@ -92,8 +92,8 @@ func (d *Device) port(num uint8) *port {
 	return d.ports[num-1]
 }
 
-// Async delivers an event of a port, or of the device itself, to all that opened the device. Events of
-// a queue go to the handle that created it.
+// Async delivers an event of a port, or of the device itself, to all handles of the device. Events of a queue are
+// delivered to the handle that created it.
 func (d *Device) Async(ev rdma.AsyncEvent) {
 	d.handlesMu.Lock()
 	defer d.handlesMu.Unlock()
@@ -110,7 +110,7 @@ func (d *Device) open() *handle {
 	return h
 }
 
-// take counts one object more against its limit.
+// take increments the number of objects unless its limit is reached.
 func take(count *atomic.Int64, limit int) bool {
 	if count.Add(1) > int64(limit) {
 		count.Add(-1)
@@ -122,18 +122,18 @@ func take(count *atomic.Int64, limit int) bool {
 // handle is an opened device, struct ibv_context.
 type handle struct {
 	dev     *Device
-	ofCM    bool // the connection manager's own, never closed
+	ofCM    bool // the connection manager's handle, which is never closed
 	async   *mailbox[rdma.AsyncEvent]
-	objects atomic.Int64 // made from it and not closed
+	objects atomic.Int64 // open objects made from it
 }
 
-// usable says whether anything can be made from the handle.
+// usable returns an error if the handle is closed or its device was removed.
 func (h *handle) usable(op string) error {
 	if h.async.isClosed() {
 		return rdma.ClosedError(op, "device")
 	}
 	if h.dev.removed.Load() {
-		return rdma.Errorf(op, syscall.ENODEV, "device %s was removed", h.dev.Name())
+		return rdma.Errorf(op, syscall.ENODEV, "the device %s was removed", h.dev.Name())
 	}
 	return nil
 }
@@ -205,10 +205,10 @@ func (h *handle) NewWaiter() (rdma.Waiter, error) {
 func (h *handle) Close() error {
 	const op = "close device"
 	if h.ofCM {
-		return rdma.Errorf(op, syscall.EINVAL, "device belongs to an id")
+		return rdma.Errorf(op, syscall.EINVAL, "the device belongs to an id")
 	}
 	if n := h.objects.Load(); n > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d objects are left on it", n)
+		return rdma.Errorf(op, syscall.EBUSY, "it has %d open objects", n)
 	}
 	if !h.async.close() {
 		return rdma.ClosedError(op, "device")

@@ -1,35 +1,35 @@
-// Package soft implements the semantics of librdmacm, the kernel's RDMA core and UD verbs once, in software, for
-// providers that have no NIC to do it: the order of checks, memberships and their events, automatic attachment, the
-// states of queue pairs, limits, keys. What is left to a provider is a small Backend: the subnet administrator or IGMP,
-// the transmission of datagrams, timers; and to call Device.Deliver for what arrives.
+// Package soft implements the semantics of librdmacm, the kernel's RDMA core and UD verbs in software, for providers
+// without an RDMA adapter: the order of checks, memberships and their events, automatic attachment, the states of queue
+// pairs, limits and keys. A provider implements a small Backend, for the subnet administrator or IGMP, the transmission
+// of datagrams and timers, and calls Device.Deliver for received datagrams.
 //
-// # The life of a datagram
+// # The path of a datagram
 //
 //  1. QP.PostSend checks a work request and puts it in the ring of the send
 //     queue (send.go).
-//  2. The doorbell hands runs of the ring to Backend.Transmit, which takes the
-//     bytes from the caller's memory, and completes what was asked for.
+//  2. The doorbell passes runs of the ring to Backend.Transmit, which reads the
+//     bytes from the caller's memory, and adds the requested completions.
 //  3. Device.Deliver, or DeliverTrain for many, finds the queue pairs that are
 //     attached to the group (mcast.go), checks state, P_Key and Q_Key of each,
-//     and copies the bytes to its next receive buffer behind the GRH area
+//     and copies the bytes to its next receive buffer, after the GRH area
 //     (deliver.go).
-//  4. CQ.Poll hands out the completion (cq.go). A completion of a send frees
-//     the room of all sends up to it.
+//  4. CQ.Poll returns the completion (cq.go). A completion of a send frees
+//     the places of all sends up to it.
 //
-// # The life of a membership
+// # The states of a membership
 //
-//  1. ID.JoinMulticastEx checks (join.go) and asks the group of its port
-//     (member_ib.go, member_ip.go), which are shared by all ids.
-//  2. The answer becomes an event on the id's channel (event.go).
+//  1. ID.JoinMulticastEx checks (join.go) and joins the group of its port
+//     (member_ib.go, member_ip.go), which all ids share.
+//  2. The answer is reported by an event on the id's channel (event.go).
 //  3. EventChannel.GetEvent retrieves it and attaches the queue pair.
 //  4. ID.BeginLeave detaches, drops events that were not retrieved, and is
 //     complete when the retrieved ones are acknowledged (leave.go).
 //
 // # Locks
 //
-// In this order: Host.cm (all of the connection manager), QP.mod, Device.mcast, sendQueue.mu, PD.mem,
-// recvQueue.mu, CQ.mu, then the locks of the Backend. The Backend calls into this package without
-// holding any lock that its own methods take. No goroutine is started here.
+// Locks are taken in this order: Host.cm (for the whole connection manager), QP.mod, Device.mcast, sendQueue.mu,
+// PD.mem, recvQueue.mu, CQ.mu, then the locks of the Backend. The Backend must not call this package with a lock held
+// that its own methods take. This package starts no goroutines.
 package soft
 
 import "github.com/fanfaremq/fanfare/rdma"

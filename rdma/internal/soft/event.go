@@ -39,12 +39,12 @@ func (c *EventChannel) TryGetEvent() (*rdma.Event, error) {
 	return c.host.retrieve(ev), nil
 }
 
-// GetEvent waits for it.
+// GetEvent waits for the next event and retrieves it.
 func (c *EventChannel) GetEvent(ctx context.Context) (*rdma.Event, error) {
 	return await(ctx, c.box, c.TryGetEvent)
 }
 
-// Ready receives a value when TryGetEvent may have something.
+// Ready receives a value when TryGetEvent may return an event.
 func (c *EventChannel) Ready() <-chan struct{} { return c.box.ready }
 
 // Close closes the channel.
@@ -53,7 +53,7 @@ func (c *EventChannel) Close() error {
 	c.host.cm.Lock()
 	defer c.host.cm.Unlock()
 	if c.ids > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d ids are left on it", c.ids)
+		return rdma.Errorf(op, syscall.EBUSY, "it has %d ids", c.ids)
 	}
 	if !c.box.close() {
 		return rdma.ClosedError(op, "event channel")
@@ -61,8 +61,8 @@ func (c *EventChannel) Close() error {
 	return nil
 }
 
-// retrieve turns a queued event into the user's. The JOIN of a full member attaches the id's queue pair here and not
-// earlier, in the goroutine that retrieves (librdmacm cma.c, ucma_process_join). The caller holds cm.
+// retrieve returns the rdma.Event for a queued event. For the JOIN of a full member it attaches the id's queue pair;
+// not earlier, and in the retrieving goroutine (librdmacm cma.c, ucma_process_join). The caller holds cm.
 func (h *Host) retrieve(q *cmEvent) *rdma.Event {
 	id, m := q.id, q.m
 	id.reported++
@@ -87,7 +87,7 @@ func (h *Host) retrieve(q *cmEvent) *rdma.Event {
 	return ev
 }
 
-// acknowledge is the Ack of an event of id and, if not nil, of membership m.
+// acknowledge is the Ack of an event of id, and of membership m if it is not nil.
 func (h *Host) acknowledge(id *ID, m *membership) error {
 	h.cm.Lock()
 	defer h.cm.Unlock()

@@ -12,20 +12,20 @@ import (
 // HostConfig describes a host.
 type HostConfig struct {
 	Provider string // name of the provider
-	// Privileged is CAP_NET_RAW: it may set Q_Keys with bit 31.
+	// Privileged: the host has CAP_NET_RAW, and may set Q_Keys with bit 31.
 	Privileged bool
-	// Loopback says that a port may own a loopback address, so that ids can be bound to it. To the kernel, which has no
-	// RDMA on its loopback interface, such an address means any device.
+	// Loopback: a port may own a loopback address, so that ids can be bound to it. The kernel has no RDMA on its loopback
+	// interface, and treats such an address as the wildcard address.
 	Loopback bool
-	// JoinIPv6 says that the connection manager joins IPv6 groups on RoCEv2. The kernel's does not.
+	// JoinIPv6: the connection manager joins IPv6 groups on RoCEv2. The kernel's does not.
 	JoinIPv6 bool
 }
 
-// Host is the devices of one host and the connection manager over them. It implements rdma.Provider.
+// Host has the devices of one host and their connection manager. It implements rdma.Provider.
 type Host struct {
 	cfg HostConfig
 
-	// cm guards the devices' list, routes, and all state of event channels, ids, memberships and port groups.
+	// cm guards the list of devices, the routes, and all state of event channels, ids, memberships and groups of ports.
 	cm      sync.Mutex
 	devices []*Device
 	routes  []route
@@ -42,11 +42,11 @@ func NewHost(cfg HostConfig) *Host {
 	return &Host{cfg: cfg}
 }
 
-// Name is the provider's name.
+// Name returns the provider's name.
 func (h *Host) Name() string { return h.cfg.Provider }
 
-// AddRoute makes datagrams to dst leave from the port that owns src, when
-// ResolveAddr is asked without a source. The longest prefix wins.
+// AddRoute makes ResolveAddr without a source choose the port with src for destinations in dst. The longest prefix
+// wins.
 func (h *Host) AddRoute(dst netip.Prefix, src netip.Addr) {
 	h.cm.Lock()
 	defer h.cm.Unlock()
@@ -78,7 +78,7 @@ func (h *Host) OpenDevice(name string) (rdma.Device, error) {
 // NewEventChannel opens an event channel.
 func (h *Host) NewEventChannel() (rdma.EventChannel, error) { return newEventChannel(h), nil }
 
-// sourceFor is the route lookup. The caller holds cm.
+// sourceFor looks up the route. The caller holds cm.
 func (h *Host) sourceFor(dst netip.Addr) (netip.Addr, bool) {
 	best, bits := netip.Addr{}, -1
 	for _, r := range h.routes {

@@ -24,7 +24,7 @@ func (s cmState) String() string {
 		"resolving its route", "route resolved", "without its device"}[s]
 }
 
-// ID is an identifier of the connection manager. Host.cm guards all that changes.
+// ID is an identifier of the connection manager. Host.cm guards its changing fields.
 type ID struct {
 	host    *Host
 	ch      *EventChannel
@@ -38,7 +38,7 @@ type ID struct {
 	qp        *QP
 	members   []*membership // the latest first
 
-	reported, acked int      // events
+	reported, acked int      // numbers of events
 	destroying      *pending // not nil: destroyed
 }
 
@@ -59,13 +59,13 @@ func (c *EventChannel) CreateID(ps rdma.PortSpace, context any) (rdma.ID, error)
 	return id, nil
 }
 
-// PortSpace is the port space given at creation.
+// PortSpace returns the port space given at creation.
 func (id *ID) PortSpace() rdma.PortSpace { return id.ps }
 
-// Context is the context given at creation.
+// Context returns the context given at creation.
 func (id *ID) Context() any { return id.context }
 
-// lock takes Host.cm for a call on the id, and says whether the id may be used. The caller unlocks whatever the answer.
+// lock locks Host.cm for a call on the id, and returns an error if the id must not be used. The caller unlocks.
 func (id *ID) lock(op string) error {
 	id.host.cm.Lock()
 	if id.destroying != nil {
@@ -74,18 +74,18 @@ func (id *ID) lock(op string) error {
 	return nil
 }
 
-// bound is lock for what needs a device.
+// bound is lock for calls that need a device.
 func (id *ID) bound(op string) error {
 	if err := id.lock(op); err != nil {
 		return err
 	}
 	if id.port == nil {
-		return rdma.Errorf(op, syscall.EINVAL, "id is bound to no device")
+		return rdma.Errorf(op, syscall.EINVAL, "the id is bound to no device")
 	}
 	return nil
 }
 
-// Device that the id is bound to.
+// Device returns the device to which the id is bound.
 func (id *ID) Device() (rdma.Device, error) {
 	err := id.bound("device of id")
 	defer id.host.cm.Unlock()
@@ -95,7 +95,7 @@ func (id *ID) Device() (rdma.Device, error) {
 	return id.port.dev.cmHandle, nil
 }
 
-// Port that the id is bound to.
+// Port returns the port to which the id is bound.
 func (id *ID) Port() uint8 {
 	id.host.cm.Lock()
 	defer id.host.cm.Unlock()
@@ -105,7 +105,7 @@ func (id *ID) Port() uint8 {
 	return id.port.num
 }
 
-// Local says from where the id sends.
+// Local returns the port and GID from which the id sends.
 func (id *ID) Local() (rdma.Local, error) {
 	err := id.bound("local side of id")
 	defer id.host.cm.Unlock()
@@ -115,14 +115,14 @@ func (id *ID) Local() (rdma.Local, error) {
 	return rdma.Local{Port: id.port.num, LinkLayer: id.port.state.Load().LinkLayer, SGIDIndex: id.sgidIndex}, nil
 }
 
-// LocalAddr is the address the id is bound to.
+// LocalAddr returns the address to which the id is bound.
 func (id *ID) LocalAddr() rdma.Addr {
 	id.host.cm.Lock()
 	defer id.host.cm.Unlock()
 	return id.local
 }
 
-// QP is the queue pair of CreateQP.
+// QP returns the queue pair of CreateQP.
 func (id *ID) QP() rdma.QP {
 	id.host.cm.Lock()
 	defer id.host.cm.Unlock()
@@ -143,16 +143,16 @@ func (id *ID) CreateQP(pd rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	p, ok := pd.(*PD)
 	switch {
 	case !ok || p == nil || p.on.dev != id.port.dev:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "PD is not of the id's device")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "the PD is not one of the id's device")
 	case id.qp != nil:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "id has a queue pair")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "the id already has a queue pair")
 	}
 	wanted := rdma.QPTypeRC
 	if id.ps.IsUD() {
 		wanted = rdma.QPTypeUD
 	}
 	if attr.Type != 0 && attr.Type != wanted {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "port space %v has other queue pairs", id.ps)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "port space %v has queue pairs of another type", id.ps)
 	}
 	attr.Type = wanted
 	made, err := p.CreateQP(attr)
@@ -162,7 +162,7 @@ func (id *ID) CreateQP(pd rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	qp := made.(*QP)
 	if id.ps.IsUD() {
 		if err := id.toRTS(qp); err != nil {
-			_ = qp.Close() // it is attached to nothing
+			_ = qp.Close() // it cannot fail, because the queue pair is not attached
 			return nil, err
 		}
 	}
@@ -179,7 +179,7 @@ func (id *ID) toRTS(qp *QP) error {
 	}
 	index := id.port.state.Load().pkeyIndexOf(id.pkey())
 	if index < 0 {
-		return rdma.Errorf(op, syscall.EINVAL, "port has no P_Key %v", id.pkey())
+		return rdma.Errorf(op, syscall.EINVAL, "the port has no P_Key %v", id.pkey())
 	}
 	const init = rdma.QPMaskState | rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey
 	if err := qp.Modify(rdma.QPAttr{State: rdma.QPInit, PKeyIndex: uint16(index), Port: id.port.num, QKey: qkey},
@@ -192,7 +192,7 @@ func (id *ID) toRTS(qp *QP) error {
 	return qp.Modify(rdma.QPAttr{State: rdma.QPRTS}, rdma.QPMaskState|rdma.QPMaskSQPSN)
 }
 
-// qkey is the Q_Key of the id's groups: fixed for UDP, that of the broadcast group for IPoIB (kernel core/cma.c,
+// qkey returns the Q_Key of the id's groups: fixed for UDP, that of the broadcast group for IPoIB (kernel core/cma.c,
 // cma_set_qkey). The caller holds cm, and the id is bound.
 func (id *ID) qkey(op string) (rdma.QKey, error) {
 	if id.ps != rdma.PortSpaceIPoIB {
@@ -205,7 +205,7 @@ func (id *ID) qkey(op string) (rdma.QKey, error) {
 	return ipoib.Broadcast.QKey, nil
 }
 
-// pkey is that of the IPoIB interface, or RoCE's only one.
+// pkey returns the P_Key of the IPoIB interface, or RoCE's only one.
 func (id *ID) pkey() rdma.PKey {
 	if id.port.isRoCE() {
 		return rdma.DefaultPKey
@@ -222,7 +222,7 @@ func (id *ID) DestroyQP() error {
 		return err
 	}
 	if id.qp == nil {
-		return rdma.Errorf(op, syscall.EINVAL, "id has no queue pair")
+		return rdma.Errorf(op, syscall.EINVAL, "the id has no queue pair")
 	}
 	if err := id.qp.Close(); err != nil {
 		return err

@@ -10,22 +10,22 @@ import (
 // membership is an id's membership in a group, from the join to the leave. Host.cm guards it.
 type membership struct {
 	id      *ID
-	addr    rdma.Addr // rdma.Addr.Group of the join's
+	addr    rdma.Addr // rdma.Addr.Group of the join's address
 	flags   rdma.JoinFlags
 	context any
-	share   share // in the port's membership; nil if there is none
+	share   share // part of the port's membership; nil if there is none
 
-	// mgid and mlid are known when the JOIN event has been retrieved.
+	// mgid and mlid are set when the JOIN event is retrieved.
 	mgid rdma.GID
 	mlid rdma.LID
 
-	reported, acked int      // events
+	reported, acked int      // numbers of events
 	leaving         *pending // not nil: left
 }
 
-// share is a membership's part in its port's membership of a group, which all ids of the host have in common.
+// share is a membership's part of its port's membership in a group, which all ids of the host share.
 type share interface {
-	// release gives it up. The port leaves the group with the last one.
+	// release ends the share. With the last one the port leaves the group.
 	release()
 }
 
@@ -36,8 +36,8 @@ func (id *ID) JoinMulticast(group rdma.Addr, context any) error {
 	}, context)
 }
 
-// JoinMulticastEx begins to join a group. The checks come in the order of librdmacm's cma.c, rdma_join_multicast_ex,
-// and then of the kernel's ucma.c, ucma_process_join, and cma.c, rdma_join_multicast.
+// JoinMulticastEx begins to join a group. The checks are in the order of librdmacm's cma.c, rdma_join_multicast_ex, and
+// then of the kernel's ucma.c, ucma_process_join, and cma.c, rdma_join_multicast.
 func (id *ID) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	const op = "join multicast group"
 	switch {
@@ -46,9 +46,9 @@ func (id *ID) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	case attr.CompMask&rdma.JoinMaskAddress == 0:
 		return rdma.Errorf(op, syscall.EINVAL, "mask %#x has no address", uint32(attr.CompMask))
 	case attr.CompMask&rdma.JoinMaskFlags == 0 || attr.Flags >= rdma.JoinFlagsReserved:
-		return rdma.Errorf(op, syscall.EINVAL, "no flags, or unknown ones: %#x", uint32(attr.Flags))
+		return rdma.Errorf(op, syscall.EINVAL, "missing or unknown flags: %#x", uint32(attr.Flags))
 	case attr.Addr.Size() == 0:
-		return rdma.Errorf(op, syscall.EINVAL, "%v is no address for it", attr.Addr)
+		return rdma.Errorf(op, syscall.EINVAL, "invalid address %v", attr.Addr)
 	}
 	err := id.bound(op)
 	defer id.host.cm.Unlock()
@@ -67,7 +67,7 @@ func (id *ID) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	case rdma.LinkLayerEthernet:
 		err = m.joinRoCE(op)
 	default:
-		err = rdma.Errorf(op, syscall.ENOSYS, "port %d has no multicast", id.port.num)
+		err = rdma.Errorf(op, syscall.ENOSYS, "port %d does not support multicast", id.port.num)
 	}
 	if err != nil {
 		return err
@@ -76,8 +76,8 @@ func (id *ID) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	return nil
 }
 
-// joinIB asks the port's group. The request is the broadcast group's record with the fields that are the group's own
-// (kernel core/cma.c, cma_join_ib_multicast). The caller holds cm.
+// joinIB joins the port's group. The request is the broadcast group's record with the MGID and other fields of the
+// group (kernel core/cma.c, cma_join_ib_multicast). The caller holds cm.
 func (m *membership) joinIB(op string) error {
 	id := m.id
 	s := id.port.state.Load()
@@ -104,7 +104,7 @@ func (m *membership) joinIB(op string) error {
 	return nil
 }
 
-// answered turns the answer of the subnet administrator, immediate or later, into an event. The caller holds cm.
+// answered queues the event for the answer of the subnet administrator. The caller holds cm.
 func (m *membership) answered(errno syscall.Errno, rec MCMember) {
 	ev := &cmEvent{id: m.id, typ: rdma.EventMulticastError, m: m, status: -int(errno)}
 	if errno == 0 && m.id.port != nil {
@@ -119,9 +119,9 @@ func (m *membership) answered(errno syscall.Errno, rec MCMember) {
 				DLID: rec.MLID, SL: rec.SL, StaticRate: rec.Rate, IsGlobal: true, Port: m.id.port.num,
 			}}
 		} else if qkey != rec.QKey {
-			ev.status = -int(syscall.EINVAL) // kernel 6.1.20; later ones say nothing at all
+			ev.status = -int(syscall.EINVAL) // as kernel 6.1.20; later ones report no event
 		}
-		// else the bound GID is gone: an error with status 0, as the kernel has it (core/cma.c, cma_make_mc_event).
+		// Otherwise the bound GID was removed: an error with status 0, as in the kernel (core/cma.c, cma_make_mc_event).
 	}
 	m.deliver(ev)
 }
@@ -133,7 +133,7 @@ func (m *membership) deliver(ev *cmEvent) {
 	}
 }
 
-// iboeOverhead is what the kernel subtracts from the MTU of an Ethernet interface for headers, in bytes
+// iboeOverhead is the number of bytes for headers that the kernel subtracts from the MTU of an Ethernet interface
 // (include/rdma/ib_addr.h, iboe_get_mtu).
 const iboeOverhead = 96
 
@@ -149,12 +149,12 @@ func (m *membership) joinRoCE(op string) error {
 	switch {
 	case m.addr.IsZeroNet():
 		return rdma.Errorf(op, syscall.EINVAL, "address %v", m.addr)
-	case m.addr.IsUnicast(): // the kernel joins, and the failure to attach is an event
-		return rdma.Errorf(op, syscall.EINVAL, "%v is a unicast address, and no group", m.addr)
+	case m.addr.IsUnicast(): // the kernel joins, and reports the failed attachment by an event
+		return rdma.Errorf(op, syscall.EINVAL, "%v is a unicast address, not a group", m.addr)
 	case s.NetDev == "":
 		return rdma.Errorf(op, syscall.ENODEV, "port %d has no network interface", p.num)
 	case v2 && m.addr.Family != rdma.FamilyIPv4 && !(id.host.cfg.JoinIPv6 && m.addr.Family == rdma.FamilyIPv6):
-		return rdma.Errorf(op, rdma.ENOTSUPP, "RoCEv2 joins IPv4 groups only, not %v", m.addr)
+		return rdma.Errorf(op, rdma.ENOTSUPP, "on RoCEv2 only IPv4 groups can be joined, not %v", m.addr)
 	case rdma.MTUFor(s.NetDevMTU-iboeOverhead) == 0:
 		return rdma.Errorf(op, syscall.EINVAL, "interface %s has an MTU of %d", s.NetDev, s.NetDevMTU)
 	}

@@ -17,7 +17,7 @@ func (id *ID) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 		return nil, err
 	}
 	if group.Size() == 0 {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "%v is no address for it", group)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "invalid address %v", group)
 	}
 	group = group.Group()
 	i := slices.IndexFunc(id.members, func(m *membership) bool { return m.addr == group })
@@ -28,7 +28,7 @@ func (id *ID) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	id.members = slices.Delete(id.members, i, i+1)
 	if id.qp != nil && m.flags == rdma.JoinFullMember {
 		id.qp.dev.backend.Drain()
-		// It fails if the event was not retrieved, or the queue pair was detached before.
+		// This fails if the event was not retrieved, or the queue pair was already detached.
 		_ = id.qp.DetachMcast(m.mgid, m.mlid)
 	}
 	m.leaving = newPending()
@@ -38,7 +38,7 @@ func (id *ID) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	return m.leaving, nil
 }
 
-// LeaveMulticast leaves and waits for its events to be acknowledged.
+// LeaveMulticast leaves a group and waits until its events are acknowledged.
 func (id *ID) LeaveMulticast(ctx context.Context, group rdma.Addr) error {
 	p, err := id.BeginLeave(group)
 	if err != nil {
@@ -47,7 +47,7 @@ func (id *ID) LeaveMulticast(ctx context.Context, group rdma.Addr) error {
 	return p.Wait(ctx)
 }
 
-// giveUp ends the part in the port's membership.
+// giveUp ends the membership's share of the port's membership.
 func (m *membership) giveUp() {
 	if m.share != nil {
 		m.share.release()
@@ -62,7 +62,7 @@ func (m *membership) settle() {
 	}
 }
 
-// BeginDestroy leaves all groups and destroys the id. The queue pair stays as it is, attached or not (librdmacm cma.c,
+// BeginDestroy leaves all groups and destroys the id. The queue pair stays unchanged, attached or not (librdmacm cma.c,
 // rdma_destroy_id; kernel core/cma.c, cma_leave_mc_groups).
 func (id *ID) BeginDestroy() (rdma.Pending, error) {
 	err := id.lock("destroy id")
@@ -80,7 +80,7 @@ func (id *ID) BeginDestroy() (rdma.Pending, error) {
 	return id.destroying, nil
 }
 
-// Destroy destroys and waits for its events to be acknowledged.
+// Destroy destroys the id and waits until its events are acknowledged.
 func (id *ID) Destroy(ctx context.Context) error {
 	p, err := id.BeginDestroy()
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// mailbox is a queue that can be waited on: what an event channel, a completion
-// channel and a device's own events have in common.
+// mailbox is a queue to wait for: the queue of an event channel, of a completion channel, and of a device's
+// asynchronous events.
 type mailbox[T any] struct {
 	what string // for errors
-	// ready holds a token whenever items may be there without a goroutine woken for them. A goroutine
-	// that takes an item and leaves others passes the token on.
+	// ready holds a token whenever the queue may have items for which no goroutine was woken. A goroutine that leaves
+	// items in the queue puts the token back.
 	ready  chan struct{}
 	closed chan struct{}
 
 	mu    sync.Mutex
 	items []T
-	limit int // the oldest go when there are more; 0 is no limit
+	limit int // with more items the oldest are dropped; 0: no limit
 	shut  bool
 }
 
@@ -47,7 +47,7 @@ func (m *mailbox[T]) signal() {
 	}
 }
 
-// pop returns the oldest item; rdma.ErrNoEvent if there is none.
+// pop returns the oldest item, or rdma.ErrNoEvent if there is none.
 func (m *mailbox[T]) pop(op string) (item T, err error) {
 	m.mu.Lock()
 	if m.shut {
@@ -70,7 +70,7 @@ func (m *mailbox[T]) pop(op string) (item T, err error) {
 	return item, nil
 }
 
-// remove deletes all items that drop says yes to.
+// remove deletes all items for which drop returns true.
 func (m *mailbox[T]) remove(drop func(T) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,7 @@ func (m *mailbox[T]) remove(drop func(T) bool) {
 	m.items = kept
 }
 
-// close ends waiting. It reports whether this was the first time.
+// close ends all waits. It reports whether this was the first call.
 func (m *mailbox[T]) close() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

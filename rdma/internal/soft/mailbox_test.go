@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Each of several waiters gets an item, though the token that wakes them is one.
+// Each of several waiters gets an item, although there is only one token to wake them.
 func TestMailboxWakesAll(t *testing.T) {
 	m := newMailbox[int]("box", 0)
 	const n = 50
@@ -41,7 +41,7 @@ func TestMailboxBoundRemoveClose(t *testing.T) {
 		m.push(i)
 	}
 	m.remove(func(v int) bool { return v == 3 })
-	for _, want := range []int{2, 4} { // the oldest went
+	for _, want := range []int{2, 4} { // the oldest was dropped
 		if v, err := m.pop("test"); v != want || err != nil {
 			t.Errorf("%d, %v; want %d", v, err, want)
 		}
@@ -50,13 +50,13 @@ func TestMailboxBoundRemoveClose(t *testing.T) {
 		t.Errorf("empty: %v", err)
 	}
 	if !m.close() || m.close() {
-		t.Error("the first close does not report that it is the first")
+		t.Error("the first close returned false")
 	}
 	m.push(9)
 	if _, err := m.pop("test"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
-	var none context.Context // must do no harm
+	var none context.Context // it must not cause a panic
 	if _, err := await(none, m, func() (int, error) { return m.pop("test") }); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// mcastTable is the device's table of groups and attached queue pairs. It is
-// keyed by MGID alone: devices ignore the MLID (rxe rxe_mcast.c; mlx5).
+// mcastTable is the device's table of groups and attached queue pairs. Its keys are only MGIDs, because devices ignore
+// the MLID (rxe rxe_mcast.c; mlx5).
 type mcastTable struct {
 	sync.RWMutex
 	groups map[rdma.GID]*mcastGroup
-	total  int // attachments
+	total  int // number of attachments
 }
 
 type mcastGroup struct{ qps []*QP }
@@ -41,15 +41,15 @@ func (q *QP) AttachMcast(gid rdma.GID, lid rdma.LID) error {
 	defer t.Unlock()
 	g := t.groups[gid]
 	switch {
-	case g != nil && slices.Contains(g.qps, q): // with another lid: the device knows it
+	case g != nil && slices.Contains(g.qps, q): // attached with another LID, which the device ignores
 		q.attached = append(q.attached, a)
 		return nil
 	case g == nil && len(t.groups) >= limits.MaxMcastGrp:
-		return rdma.Errorf(op, syscall.ENOMEM, "device has all its %d groups", limits.MaxMcastGrp)
+		return rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d groups is reached", limits.MaxMcastGrp)
 	case g != nil && len(g.qps) >= limits.MaxMcastQPAttach:
-		return rdma.Errorf(op, syscall.ENOMEM, "group %v has all its %d queue pairs", gid, limits.MaxMcastQPAttach)
+		return rdma.Errorf(op, syscall.ENOMEM, "group %v has the maximum of %d queue pairs", gid, limits.MaxMcastQPAttach)
 	case t.total >= limits.MaxTotalMcastQPAttach:
-		return rdma.Errorf(op, syscall.ENOMEM, "device has all its %d attachments", limits.MaxTotalMcastQPAttach)
+		return rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d attachments is reached", limits.MaxTotalMcastQPAttach)
 	}
 	if g == nil {
 		if err := q.dev.backend.Attached(gid); err != nil {
@@ -66,23 +66,23 @@ func (q *QP) AttachMcast(gid rdma.GID, lid rdma.LID) error {
 	return nil
 }
 
-// canAttach are the checks that need no table. The caller holds mod.
+// canAttach does the checks that do not need the table. The caller holds mod.
 func (q *QP) canAttach(op string, a attachment) error {
 	switch {
 	case q.dev.cfg.Attr.MaxMcastGrp == 0:
-		return rdma.Errorf(op, syscall.EOPNOTSUPP, "device %s has no multicast", q.dev.Name())
+		return rdma.Errorf(op, syscall.EOPNOTSUPP, "the device %s does not support multicast", q.dev.Name())
 	case !a.gid.IsMulticast():
 		return rdma.Errorf(op, syscall.EINVAL, "%v is not a multicast GID", a.gid)
 	case q.typ != rdma.QPTypeUD:
-		return rdma.Errorf(op, syscall.EINVAL, "queue pair is not UD")
+		return rdma.Errorf(op, syscall.EINVAL, "the queue pair is not UD")
 	case !a.lid.IsMulticast() && !q.anyLID():
 		return rdma.Errorf(op, syscall.EINVAL, "%v is not a multicast LID", a.lid)
 	}
 	return nil
 }
 
-// anyLID reports whether the LID is ignored: the port is Ethernet, or, as long as the queue pair has no
-// port, any port of the device is (kernel core/verbs.c, is_valid_mcast_lid).
+// anyLID reports whether the LID is ignored: the port is Ethernet, or, if the queue pair has no port yet, any port of
+// the device is (kernel core/verbs.c, is_valid_mcast_lid).
 func (q *QP) anyLID() bool {
 	if p := q.port.Load(); p != nil {
 		return p.isRoCE()
@@ -90,7 +90,7 @@ func (q *QP) anyLID() bool {
 	return slices.ContainsFunc(q.dev.ports, (*port).isRoCE)
 }
 
-// DetachMcast undoes AttachMcast.
+// DetachMcast reverses AttachMcast.
 func (q *QP) DetachMcast(gid rdma.GID, lid rdma.LID) error {
 	const op = "detach from multicast group"
 	q.mod.Lock()
@@ -102,15 +102,15 @@ func (q *QP) DetachMcast(gid rdma.GID, lid rdma.LID) error {
 	if i < 0 {
 		return rdma.Errorf(op, syscall.EINVAL, "not attached to %v, %v", gid, lid)
 	}
-	// The entry goes even if the device does not know it any more, which
-	// happens after attaching with two LIDs (kernel core/uverbs_cmd.c).
+	// The entry is removed even if the device has none, which happens after attaching with two LIDs (kernel
+	// core/uverbs_cmd.c).
 	q.attached = slices.Delete(q.attached, i, i+1)
 	t := &q.dev.mcast
 	t.Lock()
 	defer t.Unlock()
 	g := t.groups[gid]
 	if g == nil || !slices.Contains(g.qps, q) {
-		return rdma.Errorf(op, syscall.EINVAL, "device does not know the attachment to %v", gid)
+		return rdma.Errorf(op, syscall.EINVAL, "the device has no attachment to %v", gid)
 	}
 	g.qps = slices.DeleteFunc(g.qps, func(o *QP) bool { return o == q })
 	t.total--

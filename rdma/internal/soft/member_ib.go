@@ -9,25 +9,25 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// SATimeout is how long an answer of the subnet administrator is waited for (kernel core/multicast.c, send_join), and
-// leaveTries how often a leave is sent.
+// SATimeout is the time to wait for an answer of the subnet administrator (kernel core/multicast.c, send_join).
+// leaveTries is the number of attempts to send a leave.
 const (
 	SATimeout  = 3 * time.Second
 	leaveTries = 3
 )
 
-// ibGroup is a port's membership in a group, shared by all ids: requests go to the subnet administrator
-// one at a time, and only for a JoinState that the port does not have yet, or that no id needs any more
-// (kernel core/multicast.c). Host.cm guards it.
+// ibGroup is a port's membership in a group, shared by all ids. It sends one request at a time to the subnet
+// administrator, and only for a JoinState that the port does not have yet, or that no id needs any more (kernel
+// core/multicast.c). Host.cm guards it.
 type ibGroup struct {
-	p         *port
-	rec       MCMember // the administrator's, valid if joined is not 0
-	joined    rdma.JoinState
-	members   []*ibShare // joined
-	waiting   []*ibShare // the first has a request out, if busy
-	busy      bool
-	listed    bool // in port.groups, under rec.MGID
-	pkeyIndex int
+	p            *port
+	rec          MCMember // the administrator's record, valid if joined is not 0
+	joined       rdma.JoinState
+	members      []*ibShare // those that have joined
+	pendingJoins []*ibShare // if busy, the request of the first is pending
+	busy         bool
+	listed       bool // it is in port.groups, with key rec.MGID
+	pkeyIndex    int
 }
 
 // ibShare is a membership's share in the group.
@@ -38,20 +38,19 @@ type ibShare struct {
 	gone   bool
 }
 
-// joinGroup begins a join. answer is called later, with cm held: once for the
-// join, and again if the membership is lost.
+// joinGroup begins a join. answer is called later with cm held: once for the join, and again if the membership is lost.
 func (p *port) joinGroup(req SARequest, answer func(syscall.Errno, MCMember)) *ibShare {
 	mgid := req.Rec.MGID
 	g := p.groups[mgid]
 	if g == nil {
 		g = &ibGroup{p: p, rec: MCMember{MGID: mgid}, pkeyIndex: -1}
-		if !mgid.IsZero() { // else it is another group each time
+		if !mgid.IsZero() { // otherwise each join is for another group
 			g.listed = true
 			p.groups[mgid] = g
 		}
 	}
 	s := &ibShare{g: g, req: req, answer: answer}
-	g.waiting = append(g.waiting, s)
+	g.pendingJoins = append(g.pendingJoins, s)
 	g.soon()
 	return s
 }
@@ -62,14 +61,14 @@ func (s *ibShare) release() {
 	if i := slices.Index(g.members, s); i >= 0 {
 		g.members = slices.Delete(g.members, i, i+1)
 	}
-	// A request that is out is waited for: if it succeeds, the port leaves.
-	if i := slices.Index(g.waiting, s); i > 0 || i == 0 && !g.busy {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
+	// A pending request is not cancelled: if it succeeds, the port leaves.
+	if i := slices.Index(g.pendingJoins, s); i > 0 || i == 0 && !g.busy {
+		g.pendingJoins = slices.Delete(g.pendingJoins, i, i+1)
 	}
 	g.soon()
 }
 
-// soon runs work from the work queue.
+// soon schedules work in the work queue.
 func (g *ibGroup) soon() {
 	h := g.p.dev.host
 	g.p.dev.backend.After(0, func() {
@@ -79,16 +78,16 @@ func (g *ibGroup) soon() {
 	})
 }
 
-// work does the next thing for the group. The caller holds cm.
+// work sends the next request for the group, if any. The caller holds cm.
 func (g *ibGroup) work() {
-	for !g.busy && len(g.waiting) > 0 && !g.p.dev.removed.Load() {
-		s := g.waiting[0]
+	for !g.busy && len(g.pendingJoins) > 0 && !g.p.dev.removed.Load() {
+		s := g.pendingJoins[0]
 		state := s.req.Rec.JoinState
 		if g.joined&state != state {
 			g.ask(s.req, g.joinAnswered)
 			return
 		}
-		g.waiting = g.waiting[1:]
+		g.pendingJoins = g.pendingJoins[1:]
 		if g.fits(&s.req) {
 			g.members = append(g.members, s)
 			s.answer(0, g.rec)
@@ -113,7 +112,7 @@ func (g *ibGroup) work() {
 	}
 }
 
-// ask sends a request; then is called with the answer, or false if none came, with cm held.
+// ask sends a request. then is called with the answer, or with false if there was none; cm is held.
 func (g *ibGroup) ask(req SARequest, then func(SAReply, bool)) {
 	g.busy = true
 	h := g.p.dev.host
@@ -134,16 +133,16 @@ func (g *ibGroup) ask(req SARequest, then func(SAReply, bool)) {
 	g.p.dev.backend.SA(g.p.num, req, func(r SAReply) { end(r, true) })
 }
 
-// joinAnswered ends the request of the first that waits.
+// joinAnswered completes the request of the first pending join.
 func (g *ibGroup) joinAnswered(r SAReply, ok bool) {
-	s := g.waiting[0]
-	g.waiting = g.waiting[1:]
+	s := g.pendingJoins[0]
+	g.pendingJoins = g.pendingJoins[1:]
 	if !ok || r.Status != SAOk {
-		errno := syscall.EINVAL // whatever the status (kernel core/sa_query.c, recv_handler)
+		errno := syscall.EINVAL // for every status (kernel core/sa_query.c, recv_handler)
 		if !ok {
 			errno = syscall.ETIMEDOUT
 		}
-		s.answer(errno, MCMember{}) // ids that left get no event (membership.deliver)
+		s.answer(errno, MCMember{}) // ids that have left get no event (membership.deliver)
 		return
 	}
 	g.rec = r.Rec
@@ -153,13 +152,13 @@ func (g *ibGroup) joinAnswered(r SAReply, ok bool) {
 		g.listed = true
 		g.p.groups[r.Rec.MGID] = g
 	}
-	if !s.gone { // else work finds that it is not needed
+	if !s.gone { // otherwise work finds that it is not needed
 		g.members = append(g.members, s)
 		s.answer(0, g.rec)
 	}
 }
 
-// leave deletes part of the port's membership.
+// leave removes state from the port's membership.
 func (g *ibGroup) leave(state rdma.JoinState, tries int) {
 	rec := g.rec
 	rec.JoinState = state
@@ -172,7 +171,7 @@ func (g *ibGroup) leave(state rdma.JoinState, tries int) {
 	})
 }
 
-// fits reports whether the group is as a further local member asks (kernel core/multicast.c, cmp_rec).
+// fits reports whether the group has the values requested by another local member (kernel core/multicast.c, cmp_rec).
 func (g *ibGroup) fits(req *SARequest) bool {
 	have, want, mask := &g.rec, &req.Rec, req.Mask
 	differ := func(bit MCMask, same bool) bool { return mask&bit != 0 && !same }
@@ -194,7 +193,7 @@ const (
 	SelectGreater = 0
 	SelectLess    = 1
 	SelectExactly = 2
-	SelectLargest = 3 // that there is, whatever the value says
+	SelectLargest = 3 // the largest available one, whatever the value is
 )
 
 // Selected reports whether a value satisfies a selector.
@@ -210,8 +209,8 @@ func Selected[T cmp.Ordered](selector uint8, have, want T) bool {
 	return true
 }
 
-// lose reports to all members that the membership is lost. It remains theirs until they leave, but the
-// port is not a member any more.
+// lose reports the loss of the membership to all members. They keep theirs until they leave, but the port is no longer
+// a member.
 func (g *ibGroup) lose() {
 	lost := g.members
 	g.members, g.joined = nil, 0

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Each field of a group's record that a further local member requests is compared with its request.
+// Each field of a group's record that another local member requests is compared with the request.
 func TestFits(t *testing.T) {
 	base := MCMember{
 		PortGID: rdma.GID{15: 1}, QKey: 2, MLID: 0xC003, MTU: 4, TClass: 5, PKey: 0x8006, Rate: 7,
@@ -45,7 +45,7 @@ func TestFits(t *testing.T) {
 			t.Errorf("%s: fits %v", name, got)
 		}
 		if !g.fits(&SARequest{Mask: (1<<17 - 1 - selectors) &^ c.bit, Rec: want}) {
-			t.Errorf("%s does not fit, and was not asked for", name)
+			t.Errorf("%s does not fit, although it was not requested", name)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestSelected(t *testing.T) {
 	for selector, want := range map[uint8][3]bool{0: {false, false, true}, 1: {true, false, false}, 2: {false, true, false}, 3: {true, true, true}} {
 		for i, have := range []uint8{3, 4, 5} {
 			if got := Selected(selector, have, 4); got != want[i] {
-				t.Errorf("selector %d, %d where 4 was asked: %v", selector, have, got)
+				t.Errorf("selector %d, %d with 4 requested: %v", selector, have, got)
 			}
 		}
 	}
@@ -75,8 +75,8 @@ func (s *subnet) SA(_ uint8, req SARequest, done func(SAReply)) {
 	s.work = append(s.work, func() { done(s.answer(req)) })
 }
 
-// An administrator that answers with another Q_Key than the id has is an error,
-// as in kernels before 6.1.158: later ones say nothing at all.
+// An answer of the administrator with another Q_Key than the id's is an error, as in kernels before 6.1.158: later ones
+// report no event.
 func TestAnswerWithAnotherQKey(t *testing.T) {
 	ip := netip.MustParseAddr("10.0.0.1")
 	gid := rdma.GIDFromParts(0xfe80<<48, 1)
@@ -118,7 +118,7 @@ func TestAnswerWithAnotherQKey(t *testing.T) {
 	}
 }
 
-// runAll runs the functions given to After and SA, except those due late.
+// runAll runs the functions passed to After and SA, except timeouts.
 func (s *subnet) runAll(t *testing.T) {
 	t.Helper()
 	for range 100 {
@@ -129,10 +129,10 @@ func (s *subnet) runAll(t *testing.T) {
 		s.work = s.work[1:]
 		f()
 	}
-	t.Fatal("the work does not end")
+	t.Fatal("the functions do not end")
 }
 
-// After leaves timeouts out: they are for silence.
+// After drops timeouts, which apply only without an answer.
 func (s *subnet) After(d time.Duration, f func()) func() {
 	if d > 0 {
 		return func() {}

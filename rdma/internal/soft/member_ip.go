@@ -2,8 +2,8 @@ package soft
 
 import "net/netip"
 
-// ipShare is a share in an IP group: the interface is its member as long as
-// there is one (kernel net/ipv4/igmp.c counts likewise).
+// ipShare is a share of a port's membership in an IP group: the interface is a member while there is at least one
+// (kernel net/ipv4/igmp.c counts in the same way).
 type ipShare struct {
 	p  *port
 	ip netip.Addr

@@ -16,10 +16,10 @@ type PD struct {
 	objects atomic.Int64
 	closed  atomic.Bool
 
-	// mem guards mrs. The data path holds it for reading while it touches registered memory, so that Close of a region,
-	// after which the memory may be unmapped, waits for it.
+	// mem guards mrs. The data path holds it for reading while it uses registered memory, so that Close of a region, after
+	// which the memory may be unmapped, waits for the data path.
 	mem sync.RWMutex
-	mrs []*MR // by the upper bits of the L_Key; nil where closed
+	mrs []*MR // index: the upper bits of the L_Key; nil if closed
 }
 
 func (h *handle) AllocPD() (rdma.PD, error) {
@@ -28,7 +28,7 @@ func (h *handle) AllocPD() (rdma.PD, error) {
 		return nil, err
 	}
 	if !take(&h.dev.pds, h.dev.cfg.Attr.MaxPD) {
-		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d PDs", h.dev.cfg.Attr.MaxPD)
+		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d PDs is reached", h.dev.cfg.Attr.MaxPD)
 	}
 	h.objects.Add(1)
 	return &PD{on: h}, nil
@@ -41,14 +41,14 @@ func (pd *PD) usable(op string) error {
 	return pd.on.usable(op)
 }
 
-// Device that the domain belongs to.
+// Device returns the device of the domain.
 func (pd *PD) Device() rdma.Device { return pd.on }
 
 // Close frees the domain.
 func (pd *PD) Close() error {
 	const op = "free PD"
 	if n := pd.objects.Load(); n > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d objects are left in it", n)
+		return rdma.Errorf(op, syscall.EBUSY, "it has %d open objects", n)
 	}
 	if pd.closed.Swap(true) {
 		return rdma.ClosedError(op, "PD")
@@ -67,7 +67,8 @@ type MR struct {
 	closed atomic.Bool
 }
 
-// lkeyLowBits are the lower bits of an L_Key, which change with each use of the upper bits in hardware.
+// lkeyLowBits is the number of lower bits of an L_Key. They differ for each region with the same upper bits, as in
+// hardware.
 const lkeyLowBits = 8
 
 // RegisterMemory registers memory.
@@ -80,11 +81,11 @@ func (pd *PD) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
 		return nil, rdma.Errorf(op, syscall.EINVAL, "no memory")
 	}
 	if access&rdma.AccessRemoteWrite != 0 && access&rdma.AccessLocalWrite == 0 {
-		return nil, rdma.Errorf(op, syscall.EINVAL, "remote write needs local write")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "remote write access requires local write access")
 	}
 	limit := pd.on.dev.cfg.Attr.MaxMR
 	if !take(&pd.on.dev.mrs, limit) {
-		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d regions", limit)
+		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d regions is reached", limit)
 	}
 	pd.mem.Lock()
 	defer pd.mem.Unlock()
@@ -100,13 +101,13 @@ func (pd *PD) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
 	return mr, nil
 }
 
-// lkeySalt makes a stale L_Key unlikely to be a valid one.
+// lkeySalt makes it unlikely that a stale L_Key is valid.
 var lkeySalt atomic.Uint32
 
-// LKey names the region.
+// LKey returns the key of the region.
 func (mr *MR) LKey() uint32 { return mr.lkey }
 
-// Bytes is the memory.
+// Bytes returns the memory.
 func (mr *MR) Bytes() []byte { return mr.mem }
 
 // Close ends the registration.
@@ -122,8 +123,8 @@ func (mr *MR) Close() error {
 	return nil
 }
 
-// covers reports whether all elements lie in registered memory with the rights
-// asked for. The caller holds mem for reading.
+// covers reports whether all elements are in registered memory with the rights in access. The caller holds mem for
+// reading.
 func (pd *PD) covers(sg []rdma.SGE, access rdma.Access) bool {
 	for i := range sg {
 		e := &sg[i]

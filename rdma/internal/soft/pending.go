@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// pending is an operation under way; rdma.Pending.
+// pending is an operation in progress; rdma.Pending.
 type pending struct {
 	done chan struct{}
 	once sync.Once
@@ -42,7 +42,7 @@ func (p *pending) Wait(ctx context.Context) error {
 	}
 }
 
-// done is ctx.Done, and never ends without a context.
+// done returns ctx.Done(), or for a nil ctx a channel that is never closed.
 func done(ctx context.Context) <-chan struct{} {
 	if ctx == nil {
 		return nil

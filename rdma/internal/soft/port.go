@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PortState is the state of a port; it is replaced as a whole when something changes, so that the data
-// path reads it without a lock.
+// PortState is the state of a port. A change replaces the whole state, so that the data path needs no lock.
 type PortState struct {
 	State       rdma.PortState
 	LinkLayer   rdma.LinkLayer
@@ -19,16 +18,16 @@ type PortState struct {
 	PKeys       []rdma.PKey
 	RateGbps    float64
 	NetDev      string
-	NetDevMTU   int // bytes; the Ethernet interface's
+	NetDevMTU   int // MTU of the Ethernet interface in bytes
 	Addrs       []netip.Addr
-	DefaultType rdma.GIDType // of groups on RoCE
+	DefaultType rdma.GIDType // GID type of groups on RoCE
 	// IPoIB is the interface over an InfiniBand port.
 	IPoIB IPoIB
 }
 
 // IPoIB is the IP interface of an InfiniBand port.
 type IPoIB struct {
-	// Up means that the broadcast group is joined; Broadcast is its record. Without it no group can be joined.
+	// Up: the broadcast group is joined, with record Broadcast. Otherwise no group can be joined.
 	Up        bool
 	Broadcast MCMember
 	PKey      rdma.PKey
@@ -43,7 +42,7 @@ type port struct {
 
 	// Guarded by Host.cm.
 	groups   map[rdma.GID]*ibGroup
-	ipGroups map[netip.Addr]int // memberships of an IP group
+	ipGroups map[netip.Addr]int // numbers of memberships in IP groups
 
 	badPKeys, qkeyViolations, dropped atomic.Uint64
 }
@@ -58,7 +57,7 @@ func (p *port) attr() rdma.PortAttr {
 	return a
 }
 
-// counts is attr without addresses, which allocates nothing.
+// counts is attr without addresses. It does not allocate.
 func (p *port) counts(s *PortState) rdma.PortAttr {
 	return rdma.PortAttr{
 		State: s.State, LinkLayer: s.LinkLayer, MaxMTU: 4096, ActiveMTU: s.MTU, LID: s.LID, SMLID: s.SMLID,
@@ -68,7 +67,7 @@ func (p *port) counts(s *PortState) rdma.PortAttr {
 	}
 }
 
-// gidTableLen is what all indices are less than: entries may be empty.
+// gidTableLen returns the length of the table including empty entries.
 func (s *PortState) gidTableLen() int {
 	n := 0
 	for i := range s.GIDs {
@@ -94,7 +93,7 @@ func (s *PortState) gid(index int) (rdma.GIDEntry, bool) {
 	return s.GIDs[i], true
 }
 
-// gidIndexOf returns the index of a GID of a type; -1 if it is not there.
+// gidIndexOf returns the index of the GID with the type, or -1.
 func (s *PortState) gidIndexOf(g rdma.GID, typ rdma.GIDType) int {
 	for _, e := range s.GIDs {
 		if e.GID == g && e.Type == typ {
@@ -109,8 +108,8 @@ func (p *port) owns(g rdma.GID) bool {
 	return slices.ContainsFunc(p.state.Load().GIDs, func(e rdma.GIDEntry) bool { return e.GID == g })
 }
 
-// pkeyIndexOf finds a partition as ib_find_pkey does: a full member's entry
-// before a limited one's (kernel core/device.c).
+// pkeyIndexOf returns the index of a partition as ib_find_pkey does, preferring entries of full members (kernel
+// core/device.c).
 func (s *PortState) pkeyIndexOf(pkey rdma.PKey) int {
 	limited := -1
 	for i, k := range s.PKeys {
@@ -127,7 +126,7 @@ func (s *PortState) pkeyIndexOf(pkey rdma.PKey) int {
 	return limited
 }
 
-// pkey returns the P_Key at an index; 0, the invalid one, if there is none.
+// pkey returns the P_Key at an index, or 0, which is invalid, if there is none.
 func (s *PortState) pkey(index uint16) rdma.PKey {
 	if int(index) >= len(s.PKeys) {
 		return 0

@@ -19,13 +19,14 @@ func (d *Device) PortEvent(typ rdma.AsyncEventType, num uint8) {
 	case rdma.AsyncPortErr, rdma.AsyncLIDChange, rdma.AsyncClientReregist:
 		p.loseGroups(func(*ibGroup) bool { return true })
 	case rdma.AsyncPKeyChange:
-		// Only where the partition moved within the table (process_group_error).
+		// Only groups of partitions that have another index now (process_group_error).
 		s := p.state.Load()
 		p.loseGroups(func(g *ibGroup) bool { return s.pkeyIndexOf(g.rec.PKey) != g.pkeyIndex })
 	}
 }
 
-// loseGroups goes through the groups in the order of their MGIDs, so that runs repeat. The caller holds cm.
+// loseGroups loses the groups for which which returns true, in the order of their MGIDs, so that runs can be repeated.
+// The caller holds cm.
 func (p *port) loseGroups(which func(*ibGroup) bool) {
 	groups := make([]*ibGroup, 0, len(p.groups))
 	for _, g := range p.groups {
@@ -40,8 +41,8 @@ func (p *port) loseGroups(which func(*ibGroup) bool) {
 	}
 }
 
-// Remove removes the device: its ids get an event and are bound to nothing any more, and its queue pairs go
-// into error (kernel core/cma.c, cma_remove_one).
+// Remove removes the device: its ids get an event and are no longer bound, and its queue pairs go into state ERR
+// (kernel core/cma.c, cma_remove_one).
 func (d *Device) Remove() {
 	d.host.cm.Lock()
 	if d.removed.Swap(true) {
@@ -55,7 +56,7 @@ func (d *Device) Remove() {
 		}
 		id.state, id.port = cmDeviceRemoval, nil
 		for _, m := range id.members {
-			m.share = nil // the groups go with the port
+			m.share = nil // the groups are removed with the port
 		}
 		if id.destroying == nil {
 			id.ch.box.push(&cmEvent{id: id, typ: rdma.EventDeviceRemoval})
@@ -69,7 +70,7 @@ func (d *Device) Remove() {
 	}
 }
 
-// qpsBy are the queue pairs of which that is so, in the order of their numbers, so that runs repeat.
+// qpsBy returns the queue pairs for which is returns true, in the order of their numbers, so that runs can be repeated.
 func (d *Device) qpsBy(is func(*QP) bool) (qps []*QP) {
 	d.unicast.Range(func(_, v any) bool {
 		if q := v.(*QP); is(q) {

@@ -35,8 +35,7 @@ type QP struct {
 	rq recvQueue
 }
 
-// attachment is what uverbs remembers of an AttachMcast: the pair decides
-// whether it is the same one (kernel core/uverbs_cmd.c).
+// attachment is the pair of an AttachMcast by which uverbs recognizes a repeated one (kernel core/uverbs_cmd.c).
 type attachment struct {
 	gid rdma.GID
 	lid rdma.LID
@@ -61,15 +60,15 @@ func (pd *PD) CreateQP(init rdma.QPInitAttr) (rdma.QP, error) {
 	case init.Type != rdma.QPTypeUD && init.Type != rdma.QPTypeUC && init.Type != rdma.QPTypeRC:
 		return nil, rdma.Errorf(op, syscall.EINVAL, "no QP type %d", init.Type)
 	case !ok1 || !ok2 || sendCQ == nil || recvCQ == nil || sendCQ.on.dev != dev || recvCQ.on.dev != dev:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "it needs two completion queues of the PD's device")
+		return nil, rdma.Errorf(op, syscall.EINVAL, "a queue pair needs two completion queues of the PD's device")
 	case c.MaxSendWR < 0 || c.MaxSendWR > limits.MaxQPWR || c.MaxRecvWR < 0 || c.MaxRecvWR > limits.MaxQPWR:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "queues of %d and %d; the device has up to %d", c.MaxSendWR, c.MaxRecvWR, limits.MaxQPWR)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "queues of %d and %d exceed the device's limit of %d", c.MaxSendWR, c.MaxRecvWR, limits.MaxQPWR)
 	case c.MaxSendSGE > limits.MaxSGE || c.MaxRecvSGE > limits.MaxSGE:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "%d and %d elements; the device has up to %d", c.MaxSendSGE, c.MaxRecvSGE, limits.MaxSGE)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "%d and %d elements exceed the device's limit of %d", c.MaxSendSGE, c.MaxRecvSGE, limits.MaxSGE)
 	case c.MaxInlineData < 0 || c.MaxInlineData > limits.MaxInlineData:
-		return nil, rdma.Errorf(op, syscall.EINVAL, "%d inline bytes; the device has up to %d", c.MaxInlineData, limits.MaxInlineData)
+		return nil, rdma.Errorf(op, syscall.EINVAL, "%d inline bytes exceed the device's limit of %d", c.MaxInlineData, limits.MaxInlineData)
 	case init.Flags&^rdma.QPBlockSelfMulticast != 0 || init.Flags != 0 && !dev.cfg.BlockSelf:
-		return nil, rdma.Errorf(op, syscall.EOPNOTSUPP, "creation flags %#x", init.Flags)
+		return nil, rdma.Errorf(op, syscall.EOPNOTSUPP, "unsupported creation flags %#x", init.Flags)
 	}
 	if !sendCQ.acquire() {
 		return nil, rdma.ClosedError(op, "completion queue")
@@ -81,7 +80,7 @@ func (pd *PD) CreateQP(init rdma.QPInitAttr) (rdma.QP, error) {
 	if !take(&dev.qps, limits.MaxQP) {
 		sendCQ.used.Add(-1)
 		recvCQ.used.Add(-1)
-		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d queue pairs", limits.MaxQP)
+		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d queue pairs is reached", limits.MaxQP)
 	}
 	qpn, err := dev.backend.NewQP()
 	if err != nil {
@@ -102,7 +101,7 @@ func (pd *PD) CreateQP(init rdma.QPInitAttr) (rdma.QP, error) {
 	return q, nil
 }
 
-// NextQPN counts through the 24 bits, past the numbers in use.
+// NextQPN returns the next number of 24 bits that is not in use.
 func (d *Device) NextQPN() rdma.QPN {
 	for {
 		n := rdma.QPN(d.nextQPN.Add(1)-1) & 0xffffff
@@ -115,7 +114,7 @@ func (d *Device) NextQPN() rdma.QPN {
 	}
 }
 
-// acquire counts a queue pair that uses the queue; it reports false if the queue is closed.
+// acquire counts a queue pair that uses the queue. It returns false if the queue is closed.
 func (cq *CQ) acquire() bool {
 	cq.mu.Lock()
 	defer cq.mu.Unlock()
@@ -126,16 +125,16 @@ func (cq *CQ) acquire() bool {
 	return true
 }
 
-// QPN is the number.
+// QPN returns the number.
 func (q *QP) QPN() rdma.QPN { return q.qpn }
 
-// Type of the queue pair.
+// Type returns the type of the queue pair.
 func (q *QP) Type() rdma.QPType { return q.typ }
 
-// Cap is the capacity of the queue pair.
+// Cap returns the sizes of the queue pair.
 func (q *QP) Cap() rdma.QPCap { return q.cap }
 
-// Dropped counts messages that found no receive buffer; rdma.DropCounter.
+// Dropped implements rdma.DropCounter.
 func (q *QP) Dropped() uint64 { return q.dropped.Load() }
 
 func (q *QP) usable(op string) error {
@@ -164,15 +163,15 @@ func (q *QP) Query() (rdma.QPAttr, error) {
 
 func (q *QP) current() rdma.QPState { return rdma.QPState(q.state.Load()) }
 
-// fail puts the queue pair in ERR and flushes it, and with it all others of a
-// completion queue that has overflowed. The caller holds none of its locks.
+// fail puts the queue pair into state ERR and flushes it, and also all others of its overflowed completion queues. The
+// caller holds none of its locks.
 func (q *QP) fail() {
 	q.err()
-	q.sendCQ.spoil()
-	q.recvCQ.spoil()
+	q.sendCQ.failQPs()
+	q.recvCQ.failQPs()
 }
 
-// err puts the queue pair in ERR and flushes it. It returns false if the queue pair is closed or in RESET.
+// err puts the queue pair into state ERR and flushes it. It returns false if the queue pair is closed or in RESET.
 func (q *QP) err() bool {
 	q.mod.Lock()
 	defer q.mod.Unlock()
@@ -183,7 +182,7 @@ func (q *QP) err() bool {
 	return true
 }
 
-// toError: the caller holds mod.
+// toError sets state ERR and flushes the queues. The caller holds mod.
 func (q *QP) toError() {
 	q.state.Store(uint32(rdma.QPErr))
 	q.sq.mu.Lock()
@@ -217,8 +216,8 @@ func (q *QP) Close() error {
 	return nil
 }
 
-// forget empties both queues. After it the data path has seen the new state,
-// and touches no memory of the queue pair any more.
+// forget empties both queues. Afterwards the data path has seen the new state and does not use memory of the queue
+// pair.
 func (q *QP) forget() {
 	q.sq.mu.Lock()
 	q.setStalled(false)

@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// transition has the attributes that a change of state requires and allows, besides the state itself.
+// transition has the attributes that a change of state requires and allows, in addition to the state itself.
 type transition struct{ required, optional rdma.QPAttrMask }
 
 // Masks that several transitions share.
@@ -19,8 +19,8 @@ const (
 	mPSN     = rdma.QPMaskSQPSN
 )
 
-// udTransitions is the part of qp_state_table for UD (kernel core/verbs.c).
-// Every state also goes to RESET and ERR with no attributes.
+// udTransitions is the part of qp_state_table for UD (kernel core/verbs.c). Every state can also change to RESET and
+// ERR without attributes.
 var udTransitions = map[[2]rdma.QPState]transition{
 	{rdma.QPReset, rdma.QPInit}: {required: mPKeyIdx | mPort | mQKey},
 	{rdma.QPInit, rdma.QPInit}:  {optional: mPKeyIdx | mPort | mQKey},
@@ -41,8 +41,7 @@ func transitionOf(from, to rdma.QPState) (transition, bool) {
 	return t, ok
 }
 
-// privilegedQKey is the bit that only privileged programs may set (IBTA
-// 10.2.5).
+// privilegedQKey is the bit of a Q_Key that only privileged programs may set (IBTA 10.2.5).
 const privilegedQKey rdma.QKey = 1 << 31
 
 // Modify changes attributes and state.
@@ -57,11 +56,11 @@ func (q *QP) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 		return err
 	}
 	if q.typ != rdma.QPTypeUD {
-		return rdma.Errorf(op, syscall.EOPNOTSUPP, "only UD queue pairs carry data here")
+		return rdma.Errorf(op, syscall.EOPNOTSUPP, "only UD queue pairs are supported")
 	}
 	from, to := q.current(), q.current()
 	if mask&mCur != 0 && attr.CurState != from {
-		return rdma.Errorf(op, syscall.EINVAL, "current state is %v, not %v", from, attr.CurState)
+		return rdma.Errorf(op, syscall.EINVAL, "the current state is %v, not %v", from, attr.CurState)
 	}
 	if mask&mState != 0 {
 		to = attr.State
@@ -70,11 +69,11 @@ func (q *QP) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 	attrs := mask &^ mState
 	switch {
 	case !ok:
-		return rdma.Errorf(op, syscall.EINVAL, "no way from %v to %v", from, to)
+		return rdma.Errorf(op, syscall.EINVAL, "there is no transition from %v to %v", from, to)
 	case attrs&t.required != t.required:
-		return rdma.Errorf(op, syscall.EINVAL, "%v to %v needs attributes %#x, and not only %#x", from, to, t.required, attrs)
+		return rdma.Errorf(op, syscall.EINVAL, "%v to %v requires attributes %#x, but only %#x are set", from, to, t.required, attrs)
 	case attrs&^(t.required|t.optional) != 0:
-		return rdma.Errorf(op, syscall.EINVAL, "%v to %v does not take attributes %#x", from, to, attrs&^(t.required|t.optional))
+		return rdma.Errorf(op, syscall.EINVAL, "%v to %v does not allow attributes %#x", from, to, attrs&^(t.required|t.optional))
 	}
 	port := q.port.Load()
 	if mask&mPort != 0 {
@@ -86,7 +85,7 @@ func (q *QP) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 		return rdma.Errorf(op, syscall.EINVAL, "no P_Key index %d", attr.PKeyIndex)
 	}
 	if mask&mQKey != 0 && attr.QKey&privilegedQKey != 0 && !q.dev.host.cfg.Privileged {
-		return rdma.Errorf(op, syscall.EPERM, "Q_Key %v needs privilege", attr.QKey)
+		return rdma.Errorf(op, syscall.EPERM, "Q_Key %v requires privileges", attr.QKey)
 	}
 	if mask&mPSN != 0 && attr.SQPSN > 0xffffff {
 		return rdma.Errorf(op, syscall.EINVAL, "SQ_PSN %#x has more than 24 bits", attr.SQPSN)
@@ -105,7 +104,7 @@ func (q *QP) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 	return nil
 }
 
-// enter does the work of entering a state. The caller holds mod.
+// enter does what a new state requires. The caller holds mod.
 func (q *QP) enter(to rdma.QPState) {
 	switch to {
 	case rdma.QPErr:
@@ -117,7 +116,7 @@ func (q *QP) enter(to rdma.QPState) {
 	default:
 		q.state.Store(uint32(to))
 		q.sq.mu.Lock()
-		failed := q.doorbell() // what was posted in SQD
+		failed := q.doorbell() // for requests posted in SQD
 		q.sq.mu.Unlock()
 		if failed {
 			q.toError()

@@ -29,14 +29,14 @@ func (r *recvQueue) init(c rdma.QPCap) {
 	r.maxSGE = c.MaxRecvSGE
 }
 
-// reset forgets all buffers. The caller holds mu.
+// reset discards all buffers. The caller holds mu.
 func (r *recvQueue) reset() {
 	r.head, r.count = 0, 0
 	clear(r.slots)
 	clear(r.sges)
 }
 
-// pop takes the oldest buffer off the queue. The caller holds mu.
+// pop removes the oldest buffer from the queue. The caller holds mu.
 func (r *recvQueue) pop() *recvSlot {
 	s := &r.slots[r.head]
 	if r.head++; r.head == len(r.slots) {
@@ -74,11 +74,11 @@ func (q *QP) postRecv(wr *rdma.RecvWR) *rdma.Error {
 	case q.closed.Load():
 		return rdma.ClosedError(op, "queue pair")
 	case q.current() == rdma.QPReset:
-		return rdma.Errorf(op, syscall.EINVAL, "queue pair is in RESET")
+		return rdma.Errorf(op, syscall.EINVAL, "the queue pair is in RESET")
 	case len(wr.SG) > r.maxSGE:
-		return rdma.Errorf(op, syscall.EINVAL, "%d elements; the queue pair has %d", len(wr.SG), r.maxSGE)
+		return rdma.Errorf(op, syscall.EINVAL, "%d elements exceed the queue pair's limit of %d", len(wr.SG), r.maxSGE)
 	case r.count == len(r.slots):
-		return rdma.Errorf(op, syscall.ENOMEM, "receive queue of %d is full", len(r.slots))
+		return rdma.Errorf(op, syscall.ENOMEM, "the receive queue of %d is full", len(r.slots))
 	}
 	i := r.head + r.count
 	if i >= len(r.slots) {
@@ -94,7 +94,7 @@ func (q *QP) postRecv(wr *rdma.RecvWR) *rdma.Error {
 	return nil
 }
 
-// flushRecvs completes all buffers in error. The caller holds rq.mu.
+// flushRecvs completes all buffers with an error. The caller holds rq.mu.
 func (q *QP) flushRecvs() {
 	for q.rq.count > 0 {
 		q.recvCQ.push([]completion{{wc: rdma.WorkCompletion{

@@ -7,17 +7,17 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// refusals are the datagrams of a queue pair that the backend could not send; rdma.RefusalCounter.
+// refusals records the datagrams of a queue pair that the system refused to send; rdma.RefusalCounter.
 type refusals struct {
 	count atomic.Uint64
 	mu    sync.Mutex
-	by    map[rdma.GID]error // the destinations of which the last one was refused
+	by    map[rdma.GID]error // by destination, if its last datagram was refused
 }
 
-// maxRefusals bounds the destinations that are kept: peers may be forged.
+// maxRefusals bounds the number of destinations, because senders of requests may be forged.
 const maxRefusals = 64
 
-// Refuse counts n datagrams to dst that were refused because of err. A Backend calls it in Transmit.
+// Refuse records that n datagrams to dst were refused with err. A Backend calls it in Transmit.
 func (q *QP) Refuse(dst rdma.GID, n int, err error) {
 	x := &q.refused
 	x.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// What a backend refuses is counted, with why of each destination until one goes out; of no more
-// destinations than there may be.
+// Datagrams that a backend refuses are counted. The reason is kept for each destination until a datagram to it is sent,
+// for a limited number of destinations.
 func TestRefused(t *testing.T) {
 	_, id, _, _, _ := newLoop(t)
 	q := id.QP().(*QP)
@@ -26,6 +26,6 @@ func TestRefused(t *testing.T) {
 		q.Refuse(rdma.GID{14: byte(i >> 8), 15: byte(i)}, 1, syscall.EPERM)
 	}
 	if len(q.refused.by) > maxRefusals || q.Refused() != 4+10*maxRefusals {
-		t.Errorf("%d destinations are kept", len(q.refused.by))
+		t.Errorf("%d destinations are stored", len(q.refused.by))
 	}
 }

@@ -18,13 +18,13 @@ type sendQueue struct {
 	inline  []byte     // MaxInlineData for each slot
 	maxSGE  int
 	maxText int
-	next    uint64 // the first that was not given to the backend
-	tail    uint64 // the number of the next that is posted
-	psn     uint32 // of it
-	stalled bool   // the backend did not take all
+	next    uint64 // the first that was not passed to the backend
+	tail    uint64 // the number of the next request
+	psn     uint32 // of the next request
+	stalled bool   // the backend did not accept all
 
-	// retired is the first request that still occupies the ring: when a completion is polled it moves
-	// past all requests before that one, as in hardware.
+	// retired is the first request that still occupies the ring. Polling a completion frees all requests up to its own, as
+	// in hardware.
 	retired atomic.Uint64
 }
 
@@ -42,14 +42,14 @@ func (s *sendQueue) init(c rdma.QPCap) {
 	s.maxSGE, s.maxText = c.MaxSendSGE, c.MaxInlineData
 }
 
-// reset forgets all requests. The caller holds mu.
+// reset discards all requests. The caller holds mu.
 func (s *sendQueue) reset() {
 	s.next = s.tail
 	s.retired.Store(s.tail)
 	clear(s.sges)
 }
 
-// retire frees the room of all requests before number upTo.
+// retire frees the places of all requests before number upTo.
 func (s *sendQueue) retire(upTo uint64) {
 	for {
 		old := s.retired.Load()
@@ -100,7 +100,7 @@ func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
 		return rdma.ClosedError(op, "queue pair")
 	}
 	if st := q.current(); st < rdma.QPRTS {
-		return rdma.Errorf(op, syscall.EINVAL, "queue pair is in %v", st)
+		return rdma.Errorf(op, syscall.EINVAL, "the queue pair is in %v", st)
 	}
 	p := q.port.Load()
 	ah, _ := wr.AH.(*AH)
@@ -108,13 +108,13 @@ func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
 	case wr.Opcode != rdma.OpSend && wr.Opcode != rdma.OpSendWithImm:
 		return rdma.Errorf(op, syscall.EINVAL, "opcode %d is not one of UD", wr.Opcode)
 	case ah == nil || ah.pd.on.dev != q.dev || p != nil && ah.attr.Port != p.num:
-		return rdma.Errorf(op, syscall.EINVAL, "no address handle of this port")
+		return rdma.Errorf(op, syscall.EINVAL, "the address handle is nil or of another port")
 	case ah.closed.Load():
 		return rdma.ClosedError(op, "address handle")
 	case len(wr.SG) > s.maxSGE:
-		return rdma.Errorf(op, syscall.EINVAL, "%d elements; the queue pair has %d", len(wr.SG), s.maxSGE)
+		return rdma.Errorf(op, syscall.EINVAL, "%d elements exceed the queue pair's limit of %d", len(wr.SG), s.maxSGE)
 	}
-	if p == nil { // in ERR, which it reached from RESET: this will be flushed
+	if p == nil { // in ERR, directly after RESET: the request will be flushed
 		p = q.dev.port(ah.attr.Port)
 	}
 	size := 0
@@ -124,11 +124,11 @@ func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
 	state := p.state.Load()
 	switch {
 	case size > int(state.MTU):
-		return rdma.Errorf(op, syscall.EMSGSIZE, "message of %d bytes; the MTU is %d", size, state.MTU)
+		return rdma.Errorf(op, syscall.EMSGSIZE, "the message of %d bytes exceeds the MTU of %d", size, state.MTU)
 	case wr.Flags&rdma.SendInline != 0 && size > s.maxText:
-		return rdma.Errorf(op, syscall.EINVAL, "%d inline bytes; the queue pair has %d", size, s.maxText)
+		return rdma.Errorf(op, syscall.EINVAL, "%d inline bytes exceed the queue pair's limit of %d", size, s.maxText)
 	case s.tail-s.retired.Load() >= uint64(len(s.grams)):
-		return rdma.Errorf(op, syscall.ENOMEM, "send queue of %d is full", len(s.grams))
+		return rdma.Errorf(op, syscall.ENOMEM, "the send queue of %d is full", len(s.grams))
 	}
 
 	slot := int(s.tail % uint64(len(s.grams)))
@@ -164,7 +164,7 @@ func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
 	return nil
 }
 
-// keepInline copies a message into the slot's own memory.
+// keepInline copies a message to the memory of the slot.
 func (s *sendQueue) keepInline(slot int, sg []rdma.SGE) []rdma.SGE {
 	text := s.inline[slot*s.maxText:][:0:s.maxText]
 	for i := range sg {
@@ -175,7 +175,7 @@ func (s *sendQueue) keepInline(slot int, sg []rdma.SGE) []rdma.SGE {
 	return one
 }
 
-// Resume rings the doorbell again: a Backend that did not take all datagrams calls it when it can take more.
+// Resume continues transmission: a Backend that did not accept all datagrams calls it when it can accept more.
 func (q *QP) Resume() {
 	q.sq.mu.Lock()
 	failed := q.doorbell()
@@ -185,8 +185,8 @@ func (q *QP) Resume() {
 	}
 }
 
-// doorbell gives posted requests to the backend and completes those it took. It reports whether the
-// queue pair must go into error. The caller holds sq.mu.
+// doorbell passes posted requests to the backend and completes those that it accepted. It reports whether the queue
+// pair must go into state ERR. The caller holds sq.mu.
 func (q *QP) doorbell() (failed bool) {
 	s := &q.sq
 	q.setStalled(false)
@@ -224,7 +224,7 @@ func (q *QP) doorbell() (failed bool) {
 		}
 		if lo+n < hi {
 			q.setStalled(true)
-			return false // the backend resumes
+			return false // the backend will call Resume
 		}
 		if hi < end {
 			q.sendDone(rdma.WCLocProtErr)
@@ -234,7 +234,7 @@ func (q *QP) doorbell() (failed bool) {
 	return false
 }
 
-// setStalled keeps the device's count of queue pairs that wait for their backend. The caller holds sq.mu.
+// setStalled sets stalled and updates the device's number of stalled queue pairs. The caller holds sq.mu.
 func (q *QP) setStalled(stalled bool) {
 	switch {
 	case stalled && !q.sq.stalled:
@@ -246,7 +246,7 @@ func (q *QP) setStalled(stalled bool) {
 	q.sq.stalled = stalled
 }
 
-// sendDone ends the request that is next. It reports false if the completion queue is full. The caller holds sq.mu.
+// sendDone completes the next request. It returns false if the completion queue is full. The caller holds sq.mu.
 func (q *QP) sendDone(status rdma.WCStatus) bool {
 	s := &q.sq
 	note := &s.notes[s.next%uint64(len(s.grams))]
@@ -260,7 +260,7 @@ func (q *QP) sendDone(status rdma.WCStatus) bool {
 	}}) == 1
 }
 
-// flushSends completes all that was not sent, in error. The caller holds sq.mu.
+// flushSends completes all requests that were not sent with an error. The caller holds sq.mu.
 func (q *QP) flushSends() {
 	for q.sq.next < q.sq.tail {
 		q.sendDone(rdma.WCWRFlushErr)

@@ -7,7 +7,7 @@ import "C"
 
 import "syscall"
 
-// Addr is a sockaddr of the connection manager; Family 0 means NULL.
+// Addr is a sockaddr of the connection manager. Family 0 means NULL.
 type Addr struct {
 	Family      uint16
 	Port        uint16
@@ -29,24 +29,23 @@ func NewEventChannel() (EventChannel, syscall.Errno) {
 	return EventChannel{(*C.struct_rdma_event_channel)(r.ptr)}, syscall.Errno(r.err)
 }
 
-// FD is readable when Next has something. It belongs to the channel.
+// FD is readable when Next can return an event. It belongs to the channel.
 func (ch EventChannel) FD() int { return int(ch.p.fd) }
 
-// Destroy destroys the channel, which has no ids.
+// Destroy destroys the channel, which must not have ids.
 func (ch EventChannel) Destroy() { C.rdma_destroy_event_channel(ch.p) }
 
-// Event is an event of an id, which was acknowledged.
+// Event is an acknowledged event of an id.
 type Event struct {
 	Type, Status   int
-	AttachErr      syscall.Errno // of a MULTICAST_ERROR with status -1
+	AttachErr      syscall.Errno // only of a MULTICAST_ERROR with status -1
 	ID, Join       uint64        // contexts
 	AH             AHAttr
 	QPN, QKey      uint32
 	PrivateDataLen uint8
 }
 
-// Next retrieves the next event, which attaches the id's queue pair if it is a
-// JOIN of a full member; EAGAIN if there is none and FD does not block.
+// Next retrieves the next event. A JOIN of a full member attaches the id's queue pair. Error EAGAIN: there is none.
 func (ch EventChannel) Next() (Event, syscall.Errno) {
 	r := C.cv_next_event(ch.p)
 	if r.err != 0 {
@@ -59,7 +58,7 @@ func (ch EventChannel) Next() (Event, syscall.Errno) {
 	}, 0
 }
 
-// SyncDevices makes librdmacm list the devices. It closes a removed one when the last id on it is destroyed afterwards.
+// SyncDevices makes librdmacm list the devices. Then librdmacm closes a removed device when its last id is destroyed.
 func SyncDevices() { C.cv_sync_devices() }
 
 // ID is struct rdma_cm_id.
@@ -71,9 +70,9 @@ func (ch EventChannel) CreateID(context uint64, ps uint16) (ID, syscall.Errno) {
 	return ID{(*C.struct_rdma_cm_id)(r.ptr)}, syscall.Errno(r.err)
 }
 
-// IDInfo is what an id is bound to.
+// IDInfo has the device and address to which an id is bound.
 type IDInfo struct {
-	Context Context // nil if to no device
+	Context Context // nil if bound to no device
 	Port    uint8
 	Local   Addr
 	SGID    [16]byte
@@ -106,7 +105,7 @@ func (id ID) Join(mask, flags uint32, a Addr, context uint64) syscall.Errno {
 	return syscall.Errno(C.cv_join(id.p, C.uint32_t(mask), C.uint32_t(flags), a.c(), C.uint64_t(context)))
 }
 
-// Leave leaves it. a is exactly what Join had.
+// Leave leaves a group. a must equal the address of Join.
 func (id ID) Leave(a Addr) syscall.Errno { return syscall.Errno(C.cv_leave(id.p, a.c())) }
 
 // CreateQP makes the id's queue pair.
@@ -114,7 +113,7 @@ func (id ID) CreateQP(pd PD, init QPInit) (QP, QPCap, syscall.Errno) {
 	return goQP(C.cv_create_id_qp(id.p, pd.p, init.c()))
 }
 
-// ForgetQP makes the id have no queue pair; it was destroyed.
+// ForgetQP removes the id's queue pair, which was destroyed, from the id.
 func (id ID) ForgetQP() { C.cv_forget_id_qp(id.p) }
 
 // Destroy destroys the id.

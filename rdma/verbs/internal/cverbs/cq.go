@@ -38,10 +38,10 @@ func (c Context) NewCompChannel() (CompChannel, syscall.Errno) {
 	return CompChannel{(*C.struct_ibv_comp_channel)(r.ptr)}, syscall.Errno(r.err)
 }
 
-// FD is readable when Next has something. It belongs to the channel.
+// FD is readable when Next can return a notification. It belongs to the channel.
 func (ch CompChannel) FD() int { return int(ch.p.fd) }
 
-// Next returns the context of the next notified queue; EAGAIN if there is none and FD does not block.
+// Next returns the context of the next notified queue. Error EAGAIN: there is none, and FD does not block.
 func (ch CompChannel) Next() (uint64, syscall.Errno) {
 	r := C.cv_next_note(ch.p)
 	return uint64(r.cq), syscall.Errno(r.err)
@@ -61,15 +61,15 @@ func (c Context) CreateCQ(entries int, context uint64, ch CompChannel) (CQ, sysc
 	return CQ{(*C.struct_ibv_cq)(r.ptr)}, syscall.Errno(r.err)
 }
 
-// Entries the queue has.
+// Entries returns the size of the queue.
 func (q CQ) Entries() int { return int(q.p.cqe) }
 
-// Poll fills batch, which NewWCs made, and returns how many completions it took; a negative number is a failure.
+// Poll moves completions to batch, which must be made by NewWCs, and returns their number, negative after a failure.
 func (q CQ) Poll(batch []WC) int {
 	return int(C.cv_poll(q.p, (*C.struct_ibv_wc)(unsafe.Pointer(unsafe.SliceData(batch))), C.int(len(batch))))
 }
 
-// PollFor is Poll that repeats until something is there, or ns nanoseconds have passed.
+// PollFor repeats Poll until there is a completion or ns nanoseconds have passed.
 func (q CQ) PollFor(batch []WC, ns int64) int {
 	return int(C.cv_poll_for(q.p, (*C.struct_ibv_wc)(unsafe.Pointer(unsafe.SliceData(batch))),
 		C.int(len(batch)), C.int64_t(ns)))
@@ -87,7 +87,7 @@ func (q CQ) RequestNotify(solicited bool) syscall.Errno {
 // Destroy destroys the queue.
 func (q CQ) Destroy() syscall.Errno { return syscall.Errno(C.cv_destroy_cq(q.p)) }
 
-// NewWCs returns n completions in C memory, for FreeWCs; nil if there is none.
+// NewWCs returns n completions in C memory, nil if there is not enough. FreeWCs frees them.
 func NewWCs(n int) []WC {
 	p := (*WC)(C.calloc(C.size_t(n), C.sizeof_struct_ibv_wc))
 	if p == nil {
@@ -96,5 +96,5 @@ func NewWCs(n int) []WC {
 	return unsafe.Slice(p, n)
 }
 
-// FreeWCs gives the memory of NewWCs back.
+// FreeWCs frees the memory of NewWCs.
 func FreeWCs(wcs []WC) { C.free(unsafe.Pointer(unsafe.SliceData(wcs))) }

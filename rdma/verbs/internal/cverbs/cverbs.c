@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-// errno after a call that failed; some failures leave it 0.
+// failed returns errno after a failed call, or EIO if the call has not set it.
 static int failed(void) { return errno > 0 ? errno : EIO; }
 
-// Verbs return an errno, some providers a negative one or -1 and errno.
+// Verbs return an errno; some drivers return a negative one, or -1 and set errno.
 static int errno_of(int rc)
 {
 	if (rc == 0)
@@ -22,8 +22,8 @@ static int errno_of(int rc)
 	return rc < 0 ? -rc : rc;
 }
 
-// verb makes a call with errno cleared, so that what is left of an earlier failure is
-// not taken for its reason.
+// verb clears errno before a call, so that the error of an earlier failure is not
+// returned.
 #define verb(call) (errno = 0, errno_of(call))
 
 static struct cv_ptr made(void *p)
@@ -107,7 +107,7 @@ struct cv_pkey cv_query_pkey(struct ibv_context *c, uint8_t port, int index)
 	return r;
 }
 
-// An event is acknowledged at once: destroying what it is about would wait for
+// An event is acknowledged immediately, because destroying its object would wait for
 // that (man ibv_get_async_event).
 struct cv_async cv_next_async(struct ibv_context *c)
 {
@@ -143,7 +143,7 @@ struct cv_async cv_next_async(struct ibv_context *c)
 	case IBV_EVENT_GID_CHANGE:
 		r.port = (uint8_t)ev.element.port_num;
 		break;
-	default: // of the device
+	default: // an event of the device
 		break;
 	}
 	ibv_ack_async_event(&ev);
@@ -158,7 +158,7 @@ struct cv_ptr cv_comp_channel(struct ibv_context *c)
 	return made(ibv_create_comp_channel(c));
 }
 
-// A notification is acknowledged at once: ibv_destroy_cq waits for that.
+// A notification is acknowledged immediately, because ibv_destroy_cq waits for that.
 struct cv_note cv_next_note(struct ibv_comp_channel *ch)
 {
 	struct cv_note r = { 0 };
@@ -200,10 +200,10 @@ static void relax(void)
 #endif
 }
 
-// The clock costs more than a look at an empty queue.
+// Reading the clock costs more than polling an empty queue.
 enum { looks_per_clock = 8 };
 
-// cv_poll_for looks until something is there, or ns nanoseconds have passed.
+// cv_poll_for polls until there is a completion or ns nanoseconds have passed.
 int cv_poll_for(struct ibv_cq *cq, struct ibv_wc *wc, int max, int64_t ns)
 {
 	int n = ibv_poll_cq(cq, max, wc);
@@ -275,14 +275,14 @@ static void init_attr(struct ibv_qp_init_attr_ex *a, struct ibv_pd *pd, const st
 	a->sq_sig_all = init->sig_all;
 	a->comp_mask = IBV_QP_INIT_ATTR_PD;
 	a->pd = pd;
-	if (init->flags) { // providers refuse bits of the mask that they do not know
+	if (init->flags) { // drivers reject unknown bits of the mask
 		a->comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 		a->create_flags = init->flags;
 	}
 }
 
-// What was made, with its real sizes: rxe makes receive queues larger than asked for and
-// says so only when queried.
+// made_qp returns a queue pair with its actual sizes: rxe makes receive queues larger
+// than requested, and reports that only when queried.
 static struct cv_qp made_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap)
 {
 	struct cv_qp r = { .qp = qp, .cap = *cap };
@@ -401,7 +401,7 @@ struct cv_posted cv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wrs, int n)
 
 // ---- connection manager
 
-// sockaddr puts an address into s; NULL if there is none.
+// sockaddr writes an address to s, and returns s, or NULL for no address.
 static struct sockaddr *sockaddr(struct sockaddr_storage *s, struct cv_addr a, int ps)
 {
 	memset(s, 0, sizeof(*s));
@@ -443,7 +443,7 @@ struct cv_ptr cv_event_channel(void)
 	return made(rdma_create_event_channel());
 }
 
-// librdmacm looks for devices that went only when it is asked for the list.
+// librdmacm detects removed devices only when it lists the devices.
 void cv_sync_devices(void)
 {
 	struct ibv_context **list = rdma_get_devices(NULL);
@@ -463,9 +463,9 @@ static struct cv_ah_attr ah_attr(const struct ibv_ah_attr *a)
 	return r;
 }
 
-// Everything is copied and the event acknowledged at once, so that leaving and
-// destroying never wait in C. errno after a retrieved MULTICAST_ERROR with status -1
-// is that of the attachment, which failed in here (librdmacm cma.c, ucma_process_join).
+// Everything is copied, and the event acknowledged immediately, so that leaving and
+// destroying never wait in C. After a retrieved MULTICAST_ERROR with status -1 errno is
+// that of the failed attachment (librdmacm cma.c, ucma_process_join).
 struct cv_event cv_next_event(struct rdma_event_channel *ch)
 {
 	struct cv_event r = { 0 };
@@ -481,8 +481,8 @@ struct cv_event cv_next_event(struct rdma_event_channel *ch)
 	r.status = ev->status;
 	r.id = (uintptr_t)ev->id->context;
 	if (ev->event == RDMA_CM_EVENT_MULTICAST_JOIN || ev->event == RDMA_CM_EVENT_MULTICAST_ERROR) {
-		// private_data is the join's context and no bytes; the error that comes from the
-		// kernel has nothing else.
+		// private_data is the join's context, not bytes; an error from the kernel has
+		// no other data.
 		r.join = (uintptr_t)ev->param.ud.private_data;
 		r.private_data_len = ev->param.ud.private_data_len;
 		if (ev->event == RDMA_CM_EVENT_MULTICAST_JOIN || ev->status == -1) {
@@ -580,8 +580,8 @@ struct cv_qp cv_create_id_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct cv
 	return made_qp(rdma_create_qp_ex(id, &a) ? NULL : id->qp, &a.cap);
 }
 
-// rdma_destroy_qp ignores EBUSY and leaks the queue pair. Ours is destroyed by
-// ibv_destroy_qp, and then the id forgets it.
+// rdma_destroy_qp ignores EBUSY and leaks the queue pair. So Go destroys it with
+// ibv_destroy_qp, and then this removes it from the id.
 void cv_forget_id_qp(struct rdma_cm_id *id) { id->qp = NULL; }
 
 int cv_destroy_id(struct rdma_cm_id *id)

@@ -1,5 +1,5 @@
-// What Go calls of rdma-core. Functions return 0 or a positive errno unless
-// they say otherwise; structs go by value.
+// Functions of rdma-core for Go. They return 0 or a positive errno unless stated
+// otherwise; structs are passed by value.
 #ifndef FANFARE_CVERBS_H
 #define FANFARE_CVERBS_H
 
@@ -7,7 +7,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdint.h>
 
-// A pointer that a call made, or the errno that says why not.
+// The pointer that a call returned, or its errno.
 struct cv_ptr {
 	void *ptr;
 	int err;
@@ -38,7 +38,7 @@ struct cv_port_attr {
 };
 
 struct cv_gids {
-	struct ibv_gid_entry *list; // to be freed
+	struct ibv_gid_entry *list; // the caller frees it
 	int count;
 	int err;
 };
@@ -73,7 +73,7 @@ struct cv_qp_init {
 	uint32_t flags;
 };
 
-// A queue pair, and what it really has.
+// A queue pair and its actual sizes.
 struct cv_qp {
 	struct ibv_qp *qp;
 	struct ibv_qp_cap cap;
@@ -96,16 +96,16 @@ struct cv_ah_attr {
 	uint8_t sl, src_path_bits, static_rate, is_global, port;
 };
 
-// How many work requests were posted, and what the next failed with.
+// The number of posted work requests, and the errno of the next one.
 struct cv_posted {
 	int count;
 	int err;
 };
 
-// An event of the connection manager. It was acknowledged.
+// An acknowledged event of the connection manager.
 struct cv_event {
 	int type, status;
-	int attach_err; // why attaching failed, if status is -1
+	int attach_err; // errno of the failed attachment, if status is -1
 	uint64_t id;    // context of the id
 	uint64_t join;  // context of the join, in a multicast event
 	struct cv_ah_attr ah;
@@ -150,7 +150,7 @@ int cv_attach(struct ibv_qp *qp, union ibv_gid gid, uint16_t lid);
 int cv_detach(struct ibv_qp *qp, union ibv_gid gid, uint16_t lid);
 int cv_destroy_qp(struct ibv_qp *qp);
 
-// Arrays of n work requests, linked, each with its elements: max_sge of them.
+// Arrays of n linked work requests, each with max_sge elements.
 struct ibv_send_wr *cv_send_wrs(int n, int max_sge);
 struct ibv_recv_wr *cv_recv_wrs(int n, int max_sge);
 struct cv_posted cv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wrs, int n);

@@ -16,7 +16,7 @@ import (
 // Context is an opened device, struct ibv_context; comparable.
 type Context struct{ p *C.struct_ibv_context }
 
-// Devices lists the names of the devices.
+// Devices returns the names of the devices.
 func Devices() ([]string, syscall.Errno) {
 	l := C.cv_devices()
 	if l.err != 0 {
@@ -30,7 +30,7 @@ func Devices() ([]string, syscall.Errno) {
 	return names, 0
 }
 
-// Open opens a device by name; ENODEV if there is none.
+// Open opens the device with the name. Error ENODEV: there is none.
 func Open(name string) (Context, syscall.Errno) {
 	l := C.cv_devices()
 	if l.err != 0 {
@@ -46,10 +46,10 @@ func Open(name string) (Context, syscall.Errno) {
 	return Context{}, syscall.ENODEV
 }
 
-// IsNil says that there is none.
+// IsNil reports whether c is the zero Context.
 func (c Context) IsNil() bool { return c.p == nil }
 
-// Name of the device.
+// Name returns the name of the device.
 func (c Context) Name() string { return C.GoString(C.ibv_get_device_name(c.p.device)) }
 
 // Close closes the device.
@@ -127,7 +127,7 @@ func (c Context) GIDs(max int) ([]GIDEntry, syscall.Errno) {
 	return list, 0
 }
 
-// GID returns an entry of a port's GID table; ENODATA if it is empty.
+// GID returns an entry of a port's GID table. Error ENODATA: it is empty.
 func (c Context) GID(port uint8, index int) (GIDEntry, syscall.Errno) {
 	r := C.cv_gid(c.p, C.uint8_t(port), C.int(index))
 	return goGID(r.entry), syscall.Errno(r.err)
@@ -144,17 +144,17 @@ func (c Context) PKey(port uint8, index int) (uint16, syscall.Errno) {
 	return uint16(r.pkey), syscall.Errno(r.err)
 }
 
-// AsyncEvent is an event of the device, which was acknowledged. QP and CQ are contexts, 0 if it is about none.
+// AsyncEvent is an acknowledged event of the device. QP and CQ are contexts, 0 if the event has none.
 type AsyncEvent struct {
 	Type   int
 	Port   uint8
 	QP, CQ uint64
 }
 
-// AsyncFD is readable when NextAsync has something. It belongs to the context.
+// AsyncFD is readable when NextAsync can return an event. It belongs to the context.
 func (c Context) AsyncFD() int { return int(c.p.async_fd) }
 
-// NextAsync retrieves the next event; EAGAIN if there is none and AsyncFD does not block.
+// NextAsync retrieves the next event. Error EAGAIN: there is none, and AsyncFD does not block.
 func (c Context) NextAsync() (AsyncEvent, syscall.Errno) {
 	r := C.cv_next_async(c.p)
 	return AsyncEvent{Type: int(r._type), Port: uint8(r.port), QP: uint64(r.qp), CQ: uint64(r.cq)}, syscall.Errno(r.err)

@@ -7,8 +7,8 @@ import "C"
 
 import "unsafe"
 
-// The Go structs that lie in C's arrays have C's layout: a difference is a
-// constant below zero, which no uint holds, and does not compile.
+// The Go structs for C's arrays must have C's layout: a difference makes a negative constant, which does not compile as
+// uint.
 const (
 	_ = -uint(unsafe.Sizeof(SGE{}) ^ C.sizeof_struct_ibv_sge)
 	_ = -uint(unsafe.Offsetof(SGE{}.Addr) ^ unsafe.Offsetof(C.struct_ibv_sge{}.addr))

@@ -28,7 +28,7 @@ func (p PD) RegMR(addr uintptr, length int, access uint32) (MR, syscall.Errno) {
 	return MR{(*C.struct_ibv_mr)(r.ptr)}, syscall.Errno(r.err)
 }
 
-// LKey of the region.
+// LKey returns the key of the region.
 func (m MR) LKey() uint32 { return uint32(m.p.lkey) }
 
 // Dereg ends the registration.

@@ -18,7 +18,7 @@ type SGE struct {
 	LKey   uint32
 }
 
-// SendWR is struct ibv_send_wr of UD. next and sg_list are C's own.
+// SendWR is struct ibv_send_wr of UD. Only C uses next and sgList.
 type SendWR struct {
 	WRID   uint64
 	next   uintptr
@@ -57,7 +57,7 @@ type Recvs struct {
 	MaxSGE int
 }
 
-// NewSends makes n work requests; ok is false if there is no memory.
+// NewSends makes n work requests; ok is false if there is not enough memory.
 func NewSends(n, maxSGE int) (s Sends, ok bool) {
 	p := C.cv_send_wrs(C.int(n), C.int(maxSGE))
 	if p == nil {
@@ -66,7 +66,7 @@ func NewSends(n, maxSGE int) (s Sends, ok bool) {
 	return Sends{unsafe.Slice((*SendWR)(unsafe.Pointer(p)), n), maxSGE}, true
 }
 
-// NewRecvs makes n work requests; ok is false if there is no memory.
+// NewRecvs makes n work requests; ok is false if there is not enough memory.
 func NewRecvs(n, maxSGE int) (r Recvs, ok bool) {
 	p := C.cv_recv_wrs(C.int(n), C.int(maxSGE))
 	if p == nil {
@@ -75,25 +75,25 @@ func NewRecvs(n, maxSGE int) (r Recvs, ok bool) {
 	return Recvs{unsafe.Slice((*RecvWR)(unsafe.Pointer(p)), n), maxSGE}, true
 }
 
-// Free gives the memory back.
+// Free frees the memory.
 func (s Sends) Free() { C.free(unsafe.Pointer(unsafe.SliceData(s.WRs))) }
 
-// Free gives the memory back.
+// Free frees the memory.
 func (r Recvs) Free() { C.free(unsafe.Pointer(unsafe.SliceData(r.WRs))) }
 
-// SG are the elements of request i.
+// SG returns the elements of request i.
 func (s Sends) SG(i int) []SGE { return unsafe.Slice(s.WRs[i].sgList, s.MaxSGE) }
 
-// SG are the elements of request i.
+// SG returns the elements of request i.
 func (r Recvs) SG(i int) []SGE { return unsafe.Slice(r.WRs[i].sgList, r.MaxSGE) }
 
-// PostSend posts the first n requests of s, n > 0, and returns how many were taken, and the error of the next one.
+// PostSend posts the first n requests of s, n > 0, and returns the number of posted ones and the error of the next.
 func (q QP) PostSend(s Sends, n int) (int, syscall.Errno) {
 	r := C.cv_post_send(q.p, (*C.struct_ibv_send_wr)(unsafe.Pointer(unsafe.SliceData(s.WRs))), C.int(n))
 	return int(r.count), syscall.Errno(r.err)
 }
 
-// PostRecv posts the first n requests of r, n > 0, and returns how many were taken, and the error of the next one.
+// PostRecv posts the first n requests of r, n > 0, and returns the number of posted ones and the error of the next.
 func (q QP) PostRecv(w Recvs, n int) (int, syscall.Errno) {
 	r := C.cv_post_recv(q.p, (*C.struct_ibv_recv_wr)(unsafe.Pointer(unsafe.SliceData(w.WRs))), C.int(n))
 	return int(r.count), syscall.Errno(r.err)

@@ -54,7 +54,7 @@ func (p PD) CreateQP(init QPInit) (QP, QPCap, syscall.Errno) {
 	return goQP(C.cv_create_qp(p.p, init.c()))
 }
 
-// QPN is the queue pair's number.
+// QPN returns the queue pair's number.
 func (q QP) QPN() uint32 { return uint32(q.p.qp_num) }
 
 // QPAttr has the used fields of struct ibv_qp_attr.
@@ -65,7 +65,7 @@ type QPAttr struct {
 	QKey, SQPSN     uint32
 }
 
-// Modify changes what mask says (enum ibv_qp_attr_mask).
+// Modify changes the attributes in mask (enum ibv_qp_attr_mask).
 func (q QP) Modify(a QPAttr, mask uint32) syscall.Errno {
 	return syscall.Errno(C.cv_modify_qp(q.p, C.struct_cv_qp_attr{
 		state: C.uint32_t(a.State), cur_state: C.uint32_t(a.CurState), pkey_index: C.uint16_t(a.PKeyIndex),
@@ -87,10 +87,10 @@ func (q QP) Attach(gid [16]byte, lid uint16) syscall.Errno {
 	return syscall.Errno(C.cv_attach(q.p, gid, C.uint16_t(lid)))
 }
 
-// Detach detaches it.
+// Detach detaches the queue pair from a group.
 func (q QP) Detach(gid [16]byte, lid uint16) syscall.Errno {
 	return syscall.Errno(C.cv_detach(q.p, gid, C.uint16_t(lid)))
 }
 
-// Destroy destroys the queue pair; EBUSY while it is attached.
+// Destroy destroys the queue pair. Error EBUSY: it is attached.
 func (q QP) Destroy() syscall.Errno { return syscall.Errno(C.cv_destroy_qp(q.p)) }

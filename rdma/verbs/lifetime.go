@@ -9,17 +9,17 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// life says whether an object is open, and counts what uses it. It closes only when nothing does, and nothing begins to
-// use it afterwards: whatever holds it may hand its C object to C.
+// life is the state of an object, open or closed, and the number of its users. An object can be closed only without
+// users, and has no new ones afterwards: a user may pass its C object to C.
 type life struct {
-	kind string // of the object, for errors
+	kind string // kind of the object, for errors
 
 	mu     sync.RWMutex
 	closed bool // under mu
 	users  int  // under mu
 }
 
-// hold counts a user more, until release. It fails when the object is closed.
+// hold adds a user until release. It fails if the object is closed.
 func (l *life) hold(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,7 +30,7 @@ func (l *life) hold(op string) error {
 	return nil
 }
 
-// release counts a user less, and reports whether it was the last.
+// release removes a user, and reports whether it was the last.
 func (l *life) release() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *life) release() bool {
 	return l.users == 0
 }
 
-// enter begins a short call that must not overlap with Close: the object is not closed until leave. Calls do not nest.
+// enter begins a short call during which the object must not be closed, until leave. Such calls must not be nested.
 func (l *life) enter(op string) error {
 	l.mu.RLock()
 	if l.closed {
@@ -50,7 +50,7 @@ func (l *life) enter(op string) error {
 
 func (l *life) leave() { l.mu.RUnlock() }
 
-// end closes the object. EBUSY: it has users.
+// end closes the object. Error EBUSY: it has users.
 func (l *life) end(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,13 +58,13 @@ func (l *life) end(op string) error {
 		return rdma.ClosedError(op, l.kind)
 	}
 	if l.users > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d objects are left that use the %s", l.users, l.kind)
+		return rdma.Errorf(op, syscall.EBUSY, "%d objects use the %s", l.users, l.kind)
 	}
 	l.closed = true
 	return nil
 }
 
-// reopen takes an end back: C did not destroy the object.
+// reopen reverses end, if C did not destroy the object.
 func (l *life) reopen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

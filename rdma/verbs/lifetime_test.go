@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// Nothing holds an object that is closed, and nothing that is held closes,
-// however holding and closing meet.
-func TestHoldMeetsClose(t *testing.T) {
+// No closed object is held, and no held object is closed, however concurrent calls of hold and end are interleaved.
+func TestHoldDuringClose(t *testing.T) {
 	for range 2000 {
 		l := life{kind: "thing"}
-		var open atomic.Bool // as C would know it
+		var open atomic.Bool // the state of the object in C
 		open.Store(true)
 		var wg sync.WaitGroup
 		for range 2 {
@@ -30,7 +29,7 @@ func TestHoldMeetsClose(t *testing.T) {
 					return
 				}
 				if !open.Load() {
-					t.Error("what is held was closed")
+					t.Error("a held object was closed")
 				}
 				l.release()
 			}()
@@ -38,7 +37,7 @@ func TestHoldMeetsClose(t *testing.T) {
 				defer wg.Done()
 				if err := l.enter("ask"); err == nil {
 					if !open.Load() {
-						t.Error("what was entered was closed")
+						t.Error("an entered object was closed")
 					}
 					l.leave()
 				}
@@ -59,9 +58,9 @@ func TestLife(t *testing.T) {
 	if err := l.hold("use"); err != nil {
 		t.Fatal(err)
 	}
-	wantErrno(t, "end of what is held", l.end("close"), syscall.EBUSY)
+	wantErrno(t, "end of a held object", l.end("close"), syscall.EBUSY)
 	if !l.release() {
-		t.Error("it was not the last")
+		t.Error("release does not report the last user")
 	}
 	for range 2 {
 		if err := l.end("close"); err != nil {
@@ -69,7 +68,7 @@ func TestLife(t *testing.T) {
 		}
 		for what, err := range map[string]error{"hold": l.hold("use"), "enter": l.enter("use"), "end": l.end("use")} {
 			if !errors.Is(err, net.ErrClosed) || err.Error() != "rdma: use: thing is closed: bad file descriptor" {
-				t.Errorf("%s of what is closed: %v", what, err)
+				t.Errorf("%s of a closed object: %v", what, err)
 			}
 		}
 		l.reopen()
