@@ -428,8 +428,7 @@ local function is_packet(tvb)
   return tvb:len() >= parts.header.len and tvb(0, 2):string() == "Ff" and bodies[tvb(3, 1):uint()] ~= nil
 end
 
--- signed_head returns the length of the header of a signed packet; nil if the packet is not signed, or in an unknown
--- format.
+-- signed_head returns the length of the header of a signed packet; nil if there is none, or of unknown format.
 local function signed_head(tvb)
   if tvb:len() < SIGNED_HEADER or tvb(0, 2):string() ~= "Fg" or tvb(2, 1):uint() ~= 1 then return nil end
   local node, head = tvb(3, 1):uint(), SIGNED_HEADER

@@ -23,7 +23,7 @@ func TestOpenHostErrors(t *testing.T) {
 		{"%", "invalid URL escape", true},
 		{"udp://239.1.2.3", "use rdma://, roce://, sim://", true},
 		{"sim://?rq=16", `sim://?rq=16: sim: unknown option "rq"`, true}, // an endpoint's
-		{"sim://?flavor=roce&mlids=3", "RoCE has none", true},
+		{"sim://?flavor=roce&mlids=3", "RoCE does not have", true},
 		{"sim://:80", "sim://DEVICE", true},
 		{"sim://user@", "sim://DEVICE", true},
 		{"sim:///path", "sim://DEVICE", true},

@@ -56,7 +56,8 @@ type hole struct {
 }
 
 func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader int) *feed {
-	f := &feed{sub: sub, st: st, t: t, options: o, reader: reader, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
+	f := &feed{sub: sub, st: st, t: t, options: o, reader: reader, consumed: st.Start(),
+		topics: make([]topicFeed, sub.o.Topics)}
 	if len(sub.o.Patterns) > 0 {
 		f.topics = make([]topicFeed, MaxTopics)
 	}

@@ -60,7 +60,7 @@ type Net struct {
 	// Reorder is the share of packets that are overtaken by at most ReorderDepth later ones.
 	Reorder      Ratio
 	ReorderDepth int
-	// Bandwidth is that of a publisher's link, in bytes a second; 0: no limit. Around is the overhead
+	// Bandwidth is that of a publisher's link, in bytes a second; 0: no limit. Overhead is that
 	// of a packet on it, in bytes.
 	Bandwidth, Overhead int64
 	// Egress is the size of a publisher's send queue, in packets.
@@ -233,7 +233,7 @@ type Location struct {
 	Link         Link
 	ExtraLatency time.Duration // additional one-way latency
 	Only         int           // 1 or 2: its only leg; 0: all legs
-	Own          int           // 1 + the publisher whose first life is in the same process, 0: none
+	Own          int           // 1 + the publisher with its first life in the same process, 0: none
 }
 
 // Replies is how a subscriber replies to requests, and whether it has the dictionary.

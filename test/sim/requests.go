@@ -16,7 +16,7 @@ import (
 type openRequest struct {
 	r       *reliable.Request
 	key     uint64          // of its message
-	arrived map[uint64]bool // receivers whose reply has arrived
+	arrived map[uint64]bool // receivers that have replied
 }
 
 // madeReply is a reply that a subscriber has made.

@@ -22,7 +22,7 @@ type subscriber struct {
 	buf    []byte
 	loans  loans
 	rng    *rand.PCG
-	joined []*reliable.Stream // streams whose totals it has not requested yet
+	joined []*reliable.Stream // streams with totals that it has not requested yet
 	lister *topics.Lister     // nil: it does not list topics
 
 	rx []*packet
