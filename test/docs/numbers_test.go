@@ -23,7 +23,7 @@ var numbers = []struct{ where, are string }{
 	{`(?s)\*\*§6\.2\*\*.*?\n\n`, "reliable.maxNAK"},
 	{`(?s)- b\. a back-off if.*?\n\n`, "reliable.maxBackoffTime/ms 2 1 0 1 1 1"},
 	{`(?s)\*\*§6\.9\*\*.*?\n\n`, "1 8 1 4 2 4 8 reliable.minRTT/µs 5 reliable.farRTT/ms 500 reliable.startRTT/µs"},
-	{`(?s)- The repetition interval is R.*?\n\n`, "4 reliable.minRetry/µs reliable.maxRetry/ms 2 reliable.farRTT/ms 400 2 2 1.5 100"},
+	{`(?s)- The repetition interval is R.*?\n\n`, "4 reliable.minRetry/µs reliable.maxRetry/ms 2 reliable.farRTT/ms 400 0 2 2 1.5 100"},
 	{`(?m)^\| a \| fewer than 2 bytes.*$`, "2 wire.HeaderLen"},
 	{`(?m)^\| c \| a version that is not.*$`, "wire.Version"},
 	{`(?m)^\| e \| type 0, or above.*$`, "0 wire.LastType"},

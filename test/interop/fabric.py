@@ -14,7 +14,6 @@ from hashes import group_address, group_tag
 from mapping import Mapping
 from options import Wrong
 
-
 AT_A_TIME = 256  # packets read from a socket
 LEAST_CHARGE = 832  # bytes of a receive buffer that a packet takes
 

@@ -53,10 +53,6 @@ def make_filter(topics):
     return bytes(f)
 
 
-def in_filter(f, topic):
-    return all(f[bit >> 3] & 1 << (bit & 7) for bit in filter_bits(topic))
-
-
 def _crc_table():
     table = []
     for i in range(256):

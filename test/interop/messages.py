@@ -4,19 +4,22 @@ import hashes
 import wire
 from fabric import now_ns
 
+MOST = 32719  # messages in one packet
+
 
 class Messages:
     def __init__(self, stream, topics, out):
         self.stream, self.topics, self.out = stream, topics, out
-        # The number of each topic's next message; a topic that is not here has
-        # not been heard of since the stream started in its middle.
+        # The number of each topic's next message; without one none has come since the stream started in its middle.
         self.numbers = dict.fromkeys(topics, 0) if stream.start == 0 else {}
         self.partial = None  # [topic, number, total, bytes so far]
         self.loss = False  # a packet is missing before the next message
         self.asof = None  # announces from here on settle what was lost, or is the end
         self.owed = False  # a loss is not settled
         self.told = set()  # indices of topics that were announced since
+        self.unsure = set()  # topics of which only a total is known
         self.pending = []
+        self.packets, self.far = 0, None  # far: topic, number and packet of the last implausible run
         self.collided = set()
         self.names = {}  # of topics, as the stream has said them
 
@@ -47,18 +50,17 @@ class Messages:
             self.asof, self.told = end, set()
 
     def packet(self, d):
+        self.packets += 1
         for run in d.runs:
+            if run.kind not in (wire.RUN_FRAGMENT, wire.RUN_STATE):
+                self.partial = None
             if run.kind == wire.RUN_FRAGMENT:
                 self.fragment(run)
-                continue
-            if run.kind == wire.RUN_STATE:
-                continue  # of those who join (§25.6)
-            self.partial = None
-            if run.kind == wire.RUN_TOPIC:
+            elif run.kind == wire.RUN_TOPIC:
                 self.named(run)
-                continue
-            for i, data in enumerate(run.messages):
-                self.message(run.topic, run.number + i, data, run.flags)
+            elif run.kind == wire.RUN_MESSAGES and self.begins(run.topic, run.number):  # state is for those that join (§25.6)
+                for data in run.messages:
+                    self.message(run.topic, data, run.flags)
 
     def named(self, r):
         """The name of a topic comes before its first message (§10.8)."""
@@ -82,27 +84,46 @@ class Messages:
             p = self.partial = [r.topic, r.number, r.total, bytearray()]
         elif p is None or p[:3] != [r.topic, r.number, r.total] or len(p[3]) != r.offset:
             self.partial = None
-            if last and r.topic in self.topics and r.number >= self.numbers.get(r.topic, r.number + 1):
+            if last and r.topic in self.topics and (r.topic in self.numbers or self.owed):
                 # A part of it is lost, and no announce before this packet has counted it (§10.2).
-                self.gap(r.topic, self.numbers[r.topic], r.number + 1)
+                if r.number >= self.first(r.topic, r.number):
+                    self.gap(r.topic, self.numbers[r.topic], r.number + 1)
             return
         p[3] += r.data
         if last:
             self.partial = None
-            self.message(r.topic, r.number, bytes(p[3]), r.flags)
+            if self.begins(r.topic, r.number):
+                self.message(r.topic, bytes(p[3]), r.flags)
 
-    def message(self, topic, number, data, flags):
+    def first(self, topic, number):
+        """The number of the topic's next message: this one, or a total, if none came before (§9.2)."""
+        if topic not in self.numbers and self.owed and number > 0:
+            self.out.gap(self.stream, self.topics[topic], number, 0)  # how many were before is not known
+        return self.numbers.setdefault(topic, number)
+
+    def begins(self, topic, number):
+        """Whether what begins with this number is taken, after the gap before it (§10.3, §10.7)."""
         if self.stream.start == 0 and not self.stream.lost and topic not in self.names:
             self.out.count("nameless")  # the publisher has not kept §10.8
         if topic not in self.topics or topic in self.collided:
-            return
-        if topic not in self.numbers and self.loss:
-            self.out.gap(self.stream, self.topics[topic], 0, 0)  # nobody knows how many were before
-        expected = self.numbers.get(topic, number)
-        if number < expected:
-            return self.out.count("again")
+            return False
+        expected = self.first(topic, number)
+        if topic in self.unsure and (number < expected or not self.owed):
+            expected = self.numbers[topic] = number
+        self.unsure.discard(topic)
+        if number - expected > MOST * (self.stream.lost + 1):
+            far, self.far = self.far, None
+            if far is None or far[0] != topic or not 0 < number - far[1] <= MOST * (self.packets - far[2]):
+                self.far = topic, number, self.packets
+                return False
         if number > expected:
             self.gap(topic, expected, number)
+        elif number < expected:
+            self.out.count("again")
+        return number >= expected
+
+    def message(self, topic, data, flags):
+        number = self.numbers[topic]
         self.numbers[topic] = number + 1
         self.out.message(self.stream, self.topics[topic], number, data)
         if flags & wire.RUN_REQUEST and self.stream.group.echo:
@@ -117,8 +138,8 @@ class Messages:
     def announced(self, a, next_):
         for t in a.topics:
             self.compare(t.id, t.name)
-        self.pending.append(a)
-        del self.pending[:-64]
+        if self.asof is not None and a.as_of >= self.asof:
+            self.pending = self.pending[-63:] + [a]
         self.settle(next_)
 
     def settle(self, next_):
@@ -129,7 +150,9 @@ class Messages:
         self.pending = [a for a in self.pending if a.as_of > next_]
         for a in due:
             for t in a.topics:
-                if t.id in self.topics and t.next > self.numbers.setdefault(t.id, t.next):
+                if t.id in self.topics and t.id not in self.numbers:
+                    self.unsure.add(t.id)
+                if t.id in self.topics and t.next > self.first(t.id, t.next):
                     self.gap(t.id, self.numbers[t.id], t.next)
             if self.asof is not None and a.as_of >= self.asof:
                 self.told.update(range(a.first, a.first + len(a.topics)))

@@ -30,17 +30,14 @@ class Sequences:
     def __init__(self, window):
         self.window, self.far = window, None
 
-    def confirmed(self, seq, within):
-        near = self.far is not None and abs(seq - self.far) <= within
-        self.far = seq
-        return near
+    def confirmed(self, seq, sent_at, within):
+        """Whether a packet far ahead is near the one before it, and no copy. If not it is remembered."""
+        far, self.far = self.far, None
+        if far is None or far == (seq, sent_at) or abs(seq - far[0]) > within:
+            self.far = seq, sent_at
+        return self.far is None
 
-    def plausible_data(self, seq, next_, high, down):
-        if seq > high + TOO_FAR and not down:
-            return False
-        return seq < next_ + self.window or self.confirmed(seq, self.window)
-
-    def plausible_lead(self, lead, high):
+    def plausible_lead(self, lead, sent_at, high):
         if lead <= high + self.window:
             return True
-        return lead <= high + TOO_FAR and self.confirmed(lead, max(self.window, NEAR))
+        return lead <= high + TOO_FAR and self.confirmed(lead, sent_at, max(self.window, NEAR))

@@ -22,7 +22,7 @@ class Group:
         self.receiver, self.own = receiver, own  # own: (publisher id, epoch) of the same bus
         self.name, self.carries = args.name.encode(), args.tag.encode()
         self.require_checksum = args.checksum
-        self.echo = getattr(args, "echo", False)
+        self.echo, self.left = getattr(args, "echo", False), False
         self.joins = getattr(args, "begin", "live") == "state"
         self.recovery = int(args.recovery * S)
         self.window = args.window
@@ -145,6 +145,6 @@ class Group:
             del memory[old]
 
     def leave(self, now):
+        self.left = True
         for st in self.streams.values():
-            if st.state == "up":
-                st.statuses.send(now, wire.LEAVING)
+            st.statuses.send(now)

@@ -6,9 +6,7 @@ import struct
 
 HEADER, TAG, VERSION = 40, 16, 1
 OVERHEAD = HEADER + TAG
-UNICAST = 2**32 - 1
-SKEW, QUIET = 300, 2  # seconds
-WINDOW = 16384
+SKEW, QUIET, WINDOW = 300, 2, 16384  # seconds; packets
 
 
 def _sbox():

@@ -77,12 +77,12 @@ class Statuses:
         times = self.early[:1] + [self.at + self.cadence()]
         return min(times + ([self.asked] if self.asked is not None else []))
 
-    def send(self, now, flags=0):
+    def send(self, now):
         st = self.stream
         if st.state == "down":
             return
         hb, topics, name, tag = st.heartbeat, [], b"", b""
-        flags |= st.messages.flags() | st.names.flags()
+        flags = st.messages.flags() | st.names.flags() | (wire.LEAVING if self.group.left else 0)
         if self.sent < 4 or now - self.at >= self.cadence() // 2 or self.naming:
             topics, name, tag = sorted(self.group.exact), self.group.name, self.group.carries
             if self.question in self.group.topics:

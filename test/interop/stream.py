@@ -5,7 +5,7 @@ import random
 
 import wire
 from names import StreamNames
-from plausible import Clock, Sequences
+from plausible import TOO_FAR, Clock, Sequences
 from replies import Replies
 from statuses import Statuses
 from timers import MS, S, US, RoundTrip
@@ -66,17 +66,21 @@ class Stream:
                 self.give_up(seq)
                 self.advance(now)
             raise
-        if self.end is not None and self.end <= d.seq < self.end + self.group.window and not b[4] & wire.REPAIR:
+        beyond = self.end is not None and self.end <= d.seq < self.end + self.group.window
+        if beyond and (self.state != "ended" or not b[4] & wire.REPAIR):
             self.goes_on(now)
         if self.state == "ended" or d.seq in self.slots or self.start <= d.seq < self.next:
             return self.group.count("duplicates")
         if d.seq < self.start:
             return self.group.count("unstarted")
         if d.seq >= self.next + self.group.window:
-            if not self.sequences.plausible_data(d.seq, self.next, self.high, self.state == "down"):
+            if d.seq > self.high + TOO_FAR and self.state != "down":
                 return self.group.count("implausible")
-            self.group.count("overrun")
-            self.give_up_before(d.seq - self.group.window * 3 // 4, now)
+            if self.sequences.confirmed(d.seq, 0, self.group.window):
+                self.is_alive(now)
+                self.high = max(self.high, d.seq)
+                self.give_up_before(d.seq + 1 - self.group.window * 3 // 4, now)
+            return self.group.count("overrun")
         self.is_alive(now)
         m = self.missing.pop(d.seq, None)
         if m and m.tries == 1 and b[4] & wire.REPAIR:
@@ -124,7 +128,7 @@ class Stream:
             if header.flags & wire.SOLICIT:
                 self.statuses.send(now)
             return
-        if not self.sequences.plausible_lead(hb.lead, self.high):
+        if not self.sequences.plausible_lead(hb.lead, hb.sent_at, self.high):
             return self.group.count("implausible")
         self.high = max(self.high, hb.lead)
         self.give_up_before(hb.trail, now)

@@ -31,9 +31,9 @@ class Out:
     def count(self, what):
         self.counters[what] += 1
 
-    def message(self, stream, topic, number, data):
-        self.received += 1
-        self.write("message", topic=topic, number=number, publisher="%016x" % stream.id, epoch=stream.epoch,
+    def message(self, stream, topic, number, data, kind="message"):
+        self.received += kind == "message"
+        self.write(kind, topic=topic, number=number, publisher="%016x" % stream.id, epoch=stream.epoch,
                    data=base64.b64encode(data).decode())
 
     def gap(self, stream, topic, first, count):
@@ -41,8 +41,7 @@ class Out:
         self.write("gap", topic=topic, first=first, count=count, publisher="%016x" % stream.id, epoch=stream.epoch)
 
     def state(self, stream, topic, number, data):
-        self.write("state", topic=topic, number=number, publisher="%016x" % stream.id, epoch=stream.epoch,
-                   data=base64.b64encode(data).decode())
+        self.message(stream, topic, number, data, "state")
 
     def no_state(self, stream, why):
         self.write("no state", publisher="%016x" % stream.id, epoch=stream.epoch, why=why)

@@ -9,38 +9,30 @@ from collections import namedtuple
 import packed
 from hashes import crc32c
 
-MAGIC = b"Ff"
-VERSION = 1
+MAGIC, VERSION = b"Ff", 1
 HEADER = struct.Struct("<2sBBBBBxIIQQ")
 HEADER_LEN = HEADER.size  # 32
-MAX_PACKET = 65507
-MIN_PACKET = 512
-MAX_SEQ = 1 << 62
-MAX_MESSAGE = 16 << 20
-MAX_NAME = 64
-MAX_LEGS = 4
-MAX_TOPIC_NAME = 255
-MAX_NAK = 1200
+MIN_PACKET, MAX_PACKET = 512, 65507
+MAX_SEQ, MAX_MESSAGE = 1 << 62, 16 << 20
+MAX_NAME, MAX_TOPIC_NAME = 64, 255
+MAX_LEGS, MAX_NAK = 4, 1200
 MAX_RUNS = MAX_PACKET - 48
 
 DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(1, 11)
 
 # Bits of the flags byte.
-JOINING = 1  # in a status
-SIGNED = 1  # in a reply
+JOINING, SIGNED = 1, 1  # in a status, in a reply
 REPLY_PROOF = 68  # bytes behind a reply that is signed
 REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
-TAGGED = 0x02  # in a status
-WANT_STATE = 0x04  # in a status
+TAGGED, WANT_STATE = 0x02, 0x04  # in a status
 STATE = 0x10  # in a heartbeat
 
 RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE = range(5)
-RUN_REQUEST = 1  # flag of a run
+RUN_REQUEST, HOLD_RELEASED = 1, 1  # of a run, of a heartbeat
 REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
 MAPPING_HASH, MAPPING_PREFIX, MAPPING_TABLE = 1, 2, 3
 CHECKSUM_NONE, CHECKSUM_CRC32C = range(2)
 HELLO_ANSWER, HELLO_WAITS = 1, 2
-HOLD_RELEASED = 1
 
 
 class WireError(Exception):
@@ -119,10 +111,6 @@ Run = namedtuple("Run", "kind topic number messages total offset data flags", de
 
 def max_in_packet(packet_size):
     return packet_size - DATA_HEADER_LEN - RUN_HEADER_LEN - 2
-
-
-def max_fragment(packet_size):
-    return packet_size - DATA_HEADER_LEN - RUN_HEADER_LEN - FRAGMENT_HEADER.size
 
 
 def put_data(h, seq, packet_size, runs):
