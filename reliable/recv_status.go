@@ -68,9 +68,9 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if now < p.at {
 		return nil
 	}
-	unwanted := !st.r.wanting() && !p.leaving && !st.life.finished
+	unwanted := (!st.r.wanting() || st.life.down) && !p.leaving && !st.life.finished
 	if unwanted && p.farewells == 0 {
-		p.at = Never // no subscription wants the stream
+		p.at = Never // no subscription wants the stream, or its publisher is lost
 		return nil
 	}
 	h := st.header()

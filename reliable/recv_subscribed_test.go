@@ -55,6 +55,23 @@ func TestStatusesOfChanges(t *testing.T) {
 	}
 }
 
+// A publisher that is down gets no status for a change. docs/protocol §11.4.
+func TestNoStatusOfChangeWhileDown(t *testing.T) {
+	r := newReceiver(t, &log{}, nil)
+	now := Instant(time.Hour)
+	r.Handle(now, 1, wiretest.Heartbeat(7, 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
+	for !r.Streams()[0].Down() {
+		now += 10 * ms
+		r.Tick(now)
+		replies(r, now)
+	}
+	r.Want("more")
+	r.TopicsChanged(now)
+	if n := len(of(wire.TypeStatus, replies(r, now+10*ms))); n != 0 {
+		t.Errorf("%d statuses to a publisher that is down", n)
+	}
+}
+
 // A change that comes alone is sent at once.
 func TestStatusOfFirstChange(t *testing.T) {
 	l := &log{}
