@@ -10,7 +10,7 @@ func Scenarios() []string {
 	return []string{"throughput", "latency", "loss", "idle", "request", "aims"}
 }
 
-// Run measures a scenario. If it fails or ctx ends, whose cause is then the error, the result
+// Run measures a scenario. If it fails or ctx ends, with the cause as the error, the result
 // contains what was measured before and is marked incomplete; it is nil if that is nothing.
 func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 	before := readSteal()

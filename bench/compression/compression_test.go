@@ -114,7 +114,7 @@ func slowLink(t *testing.T, messages []Messages, packetSize int, compression str
 	const n = 60_000
 	o := sim.Simple(1, 2, n)
 	o.Content = content
-	o.Net.Bandwidth, o.Net.Around, o.Net.Egress = gigabit, around, 64
+	o.Net.Bandwidth, o.Net.Overhead, o.Net.Egress = gigabit, around, 64
 	p := &o.Publishers[0]
 	p.PacketSize, p.Topics, p.Burst, p.Gap = packetSize, topics, 1000, time.Microsecond
 	p.Compress, p.Dictionary = compression, dict != nil

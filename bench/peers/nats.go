@@ -91,7 +91,7 @@ func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
 		if err != nil {
 			return err
 		}
-		if err := cmp.Or(sub.SetPendingLimits(-1, -1), c.Flush()); err != nil { // Flush ensures that the server knows the subscription
+		if err := cmp.Or(sub.SetPendingLimits(-1, -1), c.Flush()); err != nil { // Flush: the server has the subscription
 			return err
 		}
 		r.Ready("")

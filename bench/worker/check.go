@@ -27,7 +27,7 @@ type Check struct {
 	lossy   bool                    // missing messages are counted, and are no fault
 	first   func()                  // called with the first message
 
-	lasts   int // sources whose last message has arrived
+	lasts   int // sources with their last message received
 	sources int
 	skipped []uint64       // by topic: numbers missing before a received message
 	lost    []uint64       // by topic: reported as lost; zero for a lossy subscriber
@@ -36,8 +36,7 @@ type Check struct {
 	report  *Report        // complete after finish
 }
 
-// newCheck returns a check for a subscriber of the topics with these names. first is called at the
-// first message.
+// newCheck returns a check for a subscriber of the topics with these names. first is called at the first message.
 func newCheck(spec *Spec, names []string, lossy bool, first func(), report *Report) *Check {
 	topics, sources := spec.topics(), spec.Sources()
 	c := &Check{

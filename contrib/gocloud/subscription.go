@@ -76,7 +76,7 @@ type subscription struct {
 
 	reading chan struct{}     // a semaphore of one: only its holder reads
 	batch   []fanfare.Message // used by the holder of reading
-	failed  error             // used by the holder of reading: returned by OnError after messages that must be delivered first
+	failed  error             // used by the holder of reading: the result of OnError, after messages
 }
 
 var _ driver.Subscription = (*subscription)(nil)

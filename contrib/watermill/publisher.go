@@ -130,7 +130,7 @@ func (p *Publisher) await(ctx context.Context, t *topic) error {
 	return nil
 }
 
-// begin returns the topic, whose first call creates its publisher, and registers a call that Close waits for.
+// begin returns the topic, creates its publisher if necessary, and registers a call that Close waits for.
 func (p *Publisher) begin(name string) (*topic, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Publisher) begin(name string) (*topic, error) {
 
 // Close waits for calls of Publish in progress, and until subscribers have received everything, at most
 // PublisherConfig.DrainTimeout. Then it ends the publisher; calls that are still blocked return an error that
-// matches net.ErrClosed. The error of Close names the topic whose subscribers lack messages, and the
+// matches net.ErrClosed. The error of Close names the topics with incomplete subscribers, and the
 // subscriber that is furthest behind: the bus continues to send until it is closed. It is idempotent.
 func (p *Publisher) Close() error { return p.close() }
 

@@ -299,8 +299,7 @@ end
 
 local read_part
 
--- read_variable parses a field that begins at byte at, and returns its end; nil if it is truncated
--- or malformed.
+-- read_variable parses a field that begins at byte at, and returns its end; nil if it is malformed.
 local function read_variable(tvb, at, stop, f, counts, tree)
   local n = f.count and counts[f.count] or nil
   if f.kind == "text" or f.kind == "bytes" then
@@ -428,8 +427,7 @@ local function is_packet(tvb)
   return tvb:len() >= parts.header.len and tvb(0, 2):string() == "Ff" and bodies[tvb(3, 1):uint()] ~= nil
 end
 
--- signed_head returns the length of the header of a signed packet; nil if the packet is not signed, or in an unknown
--- format.
+-- signed_head returns the length of the header of a signed packet; nil if it is not signed, or its format is unknown.
 local function signed_head(tvb)
   if tvb:len() < SIGNED_HEADER or tvb(0, 2):string() ~= "Fg" or tvb(2, 1):uint() ~= 1 then return nil end
   local node, head = tvb(3, 1):uint(), SIGNED_HEADER

@@ -74,7 +74,7 @@ func openFeed(cfg config) (io.ReadCloser, error) {
 }
 
 // advance prepares some messages and applies them to the books in advance: both cost more than
-// publishing, whose cost a run without a rate limit shows.
+// publishing, and a run without a rate limit measures publishing.
 func (s *source) advance(p *plan, books *book.Set, limit uint64) error {
 	prepared := make([]byte, 0, min(p.Total, limit)*meanPrepared)
 	for range limit {

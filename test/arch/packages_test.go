@@ -101,7 +101,7 @@ var packages = []struct {
 	{"bench/report", 291, "bench"},
 
 	// The command.
-	{"cmd/fanfare/internal/faults", 4, ""},
+	{"cmd/fanfare/internal/faults", 3, ""},
 	{"cmd/fanfare/internal/shellword", 15, ""},
 	{"cmd/fanfare/internal/doctor", 1028, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
 	{"cmd/fanfare/internal/doctor/peer", 1644, "cmd/fanfare/internal/doctor"},

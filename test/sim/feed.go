@@ -56,7 +56,8 @@ type hole struct {
 }
 
 func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader int) *feed {
-	f := &feed{sub: sub, st: st, t: t, options: o, reader: reader, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
+	f := &feed{sub: sub, st: st, t: t, options: o, reader: reader, consumed: st.Start()}
+	f.topics = make([]topicFeed, sub.o.Topics)
 	if len(sub.o.Patterns) > 0 {
 		f.topics = make([]topicFeed, MaxTopics)
 	}
@@ -322,8 +323,7 @@ func (f *feed) fail(format string, args ...any) {
 	f.sub.sim.fail("subscriber %d (%s, stream %#x.%d from %d): "+format, append([]any{f.sub.number, name, pub, epoch, f.st.Start()}, args...)...)
 }
 
-// read reads from the cursor: one packet if the reader is slow, otherwise all. It reports whether
-// there may be more.
+// read reads from the cursor: one packet if the reader is slow, otherwise all. It reports whether there may be more.
 func (f *feed) read() (more bool) {
 	for f.sub.sim.err == nil {
 		if f.leased {

@@ -233,7 +233,7 @@ type Location struct {
 	Link         Link
 	ExtraLatency time.Duration // additional one-way latency
 	Only         int           // 1 or 2: its only leg; 0: all legs
-	Own          int           // 1 + the publisher whose first life is in the same process, 0: none
+	Own          int           // 1 + the publisher with its first life in the same process, 0: none
 }
 
 // Replies is how a subscriber replies to requests, and whether it has the dictionary.

@@ -134,7 +134,7 @@ type later struct {
 	whole bool
 }
 
-// begin tells the reader to deliver the topics that begin at sequence seq or before.
+// begin makes the reader deliver the topics that begin at sequence seq or before.
 func (f *feed) begin(seq uint64) {
 	f.later = slices.DeleteFunc(f.later, func(x later) bool {
 		if x.seq > seq {

@@ -59,18 +59,18 @@ type Counts struct {
 	Replaced         uint64 // messages that were replaced by newer ones of their keys
 	Named            uint64 // topic names that subscribers with patterns have learned
 	Ahead            uint64 // times that names were learned before a pattern began
-	Listed           uint64 // publishers whose list was complete
+	Listed           uint64 // publishers with a complete list
 	Unnamed          uint64 // times that a reader reported a topic without a name
 	Abandoned        uint64
 	Replies          uint64 // replies received by publishers
 	Attacks          uint64
-	Answered         uint64 // topics whose answers were complete at the end
+	Answered         uint64 // topics with complete answers at the end
 	Unsupported      uint64 // times that subscribers reported unreadable packets
 	LostPackets      uint64 // new data packets that at least one receiver lost
 	LostCopies       uint64 // the same, counted at each receiver
 	Kept             uint64 // packets that were kept where they arrived
 	States           uint64 // topics that readers began with state
-	Timed            uint64 // deliveries whose time a receiver reported
+	Timed            uint64 // deliveries with a time reported by a receiver
 	LegCounts
 }
 

@@ -8,15 +8,14 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Requests and replies. The checker verifies: a reply that a subscriber has made and its publisher
-// waits for arrives exactly once and unchanged while both are present, and no subscriber executes a
-// request twice. docs/protocol §24.
+// Requests and replies. The checker verifies: a reply that a subscriber has made and its publisher waits for arrives
+// exactly once and unchanged while both are present, and no subscriber executes a request twice. docs/protocol §24.
 
 // openRequest is a request of a publisher.
 type openRequest struct {
 	r       *reliable.Request
 	key     uint64          // of its message
-	arrived map[uint64]bool // receivers whose reply has arrived
+	arrived map[uint64]bool // receivers with a reply that arrived
 }
 
 // madeReply is a reply that a subscriber has made.

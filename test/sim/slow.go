@@ -115,7 +115,7 @@ func (f *feed) checkNewest() {
 
 // roundsOf reports whether a stream may contain rounds of state, requested by others.
 func (s *sim) roundsOf(t *truth) bool {
-	return t.o.StateOptions.State > 0 && slices.ContainsFunc(s.o.Subscribers, func(x Subscriber) bool { return x.FromState })
+	return t.o.State > 0 && slices.ContainsFunc(s.o.Subscribers, func(x Subscriber) bool { return x.FromState })
 }
 
 // abandons reports whether publishers may begin messages and not complete them.
@@ -169,7 +169,8 @@ func (f *feed) keep(topic int, number uint64) {
 		return
 	}
 	if f.kept == nil {
-		f.kept = &kept{store: slow.NewConflation[keptMessage](slow.Limits{Keys: f.options.Conflate * MaxTopics, Bytes: 1 << 20}),
+		limits := slow.Limits{Keys: f.options.Conflate * MaxTopics, Bytes: 1 << 20}
+		f.kept = &kept{store: slow.NewConflation[keptMessage](limits),
 			seen: make(map[keptKey]uint64)}
 	}
 	m := keptMessage{keptKey{topic, number % uint64(f.options.Conflate)}, number}

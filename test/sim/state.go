@@ -19,7 +19,7 @@ import (
 type stateRound struct {
 	s       *reliable.StateSender // nil: it keeps no state
 	todo    []int                 // topics
-	topic   int                   // whose state is being sent
+	topic   int                   // with state being sent
 	left    []byte
 	number  uint64
 	sending bool

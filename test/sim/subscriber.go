@@ -22,7 +22,7 @@ type subscriber struct {
 	buf    []byte
 	loans  loans
 	rng    *rand.PCG
-	joined []*reliable.Stream // streams whose totals it has not requested yet
+	joined []*reliable.Stream // streams with totals to be requested
 	lister *topics.Lister     // nil: it does not list topics
 
 	rx []*packet
@@ -251,8 +251,7 @@ func (s *subscriber) pump() {
 	s.sim.fail("subscriber %d never stops sending", s.number)
 }
 
-// readAll continues all cursors that are not slow, repeatedly if reading caused the arrival of
-// totals for another one.
+// readAll continues all cursors that are not slow, repeatedly if reading caused the arrival of totals for another one.
 func (s *subscriber) readAll(now reliable.Instant) {
 	for again := true; again && s.sim.err == nil; {
 		for _, f := range s.feeds {

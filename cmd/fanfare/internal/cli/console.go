@@ -196,7 +196,7 @@ func (h *logHandler) release(show, quiet bool, own ownTexts) {
 func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h *logHandler) WithGroup(string) slog.Handler      { return h }
 
-// outWriter writes to a pipe whose reader may have stopped reading. A write waits for the reader
+// outWriter writes to a pipe. Its reader may have stopped reading. A write waits for the reader
 // until the context end is done, and outGrace longer; then it fails, and so do all later writes.
 //
 // A separate goroutine does the writing until close. If a write is abandoned, the goroutine ends

@@ -80,8 +80,7 @@ func (c *common) fabricEvent(e *env, ev events.Event) {
 	}
 }
 
-// memberships tracks the groups that a bus has lost. Only the first is reported, because a failed interface loses all
-// groups.
+// memberships tracks lost groups. Only the first is reported, because a failed interface loses all groups.
 type memberships struct {
 	mu    sync.Mutex
 	lost  map[string]int // by group: the publisher's membership and the subscriptions' count separately
@@ -222,7 +221,7 @@ var (
 	fabricWords = owned(nil,
 		&report.PacketsUnreadable, &report.LegDown, &report.LegSilent,
 		&report.Unfindable, &report.GroupLost, &report.CannotSend,
-		&report.HandlerSlow, &report.HandlerReturned) // of events: the handler waits for the output, whose reader is slow
+		&report.HandlerSlow, &report.HandlerReturned) // of events: the handler waits for a slow reader of the output
 	mismatchWords = owned(fabricWords, &report.Mismatch) // ping, request, ls
 	pubWords      = owned(mismatchWords, &report.StoodStill,
 		&report.SubscriberSilent, &report.SubscriberReleased,
@@ -233,8 +232,8 @@ var (
 		&report.SubscriptionNotRead, &report.SubscriptionEvicted,
 		&report.HoldsByReading, &report.HoldsByHandling, &report.HoldsByLoss,
 		&report.ReleasedForReading, &report.ReleasedForHandling, &report.ReleasedForLoss)
-	replyWords = owned(fabricWords, &report.PublisherRefused, &report.PacketsLost) // replyWords: it reports refused publishers, and losses as gaps
-	dictWords  = owned(fabricWords, &report.PacketsLost)                           // dictWords: it only takes samples
+	replyWords = owned(fabricWords, &report.PublisherRefused, &report.PacketsLost) // losses are gaps
+	dictWords  = owned(fabricWords, &report.PacketsLost)                           // it only takes samples
 )
 
 func owned(base ownTexts, lines ...*report.Line) ownTexts {

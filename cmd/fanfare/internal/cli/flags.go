@@ -88,7 +88,7 @@ type common struct {
 
 	unreadable  unreadable
 	memberships memberships
-	apart       atomic.Pointer[events.ConfigMismatchError] // the latest mismatch with a bus that may be the other side and cannot be received
+	apart       atomic.Pointer[events.ConfigMismatchError] // the latest bus that cannot be received
 }
 
 func (c *common) registerURL(fs *flagSet) {
@@ -140,8 +140,7 @@ func (c *common) check() error {
 	return nil
 }
 
-// flagOf maps fields of pubsub.Config to the flags that set them, with the allowed values where the flag's differ from
-// the field's.
+// flagOf maps fields of pubsub.Config to their flags, with the allowed values of the flag if they differ.
 var flagOf = map[string]struct{ name, must string }{
 	"Name": {name: "-name"}, "Tag": {name: "-tag"}, "FlowControl": {name: "-flow"}, "Compress": {name: "-compress"}, "Dictionaries": {name: "-dict"},
 	"SlowBehind": {name: "-slow-behind"}, "Silence": {"-silence", "above 0, and at most 24h0m0s"},
@@ -192,8 +191,7 @@ func (c *common) serveMetrics(e *env, bus *pubsub.Bus) (stop func(), err error) 
 	return func() { s.Close() }, nil
 }
 
-// showMeter reports whether to show a status line: not if messages are written to the same terminal, and not with -o
-// FILE.
+// showMeter reports whether to show a status line: not with messages on the same terminal, and not with -o FILE.
 func (c *common) showMeter(stream any, file string) bool {
 	_, tty := terminal(stream)
 	return !c.quiet && (file != "" || !tty)

@@ -118,14 +118,14 @@ func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
 		}
 	}
 	if k.overlap < sealed.DefaultSkew {
-		c.line("warning: the old keys are refused %v after the new one begins: packets from a host whose clock is further behind are refused until its clock reaches that time; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
+		c.line("warning: the old keys are refused %v after the new one begins: packets from a host with a clock further behind are refused until it reaches that time; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
 	}
 }
 
 func (k *keys) change(ctx context.Context) ([]sealed.Key, error) {
 	switch k.action {
 	case "new":
-		key, err := keyring.NewKey(nil, time.Time{}, k.end(time.Now())) // no start time: hosts with a slow clock can use it immediately
+		key, err := keyring.NewKey(nil, time.Time{}, k.end(time.Now())) // no start time: usable with slow clocks
 		if err != nil {
 			return nil, err
 		}

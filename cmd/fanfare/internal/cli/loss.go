@@ -165,7 +165,7 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 fanfare loss -since 5m
 fanfare loss -follow
 fanfare loss -json | jq -r 'select(.type == "lost") | .do'`,
-		exits: []word{{"3", "messages were lost permanently, or packets whose loss is not yet reported to a subscription"}},
+		exits: []word{{"3", "messages were lost permanently, or packets are missing and not yet reported to a subscription"}},
 		exitNotes: `It is 0 when nothing was lost permanently, and 1 when not all processes could be read,
 or there are none.`,
 		flags: flagsOf(func() *loss { return new(loss) }),

@@ -11,7 +11,7 @@ import (
 // audience tracks the subscribers of pub's topic that have gone; the publisher tracks those present.
 type audience struct {
 	mu     sync.Mutex
-	silent map[uint64]struct{} // guarded by mu: subscribers given up as silent and not back; their last statuses still count
+	silent map[uint64]struct{} // guarded by mu: silent subscribers; their last statuses still count
 	left   bool                // guarded by mu: all subscribers have gone
 	over   bool                // guarded by mu: publishing has ended
 }

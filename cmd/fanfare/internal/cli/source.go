@@ -344,7 +344,7 @@ func (f *frameWriter) write(msg []byte) error {
 		return f.w.WriteByte('\n')
 	case framingITCH:
 		if len(msg) > 1<<16-1 {
-			return fmt.Errorf("a message of %d bytes is too long for framing itch, whose limit is 65535: use -framing whole or lines", len(msg))
+			return fmt.Errorf("a message of %d bytes is too long for framing itch, which has a limit of 65535: use -framing whole or lines", len(msg))
 		}
 		if _, err := f.w.Write(binary.BigEndian.AppendUint16(f.w.AvailableBuffer(), uint16(len(msg)))); err != nil {
 			return err

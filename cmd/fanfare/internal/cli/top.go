@@ -222,7 +222,8 @@ type publisherKey struct {
 }
 
 // networkOnly converts the publishers on the network that no asked process has to the form of asked processes.
-func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, began, now time.Time) (all []inspect.Seen) {
+func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, began, now time.Time) []inspect.Seen {
+	var all []inspect.Seen
 	asked, interfaces := make(map[publisherKey]bool), make(map[string][]string)
 	for _, b := range losses.Buses(seen) {
 		asked[publisherKey{b.ID, b.Epoch}] = true

@@ -28,7 +28,7 @@ func (f *Facts) Surroundings() []Finding {
 	return c.findings
 }
 
-// environment detects containers and clouds whose networks do not carry multicast.
+// environment detects containers and clouds with networks that do not carry multicast.
 func (c *check) environment() {
 	switch kind, own := c.container(); {
 	case kind == "":
@@ -43,7 +43,7 @@ func (c *check) environment() {
 	}
 	c.blind = false
 	if cloud := c.cloud(); cloud.name != "" {
-		c.add("network", Warn, overlay, "this is a machine in %s, whose network does not carry multicast between hosts: use %s", cloud.name, cloud.instead())
+		c.add("network", Warn, overlay, "this is a machine in %s: its network does not carry multicast between hosts: use %s", cloud.name, cloud.instead())
 	}
 }
 
@@ -71,8 +71,7 @@ func (c *check) container() (kind string, own bool) {
 	return kind, own
 }
 
-// clouds are recognized by the machine's DMI data (kernel
-// Documentation/ABI/testing/sysfs-firmware-dmi-tables).
+// clouds are recognized by the machine's DMI data (kernel Documentation/ABI/testing/sysfs-firmware-dmi-tables).
 var clouds = []cloud{
 	{name: "Amazon EC2", file: "sys_vendor", says: "Amazon EC2", service: "a Transit Gateway with a multicast domain"},
 	{name: "Google Cloud", file: "product_name", says: "Google Compute Engine", service: "its multicast service for VPC networks"},

@@ -59,7 +59,7 @@ func (c *check) reversePath(link string) {
 	own, _ := c.number("proc/sys/net/ipv4/conf/" + link + "/rp_filter")
 	if max(all, own) == 1 {
 		c.add("network", Warn, "sysctl -w net.ipv4.conf."+link+".rp_filter=2",
-			"interface %s has a strict reverse path filter: multicast from a source whose route uses another interface is dropped silently", link)
+			"interface %s has a strict reverse path filter: multicast from a source with a route by another interface is dropped silently", link)
 	}
 }
 

@@ -41,7 +41,7 @@ type Counts struct {
 	Open       uint64 `json:"open"`       // of Missing: still missing
 	Duplicates uint64 `json:"duplicates"` // data received twice, not as repairs
 	Unneeded   uint64 `json:"unneeded"`   // repairs of packets already received here
-	Unread     uint64 `json:"unread"`     // data packets without their dictionary, whose messages are not counted
+	Unread     uint64 `json:"unread"`     // data packets without their dictionary; their messages are not counted
 }
 
 type Stream struct {

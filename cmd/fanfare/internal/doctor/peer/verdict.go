@@ -14,7 +14,7 @@ const (
 	queryInterval  = 125 * time.Second
 	queryRoom      = 10 * time.Second
 	membershipTime = 260 * time.Second // time until a switch removes a member without a querier (RFC 3376 §8.4)
-	fullPacket     = 1500              // the size that udp: // packet size of udp:// by default, with headers: the MTU of Ethernet
+	fullPacket     = 1500              // default packet size of udp:// with headers: the MTU of Ethernet
 )
 
 type verdict struct {
@@ -97,7 +97,7 @@ func (v *verdict) direction(dir string, d *Direction, receiver Info, name string
 	v.offloads(dir, d, receiver)
 }
 
-// replies reports whether statuses and NAKs pass to a publisher, whose port has sent them nothing.
+// replies reports whether statuses and NAKs pass to a publisher, though its port has sent them nothing.
 func (v *verdict) replies(dir string, d *Direction, publisher string) {
 	switch r := d.Reply; {
 	case r.Sent == 0 || d.Unicast.Received == 0: // reported by another finding
