@@ -19,8 +19,8 @@ type contestant struct {
 	contender string
 	when      func(*Settings) bool // the settings for which it takes part; nil: all
 	tweak     func(*Settings, *worker.Spec)
-	// of and by are the keys of the contestants whose rates its ratio divides, and note describes the
-	// ratio; empty: the ratio is ours by this one.
+	// The ratio of the contestant is the rate of contestant of, divided by that of contestant by, and note
+	// describes it; empty: our rate divided by this one.
 	of, by, note string
 }
 

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Try opens Fanfare's fabric and closes it again, so that wrong settings fail before any worker
-// starts.
+// Try opens Fanfare's fabric and closes it again, so that wrong settings fail before any worker starts.
 func (s *Settings) Try(ctx context.Context) error {
 	port, err := freePort()
 	if err != nil {

@@ -44,9 +44,8 @@ func (b *sharedLine) await(want uint32, deadline int64) bool {
 	}
 }
 
-// handover measures the time in ns that a cache line takes from one processor to another and back, with two threads on
-// whatever processors the kernel selects. It returns none with one processor, or if the threads never ran at the same
-// time.
+// handover measures the time in ns that a cache line takes from one processor to another and back, on two processors
+// chosen by the kernel. It returns none with one processor, or if the threads never ran concurrently.
 func handover() []float64 {
 	if min(runtime.GOMAXPROCS(0), runtime.NumCPU()) < 2 {
 		return nil

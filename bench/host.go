@@ -21,8 +21,7 @@ type Host struct {
 	Kernel     string `json:"kernel"`
 	Go         string `json:"go"`
 	Fanfare    string `json:"fanfare"`
-	// Load is the average number of runnable processes in the minute before (proc_loadavg(5)): other
-	// use of the machine.
+	// Load is the average number of runnable processes in the minute before (proc_loadavg(5)): other use of the machine.
 	Load float64 `json:"load_1m"`
 	// Handover is the time in ns that a cache line takes from one processor to another and back, measured
 	// before each run, and before and after the scenario. It is the minimum for passing data between two

@@ -17,8 +17,7 @@ type Result struct {
 	Incomplete string
 	// Points are one contest, or in scenario loss one at each share.
 	Points []Point
-	// Parts are the results of scenario aims in order, and Aims their evaluation; nil in other
-	// scenarios.
+	// Parts are the results of scenario aims in order, and Aims their evaluation; nil in other scenarios.
 	Parts []*Result
 	Aims  []Aim
 }

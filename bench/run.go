@@ -194,8 +194,7 @@ func (b *Bench) rounds(ctx context.Context, what string, load worker.Load,
 	return got, nil
 }
 
-// paired truncates the runs of all contestants that have any to the same number, because a ratio is of neighbouring
-// runs.
+// paired truncates the runs of all contestants to the same number, because a ratio is of neighbouring runs.
 func paired(got map[string][]*outcome) map[string][]*outcome {
 	fewest := math.MaxInt
 	for _, runs := range got {

@@ -172,8 +172,7 @@ func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) error {
 	return err
 }
 
-// publish is one goroutine's part of a full load. Calling through function values would cost some nanoseconds for each
-// message.
+// publish is one goroutine's part of a full load. Calls of function values would cost nanoseconds for each message.
 func (p *publishing) publish(ctx context.Context, r *worker.Run, src *worker.Source) error {
 	one := p.topics[0]
 	for end, chunk := r.Deadline(), r.Chunk(); worker.Now() < end && ctx.Err() == nil; {

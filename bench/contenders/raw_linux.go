@@ -31,8 +31,7 @@ const (
 	// rawTrain bounds a train: by the IP length field, and by the kernel's UDP_MAX_SEGMENTS, 64 in older kernels.
 	rawTrain    = 65000
 	rawSegments = 64
-	// rawRing is the size of the packet memory, a ring, in bytes: 4096 datagrams of Ethernet, or fewer
-	// larger ones.
+	// rawRing is the size of the packet memory, a ring, in bytes: 4096 datagrams of Ethernet, or fewer larger ones.
 	rawRing = 4096 * 1472
 	// rawBatch is the number of trains that one call receives.
 	rawBatch  = 16

@@ -53,8 +53,7 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	for quiet := int64(0); !p.v.Done(); {
 		n, err := in.receive(flags)
 		if errors.Is(err, unix.EAGAIN) {
-			// After a timeout, or when nothing was available while spinning. Reading the clock is cheap; checking for the end
-			// is less so.
+			// After a timeout, or if nothing was available while spinning: the check for the end costs more than the clock.
 			now := worker.Now()
 			if now < quiet {
 				continue

@@ -22,8 +22,7 @@ func record(h *hdrhistogram.Histogram, ns int64) {
 	h.RecordValue(min(max(ns, histogramLow), histogramHigh))
 }
 
-// Latencies makes a Report's histogram from single values in nanoseconds. It is for bench/peers, a
-// separate module.
+// Latencies makes a Report's histogram from single values in nanoseconds. It is for bench/peers, a separate module.
 func Latencies(ns []int64) *hdrhistogram.Snapshot {
 	h := NewHistogram()
 	for _, v := range ns {

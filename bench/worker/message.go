@@ -30,8 +30,7 @@ func tail(number uint64) uint64 { return number*tailStep + 1 }
 
 const tailStep = 0x9e3779b97f4a7c15
 
-// fillerPeriod is the period of the filler in bytes, so that a packet with one large message can be
-// compressed, too.
+// fillerPeriod is the period of the filler in bytes, so that a packet with one large message can be compressed, too.
 const fillerPeriod = 64
 
 // filler is the same in all processes.

@@ -36,8 +36,7 @@ const (
 	scheduleMin, scheduleTimes = 1 << 16, 16
 )
 
-// schedule is the sequence of topics of a goroutine's messages, which repeats. It is computed
-// before the measurement.
+// schedule is the sequence of topics of a goroutine's messages, which repeats. It is computed before the measurement.
 type schedule struct {
 	topics []uint32
 	at     int

@@ -87,8 +87,7 @@ func (r *Run) finishUsage() {
 // Figures reports the contender's own counters.
 func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 
-// Foreign reports the measurements of an external program, which replaces this side's receivers or
-// publisher.
+// Foreign reports the measurements of an external program, which replaces this side's receivers or publisher.
 func (r *Run) Foreign(report *Report) { r.report = report }
 
 // Receiver returns a Check that checks and measures the messages of a subscriber: one for each of Spec.Here.

@@ -75,8 +75,7 @@ type Spec struct {
 	Seed      uint64  `json:"seed"`                // of Loss and Order
 	Metrics   string  `json:"metrics"`             // address to serve metrics at, empty: none
 	Inspected bool    `json:"inspected,omitempty"` // it has an inspection socket
-	// Profile is the prefix of files for CPU profiles (runtime/pprof), empty: none. Role and process
-	// id are appended.
+	// Profile is the prefix of files for CPU profiles (runtime/pprof), empty: none. Role and process id are appended.
 	Profile string `json:"profile"`
 }
 

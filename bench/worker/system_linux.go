@@ -22,9 +22,8 @@ var clockBase, clockStart = alignClocks(func() int64 {
 // alignTries is how often both clocks are read, to find a pair of readings without an interruption.
 const alignTries = 100
 
-// alignClocks returns readings of the two clocks at the same moment. Time between the readings, as
-// when a new process loses the processor, would be in all latencies that it measures, so the try
-// that took the shortest time counts.
+// alignClocks returns readings of the two clocks at the same moment. Time between the readings, as when a new process
+// loses the processor, would be in all latencies that it measures, so the try that took the shortest time counts.
 func alignClocks(system func() int64, own func() time.Time) (base int64, start time.Time) {
 	shortest := time.Duration(-1)
 	for range alignTries {

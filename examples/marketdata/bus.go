@@ -33,8 +33,7 @@ func loopbackURL() (string, error) {
 	return "", errors.New("this machine has no loopback interface")
 }
 
-// runPublisher is the publisher: it waits for all subscribers, publishes, and ends when they have
-// received everything.
+// runPublisher is the publisher: it waits for all subscribers, publishes, and ends when they have received everything.
 func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	src, err := openSource(j.Config)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that compress. All runs share the packers and dictionaries: their results do not
-// depend on earlier calls.
+// Publishers that compress. All runs share the packers and dictionaries: their results do not depend on earlier calls.
 
 // compression lets some publishers compress, and some subscribers lack the dictionary.
 func (d drawer) compression(o *Options) {
@@ -81,7 +80,9 @@ func (o *Compression) packer(c *Content) reliable.Packer {
 }
 
 var (
-	unpackAll   = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker([]*compress.Dictionary{testDictionary()}) })
+	unpackAll = sync.OnceValue(func() wire.Unpacker {
+		return compress.NewUnpacker([]*compress.Dictionary{testDictionary()})
+	})
 	unpackPlain = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker(nil) })
 )
 

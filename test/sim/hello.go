@@ -267,8 +267,7 @@ func (b *helloBus) arrive(from *helloBus, p []byte, unicast bool) {
 	b.wake(b.life)
 }
 
-// differs reports whether two buses have different configurations, apart whether that keeps them from receiving each
-// other.
+// differs reports whether two buses have different configurations, apart whether they cannot receive each other.
 func (b *helloBus) differs(to *helloBus) bool {
 	return b.apart(to) || b.fabric != to.fabric && b.tag == to.tag
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Sealing protects the packets of nodes with keys that the attacker does not have: the network
-// carries only its results. Nodes are the publishers and then the subscribers, by number. No call
-// changes the packets passed to it.
+// Sealing protects the packets of nodes with keys that the attacker does not have: the network carries only its
+// results. Nodes are the publishers and then the subscribers, by number. No call changes the packets passed to it.
 type Sealing interface {
 	// ID returns the id of a publisher, derived from a drawn one: it may contain a key id.
 	ID(publisher int, drawn uint64) uint64

@@ -47,9 +47,8 @@ func (p *publisher) outbound(packets [][]byte) [][]byte {
 	return packets
 }
 
-// checkReadable checks that delivered packets can be read, and that packets lost as unreadable
-// cannot, as reported. An attacker may send malformed repairs, which are also given up (§13.7);
-// without the dictionary there are further ones.
+// checkReadable checks that delivered packets can be read, and that packets lost as unreadable cannot, as reported. An
+// attacker may send malformed repairs, which are also given up (§13.7); without the dictionary there are further ones.
 func (o *output) checkReadable(e *reliable.Event) {
 	switch {
 	case o.t == nil || o.s.o.NoDictionary || o.s.sim.o.forged():

@@ -95,8 +95,7 @@ func (b *Book) add(ref uint64, o Order) {
 	b.side(o.Side).add(o.Price, o.Shares)
 }
 
-// reduce removes shares from an order, and the order from the book when none remain. It returns the number of shares
-// removed.
+// reduce removes shares from an order, and an empty order from the book. It returns the number of shares removed.
 func (b *Book) reduce(ref uint64, shares uint32) uint32 {
 	o, ok := b.orders[ref]
 	if !ok {

@@ -1,7 +1,6 @@
-// Package feed generates the feed of an exchange: messages of Nasdaq TotalView-ITCH 5.0 for a
-// complete, short day. A few
-// cancelled, deleted and executed in about the proportions of the real feed. Every message about an order refers to one
-// that the book holds, and no book is ever crossed.
+// Package feed generates the feed of an exchange: messages of Nasdaq TotalView-ITCH 5.0 for a complete, short day. A
+// few cancelled, deleted and executed in about the proportions of the real feed. Every message about an order refers
+// to one that the book holds, and no book is ever crossed.
 //
 // The same Config gives the same bytes (on another processor architecture,
 // floating point may round a timestamp by a nanosecond).

@@ -209,8 +209,7 @@ func (d *doctorRun) check(fs *flagSet, operands []string) error {
 	return d.peer.check(fs)
 }
 
-// runningBuses are the buses of the processes that this user may inspect, and the sockets of those that did not
-// answer.
+// runningBuses are the buses of the processes that this user may inspect. silent are the sockets without an answer.
 func runningBuses(ctx context.Context) (buses []doctor.Bus, silent []string) {
 	seen, err := readAll(ctx)
 	switch {
@@ -343,8 +342,7 @@ func (p *doctorPeer) check(fs *flagSet) error {
 	return nil
 }
 
-// config determines the interface of this side: that of -iface, otherwise that of the route to the peer, otherwise
-// that of udp://.
+// config determines the interface of this side: that of -iface, otherwise of the route to the peer, or of udp://.
 func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
 	facts, err := doctor.ThisHost()
 	if err != nil {

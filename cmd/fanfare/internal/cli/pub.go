@@ -154,8 +154,7 @@ func (p *pub) emit(v any) error {
 	return newJSONLines(p.e.stdout).write(v)
 }
 
-// mismatch reports a bus with a different configuration. A pub that waits for subscribers ends with that error
-// instead.
+// mismatch reports a bus with a different configuration. A pub that waits for subscribers ends with that error.
 func (p *pub) mismatch(e events.Event) {
 	m := separating(e)
 	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.present.max.Load() == 0) {

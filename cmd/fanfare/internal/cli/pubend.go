@@ -13,8 +13,7 @@ import (
 
 var errLinger = errors.New("not all subscribers have received everything")
 
-// finish ends the stream in order and reports the result. err is the error that ended publishing; finish returns the
-// error of pub.
+// finish ends the stream in order, and returns the error of pub. err is the error that ended publishing.
 func (p *pub) finish(ctx context.Context, err error) error {
 	p.audience.end()
 	end := p.end(ctx, err)

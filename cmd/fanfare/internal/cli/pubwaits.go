@@ -62,9 +62,8 @@ func receiverName(r stats.Subscriber) string {
 	return placed(cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID)), r.Address)
 }
 
-// endProgress counts the steps by which subscribers come closer to having everything: a subscriber has fewer packets
-// to receive than ever before, or fewer subscribers are left than ever before. A subscriber that comes and goes makes
-// no progress.
+// endProgress counts the steps toward the end: a subscriber has fewer packets to receive than ever before, or fewer
+// subscribers are left than ever before. A subscriber that comes and goes makes no progress.
 type endProgress struct {
 	behind map[uint64]uint64 // the minimum for each subscriber
 	left   int               // the minimum

@@ -12,8 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// finish leaves the publishers in order and returns the error of sub. err is the error that ended receiving, if
-// s.finished is not set.
+// finish leaves the publishers and returns the error of sub. err ended receiving, if s.finished is not set.
 func (s *sub) finish(ctx context.Context, err error) error {
 	s.tally.mark()
 	sum := s.summary()
@@ -83,8 +82,7 @@ func (s *sub) leave(ctx context.Context, sum *subSummary) {
 }
 
 const (
-	// leaveQuiet is three times the slowest heartbeat interval of a waiting publisher, so that two heartbeats may be
-	// lost.
+	// leaveQuiet is three times the slowest heartbeat interval of a waiting publisher: two heartbeats may be lost.
 	leaveQuiet = 300 * time.Millisecond
 	leaveMax   = 2 * time.Second
 )

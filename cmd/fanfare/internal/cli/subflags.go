@@ -179,8 +179,7 @@ func parseUntil(text string) (time.Duration, error) {
 
 const noPublisherAfter = 5 * time.Second // enough for the announcements of running publishers
 
-// reportNoPublisher reports after noPublisherAfter that no publisher of the topics was detected, unless stopped
-// before.
+// reportNoPublisher reports after noPublisherAfter that no publisher was detected, unless stopped before.
 func (s *sub) reportNoPublisher() (stop func()) {
 	if s.quiet {
 		return func() {}

@@ -153,8 +153,7 @@ func (c *check) list(dir string) (names []string) {
 	return names
 }
 
-// ThisHost collects the facts of this host. The caller sets the buffer sizes and the interface of
-// udp://.
+// ThisHost collects the facts of this host. The caller sets the buffer sizes and the interface of udp://.
 func ThisHost() (*Facts, error) {
 	f := &Facts{Root: os.DirFS("/"), Addrs: map[string][]netip.Addr{}, MemlockBytes: memlockLimit(), Filters: nftables}
 	links, err := sys.Interfaces()

@@ -30,8 +30,7 @@ const (
 	Dropped Kind = "dropped"
 )
 
-// Finding is the losses of one cause in one bus: those of a publisher to a subscription, or events
-// of one subscriber.
+// Finding is the losses of one cause in one bus: those of a publisher to a subscription, or events of one subscriber.
 type Finding struct {
 	Kind    Kind      `json:"type"`
 	Cause   string    `json:"cause"` // label of a cause or an event
@@ -49,8 +48,7 @@ type Finding struct {
 	OtherTopics  int      `json:"other_topics,omitempty"`
 	Group        string   `json:"group,omitempty"`
 	Leg          string   `json:"leg,omitempty"`
-	// For is the duration of the latest event, and Behind how many packets its subscriber was behind;
-	// 0: unknown.
+	// For is the duration of the latest event, and Behind how many packets its subscriber was behind; 0: unknown.
 	For    float64 `json:"for_s,omitempty"`
 	Behind uint64  `json:"behind_packets,omitempty"`
 	// Times is the number of gaps or events, Messages the number of messages lost in gaps of known

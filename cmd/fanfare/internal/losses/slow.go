@@ -193,11 +193,9 @@ const (
 type Hearing struct {
 	Peers int    // publishers present
 	State string // PublisherLost or NoPublisher; empty: it receives from all publishers that it has received from
-	// Of is the publisher lost last. It remains until the publisher, or another instance of it, is
-	// received again.
+	// Of is the publisher lost last. It remains until the publisher, or another instance of it, is received again.
 	Of *inspect.SubscriptionFeed
-	// Why is the latest event about publishers that the bus cannot receive from; empty: there may be
-	// no publisher.
+	// Why is the latest event about publishers that the bus cannot receive from; empty: there may be no publisher.
 	Why string
 }
 

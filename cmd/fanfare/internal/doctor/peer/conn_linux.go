@@ -135,8 +135,7 @@ func (c *conn) sendCut(b []byte, size int, to netip.AddrPort) bool {
 	return err == nil && errno == 0
 }
 
-// receive reads from a socket until it is closed, and calls f with each datagram; merged datagrams
-// are split.
+// receive reads from a socket until it is closed, and calls f with each datagram; merged datagrams are split.
 func receive(from *net.UDPConn, f func(b []byte, a arrival, from netip.AddrPort)) {
 	buf, oob := make([]byte, 1<<16), sys.ControlBuffer(sys.RoomForHeaders)
 	for {
@@ -164,8 +163,7 @@ func receive(from *net.UDPConn, f func(b []byte, a arrival, from netip.AddrPort)
 	}
 }
 
-// openIGMP receives the IGMP packets of an interface without their IP headers. It requires
-// CAP_NET_RAW (raw(7)).
+// openIGMP receives the IGMP packets of an interface without their IP headers. It requires CAP_NET_RAW (raw(7)).
 func openIGMP(cfg Config) (net.PacketConn, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
