@@ -55,5 +55,7 @@ func ExampleConfig_compress() {
 	}
 	p := from.Stats().Publications[0]
 	fmt.Println("fewer bytes on the wire:", p.BytesSent < p.BytesUnpacked)
-	// Output: {"symbol":"FFR","bid":100.00,"ask":101.00} fewer bytes on the wire: true
+	// Output:
+	// {"symbol":"FFR","bid":100.00,"ask":101.00}
+	// fewer bytes on the wire: true
 }

@@ -110,5 +110,7 @@ func ExampleBus_Topics() {
 			fmt.Println(t.Name, p.Name, p.Messages)
 		}
 	}
-	// Output: md.AAPL feed 1 md.MSFT feed 1
+	// Output:
+	// md.AAPL feed 1
+	// md.MSFT feed 1
 }

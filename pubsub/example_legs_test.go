@@ -52,5 +52,8 @@ func ExampleOpen_legs() {
 		fmt.Println(leg.URL, "is up:", leg.Up)
 	}
 	fmt.Println("sum:", sum)
-	// Output: mem://network-a is up: true mem://network-b is up: true sum: 499500
+	// Output:
+	// mem://network-a is up: true
+	// mem://network-b is up: true
+	// sum: 499500
 }

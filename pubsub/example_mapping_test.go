@@ -23,5 +23,7 @@ func ExampleOpen_map() {
 		}
 		fmt.Println(mapping, "joins", len(bus.Stats().Groups), "of", bus.Groups(), "groups")
 	}
-	// Output: hash joins 64 of 64 groups prefix:2 joins 1 of 64 groups
+	// Output:
+	// hash joins 64 of 64 groups
+	// prefix:2 joins 1 of 64 groups
 }

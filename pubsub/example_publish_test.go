@@ -91,7 +91,10 @@ func ExamplePublisher_TryPublish() {
 	if err := bus.Close(); err != nil {
 		log.Fatal(err)
 	}
-	// Output: no room: true because of flow control: true room again
+	// Output:
+	// no room: true
+	// because of flow control: true
+	// room again
 }
 
 // If a subscriber does not read, and the context of Publish ends, the error names the subscriber.
@@ -127,7 +130,9 @@ func ExampleFlowError() {
 	}
 	fmt.Println("held up by", held.Name)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
-	// Output: held up by slow-1 true
+	// Output:
+	// held up by slow-1
+	// true
 }
 
 // With FlowNone a publisher does not wait for subscribers, and Rate limits it. A subscription that reads too slowly

@@ -53,7 +53,9 @@ func ExampleBus_Request() {
 
 	_, err = here.Request(ctx, "whisper", []byte("hello"))
 	fmt.Println(errors.Is(err, pubsub.ErrNoResponders))
-	// Output: HELLO from shouter true
+	// Output:
+	// HELLO from shouter
+	// true
 }
 
 // RequestMany with n = 0 ends when every subscriber has replied.

@@ -48,7 +48,10 @@ func ExampleConflate() {
 		}
 		fmt.Printf("%s\n", msg.Data)
 	}
-	// Output: MSFT 99 NVDA 97 AAPL 98
+	// Output:
+	// MSFT 99
+	// NVDA 97
+	// AAPL 98
 }
 
 // With SlowLatest a reader that has fallen behind continues with the newest message. The gap has the number of
@@ -94,7 +97,9 @@ func ExampleMaxBehind() {
 			return
 		}
 	}
-	// Output: 99 messages left out message 99
+	// Output:
+	// 99 messages left out
+	// message 99
 }
 
 // With SlowEvict a handler has its own goroutine and may be slow: the bus does not wait for it. If it falls too far

@@ -80,7 +80,11 @@ func ExamplePublisher_State() {
 			return
 		}
 	}
-	// Output: apples 5 pears 4 as of message 3 message 3: pears 6
+	// Output:
+	// apples 5
+	// pears 4
+	// as of message 3
+	// message 3: pears 6
 }
 
 // A later subscriber first gets the last message.

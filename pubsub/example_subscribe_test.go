@@ -58,7 +58,11 @@ func ExampleSubscription_Messages() {
 			fmt.Println("lost permanently:", err) // and the sequence continues
 		}
 	}
-	// Output: one two three the publisher has ended
+	// Output:
+	// one
+	// two
+	// three
+	// the publisher has ended
 }
 
 // Next waits for one message until the context ends. After that the subscription can still be read.
@@ -119,7 +123,10 @@ func ExampleSubscription_NextBatch() {
 	for _, msg := range kept {
 		fmt.Printf("%d %s\n", msg.Number, msg.Data)
 	}
-	// Output: 0 a 1 b 2 c
+	// Output:
+	// 0 a
+	// 1 b
+	// 2 c
 }
 
 // A handler is called with each message as soon as it is in order, from the
@@ -158,7 +165,9 @@ func ExampleBus_Handle() {
 		}
 	}
 	<-done
-	// Output: first last
+	// Output:
+	// first
+	// last
 }
 
 // One subscription may have several topics. Topics can be added and removed while it is read.
@@ -193,7 +202,10 @@ func ExampleTopics() {
 		}
 		fmt.Printf("%s: %s\n", msg.Topic, msg.Data)
 	}
-	// Output: md.AAPL: price md.MSFT: price md.NVDA: price
+	// Output:
+	// md.AAPL: price
+	// md.MSFT: price
+	// md.NVDA: price
 }
 
 // Lost messages are a *GapError at their position in the stream, which has their number: messages are never lost
@@ -241,7 +253,9 @@ func ExampleGapError() {
 	}
 	fmt.Println("lost some:", lost > 0)
 	fmt.Println("received and lost:", received+lost)
-	// Output: lost some: true received and lost: 10000
+	// Output:
+	// lost some: true
+	// received and lost: 10000
 }
 
 // A subscription may begin with the messages that publishers still hold. Another one continues from stored positions.
@@ -285,7 +299,12 @@ func ExampleFrom() {
 		fmt.Println("restarted")
 		sub.Close()
 	}
-	// Output: 0 one 1 two restarted 2 three restarted
+	// Output:
+	// 0 one
+	// 1 two
+	// restarted
+	// 2 three
+	// restarted
 }
 
 // A subscription to a pattern receives all matching topics, also new ones, each from its first message on.
@@ -321,5 +340,7 @@ func ExampleBus_Subscribe_wildcard() {
 		}
 		fmt.Println(msg.Topic)
 	}
-	// Unordered output: md.xnas.AAPL orders.new.42
+	// Unordered output:
+	// md.xnas.AAPL
+	// orders.new.42
 }

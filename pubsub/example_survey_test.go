@@ -54,5 +54,7 @@ func ExampleBus_Survey() {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	// Output: md.AAPL by feed md.MSFT by feed
+	// Output:
+	// md.AAPL by feed
+	// md.MSFT by feed
 }

@@ -53,7 +53,9 @@ func Example() {
 		}
 		fmt.Printf("%s %d: %s\n", msg.Topic, msg.Number, msg.Data)
 	}
-	// Output: greetings 0: hello greetings 1: world
+	// Output:
+	// greetings 0: hello
+	// greetings 1: world
 }
 
 // Config configures a bus. Here it sets a name, which subscribers see, and delivers the bus's own messages to it.
@@ -141,7 +143,10 @@ func ExampleCheckTopic() {
 		err := pubsub.CheckTopic(name)
 		fmt.Println(name, err == nil, errors.Is(err, pubsub.ErrWildcard))
 	}
-	// Output: md.xnas.AAPL true false md..AAPL false false md.xnas.* false true
+	// Output:
+	// md.xnas.AAPL true false
+	// md..AAPL false false
+	// md.xnas.* false true
 }
 
 // Stats returns the counters of a bus.
@@ -176,7 +181,9 @@ func ExampleBus_Stats() {
 	for _, g := range stats.Groups {
 		fmt.Println("packets lost permanently:", g.Lost)
 	}
-	// Output: messages sent: 1 packets lost permanently: 0
+	// Output:
+	// messages sent: 1
+	// packets lost permanently: 0
 }
 
 // Shutdown ends a bus as Close does, and waits until the context ends for subscribers to receive everything.
