@@ -48,7 +48,7 @@ var documents = map[string]map[string]how{
 	"docs/guides/slow-readers.md": {
 		"fanfare sub -t 'udp://?iface=lo' -slow latest -behind 100 -until end md.ticks | (sleep 1; tail -n 1)": {beside: true, says: "lost: subscription read too slowly"},
 		"fanfare sub -t 'udp://?iface=lo' -tag record -n 1000 md.tagged":                                       {beside: true, says: "1000"},
-		"fanfare sub -t 'udp://?iface=lo' -name screen -until end md.slow | (sleep 4; wc -l)":                  {beside: true, says: "you hold publisher"},
+		"fanfare sub -t 'udp://?iface=lo' -name screen -until end md.slow | (sleep 4; wc -l)":                  {beside: true, says: "has blocked publisher"},
 		"seq 2000000 | fanfare pub -t 'udp://?iface=lo' -wait 1 -stall-limit 2s md.slow":                       {says: "was released after 2", codes: []int{1}},
 	},
 	"docs/guides/requests.md": {
@@ -58,7 +58,7 @@ var documents = map[string]map[string]how{
 	},
 	"docs/guides/two-paths.md": {
 		"fanfare sub -t 'udp://?iface=lo' -t 'udp://239.21.0.0/16?iface=lo&port=7500' -faults loss=0.3,seed=1 -n 2000 md.legs": {
-			beside: true, says: "filled by another leg"},
+			beside: true, says: "received on another leg"},
 	},
 	"docs/guides/compression.md": {
 		"fanfare dict -o quotes.dict quotes.txt":                                                               {says: "from 20000 messages"},
@@ -72,8 +72,8 @@ var documents = map[string]map[string]how{
 		"fanfare sub -t 'udp://?iface=lo&trust=trust' -n 5 'md.xnas.>'":        {beside: true, says: "5 messages, 0 gaps"},
 	},
 	"docs/guides/clouds.md": {
-		"fanfare doctor -listen -iface lo": {beside: true, says: "asks."},
-		"fanfare doctor -peer 127.0.0.1":   {says: "The network is fit", codes: []int{3}},
+		"fanfare doctor -listen -iface lo": {beside: true, says: "Testing with"},
+		"fanfare doctor -peer 127.0.0.1":   {says: "The network is ready", codes: []int{3}},
 	},
 	"docs/guides/market-data.md": {
 		"fanfare sub -t 'udp://?iface=lo&groups=64&map=prefix:2' -n 6 'md.xnas.>'": {beside: true, says: "6"},

@@ -107,7 +107,7 @@ func TestMckeyExitCodes(t *testing.T) {
 		{"-t sim://?loss=1 -C 1 -timeout 1s", exitIncomplete, "0 of 1 message received within 1s"},
 		{"-t sim:// -C 100 -rate 10 -timeout 2s", exitIncomplete, "within 2s"},
 		{"-t sim://?sendonly=off -o", exitNoGroup, "send without -o"},
-		{"-t sim://?flavor=roce -m ff15::1", exitNoGroup, "IPv4 groups only"},
+		{"-t sim://?flavor=roce -m ff15::1", exitNoGroup, "only IPv4 groups can be joined"},
 		{"-t sim://?flavor=roce -M ff12::1", exitNoGroup, "-M is only for InfiniBand"},
 		{"-t sim://?flavor=roce -M 0", exitNoGroup, "-M is only for InfiniBand"},
 	} {
