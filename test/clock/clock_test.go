@@ -16,7 +16,7 @@ const setVar = "FANFARE_CLOCK_SET"
 // transport/sealed, transport/signed (docs/protocol §27, §29); and what compares with the host's clock, which is not
 // set: the age of a socket's file (TestStale), the frames that the kernel gives cmd/fanfare/internal/tap.
 var runs = [][]string{
-	{"-run", "Conform|Lack|Memory|Met|Life", "./transport/shm"},
+	{"-run", "Conform|MinimumSpace|Memory", "./transport/shm"},
 	{"-run", "Conform", "./transport/mem", "./transport/udp", "./transport/simnet", "./transport/rocenet", "./transport/legs", "./transport/faulty"},
 	{"./internal/lossrecord", "./internal/engine"},
 	{"-run", "Restart|Instance|Epoch|Silent|Lost", "./pubsub"},
