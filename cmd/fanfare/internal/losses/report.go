@@ -58,7 +58,7 @@ type Finding struct {
 	Unknown  uint64 `json:"gaps_unknown,omitempty"`
 	Packets  uint64 `json:"packets,omitempty"` // with Dropped
 	// Ways are the sources of missing packets: with Dropped and cause fabric.
-	Ways []string `json:"sources,omitempty"`
+	Ways []string `json:"ways,omitempty"`
 	Why  string   `json:"why"`
 	Do   string   `json:"do"`
 
