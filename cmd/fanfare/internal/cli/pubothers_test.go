@@ -27,8 +27,9 @@ func (m *mutable) Reply(p transport.Peer, packet []byte) error {
 	return m.Transport.Reply(p, packet)
 }
 
-// openOdd opens a bus named odd with a subscription of topic, and one named good with a subscription of md.x.
-func openOdd(t *testing.T, topic string, change func([]byte)) (url string, odd *pubsub.Bus, m *mutable) {
+// openOdd opens a bus named odd with a subscription of topic, and one named good with a subscription of md.x,
+// which counts its messages in received.
+func openOdd(t *testing.T, topic string, change func([]byte)) (url string, odd *pubsub.Bus, m *mutable, received *atomic.Int32) {
 	t.Helper()
 	name := strings.NewReplacer("/", "-", ",", "").Replace(t.Name())
 	tr, err := mem.Open(mem.Config{Name: name, Groups: 1})
@@ -49,10 +50,15 @@ func openOdd(t *testing.T, topic string, change func([]byte)) (url string, odd *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { good.Close() })
-	if _, err := good.Handle("md.x", func(pubsub.Message, error) {}); err != nil {
+	received = new(atomic.Int32)
+	if _, err := good.Handle("md.x", func(_ pubsub.Message, err error) {
+		if err == nil {
+			received.Add(1)
+		}
+	}); err != nil {
 		t.Fatal(err)
 	}
-	return url, odd, m
+	return url, odd, m, received
 }
 
 // The result of pub concerns subscribers of its topic: what happens to others in the group changes
@@ -81,7 +87,7 @@ func TestPubVerdictIsOfItsTopic(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			url, odd, m := openOdd(t, c.topic, c.change)
+			url, odd, m, received := openOdd(t, c.topic, c.change)
 			subscribers := "1"
 			if !c.delivered {
 				subscribers = "2"
@@ -94,6 +100,7 @@ func TestPubVerdictIsOfItsTopic(t *testing.T) {
 			_, _ = io.WriteString(typed, "one\n") // read when the subscribers that pub waits for are present
 			m.mute.Store(c.end == "falls silent")
 			if c.end == "leaves" {
+				await(t, "the message", func() bool { return received.Load() == 1 }) // a bus that leaves before it misses nothing
 				odd.Close()
 				await(t, "its leave", func() bool { return strings.Contains(p.stderr.String(), "subscriber left") })
 			}
