@@ -3,8 +3,6 @@ package pubsub
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
 	"sync"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
@@ -31,16 +29,7 @@ type Bus struct {
 }
 
 // PublisherID names a publisher: a bus, as its subscribers see it.
-type PublisherID = events.PublisherID
-
-// ParsePublisherID parses the text of PublisherID.String: 16 hexadecimal digits.
-func ParsePublisherID(s string) (PublisherID, error) {
-	v, err := strconv.ParseUint(s, 16, 64)
-	if err != nil || len(s) != 16 {
-		return 0, fmt.Errorf("pubsub: publisher id %q is not 16 hexadecimal digits", s)
-	}
-	return PublisherID(v), nil
-}
+type PublisherID = events.ID
 
 // ID is the publisher id of this bus: derived from Config.Sign or Config.Name, else random.
 func (b *Bus) ID() PublisherID {

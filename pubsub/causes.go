@@ -78,7 +78,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "fabric", reported: reportedQuietly, Help: "Lost on the way here: missing, and not dropped by this host.",
-		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate. Over shm:// there is no switch: check memory at the publisher (no_memory there), and descriptors and memory of this process (transport_receive_errors).",
+		Remedy:  "Check whether a link was down then (group_lost, here or at the publisher). Look at the switch: port errors and discards, an IGMP querier, flow control, and an MTU that is too small for full packets (fanfare doctor -peer). Where the publisher's card drops, lower Config.Rate. Over shm:// there is no switch: check memory at the publisher (no_memory there), and descriptors and memory of this process (transport_receive_errors).",
 		dropped: func(s *stats.Bus) uint64 { return s.LostOnWay },
 	},
 	{
@@ -125,14 +125,14 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "malformed", reported: reportedAsWarning, Help: "Dropped because it does not parse, in whole or in part.",
-		Remedy: "The log names the publisher: its program is at fault, or an attacker forges its packets.",
+		Remedy: "The log names the publisher, that of a publisher the address of the subscriber: that program is at fault, or an attacker forges its packets.",
 		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Malformed },
 			func(p *stats.Publication) uint64 { return p.Malformed }),
 	},
 	{
 		Label: "forged", reported: reportedAsWarning, Help: "Dropped because no publisher can have sent it: an impossible sequence, or one that no second packet confirms; a NAK for packets never sent.",
-		Remedy: "A few are usual after a long outage, or if a publisher without flow control ran far ahead. Otherwise capture them (fanfare tap, tcpdump) and find the host that sends them.",
-		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Implausible },
+		Remedy: "A few are usual if a publisher without flow control ran far ahead. Otherwise capture them (fanfare tap) and find the host that sends them, which a publisher's log names.",
+		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Implausible - g.FarAhead },
 			func(p *stats.Publication) uint64 { return p.NAKInvalid }),
 	},
 	{
@@ -155,7 +155,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: events.CauseOverrun.Label(), reported: reportedAsWarning, Help: "Dropped because the receive window was full: this bus fell behind.",
-		Remedy: "Raise Config.ReceiveWindowBytes, or read faster (fanfare sub: read its output faster, or choose -slow); the log names the reader (subscription not read, handler slow).",
+		Remedy: "Where the log names a reader (subscription not read, handler slow), read faster (fanfare sub: choose -slow). Else this bus was cut off, or stopped, for longer than its window lasts: raise Config.ReceiveWindowBytes.",
 		Gap:    events.CauseOverrun, dropped: sum(nil, func(g *stats.Group) uint64 { return g.Overrun }, nil),
 		lost: sum(nil, func(g *stats.Group) uint64 { return g.LostOverrun }, nil),
 	},
@@ -181,7 +181,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: events.CausePublisherLost.Label(), Help: "Given up because the publisher fell silent or restarted before it sent a repair.",
-		Remedy: "Find out why that publisher died, or why it was cut off.",
+		Remedy: "Find out why that publisher died, or what cut off it or this bus.",
 		Gap:    events.CausePublisherLost, lost: sum(nil, func(g *stats.Group) uint64 { return g.LostEnd }, nil),
 	},
 	{

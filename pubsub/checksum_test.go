@@ -11,8 +11,8 @@ import (
 // docs/protocol §2.4, §16.7.
 func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	ctx := testContext(t)
-	log := &operatorLog{}
-	bus := openBus(t, Config{Logger: slog.New(log)}, udpURL(t))
+	var log logLines
+	bus := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, udpURL(t))
 	sub := subscribe(t, bus, "x")
 	group := bus.Stats().Groups[0].Address
 	conn := dialGroup(t, group)
@@ -38,7 +38,7 @@ func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	if g := bus.Stats().Groups[0]; g.Damaged != 1 {
 		t.Errorf("%d damaged packets are counted", g.Damaged)
 	}
-	if n := log.with("checksum is missing or wrong"); n != 1 {
+	if n := log.count("checksum is missing or wrong"); n != 1 {
 		t.Errorf("the log has %d lines about it", n)
 	}
 }

@@ -179,8 +179,8 @@ func testRestartWithBacklog(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // the start of a process takes some time
 	}
-	next := make(map[uint64]int) // by epoch
-	var epochs []uint64          // in the order they came up
+	next := make(map[events.ID]int) // by epoch
+	var epochs []events.ID          // in the order they came up
 	for gone := false; !gone || next[epochs[1]] < 200; {
 		m, err := sub.Next(ctx)
 		var e *PublisherEvent

@@ -108,7 +108,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	if !errors.As(err, &collision) || !errors.Is(err, events.ErrTopicCollision) {
 		t.Fatalf("got %v, want a *TopicCollisionError", err)
 	}
-	if want := (events.TopicCollisionError{ID: wire.TopicID(name), Known: name, Other: otherName, Publisher: 0x7717}); *collision != want {
+	if want := (events.TopicCollisionError{ID: events.ID(wire.TopicID(name)), Known: name, Other: otherName, Publisher: 0x7717}); *collision != want {
 		t.Errorf("got %+v, want %+v", *collision, want)
 	}
 	w.publish("none of ours")

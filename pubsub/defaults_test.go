@@ -59,7 +59,7 @@ func members(t *testing.T) int {
 	}
 	for id := range uint64(2000) {
 		h := wire.Header{Publisher: cfg.Publisher, Epoch: cfg.Epoch}
-		s.Handle(reliable.Instant(time.Hour), wire.AppendStatus(nil, h, &wire.Status{Receiver: id + 1}, nil))
+		s.Handle(reliable.Instant(time.Hour), wire.AppendStatus(nil, h, &wire.Status{Receiver: id + 1}, nil), nil)
 	}
 	return s.Receivers(0)
 }

@@ -48,7 +48,6 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	for _, c := range []Config{{Faults: "loss=2"}, {Rate: -1}, {MaxPublishers: -1}, {Wait: "x"}, {FlowControl: "x"}, {WindowBytes: 1}, {MaxMessage: -1}, {RepairShare: -1}} {
 		check("Config.Open", result(c.Open(ctx, url)))
 	}
-	check("ParsePublisherID", result(ParsePublisherID("x")))
 	check("Publisher", result(pubBus.Publisher("a b")))
 	check("Subscribe", result(subBus.Subscribe(">.a")))
 	check("Handle", result(subBus.Handle("x", nil)))

@@ -300,7 +300,7 @@ func forgedReply(t *testing.T, a *answering) {
 	pub := publisher(t, a.pub, topic)
 	wait(t, ctx, pub, 1)
 	a.meet()
-	asks := pub.Receivers()[0].ID
+	asks := uint64(pub.Receivers()[0].ID)
 	reply := func(receiver, number uint64, proven bool, text []byte) {
 		h := a.header
 		if proven {

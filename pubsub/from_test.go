@@ -283,7 +283,7 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 func positionOf(b *Bus, topic string, n uint64) *Positions {
 	_, epoch := b.loop.Publisher()
 	p := new(Positions)
-	p.set(runTopic{publisherRun{b.ID(), epoch}, topic}, position{next: n})
+	p.set(runTopic{publisherRun{b.ID(), events.ID(epoch)}, topic}, position{next: n})
 	return p
 }
 

@@ -23,7 +23,7 @@ type GapError struct {
 	// Publisher published the lost messages; PublisherName and Epoch are as in Message.
 	Publisher     PublisherID
 	PublisherName string
-	Epoch         uint64
+	Epoch         events.ID
 
 	events bool // if Open is set: a *PublisherEvent reports when the publisher comes up
 }
@@ -37,7 +37,7 @@ func (e *GapError) Error() string {
 	case e.Topic == "":
 		return fmt.Sprintf("publisher %s: packets were lost, and it is not known of which topics: %s", name, e.Cause)
 	case e.Open:
-		return fmt.Sprintf("topic %s of publisher %s: messages from number %d on may be lost, and it is not known how many: no packet of its run with epoch %d arrives", e.Topic, name, e.First, e.Epoch)
+		return fmt.Sprintf("topic %s of publisher %s: messages from number %d on may be lost, and it is not known how many: no packet of its run with epoch %s arrives", e.Topic, name, e.First, e.Epoch)
 	case e.Count == 0:
 		return fmt.Sprintf("topic %s of publisher %s: messages before number %d may be lost, and it is not known how many: %s", e.Topic, name, e.First, e.Cause)
 	case e.Count == 1:
@@ -52,7 +52,7 @@ func (e *GapError) Is(target error) bool { return target == ErrGap }
 // gapError is the error for a delivery that reports lost messages.
 func gapError(d *engine.Delivery) *GapError {
 	e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.From.Publisher),
-		PublisherName: d.From.Name, Epoch: d.From.Epoch}
+		PublisherName: d.From.Name, Epoch: events.ID(d.From.Epoch)}
 	if d.Topic != nil {
 		e.Topic = d.Topic.Name
 	}
@@ -62,5 +62,5 @@ func gapError(d *engine.Delivery) *GapError {
 // absentGap is the gap for a position of an absent publisher.
 func absentGap(err *engine.AbsentError) *GapError {
 	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost,
-		Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
+		Publisher: PublisherID(err.Publisher), Epoch: events.ID(err.Epoch), events: err.Events}
 }

@@ -249,4 +249,6 @@ func (l *logLines) String() string {
 	return l.buf.String()
 }
 
+func (l *logLines) count(text string) int { return strings.Count(l.String(), text) }
+
 func TestMain(m *testing.M) { os.Exit(testenv.RunParallel(m)) }

@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
@@ -91,7 +90,7 @@ func (v view) Events(after uint64) []inspect.Event {
 
 func (b *Bus) identity() inspect.Identity {
 	_, epoch := b.loop.Publisher()
-	return inspect.Identity{ID: b.ID().String(), Epoch: epoch, Name: b.cfg.Name, Tag: b.cfg.Tag,
+	return inspect.Identity{ID: b.ID().String(), Epoch: events.ID(epoch), Name: b.cfg.Name, Tag: b.cfg.Tag,
 		ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 
@@ -159,7 +158,7 @@ func shownPublication(p *stats.Publication) inspect.Publication {
 	x.Stuck = p.Stuck.Seconds()
 	for _, m := range p.Subscribers {
 		x.Subscribers = append(x.Subscribers, inspect.Subscriber{
-			ID: strconv.FormatUint(m.ID, 16), Name: m.Name, Address: m.Address, Tag: m.Tag, Behind: m.Behind, Room: m.Room,
+			ID: m.ID.String(), Name: m.Name, Address: m.Address, Tag: m.Tag, Behind: m.Behind, Room: m.Room,
 			Heard: m.LastHeard.Seconds(), Unanswered: m.Unanswered.Seconds(),
 			Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(),
 		})

@@ -34,7 +34,7 @@ func shownLoss(l *stats.LossEntry) inspect.Loss {
 		x.Publisher = l.Publisher.String()
 	}
 	if l.Subscriber != 0 {
-		x.Subscriber, x.SubscriberName = PublisherID(l.Subscriber).String(), l.Name
+		x.Subscriber, x.SubscriberName = l.Subscriber.String(), l.Name
 	} else {
 		x.PublisherName = l.Name
 	}

@@ -90,20 +90,20 @@ func (h *instanceReader) read() {
 	m, err := h.sub.Next(h.ctx)
 	var e *PublisherEvent
 	if errors.As(err, &e) {
-		h.events = append(h.events, fmt.Sprint(e.Epoch, " ", e.Kind))
+		h.events = append(h.events, fmt.Sprint(uint64(e.Epoch), " ", e.Kind))
 		return
 	}
 	if err != nil {
 		h.t.Fatalf("%v; delivered so far: %v, %v", err, h.next, h.events)
 	}
-	i := h.next[m.Epoch()]
-	if want := fmt.Sprint(m.Epoch(), " ", i); string(m.Data) != want || m.Number != uint64(i) {
+	i := h.next[uint64(m.Epoch())]
+	if want := fmt.Sprint(uint64(m.Epoch()), " ", i); string(m.Data) != want || m.Number != uint64(i) {
 		h.t.Fatalf("got message %d, %q, want %q", m.Number, m.Data, want)
 	}
 	if m.PublisherName() != "feed" {
 		h.t.Fatalf("message %q is of %q", m.Data, m.PublisherName())
 	}
-	h.next[m.Epoch()]++
+	h.next[uint64(m.Epoch())]++
 }
 
 // all reads until everything that the instances have published is delivered.

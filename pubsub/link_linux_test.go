@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,6 +99,9 @@ func TestInterfaceComesAndGoes(t *testing.T) {
 	}
 	if n := log.count("membership of a group was lost"); n < 4 {
 		t.Errorf("the log reports %d losses:\n%s", n, log.String())
+	}
+	if own := log.count("publisher lost: this bus itself was cut off"); own == 0 || log.count("publisher lost") > own {
+		t.Errorf("the log does not say that the publisher was lost for lack of a link:\n%s", log.String())
 	}
 }
 
@@ -262,7 +264,7 @@ func publishOverWire(t *testing.T) {
 			}
 			pub = startNumbers(t, &log, func(c Config) (*Bus, error) { return c.OpenTransport(tr) })
 		case "outlast":
-			until(t, "the publisher has given up the subscriber", func() bool { return log.count("a subscriber fell silent") > 0 })
+			until(t, "the subscriber is given up", func() bool { return log.count("is not waited for any more: this bus itself was cut off") > 0 })
 			begin := pub.n.Load()
 			until(t, "messages have left the window", func() bool { return pub.n.Load() > begin+1000 })
 		case "stop":
@@ -329,5 +331,3 @@ func (s *streamOfNumbers) stop(t *testing.T) string {
 	}
 	return strconv.FormatUint(s.n.Load(), 10)
 }
-
-func (l *logLines) count(text string) int { return strings.Count(l.String(), text) }

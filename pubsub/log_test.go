@@ -1,53 +1,20 @@
 package pubsub
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// operatorLog collects log lines at the levels that an operator sees.
-type operatorLog struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *operatorLog) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo
-}
-func (l *operatorLog) Handle(_ context.Context, r slog.Record) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, r.Level.String()+" "+r.Message)
-	return nil
-}
-func (l *operatorLog) WithAttrs([]slog.Attr) slog.Handler { return l }
-func (l *operatorLog) WithGroup(string) slog.Handler      { return l }
-
-// with is the number of lines that contain text.
-func (l *operatorLog) with(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
-
-// A publisher of a hundred topics in sixteen groups comes up and ends: the log has one line for each event, not one
-// for each group.
+// A publisher of a hundred topics in sixteen groups comes up and ends: the logs of both sides have one line for each
+// event, not one for each group.
 func TestLogHasOneLineAPublisher(t *testing.T) {
 	ctx := testContext(t)
-	log := &operatorLog{}
+	var log, pubLog logLines
 	url := "mem://" + t.Name()
-	subBus, pubBus := openBus(t, Config{Logger: slog.New(log)}, url), openBus(t, Config{}, url)
+	subBus, pubBus := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, url), openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&pubLog, nil))}, url)
 	var names []string
 	for i := range 100 {
 		names = append(names, fmt.Sprintf("t.%d", i))
@@ -76,7 +43,10 @@ func TestLogHasOneLineAPublisher(t *testing.T) {
 			}
 		}
 	}
-	if up, ended := log.with("INFO publisher up"), log.with("INFO publisher ended"); up != 1 || ended != 1 || len(log.lines) != 2 {
-		t.Errorf("%d lines for publisher up, %d for publisher ended, all lines:\n%s", up, ended, strings.Join(log.lines, "\n"))
+	if log.count(`level=INFO msg="publisher up"`) != 1 || log.count(`level=INFO msg="publisher ended"`) != 1 || log.count("\n") != 2 {
+		t.Errorf("the publisher's lines are:\n%s", log.String())
+	}
+	if pubLog.count(`level=INFO msg="subscriber up"`) != 1 || pubLog.count("\n") > 2 { // the other one is that it has left
+		t.Errorf("the subscriber's lines are:\n%s", pubLog.String())
 	}
 }

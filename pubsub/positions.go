@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -42,7 +41,7 @@ type Positions struct {
 // publisherRun is a run of a publisher.
 type publisherRun struct {
 	publisher PublisherID
-	epoch     uint64
+	epoch     events.ID
 }
 
 // runTopic is a topic of a run of a publisher.
@@ -174,21 +173,20 @@ func (p *Positions) from(b *Bus, events bool) beginning {
 	to := engine.NewPositions()
 	for of, topics := range p.of {
 		for topic, x := range topics {
-			to.Set(reliable.Instance{Publisher: uint64(of.publisher), Epoch: of.epoch},
+			to.Set(reliable.Instance{Publisher: uint64(of.publisher), Epoch: uint64(of.epoch)},
 				engine.Position{Topic: topic, Group: b.Group(topic), Next: x.next, Gone: x.gone.ended || x.gone.lost && events})
 		}
 	}
 	return beginning{engine.From{Window: true, Positions: to}}
 }
 
-// jsonPosition is a position in JSON. Numbers of 64 bits are strings, because many JSON readers round large numbers.
 type jsonPosition struct {
-	Publisher string `json:"publisher"`
-	Epoch     string `json:"epoch"`
-	Topic     string `json:"topic"`
-	Next      uint64 `json:"next"`
-	Lost      bool   `json:"lost,omitempty"`
-	Ended     bool   `json:"ended,omitempty"`
+	Publisher events.ID `json:"publisher"`
+	Epoch     events.ID `json:"epoch"`
+	Topic     string    `json:"topic"`
+	Next      uint64    `json:"next"`
+	Lost      bool      `json:"lost,omitempty"`
+	Ended     bool      `json:"ended,omitempty"`
 }
 
 // MarshalJSON writes a list sorted by publisher, epoch and topic.
@@ -196,8 +194,7 @@ func (p Positions) MarshalJSON() ([]byte, error) {
 	list := make([]jsonPosition, 0, p.len())
 	for of, topics := range p.of {
 		for topic, x := range topics {
-			list = append(list, jsonPosition{of.publisher.String(), strconv.FormatUint(of.epoch, 10),
-				topic, x.next, x.gone.lost, x.gone.ended})
+			list = append(list, jsonPosition{of.publisher, of.epoch, topic, x.next, x.gone.lost, x.gone.ended})
 		}
 	}
 	slices.SortFunc(list, func(a, b jsonPosition) int {
@@ -217,18 +214,14 @@ func (p *Positions) UnmarshalJSON(data []byte) error {
 	}
 	var read Positions
 	for i, x := range list {
-		publisher, err := ParsePublisherID(x.Publisher)
-		if err == nil {
-			err = CheckTopic(x.Topic)
-		}
-		epoch, epochErr := strconv.ParseUint(x.Epoch, 10, 64)
-		if err = cmp.Or(err, epochErr); err == nil && x.Next > maxNumber {
+		err := CheckTopic(x.Topic)
+		if err == nil && x.Next > maxNumber {
 			err = fmt.Errorf("message number %d is too large", x.Next)
 		}
 		if err != nil {
 			return fmt.Errorf("pubsub: position %d: %w", i, err)
 		}
-		read.set(runTopic{publisherRun{publisher, epoch}, x.Topic}, position{x.Next, gone{x.Lost, x.Ended}})
+		read.set(runTopic{publisherRun{x.Publisher, x.Epoch}, x.Topic}, position{x.Next, gone{x.Lost, x.Ended}})
 	}
 	*p = read
 	return nil

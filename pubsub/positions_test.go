@@ -160,7 +160,7 @@ func (r *resumer) took(m Message, err error) {
 	var event *PublisherEvent
 	switch {
 	case errors.As(err, &gap):
-		x := r.runs[[2]uint64{uint64(gap.Publisher), gap.Epoch}]
+		x := r.runs[[2]uint64{uint64(gap.Publisher), uint64(gap.Epoch)}]
 		if gap.Topic != "" && (gap.First != x.next[gap.Topic] || (gap.Count == 0) != gap.Open) {
 			r.t.Fatalf("gap %v, and message %d is next", gap, x.next[gap.Topic])
 		}
@@ -176,12 +176,12 @@ func (r *resumer) took(m Message, err error) {
 		r.gaps++
 	case errors.As(err, &event):
 		if event.Kind == events.PublisherLost || event.Kind == events.PublisherRestarted {
-			r.runs[[2]uint64{uint64(event.Publisher), event.Epoch}].lost = true
+			r.runs[[2]uint64{uint64(event.Publisher), uint64(event.Epoch)}].lost = true
 		}
 	case err != nil:
 		r.t.Fatal(err)
 	default:
-		x := r.runs[[2]uint64{uint64(m.Publisher()), m.Epoch()}]
+		x := r.runs[[2]uint64{uint64(m.Publisher()), uint64(m.Epoch())}]
 		if m.Number != x.next[m.Topic] || string(m.Data) != fmt.Sprint(m.Topic, " ", m.Number) {
 			r.t.Fatalf("epoch %d: message %d of topic %s, %q, and %d is next", m.Epoch(), m.Number, m.Topic, m.Data, x.next[m.Topic])
 		}
@@ -435,13 +435,13 @@ func TestPositionOfReturningPublisher(t *testing.T) {
 func TestPositions(t *testing.T) {
 	var p Positions
 	gap := func(epoch, first, count uint64, open bool) error {
-		return fmt.Errorf("wrapped: %w", &GapError{Topic: "x", Publisher: 1, Epoch: epoch, First: first, Count: count, Open: open, events: open})
+		return fmt.Errorf("wrapped: %w", &GapError{Topic: "x", Publisher: 1, Epoch: events.ID(epoch), First: first, Count: count, Open: open, events: open})
 	}
 	event := func(kind events.Kind, epoch uint64) error {
-		return &PublisherEvent{Kind: kind, Publisher: 1, Epoch: epoch, Topics: []string{"x", "y"}}
+		return &PublisherEvent{Kind: kind, Publisher: 1, Epoch: events.ID(epoch), Topics: []string{"x", "y"}}
 	}
 	at := func(epoch, next int, gone ...string) string {
-		text := fmt.Sprintf(`{"publisher":"0000000000000001","epoch":"%d","topic":"x","next":%d`, epoch, next)
+		text := fmt.Sprintf(`{"publisher":"0000000000000001","epoch":"%016x","topic":"x","next":%d`, epoch, next)
 		for _, gone := range gone {
 			text += fmt.Sprintf(`,%q:true`, gone)
 		}
@@ -485,8 +485,8 @@ func TestPositions(t *testing.T) {
 	p.set(runTopic{publisherRun{1, 2}, "x"}, position{next: 3})
 	for _, text := range []string{
 		`{}`, `[{"publisher":"1","epoch":"3","topic":"x","next":1}]`, `[{"publisher":"0000000000000001","epoch":"-3","topic":"x","next":1}]`,
-		`[{"publisher":"0000000000000001","epoch":"3","topic":"md.*","next":1}]`, `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":-1}]`,
-		`[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":9223372036854775808}]`,
+		`[{"publisher":"0000000000000001","epoch":"0000000000000003","topic":"md.*","next":1}]`, `[{"publisher":"0000000000000001","epoch":"0000000000000003","topic":"x","next":-1}]`,
+		`[{"publisher":"0000000000000001","epoch":"0000000000000003","topic":"x","next":9223372036854775808}]`,
 	} {
 		if err := json.Unmarshal([]byte(text), &p); err == nil || len(p.of) != 1 {
 			t.Errorf("%s: %v, %v", text, err, p.of)
@@ -517,7 +517,7 @@ func TestResumeFetchesWhatIsMissing(t *testing.T) {
 		for _, topics := range [][]string{{"md.x"}, {"md.x", "md.silent", "md.none"}, {"md.*"}} {
 			kept := positionOf(bus, "md.x", before-missing)
 			_, epoch := bus.loop.Publisher()
-			kept.set(runTopic{publisherRun{bus.ID(), epoch}, "md.silent"}, position{next: 1})
+			kept.set(runTopic{publisherRun{bus.ID(), events.ID(epoch)}, "md.silent"}, position{next: 1})
 			there := openBus(t, Config{Wait: WaitPark}, "mem://fetch")
 			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))
 			if first, gaps := readNumbers(t, ctx, s, before-1); first != before-missing || gaps != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/plural"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -17,7 +18,7 @@ type Reply struct {
 	Data []byte // a copy that belongs to the caller
 	// Responder is the random id of the bus that replied. Name is its Config.Name, or host and process; Address the
 	// source of its packets, as the fabric writes it; Tag its Config.Tag. Each of the three is empty if not known.
-	Responder          uint64
+	Responder          events.ID
 	Name, Address, Tag string
 	After              time.Duration // since the request was published
 }
@@ -90,7 +91,8 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 				yield(Reply{}, requestError(topic, q.State(), err))
 				return
 			}
-			if !yield(Reply{Data: r.Data, Responder: r.Receiver, Name: r.Name, Address: r.Address, Tag: r.Tag, After: r.After},
+			if !yield(Reply{Data: r.Data, Responder: events.ID(r.Receiver), Name: r.Name,
+				Address: r.Address, Tag: r.Tag, After: r.After},
 				nil) {
 				return
 			}

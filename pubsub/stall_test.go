@@ -110,7 +110,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				if !errors.As(err, &held) || !errors.Is(err, events.ErrBackPressure) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Fatalf("message %d: %v", i, err)
 				}
-				if held.Receiver == 0 || held.Address == "" || held.For <= 0 || held.Behind == 0 ||
+				if held.Subscriber == 0 || held.Address == "" || held.For <= 0 || held.Behind == 0 ||
 					!strings.Contains(err.Error(), held.Name+" at "+held.Address) || !strings.Contains(err.Error(), "pubsub: publish") {
 					t.Fatalf("%+v: %v", held, err)
 				}
@@ -124,7 +124,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 					return
 				case !errors.As(err, &pressure):
 					t.Fatalf("TryPublish: %v", err)
-				case pressure.Receiver == held.Receiver: // otherwise it was released just now
+				case pressure.Subscriber == held.Subscriber: // otherwise it was released just now
 					tried++
 				}
 			}

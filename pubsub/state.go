@@ -142,7 +142,7 @@ type StateError struct {
 	// Publisher did not provide the state; PublisherName and Epoch are as in Message.
 	Publisher     PublisherID
 	PublisherName string
-	Epoch         uint64
+	Epoch         events.ID
 	// Room, with StateOverrun, is the space of this bus in bytes of packets: for the state, that of other topics of the
 	// group sent with it, and the messages published meanwhile.
 	Room int
@@ -180,6 +180,7 @@ func remedyOf(c events.StateCause) string {
 func stateError(d *engine.Delivery) *StateError {
 	return &StateError{
 		Topic: d.Topic.Name, Cause: d.Why,
-		Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch, Room: int(d.Number),
+		Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: events.ID(d.From.Epoch),
+		Room: int(d.Number),
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -37,11 +38,11 @@ func (m Message) Publisher() PublisherID {
 
 // Epoch identifies the run of that bus: each start has another epoch, also for buses of one Config.Name that run at
 // the same time. Epochs are not ordered in time. Message numbers belong to one Publisher and Epoch.
-func (m Message) Epoch() uint64 {
+func (m Message) Epoch() events.ID {
 	if m.from == nil {
 		return 0
 	}
-	return m.from.Epoch
+	return events.ID(m.from.Epoch)
 }
 
 // PublisherName is the Config.Name of the bus that published it, from its heartbeats: empty if it has none, or before

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // TopicList lists the topics published on a fabric, as far as a Survey knows.
@@ -54,7 +55,7 @@ func (t TopicInfo) Rate() (perSecond float64) {
 type TopicPublisher struct {
 	ID      PublisherID
 	Name    string // its Config.Name; empty if it has none, or no heartbeat came yet
-	Epoch   uint64
+	Epoch   events.ID
 	Address string // source of its packets, as the fabric writes it; may be empty
 	// Messages is the number of messages it published on the topic since it started, including those lost on the way.
 	Messages uint64
@@ -173,7 +174,8 @@ func topicList(h *engine.Surveyed) *TopicList {
 				index[here] = at
 				list.Topics = append(list.Topics, TopicInfo{Name: t.Name, Group: x.Group, GroupAddress: x.GroupAddress})
 			}
-			p := TopicPublisher{ID: PublisherID(x.Publisher), Name: x.Name, Epoch: x.Epoch, Address: x.Address, Messages: t.Next}
+			p := TopicPublisher{ID: PublisherID(x.Publisher), Name: x.Name, Epoch: events.ID(x.Epoch),
+				Address: x.Address, Messages: t.Next}
 			if x.For > 0 {
 				p.Rate = float64(t.Next-t.First) / x.For.Seconds()
 			}

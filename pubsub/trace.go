@@ -42,10 +42,10 @@ type TraceSent struct {
 
 // TraceNAK is a NAK that has arrived.
 type TraceNAK struct {
-	Group      string // address
-	Subscriber uint64 // random id
-	First      uint64 // sequence of the lowest requested packet
-	Packets    uint64 // number of requested packets
+	Group      string    // address
+	Subscriber events.ID // random id
+	First      uint64    // sequence of the lowest requested packet
+	Packets    uint64    // number of requested packets
 }
 
 // TraceLoss describes lost packets: Packets of them, from sequence First on.
@@ -53,7 +53,7 @@ type TraceLoss struct {
 	Group     string // address
 	Publisher PublisherID
 	Name      string // the publisher's Config.Name; empty if it has none
-	Epoch     uint64
+	Epoch     events.ID
 	First     uint64
 	Packets   uint64
 	Took      time.Duration // of Repaired and Delivered
@@ -70,7 +70,7 @@ func (t *Trace) call(x *engine.Trace) {
 		return
 	case engine.TraceNAKReceived:
 		if t.NAKReceived != nil {
-			t.NAKReceived(TraceNAK{x.Group, x.Subscriber, x.First, x.Packets})
+			t.NAKReceived(TraceNAK{x.Group, events.ID(x.Subscriber), x.First, x.Packets})
 		}
 		return
 	}
@@ -79,6 +79,6 @@ func (t *Trace) call(x *engine.Trace) {
 		engine.TraceRepaired: t.Repaired, engine.TraceDelivered: t.Delivered, engine.TraceLost: t.Lost,
 	}
 	if f := of[x.Kind]; f != nil {
-		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, x.Epoch, x.First, x.Packets, x.Took, x.Cause})
+		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, events.ID(x.Epoch), x.First, x.Packets, x.Took, x.Cause})
 	}
 }

@@ -61,6 +61,17 @@ func TestOneOfTwoLinksIsCut(t *testing.T) {
 		is(n, true)
 		in.grows(t, "with the far end of "+near)
 	}
+	for n := range 2 {
+		testenv.LinkDown(t, fmt.Sprint("near", n))
+		is(n, false)
+	}
+	if log.count("the last leg is lost: nothing is sent or received") != 1 {
+		t.Errorf("the log does not say that no leg is left:\n%s", log.String())
+	}
+	for n := range 2 {
+		testenv.LinkUp(t, fmt.Sprint("near", n))
+		is(n, true)
+	}
 	in.ends(t, far.ask(t, "stop"))
 	if in.gaps() > 0 {
 		t.Errorf("%d messages are lost, although one of two links was up at any time", in.gaps())

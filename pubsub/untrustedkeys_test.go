@@ -27,9 +27,9 @@ func TestUntrustedKeys(t *testing.T) {
 	key, name := signingKey(t), strings.TrimPrefix(memURL(t), "mem://")
 	url := fmt.Sprintf("mem://%s?groups=%d", name, untrustedGroups)
 	var one, many atomic.Int64
-	log := new(operatorLog)
+	var log logLines
 	trusted := trust(t, trustLine(">", key))
-	subBus := openBus(t, Config{Trust: trusted, Logger: slog.New(log), OnEvent: func(e events.Event) {
+	subBus := openBus(t, Config{Trust: trusted, Logger: slog.New(slog.NewTextHandler(&log, nil)), OnEvent: func(e events.Event) {
 		var err *UnreadableError
 		if !errors.As(e.Err, &err) {
 			return
@@ -68,7 +68,7 @@ func TestUntrustedKeys(t *testing.T) {
 		}
 	}
 	attack()
-	lines := func() int64 { return int64(log.with("packets cannot be opened")) }
+	lines := func() int64 { return int64(log.count("packets cannot be opened")) }
 	reported := func(n int64) {
 		t.Helper()
 		eventually(t, ctx, "it is reported", func() bool { return one.Load() >= 64*n && many.Load() >= n })

@@ -66,14 +66,14 @@ func TestChecksumOfRepliesIsVerified(t *testing.T) {
 	status := wire.AppendStatus(nil, h, &wire.Status{Receiver: 42, Limit: 100}, nil)
 	wire.SetChecksum(status)
 	status[60] ^= 1
-	b.s.Handle(b.now, status)
+	b.s.Handle(b.now, status, nil)
 	var nak wire.RangesBuilder
 	nak.Begin(nil, h, wire.TypeNAK, 42, 0, wire.ReasonNone, 0, 512)
 	nak.Add(0, 1)
 	p := nak.Finish()
 	wire.SetChecksum(p)
 	p[len(p)-1] ^= 1
-	b.s.Handle(b.now, p)
+	b.s.Handle(b.now, p, nil)
 	if s := b.s.Stats(); s.Malformed != 2 || s.Statuses != 0 || s.NAKs != 0 || len(b.s.members.list) != 0 {
 		t.Errorf("%+v, %d subscribers known", s, len(b.s.members.list))
 	}

@@ -37,7 +37,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	for range 3 {
 		r.Handle(3, 5, announce(3, 1, id, twin))
 	}
-	want := events.TopicCollisionError{ID: id, Known: name, Other: twin, Publisher: 7}
+	want := events.TopicCollisionError{ID: events.ID(id), Known: name, Other: twin, Publisher: 7}
 	if len(l.collisions) != 1 || l.collisions[0] != want || r.Stats().Collisions != 1 {
 		t.Fatalf("collisions %+v, counter %d; want once %+v", l.collisions, r.Stats().Collisions, want)
 	}

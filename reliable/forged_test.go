@@ -115,14 +115,14 @@ func TestForgedReply(t *testing.T) {
 	r := a.ask(1)
 	a.exchange()
 	x := wire.Reply{Receiver: a.answers[0].id, Topic: a.topic.ID, Number: 7, Total: 3, Bytes: []byte("bad")}
-	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x))
+	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
 	if st := a.s.Stats(); st.Replies != 0 {
 		t.Errorf("a reply to no request is taken: %+v", st)
 	}
 	x.Number = 0
-	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x))
+	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
 	x.Bytes = []byte("now")
-	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x))
+	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
 	if st := a.s.Stats(); st.Replies != 1 || r.State(a.s).Answered != 1 {
 		t.Errorf("%d replies are taken, %+v", st.Replies, r.State(a.s))
 	}

@@ -64,6 +64,11 @@ func (b *bench) topic(name string) *Topic {
 	return x
 }
 
+// taken are the events of a kind since the last call.
+func taken(s *Sender, kind events.Kind) []events.Event {
+	return slices.DeleteFunc(s.TakeEvents(), func(e events.Event) bool { return e.Kind != kind })
+}
+
 // put appends a message of n bytes, assigning and granting as needed.
 func (b *bench) put(t *Topic, n int) {
 	b.t.Helper()
@@ -142,7 +147,7 @@ func (b *bench) header() wire.Header {
 func (b *bench) status(receiver, next, limit uint64, flags wire.Flags) {
 	h := b.header()
 	h.Flags = flags
-	b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: receiver, Next: next, Limit: limit}, nil))
+	b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: receiver, Next: next, Limit: limit}, nil), nil)
 }
 
 func (b *bench) nak(receiver uint64, ranges ...[2]uint64) {
@@ -151,7 +156,7 @@ func (b *bench) nak(receiver uint64, ranges ...[2]uint64) {
 	for _, r := range ranges {
 		rb.Add(r[0], r[1])
 	}
-	b.s.Handle(b.now, rb.Finish())
+	b.s.Handle(b.now, rb.Finish(), nil)
 }
 
 // heap is packet memory from the heap.

@@ -87,7 +87,7 @@ func BenchmarkHostile(b *testing.B) {
 			h := wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
 			if c.name[:6] != "a NAK " {
 				for id := range uint64(2) {
-					s.Handle(now, wire.AppendStatus(nil, h, &wire.Status{Receiver: 1 + id, Next: 0, Limit: 1 << 40}, nil))
+					s.Handle(now, wire.AppendStatus(nil, h, &wire.Status{Receiver: 1 + id, Next: 0, Limit: 1 << 40}, nil), nil)
 				}
 			}
 			w := s.NewWriter()
@@ -108,7 +108,7 @@ func BenchmarkHostile(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Handle(now, c.packet)
+				s.Handle(now, c.packet, nil)
 			}
 		})
 	}

@@ -98,10 +98,10 @@ func TestReceivedByPublisher(t *testing.T) {
 		b.s.win.trail = 2
 		b.now = b.now.Add(time.Millisecond)
 		for _, p := range c.Before {
-			b.s.Handle(b.now, p)
+			b.s.Handle(b.now, p, nil)
 		}
 		before := b.s.Stats()
-		b.s.Handle(b.now, c.Packet)
+		b.s.Handle(b.now, c.Packet, nil)
 		if diff, want := changes(before, b.s.Stats()), wantChanges(c.Counts); !maps.Equal(diff, want) {
 			t.Errorf("%s (%s): counted %v, want %v", c.Name, c.Rule, diff, want)
 		}

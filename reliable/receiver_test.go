@@ -340,7 +340,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	var tr transport.Outbound
 	for done := false; !done; {
 		for _, p := range replies(r, now) {
-			b.s.Handle(b.now, p.b)
+			b.s.Handle(b.now, p.b, nil)
 		}
 		for b.s.Next(b.now, &tr) {
 			if p := tr.Data[:tr.Lens[0]]; rng.IntN(10) > 0 {

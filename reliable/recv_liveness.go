@@ -39,11 +39,14 @@ func (x *liveness) gone() bool {
 
 // heartbeat processes a heartbeat. docs/protocol §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
-	fresh := st.clock.fresh(now, hb.SentAt)
-	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
-		hb.Lead > st.high && hb.Lead-st.high > st.reach() &&
-			!st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
+	fresh, before := st.clock.fresh(now, hb.SentAt), st.guard
+	impossible := st.guard.impossible(hb.Lead, st.high, st.life.down)
+	if impossible || hb.Lead > st.high && hb.Lead-st.high > st.reach() &&
+		!st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
 		st.r.stats.Implausible++
+		if again := st.path.legs != nil && before == st.guard; !impossible && (again || !before.suspects) {
+			st.r.stats.FarAhead++
+		}
 		if fresh && st.path.legs != nil {
 			st.heardBy(now) // forged or not, the leg works
 		}

@@ -77,7 +77,7 @@ func TestSenderReports(t *testing.T) {
 	var nak wire.RangesBuilder
 	nak.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeNAK, 77, 1, wire.ReasonNone, 0, 512)
 	nak.Add(1, 2)
-	b.s.Handle(b.now, nak.Finish())
+	b.s.Handle(b.now, nak.Finish(), nil)
 	b.next()
 	packets, bytes := 0, 0
 	for _, s := range x.sent {

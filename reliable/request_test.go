@@ -83,7 +83,7 @@ func (a *asking) exchange() {
 		for _, x := range a.answers {
 			for _, p := range replies(x.r, a.now) {
 				if !a.lost(p) {
-					a.s.Handle(a.now, p.b)
+					a.s.Handle(a.now, p.b, nil)
 				}
 				again = true
 			}
@@ -429,7 +429,7 @@ func TestBadReplies(t *testing.T) {
 	a.answers[0].silent = true
 	r := a.ask(1)
 	a.exchange()
-	handle := func(x wire.Reply) { a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x)) }
+	handle := func(x wire.Reply) { a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil) }
 	x := wire.Reply{Receiver: 100, Topic: a.topic.ID, Number: 0, Total: 6, Bytes: []byte("abc")}
 	late, other, behind, total := x, x, x, x
 	late.Number, other.Topic, behind.Offset, total.Total = 1, 5, 3, 7

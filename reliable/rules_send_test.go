@@ -382,7 +382,7 @@ func TestRepairsOfCompressedPackets(t *testing.T) {
 	nak.Add(0, 3)
 	p := nak.Finish()
 	wire.SetChecksum(p)
-	b.s.Handle(b.now, p)
+	b.s.Handle(b.now, p, nil)
 	again := of(wire.TypeData, b.next())
 	if len(again) != 3 {
 		t.Fatalf("%d repairs", len(again))

@@ -117,7 +117,7 @@ func TestSenderThatDidNotRun(t *testing.T) {
 			b.s.Runs(b.now)
 		}
 		b.next()
-		b.s.Handle(b.now, unread)
+		b.s.Handle(b.now, unread, nil)
 		if st := b.s.Stats(); st.ReceiversSilent > 0 || st.ReceiversReleased > 0 || b.s.Receivers(0) != 2 {
 			t.Errorf("%s goes on: %d silent, %d released, %d members", first, st.ReceiversSilent, st.ReceiversReleased, b.s.Receivers(0))
 		}
@@ -199,11 +199,20 @@ func TestTrailingAcrossAStandstill(t *testing.T) {
 	b.s.Runs(b.now)
 	b.publish(10)
 	b.status(1, 5, 1<<30, 0)
-	b.s.members.trailing.short, b.s.members.list[0].path.asked = true, 5
+	path := &b.s.members.list[0].path
+	b.s.members.trailing.short, path.known, path.asked = true, true, 5
 	b.s.Rests(b.now.Add(time.Second))
 	b.now = b.now.Add(2 * time.Minute)
 	b.s.Runs(b.now)
 	if x, ok := b.s.TakeTrailing(b.now); !ok || x.For > 2*time.Second || x.Received < 4 || x.Sent < 8 {
 		t.Errorf("%v: %+v", ok, x)
+	}
+	b.publish(3) // and it catches up
+	b.status(1, 11, 1<<30, 0)
+	b.s.members.trailing.short, path.asked = true, 5
+	b.now = b.now.Add(2 * time.Second)
+	b.s.Runs(b.now)
+	if x, ok := b.s.TakeTrailing(b.now); ok {
+		t.Errorf("it catches up: %+v", x)
 	}
 }

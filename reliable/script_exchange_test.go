@@ -274,7 +274,7 @@ func (x *exchange) unicast(s *scriptSubscriber, p *scriptPublisher, b []byte) {
 	default:
 		x.send(b, func(b []byte) {
 			if !p.dead {
-				p.s.Handle(x.now, b)
+				p.s.Handle(x.now, b, nil)
 			}
 		})
 	}

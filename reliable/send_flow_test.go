@@ -116,7 +116,7 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	if r := b.s.Assign(b.now, b.w, true); n > 17 || r != events.ReasonFlow {
 		t.Fatalf("%d packets further; then %v", n, r)
 	}
-	if h, held := b.s.Holder(b.now); !held || h.Receiver == 2 {
+	if h, held := b.s.Holder(b.now); !held || h.Subscriber == 2 {
 		t.Errorf("held by %+v, %v", h, held)
 	}
 	if b.s.Drained() {
@@ -124,7 +124,7 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	}
 	b.now = b.now.Add(time.Second)
 	b.s.releaseHolders(b.now)
-	if g := b.s.TakeReleased(); len(g) != 2 {
+	if g := taken(b.s, events.SubscriberReleased); len(g) != 2 {
 		t.Errorf("released: %+v", g)
 	}
 }
@@ -136,7 +136,7 @@ func TestTagCountsFromItsStatus(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = TaggedFlow{"book", MinFlow{}}, time.Second })
 	status := func(receiver, next uint64, tag string) {
 		st := wire.Status{Receiver: receiver, Next: next, Limit: next + 16, Tag: []byte(tag)}
-		b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &st, nil))
+		b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &st, nil), nil)
 	}
 	status(1, 0, "")
 	status(1, 0, "other\x1b")
@@ -163,7 +163,7 @@ func TestTagCountsFromItsStatus(t *testing.T) {
 			t.Fatalf("beyond the limit of the tagged one: %v", r)
 		}
 	}
-	if h, held := b.s.Holder(b.now); !held || h.Receiver != 2 || b.s.Delivered() != 100 {
+	if h, held := b.s.Holder(b.now); !held || h.Subscriber != 2 || b.s.Delivered() != 100 {
 		t.Errorf("held by %+v, %v; delivered below %d", h, held, b.s.Delivered())
 	}
 }

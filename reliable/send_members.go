@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"errors"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -69,12 +70,10 @@ type members struct {
 	former    formerlyReleased
 	questions topicQuestions
 	trailing  trailing
-	// came, left and givenUp are the members that joined, left and fell silent since the owner last took them for its
-	// events: at most maxHolds of each.
-	came, left, givenUp []events.Hold
-	read                Instant // all replies that arrived before have been handled
-	askedAt             upTime  // when all members were last asked
-	unsent              bool    // a later control packet was not sent: the time to the next question does not count
+	events    []events.Event // not yet taken by the owner, maxEvents at most
+	read      Instant        // all replies that arrived before have been handled
+	askedAt   upTime         // when all members were last asked
+	unsent    bool           // a later control packet was not sent: the time to the next question does not count
 }
 
 func (m *members) init(limit int) {
@@ -140,7 +139,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			return
 		}
 		if ms.full() {
-			s.stats.ReceiversRefused++
+			s.refuse(&s.stats.ReceiversRefused, address, errMembers)
 			return
 		}
 		m = &Member{ID: st.Receiver, Next: st.Next, Limit: st.Limit, path: memberPath{next: st.Next, lost: st.Lost}}
@@ -190,7 +189,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		s.members.questions.answers(m, st.Echo, m.wantTopics)
 	}
 	if fresh {
-		ms.came = appendHold(ms.came, s.holdOf(m, 0))
+		s.emit(events.SubscriberUp, m, 0)
 	}
 	s.countLost(m)
 	if m.wantsState {
@@ -222,15 +221,36 @@ func (s *Sender) leaves(m *Member) {
 	if _, may := s.wantsOurs(m); may && m.Next < s.win.sent {
 		s.stats.ReceiversBehind++
 	}
-	s.members.left = appendHold(s.members.left, s.holdOf(m, 0))
+	s.emit(events.SubscriberLeft, m, 0)
 	s.removeMember(m)
 }
 
-// holdOf returns m's Hold for time d, including whether m wants a topic of the stream.
-func (s *Sender) holdOf(m *Member, d time.Duration) events.Hold {
-	h := m.hold(d, s.win.next)
-	h.Wants, _ = s.wantsOurs(m)
-	return h
+// maxEvents bounds the events that are kept until the owner takes them.
+const maxEvents = 1024
+
+// emit keeps an event of m, which has lasted for d.
+func (s *Sender) emit(kind events.Kind, m *Member, d time.Duration) {
+	wants, _ := s.wantsOurs(m)
+	if x := &s.members.events; len(*x) < maxEvents {
+		*x = append(*x, events.Event{Kind: kind, Subscriber: events.ID(m.ID), Name: m.Name, Address: m.Address, For: d,
+			Behind: m.behind(s.win.next), Relevant: wants})
+	}
+}
+
+var errMembers, errNever = errors.New("there are as many subscribers as may be"), errors.New("it names packets that were never sent")
+
+// refuse counts a packet of a subscriber that is refused because of err. The 1st, 2nd, 4th, 8th … is an event.
+func (s *Sender) refuse(count *uint64, address func() string, err error) {
+	*count++
+	n, x := s.stats.Malformed+s.stats.NAKInvalid+s.stats.ReceiversRefused, &s.members.events
+	if n&(n-1) != 0 || len(*x) >= maxEvents {
+		return
+	}
+	e := events.Event{Kind: events.BadPackets, Behind: n, Err: err}
+	if address != nil {
+		e.Address = address()
+	}
+	*x = append(*x, e)
 }
 
 // countLost counts the packets that m gave up, unless m is known to want no topic of the stream.
@@ -372,38 +392,15 @@ func (m *members) giveUp(s *Sender, at Instant) {
 		m.former.remember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		m.givenUp = append(m.givenUp, s.holdOf(x, now.sub(x.heard)))
+		s.emit(events.SubscriberSilent, x, now.sub(x.heard))
 	}
 }
 
-// maxHolds bounds the Holds that are kept until the owner takes them.
-const maxHolds = 1024
-
-// appendHold appends h if there is room.
-func appendHold(list []events.Hold, h events.Hold) []events.Hold {
-	if len(list) < maxHolds {
-		list = append(list, h)
-	}
-	return list
-}
-
-// TakeCame returns the members that joined since the last call.
-func (s *Sender) TakeCame() []events.Hold { return take(&s.members.came) }
-
-// TakeLeft returns the members that left since the last call.
-func (s *Sender) TakeLeft() []events.Hold { return take(&s.members.left) }
-
-func take(list *[]events.Hold) []events.Hold {
-	all := *list
-	*list = nil
+// TakeEvents returns the events of subscribers, and of packets of theirs that were refused, since the last call.
+func (s *Sender) TakeEvents() []events.Event {
+	all := s.members.events
+	s.members.events = nil
 	return all
-}
-
-// TakeSilent returns the members removed as silent since the last call, and how long they were silent.
-func (s *Sender) TakeSilent() []events.Hold {
-	r := s.members.givenUp
-	s.members.givenUp = nil
-	return r
 }
 
 // RTT is the smoothed round trip to members, zero before the first measurement.

@@ -72,7 +72,7 @@ func (a *asker) run(d time.Duration) (statuses int) {
 						continue
 					}
 				}
-				a.s.Handle(a.now+2*ms/5, p.b)
+				a.s.Handle(a.now+2*ms/5, p.b, nil)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func TestReleasedAndSilentIsNamed(t *testing.T) {
 		c.Slow, c.StallLimit, c.Silence = SlowLimit{8, 500 * time.Millisecond}, time.Minute, time.Second
 	})
 	others := func() {
-		b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 2, Next: b.s.win.sent, Limit: b.s.win.sent + 500, Echo: uint64(b.now)}))
+		b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 2, Next: b.s.win.sent, Limit: b.s.win.sent + 500, Echo: uint64(b.now)}), nil)
 	}
 	b.status(1, 0, 12, 0)
 	b.run(3*time.Second, others)
@@ -77,7 +77,7 @@ func TestReleasedAndSilentIsNamed(t *testing.T) {
 	comes := func(next uint64) (released bool) {
 		t.Helper()
 		b.now = b.now.Add(time.Millisecond)
-		b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 1, Next: next, Limit: next + 500, Echo: uint64(b.now)}))
+		b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 1, Next: next, Limit: next + 500, Echo: uint64(b.now)}), nil)
 		all := b.s.Members(b.now, 0)
 		i := slices.IndexFunc(all, func(m stats.Subscriber) bool { return m.ID == 1 })
 		if i < 0 {

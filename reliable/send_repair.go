@@ -111,13 +111,9 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		if !ok {
 			break
 		}
-		end := first + count
+		end := min(first+count, s.win.sent) // a packet that was never sent cannot be missing
 		if joining && (m.path.fetched == 0 || first < m.path.fetched-1) {
 			m.path.fetched = first + 1
-		}
-		if end > s.win.sent {
-			s.stats.NAKInvalid++ // never sent, so it cannot be missing
-			end = s.win.sent
 		}
 		if first < s.win.trail {
 			g := min(end, s.win.trail)

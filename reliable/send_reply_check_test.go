@@ -32,7 +32,7 @@ func TestRefusedReply(t *testing.T) {
 		if signed {
 			h.Flags |= wire.FlagSigned
 		}
-		a.s.Handle(a.now, wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: a.topic.ID, Total: len(text), Bytes: []byte(text)}))
+		a.s.Handle(a.now, wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: a.topic.ID, Total: len(text), Bytes: []byte(text)}), nil)
 	}
 	proof := func(c string) string { return string(bytes.Repeat([]byte(c), wire.ReplyProofLen)) }
 	for range 3 {
@@ -99,7 +99,7 @@ func TestForgedPieceOfReply(t *testing.T) {
 			piece := func(flags wire.Flags, total, offset int, b []byte) {
 				h := a.header()
 				h.Flags |= flags
-				a.s.Handle(a.now, wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: a.topic.ID, Total: total, Offset: offset, Bytes: b}))
+				a.s.Handle(a.now, wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: a.topic.ID, Total: total, Offset: offset, Bytes: b}), nil)
 			}
 			forged := func() { piece(c.flags, c.total, 0, []byte("bad")) }
 			if c.first {

@@ -35,12 +35,12 @@ func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit Slow
 // back reports whether a member that was released as slow is close enough to count again.
 func (l SlowLimit) back(behind uint64) bool { return behind <= l.Behind/2 }
 
-// releaseSlow releases members that have been too far behind for too long.
-func (s *Sender) releaseSlow(now upTime) {
+// slowMembers releases members that have been too far behind for too long, while the transport took packets.
+func (s *Sender) slowMembers(at Instant) (gone []*Member) {
 	if s.cfg.Slow.Behind == 0 {
-		return
+		return nil
 	}
-	any := false
+	now, down := s.up(at), s.out.down(at)
 	for _, m := range s.members.list {
 		if !s.stall.waits(m) {
 			continue
@@ -50,17 +50,13 @@ func (s *Sender) releaseSlow(now upTime) {
 			held = min(m.heldFor(now), now.sub(s.up(s.heartbeat.lastData)))
 		}
 		d, tooLong := m.lagging.note(now, m.behind(s.win.next), held, s.cfg.Slow)
-		if !tooLong {
-			continue
+		if tooLong || down {
+			m.lagging = lagging{}
 		}
-		m.lagging = lagging{}
-		m.tooSlow(d)
-		s.stall.gone = append(s.stall.gone, m.hold(d, s.win.next))
-		s.stats.ReceiversReleased++
-		any = true
+		if tooLong && !down {
+			m.tooSlow(d)
+			gone = append(gone, m)
+		}
 	}
-	if any {
-		s.flow.recompute(s.cfg.Flow, s.members.list)
-		s.relieve()
-	}
+	return gone
 }

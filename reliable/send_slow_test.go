@@ -60,8 +60,8 @@ func TestSlowSubscriberIsReleased(t *testing.T) {
 	}
 	b.now = b.now.Add(2 * time.Second)
 	b.s.releaseHolders(b.now)
-	g := b.s.TakeReleased()
-	if len(g) != 1 || !g[0].Slow || g[0].Receiver != 1 || g[0].Behind != 12 || g[0].For < 5*time.Second || b.s.Room() != noLimit-b.s.win.next {
+	g := taken(b.s, events.SlowSubscriber)
+	if len(g) != 1 || g[0].Subscriber != 1 || g[0].Behind != 12 || g[0].For < 5*time.Second || b.s.Room() != noLimit-b.s.win.next {
 		t.Fatalf("released: %+v; room for %d", g, b.s.Room())
 	}
 	for range 2 {
@@ -101,13 +101,13 @@ func TestHolderIsReleasedAsSlow(t *testing.T) {
 	}
 	b.now = b.now.Add(4 * time.Second)
 	b.s.releaseHolders(b.now)
-	if g := b.s.TakeReleased(); g != nil {
+	if g := taken(b.s, events.SlowSubscriber); len(g) > 0 {
 		t.Fatalf("released, though it lets a packet through every 4 s: %+v", g)
 	}
 	b.now = b.now.Add(time.Second)
 	b.s.releaseHolders(b.now)
-	g := b.s.TakeReleased()
-	if len(g) != 1 || !g[0].Slow || g[0].Behind > 100 || g[0].For < 5*time.Second || g[0].For > 6*time.Second {
+	g := taken(b.s, events.SlowSubscriber)
+	if len(g) != 1 || g[0].Behind > 100 || g[0].For < 5*time.Second || g[0].For > 6*time.Second {
 		t.Fatalf("released: %+v", g)
 	}
 }

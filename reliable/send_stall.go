@@ -15,9 +15,8 @@ import (
 type stall struct {
 	limit time.Duration // how long a member may hold the publisher up before it is released; 0: unlimited
 	flow  FlowControl
-	on    bool // a member held the publisher up at the last call of look
-	turn  int  // counts the members that heartbeats name
-	gone  []events.Hold
+	on    bool    // a member held the publisher up at the last call of updateStall
+	turn  int     // counts the members that heartbeats name
 	next  *Member // named in the next heartbeat, before others
 }
 
@@ -52,21 +51,15 @@ func (x *stall) holder(list []*Member) *Member {
 	return h
 }
 
-// release releases members that have held the publisher up for too long, and reports whether there were any. lead is
-// the stream's next sequence. docs/protocol §8.7.
-func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
-	if !x.on || x.limit <= 0 {
-		return false
-	}
+// release releases the members that have held the publisher up for too long, and returns them. docs/protocol §8.7.
+func (x *stall) release(now upTime, list []*Member) (gone []*Member) {
 	for _, m := range list {
-		if !m.isHolding() || m.heldFor(now) < x.limit {
-			continue
+		if x.on && x.limit > 0 && m.isHolding() && m.heldFor(now) >= x.limit {
+			m.release(now)
+			gone = append(gone, m)
 		}
-		m.release(now)
-		x.gone = append(x.gone, m.hold(m.heldFor(now), lead))
-		any = true
 	}
-	return any
+	return gone
 }
 
 // caughtUp reports whether m, if it is released, may count again: it has room, and the publisher still has all that it
@@ -108,8 +101,7 @@ func (x *stall) toName(list []*Member) *Member {
 }
 
 func (m *Member) hold(d time.Duration, lead uint64) events.Hold {
-	return events.Hold{Receiver: m.ID, Name: m.Name, Address: m.Address, For: d, Behind: m.behind(lead),
-		Slow: m.membership.slow}
+	return events.Hold{Subscriber: events.ID(m.ID), Name: m.Name, Address: m.Address, For: d, Behind: m.behind(lead)}
 }
 
 // behind is how many packets m has not received or not read.
@@ -127,10 +119,11 @@ func (s *Sender) heldAt() (at uint64, held bool) {
 }
 
 // updateStall updates the stall state. It is called after statuses, and with heartbeats, which a publisher that is
-// held up sends on the ladder.
+// held up sends on the ladder. While the transport takes nothing no member is at fault.
 func (s *Sender) updateStall(now Instant) {
 	s.relieve()
 	at, held := s.heldAt()
+	held = held && !s.out.down(now)
 	window := s.win.span()
 	if s.blocks.short {
 		window = s.win.next - s.blocks.oldest
@@ -141,13 +134,20 @@ func (s *Sender) updateStall(now Instant) {
 // releaseHolders releases the members that hold the publisher up for too long or are too slow.
 func (s *Sender) releaseHolders(now Instant) {
 	s.updateStall(now)
-	s.releaseSlow(s.up(now))
-	before := len(s.stall.gone)
-	if s.stall.release(s.up(now), s.members.list, s.win.next) {
-		s.stats.ReceiversReleased += uint64(len(s.stall.gone) - before)
-		s.flow.recompute(s.cfg.Flow, s.members.list)
-		s.relieve() // released members keep no packet in the window
+	gone := append(s.slowMembers(now), s.stall.release(s.up(now), s.members.list)...)
+	if gone == nil {
+		return
 	}
+	for _, m := range gone {
+		kind := events.SubscriberReleased
+		if m.membership.slow {
+			kind = events.SlowSubscriber
+		}
+		s.emit(kind, m, m.heldFor(s.up(now)))
+	}
+	s.stats.ReceiversReleased += uint64(len(gone))
+	s.flow.recompute(s.cfg.Flow, s.members.list)
+	s.relieve() // released members keep no packet in the window
 }
 
 // Holder returns the member that has held the publisher up for longest by flow control, if there is one.
@@ -159,15 +159,11 @@ func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 	if m == nil {
 		return events.Hold{}, false
 	}
-	return m.hold(m.heldFor(s.up(now)), s.win.next), true
-}
-
-// TakeReleased returns the members released since the last call, because of SenderConfig.StallLimit or
-// SenderConfig.Slow.
-func (s *Sender) TakeReleased() []events.Hold {
-	g := s.stall.gone
-	s.stall.gone = nil
-	return g
+	h = m.hold(m.heldFor(s.up(now)), s.win.next)
+	if d := m.unanswered(s.up(now)); d >= 3*slowHeartbeat { // a running, connected member answers at once
+		h.Unanswered = d
+	}
+	return h, true
 }
 
 // Members returns the members known to want a topic; topic 0: all members.
@@ -179,7 +175,7 @@ func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
 			continue
 		}
 		all = append(all, stats.Subscriber{
-			ID: m.ID, Name: m.Name, Address: m.Address, Tag: m.Tag,
+			ID: events.ID(m.ID), Name: m.Name, Address: m.Address, Tag: m.Tag,
 			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
 			LastHeard: up.sub(m.heard), Unanswered: m.unanswered(up), Holds: m.isHolding(),
 			Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining,

@@ -41,7 +41,7 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 	id := wire.TopicID(name)
 	if t := s.topics.byID[id]; t != nil {
 		if t.Name != name {
-			return nil, &events.TopicCollisionError{ID: id, Known: t.Name, Other: name}
+			return nil, &events.TopicCollisionError{ID: events.ID(id), Known: t.Name, Other: name}
 		}
 		return t, nil
 	}

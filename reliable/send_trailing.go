@@ -24,12 +24,13 @@ type trailing struct {
 
 const (
 	trailingEvery = time.Second
-	trailingShare = 8 // least share of the packets that it requests, as 1/trailingShare
+	trailingShare = 8 // it requests one packet of so many at least, and lacks as many
 )
 
 // memberPath is what a publisher knows of the path to a member.
 type memberPath struct {
 	rtt   rttEstimator
+	known bool   // it was a member at trailing.since
 	asked int    // packets requested since trailing.since
 	end   uint64 // highest sequence requested, plus one
 	next  uint64
@@ -38,7 +39,8 @@ type memberPath struct {
 	fetched uint64 // lowest sequence of history requested, plus one; 0: none
 }
 
-// endPeriod ends the period if it is over.
+// endPeriod ends the period if it is over. A member that joined within it, or lacks few packets at its end, is catching
+// up.
 func (x *trailing) endPeriod(list []*Member, w *sendWindow, now upTime) {
 	d := now.sub(x.since)
 	if d < trailingEvery {
@@ -47,17 +49,19 @@ func (x *trailing) endPeriod(list []*Member, w *sendWindow, now upTime) {
 	sent := w.sent - x.sent
 	var last *Member
 	for _, m := range list {
-		if !m.joining && m.path.asked > 0 && (last == nil || m.path.asked > last.path.asked) {
+		if !m.joining && m.path.known && m.path.asked > 0 && (last == nil || m.path.asked > last.path.asked) {
 			last = m
 		}
 	}
 	x.found = nil
 	if x.short && sent > 0 && last != nil && uint64(last.path.asked) > sent/trailingShare {
 		got := last.Next - min(last.Next, last.path.next+uint64(last.Lost-last.path.lost))
-		x.found = &Trailing{last.hold(d, w.next), float64(got) / d.Seconds(), float64(sent) / d.Seconds()}
+		if max(sent-min(sent, got), last.behind(w.next)) > sent/trailingShare {
+			x.found = &Trailing{last.hold(d, w.next), float64(got) / d.Seconds(), float64(sent) / d.Seconds()}
+		}
 	}
 	for _, m := range list {
-		m.path.asked, m.path.next, m.path.lost = 0, m.Next, m.Lost
+		m.path.known, m.path.asked, m.path.next, m.path.lost = true, 0, m.Next, m.Lost
 	}
 	*x = trailing{since: now, sent: w.sent, found: x.found}
 }

@@ -17,12 +17,15 @@ type outbox struct {
 	announceFrom int                // index in the train of the first of them
 	announced    [announceBurst]int // index of the first topic in each
 
-	posted uint64 // packets handed to the transport in total
-	done   uint64 // of these, packets with memory that it has released
-	stuck  bool   // the transport took nothing of the last train
+	posted uint64  // packets handed to the transport in total
+	done   uint64  // of these, packets with memory that it has released
+	stuck  Instant // since when the transport has taken nothing; 0: it took some of the last train
 	stages [stageBlocks]stage
 	ctl    control
 }
+
+// down reports whether the transport has taken nothing for longer than a busy one may.
+func (x *outbox) down(now Instant) bool { return x.stuck != 0 && now.Sub(x.stuck) > mostLate }
 
 type trainKind uint8
 
@@ -62,7 +65,11 @@ func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.out.posted += uint64(n)
-	s.out.stuck = n == 0
+	if n > 0 {
+		o.stuck = 0
+	} else if o.stuck == 0 {
+		o.stuck = max(now, 1)
+	}
 	s.out.done = completed
 	if n > 0 && o.block != nil {
 		o.block.post = s.out.posted
@@ -119,7 +126,7 @@ func (s *Sender) Unsent() bool { return s.win.sent < s.win.next }
 func (s *Sender) Completed(completed uint64) { s.out.done = max(s.out.done, completed) }
 
 // ready reports whether new packets may be transmitted now, and the transport takes packets.
-func (s *Sender) ready() bool { return !s.out.stuck && s.win.sent < min(s.win.next, s.flow.limit) }
+func (s *Sender) ready() bool { return s.out.stuck == 0 && s.win.sent < min(s.win.next, s.flow.limit) }
 
 // dataTrain collects packets that are consecutive in sequence and in memory. Packets assigned before a member joined
 // may be beyond its limit: they wait, too.

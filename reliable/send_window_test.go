@@ -101,7 +101,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 	}
 	w := s.NewWriter()
 	topic, _ := s.Topic("x")
-	s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil))
+	s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil), nil)
 	var train transport.Outbound
 	send := func() {
 		for s.Next(now, &train) {
@@ -123,15 +123,15 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		t.Fatalf("without memory the publisher is blocked by %v", s.Blocked())
 	}
 	for end := now.Add(3 * time.Second); now < end && s.Blocked() == events.ReasonFlow; {
-		if h, ok := s.Holder(now); !ok || h.Receiver != 7 {
+		if h, ok := s.Holder(now); !ok || h.Subscriber != 7 {
 			t.Fatalf("held up by %+v, %v, want 7", h, ok)
 		}
 		now = now.Add(10 * time.Millisecond)
-		s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil))
+		s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil), nil)
 		send()
 	}
 	// Flow control holds no publisher up as soon as the subscriber is released, before a writer asks for memory.
-	if len(s.TakeReleased()) != 1 || s.Blocked() != events.ReasonNone || !s.Grant(w) {
+	if len(taken(s, events.SubscriberReleased)) != 1 || s.Blocked() != events.ReasonNone || !s.Grant(w) {
 		t.Errorf("the subscriber is waited for for ever: blocked by %v", s.Blocked())
 	}
 }

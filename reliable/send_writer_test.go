@@ -351,7 +351,7 @@ func TestTopicNames(t *testing.T) {
 	one := b.topic(name)
 	_, err := b.s.Topic(twin)
 	var c *events.TopicCollisionError
-	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != one.ID {
+	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != events.ID(one.ID) {
 		t.Errorf("collision: %v", err)
 	}
 	// The ids are part of the protocol: they may never change.

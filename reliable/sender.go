@@ -114,30 +114,34 @@ func (s *Sender) MaxInBlock() int {
 }
 
 // Handle processes a unicast packet to this stream: a NAK, a status or a reply. Anything else is counted and dropped.
-func (s *Sender) Handle(now Instant, b []byte) { s.HandleFrom(now, b, nil) }
-
-// HandleFrom is Handle with the source address of the packet; address returns its text, and is called only when needed.
-// docs/protocol §13.1.
-func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
+// address returns the text of its source, and is called only when needed; it may be nil. docs/protocol §13.1.
+func (s *Sender) Handle(now Instant, b []byte, address func() string) {
 	h, err := wire.ParseHeader(b)
-	if err != nil {
-		s.stats.Malformed++
-		return
-	}
-	if h.Publisher != s.cfg.Publisher || h.Epoch != s.cfg.Epoch || h.GroupTag != s.cfg.GroupTag {
+	if err == nil && (h.Publisher != s.cfg.Publisher || h.Epoch != s.cfg.Epoch || h.GroupTag != s.cfg.GroupTag) {
 		s.stats.Foreign++
 		return
 	}
-	if wire.Verify(b, s.cfg.Checksum) != nil {
-		s.stats.Malformed++
-		return
+	if err == nil {
+		err = wire.Verify(b, s.cfg.Checksum)
 	}
+	if err == nil {
+		err = s.take(now, &h, b, address)
+	}
+	if err != nil {
+		s.refuse(&s.stats.Malformed, address, err)
+	}
+}
+
+// take takes in a packet of this stream. It returns why it is malformed, if it is.
+func (s *Sender) take(now Instant, h *wire.Header, b []byte, address func() string) error {
 	switch h.Type {
 	case wire.TypeNAK:
 		r, err := wire.ParseRanges(b)
 		if err != nil {
-			s.stats.Malformed++
-			return
+			return err
+		}
+		if r.End > s.win.sent {
+			s.refuse(&s.stats.NAKInvalid, address, errNever)
 		}
 		asked := s.stats.NAKPackets + s.stats.NAKGone
 		s.handleNAK(now, r)
@@ -145,21 +149,23 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 		s.cfg.Sink.Asked(r.Receiver, first, s.stats.NAKPackets+s.stats.NAKGone-asked)
 	case wire.TypeStatus:
 		st, err := wire.ParseStatus(b)
-		if err != nil || st.Next > s.win.next {
-			s.stats.Malformed++ // a receiver cannot have packets without a sequence
-			return
+		if err == nil && st.Next > s.win.next {
+			err = errNever
+		}
+		if err != nil {
+			return err
 		}
 		s.handleStatus(now, h.Flags, &st, address)
 	case wire.TypeReply:
 		r, err := wire.ParseReply(b)
 		if err != nil {
-			s.stats.Malformed++
-			return
+			return err
 		}
 		s.handleReply(now, h.Flags&wire.FlagSigned != 0, &r, address)
 	default:
 		s.stats.Foreign++
 	}
+	return nil
 }
 
 // Deadline is when Next will have something to send, unless something else happens before. Packets that wait for the

@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"math/bits"
 	"slices"
 	"testing"
 	"time"
@@ -200,7 +201,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	if unanswered < 200*time.Millisecond {
 		t.Errorf("it had not answered for %v", unanswered)
 	}
-	if all := b.s.TakeSilent(); len(all) != 1 || all[0].Receiver != 1 || all[0].For < 300*time.Millisecond || b.s.TakeSilent() != nil {
+	if all := taken(b.s, events.SubscriberSilent); len(all) != 1 || all[0].Subscriber != 1 || all[0].For < 300*time.Millisecond || b.s.TakeEvents() != nil {
 		t.Errorf("released %+v", all)
 	}
 	if n, r := b.assign(3); n != 3 {
@@ -228,7 +229,9 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 
 // A publisher whose heartbeats do not leave takes no member for silent. docs/protocol §8.4.
 func TestQuestionsNotSentAreNoSilence(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) { c.Silence = 2 * time.Second })
+	b := newBench(t, func(c *SenderConfig) {
+		c.Silence, c.StallLimit, c.Slow = 2*time.Second, 5*time.Second, SlowLimit{1, 5 * time.Second}
+	})
 	b.status(1, 0, 4, 0)
 	b.assign(10)
 	pass := func(sends bool, d time.Duration) {
@@ -241,10 +244,14 @@ func TestQuestionsNotSentAreNoSilence(t *testing.T) {
 			if b.s.Next(b.now, &tr) {
 				b.s.Sent(b.now, 0, b.s.out.posted)
 			}
+			b.s.releaseHolders(b.now)
+			if h, held := b.s.Holder(b.now); held && b.now.Sub(start) > time.Second {
+				t.Fatalf("held up by %+v while nothing leaves", h)
+			}
 		}
 	}
 	pass(true, 200*time.Millisecond) // it is asked, and has some time left
-	if pass(false, 10*time.Second); b.s.Stats().ReceiversSilent != 0 {
+	if pass(false, 10*time.Second); b.s.Stats().ReceiversSilent+b.s.Stats().ReceiversReleased != 0 {
 		t.Fatal("released while no question leaves")
 	}
 	if pass(true, 1200*time.Millisecond); b.s.Stats().ReceiversSilent != 0 { // ten questions
@@ -464,11 +471,11 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	if b.s.Drained() {
 		t.Error("drained, although the subscriber has not heard of the end")
 	}
-	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now) - 1}, nil))
+	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now) - 1}, nil), nil)
 	if b.s.Drained() {
 		t.Error("drained, although the subscriber has answered only one heartbeat of the end, which does not count alone")
 	}
-	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now)}, nil))
+	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now)}, nil), nil)
 	if !b.s.Drained() {
 		t.Error("not drained, although all have everything and know of the end")
 	}
@@ -515,17 +522,21 @@ func TestSenderCountsWhatIsNotForIt(t *testing.T) {
 	b.publish(2)
 	good := wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 1, Limit: 10}, nil)
 	for n := range len(good) {
-		b.s.Handle(b.now, good[:n])
+		b.s.Handle(b.now, good[:n], func() string { return "10.0.0.7:4711" })
 	}
 	b.status(1, 3, 10, 0) // has what was never sent
 	for _, h := range []wire.Header{{GroupTag: 8, Publisher: 7, Epoch: 3}, {GroupTag: 9, Publisher: 6, Epoch: 3}, {GroupTag: 9, Publisher: 7, Epoch: 2}} {
-		b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: 1, Next: 1, Limit: 10}, nil))
+		b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: 1, Next: 1, Limit: 10}, nil), nil)
 	}
-	b.s.Handle(b.now, data(3, 0, 0))
+	b.s.Handle(b.now, data(3, 0, 0), nil)
 	b.nak(1, [2]uint64{2, 5})
 	st := b.s.Stats()
 	if len(b.s.members.list) != 0 || st.Malformed != uint64(len(good))+1 || st.Foreign != 4 || st.NAKInvalid != 1 {
 		t.Errorf("%d subscribers, %d malformed, %d foreign, %d invalid NAKs", len(b.s.members.list), st.Malformed, st.Foreign, st.NAKInvalid)
+	}
+	x := taken(b.s, events.BadPackets)
+	if n := bits.Len(uint(len(good) + 2)); len(x) != n || x[0].Err != wire.ErrShort || x[0].Address != "10.0.0.7:4711" || x[n-1].Behind != 1<<(n-1) {
+		t.Errorf("refused packets are reported as %+v", x)
 	}
 	if ps := of(wire.TypeData, b.next()); len(ps) != 0 {
 		t.Errorf("%d packets sent", len(ps))

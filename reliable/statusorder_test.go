@@ -43,9 +43,9 @@ func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 			b.publish(1)
 			b.now = b.now.Add(time.Millisecond)
 			status := b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: echo, EchoDelay: 10 * time.Microsecond})
-			replay := func() { b.s.Handle(b.now, status) }
+			replay := func() { b.s.Handle(b.now, status, nil) }
 			replay()
-			b.s.Handle(b.now, b.says(wire.FlagLeaving, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: echo, EchoDelay: 20 * time.Microsecond}))
+			b.s.Handle(b.now, b.says(wire.FlagLeaving, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: echo, EchoDelay: 20 * time.Microsecond}), nil)
 			if n := b.run(3*time.Second, replay); n < 2500 {
 				t.Errorf("%d packets in 3 s, while a status from before the farewell is replayed", n)
 			}
@@ -64,7 +64,7 @@ func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 			nak.Begin(nil, b.header(), wire.TypeNAK, 5, 1, wire.ReasonNone, 0, 400)
 			nak.Add(1, 1)
 			asked := nak.Finish()
-			replay := func() { b.s.Handle(b.now, status); b.s.Handle(b.now, asked) }
+			replay := func() { b.s.Handle(b.now, status, nil); b.s.Handle(b.now, asked, nil) }
 			if b.run(repeatedLife+staleStatus+2*time.Second, replay); b.s.Stats().ReceiversSilent != 1 {
 				t.Errorf("%d released", b.s.Stats().ReceiversSilent)
 			}
@@ -76,18 +76,18 @@ func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 	t.Run("of one long forgotten", func(t *testing.T) {
 		b := newBench(t, nil)
 		status := b.says(0, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)})
-		b.s.Handle(b.now, status)
+		b.s.Handle(b.now, status, nil)
 		b.status(1<<20, 0, 1, wire.FlagLeaving) // older than that: it is there
 		if b.s.Receivers(0) != 1 {
 			t.Error("an older farewell has removed a subscriber")
 		}
-		b.s.Handle(b.now, b.says(wire.FlagLeaving, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)}))
+		b.s.Handle(b.now, b.says(wire.FlagLeaving, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)}), nil)
 		for id := range uint64(2 * farewellsKept) {
 			b.status(id, 0, 100, 0)
 			b.status(id, 0, 100, wire.FlagLeaving)
 		}
 		b.now = b.now.Add(staleStatus + 1)
-		if b.s.Handle(b.now, status); b.s.Receivers(0) != 0 {
+		if b.s.Handle(b.now, status, nil); b.s.Receivers(0) != 0 {
 			t.Error("an old status has brought it back")
 		}
 	})
@@ -101,19 +101,19 @@ func TestSubscriberComesBack(t *testing.T) {
 	join := func(st wire.Status, want int) {
 		t.Helper()
 		st.Receiver, st.Limit = 5, 9
-		if b.s.Handle(b.now, b.says(0, st)); b.s.Receivers(0) != want {
+		if b.s.Handle(b.now, b.says(0, st), nil); b.s.Receivers(0) != want {
 			t.Errorf("%d subscribers after %+v, want %d", b.s.Receivers(0), st, want)
 		}
 	}
 	b.now = b.now.Add(time.Millisecond)
 	join(wire.Status{Next: 1, Echo: echo, EchoDelay: 10}, 1)
 	farewell := b.says(wire.FlagLeaving, wire.Status{Receiver: 5, Next: 2, Limit: 9, Echo: echo, EchoDelay: 20})
-	b.s.Handle(b.now, farewell)
+	b.s.Handle(b.now, farewell, nil)
 	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 20}, 0)
 	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 15}, 0)
 	join(wire.Status{Next: 1, Echo: echo + 1, EchoDelay: 15}, 0)
 	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 21}, 1)
-	if b.s.Handle(b.now, farewell); b.s.Receivers(0) != 1 {
+	if b.s.Handle(b.now, farewell, nil); b.s.Receivers(0) != 1 {
 		t.Error("its farewell of before, replayed, has removed it")
 	}
 	for range 2000 { // it says nothing, and is asked
@@ -137,16 +137,16 @@ func TestOlderStatusHasNoSay(t *testing.T) {
 	b.now = b.now.Add(time.Millisecond)
 	echo := uint64(b.now)
 	older := b.says(wire.FlagWantTopics, wire.Status{Receiver: 5, Next: 1, Limit: 20, Echo: echo - 1000})
-	b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo}))
-	b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo + uint64(time.Hour)}))
+	b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo}), nil)
+	b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo + uint64(time.Hour)}), nil)
 	m := b.s.members.byID[5]
 	at := b.now
 	b.now = b.now.Add(time.Millisecond)
-	b.s.Handle(b.now, older)
+	b.s.Handle(b.now, older, nil)
 	if m.heard != b.s.up(at) || m.wantTopics || m.Limit != 20 {
 		t.Errorf("heard after %v, wants topics %v, limit %d", m.heard.sub(b.s.up(at)), m.wantTopics, m.Limit)
 	}
-	b.s.Handle(b.now, b.says(wire.FlagWantTopics, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo, EchoDelay: time.Millisecond}))
+	b.s.Handle(b.now, b.says(wire.FlagWantTopics, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo, EchoDelay: time.Millisecond}), nil)
 	if m.heard != b.s.up(b.now) || !m.wantTopics {
 		t.Error("a newer status does not count")
 	}

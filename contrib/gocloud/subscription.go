@@ -41,7 +41,7 @@ type MessageError struct {
 	Topic     string
 	Number    uint64 // within topic, publisher and epoch
 	Publisher fanfare.PublisherID
-	Epoch     uint64
+	Epoch     events.ID
 	Err       error // of envelope.Parse
 }
 

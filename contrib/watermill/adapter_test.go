@@ -193,7 +193,7 @@ func TestRaw(t *testing.T) {
 	}
 	msg := next(t, out)
 	in, _ := MessageFromCtx(msg.Context())
-	if string(msg.Payload) != "payload" || msg.UUID != fmt.Sprintf("%v-%x-x-0", in.Publisher(), in.Epoch()) {
+	if string(msg.Payload) != "payload" || msg.UUID != fmt.Sprintf("%v-%v-x-0", in.Publisher(), in.Epoch()) {
 		t.Errorf("got message %s %q", msg.UUID, msg.Payload)
 	}
 	if got, err := plain.Next(t.Context()); err != nil || string(got.Data) != "payload" {

@@ -67,5 +67,5 @@ func (Raw) Unmarshal(in pubsub.Message) (*message.Message, error) {
 
 // uuidOf returns the UUID of a message that was sent without one.
 func uuidOf(in pubsub.Message) string {
-	return fmt.Sprintf("%v-%x-%s-%d", in.Publisher(), in.Epoch(), in.Topic, in.Number)
+	return fmt.Sprintf("%v-%v-%s-%d", in.Publisher(), in.Epoch(), in.Topic, in.Number)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // SubscriberConfig configures a Subscriber. The zero value is usable.
@@ -39,7 +40,7 @@ type UnmarshalError struct {
 	Topic     string
 	Number    uint64 // within topic, publisher and epoch
 	Publisher pubsub.PublisherID
-	Epoch     uint64
+	Epoch     events.ID
 	Err       error // error of the Unmarshaler
 }
 

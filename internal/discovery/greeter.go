@@ -297,7 +297,7 @@ func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *r
 }
 
 func mismatch(h *wire.Header, name []byte, list []events.ConfigDifference) *events.ConfigMismatchError {
-	return &events.ConfigMismatchError{Publisher: events.PublisherID(h.Publisher), Epoch: h.Epoch,
+	return &events.ConfigMismatchError{Publisher: events.ID(h.Publisher), Epoch: events.ID(h.Epoch),
 		Name: wire.CleanName(name), Differences: list}
 }
 

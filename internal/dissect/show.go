@@ -83,9 +83,9 @@ func (v *Value) appendText(b []byte, names Names) []byte {
 	case Chunks:
 		return fmt.Appendf(b, "%d (%d bytes)", len(v.Chunks), v.Len-len(v.Chunks)*v.Field.Size)
 	case Uints:
-		return appendList(b, v.Uints, func(b []byte, x uint64) []byte { return v.Field.appendNumber(b, x) })
+		return appendList(b, ' ', Shown, v.Uints, func(b []byte, x uint64) []byte { return v.Field.appendNumber(b, x) })
 	case Ranges:
-		return appendList(b, v.Pairs, func(b []byte, x [2]uint64) []byte {
+		return appendList(b, ' ', Shown, v.Pairs, func(b []byte, x [2]uint64) []byte {
 			return strconv.AppendUint(append(strconv.AppendUint(b, x[0], 10), '+'), x[1], 10)
 		})
 	}
@@ -93,17 +93,18 @@ func (v *Value) appendText(b []byte, names Names) []byte {
 	if v.Field.Kind == One && len(v.Parts) == 1 {
 		return part(b, v.Parts[0])
 	}
-	return appendList(b, v.Parts, part)
+	return appendList(b, ' ', Shown, v.Parts, part)
 }
 
-func appendList[T any](b []byte, list []T, one func([]byte, T) []byte) []byte {
+// appendList writes the elements of a list, of a long one those before most, with sep between them.
+func appendList[T any](b []byte, sep byte, most int, list []T, one func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, x := range list {
 		if i > 0 {
-			b = append(b, ' ')
+			b = append(b, sep)
 		}
-		if i == Shown {
-			b = fmt.Appendf(b, "and %d more", len(list)-Shown)
+		if i == most {
+			b = fmt.Appendf(b, "and %d more", len(list)-most)
 			break
 		}
 		b = one(b, x)
@@ -139,8 +140,8 @@ func (f *Field) appendNumber(b []byte, x uint64) []byte {
 	return strconv.AppendUint(b, x, 10)
 }
 
-// JSON appends header and fields to b as members of an object, with names and values as in
-// docs/vectors: numbers are not rounded, and bytes are in hexadecimal. Names are text, Go-quoted if
+// JSON appends header and fields to b as members of an object, with names and values as in docs/vectors, but ids of 64
+// bits as text, in hexadecimal like bytes. Other numbers are not rounded. Names are text, Go-quoted if
 // unprintable. Topics with a known name have "topic" beside their id.
 func (p *Packet) JSON(b []byte, names Names) []byte {
 	b = append(b, `"header":{`...)
@@ -176,7 +177,7 @@ func appendMembers(b []byte, values []Value, names Names) []byte {
 func (v *Value) appendJSON(b []byte, names Names) []byte {
 	switch v.Field.Kind {
 	case Uint:
-		return strconv.AppendUint(b, v.Uint, 10)
+		return v.Field.appendJSONUint(b, v.Uint)
 	case Flag:
 		return strconv.AppendBool(b, v.Uint != 0)
 	case Text:
@@ -184,28 +185,25 @@ func (v *Value) appendJSON(b []byte, names Names) []byte {
 	case Bytes:
 		return appendJSONHex(b, v.Bytes)
 	case Chunks:
-		return appendArray(b, v.Chunks, appendJSONHex)
+		return appendList(b, ',', len(v.Chunks), v.Chunks, appendJSONHex)
 	case Uints:
-		return appendArray(b, v.Uints, func(b []byte, x uint64) []byte { return strconv.AppendUint(b, x, 10) })
+		return appendList(b, ',', len(v.Uints), v.Uints, v.Field.appendJSONUint)
 	case Ranges:
-		return appendArray(b, v.Pairs, func(b []byte, x [2]uint64) []byte { return fmt.Appendf(b, "[%d,%d]", x[0], x[1]) })
+		return appendList(b, ',', len(v.Pairs), v.Pairs, func(b []byte, x [2]uint64) []byte { return fmt.Appendf(b, "[%d,%d]", x[0], x[1]) })
 	}
 	part := func(b []byte, x []Value) []byte { return append(appendMembers(append(b, '{'), x, names), '}') }
 	if v.Field.Kind == One && len(v.Parts) == 1 {
 		return part(b, v.Parts[0])
 	}
-	return appendArray(b, v.Parts, part)
+	return appendList(b, ',', len(v.Parts), v.Parts, part)
 }
 
-func appendArray[T any](b []byte, list []T, one func([]byte, T) []byte) []byte {
-	b = append(b, '[')
-	for i, x := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = one(b, x)
+// appendJSONUint writes a number, and an id as events.ID does.
+func (f *Field) appendJSONUint(b []byte, x uint64) []byte {
+	if f.Hex && f.Size == 8 {
+		return fmt.Appendf(b, `"%016x"`, x)
 	}
-	return append(b, ']')
+	return strconv.AppendUint(b, x, 10)
 }
 
 func appendJSONHex(b, x []byte) []byte { return append(hex.AppendEncode(append(b, '"'), x), '"') }

@@ -84,9 +84,7 @@ func TestMissingChecksumIsReported(t *testing.T) {
 	_, l := newLoopOver(t, configTo(ch), func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, unprotected: true}
 	})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "x"}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
 	_, bare := newLoop(t, Config{Publisher: 77})
 	publication(t, bare, "x")
 	m := mismatchOf(t, ch)
@@ -112,9 +110,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	p, topic := publication(t, far, "x") // in group 0
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "elsewhere", Group: 3}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
 	until := func(what string, n *atomic.Int64) {
 		t.Helper()
 		for n.Load() == 0 {
@@ -131,10 +127,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	if stats.Heard == 0 || stats.Mismatches != 0 {
 		t.Errorf("%+v", stats)
 	}
-	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +156,7 @@ func testNoSearchWhereAllIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, l := newLoop(t, Config{})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 3}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "x", Group: 3}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
 	// When the second that publishers are given to be heard is over, it looks again
 	// after five.
 	for after := l.now().Add(2 * time.Second); l.now() < after; time.Sleep(10 * time.Millisecond) {
@@ -187,15 +178,11 @@ func testSearchIsTakenOver(t *testing.T) {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
 	})
 	handler := handlerFuncs{other: func(*Delivery) {}}
-	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, policyAuto, From{}, false, handler); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "elsewhere", Group: 3}, policyAuto, handler)
 	for joins.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handler); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, handler)
 	for {
 		searching := true
 		l.do(func() { searching = l.hellos.g.Searching() })

@@ -50,6 +50,6 @@ func (j *journal) say(line *report.Line, args ...any) {
 	}
 }
 
-// doubled reports whether a count, formerly old, has reached a power of two: for reports at the 1st, 2nd, 4th, 8th …
+// Doubled reports whether a count, formerly old, has reached a power of two: for reports at the 1st, 2nd, 4th, 8th …
 // time.
-func doubled(old, n uint64) bool { return bits.Len64(n) > bits.Len64(old) }
+func Doubled(old, n uint64) bool { return bits.Len64(n) > bits.Len64(old) }

@@ -81,9 +81,7 @@ func TestLogIsLimited(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var all, with atomic.Int64
 			_, l := newLoop(t, Config{Publisher: 77, Logger: slog.New(lines{&all, &with, c.text})})
-			if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
-				t.Fatal(err)
-			}
+			subscribeTo(t, l, TopicName{Name: "x"}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
 			const n = 1000
 			if st := forge(t, l, c.publisher, n); st.Streams+st.StreamsRefused != n {
 				t.Errorf("of %d forged heartbeats: %+v", n, st)

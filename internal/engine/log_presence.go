@@ -57,7 +57,7 @@ type repeats struct{ at map[remark]reliable.Instant }
 
 type remark struct {
 	peer uint64
-	what events.Kind
+	line *report.Line
 }
 
 const (
@@ -69,8 +69,8 @@ const (
 )
 
 // say records a line, and reports whether it was not logged recently.
-func (r *repeats) say(now reliable.Instant, peer uint64, what events.Kind) bool {
-	key := remark{peer, what}
+func (r *repeats) say(now reliable.Instant, peer uint64, line *report.Line) bool {
+	key := remark{peer, line}
 	if at, ok := r.at[key]; ok && now.Sub(at) < sameRemark {
 		return false
 	}
@@ -81,9 +81,9 @@ func (r *repeats) say(now reliable.Instant, peer uint64, what events.Kind) bool 
 	return true
 }
 
-// sayOf logs an event of a peer, once for all groups.
-func (j *journal) sayOf(peer uint64, what events.Kind, line *report.Line, args ...any) {
-	if j.repeats.say(j.clock.now(), peer, what) {
+// sayOf logs a line of a peer, 0 for this bus, once for all groups.
+func (j *journal) sayOf(peer uint64, line *report.Line, args ...any) {
+	if j.repeats.say(j.clock.now(), peer, line) {
 		j.say(line, args...)
 	} else {
 		line.Debug(j.log, args...)
@@ -96,16 +96,18 @@ func (j *journal) publisherCame(from *reliable.Origin, group string) {
 	if j.presences.came(from.Instance) {
 		j.say(&report.PublisherUp, args...)
 	} else {
-		report.PublisherUpToo.Log(j.log, args...)
+		report.PublisherUp.Debug(j.log, args...)
 	}
 }
 
-// publisherWent logs that a publisher is down. A lost one is a warning.
-func (j *journal) publisherWent(from *reliable.Origin, group string, cause events.Cause) {
+// publisherWent logs that a publisher is down. A lost one is a warning. own is why this bus itself was cut off from it.
+func (j *journal) publisherWent(from *reliable.Origin, group string, cause events.Cause, own error) {
 	args := publisherArgs(from, group)
 	switch say := j.presences.went(from.Instance, cause); {
 	case !say:
-		report.PublisherDownToo.Log(j.log, append(args, "cause", cause)...)
+		report.PublisherDown.Debug(j.log, append(args, "cause", cause)...)
+	case own != nil:
+		j.say(&report.PublisherCutOff, append(args, "err", own)...)
 	case cause == events.CausePublisherLost:
 		j.say(&report.PublisherLost, args...)
 	case cause == events.CauseNone:
@@ -121,5 +123,5 @@ func publisherArgs(from *reliable.Origin, group string) []any {
 	if from.Name != "" {
 		args = append(args, "name", from.Name)
 	}
-	return append(args, "epoch", from.Epoch, "group", group)
+	return append(args, "epoch", id(from.Epoch), "group", group)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -58,12 +59,12 @@ func TestRepeats(t *testing.T) {
 	for i, c := range []struct {
 		after time.Duration
 		who   uint64
-		what  events.Kind
+		what  *report.Line
 		say   bool
 	}{
-		{0, 1, events.SubscriberSilent, true}, {time.Millisecond, 1, events.SubscriberSilent, false}, {time.Second, 1, events.SubscriberSilent, false},
-		{0, 1, events.SubscriberReleased, true}, {0, 2, events.SubscriberSilent, true},
-		{sameRemark, 1, events.SubscriberSilent, true}, {0, 1, events.SubscriberSilent, false},
+		{0, 1, &report.SubscriberSilent, true}, {time.Millisecond, 1, &report.SubscriberSilent, false}, {time.Second, 1, &report.SubscriberSilent, false},
+		{0, 1, &report.SubscriberReleased, true}, {0, 2, &report.SubscriberSilent, true},
+		{sameRemark, 1, &report.SubscriberSilent, true}, {0, 1, &report.SubscriberSilent, false},
 	} {
 		now = now.Add(c.after)
 		if say := r.say(now, c.who, c.what); say != c.say {
@@ -71,7 +72,7 @@ func TestRepeats(t *testing.T) {
 		}
 	}
 	for i := range uint64(3 * remarksKept) {
-		if r.say(now, i, events.GroupLost); len(r.at) > remarksKept {
+		if r.say(now, i, &report.GroupLost); len(r.at) > remarksKept {
 			t.Fatalf("%d are remembered", len(r.at))
 		}
 	}

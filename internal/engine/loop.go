@@ -237,11 +237,11 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	l.budget.end(now)
 	l.watchdog.control(now)
 	l.noteStall(now)
+	l.watchdog.reportStandstill() // before what others say of it
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now), l.reportUndetected(now))
 	l.noteLosses(now)
 	l.sample(now)
 	l.emitDrops()
-	l.watchdog.reportStandstill()
 	l.wakeSubscriptions()
 	if len(l.evicted) > 0 {
 		l.endEvicted()
@@ -306,10 +306,10 @@ func (l *Loop) joined(e *transport.Event) {
 		l.unreadable(e.Err)
 		return
 	case transport.Unfindable:
-		l.unfindable(e.Err)
+		l.emit(&report.Unfindable, events.Event{Kind: events.Unfindable, Err: e.Err})
 		return
 	case transport.Unmet:
-		l.unmet(e.Err)
+		l.emit(&report.Unmet, events.Event{Kind: events.Unmet, Err: e.Err})
 		return
 	}
 	l.joins.note(e)
@@ -327,7 +327,7 @@ func (l *Loop) joined(e *transport.Event) {
 	default:
 		report.GroupMembership.Log(l.log, "group", addr, "role", e.Role, "state", e.State)
 	}
-	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.memberships.away[m] {
+	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.memberships.of[m].until == reliable.Never {
 		l.memberBack(m, addr)
 		l.event(events.Event{Kind: events.GroupBack, Group: addr})
 	}

@@ -14,10 +14,7 @@ import (
 // not.
 func TestGiveWay(t *testing.T) {
 	_, l := newLoop(t, Config{})
-	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	if err := l.do(func() {
 		l.readied = false
 		for _, asleep := range []bool{false, true} {
@@ -77,10 +74,7 @@ func TestLooksBehindGivingWay(t *testing.T) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	_, l := newLoopOver(t, Config{Wait: WaitPark}, func(tr transport.Transport) transport.Transport { c.Transport = tr; return c })
 	_, from := newLoop(t, Config{})
-	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	p, topic := publication(t, from, "x")
 	if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 		t.Fatal(err)

@@ -31,14 +31,13 @@ type journal struct {
 	duplicates     map[instancePair]bool // pairs that were reported, at most maxDuplicates
 	memberships    memberships
 	unreplied      unreplied
-	sealedReported bool         // it was reported that sealed packets arrive and there are no keys
-	stuck          *Publication // the first publication that was reported as unable to send; nil: none
+	sealedReported bool // it was reported that sealed packets arrive and there are no keys
 }
 
 func newJournal(log *slog.Logger, c clock) journal {
 	return journal{
 		log: log, clock: c, duplicates: make(map[instancePair]bool),
 		notes: newLogLimiter(linesAtOnce), refused: newLogLimiter(linesAtOnce), failed: newLogLimiter(failuresAtOnce),
-		losing: newLossNotes(), memberships: memberships{away: make(map[membership]bool)},
+		losing: newLossNotes(), memberships: memberships{of: make(map[membership]outage)},
 	}
 }

@@ -41,7 +41,6 @@ func (w *watchdog) reportStandstill() {
 	if d == 0 {
 		return
 	}
-	w.stand.stood = 0
-	report.StoodStill.Log(w.l.log, "for", d)
-	w.l.event(events.Event{Kind: events.StoodStill, For: d})
+	w.stand.stood, w.l.memberships.of[membership{group: everyGroup}] = 0, outage{until: w.l.now()}
+	w.l.emit(&report.StoodStill, events.Event{Kind: events.StoodStill, For: d})
 }

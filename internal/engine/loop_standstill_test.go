@@ -4,8 +4,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
+
+// What a publisher says of the time in which this process was stopped is no slow reading. docs/protocol §8.6.
+func TestHeldWhileStopped(t *testing.T) {
+	holds := 0
+	_, l := newLoop(t, Config{Events: func(e events.Event) {
+		if e.Kind == events.HoldsPublishersUp {
+			holds++
+		}
+	}})
+	subscribeTo(t, l, TopicName{Name: "x"}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
+	err := l.do(func() {
+		g := l.groups[0]
+		for i, ago := range []time.Duration{0, 5 * time.Second} {
+			l.memberships.of[membership{group: everyGroup}] = outage{until: l.now().Add(-ago)}
+			b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: 7, Epoch: 1}, &wire.Heartbeat{SentAt: uint64(i + 1), PacketSize: 1000,
+				Interval: time.Second, StatusInterval: time.Second, Holder: l.cfg.Receiver.ID, Held: 3 * time.Second})
+			wire.SetChecksum(b)
+			g.r.Handle(l.now(), 5, b)
+			if g.holding(); holds != i {
+				t.Errorf("stopped until %v ago: %d reports", ago, holds)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // A loop that runs late by two seconds stood still; one that sleeps as long as it may, or
 // whose turn takes long, did not.

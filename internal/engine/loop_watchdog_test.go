@@ -43,9 +43,7 @@ func TestHandlerAcrossAStop(t *testing.T) {
 					w.mu.Unlock()
 					time.Sleep(c.after)
 				}, other: func(*Delivery) {}}
-				if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, h); err != nil {
-					t.Fatal(err)
-				}
+				subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, h)
 				_, from := newLoop(t, Config{Wait: WaitPark})
 				p, topic := publication(t, from, "x")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

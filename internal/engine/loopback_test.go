@@ -31,9 +31,7 @@ func TestLoopbackOfNoEffect(t *testing.T) {
 	log := slog.New(lines{&all, &with, "does not return this bus's own packets"})
 	cfg := Config{Logger: log, Receiver: reliable.ReceiverConfig{Loopback: true}}
 	_, l := newLoopOver(t, cfg, func(tr transport.Transport) transport.Transport { return oneWay{tr} })
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	publication(t, l, "x")
 	for limit := time.Now().Add(time.Minute); with.Load() == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {

@@ -9,7 +9,7 @@ import (
 // Several buses with one publisher id: docs/protocol §3.7.
 
 // instancePair is two of them. A pair is reported once, not once per group.
-type instancePair struct{ publisher, later, earlier uint64 }
+type instancePair struct{ publisher, later, earlier events.ID }
 
 // maxDuplicates bounds the remembered pairs. Beyond it a pair may be reported again.
 const maxDuplicates = 256
@@ -19,9 +19,9 @@ func (l *Loop) namesake(of reliable.Instance) {
 	if of.Publisher != l.cfg.Publisher || of.Epoch == l.cfg.Epoch {
 		return
 	}
-	if l.namesakes++; doubled(l.namesakes-1, l.namesakes) {
+	if l.namesakes++; Doubled(l.namesakes-1, l.namesakes) {
 		report.Namesake.Log(l.log,
-			"name", l.cfg.Name, "publisher", id(of.Publisher), "epoch", of.Epoch, "ours", l.cfg.Epoch, "heard", l.namesakes)
+			"name", l.cfg.Name, "publisher", id(of.Publisher), "epoch", id(of.Epoch), "ours", id(l.cfg.Epoch), "heard", l.namesakes)
 	}
 }
 
@@ -32,9 +32,9 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 		return
 	}
 	e := g.event(events.DuplicateName, st)
-	e.Address, e.OtherEpoch = st.Origin().Address, g.l.cfg.Epoch
+	e.Address, e.OtherEpoch = st.Origin().Address, events.ID(g.l.cfg.Epoch)
 	if other != nil {
-		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
+		e.OtherEpoch, e.OtherAddress = events.ID(other.Epoch), other.Origin().Address
 	} else if len(g.l.publications()) == 0 {
 		return // only the other bus publishes
 	}
@@ -42,7 +42,7 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	for _, s := range g.subs.List() {
 		s.notify(e)
 	}
-	pair, known := instancePair{st.Publisher, e.Epoch, e.OtherEpoch}, g.l.duplicates
+	pair, known := instancePair{e.Publisher, e.Epoch, e.OtherEpoch}, g.l.duplicates
 	if known[pair] {
 		return
 	}
@@ -51,6 +51,5 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	}
 	known[pair] = true
 	g.l.event(e)
-	g.l.say(&report.DuplicateName,
-		"name", e.Name, "publisher", e.Publisher.String(), "epoch", e.Epoch, "address", e.Address, "other_epoch", e.OtherEpoch, "other_address", e.OtherAddress)
+	g.l.say(&report.DuplicateName, eventArgs(&report.DuplicateName, &e)...)
 }

@@ -62,12 +62,14 @@ func (l *Loop) happened(kinds []events.Kind) bool {
 // heardSubscriber reports whether a subscriber was detected that wants, or may want, what the bus publishes, or whether
 // an event says why none was.
 func (l *Loop) heardSubscriber() bool {
-	return l.detection.met.Load() || l.happened(whyNoSubscriber) ||
-		slices.ContainsFunc(l.publications(), func(p *Publication) bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.s.Wanted()
-		})
+	for _, p := range l.publications() {
+		p.mu.Lock()
+		if p.s.Wanted() {
+			l.detection.met.Store(true)
+		}
+		p.mu.Unlock()
+	}
+	return l.detection.met.Load() || l.happened(whyNoSubscriber)
 }
 
 func (l *Loop) heardPublisher() bool { return l.happened(heardPublisher) }

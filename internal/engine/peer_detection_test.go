@@ -60,6 +60,7 @@ func TestUndetected(t *testing.T) {
 		{"on one network", "a", "a", "eth0", true, false, "x", 0, 0},
 		{"on another topic of the group", "a", "a", "eth0", true, false, "y", 1, 0},
 		{"a pattern of the group", "a", "a", "eth0", true, false, "y.>", 0, 0}, // it was not asked for x, and may want it
+		{"a pattern of the group, that leaves", "a", "a", "eth0", true, false, "y.>", 0, 0},
 		{"a pattern, elsewhere", "a", "b", "eth0", true, false, "x.>", 1, 1},
 		{"a publisher that says nothing", "a", "b", "eth0", false, false, "", 0, 0},
 		{"without an interface", "a", "b", "", true, false, "x", 0, 0},
@@ -68,8 +69,10 @@ func TestUndetected(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pub, pubLog := on(t, c.pub, c.iface)
 				sub, subLog := on(t, c.sub, c.iface)
+				var s *Subscription
 				if c.subscribe != "" {
-					if _, err := sub.Subscribe([]TopicName{named(t, c.subscribe)}, policyAuto, From{}, false, quiet); err != nil {
+					var err error
+					if s, err = sub.Subscribe([]TopicName{named(t, c.subscribe)}, policyAuto, From{}, false, quiet); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -87,6 +90,9 @@ func TestUndetected(t *testing.T) {
 				time.Sleep(undetectedAfter - detectionEvery)
 				if happened(pub, events.NoSubscriberHeard)+happened(sub, events.NoPublisherHeard) != 0 {
 					t.Error("reported too early")
+				}
+				if strings.HasSuffix(c.name, "leaves") {
+					s.Close()
 				}
 				time.Sleep(10 * undetectedAfter)
 				synctest.Wait()
@@ -130,9 +136,7 @@ func TestUndetectedIsOver(t *testing.T) {
 			t.Errorf("no subscriber detected for %v", d)
 		}
 		sub, _ := on(t, "a", "eth0")
-		if _, err := sub.Subscribe([]TopicName{named(t, "x")}, policyAuto, From{}, false, quiet); err != nil {
-			t.Fatal(err)
-		}
+		subscribeTo(t, sub, named(t, "x"), policyAuto, quiet)
 		time.Sleep(2 * undetectedAfter)
 		_, noPub := sub.Undetected()
 		if d, _ := pub.Undetected(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
@@ -152,9 +156,7 @@ func TestUndetectedAcrossStandstill(t *testing.T) {
 			return quiet.run(o, x, number, body, step, size)
 		}
 		blocks.message = func(*reliable.Origin, *topics.Track, uint64, []byte) { time.Sleep(20 * time.Second) }
-		if _, err := pub.Subscribe([]TopicName{named(t, "y")}, policyAuto, From{}, false, blocks); err != nil {
-			t.Fatal(err)
-		}
+		subscribeTo(t, pub, named(t, "y"), policyAuto, blocks)
 		stand := func() {
 			p, topic := publication(t, other, "y")
 			if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {

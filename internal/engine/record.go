@@ -73,9 +73,6 @@ func (l *Loop) emitDropped(d *Dropped) {
 	l.event(events.Event{Kind: events.PacketsDropped, Cause: d.Cause, Behind: d.Packets})
 }
 
-// Doubled is doubled for other packages.
-func Doubled(old, n uint64) bool { return doubled(old, n) }
-
 // SampleNow passes the counters on at once. A loop that has ended did so at its end.
 func (l *Loop) SampleNow() {
 	if l.onLoop() { // in a handler
@@ -129,7 +126,7 @@ func (s *Subscription) recordLoss(it *topics.Item, group string, from *reliable.
 	}
 	e := stats.LossEntry{
 		Cause: s.l.cfg.CauseLabel(it.Cause), Group: group,
-		Publisher: events.PublisherID(from.Publisher), Epoch: from.Epoch,
+		Publisher: events.ID(from.Publisher), Epoch: events.ID(from.Epoch),
 		Name: from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
 	}
 	if it.Topic != nil {
@@ -185,7 +182,7 @@ func (l *Loop) recordEvent(e *events.Event) {
 func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {
-			if st.Publisher == uint64(e.Publisher) && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
+			if st.Publisher == uint64(e.Publisher) && events.ID(st.Epoch) == e.Epoch && g.address == e.Group && st.MayConcern() {
 				return true
 			}
 		}

@@ -1,6 +1,9 @@
 package engine
 
-import "sync/atomic"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // readerClaim is held by the goroutine that may use a subscription's readers: one in Next, or one that has borrowed
 // them briefly. A closed subscription stays claimed permanently.
@@ -37,7 +40,7 @@ func (c *readerClaim) read() bool {
 		if c.borrowed.Load() == 0 {
 			return c.Take()
 		}
-		yield()
+		runtime.Gosched()
 	}
 	return true
 }

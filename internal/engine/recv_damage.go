@@ -9,10 +9,10 @@ import (
 func (g *group) watchDamage() {
 	d := g.r.TakeDamage()
 	before := g.damaged
-	if g.damaged += d.Packets; !doubled(before, g.damaged) {
+	if g.damaged += d.Packets; !Doubled(before, g.damaged) {
 		return
 	}
-	g.l.say(&report.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
-	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.PublisherID(d.Publisher),
+	g.l.sayOf(d.Publisher, &report.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
+	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.ID(d.Publisher),
 		Address: d.Address, Behind: g.damaged})
 }

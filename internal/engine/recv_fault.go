@@ -16,8 +16,8 @@ type faultNotes struct {
 }
 
 type faultKey struct {
-	publisher events.PublisherID
-	epoch     uint64
+	publisher events.ID
+	epoch     events.ID
 	fault     events.Fault
 	topic     string // with FaultTopic only
 }
@@ -71,7 +71,7 @@ func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Even
 // reportFaults makes the reader for handlers report faults.
 func (g *group) reportFaults(st *reliable.Stream, rd *topics.Reader) {
 	rd.OnFault(func(err *events.FaultError) {
-		err.Publisher, err.Epoch = events.PublisherID(st.Publisher), st.Epoch
+		err.Publisher, err.Epoch = events.ID(st.Publisher), events.ID(st.Epoch)
 		g.announce(g.faulted(st, err))
 	})
 }
@@ -79,7 +79,7 @@ func (g *group) reportFaults(st *reliable.Stream, rd *topics.Reader) {
 // reportFaults makes the feed's reader report faults: to the subscription at once, in the log and as an event soon.
 func (f *feed) reportFaults(s *Subscription) {
 	f.rd.OnFault(func(err *events.FaultError) {
-		err.Publisher, err.Epoch = events.PublisherID(f.st.Publisher), f.st.Epoch
+		err.Publisher, err.Epoch = events.ID(f.st.Publisher), events.ID(f.st.Epoch)
 		e := f.event(events.PublisherFault)
 		e.Err = err
 		s.notify(*e)

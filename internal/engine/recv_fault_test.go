@@ -27,7 +27,7 @@ func TestFaultsAreReportedOnce(t *testing.T) {
 		}
 	}
 	for p := range uint64(3 * faultsKept) {
-		f.due(&events.FaultError{Publisher: events.PublisherID(p), Count: 1})
+		f.due(&events.FaultError{Publisher: events.ID(p), Count: 1})
 		if len(f.reported) > faultsKept {
 			t.Fatalf("%d are remembered", len(f.reported))
 		}

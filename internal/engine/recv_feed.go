@@ -201,7 +201,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if e.Kind == reliable.EventUnnamed && !f.wild.Load() {
 		return
 	}
-	if e.Kind == reliable.EventCollision && f.rd.Wants(e.Collision.ID) {
+	if e.Kind == reliable.EventCollision && f.rd.Wants(uint64(e.Collision.ID)) {
 		f.collisions = append(f.collisions, e.Collision)
 	}
 	f.rd.Take(e)
@@ -209,7 +209,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if cause, down := publisherDown(e); down && (!f.finished || cause == events.CauseNone || !f.lost) {
 		f.lost = true
 		f.ending = f.event(streamEvent(cause))
-		f.ending.Topics = e.Announced
+		f.ending.Topics, f.ending.Err = e.Announced, f.o.ownFault()
 	}
 }
 
@@ -225,8 +225,8 @@ func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 }
 
 func (f *feed) event(kind events.Kind) *events.Event {
-	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.PublisherID(f.st.Publisher),
-		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.ID(f.st.Publisher),
+		Name: f.st.Origin().Name, Epoch: events.ID(f.st.Epoch), Relevant: f.st.Relevant()}
 }
 
 // release returns the leased item, and wakes the loop if the stream waits for that.

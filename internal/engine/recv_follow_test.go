@@ -40,10 +40,7 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 		}
 	}
 	publish(1, "before")
-	s, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := subscribeTo(t, to, TopicName{Name: "x", Group: 0}, policyBlock, nil)
 	known := 0
 	if err := to.do(func() { known = len(to.groups[0].r.Streams()) }); err != nil || known != 1 {
 		t.Fatalf("%d streams are known, %v: nothing is tested", known, err)

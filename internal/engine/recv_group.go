@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/topics"
@@ -125,7 +126,7 @@ func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err e
 		g.topics[id] = t
 	}
 	if t.name != name {
-		return false, &events.TopicCollisionError{ID: id, Known: t.name, Other: name}
+		return false, &events.TopicCollisionError{ID: events.ID(id), Known: t.name, Other: name}
 	}
 	if !t.users.Add(s) {
 		return false, nil
@@ -302,13 +303,21 @@ func (g *group) StreamUp(st *reliable.Stream) {
 
 // StreamDown implements reliable.Sink. Subscriptions get it from the stream's output, in order.
 func (g *group) StreamDown(st *reliable.Stream, cause events.Cause) {
-	outputOf(st).held = nil
+	o := outputOf(st)
+	o.held = nil
 	g.l.inbox.legs.forget(st)
 	if g.suppressed || !g.alone(st.Instance) {
 		return
 	}
-	g.l.publisherWent(st.Origin(), g.address, cause)
-	g.l.event(g.event(streamEvent(cause), st))
+	var own error
+	if cause == events.CausePublisherLost { // nothing arrived from it for two seconds or more
+		own = g.l.memberships.cutOff(membership{g.index, transport.RoleReceiver}, g.l.now().Add(-2*time.Second))
+	}
+	o.cutOff.Store(&own)
+	g.l.publisherWent(st.Origin(), g.address, cause, own)
+	e := g.event(streamEvent(cause), st)
+	e.Err = own
+	g.l.event(e)
 }
 
 // handlers yields each subscription with a handler once.
@@ -339,14 +348,14 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 
 func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 	from := st.Origin()
-	return events.Event{Kind: kind, Group: g.address, Publisher: events.PublisherID(st.Publisher),
-		Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
+	return events.Event{Kind: kind, Group: g.address, Publisher: events.ID(st.Publisher),
+		Name: from.Name, Address: from.Address, Epoch: events.ID(st.Epoch), Relevant: st.Relevant()}
 }
 
 // down returns the event that a publisher has ended or was lost, for subscriptions.
 func (g *group) down(cause events.Cause, st *reliable.Stream) events.Event {
 	e := g.event(streamEvent(cause), st)
-	e.Topics = st.Announced()
+	e.Topics, e.Err = st.Announced(), outputOf(st).ownFault()
 	return e
 }
 

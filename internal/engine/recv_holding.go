@@ -7,6 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // Reports that this bus blocks publishers, and which of its subscriptions do: as publishers report it, and as the bus
@@ -22,6 +23,10 @@ type holds struct {
 func (g *group) holding() {
 	for _, st := range g.r.TakeHolding() {
 		held, released := st.Holding()
+		if !released { // its own trouble is no slow reading
+			of, own := g.l.memberships.of, membership{g.index, transport.RoleReceiver}
+			held = min(held, g.l.now().Sub(max(of[own].until, of[membership{group: everyGroup}].until)))
+		}
 		o := outputOf(st)
 		if o.held == nil {
 			o.held = new(holds)
@@ -49,12 +54,11 @@ func (g *group) reportHolding(kind events.Kind, st *reliable.Stream, d time.Dura
 	e.For = d
 	var why holdLines
 	e.Topics, e.Behind, why = g.slowest(st)
-	args := []any{"publisher", id(st.Publisher), "group", g.address, "for", d, "topics", e.Topics, "unread_packets", e.Behind}
 	line := why.holds
 	if kind == events.ReleasedByPublisher {
 		line = why.released
 	}
-	g.l.sayOf(st.Publisher, kind, line, args...)
+	g.l.sayOf(st.Publisher, line, eventArgs(line, &e)...)
 	g.l.event(e)
 }
 
@@ -130,6 +134,6 @@ func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	}
 	e := g.event(events.SubscriptionNotRead, f.st)
 	e.For, e.Behind, e.Topics = d, uint64(lag), s.names()
-	g.l.sayOf(f.st.Publisher, events.SubscriptionNotRead, &report.SubscriptionNotRead, "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
+	g.l.sayOf(f.st.Publisher, &report.SubscriptionNotRead, eventArgs(&report.SubscriptionNotRead, &e)...)
 	g.l.event(e)
 }

@@ -112,10 +112,10 @@ func (p *inPlace) down(cause events.Cause) {
 
 // collision reports to the handlers of a topic that the publisher uses its id for another name.
 func (p *inPlace) collision(err *events.TopicCollisionError) {
-	if !p.rd.Wants(err.ID) {
+	if !p.rd.Wants(uint64(err.ID)) {
 		return
 	}
-	for _, s := range p.g.topics[err.ID].handlers.List() {
+	for _, s := range p.g.topics[uint64(err.ID)].handlers.List() {
 		s.other(&Delivery{Err: err})
 	}
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"time"
+	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -60,13 +60,14 @@ func (l *Loop) legChanged(e *transport.Event) {
 	name := x.name(leg)
 	if x.lost[leg] = e.Kind == transport.LegLost; x.lost[leg] {
 		x.since[leg] = now
-		report.LegDown.Log(l.log, "leg", name, "err", e.Err)
-		l.event(events.Event{Kind: events.LegDown, Leg: name, Err: e.Err})
+		line := &report.LegDown
+		if !slices.Contains(x.lost[:x.n], false) {
+			line = &report.LegsDown
+		}
+		l.emit(line, events.Event{Kind: events.LegDown, Leg: name, Err: e.Err})
 		return
 	}
-	d := now.Sub(x.since[leg])
-	report.LegBack.Log(l.log, "leg", name, "after", d)
-	l.event(events.Event{Kind: events.LegBack, Leg: name, For: d})
+	l.emit(&report.LegBack, events.Event{Kind: events.LegBack, Leg: name, For: now.Sub(x.since[leg])})
 }
 
 // Leg implements reliable.Sink. If the transport itself has lost the leg, that was reported.
@@ -76,13 +77,13 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	_, reported := x.silent[key]
 	ev := g.event(events.LegBack, st)
 	ev.Leg, ev.For, ev.Address = x.name(e.Leg), e.For, st.Origin().Address
-	args := append(publisherArgs(st.Origin(), g.address), "leg", ev.Leg, "for", e.For.Round(time.Millisecond))
+	args := append(publisherArgs(st.Origin(), g.address), "leg", ev.Leg, "for", e.For)
 	switch {
 	case g.suppressed || x.lost[e.Leg] && !reported || !g.speaks(st.Instance):
 	case e.Silent:
 		x.silent[key] = struct{}{}
 		ev.Kind = events.LegDown
-		l.sayOf(st.Publisher+uint64(e.Leg), events.LegDown, &report.LegSilent, args...)
+		l.sayOf(st.Publisher+uint64(e.Leg), &report.LegSilent, args...)
 		l.event(ev)
 	case reported:
 		delete(x.silent, key)

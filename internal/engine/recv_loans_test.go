@@ -261,10 +261,7 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i := range 100 { // 32 packets fit the window
-		s, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := subscribeTo(t, to, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 		var d Delivery
 		if err := s.Next(limit, &d); err != nil || len(d.Data) != 900 {
 			t.Fatalf("subscription %d: %v, %d bytes", i, err, len(d.Data))

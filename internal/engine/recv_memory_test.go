@@ -26,9 +26,7 @@ func TestReceiveMemory(t *testing.T) {
 func TestWindowIsReady(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	l.cfg.Receiver.WindowBytes = 1 << 20
-	if _, err := l.Subscribe([]TopicName{{Name: "x"}}, policyAuto, From{}, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "x"}, policyAuto, nil)
 	ready := 0
 	if err := l.do(func() { ready = len(l.memory.spare) }); err != nil || ready != 1<<20 {
 		t.Errorf("%d bytes are ready, %v", ready, err)

@@ -40,9 +40,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, l := newLoop(t, Config{Wait: WaitPark, Receiver: reliable.ReceiverConfig{Deadline: 2 * time.Second}})
-				if _, err := l.Subscribe([]TopicName{{Name: "x"}}, policyBlock, From{}, false, nil); err != nil {
-					t.Fatal(err)
-				}
+				subscribeTo(t, l, TopicName{Name: "x"}, policyBlock, nil)
 				b := make([]byte, wire.DataHeaderLen, 512)
 				l.do(func() {
 					g := l.find(0, nil)

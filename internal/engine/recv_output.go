@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -15,6 +17,15 @@ type output struct {
 	handlers *inPlace   // nil: none so far
 	log      *cursorLog // nil: no cursors
 	held     *holds     // nil: the publisher does not report that this bus blocks it
+	cutOff   atomic.Pointer[error]
+}
+
+// ownFault returns why this bus itself was cut off from the publisher when that was last lost; nil: it was not.
+func (o *output) ownFault() error {
+	if err := o.cutOff.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // outputOf returns the stream's output.

@@ -39,10 +39,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 		}},
 		{"close", (*Subscription).Close},
 	} {
-		s, err := l.Subscribe([]TopicName{{Name: ">", Pattern: all}}, policyBlock, From{}, false, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := subscribeTo(t, l, TopicName{Name: ">", Pattern: all}, policyBlock, nil)
 		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 			t.Fatal(err)
 		}

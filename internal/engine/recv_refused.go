@@ -73,16 +73,15 @@ func (g *group) Refused(now reliable.Instant, of reliable.Instance, why events.R
 	if g.suppressed || !g.wanting() || g.refused.seen(now, of.Publisher) {
 		return
 	}
-	left, ok := g.l.journal.refused.allow(now)
-	if !ok {
+	if _, ok := g.l.journal.refused.allow(now); !ok {
 		return // reported with a later packet
 	}
-	err := &events.PublisherRefusedError{Publisher: events.PublisherID(of.Publisher), Epoch: of.Epoch,
+	err := &events.PublisherRefusedError{Publisher: events.ID(of.Publisher), Epoch: events.ID(of.Epoch),
 		Group: g.address, Reason: why}
 	g.refused.remember(now, err)
-	report.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(of.Publisher), "group", g.address, "reason", why}, left)...)
-	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(of.Publisher),
-		Epoch: of.Epoch, Err: err})
+	g.l.sayOf(of.Publisher, &report.PublisherRefused, "publisher", id(of.Publisher), "group", g.address, "reason", why)
+	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.ID(of.Publisher),
+		Epoch: events.ID(of.Epoch), Err: err})
 	for _, s := range g.subs.List() {
 		s.refused(err)
 	}

@@ -17,7 +17,7 @@ func TestRefusals(t *testing.T) {
 		if r.seen(now, p) {
 			t.Fatalf("publisher %d was reported before", p)
 		}
-		r.remember(now, &events.PublisherRefusedError{Publisher: events.PublisherID(p)})
+		r.remember(now, &events.PublisherRefusedError{Publisher: events.ID(p)})
 		if !r.seen(now, p) || len(r.reported) > maxRefusals || len(r.reported) != len(r.order) {
 			t.Fatalf("after %d: %d reported, %d in order", p, len(r.reported), len(r.order))
 		}
@@ -35,10 +35,7 @@ func TestRefusals(t *testing.T) {
 // Forged publishers fill neither a subscription nor the log.
 func TestForgedPublishersRefused(t *testing.T) {
 	_, l := newLoop(t, Config{})
-	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	l.do(func() {
 		now := l.now()
 		for p := range uint64(10_000) {

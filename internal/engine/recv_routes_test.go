@@ -74,9 +74,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		}()
 	}
 	for i := range idle {
-		if _, err := sub.Subscribe([]TopicName{{Name: fmt.Sprintf("idle.%d", i)}}, policyBlock, From{}, false, nil); err != nil {
-			t.Fatal(err)
-		}
+		subscribeTo(t, sub, TopicName{Name: fmt.Sprintf("idle.%d", i)}, policyBlock, nil)
 	}
 	p, err := pub.Publication(0)
 	if err != nil {
@@ -130,10 +128,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 func TestDisconnectResumes(t *testing.T) {
 	_, pub := newLoop(t, Config{})
 	_, sub := newLoop(t, Config{})
-	s, err := sub.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := subscribeTo(t, sub, TopicName{Name: "x", Group: 0}, policyBlock, nil)
 	p, topic := publication(t, pub, "x")
 	ctx := t.Context()
 	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {

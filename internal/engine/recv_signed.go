@@ -154,7 +154,7 @@ func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages
 	if !first {
 		return
 	}
-	e := g.faulted(st, &events.FaultError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch,
+	e := g.faulted(st, &events.FaultError{Publisher: events.ID(st.Publisher), Epoch: events.ID(st.Epoch),
 		Topic: topic, Fault: events.FaultTopic, Count: 1})
 	for _, s := range by.List() {
 		if s.handler == nil {

@@ -46,9 +46,7 @@ func TestOfAnotherGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr, l := newLoop(t, Config{Trust: signed.Static{Always: set}})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyBlock, nil)
 	other, err := mem.Open(mem.Config{Name: t.Name()})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -246,7 +247,7 @@ func (s *Subscription) Close() error {
 	// A Next that is reading ends first, because its cursors will be removed.
 	for !s.readers.Take() {
 		s.wakeReader()
-		yield()
+		runtime.Gosched()
 	}
 	// A message that the reader holds stays valid: the log keeps the slot until Next is called, or for some seconds.
 	s.last.Store(s.current)

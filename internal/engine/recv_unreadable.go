@@ -9,8 +9,7 @@ import (
 
 // unreadable reports why packets cannot be opened. The transport limits how often each reason comes.
 func (l *Loop) unreadable(err error) {
-	report.PacketsUnreadable.Log(l.log, "err", err)
-	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
+	l.emit(&report.PacketsUnreadable, events.Event{Kind: events.PacketsUnreadable, Err: err})
 }
 
 // noticeSealed reports once that sealed packets arrive in a group that only a survey receives, on a bus without keys.

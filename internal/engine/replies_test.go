@@ -54,9 +54,7 @@ func TestCannotReply(t *testing.T) {
 	}
 	l := start(unroutable{tr, &broken}, cfg)
 	t.Cleanup(func() { l.Close(context.Background()) })
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	_, other := newLoop(t, Config{})
 	p, _ := publication(t, other, "x")
 	if err := p.Flush(context.Background()); err != nil {

@@ -61,6 +61,16 @@ func newLoopOver(t testing.TB, cfg Config, around func(transport.Transport) tran
 	return tr, l
 }
 
+// subscribeTo subscribes to a topic, from now on.
+func subscribeTo(t testing.TB, l *Loop, topic TopicName, p Policy, h Handler) *Subscription {
+	t.Helper()
+	s, err := l.Subscribe([]TopicName{topic}, p, From{}, false, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // start makes a loop of its own.
 func start(t transport.Transport, cfg Config) *Loop { return Open(t, given(cfg)) }
 

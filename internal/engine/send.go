@@ -141,14 +141,14 @@ func (p *Publication) reply(b []byte) {
 		p.l.post(func() { p.l.reply(p.l.now(), b, func() string { return from }) })
 		return
 	}
-	p.s.HandleFrom(p.l.now(), b, p.out.address)
+	p.s.Handle(p.l.now(), b, p.out.address)
 }
 
 // answer handles a reply that a publisher of another publication has read. Under mu, which it unlocks.
 func (p *Publication) answer(now reliable.Instant, b []byte, address func() string) {
 	defer p.mu.Unlock()
 	before := p.s.Progress()
-	p.s.HandleFrom(now, b, address)
+	p.s.Handle(now, b, address)
 	if p.s.Progress() == before {
 		return
 	}
@@ -213,7 +213,7 @@ func (p *Publication) steers() bool {
 // handle handles a NAK or status. Loop only.
 func (p *Publication) handle(now reliable.Instant, b []byte, address func() string) {
 	p.mu.Lock()
-	p.s.HandleFrom(now, b, address)
+	p.s.Handle(now, b, address)
 	p.l.readied = p.l.readied || len(p.inquiries) > 0
 	p.mu.Unlock()
 }

@@ -62,7 +62,7 @@ func (o *outlet) refused(now reliable.Instant, err error) {
 	case errors.Is(err, transport.ErrNotReady):
 		o.retryAt = now.Add(readyRetry)
 	case !errors.Is(err, transport.ErrBusy):
-		if o.errors++; doubled(o.errors-1, o.errors) {
+		if o.errors++; Doubled(o.errors-1, o.errors) {
 			o.failed.Store(&failure{err, o.errors})
 		}
 	}

@@ -98,9 +98,7 @@ func TestDrainBesidePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, l, _ := pacedLoop(t)
 		_, there := newLoop(t, Config{})
-		if _, err := there.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, quiet); err != nil {
-			t.Fatal(err)
-		}
+		subscribeTo(t, there, TopicName{Name: "x", Group: 0}, policyAuto, quiet)
 		p, topic := publication(t, l, "x")
 		if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 			t.Fatal(err)
@@ -154,9 +152,7 @@ func TestLastOfPaceIsLost(t *testing.T) {
 			came.Add(int64(len(body) / step))
 			return quiet.run(o, t, number, body, step, size)
 		}
-		if _, err := there.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handler); err != nil {
-			t.Fatal(err)
-		}
+		subscribeTo(t, there, TopicName{Name: "x", Group: 0}, policyAuto, handler)
 		p, topic := publication(t, l, "x")
 		if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 			t.Fatal(err)

@@ -41,9 +41,7 @@ func TestRequestAcrossAStop(t *testing.T) {
 					l.freeze(t, stop)
 				}
 				time.Sleep(requestGrace)
-				if _, err := other.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil); err != nil {
-					t.Fatal(err)
-				}
+				subscribeTo(t, other, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 				if err := <-result; errors.Is(err, ErrNoResponders) != (stop == 0) || stop > 0 && err != nil {
 					t.Errorf("stopped for %v: %v", stop, err)
 				}

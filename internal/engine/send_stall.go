@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // What blocks a publication: reported as events, in the log, and in the errors of calls that wait. docs/protocol §8.6,
@@ -17,7 +19,7 @@ import (
 
 // stalls observes which subscriber blocks a publication. Under its lock.
 type stalls struct {
-	holder     events.Hold // as last observed; Receiver 0: none
+	holder     events.Hold // as last observed; Subscriber 0: none
 	when       backoffReporter
 	since      reliable.Instant // start of the reported stall; 0: none was reported
 	unreported []events.Event   // loop only: to be emitted after the lock is released
@@ -35,7 +37,7 @@ type trails struct {
 
 // note records the member that does not keep up at now.
 func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
-	if x.last.Receiver == t.Receiver && now.Sub(x.at) < 2*t.For {
+	if x.last.Subscriber == t.Subscriber && now.Sub(x.at) < 2*t.For {
 		t.For += x.last.For
 	} else {
 		x.when.over()
@@ -46,7 +48,7 @@ func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
 
 // note records the subscriber that blocks the publication at now, if any. It returns the event to emit, if any.
 func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.Event, ok bool) {
-	if was := x.holder; was.Receiver != 0 && (!held || h.Receiver != was.Receiver || h.For < was.For) {
+	if was := x.holder; was.Subscriber != 0 && (!held || h.Subscriber != was.Subscriber || h.For < was.For) {
 		x.when.over() // it let something through, or now another one blocks
 	}
 	if !held {
@@ -69,28 +71,16 @@ func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.
 }
 
 func heldEvent(kind events.Kind, h events.Hold) events.Event {
-	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address,
-		For: h.For, Behind: h.Behind, Relevant: h.Wants}
+	e := events.Event{Kind: kind, Subscriber: h.Subscriber, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
+	if kind == events.PublisherStalled && h.Unanswered > 0 {
+		e.Err = fmt.Errorf("it has not answered for %v", h.Unanswered.Round(time.Millisecond))
+	}
+	return e
 }
 
 // watchMembers collects events of subscribers, to be emitted after mu is released. Loop only, under mu.
 func (p *Publication) watchMembers(now reliable.Instant) {
-	for _, h := range p.s.TakeCame() {
-		p.stalls.unreported = append(p.stalls.unreported, heldEvent(events.SubscriberUp, h))
-	}
-	for _, h := range p.s.TakeLeft() {
-		p.stalls.unreported = append(p.stalls.unreported, heldEvent(events.SubscriberLeft, h))
-	}
-	for _, h := range p.s.TakeSilent() {
-		p.stalls.unreported = append(p.stalls.unreported, heldEvent(events.SubscriberSilent, h))
-	}
-	for _, h := range p.s.TakeReleased() {
-		kind := events.SubscriberReleased
-		if h.Slow {
-			kind = events.SlowSubscriber
-		}
-		p.stalls.unreported = append(p.stalls.unreported, heldEvent(kind, h))
-	}
+	p.stalls.unreported = append(p.stalls.unreported, p.s.TakeEvents()...)
 	if t, ok := p.s.TakeTrailing(now); ok {
 		p.stalls.trails.note(p.s.Ran(now), t)
 	}
@@ -104,16 +94,33 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 	}
 }
 
+// lineOf returns the line of an event of a publication.
+func lineOf(e *events.Event) *report.Line {
+	switch {
+	case e.Kind == events.SubscriberSilent && e.Err != nil:
+		return &report.SubscriberCutOff
+	case e.Kind == events.PublisherStalled && e.Err != nil:
+		return &report.StalledBySilence
+	}
+	return map[events.Kind]*report.Line{
+		events.SubscriberUp: &report.SubscriberUp, events.SubscriberLeft: &report.SubscriberLeft,
+		events.SubscriberSilent: &report.SubscriberSilent, events.SubscriberReleased: &report.SubscriberReleased,
+		events.SlowSubscriber: &report.SlowSubscriber, events.BadPackets: &report.RepliesRefused,
+		events.PublisherStalled: &report.PublisherStalled, events.PublisherResumed: &report.PublisherResumed,
+		events.CannotSend: &report.CannotSend, events.SendsAgain: &report.SendsAgain,
+	}[e.Kind]
+}
+
 // emitStalls logs failed sends, and emits the events that watchMembers has collected. Loop only, without mu, because
 // handlers may publish.
 func (p *Publication) emitStalls() {
 	if f := p.out.failed.Load(); f != nil && p.out.failed.CompareAndSwap(f, nil) {
-		report.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", f.err, "times", f.times)
+		p.l.sayOf(0, &report.SendFailed, "group", p.l.t.GroupAddress(p.group), "err", f.err, "times", f.times)
 	}
 	if x := &p.stalls.trails; x.unlogged {
 		x.unlogged = false
 		t := &x.last
-		report.SubscriberTrails.Log(p.l.log, "subscriber", id(t.Receiver), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
+		p.l.sayOf(uint64(t.Subscriber), &report.SubscriberTrails, "subscriber", id(uint64(t.Subscriber)), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
 			"for", t.For, "received_packets_per_s", int(t.Received), "published_packets_per_s", int(t.Sent), "behind_packets", t.Behind)
 	}
 	if len(p.stalls.unreported) == 0 {
@@ -123,28 +130,15 @@ func (p *Publication) emitStalls() {
 	p.stalls.unreported = nil
 	for _, e := range collected {
 		e.Group = p.l.t.GroupAddress(p.group)
+		if own := p.l.memberships.cutOff(membership{p.group, transport.RoleSender}, p.l.now().Add(-e.For)); own != nil &&
+			(e.Kind == events.SubscriberSilent || e.Kind == events.PublisherStalled && e.Err != nil) {
+			e.Err = own
+		}
 		if e.Relevant {
 			p.l.detection.met.Store(true)
 		}
-		args := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
-		switch e.Kind {
-		case events.SubscriberUp:
-			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberUp, args...)
-		case events.SubscriberLeft:
-			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberLeft, append(args, "behind_packets", e.Behind)...)
-		case events.SubscriberSilent:
-			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberSilent, append(args, "silent_for", e.For, "behind_packets", e.Behind)...)
-		case events.SubscriberReleased:
-			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberReleased, append(args, "for", e.For, "behind_packets", e.Behind)...)
-		case events.SlowSubscriber:
-			p.l.sayOf(e.Subscriber, e.Kind, &report.SlowSubscriber, append(args, "for", e.For, "behind_packets", e.Behind)...)
-		case events.PublisherStalled:
-			p.l.sayOf(e.Subscriber, e.Kind, &report.PublisherStalled, append(args, "for", e.For, "behind_packets", e.Behind)...)
-		case events.CannotSend, events.SendsAgain:
-			p.l.sayStuck(p, &e)
-		case events.PublisherResumed:
-			p.l.sayOf(e.Subscriber, e.Kind, &report.PublisherResumed, append(args, "after", e.For)...)
-		}
+		line := lineOf(&e)
+		p.l.sayOf(uint64(e.Subscriber), line, eventArgs(line, &e)...)
 		p.l.event(e)
 	}
 }
@@ -210,11 +204,9 @@ func (p *Publication) missed() bool {
 
 // backPressure returns the error of a call that does not wait. Under mu.
 func (p *Publication) backPressure(r events.Reason) error {
-	e := &events.BackPressureError{Reason: r}
-	if r == events.ReasonFlow {
+	e := &events.BackPressureError{Reason: r, Err: p.out.stuck.why(p.s.Ran(p.l.now()))}
+	if r == events.ReasonFlow && e.Err == nil {
 		e.Hold, _ = p.s.Holder(p.l.now())
-	} else {
-		e.Err = p.out.stuck.why(p.s.Ran(p.l.now()))
 	}
 	return e
 }

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -110,26 +109,4 @@ func (l *Loop) senderJoined(e *transport.Event) {
 		p.out.stuck.lost = e.Err // nil if joined
 		p.mu.Unlock()
 	}
-}
-
-// sayStuck logs that nothing can be sent in a group, or can again. Of several groups only the first is logged above the
-// debug level.
-func (j *journal) sayStuck(p *Publication, e *events.Event) {
-	if j.stuck == nil && e.Kind == events.CannotSend {
-		j.stuck = p
-	}
-	first := j.stuck == p
-	if e.Kind == events.SendsAgain {
-		line := &report.SendsAgainToo
-		if first {
-			line, j.stuck = &report.SendsAgain, nil
-		}
-		line.Log(j.log, "group", e.Group, "after", e.For)
-		return
-	}
-	line := &report.CannotSendToo
-	if first {
-		line = &report.CannotSend
-	}
-	line.Log(j.log, "group", e.Group, "for", e.For, "waiting_packets", e.Behind, "err", e.Err)
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"reflect"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -115,5 +114,3 @@ func addGroup(st *stats.Group, g *group) {
 }
 
 func id(v uint64) string { return fmt.Sprintf("%016x", v) }
-
-func yield() { runtime.Gosched() }

@@ -3,6 +3,7 @@ package inspect
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -28,7 +29,7 @@ type Loss struct {
 	Leg            string    `json:"leg,omitempty"`          // URL
 	Publisher      string    `json:"publisher,omitempty"`    // id
 	PublisherName  string    `json:"publisher_name,omitempty"`
-	Epoch          uint64    `json:"epoch,omitempty"`
+	Epoch          events.ID `json:"epoch,omitempty"`
 	Address        string    `json:"address,omitempty"`    // of the publisher or subscriber
 	Subscriber     string    `json:"subscriber,omitempty"` // id
 	SubscriberName string    `json:"subscriber_name,omitempty"`

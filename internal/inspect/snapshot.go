@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -43,16 +44,14 @@ type Process struct {
 
 // Host is what this host's kernel grants.
 type Host struct {
-	// ReceiveBufferMax is the largest receive buffer that a socket may have without
-	// privilege (net.core.rmem_max); 0: not known.
+	// ReceiveBufferMax is the largest receive buffer of a socket without privilege (net.core.rmem_max); 0: not known.
 	ReceiveBufferMax int `json:"receive_buffer_max"`
 }
 
 // Bus is one bus of a process.
 type Bus struct {
 	Identity
-	// Incomplete says why groups, legs and what is known of subscriptions are missing: the
-	// bus's own goroutine did not answer in time, or has ended. Empty: all is there.
+	// Incomplete says why groups, legs and subscriptions are missing: the bus did not answer in time, or has ended.
 	Incomplete string `json:"incomplete,omitempty"`
 	Ended      string `json:"ended,omitempty"` // the error with which its transport has failed
 	Closing    bool   `json:"closing,omitempty"`
@@ -88,10 +87,10 @@ type Bus struct {
 
 // Identity says which bus it is.
 type Identity struct {
-	ID    string `json:"id"`             // pubsub.PublisherID
-	Epoch uint64 `json:"epoch"`          // of this instance
-	Name  string `json:"name,omitempty"` // Config.Name
-	Tag   string `json:"tag,omitempty"`  // Config.Tag
+	ID    string    `json:"id"`             // pubsub.PublisherID
+	Epoch events.ID `json:"epoch"`          // of this instance
+	Name  string    `json:"name,omitempty"` // Config.Name
+	Tag   string    `json:"tag,omitempty"`  // Config.Tag
 	// ShownAs is what publishers call it as a subscriber: its name, or host and process.
 	ShownAs string    `json:"shown_as"`
 	URLs    []string  `json:"urls"`  // without passwords, one a leg; empty: of a transport of the program's own
@@ -138,14 +137,14 @@ type Group struct {
 
 // Stream is one publisher in a group that is subscribed to: stats.Publisher.
 type Stream struct {
-	Publisher string `json:"publisher"` // id
-	Name      string `json:"name,omitempty"`
-	Epoch     uint64 `json:"epoch"`
-	Packets   uint64 `json:"packets"`  // delivered to subscriptions, or given up
-	Repaired  uint64 `json:"repaired"` // packets that had been missing and came as repairs
-	Lost      uint64 `json:"lost"`     // packets given up
-	Missing   int    `json:"missing"`  // packets that are missing just now
-	Address   string `json:"address,omitempty"`
+	Publisher string    `json:"publisher"` // id
+	Name      string    `json:"name,omitempty"`
+	Epoch     events.ID `json:"epoch"`
+	Packets   uint64    `json:"packets"`  // delivered to subscriptions, or given up
+	Repaired  uint64    `json:"repaired"` // packets that had been missing and came as repairs
+	Lost      uint64    `json:"lost"`     // packets given up
+	Missing   int       `json:"missing"`  // packets that are missing just now
+	Address   string    `json:"address,omitempty"`
 	// LostFor is for how many seconds the publisher has been given up as lost; 0: it is heard.
 	LostFor float64 `json:"lost_for_s,omitempty"`
 }
@@ -208,16 +207,16 @@ type Subscription struct {
 
 // SubscriptionFeed is how far a subscription has read one publisher in one group.
 type SubscriptionFeed struct {
-	Publisher string  `json:"publisher"` // id
-	Name      string  `json:"name,omitempty"`
-	Epoch     uint64  `json:"epoch"`
-	Group     string  `json:"group"`                // address
-	Lag       int     `json:"lag"`                  // packets
-	Window    int     `json:"window,omitempty"`     // packets that are kept for readers; 0: none are, or not known
-	Relevant  bool    `json:"relevant"`             // the publisher has a topic that is subscribed on this bus
-	Blocking  bool    `json:"blocking"`             // it may hold the publisher up
-	Unread    float64 `json:"unread_s"`             // seconds for which it has held the stream up and read nothing; 0: it does not
-	LostFor   float64 `json:"lost_for_s,omitempty"` // as of Stream
+	Publisher string    `json:"publisher"` // id
+	Name      string    `json:"name,omitempty"`
+	Epoch     events.ID `json:"epoch"`
+	Group     string    `json:"group"`                // address
+	Lag       int       `json:"lag"`                  // packets
+	Window    int       `json:"window,omitempty"`     // packets that are kept for readers; 0: none are, or not known
+	Relevant  bool      `json:"relevant"`             // the publisher has a topic that is subscribed on this bus
+	Blocking  bool      `json:"blocking"`             // it may hold the publisher up
+	Unread    float64   `json:"unread_s"`             // seconds for which it has held the stream up and read nothing; 0: it does not
+	LostFor   float64   `json:"lost_for_s,omitempty"` // as of Stream
 }
 
 // Cause is what was dropped or lost for one cause: pubsub.CauseInfo says what it means and what to do.

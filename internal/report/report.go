@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Line is a log line, with what belongs to its condition.
@@ -89,7 +90,7 @@ const (
 	once     = "once"
 	each     = "each time"
 	ofPeers  = "peer limit"
-	once10s  = "once in 10 s a peer; " + ofPeers
+	once10s  = "once in 10 s a peer"
 	doubling = "after 1, 2, 4 … s"
 	powers   = "at the 1st, 2nd, 4th … time"
 )
@@ -105,6 +106,11 @@ func (l *Line) Log(to *slog.Logger, args ...any) { l.log(to, l.Level, args) }
 func (l *Line) Debug(to *slog.Logger, args ...any) { l.log(to, slog.LevelDebug, args) }
 
 func (l *Line) log(to *slog.Logger, level slog.Level, args []any) {
+	for i, x := range args {
+		if d, ok := x.(time.Duration); ok {
+			args[i] = d.Round(time.Millisecond)
+		}
+	}
 	if Undeclared != nil {
 		l.check(args)
 	}

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -247,6 +248,11 @@ func TestUndeclared(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
+	l.Log(slog.New(slog.NewTextHandler(&out, nil)), "a", 1234567891*time.Nanosecond)
+	if !strings.Contains(out.String(), "a=1.235s") {
+		t.Errorf("a duration is not rounded: %s", &out)
+	}
+	out.Reset()
 	if l.Debug(slog.New(slog.NewTextHandler(&out, nil)), "a", 1); out.Len() > 0 {
 		t.Errorf("for debugging, and still said: %s", &out)
 	}

@@ -72,7 +72,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 						if !ok {
 							break
 						}
-						s.Handle(now, p)
+						s.Handle(now, p, nil)
 					}
 					now = now.Add(time.Millisecond)
 				}

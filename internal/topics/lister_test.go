@@ -183,7 +183,7 @@ func TestSenderAnswersListers(t *testing.T) {
 	if !ok {
 		t.Fatal("it does not ask")
 	}
-	s.Handle(now, p)
+	s.Handle(now, p, nil)
 	for _, p := range sent(s, now) {
 		if wire.Type(p[3]) == wire.TypeAnnounce {
 			l.Handle(now, 1, p)

@@ -79,7 +79,7 @@ func (r *Reader) Take(e *reliable.Event) {
 	case reliable.EventTotal:
 		r.Total(e.Total)
 	case reliable.EventCollision:
-		r.Drop(e.Collision.ID)
+		r.Drop(uint64(e.Collision.ID))
 	case reliable.EventUnnamed:
 		r.blind = e.Cause
 		r.Unnamed(e)

@@ -4,16 +4,31 @@ package events
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
-// PublisherID names a publisher: a bus, as its subscribers see it.
-type PublisherID uint64
+// ID names a publisher, an epoch (a run) of one, a subscriber or a topic. In text, in JSON and in logs it is 16
+// hexadecimal digits.
+type ID uint64
 
-func (id PublisherID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+func (id ID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// MarshalText writes what String does.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what String writes.
+func (id *ID) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseUint(string(text), 16, 64)
+	if err != nil || len(text) != 16 {
+		return fmt.Errorf("id %q is not 16 hexadecimal digits", text)
+	}
+	*id = ID(v)
+	return nil
+}
 
 // Kind says what happened.
 type Kind uint8
@@ -34,8 +49,7 @@ const (
 	SubscriberSilent
 	// GroupFailed: a group could not be joined. Err has the reason.
 	GroupFailed
-	// GroupLost: the interface or the fabric dropped the membership of a group; the bus joins it again. Err has the
-	// reason.
+	// GroupLost: the membership of a group was dropped by the interface or the fabric; it is joined again. Err says why.
 	GroupLost
 	// GroupBack: a group that was lost is joined again.
 	GroupBack
@@ -47,8 +61,8 @@ const (
 	// restarts and most rolling updates do not. Messages of both are delivered; Message.Epoch distinguishes them.
 	// Epoch and Address are those of the bus that came up later, OtherEpoch and OtherAddress those of the other.
 	DuplicateName
-	// PublisherStalled: a subscriber that is alive and does not read has held up this bus's publishers of a group for
-	// For, and is Behind packets behind. Repeated.
+	// PublisherStalled: a subscriber has held up this bus's publishers of a group for For, and is Behind packets behind.
+	// It is alive and does not read, unless Err says that it does not answer, or that this bus is cut off. Repeated.
 	PublisherStalled
 	// PublisherResumed: no subscriber holds up this bus's publishers of the group any longer, after For. The event
 	// names the subscriber that did last.
@@ -63,29 +77,27 @@ const (
 	// SubscriptionNotRead: a subscription of this bus, to Topics, has not been read for For and is full: it holds up
 	// the publishers that wait for it, and other subscriptions of this bus. Repeated.
 	SubscriptionNotRead
-	// HandlerSlow: a handler of Topics, or OnEvent if Topics is empty, has run for For without returning, or a batch
-	// of its messages has taken as long: it blocks everything else on this bus. A handler that has its own goroutine,
-	// or the key function of Conflate, blocks its subscription only; For is then a lower bound. Repeated while the
-	// handler runs, so OnEvent is called from another goroutine for this kind, but never twice at a time.
+	// HandlerSlow: a handler of Topics, or OnEvent if Topics is empty, has run for For, or a batch of its messages has: it
+	// blocks this bus. With a goroutine of its own, or as the key function of Conflate, it blocks its subscription only;
+	// For is then a lower bound. Repeated: OnEvent is called from another goroutine, but never twice at a time.
 	HandlerSlow
 	// HandlerReturned: a handler that HandlerSlow reported has returned, after For.
 	HandlerReturned
 	// ReleasedByPublisher: a publisher that this bus held up for For no longer waits for it. Messages that the
 	// publisher has dropped by the time Topics are read are a gap of CauseReleased.
 	ReleasedByPublisher
-	// ConfigMismatch: another bus on the same addresses is configured differently, so that one of the two may not
-	// receive the other's packets. Err is a *ConfigMismatchError. Relevant says that it may publish a topic that is
-	// subscribed here, or subscribe to one that is published here. Once for each start of the other bus.
-	// ConfigDiffers reports harmless differences.
+	// ConfigMismatch: another bus on the same addresses is configured differently: one of the two may not receive the
+	// other's packets. Err is a *ConfigMismatchError. Relevant: it may publish a topic that is subscribed here, or
+	// subscribe to one that is published here. Once for each start of the other bus.
 	ConfigMismatch
 	// SlowSubscriber: a subscriber has been more than Config.SlowBehind behind for For, or as far as it can be, and is
 	// not waited for until it is at most half as far behind.
 	SlowSubscriber
 	// PublisherFault: a publisher breaks the rules of the protocol. Err is a *FaultError.
 	PublisherFault
-	// LegDown: a leg of a bus with several URLs carries less than another one. Nothing is lost so far, but the next
-	// failure is not covered. Leg names it. Err has the reason if the fabric gave one; otherwise no packet of
-	// Publisher has arrived on it for For.
+	// LegDown: a leg of a bus with several URLs, Leg, carries less than another one, or no leg works. While one works
+	// nothing is lost, but the next failure is not covered. Err has the reason if the fabric gave one; otherwise no
+	// packet of Publisher has arrived on the leg for For.
 	LegDown
 	// LegBack: the leg carries everything again, after For.
 	LegBack
@@ -96,51 +108,45 @@ const (
 	SubscriberUp
 	// SubscriberLeft: a subscriber has left, Behind packets behind.
 	SubscriberLeft
-	// BadPackets: packets were dropped because their checksum is missing or wrong, Behind of them since the group was
-	// joined. The last one came from Address and names Publisher. At powers of two.
+	// BadPackets: packets of publishers were dropped because their checksum is missing or wrong, Behind of them since the
+	// group was joined. The last one came from Address and names Publisher. Or NAKs, statuses or replies to this bus's
+	// publishers were refused: Err has the reason. At powers of two.
 	BadPackets
 	// DictionaryMissing: a publisher compresses its packets with a dictionary that this bus does not have
 	// (Config.Dictionaries). They are lost, with gaps of CauseUnreadable. Err is a *DictionaryError. Once for each
 	// start of the publisher, group and dictionary.
 	DictionaryMissing
-	// PacketsUnreadable: packets arrive that this bus cannot open, and refuses: they are sealed with a key that it
-	// lacks, not sealed at all, or do not verify. Err, an *UnreadableError, has the reason, the source of the first
-	// one and the remedy. Once for each reason and key, until the keys change. Unknown and untrusted keys can be
-	// forged: after 64 of them one event reports that there are more.
+	// PacketsUnreadable: packets arrive that this bus refuses: they are sealed with a key that it lacks, not sealed at
+	// all, or do not verify. Err, an *UnreadableError, has the reason, the source of the first one and the remedy. Once
+	// for each reason and key, until the keys change; after 64 unknown or untrusted keys once that there are more.
 	PacketsUnreadable
 	// PacketsDropped: this host dropped packets, or they were lost on the way here, for Cause: Behind of them so far,
 	// repaired afterwards or not. At powers of two, at most some ten seconds late.
 	PacketsDropped
-	// StoodStill: this process did not run for For, 2 s at least: it was stopped, or its host gave it no processor
-	// time. Packets that arrived meanwhile may be lost, and publishers may have released this bus.
+	// StoodStill: this process did not run for For, 2 s or more: it was stopped, or its host gave it no processor time.
+	// Packets may be lost, and publishers may have released this bus.
 	StoodStill
-	// NoSubscriberHeard: this bus has published on Topics, or waited for subscribers, for For, and no packet of a
-	// subscriber of its topics has arrived on Interface. It is a hint, emitted once: there may be no subscriber, or it
-	// may use another interface. Buses within one process (mem://, sim://) do not emit it.
+	// NoSubscriberHeard: this bus has published on Topics, or waited for subscribers, for For, and detected no subscriber
+	// of them on Interface. A hint, emitted once: there may be none. Not on mem:// and sim://.
 	NoSubscriberHeard
 	// NoPublisherHeard: as NoSubscriberHeard, for the subscriptions of this bus.
 	NoPublisherHeard
-	// Unfindable: new processes can no longer discover this bus; existing connections continue. Over shm:// its files
-	// were removed or replaced. Err has the reason and the remedy. Once for a bus; for one of several URLs a LegDown
-	// without a LegBack is emitted instead.
+	// Unfindable: new processes can no longer discover this bus; existing connections continue. Over shm:// its files were
+	// removed. Err has the reason and the remedy. Once a bus; of several URLs a LegDown without a LegBack instead.
 	Unfindable
-	// Unmet: this bus cannot connect to other buses, and neither side receives the other: over shm:// because it has
-	// too few descriptors, or the others have another version. Err has their number, the reason and the remedy.
-	// Emitted again only after all were connected.
+	// Unmet: this bus cannot connect to other buses, over shm:// for lack of descriptors or because of another version.
+	// Err has their number, the reason and the remedy. Emitted again only after all were connected.
 	Unmet
-	// CannotSend: the network, or a layer below this bus, has accepted no packet of a group for For. Behind packets
-	// wait, and publishers wait as soon as there is no more room, with every kind of flow control. Err has the reason,
-	// such as an interface that is down, or no valid key. Repeated.
+	// CannotSend: the network, or a layer below this bus, has accepted no packet of a group for For. Behind packets wait,
+	// and publishers wait when there is no more room, with every flow control. Err has the reason. Repeated.
 	CannotSend
 	// SendsAgain: the condition of CannotSend has ended, after For.
 	SendsAgain
-	// ConfigDiffers: another bus on the same addresses is configured differently, and the two receive each other's
-	// packets all the same: the packet size or the legs differ. Nothing is lost. Err and Relevant are as for
-	// ConfigMismatch. Once for each start of the other bus.
+	// ConfigDiffers: another bus is configured differently, and the two receive each other's packets all the same: the
+	// packet size or the legs differ. Otherwise as ConfigMismatch.
 	ConfigDiffers
 	// CannotReply: for For no NAK, status or answer could be sent to the publisher at Address; Behind packets were not
-	// sent. Packets lost on the way from there are not repaired, and that publisher does not wait for this bus. Err
-	// has the reason and the remedy. Repeated.
+	// sent. Its losses are not repaired, and it does not wait for this bus. Err has the reason and the remedy. Repeated.
 	CannotReply
 	// RepliesAgain: the condition of CannotReply has ended, after For.
 	RepliesAgain
@@ -212,24 +218,23 @@ func (k Kind) Label() string { return strings.ReplaceAll(k.String(), " ", "_") }
 // Event is something that happened on the bus.
 type Event struct {
 	Kind      Kind
-	Group     string      // address of the group
-	Publisher PublisherID // for publisher events
+	Group     string // address of the group
+	Publisher ID     // for publisher events
 	// Name is the Config.Name of the publisher; empty if it has none, or is not known yet. Of a subscriber it is that,
 	// or its host and process.
 	Name       string
-	Epoch      uint64 // for publisher events
-	Subscriber uint64 // random id, for SubscriberSilent and others of a publisher's subscribers
+	Epoch      ID // for publisher events
+	Subscriber ID // random id, for SubscriberSilent and others of a publisher's subscribers
 	// Relevant: the publisher has announced a topic that is subscribed here (it announces all its topics when it
 	// ends). For SubscriberUp, SubscriberLeft and SubscriberSilent: the subscriber is known to want a topic that is
 	// published here.
 	Relevant bool
-	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
-	// PublisherFault, ConfigMismatch, ConfigDiffers, DictionaryMissing, SubscriptionEvicted,
-	// PacketsUnreadable, Unfindable, Unmet, CannotSend and CannotReply, and may be for LegDown.
+	// Err is the reason, for the kinds that have one. For PublisherLost and SubscriberSilent it is why this bus itself
+	// was cut off, nil if it was not.
 	Err error
 	// Address is that of the publisher or subscriber, also for BadPackets, CannotReply and RepliesAgain: the fabric's
 	// own text, empty where it has none. OtherEpoch and OtherAddress are for DuplicateName.
-	OtherEpoch            uint64
+	OtherEpoch            ID
 	Address, OtherAddress string
 
 	For    time.Duration // duration so far
@@ -255,10 +260,13 @@ func (e *Event) holder(unread string) string {
 
 func (e Event) String() string {
 	peer := PeerText(e.Subscriber, e.Name, e.Address)
-	d, behind := e.For.Round(time.Millisecond), plural.N(e.Behind, "packet")
+	d, behind, why := e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), ""
+	if e.Err != nil {
+		why = ": " + e.Err.Error()
+	}
 	switch e.Kind {
 	case SubscriberSilent:
-		return fmt.Sprintf("%s: %s, for %v, %s behind (group %s)", e.Kind, peer, d, behind, e.Group)
+		return fmt.Sprintf("%s: %s, for %v, %s behind%s (group %s)", e.Kind, peer, d, behind, why, e.Group)
 	case SubscriberUp:
 		return fmt.Sprintf("%s: %s (group %s)", e.Kind, peer, e.Group)
 	case SubscriberLeft:
@@ -266,17 +274,20 @@ func (e Event) String() string {
 	case PacketsDropped:
 		return fmt.Sprintf("%s: %d so far, cause %s", e.Kind, e.Behind, e.Cause)
 	case BadPackets:
-		return fmt.Sprintf("%s: %d so far, the last one of publisher %s%s (group %s)", e.Kind, e.Behind, e.Publisher, at(e.Address), e.Group)
+		peer = "publisher " + e.Publisher.String()
+		if e.Err != nil {
+			peer = "a subscriber"
+		}
+		return fmt.Sprintf("%s: %d so far, the last one of %s%s%s (group %s)", e.Kind, e.Behind, peer, at(e.Address), why, e.Group)
 	case SlowSubscriber:
 		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %s, and is not waited for (group %s)", e.Kind, peer, d, behind, e.Group)
 	case StoodStill:
 		return fmt.Sprintf("%s: this process did not run for %v: it was stopped, or its host gave it no processor time", e.Kind, d)
-	case NoSubscriberHeard:
-		return fmt.Sprintf("%s: no subscriber of %s was detected on %s for %v", e.Kind, strings.Join(e.Topics, ", "), e.Interface, d)
-	case NoPublisherHeard:
-		return fmt.Sprintf("%s: no publisher of %s was detected on %s for %v", e.Kind, strings.Join(e.Topics, ", "), e.Interface, d)
+	case NoSubscriberHeard, NoPublisherHeard:
+		kind := map[Kind]string{NoSubscriberHeard: "subscriber", NoPublisherHeard: "publisher"}[e.Kind]
+		return fmt.Sprintf("%s: no %s of %s was detected on %s for %v", e.Kind, kind, strings.Join(e.Topics, ", "), e.Interface, d)
 	case PublisherStalled, SubscriberReleased:
-		return fmt.Sprintf("%s: %s has held it up for %v and is %s behind (group %s)", e.Kind, peer, d, behind, e.Group)
+		return fmt.Sprintf("%s: %s has held it up for %v and is %s behind%s (group %s)", e.Kind, peer, d, behind, why, e.Group)
 	case CannotSend:
 		return fmt.Sprintf("%s: nothing was sent for %v, %s waiting: %v (group %s)", e.Kind, d, behind, e.Err, e.Group)
 	case SendsAgain:
@@ -296,40 +307,33 @@ func (e Event) String() string {
 		}
 		return fmt.Sprintf("%s: %s, after %v", e.Kind, what, d)
 	case SubscriptionEvicted:
-		return fmt.Sprintf("%s: %s, behind for %v, now by %s, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, PeerText(uint64(e.Publisher), e.Name, ""), e.Group)
+		return fmt.Sprintf("%s: %s, behind for %v, now by %s, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, PeerText(e.Publisher, e.Name, ""), e.Group)
 	case SubscriptionNotRead:
 		return fmt.Sprintf("%s: %s, for %v, with %s unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
-		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
+		return fmt.Sprintf("%s: %s%s", e.Kind, e.Group, why)
 	case ConfigMismatch, PacketsUnreadable, Unfindable, Unmet: // of no group
-		return fmt.Sprintf("%s: %v", e.Kind, e.Err)
+		return e.Kind.String() + why
 	case ConfigDiffers:
-		return fmt.Sprintf("%s: %v, which is harmless", e.Kind, e.Err)
+		return e.Kind.String() + why + ", which is harmless"
 	}
-	if e.Kind == GroupBack {
+	publisher := strings.TrimLeft(e.Name+" "+e.Publisher.String(), " ")
+	switch {
+	case e.Kind == GroupBack:
 		return fmt.Sprintf("%s: %s", e.Kind, e.Group)
-	}
-	if e.Kind == LegDown && e.Publisher == 0 {
-		return fmt.Sprintf("%s: %s: %v; the other legs still work: repair it before another one fails", e.Kind, e.Leg, e.Err)
-	}
-	if e.Kind == LegBack && e.Publisher == 0 {
+	case e.Kind == LegDown && e.Publisher == 0:
+		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Leg, e.Err)
+	case e.Kind == LegBack && e.Publisher == 0:
 		return fmt.Sprintf("%s: %s, after %v", e.Kind, e.Leg, d)
-	}
-	publisher := e.Publisher.String()
-	if e.Name != "" {
-		publisher = e.Name + " " + publisher
-	}
-	if e.Kind == DuplicateName {
-		return fmt.Sprintf("%s: two buses publish as %s, epoch %d%s and epoch %d%s: give each a name of its own (Config.Name, pub -name) (group %s)",
+	case e.Kind == DuplicateName:
+		return fmt.Sprintf("%s: two buses publish as %s, epoch %v%s and epoch %v%s: give each a name of its own (Config.Name, pub -name) (group %s)",
 			e.Kind, publisher, e.Epoch, at(e.Address), e.OtherEpoch, at(e.OtherAddress), e.Group)
-	}
-	switch e.Kind {
-	case LegDown:
+	case e.Kind == LegDown:
 		return fmt.Sprintf("%s: %s has delivered no packet of publisher %s for %v, and another leg has: check %s, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, whereOf(e.Leg), e.Group)
-	case LegBack:
+	case e.Kind == LegBack:
 		return fmt.Sprintf("%s: %s delivers packets of publisher %s again, after %v (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
 	}
-	return fmt.Sprintf("%s: %s (group %s)", e.Kind, publisher, e.Group)
+	return fmt.Sprintf("%s: %s%s (group %s)", e.Kind, publisher, why, e.Group)
 }
 
 func at(address string) string {
@@ -340,9 +344,9 @@ func at(address string) string {
 }
 
 // PeerText names a peer for people: by its name, or by its id if it has none, and by its address if that is known.
-func PeerText(peer uint64, name, address string) string {
+func PeerText(peer ID, name, address string) string {
 	if name == "" {
-		name = PublisherID(peer).String()
+		name = peer.String()
 	}
 	return name + at(address)
 }

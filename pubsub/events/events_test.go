@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,16 @@ func TestSilentLeg(t *testing.T) {
 		e := Event{Kind: LegDown, Leg: leg, Publisher: 1}
 		if text := e.String(); !strings.Contains(text, want) {
 			t.Errorf("%s: %q lacks %q", leg, text, want)
+		}
+	}
+}
+
+// An event states that this bus itself was at fault, and blames no peer.
+func TestOwnFault(t *testing.T) {
+	for _, kind := range []Kind{PublisherLost, SubscriberSilent, PublisherStalled} {
+		e := Event{Kind: kind, Publisher: 1, Subscriber: 1, Group: "g", Err: errors.New("this bus was cut off")}
+		if text := e.String(); !strings.Contains(text, ": this bus was cut off (group g)") {
+			t.Errorf("%v: %s", kind, text)
 		}
 	}
 }

@@ -11,8 +11,8 @@ var ErrPublisherFault = errors.New("publisher breaks the protocol")
 // FaultError reports a fault of a publisher: its program is wrong, or its packets are forged. It is the Err of events
 // of kind PublisherFault, which are emitted for the 1st, 2nd, 4th, 8th … occurrence. It matches ErrPublisherFault.
 type FaultError struct {
-	Publisher PublisherID
-	Epoch     uint64
+	Publisher ID
+	Epoch     ID
 	Topic     string // of the latest; empty for FaultPacket
 	Fault     Fault
 	Count     uint64 // occurrences so far
@@ -63,24 +63,20 @@ const (
 	NumFaults // the number of faults
 )
 
+var faults = [NumFaults]string{
+	FaultNumbers:     "message numbers are repeated",
+	FaultHole:        "message numbers are left out",
+	FaultFragments:   "fragments of a message do not follow each other",
+	FaultPacket:      "packets are malformed",
+	FaultAnnounced:   "more messages are announced than were sent",
+	FaultTopic:       "its key is not trusted for the topic",
+	FaultClock:       "the times of its heartbeats do not grow: its clock stands still or goes back, or heartbeats were replayed or forged",
+	FaultUnsupported: "packets have a codec, kind of run or packet size that is not supported here",
+}
+
 func (f Fault) String() string {
-	switch f {
-	case FaultNumbers:
-		return "message numbers are repeated"
-	case FaultHole:
-		return "message numbers are left out"
-	case FaultFragments:
-		return "fragments of a message do not follow each other"
-	case FaultPacket:
-		return "packets are malformed"
-	case FaultAnnounced:
-		return "more messages are announced than were sent"
-	case FaultTopic:
-		return "its key is not trusted for the topic"
-	case FaultClock:
-		return "the times of its heartbeats do not grow: its clock stands still or goes back, or heartbeats were replayed or forged"
-	case FaultUnsupported:
-		return "packets have a codec, kind of run or packet size that is not supported here"
+	if f < NumFaults {
+		return faults[f]
 	}
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }
@@ -98,8 +94,8 @@ func (c *FaultCounts) Add(kind Fault) (n uint64, emit bool) {
 // DictionaryError reports a dictionary that is missing to read the packets of a publisher. It is the
 // Err of events of kind DictionaryMissing.
 type DictionaryError struct {
-	Publisher  PublisherID
-	Epoch      uint64
+	Publisher  ID
+	Epoch      ID
 	Codec      string // s2 or zstd
 	Dictionary string // its name, see pubsub.DictionaryName
 }
@@ -116,17 +112,17 @@ var ErrTopicCollision = errors.New("topic ids collide")
 // once, nothing more of that publisher is delivered under that id, and the stream continues. It matches
 // ErrTopicCollision.
 type TopicCollisionError struct {
-	ID        uint64      // of both topics
-	Known     string      // the topic that is published or subscribed here
-	Other     string      // the other one
-	Publisher PublisherID // that has Other; 0: this bus
+	ID        ID     // of both topics
+	Known     string // the topic that is published or subscribed here
+	Other     string // the other one
+	Publisher ID     // that has Other; 0: this bus
 }
 
 func (e *TopicCollisionError) Error() string {
 	if e.Publisher != 0 {
-		return fmt.Sprintf("publisher %s has a topic %q with the same id %#016x as %q: rename one of them; its messages are not delivered here", e.Publisher, e.Other, e.ID, e.Known)
+		return fmt.Sprintf("publisher %s has a topic %q with the same id %s as %q: rename one of them; its messages are not delivered here", e.Publisher, e.Other, e.ID, e.Known)
 	}
-	return fmt.Sprintf("topics %q and %q have the same id %#016x: rename one of them", e.Known, e.Other, e.ID)
+	return fmt.Sprintf("topics %q and %q have the same id %s: rename one of them", e.Known, e.Other, e.ID)
 }
 
 // Is makes errors.Is(err, ErrTopicCollision) true.
@@ -140,8 +136,8 @@ var ErrPublisherRefused = errors.New("packets of a publisher are refused, becaus
 // topics: this bus cannot know. The stream continues with the other publishers. If the publisher is received later,
 // its messages are delivered from then on. It matches ErrPublisherRefused.
 type PublisherRefusedError struct {
-	Publisher PublisherID
-	Epoch     uint64 // of the publisher
+	Publisher ID
+	Epoch     ID     // of the publisher
 	Group     string // address of the group
 	Reason    Refusal
 }

@@ -14,22 +14,27 @@ var ErrBackPressure = errors.New("back pressure")
 
 // Hold is how a subscriber holds a publisher up.
 type Hold struct {
-	Receiver uint64        // random id of the subscriber that has held the publisher up for longest; 0: not known yet
-	Name     string        // its Config.Name, or host and process; empty: not known yet
-	Address  string        // the source of its packets, as the fabric writes it; empty: not known
-	For      time.Duration // since the publisher could send last
-	Behind   uint64        // packets that it misses or has not read
-	Slow     bool          // it was released because Behind stayed above Config.SlowBehind, for For
-	Wants    bool          // it is known to want a topic of the stream
+	Subscriber ID            // random id of the subscriber that has held the publisher up for longest; 0: not known yet
+	Name       string        // its Config.Name, or host and process; empty: not known yet
+	Address    string        // the source of its packets, as the fabric writes it; empty: not known
+	For        time.Duration // since the publisher could send last
+	Behind     uint64        // packets that it misses or has not read
+	// Unanswered is for how long it has been asked for a sign of life and gave none, if that is 0.3 s or more: it has
+	// died, was stopped, or the network between is cut. 0: it answers, and does not read.
+	Unanswered time.Duration
 }
 
 func (h Hold) String() string {
-	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %d packets behind: have it read, close it, or lower StallLimit",
-		PeerText(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
+	do := "have it read, close it, or lower StallLimit"
+	if h.Unanswered > 0 {
+		do = fmt.Sprintf("it has not answered for %v, see whether it runs, and the network between", h.Unanswered.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %s behind: %s",
+		PeerText(h.Subscriber, h.Name, h.Address), h.For.Round(time.Millisecond), plural.N(h.Behind, "packet"), do)
 }
 
 // FlowError is why Publish, Flush, Drain or another call ended with its context while flow control held the publisher
-// up: a subscriber is alive, and does not read. It matches ErrBackPressure, and the context's error and its cause.
+// up: a subscriber does not read, or does not answer. It matches ErrBackPressure, the context's error and its cause.
 type FlowError struct {
 	Hold
 	Err error // the context's
@@ -75,7 +80,7 @@ type BackPressureError struct {
 
 func (e *BackPressureError) Error() string {
 	switch {
-	case e.Receiver != 0:
+	case e.Subscriber != 0:
 		return "back pressure: " + e.Hold.String()
 	case e.Err != nil:
 		return "back pressure: " + e.Err.Error()
@@ -114,9 +119,9 @@ var ErrEvicted = errors.New("the subscription was evicted")
 // EvictedError is why a subscription with pubsub.SlowEvict ended. It matches ErrEvicted.
 type EvictedError struct {
 	// Publisher is the one that the subscription fell behind, Group the address of the group.
-	Publisher     PublisherID
+	Publisher     ID
 	PublisherName string
-	Epoch         uint64
+	Epoch         ID
 	Group         string
 	// Behind is the number of packets that were unread, Allowed the limit.
 	Behind, Allowed uint64
@@ -126,7 +131,7 @@ type EvictedError struct {
 
 func (e *EvictedError) Error() string {
 	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %s behind publisher %s, %d allowed: read faster, or allow more with MaxBehind",
-		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), PeerText(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
+		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), PeerText(e.Publisher, e.PublisherName, ""), e.Allowed)
 }
 
 // Is makes errors.Is(err, ErrEvicted) true.

@@ -50,8 +50,8 @@ func (d ConfigDifference) String() string {
 // It is the Err of an event of kind ConfigMismatch or ConfigDiffers, and pubsub.Publisher.WaitSubscribers returns it
 // where the only subscribers cannot receive the publisher's packets.
 type ConfigMismatchError struct {
-	Publisher PublisherID // the other bus
-	Epoch     uint64      // of its start
+	Publisher ID // the other bus
+	Epoch     ID // of its start
 	// Name is the other bus's Config.Name or, by default, its host and process; Address is the
 	// source of its packets. Each is empty if it is not known, and for people only.
 	Name, Address string

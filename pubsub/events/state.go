@@ -26,26 +26,21 @@ const (
 	StateTooLarge
 )
 
+var stateCauses = [...]string{
+	StateWhole:         "it is complete",
+	StateNotKept:       "its publisher keeps none",
+	StateUnmade:        "its publisher could not make it",
+	StateUnanswered:    "its publisher did not send it in time",
+	StateOverrun:       "the receive window has no room for it and the messages published meanwhile",
+	StateIncomplete:    "packets of it were lost permanently, several times",
+	StatePublisherGone: "its publisher left or was lost before it sent it",
+	StateUnread:        "the subscription read too slowly",
+	StateTooLarge:      "a record of it exceeds the limit for messages",
+}
+
 func (c StateCause) String() string {
-	switch c {
-	case StateWhole:
-		return "it is complete"
-	case StateNotKept:
-		return "its publisher keeps none"
-	case StateUnmade:
-		return "its publisher could not make it"
-	case StateUnanswered:
-		return "its publisher did not send it in time"
-	case StateOverrun:
-		return "the receive window has no room for it and the messages published meanwhile"
-	case StateIncomplete:
-		return "packets of it were lost permanently, several times"
-	case StatePublisherGone:
-		return "its publisher left or was lost before it sent it"
-	case StateUnread:
-		return "the subscription read too slowly"
-	case StateTooLarge:
-		return "a record of it exceeds the limit for messages"
+	if int(c) < len(stateCauses) {
+		return stateCauses[c]
 	}
 	return fmt.Sprintf("state cause(%d)", uint8(c))
 }

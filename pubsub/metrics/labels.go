@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,7 +67,7 @@ func collectNamed[T any](out chan<- prometheus.Metric, metrics []metric[T], all 
 
 func publisherName(p *stats.Publisher) string { return cmp.Or(p.Name, p.ID.String()) }
 
-func subscriberName(s *stats.Subscriber) string { return cmp.Or(s.Name, fmt.Sprintf("%016x", s.ID)) }
+func subscriberName(s *stats.Subscriber) string { return cmp.Or(s.Name, s.ID.String()) }
 
 func groupName(g *stats.Group) string { return g.Address }
 

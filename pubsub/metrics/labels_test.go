@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -113,7 +114,7 @@ func TestTenThousandNames(t *testing.T) {
 		})
 		st.Publications = append(st.Publications, stats.Publication{
 			Address: fmt.Sprintf("group-%05d", i), RTT: time.Duration(i), Sender: stats.Sender{MessagesSent: 7},
-			Subscribers: []stats.Subscriber{{ID: i + 1, Name: fmt.Sprintf("reader-%05d", i), Behind: i}},
+			Subscribers: []stats.Subscriber{{ID: events.ID(i + 1), Name: fmt.Sprintf("reader-%05d", i), Behind: i}},
 		})
 	}
 	all := gathered(t, st)

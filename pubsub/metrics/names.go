@@ -151,6 +151,7 @@ var groupMetrics = []metric[stats.Group]{
 	counter("receive_version_packets", "Packets of other versions of the protocol, or with unsupported features.", func(s *stats.Group) float64 { return float64(s.Version) }, "group"),
 	counter("receive_malformed_packets", "Packets that do not parse.", func(s *stats.Group) float64 { return float64(s.Malformed) }, "group"),
 	counter("receive_damaged_packets", "Packets with a wrong checksum, or without one.", func(s *stats.Group) float64 { return float64(s.Damaged) }, "group"),
+	counter("receive_far_ahead_packets", "Of the implausible packets: the first heartbeat that names a sequence far ahead, as one after an outage does.", func(s *stats.Group) float64 { return float64(s.FarAhead) }, "group"),
 	counter("receive_implausible_packets", "Packets with impossible sequences, or that no other packet confirms yet.", func(s *stats.Group) float64 { return float64(s.Implausible) }, "group"),
 	counter("receive_unwanted_runs", "Runs of messages of a packet of topics that are not subscribed to.", func(s *stats.Group) float64 { return float64(s.UnwantedRuns) }, "group"),
 	counter("receive_unwanted_bytes", "Bytes of these runs.", func(s *stats.Group) float64 { return float64(s.UnwantedBytes) }, "group"),

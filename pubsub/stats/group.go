@@ -27,9 +27,9 @@ type Group struct {
 
 // Publisher is one publisher in one group that is subscribed to.
 type Publisher struct {
-	ID       events.PublisherID
+	ID       events.ID
 	Name     string        // its Config.Name; empty: it has none
-	Epoch    uint64        // of this instance; no count
+	Epoch    events.ID     // of this instance; no count
 	Packets  uint64        // delivered to subscriptions, or given up
 	Repaired uint64        // packets that had been missing and arrived as repairs
 	Lost     uint64        // packets given up permanently
@@ -83,6 +83,7 @@ type Receiver struct {
 	Malformed   uint64 // packets that do not parse
 	Damaged     uint64 // packets with a wrong checksum, or without one
 	Implausible uint64 // packets with sequences that cannot be, or that no other packet confirms yet
+	FarAhead    uint64 // of Implausible: the first heartbeat that names a sequence far ahead, as one after an outage does
 
 	// ClocksApart counts deliveries in a time below zero, or above an hour, by clocks that should agree (Config.Clock).
 	ClocksApart uint64

@@ -35,9 +35,9 @@ type LossEntry struct {
 	// Publisher is that of the messages, and Epoch its instance. Of an event that concerns a subscriber of this bus's
 	// publishers both are 0, and Subscriber is its random id. Name and Address are those of the publisher or
 	// subscriber, as last known.
-	Publisher     events.PublisherID
-	Epoch         uint64
-	Subscriber    uint64
+	Publisher     events.ID
+	Epoch         events.ID
+	Subscriber    events.ID
 	Name, Address string
 	Times         uint64 // gaps, or events
 	Number        uint64 // of the first message lost
@@ -81,9 +81,9 @@ type CauseCount struct {
 
 // LossWay is what was missing of one publisher in one group.
 type LossWay struct {
-	Publisher      events.PublisherID
+	Publisher      events.ID
 	Name           string
-	Epoch          uint64
+	Epoch          events.ID
 	Address, Group string
 	Repaired       uint64 // packets that had been missing and arrived as repairs
 	Lost           uint64 // packets given up permanently

@@ -22,7 +22,7 @@ type Publication struct {
 
 // Subscriber is what a publisher knows of a bus that subscribes to its group, or to its topic.
 type Subscriber struct {
-	ID        uint64        // random, the same as long as that bus lives; no count
+	ID        events.ID     // random, the same as long as that bus lives; no count
 	Name      string        // its Config.Name, or host and process
 	Address   string        // source of its packets, as the fabric writes it; empty: not known
 	Tag       string        // its Config.Tag; empty: it has none, or did not send it yet

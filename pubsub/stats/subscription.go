@@ -32,8 +32,8 @@ func (s Subscription) Gaps() (n uint64) {
 
 // SubscriptionPublisher is how far a subscription has read what one publisher sends to one group.
 type SubscriptionPublisher struct {
-	Publisher events.PublisherID
-	Epoch     uint64        // of this instance; no count
+	Publisher events.ID
+	Epoch     events.ID     // of this instance; no count
 	Name      string        // the publisher's Config.Name; empty: it has none
 	Group     string        // address of the group
 	Lag       int           // packets received in order and not read yet; 0 for a handler that the bus calls

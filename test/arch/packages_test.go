@@ -108,7 +108,7 @@ var packages = []struct {
 	{"cmd/fanfare/internal/tap", 2100, "internal/compress internal/dissect internal/wire rdma/roce transport"},
 	{"cmd/fanfare/internal/losses", 1500, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub " +
 		"transport transport/shm"},
-	{"cmd/fanfare/internal/top", 2050, "cmd/fanfare/internal/losses internal/inspect"},
+	{"cmd/fanfare/internal/top", 2100, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 950, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/cli", 9700, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor " +
 		"cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap " +

@@ -140,7 +140,7 @@ func TestRestartPythonToGo(t *testing.T) {
 		p.until(ofType("ready"), nil)
 		return p
 	}
-	deliver := func(msgs []message) (epoch uint64) {
+	deliver := func(msgs []message) (epoch events.ID) {
 		check := newChecker(t, msgs)
 		for check.left > 0 {
 			m, err := sub.Next(ctx)

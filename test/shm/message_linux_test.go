@@ -94,7 +94,7 @@ func (c *checker) message(m *pubsub.Message) error {
 	if n != m.Number {
 		return fmt.Errorf("message %d has number %d", n, m.Number)
 	}
-	s := c.stream(m.Publisher(), m.Epoch(), n)
+	s := c.stream(m.Publisher(), uint64(m.Epoch()), n)
 	if n < s.next || n > s.next && !s.loose {
 		return fmt.Errorf("message %d where %d is due: no gap was told", n, s.next)
 	}
@@ -117,7 +117,7 @@ func (c *checker) gap(g *pubsub.GapError) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gaps++
-	s := c.stream(g.Publisher, g.Epoch, g.First)
+	s := c.stream(g.Publisher, uint64(g.Epoch), g.First)
 	if g.Count == 0 {
 		s.loose = true
 		return nil

@@ -346,7 +346,7 @@ func (b *helloBus) Mismatch(err *events.ConfigMismatchError, from uint64, _ bool
 	if from != uint64(err.Publisher) {
 		b.w.fail("bus %d reported bus %d because of a packet of bus %d", b.index, err.Publisher-1, from-1)
 	}
-	b.reported[[2]uint64{uint64(err.Publisher), err.Epoch}]++
+	b.reported[[2]uint64{uint64(err.Publisher), uint64(err.Epoch)}]++
 }
 
 // Unreachable implements discovery.Bus.

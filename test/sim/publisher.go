@@ -188,8 +188,8 @@ func (p *publisher) handle(b []byte) {
 		return
 	}
 	p.recordStatus(b)
-	p.s.Handle(p.now(), b)
-	p.takeReleased() // a released subscriber may count again
+	p.s.Handle(p.now(), b, nil)
+	p.takeEvents() // a released subscriber may count again
 	p.checkCounted()
 	p.pump()
 }
@@ -211,7 +211,7 @@ func (p *publisher) pump() {
 		p.updateState(now)
 		p.stuck = false
 		for p.s.Next(now, &p.train) {
-			p.takeSilent() // Next may have released subscribers
+			p.takeEvents() // Next may have released subscribers
 			n := p.transmit(&p.train)
 			p.complete()
 			p.s.Sent(now, n, p.completed)
@@ -231,13 +231,6 @@ func (p *publisher) pump() {
 	if p.s != nil {
 		p.rest()
 	}
-}
-
-func (p *publisher) takeSilent() {
-	for _, h := range p.s.TakeSilent() {
-		p.sim.silent(p, h.Receiver)
-	}
-	p.takeReleased()
 }
 
 // finish ends the stream when everything is written.

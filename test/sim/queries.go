@@ -42,7 +42,7 @@ func (p *publisher) answer(i int) (members []stats.Subscriber, open bool) {
 		p.sim.fail("publisher %d: %d subscribers are counted for topic %d, but %d are listed", p.index, known, i, len(members))
 	}
 	for _, m := range p.s.Members(p.now(), 0) { // a member may have answered before it added a pattern
-		if w := p.sim.stays[m.ID]; w != nil && w.always(i) && !containsMember(members, m.ID) {
+		if w := p.sim.stays[uint64(m.ID)]; w != nil && w.always(i) && !containsMember(members, uint64(m.ID)) {
 			p.sim.fail("publisher %d: the answer for topic %d is complete, but lacks subscriber %#x, which wants it", p.index, i, m.ID)
 		}
 	}
@@ -50,7 +50,7 @@ func (p *publisher) answer(i int) (members []stats.Subscriber, open bool) {
 }
 
 func containsMember(members []stats.Subscriber, id uint64) bool {
-	return slices.ContainsFunc(members, func(m stats.Subscriber) bool { return m.ID == id })
+	return slices.ContainsFunc(members, func(m stats.Subscriber) bool { return uint64(m.ID) == id })
 }
 
 // checkCounted checks that all counted members want the topic, in the stay with their id.
@@ -60,7 +60,7 @@ func (p *publisher) checkCounted() {
 	}
 	for i, t := range p.topics {
 		for _, m := range p.s.Members(p.now(), t.ID) {
-			if w := p.sim.stays[m.ID]; w == nil || !w.topic(i) {
+			if w := p.sim.stays[uint64(m.ID)]; w == nil || !w.topic(i) {
 				p.sim.fail("publisher %d: subscriber %#x counts for topic %d, which it does not want", p.index, m.ID, i)
 			}
 		}

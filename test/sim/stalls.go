@@ -49,25 +49,28 @@ func (p *publisher) checkHeld() {
 	}
 }
 
-// takeReleased records which subscribers were released, and which count again.
-func (p *publisher) takeReleased() {
-	for _, h := range p.s.TakeReleased() {
-		p.sim.trace("publisher %d releases subscriber %#x after %v", p.index, h.Receiver, h.For)
+// takeEvents records which subscribers were given up, which were released, and which count again.
+func (p *publisher) takeEvents() {
+	for _, e := range p.s.TakeEvents() {
+		m, x, slow := p.t.members[uint64(e.Subscriber)], p.o.Slow, e.Kind == events.SlowSubscriber
+		if e.Kind == events.SubscriberSilent {
+			p.sim.silent(p, uint64(e.Subscriber))
+		}
+		if !slow && e.Kind != events.SubscriberReleased {
+			continue
+		}
+		p.sim.trace("publisher %d releases subscriber %v after %v", p.index, e.Subscriber, e.For)
 		p.sim.report.Released++
 		// A subscriber that blocks the publisher is as far behind as possible: no new packet fits its window.
 		var held time.Duration
-		if m := p.t.members[h.Receiver]; m != nil {
+		if m != nil {
 			held = p.sim.now.Sub(m.admitted)
-		}
-		if l := p.o.Slow; h.Slow && (h.For < l.For || h.Behind <= l.Behind && held < l.For || l.Behind == 0) {
-			p.sim.fail("publisher %d: subscriber %#x was released %d packets behind after %v, but the limit is %+v", p.index, h.Receiver, h.Behind, h.For, l)
-		}
-		if !h.Slow && h.For < p.o.StallLimit {
-			p.sim.fail("publisher %d: subscriber %#x was released after %v, but the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
-		}
-		if m := p.t.members[h.Receiver]; m != nil {
 			m.released, m.wasReleased = true, true
 			p.released++
+		}
+		tooSoon := x.Behind == 0 || e.For < x.For || e.Behind <= x.Behind && held < x.For
+		if slow && tooSoon || !slow && e.For < p.o.StallLimit {
+			p.sim.fail("publisher %d: subscriber %v was released when it was %d packets behind after %v, the limits are %+v and %v", p.index, e.Subscriber, e.Behind, e.For, x, p.o.StallLimit)
 		}
 	}
 	if p.released == 0 {
@@ -75,7 +78,7 @@ func (p *publisher) takeReleased() {
 	}
 	p.released = 0
 	for _, m := range p.s.Members(p.now(), 0) {
-		if x := p.t.members[m.ID]; x != nil {
+		if x := p.t.members[uint64(m.ID)]; x != nil {
 			if x.released = m.Released; x.released {
 				p.released++
 			}

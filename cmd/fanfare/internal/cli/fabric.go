@@ -141,8 +141,11 @@ func (u *unreadable) event(e *env, ev events.Event) {
 	}
 }
 
-func (u *unreadable) lost(publisher pubsub.PublisherID) string {
-	if u.clock.Load() == uint64(publisher) {
+func (u *unreadable) lost(e *pubsub.PublisherEvent) string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	if u.clock.Load() == uint64(e.Publisher) {
 		return "its heartbeats are received, but their timestamps do not increase: its clock stopped or went back, or old heartbeats are replayed"
 	}
 	err := u.first.Load()
@@ -220,15 +223,15 @@ type ownTexts map[string]bool
 // Warnings that commands replace: those of fabricEvent in all commands that have a bus, and some more.
 var (
 	fabricWords = owned(nil,
-		&report.PacketsUnreadable, &report.LegDown, &report.LegSilent,
+		&report.PacketsUnreadable, &report.LegDown, &report.LegsDown, &report.LegSilent,
 		&report.Unfindable, &report.GroupLost, &report.CannotSend,
 		&report.HandlerSlow, &report.HandlerReturned) // of events: the handler waits for a slow reader of the output
 	mismatchWords = owned(fabricWords, &report.Mismatch) // ping, request, ls
 	pubWords      = owned(mismatchWords, &report.StoodStill,
-		&report.SubscriberSilent, &report.SubscriberReleased,
-		&report.SlowSubscriber, &report.PublisherStalled, &report.PublisherResumed)
+		&report.SubscriberSilent, &report.SubscriberCutOff, &report.SubscriberReleased,
+		&report.SlowSubscriber, &report.PublisherStalled, &report.StalledBySilence, &report.PublisherResumed)
 	subWords = owned(mismatchWords, &report.StoodStill,
-		&report.PublisherLost, &report.PublisherRefused, &report.PublisherFault,
+		&report.PublisherLost, &report.PublisherCutOff, &report.PublisherRefused, &report.PublisherFault,
 		&report.DuplicateName, &report.TopicRefused, &report.PacketsLost,
 		&report.SubscriptionNotRead, &report.SubscriptionEvicted,
 		&report.HoldsByReading, &report.HoldsByHandling, &report.HoldsByLoss,

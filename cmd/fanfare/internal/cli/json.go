@@ -5,6 +5,8 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 type jsonLines struct{ enc *json.Encoder }
@@ -53,20 +55,20 @@ type jsonGap struct {
 
 // jsonNotice is what sub reports about a publisher. Fields that the event lacks are omitted.
 type jsonNotice struct {
-	Type       string `json:"type"`            // "publisher", "collision", "refused", "fault", "dictionary_missing"
-	Event      string `json:"event,omitempty"` // of a publisher: "up", "ended", "lost", "restarted", "duplicate name"
-	Topic      string `json:"topic,omitempty"` // the subscribed topic, or the latest with a fault
-	Other      string `json:"other,omitempty"` // another topic with the same id
-	Publisher  string `json:"publisher"`
-	Name       string `json:"name,omitempty"`
-	Address    string `json:"address,omitempty"`
-	Epoch      uint64 `json:"epoch,omitempty"`
-	Group      string `json:"group,omitempty"`
-	Reason     string `json:"reason,omitempty"` // why it is refused
-	Fault      string `json:"fault,omitempty"`
-	Count      uint64 `json:"count,omitempty"` // of the fault until now
-	Codec      string `json:"codec,omitempty"`
-	Dictionary string `json:"dictionary,omitempty"`
+	Type       string    `json:"type"`            // "publisher", "collision", "refused", "fault", "dictionary_missing"
+	Event      string    `json:"event,omitempty"` // of a publisher: "up", "ended", "lost", "restarted", "duplicate name"
+	Topic      string    `json:"topic,omitempty"` // the subscribed topic, or the latest with a fault
+	Other      string    `json:"other,omitempty"` // another topic with the same id
+	Publisher  string    `json:"publisher"`
+	Name       string    `json:"name,omitempty"`
+	Address    string    `json:"address,omitempty"`
+	Epoch      events.ID `json:"epoch,omitempty"`
+	Group      string    `json:"group,omitempty"`
+	Reason     string    `json:"reason,omitempty"` // why it is refused, or why this process was cut off
+	Fault      string    `json:"fault,omitempty"`
+	Count      uint64    `json:"count,omitempty"` // of the fault until now
+	Codec      string    `json:"codec,omitempty"`
+	Dictionary string    `json:"dictionary,omitempty"`
 }
 
 type jsonTraffic struct {
@@ -156,7 +158,7 @@ type jsonReceived struct {
 }
 
 type jsonPublisher struct {
-	ID       string `json:"id"`
+	ID       string `json:"publisher"`
 	Messages uint64 `json:"messages"`
 	State    string `json:"state"`
 }

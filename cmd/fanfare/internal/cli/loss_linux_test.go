@@ -156,11 +156,11 @@ func TestLossOfADeadPublisher(t *testing.T) {
 	r := runWith(t.Context(), "", "loss", "-json", dir)
 	found := false
 	for line := range strings.Lines(r.stdout) {
-		var x struct{ Type, Cause, Publisher, Do string }
+		var x struct{ Type, Cause, From, Publisher, Do string }
 		if err := json.Unmarshal([]byte(line), &x); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		found = found || x.Type == "event" && x.Cause == "publisher_lost" && strings.HasPrefix(x.Publisher, "feed at") && x.Do != ""
+		found = found || x.Type == "event" && x.Cause == "publisher_lost" && strings.HasPrefix(x.From, "feed at") && len(x.Publisher) == 16 && x.Do != ""
 	}
 	if !found {
 		t.Errorf("JSON:\n%s", r.stdout)

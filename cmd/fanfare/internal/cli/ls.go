@@ -218,12 +218,12 @@ type jsonTopic struct {
 }
 
 type jsonTopicPublisher struct {
-	ID       string  `json:"id"`
-	Name     string  `json:"name"`
-	Epoch    uint64  `json:"epoch"`
-	Address  string  `json:"address"`
-	Messages uint64  `json:"messages"`
-	Rate     float64 `json:"messages_per_second"`
+	ID       string    `json:"publisher"`
+	Name     string    `json:"name"`
+	Epoch    events.ID `json:"epoch"`
+	Address  string    `json:"address"`
+	Messages uint64    `json:"messages"`
+	Rate     float64   `json:"messages_per_second"`
 }
 
 type lsSummary struct {
@@ -278,9 +278,9 @@ publisher sends once a second: listening for less than two seconds may miss it.
 
 With -json each process is an object {"type":"process","pid":...,"program":...,
 "buses":[{"id":...,"urls":[...],"publishes":[...],"subscribes":[...]}]}, and each
-topic on the network {"type":"topic","topic":...,"group":...,"publishers":[{"id":...,
-"address":...,"messages":...,"messages_per_second":...}]}; the last object is the
-summary, if ls listened.`,
+topic on the network {"type":"topic","topic":...,"group":...,"publishers":[
+{"publisher":...,"address":...,"messages":...,"messages_per_second":...}]}; the last
+object is the summary, if ls listened.`,
 		examples: `fanfare ls
 fanfare ls -here
 fanfare ls -for 10s 'md.>'

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,9 @@ func TestLsJSON(t *testing.T) {
 	}
 	if x.Type != "topic" || x.Topic != "md.one" || x.Group == "" || len(x.Publishers) != 1 || x.Publishers[0].Name != "feed-a" || x.Publishers[0].Messages != 1 {
 		t.Errorf("%+v", x)
+	}
+	if ids := regexp.MustCompile(`{"publisher":"[0-9a-f]{16}","name":"feed-a","epoch":"[0-9a-f]{16}",`); !ids.MatchString(r.stdout) {
+		t.Errorf("ids are not 16 hexadecimal digits: %s", r.stdout)
 	}
 	if sum := list[2]; sum["type"] != "summary" || sum["topics"] != 2.0 || sum["publishers"] != 1.0 || sum["groups_joined"] != 16.0 || sum["error"] != nil {
 		t.Errorf("%v", sum)

@@ -168,7 +168,7 @@ func TestTally(t *testing.T) {
 			case "gap":
 				x.gap(&pubsub.GapError{Topic: "x", Count: 1, Publisher: s.id})
 			default:
-				_, done = x.event(&pubsub.PublisherEvent{Kind: kinds[s.kind], Publisher: s.id, Group: s.group, Epoch: s.epoch})
+				_, done = x.event(&pubsub.PublisherEvent{Kind: kinds[s.kind], Publisher: s.id, Group: s.group, Epoch: events.ID(s.epoch)})
 			}
 			if done != s.done {
 				t.Errorf("%s: step %d (%s): done is %v", c.name, i, s.kind, done)

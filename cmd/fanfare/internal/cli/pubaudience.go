@@ -11,9 +11,9 @@ import (
 // audience tracks the subscribers of pub's topic that have gone; the publisher tracks those present.
 type audience struct {
 	mu     sync.Mutex
-	silent map[uint64]struct{} // guarded by mu: given up as silent and not back; their last statuses still count
-	left   bool                // guarded by mu: all subscribers have gone
-	over   bool                // guarded by mu: publishing has ended
+	silent map[events.ID]struct{} // guarded by mu: given up as silent and not back; their last statuses still count
+	left   bool                   // guarded by mu: all subscribers have gone
+	over   bool                   // guarded by mu: publishing has ended
 }
 
 // Changes of an audience, in addition to those that an event alone states (stallWords).
@@ -42,7 +42,7 @@ func (a *audience) event(e events.Event, present int) (word, text string) {
 		return "", ""
 	case events.SubscriberSilent:
 		if a.silent == nil {
-			a.silent = make(map[uint64]struct{})
+			a.silent = make(map[events.ID]struct{})
 		}
 		if e.Relevant {
 			a.silent[e.Subscriber] = struct{}{}

@@ -36,7 +36,7 @@ func TestAudience(t *testing.T) {
 			if delete(there, x.subscriber); x.kind == up {
 				there[x.subscriber] = true
 			}
-			p.reportEvent(events.Event{Kind: x.kind, Subscriber: x.subscriber, Name: "s" + string(rune('0'+x.subscriber)), Relevant: true}, len(there))
+			p.reportEvent(events.Event{Kind: x.kind, Subscriber: events.ID(x.subscriber), Name: "s" + string(rune('0'+x.subscriber)), Relevant: true}, len(there))
 			lines := out.String()
 			if x.kind == silent {
 				_, lines, _ = strings.Cut(lines, "\n") // after the line of the event

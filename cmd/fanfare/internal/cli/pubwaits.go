@@ -52,27 +52,24 @@ func (p *pub) whileProgress(ctx context.Context, progress func() int, cause func
 func (p *pub) presentText() string {
 	var names []string
 	for _, r := range p.p.Receivers() {
-		names = append(names, receiverName(r))
+		names = append(names, events.PeerText(r.ID, r.Name, r.Address))
 	}
 	slices.Sort(names)
 	return cmp.Or(strings.Join(names, "; "), "none")
 }
 
-func receiverName(r stats.Subscriber) string {
-	return placed(cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID)), r.Address)
-}
-
-// endProgress counts the steps toward the end: a subscriber has fewer packets to receive than ever before, or fewer
-// subscribers are left than ever before. A subscriber that comes and goes makes no progress.
+// endProgress counts the steps by which subscribers come closer to having everything: a subscriber has fewer packets
+// to receive than ever before, or fewer subscribers are left than ever before. A subscriber that comes and goes makes
+// no progress.
 type endProgress struct {
-	behind map[uint64]uint64 // the minimum for each subscriber
-	left   int               // the minimum
+	behind map[events.ID]uint64 // the minimum for each subscriber
+	left   int                  // the minimum
 	steps  int
 }
 
 func (e *endProgress) of(all []stats.Subscriber) int {
 	if e.behind == nil {
-		e.behind, e.left = make(map[uint64]uint64), math.MaxInt
+		e.behind, e.left = make(map[events.ID]uint64), math.MaxInt
 	}
 	left := 0
 	for _, r := range all {
@@ -105,7 +102,7 @@ func (p *pub) waitedFor() (text string, missing bool) {
 	slices.SortFunc(all, func(a, b stats.Subscriber) int {
 		return cmp.Or(cmp.Compare(b.Behind, a.Behind), cmp.Compare(a.ID, b.ID))
 	})
-	wants := make(map[uint64]bool)
+	wants := make(map[events.ID]bool)
 	for _, r := range p.p.Receivers() {
 		wants[r.ID] = true
 	}
@@ -115,7 +112,7 @@ func (p *pub) waitedFor() (text string, missing bool) {
 	}
 	var parts []string
 	for _, r := range all[:min(len(all), maxNamed)] {
-		name := receiverName(r)
+		name := events.PeerText(r.ID, r.Name, r.Address)
 		if r.Behind > 0 {
 			name += ", " + count(r.Behind, "packet") + " behind"
 		}

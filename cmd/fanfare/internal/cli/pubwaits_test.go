@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -189,7 +190,7 @@ func TestComingAndGoingIsNoProgress(t *testing.T) {
 	var e endProgress
 	steps := e.of([]stats.Subscriber{stays})
 	for id := range uint64(20) {
-		for _, all := range [][]stats.Subscriber{{stays, {ID: 2 + id, Behind: 9}}, {stays}, {stays, {ID: 2, Behind: 9}}} {
+		for _, all := range [][]stats.Subscriber{{stays, {ID: events.ID(2 + id), Behind: 9}}, {stays}, {stays, {ID: 2, Behind: 9}}} {
 			if n := e.of(all); n != steps {
 				t.Fatalf("%d steps, want %d: %+v", n, steps, all)
 			}

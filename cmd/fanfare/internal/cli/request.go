@@ -119,7 +119,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 	err = r.ask(timed, bus, msg, func(x *pubsub.Reply) error {
 		sum.Replies++
 		if r.json {
-			return lines.write(&jsonReply{"reply", fmt.Sprintf("%016x", x.Responder), x.Name, x.Address, x.Tag, dataAsJSON(x.Data), micro(x.After)})
+			return lines.write(&jsonReply{"reply", x.Responder.String(), x.Name, x.Address, x.Tag, dataAsJSON(x.Data), micro(x.After)})
 		}
 		text := x.Data
 		if !bytes.HasSuffix(text, []byte("\n")) { // commands of reply -exec usually write one

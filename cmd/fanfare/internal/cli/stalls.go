@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"cmp"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +18,7 @@ type jsonStall struct {
 	Topics     []string `json:"topics,omitempty"`
 	Seconds    float64  `json:"seconds"`
 	Behind     uint64   `json:"behind_packets"`
+	Reason     string   `json:"reason,omitempty"` // of "stalled" and "silent": that it does not answer, or what cut off this process
 }
 
 var stallWords = map[events.Kind]string{
@@ -32,11 +31,11 @@ func asStall(word string, e events.Event) *jsonStall {
 	if word == "" {
 		return nil
 	}
-	j := &jsonStall{Type: "stall", Event: word, Topics: e.Topics, Seconds: e.For.Seconds(), Behind: e.Behind}
+	j := &jsonStall{Type: "stall", Event: word, Topics: e.Topics, Seconds: e.For.Seconds(), Behind: e.Behind, Reason: plain(e.Err)}
 	switch {
 	case e.Kind == events.StoodStill:
 	case e.Subscriber != 0:
-		j.Subscriber, j.Name, j.Address = fmt.Sprintf("%016x", e.Subscriber), e.Name, e.Address
+		j.Subscriber, j.Name, j.Address = e.Subscriber.String(), e.Name, e.Address
 	default:
 		j.Publisher = e.Publisher.String()
 	}
@@ -49,8 +48,14 @@ func stallLine(e events.Event) string {
 	topics := strings.Join(e.Topics, ", ")
 	switch e.Kind {
 	case events.SubscriberSilent:
+		if e.Err != nil {
+			return name + " stopped answering, silent for " + d + " and " + packets + " behind: pub no longer waits for it: " + e.Err.Error()
+		}
 		return name + " stopped answering, silent for " + d + " and " + packets + " behind: pub no longer waits for it (-silence)"
 	case events.PublisherStalled:
+		if e.Err != nil {
+			return "blocked for " + d + " by " + name + ", which is " + packets + " behind: " + e.Err.Error()
+		}
 		return "blocked for " + d + " by " + name + ", which reads nothing and is " + packets + " behind"
 	case events.PublisherResumed:
 		return "continuing after " + d
@@ -74,19 +79,11 @@ func stallLine(e events.Event) string {
 }
 
 func publisherText(e events.Event) string {
-	return "publisher " + placed(cmp.Or(e.Name, e.Publisher.String()), e.Address)
+	return "publisher " + events.PeerText(e.Publisher, e.Name, e.Address)
 }
 
 func subscriberText(e events.Event) string {
-	return "subscriber " + placed(cmp.Or(e.Name, fmt.Sprintf("%016x", e.Subscriber)), e.Address)
-}
-
-// placed is a name and its address, if known.
-func placed(name, address string) string {
-	if address == "" {
-		return name
-	}
-	return name + " at " + address
+	return "subscriber " + events.PeerText(e.Subscriber, e.Name, e.Address)
 }
 
 // stallQueue passes events from the bus's goroutine to the goroutine that writes JSON.

@@ -255,7 +255,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if ours {
 		switch e.Kind {
 		case events.PublisherLost:
-			s.e.console.line("%s was lost before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost(e.Publisher))
+			s.e.console.line("%s was lost before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost(e))
 		case events.PublisherRestarted:
 			s.e.console.line("%s fell silent before its end, while another instance with its name is running: it was restarted or disconnected", publisherText(events.Event(*e)))
 		case events.DuplicateName:
@@ -273,7 +273,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 		events.PublisherLost: "lost", events.PublisherRestarted: "restarted", events.DuplicateName: "duplicate name",
 	}
 	return s.emit(jsonNotice{
-		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Name: e.Name, Address: e.Address, Epoch: e.Epoch, Group: e.Group,
+		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Name: e.Name, Address: e.Address, Epoch: e.Epoch, Group: e.Group, Reason: plain(e.Err),
 	})
 }
 

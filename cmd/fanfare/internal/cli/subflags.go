@@ -143,12 +143,12 @@ func (s *sub) replaced() uint64 {
 }
 
 type jsonEvicted struct {
-	Publisher string  `json:"publisher"`
-	Epoch     uint64  `json:"epoch"`
-	Group     string  `json:"group"`
-	Behind    uint64  `json:"behind_packets"`
-	Allowed   uint64  `json:"allowed_packets"`
-	Seconds   float64 `json:"seconds"`
+	Publisher string    `json:"publisher"`
+	Epoch     events.ID `json:"epoch"`
+	Group     string    `json:"group"`
+	Behind    uint64    `json:"behind_packets"`
+	Allowed   uint64    `json:"allowed_packets"`
+	Seconds   float64   `json:"seconds"`
 }
 
 func evicted(err error) *jsonEvicted {

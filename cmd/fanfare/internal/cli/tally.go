@@ -46,7 +46,7 @@ type publisher struct {
 
 type stream struct {
 	group string
-	epoch uint64
+	epoch events.ID
 }
 
 func (t *tally) init(topics []string) {
@@ -90,7 +90,7 @@ func (t *tally) record(m *pubsub.Message) {
 
 type topicOf struct {
 	publisher pubsub.PublisherID
-	epoch     uint64
+	epoch     events.ID
 	topic     string
 }
 

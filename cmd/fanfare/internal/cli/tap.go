@@ -19,7 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/tap"
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/plural"
-	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -238,9 +238,9 @@ type tapFinding struct {
 	Type      string    `json:"type"` // "finding"
 	Time      time.Time `json:"time"`
 	Finding   tap.Kind  `json:"finding"`
-	Publisher string    `json:"publisher,omitempty"`
+	Publisher events.ID `json:"publisher,omitempty"`
 	Name      string    `json:"name,omitempty"`
-	Epoch     uint64    `json:"epoch,omitempty"`
+	Epoch     events.ID `json:"epoch,omitempty"`
 	Group     *int      `json:"group,omitempty"`
 	First     *uint64   `json:"first,omitempty"`
 	Count     uint64    `json:"count,omitempty"`
@@ -271,7 +271,7 @@ func (r *tapRun) found(f tap.Finding) {
 		x.First = &f.First
 	}
 	if s := f.Stream; s != nil {
-		x.Publisher, x.Name, x.Epoch = publisherID(s.Publisher), s.Name, s.Epoch
+		x.Publisher, x.Name, x.Epoch = events.ID(s.Publisher), s.Name, events.ID(s.Epoch)
 	}
 	r.fault = r.out.object(x)
 }
@@ -331,25 +331,23 @@ type tapSummary struct {
 }
 
 type tapStream struct {
-	Publisher string  `json:"publisher"`
-	Name      string  `json:"name"`
-	Epoch     uint64  `json:"epoch"`
-	Group     *int    `json:"group"`
-	Address   string  `json:"address"`
-	Seconds   float64 `json:"seconds"`
-	PacketsPS float64 `json:"packets_per_second"`
-	BytesPS   float64 `json:"bytes_per_second"`
-	Receivers int     `json:"receivers"`
-	Ended     bool    `json:"ended"`
+	Publisher events.ID `json:"publisher"`
+	Name      string    `json:"name"`
+	Epoch     events.ID `json:"epoch"`
+	Group     *int      `json:"group"`
+	Address   string    `json:"address"`
+	Seconds   float64   `json:"seconds"`
+	PacketsPS float64   `json:"packets_per_second"`
+	BytesPS   float64   `json:"bytes_per_second"`
+	Receivers int       `json:"receivers"`
+	Ended     bool      `json:"ended"`
 	tap.Counts
 }
-
-func publisherID(id uint64) string { return pubsub.PublisherID(id).String() }
 
 func (r *tapRun) sum(src tap.Source) tapSummary {
 	sum := tapSummary{Type: "summary", Totals: r.obs.Totals, Written: r.written, LostHere: src.Lost(), Reasons: r.obs.Reasons, MissingDicts: r.obs.MissingDicts, Skipped: src.Skipped(), Streams: []tapStream{}}
 	for _, s := range r.obs.Streams() {
-		x := tapStream{Publisher: publisherID(s.Publisher), Name: s.Name, Epoch: s.Epoch,
+		x := tapStream{Publisher: events.ID(s.Publisher), Name: s.Name, Epoch: events.ID(s.Epoch),
 			Seconds: s.Last.Sub(s.First).Seconds(), Receivers: s.Receivers, Ended: s.Ended, Counts: s.Counts}
 		x.PacketsPS, x.BytesPS = s.Rate()
 		if s.GroupKnown {
@@ -396,14 +394,14 @@ func (r *tapRun) writeSummary(sum *tapSummary) error {
 }
 
 func (s *tapStream) write(b *strings.Builder) {
-	name, group := s.Publisher, "unknown group"
+	name, group := s.Publisher.String(), "unknown group"
 	if s.Name != "" {
 		name += " (" + s.Name + ")"
 	}
 	if s.Group != nil {
 		group = tap.Group{Index: *s.Group, Address: s.Address}.String()
 	}
-	fmt.Fprintf(b, "-- publisher %s, epoch %016x, %s", name, s.Epoch, group)
+	fmt.Fprintf(b, "-- publisher %s, epoch %s, %s", name, s.Epoch, group)
 	if s.Ended {
 		b.WriteString(", ended")
 	}

@@ -96,7 +96,8 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 	}
 	if r.publisher != "" {
 		r.filter.byPublisher = true
-		if id, err := pubsub.ParsePublisherID(r.publisher); err == nil {
+		var id pubsub.PublisherID
+		if id.UnmarshalText([]byte(r.publisher)) == nil {
 			r.filter.publisher = uint64(id)
 		} else {
 			r.filter.publisher = wire.TopicID("publisher:"+r.publisher) | 1 // docs/protocol §3.12

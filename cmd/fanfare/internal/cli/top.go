@@ -16,6 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 type topRun struct {
@@ -218,7 +219,7 @@ func (l *target) open(ctx context.Context) (read func(context.Context) ([]inspec
 
 type publisherKey struct {
 	id    string
-	epoch uint64
+	epoch events.ID
 }
 
 // networkOnly converts the publishers on the network that no asked process has to the form of asked processes.

@@ -58,7 +58,7 @@ func (w *world) fanfareLoss() string {
 func (w *world) fanfareTop() string {
 	var b strings.Builder
 	for _, o := range w.command("top", "-once", "-json", "-interval", "200ms") {
-		for view, of := range map[string][]string{"losses": {"cause"}, "events": {"event"}, "subscribers": {"subscriber", "state"}, "legs": {"url", "up"}, "buses": {"state", "problem"}} {
+		for view, of := range map[string][]string{"losses": {"cause"}, "events": {"event"}, "subscribers": {"name", "state"}, "legs": {"url", "up"}, "buses": {"state", "problem"}} {
 			rows, _ := o[view].([]any)
 			for _, x := range rows {
 				row, _ := x.(map[string]any)

@@ -66,8 +66,8 @@ func networkAdvice(e *Evidence) string {
 	if strings.HasPrefix(e.Address, "shm://") { // no switch involved
 		return "Check whether " + publisher + " counts no_memory (df -h " + sharedDirs(e, "") + "), and whether " + cmp.Or(e.Process, "this process") + " had descriptors and memory left (metric fanfare_transport_receive_errors_total)."
 	}
-	return "Check the switch between " + publisher + " and this host: with IGMP snooping it needs a querier " +
-		"(fanfare doctor detects it), and its ports count errors and discards. ethtool -S on both hosts shows packets that the network cards dropped. If the publisher is too fast for a port, lower its Config.Rate."
+	return "Check whether a link was down then (group_lost, here or at the publisher). Check the switch between " + publisher + " and this host: with IGMP snooping it needs a querier " +
+		"(fanfare doctor detects it), its ports count errors and discards, and its MTU must pass full packets (fanfare doctor -peer). ethtool -S on both hosts shows packets that the network cards dropped. If the publisher is too fast for a port, lower its Config.Rate."
 }
 
 // notArriving is for a bus that has read everything that arrived.

@@ -59,7 +59,7 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"socket_overflow", buffer(212992, 8<<20, 212992), "now 212992 bytes"},
 		{"socket_overflow", buffer(16<<20, 16<<20, 16<<20), "sysctl -w net.core.rmem_max=67108864, and rcvbuf=64M in the URL of app[7]"},
 		{"socket_overflow", buffer(0, 0, 0), "sysctl -w net.core.rmem_max=33554432"},
-		{"fabric", e, "querier"},
+		{"fabric", e, "querier"}, {"fabric", e, "its MTU must pass full packets"},
 		{"fabric", e, "between feed at 10.0.0.7:7400 and this host"},
 		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Publisher: "feed at shm://desk#7.9f3c"}, "Check whether feed at shm://desk#7.9f3c counts no_memory (df -h DIR   # dir= in the URL, otherwise /dev/shm), and whether this process had descriptors"},
 		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Shared: []string{"/mnt/fast"}}, "counts no_memory (df -h /mnt/fast), and"},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // News finds new losses in successive answers of processes.
@@ -25,7 +26,7 @@ const maxHints = 4096
 type BusKey struct {
 	PID   int
 	ID    string
-	Epoch uint64
+	Epoch events.ID
 }
 
 func KeyOf(p *inspect.Process, b *inspect.Bus) BusKey { return BusKey{p.PID, b.ID, b.Epoch} }

@@ -38,9 +38,11 @@ type Finding struct {
 	Last    time.Time `json:"last"`
 	Process string    `json:"process"` // program and process id
 	Bus     string    `json:"bus"`     // its name, or its id
-	// Publisher and Subscriber are name, id and address, if known.
-	Publisher  string `json:"publisher,omitempty"`
-	Subscriber string `json:"subscriber,omitempty"`
+	// Publisher and Subscriber are name or id, and address, if known.
+	Publisher    string `json:"from,omitempty"`
+	Subscriber   string `json:"peer,omitempty"`
+	PublisherID  string `json:"publisher,omitempty"`
+	SubscriberID string `json:"subscriber,omitempty"`
 	// Subscription is the topics of the subscription that lost messages. Topics are the first few
 	// topics that lost messages, OtherTopics at least how many more there are.
 	Subscription string   `json:"subscription,omitempty"`
@@ -256,6 +258,7 @@ func (h *host) begin(kind Kind, cause string, first, last time.Time) Finding {
 func (h *host) finding(x *inspect.Loss) Finding {
 	f := h.begin(Lost, x.Cause, x.First, x.Last)
 	f.Subscription, f.Group, f.Leg = x.Subscription, x.Group, x.Leg
+	f.PublisherID, f.SubscriberID = x.Publisher, x.Subscriber
 	if x.Event {
 		f.Kind = Happened
 	}
@@ -374,9 +377,9 @@ func (r *Report) dropped(h *host) {
 
 // peerText is the text for a publisher or subscriber: name, id and address, if known.
 func peerText(name, id, address string) string {
-	text := cmp.Or(name, id)
-	if text != "" && address != "" {
-		return text + " at " + address
+	text := cmp.Or(name, id, address)
+	if address != "" && text != address {
+		text += " at " + address
 	}
 	return cmp.Or(text, address)
 }

@@ -136,7 +136,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 		for j := range b.Publications {
 			for k := range b.Publications[j].Subscribers {
 				m := &b.Publications[j].Subscribers[k]
-				if state := SubscriberState(m); state == Holds || state == Behind {
+				if state := SubscriberState(m); b.Publications[j].Stuck == 0 && (state == Holds || state == Behind) {
 					f := hint
 					f.Subscriber, f.Group, f.Behind = peerText(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
 					f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(m.Behind, "packet", "packets"), m.Room)

@@ -103,7 +103,7 @@ func (x *Subscription) hears() string {
 }
 
 func (f *Figures) streamDetail(x *Stream) [][2]string {
-	lines := append([][2]string{line("publisher", "%s, id %s, epoch %d", x.Publisher, x.ID, x.Epoch)}, x.lines()...)
+	lines := append([][2]string{line("publisher", "%s, id %s, epoch %s", x.Publisher, x.ID, x.Epoch)}, x.lines()...)
 	lines = append(lines, line("group", "%s", x.Group), line("packets", "%d, %s a second", x.Packets, rate(x.Rate).text),
 		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("lost", "%s permanently", count(x.Lost, "packet")),
 		line("furthest behind", "%s not read yet", count(x.Lag, "packet")))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 type Observation struct {
@@ -173,25 +174,25 @@ type Subscription struct {
 
 type Stream struct {
 	Of
-	Publisher  string `json:"publisher"` // its name, or its id
-	ID         string `json:"publisher_id"`
-	Epoch      uint64 `json:"epoch"`
-	Group      string `json:"group"`
-	Rate       Rate   `json:"packets_per_s"`
-	RepairRate Rate   `json:"repaired_per_s"`
-	Packets    uint64 `json:"packets"`
-	Repaired   uint64 `json:"repaired"`
-	Missing    int    `json:"missing"`
-	Lost       uint64 `json:"lost_packets"`
-	Lag        int    `json:"lag"` // of the subscription that is furthest behind
+	Publisher  string    `json:"name"` // or its id
+	ID         string    `json:"publisher"`
+	Epoch      events.ID `json:"epoch"`
+	Group      string    `json:"group"`
+	Rate       Rate      `json:"packets_per_s"`
+	RepairRate Rate      `json:"repaired_per_s"`
+	Packets    uint64    `json:"packets"`
+	Repaired   uint64    `json:"repaired"`
+	Missing    int       `json:"missing"`
+	Lost       uint64    `json:"lost_packets"`
+	Lag        int       `json:"lag"` // of the subscription that is furthest behind
 	// LostFor is how long ago the publisher was lost; 0: it is there.
 	LostFor float64 `json:"publisher_lost_s,omitempty"`
 }
 
 type Subscriber struct {
 	Of                // the publisher
-	Subscriber string `json:"subscriber"` // its name
-	ID         string `json:"subscriber_id"`
+	Subscriber string `json:"name"`
+	ID         string `json:"subscriber"`
 	Address    string `json:"address"`
 	Tag        string `json:"tag,omitempty"`
 	Group      string `json:"group"`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Between returns the figures of an observation, with rates since the one before, if there is one.
@@ -250,7 +251,7 @@ func (x *pair) groupAt(groups map[groupKey]*Group, address string) *Group {
 
 type streamKey struct {
 	publisher string
-	epoch     uint64
+	epoch     events.ID
 	group     string
 }
 
