@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// count counts the messages of a packet with these runs.
+// count returns the number of messages in a packet with these runs.
 func count(runs []byte) (n int) {
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
 		n += int(run.Messages())
@@ -18,15 +18,15 @@ func count(runs []byte) (n int) {
 	return n
 }
 
-// From Append to the output nothing is allocated: in order, and with
-// losses that are repaired; in place and through a cursor.
+// Nothing is allocated from Append to the output: in order, and with losses that are repaired; in
+// place and through a cursor.
 func TestNothingIsAllocatedPerMessage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		lose   int // every so manieth packet is lost once
+		lose   int // one of this many packets is lost once
 		cursor bool
-		lent   bool // packets may stay where they are
-	}{{"in order", 0, false, false}, {"with losses", 7, false, false}, {"with losses, lent", 7, false, true}, {"cursor", 0, true, false}, {"cursor with losses", 7, true, true}} {
+		lent   bool // packets may be kept in place
+	}{{"in order", 0, false, false}, {"with losses", 7, false, false}, {"with losses, kept in place", 7, false, true}, {"cursor", 0, true, false}, {"cursor with losses", 7, true, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			now := Instant(time.Hour)
 			cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 16, MaxTrainBytes: 1 << 16, WindowPackets: 256, Checksum: true})
@@ -40,7 +40,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			sink := &log{onPacket: func(_ *Stream, runs []byte) { messages += count(runs) }}
 			rc := receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))})
 			loans := newLender(t, 100)
-			loans.fixed = true // the sender's memory, which lasts for a window
+			loans.fixed = true // memory of the sender, valid for a window
 			if c.lent {
 				rc.Loans = loans
 			}
@@ -74,7 +74,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 							if seq := p[32]; c.lose > 0 && wire.Type(p[3]) == wire.TypeData && wire.Flags(p[4])&wire.FlagRepair == 0 && int(seq)%c.lose == 3 {
 								continue
 							}
-							loans.give(now, p)
+							loans.lend(now, p)
 						}
 						s.Sent(now, tr.Count, s.out.posted+uint64(tr.Count))
 					}
@@ -114,13 +114,13 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 				t.Errorf("%v allocations in a round of 100 messages", n)
 			}
 			if got := messages - before; got < 100*100 {
-				t.Errorf("%d messages came, want 10100", got)
+				t.Errorf("%d messages delivered, want 10100", got)
 			}
 			if c.cursor && read < 100*100 {
-				t.Errorf("%d messages came through the cursor", read)
+				t.Errorf("%d messages read with the cursor", read)
 			}
 			if c.lent && (loans.uses == 0 || loans.out() > 0) {
-				t.Errorf("%d packets stayed, %d are still kept", loans.uses, loans.out())
+				t.Errorf("%d packets were kept in place, %d still are", loans.uses, loans.out())
 			}
 			if c.lose > 0 && (r.Stats().Repaired == 0 || r.Stats().Lost > 0) {
 				t.Errorf("%d repaired, %d lost", r.Stats().Repaired, r.Stats().Lost)

@@ -8,16 +8,16 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A receiver that asks for the topics once gets them twice at most, and one that asks again and again gets no more than
-// their rate. docs/protocol §9.3.
+// A receiver that requests the topics once gets them at most twice, and one that requests them
+// repeatedly gets them at a limited rate. docs/protocol §9.3.
 func TestAnnouncesKeepToTheirRate(t *testing.T) {
 	const seconds = 5
 	for name, c := range map[string]struct {
-		every time.Duration // between statuses; 0: there is one
+		every time.Duration // between statuses; 0: a single status
 		most  func(one int) int
 	}{
-		"one status": {0, func(one int) int { return 2 * one }},
-		"a storm":    {time.Millisecond, func(one int) int { return seconds*announceRate*21/20 + 2*one }},
+		"one status":    {0, func(one int) int { return 2 * one }},
+		"many statuses": {time.Millisecond, func(one int) int { return seconds*announceRate*21/20 + 2*one }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *SenderConfig) { c.PacketSize, c.MaxTrain, c.MaxTrainBytes = 1472, 44, 65000 })
@@ -46,12 +46,12 @@ func TestAnnouncesKeepToTheirRate(t *testing.T) {
 				b.status(666, 0, 0, wire.FlagWantTopics)
 			}
 			count()
-			one := b.s.topics.size * 21 / 20 // with headers
+			one := b.s.topics.size * 21 / 20 // including headers
 			if most := idle + c.most(one); bytes > most {
-				t.Errorf("%d bytes of announces in %d s, want %d at most; one listing is %d", bytes, seconds, most, one)
+				t.Errorf("%d bytes of announces in %d s, want at most %d; a listing has %d", bytes, seconds, most, one)
 			}
 			if tellings < 2 {
-				t.Errorf("%d tellings", tellings)
+				t.Errorf("%d listings", tellings)
 			}
 		})
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Where the fabric checks packets by itself a checksum may be there all the same, and
-// then it must match, in any packet of any path (docs/protocol §2.4).
+// On a fabric that checks packets itself a checksum is optional, but if present it must match, in
+// all packets on all code paths (docs/protocol §2.4).
 func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 	checksummed := func(b []byte) []byte {
 		wire.SetChecksum(b)
@@ -34,13 +34,13 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 		now++
 		r.Handle(now, 1, b)
 	}
-	handle(damaged(data(3, 0, 0))) // starts nothing
+	handle(damaged(data(3, 0, 0))) // does not start a stream
 	if len(l.up) != 0 {
 		t.Error("a damaged packet started a stream")
 	}
-	handle(data(3, 0, 0))          // plain
-	handle(data(3, 1, 0))          // recognised by its header
-	handle(damaged(data(3, 2, 0))) // does not pass for one of those
+	handle(data(3, 0, 0))          // without a checksum
+	handle(data(3, 1, 0))          // recognized by its header
+	handle(damaged(data(3, 2, 0))) // must not be recognized by its header
 	handle(damaged(data(3, 2, wire.FlagRepair)))
 	handle(damaged(heartbeatOf(3, 0, wire.Heartbeat{Lead: 1 << 20, SentAt: 1})))
 	handle(damaged(bytes.Clone(announce)))
@@ -50,16 +50,15 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 	}
 	handle(checksummed(data(3, 2, 0)))
 	handle(checksummed(data(3, 3, 0)))
-	handle(damaged(data(3, 4, 0))) // the last one carried a checksum, too
+	handle(damaged(data(3, 4, 0))) // the previous packet had a checksum, too
 	handle(checksummed(data(3, 4, 0)))
-	handle(data(3, 5, 0)) // a receiver that needs none takes one without
+	handle(data(3, 5, 0)) // a receiver that requires no checksum accepts a packet without one
 	if s := r.Stats(); len(l.packets) != 6 || s.Damaged != 7 || s.Packets != 6 {
-		t.Errorf("after good ones: %d packets delivered, %+v", len(l.packets), s)
+		t.Errorf("after valid packets: %d packets delivered, %+v", len(l.packets), s)
 	}
 }
 
-// A publisher on such a fabric does not accept a damaged NAK or status, either.
-// docs/protocol §2.4.
+// A publisher on such a fabric also rejects damaged NAKs and statuses. docs/protocol §2.4.
 func TestChecksumOfRepliesIsVerified(t *testing.T) {
 	b := newBench(t, nil)
 	h := b.s.header

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// announce makes an announce of one topic.
+// announce returns an announce of one topic.
 func announce(epoch, asOf, id uint64, name string) []byte {
 	h := wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch}
 	p := wire.AppendAnnounceHeader(nil, h, asOf, 0, 1)
@@ -17,11 +17,11 @@ func announce(epoch, asOf, id uint64, name string) []byte {
 	return p
 }
 
-// Two names of one id: docs/vectors/hashes.json.
+// Two names with the same id: docs/vectors/hashes.json.
 const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
 
-// A publisher with another topic under the id of a wanted one is reported once, by type, and again to later
-// subscriptions; one with the right name never. docs/protocol §3.6.
+// A publisher with another topic under the id of a wanted one is reported once, as a typed error,
+// and again for later subscriptions; one with the right name is not. docs/protocol §3.6.
 func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -32,7 +32,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	r.Handle(2, 5, announce(3, 1, id, name))
 	r.Handle(2, 5, announce(3, 1, id+1, twin))
 	if len(l.collisions) != 0 || !st.Relevant() {
-		t.Fatalf("collisions %v, relevant %v with the right name", l.collisions, st.Relevant())
+		t.Fatalf("with the right name: collisions %v, relevant %v", l.collisions, st.Relevant())
 	}
 	for range 3 {
 		r.Handle(3, 5, announce(3, 1, id, twin))
@@ -50,13 +50,13 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 		t.Errorf("reported again: %v; for a later subscription: %v", l.collisions, err)
 	}
 	setTopics(r, 5, []string{"c"})
-	setTopics(r, 5, []string{name}) // all over again
+	setTopics(r, 5, []string{name}) // begins again
 	if st.Collided(id) != nil {
-		t.Error("a collision of a topic that is not wanted any more is remembered")
+		t.Error("a collision of a topic that is no longer wanted is still stored")
 	}
 	r.Handle(5, 5, announce(3, 1, id, twin))
-	// Another stream's name says nothing about this one, and a publisher with
-	// only the twin is none of ours.
+	// A name in another stream is irrelevant for this one, and a publisher with only the other name is
+	// not relevant.
 	r.Handle(6, 5, data(4, 0, 0)) // another instance
 	r.Handle(6, 5, announce(4, 1, id, twin))
 	if st := r.Streams()[1]; st.Epoch != 4 || st.Relevant() || len(l.collisions) != 3 {
@@ -64,8 +64,8 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// Any host that can send a packet can give any id any name. One that is not the id's own is counted, and ends nothing.
-// docs/protocol §3.6.
+// Any host that can send packets can assign any name to any id. A name with another id is counted,
+// and has no other effect. docs/protocol §3.6.
 func TestWrongNameIsNoCollision(t *testing.T) {
 	for what, said := range map[string]string{"another id's": "a.c", "no topic's": "a..b", "a pattern": "a.*", "escapes": "\x1b[2J"} {
 		l := &log{}
@@ -78,12 +78,12 @@ func TestWrongNameIsNoCollision(t *testing.T) {
 		}
 		r.Handle(3, 5, announce(3, 1, id, "a.b"))
 		if st := r.Streams()[0]; !st.Relevant() || r.Stats().NamesRefused != 1 {
-			t.Errorf("%s: the right name behind it is not taken", what)
+			t.Errorf("%s: the right name after it is not accepted", what)
 		}
 	}
 }
 
-// A publisher may have a wanted topic until it has announced all its topics without it.
+// A publisher may have a wanted topic until it has announced all its topics, without that one.
 func TestMayConcern(t *testing.T) {
 	for said, want := range map[string]bool{"": true, "wanted": true, "other": false} {
 		r := newReceiver(t, &log{}, nil)
@@ -93,7 +93,7 @@ func TestMayConcern(t *testing.T) {
 			r.Handle(2, 5, announce(3, 1, wire.TopicID(said), said))
 		}
 		if got := r.Streams()[0].MayConcern(); got != want {
-			t.Errorf("%v after it has announced %q", got, said)
+			t.Errorf("%v after an announce of %q", got, said)
 		}
 	}
 }

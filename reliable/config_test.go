@@ -18,7 +18,7 @@ func TestSenderConfig(t *testing.T) {
 	if err := c.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	// Every other field has a default, but for identity and what is off at zero.
+	// All other fields have a default, except for identity and options that are off at zero.
 	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Pad": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true, "Packer": true, "Renew": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
@@ -27,41 +27,41 @@ func TestSenderConfig(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*SenderConfig){
-		"packet size of zero":            func(c *SenderConfig) { c.PacketSize = 0 },
-		"packet size too small":          func(c *SenderConfig) { c.PacketSize = wire.MinPacket - 1 },
-		"packet size too large":          func(c *SenderConfig) { c.PacketSize = wire.MaxPacket + 1 },
-		"window that is no power of two": func(c *SenderConfig) { c.WindowPackets = 100 },
-		"window too small":               func(c *SenderConfig) { c.WindowPackets = 8 },
-		"no window":                      func(c *SenderConfig) { c.WindowPackets = 0 },
-		"negative rate":                  func(c *SenderConfig) { c.Rate = -1 },
-		"no repair share":                func(c *SenderConfig) { c.RepairShare = 0 },
-		"repair share that is no number": func(c *SenderConfig) { c.RepairShare = math.NaN() },
-		"no silence":                     func(c *SenderConfig) { c.Silence = 0 },
-		"negative silence":               func(c *SenderConfig) { c.Silence = -1 },
-		"too many legs":                  func(c *SenderConfig) { c.LegTags = make([]uint32, MaxLegs+1) },
-		"negative stall limit":           func(c *SenderConfig) { c.StallLimit = -1 },
+		"packet size of zero":       func(c *SenderConfig) { c.PacketSize = 0 },
+		"packet size too small":     func(c *SenderConfig) { c.PacketSize = wire.MinPacket - 1 },
+		"packet size too large":     func(c *SenderConfig) { c.PacketSize = wire.MaxPacket + 1 },
+		"window not a power of two": func(c *SenderConfig) { c.WindowPackets = 100 },
+		"window too small":          func(c *SenderConfig) { c.WindowPackets = 8 },
+		"no window":                 func(c *SenderConfig) { c.WindowPackets = 0 },
+		"negative rate":             func(c *SenderConfig) { c.Rate = -1 },
+		"no repair share":           func(c *SenderConfig) { c.RepairShare = 0 },
+		"repair share not a number": func(c *SenderConfig) { c.RepairShare = math.NaN() },
+		"no silence":                func(c *SenderConfig) { c.Silence = 0 },
+		"negative silence":          func(c *SenderConfig) { c.Silence = -1 },
+		"too many legs":             func(c *SenderConfig) { c.LegTags = make([]uint32, MaxLegs+1) },
+		"negative stall limit":      func(c *SenderConfig) { c.StallLimit = -1 },
 	} {
 		c := good()
 		change(&c)
 		if err := c.setDefaults(); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 		if _, err := NewSender(c, make([]byte, 1<<20), 0); err == nil {
-			t.Errorf("%s: NewSender took it", name)
+			t.Errorf("%s: accepted by NewSender", name)
 		}
 	}
 	c = good()
 	c.MaxTrain, c.MaxTrainBytes = 8, 1<<16
 	if _, err := NewSender(c, make([]byte, c.BlockBytes()*c.LeastBlocks()-1), 0); err == nil {
-		t.Error("too little memory was taken")
+		t.Error("NewSender accepts too little memory")
 	}
-	// Trains keep to bytes, too.
+	// Trains are also limited in bytes.
 	c.PacketSize, c.MaxTrain = 9000, 64
 	if c.BlockBytes() != 7*9000 {
 		t.Errorf("blocks of %d bytes", c.BlockBytes())
 	}
 	if c = (SenderConfig{}); c.BlockBytes() != 0 || c.Blocks() != 0 || c.LeastBlocks() != 0 {
-		t.Error("a bad configuration has a size")
+		t.Error("an invalid configuration has a size")
 	}
 }
 
@@ -73,7 +73,7 @@ func TestReceiverConfig(t *testing.T) {
 	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}
-	// Every field must be given, but for identity and what is off at zero.
+	// All fields are required, except for identity and options that are off at zero.
 	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "Own": true, "OwnEpoch": true, "Loopback": true, "History": true, "FromState": true, "Checksum": true, "Pad": true, "Trust": true, "Loans": true, "Discovery": true, "Unpacker": true}
 	typ := reflect.TypeFor[ReceiverConfig]()
 	for i := range typ.NumField() {
@@ -99,7 +99,7 @@ func TestReceiverConfig(t *testing.T) {
 		c := good()
 		change(&c)
 		if _, err := NewReceiver(c, &log{}, &log{}); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }

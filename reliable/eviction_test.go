@@ -10,7 +10,7 @@ import (
 
 const ms = Instant(time.Millisecond)
 
-// A receiver without topics asks nothing of a publisher, and says that it leaves. docs/protocol §6.2, §7.7.
+// A receiver without topics sends no NAK to a publisher, and leaves. docs/protocol §6.2, §7.7.
 func TestUnwantedStreamIsLeft(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -35,9 +35,9 @@ func TestUnwantedStreamIsLeft(t *testing.T) {
 	}
 }
 
-// A stream that was evicted while its publisher was cut off continues where it stood: the packets in between are
-// missing, and found to be. docs/protocol §4.4.
-func TestEvictedStreamGoesOn(t *testing.T) {
+// A stream that was evicted while its publisher was cut off continues where it stopped: packets in
+// between are detected as missing. docs/protocol §4.4.
+func TestEvictedStreamContinues(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
 	now := Instant(time.Hour)
@@ -63,9 +63,8 @@ func TestEvictedStreamGoesOn(t *testing.T) {
 	}
 }
 
-// A stream that a cursor reads makes room too when its publisher is lost: else
-// crashed publishers would in time keep every new one out.
-// docs/protocol §12.1.
+// A stream read by a cursor can also be evicted when its publisher is lost: otherwise crashed
+// publishers would gradually displace all new ones. docs/protocol §12.1.
 func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
@@ -78,7 +77,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 	}
 	r.Handle(now, 9, wiretest.Heartbeat(99, 1, 0, wire.Heartbeat{SentAt: 1, Interval: 100 * time.Millisecond}))
 	if len(r.Streams()) != 1 || r.Streams()[0].Publisher != 99 {
-		t.Fatal("the new publisher was kept out")
+		t.Fatal("the new publisher has no stream")
 	}
 	ended := false
 	for {
@@ -94,8 +93,8 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 	}
 }
 
-// Where publishers prove their keys, a key that begins as many streams as it can leaves half to others; streams that
-// are down do not count. docs/protocol §12.1.
+// If publishers prove their keys, a key that begins as many streams as possible leaves half of them
+// to others; streams that are down do not count. docs/protocol §12.1.
 func TestStreamsAreShared(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.Trust = 16, trustAll })
 	now := Instant(time.Hour)
@@ -107,7 +106,7 @@ func TestStreamsAreShared(t *testing.T) {
 		return len(r.list) - before
 	}
 	if a, b, c := greedy(1), greedy(2), greedy(3); a != 8 || b != 4 || c != 2 {
-		t.Errorf("%d, %d and %d of 16 streams, want half of what is left, each", a, b, c)
+		t.Errorf("%d, %d and %d of 16 streams, want half of the remaining ones for each key", a, b, c)
 	}
 	for range 300 {
 		now += 100 * ms
@@ -121,6 +120,6 @@ func TestStreamsAreShared(t *testing.T) {
 		}
 	}
 	if heard != 8 {
-		t.Errorf("%d streams of a key when all others are down, want 8", heard)
+		t.Errorf("%d streams of a key while all others are down, want 8", heard)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// While more data is expected no heartbeat of the ladder goes; when none has come by then,
-// it does at once. protocol §5.2.
+// No heartbeat of the ladder is sent while more data is expected; if none is sent by then, a
+// heartbeat is sent at once. protocol §5.2.
 func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
@@ -23,25 +23,25 @@ func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
 			t.Fatalf("a heartbeat %v after data, although more is expected", b.now.Sub(sent))
 		}
 		if due := b.s.Deadline(); due > sent.Add(2*time.Millisecond) {
-			t.Fatalf("nothing is due before %v after data", due.Sub(sent))
+			t.Fatalf("the deadline is %v after data", due.Sub(sent))
 		}
 		b.now = b.now.Add(50 * time.Microsecond)
 	}
 	if heartbeats := of(wire.TypeHeartbeat, b.next()); len(heartbeats) != 1 {
-		t.Errorf("%d heartbeats where data was expected and has not come", len(heartbeats))
+		t.Errorf("%d heartbeats after expected data was not sent", len(heartbeats))
 	}
 }
 
-// A block that is ended before it is full begins no packet again, and its place is used
-// when the window has passed it.
+// A block that is ended before it is full begins no further packet, and its memory is reused when
+// the window has passed it.
 func TestNextBlock(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxTrain, c.MaxTrainBytes = 8, 8*c.PacketSize })
 	x := b.topic("x")
 	for i := range uint64(500) {
 		b.put(x, 100)
-		b.s.NextBlock(b.w) // something is pending: nothing happens
+		b.s.NextBlock(b.w) // a packet is pending: no effect
 		if !b.w.Pending() {
-			t.Fatal("what was pending is gone")
+			t.Fatal("the pending packet is lost")
 		}
 		b.s.Assign(b.now, b.w, true)
 		b.next()

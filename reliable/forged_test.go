@@ -9,10 +9,11 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What well-forged packets can do, without keys: the rows of docs/security.md that the simulator's attacker leaves out,
-// since they do harm. The test holds the page, not a wish: each of these is to do that, and no more. docs/protocol §19.
+// The tests of this file show what forged packets do on a bus without keys: the rows of docs/security.md that the
+// simulator's attacker excludes, because they do harm. Each packet must have this effect and no other.
+// docs/protocol §19.
 
-// Data within the window takes the place of the real packet, and changes nothing that was delivered.
+// Forged data within the window replaces the genuine packet, and does not change what was delivered.
 func TestForgedData(t *testing.T) {
 	var got []byte
 	l := &log{onPacket: func(_ *Stream, runs []byte) { got = append(got, runs[len(runs)-1]) }}
@@ -23,8 +24,8 @@ func TestForgedData(t *testing.T) {
 		return p
 	}
 	r.Handle(1, 5, packet(0, 'a'))
-	r.Handle(1, 666, packet(0, 'x')) // delivered already
-	r.Handle(1, 666, packet(1, 'x')) // before the real one
+	r.Handle(1, 666, packet(0, 'x')) // already delivered
+	r.Handle(1, 666, packet(1, 'x')) // before the genuine one
 	r.Handle(1, 5, packet(1, 'b'))
 	r.Handle(1, 5, packet(2, 'c'))
 	if string(got) != "axc" || r.Stats().Duplicates != 2 || len(l.gaps) != 0 {
@@ -32,8 +33,8 @@ func TestForgedData(t *testing.T) {
 	}
 }
 
-// A heartbeat of a live stream that is newer than its own ends the stream where it says, and has
-// replies go elsewhere, until the publisher's next one.
+// A forged heartbeat newer than the publisher's ends the stream at its lead, and redirects replies,
+// until the publisher's next one.
 func TestForgedHeartbeat(t *testing.T) {
 	to := func(r *Receiver, now Instant) (peers []uint32) {
 		r.Tick(now)
@@ -56,7 +57,7 @@ func TestForgedHeartbeat(t *testing.T) {
 	for i, from := range []uint64{666, 5} {
 		r.Handle(2, from, solicit(200+uint64(i)))
 		if peers := to(r, Instant(1+i)*Instant(time.Second)); !slices.Equal(peers, []uint32{uint32(from)}) {
-			t.Errorf("heartbeat of %d: answers go to %v", from, peers)
+			t.Errorf("heartbeat of %d: replies are sent to %v", from, peers)
 		}
 	}
 	l := &log{}
@@ -69,12 +70,12 @@ func TestForgedHeartbeat(t *testing.T) {
 	}
 }
 
-// A forged status of a receiver that does not exist holds the publisher up, until that receiver is silent. Invented
+// A forged status of a nonexistent receiver blocks the publisher until that receiver is silent. Forged
 // receivers count up to MaxReceivers, and none makes the publisher overrun a member that it waits for.
 func TestForgedStatus(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers, c.Silence = 4, 300*time.Millisecond })
 	b.status(1, 0, 10, 0)
-	b.status(666, 0, 1000, 0) // no leave beyond what the real one takes
+	b.status(666, 0, 1000, 0) // gives no room beyond the window of the genuine member
 	b.status(667, 0, 2, 0)
 	if n, why := b.assign(20); n != 2 || why != events.ReasonFlow {
 		t.Errorf("assigned %d (%v), want 2", n, why)
@@ -83,7 +84,7 @@ func TestForgedStatus(t *testing.T) {
 		b.status(1000+i, 0, 2, 0)
 	}
 	if n := len(b.s.members.list); n != 4 {
-		t.Errorf("%d receivers are waited for", n)
+		t.Errorf("the publisher waits for %d receivers", n)
 	}
 	for end := b.now.Add(2 * time.Second); b.now < end; b.now = b.now.Add(10 * time.Millisecond) {
 		b.next()
@@ -94,36 +95,36 @@ func TestForgedStatus(t *testing.T) {
 	}
 }
 
-// A status in the name of a real receiver gives leave for it, up to the publisher's own window and no further.
-func TestForgedLeave(t *testing.T) {
+// A status forged in the name of a receiver opens its window, but not beyond the publisher's own window.
+func TestForgedWindow(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 4, 0)
 	if n, _ := b.assign(20); n != 4 {
 		t.Errorf("assigned %d, want 4", n)
 	}
-	b.status(1, 4, 1000, 0) // not by it
+	b.status(1, 4, 1000, 0) // forged
 	if n, why := b.assign(200); n != 12 {
-		t.Errorf("assigned %d more (%v), want 12, to the end of the window of 16", n, why)
+		t.Errorf("assigned %d more (%v), want 12: up to the window of 16", n, why)
 	}
 }
 
-// A reply in the name of a receiver that was asked is taken, if it is the first to come, and a
-// reply to what was not asked is not.
+// A reply forged in the name of a receiver of the request is accepted if it arrives first; a reply to
+// no request is refused.
 func TestForgedReply(t *testing.T) {
-	a := newAsking(t, 1, nil)
-	a.answers[0].silent = true
+	a := newRequester(t, 1, nil)
+	a.responders[0].silent = true
 	r := a.ask(1)
 	a.exchange()
-	x := wire.Reply{Receiver: a.answers[0].id, Topic: a.topic.ID, Number: 7, Total: 3, Bytes: []byte("bad")}
+	x := wire.Reply{Receiver: a.responders[0].id, Topic: a.topic.ID, Number: 7, Total: 3, Bytes: []byte("bad")}
 	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
 	if st := a.s.Stats(); st.Replies != 0 {
-		t.Errorf("a reply to no request is taken: %+v", st)
+		t.Errorf("a reply to no request is accepted: %+v", st)
 	}
 	x.Number = 0
 	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
 	x.Bytes = []byte("now")
 	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
 	if st := a.s.Stats(); st.Replies != 1 || r.State(a.s).Answered != 1 {
-		t.Errorf("%d replies are taken, %+v", st.Replies, r.State(a.s))
+		t.Errorf("%d replies are accepted, %+v", st.Replies, r.State(a.s))
 	}
 }

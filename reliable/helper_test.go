@@ -14,23 +14,23 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// bench is one sender whose packets the test takes by hand.
+// bench is a sender whose packets the test collects.
 type bench struct {
 	t   *testing.T
 	s   *Sender
 	w   *Writer
 	now Instant
-	// narrow: of each train the transport takes the first packet.
+	// narrow: the transport accepts only the first packet of each train.
 	narrow bool
 }
 
-// senderConfig fills in what most tests do not care about.
+// senderConfig sets fields that most tests do not use.
 func senderConfig(c SenderConfig) SenderConfig {
 	c.RepairShare, c.Silence = cmp.Or(c.RepairShare, 0.5), cmp.Or(c.Silence, time.Second)
 	return c
 }
 
-// receiverConfig is the same for a receiver.
+// receiverConfig is the same for receivers.
 func receiverConfig(c ReceiverConfig) ReceiverConfig {
 	c.WindowBytes, c.MemoryBytes = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.MemoryBytes, 64<<20)
 	c.MaxStreams, c.MaxMessage = cmp.Or(c.MaxStreams, 64), cmp.Or(c.MaxMessage, wire.MaxMessage)
@@ -64,12 +64,12 @@ func (b *bench) topic(name string) *Topic {
 	return x
 }
 
-// taken are the events of a kind since the last call.
+// taken returns the events of a kind since the last call, and discards the others.
 func taken(s *Sender, kind events.Kind) []events.Event {
 	return slices.DeleteFunc(s.TakeEvents(), func(e events.Event) bool { return e.Kind != kind })
 }
 
-// put appends a message of n bytes, assigning and granting as needed.
+// put appends a message of n bytes, and calls Assign and Grant as needed.
 func (b *bench) put(t *Topic, n int) {
 	b.t.Helper()
 	for range 3 {
@@ -82,7 +82,7 @@ func (b *bench) put(t *Topic, n int) {
 	b.t.Fatalf("no room for a message of %d bytes: %v", n, b.s.Blocked())
 }
 
-// sent is a packet that Next has handed out.
+// sent is a packet returned by Next.
 type sent struct {
 	wire.Header
 	b []byte
@@ -93,7 +93,7 @@ func (p sent) seq() uint64 {
 	return d.Seq
 }
 
-// next takes all that is to be sent now.
+// next returns all packets to be sent now.
 func (b *bench) next() []sent {
 	b.t.Helper()
 	var all []sent
@@ -116,7 +116,7 @@ func (b *bench) next() []sent {
 	return all
 }
 
-// of filters packets by type.
+// of returns the packets of one type.
 func of(t wire.Type, all []sent) []sent {
 	var some []sent
 	for _, p := range all {
@@ -127,7 +127,7 @@ func of(t wire.Type, all []sent) []sent {
 	return some
 }
 
-// publish assigns n packets of one message each and sends them.
+// publish assigns n packets of one message each, and returns the packets to be sent.
 func (b *bench) publish(n int) []sent {
 	b.t.Helper()
 	t := b.topic("a.b")
@@ -159,16 +159,16 @@ func (b *bench) nak(receiver uint64, ranges ...[2]uint64) {
 	b.s.Handle(b.now, rb.Finish(), nil)
 }
 
-// heap is packet memory from the heap.
+// heap is a packet memory on the heap.
 type heap struct{ bytes int }
 
 func (h *heap) Alloc(n int, _ bool) ([]byte, error) { h.bytes += n; return make([]byte, n), nil }
 func (h *heap) Free(mem []byte)                     { h.bytes -= len(mem) }
 
-// log writes down what a receiver delivers, and is its peers, too.
+// log records the events of a receiver, and implements its Peers.
 type log struct {
 	legs       []LegEvent
-	up, down   []events.Cause // down: causes; up: one entry each
+	up, down   []events.Cause // causes of down; one entry for each up
 	packets    []uint64
 	gaps       [][3]uint64 // first, count, cause
 	totals     []TopicTotal
@@ -177,11 +177,11 @@ type log struct {
 	unnamed    []events.Cause
 	losses     []LossEvent
 	timed      []time.Duration
-	refused    [][2]uint64 // publisher, why
+	refused    [][2]uint64 // publisher, reason
 	duplicates [][2]*Stream
 	peers      map[uint32]int
 	onPacket   func(st *Stream, runs []byte)
-	room       func() bool // nil: there always is
+	room       func() bool // nil: there is always room
 }
 
 func (l *log) StreamUp(*Stream) { l.up = append(l.up, 0) }
@@ -228,7 +228,7 @@ func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
 	return r
 }
 
-// replies takes all control packets that r has to send.
+// replies returns all control packets that r sends.
 func replies(r *Receiver, now Instant) []sent {
 	r.Tick(now)
 	var all []sent
@@ -245,7 +245,7 @@ func replies(r *Receiver, now Instant) []sent {
 	}
 }
 
-// data makes a data packet of one message.
+// data returns a data packet of one message.
 func data(epoch, seq uint64, flags wire.Flags) []byte {
 	b := make([]byte, 512)
 	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch}, 512)
@@ -261,7 +261,7 @@ func heartbeatOf(epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
 	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch, Flags: flags}, &hb)
 }
 
-// count is how many packets have come to a step of the way of a loss.
+// count returns how many packets have reached a step of a loss.
 func (l *log) count(step LossStep) (n int) {
 	for _, e := range l.losses {
 		if e.Step == step {
@@ -271,7 +271,7 @@ func (l *log) count(step LossStep) (n int) {
 	return n
 }
 
-// setTopics has the receiver want these topics and no others.
+// setTopics changes the wanted topics to these.
 func setTopics(r *Receiver, now Instant, names []string) {
 	for _, t := range maps.Clone(r.wants) {
 		if !slices.Contains(names, t.name) {
@@ -284,17 +284,17 @@ func setTopics(r *Receiver, now Instant, names []string) {
 	r.TopicsChanged(now)
 }
 
-// message is a message of a packet.
+// message is a message in a packet.
 type message struct {
 	topic, number uint64
 	text          []byte
 	request       bool
 }
 
-// assembler puts together the messages of packets that come in order.
+// assembler assembles the messages of consecutive packets.
 type assembler struct{ partial []byte }
 
-// messages are those that end in the packet with these runs.
+// messages returns the messages that end in the packet with these runs.
 func (a *assembler) messages(runs []byte) (all []message) {
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
 		m := message{topic: run.Topic, number: run.Number, request: run.Flags&wire.RunFlagRequest != 0}
@@ -311,7 +311,7 @@ func (a *assembler) messages(runs []byte) (all []message) {
 				a.partial = nil
 			}
 			if err != nil || f.Offset != len(a.partial) {
-				continue // its beginning is lost
+				continue // its beginning was lost
 			}
 			if a.partial = append(a.partial, f.Bytes...); len(a.partial) == f.Total {
 				m.text = a.partial

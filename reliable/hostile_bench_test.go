@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// BenchmarkHostile is the cost of a hostile packet to a bus without keys, by kind: of 1416 bytes where it is data, a
-// live stream beside it. docs/security.md has the range.
+// BenchmarkHostile measures the cost of a hostile packet for a bus without keys, by kind. Packets of data have 1416
+// bytes, and the receiver has live streams. docs/security.md has the range.
 func BenchmarkHostile(b *testing.B) {
 	const size = 1416
 	long := func(publisher, epoch, seq uint64, group uint32) []byte {
@@ -26,16 +26,16 @@ func BenchmarkHostile(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		packet []byte
-		change func(p []byte, i int) // before each; nil: the same again
+		change func(p []byte, i int) // called before each; nil: the same packet repeatedly
 	}{
 		{"garbage", garbage, nil},
 		{"of another group", long(7, 3, 5, 8), nil},
 		{"truncated", long(7, 3, 5, 9)[:wire.HeaderLen+3], nil},
-		{"played back", long(7, 3, 5, 9), nil},
+		{"replayed", long(7, 3, 5, 9), nil},
 		{"far ahead", long(7, 3, 1<<50, 9), nil},
-		{"of a stream for which there is no room", long(0, 3, 5, 9), func(p []byte, i int) { binary.LittleEndian.PutUint64(p[16:], uint64(1000+i)) }},
+		{"of a stream beyond the limit", long(0, 3, 5, 9), func(p []byte, i int) { binary.LittleEndian.PutUint64(p[16:], uint64(1000+i)) }},
 		{"a reply to a receiver", wire.AppendReply(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Reply{Receiver: 1, Total: 1000, Bytes: make([]byte, 1000)}), nil},
-		{"heartbeat played back", heartbeatOf(3, 0, wire.Heartbeat{Lead: 10, SentAt: 1, Interval: time.Second}), nil},
+		{"replayed heartbeat", heartbeatOf(3, 0, wire.Heartbeat{Lead: 10, SentAt: 1, Interval: time.Second}), nil},
 	} {
 		b.Run("receiver/"+c.name, func(b *testing.B) {
 			l := &log{}
@@ -46,7 +46,7 @@ func BenchmarkHostile(b *testing.B) {
 			}
 			setTopics(r, 0, []string{"a.b"})
 			now := Instant(time.Hour)
-			for _, publisher := range []uint64{7, 8} { // all the streams that there is room for
+			for _, publisher := range []uint64{7, 8} { // as many streams as there is room for
 				for seq := range uint64(10) {
 					r.Handle(now, 5, long(publisher, 3, seq, 9))
 				}
@@ -61,7 +61,7 @@ func BenchmarkHostile(b *testing.B) {
 				r.Handle(now, 5, c.packet)
 			}
 			if len(l.packets) != before {
-				b.Errorf("%d of them were delivered", len(l.packets)-before)
+				b.Errorf("%d hostile packets were delivered", len(l.packets)-before)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// One packet from far away is damage; a jump that is confirmed is accepted.
+// A single packet far ahead is ignored; a jump confirmed by a second packet is accepted.
 // docs/protocol §9.4, §19.1.
 func TestReceiverRefusesFarPackets(t *testing.T) {
 	l := &log{}
@@ -29,11 +29,10 @@ func TestReceiverRefusesFarPackets(t *testing.T) {
 	}
 }
 
-// A receiver that was cut off for so long that its publisher went on by more than is
-// plausible of a running stream goes on behind a gap, by data as by heartbeats alone; a
-// single packet from there, or one again and again, is not enough.
-// docs/protocol §9.4.
-func TestReceiverGoesOnAfterALongCut(t *testing.T) {
+// A receiver was cut off for so long that its publisher is further ahead than plausible for a live
+// stream. It continues after a gap once two data packets or heartbeats show the new sequence; a
+// single packet far ahead, even if repeated, is not enough. docs/protocol §9.4.
+func TestReceiverContinuesAfterALongCut(t *testing.T) {
 	const lead = 10 * jumpPackets
 	for name, again := range map[string]func(i uint64) []byte{
 		"data": func(i uint64) []byte { return data(3, lead+i, 0) },
@@ -48,13 +47,13 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 		r := newReceiver(t, l, nil)
 		now := Instant(1)
 		r.Handle(now, 5, data(3, 0, 0))
-		r.Handle(now, 5, again(0)) // while it runs nothing makes that plausible
+		r.Handle(now, 5, again(0)) // implausible while the stream is up
 		r.Handle(now, 5, again(1))
 		replies(r, now)
 		if r.Stats().Implausible != 2 || len(l.gaps) != 0 {
 			t.Errorf("%s: gaps %v, %+v", name, l.gaps, r.Stats())
 		}
-		for i := uint64(2); len(l.down) == 0; i++ { // nor does it keep the stream alive
+		for i := uint64(2); len(l.down) == 0; i++ { // it does not keep the stream alive
 			if now = now.Add(100 * time.Millisecond); now > Instant(time.Minute) {
 				t.Fatalf("%s: never lost", name)
 			}
@@ -87,15 +86,15 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 	}
 }
 
-// A heartbeat with a lead more than a window ahead is not accepted alone; with another one, or a data packet from
-// there, it is. docs/protocol §9.4.
+// A heartbeat with a lead more than a window ahead is accepted only after another one, or a data
+// packet near it. docs/protocol §9.4.
 func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 	for name, second := range map[string][]byte{
-		"the same again": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
-		"from elsewhere": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000 + 2*nearPackets, SentAt: 2}),
-		"from here":      heartbeatOf(3, 0, wire.Heartbeat{Lead: 1, SentAt: 2}),
+		"a copy":         heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
+		"another lead":   heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000 + 2*nearPackets, SentAt: 2}),
+		"the known lead": heartbeatOf(3, 0, wire.Heartbeat{Lead: 1, SentAt: 2}),
 		"the next":       heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 2}),
-		"further on":     heartbeatOf(3, 0, wire.Heartbeat{Lead: 6000, Trail: 4990, SentAt: 2}),
+		"a later lead":   heartbeatOf(3, 0, wire.Heartbeat{Lead: 6000, Trail: 4990, SentAt: 2}),
 		"data":           data(3, 5001, 0),
 	} {
 		l := &log{}
@@ -104,10 +103,10 @@ func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 		r.Handle(1, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}))
 		st := r.Streams()[0]
 		if st.high != 1 || st.life.ended {
-			t.Errorf("%s: one heartbeat is accepted", name)
+			t.Errorf("%s: a single heartbeat is accepted", name)
 		}
 		r.Handle(2, 5, second)
-		confirms := name == "the next" || name == "further on" || name == "data"
+		confirms := name == "the next" || name == "a later lead" || name == "data"
 		if got := st.high >= 5000; got != confirms {
 			t.Errorf("%s: accepted %v; %+v", name, got, r.Stats())
 		}
@@ -130,8 +129,7 @@ func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 	}
 }
 
-// An announce as of a sequence that cannot be leaves the question open which topics
-// lost what: the true ones answer it.
+// An announce as of an implausible sequence leaves the totals open; a genuine one settles them.
 // docs/protocol §9.3.
 func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	l := &log{}
@@ -154,8 +152,8 @@ func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	}
 }
 
-// NCFs delay NAKs, but not permanently: an NCF may be replayed again and again. docs/protocol §6.6.
-func TestReceiverAsksInSpiteOfNCFs(t *testing.T) {
+// NCFs delay NAKs, but not permanently: an NCF may be replayed repeatedly. docs/protocol §6.6.
+func TestReceiverSendsNAKsDespiteNCFs(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	now := Instant(1)
@@ -172,12 +170,11 @@ func TestReceiverAsksInSpiteOfNCFs(t *testing.T) {
 		naks += len(of(wire.TypeNAK, replies(r, now)))
 	}
 	if most := int(r.cfg.Deadline/maxDefer) + 1; naks < most/2 || naks > most {
-		t.Errorf("%d NAKs until the deadline, under NCFs without end", naks)
+		t.Errorf("%d NAKs until the deadline with continuous NCFs, want %d to %d", naks, most/2, most)
 	}
 }
 
-// A heartbeat that claims an interval no publisher has does not hide that its
-// publisher is gone.
+// A forged heartbeat with an implausibly long interval does not hide the loss of the publisher.
 // docs/protocol §5.4.
 func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
 	l := &log{}
@@ -192,10 +189,9 @@ func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
 	}
 }
 
-// Packets that came before, repeated again and again, neither keep a publisher alive
-// that is gone nor bring it back; those of one that is idle do keep it.
-// docs/protocol §5.9, §11.3, §13.5.
-func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
+// Replayed packets neither keep a lost publisher alive nor bring it back; heartbeats of an idle one
+// do keep it alive. docs/protocol §5.9, §11.3, §13.5.
+func TestReplaysDoNotKeepAPublisherAlive(t *testing.T) {
 	var ncf wire.RangesBuilder
 	ncf.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeNCF, 0, 0, wire.ReasonQueued, time.Millisecond, 400)
 	ncf.Add(0, 1)
@@ -224,7 +220,7 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 			t.Errorf("%s: up %d times, down %d", name, len(l.up), len(l.down))
 		}
 		if len(r.Streams()) == 0 || r.Streams()[0].path.peer != 5 {
-			t.Errorf("%s: replies go elsewhere", name)
+			t.Errorf("%s: replies are sent to another peer", name)
 		}
 	}
 	l := &log{}
@@ -239,16 +235,16 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		replies(r, now)
 	}
 	if len(l.down) != 0 || r.Streams()[0].path.peer != 5 {
-		t.Errorf("idle: down %v, replies go to %d", l.down, r.Streams()[0].path.peer)
+		t.Errorf("idle: down %v, replies are sent to %d", l.down, r.Streams()[0].path.peer)
 	}
-	// The publisher has not stood still while we did.
+	// The publisher continued while the receiver stood still.
 	for range 3 {
 		now = now.Add(time.Second)
 		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
 		replies(r, now)
 	}
 	if st := r.Streams()[0]; st.life.heard != r.up(now) || st.clock.newest < uint64(time.Hour) {
-		t.Errorf("heard at %d, it is %d", st.life.heard, now)
+		t.Errorf("last packet at %d, want %d; newest heartbeat sent at %d, want at least %d", st.life.heard, r.up(now), st.clock.newest, uint64(time.Hour))
 	}
 }
 
@@ -257,17 +253,17 @@ func TestSequenceGuard(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		reported [][2]uint64 // sequence, SentAt
-		want     bool        // that the last one is confirmed
+		want     bool        // whether the last one is confirmed
 	}{
 		{"one", [][2]uint64{{5000, 1}}, false},
-		{"another near it", [][2]uint64{{5000, 1}, {5000 + near, 2}}, true},
+		{"another one near it", [][2]uint64{{5000, 1}, {5000 + near, 2}}, true},
 		{"another before it", [][2]uint64{{5000, 1}, {5000 - near, 2}}, true},
 		{"another further on", [][2]uint64{{5000, 1}, {5001 + near, 2}}, false},
 		{"another further back", [][2]uint64{{5000, 1}, {4999 - near, 2}}, false},
 		{"the same packet", [][2]uint64{{5000, 1}, {5000, 1}}, false},
 		{"the same sequence, another heartbeat", [][2]uint64{{5000, 1}, {5000, 2}}, true},
 		{"the latest counts", [][2]uint64{{5000, 1}, {9000, 2}, {5000, 3}}, false},
-		{"it is sure again", [][2]uint64{{5000, 1}, {5000, 2}, {5000, 3}}, false},
+		{"a third one", [][2]uint64{{5000, 1}, {5000, 2}, {5000, 3}}, false},
 		{"sequence zero", [][2]uint64{{0, 1}, {0, 2}}, true},
 	} {
 		var g sequenceGuard
@@ -281,9 +277,9 @@ func TestSequenceGuard(t *testing.T) {
 	}
 	var g sequenceGuard
 	if g.impossible(jumpPackets+7, 7, false) || !g.impossible(jumpPackets+8, 7, false) || g.impossible(jumpPackets+8, 7, true) || g.impossible(1, 7, false) {
-		t.Error("the bound of a jump")
+		t.Error("wrong limit of a jump")
 	}
 	if !g.assigned(7, 7) || !g.assigned(7+assignedPackets, 7) || g.assigned(8+assignedPackets, 7) || !g.assigned(0, 7) {
-		t.Error("the bound of what was assigned")
+		t.Error("wrong limit of assigned sequences")
 	}
 }

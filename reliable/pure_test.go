@@ -12,24 +12,24 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// The core imports nothing that could let the world in.
+// The core imports no package with side effects.
 func TestDependenciesArePure(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {
-		testenv.Skip(t, "go list: %v", err) // a test binary away from its sources
+		testenv.Skip(t, "go list: %v", err) // a test binary without the sources
 	}
 	ours := map[string]bool{
 		"github.com/fanfaremq/fanfare/reliable":          true,
 		"github.com/fanfaremq/fanfare/internal/wire":     true,
 		"github.com/fanfaremq/fanfare/internal/ring":     true,
 		"github.com/fanfaremq/fanfare/internal/crc":      true,
-		"github.com/fanfaremq/fanfare/internal/prefetch": true, // only time depends on it
+		"github.com/fanfaremq/fanfare/internal/prefetch": true, // affects only speed
 		"github.com/fanfaremq/fanfare/internal/pattern":  true,
 		"github.com/fanfaremq/fanfare/internal/plural":   true,
-		"github.com/fanfaremq/fanfare/pubsub/events":     true, // the facts that users see
-		"github.com/fanfaremq/fanfare/pubsub/stats":      true, // the statistics that users see
-		"github.com/fanfaremq/fanfare/transport":         true, // the trains that it sends, and nothing else
-		"golang.org/x/sys/cpu":                           true, // what the processor can do, for internal/crc
+		"github.com/fanfaremq/fanfare/pubsub/events":     true, // types of events for users
+		"github.com/fanfaremq/fanfare/pubsub/stats":      true, // types of statistics for users
+		"github.com/fanfaremq/fanfare/transport":         true, // only the type of trains
+		"golang.org/x/sys/cpu":                           true, // processor features, for internal/crc
 	}
 	for p := range strings.FieldsSeq(string(out)) {
 		if !ours[p] {
@@ -50,8 +50,8 @@ func TestDependenciesArePure(t *testing.T) {
 	})
 }
 
-// It reads no clock, draws no randomness that was not handed in, starts no
-// goroutine and waits for nothing.
+// The core reads no clock, uses no randomness except what it is passed, starts no goroutine and
+// never blocks.
 func TestSourcesArePure(t *testing.T) {
 	banned := map[string]string{
 		"time.Now": "", "time.Since": "", "time.Until": "", "time.Sleep": "", "time.After": "", "time.AfterFunc": "",
@@ -73,10 +73,10 @@ func TestSourcesArePure(t *testing.T) {
 					t.Errorf("%s uses %s.%s", name, x.Name, n.Sel.Name)
 				}
 				if x.Name == "transport" && n.Sel.Name != "Outbound" {
-					t.Errorf("%s uses transport.%s: the core hands out trains, and knows no fabric", name, n.Sel.Name)
+					t.Errorf("%s uses transport.%s: the core may only use the type of trains", name, n.Sel.Name)
 				}
 				if x.Name == "rand" && n.Sel.Name != "Rand" {
-					t.Errorf("%s uses rand.%s, not the source it was given", name, n.Sel.Name)
+					t.Errorf("%s uses rand.%s, not the source passed to it", name, n.Sel.Name)
 				}
 			}
 			return true
@@ -84,7 +84,7 @@ func TestSourcesArePure(t *testing.T) {
 	})
 }
 
-// eachFile visits the sources of the core and of what it stands on.
+// eachFile calls visit with the sources of the core and of its dependencies.
 func eachFile(t *testing.T, visit func(name string, f *ast.File)) {
 	for _, dir := range []string{".", "../internal/wire", "../internal/ring", "../internal/ring", "../internal/crc"} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))

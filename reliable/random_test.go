@@ -13,12 +13,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-var randomRuns = flag.Uint64("reliable.runs", 3000, "how many seeds TestRandomReceiver runs")
+var randomRuns = flag.Uint64("reliable.runs", 3000, "number of seeds that TestRandomReceiver runs")
 
-// A receiver that keeps what waits, in small windows, is given packets, repairs,
-// notices, ends, restarts and other instances of its publisher at random, while cursors come, read and are closed in the
-// middle of a packet. Whatever comes: order is kept, what is lent is what streams know
-// of, and no stream stands still without a reason.
+// A receiver with small windows that keeps packets in place gets random packets, repairs, notices,
+// ends, restarts and other instances of its publisher, while cursors are attached, read and closed
+// within a packet. In all cases order is preserved, streams account for all loans, and no stream
+// stalls without a reason.
 func TestRandomReceiver(t *testing.T) {
 	first, last := uint64(1), *randomRuns
 	if env := os.Getenv("FANFARE_SEED"); env != "" {
@@ -54,12 +54,12 @@ type random struct {
 	rng        *rand.Rand
 	now        Instant
 	epoch      uint64
-	high       uint64            // what was published by the instance of that epoch
-	highs      map[uint64]uint64 // by those of others
+	high       uint64            // highest sequence published by the current instance
+	highs      map[uint64]uint64 // the same of the other instances, by epoch
 	heartbeats uint64
 	full       bool // the output has no room until the next step
 	reads      []*randomCursor
-	next       map[uint64]uint64 // by epoch: what may be delivered
+	next       map[uint64]uint64 // by epoch: the next sequence that may be delivered
 }
 
 type randomCursor struct {
@@ -75,12 +75,12 @@ func newRandom(t *testing.T, seed uint64) *random {
 	r.onPacket = func(st *Stream, runs []byte) {
 		run, _, ok := wire.NextRun(runs)
 		if !ok || run.Topic != wire.TopicID("a.b") || run.Number < r.next[st.Epoch] {
-			t.Errorf("packet %d is delivered where %d may be: %x", run.Number, r.next[st.Epoch], runs)
+			t.Errorf("packet %d is delivered, next is %d: %x", run.Number, r.next[st.Epoch], runs)
 		}
 		r.next[st.Epoch] = run.Number + 1
 	}
 	r.room = func() bool {
-		r.full = r.full || r.rng.IntN(8) == 0 // an output that takes its time
+		r.full = r.full || r.rng.IntN(8) == 0 // an output that runs out of room
 		return !r.full
 	}
 	r.x.r = newReceiver(t, &r.log, func(c *ReceiverConfig) {
@@ -92,7 +92,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 	return r
 }
 
-// publisher is the stream of the instance that speaks now, if it is known.
+// publisher returns the stream of the current instance, if it exists.
 func (r *random) publisher() *Stream { return r.x.r.instances.streams[Instance{7, r.epoch}] }
 
 func (r *random) handle(b []byte) { r.x.handle(r.now, b) }
@@ -109,7 +109,7 @@ func (r *random) step() {
 		low = st.next
 	}
 	switch k := r.rng.IntN(1000); {
-	case k < 450: // a packet, perhaps behind a loss
+	case k < 450: // a packet, perhaps after a loss
 		if r.rng.IntN(6) == 0 {
 			r.high += uint64(r.rng.IntN(4))
 		}
@@ -143,7 +143,7 @@ func (r *random) step() {
 		c := r.reads[i]
 		detach(c.st, c.c)
 		if r.rng.IntN(2) == 0 {
-			r.done(c) // its user notices later, or never
+			r.done(c) // the reader detects the close later, or never
 		}
 		r.reads = slices.Delete(r.reads, i, i+1)
 		resume(r.x.r, r.now)
@@ -151,9 +151,9 @@ func (r *random) step() {
 		resume(r.x.r, r.now)
 	case k < 983:
 		r.highs[r.epoch] = r.high
-		r.epoch = 1 + r.rng.Uint64N(5) // another instance: a new one, or one that goes on
+		r.epoch = 1 + r.rng.Uint64N(5) // another instance: a new one, or an earlier one
 		r.high = r.highs[r.epoch]
-	case k < 986: // the publisher is lost
+	case k < 986: // the publisher is silent until it is lost
 		r.pass(10 * time.Second)
 	}
 }
@@ -166,7 +166,7 @@ func (r *random) heartbeat(low uint64) {
 		hb.Lead = max(hb.Lead, hb.Trail)
 	}
 	var flags wire.Flags
-	if r.rng.IntN(20) == 0 { // with packets beyond it, which no publisher should send
+	if r.rng.IntN(20) == 0 { // with packets beyond the lead, which valid publishers do not send
 		flags = wire.FlagEnd
 		hb.Lead -= min(hb.Lead, uint64(r.rng.IntN(3)))
 		hb.Trail = min(hb.Trail, hb.Lead)
@@ -190,7 +190,7 @@ func (r *random) read(c *randomCursor) {
 	}
 }
 
-// done gives back what a cursor has leased. It must still be what it was.
+// done returns the packet that a cursor has leased. It must be unchanged.
 func (r *random) done(c *randomCursor) {
 	if c.b == nil {
 		return
@@ -202,7 +202,7 @@ func (r *random) done(c *randomCursor) {
 	c.c.Return()
 }
 
-// judge looks at all streams.
+// judge checks all streams.
 func (r *random) judge() {
 	lent, open := 0, uint64(0)
 	for _, st := range r.x.r.list {
@@ -217,23 +217,23 @@ func (r *random) judge() {
 		switch {
 		case st.life.finished || st.stalled:
 		case st.next < st.tracked && st.win.entries.at(st.next).state != entryMissing:
-			r.t.Errorf("the stream stands still at %d", st.next)
+			r.t.Errorf("the stream is stalled at %d", st.next)
 		case st.win.slots != nil && st.tracked != min(st.high, st.next+st.win.span):
-			r.t.Errorf("packets up to %d are accounted for, of %d; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)
+			r.t.Errorf("packets below %d of %d are tracked; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)
 		case st.abandon.below > st.next && st.next == st.tracked:
-			r.t.Errorf("given up to %d, next is %d", st.abandon.below, st.next)
+			r.t.Errorf("given up below %d, but next is %d", st.abandon.below, st.next)
 		case len(st.totals.pending) > 0 && st.totals.pending[0].asOf <= st.next:
-			r.t.Errorf("totals of %d are not delivered at %d", st.totals.pending[0].asOf, st.next)
+			r.t.Errorf("totals as of %d are not delivered at %d", st.totals.pending[0].asOf, st.next)
 		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt && !st.totals.wanted():
-			r.t.Errorf("the stream has come to its end, %d, and goes on", st.life.endAt)
+			r.t.Errorf("the stream reached its end, %d, but has not ended", st.life.endAt)
 		}
 	}
-	// What was found missing has come, or is lost, or is still missing.
+	// Each packet found missing was repaired, arrived late, was lost, or is still missing.
 	if s := &r.x.r.stats; s.StreamsLost+s.StreamsEnded+s.Restarts == 0 && s.Missing != s.Repaired+s.Late+s.Lost+open {
 		r.t.Errorf("%d packets were found missing: %d repaired, %d late, %d lost, %d open", s.Missing, s.Repaired, s.Late, s.Lost, open)
 	}
 	if out := r.x.out(); out != lent {
-		r.t.Errorf("%d packets are kept, and streams know of %d", out, lent)
+		r.t.Errorf("%d packets are kept, but streams account for %d", out, lent)
 	}
 }
 

@@ -39,7 +39,7 @@ func receivedCases(t *testing.T) (receiver, publisher []receivedCase) {
 	return v.Receiver, v.Publisher
 }
 
-// changes are the counters that differ between two statistics, by their names in lower case.
+// changes returns the counters that differ between two statistics, by lower-case name.
 func changes(before, after any) map[string]uint64 {
 	diff := make(map[string]uint64)
 	a, b := reflect.ValueOf(before), reflect.ValueOf(after)
@@ -51,7 +51,7 @@ func changes(before, after any) map[string]uint64 {
 	return diff
 }
 
-// wantChanges are the counters of a case, with names as changes has them.
+// wantChanges returns the counters of a case, named as by changes.
 func wantChanges(counts map[string]uint64) map[string]uint64 {
 	want := make(map[string]uint64)
 	for name, n := range counts {
@@ -60,7 +60,8 @@ func wantChanges(counts map[string]uint64) map[string]uint64 {
 	return want
 }
 
-// docs/protocol §13.1, §13.3, §2.3, §2.8, §21.1: docs/vectors/received.json. Package topics checks the deliveries.
+// A receiver handles packets as docs/vectors/received.json states. Package topics checks the deliveries.
+// docs/protocol §13.1, §13.3, §2.3, §2.8, §21.1.
 func TestReceivedByReceiver(t *testing.T) {
 	cases, _ := receivedCases(t)
 	for _, c := range cases {
@@ -80,13 +81,13 @@ func TestReceivedByReceiver(t *testing.T) {
 	}
 }
 
-// withoutBytes leaves out the counters that are not of packets.
+// withoutBytes removes counters that do not count packets.
 func withoutBytes(s, before stats.Receiver) stats.Receiver {
 	s.Bytes, s.PackedBytes, s.UnpackedBytes = before.Bytes, before.PackedBytes, before.UnpackedBytes
 	return s
 }
 
-// docs/protocol §13.1, §13.3: docs/vectors/received.json.
+// A publisher handles packets as docs/vectors/received.json states. docs/protocol §13.1, §13.3.
 func TestReceivedByPublisher(t *testing.T) {
 	_, cases := receivedCases(t)
 	for _, c := range cases {

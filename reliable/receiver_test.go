@@ -13,7 +13,7 @@ import (
 )
 
 // docs/protocol §6.1, §6.2.
-func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
+func TestReceiverRequestsAllGapsInOneNAK(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	now := Instant(1)
@@ -31,7 +31,7 @@ func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
 		t.Errorf("NAK for %d+%d %d+%d", first, count, second, more)
 	}
 	if naks := of(wire.TypeNAK, replies(r, now.Add(minRetry))); len(naks) != 0 {
-		t.Error("asked again before an answer can be there")
+		t.Error("repeated the NAK before a repair can have arrived")
 	}
 	for _, seq := range []uint64{6, 2, 7, 5} {
 		r.Handle(now, 5, data(3, seq, wire.FlagRepair))
@@ -44,9 +44,8 @@ func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
 	}
 }
 
-// A packet that is only late closes its gap by itself; the receiver learns to
-// wait that long before it asks.
-// docs/protocol §6.3.
+// A packet that is only late closes its gap itself; the receiver learns to wait that long before
+// the first NAK. docs/protocol §6.3.
 func TestReceiverLearnsReordering(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -92,7 +91,7 @@ func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 	r.Handle(1, 5, data(3, 8, wire.FlagRepair))
 	r.Handle(1, 5, data(3, 9, 0))
 	if len(l.packets) != 1 || r.Stats().Unstarted != 3 {
-		t.Errorf("%d packets, %d from before the start", len(l.packets), r.Stats().Unstarted)
+		t.Errorf("%d packets, %d from before the start of the stream", len(l.packets), r.Stats().Unstarted)
 	}
 }
 
@@ -117,7 +116,7 @@ func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	}
 	r.Handle(1, 5, good)
 	if len(l.packets) != 1 {
-		t.Error("the good packet was refused")
+		t.Error("the valid packet was refused")
 	}
 }
 
@@ -135,19 +134,18 @@ func TestReceiverReportsGoneAtOnce(t *testing.T) {
 	if len(l.packets) != 2 || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(events.CauseGone)} {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
-	// The trail in a heartbeat says the same.
+	// The trail in a heartbeat has the same effect.
 	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 5, Trail: 4}))
 	if len(l.packets) != 3 || len(l.gaps) != 2 || l.gaps[1] != [3]uint64{3, 1, uint64(events.CauseGone)} {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
-	// It wants to know what its topics have lost.
+	// It requests the totals of its topics.
 	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
 		t.Errorf("statuses %v", st)
 	}
 }
 
-// Every gap is given up at its deadline, also those found after others were.
-// docs/protocol §9.1.
+// Every gap is given up at its deadline, even those detected after others were. docs/protocol §9.1.
 func TestReceiverDeadlines(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Deadline = 50 * time.Millisecond })
@@ -170,7 +168,7 @@ func TestReceiverDeadlines(t *testing.T) {
 }
 
 // docs/protocol §11.3.
-func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
+func TestLostPublisherReturns(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Memory = mem })
@@ -190,7 +188,7 @@ func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 		t.Errorf("totals %v", l.totals)
 	}
 	if mem.bytes != 0 {
-		t.Errorf("a lost publisher's window keeps %d bytes", mem.bytes)
+		t.Errorf("the window of a lost publisher still has %d bytes", mem.bytes)
 	}
 	r.Handle(now, 5, data(3, 3, 0))
 	if len(l.up) != 2 || len(l.packets) != 3 {
@@ -198,8 +196,7 @@ func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 	}
 }
 
-// Forged streams take no memory that a real one has.
-// docs/protocol §12.1, §19.2.
+// Forged streams take no memory from genuine ones. docs/protocol §12.1, §19.2.
 func TestReceiverCapsStreams(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -219,8 +216,7 @@ func TestReceiverCapsStreams(t *testing.T) {
 	}
 }
 
-// Every stream gets a window, and all together keep to the limit.
-// docs/protocol §12.2.
+// Every stream gets a window, within the common limit. docs/protocol §12.2.
 func TestReceiverSharesMemory(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -236,7 +232,7 @@ func TestReceiverSharesMemory(t *testing.T) {
 		}
 	}
 	if mem.bytes > limit || r.Stats().LostOverrun != 0 {
-		t.Errorf("%d bytes of %d, %d packets lost without a window", mem.bytes, limit, r.Stats().LostOverrun)
+		t.Errorf("%d bytes, limit %d; %d packets lost without a window", mem.bytes, limit, r.Stats().LostOverrun)
 	}
 	if first, last := r.Streams()[0].Span(), r.Streams()[63].Span(); first < 4*last || last < minWindow {
 		t.Errorf("the first window holds %d packets, the last %d", first, last)
@@ -247,8 +243,7 @@ func TestReceiverSharesMemory(t *testing.T) {
 	}
 }
 
-// The publisher is answered where its newest heartbeat came from.
-// docs/protocol §3.3, §5.10.
+// Replies are sent to the source of the publisher's newest heartbeat. docs/protocol §3.3, §5.10.
 func TestReceiverFollowsThePublisher(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -262,7 +257,7 @@ func TestReceiverFollowsThePublisher(t *testing.T) {
 			break
 		}
 		if peer != 5 {
-			t.Errorf("answered to %d", peer)
+			t.Errorf("replied to %d", peer)
 		}
 	}
 	if l.peers[666] != 0 || l.peers[5] != 1 {
@@ -271,7 +266,7 @@ func TestReceiverFollowsThePublisher(t *testing.T) {
 }
 
 // docs/protocol §7.7.
-func TestReceiverSaysGoodbye(t *testing.T) {
+func TestReceiverLeaves(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -282,8 +277,7 @@ func TestReceiverSaysGoodbye(t *testing.T) {
 	}
 }
 
-// A newcomer says early and more than once that it is there.
-// docs/protocol §4.3, §7.1.
+// A new receiver sends early statuses, repeatedly. docs/protocol §4.3, §7.1.
 func TestReceiverRepeatsItsFirstStatus(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -302,7 +296,7 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var n nakState
 	if n.firstDelay(r) != 0 {
-		t.Error("a delay without back-off and reordering")
+		t.Error("delayed without back-off and reordering")
 	}
 	n.backoff, n.receivers = time.Millisecond, 100
 	early := 0
@@ -315,14 +309,14 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 			early++
 		}
 	}
-	// Few of many are early: of 100, about one in the first quarter.
+	// Few of many are early: with 100 receivers, about one in the first quarter.
 	if early < 50 || early > 300 {
 		t.Errorf("%d of 10000 in the first quarter", early)
 	}
 }
 
-// A listing of many topics takes many packets; the part that was heard counts in the next listing, so that losses do
-// not begin it anew for ever. The transport takes one packet at a time here. docs/protocol §9.5.
+// A listing of many topics takes many packets; a received part counts in the next listing, so that losses do
+// not restart it each time. The transport accepts one packet at a time here. docs/protocol §9.5.
 func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	b := newBench(t, nil)
 	l := &log{}
@@ -363,8 +357,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	}
 }
 
-// A receiver that needs no checksums puts them into its replies to a publisher
-// that does.
+// A receiver that requires no checksums adds them to its replies to a publisher that sends them.
 // docs/protocol §2.4.
 func TestReceiverRepliesWithChecksum(t *testing.T) {
 	for _, checksum := range []bool{false, true} {
@@ -380,15 +373,15 @@ func TestReceiverRepliesWithChecksum(t *testing.T) {
 		}
 		for _, p := range list {
 			if got := p.Flags&wire.FlagChecksum != 0; got != checksum {
-				t.Errorf("publisher sends checksums: %v, %v has one: %v", checksum, p.Type, got)
+				t.Errorf("publisher sends checksums: %v, but %v has one: %v", checksum, p.Type, got)
 			}
 		}
 	}
 }
 
-// What is known of a stream's packets shortens the way of the next ones, and changes
-// nothing: whatever bit of a header is another, and where no header is known yet.
-func TestReceiverShortWay(t *testing.T) {
+// The cached header of a stream's packets speeds up the check of later ones without changing the
+// result: for every changed bit of a header, and without a cached header.
+func TestReceiverCachesHeaders(t *testing.T) {
 	for bit := range 8 * wire.DataHeaderLen {
 		var stats [2]stats.Receiver
 		for i, short := range []bool{false, true} {
@@ -397,7 +390,7 @@ func TestReceiverShortWay(t *testing.T) {
 			r.Handle(1, 5, data(3, 0, 0))
 			st := r.Streams()[0]
 			if !st.plain.known {
-				t.Fatal("the header of a good packet is not remembered")
+				t.Fatal("the header of a valid packet is not cached")
 			}
 			st.plain.known = short
 			p := data(3, 1, 0)
@@ -409,10 +402,10 @@ func TestReceiverShortWay(t *testing.T) {
 			stats[i] = r.Stats()
 		}
 		if stats[0] != stats[1] {
-			t.Errorf("bit %d of byte %d: %+v, by the short way %+v", bit%8, bit/8, stats[0], stats[1])
+			t.Errorf("bit %d of byte %d: %+v, with the cached header %+v", bit%8, bit/8, stats[0], stats[1])
 		}
 	}
-	// The header of packets with a checksum is not one to compare with.
+	// The header of a packet with a checksum is not cached.
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Checksum = true })
 	good := data(3, 0, 0)
@@ -425,9 +418,9 @@ func TestReceiverShortWay(t *testing.T) {
 	}
 }
 
-// A publisher is lost, others take its window's memory, and it comes back: what lay in
-// the old window may be beyond the new one.
-func TestWindowComesBackSmaller(t *testing.T) {
+// A publisher is lost, others use its window's memory, and it returns: packets of the old window
+// may not fit in the new one.
+func TestWindowReturnsSmaller(t *testing.T) {
 	of := func(publisher, seq uint64, flags wire.Flags) []byte {
 		b := data(3, seq, flags)
 		wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: publisher, Epoch: 3}, 512)
@@ -449,23 +442,22 @@ func TestWindowComesBackSmaller(t *testing.T) {
 	now = now.Add(time.Hour)
 	r.Tick(now)
 	if !a.life.down || a.win.slots != nil || a.win.span != a.leastWindow() {
-		t.Fatalf("the silent publisher is lost: %v; its window, freed: %v, is of %d packets", a.life.down, a.win.slots == nil, a.win.span)
+		t.Fatalf("silent publisher lost: %v; window freed: %v, with %d packets", a.life.down, a.win.slots == nil, a.win.span)
 	}
 	use(8)
 	r.Handle(now, 5, of(7, a.next+before-1, 0))
 	if a.win.span >= before {
-		t.Fatalf("the window of %d packets has %d now: nothing is tested", before, a.win.span)
+		t.Fatalf("the window of %d packets has %d now, want fewer", before, a.win.span)
 	}
 	for range before {
 		r.Handle(now, 5, of(7, a.next, wire.FlagRepair))
 	}
 	if want := uint64(3) + before; a.next != want {
-		t.Errorf("the stream has come to %d, want %d", a.next, want)
+		t.Errorf("the stream is at %d, want %d", a.next, want)
 	}
 }
 
-// A publisher that has said where its stream ends, and is lost before all has come, is
-// lost.
+// A publisher that is silent after its end, before everything was received, is lost.
 // docs/protocol §11.3.
 func TestLostAfterTheEnd(t *testing.T) {
 	l := &log{}

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// announced is an announce of topic a.b.
+// announced returns an announce of topic a.b.
 func announced(asOf, next uint64) []byte {
 	b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, 0, 1)
 	b = wire.AppendTopicState(b, wire.TopicID("a.b"), next, "a.b")
@@ -17,10 +17,9 @@ func announced(asOf, next uint64) []byte {
 	return b
 }
 
-// An announce of an earlier listing that comes late says nothing of what was lost since, whatever the one before it in
-// the row says.
-// docs/protocol §9.5.
-func TestLateAnnounceOfAnEarlierTelling(t *testing.T) {
+// A late announce of an earlier listing does not settle later losses, even if the preceding one of
+// the new listing was received. docs/protocol §9.5.
+func TestLateAnnounceOfAnEarlierListing(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	now := Instant(time.Hour)
@@ -48,15 +47,14 @@ func TestLateAnnounceOfAnEarlierTelling(t *testing.T) {
 	}
 }
 
-// The end of a stream waits for the totals, which are asked for, and are reached there
-// whatever place they are of.
-// docs/protocol §9.7.
-func TestEndAsksForTotals(t *testing.T) {
+// A stream ends after the totals of its topics have arrived. The receiver requests them, and at the
+// end they count whatever sequence they are as of. docs/protocol §9.7.
+func TestEndRequestsTotals(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		before bool // the announce comes before the end
+		before bool // the announce arrives before the end
 		asOf   uint64
-	}{{"behind the end", false, 1}, {"before it", true, 1}, {"of a place that never comes", false, 100}} {
+	}{{"after the end", false, 1}, {"before it", true, 1}, {"as of a sequence beyond the end", false, 100}} {
 		l := &log{}
 		r := newReceiver(t, l, nil)
 		now := Instant(time.Hour)
@@ -73,7 +71,7 @@ func TestEndAsksForTotals(t *testing.T) {
 			asked = asked || p.Type == wire.TypeStatus && p.Flags&wire.FlagWantTopics != 0
 		}
 		if !asked {
-			t.Errorf("%s: the totals were not asked for", c.name)
+			t.Errorf("%s: the totals were not requested", c.name)
 		}
 		r.Handle(now, 5, announced(c.asOf, 4))
 		r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 1, SentAt: 2}))
@@ -83,9 +81,8 @@ func TestEndAsksForTotals(t *testing.T) {
 	}
 }
 
-// A publisher that falls silent after its end has ended, and is not lost: also where its
-// totals do not come, and where the output has no room.
-// docs/protocol §11.2.
+// A publisher that is silent after its end has ended, and is not lost: even without its totals, or
+// without room in the output. docs/protocol §11.2.
 func TestSilenceAfterTheEnd(t *testing.T) {
 	const silence = 10 * time.Second
 	end := heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 3, SentAt: 1})
@@ -123,14 +120,14 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 			t.Errorf("with room: down %v, %d packets, gaps %v", l.down, len(l.packets), l.gaps)
 		}
 	})
-	t.Run("heard again", func(t *testing.T) {
+	t.Run("received again", func(t *testing.T) {
 		room := false
 		l := &log{room: func() bool { return room }}
 		r := begin(l, 0, 1, 2)
 		r.Tick(late)
 		r.Handle(late, 5, heartbeatOf(3, wire.FlagEnd|wire.FlagSolicit, wire.Heartbeat{Lead: 3, SentAt: uint64(silence)}))
 		if n := len(of(wire.TypeStatus, replies(r, late))); n == 0 {
-			t.Error("it is not answered")
+			t.Error("no reply to a heartbeat after the end")
 		}
 		if room = true; len(l.up) != 1 {
 			t.Errorf("reported up %d times", len(l.up))

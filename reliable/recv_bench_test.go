@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// BenchmarkCopy is what the second copy of a packet costs, which another leg has brought.
+// BenchmarkCopy measures the cost of a copy of a packet received on a second leg.
 func BenchmarkCopy(b *testing.B) {
 	p := data(3, 0, 0)
 	l := &log{onPacket: func(*Stream, []byte) {}}

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// bufferOf is a buffer with so many groups, in which receivers are counted.
+// bufferOf returns a buffer shared by the given number of groups.
 func bufferOf(packets, groups int, together, sendersApart bool) *ReceiveBuffer {
 	b := NewReceiveBuffer(packets, together, sendersApart)
 	for i := range groups {
@@ -16,8 +16,8 @@ func bufferOf(packets, groups int, together, sendersApart bool) *ReceiveBuffer {
 	return b
 }
 
-// What waits in one buffer shares it: where groups wait together, among all groups. Half of it is always left to what flow
-// control does not hold back. docs/protocol §7.3.
+// Packets waiting in a buffer share it: among all groups, if the groups share a buffer. Half of it
+// is always reserved for packets that flow control does not limit. docs/protocol §7.3.
 func TestReceiveBufferIsShared(t *testing.T) {
 	type key struct {
 		publisher uint64
@@ -26,20 +26,20 @@ func TestReceiveBufferIsShared(t *testing.T) {
 	for name, c := range map[string]struct {
 		together, apart bool
 		groups          int
-		streams         []key // the promise is the first one's
+		streams         []key // the promise of the first one is tested
 		want            uint64
 	}{
-		"one stream":                           {false, false, 1, []key{{1, 0}}, 512},
-		"of two in a group":                    {false, false, 1, []key{{1, 0}, {2, 0}}, 256},
-		"another group has its own":            {false, false, 2, []key{{1, 0}, {1, 1}}, 512},
-		"one group of those that are together": {true, false, 1, []key{{1, 0}}, 512},
-		"16 groups together, one heard":        {true, false, 16, []key{{1, 0}}, 32},
-		"streams of all publishers":            {true, false, 2, []key{{1, 0}, {1, 1}, {2, 0}, {2, 1}}, 128},
-		"each publisher by itself":             {true, true, 2, []key{{1, 0}, {1, 1}, {2, 0}, {2, 1}}, 256},
-		"the same packets at two receivers":    {true, true, 1, []key{{1, 0}, {1, 0}}, 512},
-		"senders apart is of groups together":  {false, true, 1, []key{{1, 0}, {2, 0}}, 256},
-		"no less than eight, however many":     {true, true, 1000, []key{{1, 0}}, 8},
-		"one group more than there are shares": {true, true, 65, []key{{1, 0}}, 8},
+		"one stream":                                   {false, false, 1, []key{{1, 0}}, 512},
+		"two in a group":                               {false, false, 1, []key{{1, 0}, {2, 0}}, 256},
+		"another group, separate buffers":              {false, false, 2, []key{{1, 0}, {1, 1}}, 512},
+		"one group, common buffer":                     {true, false, 1, []key{{1, 0}}, 512},
+		"16 groups, common buffer, one stream":         {true, false, 16, []key{{1, 0}}, 32},
+		"streams of all publishers":                    {true, false, 2, []key{{1, 0}, {1, 1}, {2, 0}, {2, 1}}, 128},
+		"a buffer for each publisher":                  {true, true, 2, []key{{1, 0}, {1, 1}, {2, 0}, {2, 1}}, 256},
+		"the same packets at two receivers":            {true, true, 1, []key{{1, 0}, {1, 0}}, 512},
+		"a buffer for each publisher, separate groups": {false, true, 1, []key{{1, 0}, {2, 0}}, 256},
+		"at least eight":                               {true, true, 1000, []key{{1, 0}}, 8},
+		"one group more than shares":                   {true, true, 65, []key{{1, 0}}, 8},
 	} {
 		b := bufferOf(1024, c.groups, c.together, c.apart)
 		var all []streamShare
@@ -51,21 +51,21 @@ func TestReceiveBufferIsShared(t *testing.T) {
 		}
 		for i := range all {
 			if len(b.parts) == 0 || b.shares[all[i].key] == nil {
-				t.Errorf("%s: stream %d has no share any more", name, i)
+				t.Errorf("%s: stream %d has lost its share", name, i)
 			}
 			b.leave(&all[i])
 		}
 		if len(b.shares)+len(b.parts) > 0 {
-			t.Errorf("%s: %d shares and %d parts stay when all have left", name, len(b.shares), len(b.parts))
+			t.Errorf("%s: %d shares and %d parts remain after all have left", name, len(b.shares), len(b.parts))
 		}
 	}
 }
 
-// A stream that is down promises nothing, and leaves its share to others. docs/protocol §7.3.
+// A stream that is down promises nothing, and its share is available to others. docs/protocol §7.3.
 func TestStreamThatIsDownHasNoShare(t *testing.T) {
 	b := NewReceiveBuffer(100, false, false)
 	x, y := b.join(1, 0, 0), b.join(2, 0, 0)
-	again := b.join(2, 0, 0) // the same publisher's, of another instance
+	again := b.join(2, 0, 0) // another instance of the same publisher
 	for i, step := range []struct {
 		s    *streamShare
 		up   bool
@@ -77,8 +77,8 @@ func TestStreamThatIsDownHasNoShare(t *testing.T) {
 	}
 }
 
-// Where few of many streams have new data those have half of the buffer, but not before it was seen how many
-// they are, nor when they rest again. docs/protocol §7.3.
+// If few of many streams have new data, those streams share half of the buffer once their number is
+// known, until they rest again. docs/protocol §7.3.
 func TestBusyStreamsPromiseMore(t *testing.T) {
 	at := func(ms int) Instant { return Instant(time.Hour).Add(time.Duration(ms) * time.Millisecond) }
 	b := bufferOf(1024, 16, true, true)
@@ -88,21 +88,21 @@ func TestBusyStreamsPromiseMore(t *testing.T) {
 	}
 	high := uint64(5)
 	for i, step := range []struct {
-		ms, first, busy int // those have new data, and others none
+		ms, first, busy int // streams from first to first+busy have new data
 		want            uint64
 	}{
 		{0, 0, 16, 32},  // all begin
-		{10, 0, 16, 32}, // and go on
+		{10, 0, 16, 32}, // and continue
 		{20, 0, 1, 32},
 		{30, 0, 1, 256},
 		{35, 0, 1, 256},
 		{40, 0, 4, 256}, // three more begin
 		{45, 0, 4, 256},
 		{50, 0, 4, 64},
-		{60, 0, 0, 64}, // of the period before it is not known yet that it rests
+		{60, 0, 0, 64}, // it is not known yet that it rests
 		{70, 0, 0, 32},
-		{80, 1, 1, 32}, // another one
-		{90, 0, 1, 32}, // and again the first, which had none just before
+		{80, 1, 1, 32}, // another stream
+		{90, 0, 1, 32}, // the first one again, without new data just before
 	} {
 		high++
 		for j := range all {
@@ -118,7 +118,7 @@ func TestBusyStreamsPromiseMore(t *testing.T) {
 	}
 }
 
-// The statuses of all groups that wait together promise no more than half of what their buffer holds, from the first one
+// The statuses of all groups with a common buffer promise at most half of it, from the first status
 // on, and again when groups are left. docs/protocol §7.3.
 func TestGroupsTogetherPromiseWhatFitsTheirBuffer(t *testing.T) {
 	const groups = 16
@@ -153,6 +153,6 @@ func TestGroupsTogetherPromiseWhatFitsTheirBuffer(t *testing.T) {
 	}
 	setTopics(all[1], 2, []string{"a.b"})
 	if all[2].Free(); len(buffer.groups) != 2 {
-		t.Errorf("%d groups when one is wanted again, want 2", len(buffer.groups))
+		t.Errorf("%d groups after one is wanted again, want 2", len(buffer.groups))
 	}
 }

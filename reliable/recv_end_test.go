@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// ended is a receiver that has packets 0 and 1 of a stream, and no open question about totals.
+// ended returns a receiver that has received packets 0 and 1 of a stream, without pending totals.
 func ended(t *testing.T) (*Receiver, *log, func(sentAt, lead uint64, flags wire.Flags)) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -23,7 +23,7 @@ func ended(t *testing.T) (*Receiver, *log, func(sentAt, lead uint64, flags wire.
 	}
 }
 
-// The end of a stream counts after a second heartbeat with a later time; one below what is known is refused.
+// The end of a stream requires a second, later heartbeat; an end below a known sequence is refused.
 // docs/protocol §11.5, §11.6.
 func TestEndNeedsASecondHeartbeat(t *testing.T) {
 	_, l, beat := ended(t)
@@ -34,22 +34,22 @@ func TestEndNeedsASecondHeartbeat(t *testing.T) {
 	}
 	beat(3, 2, wire.FlagEnd)
 	if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || len(l.gaps) > 0 {
-		t.Errorf("not ended by two: down %v, gaps %v", l.down, l.gaps)
+		t.Errorf("not ended by two heartbeats: down %v, gaps %v", l.down, l.gaps)
 	}
 }
 
 // docs/protocol §11.5.
-func TestEndBelowWhatIsKnown(t *testing.T) {
+func TestEndBelowAKnownSequence(t *testing.T) {
 	r, l, beat := ended(t)
 	beat(2, 1, wire.FlagEnd)
 	beat(3, 1, wire.FlagEnd)
 	r.Handle(4, 5, data(3, 2, 0))
 	if s := r.Stats(); len(l.down) > 0 || len(l.packets) != 3 || s.Implausible != 2 {
-		t.Errorf("an end below what is known: down %v, %d packets, %d implausible", l.down, len(l.packets), s.Implausible)
+		t.Errorf("an end below a known sequence: down %v, %d packets, %d implausible", l.down, len(l.packets), s.Implausible)
 	}
 }
 
-// One heartbeat of the end, and silence, are the end. docs/protocol §11.5.
+// A single END heartbeat, followed by silence, ends the stream. docs/protocol §11.5.
 func TestEndBySilence(t *testing.T) {
 	r, l, beat := ended(t)
 	beat(2, 2, wire.FlagEnd)
@@ -61,19 +61,19 @@ func TestEndBySilence(t *testing.T) {
 	}
 }
 
-// What a publisher sends on after an end that was forged is delivered, without a gap: before the end counts, after it, and
-// also by a heartbeat alone; but not once the stream was removed. docs/protocol §11.6.
-func TestStreamGoesOnAfterForgedEnd(t *testing.T) {
+// Data after a forged end is delivered without a gap: before the end counts and after it, and also
+// after a heartbeat alone; but not once the stream was removed. docs/protocol §11.6.
+func TestStreamContinuesAfterForgedEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		ends  int
 		goes  func(r *Receiver, beat func(sentAt, lead uint64, flags wire.Flags))
-		down  int // how often it has ended
-		again int // packets in all
+		down  int // number of ends
+		again int // total of packets
 	}{
-		{"one, then data", 1, func(r *Receiver, _ func(uint64, uint64, wire.Flags)) { r.Handle(10, 5, data(3, 2, 0)) }, 0, 3},
-		{"two, then data", 2, func(r *Receiver, _ func(uint64, uint64, wire.Flags)) { r.Handle(10, 5, data(3, 2, 0)) }, 1, 3},
-		{"two, then data behind a missing packet", 2, func(r *Receiver, _ func(uint64, uint64, wire.Flags)) {
+		{"one END heartbeat, then data", 1, func(r *Receiver, _ func(uint64, uint64, wire.Flags)) { r.Handle(10, 5, data(3, 2, 0)) }, 0, 3},
+		{"two END heartbeats, then data", 2, func(r *Receiver, _ func(uint64, uint64, wire.Flags)) { r.Handle(10, 5, data(3, 2, 0)) }, 1, 3},
+		{"two, then data after a missing packet", 2, func(r *Receiver, _ func(uint64, uint64, wire.Flags)) {
 			r.Handle(10, 5, data(3, 3, 0))
 			r.Handle(10, 5, data(3, 2, wire.FlagRepair))
 		}, 1, 4},
@@ -86,7 +86,7 @@ func TestStreamGoesOnAfterForgedEnd(t *testing.T) {
 			beat(10, 2, 0)
 			beat(11, 2, wire.FlagEnd)
 		}, 0, 2},
-		{"two, then what is old", 2, func(r *Receiver, beat func(uint64, uint64, wire.Flags)) {
+		{"two, then old packets", 2, func(r *Receiver, beat func(uint64, uint64, wire.Flags)) {
 			beat(1, 2, 0)
 			r.Handle(10, 5, data(3, 1, 0))
 			r.Handle(10, 5, data(3, 2, wire.FlagRepair))
@@ -94,7 +94,7 @@ func TestStreamGoesOnAfterForgedEnd(t *testing.T) {
 				t.Errorf("%d streams", n)
 			}
 		}, 1, 2},
-		{"two, and it was removed", 2, func(r *Receiver, beat func(uint64, uint64, wire.Flags)) {
+		{"two, and the stream was removed", 2, func(r *Receiver, beat func(uint64, uint64, wire.Flags)) {
 			r.Tick(Instant(10 * time.Second))
 			beat(uint64(11*time.Second), 2, 0)
 			r.Handle(Instant(11*time.Second), 5, data(3, 2, 0))
@@ -114,7 +114,8 @@ func TestStreamGoesOnAfterForgedEnd(t *testing.T) {
 	}
 }
 
-// A publisher whose heartbeats come and are never new is lost, and it is said that their times do not grow. docs/protocol §5.9.
+// A publisher whose heartbeats are never new is reported as lost, with the fault that their times do not increase.
+// docs/protocol §5.9.
 func TestOldHeartbeatsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		beats  int
@@ -135,8 +136,8 @@ func TestOldHeartbeatsAreNamed(t *testing.T) {
 	}
 }
 
-// Two forged heartbeats from the future make all true ones old. Data goes on, so that the publisher is not lost: it is
-// reported all the same.
+// Two forged heartbeats from the future make all genuine ones old. Data continues, so the publisher
+// is not lost, but the fault is reported.
 func TestHeartbeatsFromTheFutureAreReported(t *testing.T) {
 	for _, forged := range []bool{false, true} {
 		r, l, beat := ended(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// fromWindow is a receiver that wants what publishers can still send again, with what it
-// delivers.
+// fromWindow returns a receiver that requests the publishers' windows, with a log of its
+// deliveries.
 func fromWindow(t *testing.T, packets int) (*Receiver, *log) {
 	l := &log{}
 	return newReceiver(t, l, func(c *ReceiverConfig) {
@@ -18,8 +18,8 @@ func fromWindow(t *testing.T, packets int) (*Receiver, *log) {
 	}), l
 }
 
-// asked are the ranges of all NAKs, and joining the flag of the last status.
-func asked(t *testing.T, all []sent) (ranges [][2]uint64, statuses int, joining bool) {
+// requested returns the ranges of all NAKs, the number of statuses, and the joining flag of the last status.
+func requested(t *testing.T, all []sent) (ranges [][2]uint64, statuses int, joining bool) {
 	for _, p := range all {
 		if p.Type == wire.TypeStatus {
 			statuses, joining = statuses+1, p.Flags&wire.FlagJoining != 0
@@ -44,7 +44,7 @@ func TestReceiverFetchesTheWindow(t *testing.T) {
 	now := Instant(time.Second)
 	r.Handle(now, 5, data(3, 149, 0))
 	if len(r.Streams()) != 0 {
-		t.Fatal("data has started the stream, and does not say where the window begins")
+		t.Fatal("the stream was started by data, which does not contain the beginning of the window")
 	}
 	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
 	st := r.Streams()[0]
@@ -53,17 +53,17 @@ func TestReceiverFetchesTheWindow(t *testing.T) {
 	}
 	first := replies(r, now)
 	if first[0].Type != wire.TypeStatus {
-		t.Error("asked before the publisher knows the receiver")
+		t.Error("sent a NAK before the publisher knows the receiver")
 	}
-	ranges, _, joining := asked(t, first)
+	ranges, _, joining := requested(t, first)
 	if !joining || !slices.Equal(ranges, [][2]uint64{{150 - historyAhead, historyAhead}}) {
-		t.Errorf("asked for %v, joining %v", ranges, joining)
+		t.Errorf("requested %v, joining %v", ranges, joining)
 	}
-	// What is sent meanwhile waits for its turn.
+	// New data waits for its turn.
 	r.Handle(now, 5, data(3, 150, 0))
 	for len(order) == 0 {
 		if now = now.Add(minRetry); now > Instant(2*time.Second) {
-			t.Fatal("nothing was delivered")
+			t.Fatal("no packet was delivered")
 		}
 		before := len(ranges)
 		for _, x := range ranges {
@@ -71,21 +71,21 @@ func TestReceiverFetchesTheWindow(t *testing.T) {
 				r.Handle(now, 5, data(3, seq, wire.FlagRepair))
 			}
 		}
-		if ranges, _, _ = asked(t, replies(r, now)); before == 0 {
-			t.Fatal("did not ask for more")
+		if ranges, _, _ = requested(t, replies(r, now)); before == 0 {
+			t.Fatal("requested no further packets")
 		}
 		n := uint64(0)
 		for _, x := range ranges {
 			n += x[1]
 		}
 		if n > historyAhead {
-			t.Fatalf("asked for %d packets at once", n)
+			t.Fatalf("requested %d packets at once", n)
 		}
 	}
 	if len(order) != 141 || !slices.IsSorted(order) || order[0] != 10 || len(l.gaps) != 0 {
 		t.Errorf("%d packets from %d on, gaps %v", len(order), order[0], l.gaps)
 	}
-	if _, n, joining := asked(t, replies(r, now)); joining && n > 0 {
+	if _, n, joining := requested(t, replies(r, now)); joining && n > 0 {
 		t.Error("still joining")
 	}
 	if x := r.Stats(); x.History != 140 || x.Missing != 0 || x.Repaired != 0 || x.Lost != 0 {
@@ -93,32 +93,32 @@ func TestReceiverFetchesTheWindow(t *testing.T) {
 	}
 }
 
-// While a stream fetches its history, the next packet to deliver is the first one of that, also where the first packets
-// are given up: a topic that is added then begins there.
+// While a stream fetches its history, the next packet to deliver is the first of the history, even
+// if the first packets are given up: a topic added at this time begins there.
 func TestNextWhileTheWindowIsFetched(t *testing.T) {
-	for _, c := range []struct{ packets, later uint64 }{{200, 20}, {32, 10}} { // gone, and without room
+	for _, c := range []struct{ packets, later uint64 }{{200, 20}, {32, 10}} { // packets gone, and no room
 		r, l := fromWindow(t, int(c.packets))
 		now := Instant(time.Second)
 		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 100, Trail: 10, SentAt: 1}))
 		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 100, Trail: c.later, SentAt: 2}))
 		if st := r.Streams()[0]; st.next == 10 || st.Next() != 10 || len(l.packets) > 0 {
-			t.Errorf("%+v: goes on with packet %d, %d to be fetched", c, st.Next(), st.next)
+			t.Errorf("%+v: continues with packet %d, %d to be fetched", c, st.Next(), st.next)
 		}
 	}
 }
 
-// What has left the window meanwhile makes the stream begin further on.
+// Packets that leave the window in the meantime move the beginning of the stream.
 // docs/protocol §4.8.
 func TestHistoryThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
-		trail, later uint64 // the trail of the second heartbeat, or what the publisher says is gone
+		trail, later uint64 // trail of the second heartbeat, or of the notice that packets are gone
 		gone         bool
 		gap          bool
 	}{
-		"a later trail":                 {10, 20, false, false},
-		"gone":                          {10, 20, true, false},
-		"what was there from the start": {0, 20, false, true},
-		"all of it":                     {10, 60, false, false},
+		"a later trail":                        {10, 20, false, false},
+		"gone":                                 {10, 20, true, false},
+		"a notice of packets before the trail": {0, 20, false, true},
+		"all packets":                          {10, 60, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, l := fromWindow(t, 200)
@@ -127,14 +127,14 @@ func TestHistoryThatIsGone(t *testing.T) {
 			now := Instant(time.Second)
 			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 50, Trail: c.trail, SentAt: 1}))
 			replies(r, now)
-			for seq := c.trail; seq < c.trail+5; seq++ { // which others have asked for
+			for seq := c.trail; seq < c.trail+5; seq++ { // requested by others
 				r.Handle(now, 5, data(3, seq, wire.FlagRepair))
 			}
 			for seq := uint64(50); seq < 60; seq++ {
 				r.Handle(now, 5, data(3, seq, 0))
 			}
 			if len(order) > 0 {
-				t.Fatalf("%v was delivered: behind it something may be gone", order)
+				t.Fatalf("%v was delivered, though later packets may be gone", order)
 			}
 			if c.gone {
 				var b wire.RangesBuilder
@@ -163,9 +163,9 @@ func TestHistoryBeyondTheReceiveWindow(t *testing.T) {
 	r, l := fromWindow(t, 40)
 	now := Instant(time.Second)
 	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
-	ranges, _, _ := asked(t, replies(r, now))
+	ranges, _, _ := requested(t, replies(r, now))
 	if !slices.Equal(ranges, [][2]uint64{{120, 30}}) {
-		t.Fatalf("asked for %v", ranges)
+		t.Fatalf("requested %v", ranges)
 	}
 	for seq := uint64(120); seq < 150; seq++ {
 		r.Handle(now, 5, data(3, seq, wire.FlagRepair))
@@ -175,9 +175,9 @@ func TestHistoryBeyondTheReceiveWindow(t *testing.T) {
 	}
 }
 
-// What is not repaired in time, and a publisher that is lost, end the wait.
+// Packets that are not repaired in time, and the loss of the publisher, end the wait.
 // docs/protocol §4.8, §9.1.
-func TestHistoryThatDoesNotCome(t *testing.T) {
+func TestHistoryThatDoesNotArrive(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
 		beats bool
@@ -214,14 +214,15 @@ func TestHistoryThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// No repair and no publisher waits for a joining receiver, and its own repairs come last. docs/protocol §6.13, §8.10.
+// Flow control and repairs of others do not wait for a joining receiver, and its repairs come last.
+// docs/protocol §6.13, §8.10.
 func TestJoinersComeLast(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.WindowPackets, c.Silence = 64, time.Minute })
 	b.status(1, 0, 1<<40, 0)
 	b.status(2, 0, 0, wire.FlagJoining)
 	b.publish(40)
 	if b.s.Lead() != 40 || b.s.Delivered() != 0 {
-		t.Fatalf("%d packets sent: one that joins holds the publisher up", b.s.Lead())
+		t.Fatalf("%d packets sent: a joining receiver blocks the publisher", b.s.Lead())
 	}
 	b.status(1, 40, 1<<40, 0)
 	if b.s.Delivered() != 40 {
@@ -238,11 +239,11 @@ func TestJoinersComeLast(t *testing.T) {
 		t.Errorf("repairs %v", seqs)
 	}
 	if b.s.repairs.fresh != 0 && b.s.repairs.backoff != 0 {
-		t.Error("joiners make others wait with their NAKs")
+		t.Error("joiners widen the back-off window of others")
 	}
 	b.status(2, 39, 41, 0)
 	if b.s.Delivered() != 39 {
-		t.Errorf("delivered %d: it has come so far, and is waited for", b.s.Delivered())
+		t.Errorf("delivered %d, want 39, the position of the receiver that has joined", b.s.Delivered())
 	}
 }
 
@@ -275,6 +276,6 @@ func TestJoinersLeaveTheBudgetToOthers(t *testing.T) {
 		t.Errorf("%d bytes of repairs for others", n)
 	}
 	if at := b.s.repairs.deadline(b.s.cfg.PacketSize); at <= b.now || at > b.now.Add(time.Second) {
-		t.Errorf("the next repair goes after %v", at.Sub(b.now))
+		t.Errorf("the next repair is sent after %v", at.Sub(b.now))
 	}
 }

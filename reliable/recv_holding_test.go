@@ -7,52 +7,53 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// heartbeatOfTurn is the receiver that a heartbeat names: the holder of the publisher, or with released one of those
-// that were released.
-type heartbeatOfTurn struct {
-	who      uint64
+// namedReceiver is the receiver named in a heartbeat: the one that blocks the publisher, or, with
+// released set, one that was released.
+type namedReceiver struct {
+	id       uint64
 	released bool
 }
 
-// A receiver is released from the heartbeat that says so until one shows that it is not among the released ones, when
-// it has everything. That is reported once for each release, however many others were released too. docs/protocol §8.7.
+// A receiver is released from the first heartbeat that reports it until one shows that it is no longer among the
+// released ones, and it has everything. Each release is reported once, however many others were released.
+// docs/protocol §8.7.
 func TestReleaseIsReportedOnce(t *testing.T) {
 	const me = 42
-	out, hold := func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, true} }, func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, false} }
-	noReceiver := heartbeatOfTurn{}
+	out, hold := func(id uint64) namedReceiver { return namedReceiver{id, true} }, func(id uint64) namedReceiver { return namedReceiver{id, false} }
+	noReceiver := namedReceiver{}
 	for _, c := range []struct {
 		name     string
-		said     []heartbeatOfTurn // by turns, ten times
-		then     []heartbeatOfTurn
-		behind   bool // it has not everything meanwhile
-		released bool // in the end
+		said     []namedReceiver // in turn, ten times
+		then     []namedReceiver
+		behind   bool // it lacks packets
+		released bool // at the end
 		reported int
 	}{
-		{"alone", []heartbeatOfTurn{out(me)}, nil, false, true, 1},
-		{"caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{noReceiver}, false, false, 1},
-		{"not caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{noReceiver, noReceiver}, true, true, 1},
-		{"two at once", []heartbeatOfTurn{out(me), out(7)}, nil, false, true, 1},
-		{"two, and one that holds", []heartbeatOfTurn{out(me), hold(3), out(7), hold(3)}, nil, false, true, 1},
-		{"one, and one that holds", []heartbeatOfTurn{out(me), hold(3)}, nil, false, true, 1},
-		{"five", []heartbeatOfTurn{out(me), out(7), out(8), out(9), out(10)}, nil, false, true, 1},
-		{"another out of turn", []heartbeatOfTurn{out(me), out(7), out(7)}, nil, false, true, 1},
-		{"a heartbeat is lost", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{out(7), out(me)}, false, true, 1},
-		{"the other stays", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{out(7), out(7), out(7)}, false, false, 1},
-		{"the other stays, and one holds", []heartbeatOfTurn{out(me), hold(3), out(7), hold(3)}, []heartbeatOfTurn{out(7), hold(3), out(7), hold(3), out(7)}, false, false, 1},
-		{"one holds", []heartbeatOfTurn{out(me), hold(3)}, []heartbeatOfTurn{hold(3), hold(3), hold(3)}, false, false, 1},
-		{"released again", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{noReceiver, out(me), out(7), out(me)}, false, true, 2},
-		{"holds again", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{hold(me), out(me)}, false, true, 2},
+		{"alone", []namedReceiver{out(me)}, nil, false, true, 1},
+		{"caught up", []namedReceiver{out(me)}, []namedReceiver{noReceiver}, false, false, 1},
+		{"not caught up", []namedReceiver{out(me)}, []namedReceiver{noReceiver, noReceiver}, true, true, 1},
+		{"two at once", []namedReceiver{out(me), out(7)}, nil, false, true, 1},
+		{"two, and one that blocks", []namedReceiver{out(me), hold(3), out(7), hold(3)}, nil, false, true, 1},
+		{"one, and one that blocks", []namedReceiver{out(me), hold(3)}, nil, false, true, 1},
+		{"five", []namedReceiver{out(me), out(7), out(8), out(9), out(10)}, nil, false, true, 1},
+		{"another out of turn", []namedReceiver{out(me), out(7), out(7)}, nil, false, true, 1},
+		{"a heartbeat is lost", []namedReceiver{out(me), out(7)}, []namedReceiver{out(7), out(me)}, false, true, 1},
+		{"the other remains released", []namedReceiver{out(me), out(7)}, []namedReceiver{out(7), out(7), out(7)}, false, false, 1},
+		{"the other remains released, and one blocks", []namedReceiver{out(me), hold(3), out(7), hold(3)}, []namedReceiver{out(7), hold(3), out(7), hold(3), out(7)}, false, false, 1},
+		{"one blocks", []namedReceiver{out(me), hold(3)}, []namedReceiver{hold(3), hold(3), hold(3)}, false, false, 1},
+		{"released again", []namedReceiver{out(me)}, []namedReceiver{noReceiver, out(me), out(7), out(me)}, false, true, 2},
+		{"blocks again", []namedReceiver{out(me), out(7)}, []namedReceiver{hold(me), out(me)}, false, true, 2},
 	} {
 		var h holding
 		var reported int
 		was := false
-		hear := func(x heartbeatOfTurn) {
-			news := h.heard(&wire.Heartbeat{Holder: x.who, Released: x.released, Held: time.Second}, me, !c.behind)
+		hear := func(x namedReceiver) {
+			news := h.heard(&wire.Heartbeat{Holder: x.id, Released: x.released, Held: time.Second}, me, !c.behind)
 			if h.released && !was {
 				reported++
 			}
 			if h.released != was && !news {
-				t.Errorf("%s: released is %v, and no event reports it", c.name, h.released)
+				t.Errorf("%s: released is %v, but no event reports it", c.name, h.released)
 			}
 			was = h.released
 		}

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What the decisions about instances rest on, by table: each row is the streams of one
-// publisher id, the first of which is judged.
+// Each row has the streams of one publisher id, and the decisions about the first one.
 func TestInstances(t *testing.T) {
 	const s = Instant(time.Second)
 	up := func(upAt, heard Instant) *Stream {
@@ -27,19 +26,19 @@ func TestInstances(t *testing.T) {
 		name      string
 		of        []*Stream
 		silence   events.Cause
-		expired   bool // at 100 s
+		expired   bool // after 100 s
 		duplicate bool
 	}{
 		{"alone", []*Stream{up(0, 99*s)}, events.CausePublisherLost, false, false},
 		{"lost, alone", []*Stream{lost(10*s, 12*s)}, events.CausePublisherLost, false, false},
-		{"lost, another heard before", []*Stream{lost(10*s, 12*s), lost(9*s, 11*s)}, events.CausePublisherLost, false, false},
-		{"lost, another heard since", []*Stream{lost(10*s, 12*s), lost(11*s, 13*s)}, events.CauseRestart, false, false},
-		{"lost, another lives", []*Stream{lost(10*s, 12*s), up(8*s, 99*s)}, events.CauseRestart, true, false},
-		{"lost a moment ago, another lives", []*Stream{lost(93*s, 95*s), up(8*s, 99*s)}, events.CauseRestart, false, false},
-		{"through, another lives", []*Stream{finished(lost(10*s, 12*s)), up(8*s, 99*s)}, events.CauseRestart, false, false},
-		{"side by side", []*Stream{up(0, 98*s), up(50*s, 99*s)}, events.CauseRestart, false, true},
-		{"side by side for a moment", []*Stream{up(0, 54*s), up(50*s, 99*s)}, events.CauseRestart, false, false},
-		{"the new one only just up", []*Stream{up(0, 99*s), up(96*s, 98*s)}, events.CausePublisherLost, false, false},
+		{"lost, another received before", []*Stream{lost(10*s, 12*s), lost(9*s, 11*s)}, events.CausePublisherLost, false, false},
+		{"lost, another received since", []*Stream{lost(10*s, 12*s), lost(11*s, 13*s)}, events.CauseRestart, false, false},
+		{"lost, another live", []*Stream{lost(10*s, 12*s), up(8*s, 99*s)}, events.CauseRestart, true, false},
+		{"just lost, another live", []*Stream{lost(93*s, 95*s), up(8*s, 99*s)}, events.CauseRestart, false, false},
+		{"finished, another live", []*Stream{finished(lost(10*s, 12*s)), up(8*s, 99*s)}, events.CauseRestart, false, false},
+		{"both live", []*Stream{up(0, 98*s), up(50*s, 99*s)}, events.CauseRestart, false, true},
+		{"both live for a moment", []*Stream{up(0, 54*s), up(50*s, 99*s)}, events.CauseRestart, false, false},
+		{"the other one just up", []*Stream{up(0, 99*s), up(96*s, 98*s)}, events.CausePublisherLost, false, false},
 		{"the old one ends", []*Stream{up(60*s, 98*s), ended(up(0, 99*s))}, events.CauseRestart, false, false},
 		{"it ends", []*Stream{ended(up(0, 98*s)), up(60*s, 99*s)}, events.CauseRestart, false, false},
 		{"the other is lost", []*Stream{up(0, 98*s), lost(90*s, 92*s)}, events.CausePublisherLost, false, false},
@@ -54,10 +53,10 @@ func TestInstances(t *testing.T) {
 		}
 		st := c.of[0]
 		if got := x.silence(st); got != c.silence {
-			t.Errorf("%s: silent because of %v, want %v", c.name, got, c.silence)
+			t.Errorf("%s: cause of silence %v, want %v", c.name, got, c.silence)
 		}
 		if got := x.expired(st, upTime(100*s)); got != c.expired {
-			t.Errorf("%s: to be removed: %v", c.name, got)
+			t.Errorf("%s: expired: %v", c.name, got)
 		}
 		if got := x.duplicate(st) != nil; got != c.duplicate {
 			t.Errorf("%s: a duplicate: %v", c.name, got)
@@ -66,12 +65,12 @@ func TestInstances(t *testing.T) {
 			x.remove(st)
 		}
 		if len(x.of)+len(x.streams) > 0 {
-			t.Errorf("%s: something is left: %+v", c.name, x)
+			t.Errorf("%s: state remains: %+v", c.name, x)
 		}
 	}
 }
 
-// instanceRig hears instances of publisher 7, and what each delivers.
+// instanceRig is a receiver of instances of publisher 7, with their deliveries.
 type instanceRig struct {
 	log
 	r    *Receiver
@@ -97,13 +96,13 @@ func newInstanceRig(t *testing.T, change func(*ReceiverConfig)) *instanceRig {
 
 func (x *instanceRig) data(epoch, seq uint64) { x.r.Handle(x.now, 5, data(epoch, seq, 0)) }
 
-// heartbeat is one of an instance that has sent lead packets.
+// heartbeat delivers a heartbeat of an instance that has sent lead packets.
 func (x *instanceRig) heartbeat(epoch, lead uint64, flags wire.Flags) {
 	x.sent++
 	x.r.Handle(x.now, 5, heartbeatOf(epoch, flags, wire.Heartbeat{Lead: lead, SentAt: uint64(x.now) + x.sent, Interval: 100 * time.Millisecond, Name: []byte("feed")}))
 }
 
-// pass lets time go by, in which those instances are heard, which have sent lead packets.
+// pass lets time pass, with heartbeats of the given instances, which have sent lead packets.
 func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...uint64) {
 	for end := x.now.Add(d); x.now < end; {
 		x.now = x.now.Add(100 * time.Millisecond)
@@ -114,8 +113,7 @@ func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...uint64) {
 	}
 }
 
-// Several instances live side by side, whatever the order of their epochs, and each is
-// delivered whole.
+// Concurrent instances, whatever the order of their epochs, are all delivered completely.
 // docs/protocol §3.5.
 func TestInstancesAreAllDelivered(t *testing.T) {
 	for _, epochs := range [][]uint64{{3, 4}, {4, 3}, {5, 1, 9}} {
@@ -137,13 +135,12 @@ func TestInstancesAreAllDelivered(t *testing.T) {
 			t.Errorf("epochs %v: gaps %v, down %v, %d stale", epochs, x.gaps, x.down, x.r.Stats().Stale)
 		}
 		if st := x.r.Streams()[0]; *st.Origin() != (Origin{Instance: Instance{7, epochs[0]}, Name: "feed", Address: "host5", raw: "feed"}) {
-			t.Errorf("comes from %+v", *st.Origin())
+			t.Errorf("origin %+v", *st.Origin())
 		}
 	}
 }
 
-// What one forged packet of a newer epoch does to a publisher: nothing.
-// docs/protocol §19.3.
+// A single forged packet with a newer epoch has no effect on a publisher. docs/protocol §19.3.
 func TestForgedEpochSilencesNoPublisher(t *testing.T) {
 	x := newInstanceRig(t, nil)
 	x.data(3, 0)
@@ -158,16 +155,15 @@ func TestForgedEpochSilencesNoPublisher(t *testing.T) {
 	}
 }
 
-// An instance that fell silent is lost, or restarted if another one was heard since. It
-// comes back where it stood, also after its stream was removed; one that has ended does
-// not.
+// A silent instance is lost, or restarted if another one was received since. It continues where it
+// stopped, even after its stream was removed; an ended one does not.
 // docs/protocol §3.5, §4.4, §11.3.
-func TestInstancesComeAndGo(t *testing.T) {
+func TestInstancesReturn(t *testing.T) {
 	x := newInstanceRig(t, func(c *ReceiverConfig) { c.Deadline = time.Hour })
 	x.data(3, 0)
 	x.pass(10*time.Second, 1)
 	x.data(2, 0) // its clock was set back
-	x.data(2, 2) // and packet 1 is missing
+	x.data(2, 2) // packet 1 is missing
 	x.pass(time.Second, 1, 3)
 	x.pass(10*time.Second, 0)
 	if want := []events.Cause{events.CausePublisherLost, events.CausePublisherLost, events.CauseRestart}; !slices.Equal(x.down, want) {
@@ -176,18 +172,18 @@ func TestInstancesComeAndGo(t *testing.T) {
 	if len(x.up) != 3 || len(x.gaps) != 1 || x.gaps[0] != [3]uint64{1, 1, uint64(events.CauseRestart)} {
 		t.Fatalf("%d up, gaps %v", len(x.up), x.gaps)
 	}
-	// One lives, the other's stream is removed.
+	// One is live, the other's stream is removed.
 	x.pass(10*time.Second, 3, 2)
 	if st := x.r.Streams(); len(st) != 1 || st[0].Epoch != 2 {
 		t.Fatalf("%d streams", len(st))
 	}
-	// It comes back where it stood: what it sent meanwhile is asked for.
+	// It continues where it stopped: the packets sent meanwhile are requested.
 	x.data(3, 5)
 	x.r.Tick(x.now)
 	if st := x.r.Streams(); len(st) != 2 || st[1].Start() != 1 || len(of(wire.TypeNAK, replies(x.r, x.now))) != 1 {
 		t.Fatalf("%d streams, %+v", len(st), x.r.Stats())
 	}
-	// The other one ends, and stays ended.
+	// The other one ends, permanently.
 	x.heartbeat(2, 3, wire.FlagEnd)
 	x.pass(10*time.Second, 6, 3)
 	x.data(2, 3)
@@ -197,13 +193,13 @@ func TestInstancesComeAndGo(t *testing.T) {
 	}
 	for p, n := range x.peers {
 		if n != len(x.r.Streams()) {
-			t.Errorf("peer %d is held %d times", p, n)
+			t.Errorf("peer %d has %d references left", p, n)
 		}
 	}
 }
 
-// Two instances that live side by side are reported once, after some seconds. A restart, a rolling update and one that
-// was lost and is back are not. docs/protocol §3.7.
+// Two concurrent instances are reported once, after some seconds. A restart, a rolling update, and
+// an instance that was lost and returned are not reported. docs/protocol §3.7.
 func TestDuplicateNameIsReported(t *testing.T) {
 	pairs := func(x *instanceRig) string {
 		s := ""
@@ -218,7 +214,7 @@ func TestDuplicateNameIsReported(t *testing.T) {
 		run  func(x *instanceRig)
 		want string
 	}{
-		"side by side": {func(x *instanceRig) {
+		"both live": {func(x *instanceRig) {
 			x.pass(time.Second, 0, 3)
 			x.pass(time.Minute, 0, 3, 2)
 		}, " 2+3"},
@@ -243,13 +239,13 @@ func TestDuplicateNameIsReported(t *testing.T) {
 			x.pass(4*time.Second, 0, 3, 4)
 			x.pass(time.Minute, 0, 3)
 		}, ""},
-		"cut off for a while": {func(x *instanceRig) {
+		"cut off temporarily": {func(x *instanceRig) {
 			x.pass(time.Minute, 0, 3)
 			x.pass(time.Minute, 0, 4)
 			x.pass(4*time.Second, 0, 3, 4)
 			x.pass(time.Minute, 0, 4)
 		}, ""},
-		"beside ourselves": {func(x *instanceRig) {
+		"an instance of our own publisher": {func(x *instanceRig) {
 			x.r.cfg.Own, x.r.cfg.OwnEpoch = 7, 9
 			x.pass(4*time.Second, 0, 9, 3)
 			if len(x.duplicates) > 0 {
@@ -265,15 +261,14 @@ func TestDuplicateNameIsReported(t *testing.T) {
 	}
 }
 
-// A service that is killed and restarted every second for hours, or a thousand instances
-// of one name, leave room and memory for other publishers.
-// docs/protocol §12.1.
+// A service that is killed and restarted every second for hours, or a thousand instances of one
+// name, leave streams and memory for other publishers. docs/protocol §12.1.
 func TestInstancesLeaveRoomForOthers(t *testing.T) {
 	for name, run := range map[string]func(x *instanceRig){
 		"restarts": func(x *instanceRig) {
 			for epoch := range uint64(3600) {
 				x.data(epoch, 0)
-				x.data(epoch, 2) // a window is needed
+				x.data(epoch, 2) // needs a window
 				x.pass(time.Second, 3, epoch)
 			}
 			if st := x.r.Stats(); st.StreamsRefused > 0 || st.Streams != 3600 {
@@ -317,14 +312,13 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 		}
 		x.r.Free()
 		if x.r.memory != 0 || x.r.windows != 0 || len(x.r.instances.of)+len(x.r.instances.streams) > 0 {
-			t.Errorf("%s: %d bytes, %d windows are left", name, x.r.memory, x.r.windows)
+			t.Errorf("%s: %d bytes, %d windows remain", name, x.r.memory, x.r.windows)
 		}
 	}
 }
 
-// What this bus publishes it does not hear, unless it asks to; another instance of its
-// publisher id is heard.
-// docs/protocol §3.4.
+// A bus does not receive what it publishes, unless configured to; it receives other instances of
+// its publisher id. docs/protocol §3.4.
 func TestOwnPackets(t *testing.T) {
 	for _, loopback := range []bool{false, true} {
 		x := newInstanceRig(t, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Loopback = 7, 3, loopback })

@@ -2,7 +2,7 @@ package reliable
 
 import "testing"
 
-// docs/protocol §4.5: streams that were left start anew, those that ended do not.
+// docs/protocol §4.5: streams that were left start again, those that ended do not.
 func TestTombstonesOfAReceiverThatLeft(t *testing.T) {
 	x := formerStreams()
 	ended, lost := Instance{1, 1}, Instance{2, 1}
@@ -13,9 +13,9 @@ func TestTombstonesOfAReceiverThatLeft(t *testing.T) {
 		t.Error("an ended stream was forgotten")
 	}
 	if _, ok := x.find(lost); ok {
-		t.Error("a stream that was left is remembered")
+		t.Error("a stream that was left is not forgotten")
 	}
 	if len(x.order) != 1 {
-		t.Errorf("%d in order", len(x.order))
+		t.Errorf("%d in the list, want 1", len(x.order))
 	}
 }

@@ -13,13 +13,13 @@ func TestSeqSet(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		add   []uint64
-		again []uint64 // of the last that was added, what is known
+		again []uint64 // results for the last one added
 		fresh []uint64
 	}{
 		{"in order", []uint64{0, 1, 2}, []uint64{0, 1, 2}, []uint64{3}},
-		{"a gap is not known", []uint64{5, 9}, []uint64{5, 9}, []uint64{6, 7, 8, 4}},
-		{"what is forgotten is taken for new", []uint64{5, 5 + seqSetSize}, []uint64{5 + seqSetSize}, []uint64{5}},
-		{"the places of old ones are free", []uint64{7, 8, 7 + 2*seqSetSize}, []uint64{7 + 2*seqSetSize}, []uint64{8 + seqSetSize, 8 + 2*seqSetSize}},
+		{"a gap is not contained", []uint64{5, 9}, []uint64{5, 9}, []uint64{6, 7, 8, 4}},
+		{"forgotten sequences are new", []uint64{5, 5 + seqSetSize}, []uint64{5 + seqSetSize}, []uint64{5}},
+		{"slots of old ones are free", []uint64{7, 8, 7 + 2*seqSetSize}, []uint64{7 + 2*seqSetSize}, []uint64{8 + seqSetSize, 8 + 2*seqSetSize}},
 		{"far up", []uint64{1 << 40}, []uint64{1 << 40}, []uint64{1<<40 - 1, 1<<40 + 1}},
 	} {
 		var s seqSet
@@ -28,61 +28,61 @@ func TestSeqSet(t *testing.T) {
 		}
 		for _, seq := range c.again {
 			if !s.add(seq) {
-				t.Errorf("%s: %d is not known", c.name, seq)
+				t.Errorf("%s: %d is not contained", c.name, seq)
 			}
 		}
 		for _, seq := range c.fresh {
 			if s.add(seq) {
-				t.Errorf("%s: %d is known", c.name, seq)
+				t.Errorf("%s: %d is contained", c.name, seq)
 			}
 		}
 	}
 }
 
-// What the legs bring decides until when a missing packet is waited for, and by which leg
-// replies go. docs/protocol §23.4, §23.6.
+// The packets received on each leg determine until when a missing packet is awaited, and on which
+// leg replies are sent. docs/protocol §23.4, §23.6.
 func TestStreamLegs(t *testing.T) {
 	const us = Instant(time.Microsecond)
 	type state struct {
 		passed uint64
 		grace  time.Duration
-		again  uint32 // the peer of a reply that is repeated
+		again  uint32 // peer for a repeated reply
 	}
 	for _, c := range []struct {
 		name string
 		do   func(x *streamLegs)
 		want state
 	}{
-		{"nothing came", func(x *streamLegs) {}, state{0, 0, 11}},
-		{"one leg is alone: there is no other to wait for", func(x *streamLegs) { x.brought(us, 0, 4, true) }, state{5, 2 * startRTT, 11}},
-		{"the slower of two decides", func(x *streamLegs) {
+		{"no packet", func(x *streamLegs) {}, state{0, 0, 11}},
+		{"one leg: no other to wait for", func(x *streamLegs) { x.brought(us, 0, 4, true) }, state{5, 2 * startRTT, 11}},
+		{"the slower of two", func(x *streamLegs) {
 			x.brought(us, 1, 1, true)
 			x.brought(us, 0, 9, true)
 		}, state{2, 2 * startRTT, 11}},
-		{"one that is overdue is not waited for", func(x *streamLegs) {
+		{"no wait for an overdue leg", func(x *streamLegs) {
 			x.brought(us, 1, 1, true)
 			x.brought(us, 0, 9, true)
 			x.overdue(5)
 		}, state{10, minRetry, 11}},
-		{"until it brings something newer", func(x *streamLegs) {
+		{"until it delivers a newer packet", func(x *streamLegs) {
 			x.brought(us, 1, 1, true)
 			x.brought(us, 0, 9, true)
 			x.overdue(5)
 			x.brought(us, 1, 2, false)
 		}, state{3, 2 * startRTT, 11}},
-		{"an older one does not count", func(x *streamLegs) {
+		{"an older packet does not count", func(x *streamLegs) {
 			x.brought(us, 1, 3, true)
 			x.brought(us, 0, 9, true)
 			x.overdue(5)
 			x.brought(us, 1, 2, false)
 		}, state{10, minRetry, 11}},
-		{"the skew is measured by what another brought first", func(x *streamLegs) {
+		{"skew relative to the other leg", func(x *streamLegs) {
 			for i := range Instant(100) {
 				x.brought(1000*us*i, 0, uint64(i), true)
 				x.brought(1000*us*i+300*us, 1, uint64(i), false)
 			}
 		}, state{100, 2 * startRTT, 11}},
-		{"a silent leg gets no replies", func(x *streamLegs) {
+		{"no replies on a silent leg", func(x *streamLegs) {
 			for i := range Instant(silentHeartbeats) {
 				x.silences(upTime(1000*us*(i+1)), 0, time.Millisecond, func(int) {})
 			}
@@ -98,30 +98,30 @@ func TestStreamLegs(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 		if x.way(false) != 10 {
-			t.Errorf("%s: a reply goes to peer %d", c.name, x.way(false))
+			t.Errorf("%s: a reply is sent to peer %d", c.name, x.way(false))
 		}
 	}
 }
 
-// twoLegs is a receiver of two legs, each with a loss and a delay of its own, and an ideal
-// publisher: it repairs at once what it is asked for.
+// twoLegs is a receiver with two legs, each with a loss and a delay of its own, and an ideal
+// publisher: it repairs each request at once.
 type twoLegs struct {
-	t     *testing.T
-	r     *Receiver
-	l     *log
-	now   Instant
-	rnd   *rand.Rand
-	loss  [2]float64
-	delay [2]time.Duration
-	way   []underway
-	asked map[uint64]bool
-	came  [2]map[uint64]bool // or is certain to come
+	t         *testing.T
+	r         *Receiver
+	l         *log
+	now       Instant
+	rnd       *rand.Rand
+	loss      [2]float64
+	delay     [2]time.Duration
+	network   []inFlight
+	requested map[uint64]bool
+	delivered [2]map[uint64]bool // delivered, or certain to be
 }
 
-// both are the legs of a publisher that is on those of twoLegs.
+// both are the legs of a publisher with the legs of twoLegs.
 var both = wire.LegsOf([]uint32{9, 10})
 
-type underway struct {
+type inFlight struct {
 	at  Instant
 	leg int
 	b   []byte
@@ -130,7 +130,7 @@ type underway struct {
 func newTwoLegs(t *testing.T) *twoLegs {
 	l := &log{}
 	return &twoLegs{
-		t: t, l: l, rnd: rand.New(rand.NewPCG(5, 6)), asked: make(map[uint64]bool), came: [2]map[uint64]bool{{}, {}},
+		t: t, l: l, rnd: rand.New(rand.NewPCG(5, 6)), requested: make(map[uint64]bool), delivered: [2]map[uint64]bool{{}, {}},
 		delay: [2]time.Duration{20 * time.Microsecond, 70 * time.Microsecond},
 		r: newReceiver(t, l, func(c *ReceiverConfig) {
 			c.LegTags, c.WindowBytes, c.MemoryBytes = []uint32{9, 10}, 4096*512, 8*4096*512
@@ -145,17 +145,17 @@ func (x *twoLegs) send(b []byte, seq uint64, first bool) {
 			continue
 		}
 		if first {
-			x.came[leg][seq] = true
+			x.delivered[leg][seq] = true
 		}
-		x.way = append(x.way, underway{x.now.Add(x.delay[leg]), leg, b})
+		x.network = append(x.network, inFlight{x.now.Add(x.delay[leg]), leg, b})
 	}
 }
 
 // step lets time pass.
 func (x *twoLegs) step(d time.Duration) {
 	x.now = x.now.Add(d)
-	var rest []underway
-	for _, p := range x.way {
+	var rest []inFlight
+	for _, p := range x.network {
 		if p.at > x.now {
 			rest = append(rest, p)
 			continue
@@ -163,7 +163,7 @@ func (x *twoLegs) step(d time.Duration) {
 		x.r.SetLeg(p.leg)
 		x.r.Handle(x.now, uint64(1+p.leg), p.b)
 	}
-	x.way = rest
+	x.network = rest
 	x.r.Tick(x.now)
 	for {
 		_, p, ok := x.r.Next(x.now, nil)
@@ -183,22 +183,22 @@ func (x *twoLegs) step(d time.Duration) {
 		}
 		for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
 			for seq := first; seq < first+count; seq++ {
-				x.asked[seq] = true
+				x.requested[seq] = true
 				x.send(data(1, seq, wire.FlagRepair), seq, false)
 			}
 		}
 	}
 }
 
-// Of two legs that lose a fifth each, only what both have lost is asked for, and all of that;
-// a leg that is dead holds nothing up. docs/protocol §23.3, §23.4.
-func TestOnlyWhatAllLegsLostIsAskedFor(t *testing.T) {
+// With two legs that lose a fifth each, exactly the packets lost on both are requested; a dead leg
+// delays nothing. docs/protocol §23.3, §23.4.
+func TestOnlyCommonLossesAreRequested(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		loss  [2]float64
-		least float64 // share of packets asked for
+		least float64 // share of packets requested
 		most  float64
-		wrong int // packets that may be asked for though one leg brings them
+		wrong int // maximum of requests for packets that one leg delivers
 	}{
 		{"both lose a fifth", [2]float64{0.2, 0.2}, 0.03, 0.05, 0},
 		{"one loses a fifth", [2]float64{0.2, 0}, 0, 0, 0},
@@ -227,47 +227,47 @@ func TestOnlyWhatAllLegsLostIsAskedFor(t *testing.T) {
 				x.step(time.Millisecond)
 			}
 			if got := len(x.l.packets); got != n || len(x.l.gaps) > 0 {
-				t.Fatalf("%d of %d packets are delivered, gaps %v", got, n, x.l.gaps)
+				t.Fatalf("%d of %d packets delivered, gaps %v", got, n, x.l.gaps)
 			}
 			wrong := 0
-			for seq := range x.asked {
-				if x.came[0][seq] || x.came[1][seq] {
+			for seq := range x.requested {
+				if x.delivered[0][seq] || x.delivered[1][seq] {
 					wrong++
 				}
 			}
-			share := float64(len(x.asked)) / n
-			t.Logf("a share of %.4f is asked for, %d of them although a leg brings them", share, wrong)
+			share := float64(len(x.requested)) / n
+			t.Logf("%.4f of the packets requested, %d of them delivered by a leg", share, wrong)
 			if wrong > c.wrong || share < c.least || share > c.most {
-				t.Errorf("a share of %.4f is asked for, want %v to %v; %d of them although a leg brings them", share, c.least, c.most, wrong)
+				t.Errorf("%.4f of the packets requested, want %v to %v; %d of them delivered by a leg", share, c.least, c.most, wrong)
 			}
 			for leg, s := range x.r.LegStats() {
 				if c.loss[leg] == 1 {
 					continue
 				}
-				came := uint64(len(x.came[leg]))
+				came := uint64(len(x.delivered[leg]))
 				if s.Packets != came || s.Lost != n-came || s.Duplicates+s.Late != 0 {
-					t.Errorf("leg %d, which brought %d of %d: %+v", leg, came, n, s)
+					t.Errorf("leg %d, which delivered %d of %d: %+v", leg, came, n, s)
 				}
-				if filled := s.Lost - min(s.Lost, uint64(len(x.asked))); s.Filled != filled {
+				if filled := s.Lost - min(s.Lost, uint64(len(x.requested))); s.Filled != filled {
 					t.Errorf("leg %d: %d filled, want %d", leg, s.Filled, filled)
 				}
-				// Time passes in steps of 10 µs here, and repairs are among what it is measured by.
+				// Time passes in steps of 10 µs, and repairs count in the measurement.
 				if behind := x.delay[leg] - x.delay[0]; c.loss[0] < 1 && (s.Skew < behind-20*time.Microsecond || s.Skew > behind+20*time.Microsecond) {
-					t.Errorf("leg %d is reported to be behind by %v, and is by %v", leg, s.Skew, behind)
+					t.Errorf("leg %d: skew %v, want %v", leg, s.Skew, behind)
 				}
 			}
 			if st := x.r.Stats(); st.Duplicates > 0 || st.Late > 0 {
-				t.Errorf("copies are taken for duplicates: %+v", st)
+				t.Errorf("copies are counted as duplicates: %+v", st)
 			}
 		})
 	}
 }
 
-// A leg that no longer carries a stream is reported as silent, once, and when it carries it again. That holds nothing
-// up: after a first wait the stream does not wait for that leg. docs/protocol §23.4, §23.7.
+// A leg that stops carrying a stream is reported as silent, once, and again when it resumes. It delays
+// nothing: after a first wait the stream does not wait for that leg. docs/protocol §23.4, §23.7.
 func TestSilentLeg(t *testing.T) { silentLeg(t, both, 2) }
 
-// One on which the publisher is not is none. docs/protocol §23.7.
+// A leg that the publisher does not use is not reported as silent. docs/protocol §23.7.
 func TestAbsentLegIsNotSilent(t *testing.T) { silentLeg(t, wire.Legs{}, 0) }
 
 func silentLeg(t *testing.T, legs wire.Legs, reported int) {
@@ -290,7 +290,7 @@ func silentLeg(t *testing.T, legs wire.Legs, reported int) {
 	x.loss = [2]float64{0.01, 1}
 	run(10 * time.Millisecond)
 	if d := run(2 * time.Second); d > 2*time.Millisecond {
-		t.Errorf("a dead leg holds the other up by %v", d)
+		t.Errorf("a dead leg delays the other one by %v", d)
 	}
 	if len(x.l.legs) != reported/2 || reported > 0 && (x.l.legs[0].Leg != 1 || !x.l.legs[0].Silent || x.l.legs[0].For < 400*time.Millisecond || x.l.legs[0].For > time.Second) {
 		t.Fatalf("reported %+v", x.l.legs)
@@ -305,13 +305,13 @@ func silentLeg(t *testing.T, legs wire.Legs, reported int) {
 	}
 	for _, st := range x.r.Streams() {
 		if st.next < seq-2 {
-			t.Errorf("%d of %d are delivered", st.next, seq)
+			t.Errorf("%d of %d delivered", st.next, seq)
 		}
 	}
 }
 
-// A leg by which heartbeats come whose times do not grow falls silent, and so does the stream where that is so of both: either is
-// said to be because of their times. That a leg is slow, or dead, is not. docs/protocol §5.9, §23.7.
+// A leg with heartbeats whose times do not increase is silent, and so is the stream if both legs are like that. The
+// report names this fault; the report of a slow or dead leg does not. docs/protocol §5.9, §23.7.
 func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 	const every = Instant(100 * time.Millisecond)
 	own := func(at Instant) Instant { return at }
@@ -320,19 +320,19 @@ func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 	dead := func(at Instant) Instant { return at * min(1, max(0, 10*every-at)) }
 	for _, c := range []struct {
 		name     string
-		sent     [2]func(at Instant) Instant // when the heartbeat was sent that comes by that leg at a time
-		reported int                         // of legs that fall silent, and are heard again
+		sent     [2]func(at Instant) Instant // time of sending of the heartbeat that arrives by the leg
+		reported int                         // legs reported silent or active again
 		faults   uint64
 		down     int
 	}{
-		{"both are well", [2]func(Instant) Instant{own, own}, 0, 0, 0},
-		{"one stands", [2]func(Instant) Instant{own, stands}, 1, 1, 0},
-		{"the first stands", [2]func(Instant) Instant{stands, own}, 1, 1, 0},
-		{"both stand", [2]func(Instant) Instant{stands, stands}, 0, 1, 1},
+		{"both work", [2]func(Instant) Instant{own, own}, 0, 0, 0},
+		{"times of one do not increase", [2]func(Instant) Instant{own, stands}, 1, 1, 0},
+		{"times of the first do not increase", [2]func(Instant) Instant{stands, own}, 1, 1, 0},
+		{"times of both do not increase", [2]func(Instant) Instant{stands, stands}, 0, 1, 1},
 		{"one is dead", [2]func(Instant) Instant{own, dead}, 1, 0, 0},
 		{"both are dead", [2]func(Instant) Instant{dead, dead}, 0, 0, 1},
-		{"one is slow, and the other dead", [2]func(Instant) Instant{dead, slow}, 3, 0, 0},
-		{"one is slow, and the other stands", [2]func(Instant) Instant{stands, slow}, 3, 1, 0},
+		{"one is slow, the other dead", [2]func(Instant) Instant{dead, slow}, 3, 0, 0},
+		{"one is slow, times of the other do not increase", [2]func(Instant) Instant{stands, slow}, 3, 1, 0},
 	} {
 		x := newTwoLegs(t)
 		x.send(data(1, 0, 0), 0, true)
@@ -342,7 +342,7 @@ func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 			for leg, sent := range c.sent {
 				if s := sent(at); s > 0 {
 					hb := wire.Heartbeat{Lead: 1, SentAt: uint64(s), Interval: time.Duration(every), StatusInterval: time.Second, Legs: both}
-					x.way = append(x.way, underway{at, leg, heartbeatOf(1, 0, hb)})
+					x.network = append(x.network, inFlight{at, leg, heartbeatOf(1, 0, hb)})
 				}
 			}
 			x.step(0)
@@ -359,11 +359,11 @@ func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 	}
 }
 
-// Copies of a heartbeat and of a status change nothing but the address of their leg, and
-// replies that are repeated go by the other leg. docs/protocol §23.2, §23.5, §23.6.
+// Copies of a heartbeat or a status only update the address of their leg, and repeated replies are
+// sent on the other leg. docs/protocol §23.2, §23.5, §23.6.
 func TestRepliesByTheOtherLeg(t *testing.T) {
 	l := &log{}
-	r := newReceiver(t, l, func(c *ReceiverConfig) { c.LegTags = []uint32{8, 9} }) // 9 is the second leg's
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.LegTags = []uint32{8, 9} }) // 9 is the tag of the second leg
 	hb := heartbeatOf(1, wire.FlagSolicit, wire.Heartbeat{Lead: 0, SentAt: 5, Interval: time.Second, StatusInterval: time.Second})
 	r.SetLeg(0)
 	r.Handle(1, 100, hb)
@@ -391,7 +391,7 @@ func TestRepliesByTheOtherLeg(t *testing.T) {
 		}
 	}
 	if len(to) < 2 || to[0] != 100 || to[1] != 101 {
-		t.Errorf("NAKs go to %v", to)
+		t.Errorf("NAKs are sent to %v", to)
 	}
 	r.Free()
 	for p, n := range l.peers {

@@ -10,42 +10,42 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// lender is the fabric's memory in a test: packets that Handle is given through
-// it are spoiled when they may not be used any more.
+// lender is packet memory for tests: packets passed to Handle through it are overwritten when they
+// must not be used again.
 type lender struct {
-	t     testing.TB
-	r     *Receiver
-	given []byte // what Handle is called with
-	asked bool   // it stays
-	kept  [100][]byte
-	free  []uint32
-	fixed bool // what is given is not ours to spoil
-	uses  int
+	t       testing.TB
+	r       *Receiver
+	lent    []byte // the packet that Handle is called with
+	keeping bool   // Handle has kept it
+	kept    [100][]byte
+	free    []uint32
+	fixed   bool // never overwrite packets
+	uses    int
 }
 
-func newLender(t testing.TB, most int) *lender {
+func newLender(t testing.TB, limit int) *lender {
 	l := &lender{t: t}
-	for i := range most {
+	for i := range limit {
 		l.free = append(l.free, uint32(i))
 	}
 	return l
 }
 
-// handle gives r a copy of b.
+// handle passes a copy of b to r.
 func (l *lender) handle(now Instant, b []byte) {
-	l.give(now, bytes.Clone(b))
-	if !l.asked {
-		clear(l.given)
+	l.lend(now, bytes.Clone(b))
+	if !l.keeping {
+		clear(l.lent)
 	}
-	l.given = nil
+	l.lent = nil
 }
 
-func (l *lender) give(now Instant, b []byte) {
-	l.given, l.asked = b, false
+func (l *lender) lend(now Instant, b []byte) {
+	l.lent, l.keeping = b, false
 	l.r.Handle(now, 5, b)
 }
 
-// out is how many packets are kept.
+// out returns how many packets are kept.
 func (l *lender) out() (n int) {
 	for _, b := range l.kept {
 		if b != nil {
@@ -56,15 +56,15 @@ func (l *lender) out() (n int) {
 }
 
 func (l *lender) Keep() (uint32, bool) {
-	if l.given == nil || l.asked {
-		l.t.Fatal("a packet is kept that is not being handled, or twice")
+	if l.lent == nil || l.keeping {
+		l.t.Fatal("Keep outside of Handle, or twice")
 	}
 	n := len(l.free) - 1
 	if n < 0 {
 		return 0, false
 	}
 	i := l.free[n]
-	l.free, l.kept[i], l.asked = l.free[:n], l.given, true
+	l.free, l.kept[i], l.keeping = l.free[:n], l.lent, true
 	l.uses++
 	return i, true
 }
@@ -83,8 +83,8 @@ func (l *lender) Return(i uint32) {
 	l.free = append(l.free, i)
 }
 
-// lending is a receiver that may keep most packets, and what it delivers.
-func lending(t *testing.T, most int) (*lender, *log, *[]uint64) {
+// lending returns a receiver that may keep up to limit packets, and its deliveries.
+func lending(t *testing.T, limit int) (*lender, *log, *[]uint64) {
 	t.Helper()
 	l := &log{}
 	var got []uint64
@@ -93,9 +93,9 @@ func lending(t *testing.T, most int) (*lender, *log, *[]uint64) {
 		if !ok || run.Topic != wire.TopicID("a.b") {
 			t.Fatalf("a packet is delivered damaged: %x", runs)
 		}
-		got = append(got, run.Number) // equals the sequence
+		got = append(got, run.Number) // same as the sequence
 	}
-	x := newLender(t, most)
+	x := newLender(t, limit)
 	x.r = newReceiver(t, l, func(c *ReceiverConfig) { c.Loans = x })
 	return x, l, &got
 }
@@ -107,10 +107,10 @@ func upTo(n uint64) (all []uint64) {
 	return all
 }
 
-func TestPacketsWaitWhereTheyAre(t *testing.T) {
+func TestPacketsWaitInPlace(t *testing.T) {
 	for _, most := range []int{0, 1, 3, 100} {
 		x, _, got := lending(t, most)
-		for _, seq := range []uint64{0, 2, 3, 5, 6, 6, 7} { // 1 and 4 are missing, 6 comes twice
+		for _, seq := range []uint64{0, 2, 3, 5, 6, 6, 7} { // 1 and 4 are missing, 6 is duplicated
 			x.handle(1, data(3, seq, 0))
 		}
 		if want := min(most, 5); x.out() != want {
@@ -133,7 +133,7 @@ func TestPacketsWaitWhereTheyAre(t *testing.T) {
 	}
 }
 
-// A cursor finds what waits, copied: it reads at its own speed.
+// A cursor gets copies of waiting packets, because it reads at its own rate.
 func TestCursorCopiesWhatWaits(t *testing.T) {
 	x, _, got := lending(t, 100)
 	x.handle(1, data(3, 0, 0))
@@ -143,7 +143,7 @@ func TestCursorCopiesWhatWaits(t *testing.T) {
 	c := attach(st, true)
 	x.handle(2, data(3, 5, 0))
 	if x.out() != 2 {
-		t.Errorf("%d packets are kept, want the 2 of before the cursor", x.out())
+		t.Errorf("%d packets are kept, want the 2 from before the cursor", x.out())
 	}
 	x.handle(2, data(3, 1, wire.FlagRepair))
 	x.handle(2, data(3, 4, wire.FlagRepair))
@@ -157,16 +157,16 @@ func TestCursorCopiesWhatWaits(t *testing.T) {
 		}
 		c.Return()
 	}
-	// Without it packets may stay again.
+	// Without the cursor packets may be kept in place again.
 	detach(st, c)
 	x.handle(3, data(3, 7, 0))
 	if x.out() != 1 {
-		t.Errorf("%d packets are kept after the cursor has gone, want 1", x.out())
+		t.Errorf("%d packets are kept after the cursor was closed, want 1", x.out())
 	}
 }
 
-// closeCursors detaches n cursors, each while it holds a packet, from packet first on. It
-// returns those that hold one, and the packet that comes next.
+// closeCursors detaches n cursors, each while it holds a packet, from packet first on. It returns
+// those that hold one, and the next packet.
 func closeCursors(t *testing.T, x *lender, now Instant, first uint64, n int) ([]*ring.Cursor, uint64) {
 	t.Helper()
 	st := x.r.Streams()[0]
@@ -176,7 +176,7 @@ func closeCursors(t *testing.T, x *lender, now Instant, first uint64, n int) ([]
 		x.handle(now, data(3, first, 0))
 		first++
 		if _, _, ok := c.Lease(); !ok {
-			t.Fatal("a cursor finds nothing")
+			t.Fatal("a cursor finds no packet")
 		}
 		detach(st, c)
 		closed = append(closed, c)
@@ -184,9 +184,9 @@ func closeCursors(t *testing.T, x *lender, now Instant, first uint64, n int) ([]
 	return closed, first
 }
 
-// What a closed cursor was reading stays, until it says that it has done, or does
-// not for a while.
-func TestClosedCursorLetsGo(t *testing.T) {
+// A packet that a closed cursor is reading is kept until the reader returns it, or for a limited
+// time.
+func TestClosedCursorIsReleased(t *testing.T) {
 	free := func(x *lender) int { return x.r.Streams()[0].win.slots.Free() }
 	x, _, _ := lending(t, 100)
 	x.handle(1, data(3, 0, 0))
@@ -196,7 +196,7 @@ func TestClosedCursorLetsGo(t *testing.T) {
 	if free(x) != 29 {
 		t.Fatalf("%d of 32 slots are free while 3 packets are held", free(x))
 	}
-	// The limit that the publisher gets counts no room that is not there.
+	// The limit in statuses excludes slots that are not free.
 	st := x.r.Streams()[0]
 	limit := func() {
 		t.Helper()
@@ -211,29 +211,29 @@ func TestClosedCursorLetsGo(t *testing.T) {
 	closed[0].Return()
 	resume(x.r, now)
 	if free(x) != 30 {
-		t.Errorf("%d of 32 slots are free, want 30 after one has done", free(x))
+		t.Errorf("%d of 32 slots are free, want 30 after one was returned", free(x))
 	}
 	later := func(at Instant) {
-		x.handle(at, heartbeatOf(3, 0, wire.Heartbeat{Lead: next, SentAt: uint64(at)})) // the publisher is there
+		x.handle(at, heartbeatOf(3, 0, wire.Heartbeat{Lead: next, SentAt: uint64(at)})) // the publisher is alive
 		resume(x.r, at)
 	}
 	if later(now.Add(heldFor - 1)); free(x) != 30 {
-		t.Errorf("%d of 32 slots are free before the time", free(x))
+		t.Errorf("%d of 32 slots are free before the time limit", free(x))
 	}
 	now = now.Add(heldFor)
 	later(now)
 	if free(x) != 32 {
-		t.Errorf("%d of 32 slots are free after the time", free(x))
+		t.Errorf("%d of 32 slots are free after the time limit", free(x))
 	}
-	// An eighth of the window at most.
+	// At most an eighth of the window.
 	closeCursors(t, x, now, next, 10)
 	resume(x.r, now)
 	if free(x) != 28 {
-		t.Errorf("%d of 32 slots are free, 10 cursors were closed", free(x))
+		t.Errorf("%d of 32 slots are free after 10 cursors were closed", free(x))
 	}
 }
 
-// What closed cursors have given back is there at once.
+// Slots returned by closed cursors are available at once.
 func TestClosedCursorsSlotIsUsed(t *testing.T) {
 	x, _, got := lending(t, 0)
 	x.handle(1, data(3, 0, 0))
@@ -250,8 +250,8 @@ func TestClosedCursorsSlotIsUsed(t *testing.T) {
 	}
 }
 
-// Where closed cursors hold slots, a packet may find none when a cursor comes: the
-// stream waits until there is one.
+// If closed cursors hold slots, there may be no slot for a waiting packet when a cursor is
+// attached: the stream waits for one.
 func TestNoSlotForWhatWaits(t *testing.T) {
 	x, l, got := lending(t, 100)
 	x.handle(1, data(3, 0, 0))
@@ -275,7 +275,7 @@ func TestNoSlotForWhatWaits(t *testing.T) {
 			n++
 		}
 	}
-	// 30 slots for 32 packets: two come when others were read.
+	// 30 slots for 32 packets: two must wait until others are read.
 	if n := len(*got); n != 3+30 || !st.Stalled() {
 		t.Errorf("%d packets were delivered, stalled %v", n, st.Stalled())
 	}
@@ -314,11 +314,11 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		fill(x)
 		x.handle(2, data(4, 0, 0))
 		if x.out() != 3 || len(l.gaps) != 0 {
-			t.Errorf("%d packets are kept when another instance comes up, gaps %v", x.out(), l.gaps)
+			t.Errorf("%d packets are kept after another instance came up, gaps %v", x.out(), l.gaps)
 		}
 		x.r.Tick(Instant(10 * time.Second))
 		if x.out() > 0 || len(l.gaps) != 2 {
-			t.Errorf("%d packets are still kept when the old one is lost, gaps %v", x.out(), l.gaps)
+			t.Errorf("%d packets are still kept after the old one was lost, gaps %v", x.out(), l.gaps)
 		}
 		if want := []uint64{0, 0, 2, 3, 5}; !slices.Equal(*got, want) {
 			t.Errorf("delivered %d, want %d", *got, want)
@@ -345,7 +345,7 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 			x.handle(1, data(3, seq, 0))
 		}
 		st := x.r.Streams()[0]
-		c := attach(st, true) // which holds the stream up
+		c := attach(st, true) // blocks the stream
 		x.handle(1, data(3, next, wire.FlagRepair))
 		now := Instant(1).Add(time.Minute)
 		x.r.Tick(now)

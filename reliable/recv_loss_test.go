@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The sink gets each step of a loss, and how long it took.
+// The sink gets each step of a loss, with its duration.
 func TestLossSteps(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -19,9 +19,9 @@ func TestLossSteps(t *testing.T) {
 		r.Handle(now, 5, data(3, seq, 0))
 	}
 	after(2 * ms)
-	replies(r, now) // the NAK
+	replies(r, now) // sends the NAK
 	after(3 * ms)
-	r.Handle(now, 5, data(3, 2, wire.FlagRepair)) // 1 is before it
+	r.Handle(now, 5, data(3, 2, wire.FlagRepair)) // packet 1 is still missing
 	after(4 * ms)
 	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
 	want := []LossEvent{
@@ -35,7 +35,7 @@ func TestLossSteps(t *testing.T) {
 	if !slices.Equal(l.losses, want) {
 		t.Errorf("reported\n%+v, want\n%+v", l.losses, want)
 	}
-	// What is only late is found missing, and is no repair.
+	// A late packet is found missing, and is not a repair.
 	l.losses = nil
 	for _, seq := range []uint64{5, 4} {
 		r.Handle(now, 5, data(3, seq, 0))
@@ -45,27 +45,27 @@ func TestLossSteps(t *testing.T) {
 	}
 }
 
-// heardOf is a SenderSink that records its calls.
-type heardOf struct {
+// sinkLog is a SenderSink that records its calls.
+type sinkLog struct {
 	sent    []SentTrain
 	batches [][2]uint64
 	asked   [][3]uint64
 	trips   []time.Duration
 }
 
-func (x *heardOf) Sent(t SentTrain) { x.sent = append(x.sent, t) }
-func (x *heardOf) Batch(messages, packets uint64) {
+func (x *sinkLog) Sent(t SentTrain) { x.sent = append(x.sent, t) }
+func (x *sinkLog) Batch(messages, packets uint64) {
 	x.batches = append(x.batches, [2]uint64{messages, packets})
 }
-func (x *heardOf) Asked(id, first, count uint64) {
+func (x *sinkLog) Asked(id, first, count uint64) {
 	x.asked = append(x.asked, [3]uint64{id, first, count})
 }
-func (x *heardOf) Replied(*CompleteReply) bool { return true }
-func (x *heardOf) RoundTrip(d time.Duration)   { x.trips = append(x.trips, d) }
+func (x *sinkLog) Replied(*CompleteReply) bool { return true }
+func (x *sinkLog) RoundTrip(d time.Duration)   { x.trips = append(x.trips, d) }
 
-// A sender reports trains, how full their packets are, NAKs, repairs and round trips.
+// A sender reports trains, packets and messages of batches, NAKs, repairs and round trips.
 func TestSenderReports(t *testing.T) {
-	var x heardOf
+	var x sinkLog
 	b := newBench(t, func(c *SenderConfig) { c.Sink = &x })
 	b.publish(3)
 	topic := b.topic("a.b")
@@ -98,6 +98,6 @@ func TestSenderReports(t *testing.T) {
 		t.Errorf("batches %v", x.batches)
 	}
 	if !slices.Equal(x.asked, [][3]uint64{{77, 1, 2}}) {
-		t.Errorf("asked %v", x.asked)
+		t.Errorf("requested %v", x.asked)
 	}
 }

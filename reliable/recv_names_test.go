@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// learned writes down names.
+// learned records names.
 type learned struct{ all []string }
 
 func (l *learned) Named(_ *Stream, id uint64, name string, first bool) {
@@ -32,9 +32,9 @@ func (l *learned) Untrusted(_ *Stream, _ uint64, topic string, messages int, fir
 	l.all = append(l.all, fmt.Sprintf("untrusted %s %d %v", topic, messages, first))
 }
 
-// asksFor counts the statuses that ask for names, and checks that all say that more topics may
-// be wanted.
-func asksFor(t *testing.T, r *Receiver, now Instant) (n int) {
+// requestsNames counts the statuses that request names, and checks that all of them have the flag of
+// further topics.
+func requestsNames(t *testing.T, r *Receiver, now Instant) (n int) {
 	t.Helper()
 	for _, p := range of(wire.TypeStatus, replies(r, now)) {
 		if st, err := wire.ParseStatus(p.b); err != nil || len(st.Name)+st.Topics() > 0 && p.Flags&wire.FlagMoreTopics == 0 {
@@ -47,9 +47,9 @@ func asksFor(t *testing.T, r *Receiver, now Instant) (n int) {
 	return n
 }
 
-// Names are learned in the stream without asking, from its beginning; a packet whose topic
-// has no name waits, is asked for, and goes on with the name, in order.
-// docs/protocol §9.9.
+// Names are learned from the stream without requests, from its beginning. A packet of a topic
+// without a name waits, the name is requested, and the packet is delivered after the name, in
+// order. docs/protocol §9.9.
 func TestNamesAreLearned(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
@@ -57,51 +57,51 @@ func TestNamesAreLearned(t *testing.T) {
 	r.LearnNames(at(0), names)
 	r.Handle(at(0), 5, wiretest.Named(0, "x=0", "x:0"))
 	r.Handle(at(0), 5, wiretest.Named(1, "x:1", "y=4"))
-	if asksFor(t, r, at(0)) != 0 || !slices.Equal(names.all, []string{"x first", "y"}) || len(l.packets) != 2 {
+	if requestsNames(t, r, at(0)) != 0 || !slices.Equal(names.all, []string{"x first", "y"}) || len(l.packets) != 2 {
 		t.Fatalf("learned %q, %d packets", names.all, len(l.packets))
 	}
-	r.Handle(at(1), 5, wiretest.Named(2, "x:2", "late:0")) // its name was lost, somehow
+	r.Handle(at(1), 5, wiretest.Named(2, "x:2", "late:0")) // its name was lost
 	r.Handle(at(1), 5, wiretest.Named(3, "x:3"))
-	if len(l.packets) != 2 || asksFor(t, r, at(1)) != 1 {
-		t.Fatalf("%d packets are delivered, a name is missing", len(l.packets))
+	if len(l.packets) != 2 || requestsNames(t, r, at(1)) != 1 {
+		t.Fatalf("%d packets are delivered, want 2: a name is missing", len(l.packets))
 	}
-	if n := asksFor(t, r, at(nameRetry/2)); n != 0 {
-		t.Errorf("asked again after half the time")
+	if n := requestsNames(t, r, at(nameRetry/2)); n != 0 {
+		t.Errorf("requested again after half the time")
 	}
 	if d := r.Deadline(); d > at(nameRetry+2) {
-		t.Errorf("wants to be called after %v", d.Sub(at(0)))
+		t.Errorf("the deadline is after %v", d.Sub(at(0)))
 	}
-	if n := asksFor(t, r, at(nameRetry+2)); n != 1 {
-		t.Errorf("asked again %d times", n)
+	if n := requestsNames(t, r, at(nameRetry+2)); n != 1 {
+		t.Errorf("requested again %d times", n)
 	}
-	r.Handle(at(nameRetry+3), 5, wiretest.Announce(2, 1, 3, "late")) // of a row that is not whole
+	r.Handle(at(nameRetry+3), 5, wiretest.Announce(2, 1, 3, "late")) // of an incomplete listing
 	r.Tick(at(nameRetry + 3))
 	if len(l.packets) != 4 || !slices.Equal(names.all, []string{"x first", "y", "late"}) {
 		t.Errorf("learned %q, %d packets", names.all, len(l.packets))
 	}
 	if r.Stats().Unnamed != 0 {
-		t.Error("a name is said to lack")
+		t.Error("a name is reported as missing")
 	}
 	if name, ok := r.Name(wire.TopicID("late")); !ok || name != "late" {
 		t.Errorf("name %q, %v", name, ok)
 	}
 }
 
-// In a stream that begins with what its publisher's window holds names are asked for at
-// once; those that are known are so before the first packet, and one that is not is waited
-// for when the history is there. docs/protocol §9.9.
+// In a stream that begins with its publisher's window names are requested at once; known names are
+// learned before the first packet, and a missing one is awaited once the history is complete.
+// docs/protocol §9.9.
 func TestNamesOfTheWindow(t *testing.T) {
 	r, l := fromWindow(t, 200)
 	now := Instant(time.Hour)
 	names := &learned{}
 	r.LearnNames(now, names)
 	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 14, Trail: 10, SentAt: 1}))
-	if n := asksFor(t, r, now); n != 1 {
-		t.Errorf("asked for names %d times", n)
+	if n := requestsNames(t, r, now); n != 1 {
+		t.Errorf("requested names %d times", n)
 	}
 	r.Handle(now, 5, wiretest.Announce(14, 0, 2, "old"))
 	if st := r.Streams()[0]; st.Next() != 10 || !slices.Equal(names.all, []string{"old"}) {
-		t.Errorf("learned %q, goes on with packet %d", names.all, st.Next())
+		t.Errorf("learned %q, continues with packet %d", names.all, st.Next())
 	}
 	for seq, runs := range [][]string{{"old:5"}, {"new=0", "new:0"}, {"older:3"}, {"old:6"}} {
 		r.Handle(now, 5, wiretest.Named(10+uint64(seq), runs...))
@@ -116,31 +116,31 @@ func TestNamesOfTheWindow(t *testing.T) {
 	}
 }
 
-// The wait for a name ends when the publisher has announced all topics and not that one, or is silent, or when the
-// recovery deadline has passed; then that is reported, once. docs/protocol §9.9.
-func TestNamesThatDoNotCome(t *testing.T) {
+// The wait for a name ends when the publisher has announced all topics without that one, is silent,
+// or after the recovery deadline; that is reported once. docs/protocol §9.9.
+func TestMissingNames(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	for _, c := range []struct {
 		name string
 		then func(r *Receiver)
 	}{
 		{"all are announced", func(r *Receiver) {
-			r.Handle(at(2), 5, wiretest.Announce(0, 0, 1, "x")) // too early to hold it
+			r.Handle(at(2), 5, wiretest.Announce(0, 0, 1, "x")) // too early to contain it
 			if len(r.list[0].topics.names.unnamed) > 0 {
-				t.Error("given up by an earlier listing")
+				t.Error("given up because of an earlier listing")
 			}
 			r.Handle(at(2), 5, wiretest.Announce(2, 0, 2, "x"))
 			r.Handle(at(2), 5, wiretest.Announce(2, 1, 2, "y"))
 			r.Tick(at(2))
 		}},
-		{"another name of that id", func(r *Receiver) {
+		{"a wrong name", func(r *Receiver) {
 			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 2, 0, 1)
 			b = wire.AppendTopicState(b, wire.TopicID("late"), 0, "forged")
 			wire.FinishAnnounce(b, 1)
 			r.Handle(at(2), 5, b)
 			r.Tick(at(2))
 			if r.Stats().NamesRefused != 1 {
-				t.Error("not counted")
+				t.Error("the wrong name is not counted")
 			}
 		}},
 		{"deadline", func(r *Receiver) { r.Tick(at(2*time.Second + 2)) }},
@@ -168,8 +168,8 @@ func TestNamesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// A receiver that joins a stream under way asks for all names; a subscription to a topic by its name gives that name,
-// too. Names go with the last stream that has the topic. docs/protocol §9.9.
+// A receiver that joins an existing stream requests all names; a subscription by name provides that
+// name. Names are removed with the last stream that has the topic. docs/protocol §9.9.
 func TestNamesOfStreams(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
@@ -177,8 +177,8 @@ func TestNamesOfStreams(t *testing.T) {
 	r.Handle(at(0), 5, wiretest.Named(8, "x:0"))
 	replies(r, at(0))
 	r.LearnNames(at(1), names)
-	if asksFor(t, r, at(1)) != 1 {
-		t.Error("names are not asked for")
+	if requestsNames(t, r, at(1)) != 1 {
+		t.Error("names are not requested")
 	}
 	r.Handle(at(2), 5, wiretest.Named(9, "a.b:0"))
 	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"a.b"}) {
@@ -186,9 +186,9 @@ func TestNamesOfStreams(t *testing.T) {
 	}
 	r.Handle(at(2), 5, wiretest.Announce(9, 0, 2, "x"))
 	r.Handle(at(2), 5, wiretest.Announce(9, 1, 2, "z"))
-	asksFor(t, r, at(2))
-	if n := asksFor(t, r, at(30*time.Second/1000)); n != 0 {
-		t.Error("names are asked for although all are announced")
+	requestsNames(t, r, at(2))
+	if n := requestsNames(t, r, at(30*time.Second/1000)); n != 0 {
+		t.Error("names are requested although all were announced")
 	}
 	names.all = nil
 	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 3, Interval: time.Second}))
@@ -204,7 +204,7 @@ func TestNamesOfStreams(t *testing.T) {
 	}
 }
 
-// The names that are kept are bounded: a topic beyond is not waited for.
+// The number of stored names is limited: packets of further topics do not wait.
 // docs/protocol §12.5.
 func TestNamesAreBounded(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
@@ -229,11 +229,11 @@ func TestNamesAreBounded(t *testing.T) {
 		t.Errorf("%d packets of 2, reported %d times", len(l.packets), r.Stats().Unnamed)
 	}
 	if !slices.Equal(l.unnamed, []events.Cause{events.CauseTooManyTopics}) {
-		t.Errorf("reported because of %v", l.unnamed)
+		t.Errorf("reported cause %v", l.unnamed)
 	}
 }
 
-// No memory is allocated for packets of topics that are known.
+// Packets of known topics cause no allocations.
 func TestNamesDoNotAllocate(t *testing.T) {
 	l := &log{onPacket: func(*Stream, []byte) {}}
 	r := newReceiver(t, l, nil)
@@ -247,12 +247,12 @@ func TestNamesDoNotAllocate(t *testing.T) {
 		wire.SetSeq(p, seq)
 		r.Handle(now, 5, p)
 	}); n != 0 {
-		t.Errorf("%v allocations a packet", n)
+		t.Errorf("%v allocations for each packet", n)
 	}
 }
 
-// Where publishers prove their keys, a key that names as many topics as it can leaves half to others.
-// docs/protocol §12.5.
+// If publishers prove their keys, a key that names as many topics as possible leaves half of the
+// memory to others. docs/protocol §12.5.
 func TestNamesAreShared(t *testing.T) {
 	at := Instant(time.Hour)
 	r := newReceiver(t, &log{}, nil)

@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
-// While names are learned ahead of a pattern no packet waits for one. Publishers are asked for all names, again until
-// they have announced them in a row, and do not take it that any topic is wanted. Then the pattern begins: from there
-// on packets wait. docs/protocol §9.9.
+// While names are learned before a pattern begins, no packet waits for one. All names are requested
+// from publishers, repeatedly until a complete listing was received, without a claim that any topic
+// is wanted. Once the pattern has begun, packets wait. docs/protocol §9.9.
 func TestNamesAhead(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)
@@ -28,7 +28,7 @@ func TestNamesAhead(t *testing.T) {
 	r.Handle(ms, 1, wiretest.Named(4, "x:0"))
 	flags(ms)
 	if f := flags(500 * ms); f&(wire.FlagWantTopics|wire.FlagMoreTopics) != 0 {
-		t.Fatalf("asks for names before they are wanted: %v", f)
+		t.Fatalf("requests names before they are wanted: %v", f)
 	}
 
 	names := new(learned)
@@ -39,14 +39,14 @@ func TestNamesAhead(t *testing.T) {
 		r.Tick(at)
 		f := flags(at)
 		if f&wire.FlagMoreTopics != 0 {
-			t.Fatal("any topic may be wanted, it says")
+			t.Fatal("the status claims that any topic may be wanted")
 		}
 		if f&wire.FlagWantTopics != 0 {
 			asked++
 		}
 	}
 	if asked != 5 { // every 20 ms
-		t.Errorf("asked %d times in 100 ms", asked)
+		t.Errorf("requested %d times in 100 ms", asked)
 	}
 	r.Handle(601*ms, 1, wiretest.Named(5, "a:0", "b=0", "b:0", "x:1"))
 	r.Handle(602*ms, 1, wiretest.Named(6, "c:0"))
@@ -55,11 +55,11 @@ func TestNamesAhead(t *testing.T) {
 	}
 	r.Handle(603*ms, 1, wiretest.Announce(5, 0, 3, "x", "a"))
 	if r.NamesLearned() {
-		t.Error("a part of the names is taken for all")
+		t.Error("part of the names is treated as all")
 	}
 	r.Handle(604*ms, 1, wiretest.Announce(7, 2, 3, "c"))
 	if !r.NamesLearned() || r.NamesKnown() != 4 {
-		t.Errorf("of 4 names %d are known", r.NamesKnown())
+		t.Errorf("%d of 4 names are known", r.NamesKnown())
 	}
 	slices.Sort(names.all)
 	if want := []string{"a", "b first", "c", "x"}; !slices.Equal(names.all, want) {
@@ -68,15 +68,15 @@ func TestNamesAhead(t *testing.T) {
 
 	r.LearnNames(605*ms, names)
 	if f := flags(605 * ms); f&wire.FlagMoreTopics == 0 || f&wire.FlagWantTopics != 0 {
-		t.Errorf("a status with the pattern has flags %v", f)
+		t.Errorf("the status with the pattern has flags %v", f)
 	}
 	r.Handle(606*ms, 1, wiretest.Named(7, "a:1", "c:1"))
 	if st.Next() != 8 {
-		t.Error("a packet waits, though its names are known")
+		t.Error("a packet waits although its names are known")
 	}
 	r.Handle(607*ms, 1, wiretest.Named(8, "d:0"))
 	if st.Next() != 8 {
-		t.Error("a packet does not wait for a name, though there is a pattern")
+		t.Error("a packet does not wait for a name although there is a pattern")
 	}
 	r.Handle(608*ms, 1, wiretest.Announce(9, 0, 1, "d"))
 	if r.Tick(608 * ms); st.Next() != 9 {
@@ -84,7 +84,7 @@ func TestNamesAhead(t *testing.T) {
 	}
 	r.LearnNames(609*ms, nil)
 	if r.LearnNamesAhead(610*ms, names); r.NamesKnown() != 0 {
-		t.Errorf("%d names are known when none was wanted", r.NamesKnown())
+		t.Errorf("%d names are known while none is wanted", r.NamesKnown())
 	}
 	r.LearnNames(611*ms, nil)
 	r.Handle(612*ms, 1, wiretest.Named(9, "e:0"))

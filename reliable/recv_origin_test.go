@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// upLog writes down the names of publishers as they come up.
+// upLog records the names of publishers when they come up.
 type upLog struct {
 	log
 	names []string
@@ -14,8 +14,7 @@ type upLog struct {
 
 func (l *upLog) StreamUp(st *Stream) { l.names = append(l.names, st.Origin().Name) }
 
-// A publisher that is first heard by a heartbeat comes up with its name.
-// docs/protocol §5.6.
+// A publisher first received by a heartbeat comes up with its name. docs/protocol §5.6.
 func TestPublisherComesUpWithItsName(t *testing.T) {
 	l := new(upLog)
 	r, err := NewReceiver(receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: newReceiver(t, new(log), nil).cfg.Rand}), l, l)

@@ -7,12 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
-// recorder is a stream's output in a test: it writes down in log what is delivered, and
-// keeps it for cursors, if there are any.
+// recorder is a stream's output in tests: it records deliveries in log, and stores them for
+// cursors, if any.
 type recorder struct {
 	log    *log
 	st     *Stream
-	cursor *ring.Log // nil: there was no cursor
+	cursor *ring.Log // nil: no cursor was attached
 }
 
 // Open implements Sink.
@@ -86,7 +86,7 @@ func (o *recorder) Abandon() bool {
 
 func recorderOf(st *Stream) *recorder { return st.Output().(*recorder) }
 
-// attach gives a stream a cursor, nil if there is no memory.
+// attach attaches a cursor to a stream; nil if there is no memory.
 func attach(st *Stream, block bool) *ring.Cursor {
 	slots := st.Keep()
 	if slots == nil {
@@ -99,7 +99,7 @@ func attach(st *Stream, block bool) *ring.Cursor {
 	return o.cursor.Attach(block)
 }
 
-// detach takes it away.
+// detach removes it.
 func detach(st *Stream, c *ring.Cursor) {
 	o := recorderOf(st)
 	if o.cursor.Detach(c); !o.read() {
@@ -110,7 +110,7 @@ func detach(st *Stream, c *ring.Cursor) {
 // heldFor is how long a packet is kept for a detached cursor.
 const heldFor = 10 * time.Second
 
-// resume goes on when cursors have read, or time has passed.
+// resume continues after cursors have read, or time has passed.
 func resume(r *Receiver, now Instant) {
 	for _, st := range r.list {
 		if o := recorderOf(st); o.cursor != nil && !st.life.finished {

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
-// allows are the topics that may be published on.
+// allows are the topics on which publishers may publish.
 type allows struct {
 	topics     string
 	everything bool
@@ -19,13 +19,13 @@ func (a *allows) May(_ uint64, topic string) bool {
 	return a.everything || strings.Contains(a.topics, topic)
 }
 
-// trustAll trusts all publishers for all topics, as far as keys are proved.
+// trustAll trusts all publishers on all topics, with proved keys.
 func trustAll() TopicTrust { return anyPublisher }
 
 var anyPublisher = &allows{everything: true}
 
-// A publisher's names of topics on which it may not publish are not learned, and not waited for: its messages are
-// counted, and reported once. Another publisher that may makes the topic known. docs/protocol §29.8.
+// Names of topics on which their publisher may not publish are neither learned nor awaited: its messages are
+// counted, and reported once. Another publisher with permission makes the topic known. docs/protocol §29.8.
 func TestRefusedNames(t *testing.T) {
 	at := Instant(time.Hour)
 	trust := &allows{topics: "mine"}
@@ -50,7 +50,7 @@ func TestRefusedNames(t *testing.T) {
 	packet(7, 1, "theirs:1", "mine:1")
 	expect("again", "untrusted theirs 1 false")
 	if n := r.Stats().Unnamed + r.Stats().NamesRefused; n != 0 || r.names.known.Len() != 1 || r.Streams()[0].Next() != 2 {
-		t.Errorf("%d names lacking or refused, %d known, next packet %d", n, r.names.known.Len(), r.Streams()[0].Next())
+		t.Errorf("%d names missing or refused, %d known, next packet %d", n, r.names.known.Len(), r.Streams()[0].Next())
 	}
 	trust = &allows{topics: "mine theirs"}
 	packet(7, 2, "theirs:2")
@@ -63,12 +63,12 @@ func TestRefusedNames(t *testing.T) {
 		r.forgetNames(st)
 	}
 	if len(r.names.held) != 0 || r.names.known.Len() != 0 {
-		t.Errorf("%v names are counted of a stream that is removed", r.names.held)
+		t.Errorf("%v names are counted for a removed stream", r.names.held)
 	}
 }
 
-// What a publisher announces of topics on which it may not publish counts for nothing: no bus takes it for a
-// publisher of them. docs/protocol §29.8.
+// Announces of topics on which their publisher may not publish are ignored: the publisher does not
+// count as a publisher of these topics. docs/protocol §29.8.
 func TestRefusedAnnounce(t *testing.T) {
 	at := Instant(time.Hour)
 	trust := &allows{topics: "mine"}
@@ -81,15 +81,15 @@ func TestRefusedAnnounce(t *testing.T) {
 		return r.Streams()[0].Relevant() && !r.PublisherMissing(at)
 	}
 	if related() {
-		t.Error("it counts as a publisher of a topic on which it may not publish")
+		t.Error("it counts as a publisher of a topic without permission")
 	}
 	trust = &allows{topics: "theirs"}
 	r.Tick(at)
 	if !related() {
-		t.Error("trusted, it does not count as a publisher of the topic")
+		t.Error("with permission, it does not count as a publisher of the topic")
 	}
 	trust = &allows{topics: "mine"}
 	if r.Tick(at); related() {
-		t.Error("not trusted any more, it counts as a publisher of the topic")
+		t.Error("without permission again, it still counts as a publisher of the topic")
 	}
 }

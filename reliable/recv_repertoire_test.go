@@ -7,10 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// While a topic has no publisher, those that are heard are asked for all their topics
-// once: then it is known that none of them has it.
-// docs/protocol §14.3.
-func TestLacks(t *testing.T) {
+// While a topic has no publisher, all topics are requested from each live publisher once: then it
+// is known whether it has the topic. docs/protocol §14.3.
+func TestRepertoire(t *testing.T) {
 	const step = minStatusEvery
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -36,14 +35,14 @@ func TestLacks(t *testing.T) {
 	}
 
 	if !r.PublisherMissing(at(0)) {
-		t.Error("without a publisher a topic lacks none")
+		t.Error("a topic without publishers is not reported")
 	}
 	beatAt(at(0))
 	if n := asks(at(0)); n != 0 {
-		t.Errorf("asked %d times before the answer is needed", n)
+		t.Errorf("requested %d times before the answer is needed", n)
 	}
 	if !r.PublisherMissing(at(1*step)) || asks(at(1*step)) != 1 {
-		t.Error("a publisher that has announced nothing counts, or is not asked")
+		t.Error("a publisher without announces counts, or its topics are not requested")
 	}
 	announce(at(2*step), 0, 3, "other", "another")
 	if !r.PublisherMissing(at(2 * step)) {
@@ -51,7 +50,7 @@ func TestLacks(t *testing.T) {
 	}
 	announce(at(3*step), 2, 3, "the third")
 	if !r.PublisherMissing(at(4*step)) || asks(at(4*step)) != 0 {
-		t.Error("a publisher that has announced all its topics counts, or is asked again")
+		t.Error("a publisher that has announced all its topics counts, or they are requested again")
 	}
 	announce(at(5*step), 3, 4, "a.b")
 	if r.PublisherMissing(at(5 * step)) {
@@ -60,14 +59,14 @@ func TestLacks(t *testing.T) {
 	setTopics(r, at(6*step), []string{"a.b", "c"})
 	replies(r, at(6*step))
 	if !r.PublisherMissing(at(7*step)) || asks(at(7*step)) != 1 {
-		t.Error("another topic is wanted, and the publisher not asked for it")
+		t.Error("another topic is wanted, but not requested from the publisher")
 	}
 	announce(at(8*step), 0, 5, "other", "another", "the third", "a.b", "c")
 	if r.PublisherMissing(at(8 * step)) {
-		t.Error("it has both")
+		t.Error("the publisher has both topics, but does not count")
 	}
 	r.Tick(at(time.Minute))
 	if !r.PublisherMissing(at(time.Minute)) {
-		t.Error("a publisher that is lost counts")
+		t.Error("a lost publisher counts")
 	}
 }

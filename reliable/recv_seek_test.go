@@ -10,27 +10,27 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Of its history a stream fetches only what follows the first wanted messages. docs/protocol §9.8.
+// A stream fetches only the part of its history from the first wanted messages on. docs/protocol §9.8.
 func TestReceiverFetchesFromANumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		topics  []string
 		wanted  uint64
-		total   uint64 // that the publisher announces, of a.b only; 0: none
-		under   string // a message of this topic, in fragments, is in packets 147 to 151; the newest come first
-		late    uint64 // this packet of the history does not come
-		first   uint64 // packet: the first that came of those asked for at once
-		fetched uint64 // packets, at most
+		total   uint64 // total announced by the publisher, only for a.b; 0: none
+		under   string // a message of this topic, in fragments, is in packets 147 to 151; the newest arrive first
+		late    uint64 // this packet of the history does not arrive
+		first   uint64 // first packet that arrived, of the initial request
+		fetched uint64 // maximum of packets
 	}{
-		"the topic has come down to it":     {topics: []string{"a.b"}, wanted: 100, first: 86, fetched: 2 * historyAhead},
-		"it is not held any more":           {topics: []string{"a.b"}, wanted: 5, first: 10, fetched: 140},
-		"another topic may be further down": {topics: []string{"a.b", "c.d"}, wanted: 100, first: 10, fetched: 140},
-		"a total says that it is not":       {topics: []string{"a.b", "c.d"}, wanted: 100, total: 150, first: 86, fetched: 2 * historyAhead},
-		"nothing is to be fetched":          {topics: []string{"a.b"}, wanted: 150, total: 150, first: 150, fetched: historyAhead},
-		"one under way is fetched":          {topics: []string{"a.b"}, wanted: 147, total: 147, under: "a.b", first: 147, fetched: 2 * historyAhead},
-		"one of another topic is not":       {topics: []string{"a.b"}, wanted: 147, total: 147, under: "x.1", first: 150, fetched: historyAhead},
-		"one under way is not wanted":       {topics: []string{"a.b"}, wanted: 148, total: 147, under: "a.b", first: 150, fetched: historyAhead},
-		"one behind it is given up":         {topics: []string{"a.b"}, wanted: 100, late: 120, first: 121, fetched: 2 * historyAhead},
-		"one before it is not needed":       {topics: []string{"a.b"}, wanted: 100, late: 80, first: 86, fetched: 2 * historyAhead},
+		"the topic reaches the wanted message":               {topics: []string{"a.b"}, wanted: 100, first: 86, fetched: 2 * historyAhead},
+		"the wanted message has left the window":             {topics: []string{"a.b"}, wanted: 5, first: 10, fetched: 140},
+		"another topic may begin earlier":                    {topics: []string{"a.b", "c.d"}, wanted: 100, first: 10, fetched: 140},
+		"a total excludes an earlier beginning":              {topics: []string{"a.b", "c.d"}, wanted: 100, total: 150, first: 86, fetched: 2 * historyAhead},
+		"no history needed":                                  {topics: []string{"a.b"}, wanted: 150, total: 150, first: 150, fetched: historyAhead},
+		"a message in progress is fetched":                   {topics: []string{"a.b"}, wanted: 147, total: 147, under: "a.b", first: 147, fetched: 2 * historyAhead},
+		"a message in progress of another topic is not":      {topics: []string{"a.b"}, wanted: 147, total: 147, under: "x.1", first: 150, fetched: historyAhead},
+		"a message in progress before the wanted one is not": {topics: []string{"a.b"}, wanted: 148, total: 147, under: "a.b", first: 150, fetched: historyAhead},
+		"a packet after the wanted one is given up":          {topics: []string{"a.b"}, wanted: 100, late: 120, first: 121, fetched: 2 * historyAhead},
+		"a packet before the wanted one is not needed":       {topics: []string{"a.b"}, wanted: 100, late: 80, first: 86, fetched: 2 * historyAhead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &log{}
@@ -45,7 +45,7 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
 			r.Streams()[0].WantTotals()
 			if c.total > 0 {
-				r.Handle(now, 5, announced(149, c.wanted)) // as of before the end: it says nothing
+				r.Handle(now, 5, announced(149, c.wanted)) // as of a sequence before the end: no effect
 				r.Handle(now, 5, announced(150, c.total))
 			}
 			packet := func(seq uint64, flags wire.Flags) []byte {
@@ -58,10 +58,10 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 				wire.SetFlags(b, flags)
 				return b
 			}
-			r.Handle(now, 5, packet(150, 0)) // what is sent meanwhile
+			r.Handle(now, 5, packet(150, 0)) // new data in the meantime
 			for end := now.Add(5 * time.Second); now < end && len(order) == 0; now = now.Add(minRetry) {
 				r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 151, Trail: 10, SentAt: uint64(now), Interval: time.Second}))
-				ranges, _, _ := asked(t, replies(r, now))
+				ranges, _, _ := requested(t, replies(r, now))
 				for _, x := range ranges {
 					for i := range x[1] {
 						seq := x[0] + i
@@ -87,17 +87,17 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 	}
 }
 
-// What is remembered of topics while a stream seeks where it begins is bounded by what may be wanted.
-// docs/protocol §9.8.
+// While a stream seeks its beginning, the number of topics that it tracks is limited by the wanted
+// ones. docs/protocol §9.8.
 func TestSeekIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		patterns bool
-		before   int // topics that are remembered already
+		before   int // number of topics already tracked
 		want     int
 	}{
-		"of topics by name those that are wanted":   {want: 1},
-		"of patterns those without a name as well":  {patterns: true, want: 12},
-		"of patterns as many as totals are kept of": {patterns: true, before: maxPendingTotals - 2, want: maxPendingTotals},
+		"topics by name: only wanted ones":    {want: 1},
+		"patterns: also those without a name": {patterns: true, want: 12},
+		"patterns: limited like totals":       {patterns: true, before: maxPendingTotals - 2, want: maxPendingTotals},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &log{}
@@ -106,7 +106,7 @@ func TestSeekIsBounded(t *testing.T) {
 				x.Wanted = func(Instance, uint64) uint64 { return 0 }
 			})
 			now := Instant(time.Second)
-			setTopics(r, now, []string{"a.b", "c.d"}) // of one nothing comes: it goes on
+			setTopics(r, now, []string{"a.b", "c.d"}) // no message of c.d arrives: the stream continues to seek
 			if c.patterns {
 				r.LearnNames(now, &wantsNames{r: r})
 			}
@@ -121,7 +121,7 @@ func TestSeekIsBounded(t *testing.T) {
 			}
 			r.Handle(now, 5, wiretest.Data(149, runs))
 			if n := len(s.begun); n != c.want {
-				t.Errorf("%d topics are remembered, want %d", n, c.want)
+				t.Errorf("%d topics are tracked, want %d", n, c.want)
 			}
 		})
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A receiver that is behind blames no publisher for it: the packets of that time lie unread. So a publisher gets its
-// silenceLimit once more, and a missing packet its deadline; but not for ever. docs/protocol §11.3.
-func TestAwake(t *testing.T) {
+// A receiver that is behind must not blame publishers: packets of that time are unread. So a publisher gets
+// another silence limit, and a missing packet another deadline, but not without end. docs/protocol §11.3.
+func TestStallExtension(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	begin := func() (*Receiver, *log) {
 		l := new(log)
@@ -23,50 +23,50 @@ func TestAwake(t *testing.T) {
 
 	r, l := begin()
 	if r.Tick(at(10 * time.Second)); !lost(l) {
-		t.Fatal("ten seconds of silence are no loss")
+		t.Fatal("not lost after ten seconds of silence")
 	}
 	r, l = begin()
 	const still = 6 * time.Second
 	r.NoteStall(at(still))
 	if r.Tick(at(still)); lost(l) {
-		t.Fatalf("a receiver that stood still for %v has lost %v, gaps %v", still, l.down, l.gaps)
+		t.Fatalf("after a stall of %v: lost %v, gaps %v", still, l.down, l.gaps)
 	}
 	replies(r, at(still))
 	if d := r.Deadline(); d <= at(still) {
-		t.Errorf("the deadline %v is past: the caller would not sleep", d)
+		t.Errorf("the deadline %v is in the past: the caller would not sleep", d)
 	}
-	// What was unread is read now.
+	// Unread packets are read now.
 	r.Handle(at(still), 5, data(3, 11, 0))
 	if r.Tick(at(still)); lost(l) || r.Stats().Packets != 3 {
 		t.Errorf("%v, gaps %v, %+v", l.down, l.gaps, r.Stats())
 	}
-	// And then silence counts again.
+	// Then silence counts again.
 	if r.Tick(at(20 * time.Second)); !lost(l) {
-		t.Error("ten more seconds of silence are no loss")
+		t.Error("not lost after ten more seconds of silence")
 	}
-	// Also for long.
+	// The same after a long stall.
 	r, l = begin()
 	r.NoteStall(at(20 * time.Second))
 	if r.Tick(at(20 * time.Second)); lost(l) {
-		t.Errorf("a receiver that stood still for 20 s has lost %v, gaps %v", l.down, l.gaps)
+		t.Errorf("after a stall of 20 s: lost %v, gaps %v", l.down, l.gaps)
 	}
 	if r.Tick(at(23 * time.Second)); !lost(l) {
-		t.Error("three more seconds of silence are no loss")
+		t.Error("not lost after three more seconds of silence")
 	}
-	// A receiver that stands still all the time gives up in the end.
+	// A receiver that stalls all the time reports a loss eventually.
 	r, l = begin()
 	for d := time.Duration(0); d < time.Minute && !lost(l); d += 200 * time.Millisecond {
 		r.NoteStall(at(d))
 		r.Tick(at(d))
 	}
 	if !lost(l) {
-		t.Error("a minute of silence is no loss to a receiver that stands still again and again")
+		t.Error("not lost after a minute of silence with repeated stalls")
 	}
 }
 
-// A receiver that is behind sends its publishers a sign of life, since they may have asked for it: about as often as
-// they ask, and no more. docs/protocol §11.3.
-func TestAwakeIsASignOfLife(t *testing.T) {
+// A receiver that is behind sends its publishers statuses, since they may have solicited them:
+// about as often as they solicit. docs/protocol §11.3.
+func TestStatusesWhileBehind(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	r := newReceiver(t, new(log), nil)
 	setTopics(r, at(0), []string{"a.b"})
@@ -85,11 +85,11 @@ func TestAwakeIsASignOfLife(t *testing.T) {
 		}
 		return r.Stats().Statuses - before
 	}
-	run(0, 10*time.Second, false) // those of a new stream are early
+	run(0, 10*time.Second, false) // early statuses of the new stream
 	if n := run(10*time.Second, 12*time.Second, false); n > 3 {
-		t.Errorf("%d statuses in 2 s of a receiver that has read all", n)
+		t.Errorf("%d statuses in 2 s of a receiver that has read everything", n)
 	}
 	if n := run(12*time.Second, 14*time.Second, true); n < 15 || n > 21 {
-		t.Errorf("%d statuses in 2 s of one that is behind", n)
+		t.Errorf("%d statuses in 2 s of a receiver that is behind", n)
 	}
 }

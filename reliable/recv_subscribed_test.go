@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
-// However often topics change, each publisher gets a status for it once in 5 ms, and the last one says what is wanted.
-// docs/protocol §7.1.
+// However often topics change, each publisher gets a status for them at most every 5 ms, and the
+// last one has the final topics. docs/protocol §7.1.
 func TestStatusesOfChanges(t *testing.T) {
 	const publishers, changes = 3, 1000
 	l := &log{}
@@ -21,7 +21,7 @@ func TestStatusesOfChanges(t *testing.T) {
 	for pub := range publishers {
 		r.Handle(now, 1, wiretest.Heartbeat(uint64(pub+1), 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
 	}
-	for range 100 { // the first statuses, and all that is asked for
+	for range 100 { // the first statuses, and solicited ones
 		now += 10 * ms
 		replies(r, now)
 	}
@@ -72,7 +72,7 @@ func TestNoStatusOfChangeWhileDown(t *testing.T) {
 	}
 }
 
-// A change that comes alone is sent at once.
+// A single change is sent at once.
 func TestStatusOfFirstChange(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -89,7 +89,7 @@ func TestStatusOfFirstChange(t *testing.T) {
 	}
 }
 
-// A pattern looks at the names that match it.
+// A pattern finds the names that match it.
 func TestNamesMatching(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Packets that are sound and cannot be read are given up at once: they are not requested, hold up nothing behind them, and
-// the gap has its cause. docs/protocol §13.6, §26.7.
+// Undamaged packets that cannot be read are given up at once: they are not requested, do not delay
+// later packets, and their gap has that cause. docs/protocol §13.6, §26.7.
 func TestUnreadableIsNotMissing(t *testing.T) {
 	codec := func(c wire.Codec) func(b []byte) {
 		return func(b []byte) {
@@ -43,7 +43,7 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 		asked := of(wire.TypeNAK, replies(r, now.Add(time.Second)))
 		s := r.Stats()
 		if len(asked) > 0 || s.Unreadable != 11 || s.LostUnreadable != 11 || s.Lost != 11 || len(l.packets) != 12 {
-			t.Errorf("%s: %d NAKs, %d unreadable, %d of %d lost for that, %d delivered", c.name, len(asked), s.Unreadable, s.LostUnreadable, s.Lost, len(l.packets))
+			t.Errorf("%s: %d NAKs, %d unreadable, %d of %d losses for that reason, %d delivered", c.name, len(asked), s.Unreadable, s.LostUnreadable, s.Lost, len(l.packets))
 		}
 		if i := slices.IndexFunc(l.gaps, func(g [3]uint64) bool { return g[2] != uint64(events.CauseUnreadable) }); i >= 0 {
 			t.Errorf("%s: gap %v", c.name, l.gaps[i])
@@ -51,20 +51,20 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 		if len(l.faults) != 4 || l.faults[3] != (events.FaultError{Publisher: 7, Epoch: 3, Fault: events.FaultUnsupported, Count: 8}) {
 			t.Errorf("%s: faults %v", c.name, l.faults)
 		}
-		if r.Handle(now, 5, data(3, 1, wire.FlagRepair)); r.Stats().Duplicates != 1 { // it has come
-			t.Errorf("%s: a repair of what was given up is not a duplicate", c.name)
+		if r.Handle(now, 5, data(3, 1, wire.FlagRepair)); r.Stats().Duplicates != 1 { // it has arrived before
+			t.Errorf("%s: a repair of a given-up packet is not a duplicate", c.name)
 		}
 	}
 }
 
-// A malformed packet is requested once: where its repair is malformed, too, it is given up at once.
+// A malformed packet is requested once: if its repair is malformed, too, it is given up at once.
 // docs/protocol §13.2, §13.7.
 func TestMalformedRepairIsNotRequestedAgain(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	now := Instant(time.Hour)
 	bad := data(3, 1, 0)
-	bad[wire.DataHeaderLen+wire.RunHeaderLen]++ // the message is cut off by its run
+	bad[wire.DataHeaderLen+wire.RunHeaderLen]++ // the run truncates the message
 	r.Handle(now, 5, data(3, 0, 0))
 	r.Handle(now, 5, bad)
 	r.Handle(now, 5, data(3, 2, 0))
@@ -80,6 +80,6 @@ func TestMalformedRepairIsNotRequestedAgain(t *testing.T) {
 		t.Errorf("%d NAKs after a malformed repair, want none", n)
 	}
 	if s := r.Stats(); s.Malformed != 2 || s.LostUnreadable != 1 || s.Lost != 1 || len(l.packets) != 2 {
-		t.Errorf("%d malformed, %d of %d lost for that, %d delivered", s.Malformed, s.LostUnreadable, s.Lost, len(l.packets))
+		t.Errorf("%d malformed, %d of %d losses for that reason, %d delivered", s.Malformed, s.LostUnreadable, s.Lost, len(l.packets))
 	}
 }

@@ -12,75 +12,75 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// asking is a publisher of requests, and receivers that answer, on a network without delay
-// in virtual time.
-type asking struct {
+// requester is a publisher of requests with receivers that reply, on a network without delay in
+// virtual time.
+type requester struct {
 	*bench
-	topic   *Topic
-	answers []*answering
-	lose    func(p sent) bool // nil: nothing is lost
-	sent    map[wire.Type]int
-	open    []*Request
-	taken   []map[uint64]string // by receiver, of each request
+	topic      *Topic
+	responders []*replier
+	lose       func(p sent) bool // nil: no loss
+	sent       map[wire.Type]int
+	open       []*Request
+	replies    []map[uint64]string // replies by receiver, for each request
 }
 
-type answering struct {
+type replier struct {
 	id       uint64
 	r        *Receiver
-	executed map[uint64]int // times, by number
-	silent   bool           // it does not answer
-	answer   func(number uint64, msg []byte) []byte
+	executed map[uint64]int // executions, by number
+	silent   bool           // it does not reply
+	reply    func(number uint64, msg []byte) []byte
 }
 
-func newAsking(t *testing.T, receivers int, change func(*SenderConfig)) *asking {
+func newRequester(t *testing.T, receivers int, change func(*SenderConfig)) *requester {
 	t.Helper()
-	a := &asking{bench: newBench(t, change), sent: make(map[wire.Type]int)}
+	a := &requester{bench: newBench(t, change), sent: make(map[wire.Type]int)}
 	a.topic = a.bench.topic("a.b")
 	for i := range receivers {
-		x := &answering{id: uint64(100 + i), executed: make(map[uint64]int)}
-		x.answer = func(number uint64, msg []byte) []byte { return fmt.Appendf(nil, "%d:%d:%d", x.id, number, len(msg)) }
+		x := &replier{id: uint64(100 + i), executed: make(map[uint64]int)}
+		x.reply = func(number uint64, msg []byte) []byte { return fmt.Appendf(nil, "%d:%d:%d", x.id, number, len(msg)) }
 		l := &log{}
 		x.r = newReceiver(t, l, func(c *ReceiverConfig) { c.ID = x.id })
 		var read assembler
 		l.onPacket = func(st *Stream, runs []byte) {
 			for _, m := range read.messages(runs) {
 				if !m.request {
-					t.Errorf("message %d is no request", m.number)
+					t.Errorf("message %d is not a request", m.number)
 					continue
 				}
 				x.executed[m.number]++
 				if x.silent {
 					continue
 				}
-				if err := x.r.Respond(a.now, st.Instance, m.topic, m.number, x.answer(m.number, m.text), false); err != nil {
+				if err := x.r.Respond(a.now, st.Instance, m.topic, m.number, x.reply(m.number, m.text), false); err != nil {
 					t.Errorf("receiver %d, request %d: %v", x.id, m.number, err)
 				}
 			}
 		}
-		a.answers = append(a.answers, x)
+		a.responders = append(a.responders, x)
 	}
 	a.exchange()
 	return a
 }
 
-func (a *asking) lost(p sent) bool {
+func (a *requester) lost(p sent) bool {
 	a.sent[p.Type]++
 	return a.lose != nil && a.lose(p)
 }
 
-// exchange passes packets to and fro until neither side has any more.
-func (a *asking) exchange() {
+// exchange delivers packets in both directions until none is left.
+func (a *requester) exchange() {
 	for again := true; again; {
 		again = false
 		for _, p := range a.bench.next() {
-			for _, x := range a.answers {
+			for _, x := range a.responders {
 				if !a.lost(p) {
 					x.r.Handle(a.now, 5, p.b)
 				}
 			}
 			again = true
 		}
-		for _, x := range a.answers {
+		for _, x := range a.responders {
 			for _, p := range replies(x.r, a.now) {
 				if !a.lost(p) {
 					a.s.Handle(a.now, p.b, nil)
@@ -95,19 +95,19 @@ func (a *asking) exchange() {
 			if !ok {
 				break
 			}
-			if _, twice := a.taken[i][x.Receiver]; twice {
+			if _, twice := a.replies[i][x.Receiver]; twice {
 				a.t.Errorf("request %d: a second reply of %d", i, x.Receiver)
 			}
-			a.taken[i][x.Receiver] = string(x.Data)
+			a.replies[i][x.Receiver] = string(x.Data)
 		}
 	}
 }
 
 // run lets time pass.
-func (a *asking) run(d time.Duration) {
+func (a *requester) run(d time.Duration) {
 	for end := a.now.Add(d); a.now < end; a.exchange() {
 		next := a.s.Deadline()
-		for _, x := range a.answers {
+		for _, x := range a.responders {
 			next = min(next, x.r.Deadline())
 		}
 		a.now = min(end, max(next, a.now.Add(10*time.Microsecond)))
@@ -115,10 +115,10 @@ func (a *asking) run(d time.Duration) {
 }
 
 // ask publishes a request of n bytes.
-func (a *asking) ask(n int) *Request {
+func (a *requester) ask(n int) *Request {
 	a.t.Helper()
 	r := &Request{Ready: func() {}}
-	a.open, a.taken = append(a.open, r), append(a.taken, make(map[uint64]string))
+	a.open, a.replies = append(a.open, r), append(a.replies, make(map[uint64]string))
 	msg := make([]byte, n)
 	for at, tries := 0, 0; ; tries++ {
 		switch {
@@ -142,25 +142,24 @@ func (a *asking) ask(n int) *Request {
 	return r
 }
 
-// answered checks that each request was executed once by each receiver, and answered by it.
-func (a *asking) answered() {
+// answered checks that each receiver executed each request once, and that its reply arrived.
+func (a *requester) answered() {
 	a.t.Helper()
 	for i := range a.open {
-		for _, x := range a.answers {
+		for _, x := range a.responders {
 			if x.executed[uint64(i)] != 1 {
 				a.t.Errorf("request %d was executed %d times by %d", i, x.executed[uint64(i)], x.id)
 			}
-			if _, ok := a.taken[i][x.id]; !ok {
+			if _, ok := a.replies[i][x.id]; !ok {
 				a.t.Errorf("request %d has no reply of %d", i, x.id)
 			}
 		}
 	}
 }
 
-// Without loss a request costs one packet, a reply one each, and nothing else.
-// docs/protocol §24.1, §24.2, §2.21.
+// Without loss a request takes one packet, and each reply one. docs/protocol §24.1, §24.2, §2.21.
 func TestRequestWithoutLoss(t *testing.T) {
-	a := newAsking(t, 3, nil)
+	a := newRequester(t, 3, nil)
 	for range 10 {
 		a.ask(10)
 		a.exchange()
@@ -180,11 +179,11 @@ func TestRequestWithoutLoss(t *testing.T) {
 	}
 }
 
-// Beside any loss each request is executed once, and answered. docs/protocol §24.3, §24.4, §2.22.
-func TestRequestBesideLoss(t *testing.T) {
+// With any losses each request is executed once, and its reply arrives. docs/protocol §24.3, §24.4, §2.22.
+func TestRequestWithLoss(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		a := newAsking(t, 3, nil)
+		a := newRequester(t, 3, nil)
 		a.lose = func(p sent) bool { return rnd.IntN(100) < 20 }
 		for i := range 50 {
 			a.ask(pick(rnd, 0, 10, 100, 400, 500, 2000))
@@ -193,18 +192,18 @@ func TestRequestBesideLoss(t *testing.T) {
 		a.run(5 * time.Second)
 		a.answered()
 		if a.sent[wire.TypeRecall] == 0 {
-			t.Errorf("seed %d: nothing was recalled: %v", seed, a.sent)
+			t.Errorf("seed %d: no reply was recalled: %v", seed, a.sent)
 		}
 	}
 }
 
 func pick(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }
 
-// Replies of many packets come whole, a burst at a time. docs/protocol §24.2, §24.4.
+// Replies of many packets arrive completely, a burst at a time. docs/protocol §24.2, §24.4.
 func TestLargeReply(t *testing.T) {
 	for _, percent := range []int{0, 10} {
 		rnd := rand.New(rand.NewPCG(7, 1))
-		a := newAsking(t, 2, nil)
+		a := newRequester(t, 2, nil)
 		a.lose = func(p sent) bool { return rnd.IntN(100) < percent }
 		burst := replyBurst(512)
 		if burst != 32*440 || replyBurst(9000) != 7*(9000-72) || replyBurst(65507) != 65507-72 {
@@ -213,8 +212,8 @@ func TestLargeReply(t *testing.T) {
 		want := make(map[uint64]string)
 		for i, n := range []int{439, 440, 441, burst, burst + 1, 3*burst - 5} {
 			data := bytes.Repeat([]byte{byte('a' + i)}, n)
-			for _, x := range a.answers {
-				x.answer = func(uint64, []byte) []byte { return data }
+			for _, x := range a.responders {
+				x.reply = func(uint64, []byte) []byte { return data }
 			}
 			a.ask(1)
 			a.exchange()
@@ -227,7 +226,7 @@ func TestLargeReply(t *testing.T) {
 		a.run(3 * time.Second)
 		a.answered()
 		for i := range a.open {
-			for id, got := range a.taken[i] {
+			for id, got := range a.replies[i] {
 				if got != want[uint64(i)] {
 					t.Errorf("request %d: %d bytes of %d, want %d", i, len(got), id, len(want[uint64(i)]))
 				}
@@ -236,11 +235,11 @@ func TestLargeReply(t *testing.T) {
 	}
 }
 
-// Where the transport takes a packet of a train and no more, replies are asked for also behind
-// as many as a packet holds that never come. docs/protocol §24.4.
+// A publisher whose transport accepts only one packet of a train recalls all replies, even if more of
+// them than fit in one recall never arrive. docs/protocol §24.4.
 func TestRecallsThatWereNotSent(t *testing.T) {
-	a := newAsking(t, 2, nil)
-	a.answers[0].silent = true
+	a := newRequester(t, 2, nil)
+	a.responders[0].silent = true
 	a.narrow, a.lose = true, func(p sent) bool { return p.Type == wire.TypeReply }
 	for range 60 {
 		a.ask(1)
@@ -249,17 +248,16 @@ func TestRecallsThatWereNotSent(t *testing.T) {
 	a.lose = nil
 	a.run(3 * time.Second)
 	for i := range a.open {
-		if _, ok := a.taken[i][a.answers[1].id]; !ok {
+		if _, ok := a.replies[i][a.responders[1].id]; !ok {
 			t.Errorf("request %d has no reply", i)
 		}
 	}
 }
 
-// A handler that takes its time is not called again, and is asked the less often the longer it takes.
-// docs/protocol §24.4.
+// A slow handler is not called again, and recalls become rarer with time. docs/protocol §24.4.
 func TestSlowResponder(t *testing.T) {
-	a := newAsking(t, 1, nil)
-	x := a.answers[0]
+	a := newRequester(t, 1, nil)
+	x := a.responders[0]
 	x.silent = true
 	a.ask(1)
 	a.run(10 * time.Second)
@@ -270,8 +268,8 @@ func TestSlowResponder(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.exchange()
-	if a.taken[0][x.id] != "late" {
-		t.Errorf("%q", a.taken[0])
+	if a.replies[0][x.id] != "late" {
+		t.Errorf("%q", a.replies[0])
 	}
 	if err := x.r.Respond(a.now, Instance{7, 3}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrAnswered) {
 		t.Error(err)
@@ -284,10 +282,10 @@ func TestSlowResponder(t *testing.T) {
 	}
 }
 
-// A receiver that leaves is not waited for. docs/protocol §24.5.
+// The publisher does not wait for a receiver that leaves. docs/protocol §24.5.
 func TestResponderLeaves(t *testing.T) {
-	a := newAsking(t, 2, nil)
-	a.answers[0].silent = true
+	a := newRequester(t, 2, nil)
+	a.responders[0].silent = true
 	r := a.ask(1)
 	woken := 0
 	r.Ready = func() { woken++ }
@@ -295,27 +293,27 @@ func TestResponderLeaves(t *testing.T) {
 	if st := r.State(a.s); st.Over() || woken != 1 {
 		t.Errorf("%+v, woken %d times", st, woken)
 	}
-	a.answers[0].r.Close(a.now)
+	a.responders[0].r.Close(a.now)
 	a.exchange()
 	a.run(time.Millisecond)
 	if st := r.State(a.s); !st.Over() || st.Gone != 1 || st.Answered != 1 || woken != 2 {
 		t.Errorf("%+v, woken %d times", st, woken)
 	}
 	if a.s.requests.due != Never {
-		t.Errorf("something is due at %v", a.s.requests.due)
+		t.Errorf("a deadline is set: %v", a.s.requests.due)
 	}
 }
 
-// A member that answers that it does not want the topic of a request is no subscriber, and not gone. It is waited for
-// until then, and one that ends what it has subscribed to is gone. docs/protocol §7.10, §24.5.
+// A member that answers that it does not want the topic of a request does not count as a subscriber, nor as
+// gone. The publisher waits for it until then, and one that unsubscribes is gone. docs/protocol §7.10, §24.5.
 func TestRequestWithUnrelatedPattern(t *testing.T) {
-	a := newAsker(t, "a.b")
+	a := newQuerier(t, "a.b")
 	x := a.receive("a.b", "c.d")
 	a.receive("md.>")
 	a.run(300 * time.Millisecond)
 	topic := a.s.topics.byID[wire.TopicID("a.b")]
 	if known, open := a.s.Ask(a.now, topic.ID); known != 1 || !open {
-		t.Fatalf("%d receivers are known, others may be: %v", known, open)
+		t.Fatalf("%d receivers are known, others possible: %v", known, open)
 	}
 	r := &Request{Ready: func() {}}
 	a.s.Grant(a.w)
@@ -328,20 +326,20 @@ func TestRequestWithUnrelatedPattern(t *testing.T) {
 	}
 	a.run(300 * time.Millisecond)
 	if st := r.State(a.s); st.Over() || st.Subscribers != 1 || st.Heard != 1 || st.Gone != 0 || st.Owe != 1 {
-		t.Errorf("behind the answer: %+v", st)
+		t.Errorf("after the answer: %+v", st)
 	}
 	x.r.Unwant("a.b")
 	x.r.TopicsChanged(a.now)
 	a.run(300 * time.Millisecond)
 	if st := r.State(a.s); !st.Over() || st.Subscribers != 1 || st.Gone != 1 {
-		t.Errorf("without its subscriber: %+v", st)
+		t.Errorf("after the subscriber left: %+v", st)
 	}
 }
 
-// What is kept of replies is bounded, in bytes and in time. docs/protocol §24.5, §24.6.
+// The memory of kept replies is limited, in bytes and in time. docs/protocol §24.5, §24.6.
 func TestKeptReplies(t *testing.T) {
-	a := newAsking(t, 1, nil)
-	x := a.answers[0]
+	a := newRequester(t, 1, nil)
+	x := a.responders[0]
 	x.silent = true
 	const size = 1 << 20
 	for i := range uint64(40) {
@@ -364,7 +362,7 @@ func TestKeptReplies(t *testing.T) {
 		wire.FinishRecall(p, 1)
 		x.r.Handle(a.now, 5, p)
 	}
-	// One that is there comes again, once in half a round trip; the oldest is forgotten.
+	// A kept reply is sent again, at most once in half a round trip; the oldest is dropped.
 	a.now = a.now.Add(time.Millisecond)
 	for range 100 {
 		recall(39)
@@ -374,7 +372,7 @@ func TestKeptReplies(t *testing.T) {
 	if st := x.r.Stats(); st.RepliesRecalled-before.RepliesRecalled != 1 || st.RepliesUnknown-before.RepliesUnknown != 100 {
 		t.Errorf("%+v", st)
 	}
-	// Recalls of all of them, again and again, take what the budget lets.
+	// Repeated recalls of all replies are limited by the budget.
 	sent := 0
 	begin := a.now
 	for a.now < begin.Add(time.Second) {
@@ -396,11 +394,11 @@ func TestKeptReplies(t *testing.T) {
 	}
 }
 
-// A reply that is lost on its way, before requester and responder stand still for long, comes when both go on.
-func TestReplyAcrossAStandstill(t *testing.T) {
+// A reply lost just before requester and responder stop for a long time arrives when both continue.
+func TestReplyAcrossAStop(t *testing.T) {
 	for _, d := range []time.Duration{33 * time.Second, time.Hour} {
-		a, runs := newAsking(t, 1, nil), new(Running)
-		x := a.answers[0]
+		a, runs := newRequester(t, 1, nil), new(Running)
+		x := a.responders[0]
 		x.r.SetRunning(runs)
 		both := func() {
 			runs.Runs(a.now)
@@ -417,16 +415,16 @@ func TestReplyAcrossAStandstill(t *testing.T) {
 		both()
 		x.r.Tick(a.now)
 		a.run(100 * time.Millisecond)
-		if len(a.taken[0]) != 1 || x.executed[0] != 1 {
-			t.Errorf("%v: %d replies, made %d times, the request is %+v", d, len(a.taken[0]), x.executed[0], q.State(a.s))
+		if len(a.replies[0]) != 1 || x.executed[0] != 1 {
+			t.Errorf("%v: %d replies, made %d times, the request is %+v", d, len(a.replies[0]), x.executed[0], q.State(a.s))
 		}
 	}
 }
 
-// Bad replies change nothing but a counter, and memory is bounded. docs/protocol §24.3, §24.6, §13.1.
-func TestBadReplies(t *testing.T) {
-	a := newAsking(t, 1, func(c *SenderConfig) { c.MaxReceivers = 4 })
-	a.answers[0].silent = true
+// Invalid replies only change counters, and memory is limited. docs/protocol §24.3, §24.6, §13.1.
+func TestInvalidReplies(t *testing.T) {
+	a := newRequester(t, 1, func(c *SenderConfig) { c.MaxReceivers = 4 })
+	a.responders[0].silent = true
 	r := a.ask(1)
 	a.exchange()
 	handle := func(x wire.Reply) { a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil) }
@@ -458,7 +456,7 @@ func TestBadReplies(t *testing.T) {
 	handle(x)
 	handle(behind)
 	if got, ok := r.Take(a.s); ok || a.s.Stats().RepliesDuplicate != 3 {
-		t.Errorf("a reply that came twice is taken twice: %+v, %+v", got, a.s.Stats())
+		t.Errorf("a duplicate reply is delivered twice: %+v, %+v", got, a.s.Stats())
 	}
 	r.Close(a.s)
 	if a.s.requests.bytes != 0 {
@@ -466,9 +464,9 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// A request that was closed before its packet had a sequence leaves nothing behind.
+// A request closed before its packet has a sequence leaves no state.
 func TestRequestClosedEarly(t *testing.T) {
-	a := newAsking(t, 1, nil)
+	a := newRequester(t, 1, nil)
 	r, other := &Request{Ready: func() {}}, &Request{Ready: func() {}}
 	a.s.Grant(a.w)
 	if !a.w.AppendRequest(a.topic, nil, r) || !a.w.AppendRequest(a.topic, nil, other) {
@@ -482,11 +480,11 @@ func TestRequestClosedEarly(t *testing.T) {
 	}
 }
 
-// A receiver that has replied knows until when it may be asked for the reply: for a while behind its end, and as long
-// as its publisher may still ask for more of it. docs/protocol §24.5.
-func TestOwedReplies(t *testing.T) {
-	a := newAsking(t, 1, nil)
-	x := a.answers[0]
+// A receiver that has replied knows until when the reply may be recalled: for a while after its
+// end, and as long as its publisher may request more of it. docs/protocol §24.5.
+func TestPendingReplies(t *testing.T) {
+	a := newRequester(t, 1, nil)
+	x := a.responders[0]
 	x.silent = true
 	all := func(uint64) bool { return true }
 	owed := func() time.Duration { return max(0, x.r.Owed(a.now, all).Sub(a.now)) }
@@ -501,11 +499,11 @@ func TestOwedReplies(t *testing.T) {
 	}
 	respond(1, 100)
 	if d := owed(); d != moreReplyOwed {
-		t.Errorf("of one that is to be sent: %v", d)
+		t.Errorf("of a reply to be sent: %v", d)
 	}
 	replies(x.r, a.now)
 	if d := owed(); d != wholeReplyOwed {
-		t.Errorf("of one that was sent: %v", d)
+		t.Errorf("of a reply that was sent: %v", d)
 	}
 	if until := x.r.Owed(a.now, func(topic uint64) bool { return topic != a.topic.ID }); until > a.now {
 		t.Errorf("on another topic, until %v", until.Sub(a.now))
@@ -515,15 +513,15 @@ func TestOwedReplies(t *testing.T) {
 		t.Errorf("later: %v", d)
 	}
 	respond(2, 1<<20)
-	replies(x.r, a.now) // the first burst
+	replies(x.r, a.now) // sends the first burst
 	respond(3, 100)
 	replies(x.r, a.now)
 	a.now = a.now.Add(wholeReplyOwed)
 	if d := owed(); d != moreReplyOwed-wholeReplyOwed {
-		t.Errorf("of one of which more is to be asked for, in front of a short one: %v", d)
+		t.Errorf("of an incomplete reply before a short one: %v", d)
 	}
 	a.now = a.now.Add(moreReplyOwed)
 	if d := owed(); d != 0 {
-		t.Errorf("that is not asked for: %v", d)
+		t.Errorf("of a reply that is not recalled: %v", d)
 	}
 }

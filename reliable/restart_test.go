@@ -9,10 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A publisher restarts again and again while a subscription does not read: the oldest
-// of its streams lose what is unread, but for the packet in the reader's hand, and
-// another publisher has its window.
-// docs/protocol §12.2.
+// A publisher restarts repeatedly while a subscription does not read: the oldest of its streams
+// lose their unread packets, except for the packet being read, and another publisher gets their
+// window. docs/protocol §12.2.
 func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 	l := &attaching{}
 	mem := &heap{}
@@ -25,7 +24,7 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 	now := Instant(1)
 	for epoch := range uint64(restarts) {
 		if epoch > 0 {
-			now = now.Add(2*lostFloor + supersededKeep) // until the one before is removed
+			now = now.Add(2*lostFloor + supersededKeep) // until the previous one is removed
 			replies(r, now)
 		}
 		for seq := range uint64(3) {
@@ -33,7 +32,7 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 		}
 		if epoch == 0 {
 			if _, _, ok := l.cursors[0].Lease(); !ok {
-				t.Fatal("nothing to read")
+				t.Fatal("no packet to read")
 			}
 		}
 	}
@@ -54,12 +53,12 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 		}
 	}
 	if most := 64*512 + len(r.Streams())*16*512; r.Memory() > most || mem.bytes > r.Memory() {
-		t.Errorf("windows take %d bytes, %d of them allocated; at most %d should", r.Memory(), mem.bytes, most)
+		t.Errorf("windows use %d bytes, %d of them allocated; want at most %d", r.Memory(), mem.bytes, most)
 	}
 	whole, given := 0, 0
 	for i, c := range l.cursors[:restarts-1] {
 		if i == 0 {
-			c.Return() // of the packet that was in hand
+			c.Return() // of the packet being read
 		}
 		var kinds []EventKind
 		for len(kinds) == 0 || kinds[len(kinds)-1] != EventEnd {
@@ -72,14 +71,14 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 				if d, err := wire.ParseData(b); err != nil || d.Seq != it.Seq {
 					t.Errorf("epoch %d: packet %d is %v, %v", i+1, it.Seq, d.Seq, err)
 				}
-			} else if kinds = append(kinds, it.Note.(*Event).Kind); it.Seq != 3 { // what is unread is before it: a gap
+			} else if kinds = append(kinds, it.Note.(*Event).Kind); it.Seq != 3 { // unread packets before it: a gap
 				t.Errorf("epoch %d: %+v", i+1, it)
 			}
 			c.Return()
 		}
 		switch {
-		case i == 0 && len(kinds) != 4: // two packets, that the publisher is lost, the end
-			t.Errorf("a stream of which a packet was in hand has lost the rest: %v", kinds)
+		case i == 0 && len(kinds) != 4: // two packets, the loss of the publisher, the end
+			t.Errorf("a stream with a packet being read has lost the rest: %v", kinds)
 		case i > 0 && len(kinds) == 1:
 			given++
 		case i > 0 && len(kinds) == 5:
@@ -87,18 +86,18 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 		}
 	}
 	if whole == 0 || given == 0 || whole+given != restarts-2 {
-		t.Errorf("%d streams were kept whole, %d were given up", whole, given)
+		t.Errorf("%d streams were kept completely, %d were given up", whole, given)
 	}
 	for i, st := range l.streams {
 		detach(st, l.cursors[i])
 	}
 	r.Free()
 	if r.memory != 0 || r.windows != 0 || mem.bytes != 0 {
-		t.Errorf("%d bytes, %d windows are left", r.memory, r.windows)
+		t.Errorf("%d bytes, %d windows remain", r.memory, r.windows)
 	}
 }
 
-// attaching gives each stream a cursor, as a subscription does that reads later.
+// attaching attaches a cursor to each stream, like a subscription that reads later.
 type attaching struct {
 	log
 	streams []*Stream

@@ -9,10 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Packets that an output has no room for wait in the window, and come in order when it has. Meanwhile the limit that
-// the publisher gets has no more room than there is.
+// Packets without room in the output wait in the window, and are delivered in order later. Meanwhile
+// the limit in statuses promises no more room than there is.
 func TestOutputWithoutRoom(t *testing.T) {
-	for _, most := range []int{0, 3, 100} { // packets that may stay where they are
+	for _, most := range []int{0, 3, 100} { // maximum of packets kept in place
 		x, l, got := lending(t, most)
 		full := false
 		l.room = func() bool { return !full }
@@ -42,7 +42,7 @@ func TestOutputWithoutRoom(t *testing.T) {
 	}
 }
 
-// The loss of a publisher is reported behind the packets that came of it, and not at all if it is back by then.
+// The loss of a publisher is reported after its packets, and not at all if it has returned by then.
 func TestLostIsReportedInOrder(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		x, l, got := lending(t, 100)
@@ -60,7 +60,7 @@ func TestLostIsReportedInOrder(t *testing.T) {
 		}
 		l.onPacket = func(st *Stream, runs []byte) {
 			if len(l.totals) > 0 {
-				t.Error("the publisher is said to be lost before its last packet")
+				t.Error("the publisher is reported as lost before its last packet")
 			}
 			*got = append(*got, st.Next())
 		}
@@ -77,7 +77,7 @@ func TestLostIsReportedInOrder(t *testing.T) {
 	}
 }
 
-// A loss that had to wait for room is reported before the loss of its publisher: once, and last. docs/protocol §9.3.
+// A loss that had to wait for room is reported before the loss of its publisher, once. docs/protocol §9.3.
 func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 	for name, asks := range map[string]bool{"in place": false, "with a reader that was overtaken": true} {
 		x, l, got := lending(t, 100)
@@ -101,15 +101,15 @@ func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 		if want := []TopicTotal{{Lost: events.CausePublisherLost, AsOf: 3}}; !slices.Equal(l.totals, want) {
 			t.Errorf("%s: totals %+v, want %+v", name, l.totals, want)
 		}
-		// A reader that is overtaken later asks then: no publisher is left to answer.
+		// A reader that is overtaken later requests totals again: no publisher is left to answer.
 		if x.r.Streams()[0].WantTotals(); len(l.totals) != 2 || l.totals[1] != l.totals[0] {
-			t.Errorf("%s: asked again: totals %+v", name, l.totals)
+			t.Errorf("%s: after a later request: totals %+v", name, l.totals)
 		}
 	}
 }
 
-// A publisher that has said where its stream ends, and is lost before all of it came,
-// goes down once. The stream ends when the publisher is heard again. docs/protocol §11.2.
+// A publisher that announced its end and is lost before everything was received goes down once. The
+// stream ends when the publisher is received again. docs/protocol §11.2.
 func TestEndOfALostPublisher(t *testing.T) {
 	x, l, got := lending(t, 100)
 	full := false
@@ -127,6 +127,6 @@ func TestEndOfALostPublisher(t *testing.T) {
 	}
 	x.handle(now, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{SentAt: uint64(now), Lead: 3}))
 	if !slices.Equal(l.down, []events.Cause{events.CausePublisherLost, events.CauseNone}) || len(l.up) != 2 || !x.r.Streams()[0].Ended() {
-		t.Errorf("heard again: up %d times, down %v", len(l.up), l.down)
+		t.Errorf("received again: up %d times, down %v", len(l.up), l.down)
 	}
 }

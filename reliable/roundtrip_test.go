@@ -17,8 +17,8 @@ func TestRoundTripIsBounded(t *testing.T) {
 		b.publish(1)
 		echo := uint64(b.now)
 		b.now = b.now.Add(100 * time.Microsecond)
-		status := b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo})
-		leaving := b.says(wire.FlagLeaving, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo})
+		status := b.statusOf(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo})
+		leaving := b.statusOf(wire.FlagLeaving, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo})
 		b.s.Handle(b.now, status, nil)
 		b.s.Handle(b.now, leaving, nil)
 		before := b.s.RTT()
@@ -38,9 +38,9 @@ func TestRoundTripIsBounded(t *testing.T) {
 			b.now = b.now.Add(2 * time.Minute)
 			b.next()
 			for i := range uint64(300) {
-				b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 1000 + i, Next: 0, Limit: 1, Echo: uint64(b.now.Add(-age))}), nil)
+				b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 1000 + i, Next: 0, Limit: 1, Echo: uint64(b.now.Add(-age))}), nil)
 				b.status(1000+i, 0, 1, wire.FlagLeaving)
-				b.s.Handle(b.now, b.says(wire.FlagLeaving, wire.Status{Receiver: 1000 + i, Next: 0, Limit: 1, Echo: uint64(b.now.Add(-age)), EchoDelay: 1}), nil)
+				b.s.Handle(b.now, b.statusOf(wire.FlagLeaving, wire.Status{Receiver: 1000 + i, Next: 0, Limit: 1, Echo: uint64(b.now.Add(-age)), EchoDelay: 1}), nil)
 			}
 			if rtt := b.s.RTT(); rtt > farRTT {
 				t.Errorf("the round trip is %v", rtt)

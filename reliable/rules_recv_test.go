@@ -10,24 +10,24 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Rules of docs/protocol for receivers, with numbers that no other test shows exactly.
+// The tests of this file check the rules of docs/protocol for receivers whose numbers no other test checks.
 
-// constant is a source of random numbers that all are u, from 0 to 1.
+// constant is a random source with all values equal to u, from 0 to 1.
 type constant float64
 
 func (u constant) Uint64() uint64 { return uint64(u * (1 << 53)) }
 
-// The first NAK waits for the grace and what is drawn of the back-off window as in RFC 5401
-// §3.2. The wanted values were computed from the formula of docs/protocol §6.3, elsewhere.
+// The first NAK waits for the grace time and a random part of the back-off window, as in RFC 5401
+// §3.2. The expected values were computed independently from the formula of docs/protocol §6.3.
 func TestFirstNAKIsDrawn(t *testing.T) {
 	for _, c := range []struct {
 		receivers uint32
 		u         float64
-		want      time.Duration // of a window of 1 ms
+		want      time.Duration // with a window of 1 ms
 	}{
 		{0, 0.5, 690340},
 		{2, 0, 0},
-		{2, 0.5, 690340}, // one that has no other is no better off than two
+		{2, 0.5, 690340}, // one receiver counts as two
 		{3, 0.25, 488694},
 		{100, 0.01, 233814},
 		{100, 0.5, 876993},
@@ -39,26 +39,26 @@ func TestFirstNAKIsDrawn(t *testing.T) {
 			n := nakState{grace: grace}
 			n.heard(&wire.Heartbeat{Backoff: time.Millisecond, Receivers: c.receivers})
 			if d := n.firstDelay(r) - grace - c.want; d < -1 || d > 1 {
-				t.Errorf("%d receivers, draw %v, grace %v: %v, want %v more than the grace", c.receivers, c.u, grace, n.firstDelay(r), c.want)
+				t.Errorf("%d receivers, random %v, grace %v: %v, want the grace plus %v", c.receivers, c.u, grace, n.firstDelay(r), c.want)
 			}
 		}
 		n := nakState{grace: 70 * time.Microsecond}
 		n.heard(&wire.Heartbeat{Backoff: time.Hour, Receivers: c.receivers})
 		if got, want := n.firstDelay(r), 70*time.Microsecond+10*c.want; got < want-10 || got > want+10 {
-			t.Errorf("%d receivers, draw %v, a window of an hour: %v, want %v, as of 10 ms", c.receivers, c.u, got, want)
+			t.Errorf("%d receivers, random %v, a window of an hour: %v, want %v, as for 10 ms", c.receivers, c.u, got, want)
 		}
 		if n.heard(&wire.Heartbeat{Receivers: c.receivers}); n.firstDelay(r) != n.grace {
-			t.Errorf("%d receivers, draw %v, no window: %v, want the grace alone", c.receivers, c.u, n.firstDelay(r))
+			t.Errorf("%d receivers, random %v, no window: %v, want only the grace", c.receivers, c.u, n.firstDelay(r))
 		}
 	}
 }
 
-// A receiver's round trip begins with the publisher's, follows its own samples, and takes the publisher's for one where that is more than twice its own.
-// docs/protocol §6.9.
+// A receiver's round trip begins with the publisher's, follows its own samples, and uses the
+// publisher's as a sample if it is more than twice its own. docs/protocol §6.9.
 func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
 	const us = time.Microsecond
 	type step struct {
-		stated, sample time.Duration // by a heartbeat; from a NAK to the repair
+		stated, sample time.Duration // in a heartbeat; from a NAK to the repair
 		rtt, variance  time.Duration
 		retry          time.Duration
 	}
@@ -69,11 +69,11 @@ func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
 			{0, 1400 * us, 1050 * us, 475 * us, 2950 * us},
 			{0, 600 * us, 993750, 468750, 2868750},
 			{0, 0, 993750, 468750, 2868750},
-			{1900 * us, 0, 993750, 468750, 2868750}, // no more than twice
+			{1900 * us, 0, 993750, 468750, 2868750}, // not more than twice
 			{2000 * us, 0, 1119531, 603125, 3532031},
 			{time.Minute, 0, 63479590, 125172461, 564169434},   // counts as 500 ms
 			{500 * us, 1, 55545266, 109747993, 20000000},       // counts as 5 µs
-			{10 * us, 1000 * us, 48727108, 95947311, 20000000}, // a short one that is stated says nothing
+			{10 * us, 1000 * us, 48727108, 95947311, 20000000}, // a short stated one has no effect
 			{5000 * us, 1000 * us, 42761219, 83892261, 20000000},
 			{100 * time.Second, 0, 0, 0, 0}, // see below
 		},
@@ -84,15 +84,15 @@ func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
 			{201 * us, 0, 112625, 53375, 326125},
 		},
 	} {
-		// The wanted values were computed elsewhere, from the text of the rule.
+		// The expected values were computed independently from the text of the rule.
 		var n nakState
 		for i, s := range steps {
 			if s == (step{stated: 100 * time.Second}) {
-				for range 200 { // bounded all the same
+				for range 200 { // limited all the same
 					n.heard(&wire.Heartbeat{RTT: s.stated})
 				}
 				if got := n.rtt.retry(n.path); got < farRTT || got > farRTT+time.Millisecond {
-					t.Errorf("%s, step %d: asks again after %v, want %v", name, i, got, farRTT)
+					t.Errorf("%s, step %d: repetition after %v, want %v", name, i, got, farRTT)
 				}
 				continue
 			}
@@ -100,16 +100,16 @@ func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
 			if s.sample > 0 {
 				n.rtt.sample(s.sample)
 			}
-			near := func(got, want time.Duration) bool { return got-want <= 8 && want-got <= 8 } // ns: of roundings
+			near := func(got, want time.Duration) bool { return got-want <= 8 && want-got <= 8 } // ns, rounding errors
 			if !near(n.rtt.value(), s.rtt) || !near(n.rtt.variance, s.variance) || !near(n.rtt.retry(n.path), s.retry) {
-				t.Errorf("%s, step %d: round trip %v, deviation %v, asks again after %v; want %v, %v, %v", name, i,
+				t.Errorf("%s, step %d: round trip %v, deviation %v, repetition after %v; want %v, %v, %v", name, i,
 					n.rtt.value(), n.rtt.variance, n.rtt.retry(n.path), s.rtt, s.variance, s.retry)
 			}
 		}
 	}
 }
 
-// Only a repair that was asked for once is a sample of the round trip. docs/protocol §6.9.
+// Only a repair requested once is a sample of the round trip. docs/protocol §6.9.
 func TestRoundTripOfOneNAK(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	now := Instant(1)
@@ -124,24 +124,24 @@ func TestRoundTripOfOneNAK(t *testing.T) {
 	ask(0)
 	now = now.Add(2 * startRTT)
 	if len(of(wire.TypeNAK, replies(r, now))) != 1 {
-		t.Fatal("not asked again")
+		t.Fatal("the NAK was not repeated")
 	}
 	now = now.Add(50 * time.Microsecond)
 	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
 	st := r.Streams()[0]
 	if d := st.nak.rtt.known(); d != 0 {
-		t.Errorf("a repair that was asked for twice makes the round trip %v", d)
+		t.Errorf("after a repair requested twice the round trip is %v", d)
 	}
 	ask(3)
 	now = now.Add(70 * time.Microsecond)
 	r.Handle(now, 5, data(3, 4, wire.FlagRepair))
 	if d := st.nak.rtt.known(); d != 70*time.Microsecond {
-		t.Errorf("a repair after 70 µs makes the round trip %v", d)
+		t.Errorf("after a repair within 70 µs the round trip is %v", d)
 	}
 }
 
-// What a publisher states counts, whatever our own defaults are: its packet size, its cadence
-// of statuses, its heartbeat interval. docs/protocol §20.1, §5.4, §7.2.
+// Values stated by the publisher override our defaults: its packet size, its cadence of statuses,
+// its heartbeat interval. docs/protocol §20.1, §5.4, §7.2.
 func TestTimersComeFromThePublisher(t *testing.T) {
 	for _, c := range []struct{ cadence, interval time.Duration }{
 		{77 * time.Millisecond, 600 * time.Millisecond},
@@ -171,7 +171,7 @@ func TestTimersComeFromThePublisher(t *testing.T) {
 		}
 		tail := distances[len(distances)-3:]
 		if d := tail[2] - tail[1]; d < c.cadence || d > c.cadence+2*time.Millisecond {
-			t.Errorf("statuses follow after %v, want %v", d, c.cadence)
+			t.Errorf("next status after %v, want %v", d, c.cadence)
 		}
 		for len(l.down) == 0 && now < Instant(time.Minute) {
 			now = now.Add(time.Millisecond)
@@ -183,8 +183,8 @@ func TestTimersComeFromThePublisher(t *testing.T) {
 	}
 }
 
-// A NAK is repeated at the repetition interval, twice it every second time, 20 ms in the
-// end. docs/protocol §6.4.
+// A NAK is repeated after the repetition interval, which doubles every second time, up to 20 ms.
+// docs/protocol §6.4.
 func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -198,7 +198,7 @@ func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 	want := 2 * startRTT // before a round trip was measured
 	for i := range at[:len(at)-1] {
 		if d := at[i+1].Sub(at[i]); d != min(want, maxRetry) {
-			t.Errorf("NAK %d follows after %v, want %v", i+1, d, min(want, maxRetry))
+			t.Errorf("NAK %d is sent after %v, want %v", i+1, d, min(want, maxRetry))
 		}
 		if i%2 == 1 {
 			want *= 2
@@ -209,9 +209,9 @@ func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 	}
 }
 
-// What may lie unread is not judged: the first NAK goes, and no other, nothing is given up, and the publisher is not silent,
-// until what had come by then has been read. Statuses go on. docs/protocol §6.15.
-func TestWhatMayLieUnreadIsNotJudged(t *testing.T) {
+// Before packets that arrived by now have been read, only the first NAK is sent, no packet is given
+// up, and the publisher does not count as silent. Statuses continue. docs/protocol §6.15.
+func TestUnreadPacketsAreNotMissing(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	read := Instant(1)
@@ -240,11 +240,11 @@ func TestWhatMayLieUnreadIsNotJudged(t *testing.T) {
 	}
 }
 
-// How long a gap may close by itself follows how late packets were. docs/protocol §6.10.
+// The grace time of a gap follows the delay of late packets. docs/protocol §6.10.
 func TestGrace(t *testing.T) {
 	var n nakState
 	for i, step := range []struct {
-		late time.Duration // 0: a repair
+		late time.Duration // 0: it was repaired
 		want time.Duration
 	}{
 		{100 * time.Microsecond, 125 * time.Microsecond},
@@ -263,9 +263,9 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// The limit is as much as fits the window, and the fabric's receive buffer beyond what is
-// known to exist; streams share that. docs/protocol §7.3.
-func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
+// The limit is the room in the window, and in the receive buffer beyond the known packets; streams
+// share both. docs/protocol §7.3.
+func TestLimitIsTheRoomAvailable(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Buffer = NewReceiveBuffer(40, false, false) })
 	limit := func(publisher byte) uint64 {
 		t.Helper()
@@ -280,7 +280,7 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 		t.Fatal("no status")
 		return 0
 	}
-	// A stream counts on half the memory, shared by two: 32 packets; half of the buffer holds 20.
+	// A stream has half of the memory, shared by two: 32 packets; half of the buffer is 20.
 	if got := limit(1); got != 5+20 {
 		t.Errorf("one stream: limit %d, want %d", got, 5+20)
 	}
@@ -297,8 +297,8 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// Topics and name go with the first statuses and when they have changed, not with each
-// that is asked for. docs/protocol §7.1, §7.6.
+// Topics and name are in the first statuses and in those after a change, not in every solicited
+// one. docs/protocol §7.1, §7.6.
 func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Name = "reader" })
 	var at []time.Duration
@@ -322,7 +322,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 		r.Handle(now, 5, heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{Lead: 1, SentAt: sentAt, Interval: time.Second, StatusInterval: time.Second}))
 		list := of(wire.TypeStatus, replies(r, now))
 		if len(list) != 1 {
-			t.Fatalf("%d statuses for one that was asked for", len(list))
+			t.Fatalf("%d statuses for a solicitation", len(list))
 		}
 		st, err := wire.ParseStatus(list[0].b)
 		if err != nil {
@@ -331,7 +331,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 		return st
 	}
 	if st := ask(1); st.Topics() != 0 || len(st.Name) != 0 {
-		t.Errorf("one that is asked for has %d topics and name %q", st.Topics(), st.Name)
+		t.Errorf("a solicited status has %d topics and name %q", st.Topics(), st.Name)
 	}
 	setTopics(r, now, []string{"a.b", "c"})
 	if st := ask(2); st.Topics() != 2 || string(st.Name) != "reader" {
@@ -343,8 +343,8 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	}
 }
 
-// A receiver that has everything up to the end says so, ends the stream, and answers for two seconds more.
-// docs/protocol §11.2.
+// A receiver that has everything up to the end reports that, ends the stream, and replies for two
+// more seconds. docs/protocol §11.2.
 func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -356,7 +356,7 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 		return of(wire.TypeStatus, replies(r, now))
 	}
 	if len(end(1)) != 1 || len(end(2)) != 1 || len(l.down) != 0 {
-		t.Fatal("not answered, or ended without the last packet")
+		t.Fatal("no reply, or ended without the last packet")
 	}
 	r.Handle(now, 5, announced(2, 2))
 	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
@@ -365,28 +365,28 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 		t.Fatalf("%d statuses, down %v", len(st), l.down)
 	}
 	if x, err := wire.ParseStatus(st[0].b); err != nil || x.Next != 2 {
-		t.Errorf("it has come to %d, %v", x.Next, err)
+		t.Errorf("the status has next %d, %v", x.Next, err)
 	}
 	for i := range uint64(5) {
 		now = now.Add(endedKeep)
 		if len(end(2+i)) != 1 {
-			t.Errorf("heartbeat %d of the end is not answered", i)
+			t.Errorf("no reply to END heartbeat %d", i)
 		}
 	}
-	setTopics(r, now, nil) // unwanted: the publisher must not take the answer for a receiver that comes back
+	setTopics(r, now, nil) // unwanted: the reply must not look like the return of the receiver
 	leaving := func(b []byte) bool { return wire.Flags(b[4])&wire.FlagLeaving != 0 }
 	if st = end(7); len(st) != 1 || !leaving(st[0].b) {
-		t.Errorf("%d answers when it is unwanted, which do not say so", len(st))
+		t.Errorf("%d replies for an unwanted stream, want one, with the leaving flag", len(st))
 	}
 	now = now.Add(endedKeep + 1)
 	r.Tick(now)
 	if len(end(10)) != 0 || len(r.Streams()) != 0 || r.Stats().Stale != 1 {
-		t.Errorf("it is answered for ever: %d streams, %d stale", len(r.Streams()), r.Stats().Stale)
+		t.Errorf("replies never end: %d streams, %d stale", len(r.Streams()), r.Stats().Stale)
 	}
 }
 
-// A stream that is down is asked nothing and gets no status. docs/protocol §11.4.
-func TestDownStreamIsLeftAlone(t *testing.T) {
+// A stream that is down sends no NAKs and no statuses. docs/protocol §11.4.
+func TestDownStreamSendsNothing(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -397,18 +397,18 @@ func TestDownStreamIsLeftAlone(t *testing.T) {
 	}
 	for range 100 {
 		now = now.Add(100 * time.Millisecond)
-		r.Handle(now, 5, data(3, 0, wire.FlagRepair)) // a duplicate is no sign of life
+		r.Handle(now, 5, data(3, 0, wire.FlagRepair)) // a duplicate does not bring it up
 		if n := len(replies(r, now)); n != 0 {
 			t.Fatalf("%d control packets", n)
 		}
 	}
 	if d := r.Deadline(); d != Never {
-		t.Errorf("something is due at %v", d)
+		t.Errorf("a deadline is set: %v", d)
 	}
 }
 
-// What is known of missing packets takes one entry each, and no more of them than the
-// window has packets. docs/protocol §12.4.
+// Missing packets take one entry each, and there are no more entries than packets in the window.
+// docs/protocol §12.4.
 func TestMissingPacketsAreBounded(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -426,13 +426,13 @@ func TestMissingPacketsAreBounded(t *testing.T) {
 		}
 		for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
 			if first < 1 || first+count > 1+uint64(st.Span()) {
-				t.Errorf("asked for %d packets from %d on", count, first)
+				t.Errorf("requested %d packets from %d on", count, first)
 			}
 		}
 	}
 }
 
-// A bus without hellos ignores those of others. docs/protocol §14.8.
+// A bus without hellos ignores received ones. docs/protocol §14.8.
 func TestHellosMayBeIgnored(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Hello{}))
@@ -441,11 +441,11 @@ func TestHellosMayBeIgnored(t *testing.T) {
 	}
 }
 
-// Which heartbeats are new. docs/protocol §5.9.
+// Each case has heartbeats, and says which of them are new. docs/protocol §5.9.
 func TestNewHeartbeats(t *testing.T) {
 	const s = uint64(time.Second)
 	type one struct {
-		after  time.Duration // since the one before came
+		after  time.Duration // since the arrival of the previous one
 		sentAt uint64
 		fresh  bool
 	}
@@ -456,17 +456,17 @@ func TestNewHeartbeats(t *testing.T) {
 		"delayed, and those after it": {{0, 100 * s, true}, {3 * time.Second, 101 * s, true}, {0, 102*s + s/2, true}},
 		"just not from the future":    {{0, 100 * s, true}, {time.Second, 102*s + s/2, true}},
 		"from the future, alone":      {{0, 100 * s, true}, {time.Second, 102*s + s/2 + 1, false}, {0, 101 * s, true}},
-		"from the future, borne out":  {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 501 * s, true}, {time.Second, 502 * s, true}},
-		"from the future, once again": {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 500 * s, false}, {0, 102 * s, true}},
-		"a true one between two":      {{0, 100 * s, true}, {time.Second, 500 * s, false}, {0, 101 * s, true}, {time.Second, 501 * s, false}},
-		"two that do not agree":       {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 508*s + 1, false}, {0, 102 * s, true}},
+		"from the future, confirmed":  {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 501 * s, true}, {time.Second, 502 * s, true}},
+		"from the future, repeated":   {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 500 * s, false}, {0, 102 * s, true}},
+		"a genuine one between two":   {{0, 100 * s, true}, {time.Second, 500 * s, false}, {0, 101 * s, true}, {time.Second, 501 * s, false}},
+		"two that are not close":      {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 508*s + 1, false}, {0, 102 * s, true}},
 	} {
 		var g clockGuard
 		now := Instant(time.Hour)
 		for i, b := range heartbeats {
 			now = now.Add(b.after)
 			if got := g.fresh(now, b.sentAt); got != b.fresh {
-				t.Errorf("%s: heartbeat %d is new: %v, want %v", name, i, got, b.fresh)
+				t.Errorf("%s: heartbeat %d new: %v, want %v", name, i, got, b.fresh)
 			} else if got {
 				g.heard(now, b.sentAt)
 			}
@@ -474,10 +474,10 @@ func TestNewHeartbeats(t *testing.T) {
 	}
 }
 
-// How long a publisher may be silent. docs/protocol §5.4, §11.3.
-func TestPatience(t *testing.T) {
+// The silence limit of a publisher follows its heartbeat interval. docs/protocol §5.4, §11.3.
+func TestSilenceLimit(t *testing.T) {
 	for _, c := range []struct{ interval, want time.Duration }{
-		{0, 4100 * time.Millisecond}, // no heartbeat came
+		{0, 4100 * time.Millisecond}, // without a heartbeat
 		{100 * time.Millisecond, 2 * time.Second},
 		{500 * time.Millisecond, 2100 * time.Millisecond},
 		{time.Second, 4100 * time.Millisecond},

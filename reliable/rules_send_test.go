@@ -10,10 +10,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Rules of docs/protocol for publishers, with numbers that no other test shows exactly.
+// The tests of this file check the rules of docs/protocol for publishers whose numbers no other test checks.
 
-// Repairs may take a share of the data that is sent, or a window each round trip, which grows and shrinks.
-// docs/protocol §6.11.
+// Repairs may use a share of the data rate, or a window for each round trip, which grows and
+// shrinks. docs/protocol §6.11.
 func TestRepairBudget(t *testing.T) {
 	const size, start = 1024, repairBurst / 1024
 	repeat := &windowSlot{size: size, repairedAt: 1}
@@ -21,21 +21,21 @@ func TestRepairBudget(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		data    int // bytes before the repairs of each round
-		again   int // packets asked for again in each
+		again   int // packets requested again in each
 		e       *windowSlot
-		history bool  // of late joiners
-		rounds  []int // packets repaired in each, as many as go
+		history bool  // for late joiners
+		rounds  []int // packets repaired in each, up to the budget
 	}{
-		{"nothing else is sent", 0, 0, first, false, []int{start, 2 * start, 4 * start, 8 * start}},
-		{"what was repaired before", 0, 0, repeat, false, []int{start, start / 2, start / 2, start / 3}},
-		{"one in sixteen is asked for again", 0, 1, first, false, []int{start, start, start}},
-		{"a quarter is asked for again", 0, 4, first, false, []int{start, start, start}},
-		{"all is asked for again", 0, start, first, false, []int{start, start, start}},
+		{"no data", 0, 0, first, false, []int{start, 2 * start, 4 * start, 8 * start}},
+		{"repeated repairs", 0, 0, repeat, false, []int{start, start / 2, start / 2, start / 3}},
+		{"one in sixteen requested again", 0, 1, first, false, []int{start, start, start}},
+		{"a quarter requested again", 0, 4, first, false, []int{start, start, start}},
+		{"all requested again", 0, start, first, false, []int{start, start, start}},
 		{"history", 0, 0, first, true, []int{start, 2 * start, 4 * start, 8 * start}},
 		{"little data", size, 0, first, false, []int{0, 0, 0}},
 		{"little data, history", size, 0, first, true, []int{start, start / 10, start / 10}},
 		{"much data", 8 * start * size, 0, first, false, []int{4 * start, 4 * start, 4 * start}},
-		{"much data, and all is asked for again", 8 * start * size, 8 * start, first, false, []int{4 * start, 4 * start, 4 * start}},
+		{"much data, all requested again", 8 * start * size, 8 * start, first, false, []int{4 * start, 4 * start, 4 * start}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := Instant(time.Hour)
@@ -53,13 +53,13 @@ func TestRepairBudget(t *testing.T) {
 					}
 				}
 				if i == 0 {
-					n -= start // that was there at first
+					n -= start // the initial window
 				}
 				if n < want*3/4-1 || n > want+1 {
 					t.Errorf("round trip %d: %d packets, want %d", i, n, want)
 				}
 			}
-			now = now.Add(time.Minute) // nothing is asked for: the window of the start again
+			now = now.Add(time.Minute) // no requests: the initial window again
 			b.short = false
 			b.tick(now)
 			if b.window != repairBurst {
@@ -69,20 +69,20 @@ func TestRepairBudget(t *testing.T) {
 	}
 }
 
-// The groups of a bus share the budget: while one sends data, the others do not take a window of their own, but in
-// all a share of that data. A sender that flow control holds back does not make the bus busy. docs/protocol §6.11.
+// The groups of a bus share the budget: while one sends data, the others have no window of their own, but together
+// a share of that data. A sender blocked by flow control does not count as busy. docs/protocol §6.11.
 func TestGroupsShareTheRepairBudget(t *testing.T) {
 	const size, groups = 1024, 16
 	first := &windowSlot{size: size}
 	for _, c := range []struct {
-		name       string
-		data       int // bytes of the first group in each round
-		held       bool
-		least, top int // packets that all groups repair in 200 ms
+		name            string
+		data            int // bytes of the first group in each round
+		held            bool
+		lowest, highest int // packets that all groups repair in 200 ms
 	}{
 		{"one sends much", 64 * size, false, 100 * 32 * 9 / 10, 100*32 + 2*repairBurst/size},
 		{"one sends little", 2 * size, false, 100 * 9 / 10, 100 + 2*repairBurst/size},
-		{"the one that sends is held back", 2 * size, true, 900 * repairBurst / size, 1100 * repairBurst / size},
+		{"the sending one is blocked", 2 * size, true, 900 * repairBurst / size, 1100 * repairBurst / size},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := Instant(time.Hour)
@@ -106,20 +106,20 @@ func TestGroupsShareTheRepairBudget(t *testing.T) {
 					now = now.Add(repairBusy / 20)
 				}
 			}
-			if n < c.least || n > c.top {
-				t.Errorf("%d packets repaired, want %d to %d", n, c.least, c.top)
+			if n < c.lowest || n > c.highest {
+				t.Errorf("%d packets repaired, want %d to %d", n, c.lowest, c.highest)
 			}
 		})
 	}
 }
 
-// Groups of a bus that have something to repair have equal parts of the budget, also where one has much, and is asked
-// first each time. docs/protocol §6.11, §6.13.
+// Groups of a bus with pending repairs get equal parts of the budget, even if one has many and is
+// asked first each time. docs/protocol §6.11, §6.13.
 func TestGroupsHaveEqualPartsOfTheRepairBudget(t *testing.T) {
 	const size, groups, each = 1024, 16, 8
 	e := &windowSlot{size: size}
 	for _, history := range []bool{false, true} {
-		for _, data := range []int{0, 4 * size} { // in each round, by the first group
+		for _, data := range []int{0, 4 * size} { // in each round, of the first group
 			t.Run(fmt.Sprintf("history %v, data %d", history, data), func(t *testing.T) {
 				now := Instant(time.Hour)
 				bus := NewRepairBudget(noLock{})
@@ -157,7 +157,7 @@ func TestGroupsHaveEqualPartsOfTheRepairBudget(t *testing.T) {
 	}
 }
 
-// A window that has grown is as at first again after four round trips in which no repair waited, also where each had
+// A window that has grown is reset after four round trips without waiting repairs, even if each had
 // one. docs/protocol §6.11.
 func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	now := Instant(time.Hour)
@@ -184,7 +184,8 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	}
 }
 
-// A round trip is that of the farthest receiver that asks: it rises at once, and falls by half. docs/protocol §6.11.
+// The round trip is that of the farthest receiver with requests: it increases at once, and decreases by half.
+// docs/protocol §6.11.
 func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 	var a repairAccount
 	a.init(NewRepairBudget(noLock{}), 0.5, 1472, 1)
@@ -207,7 +208,7 @@ func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 func TestStatusCadence(t *testing.T) {
 	for _, c := range []struct {
 		members int
-		rate    float64 // packets a second
+		rate    float64 // packets per second
 		want    time.Duration
 	}{
 		{0, 0, time.Second},
@@ -231,8 +232,8 @@ func TestStatusCadence(t *testing.T) {
 	}
 }
 
-// A publisher that is held up asks for statuses, on the ladder. docs/protocol §8.3.
-func TestHeldUpPublisherAsks(t *testing.T) {
+// A blocked publisher solicits statuses, on the ladder. docs/protocol §8.3.
+func TestBlockedPublisherSolicits(t *testing.T) {
 	b := newBench(t, nil)
 	b.next()
 	b.status(1, 0, 1, 0)
@@ -246,26 +247,26 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 		b.now = max(b.now+1, b.s.Deadline())
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			if p.Flags&wire.FlagSolicit == 0 {
-				t.Fatalf("heartbeat %d does not ask", len(at))
+				t.Fatalf("heartbeat %d does not solicit", len(at))
 			}
 			at = append(at, b.now)
 		}
-		b.status(1, 1, 1, 0) // it is there, without room
+		b.status(1, 1, 1, 0) // alive, without room
 	}
 	step := 2 * startRTT
 	for i := range at[:len(at)-1] {
 		if d := at[i+1].Sub(at[i]); d != min(step, slowHeartbeat) {
-			t.Errorf("heartbeat %d comes %v after the one before, want %v", i+1, d, min(step, slowHeartbeat))
+			t.Errorf("heartbeat %d is sent %v after the previous one, want %v", i+1, d, min(step, slowHeartbeat))
 		}
 		step *= 2
 	}
 }
 
-// A listing of all topics goes four packets at a time, the rotation with heartbeats one,
-// and the end of a stream begins a listing. docs/protocol §9.6.
+// A listing of all topics is sent four packets at a time, the rotation with heartbeats one at a
+// time, and the end of a stream begins a listing. docs/protocol §9.6.
 func TestReportsHaveARate(t *testing.T) {
 	b := newBench(t, nil)
-	const topics = 1000 // some 12 to a packet
+	const topics = 1000 // about 12 in a packet
 	for i := range topics {
 		b.topic("a topic with a rather long name, of which there are many: " + string(rune(0x4e00+i)))
 	}
@@ -305,12 +306,12 @@ func TestReportsHaveARate(t *testing.T) {
 		t.Errorf("with a heartbeat of an idle stream: %d heartbeats, %d announces", len(of(wire.TypeHeartbeat, ps)), len(of(wire.TypeAnnounce, ps)))
 	}
 	b.s.End(b.now)
-	if n := len(of(wire.TypeAnnounce, b.next())); n < min(announceBurst, b.s.blocks.perBlock)-1 { // a heartbeat is in their train
-		t.Errorf("%d announces begin the end", n)
+	if n := len(of(wire.TypeAnnounce, b.next())); n < min(announceBurst, b.s.blocks.perBlock)-1 { // their train also has a heartbeat
+		t.Errorf("%d announces at the beginning of the end", n)
 	}
 }
 
-// The back-off window, step by step. docs/protocol §6.8.
+// The back-off window grows and shrinks step by step. docs/protocol §6.8.
 func TestBackoffLoop(t *testing.T) {
 	const rtt = 200 * time.Microsecond
 	s := &Sender{}
@@ -320,10 +321,10 @@ func TestBackoffLoop(t *testing.T) {
 		fresh, again int
 		want         time.Duration
 	}{
-		{10, 10, 0}, // as many: no reason
+		{10, 10, 0}, // equal: no reason
 		{10, 11, rtt},
 		{10, 11, 2 * rtt},
-		{10, 5, 2 * rtt}, // between the two bounds it stays
+		{10, 5, 2 * rtt}, // unchanged between the limits
 		{10, 11, 4 * rtt},
 		{10, 2, 2 * rtt},
 		{10, 2, rtt},
@@ -335,12 +336,12 @@ func TestBackoffLoop(t *testing.T) {
 		now = max(now, r.countAt)
 		r.fresh, r.duplicate = c.fresh, c.again
 		if r.adapt(s, now.Add(4*rtt+r.backoff-1), rtt); r.fresh != c.fresh {
-			t.Errorf("step %d is judged before its period is over", i)
+			t.Errorf("step %d is evaluated before the end of its period", i)
 		}
 		now = now.Add(4*rtt + r.backoff)
 		r.adapt(s, now, rtt)
 		if r.backoff != c.want {
-			t.Errorf("step %d: %d asked for, %d again: window %v, want %v", i, c.fresh, c.again, r.backoff, c.want)
+			t.Errorf("step %d: %d requested, %d again: window %v, want %v", i, c.fresh, c.again, r.backoff, c.want)
 		}
 		r.advertised()
 	}
@@ -351,11 +352,11 @@ func TestBackoffLoop(t *testing.T) {
 		r.advertised()
 	}
 	if want := min(maxBackoff*rtt, maxBackoffTime); r.backoff != want {
-		t.Errorf("it widens to %v, want %v", r.backoff, want)
+		t.Errorf("the window grows to %v, want %v", r.backoff, want)
 	}
 }
 
-// counting is a codec that keeps a quarter of the runs, and never packs the same twice.
+// counting is a codec that keeps a quarter of the runs, and never compresses them to the same bytes twice.
 type counting struct{ packs byte }
 
 func (*counting) Kind() (wire.Codec, uint32) { return wire.CodecS2, 0 }
@@ -367,8 +368,8 @@ func (c *counting) Pack(dst, runs []byte) []byte {
 
 func (*counting) Unpack(dst []byte, _ wire.Packed) ([]byte, error) { return dst, nil }
 
-// A repair of a compressed packet is the packet that was sent, whatever the codec would make
-// of it now, and the checksum is over that. docs/protocol §26.6, §2.2.
+// The repair of a compressed packet equals the original, whatever the codec would return now,
+// including the checksum. docs/protocol §26.6, §2.2.
 func TestRepairsOfCompressedPackets(t *testing.T) {
 	codec := &counting{}
 	b := newBench(t, func(c *SenderConfig) { c.Packer, c.Checksum = codec, true })
@@ -392,9 +393,9 @@ func TestRepairsOfCompressedPackets(t *testing.T) {
 			t.Errorf("packet %d has flags %#x and codec %v", i, p.Flags, wire.CodecOf(p.b))
 		}
 		if err := wire.Verify(p.b, true); err != nil || wire.Verify(first[i].b, true) != nil {
-			t.Errorf("packet %d: %v; when it was sent first: %v", i, err, wire.Verify(first[i].b, true))
+			t.Errorf("packet %d: %v; first transmission: %v", i, err, wire.Verify(first[i].b, true))
 		}
-		p.b[4] = first[i].b[4] // flags
+		p.b[4] = first[i].b[4] // the flags may differ
 		if !bytes.Equal(p.b, first[i].b) {
 			t.Errorf("the repair of packet %d differs:\n%x\n%x", i, first[i].b, p.b)
 		}

@@ -33,10 +33,10 @@ func describe(t *testing.T, b []byte) (kind string, line event) {
 			text += fmt.Sprintf(", trail %d", hb.Trail)
 		}
 		if h.Flags&wire.FlagEnd != 0 {
-			text += ", the end"
+			text += ", END"
 		}
 		if h.Flags&wire.FlagSolicit != 0 {
-			text += ", asks for statuses"
+			text += ", solicits statuses"
 		}
 	case wire.TypeAnnounce:
 		a, e := wire.ParseAnnounce(b)
@@ -70,7 +70,7 @@ func interval(first, n uint64) string {
 	return fmt.Sprintf("%d-%d", first, first+n-1)
 }
 
-// texts are the messages of a packet's runs.
+// texts returns the messages in a packet's runs.
 func texts(runs []byte) (all []string) {
 	for r, rest, ok := wire.NextRun(runs); ok; r, rest, ok = wire.NextRun(rest) {
 		for m, rest, ok := wire.NextMessage(r.Body); ok; m, rest, ok = wire.NextMessage(rest) {
@@ -80,13 +80,13 @@ func texts(runs []byte) (all []string) {
 	return all
 }
 
-// What a script shows of a subscriber's deliveries.
+// The following methods print the events of a subscriber.
 
 func (s *scriptSubscriber) StreamUp(st *Stream) {
-	s.x.say("  %s: publisher up, epoch %d, from packet %d", s.name, st.Epoch, st.Start())
+	s.x.print("  %s: publisher up, epoch %d, from packet %d", s.name, st.Epoch, st.Start())
 }
 
-// scriptOutput shows a stream's events.
+// scriptOutput prints a stream's events.
 type scriptOutput struct {
 	*recorder
 	s *scriptSubscriber
@@ -101,7 +101,7 @@ func (o scriptOutput) Deliver(e *Event) (kept bool) {
 	if e.Kind == EventPacket {
 		s.x.add(event{head: "  " + s.name + ": delivers", texts: texts(PacketData(e.Packet))})
 	} else if e.Count > 0 {
-		s.x.say("  %s: gap, %s: %v", s.name, interval(e.Seq, e.Count), e.Cause)
+		s.x.print("  %s: gap, %s: %v", s.name, interval(e.Seq, e.Count), e.Cause)
 	}
 	return o.recorder.Deliver(e)
 }
@@ -111,5 +111,5 @@ func (s *scriptSubscriber) StreamDown(st *Stream, cause events.Cause) {
 	if cause != events.CauseNone {
 		what = "down: " + cause.String()
 	}
-	s.x.say("  %s: publisher, epoch %d, %s", s.name, st.Epoch, what)
+	s.x.print("  %s: publisher, epoch %d, %s", s.name, st.Epoch, what)
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// scriptLatency is how long each packet is on its way.
+// scriptLatency is the latency of each packet.
 const scriptLatency = 10 * time.Microsecond
 
-// exchange is what a script plays with: hosts, the network and time.
+// exchange is the state of a script: hosts, network and time.
 type exchange struct {
 	t           *testing.T
 	out         *strings.Builder
 	last        event   // not written yet
-	now         Instant // since the beginning of the script, and a second
+	now         Instant // one second at the beginning of the script
 	publishers  []*scriptPublisher
 	subscribers []*scriptSubscriber
-	network     []flying // in the order of their arrival
+	network     []flying // by time of arrival
 	losses      []loss
 	texts       int
 }
 
-// flying is a packet on its way to a host.
+// flying is a packet in the network.
 type flying struct {
 	at     Instant
 	packet []byte
 	to     func(packet []byte)
 }
 
-// loss is what the network is going to lose.
+// loss is packets that the network will lose.
 type loss struct {
 	to, kind string
 	count    int
@@ -51,21 +51,21 @@ type scriptPublisher struct {
 	topic   *Topic
 	backlog []string // not written yet
 	posted  uint64
-	why     events.Reason // it waits, as was said last
+	why     events.Reason // printed reason for waiting
 	ending  bool
 	dead    bool
 }
 
 type scriptSubscriber struct {
-	log  // for what no script shows
+	log  // for events that scripts do not print
 	x    *exchange
 	name string
 	r    *Receiver
 	left bool
 }
 
-// event is a line of the script's output. What follows it and has the same head and tail
-// at the same time goes into the same line.
+// event is a line of the script's output. Further events at the same time with the same head and
+// tail are added to the line.
 type event struct {
 	at          Instant
 	head        string
@@ -75,7 +75,7 @@ type event struct {
 	tail        string
 }
 
-func (x *exchange) say(format string, a ...any) {
+func (x *exchange) print(format string, a ...any) {
 	x.add(event{head: fmt.Sprintf(format, a...)})
 }
 
@@ -108,7 +108,7 @@ func (x *exchange) flush() {
 
 func (x *exchange) begin() {
 	if x.now == 0 {
-		x.now = Instant(time.Second) // zero is never
+		x.now = Instant(time.Second) // zero means never
 	}
 }
 
@@ -154,7 +154,7 @@ func (x *exchange) publisher(name string, window int, flow string) {
 	x.publishers = append(x.publishers, p)
 }
 
-// run lets time pass, from one thing that happens to the next.
+// run lets time pass from event to event.
 func (x *exchange) run(until Instant) {
 	for range 100_000 {
 		next := Never
@@ -181,10 +181,10 @@ func (x *exchange) run(until Instant) {
 		}
 		x.pump()
 	}
-	x.t.Fatalf("at %v: time stands still", x.now)
+	x.t.Fatalf("at %v: time does not advance", x.now)
 }
 
-// pump lets all hosts do what is due now.
+// pump performs the due actions of all hosts.
 func (x *exchange) pump() {
 	var buf []byte
 	for _, s := range x.subscribers {
@@ -204,7 +204,7 @@ func (x *exchange) pump() {
 	}
 }
 
-// pump writes messages as far as they go, and sends.
+// pump writes messages as far as possible, and sends.
 func (p *scriptPublisher) pump() {
 	why := p.write()
 	var train transport.Outbound
@@ -217,17 +217,17 @@ func (p *scriptPublisher) pump() {
 		why = p.write()
 	}
 	if why != p.why && why != events.ReasonNone {
-		p.x.say("%s waits: %v", p.name, why)
+		p.x.print("%s waits: %v", p.name, why)
 	}
 	p.why = why
 	if p.ending && p.s.Drained() {
 		p.dead = true
-		p.x.say("%s is gone: all have everything", p.name)
+		p.x.print("%s has exited: all have everything", p.name)
 	}
 }
 
-// write makes a packet of each message, as far as there is room, and says what there is
-// no room for.
+// write makes a packet of each message, as far as there is room, and returns the reason why others
+// must wait.
 func (p *scriptPublisher) write() events.Reason {
 	for {
 		if why := p.s.Assign(p.x.now, p.w, true); why != events.ReasonNone {
@@ -247,7 +247,7 @@ func (x *exchange) multicast(p *scriptPublisher, b []byte) {
 	kind, e := describe(x.t, b)
 	var lost []string
 	for _, s := range x.subscribers {
-		if x.loses(s.name, kind) {
+		if x.isLost(s.name, kind) {
 			lost = append(lost, s.name)
 			continue
 		}
@@ -258,7 +258,7 @@ func (x *exchange) multicast(p *scriptPublisher, b []byte) {
 		})
 	}
 	if len(lost) > 0 {
-		e.tail = ", lost on the way to " + strings.Join(lost, " and ")
+		e.tail = ", lost on the path to " + strings.Join(lost, " and ")
 	}
 	e.head = p.name + " to all: " + e.head
 	x.add(e)
@@ -267,10 +267,10 @@ func (x *exchange) multicast(p *scriptPublisher, b []byte) {
 func (x *exchange) unicast(s *scriptSubscriber, p *scriptPublisher, b []byte) {
 	kind, e := describe(x.t, b)
 	switch {
-	case x.loses(p.name, kind):
-		e.tail = ", lost on the way"
+	case x.isLost(p.name, kind):
+		e.tail = ", lost"
 	case p.dead:
-		e.tail = ", which is gone"
+		e.tail = ", which has exited"
 	default:
 		x.send(b, func(b []byte) {
 			if !p.dead {
@@ -286,7 +286,7 @@ func (x *exchange) send(b []byte, to func([]byte)) {
 	x.network = append(x.network, flying{x.now.Add(scriptLatency), b, to})
 }
 
-func (x *exchange) loses(to, kind string) bool {
+func (x *exchange) isLost(to, kind string) bool {
 	for i := range x.losses {
 		if l := &x.losses[i]; l.count > 0 && l.to == to && (l.kind == kind || l.kind == "any") {
 			l.count--

@@ -12,14 +12,14 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-var update = flag.Bool("update", false, "write what happens into testdata/*.txt")
+var update = flag.Bool("update", false, "write the results into testdata/*.txt")
 
-// TestScripts runs the exchanges of testdata/*.txt: commands, each with the packets and
-// deliveries that it leads to. After a change of the protocol
+// TestScripts runs the exchanges in testdata/*.txt: commands, each with the packets and deliveries
+// that it causes. After a change of the protocol
 //
 //	go test ./reliable -run TestScripts -update
 //
-// writes them anew: read the difference. The commands are those of scriptCommands.
+// rewrites them: review the difference. The commands are those of scriptCommands.
 func TestScripts(t *testing.T) {
 	if *update {
 		if err := flag.Set("rewrite", "true"); err != nil {
@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// do carries out one command and returns what happened.
+// do executes a command and returns its output.
 func (x *exchange) do(t *testing.T, d *datadriven.TestData) string {
 	x.t, x.out = t, &strings.Builder{}
 	command, ok := scriptCommands[d.Cmd]
@@ -54,7 +54,7 @@ func (x *exchange) do(t *testing.T, d *datadriven.TestData) string {
 }
 
 var scriptCommands = map[string]func(*exchange, *datadriven.TestData){
-	// subscribers NAME... [window=PACKETS]: begin to subscribe.
+	// subscribers NAME... [window=PACKETS]: starts subscribers.
 	"subscribers": func(x *exchange, d *datadriven.TestData) {
 		window := 32
 		d.MaybeScanArgs(x.t, "window", &window)
@@ -63,7 +63,7 @@ var scriptCommands = map[string]func(*exchange, *datadriven.TestData){
 		}
 		x.pump()
 	},
-	// publisher NAME [window=PACKETS] [flow=none]: begins, or begins again after kill: its
+	// publisher NAME [window=PACKETS] [flow=none]: starts a publisher, or restarts it after kill: its
 	// second epoch is called NAME.2.
 	"publisher": func(x *exchange, d *datadriven.TestData) {
 		window, flow := 16, "min"
@@ -72,7 +72,7 @@ var scriptCommands = map[string]func(*exchange, *datadriven.TestData){
 		x.publisher(words(d)[0], window, flow)
 		x.pump()
 	},
-	// publish TEXT... | publish count=N: one message, and packet, for each text.
+	// publish TEXT... | publish count=N: one message, in a packet of its own, for each text.
 	"publish": func(x *exchange, d *datadriven.TestData) {
 		texts, count := words(d), 0
 		d.MaybeScanArgs(x.t, "count", &count)
@@ -84,8 +84,8 @@ var scriptCommands = map[string]func(*exchange, *datadriven.TestData){
 		p.backlog = append(p.backlog, texts...)
 		x.pump()
 	},
-	// lose to=NAME type=TYPE [count=N]: the network loses the next packets of a type, such
-	// as data, repair, nak or status, on their way to a host; of type any, all.
+	// lose to=NAME type=TYPE [count=N]: the network loses the next packets of a type, such as data,
+	// repair, nak or status, to a host; type any: all packets.
 	"lose": func(x *exchange, d *datadriven.TestData) {
 		l := loss{count: 1}
 		d.ScanArgs(x.t, "to", &l.to)
@@ -93,7 +93,7 @@ var scriptCommands = map[string]func(*exchange, *datadriven.TestData){
 		d.MaybeScanArgs(x.t, "count", &l.count)
 		x.losses = append(x.losses, l)
 	},
-	// run DURATION: let time pass.
+	// run DURATION: lets time pass.
 	"run": func(x *exchange, d *datadriven.TestData) {
 		for _, w := range words(d) {
 			dt, err := time.ParseDuration(w)
@@ -103,23 +103,23 @@ var scriptCommands = map[string]func(*exchange, *datadriven.TestData){
 			x.run(x.now.Add(dt))
 		}
 	},
-	// end: the publisher ends its stream, and is gone when all have everything.
+	// end: the publisher ends its stream, and exits when all subscribers have everything.
 	"end": func(x *exchange, d *datadriven.TestData) {
 		p := x.publishers[len(x.publishers)-1]
 		p.ending = true
 		p.s.End(x.now)
 		x.pump()
 	},
-	// kill: the publisher's process is gone, without a word.
+	// kill: the publisher is killed.
 	"kill": func(x *exchange, d *datadriven.TestData) {
 		x.publishers[len(x.publishers)-1].dead = true
 	},
-	// leave NAME: a subscriber says that it leaves, and is gone.
+	// leave NAME: a subscriber leaves and exits.
 	"leave": func(x *exchange, d *datadriven.TestData) {
 		name := words(d)[0]
 		i := slices.IndexFunc(x.subscribers, func(s *scriptSubscriber) bool { return s.name == name })
 		if i < 0 {
-			d.Fatalf(x.t, "no subscriber is called %q", name)
+			d.Fatalf(x.t, "no subscriber has the name %q", name)
 		}
 		s := x.subscribers[i]
 		s.r.Close(x.now)
@@ -129,7 +129,7 @@ var scriptCommands = map[string]func(*exchange, *datadriven.TestData){
 	},
 }
 
-// words are the arguments of a command that have no value.
+// words returns the arguments of a command without a value.
 func words(d *datadriven.TestData) (all []string) {
 	for _, a := range d.CmdArgs {
 		if len(a.Vals) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// heartbeats lets time pass by the sender's own deadlines and returns when heartbeats went.
+// heartbeats lets time pass by the sender's deadlines and returns the times of heartbeats.
 func (b *bench) heartbeats(until Instant) (at []Instant) {
 	b.t.Helper()
 	for b.s.Deadline() < until {
@@ -20,11 +20,11 @@ func (b *bench) heartbeats(until Instant) (at []Instant) {
 	return at
 }
 
-// protocol §5.7: when a publisher begins to wait for subscribers the first heartbeat goes at once, and later ones
-// within a sixteenth of the time waited; together they are no load.
-func TestAwaitHastensHeartbeats(t *testing.T) {
+// protocol §5.7: when a publisher begins to wait for subscribers the first heartbeat is sent at
+// once, and later ones within a sixteenth of the waiting time; all together are a small load.
+func TestAwaitSendsMoreHeartbeats(t *testing.T) {
 	b := newBench(t, nil)
-	b.heartbeats(b.now.Add(time.Second)) // the ladder is at its top
+	b.heartbeats(b.now.Add(time.Second)) // the ladder is at its longest interval
 	b.s.Await(b.now, 0)
 	began := b.now
 	if heartbeats := b.heartbeats(b.now + 1); len(heartbeats) != 1 {
@@ -34,35 +34,34 @@ func TestAwaitHastensHeartbeats(t *testing.T) {
 	last := began
 	for _, at := range heartbeats {
 		if gap, most := at.Sub(last), min(slowHeartbeat, max(awaitHeartbeat, at.Sub(began)/awaitShare)); gap > most {
-			t.Errorf("a heartbeat %v after the wait began follows %v behind the last one, want %v at most", at.Sub(began), gap, most)
+			t.Errorf("%v after the wait began, a heartbeat follows the previous one after %v, want at most %v", at.Sub(began), gap, most)
 		}
 		last = at
 	}
 	if n := len(heartbeats); n > 250 {
 		t.Errorf("%d heartbeats in 10 s of waiting", n)
 	}
-	b.s.Await(b.now, 0) // a second one, and both end
+	b.s.Await(b.now, 0) // a second wait, and the end of both
 	b.s.Awaited()
 	b.s.Awaited()
 	b.heartbeats(b.now.Add(slowHeartbeat + 1))
 	if heartbeats := b.heartbeats(b.now.Add(time.Second)); len(heartbeats) > 11 {
-		t.Errorf("%d heartbeats a second when the wait is over", len(heartbeats))
+		t.Errorf("%d heartbeats a second after the wait", len(heartbeats))
 	}
 }
 
-// A publisher that waits in 10,000 groups sends as many heartbeats as one that does not
-// wait.
+// A publisher that waits in 10,000 groups sends no more heartbeats than one that does not wait.
 func TestAwaitInManyGroups(t *testing.T) {
 	b := newBench(t, nil)
 	b.heartbeats(b.now.Add(time.Second))
 	b.s.Await(b.now, 10*time.Second)
 	if heartbeats := b.heartbeats(b.now.Add(time.Second)); len(heartbeats) > 12 {
-		t.Errorf("%d heartbeats a second and group", len(heartbeats))
+		t.Errorf("%d heartbeats a second in each group", len(heartbeats))
 	}
 }
 
-// A publisher that waits for subscribers does not wait for data that is expected. docs/protocol §5.7.
-func TestAwaitWhereDataIsExpected(t *testing.T) {
+// A publisher that waits for subscribers sends heartbeats even if data is expected. docs/protocol §5.7.
+func TestAwaitWhileDataIsExpected(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
 	b.publish(1)
@@ -81,6 +80,6 @@ func TestAwaitWhereDataIsExpected(t *testing.T) {
 		b.now = b.now.Add(50 * time.Microsecond)
 	}
 	if longest > awaitHeartbeat {
-		t.Errorf("heartbeats are up to %v apart, want %v", longest, awaitHeartbeat)
+		t.Errorf("heartbeats at intervals of up to %v, want %v", longest, awaitHeartbeat)
 	}
 }

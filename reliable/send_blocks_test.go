@@ -2,17 +2,16 @@ package reliable
 
 import "testing"
 
-// When the oldest block may be used again, and when it is a subscriber that keeps it.
-// docs/protocol §8.1.
+// The oldest block is reused unless a subscriber or the transport needs it. docs/protocol §8.1.
 func TestOldestBlockIsUsedAgain(t *testing.T) {
-	const last, post = 10, 7 // of the block
+	const last, post = 10, 7 // last packet and post of the block
 	for _, c := range []struct {
 		name              string
 		sent, floor, done uint64
 		reusable, missed  bool
 	}{
-		{"it is not needed", 11, noLimit, 7, true, false},
-		{"all have it", 11, 11, 7, true, false},
+		{"no subscriber", 11, noLimit, 7, true, false},
+		{"received by all", 11, 11, 7, true, false},
 		{"a subscriber misses its last packet", 11, 10, 7, false, true},
 		{"a subscriber misses all of it", 11, 0, 7, false, true},
 		{"its last packet was not sent", 10, noLimit, 7, false, false},
@@ -21,7 +20,7 @@ func TestOldestBlockIsUsedAgain(t *testing.T) {
 	} {
 		var x sendBlocks
 		if x.reusable(c.sent, c.floor, c.done) != nil || x.missed(c.sent, c.floor) {
-			t.Fatal("a block where there is none")
+			t.Fatal("a block is reusable or missed while there is none")
 		}
 		x.retired.push(&block{last: last, post: post})
 		if got := x.reusable(c.sent, c.floor, c.done) != nil; got != c.reusable {
@@ -31,7 +30,7 @@ func TestOldestBlockIsUsedAgain(t *testing.T) {
 			t.Errorf("%s: missed %v", c.name, got)
 		}
 		if x.relieved(last) {
-			t.Errorf("%s: relieved although a subscriber misses its last packet", c.name)
+			t.Errorf("%s: relieved although a subscriber lacks its last packet", c.name)
 		}
 		if x.relieved(last+1) != c.missed || x.relieved(last+1) {
 			t.Errorf("%s: not relieved once", c.name)
@@ -39,8 +38,8 @@ func TestOldestBlockIsUsedAgain(t *testing.T) {
 	}
 }
 
-// Blocks that were given back leave their ids to those that come.
-func TestBlocksComeAndGo(t *testing.T) {
+// New blocks get the ids of returned blocks.
+func TestBlocksAreReused(t *testing.T) {
 	var x sendBlocks
 	x.add(make([]byte, 35), 10)
 	if x.count() != 3 || len(x.free) != 3 {
@@ -48,7 +47,7 @@ func TestBlocksComeAndGo(t *testing.T) {
 	}
 	b := x.take()
 	if mem := x.giveBack(); len(mem) != 10 || x.count() != 2 {
-		t.Errorf("%d bytes given back, %d blocks are left", len(mem), x.count())
+		t.Errorf("%d bytes returned, %d blocks remain", len(mem), x.count())
 	}
 	x.add(make([]byte, 20), 10)
 	if x.count() != 4 || len(x.all) != 4 || len(x.unused) != 0 || x.all[b.id] != b {

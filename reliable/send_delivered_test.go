@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is delivered of a topic, beside what subscribers say that they have; and that it
-// never goes back, however often it is asked.
+// The number of delivered messages of a topic follows the subscribers' statuses, and never
+// decreases, however often it is queried.
 func TestDeliveredOn(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 64 })
 	x, y := b.topic("x"), b.topic("y")
@@ -34,12 +34,12 @@ func TestDeliveredOn(t *testing.T) {
 	want(2, 3, 1)
 	want(3, 3, 2)
 	b.put(x, 10)
-	want(3, 3, 2) // it waits in an open packet
+	want(3, 3, 2) // in an open packet
 	send()        // packet 3: x 3
 	want(3, 3, 2)
 	want(4, 4, 2)
 
-	// A message of several packets counts as a whole.
+	// A message of several packets counts once it is complete.
 	large := make([]byte, 1500)
 	for off := 0; off < len(large); {
 		n := b.w.AppendFragment(x, large, off)
@@ -55,13 +55,13 @@ func TestDeliveredOn(t *testing.T) {
 	want(last, 5, 2)
 }
 
-// docs/protocol §7.5: what members have only grows; the count by topic follows the
-// count by packets, whatever is asked when.
+// docs/protocol §7.5: what members have only increases; the count by topic follows the count by
+// packets, in any order of queries.
 func TestDeliveredOnRandomly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 64 })
 	topics := []*Topic{b.topic("x"), b.topic("y"), b.topic("z")}
-	var ends [][]uint64 // of each packet: messages of each topic up to its end
+	var ends [][]uint64 // for each packet: messages of each topic up to its end
 	have := uint64(0)
 	b.status(1, 0, 64, 0)
 	for range 5000 {

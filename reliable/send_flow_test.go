@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How far each strategy lets a publisher go beside members with this room and these
-// packets, and how far it takes everything for delivered.
-// docs/protocol §8.1.
+// Each case has the limit of a flow control for members with this room and these packets, and the
+// position below which everything counts as delivered. docs/protocol §8.1.
 func TestFlowControl(t *testing.T) {
 	type member struct {
 		next, limit uint64
@@ -44,16 +43,16 @@ func TestFlowControl(t *testing.T) {
 		{"quorum of 2", QuorumFlow{2}, four, 90, 30, 30, false},
 		{"quorum of 3", QuorumFlow{3}, four, 60, 20, 20, false},
 		{"quorum of 4", QuorumFlow{4}, four, 20, 10, 10, false},
-		{"quorum of more than there are", QuorumFlow{5}, four, 20, 10, 10, false},
+		{"quorum of more than the members", QuorumFlow{5}, four, 20, 10, 10, false},
 		{"quorum, one released", QuorumFlow{3}, []member{{10, 20, true, ""}, {40, 90, false, ""}, {30, 60, false, ""}, {20, 100, false, ""}}, 60, 20, 20, false},
 		{"quorum, no subscriber", QuorumFlow{3}, nil, noLimit, noLimit, 50, false},
 		{"tag, no subscriber", book(MinFlow{}), nil, noLimit, noLimit, 50, false},
 		{"tag", book(MinFlow{}), tagged, 60, 30, 30, false},
-		{"tag that no subscriber has", book(MinFlow{}), four, noLimit, noLimit, 50, true},
+		{"tag without a subscriber", book(MinFlow{}), four, noLimit, noLimit, 50, true},
 		{"tag, its subscriber released", book(MinFlow{}), []member{{10, 20, true, "book"}, {5, 10, false, ""}}, noLimit, noLimit, 50, false},
 		{"tag and max", book(MaxFlow{}), tagged, 90, 40, 40, false},
 		{"tag and quorum", book(QuorumFlow{2}), tagged, 60, 30, 30, false},
-		{"tag and a quorum of more", book(QuorumFlow{3}), tagged, 60, 30, 30, false},
+		{"tag and a quorum of more than the members", book(QuorumFlow{3}), tagged, 60, 30, 30, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, func(cfg *SenderConfig) { cfg.Flow, cfg.WindowPackets = c.flow, 128 })
@@ -79,10 +78,10 @@ func TestFlowControl(t *testing.T) {
 	}
 }
 
-// With a quorum of two, one subscriber of three that stops does not hold the publisher up, is not named as a holder,
-// and learns that packets are gone; a second one that stops holds the publisher up until it is released.
-// docs/protocol §8.1, §8.6, §8.7.
-func TestQuorumGoesOnWithoutOne(t *testing.T) {
+// With a quorum of two, one subscriber of three that stops does not block the publisher, is not
+// named in heartbeats, and learns that packets are gone; a second one that stops blocks the
+// publisher until it is released. docs/protocol §8.1, §8.6, §8.7.
+func TestQuorumContinuesWithoutOne(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = QuorumFlow{2}, time.Second })
 	all := func(next uint64) {
 		b.status(2, next, next+16, 0)
@@ -92,35 +91,35 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	all(0)
 	for i := range uint64(100) {
 		if n := len(b.publish(1)); n != 1 {
-			t.Fatalf("packet %d did not go", i)
+			t.Fatalf("packet %d was not assigned", i)
 		}
 		all(i + 1)
 	}
 	if _, held := b.s.Holder(b.now); held || b.s.Stats().ReceiversReleased != 0 {
-		t.Error("a subscriber holds the publisher up")
+		t.Error("a subscriber blocks the publisher")
 	}
 	if b.s.Delivered() != 100 || !b.s.Drained() {
 		t.Errorf("delivered below %d, drained %v", b.s.Delivered(), b.s.Drained())
 	}
 	b.nak(1, [2]uint64{0, 1})
 	if len(of(wire.TypeGone, b.next())) != 1 {
-		t.Error("no word that the packet is gone")
+		t.Error("no notice that the packet is gone")
 	}
 	n := 0
-	for b.s.Room() > 0 { // number 3 has stopped, too
+	for b.s.Room() > 0 { // subscriber 3 stops, too
 		b.status(2, 100+uint64(n), 116+uint64(n), 0)
 		b.publish(1)
 		n++
 	}
 	b.put(b.topic("a.b"), 100)
 	if r := b.s.Assign(b.now, b.w, true); n > 17 || r != events.ReasonFlow {
-		t.Fatalf("%d packets further; then %v", n, r)
+		t.Fatalf("%d further packets; then %v", n, r)
 	}
 	if h, held := b.s.Holder(b.now); !held || h.Subscriber == 2 {
-		t.Errorf("held by %+v, %v", h, held)
+		t.Errorf("blocked by %+v, %v", h, held)
 	}
 	if b.s.Drained() {
-		t.Error("drained, though only one has everything")
+		t.Error("drained although only one subscriber has everything")
 	}
 	b.now = b.now.Add(time.Second)
 	b.s.releaseHolders(b.now)
@@ -129,9 +128,9 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	}
 }
 
-// A subscriber without the tag is served, holds no publisher up, is not released, and does not keep what is published
-// from being delivered; it counts from the status on that says the tag, and no later one takes that back.
-// docs/protocol §8.11, §7.9.
+// A subscriber without the tag is served, but blocks no publisher, is not released, and does not
+// delay the report of deliveries; it counts from its first status with the tag on, and no later
+// status reverts that. docs/protocol §8.11, §7.9.
 func TestTagCountsFromItsStatus(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = TaggedFlow{"book", MinFlow{}}, time.Second })
 	status := func(receiver, next uint64, tag string) {
@@ -142,7 +141,7 @@ func TestTagCountsFromItsStatus(t *testing.T) {
 	status(1, 0, "other\x1b")
 	for i := range 100 {
 		if n := len(b.publish(1)); n != 1 {
-			t.Fatalf("packet %d did not go", i)
+			t.Fatalf("packet %d was not assigned", i)
 		}
 	}
 	if b.s.Delivered() != 100 || !b.s.Drained() {
@@ -164,6 +163,6 @@ func TestTagCountsFromItsStatus(t *testing.T) {
 		}
 	}
 	if h, held := b.s.Holder(b.now); !held || h.Subscriber != 2 || b.s.Delivered() != 100 {
-		t.Errorf("held by %+v, %v; delivered below %d", h, held, b.s.Delivered())
+		t.Errorf("blocked by %+v, %v; delivered below %d", h, held, b.s.Delivered())
 	}
 }

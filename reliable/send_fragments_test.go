@@ -10,18 +10,18 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// trains are what a sender of equal trains hands out.
+// trains counts the trains of a sender with equal trains.
 type trains struct {
 	count, packets, bytes int
 	each                  [][]byte
 }
 
-// publishTrains publishes messages of these sizes, one after the other and over again, until so
-// many blocks have left, and takes the trains of those.
+// publishTrains publishes messages of these sizes repeatedly, until the given number of blocks were
+// sent, and returns their trains.
 func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains, sent [][]byte) {
 	t.Helper()
 	x := b.topic("x")
-	x.nameAssigned() // as it is but for the first packet
+	x.nameAssigned() // as after the first packet
 	b.s.Grant(b.w)
 	room := func() {
 		b.s.Assign(b.now, b.w, false)
@@ -45,7 +45,7 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 			msg[j] = byte(i + j)
 		}
 		sent = append(sent, msg)
-		if b.w.Tail.Append(msg) { // as a writer of one topic does
+		if b.w.Tail.Append(msg) { // like a writer of one topic
 			continue
 		}
 		switch {
@@ -69,15 +69,14 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 	return out, sent
 }
 
-// Messages that follow each other share trains whatever their sizes are: a block of packet
-// memory is one train, nearly full, and little of it is not the messages'.
-// docs/protocol §2.12, §10.1.
+// Messages share trains whatever their sizes are: a block of packet memory is one nearly full
+// train, with little overhead. docs/protocol §2.12, §10.1.
 func TestLargeMessagesShareTrains(t *testing.T) {
 	const blocks = 30
 	for _, c := range []struct {
 		packet, perTrain int
 		sizes            []int
-		payload          float64 // the least share of all bytes
+		payload          float64 // minimum share of message bytes
 		pad              int
 	}{
 		{1472, 44, []int{1403}, 0.9, 0},
@@ -111,7 +110,7 @@ func TestLargeMessagesShareTrains(t *testing.T) {
 				cfg.Pad = c.pad
 			})
 			tr, sent := publishTrains(t, b, c.sizes, blocks)
-			if tr.count > blocks+1 { // the first may be cut where packets are not padded any more
+			if tr.count > blocks+1 { // the first may be cut where padding ends
 				t.Errorf("%d trains of %d blocks", tr.count, blocks)
 			}
 			payload := 0
@@ -124,7 +123,7 @@ func TestLargeMessagesShareTrains(t *testing.T) {
 				}
 				for _, m := range read.messages(d.Runs) {
 					if m.number != uint64(got) || !bytes.Equal(m.text, sent[got]) {
-						t.Fatalf("message %d of %d bytes came as %d of %d", got, len(sent[got]), m.number, len(m.text))
+						t.Fatalf("message %d of %d bytes arrived as %d of %d", got, len(sent[got]), m.number, len(m.text))
 					}
 					payload += len(m.text)
 					got++
@@ -137,7 +136,7 @@ func TestLargeMessagesShareTrains(t *testing.T) {
 	}
 }
 
-// When a message goes in fragments: only if it fits no packet, if the open packet would end its
+// A message is split into fragments only if it fits in no packet, if the open packet would end its
 // train, or if much of it would be padding.
 func TestWriterSplits(t *testing.T) {
 	const packet = 512
@@ -146,22 +145,22 @@ func TestWriterSplits(t *testing.T) {
 		name  string
 		equal bool
 		pad   int
-		first int // bytes of the message before it
+		first int // bytes of the previous message
 		size  int
 		want  bool
 	}{
-		{"the longest of a packet", true, 0, -1, longest, false},
+		{"the longest that fits", true, 0, -1, longest, false},
 		{"one byte more", false, 0, -1, longest + 1, true},
 		{"one byte more, equal trains", true, 0, -1, longest + 1, true},
-		{"it fits behind the other", true, 0, 50, 300, false},
-		{"the other fills less than half", true, 0, 50, 400, true},
-		{"the other fills less than half, trains need not be equal", false, 0, 50, 400, false},
-		{"the other fills half", true, 0, 250, 400, false},
-		{"the other is padded to a full packet", false, packet, 250, 400, true},
-		{"the other is padded to half a packet", false, packet / 2, 150, 400, false},
-		{"the other fills seven eighths", false, packet, 400, 400, false},
-		{"it fits behind the other, which is padded", false, packet, 50, 300, false},
-		{"nothing is before it", false, packet, -1, longest, false},
+		{"it fits after the previous one", true, 0, 50, 300, false},
+		{"the previous one fills less than half", true, 0, 50, 400, true},
+		{"the previous one fills less than half, without equal trains", false, 0, 50, 400, false},
+		{"the previous one fills half", true, 0, 250, 400, false},
+		{"the previous one is padded to a full packet", false, packet, 250, 400, true},
+		{"the previous one is padded to half a packet", false, packet / 2, 150, 400, false},
+		{"the previous one fills seven eighths", false, packet, 400, 400, false},
+		{"it fits after the previous one, which is padded", false, packet, 50, 300, false},
+		{"no previous one", false, packet, -1, longest, false},
 	} {
 		b := newBench(t, func(cfg *SenderConfig) { cfg.EqualTrains, cfg.Pad = c.equal, c.pad })
 		x, y := b.topic("x"), b.topic("y")
@@ -171,7 +170,7 @@ func TestWriterSplits(t *testing.T) {
 			b.put(y, c.first)
 		}
 		if got := b.w.splits(wire.RunHeaderLen + wire.MessageHeaderLen + c.size); got != c.want {
-			t.Errorf("%s: it goes in fragments is %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: split is %v, want %v", c.name, got, c.want)
 		}
 		if !b.w.Append(x, make([]byte, c.size)) {
 			t.Errorf("%s: an empty block has no room", c.name)
@@ -179,23 +178,23 @@ func TestWriterSplits(t *testing.T) {
 	}
 }
 
-// A message that fits a block is not begun at the end of another one, so that no other writer
-// waits for the rest of it. docs/protocol §10.1.
+// A message that fits in a block does not begin at the end of another one, so that no other writer
+// waits for its rest. docs/protocol §10.1.
 func TestBlockEndsBeforeAMessage(t *testing.T) {
 	b := newBench(t, nil) // 4 packets of 512 bytes
 	x := b.topic("x")
 	b.s.Grant(b.w)
 	if b.w.Append(x, make([]byte, b.s.MaxInBlock()+1)) {
-		t.Error("more than a block was taken")
+		t.Error("Append accepts more than a block")
 	}
 	if b.w.Full() {
-		t.Error("a message that fits no block ends one")
+		t.Error("a message that fits in no block ends one")
 	}
 	if !b.w.Append(x, make([]byte, 1000)) || b.w.Append(x, make([]byte, 1000)) {
-		t.Fatal("a block of 2048 bytes takes one message of 1000")
+		t.Fatal("a block of 2048 bytes has no room for two messages of 1000")
 	}
 	if !b.w.Full() || b.w.Rest() != 0 {
-		t.Error("the block goes on behind a message that it had no room for")
+		t.Error("the block continues after a message that did not fit")
 	}
 	other := b.s.NewWriter()
 	b.s.Grant(other)
@@ -211,15 +210,15 @@ func TestBlockEndsBeforeAMessage(t *testing.T) {
 	}
 	b.s.Assign(b.now, b.w, true)
 	if b.w.Append(x, make([]byte, 1500)); !b.w.Full() || b.w.Pending() {
-		t.Error("a block of which all has its sequence did not end")
+		t.Error("a block with all sequences assigned did not end")
 	}
 	if b.s.Assign(b.now, b.w, false); !b.s.Grant(b.w) || !b.w.Append(x, make([]byte, 1500)) {
-		t.Error("it is not exchanged for another one")
+		t.Error("the block is not replaced")
 	}
 }
 
-// The rest of a message in an open packet holds others up, as its first fragments are out.
-// docs/protocol §10.1.
+// The rest of a message in an open packet blocks other writers, because its first fragments were
+// sent. docs/protocol §10.1.
 func TestOthersWaitForTheLastFragment(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
@@ -234,6 +233,6 @@ func TestOthersWaitForTheLastFragment(t *testing.T) {
 	}
 	b.s.Assign(b.now, b.w, true)
 	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
-		t.Errorf("it waits behind the last one: %v", r)
+		t.Errorf("still waiting after the last fragment: %v", r)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Every step from every state: what is not drawn changes nothing.
+// The table lists the steps that change a membership, by state; all others change nothing.
 func TestMembership(t *testing.T) {
 	start := upTime(time.Hour)
 	states := map[memberState]membership{
@@ -16,7 +16,7 @@ func TestMembership(t *testing.T) {
 	now := start.add(5 * time.Second)
 	steps := map[string]struct {
 		do func(m *membership)
-		to map[memberState]membership // if it changes
+		to map[memberState]membership // resulting membership, if it changes
 	}{
 		"holds":   {func(m *membership) { m.holds(now) }, map[memberState]membership{memberFollows: {state: memberHolds, since: now}}},
 		"follows": {func(m *membership) { m.follows() }, map[memberState]membership{memberHolds: {}}},
@@ -37,7 +37,7 @@ func TestMembership(t *testing.T) {
 	for state, m := range states {
 		held := map[memberState]time.Duration{memberHolds: 5 * time.Second, memberReleased: 3 * time.Second}[state]
 		if m.waitedFor() != (state != memberReleased) || m.isHolding() != (state == memberHolds) || m.away() != (state == memberReleased) || m.heldFor(now) != held {
-			t.Errorf("state %d: waited for %v, holds %v, away %v, for %v", state, m.waitedFor(), m.isHolding(), m.away(), m.heldFor(now))
+			t.Errorf("state %d: waited for %v, blocks %v, away %v, for %v", state, m.waitedFor(), m.isHolding(), m.away(), m.heldFor(now))
 		}
 	}
 }

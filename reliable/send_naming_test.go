@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// namesIn says of each packet what its runs are: the names of topics, = and the number;
-// of messages the number of the first, of fragments their offset.
+// namesIn describes the runs of each packet: topic names with = and the number, the number of the
+// first message, and the offset of fragments.
 func namesIn(t *testing.T, packets []sent) string {
 	t.Helper()
 	var out []string
@@ -41,8 +41,8 @@ func namesIn(t *testing.T, packets []sent) string {
 	return strings.Join(out, ", ")
 }
 
-// A topic's name is in the stream before its first message, whatever the writer, and not
-// again once it has its sequence. docs/protocol §2.19, §10.8.
+// A topic's name is in the stream before its first message, whatever the writer, and not again once
+// it has its sequence. docs/protocol §2.19, §10.8.
 func TestNameBeforeFirstMessage(t *testing.T) {
 	long := strings.Repeat("l", wire.MaxTopicName)
 	for _, c := range []struct {
@@ -62,18 +62,18 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 			b.put(b.topic("x"), 200)
 			b.put(b.topic(long), 50)
 		}, "x=0 0, l=0 0"},
-		{"a message that does not fit behind its name", func(b *bench) {
+		{"a message that does not fit after its name", func(b *bench) {
 			b.put(b.topic("x"), b.s.MaxInPacket())
 		}, "x=0, 0"},
 		{"a message in fragments", func(b *bench) {
 			b.fragments(b.topic("x"), 500)
 		}, "x=0 fragment, fragment"},
-		{"fragments behind another topic's message", func(b *bench) {
+		{"fragments after another topic's message", func(b *bench) {
 			b.put(b.topic("y"), 10)
 			b.fragments(b.topic("x"), 100)
 			b.put(b.topic("x"), 10)
 		}, "y=0 0 x=0 fragment 1"},
-		{"two writers, of which the second comes first", func(b *bench) {
+		{"two writers, the second one first", func(b *bench) {
 			x := b.topic("x")
 			other := b.s.NewWriter()
 			b.s.Grant(other)
@@ -96,7 +96,7 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 	}
 }
 
-// Another writer that names the topic meanwhile puts nothing between fragments.
+// Another writer that names the topic meanwhile adds nothing between fragments.
 func TestNothingBetweenFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")

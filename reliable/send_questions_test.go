@@ -9,14 +9,14 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// asker is a publisher, and receivers that it may ask.
-type asker struct {
+// querier is a publisher with receivers that it may query.
+type querier struct {
 	*bench
-	receivers []*Receiver
-	deaf      bool // to statuses
+	receivers     []*Receiver
+	losesStatuses bool // loses statuses
 }
 
-// wantsNames is a subscriber of patterns.
+// wantsNames is a subscriber to patterns.
 type wantsNames struct {
 	r        *Receiver
 	patterns []pattern.Pattern
@@ -35,8 +35,8 @@ func (w *wantsNames) Wants(id uint64) bool {
 	return false
 }
 
-// receive adds a receiver that wants these topics and patterns.
-func (a *asker) receive(names ...string) *wantsNames {
+// receive adds a receiver with these topics and patterns.
+func (a *querier) receive(names ...string) *wantsNames {
 	a.t.Helper()
 	n := uint64(len(a.receivers))
 	r := newReceiver(a.t, &log{}, func(c *ReceiverConfig) { c.ID = 42 + n })
@@ -57,8 +57,8 @@ func (a *asker) receive(names ...string) *wantsNames {
 	return w
 }
 
-// run passes packets on for d, and reports how many statuses went.
-func (a *asker) run(d time.Duration) (statuses int) {
+// run delivers packets for d, and returns the number of statuses.
+func (a *querier) run(d time.Duration) (statuses int) {
 	for end := a.now.Add(d); a.now < end; a.now += ms / 2 {
 		for _, p := range a.next() {
 			for _, r := range a.receivers {
@@ -68,7 +68,7 @@ func (a *asker) run(d time.Duration) (statuses int) {
 		for _, r := range a.receivers {
 			for _, p := range replies(r, a.now+ms/4) {
 				if p.Type == wire.TypeStatus {
-					if statuses++; a.deaf {
+					if statuses++; a.losesStatuses {
 						continue
 					}
 				}
@@ -79,20 +79,20 @@ func (a *asker) run(d time.Duration) (statuses int) {
 	return statuses
 }
 
-func newAsker(t *testing.T, topics ...string) *asker {
+func newQuerier(t *testing.T, topics ...string) *querier {
 	t.Helper()
-	a := &asker{bench: newBench(t, nil)}
+	a := &querier{bench: newBench(t, nil)}
 	for _, name := range topics {
 		a.topic(name)
 	}
 	return a
 }
 
-// A subscriber of unrelated patterns, or of more topics than a status names, is not counted; one whose pattern
-// matches is, within some round trips, and as long as it has that.
+// A subscriber to unrelated patterns, or to more topics than a status lists, does not count; one
+// with a matching pattern does, within some round trips, and as long as it has the pattern.
 // docs/protocol §7.10.
-func TestQuestions(t *testing.T) {
-	a := newAsker(t, "totally.other", "md.x")
+func TestQueries(t *testing.T) {
+	a := newQuerier(t, "totally.other", "md.x")
 	var many []string
 	for i := range 3 * wire.MaxStatusTopics {
 		many = append(many, fmt.Sprintf("other.%d", i))
@@ -107,17 +107,17 @@ func TestQuestions(t *testing.T) {
 	}{{nil, 0}, {[]string{"totally.*"}, 1}, {append(many, topic), 2}, {[]string{topic}, 3}, {[]string{"x", "unrelated.>"}, 3}} {
 		if x.more != nil {
 			a.receive(x.more...)
-			a.run(1500 * time.Millisecond) // until it has heard a heartbeat
+			a.run(1500 * time.Millisecond) // until it has received a heartbeat
 		}
 		for range 10 {
 			a.s.Ask(a.now, wire.TopicID(topic))
 			a.run(20 * time.Millisecond)
 		}
 		if n := a.s.Receivers(wire.TopicID(topic)); n != x.want {
-			t.Errorf("%d: %d receivers are counted, want %d", i, n, x.want)
+			t.Errorf("%d: %d receivers count, want %d", i, n, x.want)
 		}
 		if n, open := a.s.Ask(a.now, wire.TopicID(topic)); n != x.want || open {
-			t.Errorf("%d: %d receivers, others may be: %v", i, n, open)
+			t.Errorf("%d: %d receivers, others possible: %v", i, n, open)
 		}
 	}
 	if n := a.s.Receivers(0); n != len(a.receivers) {
@@ -125,9 +125,9 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A question that is answered is not asked again, and a receiver reports a change by itself. docs/protocol §7.10.
-func TestQuestionsEnd(t *testing.T) {
-	a := newAsker(t, "a.b", "c.d")
+// An answered query is not repeated, and receivers report changes unasked. docs/protocol §7.10.
+func TestQueriesEnd(t *testing.T) {
+	a := newQuerier(t, "a.b", "c.d")
 	w := a.receive("a.*", "x.>")
 	a.run(300 * time.Millisecond)
 	for range 10 {
@@ -141,19 +141,19 @@ func TestQuestionsEnd(t *testing.T) {
 	w.r.TopicsChanged(a.now)
 	a.run(20 * time.Millisecond)
 	if n := a.s.Receivers(wire.TopicID("a.b")); n != 0 {
-		t.Errorf("%d receivers are counted, and the pattern is gone", n)
+		t.Errorf("%d receivers count after the pattern was removed", n)
 	}
 }
 
-// A member of which no status with topics has come may want any topic, and names its topics when it is asked again: else
-// it would not count for up to a cadence, or for as long as other statuses follow each other closely.
-// docs/protocol §7.10.
-func TestQuestionsOfTopicsThatWereLost(t *testing.T) {
-	a := newAsker(t, "a.b", "c.d")
-	a.deaf = true
+// A member without a status with topics may want any topic, and lists its topics when it is queried
+// again: otherwise it would not count for up to a cadence, or while other statuses follow each
+// other closely. docs/protocol §7.10.
+func TestQueriesAfterLostTopics(t *testing.T) {
+	a := newQuerier(t, "a.b", "c.d")
+	a.losesStatuses = true
 	a.receive("a.b")
 	a.run(300 * time.Millisecond)
-	a.deaf = false
+	a.losesStatuses = false
 	a.status(42, 0, 100, 0)
 	for _, x := range []struct {
 		topic string
@@ -161,27 +161,27 @@ func TestQuestionsOfTopicsThatWereLost(t *testing.T) {
 	}{{"a.b", 1}, {"c.d", 0}} {
 		id := wire.TopicID(x.topic)
 		if n, open := a.s.Ask(a.now, id); n != 0 || open != (x.want > 0) {
-			t.Errorf("%s: %d receivers, others may be: %v", x.topic, n, open)
+			t.Errorf("%s: %d receivers, others possible: %v", x.topic, n, open)
 		}
 		for range 5 {
 			a.s.Ask(a.now, id)
 			a.run(20 * time.Millisecond)
 		}
 		if n, open := a.s.Ask(a.now, id); n != x.want || open {
-			t.Errorf("%s: %d receivers after 100 ms, others may be: %v", x.topic, n, open)
+			t.Errorf("%s: %d receivers after 100 ms, others possible: %v", x.topic, n, open)
 		}
 	}
 }
 
-// Many topics take turns, and no more than some are remembered.
+// Many topics are queried in turn, and the number of stored queries is limited.
 // docs/protocol §7.10.
-func TestManyQuestions(t *testing.T) {
+func TestManyQueries(t *testing.T) {
 	const topics = 2 * maxQuestions
 	var names []string
 	for i := range topics {
 		names = append(names, fmt.Sprintf("t.%d", i))
 	}
-	a := newAsker(t, names...)
+	a := newQuerier(t, names...)
 	a.receive("t.*")
 	a.receive("u.*")
 	a.run(300 * time.Millisecond)
@@ -195,20 +195,20 @@ func TestManyQuestions(t *testing.T) {
 				break
 			}
 			if round == 100 {
-				t.Fatalf("topic %d is not answered", i)
+				t.Fatalf("no answer for topic %d", i)
 			}
 			a.run(10 * time.Millisecond)
 		}
 	}
 	if n := len(a.s.members.questions.list); n > maxQuestions {
-		t.Errorf("%d questions are remembered", n)
+		t.Errorf("%d queries are stored", n)
 	}
 }
 
-// A receiver whose statuses named all topics when it was asked names the topic first when they do not any more.
-// docs/protocol §7.10.
-func TestQuestionBeforeManyTopics(t *testing.T) {
-	a := newAsker(t, "a.b")
+// A receiver whose statuses listed all topics when it was queried lists the queried topic first
+// when they no longer do. docs/protocol §7.10.
+func TestQueryBeforeManyTopics(t *testing.T) {
+	a := newQuerier(t, "a.b")
 	var many []string
 	for i := range wire.MaxTaggedTopics {
 		many = append(many, fmt.Sprintf("other.%d", i))
@@ -225,18 +225,18 @@ func TestQuestionBeforeManyTopics(t *testing.T) {
 	w.r.TopicsChanged(a.now)
 	a.run(10 * time.Millisecond)
 	if n := a.s.Receivers(wire.TopicID("a.b")); n != 1 {
-		t.Errorf("%d receivers are counted, want 1", n)
+		t.Errorf("%d receivers count, want 1", n)
 	}
 }
 
-// Topics that are asked for once are answered while nothing is published, and hasten heartbeats no longer than that.
-// docs/protocol §7.10, §5.8.
-func TestQuestionsOfAnIdlePublisher(t *testing.T) {
+// Topics that are queried once are answered while nothing is published, and hasten heartbeats only
+// until then. docs/protocol §7.10, §5.8.
+func TestQueriesOfAnIdlePublisher(t *testing.T) {
 	var names []string
 	for i := range maxQuestions {
 		names = append(names, fmt.Sprintf("t.%d", i))
 	}
-	a := newAsker(t, names...)
+	a := newQuerier(t, names...)
 	a.receive("t.*")
 	a.receive("u.*")
 	a.run(3 * time.Second)
@@ -247,7 +247,7 @@ func TestQuestionsOfAnIdlePublisher(t *testing.T) {
 	a.run(2 * maxQuestions * leastAskTurn)
 	for _, name := range names {
 		if n := a.s.Receivers(wire.TopicID(name)); n != 1 {
-			t.Errorf("%s: %d receivers are counted, want 1", name, n)
+			t.Errorf("%s: %d receivers count, want 1", name, n)
 		}
 	}
 	if n := a.s.Stats().HeartbeatsSent - before; n > 2*maxQuestions {
@@ -256,33 +256,33 @@ func TestQuestionsOfAnIdlePublisher(t *testing.T) {
 	a.run(3 * time.Second)
 	before = a.s.Stats().HeartbeatsSent
 	if a.run(5 * time.Second); a.s.Stats().HeartbeatsSent-before > 6 {
-		t.Errorf("%d heartbeats in 5 s, and all is answered", a.s.Stats().HeartbeatsSent-before)
+		t.Errorf("%d heartbeats in 5 s, after all answers", a.s.Stats().HeartbeatsSent-before)
 	}
 }
 
-// Topics that are no longer asked for give way to others, also where they were not answered. docs/protocol §7.10.
-func TestQuestionsExpire(t *testing.T) {
+// Topics that are no longer queried make room for others, even without answers. docs/protocol §7.10.
+func TestQueriesExpire(t *testing.T) {
 	var names []string
 	for i := range maxQuestions + 1 {
 		names = append(names, fmt.Sprintf("t.%d", i))
 	}
-	a := newAsker(t, names...)
+	a := newQuerier(t, names...)
 	a.receive("t.*")
 	a.run(300 * time.Millisecond)
 	receivers := a.receivers
-	a.receivers = nil // do not answer
+	a.receivers = nil // no answers
 	for _, name := range names {
 		a.s.Ask(a.now, wire.TopicID(name))
 	}
 	before := a.s.Stats().HeartbeatsSent
-	for end := a.now.Add(askFor + time.Second); a.now < end; { // nor are released
+	for end := a.now.Add(askFor + time.Second); a.now < end; { // no member is released
 		a.run(100 * time.Millisecond)
 		for _, m := range a.s.members.list {
 			m.alive(a.s.up(a.now))
 		}
 	}
 	if n, most := a.s.Stats().HeartbeatsSent-before, uint64((askFor+time.Second)/slowHeartbeat+10); n > most {
-		t.Errorf("%d heartbeats, and none is answered: want %d at most", n, most)
+		t.Errorf("%d heartbeats without answers: want at most %d", n, most)
 	}
 	a.receivers = receivers
 	last := wire.TopicID(names[maxQuestions])
@@ -291,6 +291,6 @@ func TestQuestionsExpire(t *testing.T) {
 		a.run(20 * time.Millisecond)
 	}
 	if n, open := a.s.Ask(a.now, last); n != 1 || open {
-		t.Errorf("%d receivers, others may be: %v", n, open)
+		t.Errorf("%d receivers, others possible: %v", n, open)
 	}
 }

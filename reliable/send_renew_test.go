@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A block that is to be written again goes on in the memory that Renew says, its packets are
-// sent from there, and those sent before are not touched. Where there is none it waits.
+// A block to be written again continues in the memory returned by Renew: its packets are sent from
+// there, and earlier packets are not changed. Without memory it waits.
 func TestRenewedBlocks(t *testing.T) {
 	var renewed, short int
 	b := newBench(t, func(c *SenderConfig) {
@@ -20,7 +20,7 @@ func TestRenewedBlocks(t *testing.T) {
 		}
 	})
 	topic := b.topic("x")
-	var packets [][]byte // as they lie
+	var packets [][]byte // in place
 	var copies []string
 	for i := range 200 {
 		b.put(topic, 100+i)
@@ -49,6 +49,6 @@ func TestRenewedBlocks(t *testing.T) {
 		t.Error("a block without memory was granted")
 	}
 	if short = 0; !b.s.Grant(b.w) || len(b.s.blocks.free) > free {
-		t.Error("no block though there is memory again")
+		t.Error("no block although there is memory again")
 	}
 }

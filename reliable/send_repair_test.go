@@ -9,7 +9,7 @@ import (
 )
 
 // docs/protocol §2.2, §6.5, §6.6.
-func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
+func TestRepairsAreOldestFirstAndOnce(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(12)
 	b.nak(1, [2]uint64{9, 2})
@@ -24,33 +24,33 @@ func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
 	b.now = b.now.Add(startRTT / 2)
 	b.nak(3, [2]uint64{9, 1})
 	if ps := of(wire.TypeData, b.next()); len(ps) != 0 {
-		t.Errorf("%d repairs of what was repaired half a round trip ago", len(ps))
+		t.Errorf("%d repairs of packets repaired half a round trip ago", len(ps))
 	}
 	b.now = b.now.Add(startRTT)
 	b.nak(3, [2]uint64{9, 1})
 	if ps := of(wire.TypeData, b.next()); len(ps) != 1 {
-		t.Errorf("%d repairs of what was repaired long ago", len(ps))
+		t.Errorf("%d repairs of packets repaired long ago", len(ps))
 	}
 	if st := b.s.Stats(); st.NAKDuplicate != 2 || st.RepairsSent != 4 {
 		t.Errorf("%d duplicates, %d repairs", st.NAKDuplicate, st.RepairsSent)
 	}
 }
 
-// A repair that later packets have overtaken is lost: it is sent again, however long a round trip may take.
-// docs/protocol §6.6.
+// A repair overtaken by later packets is lost: it is sent again, however long a round trip may
+// take. docs/protocol §6.6.
 func TestOvertakenRepairIsSentAgain(t *testing.T) {
 	const lead = 12 // when packet 5 is repaired for receiver 1
 	for _, c := range []struct {
 		what      string
-		receiver  uint64 // that asks for another one, too
+		receiver  uint64 // requests another packet, too
 		asked     uint64
-		separate  bool // in a NAK before
+		separate  bool // in an earlier NAK
 		overtaken bool
 	}{
-		{"too few came behind it", 1, lead + overtakes - 2, false, false},
-		{"enough came behind it", 1, lead + overtakes - 1, false, true},
-		{"they came behind it, and one of them is asked for before", 1, lead + overtakes - 1, true, true},
-		{"they came to another receiver", 2, lead + overtakes - 1, true, false},
+		{"too few arrived after it", 1, lead + overtakes - 2, false, false},
+		{"enough arrived after it", 1, lead + overtakes - 1, false, true},
+		{"enough arrived after it, one of them requested earlier", 1, lead + overtakes - 1, true, true},
+		{"enough arrived at another receiver", 2, lead + overtakes - 1, true, false},
 	} {
 		b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 1024 })
 		b.status(1, 0, 1<<20, 0)
@@ -78,7 +78,7 @@ func TestOvertakenRepairIsSentAgain(t *testing.T) {
 }
 
 // docs/protocol §6.7.
-func TestGoneIsAnsweredAtOnce(t *testing.T) {
+func TestGoneIsSentAtOnce(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	for range 5 {
 		b.publish(8)
@@ -98,7 +98,7 @@ func TestGoneIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A storm of NAKs costs the budget and no more, and receivers that must wait get an NCF. docs/protocol §6.6.
+// Excessive NAKs use no more than the budget, and receivers that must wait get an NCF. docs/protocol §6.6.
 func TestRepairsKeepToTheirBudget(t *testing.T) {
 	const window = 1024
 	b := newBench(t, func(c *SenderConfig) {
@@ -109,7 +109,7 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 		b.put(x, 1300)
 		b.s.Assign(b.now, b.w, true)
 		b.next()
-		b.now = b.now.Add(time.Millisecond) // slow: the budget is the floor
+		b.now = b.now.Add(time.Millisecond) // slow: the budget is the minimum
 	}
 	b.status(1, b.s.win.trail, 1<<40, 0)
 	start, bytes, notices := b.now, 0, 0
@@ -125,8 +125,8 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 		}
 		b.now = b.now.Add(100 * time.Microsecond)
 	}
-	// Each packet once, a burst a round trip, which takes some 18 ms; then all are repaired in vain, and each round is twice as long
-	// as the one before: seven are left, and the one that has begun.
+	// Each packet is repaired once, a burst for each round trip, in some 18 ms; then all repairs are repeated,
+	// and each round takes twice as long as the previous one: seven remain, and the one that has begun.
 	once := 0
 	for seq := b.s.win.trail; seq < b.s.win.sent; seq++ {
 		once += int(b.s.win.at(seq).size)
@@ -135,11 +135,11 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 		t.Errorf("%d bytes of repairs in 50 ms, want %d to %d", bytes, once, once+8*repairBurst)
 	}
 	if notices == 0 {
-		t.Error("no receiver was asked to wait")
+		t.Error("no NCF was sent")
 	}
 }
 
-// Packets asked for that leave the window unsent must not confuse the queue.
+// Requested packets that leave the window unsent do not confuse the queue.
 func TestRepairsThatLeaveTheWindow(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -159,7 +159,7 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 			}
 		}
 		if b.s.repairs.count < n {
-			t.Fatalf("%d repairs are queued, %d counted", n, b.s.repairs.count)
+			t.Fatalf("%d repairs are queued, but the count is %d", n, b.s.repairs.count)
 		}
 		b.now = b.now.Add(50 * time.Microsecond)
 	}
@@ -171,9 +171,8 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 	}
 }
 
-// The back-off opens while many ask for the same, is advertised at once, and
-// closes again.
-// docs/protocol §6.8.
+// The back-off window grows while many request the same packets, is advertised at once, and shrinks
+// again. docs/protocol §6.8.
 func TestBackoffFollowsDuplicates(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.WindowPackets = NoFlow{}, 1024 })
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -181,7 +180,7 @@ func TestBackoffFollowsDuplicates(t *testing.T) {
 	lose := func(asking int) {
 		b.publish(1)
 		b.now = b.now.Add(2 * time.Millisecond)
-		// Of the receivers that lost it, as many ask as the window lets through.
+		// Of the receivers that lost it, those within the back-off window request it.
 		for i := range asking {
 			if i == 0 || advertised == 0 || rng.Int64N(int64(advertised)) < int64(startRTT) {
 				b.nak(uint64(i), [2]uint64{b.s.win.sent - 1, 1})
@@ -196,13 +195,13 @@ func TestBackoffFollowsDuplicates(t *testing.T) {
 		lose(20)
 	}
 	if advertised < 4*startRTT {
-		t.Errorf("back-off %v, with 20 subscribers that lose the same", advertised)
+		t.Errorf("back-off %v with 20 subscribers that lose the same packets", advertised)
 	}
 	for range 50 {
 		lose(1)
 	}
 	if advertised != 0 {
-		t.Errorf("back-off %v, with losses of single receivers", advertised)
+		t.Errorf("back-off %v with losses of single receivers", advertised)
 	}
 }
 
@@ -223,7 +222,7 @@ func TestRangesSortAndMerge(t *testing.T) {
 		last := -1
 		for i := range r.n {
 			if int(r.first[i]) <= last || r.end[i] <= r.first[i] {
-				t.Fatalf("ranges touch or go back: %v %v", r.first[:r.n], r.end[:r.n])
+				t.Fatalf("ranges touch or are out of order: %v %v", r.first[:r.n], r.end[:r.n])
 			}
 			last = int(r.end[i])
 			for x := r.first[i]; x < r.end[i]; x++ {
@@ -234,7 +233,7 @@ func TestRangesSortAndMerge(t *testing.T) {
 			t.Fatalf("%v %v", r.first[:r.n], r.end[:r.n])
 		}
 	}
-	// Full: what does not fit is forgotten, and nothing breaks.
+	// Full: further ranges are dropped.
 	var r ranges
 	for i := range uint64(100) {
 		r.add(3*i, 3*i+1)
@@ -266,11 +265,11 @@ func TestRTTEstimate(t *testing.T) {
 	}
 	r.sample(0)
 	if r.value() != minRTT {
-		t.Errorf("a round trip of nothing counts as %v", r.value())
+		t.Errorf("a round trip of 0 counts as %v", r.value())
 	}
 	r.sample(time.Minute)
 	if r.hold() < farRTT || r.value() > farRTT/8+minRTT {
-		t.Errorf("one sample of a minute makes the round trip %v, what is on its way is waited for %v", r.value(), r.hold())
+		t.Errorf("after one sample of a minute the round trip is %v, the hold time %v", r.value(), r.hold())
 	}
 	for n := 1; r.hold() > time.Millisecond; n++ {
 		if r.sample(100 * time.Microsecond); n > 60 {
@@ -281,34 +280,34 @@ func TestRTTEstimate(t *testing.T) {
 		r.sample(time.Minute)
 	}
 	if near, far := r.retry(time.Millisecond), r.retry(time.Minute); near != maxRetry || far < farRTT || far > farRTT+time.Millisecond {
-		t.Errorf("retry %v, over a long way %v", near, far)
+		t.Errorf("retry %v, with a long round trip %v", near, far)
 	}
 }
 
 func TestBucket(t *testing.T) {
 	var b tokenBucket
-	b.init(1000, 100, 0) // bytes a second, bytes
+	b.init(1000, 100, 0) // bytes per second, bytes
 	if !b.take(0, 100) || b.take(0, 1) {
-		t.Error("the burst is 100 bytes")
+		t.Error("the burst is not 100 bytes")
 	}
 	if d := b.due(50); d < Instant(50*time.Millisecond) || d > Instant(51*time.Millisecond) {
 		t.Errorf("50 bytes are due at %v", time.Duration(d))
 	}
 	if !b.take(b.due(50), 50) {
-		t.Error("what is due is not there")
+		t.Error("50 bytes are not available when due")
 	}
 	if b.take(Instant(time.Hour), 101) {
-		t.Error("more than the burst was saved up")
+		t.Error("more than the burst is available")
 	}
 	var free tokenBucket
 	if !free.take(0, 1<<30) {
-		t.Error("no rate is no limit")
+		t.Error("a bucket without a rate limits")
 	}
 }
 
-// Receivers that fetch the same history one after the other lose nothing: none of them slows the repairs of the next
-// ones down. docs/protocol §6.11, §6.13.
-func TestJoinersInTurnAreServedAtOnce(t *testing.T) {
+// Receivers that fetch the same history one after the other lose nothing: none of them delays the
+// repairs of the next ones. docs/protocol §6.11, §6.13.
+func TestConsecutiveJoinersAreServedAtOnce(t *testing.T) {
 	b := idle(t, nil)
 	const joiners, packets = 20, 64
 	begun := b.now

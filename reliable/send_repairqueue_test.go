@@ -12,17 +12,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A receiver that asks for the oldest packets again and again, because no repair comes through to it or out of malice,
-// holds up no repair of another, for whatever subscribers it counts, and whatever subscriber it claims to be.
+// A receiver that requests the oldest packets repeatedly, because no repair reaches it or as an
+// attack, delays no repair of another one, whatever flow control is used and whatever id it claims.
 // docs/protocol §6.6.
-func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
+func TestRepeatedRequestsDelayNoMember(t *testing.T) {
 	const window = 4096
 	for name, c := range map[string]struct {
 		flow     FlowControl
 		members  bool
-		pretends func(i uint64) uint64 // the id of the asking receiver
+		pretends func(i uint64) uint64 // id of the requesting receiver
 	}{
-		"no member":            {NoFlow{}, false, func(uint64) uint64 { return 666 }},
+		"not a member":         {NoFlow{}, false, func(uint64) uint64 { return 666 }},
 		"min":                  {MinFlow{}, true, func(uint64) uint64 { return 666 }},
 		"another id each time": {NoFlow{}, true, func(i uint64) uint64 { return 1000 + i }},
 		"as the victim":        {NoFlow{}, true, func(uint64) uint64 { return 1 }},
@@ -38,7 +38,7 @@ func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
 				b.next()
 				b.now = b.now.Add(10 * time.Microsecond)
 			}
-			b.now = b.now.Add(time.Second) // the budget is the floor
+			b.now = b.now.Add(time.Second) // the budget is the minimum
 			wanted := b.s.win.sent - 1
 			if c.members {
 				b.status(1, wanted, wanted+window, 0)
@@ -54,24 +54,23 @@ func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
 				for _, p := range of(wire.TypeData, b.next()) {
 					repairs++
 					if p.seq() == wanted {
-						// All first repairs may go before, at half the budget each.
+						// All first repairs may be sent before, at half the budget each.
 						if d, most := b.now.Sub(start), 2*500*1472*startRTT/repairBurst; d > most {
-							t.Errorf("repaired after %v and %d other repairs, want %v at most", d, repairs, most)
+							t.Errorf("repaired after %v and %d other repairs, want at most %v", d, repairs, most)
 						}
 						return
 					}
 				}
 				if b.now = b.now.Add(100 * time.Microsecond); b.now.Sub(start) > 2*time.Second {
-					t.Fatalf("not repaired within the deadline; %d others were", repairs)
+					t.Fatalf("not repaired within the deadline, after %d other repairs", repairs)
 				}
 			}
 		})
 	}
 }
 
-// A subscriber to which hardly anything comes through asks for more than the budget
-// gives. One that loses a packet in a hundred, and a repair in ten, gets all of them
-// before they leave the window.
+// A subscriber that loses nearly everything requests more than the budget. Another one, which loses
+// one packet in a hundred and one repair in ten, gets all repairs before they leave the window.
 // docs/protocol §6.6.
 func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	const window = 1024
@@ -84,7 +83,7 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	x := b.topic("a.b")
 	missing := make(map[uint64]bool)
 	got, gone, bytes, start := 0, 0, 0, b.now
-	for b.now.Sub(start) < 2*time.Second { // 30 MB/s, of which repairs get half
+	for b.now.Sub(start) < 2*time.Second { // 30 MB/s, half of it for repairs
 		b.put(x, 1300)
 		b.s.Assign(b.now, b.w, true)
 		b.now = b.now.Add(50 * time.Microsecond)
@@ -110,19 +109,19 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 				b.nak(1, [2]uint64{seq, 1})
 			}
 		}
-		if b.s.win.sent%20 == 10 { // all there is, every millisecond
+		if b.s.win.sent%20 == 10 { // everything, each millisecond
 			b.nak(666, [2]uint64{b.s.win.trail, b.s.win.sent - b.s.win.trail})
 		}
 	}
 	if gone > 0 || got < 200 {
-		t.Errorf("%d repairs have come, %d packets were gone before", got, gone)
+		t.Errorf("%d repairs arrived, %d packets were gone before", got, gone)
 	}
 	if bytes < 20<<20 {
-		t.Errorf("%d bytes of repairs: the budget was not short", bytes)
+		t.Errorf("%d bytes of repairs: the budget was not exhausted", bytes)
 	}
 }
 
-// Each subscriber has a queue of its own as long as there are enough of them.
+// Each subscriber has a queue of its own as long as there are enough.
 // docs/protocol §6.6.
 func TestSubscribersShareFewQueues(t *testing.T) {
 	b := newBench(t, nil)
@@ -134,7 +133,7 @@ func TestSubscribersShareFewQueues(t *testing.T) {
 			most = max(most, n[m.queue])
 		}
 		if n != b.s.members.queued {
-			t.Fatalf("%v have the queues, counted %v", n, b.s.members.queued)
+			t.Fatalf("the queues have %v subscribers, counted %v", n, b.s.members.queued)
 		}
 		return most
 	}
@@ -143,7 +142,7 @@ func TestSubscribersShareFewQueues(t *testing.T) {
 		id++
 		b.status(id, 0, 100, 0)
 	}
-	for range 100 { // one stays away, another comes
+	for range 100 { // one leaves, another one joins
 		b.status(id, 0, 100, wire.FlagLeaving)
 		id++
 		b.status(id, 0, 100, 0)
@@ -160,8 +159,8 @@ func TestSubscribersShareFewQueues(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, taken, not taken, overwritten: the queues know what waits in
-// them, and while there is budget nothing does.
+// With random requests, transmissions, and packets that leave the window, the queues know what
+// waits in them, and nothing waits while there is budget.
 func TestRandomRepairs(t *testing.T) {
 	first, last := uint64(1), uint64(300)
 	if env := os.Getenv("FANFARE_SEED"); env != "" {
@@ -192,7 +191,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 			x.window, x.burst, x.tokens, x.earned = 1<<20, 1<<20, 1<<20, 1<<20
 			b.next()
 			if b.s.repairs.count > 0 {
-				t.Errorf("%d packets wait for nothing", b.s.repairs.count)
+				t.Errorf("%d packets wait without a reason", b.s.repairs.count)
 			}
 		case k < 4:
 			b.assign(1 + rng.IntN(4))
@@ -200,7 +199,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 			seq := b.s.win.sent - min(b.s.win.sent, rng.Uint64N(uint64(len(b.s.win.index))))
 			b.nak(rng.Uint64N(50), [2]uint64{seq, 1 + rng.Uint64N(6)})
 		case k < 8:
-			b.s.repairs.budget.bus.tokens = float64(rng.IntN(4 * 512)) // often short
+			b.s.repairs.budget.bus.tokens = float64(rng.IntN(4 * 512)) // often too low
 			b.s.repairs.budget.bus.earned = float64(rng.IntN(4 * 512))
 		case k < 9:
 			b.now = b.now.Add(time.Duration(rng.IntN(400)) * time.Microsecond)

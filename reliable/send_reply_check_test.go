@@ -8,23 +8,23 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// judging takes the replies that have a proof of one byte, over and over.
-type judging struct {
+// proofSink accepts replies with a proof of one byte, and records them.
+type proofSink struct {
 	noSenderSink
-	given []CompleteReply
+	replies []CompleteReply
 }
 
-func (x *judging) Replied(r *CompleteReply) bool {
-	x.given = append(x.given, *r)
+func (x *proofSink) Replied(r *CompleteReply) bool {
+	x.replies = append(x.replies, *r)
 	return bytes.Equal(r.Proof, bytes.Repeat([]byte{'p'}, wire.ReplyProofLen))
 }
 
-// A reply that is refused leaves its receiver owing one. It is asked for more and more seldom, and taken when it comes,
-// without its proof. A reply of a receiver that was not asked leaves nothing behind. docs/protocol §24.7.
+// A refused reply remains pending at its receiver. It is recalled at growing intervals, and accepted when it
+// arrives, without its proof. A reply of a receiver that was not asked leaves no state. docs/protocol §24.7.
 func TestRefusedReply(t *testing.T) {
-	sink := &judging{}
-	a := newAsking(t, 1, func(c *SenderConfig) { c.Sink = sink })
-	a.answers[0].silent = true
+	sink := &proofSink{}
+	a := newRequester(t, 1, func(c *SenderConfig) { c.Sink = sink })
+	a.responders[0].silent = true
 	r := a.ask(1)
 	a.exchange()
 	reply := func(receiver uint64, signed bool, text string) {
@@ -41,14 +41,14 @@ func TestRefusedReply(t *testing.T) {
 		reply(4711, true, "forged"+proof("x"))
 	}
 	if x, ok := r.Take(a.s); ok {
-		t.Fatalf("%q is taken", x.Data)
+		t.Fatalf("the reply %q is accepted", x.Data)
 	}
 	if st := r.State(a.s); st.Subscribers != 1 || st.Answered != 0 || st.Over() || a.s.requests.bytes != 0 || a.s.Stats().RepliesRefused != 9 {
 		t.Errorf("%+v, %d bytes, %+v", st, a.s.requests.bytes, a.s.Stats())
 	}
-	for i, x := range sink.given {
+	for i, x := range sink.replies {
 		if string(x.Data) != "forged" || x.First != (i == 0) || x.Topic != a.topic || x.Receiver != 100 && x.Receiver != 4711 {
-			t.Errorf("%d was judged as %+v", i, x)
+			t.Errorf("reply %d was checked as %+v", i, x)
 		}
 	}
 	before := a.s.Stats().Recalled
@@ -57,7 +57,7 @@ func TestRefusedReply(t *testing.T) {
 		a.exchange()
 	}
 	if n := a.s.Stats().Recalled - before; n < 1 || n > 8 {
-		t.Errorf("asked %d times again in a second", n)
+		t.Errorf("recalled %d times in a second", n)
 	}
 	reply(100, true, "genuine"+proof("p"))
 	if x, ok := r.Take(a.s); !ok || string(x.Data) != "genuine" || x.Receiver != 100 || a.s.requests.bytes != 0 {
@@ -68,28 +68,28 @@ func TestRefusedReply(t *testing.T) {
 	}
 }
 
-// A piece that contradicts those before it, by its total or by whether it is signed, is dropped; but one of both is forged, so that
-// where the reply is not complete when it is asked for, all of it is dropped, and asked for from its beginning: whichever came first,
-// the genuine one is taken, and nothing is left of the other. docs/protocol §24.3.
+// A piece that contradicts earlier ones, by its total or by whether it is signed, is dropped. Because either may
+// be forged, an incomplete reply is dropped completely when it is recalled, and requested from its beginning:
+// whichever arrived first, the genuine one is accepted, and nothing remains of the other. docs/protocol §24.3.
 func TestForgedPieceOfReply(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		total    int
 		flags    wire.Flags
-		first    bool // the forged piece comes before the genuine one
-		waits    bool // for the reply to be asked for again
+		first    bool // the forged piece arrives before the genuine one
+		waits    bool // until the reply is recalled
 		stranger bool
 	}{
 		{name: "a longer one first", total: 70_000, first: true, waits: true},
 		{name: "a shorter one first", total: 5, first: true, waits: true},
 		{name: "a signed one first", total: 300, flags: wire.FlagSigned, first: true, waits: true},
-		{name: "a longer one behind", total: 70_000},
-		{name: "a longer one behind, and the rest is lost", total: 70_000, waits: true},
-		{name: "of a stranger, first", total: 70_000, first: true, waits: true, stranger: true},
+		{name: "a longer one last", total: 70_000},
+		{name: "a longer one last, and the rest is lost", total: 70_000, waits: true},
+		{name: "of an unknown receiver, first", total: 70_000, first: true, waits: true, stranger: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newAsking(t, 1, nil)
-			a.answers[0].silent = true
+			a := newRequester(t, 1, nil)
+			a.responders[0].silent = true
 			r := a.ask(1)
 			a.exchange()
 			receiver, genuine := uint64(100), bytes.Repeat([]byte("genuine "), 300/8+1)[:300]
@@ -113,12 +113,12 @@ func TestForgedPieceOfReply(t *testing.T) {
 				t.Errorf("%d pieces are refused", refused)
 			}
 			if c.waits {
-				for range 1000 { // asked again, more than once
+				for range 1000 { // recalled several times
 					a.now = a.now.Add(time.Millisecond)
 					a.exchange()
 				}
 				if n := a.s.requests.bytes; n != 0 {
-					t.Fatalf("%d bytes are left of what was doubted", n)
+					t.Fatalf("%d bytes of the dropped reply remain", n)
 				}
 				piece(0, len(genuine), 0, genuine[:200])
 			}

@@ -23,11 +23,11 @@ func TestLagging(t *testing.T) {
 		{"no limit", SlowLimit{}, []step{{0, 1 << 40, 0, false}, {time.Hour, 1 << 40, 0, false}}},
 		{"at the limit", SlowLimit{100, time.Second}, []step{{0, 100, 0, false}, {time.Hour, 100, 0, false}}},
 		{"beyond it", SlowLimit{100, time.Second}, []step{{0, 101, 0, false}, {999 * time.Millisecond, 5000, 0, false}, {time.Second, 101, 0, true}}},
-		{"less behind meanwhile", SlowLimit{100, time.Second}, []step{{0, 101, 0, false}, {500 * time.Millisecond, 100, 0, false}, {time.Second, 101, 0, false}, {1999 * time.Millisecond, 101, 0, false}, {2 * time.Second, 101, 0, true}}},
+		{"less behind in between", SlowLimit{100, time.Second}, []step{{0, 101, 0, false}, {500 * time.Millisecond, 100, 0, false}, {time.Second, 101, 0, false}, {1999 * time.Millisecond, 101, 0, false}, {2 * time.Second, 101, 0, true}}},
 		{"at once", SlowLimit{100, 0}, []step{{0, 101, 0, true}}},
-		{"held, no limit", SlowLimit{}, []step{{0, 42, time.Hour, false}}},
-		{"held at less than the limit", SlowLimit{100, time.Second}, []step{{0, 42, 0, false}, {time.Second, 42, 999 * time.Millisecond, false}, {time.Second, 42, time.Second, true}}},
-		{"held, and let a packet through", SlowLimit{100, time.Second}, []step{{0, 42, 900 * time.Millisecond, false}, {time.Second, 42, 100 * time.Millisecond, false}}},
+		{"blocks, no limit", SlowLimit{}, []step{{0, 42, time.Hour, false}}},
+		{"blocks at less than the limit", SlowLimit{100, time.Second}, []step{{0, 42, 0, false}, {time.Second, 42, 999 * time.Millisecond, false}, {time.Second, 42, time.Second, true}}},
+		{"blocks, and lets a packet through", SlowLimit{100, time.Second}, []step{{0, 42, 900 * time.Millisecond, false}, {time.Second, 42, 100 * time.Millisecond, false}}},
 	} {
 		var x lagging
 		for i, s := range c.steps {
@@ -38,9 +38,8 @@ func TestLagging(t *testing.T) {
 	}
 }
 
-// A subscriber that trickles, and so never stops, is released when it has been too far
-// behind for too long, and counts again only when it is half as far behind.
-// docs/protocol §8.9.
+// A subscriber that is slow but never stops is released when it has been too far behind for too
+// long, and counts again only when it is half as far behind. docs/protocol §8.9.
 func TestSlowSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{8, 5 * time.Second}, time.Minute })
 	got := uint64(0)
@@ -48,7 +47,7 @@ func TestSlowSubscriberIsReleased(t *testing.T) {
 	for range 12 {
 		b.publish(1)
 	}
-	for i := range 4 { // a packet a second
+	for i := range 4 { // a packet per second
 		b.now = b.now.Add(time.Second)
 		got++
 		b.status(1, got, got+12, 0)
@@ -78,16 +77,15 @@ func TestSlowSubscriberIsReleased(t *testing.T) {
 	}
 }
 
-// One that says nothing any more holds the publisher up at fewer packets than the limit, for
-// windows are small: it is released all the same. One that lets a packet through is not.
-// docs/protocol §8.9.
+// One that is silent blocks the publisher at fewer packets than the limit, because windows are
+// small: it is released all the same. One that lets a packet through is not. docs/protocol §8.9.
 func TestHolderIsReleasedAsSlow(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{100, 5 * time.Second}, time.Minute })
 	b.status(1, 0, 12, 0)
 	held := func() {
 		t.Helper()
 		if _, r := b.assign(20); r != events.ReasonFlow {
-			t.Fatalf("the publisher is not held up: %v", r)
+			t.Fatalf("the publisher is not blocked: %v", r)
 		}
 		b.next()
 		b.s.releaseHolders(b.now)
@@ -102,7 +100,7 @@ func TestHolderIsReleasedAsSlow(t *testing.T) {
 	b.now = b.now.Add(4 * time.Second)
 	b.s.releaseHolders(b.now)
 	if g := taken(b.s, events.SlowSubscriber); len(g) > 0 {
-		t.Fatalf("released, though it lets a packet through every 4 s: %+v", g)
+		t.Fatalf("released although it lets a packet through every 4 s: %+v", g)
 	}
 	b.now = b.now.Add(time.Second)
 	b.s.releaseHolders(b.now)

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Which member holds the publisher up, since when, and which ones are released. docs/protocol §8.6, §8.7.
+// Each step has the member that blocks the publisher, since when, and the released members. docs/protocol §8.6, §8.7.
 func TestStall(t *testing.T) {
 	const window = 100
 	type member struct {
@@ -18,7 +18,7 @@ func TestStall(t *testing.T) {
 	type step struct {
 		at       time.Duration
 		held     bool
-		seq      uint64 // of the packet that cannot go
+		seq      uint64 // of the packet that cannot be sent
 		members  []member
 		holder   int // index, -1: none
 		since    time.Duration
@@ -34,14 +34,14 @@ func TestStall(t *testing.T) {
 		{"none", time.Second, MinFlow{}, []step{
 			{0, false, 50, []member{{50, 60, false}}, none, 0, nil},
 		}},
-		{"at its limit, and not held", time.Second, MinFlow{}, []step{
+		{"at its limit, without a packet to send", time.Second, MinFlow{}, []step{
 			{0, false, 50, []member{{50, 50, false}}, none, 0, nil},
 		}},
 		{"without room", time.Second, MinFlow{}, []step{
 			{10, true, 50, []member{{50, 80, false}, {50, 50, false}}, 1, 10, nil},
 			{20, true, 50, []member{{50, 80, false}, {50, 50, false}}, 1, 10, nil},
 		}},
-		{"lacks what the window would lose", time.Second, MinFlow{}, []step{
+		{"lacks the oldest packet of the window", time.Second, MinFlow{}, []step{
 			{10, true, 150, []member{{51, 400, false}, {50, 300, false}}, 1, 10, nil},
 		}},
 		{"lets a packet through", time.Second, MinFlow{}, []step{
@@ -64,16 +64,16 @@ func TestStall(t *testing.T) {
 		{"released before", time.Second, MinFlow{}, []step{
 			{0, true, 50, []member{{50, 50, true}, {50, 50, false}}, 1, 0, nil},
 		}},
-		{"for ever", 0, MinFlow{}, []step{
+		{"without a limit", 0, MinFlow{}, []step{
 			{0, true, 50, []member{{50, 50, false}}, 0, 0, nil},
 			{time.Hour, true, 50, []member{{50, 50, false}}, 0, 0, nil},
 		}},
-		{"the rate limit holds", time.Second, MinFlow{}, []step{
+		{"blocked by the rate limit", time.Second, MinFlow{}, []step{
 			{0, true, 50, []member{{50, 50, false}}, 0, 0, nil},
 			{time.Second, false, 50, []member{{50, 50, false}}, none, 0, nil},
 			{2 * time.Second, true, 50, []member{{50, 50, false}}, 0, 2 * time.Second, nil},
 		}},
-		{"not waited for", time.Second, NoFlow{}, []step{
+		{"without flow control", time.Second, NoFlow{}, []step{
 			{0, true, 50, []member{{50, 50, false}}, none, 0, nil},
 		}},
 	} {
@@ -106,14 +106,15 @@ func TestStall(t *testing.T) {
 				case (h != nil) != (s.holder >= 0):
 					t.Fatalf("step %d: holder %+v, want %d", i, h, s.holder)
 				case h != nil && (h.ID != uint64(s.holder) || h.since != start.add(s.since)):
-					t.Errorf("step %d: held by %d since %v, want %d since %v", i, h.ID, h.since.sub(start), s.holder, s.since)
+					t.Errorf("step %d: blocked by %d since %v, want %d since %v", i, h.ID, h.since.sub(start), s.holder, s.since)
 				}
 			}
 		})
 	}
 }
 
-// Heartbeats name the holder, or none, and every second time one of the released members. docs/protocol §5.5, §8.7.
+// Heartbeats name the blocking member, if any, and every second time one of the released members.
+// docs/protocol §5.5, §8.7.
 func TestStallIsEmitted(t *testing.T) {
 	away := membership{state: memberReleased}
 	a, b, c := &Member{ID: 1}, &Member{ID: 2, membership: away}, &Member{ID: 3, membership: away}
@@ -139,9 +140,8 @@ func TestStallIsEmitted(t *testing.T) {
 	}
 }
 
-// A subscriber that says all the time that it is there, and lets nothing through, is
-// named in heartbeats, released after the limit, and counts again when it has caught up.
-// docs/protocol §8.7.
+// A subscriber that sends statuses and lets nothing through is named in heartbeats, released after
+// the limit, and counts again when it has caught up. docs/protocol §8.7.
 func TestHolderIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.StallLimit = 3 * time.Second })
 	say := func(id, next, limit uint64, unread uint32, name string) {
@@ -170,7 +170,7 @@ func TestHolderIsReleased(t *testing.T) {
 		}
 		h, ok := b.s.Holder(b.now)
 		if b.now.Sub(start) > 100*time.Millisecond && (!ok || h.Subscriber != 2 || h.Name != `"stands\astill"` || h.Address != "10.0.0.7:4711" || h.Behind != 4 || h.For > b.now.Sub(start)) {
-			t.Fatalf("held by %+v, %v", h, ok)
+			t.Fatalf("blocked by %+v, %v", h, ok)
 		}
 		b.now = max(b.now+1, b.s.Deadline())
 		say(1, 4, 1000, 0, "")
@@ -186,7 +186,7 @@ func TestHolderIsReleased(t *testing.T) {
 		t.Errorf("released: %+v", g)
 	}
 	if _, ok := b.s.Holder(b.now); ok || b.s.Stats().ReceiversReleased != 1 || b.s.flow.free {
-		t.Errorf("still held: %v; %d released; free %v", ok, b.s.Stats().ReceiversReleased, b.s.flow.free)
+		t.Errorf("still blocked: %v; %d released; free %v", ok, b.s.Stats().ReceiversReleased, b.s.flow.free)
 	}
 	for range 30 { // more than the window
 		b.next()
@@ -196,7 +196,7 @@ func TestHolderIsReleased(t *testing.T) {
 	b.next()
 	say(1, b.s.Lead(), 10000, 0, "")
 	if b.s.win.trail <= 4 {
-		t.Fatalf("the window still holds packet %d", b.s.win.trail)
+		t.Fatalf("the window still has packet %d", b.s.win.trail)
 	}
 	if !b.s.Drained() {
 		t.Error("Drained waits for a released member")
@@ -210,11 +210,11 @@ func TestHolderIsReleased(t *testing.T) {
 		}
 	}
 	if !reported {
-		t.Error("heartbeats do not say that it was released")
+		t.Error("heartbeats do not report that it was released")
 	}
 	lead := b.s.Lead()
 	if m := (&Member{Next: b.s.win.trail - 1, Limit: lead + 20}); m.caughtUp(b.s.win.trail, lead) {
-		t.Error("a subscriber counts that lacks what is gone")
+		t.Error("a subscriber that lacks gone packets counts")
 	}
 	for _, c := range []struct {
 		next, limit uint64
@@ -233,12 +233,12 @@ func TestHolderIsReleased(t *testing.T) {
 		}
 	}
 	if b.s.flow.limit != lead+20 {
-		t.Errorf("flow control is at %d, not at its limit %d", b.s.flow.limit, lead+20)
+		t.Errorf("flow control is at %d, want its limit %d", b.s.flow.limit, lead+20)
 	}
 }
 
-// The holder of the publisher is known as soon as a packet is refused because of it: also when it had let some packets
-// through since members were looked at last. docs/protocol §8.6.
+// The blocking member is known as soon as a packet is refused because of it, even if it has let
+// some packets through since the last evaluation. docs/protocol §8.6.
 func TestHolderIsKnownAtOnce(t *testing.T) {
 	b := newBench(t, nil)
 	say := func(next, limit uint64) {
@@ -250,21 +250,20 @@ func TestHolderIsKnownAtOnce(t *testing.T) {
 		b.assign(int(limit - b.s.Lead()))
 		b.next()
 		if h, ok := b.s.Holder(b.now); ok {
-			t.Fatalf("limit %d: held by %+v, which has room for all", limit, h)
+			t.Fatalf("limit %d: blocked by %+v, which has room for all", limit, h)
 		}
 		b.assign(1)
 		if h, ok := b.s.Holder(b.now); !ok || h.Subscriber != 2 {
-			t.Fatalf("limit %d: held by %+v, %v", limit, h, ok)
+			t.Fatalf("limit %d: blocked by %+v, %v", limit, h, ok)
 		}
 		b.now = b.now.Add(time.Millisecond)
 		say(limit, limit+4)
 	}
 }
 
-// A receiver hears that it holds its publisher up, and that it was released; what it
-// lacks for that is a gap of that cause, until it has caught up.
-// docs/protocol §8.6, §9.1.
-func TestHoldingIsHeard(t *testing.T) {
+// A receiver is informed that it blocks its publisher, and that it was released; its losses from
+// that are gaps with that cause, until it has caught up. docs/protocol §8.6, §9.1.
+func TestHoldingIsReported(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)
 	at, sentAt := Instant(1), uint64(0)
@@ -290,11 +289,11 @@ func TestHoldingIsHeard(t *testing.T) {
 		{0, 0, false, 1, 0, false, false},
 		{41, time.Second, false, 1, 0, false, false},
 		{42, time.Second, false, 1, time.Second, false, true},
-		{41, time.Hour, true, 1, time.Second, false, false}, // another was released
+		{41, time.Hour, true, 1, time.Second, false, false}, // another one was released
 		{42, 2 * time.Second, false, 1, 2 * time.Second, false, true},
 		{41, time.Second, false, 1, 0, false, true},
 		{42, 30 * time.Second, true, 20, 30 * time.Second, true, true},
-		{0, 0, false, 20, 30 * time.Second, true, false}, // but has not caught up
+		{0, 0, false, 20, 30 * time.Second, true, false}, // it has not caught up yet
 	} {
 		held, released, news := hear(wire.Heartbeat{Lead: c.lead, Holder: c.holder, Held: c.held, Released: c.released})
 		if held != c.want || released != c.gone || news != c.news {
@@ -309,7 +308,7 @@ func TestHoldingIsHeard(t *testing.T) {
 		t.Errorf("gaps %v, %d counted", l.gaps, r.Stats().LostReleased)
 	}
 	if _, released, _ := hear(wire.Heartbeat{Lead: 30, Trail: 10}); released {
-		t.Error("still released, when it has caught up")
+		t.Error("still released after it has caught up")
 	}
 	hear(wire.Heartbeat{Lead: 40, Trail: 32})
 	if len(l.gaps) != 2 || l.gaps[1] != [3]uint64{30, 2, uint64(events.CauseGone)} {
@@ -317,8 +316,8 @@ func TestHoldingIsHeard(t *testing.T) {
 	}
 }
 
-// A member that fetches what it begins with is shown as such until its first status without
-// the flag. docs/protocol §8.10.
+// A member that fetches its initial packets is shown as joining until its first status without the
+// flag. docs/protocol §8.10.
 func TestJoiningMemberIsShown(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(3)

@@ -2,8 +2,7 @@ package reliable
 
 import "testing"
 
-// What was taken and not sent is counted, wherever it has come to.
-// docs/protocol §11.1.
+// Appended messages that were not sent are counted, at any stage. docs/protocol §11.1.
 func TestUnsentMessages(t *testing.T) {
 	b := newBench(t, nil)
 	x, y := b.topic("x"), b.topic("y")
@@ -21,11 +20,11 @@ func TestUnsentMessages(t *testing.T) {
 	b.put(y, 0)
 	b.put(x, 10)
 	check("in the open packet", 5)
-	b.put(y, 400) // in the next one
-	check("in two", 6)
+	b.put(y, 400) // in the next packet
+	check("in two packets", 6)
 	b.s.Assign(b.now, b.w, true)
 	if n := b.w.UnsentMessages(); n != 0 {
-		t.Errorf("%d messages are left in the writer", n)
+		t.Errorf("%d messages remain in the writer", n)
 	}
 	check("with sequences", 6)
 	b.next()

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// The window grows with the memory that it is given, and repairs what it holds; without,
-// its oldest packets go.
+// The window grows with its memory, and repairs its packets; without memory, its oldest packets are
+// dropped.
 func TestSendWindowGrows(t *testing.T) {
 	cfg := senderConfig(SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64})
 	block := cfg.BlockBytes()
@@ -40,7 +40,7 @@ func TestSendWindowGrows(t *testing.T) {
 					s.AddMemory(make([]byte, block))
 				}
 				if !s.Grant(w) {
-					t.Fatal("no block although the window is not needed")
+					t.Fatal("no block although the window can be dropped")
 				}
 			}
 		}
@@ -48,14 +48,14 @@ func TestSendWindowGrows(t *testing.T) {
 	holds := func() uint64 { return s.win.next - s.win.trail }
 	publish(100, false)
 	if s.Blocks() != least || holds() > uint64(least*4) {
-		t.Errorf("%d blocks hold %d packets", s.Blocks(), holds())
+		t.Errorf("%d blocks have %d packets", s.Blocks(), holds())
 	}
 	publish(100, true)
 	if s.Blocks() != cfg.Blocks()-stageBlocks || s.Larger() || s.Wants() {
 		t.Errorf("%d blocks, want %d", s.Blocks(), cfg.Blocks()-stageBlocks)
 	}
 	if n := holds(); n < 60 || n > 64 || len(s.win.index) != 64 {
-		t.Errorf("a window of 64 packets holds %d, its index %d", n, len(s.win.index))
+		t.Errorf("a window of 64 packets has %d, its index %d", n, len(s.win.index))
 	}
 	for seq := s.win.trail; seq < s.win.next; seq++ {
 		e := s.win.at(seq)
@@ -68,7 +68,7 @@ func TestSendWindowGrows(t *testing.T) {
 		n++
 	}
 	if s.Blocks() != least || n != cfg.Blocks()-cfg.LeastBlocks() || holds() > uint64(least*4) {
-		t.Errorf("%d blocks after giving back %d, %d packets", s.Blocks(), n, holds())
+		t.Errorf("%d blocks after returning %d, %d packets", s.Blocks(), n, holds())
 	}
 	publish(200, true)
 	if n := holds(); n < 60 || s.Blocks() != cfg.Blocks()-stageBlocks || len(s.blocks.all) != s.Blocks() {
@@ -76,7 +76,7 @@ func TestSendWindowGrows(t *testing.T) {
 	}
 }
 
-// What a subscriber lacks is not given back.
+// Packets that a subscriber lacks are not returned.
 func TestSendWindowKeepsWhatIsNeeded(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
@@ -90,8 +90,8 @@ func TestSendWindowKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// Where there is no more memory, and a subscriber lacks the oldest packets, flow control
-// holds the publisher up: the subscriber is known, asked, and released in the end.
+// Without memory, when a subscriber lacks the oldest packets, flow control blocks the publisher:
+// the subscriber is named, solicited, and finally released.
 func TestShortWindowIsFlowControl(t *testing.T) {
 	cfg := senderConfig(SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64, StallLimit: time.Second})
 	now := Instant(time.Hour)
@@ -120,23 +120,23 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		send()
 	}
 	if s.Blocked() != events.ReasonFlow {
-		t.Fatalf("without memory the publisher is blocked by %v", s.Blocked())
+		t.Fatalf("without memory the publisher is blocked by %v, want flow control", s.Blocked())
 	}
 	for end := now.Add(3 * time.Second); now < end && s.Blocked() == events.ReasonFlow; {
 		if h, ok := s.Holder(now); !ok || h.Subscriber != 7 {
-			t.Fatalf("held up by %+v, %v, want 7", h, ok)
+			t.Fatalf("blocked by %+v, %v, want 7", h, ok)
 		}
 		now = now.Add(10 * time.Millisecond)
 		s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil), nil)
 		send()
 	}
-	// Flow control holds no publisher up as soon as the subscriber is released, before a writer asks for memory.
+	// Flow control unblocks the publisher as soon as the subscriber is released, before a writer requests memory.
 	if len(taken(s, events.SubscriberReleased)) != 1 || s.Blocked() != events.ReasonNone || !s.Grant(w) {
-		t.Errorf("the subscriber is waited for for ever: blocked by %v", s.Blocked())
+		t.Errorf("the publisher remains blocked by %v", s.Blocked())
 	}
 }
 
-// What keeps the next packet out, and how many there is room for. docs/protocol §8.1.
+// Each case has the reason why the next packet must wait, and the room in packets. docs/protocol §8.1.
 func TestSendWindowAdmits(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
@@ -145,17 +145,17 @@ func TestSendWindowAdmits(t *testing.T) {
 		why                      events.Reason
 		room                     uint64
 	}{
-		{"there is no member to wait for", 100, 100, noLimit, noLimit, 16, events.ReasonNone, noLimit - 100},
+		{"no member to wait for", 100, 100, noLimit, noLimit, 16, events.ReasonNone, noLimit - 100},
 		{"the first packet", 0, 0, noLimit, 0, 16, events.ReasonNone, 16},
 		{"up to the limit", 100, 100, 101, 100, 1, events.ReasonNone, 1},
 		{"at the limit", 101, 101, 101, 101, 0, events.ReasonFlow, 0},
 		{"beyond it", 105, 105, 101, 101, 0, events.ReasonFlow, 0},
-		{"the oldest is lacked", 116, 116, noLimit, 100, 0, events.ReasonFlow, 0},
-		{"the oldest is not lacked any more", 116, 116, noLimit, 101, 1, events.ReasonNone, 1},
-		{"the limit lies in front of what is lacked", 110, 110, 113, 100, 3, events.ReasonNone, 3},
-		{"what is lacked lies in front of the limit", 110, 110, 130, 100, 6, events.ReasonNone, 6},
-		{"a window of packets is not sent", 116, 100, noLimit, noLimit, 0, events.ReasonMemory, noLimit - 116},
-		{"nearly a window", 115, 100, noLimit, noLimit, 1, events.ReasonNone, noLimit - 115},
+		{"the oldest is needed", 116, 116, noLimit, 100, 0, events.ReasonFlow, 0},
+		{"the oldest is no longer needed", 116, 116, noLimit, 101, 1, events.ReasonNone, 1},
+		{"the limit is before the end of the window", 110, 110, 113, 100, 3, events.ReasonNone, 3},
+		{"the end of the window is before the limit", 110, 110, 130, 100, 6, events.ReasonNone, 6},
+		{"a whole window is unsent", 116, 100, noLimit, noLimit, 0, events.ReasonMemory, noLimit - 116},
+		{"nearly a window is unsent", 115, 100, noLimit, noLimit, 1, events.ReasonNone, noLimit - 115},
 		{"neither flow control nor memory", 116, 100, 116, 110, 0, events.ReasonFlow, 0},
 	} {
 		var w sendWindow
@@ -168,13 +168,13 @@ func TestSendWindowAdmits(t *testing.T) {
 			t.Errorf("%s: room for %d", c.name, room)
 		}
 		if room := w.room(c.limit, c.floor, 8); c.floor < noLimit && room > 8 {
-			t.Errorf("%s: room for %d where there is memory for 8", c.name, room)
+			t.Errorf("%s: room for %d with memory for 8", c.name, room)
 		}
 	}
 }
 
-// A window that grows as it needs memory keeps as many packets as it may, also where packets are short and a
-// block has many of them.
+// A window that grows on demand holds as many packets as it may, even if packets are short and a
+// block has many.
 func TestWindowOfShortPackets(t *testing.T) {
 	const window = 1024
 	for _, c := range []struct{ packet, train int }{{8192, 8}, {1472, 44}, {8972, 7}, {512, 1}} {
@@ -204,14 +204,14 @@ func TestWindowOfShortPackets(t *testing.T) {
 				}
 			}
 			if held := s.win.next - s.win.trail; taken < window-20 || held < window-20 {
-				t.Errorf("packets of %d, a subscriber that has nothing: %v: %d were taken, %d can be repaired, %d blocks", c.packet, waited, taken, held, s.Blocks())
+				t.Errorf("packets of %d, a subscriber that has nothing: %v: %d were appended, %d can be repaired, %d blocks", c.packet, waited, taken, held, s.Blocks())
 			}
 		}
 	}
 }
 
-// The oldest packet makes way for the next, and all others stay where they are found.
-func TestSendWindowPushesOut(t *testing.T) {
+// The oldest packet is replaced by the next, and all others remain in their slots.
+func TestSendWindowDropsTheOldest(t *testing.T) {
 	var w sendWindow
 	w.grow(4)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -223,7 +223,7 @@ func TestSendWindowPushesOut(t *testing.T) {
 		n := 1 + rng.Uint64N(w.span())
 		first := w.push(int(n))
 		if first != i || w.next != i+n {
-			t.Fatalf("packet %d is %d, the one behind %d more %d", i, first, n, w.next)
+			t.Fatalf("push of %d packets: first %d, want %d; next %d, want %d", n, first, i, w.next, i+n)
 		}
 		for seq := first; seq < w.next; seq++ {
 			w.at(seq).off = uint32(seq)
@@ -235,7 +235,7 @@ func TestSendWindowPushesOut(t *testing.T) {
 			}
 		}
 		if n := w.next - w.trail; n != min(i-began, w.span()) {
-			t.Fatalf("a window of %d holds %d after %d packets", w.span(), n, i)
+			t.Fatalf("a window of %d has %d after %d packets", w.span(), n, i)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// layout names the runs and messages of a packet.
+// layoutRun is a run of a packet, with the lengths of its messages.
 type layoutRun struct {
 	topic    uint64
 	number   uint64
@@ -79,7 +79,7 @@ func TestWriterPacksRunsOfTopics(t *testing.T) {
 	}
 }
 
-// Messages that are appended together make the packets that they make one by one.
+// Messages appended together yield the same packets as messages appended one by one.
 func TestAppendAll(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -114,7 +114,7 @@ func TestAppendAll(t *testing.T) {
 		flush(one, &want)
 		flush(all, &got)
 		if !slices.EqualFunc(got, want, bytes.Equal) {
-			t.Fatalf("seed %d: %d packets together, %d one by one, or with another content", seed, len(got), len(want))
+			t.Fatalf("seed %d: %d packets together, %d one by one, or different content", seed, len(got), len(want))
 		}
 	}
 }
@@ -124,9 +124,9 @@ func TestWriterFillsPacketsAndPads(t *testing.T) {
 	for _, equal := range []bool{false, true} {
 		b := newBench(t, func(c *SenderConfig) { c.EqualTrains = equal })
 		x := b.topic("x")
-		x.nameAssigned() // as it is but for the first packet
+		x.nameAssigned() // as after the first packet
 		for range 5 {
-			b.put(x, 200) // two to a packet
+			b.put(x, 200) // two in a packet
 		}
 		b.s.Assign(b.now, b.w, true)
 		ps := of(wire.TypeData, b.next())
@@ -149,14 +149,14 @@ func TestWriterFillsPacketsAndPads(t *testing.T) {
 	}
 }
 
-// Messages of one size make equal packets: after a few they go unpadded, in
-// trains as long as before, until another size comes.
+// Messages of the same size yield equal packets: after a few they are sent unpadded, in trains as
+// long as before, until the size changes.
 func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) {
 		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 16, 16*512, 64
 	})
 	x := b.topic("x")
-	x.nameAssigned() // as it is but for the first packet
+	x.nameAssigned() // as after the first packet
 	const packet = wire.DataHeaderLen + wire.RunHeaderLen + wire.MessageHeaderLen + 300
 	var sizes, trains []int
 	drain := func() {
@@ -173,10 +173,10 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 			b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
 		}
 	}
-	for range 33 { // 16 to a block; the last one stays open
+	for range 33 { // 16 in a block; the last one stays open
 		b.put(x, 300)
 	}
-	b.put(x, 0) // which shares the last packet
+	b.put(x, 0) // in the last packet, too
 	drain()
 	sizes = sizes[:32]
 	for i, n := range sizes {
@@ -184,7 +184,7 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 			t.Errorf("packet %d has %d bytes", i, n)
 		}
 	}
-	// The first unpadded packet is the shorter last one of the train before it.
+	// The first unpadded packet is the shorter last one of the previous train.
 	if want := []int{9, 7, 16, 1}; !slices.Equal(trains, want) {
 		t.Errorf("trains of %v packets, want %v", trains, want)
 	}
@@ -198,8 +198,8 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 	}
 }
 
-// Where trains of equal packets are cheap packets lie back to back, and a train has more of them where
-// they are shorter: as many as its bytes have room for.
+// If trains of equal packets are efficient, packets are contiguous, and a train has more of them if
+// they are shorter: as many as fit in its bytes.
 func TestTrainsOfShorterPackets(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) {
 		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 12, 8*512, 64
@@ -207,9 +207,9 @@ func TestTrainsOfShorterPackets(t *testing.T) {
 	x := b.topic("x")
 	x.nameAssigned()
 	for _, c := range []struct{ message, packets int }{
-		{512 - wire.DataHeaderLen - wire.RunHeaderLen - wire.MessageHeaderLen, 8}, // full ones
-		{300, 10}, // the last begins where a full one would fit
-		{240, 12}, // no more than that
+		{512 - wire.DataHeaderLen - wire.RunHeaderLen - wire.MessageHeaderLen, 8}, // full packets
+		{300, 10}, // the last one begins where a full one would fit
+		{240, 12}, // the maximum
 	} {
 		came := 0
 		for range 60 {
@@ -224,7 +224,7 @@ func TestTrainsOfShorterPackets(t *testing.T) {
 		for b.s.Next(b.now, &tr) {
 			if wire.Type(tr.Data[3]) == wire.TypeData {
 				if most = max(most, tr.Count); tr.Stride != int(tr.Lens[0]) || len(tr.Data) > 8*512 {
-					t.Errorf("packets of %d bytes lie %d apart, %d bytes in all", tr.Lens[0], tr.Stride, len(tr.Data))
+					t.Errorf("packets of %d bytes at distances of %d, %d bytes in total", tr.Lens[0], tr.Stride, len(tr.Data))
 				}
 				for i := range tr.Count {
 					p := tr.Data[i*tr.Stride:][:tr.Lens[i]]
@@ -239,13 +239,13 @@ func TestTrainsOfShorterPackets(t *testing.T) {
 			t.Errorf("messages of %d bytes: trains of up to %d packets, want %d", c.message, most, c.packets)
 		}
 		if came != 60 {
-			t.Errorf("messages of %d bytes: %d of 60 came", c.message, came)
+			t.Errorf("messages of %d bytes: %d of 60 arrived", c.message, came)
 		}
 		b.s.Grant(b.w)
 	}
 }
 
-func TestWriterTakesTheLongestMessage(t *testing.T) {
+func TestWriterAcceptsTheLongestMessage(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
 	b.put(x, 1)
@@ -279,7 +279,7 @@ func TestWriterFragments(t *testing.T) {
 	b.put(x, 6)
 	b.s.Assign(b.now, b.w, true)
 	ps := of(wire.TypeData, b.next())
-	if len(ps) != 3 { // the fragments share the first with a small message and the last one with another
+	if len(ps) != 3 { // the fragments share the first packet with a small message and the last one with another
 		t.Fatalf("%d packets, want 3", len(ps))
 	}
 	var read assembler
@@ -292,7 +292,7 @@ func TestWriterFragments(t *testing.T) {
 			}
 			sizes = append(sizes, len(m.text))
 			if len(m.text) == len(msg) && !bytes.Equal(m.text, msg) {
-				t.Error("message was put together wrongly")
+				t.Error("the message was assembled wrongly")
 			}
 		}
 	}
@@ -301,9 +301,8 @@ func TestWriterFragments(t *testing.T) {
 	}
 }
 
-// A message of which some fragments are out holds back other writers, until it
-// is complete or abandoned; the abandoned one was never published.
-// docs/protocol §10.1, §10.2.
+// A message with some fragments sent blocks other writers until it is complete or abandoned; an
+// abandoned one was never published. docs/protocol §10.1, §10.2.
 func TestWritersDoNotMixFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
@@ -339,14 +338,14 @@ func TestWritersDoNotMixFragments(t *testing.T) {
 func TestTopicNames(t *testing.T) {
 	b := newBench(t, nil)
 	if _, err := b.s.Topic(""); err == nil {
-		t.Error("an empty name was taken")
+		t.Error("an empty name is accepted")
 	}
 	if _, err := b.s.Topic(string(make([]byte, 256))); err == nil {
-		t.Error("a name of 256 bytes was taken")
+		t.Error("a name of 256 bytes is accepted")
 	}
 	x := b.topic("md.xnas.AAPL")
 	if again := b.topic("md.xnas.AAPL"); again != x {
-		t.Error("the same name is another topic")
+		t.Error("the same name yields another topic")
 	}
 	one := b.topic(name)
 	_, err := b.s.Topic(twin)
@@ -354,7 +353,7 @@ func TestTopicNames(t *testing.T) {
 	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != events.ID(one.ID) {
 		t.Errorf("collision: %v", err)
 	}
-	// The ids are part of the protocol: they may never change.
+	// The ids are part of the protocol: they must never change.
 	for name, id := range map[string]uint64{"a": 0x2ef7d1316eb86f71, "md.xnas.AAPL": 0x60a1fb65a57461be} {
 		if got := wire.TopicID(name); got != id {
 			t.Errorf("wire.TopicID(%q) = %#x, want %#x", name, got, id)
@@ -365,7 +364,7 @@ func TestTopicNames(t *testing.T) {
 	}
 }
 
-// Packets of whatever size are padded, and their messages are there as without. docs/protocol §27.11.
+// Packets of any size are padded, with the same messages. docs/protocol §27.11.
 func TestPacketsArePadded(t *testing.T) {
 	for _, pad := range []int{0, 1, 64, 500, 512, 1472} {
 		b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow = pad, 1024, NoFlow{} })
@@ -393,7 +392,7 @@ func TestPacketsArePadded(t *testing.T) {
 	}
 }
 
-// What a packet is padded with counts for the rate limit. docs/protocol §27.11.
+// Padding counts for the rate limit. docs/protocol §27.11.
 func TestRateLimitCountsPadding(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow, c.Rate = 512, 1024, NoFlow{}, 512_000 })
 	x := b.topic("a.b")
@@ -406,6 +405,6 @@ func TestRateLimitCountsPadding(t *testing.T) {
 		sent += len(of(wire.TypeData, b.next()))
 	}
 	if sent < 900 || sent > 1100 {
-		t.Errorf("%d packets in a second, the rate is 1000 full ones", sent)
+		t.Errorf("%d packets in a second, the rate is 1000 full packets", sent)
 	}
 }

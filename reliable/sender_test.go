@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// assign tries to assign n more packets and returns how many were.
+// assign tries to assign n more packets and returns how many it assigned.
 func (b *bench) assign(n int) (assigned int, r events.Reason) {
 	t := b.topic("a.b")
 	lead := b.s.Lead()
@@ -40,14 +40,14 @@ func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 	b.next()
 	b.status(2, 5, 12, 0)
 	if n, r := b.assign(20); n != 5 || r != events.ReasonFlow {
-		t.Fatalf("assigned %d more (%v), want 5: the other takes up to 10", n, r)
+		t.Fatalf("assigned %d more (%v), want 5: the other one has room up to 10", n, r)
 	}
 	b.status(1, 10, 100, wire.FlagLeaving)
 	if n, r := b.assign(20); n != 2 || r != events.ReasonFlow {
 		t.Fatalf("assigned %d more (%v), want 2 after the first has left", n, r)
 	}
 	b.next()
-	// An old status that comes late takes nothing back.
+	// A late old status reverts nothing.
 	b.status(2, 12, 100, 0)
 	b.status(2, 5, 12, 0)
 	if n, _ := b.assign(3); n != 3 {
@@ -55,9 +55,8 @@ func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 	}
 }
 
-// What a subscriber lacks stays in the window, however much room it has.
-// docs/protocol §8.1.
-func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
+// Packets that a subscriber lacks stay in the window, however much room it has. docs/protocol §8.1.
+func TestMinFlowKeepsMissingPackets(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 1000, 0)
 	b.assign(4)
@@ -89,18 +88,17 @@ func TestNoMemberBlocksAPublisher(t *testing.T) {
 	}
 }
 
-// A subscriber that comes while packets are assigned that it has no room for.
-// docs/protocol §8.2.
-func TestAssignedPacketsWaitForANewcomer(t *testing.T) {
+// Packets assigned before a subscriber joins wait until it has room. docs/protocol §8.2.
+func TestAssignedPacketsWaitForANewSubscriber(t *testing.T) {
 	b := newBench(t, nil)
 	b.assign(10)
 	b.status(1, 0, 4, 0)
 	if ps := of(wire.TypeData, b.next()); len(ps) != 4 {
-		t.Fatalf("%d packets sent, it takes 4", len(ps))
+		t.Fatalf("%d packets sent, it has room for 4", len(ps))
 	}
 	b.now = b.now.Add(time.Millisecond)
 	if hb := of(wire.TypeHeartbeat, b.next()); len(hb) != 1 || hb[0].Flags&wire.FlagSolicit == 0 {
-		t.Errorf("it is not asked for room: %v", hb)
+		t.Errorf("it is not solicited: %v", hb)
 	}
 	b.status(1, 4, 100, 0)
 	if ps := of(wire.TypeData, b.next()); len(ps) != 6 {
@@ -130,7 +128,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// Packet memory that the transport still uses is not written to.
+// Packet memory still used by the transport is not overwritten.
 func TestMemoryWaitsForTheTransport(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	var tr transport.Outbound
@@ -140,7 +138,7 @@ func TestMemoryWaitsForTheTransport(t *testing.T) {
 		if !b.s.Next(b.now, &tr) {
 			break
 		}
-		b.s.Sent(b.now, tr.Count, 0) // nothing is released
+		b.s.Sent(b.now, tr.Count, 0) // nothing is completed
 		taken += tr.Count
 	}
 	if _, r := b.assign(1); r != events.ReasonMemory {
@@ -152,7 +150,7 @@ func TestMemoryWaitsForTheTransport(t *testing.T) {
 	}
 }
 
-func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
+func TestUnsentPacketsAreReturnedAgain(t *testing.T) {
 	b := newBench(t, nil)
 	b.assign(8)
 	var tr transport.Outbound
@@ -173,9 +171,8 @@ func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
 	}
 }
 
-// A silent subscriber is asked ten times at least, over Silence at least, and
-// given up only if nothing at all comes from it.
-// docs/protocol §8.4.
+// A silent subscriber is solicited at least ten times, over at least Silence, and released only if
+// nothing at all arrives from it. docs/protocol §8.4.
 func TestSilentSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
@@ -184,7 +181,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	for len(b.s.members.list) > 0 {
 		m := b.s.Members(b.now, 0)[0]
 		if unanswered = m.Unanswered; unanswered > m.LastHeard {
-			t.Fatalf("asked for %v and heard %v ago", unanswered, m.LastHeard)
+			t.Fatalf("solicited for %v and received %v ago", unanswered, m.LastHeard)
 		}
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			if p.Flags&wire.FlagSolicit != 0 {
@@ -196,19 +193,19 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 		}
 	}
 	if d := b.now.Sub(start); asked < solicitations || d < 300*time.Millisecond || d > time.Second {
-		t.Errorf("released after %v and %d questions", d, asked)
+		t.Errorf("released after %v and %d solicitations", d, asked)
 	}
 	if unanswered < 200*time.Millisecond {
-		t.Errorf("it had not answered for %v", unanswered)
+		t.Errorf("no reply for %v", unanswered)
 	}
 	if all := taken(b.s, events.SubscriberSilent); len(all) != 1 || all[0].Subscriber != 1 || all[0].For < 300*time.Millisecond || b.s.TakeEvents() != nil {
 		t.Errorf("released %+v", all)
 	}
 	if n, r := b.assign(3); n != 3 {
-		t.Errorf("still held up: %v", r)
+		t.Errorf("still blocked: %v", r)
 	}
 
-	// A NAK now and then is a sign of life.
+	// An occasional NAK keeps it alive.
 	b = newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
 	b.assign(10)
@@ -218,7 +215,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 		if b.now = max(b.now, b.s.Deadline()); b.now.Sub(start)%(200*time.Millisecond) < 100*time.Millisecond {
 			b.nak(1, [2]uint64{0, 1})
 			if d := b.s.Members(b.now, 0)[0].Unanswered; d != 0 {
-				t.Fatalf("it has answered, and not for %v", d)
+				t.Fatalf("no reply for %v although it has replied", d)
 			}
 		}
 	}
@@ -227,8 +224,8 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	}
 }
 
-// A publisher whose heartbeats do not leave takes no member for silent. docs/protocol §8.4.
-func TestQuestionsNotSentAreNoSilence(t *testing.T) {
+// A publisher whose heartbeats are not sent releases no member. docs/protocol §8.4.
+func TestUnsentSolicitationsDoNotCount(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) {
 		c.Silence, c.StallLimit, c.Slow = 2*time.Second, 5*time.Second, SlowLimit{1, 5 * time.Second}
 	})
@@ -250,21 +247,21 @@ func TestQuestionsNotSentAreNoSilence(t *testing.T) {
 			}
 		}
 	}
-	pass(true, 200*time.Millisecond) // it is asked, and has some time left
+	pass(true, 200*time.Millisecond) // it is solicited, and has some time left
 	if pass(false, 10*time.Second); b.s.Stats().ReceiversSilent+b.s.Stats().ReceiversReleased != 0 {
-		t.Fatal("released while no question leaves")
+		t.Fatal("released while no solicitation is sent")
 	}
-	if pass(true, 1200*time.Millisecond); b.s.Stats().ReceiversSilent != 0 { // ten questions
-		t.Fatal("released for the time in which no question left")
+	if pass(true, 1200*time.Millisecond); b.s.Stats().ReceiversSilent != 0 { // ten solicitations
+		t.Fatal("released because of time without solicitations")
 	}
 	if pass(true, 10*time.Second); b.s.Stats().ReceiversSilent != 1 {
-		t.Error("not released when it was asked")
+		t.Error("not released after solicitations")
 	}
 }
 
-// A publisher that has not read its replies, or has dropped some of them, takes no member for silent.
+// A publisher that has not read its replies, or has dropped some, releases no member.
 // docs/protocol §6.15, §8.4.
-func TestUnreadRepliesAreNoSilence(t *testing.T) {
+func TestUnreadRepliesDoNotCountAsSilence(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
 	b.assign(10)
@@ -277,7 +274,7 @@ func TestUnreadRepliesAreNoSilence(t *testing.T) {
 	}
 	b.s.RepliesRead(b.now)
 	if pass(10*time.Second, func() {}); b.s.Stats().ReceiversSilent != 0 {
-		t.Fatal("released while what it may have sent lies unread")
+		t.Fatal("released while its replies may be unread")
 	}
 	b.s.RepliesLost()
 	last := b.now
@@ -291,7 +288,7 @@ func TestUnreadRepliesAreNoSilence(t *testing.T) {
 		t.Fatal("released while replies are dropped")
 	}
 	if pass(10*time.Second, func() { b.s.RepliesRead(b.now) }); b.s.Stats().ReceiversSilent != 1 {
-		t.Error("not released when all was read")
+		t.Error("not released after all was read")
 	}
 }
 
@@ -306,9 +303,8 @@ func TestSubscribersAreBounded(t *testing.T) {
 	}
 }
 
-// The ladder: the first two heartbeats a tail delay after what was before, then
-// twice the distance each; quiet when all have everything.
-// docs/protocol §5.1, §5.8.
+// On the ladder the first two heartbeats are sent a tail delay after the previous packet, then the
+// intervals double, up to a long one when all have everything. docs/protocol §5.1, §5.8.
 func TestHeartbeatLadder(t *testing.T) {
 	b := newBench(t, nil)
 	b.next()
@@ -321,7 +317,7 @@ func TestHeartbeatLadder(t *testing.T) {
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			hb, _ := wire.ParseHeartbeat(p.b)
 			if hb.Lead != 2 || hb.Trail != 0 {
-				t.Fatalf("heartbeat says %d..%d", hb.Trail, hb.Lead)
+				t.Fatalf("heartbeat has %d..%d", hb.Trail, hb.Lead)
 			}
 			at = append(at, b.now.Sub(start))
 		}
@@ -336,7 +332,7 @@ func TestHeartbeatLadder(t *testing.T) {
 			last = at[i-1]
 		}
 		if d-last != step {
-			t.Errorf("heartbeat %d comes %v after the one before, want %v", i, d-last, step)
+			t.Errorf("heartbeat %d is sent %v after the previous one, want %v", i, d-last, step)
 		}
 		if i > 0 {
 			step = min(2*step, slowHeartbeat)
@@ -345,7 +341,7 @@ func TestHeartbeatLadder(t *testing.T) {
 	if n := len(at); at[n-1]-at[n-2] != quietHeartbeat {
 		t.Errorf("at the end a heartbeat every %v, want %v", at[n-1]-at[n-2], quietHeartbeat)
 	}
-	// New data: the ladder begins anew.
+	// New data restarts the ladder.
 	b.publish(1)
 	start = b.now
 	b.now = b.s.Deadline()
@@ -354,8 +350,7 @@ func TestHeartbeatLadder(t *testing.T) {
 	}
 }
 
-// While packets flow heartbeats come only for the timers they carry.
-// docs/protocol §5.2.
+// During data, heartbeats are sent only for the timers that they contain. docs/protocol §5.2.
 func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	b.next()
@@ -370,9 +365,9 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	}
 }
 
-// A publisher that begins to wait until all have everything asks at once, right behind data. Beside further data it
-// asks no more often than it would anyway, though some members never have everything. docs/protocol §5.8.
-func TestHurryAsksOnce(t *testing.T) {
+// A publisher that begins to wait until all have everything solicits at once, right after data. During further
+// data it solicits no more often than otherwise, though some members never have everything. docs/protocol §5.8.
+func TestHurrySolicitsOnce(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	b.next()
 	b.status(1, 0, 10_000, 0)
@@ -389,24 +384,24 @@ func TestHurryAsksOnce(t *testing.T) {
 		heartbeats := 0
 		for range 1000 { // 50 ms
 			b.now = b.now.Add(50 * time.Microsecond)
-			heartbeats += len(of(wire.TypeHeartbeat, b.next())) // as the loop, between two messages
+			heartbeats += len(of(wire.TypeHeartbeat, b.next())) // like the loop, between two messages
 			b.publish(1)
 			heartbeats += len(of(wire.TypeHeartbeat, b.next()))
 			b.s.Hurry(b.now, false)
 		}
 		if heartbeats > 6 {
-			t.Errorf("round %d: %d heartbeats in 50 ms of data, beside a wait", round, heartbeats)
+			t.Errorf("round %d: %d heartbeats in 50 ms of data during a wait", round, heartbeats)
 		}
 	}
 }
 
-// A publisher that takes longer than the ladder's first step to fill a train sends no heartbeat before each: the train
-// has the lead as well. What it is for comes behind the last one. docs/protocol §4.2, §5.2.
+// A publisher that takes longer than the ladder's first step to fill a train sends no heartbeat before
+// each: the train also has the lead. Heartbeats follow the last train. docs/protocol §4.2, §5.2.
 func TestNoHeartbeatBeforeData(t *testing.T) {
 	b := newBench(t, nil)
 	b.assign(1)
 	if ps := b.next(); len(ps) < 2 || ps[0].Type != wire.TypeHeartbeat {
-		t.Fatal("no heartbeat says where the stream begins")
+		t.Fatal("no heartbeat announces the beginning of the stream")
 	}
 	for i := range 50 {
 		b.now = b.now.Add(tailDelay * 3 / 2)
@@ -414,7 +409,7 @@ func TestNoHeartbeatBeforeData(t *testing.T) {
 		b.assign(1)
 		ps := b.next()
 		if heartbeats := of(wire.TypeHeartbeat, ps); len(heartbeats) != 0 && b.now.Sub(b.s.heartbeat.last) > 0 {
-			t.Fatalf("train %d goes behind a heartbeat", i)
+			t.Fatalf("train %d is sent after a heartbeat", i)
 		}
 		if len(of(wire.TypeData, ps)) != 1 {
 			t.Fatalf("train %d was not sent", i)
@@ -429,9 +424,9 @@ func TestNoHeartbeatBeforeData(t *testing.T) {
 	}
 }
 
-// While the transport takes nothing the ladder continues, and the loop is woken no more often than that asks for.
-// docs/protocol §5.3.
-func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
+// While the transport accepts nothing the ladder continues, and the loop is woken no more often
+// than that requires. docs/protocol §5.3.
+func TestHeartbeatsWhileTheTransportIsFull(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(1)
 	b.next()
@@ -446,7 +441,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 		}
 	}
 	if n := b.s.Stats().HeartbeatsSent - heartbeats; looks > 250 || n > 250 {
-		t.Errorf("%d looks and %d heartbeats in 10 s without anything being taken", looks, n)
+		t.Errorf("%d wakes and %d heartbeats in 10 s while the transport accepts nothing", looks, n)
 	}
 }
 
@@ -463,21 +458,21 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 			}
 		}
 		if b.s.Drained() {
-			t.Fatal("drained, while a subscriber has nothing")
+			t.Fatal("drained although a subscriber has nothing")
 		}
 		b.now = b.s.Deadline()
 	}
 	b.status(1, 3, 100, 0)
 	if b.s.Drained() {
-		t.Error("drained, although the subscriber has not heard of the end")
+		t.Error("drained although the subscriber does not know of the end")
 	}
 	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now) - 1}, nil), nil)
 	if b.s.Drained() {
-		t.Error("drained, although the subscriber has answered only one heartbeat of the end, which does not count alone")
+		t.Error("drained although the subscriber has answered only one END heartbeat")
 	}
 	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now)}, nil), nil)
 	if !b.s.Drained() {
-		t.Error("not drained, although all have everything and know of the end")
+		t.Error("not drained although all have everything and know of the end")
 	}
 }
 
@@ -495,7 +490,7 @@ func TestTopicsAreAnnouncedOnRequest(t *testing.T) {
 		for _, p := range of(wire.TypeAnnounce, b.next()) {
 			a, err := wire.ParseAnnounce(p.b)
 			if err != nil || a.First != next || a.Total != 61 || a.AsOf != 3 {
-				t.Fatalf("announce %+v, %v; %d is next", a, err, next)
+				t.Fatalf("announce %+v, %v; next is %d", a, err, next)
 			}
 			next += uint32(a.Count)
 			for {
@@ -524,7 +519,7 @@ func TestSenderCountsWhatIsNotForIt(t *testing.T) {
 	for n := range len(good) {
 		b.s.Handle(b.now, good[:n], func() string { return "10.0.0.7:4711" })
 	}
-	b.status(1, 3, 10, 0) // has what was never sent
+	b.status(1, 3, 10, 0) // claims packets that were never sent
 	for _, h := range []wire.Header{{GroupTag: 8, Publisher: 7, Epoch: 3}, {GroupTag: 9, Publisher: 6, Epoch: 3}, {GroupTag: 9, Publisher: 7, Epoch: 2}} {
 		b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: 1, Next: 1, Limit: 10}, nil), nil)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A publisher answers all requests for state together, and with no more than its budget.
+// A publisher answers all requests for state together, within its budget.
 // docs/protocol §25.1, §25.3, §25.5.
 func TestStateSender(t *testing.T) {
 	const ms = Instant(time.Millisecond)
@@ -29,7 +29,7 @@ func TestStateSender(t *testing.T) {
 		s.handleStatus(now, wire.FlagJoining|wire.FlagWantState, &st, nil)
 	}
 	if ask(ms, 1, 0); x.Due() != Never || s.state.kept() {
-		t.Fatal("nothing is kept, and a round is due")
+		t.Fatal("a round is due without state")
 	}
 	x.Keep(true)
 	ask(2*ms, 1, 0)
@@ -39,10 +39,10 @@ func TestStateSender(t *testing.T) {
 	}
 	now := x.Due()
 	if !x.Begin(now) || !x.Open() || s.Lead() != 1 || !x.Wanted(topic.ID) {
-		t.Fatal("no round begins")
+		t.Fatal("no round has begun")
 	}
 	if ask(now, 1, 0); x.Due() != Never {
-		t.Error("a receiver of the round asks for another")
+		t.Error("a receiver of the round causes another round")
 	}
 	state := make([]byte, 100_000)
 	left, begun, done := state, false, false
@@ -54,7 +54,7 @@ func TestStateSender(t *testing.T) {
 			s.Sent(now, train.Count, 0)
 		}
 		if most := 100_000*int(now-begin)/int(time.Second) + 8*cfg.PacketSize; sent() > most {
-			t.Fatalf("%d bytes after %v, at most %d may be sent", sent(), now-begin, most)
+			t.Fatalf("%d bytes after %v, limit %d", sent(), now-begin, most)
 		}
 		if due := x.Due(); !done && due <= now {
 			t.Fatalf("due at %v, it is %v", due, now)
@@ -80,8 +80,8 @@ func TestStateSender(t *testing.T) {
 	}
 }
 
-// A round that must wait when it ends continues until the packet that says so has its sequence: waiting receivers would
-// never learn of it. docs/protocol §25.3.
+// A round that must wait at its end continues until the packet with its end has a sequence:
+// otherwise waiting receivers would never learn of it. docs/protocol §25.3.
 func TestStateEndWaits(t *testing.T) {
 	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, WindowPackets: 256})
 	s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+writerBlocks)), 0)
@@ -101,19 +101,19 @@ func TestStateEndWaits(t *testing.T) {
 	s.handleStatus(1, wire.FlagJoining|wire.FlagWantState, &wire.Status{Receiver: 1, Limit: 10, Echo: 2}, nil)
 	now := x.Due()
 	if !x.Begin(now) {
-		t.Fatal("no round begins")
+		t.Fatal("no round has begun")
 	}
 	if _, _, done := x.Put(now, topic, 7, []byte("all of it"), true, false); !done {
-		t.Fatal("there is no room")
+		t.Fatal("no room")
 	}
 	for range 3 {
 		if now++; x.End(now) || !x.Open() || !x.Pending() || s.Blocked() != events.ReasonFlow {
-			t.Fatalf("the round is over while a subscriber takes no more: open %v, pending %v, blocked by %v", x.Open(), x.Pending(), s.Blocked())
+			t.Fatalf("the round is over while a subscriber has no room: open %v, pending %v, blocked by %v", x.Open(), x.Pending(), s.Blocked())
 		}
 	}
 	now++
 	takes(now, 10)
 	if now++; !x.End(now) || x.Open() || x.Pending() || s.Lead() != 2 {
-		t.Errorf("the round does not end, or twice: open %v, pending %v, %d packets", x.Open(), x.Pending(), s.Lead())
+		t.Errorf("the round does not end, or ends twice: open %v, pending %v, %d packets", x.Open(), x.Pending(), s.Lead())
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A publisher names the packet that it will time, records when it hands that out first, whether the transport takes it
-// or not, and sends it with the next heartbeat. docs/protocol §5.11.
+// A publisher announces the packet that it will time, records when it first passes the packet to the
+// transport, whether accepted or not, and sends the time in the next heartbeat. docs/protocol §5.11.
 func TestSenderTimesPackets(t *testing.T) {
 	var wall uint64 = 5000
 	b := newBench(t, func(c *SenderConfig) {
@@ -26,17 +26,17 @@ func TestSenderTimesPackets(t *testing.T) {
 		return hb.Timing
 	}
 	if got, want := beat(), (wire.Timing{Clock: 77}); got != want {
-		t.Errorf("at first %+v, want %+v", got, want)
+		t.Errorf("initially %+v, want %+v", got, want)
 	}
 	b.publish(1)
 	wall = 6000
 	b.publish(2)
 	got := beat()
 	if got.Clock != 77 || got.Packet != 0 || got.At != 5000 || got.Next < 3 || got.Next > 3+uint64(b.s.heartbeat.rate.value*timingAhead.Seconds()) {
-		t.Errorf("after packets 0 to 2 %+v, want packet 0 at 5000, and next 3 or a little more", got)
+		t.Errorf("after packets 0 to 2 %+v, want packet 0 at 5000, and next 3 or slightly more", got)
 	}
 	if again := beat(); again != got && again.Next > got.Next {
-		t.Errorf("with nothing new %+v, want %+v, or less far ahead", again, got)
+		t.Errorf("without new packets %+v, want %+v, or less far ahead", again, got)
 	}
 	b = newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	if got := beat(); got != (wire.Timing{}) {
@@ -44,7 +44,7 @@ func TestSenderTimesPackets(t *testing.T) {
 	}
 }
 
-// What was named far ahead is named anew when packets come slowly. docs/protocol §5.11.
+// A packet announced far ahead is announced again when packets are slow. docs/protocol §5.11.
 func TestTimingAhead(t *testing.T) {
 	x := sendTimer{clock: Clock{ID: 1, Now: func() uint64 { return 9 }}}
 	x.said.Next = 1 << 20
@@ -57,29 +57,29 @@ func TestTimingAhead(t *testing.T) {
 	}
 	x.leaves(100, 5)
 	if x.at != 9 && before < 105 {
-		t.Error("the packet has left, and was not timed")
+		t.Error("the packet was sent, but not timed")
 	}
 	if got := x.timing(99999, 100, 1000); got.Next != before || got.At != 0 {
-		t.Errorf("a packet that the transport has not taken yet: %+v", got)
+		t.Errorf("a packet not yet accepted by the transport: %+v", got)
 	}
 	if got := x.timing(99999, 103, 1000); before < 103 && got.Next < 105 {
-		t.Errorf("next is %d, and up to 104 packets were handed out before it was named", got.Next)
+		t.Errorf("next is %d, but up to 104 packets were sent before it was announced", got.Next)
 	}
 	x = sendTimer{clock: x.clock, said: wire.Timing{Next: before}, at: 9, handed: 105}
 	if got := x.timing(99999, 110, 1000); got.Packet != before || got.At != 9 || got.Next < 110 {
-		t.Errorf("a packet that has gone: %+v", got)
+		t.Errorf("a packet that was sent: %+v", got)
 	}
 }
 
-// timingStep is what a receiver gets in a test of timings.
+// timingStep is an input of a receiver in a test of timings.
 type timingStep struct {
-	wall   uint64       // when
-	data   int          // packets from here on that come, one each
+	wall   uint64       // time
+	data   int          // number of packets from seq on, one message each
 	seq    uint64       // the first of them
-	timing *wire.Timing // or a heartbeat with that
+	timing *wire.Timing // or a heartbeat with this timing
 }
 
-// lead is that of the step's heartbeat: the packet that was timed exists.
+// lead is the lead of the step's heartbeat: the timed packet exists.
 func (s *timingStep) lead() uint64 {
 	if s.timing.At == 0 || s.timing.Packet == ^uint64(0) {
 		return 0
@@ -87,7 +87,7 @@ func (s *timingStep) lead() uint64 {
 	return s.timing.Packet + 1
 }
 
-// The times of deliveries are those between clocks that agree. docs/protocol §5.12.
+// Delivery times are reported between equal clocks. docs/protocol §5.12.
 func TestDeliveriesAreTimed(t *testing.T) {
 	const ms = uint64(time.Millisecond)
 	type step = timingStep
@@ -104,15 +104,15 @@ func TestDeliveriesAreTimed(t *testing.T) {
 		{"reported before it", []step{beat(1*ms, 7, 0, 0, 1), {wall: 2 * ms, data: 1, seq: 1}, beat(4*ms, 7, 1, 2*ms, 2), {wall: 9 * ms, data: 1, seq: 0}}, []time.Duration{7 * time.Millisecond}, 0},
 		{"reported twice", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1), beat(5*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
 		{"another clock", []step{beat(1*ms, 8, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 8, 0, 1*ms, 1)}, nil, 0},
-		{"not named before", []step{{wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, nil, 0},
+		{"not announced before", []step{{wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, nil, 0},
 		{"not timed", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 0, 1)}, nil, 0},
 		{"the heartbeat with the time is lost", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 2}, beat(4*ms, 7, 1, 2*ms, 2), {wall: 5 * ms, data: 1, seq: 2}, beat(6*ms, 7, 2, 3*ms, 3)}, []time.Duration{2 * time.Millisecond}, 0},
-		{"another one is named instead", []step{beat(1*ms, 7, 0, 0, 9), beat(2*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
+		{"another one is announced instead", []step{beat(1*ms, 7, 0, 0, 9), beat(2*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
 		{"the clock goes backwards", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 5*ms, 1)}, nil, 1},
-		{"at once", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, []time.Duration{0}, 0},
+		{"immediate", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, []time.Duration{0}, 0},
 		{"longest", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3*ms + uint64(maxDelivery), data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, []time.Duration{maxDelivery}, 0},
 		{"too long", []step{beat(1*ms, 7, 0, 0, 0), {wall: 4*ms + uint64(maxDelivery), data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, nil, 1},
-		{"the end of numbers", []step{beat(1*ms, 7, 0, 0, ^uint64(0)), {wall: 3 * ms, data: 3}, beat(4*ms, 7, 0, ^uint64(0), 3), {wall: 5 * ms, data: 1, seq: 3}, beat(6*ms, 7, 3, 5*ms, 4)}, []time.Duration{0}, 0},
+		{"the highest sequence", []step{beat(1*ms, 7, 0, 0, ^uint64(0)), {wall: 3 * ms, data: 3}, beat(4*ms, 7, 0, ^uint64(0), 3), {wall: 5 * ms, data: 1, seq: 3}, beat(6*ms, 7, 3, 5*ms, 4)}, []time.Duration{0}, 0},
 	} {
 		l, wall, sentAt := new(log), uint64(0), uint64(0)
 		r := newReceiver(t, l, nil)
@@ -133,7 +133,7 @@ func TestDeliveriesAreTimed(t *testing.T) {
 	}
 }
 
-// A stream that stands still remembers a bounded number of timed packets, and reports the first ones when it continues.
+// A stalled stream stores a limited number of timed packets, and reports the first ones when it continues.
 func TestTimingsAreBounded(t *testing.T) {
 	l, wall := new(log), uint64(1000)
 	r := newReceiver(t, l, nil)
@@ -144,7 +144,7 @@ func TestTimingsAreBounded(t *testing.T) {
 		r.Handle(Instant(seq+1), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: seq + 1, SentAt: seq + 1, Interval: time.Second, Timing: wire.Timing{Clock: 7, Packet: seq, At: seq, Next: seq + 1}}))
 	}
 	if len(l.timed) > 0 {
-		t.Fatalf("%v before packet 0 has come", l.timed)
+		t.Fatalf("%v before packet 0 has arrived", l.timed)
 	}
 	r.Handle(40, 5, data(3, 0, 0))
 	if len(l.timed) != timingsKept || l.timed[0] != 999 {
@@ -152,14 +152,14 @@ func TestTimingsAreBounded(t *testing.T) {
 	}
 }
 
-// Forged timings of packets that do not exist keep no packet that does from being timed. docs/protocol §5.12.
+// Forged timings of nonexistent packets do not prevent the timing of existing ones. docs/protocol §5.12.
 func TestForgedTimings(t *testing.T) {
 	const far = uint64(1) << 60
 	for name, forged := range map[string][]wire.Heartbeat{
-		"sent, and does not exist":         {{Timing: wire.Timing{Next: far}}, {Timing: wire.Timing{Packet: far, At: 1, Next: far + 1}}},
-		"the packet that the lead is":      {{Timing: wire.Timing{Next: 50}}, {Lead: 50, Timing: wire.Timing{Packet: 50, At: 1, Next: 51}}},
-		"next is one that exists already":  {{Lead: 40, Timing: wire.Timing{Next: 39}}, {Lead: 40, Timing: wire.Timing{Packet: 39, At: 1, Next: 38}}},
-		"next is far off, and named again": {{Timing: wire.Timing{Next: far}}, {Timing: wire.Timing{Next: far}}},
+		"sent, but nonexistent":                  {{Timing: wire.Timing{Next: far}}, {Timing: wire.Timing{Packet: far, At: 1, Next: far + 1}}},
+		"the packet at the lead":                 {{Timing: wire.Timing{Next: 50}}, {Lead: 50, Timing: wire.Timing{Packet: 50, At: 1, Next: 51}}},
+		"next is one that exists already":        {{Lead: 40, Timing: wire.Timing{Next: 39}}, {Lead: 40, Timing: wire.Timing{Packet: 39, At: 1, Next: 38}}},
+		"next is far ahead, and announced again": {{Timing: wire.Timing{Next: far}}, {Timing: wire.Timing{Next: far}}},
 	} {
 		l, wall, sentAt := new(log), uint64(1000), uint64(1)
 		r := newReceiver(t, l, nil)

@@ -27,7 +27,7 @@ func TestHashVectors(t *testing.T) {
 	}
 	testenv.Vectors(t, "hashes.json", &v)
 	if len(v.Topics) == 0 || len(v.Collisions) == 0 || len(v.UDP) == 0 || len(v.UD) == 0 {
-		t.Fatal("something is missing")
+		t.Fatal("the vectors are incomplete")
 	}
 	for _, x := range v.Topics {
 		if got := wire.TopicID(x.Name); got != x.ID {
@@ -44,11 +44,11 @@ func TestHashVectors(t *testing.T) {
 	}
 	for _, x := range v.Collisions {
 		if len(x.Names) != 2 || x.Names[0] == x.Names[1] {
-			t.Fatalf("%q are not two names", x.Names)
+			t.Fatalf("%q: want two different names", x.Names)
 		}
 		for _, name := range x.Names {
 			if got, ok := pattern.NameOf(x.ID, []byte(name)); !ok || got != name {
-				t.Errorf("%q is not taken for a name of %d", name, x.ID)
+				t.Errorf("the id of %q is not %d", name, x.ID)
 			}
 		}
 	}

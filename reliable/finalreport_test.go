@@ -8,10 +8,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A publisher that has said where its stream ends, or that it does not wait for this
-// receiver, and how far each topic has come, and falls silent then, leaves an exact
-// account of what is missing. docs/protocol §9.2, §9.3.
-func TestLastWordOfAPublisher(t *testing.T) {
+// A publisher announces the end of its stream, or that it does not wait for this receiver, and the
+// totals of its topics. If it is silent afterwards, the losses are known exactly.
+// docs/protocol §9.2, §9.3.
+func TestFinalReportOfAPublisher(t *testing.T) {
 	announce := func(asOf, next uint64) []byte {
 		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 1}, asOf, 0, 1)
 		b = wire.AppendTopicState(b, wire.TopicID("a.b"), next, "a.b")
@@ -21,16 +21,16 @@ func TestLastWordOfAPublisher(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags wire.Flags
 		hb    wire.Heartbeat
-		tells []uint64 // as of, and the number of the next message
-		want  uint64   // in the last total; 0: it is not known
+		tells []uint64 // of announces: as of, which is also the next message
+		want  uint64   // in the last total; 0: unknown
 	}{
 		"the end":          {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20}, 20},
 		"released":         {0, wire.Heartbeat{Lead: 20, Holder: 42, Released: true, Held: time.Second}, []uint64{20}, 20},
 		"reported twice":   {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20, 20}, 20},
 		"nothing reported": {wire.FlagEnd, wire.Heartbeat{Lead: 20}, nil, 0},
 		"reported as of a sequence before the end": {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10}, 0},
-		"the last of two":                          {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10, 20}, 20},
-		"it may go on":                             {0, wire.Heartbeat{Lead: 20}, []uint64{20}, 0},
+		"two, the last complete":                   {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10, 20}, 20},
+		"no end":                                   {0, wire.Heartbeat{Lead: 20}, []uint64{20}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := new(log)

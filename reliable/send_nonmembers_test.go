@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// idle is a publisher that has filled its window and sends nothing any more, with the budget of
-// repairs at its floor. Its window has more than a second of that.
+// idle returns a publisher that has filled its window and sends no more data, with the repair
+// budget at its minimum. Its window is worth more than a second of that.
 func idle(t *testing.T, change func(*SenderConfig)) *bench {
 	t.Helper()
 	const window = 8192
@@ -25,12 +25,12 @@ func idle(t *testing.T, change func(*SenderConfig)) *bench {
 		b.next()
 		b.now = b.now.Add(10 * time.Microsecond)
 	}
-	b.now = b.now.Add(20 * time.Second) // the peak of the data rate is forgotten
+	b.now = b.now.Add(20 * time.Second) // the peak of the data rate has expired
 	b.next()
 	return b
 }
 
-// drawn is how many bytes are sent because of what asks: not heartbeats and announces, which are sent anyway.
+// drawn returns how many bytes are sent because of the requests, without heartbeats and announces.
 func (b *bench) drawn(d time.Duration, every time.Duration, ask func(i int)) (bytes int) {
 	for i, start := 0, b.now; b.now.Sub(start) < d; i++ {
 		ask(i)
@@ -46,11 +46,11 @@ func (b *bench) drawn(d time.Duration, every time.Duration, ask func(i int)) (by
 	return bytes
 }
 
-// all asks for all that was ever sent, and will be.
-func (b *bench) all(receiver uint64) { b.nak(receiver, [2]uint64{b.s.win.trail, 1 << 40}) }
+// requestAll requests all past and future packets.
+func (b *bench) requestAll(receiver uint64) { b.nak(receiver, [2]uint64{b.s.win.trail, 1 << 40}) }
 
-// What receivers draw that are no members, and what members draw. docs/protocol §6.14.
-func TestStrangersDrawLittle(t *testing.T) {
+// Receivers that are not members get repairs at a low rate, and members within the full budget. docs/protocol §6.14.
+func TestNonMembersGetFewRepairs(t *testing.T) {
 	const floor = strangersRate
 	for _, c := range []struct {
 		name        string
@@ -61,24 +61,24 @@ func TestStrangersDrawLittle(t *testing.T) {
 		least, most int
 	}{
 		{name: "one NAK for all", for_: 10 * time.Second, every: 10 * time.Second,
-			ask: func(b *bench, _ int) { b.all(666) }, least: floor - 1472, most: floor},
+			ask: func(b *bench, _ int) { b.requestAll(666) }, least: floor - 1472, most: floor},
 		{name: "twenty a second", for_: 8 * time.Second, every: 50 * time.Millisecond,
-			ask: func(b *bench, _ int) { b.all(666) }, least: 8 * floor, most: 9 * floor},
-		{name: "each of another one", for_: 8 * time.Second, every: 5 * time.Millisecond,
-			ask: func(b *bench, i int) { b.all(uint64(1000 + i)) }, least: 8 * floor, most: 9 * floor},
-		{name: "one that was a member, and has said nothing since", for_: 8 * time.Second, every: 50 * time.Millisecond,
+			ask: func(b *bench, _ int) { b.requestAll(666) }, least: 8 * floor, most: 9 * floor},
+		{name: "another id each time", for_: 8 * time.Second, every: 5 * time.Millisecond,
+			ask: func(b *bench, i int) { b.requestAll(uint64(1000 + i)) }, least: 8 * floor, most: 9 * floor},
+		{name: "a former member, silent since", for_: 8 * time.Second, every: 50 * time.Millisecond,
 			prepare: func(b *bench) { b.status(1, 0, 1<<40, 0); b.now = b.now.Add(repeatedLife) },
-			ask:     func(b *bench, _ int) { b.all(1) }, least: 8 * floor, most: 9 * floor},
+			ask:     func(b *bench, _ int) { b.requestAll(1) }, least: 8 * floor, most: 9 * floor},
 		{name: "a member", for_: time.Second, every: 50 * time.Millisecond,
 			prepare: func(b *bench) { b.status(1, 0, 1<<40, 0) },
-			ask:     func(b *bench, _ int) { b.all(1) }, least: 1 << 20, most: 2 * 8192 * 1472},
-		{name: "one that fetches what was before it", for_: time.Second, every: 50 * time.Millisecond,
+			ask:     func(b *bench, _ int) { b.requestAll(1) }, least: 1 << 20, most: 2 * 8192 * 1472},
+		{name: "a joining member", for_: time.Second, every: 50 * time.Millisecond,
 			prepare: func(b *bench) { b.status(1, 0, 1<<40, wire.FlagJoining) },
-			ask:     func(b *bench, _ int) { b.all(1) }, least: 1 << 20, most: 2 * 8192 * 1472},
-		{name: "one without room among the members", for_: time.Second, every: 50 * time.Millisecond,
+			ask:     func(b *bench, _ int) { b.requestAll(1) }, least: 1 << 20, most: 2 * 8192 * 1472},
+		{name: "a receiver beyond the limit of members", for_: time.Second, every: 50 * time.Millisecond,
 			prepare: func(b *bench) { b.status(1, b.s.win.sent, 1<<40, 0) },
 			change:  func(c *SenderConfig) { c.MaxReceivers = 1 },
-			ask:     func(b *bench, _ int) { b.all(2) }, least: 1 << 20, most: 3 * 8192 * 1472},
+			ask:     func(b *bench, _ int) { b.requestAll(2) }, least: 1 << 20, most: 3 * 8192 * 1472},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := idle(t, c.change)
@@ -87,7 +87,7 @@ func TestStrangersDrawLittle(t *testing.T) {
 			}
 			got := b.drawn(c.for_, c.every, func(i int) { c.ask(b, i) })
 			if got < c.least || got > c.most {
-				t.Errorf("%d bytes drawn, want %d to %d", got, c.least, c.most)
+				t.Errorf("%d bytes sent, want %d to %d", got, c.least, c.most)
 			}
 			if refused := b.s.Stats().NAKRefused > 0; refused != (c.most <= 9*floor) {
 				t.Errorf("%d packets refused", b.s.Stats().NAKRefused)
@@ -96,37 +96,37 @@ func TestStrangersDrawLittle(t *testing.T) {
 	}
 }
 
-// A new receiver that lost its first status gets its first packets at once all the same, and all of them when its next
-// status comes. docs/protocol §6.14, §7.1.
+// A new receiver that lost its first status still gets its first packets at once, and all others
+// with its next status. docs/protocol §6.14, §7.1.
 func TestFirstNAKBeforeTheFirstStatus(t *testing.T) {
 	b := idle(t, nil)
 	lost := [2]uint64{b.s.win.sent - 30, 30}
 	b.nak(1, lost)
 	if n := len(of(wire.TypeData, b.next())); n < 10 {
-		t.Errorf("%d packets at once, want 10 at least", n)
+		t.Errorf("%d packets at once, want at least 10", n)
 	}
 	b.now = b.now.Add(20 * time.Millisecond)
 	b.status(1, lost[0]+10, 1<<40, 0)
 	b.nak(1, [2]uint64{lost[0] + 10, 20})
 	n := 0
-	for range 3 { // at a burst each round trip
+	for range 3 { // at a burst for each round trip
 		n += len(of(wire.TypeData, b.next()))
 		b.now = b.now.Add(startRTT)
 	}
 	if n < 19 {
-		t.Errorf("%d packets for a receiver that is a member now, want the other ones", n)
+		t.Errorf("%d packets for the new member, want the remaining ones", n)
 	}
 }
 
-// While data flows all that are no members share a sixteenth of its rate. docs/protocol §6.14.
-func TestStrangersHaveAShareOfTheDataRate(t *testing.T) {
+// While data is sent, all receivers that are not members share a sixteenth of its rate. docs/protocol §6.14.
+func TestShareOfNonMembersInTheDataRate(t *testing.T) {
 	b := idle(t, nil)
 	x := b.topic("a.b")
 	fresh, repaired := 0, 0
 	for i := range 10_000 { // a second
 		b.put(x, 1300)
 		b.s.Assign(b.now, b.w, true)
-		b.all(uint64(1000 + i))
+		b.requestAll(uint64(1000 + i))
 		for _, p := range of(wire.TypeData, b.next()) {
 			if p.Flags&wire.FlagRepair != 0 {
 				repaired += len(p.b)
@@ -137,12 +137,12 @@ func TestStrangersHaveAShareOfTheDataRate(t *testing.T) {
 		b.now = b.now.Add(100 * time.Microsecond)
 	}
 	if most := fresh/strangersPart*11/10 + strangersRate; repaired > most || repaired < fresh/strangersPart*3/4 {
-		t.Errorf("%d bytes of repairs beside %d of new data, want %d at most", repaired, fresh, most)
+		t.Errorf("%d bytes of repairs with %d of new data, want at most %d", repaired, fresh, most)
 	}
 }
 
-// A packet that is longer than the allowance is repaired, too. docs/protocol §6.14.
-func TestStrangersDrawALongPacket(t *testing.T) {
+// A packet longer than the allowance is repaired, too. docs/protocol §6.14.
+func TestLongPacketForNonMember(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) {
 		c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 60000, 1, 60000, 16, NoFlow{}
 	})
@@ -152,7 +152,7 @@ func TestStrangersDrawALongPacket(t *testing.T) {
 		b.s.Assign(b.now, b.w, true)
 		b.next()
 	}
-	b.all(666)
+	b.requestAll(666)
 	if n := len(of(wire.TypeData, b.next())); n != 1 {
 		t.Errorf("%d packets, want 1", n)
 	}
