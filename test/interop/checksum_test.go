@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// unchecked is UDP that says that it does not protect packets, so that they carry a
-// checksum and packets without one are refused.
+// unchecked is UDP that claims not to protect packets: then packets carry a checksum, and packets
+// without one are refused.
 type unchecked struct{ transport.Transport }
 
 func (u unchecked) Capabilities() transport.Capabilities {
@@ -23,17 +23,16 @@ func (u unchecked) Capabilities() transport.Capabilities {
 	return c
 }
 
-// With a checksum in each packet those that are damaged on the way are as good as lost,
-// in both directions.
+// Packets with a checksum that are damaged in the network count as lost, in both directions.
 func TestChecksumsGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	loop := engine.Open(unchecked{net.transport(t)}, engine.Config{
 		Sender:      reliable.SenderConfig{Silence: testTimeout, RepairShare: 0.5},
 		WindowBytes: 8 << 20, WindowsBytes: 24 << 20, FlushAfter: 50 * time.Microsecond, Logger: slog.New(slog.DiscardHandler),
 	})
-	t.Cleanup(func() { // without lingering, if the test has not closed it
+	t.Cleanup(func() { // closes without lingering, unless the test has closed the bus
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = loop.Close(now)
@@ -78,7 +77,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 
 func TestChecksumsPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
 	net.toGo(t, ctx, subscription(t, bus), "loss=0.05,damage=0.1", 500, "--checksum")

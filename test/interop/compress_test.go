@@ -16,24 +16,24 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// What is compressed comes to Python, under loss, with a dictionary and without: messages of
-// one packet and of many. docs/protocol §26.1, §26.2, §26.4.
+// Compressed messages arrive at Python with loss, with and without a dictionary: messages in one
+// packet and in many. docs/protocol §26.1, §26.2, §26.4.
 func TestCompressedGoesToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	for name, c := range map[string]struct {
 		codec pubsub.Compression
 		dict  []byte
 	}{
-		"s2":                          {"s2:better", nil},
-		"s2 with a dictionary":        {"s2", plainDictionary()},
-		"zstd":                        {"zstd:fastest", nil},
-		"zstd with a dictionary":      {"zstd", plainDictionary()},
-		"zstd with tables beforehand": {"zstd:default", trainedDictionary(t)},
+		"s2":                             {"s2:better", nil},
+		"s2 with a dictionary":           {"s2", plainDictionary()},
+		"zstd":                           {"zstd:fastest", nil},
+		"zstd with a dictionary":         {"zstd", plainDictionary()},
+		"zstd with a trained dictionary": {"zstd:default", trainedDictionary(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, net := testContext(t), newNetwork(t)
-			net.alike = true
+			net.compressible = true
 			config, options := pubsub.Config{Compress: c.codec}, []string(nil)
 			if c.dict != nil {
 				config.Dictionaries = [][]byte{c.dict}
@@ -44,18 +44,18 @@ func TestCompressedGoesToPython(t *testing.T) {
 				options = []string{"--dict", file}
 			}
 			bus := net.open(t, ctx, config)
-			sub := subscribeFaulty(t, ctx, net, "loss=0.2,dup=0.02,reorder=0.05", streams(), options...) // there are some 60 packets, of which a few must be lost
+			sub := subscribeFaulty(t, ctx, net, "loss=0.2,dup=0.02,reorder=0.05", streams(), options...) // there are some 60 packets, and some must be lost
 			_, sum := net.toPython(t, ctx, bus, sub, 1000, (*checker).line)
 			packed := packets(bus)
 			if packed == 0 {
-				t.Error("nothing was compressed")
+				t.Error("no packet was compressed")
 			}
 			t.Logf("%d packets were compressed, %v", packed, sum.Counters)
 		})
 	}
 }
 
-// packets is how many a bus has compressed.
+// packets returns how many packets a bus has compressed.
 func packets(bus *pubsub.Bus) (n int) {
 	for _, p := range bus.Stats().Publications {
 		n += int(p.PacketsPacked)
@@ -63,13 +63,13 @@ func packets(bus *pubsub.Bus) (n int) {
 	return n
 }
 
-// Without the dictionary packets are lost, told as gaps and never asked for.
+// Packets are lost without the dictionary, reported as gaps, and never requested.
 // docs/protocol §26.5.
-func TestPythonLacksTheDictionary(t *testing.T) {
+func TestPythonWithoutDictionary(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
-	net.alike = true
+	net.compressible = true
 	bus := net.open(t, ctx, pubsub.Config{Compress: "zstd", Dictionaries: [][]byte{plainDictionary()}})
 	sub := subscribeFaulty(t, ctx, net, "", streams())
 	published := publishAll(ctx, bus, publishers(t, ctx, bus, 1), net.messages(200))
@@ -88,14 +88,13 @@ func TestPythonLacksTheDictionary(t *testing.T) {
 	if received+lost != 200 || lost == 0 {
 		t.Errorf("%d received, %d lost", received, lost)
 	}
-	if n := sum.Counters["unreadable"]; n == 0 || n > packets(bus) { // those that are asked for come twice
-		t.Errorf("%d packets were unreadable of %d, %v", n, packets(bus), sum.Counters)
+	if n := sum.Counters["unreadable"]; n == 0 || n > packets(bus) { // packets requested before they arrived count twice
+		t.Errorf("%d of %d packets were unreadable, %v", n, packets(bus), sum.Counters)
 	}
 }
 
-// A receiver may leave a codec out: packets that need it are unreadable.
-// docs/protocol §26.7.
-func TestPythonLeavesACodecOut(t *testing.T) {
+// A receiver may omit a codec: packets that need it are unreadable. docs/protocol §26.7.
+func TestPythonWithoutCodec(t *testing.T) {
 	const program = `
 import packed
 packed.CODECS = packed.CODECS[:2]
@@ -110,7 +109,7 @@ except packed.Unknown:
 	}
 }
 
-// compressed is what Python is to decompress, and what becomes of that.
+// compressed is an input of Python's decompressor, with its result.
 type compressed struct {
 	Codec      wire.Codec `json:"codec"`
 	Dictionary []byte     `json:"dictionary"`
@@ -121,12 +120,12 @@ type compressed struct {
 	Corrupt string `json:"corrupt"`
 }
 
-// What one implementation makes, the other reads: contents that take each kind of block,
-// literals and table, and each level. What is cut or damaged both refuse, or read the same of
-// it. docs/protocol §26.2 to §26.4.
+// Each implementation decompresses what the other one compresses: contents with each kind of block,
+// literals and table, at each level. Truncated or damaged input is refused by both, or yields the
+// same. docs/protocol §26.2 to §26.4.
 func TestDecompressors(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // others wait meanwhile
+	t.Parallel() // other tests mostly wait
 	rng := rand.New(rand.NewPCG(1, 1))
 	var all []compressed
 	for _, dict := range [][]byte{nil, plainDictionary(), trainedDictionary(t)} {
@@ -134,7 +133,7 @@ func TestDecompressors(t *testing.T) {
 			for _, runs := range contents(rng) {
 				if x, ok := pack(t, name, dict, runs); ok {
 					worse := damaged(rng, x)
-					if len(runs) > 5_000 { // Python takes long for each
+					if len(runs) > 5_000 { // slow in Python
 						worse = worse[:5]
 					}
 					all = append(append(all, x), worse...)
@@ -147,17 +146,17 @@ func TestDecompressors(t *testing.T) {
 		x := all[i]
 		want, err := unpack(t, x)
 		if (err != nil) != (got.Corrupt != "") || !bytes.Equal(want, got.Runs) {
-			t.Fatalf("%v of %d bytes to %d, dictionary of %d: Go has %d bytes, %v; Python %d, %q: %x",
+			t.Fatalf("%v of %d bytes to %d, dictionary of %d: Go returns %d bytes, %v; Python %d, %q: %x",
 				x.Codec, len(x.Packed), x.Size, len(x.Dictionary), len(want), err, len(got.Runs), got.Corrupt, x.Packed[:min(200, len(x.Packed))])
 		}
 		if err == nil {
 			good++
 		}
 	}
-	t.Logf("%d of %d were decompressed", good, len(all))
+	t.Logf("%d of %d inputs were decompressed", good, len(all))
 }
 
-// contents are bytes of several kinds.
+// contents returns byte strings of several kinds.
 func contents(rng *rand.Rand) (all [][]byte) {
 	for _, n := range []int{1, 20, 300, 1400, 9000, wire.MaxRuns} {
 		zeros, random, skewed, text := make([]byte, n), make([]byte, n), make([]byte, n), []byte(nil)
@@ -173,12 +172,12 @@ func contents(rng *rand.Rand) (all [][]byte) {
 	return all
 }
 
-// plainDictionary is bytes that texts have in common.
+// plainDictionary returns bytes that are frequent in the texts.
 func plainDictionary() []byte {
 	return bytes.Repeat([]byte(`{"symbol":"ABC17","bid":1000,"ask":1010}`), 40)
 }
 
-// trainedDictionary is one in the format of Zstandard.
+// trainedDictionary returns a dictionary in the format of Zstandard.
 func trainedDictionary(t *testing.T) []byte {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -193,7 +192,7 @@ func trainedDictionary(t *testing.T) []byte {
 	return d.Bytes
 }
 
-// dictionary is the one of these bytes, or nil.
+// dictionary returns the dictionary of these bytes, or nil.
 func dictionary(t *testing.T, b []byte) *compress.Dictionary {
 	t.Helper()
 	if b == nil {
@@ -206,7 +205,7 @@ func dictionary(t *testing.T, b []byte) *compress.Dictionary {
 	return d
 }
 
-// pack compresses runs. It reports false where they do not get shorter, or the codec takes no
+// pack compresses runs. It reports false if they do not get shorter, or if the codec supports no
 // dictionary.
 func pack(t *testing.T, name string, dict, runs []byte) (x compressed, ok bool) {
 	t.Helper()
@@ -222,7 +221,7 @@ func pack(t *testing.T, name string, dict, runs []byte) (x compressed, ok bool) 
 	return compressed{Codec: spec.Codec, Dictionary: dict, Size: len(runs), Packed: packed}, len(packed) < len(runs)
 }
 
-// damaged is x cut off, with a wrong size, and with bits that are not as they were.
+// damaged returns x truncated, with a wrong size, and with flipped bits.
 func damaged(rng *rand.Rand, x compressed) (all []compressed) {
 	add := func(size int, packed []byte) {
 		all = append(all, compressed{Codec: x.Codec, Dictionary: x.Dictionary, Size: size, Packed: packed})
@@ -239,7 +238,7 @@ func damaged(rng *rand.Rand, x compressed) (all []compressed) {
 	return all
 }
 
-// unpack decompresses it with Go.
+// unpack decompresses x in Go.
 func unpack(t *testing.T, x compressed) ([]byte, error) {
 	t.Helper()
 	p := wire.Packed{Codec: x.Codec, Len: x.Size, Bytes: x.Packed}
@@ -250,7 +249,7 @@ func unpack(t *testing.T, x compressed) ([]byte, error) {
 	return compress.NewUnpacker(dicts).Unpack(make([]byte, 0, wire.MaxRuns+1), p)
 }
 
-// inPython has all decompressed by Python.
+// inPython decompresses all inputs in Python.
 func inPython(t *testing.T, all []compressed) []compressed {
 	t.Helper()
 	var in, out bytes.Buffer

@@ -10,14 +10,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// singleEnds is how often a heartbeat of the end is forged alone.
+// singleEnds is how often a single END heartbeat is forged.
 const singleEnds = 3
 
-// One heartbeat of the end does not end a stream at Python, and two do; it resumes where it stood.
-// docs/protocol §11.5, §11.6.
+// A single END heartbeat does not end a stream in Python, but two do; the stream resumes where it
+// stopped. docs/protocol §11.5, §11.6.
 func TestForgedEndsGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go"})
 	sub := python(t, ctx, "sub.py", net.args("", "--ends", "0", topics[0])...)
@@ -28,13 +28,13 @@ func TestForgedEndsGoToPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]int{}
+	reports := map[string]int{}
 	publish := func(n uint64) {
 		t.Helper()
 		if err := pub.Publish(ctx, []byte{byte(n)}); err != nil {
 			t.Fatal(err)
 		}
-		l := sub.until(func(l line) bool { return l.Type == "message" || l.Type == "gap" }, func(l line) { told[l.Event]++ })
+		l := sub.until(func(l line) bool { return l.Type == "message" || l.Type == "gap" }, func(l line) { reports[l.Event]++ })
 		if l.Type != "message" || l.Number != n {
 			t.Fatalf("want message %d, got %+v", n, l)
 		}
@@ -45,16 +45,16 @@ func TestForgedEndsGoToPython(t *testing.T) {
 		o.end(o.next(ctx), 1)
 	}
 	publish(1)
-	if told["ended"] != 0 {
-		t.Error("ended by single heartbeats")
+	if reports["ended"] != 0 {
+		t.Error("ended by a single END heartbeat")
 	}
-	for told["ended"] == 0 {
+	for reports["ended"] == 0 {
 		o.end(o.next(ctx), 2)
-		sub.drain(func(l line) { told[l.Event]++ })
+		sub.drain(func(l line) { reports[l.Event]++ })
 	}
 	publish(2)
-	if told["up"] < 2 {
-		t.Errorf("messages go on after an end, and the publisher was not told as up again: %v", told)
+	if reports["up"] < 2 {
+		t.Errorf("messages continue after an end, but the publisher was not reported as up again: %v", reports)
 	}
 	for n := uint64(0); n < 8; n += o.next(ctx).Lead / 3 { // farewells go where the newest heartbeat came from: wait for true ones
 	}
@@ -64,22 +64,22 @@ func TestForgedEndsGoToPython(t *testing.T) {
 	sub.until(ofType("summary"), nil)
 }
 
-// And the other way. docs/protocol §11.5, §11.6.
+// The same from Python to Go. docs/protocol §11.5, §11.6.
 func TestForgedEndsPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
-	bus, told := net.listenWith(t, ctx, pubsub.Config{})
+	bus, reported := net.listenWith(t, ctx, pubsub.Config{})
 	sub, err := bus.Subscribe(topics[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	pub := python(t, ctx, "pub.py", net.args("", "--json", "--wait", "1", "--silence", seconds, "--linger", seconds, topics[0])...)
 	o := net.observe(t, int(wire.TopicID(topics[0])%groups))
-	seen := map[events.Kind]int{}
+	reports := map[events.Kind]int{}
 	drain := func() {
-		for len(told.ch) > 0 {
-			seen[(<-told.ch).Kind]++
+		for len(reported.ch) > 0 {
+			reports[(<-reported.ch).Kind]++
 		}
 	}
 	publish := func(n uint64) {
@@ -96,16 +96,16 @@ func TestForgedEndsPythonToGo(t *testing.T) {
 		o.end(o.next(ctx), 1)
 	}
 	publish(1)
-	if seen[events.PublisherEnded] != 0 {
-		t.Error("ended by single heartbeats")
+	if reports[events.PublisherEnded] != 0 {
+		t.Error("ended by a single END heartbeat")
 	}
-	for seen[events.PublisherEnded] == 0 {
+	for reports[events.PublisherEnded] == 0 {
 		o.end(o.next(ctx), 2)
 		drain()
 	}
 	publish(2)
-	if seen[events.PublisherUp] < 2 {
-		t.Errorf("messages go on after an end, and the publisher was not told as up again: %v", seen)
+	if reports[events.PublisherUp] < 2 {
+		t.Errorf("messages continue after an end, but the publisher was not reported as up again: %v", reports)
 	}
 	pub.stdin.Close()
 	pub.until(ofType("summary"), nil)

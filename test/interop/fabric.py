@@ -1,5 +1,4 @@
-"""UDP multicast on one interface, and packets that are lost, doubled and
-reordered on purpose where they are received."""
+"""UDP multicast on one interface, with injected loss, duplication and reordering of received packets."""
 
 import ipaddress
 import os
@@ -14,8 +13,8 @@ from hashes import group_address, group_tag
 from mapping import Mapping
 from options import Wrong
 
-AT_A_TIME = 256  # packets read from a socket
-LEAST_CHARGE = 832  # bytes of a receive buffer that a packet takes
+BATCH = 256  # maximum number of packets read from a socket at once
+MIN_CHARGE = 832  # minimum number of bytes that a packet uses in the receive buffer
 
 
 def now_ns():
@@ -23,7 +22,7 @@ def now_ns():
 
 
 class Faults:
-    """What befalls received packets; those that are sent only damage. The same seed and packets meet the same faults."""
+    """Faults of received packets, and damage of sent packets. Equal seeds and packets yield equal faults."""
 
     def __init__(self, text):
         self.loss = self.dup = self.reorder = self.damage = 0.0
@@ -31,16 +30,16 @@ class Faults:
         for field in filter(None, text.split(",")):
             name, _, value = field.partition("=")
             if name not in ("loss", "dup", "reorder", "damage", "seed"):
-                raise Wrong("--faults: %r is none of loss, dup, reorder, damage and seed" % name)
+                raise Wrong("--faults: %r is not loss, dup, reorder, damage or seed" % name)
             try:
                 setattr(self, name, int(value) if name == "seed" else float(value))
             except ValueError:
-                raise Wrong("--faults: %s=%s is no number" % (name, value)) from None
+                raise Wrong("--faults: %s=%s is not a number" % (name, value)) from None
         self.rng = random.Random(self.seed)
         self.lost = 0
 
-    def spoil(self, packet):
-        """The packet, or one with a bit that is not as it was. The flags, which no checksum covers (§2.7), stay."""
+    def damaged(self, packet):
+        """Returns the packet, perhaps with a flipped bit. The flags, which no checksum covers (§2.7), are unchanged."""
         if self.rng.random() >= self.damage:
             return packet
         b = bytearray(packet)
@@ -49,7 +48,7 @@ class Faults:
         return bytes(b)
 
     def apply(self, packets):
-        """packets is a list of what came at once: the list as it is after the faults."""
+        """Returns the packets, a list received together, after the faults."""
         out = []
         for p in packets:
             if self.rng.random() < self.loss:
@@ -59,7 +58,7 @@ class Faults:
             if self.rng.random() < self.reorder:
                 at = max(0, at - self.rng.randint(1, 16))
             group, packet, source = p
-            p = group, self.spoil(packet), source
+            p = group, self.damaged(packet), source
             out.insert(at, p)
             if self.rng.random() < self.dup:
                 out.append(p)
@@ -67,7 +66,7 @@ class Faults:
 
 
 class Fabric:
-    """Group i is the base address plus i; all have one port."""
+    """Group i has the base address plus i. All groups have the same port."""
 
     def __init__(self, args):
         self.port, self.packet_size, self.mapping = args.port, args.size, Mapping(args.map, args.groups)
@@ -77,14 +76,14 @@ class Fabric:
         except (OSError, ValueError) as e:
             raise Wrong("--base %s, --iface %s: %s" % (args.base, args.iface, e)) from None
         self.faults = Faults(args.faults)
-        # Packets are sent from this socket, and replies come to it.
+        # Packets are sent from this socket, and replies arrive at it.
         self.unicast = self._socket()
         self.unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("4s4si", bytes(4), bytes(4), self.index))
         self.unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
         self.unicast.bind(("", 0))
         self.joined = {}
-        self.read = self.began = now_ns()  # what came before read has been read, began is when the rest was begun (§6.15)
-        self.left = 0  # packets of the rest, at most
+        self.read = self.began = now_ns()  # packets that arrived before read were read; began: start of reading the rest (§6.15)
+        self.left = 0  # maximum number of packets in the rest
 
     def _socket(self):
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -109,7 +108,7 @@ class Fabric:
         self.joined.pop(group).close()
 
     def room(self):
-        """How many packets a receive buffer is sure to hold: the kernel charges for more than their bytes (§16.8)."""
+        """Returns how many packets fit in the receive buffer: the kernel charges for more than their bytes (§16.8)."""
         return max(8, self.unicast.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) * 3 // 4 // (2 * self.packet_size + 1024))
 
     def send(self, group, packet):
@@ -120,13 +119,13 @@ class Fabric:
 
     def _send(self, packet, address):
         try:
-            self.unicast.sendto(self.faults.spoil(packet), address)
+            self.unicast.sendto(self.faults.damaged(packet), address)
         except (BlockingIOError, ConnectionRefusedError):
-            pass  # as lost as any other datagram
+            pass  # a lost datagram
 
     def poll(self, timeout_ns, stdin=None):
-        """Waits until packets come or the time is over. Returns a list of (group, or None for unicast, packet,
-        source), and what was read from the file descriptor stdin: None if nothing, b"" at its end."""
+        """Waits for packets or until the timeout. Returns a list of (group or None for unicast, packet,
+        source), and the input read from the file descriptor stdin: None if nothing, b"" at its end."""
         sockets = {s: g for g, s in self.joined.items()}
         sockets[self.unicast] = None
         also = [] if stdin is None else [stdin]
@@ -137,12 +136,12 @@ class Fabric:
         out, n, full = [], 0, False
         for s in sockets:
             batch = self._read(s, sockets[s])
-            n, full = n + len(batch), full or len(batch) == AT_A_TIME
+            n, full = n + len(batch), full or len(batch) == BATCH
             out += self.faults.apply(batch)
         if not full:
             self.left = 0
         elif self.left <= 0:
-            self.left = sum(s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for s in sockets) // LEAST_CHARGE
+            self.left = sum(s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for s in sockets) // MIN_CHARGE
         else:
             self.left -= n
         if self.left <= 0:
@@ -151,12 +150,12 @@ class Fabric:
 
     def _read(self, s, group):
         batch = []
-        while len(batch) < AT_A_TIME:
+        while len(batch) < BATCH:
             try:
                 packet, source = s.recvfrom(1 << 16)
                 batch.append((group, signed.content(packet), source))
             except BlockingIOError:
                 break
             except ConnectionRefusedError:
-                continue  # who was replied to is gone
+                continue  # the receiver of a reply has ended
         return batch

@@ -8,22 +8,22 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// gap takes in that messages were lost permanently: they must be the next ones.
+// gap processes a permanent loss: the lost messages must be the next ones.
 func (c *checker) gap(topic string, first, count uint64) {
 	c.t.Helper()
 	if first != c.got[topic] || count == 0 || first+count > uint64(len(c.want[topic])) {
-		c.t.Fatalf("%s: a gap of %d messages from %d, where %d is next of %d", topic, count, first, c.got[topic], len(c.want[topic]))
+		c.t.Fatalf("%s: a gap of %d messages from %d, but the next one is %d of %d", topic, count, first, c.got[topic], len(c.want[topic]))
 	}
 	c.got[topic] += count
 	c.left -= int(count)
 	c.lost += int(count)
 }
 
-// A publisher that waits for nobody and keeps few packets loses some for good: each
-// message is either delivered or in a gap that says exactly so.
+// A publisher without flow control and with a small window loses some messages permanently: each
+// message is either delivered, or in an exact gap.
 func TestGapsGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10})
 	sub := subscribeFaulty(t, ctx, net, "loss=0.3", streams())

@@ -6,7 +6,7 @@ MASK = (1 << 64) - 1
 
 
 def topic_id(name):
-    """H of §3.8: FNV-1a over the bytes, and a final mix."""
+    """H of §3.8: FNV-1a over the bytes, then a final mix."""
     h = 14695981039346656037
     for c in name:
         h = (h ^ c) * 1099511628211 & MASK
@@ -15,7 +15,7 @@ def topic_id(name):
 
 
 def is_name(name):
-    """Whether bytes are a topic's name (§3.9)."""
+    """Whether bytes are a valid topic name (§3.9)."""
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -41,7 +41,7 @@ def publisher_id(name):
 
 
 def filter_bits(topic):
-    """The bits of a hello's topic filter that stand for a topic's id."""
+    """The bits of a topic id in a hello's topic filter."""
     return [topic >> 20 * i & 511 for i in range(3)]
 
 
@@ -66,7 +66,7 @@ _TABLE = _crc_table()
 
 
 def crc32c(data, crc=0):
-    """CRC-32C (RFC 3720, appendix B.4); crc is that of the bytes before."""
+    """CRC-32C (RFC 3720, appendix B.4); crc is the checksum of the preceding bytes."""
     table = _TABLE
     crc ^= 0xFFFFFFFF
     for c in data:

@@ -11,24 +11,24 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// heard is a heartbeat that is not of the end.
-type heard struct {
+// received is a heartbeat without END.
+type received struct {
 	wire.Heartbeat
 	wire.Header
 }
 
-// observer reads the heartbeats of a group, and forges some.
+// observer reads the heartbeats of a group, and forges END heartbeats.
 type observer struct {
-	t     *testing.T
-	tr    transport.Transport
-	out   transport.Sender
-	batch *transport.Batch
-	heard heard // the newest
+	t        *testing.T
+	tr       transport.Transport
+	out      transport.Sender
+	batch    *transport.Batch
+	received received // the newest
 
 	announce []byte // the newest
 }
 
-// transport opens a transport of the test's own.
+// transport opens a transport for the test.
 func (n *network) transport(t *testing.T) transport.Transport {
 	t.Helper()
 	u, err := url.Parse(n.url())
@@ -61,24 +61,24 @@ func (n *network) observe(t *testing.T, group int) *observer {
 	return o
 }
 
-// next is the newest heartbeat, of those that have come since the call before.
-func (o *observer) next(ctx context.Context) heard {
+// next returns the newest heartbeat received since the previous call.
+func (o *observer) next(ctx context.Context) received {
 	o.t.Helper()
-	o.heard = heard{}
-	for o.poll() || o.heard.SentAt == 0 || o.announce == nil {
+	o.received = received{}
+	for o.poll() || o.received.SentAt == 0 || o.announce == nil {
 		if err := ctx.Err(); err != nil {
 			o.t.Fatal(err)
 		}
-		if o.heard.SentAt == 0 || o.announce == nil {
+		if o.received.SentAt == 0 || o.announce == nil {
 			if err := o.tr.Wait(100 * time.Millisecond); err != nil {
 				o.t.Fatal(err)
 			}
 		}
 	}
-	return o.heard
+	return o.received
 }
 
-// poll takes what has come, and reports whether that was anything.
+// poll reads received packets, and reports whether there were any.
 func (o *observer) poll() bool {
 	o.t.Helper()
 	if err := o.tr.Poll(o.batch); err != nil {
@@ -87,14 +87,14 @@ func (o *observer) poll() bool {
 	for i := range o.batch.Trains {
 		x := &o.batch.Trains[i]
 		for j := range x.Count() {
-			o.take(x.Packet(j))
+			o.process(x.Packet(j))
 		}
 		o.tr.Release(x)
 	}
 	return len(o.batch.Trains) > 0
 }
 
-func (o *observer) take(b []byte) {
+func (o *observer) process(b []byte) {
 	h, err := wire.ParseHeader(b)
 	b = append([]byte(nil), b...)
 	switch {
@@ -103,14 +103,14 @@ func (o *observer) take(b []byte) {
 		o.announce = b
 	case h.Type == wire.TypeHeartbeat:
 		if hb, err := wire.ParseHeartbeat(b); err == nil {
-			o.heard = heard{hb, h}
+			o.received = received{hb, h}
 		}
 	}
 }
 
-// end forges n heartbeats of the end behind x, each sent a nanosecond later, and repeats the newest announce,
-// for a stream has not ended before its totals are told.
-func (o *observer) end(x heard, n int) {
+// end forges n END heartbeats after x, each sent a nanosecond later, and repeats the newest
+// announce, because a stream does not end before its totals are announced.
+func (o *observer) end(x received, n int) {
 	for range n {
 		x.SentAt++
 		h := x.Header

@@ -1,4 +1,4 @@
-"""When a publisher says hello, and what it says (docs/protocol §14). Answers come by unicast."""
+"""Times and content of a publisher's hellos (docs/protocol §14). Answers arrive by unicast."""
 
 import random
 
@@ -13,13 +13,13 @@ class Greeter:
     def __init__(self, bus, args, topics, now):
         self.bus, self.args, self.topics = bus, args, topics
         self.early = [now + d for d in FIRST]
-        self.due, self.waits, self.told = self.early.pop(0), False, set()
+        self.due, self.waits, self.reported = self.early.pop(0), False, set()
 
     def header(self):
         return wire.Header(wire.HELLO, 0, self.bus.fabric.tag(0), self.bus.id, self.bus.epoch)
 
     def wait(self, now):
-        """The bus begins to wait for subscribers, and says so at once (§14.6)."""
+        """The bus begins to wait for subscribers, and sends a hello at once (§14.6)."""
         self.waits, self.due = True, now
 
     def tick(self, now):
@@ -37,11 +37,11 @@ class Greeter:
         return wire.set_checksum(b) if a.checksum else b
 
     def answer(self, b, h):
-        """A hello that came by unicast: what its bus has configured differently, once for each instance."""
+        """Processes a unicast hello. Returns the differing configuration of its bus, once for each instance."""
         wire.verify(b, False)
         x = wire.parse_hello(b)
         mine, theirs = self.bus.fabric.mapping.settings(), (x.groups, x.mapping, x.map_param)
-        if h.tag == self.bus.fabric.tag(0) and x.bits & wire.HELLO_ANSWER and mine != theirs and (h.publisher, h.epoch) not in self.told:
-            self.told.add((h.publisher, h.epoch))
+        if h.tag == self.bus.fabric.tag(0) and x.bits & wire.HELLO_ANSWER and mine != theirs and (h.publisher, h.epoch) not in self.reported:
+            self.reported.add((h.publisher, h.epoch))
             return h.publisher, h.epoch, mine, theirs
         return None

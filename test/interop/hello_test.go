@@ -9,19 +9,19 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Buses with different numbers of groups may never meet in one: they learn of each
-// other by hellos to group 0, and by the answers.
+// Buses with different numbers of groups may share no group: they discover each other by hellos to
+// group 0, and by the answers.
 func TestHelloPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
-	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
+	bus, reported := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[0]); err != nil {
 		t.Fatal(err)
 	}
 	args := append(net.args(""), "--groups", "7", "--name", "python", "--wait", "1", topics[0])
 	pub := python(t, ctx, "pub.py", args...)
-	e := told.wait(ctx, events.ConfigMismatch)
+	e := reported.wait(ctx, events.ConfigMismatch)
 	var mismatch *events.ConfigMismatchError
 	if !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
 		t.Fatalf("%v", e)
@@ -31,6 +31,6 @@ func TestHelloPythonToGo(t *testing.T) {
 	}
 	l := pub.until(ofType("mismatch"), nil)
 	if len(l.Mine) != 3 || l.Mine[0] != 7 || l.Theirs[0] != groups {
-		t.Errorf("the publisher tells %+v", l)
+		t.Errorf("the publisher reports %+v", l)
 	}
 }

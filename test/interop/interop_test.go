@@ -1,5 +1,5 @@
-// Package interop runs Fanfare against a second implementation of its protocol,
-// in Python, that was written from docs/protocol.
+// Package interop tests Fanfare against a second implementation of its protocol, in Python, that
+// was written from docs/protocol.
 package interop
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// subscribe starts sub.py for all topics; it ends when so many streams have ended.
+// subscribe starts sub.py for all topics; it exits after the given number of streams has ended.
 func subscribe(t *testing.T, ctx context.Context, net *network, ends int) *process {
 	t.Helper()
 	return subscribeFaulty(t, ctx, net, "loss=0.05,dup=0.02,reorder=0.05", ends)
@@ -27,8 +27,8 @@ func subscribeFaulty(t *testing.T, ctx context.Context, net *network, faults str
 	return sub
 }
 
-// publish starts pub.py for all topics, with a timeout for slow machines, and writes
-// messages to it in the background.
+// publish starts pub.py for all topics, with a timeout for slow machines, and writes messages to it
+// in the background.
 func publish(t *testing.T, ctx context.Context, net *network, msgs []message, more ...string) *process {
 	t.Helper()
 	return publishFaulty(t, ctx, net, "loss=0.05", msgs, more...)
@@ -46,19 +46,19 @@ func publishFaulty(t *testing.T, ctx context.Context, net *network, faults strin
 	return pub
 }
 
-// complete ends the test of a lossy way: everything came, and not all of it at once.
+// complete ends the test with loss: all messages arrived, with repairs.
 func (c *checker) complete(sum line) {
 	c.t.Helper()
 	if c.left != 0 {
 		c.t.Errorf("%d messages are missing", c.left)
 	}
 	if sum.Counters["naks"] == 0 {
-		c.t.Errorf("there was no NAK: nothing was tested: %+v", sum)
+		c.t.Errorf("no NAK was sent, so no repair was tested: %+v", sum)
 	}
-	c.t.Logf("%d packets lost on purpose, %v", sum.Dropped, sum.Counters)
+	c.t.Logf("%d packets lost by -faults, %v", sum.Dropped, sum.Counters)
 }
 
-// toPython publishes messages by a bus to sub.py, each line of which is given to each.
+// toPython publishes messages with a bus to sub.py, and calls each with each of its lines.
 func (n *network) toPython(t *testing.T, ctx context.Context, bus *pubsub.Bus, sub *process, count int, each func(*checker, line)) (*checker, line) {
 	t.Helper()
 	pubs := publishers(t, ctx, bus, 1)
@@ -73,7 +73,7 @@ func (n *network) toPython(t *testing.T, ctx context.Context, bus *pubsub.Bus, s
 	return check, sum
 }
 
-// toGo publishes messages by pub.py to a subscription.
+// toGo publishes messages with pub.py to a subscription.
 func (n *network) toGo(t *testing.T, ctx context.Context, sub *pubsub.Subscription, faults string, count int, more ...string) (summary line) {
 	t.Helper()
 	msgs := n.messages(count)
@@ -87,7 +87,7 @@ func (n *network) toGo(t *testing.T, ctx context.Context, sub *pubsub.Subscripti
 
 func TestGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
 	net.toPython(t, ctx, bus, subscribe(t, ctx, net, streams()), 2000, (*checker).line)
@@ -96,25 +96,25 @@ func TestGoToPython(t *testing.T) {
 func TestPythonToGo(t *testing.T) {
 	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
-	bus, told := net.listen(t, ctx)
+	bus, reported := net.listen(t, ctx)
 	sub := subscription(t, bus)
 	msgs := net.messages(2000)
 	pub := publish(t, ctx, net, msgs, "--name", "python")
 	check := newChecker(t, msgs)
 	check.read(ctx, sub)
 	for range streams() {
-		told.wait(ctx, events.PublisherEnded)
+		reported.wait(ctx, events.PublisherEnded)
 	}
 	bus.Close()
 	for m, err := range sub.Messages(ctx) {
-		t.Fatalf("behind the last message: %d bytes on %s, %v", len(m.Data), m.Topic, err)
+		t.Fatalf("after the last message: %d bytes on %s, %v", len(m.Data), m.Topic, err)
 	}
 	check.complete(pub.until(ofType("summary"), nil))
 }
 
 func TestPythonToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	msgs := net.messages(1000)
 	sub := subscribe(t, ctx, net, streams())
@@ -123,7 +123,7 @@ func TestPythonToPython(t *testing.T) {
 	check.complete(sub.until(ofType("summary"), check.line))
 }
 
-// TestVectors has the codec in Python read and write the packets of docs/vectors.
+// The codec in Python parses and builds the packets of docs/vectors.
 func TestVectors(t *testing.T) {
 	testenv.Slow(t)
 	out, err := exec.Command(python3(t), "-B", "vectors.py").CombinedOutput()

@@ -1,4 +1,4 @@
-"""When a heartbeat goes out: the ladder of docs/protocol §5.8."""
+"""Times of heartbeats: the ladder of docs/protocol §5.8."""
 
 from timers import MS, S, US
 
@@ -17,7 +17,7 @@ class Ladder:
     def data_sent(self, now):
         self.step, self.data_at, self.due = FIRST, now, min(self.due, now + FIRST)
 
-    def held_up(self, now, rtt):
+    def blocked(self, now, rtt):
         self.step = min(max(FIRST, 2 * rtt), TOP)
         self.due = min(self.due, now + self.step)
 
@@ -29,7 +29,7 @@ class Ladder:
         self.due = now
 
     def fires(self, now, flowing, quiet):
-        """Whether to send one now. flowing: data goes on; quiet: all have everything."""
+        """Whether to send a heartbeat now. flowing: data is being sent; quiet: all receivers have everything."""
         if now < self.due:
             return False
         if flowing and self.data_at is not None:

@@ -9,17 +9,17 @@ BURST, BURST_EVERY, QUIET_BEFORE = 4, 500 * US, 50 * MS
 class Topic:
     def __init__(self, topic, name):
         self.id, self.name, self.next = topic, name, 0
-        self.named = False  # its name is in the stream
+        self.named = False  # the name has been sent in the stream
 
 
 class Listing:
     def __init__(self, publication, topics):
         self.p, self.topics = publication, topics
-        self.at, self.due = None, 0  # index of the next topic of a listing of all
+        self.at, self.due = None, 0  # index of the next topic in the current listing
         self.rotation = 0
 
     def all(self, now):
-        """Begins a listing of all topics, unless one runs."""
+        """Begins a listing of all topics, unless one is running."""
         if self.at is None:
             self.at, self.due = 0, now
 
@@ -40,7 +40,7 @@ class Listing:
         return self.due
 
     def announce(self, first):
-        """Sends one packet of topics from index first on; returns the index behind."""
+        """Sends one packet of topics from index first on; returns the next index."""
         p, end, size = self.p, first, wire.HEADER_LEN + wire.ANNOUNCE_HEADER.size
         while end < len(self.topics):
             size += wire.ANNOUNCE_ENTRY.size + len(self.topics[end].name)

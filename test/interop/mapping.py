@@ -1,4 +1,4 @@
-"""How topics map to groups: by hash, by prefix, by the lines of a table (docs/protocol §3.10, §3.13 to §3.15)."""
+"""Mapping of topics to groups: by hash, by prefix, or by a table (docs/protocol §3.10, §3.13 to §3.15)."""
 
 import wire
 from hashes import topic_id
@@ -14,10 +14,10 @@ def matches(pattern, tokens):
 
 
 class Mapping:
-    """kind and param are what packets say of it."""
+    """kind and param are the mapping's fields in packets."""
 
     def __init__(self, text, groups, lines=None):
-        """text is an option; of a table, lines are instead of its file."""
+        """text is the option --map; lines replace the file of a table."""
         self.groups, self.kind, self.param, self.lines = groups, wire.MAPPING_HASH, 0, []
         how, _, arg = text.partition(":")
         if how == "prefix" and arg.isdigit() and 1 <= int(arg) <= 255:
@@ -27,7 +27,7 @@ class Mapping:
             self.lines = [self.line(x) for x in (read(arg) if lines is None else lines)]
             self.param = topic_id(b"".join(b"%s %d-%d\n" % (p.encode(), a, b) for p, a, b in self.lines)) & 0xFFFF
         elif text != "hash":
-            raise Wrong("--map: %r is none of hash, prefix:K and table:FILE" % text)
+            raise Wrong("--map: %r is not hash, prefix:K or table:FILE" % text)
 
     def line(self, text):
         try:
@@ -35,13 +35,13 @@ class Mapping:
             first, _, last = where.partition("-")
             first, last = int(first), int(last or first)
         except ValueError:
-            raise Wrong("--map: %r is no pattern with a group or a range of groups" % text) from None
+            raise Wrong("--map: %r is not a pattern with a group or a range of groups" % text) from None
         if not 0 <= first <= last < self.groups:
-            raise Wrong("--map: %r is beyond %d groups" % (text, self.groups))
+            raise Wrong("--map: %r exceeds %d groups" % (text, self.groups))
         return pattern, first, last
 
     def group(self, name):
-        """The group of a topic by its name, which is bytes."""
+        """The group of a topic. name is bytes."""
         tokens = name.decode().split(".")
         if self.kind == wire.MAPPING_PREFIX:
             return topic_id(".".join(tokens[:self.param]).encode()) % self.groups
@@ -51,12 +51,12 @@ class Mapping:
         return topic_id(name) % self.groups
 
     def settings(self):
-        """What buses have in common, or never meet."""
+        """The settings that buses must have in common to reach each other."""
         return self.groups, self.kind, self.param
 
 
 def read(file):
-    """The lines of a table's file, without comments."""
+    """The lines of a table file, without comments."""
     try:
         with open(file, encoding="utf-8") as f:
             lines = [" ".join(words(line)) for line in f]

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Both sides map topics to groups alike, by whatever strategy.
+// Both sides map topics to the same groups, with each strategy.
 func TestMappings(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "groups")
 	if err := os.WriteFile(table, []byte("# all but the news\nmd.> 3 # prices\nsports/é 1-2\n"), 0o644); err != nil {
@@ -19,7 +19,7 @@ func TestMappings(t *testing.T) {
 	}
 	for name, mapping := range map[string]string{"prefix": "prefix:2", "table": "table:" + table} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // other addresses
+			t.Parallel() // each uses other addresses
 			ctx, net := testContext(t), newNetwork(t)
 			net.mapping = mapping
 			bus, _ := net.listenWith(t, ctx, pubsub.Config{})
@@ -36,19 +36,19 @@ func TestMappings(t *testing.T) {
 	}
 }
 
-// Buses that map topics differently tell each other.
+// Buses that map topics differently report each other.
 func TestMappingsDiffer(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
-	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
+	bus, reported := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[1]); err != nil {
 		t.Fatal(err)
 	}
 	net.mapping = "prefix:1"
 	pub := python(t, ctx, "pub.py", append(net.args(""), "--name", "python", "--wait", "1", topics[1])...)
 	var mismatch *events.ConfigMismatchError
-	if e := told.wait(ctx, events.ConfigMismatch); !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
+	if e := reported.wait(ctx, events.ConfigMismatch); !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
 		t.Fatalf("%v", e)
 	}
 	if d := mismatch.Differences[0]; d.Field != events.FieldMapping || d.Ours != "hash" || d.Theirs != "prefix:1" {
@@ -56,6 +56,6 @@ func TestMappingsDiffer(t *testing.T) {
 	}
 	l := pub.until(ofType("mismatch"), nil)
 	if len(l.Mine) != 3 || l.Mine[1] != 2 || l.Mine[2] != 1 || l.Theirs[1] != 1 || l.Theirs[2] != 0 {
-		t.Errorf("the publisher tells %+v", l)
+		t.Errorf("the publisher reports %+v", l)
 	}
 }

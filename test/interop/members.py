@@ -1,9 +1,9 @@
-"""Which receivers a publisher waits for, from their statuses (docs/protocol §7, §8)."""
+"""The receivers that a publisher waits for, known from their statuses (docs/protocol §7, §8)."""
 
-from questions import Questions
+from queries import Queries
 from timers import MS, S, RoundTrip
 
-TAKES_IN, FROM_FUTURE, LIFE = 30 * S, 10 * MS, 30 * S
+ADMIT_AGE, FROM_FUTURE, LIFE = 30 * S, 10 * MS, 30 * S
 SOLICITATIONS, ROUND_TRIPS, MAX_MEMBERS, MAX_REMEMBERED = 10, 30, 1024, 256
 
 
@@ -11,10 +11,10 @@ class Member:
     def __init__(self, now):
         self.next = self.limit = self.echo = self.delay = 0
         self.topics, self.more, self.wants_topics, self.joining = set(), False, False, False
-        self.answers = {}  # by topic: whether it wants that, and when it said so
-        self.heard = self.new = now
-        self.asked, self.asked_since = 0, None
-        self.ends = 0  # heartbeats of the end that it has answered
+        self.answers = {}  # by topic: whether it wants the topic, and when it answered
+        self.last_packet = self.new = now
+        self.solicitations, self.solicited_since = 0, None
+        self.ends = 0  # END heartbeats that it has answered
 
 
 class Members:
@@ -23,15 +23,15 @@ class Members:
         self.by_id, self.gone = {}, {}
         self.rtt, self.measured = RoundTrip(), False
         self.cadence = S
-        self.questions = Questions()
-        self.ended_from = None  # when the first heartbeat of the end was sent, at the earliest
+        self.queries = Queries()
+        self.ended_from = None  # earliest time of the first END heartbeat
 
     def status(self, s, leaving, wants_topics, joining, more, now):
         m = self.by_id.get(s.receiver)
         if m is None:
             if leaving:
                 return None
-            if not self.admits(s, now):
+            if not self.is_current(s, now):
                 return self.count("statuses_stale")
             m = self.by_id[s.receiver] = Member(now)
             self.gone.pop(s.receiver, None)
@@ -55,12 +55,12 @@ class Members:
         m.echo, m.delay, m.wants_topics, m.joining = s.echo, s.echo_delay, wants_topics, joining
         if s.topics or more:
             m.topics, m.more = set(s.topics), more
-            self.questions.answered(m, s.echo, wants_topics, now)
+            self.queries.answered(m, s.echo, wants_topics, now)
         return m
 
-    def admits(self, s, now):
-        """Whether a status takes a receiver in: not what was said long ago, or before it left (§7.5, §8.5)."""
-        if s.echo and (s.echo > now + FROM_FUTURE or now - s.echo - s.echo_delay > TAKES_IN):
+    def is_current(self, s, now):
+        """Whether a status adds its receiver: not if it is old, or was sent before the receiver left (§7.5, §8.5)."""
+        if s.echo and (s.echo > now + FROM_FUTURE or now - s.echo - s.echo_delay > ADMIT_AGE):
             return False
         before = self.gone.get(s.receiver)
         if before and (s.next, s.echo, s.echo_delay) <= before:
@@ -75,33 +75,33 @@ class Members:
 
     def alive(self, m, now):
         if now - m.new <= LIFE:
-            m.heard, m.asked, m.asked_since = now, 0, None
+            m.last_packet, m.solicitations, m.solicited_since = now, 0, None
 
     def nak(self, receiver, now):
         if receiver in self.by_id:
             self.alive(self.by_id[receiver], now)
 
     def admit(self, seq):
-        """Whether all members let the packet through (§8.1), but those that still join (§8.10)."""
+        """Whether the packet fits the windows of all members (§8.1) that do not still join (§8.10)."""
         return all(m.joining or seq < m.limit and seq - self.window < m.next for m in self.by_id.values())
 
     def silent(self, now):
-        return [m for m in self.by_id.values() if now - m.heard > 3 * self.cadence + 100 * MS]
+        return [m for m in self.by_id.values() if now - m.last_packet > 3 * self.cadence + 100 * MS]
 
     def solicited(self, now):
-        """A heartbeat that asks goes out: who was asked often enough in vain is released (§8.4)."""
+        """A soliciting heartbeat is sent. Members that did not answer enough of them are released (§8.4)."""
         for m in self.silent(now):
-            m.asked += 1
-            m.asked_since = m.asked_since or now
+            m.solicitations += 1
+            m.solicited_since = m.solicited_since or now
         silence_limit = max(self.silence, ROUND_TRIPS * self.rtt.smoothed)
         for receiver, m in list(self.by_id.items()):
-            if m.asked > SOLICITATIONS and now - m.asked_since >= silence_limit:
+            if m.solicitations > SOLICITATIONS and now - m.solicited_since >= silence_limit:
                 self.count("released")
                 self.remove(receiver)
 
     def have(self, lead):
         return all(m.next >= lead and not m.wants_topics for m in self.by_id.values())
 
-    def answered_end(self):
-        """The end counts for a receiver after two heartbeats (§11.5)."""
+    def have_end(self):
+        """Whether all members have answered two END heartbeats (§11.5)."""
         return all(m.ends >= 2 for m in self.by_id.values())

@@ -1,4 +1,4 @@
-"""Names of topics, for those who want all topics of a pattern (docs/protocol §3.13, §9.9)."""
+"""Names of topics, for subscribers to patterns (docs/protocol §3.13, §9.9)."""
 
 import hashes
 import wire
@@ -6,7 +6,7 @@ from mapping import matches
 from timers import MS
 
 ASK_EVERY = 20 * MS
-MOST = 1 << 17
+MAX_NAMES = 1 << 17
 
 
 def is_pattern(text):
@@ -14,16 +14,16 @@ def is_pattern(text):
 
 
 class Names:
-    """Those that the streams of a group have said, together."""
+    """The names learned from all streams of a group."""
 
     def __init__(self, group, patterns):
         self.group, self.patterns = group, patterns
-        self.known = {id_: name.encode() for id_, name in group.topics.items()}  # who wants it has said the name
+        self.known = {id_: name.encode() for id_, name in group.topics.items()}  # names of exact topics
 
     def learn(self, id_, name):
         if id_ in self.known:
             return
-        if not hashes.is_name(name) or hashes.topic_id(name) != id_ or len(self.known) >= MOST:
+        if not hashes.is_name(name) or hashes.topic_id(name) != id_ or len(self.known) >= MAX_NAMES:
             return self.group.count("names_refused")
         self.known[id_] = name
         text = name.decode()
@@ -34,13 +34,13 @@ class Names:
 
 
 class StreamNames:
-    """What one stream has told of them, and whether its next packet waits."""
+    """The names learned from one stream, and whether its next packet waits for a name."""
 
     def __init__(self, stream, names, now):
         self.stream, self.names = stream, names
-        self.open, self.since, self.covered = False, 0, 0  # all are asked for as of since, told in a row
-        self.all = 0  # packets below it have no topic whose name is still to come
-        self.waits, self.ask_at = None, now  # the next packet waits from when on
+        self.open, self.since, self.covered = False, 0, 0  # all topics are requested as of since; covered: announced so far
+        self.complete_below = 0  # all names of topics in packets below this are known
+        self.waiting_since, self.ask_at = None, now  # since when the next packet waits for a name
         self.unnamed = set()
         if self.wanted and stream.start > 0:
             self.ask(now, stream.start)
@@ -65,11 +65,11 @@ class StreamNames:
         if self.open and a.as_of >= self.since and a.first == self.covered:
             self.covered += len(a.topics)
             if self.covered == a.total:
-                self.open, self.all = False, max(self.all, self.since)
-                self.stream.statuses.tell(now)
+                self.open, self.complete_below = False, max(self.complete_below, self.since)
+                self.stream.statuses.send_topics(now)
 
-    def has(self, d, now, over):
-        """Whether packet d, which is next, can be delivered: all its topics have names, or will have none."""
+    def deliverable(self, d, now, over):
+        """Whether packet d, the next one, can be delivered: all its topics have names, or will never have one."""
         if not self.wanted:
             return True
         for run in d.runs:
@@ -80,14 +80,14 @@ class StreamNames:
                     return False
                 self.unnamed.add(run.topic)
                 self.stream.out.gap(self.stream, "", 0, 0)
-        self.waits = None
+        self.waiting_since = None
         return True
 
     def wait(self, now, over):
-        if self.waits is None:
-            self.waits = now
+        if self.waiting_since is None:
+            self.waiting_since = now
             self.stream.group.count("waits_for_names")
-        if over or self.all > self.stream.next or now - self.waits >= self.stream.group.recovery:
+        if over or self.complete_below > self.stream.next or now - self.waiting_since >= self.stream.group.recovery:
             return False
         if now >= self.ask_at or self.since <= self.stream.next:
             self.ask(now, self.stream.next + 1)
@@ -95,7 +95,7 @@ class StreamNames:
         return True
 
     def tick(self, now):
-        """Goes on with what waited: another stream may have said the name."""
-        if self.waits is not None:
+        """Continues a waiting packet: another stream may have sent the name."""
+        if self.waiting_since is not None:
             self.stream.advance(now)
-        return self.ask_at if self.waits is not None else None
+        return self.ask_at if self.waiting_since is not None else None

@@ -17,19 +17,19 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// network is where the two sides of a test meet; no other run does.
+// network is the network of the two sides of a test, unused by others.
 type network struct {
 	seed uint64
 	rng  *rand.Rand
 	base string
 	port int
 
-	mapping string // of topics to groups, unless it is by hash
-	alike   bool   // messages are such that they can be compressed
-	before  string // URL of a leg that Go's buses have before this network; empty: none
+	mapping      string // mapping of topics to groups; empty: by hash
+	compressible bool   // messages are similar to each other, so that they can be compressed
+	firstLeg     string // URL of a leg of Go's buses that precedes this network; empty: none
 }
 
-// newNetwork takes its seed, of messages and faults, from FANFARE_SEED.
+// newNetwork takes the seed of messages and faults from FANFARE_SEED.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	python3(t)
@@ -56,7 +56,7 @@ func (n *network) url() string {
 	return u
 }
 
-// args are those of a Python program on the network, with faults.
+// args returns the arguments of a Python program on the network, with faults.
 func (n *network) args(faults string, more ...string) []string {
 	a := []string{"--base", n.base, "--port", strconv.Itoa(n.port), "--groups", strconv.Itoa(groups)}
 	if n.mapping != "" {
@@ -70,13 +70,13 @@ func (n *network) args(faults string, more ...string) []string {
 
 func (n *network) seeded(faults string) string { return fmt.Sprintf("%s,seed=%d", faults, n.seed) }
 
-// testTimeout bounds waits, also on machines that are slow.
+// testTimeout bounds waits, even on slow machines.
 const testTimeout = 2 * time.Minute
 
-// seconds is testTimeout as an option of the Python programs.
+// seconds is testTimeout as an argument of the Python programs.
 var seconds = strconv.Itoa(int(testTimeout.Seconds()))
 
-// open opens a bus that waits for testTimeout.
+// open opens a bus that lingers for testTimeout.
 func (n *network) open(t *testing.T, ctx context.Context, c pubsub.Config) *pubsub.Bus {
 	t.Helper()
 	if c.Faults != "" {
@@ -85,8 +85,8 @@ func (n *network) open(t *testing.T, ctx context.Context, c pubsub.Config) *pubs
 	c.Silence, c.StallLimit, c.RecoveryDeadline, c.Linger = testTimeout, pubsub.NoStallLimit, testTimeout, testTimeout
 	c.Logger = slog.New(slog.DiscardHandler)
 	urls := []string{n.url()}
-	if n.before != "" {
-		urls = []string{n.before, urls[0]}
+	if n.firstLeg != "" {
+		urls = []string{n.firstLeg, urls[0]}
 	}
 	bus, err := c.Open(ctx, urls[0], urls[1:]...)
 	if err != nil {
@@ -96,7 +96,7 @@ func (n *network) open(t *testing.T, ctx context.Context, c pubsub.Config) *pubs
 	return bus
 }
 
-// message is one that is published.
+// message is a message to publish.
 type message struct {
 	topic string
 	data  []byte
@@ -104,7 +104,7 @@ type message struct {
 
 var topics = []string{"news", "md.xnas.AAPL", "sports/é"}
 
-// messages makes n messages of all topics; every hundredth takes many packets.
+// messages returns count messages on all topics; every hundredth takes many packets.
 func (n *network) messages(count int) []message {
 	out := make([]message, count)
 	for i := range out {
@@ -113,11 +113,11 @@ func (n *network) messages(count int) []message {
 		case i%100 == 50:
 			size = 1000 + n.rng.IntN(100_000)
 		case i%10 == 5:
-			size = 1350 + n.rng.IntN(200) // around what just fits a packet
+			size = 1350 + n.rng.IntN(200) // around the size that just fits in a packet
 		}
 		data := make([]byte, size)
 		for j := range data {
-			if data[j] = byte(n.rng.Uint32()); n.alike {
+			if data[j] = byte(n.rng.Uint32()); n.compressible {
 				data[j] = byte(i + j>>6)
 			}
 		}
@@ -126,16 +126,16 @@ func (n *network) messages(count int) []message {
 	return out
 }
 
-// checker compares what is delivered with what was published: each topic in
-// order, everything once, nothing else.
+// checker compares deliveries with what was published: each topic in order, each message once, no
+// others.
 type checker struct {
 	t    *testing.T
 	want map[string][][]byte
 	got  map[string]uint64
 	left int
-	lost int // of those that came, in gaps
+	lost int // messages in gaps
 
-	rounds bool // they are published again and again
+	rounds bool // the messages are published repeatedly
 }
 
 func newChecker(t *testing.T, msgs []message) *checker {
@@ -154,11 +154,11 @@ func (c *checker) message(topic string, number uint64, data []byte) {
 	}
 	switch {
 	case number != c.got[topic]:
-		c.t.Fatalf("%s: message %d came where %d is next", topic, number, c.got[topic])
+		c.t.Fatalf("%s: message %d, but the next one is %d", topic, number, c.got[topic])
 	case i >= uint64(len(want)):
-		c.t.Fatalf("%s: message %d came of %d", topic, number, len(want))
+		c.t.Fatalf("%s: message %d, but only %d were published", topic, number, len(want))
 	case !bytes.Equal(data, want[i]):
-		c.t.Fatalf("%s: message %d differs: %d bytes, published were %d", topic, number, len(data), len(want[i]))
+		c.t.Fatalf("%s: message %d differs: %d bytes, %d were published", topic, number, len(data), len(want[i]))
 	}
 	c.got[topic]++
 	c.left--
@@ -175,7 +175,7 @@ func (c *checker) line(l line) {
 	}
 }
 
-// streams is how many groups the topics map to: each is a stream.
+// streams returns the number of groups of the topics: each is a stream.
 func streams() int {
 	seen := map[uint64]bool{}
 	for _, name := range topics {
@@ -184,30 +184,30 @@ func streams() int {
 	return len(seen)
 }
 
-// telling collects what a bus tells.
-type telling struct {
+// eventLog collects the events of a bus.
+type eventLog struct {
 	t  *testing.T
 	ch chan events.Event
 }
 
-// listen opens a bus that receives, and tells its events.
-func (n *network) listen(t *testing.T, ctx context.Context) (*pubsub.Bus, *telling) {
+// listen opens a bus that receives, and collects its events.
+func (n *network) listen(t *testing.T, ctx context.Context) (*pubsub.Bus, *eventLog) {
 	return n.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05,dup=0.02,reorder=0.05"})
 }
 
-func (n *network) listenWith(t *testing.T, ctx context.Context, c pubsub.Config) (*pubsub.Bus, *telling) {
-	e := &telling{t, make(chan events.Event, 1024)}
+func (n *network) listenWith(t *testing.T, ctx context.Context, c pubsub.Config) (*pubsub.Bus, *eventLog) {
+	e := &eventLog{t, make(chan events.Event, 1024)}
 	c.OnEvent = func(x events.Event) {
 		select {
 		case e.ch <- x:
-		default: // nobody waits for so many
+		default: // more events than any test waits for
 		}
 	}
 	return n.open(t, ctx, c), e
 }
 
-// wait is for the next event of a kind.
-func (e *telling) wait(ctx context.Context, kind events.Kind) events.Event {
+// wait returns the next event of a kind.
+func (e *eventLog) wait(ctx context.Context, kind events.Kind) events.Event {
 	e.t.Helper()
 	for {
 		select {
@@ -222,7 +222,7 @@ func (e *telling) wait(ctx context.Context, kind events.Kind) events.Event {
 	}
 }
 
-// publishers makes one for each topic, which has been heard of by so many subscribers.
+// publishers returns a publisher for each topic, with the given number of subscribers.
 func publishers(t *testing.T, ctx context.Context, bus *pubsub.Bus, subscribers int) map[string]*pubsub.Publisher {
 	t.Helper()
 	pubs := map[string]*pubsub.Publisher{}
@@ -239,7 +239,7 @@ func publishers(t *testing.T, ctx context.Context, bus *pubsub.Bus, subscribers 
 	return pubs
 }
 
-// publishAll publishes messages in the background, and closes the bus.
+// publishAll publishes messages in the background, and then closes the bus.
 func publishAll(ctx context.Context, bus *pubsub.Bus, pubs map[string]*pubsub.Publisher, msgs []message) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -254,7 +254,7 @@ func publishAll(ctx context.Context, bus *pubsub.Bus, pubs map[string]*pubsub.Pu
 	return done
 }
 
-// subscription is to all topics.
+// subscription subscribes to all topics.
 func subscription(t *testing.T, bus *pubsub.Bus, options ...pubsub.SubscribeOption) *pubsub.Subscription {
 	t.Helper()
 	sub, err := bus.Subscribe(topics[0], append(options, pubsub.Topics(topics[1:]...))...)
@@ -264,7 +264,7 @@ func subscription(t *testing.T, bus *pubsub.Bus, options ...pubsub.SubscribeOpti
 	return sub
 }
 
-// read reads a subscription until nothing is missing any more.
+// read reads a subscription until no message is missing.
 func (c *checker) read(ctx context.Context, sub *pubsub.Subscription) {
 	c.t.Helper()
 	for c.left > 0 {

@@ -1,10 +1,10 @@
-"""The options that both sides have, and how a command ends that was called wrongly."""
+"""Options of both commands, and the exit of a command with wrong options."""
 
 import sys
 
 
 class Wrong(Exception):
-    """What is wrong with the options or the input, in one sentence."""
+    """The error in the options or the input, in one sentence."""
 
 
 def run(main):
@@ -22,7 +22,7 @@ def add(p):
     p.add_argument("--groups", type=int, default=16, help="number of groups (default 16)")
     p.add_argument("--map", default="hash", help="how topics map to groups: hash, prefix:K or table:FILE (default hash)")
     p.add_argument("--size", type=int, default=1472, help="packet size in bytes (default 1472)")
-    p.add_argument("--faults", default="", help="spoil what is received: loss=0.05,dup=0.02,reorder=0.05,damage=0.02,seed=7")
-    p.add_argument("--name", default="", help="what this side is called")
+    p.add_argument("--faults", default="", help="faults of received packets: loss=0.05,dup=0.02,reorder=0.05,damage=0.02,seed=7")
+    p.add_argument("--name", default="", help="name of this side")
     p.add_argument("--checksum", action="store_true",
                    help="send packets with a checksum, and refuse packets without one")

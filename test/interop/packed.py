@@ -1,4 +1,4 @@
-"""The runs of compressed packets: docs/protocol §26."""
+"""Compressed packets: docs/protocol §26."""
 
 import hashlib
 
@@ -10,15 +10,15 @@ CODECS = (CODEC_NONE, CODEC_S2, CODEC_ZSTD)
 
 
 class Corrupt(Exception):
-    """The runs cannot be had."""
+    """The packet cannot be decompressed."""
 
 
 class Unknown(Exception):
-    """There is no such dictionary or codec here."""
+    """The dictionary or codec is missing."""
 
 
 class Dictionaries:
-    """Those that this side has, by the hash that packets name them by (§26.4)."""
+    """The dictionaries of this side, by the hash in packets (§26.4)."""
 
     def __init__(self):
         self.s2, self.zstd = {0: b""}, {0: None}

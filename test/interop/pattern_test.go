@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Patterns have all that a Python publisher sends, under loss: it puts the names of its topics
-// into the stream before their first messages, and tells them when it is asked.
+// Subscriptions to patterns receive everything that a Python publisher sends, with loss: it sends
+// the names of its topics in the stream before their first messages, and announces them on request.
 // docs/protocol §9.9, §10.8.
 func TestPatternsOfPython(t *testing.T) {
 	testenv.Slow(t)
@@ -31,7 +31,7 @@ func TestPatternsOfPython(t *testing.T) {
 	t.Logf("%v", sum.Counters)
 }
 
-// One that begins with the window has the messages from before, too.
+// A pattern that begins with the window also receives earlier messages.
 func TestPatternFromWindowOfPython(t *testing.T) {
 	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
@@ -57,7 +57,7 @@ func TestPatternFromWindowOfPython(t *testing.T) {
 	}
 }
 
-// patterns starts sub.py with patterns; it ends when so many streams have ended.
+// patterns starts sub.py with patterns; it exits after the given number of streams has ended.
 func (n *network) patterns(t *testing.T, ctx context.Context, faults string, ends int, patterns ...string) *process {
 	t.Helper()
 	sub := python(t, ctx, "sub.py", n.args(faults, append([]string{"--recovery", seconds, "--ends", strconv.Itoa(ends)}, patterns...)...)...)
@@ -65,11 +65,11 @@ func (n *network) patterns(t *testing.T, ctx context.Context, faults string, end
 	return sub
 }
 
-// Python's patterns have all that Go publishes on topics that match, and nothing else, under loss:
-// from the first message on.
+// Python's patterns receive all messages that Go publishes on matching topics, and no others, with
+// loss, from the first message on.
 func TestPatternsToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
 	sub := net.patterns(t, ctx, "loss=0.05,dup=0.02,reorder=0.05", streams(), "*", "md.*.AAPL", "md.>")
@@ -81,15 +81,15 @@ func TestPatternsToPython(t *testing.T) {
 		t.Errorf("%+v", l)
 	})
 	if sum.Counters["names_refused"]+sum.Counters["nameless"] > 0 {
-		t.Errorf("names were refused, or did not come: %v", sum.Counters)
+		t.Errorf("names were refused, or are missing: %v", sum.Counters)
 	}
 	t.Logf("%d messages are missing", check.left)
 }
 
-// Python's patterns that come when Go is in full flight ask for the names of the topics that there
-// are. They have each message from where they begin, of each topic that matches: packets of
-// topics without a name wait. Whether one waits is a matter of chance, for the names may come first: so
-// it is tried again until one did. docs/protocol §9.9.
+// Python's patterns that begin while Go is publishing request the names of existing topics. They
+// receive each message from there on, of each matching topic: packets of topics without a name
+// wait. Whether a packet waits depends on timing, because the names may arrive before: the test is
+// repeated until one did. docs/protocol §9.9.
 func TestLatePatternsOfPython(t *testing.T) {
 	testenv.Slow(t)
 	const attempts = 20
@@ -104,8 +104,8 @@ func TestLatePatternsOfPython(t *testing.T) {
 // latePatterns returns how many packets waited for the name of their topic.
 func latePatterns(t *testing.T) int {
 	ctx, net := testContext(t), newNetwork(t)
-	// The window is left by the packets with names, and holds what is published in the second that a program may take
-	// until the publisher has heard of it and waits for it.
+	// The window no longer holds the packets with names, and holds what is published in the second
+	// until the publisher has discovered the program and waits for it.
 	const window = 2 << 20
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05", WindowBytes: window})
 	there, _ := net.listenWith(t, ctx, pubsub.Config{})
@@ -114,7 +114,7 @@ func latePatterns(t *testing.T) int {
 	msgs := net.messages(10_000)
 	over, stop := context.WithCancel(ctx)
 	defer stop()
-	n := map[string]uint64{} // when published is closed
+	n := map[string]uint64{} // valid once published is closed
 	published, gone := make(chan struct{}), make(chan struct{})
 	var begun atomic.Bool
 	go func() {
@@ -133,7 +133,7 @@ func latePatterns(t *testing.T) int {
 				if was <= 2*window {
 					close(gone)
 				}
-				time.Sleep(500 * time.Microsecond) // it is read by a slow program
+				time.Sleep(500 * time.Microsecond) // the reader is a slow program
 			}
 			if begun.Load() {
 				more--
@@ -144,7 +144,7 @@ func latePatterns(t *testing.T) int {
 		stop()
 		<-published
 	}()
-	go func() { // who is there reads all: else it would hold the publisher up
+	go func() { // the live subscription reads everything, so that it does not block the publisher
 		for {
 			if _, err := live.Next(over); err != nil {
 				if over.Err() == nil {
@@ -174,9 +174,9 @@ func latePatterns(t *testing.T) int {
 		case "gap":
 			sum, pub := summary(), bus.Stats()
 			if len(first) == len(topics) {
-				t.Fatalf("%+v at %v: %v, and at the publisher %+v", l, check.got, sum.Counters, pub)
+				t.Fatalf("%+v at %v: %v; publisher: %+v", l, check.got, sum.Counters, pub)
 			}
-			t.Logf("%+v: the publisher may not have heard of it yet, and waited for nobody", l)
+			t.Logf("%+v: the publisher may not have discovered the subscriber yet, and did not wait", l)
 			overrun = true
 		case "message":
 			if _, ok := first[l.Topic]; !ok {

@@ -1,4 +1,4 @@
-"""What a receiver takes as plausible of a single packet (docs/protocol §5.9, §9.4)."""
+"""Plausibility of single packets at a receiver (docs/protocol §5.9, §9.4)."""
 
 from timers import S
 
@@ -7,7 +7,7 @@ TOO_FAR, NEAR = 1 << 30, 1 << 20
 
 
 class Clock:
-    """Which heartbeats are new: one from the future only when a second one follows it."""
+    """Which heartbeats are new. One from the future is accepted only after a second one."""
 
     def __init__(self):
         self.newest, self.at, self.future = None, 0, None

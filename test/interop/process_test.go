@@ -16,7 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// line is what sub.py and pub.py write: one JSON object a line.
+// line is an output line of sub.py or pub.py, a JSON object.
 type line struct {
 	Type      string
 	Topic     string
@@ -30,15 +30,15 @@ type line struct {
 	Count     uint64
 	Seed      uint64
 	Counters  map[string]int
-	Dropped   int   // packets lost on purpose
+	Dropped   int   // packets lost by faults
 	Mine      []int // number of groups, mapping and its parameter
 	Theirs    []int
 }
 
-// process is a running publisher or subscriber that is not part of the test's own.
+// process is a publisher or subscriber in a process of its own.
 type process struct {
 	t      *testing.T
-	what   string
+	name   string
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	lines  chan line
@@ -46,7 +46,7 @@ type process struct {
 	ctx    context.Context
 }
 
-// python3 is the interpreter, without which nothing here can run.
+// python3 returns the interpreter, or skips the test.
 func python3(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -59,8 +59,8 @@ func python3(t *testing.T) string {
 	return path
 }
 
-// interpreter is the program itself: the python3 of PATH may be a script that looks for it, which takes
-// several times as long as its start.
+// interpreter is the path of the executable: python3 in PATH may be a script that searches it,
+// which takes much longer than starting it.
 var interpreter = sync.OnceValues(func() (string, error) {
 	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
 	return strings.TrimSpace(string(path)), err
@@ -74,7 +74,7 @@ func python(t *testing.T, ctx context.Context, program string, args ...string) *
 
 func start(t *testing.T, ctx context.Context, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{t: t, what: strings.Join(cmd.Args, " "), cmd: cmd, lines: make(chan line, 1024), ctx: ctx}
+	p := &process{t: t, name: strings.Join(cmd.Args, " "), cmd: cmd, lines: make(chan line, 1024), ctx: ctx}
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -98,13 +98,13 @@ func start(t *testing.T, ctx context.Context, cmd *exec.Cmd) *process {
 		<-read
 		_ = p.cmd.Wait()
 		if t.Failed() || p.stderr.Len() > 0 {
-			t.Logf("%s: standard error:\n%s", p.what, p.stderr.String())
+			t.Logf("%s: standard error:\n%s", p.name, p.stderr.String())
 		}
 	})
 	return p
 }
 
-// kill ends the process without a chance to say so.
+// kill ends the process at once.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 func (p *process) read(stdout io.Reader) {
@@ -121,7 +121,7 @@ func (p *process) read(stdout io.Reader) {
 	}
 }
 
-// write gives messages to pub.py. It ends early when the program does.
+// write writes messages to pub.py. It returns early if the program exits.
 func (p *process) write(msgs []message) {
 	enc := json.NewEncoder(p.stdin)
 	for _, m := range msgs {
@@ -131,25 +131,25 @@ func (p *process) write(msgs []message) {
 	}
 }
 
-// next is the next line; ok is false at the end.
+// next returns the next line; ok is false at the end.
 func (p *process) next() (l line, ok bool) {
 	p.t.Helper()
 	select {
 	case l, ok = <-p.lines:
 		return l, ok
 	case <-p.ctx.Done():
-		p.t.Fatalf("%s: nothing more came: %v", p.what, p.ctx.Err())
+		p.t.Fatalf("%s: no further line: %v", p.name, p.ctx.Err())
 		return
 	}
 }
 
-// until returns the next line that is wanted; what comes before goes to others.
+// until returns the next wanted line, and passes lines before it to others.
 func (p *process) until(wanted func(line) bool, others func(line)) line {
 	p.t.Helper()
 	for {
 		l, ok := p.next()
 		if !ok {
-			p.t.Fatalf("%s: ended before what was waited for", p.what)
+			p.t.Fatalf("%s: ended before the wanted line", p.name)
 		}
 		if wanted(l) {
 			return l
@@ -160,15 +160,15 @@ func (p *process) until(wanted func(line) bool, others func(line)) line {
 	}
 }
 
-// drain gives what has come to take.
-func (p *process) drain(take func(line)) {
+// drain passes the available lines to handle.
+func (p *process) drain(handle func(line)) {
 	for {
 		select {
 		case l, ok := <-p.lines:
 			if !ok {
 				return
 			}
-			take(l)
+			handle(l)
 		default:
 			return
 		}

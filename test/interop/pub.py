@@ -19,7 +19,7 @@ from sender import Publication
 from listing import Topic
 from timers import S
 
-QUEUE = 1000  # messages that wait to be sent before more input is read
+QUEUE = 1000  # maximum number of unsent messages when input is read
 EPOCH_RANDOM_BITS = 20
 
 
@@ -44,14 +44,14 @@ class Bus:
     def publish(self, name, data):
         topic = self.topics.get(name)
         if topic is None or len(data) > wire.MAX_MESSAGE:
-            raise options.Wrong("%d bytes on topic %r: it was not given, or that is too long" % (len(data), name))
+            raise options.Wrong("%d bytes on topic %r: not a topic of this command, or too long" % (len(data), name))
         self.publications[self.fabric.mapping.group(topic.name)].messages.append((topic, data))
 
     def waiting(self):
         return sum(len(p.messages) for p in self.publications.values())
 
     def joined(self):
-        """Whether nobody waits for state."""
+        """Whether no receiver waits for state."""
         return not any(p.keeper.busy() for p in self.publications.values())
 
     def unanswered(self):
@@ -62,15 +62,15 @@ class Bus:
         write("reply", topic=name.decode(), number=r.number, receiver="%016x" % r.receiver, data=base64.b64encode(data).decode())
 
     def run(self, timeout, stdin=None):
-        """One turn: waits, reads replies, does what is due. Returns when to come again and what stdin had."""
+        """Waits, reads replies and performs due actions. Returns the time of the next call, and the input read."""
         packets, text = self.fabric.poll(timeout, stdin)
         now = now_ns()
         for _, b, _ in packets:
-            self.take(b, now)
+            self.handle_unicast(b, now)
         again = min(p.tick(now_ns()) for p in self.publications.values())
         return min(again, self.greeter.tick(now_ns())), text
 
-    def take(self, b, now):
+    def handle_unicast(self, b, now):
         try:
             h = wire.parse_header(b)
             if h.type == wire.HELLO:
@@ -80,8 +80,8 @@ class Bus:
                 return
         except wire.WireError as e:
             return self.count(e.reason)
-        # Each packet names its group; one that names none of ours is foreign to any.
-        self.by_tag.get(h.tag, next(iter(self.by_tag.values()))).take(b, now)
+        # Any publication counts a packet of an unknown group as foreign.
+        self.by_tag.get(h.tag, next(iter(self.by_tag.values()))).handle_unicast(b, now)
 
 
 class Lines:
@@ -112,15 +112,15 @@ def write(kind, **fields):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     options.add(p)
-    p.add_argument("--wait", type=int, default=0, help="wait for so many subscribers of each topic")
-    p.add_argument("--json", action="store_true", help='each line is {"topic": ..., "data": base64}; several topics')
-    p.add_argument("--requests", action="store_true", help="each line is a request, and the replies are written")
-    p.add_argument("--retain", action="store_true", help="keep the last message of each topic, for those who begin with state")
-    p.add_argument("--flow", choices=("min", "none"), default="min", help="whether to wait for the slowest (default min)")
-    p.add_argument("--window", type=int, default=4096, help="packets that are kept for repair (default 4096)")
-    p.add_argument("--silence", type=float, default=1, help="seconds that a subscriber may be silent (default 1)")
-    p.add_argument("--linger", type=float, default=5, help="seconds that the end waits for subscribers (default 5)")
-    p.add_argument("--repair-rate", type=int, default=0, help="bytes/s of repairs (default 16 KiB a round trip)")
+    p.add_argument("--wait", type=int, default=0, help="number of subscribers of each topic to wait for")
+    p.add_argument("--json", action="store_true", help='each line is {"topic": ..., "data": base64}; permits several topics')
+    p.add_argument("--requests", action="store_true", help="send each line as a request, and write the replies")
+    p.add_argument("--retain", action="store_true", help="keep the last message of each topic as state for joining subscribers")
+    p.add_argument("--flow", choices=("min", "none"), default="min", help="min waits for the slowest subscriber (default min)")
+    p.add_argument("--window", type=int, default=4096, help="number of packets kept for repairs (default 4096)")
+    p.add_argument("--silence", type=float, default=1, help="seconds until a silent subscriber is released (default 1)")
+    p.add_argument("--linger", type=float, default=5, help="seconds to wait for subscribers at the end (default 5)")
+    p.add_argument("--repair-rate", type=int, default=0, help="limit of repairs, in bytes/s (default 16 KiB per round trip)")
     p.add_argument("topics", nargs="+", metavar="TOPIC")
     args = p.parse_args()
     if len(args.topics) > 1 and not args.json:
@@ -142,7 +142,7 @@ def main():
 
 
 def publish(bus, args, lines, stop):
-    """Waits for subscribers and publishes the input; returns how many messages were sent."""
+    """Waits for subscribers and publishes the input; returns the number of messages."""
     again = published = 0
     if args.wait:
         bus.greeter.wait(now_ns())

@@ -1,4 +1,4 @@
-"""Has receiver and publisher take the packets of docs/vectors/received.json, good and bad."""
+"""Tests receiver and publisher with the packets of docs/vectors/received.json, valid and invalid."""
 
 import argparse
 
@@ -11,13 +11,13 @@ from timers import MS
 
 TAG, NOW = 67305985, 10**15
 WINDOW, LEAD, TRAIL = 32, 10, 2
-# The counters that both implementations have.
+# The counters of both implementations.
 COMMON = ("malformed", "foreign", "version", "own", "damaged", "stale", "duplicates", "unstarted", "implausible", "overrun",
           "unreadable", "statuses_stale", "receivers_left", "naks", "nak_invalid", "replies_late")
 
 
 class NoFabric:
-    """A fabric where packets go nowhere, and of which the only group has the vectors' tag."""
+    """A fabric that discards packets. Its only group has the tag of the vectors."""
 
     mapping = Mapping("hash", 1)
 
@@ -39,7 +39,7 @@ class Counts(dict):
 
 
 class Out(Counts):
-    """What a subscriber is told."""
+    """The output of a subscriber."""
 
     def __init__(self):
         super().__init__()
@@ -75,18 +75,18 @@ def publisher(case):
     for _ in range(LEAD):
         p.messages.append((topic, bytes(400)))
     p.send_new(NOW - MS)
-    return bus, None, lambda b: p.take(b, NOW)
+    return bus, None, lambda b: p.handle_unicast(b, NOW)
 
 
 def check(cases, make, same):
     for c in cases:
-        counts, out, take = make(c)
+        counts, out, process = make(c)
         for b in c["before"]:
-            take(bytes.fromhex(b))
+            process(bytes.fromhex(b))
         before = dict(counts)
         if out is not None:
             out.delivered, out.gaps = [], []
-        take(bytes.fromhex(c["packet"]))
+        process(bytes.fromhex(c["packet"]))
         got = {k: counts[k] - before.get(k, 0) for k in COMMON if counts.get(k, 0) != before.get(k, 0)}
         same(c["name"], "counts (%s)" % c["rule"], got, {k: n for k, n in c["counts"].items() if k in COMMON})
         if out is not None:

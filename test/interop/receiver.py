@@ -1,4 +1,4 @@
-"""One group at a receiver: which streams there are, and what is refused (docs/protocol §12, §13)."""
+"""One group at a receiver: its streams, and refused packets (docs/protocol §12, §13)."""
 
 import wire
 from fabric import now_ns
@@ -20,23 +20,23 @@ class Group:
         self.exact = frozenset(topics)  # patterns add topics
         self.tag = fabric.tag(index)
         self.receiver, self.own = receiver, own  # own: (publisher id, epoch) of the same bus
-        self.name, self.carries = args.name.encode(), args.tag.encode()
+        self.name, self.own_tag = args.name.encode(), args.tag.encode()
         self.require_checksum = args.checksum
         self.echo, self.left = getattr(args, "echo", False), False
-        self.joins = getattr(args, "begin", "live") == "state"
+        self.with_state = getattr(args, "begin", "live") == "state"
         self.recovery = int(args.recovery * S)
         self.window = args.window
         self.streams, self.differs = {}, set()
         self.names = Names(self, patterns)
-        self.ended, self.removed = {}, {}  # when it was heard last; its high
-        self.again = now_ns()  # when tick was to be called next
+        self.ended, self.removed = {}, {}  # time of the last packet; highest sequence
+        self.again = now_ns()  # when tick is due
         fabric.join(index)
 
     def count(self, what):
         self.out.count(what)
 
     def new_messages(self, stream):
-        return (Joining if self.joins else Messages)(stream, self.topics, self.out)
+        return (Joining if self.with_state else Messages)(stream, self.topics, self.out)
 
     def reply(self, stream, packet):
         if stream.checksum or self.require_checksum:
@@ -54,7 +54,7 @@ class Group:
             self.count(e.reason)
 
     def by_other_tag(self, b, h):
-        """Whether it is of a publisher with legs, of which another one is its first (§23.8)."""
+        """Whether the packet is of a publisher with legs whose first leg is not this group (§23.8)."""
         st = self.streams.get((h.publisher, h.epoch))
         if st is not None and st.tag == h.tag:
             return True
@@ -86,7 +86,7 @@ class Group:
             st.gone(b, now)
 
     def begin(self, b, h, source, now):
-        """A stream starts with a data packet that is no repair, or a heartbeat that is not the end (§4.1)."""
+        """Starts a stream at a data packet that is not a repair, or at a heartbeat without END (§4.1)."""
         if h.type == wire.DATA:
             d = wire.parse_data(b)
             start, size = d.seq, d.packet_size
@@ -107,7 +107,7 @@ class Group:
         return st
 
     def compare(self, stream, hb):
-        """Tells once what the publisher's bus has configured differently."""
+        """Reports a different configuration of the publisher's bus, once."""
         mine = self.fabric.mapping.settings()
         theirs = (hb.groups, hb.mapping, hb.map_param)
         key = (stream.id, stream.epoch, theirs)
@@ -116,9 +116,9 @@ class Group:
             self.out.mismatch(stream.id, stream.epoch, mine, theirs)
 
     def other_instance_since(self, stream):
-        """Whether another instance of its id was heard since, also one that has ended meanwhile."""
-        heard = [(key, st.heard) for key, st in self.streams.items()] + list(self.ended.items())
-        return any(key[0] == stream.id and key[1] != stream.epoch and at > stream.heard for key, at in heard)
+        """Whether another instance of its id, perhaps ended, was received later."""
+        last_packet = [(key, st.last_packet) for key, st in self.streams.items()] + list(self.ended.items())
+        return any(key[0] == stream.id and key[1] != stream.epoch and at > stream.last_packet for key, at in last_packet)
 
     def end_of_batch(self, now):
         for st in self.streams.values():
@@ -132,7 +132,7 @@ class Group:
         for key, st in list(self.streams.items()):
             again.append(st.tick(now))
             if st.is_over(now):
-                self.remember(self.ended, key, st.heard)
+                self.remember(self.ended, key, st.last_packet)
             elif st.state == "down" and now - st.state_at >= REMOVE_AFTER and self.other_instance_since(st):
                 self.remember(self.removed, key, st.high)
         self.again = min(again)

@@ -1,9 +1,9 @@
-"""What was asked for: repairs within their budget, NCFs and gones (docs/protocol §6)."""
+"""Replies to NAKs: repairs within their budget, NCFs and gones (docs/protocol §6)."""
 
 import wire
 from timers import MS, S, US
 
-BURST = 16 << 10  # of a round trip, as at first; it follows neither the data nor what is repeated (§6.11, §6.12)
+BURST = 16 << 10  # per round trip; constant, independent of data rate and repetitions (§6.11, §6.12)
 
 
 class Repairs:
@@ -32,7 +32,7 @@ class Repairs:
                     self.queue.add(seq)
 
     def tick(self, now):
-        """Sends what the budget allows, oldest first, round the window; returns when to come again."""
+        """Sends repairs within the budget, oldest first, cyclically; returns the time of the next call."""
         p, rtt = self.p, self.p.members.rtt.smoothed
         self.tokens = min(self.depth, self.tokens + (now - self.filled) * self.rate / S)
         self.filled = now
@@ -64,7 +64,7 @@ class Repairs:
 
 
 def union(ranges):
-    """The same sequences as ranges in ascending order that do not touch."""
+    """Merges ranges: ascending, neither overlapping nor adjacent."""
     out = []
     for first, n in sorted(ranges):
         if out and first <= sum(out[-1]):

@@ -10,11 +10,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Requests of the Go side are answered by the Python one, each once, beside loss.
-// docs/protocol §24.2, §24.4.
+// Python replies to requests of Go, once each, with loss. docs/protocol §24.2, §24.4.
 func TestRequestGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribeFaulty(t, ctx, net, "loss=0.05,dup=0.02,reorder=0.05", streams(), "--echo")
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
@@ -27,7 +26,7 @@ func TestRequestGoToPython(t *testing.T) {
 			for m := range next {
 				r, err := bus.Request(ctx, m.topic, m.data)
 				if err != nil || !bytes.Equal(r.Data, m.data) {
-					t.Errorf("%d bytes asked on %s, %d answered: %v", len(m.data), m.topic, len(r.Data), err)
+					t.Errorf("request of %d bytes on %s, reply of %d: %v", len(m.data), m.topic, len(r.Data), err)
 				}
 			}
 		})
@@ -40,11 +39,11 @@ func TestRequestGoToPython(t *testing.T) {
 	bus.Close()
 	sum := sub.until(ofType("summary"), nil)
 	if sum.Counters["executed_twice"] != 0 || sum.Counters["recalled"] == 0 {
-		t.Errorf("requests executed twice, or no reply asked for again: %v", sum.Counters)
+		t.Errorf("requests executed twice, or no reply recalled: %v", sum.Counters)
 	}
 }
 
-// And the other way: pub.py ends when all is answered. docs/protocol §24.3.
+// The same from Python to Go: pub.py exits when all requests are answered. docs/protocol §24.3.
 func TestRequestPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
@@ -77,6 +76,6 @@ func TestRequestPythonToGo(t *testing.T) {
 		left--
 	})
 	if left != 0 || asked.Load() != int64(len(msgs)) || sum.Counters["recalls"] == 0 {
-		t.Errorf("%d requests executed, %d not answered: %v", asked.Load(), left, sum.Counters)
+		t.Errorf("%d requests executed, %d without a reply: %v", asked.Load(), left, sum.Counters)
 	}
 }

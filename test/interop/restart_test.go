@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// publisherURL is set in the environment of a test binary that is to be a publisher.
+// publisherURL is set in the environment of a test binary that runs as a publisher.
 const publisherURL = "FANFARE_INTEROP_PUBLISHER"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.RunParallel(m))
 }
 
-// publishInput is what pub.py does: it publishes the lines of standard input.
+// publishInput publishes the lines of standard input, like pub.py.
 func publishInput(url string) error {
 	ctx := context.Background()
 	fmt.Println(`{"type":"ready"}`)
@@ -42,7 +42,7 @@ func publishInput(url string) error {
 			return err
 		}
 	}
-	for _, p := range pubs { // all were made before: who is killed meanwhile was not heard last for long
+	for _, p := range pubs { // create all first: the time without packets before a kill must be short
 		if err := p.WaitSubscribers(ctx, 1); err != nil {
 			return err
 		}
@@ -75,26 +75,26 @@ func goPublisher(t *testing.T, ctx context.Context, net *network) *process {
 	return start(t, ctx, cmd)
 }
 
-// A publisher that is killed and comes again under its name is told as restarted: its
-// first instance is delivered as far as it came, and the second from its beginning. The
-// second is about to open its bus when the first is killed: later than 2 s after that
-// the first would be told as lost (docs/protocol §11.3).
+// A publisher that is killed and restarted with the same name is reported as restarted: its first
+// instance is delivered as far as it got, and the second from its beginning. The second instance
+// opens its bus just when the first is killed: more than 2 s later the first would be reported as
+// lost (docs/protocol §11.3).
 func TestRestartGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribe(t, ctx, net, 0)
 	first, second := net.messages(200), net.messages(200)
-	var told []line
+	var others []line
 	deliver := func(msgs []message) (epoch uint64) {
 		check := newChecker(t, msgs)
 		for check.left > 0 {
-			l := sub.until(func(l line) bool { return l.Type == "message" || l.Type == "gap" }, func(l line) { told = append(told, l) })
+			l := sub.until(func(l line) bool { return l.Type == "message" || l.Type == "gap" }, func(l line) { others = append(others, l) })
 			if epoch == 0 {
 				epoch = l.Epoch
 			}
 			if l.Epoch != epoch {
-				t.Fatalf("instance %d between messages of %d", l.Epoch, epoch)
+				t.Fatalf("a message of instance %d between those of %d", l.Epoch, epoch)
 			}
 			check.line(l)
 		}
@@ -108,13 +108,13 @@ func TestRestartGoToPython(t *testing.T) {
 	old.kill()
 	again.write(second)
 	if deliver(second) == gone {
-		t.Error("both instances have one epoch")
+		t.Error("both instances have the same epoch")
 	}
 	again.stdin.Close()
 	for restarted, ended := 0, 0; restarted < streams() || ended < streams(); {
 		l := line{}
-		if len(told) > 0 {
-			l, told = told[0], told[1:]
+		if len(others) > 0 {
+			l, others = others[0], others[1:]
 		} else {
 			l = sub.until(func(line) bool { return true }, nil)
 		}
@@ -131,9 +131,9 @@ func TestRestartGoToPython(t *testing.T) {
 
 func TestRestartPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
-	bus, told := net.listen(t, ctx)
+	bus, reported := net.listen(t, ctx)
 	sub := subscription(t, bus)
 	publisher := func() *process {
 		p := python(t, ctx, "pub.py", net.args("loss=0.05", append([]string{"--json", "--wait", "1", "--silence", seconds, "--name", "restarted"}, topics...)...)...)
@@ -151,7 +151,7 @@ func TestRestartPythonToGo(t *testing.T) {
 				epoch = m.Epoch()
 			}
 			if m.Epoch() != epoch {
-				t.Fatalf("instance %d between messages of %d", m.Epoch(), epoch)
+				t.Fatalf("a message of instance %d between those of %d", m.Epoch(), epoch)
 			}
 			check.message(m.Topic, m.Number, m.Data)
 		}
@@ -165,16 +165,16 @@ func TestRestartPythonToGo(t *testing.T) {
 	old.kill()
 	again.write(second)
 	if deliver(second) == gone {
-		t.Error("both instances have one epoch")
+		t.Error("both instances have the same epoch")
 	}
 	for range streams() {
-		e := told.wait(ctx, events.PublisherRestarted)
+		e := reported.wait(ctx, events.PublisherRestarted)
 		if e.Epoch != gone || e.Name != "restarted" {
-			t.Errorf("as restarted is told %v, not epoch %d", e, gone)
+			t.Errorf("%v is reported as restarted, want epoch %d", e, gone)
 		}
 	}
 	again.stdin.Close()
 	for range streams() {
-		told.wait(ctx, events.PublisherEnded)
+		reported.wait(ctx, events.PublisherEnded)
 	}
 }

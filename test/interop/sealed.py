@@ -1,4 +1,4 @@
-"""Sealed packets (docs/protocol §27), from the specification, with the standard library alone: slow, and for vectors."""
+"""Sealed packets (docs/protocol §27), with the standard library only: slow, for the vectors."""
 
 import hashlib
 import hmac
@@ -51,7 +51,7 @@ class AES256:
     def block(self, data):
         s = [a ^ b for a, b in zip(data, self.keys[0])]
         for turn in range(1, 15):
-            s = [SBOX[s[(i + 4 * (i % 4)) % 16]] for i in range(16)]  # bytes, and rows shifted
+            s = [SBOX[s[(i + 4 * (i % 4)) % 16]] for i in range(16)]  # SubBytes and ShiftRows
             if turn < 14:
                 mixed = []
                 for c in range(0, 16, 4):
@@ -63,7 +63,7 @@ class AES256:
 
 
 def _multiply(x, y):
-    """In GF(2^128), as SP 800-38D, 6.3 has it."""
+    """Multiplication in GF(2^128) (SP 800-38D, 6.3)."""
     z = 0
     for i in range(127, -1, -1):
         if x >> i & 1:
@@ -82,7 +82,7 @@ def _ghash(h, *parts):
 
 
 def _gcm(key, nonce, data, extra, opening):
-    """The data en- or decrypted, and the tag."""
+    """Returns the data, encrypted or decrypted, and the tag."""
     aes = AES256(key)
     h = int.from_bytes(aes.block(bytes(16)), "big")
     out = bytearray()
@@ -95,7 +95,7 @@ def _gcm(key, nonce, data, extra, opening):
 
 
 def _hkdf(secret, salt, info):
-    """32 bytes (RFC 5869)."""
+    """HKDF to 32 bytes (RFC 5869)."""
     key = hmac.new(salt or bytes(32), secret, hashlib.sha256).digest()
     return hmac.new(key, info + b"\1", hashlib.sha256).digest()
 
@@ -115,7 +115,7 @@ def seal(secret, key_id, index, time, counter, salt, train, packet):
 
 
 def open_(keys, index, now, p):
-    """The packet inside, and the check that fails: None if none does. No sender is known yet."""
+    """Returns the packet inside, and the check that fails or None. The receiver is new: it knows no sender."""
     if len(p) <= OVERHEAD or p[:2] != b"Fs":
         return None, "open" if p[:2] == b"Ff" else "magic"
     if p[2] != VERSION:
@@ -133,12 +133,12 @@ def open_(keys, index, now, p):
 
 
 class Sender:
-    """What a receiver remembers of one sender (27.6, 27.9)."""
+    """The state of one sender at a receiver (27.6, 27.9)."""
 
     def __init__(self):
         self.come, self.highest, self.newest, self.floor, self.grown = set(), -1, 0, 0, 0
 
-    def takes(self, counter, time, now):
+    def accepts(self, counter, time, now):
         if time <= self.floor:
             return False
         if counter in self.come or counter + WINDOW <= self.highest:
@@ -153,7 +153,7 @@ class Sender:
 
 
 class Receiver:
-    """One receiver of one group, which takes each packet of a sender once. Nobody sets its clock."""
+    """One receiver of one group, which accepts each packet of a sender once. Its clock is never set."""
 
     def __init__(self, keys, index):
         self.keys, self.index = keys, index
@@ -163,6 +163,6 @@ class Receiver:
         packet, fails = open_(self.keys, self.index, now, p)
         if fails is None:
             counter, _, time = struct.unpack("<III", p[4:16])
-            if not self.senders.setdefault(p[8:12] + p[16:32], Sender()).takes(counter, time, now):
+            if not self.senders.setdefault(p[8:12] + p[16:32], Sender()).accepts(counter, time, now):
                 return None, "replayed"
         return packet, fails

@@ -11,8 +11,8 @@ from state import Keeper
 from listing import Listing
 from timers import MS, S, US
 
-BURST = 64  # packets before replies are read again
-SHARE, CADENCE_LEAST, CADENCE_MOST, PER_MEMBER = 0.01, 5 * MS, 1 * S, 2 * MS
+BURST = 64  # maximum number of packets between two reads of replies
+SHARE, MIN_CADENCE, MAX_CADENCE, PER_MEMBER = 0.01, 5 * MS, 1 * S, 2 * MS
 RATE_EVERY, END_HEARTBEATS = 5 * MS, 3
 
 
@@ -21,17 +21,17 @@ class Publication:
         self.bus, self.fabric, self.index, self.count = bus, bus.fabric, index, bus.count
         self.tag, self.size, self.window = self.fabric.tag(index), args.size, args.window
         self.checksum, self.free = args.checksum, args.flow == "none"
-        self.messages = collections.deque()  # (topic, bytes) that are still to be sent
-        self.part = 0  # bytes of the first of them that went as fragments
+        self.messages = collections.deque()  # (topic, bytes) to be sent
+        self.part = 0  # bytes of the first message sent in fragments
         self.packets, self.lead, self.trail = {}, 0, 0
         self.members = Members(args.window, int(args.silence * S), bus.count)
         self.ladder, self.listing = Ladder(now), Listing(self, topics)
         self.repairs = Repairs(self, args.repair_rate, now)
         self.keeper = Keeper(self, getattr(args, "retain", False))
-        self.asks, self.requests = getattr(args, "requests", False), Requests(self, bus.replied)
+        self.as_requests, self.requests = getattr(args, "requests", False), Requests(self, bus.replied)
         self.sent_at, self.ending, self.heartbeats = 0, None, 0
         self.rate, self.rate_at, self.rate_lead = 0.0, now, 0
-        self.held = None  # since when flow control admits no packet
+        self.blocked_since = None  # since when flow control admits no packet
 
     def header(self, kind, flags=0):
         return wire.Header(kind, flags, self.tag, self.bus.id, self.bus.epoch)
@@ -51,17 +51,17 @@ class Publication:
     def send_new(self, now):
         """Sends a burst of new packets, as far as flow control allows."""
         for _ in range(BURST):
-            state = self.part == 0 and self.keeper.ready(now)  # nothing lies between fragments
+            state = self.part == 0 and self.keeper.ready(now)  # no other run between fragments
             if not self.messages and not state:
                 break
             if not self.admitted():
-                if self.held is None:
-                    self.held = now
-                    self.ladder.held_up(now, self.members.rtt.smoothed)
+                if self.blocked_since is None:
+                    self.blocked_since = now
+                    self.ladder.blocked(now, self.members.rtt.smoothed)
                 return
-            self.held = None
+            self.blocked_since = None
             runs = self.keeper.take() if state else self.fill()
-            if self.asks and not state:
+            if self.as_requests and not state:
                 runs = [self.request(r, now) for r in runs]
             packet = wire.put_data(self.header(wire.DATA), self.lead, self.size, runs)
             if self.checksum:
@@ -74,10 +74,10 @@ class Publication:
                 self.repairs.forget_before(self.trail)
             self.ladder.data_sent(now)
             self.send(packet, 0)
-        self.held = None
+        self.blocked_since = None
 
     def fill(self):
-        """The runs of the next packet. A topic's name goes before its first message (§10.8)."""
+        """The runs of the next packet. A topic's name precedes its first message (§10.8)."""
         runs, room = [], self.size - wire.DATA_HEADER_LEN
         while self.messages:
             topic, data = self.messages[0]
@@ -92,17 +92,17 @@ class Publication:
                 self.part += len(piece)
                 room -= wire.RUN_HEADER_LEN + wire.FRAGMENT_HEADER.size + len(piece)
                 if self.part < len(data):
-                    break  # in the next packet: nothing lies between fragments (§10.1)
+                    break  # continued in the next packet: no other run between fragments (§10.1)
                 self.part = 0
                 topic.next += 1
                 self.messages.popleft()
                 self.keeper.sent(topic, data)
                 continue
-            goes_on = runs and runs[-1].kind == wire.RUN_MESSAGES and runs[-1].topic == topic.id
-            more = 2 + len(data) + (0 if goes_on else wire.RUN_HEADER_LEN)
+            same_run = runs and runs[-1].kind == wire.RUN_MESSAGES and runs[-1].topic == topic.id
+            more = 2 + len(data) + (0 if same_run else wire.RUN_HEADER_LEN)
             if more > room or not topic.named:
                 break
-            if not goes_on:
+            if not same_run:
                 runs.append(wire.Run(wire.RUN_MESSAGES, topic.id, topic.next, [], 0, 0, b""))
             runs[-1].messages.append(data)
             topic.next, room = topic.next + 1, room - more
@@ -111,7 +111,7 @@ class Publication:
         return runs
 
     def request(self, run, now):
-        """The run with the flag, where it has messages, and what it completes is waited for (§24.1)."""
+        """Marks a run with messages as requests, and registers those that it completes (§24.1)."""
         if run.kind == wire.RUN_TOPIC:
             return run
         if run.kind == wire.RUN_MESSAGES or run.offset + len(run.data) == run.total:
@@ -135,25 +135,25 @@ class Publication:
             flags |= wire.FREE
         if self.keeper.keeps:
             flags |= wire.STATE
-        asked, late = self.question()
-        if late or self.held is not None or self.members.silent(now):
+        topic, late = self.query()
+        if late or self.blocked_since is not None or self.members.silent(now):
             flags |= wire.SOLICIT
         if flags & wire.SOLICIT:
             self.members.solicited(now)
         self.measure(now)
-        holder = self.holder() if self.held is not None else 0
+        holder = self.holder() if self.blocked_since is not None else 0
         self.send(wire.put_heartbeat(self.header(wire.HEARTBEAT, flags), wire.Heartbeat(
             self.lead, self.trail, self.sent_at, 0, len(self.members.by_id), self.members.cadence // US,
             self.ladder.interval() // US, self.size, self.members.rtt.smoothed if self.members.rtt.samples else 0,
             self.fabric.mapping.groups, self.fabric.mapping.kind,
             wire.CHECKSUM_CRC32C if self.checksum else wire.CHECKSUM_NONE, self.fabric.mapping.param,
-            holder, (now - self.held) // MS if holder else 0, 0, self.bus.name, asked=asked)))
+            holder, (now - self.blocked_since) // MS if holder else 0, 0, self.bus.name, asked=topic)))
         self.listing.one_with_heartbeat(now)
 
-    def question(self):
-        """The topic that a heartbeat asks for: each in turn while subscribers are waited for, and the last one from then on."""
+    def query(self):
+        """The topic queried by a heartbeat: all in turn while pub.py waits for subscribers, afterwards the last one."""
         waited = [t.id for t in self.listing.topics] if self.ladder.waiting_since is not None else []
-        return self.members.questions.next(self.members.by_id.values(), waited, self.members.rtt.smoothed, self.sent_at)
+        return self.members.queries.next(self.members.by_id.values(), waited, self.members.rtt.smoothed, self.sent_at)
 
     def holder(self):
         for receiver, m in self.members.by_id.items():
@@ -168,14 +168,14 @@ class Publication:
             self.rate += (rate - self.rate) / 4
             self.rate_at, self.rate_lead = now, self.lead
         n = len(self.members.by_id)
-        most = max(CADENCE_MOST, PER_MEMBER * n)
-        cadence = n * S / (SHARE * self.rate) if self.rate > 0 else most
-        self.members.cadence = int(min(max(cadence, CADENCE_LEAST), most))
+        longest = max(MAX_CADENCE, PER_MEMBER * n)
+        cadence = n * S / (SHARE * self.rate) if self.rate > 0 else longest
+        self.members.cadence = int(min(max(cadence, MIN_CADENCE), longest))
 
     # Replies and time
 
-    def take(self, b, now):
-        """A packet that came by unicast."""
+    def handle_unicast(self, b, now):
+        """Processes a unicast packet."""
         try:
             h = wire.parse_header(b)
         except wire.WireError:
@@ -192,7 +192,7 @@ class Publication:
         if h.type == wire.STATUS:
             s = wire.parse_status(b)
             wire.need(s.next <= self.lead)
-            lists = h.flags & wire.LEAVING and s.receiver not in self.members.by_id  # and receives nothing (§9.10)
+            lists = h.flags & wire.LEAVING and s.receiver not in self.members.by_id  # a list without subscription (§9.10)
             m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), bool(h.flags & wire.JOINING),
                                     bool(h.flags & wire.MORE_TOPICS), now)
             if m and h.flags & wire.WANT_STATE:
@@ -210,7 +210,7 @@ class Publication:
             self.count("foreign")
 
     def subscribers(self, topic):
-        return sum(1 for m in self.members.by_id.values() if self.members.questions.wants(m, topic.id))
+        return sum(1 for m in self.members.by_id.values() if self.members.queries.wants(m, topic.id))
 
     def end(self, now, linger):
         self.ending, self.members.ended_from = now + linger, self.sent_at + 1
@@ -221,13 +221,13 @@ class Publication:
         if self.ending is None or now >= self.ending:
             return self.ending is not None
         m = self.members
-        return self.heartbeats >= END_HEARTBEATS and m.have(self.lead) and m.answered_end()
+        return self.heartbeats >= END_HEARTBEATS and m.have(self.lead) and m.have_end()
 
     def tick(self, now):
-        if self.sent_at:  # the first heartbeat comes before the first data
+        if self.sent_at:  # the first heartbeat precedes the first data
             self.send_new(now)
         again = [self.keeper.wakes(now), self.repairs.tick(now), self.listing.tick(now), self.requests.tick(now)]
-        flowing = bool(self.messages) and self.held is None
+        flowing = bool(self.messages) and self.blocked_since is None
         quiet = self.members.have(self.lead) and self.members.by_id and not self.members.silent(now) and self.ending is None
         if self.ladder.fires(now, flowing, quiet):
             self.heartbeat(now)

@@ -1,4 +1,4 @@
-"""Signed packets (docs/protocol §29), with Ed25519 (RFC 8032) of its own: for the vectors. The commands verify nothing."""
+"""Signed packets (docs/protocol §29), with an Ed25519 (RFC 8032) in Python: for the vectors. The commands do not verify."""
 
 import hashlib
 import struct
@@ -92,7 +92,7 @@ def _text(depth, time, counter, salt, root):
 
 
 def sign_train(seed, time, counter, salt, packets):
-    """The root, and the packets signed."""
+    """Returns the root and the signed packets."""
     depth = (len(packets) - 1).bit_length()
     first = 1 << depth
     tree = {first + i: bytes(NODE) for i in range(first)}
@@ -109,7 +109,7 @@ def sign_train(seed, time, counter, salt, packets):
 
 
 def _parts(p):
-    """Node and packet inside, or None if it is malformed."""
+    """Returns the node and the packet inside, None if malformed."""
     if len(p) < HEAD or p[2] != VERSION or not 0 < p[3] < 2 << DEPTH:
         return None
     head = HEAD + NODE * (p[3].bit_length() - 1)
@@ -117,7 +117,7 @@ def _parts(p):
 
 
 def content(p):
-    """The packet inside, for who does not verify it (§29.9)."""
+    """The packet inside, without verification (§29.9)."""
     parts = p[:2] == b"Fg" and _parts(p)
     return parts[1] if parts else p
 
@@ -128,12 +128,12 @@ def _reply_text(x, data):
 
 
 def prove_reply(seed, x, data):
-    """What stands behind a reply to the request that x names (§24.7)."""
+    """The proof after a reply to the request x (§24.7)."""
     return struct.pack("<I", key_id(public(seed))) + sign(seed, _reply_text(x, data))
 
 
 def check_reply(keys, x, data, proof):
-    """The check that a reply fails: None if it fails none."""
+    """Returns the check that a reply fails, or None."""
     if not proof:
         return "unsigned"
     if len(proof) != REPLY_PROOF:
@@ -145,10 +145,10 @@ def check_reply(keys, x, data, proof):
 
 
 class Receiver:
-    """Takes each packet once (§29.6)."""
+    """Accepts each packet once (§29.6)."""
 
     def __init__(self, keys):
-        self.keys, self.streams = keys, {}  # by stream: greatest counter, and (counter, node) of what came
+        self.keys, self.streams = keys, {}  # by stream: greatest counter, and received (counter, node)
 
     def open(self, now, p):
         packet, fails = _open(self.keys, now, p, self.streams)
@@ -161,7 +161,7 @@ class Receiver:
 
 
 def open_(keys, now, p):
-    """The packet inside, and the check that fails: None if none does. keys are by id. No stream is known yet."""
+    """Returns the packet inside, and the check that fails or None. keys are by id. The receiver is new: it knows no stream."""
     return _open(keys, now, p, {})
 
 

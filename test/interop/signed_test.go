@@ -9,10 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// What is signed comes to Python, which verifies nothing, under loss. docs/protocol §29.9.
+// Signed messages arrive at Python, which does not verify them, with loss. docs/protocol §29.9.
 func TestSignedGoesToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Sign: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))})
 	_, sum := net.toPython(t, ctx, bus, subscribe(t, ctx, net, streams()), 1000, (*checker).line)

@@ -1,4 +1,4 @@
-"""Joining with the state, at both sides (docs/protocol §25)."""
+"""Joining with state, of publisher and receiver (docs/protocol §25)."""
 
 import struct
 
@@ -8,20 +8,19 @@ from messages import Messages
 from timers import MS, S
 
 COLLECT, GRACE = 20 * MS, 200 * MS
-RATE, BURST = 8 << 20, (8 << 20) // 1000  # bytes a second, and at once
+RATE, BURST = 8 << 20, (8 << 20) // 1000  # bytes a second; bytes at once
 TRIES = 5
 
 
 class Keeper:
-    """The publisher's: keeps the last message of each topic, and puts rounds of state into the stream."""
+    """Keeps the last message of each topic at a publisher, and sends rounds of state in the stream."""
 
     def __init__(self, publication, keeps):
         self.p, self.keeps = publication, keeps
         self.last = {}  # topic -> (number of the topic's next message, the message)
-        self.asking, self.due = {}, 0  # receivers
+        self.waiting, self.due = {}, 0  # receivers
         self.round, self.begun = 0, None
-        self.runs = None  # of the round that is on, made as they are sent
-        self.ahead = None  # the next of them
+        self.runs = None  # generator of the runs of the current round
         self.tokens, self.at = BURST, 0
 
     def sent(self, topic, data):
@@ -29,21 +28,21 @@ class Keeper:
             self.last[topic] = (topic.next, data)
 
     def status(self, s, now):
-        """A request, unless the receiver has the latest round still before it (§25.3)."""
+        """Processes a request, unless the receiver will still receive the latest round (§25.3)."""
         if self.keeps and self.p.ending is None and (self.begun is None or s.next > self.begun):
-            if not self.asking:
+            if not self.waiting:
                 self.due = now + COLLECT
-            self.asking[s.receiver] = True
+            self.waiting[s.receiver] = True
 
     def busy(self):
-        return self.runs is not None or bool(self.asking)
+        return self.runs is not None or bool(self.waiting)
 
     def wakes(self, now):
-        return self.due if self.asking and self.runs is None else now + MS if self.runs else now + S
+        return self.due if self.waiting and self.runs is None else now + MS if self.runs else now + S
 
     def ready(self, now):
-        """Whether a run of state may go now (§25.5)."""
-        if self.runs is None and self.asking and now >= self.due:
+        """Whether a run of state may be sent now (§25.5)."""
+        if self.runs is None and self.waiting and now >= self.due:
             self.runs = self.make()
         if self.runs is None:
             return False
@@ -52,7 +51,7 @@ class Keeper:
         return self.tokens > 0
 
     def take(self):
-        """The runs of the next packet: one, and each packet begins with its number known."""
+        """The runs of the next packet: a single one."""
         run = next(self.runs)
         self.tokens -= self.p.size
         if run.total & wire.STATE_BEGINS:
@@ -63,16 +62,16 @@ class Keeper:
 
     def make(self):
         self.round += 1
-        most = self.p.size - wire.DATA_HEADER_LEN - wire.RUN_HEADER_LEN - wire.STATE_HEADER.size
-        names = list(self.asking)[:most // 8]
-        self.asking = {r: True for r in list(self.asking)[len(names):]}
+        longest = self.p.size - wire.DATA_HEADER_LEN - wire.RUN_HEADER_LEN - wire.STATE_HEADER.size
+        names = list(self.waiting)[:longest // 8]
+        self.waiting = {r: True for r in list(self.waiting)[len(names):]}
         yield self.run(None, 0, wire.STATE_BEGINS, struct.pack("<%dQ" % len(names), *names))
         for topic in list(self.last):
-            number, data = self.last[topic]  # as it is now: the begin has its sequence
+            number, data = self.last[topic]  # the current one, after the begin of the round
             body = struct.pack("<I", len(data)) + data
-            for at in range(0, len(body), most):
-                marks = (wire.STATE_FIRST if at == 0 else 0) | (wire.STATE_LAST if at + most >= len(body) else 0)
-                yield self.run(topic, number, marks, body[at:at + most])
+            for at in range(0, len(body), longest):
+                marks = (wire.STATE_FIRST if at == 0 else 0) | (wire.STATE_LAST if at + longest >= len(body) else 0)
+                yield self.run(topic, number, marks, body[at:at + longest])
         yield self.run(None, 0, wire.STATE_ENDS, b"")
 
     def run(self, topic, number, marks, body):
@@ -80,25 +79,25 @@ class Keeper:
 
 
 class Joining(Messages):
-    """The messages of a stream that begins with state: nothing is delivered before that is there (§25.6)."""
+    """The messages of a stream that begins with state: nothing is delivered before the state is complete (§25.6)."""
 
     def __init__(self, stream, topics, out):
         super().__init__(stream, topics, out)
         self.joined = False
         self.since, self.void = now_ns(), 0
-        self.known, self.all_told, self.told_before = set(), False, set()
-        self.kept = []  # packets from the begin on, or from the stream's first
+        self.known, self.all_announced, self.announced_before = set(), False, set()
+        self.kept = []  # packets since the begin of the round, or of the stream
         self.kept_all = stream.start == 0
         self.begin_round(None, False)
 
     def begin_round(self, number, named):
         self.round, self.named = number, named
-        self.states, self.open = {}, None  # whole ones by topic: (number, records); the one that is on
+        self.states, self.open = {}, None  # complete states by topic: (number, records); the incomplete one
 
     def flags(self):
         if self.joined:
             return super().flags()
-        return wire.JOINING | wire.WANT_STATE | (0 if self.all_told else wire.WANT_TOPICS)
+        return wire.JOINING | wire.WANT_STATE | (0 if self.all_announced else wire.WANT_TOPICS)
 
     @property
     def unsettled(self):
@@ -110,8 +109,8 @@ class Joining(Messages):
         self.pending.append(a)
         del self.pending[:-64]
         self.known.update(t.id for t in a.topics if t.id in self.topics)
-        self.told_before.update(range(a.first, a.first + len(a.topics)))
-        self.all_told = len(self.told_before) >= a.total
+        self.announced_before.update(range(a.first, a.first + len(a.topics)))
+        self.all_announced = len(self.announced_before) >= a.total
 
     def settle(self, next_):
         if self.joined:
@@ -126,7 +125,7 @@ class Joining(Messages):
         if self.round is None:
             self.kept = []
         else:
-            self.is_void()
+            self.void_round()
 
     def publisher_lost(self):
         if not self.joined:
@@ -138,7 +137,7 @@ class Joining(Messages):
             return
         hb = self.stream.heartbeat
         if now - self.since >= GRACE and hb is not None and not self.stream.keeps_state:
-            self.give_up("the publisher keeps none")
+            self.give_up("the publisher keeps no state")
         elif self.round is None and now - self.since >= self.stream.group.recovery:
             self.give_up("no round has begun")
 
@@ -153,7 +152,7 @@ class Joining(Messages):
             if run.kind == wire.RUN_STATE:
                 self.state(run, d)
             if self.joined:
-                return  # it has been delivered with the others
+                return  # delivered with the others
         limit = self.stream.group.window // (2 if self.round is None else 1)
         if len(self.kept) > limit:
             if self.round is None:
@@ -171,9 +170,9 @@ class Joining(Messages):
         elif number != self.round:
             return
         elif marks & wire.STATE_ENDS:
-            lacks = self.known - set(self.states)
-            if not self.named and (lacks or not self.all_told):
-                self.is_void()
+            missing = self.known - set(self.states)
+            if not self.named and (missing or not self.all_announced):
+                self.void_round()
             else:
                 self.deliver()
         elif run.topic in self.topics:
@@ -187,7 +186,7 @@ class Joining(Messages):
                     self.states[run.topic] = (run.number, bytes(self.open[2]))
                 self.open = None
 
-    def is_void(self):
+    def void_round(self):
         self.void, self.since = self.void + 1, now_ns()
         self.out.count("rounds_void")
         self.kept, self.kept_all = [], False
@@ -204,14 +203,14 @@ class Joining(Messages):
                 at += 4 + length
             self.numbers[topic] = number
         self.out.count("states")
-        self.go_on()
+        self.finish()
 
     def give_up(self, why):
         self.out.no_state(self.stream, why)
-        self.go_on()
+        self.finish()
 
-    def go_on(self):
-        """What came meanwhile is delivered, and statuses say so."""
+    def finish(self):
+        """Delivers the packets received in the meantime, and sends a status."""
         self.joined, kept, self.kept = True, self.kept, []
         for d in kept:
             super().packet(d)

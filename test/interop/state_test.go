@@ -10,19 +10,19 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// joiner is what somebody who begins with state makes of it: the last message of each topic,
-// and those that follow.
+// joiner is a checker that begins with state: the last message of each topic, and then the
+// following ones.
 type joiner struct {
 	*checker
 	states map[string]uint64 // numbers, by topic
 }
 
-// state takes the state of a topic, which is its last message before a number.
+// state processes the state of a topic, which is its last message before a number.
 func (j *joiner) state(topic string, number uint64, data []byte) {
 	j.t.Helper()
 	want := j.want[topic]
-	if _, twice := j.states[topic]; twice || number == 0 || number > uint64(len(want)) || !bytes.Equal(data, want[number-1]) {
-		j.t.Errorf("%s: state as of %d, %d bytes, twice: %t", topic, number, len(data), twice)
+	if _, duplicate := j.states[topic]; duplicate || number == 0 || number > uint64(len(want)) || !bytes.Equal(data, want[number-1]) {
+		j.t.Errorf("%s: state as of %d, %d bytes, duplicate: %t", topic, number, len(data), duplicate)
 		return
 	}
 	j.states[topic] = number
@@ -30,16 +30,16 @@ func (j *joiner) state(topic string, number uint64, data []byte) {
 	j.left -= int(number)
 }
 
-// ends checks that there was a state of each topic, and then all that follows.
+// ends checks that each topic had a state, followed by all later messages.
 func (j *joiner) ends() {
 	j.t.Helper()
 	if len(j.states) != len(topics) || j.left != 0 {
-		j.t.Errorf("state of %d topics, %d messages are missing", len(j.states), j.left)
+		j.t.Errorf("states of %d topics, %d messages are missing", len(j.states), j.left)
 	}
-	j.t.Logf("state as of %v, messages to %v", j.states, j.got)
+	j.t.Logf("states as of %v, messages up to %v", j.states, j.got)
 }
 
-// publishSome publishes messages, and waits until they have come.
+// publishSome publishes messages, and waits until they have arrived.
 func publishSome(ctx context.Context, pubs map[string]*pubsub.Publisher, msgs []message) error {
 	for _, m := range msgs {
 		if err := pubs[m.topic].Publish(ctx, m.data); err != nil {
@@ -54,11 +54,11 @@ func publishSome(ctx context.Context, pubs map[string]*pubsub.Publisher, msgs []
 	return nil
 }
 
-// A Python subscriber begins with the state that Go publishers keep, in the middle of what
-// they publish and with loss on both ways. docs/protocol §25.2, §25.6.
+// A Python subscriber begins with the state of Go publishers while they publish, with loss in both
+// directions. docs/protocol §25.2, §25.6.
 func TestStateGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
 	there := subscribe(t, ctx, net, streams())
@@ -85,7 +85,7 @@ func TestStateGoToPython(t *testing.T) {
 		}
 	}
 	i := 400
-	for ; len(join.states) == 0 && i < 700; i++ { // it joins meanwhile
+	for ; len(join.states) == 0 && i < 700; i++ { // it joins during this
 		if err := publishSome(ctx, pubs, msgs[i:i+1]); err != nil {
 			t.Fatal(err)
 		}
@@ -108,11 +108,11 @@ func TestStateGoToPython(t *testing.T) {
 	there.until(ofType("summary"), nil)
 }
 
-// And the other way: pub.py keeps the last message of each topic, and a Go subscription
+// The same from Python to Go: pub.py keeps the last message of each topic, and a Go subscription
 // begins with it, by names and by patterns. docs/protocol §25.1, §25.3, §25.4, §25.9.
 func TestStatePythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	t.Run("names", func(t *testing.T) { stateToGo(t, topics) })
 	t.Run("patterns", func(t *testing.T) { stateToGo(t, []string{"*", "md.>"}) })
 }

@@ -1,11 +1,11 @@
-"""When a receiver sends a status, and what it says (docs/protocol §7)."""
+"""Times and content of a receiver's statuses (docs/protocol §7)."""
 
 import random
 
 import wire
 from timers import MS, S, US
 
-EARLY = (20 * MS, 60 * MS, 140 * MS)  # 20, 40 and 80 ms after the one before
+EARLY = (20 * MS, 60 * MS, 140 * MS)  # 20, 40 and 80 ms after the previous one
 CAUGHT_UP_EVERY = 5 * MS
 SPREAD, SPREAD_FROM = 20 * US, 8
 
@@ -14,9 +14,9 @@ class Statuses:
     def __init__(self, stream, now):
         self.stream, self.group = stream, stream.group
         self.early = [now + d for d in EARLY]
-        self.asked = None  # when to answer a heartbeat
-        self.question = 0  # id of the topic that heartbeats have asked for last
-        self.naming = False  # the next one names topics
+        self.answer_at = None  # when to answer a heartbeat
+        self.queried = 0  # id of the topic that heartbeats queried last
+        self.with_topics = False  # the next status lists topics
         self.limit, self.next, self.at = 0, -1, 0
         self.sent = 0
         self.send(now)
@@ -45,37 +45,37 @@ class Statuses:
         receivers = self.stream.heartbeat.receivers if self.stream.heartbeat else 0
         if receivers <= SPREAD_FROM:
             self.send(now)
-        elif self.asked is None:
-            self.asked = now + random.randrange(SPREAD * receivers)
+        elif self.answer_at is None:
+            self.answer_at = now + random.randrange(SPREAD * receivers)
 
-    def asks(self, id_, again, now):
-        """A heartbeat asks for a topic, or again, since topics were lost. Statuses that name all answer that already (§7.10)."""
-        names, new = self.stream.names, id_ != self.question
-        self.question = id_ or self.question
-        most = wire.MAX_TAGGED_TOPICS if self.group.carries else wire.MAX_STATUS_TOPICS
-        if not id_ or not again and (not new or not names.wanted and len(self.group.exact) <= most):
+    def query(self, id_, again, now):
+        """Processes a query for a topic, perhaps repeated after a loss. Statuses that list all topics answer anyway (§7.10)."""
+        names, new = self.stream.names, id_ != self.queried
+        self.queried = id_ or self.queried
+        longest = wire.MAX_TAGGED_TOPICS if self.group.own_tag else wire.MAX_STATUS_TOPICS
+        if not id_ or not again and (not new or not names.wanted and len(self.group.exact) <= longest):
             return
         if new and names.wanted and id_ not in names.names.known:
             names.ask(now, self.stream.next)
-        self.naming = True
+        self.with_topics = True
         if now - self.at >= CAUGHT_UP_EVERY:
             self.solicited(now)
-        elif self.asked is None:
-            self.asked = self.at + CAUGHT_UP_EVERY
+        elif self.answer_at is None:
+            self.answer_at = self.at + CAUGHT_UP_EVERY
 
-    def tell(self, now):
-        """Says at once what is wanted."""
-        self.naming = True
+    def send_topics(self, now):
+        """Sends the wanted topics at once."""
+        self.with_topics = True
         self.send(now)
 
     def tick(self, now):
         if self.early and now >= self.early[0]:
             self.early.pop(0)
             self.send(now)
-        if self.asked is not None and now >= self.asked or now - self.at >= self.cadence():
+        if self.answer_at is not None and now >= self.answer_at or now - self.at >= self.cadence():
             self.send(now)
         times = self.early[:1] + [self.at + self.cadence()]
-        return min(times + ([self.asked] if self.asked is not None else []))
+        return min(times + ([self.answer_at] if self.answer_at is not None else []))
 
     def send(self, now):
         st = self.stream
@@ -83,13 +83,13 @@ class Statuses:
             return
         hb, topics, name, tag = st.heartbeat, [], b"", b""
         flags = st.messages.flags() | st.names.flags() | (wire.LEAVING if self.group.left else 0)
-        if self.sent < 4 or now - self.at >= self.cadence() // 2 or self.naming:
-            topics, name, tag = sorted(self.group.exact), self.group.name, self.group.carries
-            if self.question in self.group.topics:
-                topics = [self.question] + [t for t in topics if t != self.question]
+        if self.sent < 4 or now - self.at >= self.cadence() // 2 or self.with_topics:
+            topics, name, tag = sorted(self.group.exact), self.group.name, self.group.own_tag
+            if self.queried in self.group.topics:
+                topics = [self.queried] + [t for t in topics if t != self.queried]
             flags |= wire.MORE_TOPICS if st.names.wanted else 0
-            self.naming = False
-        self.limit, self.next, self.at, self.asked = self.limit_now(), st.next, now, None
+            self.with_topics = False
+        self.limit, self.next, self.at, self.answer_at = self.limit_now(), st.next, now, None
         self.sent += 1
         self.group.reply(st, wire.put_status(st.header(wire.STATUS, flags), wire.Status(
             self.group.receiver, st.next, self.limit, hb.sent_at if hb else 0,

@@ -10,18 +10,18 @@ from replies import Replies
 from statuses import Statuses
 from timers import MS, S, US, RoundTrip
 
-LEAST_SILENCE, LONGEST_INTERVAL, ASSUMED_INTERVAL = 2 * S, 2 * S, 1 * S
+MIN_SILENCE, MAX_INTERVAL, ASSUMED_INTERVAL = 2 * S, 2 * S, 1 * S
 ANSWER_AFTER_END = 2 * S
-NAK_AT_MOST, PUT_OFF_AT_MOST, NCF_AT_MOST, BACKOFF_AT_MOST = 20 * MS, 100 * MS, 20 * MS, 10 * MS
+MAX_NAK_WAIT, MAX_DELAY, MAX_NCF_WAIT, MAX_BACKOFF = 20 * MS, 100 * MS, 20 * MS, 10 * MS
 
 
 class Missing:
-    """A packet that is known of and has not come."""
+    """A packet that is missing."""
 
-    __slots__ = ("found", "due", "asked", "tries")
+    __slots__ = ("found", "due", "requested", "tries")
 
     def __init__(self, now, due):
-        self.found, self.due, self.asked, self.tries = now, due, now, 0
+        self.found, self.due, self.requested, self.tries = now, due, now, 0
 
 
 class Stream:
@@ -33,10 +33,10 @@ class Stream:
         self.slots, self.missing, self.lost = {}, {}, 0
         self.sequences, self.clock = Sequences(group.window), Clock()
         self.heartbeat, self.heartbeat_at = None, 0
-        self.heard, self.state, self.state_at = now, "up", now  # up, down, ended
-        self.end = self.said = None  # said: an end that one heartbeat has told of (§11.5)
-        self.paused = 0  # how long this process did not run since it heard the publisher
-        self.keeps_state = False  # as its newest heartbeat says
+        self.last_packet, self.state, self.state_at = now, "up", now  # up, down, ended
+        self.end = self.first_end = None  # first_end: an end from a single heartbeat (§11.5)
+        self.paused = 0  # time for which this process did not run since last_packet
+        self.keeps_state = False  # flag of the newest heartbeat
         self.rtt = RoundTrip()
         self.replies = Replies(self)
         self.messages = group.new_messages(self)
@@ -47,10 +47,10 @@ class Stream:
     def header(self, kind, flags=0):
         return wire.Header(kind, flags, self.tag, self.id, self.epoch)
 
-    # What comes
+    # Received packets
 
-    def is_alive(self, now):
-        self.heard, self.paused = now, 0
+    def received(self, now):
+        self.last_packet, self.paused = now, 0
         if self.state == "down":
             self.state, self.state_at = "up", now
             self.out.event("up", self)
@@ -61,14 +61,14 @@ class Stream:
             d = wire.parse_data(b)
         except wire.WireError:
             seq = wire.data_seq(b)
-            if b[4] & wire.REPAIR and self.next <= seq < self.high and seq not in self.slots:  # it was sent so (§13.7)
-                self.is_alive(now)
+            if b[4] & wire.REPAIR and self.next <= seq < self.high and seq not in self.slots:  # the original is malformed, too (§13.7)
+                self.received(now)
                 self.give_up(seq)
                 self.advance(now)
             raise
         beyond = self.end is not None and self.end <= d.seq < self.end + self.group.window
         if beyond and (self.state != "ended" or not b[4] & wire.REPAIR):
-            self.goes_on(now)
+            self.not_ended(now)
         if self.state == "ended" or d.seq in self.slots or self.start <= d.seq < self.next:
             return self.group.count("duplicates")
         if d.seq < self.start:
@@ -77,16 +77,16 @@ class Stream:
             if d.seq > self.high + TOO_FAR and self.state != "down":
                 return self.group.count("implausible")
             if self.sequences.confirmed(d.seq, 0, self.group.window):
-                self.is_alive(now)
+                self.received(now)
                 self.high = max(self.high, d.seq)
                 self.give_up_before(d.seq + 1 - self.group.window * 3 // 4, now)
             return self.group.count("overrun")
-        self.is_alive(now)
+        self.received(now)
         m = self.missing.pop(d.seq, None)
         if m and m.tries == 1 and b[4] & wire.REPAIR:
-            self.rtt.sample(now - m.asked)
+            self.rtt.sample(now - m.requested)
         self.high = max(self.high, d.seq + 1)
-        if d.runs is None or d.packet_size != self.packet_size:  # it will not be had by asking, either (§13.6)
+        if d.runs is None or d.packet_size != self.packet_size:  # a repair would not help (§13.6)
             self.group.count("unreadable")
             self.give_up(d.seq)
         else:
@@ -94,10 +94,10 @@ class Stream:
         self.advance(now)
 
     def advance(self, now, over=False):
-        """Delivers what is in order; with over nothing waits for names."""
+        """Delivers packets in order. With over set, none waits for names."""
         while self.next in self.slots:
             d = self.slots[self.next]
-            if d is not None and not self.names.has(d, now, over):
+            if d is not None and not self.names.deliverable(d, now, over):
                 break
             del self.slots[self.next]
             self.next += 1
@@ -117,11 +117,11 @@ class Stream:
             self.heartbeat, self.heartbeat_at, self.source = hb, now, source
             self.keeps_state = bool(header.flags & wire.STATE)
             self.rtt.stated(hb.rtt)
-            self.statuses.asks(hb.asked, header.flags & wire.SOLICIT, now)
-            self.is_alive(now)
+            self.statuses.query(hb.asked, header.flags & wire.SOLICIT, now)
+            self.received(now)
             self.group.compare(self, hb)
             if not header.flags & wire.END:
-                self.goes_on(now)
+                self.not_ended(now)
         elif self.state == "down":
             return
         if self.state == "ended":
@@ -133,27 +133,27 @@ class Stream:
         self.high = max(self.high, hb.lead)
         self.give_up_before(hb.trail, now)
         if new and header.flags & wire.END and self.end is None:
-            self.ends(hb.lead, now)
+            self.on_end(hb.lead, now)
         elif header.flags & wire.SOLICIT:
             self.statuses.solicited(now)
         elif self.next >= hb.lead:
             self.statuses.caught_up(now)
         self.check_end(now)
 
-    def ends(self, lead, now):
-        """Takes in the end: it counts when it was told of twice, and not below what is known (§11.5)."""
+    def on_end(self, lead, now):
+        """Processes an END heartbeat. The second one counts, and none below a known sequence (§11.5)."""
         if lead < self.high:
             return self.group.count("implausible")
-        if self.said == lead:
+        if self.first_end == lead:
             self.end = lead
         else:
-            self.said = lead
+            self.first_end = lead
             self.messages.ending(lead)
         self.statuses.send(now)
 
-    def goes_on(self, now):
-        """What comes shows that the stream does not end there (§11.6)."""
-        self.end = self.said = None
+    def not_ended(self, now):
+        """A packet shows that the stream has not ended (§11.6)."""
+        self.end = self.first_end = None
         if self.state == "ended":
             self.state, self.state_at = "up", now
             self.out.event("up", self)
@@ -165,21 +165,21 @@ class Stream:
             return
         if a.as_of > self.high + (1 << 21):
             return self.group.count("implausible")
-        asked = self.messages.unsettled
+        unsettled = self.messages.unsettled
         self.names.announced(a, now)
         self.advance(now)
         self.messages.announced(a, self.next)
-        if asked and not self.messages.unsettled:
+        if unsettled and not self.messages.unsettled:
             self.statuses.send(now)
         self.check_end(now)
 
     def ncf(self, b, now):
         r = wire.parse_ranges(b)
-        until = now + min(r.wait * US, NCF_AT_MOST) + self.rtt.smoothed
+        until = now + min(r.wait * US, MAX_NCF_WAIT) + self.rtt.smoothed
         for seq in self.within(r):
             m = self.missing.get(seq)
             if m:
-                m.due = max(m.due, min(until, m.asked + PUT_OFF_AT_MOST + self.rtt.smoothed))
+                m.due = max(m.due, min(until, m.requested + MAX_DELAY + self.rtt.smoothed))
 
     def gone(self, b, now):
         r = wire.parse_ranges(b)
@@ -191,11 +191,11 @@ class Stream:
         self.advance(now)
 
     def within(self, r):
-        """The sequences of r that are between next and high: a range may be as long as it likes."""
+        """The sequences of r between next and high: a range may have any length."""
         for first, n in r.ranges:
             yield from range(max(first, self.next), min(first + n, self.high))
 
-    # What is missing
+    # Missing packets
 
     def give_up(self, seq):
         self.missing.pop(seq, None)
@@ -203,7 +203,7 @@ class Stream:
         self.lost += 1
 
     def give_up_before(self, seq, now):
-        """What has not come before seq never will."""
+        """Packets before seq that are missing will never arrive."""
         if seq <= self.next:
             return
         for s in sorted(s for s in self.slots if s < seq):
@@ -221,7 +221,7 @@ class Stream:
             self.messages.packet_lost(seq)
 
     def find_missing(self, now):
-        """Judges at the end of a batch what has not come (§6.1)."""
+        """Detects missing packets at the end of a batch (§6.1)."""
         if self.state != "up":
             return
         for seq in range(self.next, min(self.high, self.next + self.group.window)):
@@ -230,12 +230,12 @@ class Stream:
                 self.missing[seq] = Missing(now, now + wait if wait else self.group.fabric.read)
 
     def backoff(self):
-        """A draw from the window that the publisher advertises (§6.3)."""
+        """A random time in the back-off window that the publisher advertises (§6.3)."""
         hb = self.heartbeat
         if hb is None or hb.backoff == 0:
             return 0
         span = math.log(max(2, hb.receivers)) + 1
-        return int(min(hb.backoff, BACKOFF_AT_MOST) * math.log(1 + random.random() * (math.exp(span) - 1)) / span)
+        return int(min(hb.backoff, MAX_BACKOFF) * math.log(1 + random.random() * (math.exp(span) - 1)) / span)
 
     def ask(self, now, read):
         due = sorted(seq for seq, m in self.missing.items() if m.due <= read)
@@ -245,13 +245,13 @@ class Stream:
         again = self.rtt.repetition(self.heartbeat.rtt if self.heartbeat else 0)
         for seq in due:
             m = self.missing[seq]
-            m.due = now + max(again, min(again << min(m.tries // 2, 30), NAK_AT_MOST))
-            m.asked, m.tries = now, m.tries + 1
+            m.due = now + max(again, min(again << min(m.tries // 2, 30), MAX_NAK_WAIT))
+            m.requested, m.tries = now, m.tries + 1
             if ranges and ranges[-1][0] + ranges[-1][1] == seq:
                 ranges[-1][1] += 1
             else:
                 ranges.append([seq, 1])
-        # What does not fit one packet is asked for with the next repetition.
+        # Sequences that do not fit in one packet are requested with the next repetition.
         self.group.count("naks")
         limit = min(wire.MAX_NAK, self.packet_size)
         self.group.reply(self, wire.put_ranges(self.header(wire.NAK), self.group.receiver, ranges, limit=limit))
@@ -259,12 +259,12 @@ class Stream:
     # Time
 
     def tick(self, now):
-        """Does what is due, and returns when to come again."""
+        """Performs due actions, and returns the time of the next call."""
         if self.state == "ended":
             return max(self.state_at, self.heartbeat_at) + ANSWER_AFTER_END
         if self.state == "down":
             return now + S
-        read = min(now, self.group.fabric.read)  # what has not come is judged by that (§6.15)
+        read = min(now, self.group.fabric.read)  # for missing packets (§6.15)
         late = [seq for seq, m in self.missing.items() if read - m.found >= self.group.recovery]
         for seq in late:
             self.give_up(seq)
@@ -279,20 +279,20 @@ class Stream:
         return min(again + [self.statuses.tick(now), self.silent_until()])
 
     def pause(self, length):
-        """This process did not run: what the publisher sent meanwhile is still to be read (§11.3)."""
+        """This process did not run: packets sent in the meantime are still to be read (§11.3)."""
         self.paused += length
         for m in self.missing.values():
             m.found += length
 
     def silent_until(self):
-        interval = min(self.heartbeat.interval * US, LONGEST_INTERVAL) if self.heartbeat else ASSUMED_INTERVAL
-        return self.heard + self.paused + max(LEAST_SILENCE, 4 * interval + 100 * MS)
+        interval = min(self.heartbeat.interval * US, MAX_INTERVAL) if self.heartbeat else ASSUMED_INTERVAL
+        return self.last_packet + self.paused + max(MIN_SILENCE, 4 * interval + 100 * MS)
 
     def is_down(self, now):
-        if self.end is None and self.said is not None and self.said >= self.high:
-            self.end = self.said
-        if self.end is not None and self.next >= self.end and not self.messages.owed:
-            self.messages.asof = None  # it has ended, though nobody tells its totals (§11.2)
+        if self.end is None and self.first_end is not None and self.first_end >= self.high:
+            self.end = self.first_end
+        if self.end is not None and self.next >= self.end and not self.messages.unreported:
+            self.messages.asof = None  # ended, though without its totals (§11.2)
             return self.check_end(now)
         self.state, self.state_at = "down", now
         self.give_up_before(self.high, now)

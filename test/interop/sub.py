@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Subscribe to topics and write what comes, one JSON object a line. See README.md."""
+"""Subscribe to topics and write received messages, one JSON object per line. See README.md."""
 
 import argparse
 import base64
@@ -66,14 +66,14 @@ def add_dictionary(name):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     options.add(p)
-    p.add_argument("--recovery", type=float, default=2, help="seconds that a lost packet is asked for (default 2)")
-    p.add_argument("--window", type=int, default=4096, help="packets that wait for a lost one (default 4096)")
+    p.add_argument("--recovery", type=float, default=2, help="seconds until a missing packet is given up (default 2)")
+    p.add_argument("--window", type=int, default=4096, help="maximum number of packets that wait for a missing one (default 4096)")
     p.add_argument("--ends", type=int, default=1,
-                   help="leave when so many streams have ended or were lost; 0: stay (default 1)")
-    p.add_argument("--echo", action="store_true", help="reply to each request with what it says")
-    p.add_argument("--from", dest="begin", choices=("live", "state"), default="live", help="begin with the state that publishers keep")
+                   help="exit after this number of streams has ended or was lost; 0: never (default 1)")
+    p.add_argument("--echo", action="store_true", help="reply to each request with its content")
+    p.add_argument("--from", dest="begin", choices=("live", "state"), default="live", help="begin with live messages or with state")
     p.add_argument("--dict", action="append", default=[], metavar="FILE", help="a dictionary for compressed packets")
-    p.add_argument("--tag", default="", help="the tag that publishers may look for")
+    p.add_argument("--tag", default="", help="tag of this subscriber for flow control")
     p.add_argument("topics", nargs="+", metavar="TOPIC", help="a topic, or a pattern with * and >")
     args = p.parse_args()
     for name in args.dict:
@@ -81,7 +81,7 @@ def main():
     fabric, out = Fabric(args), Out()
     patterns = [name for name in args.topics if is_pattern(name)]
     if patterns and args.begin != "live":
-        raise options.Wrong("--from %s: patterns begin with what is published from now on" % args.begin)
+        raise options.Wrong("--from %s: patterns support live messages only" % args.begin)
     by_group = collections.defaultdict(dict, {i: {} for i in range(args.groups if patterns else 0)})
     for name in args.topics:
         if name not in patterns:
@@ -108,7 +108,7 @@ def main():
 
 
 def linger(fabric, groups, out, stop):
-    """Takes leave of publishers that are up, and answers those that have ended for a while."""
+    """Leaves live publishers, and answers ended ones for a while."""
     for _ in range(FAREWELLS):
         for g in groups.values():
             g.leave(now_ns())

@@ -8,11 +8,11 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A survey hears all topics of a Python publisher, on which nothing is published yet.
+// A survey finds all topics of a Python publisher before anything is published.
 // docs/protocol §9.10.
 func TestSurveyOfPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	pub := python(t, ctx, "pub.py", append(net.args("loss=0.05"), append([]string{"--json", "--name", "python", "--wait", "1"}, topics...)...)...)
 	pub.until(ofType("ready"), nil)
@@ -36,7 +36,7 @@ func TestSurveyOfPython(t *testing.T) {
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("heard %+v", list)
+			t.Fatalf("got %+v", list)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -1,7 +1,7 @@
-"""Units of time, and a smoothed round trip (docs/protocol §6.9). Times are integers in nanoseconds."""
+"""Units of time, and the smoothed round trip (docs/protocol §6.9). Times are integers in nanoseconds."""
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
-FIRST, LEAST, LONGEST = 200 * US, 5 * US, 500 * MS
+FIRST, MIN_SAMPLE, MAX_SAMPLE = 200 * US, 5 * US, 500 * MS
 
 
 class RoundTrip:
@@ -10,7 +10,7 @@ class RoundTrip:
         self.newest = 0
 
     def sample(self, d):
-        d = self.newest = min(max(d, LEAST), LONGEST)
+        d = self.newest = min(max(d, MIN_SAMPLE), MAX_SAMPLE)
         if self.samples == 0:
             self.smoothed, self.deviation = d, d // 2
         else:
@@ -19,21 +19,21 @@ class RoundTrip:
         self.samples += 1
 
     def sample_cut(self, d):
-        """Of a time that is more than a way now and then."""
+        """A sample that may include more than the round trip: it is limited."""
         self.sample(min(d, self.smoothed * 3 // 2 + 100 * US) if self.samples else d)
 
     def hold(self):
-        """How long what was sent again may be on its way."""
+        """The longest time for which a repair may be in the network."""
         return max(self.newest, self.smoothed + 4 * self.deviation)
 
     def stated(self, p):
-        """What the publisher measured is the first guess, and a sample where it is more than twice as much."""
+        """The publisher's round trip is the initial value, and a sample if it is more than twice the smoothed one."""
         if p and self.samples == 0:
-            self.smoothed, self.deviation = min(max(p, LEAST), LONGEST), p // 2
+            self.smoothed, self.deviation = min(max(p, MIN_SAMPLE), MAX_SAMPLE), p // 2
         elif p > 2 * self.smoothed:
             self.sample(p)
 
     def repetition(self, stated):
-        """R: how long after a NAK the next one may follow."""
+        """R: the minimum time from a NAK to the next one."""
         r = self.smoothed + 4 * self.deviation
-        return min(max(r, 100 * US), max(20 * MS, 2 * min(stated, LONGEST)))
+        return min(max(r, 100 * US), max(20 * MS, 2 * min(stated, MAX_SAMPLE)))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Decompress what is given as JSON, one object a line, and write what it holds, or why it cannot be had. For tests."""
+"""Decompress packets given as JSON, one object per line, and write the result or the error. For tests."""
 
 import base64
 import json

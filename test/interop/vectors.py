@@ -77,7 +77,7 @@ def recall(f):
     return wire.Recall([wire.Recalled(r["receiver_id"], r["topic_id"], r["number"], r["offset"]) for r in f["replies"]])
 
 
-# For each type: from the vector's fields, parser, builder.
+# For each type: conversion of the vector's fields, parser, builder.
 CODECS = {
     wire.DATA: (data, wire.parse_data, lambda h, x: wire.put_data(h, *x)),
     wire.HEARTBEAT: (heartbeat, wire.parse_heartbeat, wire.put_heartbeat),
@@ -145,7 +145,7 @@ def check_sealed(v, same):
     for x in v["bad"]:
         r = sealed.Receiver(keys, x["index"])
         if "after" in x:
-            same(x["name"], "the one before", r.open(x["now"], bytes.fromhex(x["after"]))[1], None)
+            same(x["name"], "previous packet", r.open(x["now"], bytes.fromhex(x["after"]))[1], None)
         same(x["name"], "refused", r.open(x["now"], bytes.fromhex(x["sealed"])), (None, x["fails"]))
 
 
@@ -168,7 +168,7 @@ def check_signed(v, same):
     for x in v["bad"]:
         r = signed.Receiver(keys)
         if "after" in x:
-            same(x["name"], "the one before", r.open(x["now"], bytes.fromhex(x["after"]))[1], None)
+            same(x["name"], "previous packet", r.open(x["now"], bytes.fromhex(x["after"]))[1], None)
         same(x["name"], "refused", r.open(x["now"], bytes.fromhex(x["signed"])), (None, x["fails"]))
     for x in v["replies"]:
         data = bytes.fromhex(x["data"])
@@ -186,7 +186,7 @@ class Checks:
         self.done += 1
         if got != want:
             self.failed += 1
-            print("%s: %s\n  is        %s\n  should be %s" % (name, what, got, want))
+            print("%s: %s\n  got  %s\n  want %s" % (name, what, got, want))
 
 
 def main():

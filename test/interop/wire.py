@@ -1,6 +1,6 @@
 """The packet format of Fanfare, version 1: docs/protocol §2 and §13.
 
-A parser returns a named tuple, or raises WireError with the counter of §13.1.
+Parsers return a named tuple, or raise WireError with the counter of §13.1.
 """
 
 import struct
@@ -22,7 +22,7 @@ DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(
 
 # Bits of the flags byte.
 JOINING, SIGNED = 1, 1  # in a status, in a reply
-REPLY_PROOF = 68  # bytes behind a reply that is signed
+REPLY_PROOF = 68  # bytes of the proof after a signed reply
 REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
 TAGGED, WANT_STATE = 0x02, 0x04  # in a status
 STATE = 0x10  # in a heartbeat
@@ -36,7 +36,7 @@ HELLO_ANSWER, HELLO_WAITS = 1, 2
 
 
 class WireError(Exception):
-    """A packet that is refused: malformed, foreign, version or damaged."""
+    """A refused packet: malformed, foreign, version or damaged."""
 
     def __init__(self, reason):
         super().__init__(reason)
@@ -67,12 +67,12 @@ def parse_header(b):
 
 
 def checksum(b):
-    """The checksum covers all but the flags byte and its own field."""
+    """The checksum of all bytes except the flags byte and the checksum field."""
     return crc32c(b[16:], crc32c(b[5:12], crc32c(b[:4])))
 
 
 def set_checksum(b):
-    """The packet b with a checksum."""
+    """Returns the packet b with a checksum."""
     b = bytearray(b)
     b[4] |= CHECKSUM
     struct.pack_into("<I", b, 12, checksum(b))
@@ -87,7 +87,7 @@ def verify(b, required):
 
 
 def with_flags(b, flags):
-    """The packet b with flags set; that it has a checksum stays."""
+    """Returns the packet b with other flags; the checksum flag is kept."""
     b = bytearray(b)
     b[4] = flags | (b[4] & CHECKSUM)
     return bytes(b)
@@ -104,8 +104,8 @@ STATE_HEADER = struct.Struct("<BxxxI")
 STATE_BEGINS, STATE_ENDS, STATE_FIRST, STATE_LAST, STATE_FAILED = (1 << i for i in range(5))
 
 Data = namedtuple("Data", "seq packet_size runs")  # runs: None if they cannot be read (§13.6)
-# A run of messages has a list of them, a fragment total, offset and bytes, a topic run its name as data. A state run has
-# its marks as total, its round as offset.
+# A run of messages has a list of them; a fragment total, offset and data; a topic run its name as data. A state run has
+# its marks as total, and its round as offset.
 Run = namedtuple("Run", "kind topic number messages total offset data flags", defaults=(0,))
 
 
@@ -145,7 +145,7 @@ def parse_data(b):
 
 
 def data_seq(b):
-    """The sequence of a packet that may be malformed, -1 if it has none."""
+    """The sequence of a packet that may be malformed; -1 if it has none."""
     return DATA_HEADER.unpack_from(b, HEADER_LEN)[0] if len(b) >= DATA_HEADER_LEN else -1
 
 
@@ -223,7 +223,7 @@ def put_heartbeat(h, x):
 def parse_heartbeat(b):
     need(len(b) >= HEARTBEAT_LEN)
     f = HEARTBEAT_BODY.unpack_from(b, HEADER_LEN)
-    name = take_name(b, HEARTBEAT_LEN, f[-3])
+    name = parse_name(b, HEARTBEAT_LEN, f[-3])
     asks, legs, timings, at = f[8], f[-2], f[-1], HEARTBEAT_LEN + len(name)
     behind = at + 4 * legs + 8 * asks
     need(legs <= MAX_LEGS and asks <= MAX_ASKED and timings <= MAX_TIMINGS and behind + timings * TIMING.size <= len(b))
@@ -236,7 +236,7 @@ def parse_heartbeat(b):
     return x
 
 
-def take_name(b, at, length):
+def parse_name(b, at, length):
     need(length <= MAX_NAME and at + length <= len(b))
     return bytes(b[at:at + length])
 
@@ -290,7 +290,7 @@ def put_varint(v):
 
 
 def put_ranges(h, receiver, ranges, reason=REASON_NONE, wait=0, limit=MAX_NAK, base=None):
-    """ranges are (first, count) in ascending order; what does not fit limit bytes is left out."""
+    """ranges are (first, count) in ascending order; those beyond limit bytes are omitted."""
     base = end = ranges[0][0] if base is None else base
     body, count = b"", 0
     for first, n in ranges:
@@ -308,15 +308,15 @@ def parse_ranges(b):
     need(base < MAX_SEQ and count > 0)
     ranges, end = [], base
     for _ in range(count):
-        skip, at = take_varint(b, at)
-        n, at = take_varint(b, at)
+        skip, at = parse_varint(b, at)
+        n, at = parse_varint(b, at)
         first, end = end + skip, end + skip + n
         need(skip < MAX_SEQ and 0 < n < MAX_SEQ and end <= MAX_SEQ)
         ranges.append((first, n))
     return Ranges(receiver, base, reason, wait, ranges)
 
 
-def take_varint(b, at):
+def parse_varint(b, at):
     v = shift = 0
     while True:
         need(at < len(b))
@@ -340,15 +340,15 @@ MAX_TAGGED_TOPICS = (MIN_PACKET - STATUS_LEN - MAX_NAME - 1 - MAX_TAG) // 8
 Status = namedtuple("Status", "receiver next limit echo echo_delay lost unread topics name tag", defaults=(b"",))
 
 
-def most_topics(flags):
+def max_topics(flags):
     return MAX_TAGGED_TOPICS if flags & TAGGED else MAX_STATUS_TOPICS
 
 
 def put_status(h, x):
     topics, name, tag = x.topics, x.name[:MAX_NAME], x.tag[:MAX_TAG]
     h = h._replace(flags=h.flags & ~TAGGED | (TAGGED if tag else 0))
-    if len(topics) > most_topics(h.flags):
-        topics, h = topics[:most_topics(h.flags)], h._replace(flags=h.flags | MORE_TOPICS)
+    if len(topics) > max_topics(h.flags):
+        topics, h = topics[:max_topics(h.flags)], h._replace(flags=h.flags | MORE_TOPICS)
     return (put_header(h)
             + STATUS_BODY.pack(x.receiver, x.next, x.limit, x.echo, x.echo_delay, len(topics), len(name),
                                x.lost & 0xFFFFFFFF, x.unread)
@@ -359,15 +359,15 @@ def put_status(h, x):
 def parse_status(b):
     need(len(b) >= STATUS_LEN)
     receiver, next_, limit, echo, delay, topics, name_len, lost, unread = STATUS_BODY.unpack_from(b, HEADER_LEN)
-    need(topics <= most_topics(b[4]) and STATUS_LEN + 8 * topics <= len(b))
+    need(topics <= max_topics(b[4]) and STATUS_LEN + 8 * topics <= len(b))
     need(next_ <= limit <= MAX_SEQ)
     ids = struct.unpack_from("<%dQ" % topics, b, STATUS_LEN)
-    name = take_name(b, STATUS_LEN + 8 * topics, name_len)
+    name = parse_name(b, STATUS_LEN + 8 * topics, name_len)
     return Status(receiver, next_, limit, echo, delay, lost, unread, list(ids), name,
-                  take_tag(b, STATUS_LEN + 8 * topics + name_len))
+                  parse_tag(b, STATUS_LEN + 8 * topics + name_len))
 
 
-def take_tag(b, at):
+def parse_tag(b, at):
     if not b[4] & TAGGED:
         return b""
     need(at < len(b) and 1 <= b[at] <= MAX_TAG and at + 1 + b[at] <= len(b))

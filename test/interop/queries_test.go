@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// crowd is more topics of one group than a status names, by their ids: Python names the first of them.
-func crowd() []string {
+// manyTopics returns topics of one group, more than a status can list by id: Python lists the first of them.
+func manyTopics() []string {
 	var names []string
 	for i := 0; len(names) <= 2*wire.MaxStatusTopics; i++ {
 		if name := fmt.Sprintf("t.%d", i); wire.TopicID(name)%groups == 0 {
@@ -25,12 +25,12 @@ func crowd() []string {
 	return names
 }
 
-// A subscriber in Python of more topics than a status names, and one of patterns, say whether they want a topic.
-// docs/protocol §7.10.
-func TestQuestionsToPython(t *testing.T) {
+// Python subscribers answer whether they want a topic: one of more topics than a status lists, and
+// one of patterns. docs/protocol §7.10.
+func TestQueriesToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
-	names := crowd()
+	t.Parallel() // it mostly waits
+	names := manyTopics()
 	last, none := names[len(names)-1], names[0]
 	for kind, topics := range map[string][]string{"topics": names[1:], "pattern": {"t.*." + last[2:], "*." + last[2:]}} {
 		t.Run(kind, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestQuestionsToPython(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := bus.Request(ctx, none, nil); err == nil || unwanted.Subscribers() != 0 {
-				t.Errorf("%d subscribers are counted of a topic that none wants, and a request returns %v", unwanted.Subscribers(), err)
+				t.Errorf("%d subscribers are counted for a topic that none wants, and a request returns %v", unwanted.Subscribers(), err)
 			}
 			if n := pub.Subscribers(); n != 1 {
 				t.Errorf("%d subscribers are counted, want 1", n)
@@ -63,24 +63,24 @@ func TestQuestionsToPython(t *testing.T) {
 	}
 }
 
-// unmoved is how many heartbeats of a publisher that waits are looked at.
-const unmoved = 20
+// maxHeartbeats is the number of heartbeats of a waiting publisher that the test checks.
+const maxHeartbeats = 20
 
-// A publisher in Python counts a subscriber whose statuses do not name all topics once that wants the topic.
-// docs/protocol §7.10.
-func TestQuestionsOfPython(t *testing.T) {
+// A Python publisher counts a subscriber whose statuses do not list all topics once the subscriber
+// answers that it wants the topic. docs/protocol §7.10.
+func TestQueriesOfPython(t *testing.T) {
 	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
-	names := crowd()
+	names := manyTopics()
 	topic := names[len(names)-1]
 	listen := func(topics ...string) *pubsub.Subscription {
 		t.Helper()
-		bus, told := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05"})
+		bus, reported := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05"})
 		sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		told.wait(ctx, events.PublisherUp)
+		reported.wait(ctx, events.PublisherUp)
 		return sub
 	}
 	pub := python(t, ctx, "pub.py", net.args("loss=0.05", "--wait", "2", "--silence", seconds, "--linger", seconds, topic)...)
@@ -91,7 +91,7 @@ func TestQuestionsOfPython(t *testing.T) {
 	o := net.observe(t, 0)
 	listen("other.>", "md.*")
 	listen(names[:len(names)-1]...)
-	for n := 0; n < unmoved; {
+	for n := 0; n < maxHeartbeats; {
 		hb := o.next(ctx)
 		if hb.Lead != 0 {
 			t.Fatalf("published to %d receivers that do not want the topic", hb.Receivers)
@@ -106,7 +106,7 @@ func TestQuestionsOfPython(t *testing.T) {
 		}
 	}
 	if hb := o.next(ctx); hb.Asked != wire.TopicID(topic) {
-		t.Errorf("heartbeats ask for %d", hb.Asked)
+		t.Errorf("heartbeats query topic %d", hb.Asked)
 	}
 	pub.stdin.Close()
 	pub.until(ofType("summary"), nil)
