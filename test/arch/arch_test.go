@@ -1,5 +1,5 @@
-// Package arch keeps the project's structure: which package may depend on
-// which (docs/architecture.md).
+// Package arch checks the project's structure, such as which packages may depend on each other
+// (docs/architecture.md).
 package arch
 
 import (
@@ -28,7 +28,7 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// leaves are the packages of the first section, which every other may import.
+// leaves returns the packages of the first section, which every package may import.
 func leaves() (names []string) {
 	for _, p := range packages {
 		if p.name == "rdma" {
@@ -39,7 +39,7 @@ func leaves() (names []string) {
 	return names
 }
 
-// A package imports what its row of packages names, on every system, and is no longer than that says.
+// A package imports only what its row of packages permits, on every system, and is no longer than its limit.
 func TestPackages(t *testing.T) {
 	m := measure(t)
 	var above []string
@@ -48,15 +48,15 @@ func TestPackages(t *testing.T) {
 		imports := m.imports[p.name]
 		for _, name := range imports {
 			if !slices.Contains(above, name) {
-				t.Errorf("%s imports %s, which does not stand above it", p.name, name)
+				t.Errorf("%s imports %s, which is not above it in the table", p.name, name)
 			}
 			if !slices.Contains(leaves(), name) && !slices.ContainsFunc(may, func(p string) bool { return match(p, name) }) {
-				t.Errorf("%s imports %s, which its row does not allow", p.name, name)
+				t.Errorf("%s imports %s, which its row does not permit", p.name, name)
 			}
 		}
 		for _, pattern := range may {
 			if !slices.ContainsFunc(imports, func(name string) bool { return match(pattern, name) }) {
-				t.Errorf("%s does not import %s any more: take it from its row", p.name, pattern)
+				t.Errorf("%s does not import %s any more: remove it from its row", p.name, pattern)
 			}
 		}
 		within(t, "lines of "+p.name, m.code[p.name], p.lines, 50)
@@ -64,12 +64,12 @@ func TestPackages(t *testing.T) {
 	}
 	for name := range m.code {
 		if !slices.Contains(above, name) && !strings.HasPrefix(name, "test/") && !slices.Contains(modules, name) {
-			t.Errorf("%s is in no row of packages: add it there and to docs/architecture.md", name)
+			t.Errorf("%s has no row in packages: add it there and to docs/architecture.md", name)
 		}
 	}
 }
 
-// modules are modules of their own.
+// modules are separate Go modules.
 var modules = []string{"bench/peers", "contrib/gocloud", "contrib/otel", "contrib/watermill"}
 
 func match(pattern, pkg string) bool {
@@ -77,20 +77,20 @@ func match(pattern, pkg string) bool {
 	return pattern == pkg || all && strings.HasPrefix(pkg, prefix+"/")
 }
 
-// Only the commands draw on the terminal.
+// Only the commands use the terminal.
 func TestTerminalOnlyInCommands(t *testing.T) {
 	m := measure(t)
 	if len(m.terminal) == 0 {
-		t.Error("no package draws on the terminal: the test looks for the wrong name")
+		t.Error("no package uses the terminal: the test searches for the wrong name")
 	}
 	for name := range m.terminal {
 		if !strings.HasPrefix(name, "cmd/fanfare/internal/") {
-			t.Errorf("%s imports charm.land, which is for the commands alone", name)
+			t.Errorf("%s imports charm.land, which only the commands may import", name)
 		}
 	}
 }
 
-// The core is pure: no clock, no I/O, no goroutine, no global randomness.
+// The core is deterministic: no clock, no I/O, no goroutine, no global randomness.
 func TestCoreIsPure(t *testing.T) {
 	for _, dir := range []string{"reliable", "internal/topics", "internal/discovery", "internal/wire", "internal/ring", "internal/slow"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
@@ -124,7 +124,7 @@ func TestCoreIsPure(t *testing.T) {
 	}
 }
 
-// All cgo is in one small package.
+// A single small package uses cgo.
 func TestCgoInOnePackage(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -150,11 +150,11 @@ func TestCgoInOnePackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found == 0 {
-		t.Error("no file with cgo was found: the test looks in the wrong place")
+		t.Error("no file with cgo found: the test searches in the wrong place")
 	}
 }
 
-// The packages that publish and subscribe do not depend on net/http.
+// Programs that only publish and subscribe do not depend on net/http.
 func TestNoHTTP(t *testing.T) {
 	for _, pkg := range []string{"pubsub", "internal/inspect"} {
 		if slices.Contains(goList(t, "-deps", "./"+pkg), "net/http") {
@@ -163,15 +163,15 @@ func TestNoHTTP(t *testing.T) {
 	}
 }
 
-// The command links no package with large tables of pointers: the collector goes through those each time it
-// runs, in each process. docs/decisions, 34.
+// The command links no package with large tables of pointers: the garbage collector scans them in
+// each cycle, in each process. docs/decisions, 34.
 func TestNoTables(t *testing.T) {
 	if slices.Contains(goList(t, "-deps", "./cmd/fanfare"), "github.com/gopacket/gopacket/layers") {
-		t.Error("cmd/fanfare depends on gopacket/layers, whose tables are 5 MB of pointers")
+		t.Error("cmd/fanfare depends on gopacket/layers, which has 5 MB of pointers in tables")
 	}
 }
 
-// gofmt is part of the tests, so that `go test ./...` is enough.
+// gofmt is a test, so that `go test ./...` is enough.
 func TestFormatted(t *testing.T) {
 	out, err := exec.Command("gofmt", "-l", "../..").CombinedOutput()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// datapath are the packages that messages go through. What they have once in a process all buses share.
+// datapath are the packages that process messages. All buses of a process share their variables.
 var datapath = []string{
 	"pubsub", "reliable", "internal/topics", "internal/discovery", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
 	"internal/engine", "internal/gid", "internal/ring", "internal/sys", "internal/prefetch",
 }
 
-// processWide are the variables of these packages, beside errors. Tables are only read.
+// processWide are the variables of these packages, except errors. Tables are read-only.
 var processWide = map[string][]string{
 	"tables": {
 		"internal/engine.heardPublisher", "internal/engine.whyNoSubscriber", "internal/engine.reasonOf",
@@ -25,12 +25,13 @@ var processWide = map[string][]string{
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
 		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock",
 	},
-	"set by tests alone": {"internal/engine.Rest"},
-	"two numbers, without a lock, at the few messages that read the clock": {"internal/engine.process"},
-	"taken when an endpoint opens or closes, or begins to wait":            {"transport/mem.registry", "internal/sys.waiters"},
+	"set only by tests": {"internal/engine.Rest"},
+	"two numbers without a lock, used by the few messages that read the clock": {"internal/engine.process"},
+	"locked when an endpoint opens, closes or begins to wait":                  {"transport/mem.registry", "internal/sys.waiters"},
 }
 
-// What all buses of a process share has a reason to be shared: a lock among it would be one that messages of all buses meet at.
+// Variables shared by all buses of a process need a reason: a lock among them would be contended by the messages of
+// all buses.
 func TestProcessWide(t *testing.T) {
 	var known, seen []string
 	for _, names := range processWide {
@@ -55,19 +56,19 @@ func TestProcessWide(t *testing.T) {
 				}
 				name = pkg + "." + name
 				if seen = append(seen, name); !slices.Contains(known, name) {
-					t.Errorf("%s has %s, which all buses of a process share: put it where it belongs, or name it in processWide with the reason", path, name)
+					t.Errorf("%s has %s, which all buses of a process share: make it a field, or add it to processWide with the reason", path, name)
 				}
 			}
 		}
 	}
 	for _, name := range known {
 		if !slices.Contains(seen, name) {
-			t.Errorf("there is no %s any more: take it out of processWide", name)
+			t.Errorf("%s does not exist any more: remove it from processWide", name)
 		}
 	}
 }
 
-// variables are the names of a file's variables.
+// variables returns the names of a file's variables.
 func variables(f *ast.File) (names []string) {
 	for _, d := range f.Decls {
 		g, ok := d.(*ast.GenDecl)

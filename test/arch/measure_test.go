@@ -14,33 +14,33 @@ import (
 	"unicode/utf8"
 )
 
-// measured are the figures of the tree that have limits. Lines are physical lines of files
-// that are not generated.
+// measured are the metrics of the tree that have limits. Lines are physical lines of files that are
+// not generated.
 type measured struct {
 	code, tests map[string]int      // lines by package
-	terminal    map[string]bool     // packages that draw on the terminal
-	imports     map[string][]string // of the module, by package
+	terminal    map[string]bool     // packages that use the terminal
+	imports     map[string][]string // packages imported from the module, by package
 	notGo       int                 // lines of assembler, Lua, Python, JavaScript, C and shell
 	importable  map[string]int      // exported names by package, outside internal/ and package main
 	types       map[string]map[string]*shape
 	passed      int // parameters of core functions that are pointers to a large object
 	configs     int // structs named Config
-	settings    int // their fields
+	settings    int // fields of these structs
 	long        int // lines over 120 columns, without texts
 	comments    int // lines of comments
 	inCode      map[string]int
 	inDocs      map[string]int
-	words       int // of documents
+	words       int // words of all documents
 }
 
 // shape is the size of a type.
 type shape struct {
 	spec    *ast.StructType
 	methods int
-	files   map[string]bool // with methods of it
+	files   map[string]bool // files with methods of the type
 }
 
-// dialect are signs that a sentence lacks a noun or a term of the field.
+// dialect are signs that a sentence lacks a noun or a technical term.
 var dialect = map[string]*regexp.Regexp{
 	"who":       regexp.MustCompile(`\b[Ww]ho(m|se|ever)?\b`),
 	"nobody":    regexp.MustCompile(`\b([Nn]o|[Ss]ome|[Aa]ny|[Ee]very)body\b`),
@@ -49,7 +49,7 @@ var dialect = map[string]*regexp.Regexp{
 	"what goes": regexp.MustCompile(`\b([Ww]hat (becomes|became|comes|came|lies|is there|has gone)|[Ff]or want of|[Ff]or good\b|gives? (it|them) back)\b`),
 }
 
-// core are the packages whose large objects only their own methods should know whole.
+// core are the packages with large objects that only their own methods should access directly.
 var core = map[string]bool{"reliable": true, "internal/engine": true, "internal/topics": true}
 
 var large = map[string]bool{"Stream": true, "Receiver": true, "Sender": true, "Loop": true, "Publication": true, "group": true}
@@ -177,7 +177,7 @@ func (m *measured) source(path, dir, src string) error {
 	return nil
 }
 
-// texts counts the lines of comments and the string literals with signs of dialect.
+// texts counts the lines of comments and the string literals that contain signs of dialect.
 func (m *measured) texts(f *ast.File) {
 	count := func(text string) {
 		for name, sign := range dialect {
@@ -217,7 +217,7 @@ func (m *measured) shape(dir, name string) *shape {
 	return x
 }
 
-// names are those of all types.
+// names returns the names of all types.
 func (m *measured) names() (names []string) {
 	for dir, types := range m.types {
 		for name := range types {
@@ -227,7 +227,7 @@ func (m *measured) names() (names []string) {
 	return names
 }
 
-// fields counts the fields of a type, with those of structs of the same package that it holds by value.
+// fields counts the fields of a type, including those of contained structs of the same package.
 func (m *measured) fields(dir, name string, seen map[string]bool) int {
 	x := m.types[dir][name]
 	if x == nil || x.spec == nil || seen[name] {
@@ -246,7 +246,7 @@ func (m *measured) fields(dir, name string, seen map[string]bool) int {
 	return n
 }
 
-// receiver is the name of the type that a method belongs to.
+// receiver returns the name of the type that a method belongs to.
 func receiver(d *ast.FuncDecl) *ast.Ident {
 	if d.Recv == nil {
 		return nil

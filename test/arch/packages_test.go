@@ -1,14 +1,14 @@
 package arch
 
-// packages are all packages with code but those of test/, bottom up: a package may import the leaves, what its row
-// names, and nothing else of the module. What it names stands above it. The number bounds its lines: a multiple of 50,
-// lowered when the package shrinks.
+// packages are all packages with code except those of test/, bottom up: a package may import the leaves and the
+// packages in its row, which stand above it, and nothing else of the module. The number limits its lines: a multiple of
+// 50, lowered when the package shrinks.
 var packages = []struct {
 	name    string
 	lines   int
 	imports string
 }{
-	// Leaves, which any package may import: those before rdma.
+	// Leaves, which any package may import: all before rdma.
 	{"internal/plural", 50, ""},
 	{"pubsub/events", 900, ""},
 	{"pubsub/stats", 650, ""},
@@ -37,7 +37,7 @@ var packages = []struct {
 	{"rdma/fabric", 1800, "rdma rdma/internal/soft"},
 	{"rdma/roce", 3100, "rdma rdma/internal/rocev2 rdma/internal/soft"},
 
-	// The codec, and what the core is made of.
+	// The codec, and components of the core.
 	{"internal/wire", 2150, ""},
 	{"internal/compress", 450, "internal/wire"},
 	{"internal/dissect", 800, "internal/wire"},

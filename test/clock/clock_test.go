@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// setVar has TestClockThatIsSet run: the standard library is compiled anew for it.
+// setVar enables TestClockThatIsSet, which compiles a changed standard library.
 const setVar = "FANFARE_CLOCK_SET"
 
-// These tests pass, whatever the clock shows. Exempt are freshness and validity of keys, which are by the clock:
-// transport/sealed, transport/signed (docs/protocol §27, §29); and what compares with the host's clock, which is not
-// set: the age of a socket's file (TestStale), the frames that the kernel gives cmd/fanfare/internal/tap.
+// These tests do not depend on the wall clock. Excluded are tests of freshness and validity of keys (transport/sealed,
+// transport/signed, docs/protocol §27, §29), and comparisons with the host's clock, which is not set: the age of a
+// socket's file (TestStale), and the time stamps of cmd/fanfare/internal/tap.
 var runs = [][]string{
 	{"-run", "Conform|MinimumSpace|Memory", "./transport/shm"},
 	{"-run", "Conform", "./transport/mem", "./transport/udp", "./transport/simnet", "./transport/rocenet", "./transport/legs", "./transport/faulty"},
@@ -23,16 +23,16 @@ var runs = [][]string{
 	{"-short", "-skip", "^TestStale$", "./internal/inspect", "./rdma/roce", "./rdma/fabric", "./cmd/fanfare/internal/doctor/peer", "./cmd/fanfare/internal/web", "./cmd/fanfare/internal/top"},
 }
 
-// stepVar says which way the clock is set.
+// stepVar is the direction in which the clock is set.
 const stepVar = "FANFARE_CLOCK_STEP"
 
-// changes are what is replaced in the standard library: every 100 ms the clock is set by an hour.
+// changes are replacements in the standard library: every 100 ms the clock is set by an hour.
 var changes = []string{
 	"package time\n", "package time\n\nimport \"syscall\"\n",
 	"\nfunc Now() Time {\n", `
 var clockStep = func() int64 {
-	way, _ := syscall.Getenv("` + stepVar + `")
-	return map[string]int64{"back": -3600, "forward": 3600}[way]
+	direction, _ := syscall.Getenv("` + stepVar + `")
+	return map[string]int64{"back": -3600, "forward": 3600}[direction]
 }()
 
 func Now() Time {
@@ -40,7 +40,7 @@ func Now() Time {
 	"	sec, nsec, mono := runtimeNow()\n	if mono == 0 {\n", "	sec, nsec, mono := runtimeNow()\n	sec += clockStep * ((mono - startNano) / 100e6)\n	if mono == 0 {\n",
 }
 
-// Nothing that is to happen after a time waits for a clock that was set back, or happens at once when it is set forward.
+// Timers neither wait for a clock that was set back, nor fire at once when it is set forward.
 func TestClockThatIsSet(t *testing.T) {
 	if os.Getenv(setVar) == "" {
 		t.Skipf("%s is not set", setVar)
@@ -57,7 +57,7 @@ func TestClockThatIsSet(t *testing.T) {
 	set := string(text)
 	for i := 0; i < len(changes); i += 2 {
 		if strings.Count(set, changes[i]) != 1 {
-			t.Fatalf("%s does not have %q once: look how Now reads the clock", file, changes[i])
+			t.Fatalf("%s does not contain %q exactly once: check how Now reads the clock", file, changes[i])
 		}
 		set = strings.Replace(set, changes[i], changes[i+1], 1)
 	}

@@ -1,3 +1,3 @@
-// Package clock runs tests of other packages with a clock that is set back and forward by an hour
-// all the time: the one of their process, not that of the host.
+// Package clock runs tests of other packages with a clock that is repeatedly set back or forward by
+// an hour: the clock of the test process, not that of the host.
 package clock

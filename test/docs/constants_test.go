@@ -24,8 +24,8 @@ type codeConstant struct {
 	duration bool
 }
 
-// constants are those of packages of the module, by package and name: "wire.MaxSeq".
-// Sources are type-checked against the export data of what they import.
+// constants returns the constants of packages of the module, by package and name: "wire.MaxSeq".
+// Sources are type-checked against the export data of their imports.
 func constants(t *testing.T, packages ...string) map[string]codeConstant {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles"}

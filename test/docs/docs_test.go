@@ -1,5 +1,5 @@
-// Package docs keeps the documents consistent: decisions are complete and indexed,
-// what is cited exists, and links lead somewhere.
+// Package docs checks the documents: decisions are complete and indexed, cited items exist, and
+// links are valid.
 package docs
 
 import (
@@ -51,8 +51,8 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// Each decision has a title, its three parts in order, and a line in the index. A number may
-// be missing: that of one that is being worked on.
+// Each decision has a title, its three parts in order, and a line in the index. A number may be
+// missing, if that decision is in progress.
 func TestDecisions(t *testing.T) {
 	index := read(t, root+"/docs/decisions/README.md")
 	all := decisions(t)
@@ -71,18 +71,18 @@ func TestDecisions(t *testing.T) {
 			parts = append(parts, m[1])
 		}
 		if !slices.Equal(parts, []string{"Context", "Decision", "Consequences"}) {
-			t.Errorf("%s has the parts %q, want Context, Decision, Consequences", name, parts)
+			t.Errorf("%s has the sections %q, want Context, Decision, Consequences", name, parts)
 		}
 		if line := fmt.Sprintf("| %d | [%s](%s) |\n", n, title, name); !strings.Contains(index, line) {
 			t.Errorf("docs/decisions/README.md lacks the line %q", line)
 		}
 	}
 	if n := strings.Count(index, "\n| ") - 1; n != len(all) {
-		t.Errorf("docs/decisions/README.md lists %d decisions, and there are %d", n, len(all))
+		t.Errorf("docs/decisions/README.md lists %d decisions, but %d exist", n, len(all))
 	}
 }
 
-// sources calls f with each text file of the tree that people write.
+// sources calls f with each text file of the tree that is not generated.
 func sources(t *testing.T, f func(file, text string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -104,7 +104,7 @@ func sources(t *testing.T, f func(file, text string)) {
 // citation matches the ways to cite decisions: "docs/decisions, 17", "(decision 17)".
 var citation = regexp.MustCompile(`(?:docs/decisions,|\b[Dd]ecisions?) ([0-9]+)\b`)
 
-// Every decision that is cited exists.
+// Every cited decision exists.
 func TestCitedDecisionsExist(t *testing.T) {
 	all := decisions(t)
 	cited := 0
@@ -121,14 +121,14 @@ func TestCitedDecisionsExist(t *testing.T) {
 		}
 	})
 	if cited == 0 {
-		t.Error("no citation was found: has its form changed?")
+		t.Error("found no citation: has the format changed?")
 	}
 }
 
-// link matches a link of Markdown, and a picture of HTML.
+// link matches a Markdown link, and an image in HTML.
 var link = regexp.MustCompile(`(?:\]\(|(?:src|srcset)=")([^)"\s]+)[)"]`)
 
-// Every link of a document to a file of the tree leads there.
+// Every link from a document to a file of the tree is valid.
 func TestLinks(t *testing.T) {
 	links := 0
 	sources(t, func(file, text string) {
@@ -147,11 +147,11 @@ func TestLinks(t *testing.T) {
 		}
 	})
 	if links == 0 {
-		t.Error("no link was found")
+		t.Error("found no link")
 	}
 }
 
-// The site (mkdocs.yml) has a place for every document, and no place without one. Decisions are
+// The site (mkdocs.yml) has an entry for every document, and no other entries. Decisions are
 // reached from their index.
 func TestSite(t *testing.T) {
 	shown := make(map[string]bool)
@@ -171,7 +171,7 @@ func TestSite(t *testing.T) {
 		}
 		name = filepath.ToSlash(name)
 		if !shown[name] && !(strings.HasPrefix(name, "decisions/") && name != "decisions/README.md") {
-			t.Errorf("mkdocs.yml does not show docs/%s", name)
+			t.Errorf("mkdocs.yml lacks docs/%s", name)
 		}
 		delete(shown, name)
 		return nil
@@ -180,15 +180,15 @@ func TestSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range shown {
-		t.Errorf("mkdocs.yml shows docs/%s, which is not there", name)
+		t.Errorf("mkdocs.yml has docs/%s, which does not exist", name)
 	}
 }
 
-// The site builds, and no link in it leads nowhere.
+// The site builds, and all its links are valid.
 func TestSiteBuilds(t *testing.T) {
 	path, err := exec.LookPath("mkdocs")
 	if err != nil {
-		testenv.Skip(t, "there is no mkdocs here: %v", err)
+		testenv.Skip(t, "mkdocs is not installed: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, "build", "--strict", "--quiet", "--site-dir", t.TempDir())
 	cmd.Dir = root

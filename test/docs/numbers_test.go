@@ -13,10 +13,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Numbers in the text of protocol, and in its tables that have no column "code": where they
-// stand, and what they are in this order. One that begins with a letter is a constant of the
-// code, +1 is one more, and a unit behind it is what the text counts it in. All others are
-// literal: the tests of the rules have those.
+// Numbers in the text of protocol, and in its tables without a column "code": where they are, and
+// their values in order. A value that begins with a letter is a constant of the code, +1 is one
+// more, and a suffix is the unit used in the text. All others are literals, which the tests of the
+// rules verify.
 var numbers = []struct{ where, are string }{
 	{`(?s)\*\*§2\.3\*\*.*?\n\n`, "wire.MinPacket wire.MaxPacket"},
 	{`(?s)\*\*§2\.12\*\*.*?\n\n`, "4 4 wire.MaxMessage"},
@@ -62,13 +62,13 @@ var numbers = []struct{ where, are string }{
 	{`Here: \d+/s of each key, and .*?\.`, "signed.keyWorkPerSecond signed.workPerSecond"},
 }
 
-// aNumber matches those; citations of rules and documents are no numbers.
+// aNumber matches a number. Numbers in citations of rules and documents do not count.
 var (
 	aNumber   = regexp.MustCompile(`2\^\d+|0x[0-9a-fA-F]+|\d+(?:\.\d+)?`)
 	reference = regexp.MustCompile(`§\d+(?:\.\d+)?|RFC \d+|\bUDP/IP|\d+\*[a-z]\*`)
 )
 
-// The numbers of the text are those of the code, each. docs/protocol §13.3, §16.6, §28.3, §29.7.
+// Each number in the text agrees with the code. docs/protocol §13.3, §16.6, §28.3, §29.7.
 func TestNumbersOfTheText(t *testing.T) {
 	text := protocol(t)
 	code := constants(t, "internal/wire", "reliable", "transport/udp", "transport/shm", "transport/signed", "rdma", "rdma/internal/rocev2")
@@ -79,7 +79,7 @@ func TestNumbersOfTheText(t *testing.T) {
 		name, unit, _ := strings.Cut(strings.TrimSuffix(word, "+1"), "/")
 		c, ok := code[name]
 		if !ok {
-			return 0, fmt.Errorf("there is no constant %s", name)
+			return 0, fmt.Errorf("unknown constant %s", name)
 		}
 		v := c.value
 		if strings.HasSuffix(word, "+1") {
@@ -93,37 +93,37 @@ func TestNumbersOfTheText(t *testing.T) {
 	for _, n := range numbers {
 		found := regexp.MustCompile(n.where).FindAllString(text, -1)
 		if len(found) != 1 {
-			t.Errorf("%s is there %d times", n.where, len(found))
+			t.Errorf("%s matches %d times", n.where, len(found))
 			continue
 		}
 		plain := reference.ReplaceAllStringFunc(found[0], func(s string) string {
-			if strings.HasSuffix(s, "*") { // 8*s*: of this the number stays
+			if strings.HasSuffix(s, "*") { // 8*s*: the number is part of a product
 				return strings.TrimRight(s[:len(s)-2], "*")
 			}
 			return ""
 		})
 		got, want := aNumber.FindAllString(plain, -1), strings.Fields(n.are)
 		if len(got) != len(want) {
-			t.Errorf("%q has the numbers %q, want %q", found[0], got, want)
+			t.Errorf("%q contains the numbers %q, want %q", found[0], got, want)
 			continue
 		}
 		for i := range got {
 			says, err := valueOf(got[i])
 			is, err2 := value(want[i])
 			if err != nil || err2 != nil || says != is {
-				t.Errorf("%q says %s, %s is %v (%v, %v)", found[0], got[i], want[i], is, err, err2)
+				t.Errorf("%q states %s, but %s is %v (%v, %v)", found[0], got[i], want[i], is, err, err2)
 			}
 		}
 	}
 }
 
-// The polynomial of the checksum, as it is and reflected: docs/protocol §2.7.
+// The polynomial of the checksum, normal and reflected: docs/protocol §2.7.
 func TestPolynomialOfTheText(t *testing.T) {
 	m := regexp.MustCompile(`polynomial (0x\w+), reflected (0x\w+), initial value and final XOR\s+(0x\w+)`).FindStringSubmatch(protocol(t))
 	if m == nil {
 		t.Fatal("§2.7 states no polynomial")
 	}
-	// crc32.Castagnoli is reflected; the other two are those of all CRCs of that package.
+	// crc32.Castagnoli is reflected; the other two values are the same for all CRCs of that package.
 	for i, want := range []uint32{bits.Reverse32(crc32.Castagnoli), crc32.Castagnoli, ^uint32(0)} {
 		if got, err := strconv.ParseUint(m[i+1], 0, 32); err != nil || uint32(got) != want {
 			t.Errorf("§2.7 states %s, the code has %#x: %v", m[i+1], want, err)
@@ -138,7 +138,7 @@ func TestMGIDsOfTheText(t *testing.T) {
 	for family, ip := range map[string]string{"IPv4 a.b.c.d": "239.161.178.195", "IPv6": "ff15:1:2:3:4:5:6:7"} {
 		m := regexp.MustCompile(`\| InfiniBand \| ` + regexp.QuoteMeta(family) + ` \| ff1\*s\*:(\w+):\*pkey\*.*?low (\d+) bits`).FindStringSubmatch(text)
 		if m == nil {
-			t.Errorf("§17.2 has no MGID of %s on InfiniBand", family)
+			t.Errorf("§17.2 lacks the MGID of %s on InfiniBand", family)
 			continue
 		}
 		low, err := strconv.Atoi(m[2])
@@ -151,16 +151,16 @@ func TestMGIDsOfTheText(t *testing.T) {
 		tail := all[len(all)-low/4:]
 		want := "ff15" + m[1] + "8001" + strings.Repeat("0", max(0, 32-12-len(tail))) + tail
 		if got != want {
-			t.Errorf("%s on InfiniBand: §17.2 makes it %s, the code %s", family, want, got)
+			t.Errorf("%s on InfiniBand: §17.2 yields %s, the code %s", family, want, got)
 		}
 	}
 	if m := regexp.MustCompile(`\| RoCE version 2 \| IPv4 a\.b\.c\.d \| (\S+?)a\.b\.c\.d \|`).FindStringSubmatch(text); m == nil {
-		t.Error("§17.2 has no MGID of IPv4 on RoCE")
+		t.Error("§17.2 lacks the MGID of IPv4 on RoCE")
 	} else if got, want := netip.AddrFrom16(rdma.MGIDForRoCE(at("239.1.2.3"), rdma.GIDTypeRoCEv2)), netip.MustParseAddr(m[1]+"239.1.2.3"); got != want {
-		t.Errorf("IPv4 on RoCE: §17.2 makes it %v, the code %v", want, got)
+		t.Errorf("IPv4 on RoCE: §17.2 yields %v, the code %v", want, got)
 	}
 	if got, want := netip.AddrFrom16(rdma.MGIDForRoCE(at("ff15::1"), rdma.GIDTypeRoCEv2)), netip.MustParseAddr("ff15::1"); got != want || !strings.Contains(text, "| RoCE version 2 | IPv6 | the address |") {
-		t.Errorf("IPv6 on RoCE: %v is not the address %v, or §17.2 does not say that it is", got, want)
+		t.Errorf("IPv6 on RoCE: %v is not the address %v, or §17.2 does not state that it is", got, want)
 	}
 	m := regexp.MustCompile(`IPoIB interface \((\d+) unless configured\)[^|]*\((0x\w+)\s+by default\)`).FindStringSubmatch(text)
 	if m == nil || m[1] != "2" || m[2] != "0xffff" {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// parts are the pages of docs/protocol, by their names.
+// parts returns the pages of docs/protocol by name.
 func parts(t *testing.T) map[string]string {
 	t.Helper()
 	pages, err := filepath.Glob(root + "/docs/protocol/*.md")
@@ -28,7 +28,7 @@ func parts(t *testing.T) map[string]string {
 	return all
 }
 
-// protocol is all of docs/protocol.
+// protocol returns the text of docs/protocol.
 func protocol(t *testing.T) string {
 	t.Helper()
 	all := parts(t)
@@ -39,13 +39,13 @@ func protocol(t *testing.T) string {
 	return b.String()
 }
 
-// rule is the head of a numbered rule of docs/protocol, section that of a section.
+// rule matches the beginning of a numbered rule of docs/protocol, section that of a section.
 var (
 	rule    = regexp.MustCompile(`(?m)^\*\*§(\d+)\.(\d+)\*\*`)
 	section = regexp.MustCompile(`(?m)^## (\d+)\. `)
 )
 
-// rules are the ids of all rules, in their order, and those of all sections.
+// rules returns the ids of all rules in order, and those of all sections.
 func rules(t *testing.T) (ids, sections []string) {
 	t.Helper()
 	text := protocol(t)
@@ -56,21 +56,20 @@ func rules(t *testing.T) (ids, sections []string) {
 		ids = append(ids, "§"+m[1]+"."+m[2])
 	}
 	if len(ids) == 0 || len(sections) == 0 {
-		t.Fatal("no rules: has their form changed?")
+		t.Fatal("found no rules: has their format changed?")
 	}
 	return ids, sections
 }
 
-// Sections are in order, and rules stand in that of their number, in order, each once:
-// docs/protocol §1.1.
-// A number may be missing: that of a rule that is gone is not used again.
+// Sections are in order, and rules are in the section of their number, in order, each once:
+// docs/protocol §1.1. A number may be missing: that of a removed rule is not used again.
 func TestRulesAreNumbered(t *testing.T) {
-	in := make(map[string]string) // sections and rules: the page
+	in := make(map[string]string) // page of each section and rule
 	for page, text := range parts(t) {
 		for _, m := range append(section.FindAllStringSubmatch(text, -1), rule.FindAllStringSubmatch(text, -1)...) {
 			id := strings.Join(m[1:], ".")
 			if in[id] != "" {
-				t.Errorf("§%s stands in %s and in %s", id, in[id], page)
+				t.Errorf("§%s is in %s and in %s", id, in[id], page)
 			}
 			in[id] = page
 		}
@@ -89,7 +88,7 @@ func rulesAreNumbered(t *testing.T, text string) {
 		}
 		number := text[h[2]:h[3]]
 		if n, err := strconv.Atoi(number); err != nil || n <= before {
-			t.Errorf("section %s is behind section %d", number, before)
+			t.Errorf("section %s follows section %d", number, before)
 		} else {
 			before = n
 		}
@@ -97,7 +96,7 @@ func rulesAreNumbered(t *testing.T, text string) {
 		for _, m := range rule.FindAllStringSubmatch(text[h[0]:end], -1) {
 			n, err := strconv.Atoi(m[2])
 			if err != nil || m[1] != number || n <= last {
-				t.Errorf("rule %s.%s is in section %s behind rule %d", m[1], m[2], number, last)
+				t.Errorf("rule %s.%s is in section %s after rule %d", m[1], m[2], number, last)
 			}
 			last = n
 		}
@@ -110,7 +109,7 @@ var (
 	citedOne = regexp.MustCompile(`§\d+(?:\.\d+)?`)
 )
 
-// Every rule and section that is cited exists, in the document itself too.
+// Every cited rule and section exists, also within the document.
 func TestCitedRulesExist(t *testing.T) {
 	ids, sections := rules(t)
 	known := slices.Concat(ids, sections)
@@ -125,7 +124,7 @@ func TestCitedRulesExist(t *testing.T) {
 		}
 	})
 	if n == 0 {
-		t.Error("no citation was found: has its form changed?")
+		t.Error("found no citation: has the format changed?")
 	}
 	vectors, err := filepath.Glob(root + "/docs/vectors/*.json")
 	if err != nil || len(vectors) == 0 {
@@ -147,8 +146,8 @@ func TestCitedRulesExist(t *testing.T) {
 	}
 }
 
-// Every rule has a test that cites it, by its number and not only by its section: in the body or
-// in the comment of a test or fuzz test, or in a script that a test plays.
+// Every rule has a test that cites it by number, not only by section: in the body or the comment of
+// a test or fuzz test, or in a script of a test.
 func TestRulesHaveTests(t *testing.T) {
 	tested := make(map[string]bool)
 	cites := func(text string) {
@@ -176,11 +175,11 @@ func TestRulesHaveTests(t *testing.T) {
 		}
 	}
 	if len(without) > 0 {
-		t.Errorf("%d of %d rules have no test that cites them: %s", len(without), len(ids), strings.Join(without, " "))
+		t.Errorf("%d of %d rules are not cited by any test: %s", len(without), len(ids), strings.Join(without, " "))
 	}
 }
 
-// testFunctions are the texts of the tests and fuzz tests of a file, with their comments.
+// testFunctions returns the texts of the tests and fuzz tests of a file, including comments.
 func testFunctions(t *testing.T, file, text string) (all []string) {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -202,7 +201,7 @@ func testFunctions(t *testing.T, file, text string) (all []string) {
 	return all
 }
 
-// Only what is in a test counts as one: not what stands in code, in a helper, or between.
+// Only citations in tests count: not those in code, in a helper, or between functions.
 func TestCitationsOutsideOfTestsDoNotCount(t *testing.T) {
 	source := strings.ReplaceAll(`package x
 
@@ -233,9 +232,9 @@ func (x *rig) TestMethod() {}
 	}
 }
 
-// The numbers of rules stay: a new one is at the end of its section, and that of a rule that
-// is gone is not used again. testdata/rules.txt has the last number that each section ever
-// gave, and which are gone. docs/protocol §1.1.
+// Rule numbers are permanent: a new one is at the end of its section, and that of a removed rule is
+// not used again. testdata/rules.txt contains the last number used in each section, and the removed
+// ones. docs/protocol §1.1.
 func TestRuleNumbersStay(t *testing.T) {
 	last, gone := make(map[string]int), make(map[string]bool)
 	for line := range strings.Lines(read(t, "testdata/rules.txt")) {
@@ -256,7 +255,7 @@ func TestRuleNumbersStay(t *testing.T) {
 	for _, id := range ids {
 		chapter, number, _ := strings.Cut(strings.TrimPrefix(id, "§"), ".")
 		if n, err := strconv.Atoi(number); err != nil || n > last[chapter] {
-			t.Errorf("%s is new: note it in testdata/rules.txt, if it is the next of section %s after %d", id, chapter, last[chapter])
+			t.Errorf("%s is new: add it to testdata/rules.txt, if it is the next number of section %s after %d", id, chapter, last[chapter])
 		}
 		if gone[id] {
 			t.Errorf("%s was the number of another rule", id)
@@ -265,16 +264,16 @@ func TestRuleNumbersStay(t *testing.T) {
 	for chapter, n := range last {
 		for i := 1; i <= n; i++ {
 			if id := fmt.Sprintf("§%s.%d", chapter, i); !gone[id] && !slices.Contains(ids, id) {
-				t.Errorf("%s is gone: note that in testdata/rules.txt, for its number is not used again", id)
+				t.Errorf("%s was removed: add it to testdata/rules.txt, because its number is not used again", id)
 			}
 		}
 	}
 }
 
-// drawing matches the rows of a drawing of bytes.
+// drawing matches the rows of a byte layout.
 var drawing = regexp.MustCompile(`(?m)^(?://)?\t(\+[-+]+\+|\|.*)$`)
 
-// The drawings of packets are those of internal/wire, row by row: docs/protocol §2.
+// The byte layouts of packets are those of internal/wire, row by row: docs/protocol §2.
 func TestDrawings(t *testing.T) {
 	text := protocol(t)
 	files, err := filepath.Glob(root + "/internal/wire/*.go")
@@ -291,7 +290,7 @@ func TestDrawings(t *testing.T) {
 			if want := strings.Join(rows, "\n"); len(rows) > 0 {
 				found++
 				if !strings.Contains(text, want) {
-					t.Errorf("docs/protocol lacks this drawing of %s:\n%s", filepath.Base(file), want)
+					t.Errorf("docs/protocol lacks this layout of %s:\n%s", filepath.Base(file), want)
 				}
 			}
 			rows = nil
@@ -306,14 +305,14 @@ func TestDrawings(t *testing.T) {
 		flush()
 	}
 	if found < 9 {
-		t.Errorf("only %d drawings were found in internal/wire", found)
+		t.Errorf("found only %d layouts in internal/wire", found)
 	}
 }
 
-// tableRow is a row of a table of protocol that has columns "value" and "code".
+// tableRow is a row of a table of protocol with columns "value" and "code".
 type tableRow struct{ what, value, code string }
 
-// tables reads all such rows.
+// tables returns all such rows.
 func tables(t *testing.T) (rows []tableRow) {
 	t.Helper()
 	value, code := -1, -1
@@ -337,10 +336,10 @@ func tables(t *testing.T) (rows []tableRow) {
 	return rows
 }
 
-// units of values in the tables, in nanoseconds or as factors.
+// units are the units of values in the tables, in nanoseconds or as factors.
 var units = map[string]float64{"µs": 1e3, "ms": 1e6, "s": 1e9, "h": 3600e9, "KiB": 1 << 10, "MiB": 1 << 20}
 
-// valueOf reads a value as the tables have it: 5, 0x08, 2^62, 0.01, 100 µs, 8 MiB.
+// valueOf parses a value of the tables: 5, 0x08, 2^62, 0.01, 100 µs, 8 MiB.
 func valueOf(s string) (float64, error) {
 	number, unit, _ := strings.Cut(s, " ")
 	factor := 1.0
@@ -353,7 +352,7 @@ func valueOf(s string) (float64, error) {
 	if exp, ok := strings.CutPrefix(number, "2^"); ok {
 		n, err := strconv.Atoi(exp)
 		if err != nil || n > 62 {
-			return 0, fmt.Errorf("%q is no power of two", number)
+			return 0, fmt.Errorf("%q is not a power of two", number)
 		}
 		return factor * float64(uint64(1)<<n), nil
 	}
@@ -365,18 +364,18 @@ func valueOf(s string) (float64, error) {
 	return factor * n, err
 }
 
-// The tables agree with the constants of the code, and leave out none of package wire and
-// no time of packages reliable and discovery: docs/protocol §2.18, §20.1.
+// The tables agree with the constants of the code, and contain all of package wire and all times of
+// packages reliable and discovery: docs/protocol §2.18, §20.1.
 func TestTables(t *testing.T) {
 	code := constants(t, "internal/wire", "reliable", "internal/topics", "internal/discovery", "internal/engine", "transport/udp", "rdma", "rdma/internal/rocev2")
 	listed := make(map[string]bool)
 	for _, r := range tables(t) {
 		if strings.Contains(r.code, "Config.") {
-			continue // a default: see the test of package pubsub
+			continue // a default: tested in package pubsub
 		}
 		want, ok := code[r.code]
 		if !ok {
-			t.Errorf("%s: there is no constant %s", r.what, r.code)
+			t.Errorf("%s: unknown constant %s", r.what, r.code)
 			continue
 		}
 		listed[r.code] = true
@@ -384,17 +383,17 @@ func TestTables(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: value %q: %v", r.what, r.value, err)
 		} else if got != want.value {
-			t.Errorf("%s: the table says %s, %s is %s", r.what, r.value, r.code, want.text)
+			t.Errorf("%s: the table has %s, but %s is %s", r.what, r.value, r.code, want.text)
 		}
 	}
 	for name, c := range code {
 		public := strings.HasPrefix(name, "wire.") && c.exported
 		time := (strings.HasPrefix(name, "reliable.") || strings.HasPrefix(name, "discovery.")) && c.duration
-		if (public || time) && !listed[name] && !slices.Contains(ownBusiness, name) {
+		if (public || time) && !listed[name] && !slices.Contains(localOnly, name) {
 			t.Errorf("%s = %s is in no table of docs/protocol", name, c.text)
 		}
 	}
 }
 
-// ownBusiness are times of this implementation that no peer sees.
-var ownBusiness = []string{"discovery.reportEvery", "reliable.addressEvery", "discovery.searchCheck"}
+// localOnly are times of this implementation that peers do not observe.
+var localOnly = []string{"discovery.reportEvery", "reliable.addressEvery", "discovery.searchCheck"}

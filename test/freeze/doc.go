@@ -1,2 +1,2 @@
-// Package freeze stops processes for as long as one likes, by signals, and has them go on.
+// Package freeze stops processes for any time by signals, and continues them.
 package freeze

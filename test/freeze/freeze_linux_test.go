@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	forVar  = "FANFARE_FREEZE" // for how long: 120s
+	forVar  = "FANFARE_FREEZE" // duration of the freeze: 120s
 	roleVar = "FANFARE_TEST_ROLE"
 	urlVar  = "FANFARE_TEST_URL"
 
-	topic    = "frozen"
-	subs     = 2
-	messages = 20_000
-	patient  = 60 * time.Second
+	topic       = "frozen"
+	subs        = 2
+	messages    = 20_000
+	waitTimeout = 60 * time.Second
 )
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// publish publishes messages for some seconds, and waits until all subscribers have them.
+// publish publishes messages for some seconds, and waits until all subscribers have received them.
 func publish(ctx context.Context, bus *pubsub.Bus) error {
 	pub, err := bus.Publisher(topic)
 	if err != nil {
@@ -68,7 +68,7 @@ func publish(ctx context.Context, bus *pubsub.Bus) error {
 	return bus.Close()
 }
 
-// subscribe receives all messages, in order and without a gap.
+// subscribe receives all messages in order, without gaps.
 func subscribe(ctx context.Context, bus *pubsub.Bus) error {
 	sub, err := bus.Subscribe(topic)
 	if err != nil {
@@ -80,7 +80,7 @@ func subscribe(ctx context.Context, bus *pubsub.Bus) error {
 			return err
 		}
 		if n := binary.BigEndian.Uint64(m.Data[100:]); n != next {
-			return fmt.Errorf("message %d came, %d was next", n, next)
+			return fmt.Errorf("got message %d, want %d", n, next)
 		}
 		if next++; next == messages {
 			break
@@ -91,21 +91,21 @@ func subscribe(ctx context.Context, bus *pubsub.Bus) error {
 
 type process struct {
 	*exec.Cmd
-	role string
-	mu   sync.Mutex
-	said bytes.Buffer
+	role   string
+	mu     sync.Mutex
+	output bytes.Buffer
 }
 
 func (p *process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said.Write(b)
+	return p.output.Write(b)
 }
 
 func (p *process) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said.String()
+	return p.output.String()
 }
 
 func start(t *testing.T, role, url string) *process {
@@ -120,11 +120,11 @@ func start(t *testing.T, role, url string) *process {
 	return p
 }
 
-// Processes that are stopped and go on have everything, and nobody is told of what is not so: that a publisher was lost, a
-// subscriber fell silent, or held somebody up. docs/protocol §11.3.
+// Processes that are stopped and continued lose nothing, and none of them reports anything wrong: a
+// lost publisher, or a subscriber that is silent or blocks the publisher. docs/protocol §11.3.
 func TestFrozen(t *testing.T) {
 	if os.Getenv(forVar) == "" {
-		t.Skipf("%s does not say for how long: test/sim does the same in virtual time", forVar)
+		t.Skipf("%s, the duration, is not set: test/sim tests the same in virtual time", forVar)
 	}
 	stop, err := time.ParseDuration(os.Getenv(forVar))
 	if err != nil {
@@ -142,7 +142,7 @@ func TestFrozen(t *testing.T) {
 	for _, c := range []struct {
 		name, url string
 		frozen    []string // roles
-		may       []string // be told, beside what is so
+		allowed   []string // additional events that may be reported
 	}{
 		{"all over shared memory", shm(), []string{"pub", "sub"}, nil},
 		{"all over UDP", udp(), []string{"pub", "sub"}, nil},
@@ -156,8 +156,8 @@ func TestFrozen(t *testing.T) {
 				all = append(all, start(t, "sub", c.url))
 			}
 			for begun := time.Now(); !strings.Contains(all[0].text(), "begins"); time.Sleep(10 * time.Millisecond) {
-				if time.Since(begun) > patient || strings.Contains(all[0].text(), "over:") {
-					t.Fatalf("the publisher does not begin: %s", all[0].text())
+				if time.Since(begun) > waitTimeout || strings.Contains(all[0].text(), "over:") {
+					t.Fatalf("the publisher did not begin: %s", all[0].text())
 				}
 			}
 			signal := func(s syscall.Signal) {
@@ -171,21 +171,21 @@ func TestFrozen(t *testing.T) {
 			signal(syscall.SIGSTOP)
 			time.Sleep(stop)
 			signal(syscall.SIGCONT)
-			may := append([]string{"stood still", "publisher up", "publisher ended", "subscriber up", "subscriber left"}, c.may...)
+			allowed := append([]string{"stood still", "publisher up", "publisher ended", "subscriber up", "subscriber left"}, c.allowed...)
 			for _, p := range all {
-				kill := time.AfterFunc(patient, func() { p.Process.Kill() })
+				kill := time.AfterFunc(waitTimeout, func() { p.Process.Kill() })
 				p.Wait()
 				kill.Stop()
 				if !strings.Contains(p.text(), "over: <nil>") {
 					t.Errorf("%s: %s", p.role, p.text())
 				}
 				for line := range strings.Lines(p.text()) {
-					if kind, ok := strings.CutPrefix(strings.TrimSpace(line), "event: "); ok && !slices.Contains(may, kind) {
-						t.Errorf("%s is told: %s", p.role, kind)
+					if kind, ok := strings.CutPrefix(strings.TrimSpace(line), "event: "); ok && !slices.Contains(allowed, kind) {
+						t.Errorf("%s reports the event: %s", p.role, kind)
 					}
 				}
 				if slices.Contains(c.frozen, p.role) != strings.Contains(p.text(), "stood still") {
-					t.Errorf("%s: frozen, or not, and says: %s", p.role, p.text())
+					t.Errorf("%s: wrong report of the freeze: %s", p.role, p.text())
 				}
 			}
 		})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The lab boots, and its kernel has a RoCE device that is up.
+// The lab boots, and its kernel has an active RoCE device.
 func TestBoot(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -17,8 +17,8 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// What VMs and host say and how they end comes back; a VM that dies ends the
-// run, also while another waits for it.
+// Output and exit status of VMs and host are returned; a VM that dies ends the run, even if another
+// one waits for it.
 func TestRun(t *testing.T) {
 	Need(t)
 	t.Parallel()

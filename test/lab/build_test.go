@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// built has the programs that this run has built, each in a folder of its own below dir: to link one
-// takes seconds, and most tests want the same.
+// built are the programs built in this test run, each in a folder below dir: linking one takes
+// seconds, and most tests need the same ones.
 var built struct {
 	mu       sync.Mutex
 	dir      string            // under mu
-	programs map[string]string // under mu: how it is built, and the file
+	programs map[string]string // under mu: file by build parameters
 }
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildOnce puts a program into dir, which is built unless it was.
+// buildOnce copies a program into dir, and builds it the first time.
 func buildOnce(t testing.TB, dir, pkg, env string, flags ...string) {
 	t.Helper()
 	built.mu.Lock()
@@ -49,24 +49,24 @@ func buildOnce(t testing.TB, dir, pkg, env string, flags ...string) {
 	}
 }
 
-// Build builds a package of the module for the VMs, without rdma-core, and puts the
-// binary into dir under the package's name. flags go to "go build" before it. It is
-// built as any test on this host is, so that all but the linking is done where those ran.
+// Build builds a package of the module for the VMs, without rdma-core, and puts the binary into dir
+// under the package's name. flags are passed to "go build". It is built like any test on this host,
+// so that only linking remains to be done.
 func Build(t testing.TB, dir, pkg string, flags ...string) {
 	t.Helper()
 	buildOnce(t, dir, pkg, "CGO_ENABLED=1", flags...)
 }
 
-// BuildRDMA is Build with tag rdma and cgo: rdma-core's libraries are in the
-// VMs. It needs their headers on this host, which "test/lab/run setup" installs.
+// BuildRDMA is Build with tag rdma and cgo: rdma-core's libraries are in the VMs. It needs their
+// headers on this host, which "test/lab/run setup" installs.
 func BuildRDMA(t testing.TB, dir, pkg string, flags ...string) {
 	t.Helper()
 	buildOnce(t, dir, pkg, "CGO_ENABLED=1", append([]string{"-tags", "rdma"}, flags...)...)
 }
 
-// BuildTest builds a package's tests for the VMs: file is the binary, flags go
-// to "go test". With cgo the program finds librdmacm, libibverbs and their
-// provider for rxe in the VM, and the C library of this host.
+// BuildTest builds a package's tests for the VMs: file is the binary, flags are passed to "go
+// test". With cgo the program uses librdmacm, libibverbs and their provider for rxe of the VM, and
+// the C library of this host.
 func BuildTest(t testing.TB, file, pkg string, cgo bool, flags ...string) {
 	t.Helper()
 	env := "CGO_ENABLED=0"

@@ -14,10 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cable carries Ethernet frames between two interfaces of a network namespace,
-// and loses a share of the RoCEv2 datagrams among them: the kernel of the host need
-// not have a queueing discipline that does. Offloads pass through it (packet(7),
-// PACKET_VNET_HDR).
+// cable forwards Ethernet frames between two interfaces of a network namespace, and drops a share
+// of the RoCEv2 datagrams: the host's kernel needs no queueing discipline for that. Offloads pass
+// through it (packet(7), PACKET_VNET_HDR).
 type cable struct {
 	ends [2]int // packet sockets
 	lost [2]atomic.Int64
@@ -27,7 +26,7 @@ type cable struct {
 
 var cableEnds = [2]string{"a0", "b0"}
 
-// newCable begins to carry. The ends are in the namespace ns.
+// newCable starts forwarding. The ends are in the namespace ns.
 func newCable(t *testing.T, ns string, loss float64) *cable {
 	t.Helper()
 	c := new(cable)
@@ -48,14 +47,14 @@ func newCable(t *testing.T, ns string, loss float64) *cable {
 	return c
 }
 
-// carry takes frames from one end to the other.
+// carry forwards frames from one end to the other.
 func (c *cable) carry(t *testing.T, from int, lose func() bool) {
 	const vnet, ethernet, ipv4 = 10, 14, 20
 	b := make([]byte, 1<<16)
 	for !c.quit.Load() {
 		n, err := unix.Read(c.ends[from], b)
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-			continue // the socket's time limit, to look at quit
+			continue // timeout of the socket, to check quit
 		}
 		if err != nil {
 			t.Errorf("cable: %v", err)
@@ -75,8 +74,7 @@ func (c *cable) carry(t *testing.T, from int, lose func() bool) {
 	}
 }
 
-// end stops it, and returns how many datagrams were lost from the first end to
-// the second and the other way.
+// end stops the cable, and returns how many datagrams were lost in each direction.
 func (c *cable) end(t *testing.T) (there, back int) {
 	if !c.quit.Swap(true) {
 		c.done.Wait()
@@ -85,7 +83,7 @@ func (c *cable) end(t *testing.T) (there, back int) {
 			if err != nil {
 				t.Errorf("statistics of the cable: %v", err)
 			} else {
-				c.lost[i].Add(int64(s.Drops)) // its own queue was full
+				c.lost[i].Add(int64(s.Drops)) // its own queue overflowed
 			}
 			unix.Close(fd)
 		}
@@ -93,7 +91,7 @@ func (c *cable) end(t *testing.T) (there, back int) {
 	return int(c.lost[0].Load()), int(c.lost[1].Load())
 }
 
-// packetSocket is one that gets every frame that an interface receives.
+// packetSocket returns a socket that receives every frame of an interface.
 func packetSocket(t *testing.T, name string) int {
 	t.Helper()
 	link, err := net.InterfaceByName(name)
@@ -101,7 +99,7 @@ func packetSocket(t *testing.T, name string) int {
 		t.Fatal(err)
 	}
 	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
-	// It is bound before it gets anything: protocol 0 is none.
+	// protocol 0: it receives nothing before it is bound
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		err = errors.Join(
@@ -137,7 +135,7 @@ func inNamespace(t *testing.T, ns string, f func()) {
 	}
 	defer func() {
 		if err := unix.Setns(int(ours.Fd()), unix.CLONE_NEWNET); err != nil {
-			panic(err) // the thread must not run anything else
+			panic(err) // the thread must not run other goroutines
 		}
 	}()
 	f()

@@ -15,20 +15,19 @@ import (
 // Packet is an IPv4 packet that a NIC sent or received.
 type Packet struct {
 	Src, Dst netip.Addr
-	Protocol uint8  // IANA's number
+	Protocol uint8  // protocol number of IANA
 	Header   []byte // the IP header
-	Payload  []byte // what follows it
+	Payload  []byte // the rest
 }
 
-// Protocols that tests look for.
+// Protocol numbers used by tests.
 const (
 	protoIGMP = 2
 	protoUDP  = 17
 )
 
-// Packets are the IPv4 packets at the first NIC of a VM, in order. With the
-// segment being one, they are those of all VMs and of the host, unless the
-// run's bridge snoops.
+// Packets returns the IPv4 packets at the first NIC of a VM, in order. All VMs share a segment:
+// these are the packets of all VMs and of the host, unless the bridge snoops.
 func (r *Result) Packets(t testing.TB, vm int) []Packet {
 	t.Helper()
 	file, err := os.ReadFile(r.captureFile(vm))
@@ -44,9 +43,9 @@ func (r *Result) Packets(t testing.TB, vm int) []Packet {
 
 func (r *Result) captureFile(vm int) string { return fmt.Sprintf("%s.vm%d.nic0.pcap", r.captures, vm) }
 
-// parseCapture reads a capture file of Ethernet frames as qemu's filter-dump
-// writes it: the classic format in this machine's byte order, microseconds.
-// What is no IPv4 is left out, and so is a last frame that is not complete.
+// parseCapture parses a capture file of Ethernet frames as written by qemu's filter-dump: the
+// classic format in this machine's byte order, with microseconds. Packets other than IPv4 are
+// skipped, and so is an incomplete last frame.
 func parseCapture(b []byte) ([]Packet, error) {
 	const header, record, ethernet = 24, 16, 14
 	if len(b) < header || binary.LittleEndian.Uint32(b) != 0xa1b2c3d4 || binary.LittleEndian.Uint32(b[20:]) != 1 {
@@ -73,9 +72,8 @@ func parseCapture(b []byte) ([]Packet, error) {
 	return list, nil
 }
 
-// IGMPReports counts the packets by which a host says that it is a member of
-// the group: version 2's reports (RFC 2236), and records of version 3's (RFC
-// 3376) other than those that leave it.
+// IGMPReports counts the packets in which a host reports membership of the group: reports of
+// version 2 (RFC 2236), and records of version 3 (RFC 3376) other than leaves.
 func IGMPReports(packets []Packet, from, group string) (n int) {
 	src, g := netip.MustParseAddr(from), netip.MustParseAddr(group).As4()
 	for _, p := range packets {
@@ -102,7 +100,7 @@ func IGMPReports(packets []Packet, from, group string) (n int) {
 	return n
 }
 
-// Datagram is an Unreliable Datagram of RoCEv2, as far as tests look at it.
+// Datagram is the part of a RoCEv2 Unreliable Datagram that tests check.
 type Datagram struct {
 	Dst     netip.Addr
 	IPID    uint16 // identification of the IP header
@@ -111,16 +109,15 @@ type Datagram struct {
 	QKey    uint32
 	SrcQPN  uint32
 	PSN     uint32
-	Imm     uint32 // 0 without one
+	Imm     uint32 // 0: none
 	Data    []byte
-	ICRC    bool // is right
-	// Constant is BTH and DETH with zeros for what differs from datagram to
-	// datagram and from queue pair to queue pair: pad count, PSN, source QPN.
+	ICRC    bool // it is correct
+	// Constant is BTH and DETH, with zeros in the fields that differ between datagrams or queue pairs:
+	// pad count, PSN, source QPN.
 	Constant [20]byte
 }
 
-// Datagrams are the RoCEv2 datagrams from one address to another; "" stands for
-// any.
+// Datagrams returns the RoCEv2 datagrams from one address to another; "" is any address.
 func Datagrams(packets []Packet, from, to string) (list []Datagram) {
 	const roce, bth, deth, icrc = 4791, 12, 8, 4
 	for _, p := range packets {
@@ -147,18 +144,17 @@ func Datagrams(packets []Packet, from, to string) (list []Datagram) {
 	return list
 }
 
-// MulticastOnly leaves out what did not go to a group.
+// MulticastOnly returns the datagrams to groups.
 func MulticastOnly(list []Datagram) []Datagram {
 	return slices.DeleteFunc(slices.Clone(list), func(d Datagram) bool { return !d.Dst.IsMulticast() })
 }
 
-// Sequence looks at the packet sequence numbers of each queue pair that sent,
-// which count up by one: how many are missing between the first and the last, and
-// how many came after a later one.
+// Sequence checks the packet sequence numbers of each sending queue pair, which increase by one:
+// how many are missing between the first and the last one, and how many arrived after a later one.
 func Sequence(list []Datagram) (lost, reordered int) {
 	type numbers struct {
 		seen        map[int]bool
-		first, last int // without wrapping
+		first, last int // unwrapped
 	}
 	qps := map[uint32]*numbers{}
 	for _, d := range list {
@@ -168,7 +164,7 @@ func Sequence(list []Datagram) (lost, reordered int) {
 			q = &numbers{seen: map[int]bool{}, first: n, last: n}
 			qps[d.SrcQPN] = q
 		}
-		ahead := int(int32((d.PSN-uint32(q.last))<<8) >> 8) // of 24 bits, with their sign
+		ahead := int(int32((d.PSN-uint32(q.last))<<8) >> 8) // signed difference of 24-bit numbers
 		n := q.last + ahead
 		if ahead < 0 {
 			reordered++
@@ -186,9 +182,8 @@ func rightICRC(p *Packet) bool {
 	return icrc(p) == binary.LittleEndian.Uint32(p.Payload[len(p.Payload)-4:])
 }
 
-// icrc computes the invariant CRC of a RoCEv2 packet (IBTA annex A17): what may
-// change on the way counts as ones, and so do eight bytes before it, which stand
-// for a local route header.
+// icrc computes the invariant CRC of a RoCEv2 packet (IBTA annex A17): fields that may change in
+// transit count as ones, and so do eight preceding bytes, which replace a local route header.
 func icrc(p *Packet) uint32 {
 	b := append(bytes.Repeat([]byte{0xff}, 8), p.Header...)
 	b = append(b, p.Payload...)
@@ -202,8 +197,7 @@ func icrc(p *Packet) uint32 {
 
 func be24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2]) }
 
-// Tshark runs Wireshark's dissectors over the capture of a VM's first NIC and
-// returns what it prints.
+// Tshark runs Wireshark's dissectors over the capture of a VM's first NIC and returns their output.
 func (r *Result) Tshark(t testing.TB, vm int, args ...string) string {
 	t.Helper()
 	return tshark(t, r.captureFile(vm), args...)
@@ -212,7 +206,7 @@ func (r *Result) Tshark(t testing.TB, vm int, args ...string) string {
 func tshark(t testing.TB, file string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("tshark", append([]string{"-r", file}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // no preferences of anybody's
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // without the user's preferences
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("tshark %v: %v", args, err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// hostsInOne makes each NIC of a VM a host of its own: what one sends to
-// another goes over the wire, although the kernel has both addresses.
+// hostsInOne makes each NIC of a VM act as a host: packets between them go over the wire, although
+// the kernel has both addresses.
 const hostsInOne = `
 for d in all default eth0 eth1 eth2; do
 	c=/proc/sys/net/ipv4/conf/$d
@@ -26,18 +26,16 @@ for i in 0 1 2; do
 done
 `
 
-// What verbs on Soft-RoCE of Linux 6.1 does not meet, with a piece of the
-// kernel's reason, and the statements that do not apply to it (docs/rdma.md says
-// why): all others of the 125 pass.
+// Statements not met by verbs on Soft-RoCE of Linux 6.1, with a part of the kernel's reason, and
+// statements that do not apply to it (docs/rdma.md explains why): all others of the 125 pass.
 var (
 	verbsNotMet        = map[string]string{"S022": "include/linux/in.h", "S102": "rxe_resp.c"}
 	verbsNotApplicable = "S015 S018 S028 S029 S030 S031 S032 S033 S034 S035 S038 S042 S044 S047 S048 S049 S055 S056 S058 S059 S069 S075 S076 S080 " +
 		"S087 S091 S094 S098 S107 S110 S111 S112 S113 S114 S115 S116 S117 S118 S119 S120 S124"
 )
 
-// The suites of packages rdma and transport on rdma-core and the kernel's
-// Soft-RoCE, plain and with the race detector: every statement has the outcome
-// that it is known to have.
+// The suites of packages rdma and transport run on rdma-core and the kernel's Soft-RoCE, with and
+// without the race detector: every statement has its expected outcome.
 func TestVerbsConformance(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -45,7 +43,7 @@ func TestVerbsConformance(t *testing.T) {
 	for _, race := range []bool{false, true} {
 		name, flags, short := "plain", []string{"-tags", "rdma"}, ""
 		if race {
-			// -short leaves out S088, 8192 groups, which take the kernel a minute and the detector nothing.
+			// -short omits S088, 8192 groups: it takes the kernel a minute, and is irrelevant for the race detector
 			name, flags, short = "race", append(flags, "-race"), " -test.short"
 		}
 		t.Run(name, func(t *testing.T) {
@@ -67,10 +65,10 @@ func TestVerbsConformance(t *testing.T) {
 				}
 			}
 			if !strings.Contains(transport, "\n--- PASS: TestVerbs ") {
-				t.Errorf("the transport's suite did not run:\n%s", transport)
+				t.Errorf("the suite of the transport did not run:\n%s", transport)
 			}
-			// Beside the statements: what needs a host without devices, and what
-			// TestUnprivileged runs in a process without capabilities.
+			// Besides statements, two kinds of tests are skipped: those that need a host without devices,
+			// and those that TestUnprivileged runs in a process without capabilities.
 			var skipped []string
 			for _, m := range regexp.MustCompile(`(?m)^ *--- SKIP: (\S+)`).FindAllStringSubmatch(r.Out[1], -1) {
 				if !strings.HasPrefix(m[1], "TestConformance/S") {
@@ -78,13 +76,13 @@ func TestVerbsConformance(t *testing.T) {
 				}
 			}
 			if slices.Sort(skipped); !slices.Equal(skipped, []string{"TestMemoryLimit", "TestNoDevice"}) {
-				t.Errorf("left out are %v", skipped)
+				t.Errorf("unexpected skipped tests: %v", skipped)
 			}
 		})
 	}
 }
 
-// checkStatements reads what the suite of package rdma printed.
+// checkStatements checks the output of package rdma's suite.
 func checkStatements(t *testing.T, output string, short bool) {
 	t.Helper()
 	missing := strings.Fields(verbsNotApplicable)
@@ -92,7 +90,7 @@ func checkStatements(t *testing.T, output string, short bool) {
 		missing = append(missing, "S088")
 		slices.Sort(missing)
 	}
-	// S015 can be tried if the kernel takes its time to resolve an address.
+	// S015 is tested only if the kernel is slow to resolve an address.
 	if strings.Contains(output, "--- PASS: TestConformance/S015_") {
 		missing = slices.DeleteFunc(missing, func(s string) bool { return s == "S015" })
 	}
@@ -100,10 +98,9 @@ func checkStatements(t *testing.T, output string, short bool) {
 	row := fmt.Sprintf(`\| verbs linux 6\.1\S* \| %d \| %d \| %d \| 0 \|`, passed, len(missing), len(verbsNotMet))
 	table := regexp.MustCompile(`\| verbs linux .*\|`).FindString(output)
 	if !regexp.MustCompile(row).MatchString(table) {
-		t.Errorf("the table is %q, want %s", table, row)
+		t.Errorf("table row %q, want %s", table, row)
 	}
-	// A statement is a subtest, which passes or is left out, or has no subtest
-	// at all and a reason.
+	// A statement has a subtest, which passes or is skipped, or has no subtest and a reason.
 	passes := regexp.MustCompile(`(?m)^ *--- PASS: TestConformance/(S\d\d\d)_`).FindAllStringSubmatch(output, -1)
 	seen := map[string]bool{}
 	for _, p := range passes {
@@ -118,14 +115,14 @@ func checkStatements(t *testing.T, output string, short bool) {
 		t.Logf("%s %s: %s", m[1], m[2], m[3])
 	}
 	if got := slices.Sorted(maps.Keys(reasons["not applicable"])); !slices.Equal(got, missing) {
-		t.Errorf("not applicable are %v, want %v", got, missing)
+		t.Errorf("statements not applicable: %v, want %v", got, missing)
 	}
 	if got, want := slices.Sorted(maps.Keys(reasons["not met"])), slices.Sorted(maps.Keys(verbsNotMet)); !slices.Equal(got, want) {
-		t.Errorf("not met are %v, want %v", got, want)
+		t.Errorf("statements not met: %v, want %v", got, want)
 	}
 	for s, file := range verbsNotMet {
 		if !strings.Contains(reasons["not met"][s], file) {
-			t.Errorf("%s is not met without the kernel's reason: %q", s, reasons["not met"][s])
+			t.Errorf("%s is not met, but not for the kernel's reason: %q", s, reasons["not met"][s])
 		}
 	}
 	t.Log("| provider | passed | not applicable | not met | failed |\n" + table)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// "fanfare doctor" in a VM with a RoCE device, built without and with
-// rdma-core, and where something is missing.
+// "fanfare doctor" in a VM with a RoCE device, built without and with rdma-core, and with faults.
 func TestDoctor(t *testing.T) {
 	Need(t)
 	t.Parallel()

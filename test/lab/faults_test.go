@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Shell text for what goes wrong in a VM. Each waits until the stream is under
-// way, and says afterwards what has happened.
+// Shell commands that cause faults in a VM. Each waits until the stream has begun, and prints the
+// result.
 const (
 	linkFlaps = "ip link set eth0 down; until rdma link | grep 'state DOWN'; do sleep 0.1; done; sleep 1; " +
 		"ip link set eth0 up; until rdma link | grep 'state ACTIVE'; do sleep 0.1; done"
-	// The removal ends when the program has closed the device.
+	// The removal completes when the program has closed the device.
 	deviceRemoved = "rdma link del rxe0; echo devices left: $(ls /sys/class/infiniband | wc -l)"
-	// The kernel takes 600 packets and more while nobody can post a receive.
+	// The kernel receives 600 packets or more while no receive is posted.
 	stopped = "p=$(pidof fanfare); kill -STOP $p; n=" + got + "; until [ " + got + " -gt $((n+600)) ]; do sleep 0.1; done; " +
 		"echo stopped for $((" + got + "-n)) packets; kill -CONT $p; " +
 		"until ./fanfare loss -json | tee /tmp/loss | grep -q '\"receive_queue_empty\"'; do sleep 0.3; done; " +
@@ -30,10 +30,9 @@ func during(count, fault string) string {
 	return "{ until [ " + count + " -gt 300 ]; do sleep 0.1; done; " + fault + "; echo fault over; } & fault=$!; "
 }
 
-// What goes wrong below ends well: the stream recovers and is complete, or both
-// sides say what is the matter and end. What was received is what was published,
-// but for gaps that were told, up to where the subscriber says that it ended.
-// Nothing hangs and nothing is corrupt.
+// Faults end in order: the stream recovers and is complete, or both sides report the fault and
+// exit. The received messages are the published ones except for reported gaps, up to the reported
+// end. No side hangs, and no message is corrupt.
 func TestVerbsFaults(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -41,7 +40,7 @@ func TestVerbsFaults(t *testing.T) {
 		url  = "rdma://rxe0"
 		down = "state DOWN physical_state DISABLED netdev eth0"
 		up   = "state ACTIVE physical_state LINK_UP netdev eth0"
-		// Librdmacm's event, in the error of the side whose device it was.
+		// Event of librdmacm, in the error of the side with the removed device.
 		removed = "DEVICE_REMOVAL: device was removed: no such device"
 	)
 	for _, f := range []struct {
@@ -50,14 +49,14 @@ func TestVerbsFaults(t *testing.T) {
 		subURL, pubArg string
 		messages       int
 		subArg         string
-		said           map[int][]string // by a VM
+		output         map[int][]string // expected output, by VM
 		check          func(t *testing.T, r *Result, whole bool)
 	}{
 		{"subscriber's link flaps", "", during(got, linkFlaps), url, "", 20_000, "", map[int][]string{2: {down, up}}, wantDuring(2)},
 		{"publisher's link flaps", during(sent, linkFlaps), "", url, "", 20_000, "", map[int][]string{1: {down, up}}, wantDuring(1)},
 		{"subscriber's device removed", "", during(got, deviceRemoved), url, "", 20_000, "", map[int][]string{1: {"stopped answering"}, 2: {"devices left: 0\n", removed}}, wantBroken},
 		{"publisher's device removed", during(sent, deviceRemoved), "", url, "", 20_000, "", map[int][]string{1: {"devices left: 0\n", removed}, 2: {"was lost before its end"}}, wantBroken},
-		// The publisher waits for nobody, and the queue holds 16. There is time to look on.
+		// The publisher waits for no subscriber, and the queue has 16 entries. The rate leaves time to query.
 		{"receive queue starved", "", during(got, stopped), url + "?rq=16", "-flow none -rate 400", 10_000, "-v -metrics localhost:9464", map[int][]string{2: {"cause=receive_queue_empty"}}, wantStarved},
 	} {
 		t.Run(f.name, func(t *testing.T) {
@@ -74,16 +73,16 @@ func TestVerbsFaults(t *testing.T) {
 				},
 				Timeout: 4 * time.Minute,
 			}.Do(t).OK(t)
-			whole := wantHonest(t, dir, out, r.Out[2], exitStatus(t, r.Out[2]))
-			for vm, wants := range f.said {
+			whole := wantConsistent(t, dir, out, r.Out[2], exitStatus(t, r.Out[2]))
+			for vm, wants := range f.output {
 				for _, want := range wants {
 					if !strings.Contains(r.Out[vm], want) {
-						t.Errorf("VM %d does not say %q:\n%s", vm, want, r.Out[vm])
+						t.Errorf("the output of VM %d lacks %q:\n%s", vm, want, r.Out[vm])
 					}
 				}
 			}
 			for vm := 1; vm <= 2; vm++ {
-				if s := exitStatus(t, r.Out[vm]); s != 0 && s != 1 { // 124 is that of timeout(1)
+				if s := exitStatus(t, r.Out[vm]); s != 0 && s != 1 { // 124 is the status of timeout(1)
 					t.Errorf("VM %d: exit status %d:\n%s", vm, s, r.Out[vm])
 				}
 			}
@@ -95,18 +94,18 @@ func TestVerbsFaults(t *testing.T) {
 	}
 }
 
-// wantDuring wants that the fault of a VM was over before its stream was.
+// wantDuring checks that the fault of a VM ended before the stream.
 func wantDuring(vm int) func(t *testing.T, r *Result, whole bool) {
 	return func(t *testing.T, r *Result, whole bool) {
 		t.Helper()
 		over, end := strings.Index(r.Out[vm], "fault over\n"), strings.Index(r.Out[vm], "\n{\"type\":\"summary\"")
 		if over < 0 || over > end {
-			t.Errorf("the fault was not within the stream:\n%s", r.Out[vm])
+			t.Errorf("the fault did not end within the stream:\n%s", r.Out[vm])
 		}
 	}
 }
 
-// wantBroken wants that neither side takes its stream for complete.
+// wantBroken checks that no side reports a complete stream.
 func wantBroken(t *testing.T, r *Result, whole bool) {
 	t.Helper()
 	pub, sub := summaryOf[pubResult](t, r.Out[1]), summaryOf[subResult](t, r.Out[2])
@@ -115,10 +114,9 @@ func wantBroken(t *testing.T, r *Result, whole bool) {
 	}
 }
 
-// wantStarved wants that a queue of 16 met hundreds of packets while it could not
-// be filled again, and that the subscriber lacked packets for that: the network lost
-// none. rxe does not count them, and yet the log, fanfare loss, fanfare top and the metrics
-// name the queue.
+// wantStarved checks that a queue of 16 entries received hundreds of packets while it could not be
+// refilled, and that the subscriber lost packets because of that: the network lost none. rxe has no
+// counter for this, but the log, fanfare loss, fanfare top and the metrics name the queue.
 func wantStarved(t *testing.T, r *Result, whole bool) {
 	t.Helper()
 	wantDuring(2)(t, r, whole)
@@ -132,7 +130,7 @@ func wantStarved(t *testing.T, r *Result, whole bool) {
 		t.Fatal(err)
 	}
 	if n < 600 || sub.Missing == 0 || sub.Repaired == 0 && whole {
-		t.Errorf("%d packets came while it was stopped, and it lacked %d: %+v", n, sub.Missing, sub)
+		t.Errorf("%d packets arrived while it was stopped, but %d were missing: %+v", n, sub.Missing, sub)
 	}
 	for view, want := range map[string]string{"loss": `"cause":"receive_queue_empty"`, "top": `"cause":"receive_queue_empty"`, "metrics": `cause="receive_queue_empty"`} {
 		m := regexp.MustCompile(`(?m)^` + view + `: .*` + regexp.QuoteMeta(want) + `.*$`).FindString(r.Out[2])
@@ -145,17 +143,16 @@ func wantStarved(t *testing.T, r *Result, whole bool) {
 	}
 }
 
-// A datagram that is larger than the receive buffers, which any host can send to
-// a group, puts the queue pair in error on rxe of kernel 6.1: the stream goes on. It
-// is complete, unless the emulated host was so slow to begin anew that the
-// publisher released the subscriber: then what is missing is told.
+// A datagram larger than the receive buffers, which any host can send to a group, puts the queue
+// pair in error on rxe of kernel 6.1: the stream continues. It is complete, unless the emulated
+// host was so slow to recover that the publisher released the subscriber: then gaps are reported.
 func TestVerbsQueuePairInError(t *testing.T) {
 	Need(t)
 	t.Parallel()
 	dir := t.TempDir()
 	BuildRDMA(t, dir, "./cmd/fanfare")
 	writeFeed(t, filepath.Join(dir, "feed"), 20_000)
-	// With one group it is the first of the range, whose topics are all here.
+	// With one group, all topics are in the first group of the range.
 	const small, url = "ip link set eth0 mtu 1500; ", "rdma://rxe0?groups=1"
 	r := Run{
 		VMs: 3, Dir: dir,
@@ -167,19 +164,19 @@ func TestVerbsQueuePairInError(t *testing.T) {
 		Options: []string{"--mtu", "4200"},
 		Timeout: 4 * time.Minute,
 	}.Do(t).OK(t)
-	whole := wantHonest(t, dir, "got", r.Out[2], exitStatus(t, r.Out[2]))
+	whole := wantConsistent(t, dir, "got", r.Out[2], exitStatus(t, r.Out[2]))
 	if !strings.Contains(r.Out[2], "RDMA queue pair is in error and is reset") {
 		t.Errorf("the queue pair was never in error:\n%s", r.Out[2])
 	}
 	if n := largest(MulticastOnly(Datagrams(r.Packets(t, 2), Addr(3), ""))); n != 3500 {
-		t.Errorf("the largest datagram that reached the subscriber holds %d bytes", n)
+		t.Errorf("the largest datagram that reached the subscriber has %d bytes", n)
 	}
 	if n := largest(Datagrams(r.Packets(t, 2), Addr(1), "")); n > 1024 {
-		t.Errorf("the stream's own have %d bytes", n)
+		t.Errorf("the datagrams of the stream have %d bytes", n)
 	}
 	pub := summaryOf[pubResult](t, r.Out[1])
 	if whole && pub.Silent == 0 && exitStatus(t, r.Out[1]) != 0 || !whole && (pub.Silent == 0 || exitStatus(t, r.Out[1]) != 1) {
-		t.Errorf("complete: %v, but the publisher says %+v with status %d", whole, pub, exitStatus(t, r.Out[1]))
+		t.Errorf("complete: %v, but the publisher reports %+v with status %d", whole, pub, exitStatus(t, r.Out[1]))
 	}
 	t.Log(fmt.Sprintf("complete: %v", whole), r.Out[1], r.Out[2], r.Out[3])
 }

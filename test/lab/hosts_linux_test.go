@@ -14,25 +14,23 @@ import (
 	"time"
 )
 
-// hostMessages is how many messages TestTwoHosts publishes in each of its runs,
-// and hostRate how many a second: more than a capture can follow would be
-// missing in it.
+// hostMessages and hostRate are the number of messages of each run of TestTwoHosts, and their rate.
+// At a higher rate the capture would lose packets.
 var (
 	hostMessages = flag.Int("lab.hostmessages", 20000, "messages that TestTwoHosts publishes")
 	hostRate     = flag.Int("lab.hostrate", 20000, "messages a second that TestTwoHosts publishes; 0: no limit")
-	seed         = flag.Uint64("lab.seed", 1, "which datagrams the cable of TestTwoHosts loses")
+	seed         = flag.Uint64("lab.seed", 1, "seed of the losses of TestTwoHosts's cable")
 )
 
-// Two hosts, which are network namespaces, with a cable between them that loses
-// datagrams both ways: "fanfare pub" on one and "fanfare sub" on the other over
-// RoCEv2 in user space arrive byte for byte. Wireshark's dissector takes every packet
-// on the cable for InfiniBand and complains of none. It shows the ICRC but does not
-// check it: what it shows must be what is computed here from the packet. This needs
-// no VM.
+// Two hosts, which are network namespaces, have a cable between them that loses datagrams in both
+// directions: "fanfare pub" on one and "fanfare sub" on the other one over RoCEv2 in user space
+// transfer every byte. Wireshark's dissector accepts every packet on the cable as InfiniBand. It
+// shows the ICRC but does not verify it: the shown value must be that computed here. This needs no
+// VM.
 func TestTwoHosts(t *testing.T) {
 	Need(t)
 	if os.Getuid() != 0 {
-		t.Fatal("two hosts are network namespaces, which takes root")
+		t.Fatal("network namespaces for two hosts require root")
 	}
 	dir := t.TempDir()
 	Build(t, dir, "./cmd/fanfare")
@@ -65,7 +63,7 @@ func TestTwoHosts(t *testing.T) {
 				checkFindsDamage(t, file)
 			}
 			if (trains == 0) != strings.Contains(c.url, "gso=off") {
-				t.Errorf("%d packets came in a train behind its first", trains)
+				t.Errorf("%d packets were in a train after its first one", trains)
 			}
 			switch {
 			case c.loss == 0:
@@ -80,10 +78,10 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// checkDissector compares what Wireshark says of each RoCEv2 packet with what it
-// must be. It returns how many packets
-// have another identification than 0: those of trains, whose ICRC foretells it. And
-// how many of the publisher's are missing, by their sequence numbers.
+// checkDissector compares Wireshark's output for each RoCEv2 packet with the expected one. It
+// returns how many packets have an identification other than 0: those of trains, whose ICRC was
+// computed for it. It also returns how many of the publisher's packets are missing, by sequence
+// number.
 func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 	t.Helper()
 	_, packets, roce := readCapture(t, file)
@@ -103,14 +101,14 @@ func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 		t.Fatalf("%d packets of the publisher and %d replies to it were captured", data, replies)
 	}
 	if bad := complaints(t, file, roce); len(bad) > 0 {
-		t.Errorf("%d of %d packets are not as they must be, the first:\n%s", len(bad), len(roce), bad[0])
+		t.Errorf("%d of %d packets are wrong, the first:\n%s", len(bad), len(roce), bad[0])
 	}
-	t.Logf("%d packets of the publisher, %d of them within trains, and %d replies looked at", data, trains, replies)
+	t.Logf("checked %d packets of the publisher, %d of them within trains, and %d replies", data, trains, replies)
 	lost, _ = Sequence(Datagrams(packets, pub, ""))
 	return trains, lost
 }
 
-// readCapture reads a file: the bytes, the packets, and which of them are RoCEv2.
+// readCapture reads a file and returns its bytes, its packets, and those that are RoCEv2.
 func readCapture(t *testing.T, file string) (wire []byte, packets, roce []Packet) {
 	t.Helper()
 	wire, err := os.ReadFile(file)
@@ -128,8 +126,8 @@ func readCapture(t *testing.T, file string) (wire []byte, packets, roce []Packet
 	return wire, packets, roce
 }
 
-// checkFindsDamage makes sure that the checks can fail: for one packet with a bit flipped in its
-// payload, and one cut off within its headers, with lengths that fit.
+// checkFindsDamage verifies that the checks can fail: for a packet with a flipped bit in its
+// payload, and one truncated within its headers, with matching lengths.
 func checkFindsDamage(t *testing.T, file string) {
 	t.Helper()
 	wire, _, roce := readCapture(t, file)
@@ -142,19 +140,18 @@ func checkFindsDamage(t *testing.T, file string) {
 	}
 	_, _, changed := readCapture(t, broken)
 	if bad := complaints(t, broken, changed); len(bad) != 1 {
-		t.Errorf("one damaged packet gives %d complaints", len(bad))
+		t.Errorf("a damaged packet causes %d complaints", len(bad))
 	}
 	if err := os.WriteFile(broken, truncated(wire, &roce[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if bad := tshark(t, broken, "-Y", complaint); bad == "" {
-		t.Error("Wireshark does not complain of a packet that ends within its headers")
+		t.Error("Wireshark does not report a packet that ends within its headers")
 	}
 }
 
-// complaints are the packets that are wrong: that Wireshark does not take for
-// datagrams of InfiniBand or complains of, or whose ICRC, as it shows it, is not
-// what it must be.
+// complaints returns the wrong packets: those that Wireshark does not accept as InfiniBand
+// datagrams, reports as invalid, or shows with a wrong ICRC.
 func complaints(t *testing.T, file string, roce []Packet) (bad []string) {
 	t.Helper()
 	if out := tshark(t, file, "-Y", complaint); out != "" {
@@ -169,17 +166,17 @@ func complaints(t *testing.T, file string, roce []Packet) (bad []string) {
 	for i, line := range lines {
 		p := &roce[i]
 		b := p.Payload[8:]
-		// Wireshark prints the bytes as they are in the packet.
+		// Wireshark prints the bytes in packet order.
 		want := fmt.Sprintf("100\t0\t0x%08x\t0x%08x", be24(b[17:]), binary.BigEndian.Uint32(binary.LittleEndian.AppendUint32(nil, icrc(p))))
 		if line != want {
-			bad = append(bad, fmt.Sprintf("packet %d from %v to %v: tshark says %q, which must be %q", i, p.Src, p.Dst, line, want))
+			bad = append(bad, fmt.Sprintf("packet %d from %v to %v: tshark prints %q, want %q", i, p.Src, p.Dst, line, want))
 		}
 	}
 	return bad
 }
 
-// truncated is a capture of the packet alone, with 14 bytes after the UDP header:
-// a BTH, and 2 bytes of the DETH.
+// truncated returns a capture of only the packet, with 14 bytes after the UDP header: a BTH, and 2
+// bytes of the DETH.
 func truncated(wire []byte, p *Packet) []byte {
 	const keep = 14
 	at := bytes.Index(wire, append(bytes.Clone(p.Header), p.Payload...)) - 14
@@ -196,8 +193,8 @@ func truncated(wire []byte, p *Packet) []byte {
 // host is a network namespace with an interface eth0.
 type host struct{ ns, addr string }
 
-// newHosts makes two hosts and the cable between them. Trains go onto it cut into
-// packets, as a NIC does it.
+// newHosts creates two hosts and the cable between them. Trains are cut into packets before the
+// cable, as by a NIC.
 func newHosts(t *testing.T, mtu int, loss float64) (a, b *host, wire *cable) {
 	t.Helper()
 	a = &host{fmt.Sprintf("fanfare-a-%d", os.Getpid()), "10.98.0.1"}
@@ -225,11 +222,11 @@ func ip(t *testing.T, args ...string) {
 	}
 }
 
-// program runs on a host.
+// program is a program running on a host.
 type program struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
-	file string // of a capture
+	file string // of a capture: its file
 }
 
 func (h *host) start(t *testing.T, dir string, args ...string) *program {
@@ -257,12 +254,12 @@ func (p *program) wait(t *testing.T) {
 	}
 }
 
-// capture begins to write down what passes the host's interface, both ways.
+// capture starts a capture of the host's interface, in both directions.
 func (h *host) capture(t *testing.T, file string) *program {
 	t.Helper()
 	p := h.start(t, filepath.Dir(file), "tshark", "-q", "-i", "eth0", "-B", "64", "-F", "pcap", "-w", file, "-f", "udp")
 	p.file = file
-	for range 600 { // the file has a header when it has begun
+	for range 600 { // the file has a header once the capture has begun
 		if st, err := os.Stat(file); err == nil && st.Size() >= 24 {
 			return p
 		}
@@ -270,14 +267,14 @@ func (h *host) capture(t *testing.T, file string) *program {
 	}
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
-	t.Fatalf("tshark does not begin to capture:\n%s", p.out.Bytes())
+	t.Fatalf("tshark did not begin to capture:\n%s", p.out.Bytes())
 	return nil
 }
 
 // end ends the capture and returns its file.
 func (p *program) end(t *testing.T) string {
 	t.Helper()
-	time.Sleep(500 * time.Millisecond) // what came last is on its way to the file
+	time.Sleep(500 * time.Millisecond) // the last packets are still being written to the file
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

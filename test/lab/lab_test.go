@@ -1,10 +1,10 @@
-// Package lab drives the project's RDMA lab: small virtual machines with a real
-// Linux kernel, Soft-RoCE (rdma_rxe) and rdma-core's programs, whose manual is
-// test/lab/README.md. What its tests share:
+// Package lab runs the project's RDMA lab: small virtual machines with a real
+// Linux kernel, Soft-RoCE (rdma_rxe) and rdma-core's programs, documented in
+// test/lab/README.md. Common code of its tests:
 //
-//	lab_test.go      runs VMs and hands back what they said
-//	build_test.go    makes binaries for them
-//	capture_test.go  reads what was on the wire
+//	lab_test.go      runs VMs and returns their output
+//	build_test.go    builds programs for them
+//	capture_test.go  parses captured packets
 package lab
 
 import (
@@ -25,18 +25,18 @@ import (
 // Group is the multicast group that tests use unless they need several.
 const Group = "239.1.2.3"
 
-// Addr is the address of VM i, counted from 1, and HostAddr that of the host in
-// a run with a host command.
+// Addr returns the address of VM i, counted from 1, and HostAddr is that of the host in a run with
+// a host command.
 func Addr(vm int) string { return fmt.Sprintf("10.99.0.%d", vm) }
 
 const HostAddr = "10.99.0.254"
 
-// Need skips the test unless the lab is asked for, with FANFARE_LAB=1. Where it
-// is, a lab that cannot run fails the test.
+// Need skips the test unless the lab is requested, with FANFARE_LAB=1. If it is, a lab that cannot
+// run fails the test.
 func Need(t testing.TB) {
 	t.Helper()
 	if os.Getenv("FANFARE_LAB") == "" {
-		t.Skip("the RDMA lab was not asked for: 'test/lab/run test' sets it up (qemu, 170 MB of Debian packages) and runs these tests")
+		t.Skip("the RDMA lab was not requested: 'test/lab/run test' sets it up (qemu, 170 MB of Debian packages) and runs these tests")
 	}
 	if _, err := os.Stat(filepath.Join(root(t), "test/lab/cache/stamp")); err != nil {
 		t.Fatal("the RDMA lab is not set up: run 'test/lab/run setup' first")
@@ -47,18 +47,18 @@ func Need(t testing.TB) {
 type Run struct {
 	VMs      int            // default 1
 	Command  string         // shell command of every VM ...
-	Commands map[int]string // ... but of these, which have their own
+	Commands map[int]string // ... except for these, with commands of their own
 	// Host is a shell command on the host, in a network namespace on the VMs'
 	// segment. It needs root.
 	Host string
-	// Dir is the working directory of all commands, which VMs see over 9p;
-	// default an empty one.
+	// Dir is the working directory of all commands, shared with the VMs over 9p; default: an empty
+	// one.
 	Dir     string
-	Options []string      // more of "test/lab/run run"
+	Options []string      // further options of "test/lab/run run"
 	Timeout time.Duration // of the VMs; default 2 minutes
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	Status int      // exit status: the first that is not 0, of VMs and host
 	Out    []string // output of VM i at index i, and the host's at 0
@@ -66,15 +66,15 @@ type Result struct {
 	captures string
 }
 
-// busy are the hosts of all runs that go on, of VMs and with a command of this host. Several publishers and
-// subscribers under emulation on two processors are so slow that some are released, which tests take for a
-// fault: a run of two hosts or more is alone, and two of one VM go side by side.
+// busy counts the hosts of running runs, including VMs and a command on this host. Several publishers and
+// subscribers under emulation on two processors are so slow that some are released, which tests would report
+// as faults: a run with two or more hosts runs alone, and two runs with one VM run concurrently.
 var busy = struct {
 	cond  sync.Cond
 	hosts int
 }{cond: sync.Cond{L: new(sync.Mutex)}}
 
-// begin waits until a run of so many hosts may go on, and returns what is to be called at its end.
+// begin waits until a run with that many hosts may start, and returns a function to be called at its end.
 func begin(hosts int) (end func()) {
 	busy.cond.L.Lock()
 	defer busy.cond.L.Unlock()
@@ -90,8 +90,8 @@ func begin(hosts int) (end func()) {
 	}
 }
 
-// Do runs it and waits for its end, whatever the status. Every NIC of every VM
-// is captured, see Packets.
+// Do executes the run and waits for its end, whatever its status. Every NIC of every VM is
+// captured, see Packets.
 func (r Run) Do(t testing.TB) *Result {
 	t.Helper()
 	keep := t.TempDir()
@@ -123,7 +123,7 @@ func (r Run) Do(t testing.TB) *Result {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Timeout+time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "test/lab/run"), args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it takes its VMs with it
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it ends its VMs, too
 	cmd.WaitDelay = 10 * time.Second
 	log, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
@@ -161,7 +161,7 @@ func (r *Result) OK(t testing.TB) *Result {
 	return r
 }
 
-// root is the top of the repository.
+// root returns the top folder of the repository.
 func root(t testing.TB) string {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// quitLate makes a program that does not end say where it hangs.
-const quitLate = "timeout -s QUIT 100 "
+// withTimeout makes a program that hangs print its goroutines.
+const withTimeout = "timeout -s QUIT 100 "
 
 // The programs that rdma-core's mckey in VM 1 talks to.
 var mckeyPeers = []struct {
@@ -22,24 +22,25 @@ var mckeyPeers = []struct {
 	rdma    bool // rdma-core's own mckey
 }{
 	{"kernel", 3, "mckey -b $IP", true},
-	{"roce in a VM", 2, quitLate + "./fanfare mckey -t roce://eth0", false},
-	{"verbs", 3, quitLate + "rdma/fanfare mckey -t rdma://rxe0", false},
-	{"roce on the host", 0, quitLate + "./fanfare mckey -t roce://br0", false},
-	{"roce unprivileged", 0, "setpriv --reuid=65534 --regid=65534 --clear-groups " + quitLate + "./fanfare mckey -t roce://$IP", false},
+	{"roce in a VM", 2, withTimeout + "./fanfare mckey -t roce://eth0", false},
+	{"verbs", 3, withTimeout + "rdma/fanfare mckey -t rdma://rxe0", false},
+	{"roce on the host", 0, withTimeout + "./fanfare mckey -t roce://br0", false},
+	{"roce unprivileged", 0, "setpriv --reuid=65534 --regid=65534 --clear-groups " + withTimeout + "./fanfare mckey -t roce://$IP", false},
 }
 
-// mckeyCases are what a sender is told, and what it sends.
+// mckeyCases are the options of a sender and a receiver, and what is sent.
 var mckeyCases = []struct {
 	name, sender, receiver    string // options
 	connections, count, bytes int
 }{
 	{"", "", "", 1, 10, 100},
 	{" -o", "-o", "", 1, 10, 100},
-	// Each connection of the receiver hears both of the sender. Fanfare's mckey has one connection, which sends as much.
+	// Each connection of the receiver receives from both of the sender. Fanfare's mckey sends the same amount with one
+	// connection.
 	{" -o -c 2 -C 7 -S 512", "-o -c 2 -C 7 -S 512", "-c 2 -C 14 -S 512", 2, 7, 512},
 }
 
-// mckeyRun is one sender and its receivers, which have a group of their own.
+// mckeyRun is a sender and its receivers, with a group of their own.
 type mckeyRun struct {
 	peer, kind int
 	toKernel   bool // rdma-core's mckey in VM 1 receives
@@ -53,7 +54,7 @@ func (r mckeyRun) group() string {
 	return fmt.Sprintf("239.1.%d.%d", third, r.kind+1)
 }
 
-// sent is how many connections send, and how many messages each.
+// sent returns how many connections send, and how many messages each.
 func (r mckeyRun) sent() (connections, count int) {
 	k := mckeyCases[r.kind]
 	if r.toKernel && !mckeyPeers[r.peer].rdma {
@@ -69,7 +70,7 @@ func (r mckeyRun) name() string {
 	return mckeyPeers[r.peer].name + " receives" + mckeyCases[r.kind].name
 }
 
-// file is the output of the peer's program.
+// file returns the file with the output of the peer's program.
 func (r mckeyRun) file() string {
 	return fmt.Sprintf("out/%d-%d-%v", r.peer, r.kind, r.toKernel)
 }
@@ -86,11 +87,10 @@ func mckeyRuns() (runs []mckeyRun) {
 	return runs
 }
 
-// Each peer sends to rdma-core's mckey in VM 1, and hears it. All senders of one
-// direction run at once, for mckey sleeps through most of its ten seconds. Proof
-// is what the kernel counts and what was on the wire: mckey ends well whatever it
-// was that it received. A sender that joins send-only never says that it is a
-// member.
+// Each peer sends to rdma-core's mckey in VM 1, and receives from it. All senders of one direction
+// run at once, because mckey sleeps most of its ten seconds. The kernel's counters and the wire are
+// checked, because mckey exits with success whatever it received. A sender that joins send-only
+// never reports membership.
 func TestMckey(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestMckey(t *testing.T) {
 			if run.toKernel {
 				sender, receiver = receiver, sender
 				datagrams += k.connections * k.count
-				// "return status 0" is its word for its end.
+				// mckey prints "return status 0" at its end.
 				if want := fmt.Sprintf("ended %s 0\n", run.group()); !strings.Contains(r.Out[1], want) {
 					t.Errorf("mckey did not end by itself: no %q in\n%s", want, r.Out[1])
 				}
@@ -134,10 +134,10 @@ func TestMckey(t *testing.T) {
 		})
 	}
 	if want := fmt.Sprintf("\nreceived %d\n", datagrams); !strings.Contains(r.Out[1], want) {
-		t.Errorf("the kernel counts other than %d packets:\n%s", datagrams, r.Out[1])
+		t.Errorf("the kernel's counter differs from %d packets:\n%s", datagrams, r.Out[1])
 	}
-	// An MGID as it is can be joined on InfiniBand only: rdma-core's mckey gets
-	// ENOTSUPP (524), and so do ours, and say more.
+	// An MGID can be joined only on InfiniBand: rdma-core's mckey gets ENOTSUPP (524), and so does
+	// fanfare mckey, with an explanation.
 	for vm, want := range map[int]string{
 		1: "failure joining: Unknown error 524\n",
 		2: "(errno 524): -M is only for InfiniBand; use an IPv4 group with -m\n-M ended with 3\n",
@@ -147,11 +147,11 @@ func TestMckey(t *testing.T) {
 			t.Errorf("VM %d, mckey -M: no %q in\n%s", vm, want, r.Out[vm])
 		}
 	}
-	// Wireshark knows the packets for what they are.
+	// Wireshark recognizes the packets.
 	const all = `ip.dst==239.1.0.0/16 && udp`
 	n := len(strings.Fields(r.Tshark(t, 1, "-Y", all+" && infiniband.bth.opcode==101 && infiniband.bth.destqp==0xffffff && infiniband.deth.q_key==0x01234567", "-T", "fields", "-e", "frame.number")))
 	if total := len(strings.Fields(r.Tshark(t, 1, "-Y", all, "-T", "fields", "-e", "frame.number"))); n != total || n < datagrams {
-		t.Errorf("tshark takes %d of %d datagrams for what they are", n, total)
+		t.Errorf("tshark recognizes %d of %d datagrams", n, total)
 	}
 	if bad := r.Tshark(t, 1, "-Y", all+" && ("+complaint+")"); bad != "" {
 		t.Errorf("tshark complains of\n%s", bad)
@@ -165,8 +165,8 @@ func mckeyAddr(peer int) string {
 	return HostAddr
 }
 
-// mckeyKernel is the script of VM 1: rdma-core's mckey as the receiver of all,
-// while its kernel counts packets, and then as the sender.
+// mckeyKernel returns the script of VM 1: rdma-core's mckey as the receiver of everything, while
+// its kernel counts packets, and then as the sender.
 func mckeyKernel(runs []mckeyRun) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "start=%s\n", got)
@@ -177,8 +177,8 @@ func mckeyKernel(runs []mckeyRun) string {
 			fmt.Fprintf(&s, "{ mckey -m %[1]s -b $IP %[2]s >/tmp/%[1]s; echo ended %[1]s $?; } &\n", r.group(), mckeyCases[r.kind].receiver)
 		}
 	}
-	// The kernel is a member of the groups, and a moment later the queue pairs
-	// are attached; mckey's own lines come at its end.
+	// The kernel joins the groups a moment before the queue pairs are attached; mckey prints only at
+	// its end.
 	fmt.Fprintf(&s, "until [ $(grep -c 01EF /proc/net/igmp) = %d ]; do sleep 0.1; done; sleep 1\n", groups)
 	s.WriteString("vm-signal joined; wait\n")
 	fmt.Fprintf(&s, "echo; echo received $((%s-start))\n", got)
@@ -196,8 +196,8 @@ func mckeyKernel(runs []mckeyRun) string {
 	return s.String()
 }
 
-// mckeyPeer is the script of a VM or of the host, whose programs are the senders
-// and then the receivers.
+// mckeyPeer returns the script of a VM or of the host, with the programs first as senders and then
+// as receivers.
 func mckeyPeer(runs []mckeyRun, vm int) string {
 	var s strings.Builder
 	start := func(toKernel bool) {
@@ -222,15 +222,14 @@ func mckeyPeer(runs []mckeyRun, vm int) string {
 	start(true)
 	s.WriteString(wait)
 	start(false)
-	// A receiver that has ended will not join any more.
+	// A receiver that has exited will not join.
 	s.WriteString("for f in $files; do until grep -q join $f; do for p in $pids; do kill -0 $p || exit; done; sleep 0.1; done; done; ")
 	fmt.Fprintf(&s, "sleep 1; vm-signal joined%d\n%s", vm, wait)
 	return s.String()
 }
 
-// checkMckeyWire looks at what was on the wire: the messages that a mckey sends,
-// and reports of membership from the receiver, and from the sender unless it
-// joined send-only.
+// checkMckeyWire checks the packets on the wire: the messages that mckey sends, and membership
+// reports of the receiver, and of the sender unless it joined send-only.
 func checkMckeyWire(t *testing.T, wire []Packet, sender, receiver string, run mckeyRun) {
 	t.Helper()
 	k := mckeyCases[run.kind]
@@ -263,8 +262,8 @@ func checkMckeyWire(t *testing.T, wire []Packet, sender, receiver string, run mc
 	}
 }
 
-// checkReceived reads what "fanfare mckey" wrote as a receiver: so many messages, each with its sender's QPN as
-// immediate.
+// checkReceived checks the output of "fanfare mckey" as a receiver: count messages, each with its
+// sender's QPN as immediate.
 func checkReceived(t *testing.T, file string, count, size int) {
 	t.Helper()
 	b, err := os.ReadFile(file)

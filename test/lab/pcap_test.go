@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Captures of rdma-core's mckey between two VMs, 10.99.0.2 sending to
-// 10.99.0.1: as full member and send-only.
+// Captures of rdma-core's mckey in two VMs, from 10.99.0.2 to 10.99.0.1: as full member and
+// send-only.
 func TestCaptures(t *testing.T) {
 	for file, reports := range map[string]bool{"mckey-full.pcap": true, "mckey-send-only.pcap": false} {
 		b, err := os.ReadFile("testdata/" + file)
@@ -38,7 +38,7 @@ func TestCaptures(t *testing.T) {
 		if n := IGMPReports(packets, Addr(1), "239.9.9.9"); n != 0 {
 			t.Errorf("%s: %d reports of another group", file, n)
 		}
-		// A byte that the ICRC covers, and one that it does not.
+		// One byte is covered by the ICRC, another one is not.
 		for i := range packets {
 			if packets[i].Protocol != protoUDP {
 				continue
@@ -52,12 +52,12 @@ func TestCaptures(t *testing.T) {
 				t.Errorf("%s: the ICRC does not cover the data", file)
 			}
 		}
-		// Whatever is cut off or changed: no panic.
+		// Truncated captures cause no panic.
 		for n := range b {
 			_, _ = parseCapture(b[:n])
 		}
 	}
 	if _, err := parseCapture([]byte("this is no capture file, whatever its name may be")); err == nil {
-		t.Error("text is taken for a capture")
+		t.Error("parseCapture accepts text")
 	}
 }

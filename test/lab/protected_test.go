@@ -14,9 +14,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// A stream that is sealed, and one that is signed too, over verbs between two kernels, with loss and reordering both ways: what is received
-// equals what was published. A capture of it has neither the topic nor a message. A subscriber without the keys, or whose file of
-// trust has another key, gets nothing, and says why.
+// Sealed streams, also signed ones, over verbs between two kernels, with loss and reordering in both directions:
+// the received messages equal the published ones. A capture contains neither the topic nor a message. A subscriber
+// without the keys, or with another key in its trust file, receives nothing, and reports why.
 func TestVerbsProtected(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -46,21 +46,21 @@ func TestVerbsProtected(t *testing.T) {
 			r := Run{
 				VMs: 2, Dir: dir,
 				Commands: map[int]string{
-					1: netem + pubOn("rdma://rxe0"+c.pub, "") + netemSays + "exit $s",
-					2: netem + subOn("rdma://rxe0"+c.sub, "", out) + netemSays + "exit $s",
+					1: netem + pubOn("rdma://rxe0"+c.pub, "") + netemStats + "exit $s",
+					2: netem + subOn("rdma://rxe0"+c.sub, "", out) + netemStats + "exit $s",
 				},
 				Options: []string{"--modules", netemModules},
 				Timeout: 4 * time.Minute,
 			}.Do(t).OK(t)
 			pub, sub := wantWhole(t, dir, out, r.Out[1], r.Out[2])
 			if pub.Repairs == 0 || sub.Repaired == 0 {
-				t.Errorf("nothing was repaired: publisher %+v, subscriber %+v", pub, sub)
+				t.Errorf("no packet was repaired: publisher %+v, subscriber %+v", pub, sub)
 			}
 			list := r.Packets(t, 2)
 			for _, p := range list {
-				for _, text := range []string{"md.lab", "00000017", "00000117"} { // of which messages are made, over and over
+				for _, text := range []string{"md.lab", "00000017", "00000117"} { // parts of the messages
 					if bytes.Contains(p.Payload, []byte(text)) {
-						t.Fatalf("%q is to be seen in a packet from %v to %v", text, p.Src, p.Dst)
+						t.Fatalf("%q is readable in a packet from %v to %v", text, p.Src, p.Dst)
 					}
 				}
 			}
@@ -69,19 +69,19 @@ func TestVerbsProtected(t *testing.T) {
 			}
 		})
 	}
-	t.Run("not for others", func(t *testing.T) {
+	t.Run("other subscribers", func(t *testing.T) {
 		t.Parallel()
 		const (
 			noKeys, noTrust = "this bus has no keys", "which the file of trust= does not have"
-			// Each goes on until both have said why they get nothing, and a while longer, in which they might.
-			listen = "timeout 60 ./fanfare sub -q -t 'rdma://rxe0%s' md.lab >/tmp/says%d 2>&1 & p=\"$p $!\"; "
-			heard  = "until grep -q '" + noKeys + "' /tmp/says1 && grep -q '" + noTrust + "' /tmp/says2 || ! kill -0 $p; do sleep 0.2; done; sleep 3; kill $p; wait; cat /tmp/says*; "
+			// Both run until they have reported why they receive nothing, and a while longer, in which they might receive.
+			listen      = "timeout 60 ./fanfare sub -q -t 'rdma://rxe0%s' md.lab >/tmp/says%d 2>&1 & p=\"$p $!\"; "
+			waitReports = "until grep -q '" + noKeys + "' /tmp/says1 && grep -q '" + noTrust + "' /tmp/says2 || ! kill -0 $p; do sleep 0.2; done; sleep 3; kill $p; wait; cat /tmp/says*; "
 		)
 		r := Run{
 			VMs: 2, Dir: dir,
 			Commands: map[int]string{
 				1: "while [ ! -e $SYNC_DIR/sig.heard ]; do echo hello; sleep 0.2; done 2>&1 | timeout 100 ./fanfare pub -q -t 'rdma://rxe0?keys=keys&sign=desk.key' md.lab; true",
-				2: fmt.Sprintf(listen+listen, "", 1, "?keys=keys&trust=other.trust", 2) + heard + "vm-signal heard; true",
+				2: fmt.Sprintf(listen+listen, "", 1, "?keys=keys&trust=other.trust", 2) + waitReports + "vm-signal heard; true",
 			},
 			Timeout: 4 * time.Minute,
 		}.Do(t).OK(t)

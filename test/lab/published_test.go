@@ -9,36 +9,36 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// publishedStream is what is the same of a stream on the wire from any publisher
-// it: verbs or RoCE in user space.
+// publishedStream are the properties of a stream on the wire that are the same for all publishers:
+// verbs or RoCE in user space.
 type publishedStream struct {
 	Constants  string // values of BTH and DETH, see Datagram
-	PacketSize int    // as the packets say it
+	PacketSize int    // according to the packets
 	Largest    int    // bytes of payload
 	GroupTag   uint32
-	Flags      wire.Flags // of data packets, but for those of repairs
+	Flags      wire.Flags // of data packets, except for repairs
 	Messages   int
 }
 
-// checkPublished looks at every datagram that a publisher at an address sent to
-// groups: the ICRC, Wireshark's opinion, the RDMA MTU. Its data packets, put in
-// order, must hold the feed, message by message.
+// checkPublished checks every datagram that a publisher at an address sent to groups: the ICRC,
+// Wireshark's report, the RDMA MTU. Its data packets, in order, must contain the feed, message by
+// message.
 func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed string) (s publishedStream) {
 	t.Helper()
 	list := MulticastOnly(Datagrams(r.Packets(t, 1), from, ""))
 	s.Largest = largest(list)
 	s.Constants = fmt.Sprintf("%x", constants(list))
 	if s.Largest != rdmaMTU {
-		t.Errorf("the largest datagram holds %d bytes, want %d", s.Largest, rdmaMTU)
+		t.Errorf("the largest datagram has %d bytes, want %d", s.Largest, rdmaMTU)
 	}
-	packets := map[uint64][]byte{} // data packets by their sequence
+	packets := map[uint64][]byte{} // data packets by sequence
 	for i, d := range list {
 		if !d.ICRC || d.Opcode != 0x64 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 {
-			t.Fatalf("datagram %d: ICRC right: %v, opcode %#x, to QPN %#x, Q_Key %#x", i, d.ICRC, d.Opcode, d.DestQPN, d.QKey)
+			t.Fatalf("datagram %d: ICRC correct: %v, opcode %#x, to QPN %#x, Q_Key %#x", i, d.ICRC, d.Opcode, d.DestQPN, d.QKey)
 		}
 		h, err := wire.ParseHeader(d.Data)
 		if err != nil || wire.Verify(d.Data, false) != nil {
-			t.Fatalf("datagram %d is no packet: %v, %v", i, err, wire.Verify(d.Data, false))
+			t.Fatalf("datagram %d is not a valid packet: %v, %v", i, err, wire.Verify(d.Data, false))
 		}
 		s.GroupTag = h.GroupTag
 		if h.Type != wire.TypeData {
@@ -50,7 +50,7 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 		}
 		s.PacketSize, s.Flags = p.PacketSize, s.Flags|h.Flags&^wire.FlagRepair
 		if old, ok := packets[p.Seq]; ok && !bytes.Equal(old, p.Runs) {
-			t.Fatalf("packet %d was sent with two contents", p.Seq)
+			t.Fatalf("packet %d was sent with different contents", p.Seq)
 		}
 		packets[p.Seq] = p.Runs
 	}
@@ -68,7 +68,7 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 	filter := "ip.src==" + from + " && ip.dst==224.0.0.0/4 && udp.dstport==4791"
 	decoded := strings.Fields(r.Tshark(t, 1, "-Y", filter+" && infiniband.bth.opcode==100", "-T", "fields", "-e", "frame.number"))
 	if len(decoded) != len(list) {
-		t.Errorf("tshark takes %d of %d for datagrams of RoCE", len(decoded), len(list))
+		t.Errorf("tshark recognizes %d of %d RoCE datagrams", len(decoded), len(list))
 	}
 	if bad := r.Tshark(t, 1, "-Y", filter+" && ("+complaint+")"); bad != "" {
 		t.Errorf("tshark complains of\n%s", bad)
@@ -76,10 +76,10 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 	return s
 }
 
-// publishedMessages are the messages that packets hold, in their order.
+// publishedMessages returns the messages in packets, in order.
 func publishedMessages(t *testing.T, packets map[uint64][]byte) (messages [][]byte) {
 	t.Helper()
-	var whole []byte // of fragments
+	var whole []byte // collected fragments
 	first := ^uint64(0)
 	for seq := range packets {
 		first = min(first, seq)
@@ -101,7 +101,7 @@ func publishedMessages(t *testing.T, packets map[uint64][]byte) (messages [][]by
 			if run.Kind == wire.RunFragment {
 				f, err := wire.ParseFragment(run.Body)
 				if err != nil || f.Offset != len(whole) {
-					t.Fatalf("fragment at %d behind %d bytes: %v", f.Offset, len(whole), err)
+					t.Fatalf("fragment at %d after %d bytes: %v", f.Offset, len(whole), err)
 				}
 				if whole = append(whole, f.Bytes...); len(whole) == f.Total {
 					messages, whole = append(messages, whole), nil

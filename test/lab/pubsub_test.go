@@ -9,18 +9,16 @@ import (
 	"time"
 )
 
-// messages is how many TestPubSub publishes, and rate how many a second: a VM is
-// emulated, and shares its processor with others, so that more is a test of that.
+// messages and rate are the number of messages of TestPubSub, and their rate: a VM is emulated, and
+// shares its processor, so that a higher rate would only test that.
 var (
 	messages = flag.Int("lab.messages", 5000, "messages that TestPubSub publishes")
 	rate     = flag.Int("lab.rate", 1000, "messages a second that TestPubSub publishes; 0: no limit")
 )
 
-// Reliable pub/sub between two VMs without RDMA in their kernel, with 5 % of all
-// packets lost and others reordered on their way out of each: what is received
-// equals what was published. Then pings go there and back, so that both have
-// published and subscribed. What has the kernel's RDMA on one side or on both is
-// with the tests of verbs.
+// Reliable pub/sub between two VMs without RDMA in their kernel. Each loses 5 % of all packets it
+// sends, and reorders others: the received messages equal the published ones. Then pings are
+// exchanged, so that both sides publish and subscribe. The tests of verbs cover RDMA in the kernel.
 func TestPubSub(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -30,9 +28,9 @@ func TestPubSub(t *testing.T) {
 	const (
 		udp  = "udp://239.20.0.0/16?iface=eth0"
 		roce = "roce://eth0"
-		// The pings begin when the stream is over, and the listener is told when they are.
-		listen = "./fanfare ping -t '%s' -listen -q & p=$!; %s[ $s = 0 ] || exit 1; vm-wait pinged 150; kill $p; " + netemSays
-		talk   = "%s[ $s = 0 ] || exit 1; ./fanfare ping -t '%s' -count 20 -interval 0s -q || exit 1; vm-signal pinged; " + netemSays
+		// The pings begin after the stream, and the listener is notified of their end.
+		listen = "./fanfare ping -t '%s' -listen -q & p=$!; %s[ $s = 0 ] || exit 1; vm-wait pinged 150; kill $p; " + netemStats
+		talk   = "%s[ $s = 0 ] || exit 1; ./fanfare ping -t '%s' -count 20 -interval 0s -q || exit 1; vm-signal pinged; " + netemStats
 	)
 	for _, c := range []struct {
 		name, url string
@@ -57,11 +55,11 @@ func TestPubSub(t *testing.T) {
 			pub, sub := wantWhole(t, dir, out, r.Out[1], r.Out[2])
 			for vm := 1; vm <= 2; vm++ {
 				if n := dropped(t, r.Out[vm]); n[0] == 0 {
-					t.Errorf("VM %d lost nothing:\n%s", vm, r.Out[vm])
+					t.Errorf("VM %d lost no packet:\n%s", vm, r.Out[vm])
 				}
 			}
 			if pub.Repairs == 0 || sub.Repaired == 0 {
-				t.Errorf("nothing was repaired: publisher %+v, subscriber %+v", pub, sub)
+				t.Errorf("no packet was repaired: publisher %+v, subscriber %+v", pub, sub)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Requests over verbs between two kernels, with loss and reordering both ways: each question
-// is answered, and no answer is another's; a long reply, of many packets by unicast, is whole.
+// Requests over verbs between two kernels, with loss and reordering in both directions: each
+// request gets its own reply, and a long reply, in many unicast packets, is complete.
 func TestVerbsRequests(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -30,21 +30,21 @@ func TestVerbsRequests(t *testing.T) {
 		VMs: 2, Dir: dir,
 		Commands: map[int]string{
 			1: netem + fmt.Sprintf("for i in $(seq %d); do timeout 60 ./fanfare request -q %s -wait 1 -timeout 50s lab.ask \"question $i\" || exit 1; done; ", asks, url) +
-				fmt.Sprintf("timeout 60 ./fanfare request -q %s -wait 1 -timeout 50s lab.long please >got || exit 1; vm-signal asked; ", url) + netemSays,
-			2: netem + replies + "vm-wait asked 200; kill $a $b; " + netemSays,
+				fmt.Sprintf("timeout 60 ./fanfare request -q %s -wait 1 -timeout 50s lab.long please >got || exit 1; vm-signal asked; ", url) + netemStats,
+			2: netem + replies + "vm-wait asked 200; kill $a $b; " + netemStats,
 		},
 		Options: []string{"--modules", netemModules},
 		Timeout: 5 * time.Minute,
 	}.Do(t).OK(t)
 	for i := 1; i <= asks; i++ {
 		if want := fmt.Sprintf("answer to question %d\n", i); strings.Count(r.Out[1], want) != 1 {
-			t.Errorf("%q is not once in\n%s", want, r.Out[1])
+			t.Errorf("want %q exactly once in\n%s", want, r.Out[1])
 		}
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "got")); err != nil || !bytes.Equal(bytes.TrimRight(got, "\n"), bytes.TrimRight(long, "\n")) {
 		t.Errorf("the long reply has %d bytes of %d: %v", len(got), len(long), err)
 	}
 	if dropped(t, r.Out[1])[0]+dropped(t, r.Out[2])[0] == 0 {
-		t.Errorf("nothing was lost:\n%s\n%s", r.Out[1], r.Out[2])
+		t.Errorf("no packet was lost:\n%s\n%s", r.Out[1], r.Out[2])
 	}
 }

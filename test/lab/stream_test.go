@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// What commands publish and what came of it.
+// Streams of the commands, and checks of their results.
 
-// writeFeed writes n messages, each with its length before it, as "fanfare pub
-// -framing itch" takes them: of 8 to 400 bytes, and one in 250 of 5000, which
-// takes several full packets at any RDMA MTU. No two are equal.
+// writeFeed writes n messages, each with its length before it, as expected by "fanfare pub -framing
+// itch": of 8 to 400 bytes, and one in 250 of 5000, which takes several full packets at any RDMA
+// MTU. All are different.
 func writeFeed(t *testing.T, file string, n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
@@ -38,7 +38,7 @@ func writeFeed(t *testing.T, file string, n int) {
 	}
 }
 
-// readFeed reads what writeFeed or "fanfare sub -framing itch" wrote.
+// readFeed reads a file written by writeFeed or "fanfare sub -framing itch".
 func readFeed(t *testing.T, file string) (messages [][]byte) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -56,14 +56,14 @@ func readFeed(t *testing.T, file string) (messages [][]byte) {
 	return messages
 }
 
-// pubResult is what tests need of the summary of "fanfare pub -json".
+// pubResult is the part of the summary of "fanfare pub -json" that tests use.
 type pubResult struct {
 	Messages, NAKs, Repairs, Silent uint64
 	Delivered                       bool
 	Error                           string
 }
 
-// subResult is what tests need of the summary of "fanfare sub -json".
+// subResult is the part of the summary of "fanfare sub -json" that tests use.
 type subResult struct {
 	Messages, Packets, Missing, Repaired, Lost uint64
 	End                                        string
@@ -72,7 +72,7 @@ type subResult struct {
 	Error                                      string
 }
 
-// summaryOf reads the summary among what a command with -json wrote.
+// summaryOf finds the summary in the output of a command with -json.
 func summaryOf[R pubResult | subResult](t *testing.T, output string) (r R) {
 	t.Helper()
 	for line := range strings.Lines(output) {
@@ -87,7 +87,7 @@ func summaryOf[R pubResult | subResult](t *testing.T, output string) (r R) {
 	return r
 }
 
-// wantWhole wants a stream that both sides call complete, and that is.
+// wantWhole checks that both sides report the stream as complete, and that it is.
 func wantWhole(t *testing.T, dir, got, pub, sub string) (pubResult, subResult) {
 	t.Helper()
 	sameFiles(t, filepath.Join(dir, "feed"), filepath.Join(dir, got))
@@ -102,15 +102,15 @@ func wantWhole(t *testing.T, dir, got, pub, sub string) (pubResult, subResult) {
 	return p, s
 }
 
-// wantHonest wants that what a subscriber wrote is what it says of it: all of
-// the feed but for the gaps that it told, up to where it ended. It reports whether
-// that is everything. status is the subscriber's exit status.
-func wantHonest(t *testing.T, dir, got, sub string, status int) (whole bool) {
+// wantConsistent checks that the messages written by a subscriber match its report: the whole feed
+// except for reported gaps, up to the reported end. It reports whether that is everything. status
+// is the subscriber's exit status.
+func wantConsistent(t *testing.T, dir, got, sub string, status int) (whole bool) {
 	t.Helper()
 	s := summaryOf[subResult](t, sub)
 	feed, messages := readFeed(t, filepath.Join(dir, "feed")), readFeed(t, filepath.Join(dir, got))
 	if s.Messages != uint64(len(messages)) {
-		t.Errorf("the subscriber tells of %d messages and has written %d", s.Messages, len(messages))
+		t.Errorf("the subscriber reports %d messages, but wrote %d", s.Messages, len(messages))
 	}
 	at := 0 // in the feed
 	for i, m := range messages {
@@ -120,22 +120,22 @@ func wantHonest(t *testing.T, dir, got, sub string, status int) (whole bool) {
 			}
 		}
 		if at >= len(feed) || !bytes.Equal(m, feed[at]) {
-			t.Errorf("message %d of those received is %.16q, and not message %d of those published; gaps: %+v", i, m, at, s.Gaps)
+			t.Errorf("received message %d is %.16q, want published message %d; gaps: %+v", i, m, at, s.Gaps)
 			return false
 		}
 		at++
 	}
 	whole = at == len(feed) && len(messages) == len(feed)
 	if s.Complete != whole || (status == 0) != whole {
-		t.Errorf("%d of %d messages, and the subscriber ends with status %d and says %+v", len(messages), len(feed), status, s)
+		t.Errorf("%d of %d messages, but the subscriber exits with status %d and reports %+v", len(messages), len(feed), status, s)
 	}
 	if !whole && len(s.Gaps) == 0 && s.Error == "" && s.End == "publisher" && !strings.Contains(sub, "was lost before its end") {
-		t.Errorf("%d of %d messages, and not a word why:\n%s", len(messages), len(feed), sub)
+		t.Errorf("%d of %d messages, without a reason:\n%s", len(messages), len(feed), sub)
 	}
 	return whole
 }
 
-// exitStatus reads "status N", which a VM's command wrote after a program.
+// exitStatus finds "status N", which a VM's command prints after a program.
 func exitStatus(t *testing.T, output string) int {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^status (\d+)$`).FindStringSubmatch(output)
@@ -149,7 +149,7 @@ func exitStatus(t *testing.T, output string) int {
 	return n
 }
 
-// dropped is what each netem says that it has lost, as "tc -s qdisc" writes it.
+// dropped returns the number of packets that each netem reports as dropped, in the format of "tc -s qdisc".
 func dropped(t *testing.T, output string) (list []int) {
 	t.Helper()
 	for _, part := range strings.Split(output, "qdisc ") {
@@ -169,7 +169,7 @@ func dropped(t *testing.T, output string) (list []int) {
 	return list
 }
 
-// largest is the size of the longest datagram, in bytes of payload.
+// largest returns the size of the longest datagram, in bytes of payload.
 func largest(list []Datagram) (n int) {
 	for _, d := range list {
 		n = max(n, len(d.Data))
@@ -177,7 +177,7 @@ func largest(list []Datagram) (n int) {
 	return n
 }
 
-// constants are the values of BTH and DETH that a sender has.
+// constants returns the values of BTH and DETH of a sender.
 func constants(list []Datagram) (all [][20]byte) {
 	for _, d := range list {
 		if !slices.Contains(all, d.Constant) {
@@ -189,7 +189,7 @@ func constants(list []Datagram) (all [][20]byte) {
 
 const rocePort = 4791
 
-// complaint is the filter for what Wireshark finds wrong.
+// complaint is the filter for packets that Wireshark reports as invalid.
 const complaint = `_ws.malformed || _ws.expert.severity >= "Warning"`
 
 func sameFiles(t *testing.T, want, got string) {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// got counts the packets that a VM's RDMA device took: those with a right ICRC
-// (kernel sw/rxe/rxe_recv.c).
+// got counts the packets that a VM's RDMA device received with a correct ICRC (kernel
+// sw/rxe/rxe_recv.c).
 const got = "$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)"
 
-// sent counts those that it sent.
+// sent counts the packets that it sent.
 const sent = "$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts)"
 
-// pubOn and subOn are the commands of the two sides on a URL; what they say of it
-// is in the output. The subscriber's file is copied to the host at the end.
+// pubOn and subOn return the commands of the two sides on a URL, with their reports in the output.
+// The subscriber's file is copied to the host at the end.
 func pubOn(url, flags string) string {
 	return fmt.Sprintf("timeout 150 ./fanfare pub -json -t '%s' -framing itch -file feed -wait 1 %s md.lab 2>&1; s=$?; echo status $s; ", url, flags)
 }
@@ -27,20 +27,20 @@ func subOn(url, flags, file string) string {
 	return fmt.Sprintf("timeout 150 ./fanfare sub -until end -json -t '%s' -framing itch -o /tmp/got %s md.lab 2>&1; s=$?; echo status $s; cp /tmp/got %s; ", url, flags, file)
 }
 
-// Loss and reordering of what a VM sends, and loss of what it receives (tc-netem(8)).
+// Loss and reordering of packets that a VM sends, and loss of those that it receives (tc-netem(8)).
 const (
 	netem        = "tc qdisc add dev eth0 root netem delay 1ms 500us reorder 25% 50% loss 5% && "
 	netemLoss    = "tc qdisc add dev eth0 root netem loss 5% && "
 	netemInward  = "ip link set ifb0 up && tc qdisc add dev ifb0 root netem loss 5% && tc qdisc add dev eth0 handle ffff: ingress && tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0 && "
-	netemSays    = "tc -s qdisc show; "
+	netemStats   = "tc -s qdisc show; "
 	netemModules = "sch_netem"
-	// ifb makes its interfaces when it is loaded.
+	// ifb creates its interfaces when it is loaded.
 	netemInwardModules = "sch_netem ifb sch_ingress cls_matchall act_mirred"
 )
 
-// Reliable pub/sub over verbs between two kernels, with loss and reordering both
-// ways: on the wire packets are missing and out of order, and what is received
-// equals what was published.
+// Reliable pub/sub over verbs between two kernels, with loss and reordering in both directions:
+// packets on the wire are missing and out of order, and the received messages equal the published
+// ones.
 func TestVerbsPubSub(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -50,25 +50,25 @@ func TestVerbsPubSub(t *testing.T) {
 	r := Run{
 		VMs: 2, Dir: dir,
 		Commands: map[int]string{
-			1: netem + pubOn("rdma://rxe0", "") + netemSays + "exit $s",
-			2: netem + subOn("rdma://rxe0", "", "got") + netemSays + "exit $s",
+			1: netem + pubOn("rdma://rxe0", "") + netemStats + "exit $s",
+			2: netem + subOn("rdma://rxe0", "", "got") + netemStats + "exit $s",
 		},
 		Options: []string{"--modules", netemModules},
 		Timeout: 4 * time.Minute,
 	}.Do(t).OK(t)
 	pub, sub := wantWhole(t, dir, "got", r.Out[1], r.Out[2])
 	if pub.NAKs == 0 || pub.Repairs == 0 || sub.Repaired == 0 {
-		t.Errorf("nothing was lost and repaired: publisher %+v, subscriber %+v", pub, sub)
+		t.Errorf("no packet was lost and repaired: publisher %+v, subscriber %+v", pub, sub)
 	}
 	list := Datagrams(r.Packets(t, 2), Addr(1), "")
 	lost, reordered := Sequence(list)
 	// 5 % and 25 % of some 25,000.
 	if lost < 500 || reordered < 500 {
-		t.Errorf("of %d datagrams that reached the subscriber %d came out of order, and %d were missing", len(list), reordered, lost)
+		t.Errorf("of %d datagrams that reached the subscriber %d were out of order, and %d were missing", len(list), reordered, lost)
 	}
 	for vm := 1; vm <= 2; vm++ {
 		if n := dropped(t, r.Out[vm]); n[0] == 0 {
-			t.Errorf("VM %d lost nothing:\n%s", vm, r.Out[vm])
+			t.Errorf("VM %d lost no packet:\n%s", vm, r.Out[vm])
 		}
 	}
 	t.Logf("%d datagrams on the wire, %d out of order, %d missing; netem dropped %v and %v\n%+v\n%+v",
@@ -77,9 +77,9 @@ func TestVerbsPubSub(t *testing.T) {
 
 var mdbEntry = regexp.MustCompile(`port (\S+) grp (239\.20\.\d+\.\d+)`)
 
-// On a bridge that snoops and floods nothing, the subscriber hears the stream by
-// its membership, the VM that did not join gets no datagram, and the publisher,
-// which joins send-only, is never in the bridge's table.
+// On a bridge that snoops and does not flood, the subscriber receives the stream because of its
+// membership, the VM that did not join receives no datagram, and the publisher, which joins
+// send-only, is never in the bridge's table.
 func TestVerbsSnooping(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -93,8 +93,8 @@ func TestVerbsSnooping(t *testing.T) {
 			2: "vm-wait ready 120; " + subOn("rdma://rxe0", "", "got") + "echo received " + got + "; exit $s",
 			3: "vm-wait published 200; sleep 1; echo received " + got,
 		},
-		// A bridge sends groups that nobody has joined to all ports, unless it is
-		// told not to: before and after the membership there would be heartbeats.
+		// By default a bridge sends groups without members to all ports: there would be heartbeats before
+		// and after the membership.
 		Host: "for p in 1 2 3; do bridge link set dev t${p}n0 mcast_flood off || exit; done; stdbuf -oL bridge monitor mdb >changes & m=$!; vm-signal ready; " +
 			"until bridge mdb show | grep 239.20; do sleep 0.1; done; vm-signal joined; vm-wait published 200; kill $m; echo changes; cat changes",
 		Options: []string{"--snoop"},
@@ -102,7 +102,7 @@ func TestVerbsSnooping(t *testing.T) {
 	}.Do(t).OK(t)
 	wantWhole(t, dir, "got", r.Out[1], r.Out[2])
 
-	// Every entry there ever was: "[Deleted ]dev br0 port t2n0 grp 239.20.0.5 temp".
+	// Every past entry: "[Deleted ]dev br0 port t2n0 grp 239.20.0.5 temp".
 	ports, groups := map[string]bool{}, map[string]bool{}
 	_, changes, _ := strings.Cut(r.Out[0], "changes\n")
 	for _, text := range []string{r.Out[0], changes} {
@@ -111,7 +111,7 @@ func TestVerbsSnooping(t *testing.T) {
 			ports[m[1]], groups[m[2]], found = true, true, true
 		}
 		if !found {
-			t.Errorf("the bridge told of no entry:\n%s", r.Out[0])
+			t.Errorf("the bridge reported no entry:\n%s", r.Out[0])
 		}
 	}
 	if len(ports) != 1 || !ports["t2n0"] || len(groups) == 0 {
@@ -129,13 +129,13 @@ func TestVerbsSnooping(t *testing.T) {
 		t.Errorf("%d datagrams reached the subscriber", n)
 	}
 	if n := len(Datagrams(r.Packets(t, 3), "", "")); n != 0 || r.Out[3] != "received 0\n" {
-		t.Errorf("%d datagrams reached the VM that did not join, and it says %q", n, r.Out[3])
+		t.Errorf("%d datagrams reached the VM that did not join, and it reports %q", n, r.Out[3])
 	}
 	t.Logf("table of the bridge:\n%s", r.Out[0])
 }
 
-// A device is named by itself, by its interface and by its address, and what is
-// wrong is said in one line with what there is.
+// A device can be named by itself, by its interface and by its address. An unknown name yields one
+// line that lists the existing devices.
 func TestVerbsNames(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -156,9 +156,9 @@ func TestVerbsNames(t *testing.T) {
 	}
 }
 
-// Mixed fabric: RoCE in user space on the host and verbs in a VM, either way
-// round, with loss in both directions and at both MTUs. Datagrams have the size
-// that the MTU gives, and those of either publisher are alike.
+// Mixed fabric: RoCE in user space on the host and verbs in a VM, in both directions, with loss in
+// both directions and at both MTUs. Datagrams have the size of the MTU, and are the same from
+// either publisher.
 func TestVerbsMixed(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -176,9 +176,9 @@ func TestVerbsMixed(t *testing.T) {
 				if fromHost {
 					vm, host, from = subOn("rdma://rxe0", "", out), pubOn("roce://br0", "-rate 4000"), HostAddr
 				}
-				host = strings.ReplaceAll(host, "/tmp/got", out+".tmp") // it shares the host's /tmp
+				host = strings.ReplaceAll(host, "/tmp/got", out+".tmp") // the VM shares the host's /tmp
 				r := Run{
-					Dir: dir, Command: netemInward + netemLoss + vm + netemSays + "exit $s", Host: host + "exit $s",
+					Dir: dir, Command: netemInward + netemLoss + vm + netemStats + "exit $s", Host: host + "exit $s",
 					Options: []string{"--modules", netemInwardModules, "--mtu", mtu}, Timeout: 4 * time.Minute,
 				}.Do(t).OK(t)
 				pubSays, subSays := r.Out[1], r.Out[0]
@@ -194,14 +194,14 @@ func TestVerbsMixed(t *testing.T) {
 				t.Logf("from the host: %v; netem dropped %v; %+v\n%+v\n%+v", fromHost, drops, streams[i], pub, sub)
 			}
 			if streams[0] != streams[1] {
-				t.Errorf("the verbs publisher sends\n%+v\nand the one in user space\n%+v", streams[0], streams[1])
+				t.Errorf("the verbs publisher sends\n%+v\nthe one in user space\n%+v", streams[0], streams[1])
 			}
 		})
 	}
 }
 
-// A subscriber in user space without any privilege, which cannot check ICRCs as a
-// whole, hears a publisher on verbs, with losses.
+// A subscriber in user space without privileges, which cannot verify complete ICRCs, receives a
+// publisher on verbs, with losses.
 func TestVerbsToUnprivileged(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -212,7 +212,7 @@ func TestVerbsToUnprivileged(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := Run{
-		Dir: dir, Command: netemLoss + pubOn("rdma://rxe0", "-rate 2000") + netemSays + "exit $s",
+		Dir: dir, Command: netemLoss + pubOn("rdma://rxe0", "-rate 2000") + netemStats + "exit $s",
 		Host:    noPrivilege + "grep CapEff /proc/self/status; " + noPrivilege + strings.ReplaceAll(subOn("roce://br0", "", "got"), "/tmp/got", "got.tmp") + "exit $s",
 		Options: []string{"--modules", netemModules},
 		Timeout: 4 * time.Minute,
@@ -223,12 +223,12 @@ func TestVerbsToUnprivileged(t *testing.T) {
 	}
 }
 
-// noPrivilege runs a program on the host as nobody and without capabilities.
+// noPrivilege runs a program on the host as user nobody and without capabilities.
 const noPrivilege = "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all "
 
-// An unprivileged publisher in user space sends trains (UDP GSO) to the kernel's
-// RDMA: it takes every datagram, also those behind the first of a train, whose
-// ICRC foretells an identification that the sender's kernel chose.
+// An unprivileged publisher in user space sends trains (UDP GSO) to the kernel's RDMA: the kernel
+// accepts every datagram, even those after the first of a train, whose ICRC anticipates the
+// identification chosen by the sender's kernel.
 func TestVerbsTakesTrains(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -241,8 +241,8 @@ func TestVerbsTakesTrains(t *testing.T) {
 	}
 	r := Run{
 		Dir: dir,
-		// The subscriber stays a member until the publisher is gone, so that all it
-		// ever sent can be counted. 239.20.x.x is xxxx14EF in the table.
+		// The subscriber stays a member until the publisher has exited, so that all its packets are
+		// counted. 239.20.x.x is xxxx14EF in the table.
 		Command: "./fanfare sub -t rdma://rxe0 -framing itch -o /tmp/got md.lab 2>&1 & p=$!; until grep -q 14EF /proc/net/igmp; do sleep 0.1; done; sleep 1; vm-signal joined; " +
 			"vm-wait published 200; sleep 1; echo received " + got + "; kill -INT $p; wait $p; cp /tmp/got got",
 		Host: "vm-wait joined 120; " + noPrivilege + "grep CapEff /proc/self/status; " +
@@ -264,10 +264,10 @@ func TestVerbsTakesTrains(t *testing.T) {
 		}
 	}
 	if trains == 0 {
-		t.Error("no datagram is one of a train behind its first")
+		t.Error("no datagram follows the first one of a train")
 	}
 	if want := fmt.Sprintf("\nreceived %d\n", len(list)); !strings.Contains("\n"+r.Out[1], want) {
-		t.Errorf("%d datagrams on the wire, and the kernel took another number:\n%s", len(list), r.Out[1])
+		t.Errorf("%d datagrams on the wire, but the kernel counted another number:\n%s", len(list), r.Out[1])
 	}
-	t.Logf("%d datagrams, %d of them behind the first of a train\n%s", len(list), trains, r.Out[1])
+	t.Logf("%d datagrams, %d of them after the first of a train\n%s", len(list), trains, r.Out[1])
 }

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package quickstart runs the commands and programs of README.md and of all pages of docs, as
-// somebody does who reads them.
+// Package quickstart runs the commands and programs of README.md and of all pages of docs, like a
+// reader.
 package quickstart
 
 import (
@@ -21,33 +21,33 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// The table speaks of lines that are there.
-func TestCommandsAreKnown(t *testing.T) {
+// The lines in the table documents exist.
+func TestCommandsExist(t *testing.T) {
 	for file, lines := range documents {
 		there := make(map[string]bool)
 		for _, b := range blocksOf(read(t, file)) {
 			for _, line := range b.lines {
-				there[bare(line)] = !b.output && b.unrun == ""
+				there[bare(line)] = !b.output && b.notRun == ""
 			}
 		}
 		for line := range lines {
 			if !there[line] {
-				t.Errorf("%s has no command that is run: %s", file, line)
+				t.Errorf("%s does not contain this command: %s", file, line)
 			}
 		}
 	}
 }
 
-// bare is a line without what it says behind #.
+// bare returns a line without its comment after #.
 func bare(line string) string {
 	line, _, _ = strings.Cut(line, " #")
 	return strings.TrimSpace(line)
 }
 
-// output is what a command has written, in both streams.
+// output is the output of a command, of both streams.
 type output struct {
 	mu sync.Mutex
-	b  bytes.Buffer // by mu
+	b  bytes.Buffer // guarded by mu
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -62,13 +62,14 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// patience bounds all waiting of one page.
-const patience = 15 * time.Minute
+// pageTimeout is the time limit of a page.
+const pageTimeout = 15 * time.Minute
 
-// installed is set to the directory that the command is in, in processes that run a page.
+// installed is the environment variable with the directory of the command, in processes that run a page.
 const installed = "FANFARE_QUICKSTART_BIN"
 
-// The commands do what the pages say: each ends well, and says what it should. Each page has a network of its own.
+// The commands work as documented: each succeeds, and prints the documented output. Each page has a network of its
+// own.
 func TestNamespaceCommands(t *testing.T) {
 	testenv.Slow(t)
 	if os.Getenv(installed) == "" {
@@ -85,7 +86,7 @@ func TestNamespaceCommands(t *testing.T) {
 			continue
 		}
 		t.Run(strings.ReplaceAll(filepath.Base(file), ".", "_"), func(t *testing.T) {
-			t.Parallel() // it waits most of the time
+			t.Parallel() // it mostly waits
 			if !testenv.Namespace(t) {
 				return
 			}
@@ -93,7 +94,7 @@ func TestNamespaceCommands(t *testing.T) {
 			testenv.AddAddr(t, "eth0", "10.0.0.2/24")
 			testenv.LinkUp(t, "eth0")
 			testenv.LinkUp(t, "eth1")
-			// Other processes of this host, and of other tests, are not looked at.
+			// Ignore other processes of this host, and of other tests.
 			os.Setenv("FANFARE_INSPECT", filepath.Join(t.TempDir(), "inspect"))
 			os.Setenv("GOBIN", os.Getenv(installed))
 			os.Setenv("PATH", os.Getenv(installed)+":"+os.Getenv("PATH"))
@@ -108,14 +109,14 @@ func goCommand(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// runs reports whether the block is of commands that are run.
+// runs reports whether the block contains commands to run.
 func runs(b block) bool {
-	return !b.output && b.unrun == "" && slices.ContainsFunc(b.lines, func(line string) bool { return bare(line) != "" })
+	return !b.output && b.notRun == "" && slices.ContainsFunc(b.lines, func(line string) bool { return bare(line) != "" })
 }
 
-// runPage runs the commands of a page in their order, in a directory of its own.
+// runPage runs the commands of a page in order, in a directory of its own.
 func runPage(t *testing.T, file string) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), pageTimeout)
 	defer cancel()
 	r := &runner{t: t, ctx: ctx, file: file, dir: t.TempDir()}
 	defer r.end()
@@ -131,13 +132,13 @@ func runPage(t *testing.T, file string) {
 			if h.as == "" {
 				h.as = line
 			}
-			if h.given != "" { // until what is given has begun
-				r.run(how{as: h.given, beside: true})
-				h.as = "until " + h.as + " | tee said && grep -q '" + h.says + "' said; do sleep 0.1; done"
+			if h.requires != "" { // until the required command has started
+				r.run(how{as: h.requires, background: true})
+				h.as = "until " + h.as + " | tee output && grep -q '" + h.says + "' output; do sleep 0.1; done"
 			}
-			// Who listens goes with who spoke to it: the next one to wait for a subscriber is
-			// not to find an earlier one.
-			if r.run(h); !h.beside {
+			// A subscriber ends together with its publisher: the next publisher that waits for a subscriber
+			// must not find an earlier one.
+			if r.run(h); !h.background {
 				r.end()
 			}
 		}
@@ -149,7 +150,7 @@ type runner struct {
 	t         *testing.T
 	ctx       context.Context
 	file, dir string
-	ends      []func() // of commands beside
+	ends      []func() // end commands in the background
 }
 
 func (r *runner) end() {
@@ -159,8 +160,8 @@ func (r *runner) end() {
 	r.ends = nil
 }
 
-// run runs a command to its end, or begins it if it is one beside others: then end waits for
-// what it should say, and ends it. Commands of the tree run in its top.
+// run runs a command to its end. A background command is only started: end waits for its expected
+// output, and ends it. Commands of the repository run in its top folder.
 func (r *runner) run(h how) {
 	t, line := r.t, h.as
 	var out output
@@ -170,14 +171,14 @@ func (r *runner) run(h how) {
 	}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// What the shell has begun ends with it.
+	// Processes started by the shell end with it.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Minute
 	if err := cmd.Start(); err != nil {
 		t.Errorf("%s: %s: %v", r.file, line, err)
 		return
 	}
-	if h.beside {
+	if h.background {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		r.ends = append(r.ends, func() {

@@ -25,9 +25,9 @@ var (
 	quotation = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 )
 
-// What is not run, and what stands within a sentence, names commands and flags of fanfare that
-// there are, and tests and their flags that there are. So do the marks that say who runs it.
-func TestNamesInPages(t *testing.T) {
+// Commands that are not run, and those within sentences, use existing commands and flags of
+// fanfare, and existing tests and flags of tests. The same holds for marks that name a test.
+func TestNamesExist(t *testing.T) {
 	testenv.Slow(t)
 	c := &checker{t: t, fanfare: filepath.Join(t.TempDir(), "fanfare"), help: make(map[string]string), tests: testsOf(t)}
 	if out, err := goCommand(t, "build", "-o", c.fanfare, "./cmd/fanfare").CombinedOutput(); err != nil {
@@ -37,17 +37,17 @@ func TestNamesInPages(t *testing.T) {
 		text := read(t, file)
 		c.file = file
 		for _, m := range inline.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
-			if !strings.HasPrefix(file, "docs/protocol/") { // which has labels of keys that look like commands
+			if !strings.HasPrefix(file, "docs/protocol/") { // which contains labels of keys that look like commands
 				c.line(m[1])
 			}
 		}
 		for _, b := range blocksOf(text) {
-			for _, name := range testName.FindAllString(b.unrun, -1) {
+			for _, name := range testName.FindAllString(b.notRun, -1) {
 				if !slices.ContainsFunc(c.tests, func(s source) bool { return slices.Contains(s.functions, name) }) {
-					t.Errorf("%s: there is no test %s, which is to run %q", file, name, b.lines)
+					t.Errorf("%s: unknown test %s, which should run %q", file, name, b.lines)
 				}
 			}
-			if b.unrun != "" {
+			if b.notRun != "" {
 				for _, line := range b.lines {
 					c.line(bare(line))
 				}
@@ -58,7 +58,7 @@ func TestNamesInPages(t *testing.T) {
 
 // source is a file of tests.
 type source struct {
-	dir              string // from the root
+	dir              string // relative to the root
 	functions, flags []string
 }
 
@@ -114,7 +114,7 @@ func (c *checker) line(line string) {
 	}
 }
 
-// unspaced is a quotation as one word.
+// unspaced returns a quotation as one word.
 func unspaced(s string) string {
 	return strings.NewReplacer(" ", "_", ">", "_", "|", "¦", "'", "", `"`, "").Replace(s)
 }
@@ -128,7 +128,7 @@ func (c *checker) command(line, name string, args []string) {
 		c.help[name] = help
 	}
 	if !strings.Contains(help, "fanfare "+name) {
-		c.t.Errorf("%s: %s: there is no command %s", c.file, line, name)
+		c.t.Errorf("%s: %s: unknown command %s", c.file, line, name)
 		return
 	}
 	for _, a := range args {
@@ -139,7 +139,7 @@ func (c *checker) command(line, name string, args []string) {
 	}
 }
 
-// goTest checks packages, names of tests and flags of go test.
+// goTest checks packages, test names and flags of go test.
 func (c *checker) goTest(line string, args []string) {
 	var dirs, flags, names []string
 	for i, a := range args {
@@ -168,7 +168,7 @@ func (c *checker) goTest(line string, args []string) {
 	}
 	for _, f := range flags {
 		if !slices.Contains(ofGoTest, f) && !slices.ContainsFunc(c.tests, func(s source) bool { return of(s) && slices.Contains(s.flags, f) }) {
-			c.t.Errorf("%s: %s: no test there has the flag -%s", c.file, line, f)
+			c.t.Errorf("%s: %s: no test in the package has the flag -%s", c.file, line, f)
 		}
 	}
 	for _, n := range names {
@@ -179,7 +179,7 @@ func (c *checker) goTest(line string, args []string) {
 		if !slices.ContainsFunc(c.tests, func(s source) bool {
 			return of(s) && slices.ContainsFunc(s.functions, func(f string) bool { return strings.Contains(f, n) })
 		}) {
-			c.t.Errorf("%s: %s: no test there is called %s", c.file, line, n)
+			c.t.Errorf("%s: %s: no test in the package has the name %s", c.file, line, n)
 		}
 	}
 }

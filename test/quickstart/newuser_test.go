@@ -18,12 +18,12 @@ import (
 
 var fresh = flag.Bool("quickstart.fresh", false, "follow README.md from a clone with an empty build cache: a minute or two of both processors")
 
-// newUser are the lines of README.md with which two terminals talk, in their order.
+// newUser are the lines of README.md that lead to two communicating terminals, in order.
 var newUser = []string{
 	"git clone https://github.com/fanfaremq/fanfare && cd fanfare", "go build -o hello ./examples/hello", "./hello", "./hello good morning",
 }
 
-// README.md has these lines, in this order, and none before them that is run.
+// README.md contains these lines in this order, and no other commands before them.
 func TestNewUserGetsErrors(t *testing.T) {
 	var lines []string
 	for _, b := range blocksOf(read(t, "README.md")) {
@@ -32,15 +32,15 @@ func TestNewUserGetsErrors(t *testing.T) {
 		}
 	}
 	if len(lines) < len(newUser) || !slices.Equal(lines[:len(newUser)], newUser) {
-		t.Errorf("README.md begins with %q, a new user is led by %q", lines[:min(len(lines), len(newUser))], newUser)
+		t.Errorf("README.md begins with the commands %q, want %q", lines[:min(len(lines), len(newUser))], newUser)
 	}
 }
 
-// Somebody who has nothing but this repository, Go and its modules has two terminals that talk:
-// the log says after how long. With -quickstart.fresh.
+// With only this repository, Go and its modules, a new user gets two communicating terminals: the
+// log shows how long it takes. With -quickstart.fresh.
 func TestNewUser(t *testing.T) {
 	if !*fresh {
-		t.Skip("with -quickstart.fresh")
+		t.Skip("runs only with -quickstart.fresh")
 	}
 	top, err := filepath.Abs(root)
 	if err != nil {
@@ -72,9 +72,9 @@ func TestNewUser(t *testing.T) {
 	run(strings.Replace(newUser[0], "https://github.com/fanfaremq/fanfare", "'"+top+"' fanfare", 1))
 	where = filepath.Join(home, "fanfare")
 	run(newUser[1])
-	var said output
+	var out output
 	first := shell("exec " + newUser[2])
-	first.Stdout = &said
+	first.Stdout = &out
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +82,11 @@ func TestNewUser(t *testing.T) {
 	go func() { ended <- first.Wait() }()
 	defer func() { first.Process.Kill(); <-ended }()
 	run(newUser[3])
-	for !strings.Contains(said.String(), "\ngood morning\n") {
+	for !strings.Contains(out.String(), "\ngood morning\n") {
 		if ctx.Err() != nil {
-			t.Fatalf("terminal 1 says\n%s", said.String())
+			t.Fatalf("terminal 1 shows\n%s", out.String())
 		}
 		time.Sleep(time.Millisecond)
 	}
-	step("terminal 1 says: good morning")
+	step("terminal 1 shows: good morning")
 }

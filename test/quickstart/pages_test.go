@@ -10,7 +10,7 @@ import (
 
 const root = "../.."
 
-// pages are the documents whose commands and snippets are run: all of them.
+// pages returns the documents whose commands and snippets are run: all documents.
 func pages(t *testing.T) []string {
 	t.Helper()
 	files := []string{"README.md"}
@@ -39,11 +39,11 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// block is an indented block of a page: commands, but where the line before it is marked.
+// block is an indented block of a page. It contains commands, unless the line before it has a mark.
 type block struct {
 	lines  []string // without indentation
-	output bool     // <!-- output -->: no commands
-	unrun  string   // <!-- not run: WHY -->
+	output bool     // <!-- output -->: not commands
+	notRun string   // <!-- not run: WHY -->
 }
 
 var (
@@ -51,9 +51,9 @@ var (
 	mark  = regexp.MustCompile(`<!-- (output|not run: (.+)) -->`)
 )
 
-// blocksOf are the indented blocks of a page.
+// blocksOf returns the indented blocks of a page.
 func blocksOf(text string) (blocks []block) {
-	before, open := "", false // the last line that is not indented; within a block
+	before, open := "", false // the last line without indentation; within a block
 	for line := range strings.Lines(fence.ReplaceAllString(text, "\n")) {
 		switch indented := strings.HasPrefix(line, "    "); {
 		case strings.TrimSpace(line) == "":
@@ -64,7 +64,7 @@ func blocksOf(text string) (blocks []block) {
 			m := mark.FindStringSubmatch(before)
 			b := block{output: m != nil && m[1] == "output"}
 			if m != nil {
-				b.unrun = m[2]
+				b.notRun = m[2]
 			}
 			blocks, open = append(blocks, b), true
 			fallthrough
@@ -76,7 +76,7 @@ func blocksOf(text string) (blocks []block) {
 	return blocks
 }
 
-// A block that nobody has marked is one of commands, and a mark is for the block behind it.
+// A block without a mark contains commands, and a mark applies to the next block.
 func TestBlocks(t *testing.T) {
 	text := "Say\n\n    a\n\n    b\nand see <!-- output -->\n\n    c\n\n<!-- not run: why -->\n\n    d\n\n```go\n    e\n```\n\n1. In a list:\n\n       f\n"
 	var got []string
@@ -85,8 +85,8 @@ func TestBlocks(t *testing.T) {
 		if b.output {
 			got = append(got, "output")
 		}
-		if b.unrun != "" {
-			got = append(got, b.unrun)
+		if b.notRun != "" {
+			got = append(got, b.notRun)
 		}
 	}
 	if s := strings.Join(got, ", "); s != "a b, c, output, d, why, f" {

@@ -12,8 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// The Go of the pages compiles, as a program or as the inside of a function; programs say what
-// their last comment says. Nothing is in a language that is not checked.
+// The Go snippets of the pages compile, as a program or as a function body; programs print the
+// output in their last comment. All languages in use are checked.
 func TestNamespaceSnippets(t *testing.T) {
 	testenv.Slow(t)
 	if !testenv.Namespace(t) {
@@ -26,16 +26,16 @@ func TestNamespaceSnippets(t *testing.T) {
 				runSnippet(t, file, source)
 			case "json":
 				if !json.Valid([]byte(source)) {
-					t.Errorf("%s: this is no JSON:\n%s", file, source)
+					t.Errorf("%s: invalid JSON:\n%s", file, source)
 				}
 			default:
-				t.Errorf("%s: nothing checks %q:\n%s", file, language, source)
+				t.Errorf("%s: no check for language %q:\n%s", file, language, source)
 			}
 		}
 	}
 }
 
-// around makes a program of the inside of a function.
+// around returns a program for a function body.
 func around(source string) string {
 	used := map[string]string{"metrics.": "github.com/fanfaremq/fanfare/pubsub/metrics", "prometheus.": "github.com/prometheus/client_golang/prometheus", "sync.": "sync"}
 	imports := `import ("context"; "errors"; "log"; "github.com/fanfaremq/fanfare/pubsub"`

@@ -15,16 +15,16 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// messagesPerCall is how many messages a side moves at least for each system call, of whatever kind: those of Go's
-// runtime, of a process that begins and ends, and of the bench count too. A packet holds 110: one call for each is
-// seen. It is 3,000 on an idle host; on one where others take half of the time the calls stay and the messages do not.
+// messagesPerCall is the minimum number of messages of a side per system call. All kinds count: also those of Go's
+// runtime, of starting and exiting a process, and of the bench. A packet has 110 messages: a call per packet would
+// be detected. The number is 3,000 on an idle host; on a busy one there are as many calls, but fewer messages.
 const messagesPerCall = 300
 
-// Who publishes at full rate over shared memory, and who is subscribed, makes no system call per message. All are counted, of
-// all threads, in the processes that fanfare bench measures, from their beginning to their end. docs/protocol §28.8.
+// A publisher at full rate over shared memory and its subscriber make no system call per message. All calls of all
+// threads count, in the processes that fanfare bench measures, from their start to their end. docs/protocol §28.8.
 func TestSystemCalls(t *testing.T) {
 	testenv.Slow(t)
-	if testing.Short() { // with the race detector
+	if testing.Short() { // the race detector is on
 		t.Skip("the race detector makes a message take as long as a system call")
 	}
 	exe, err := os.Executable()
@@ -70,26 +70,26 @@ func TestSystemCalls(t *testing.T) {
 		calls    string
 		messages uint64
 	}{{"publisher", pub, pubCalls, published[0].Messages}, {"subscriber", sub, subCalls, received[0].Messages}} {
-		side.process.Kill() // which waits for its end
+		side.process.Kill() // waits for its end
 		calls := counted(t, side.calls)
-		t.Logf("%s: %d messages, %d system calls: one for %d", side.name, side.messages, calls, side.messages/max(calls, 1))
+		t.Logf("%s: %d messages, %d system calls: one per %d messages", side.name, side.messages, calls, side.messages/max(calls, 1))
 		if side.messages < messagesPerCall*calls {
-			t.Errorf("the %s made %d system calls for %d messages: want one for %d at most", side.name, calls, side.messages, messagesPerCall)
+			t.Errorf("the %s made %d system calls for %d messages: want at most one per %d messages", side.name, calls, side.messages, messagesPerCall)
 		}
 	}
 }
 
-// known is how many system calls a process of role "calls" makes beside those of Go's runtime.
-const known = 10_000
+// manyCalls is how many system calls a process with role "calls" makes, besides those of Go's runtime.
+const manyCalls = 10_000
 
 func callMany(string) error {
-	for range known {
+	for range manyCalls {
 		syscall.Getppid()
 	}
 	return nil
 }
 
-// mustCount leaves the test out where system calls cannot be counted, and makes sure that all are, and few more.
+// mustCount skips the test if system calls cannot be counted, and verifies that all are counted, and few others.
 func mustCount(t *testing.T, exe string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "calls")
@@ -98,14 +98,14 @@ func mustCount(t *testing.T, exe string) {
 	out, err := cmd.CombinedOutput()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) && ended.ExitCode() == untraceable {
-		testenv.Skip(t, "a process may not trace another here: %s", out)
+		testenv.Skip(t, "processes may not trace others on this host: %s", out)
 	}
-	if n := counted(t, file); n < known || n > 2*known {
-		t.Fatalf("%d system calls were counted of a process that makes %d and some of its runtime's: %v: %s", n, known, err, out)
+	if n := counted(t, file); n < manyCalls || n > 2*manyCalls {
+		t.Fatalf("counted %d system calls of a process that makes %d plus those of its runtime: %v: %s", n, manyCalls, err, out)
 	}
 }
 
-// counted reads how many system calls were counted.
+// counted reads the number of counted system calls.
 func counted(t *testing.T, file string) uint64 {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -1,3 +1,3 @@
-// Package shm tests buses of several processes over shared memory: any of them may be killed
-// at any moment, and they may be of different users.
+// Package shm tests buses of several processes over shared memory: any of them may be killed at any
+// time, and they may belong to different users.
 package shm

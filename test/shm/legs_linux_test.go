@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A publisher over UDP and shared memory is heard by those of both and by those of one, each
-// message once and in order.
+// Subscribers with both legs and with either one receive a publisher over UDP and shared memory,
+// each message once and in order.
 func TestLegs(t *testing.T) {
 	wire := fmt.Sprintf("udp://?iface=lo&port=%d", testenv.Port(t))
 	memory := "shm://legs?dir=" + scratch(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// small is a directory in a file system that has memory for so many MiB.
+// small returns a directory in a file system with the given number of MiB.
 func small(t *testing.T, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -25,7 +25,7 @@ func small(t *testing.T, size string) (dir string) {
 	return dir
 }
 
-// fill takes all memory that a directory has, but for a page.
+// fill uses up all memory of a directory, except for a page.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filler"))
@@ -43,8 +43,8 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// When the host has no memory left, heartbeats still come by shared memory and data does not. A subscriber that is also on the
-// wire gets all from there. docs/protocol §23.4.
+// When the host has no free memory, heartbeats still arrive by shared memory but data does not. A
+// subscriber that also has the network leg receives everything by that. docs/protocol §23.4.
 func TestFullMemoryLosesNothing(t *testing.T) {
 	dir := small(t, "8m")
 	wire := fmt.Sprintf("udp://?iface=lo&port=%d", testenv.Port(t))
@@ -78,11 +78,11 @@ func TestFullMemoryLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := sub.Next(t.Context()); err != nil || !bytes.Equal(m.Data, msg) {
-			t.Fatalf("%d bytes came, not %d: %v", len(m.Data), len(msg), err)
+			t.Fatalf("got %d bytes, want %d: %v", len(m.Data), len(msg), err)
 		}
 	}
 	if lacked := from.Stats().Transport.SendNoMemory; lacked == 0 {
-		t.Error("there was memory for all")
+		t.Error("memory was sufficient for all messages")
 	}
 	for _, g := range to.Stats().Groups {
 		if g.Lost > 0 {

@@ -12,9 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A message of these tests: CRC-32 of what follows it, its number, the process that published
-// it, the publisher's round trip in microseconds, and when it was made; behind that, bytes that
-// its number decides.
+// A message of these tests: CRC-32 of the rest, its number, the publishing process, the publisher's
+// round trip in microseconds, and its time of creation; then bytes that depend on its number.
 const (
 	atNumber  = 4
 	atProcess = 12
@@ -23,7 +22,7 @@ const (
 	atRest    = 28
 )
 
-// makeMessage writes message n into the front of buf, some of them many packets long.
+// makeMessage writes message n to the front of buf. Some messages take many packets.
 func makeMessage(rng *rand.Rand, buf []byte, n uint64, trip time.Duration) []byte {
 	size := atRest + rng.IntN(100)
 	if n%50 == 0 {
@@ -41,39 +40,39 @@ func makeMessage(rng *rand.Rand, buf []byte, n uint64, trip time.Duration) []byt
 	return m
 }
 
-// whole reports whether a message is as it was made.
-func whole(m []byte) bool {
+// intact reports whether a message is intact.
+func intact(m []byte) bool {
 	return len(m) >= atRest && crc32.ChecksumIEEE(m[atNumber:]) == binary.LittleEndian.Uint32(m)
 }
 
-// checker finds messages that are torn or out of order, and losses of which nothing was told.
-// It is for one subscription.
+// checker detects messages that are torn or out of order, and losses without a report, in one
+// subscription.
 type checker struct {
-	mu      sync.Mutex
-	streams map[string]*stream // of each publisher
-	from    map[int]*source    // of each process that published
-	came    uint64             // messages
-	gaps    uint64
+	mu       sync.Mutex
+	streams  map[string]*stream // by publisher
+	sources  map[int]*source    // by publishing process
+	messages uint64             // messages received
+	gaps     uint64
 }
 
-// stream is what is due of a publisher.
+// stream is what is expected of a publisher.
 type stream struct {
 	next  uint64
-	loose bool // how many messages before the next one are lost is not known
+	loose bool // the number of messages lost before the next one is unknown
 }
 
-// source is what has come of a process.
+// source is what was received of a process.
 type source struct {
 	trip  time.Duration
-	since time.Time // bytes are counted that were made after this
+	since time.Time // messages created later count
 	bytes int
 }
 
 func newChecker() *checker {
-	return &checker{streams: make(map[string]*stream), from: make(map[int]*source)}
+	return &checker{streams: make(map[string]*stream), sources: make(map[int]*source)}
 }
 
-// stream is that of a publisher, in which a message or gap begins at n. Under mu.
+// stream returns the stream of a publisher in which a message or gap begins at n. Under mu.
 func (c *checker) stream(publisher pubsub.PublisherID, epoch, n uint64) *stream {
 	key := fmt.Sprint(publisher, epoch)
 	s := c.streams[key]
@@ -87,7 +86,7 @@ func (c *checker) stream(publisher pubsub.PublisherID, epoch, n uint64) *stream 
 func (c *checker) message(m *pubsub.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !whole(m.Data) {
+	if !intact(m.Data) {
 		return fmt.Errorf("a torn message of %d bytes", len(m.Data))
 	}
 	n := binary.LittleEndian.Uint64(m.Data[atNumber:])
@@ -96,15 +95,15 @@ func (c *checker) message(m *pubsub.Message) error {
 	}
 	s := c.stream(m.Publisher(), uint64(m.Epoch()), n)
 	if n < s.next || n > s.next && !s.loose {
-		return fmt.Errorf("message %d where %d is due: no gap was told", n, s.next)
+		return fmt.Errorf("message %d, but the next one is %d: no gap was reported", n, s.next)
 	}
 	*s = stream{next: n + 1}
-	c.came++
+	c.messages++
 	pid := int(binary.LittleEndian.Uint32(m.Data[atProcess:]))
-	src := c.from[pid]
+	src := c.sources[pid]
 	if src == nil {
 		src = new(source)
-		c.from[pid] = src
+		c.sources[pid] = src
 	}
 	src.trip = time.Duration(binary.LittleEndian.Uint32(m.Data[atTrip:])) * time.Microsecond
 	if int64(binary.LittleEndian.Uint64(m.Data[atMade:])) > src.since.UnixNano() {
@@ -123,36 +122,36 @@ func (c *checker) gap(g *pubsub.GapError) error {
 		return nil
 	}
 	if g.First < s.next || g.First > s.next && !s.loose {
-		return fmt.Errorf("a gap from message %d on where %d is due", g.First, s.next)
+		return fmt.Errorf("a gap from message %d on, but the next one is %d", g.First, s.next)
 	}
 	*s = stream{next: g.First + g.Count}
 	return nil
 }
 
-// heard reports whether anything has come of a process.
-func (c *checker) heard(pid int) bool {
+// received reports whether any message of a process has arrived.
+func (c *checker) received(pid int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.from[pid] != nil
+	return c.sources[pid] != nil
 }
 
-// count begins to count the bytes of a process that are made from now on.
+// count begins to count the bytes of a process created from now on.
 func (c *checker) count(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.from[pid].since, c.from[pid].bytes = time.Now(), 0
+	c.sources[pid].since, c.sources[pid].bytes = time.Now(), 0
 }
 
-// counted is how many bytes that are, and what round trip the process has measured.
+// counted returns that number of bytes, and the round trip measured by the process.
 func (c *checker) counted(pid int) (bytes int, trip time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.from[pid].bytes, c.from[pid].trip
+	return c.sources[pid].bytes, c.sources[pid].trip
 }
 
-// totals are messages and gaps that have come, and of how many processes.
+// totals returns the messages and gaps received, and the number of processes.
 func (c *checker) totals() (messages, gaps uint64, processes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.came, c.gaps, len(c.from)
+	return c.messages, c.gaps, len(c.sources)
 }

@@ -21,25 +21,25 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Variables of the environment of the processes that are killed and stopped.
+// Environment variables of the processes that are killed and stopped.
 const (
 	roleVar = "FANFARE_TEST_ROLE"
 	urlVar  = "FANFARE_TEST_URL"
 )
 
 const (
-	topic   = "killed"
-	patient = 60 * time.Second // for what must come, on a machine that is busy with other things
-	window  = 256 << 10        // bytes that a publisher keeps, so that it comes round soon
+	topic       = "killed"
+	waitTimeout = 60 * time.Second // limit of waits, on a busy machine
+	window      = 256 << 10        // bytes of a publisher's window, small so that it is soon overwritten
 )
 
-// config is that of all buses here.
+// config is the configuration of all buses.
 var config = pubsub.Config{Silence: 200 * time.Millisecond, WindowBytes: window, PublishMemoryBytes: 8 << 20, Logger: slog.New(slog.DiscardHandler)}
 
-// roles are what a process does until it is killed.
+// roles are the tasks of a process until it is killed.
 var roles = map[string]func(url string) error{
 	"pub":    func(url string) error { return publish(url, pubsub.FlowMin) },
-	"race":   func(url string) error { return publish(url, pubsub.FlowNone) }, // waits for nobody
+	"race":   func(url string) error { return publish(url, pubsub.FlowNone) }, // no flow control
 	"sub":    func(url string) error { return subscribe(url, read) },
 	"handle": func(url string) error { return subscribe(url, handle) },
 	"calls":  callMany,
@@ -69,8 +69,8 @@ func publish(url string, flow pubsub.FlowControl) error {
 	return publishUntil(context.Background(), bus, rand.New(rand.NewPCG(uint64(os.Getpid()), 1)))
 }
 
-// publishUntil publishes messages until the context is over. It leaves others some time: nobody may
-// slow it down.
+// publishUntil publishes messages until the context is done. It pauses to leave time for others:
+// flow control might not slow it down.
 func publishUntil(ctx context.Context, bus *pubsub.Bus, rng *rand.Rand) error {
 	pub, err := bus.Publisher(topic)
 	if err != nil {
@@ -91,15 +91,15 @@ func publishUntil(ctx context.Context, bus *pubsub.Bus, rng *rand.Rand) error {
 	return nil
 }
 
-func subscribe(url string, hear func(context.Context, *pubsub.Bus, *checker) error) error {
+func subscribe(url string, receive func(context.Context, *pubsub.Bus, *checker) error) error {
 	bus, err := config.Open(context.Background(), url)
 	if err != nil {
 		return err
 	}
-	return hear(context.Background(), bus, newChecker())
+	return receive(context.Background(), bus, newChecker())
 }
 
-// read reads with a cursor, which copies.
+// read reads with a cursor, which copies messages.
 func read(ctx context.Context, bus *pubsub.Bus, c *checker) error {
 	sub, err := bus.Subscribe(topic)
 	if err != nil {
@@ -119,8 +119,8 @@ func read(ctx context.Context, bus *pubsub.Bus, c *checker) error {
 	return nil
 }
 
-// handle reads messages where their publisher wrote them, and each a second time, for which it
-// takes its time now and then. It says so when it was overtaken first.
+// handle reads messages in place, and each a second time, sometimes after a pause. It prints a line
+// when it is first overtaken.
 func handle(ctx context.Context, bus *pubsub.Bus, c *checker) error {
 	failed := make(chan error, 1)
 	n := 0
@@ -136,8 +136,8 @@ func handle(ctx context.Context, bus *pubsub.Bus, c *checker) error {
 			if n++; n%500 == 0 {
 				time.Sleep(time.Millisecond)
 			}
-			if err == nil && !whole(m.Data) {
-				err = fmt.Errorf("a message of %d bytes was torn while it was read", len(m.Data))
+			if err == nil && !intact(m.Data) {
+				err = fmt.Errorf("a message of %d bytes changed while it was read", len(m.Data))
 			}
 		}
 		if err != nil {
@@ -160,11 +160,11 @@ func handle(ctx context.Context, bus *pubsub.Bus, c *checker) error {
 
 const overtaken = "overtaken"
 
-// process is one that will be killed.
+// process is a process to be killed.
 type process struct {
-	role string
-	cmd  *exec.Cmd
-	said *bytesBuffer
+	role   string
+	cmd    *exec.Cmd
+	output *bytesBuffer
 }
 
 type bytesBuffer struct {
@@ -187,10 +187,10 @@ func (b *bytesBuffer) String() string {
 
 func start(t *testing.T, role, url string) *process {
 	t.Helper()
-	p := &process{role: role, cmd: exec.Command(os.Args[0]), said: new(bytesBuffer)}
+	p := &process{role: role, cmd: exec.Command(os.Args[0]), output: new(bytesBuffer)}
 	p.cmd.Env = append(os.Environ(), roleVar+"="+role, urlVar+"="+url, "FANFARE_INSPECT=off", "GOMAXPROCS=2")
-	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it ends also where the test panics
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it also ends if the test panics
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -202,16 +202,16 @@ func (p *process) publishes() bool           { return p.role == "pub" || p.role 
 func (p *process) end()                      { p.cmd.Process.Kill(); p.cmd.Wait() }
 func (p *process) signal(sig syscall.Signal) { p.cmd.Process.Signal(sig) }
 
-// killed waits until it has died of the signal that kill has sent. That it had ended by itself is a failure.
+// killed waits until the process has died of the signal sent by kill. It is a failure if it had ended by itself.
 func (p *process) killed(t *testing.T) {
 	t.Helper()
 	p.cmd.Wait()
 	if status := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("a %s ended by itself: %v\n%s", p.role, p.cmd.ProcessState, p.said)
+		t.Fatalf("a %s ended by itself: %v\n%s", p.role, p.cmd.ProcessState, p.output)
 	}
 }
 
-// seeded is the randomness of a test: of FANFARE_SEED where that is set.
+// seeded returns the random source of a test, with FANFARE_SEED if set.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(52)
@@ -225,7 +225,7 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 28))
 }
 
-// scratch is a directory for fabrics.
+// scratch returns a directory for fabrics.
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "fanfare-test-")
@@ -236,7 +236,7 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// files is everything below a directory.
+// files returns everything below a directory.
 func files(dir string) (all []string) {
 	filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && path != dir {

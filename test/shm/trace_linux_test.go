@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countVar names a file. A process of this test that has it starts itself without it, counts the system calls of
-// that other process, and writes into the file how many they were.
+// countVar names a file. If it is set, this test binary runs itself without the variable, counts
+// the system calls of that process, and writes their number into the file.
 const countVar = "FANFARE_TEST_COUNT"
 
-// untraceable is the exit code of one that may not.
+// untraceable is the exit code if tracing is not permitted.
 const untraceable = 4
 
-// countCalls is the life of a process that has countVar. It returns the exit code, the other's if all went well.
+// countCalls is the main function with countVar set. It returns the exit code, that of the other process on success.
 func countCalls(file string) int {
-	runtime.LockOSThread() // a thread traces
+	runtime.LockOSThread() // tracing is bound to a thread
 	os.Unsetenv(countVar)
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -41,8 +41,8 @@ func countCalls(file string) int {
 	return code
 }
 
-// follow counts the system calls of a process that has just begun, of all its threads, until it ends (ptrace(2)). A
-// thread stops before and behind each call, and for signals: one that makes no calls runs as fast as ever.
+// follow counts the system calls of a new process, of all its threads, until it ends (ptrace(2)). A
+// thread stops before and after each call, and for signals: one without calls runs at full speed.
 func follow(pid int) (calls, code int, err error) {
 	const atCall = unix.SIGTRAP | 0x80 // PTRACE_O_TRACESYSGOOD
 	for stops, first := 0, true; ; {
@@ -61,7 +61,7 @@ func follow(pid int) (calls, code int, err error) {
 			}
 			continue
 		}
-		if first { // it has begun its program
+		if first { // it has started its program
 			first = false
 			if err := unix.PtraceSetOptions(tid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
 				return 0, 0, fmt.Errorf("PTRACE_SETOPTIONS: %w", err)
@@ -71,10 +71,10 @@ func follow(pid int) (calls, code int, err error) {
 		if signal == atCall {
 			stops++
 		}
-		if signal == atCall || signal == unix.SIGTRAP || signal == unix.SIGSTOP { // not sent, but said by ptrace
+		if signal == atCall || signal == unix.SIGTRAP || signal == unix.SIGSTOP { // reported by ptrace, not a real signal
 			signal = 0
 		}
-		if err := unix.PtraceSyscall(tid, int(signal)); err != nil && !errors.Is(err, unix.ESRCH) { // it may just have been killed
+		if err := unix.PtraceSyscall(tid, int(signal)); err != nil && !errors.Is(err, unix.ESRCH) { // it may have just been killed
 			return 0, 0, fmt.Errorf("PTRACE_SYSCALL: %w", err)
 		}
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Users of the test, and the group that two of them are in.
+// Users of the test, and a group with two of them as members.
 const (
 	alice, bob, mallory = 61001, 61002, 61003
 	shared, alone       = 61100, 61101
 )
 
-// userVar is what the other user does: FANFARE_TEST_ACT.
+// actVar is the environment variable for the action of another user.
 const actVar = "FANFARE_TEST_ACT"
 
-// asUser runs this test binary as another user, who acts.
+// asUser returns a command that runs this test binary as another user, with an action.
 func asUser(t *testing.T, exe string, uid, gid uint32, act, url string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(exe, "-test.run=^TestOtherUser$")
@@ -34,7 +34,7 @@ func asUser(t *testing.T, exe string, uid, gid uint32, act, url string) *exec.Cm
 	return cmd
 }
 
-// act is what a user does in a process of his own. What comes of it is printed.
+// act performs an action in the process of another user. It prints the result.
 func act(what, url string) {
 	ctx := context.Background()
 	switch what {
@@ -83,7 +83,7 @@ func act(what, url string) {
 			if what == "truncate" {
 				err = os.Truncate(path, 0)
 			} else if strings.HasSuffix(path, ".bell") {
-				continue // to open it would wait
+				continue // opening it would block
 			} else {
 				var f *os.File
 				if f, err = os.OpenFile(path, flag, 0); err == nil {
@@ -96,8 +96,8 @@ func act(what, url string) {
 	}
 }
 
-// judgeModes checks the modes of all in a directory and of itself, by what they are. docs/protocol §28.1.
-func judgeModes(t *testing.T, dir string, want map[string]os.FileMode) {
+// checkModes checks the modes of a directory and of everything in it, by kind of file. docs/protocol §28.1.
+func checkModes(t *testing.T, dir string, want map[string]os.FileMode) {
 	t.Helper()
 	seen := make(map[string]bool)
 	for _, path := range append(files(dir), dir) {
@@ -119,25 +119,25 @@ func judgeModes(t *testing.T, dir string, want map[string]os.FileMode) {
 		}
 	}
 	if len(seen) != len(want) {
-		t.Errorf("%s has %v, not one of each of %v", dir, seen, want)
+		t.Errorf("%s has %v, want one of each of %v", dir, seen, want)
 	}
 }
 
-// Two users share a fabric through a group and hear each other; a third one, who is in no such
-// group, gets nothing; and none can write into another's file. docs/protocol §28.1, §28.3, §28.7.
+// Two users share a fabric by a group and receive each other; a third one, outside of the group,
+// receives nothing; and none can write to another's file. docs/protocol §28.1, §28.3, §28.7.
 func TestOtherUser(t *testing.T) {
 	if what := os.Getenv(actVar); what != "" {
 		act(what, os.Getenv(urlVar))
 		os.Exit(0)
 	}
 	if os.Geteuid() != 0 {
-		testenv.Skip(t, "it takes root to become another user")
+		testenv.Skip(t, "running as another user requires root")
 	}
 	dir := scratch(t)
-	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil { // as /dev/shm is
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil { // like /dev/shm
 		t.Fatal(err)
 	}
-	bin, err := os.MkdirTemp("", "fanfare-test-") // nothing may be run from /dev/shm on some hosts
+	bin, err := os.MkdirTemp("", "fanfare-test-") // some hosts permit no programs in /dev/shm
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,19 +165,19 @@ func TestOtherUser(t *testing.T) {
 
 	// Alice subscribes, and Bob publishes.
 	sub := asUser(t, exe, alice, shared, "subscribe", url)
-	heard, said := new(bytesBuffer), new(bytesBuffer)
-	sub.Stdout, sub.Stderr = heard, said
+	stdout, stderr := new(bytesBuffer), new(bytesBuffer)
+	sub.Stdout, sub.Stderr = stdout, stderr
 	if err := sub.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if out := lines(asUser(t, exe, bob, shared, "publish", url)); !strings.Contains(out, "published <nil>") {
 		t.Errorf("bob: %s", out)
 	}
-	if err := sub.Wait(); err != nil || !strings.Contains(heard.String(), "hello from another user <nil>") {
-		t.Errorf("alice: %v: %s%s", err, heard.all, said.all)
+	if err := sub.Wait(); err != nil || !strings.Contains(stdout.String(), "hello from another user <nil>") {
+		t.Errorf("alice: %v: %s%s", err, stdout.all, stderr.all)
 	}
 
-	// While Alice is there, nobody else may write, and who is in no group may not even look.
+	// While Alice's bus is open, no other user may write, and users outside of the group may not even list.
 	sub = asUser(t, exe, alice, shared, "subscribe", url)
 	ready, err := sub.StdoutPipe()
 	if err != nil {
@@ -192,7 +192,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	fabric := filepath.Join(dir, fmt.Sprintf("fanfare-g%d", shared), "desk")
 	for _, c := range []struct {
-		who       string
+		user      string
 		uid, gid  uint32
 		act       string
 		want, not []string
@@ -205,33 +205,33 @@ func TestOtherUser(t *testing.T) {
 		out := lines(asUser(t, exe, c.uid, c.gid, c.act, fabric))
 		for _, w := range c.want {
 			if !strings.Contains(out, w) {
-				t.Errorf("%s, %s: %q lacks %q", c.who, c.act, out, w)
+				t.Errorf("%s, %s: %q lacks %q", c.user, c.act, out, w)
 			}
 		}
 		for _, w := range c.not {
 			if strings.Contains(out, w) {
-				t.Errorf("%s, %s: %q has %q", c.who, c.act, out, w)
+				t.Errorf("%s, %s: %q has %q", c.user, c.act, out, w)
 			}
 		}
 	}
-	judgeModes(t, filepath.Dir(fabric), map[string]os.FileMode{"dir": os.ModeDir | os.ModeSetgid | 0o770, "roll": 0o660, "bell": os.ModeNamedPipe | 0o620, "file": 0o640})
+	checkModes(t, filepath.Dir(fabric), map[string]os.FileMode{"dir": os.ModeDir | os.ModeSetgid | 0o770, "roll": 0o660, "bell": os.ModeNamedPipe | 0o620, "file": 0o640})
 	if out := lines(asUser(t, exe, mallory, alone, "move", filepath.Dir(fabric))); !strings.Contains(out, "operation not permitted") {
 		t.Errorf("mallory: %s", out)
 	}
 	if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, "not in that group") {
 		t.Errorf("mallory: %s", out)
 	}
-	// A member may remove what another has there, and nobody else may.
+	// A member may remove files of another member, and users outside of the group may not.
 	for _, c := range []struct {
-		who      string
+		user     string
 		uid, gid uint32
 		left     int
 	}{{"mallory", mallory, alone, 3}, {"bob", bob, shared, 0}} {
 		if out := lines(asUser(t, exe, c.uid, c.gid, "remove", fabric)); len(files(fabric)) != c.left {
-			t.Errorf("%s has left %q: %s", c.who, files(fabric), out)
+			t.Errorf("%s left %q: %s", c.user, files(fabric), out)
 		}
 	}
-	// Who took the place first keeps others out, who are told whom to ask.
+	// The user that created a directory first keeps others out, and their error names that user.
 	for _, name := range []string{fmt.Sprintf("fanfare-%d", mallory), fmt.Sprintf("fanfare-g%d", alone)} {
 		place := filepath.Join(dir, name)
 		if err := errors.Join(os.Mkdir(place, 0o700), os.Chown(place, bob, shared)); err != nil {
@@ -240,17 +240,17 @@ func TestOtherUser(t *testing.T) {
 	}
 	for _, url := range []string{fmt.Sprintf("shm://desk?dir=%s", dir), fmt.Sprintf("shm://desk?group=%d&dir=%s", alone, dir)} {
 		if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, fmt.Sprintf("belongs to user %d", bob)) || !strings.Contains(out, "dir=") {
-			t.Errorf("mallory, whose place is taken: %s", out)
+			t.Errorf("mallory, with the directory taken: %s", out)
 		}
 	}
-	// Without a group a name is each user's own.
+	// Without a group, each user has fabric names of its own.
 	private := fmt.Sprintf("shm://desk?dir=%s", dir)
 	bus, err := pubsub.Open(t.Context(), private)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bus.Close()
-	judgeModes(t, filepath.Join(dir, "fanfare-0"), map[string]os.FileMode{"dir": os.ModeDir | 0o700, "roll": 0o600, "bell": os.ModeNamedPipe | 0o600, "file": 0o600})
+	checkModes(t, filepath.Join(dir, "fanfare-0"), map[string]os.FileMode{"dir": os.ModeDir | 0o700, "roll": 0o600, "bell": os.ModeNamedPipe | 0o600, "file": 0o600})
 	if out := lines(asUser(t, exe, mallory, alone, "read", filepath.Join(dir, "fanfare-0"))); !strings.Contains(out, "listed 0") {
 		t.Errorf("mallory: %s", out)
 	}

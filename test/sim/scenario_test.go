@@ -412,8 +412,8 @@ func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
 	}
 }
 
-// An attacker that floods the group with all kinds of packets only changes counters. docs/protocol
-// §13.1, §19.2.
+// An attacker that floods the group with all kinds of packets only changes counters.
+// docs/protocol §13.1, §19.2.
 func TestAttackChangesNothing(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Checksum = true
