@@ -103,9 +103,9 @@ func rulesAreNumbered(t *testing.T, text string) {
 	}
 }
 
-// cited matches a citation of one rule or section, or of several: "protocol §6.3, §6.4".
+// cited matches a citation of one rule or section, or of several: "protocol §6.3, §6.4". A comment may break before §.
 var (
-	cited    = regexp.MustCompile("protocol`? §\\d+(?:\\.\\d+)?(?:(?:, | and |, and )§\\d+(?:\\.\\d+)?)*")
+	cited    = regexp.MustCompile("protocol`?(?: |\\n\\s*(?:// |# )?)§\\d+(?:\\.\\d+)?(?:(?:, | and |, and )§\\d+(?:\\.\\d+)?)*")
 	citedOne = regexp.MustCompile(`§\d+(?:\.\d+)?`)
 )
 
