@@ -28,7 +28,7 @@ func (discarding) Send(t *transport.Outbound) (int, error) { return t.Count, nil
 func TestLoopbackOfNoEffect(t *testing.T) {
 	testenv.Slow(t)
 	var all, with atomic.Int64
-	log := slog.New(lines{&all, &with, "does not return this bus's own packets"})
+	log := slog.New(lineCounter{&all, &with, "does not return this bus's own packets"})
 	cfg := Config{Logger: log, Receiver: reliable.ReceiverConfig{Loopback: true}}
 	_, l := newLoopOver(t, cfg, func(tr transport.Transport) transport.Transport { return oneWay{tr} })
 	subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
