@@ -219,7 +219,7 @@ func TestKeptHellosAreBounded(t *testing.T) {
 			t.Fatalf("keep returned false for hello %d, want true", i)
 		}
 	}
-	if l.hellos.keep([]byte("anything else that comes"), answersAt{}) {
+	if l.hellos.keep([]byte("another packet"), answersAt{}) {
 		t.Error("keep returned true for another packet, want false")
 	}
 	l.hellos.mu.Lock()

@@ -45,8 +45,8 @@ var quiet = handlerFuncs{
 
 func eventCount(l *Loop, k events.Kind) uint64 { return l.counters.events[k].Load() }
 
-// A bus without a detected peer, on the wrong interface say, reports it once, as a hint with the interface's name.
-// Nothing is reported by buses that detect each other, that need no peer, or that have no interface.
+// A bus without a detected peer, for example on the wrong interface, reports that once with the interface's name.
+// Buses that detect each other, that need no peer, or that have no interface report nothing.
 func TestUndetected(t *testing.T) {
 	for _, c := range []struct {
 		name, pub, sub string // networks

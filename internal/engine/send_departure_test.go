@@ -133,13 +133,13 @@ func TestSteadyRate(t *testing.T) {
 		min, max             float64       // share of batches that leave at once
 		batch                uint64        // messages published together
 	}{
-		{"steady rate, sends take a quarter of the time", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 1},
-		{"steady rate, sends take half of the time", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 1},
-		{"steady rate, sends take more than the time", 20 * time.Microsecond, 0, 25 * time.Microsecond, 0, 0.5, 1},
+		{"steady rate, sends take a quarter of the interval", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 1},
+		{"steady rate, sends take half of the interval", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 1},
+		{"steady rate, sends take more than the interval", 20 * time.Microsecond, 0, 25 * time.Microsecond, 0, 0.5, 1},
 		{"tight loop", 0, 100 * time.Nanosecond, 15 * time.Microsecond, 0, 0.01, 1},
 		{"loop with work", 0, 5 * time.Microsecond, 15 * time.Microsecond, 0, 0.01, 1},
-		{"steady batches, sends take a quarter of the time", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 16},
-		{"steady batches, sends take half of the time", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 16},
+		{"steady batches, sends take a quarter of the interval", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 16},
+		{"steady batches, sends take half of the interval", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 16},
 		{"tight loop of batches", 0, 500 * time.Nanosecond, 15 * time.Microsecond, 0, 0.02, 16},
 	} {
 		v := newVirtual(1, c.cost)

@@ -25,7 +25,7 @@ func TestStuckIsEmitted(t *testing.T) {
 		name string
 		lost error // why the membership was lost
 		err  error
-		says string
+		text string
 	}{
 		{"an error of the system", nil, syscall.ENETUNREACH, "network is unreachable"},
 		{"no known reason", nil, nil, "takes no packets"},
@@ -37,13 +37,13 @@ func TestStuckIsEmitted(t *testing.T) {
 		var reported []string
 		for ms := 0; ms <= 9000; ms += 100 {
 			x.refused(at(ms), c.err, 100)
-			if why := x.why(at(ms)); (why != nil) != (ms >= 1000) || why != nil && !strings.Contains(why.Error(), c.says) {
-				t.Errorf("%s: after %d ms: why returned %v, want %q from 1000 ms on", c.name, ms, why, c.says)
+			if why := x.why(at(ms)); (why != nil) != (ms >= 1000) || why != nil && !strings.Contains(why.Error(), c.text) {
+				t.Errorf("%s: after %d ms: why returned %v, want %q from 1000 ms on", c.name, ms, why, c.text)
 			}
 			if e, ok := x.note(at(ms), 7); ok {
 				reported = append(reported, fmt.Sprint(e.For))
-				if e.Kind != events.CannotSend || e.Behind != 7 || !strings.Contains(e.Err.Error(), c.says) {
-					t.Errorf("%s: event %+v, want CannotSend with 7 packets behind and %q", c.name, e, c.says)
+				if e.Kind != events.CannotSend || e.Behind != 7 || !strings.Contains(e.Err.Error(), c.text) {
+					t.Errorf("%s: event %+v, want CannotSend with 7 packets behind and %q", c.name, e, c.text)
 				}
 			}
 		}
