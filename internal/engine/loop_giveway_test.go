@@ -46,7 +46,7 @@ type calls struct {
 	all []string // under mu
 }
 
-func (c *calls) note(what string) {
+func (c *calls) record(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, what)
@@ -55,15 +55,15 @@ func (c *calls) note(what string) {
 func (c *calls) Poll(b *transport.Batch) error {
 	err := c.Transport.Poll(b)
 	if len(b.Trains) > 0 {
-		c.note("packets")
+		c.record("packets")
 	} else {
-		c.note("nothing")
+		c.record("nothing")
 	}
 	return err
 }
 
 func (c *calls) Wait(d time.Duration) error {
-	c.note("wait")
+	c.record("wait")
 	return c.Transport.Wait(d)
 }
 

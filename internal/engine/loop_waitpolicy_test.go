@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// policyOf returns a policy after 1000 batches of packets at the interval apart, the last at aMinute.
+// policyOf returns a policy that has recorded 1000 batches of that size and interval, the last at aMinute.
 func policyOf(mode Wait, packets int, apart time.Duration) *waitPolicy {
 	w := &waitPolicy{mode: mode, arrived: aMinute.Add(-1000 * apart)}
 	for i := range 1000 {

@@ -42,9 +42,9 @@ func TestLoopbackOfNoEffect(t *testing.T) {
 func TestEchoWatch(t *testing.T) {
 	const s = reliable.Instant(time.Second)
 	type step struct {
-		at                reliable.Instant
-		publishing, heard bool
-		want              bool
+		at                   reliable.Instant
+		publishing, received bool
+		want                 bool
 	}
 	for name, steps := range map[string][]step{
 		"packets return":    {{1 * s, true, false, false}, {2 * s, true, true, false}, {60 * s, true, false, false}},
@@ -54,7 +54,7 @@ func TestEchoWatch(t *testing.T) {
 	} {
 		var e echoWatch
 		for i, l := range steps {
-			if got := e.missing(l.at, l.publishing, l.heard); got != l.want {
+			if got := e.missing(l.at, l.publishing, l.received); got != l.want {
 				t.Errorf("%s, step %d: missing returned %v, want %v", name, i, got, l.want)
 			}
 		}

@@ -18,18 +18,16 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// releaseRecorder is a transport that records the leases of released trains.
-type releaseRecorder struct {
+// releases is a transport that records the leases of released trains.
+type releases struct {
 	transport.Transport
 	released []uint64
 }
 
-func (s *releaseRecorder) Capabilities() transport.Capabilities {
-	return transport.Capabilities{LendMax: 2}
-}
-func (s *releaseRecorder) Release(tr *transport.Train) { s.released = append(s.released, tr.Lease) }
+func (s *releases) Capabilities() transport.Capabilities { return transport.Capabilities{LendMax: 2} }
+func (s *releases) Release(tr *transport.Train)          { s.released = append(s.released, tr.Lease) }
 
-// handle makes l keep the packets with indexes at of a train with that lease.
+// handle passes a train with that lease to l, which keeps the packets whose indexes are in at.
 func handle(t *testing.T, l *loans, lease uint64, at ...int) (kept []uint32) {
 	t.Helper()
 	tr := transport.Train{Data: []byte{byte(lease), 0, byte(lease), 1, byte(lease)}, SegmentSize: 2, Lease: lease}
@@ -46,7 +44,7 @@ func handle(t *testing.T, l *loans, lease uint64, at ...int) (kept []uint32) {
 }
 
 func TestLoans(t *testing.T) {
-	s := &releaseRecorder{}
+	s := &releases{}
 	l := newLoans(s)
 	check := func(want ...uint64) {
 		t.Helper()

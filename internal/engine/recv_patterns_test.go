@@ -68,7 +68,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 	}
 }
 
-// announce passes announces of topics to the stream of group 0, each of them topics per packet.
+// announce passes packets to the stream of group 0 that announce topics, as many as each per packet.
 func announce(l *Loop, topics, each int) {
 	g := l.find(0, nil)
 	st := g.r.Streams()[0]

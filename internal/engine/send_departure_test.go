@@ -238,7 +238,7 @@ func TestBusesInTurn(t *testing.T) {
 					all = append(all, newVirtual(groups, cost))
 				}
 				now := all[0].now
-				// publish publishes n messages, each apart after the one before, with a pause before each round of the buses.
+				// publish publishes n messages at the interval apart, with a pause before each round of the buses.
 				publish := func(n int, apart, pause time.Duration) (atOnce int) {
 					for i := range n {
 						v := all[i%loops]
