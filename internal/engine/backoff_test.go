@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestLasting(t *testing.T) {
+func TestBackoffReporter(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
 		name     string
@@ -22,7 +22,7 @@ func TestLasting(t *testing.T) {
 		{"very late", []time.Duration{time.Hour}, []int{0}, true},
 	} {
 		var x backoffReporter
-		for range 2 { // again, when it is over
+		for range 2 { // again after the end
 			var reported []int
 			for i, d := range c.at {
 				if x.due(d) {

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Data that one bus writes for messages shares no cache line with that of another bus: the
-// allocator puts objects one behind the other, and only those of some sizes begin with a line.
+// Data that one bus writes for messages shares no cache line with that of another bus. The allocator places objects of one
+// size in a row, so only some sizes start at a line.
 func TestBusesShareNoLine(t *testing.T) {
 	for name, size := range map[string]uintptr{
 		"Loop": unsafe.Sizeof(Loop{}), "Publication": unsafe.Sizeof(Publication{}), "departure": unsafe.Sizeof(departure{}),
@@ -16,7 +16,7 @@ func TestBusesShareNoLine(t *testing.T) {
 		"Sender": unsafe.Sizeof(reliable.Sender{}), "Writer": unsafe.Sizeof(reliable.Writer{}), "Receiver": unsafe.Sizeof(reliable.Receiver{}), "Stream": unsafe.Sizeof(reliable.Stream{}),
 	} {
 		if allocated := cap(append([]byte(nil), make([]byte, size)...)); allocated%64 != 0 {
-			t.Errorf("a %s of %d bytes takes %d, so that it can share a cache line with the next one: pad it", name, size, allocated)
+			t.Errorf("a %s of %d bytes takes %d, want a multiple of 64, so that no two share a cache line", name, size, allocated)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A function that makes a topic's state is reported while it takes seconds, at doubling intervals, and when it has
-// returned; one that takes less is not.
+// A call that makes a topic's state is reported after 1 s, 2 s, 4 s, … and when it returns. A shorter call is not
+// reported.
 func TestSlowState(t *testing.T) {
 	for _, c := range []struct {
 		takes time.Duration
@@ -41,18 +41,18 @@ func TestSlowState(t *testing.T) {
 				lines = nil
 			}
 			if len(lines) != len(c.want) {
-				t.Fatalf("%v: %q", c.takes, lines)
+				t.Fatalf("%v: lines %q, want %q", c.takes, lines, c.want)
 			}
 			for i, want := range c.want {
 				if !strings.HasSuffix(lines[i], want) {
-					t.Errorf("%v: %q, want %q", c.takes, lines[i], want)
+					t.Errorf("%v: line %q, want suffix %q", c.takes, lines[i], want)
 				}
 			}
 		})
 	}
 }
 
-// unlocked is a handler of the log that no line reaches under the lock of w.
+// unlocked is a log handler that fails the test if a line is logged under the lock of w.
 type unlocked struct {
 	t *testing.T
 	w *callWatch
@@ -61,15 +61,15 @@ type unlocked struct {
 
 func (u unlocked) Handle(ctx context.Context, r slog.Record) error {
 	if !u.w.mu.TryLock() {
-		u.t.Errorf("%q is logged under the lock", r.Message)
+		u.t.Errorf("%q is logged under the lock, want it logged without", r.Message)
 	} else {
 		u.w.mu.Unlock()
 	}
 	return u.Handler.Handle(ctx, r)
 }
 
-// Of consecutive calls the long ones are reported, for as long as they were seen to last: at most watchEvery less than
-// they did. Without calls no timer runs.
+// Only long calls are reported. The reported time is at most watchEvery shorter than the call. Without calls no timer
+// runs.
 func TestCallWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported []string
@@ -87,30 +87,30 @@ func TestCallWatch(t *testing.T) {
 				w.end()
 			}
 			if !slices.Equal(reported, want) {
-				t.Errorf("%d calls of %v: %q, want %q", n, each, reported, want)
+				t.Errorf("%d calls of %v: reports %q, want %q", n, each, reported, want)
 			}
 			reported = nil
 		}
 		calls(10_000, time.Millisecond)
 		calls(3, firstReport-time.Millisecond)
-		time.Sleep(watchEvery / 2) // so that the call begins between two looks
+		time.Sleep(watchEvery / 2) // the next call begins between two checks
 		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.872s")
 		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.75s")
 		time.Sleep(10 * firstReport)
 		if w.watching.Load() || w.timer.Stop() {
-			t.Error("a timer runs, and nothing is called")
+			t.Error("a timer runs without calls, want none")
 		}
 		calls(1, 2*time.Second+time.Millisecond, "slow 1s", "slow 2s", "fast 2.001s")
 		w.stop()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.timer.Stop() {
-			t.Error("a timer runs after the end")
+			t.Error("a timer runs after stop, want none")
 		}
 	})
 }
 
-// stopped is a stop of the process for d: the clock goes on, timers do not.
+// stopped simulates a stop of the process for d: the clock advances, timers do not.
 func (w *callWatch) stopped(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func TestCallWatchAcrossAStop(t *testing.T) {
 			synctest.Wait()
 			w.end()
 			if !slices.Equal(reported, c.want) {
-				t.Errorf("%v and %v: %q, want %q", c.before, c.after, reported, c.want)
+				t.Errorf("%v before and %v after the stop: reports %q, want %q", c.before, c.after, reported, c.want)
 			}
 		})
 	}

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A handler that ends its goroutine is distinguished from one that returns, and from a panic, which must crash as
-// anywhere else.
+// exits distinguishes a handler that ends its goroutine from a return and from a panic. A panic must crash the process.
 func TestExits(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -32,7 +31,7 @@ func TestExits(t *testing.T) {
 			c.f()
 		}()
 		if x := <-got; x != c.want {
-			t.Errorf("%s: %t", c.name, x)
+			t.Errorf("%s: exits returned %t, want %t", c.name, x, c.want)
 		}
 	}
 }

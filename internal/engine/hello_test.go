@@ -20,10 +20,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// other is a transport whose fabric is, or seems to be, configured differently.
+// other is a transport that reports another configuration, and counts joins and leaves of group 0.
 type other struct {
 	transport.Transport
-	groups      int  // if not 0
+	groups      int  // 0: as Transport
 	unprotected bool // packets need a checksum
 	joins       *atomic.Int64
 	leaves      *atomic.Int64
@@ -52,7 +52,7 @@ func (t other) Leave(group int) error {
 	return t.Transport.Leave(group)
 }
 
-// mismatchOf waits for the first mismatch that is reported.
+// mismatchOf returns the first reported mismatch.
 func mismatchOf(t *testing.T, ch chan events.Event) *events.ConfigMismatchError {
 	t.Helper()
 	for end := time.After(time.Minute); ; {
@@ -63,7 +63,7 @@ func mismatchOf(t *testing.T, ch chan events.Event) *events.ConfigMismatchError 
 				return m
 			}
 		case <-end:
-			t.Fatal("no mismatch was reported")
+			t.Fatal("no mismatch was reported within a minute, want one")
 		}
 	}
 }
@@ -77,8 +77,7 @@ func configTo(ch chan events.Event) Config {
 	}}
 }
 
-// A publisher that sends packets without a checksum, where one is demanded, is refused, as before, and reported.
-// docs/protocol §14.4.
+// A publisher that sends packets without a required checksum is refused and reported. docs/protocol §14.4.
 func TestMissingChecksumIsReported(t *testing.T) {
 	ch := make(chan events.Event, 64)
 	_, l := newLoopOver(t, configTo(ch), func(tr transport.Transport) transport.Transport {
@@ -89,19 +88,18 @@ func TestMissingChecksumIsReported(t *testing.T) {
 	publication(t, bare, "x")
 	m := mismatchOf(t, ch)
 	if d := m.Differences[0]; m.Publisher != 77 || d.Field != events.FieldChecksum || d.Ours != "CRC-32C" || d.Theirs != "none" {
-		t.Errorf("reported %+v", m)
+		t.Errorf("reported %+v, want the checksum of publisher 77: none instead of CRC-32C", m)
 	}
 	st, _ := l.Stats()
 	if g := st.Groups[0]; g.Damaged == 0 || g.Streams != 0 {
-		t.Errorf("%+v", g.Receiver)
+		t.Errorf("counters %+v, want damaged packets and no stream", g.Receiver)
 	}
 }
 
-// A search joins group 0 for a moment and leaves it; a subscription to the group, then or meanwhile, makes the bus a
-// member as ever. docs/protocol §14.3.
-func TestSearchJoinsForAMoment(t *testing.T) { synctest.Test(t, testSearchJoinsForAMoment) }
+// A search joins group 0 and leaves it. A later subscription to the group joins it as usual. docs/protocol §14.3.
+func TestSearchJoinsAndLeaves(t *testing.T) { synctest.Test(t, testSearchJoinsAndLeaves) }
 
-func testSearchJoinsForAMoment(t *testing.T) {
+func testSearchJoinsAndLeaves(t *testing.T) {
 	var joins, leaves atomic.Int64
 	_, l := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1 << 10}}, func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
@@ -110,22 +108,22 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	p, topic := publication(t, far, "x") // in group 0
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	subscribeTo(t, l, TopicName{Name: "elsewhere", Group: 3}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
+	subscribeTo(t, l, TopicName{Name: "y", Group: 3}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
 	until := func(what string, n *atomic.Int64) {
 		t.Helper()
 		for n.Load() == 0 {
 			if ctx.Err() != nil {
-				t.Fatalf("it does not %s", what)
+				t.Fatalf("the bus does not %s group 0 within a minute", what)
 			}
 			time.Sleep(time.Millisecond)
 		}
 	}
-	until("search", &joins)
+	until("join", &joins)
 	until("leave", &leaves)
 	var stats discovery.Stats
 	l.do(func() { stats = l.hellos.g.Stats() })
 	if stats.Heard == 0 || stats.Mismatches != 0 {
-		t.Errorf("%+v", stats)
+		t.Errorf("discovery counters %+v, want hellos and no mismatch", stats)
 	}
 	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
@@ -136,17 +134,19 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	}
 	var d Delivery
 	if err := s.Next(ctx, &d); err != nil || string(d.Data) != "hello" {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("Next returned %+v and %v, want the message hello", d, err)
 	}
 	if st, _ := l.Stats(); !st.Groups[0].Joined {
-		t.Error("group 0 is not joined")
+		t.Error("group 0 is not joined, want it joined by the subscription")
 	}
 }
 
-// A bus that has detected a publisher of each of its topics does not search.
-func TestNoSearchWhereAllIsHeard(t *testing.T) { synctest.Test(t, testNoSearchWhereAllIsHeard) }
+// A bus that has detected publishers of all of its topics does not search.
+func TestNoSearchIfPublishersAreDetected(t *testing.T) {
+	synctest.Test(t, testNoSearchIfPublishersAreDetected)
+}
 
-func testNoSearchWhereAllIsHeard(t *testing.T) {
+func testNoSearchIfPublishersAreDetected(t *testing.T) {
 	_, far := newLoop(t, Config{})
 	p, err := far.Publication(3)
 	if err != nil {
@@ -157,28 +157,27 @@ func testNoSearchWhereAllIsHeard(t *testing.T) {
 	}
 	_, l := newLoop(t, Config{})
 	subscribeTo(t, l, TopicName{Name: "x", Group: 3}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
-	// When the second that publishers are given to be heard is over, it looks again
-	// after five.
+	// A bus without a detected publisher searches after one second. A bus with one checks again only after five.
 	for after := l.now().Add(2 * time.Second); l.now() < after; time.Sleep(10 * time.Millisecond) {
 	}
 	var st discovery.Stats
 	var due reliable.Instant
 	l.do(func() { st, due = l.hellos.g.Stats(), l.hellos.g.Deadline() })
 	if st.Searches != 0 || due.Sub(l.now()) < time.Second {
-		t.Errorf("%+v, and it looks again in %v", st, due.Sub(l.now()))
+		t.Errorf("discovery counters %+v, next check in %v, want no search and at least a second", st, due.Sub(l.now()))
 	}
 }
 
-// A subscription to group 0, while a search has joined it, takes the membership over.
-func TestSearchIsTakenOver(t *testing.T) { synctest.Test(t, testSearchIsTakenOver) }
+// A subscription to group 0 takes over the membership of a search.
+func TestSubscriptionTakesOverSearch(t *testing.T) { synctest.Test(t, testSubscriptionTakesOverSearch) }
 
-func testSearchIsTakenOver(t *testing.T) {
+func testSubscriptionTakesOverSearch(t *testing.T) {
 	var joins, leaves atomic.Int64
 	_, l := newLoopOver(t, Config{}, func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
 	})
 	handler := handlerFuncs{other: func(*Delivery) {}}
-	subscribeTo(t, l, TopicName{Name: "elsewhere", Group: 3}, policyAuto, handler)
+	subscribeTo(t, l, TopicName{Name: "y", Group: 3}, policyAuto, handler)
 	for joins.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -193,18 +192,17 @@ func testSearchIsTakenOver(t *testing.T) {
 	}
 	st, _ := l.Stats()
 	if leaves.Load() != 0 || !st.Groups[0].Joined {
-		t.Errorf("left %d times, joined %v", leaves.Load(), st.Groups[0].Joined)
+		t.Errorf("left group 0 %d times, joined %v, want 0 and true", leaves.Load(), st.Groups[0].Joined)
 	}
 }
 
-// answersAt hands a publisher replies as they come from a socket.
+// answersAt is a sender that reads replies from a socket at a fixed address.
 type answersAt struct{ transport.Sender }
 
 func (answersAt) ReadReplies(func([]byte)) {}
 func (answersAt) ReplyAddress() string     { return "10.0.0.7:40233" }
 
-// Answers that a publisher reads on its way are kept for the loop: a few, however many
-// come.
+// Answers to hellos that a publisher reads are kept for the loop, at most keptHellos of them.
 func TestKeptHellosAreBounded(t *testing.T) {
 	ch := make(chan events.Event, 64)
 	_, l := newLoop(t, configTo(ch))
@@ -218,26 +216,26 @@ func TestKeptHellosAreBounded(t *testing.T) {
 	for i := range uint64(100) {
 		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})
 		if !l.hellos.keep(b, answersAt{}) || l.hellos.keep(b[:wire.HeaderLen], answersAt{}) != true {
-			t.Fatal("a hello is not kept")
+			t.Fatalf("keep returned false for hello %d, want true", i)
 		}
 	}
-	if l.hellos.keep([]byte("anything else that comes"), answersAt{}) {
-		t.Error("anything is kept")
+	if l.hellos.keep([]byte("another packet"), answersAt{}) {
+		t.Error("keep returned true for another packet, want false")
 	}
 	l.hellos.mu.Lock()
 	n := len(l.hellos.answers)
 	l.hellos.mu.Unlock()
 	if n != keptHellos {
-		t.Errorf("%d are kept", n)
+		t.Errorf("%d hellos are kept, want %d", n, keptHellos)
 	}
 	close(stop)
 	if m := mismatchOf(t, ch); m.Address != "10.0.0.7:40233" || m.Publisher != 100 {
-		t.Errorf("reported %+v", m)
+		t.Errorf("reported %+v, want publisher 100 at 10.0.0.7:40233", m)
 	}
 }
 
 // If the group for hellos cannot be joined, only hellos are affected.
-func TestNoHelloCanBeSent(t *testing.T) {
+func TestHelloGroupFails(t *testing.T) {
 	ch := make(chan events.Event, 64)
 	_, l := newLoop(t, configTo(ch))
 	if _, err := l.Publication(3); err != nil {
@@ -249,18 +247,17 @@ func TestNoHelloCanBeSent(t *testing.T) {
 			l.joined(&transport.Event{Group: 0, Role: role, State: transport.Failed, Err: transport.ErrGroupLimit})
 		}
 		if l.hellos.tx != nil || l.hellos.retryAt == 0 {
-			t.Error("it is still taken for a sender")
+			t.Errorf("sender %v, next attempt at %v, want no sender and a later attempt", l.hellos.tx, l.hellos.retryAt)
 		}
 	})
 	select {
 	case e := <-ch:
-		t.Errorf("reported %v", e.Kind)
+		t.Errorf("reported %v, want no event", e.Kind)
 	default:
 	}
 }
 
-// A hello that cannot be sent is said once a minute, as long as it lasts, unless the transport is busy or its group is not joined:
-// then it comes soon.
+// A failure to send hellos is logged once a minute, unless the transport is only busy or not ready yet.
 func TestHelloCannotBeSent(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -268,13 +265,13 @@ func TestHelloCannotBeSent(t *testing.T) {
 	}{{fmt.Errorf("udp: sendmsg: %w", syscall.EPERM), 3}, {transport.ErrBusy, 0}, {transport.ErrNotReady, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			var all, with atomic.Int64
-			_, l := newLoopOver(t, Config{Wait: WaitPark, Logger: slog.New(lines{&all, &with, report.HelloFailed.Text})}, func(tr transport.Transport) transport.Transport {
+			_, l := newLoopOver(t, Config{Wait: WaitPark, Logger: slog.New(lineCounter{&all, &with, report.HelloFailed.Text})}, func(tr transport.Transport) transport.Transport {
 				return &refusing{Transport: tr, err: c.err}
 			})
 			publication(t, l, "x")
 			time.Sleep(150 * time.Second)
 			if n := with.Load(); n != c.want {
-				t.Errorf("%v: said %d times, want %d", c.err, n, c.want)
+				t.Errorf("%v: logged %d times, want %d", c.err, n, c.want)
 			}
 		})
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What the log says of publishers with several groups.
+// A change of a publisher with several groups is logged once.
 func TestPresences(t *testing.T) {
 	const lost, ended = events.CausePublisherLost, events.CauseNone
 	type step struct {
 		up    bool
 		epoch uint64
 		cause events.Cause
-		say   bool
+		log   bool
 	}
 	for _, c := range []struct {
 		name  string
@@ -31,14 +31,14 @@ func TestPresences(t *testing.T) {
 	} {
 		var p presences
 		for i, s := range c.steps {
-			say := false
+			log := false
 			if s.up {
-				say = p.came(reliable.Instance{Publisher: 7, Epoch: s.epoch})
+				log = p.came(reliable.Instance{Publisher: 7, Epoch: s.epoch})
 			} else {
-				say = p.went(reliable.Instance{Publisher: 7, Epoch: s.epoch}, s.cause)
+				log = p.went(reliable.Instance{Publisher: 7, Epoch: s.epoch}, s.cause)
 			}
-			if say != s.say {
-				t.Errorf("%s: step %d is said: %v", c.name, i, say)
+			if log != s.log {
+				t.Errorf("%s, step %d: logged %v, want %v", c.name, i, log, s.log)
 			}
 		}
 	}
@@ -48,32 +48,32 @@ func TestPresences(t *testing.T) {
 		p.went(reliable.Instance{Publisher: i, Epoch: 1}, ended)
 	}
 	if len(p.of) != 0 {
-		t.Errorf("%d publishers that are gone are remembered", len(p.of))
+		t.Errorf("%d publishers that are down are stored, want 0", len(p.of))
 	}
 }
 
-// What happens to a subscriber in all groups is said once, and again when it lasts.
+// An event of a subscriber in all groups is logged once, and again if it still lasts after sameRemark.
 func TestRepeats(t *testing.T) {
 	var r repeats
 	now := reliable.Instant(time.Hour)
 	for i, c := range []struct {
 		after time.Duration
-		who   uint64
-		what  *report.Line
-		say   bool
+		peer  uint64
+		line  *report.Line
+		log   bool
 	}{
 		{0, 1, &report.SubscriberSilent, true}, {time.Millisecond, 1, &report.SubscriberSilent, false}, {time.Second, 1, &report.SubscriberSilent, false},
 		{0, 1, &report.SubscriberReleased, true}, {0, 2, &report.SubscriberSilent, true},
 		{sameRemark, 1, &report.SubscriberSilent, true}, {0, 1, &report.SubscriberSilent, false},
 	} {
 		now = now.Add(c.after)
-		if say := r.say(now, c.who, c.what); say != c.say {
-			t.Errorf("%d: said is %v", i, say)
+		if log := r.say(now, c.peer, c.line); log != c.log {
+			t.Errorf("step %d: logged %v, want %v", i, log, c.log)
 		}
 	}
 	for i := range uint64(3 * remarksKept) {
 		if r.say(now, i, &report.GroupLost); len(r.at) > remarksKept {
-			t.Fatalf("%d are remembered", len(r.at))
+			t.Fatalf("%d lines are stored, want at most %d", len(r.at), remarksKept)
 		}
 	}
 }

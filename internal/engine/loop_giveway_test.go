@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// The loop gives way once to the goroutines that it has woken, before its thread blocks. If it has woken none, it does
-// not.
+// The loop yields its processor once to goroutines that it has woken, before its thread blocks. Otherwise it does not
+// yield.
 func TestGiveWay(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
@@ -22,16 +22,16 @@ func TestGiveWay(t *testing.T) {
 			l.woken = append(l.woken, s)
 			l.wakeSubscriptions()
 			if l.processors = 1; l.giveWay() {
-				t.Error("it gives way where it has the only processor")
+				t.Error("giveWay returned true with one processor, want false")
 			}
 			s.sleep.Store(asleep)
 			l.woken = append(l.woken, s)
 			l.wakeSubscriptions()
 			if l.processors = 2; l.giveWay() != asleep {
-				t.Errorf("a reader sleeps: %v; the loop gives way: %v", asleep, !asleep)
+				t.Errorf("giveWay returned %v, want %v, as a reader sleeps", !asleep, asleep)
 			}
 			if l.giveWay() {
-				t.Error("it gives way again, and has woken no goroutine")
+				t.Error("giveWay returned true without a woken goroutine, want false")
 			}
 		}
 	}); err != nil {
@@ -39,14 +39,14 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
-// calls is a transport that records the calls of the loop, and whether packets came.
+// calls is a transport that records the loop's polls, with or without packets, and waits.
 type calls struct {
 	transport.Transport
 	mu  sync.Mutex
 	all []string // under mu
 }
 
-func (c *calls) note(what string) {
+func (c *calls) record(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, what)
@@ -55,20 +55,20 @@ func (c *calls) note(what string) {
 func (c *calls) Poll(b *transport.Batch) error {
 	err := c.Transport.Poll(b)
 	if len(b.Trains) > 0 {
-		c.note("packets")
+		c.record("packets")
 	} else {
-		c.note("nothing")
+		c.record("nothing")
 	}
 	return err
 }
 
 func (c *calls) Wait(d time.Duration) error {
-	c.note("wait")
+	c.record("wait")
 	return c.Transport.Wait(d)
 }
 
-// A loop that has woken a reader looks once more before it sleeps.
-func TestLooksBehindGivingWay(t *testing.T) {
+// A loop that has woken a reader polls once more before it sleeps.
+func TestPollsAfterGivingWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	c := new(calls)
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
@@ -98,12 +98,12 @@ func TestLooksBehindGivingWay(t *testing.T) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("it has slept at once: %v", all)
+			t.Fatalf("calls %v, want packets, nothing and wait in a row", all)
 		}
 	}
 }
 
-// Commands that follow one another share turns of the loop, for a turn takes longer than most commands.
+// Consecutive commands share turns of the loop, because a turn takes longer than most commands.
 func TestCommandsShareATurn(t *testing.T) {
 	defer runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
@@ -124,7 +124,7 @@ func TestCommandsShareATurn(t *testing.T) {
 		}
 	}
 	if polls > n/2 {
-		t.Errorf("%d polls for %d commands", polls, n)
+		t.Errorf("%d polls for %d commands, want at most %d", polls, n, n/2)
 	}
 	t.Logf("%d polls for %d commands", polls, n)
 }

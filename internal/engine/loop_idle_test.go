@@ -9,12 +9,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What must wait lets the loop sleep: for another's large message to go on, and
-// for the rate limit.
+// The loop sleeps while messages wait for the rate limit, or for the end of another writer's large message.
 func TestBlockedLoopSleeps(t *testing.T) {
 	ctx := context.Background()
 	for name, block := range map[string]func(p *Publication, topic *reliable.Topic){
-		"another's message": func(p *Publication, topic *reliable.Topic) {
+		"another writer's message": func(p *Publication, topic *reliable.Topic) {
 			p.mu.Lock()
 			other := p.s.NewWriter()
 			p.s.Grant(other)
@@ -49,7 +48,7 @@ func TestBlockedLoopSleeps(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			n := tr.polls.Load() - before
 			if waited := time.Since(began); n > int64(waited/(50*time.Microsecond)) {
-				t.Errorf("%d polls in %v of waiting", n, waited)
+				t.Errorf("%d polls in %v, want at most one per 50µs", n, waited)
 			}
 		})
 	}

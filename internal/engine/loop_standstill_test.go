@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What a publisher says of the time in which this process was stopped is no slow reading. docs/protocol §8.6.
+// A bus does not report itself as slow for the time in which its process was stopped. docs/protocol §8.6.
 func TestHeldWhileStopped(t *testing.T) {
 	holds := 0
 	_, l := newLoop(t, Config{Events: func(e events.Event) {
@@ -27,7 +27,7 @@ func TestHeldWhileStopped(t *testing.T) {
 			wire.SetChecksum(b)
 			g.r.Handle(l.now(), 5, b)
 			if g.holding(); holds != i {
-				t.Errorf("stopped until %v ago: %d reports", ago, holds)
+				t.Errorf("stopped until %v ago: %d reports, want %d", ago, holds, i)
 			}
 		}
 	})
@@ -36,8 +36,8 @@ func TestHeldWhileStopped(t *testing.T) {
 	}
 }
 
-// A loop that runs late by two seconds stood still; one that sleeps as long as it may, or
-// whose turn takes long, did not.
+// A loop that runs two seconds late stood still. A loop that sleeps until its deadline, or whose handlers are slow, did
+// not.
 func TestStandstill(t *testing.T) {
 	at := func(d time.Duration) reliable.Instant { return reliable.Instant(time.Hour + d) }
 	for _, c := range []struct {
@@ -50,26 +50,26 @@ func TestStandstill(t *testing.T) {
 		{"woken early", 0, time.Minute, time.Second, 0},
 		{"a little late", 0, time.Second, 2900 * time.Millisecond, 0},
 		{"late", 0, time.Second, 4 * time.Second, 2900 * time.Millisecond},
-		{"late, and did not want to sleep", 0, -time.Second, 3 * time.Second, 2900 * time.Millisecond},
+		{"late after a deadline in the past", 0, -time.Second, 3 * time.Second, 2900 * time.Millisecond},
 	} {
 		var x standstill
 		x.ran(at(c.ended), false)
 		x.runs.Rests(at(c.deadline))
 		if x.ran(at(c.next), false); x.stood != c.want {
-			t.Errorf("%s: %v, want %v", c.name, x.stood, c.want)
+			t.Errorf("%s: stood still for %v, want %v", c.name, x.stood, c.want)
 		}
 	}
 	for _, handled := range []bool{false, true} {
 		var x standstill
 		x.ran(at(0), false)
 		if x.ran(at(3*time.Second), handled); (x.stood > 0) == handled {
-			t.Errorf("a turn of 3 s, with handlers %v: stood still for %v", handled, x.stood)
+			t.Errorf("a turn of 3 s, with handlers %v: stood still for %v, want above 0: %v", handled, x.stood, !handled)
 		}
 	}
 	var x standstill
 	x.ran(at(0), false)
 	x.runs.Rests(reliable.Never)
 	if x.ran(at(time.Hour), false); x.stood != 0 {
-		t.Errorf("a loop with nothing to do stood still for %v", x.stood)
+		t.Errorf("a loop without a deadline stood still for %v, want 0", x.stood)
 	}
 }

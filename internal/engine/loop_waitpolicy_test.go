@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// policyOf returns a policy to which so many packets a batch came that far apart, the last
-// at aMinute.
+// policyOf returns a policy that has recorded 1000 batches of that size and interval, the last at aMinute.
 func policyOf(mode Wait, packets int, apart time.Duration) *waitPolicy {
 	w := &waitPolicy{mode: mode, arrived: aMinute.Add(-1000 * apart)}
 	for i := range 1000 {
@@ -24,7 +23,7 @@ func TestWaitPolicySpins(t *testing.T) {
 		packets int
 		apart   time.Duration
 		now     time.Duration // since the last packets
-		want    time.Duration // since the last packets; 0: not at all
+		want    time.Duration // since the last packets; 0: no spin
 	}{
 		{"single packets", WaitAdaptive, 1, 20 * time.Microsecond, 0, 0},
 		{"a flood of trains", WaitAdaptive, 44, 10 * time.Microsecond, time.Microsecond, minSpin},
@@ -36,19 +35,18 @@ func TestWaitPolicySpins(t *testing.T) {
 	} {
 		w := policyOf(c.mode, c.packets, c.apart)
 		until, ok := w.spinUntil(aMinute.Add(c.now))
-		// Smoothing leaves some ns.
+		// Smoothing is inexact by some ns.
 		if got := until.Sub(aMinute); ok != (c.want != 0) || ok && (got > c.want || got < c.want-time.Microsecond) {
-			t.Errorf("%s: spins %v until %v behind the last packets, want %v", c.name, ok, got, c.want)
+			t.Errorf("%s: spins %v until %v after the last packets, want %v", c.name, ok, got, c.want)
 		}
 		if w.parks() != (c.mode != WaitSpin) {
-			t.Errorf("%s: parks is %v", c.name, w.parks())
+			t.Errorf("%s: parks is %v, want %v", c.name, w.parks(), c.mode != WaitSpin)
 		}
 	}
 }
 
-// One long pause does not make a flood look slow for long, nor a flood of before a stream
-// of single packets fast.
-func TestWaitPolicyFollows(t *testing.T) {
+// After one long pause a flood is soon fast again. After a flood, single packets are soon slow.
+func TestWaitPolicyAdapts(t *testing.T) {
 	w, now := policyOf(WaitAdaptive, 44, 10*time.Microsecond), aMinute.Add(time.Minute)
 	n := 0
 	for w.took(now, 44); !w.fast(); w.took(now, 44) {
@@ -56,14 +54,14 @@ func TestWaitPolicyFollows(t *testing.T) {
 		n++
 	}
 	if n > 20 {
-		t.Errorf("a pause is forgotten after %d trains", n)
+		t.Errorf("fast %d trains after a pause, want at most 20", n)
 	}
 	for n = 0; w.fast(); n++ {
 		now = now.Add(50 * time.Microsecond)
 		w.took(now, 1)
 	}
 	if n > 4 {
-		t.Errorf("a flood is forgotten after %d packets", n)
+		t.Errorf("slow %d packets after a flood, want at most 4", n)
 	}
 }
 
@@ -71,56 +69,57 @@ func TestWaitPolicyDrained(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		apart        time.Duration
-		trains, most int
+		trains, room int
 		want         bool
 	}{
 		{"nothing", time.Millisecond, 0, 16, false},
 		{"some", time.Millisecond, 1, 16, true},
-		{"as many as there is room for", time.Millisecond, 16, 16, false},
+		{"as many as fit", time.Millisecond, 16, 16, false},
 		{"some of a flood", time.Microsecond, 1, 16, false},
 	} {
-		if got := policyOf(WaitAdaptive, 1, c.apart).drained(c.trains, c.most); got != c.want {
-			t.Errorf("%s: drained is %v", c.name, got)
+		if got := policyOf(WaitAdaptive, 1, c.apart).drained(c.trains, c.room); got != c.want {
+			t.Errorf("%s: drained is %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// Looks at a socket take a microsecond, looks at memory less: it gives way by the time.
+// A poll of a socket takes a microsecond, a poll of memory less. The policy yields by time, not by polls.
 func TestWaitPolicyYields(t *testing.T) {
 	for _, c := range []struct {
 		mode Wait
-		look time.Duration
-		want int // times of 100
+		poll time.Duration
+		want int // yields in 100 polls
 	}{
 		{WaitAdaptive, time.Microsecond, 100}, {WaitAdaptive, 50 * time.Nanosecond, 5}, {WaitSpin, time.Microsecond, 25}, {WaitSpin, 100 * time.Nanosecond, 3},
 	} {
 		w, n := waitPolicy{mode: c.mode}, 0
 		for i := range 100 {
-			if w.yields(aMinute.Add(time.Duration(i) * c.look)) {
+			if w.yields(aMinute.Add(time.Duration(i) * c.poll)) {
 				n++
 			}
 		}
 		if n != c.want {
-			t.Errorf("mode %d, looks of %v: gives way %d times of 100, want %d", c.mode, c.look, n, c.want)
+			t.Errorf("mode %d, polls of %v: %d yields in 100 polls, want %d", c.mode, c.poll, n, c.want)
 		}
 	}
 }
 
-// Figures of one and of four subscribers on two processors: spinning is left out where it takes more than it saves.
+// The policy rarely spins while spins take more time than they save. The times were measured with one and with four
+// subscribers on two processors.
 func TestWaitPolicyPays(t *testing.T) {
 	const waits = 16_000
 	for _, c := range []struct {
 		name      string
-		won, lost time.Duration // how long a spin takes
-		lostShare int           // one in so many
+		won, lost time.Duration // time of a spin that finds packets, and of one that does not
+		lostShare int           // one spin in so many is lost
 		atLeast   int           // spins
 		atMost    int
 	}{
 		{"processors idle", 8 * time.Microsecond, 30 * time.Microsecond, 50, waits, waits},
-		{"packets just behind", minSpin, minSpin, waits, waits * 9 / 10, waits},
+		{"spins that cost what they save", minSpin, minSpin, waits, waits * 9 / 10, waits},
 		{"processors busy", 22 * time.Microsecond, 94 * time.Microsecond, 6, waits / spinCredit, waits / 3},
-		{"nothing ever comes", 0, 100 * time.Microsecond, 1, waits / spinCredit, waits/spinCredit + 6},
-		{"preempted now and then", 9 * time.Microsecond, time.Second, 100, waits * 9 / 10, waits},
+		{"no packets", 0, 100 * time.Microsecond, 1, waits / spinCredit, waits/spinCredit + 6},
+		{"occasional preemption", 9 * time.Microsecond, time.Second, 100, waits * 9 / 10, waits},
 	} {
 		var w waitPolicy
 		spins := 0
@@ -144,7 +143,7 @@ func TestWaitPolicyPays(t *testing.T) {
 			}
 		}
 		if n == 1000 {
-			t.Errorf("%s: after %d good ones the balance is %v", c.name, n, w.balance)
+			t.Errorf("%s: the balance is %v after %d successful spins, want %v", c.name, w.balance, n, spinCredit*minSpin)
 		}
 	}
 }
@@ -163,7 +162,7 @@ func TestWaitPolicyRests(t *testing.T) {
 	} {
 		var w waitPolicy
 		if got := w.rests(aMinute, c.deadline, func() bool { return c.unneeded }); got != c.want {
-			t.Errorf("%s: rests is %v", c.name, got)
+			t.Errorf("%s: rests is %v, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// The time in which the process is stopped during a handler is not reported.
+// Time in which the process is stopped during a handler is not reported.
 func TestHandlerAcrossAStop(t *testing.T) {
 	for _, c := range []struct {
 		before, after time.Duration
-		slow          []time.Duration // reported while it runs
+		slow          []time.Duration // reported while the handler runs
 		returned      time.Duration
 	}{
 		{5 * time.Millisecond, 5 * time.Millisecond, nil, 0},
@@ -39,7 +39,7 @@ func TestHandlerAcrossAStop(t *testing.T) {
 					time.Sleep(c.before)
 					w := &l.watchdog
 					w.mu.Lock()
-					l.clock.start = l.clock.start.Add(-2 * time.Minute) // a stop: the clock goes on, timers do not
+					l.clock.start = l.clock.start.Add(-2 * time.Minute) // a stop: the clock advances, timers do not
 					w.mu.Unlock()
 					time.Sleep(c.after)
 				}, other: func(*Delivery) {}}

@@ -16,8 +16,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// on opens a loop on one of two networks that do not reach each other, and what it logs.
-func on(t *testing.T, network, iface string) (*Loop, *strings.Builder) {
+// openOn opens a loop on a network and returns the loop and its log. Different networks do not reach each other.
+func openOn(t *testing.T, network, iface string) (*Loop, *strings.Builder) {
 	t.Helper()
 	tr, err := mem.Open(mem.Config{Name: t.Name() + network})
 	if err != nil {
@@ -43,10 +43,10 @@ var quiet = handlerFuncs{
 	other: func(*Delivery) {},
 }
 
-func happened(l *Loop, k events.Kind) uint64 { return l.counters.events[k].Load() }
+func eventCount(l *Loop, k events.Kind) uint64 { return l.counters.events[k].Load() }
 
-// A bus without a detected peer, on the wrong interface say, reports it once, as a hint with the interface's name.
-// Nothing is reported by buses that detect each other, that need no peer, or that have no interface.
+// A bus without a detected peer, for example on the wrong interface, reports that once with the interface's name.
+// Buses that detect each other, that need no peer, or that have no interface report nothing.
 func TestUndetected(t *testing.T) {
 	for _, c := range []struct {
 		name, pub, sub string // networks
@@ -59,16 +59,16 @@ func TestUndetected(t *testing.T) {
 		{"waits for a subscriber on another network", "a", "b", "eth0", false, true, "x", 1, 1},
 		{"on one network", "a", "a", "eth0", true, false, "x", 0, 0},
 		{"on another topic of the group", "a", "a", "eth0", true, false, "y", 1, 0},
-		{"a pattern of the group", "a", "a", "eth0", true, false, "y.>", 0, 0}, // it was not asked for x, and may want it
+		{"a pattern of the group", "a", "a", "eth0", true, false, "y.>", 0, 0}, // the publisher does not know patterns, so x may be wanted
 		{"a pattern of the group, that leaves", "a", "a", "eth0", true, false, "y.>", 0, 0},
-		{"a pattern, elsewhere", "a", "b", "eth0", true, false, "x.>", 1, 1},
-		{"a publisher that says nothing", "a", "b", "eth0", false, false, "", 0, 0},
+		{"a pattern on another network", "a", "b", "eth0", true, false, "x.>", 1, 1},
+		{"no message and no subscription", "a", "b", "eth0", false, false, "", 0, 0},
 		{"without an interface", "a", "b", "", true, false, "x", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				pub, pubLog := on(t, c.pub, c.iface)
-				sub, subLog := on(t, c.sub, c.iface)
+				pub, pubLog := openOn(t, c.pub, c.iface)
+				sub, subLog := openOn(t, c.sub, c.iface)
 				var s *Subscription
 				if c.subscribe != "" {
 					var err error
@@ -88,8 +88,8 @@ func TestUndetected(t *testing.T) {
 					go p.WaitReceivers(ctx, topic.ID, 1)
 				}
 				time.Sleep(undetectedAfter - detectionEvery)
-				if happened(pub, events.NoSubscriberHeard)+happened(sub, events.NoPublisherHeard) != 0 {
-					t.Error("reported too early")
+				if eventCount(pub, events.NoSubscriberHeard)+eventCount(sub, events.NoPublisherHeard) != 0 {
+					t.Errorf("a missing peer was reported before %v, want no report yet", undetectedAfter)
 				}
 				if strings.HasSuffix(c.name, "leaves") {
 					s.Close()
@@ -106,7 +106,7 @@ func TestUndetected(t *testing.T) {
 					{pub, pubLog, events.NoSubscriberHeard, c.noSub, "topics=x interface=eth0"},
 					{sub, subLog, events.NoPublisherHeard, c.noPub, "topics=" + c.subscribe + " interface=eth0"},
 				} {
-					if n := happened(side.l, side.kind); n != side.want {
+					if n := eventCount(side.l, side.kind); n != side.want {
 						t.Errorf("%v was reported %d times, want %d", side.kind, n, side.want)
 					}
 					if n := strings.Count(side.log.String(), side.text); n != int(side.want) {
@@ -116,7 +116,7 @@ func TestUndetected(t *testing.T) {
 				noSub, _ := pub.Undetected()
 				_, noPub := sub.Undetected()
 				if noSub > 0 != (c.noSub > 0) || noPub > 0 != (c.noPub > 0) {
-					t.Errorf("it is said that no subscriber is heard for %v, and no publisher for %v", noSub, noPub)
+					t.Errorf("no subscriber for %v and no publisher for %v, want above 0: %v and %v", noSub, noPub, c.noSub > 0, c.noPub > 0)
 				}
 			})
 		})
@@ -124,32 +124,32 @@ func TestUndetected(t *testing.T) {
 }
 
 // After a peer is detected the bus no longer counts as undetected.
-func TestUndetectedIsOver(t *testing.T) {
+func TestUndetectedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pub, _ := on(t, "a", "eth0")
+		pub, _ := openOn(t, "a", "eth0")
 		p, topic := publication(t, pub, "x")
 		if err := p.Publish(t.Context(), topic, []byte("m"), true); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * undetectedAfter)
 		if d, _ := pub.Undetected(); d < undetectedAfter {
-			t.Errorf("no subscriber detected for %v", d)
+			t.Errorf("no subscriber detected for %v, want at least %v", d, undetectedAfter)
 		}
-		sub, _ := on(t, "a", "eth0")
+		sub, _ := openOn(t, "a", "eth0")
 		subscribeTo(t, sub, named(t, "x"), policyAuto, quiet)
 		time.Sleep(2 * undetectedAfter)
 		_, noPub := sub.Undetected()
-		if d, _ := pub.Undetected(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
-			t.Errorf("no peer detected for %v and %v, though both detect each other", d, noPub)
+		if d, _ := pub.Undetected(); d != 0 || noPub != 0 || eventCount(sub, events.NoPublisherHeard) != 0 {
+			t.Errorf("no peer detected for %v and %v, want 0 after both detect each other, and no report", d, noPub)
 		}
 	})
 }
 
-// Time in which the loop did not run is no part of what is said of the others, whenever that was.
+// Time in which the loop did not run does not count as time without a peer.
 func TestUndetectedAcrossStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pub, _ := on(t, "a", "eth0")
-		other, _ := on(t, "a", "")
+		pub, _ := openOn(t, "a", "eth0")
+		other, _ := openOn(t, "a", "")
 		blocks := quiet
 		blocks.run = func(o *reliable.Origin, x *topics.Track, number uint64, body []byte, step, size int) ([]byte, uint64) {
 			time.Sleep(20 * time.Second)
@@ -157,7 +157,7 @@ func TestUndetectedAcrossStandstill(t *testing.T) {
 		}
 		blocks.message = func(*reliable.Origin, *topics.Track, uint64, []byte) { time.Sleep(20 * time.Second) }
 		subscribeTo(t, pub, named(t, "y"), policyAuto, blocks)
-		stand := func() {
+		standstill := func() {
 			p, topic := publication(t, other, "y")
 			if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 				t.Fatal(err)
@@ -167,7 +167,7 @@ func TestUndetectedAcrossStandstill(t *testing.T) {
 			}
 			time.Sleep(21 * time.Second)
 		}
-		stand()
+		standstill()
 		p, topic := publication(t, pub, "x")
 		if err := p.Publish(t.Context(), topic, []byte("m"), true); err != nil {
 			t.Fatal(err)
@@ -175,11 +175,11 @@ func TestUndetectedAcrossStandstill(t *testing.T) {
 		time.Sleep(2 * undetectedAfter)
 		before, _ := pub.Undetected()
 		if before < undetectedAfter || before > 2*undetectedAfter {
-			t.Errorf("behind a standstill: no subscriber is heard for %v", before)
+			t.Errorf("after a standstill: no subscriber for %v, want %v to %v", before, undetectedAfter, 2*undetectedAfter)
 		}
-		stand()
+		standstill()
 		if d, _ := pub.Undetected(); d < before || d > before+undetectedAfter {
-			t.Errorf("across a standstill: no subscriber is heard for %v", d)
+			t.Errorf("across a standstill: no subscriber for %v, want %v to %v", d, before, before+undetectedAfter)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func named(t *testing.T, name string) TopicName {
 	return TopicName{Name: name, Pattern: p}
 }
 
-// A bus that subscribes to patterns alone, before any topic is known, may want what another bus publishes.
+// A bus that subscribes only to patterns, and knows no topic yet, may want any topic of another bus.
 func TestPatternIsRelevant(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	if _, err := l.Subscribe([]TopicName{named(t, "x.*")}, policyAuto, From{}, false, handlerFuncs{}); err != nil {
@@ -203,7 +203,7 @@ func TestPatternIsRelevant(t *testing.T) {
 	filter.Add(wire.TopicID("x.a"))
 	if err := l.do(func() {
 		if !l.hellos.Relevant(&filter, false) {
-			t.Error("not relevant")
+			t.Error("Relevant returned false for x.a with a subscription to x.*, want true")
 		}
 	}); err != nil {
 		t.Fatal(err)

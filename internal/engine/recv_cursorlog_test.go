@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What closed cursors were reading is kept for a while, if they say nothing, and an
-// eighth of the window at most.
+// Packets that closed cursors have leased stay in their slots until they are returned, for at most heldFor and an eighth
+// of the window.
 func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 	const span = 32
 	slots := ring.NewSlots(span, 64, func(n int, _ bool) ([]byte, error) { return make([]byte, n), nil })
@@ -20,11 +20,11 @@ func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 			p := make([]byte, 64)
 			slot, ok := slots.Put(p)
 			if !ok || !l.room() || !l.deliver(&reliable.Event{Kind: reliable.EventPacket, Seq: seq, Slot: slot, Packet: p}) {
-				t.Fatal("no room for a packet")
+				t.Fatalf("packet %d was not accepted, want it accepted", seq)
 			}
 			c.Wake()
 			if it, _, ok := c.Lease(); !ok || it.Seq != seq {
-				t.Fatalf("the cursor reads %+v, %v; want packet %d", it, ok, seq)
+				t.Fatalf("Lease returned %+v and %v, want packet %d", it, ok, seq)
 			}
 			seq++
 			l.log.Detach(c)
@@ -36,7 +36,7 @@ func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 		t.Helper()
 		l.tend(now, span)
 		if slots.Free() != want || l.log.Held() != span-want {
-			t.Errorf("%d slots are free, %d held; want %d free", slots.Free(), l.log.Held(), want)
+			t.Errorf("%d slots free and %d held, want %d and %d", slots.Free(), l.log.Held(), want, span-want)
 		}
 	}
 	now := reliable.Instant(1)
@@ -49,6 +49,6 @@ func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 	closed(10)
 	free(now.Add(heldFor), span-span/8)
 	if l.room(); l.deliver(&reliable.Event{Kind: reliable.EventPacket, Seq: seq, Slot: ring.NoSlot}) {
-		t.Error("a packet is kept that no cursor will read")
+		t.Error("deliver kept a packet without a cursor to read it, want it not kept")
 	}
 }

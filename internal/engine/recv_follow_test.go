@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// A subscription that begins soon after a publisher's end does not wait for more of it, but gets its messages when it
-// is started again.
+// A subscription that begins soon after a publisher's end receives its messages when the publisher starts again.
 func TestSubscribeAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -43,11 +42,11 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	s := subscribeTo(t, to, TopicName{Name: "x", Group: 0}, policyBlock, nil)
 	known := 0
 	if err := to.do(func() { known = len(to.groups[0].r.Streams()) }); err != nil || known != 1 {
-		t.Fatalf("%d streams are known, %v: nothing is tested", known, err)
+		t.Fatalf("%d streams, error %v, want the ended stream", known, err)
 	}
 	publish(2, "after")
 	var d Delivery
 	if err := s.Next(ctx, &d); err != nil || string(d.Data) != "after" || d.From.Epoch != 2 {
-		t.Errorf("%q of epoch %d comes first, %v", d.Data, d.From.Epoch, err)
+		t.Errorf("the first message is %q of epoch %d (%v), want after of epoch 2", d.Data, d.From.Epoch, err)
 	}
 }

@@ -25,7 +25,7 @@ func TestUnusedGroup(t *testing.T) {
 		{11 * s, false, true, 11 * s},
 	} {
 		if due := u.due(c.now, c.used, leaveAfter); due != c.due || u.leaveAt != c.at {
-			t.Errorf("step %d: due %v, to leave at %d", i, due, u.leaveAt)
+			t.Errorf("step %d: due %v, leave at %d, want %v and %d", i, due, u.leaveAt, c.due, c.at)
 		}
 	}
 }

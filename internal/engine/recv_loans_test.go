@@ -18,16 +18,16 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// shelf is a transport that only notes which trains come back.
-type shelf struct {
+// releases is a transport that records the leases of released trains.
+type releases struct {
 	transport.Transport
-	back []uint64
+	released []uint64
 }
 
-func (s *shelf) Capabilities() transport.Capabilities { return transport.Capabilities{LendMax: 2} }
-func (s *shelf) Release(tr *transport.Train)          { s.back = append(s.back, tr.Lease) }
+func (s *releases) Capabilities() transport.Capabilities { return transport.Capabilities{LendMax: 2} }
+func (s *releases) Release(tr *transport.Train)          { s.released = append(s.released, tr.Lease) }
 
-// handle lets l keep the packets at, of train number lease.
+// handle passes a train with that lease to l, which keeps the packets whose indexes are in at.
 func handle(t *testing.T, l *loans, lease uint64, at ...int) (kept []uint32) {
 	t.Helper()
 	tr := transport.Train{Data: []byte{byte(lease), 0, byte(lease), 1, byte(lease)}, SegmentSize: 2, Lease: lease}
@@ -44,12 +44,12 @@ func handle(t *testing.T, l *loans, lease uint64, at ...int) (kept []uint32) {
 }
 
 func TestLoans(t *testing.T) {
-	s := &shelf{}
+	s := &releases{}
 	l := newLoans(s)
 	check := func(want ...uint64) {
 		t.Helper()
-		if !slices.Equal(s.back, want) {
-			t.Fatalf("trains %d have come back, want %d", s.back, want)
+		if !slices.Equal(s.released, want) {
+			t.Fatalf("released trains %d, want %d", s.released, want)
 		}
 	}
 	handle(t, l, 1)
@@ -62,12 +62,12 @@ func TestLoans(t *testing.T) {
 		want []byte
 	}{{two[0], []byte{2, 0}}, {two[1], []byte{2}}, {three[0], []byte{3, 1}}} {
 		if got := l.Packet(c.loan); !slices.Equal(got, c.want) {
-			t.Errorf("packet %#x is %d, want %d", c.loan, got, c.want)
+			t.Errorf("the packet of loan %#x is %d, want %d", c.loan, got, c.want)
 		}
 	}
-	// LendMax is 2: no third train stays, but of the two more packets could.
+	// LendMax is 2, so no third train can be kept.
 	if kept := handle(t, l, 4, 0); len(kept) > 0 {
-		t.Errorf("a third train is kept")
+		t.Errorf("%d packets of a third train are kept, want 0", len(kept))
 	}
 	check(1, 4)
 	l.Return(two[1])
@@ -75,12 +75,12 @@ func TestLoans(t *testing.T) {
 	l.Return(two[0])
 	check(1, 4, 2)
 	if kept := handle(t, l, 5, 1); len(kept) != 1 {
-		t.Errorf("there is room, and no train is kept")
+		t.Errorf("%d packets are kept after a train was released, want 1", len(kept))
 	}
 	l.Return(three[0])
 	check(1, 4, 2, 3)
 
-	// A position that is returned while its train is still being handled waits for the end.
+	// If all loans of a train are returned while it is handled, it is released only at the end.
 	tr := transport.Train{Data: make([]byte, 4), SegmentSize: 2, Lease: 6}
 	l.begin(&tr)
 	l.at = 0
@@ -94,46 +94,46 @@ func TestLoans(t *testing.T) {
 	l.Return(n)
 	check(1, 4, 2, 3, 6)
 
-	// A loan has no room for more packets of a train.
+	// A loan has 16 bits for the index of a packet.
 	l.begin(&tr)
 	l.at = 1 << packetBits
 	if _, ok := l.Keep(); ok {
-		t.Error("packet 65536 of a train is kept")
+		t.Error("packet 65536 of a train is kept, want it refused")
 	}
 	l.end()
 }
 
-// counted notes how many trains its user has.
-type counted struct {
+// lendCounter is a transport that counts the trains that are lent.
+type lendCounter struct {
 	transport.Transport
-	out, most atomic.Int64 // most: kept past a Poll
+	lent, peak atomic.Int64 // peak: largest number still lent at a Poll
 }
 
-func (c *counted) Poll(b *transport.Batch) error {
-	c.most.Store(max(c.most.Load(), c.out.Load()))
+func (c *lendCounter) Poll(b *transport.Batch) error {
+	c.peak.Store(max(c.peak.Load(), c.lent.Load()))
 	err := c.Transport.Poll(b)
-	c.out.Add(int64(len(b.Trains)))
+	c.lent.Add(int64(len(b.Trains)))
 	return err
 }
 
-func (c *counted) Release(tr *transport.Train) {
-	c.out.Add(-1)
+func (c *lendCounter) Release(tr *transport.Train) {
+	c.lent.Add(-1)
 	c.Transport.Release(tr)
 }
 
-// pause stops a loop until goOn is called.
-func pause(l *Loop) (goOn func()) {
+// pause blocks a loop until resume is called.
+func pause(l *Loop) (resume func()) {
 	gate := make(chan struct{})
 	l.post(func() { <-gate })
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// With losses trains stay lent, not more of them than may, and all come back.
-func TestTrainsWaitWhereTheyAre(t *testing.T) {
+// With losses, trains stay lent, at most LendMax of them, and all are released.
+func TestLentTrainsAreReleased(t *testing.T) {
 	ctx := t.Context()
 	_, from := newLoop(t, Config{})
 	p, topic := publication(t, from, "x")
-	c := &counted{}
+	c := &lendCounter{}
 	_, to := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 1 << 20, MaxMessage: 1000}}, func(tr transport.Transport) transport.Transport {
 		c.Transport = faulty.New(tr, faulty.Config{Loss: 0.05, Duplicate: 0.01, Reorder: 0.02, Seed: 7})
 		return c
@@ -153,9 +153,9 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 	}
 	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
 		message: func(_ *reliable.Origin, _ *topics.Track, number uint64, m []byte) { message(number, m) },
-		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, maxBytes int) ([]byte, uint64) {
 			for {
-				m, rest, ok := topics.NextMessage(body, step, most)
+				m, rest, ok := topics.NextMessage(body, step, maxBytes)
 				if !ok {
 					return body, number
 				}
@@ -164,7 +164,7 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 				number++
 			}
 		},
-		other: func(d *Delivery) { fault("%+v", *d) },
+		other: func(d *Delivery) { fault("delivery %+v, want only messages", *d) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -173,42 +173,42 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := make([]byte, 100)
-	goOn := func() {}
+	resume := func() {}
 	for i := range uint64(n) {
 		if i%(n/20) == 0 {
-			// Now and then many trains come at once, and wait for one of them that is lost.
-			goOn()
+			// While the loop is blocked, many trains arrive, and some are lost.
+			resume()
 			if err := p.Drain(ctx); err != nil {
 				t.Fatal(err)
 			}
-			goOn = pause(to)
+			resume = pause(to)
 		}
 		binary.LittleEndian.PutUint64(m, i)
 		m[99] = byte(i)
 		err := p.Publish(ctx, topic, m, false)
 		if errors.As(err, new(*events.BackPressureError)) {
-			goOn()
+			resume()
 			err = p.Publish(ctx, topic, m, true)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	goOn()
+	resume()
 	if err := p.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if next.Load() != n {
-		t.Errorf("%d messages came, want %d", next.Load(), n)
+		t.Errorf("%d messages delivered, want %d", next.Load(), n)
 	}
 	caps := to.Capabilities()
-	if most := c.most.Load(); most < 2 || most > int64(caps.LendMax) {
-		t.Errorf("up to %d trains were kept; LendMax is %d", most, caps.LendMax)
+	if peak := c.peak.Load(); peak < 2 || peak > int64(caps.LendMax) {
+		t.Errorf("up to %d trains were kept, want 2 to LendMax, which is %d", peak, caps.LendMax)
 	}
 	if s := to.t.Stats(); s.LendRefused > 0 {
-		t.Errorf("%d polls could not lend what they should", s.LendRefused)
+		t.Errorf("%d polls could not lend all trains, want 0", s.LendRefused)
 	}
-	for c.out.Load() > 0 { // of the batch in which the last message was
+	for c.lent.Load() > 0 { // trains of the last batch
 		if err := to.do(func() {}); err != nil {
 			t.Fatal(err)
 		}
@@ -216,9 +216,9 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 	}
 }
 
-// Subscriptions that are closed while their user looks at a message, with another that
-// stays: none of them is short of memory, and nothing is lost.
-func TestSubscriptionsComeAndGo(t *testing.T) {
+// Subscriptions that are closed while their user reads a message return its memory, and another subscription of the bus
+// loses nothing.
+func TestSubscriptionsCloseWithMessage(t *testing.T) {
 	_, from := newLoop(t, Config{})
 	p, topic := publication(t, from, "x")
 	_, to := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1000}}, func(tr transport.Transport) transport.Transport {
@@ -232,9 +232,9 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 	}
 	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
 		message: func(_ *reliable.Origin, _ *topics.Track, number uint64, _ []byte) { message(number) },
-		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, maxBytes int) ([]byte, uint64) {
 			for {
-				_, rest, ok := topics.NextMessage(body, step, most)
+				_, rest, ok := topics.NextMessage(body, step, maxBytes)
 				if !ok {
 					return body, number
 				}
@@ -264,12 +264,12 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 		s := subscribeTo(t, to, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 		var d Delivery
 		if err := s.Next(limit, &d); err != nil || len(d.Data) != 900 {
-			t.Fatalf("subscription %d: %v, %d bytes", i, err, len(d.Data))
+			t.Fatalf("subscription %d: Next returned %v and %d bytes, want 900 bytes", i, err, len(d.Data))
 		}
 		s.Close()
-		if i%2 == 0 { // it asks for the next one, and hears that it is over
+		if i%2 == 0 { // half of the users call Next again
 			if err := s.Next(limit, &d); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("Next of a closed subscription: %v", err)
+				t.Errorf("Next of a closed subscription returned %v, want %v", err, net.ErrClosed)
 			}
 			s.current.c.Lease() // panics while the message is held
 		}
@@ -277,6 +277,6 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 	stop()
 	<-done
 	if faults.Load() > 0 || next.Load() == 0 {
-		t.Errorf("of %d messages %d were out of order", next.Load(), faults.Load())
+		t.Errorf("%d messages delivered, %d faults, want some messages and no fault", next.Load(), faults.Load())
 	}
 }

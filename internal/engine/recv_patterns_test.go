@@ -14,9 +14,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A pattern may match as many topics as a receiver keeps names of, and any host can announce so many. To want them and
-// to want them no more is work in proportion to their number: the loop does it, and all else on the bus waits
-// meanwhile. Work in proportion to the square of it shows in the time that this test takes. docs/protocol §12.5.
+// A pattern may match as many topics as a receiver keeps names of, and any host can announce that many. Subscribing and
+// unsubscribing blocks the loop for a time proportional to their number. Quadratic work shows in the time of this test.
+// docs/protocol §12.5.
 func TestPatternOfManyTopics(t *testing.T) {
 	testenv.Slow(t)
 	const topics, each = 40_000, 1000
@@ -49,17 +49,17 @@ func TestPatternOfManyTopics(t *testing.T) {
 		}
 		l.do(func() { announce(l, topics, each) })
 		if n := known(); n < topics {
-			t.Fatalf("%d of %d topics are wanted", n, topics)
+			t.Fatalf("%d topics are wanted, want at least %d", n, topics)
 		}
 		if err := end.do(s); err != nil {
 			t.Fatal(err)
 		}
 		if n := known(); n != 0 {
-			t.Errorf("after %s: %d topics are still wanted", end.name, n)
+			t.Errorf("after %s: %d topics are wanted, want 0", end.name, n)
 		}
 		for _, f := range *s.feeds.Load() {
 			if len(f.topics) > 0 || len(f.later) > 0 {
-				t.Errorf("after %s: a feed still has %d topics, %d later", end.name, len(f.topics), len(f.later))
+				t.Errorf("after %s: a feed has %d topics, and %d later, want 0", end.name, len(f.topics), len(f.later))
 			}
 		}
 		if err := s.Close(); err != nil {
@@ -68,7 +68,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 	}
 }
 
-// announce has the one stream of group 0 say that it has so many topics, which each packet has some of.
+// announce passes packets to the stream of group 0 that announce topics, as many as each per packet.
 func announce(l *Loop, topics, each int) {
 	g := l.find(0, nil)
 	st := g.r.Streams()[0]
@@ -84,8 +84,8 @@ func announce(l *Loop, topics, each int) {
 	}
 }
 
-// Messages on more topics than patterns can know are reported as such, and not as late names: in the gap, to handlers
-// and to readers, and once in the log.
+// Messages on topics beyond the limit of patterns are a gap with that cause for handlers and readers, and are logged
+// once.
 func TestTooManyTopicsForPatterns(t *testing.T) {
 	testenv.Slow(t)
 	_, there := newLoop(t, Config{})
@@ -111,8 +111,8 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 		t.Fatal(err)
 	}
-	const most = 131072 // docs/protocol §12.5
-	l.do(func() { announce(l, most, most/128) })
+	const limit = 131072 // docs/protocol §12.5
+	l.do(func() { announce(l, limit, limit/128) })
 	for _, name := range []string{"late", "later"} {
 		_, beyond := publication(t, there, name)
 		if err := p.Publish(ctx, beyond, nil, true); err != nil {
@@ -120,15 +120,15 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 		}
 		var d Delivery
 		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != events.CauseTooManyTopics {
-			t.Errorf("read %+v, %v", d.Item, err)
+			t.Errorf("Next returned %+v and %v, want a gap because of %v", d.Item, err, events.CauseTooManyTopics)
 		}
 		if cause := <-reported; cause != events.CauseTooManyTopics {
-			t.Errorf("the handler gets %q", cause)
+			t.Errorf("the handler was called with cause %q, want %q", cause, events.CauseTooManyTopics)
 		}
 	}
 	l.do(func() {
 		if n := strings.Count(log.String(), "more topics than patterns can know"); n != 1 || !strings.Contains(log.String(), "known=131072") {
-			t.Errorf("the log says it %d times:\n%s", n, log.String())
+			t.Errorf("%d lines about too many topics, want one with known=131072:\n%s", n, log.String())
 		}
 	})
 }

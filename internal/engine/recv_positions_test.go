@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// An instance is not heard when the loop has run for longer than it may be silent, and the group was joined.
+// An instance counts as absent after the loop has run, with the group joined, for longer than the instance may be silent.
 func TestInstanceAbsentByTimeThatRan(t *testing.T) {
 	const turn = 100 * time.Millisecond
 	for _, c := range []struct {
@@ -17,11 +17,11 @@ func TestInstanceAbsentByTimeThatRan(t *testing.T) {
 		joined bool
 		absent bool
 	}{
-		{"it runs", 100, 0, true, true},
-		{"it runs for less", 80, 0, true, false},
-		{"it has not joined", 100, 0, false, false},
-		{"it is stopped for a minute each time", 40, time.Minute, true, false},
-		{"it is kept for half a second each time", 100, 500 * time.Millisecond, true, true},
+		{"runs", 100, 0, true, true},
+		{"runs for less", 80, 0, true, false},
+		{"group not joined", 100, 0, false, false},
+		{"stopped for a minute each time", 40, time.Minute, true, false},
+		{"delayed by half a second each time", 100, 500 * time.Millisecond, true, true},
 	} {
 		g := &group{l: &Loop{}, joined: c.joined}
 		g.from.Positions = NewPositions()
@@ -36,7 +36,7 @@ func TestInstanceAbsentByTimeThatRan(t *testing.T) {
 			now = now.Add(c.stops)
 		}
 		if absent := g.expected.absent == nil; absent != c.absent {
-			t.Errorf("%s: not heard: %v", c.name, absent)
+			t.Errorf("%s: absent %v, want %v", c.name, absent, c.absent)
 		}
 	}
 }

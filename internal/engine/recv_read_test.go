@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// To take what waits to be delivered moves little of it, however much that is, and whatever comes meanwhile.
+// Removing the oldest delivery moves few of the others, however many wait or are added.
 func TestDeliveriesMoveLittle(t *testing.T) {
 	const n = 20_000
 	for _, meanwhile := range []int{0, 1} {
@@ -30,20 +30,20 @@ func TestDeliveriesMoveLittle(t *testing.T) {
 				next = &x.list[x.head+1]
 			}
 			if d := x.pop(); d.Err != want[i] {
-				t.Fatalf("%d is another one", i)
+				t.Fatalf("delivery %d is not the one that was added as number %d", i, i)
 			}
 			if x.len() != left {
-				t.Fatalf("%d are left, want %d", x.len(), left)
+				t.Fatalf("%d deliveries left, want %d", x.len(), left)
 			}
 			if left > 0 && &x.list[x.head] != next {
 				moved += left
 			}
 			if len(x.list) > 2*left+1 {
-				t.Fatalf("a list of %d for %d", len(x.list), left)
+				t.Fatalf("a list of %d for %d deliveries, want at most %d", len(x.list), left, 2*left+1)
 			}
 		}
 		if x.len() > 0 || x.list != nil || moved > len(want) {
-			t.Errorf("%d of %d are left, %d moved", x.len(), len(want), moved)
+			t.Errorf("%d deliveries left, %d moved, want 0 and at most %d", x.len(), moved, len(want))
 		}
 	}
 }

@@ -8,26 +8,25 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that are not heard are remembered within bounds, whatever identities are
-// forged, and those that are heard in the end are forgotten.
+// A bounded number of refused publishers is stored, however many are forged. A publisher that is accepted later is removed.
 func TestRefusals(t *testing.T) {
 	var r refusals
 	for p := range uint64(3 * maxRefusals) {
 		now := reliable.Instant(p)
 		if r.seen(now, p) {
-			t.Fatalf("publisher %d was reported before", p)
+			t.Fatalf("seen returned true for new publisher %d, want false", p)
 		}
 		r.remember(now, &events.PublisherRefusedError{Publisher: events.ID(p)})
 		if !r.seen(now, p) || len(r.reported) > maxRefusals || len(r.reported) != len(r.order) {
-			t.Fatalf("after %d: %d reported, %d in order", p, len(r.reported), len(r.order))
+			t.Fatalf("after publisher %d: %d reported, %d in order, want the same number, at most %d", p, len(r.reported), len(r.order), maxRefusals)
 		}
 	}
 	if r.seen(0, 0) || !r.seen(0, 3*maxRefusals-1) {
-		t.Error("the latest are not those that are remembered")
+		t.Error("want the first publisher removed, and the last one stored")
 	}
 	r.heard(3*maxRefusals - 1)
 	if r.seen(0, 3*maxRefusals-1) || len(r.reported) != len(r.order) {
-		t.Error("a publisher that is heard is still remembered")
+		t.Error("an accepted publisher is still stored, want it removed")
 	}
 	r.heard(1 << 40)
 }
@@ -45,6 +44,6 @@ func TestForgedPublishersRefused(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.up.len(); n < linesAtOnce || n > linesAtOnce+11 {
-		t.Errorf("%d publishers were reported in 10 s, want %d and one a second", n, linesAtOnce)
+		t.Errorf("%d publishers reported in 10 s, want %d and one a second", n, linesAtOnce)
 	}
 }

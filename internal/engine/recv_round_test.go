@@ -12,9 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// A handler that is slower than the publisher: repairs wait in the receive queue behind much else, and are not asked for
-// again meanwhile.
-func TestSlowHandlerAsksForWhatWasLostOnly(t *testing.T) {
+// If a handler is slower than the publisher, repairs wait in the receive queue. They are not requested again meanwhile.
+func TestSlowHandlerRequestsRepairsOnce(t *testing.T) {
 	synctest.Test(t, slowHandler)
 }
 
@@ -27,16 +26,16 @@ func slowHandler(t *testing.T) {
 		lossy = faulty.New(tr, faulty.Config{Loss: 0.01, Seed: 7})
 		return lossy
 	})
-	var came atomic.Uint64
+	var delivered atomic.Uint64
 	slow := func(n uint64) {
 		time.Sleep(time.Duration(n) * 20 * time.Microsecond)
-		came.Add(n)
+		delivered.Add(n)
 	}
 	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
 		message: func(*reliable.Origin, *topics.Track, uint64, []byte) { slow(1) },
-		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, maxBytes int) ([]byte, uint64) {
 			for {
-				_, rest, ok := topics.NextMessage(body, step, most)
+				_, rest, ok := topics.NextMessage(body, step, maxBytes)
 				if !ok {
 					return body, number
 				}
@@ -45,7 +44,7 @@ func slowHandler(t *testing.T) {
 				number++
 			}
 		},
-		other: func(d *Delivery) { t.Errorf("not a message: %+v", d) },
+		other: func(d *Delivery) { t.Errorf("delivery %+v, want only messages", d) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +52,7 @@ func slowHandler(t *testing.T) {
 	if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 		t.Fatal(err)
 	}
-	for m := make([]byte, 1300); came.Load() < messages; {
+	for m := make([]byte, 1300); delivered.Load() < messages; {
 		if err := p.Publish(t.Context(), topic, m, true); err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +61,8 @@ func slowHandler(t *testing.T) {
 	st := p.s.Stats()
 	p.mu.Unlock()
 	lost := lossy.Stats().Injected
-	t.Logf("%d repairs of %d packets that were lost", st.RepairsSent, lost)
+	t.Logf("%d repairs of %d lost packets", st.RepairsSent, lost)
 	if float64(st.RepairsSent) > 1.05*float64(lost) {
-		t.Errorf("%d repairs of %d packets that were lost, want at most 1.05 each", st.RepairsSent, lost)
+		t.Errorf("%d repairs of %d lost packets, want at most 1.05 each", st.RepairsSent, lost)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// Many subscriptions of one group each get the messages of their topics, all of them and in order, whichever cursors
-// are parked meanwhile. Subscriptions that are not read, of topics without messages, do not hold the publisher up.
+// Each of many subscriptions of a group delivers all messages of its topics in order, whichever cursors are parked.
+// Unread subscriptions to topics without messages do not block the publisher.
 func TestManySubscriptionsOfAGroup(t *testing.T) {
 	testenv.Slow(t)
 	const topics, readers, idle, messages = 20, 60, 200, 20_000
@@ -58,15 +58,15 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 			for ; left > 0; left-- {
 				var d Delivery
 				if err := s.Next(ctx, &d); err != nil {
-					t.Errorf("reader %d, %d messages left: %v", i, left, err)
+					t.Errorf("reader %d, %d messages left: Next returned %v, want nil", i, left, err)
 					return
 				}
 				if d.Event != nil {
-					left++ // of a publisher: a loaded host may let it be silent for too long
+					left++ // on a loaded host the publisher may be silent for too long
 					continue
 				}
 				if d.Err != nil || d.Gap() || d.Number != next[d.Topic.Name] || binary.LittleEndian.Uint64(d.Data) != d.Number {
-					t.Errorf("reader %d: %+v, want number %d", i, d.Item, next[d.Topic.Name])
+					t.Errorf("reader %d: item %+v, want message %d", i, d.Item, next[d.Topic.Name])
 					return
 				}
 				next[d.Topic.Name]++
@@ -97,7 +97,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rng.IntN(100) == 0 {
-			time.Sleep(time.Duration(rng.IntN(50)) * time.Microsecond) // readers rest
+			time.Sleep(time.Duration(rng.IntN(50)) * time.Microsecond) // cursors park meanwhile
 		}
 	}
 	wg.Wait()
@@ -114,17 +114,16 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if parked < idle {
-		t.Errorf("%d of %d subscriptions are parked", parked, readers+idle)
+		t.Errorf("%d of %d subscriptions are parked, want at least %d", parked, readers+idle, idle)
 	}
 	for _, l := range []*Loop{pub, sub} {
 		if err := l.Close(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("Close returned %v, want nil", err)
 		}
 	}
 }
 
-// A place that its reader has given up may have held its stream up: the loop goes on with the
-// stream at once, and not with whatever wakes it next.
+// An abandoned cursor may have blocked its stream, so the loop resumes the stream without waiting for another wake-up.
 func TestDisconnectResumes(t *testing.T) {
 	_, pub := newLoop(t, Config{})
 	_, sub := newLoop(t, Config{})
@@ -149,7 +148,7 @@ func TestDisconnectResumes(t *testing.T) {
 		sub.sleeper.kick.Store(false)
 		g.tendFeeds(sub.now())
 		if !sub.commands.resume.Load() || !sub.sleeper.kick.Load() {
-			t.Error("the loop sleeps on")
+			t.Error("the loop is not woken to resume the stream, want it woken")
 		}
 	}); err != nil {
 		t.Fatal(err)

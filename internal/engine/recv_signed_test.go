@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// A packet that receivers would drop and report is not taken for the bus's own, which is not verified.
+// A bus does not verify its own packets. A packet that receivers would drop and report does not count as its own.
 // docs/protocol §29.6.
 func TestOwnIsNotVerified(t *testing.T) {
 	l := &Loop{cfg: Config{Publisher: 7, Epoch: 9}}
@@ -25,20 +25,19 @@ func TestOwnIsNotVerified(t *testing.T) {
 		p    []byte
 		want bool
 	}{
-		"own":              {own, true},
-		"another epoch":    {changed(24, 8), false},
-		"another version":  {changed(2, 99), false},
-		"sealed, it seems": {changed(1, 's'), false},
-		"cut":              {own[:wire.HeaderLen-1], false},
+		"own":             {own, true},
+		"another epoch":   {changed(24, 8), false},
+		"another version": {changed(2, 99), false},
+		"looks sealed":    {changed(1, 's'), false},
+		"cut":             {own[:wire.HeaderLen-1], false},
 	} {
 		if got := l.own(c.p); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: own returned %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-// Genuine packets of another group that are played back here are not verified, and their streams not remembered.
-// docs/protocol §29.6.
+// Replayed packets of another group are not verified, and their streams are not stored. docs/protocol §29.6.
 func TestOfAnotherGroup(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	set, err := signed.NewTrust(signed.Grant{Topics: ">", Key: key.Public().(ed25519.PublicKey)})
@@ -71,14 +70,14 @@ func TestOfAnotherGroup(t *testing.T) {
 		}
 	}
 	known := func() uint64 { return l.sharedStats().Sign.Streams }
-	send(tr.GroupAddress(1), func() bool { return foreign(t, l) > 2 }) // what is known is said with the next ones
+	send(tr.GroupAddress(1), func() bool { return foreign(t, l) > 2 }) // later packets show whether the first was stored
 	if known() != 0 {
-		t.Error("a stream of another group is remembered")
+		t.Errorf("%d streams stored, want none of another group", known())
 	}
 	send(tr.GroupAddress(0), func() bool { return known() == 1 })
 }
 
-// foreign counts packets that group 0 refused because they are of another.
+// foreign returns the number of packets of other groups that group 0 refused.
 func foreign(t *testing.T, l *Loop) (n uint64) {
 	t.Helper()
 	if err := l.do(func() { n = l.groups[0].r.Stats().Foreign }); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// The names of a subscription are each there once and in order, whatever was removed.
+// The list of a subscription's names has each name once and is sorted, also after removals.
 func TestNamesAreDistinct(t *testing.T) {
 	var w topicSet
 	add := func(group int, name string) {
@@ -35,12 +35,12 @@ func TestNamesAreDistinct(t *testing.T) {
 		{func() { w.Add(first) }, []string{"a", "b.>", "c.>"}},
 	} {
 		if c.change(); !slices.Equal(w.names(), c.want) {
-			t.Errorf("%q, want %q", w.names(), c.want)
+			t.Errorf("names %q, want %q", w.names(), c.want)
 		}
 	}
 }
 
-// To subscribe to many topics costs as much for each as for few.
+// The cost of a subscription per topic does not grow with the number of topics.
 func TestSubscribeToManyTopics(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	const n = 4000
@@ -58,15 +58,15 @@ func TestSubscribeToManyTopics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close returned %v, want nil", err)
 	}
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / n; each > 8<<10 {
-		t.Errorf("%d bytes allocated a topic", each)
+		t.Errorf("%d bytes allocated per topic, want at most %d", each, 8<<10)
 	}
 	if err := l.do(func() {
 		if n := len(l.groups[0].topics); n != 1 {
-			t.Errorf("%d topics are left of 1", n)
+			t.Errorf("%d topics after Close, want 1", n)
 		}
 	}); err != nil {
 		t.Error(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// anySender is a transport that knows every sender, and takes back trains that it has not lent.
+// anySender is a transport that accepts every sender, and the release of trains that it has not lent.
 type anySender struct{ transport.Transport }
 
 func (anySender) Retain(transport.Source) (transport.Peer, error) { return 1, nil }
@@ -18,15 +18,15 @@ func (anySender) Forget(transport.Peer)                           {}
 func (anySender) Reply(transport.Peer, []byte) error              { return nil }
 func (anySender) Release(*transport.Train)                        {}
 
-// counts is a handler that counts.
+// counts is a handler that counts its calls.
 type counts struct{ messages, others int }
 
 func (c *counts) Message(*reliable.Origin, *topics.Track, uint64, []byte) { c.messages++ }
 func (c *counts) Other(*Delivery)                                         { c.others++ }
 
-func (c *counts) Run(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+func (c *counts) Run(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, maxBytes int) ([]byte, uint64) {
 	for {
-		_, rest, ok := topics.NextMessage(body, step, most)
+		_, rest, ok := topics.NextMessage(body, step, maxBytes)
 		if !ok {
 			return body, number
 		}
@@ -36,8 +36,8 @@ func (c *counts) Run(_ *reliable.Origin, _ *topics.Track, number uint64, body []
 	}
 }
 
-// BenchmarkTrain is what a packet costs from the train that it was received in to the handler, without the
-// transport; ns/message beside it.
+// BenchmarkTrain measures a packet from its received train to the handler, without the transport, and reports
+// ns/message.
 func BenchmarkTrain(b *testing.B) {
 	for _, size := range []int{64, 1024} {
 		b.Run(fmt.Sprintf("message=%d", size), func(b *testing.B) { benchmarkTrain(b, size) })
@@ -82,7 +82,7 @@ func benchmarkTrain(b *testing.B, size int) {
 			}
 		}
 		if uint64(h.messages) != seq*uint64(each) || h.others > 0 {
-			b.Errorf("%d messages of %d came, and %d others", h.messages, seq*uint64(each), h.others)
+			b.Errorf("%d messages delivered, want %d, and %d other deliveries, want 0", h.messages, seq*uint64(each), h.others)
 		}
 	}); err != nil {
 		b.Fatal(err)

@@ -32,11 +32,11 @@ func (u unroutable) Reply(p transport.Peer, packet []byte) error {
 	return u.Transport.Reply(p, packet)
 }
 
-// A subscriber whose statuses cannot be sent reports it once, with the publisher's address, the error and
-// the remedy, and reports the end.
+// A subscriber that cannot send statuses reports that with the publisher's address, the error and the remedy, and reports
+// the end.
 func TestCannotReply(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	var broken atomic.Bool
 	broken.Store(true)
 	var mu sync.Mutex
@@ -70,19 +70,19 @@ func TestCannotReply(t *testing.T) {
 			}
 			mu.Unlock()
 		}
-		t.Fatal("no report")
+		t.Fatalf("no report %d within a minute", n)
 		panic("unreachable")
 	}
 	e := await(1)
 	address := fmt.Sprintf("mem://%s#", t.Name())
 	if e.Kind != events.CannotReply || !errors.Is(e.Err, syscall.ENETUNREACH) || !strings.HasPrefix(e.Address, address) || e.For < time.Second || e.Behind == 0 {
-		t.Errorf("%+v", e)
+		t.Errorf("event %+v, want CannotReply to %s with %v, For and Behind", e, address, syscall.ENETUNREACH)
 	}
 	if !strings.Contains(e.String(), "add a route to "+address) {
-		t.Errorf("%v", e)
+		t.Errorf("event %v, want the remedy to add a route to %s", e, address)
 	}
 	if st, err := l.Stats(); err != nil || st.RepliesFailed == 0 || st.Transport.SendErrors != 0 {
-		t.Errorf("%d replies failed, %d packets are counted as lost by their publisher: %v", st.RepliesFailed, st.Transport.SendErrors, err)
+		t.Errorf("%d failed replies and %d send errors (%v), want some and 0", st.RepliesFailed, st.Transport.SendErrors, err)
 	}
 	mu.Lock()
 	n := len(reported)
@@ -92,12 +92,12 @@ func TestCannotReply(t *testing.T) {
 		n++
 	}
 	if !strings.HasPrefix(e.Address, address) || e.For < time.Second || !strings.Contains(e.String(), "after ") {
-		t.Errorf("%+v", e)
+		t.Errorf("event %+v, want RepliesAgain from %s after at least a second", e, address)
 	}
 }
 
-// Of each peer a report comes after a second, and again at twice as long; what is short is not reported, and
-// no more peers are kept than there may be.
+// Failures to reply to a peer are reported after 1 s, 2 s, 4 s, … Shorter failures are not reported. At most maxUnreplied
+// peers are kept.
 func TestUnreplied(t *testing.T) {
 	begin := reliable.Instant(time.Hour)
 	at := func(ms int) reliable.Instant { return begin.Add(time.Duration(ms) * time.Millisecond) }
@@ -111,33 +111,33 @@ func TestUnreplied(t *testing.T) {
 		}
 	}
 	if got := strings.Join(reports, " "); got != "0:1s/11 1:1s/11 0:2s/21 1:2s/21 0:4s/41 1:4s/41 0:8s/81 1:8s/81" {
-		t.Error(got)
+		t.Errorf("reports %s, want one of each peer after 1, 2, 4 and 8 s", got)
 	}
 	if d, reported := x.sent(at(9100), 0); d != 9100*time.Millisecond || !reported {
-		t.Errorf("the end: %v, %v", d, reported)
+		t.Errorf("failures ended after %v, reported %v, want 9.1s and true", d, reported)
 	}
 	if _, reported := x.sent(at(9200), 0); reported {
-		t.Error("the end comes twice")
+		t.Error("the end is reported twice, want once")
 	}
 	x.refused(at(9300), 0)
 	if _, reported := x.sent(at(9900), 0); reported {
-		t.Error("the end of what was not reported")
+		t.Error("the end of an unreported failure is reported, want no report")
 	}
 	if _, report := x.refused(at(9000+121_000), 1); report {
-		t.Error("two failures minutes apart are reported")
+		t.Error("two failures minutes apart are reported, want no report")
 	}
 	for peer := range transport.Peer(10 * maxUnreplied) {
 		x.refused(at(200_000), peer)
 	}
 	if len(x.peers) > maxUnreplied {
-		t.Errorf("%d peers are kept", len(x.peers))
+		t.Errorf("%d peers are kept, want at most %d", len(x.peers), maxUnreplied)
 	}
 	if x.refused(at(400_000), 1<<20); len(x.peers) != 1 {
-		t.Errorf("%d peers are kept after minutes", len(x.peers))
+		t.Errorf("%d peers are kept after minutes, want 1", len(x.peers))
 	}
 }
 
-// That a peer could not be replied to before the process was stopped, and cannot once it goes on, is no failure for all that time.
+// Time in which the process is stopped does not count as time of failed replies.
 func TestUnrepliedAcrossAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
@@ -163,7 +163,7 @@ func TestUnrepliedAcrossAStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := reported.Load(); n > 0 {
-			t.Errorf("reported %d times", n)
+			t.Errorf("%d reports, want 0", n)
 		}
 	})
 }
@@ -175,12 +175,12 @@ func TestReplyRemedy(t *testing.T) {
 		syscall.EPERM: "let the firewall of this host pass UDP to 10.0.0.5", syscall.EMSGSIZE: "raise the MTU of the route to 10.0.0.5 ", syscall.EINVAL: "sending to 10.0.0.5",
 	} {
 		if got := replyRemedy(fmt.Errorf("udp: sendto: %w", errno), "10.0.0.5:4711"); !strings.Contains(got, want) {
-			t.Errorf("%v: %q", errno, got)
+			t.Errorf("%v: remedy %q, want it to contain %q", errno, got, want)
 		}
 	}
 	for address, want := range map[string]string{"": "to that peer ", "[fe80::1%eth0]:5": "to fe80::1%eth0 ", "[fe80::1]:qp17": "to fe80::1 ", "[::ffff:10.0.0.5]:qp17": "to 10.0.0.5 ", "mem://x#1": "to mem://x#1 "} {
 		if got := replyRemedy(syscall.ENETUNREACH, address); !strings.Contains(got, want) {
-			t.Errorf("%q: %q", address, got)
+			t.Errorf("address %q: remedy %q, want it to contain %q", address, got, want)
 		}
 	}
 }

@@ -5,5 +5,5 @@ import (
 	"time"
 )
 
-// Tests under testing/synctest would stand still where a publisher loses its processor within a gate.
+// Tests under testing/synctest would block if a publisher lost its processor within a gate.
 func init() { Rest = func(time.Duration) { runtime.Gosched() } }

@@ -16,13 +16,13 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// Policies that need no bound.
+// Policies without a bound.
 var (
 	policyAuto  = Policy{Kind: slow.Auto}
 	policyBlock = Policy{Kind: slow.Block}
 )
 
-// watched is a transport whose polls are counted, and which can be made to fail.
+// watched is a transport that counts its polls. They return errGone while fail is set.
 type watched struct {
 	transport.Transport
 	polls atomic.Int64
@@ -39,7 +39,7 @@ func (t *watched) Poll(b *transport.Batch) error {
 	return t.Transport.Poll(b)
 }
 
-// newLoop makes a loop over mem, on the fabric of the test's name.
+// newLoop opens a loop over mem, on a fabric with the test's name.
 func newLoop(t testing.TB, cfg Config) (*watched, *Loop) {
 	t.Helper()
 	return newLoopOver(t, cfg, func(tr transport.Transport) transport.Transport { return tr })
@@ -61,7 +61,7 @@ func newLoopOver(t testing.TB, cfg Config, around func(transport.Transport) tran
 	return tr, l
 }
 
-// subscribeTo subscribes to a topic, from now on.
+// subscribeTo subscribes to new messages of a topic.
 func subscribeTo(t testing.TB, l *Loop, topic TopicName, p Policy, h Handler) *Subscription {
 	t.Helper()
 	s, err := l.Subscribe([]TopicName{topic}, p, From{}, false, h)
@@ -71,12 +71,11 @@ func subscribeTo(t testing.TB, l *Loop, topic TopicName, p Policy, h Handler) *S
 	return s
 }
 
-// start makes a loop of its own.
-func start(t transport.Transport, cfg Config) *Loop { return Open(t, given(cfg)) }
+// start opens a loop with the defaults of testConfig.
+func start(t transport.Transport, cfg Config) *Loop { return Open(t, testConfig(cfg)) }
 
-// given fills in what most tests do not care about. A loaded host may take its time with
-// repairs and statuses.
-func given(c Config) Config {
+// testConfig fills in defaults. Timeouts are long, because a loaded host delays repairs and statuses.
+func testConfig(c Config) Config {
 	c.WindowBytes, c.FlushAfter = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.FlushAfter, 50*time.Microsecond)
 	c.WindowsBytes = cmp.Or(c.WindowsBytes, max(24<<20, c.WindowBytes))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
@@ -101,7 +100,7 @@ func publication(t *testing.T, l *Loop, name string) (*Publication, *reliable.To
 	return p, topic
 }
 
-// stalled subscribes to topic x without ever reading, and waits until p knows.
+// stalled subscribes to topic x, never reads, and waits until p detects the subscription.
 func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription {
 	t.Helper()
 	_, l := newLoop(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 64 << 10}})
@@ -117,8 +116,8 @@ func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription 
 	return s
 }
 
-// someoneWaits waits until a publishing goroutine waits for room.
-func someoneWaits(p *Publication) {
+// awaitBlocked waits until a publishing goroutine waits for room.
+func awaitBlocked(p *Publication) {
 	for {
 		p.mu.Lock()
 		n := p.waiters.n

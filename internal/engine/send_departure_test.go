@@ -9,7 +9,7 @@ import (
 
 const aMinute = reliable.Instant(time.Minute)
 
-// departureAt returns that of an idle bus whose last send ended at now.
+// departureAt returns the departure of an idle bus whose last send ended at now.
 func departureAt(now reliable.Instant, cost time.Duration) *departure {
 	d := newDeparture(50*time.Microsecond, false, clock{epoch})
 	d.cost, d.sent = cost, now
@@ -17,40 +17,39 @@ func departureAt(now reliable.Instant, cost time.Duration) *departure {
 	return d
 }
 
-// virtual is a publisher of single messages on groups in turn, in virtual time, with a loop that
-// sends what it leaves open.
-type virtual struct {
+// virtualBus publishes to its groups in turn, in virtual time. Its loop sends trains that are due.
+type virtualBus struct {
 	d      *departure
 	now    reliable.Instant
 	cost   time.Duration // of a send
 	groups []virtualGroup
 	turn   int
 
-	singly int // messages that left by themselves
+	atOnce int // messages that were sent at once
 	sends  int
-	alone  bool // no loop
+	noLoop bool // the loop sends nothing
 }
 
 type virtualGroup struct {
-	opened   reliable.Instant // of what waits; 0: nothing
-	messages uint64           // of it
+	opened   reliable.Instant // when the open train was opened; 0: none is open
+	messages uint64           // in the open train
 }
 
-func newVirtual(groups int, cost time.Duration) *virtual {
-	return &virtual{d: departureAt(aMinute, cost), now: aMinute, cost: cost, groups: make([]virtualGroup, groups)}
+func newVirtual(groups int, cost time.Duration) *virtualBus {
+	return &virtualBus{d: departureAt(aMinute, cost), now: aMinute, cost: cost, groups: make([]virtualGroup, groups)}
 }
 
-// overdue has the loop send what has waited long enough, beside the publisher.
-func (v *virtual) overdue() {
+// overdue makes the loop send the trains that are due, without delaying the publisher.
+func (v *virtualBus) overdue() {
 	for i := range v.groups {
-		if g := &v.groups[i]; !v.alone && g.opened != 0 && v.now >= v.d.loopDue(g.opened) {
+		if g := &v.groups[i]; !v.noLoop && g.opened != 0 && v.now >= v.d.loopDue(g.opened) {
 			v.d.overdue(g.messages)
 			v.sent(g, v.d.loopDue(g.opened))
 		}
 	}
 }
 
-func (v *virtual) sent(g *virtualGroup, at reliable.Instant) (end reliable.Instant) {
+func (v *virtualBus) sent(g *virtualGroup, at reliable.Instant) (end reliable.Instant) {
 	if g.opened != 0 {
 		v.d.opened(-1)
 	}
@@ -62,8 +61,8 @@ func (v *virtual) sent(g *virtualGroup, at reliable.Instant) (end reliable.Insta
 	return end
 }
 
-// publish publishes a message, or a few in one go.
-func (v *virtual) publish(messages uint64) {
+// publish publishes a batch of messages to the next group.
+func (v *virtualBus) publish(messages uint64) {
 	v.overdue()
 	g := &v.groups[v.turn%len(v.groups)]
 	v.turn++
@@ -71,7 +70,7 @@ func (v *virtual) publish(messages uint64) {
 	g.messages += messages
 	switch {
 	case g.opened == 0 && v.d.atOnce(v.now):
-		v.singly++
+		v.atOnce++
 		v.now = v.sent(g, v.now)
 	case g.opened == 0:
 		g.opened = v.now
@@ -82,7 +81,7 @@ func (v *virtual) publish(messages uint64) {
 	}
 }
 
-// Messages half a send apart leave at once. Where they come closer busyAfter in a row do, and then they wait.
+// Messages more than half a send apart leave at once. Of closer ones, busyAfter in a row leave at once and later ones wait.
 func TestAtOnce(t *testing.T) {
 	const cost = 10 * time.Microsecond
 	for _, c := range []struct {
@@ -96,14 +95,14 @@ func TestAtOnce(t *testing.T) {
 		d.open, d.quiet = c.open, c.quiet
 		for i := range 2 * busyAfter {
 			if waits := !d.atOnce(aMinute); waits != (c.wait && i >= busyAfter) {
-				t.Errorf("%v behind the last send, %d trains open: message %d waits: %v", c.quiet, c.open, i, waits)
+				t.Errorf("quiet for %v, %d open trains: message %d waits: %v, want %v", c.quiet, c.open, i, waits, !waits)
 			}
 		}
 	}
 }
 
-// A publisher that goes round many groups in a tight loop is busy, although each group
-// is sent to rarely; one that takes its time sends each message by itself.
+// A publisher to many groups in a tight loop is busy, although each group rarely gets a message. A slower publisher sends
+// each message at once.
 func TestManyGroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		apart time.Duration
@@ -118,48 +117,48 @@ func TestManyGroups(t *testing.T) {
 			v.now = v.now.Add(c.apart)
 			v.publish(1)
 		}
-		if c.want && v.singly != 10*groups || !c.want && v.singly > busyAfter {
-			t.Errorf("%s: %d of %d messages left at once", name, v.singly, 10*groups)
+		if c.want && v.atOnce != 10*groups || !c.want && v.atOnce > busyAfter {
+			t.Errorf("%s: %d of %d messages left at once; want all: %v", name, v.atOnce, 10*groups, c.want)
 		}
 	}
 }
 
-// A publisher that keeps a pace sends each message at once, alone or a few in one go; one that makes messages
-// faster than they can be sent has them wait for each other.
-func TestPace(t *testing.T) {
-	const most = 10_000
+// A publisher with a steady rate sends each message or batch at once. If messages are published faster than they can be
+// sent, they wait for each other.
+func TestSteadyRate(t *testing.T) {
+	const batches = 10_000
 	for _, c := range []struct {
-		name               string
-		pace, work, cost   time.Duration // pace: from message to message, whatever sends take; work: what making one takes
-		atOnce, alsoAtOnce float64       // share of messages: at least, at most
-		batch              uint64        // messages that come in one go
+		name                 string
+		interval, work, cost time.Duration // interval: of the batches' due times; work: time to make a batch
+		min, max             float64       // share of batches that leave at once
+		batch                uint64        // messages published together
 	}{
-		{"a pace, little to send", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 1},
-		{"a pace, half of it to send", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 1},
-		{"a pace that sends cannot follow", 20 * time.Microsecond, 0, 25 * time.Microsecond, 0, 0.5, 1},
-		{"as fast as they are made", 0, 100 * time.Nanosecond, 15 * time.Microsecond, 0, 0.01, 1},
-		{"as fast as they are made, slowly", 0, 5 * time.Microsecond, 15 * time.Microsecond, 0, 0.01, 1},
-		{"batches at a pace, little to send", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 16},
-		{"batches at a pace, half of it to send", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 16},
-		{"batches as fast as they are made", 0, 500 * time.Nanosecond, 15 * time.Microsecond, 0, 0.02, 16},
+		{"steady rate, sends take a quarter of the interval", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 1},
+		{"steady rate, sends take half of the interval", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 1},
+		{"steady rate, sends take more than the interval", 20 * time.Microsecond, 0, 25 * time.Microsecond, 0, 0.5, 1},
+		{"tight loop", 0, 100 * time.Nanosecond, 15 * time.Microsecond, 0, 0.01, 1},
+		{"loop with work", 0, 5 * time.Microsecond, 15 * time.Microsecond, 0, 0.01, 1},
+		{"steady batches, sends take a quarter of the interval", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 16},
+		{"steady batches, sends take half of the interval", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 16},
+		{"tight loop of batches", 0, 500 * time.Nanosecond, 15 * time.Microsecond, 0, 0.02, 16},
 	} {
 		v := newVirtual(1, c.cost)
 		due := v.now
-		for range most {
+		for range batches {
 			v.now = v.now.Add(c.work)
-			if due = due.Add(c.pace); c.pace > 0 {
+			if due = due.Add(c.interval); c.interval > 0 {
 				v.now = max(v.now, due)
 			}
 			v.publish(c.batch)
 		}
-		if got := float64(v.singly) / most; got < c.atOnce || got > c.alsoAtOnce {
-			t.Errorf("%s: %.3f of messages leave at once, want %.3g to %.3g", c.name, got, c.atOnce, c.alsoAtOnce)
+		if got := float64(v.atOnce) / batches; got < c.min || got > c.max {
+			t.Errorf("%s: a share of %.3f left at once, want %.3g to %.3g", c.name, got, c.min, c.max)
 		}
 	}
 }
 
-// A publisher that kept a pace and then publishes in bursts does not send them message for message.
-func TestBurstsBehindAPace(t *testing.T) {
+// A publisher that had a steady rate and then publishes bursts does not send each of their messages at once.
+func TestBurstsAfterSteadyRate(t *testing.T) {
 	const cost, burst = 15 * time.Microsecond, 16
 	v := newVirtual(1, cost)
 	for next := v.now; next < aMinute.Add(20*time.Millisecond); next = next.Add(20 * time.Microsecond) {
@@ -175,31 +174,30 @@ func TestBurstsBehindAPace(t *testing.T) {
 		}
 	}
 	if v.sends > 500 {
-		t.Errorf("%d sends for 100 bursts of %d messages", v.sends, burst)
+		t.Errorf("%d sends for 100 bursts of %d messages, want at most 500", v.sends, burst)
 	}
 }
 
-// A publisher that signs sends less than 10,000 times a second, however its messages come and whatever a send takes.
-// docs/protocol §29.7.
+// A publisher that signs sends at most 10,000 times a second, at any message rate and send time. docs/protocol §29.7.
 func TestSignedApart(t *testing.T) {
 	for _, cost := range []time.Duration{25 * time.Microsecond, 60 * time.Microsecond, 120 * time.Microsecond} {
 		for _, apart := range []time.Duration{time.Microsecond, 20 * time.Microsecond, 90 * time.Microsecond, 101 * time.Microsecond, time.Millisecond} {
 			v := newVirtual(1, cost)
-			v.d.apart, v.alone = signedApart, true
+			v.d.apart, v.noLoop = signedApart, true
 			for next := v.now; v.now < aMinute.Add(time.Second); next = next.Add(apart) {
 				v.now = max(v.now, next)
 				v.publish(1)
 			}
 			if v.sends > 10_000+4 {
-				t.Errorf("%d sends in a second, of messages %v apart, of which each takes %v", v.sends, apart, cost)
+				t.Errorf("messages %v apart, sends of %v: %d sends in a second, want at most 10004", apart, cost, v.sends)
 			}
 		}
 	}
 }
 
-// A tight loop that is held up for a moment now and then goes on with its train; when it stops, and publishes single
-// messages, they leave at once.
-func TestHiccups(t *testing.T) {
+// Messages of a tight loop with occasional short pauses wait for each other. When the loop ends, single messages leave at
+// once.
+func TestShortPauses(t *testing.T) {
 	const cost = time.Microsecond
 	for _, groups := range []int{1, 16} {
 		v := newVirtual(groups, cost)
@@ -212,59 +210,59 @@ func TestHiccups(t *testing.T) {
 			}
 		}
 		loop(10_000)
-		v.singly = 0
-		if loop(30_000); v.singly > 10 {
-			t.Errorf("%d groups: %d messages left by themselves, of 100 behind a hiccup", groups, v.singly)
+		v.atOnce = 0
+		if loop(30_000); v.atOnce > 10 {
+			t.Errorf("%d groups: %d messages with 100 short pauses left at once, want at most 10", groups, v.atOnce)
 		}
 		for _, pause := range []time.Duration{time.Millisecond, 30 * time.Microsecond} {
-			v.singly = 0
+			v.atOnce = 0
 			for range 1000 {
 				v.now = v.now.Add(pause)
 				v.publish(1)
 			}
-			if v.singly < 980 {
-				t.Errorf("%d groups: %d of 1000 messages %v apart left at once", groups, v.singly, pause)
+			if v.atOnce < 980 {
+				t.Errorf("%d groups: %d of 1000 messages %v apart left at once, want at least 980", groups, v.atOnce, pause)
 			}
 		}
 	}
 }
 
-// A goroutine that publishes by several buses in turn, in a tight loop, is busy at each of them: its messages wait for each
-// other. Where it makes a pause they leave at once, before each message and before a row of one for each.
+// If a goroutine publishes by several buses in turn in a tight loop, each bus is busy and its messages wait for each other.
+// If the goroutine pauses before each message, or before each round of the buses, messages leave at once.
 func TestBusesInTurn(t *testing.T) {
 	for _, cost := range []time.Duration{time.Microsecond, 7 * time.Microsecond} {
 		for _, loops := range []int{1, 2, 4, 16} {
 			for _, groups := range []int{1, 4} {
-				var all []*virtual
+				var all []*virtualBus
 				for range loops {
 					all = append(all, newVirtual(groups, cost))
 				}
 				now := all[0].now
-				// publish has n messages, each some time behind the one before, and the first of each row so much later.
-				publish := func(n int, apart, pause time.Duration) (single int) {
+				// publish publishes n messages at the interval apart, with a pause before each round of the buses.
+				publish := func(n int, apart, pause time.Duration) (atOnce int) {
 					for i := range n {
 						v := all[i%loops]
 						if now = now.Add(apart); i%loops == 0 {
 							now = now.Add(pause)
 						}
-						v.now, v.singly = now, 0
+						v.now, v.atOnce = now, 0
 						v.publish(1)
 						now = v.now
-						single += v.singly
+						atOnce += v.atOnce
 					}
-					return single
+					return atOnce
 				}
 				const tight = 30 * time.Nanosecond
 				publish(1000, time.Millisecond, 0)
 				publish(20_000, tight, 0)
 				if n := publish(20_000, tight, 0); n > 200 {
-					t.Errorf("%v, %d loops of %d groups: %d of 20000 messages left by themselves in a tight loop", cost, loops, groups, n)
+					t.Errorf("%v a send, %d loops of %d groups: %d of 20000 messages in a tight loop left at once, want at most 200", cost, loops, groups, n)
 				}
 				for _, pause := range []time.Duration{100 * time.Microsecond, time.Millisecond, 100 * time.Millisecond} {
-					pause *= time.Duration(loops) // more than the sends of a row take
+					pause *= time.Duration(loops) // longer than the sends of a round
 					publish(100*loops, 200*time.Nanosecond, pause)
 					if n := publish(1000*loops, 200*time.Nanosecond, pause); n < 990*loops {
-						t.Errorf("%v, %d loops of %d groups: %d of %d messages left at once in rows behind pauses of %v", cost, loops, groups, n, 1000*loops, pause)
+						t.Errorf("%v a send, %d loops of %d groups: %d of %d messages left at once with pauses of %v, want at least %d", cost, loops, groups, n, 1000*loops, pause, 990*loops)
 					}
 				}
 			}
@@ -272,7 +270,7 @@ func TestBusesInTurn(t *testing.T) {
 	}
 }
 
-// How long trains wait, and when the loop sends them in place of publishers.
+// How long trains wait for publishers, and for the loop.
 func TestLinger(t *testing.T) {
 	const cost = 10 * time.Microsecond
 	for _, c := range []struct {
@@ -282,20 +280,20 @@ func TestLinger(t *testing.T) {
 	}{
 		{"one train", 1, 0, 0, 50 * time.Microsecond, 50 * time.Microsecond},
 		{"several trains", 16, 0, busyAfter, 50 * time.Microsecond, 50 * time.Microsecond},
-		{"several trains that fill", 16, 0, 2 * busyAfter, 2 * loopPark, 2 * loopPark},
+		{"several trains that hold much", 16, 0, 2 * busyAfter, 2 * loopPark, 2 * loopPark},
 		{"a row of sends of single messages", 1, rowSends, 0, 50 * time.Microsecond, 50 * time.Microsecond},
 		{"a row of sends of trains", 1, rowSends, busyAfter, 50 * time.Microsecond, loopPark},
 	} {
 		d := departureAt(aMinute, cost)
 		d.open, d.row, d.steps = c.open, c.row, c.steps
 		if linger, loop := d.linger(), d.loopDue(aMinute).Sub(aMinute); linger != c.linger || loop != c.loop {
-			t.Errorf("%s: %v, and by the loop %v, want %v and %v", c.name, linger, loop, c.linger, c.loop)
+			t.Errorf("%s: linger %v, sent by the loop after %v, want %v and %v", c.name, linger, loop, c.linger, c.loop)
 		}
 	}
 }
 
-// Sends of new data that follow each other closely are a row, in which the loop leaves the publishers alone. It goes on, and
-// again as soon as it does after a pause: the publisher may only have been held up. Heartbeats and repairs do not count.
+// After rowSends sends of new data in a row the loop leaves the bus to its publishers. One pause does not end the row,
+// because the publisher may have lost its processor. Heartbeats and repairs do not count.
 func TestRow(t *testing.T) {
 	d := departureAt(aMinute, time.Microsecond)
 	now := aMinute
@@ -307,27 +305,27 @@ func TestRow(t *testing.T) {
 	}
 	for i := range 2 * rowSends {
 		if got := send(rowPause-1, true); got != (i >= rowSends-1) {
-			t.Fatalf("after %d sends in a row: saturated is %v", i+1, got)
+			t.Fatalf("after %d sends in a row: saturated is %v, want %v", i+1, got, !got)
 		}
 	}
 	if send(rowPause, false); d.sent == now {
-		t.Error("a heartbeat counts as data")
+		t.Error("a heartbeat counts as new data, want it ignored")
 	}
 	for range 8 {
 		if !send(rowPause, true) {
-			t.Error("short pauses have ended the row")
+			t.Error("not saturated after short pauses, want saturated")
 		}
 	}
 	for range rowSends {
 		send(0, true)
 	}
 	if !send(time.Second, true) {
-		t.Error("one pause has ended the row")
+		t.Error("not saturated after one long pause, want saturated")
 	}
 	if until, _ := d.parked(); until != now.Add(loopPark) {
-		t.Errorf("the loop leaves it alone for %v", until.Sub(now))
+		t.Errorf("the loop leaves the bus to its publishers for %v, want %v", until.Sub(now), loopPark)
 	}
 	if send(time.Second, true) {
-		t.Error("two pauses have not")
+		t.Error("saturated after two long pauses, want not saturated")
 	}
 }

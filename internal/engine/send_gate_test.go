@@ -11,27 +11,27 @@ import (
 func TestGate(t *testing.T) {
 	var g gate
 	if g.enter() != 0 {
-		t.Fatal("a new gate is open")
+		t.Fatal("enter of a new gate did not return 0, want it shut")
 	}
 	g.open(2)
 	if g.enter() != 2 || g.enter() != 0 || g.left() != 2 {
-		t.Fatal("an open gate lets one in at a time")
+		t.Fatal("want an open gate to admit one goroutine at a time")
 	}
 	g.leave(1)
 	if g.enter() != 1 {
-		t.Fatal("a gate does not let in as many as it was opened for")
+		t.Fatal("a gate opened for 2 does not admit a second goroutine, want it admitted")
 	}
 	g.leave(0)
 	if g.enter() != 0 {
-		t.Fatal("a gate lets in more than it was opened for")
+		t.Fatal("a gate opened for 2 admits a third goroutine, want it refused")
 	}
 	g.open(3)
 	if g.shut() != 3 || g.shut() != 0 || g.enter() != 0 {
-		t.Fatal("a shut gate lets a goroutine in")
+		t.Fatal("want shut to return 3, then 0, and a shut gate to admit no goroutine")
 	}
 }
 
-// A caller that shuts a gate waits until the goroutine inside has left, however long that takes, and lets it get there.
+// shut waits until the goroutine inside has left, and sleeps meanwhile so that the goroutine can run.
 func TestShutWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer func(was func(time.Duration)) { Rest = was }(Rest)
@@ -39,23 +39,23 @@ func TestShutWaits(t *testing.T) {
 		var g gate
 		g.open(1)
 		if g.enter() == 0 {
-			t.Fatal("an open gate is shut")
+			t.Fatal("enter of an open gate returned 0, want 1")
 		}
 		var shut atomic.Bool
 		go func() { g.shut(); shut.Store(true) }()
-		time.Sleep(10 * time.Millisecond) // of the bubble: none of it passes unless the waiter sleeps
+		time.Sleep(10 * time.Millisecond) // virtual time passes only if the waiter sleeps
 		if shut.Load() {
-			t.Error("the gate is shut, and a goroutine inside")
+			t.Error("shut returned while a goroutine is inside, want it to wait")
 		}
 		g.leave(1)
 		time.Sleep(time.Millisecond)
 		if !shut.Load() || g.enter() != 0 {
-			t.Error("the gate is not shut, and no goroutine is inside")
+			t.Error("the gate is open after the goroutine has left, want it shut")
 		}
 	})
 }
 
-// Several count at the gate, and shut it now and then to count by themselves.
+// Goroutines count inside the gate, and shut it sometimes to count under the mutex.
 func TestGateExclusion(t *testing.T) {
 	const each = 200_000
 	var (
@@ -68,7 +68,7 @@ func TestGateExclusion(t *testing.T) {
 		counting = func() {
 			a++
 			if a != b+1 {
-				t.Error("two are inside")
+				t.Errorf("counters %d and %d, want one goroutine inside at a time", a, b)
 			}
 			b++
 		}
@@ -95,7 +95,7 @@ func TestGateExclusion(t *testing.T) {
 	}
 	wg.Wait()
 	if a != 3*each || atGate.Load() == 0 || byMutex == 0 {
-		t.Errorf("%d counted, want %d; %d at the gate, %d by the mutex", a, 3*each, atGate.Load(), byMutex)
+		t.Errorf("counted %d, want %d; %d inside the gate and %d under the mutex, want some", a, 3*each, atGate.Load(), byMutex)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// What a publication takes in each state, and what leads from one to another.
+// The states of a publication, and the transitions between them.
 func TestLifecycle(t *testing.T) {
-	gone := errors.New("the group cannot be joined")
+	notJoined := errors.New("the group cannot be joined")
 	for _, c := range []struct {
 		name    string
 		steps   func(*lifecycle)
@@ -19,16 +19,16 @@ func TestLifecycle(t *testing.T) {
 		{"open", func(x *lifecycle) {}, false, nil, false},
 		{"ending", func(x *lifecycle) { x.end() }, true, nil, false},
 		{"ended", func(x *lifecycle) { x.end(); x.close(net.ErrClosed) }, true, net.ErrClosed, false},
-		{"failed", func(x *lifecycle) { x.fail(gone) }, true, gone, true},
-		{"opened again", func(x *lifecycle) { x.fail(gone); x.reopen() }, false, nil, false},
-		{"failed and closed", func(x *lifecycle) { x.fail(gone); x.close(net.ErrClosed) }, true, gone, false},
-		{"failed and ending", func(x *lifecycle) { x.fail(gone); x.end() }, true, gone, false},
-		{"fails at its end", func(x *lifecycle) { x.end(); x.fail(gone) }, true, gone, false},
-		{"closed, then fails", func(x *lifecycle) { x.close(net.ErrClosed); x.fail(gone) }, true, net.ErrClosed, false},
+		{"failed", func(x *lifecycle) { x.fail(notJoined) }, true, notJoined, true},
+		{"opened again", func(x *lifecycle) { x.fail(notJoined); x.reopen() }, false, nil, false},
+		{"failed and closed", func(x *lifecycle) { x.fail(notJoined); x.close(net.ErrClosed) }, true, notJoined, false},
+		{"failed and ending", func(x *lifecycle) { x.fail(notJoined); x.end() }, true, notJoined, false},
+		{"fails at its end", func(x *lifecycle) { x.end(); x.fail(notJoined) }, true, notJoined, false},
+		{"closed, then fails", func(x *lifecycle) { x.close(net.ErrClosed); x.fail(notJoined) }, true, net.ErrClosed, false},
 	} {
 		var x lifecycle
 		if c.steps(&x); x.shut() != c.shut || x.closed != c.why || x.reopens() != c.reopens {
-			t.Errorf("%s: shut %v, closed by %v, reopens %v", c.name, x.shut(), x.closed, x.reopens())
+			t.Errorf("%s: shut %v, closed by %v, reopens %v, want %v, %v and %v", c.name, x.shut(), x.closed, x.reopens(), c.shut, c.why, c.reopens)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// comes adds a message at now. It reports whether its goroutine looks at the train.
-func comes(o *open, now reliable.Instant) (looked bool) {
+// publishAt adds a message at now. It reports whether the message checked the train.
+func publishAt(o *open, now reliable.Instant) (checked bool) {
 	if left := o.gate.enter(); left > 0 {
 		o.gate.leave(left - 1)
 		return false
@@ -21,38 +21,38 @@ func comes(o *open, now reliable.Instant) (looked bool) {
 	return true
 }
 
-// TestOpenIsLookedAtWhenDue adds messages at one pace to a train that stays open. The first message that comes when the
-// train is due, or a quarter of linger later at most, looks at it, and earlier ones rarely do.
-func TestOpenIsLookedAtWhenDue(t *testing.T) {
+// TestOpenIsCheckedWhenDue adds messages at a steady rate to an open train. A message checks the train when it is due, or
+// at most a quarter of linger later. Earlier messages rarely check it.
+func TestOpenIsCheckedWhenDue(t *testing.T) {
 	for _, linger := range []time.Duration{50 * time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
 		for _, apart := range []time.Duration{20, 200, time.Microsecond, 7 * time.Microsecond, 20 * time.Microsecond, 45 * time.Microsecond} {
 			var o open
-			looks, due := 0, aMinute.Add(linger)
+			checks, due := 0, aMinute.Add(linger)
 			for n, now := uint64(1), reliable.Instant(aMinute); ; n, now = n+1, now.Add(apart) {
-				if !comes(&o, now) {
+				if !publishAt(&o, now) {
 					if now > due.Add(max(apart, linger/4)) {
-						t.Fatalf("linger %v, %v apart: message %d passes unseen %v behind the time", linger, apart, n, now.Sub(due))
+						t.Fatalf("linger %v, %v apart: message %d, %v after the train is due, does not check it, want a check", linger, apart, n, now.Sub(due))
 					}
 					continue
 				}
-				if looks++; now >= due {
+				if checks++; now >= due {
 					break
 				}
 				if o.count != n {
-					t.Fatalf("linger %v, %v apart: %d messages are counted of %d", linger, apart, o.count, n)
+					t.Fatalf("linger %v, %v apart: counted %d messages, want %d", linger, apart, o.count, n)
 				}
 				o.pace(now, linger)
 				o.give(false)
 			}
-			if looks > 12 {
-				t.Errorf("linger %v, %v apart: looked at %d times", linger, apart, looks)
+			if checks > 12 {
+				t.Errorf("linger %v, %v apart: %d checks, want at most 12", linger, apart, checks)
 			}
 		}
 	}
 }
 
-// TestOpenThatWaitsLonger holds what waits longer than linger, as where a subscriber holds the publisher up, to be
-// looked at as rarely as before, and what was not looked at twice.
+// TestOpenThatWaitsLonger checks that a train that waits longer than linger, because a subscriber blocks the publisher, is
+// checked as rarely as before.
 func TestOpenThatWaitsLonger(t *testing.T) {
 	const linger = 50 * time.Microsecond
 	for _, c := range []struct {
@@ -65,17 +65,17 @@ func TestOpenThatWaitsLonger(t *testing.T) {
 		o := open{opened: aMinute, count: c.count}
 		o.pace(aMinute.Add(c.passed), linger)
 		if o.give(false); o.gate.left() != c.want {
-			t.Errorf("%d messages in %v: %d may pass unseen, want %d", c.count, c.passed, o.gate.left(), c.want)
+			t.Errorf("%d messages in %v: %d may follow without a check, want %d", c.count, c.passed, o.gate.left(), c.want)
 		}
 	}
 }
 
-// TestOpenThatIsNotTimed: after a send that panicked (a Trace of the user) the train has no time at which it is due,
-// and the count of the messages sent. No message may pass the gate: none would be sent until the gate is used up.
+// TestOpenThatIsNotTimed checks a train without a due time, as after a send that panicked in the user's Trace. No message
+// may pass the gate, because nothing would send it.
 func TestOpenThatIsNotTimed(t *testing.T) {
 	o := open{count: 1, most: 1000}
 	o.give(false)
 	if left := o.gate.left(); left != 0 {
-		t.Errorf("%d messages may be appended to a train that nothing sends", left)
+		t.Errorf("%d messages may pass the gate of a train that nothing sends, want 0", left)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// When a train that the transport has not taken is tried again, and whether the log reports it.
+// When a train that the transport did not accept is sent again, and whether the failure is reported.
 func TestOutletTriesAgain(t *testing.T) {
 	now := reliable.Instant(time.Second)
 	for _, c := range []struct {
 		err   error
 		after time.Duration
-		tell  bool
+		want  bool
 	}{
-		{nil, busyRetry, true}, // a transport that takes half a train without a reason
+		{nil, busyRetry, true}, // the transport accepts half a train, without an error
 		{transport.ErrBusy, busyRetry, false},
 		{fmt.Errorf("ring: %w", transport.ErrBusy), busyRetry, false},
 		{transport.ErrNotReady, readyRetry, false},
@@ -27,11 +27,11 @@ func TestOutletTriesAgain(t *testing.T) {
 	} {
 		var o outlet
 		if o.deadline() != reliable.Never {
-			t.Fatal("an idle outlet has a deadline")
+			t.Fatalf("an idle outlet has deadline %v, want none", o.deadline())
 		}
 		o.refused(now, c.err)
-		if tell := o.failed.Load() != nil; tell != c.tell || !o.busy || o.deadline() != now.Add(c.after) {
-			t.Errorf("%v: reported %v, again after %v", c.err, tell, o.deadline().Sub(now))
+		if reported := o.failed.Load() != nil; reported != c.want || !o.busy || o.deadline() != now.Add(c.after) {
+			t.Errorf("%v: reported %v, again after %v, want %v and %v", c.err, reported, o.deadline().Sub(now), c.want, c.after)
 		}
 	}
 	var o outlet
@@ -43,6 +43,6 @@ func TestOutletTriesAgain(t *testing.T) {
 		}
 	}
 	if !slices.Equal(reported, []int{1, 2, 4, 8, 16}) {
-		t.Errorf("failures %v were reported", reported)
+		t.Errorf("failures %v reported, want 1, 2, 4, 8 and 16", reported)
 	}
 }

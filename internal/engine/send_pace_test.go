@@ -12,43 +12,43 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// readingReplies is a transport whose senders read replies themselves, of which there are none. While deaf is set nothing comes
-// through.
+// readingReplies is a transport whose senders read replies themselves. There are no replies. While drops is set, senders
+// drop all packets.
 type readingReplies struct {
 	transport.Transport
-	deaf *atomic.Bool
+	drops *atomic.Bool
 }
 
 func (t readingReplies) NewSender(group int) (transport.Sender, error) {
 	s, err := t.Transport.NewSender(group)
-	return readingSender{s, t.deaf}, err
+	return readingSender{s, t.drops}, err
 }
 
 type readingSender struct {
 	transport.Sender
-	deaf *atomic.Bool
+	drops *atomic.Bool
 }
 
 func (readingSender) ReadReplies(func([]byte)) {}
 func (readingSender) ReplyAddress() string     { return "" }
 
 func (s readingSender) Send(out *transport.Outbound) (int, error) {
-	if s.deaf.Load() {
+	if s.drops.Load() {
 		return out.Count, nil
 	}
 	return s.Sender.Send(out)
 }
 
-// pacedLoop is a loop whose publishers take replies on their way.
-func pacedLoop(t *testing.T) (tr *watched, l *Loop, deaf *atomic.Bool) {
-	deaf = new(atomic.Bool)
-	tr, l = newLoopOver(t, Config{FlushAfter: 50 * time.Microsecond}, func(tr transport.Transport) transport.Transport { return readingReplies{tr, deaf} })
-	return tr, l, deaf
+// replyReadingLoop opens a loop whose publishers read replies.
+func replyReadingLoop(t *testing.T) (tr *watched, l *Loop, drops *atomic.Bool) {
+	drops = new(atomic.Bool)
+	tr, l = newLoopOver(t, Config{FlushAfter: 50 * time.Microsecond}, func(tr transport.Transport) transport.Transport { return readingReplies{tr, drops} })
+	return tr, l, drops
 }
 
-// Messages that keep a pace as short as a heartbeat waits are not followed by one each, and the loop sleeps meanwhile. When they end
-// one comes soon. Those further apart are, so that a loss does not wait for the next message. docs/protocol §5.1, §5.2.
-func TestHeartbeatsBesidePace(t *testing.T) {
+// Steady messages less than rowPause apart are not followed by a heartbeat each, and the loop sleeps. A heartbeat follows
+// the last one soon. Messages further apart are followed by one each, to show losses early. docs/protocol §5.1, §5.2.
+func TestHeartbeatsAtSteadyRate(t *testing.T) {
 	const messages = 4 * rowSends
 	for _, c := range []struct {
 		apart time.Duration
@@ -63,7 +63,7 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 		{time.Millisecond, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, l, _ := pacedLoop(t)
+			tr, l, _ := replyReadingLoop(t)
 			p, topic := publication(t, l, "x")
 			publish := func() {
 				for range messages {
@@ -73,30 +73,30 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 					time.Sleep(c.apart)
 				}
 			}
-			publish() // until it counts as one that keeps a pace
+			publish() // until the loop leaves the bus to its publishers
 			heartbeats, polls := heartbeatsOf(p), tr.polls.Load()
 			publish()
 			heartbeats, polls = heartbeatsOf(p)-heartbeats, tr.polls.Load()-polls
 			switch {
 			case c.each && heartbeats < messages*9/10:
-				t.Errorf("%d messages %v apart were followed by %d heartbeats", messages, c.apart, heartbeats)
-			case !c.each && heartbeats > 5+uint64(messages*c.apart/loopPark): // of a look each
-				t.Errorf("beside %d messages %v apart %d heartbeats were sent", messages, c.apart, heartbeats)
-			case !c.each && polls > 10+3*int64(messages*c.apart/loopPark): // a look is up to three polls
-				t.Errorf("beside %d messages %v apart the loop has polled %d times", messages, c.apart, polls)
+				t.Errorf("%d messages %v apart: %d heartbeats, want one for nearly each", messages, c.apart, heartbeats)
+			case !c.each && heartbeats > 5+uint64(messages*c.apart/loopPark): // one for each check of the loop
+				t.Errorf("%d messages %v apart: %d heartbeats, want one in %v", messages, c.apart, heartbeats, loopPark)
+			case !c.each && polls > 10+3*int64(messages*c.apart/loopPark): // each check has up to three polls
+				t.Errorf("%d messages %v apart: %d polls, want three in %v", messages, c.apart, polls, loopPark)
 			}
 			heartbeats = heartbeatsOf(p)
 			if time.Sleep(2 * loopPark); heartbeatsOf(p) == heartbeats {
-				t.Errorf("%v behind the last of messages %v apart none has followed", 2*loopPark, c.apart)
+				t.Errorf("messages %v apart: no heartbeat within %v of the last one, want one", c.apart, 2*loopPark)
 			}
 		})
 	}
 }
 
-// Drain asks at once, also behind messages that keep a pace, in which the loop is left alone. docs/protocol §5.8.
-func TestDrainBesidePace(t *testing.T) {
+// Drain requests statuses at once, also while the loop leaves the bus to its publishers. docs/protocol §5.8.
+func TestDrainAtSteadyRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, l, _ := pacedLoop(t)
+		_, l, _ := replyReadingLoop(t)
 		_, there := newLoop(t, Config{})
 		subscribeTo(t, there, TopicName{Name: "x", Group: 0}, policyAuto, quiet)
 		p, topic := publication(t, l, "x")
@@ -112,12 +112,12 @@ func TestDrainBesidePace(t *testing.T) {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took >= 100*time.Microsecond {
-					t.Errorf("behind message %d it took %v, on a network that takes no time", i, took)
+					t.Errorf("Drain after message %d took %v, want less than 100µs on a network without delay", i, took)
 				}
 			}
 			time.Sleep(100 * time.Microsecond)
 		}
-		// By the goroutine that waits, while the loop is busy.
+		// While the loop is busy, the goroutine that waits sends the request.
 		busy := make(chan struct{})
 		l.post(func() { <-busy })
 		synctest.Wait()
@@ -125,31 +125,31 @@ func TestDrainBesidePace(t *testing.T) {
 		before, done := heartbeatsOf(p), make(chan error)
 		go func() { done <- p.Drain(t.Context()) }()
 		synctest.Wait()
-		if asked := heartbeatsOf(p) - before; asked != 1 {
-			t.Errorf("beside a busy loop it has asked %d times", asked)
+		if requests := heartbeatsOf(p) - before; requests != 1 {
+			t.Errorf("%d requests while the loop is busy, want 1", requests)
 		}
 		close(busy)
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("Drain returned %v, want nil", err)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.waiters.answers != 0 {
-			t.Errorf("%d wait for answers behind the last Drain", p.waiters.answers)
+			t.Errorf("%d goroutines wait for answers after Drain, want 0", p.waiters.answers)
 		}
 	})
 }
 
-// When the last message of a row is lost, it is there soon after the loop has looked.
-func TestLastOfPaceIsLost(t *testing.T) {
+// The last message of a row, if lost, is delivered soon after the next check of the loop.
+func TestLastOfRowIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, l, deaf := pacedLoop(t)
+		_, l, drops := replyReadingLoop(t)
 		_, there := newLoop(t, Config{})
-		var came atomic.Int64
+		var delivered atomic.Int64
 		handler := quiet
-		handler.message = func(*reliable.Origin, *topics.Track, uint64, []byte) { came.Add(1) }
+		handler.message = func(*reliable.Origin, *topics.Track, uint64, []byte) { delivered.Add(1) }
 		handler.run = func(o *reliable.Origin, t *topics.Track, number uint64, body []byte, step, size int) ([]byte, uint64) {
-			came.Add(int64(len(body) / step))
+			delivered.Add(int64(len(body) / step))
 			return quiet.run(o, t, number, body, step, size)
 		}
 		subscribeTo(t, there, TopicName{Name: "x", Group: 0}, policyAuto, handler)
@@ -160,29 +160,29 @@ func TestLastOfPaceIsLost(t *testing.T) {
 		for row := range 3 {
 			for i := range 4 * rowSends {
 				time.Sleep(100 * time.Microsecond)
-				deaf.Store(i == 4*rowSends-1)
+				drops.Store(i == 4*rowSends-1)
 				if err := p.Publish(t.Context(), topic, make([]byte, 64), true); err != nil {
 					t.Fatal(err)
 				}
 			}
-			deaf.Store(false)
+			drops.Store(false)
 			synctest.Wait()
-			if n := came.Load(); n != int64((row+1)*4*rowSends-1) {
-				t.Fatalf("%d messages have come, before the last one of row %d", n, row)
+			if n := delivered.Load(); n != int64((row+1)*4*rowSends-1) {
+				t.Fatalf("%d messages delivered before the last one of row %d, want %d", n, row, (row+1)*4*rowSends-1)
 			}
-			const most = loopPark + 200*time.Microsecond
+			const limit = loopPark + 200*time.Microsecond
 			began := time.Now()
-			for came.Load() != int64((row+1)*4*rowSends) && time.Since(began) < time.Second {
+			for delivered.Load() != int64((row+1)*4*rowSends) && time.Since(began) < time.Second {
 				time.Sleep(10 * time.Microsecond)
 			}
-			if took := time.Since(began); took > most {
-				t.Errorf("the last one of row %d came %v late, not %v", row, took, most)
+			if took := time.Since(began); took > limit {
+				t.Errorf("the last message of row %d was delivered after %v, want at most %v", row, took, limit)
 			}
 		}
 	})
 }
 
-// Publishers steer while nothing holds them up and no goroutine waits for answers of subscribers.
+// Publishers do what is due themselves, unless the transport is busy or a goroutine waits for answers of subscribers.
 func TestSteers(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	p, _ := publication(t, l, "x")
@@ -194,10 +194,10 @@ func TestSteers(t *testing.T) {
 		"a busy transport":   {func() { p.out.busy = true }, func() { p.out.busy = false }},
 	} {
 		if !p.steers() {
-			t.Fatal("publishers do not steer, with nothing in the way")
+			t.Fatal("steers returned false, want true")
 		}
 		if c.begin(); p.steers() {
-			t.Errorf("publishers steer beside %s", name)
+			t.Errorf("steers returned true with %s, want false", name)
 		}
 		c.end()
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// freeze stops the loop for d: the clock goes on, timers do not.
+// freeze simulates a stop of the loop for d: the clock advances, timers do not.
 func (l *Loop) freeze(t *testing.T, d time.Duration) {
 	t.Helper()
 	if err := l.do(func() { l.clock.start = l.clock.start.Add(-d) }); err != nil {
@@ -17,7 +17,7 @@ func (l *Loop) freeze(t *testing.T, d time.Duration) {
 	synctest.Wait()
 }
 
-// A request waits for a first subscriber for as long as the process runs.
+// A request waits requestGrace for a first subscriber, without the time in which the process is stopped.
 func TestRequestAcrossAStop(t *testing.T) {
 	for _, stop := range []time.Duration{0, 33 * time.Second} {
 		t.Run(stop.String(), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRequestAcrossAStop(t *testing.T) {
 				time.Sleep(requestGrace)
 				subscribeTo(t, other, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 				if err := <-result; errors.Is(err, ErrNoResponders) != (stop == 0) || stop > 0 && err != nil {
-					t.Errorf("stopped for %v: %v", stop, err)
+					t.Errorf("stopped for %v: Request returned %v, want %v only without a stop", stop, err, ErrNoResponders)
 				}
 			})
 		})

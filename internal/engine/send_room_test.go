@@ -23,7 +23,7 @@ func TestFailureUnderWaiters(t *testing.T) {
 			}
 			n, err := p.PublishBatch(ctx, topic, msgs)
 			if n == 0 || n == len(msgs) {
-				t.Errorf("%d messages of a batch that failed half way", n)
+				t.Errorf("%d messages of a failed batch, want 1 to %d", n, len(msgs)-1)
 			}
 			return err
 		},
@@ -44,17 +44,17 @@ func TestFailureUnderWaiters(t *testing.T) {
 			stalled(t, p, topic)
 			done := make(chan error)
 			go func() { done <- publish(p, topic) }()
-			someoneWaits(p)
-			p.mu.Lock() // so that the loop ends before the waiter goes on
+			awaitBlocked(p)
+			p.mu.Lock() // so that the loop ends before the waiter continues
 			tr.fail.Store(true)
 			tr.Wake()
 			time.Sleep(150 * time.Millisecond) // by then a heartbeat is due
 			p.mu.Unlock()
 			if err := <-done; !errors.Is(err, errGone) {
-				t.Errorf("publishing ended with %v", err)
+				t.Errorf("publishing ended with %v, want %v", err, errGone)
 			}
 			if _, err := l.Publication(1); !errors.Is(err, errGone) {
-				t.Errorf("a publication on a loop that has ended: %v", err)
+				t.Errorf("Publication on an ended loop returned %v, want %v", err, errGone)
 			}
 		})
 	}
@@ -94,18 +94,18 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 		if err := p.Flush(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, assigned := written(); assigned < begun { // the other goroutine goes on
-			t.Fatalf("flushed, but %d of %d packets are assigned", assigned, begun)
+		if _, assigned := written(); assigned < begun { // the other goroutine continues to publish
+			t.Fatalf("after Flush %d packets are assigned, want at least %d", assigned, begun)
 		}
 	}
 	close(stop)
 	<-ended
 }
 
-// While a goroutine waits behind a subscriber that does not read, heartbeats stay on their ladder.
-func TestWaitingIsQuiet(t *testing.T) { synctest.Test(t, testWaitingIsQuiet) }
+// While a subscriber that does not read blocks a goroutine, heartbeats keep their increasing intervals.
+func TestHeartbeatsWhileBlocked(t *testing.T) { synctest.Test(t, testHeartbeatsWhileBlocked) }
 
-func testWaitingIsQuiet(t *testing.T) {
+func testHeartbeatsWhileBlocked(t *testing.T) {
 	ctx := context.Background()
 	_, l := newLoop(t, Config{WindowBytes: 64 << 10})
 	p, topic := publication(t, l, "x")
@@ -118,16 +118,16 @@ func testWaitingIsQuiet(t *testing.T) {
 	flush, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	if err := p.Flush(flush); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("flushed behind a subscriber that does not read: %v", err)
+		t.Fatalf("Flush with a blocking subscriber returned %v, want %v", err, context.DeadlineExceeded)
 	}
 	after, _ := l.Stats()
-	// 100 ms apart once the ladder is climbed; a dozen steps before.
+	// The interval rises to 100 ms in a dozen steps.
 	if n := after.Publications[0].HeartbeatsSent - before.Publications[0].HeartbeatsSent; n > 40 {
-		t.Errorf("%d heartbeats in half a second of waiting", n)
+		t.Errorf("%d heartbeats in half a second, want at most 40", n)
 	}
 }
 
-// TryPublish of a large message does not begin what it would have to wait for.
+// TryPublish of a large message does not begin a message that it would have to wait for.
 func TestTryLarge(t *testing.T) {
 	ctx := context.Background()
 	_, l := newLoop(t, Config{WindowBytes: 1 << 20})
@@ -140,12 +140,12 @@ func TestTryLarge(t *testing.T) {
 	p.mu.Unlock()
 	var bp *events.BackPressureError
 	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != events.ReasonOther {
-		t.Fatalf("a large message beside another's: %v", err)
+		t.Fatalf("a large message during another writer's returned %v, want %v", err, events.ReasonOther)
 	}
 	p.mu.Lock()
 	p.s.Abandon(other)
 	p.mu.Unlock()
 	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); err != nil {
-		t.Errorf("a large message with all room: %v", err)
+		t.Errorf("a large message with enough room returned %v, want nil", err)
 	}
 }

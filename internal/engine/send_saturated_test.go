@@ -10,30 +10,28 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// answering is a transport whose senders read replies themselves: there are
-// none.
-type answering struct{ transport.Transport }
+// slowSending is a transport with slow senders that read replies themselves. There are no replies.
+type slowSending struct{ transport.Transport }
 
-func (t answering) NewSender(group int) (transport.Sender, error) {
+func (t slowSending) NewSender(group int) (transport.Sender, error) {
 	s, err := t.Transport.NewSender(group)
-	return answeringSender{s}, err
+	return slowSendingSender{s}, err
 }
 
-type answeringSender struct{ transport.Sender }
+type slowSendingSender struct{ transport.Sender }
 
-func (answeringSender) ReadReplies(func([]byte)) {}
-func (answeringSender) ReplyAddress() string     { return "" }
+func (slowSendingSender) ReadReplies(func([]byte)) {}
+func (slowSendingSender) ReplyAddress() string     { return "" }
 
-// Send takes as long as a system call, so that however slow a test publishes its
-// messages come closer than sends do.
-func (s answeringSender) Send(out *transport.Outbound) (int, error) {
+// Send takes as long as a system call, so that messages come faster than sends on any host.
+func (s slowSendingSender) Send(out *transport.Outbound) (int, error) {
 	for began := time.Now(); time.Since(began) < 30*time.Microsecond; {
 	}
 	return s.Sender.Send(out)
 }
 
-// saturate publishes until the loop is at rest, and lets trains fill. How fast a test
-// publishes depends on the host: so the row of sends is as long as it takes from the beginning. TestRow has that of true ones.
+// saturate publishes full trains until the loop rests. It sets the length of the row of sends, because the rate of a test
+// depends on the host. TestRow tests the row.
 func saturate(t *testing.T, p *Publication, topic *reliable.Topic) {
 	t.Helper()
 	l, d := p.l, p.l.departure
@@ -41,7 +39,7 @@ func saturate(t *testing.T, p *Publication, topic *reliable.Topic) {
 		d.mu.Lock()
 		d.row, d.steps = 2*rowSends, 2*busyAfter
 		d.mu.Unlock()
-		for range 100 { // of 4,000 bytes: several full trains, and the last one is open
+		for range 100 { // several full trains, and an open one
 			if err := p.Publish(context.Background(), topic, make([]byte, 4000), true); err != nil {
 				t.Fatal(err)
 			}
@@ -50,41 +48,41 @@ func saturate(t *testing.T, p *Publication, topic *reliable.Topic) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatal("a publisher that does nothing but publish is not saturated")
+			t.Fatal("the loop does not rest within a minute of publishing, want it to rest")
 		}
 	}
 }
 
-func saturable(t *testing.T) (*Loop, *Publication, *reliable.Topic) {
+func newSaturable(t *testing.T) (*Loop, *Publication, *reliable.Topic) {
 	t.Helper()
-	_, l := newLoopOver(t, Config{FlushAfter: 20 * time.Millisecond}, func(tr transport.Transport) transport.Transport { return answering{tr} })
+	_, l := newLoopOver(t, Config{FlushAfter: 20 * time.Millisecond}, func(tr transport.Transport) transport.Transport { return slowSending{tr} })
 	p, topic := publication(t, l, "x")
 	return l, p, topic
 }
 
-// saturated reports whether the publisher does what is due by itself at now.
+// saturated reports whether the loop leaves p to its publishers at now.
 func saturated(p *Publication, now reliable.Instant) bool {
 	parked, saturated := p.l.departure.parked()
 	return p.steers() && saturated && now < parked
 }
 
-// The loop leaves a saturated publisher alone, and sends what is left when it stops.
+// The loop leaves a saturated bus to its publisher, and sends the rest when the publisher stops.
 func TestSaturated(t *testing.T) {
-	l, p, topic := saturable(t)
+	l, p, topic := newSaturable(t)
 	for saturate(t, p, topic); ; saturate(t, p, topic) {
 		p.mu.Lock()
 		parked, _ := l.departure.parked()
 		sent := parked.Add(-loopPark)
 		still, due := saturated(p, sent), p.deadline().Sub(sent)
 		if o := &p.open; o.opened != 0 && o.opened < sent {
-			due += sent.Sub(o.opened) // what is open has been since that train began to leave
+			due += sent.Sub(o.opened) // the open train is older than the end of the last send
 		}
 		p.mu.Unlock()
 		if !still {
-			continue // we were held up, and the loop has sent for us
+			continue // the test was delayed, and the loop has sent the train
 		}
 		if due < loopPark {
-			t.Errorf("the loop is to look %v after the last train, not once in %v", due, loopPark)
+			t.Errorf("the loop checks %v after the last train, want at least %v", due, loopPark)
 		}
 		break
 	}
@@ -98,14 +96,14 @@ func TestSaturated(t *testing.T) {
 			break
 		}
 		if time.Now().After(limit) {
-			t.Fatal("the last messages were not sent")
+			t.Fatal("the last messages were not sent within a minute")
 		}
 	}
 }
 
-// A command to a loop at rest is executed, and Close ends the loop.
+// A resting loop executes commands, and Close ends it.
 func TestRestIsInterrupted(t *testing.T) {
-	l, p, topic := saturable(t)
+	l, p, topic := newSaturable(t)
 	for range 3 {
 		saturate(t, p, topic)
 		if err := l.do(func() {}); err != nil {
@@ -116,14 +114,13 @@ func TestRestIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := l.Close(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("Close of a resting loop returned %v, want nil", err)
 	}
 }
 
-// A publisher that has to wait for a subscriber is not saturated: the loop is there
-// when the subscriber answers.
+// A publisher that waits for a subscriber is not saturated, so that the loop reads the subscriber's statuses.
 func TestBlockedPublisherIsNotSaturated(t *testing.T) {
-	l, p, topic := saturable(t)
+	l, p, topic := newSaturable(t)
 	saturate(t, p, topic)
 	stalled(t, p, topic)
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -133,16 +130,16 @@ func TestBlockedPublisherIsNotSaturated(t *testing.T) {
 		err = p.Publish(ctx, topic, make([]byte, 500), true)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
+		t.Fatalf("Publish returned %v, want %v", err, context.DeadlineExceeded)
 	}
 	for limit := time.Now().Add(time.Minute); l.resting.Load(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatal("the loop rests although a publisher waits")
+			t.Fatal("the loop rests for a minute while a publisher waits, want it to run")
 		}
 	}
 }
 
-// Messages that come close behind a send leave at once, as long as they are few. Behind them they wait.
+// Of messages that follow a send closely, the first busyAfter leave at once and later ones wait.
 func TestCloseMessagesLeaveAtOnce(t *testing.T) {
 	_, l := newLoopOver(t, Config{FlushAfter: time.Hour}, func(tr transport.Transport) transport.Transport { return tr })
 	p, topic := publication(t, l, "x")
@@ -158,14 +155,14 @@ func TestCloseMessagesLeaveAtOnce(t *testing.T) {
 	}
 	d := l.departure
 	d.mu.Lock()
-	d.cost, d.steps = time.Hour, 0 // from now on all come close
+	d.cost, d.steps = time.Hour, 0 // all later messages are close
 	d.mu.Unlock()
 	for i := range busyAfter {
 		if publish() {
-			t.Fatalf("message %d waits for others", i)
+			t.Fatalf("message %d waits, want it sent at once", i)
 		}
 	}
 	if !publish() {
-		t.Error("more than a few leave at once")
+		t.Errorf("message %d was sent at once, want it to wait", busyAfter)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// slowSends is a transport that takes longer to send than a heartbeat waits behind data, as where trains are signed.
+// slowSends is a transport whose sends take longer than the delay of a heartbeat after data, as if trains were signed.
 type slowSends struct {
 	transport.Transport
 	next chan time.Duration // from the end of the first send of data to the beginning of the next send
@@ -47,8 +47,8 @@ func (s slowSender) Send(out *transport.Outbound) (int, error) {
 	return n, err
 }
 
-// A heartbeat goes 100 µs after data has been sent, not after its sending began: it would follow each train of a
-// publisher whose sends take long. docs/protocol §5.8.
+// A heartbeat is sent 100 µs after the end of a send of data. Measured from its beginning, a heartbeat would follow each
+// train of a publisher with slow sends. docs/protocol §5.8.
 func TestSlowSends(t *testing.T) {
 	slow := &slowSends{next: make(chan time.Duration, 1)}
 	_, l := newLoopOver(t, Config{}, func(tr transport.Transport) transport.Transport {
@@ -56,7 +56,7 @@ func TestSlowSends(t *testing.T) {
 		return slow
 	})
 	p, topic := publication(t, l, "x")
-	// Now and then one goes because the last was 10 ms ago, which is as it should be.
+	// Some heartbeats are due because the last one was 10 ms ago.
 	var early []time.Duration
 	for len(early) < 20 {
 		if err := p.Publish(context.Background(), topic, []byte("a"), true); err != nil {
@@ -71,5 +71,5 @@ func TestSlowSends(t *testing.T) {
 		slow.end = time.Time{}
 		slow.mu.Unlock()
 	}
-	t.Errorf("heartbeats went %v after data", early)
+	t.Errorf("heartbeats were sent %v after data, want one after at least 90µs", early)
 }

@@ -11,75 +11,74 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// The holder of a publication is reported after a second, at doubling distances, anew when it is another one, and once
-// when there is none any more.
+// A publication reports the subscriber that blocks it after 1 s, 2 s, 4 s, …, another subscriber anew, and the end once.
 func TestStallsAreReported(t *testing.T) {
 	const s = time.Second
-	nobody := events.Hold{}
+	unblocked := events.Hold{}
 	by := func(id events.ID, d time.Duration) events.Hold { return events.Hold{Subscriber: id, For: d, Behind: 7} }
 	type step struct {
 		at   time.Duration
 		held events.Hold
 		want events.Kind
-		who  uint64
+		id   uint64
 		d    time.Duration
 	}
 	const none = events.Kind(255)
 	for name, steps := range map[string][]step{
-		"short": {{s, by(1, s/2), none, 0, 0}, {2 * s, nobody, none, 0, 0}},
+		"short": {{s, by(1, s/2), none, 0, 0}, {2 * s, unblocked, none, 0, 0}},
 		"long": {
 			{s, by(1, s), events.PublisherStalled, 1, s}, {1500 * time.Millisecond, by(1, 1500*time.Millisecond), none, 0, 0},
-			{2 * s, by(1, 2*s), events.PublisherStalled, 1, 2 * s}, {3 * s, nobody, events.PublisherResumed, 1, 3 * s}, {4 * s, nobody, none, 0, 0},
+			{2 * s, by(1, 2*s), events.PublisherStalled, 1, 2 * s}, {3 * s, unblocked, events.PublisherResumed, 1, 3 * s}, {4 * s, unblocked, none, 0, 0},
 		},
-		"another one": {
+		"another subscriber": {
 			{s, by(1, s), events.PublisherStalled, 1, s}, {1100 * time.Millisecond, by(2, s/2), none, 0, 0},
-			{1600 * time.Millisecond, by(2, s), events.PublisherStalled, 2, s}, {5 * s, nobody, events.PublisherResumed, 2, 5 * s},
+			{1600 * time.Millisecond, by(2, s), events.PublisherStalled, 2, s}, {5 * s, unblocked, events.PublisherResumed, 2, 5 * s},
 		},
-		"let something through": {
+		"short progress": {
 			{s, by(1, s), events.PublisherStalled, 1, s}, {2 * s, by(1, s/2), none, 0, 0}, {2500 * time.Millisecond, by(1, s), events.PublisherStalled, 1, s},
 		},
 		"twice": {
-			{s, by(1, s), events.PublisherStalled, 1, s}, {2 * s, nobody, events.PublisherResumed, 1, 2 * s},
-			{9 * s, by(1, s), events.PublisherStalled, 1, s}, {10 * s, nobody, events.PublisherResumed, 1, 2 * s},
+			{s, by(1, s), events.PublisherStalled, 1, s}, {2 * s, unblocked, events.PublisherResumed, 1, 2 * s},
+			{9 * s, by(1, s), events.PublisherStalled, 1, s}, {10 * s, unblocked, events.PublisherResumed, 1, 2 * s},
 		},
 	} {
 		var x stalls
 		for i, st := range steps {
 			e, ok := x.note(reliable.Instant(time.Hour+st.at), st.held, st.held.Subscriber != 0)
-			if ok != (st.want != none) || ok && (e.Kind != st.want || e.Subscriber != events.ID(st.who) || e.For != st.d) {
-				t.Errorf("%s, step %d: %v, %+v", name, i, ok, e)
+			if ok != (st.want != none) || ok && (e.Kind != st.want || e.Subscriber != events.ID(st.id) || e.For != st.d) {
+				t.Errorf("%s, step %d: reported %v, event %+v, want kind %v, subscriber %d and %v", name, i, ok, e, st.want, st.id, st.d)
 			}
 		}
 	}
 }
 
-// A cursor that stands still and holds its stream up is reported; one that reads, or holds nothing up, is not.
+// A cursor that does not move and blocks its stream is reported. A cursor that reads, or blocks nothing, is not.
 func TestUnreadIsReported(t *testing.T) {
 	const s = time.Second
 	type step struct {
 		at    time.Duration
 		pos   uint64
 		holds bool
-		tell  bool
+		want  bool
 	}
 	for name, steps := range map[string][]step{
-		"reads":         {{0, 1, true, false}, {s - 1, 2, true, false}, {2*s - 2, 3, true, false}},
-		"stands still":  {{0, 1, true, false}, {s, 1, true, true}, {2*s - 1, 1, true, false}, {2 * s, 1, true, true}},
-		"holds nothing": {{0, 1, false, false}, {s, 1, false, false}, {9 * s, 1, false, false}},
-		"reads on":      {{0, 1, true, false}, {s, 1, true, true}, {2 * s, 2, true, false}, {3*s - 1, 2, true, false}, {3 * s, 2, true, true}},
-		"had room":      {{0, 1, true, false}, {s / 2, 1, false, false}, {s, 1, true, false}, {2 * s, 1, true, true}},
+		"reads":                     {{0, 1, true, false}, {s - 1, 2, true, false}, {2*s - 2, 3, true, false}},
+		"does not move":             {{0, 1, true, false}, {s, 1, true, true}, {2*s - 1, 1, true, false}, {2 * s, 1, true, true}},
+		"blocks nothing":            {{0, 1, false, false}, {s, 1, false, false}, {9 * s, 1, false, false}},
+		"reads again":               {{0, 1, true, false}, {s, 1, true, true}, {2 * s, 2, true, false}, {3*s - 1, 2, true, false}, {3 * s, 2, true, true}},
+		"blocks nothing in between": {{0, 1, true, false}, {s / 2, 1, false, false}, {s, 1, true, false}, {2 * s, 1, true, true}},
 	} {
 		var x unread
 		for i, st := range steps {
-			if _, tell := x.note(reliable.Instant(time.Hour+st.at), st.pos, st.holds); tell != st.tell {
-				t.Errorf("%s, step %d: reported %v", name, i, tell)
+			if _, due := x.note(reliable.Instant(time.Hour+st.at), st.pos, st.holds); due != st.want {
+				t.Errorf("%s, step %d: reported %v, want %v", name, i, due, st.want)
 			}
 		}
 	}
 }
 
-// The log names the member that does not keep up, with what it receives: after 2 s, 4 s, …; another one at once. It
-// does so once in 10 s, for all groups.
+// The log names a member that does not keep up, with its rate, after 2 s, 4 s, …, and another member at once. All groups
+// together log at most one line in 10 s.
 func TestTrailingMemberIsLogged(t *testing.T) {
 	var text bytes.Buffer
 	_, l := newLoop(t, Config{})
@@ -99,16 +98,16 @@ func TestTrailingMemberIsLogged(t *testing.T) {
 		}
 		if step.want == "" {
 			if text.Len() > 0 {
-				t.Errorf("step %d: %s", i, &text)
+				t.Errorf("step %d: logged %s, want nothing", i, &text)
 			}
 			continue
 		}
 		if n := strings.Count(text.String(), "\n"); n != 1 {
-			t.Errorf("step %d: %d lines", i, n)
+			t.Errorf("step %d: %d lines, want 1", i, n)
 		}
 		for _, want := range []string{step.want, "level=WARN", "name=desk", "address=10.0.0.2:9", "received_packets_per_s=850", "published_packets_per_s=1700", "behind_packets=7"} {
 			if !strings.Contains(text.String(), want) {
-				t.Errorf("step %d: no %s in %q", i, want, &text)
+				t.Errorf("step %d: logged %q, want %s in it", i, &text, want)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// refusing is a transport whose senders take nothing.
+// refusing is a transport whose senders accept no packets.
 type refusing struct {
 	transport.Transport
 	err   error
@@ -34,8 +34,7 @@ func (s refusingSender) Send(*transport.Outbound) (int, error) {
 	return 0, s.t.err
 }
 
-// A transport that takes nothing is tried again in measured time, not in a
-// spin, whatever its reason.
+// If a transport accepts no packets, for any reason, sends are retried at intervals of busyRetry, without a spin.
 func TestRefusedSendsAreRetriedInTime(t *testing.T) {
 	for _, reason := range []error{transport.ErrBusy, syscall.ENETUNREACH} {
 		inner, err := mem.Open(mem.Config{Name: t.Name()})
@@ -58,17 +57,17 @@ func TestRefusedSendsAreRetriedInTime(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for tr.calls.Load() < 200 { // it is tried again at all
+		for tr.calls.Load() < 200 { // so that sends are retried
 			time.Sleep(time.Millisecond)
 		}
-		calls, most := tr.calls.Load(), int64(time.Since(begin)/busyRetry)+200
-		if calls > most {
-			t.Errorf("%v: %d sends tried, want %d at most in that time", reason, calls, most)
+		calls, limit := tr.calls.Load(), int64(time.Since(begin)/busyRetry)+200
+		if calls > limit {
+			t.Errorf("%v: %d sends, want at most %d in that time", reason, calls, limit)
 		}
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := l.Close(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("Close with messages that were not taken: %v", err)
+			t.Errorf("Close with unsent messages returned %v, want %v", err, context.Canceled)
 		}
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// addresses counts how often the address of a group is asked for.
+// addresses counts calls of GroupAddress.
 type addresses struct {
 	transport.Transport
-	asked int
+	calls int
 }
 
-func (a *addresses) GroupAddress(int) string { a.asked++; return "mem://x/0" }
+func (a *addresses) GroupAddress(int) string { a.calls++; return "mem://x/0" }
 
-// traced returns a function that makes events of a trace: a train, a NAK and, without a trace, a loss, which needs the
-// stream of a receiver otherwise.
-func traced(trace func(*Trace)) (tell func(), a *addresses) {
+// traced returns a function that emits events for a trace: a train, a NAK and, without a trace, a loss. With a trace, a
+// loss needs a stream of a receiver.
+func traced(trace func(*Trace)) (emit func(), a *addresses) {
 	a = new(addresses)
 	l := &Loop{cfg: Config{Trace: trace}, t: a}
 	l.counters.times = newDistributions()
@@ -31,27 +31,27 @@ func traced(trace func(*Trace)) (tell func(), a *addresses) {
 	}, a
 }
 
-// Without Config.Trace nothing is made for it, and nothing asked.
+// Without Config.Trace no trace is allocated, and no address is looked up.
 func TestTraceUnsetCostsNothing(t *testing.T) {
-	tell, a := traced(nil)
-	if n := testing.AllocsPerRun(1000, tell); n != 0 || a.asked != 0 {
-		t.Errorf("%v allocations without a trace, an address was asked for %d times", n, a.asked)
+	emit, a := traced(nil)
+	if n := testing.AllocsPerRun(1000, emit); n != 0 || a.calls != 0 {
+		t.Errorf("without a trace: %v allocations and %d address look-ups, want 0", n, a.calls)
 	}
 	reported := 0
-	tell, a = traced(func(*Trace) { reported++ })
-	if tell(); reported != 2 || a.asked != 2 {
-		t.Errorf("a trace gets %d events, want 2", reported)
+	emit, a = traced(func(*Trace) { reported++ })
+	if emit(); reported != 2 || a.calls != 2 {
+		t.Errorf("%d events traced with %d address look-ups, want 2", reported, a.calls)
 	}
 }
 
-// BenchmarkTrace is of a train and a NAK, with what the histograms take.
+// BenchmarkTrace measures the events of a train and a NAK, with their histograms.
 func BenchmarkTrace(b *testing.B) {
 	for name, trace := range map[string]func(*Trace){"unset": nil, "set": func(*Trace) {}} {
-		tell, _ := traced(trace)
+		emit, _ := traced(trace)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				tell()
+				emit()
 			}
 		})
 	}

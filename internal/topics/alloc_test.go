@@ -9,14 +9,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// From Append to the reader's message nothing is allocated: in order, and with losses that are repaired; message
-// by message and by the run.
+// The path from Append to the reader's message allocates nothing: in order or with repaired losses, by messages or by
+// runs.
 func TestNothingIsAllocatedPerMessage(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		lose  int // every so manieth packet is lost once
+		lose  int // one packet in so many is lost once; 0: none
 		byRun bool
-	}{{"in order", 0, false}, {"in order, by the run", 0, true}, {"with losses", 7, false}, {"with losses, by the run", 7, true}} {
+	}{{"in order", 0, false}, {"in order, by runs", 0, true}, {"with losses", 7, false}, {"with losses, by runs", 7, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			now := reliable.Instant(time.Hour)
 			cfg := reliable.SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 16, MaxTrainBytes: 1 << 16, WindowPackets: 256, Checksum: true,
@@ -27,7 +27,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			}
 			w := s.NewWriter()
 			x, _ := s.Topic("a.b")
-			reader := &running{rd: NewReader(0, 1<<20)}
+			reader := &runSink{rd: NewReader(0, 1<<20)}
 			reader.rd.Want(x.ID, x.Name, nil)
 			r := newReceiver(t, x.Name, func(e *reliable.Event) {
 				if c.byRun {
@@ -49,7 +49,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 					for !w.Append(x, msg[:]) {
 						s.Assign(now, w, false)
 						if !s.Grant(w) {
-							t.Fatal("no memory")
+							t.Fatal("Grant returned false, want memory")
 						}
 					}
 				}
@@ -82,13 +82,13 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			}
 			before := reader.messages
 			if n := testing.AllocsPerRun(100, round); n != 0 {
-				t.Errorf("%v allocations in a round of 100 messages", n)
+				t.Errorf("%v allocations in a round of 100 messages, want 0", n)
 			}
 			if got := reader.messages - before; got < 100*100 {
-				t.Errorf("%d messages came, want 10100", got)
+				t.Errorf("%d messages delivered, want at least 10000", got)
 			}
 			if c.lose > 0 && (r.Stats().Repaired == 0 || r.Stats().Lost > 0) {
-				t.Errorf("%d repaired, %d lost", r.Stats().Repaired, r.Stats().Lost)
+				t.Errorf("%d packets repaired and %d lost, want some and none", r.Stats().Repaired, r.Stats().Lost)
 			}
 		})
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// running is a sink that takes messages by the run, as handlers do.
-type running struct {
+// runSink reads messages by runs, as handlers do.
+type runSink struct {
 	rd       *Reader
 	it       Item
 	messages int
 	bytes    int
 }
 
-func (s *running) deliver(e *reliable.Event) {
+func (s *runSink) deliver(e *reliable.Event) {
 	rd := s.rd
 	rd.Take(e)
 	for {
@@ -42,7 +42,7 @@ func (s *running) deliver(e *reliable.Event) {
 	}
 }
 
-func (s *running) run() {
+func (s *runSink) run() {
 	t, body, step, number := s.rd.Run()
 	if t == nil {
 		return
@@ -60,8 +60,8 @@ func (s *running) run() {
 	s.rd.Took(body, number)
 }
 
-// BenchmarkReceive is what a packet costs from Handle to its last message, full of
-// messages of one size, or of two by turns; ns/message beside it.
+// BenchmarkReceive measures a packet from Handle to the delivery of its last message, and reports ns/message. Messages
+// have one size, or two sizes by turns.
 func BenchmarkReceive(b *testing.B) {
 	for _, size := range []int{16, 64, 1024} {
 		for _, packet := range []int{1472, 8972} {
@@ -75,8 +75,8 @@ func BenchmarkReceive(b *testing.B) {
 	b.Run("message=48..80/packet=1472/checksum=false", func(b *testing.B) { benchmarkReceive(b, 64, 16, 1472, false) })
 }
 
-// BenchmarkTopics is what a message of 64 bytes, or 1 KiB, of many topics in turn costs each side.
-// Its publisher has 16 groups, and a locked instruction for each message, as a bus has.
+// BenchmarkTopics measures sending and receiving of messages of many topics in turn. The publisher has 16 groups and
+// executes a locked instruction per message, as a bus does.
 func BenchmarkTopics(b *testing.B) {
 	for _, topics := range []int{1, 16, 1000, 10_000} {
 		b.Run(fmt.Sprintf("send/topics=%d/size=64", topics), func(b *testing.B) { benchmarkSend(b, topics, 64) })
@@ -126,7 +126,7 @@ func benchmarkSend(b *testing.B, topics, size int) {
 				x.s.Sent(now, train.Count, posted)
 			}
 			if !x.s.Grant(x.w) {
-				b.Fatal("no memory")
+				b.Fatal("Grant returned false, want memory")
 			}
 		}
 		x.gate.Store(0)
@@ -136,7 +136,7 @@ func benchmarkSend(b *testing.B, topics, size int) {
 func benchmarkTopics(b *testing.B, topics int) {
 	const each, run = 16, wire.RunHeaderLen + wire.MessageHeaderLen + 64
 	next, ids := make([]uint64, topics), make([]uint64, topics)
-	sink := &running{rd: NewReader(0, wire.MaxMessage)}
+	sink := &runSink{rd: NewReader(0, wire.MaxMessage)}
 	for i := range ids {
 		name := fmt.Sprint("t", i)
 		ids[i] = wire.TopicID(name)
@@ -172,12 +172,12 @@ func benchmarkTopics(b *testing.B, topics int) {
 		}
 	}
 	if r.Stats().Packets != uint64(sink.messages/each) || r.Stats().Lost != 0 {
-		b.Fatalf("%d messages: %+v", sink.messages, r.Stats())
+		b.Fatalf("%d messages, want %d per packet and no loss: %+v", sink.messages, each, r.Stats())
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sink.messages), "ns/message")
 }
 
-func benchmarkReceive(b *testing.B, size, differ, packet int, checksum bool) {
+func benchmarkReceive(b *testing.B, size, delta, packet int, checksum bool) {
 	topic := wire.TopicID("a.b")
 	packets := make([][]byte, max(1, 65536/packet)) // a train that was just received
 	each := (packet - wire.DataHeaderLen - wire.RunHeaderLen) / (wire.MessageHeaderLen + size) &^ 1
@@ -188,7 +188,7 @@ func benchmarkReceive(b *testing.B, size, differ, packet int, checksum bool) {
 		p := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+each*(wire.MessageHeaderLen+size))
 		wire.PutDataHeader(p, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, packet)
 		wire.PutRunHeader(p[wire.DataHeaderLen:], wire.RunMessages, len(p)-wire.DataHeaderLen-wire.RunHeaderLen, topic, 0)
-		at, n := wire.DataHeaderLen+wire.RunHeaderLen, size+differ
+		at, n := wire.DataHeaderLen+wire.RunHeaderLen, size+delta
 		for at < len(p) {
 			p[at], p[at+1] = byte(n), byte(n>>8)
 			at += wire.MessageHeaderLen + n
@@ -196,7 +196,7 @@ func benchmarkReceive(b *testing.B, size, differ, packet int, checksum bool) {
 		}
 		packets[i] = p
 	}
-	sink := &running{rd: NewReader(0, 1<<20)}
+	sink := &runSink{rd: NewReader(0, 1<<20)}
 	sink.rd.Want(topic, "a.b", nil)
 	r := newReceiver(b, "a.b", sink.deliver)
 	seq, at := uint64(0), 0
@@ -209,13 +209,13 @@ func benchmarkReceive(b *testing.B, size, differ, packet int, checksum bool) {
 		wire.SetSeq(p, seq)
 		wire.SetRunNumber(p[wire.DataHeaderLen:], seq*uint64(each))
 		if checksum {
-			wire.SetChecksum(p) // as dear as to verify it
+			wire.SetChecksum(p) // costs as much as verifying the checksum
 		}
 		seq++
 		r.Handle(reliable.Instant(seq), 1, p)
 	}
 	if r.Stats().Packets != uint64(sink.messages/each) || r.Stats().Lost != 0 {
-		b.Fatalf("%d messages of %d: %+v", sink.messages, each, r.Stats())
+		b.Fatalf("%d messages, want %d per packet and no loss: %+v", sink.messages, each, r.Stats())
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sink.messages), "ns/message")
 }

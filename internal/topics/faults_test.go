@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What a reader tells of a publisher that numbers wrongly, and of one that does not.
+// A reader reports wrong numbers of a publisher, and nothing of correct ones.
 // docs/protocol §10.3.
 func TestReaderReportsFaults(t *testing.T) {
 	messages := func(number uint64, texts ...string) []byte {
@@ -24,7 +24,7 @@ func TestReaderReportsFaults(t *testing.T) {
 	fragment := func(number uint64, total, offset int, part string) []byte {
 		return wiretest.Run(wire.RunFragment, "a.b", number, string([]byte{byte(total), 0, 0, 0, byte(offset), 0, 0, 0})+part)
 	}
-	lost := []byte(nil) // in place of a packet
+	lost := []byte(nil) // stands for a lost packet
 	for _, c := range []struct {
 		name    string
 		packets [][]byte
@@ -33,7 +33,7 @@ func TestReaderReportsFaults(t *testing.T) {
 		cause   events.Cause // of the last gap
 	}{
 		{"in order", [][]byte{messages(0, "a", "b"), messages(2, "c")}, nil, "a b c", 0},
-		{"a number again", [][]byte{messages(0, "a", "b"), messages(1, "x")}, []events.Fault{events.FaultNumbers}, "a b", 0},
+		{"a repeated number", [][]byte{messages(0, "a", "b"), messages(1, "x")}, []events.Fault{events.FaultNumbers}, "a b", 0},
 		{"overlap", [][]byte{messages(0, "a", "b"), messages(1, "x", "y"), messages(2, "c")}, []events.Fault{events.FaultNumbers}, "a b c", 0},
 		{"hole", [][]byte{messages(0, "a"), messages(3, "b")}, []events.Fault{events.FaultHole}, "a [2] b", events.CauseMisnumbered},
 		{"hole within a packet", [][]byte{slices.Concat(messages(0, "a"), messages(2, "b"))}, []events.Fault{events.FaultHole}, "a [1] b", events.CauseMisnumbered},
@@ -45,16 +45,16 @@ func TestReaderReportsFaults(t *testing.T) {
 		{"no first fragment", [][]byte{messages(0, "a"), fragment(1, 4, 2, "cd")}, []events.Fault{events.FaultFragments}, "a [1]", events.CauseMisnumbered},
 		{"a fragment lost", [][]byte{fragment(0, 6, 0, "ab"), lost, fragment(0, 6, 4, "ef"), messages(1, "g")}, nil, "[1] g", events.CauseDeadline},
 		{"the first fragment lost", [][]byte{messages(0, "a"), lost, fragment(1, 6, 2, "cd"), fragment(1, 6, 4, "ef")}, nil, "a [1]", events.CauseDeadline},
-		{"given up half way", [][]byte{fragment(0, 6, 0, "ab"), messages(0, "a"), fragment(1, 2, 0, "bc")}, nil, "a bc", 0},
+		{"an abandoned message", [][]byte{fragment(0, 6, 0, "ab"), messages(0, "a"), fragment(1, 2, 0, "bc")}, nil, "a bc", 0},
 		{"too long", [][]byte{fragment(0, 200, 0, "ab"), fragment(0, 200, 2, strings.Repeat("x", 198)), messages(1, "a")}, nil, "[1] a", events.CauseTooLarge},
 	} {
 		rd := NewReader(0, 100)
 		rd.Want(wire.TopicID("a.b"), "a.b", nil)
-		var told []events.Fault
+		var reported []events.Fault
 		rd.OnFault(func(err *events.FaultError) {
-			told = append(told, err.Fault)
+			reported = append(reported, err.Fault)
 			if err.Topic != "a.b" || !errors.Is(err, events.ErrPublisherFault) {
-				t.Errorf("%s: %v", c.name, err)
+				t.Errorf("%s: fault %v, want a publisher fault of topic a.b", c.name, err)
 			}
 		})
 		var got []string
@@ -73,8 +73,8 @@ func TestReaderReportsFaults(t *testing.T) {
 				}
 			}
 		}
-		if !slices.Equal(told, c.faults) || strings.Join(got, " ") != c.got || cause != c.cause {
-			t.Errorf("%s: faults %v, want %v; %q, want %q; cause %v, want %v", c.name, told, c.faults, strings.Join(got, " "), c.got, cause, c.cause)
+		if !slices.Equal(reported, c.faults) || strings.Join(got, " ") != c.got || cause != c.cause {
+			t.Errorf("%s: faults %v, want %v; items %q, want %q; cause %v, want %v", c.name, reported, c.faults, strings.Join(got, " "), c.got, cause, c.cause)
 		}
 	}
 }

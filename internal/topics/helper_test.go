@@ -18,7 +18,7 @@ type heap struct{}
 func (heap) Alloc(n int, _ bool) ([]byte, error) { return make([]byte, n), nil }
 func (heap) Free([]byte)                         {}
 
-// sink gives all events of a receiver's streams to one function.
+// sink passes all events of a receiver's streams to one function.
 type sink struct{ deliver func(e *reliable.Event) }
 
 func (s sink) Open(*reliable.Stream) reliable.Output                     { return s }
@@ -38,7 +38,7 @@ func (sink) Backlog() (unread, held int)                                 { retur
 func (sink) Reclaim(int)                                                 {}
 func (sink) Abandon() bool                                               { return true }
 
-// newReceiver returns a receiver that wants a topic, and gives its events to deliver.
+// newReceiver returns a receiver that wants a topic and passes its events to deliver.
 func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *reliable.Receiver {
 	tb.Helper()
 	s := sink{deliver}
@@ -67,7 +67,7 @@ func newSender(tb testing.TB, now reliable.Instant) (*reliable.Sender, *reliable
 	return s, w
 }
 
-// sent takes all that a sender sends now.
+// sent returns copies of all packets that a sender sends at now.
 func sent(s *reliable.Sender, now reliable.Instant) (packets [][]byte) {
 	var tr transport.Outbound
 	for s.Next(now, &tr) {

@@ -32,8 +32,8 @@ func fragment(topic, number uint64, total, offset, n int) []byte {
 	return b
 }
 
-// firstAsks has the first of runs be a request.
-func firstAsks(runs []byte) []byte {
+// requestFirst marks the first of runs as a request.
+func requestFirst(runs []byte) []byte {
 	wire.SetRunFlags(runs, wire.RunFlagRequest)
 	return runs
 }
@@ -43,24 +43,24 @@ func part(b []byte, topic, number uint64, total, offset, n int) []byte {
 	return append(b, fragment(topic, number, total, offset, n)...)
 }
 
-// items reads what rd has, in short form.
+// items reads all items of rd as short texts.
 func items(rd *Reader) []string { return itemsBy(rd, byItem) }
 
-// The ways to read.
+// Ways to read a packet. Each calls Next for the rest.
 const (
-	byItem  = iota // one after the other
-	byQuick        // those that follow in a run without a look at more
-	byRun          // runs at once where they may be
-	byOne          // single messages, too
+	byItem      = iota // Next only
+	byFollowing        // Following
+	byRun              // Open and Run
+	byOne              // One, Open and Run
 	ways
 )
 
-// itemsBy reads that way.
+// itemsBy reads all items of rd in the given way.
 func itemsBy(rd *Reader, way int) []string {
 	var out []string
 	var it Item
 	for {
-		for way == byQuick {
+		for way == byFollowing {
 			t, number, _ := rd.Following()
 			if t == nil {
 				break
@@ -107,12 +107,12 @@ func itemsBy(rd *Reader, way int) []string {
 	}
 }
 
-// nextOf is rd.Next, which has nothing to say where rd.Through says so.
+// nextOf is rd.Next, and checks that it returns false after rd.Through has returned true.
 func nextOf(rd *Reader, it *Item) bool {
 	through := rd.Through()
 	ok := rd.Next(it)
 	if through && ok {
-		panic(fmt.Sprintf("a reader that is through says %+v", *it))
+		panic(fmt.Sprintf("Next returned %+v after Through returned true, want false", *it))
 	}
 	return ok
 }
@@ -145,7 +145,7 @@ func TestReader(t *testing.T) {
 			packet(run(nil, x, 2, 1), "x:2"),
 			end(),
 		}},
-		{"a gap is told where its topic goes on", 0, 1000, []step{
+		{"a gap is reported before the next message of its topic", 0, 1000, []step{
 			packet(run(nil, x, 0, 1), "x:0"),
 			skip(3),
 			packet(run(nil, y, 0, 1), "y:0"),
@@ -182,7 +182,7 @@ func TestReader(t *testing.T) {
 			packet(run(nil, y, 7, 1), "y:unknown before 7", "y:7"),
 			packet(run(nil, x, 51, 1), "x:51"),
 		}},
-		{"totals say what a silent topic has lost", 0, 1000, []step{
+		{"totals show the losses of a silent topic", 0, 1000, []step{
 			packet(run(nil, x, 0, 1), "x:0"),
 			skip(1),
 			total(reliable.TopicTotal{ID: x, Next: 3}, "x:lost 1+2"),
@@ -190,37 +190,37 @@ func TestReader(t *testing.T) {
 			total(reliable.TopicTotal{Complete: true, Index: 2}),
 			end(),
 		}},
-		{"without totals the end tells that something is lost", 0, 1000, []step{
+		{"without totals the end reports an unknown loss", 0, 1000, []step{
 			packet(run(nil, x, 0, 1), "x:0"),
 			skip(1),
 			end("?:unknown before 0"),
 			end(),
 		}},
-		{"totals that were missed in part do not count", 0, 1000, []step{
+		{"incomplete totals do not count", 0, 1000, []step{
 			skip(1),
 			total(reliable.TopicTotal{ID: x, Next: 0}),
 			total(reliable.TopicTotal{Complete: true, Index: 2}),
 			end("?:unknown before 0"),
 		}},
-		{"totals from before the loss do not count", 0, 1000, []step{
+		{"totals before the loss do not count", 0, 1000, []step{
 			total(reliable.TopicTotal{ID: x, Next: 0}),
 			skip(1),
 			total(reliable.TopicTotal{Complete: true, Index: 1}),
 			end("?:unknown before 0"),
 		}},
-		{"totals as of before what the reader alone has missed do not count", 0, 1000, []step{
+		{"totals older than packets that only the reader missed do not count", 0, 1000, []step{
 			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
 			total(reliable.TopicTotal{ID: x, Next: 1, AsOf: 4}, "x:lost 0+1"),
 			total(reliable.TopicTotal{Complete: true, Index: 1, AsOf: 4}),
 			total(reliable.TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
 		}},
-		{"those as of behind it do", 0, 1000, []step{
+		{"totals newer than packets that only the reader missed count", 0, 1000, []step{
 			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
 			total(reliable.TopicTotal{ID: x, Next: 1, AsOf: 5}, "x:lost 0+1"),
 			total(reliable.TopicTotal{Complete: true, Index: 1, AsOf: 5}),
 			total(reliable.TopicTotal{Lost: events.CausePublisherLost}),
 		}},
-		{"a publisher that is lost cannot tell", 0, 1000, []step{
+		{"a lost publisher leaves an unknown loss", 0, 1000, []step{
 			skip(1),
 			total(reliable.TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
 			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
@@ -254,44 +254,44 @@ func TestReader(t *testing.T) {
 			skip(2),
 			packet(fragment(x, 1, 10, 0, 10), "x:lost 0+1", "x:1"),
 		}},
-		{"an abandoned message never was", 0, 1000, []step{
+		{"an abandoned message is no gap", 0, 1000, []step{
 			packet(fragment(x, 0, 30, 0, 10)),
 			packet(run(nil, x, 0, 1), "x:0"),
 			packet(fragment(x, 1, 30, 0, 10)),
 			packet(fragment(x, 1, 20, 0, 20), "x:1"),
 		}},
-		{"a message that began before we did", 10, 1000, []step{
+		{"in progress at the join", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10)),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"the same, told of in between", 10, 1000, []step{
+		{"in progress at the join, total in between", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
 			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 30, 20, 10)),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"the same, abandoned", 10, 1000, []step{
+		{"in progress at the join, abandoned", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
 			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 20, 0, 10)),
 			packet(fragment(x, 4, 20, 10, 10), "x:4"),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"the same, told of before its first fragment comes", 10, 1000, []step{
+		{"in progress at the join, total before its fragments", 10, 1000, []step{
 			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10)),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"the same, behind a message that was read", 10, 1000, []step{
+		{"in progress at the join, after a message of another topic", 10, 1000, []step{
 			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(y, 1, 20, 0, 10)),
 			packet(fragment(y, 1, 20, 10, 10), "y:1"),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(run(fragment(x, 4, 30, 20, 10), x, 5, 1), "x:5"),
 		}},
-		{"the same, when others were lost before it was wanted", 0, 1000, []step{
+		{"in progress when its topic is wanted, losses before", 0, 1000, []step{
 			{func(rd *Reader) {
 				rd.Drop(x)
 				rd.Packet(run(nil, y, 0, 1))
@@ -305,7 +305,7 @@ func TestReader(t *testing.T) {
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(run(fragment(x, 4, 30, 20, 10), x, 5, 1), "x:5"),
 		}},
-		{"the same, of a topic whose name came late: it may be lost", 8, 1000, []step{
+		{"in progress when its topic is wanted, name late: a gap", 8, 1000, []step{
 			{func(rd *Reader) {
 				rd.Drop(x)
 				rd.Packet(run(nil, y, 0, 1))
@@ -320,28 +320,28 @@ func TestReader(t *testing.T) {
 			packet(fragment(x, 3, 30, 20, 10), "x:lost 3+1"),
 			packet(run(nil, x, 4, 1), "x:4"),
 		}},
-		{"a loss behind the last fragment of one that had begun before we did", 10, 1000, []step{
+		{"in progress at the join, loss after its last fragment", 10, 1000, []step{
 			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10)),
 			skip(1),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"a loss behind a total that counts one that had begun before we did", 10, 1000, []step{
+		{"in progress at the join, loss after a total that counts it", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10)),
 			total(reliable.TopicTotal{ID: x, Next: 5}),
 			skip(1),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"a message whose beginning is lost, and a total from before its end", 26, 1000, []step{
+		{"a message without its first fragment, total of before its end", 26, 1000, []step{
 			skip(2),
 			packet(fragment(y, 3, 20, 10, 10), "y:unknown before 3", "y:lost 3+1"),
 			total(reliable.TopicTotal{ID: y, Next: 3}),
 			total(reliable.TopicTotal{Complete: true, Index: 1}),
 			packet(run(nil, y, 4, 1), "y:4"),
 		}},
-		{"a message that a total does not count, whose beginning is lost", 10, 1000, []step{
+		{"a message without its first fragment, total of before its start", 10, 1000, []step{
 			total(reliable.TopicTotal{ID: x, Next: 4}),
 			skip(1),
 			packet(fragment(x, 4, 30, 10, 10)),
@@ -353,15 +353,15 @@ func TestReader(t *testing.T) {
 			packet(fragment(x, 0, 30, 20, 10), "x:lost 0+1"),
 			packet(run(nil, x, 1, 1), "x:1"),
 		}},
-		{"numbers that go back", 0, 1000, []step{
+		{"numbers that decrease", 0, 1000, []step{
 			packet(run(nil, x, 0, 1, 1), "x:0", "x:1"),
 			packet(run(nil, x, 1, 1)),
 			packet(run(nil, x, 2, 1), "x:2"),
 		}},
-		{"single messages that are requests, too long, not wanted, or of no length", 0, 20, []step{
-			packet(firstAsks(run(run(run(run(run(nil, x, 0, 20), x, 1, 21), z, 0, 1), y, 0, 0), x, 2, 3)), "x:0", "x:lost 1+1", "y:0", "x:2"),
+		{"single messages that are requests, too long, unwanted or empty", 0, 20, []step{
+			packet(requestFirst(run(run(run(run(run(nil, x, 0, 20), x, 1, 21), z, 0, 1), y, 0, 0), x, 2, 3)), "x:0", "x:lost 1+1", "y:0", "x:2"),
 		}},
-		{"a packet that was left half read", 0, 1000, []step{
+		{"a packet that was read in part", 0, 1000, []step{
 			{func(rd *Reader) {
 				rd.Packet(run(nil, x, 0, 1, 1, 1))
 				var it Item
@@ -378,7 +378,7 @@ func TestReader(t *testing.T) {
 				for i, s := range c.steps {
 					s.do(rd)
 					if got := itemsBy(rd, way); !slices.Equal(got, s.want) {
-						t.Errorf("step %d, way %d: %v, want %v", i, way, got, s.want)
+						t.Errorf("step %d, way %d: items %v, want %v", i, way, got, s.want)
 					}
 				}
 			}
@@ -386,27 +386,27 @@ func TestReader(t *testing.T) {
 	}
 }
 
-func TestReaderTopicsComeAndGo(t *testing.T) {
+func TestReaderTopicsAreAddedAndRemoved(t *testing.T) {
 	rd := NewReader(0, 1000)
 	rd.Want(1, "x", nil)
 	rd.Packet(run(run(nil, 1, 0, 1), 2, 0, 1))
 	if got := items(rd); !slices.Equal(got, []string{"x:0"}) {
-		t.Error(got)
+		t.Errorf("only x is wanted: items %v, want x:0", got)
 	}
-	rd.Want(2, "y", nil) // from here on: what was before is not lost
+	rd.Want(2, "y", nil) // its earlier messages are no gap
 	rd.Packet(run(run(nil, 1, 1, 1), 2, 1, 1))
 	if got := items(rd); !slices.Equal(got, []string{"x:1", "y:1"}) {
-		t.Error(got)
+		t.Errorf("x and y are wanted: items %v, want x:1 and y:1", got)
 	}
 	rd.Drop(1)
 	rd.Packet(run(run(nil, 1, 2, 1), 2, 2, 1))
 	if got := items(rd); !slices.Equal(got, []string{"y:2"}) {
-		t.Error(got)
+		t.Errorf("only y is wanted: items %v, want y:2", got)
 	}
 }
 
-// Whatever a packet holds that ParseData lets through, a Reader survives it.
-func TestReaderSurvivesAnything(t *testing.T) {
+// A reader neither panics nor loops on any packet that ParseData accepts.
+func TestReaderAcceptsAnyParsedPacket(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	var it Item
 	for range 2000 {
@@ -446,7 +446,7 @@ func TestReaderSurvivesAnything(t *testing.T) {
 					break
 				}
 				if n > len(b) {
-					t.Fatal("it never ends")
+					t.Fatalf("more than %d reads from a packet of %d bytes, want at most one per byte", n, len(b))
 				}
 			}
 			if rng.IntN(4) == 0 {
@@ -456,9 +456,9 @@ func TestReaderSurvivesAnything(t *testing.T) {
 	}
 }
 
-// The memory of a large message is kept for the next one, but not for ever.
+// A reader reuses the memory of a large message, and frees it after unusedPackets packets without one.
 // docs/protocol §12.3.
-func TestReaderGivesTheMemoryOfLargeMessagesBack(t *testing.T) {
+func TestReaderFreesMemoryOfLargeMessages(t *testing.T) {
 	const size, piece = 4 << 20, 60_000
 	rd := NewReader(0, 16<<20)
 	rd.Want(5, "x", nil)
@@ -477,7 +477,7 @@ func TestReaderGivesTheMemoryOfLargeMessagesBack(t *testing.T) {
 			}
 		}
 		if number++; got != size {
-			t.Fatalf("a message of %d bytes, want %d", got, size)
+			t.Fatalf("the message has %d bytes, want %d", got, size)
 		}
 	}
 	small := func(packets int) {
@@ -493,12 +493,12 @@ func TestReaderGivesTheMemoryOfLargeMessagesBack(t *testing.T) {
 		large()
 		small(unusedPackets / 2)
 		if cap(rd.partial) < size {
-			t.Errorf("room for %d bytes is kept for the next one", cap(rd.partial))
+			t.Errorf("%d bytes are kept for the next large message, want at least %d", cap(rd.partial), size)
 		}
 	}
 	small(unusedPackets)
 	if cap(rd.partial) != 0 {
-		t.Errorf("room for %d bytes is kept for ever", cap(rd.partial))
+		t.Errorf("%d bytes are kept after %d packets without a large message, want 0", cap(rd.partial), unusedPackets)
 	}
 	large()
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
-// A reader that is stopped anywhere in a packet, and whose packet goes away then,
-// delivers the rest as if it had not been.
+// A reader that calls Retain anywhere in a packet delivers the rest of the packet after its memory is overwritten.
 func TestRetain(t *testing.T) {
 	packet := slices.Concat(
 		wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two\x05\x00three"),
@@ -40,7 +39,7 @@ func TestRetain(t *testing.T) {
 	}
 	want := read(-1)
 	if len(want) != 7 { // six messages, and the gap before the first of c
-		t.Fatalf("%q", want)
+		t.Fatalf("items %q, want 7", want)
 	}
 	for stop := range want {
 		if got := read(stop); !slices.Equal(got, want) {

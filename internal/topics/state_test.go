@@ -19,8 +19,8 @@ func (b stateRuns) run(topic, number uint64, marks wire.StateMarks, round uint32
 	return b
 }
 
-// readerSays is what a reader says of events.
-func readerSays(r *Reader, events ...reliable.Event) (said []string) {
+// itemsOf passes events to a reader and returns its items as texts.
+func itemsOf(r *Reader, events ...reliable.Event) (texts []string) {
 	for i := range events {
 		r.Take(&events[i])
 		var it Item
@@ -31,23 +31,23 @@ func readerSays(r *Reader, events ...reliable.Event) (said []string) {
 			}
 			switch {
 			case it.State == reliable.StateRecord:
-				said = append(said, fmt.Sprintf("%s@%d %q", name, it.Number, it.Data))
+				texts = append(texts, fmt.Sprintf("%s@%d %q", name, it.Number, it.Data))
 			case it.State == reliable.StateEnd:
-				said = append(said, fmt.Sprintf("%s@%d", name, it.Number))
+				texts = append(texts, fmt.Sprintf("%s@%d", name, it.Number))
 			case it.State == reliable.StateMissing:
-				said = append(said, fmt.Sprintf("%s: %v", name, it.Why))
+				texts = append(texts, fmt.Sprintf("%s: %v", name, it.Why))
 			case it.Gap():
-				said = append(said, fmt.Sprintf("%s gap %d+%d", name, it.Number, it.Lost))
+				texts = append(texts, fmt.Sprintf("%s gap %d+%d", name, it.Number, it.Lost))
 			default:
-				said = append(said, fmt.Sprintf("%s#%d %s", name, it.Number, it.Data))
+				texts = append(texts, fmt.Sprintf("%s#%d %s", name, it.Number, it.Data))
 			}
 		}
 	}
-	return said
+	return texts
 }
 
-// What a reader makes of state: records over runs and packets, topics without state, and the
-// message that follows. docs/protocol §2.23, §25.4, §25.6, §25.8.
+// A reader reads records across runs and packets, reports topics without state, and continues with the next message.
+// docs/protocol §2.23, §25.4, §25.6, §25.8.
 func TestStateReader(t *testing.T) {
 	const a, b = 11, 22
 	message := func(number uint64, text string) reliable.Event {
@@ -70,15 +70,15 @@ func TestStateReader(t *testing.T) {
 			state(stateRuns{}.run(0, 0, wire.StateBegins, 1, nil).run(a, 5, wire.StateFirst|wire.StateLast, 1, records)),
 			end(events.StateWhole, a, b), message(4, "old"), message(5, "new"),
 		}, []string{`a@5 "one"`, `a@5 ""`, `a@5 "three"`, "a@5", "b: its publisher keeps none", "a#5 new"}},
-		"cut anywhere": {[]reliable.Event{
+		"records divided anywhere": {[]reliable.Event{
 			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, records[:2]).run(a, 5, 0, 1, records[2:5])),
 			state(stateRuns{}.run(a, 5, 0, 1, records[5:12])), state(stateRuns{}.run(a, 5, wire.StateLast, 1, records[12:])),
 			end(events.StateWhole, a), message(5, "new"),
 		}, []string{`a@5 "one"`, `a@5 ""`, `a@5 "three"`, "a@5", "a#5 new"}},
-		"empty, and the next message is lost": {[]reliable.Event{
+		"empty, next message lost": {[]reliable.Event{
 			state(stateRuns{}.run(a, 0, wire.StateFirst|wire.StateLast, 1, nil)), end(events.StateWhole, a), message(1, "new"),
 		}, []string{"a@0", "a gap 0+1", "a#1 new"}},
-		"of a topic that nobody has": {[]reliable.Event{
+		"of another topic only": {[]reliable.Event{
 			state(stateRuns{}.run(b, 5, wire.StateFirst|wire.StateLast, 1, records)), end(events.StateWhole, b), message(7, "new"),
 		}, []string{`b@5 "one"`, `b@5 ""`, `b@5 "three"`, "b@5", "a#7 new"}},
 		"failed": {[]reliable.Event{
@@ -90,12 +90,12 @@ func TestStateReader(t *testing.T) {
 		"record too long": {[]reliable.Event{
 			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, long[:10])), state(stateRuns{}.run(a, 5, wire.StateLast, 1, long[10:])), end(events.StateWhole, a),
 		}, []string{"a: a record of it exceeds the limit for messages"}},
-		"none": {[]reliable.Event{end(events.StateOverrun, a), message(3, "new")},
+		"no state": {[]reliable.Event{end(events.StateOverrun, a), message(3, "new")},
 			[]string{"a: " + events.StateOverrun.String(), "a#3 new"}},
-		"overtaken": {[]reliable.Event{
+		"packets missed": {[]reliable.Event{
 			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, records[:7])), {Kind: reliable.EventGap, Count: 3, Cause: events.CauseSlowConsumer}, end(events.StateWhole, a),
 		}, []string{`a@5 "one"`, "a: " + events.StateUnread.String(), "b: " + events.StateUnread.String()}},
-		"later, for others": {[]reliable.Event{
+		"state of other subscribers after the end": {[]reliable.Event{
 			end(events.StateNotKept), message(0, "x"), {Kind: reliable.EventPacket, Packet: append(make([]byte, wire.DataHeaderLen), stateRuns{}.run(a, 1, wire.StateFirst|wire.StateLast, 1, records)...)}, message(1, "y"),
 		}, []string{"a#0 x", "a#1 y"}},
 	} {
@@ -103,8 +103,8 @@ func TestStateReader(t *testing.T) {
 		r.AwaitState()
 		r.Want(a, "a", nil)
 		r.Want(b, "b", nil)
-		if got := readerSays(r, c.events...); fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+		if got := itemsOf(r, c.events...); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: items %q, want %q", name, got, c.want)
 		}
 	}
 }

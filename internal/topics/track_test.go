@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// A run of messages touches one line of the cache of its topic, where lines have 64 bytes.
+// A run of messages touches one cache line of its topic, on 64-bit hosts with lines of 64 bytes.
 func TestTrackFitsLine(t *testing.T) {
 	var k Track
 	if unsafe.Sizeof(uintptr(0)) == 8 && (unsafe.Offsetof(k.foreign) != 64 || unsafe.Sizeof(k)%64 != 0) {
-		t.Errorf("what each run asks for takes %d bytes of %d", unsafe.Offsetof(k.foreign), unsafe.Sizeof(k))
+		t.Errorf("the fields that each run needs take %d bytes of %d, want 64 of a multiple of 64", unsafe.Offsetof(k.foreign), unsafe.Sizeof(k))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// allows are the topics that may be published on.
+// allows trusts every publisher with the topics in a string, or with all topics.
 type allows struct {
 	topics     string
 	everything bool
@@ -26,33 +26,33 @@ func (*refusals) Dropped()             {}
 func (*refusals) Unwanted(uint64, int) {}
 func (r *refusals) Refused(n int)      { r.messages += n }
 
-// What is refused by trust is counted, told once, and no gap: neither in messages nor in totals, nor when the
-// topic is trusted again. docs/protocol §29.8.
+// Refused messages are counted and reported once. They are no gap: neither in messages nor in totals, nor when the topic
+// is trusted again. docs/protocol §29.8.
 func TestReaderTrust(t *testing.T) {
 	for _, c := range []struct {
 		name, script, want string
-		refused, told      int
+		refused, reports   int
 	}{
 		{"trusted", "m0 m1 t2 e", "0 1", 0, 0},
-		{"refused from the first on", "-m0 m1 t2 e", "", 2, 1},
-		{"a total of what is refused", "m0 - t5 e", "0", 0, 0},
-		{"refused in between", "m0 -m1 m2 +m3 m4", "0 3 4", 2, 1},
+		{"refused from the first message", "-m0 m1 t2 e", "", 2, 1},
+		{"a total of a refused topic", "m0 - t5 e", "0", 0, 0},
+		{"refused, then trusted again", "m0 -m1 m2 +m3 m4", "0 3 4", 2, 1},
 		{"refused twice", "m0 -m1 +m2 -m3 +m4", "0 2 4", 2, 2},
-		{"a total while it is refused", "m0 -m1 t2 +m2", "0 2", 1, 1},
-		{"a loss while it is refused", "m0 -m1 l1 +m3", "0 unknown 3", 1, 1},
-		{"a loss before, told", "m0 l1 t2 -m2 +m3", "0 gap:1+1 unknown 3", 1, 1},
+		{"a total while refused, then trusted again", "m0 -m1 t2 +m2", "0 2", 1, 1},
+		{"a loss while refused", "m0 -m1 l1 +m3", "0 unknown 3", 1, 1},
+		{"a reported loss before the refusal", "m0 l1 t2 -m2 +m3", "0 gap:1+1 unknown 3", 1, 1},
 		{"a fragment", "f0 -f1 +m2", "0 2", 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			trust, tally, told := &allows{topics: "x"}, new(refusals), 0
+			trust, tally, reports := &allows{topics: "x"}, new(refusals), 0
 			r := NewReader(0, 1<<20)
 			r.Trust(7, func() reliable.TopicTrust { return trust })
 			r.Count(tally)
 			r.OnFault(func(err *events.FaultError) {
 				if err.Fault != events.FaultTopic || err.Topic != "x" {
-					t.Error(err)
+					t.Errorf("fault %v of topic %q, want %v of x", err, err.Topic, events.FaultTopic)
 				}
-				told++
+				reports++
 			})
 			id := wire.TopicID("x")
 			r.Want(id, "x", nil)
@@ -96,15 +96,15 @@ func TestReaderTrust(t *testing.T) {
 				}
 				drain()
 			}
-			if strings.Join(got, " ") != c.want || tally.messages != c.refused || told != c.told {
-				t.Errorf("%q, %d refused, told %d times, want %q, %d, %d", got, tally.messages, told, c.want, c.refused, c.told)
+			if strings.Join(got, " ") != c.want || tally.messages != c.refused || reports != c.reports {
+				t.Errorf("items %q, %d refused, %d reports, want %q, %d, %d", got, tally.messages, reports, c.want, c.refused, c.reports)
 			}
 		})
 	}
 }
 
-// A topic that is to begin with a certain number begins as any other when it is trusted after all: what was refused
-// is no gap. docs/protocol §29.8.
+// A refused topic with a first number begins with its next message when it is trusted again. Refused messages are no
+// gap. docs/protocol §29.8.
 func TestRefusedTopicWithANumber(t *testing.T) {
 	trust := new(allows)
 	r, id := NewReader(9, 1<<20), wire.TopicID("x")
@@ -116,7 +116,7 @@ func TestRefusedTopicWithANumber(t *testing.T) {
 	trust = &allows{topics: "x"}
 	r.Packet(messageRun(id, 5))
 	if got = append(got, items(r)...); len(got) != 1 || got[0] != "x:5" {
-		t.Errorf("%q, want the first message that is trusted", got)
+		t.Errorf("items %q, want x:5, the first trusted message", got)
 	}
 }
 

@@ -16,11 +16,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// wholeTopics are read in these tests.
+// wholeTopics are the topics that the readers of these tests want.
 var wholeTopics = []string{"a.b", "c"}
 
-// deliver hands packets to a new receiver and returns the messages that a reader of
-// wholeTopics got out of them.
+// deliver passes packets to a new receiver and returns the messages that a reader of wholeTopics delivers.
 func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.Receiver) {
 	t.Helper()
 	rd := NewReader(0, 1<<20)
@@ -42,8 +41,8 @@ func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.Re
 	return messages, r.Stats()
 }
 
-// Of a packet all messages are delivered or none: not those before the byte where it
-// turns out to be malformed (docs/protocol §13.2). The one that comes instead is taken.
+// A reader delivers all messages of a packet, or none if any part of the packet is malformed. A correct packet with the
+// same sequence is delivered afterwards. docs/protocol §13.2.
 func TestPacketIsDeliveredAsAWhole(t *testing.T) {
 	good := wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
 	for _, c := range []struct {
@@ -51,13 +50,13 @@ func TestPacketIsDeliveredAsAWhole(t *testing.T) {
 		runs []byte
 	}{
 		{"a message longer than its run", wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two")},
-		{"in a later run", slices.Concat(good, wiretest.Run(wire.RunMessages, "c", 0, "\x05\x00four"))},
-		{"in a run of a topic that nobody wants", slices.Concat(good, wiretest.Run(wire.RunMessages, "other", 0, "\x00"))},
+		{"a message longer than its run, in a later run", slices.Concat(good, wiretest.Run(wire.RunMessages, "c", 0, "\x05\x00four"))},
+		{"a message longer than its run, in a run of an unwanted topic", slices.Concat(good, wiretest.Run(wire.RunMessages, "other", 0, "\x00"))},
 		{"a fragment without bytes", slices.Concat(good, wiretest.Run(wire.RunFragment, "c", 0, "\x10\x00\x00\x00\x00\x00\x00\x00"))},
 		{"a fragment beyond its message", slices.Concat(good, wiretest.Run(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00abc"))},
 		{"half a run header", slices.Concat(good, []byte{1, 2, 3})},
 	} {
-		for _, first := range []bool{true, false} { // in a new stream, and in one that is known
+		for _, first := range []bool{true, false} { // in a new stream, and in an existing one
 			var packets [][]byte
 			seq := uint64(0)
 			if !first {
@@ -65,18 +64,18 @@ func TestPacketIsDeliveredAsAWhole(t *testing.T) {
 			}
 			got, stats := deliver(t, append(packets, wiretest.Data(seq, c.runs))...)
 			if len(got) != 0 || stats.Malformed != 1 {
-				t.Errorf("%s: %q of it were delivered, %d packets are counted as malformed", c.name, got, stats.Malformed)
+				t.Errorf("%s: delivered %q, want nothing; %d malformed packets, want 1", c.name, got, stats.Malformed)
 			}
 			got, _ = deliver(t, append(packets, wiretest.Data(seq, c.runs), wiretest.Data(seq, good))...)
 			if !slices.Equal(got, []string{"one", "two"}) {
-				t.Errorf("%s: %q were delivered of the right one behind it", c.name, got)
+				t.Errorf("%s: delivered %q of the correct packet after it, want one and two", c.name, got)
 			}
 		}
 	}
 }
 
-// FuzzPacketIsDeliveredAsAWhole hands any runs to a receiver: all messages of wanted
-// topics are delivered, or none.
+// FuzzPacketIsDeliveredAsAWhole passes arbitrary runs to a receiver, which must deliver all messages of wanted topics, or
+// none.
 func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
 	good := wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
 	f.Add(good)
@@ -90,20 +89,19 @@ func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
 			return
 		}
 		got, stats := deliver(t, wiretest.Data(0, runs))
-		want, parts, sound := messagesOf(runs)
+		want, parts, valid := messagesOf(runs)
 		switch {
-		case !sound && (len(got) != 0 || stats.Malformed+stats.Unreadable != 1):
-			t.Errorf("of a malformed packet, or one that cannot be read, %q were delivered, %d are counted", got, stats.Malformed+stats.Unreadable)
-		case sound && (!parts && !slices.Equal(got, want) || stats.Malformed+stats.Unreadable != 0):
-			t.Errorf("%q were delivered, want %q; %d are counted as malformed", got, want, stats.Malformed)
+		case !valid && (len(got) != 0 || stats.Malformed+stats.Unreadable != 1):
+			t.Errorf("delivered %q of an invalid packet, want nothing; counted %d invalid packets, want 1", got, stats.Malformed+stats.Unreadable)
+		case valid && (!parts && !slices.Equal(got, want) || stats.Malformed+stats.Unreadable != 0):
+			t.Errorf("delivered %q, want %q; counted %d invalid packets, want 0", got, want, stats.Malformed+stats.Unreadable)
 		}
 	})
 }
 
-// messagesOf splits runs as docs/protocol draws them, by itself: the messages of
-// wholeTopics that their numbers admit, whether there are parts of others, and whether
-// all is sound.
-func messagesOf(b []byte) (messages []string, parts, sound bool) {
+// messagesOf parses runs by docs/protocol, independently of package wire. It returns the messages of wholeTopics with
+// plausible numbers, whether there are other parts of those topics, and whether all runs are valid.
+func messagesOf(b []byte) (messages []string, parts, valid bool) {
 	next := make(map[uint64]uint64)
 	for _, name := range wholeTopics {
 		next[wire.TopicID(name)] = 0
@@ -119,8 +117,8 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 		body := b[20 : 20+n]
 		b = b[20+n:]
 		from, wanted := next[topic]
-		// No packet is lost: what one can have held may be left out (docs/protocol §10.7).
-		take := wanted && number >= from && (number == from || (number-from-1)/32719 == 0)
+		// A number may skip fewer messages than one packet can have held (docs/protocol §10.7).
+		delivered := wanted && number >= from && (number == from || (number-from-1)/32719 == 0)
 		if kind == 3 {
 			if len(body) == 0 || len(body) > 255 {
 				return nil, false, false
@@ -128,7 +126,7 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 			parts = parts || wanted // the name may be another topic's
 			continue
 		}
-		if kind == 4 { // of those who begin with the state
+		if kind == 4 { // state, only for subscribers that begin with it
 			if len(body) < 8 {
 				return nil, false, false
 			}
@@ -142,7 +140,7 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 			if total > 16<<20 || offset+uint64(len(body)-8) > total {
 				return nil, false, false
 			}
-			if take && offset == 0 && int(total) == len(body)-8 && total <= 1<<20 {
+			if delivered && offset == 0 && int(total) == len(body)-8 && total <= 1<<20 {
 				messages = append(messages, string(body[8:]))
 				next[topic] = number + 1
 				continue
@@ -150,7 +148,7 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 			parts = parts || wanted
 			continue
 		}
-		if take {
+		if delivered {
 			next[topic] = number
 		}
 		for len(body) > 0 {
@@ -159,7 +157,7 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 			}
 			m := body[2 : 2+int(binary.LittleEndian.Uint16(body))]
 			body = body[2+len(m):]
-			if take {
+			if delivered {
 				messages = append(messages, string(m))
 				next[topic]++
 			}
@@ -190,7 +188,7 @@ func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
 	}}
 }
 
-// The deliveries and gaps of docs/vectors/received.json; package reliable checks what it counts.
+// The deliveries and gaps of docs/vectors/received.json. Package reliable checks its counters.
 // docs/protocol §9.2, §9.3, §9.5, §9.7, §10.3, §10.5, §11.6, §21.1.
 func TestReceivedByReceiver(t *testing.T) {
 	var v struct {
@@ -216,7 +214,7 @@ func TestReceivedByReceiver(t *testing.T) {
 		r.TopicsChanged(0)
 		for _, p := range append(c.Before, c.Packet) {
 			s.Delivers, s.Gaps = nil, nil
-			b, _ := hex.DecodeString(p) // package reliable has decoded it, too
+			b, _ := hex.DecodeString(p) // tests of package reliable check that it is valid
 			r.Handle(1, 5, b)
 		}
 		if !slices.Equal(s.Delivers, c.Delivers) || !slices.Equal(s.Gaps, c.Gaps) {
