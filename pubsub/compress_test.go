@@ -141,7 +141,7 @@ func TestDictionaryMissing(t *testing.T) {
 	}
 	x := reported.Load()
 	if x == nil || x.Dictionary != name || x.Codec != "zstd" || x.Publisher != from.ID() || times.Load() != 1 {
-		t.Errorf("reported %d times: %+v", times.Load(), x)
+		t.Errorf("the missing dictionary was reported %d times, want once: %+v", times.Load(), x)
 	}
 	if g := to.Stats().Groups[0]; g.Unreadable == 0 || g.LostUnreadable != g.Unreadable || g.NAKs > 0 {
 		t.Errorf("%d unreadable, %d lost because of that, %d NAKs", g.Unreadable, g.LostUnreadable, g.NAKs)

@@ -134,7 +134,7 @@ func (st *Stream) passed(now Instant) {
 	st.nak.by(due)
 }
 
-// overdue stops waiting for the legs that have not passed the first packet with a NAK due now.
+// overdue stops waiting for slow legs, which have not yet delivered a packet beyond the first one with a due NAK.
 func (st *Stream) overdue(now Instant) {
 	x, judged := st.path.legs, st.r.judged(now)
 	for seq := max(x.passed, st.next); seq < st.tracked; seq++ {

@@ -213,7 +213,7 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	r.fresh, r.duplicate, r.countAt = 0, 0, now
 	if r.backoff != old {
 		r.backoffChanged = true
-		r.countAt = now.Add(rtt + old) // until then receivers use the old value
+		r.countAt = now.Add(rtt + old) // until then receivers use the old back-off
 		s.heartbeat.by(now)
 	}
 }

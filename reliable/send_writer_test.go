@@ -114,7 +114,7 @@ func TestAppendAll(t *testing.T) {
 		flush(one, &want)
 		flush(all, &got)
 		if !slices.EqualFunc(got, want, bytes.Equal) {
-			t.Fatalf("seed %d: %d packets together, %d one by one, or different content", seed, len(got), len(want))
+			t.Fatalf("seed %d: AppendAll made %d packets, Append %d: want the same packets", seed, len(got), len(want))
 		}
 	}
 }

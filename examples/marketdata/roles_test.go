@@ -109,7 +109,7 @@ func shuffle(all []sent, topics int, rnd *rand.Rand) []sent {
 	return mixed
 }
 
-// Published messages build the publisher's books at a receiver, whatever the order between topics.
+// A receiver of all messages has the same order books as the publisher, whatever the order between topics.
 func TestPublisherToReceiver(t *testing.T) {
 	cfg, p := small(t)
 	all, want := published(t, cfg, p, 0)

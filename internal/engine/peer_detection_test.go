@@ -59,7 +59,7 @@ func TestUndetected(t *testing.T) {
 		{"waits for a subscriber on another network", "a", "b", "eth0", false, true, "x", 1, 1},
 		{"on one network", "a", "a", "eth0", true, false, "x", 0, 0},
 		{"on another topic of the group", "a", "a", "eth0", true, false, "y", 1, 0},
-		{"a pattern of the group", "a", "a", "eth0", true, false, "y.>", 0, 0}, // the publisher does not know patterns, so x may be wanted
+		{"a pattern of the group", "a", "a", "eth0", true, false, "y.>", 0, 0}, // a publisher sees no patterns: the subscriber may want x
 		{"a pattern of the group, that leaves", "a", "a", "eth0", true, false, "y.>", 0, 0},
 		{"a pattern on another network", "a", "b", "eth0", true, false, "x.>", 1, 1},
 		{"no message and no subscription", "a", "b", "eth0", false, false, "", 0, 0},

@@ -10,7 +10,7 @@ type Tally interface {
 	Refused(messages int)
 }
 
-// Count makes the reader count in t from here on.
+// Count makes the reader report to t what it does not deliver after this call.
 func (r *Reader) Count(t Tally) { r.tally = t }
 
 func (r *Reader) drop() {

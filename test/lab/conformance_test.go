@@ -115,10 +115,10 @@ func checkStatements(t *testing.T, output string, short bool) {
 		t.Logf("%s %s: %s", m[1], m[2], m[3])
 	}
 	if got := slices.Sorted(maps.Keys(reasons["not applicable"])); !slices.Equal(got, missing) {
-		t.Errorf("statements not applicable: %v, want %v", got, missing)
+		t.Errorf("statements of the RDMA specification not applicable to verbs: %v, want %v", got, missing)
 	}
 	if got, want := slices.Sorted(maps.Keys(reasons["not met"])), slices.Sorted(maps.Keys(verbsNotMet)); !slices.Equal(got, want) {
-		t.Errorf("statements not met: %v, want %v", got, want)
+		t.Errorf("statements of the RDMA specification not met: %v, want %v", got, want)
 	}
 	for s, file := range verbsNotMet {
 		if !strings.Contains(reasons["not met"][s], file) {

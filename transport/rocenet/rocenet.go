@@ -149,7 +149,7 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	case want.IsValid():
 		return "", netip.Addr{}, fmt.Errorf("roce: no interface has the address %v", want)
 	case name != "":
-		// Package roce has a better error, unless the interface only lacks an IPv4 address.
+		// The error of roce.Open is more precise, unless the interface lacks only an address of this family.
 		if _, err := roce.Open(roce.Config{Interfaces: []string{name}}); err != nil {
 			return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
 		}

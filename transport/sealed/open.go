@@ -11,8 +11,8 @@ type verdict uint8
 
 const (
 	taken    verdict = iota // accepted, and decrypted in place
-	foreign                 // this and the following are described at stats.Seal
-	unsealed                // stats.Seal.Open
+	foreign                 // for this and the following see the counters in stats.Seal
+	unsealed                // counted in stats.Seal.Open
 	otherVersion
 	unknownKey
 	expiredKey

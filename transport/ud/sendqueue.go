@@ -124,7 +124,7 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 		return 0, q.refusal(ah)
 	case full:
 		err = errBusy
-	case errors.Is(err, syscall.EMSGSIZE): // no packet exceeds the previous MTU
+	case errors.Is(err, syscall.EMSGSIZE): // the MTU was reduced: all packets fitted the old one
 		err = errTooLong
 	}
 	q.lost.Add(refused)

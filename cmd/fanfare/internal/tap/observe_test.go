@@ -126,7 +126,7 @@ func TestGaps(t *testing.T) {
 		t.Errorf("%+v\nwant %+v", s.Counts, want)
 	}
 	if p, b := s.Rate(); p != 0 || b != 0 {
-		t.Errorf("%f packets and %f bytes a second, of %v", p, b, s.Last.Sub(s.First))
+		t.Errorf("%f packets and %f bytes a second, want 0; the capture lasted %v", p, b, s.Last.Sub(s.First))
 	}
 	r.on(time.Second, heartbeatPacket(20, 20, wire.FlagEnd))
 	if p, b := s.Rate(); p < 10 || p > 20 || b < p {

@@ -233,7 +233,7 @@ func TestKeys(t *testing.T) {
 		}
 		return ""
 	}
-	press("enter", "down", "s") // nothing there yet
+	press("enter", "down", "s") // before the first figures are shown
 	s.Show(Between(scene()))
 	press("esc")
 	for _, c := range []struct {
