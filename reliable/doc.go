@@ -32,7 +32,7 @@
 //	         └───────┘                   └──────────┘
 //	 two heartbeats with the end flag, or one and then silence
 //
-// Reading order. Sending: send_writer.go and send_fragments.go (messages into packet memory), send_sequence.go
+// Reading order. Sending: send_writer.go (messages into packet memory), send_sequence.go
 // (sequences, as far as send_flow.go and send_ratelimit.go allow), send_train.go (trains: control packets, repairs
 // within their budget, new data), send_repair.go (NAKs), send_members.go (statuses), send_heartbeat.go (the end of a
 // burst), send_stall.go (members that hold the publisher up). Receiving: receiver.go (packets to streams),
@@ -40,7 +40,7 @@
 // packets), recv_missing.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
 // (events, which a Reader of internal/topics turns into messages). Then the topics with pages of their own in
 // docs/protocol: requests (send_requests.go, recv_replies.go), state (send_state.go, recv_state.go), legs
-// (recv_legs.go), compression (send_packed.go, recv_packed.go), names (send_naming.go, recv_names.go).
+// (recv_legs.go), compression (send_packed.go, recv_packed.go), names (send_topic.go, recv_names.go).
 //
 // The package is pure: it opens no socket, starts no goroutine, reads no clock and draws no randomness of its own.
 // Callers pass in received packets, the time (now) and the random source, and take out packets to send and events to

@@ -1,6 +1,9 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/pubsub/events"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // Which streams a receiver keeps: at most MaxStreams. docs/protocol §12.1.
 
@@ -106,3 +109,23 @@ func (r *Receiver) remove(st *Stream) {
 	r.detached = append(r.detached, st) // until Unkeep or reclaim
 	r.windows--
 }
+
+// refuse counts a packet of a publisher that the receiver does not follow, and reports it to the sink.
+func (r *Receiver) refuse(now Instant, h *wire.Header, why events.Refusal) {
+	r.stats.StreamsRefused++
+	r.sink.Refused(now, Instance{h.Publisher, h.Epoch}, why)
+}
+
+// Leave forgets all streams except ended ones, as if no packet of them had arrived, because no subscription wants them
+// any more. It keeps the counters. No output may keep packets (Detached reports false). docs/protocol §4.5.
+func (r *Receiver) Leave() {
+	for _, st := range r.list {
+		st.returnLoans()
+	}
+	r.Free()
+	r.tombstones.drop(func(x formerStream) bool { return x.evicted })
+	r.heldUp = nil
+}
+
+// Detached reports whether outputs of streams that are over still keep packets.
+func (r *Receiver) Detached() bool { return len(r.detached) > 0 }

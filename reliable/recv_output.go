@@ -151,3 +151,18 @@ func (st *Stream) counted(b []byte) {
 	st.r.stats.Packets++
 	st.r.stats.Bytes += uint64(len(b))
 }
+
+// malformed records that a packet of the stream does not parse.
+func (st *Stream) malformed() {
+	st.r.stats.Malformed++
+	st.fault(events.FaultPacket)
+}
+
+// fault records a fault of the publisher that is found when a packet arrives, and delivers an EventFault if one is due.
+func (st *Stream) fault(kind events.Fault) {
+	if n, emit := st.faults.Add(kind); emit && !st.life.finished {
+		e := st.r.event(EventFault, st.next)
+		e.Fault = &events.FaultError{Publisher: events.ID(st.Publisher), Epoch: events.ID(st.Epoch), Fault: kind, Count: n}
+		st.out.Deliver(e)
+	}
+}

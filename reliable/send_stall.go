@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -194,5 +195,124 @@ func (m *Member) introduce(now Instant, st *wire.Status, address func() string) 
 	}
 	if address != nil && (m.addressAt == 0 || now.Sub(m.addressAt) >= addressEvery) {
 		m.Address, m.addressAt = address(), now
+	}
+}
+
+// SlowLimit says how far, and for how long, a member may stay behind before it is released, until it is at most half as
+// far behind. A member that holds the publisher up for that long is released, too, since windows may be smaller than
+// the limit. With Behind 0 there is no limit. docs/protocol §8.9.
+type SlowLimit struct {
+	Behind uint64        // packets that it has not received or not read
+	For    time.Duration // how long it may be further behind without interruption
+}
+
+// lagging tracks since when a member has been behind by more than the limit.
+type lagging struct{ since upTime } // 0: it is not
+
+// note updates x with how far behind the member is now, and how long it has held the publisher up. It reports whether
+// the member has been too far behind for too long, and for how long. A member that holds the publisher up is as far
+// behind as possible, however few packets that is.
+func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit SlowLimit) (d time.Duration, tooLong bool) {
+	switch {
+	case limit.Behind == 0 || behind <= limit.Behind:
+		x.since = 0
+	case x.since == 0:
+		x.since = now
+	}
+	if x.since != 0 {
+		d = now.sub(x.since)
+	}
+	if d = max(d, held); limit.Behind == 0 || x.since == 0 && held == 0 {
+		return 0, false
+	}
+	return d, d >= limit.For
+}
+
+// back reports whether a member that was released as slow is close enough to count again.
+func (l SlowLimit) back(behind uint64) bool { return behind <= l.Behind/2 }
+
+// slowMembers releases members that have been too far behind for too long, while the transport took packets.
+func (s *Sender) slowMembers(at Instant) (gone []*Member) {
+	if s.cfg.Slow.Behind == 0 {
+		return nil
+	}
+	now, down := s.up(at), s.out.down(at)
+	for _, m := range s.members.list {
+		if !s.stall.waits(m) {
+			continue
+		}
+		held := time.Duration(0)
+		if m.isHolding() { // not while packets for which it has room are still being sent
+			held = min(m.heldFor(now), now.sub(s.up(s.heartbeat.lastData)))
+		}
+		d, tooLong := m.lagging.note(now, m.behind(s.win.next), held, s.cfg.Slow)
+		if tooLong || down {
+			m.lagging = lagging{}
+		}
+		if tooLong && !down {
+			m.tooSlow(d)
+			gone = append(gone, m)
+		}
+	}
+	return gone
+}
+
+// formerlyReleased holds members that were released and then fell silent, such as stopped processes. They do not count,
+// but heartbeats name them for a while, so that a receiver that returns knows the cause of its gap. docs/protocol
+// §8.12.
+type formerlyReleased struct{ list []*Member } // the oldest first
+
+// remember adds a member that is removed as silent, if it was released.
+func (x *formerlyReleased) remember(m *Member) {
+	if !m.away() {
+		return
+	}
+	if len(x.list) >= formerKept {
+		x.list = slices.Delete(x.list, 0, 1)
+	}
+	x.list = append(x.list, m)
+}
+
+// find returns the former member with that id, or nil.
+func (x *formerlyReleased) find(id uint64) *Member {
+	for _, m := range x.list {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// comesBack makes a former member that returns a released one again.
+func (x *formerlyReleased) comesBack(m *Member) {
+	if old := x.find(m.ID); old != nil {
+		m.membership = old.membership
+		x.list = slices.DeleteFunc(x.list, func(m *Member) bool { return m == old })
+	}
+}
+
+// forget drops the members that have been silent for too long.
+func (x *formerlyReleased) forget(now upTime) {
+	x.list = slices.DeleteFunc(x.list, func(m *Member) bool { return now.sub(m.asked.since) >= formerNamed })
+}
+
+// toBeNamed returns the members that a heartbeat may have to name.
+func (m *members) toBeNamed() []*Member {
+	if len(m.former.list) == 0 {
+		return m.list
+	}
+	return slices.Concat(m.list, m.former.list)
+}
+
+// explainGone makes a heartbeat name a released receiver that requests packets which are gone, before the gone is sent:
+// so the receiver reports the right cause of the gap.
+func (s *Sender) explainGone(now Instant, receiver uint64) {
+	m := s.members.byID[receiver]
+	if m == nil {
+		m = s.members.former.find(receiver)
+	}
+	if m != nil && m.away() && (m.namedAt == 0 || now.Sub(m.namedAt) >= slowHeartbeat) {
+		s.stall.next = m
+		s.heartbeat.by(now)
 	}
 }

@@ -62,3 +62,38 @@ func (r *Reader) refuse(t *Track, run *wire.Run) {
 		r.faults.emit(&events.FaultError{Topic: t.Name, Fault: events.FaultTopic, Count: t.refusals})
 	}
 }
+
+// readerFaults counts the faults that a Reader finds.
+type readerFaults struct {
+	events.FaultCounts
+	emit func(*events.FaultError) // set by OnFault; nil: faults are only counted
+}
+
+// OnFault makes the reader call emit for the 1st, 2nd, 4th, 8th … fault of each kind, within Next or Open. The error
+// names no publisher.
+func (r *Reader) OnFault(emit func(*events.FaultError)) { r.faults.emit = emit }
+
+func (r *Reader) fault(kind events.Fault, t *Track) {
+	if n, emit := r.faults.Add(kind); emit && r.faults.emit != nil {
+		r.faults.emit(&events.FaultError{Topic: t.Name, Fault: kind, Count: n})
+	}
+}
+
+// Tally counts what a Reader does not deliver.
+type Tally interface {
+	// Dropped counts a run, or the rest of one, that does not parse or repeats message numbers.
+	Dropped()
+	// Unwanted counts a run, with its bytes, of a topic that the reader does not want.
+	Unwanted(topic uint64, bytes int)
+	// Refused counts messages of topics that the publisher is not trusted with.
+	Refused(messages int)
+}
+
+// Count makes the reader report to t what it does not deliver after this call.
+func (r *Reader) Count(t Tally) { r.tally = t }
+
+func (r *Reader) drop() {
+	if r.tally != nil {
+		r.tally.Dropped()
+	}
+}
