@@ -24,22 +24,18 @@ func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool
 		if l.post(func() { left <- l.owedFor(wanted) }) != nil {
 			return
 		}
-		var again *time.Timer
+		var d time.Duration
 		select {
-		case d := <-left:
-			if d <= 0 {
-				return
-			}
-			again = time.NewTimer(min(d, owedAgain))
+		case d = <-left:
 		case <-ctx.Done():
-			return
 		case <-l.shutdown.done:
+		}
+		if d <= 0 {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-time.After(min(d, owedAgain)):
 		case <-ctx.Done():
-			again.Stop()
 			return
 		}
 	}

@@ -19,11 +19,11 @@
 // exactly the messages in between. A topic of a stream that is read from its first packet is known at once, with number
 // 0. refused: the publisher is not trusted with the topic, and its messages are only counted.
 //
-// Read the files in this order: track.go (the types), reader.go (from event to item), runs.go (the fast
-// ways for handlers and cursors), fragments.go (messages of many packets), numbers.go and guard.go (losses that numbers
-// and totals show), start.go (topics that begin with a given number), unnamed.go (messages of topics without a name
-// yet), state.go (the state that a stream begins with), trust.go (what is not delivered).
-// lister.go stands alone: a Lister finds out which topics are published, without a stream.
+// Read the files in this order: track.go (the types), reader.go (from event to item), runs.go (the fast ways for
+// handlers and cursors), fragments.go (messages of many packets), numbers.go (losses that numbers and totals show, and
+// messages of topics without a name yet), start.go (topics that begin with a given number), state.go (the state that a
+// stream begins with), trust.go (what is not delivered). lister.go stands alone: a Lister finds out which topics are
+// published, without a stream.
 //
 // The package is pure, as reliable is. A Reader belongs to one goroutine: for handlers the loop's, for Next and
 // Messages the user's.

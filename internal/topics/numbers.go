@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -100,4 +101,78 @@ func (r *Reader) misnumbered(t *Track, number uint64) bool {
 		return false
 	}
 	return t.losses == r.losses || !plausibleHole(number-t.next, r.lostSince(t))
+}
+
+// numberGuard checks numbers beyond the next one of their topic. A damaged, replayed or forged packet must not make a
+// reader report more lost messages than were sent, or drop true ones as repeated. docs/protocol §13, §19.
+//
+//	┌──────┐   a packet has an implausible number       ┌──────────┐
+//	│ sure │ ─────────────────────────────────────────► │ suspects │ ──┐ another one that
+//	│      │ ◄───────────────────────────────────────── │          │ ◄─┘ does not follow it
+//	└──────┘   a later packet has one that follows it   └──────────┘
+type numberGuard struct {
+	topic, number uint64
+	packet        uint64 // number of the reader's packet that had it; 0: sure
+}
+
+// maxMessages is the largest number of messages in a packet: empty ones, in the largest packet.
+const maxMessages = (wire.MaxPacket - wire.DataHeaderLen - wire.RunHeaderLen) / wire.MessageHeaderLen
+
+// plausibleHole reports whether the missing messages of a topic fit in the lost packets and one more
+// (docs/protocol §10.7).
+func plausibleHole(messages, packets uint64) bool { return (messages-1)/maxMessages <= packets }
+
+// confirmed reports whether an implausible number follows that of an earlier packet. Then the publisher does use such
+// numbers.
+func (g *numberGuard) confirmed(topic, number, packet uint64) bool {
+	follows := g.packet != 0 && g.topic == topic && packet > g.packet &&
+		number > g.number && plausibleHole(number-g.number, packet-g.packet-1)
+	if follows {
+		*g = numberGuard{}
+	} else if packet != g.packet {
+		*g = numberGuard{topic, number, packet}
+	}
+	return follows
+}
+
+// unnamedTopics are the topics that had messages before their name was known: if one is wanted later, that is why its
+// first messages are missing.
+type unnamedTopics struct {
+	ids    map[uint64]events.Cause // why the name was unknown
+	count  uint64                  // Event.Count of the latest EventUnnamed
+	missed bool                    // events were missed, so it may be any topic
+}
+
+// maxUnnamed bounds the ids that a reader remembers. A packet has fewer.
+const maxUnnamed = 1 << 12
+
+func (n *unnamedTopics) add(id uint64, cause events.Cause) {
+	if n.ids == nil || len(n.ids) >= maxUnnamed {
+		n.missed = n.missed || n.ids != nil
+		n.ids = make(map[uint64]events.Cause)
+	}
+	n.ids[id] = cause
+}
+
+// named returns why messages of a topic may have passed before its name was known; CauseNone: none have.
+func (n *unnamedTopics) named(id uint64) events.Cause {
+	cause := n.ids[id]
+	if delete(n.ids, id); cause == events.CauseNone && n.missed {
+		return events.CauseUnnamed
+	}
+	return cause
+}
+
+// Unnamed records that messages of a topic with an unknown name follow.
+func (r *Reader) Unnamed(e *reliable.Event) {
+	r.unnamed.count = max(r.unnamed.count, e.Count)
+	r.unnamed.add(e.Topic, e.Cause)
+}
+
+// Overlooked is for a reader of patterns that may have missed events. unnamed is how many EventUnnamed the stream has
+// delivered (Stream.Unnamed): if the reader has not read all, messages may be missing.
+func (r *Reader) Overlooked(unnamed uint64) {
+	if unnamed > r.unnamed.count {
+		r.unnamed.count, r.unnamed.missed, r.blind = unnamed, true, events.CauseUnnamed
+	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -141,4 +142,17 @@ func (r *Report) String() string {
 	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d silent, %d released, %d attacks, longest drain %v",
 		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs,
 		r.LostPackets, r.Gaps, r.Downs, r.Named, r.Unnamed, r.Silent, r.Released, r.Attacks, r.Drained)
+}
+
+// addFields adds the counters of x to those of sum: all fields are uint64, or structs of uint64.
+func addFields[T any](sum, x *T) { addValues(reflect.ValueOf(sum).Elem(), reflect.ValueOf(x).Elem()) }
+
+func addValues(sum, x reflect.Value) {
+	for i := range sum.NumField() {
+		if f := sum.Field(i); f.Kind() == reflect.Struct {
+			addValues(f, x.Field(i))
+		} else {
+			f.SetUint(f.Uint() + x.Field(i).Uint())
+		}
+	}
 }
