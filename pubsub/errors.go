@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -31,9 +32,9 @@ var (
 	// ErrNoRequest: Respond was called on a message that is not a request.
 	ErrNoRequest = engine.ErrNoRequest
 	// ErrAnswered: this bus has already responded to the request.
-	ErrAnswered = reliable.ErrAnswered
+	ErrAnswered = topics.ErrAnswered
 	// ErrRequesterGone: the publisher of the request has ended, or has fallen silent.
-	ErrRequesterGone = reliable.ErrRequesterGone
+	ErrRequesterGone = topics.ErrRequesterGone
 	// ErrConcurrentNext: two goroutines read one subscription at the same time.
 	ErrConcurrentNext = engine.ErrConcurrentNext
 )

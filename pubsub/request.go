@@ -9,8 +9,8 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/plural"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Reply is one subscriber's reply to a request.
@@ -108,13 +108,13 @@ func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*engine.In
 	}
 	q, err := p.p.Request(ctx, p.topic, msg)
 	if errors.Is(err, ErrNoResponders) || err != nil && ctx != nil && ctx.Err() != nil {
-		return nil, requestError(topic, reliable.RequestState{}, err)
+		return nil, requestError(topic, topics.RequestState{}, err)
 	}
 	return q, failed("request on", topic, err)
 }
 
 // requestError is why a request on topic ended early.
-func requestError(topic string, st reliable.RequestState, err error) error {
+func requestError(topic string, st topics.RequestState, err error) error {
 	switch {
 	case errors.Is(err, engine.ErrNoneLeft):
 		err = ErrNoResponders

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/internal/topics"
 )
 
 // The text has a remedy where there is one, and no counts that are not known.
@@ -25,7 +25,7 @@ func TestNoReplyErrorText(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
-	err := requestError("q", reliable.RequestState{Sent: true, Owe: 1}, context.DeadlineExceeded)
+	err := requestError("q", topics.RequestState{Sent: true, Owe: 1}, context.DeadlineExceeded)
 	if strings.Contains(err.Error(), "not published") || !errors.Is(err, ErrNoResponders) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the text of a published request without known subscribers: %v", err)
 	}

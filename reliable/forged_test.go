@@ -107,24 +107,3 @@ func TestForgedWindow(t *testing.T) {
 		t.Errorf("assigned %d more (%v), want 12: up to the window of 16", n, why)
 	}
 }
-
-// A reply forged in the name of a receiver of the request is accepted if it arrives first; a reply to
-// no request is refused.
-func TestForgedReply(t *testing.T) {
-	a := newRequester(t, 1, nil)
-	a.responders[0].silent = true
-	r := a.ask(1)
-	a.exchange()
-	x := wire.Reply{Receiver: a.responders[0].id, Topic: a.topic.ID, Number: 7, Total: 3, Bytes: []byte("bad")}
-	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
-	if st := a.s.Stats(); st.Replies != 0 {
-		t.Errorf("a reply to no request is accepted: %+v", st)
-	}
-	x.Number = 0
-	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
-	x.Bytes = []byte("now")
-	a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x), nil)
-	if st := a.s.Stats(); st.Replies != 1 || r.State(a.s).Answered != 1 {
-		t.Errorf("%d replies are accepted, %+v", st.Replies, r.State(a.s))
-	}
-}

@@ -288,7 +288,6 @@ func setTopics(r *Receiver, now Instant, names []string) {
 type message struct {
 	topic, number uint64
 	text          []byte
-	request       bool
 }
 
 // assembler assembles the messages of consecutive packets.
@@ -297,7 +296,7 @@ type assembler struct{ partial []byte }
 // messages returns the messages that end in the packet with these runs.
 func (a *assembler) messages(runs []byte) (all []message) {
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
-		m := message{topic: run.Topic, number: run.Number, request: run.Flags&wire.RunFlagRequest != 0}
+		m := message{topic: run.Topic, number: run.Number}
 		switch run.Kind {
 		case wire.RunMessages:
 			for text, body, ok := wire.NextMessage(run.Body); ok; text, body, ok = wire.NextMessage(body) {

@@ -31,17 +31,17 @@ type Receiver struct {
 	heldUp       []*Stream // streams that report that this receiver holds them up, or no longer does
 	stats        stats.Receiver
 	noticed
-	kept keptReplies
 	leg  int         // leg of the packet that is being handled
 	legs []legCounts // nil with one leg
 }
 
 // environment is what the owner of a Receiver provides.
 type environment struct {
-	sink  Sink
-	peers Sources
-	clock Clock // for times of deliveries
-	runs  *Running
+	sink    Sink
+	peers   Sources
+	control ReceiverControl
+	clock   Clock // for times of deliveries
+	runs    *Running
 }
 
 // inHand holds values of the call in progress, so that they are not allocated each time.
@@ -60,7 +60,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{
 		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
-		environment: environment{sink: sink, peers: peers, runs: new(Running)},
+		environment: environment{sink: sink, peers: peers, control: noReceiverControl{}, runs: new(Running)},
 		instances:   newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
 	}
 	if n := len(cfg.LegTags); n > 1 {
@@ -139,28 +139,21 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		a, err := wire.ParseAnnounce(b)
 		if err != nil {
 			r.stats.Malformed++
-			return
-		}
-		if st := r.known(&h); st != nil {
+		} else if st := r.known(&h); st != nil {
 			st.announce(now, a)
-		}
-	case wire.TypeRecall:
-		x, err := wire.ParseRecall(b)
-		if err != nil {
-			r.stats.Malformed++
-			return
-		}
-		if st := r.known(&h); st != nil {
-			st.recall(now, &x)
 		}
 	case wire.TypeNCF, wire.TypeGone:
 		n, err := wire.ParseRanges(b)
 		if err != nil {
 			r.stats.Malformed++
-			return
-		}
-		if st := r.known(&h); st != nil {
+		} else if st := r.known(&h); st != nil {
 			st.notice(now, h.Type, n)
+		}
+	default:
+		if r.control.Handle(now, Instance{h.Publisher, h.Epoch}, b) != nil {
+			r.stats.Malformed++
+		} else {
+			r.known(&h)
 		}
 	}
 }
@@ -267,7 +260,6 @@ func (r *Receiver) Tick(now Instant) {
 		}
 		i++
 	}
-	r.kept.expire(r.up(now))
 }
 
 // Resume continues delivery to outputs that had no room and may have some now.
@@ -280,10 +272,10 @@ func (r *Receiver) Resume(now Instant) {
 	r.wake.by(now)
 }
 
-// Next appends the next control packet, a NAK, a reply or a status, to buf, and returns it with the peer to send it to.
-// It reports false when there is none.
+// Next appends the next control packet, a NAK, one of the message layer or a status, to buf, and returns it with the
+// peer to send it to. It reports false when there is none.
 func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok bool) {
-	if now < r.wake.at {
+	if r.wake.by(r.control.Deadline()); now < r.wake.at {
 		return 0, nil, false
 	}
 	for range r.list {
@@ -294,7 +286,7 @@ func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok
 		if p := st.appendNAK(now, buf); p != nil {
 			return st.path.to(st.nak.again), p, true
 		}
-		if p, again := st.appendReply(now, buf); p != nil {
+		if p, again := st.appendControl(now, buf); p != nil {
 			return st.path.to(again), p, true
 		}
 		if p := st.appendStatus(now, buf); p != nil {
@@ -318,10 +310,7 @@ type wakeup struct{ at Instant }
 func (w *wakeup) by(at Instant) { w.at = min(w.at, at) }
 
 func (r *Receiver) deadline() Instant {
-	d := Never
-	if r.kept.first != nil {
-		d = r.when(r.kept.expires())
-	}
+	d := r.control.Deadline()
 	for _, st := range r.list {
 		d = min(d, st.deadline())
 	}

@@ -101,7 +101,7 @@ func (r *Receiver) remove(st *Stream) {
 		r.peers.Forget(p)
 	}
 	r.forgetNames(st)
-	r.kept.forget(st)
+	r.control.Removed(st.Instance)
 	if !st.win.keeps {
 		st.freeWindow()
 		return

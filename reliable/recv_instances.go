@@ -46,12 +46,6 @@ func (x *instances) remove(st *Stream) {
 	}
 }
 
-// Up reports whether an instance of a publisher is up.
-func (r *Receiver) Up(of Instance) bool {
-	st := r.instances.streams[of]
-	return st != nil && !st.life.down
-}
-
 // silence is the cause reported for an instance that fell silent: CauseRestart if another instance of its publisher id
 // was received since, otherwise CausePublisherLost. docs/protocol §11.3.
 func (x *instances) silence(st *Stream) events.Cause {

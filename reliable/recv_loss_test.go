@@ -60,8 +60,7 @@ func (x *sinkLog) Batch(messages, packets uint64) {
 func (x *sinkLog) Asked(id, first, count uint64) {
 	x.asked = append(x.asked, [3]uint64{id, first, count})
 }
-func (x *sinkLog) Replied(*CompleteReply) bool { return true }
-func (x *sinkLog) RoundTrip(d time.Duration)   { x.trips = append(x.trips, d) }
+func (x *sinkLog) RoundTrip(d time.Duration) { x.trips = append(x.trips, d) }
 
 // A sender reports trains, packets and messages of batches, NAKs, repairs and round trips.
 func TestSenderReports(t *testing.T) {

@@ -59,7 +59,6 @@ type paths struct {
 	checksum bool   // its packets have a checksum, and replies need one
 	peer     uint32 // destination of control packets, with one leg
 	legs     *streamLegs
-	replies  []*keptReply // replies with queued packets
 }
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {

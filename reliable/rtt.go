@@ -22,8 +22,8 @@ func (r *rttEstimator) sample(d time.Duration) {
 	r.smoothed += (d - r.smoothed) / 8
 }
 
-// sampleCut adds a time that is sometimes longer than a round trip, such as that of a reply, or of a copy after the
-// first was lost. It limits how far one sample moves the estimate.
+// sampleCut adds a time that is sometimes longer than a round trip, such as that of a copy after the first was lost. It
+// limits how far one sample moves the estimate.
 func (r *rttEstimator) sampleCut(d time.Duration) {
 	if r.measured {
 		d = min(d, r.smoothed+r.smoothed/2+100*time.Microsecond)

@@ -66,6 +66,9 @@ func (x *Running) Ran(now Instant) Instant { return Instant(x.up(now)) }
 // when is when t will be, if the owner runs until then.
 func (x *Running) when(t upTime) Instant { return Instant(t).Add(x.lost) }
 
+// WillHaveRan is when Ran will be ran, if the owner runs until then.
+func (x *Running) WillHaveRan(ran Instant) Instant { return x.when(upTime(ran)) }
+
 // age is how long the owner has run since then. It is exact if at most one break has begun since then.
 func (x *Running) age(now, then Instant) time.Duration { return x.up(now).sub(x.up(then)) }
 

@@ -42,7 +42,7 @@ func TestDeliveredOn(t *testing.T) {
 	// A message of several packets counts once it is complete.
 	large := make([]byte, 1500)
 	for off := 0; off < len(large); {
-		n := b.w.AppendFragment(x, large, off)
+		n := b.w.AppendFragment(x, large, off, 0)
 		if n == off {
 			send()
 			b.s.Grant(b.w)

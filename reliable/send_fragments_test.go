@@ -53,7 +53,7 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 			continue
 		case len(msg) > b.s.MaxInBlock():
 			for at := 0; at < len(msg); {
-				next := b.w.AppendFragment(x, msg, at)
+				next := b.w.AppendFragment(x, msg, at, 0)
 				if next == at {
 					room()
 				}

@@ -276,7 +276,7 @@ func (s *Sender) admitted(now Instant, m *Member) {
 func (s *Sender) removeMember(m *Member) {
 	ms := &s.members
 	delete(ms.byID, m.ID)
-	s.requests.memberWent()
+	s.control.MemberLeft()
 	ms.queued[m.queue]--
 	ms.gone.remember(m.ID, m.last)
 	for i, x := range ms.list {

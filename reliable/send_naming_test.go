@@ -102,12 +102,12 @@ func TestNothingBetweenFragments(t *testing.T) {
 	x := b.topic("x")
 	b.s.Grant(b.w)
 	msg := make([]byte, 1100)
-	at := b.w.AppendFragment(x, msg, 0)
+	at := b.w.AppendFragment(x, msg, 0, 0)
 	other := b.s.NewWriter()
 	b.s.Grant(other)
 	other.Append(x, msg[:10])
 	for at < len(msg) {
-		at = b.w.AppendFragment(x, msg, at)
+		at = b.w.AppendFragment(x, msg, at, 0)
 	}
 	b.s.Assign(b.now, b.w, true)
 	b.s.Assign(b.now, other, true)
@@ -121,7 +121,7 @@ func (b *bench) fragments(x *Topic, n int) {
 	b.t.Helper()
 	msg := make([]byte, n)
 	for at, tries := 0, 0; at < n; tries++ {
-		next := b.w.AppendFragment(x, msg, at)
+		next := b.w.AppendFragment(x, msg, at, 0)
 		if next == at {
 			b.s.Assign(b.now, b.w, false)
 			b.s.Grant(b.w)

@@ -48,11 +48,6 @@ func (m *Member) lists(topic uint64) bool { return topic == 0 || slices.Contains
 // listsAll reports whether m names all topics that it wants. A member that has named none yet may want any.
 func (m *Member) listsAll() bool { return !m.MoreTopics && len(m.Topics) > 0 }
 
-// mayWant reports whether m wants, or may want, a topic.
-func (m *Member) mayWant(q *topicQuestions, topic uint64) bool {
-	return m.knownToWant(q, topic) || m.owes(q, topic)
-}
-
 // knownToWant reports whether m has stated that it wants a topic.
 func (m *Member) knownToWant(q *topicQuestions, topic uint64) bool {
 	return m.lists(topic) || m.MoreTopics && m.wanting&q.bit(topic) != 0

@@ -1,6 +1,8 @@
 package reliable
 
 import (
+	"slices"
+
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -108,7 +110,7 @@ func (s *Sender) assign(now Instant, w *Writer, n int) {
 			number := r.topic.next
 			wire.SetRunNumber(w.b.mem[r.off:], number)
 			r.topic.next = number + uint64(r.messages)
-			if r.name || r.request {
+			if r.name || r.tracked {
 				s.numbered(now, w, r, number, seq)
 			}
 			messages += uint64(r.messages)
@@ -132,8 +134,10 @@ func (w *Writer) runsBelow(packets int) int {
 
 // numbered records that a run in packet seq has its number.
 func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number, seq uint64) {
-	if r.request {
-		s.requests.assigned(s, now, w, number, seq)
+	if r.tracked {
+		x := w.tracked[0]
+		w.tracked = slices.Delete(w.tracked, 0, 1)
+		x.Assigned(now, number, seq)
 	}
 	if r.name {
 		r.topic.nameAssigned()

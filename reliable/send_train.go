@@ -16,6 +16,7 @@ type outbox struct {
 	announces    int                // announces of the current listing in the train
 	announceFrom int                // index in the train of the first of them
 	announced    [announceBurst]int // index of the first topic in each
+	control      int                // index in the train of the first packet of the message layer
 
 	posted uint64  // packets handed to the transport in total
 	done   uint64  // of these, packets with memory that it has released
@@ -60,8 +61,8 @@ func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 }
 
 // Sent reports that the transport took the first n packets of the last train. completed counts all packets that it took
-// so far and has released. Next returns data, repairs, announces and recalls that it did not take once more; other
-// control packets are built anew when they are due.
+// so far and has released. Next returns data, repairs and announces that it did not take once more; other control
+// packets are built anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.out.posted += uint64(n)
@@ -83,7 +84,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 			s.RepliesLost()
 		}
 		s.unannounce(now, n)
-		s.requests.unsent(s, now, n)
+		s.control.Sent(now, max(0, n-o.control))
 	case trainRepair:
 		for _, seq := range o.seqs[:n] {
 			e := s.win.at(seq)
@@ -225,7 +226,7 @@ func (c *control) end(p []byte) {
 
 // controlTrain builds the control packets that are due.
 func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
-	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() && now < s.requests.due {
+	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() && now < s.control.Deadline() {
 		return false
 	}
 	st := s.out.freeStage()
@@ -241,7 +242,13 @@ func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
 	s.repairs.appendNotices(s, now, c)
 	s.appendHeartbeat(now, c)
 	s.appendAnnounces(now, c)
-	s.appendRecalls(now, c)
+	for s.out.control = c.count; !c.full(); {
+		p := s.control.Append(now, s.header, c.begin())
+		if p == nil {
+			break
+		}
+		c.end(p)
+	}
 	if c.count == 0 {
 		return false
 	}

@@ -31,9 +31,9 @@ func TestUnsentMessages(t *testing.T) {
 	check("sent", 0)
 	b.s.Grant(b.w)
 	msg := make([]byte, 600)
-	at := b.w.AppendFragment(x, msg, 0)
+	at := b.w.AppendFragment(x, msg, 0, 0)
 	check("a fragment", 0)
-	if at = b.w.AppendFragment(x, msg, at); at < len(msg) {
+	if at = b.w.AppendFragment(x, msg, at, 0); at < len(msg) {
 		t.Fatalf("%d bytes of %d were written", at, len(msg))
 	}
 	check("the last one", 1)

@@ -42,7 +42,7 @@ type Writer struct {
 	alike      int32 // such packets in a row with as many bytes
 	begun      int32 // number of runs when the open packet was begun
 
-	requests []*Request // written requests without a sequence, the oldest first
+	tracked []Tracked // written messages without a sequence, the oldest first
 }
 
 // Tail is the open run of a Writer, and the free space behind it. It is a type of its own so that Append to the open
@@ -303,7 +303,7 @@ func (w *Writer) appendWhole(t *Topic, msg []byte, flags wire.RunFlags) bool {
 		return false
 	}
 	for offset := 0; offset < len(msg); {
-		offset = w.appendFragment(t, msg, offset, flags)
+		offset = w.AppendFragment(t, msg, offset, flags)
 	}
 	return true
 }
@@ -327,12 +327,8 @@ func (w *Writer) fragmentRoom() int {
 
 // AppendFragment adds a fragment of msg[offset:] to topic t, as long as the open packet, or the next one if that is
 // nearly full, has room for. It returns the offset behind the fragment, or offset if there is no room. No other message
-// may be appended before the last fragment; the next message then shares its packet.
-func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
-	return w.appendFragment(t, msg, offset, 0)
-}
-
-func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.RunFlags) int {
+// may be appended before the last fragment; the next message then shares its packet. All fragments have the same flags.
+func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int, flags wire.RunFlags) int {
 	if offset == 0 && t.naming.missing(w) && !w.name(t) {
 		return offset
 	}

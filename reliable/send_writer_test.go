@@ -267,7 +267,7 @@ func TestWriterFragments(t *testing.T) {
 	b.put(x, 5)
 	at := 0
 	for at < len(msg) {
-		if next := b.w.AppendFragment(x, msg, at); next != at {
+		if next := b.w.AppendFragment(x, msg, at, 0); next != at {
 			at = next
 			continue
 		}
@@ -309,7 +309,7 @@ func TestWritersDoNotMixFragments(t *testing.T) {
 	other := b.s.NewWriter()
 	b.s.Grant(b.w)
 	b.s.Grant(other)
-	b.w.AppendFragment(x, make([]byte, 2000), 0)
+	b.w.AppendFragment(x, make([]byte, 2000), 0, 0)
 	b.s.Assign(b.now, b.w, false)
 	other.Append(x, []byte("hello"))
 	if r := b.s.Assign(b.now, other, true); r != events.ReasonOther {

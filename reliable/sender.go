@@ -31,9 +31,10 @@ type Sender struct {
 	await     awaiting
 	topics    topics
 	state     *StateSender // nil: no state
-	packing   *packing     // nil: no compression
+	control   SenderControl
+	answers   uint64   // packets that control has handled
+	packing   *packing // nil: no compression
 	members   members
-	requests  requests
 	stall     stall
 	rtt       rttEstimator
 	end       endState
@@ -73,7 +74,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s := &Sender{
 		cfg:    cfg,
-		header: wire.Header{GroupTag: cfg.GroupTag, Publisher: cfg.Publisher, Epoch: cfg.Epoch},
+		header: wire.Header{GroupTag: cfg.GroupTag, Publisher: cfg.Publisher, Epoch: cfg.Epoch}, control: noSenderControl{},
 	}
 	s.blocks.perBlock, s.blocks.perTrain = cfg.perBlock(), cfg.perTrain()
 	wire.PutDataHeader(s.template[:], s.header, cfg.PacketSize)
@@ -83,7 +84,6 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
-	s.requests.due = Never
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)
 	s.members.trailing.since = s.up(now)
@@ -113,8 +113,8 @@ func (s *Sender) MaxInBlock() int {
 	return max(s.MaxInPacket(), s.blocks.perBlock*wire.MaxFragment(s.cfg.PacketSize))
 }
 
-// Handle processes a unicast packet to this stream: a NAK, a status or a reply. Anything else is counted and dropped.
-// address returns the text of its source, and is called only when needed; it may be nil. docs/protocol §13.1.
+// Handle processes a unicast packet to this stream: a NAK, a status or one of the message layer. It counts and drops
+// others. address returns the text of its source, and is called only when needed; it may be nil. docs/protocol §13.1.
 func (s *Sender) Handle(now Instant, b []byte, address func() string) {
 	h, err := wire.ParseHeader(b)
 	if err == nil && (h.Publisher != s.cfg.Publisher || h.Epoch != s.cfg.Epoch || h.GroupTag != s.cfg.GroupTag) {
@@ -156,14 +156,16 @@ func (s *Sender) take(now Instant, h *wire.Header, b []byte, address func() stri
 			return err
 		}
 		s.handleStatus(now, h.Flags, &st, address)
-	case wire.TypeReply:
-		r, err := wire.ParseReply(b)
-		if err != nil {
-			return err
-		}
-		s.handleReply(now, h.Flags&wire.FlagSigned != 0, &r, address)
 	default:
-		s.stats.Foreign++
+		known, err := s.control.Handle(now, *h, b, address)
+		switch {
+		case err != nil:
+			return err
+		case known:
+			s.answers++
+		default:
+			s.stats.Foreign++
+		}
 	}
 	return nil
 }
@@ -173,7 +175,7 @@ func (s *Sender) take(now Instant, h *wire.Header, b []byte, address func() stri
 func (s *Sender) Deadline() Instant {
 	d := Never
 	if s.out.freeStage() != nil {
-		d = min(s.heartbeat.due, s.repairs.deadline(s.cfg.PacketSize), s.announcesAt(), s.requests.due)
+		d = min(s.heartbeat.due, s.repairs.deadline(s.cfg.PacketSize), s.announcesAt(), s.control.Deadline())
 	}
 	if s.blocked == events.ReasonRate && !s.end.begun { // after the end no new data is sent
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
@@ -219,7 +221,7 @@ func (s *Sender) Drained() bool {
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
 	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft +
-		st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + st.ReplyPackets
+		st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + s.answers
 }
 
 // endHeartbeats is the minimum number of heartbeats with the end flag.

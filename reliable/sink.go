@@ -93,8 +93,6 @@ type SenderSink interface {
 	Asked(receiver, first, count uint64)
 	// RoundTrip: a status answered a heartbeat after d, not counting its receiver's delay.
 	RoundTrip(d time.Duration)
-	// Replied: a reply is complete. It returns whether the reply is accepted; if not, its receiver still owes one.
-	Replied(x *CompleteReply) bool
 }
 
 // SentTrain describes packets that the transport has taken.
@@ -130,5 +128,4 @@ type noSenderSink struct{}
 func (noSenderSink) Sent(SentTrain)               {}
 func (noSenderSink) Batch(uint64, uint64)         {}
 func (noSenderSink) Asked(uint64, uint64, uint64) {}
-func (noSenderSink) Replied(*CompleteReply) bool  { return true }
 func (noSenderSink) RoundTrip(time.Duration)      {}

@@ -122,7 +122,7 @@ func publish(messages []Messages, packetSize int, p *compress.Packer, take func(
 				if w.Append(t, m.Data) {
 					break
 				}
-			} else if next := w.AppendFragment(t, m.Data, offset); next > offset {
+			} else if next := w.AppendFragment(t, m.Data, offset, 0); next > offset {
 				if offset = next; offset == len(m.Data) {
 					break
 				}

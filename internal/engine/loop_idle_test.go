@@ -17,7 +17,7 @@ func TestBlockedLoopSleeps(t *testing.T) {
 			p.mu.Lock()
 			other := p.s.NewWriter()
 			p.s.Grant(other)
-			other.AppendFragment(topic, make([]byte, 100_000), 0)
+			other.AppendFragment(topic, make([]byte, 100_000), 0, 0)
 			p.s.Assign(p.l.now(), other, false)
 			p.mu.Unlock()
 			for range 3 {

@@ -8,11 +8,14 @@ import (
 // watchDamage logs damaged packets, at the 1st, 2nd, 4th, 8th … one.
 func (g *group) watchDamage() {
 	d := g.r.TakeDamage()
-	before := g.damaged
-	if g.damaged += d.Packets; !Doubled(before, g.damaged) {
+	if d.Packets == 0 {
 		return
 	}
-	g.l.sayOf(d.Publisher, &report.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
+	n := g.r.Stats().Damaged
+	if !Doubled(n-d.Packets, n) {
+		return
+	}
+	g.l.sayOf(d.Publisher, &report.BadPackets, "packets", n, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
 	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.ID(d.Publisher),
-		Address: d.Address, Behind: g.damaged})
+		Address: d.Address, Behind: n})
 }

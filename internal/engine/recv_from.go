@@ -129,7 +129,7 @@ func (g *group) beginLive(topics []*groupTopic) {
 // alone reports whether no other group of that index has the stream up. Then this group reports it.
 func (g *group) alone(of reliable.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
-		if x != g && x.r.Up(of) {
+		if to, ok := x.r.Recipient(of); x != g && ok && !to.Down {
 			return false
 		}
 	}
@@ -143,7 +143,7 @@ const farewellTime = 20 * time.Millisecond
 // speaks reports whether this group reports a stream that is up in several groups.
 func (g *group) speaks(of reliable.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
-		if x.r.Up(of) {
+		if to, ok := x.r.Recipient(of); ok && !to.Down {
 			return x == g
 		}
 	}

@@ -21,6 +21,7 @@ type group struct {
 	index      int
 	address    string
 	r          *reliable.Receiver
+	replies    *topics.Replies
 	topics     map[uint64]*groupTopic
 	patterns   patterns
 	subs       ring.Set[*Subscription] // subscriptions with cursors
@@ -35,7 +36,6 @@ type group struct {
 	refused    refusals
 	faults     faultNotes
 	echo       echoWatch
-	damaged    uint64 // packets so far
 	dropped    atomic.Uint64
 	unwanted   unwanted
 	unused     unusedGroup
@@ -93,12 +93,15 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	}
 	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic),
 		ownership: ownership{owner: owner, from: from}}
-	r, err := reliable.NewReceiver(g.config(), g, peers{l.t})
+	cfg := g.config()
+	r, err := reliable.NewReceiver(cfg, g, peers{l.t})
 	if err != nil {
 		return nil, err
 	}
 	r.SetClock(l.cfg.Clock)
 	r.SetRunning(&l.watchdog.stand.runs)
+	g.replies = topics.NewReplies(cfg.ID, r, &l.watchdog.stand.runs)
+	r.SetControl(g.replies)
 	g.r, g.unused.leaveAt = r, reliable.Never
 	g.expect()
 	return g, nil

@@ -45,7 +45,7 @@ func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool
 func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
 	now := l.now()
 	for _, g := range l.receiving {
-		d = max(d, g.r.Owed(now, wanted).Sub(now))
+		d = max(d, g.replies.Owed(now, wanted).Sub(now))
 	}
 	return d
 }

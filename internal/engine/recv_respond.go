@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
@@ -42,26 +43,26 @@ func (a *Asked) Respond(data []byte) error {
 		return ErrNoRequest
 	}
 	if a.answered.Load() {
-		return reliable.ErrAnswered
+		return topics.ErrAnswered
 	}
 	l, data := a.g.l, bytes.Clone(data)
 	var err error
 	signer := l.cfg.Signer
 	if signer != nil {
-		if err := reliable.CheckReply(data); err != nil {
+		if err := topics.CheckReply(data); err != nil {
 			return err
 		}
 		data = signer.Reply(&signed.ReplyTo{Publisher: a.of.Publisher, Epoch: a.of.Epoch, Topic: a.topic,
 			Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
 	}
 	respond := func() error {
-		return a.g.r.Respond(l.now(), a.of, a.topic, a.number, data, signer != nil)
+		return a.g.replies.Respond(l.now(), a.of, a.topic, a.number, data, signer != nil)
 	}
 	switch {
 	case l.onLoop():
 		err = respond()
 	case l.watchdog.within(): // OnEvent of HandlerSlow: the loop is in a handler
-		if err = reliable.CheckReply(data); err == nil {
+		if err = topics.CheckReply(data); err == nil {
 			err = l.post(func() { _ = respond() })
 		}
 	default:

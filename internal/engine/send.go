@@ -207,14 +207,14 @@ func (p *Publication) deadline() reliable.Instant {
 // steers reports whether publishers can do what is due themselves. They cannot while a goroutine waits for statuses or
 // replies of subscribers: it may publish nothing until then. Under mu.
 func (p *Publication) steers() bool {
-	return !p.held() && !p.out.busy && p.waiters.answers == 0 && len(p.inquiries) == 0
+	return !p.held() && !p.out.busy && p.waiters.answers == 0 && p.requests.Waiting() == 0
 }
 
 // handle handles a NAK or status. Loop only.
 func (p *Publication) handle(now reliable.Instant, b []byte, address func() string) {
 	p.mu.Lock()
 	p.s.Handle(now, b, address)
-	p.l.readied = p.l.readied || len(p.inquiries) > 0
+	p.l.readied = p.l.readied || p.requests.Waiting() > 0
 	p.mu.Unlock()
 }
 

@@ -185,12 +185,13 @@ func TestLastOfRowIsLost(t *testing.T) {
 // Publishers do what is due themselves, unless the transport is busy or a goroutine waits for answers of subscribers.
 func TestSteers(t *testing.T) {
 	_, l := newLoop(t, Config{})
-	p, _ := publication(t, l, "x")
+	p, topic := publication(t, l, "x")
+	r := &topics.Request{Ready: func() {}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, c := range map[string]struct{ begin, end func() }{
 		"a wait for answers": {func() { p.waiters.answers++ }, func() { p.waiters.answers-- }},
-		"a request":          {func() { p.inquiries[nil] = struct{}{} }, func() { delete(p.inquiries, nil) }},
+		"a request":          {func() { p.requests.Write(p.open.w, topic, nil, r) }, func() { r.Close() }},
 		"a busy transport":   {func() { p.out.busy = true }, func() { p.out.busy = false }},
 	} {
 		if !p.steers() {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -24,19 +25,18 @@ type Publication struct {
 	selfDriven  bool   // loop only: as of the last tick, publishers do what is due themselves
 	repliesLost uint64 // loop only: inbox.repliesLost, as of the last tick
 
-	mu      sync.Mutex
-	s       *reliable.Sender // under mu, as all fields below
-	open    open             // published and not numbered yet
-	life    lifecycle
-	out     outlet
-	memory  packetMemory
-	waiters waiters
-	since   reliable.Instant // when it was opened
-	// inquiries wait for replies.
-	inquiries map[*Inquiry]struct{}
-	stalls    stalls
-	states    states
-	sent      reliable.Instant // end of the last send of new data
+	mu       sync.Mutex
+	s        *reliable.Sender // under mu, as all fields below
+	requests *topics.Requests
+	open     open // published and not numbered yet
+	life     lifecycle
+	out      outlet
+	memory   packetMemory
+	waiters  waiters
+	since    reliable.Instant // when it was opened
+	stalls   stalls
+	states   states
+	sent     reliable.Instant // end of the last send of new data
 }
 
 // outgoing has the publications of a bus, and what they share.
@@ -104,7 +104,8 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	cfg.MaxTrain, cfg.MaxTrainBytes = l.caps.MaxTrain, l.caps.MaxTrainBytes
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
-	cfg.Sink = &senderSink{l, group}
+	sink := &senderSink{l, group}
+	cfg.Sink = sink
 	cfg.Renew = l.windows.renew
 	mem, err := l.windows.alloc(cfg.LeastBlocks(), cfg.BlockBytes())
 	if err != nil {
@@ -123,10 +124,11 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	}
 	p := &Publication{
 		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
-		s: s, open: open{w: s.NewWriter()},
+		s: s, requests: topics.NewRequests(s.Roster(), cfg.PacketSize, sink.accepts), open: open{w: s.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
-		since: l.now(), inquiries: make(map[*Inquiry]struct{}),
+		since: l.now(),
 	}
+	s.SetControl(p.requests)
 	s.Grant(p.open.w)
 	p.out.use(tx)
 	p.out.onReply, p.out.address = p.reply, p.out.replyAddress
@@ -293,7 +295,7 @@ func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte,
 // appendLarge writes msg as fragments, in as many blocks as needed. Fragments are consecutive, so other publishers wait
 // until the last one is written. If r is not nil, msg is that request.
 func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool,
-	r *reliable.Request) error {
+	r *topics.Request) error {
 	if len(msg) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}
@@ -326,7 +328,7 @@ func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []
 		p.waiters.signal()
 	}()
 	for offset < len(msg) {
-		next := p.open.w.AppendRequestFragment(t, msg, offset, r)
+		next := p.requests.WriteFragment(p.open.w, t, msg, offset, r)
 		if next > offset {
 			offset = next
 			continue

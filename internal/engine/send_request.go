@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -23,7 +24,7 @@ const requestGrace = 500 * time.Millisecond
 // Inquiry is a request that waits for replies.
 type Inquiry struct {
 	p     *Publication
-	r     reliable.Request
+	r     topics.Request
 	ready chan struct{} // capacity 1
 }
 
@@ -97,13 +98,12 @@ func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte
 			return err
 		}
 	} else {
-		for p.life.shut() || p.open.large || !p.open.w.AppendRequest(t, msg, &q.r) {
+		for p.life.shut() || p.open.large || !p.requests.Write(p.open.w, t, msg, &q.r) {
 			if err := p.makeRoom(ctx, true, false); err != nil {
 				return err
 			}
 		}
 	}
-	p.inquiries[q] = struct{}{}
 	p.open.count++
 	p.look()
 	return nil
@@ -118,9 +118,9 @@ func (q *Inquiry) wake() {
 }
 
 // Next waits for the next reply until ctx ends. It returns ErrNoneLeft when no other can come.
-func (q *Inquiry) Next(ctx context.Context) (reliable.Reply, error) {
+func (q *Inquiry) Next(ctx context.Context) (topics.Reply, error) {
 	if ctx == nil {
-		return reliable.Reply{}, ErrNilContext
+		return topics.Reply{}, ErrNilContext
 	}
 	for {
 		x, ok, err := q.take()
@@ -130,20 +130,20 @@ func (q *Inquiry) Next(ctx context.Context) (reliable.Reply, error) {
 		select {
 		case <-q.ready:
 		case <-ctx.Done():
-			return reliable.Reply{}, contextError(ctx)
+			return topics.Reply{}, contextError(ctx)
 		}
 	}
 }
 
 // take returns a reply if there is one, or why there will be none.
-func (q *Inquiry) take() (x reliable.Reply, ok bool, err error) {
+func (q *Inquiry) take() (x topics.Reply, ok bool, err error) {
 	p := q.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x, ok = q.r.Take(p.s); ok {
+	if x, ok = q.r.Take(); ok {
 		return x, true, nil
 	}
-	st := q.r.State(p.s)
+	st := q.r.State()
 	switch {
 	case p.life.closed != nil:
 		return x, false, p.life.closed
@@ -156,10 +156,10 @@ func (q *Inquiry) take() (x reliable.Reply, ok bool, err error) {
 }
 
 // State says which subscribers have confirmed the request.
-func (q *Inquiry) State() reliable.RequestState {
+func (q *Inquiry) State() topics.RequestState {
 	q.p.mu.Lock()
 	defer q.p.mu.Unlock()
-	return q.r.State(q.p.s)
+	return q.r.State()
 }
 
 // Close ends the wait for replies.
@@ -167,6 +167,5 @@ func (q *Inquiry) Close() {
 	p := q.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.inquiries, q)
-	q.r.Close(p.s)
+	q.r.Close()
 }

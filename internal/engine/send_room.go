@@ -249,9 +249,7 @@ func (p *Publication) kill(err error) {
 func (p *Publication) interrupt() {
 	p.open.take()
 	p.waiters.signal()
-	for q := range p.inquiries {
-		q.wake()
-	}
+	p.requests.Wake()
 }
 
 // sendAll sends what is open. Under mu.

@@ -135,7 +135,7 @@ func TestTryLarge(t *testing.T) {
 	p.mu.Lock()
 	other := p.s.NewWriter()
 	p.s.Grant(other)
-	other.AppendFragment(topic, make([]byte, 100_000), 0) // another writer has begun
+	other.AppendFragment(topic, make([]byte, 100_000), 0, 0) // another writer has begun
 	p.s.Assign(p.l.now(), other, false)
 	p.mu.Unlock()
 	var bp *events.BackPressureError

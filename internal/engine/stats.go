@@ -58,10 +58,12 @@ func (l *Loop) sharedStats() stats.Bus {
 	sendCost := l.departure.sendCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
+		sender := p.s.Stats()
+		addCounters(&sender, p.requests.Stats())
 		st.Publications = append(st.Publications, stats.Publication{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
 			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(p.s.Ran(l.now())), SendCost: sendCost,
-			MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), Sender: p.s.Stats(),
+			MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), Sender: sender,
 		})
 		p.mu.Unlock()
 	}
@@ -106,10 +108,15 @@ func addGroup(st *stats.Group, g *group) {
 	st.DroppedRuns += g.dropped.Load()
 	st.UnwantedRuns += g.unwanted.runs
 	st.UnwantedBytes += g.unwanted.bytes
-	r := g.r.Stats()
-	sum, more := reflect.ValueOf(&st.Receiver).Elem(), reflect.ValueOf(r)
-	for i := range sum.NumField() {
-		sum.Field(i).SetUint(sum.Field(i).Uint() + more.Field(i).Uint())
+	addCounters(&st.Receiver, g.r.Stats())
+	addCounters(&st.Receiver, g.replies.Stats())
+}
+
+// addCounters adds counters to sum.
+func addCounters[T any](sum *T, more T) {
+	x, y := reflect.ValueOf(sum).Elem(), reflect.ValueOf(more)
+	for i := range x.NumField() {
+		x.Field(i).SetUint(x.Field(i).Uint() + y.Field(i).Uint())
 	}
 }
 

@@ -25,6 +25,10 @@
 // stream begins with), trust.go (what is not delivered). lister.go stands alone: a Lister finds out which topics are
 // published, without a stream.
 //
+// Requests are messages that receivers reply to, by unicast. requests.go has them at their publisher, responders.go the
+// replies that it receives and recalls, and replies.go those that a receiver sends and keeps. Their packets go through
+// package reliable unparsed (reliable.SenderControl, reliable.ReceiverControl).
+//
 // The package is pure, as reliable is. A Reader belongs to one goroutine: for handlers the loop's, for Next and
 // Messages the user's.
 package topics

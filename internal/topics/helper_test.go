@@ -41,23 +41,37 @@ func (sink) Abandon() bool                                               { retur
 // newReceiver returns a receiver that wants a topic and passes its events to deliver.
 func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *reliable.Receiver {
 	tb.Helper()
-	s := sink{deliver}
-	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second,
-		Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
-	}, s, s)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := openReceiver(tb, sink{deliver}, func(*reliable.ReceiverConfig) {})
 	r.Want(topic)
 	r.TopicsChanged(0)
 	return r
 }
 
+// openReceiver returns a receiver that wants no topic.
+func openReceiver(tb testing.TB, to interface {
+	reliable.Sink
+	reliable.Sources
+}, change func(*reliable.ReceiverConfig)) *reliable.Receiver {
+	tb.Helper()
+	cfg := reliable.ReceiverConfig{
+		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second,
+		Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
+	}
+	change(&cfg)
+	r, err := reliable.NewReceiver(cfg, to, to)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
 // newSender returns a sender and a writer that has memory.
-func newSender(tb testing.TB, now reliable.Instant) (*reliable.Sender, *reliable.Writer) {
+func newSender(tb testing.TB, now reliable.Instant, change func(*reliable.SenderConfig)) (*reliable.Sender, *reliable.Writer) {
 	tb.Helper()
 	cfg := reliable.SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 16, RepairShare: 0.5, Silence: time.Second}
+	if change != nil {
+		change(&cfg)
+	}
 	s, err := reliable.NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+2)), now)
 	if err != nil {
 		tb.Fatal(err)

@@ -167,7 +167,7 @@ func TestListerLimitsOneStream(t *testing.T) {
 // §9.10.
 func TestSenderAnswersListers(t *testing.T) {
 	now := reliable.Instant(time.Hour)
-	s, w := newSender(t, now)
+	s, w := newSender(t, now, nil)
 	x, _ := s.Topic("a.b")
 	for range 2 {
 		w.Append(x, make([]byte, 100))

@@ -3,13 +3,10 @@ package topics
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/compress"
-	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -186,39 +183,4 @@ func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
 			}
 		}
 	}}
-}
-
-// The deliveries and gaps of docs/vectors/received.json. Package reliable checks its counters.
-// docs/protocol §9.2, §9.3, §9.5, §9.7, §10.3, §10.5, §11.6, §21.1.
-func TestReceivedByReceiver(t *testing.T) {
-	var v struct {
-		Receiver []struct {
-			Name, Rule, Packet string
-			Demanded           bool `json:"checksum_demanded"`
-			Before, Delivers   []string
-			Gaps               [][2]uint64
-		}
-	}
-	testenv.Vectors(t, "received.json", &v)
-	for _, c := range v.Receiver {
-		s := &subscriber{}
-		r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-			ID: 42, GroupTag: 0x04030201, Own: 0x99, OwnEpoch: 4, Checksum: c.Demanded, WindowBytes: 32 * 512, MemoryBytes: 512 * 512,
-			MaxStreams: 8, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second, Unpacker: compress.NewUnpacker(nil),
-			Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
-		}, s, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Want("a.b")
-		r.TopicsChanged(0)
-		for _, p := range append(c.Before, c.Packet) {
-			s.Delivers, s.Gaps = nil, nil
-			b, _ := hex.DecodeString(p) // tests of package reliable check that it is valid
-			r.Handle(1, 5, b)
-		}
-		if !slices.Equal(s.Delivers, c.Delivers) || !slices.Equal(s.Gaps, c.Gaps) {
-			t.Errorf("%s (%s): delivers %q and gaps %v, want %q and %v", c.Name, c.Rule, s.Delivers, s.Gaps, c.Delivers, c.Gaps)
-		}
-	}
 }

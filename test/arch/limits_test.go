@@ -39,11 +39,11 @@ func TestLimits(t *testing.T) {
 		{"lines of tests", sum(m.tests), 112_000},
 		{"lines that are not Go", m.notGo, 6385},
 		{"importable names", sum(m.importable), 1752},
-		{"importable names of reliable", m.importable["reliable"], 257},
+		{"importable names of reliable", m.importable["reliable"], 254},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 279},
-		{"core functions that are passed a large object", m.passed, 80},
+		{"core functions that are passed a large object", m.passed, 74},
 		{"lines over 120 columns, without texts", m.long, 8},
 		{"words of documents", m.words, 75_000},
 	} {
@@ -63,9 +63,9 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {73, 19, 100},
-	"reliable.Sender":              {103, 19, 183},
-	"reliable.Stream":              {151, 21, 136},
+	"reliable.Receiver":            {71, 17, 93},
+	"reliable.Sender":              {102, 18, 177},
+	"reliable.Stream":              {149, 21, 135},
 	"internal/engine.Loop":         {97, 34, 181},
 	"internal/engine.Publication":  {72, 11, 63},
 	"internal/engine.Subscription": {61, 18, 35},
@@ -77,7 +77,7 @@ var wide = map[string]size{
 	"test/sim.drawer":              {23, 9, 1},
 	"test/sim.feed":                {37, 11, 32},
 	"test/sim.sim":                 {32, 9, 40},
-	"test/sim.subscriber":          {68, 17, 49},
+	"test/sim.subscriber":          {68, 16, 49},
 }
 
 type size struct{ methods, files, fields int }

@@ -74,8 +74,8 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 11600, "internal/pattern internal/wire transport"},
-	{"internal/topics", 1550, "internal/pattern internal/wire reliable"},
+	{"reliable", 10950, "internal/pattern internal/wire transport"},
+	{"internal/topics", 2350, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
 	// The engine.

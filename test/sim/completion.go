@@ -135,6 +135,7 @@ func (s *sim) close() {
 	for _, p := range s.publishers {
 		if p.alive() {
 			s.report.sender(p.s.Stats())
+			s.report.sender(p.requests.Stats())
 			if p.o.Queries > 0 && s.err == nil {
 				s.report.Answered += uint64(len(p.topics))
 			}

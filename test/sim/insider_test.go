@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -185,7 +185,7 @@ func (k *keys) Prove(node int, publisher, epoch, topic, number, receiver uint64,
 	return k.proofs.replySigners[node].Reply(&to, data)
 }
 
-func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.CompleteReply) bool {
+func (k *keys) Proves(node int, publisher, epoch uint64, x *topics.CompleteReply) bool {
 	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
 	_, v := k.proofs.replyVerifier.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
 	v.Count(&k.proofs.replyResults, 1)

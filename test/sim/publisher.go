@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"math/bits"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -27,11 +28,12 @@ type publisher struct {
 	ending bool
 	gone   bool // the last life has ended
 
-	heldSince reliable.Instant // since then no new packet was sent
-	heldAt    uint64           // next new packet at that time
-	released  int              // number of members that are released
-	requests  []*openRequest   // open requests
-	state     stateRound
+	heldSince    reliable.Instant // since then no new packet was sent
+	heldAt       uint64           // next new packet at that time
+	released     int              // number of members that are released
+	requests     *topics.Requests
+	openRequests []*openRequest
+	state        stateRound
 
 	// The send queue.
 	egress    []outgoing
@@ -83,7 +85,7 @@ func (p *publisher) config() reliable.SenderConfig {
 		MaxTrain: o.MaxTrain, MaxTrainBytes: cmp.Or(o.Full,
 			o.MaxTrain) * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
-		Silence: cmp.Or(o.Silence, defaultSilence), Sink: replySink{p},
+		Silence:     cmp.Or(o.Silence, defaultSilence),
 		RepairShare: float64(cmp.Or(o.Repairs, defaultShare)) / float64(Always),
 	}
 	switch {
@@ -124,7 +126,9 @@ func (p *publisher) begin() {
 		p.sim.fail("publisher %d: %v", p.index, err)
 		return
 	}
-	p.s, p.ending, p.requests = s, false, nil
+	p.s, p.ending, p.openRequests = s, false, nil
+	p.requests = topics.NewRequests(s.Roster(), c.PacketSize, p.acceptReply)
+	s.SetControl(p.requests)
 	s.SetClock(p.sim.clock())
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
 	p.t = p.sim.newTruth(p.id, c.Epoch, p.o)
@@ -154,6 +158,7 @@ func (p *publisher) begin() {
 func (p *publisher) end(how string) {
 	p.sim.trace("publisher %d %s at packet %d", p.index, how, p.t.next)
 	p.sim.report.sender(p.s.Stats())
+	p.sim.report.sender(p.requests.Stats())
 	p.s = nil
 	for _, o := range p.egress {
 		p.sim.pool.drop(o.copy)

@@ -14,7 +14,7 @@ import (
 
 // openRequest is a request of a publisher.
 type openRequest struct {
-	r       *reliable.Request
+	r       *topics.Request
 	key     uint64          // of its message
 	arrived map[uint64]bool // receivers that have replied
 }
@@ -40,35 +40,35 @@ func (w *writer) append(t *reliable.Topic) bool {
 		return w.p.o.Topics == 1 && w.w.Tail.Append(w.whole) || w.w.Append(t, w.whole)
 	}
 	r := w.p.newRequest(w.message.key)
-	if !w.w.AppendRequest(t, w.whole, r.r) {
+	if !w.p.requests.Write(w.w, t, w.whole, r.r) {
 		return false
 	}
-	w.p.requests = append(w.p.requests, r)
+	w.p.openRequests = append(w.p.openRequests, r)
 	return true
 }
 
 // appendFragment writes the next fragment of the message.
 func (w *writer) appendFragment(t *reliable.Topic) (next int) {
 	if !w.message.isRequest {
-		return w.w.AppendFragment(t, w.whole, w.offset)
+		return w.w.AppendFragment(t, w.whole, w.offset, 0)
 	}
 	r := w.p.newRequest(w.message.key)
-	if next = w.w.AppendRequestFragment(t, w.whole, w.offset, r.r); next == len(w.whole) {
-		w.p.requests = append(w.p.requests, r)
+	if next = w.p.requests.WriteFragment(w.w, t, w.whole, w.offset, r.r); next == len(w.whole) {
+		w.p.openRequests = append(w.p.openRequests, r)
 	}
 	return next
 }
 
 func (p *publisher) newRequest(key uint64) *openRequest {
-	return &openRequest{r: &reliable.Request{Ready: func() {}}, key: key, arrived: make(map[uint64]bool)}
+	return &openRequest{r: &topics.Request{Ready: func() {}}, key: key, arrived: make(map[uint64]bool)}
 }
 
 // takeReplies checks replies that have arrived. It closes requests that no subscriber can answer any more.
 func (p *publisher) takeReplies() {
-	for i := 0; i < len(p.requests); {
-		a := p.requests[i]
+	for i := 0; i < len(p.openRequests); {
+		a := p.openRequests[i]
 		for {
-			x, ok := a.r.Take(p.s)
+			x, ok := a.r.Take()
 			if !ok {
 				break
 			}
@@ -84,9 +84,9 @@ func (p *publisher) takeReplies() {
 			a.arrived[x.Receiver] = true
 			p.sim.report.Replies++
 		}
-		if st := a.r.State(p.s); st.Over() {
-			a.r.Close(p.s)
-			p.requests = append(p.requests[:i], p.requests[i+1:]...)
+		if st := a.r.State(); st.Over() {
+			a.r.Close()
+			p.openRequests = append(p.openRequests[:i], p.openRequests[i+1:]...)
 			continue
 		}
 		i++
@@ -95,7 +95,7 @@ func (p *publisher) takeReplies() {
 
 // pendingReply returns a reply that was made and has to arrive, or nil.
 func (p *publisher) pendingReply() *madeReply {
-	for _, a := range p.requests {
+	for _, a := range p.openRequests {
 		for id, m := range p.t.replies[a.key] {
 			if !a.arrived[id] && a.r.Waits(id) && m.sendable() {
 				return m
@@ -141,8 +141,8 @@ func (f *feed) request(it *topics.Item, m *message) {
 		data := make([]byte, size)
 		fill(data, replyKey(key, id))
 		out, signed := s.prove(st, topic, number, data)
-		switch err := s.r.Respond(s.now(), st.Instance, topic, number, out, signed); {
-		case errors.Is(err, reliable.ErrRequesterGone):
+		switch err := s.replies.Respond(s.now(), st.Instance, topic, number, out, signed); {
+		case errors.Is(err, topics.ErrRequesterGone):
 		case err != nil:
 			s.sim.fail("subscriber %d: a reply to message %d: %v", s.number, number, err)
 		default:

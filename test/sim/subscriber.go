@@ -14,16 +14,16 @@ import (
 // subscriber is one subscribing process, with all its stays.
 type subscriber struct {
 	node
-	number int
-	o      *Subscriber
-	stay   int
-	r      *reliable.Receiver
-	id     uint64
-	buf    []byte
-	loans  loans
-	rng    *rand.PCG
-	joined []*reliable.Stream // streams with totals that it has not requested yet
-	lister *topics.Lister     // nil: it does not list topics
+	number  int
+	o       *Subscriber
+	stay    int
+	r       *reliable.Receiver
+	replies *topics.Replies
+	id      uint64
+	buf     []byte
+	loans   loans
+	joined  []*reliable.Stream // streams with totals that it has not requested yet
+	lister  *topics.Lister     // nil: it does not list topics
 
 	rx []*packet
 	inbox
@@ -65,7 +65,6 @@ func (s *subscriber) maxMessage() int {
 func (s *subscriber) begin() {
 	s.id = s.sim.net.rng.Uint64() | 1
 	own, ownEpoch := s.own()
-	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
 	s.running = reliable.Running{}
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
@@ -74,8 +73,8 @@ func (s *subscriber) begin() {
 		History: reliable.History{FromWindow: s.o.FromWindow,
 			Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, defaultStreams), MaxMessage: wire.MaxMessage,
-		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline,
-			defaultDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
+		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, defaultDeadline), Memory: s, Loans: &s.loans,
+		Unpacker: s.unpacker(), Rand: rand.New(rand.NewPCG(s.sim.o.Seed, s.id)),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -88,6 +87,8 @@ func (s *subscriber) begin() {
 	s.loans.s = s
 	r.SetClock(s.sim.clock())
 	r.SetRunning(&s.running)
+	s.replies = topics.NewReplies(s.id, r, &s.running)
+	r.SetControl(s.replies)
 	r.SetAsync(len(s.o.Readers) > 0)
 	for _, name := range topicNames[:s.o.Topics] {
 		r.Want(name)
@@ -122,6 +123,7 @@ func (s *subscriber) leave(how Stop) {
 	s.check()
 	s.endList()
 	s.sim.report.receiver(s.r.Stats())
+	s.sim.report.receiver(s.replies.Stats())
 	for _, f := range s.feeds {
 		if f.c == nil {
 			continue
