@@ -80,7 +80,7 @@ func TestReceivedByReceiver(t *testing.T) {
 			cfg.GroupTag, cfg.Own, cfg.OwnEpoch, cfg.Checksum, cfg.MaxStreams = 0x04030201, 0x99, 4, c.Demanded, 8
 			cfg.WindowBytes, cfg.MemoryBytes, cfg.Unpacker = 32*512, 512*512, compress.NewUnpacker(nil)
 		})
-		q := NewReplies(42, r, new(reliable.Running))
+		q := NewReplies(42, r.Recipient, new(reliable.Running))
 		r.SetControl(q)
 		r.Want("a.b")
 		r.TopicsChanged(0)

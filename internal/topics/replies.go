@@ -30,7 +30,7 @@ var (
 //	                              a recall: sent again
 type Replies struct {
 	id       uint64 // of the receiver
-	to       Recipients
+	to       func(of reliable.Instance) (x reliable.Recipient, ok bool)
 	runs     *reliable.Running
 	byKey    map[replyKey]*keptReply
 	order    list.List                          // of all *keptReply, the least recently sent first
@@ -39,11 +39,6 @@ type Replies struct {
 	budget   float64          // bytes that may be recalled
 	budgetAt reliable.Instant // when
 	stats    stats.Receiver
-}
-
-// Recipients returns the publishers to which replies are sent. A reliable.Receiver implements it.
-type Recipients interface {
-	Recipient(of reliable.Instance) (x reliable.Recipient, ok bool)
 }
 
 // replyKey identifies a request at a receiver.
@@ -85,8 +80,9 @@ const (
 	moreReplyOwed = 2 * maxRecall
 )
 
-// NewReplies returns the replies of the receiver with that id, which is to. runs records when its owner runs.
-func NewReplies(id uint64, to Recipients, runs *reliable.Running) *Replies {
+// NewReplies returns the replies of the receiver with that id. to is its method Recipient; runs records when its owner
+// runs.
+func NewReplies(id uint64, to func(reliable.Instance) (reliable.Recipient, bool), runs *reliable.Running) *Replies {
 	return &Replies{id: id, to: to, runs: runs, budget: recallBurst,
 		byKey: make(map[replyKey]*keptReply), queues: make(map[reliable.Instance][]*keptReply)}
 }
@@ -107,7 +103,7 @@ func (q *Replies) Respond(now reliable.Instant, of reliable.Instance, topic, num
 	if err := CheckReply(data); err != nil {
 		return err
 	}
-	to, ok := q.to.Recipient(of)
+	to, ok := q.to(of)
 	if !ok || to.Down {
 		return ErrRequesterGone
 	}
@@ -144,7 +140,7 @@ func (q *Replies) Append(now reliable.Instant, to reliable.Instance, buf []byte)
 	}
 	for len(q.queues[to]) > 0 {
 		a := q.queues[to][0]
-		x, _ := q.to.Recipient(to)
+		x, _ := q.to(to)
 		if !a.queued || x.Down { // dropped meanwhile
 			q.dequeue(to)
 			continue
@@ -184,7 +180,7 @@ func (q *Replies) Handle(now reliable.Instant, from reliable.Instance, b []byte)
 	if err != nil {
 		return err
 	}
-	to, ok := q.to.Recipient(from)
+	to, ok := q.to(from)
 	if !ok {
 		return nil
 	}
@@ -265,7 +261,7 @@ func (q *Replies) Owed(now reliable.Instant, wanted func(topic uint64) bool) (un
 		if q.runs.Ran(now).Sub(a.sentAt) >= moreReplyOwed {
 			break
 		}
-		if to, ok := q.to.Recipient(a.key.of); !ok || to.Down || !wanted(a.key.request.topic) {
+		if to, ok := q.to(a.key.of); !ok || to.Down || !wanted(a.key.request.topic) {
 			continue
 		}
 		switch {

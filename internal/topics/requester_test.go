@@ -84,7 +84,7 @@ func (a *requester) receive(id uint64, names ...string) *replier {
 		c.ID, c.WindowBytes, c.MemoryBytes, c.MaxStreams = id, 32*512, 128*512, 2
 	})
 	x.r.SetRunning(x.runs)
-	x.q = NewReplies(id, x.r, x.runs)
+	x.q = NewReplies(id, x.r.Recipient, x.runs)
 	x.r.SetControl(x.q)
 	for _, name := range names {
 		if p, err := pattern.Parse(name); err != nil {

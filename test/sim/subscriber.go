@@ -87,7 +87,7 @@ func (s *subscriber) begin() {
 	s.loans.s = s
 	r.SetClock(s.sim.clock())
 	r.SetRunning(&s.running)
-	s.replies = topics.NewReplies(s.id, r, &s.running)
+	s.replies = topics.NewReplies(s.id, r.Recipient, &s.running)
 	r.SetControl(s.replies)
 	r.SetAsync(len(s.o.Readers) > 0)
 	for _, name := range topicNames[:s.o.Topics] {
