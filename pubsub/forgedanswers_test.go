@@ -357,9 +357,10 @@ func forgedReply(t *testing.T, a *answering) {
 }
 
 // A requester without Config.Trust accepts replies with and without proofs, and delivers them without; a responder
-// without a signing key can reply to it. docs/protocol §24.7.
+// without a signing key can reply to it. One with Config.Trust also accepts the proofs of a subscription that begins with
+// the window: for publishers that is another receiver. docs/protocol §24.7.
 func TestReplyProofIsRemoved(t *testing.T) {
-	for _, signs := range []bool{false, true} {
+	for _, x := range []struct{ signs, trusts bool }{{}, {signs: true}, {true, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			network := mem.NewNetwork()
 			open := func(c Config) *Bus {
@@ -375,28 +376,34 @@ func TestReplyProofIsRemoved(t *testing.T) {
 				t.Cleanup(func() { b.Close() })
 				return b
 			}
-			var c Config
-			if signs {
+			var c, trusting Config
+			from := From(Live)
+			if x.signs {
 				c.Sign = signingKey(t)
 			}
-			sub, pub := open(c), open(Config{})
+			if x.trusts {
+				trusting.Trust, from = trust(t, trustLine(">", c.Sign)), From(Window)
+			}
+			sub, pub := open(c), open(trusting)
 			responder, err := sub.Handle("q", func(m Message, err error) {
 				if err == nil && m.IsRequest() {
 					m.Respond(m.Data)
 				}
-			})
+			}, from)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer responder.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
 			for _, n := range []int{0, 1, 1332, 1333, 1400, 1401, 100_000} {
 				want := make([]byte, n)
 				for i := range want {
 					want[i] = byte(i * 7)
 				}
-				r, err := pub.Request(t.Context(), "q", want)
+				r, err := pub.Request(ctx, "q", want)
 				if err != nil || string(r.Data) != string(want) {
-					t.Errorf("signed %v: %d bytes: %d, %v", signs, n, len(r.Data), err)
+					t.Errorf("%+v: %d bytes: %d, %v", x, n, len(r.Data), err)
 				}
 			}
 		})

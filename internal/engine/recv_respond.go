@@ -53,7 +53,7 @@ func (a *Asked) Respond(data []byte) error {
 			return err
 		}
 		data = signer.Reply(&signed.ReplyTo{Publisher: a.of.Publisher, Epoch: a.of.Epoch, Topic: a.topic,
-			Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
+			Number: a.number, Receiver: a.g.replies.ID}, data)
 	}
 	respond := func() error {
 		return a.g.replies.Respond(l.now(), a.of, a.topic, a.number, data, signer != nil)

@@ -29,7 +29,7 @@ var (
 //	└──────┘             └────────┘ ◄──────────── └──────┘               └─────────┘
 //	                              a recall: sent again
 type Replies struct {
-	id       uint64 // of the receiver
+	ID       uint64 // of the receiver, for publishers
 	to       func(of reliable.Instance) (x reliable.Recipient, ok bool)
 	runs     *reliable.Running
 	byKey    map[replyKey]*keptReply
@@ -83,7 +83,7 @@ const (
 // NewReplies returns the replies of the receiver with that id. to is its method Recipient; runs records when its owner
 // runs.
 func NewReplies(id uint64, to func(reliable.Instance) (reliable.Recipient, bool), runs *reliable.Running) *Replies {
-	return &Replies{id: id, to: to, runs: runs, budget: recallBurst,
+	return &Replies{ID: id, to: to, runs: runs, budget: recallBurst,
 		byKey: make(map[replyKey]*keptReply), queues: make(map[reliable.Instance][]*keptReply)}
 }
 
@@ -150,7 +150,7 @@ func (q *Replies) Append(now reliable.Instant, to reliable.Instance, buf []byte)
 			x.Header.Flags |= wire.FlagSigned
 		}
 		p = wire.AppendReply(buf, x.Header, &wire.Reply{
-			Receiver: q.id, Topic: a.key.request.topic, Number: a.key.request.number,
+			Receiver: q.ID, Topic: a.key.request.topic, Number: a.key.request.number,
 			Total: len(a.data), Offset: a.at, Bytes: a.data[a.at : a.at+n],
 		})
 		q.stats.ReplyPackets++
@@ -189,7 +189,7 @@ func (q *Replies) Handle(now reliable.Instant, from reliable.Instance, b []byte)
 	}
 	for i := range x.Count {
 		e := x.At(i)
-		if e.Receiver != q.id {
+		if e.Receiver != q.ID {
 			continue
 		}
 		a := q.byKey[replyKey{from, requestKey{e.Topic, e.Number}}]
