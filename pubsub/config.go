@@ -34,11 +34,10 @@ type Config struct {
 	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, FlowQuorum(n), or one of these for subscribers
 	// with a tag only (FlowTagged, Tagged). Default FlowMin.
 	FlowControl FlowControl
-	// Pad: packets with messages or replies are padded to a multiple of Pad bytes, at most to a full packet. It hides
-	// the sizes of messages from an observer of sealed packets. It costs bandwidth when messages come one by one, and
-	// nothing when they fill packets. Packets of a bus with Compress are not padded. The option pad=N of a URL sets the
-	// same: leave one of them out. From 1, which is no padding, to 65507. Default: 1472 with Keys, which is a full
-	// packet on UDP, and 1 without.
+	// Pad: packets with messages or replies are padded to a multiple of Pad bytes, at most to a full packet. It hides the
+	// sizes of messages from an observer of sealed packets. It costs bandwidth when messages come one by one, and nothing
+	// when they fill packets. Packets of a bus with Compress are not padded. The option pad=N of a URL sets the same: omit
+	// one of them. From 1 (no padding) to 65507. Default: 1472 with Keys, which is a full packet on UDP, and 1 without.
 	Pad int
 	// Rate limits new data of each group this bus publishes to, in bytes a second on the wire. Default 0: no limit.
 	Rate int64

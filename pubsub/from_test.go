@@ -224,7 +224,7 @@ func TestFromCanBeRepeated(t *testing.T) {
 func TestFiftyJoinsUnderLoss(t *testing.T) {
 	testenv.Slow(t)
 	if testing.Short() {
-		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
+		t.Skip("50 joins over sockets at 1 % loss: skipped with -short")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()

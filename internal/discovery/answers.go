@@ -7,37 +7,37 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// answers decides which hellos are answered (docs/protocol §14.5). Its bounds hold for forged hellos,
-// too: at most one answer each, at a bounded rate, with bounded memory.
+// answers decides which hellos are answered (docs/protocol §14.5). Answers to forged hellos are bounded, too: at most
+// one each, at a bounded rate, with bounded memory.
 type answers struct {
 	buses  []answered
 	budget allowance
 }
 
-// answered is a bus that is, or was, answered.
+// answered is a bus that was answered, or will be.
 type answered struct {
 	publisher, epoch uint64
-	peer             uint32 // retained
-	tag              uint32 // of the hello
+	peer             uint32 // a retained peer
+	tag              uint32 // tag of the hello
 	last, due        reliable.Instant
 	count            int  // answers so far
-	pending          bool // the next one is to be sent
+	pending          bool // the next answer must be sent
 }
 
 const (
-	// answersKept is the number of buses that are answered; answersAtOnce the burst of answers, after
-	// which one is sent each answersEvery.
+	// answersKept is the number of buses that are answered. answersAtOnce is the maximum burst of answers, after which one
+	// is sent every answersEvery.
 	answersKept   = 32
 	answersAtOnce = 16
 	answersEvery  = time.Second / 16
-	// answerEvery is the shortest interval of answers to one bus, answerRarely the
-	// longest; the first answersQuick are sent at the shortest.
+	// answerEvery is the shortest interval of answers to one bus, answerRarely the longest. The first answersQuick are
+	// sent at the shortest interval.
 	answerEvery  = time.Second
 	answerRarely = time.Minute
 	answersQuick = 3
 )
 
-// ask takes in a hello that wants an answer; waits: its bus waits for subscribers.
+// ask handles a hello that requests an answer. waits: its bus waits for subscribers.
 func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits bool, peers reliable.Peers) {
 	b := a.bus(h.Publisher, h.Epoch)
 	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !waits) {
@@ -71,7 +71,7 @@ func (a *answers) bus(publisher, epoch uint64) *answered {
 	return nil
 }
 
-// add adds a bus, if need be in the place of the one that was answered longest ago.
+// add adds a bus. If there is no room, it replaces the one that was answered longest ago.
 func (a *answers) add(publisher, epoch uint64, peers reliable.Peers) *answered {
 	if len(a.buses) < answersKept {
 		a.buses = append(a.buses, answered{publisher: publisher, epoch: epoch})
@@ -88,7 +88,7 @@ func (a *answers) add(publisher, epoch uint64, peers reliable.Peers) *answered {
 	return b
 }
 
-// next returns a bus that is to be answered now, or nil.
+// next returns a bus that must be answered now, or nil.
 func (a *answers) next() *answered {
 	for i := range a.buses {
 		if b := &a.buses[i]; b.pending {
@@ -99,7 +99,7 @@ func (a *answers) next() *answered {
 	return nil
 }
 
-// expire forgets buses that have been silent for long.
+// expire removes buses that have been silent for long.
 func (a *answers) expire(now reliable.Instant, peers reliable.Peers) {
 	kept := a.buses[:0]
 	for _, b := range a.buses {
@@ -112,7 +112,7 @@ func (a *answers) expire(now reliable.Instant, peers reliable.Peers) {
 	a.buses = kept
 }
 
-// deadline is when expire has something to do.
+// deadline returns the time of the next expiry.
 func (a *answers) deadline() reliable.Instant {
 	d := reliable.Never
 	for i := range a.buses {
@@ -121,7 +121,7 @@ func (a *answers) deadline() reliable.Instant {
 	return d
 }
 
-// release forgets all.
+// release releases all peers.
 func (a *answers) release(peers reliable.Peers) {
 	for _, b := range a.buses {
 		peers.Forget(b.peer)

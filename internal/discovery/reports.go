@@ -7,11 +7,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// reports remembers which buses were reported as configured differently: each is reported once for an
-// epoch and what its packets say. It bounds the reports that forged packets can cause.
+// reports has the buses that were reported as configured differently: each is reported once for an epoch and a
+// configuration. It bounds the reports that forged packets can cause.
 type reports struct {
 	buses  [reportsKept]reportedBus
-	next   int // to be replaced, when all are in use
+	next   int // the next one to replace when all are in use
 	budget allowance
 }
 
@@ -19,20 +19,21 @@ type reportedBus struct {
 	publisher, epoch uint64
 	last             theirs
 	reported         bool
-	seen             int // packets in a row that said last
+	seen             int // consecutive packets with last
 }
 
 const (
-	// reportsKept is the number of buses that are remembered.
+	// reportsKept is the number of stored buses.
 	reportsKept = 64
-	// reportsAtOnce is the burst of reports; then one is made each reportEvery.
+	// reportsAtOnce is the maximum burst of reports; then one is made every reportEvery.
 	reportsAtOnce = 16
 	reportEvery   = time.Second
-	// confirmations is how many packets in a row must say what a damaged one might.
+	// confirmations is the number of consecutive packets that must have the same value if a damaged packet could have it.
 	confirmations = 2
 )
 
-// due reports whether what a bus says is to be reported now. What a damaged packet might say must come twice.
+// due reports whether the configuration of a bus must be reported now. A value that a damaged packet could have must
+// arrive twice.
 func (x *reports) due(now reliable.Instant, publisher, epoch uint64, t theirs) bool {
 	b := x.bus(publisher, epoch)
 	if b.last != t {
@@ -48,7 +49,7 @@ func (x *reports) due(now reliable.Instant, publisher, epoch uint64, t theirs) b
 	return b.reported
 }
 
-// done reports whether what a bus says was reported before.
+// done reports whether the configuration of a bus was reported before.
 func (x *reports) done(publisher, epoch uint64, t theirs) bool {
 	b := x.find(publisher, epoch)
 	return b != nil && b.reported && b.last == t
@@ -63,7 +64,7 @@ func (x *reports) find(publisher, epoch uint64) *reportedBus {
 	return nil
 }
 
-// bus returns the record of a bus, if need be in the place of the oldest.
+// bus returns the record of a bus. If there is no room, a new one replaces the oldest.
 func (x *reports) bus(publisher, epoch uint64) *reportedBus {
 	if b := x.find(publisher, epoch); b != nil {
 		return b
@@ -76,12 +77,12 @@ func (x *reports) bus(publisher, epoch uint64) *reportedBus {
 
 // allowance is a token bucket.
 type allowance struct {
-	at   reliable.Instant // when the newest token came in
+	at   reliable.Instant // when the last token was added
 	left int
 	used bool
 }
 
-// take takes a token, if there is one. The bucket holds burst tokens; one comes in each interval.
+// take takes a token, if there is one. The bucket holds burst tokens; one is added every interval.
 func (a *allowance) take(now reliable.Instant, burst int, interval time.Duration) bool {
 	if !a.used {
 		a.used, a.at, a.left = true, now, burst

@@ -10,15 +10,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// A figure that cannot be, and more of something than there is, are told apart from what processes
-// say.
+// Check accepts possible snapshots, and refuses impossible values and lists that are too long.
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Bus)
-		want   string // empty: all is well
+		want   string // empty: no error
 	}{
-		"nothing":                 {func(*Bus) {}, ""},
-		"what is as large as may": {func(b *Bus) { b.Topics, b.Events = make([]Topic, MaxTopics), make([]Event, MaxEvents) }, ""},
+		"nothing":           {func(*Bus) {}, ""},
+		"the largest lists": {func(b *Bus) { b.Topics, b.Events = make([]Topic, MaxTopics), make([]Event, MaxEvents) }, ""},
 		"the widest histogram": {func(b *Bus) {
 			b.Delivery.Buckets = []stats.Bucket{{Index: -640, Count: 1}, {Index: 512, Count: math.MaxUint64}}
 		}, ""},
@@ -29,7 +28,7 @@ func TestCheck(t *testing.T) {
 		"not a number":         {func(b *Bus) { b.NoPublisher = math.NaN() }, "Bus.NoPublisher is NaN"},
 		"a loss":               {func(b *Bus) { b.Losses = &LossRecord{Losses: []Loss{{For: math.Inf(1)}}} }, "Loss.For"},
 		"a late event":         {func(b *Bus) { b.Events = []Event{{Time: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}} }, "Event.Time is in the year 9999"},
-		"topics":               {func(b *Bus) { b.Topics = make([]Topic, MaxTopics+1) }, "257 topics, and there are 256 at most"},
+		"topics":               {func(b *Bus) { b.Topics = make([]Topic, MaxTopics+1) }, "257 topics exceed the maximum of 256"},
 		"subscriptions":        {func(b *Bus) { b.Subscriptions = make([]Subscription, MaxSubscriptions+1) }, "257 subscriptions"},
 		"events":               {func(b *Bus) { b.Events = make([]Event, MaxEvents+1) }, "257 events"},
 		"topics of one":        {func(b *Bus) { b.Subscriptions = []Subscription{{Topics: make([]string, MaxSubscribed+1)}} }, "65 topics of a subscription"},

@@ -13,7 +13,7 @@ import (
 
 var start = time.Date(2026, 11, 23, 12, 0, 30, 0, time.UTC)
 
-// after is a time of the test: minutes and seconds after start.
+// after returns start plus a duration.
 func after(text string) time.Time {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -26,7 +26,7 @@ func gap(cause, topic string, messages uint64) stats.LossEntry {
 	return stats.LossEntry{Cause: cause, Topic: topic, Publisher: 7, Messages: messages}
 }
 
-// list writes entries as text: from, to, cause, topic, times, messages.
+// list returns entries as text: from, to, cause, topic, times, messages.
 func list(s Snapshot) string {
 	var b strings.Builder
 	for _, e := range s.Entries {
@@ -38,8 +38,8 @@ func list(s Snapshot) string {
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
-// Losses of one place within a minute of the first are one entry, others are not, and an
-// hour later they are forgotten.
+// Losses with the same publisher, topic and cause within a minute of the first are one entry, others are not, and after
+// an hour they are forgotten.
 func TestEntries(t *testing.T) {
 	type add struct {
 		at string
@@ -72,7 +72,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// However much is lost, a record keeps so much of each cause and counts the rest.
+// With many losses a record keeps a limited number of entries for each cause and counts the rest.
 func TestBounds(t *testing.T) {
 	r := New(start)
 	for i := range 3 * MaxEntries {
@@ -100,8 +100,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What counters have grown is in the minute of the sample before, and minutes without are
-// not there.
+// The growth of counters is in the minute of the previous sample, and minutes without growth are omitted.
 func TestMinutes(t *testing.T) {
 	r := New(start)
 	way := func(name string, repaired, lost uint64) Way {
@@ -130,7 +129,7 @@ func TestMinutes(t *testing.T) {
 	}
 }
 
-// Of many publishers those with the most are listed, and the others counted.
+// Of many publishers those with the most losses are listed, and the others counted.
 func TestWays(t *testing.T) {
 	r := New(start)
 	var ways []Way
@@ -153,7 +152,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// What the documents say of its memory.
+// The memory of a record is as documented.
 func TestMemory(t *testing.T) {
 	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(Way{})
 	if n := MaxCauses*MaxEntries*unsafe.Sizeof(stats.LossEntry{}) + 61*minute; n > 750<<10 {
@@ -161,7 +160,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A loss of a place that is known costs no memory.
+// A loss that belongs to an existing entry allocates nothing.
 func TestAllocs(t *testing.T) {
 	r := New(start)
 	e := gap("gone", "a", 1)

@@ -1,7 +1,7 @@
-// Package report has the conditions that a bus and its transports report. For each it has the log line with level and
-// attribute names, the event, the advice for an operator, the text of fanfare loss, and the alert. Operators search for
-// lines and make alerts of them, so they stay the same from version to version. docs/operate/logs.md and alerts.yml are
-// generated from this package.
+// Package report has the conditions that a bus and its transports report: for each the log line with its level and the
+// names of its attributes, the event, advice for operators, the text of fanfare loss, and the alert. Operators search
+// for lines and use them in alerts, so lines stay the same from one version to the next. docs/operate/logs.md and
+// alerts.yml are generated from this package.
 package report
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Line is a log line, with what belongs to its condition.
+// Line is a log line, with the event, advice and alert of its condition.
 type Line struct {
 	Level slog.Level
 	Text  string
@@ -20,30 +20,30 @@ type Line struct {
 	Attrs string
 	// Event is the label of the event for the same condition; empty: none.
 	Event string
-	// Repeats says how repeated lines are limited.
+	// Repeats describes the limit of repeated lines.
 	Repeats string
-	// Do is the advice for an operator; empty: none.
+	// Do is advice for operators; empty: none.
 	Do string
-	// Loss and Alert are nil if there is none. If an event has several lines, the first of them has both.
+	// Loss and Alert are nil if there is none. If several lines have the same event, the first has them.
 	Loss  *Loss
 	Alert *Alert
 }
 
-// Loss is what fanfare loss says of an event. The record of losses keeps such events.
+// Loss is the text of fanfare loss for an event. Such events are stored in the record of losses.
 type Loss struct {
 	// Why is a sentence that explains the event.
 	Why string
-	// Do is the advice, a text/template over what is known of the case (losses.Evidence).
+	// Do is advice: a text/template that is executed with a losses.Evidence.
 	Do string
 	// OfSubscriber says that the event is about a subscriber of this bus's publishers.
 	OfSubscriber bool
 }
 
-// Alert is a Prometheus rule.
+// Alert is an alerting rule of Prometheus.
 type Alert struct {
 	Name string
 	Expr string // PromQL
-	// For is how long Expr must hold, in Prometheus's notation; empty: no time.
+	// For is the time for which Expr must be true, in the format of Prometheus; empty: none.
 	For                  string
 	Severity             string
 	Summary, Description string // Prometheus templates
@@ -68,7 +68,7 @@ func line(level slog.Level, text, attrs, event, repeats, do string, more ...part
 	return l
 }
 
-// Losses are the Loss values by event label.
+// Losses returns the Loss of each event that has one, by the event's label.
 var Losses = sync.OnceValue(func() map[string]*Loss {
 	all := make(map[string]*Loss)
 	for _, s := range All {
@@ -85,7 +85,7 @@ var Losses = sync.OnceValue(func() map[string]*Loss {
 // limit, not only those with the same text.
 const LeftOut = "lines_left_out"
 
-// How lines are limited. docs/operate/logs.md explains these terms.
+// Limits of lines. docs/operate/logs.md explains these terms.
 const (
 	once     = "once"
 	each     = "each time"
@@ -102,7 +102,7 @@ var Undeclared func(l *Line, attr string)
 // Log logs the line. args are as for slog.Logger.Log.
 func (l *Line) Log(to *slog.Logger, args ...any) { l.log(to, l.Level, args) }
 
-// Debug logs the line at the debug level, because another one has reported the same.
+// Debug logs the line at debug level. It is for conditions that another line has already reported.
 func (l *Line) Debug(to *slog.Logger, args ...any) { l.log(to, slog.LevelDebug, args) }
 
 func (l *Line) log(to *slog.Logger, level slog.Level, args []any) {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// What each policy does: to publishers, to handlers, and to a cursor that is within its
-// bound, beyond it, or overtaken.
+// The effect of each policy on publishers, on handlers, and on a cursor within its bound, beyond it, or overtaken.
 func TestPolicy(t *testing.T) {
 	for _, c := range []struct {
 		kind                     Kind
@@ -34,7 +33,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%d blocks a publisher that waits, with a crowded conflation: %v", c.kind, got)
 		}
 		if got := p.OwnGoroutine(); got != c.beside {
-			t.Errorf("%d has handlers in a goroutine of their own: %v", c.kind, got)
+			t.Errorf("%d runs handlers in a separate goroutine: %v", c.kind, got)
 		}
 		for _, x := range []struct {
 			lag       int

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// hexBytes are bytes that JSON has in hexadecimal.
+// hexBytes are bytes that are hexadecimal in JSON.
 type hexBytes string
 
 func (h hexBytes) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString([]byte(h))), nil }
@@ -69,9 +69,9 @@ type heartbeatFields struct {
 	Released       bool     `json:"released"`
 	Name           hexBytes `json:"name"`
 	LegTags        []uint32 `json:"leg_tags"`
-	// Asked are at most one.
+	// Asked has at most one element.
 	Asked []uint64 `json:"asked_topics"`
-	// Timings are at most one.
+	// Timings has at most one element.
 	Timings []timingFields `json:"timings"`
 }
 
@@ -252,7 +252,7 @@ func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
 	return f, nil
 }
 
-// desc is the packet in the values of the other tests.
+// desc returns the packet as the values of the other tests.
 func (f *dataFields) desc() (d dataDesc) {
 	d = dataDesc{Seq: f.Sequence, PacketSize: f.PacketSize}
 	for _, r := range f.Runs {

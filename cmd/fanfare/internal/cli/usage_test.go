@@ -82,7 +82,7 @@ func TestWrongUsage(t *testing.T) {
 		{"pub -t URL a -nope", "-nope"},
 		{"pub -t URL a..b", "empty token"},
 		{"pub -t URL a.*", "wildcards"},
-		{"sub -t URL a >.b", "can only be the last"},
+		{"sub -t URL a >.b", "must be the last one"},
 		{"sub -t URL a*", "must be a token by itself"},
 		{"sub -t URL " + strings.Repeat("x", 256), "longer than 255"},
 		{"pub -t carrier-pigeon://roof a", "carrier-pigeon"},

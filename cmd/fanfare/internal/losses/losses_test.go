@@ -76,7 +76,7 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"deadline", e, "to 10.0.0.7:7400 (unicast"},
 		{"subscription_evicted", e, "md.> in app[7]"},
 		{"subscriber_silent", e, "whether desk at 10.0.0.8 still runs"},
-		{"subscriber_released", e, "what keeps desk at 10.0.0.8 from reading"},
+		{"subscriber_released", e, "why desk at 10.0.0.8 does not read"},
 	} {
 		if got := Do(c.cause, c.e); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q lacks %q", c.cause, got, c.want)
