@@ -32,7 +32,7 @@ func (w *StateWriter) Write(record []byte) error {
 	return failed("state of", w.topic, w.w.Write(record))
 }
 
-// ErrStateKept: another publisher of the bus keeps the state of the topic.
+// ErrStateKept: another publisher of the bus already provides the state of the topic.
 var ErrStateKept = engine.ErrStateKept
 
 // State registers write, which is called when a subscriber begins with From(State): it writes what the subscriber

@@ -96,7 +96,7 @@ func TestBounds(t *testing.T) {
 		r.Add(after("2h"), gap(fmt.Sprint("cause", i), "a", 1))
 	}
 	if s = r.Snapshot(after("2h")); len(s.Entries)+int(s.Dropped) != 2*MaxCauses || len(r.causes) != MaxCauses {
-		t.Errorf("%d entries of %d causes, %d left out", len(s.Entries), len(r.causes), s.Dropped)
+		t.Errorf("%d entries and %d left out, want %d in all; %d causes, want %d", len(s.Entries), s.Dropped, 2*MaxCauses, len(r.causes), MaxCauses)
 	}
 }
 

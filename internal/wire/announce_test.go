@@ -67,7 +67,7 @@ func TestAnnounceGolden(t *testing.T) {
 	if !got.equal(&goldenAnnounceValue) {
 		t.Errorf("got %+v, want %+v", got, goldenAnnounceValue)
 	}
-	h := goldenHeaderOf(TypeNAK, 0) // the type of the argument is ignored
+	h := goldenHeaderOf(TypeNAK, 0) // append ignores the type in h
 	testAppend(t, goldenAnnounce, func(b []byte) []byte { return goldenAnnounceValue.append(b, h) })
 }
 

@@ -220,8 +220,8 @@ type Event struct {
 	Kind      Kind
 	Group     string // address of the group
 	Publisher ID     // for publisher events
-	// Name is the Config.Name of the publisher; empty if it has none, or is not known yet. Of a subscriber it is that,
-	// or its host and process.
+	// Name is the Config.Name of the publisher; empty if it has none, or is not known yet. Of a subscriber it is its
+	// Config.Name, or without one its host and process.
 	Name       string
 	Epoch      ID // for publisher events
 	Subscriber ID // random id, for SubscriberSilent and others of a publisher's subscribers

@@ -39,7 +39,7 @@ type LossEntry struct {
 	Epoch         events.ID
 	Subscriber    events.ID
 	Name, Address string
-	Times         uint64 // gaps, or events
+	Times         uint64 // number of gaps, or of events
 	Number        uint64 // of the first message lost
 	Messages      uint64 // messages lost, as far as known
 	Unknown       uint64 // of Times: the number of messages cannot be known

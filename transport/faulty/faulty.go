@@ -141,7 +141,7 @@ func (t *Transport) now() time.Duration {
 
 func (t *Transport) delays() bool { return t.cfg.Delay > 0 || t.cfg.Jitter > 0 }
 
-// step moves packets until one train was put into b, and reports whether there is more to do. b has room.
+// step moves packets until it has put one train into b, which must have room. It reports whether there is more to do.
 func (t *Transport) step(b *transport.Batch, now time.Duration) bool {
 	if t.release(b, now) {
 		return true

@@ -225,11 +225,11 @@ type budget struct {
 const (
 	// failsPerSecond and strangerFails together use at most a third of a core.
 	failsPerSecond = 4500
-	// streamFails is the number of failures a second with the name of one stream, strangerFails with those of all unknown
-	// streams together.
+	// streamFails is the maximum number of failed verifications a second of packets of one known stream, strangerFails
+	// that of packets of all unknown streams together.
 	streamFails   = 3000
 	strangerFails = 1500
-	// cleanAfter is the time after its last failure from which a stream has its own budget, whatever other packets arrive.
+	// cleanAfter is the time since its last failure after which a stream has a budget that other streams cannot use up.
 	cleanAfter = time.Second
 	// keyWorkPerSecond is the number of signatures of each key that are checked regardless of other keys, workPerSecond
 	// the number in addition for all keys together. A Fanfare publisher sends at most 10,000 a second.
