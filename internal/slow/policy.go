@@ -74,9 +74,9 @@ func (p Policy) Act(lag, bound int, overtaken bool) Act {
 // Lateness records since when a cursor is behind: by more than half of its bound.
 type Lateness struct{ since time.Duration }
 
-// Note records that the cursor is lag packets behind at now, with bound allowed. It returns for how long it has
+// Record records that the cursor is lag packets behind at now, with bound allowed. It returns for how long it has
 // been behind. now is never zero.
-func (x *Lateness) Note(now time.Duration, lag, bound int) time.Duration {
+func (x *Lateness) Record(now time.Duration, lag, bound int) time.Duration {
 	switch {
 	case lag <= bound/2:
 		x.since = 0

@@ -108,9 +108,9 @@ func (d *Drops) reach(count uint32) uint64 {
 	return uint64(n)
 }
 
-// Ask asks the kernel for the count (SO_MEMINFO, since Linux 4.12), for a socket without further datagrams to carry it.
+// Read gets the count from the kernel (SO_MEMINFO, since Linux 4.12), for a socket without further datagrams.
 // It returns how many datagrams have been dropped since the last call, 0 where the kernel does not report them.
-func (d *Drops) Ask(fd int) uint64 {
+func (d *Drops) Read(fd int) uint64 {
 	count, ok := socketDrops(fd)
 	if !ok {
 		return 0

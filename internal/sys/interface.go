@@ -15,9 +15,9 @@ import (
 // ErrNoInterface matches errors that mean that no such interface exists, or none with the address.
 var ErrNoInterface = errors.New("no such network interface")
 
-// looked classifies the error of a look-up by package net. A system that does not answer returns an
+// lookupError classifies the error of a look-up by package net. A system that does not answer returns an
 // errno, for example when the process has no free descriptor.
-func looked(what string, err error) error {
+func lookupError(what string, err error) error {
 	var errno syscall.Errno
 	switch {
 	case err == nil:
@@ -35,26 +35,26 @@ func looked(what string, err error) error {
 // Interfaces are the interfaces of this host.
 func Interfaces() ([]net.Interface, error) {
 	all, err := net.Interfaces()
-	return all, looked("list the network interfaces", err)
+	return all, lookupError("list the network interfaces", err)
 }
 
 // InterfaceByName is the interface of a name.
 func InterfaceByName(name string) (*net.Interface, error) {
 	ifc, err := net.InterfaceByName(name)
-	return ifc, looked("look up network interface "+name, err)
+	return ifc, lookupError("look up network interface "+name, err)
 }
 
 // InterfaceByIndex is the interface of an index.
 func InterfaceByIndex(index int) (*net.Interface, error) {
 	ifc, err := net.InterfaceByIndex(index)
-	return ifc, looked(fmt.Sprintf("look up network interface %d", index), err)
+	return ifc, lookupError(fmt.Sprintf("look up network interface %d", index), err)
 }
 
 // InterfaceAddrs are the addresses of an interface, without zones. An interface that was just removed may have none.
 func InterfaceAddrs(ifc *net.Interface) ([]netip.Addr, error) {
 	list, err := ifc.Addrs()
 	if err != nil {
-		return nil, looked("list the addresses of network interface "+ifc.Name, err)
+		return nil, lookupError("list the addresses of network interface "+ifc.Name, err)
 	}
 	var addrs []netip.Addr
 	for _, a := range list {

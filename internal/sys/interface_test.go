@@ -48,13 +48,13 @@ func TestFind(t *testing.T) {
 // A system that does not answer has not said that there is none.
 func TestUnknown(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EPERM, syscall.EACCES, syscall.ENOBUFS} {
-		err := looked("look", &net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", errno)})
+		err := lookupError("look", &net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", errno)})
 		if errors.Is(err, ErrNoInterface) || !errors.Is(err, errno) {
 			t.Errorf("%v is %v", errno, err)
 		}
 	}
 	for _, errno := range []syscall.Errno{syscall.ENODEV, syscall.ENXIO} {
-		if err := looked("look", os.NewSyscallError("ioctl", errno)); !errors.Is(err, ErrNoInterface) {
+		if err := lookupError("look", os.NewSyscallError("ioctl", errno)); !errors.Is(err, ErrNoInterface) {
 			t.Errorf("%v is %v", errno, err)
 		}
 	}

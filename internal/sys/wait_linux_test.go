@@ -63,18 +63,18 @@ func TestSleepAndWake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			w := newWaiter(t)
-			ask := make(chan bool)
+			requests := make(chan bool)
 			go func() {
-				for range ask {
+				for range requests {
 					w.Wake()
 				}
 			}()
-			defer close(ask)
+			defer close(requests)
 			if n := testing.AllocsPerRun(200, func() {
 				if w.Begin() {
 					t.Error("woken before a call of Wake")
 				}
-				ask <- true
+				requests <- true
 				until(w, sleep, idSignal, Forever)
 				w.End()
 			}); n != 0 {
@@ -168,24 +168,24 @@ func TestPoller(t *testing.T) {
 
 // In a process with many Waiters a runnable goroutine runs before the thread blocks, and an event it
 // causes ends the wait. With few Waiters no goroutine yields.
-func TestGivesWay(t *testing.T) {
+func TestYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	before := waiters.Load()
 	w := newWaiter(t)
 	w.processors = int(before) + 10
-	if evs := w.giveWay(); evs != nil {
+	if evs := w.yield(); evs != nil {
 		t.Errorf("%d events, where there are few", len(evs))
 	}
 	for waiters.Load() < int64(waitersEach*w.processors) {
 		newWaiter(t)
 	}
-	if evs := w.giveWay(); len(evs) != 0 {
+	if evs := w.yield(); len(evs) != 0 {
 		t.Errorf("%d events, and nothing has happened", len(evs))
 	}
 	w.Begin()
 	defer w.End()
 	go w.Wake() // which runs on the only P when that is given away
-	if evs := w.giveWay(); len(evs) != 1 {
+	if evs := w.yield(); len(evs) != 1 {
 		t.Errorf("%d events, where another goroutine wakes it", len(evs))
 	}
 }

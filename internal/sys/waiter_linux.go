@@ -110,7 +110,7 @@ func (w *Waiter) Ready() []unix.EpollEvent { return w.Poller.Ready(w.evs[:]) }
 // Sleep blocks the thread until something is ready, and returns it, or until the timeout; it need not be longer than
 // that. A negative timeout has no end. Interrupted by a signal, it returns early.
 func (w *Waiter) Sleep(timeout time.Duration) []unix.EpollEvent {
-	if evs := w.giveWay(); len(evs) > 0 {
+	if evs := w.yield(); len(evs) > 0 {
 		return evs
 	}
 	w.timer.arm(timeout)
@@ -128,19 +128,19 @@ var waiters atomic.Int64
 const (
 	// waitersEach is how many Waiters for each processor are many.
 	waitersEach = 2
-	// givesWay is how often a Waiter gives way, and looks again, before it blocks.
-	givesWay = 2
+	// maxYields is how often a Waiter yields, and polls again, before it blocks.
+	maxYields = 2
 )
 
-// giveWay lets other goroutines run before the thread blocks, if this process has many Waiters, and
+// yield lets other goroutines run before the thread blocks, if this process has many Waiters, and
 // returns descriptors that have become ready meanwhile. A thread that blocks keeps its P until the
 // scheduler's monitor retakes it, 20 µs later at the earliest, even if other goroutines are runnable:
 // with 64 publishers on two processors they stood still for a third of the time (docs/decisions, 24).
-func (w *Waiter) giveWay() []unix.EpollEvent {
+func (w *Waiter) yield() []unix.EpollEvent {
 	if waiters.Load() < int64(waitersEach*w.processors) {
 		return nil
 	}
-	for range givesWay {
+	for range maxYields {
 		runtime.Gosched()
 		if evs := w.Ready(); len(evs) > 0 {
 			return evs
@@ -164,8 +164,8 @@ func (w *Waiter) Park(timeout time.Duration) (evs []unix.EpollEvent, crowded boo
 		w.deaf = true
 		return w.block(), false
 	}
-	took := time.Since(start)
-	return w.seen, took > starving && processTime()-busy > took*3/4
+	elapsed := time.Since(start)
+	return w.seen, elapsed > starving && processTime()-busy > elapsed*3/4
 }
 
 // starving is how long a park lasts if the process was busy instead of noticing an event: the

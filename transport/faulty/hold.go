@@ -23,7 +23,7 @@ type hold struct {
 }
 
 // take copies packet into a slot.
-func (h *hold) take(packet []byte) (slot int32, ok bool) {
+func (h *hold) put(packet []byte) (slot int32, ok bool) {
 	if h.mem == nil {
 		mem, err := sys.Alloc(holdPackets * h.size)
 		if err != nil {

@@ -38,7 +38,7 @@ func (w *window) seen(a arrival) bool {
 }
 
 // take records a verified packet for which seen was false.
-func (w *window) take(a arrival) {
+func (w *window) record(a arrival) {
 	if w.has(a.counter) {
 		*w = window{from: w.newest + 1}
 	}
