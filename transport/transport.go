@@ -150,9 +150,9 @@ type Sender interface {
 // its goroutine is running, while the loop may have to wait for a processor.
 type ReplyReader interface {
 	Sender
-	// ReadReplies calls handle with packets that have arrived for Unicast, without waiting. Only the Sender's goroutine may
-	// call it, and the loop does not get these packets. A packet is valid during the call of handle. Only the first call
-	// allocates.
+	// ReadReplies calls handle with packets that have arrived for Unicast, without waiting. Only the Sender's goroutine
+	// may call it, and the loop does not get these packets. A packet is valid during the call of handle. Only the first
+	// call allocates.
 	ReadReplies(handle func(packet []byte))
 	// ReplyAddress is the source of the packet for which handle is being called, as Transport.SourceAddress has it.
 	ReplyAddress() string

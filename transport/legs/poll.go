@@ -23,7 +23,7 @@ type leases struct {
 	free []uint32
 }
 
-// take records a train of a leg, and returns it with our Lease and From.
+// add records a train of a leg, and returns it with our Lease and From.
 func (x *leases) add(leg int, tr transport.Train) transport.Train {
 	if len(x.free) == 0 {
 		x.all = append(x.all, lease{})

@@ -18,7 +18,7 @@ func (x *history) seen(leg uint8, a arrival) bool {
 	return a.stated < x.from
 }
 
-// take records a packet for which seen was false.
+// record records a packet for which seen was false.
 func (x *history) record(leg uint8, a arrival) {
 	if leg %= transport.MaxLegs; x.arrivals[leg] == nil {
 		x.arrivals[leg] = &window{from: x.from}

@@ -84,7 +84,7 @@ func (n *notices) add(x notice, from string, skew time.Duration) {
 
 func (n *notices) pending() bool { return n.some.Load() }
 
-// take appends the queued events to dst, up to its capacity.
+// drain appends the queued events to dst, up to its capacity.
 func (n *notices) drain(dst []transport.Event) []transport.Event {
 	if !n.some.Load() {
 		return dst

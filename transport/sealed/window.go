@@ -37,7 +37,7 @@ func (w *window) seen(a arrival) bool {
 	return a.stated < w.from || w.has(a.counter) && !w.begins(a)
 }
 
-// take records a verified packet for which seen was false.
+// record records a verified packet for which seen was false.
 func (w *window) record(a arrival) {
 	if w.has(a.counter) {
 		*w = window{from: w.newest + 1}

@@ -14,7 +14,7 @@ type pool struct {
 	owned    int // chunks of windows, which are replaced by others while they are read
 }
 
-// take returns a chunk with one reference, the caller's; ok is false if none is free.
+// alloc returns a chunk with one reference, the caller's; ok is false if none is free.
 func (p *pool) alloc() (chunk uint32, ok bool) {
 	if n := len(p.freed); n > 0 {
 		chunk, p.freed = p.freed[n-1], p.freed[:n-1]

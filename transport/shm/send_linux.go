@@ -105,8 +105,8 @@ func (t *Transport) publishCopy(e entry, out *transport.Outbound, from int, run 
 	t.pool.drop(e.chunk)
 }
 
-// take returns a chunk for a train, if an endpoint has joined its group. If there is no memory the train is lost for
-// all, and counted.
+// chunkFor returns a chunk for a train, if an endpoint has joined its group. If there is no memory the train is
+// lost for all, and counted.
 func (t *Transport) chunkFor(group int, run train.Run) (chunk uint32, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

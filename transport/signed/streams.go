@@ -219,8 +219,8 @@ func (k *knownTree) learn(number uint8, n node) {
 
 func (k *knownTree) has(number uint8) bool { return k.have[number/64]&(1<<(number%64)) != 0 }
 
-// take reports whether a packet with leaf n belongs to the tree. It computes the path up to the first known node, most
-// often the leaf itself, known as the sibling of its neighbour, and then remembers the nodes on the path.
+// verify reports whether a packet with leaf n belongs to the tree. It computes the path up to the first known node,
+// most often the leaf itself, known as the sibling of its neighbour, and then remembers the nodes on the path.
 func (k *knownTree) verify(s *wire.Signed, n node) bool {
 	var on, siblings [wire.SignedDepth]node
 	path, number, level := s.Path, s.Node, 0

@@ -137,7 +137,7 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	return m.allocIn(r, n, bytes), nil
 }
 
-// take allocates n bytes of a region and returns the first bytes of them; nil if there is no room. The caller holds mu.
+// allocIn allocates n bytes of a region. It returns the first bytes of them, or nil without room. The caller holds mu.
 func (m *memory) allocIn(r *region, n, bytes int) []byte {
 	off, ok := r.free.alloc(n)
 	if !ok {

@@ -114,7 +114,7 @@ func TestNamespaceNetworks(t *testing.T) {
 	}
 }
 
-// Ask reports a missing or busy listener, and nothing is left behind.
+// Examine reports a missing or busy listener, and nothing is left behind.
 func TestNamespaceNoAnswer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
