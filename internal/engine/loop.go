@@ -305,7 +305,7 @@ func (l *Loop) joined(e *transport.Event) {
 	case transport.Unreadable:
 		l.unreadable(e.Err)
 		return
-	case transport.Unfindable:
+	case transport.Undiscoverable:
 		l.emit(&report.Unfindable, events.Event{Kind: events.Unfindable, Err: e.Err})
 		return
 	case transport.Unmet:

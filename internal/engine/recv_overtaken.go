@@ -30,7 +30,7 @@ func (f *feed) evict(now reliable.Instant) {
 		return
 	}
 	lag := f.c.Lag()
-	d := f.late.Note(time.Duration(now), lag, f.bound)
+	d := f.late.Record(time.Duration(now), lag, f.bound)
 	if s.suppressed.Load() || s.policy.Act(lag, f.bound, f.c.Overtaken()) != slow.End {
 		return
 	}

@@ -63,7 +63,7 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 		return true // receivers drop these, and report sealed ones
 	}
 	key, v := x.v.Check(tr.Packet(i), tr.Leg)
-	if v == signed.Taken {
+	if v == signed.Accepted {
 		if x.seals != nil {
 			x.seals.Proven(tr, i, uint32(key))
 		}
@@ -86,7 +86,7 @@ func (s *senderSink) Replied(x *reliable.CompleteReply) bool {
 	to := signed.ReplyTo{Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Topic: x.Topic.ID,
 		Number: x.Number, Receiver: x.Receiver}
 	key, v := p.replies.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
-	if v == signed.Taken {
+	if v == signed.Accepted {
 		return true
 	}
 	p.refused[v].Add(1)

@@ -3,11 +3,11 @@ package ring
 // A heldPacket is a packet that is still leased by a cursor that no longer counts, because it was overtaken or
 // detached. It keeps its slot, because its user may still read it.
 type heldPacket struct {
-	c     *Cursor // nil: Expire no longer waits for it
-	pos   uint64
-	slot  uint32
-	alone bool  // c is detached, and may never return the packet
-	until int64 // if alone: the time until which Expire waits; 0: not set yet
+	c        *Cursor // nil: Expire no longer waits for it
+	pos      uint64
+	slot     uint32
+	detached bool  // c is detached, and may never return the packet
+	until    int64 // if detached: the time until which Expire waits; 0: not set yet
 }
 
 // keepAlive holds the packet at pos, which c has leased.
@@ -28,7 +28,7 @@ func (l *Log) keepAlive(c *Cursor, pos uint64) {
 func (l *Log) detached(c *Cursor) {
 	for i := range l.heldPackets {
 		if l.heldPackets[i].c == c {
-			l.heldPackets[i].alone = true
+			l.heldPackets[i].detached = true
 		}
 	}
 }
@@ -42,16 +42,16 @@ func (l *Log) Expire(now, keep int64, limit int) {
 	if len(l.heldPackets) == 0 {
 		return
 	}
-	alone := 0
+	detached := 0
 	for i := len(l.heldPackets) - 1; i >= 0; i-- { // the latest first
 		z := &l.heldPackets[i]
-		if !z.alone || z.c == nil {
+		if !z.detached || z.c == nil {
 			continue
 		}
 		if z.until == 0 {
 			z.until = now + keep
 		}
-		if alone++; alone > limit || now >= z.until {
+		if detached++; detached > limit || now >= z.until {
 			z.c = nil
 		}
 	}

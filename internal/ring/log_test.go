@@ -143,7 +143,7 @@ func raceCursors(t *testing.T, slots, items int, packets uint64) {
 				if it.Note == nil {
 					seq, inv = binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
 				}
-				if (it.Note != nil) != noted(it.Seq) || it.Note != nil && it.Note != it.Seq ||
+				if (it.Note != nil) != isNote(it.Seq) || it.Note != nil && it.Note != it.Seq ||
 					seq != it.Seq || inv != ^seq || seq < next || it.Skipped != seq-next || (block && seq != next) {
 					t.Errorf("block=%v: got item %d with note %v and packet %d/%d, want %d", block, it.Seq, it.Note, seq, ^inv, next)
 					c.Return()
@@ -182,12 +182,12 @@ func raceCursors(t *testing.T, slots, items int, packets uint64) {
 	}
 }
 
-// noted reports whether item seq is a note with the value seq.
-func noted(seq uint64) bool { return seq%50 == 49 }
+// isNote reports whether item seq is a note with the value seq.
+func isNote(seq uint64) bool { return seq%50 == 49 }
 
 // testItem appends item seq, and reports whether there was room.
 func (l *Log) testItem(t *testing.T, seq uint64) bool {
-	if !noted(seq) {
+	if !isNote(seq) {
 		return l.testAppend(t, seq)
 	}
 	room := l.Room()
@@ -213,7 +213,7 @@ func TestLogGrows(t *testing.T) {
 		}
 		for ; first < next; first++ {
 			it, data, ok := c.Lease()
-			if !ok || it.Seq != first || noted(first) && it.Note != first || !noted(first) && binary.LittleEndian.Uint64(data) != first {
+			if !ok || it.Seq != first || isNote(first) && it.Note != first || !isNote(first) && binary.LittleEndian.Uint64(data) != first {
 				t.Fatalf("item %d is %+v", first, it)
 			}
 			c.Return()
@@ -251,14 +251,14 @@ func TestSlotsAllocateWhenUsed(t *testing.T) {
 		{16, 4096}, {1472, 32}, {1 << 10, 64}, {8 << 10, 8}, {65507, 1}, {64 << 10, 1}, {100_000, 1},
 	} {
 		var refuse error
-		var taken []int
+		var read []int
 		n := 3*c.chunk/2 + 1
 		s := NewSlots(n, c.stride, func(bytes int, soon bool) ([]byte, error) {
-			if soon != (len(taken) > 0) {
-				t.Errorf("slots of %d bytes, chunk %d: filled soon: %v", c.stride, len(taken), soon)
+			if soon != (len(read) > 0) {
+				t.Errorf("slots of %d bytes, chunk %d: filled soon: %v", c.stride, len(read), soon)
 			}
 			if refuse == nil {
-				taken = append(taken, bytes)
+				read = append(read, bytes)
 			}
 			return make([]byte, bytes), refuse
 		})

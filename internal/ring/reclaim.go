@@ -69,7 +69,7 @@ func (l *Log) Reclaim() {
 	lowest := l.head.Load()
 	l.dropParked()
 	for _, c := range l.active {
-		lowest = min(lowest, l.holds(c))
+		lowest = min(lowest, l.lowestNeeded(c))
 	}
 	t := l.table.Load()
 	for ; l.tail < lowest; l.tail++ {
@@ -85,8 +85,8 @@ func (l *Log) Reclaim() {
 	}
 }
 
-// holds returns the lowest item that c still needs, without its leased packet if c was overtaken.
-func (l *Log) holds(c *Cursor) uint64 {
+// lowestNeeded returns the lowest item that c still needs, without its leased packet if c was overtaken.
+func (l *Log) lowestNeeded(c *Cursor) uint64 {
 	s := c.state.Load()
 	pos := s >> stateBits
 	skip := c.skipTo.Load()

@@ -234,9 +234,9 @@ func (c *Conflation[T]) release(i int32) {
 	}
 }
 
-// room reports whether an entry's buffers may hold key and data of these sizes. It first frees unused buffers. alone
+// room reports whether an entry's buffers may hold key and data of these sizes. It first frees unused buffers. only
 // means that nothing else is queued.
-func (c *Conflation[T]) room(e *entry[T], key, data int, alone bool) bool {
+func (c *Conflation[T]) room(e *entry[T], key, data int, only bool) bool {
 	more := growth(e.key, key) + growth(e.data, data)
 	if more == 0 || c.bytes+more <= c.limits.Bytes {
 		return true
@@ -248,7 +248,7 @@ func (c *Conflation[T]) room(e *entry[T], key, data int, alone bool) bool {
 		c.bytes -= c.spare
 		c.spare = 0
 	}
-	return alone || c.bytes+more <= c.limits.Bytes
+	return only || c.bytes+more <= c.limits.Bytes
 }
 
 // roundUp is the granularity of buffer sizes.

@@ -46,7 +46,7 @@ func TestConflationAgainstModel(t *testing.T) {
 		var m model
 		var held []modelItem
 		var heldData [][]byte
-		most := 0
+		maximum := 0
 		check := func(ok bool, format string, args ...any) {
 			t.Helper()
 			if !ok {
@@ -97,7 +97,7 @@ func TestConflationAgainstModel(t *testing.T) {
 			}
 			check(c.Waiting() == len(m.items) && c.Waiting() <= limits.Keys, "%d wait, want %d of %d", c.Waiting(), len(m.items), limits.Keys)
 			check(c.Replaced() == m.replaced, "%d replaced, want %d", c.Replaced(), m.replaced)
-			most = max(most, c.Bytes())
+			maximum = max(maximum, c.Bytes())
 			sum := 0
 			for i := range c.entries {
 				sum += cap(c.entries[i].key) + cap(c.entries[i].data)
@@ -105,7 +105,7 @@ func TestConflationAgainstModel(t *testing.T) {
 			check(sum == c.Bytes(), "the buffers have %d bytes, counted are %d", sum, c.Bytes())
 		}
 		// A taken entry that is not returned yet may exceed the limit, and so may a single message.
-		check(most <= limits.Bytes+1100*40, "%d bytes of %d", most, limits.Bytes)
+		check(maximum <= limits.Bytes+1100*40, "%d bytes of %d", maximum, limits.Bytes)
 		if t.Failed() {
 			return
 		}
@@ -121,12 +121,12 @@ func TestConflationOfManyKeys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c := NewConflation[uint64](Limits{Keys: keys, Bytes: keys * 3 * roundUp})
 	last, seen := make([]uint64, keys), make([]uint64, keys)
-	took := 0
-	take := func() bool {
+	received := 0
+	receive := func() bool {
 		c.Return()
 		v, data, ok := c.Take()
 		if ok {
-			took++
+			received++
 			seen[binary.LittleEndian.Uint32(data)] = v
 		}
 		return ok
@@ -142,7 +142,7 @@ func TestConflationOfManyKeys(t *testing.T) {
 		}
 		last[k] = v
 		if v%1000 == 0 {
-			take()
+			receive()
 		}
 		if v == messages/2 {
 			memory = c.Bytes()
@@ -151,15 +151,15 @@ func TestConflationOfManyKeys(t *testing.T) {
 	if c.Bytes() > memory+memory/100 {
 		t.Errorf("%d bytes, %d at half time", c.Bytes(), memory)
 	}
-	for take() {
+	for receive() {
 	}
 	for k := range last {
 		if seen[k] != last[k] {
 			t.Fatalf("key %d ends with %d, its last value is %d", k, seen[k], last[k])
 		}
 	}
-	if uint64(took)+c.Replaced() != messages {
-		t.Errorf("%d taken and %d replaced, of %d", took, c.Replaced(), messages)
+	if uint64(received)+c.Replaced() != messages {
+		t.Errorf("%d taken and %d replaced, of %d", received, c.Replaced(), messages)
 	}
 }
 

@@ -73,9 +73,9 @@ func (p Policy) Act(lag, bound int, overtaken bool) Act {
 // Lateness records since when a cursor is behind by more than half of its bound.
 type Lateness struct{ since time.Duration }
 
-// Note records that the cursor is lag packets behind at now, which must not be zero, with bound allowed. It returns the
-// time for which it has been behind.
-func (x *Lateness) Note(now time.Duration, lag, bound int) time.Duration {
+// Record records that the cursor is lag packets behind at now, which must not be zero, with bound allowed. It returns
+// the time for which it has been behind.
+func (x *Lateness) Record(now time.Duration, lag, bound int) time.Duration {
 	switch {
 	case lag <= bound/2:
 		x.since = 0

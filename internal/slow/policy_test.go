@@ -11,7 +11,7 @@ func TestPolicy(t *testing.T) {
 		kind                     Kind
 		blocks, blocksFree       bool
 		blocksCrowded            bool
-		beside                   bool
+		other                    bool
 		within, beyond, overtook Act
 	}{
 		{Auto, true, false, false, false, Read, Read, Read},
@@ -32,7 +32,7 @@ func TestPolicy(t *testing.T) {
 		if got := p.Blocks(false, true); got != c.blocksCrowded {
 			t.Errorf("%d blocks a publisher that waits, with a crowded conflation: %v", c.kind, got)
 		}
-		if got := p.OwnGoroutine(); got != c.beside {
+		if got := p.OwnGoroutine(); got != c.other {
 			t.Errorf("%d runs handlers in a separate goroutine: %v", c.kind, got)
 		}
 		for _, x := range []struct {
@@ -66,7 +66,7 @@ func TestLateness(t *testing.T) {
 	}{
 		{1, 50, 0}, {2, 51, 0}, {5, 200, 3}, {9, 51, 7}, {10, 50, 0}, {12, 70, 0}, {13, 71, 1},
 	} {
-		if got := x.Note(c.now, c.lag, 100); got != c.want {
+		if got := x.Record(c.now, c.lag, 100); got != c.want {
 			t.Errorf("%d packets behind at %d: for %d, want %d", c.lag, c.now, got, c.want)
 		}
 	}

@@ -108,9 +108,9 @@ func (d *Drops) reach(count uint32) uint64 {
 	return uint64(n)
 }
 
-// Ask reads the counter from the kernel (SO_MEMINFO, since Linux 4.12), for a socket that receives no further
+// Read reads the counter from the kernel (SO_MEMINFO, since Linux 4.12), for a socket that receives no further
 // datagrams. It returns the number of datagrams dropped since the last value, or 0 where the kernel does not report it.
-func (d *Drops) Ask(fd int) uint64 {
+func (d *Drops) Read(fd int) uint64 {
 	count, ok := socketDrops(fd)
 	if !ok {
 		return 0

@@ -15,30 +15,30 @@ const hugePage = 2 << 20
 // (madvise(2), MADV_HUGEPAGE). The first access to a page took 13 to 28 µs on a virtual machine; with small pages there
 // are some 500 times as many, all while a publisher starts. Without a free huge page the kernel uses small ones.
 func alloc(bytes int) ([]byte, error) {
-	whole := mapped(bytes)
-	room := whole
-	if whole%hugePage == 0 {
+	rounded := mapped(bytes)
+	room := rounded
+	if rounded%hugePage == 0 {
 		room += hugePage // to align it to a huge page
 	}
 	at, err := unix.MmapPtr(-1, 0, nil, uintptr(room), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("sys: map %d bytes: %w", room, err)
 	}
-	if whole%hugePage == 0 {
+	if rounded%hugePage == 0 {
 		before := int(-uintptr(at) % hugePage)
 		unmap(at, before)
 		at = unsafe.Add(at, before)
-		unmap(unsafe.Add(at, whole), room-whole-before)
+		unmap(unsafe.Add(at, rounded), room-rounded-before)
 		// It fails in a kernel built without huge pages, which then uses small ones.
-		_ = unix.Madvise(unsafe.Slice((*byte)(at), whole), unix.MADV_HUGEPAGE)
+		_ = unix.Madvise(unsafe.Slice((*byte)(at), rounded), unix.MADV_HUGEPAGE)
 	}
-	return unsafe.Slice((*byte)(at), whole)[:bytes:bytes], nil
+	return unsafe.Slice((*byte)(at), rounded)[:bytes:bytes], nil
 }
 
 // mapped returns the size to map for that many bytes: whole huge pages, if at most a quarter of one is wasted.
 func mapped(bytes int) int {
-	if whole := (bytes + hugePage - 1) / hugePage * hugePage; whole-bytes <= hugePage/4 {
-		return whole
+	if rounded := (bytes + hugePage - 1) / hugePage * hugePage; rounded-bytes <= hugePage/4 {
+		return rounded
 	}
 	return bytes
 }
@@ -62,8 +62,8 @@ func populate(mem []byte) {
 	page := uintptr(unix.Getpagesize())
 	at := unsafe.Pointer(unsafe.SliceData(mem))
 	before := int(-uintptr(at) % page)
-	if whole := (len(mem) - before) / int(page) * int(page); whole > 0 {
+	if rounded := (len(mem) - before) / int(page) * int(page); rounded > 0 {
 		// Best effort: it fails in older kernels, and without free memory.
-		_ = unix.Madvise(mem[before:before+whole], unix.MADV_POPULATE_WRITE)
+		_ = unix.Madvise(mem[before:before+rounded], unix.MADV_POPULATE_WRITE)
 	}
 }

@@ -242,7 +242,7 @@ func TestTruncated(t *testing.T) {
 func TestTrain(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")
-	if !KnowsTrains(tx) || !TakeTrains(rx) {
+	if !SupportsGSO(tx) || !EnableGRO(rx) {
 		testenv.Skip(t, "this kernel does not support trains")
 	}
 	const size = 1000

@@ -89,9 +89,9 @@ func SendTo(fd int, p []byte, to *Sockaddr) syscall.Errno {
 	}
 }
 
-// KnowsTrains reports whether the kernel supports UDP_SEGMENT (since Linux 4.18). The socket's default stays off: each
+// SupportsGSO reports whether the kernel supports UDP_SEGMENT (since Linux 4.18). The socket's default stays off: each
 // train carries its segment size. Only a send shows whether the path supports trains: see RefusesTrains.
-func KnowsTrains(fd int) bool {
+func SupportsGSO(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 

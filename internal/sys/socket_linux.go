@@ -67,7 +67,7 @@ const (
 	infoDrops  = 8
 )
 
-func (m *memoryInfo) ask(fd int) bool {
+func (m *memoryInfo) read(fd int) bool {
 	size := uint32(unsafe.Sizeof(*m))
 	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&size)), 0)
@@ -77,7 +77,7 @@ func (m *memoryInfo) ask(fd int) bool {
 // socketDrops returns the number of datagrams that a socket has dropped.
 func socketDrops(fd int) (uint32, bool) {
 	var m memoryInfo
-	ok := m.ask(fd)
+	ok := m.read(fd)
 	return m[infoDrops], ok
 }
 
@@ -85,20 +85,20 @@ func socketDrops(fd int) (uint32, bool) {
 // charges more than their length. Where the kernel does not report it, it is the receive buffer's size.
 func Unread(fd int) int {
 	var m memoryInfo
-	if m.ask(fd) {
+	if m.read(fd) {
 		return int(m[infoUnread])
 	}
 	size, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	return size
 }
 
-// LeastCharge returns the minimum that the kernel charges for a message of size bytes: struct sk_buff and struct
+// MinCharge returns the minimum that the kernel charges for a message of size bytes: struct sk_buff and struct
 // skb_shared_info are added.
-func LeastCharge(size int) int { return size + 576 }
+func MinCharge(size int) int { return size + 576 }
 
-// TakeTrains lets the kernel combine datagrams to trains (Control.Segment). It reports whether the kernel supports that
+// EnableGRO lets the kernel combine datagrams to trains (Control.Segment). It reports whether the kernel supports that
 // (since Linux 5.0).
-func TakeTrains(fd int) bool {
+func EnableGRO(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 }
 

@@ -63,18 +63,18 @@ func TestSleepAndWake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			w := newWaiter(t)
-			ask := make(chan bool)
+			requests := make(chan bool)
 			go func() {
-				for range ask {
+				for range requests {
 					w.Wake()
 				}
 			}()
-			defer close(ask)
+			defer close(requests)
 			if n := testing.AllocsPerRun(200, func() {
 				if w.Begin() {
 					t.Error("woken before a call of Wake")
 				}
-				ask <- true
+				requests <- true
 				until(w, sleep, idSignal, Forever)
 				w.End()
 			}); n != 0 {

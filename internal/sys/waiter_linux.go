@@ -128,8 +128,8 @@ var waiters atomic.Int64
 const (
 	// waitersEach is the number of Waiters per processor from which on they yield.
 	waitersEach = 2
-	// yields is how often a Waiter yields, and polls again, before it blocks.
-	yields = 2
+	// maxYields is how often a Waiter yields, and polls again, before it blocks.
+	maxYields = 2
 )
 
 // yield lets other goroutines run before the thread blocks, if this process has many Waiters, and returns descriptors
@@ -140,7 +140,7 @@ func (w *Waiter) yield() []unix.EpollEvent {
 	if waiters.Load() < int64(waitersEach*w.processors) {
 		return nil
 	}
-	for range yields {
+	for range maxYields {
 		runtime.Gosched()
 		if evs := w.Ready(); len(evs) > 0 {
 			return evs
@@ -164,8 +164,8 @@ func (w *Waiter) Park(timeout time.Duration) (evs []unix.EpollEvent, crowded boo
 		w.noPark = true
 		return w.block(), false
 	}
-	took := time.Since(start)
-	return w.seen, took > crowdedAfter && processTime()-busy > took*3/4
+	elapsed := time.Since(start)
+	return w.seen, elapsed > crowdedAfter && processTime()-busy > elapsed*3/4
 }
 
 // crowdedAfter is the minimum duration of a park that counts as crowded if the process was busy during it: the

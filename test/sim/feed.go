@@ -286,7 +286,7 @@ func (f *feed) lossless() {
 	s := f.sub.sim
 	m := f.t.members[f.sub.id]
 	if f.t.o.Flow != FlowMin || f.t.killed || m == nil || !f.t.counts(m) || m.silent || m.wasReleased ||
-		s.o.mayLose(f.sub.o, f.sub.number) {
+		s.o.canLose(f.sub.o, f.sub.number) {
 		return
 	}
 	for _, h := range f.holes {

@@ -171,7 +171,7 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	v, b := x.nodes[node].v, tr.Packet(0)
 	v.Begin(n.wire.time(), 0)
 	key, verdict := v.Check(b, tr.Leg)
-	if verdict != signed.Taken {
+	if verdict != signed.Accepted {
 		verdict.Count(&x.refused, 1)
 		return nil
 	}
@@ -189,7 +189,7 @@ func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.CompleteRep
 	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
 	_, v := k.proofs.replyVerifier.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
 	v.Count(&k.proofs.replyResults, 1)
-	return v == signed.Taken
+	return v == signed.Accepted
 }
 
 // insider returns a packet made of captured ones.

@@ -202,7 +202,7 @@ func (f *feed) unnamedReported() {
 	}
 	s := f.sub.sim
 	if m := f.t.members[f.sub.id]; m != nil && f.t.counts(m) && !m.silent && !m.wasReleased &&
-		!s.o.forged() && !s.o.mayLose(f.sub.o, f.sub.number) {
+		!s.o.forged() && !s.o.canLose(f.sub.o, f.sub.number) {
 		f.fail("a name did not arrive in time")
 	}
 }

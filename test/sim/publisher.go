@@ -114,12 +114,12 @@ func (p *publisher) begin() {
 	if len(p.mem) < need {
 		p.mem = p.sim.arena.get(need)
 	}
-	least := c.BlockBytes() * (c.LeastBlocks() + 2*(writers-1))
+	minimum := c.BlockBytes() * (c.LeastBlocks() + 2*(writers-1))
 	p.spare = p.spare[:0]
-	for at := least; at < need; at += c.BlockBytes() {
+	for at := minimum; at < need; at += c.BlockBytes() {
 		p.spare = append(p.spare, p.mem[at:at+c.BlockBytes()])
 	}
-	s, err := reliable.NewSender(c, p.mem[:least], p.now())
+	s, err := reliable.NewSender(c, p.mem[:minimum], p.now())
 	if err != nil {
 		p.sim.fail("publisher %d: %v", p.index, err)
 		return

@@ -87,14 +87,14 @@ func (v *ReplyVerifier) Check(topic string, to *ReplyTo, data, proof []byte, fir
 		v.fail()
 		return id, Forged
 	}
-	return id, Taken
+	return id, Accepted
 }
 
 // affords reports whether a reply may be checked that probably does not verify.
 func (v *ReplyVerifier) affords() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.failed.fill(v.now(), strangerFails, atOnce)
+	v.failed.fill(v.now(), unknownFails, atOnce)
 	return v.failed.some()
 }
 

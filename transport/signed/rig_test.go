@@ -14,35 +14,35 @@ import (
 // fabric is a transport that keeps sent packets.
 type fabric struct {
 	transport.Transport
-	caps transport.Capabilities
-	sent [][]byte
-	take int // packets that Send still accepts; negative: all
+	caps      transport.Capabilities
+	sent      [][]byte
+	remaining int // packets that Send still accepts; negative: all
 }
 
 func newFabric() *fabric {
-	return &fabric{caps: transport.Capabilities{MaxPacket: 1472, PacketSize: 1472, MaxTrain: 64, MaxTrainBytes: 64 << 10}, take: -1}
+	return &fabric{caps: transport.Capabilities{MaxPacket: 1472, PacketSize: 1472, MaxTrain: 64, MaxTrainBytes: 64 << 10}, remaining: -1}
 }
 
 func (f *fabric) Capabilities() transport.Capabilities            { return f.caps }
 func (f *fabric) Alloc(bytes int) ([]byte, error)                 { return make([]byte, bytes), nil }
 func (f *fabric) Free([]byte)                                     {}
 func (f *fabric) NewSender(group int) (transport.Sender, error)   { return &fabricSender{f: f}, nil }
-func (s *fabricSender) Completed() uint64                         { return s.taken }
+func (s *fabricSender) Completed() uint64                         { return s.accepted }
 func (s *fabricSender) Close() error                              { return nil }
 func (f *fabric) sender(t testing.TB, s *Signer) transport.Sender { return must(t)(s.NewSender(f, 3)) }
 
 type fabricSender struct {
-	f     *fabric
-	taken uint64
+	f        *fabric
+	accepted uint64
 }
 
 func (s *fabricSender) Send(out *transport.Outbound) (int, error) {
 	for i := range out.Count {
-		if s.f.take == 0 {
+		if s.f.remaining == 0 {
 			return i, transport.ErrBusy
 		}
-		s.f.take--
-		s.taken++
+		s.f.remaining--
+		s.accepted++
 		if s.f.sent != nil {
 			s.f.sent = append(s.f.sent, bytes.Clone(out.Data[i*out.Stride:][:out.Lens[i]]))
 		}

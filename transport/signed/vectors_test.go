@@ -261,7 +261,7 @@ func TestVectors(t *testing.T) {
 		x := NewVerifier(Static{testTrust(t, 1)})
 		x.Begin(time.Unix(int64(now), 0), 0)
 		if first, err := hex.DecodeString(after); err != nil || after != "" {
-			if _, verdict := x.Check(first, 0); err != nil || verdict != Taken {
+			if _, verdict := x.Check(first, 0); err != nil || verdict != Accepted {
 				t.Fatalf("the earlier packet is refused: %d, %v", verdict, err)
 			}
 		}
@@ -270,7 +270,7 @@ func TestVectors(t *testing.T) {
 	}
 	for _, tr := range v.Good {
 		for i, b := range tr.Signed {
-			if got := check(tr.Time, "", b); got != Taken {
+			if got := check(tr.Time, "", b); got != Accepted {
 				t.Errorf("%s, packet %d: verdict %d", tr.Name, i, got)
 			}
 		}

@@ -13,7 +13,7 @@ type Verdict uint8
 
 // Taken: accepted. The other verdicts are described at stats.Sign, in the order of the checks.
 const (
-	Taken Verdict = iota
+	Accepted Verdict = iota
 	Unsigned
 	Malformed
 	Untrusted
@@ -79,7 +79,7 @@ func (v *Verifier) Begin(now time.Time, unread time.Duration) (changed bool) {
 	v.now, v.at = now, now.Unix()
 	v.since, v.saved = now.Add(-unread).Unix(), max(atOnce, unread)
 	v.fails.fill(now, failsPerSecond, atOnce)
-	v.first.fill(now, strangerFails, atOnce)
+	v.first.fill(now, unknownFails, atOnce)
 	v.work.fill(now, workPerSecond, v.saved)
 	set := v.trust.Trust()
 	if changed = set != v.set; changed {
@@ -128,7 +128,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 				return key, Forged
 			}
 			t.setArrived(s.Node, leg)
-			return key, Taken
+			return key, Accepted
 		}
 	}
 	return key, v.checkTrain(by, name, st, &s, leg)
@@ -142,7 +142,7 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 	if known == nil {
 		return climb(s, leaf) == t.root
 	}
-	return known.take(s, leaf)
+	return known.verify(s, leaf)
 }
 
 // checkTrain checks a packet of a train that is not verified yet. st is its stream, nil if unknown.
@@ -167,9 +167,9 @@ func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.
 	if st == nil {
 		st = v.streams.add(name, by)
 	}
-	st.heard = v.at
+	st.lastArrival = v.at
 	st.add(s, root, leaf).setArrived(s.Node, leg)
-	return Taken
+	return Accepted
 }
 
 // affords reports whether a signature of stream st, nil if unknown, may be checked although it may fail. During a flood
@@ -223,12 +223,12 @@ type budget struct {
 }
 
 const (
-	// failsPerSecond and strangerFails together use at most a third of a core.
+	// failsPerSecond and unknownFails together use at most a third of a core.
 	failsPerSecond = 4500
-	// streamFails is the maximum number of failed verifications a second of packets of one known stream, strangerFails
+	// streamFails is the maximum number of failed verifications a second of packets of one known stream, unknownFails
 	// that of packets of all unknown streams together.
-	streamFails   = 3000
-	strangerFails = 1500
+	streamFails  = 3000
+	unknownFails = 1500
 	// cleanAfter is the time since its last failure after which a stream has a budget that other streams cannot use up.
 	cleanAfter = time.Second
 	// keyWorkPerSecond is the number of signatures of each key that are checked regardless of other keys, workPerSecond

@@ -93,7 +93,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 		e.console.line("%s", text)
 	}
 	log.release(!s.quiet, s.quiet, subWords)
-	defer s.watchAlone(e)()
+	defer s.watchInProcess(e)()
 	s.s, err = bus.Subscribe(s.topics[0],
 		append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {

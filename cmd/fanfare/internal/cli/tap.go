@@ -69,7 +69,7 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 	}
 	defer src.Close()
 	defer context.AfterFunc(last, src.Interrupt)()
-	defer r.watchAlone(e)()
+	defer r.watchInProcess(e)()
 	r.obs = tap.NewObserver(groups, r.found)
 	if err := r.readKeys(); err != nil {
 		return err

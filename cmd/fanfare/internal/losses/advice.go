@@ -188,18 +188,18 @@ func sharedDirs(e *Evidence, behind string) string {
 func readable(e *Evidence) string {
 	process, from := cmp.Or(e.Process, "this process"), cmp.Or(e.Address, "the address in the log")
 	reason := quoted(e.Err, "see the log for the reason")
-	says := func(text string) bool { return strings.Contains(e.Err, text) } // addresses have no spaces
+	contains := func(text string) bool { return strings.Contains(e.Err, text) } // addresses have no spaces
 	switch {
 	case e.Err == "":
 		return "Give all buses of these groups the same keyring (keys= in the URL), with a key that is valid now (fanfare key show), and " + process +
 			" a file of trust= with lines for all signing publishers; or find out which program sends from " + from + ": " + reason + "."
 	case e.Err == expired:
 		return "Add a currently valid key to the keyring of " + process + ", which sends nothing until then (fanfare key rotate -in 0s), and give that file to all buses of these groups: " + reason + "."
-	case says(" 5 minutes"):
+	case contains(" 5 minutes"):
 		return "Set the clocks of both hosts, or find out what replays old packets from " + from + ": " + reason + "."
-	case says("another version of"):
+	case contains("another version of"):
 		return "Run the same version of Fanfare on both sides, or find out which program sends from " + from + ": " + reason + "."
-	case says("not signed") || says("signing key"):
+	case contains("not signed") || contains("signing key"):
 		return "Add the line of that publisher (fanfare key sign-show) to the file of trust= of " + process + ", or give the publisher a signing key that is in the file (sign= in the URL), or find out which program sends from " + from + ": " + reason + "."
 	}
 	return "Give all buses of these groups the same keyring (keys= in the URL), or find out which program sends from " + from + ": " + reason + "."

@@ -71,8 +71,8 @@ func (s *Stream) Rate() (packets, bytes float64) {
 	if s.Last.Sub(s.First) < minRatePeriod {
 		return 0, 0
 	}
-	took := s.Last.Sub(s.First).Seconds()
-	return float64(s.Packets) / took, float64(s.Bytes) / took
+	elapsed := s.Last.Sub(s.First).Seconds()
+	return float64(s.Packets) / elapsed, float64(s.Bytes) / elapsed
 }
 
 // gap is a run of packets found missing together.
@@ -143,7 +143,7 @@ func (s *Stream) give(first, end uint64) (n uint64) {
 type burst struct {
 	began               time.Time
 	naks, repairs, data uint64
-	asked               uint64
+	requested           uint64
 	from                map[uint64]bool
 	nakStorm, repStorm  bool // already reported in this second
 }
@@ -325,10 +325,10 @@ func (o *Observer) nak(s *Stream, p *Packet) {
 	}
 	for _, n, ok := r.Next(); ok; _, n, ok = r.Next() {
 		s.NAKPackets += n
-		b.asked += n
+		b.requested += n
 	}
 	if b.naks >= storm && !b.nakStorm {
 		b.nakStorm = true
-		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v request %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
+		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v request %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.requested)
 	}
 }

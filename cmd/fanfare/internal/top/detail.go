@@ -71,7 +71,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(x.Pending, "packet")))
 	lines = append(lines, f.undetectedLines(&x.Of, false)...)
 	if x.hearing.State != "" {
-		lines = append(lines, line("publishers", "%s", x.hears()))
+		lines = append(lines, line("publishers", "%s", x.publisherState()))
 	}
 	if x.Ended != "" {
 		lines = append(lines, line("ended", "%s", x.Ended))
@@ -92,7 +92,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 	return lines
 }
 
-func (x *Subscription) hears() string {
+func (x *Subscription) publisherState() string {
 	switch {
 	case x.hearing.Of != nil:
 		return x.hearing.State + " " + duration(x.LostFor) + " ago"
@@ -255,10 +255,10 @@ func (f *Figures) worst() (level, string) {
 		}
 		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), do)
 	}
-	most := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause.Cause != "filtered" },
+	worst := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause.Cause != "filtered" },
 		func(a, b *Loss) bool { return a.Rate > b.Rate })
-	if most != nil {
-		return warn, fmt.Sprintf("dropped: %s datagrams/s at %s, cause %s", si(float64(most.Rate)), printable(most.Process), most.Cause.Cause)
+	if worst != nil {
+		return warn, fmt.Sprintf("dropped: %s datagrams/s at %s, cause %s", si(float64(worst.Rate)), printable(worst.Process), worst.Cause.Cause)
 	}
 	if f.Host.SmallSockets > 0 {
 		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))
@@ -278,25 +278,25 @@ func process(socket string) string {
 
 // losing says which subscription has lost most permanently within the last minute; empty: none.
 func (f *Figures) losing() string {
-	var most inspect.Loss
+	var worst inspect.Loss
 	var in string
 	for i := range f.Buses {
 		b := &f.Buses[i]
-		if lost := losses.LostLately(b.seen, f.Time); len(lost) > 0 && (in == "" || lost[0].Messages > most.Messages) {
-			most, in = lost[0], b.Process
+		if lost := losses.LostLately(b.seen, f.Time); len(lost) > 0 && (in == "" || lost[0].Messages > worst.Messages) {
+			worst, in = lost[0], b.Process
 		}
 	}
 	if in == "" {
 		return ""
 	}
 	what := "messages"
-	if most.Messages > 0 {
-		what = count(most.Messages, "message")
+	if worst.Messages > 0 {
+		what = count(worst.Messages, "message")
 	}
-	if most.Subscription != "" {
-		what += " of " + most.Subscription
+	if worst.Subscription != "" {
+		what += " of " + worst.Subscription
 	}
-	return printable(fmt.Sprintf("lost permanently within a minute: %s at %s, cause %s; fanfare loss says more", what, in, most.Cause))
+	return printable(fmt.Sprintf("lost permanently within a minute: %s at %s, cause %s; fanfare loss says more", what, in, worst.Cause))
 }
 
 func (f *Figures) whyStuck(of *Of) string {

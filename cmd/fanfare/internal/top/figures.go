@@ -57,8 +57,8 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 }
 
 // add is the sum of two, as far as they are known, and most the larger one.
-func (r Rate) add(x Rate) Rate  { return either(r, x, r+x) }
-func (r Rate) most(x Rate) Rate { return either(r, x, max(r, x)) }
+func (r Rate) add(x Rate) Rate    { return either(r, x, r+x) }
+func (r Rate) larger(x Rate) Rate { return either(r, x, max(r, x)) }
 
 func either(a, b, both Rate) Rate {
 	switch {

@@ -47,21 +47,21 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	for i := range b.Losses.Losses {
 		b.Losses.Losses[i] = inspect.Loss{Last: now, Cause: "gone", Messages: uint64(i * 7919 % 4096)}
 	}
-	look := func(at time.Time) Observation {
+	observe := func(at time.Time) Observation {
 		return Observation{at, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: at, Process: inspect.Process{PID: 1}, Buses: []inspect.Bus{b}}}}}
 	}
 	began := testenv.ProcessorTime()
-	f := Between(look(now), look(now.Add(time.Second)))
+	f := Between(observe(now), observe(now.Add(time.Second)))
 	if len(f.Streams) != many {
 		t.Errorf("%d streams", len(f.Streams))
 	}
 	if err := Write(io.Discard, f, "", "", 200); err != nil {
 		t.Error(err)
 	}
-	if took := testenv.ProcessorTime() - began; took > 20*time.Second {
-		t.Errorf("it took %v of processor time", took)
+	if elapsed := testenv.ProcessorTime() - began; elapsed > 20*time.Second {
+		t.Errorf("it took %v of processor time", elapsed)
 	} else {
-		t.Log(took)
+		t.Log(elapsed)
 	}
 }
 

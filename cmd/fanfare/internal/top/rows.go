@@ -171,10 +171,11 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	}
 	t.Add(row.Repairs)
 	if row.Repair != nil {
-		t.RepairP50, t.RepairP99 = t.RepairP50.most(Rate(row.Repair.P50)), t.RepairP99.most(Rate(row.Repair.P99))
+		t.RepairP50, t.RepairP99 = t.RepairP50.larger(Rate(row.Repair.P50)), t.RepairP99.larger(Rate(row.Repair.P99))
 	}
 	if row.Delivery != nil {
-		t.DeliveryP50, t.DeliveryP99 = t.DeliveryP50.most(Rate(row.Delivery.P50)), t.DeliveryP99.most(Rate(row.Delivery.P99))
+		t.DeliveryP50 = t.DeliveryP50.larger(Rate(row.Delivery.P50))
+		t.DeliveryP99 = t.DeliveryP99.larger(Rate(row.Delivery.P99))
 	}
 	f.Buses = append(f.Buses, row)
 }
@@ -291,7 +292,7 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 		f.Total.MissingRate = f.Total.MissingRate.add(x.counted("missing", g.Counters, was.Counters))
 		row.Add(losses.Repairs{Missing: g.Counters["missing"], Repaired: g.Counters["repaired"], Late: g.Counters["late"], Lost: g.Counters["lost"]})
 		m := x.groupAt(groups, g.Address)
-		m.Received = m.Received.most(rate)
+		m.Received = m.Received.larger(rate)
 		switch {
 		case g.Joined:
 			m.Subscribers = append(m.Subscribers, cmp.Or(x.now.ShownAs, x.of.Bus))

@@ -83,9 +83,9 @@ func TestWorst(t *testing.T) {
 	before, now := scene()
 	buses := func(i int) *inspect.Bus { return &now.Seen[i].Snapshot.Buses[0] }
 	for _, c := range []struct {
-		want  string
-		level level
-		mend  func()
+		want   string
+		level  level
+		repair func()
 	}{
 		{"/run/deaf.sock: i/o timeout", alarm, func() { now.Seen = now.Seen[:3] }},
 		{"stuck[30]: the bus's own goroutine is busy", alarm, func() { buses(2).Incomplete = "" }},
@@ -100,7 +100,7 @@ func TestWorst(t *testing.T) {
 		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%d %q, want %d %q", level, got, c.level, c.want)
 		}
-		c.mend()
+		c.repair()
 	}
 }
 
