@@ -89,8 +89,7 @@ func (v view) Events(after uint64) []inspect.Event {
 }
 
 func (b *Bus) identity() inspect.Identity {
-	_, epoch := b.loop.Publisher()
-	return inspect.Identity{ID: b.ID().String(), Epoch: events.ID(epoch), Name: b.cfg.Name, Tag: b.cfg.Tag,
+	return inspect.Identity{ID: b.ID().String(), Epoch: b.loop.Instance().Epoch, Name: b.cfg.Name, Tag: b.cfg.Tag,
 		ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 

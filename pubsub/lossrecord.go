@@ -44,7 +44,7 @@ func (b *Bus) sampleLosses(s *stats.Bus) (reported []engine.Dropped) {
 		missing, repaired, late = missing+g.Missing, repaired+g.Repaired, late+g.Late
 		for _, p := range g.Publishers {
 			ways = append(ways, lossrecord.Way{
-				WayKey: lossrecord.WayKey{Publisher: uint64(p.ID), Epoch: uint64(p.Epoch), Group: g.Address},
+				WayKey: lossrecord.WayKey{Instance: events.Instance{Publisher: p.ID, Epoch: p.Epoch}, Group: g.Address},
 				Name:   p.Name, Address: p.Address,
 				WayCounts: lossrecord.WayCounts{Repaired: p.Repaired, Lost: p.Lost},
 			})
@@ -80,7 +80,7 @@ func publicLossMinute(m *lossrecord.Minute) stats.LossMinute {
 	x.Missing, x.Repaired, x.Late = all[0], all[1], all[2]
 	for _, w := range m.Ways {
 		x.Ways = append(x.Ways, stats.LossWay{
-			Publisher: PublisherID(w.Publisher), Name: w.Name, Epoch: events.ID(w.Epoch),
+			Publisher: w.Publisher, Name: w.Name, Epoch: w.Epoch,
 			Address: w.Address, Group: w.Group, Repaired: w.Repaired, Lost: w.Lost,
 		})
 	}

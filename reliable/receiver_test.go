@@ -99,7 +99,7 @@ func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 // docs/protocol §3.2, §13.1.
 func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	l := &log{}
-	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Checksum = 8, 3, true })
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.Checksum = events.Instance{Publisher: 8, Epoch: 3}, true })
 	good := data(3, 0, 0)
 	wire.SetChecksum(good)
 	own, group, version, plain, bad, long := slices.Clone(good), slices.Clone(good), slices.Clone(good), data(3, 0, 0), slices.Clone(good), slices.Clone(good)
@@ -393,7 +393,7 @@ func TestReceiverShortWay(t *testing.T) {
 		var stats [2]stats.Receiver
 		for i, short := range []bool{false, true} {
 			l := &log{}
-			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch = 7^1<<9, 3 })
+			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own = events.Instance{Publisher: 7 ^ 1<<9, Epoch: 3} })
 			r.Handle(1, 5, data(3, 0, 0))
 			st := r.Streams()[0]
 			if !st.plain.known {
@@ -428,7 +428,7 @@ func TestReceiverShortWay(t *testing.T) {
 // A publisher is lost, others take its window's memory, and it comes back: what lay in
 // the old window may be beyond the new one.
 func TestWindowComesBackSmaller(t *testing.T) {
-	of := func(publisher, seq uint64, flags wire.Flags) []byte {
+	of := func(publisher events.ID, seq uint64, flags wire.Flags) []byte {
 		b := data(3, seq, flags)
 		wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: publisher, Epoch: 3}, 512)
 		wire.SetSeq(b, seq)
@@ -438,11 +438,11 @@ func TestWindowComesBackSmaller(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MemoryBytes = 40 * 512 })
 	now := Instant(1)
-	use := func(publisher uint64) *Stream {
+	use := func(publisher events.ID) *Stream {
 		r.Handle(now, 5, of(publisher, 0, 0))
 		r.Handle(now, 5, of(publisher, 2, 0))
 		r.Handle(now, 5, of(publisher, 1, wire.FlagRepair))
-		return r.instances.streams[Instance{publisher, 3}]
+		return r.instances.streams[events.Instance{Publisher: publisher, Epoch: 3}]
 	}
 	a := use(7)
 	before := a.win.span

@@ -14,7 +14,7 @@ func TestPresences(t *testing.T) {
 	const lost, ended = events.CausePublisherLost, events.CauseNone
 	type step struct {
 		up    bool
-		epoch uint64
+		epoch events.ID
 		cause events.Cause
 		say   bool
 	}
@@ -33,9 +33,9 @@ func TestPresences(t *testing.T) {
 		for i, s := range c.steps {
 			say := false
 			if s.up {
-				say = p.came(reliable.Instance{Publisher: 7, Epoch: s.epoch})
+				say = p.came(events.Instance{Publisher: 7, Epoch: s.epoch})
 			} else {
-				say = p.went(reliable.Instance{Publisher: 7, Epoch: s.epoch}, s.cause)
+				say = p.went(events.Instance{Publisher: 7, Epoch: s.epoch}, s.cause)
 			}
 			if say != s.say {
 				t.Errorf("%s: step %d is said: %v", c.name, i, say)
@@ -43,9 +43,9 @@ func TestPresences(t *testing.T) {
 		}
 	}
 	var p presences
-	for i := range uint64(100) {
-		p.came(reliable.Instance{Publisher: i, Epoch: 1})
-		p.went(reliable.Instance{Publisher: i, Epoch: 1}, ended)
+	for i := range events.ID(100) {
+		p.came(events.Instance{Publisher: i, Epoch: 1})
+		p.went(events.Instance{Publisher: i, Epoch: 1}, ended)
 	}
 	if len(p.of) != 0 {
 		t.Errorf("%d publishers that are gone are remembered", len(p.of))
@@ -58,7 +58,7 @@ func TestRepeats(t *testing.T) {
 	now := reliable.Instant(time.Hour)
 	for i, c := range []struct {
 		after time.Duration
-		who   uint64
+		who   events.ID
 		what  *report.Line
 		say   bool
 	}{
@@ -71,7 +71,7 @@ func TestRepeats(t *testing.T) {
 			t.Errorf("%d: said is %v", i, say)
 		}
 	}
-	for i := range uint64(3 * remarksKept) {
+	for i := range events.ID(3 * remarksKept) {
 		if r.say(now, i, &report.GroupLost); len(r.at) > remarksKept {
 			t.Fatalf("%d are remembered", len(r.at))
 		}

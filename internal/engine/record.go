@@ -126,7 +126,7 @@ func (s *Subscription) recordLoss(it *topics.Item, group string, from *reliable.
 	}
 	e := stats.LossEntry{
 		Cause: s.l.cfg.CauseLabel(it.Cause), Group: group,
-		Publisher: events.ID(from.Publisher), Epoch: events.ID(from.Epoch),
+		Publisher: from.Publisher, Epoch: from.Epoch,
 		Name: from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
 	}
 	if it.Topic != nil {
@@ -182,7 +182,7 @@ func (l *Loop) recordEvent(e *events.Event) {
 func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {
-			if st.Publisher == uint64(e.Publisher) && events.ID(st.Epoch) == e.Epoch && g.address == e.Group && st.MayConcern() {
+			if st.Publisher == e.Publisher && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
 				return true
 			}
 		}

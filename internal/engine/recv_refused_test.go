@@ -12,12 +12,12 @@ import (
 // forged, and those that are heard in the end are forgotten.
 func TestRefusals(t *testing.T) {
 	var r refusals
-	for p := range uint64(3 * maxRefusals) {
+	for p := range events.ID(3 * maxRefusals) {
 		now := reliable.Instant(p)
 		if r.seen(now, p) {
 			t.Fatalf("publisher %d was reported before", p)
 		}
-		r.remember(now, &events.PublisherRefusedError{Publisher: events.ID(p)})
+		r.remember(now, &events.PublisherRefusedError{Publisher: p})
 		if !r.seen(now, p) || len(r.reported) > maxRefusals || len(r.reported) != len(r.order) {
 			t.Fatalf("after %d: %d reported, %d in order", p, len(r.reported), len(r.order))
 		}
@@ -38,8 +38,8 @@ func TestForgedPublishersRefused(t *testing.T) {
 	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	l.do(func() {
 		now := l.now()
-		for p := range uint64(10_000) {
-			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), reliable.Instance{Publisher: p, Epoch: 1}, events.RefusedMemory)
+		for p := range events.ID(10_000) {
+			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), events.Instance{Publisher: p, Epoch: 1}, events.RefusedMemory)
 		}
 	})
 	s.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Minute is what was counted in a minute, or in the part of it that the record has seen.
@@ -20,8 +22,8 @@ type Minute struct {
 
 // WayKey names the stream of a publisher in a group.
 type WayKey struct {
-	Publisher, Epoch uint64
-	Group            string
+	events.Instance
+	Group string
 }
 
 // WayCounts are packets of a stream.

@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A signed packet (docs/protocol §29, package transport/signed): the proof of its sender, and then the packet.
@@ -100,8 +102,9 @@ func PutSigned(b []byte, s *Signed) {
 }
 
 // Stream is which stream a packet says that it is of, of whichever version. It has HeaderLen bytes.
-func Stream(b []byte) (publisher, epoch uint64, tag uint32) {
-	return binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint32(b[8:])
+func Stream(b []byte) (of events.Instance, tag uint32) {
+	return events.Instance{Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
+		Epoch: events.ID(binary.LittleEndian.Uint64(b[24:]))}, binary.LittleEndian.Uint32(b[8:])
 }
 
 // Content is the packet in a signed one, without verification, and b itself if it is not signed.

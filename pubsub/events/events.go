@@ -30,6 +30,12 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Instance is one run of a publisher: its id and the epoch of the run. It names a stream within a group.
+type Instance struct {
+	Publisher ID `json:"publisher"`
+	Epoch     ID `json:"epoch"`
+}
+
 // Kind says what happened.
 type Kind uint8
 

@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 		{"importable names of reliable", m.importable["reliable"], 257},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
-		{"fields of structs named Config", m.settings, 279},
+		{"fields of structs named Config", m.settings, 276},
 		{"core functions that are passed a large object", m.passed, 80},
 		{"lines over 120 columns, without texts", m.long, 8},
 		{"words of documents", m.words, 75_000},
@@ -64,10 +64,10 @@ func TestLimits(t *testing.T) {
 // wide are the types of the core that exceed what is wanted, with their size today.
 var wide = map[string]size{
 	"internal/topics.Reader":       {57, 11, 48},
-	"reliable.Receiver":            {73, 24, 100},
+	"reliable.Receiver":            {73, 24, 99},
 	"reliable.Sender":              {103, 24, 183},
-	"reliable.Stream":              {151, 29, 136},
-	"internal/engine.Loop":         {97, 34, 181},
+	"reliable.Stream":              {151, 29, 135},
+	"internal/engine.Loop":         {97, 34, 180},
 	"internal/engine.Publication":  {72, 11, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 42},
