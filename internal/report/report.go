@@ -1,7 +1,7 @@
-// Package report has the conditions that a bus and its transports report. For each it has the log line with level and
-// attribute names, the event, the advice for an operator, the text of fanfare loss, and the alert. Operators search for
-// lines and make alerts of them, so they stay the same from version to version. docs/operate/logs.md and alerts.yml are
-// generated from this package.
+// Package report has the conditions that a bus and its transports report, and the causes of loss. For each condition it
+// has the log line with level and attribute names, the event, the advice for an operator, and the alert. Operators
+// search for lines and make alerts of them, so they stay the same from version to version. docs/operate/logs.md and
+// alerts.yml are generated from this package, and fanfare loss prints its texts.
 package report
 
 import (
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Line is a log line, with what belongs to its condition.
@@ -18,35 +20,34 @@ type Line struct {
 	Text  string
 	// Attrs are the names of its attributes. One with a question mark may be absent.
 	Attrs string
-	// Event is the label of the event for the same condition; empty: none.
-	Event string
+	// Event is the event for the same condition; Kinds: none.
+	Event events.Kind
 	// Repeats says how repeated lines are limited.
 	Repeats string
-	// Do is the advice for an operator; empty: none.
+	// Do is the advice for an operator, a text/template over what is known of the case (losses.Evidence); empty: none.
+	// Plain is its text where nothing is known.
 	Do string
 	// Loss and Alert are nil if there is none. If an event has several lines, the first of them has both.
 	Loss  *Loss
 	Alert *Alert
 }
 
-// Loss is what fanfare loss says of an event. The record of losses keeps such events.
+// Loss is for events that the record of losses keeps, and fanfare loss prints.
 type Loss struct {
-	// Why is a sentence that explains the event.
+	// Why explains the event in a sentence; empty: the line's text does.
 	Why string
-	// Do is the advice, a text/template over what is known of the case (losses.Evidence).
-	Do string
 	// OfSubscriber says that the event is about a subscriber of this bus's publishers.
 	OfSubscriber bool
 }
 
-// Alert is a Prometheus rule.
+// Alert is a Prometheus rule. If Expr is empty, an event fires it, for the time Within.
 type Alert struct {
-	Name string
-	Expr string // PromQL
-	// For is how long Expr must hold, in Prometheus's notation; empty: no time.
-	For                  string
-	Severity             string
-	Summary, Description string // Prometheus templates
+	Name         string
+	Expr, Within string // PromQL, a duration
+	For          string // how long Expr must hold; empty: no time
+	Severity     string
+	// Summary and Description are Prometheus templates; empty: what the condition says.
+	Summary, Description string
 }
 
 // Severities of alerts.
@@ -60,7 +61,7 @@ type part interface{ addTo(l *Line) }
 func (x Loss) addTo(l *Line)  { l.Loss = &x }
 func (x Alert) addTo(l *Line) { l.Alert = &x }
 
-func line(level slog.Level, text, attrs, event, repeats, do string, more ...part) Line {
+func line(level slog.Level, text, attrs string, event events.Kind, repeats, do string, more ...part) Line {
 	l := Line{Level: level, Text: text, Attrs: attrs, Event: event, Repeats: repeats, Do: do}
 	for _, p := range more {
 		p.addTo(&l)
@@ -68,13 +69,42 @@ func line(level slog.Level, text, attrs, event, repeats, do string, more ...part
 	return l
 }
 
-// Losses are the Loss values by event label.
-var Losses = sync.OnceValue(func() map[string]*Loss {
-	all := make(map[string]*Loss)
+// Why explains the condition in a sentence.
+func (l *Line) Why() string {
+	if l.Loss != nil && l.Loss.Why != "" {
+		return l.Loss.Why
+	}
+	return sentence(l.Text)
+}
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
+// Plain is the text of an advice where nothing is known of the case: of each action the quoted text, of a condition
+// the branch after else.
+func Plain(do string) string {
+	var b strings.Builder
+	for {
+		text, rest, more := strings.Cut(do, "{{")
+		if b.WriteString(text); !more {
+			return b.String()
+		}
+		action, rest, _ := strings.Cut(rest, "}}")
+		if strings.HasPrefix(action, "if ") {
+			_, rest, _ = strings.Cut(rest, "{{else}}")
+		}
+		_, quoted, _ := strings.Cut(action, `"`)
+		b.WriteString(strings.TrimSuffix(quoted, `"`))
+		do = rest
+	}
+}
+
+// Losses are the lines with Loss, by the label of their event.
+var Losses = sync.OnceValue(func() map[string]*Line {
+	all := make(map[string]*Line)
 	for _, s := range All {
 		for _, l := range s.Lines {
 			if l.Loss != nil {
-				all[l.Event] = l.Loss
+				all[l.Event.Label()] = l
 			}
 		}
 	}
