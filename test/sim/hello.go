@@ -12,10 +12,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// RunHellos runs some buses that send hellos to each other, with equal or different configurations, over a network
+// runHellos runs some buses that send hellos to each other, with equal or different configurations, over a network
 // that loses, duplicates and delays packets, and restarts some of them. It checks that each reports exactly those
 // that it cannot receive, once each, and that none sends or stores more than docs/protocol §14 permits.
-func RunHellos(seed uint64) error {
+func runHellos(seed uint64) error {
 	w := &helloWorld{rng: rand.New(rand.NewPCG(seed, 0x4e110)), now: reliable.Instant(time.Hour)}
 	w.loss = w.rng.Float64() / 2
 	for i := range 2 + w.rng.IntN(6) {

@@ -54,7 +54,7 @@ func (s *sim) openSecond() {
 		return
 	}
 	n := s.net
-	n.o, n.leg, n.count = s.o.Second, 1, NetStats{}
+	n.o, n.leg, n.count = s.o.Second, 1, netStats{}
 	n.shared, n.own, n.routes = make([]bool, len(n.shared)), make([]bool, len(n.own)), make([]route, len(n.routes))
 	n.hops = slices.Clone(n.hops)
 	s.second = &n

@@ -41,8 +41,8 @@ func IDOf(key ed25519.PublicKey) KeyID {
 	return KeyID(binary.LittleEndian.Uint32(h[:]))
 }
 
-// IDOfPublisher is the id of the key with which a publisher signs.
-func IDOfPublisher(publisher events.ID) KeyID { return KeyID(publisher >> 32) }
+// idOfPublisher is the id of the key with which a publisher signs.
+func idOfPublisher(publisher events.ID) KeyID { return KeyID(publisher >> 32) }
 
 // PublisherID is the id of a publisher that signs with key: its lower half is that of id, which is random or a hash of
 // the publisher's name.

@@ -118,7 +118,7 @@ func (t *Trust) find(id KeyID) *trusted {
 
 // May reports whether a publisher's key may publish on a topic.
 func (t *Trust) May(publisher events.ID, topic string) bool {
-	k := t.find(IDOfPublisher(publisher))
+	k := t.find(idOfPublisher(publisher))
 	return k != nil && k.may(topic)
 }
 

@@ -104,7 +104,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 		return 0, Malformed
 	}
 	name := streamOf(s.Packet)
-	key = IDOfPublisher(name.Publisher)
+	key = idOfPublisher(name.Publisher)
 	st := v.streams.find(name)
 	by := v.set.find(key)
 	if by == nil {
@@ -148,7 +148,7 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 
 // checkTrain checks a packet of a train that is not verified yet. st is its stream, nil if unknown.
 func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed, leg uint8) Verdict {
-	key := v.streams.account(IDOfPublisher(name.Publisher))
+	key := v.streams.account(idOfPublisher(name.Publisher))
 	key.work.fill(v.now, keyWorkPerSecond, v.saved)
 	if !v.affords(st) || !key.work.some() && !v.work.some() || st == nil && !v.streams.room(key, v.since) {
 		return Deferred
