@@ -151,7 +151,7 @@ type Config struct {
 	// here to log all lines.
 	Logger *slog.Logger
 
-	epoch uint64 // for tests; 0: Open makes one
+	epoch events.ID // for tests; 0: Open makes one
 	packs packs
 }
 

@@ -272,7 +272,7 @@ func forgedHello(t *testing.T, a *answering) {
 	a.meet()
 	h, began := a.header, time.Now()
 	const n = 1000
-	for i := range uint64(n) {
+	for i := range events.ID(n) {
 		h.Publisher = 1_000_000 + i
 		a.answer(wire.AppendHello(nil, h, &wire.Hello{Settings: wire.Settings{Groups: 77}, PacketSize: 512, Answer: true}))
 	}
@@ -328,7 +328,7 @@ func forgedReply(t *testing.T, a *answering) {
 			got <- r
 		}()
 		m := <-asked
-		to := signed.ReplyTo{Publisher: a.header.Publisher, Epoch: a.header.Epoch, Topic: wire.TopicID(topic), Number: m.Number, Receiver: asks}
+		to := signed.ReplyTo{Instance: a.header.Instance(), Topic: wire.TopicID(topic), Number: m.Number, Receiver: asks}
 		other := to
 		other.Number += 7
 		for _, receiver := range []uint64{asks, 4711} {

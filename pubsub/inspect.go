@@ -89,8 +89,7 @@ func (v view) Events(after uint64) []inspect.Event {
 }
 
 func (b *Bus) identity() inspect.Identity {
-	_, epoch := b.loop.Publisher()
-	return inspect.Identity{ID: b.ID().String(), Epoch: events.ID(epoch), Name: b.cfg.Name, Tag: b.cfg.Tag,
+	return inspect.Identity{ID: b.ID().String(), Epoch: b.loop.Instance().Epoch, Name: b.cfg.Name, Tag: b.cfg.Tag,
 		ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 
@@ -168,18 +167,9 @@ func shownPublication(p *stats.Publication) inspect.Publication {
 
 // shownCauses are the causes with a count above zero, in the order of Causes.
 func shownCauses(st *stats.Bus) (all []inspect.Cause) {
-	for i := range causes {
-		c := &causes[i]
-		x := inspect.Cause{Cause: c.Label}
-		x.Dropped, _ = c.Dropped(st)
-		x.Lost, _ = c.Lost(st)
-		for _, l := range st.Lost {
-			if l.Cause == c.Gap && c.Gap != 0 {
-				x.Gaps, x.Messages = l.Gaps, l.Messages
-			}
-		}
-		if x != (inspect.Cause{Cause: c.Label}) {
-			all = append(all, x)
+	for _, c := range countCauses(st) {
+		if c != (stats.CauseCount{Cause: c.Cause}) {
+			all = append(all, inspect.Cause(c))
 		}
 	}
 	return all

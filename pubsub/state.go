@@ -180,7 +180,7 @@ func remedyOf(c events.StateCause) string {
 func stateError(d *engine.Delivery) *StateError {
 	return &StateError{
 		Topic: d.Topic.Name, Cause: d.Why,
-		Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: events.ID(d.From.Epoch),
+		Publisher: d.From.Publisher, PublisherName: d.From.Name, Epoch: d.From.Epoch,
 		Room: int(d.Number),
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -66,7 +67,7 @@ func TestReceivedByReceiver(t *testing.T) {
 	cases, _ := receivedCases(t)
 	for _, c := range cases {
 		r := newReceiver(t, &log{}, func(cfg *ReceiverConfig) {
-			cfg.GroupTag, cfg.Own, cfg.OwnEpoch, cfg.Checksum, cfg.MaxStreams = 0x04030201, 0x99, 4, c.Demanded, 8
+			cfg.GroupTag, cfg.Own, cfg.Checksum, cfg.MaxStreams = 0x04030201, events.Instance{Publisher: 0x99, Epoch: 4}, c.Demanded, 8
 			cfg.MemoryBytes = 2 * 8 * cfg.WindowBytes
 			cfg.Unpacker = compress.NewUnpacker(nil)
 		})

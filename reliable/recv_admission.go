@@ -5,7 +5,7 @@ import "github.com/fanfaremq/fanfare/pubsub/events"
 // Which streams a receiver keeps: at most MaxStreams. docs/protocol §12.1.
 
 // admit makes room for one more stream of the publisher if necessary. It reports false if it cannot.
-func (r *Receiver) admit(publisher uint64) bool {
+func (r *Receiver) admit(publisher events.ID) bool {
 	if r.instances.full(publisher, r.cfg.MaxStreams) {
 		st := r.dispensable(r.instances.of[publisher])
 		if st == nil {

@@ -1,11 +1,15 @@
 package reliable
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // docs/protocol §4.5: streams that were left start again, those that ended do not.
 func TestTombstonesOfAReceiverThatLeft(t *testing.T) {
 	x := formerStreams()
-	ended, lost := Instance{1, 1}, Instance{2, 1}
+	ended, lost := events.Instance{Publisher: 1, Epoch: 1}, events.Instance{Publisher: 2, Epoch: 1}
 	x.remember(ended, formerStream{next: 5})
 	x.remember(lost, formerStream{evicted: true, next: 7})
 	x.drop(func(x formerStream) bool { return x.evicted })

@@ -1,11 +1,14 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // Origin identifies the publisher instance from which an event comes. It is immutable: newer information makes a new
 // Origin.
 type Origin struct {
-	Instance
+	events.Instance
 	// Name is the publisher's name, fit to be shown (wire.CleanName); empty if unknown or if it has none.
 	Name string
 	// Address is the text of its last source address, as the fabric writes it; it may be empty.

@@ -8,5 +8,5 @@ import (
 // refuse counts a packet of a publisher that the receiver does not follow, and reports it to the sink.
 func (r *Receiver) refuse(now Instant, h *wire.Header, why events.Refusal) {
 	r.stats.StreamsRefused++
-	r.sink.Refused(now, Instance{h.Publisher, h.Epoch}, why)
+	r.sink.Refused(now, h.Instance(), why)
 }

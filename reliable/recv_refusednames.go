@@ -1,6 +1,9 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // Names of topics on which their publishers may not publish: patterns do not learn such topics, and the publisher does
 // not count as one of the topic. docs/protocol §29.8.
@@ -23,7 +26,7 @@ func (x *refusedNames) add(id uint64, name string) {
 // TopicTrust says which keys may publish on which topics. It is immutable. docs/protocol §29.8.
 type TopicTrust interface {
 	// May reports whether a publisher may publish on a topic.
-	May(publisher uint64, topic string) bool
+	May(publisher events.ID, topic string) bool
 }
 
 // may reports whether the stream's publisher may publish on a topic.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Errors of Respond.
@@ -67,7 +68,7 @@ func CheckReply(data []byte) error {
 // Respond replies with data to the request that is message number of a topic of a publisher. It keeps data. signed:
 // data ends with its proof (wire.ReplyProofLen). It returns ErrAnswered, ErrRequesterGone or an error of CheckReply.
 // docs/protocol §24.2, §24.7.
-func (r *Receiver) Respond(now Instant, of Instance, topic, number uint64, data []byte, signed bool) error {
+func (r *Receiver) Respond(now Instant, of events.Instance, topic, number uint64, data []byte, signed bool) error {
 	if err := CheckReply(data); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // requester is a publisher of requests with receivers that reply, on a network without delay in
@@ -264,20 +265,20 @@ func TestSlowResponder(t *testing.T) {
 	if n := a.sent[wire.TypeRecall]; n < 30 || n > 60 || x.executed[0] != 1 {
 		t.Errorf("%d recalls in 10 s, executed %d times", n, x.executed[0])
 	}
-	if err := x.r.Respond(a.now, Instance{7, 3}, a.topic.ID, 0, []byte("late"), false); err != nil {
+	if err := x.r.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 0, []byte("late"), false); err != nil {
 		t.Fatal(err)
 	}
 	a.exchange()
 	if a.replies[0][x.id] != "late" {
 		t.Errorf("%q", a.replies[0])
 	}
-	if err := x.r.Respond(a.now, Instance{7, 3}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrAnswered) {
+	if err := x.r.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrAnswered) {
 		t.Error(err)
 	}
-	if err := x.r.Respond(a.now, Instance{7, 4}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrRequesterGone) {
+	if err := x.r.Respond(a.now, events.Instance{Publisher: 7, Epoch: 4}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrRequesterGone) {
 		t.Error(err)
 	}
-	if err := x.r.Respond(a.now, Instance{7, 3}, a.topic.ID, 1, make([]byte, wire.MaxMessage+1), false); !errors.Is(err, ErrMessageTooLarge) {
+	if err := x.r.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 1, make([]byte, wire.MaxMessage+1), false); !errors.Is(err, ErrMessageTooLarge) {
 		t.Error(err)
 	}
 }
@@ -344,7 +345,7 @@ func TestKeptReplies(t *testing.T) {
 	const size = 1 << 20
 	for i := range uint64(40) {
 		a.now = a.now.Add(time.Microsecond)
-		if err := x.r.Respond(a.now, Instance{7, 3}, a.topic.ID, i, make([]byte, size), false); err != nil {
+		if err := x.r.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, i, make([]byte, size), false); err != nil {
 			t.Fatal(err)
 		}
 		replies(x.r, a.now)
@@ -490,7 +491,7 @@ func TestPendingReplies(t *testing.T) {
 	owed := func() time.Duration { return max(0, x.r.Owed(a.now, all).Sub(a.now)) }
 	respond := func(number uint64, size int) {
 		t.Helper()
-		if err := x.r.Respond(a.now, Instance{7, 3}, a.topic.ID, number, make([]byte, size), false); err != nil {
+		if err := x.r.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, number, make([]byte, size), false); err != nil {
 			t.Fatal(err)
 		}
 	}

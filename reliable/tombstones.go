@@ -1,6 +1,10 @@
 package reliable
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // tombstones remember removed entries, so that late and replayed packets do not bring them back: at a receiver, streams
 // that ended or were evicted; at a publisher, members that left. They keep the latest, and only a share of entries that
@@ -73,10 +77,10 @@ type formerStream struct {
 }
 
 // formerStreams remembers the removed streams of a group. Each publisher id has a share, however often it restarts.
-func formerStreams() tombstones[Instance, formerStream] {
-	return tombstones[Instance, formerStream]{
+func formerStreams() tombstones[events.Instance, formerStream] {
+	return tombstones[events.Instance, formerStream]{
 		kept: tombstonesKept, share: tombstonesEach,
-		together: func(a, b Instance) bool { return a.Publisher == b.Publisher },
+		together: func(a, b events.Instance) bool { return a.Publisher == b.Publisher },
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -16,12 +17,12 @@ type answers struct {
 
 // answered is a bus that was answered, or will be.
 type answered struct {
-	publisher, epoch uint64
-	peer             uint32 // a retained peer
-	tag              uint32 // tag of the hello
-	last, due        reliable.Instant
-	count            int  // answers so far
-	pending          bool // the next answer must be sent
+	of        events.Instance
+	peer      uint32 // a retained peer
+	tag       uint32 // tag of the hello
+	last, due reliable.Instant
+	count     int  // answers so far
+	pending   bool // the next answer must be sent
 }
 
 const (
@@ -39,7 +40,7 @@ const (
 
 // ask handles a hello that requests an answer. waits: its bus waits for subscribers.
 func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits bool, peers reliable.Peers) {
-	b := a.bus(h.Publisher, h.Epoch)
+	b := a.bus(h.Instance())
 	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !waits) {
 		return
 	}
@@ -53,7 +54,7 @@ func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits b
 	if b != nil {
 		peers.Forget(b.peer)
 	} else {
-		b = a.add(h.Publisher, h.Epoch, peers)
+		b = a.add(h.Instance(), peers)
 	}
 	wait := answerEvery
 	if b.count++; b.count > answersQuick {
@@ -62,9 +63,9 @@ func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits b
 	b.peer, b.tag, b.last, b.due, b.pending = peer, h.GroupTag, now, now.Add(wait), true
 }
 
-func (a *answers) bus(publisher, epoch uint64) *answered {
+func (a *answers) bus(of events.Instance) *answered {
 	for i := range a.buses {
-		if b := &a.buses[i]; b.publisher == publisher && b.epoch == epoch {
+		if b := &a.buses[i]; b.of == of {
 			return b
 		}
 	}
@@ -72,9 +73,9 @@ func (a *answers) bus(publisher, epoch uint64) *answered {
 }
 
 // add adds a bus. If there is no room, it replaces the one that was answered longest ago.
-func (a *answers) add(publisher, epoch uint64, peers reliable.Peers) *answered {
+func (a *answers) add(of events.Instance, peers reliable.Peers) *answered {
 	if len(a.buses) < answersKept {
-		a.buses = append(a.buses, answered{publisher: publisher, epoch: epoch})
+		a.buses = append(a.buses, answered{of: of})
 		return &a.buses[len(a.buses)-1]
 	}
 	b := &a.buses[0]
@@ -84,7 +85,7 @@ func (a *answers) add(publisher, epoch uint64, peers reliable.Peers) *answered {
 		}
 	}
 	peers.Forget(b.peer)
-	*b = answered{publisher: publisher, epoch: epoch}
+	*b = answered{of: of}
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Config describes a bus to its Greeter.
 type Config struct {
-	Publisher, Epoch uint64
+	Self events.Instance // this bus as a publisher
 	// Name of the bus, for reports; truncated to wire.MaxName bytes.
 	Name string
 	// GroupTag is the tag of group 0. LegTags has its tags on each leg, if the bus has several.
@@ -155,7 +155,7 @@ func (g *Greeter) Unsent(now reliable.Instant) {
 
 func (g *Greeter) appendHello(buf []byte, tag uint32, x *wire.Hello) []byte {
 	x.Settings, x.PacketSize, x.Name = g.own, g.cfg.Fabric.PacketSize, []byte(g.cfg.Name)
-	b := wire.AppendHello(buf, wire.Header{GroupTag: tag, Publisher: g.cfg.Publisher, Epoch: g.cfg.Epoch}, x)
+	b := wire.AppendHello(buf, wire.Header{GroupTag: tag, Publisher: g.cfg.Self.Publisher, Epoch: g.cfg.Self.Epoch}, x)
 	if g.cfg.Fabric.Checksum {
 		wire.SetChecksum(b)
 	}
@@ -258,7 +258,7 @@ func (g *Greeter) take(from uint64, now reliable.Instant, b []byte, unicast bool
 }
 
 func (g *Greeter) heard(now reliable.Instant, from uint64, h *wire.Header, x *wire.Hello, t theirs) {
-	if h.Publisher == g.cfg.Publisher && h.Epoch == g.cfg.Epoch {
+	if h.Instance() == g.cfg.Self {
 		return
 	}
 	g.stats.Heard++
@@ -284,11 +284,11 @@ func (g *Greeter) heard(now reliable.Instant, from uint64, h *wire.Header, x *wi
 // subscribes to if answer; nil if unknown.
 func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *reports, t theirs,
 	name []byte, filter *wire.TopicFilter, answer bool) {
-	if x.done(h.Publisher, h.Epoch, t) {
+	if x.done(h.Instance(), t) {
 		return
 	}
 	list := g.cfg.Fabric.differences(&t)
-	if len(list) == 0 || !x.due(now, h.Publisher, h.Epoch, t) {
+	if len(list) == 0 || !x.due(now, h.Instance(), t) {
 		return
 	}
 	g.stats.Mismatches++
@@ -296,7 +296,7 @@ func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *r
 }
 
 func mismatch(h *wire.Header, name []byte, list []events.ConfigDifference) *events.ConfigMismatchError {
-	return &events.ConfigMismatchError{Publisher: events.ID(h.Publisher), Epoch: events.ID(h.Epoch),
+	return &events.ConfigMismatchError{Publisher: h.Publisher, Epoch: h.Epoch,
 		Name: wire.CleanName(name), Differences: list}
 }
 

@@ -22,9 +22,9 @@ type greeting struct {
 	retains               int
 }
 
-func newGreeting(id uint64, fabric Fabric) *greeting {
+func newGreeting(id events.ID, fabric Fabric) *greeting {
 	x := &greeting{peers: make(map[uint32]int)}
-	x.g = New(Config{Publisher: id, Epoch: 1, Name: "bus", GroupTag: 9, Fabric: fabric, Rand: rand.New(rand.NewPCG(id, 1))}, x)
+	x.g = New(Config{Self: events.Instance{Publisher: id, Epoch: 1}, Name: "bus", GroupTag: 9, Fabric: fabric, Rand: rand.New(rand.NewPCG(uint64(id), 1))}, x)
 	return x
 }
 
@@ -268,7 +268,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	const seconds = 20
 	for i := range uint64(50_000) {
 		now := reliable.Instant(time.Hour).Add(time.Duration(i) * seconds * time.Second / 50_000)
-		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false)})
+		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: events.ID(100 + i), Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false)})
 		x.g.Hello(1000+i, now, b)
 		heard += len(b)
 		for _, h := range x.next(now) {

@@ -50,8 +50,8 @@ func TestDifferentLegs(t *testing.T) {
 // that tag. docs/protocol §23.9.
 func TestHellosOfLegs(t *testing.T) {
 	pub, sub := newGreeting(1, sixteen), newGreeting(2, sixtyfour)
-	pub.g = New(Config{Publisher: 1, Epoch: 1, GroupTag: 9, LegTags: []uint32{9, 10}, Fabric: sixteen, Rand: pub.g.cfg.Rand}, pub)
-	sub.g = New(Config{Publisher: 2, Epoch: 1, GroupTag: 11, LegTags: []uint32{11, 10}, Fabric: sixtyfour, Rand: sub.g.cfg.Rand}, sub)
+	pub.g = New(Config{Self: events.Instance{Publisher: 1, Epoch: 1}, GroupTag: 9, LegTags: []uint32{9, 10}, Fabric: sixteen, Rand: pub.g.cfg.Rand}, pub)
+	sub.g = New(Config{Self: events.Instance{Publisher: 2, Epoch: 1}, GroupTag: 11, LegTags: []uint32{11, 10}, Fabric: sixtyfour, Rand: sub.g.cfg.Rand}, sub)
 	pub.published, sub.subscribed = []uint64{5}, []uint64{5}
 	now := reliable.Instant(time.Hour)
 	pub.g.Publishes(now)

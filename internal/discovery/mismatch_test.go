@@ -98,7 +98,7 @@ func TestReports(t *testing.T) {
 	noChecksum := theirs{version: wire.Version, noChecksum: true}
 	var x reports
 	for i, c := range []struct {
-		publisher, epoch uint64
+		publisher, epoch events.ID
 		t                theirs
 		want             bool
 	}{
@@ -114,7 +114,7 @@ func TestReports(t *testing.T) {
 		{3, 1, noChecksum, false},
 		{3, 1, noChecksum, true},
 	} {
-		if got := x.due(reliable.Instant(i), c.publisher, c.epoch, c.t); got != c.want {
+		if got := x.due(reliable.Instant(i), events.Instance{Publisher: c.publisher, Epoch: c.epoch}, c.t); got != c.want {
 			t.Errorf("%d: %+v: %v", i, c, got)
 		}
 	}
@@ -125,8 +125,8 @@ func TestReportsAreBounded(t *testing.T) {
 	var x reports
 	n := 0
 	const seconds = 10
-	for i := range uint64(100_000) {
-		if x.due(reliable.Instant(time.Hour)+reliable.Instant(i)*reliable.Instant(seconds*time.Second/100_000), i, 1, theirs{version: wire.Version}) {
+	for i := range events.ID(100_000) {
+		if x.due(reliable.Instant(time.Hour)+reliable.Instant(i)*reliable.Instant(seconds*time.Second/100_000), events.Instance{Publisher: i, Epoch: 1}, theirs{version: wire.Version}) {
 			n++
 		}
 	}

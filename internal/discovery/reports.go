@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -16,10 +17,10 @@ type reports struct {
 }
 
 type reportedBus struct {
-	publisher, epoch uint64
-	last             theirs
-	reported         bool
-	seen             int // consecutive packets with last
+	of       events.Instance
+	last     theirs
+	reported bool
+	seen     int // consecutive packets with last
 }
 
 const (
@@ -34,10 +35,10 @@ const (
 
 // due reports whether the configuration of a bus must be reported now. A value that a damaged packet could have must
 // arrive twice.
-func (x *reports) due(now reliable.Instant, publisher, epoch uint64, t theirs) bool {
-	b := x.bus(publisher, epoch)
+func (x *reports) due(now reliable.Instant, of events.Instance, t theirs) bool {
+	b := x.bus(of)
 	if b.last != t {
-		*b = reportedBus{publisher: publisher, epoch: epoch, last: t}
+		*b = reportedBus{of: of, last: t}
 	}
 	if b.reported {
 		return false
@@ -50,14 +51,14 @@ func (x *reports) due(now reliable.Instant, publisher, epoch uint64, t theirs) b
 }
 
 // done reports whether the configuration of a bus was reported before.
-func (x *reports) done(publisher, epoch uint64, t theirs) bool {
-	b := x.find(publisher, epoch)
+func (x *reports) done(of events.Instance, t theirs) bool {
+	b := x.find(of)
 	return b != nil && b.reported && b.last == t
 }
 
-func (x *reports) find(publisher, epoch uint64) *reportedBus {
+func (x *reports) find(of events.Instance) *reportedBus {
 	for i := range x.buses {
-		if b := &x.buses[i]; b.publisher == publisher && b.epoch == epoch {
+		if b := &x.buses[i]; b.of == of {
 			return b
 		}
 	}
@@ -65,13 +66,13 @@ func (x *reports) find(publisher, epoch uint64) *reportedBus {
 }
 
 // bus returns the record of a bus. If there is no room, a new one replaces the oldest.
-func (x *reports) bus(publisher, epoch uint64) *reportedBus {
-	if b := x.find(publisher, epoch); b != nil {
+func (x *reports) bus(of events.Instance) *reportedBus {
+	if b := x.find(of); b != nil {
 		return b
 	}
 	b := &x.buses[x.next]
 	x.next = (x.next + 1) % len(x.buses)
-	*b = reportedBus{publisher: publisher, epoch: epoch}
+	*b = reportedBus{of: of}
 	return b
 }
 

@@ -12,7 +12,7 @@ func (g *group) watchDamage() {
 	if g.damaged += d.Packets; !Doubled(before, g.damaged) {
 		return
 	}
-	g.l.sayOf(d.Publisher, &report.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
-	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.ID(d.Publisher),
+	g.l.sayOf(d.Publisher, &report.BadPackets, "packets", g.damaged, "publisher", d.Publisher, "address", d.Address, "group", g.address)
+	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: d.Publisher,
 		Address: d.Address, Behind: g.damaged})
 }

@@ -35,7 +35,7 @@ func (f *feed) evict(now reliable.Instant) {
 		return
 	}
 	err := &events.EvictedError{
-		Publisher: events.ID(f.st.Publisher), Epoch: events.ID(f.st.Epoch),
+		Publisher: f.st.Publisher, Epoch: f.st.Epoch,
 		PublisherName: f.st.Origin().Name, Group: f.g.address,
 		Behind: uint64(lag), Allowed: uint64(f.bound), For: d,
 	}

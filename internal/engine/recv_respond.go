@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
@@ -15,7 +16,7 @@ var ErrNoRequest = errors.New("the message is no request")
 // Asked is a request that a subscription delivered, with what its reply needs. It stays valid after the message.
 type Asked struct {
 	g             *group
-	of            reliable.Instance
+	of            events.Instance
 	topic, number uint64
 	answered      atomic.Bool
 }
@@ -51,7 +52,7 @@ func (a *Asked) Respond(data []byte) error {
 		if err := reliable.CheckReply(data); err != nil {
 			return err
 		}
-		data = signer.Reply(&signed.ReplyTo{Publisher: a.of.Publisher, Epoch: a.of.Epoch, Topic: a.topic,
+		data = signer.Reply(&signed.ReplyTo{Instance: a.of, Topic: a.topic,
 			Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
 	}
 	respond := func() error {

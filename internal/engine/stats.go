@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -112,5 +111,3 @@ func addGroup(st *stats.Group, g *group) {
 		sum.Field(i).SetUint(sum.Field(i).Uint() + more.Field(i).Uint())
 	}
 }
-
-func id(v uint64) string { return fmt.Sprintf("%016x", v) }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Minute has the counts of a minute, or of the recorded part of it.
@@ -20,8 +22,8 @@ type Minute struct {
 
 // WayKey identifies the stream of a publisher in a group.
 type WayKey struct {
-	Publisher, Epoch uint64
-	Group            string
+	events.Instance
+	Group string
 }
 
 // WayCounts counts packets of a stream.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -104,7 +105,7 @@ func TestBounds(t *testing.T) {
 func TestMinutes(t *testing.T) {
 	r := New(start)
 	way := func(name string, repaired, lost uint64) Way {
-		return Way{WayKey{1, 1, name}, name, "", WayCounts{repaired, lost}}
+		return Way{WayKey{events.Instance{Publisher: 1, Epoch: 1}, name}, name, "", WayCounts{repaired, lost}}
 	}
 	r.Sample(after("10s"), []uint64{1, 0}, []Way{way("a", 1, 0)})
 	r.Sample(after("20s"), []uint64{3, 0}, []Way{way("a", 3, 0), way("b", 1, 5)})
@@ -135,7 +136,7 @@ func TestWays(t *testing.T) {
 	var ways []Way
 	total := uint64(0)
 	for i := range uint64(3 * MaxWays) {
-		ways = append(ways, Way{WayKey{i, 1, "g"}, "", "", WayCounts{i, 1}})
+		ways = append(ways, Way{WayKey{events.Instance{Publisher: events.ID(i), Epoch: 1}, "g"}, "", "", WayCounts{i, 1}})
 		total += i + 1
 	}
 	r.Sample(after("1s"), nil, ways)

@@ -1,7 +1,7 @@
-// Package report has the conditions that a bus and its transports report: for each the log line with its level and the
-// names of its attributes, the event, advice for operators, the text of fanfare loss, and the alert. Operators search
-// for lines and use them in alerts, so lines stay the same from one version to the next. docs/operate/logs.md and
-// alerts.yml are generated from this package.
+// Package report has the conditions that a bus and its transports report, and the causes of loss. For each condition it
+// has the log line with its level and the names of its attributes, the event, advice for operators, and the alert.
+// Operators search for lines and use them in alerts, so lines stay the same from one version to the next.
+// docs/operate/logs.md and alerts.yml are generated from this package, and fanfare loss prints its texts.
 package report
 
 import (
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Line is a log line, with the event, advice and alert of its condition.
@@ -18,35 +20,34 @@ type Line struct {
 	Text  string
 	// Attrs are the names of its attributes. One with a question mark may be absent.
 	Attrs string
-	// Event is the label of the event for the same condition; empty: none.
-	Event string
+	// Event is the event for the same condition; Kinds: none.
+	Event events.Kind
 	// Repeats describes the limit of repeated lines.
 	Repeats string
-	// Do is advice for operators; empty: none.
+	// Do is advice for operators, a text/template that is executed with a losses.Evidence; empty: none. Plain returns
+	// its text without evidence.
 	Do string
 	// Loss and Alert are nil if there is none. If several lines have the same event, the first has them.
 	Loss  *Loss
 	Alert *Alert
 }
 
-// Loss is the text of fanfare loss for an event. Such events are stored in the record of losses.
+// Loss is for events that are stored in the record of losses, which fanfare loss prints.
 type Loss struct {
-	// Why is a sentence that explains the event.
+	// Why is a sentence that explains the event; empty: the line's text explains it.
 	Why string
-	// Do is advice: a text/template that is executed with a losses.Evidence.
-	Do string
 	// OfSubscriber says that the event is about a subscriber of this bus's publishers.
 	OfSubscriber bool
 }
 
-// Alert is an alerting rule of Prometheus.
+// Alert is an alerting rule of Prometheus. Without Expr it fires for the time Within after the condition's event.
 type Alert struct {
-	Name string
-	Expr string // PromQL
-	// For is the time for which Expr must be true, in the format of Prometheus; empty: none.
-	For                  string
-	Severity             string
-	Summary, Description string // Prometheus templates
+	Name         string
+	Expr, Within string // PromQL, a duration
+	For          string // time for which Expr must be true, in the format of Prometheus; empty: none
+	Severity     string
+	// Summary and Description are Prometheus templates. If empty, they are the text and the advice of the condition.
+	Summary, Description string
 }
 
 // Severities of alerts.
@@ -60,7 +61,7 @@ type part interface{ addTo(l *Line) }
 func (x Loss) addTo(l *Line)  { l.Loss = &x }
 func (x Alert) addTo(l *Line) { l.Alert = &x }
 
-func line(level slog.Level, text, attrs, event, repeats, do string, more ...part) Line {
+func line(level slog.Level, text, attrs string, event events.Kind, repeats, do string, more ...part) Line {
 	l := Line{Level: level, Text: text, Attrs: attrs, Event: event, Repeats: repeats, Do: do}
 	for _, p := range more {
 		p.addTo(&l)
@@ -68,13 +69,42 @@ func line(level slog.Level, text, attrs, event, repeats, do string, more ...part
 	return l
 }
 
-// Losses returns the Loss of each event that has one, by the event's label.
-var Losses = sync.OnceValue(func() map[string]*Loss {
-	all := make(map[string]*Loss)
+// Why explains the condition in a sentence.
+func (l *Line) Why() string {
+	if l.Loss != nil && l.Loss.Why != "" {
+		return l.Loss.Why
+	}
+	return sentence(l.Text)
+}
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
+// Plain returns the text of an advice without evidence: of each action the quoted text, of each condition the branch
+// after else.
+func Plain(do string) string {
+	var b strings.Builder
+	for {
+		text, rest, more := strings.Cut(do, "{{")
+		if b.WriteString(text); !more {
+			return b.String()
+		}
+		action, rest, _ := strings.Cut(rest, "}}")
+		if strings.HasPrefix(action, "if ") {
+			_, rest, _ = strings.Cut(rest, "{{else}}")
+		}
+		_, quoted, _ := strings.Cut(action, `"`)
+		b.WriteString(strings.TrimSuffix(quoted, `"`))
+		do = rest
+	}
+}
+
+// Losses returns the lines with a Loss, by the label of their event.
+var Losses = sync.OnceValue(func() map[string]*Line {
+	all := make(map[string]*Line)
 	for _, s := range All {
 		for _, l := range s.Lines {
 			if l.Loss != nil {
-				all[l.Event] = l.Loss
+				all[l.Event.Label()] = l
 			}
 		}
 	}
@@ -85,7 +115,7 @@ var Losses = sync.OnceValue(func() map[string]*Loss {
 // limit, not only those with the same text.
 const LeftOut = "lines_left_out"
 
-// Limits of lines. docs/operate/logs.md explains these terms.
+// How lines are limited. docs/operate/logs.md explains these terms.
 const (
 	once     = "once"
 	each     = "each time"
@@ -102,7 +132,7 @@ var Undeclared func(l *Line, attr string)
 // Log logs the line. args are as for slog.Logger.Log.
 func (l *Line) Log(to *slog.Logger, args ...any) { l.log(to, l.Level, args) }
 
-// Debug logs the line at debug level. It is for conditions that another line has already reported.
+// Debug logs the line at the debug level, because another one has reported the same.
 func (l *Line) Debug(to *slog.Logger, args ...any) { l.log(to, slog.LevelDebug, args) }
 
 func (l *Line) log(to *slog.Logger, level slog.Level, args []any) {

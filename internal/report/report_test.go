@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -44,8 +45,8 @@ func TestDocument(t *testing.T) {
 			}
 			listed[l.Text] = true
 			fmt.Fprintf(&b, "- %s **%s**", l.Level, l.Text)
-			if l.Event != "" {
-				fmt.Fprintf(&b, ", event `%s`", l.Event)
+			if l.Event != none {
+				fmt.Fprintf(&b, ", event `%s`", l.Event.Label())
 			}
 			fmt.Fprintf(&b, ", %s.", l.Repeats)
 			for _, a := range strings.Fields(l.Attrs) {
@@ -54,8 +55,8 @@ func TestDocument(t *testing.T) {
 					b.WriteByte('?')
 				}
 			}
-			if l.Do != "" {
-				fmt.Fprintf(&b, "  \n  %s", l.Do)
+			if do := Plain(l.Do); do != "" {
+				fmt.Fprintf(&b, "  \n  %s", do)
 			}
 			b.WriteByte('\n')
 		}
@@ -92,15 +93,7 @@ groups:
   - name: fanfare
     rules:
 `)
-	var all []Alert
-	for _, s := range All {
-		for _, l := range s.Lines {
-			if l.Alert != nil {
-				all = append(all, *l.Alert)
-			}
-		}
-	}
-	for _, a := range append(all, otherAlerts...) {
+	for _, a := range alerts() {
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", a.Name, a.Expr)
 		if a.For != "" {
 			fmt.Fprintf(&b, "        for: %s\n", a.For)
@@ -111,13 +104,40 @@ groups:
 	generated(t, file, string(is), b.String())
 }
 
+// alerts returns the rules of conditions and causes, and the others.
+func alerts() (all []Alert) {
+	add := func(a *Alert, metric, why, do string) {
+		if a == nil {
+			return
+		}
+		all = append(all, Alert{
+			Name: a.Name, For: a.For, Severity: a.Severity,
+			Expr:        cmp.Or(a.Expr, fmt.Sprintf("increase(%s[%s]) > 0", metric, cmp.Or(a.Within, "5m"))),
+			Summary:     cmp.Or(a.Summary, "{{ $labels.instance }}"+why),
+			Description: Plain(do),
+		})
+	}
+	for _, s := range All {
+		for _, l := range s.Lines {
+			add(l.Alert, fmt.Sprintf("fanfare_events_total{event=%q}", l.Event.Label()), ": "+l.Why(), l.Do)
+		}
+	}
+	for _, c := range Causes {
+		add(c.Alert, fmt.Sprintf("fanfare_dropped_packets_total{cause=%q}", c.Label), ", packets counted as {{ $labels.cause }}: "+firstSentence(c.Help), c.Do)
+	}
+	return append(all, otherAlerts...)
+}
+
+// firstSentence returns the first sentence of an explanation, without its end.
+func firstSentence(text string) string {
+	first, _, _ := strings.Cut(text, ". ")
+	return strings.ToLower(first[:1]) + strings.TrimSuffix(first[1:], ".")
+}
+
 // Each line has all documented fields, in the same form, and each event for operators has a line.
 func TestLinesAreComplete(t *testing.T) {
 	attr := regexp.MustCompile(`^[a-z][a-z_]*\??$`)
-	texts, kinds := make(map[string]bool), make(map[string]bool)
-	for k := events.Kind(0); !strings.HasPrefix(k.String(), "event("); k++ {
-		kinds[k.Label()] = false
-	}
+	texts, kinds := make(map[string]bool), make(map[events.Kind]bool)
 	for _, s := range All {
 		for _, l := range s.Lines {
 			if key := l.Level.String() + l.Text; texts[key] || l.Text == "" {
@@ -133,15 +153,12 @@ func TestLinesAreComplete(t *testing.T) {
 					t.Errorf("%q has an attribute %q", l.Text, a)
 				}
 			}
-			if _, ok := kinds[l.Event]; l.Event != "" && !ok {
-				t.Errorf("%q has the unknown event %q", l.Text, l.Event)
-			}
 			kinds[l.Event] = true
 		}
 	}
-	for label, has := range kinds {
-		if !has && label != "" {
-			t.Errorf("no line reports the event %s", label)
+	for k := range events.Kinds {
+		if !kinds[k] {
+			t.Errorf("no line reports the event %s", k)
 		}
 	}
 }
@@ -197,6 +214,18 @@ func TestNothingElseIsLogged(t *testing.T) {
 		t.Errorf("only %d lines are written: did the form of the calls change?", calls)
 	}
 	set := token.NewFileSet()
+	causes, err := parser.ParseFile(set, "causes.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(causes, func(n ast.Node) bool { // lines that the engine writes for a cause
+		if of, ok := n.(*ast.UnaryExpr); ok {
+			if line, ok := of.X.(*ast.Ident); ok {
+				used[line.Name] = true
+			}
+		}
+		return true
+	})
 	f, err := parser.ParseFile(set, "conditions.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)

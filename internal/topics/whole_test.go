@@ -12,6 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/internal/wiretest"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -203,7 +204,7 @@ func TestReceivedByReceiver(t *testing.T) {
 	for _, c := range v.Receiver {
 		s := &subscriber{}
 		r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-			ID: 42, GroupTag: 0x04030201, Own: 0x99, OwnEpoch: 4, Checksum: c.Demanded, WindowBytes: 32 * 512, MemoryBytes: 512 * 512,
+			ID: 42, GroupTag: 0x04030201, Own: events.Instance{Publisher: 0x99, Epoch: 4}, Checksum: c.Demanded, WindowBytes: 32 * 512, MemoryBytes: 512 * 512,
 			MaxStreams: 8, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second, Unpacker: compress.NewUnpacker(nil),
 			Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
 		}, s, s)

@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A signed packet (docs/protocol §29, package transport/signed): a header with the signature of its sender, and then
@@ -101,8 +103,9 @@ func PutSigned(b []byte, s *Signed) {
 }
 
 // Stream returns the stream in the header of packet b, of any version. b has HeaderLen bytes or more.
-func Stream(b []byte) (publisher, epoch uint64, tag uint32) {
-	return binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint32(b[8:])
+func Stream(b []byte) (of events.Instance, tag uint32) {
+	return events.Instance{Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
+		Epoch: events.ID(binary.LittleEndian.Uint64(b[24:]))}, binary.LittleEndian.Uint32(b[8:])
 }
 
 // Content returns the packet in the signed packet b, without verification, or b itself if it is not signed.

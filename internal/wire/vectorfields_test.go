@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // hexBytes are bytes that are hexadecimal in JSON.
@@ -158,7 +160,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 	}
 	head := vectorHeader{
 		Version: b[2], Type: uint8(h.Type), TypeName: h.Type.String(), Flags: uint8(h.Flags), GroupTag: h.GroupTag,
-		Checksum: uint32(b[12]) | uint32(b[13])<<8 | uint32(b[14])<<16 | uint32(b[15])<<24, Publisher: h.Publisher, Epoch: h.Epoch,
+		Checksum: uint32(b[12]) | uint32(b[13])<<8 | uint32(b[14])<<16 | uint32(b[15])<<24, Publisher: uint64(h.Publisher), Epoch: uint64(h.Epoch),
 	}
 	var fields any
 	switch h.Type {
@@ -342,7 +344,7 @@ func (f *recallFields) append(b []byte, h Header) []byte {
 // build makes the packet of header and fields.
 func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 	tb.Helper()
-	h := Header{Type: Type(head.Type), Flags: Flags(head.Flags), GroupTag: head.GroupTag, Publisher: head.Publisher, Epoch: head.Epoch}
+	h := Header{Type: Type(head.Type), Flags: Flags(head.Flags), GroupTag: head.GroupTag, Publisher: events.ID(head.Publisher), Epoch: events.ID(head.Epoch)}
 	var b []byte
 	switch h.Type {
 	case TypeData:

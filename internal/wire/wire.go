@@ -34,6 +34,7 @@ import (
 	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/crc"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Sizes in bytes.
@@ -149,8 +150,13 @@ type Header struct {
 	Type      Type
 	Flags     Flags
 	GroupTag  uint32
-	Publisher uint64
-	Epoch     uint64
+	Publisher events.ID
+	Epoch     events.ID
+}
+
+// Instance is the instance of the publisher that sends the stream.
+func (h *Header) Instance() events.Instance {
+	return events.Instance{Publisher: h.Publisher, Epoch: h.Epoch}
 }
 
 // Put writes h into the first HeaderLen bytes of b, with a zero checksum.
@@ -160,8 +166,8 @@ func (h *Header) Put(b []byte) {
 	b[4], b[5], b[6], b[7] = byte(h.Flags), 0, 0, 0
 	binary.LittleEndian.PutUint32(b[8:], h.GroupTag)
 	binary.LittleEndian.PutUint32(b[12:], 0)
-	binary.LittleEndian.PutUint64(b[16:], h.Publisher)
-	binary.LittleEndian.PutUint64(b[24:], h.Epoch)
+	binary.LittleEndian.PutUint64(b[16:], uint64(h.Publisher))
+	binary.LittleEndian.PutUint64(b[24:], uint64(h.Epoch))
 }
 
 // ParseHeader parses the common header. It does not verify the checksum: see Verify. docs/protocol §2.6, §13.1.
@@ -185,8 +191,8 @@ func ParseHeader(b []byte) (Header, error) {
 		Type:      Type(b[3]),
 		Flags:     Flags(b[4]),
 		GroupTag:  binary.LittleEndian.Uint32(b[8:]),
-		Publisher: binary.LittleEndian.Uint64(b[16:]),
-		Epoch:     binary.LittleEndian.Uint64(b[24:]),
+		Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
+		Epoch:     events.ID(binary.LittleEndian.Uint64(b[24:])),
 	}
 	if h.Type < TypeData || h.Type > LastType {
 		return h, ErrType
@@ -207,8 +213,8 @@ func ParseKept(b []byte) (version uint8, h Header, err error) {
 	return b[2], Header{
 		Type:      Type(b[3]),
 		GroupTag:  binary.LittleEndian.Uint32(b[8:]),
-		Publisher: binary.LittleEndian.Uint64(b[16:]),
-		Epoch:     binary.LittleEndian.Uint64(b[24:]),
+		Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
+		Epoch:     events.ID(binary.LittleEndian.Uint64(b[24:])),
 	}, nil
 }
 

@@ -450,7 +450,7 @@ func TestAllocs(t *testing.T) {
 		{"header parse", func() {
 			var h Header
 			h, sinkErr = ParseHeader(goldenData)
-			sinkNum = h.Epoch
+			sinkNum = uint64(h.Epoch)
 		}, 0},
 		{"header parse foreign", func() { _, sinkErr = ParseHeader(room[:HeaderLen]) }, 0},
 		{"header put", func() { h := goldenHeader; h.Put(room[:HeaderLen]) }, 0},
@@ -551,7 +551,7 @@ func TestAllocs(t *testing.T) {
 		{"kept parse", func() {
 			var h Header
 			_, h, sinkErr = ParseKept(goldenHello)
-			sinkNum = h.Publisher
+			sinkNum = uint64(h.Publisher)
 		}, 0},
 		{"hello parse", func() {
 			var x Hello

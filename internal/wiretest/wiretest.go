@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 var header = wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
@@ -54,7 +55,7 @@ func Announce(asOf uint64, first, total uint32, names ...string) []byte {
 }
 
 // Heartbeat returns a heartbeat of a publisher with a given epoch.
-func Heartbeat(pub, epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
+func Heartbeat(pub, epoch events.ID, flags wire.Flags, hb wire.Heartbeat) []byte {
 	hb.PacketSize = 512
 	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: pub, Epoch: epoch, Flags: flags}, &hb)
 }

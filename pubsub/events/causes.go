@@ -53,7 +53,7 @@ var causes = [NumCauses]struct{ label, text string }{
 	CauseSlowConsumer:  {"slow_consumer", "subscription read too slowly"},
 	CauseTooLarge:      {"too_large", "message exceeds the subscriber's limit"},
 	CauseReleased:      {"released", "subscriber held the publisher up for too long and was released"},
-	CauseMisnumbered:   {"misnumbered", "publisher numbered them wrongly"},
+	CauseMisnumbered:   {"misnumbered", "publisher numbered messages wrongly"},
 	CauseUnnamed:       {"unnamed", "the name of their topic did not arrive in time"},
 	CauseUnreadable:    {"unreadable", "their packets cannot be read here: dictionary, codec, kind of run or packet size"},
 	CauseTooManyTopics: {"too_many_topics", fmt.Sprintf("the group has more topics than the %d that patterns can know: use more groups (groups= in the URL), or subscribe to topics by their names", PatternTopics)},

@@ -30,6 +30,12 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Instance is one run of a publisher: its id and the epoch of the run. It names a stream within a group.
+type Instance struct {
+	Publisher ID `json:"publisher"`
+	Epoch     ID `json:"epoch"`
+}
+
 // Kind says what happened.
 type Kind uint8
 
@@ -205,12 +211,15 @@ var texts = [...]string{
 	RepliesAgain:        "replies again",
 }
 
-func (k Kind) String() string {
+// textOf is the text of k, and what it is and its number if there is none.
+func textOf(k uint8, texts []string, what string) string {
 	if int(k) < len(texts) {
 		return texts[k]
 	}
-	return fmt.Sprintf("event(%d)", uint8(k))
+	return fmt.Sprintf("%s(%d)", what, k)
 }
+
+func (k Kind) String() string { return textOf(uint8(k), texts[:], "event") }
 
 // Label is the kind as one word that never changes, as metrics have it: publisher_up.
 func (k Kind) Label() string { return strings.ReplaceAll(k.String(), " ", "_") }
@@ -264,6 +273,7 @@ func (e Event) String() string {
 	if e.Err != nil {
 		why = ": " + e.Err.Error()
 	}
+	publisher := strings.TrimLeft(e.Name+" "+e.Publisher.String(), " ")
 	switch e.Kind {
 	case SubscriberSilent:
 		return fmt.Sprintf("%s: %s, for %v, %s behind%s (group %s)", e.Kind, peer, d, behind, why, e.Group)
@@ -310,28 +320,25 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, behind for %v, now by %s, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, PeerText(e.Publisher, e.Name, ""), e.Group)
 	case SubscriptionNotRead:
 		return fmt.Sprintf("%s: %s, for %v, with %s unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, e.Group)
-	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
+	case DuplicateName:
+		return fmt.Sprintf("%s: two buses publish as %s, epoch %v%s and epoch %v%s: give each a name of its own (Config.Name, pub -name) (group %s)",
+			e.Kind, publisher, e.Epoch, at(e.Address), e.OtherEpoch, at(e.OtherAddress), e.Group)
+	case LegDown:
+		if e.Publisher == 0 {
+			return fmt.Sprintf("%s: %s: %v", e.Kind, e.Leg, e.Err)
+		}
+		return fmt.Sprintf("%s: %s has delivered no packet of publisher %s for %v, and another leg has: check %s, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, whereOf(e.Leg), e.Group)
+	case LegBack:
+		if e.Publisher == 0 {
+			return fmt.Sprintf("%s: %s, after %v", e.Kind, e.Leg, d)
+		}
+		return fmt.Sprintf("%s: %s delivers packets of publisher %s again, after %v (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
+	case GroupFailed, GroupLost, GroupBack, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
 		return fmt.Sprintf("%s: %s%s", e.Kind, e.Group, why)
 	case ConfigMismatch, PacketsUnreadable, Unfindable, Unmet: // of no group
 		return e.Kind.String() + why
 	case ConfigDiffers:
 		return e.Kind.String() + why + ", which is harmless"
-	}
-	publisher := strings.TrimLeft(e.Name+" "+e.Publisher.String(), " ")
-	switch {
-	case e.Kind == GroupBack:
-		return fmt.Sprintf("%s: %s", e.Kind, e.Group)
-	case e.Kind == LegDown && e.Publisher == 0:
-		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Leg, e.Err)
-	case e.Kind == LegBack && e.Publisher == 0:
-		return fmt.Sprintf("%s: %s, after %v", e.Kind, e.Leg, d)
-	case e.Kind == DuplicateName:
-		return fmt.Sprintf("%s: two buses publish as %s, epoch %v%s and epoch %v%s: give each a name of its own (Config.Name, pub -name) (group %s)",
-			e.Kind, publisher, e.Epoch, at(e.Address), e.OtherEpoch, at(e.OtherAddress), e.Group)
-	case e.Kind == LegDown:
-		return fmt.Sprintf("%s: %s has delivered no packet of publisher %s for %v, and another leg has: check %s, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, whereOf(e.Leg), e.Group)
-	case e.Kind == LegBack:
-		return fmt.Sprintf("%s: %s delivers packets of publisher %s again, after %v (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
 	}
 	return fmt.Sprintf("%s: %s%s (group %s)", e.Kind, publisher, why, e.Group)
 }

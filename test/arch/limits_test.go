@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 		{"importable names of reliable", m.importable["reliable"], 257},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
-		{"fields of structs named Config", m.settings, 279},
+		{"fields of structs named Config", m.settings, 276},
 		{"core functions that are passed a large object", m.passed, 80},
 		{"lines over 120 columns, without texts", m.long, 8},
 		{"words of documents", m.words, 75_000},
@@ -50,7 +50,7 @@ func TestLimits(t *testing.T) {
 		within(t, x.what, x.value, x.limit, 0)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
-		"who":       {6, 6},
+		"who":       {6, 5},
 		"nobody":    {0, 0},
 		"told":      {0, 0},
 		"he":        {0, 0},
@@ -104,7 +104,7 @@ func TestTypes(t *testing.T) {
 			}
 			if now.methods > limit.methods || now.files > limit.files || now.fields > limit.fields {
 				t.Errorf("%s has %+v, the limit is %+v", name, now, limit)
-			} else if known && now != limit {
+			} else if known && (now.methods < limit.methods || now.files < limit.files || now.fields < limit.fields-2) {
 				t.Errorf("%s has %+v, lower the limit of %+v", name, now, limit)
 			}
 		}

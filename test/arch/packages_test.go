@@ -15,7 +15,7 @@ var packages = []struct {
 	{"internal/crc", 200, ""},
 	{"internal/gid", 50, ""},
 	{"internal/histogram", 150, ""},
-	{"internal/report", 400, ""},
+	{"internal/report", 600, ""},
 	{"internal/lossrecord", 300, ""},
 	{"internal/metricserver", 100, ""},
 	{"internal/outfile", 150, ""},
@@ -88,7 +88,7 @@ var packages = []struct {
 	{"test/sim", 6700, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 4050, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +
+	{"pubsub", 3850, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +
 		"internal/pattern internal/topics internal/wire reliable transport transport/faulty " +
 		"transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 600, "pubsub"},

@@ -99,7 +99,7 @@ func (s *sim) stuck() {
 	for _, x := range s.subscribers {
 		if x.present() {
 			if p := x.undetected(); p != nil {
-				s.fail("subscriber %d has not detected publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
+				s.fail("subscriber %d has not detected publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.Epoch, s.o.Drain)
 			}
 			if f := x.incomplete(); f != nil {
 				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)

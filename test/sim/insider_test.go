@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -112,7 +113,7 @@ func (k *keys) prove(o *Options) {
 	x.insiderSigner = x.signer(x.insiderKey, x.insider.wire)
 }
 
-func (x *proofs) id(publisher int, drawn uint64) uint64 {
+func (x *proofs) id(publisher int, drawn events.ID) events.ID {
 	return signed.PublisherID(x.keys[publisher], drawn)
 }
 
@@ -180,13 +181,13 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	return wire.Content(b)
 }
 
-func (k *keys) Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte {
-	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: topic, Number: number, Receiver: receiver}
+func (k *keys) Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte {
+	to := signed.ReplyTo{Instance: of, Topic: topic, Number: number, Receiver: receiver}
 	return k.proofs.replySigners[node].Reply(&to, data)
 }
 
-func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.CompleteReply) bool {
-	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
+func (k *keys) Proves(node int, of events.Instance, x *reliable.CompleteReply) bool {
+	to := signed.ReplyTo{Instance: of, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
 	_, v := k.proofs.replyVerifier.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
 	v.Count(&k.proofs.replyResults, 1)
 	return v == signed.Accepted
@@ -336,7 +337,7 @@ func (x *proofs) reply(b []byte, r *rand.Rand) []byte {
 		if err != nil {
 			x.k.report(err)
 		}
-		w.Bytes = s.Reply(&signed.ReplyTo{Publisher: h.Publisher, Epoch: h.Epoch, Topic: w.Topic, Number: w.Number, Receiver: w.Receiver}, []byte("forged"))
+		w.Bytes = s.Reply(&signed.ReplyTo{Instance: h.Instance(), Topic: w.Topic, Number: w.Number, Receiver: w.Receiver}, []byte("forged"))
 		w.Total, w.Offset, h.Flags = len(w.Bytes), 0, h.Flags|wire.FlagSigned
 	}
 	return resum(wire.AppendReply(nil, h, &w))
@@ -379,7 +380,7 @@ func (x *proofs) packet(r *rand.Rand) []byte {
 
 // own moves a packet to one of the insider's streams.
 func (x *proofs) own(b []byte, r *rand.Rand) []byte {
-	binary.LittleEndian.PutUint64(b[16:], signed.PublisherID(x.insiderKey, r.Uint64N(8)))
+	binary.LittleEndian.PutUint64(b[16:], uint64(signed.PublisherID(x.insiderKey, events.ID(r.Uint64N(8)))))
 	return resum(b)
 }
 

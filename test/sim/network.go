@@ -20,13 +20,13 @@ type network struct {
 	routes      []route // publisher*subs + subscriber
 	hops        []hop   // to each subscriber
 	leg         int
-	count       NetStats
+	count       netStats
 	tap         func(p *packet) // called with each packet, for the attacker
 	drop        func(subscriber int, packet []byte) bool
 }
 
-// NetStats counts what the network did with packets. A packet sent to n receivers counts n times.
-type NetStats struct {
+// netStats counts what the network did with packets. A packet sent to n receivers counts n times.
+type netStats struct {
 	Packets    uint64 // sent
 	Copies     uint64 // sent to a receiver
 	Dropped    uint64

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -14,7 +15,7 @@ import (
 type publisher struct {
 	node
 	o       *Publisher
-	id      uint64
+	id      events.ID
 	life    int // index of the current life, or of the next one
 	s       *reliable.Sender
 	t       *truth
@@ -50,12 +51,9 @@ type outgoing struct {
 
 func (p *publisher) alive() bool { return p.s != nil }
 
-// epoch returns the epoch of a life.
-func (p *publisher) epoch(life int) uint64 {
-	if e := p.o.Lives[life].Epoch; e != 0 {
-		return e
-	}
-	return uint64(10 + life)
+// instance is the publisher in one of its lives.
+func (p *publisher) instance(life int) events.Instance {
+	return events.Instance{Publisher: p.id, Epoch: events.ID(cmp.Or(p.o.Lives[life].Epoch, uint64(10+life)))}
 }
 
 // grow gives the window another block when it requests one, or takes one back, like an owner of
@@ -77,9 +75,9 @@ func (p *publisher) grow() {
 }
 
 func (p *publisher) config() reliable.SenderConfig {
-	o := p.o
+	o, of := p.o, p.instance(p.life)
 	c := reliable.SenderConfig{
-		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
+		Publisher: of.Publisher, Epoch: of.Epoch, GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: cmp.Or(o.Full,
 			o.MaxTrain) * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
@@ -127,7 +125,7 @@ func (p *publisher) begin() {
 	p.s, p.ending, p.requests = s, false, nil
 	s.SetClock(p.sim.clock())
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
-	p.t = p.sim.newTruth(p.id, c.Epoch, p.o)
+	p.t = p.sim.newTruth(p.instance(p.life), p.o)
 	p.sim.truths = append(p.sim.truths, p.t)
 	p.topics = p.topics[:0]
 	for _, name := range topicNames[:p.o.Topics] {

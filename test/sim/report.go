@@ -22,7 +22,7 @@ type Report struct {
 	Gaps         [events.NumCauses]uint64 // packets lost permanently, by cause
 	Downs        [events.NumCauses]uint64 // streams that went down, by cause
 	Stateless    [16]uint64               // topics that should have begun with state but did not, by cause
-	Net          NetStats
+	Net          netStats
 	Sender       stats.Sender
 	Receiver     stats.Receiver
 
@@ -71,11 +71,11 @@ type Counts struct {
 	Kept             uint64 // packets that were kept where they arrived
 	States           uint64 // topics that readers began with state
 	Timed            uint64 // deliveries with a time that a receiver reported
-	LegCounts
+	legCounts
 }
 
-// LegCounts are the counts of subscribers with several legs.
-type LegCounts struct {
+// legCounts are the counts of subscribers with several legs.
+type legCounts struct {
 	Requested      uint64 // packets requested, each counted once
 	RequestedEarly uint64 // of these, those that one leg did not lose
 	LegsDown       uint64 // times that a leg was reported silent

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -99,7 +100,7 @@ func newSim(o *Options) *sim {
 	}
 	s.openSecond()
 	for i := range o.Publishers {
-		id := rng.Uint64() | 1
+		id := events.ID(rng.Uint64() | 1)
 		if as := o.Publishers[i].As; as > 0 {
 			id = s.publishers[as-1].id
 		} else if o.Sealing != nil {
@@ -263,9 +264,9 @@ func (s *sim) timer(e event) {
 	x.pump()
 }
 
-func (s *sim) truth(publisher, epoch uint64) *truth {
+func (s *sim) truth(of events.Instance) *truth {
 	for _, t := range s.truths {
-		if t.publisher == publisher && t.epoch == epoch {
+		if t.Instance == of {
 			return t
 		}
 	}

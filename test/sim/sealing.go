@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -10,7 +11,7 @@ import (
 // results. Nodes are the publishers and then the subscribers, by number. No call changes the packets passed to it.
 type Sealing interface {
 	// ID returns the id of a publisher, derived from a drawn one: it may contain a key id.
-	ID(publisher int, drawn uint64) uint64
+	ID(publisher int, drawn events.ID) events.ID
 	// Begin opens a node again, for a new life or stay.
 	Begin(now time.Duration, node int)
 	// Seal returns the packets that the node sends for packets sent together, to the group or by
@@ -18,10 +19,10 @@ type Sealing interface {
 	Seal(now time.Duration, node int, unicast bool, packets [][]byte) [][]byte
 	// Open returns the packet inside a packet received on a leg, or nil if the node rejects it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
-	// Prove returns a node's reply to a request of the publisher with that id and epoch, followed by its
+	// Prove returns a node's reply to a request of that publisher, followed by its
 	// proof, if Options.Trust is set. Proves reports whether a publisher's node accepts a receiver's reply.
-	Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte
-	Proves(node int, publisher, epoch uint64, x *reliable.CompleteReply) bool
+	Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte
+	Proves(node int, of events.Instance, x *reliable.CompleteReply) bool
 	// Stranger returns a packet sealed by another sender: with these keys in another group, with other
 	// keys, or by an insider with the group's key.
 	Stranger(now time.Duration, draw uint64) []byte

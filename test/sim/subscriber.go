@@ -64,13 +64,13 @@ func (s *subscriber) maxMessage() int {
 // begin starts a stay.
 func (s *subscriber) begin() {
 	s.id = s.sim.net.rng.Uint64() | 1
-	own, ownEpoch := s.own()
+	own := s.own()
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
 	s.running = reliable.Running{}
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(),
-		Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		Own: own, Checksum: s.sim.o.Checksum,
 		History: reliable.History{FromWindow: s.o.FromWindow,
 			Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, defaultStreams), MaxMessage: wire.MaxMessage,
@@ -94,7 +94,7 @@ func (s *subscriber) begin() {
 	}
 	r.TopicsChanged(s.now())
 	s.beginPatterns()
-	s.beginList(own, ownEpoch)
+	s.beginList(own)
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
 	s.pump()
 }

@@ -23,7 +23,7 @@ func (o *output) checkKnown() {
 	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {
 		return
 	}
-	o.s.sim.fail("subscriber %d: stream %#x.%d, which begins with packet %d, belongs to no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
+	o.s.sim.fail("subscriber %d: stream %v.%d, which begins with packet %d, belongs to no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
 }
 
 // checkItem checks an item just read. Without proofs of identity it may be forged.
@@ -32,14 +32,14 @@ func (f *feed) checkItem() {
 	case f.t != nil:
 		f.check(&f.item)
 	case f.sub.sim.o.Trust != nil && f.item.Topic != nil:
-		f.fail("an item of publisher %#x is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
+		f.fail("an item of publisher %v is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
 	}
 }
 
 // Untrusted implements reliable.Names.
 func (s *subscriber) Untrusted(st *reliable.Stream, _ uint64, topic string, messages int, _ bool) {
 	if s.sim.o.Trust.May(st.Publisher, topic) {
-		s.sim.fail("subscriber %d: refused topic %s of publisher %#x, which may publish it", s.number, topic, st.Publisher)
+		s.sim.fail("subscriber %d: refused topic %s of publisher %v, which may publish it", s.number, topic, st.Publisher)
 	}
 	s.sim.report.RefusedMessages += uint64(messages)
 }
@@ -56,7 +56,7 @@ func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byt
 	if s.sim.o.Trust == nil {
 		return data, false
 	}
-	return s.sim.o.Sealing.Prove(int(s.index), st.Publisher, st.Epoch, topic, number, s.id, data), true
+	return s.sim.o.Sealing.Prove(int(s.index), st.Instance, topic, number, s.id, data), true
 }
 
 // replySink verifies the replies that a publisher receives, if subscribers prove their identity.
@@ -69,7 +69,7 @@ func (replySink) RoundTrip(time.Duration)      {}
 
 func (x replySink) Replied(r *reliable.CompleteReply) bool {
 	o := x.p.sim.o
-	if o.Trust == nil || o.Sealing.Proves(int(x.p.index), x.p.id, x.p.epoch(x.p.life), r) {
+	if o.Trust == nil || o.Sealing.Proves(int(x.p.index), x.p.instance(x.p.life), r) {
 		return true
 	}
 	x.p.sim.report.RefusedReplies++

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Packets with invalid signatures cost a bounded amount of time, and use up the budget of the stream that they name.
@@ -57,13 +59,13 @@ func TestFlood(t *testing.T) {
 func TestFloodWithSeveralNames(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
-	stream := func(epoch uint64) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
-	for epoch := range uint64(10) {
+	stream := func(epoch events.ID) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
+	for epoch := range events.ID(10) {
 		is(t, "the stream", v, stream(epoch), Accepted)
 	}
 	verified := 0
 	for range 20 * streamFails {
-		for epoch := range uint64(2) {
+		for epoch := range events.ID(2) {
 			x := stream(epoch)
 			x[30]++
 			if _, got := v.Check(x, 0); got == Forged {
@@ -78,7 +80,7 @@ func TestFloodWithSeveralNames(t *testing.T) {
 		t.Errorf("%d signatures checked, want %d", verified, want)
 	}
 	is(t, "during the flood", v, stream(0), Deferred)
-	for epoch := uint64(2); epoch < 10; epoch++ {
+	for epoch := events.ID(2); epoch < 10; epoch++ {
 		is(t, "of another stream", v, stream(epoch), Accepted)
 	}
 	x := stream(2)
@@ -87,7 +89,7 @@ func TestFloodWithSeveralNames(t *testing.T) {
 	is(t, "then counts as part of the flood", v, stream(2), Deferred)
 	r.add(cleanAfter)
 	v.Begin(r.now, 0)
-	for epoch := range uint64(10) {
+	for epoch := range events.ID(10) {
 		is(t, "after the flood", v, stream(epoch), Accepted)
 	}
 }
@@ -108,8 +110,8 @@ func TestShares(t *testing.T) {
 		r.add(time.Second)
 		v.Begin(r.now, 0)
 	}
-	accepts := func(tx *rig, id uint64) (n int) {
-		for epoch := uint64(1); ; epoch++ {
+	accepts := func(tx *rig, id events.ID) (n int) {
+		for epoch := events.ID(1); ; epoch++ {
 			_, got := v.Check(tx.send(t, content(id, epoch, 10))[0], 0)
 			if got != Accepted {
 				return n
@@ -171,8 +173,8 @@ func TestManyStreams(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
 	v.streams.limit = 6 // one key may use half of them
-	stream := func(epoch uint64) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
-	for epoch := range uint64(3) {
+	stream := func(epoch events.ID) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
+	for epoch := range events.ID(3) {
 		is(t, "one more", v, stream(epoch), Accepted)
 	}
 	is(t, "too many", v, stream(3), Deferred)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A complete reply is accepted if its key is trusted for the topic of its request. docs/vectors/signed.json has the
@@ -18,7 +19,7 @@ func TestReplies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, to, data := NewReplyVerifier(Static{trust}, nil), &ReplyTo{1, 2, 3, 4, 5}, []byte("answer")
+	v, to, data := NewReplyVerifier(Static{trust}, nil), &ReplyTo{events.Instance{Publisher: 1, Epoch: 2}, 3, 4, 5}, []byte("answer")
 	out := s.Reply(to, data)
 	if len(out) != len(data)+wire.ReplyProofLen || string(out[:len(data)]) != "answer" {
 		t.Fatalf("%d bytes: %q", len(out), out)
@@ -38,7 +39,7 @@ func TestForgedRepliesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newClock()
-	v, to, data := NewReplyVerifier(Static{testTrust(t, 1)}, c.Now), &ReplyTo{1, 2, 3, 4, 5}, []byte("answer")
+	v, to, data := NewReplyVerifier(Static{testTrust(t, 1)}, c.Now), &ReplyTo{events.Instance{Publisher: 1, Epoch: 2}, 3, 4, 5}, []byte("answer")
 	good := s.Reply(to, data)[len(data):]
 	bad := append([]byte(nil), good...)
 	bad[10] ^= 1
@@ -79,7 +80,7 @@ func BenchmarkReply(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v, to, data := NewReplyVerifier(Static{testTrust(b, 1)}, nil), &ReplyTo{1, 2, 3, 4, 5}, make([]byte, 64)
+	v, to, data := NewReplyVerifier(Static{testTrust(b, 1)}, nil), &ReplyTo{events.Instance{Publisher: 1, Epoch: 2}, 3, 4, 5}, make([]byte, 64)
 	b.Run("sign", func(b *testing.B) {
 		for b.Loop() {
 			s.Reply(to, data)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -106,12 +107,12 @@ func (c *counted) Read(p []byte) (int, error) {
 const atTag, atPublisher, atEpoch = 8, 16, 24
 
 // content returns a packet of a stream, with n bytes after its header.
-func content(publisher, epoch uint64, n int) []byte {
+func content(publisher, epoch events.ID, n int) []byte {
 	b := make([]byte, wire.HeaderLen+n)
 	copy(b, "Ff\x01\x01")
 	binary.LittleEndian.PutUint32(b[atTag:], 0xabcd)
-	binary.LittleEndian.PutUint64(b[atPublisher:], publisher)
-	binary.LittleEndian.PutUint64(b[atEpoch:], epoch)
+	binary.LittleEndian.PutUint64(b[atPublisher:], uint64(publisher))
+	binary.LittleEndian.PutUint64(b[atEpoch:], uint64(epoch))
 	for i := range n {
 		b[wire.HeaderLen+i] = byte(i * 7)
 	}
@@ -133,7 +134,7 @@ type rig struct {
 	*clock
 	f  *fabric
 	tx transport.Sender
-	id uint64
+	id events.ID
 }
 
 func newRig(t testing.TB) *rig {

@@ -77,7 +77,7 @@ func (x *streams) find(name streamName) *stream {
 
 // add makes a stream known.
 func (x *streams) add(name streamName, by *trusted) *stream {
-	st := &stream{name: name, by: by, key: x.account(IDOfPublisher(name.publisher))}
+	st := &stream{name: name, by: by, key: x.account(idOfPublisher(name.Publisher))}
 	st.key.streams++
 	x.all[name], x.last = st, st
 	return st
@@ -114,7 +114,7 @@ func (x *streams) forget(st *stream) {
 // because a key may be trusted again, and received packets must not be accepted twice.
 func (x *streams) use(set *Trust) {
 	for name, st := range x.all {
-		if k := set.find(IDOfPublisher(name.publisher)); k != nil && !bytes.Equal(k.key, st.by.key) {
+		if k := set.find(idOfPublisher(name.Publisher)); k != nil && !bytes.Equal(k.key, st.by.key) {
 			x.forget(st)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 var update = flag.Bool("update", false, "write docs/vectors/signed.json")
@@ -69,7 +70,7 @@ type vectorReply struct {
 }
 
 func (x *vectorReply) to() *ReplyTo {
-	return &ReplyTo{Publisher: x.Publisher, Epoch: x.Epoch, Topic: x.Topic, Number: x.Number, Receiver: x.Receiver}
+	return &ReplyTo{Instance: events.Instance{Publisher: events.ID(x.Publisher), Epoch: events.ID(x.Epoch)}, Topic: x.Topic, Number: x.Number, Receiver: x.Receiver}
 }
 
 var verdictNames = map[Verdict]string{Unsigned: "unsigned", Malformed: "malformed", Untrusted: "key", Stale: "time", Replayed: "replayed", Forged: "forged"}
@@ -160,7 +161,7 @@ func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 			continue
 		}
 		seen[wire.Type(b[3])] = true
-		binary.LittleEndian.PutUint64(b[atPublisher:], r.id)
+		binary.LittleEndian.PutUint64(b[atPublisher:], uint64(r.id))
 		if wire.Flags(b[4])&wire.FlagChecksum != 0 {
 			wire.SetChecksum(b)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -103,7 +104,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 		return 0, Malformed
 	}
 	name := streamOf(s.Packet)
-	key = IDOfPublisher(name.publisher)
+	key = idOfPublisher(name.Publisher)
 	st := v.streams.find(name)
 	by := v.set.find(key)
 	if by == nil {
@@ -147,7 +148,7 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 
 // checkTrain checks a packet of a train that is not verified yet. st is its stream, nil if unknown.
 func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed, leg uint8) Verdict {
-	key := v.streams.account(IDOfPublisher(name.publisher))
+	key := v.streams.account(idOfPublisher(name.Publisher))
 	key.work.fill(v.now, keyWorkPerSecond, v.saved)
 	if !v.affords(st) || !key.work.some() && !v.work.some() || st == nil && !v.streams.room(key, v.since) {
 		return Deferred
@@ -206,13 +207,13 @@ func climb(s *wire.Signed, n node) node {
 
 // streamName identifies the stream in which a train counter counts, by the header of its packets.
 type streamName struct {
-	publisher, epoch uint64
-	tag              uint32
+	events.Instance
+	tag uint32
 }
 
 // streamOf reads the stream's name from the header of a packet.
 func streamOf(packet []byte) (n streamName) {
-	n.publisher, n.epoch, n.tag = wire.Stream(packet)
+	n.Instance, n.tag = wire.Stream(packet)
 	return n
 }
 

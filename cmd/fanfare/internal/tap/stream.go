@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 const (
@@ -17,8 +18,8 @@ const (
 )
 
 type streamKey struct {
-	tag              uint32
-	publisher, epoch uint64
+	tag uint32
+	events.Instance
 }
 
 type Counts struct {
@@ -45,14 +46,14 @@ type Counts struct {
 }
 
 type Stream struct {
-	Publisher, Epoch uint64
-	Name             string // of the publisher, printable; empty: unknown
-	Group            Group
-	GroupKnown       bool
-	Tag              uint32
-	First, Last      time.Time // times of the publisher's packets
-	Ended            bool
-	Receivers        int // seen in NAKs, statuses and heartbeats
+	events.Instance
+	Name        string // of the publisher, printable; empty: unknown
+	Group       Group
+	GroupKnown  bool
+	Tag         uint32
+	First, Last time.Time // times of the publisher's packets
+	Ended       bool
+	Receivers   int // seen in NAKs, statuses and heartbeats
 	Counts
 
 	started     bool
