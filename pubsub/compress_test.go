@@ -127,7 +127,7 @@ func TestDictionaryMissing(t *testing.T) {
 	for range n {
 		publish(t, ctx, pub, string(bytes.Repeat([]byte("always the same "), 4)))
 	}
-	if err := pub.Drain(ctx); err != nil { // the publisher is not held up
+	if err := pub.Drain(ctx); err != nil { // the publisher is not blocked
 		t.Fatal(err)
 	}
 	if err := from.Close(); err != nil {

@@ -58,7 +58,7 @@ type Config struct {
 	// without Rate, of the recent data rate. Without Rate at least 8 MiB/s are allowed. Default 0.1.
 	StateShare float64
 	// Silence is how long flow control waits for a subscriber that sends nothing. Meanwhile the publisher solicits it at
-	// least ten times. A subscriber that died holds publishers up for that long. Above StallLimit it has no effect:
+	// least ten times. A subscriber that died blocks publishers for that long. Above StallLimit it has no effect:
 	// StallLimit releases the subscriber first. At least 30 round trips. Default 1 s. How long an interruption may last
 	// without loss depends on RecoveryDeadline.
 	Silence time.Duration
@@ -69,7 +69,7 @@ type Config struct {
 	StallLimit time.Duration
 	// SlowBehind bounds how many packets, missing or unread, a subscriber may be behind. If it exceeds this throughout
 	// SlowFor it is released, with events.SlowSubscriber, and has gaps of CauseReleased if it falls out of the
-	// publisher's window. A subscriber that holds the publisher up throughout SlowFor, and therefore cannot fall that
+	// publisher's window. A subscriber that blocks the publisher throughout SlowFor, and therefore cannot fall that
 	// far behind, is released, too. The publisher waits for it again when it is at most half as far behind. Default 0:
 	// no bound but the windows.
 	SlowBehind int

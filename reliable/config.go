@@ -57,7 +57,7 @@ type SenderConfig struct {
 	// Silence is how long a member may give no sign of life, while it is asked at least ten times, before it is removed.
 	// Never less than 30 round trips.
 	Silence time.Duration
-	// StallLimit is how long a member may hold the publisher up before it is released: flow control then ignores it until
+	// StallLimit is how long a member may block the publisher before it is released: flow control then ignores it until
 	// it has caught up. 0: unlimited.
 	StallLimit time.Duration
 	// Slow limits how far, and for how long, a member that flow control waits for may stay behind. Default: no limit.

@@ -8,12 +8,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// holding is what a stream's publisher states about this receiver: that it holds the publisher up, or that it was
+// holding is what a stream's publisher states about this receiver: that it blocks the publisher, or that it was
 // released. docs/protocol §8.6, §8.7.
 type holding struct {
 	held     time.Duration // how long, by the newest heartbeat that names the holder; 0: another receiver is the holder
 	released bool          // and has not caught up since
-	heldFor  time.Duration // how long it had held the publisher up when released
+	heldFor  time.Duration // how long it had blocked the publisher when released
 	unnamed  unnamedRounds // since a heartbeat last named this receiver as released
 }
 

@@ -3,7 +3,7 @@ package reliable
 import "time"
 
 // SlowLimit says how far, and for how long, a member may stay behind before it is released, until it is at most half as
-// far behind. A member that holds the publisher up for that long is released, too, since windows may be smaller than
+// far behind. A member that blocks the publisher for that long is released, too, since windows may be smaller than
 // the limit. With Behind 0 there is no limit. docs/protocol §8.9.
 type SlowLimit struct {
 	Behind uint64        // packets that it has not received or not read
@@ -13,8 +13,8 @@ type SlowLimit struct {
 // lagging tracks since when a member has been behind by more than the limit.
 type lagging struct{ since upTime } // 0: it is not
 
-// note updates x with how far behind the member is now, and how long it has held the publisher up. It reports whether
-// the member has been too far behind for too long, and for how long. A member that holds the publisher up is as far
+// note updates x with how far behind the member is now, and how long it has blocked the publisher. It reports whether
+// the member has been too far behind for too long, and for how long. A member that blocks the publisher is as far
 // behind as possible, however few packets that is.
 func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit SlowLimit) (d time.Duration, tooLong bool) {
 	switch {

@@ -67,13 +67,13 @@ const (
 	// restarts and most rolling updates do not. Messages of both are delivered; Message.Epoch distinguishes them.
 	// Epoch and Address are those of the bus that came up later, OtherEpoch and OtherAddress those of the other.
 	DuplicateName
-	// PublisherStalled: a subscriber has held up this bus's publishers of a group for For, and is Behind packets behind.
+	// PublisherStalled: a subscriber has blocked this bus's publishers of a group for For, and is Behind packets behind.
 	// It is alive and does not read, unless Err says that it does not answer, or that this bus is cut off. Repeated.
 	PublisherStalled
 	// PublisherResumed: no subscriber holds up this bus's publishers of the group any longer, after For. The event
 	// names the subscriber that did last.
 	PublisherResumed
-	// SubscriberReleased: a subscriber has held up this bus's publishers for longer than Config.StallLimit, and is not
+	// SubscriberReleased: a subscriber has blocked this bus's publishers for longer than Config.StallLimit, and is not
 	// waited for until it has caught up.
 	SubscriberReleased
 	// HoldsPublishersUp: a publisher reports that this bus has held it up for For. The subscription of Topics is not
@@ -89,7 +89,7 @@ const (
 	HandlerSlow
 	// HandlerReturned: a handler that HandlerSlow reported has returned, after For.
 	HandlerReturned
-	// ReleasedByPublisher: a publisher that this bus held up for For no longer waits for it. Messages that the
+	// ReleasedByPublisher: a publisher that this bus blocked for For no longer waits for it. Messages that the
 	// publisher has dropped by the time Topics are read are a gap of CauseReleased.
 	ReleasedByPublisher
 	// ConfigMismatch: another bus on the same addresses is configured differently: one of the two may not receive the
@@ -307,9 +307,9 @@ func (e Event) String() string {
 	case RepliesAgain:
 		return fmt.Sprintf("%s: to %s, after %v", e.Kind, e.Address, d)
 	case PublisherResumed:
-		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, peer, e.Group)
+		return fmt.Sprintf("%s: after %v, last blocked by %s (group %s)", e.Kind, d, peer, e.Group)
 	case HoldsPublishersUp, ReleasedByPublisher:
-		return fmt.Sprintf("%s: %s, held up for %v by %s (group %s)", e.Kind, e.Publisher, d, e.holder(behind), e.Group)
+		return fmt.Sprintf("%s: %s, blocked for %v by %s (group %s)", e.Kind, e.Publisher, d, e.holder(behind), e.Group)
 	case HandlerSlow, HandlerReturned:
 		what := "OnEvent"
 		if len(e.Topics) > 0 {

@@ -95,7 +95,7 @@ var faults = []struct {
 	}, map[string][]string{
 		"metrics": {`fanfare_events_total{event="subscriber_silent"}`, `fanfare_publish_receivers_silent_total{`},
 		"events":  {"subscriber_silent: subscriber silent: the-subscriber"},
-		"log":     {`level=WARN msg="a subscriber fell silent and is not waited for any more"`, "name=the-subscriber", "silent_for=", "behind_packets="},
+		"log":     {`level=WARN msg="a subscriber fell silent, and publishers no longer wait for it"`, "name=the-subscriber", "silent_for=", "behind_packets="},
 		"losses":  {"subscriber_silent"},
 
 		"fanfare loss": {"event subscriber_silent: Find out whether the-subscriber"},

@@ -34,7 +34,7 @@ func TestUnreadableAdvice(t *testing.T) {
 	if do := Do("packets_unreadable", Evidence{}); !strings.Contains(do, keyring) || !strings.Contains(do, trust) {
 		t.Errorf("unknown reason: %q", do)
 	}
-	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring of which no key is valid") {
+	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring in which no key is valid") {
 		t.Errorf("unsent: %q", do)
 	}
 }

@@ -45,15 +45,15 @@ func (s *Subscriber) about() string {
 	text := fmt.Sprintf("%s behind, room for %d more", count(s.Behind, "packet"), s.Room)
 	switch s.State {
 	case losses.Holds:
-		text += ", has held the publisher up for " + duration(s.HeldFor)
+		text += ", has blocked the publisher for " + duration(s.HeldFor)
 	case losses.Released:
-		text += ", is not waited for any more: it had held the publisher up for " + duration(s.HeldFor)
+		text += ", was released: it had blocked the publisher for " + duration(s.HeldFor)
 	case losses.Silent:
-		text += ", has said nothing for " + duration(s.Heard)
+		text += ", has sent nothing for " + duration(s.Heard)
 	case losses.Gone:
-		text = fmt.Sprintf("fell silent, was %s behind and is not waited for any more: last heard %s ago", count(s.Behind, "packet"), duration(s.Heard))
+		text = fmt.Sprintf("fell silent, was %s behind, and publishers no longer wait for it: last packet %s ago", count(s.Behind, "packet"), duration(s.Heard))
 	case losses.Behind:
-		text += ", reads too slowly: it will hold the publisher up, if it does not already, or be passed over"
+		text += ", reads too slowly: it blocks the publisher or soon will, or loses messages"
 	}
 	if s.Address != "" {
 		text += ", at " + s.Address

@@ -198,8 +198,8 @@ type Subscriber struct {
 	Group      string `json:"group"`
 	Behind     uint64 `json:"behind"` // packets
 	Room       uint64 `json:"room"`
-	// State is ok, holds (it holds the publisher up), released (it is not waited for), silent (it does not answer, or has
-	// said nothing for 3 s), gone (it was given up for that, within the last minute) or behind (three quarters of its
+	// State is ok, holds (it blocks the publisher), released (it is not waited for), silent (it does not answer, or has
+	// sent nothing for 3 s), gone (it was given up for that, within the last minute) or behind (three quarters of its
 	// window are not read).
 	State   string  `json:"state"`
 	HeldFor float64 `json:"held_s"`

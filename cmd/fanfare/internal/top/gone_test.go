@@ -30,8 +30,8 @@ func TestSubscriberGoes(t *testing.T) {
 		{"well", func(b *inspect.Bus) { b.Publications[0].Subscribers = []inspect.Subscriber{{Name: "risk", Heard: 0.9}} }, "ok", "ok", ""},
 		{"stopped", func(b *inspect.Bus) {
 			b.Publications[0].Subscribers = []inspect.Subscriber{{Name: "risk", Heard: 0.9, Unanswered: 0.6, Room: 7}}
-		}, "silent", "1 slow", "silent: risk, subscriber of app[4]: 0 packets behind, room for 7 more, has said nothing for 900ms"},
-		{"given up", silentFor(8 * time.Second), "gone", "1 gone", "gone: risk, subscriber of app[4]: fell silent, was 99 packets behind and is not waited for any more: last heard 9.5s ago"},
+		}, "silent", "1 slow", "silent: risk, subscriber of app[4]: 0 packets behind, room for 7 more, has sent nothing for 900ms"},
+		{"given up", silentFor(8 * time.Second), "gone", "1 gone", "gone: risk, subscriber of app[4]: fell silent, was 99 packets behind, and publishers no longer wait for it: last packet 9.5s ago"},
 		{"long ago", silentFor(2 * time.Minute), "", "ok", ""},
 	} {
 		f := observe(c.change)
