@@ -13,7 +13,7 @@ type LossRecord struct {
 	To         time.Time           `json:"to"`
 	Losses     []Loss              `json:"losses,omitempty"`  // the oldest first
 	Older      []stats.OlderLosses `json:"older,omitempty"`   // that are not listed one by one
-	Minutes    []LossMinute        `json:"minutes,omitempty"` // the oldest first
+	Minutes    []stats.LossMinute  `json:"minutes,omitempty"` // the oldest first
 	Unrecorded uint64              `json:"unrecorded,omitempty"`
 }
 
@@ -40,26 +40,4 @@ type Loss struct {
 	For            float64   `json:"for_s,omitempty"`
 	Behind         uint64    `json:"behind,omitempty"` // packets
 	Error          string    `json:"error,omitempty"`
-}
-
-// LossMinute is what was lost, dropped and repaired in a minute: stats.LossMinute.
-type LossMinute struct {
-	Start         time.Time `json:"start"`
-	Causes        []Cause   `json:"causes,omitempty"`
-	Missing       uint64    `json:"missing,omitempty"`  // packets
-	Repaired      uint64    `json:"repaired,omitempty"` // of missing: came as repairs
-	Late          uint64    `json:"late,omitempty"`     // of missing: came by themselves
-	Ways          []LossWay `json:"ways,omitempty"`
-	OtherRepaired uint64    `json:"other_repaired,omitempty"` // of publishers that are not listed
-	OtherLost     uint64    `json:"other_lost,omitempty"`
-}
-
-// LossWay is what was missing of one publisher in one group: stats.LossWay.
-type LossWay struct {
-	Publisher string `json:"publisher"` // id
-	Name      string `json:"name,omitempty"`
-	Address   string `json:"address,omitempty"`
-	Group     string `json:"group"`
-	Repaired  uint64 `json:"repaired,omitempty"`
-	Lost      uint64 `json:"lost,omitempty"`
 }

@@ -72,8 +72,8 @@ type Bus struct {
 	Subscriptions        []Subscription `json:"subscriptions,omitempty"`
 	SubscriptionsLeftOut int            `json:"subscriptions_left_out,omitempty"`
 	// Causes are the causes of losses and drops, those that have happened.
-	Causes []Cause `json:"causes,omitempty"`
-	Repair Latency `json:"repair"` // from a packet found missing to its repair
+	Causes []stats.CauseCount `json:"causes,omitempty"`
+	Repair Latency            `json:"repair"` // from a packet found missing to its repair
 	// Delivery is from the first sending of a packet to its delivery, of publishers with the same clock.
 	Delivery Latency `json:"delivery"`
 	Legs     []Leg   `json:"legs,omitempty"`
@@ -200,7 +200,7 @@ type Subscription struct {
 	Replaced     uint64             `json:"replaced,omitempty"`
 	Waiting      int                `json:"waiting,omitempty"`
 	WaitingBytes int                `json:"waiting_bytes,omitempty"`
-	Lost         []Cause            `json:"lost,omitempty"` // gaps and messages only
+	Lost         []stats.CauseCount `json:"lost,omitempty"` // gaps and messages only
 	Publishers   []SubscriptionFeed `json:"publishers,omitempty"`
 	Ended        string             `json:"ended,omitempty"` // why
 }
@@ -217,15 +217,6 @@ type SubscriptionFeed struct {
 	Blocking  bool      `json:"blocking"`             // it may hold the publisher up
 	Unread    float64   `json:"unread_s"`             // seconds for which it has held the stream up and read nothing; 0: it does not
 	LostFor   float64   `json:"lost_for_s,omitempty"` // as of Stream
-}
-
-// Cause is what was dropped or lost for one cause: pubsub.CauseInfo says what it means and what to do.
-type Cause struct {
-	Cause    string `json:"cause"`              // label, such as socket_overflow
-	Dropped  uint64 `json:"dropped,omitempty"`  // packets, whether they were repaired or not
-	Lost     uint64 `json:"lost,omitempty"`     // packets that were given up
-	Gaps     uint64 `json:"gaps,omitempty"`     // delivered to subscriptions
-	Messages uint64 `json:"messages,omitempty"` // lost in them, as far as known
 }
 
 // Latency summarises a distribution of times, in microseconds.
