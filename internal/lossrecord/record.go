@@ -28,14 +28,14 @@ const (
 // Record is safe for concurrent use. The zero value is not ready: call New.
 type Record struct {
 	mu      sync.Mutex
-	since   time.Time            // of the first sample
-	causes  map[string]*ofCause  // under mu
-	labels  []string             // under mu: the keys of causes, as they came
-	dropped uint64               // under mu: losses of causes beyond MaxCauses
-	minutes []Minute             // under mu, oldest first
-	before  []uint64             // under mu: the sample before
-	ways    map[WayKey]WayCounts // under mu: of the sample before
-	at      time.Time            // under mu: of it
+	since   time.Time                // of the first sample
+	causes  map[string]*ofCause      // under mu
+	labels  []string                 // under mu: the keys of causes, as they came
+	dropped uint64                   // under mu: losses of causes beyond MaxCauses
+	minutes []Minute                 // under mu, oldest first
+	before  []uint64                 // under mu: the sample before
+	ways    map[wayKey]stats.LossWay // under mu: of the sample before
+	at      time.Time                // under mu: of it
 }
 
 // ofCause are the losses of one cause.
@@ -46,7 +46,7 @@ type ofCause struct {
 
 // New returns an empty record that begins at now.
 func New(now time.Time) *Record {
-	return &Record{since: now, at: now, causes: make(map[string]*ofCause), ways: make(map[WayKey]WayCounts)}
+	return &Record{since: now, at: now, causes: make(map[string]*ofCause), ways: make(map[wayKey]stats.LossWay)}
 }
 
 // Add takes in a loss that happens at now, without First, Last and Times. Unknown is 1 if it is not known how much was
