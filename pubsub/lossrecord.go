@@ -33,16 +33,13 @@ func (b *Bus) sampleLosses(s *stats.Bus) (reported []engine.Dropped) {
 		reported = b.drops.note(reported, &report.Causes[i], c.Dropped)
 	}
 	var missing, repaired, late uint64
-	var ways []lossrecord.Way
+	var ways []stats.LossWay
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		missing, repaired, late = missing+g.Missing, repaired+g.Repaired, late+g.Late
 		for _, p := range g.Publishers {
-			ways = append(ways, lossrecord.Way{
-				WayKey: lossrecord.WayKey{Instance: events.Instance{Publisher: p.ID, Epoch: p.Epoch}, Group: g.Address},
-				Name:   p.Name, Address: p.Address,
-				WayCounts: lossrecord.WayCounts{Repaired: p.Repaired, Lost: p.Lost},
-			})
+			ways = append(ways, stats.LossWay{Publisher: p.ID, Name: p.Name, Epoch: p.Epoch, Address: p.Address,
+				Group: g.Address, Repaired: p.Repaired, Lost: p.Lost})
 		}
 	}
 	counts = append(counts, missing, repaired, late)
@@ -60,7 +57,7 @@ func publicLossRecord(now time.Time, s lossrecord.Snapshot) stats.LossRecord {
 }
 
 func publicLossMinute(m *lossrecord.Minute) stats.LossMinute {
-	x := stats.LossMinute{Start: m.Start, OtherRepaired: m.OtherWays.Repaired, OtherLost: m.OtherWays.Lost}
+	x := stats.LossMinute{Start: m.Start, Ways: m.Ways, OtherRepaired: m.OtherRepaired, OtherLost: m.OtherLost}
 	for i := range report.Causes {
 		n := m.Counts[figuresOfCause*i:]
 		c := stats.CauseCount{Cause: report.Causes[i].Label, Dropped: n[0], Lost: n[1], Gaps: n[2], Messages: n[3]}
@@ -70,11 +67,5 @@ func publicLossMinute(m *lossrecord.Minute) stats.LossMinute {
 	}
 	all := m.Counts[figuresOfCause*len(report.Causes):]
 	x.Missing, x.Repaired, x.Late = all[0], all[1], all[2]
-	for _, w := range m.Ways {
-		x.Ways = append(x.Ways, stats.LossWay{
-			Publisher: w.Publisher, Name: w.Name, Epoch: w.Epoch,
-			Address: w.Address, Group: w.Group, Repaired: w.Repaired, Lost: w.Lost,
-		})
-	}
 	return x
 }

@@ -44,9 +44,12 @@ func receivedCases(t *testing.T) (receiver, publisher []receivedCase) {
 func changes(before, after any) map[string]uint64 {
 	diff := make(map[string]uint64)
 	a, b := reflect.ValueOf(before), reflect.ValueOf(after)
-	for i := range a.NumField() {
-		if n := b.Field(i).Uint() - a.Field(i).Uint(); n != 0 {
-			diff[strings.ToLower(a.Type().Field(i).Name)] = n
+	for _, f := range reflect.VisibleFields(a.Type()) {
+		if f.Anonymous {
+			continue
+		}
+		if n := b.FieldByIndex(f.Index).Uint() - a.FieldByIndex(f.Index).Uint(); n != 0 {
+			diff[strings.ToLower(f.Name)] = n
 		}
 	}
 	return diff

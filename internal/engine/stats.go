@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -106,8 +105,5 @@ func addGroup(st *stats.Group, g *group) {
 	st.UnwantedRuns += g.unwanted.runs
 	st.UnwantedBytes += g.unwanted.bytes
 	r := g.r.Stats()
-	sum, more := reflect.ValueOf(&st.Receiver).Elem(), reflect.ValueOf(r)
-	for i := range sum.NumField() {
-		sum.Field(i).SetUint(sum.Field(i).Uint() + more.Field(i).Uint())
-	}
+	stats.Add(&st.Receiver, &r)
 }

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// CountersOf returns the nonzero counters of the struct that v points to: its fields of type uint64, without those of
+// CountersOf returns the nonzero counters of the struct that v points to: its fields of type uint64, and those of
 // embedded structs.
 func CountersOf(v any) Counters {
 	c := make(Counters)
@@ -20,7 +20,7 @@ func CountersOf(v any) Counters {
 func (c Counters) Add(prefix string, v any) {
 	x := reflect.ValueOf(v).Elem()
 	for _, f := range fieldsOf(x.Type()) {
-		if n := x.Field(f.index).Uint(); n != 0 {
+		if n := x.FieldByIndex(f.index).Uint(); n != 0 {
 			c[prefix+f.name] = n
 		}
 	}
@@ -37,7 +37,7 @@ func Plus(a, b uint64) uint64 {
 
 // counterField is a field that is a counter.
 type counterField struct {
-	index int
+	index []int
 	name  string
 }
 
@@ -48,9 +48,9 @@ func fieldsOf(t reflect.Type) []counterField {
 		return known.([]counterField)
 	}
 	var list []counterField
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Type.Kind() == reflect.Uint64 && f.IsExported() {
-			list = append(list, counterField{i, snake(f.Name)})
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Type.Kind() == reflect.Uint64 && f.IsExported() {
+			list = append(list, counterField{f.Index, snake(f.Name)})
 		}
 	}
 	knownFields.Store(t, list)

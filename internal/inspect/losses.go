@@ -13,7 +13,7 @@ type LossRecord struct {
 	To         time.Time           `json:"to"`
 	Losses     []Loss              `json:"losses,omitempty"`  // oldest first
 	Older      []stats.OlderLosses `json:"older,omitempty"`   // losses that are not listed individually
-	Minutes    []LossMinute        `json:"minutes,omitempty"` // oldest first
+	Minutes    []stats.LossMinute  `json:"minutes,omitempty"` // oldest first
 	Unrecorded uint64              `json:"unrecorded,omitempty"`
 }
 
@@ -41,26 +41,4 @@ type Loss struct {
 	For            float64   `json:"for_s,omitempty"`
 	Behind         uint64    `json:"behind,omitempty"` // packets
 	Error          string    `json:"error,omitempty"`
-}
-
-// LossMinute has the losses, drops and repairs of a minute: stats.LossMinute.
-type LossMinute struct {
-	Start         time.Time `json:"start"`
-	Causes        []Cause   `json:"causes,omitempty"`
-	Missing       uint64    `json:"missing,omitempty"`  // packets
-	Repaired      uint64    `json:"repaired,omitempty"` // part of missing that arrived as repairs
-	Late          uint64    `json:"late,omitempty"`     // part of missing that arrived late by themselves
-	Ways          []LossWay `json:"ways,omitempty"`
-	OtherRepaired uint64    `json:"other_repaired,omitempty"` // for publishers that are not listed
-	OtherLost     uint64    `json:"other_lost,omitempty"`
-}
-
-// LossWay has the missing packets of one publisher in one group: stats.LossWay.
-type LossWay struct {
-	Publisher string `json:"publisher"` // id
-	Name      string `json:"name,omitempty"`
-	Address   string `json:"address,omitempty"`
-	Group     string `json:"group"`
-	Repaired  uint64 `json:"repaired,omitempty"`
-	Lost      uint64 `json:"lost,omitempty"`
 }

@@ -73,8 +73,8 @@ type Bus struct {
 	Subscriptions        []Subscription `json:"subscriptions,omitempty"`
 	SubscriptionsLeftOut int            `json:"subscriptions_left_out,omitempty"`
 	// Causes has the causes of losses and drops that have occurred.
-	Causes []Cause `json:"causes,omitempty"`
-	Repair Latency `json:"repair"` // time from the detection of a missing packet to its repair
+	Causes []stats.CauseCount `json:"causes,omitempty"`
+	Repair Latency            `json:"repair"` // time from the detection of a missing packet to its repair
 	// Delivery is the time from the first sending of a packet to its delivery, for publishers with the same clock.
 	Delivery Latency `json:"delivery"`
 	Legs     []Leg   `json:"legs,omitempty"`
@@ -200,7 +200,7 @@ type Subscription struct {
 	Replaced     uint64             `json:"replaced,omitempty"`
 	Waiting      int                `json:"waiting,omitempty"`
 	WaitingBytes int                `json:"waiting_bytes,omitempty"`
-	Lost         []Cause            `json:"lost,omitempty"` // gaps and messages only
+	Lost         []stats.CauseCount `json:"lost,omitempty"` // gaps and messages only
 	Publishers   []SubscriptionFeed `json:"publishers,omitempty"`
 	Ended        string             `json:"ended,omitempty"` // the reason of its end
 }
@@ -217,15 +217,6 @@ type SubscriptionFeed struct {
 	Blocking  bool      `json:"blocking"`             // it may block the publisher
 	Unread    float64   `json:"unread_s"`             // seconds for which it has blocked the stream and read nothing; 0: it does not block
 	LostFor   float64   `json:"lost_for_s,omitempty"` // as in Stream
-}
-
-// Cause has the drops and losses with one cause. pubsub.CauseInfo describes causes and has advice.
-type Cause struct {
-	Cause    string `json:"cause"`              // label, such as socket_overflow
-	Dropped  uint64 `json:"dropped,omitempty"`  // packets, including repaired ones
-	Lost     uint64 `json:"lost,omitempty"`     // permanently lost packets
-	Gaps     uint64 `json:"gaps,omitempty"`     // delivered to subscriptions
-	Messages uint64 `json:"messages,omitempty"` // messages lost in the gaps, as far as known
 }
 
 // Latency summarises a distribution of times, in microseconds.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Minute has the counts of a minute, or of the recorded part of it.
@@ -15,35 +16,26 @@ type Minute struct {
 	// Counts has the increase of each count of samples, in their order.
 	Counts []uint64
 	// Ways has the publishers with missing packets, those with the most first.
-	Ways []Way
-	// OtherWays has the sums for publishers beyond MaxWays.
-	OtherWays WayCounts
+	Ways []stats.LossWay
+	// OtherRepaired and OtherLost are the sums for publishers beyond MaxWays.
+	OtherRepaired, OtherLost uint64
 }
 
-// WayKey identifies the stream of a publisher in a group.
-type WayKey struct {
+// wayKey identifies the stream of a publisher in a group.
+type wayKey struct {
 	events.Instance
-	Group string
+	group string
 }
 
-// WayCounts counts packets of a stream.
-type WayCounts struct {
-	Repaired uint64 // missing packets that arrived as repairs
-	Lost     uint64 // permanently lost packets
+func keyOf(w *stats.LossWay) wayKey {
+	return wayKey{events.Instance{Publisher: w.Publisher, Epoch: w.Epoch}, w.Group}
 }
 
-func (c WayCounts) total() uint64 { return c.Repaired + c.Lost }
-
-// Way has the missing packets of a stream.
-type Way struct {
-	WayKey
-	Name, Address string // of the publisher; may be empty
-	WayCounts
-}
+func total(w *stats.LossWay) uint64 { return w.Repaired + w.Lost }
 
 // Sample records increasing counters, and those of all existing streams. Their increase since the previous sample is
 // added to the minute of that sample. The number of counts must not change.
-func (r *Record) Sample(now time.Time, counts []uint64, ways []Way) {
+func (r *Record) Sample(now time.Time, counts []uint64, ways []stats.LossWay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.before == nil {
@@ -80,13 +72,14 @@ func grew(now, before uint64) uint64 {
 }
 
 // missing returns the streams with packets missing since the previous sample. The caller holds mu.
-func (r *Record) missing(ways []Way) (grown []Way) {
-	seen := make(map[WayKey]WayCounts, len(ways))
+func (r *Record) missing(ways []stats.LossWay) (grown []stats.LossWay) {
+	seen := make(map[wayKey]stats.LossWay, len(ways))
 	for _, w := range ways {
-		seen[w.WayKey] = w.WayCounts
-		old := r.ways[w.WayKey]
+		key := keyOf(&w)
+		seen[key] = w
+		old := r.ways[key]
 		w.Repaired, w.Lost = grew(w.Repaired, old.Repaired), grew(w.Lost, old.Lost)
-		if w.total() > 0 {
+		if total(&w) > 0 {
 			grown = append(grown, w)
 		}
 	}
@@ -103,9 +96,9 @@ func (r *Record) minute(at time.Time, counts int) *Minute {
 	return &r.minutes[len(r.minutes)-1]
 }
 
-func (m *Minute) add(w Way) {
+func (m *Minute) add(w stats.LossWay) {
 	for i := range m.Ways {
-		if x := &m.Ways[i]; x.WayKey == w.WayKey {
+		if x := &m.Ways[i]; keyOf(x) == keyOf(&w) {
 			x.Name, x.Address = cmp.Or(w.Name, x.Name), cmp.Or(w.Address, x.Address)
 			x.Repaired += w.Repaired
 			x.Lost += w.Lost
@@ -115,15 +108,15 @@ func (m *Minute) add(w Way) {
 	m.Ways = append(m.Ways, w)
 }
 
-// limit keeps the streams with the most packets, and adds the others to OtherWays.
+// limit keeps the streams with the most packets, and adds the others to OtherRepaired and OtherLost.
 func (m *Minute) limit() {
-	slices.SortStableFunc(m.Ways, func(a, b Way) int { return cmp.Compare(b.total(), a.total()) })
+	slices.SortStableFunc(m.Ways, func(a, b stats.LossWay) int { return cmp.Compare(total(&b), total(&a)) })
 	if len(m.Ways) <= MaxWays {
 		return
 	}
 	for _, w := range m.Ways[MaxWays:] {
-		m.OtherWays.Repaired += w.Repaired
-		m.OtherWays.Lost += w.Lost
+		m.OtherRepaired += w.Repaired
+		m.OtherLost += w.Lost
 	}
 	m.Ways = slices.Clone(m.Ways[:MaxWays])
 }

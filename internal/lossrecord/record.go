@@ -28,14 +28,14 @@ const (
 // Record is safe for concurrent use. New makes it.
 type Record struct {
 	mu      sync.Mutex
-	since   time.Time            // time of the first sample
-	causes  map[string]*ofCause  // under mu
-	labels  []string             // under mu: the keys of causes, in order of occurrence
-	dropped uint64               // under mu: losses of causes beyond MaxCauses
-	minutes []Minute             // under mu, oldest first
-	before  []uint64             // under mu: the previous sample
-	ways    map[WayKey]WayCounts // under mu: those of the previous sample
-	at      time.Time            // under mu: time of the previous sample
+	since   time.Time                // time of the first sample
+	causes  map[string]*ofCause      // under mu
+	labels  []string                 // under mu: the keys of causes, in order of occurrence
+	dropped uint64                   // under mu: losses of causes beyond MaxCauses
+	minutes []Minute                 // under mu, oldest first
+	before  []uint64                 // under mu: the previous sample
+	ways    map[wayKey]stats.LossWay // under mu: of the previous sample
+	at      time.Time                // under mu: time of the previous sample
 }
 
 // ofCause has the losses of one cause.
@@ -46,7 +46,7 @@ type ofCause struct {
 
 // New returns an empty record that starts at now.
 func New(now time.Time) *Record {
-	return &Record{since: now, at: now, causes: make(map[string]*ofCause), ways: make(map[WayKey]WayCounts)}
+	return &Record{since: now, at: now, causes: make(map[string]*ofCause), ways: make(map[wayKey]stats.LossWay)}
 }
 
 // Add records a loss at now; First, Last and Times of e are ignored. Unknown must be 1 if the amount is unknown.

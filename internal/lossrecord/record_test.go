@@ -104,14 +104,14 @@ func TestBounds(t *testing.T) {
 // The growth of counters is in the minute of the previous sample, and minutes without growth are omitted.
 func TestMinutes(t *testing.T) {
 	r := New(start)
-	way := func(name string, repaired, lost uint64) Way {
-		return Way{WayKey{events.Instance{Publisher: 1, Epoch: 1}, name}, name, "", WayCounts{repaired, lost}}
+	way := func(name string, repaired, lost uint64) stats.LossWay {
+		return stats.LossWay{Publisher: 1, Epoch: 1, Group: name, Name: name, Repaired: repaired, Lost: lost}
 	}
-	r.Sample(after("10s"), []uint64{1, 0}, []Way{way("a", 1, 0)})
-	r.Sample(after("20s"), []uint64{3, 0}, []Way{way("a", 3, 0), way("b", 1, 5)})
-	r.Sample(after("40s"), []uint64{3, 0}, []Way{way("a", 3, 0), way("b", 1, 5)})
-	r.Sample(after("4m"), []uint64{3, 0}, []Way{way("b", 1, 5)})
-	r.Sample(after("4m10s"), []uint64{3, 9}, []Way{way("b", 2, 5)})
+	r.Sample(after("10s"), []uint64{1, 0}, []stats.LossWay{way("a", 1, 0)})
+	r.Sample(after("20s"), []uint64{3, 0}, []stats.LossWay{way("a", 3, 0), way("b", 1, 5)})
+	r.Sample(after("40s"), []uint64{3, 0}, []stats.LossWay{way("a", 3, 0), way("b", 1, 5)})
+	r.Sample(after("4m"), []uint64{3, 0}, []stats.LossWay{way("b", 1, 5)})
+	r.Sample(after("4m10s"), []uint64{3, 9}, []stats.LossWay{way("b", 2, 5)})
 	s := r.Snapshot(after("5m"))
 	for i := range s.Minutes {
 		s.Minutes[i].at = time.Time{}
@@ -119,8 +119,8 @@ func TestMinutes(t *testing.T) {
 	got := fmt.Sprint(s.Minutes)
 	at := func(text string) time.Time { return after(text).Truncate(time.Minute) }
 	want := fmt.Sprint([]Minute{
-		{at("0s"), time.Time{}, []uint64{3, 0}, []Way{way("b", 1, 5), way("a", 3, 0)}, WayCounts{}},
-		{at("4m"), time.Time{}, []uint64{0, 9}, []Way{way("b", 1, 0)}, WayCounts{}},
+		{at("0s"), time.Time{}, []uint64{3, 0}, []stats.LossWay{way("b", 1, 5), way("a", 3, 0)}, 0, 0},
+		{at("4m"), time.Time{}, []uint64{0, 9}, []stats.LossWay{way("b", 1, 0)}, 0, 0},
 	})
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -133,29 +133,29 @@ func TestMinutes(t *testing.T) {
 // Of many publishers those with the most losses are listed, and the others counted.
 func TestWays(t *testing.T) {
 	r := New(start)
-	var ways []Way
-	total := uint64(0)
+	var ways []stats.LossWay
+	all := uint64(0)
 	for i := range uint64(3 * MaxWays) {
-		ways = append(ways, Way{WayKey{events.Instance{Publisher: events.ID(i), Epoch: 1}, "g"}, "", "", WayCounts{i, 1}})
-		total += i + 1
+		ways = append(ways, stats.LossWay{Publisher: events.ID(i), Epoch: 1, Group: "g", Repaired: i, Lost: 1})
+		all += i + 1
 	}
 	r.Sample(after("1s"), nil, ways)
 	m := r.Snapshot(after("1m")).Minutes[0]
-	sum := m.OtherWays.total()
+	sum := m.OtherRepaired + m.OtherLost
 	for _, w := range m.Ways {
-		sum += w.total()
+		sum += total(&w)
 	}
-	if len(m.Ways) != MaxWays || m.Ways[0].Publisher != 3*MaxWays-1 || sum != total {
-		t.Errorf("%d publishers, %d packets of %d", len(m.Ways), sum, total)
+	if len(m.Ways) != MaxWays || m.Ways[0].Publisher != 3*MaxWays-1 || sum != all {
+		t.Errorf("%d publishers, %d packets of %d", len(m.Ways), sum, all)
 	}
-	if !slices.IsSortedFunc(m.Ways, func(a, b Way) int { return int(b.total()) - int(a.total()) }) {
+	if !slices.IsSortedFunc(m.Ways, func(a, b stats.LossWay) int { return int(total(&b)) - int(total(&a)) }) {
 		t.Errorf("not in order: %v", m.Ways)
 	}
 }
 
 // The memory of a record is as documented.
 func TestMemory(t *testing.T) {
-	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(Way{})
+	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(stats.LossWay{})
 	if n := MaxCauses*MaxEntries*unsafe.Sizeof(stats.LossEntry{}) + 61*minute; n > 750<<10 {
 		t.Errorf("%d bytes", n)
 	}

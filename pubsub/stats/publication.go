@@ -41,7 +41,12 @@ type Subscriber struct {
 // Sender is what a bus sent to one group as a publisher, and what its receivers answered: the buses that subscribe
 // to something in the group.
 type Sender struct {
-	// Packets and receivers.
+	SenderPackets
+	SenderMessages
+}
+
+// SenderPackets are the counters of packets and receivers.
+type SenderPackets struct {
 	PacketsSent       uint64 // data packets sent for the first time
 	BytesSent         uint64 // of PacketsSent, on the wire
 	RepairsSent       uint64 // packets sent as repairs
@@ -71,8 +76,10 @@ type Sender struct {
 	RateBlocked       uint64 // times that the rate limit stopped the publisher
 	Malformed         uint64 // packets received that do not parse
 	Foreign           uint64 // packets received of another stream, or of no use to a publisher
+}
 
-	// Messages: topics, state and requests.
+// SenderMessages are the counters of messages: topics, state and requests.
+type SenderMessages struct {
 	MessagesSent     uint64 // messages published
 	AnnouncesSent    uint64 // announces of topics sent
 	StateRounds      uint64 // times that state was sent, each for all that waited for it (Publisher.State)

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // The end of a run, and reports of what prevents it.
@@ -141,7 +143,7 @@ func (s *sim) close() {
 		}
 	}
 	for _, n := range s.networks() {
-		addFields(&s.report.Net, &n.count)
+		stats.Add(&s.report.Net, &n.count)
 	}
 	s.report.Virtual = time.Duration(s.now)
 }

@@ -459,8 +459,8 @@ func TestInsider(t *testing.T) {
 	var verified uint64
 	forged := 0
 	for _, x := range all {
-		addFields(&refused, &x.refused)
-		addFields(&replyResults, &x.replyResults)
+		stats.Add(&refused, &x.refused)
+		stats.Add(&replyResults, &x.replyResults)
 		verified += x.verified
 		forged += x.forged
 	}

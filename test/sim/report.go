@@ -13,7 +13,7 @@ import (
 // Report has the results of a run, or of many.
 type Report struct {
 	Counts
-	Opened
+	opened
 	Runs         int
 	Virtual      time.Duration
 	Sending      time.Duration            // of one run: from the first data packet to the last
@@ -35,8 +35,8 @@ type Report struct {
 	writtenAt reliable.Instant
 }
 
-// Opened counts the results of opening sealed packets.
-type Opened struct {
+// opened counts the results of opening sealed packets.
+type opened struct {
 	Refused uint64 // packets that did not open
 	Relayed uint64 // packets of the attacker that opened: replayed unchanged, or made by an insider
 	// RefusedMessages are messages that readers refused because of Trust.
@@ -120,8 +120,8 @@ func (r *Report) RepairsPerLoss() float64 {
 // Add adds the counters of x, not its distributions.
 func (r *Report) Add(x *Report) {
 	r.Runs++
-	addFields(&r.Counts, &x.Counts)
-	addFields(&r.Opened, &x.Opened)
+	stats.Add(&r.Counts, &x.Counts)
+	stats.Add(&r.opened, &x.opened)
 	r.Virtual += x.Virtual
 	r.Drained = max(r.Drained, x.Drained)
 	r.HeldReported = max(r.HeldReported, x.HeldReported)
@@ -131,11 +131,11 @@ func (r *Report) Add(x *Report) {
 	}
 	r.sender(x.Sender)
 	r.receiver(x.Receiver)
-	addFields(&r.Net, &x.Net)
+	stats.Add(&r.Net, &x.Net)
 }
 
-func (r *Report) sender(s stats.Sender)     { addFields(&r.Sender, &s) }
-func (r *Report) receiver(s stats.Receiver) { addFields(&r.Receiver, &s) }
+func (r *Report) sender(s stats.Sender)     { stats.Add(&r.Sender, &s) }
+func (r *Report) receiver(s stats.Receiver) { stats.Add(&r.Receiver, &s) }
 
 func (r *Report) String() string {
 	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d silent, %d released, %d attacks, longest drain %v",

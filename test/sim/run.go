@@ -51,14 +51,14 @@ const MaxTopics = 16
 // maxEvents limits a run: a core that sends without end is an error.
 const maxEvents = 50_000_000
 
-// Failure is the error of a run.
-type Failure struct {
+// failure is the error of a run.
+type failure struct {
 	At      time.Duration // virtual time
 	What    string
 	Options Options
 }
 
-func (f *Failure) Error() string {
+func (f *failure) Error() string {
 	return fmt.Sprintf("sim: at %v: %s\n%v", f.At, f.What, f.Options)
 }
 
@@ -284,7 +284,7 @@ func (s *sim) silent(p *publisher, id uint64) {
 
 func (s *sim) fail(format string, args ...any) {
 	if s.err == nil {
-		s.err = &Failure{At: time.Duration(s.now), What: fmt.Sprintf(format, args...), Options: *s.o}
+		s.err = &failure{At: time.Duration(s.now), What: fmt.Sprintf(format, args...), Options: *s.o}
 		s.trace("FAILED: "+format, args...)
 	}
 }

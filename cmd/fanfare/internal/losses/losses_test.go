@@ -8,6 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -102,22 +103,22 @@ func TestReport(t *testing.T) {
 			gap(at(-5, 0), "slow_consumer", "md.a", 3), gap(at(-4, 0), "slow_consumer", "md.b", 4), gap(at(-3, 0), "deadline", "md.a", 0),
 			{First: at(-2, 0), Last: at(-2, 0), Cause: "subscriber_silent", Event: true, Subscriber: "00000000000000cc", SubscriberName: "desk:99", Times: 1},
 		},
-		Minutes: []inspect.LossMinute{
-			{Start: at(-61, 0), Causes: []inspect.Cause{{Cause: "fabric", Dropped: 1000}}, Missing: 1000},
+		Minutes: []stats.LossMinute{
+			{Start: at(-61, 0), Causes: []stats.CauseCount{{Cause: "fabric", Dropped: 1000}}, Missing: 1000},
 			{
 				Start: at(-3, 0), Missing: 12, Repaired: 10, Late: 1,
-				Causes: []inspect.Cause{{Cause: "fabric", Dropped: 9}, {Cause: "socket_overflow", Dropped: 3}, {Cause: "filtered", Dropped: 7}, {Cause: "slow_consumer", Dropped: 17}, {Cause: "deadline", Lost: 1}},
-				Ways:   []inspect.LossWay{{Publisher: "00000000000000aa", Name: "feed", Address: "10.0.0.7:7400", Repaired: 10, Lost: 1}},
+				Causes: []stats.CauseCount{{Cause: "fabric", Dropped: 9}, {Cause: "socket_overflow", Dropped: 3}, {Cause: "filtered", Dropped: 7}, {Cause: "slow_consumer", Dropped: 17}, {Cause: "deadline", Lost: 1}},
+				Ways:   []stats.LossWay{{Publisher: 0x00000000000000aa, Name: "feed", Address: "10.0.0.7:7400", Repaired: 10, Lost: 1}},
 			},
 		},
 	}
 	lossy.Losses[3].Unknown = 1
 	quiet := &inspect.LossRecord{From: at(-3, 0), To: noon}
-	shared := &inspect.LossRecord{From: from, To: noon, Minutes: []inspect.LossMinute{{
-		Start: at(-3, 0), Missing: 12, Repaired: 12, Causes: []inspect.Cause{{Cause: "fabric", Dropped: 12}},
-		Ways: []inspect.LossWay{{Publisher: "00000000000000aa", Name: "feed", Address: "shm://desk#7.9f3c", Repaired: 12}},
+	shared := &inspect.LossRecord{From: from, To: noon, Minutes: []stats.LossMinute{{
+		Start: at(-3, 0), Missing: 12, Repaired: 12, Causes: []stats.CauseCount{{Cause: "fabric", Dropped: 12}},
+		Ways: []stats.LossWay{{Publisher: 0x00000000000000aa, Name: "feed", Address: "shm://desk#7.9f3c", Repaired: 12}},
 	}}}
-	unread := &inspect.LossRecord{From: from, To: noon, Minutes: []inspect.LossMinute{{Start: at(-3, 0), Missing: 9, Repaired: 2, Causes: []inspect.Cause{{Cause: "gone", Lost: 7}}}}}
+	unread := &inspect.LossRecord{From: from, To: noon, Minutes: []stats.LossMinute{{Start: at(-3, 0), Missing: 9, Repaired: 2, Causes: []stats.CauseCount{{Cause: "gone", Lost: 7}}}}}
 	otherDir := seen(1, shared)
 	otherDir.Snapshot.Buses[0].URLs = []string{"shm://desk?dir=%2Fmnt%2Fmy%20desk&keys=desk.keys"}
 	for _, c := range []struct {
@@ -175,7 +176,7 @@ var errRefused = refused{}
 // News contains increased counts and new findings.
 func TestNews(t *testing.T) {
 	record := func(losses []inspect.Loss, dropped uint64) []inspect.Seen {
-		return []inspect.Seen{seen(1, &inspect.LossRecord{To: noon, Losses: losses, Minutes: []inspect.LossMinute{{Start: at(-1, 0), Causes: []inspect.Cause{{Cause: "fabric", Dropped: dropped}}}}})}
+		return []inspect.Seen{seen(1, &inspect.LossRecord{To: noon, Losses: losses, Minutes: []stats.LossMinute{{Start: at(-1, 0), Causes: []stats.CauseCount{{Cause: "fabric", Dropped: dropped}}}}})}
 	}
 	a, b := gap(at(-1, 0), "gone", "md.a", 3), gap(at(0, 0), "gone", "md.b", 1)
 	grown := a

@@ -352,7 +352,7 @@ func (r *Report) dropped(h *host) {
 			f.Packets += c.Dropped
 		}
 		for _, w := range m.Ways {
-			from := peerText(w.Name, w.Publisher, w.Address)
+			from := peerText(w.Name, w.Publisher.String(), w.Address)
 			if sources[from] == 0 {
 				list = append(list, from)
 				addresses[from] = w.Address

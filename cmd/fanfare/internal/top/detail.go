@@ -164,11 +164,11 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 }
 
 func (f *Figures) lossDetail(x *Loss) [][2]string {
-	c := losses.Causes()[x.Cause.Cause]
-	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
+	c := losses.Causes()[x.Cause]
+	lines := append([][2]string{line("cause", "%s", x.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
 	lines = append(lines, line("lost", "%s, as far as known, in %s; %s", count(x.Messages, "message"), count(x.Gaps, "gap"), count(x.Lost, "packet")),
 		line("datagrams", "%d, %s a second, with heartbeats and copies", x.Dropped, rate(x.Rate).text))
-	if x.Cause.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
+	if x.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
 		lines = append(lines, line("net.core.rmem_max", "%s", bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
 	return lines
@@ -250,15 +250,15 @@ func (f *Figures) worst() (level, string) {
 	}
 	if f.Total.SocketDropRate > 0 {
 		do := "" // about the first socket that overflows
-		if x := first(f.Losses, func(x *Loss) bool { return x.Cause.Cause == "socket_overflow" && x.Rate > 0 }); x != nil {
+		if x := first(f.Losses, func(x *Loss) bool { return x.Cause == "socket_overflow" && x.Rate > 0 }); x != nil {
 			do = printable(x.Do)
 		}
 		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), do)
 	}
-	worst := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause.Cause != "filtered" },
+	worst := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause != "filtered" },
 		func(a, b *Loss) bool { return a.Rate > b.Rate })
 	if worst != nil {
-		return warn, fmt.Sprintf("dropped: %s datagrams/s at %s, cause %s", si(float64(worst.Rate)), printable(worst.Process), worst.Cause.Cause)
+		return warn, fmt.Sprintf("dropped: %s datagrams/s at %s, cause %s", si(float64(worst.Rate)), printable(worst.Process), worst.Cause)
 	}
 	if f.Host.SmallSockets > 0 {
 		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))

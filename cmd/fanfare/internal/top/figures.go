@@ -11,6 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 type Observation struct {
@@ -149,18 +150,18 @@ type Topic struct {
 
 type Subscription struct {
 	Of
-	Number   uint64          `json:"number"`
-	Topics   []string        `json:"topics"`
-	Policy   string          `json:"policy"`
-	Handler  bool            `json:"handler"`
-	Rate     Rate            `json:"messages_per_s"`
-	Messages uint64          `json:"messages"`
-	Pending  int             `json:"pending"` // packets
-	Lost     uint64          `json:"lost_messages"`
-	Gaps     uint64          `json:"gaps"`
-	Causes   []inspect.Cause `json:"causes,omitempty"`
-	Unread   float64         `json:"unread_s"`   // that it has held a publisher up and read nothing
-	Peers    int             `json:"publishers"` // that are there
+	Number   uint64             `json:"number"`
+	Topics   []string           `json:"topics"`
+	Policy   string             `json:"policy"`
+	Handler  bool               `json:"handler"`
+	Rate     Rate               `json:"messages_per_s"`
+	Messages uint64             `json:"messages"`
+	Pending  int                `json:"pending"` // packets
+	Lost     uint64             `json:"lost_messages"`
+	Gaps     uint64             `json:"gaps"`
+	Causes   []stats.CauseCount `json:"causes,omitempty"`
+	Unread   float64            `json:"unread_s"`   // that it has held a publisher up and read nothing
+	Peers    int                `json:"publishers"` // that are there
 	// LostFor is how long ago the publisher was lost that was lost last, and is not back; 0: none was.
 	LostFor float64 `json:"publisher_lost_s,omitempty"`
 	// State is ok, unread (for more than 1 s), publisher lost, behind (three quarters of its window are not read),
@@ -221,7 +222,7 @@ type Group struct {
 
 type Loss struct {
 	Of
-	inspect.Cause
+	stats.CauseCount
 	Rate Rate   `json:"dropped_per_s"`
 	Do   string `json:"do"` // what to do about it, here
 }

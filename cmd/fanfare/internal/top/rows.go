@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Between returns the figures of an observation, with rates since the one before, if there is one.
@@ -365,8 +366,9 @@ func subscriptionState(s *inspect.Subscription, r *Subscription, losing map[stri
 
 func (f *Figures) addLosses(x *pair, row *Bus) {
 	for _, c := range x.now.Causes {
-		was := cmp.Or(first(x.before.Causes, func(y *inspect.Cause) bool { return y.Cause == c.Cause }), new(inspect.Cause))
-		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped),
+		before := first(x.before.Causes, func(y *stats.CauseCount) bool { return y.Cause == c.Cause })
+		was := cmp.Or(before, new(stats.CauseCount))
+		l := Loss{Of: x.of, CauseCount: c, Rate: x.rate(c.Dropped, was.Dropped),
 			Do: losses.DoAt(c.Cause, x.now, x.of.Process, f.Host.ReceiveBufferMax)}
 		if c.Cause == "socket_overflow" {
 			row.SocketDrops, row.DropRate = c.Dropped, l.Rate

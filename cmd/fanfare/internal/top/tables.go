@@ -229,14 +229,14 @@ func (f *Figures) lossTable() table {
 		{"CAUSE", false, 0, 0}, {"LOST MSG", true, 0, 0}, {"GAPS", true, 2, 0}, {"LOST PKT", true, 1, 0}, {"DATAGRAMS/S", true, 0, 0}, {"DATAGRAMS", true, 1, 0}, {"PROCESS", false, 1, 24}, {"WHAT TO DO", false, 3, 0},
 	}}
 	addRows(&t, f.Losses, f.lossDetail, func(x *Loss, r *row) {
-		r.key = fmt.Sprint(x.key, x.Cause.Cause)
+		r.key = fmt.Sprint(x.key, x.Cause)
 		switch {
 		case x.Gaps > 0 || x.Lost > 0:
 			r.level = alarm
-		case x.Rate > 0 && x.Cause.Cause != "filtered":
+		case x.Rate > 0 && x.Cause != "filtered":
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Cause.Cause), countCell(x.Messages), countCell(x.Gaps), countCell(x.Lost), rate(x.Rate),
+		r.cells = []cell{text(x.Cause), countCell(x.Messages), countCell(x.Gaps), countCell(x.Lost), rate(x.Rate),
 			countCell(x.Dropped), text(x.Process), text(x.Do)}
 	})
 	return t

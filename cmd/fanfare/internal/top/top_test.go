@@ -16,6 +16,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -91,7 +92,7 @@ func TestWorst(t *testing.T) {
 		{"stuck[30]: the bus's own goroutine is busy", alarm, func() { buses(2).Incomplete = "" }},
 		{"slow: risk, subscriber of feed[10]: 6500 packets behind", alarm, func() { buses(0).Publications[0].Subscribers = nil }},
 		{"leg udp://?iface=eth1 of orderbook[20]", alarm, func() { buses(1).Legs = nil }},
-		{"sockets overflow: 40 datagrams/s. Raise the kernel's limit (now 212992 bytes)", warn, func() { buses(1).Causes[0] = inspect.Cause{Cause: "injected", Dropped: 9} }},
+		{"sockets overflow: 40 datagrams/s. Raise the kernel's limit (now 212992 bytes)", warn, func() { buses(1).Causes[0] = stats.CauseCount{Cause: "injected", Dropped: 9} }},
 		{"dropped: 9 datagrams/s at orderbook[20], cause injected", warn, func() { buses(1).Causes = nil }},
 		{"2 of 2 sockets have smaller buffers than they asked for: net.core.rmem_max is 208 KiB", calm, func() { buses(0).Fabric, buses(1).Fabric = inspect.Fabric{}, inspect.Fabric{} }},
 		{"", calm, func() {}},

@@ -26,7 +26,7 @@ func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
 			Identity:     inspect.Identity{ID: fmt.Sprint("b", pid), Epoch: 1, Since: since},
 			Publications: []inspect.Publication{{Address: "g1", Counters: inspect.Counters{"messages_sent": sent, "packets_sent": sent}}},
 			Groups:       []inspect.Group{{Address: "g2", Topics: 1, Joined: true, Counters: inspect.Counters{"missing": missing, "packets": missing, "lost": missing / 10}}},
-			Causes:       []inspect.Cause{{Cause: "fabric", Dropped: missing}},
+			Causes:       []stats.CauseCount{{Cause: "fabric", Dropped: missing}},
 			Events:       []inspect.Event{{Sequence: sent / 10, Kind: "publisher_up", Time: since}},
 		}},
 	}}
@@ -80,7 +80,7 @@ func TestWherePacketsAreLost(t *testing.T) {
 		x := app(1, start, 10, 0)
 		b := &x.Snapshot.Buses[0]
 		b.Groups[0].Counters = inspect.Counters{"missing": 12 * n, "repaired": 9 * n, "late": n, "lost": 2 * n}
-		b.Causes = []inspect.Cause{{Cause: "fabric", Dropped: 4 * n}, {Cause: "socket_overflow", Dropped: 1000 * n}, {Cause: "slow_consumer", Dropped: 500 * n, Gaps: n, Messages: 800 * n}}
+		b.Causes = []stats.CauseCount{{Cause: "fabric", Dropped: 4 * n}, {Cause: "socket_overflow", Dropped: 1000 * n}, {Cause: "slow_consumer", Dropped: 500 * n, Gaps: n, Messages: 800 * n}}
 		if p := m.update(second(i), []inspect.Seen{x}, nil).Point; i == 1 && !slices.Equal(p[3:8], []float64{12, 10, 800, 4, 7}) {
 			t.Errorf("missing, repaired or late, lost, on the way, here: %v", p[3:8])
 		}
