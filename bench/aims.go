@@ -13,7 +13,7 @@ type Aim struct {
 	Command string  `json:"command"` // the command that measures it alone
 	Seen    float64 `json:"seen"`
 	Want    float64 `json:"want"`
-	Most    bool    `json:"most"` // Want is an upper limit, otherwise a lower limit
+	Max     bool    `json:"most"` // Want is an upper limit, otherwise a lower limit
 	Unit    string  `json:"unit,omitempty"`
 	Met     bool    `json:"met"`
 	// Baseline holds figures of baselines from the same run, which show what the machine can do.
@@ -43,8 +43,8 @@ type aimed struct {
 
 // bound is the lower or upper limit of a figure.
 type bound struct {
-	want   float64
-	atMost bool
+	want  float64
+	isMax bool
 }
 
 func atLeast(want float64) bound { return bound{want, false} }
@@ -198,13 +198,13 @@ func (r *Result) judge(a aimed, command string) Aim {
 	case "-":
 		x -= y
 	}
-	var beside []string
+	var baselines []string
 	for _, name := range strings.Fields(a.baseline) {
-		beside = append(beside, r.baselineText(name))
+		baselines = append(baselines, r.baselineText(name))
 	}
 	return Aim{
-		Name: a.name, Command: "fanfare bench " + command, Seen: x, Want: a.want, Most: a.atMost, Unit: unit,
-		Met: a.atMost && x <= a.want || !a.atMost && x >= a.want, Baseline: strings.Join(beside, ", "),
+		Name: a.name, Command: "fanfare bench " + command, Seen: x, Want: a.want, Max: a.isMax, Unit: unit,
+		Met: a.isMax && x <= a.want || !a.isMax && x >= a.want, Baseline: strings.Join(baselines, ", "),
 	}
 }
 

@@ -97,7 +97,7 @@ func onLinux(t *testing.T) {
 // A contender that breaks the order or the content, or loses messages silently, is detected.
 func TestFaultyContendersAreDetected(t *testing.T) {
 	b := newBench(t, "udp")
-	for how, says := range map[string]string{
+	for how, wantText := range map[string]string{
 		"honest": "", "loses": "", // it reports the loss
 		"swaps":   "message 101 on topic bench.load received instead of message 100",
 		"repeats": "message 100 on topic bench.load received twice",
@@ -105,10 +105,10 @@ func TestFaultyContendersAreDetected(t *testing.T) {
 	} {
 		o, err := b.run(t.Context(), contestant{key: how, contender: how}, worker.LoadFull)
 		switch {
-		case says == "" && err != nil:
+		case wantText == "" && err != nil:
 			t.Errorf("%s: %v", how, err)
-		case says != "" && (err == nil || !strings.Contains(err.Error(), says)):
-			t.Errorf("%s: %v; want an error with %q", how, err, says)
+		case wantText != "" && (err == nil || !strings.Contains(err.Error(), wantText)):
+			t.Errorf("%s: %v; want an error with %q", how, err, wantText)
 		case how == "loses" && (o.subs[0].Lost != 2 || o.subs[0].Messages != faultyMessages-2):
 			t.Errorf("loses: %+v", o.subs[0])
 		}

@@ -74,8 +74,8 @@ func handover() []float64 {
 			next += 2
 		}
 		now := worker.Now()
-		if took := float64(now-start) / handoverTrips; times == 0 || took < shortest {
-			shortest = took
+		if elapsed := float64(now-start) / handoverTrips; times == 0 || elapsed < shortest {
+			shortest = elapsed
 		}
 		start = now
 	}

@@ -71,19 +71,19 @@ var (
 			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.System })(o))
 		}, column{head: "kernel", format: "%.1f", scale: microsecond, page: true}},
 		// Of all processes, with three decimals.
-		{"allocs_per_msg", asMost, (*outcome).allocsPerMsg, column{head: "allocs/msg", format: "%.3g", scale: 1}},
+		{"allocs_per_msg", asMax, (*outcome).allocsPerMsg, column{head: "allocs/msg", format: "%.3g", scale: 1}},
 		// Number of times that a thread went to sleep.
 		{"sleeps_per_msg", asSpread, func(o *outcome) float64 {
 			return ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.Sleeps) })(o) / max(float64(o.pub.Messages), 1)
 		}, column{}},
 		{"gc_cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) }), column{}},
-		{"gc_pause_max_us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 }),
+		{"gc_pause_max_us", asMax, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 }),
 			column{head: "longest GC pause, µs", format: "%.0f", scale: 1, page: true}},
 		// Peak resident memory, for the largest subscriber, and Go's heap at the end. Unknown for sides
 		// that share a process.
-		{"publisher_rss_bytes", asMost, func(o *outcome) float64 { return known(o.pub.Usage.PeakRSS) }, mebibytes("publisher, MiB")},
-		{"publisher_heap_bytes", asMost, func(o *outcome) float64 { return known(o.pub.Usage.Heap) }, mebibytes("of it Go's heap")},
-		{"subscriber_rss_bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return known(r.Usage.PeakRSS) }),
+		{"publisher_rss_bytes", asMax, func(o *outcome) float64 { return known(o.pub.Usage.PeakRSS) }, mebibytes("publisher, MiB")},
+		{"publisher_heap_bytes", asMax, func(o *outcome) float64 { return known(o.pub.Usage.Heap) }, mebibytes("of it Go's heap")},
+		{"subscriber_rss_bytes", asMax, fold(math.Max, 0, func(r *worker.Report) float64 { return known(r.Usage.PeakRSS) }),
 			mebibytes("subscriber, MiB")},
 	}, lossMetrics...)
 
@@ -113,8 +113,8 @@ var (
 		{key: "subscriber_cpu_percent", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
 		{key: "publisher_sleeps_per_s", of: func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), o.pub) }},
 		{key: "subscriber_sleeps_per_s", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
-		{key: "publisher_rss_bytes", form: asMost, of: func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
-		{key: "subscriber_rss_bytes", form: asMost, of: fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
+		{key: "publisher_rss_bytes", form: asMax, of: func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
+		{key: "subscriber_rss_bytes", form: asMax, of: fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
 	}
 )
 
@@ -220,8 +220,8 @@ func (o *outcome) allocsPerMsg() float64 {
 func (o *outcome) msgsPerS() float64 {
 	rate := math.Inf(1)
 	for i, s := range o.subs {
-		if took := float64(s.End-o.pub.Start) / 1e9; took > 0 {
-			rate = min(rate, float64(s.Timed)/took/o.share(i))
+		if elapsed := float64(s.End-o.pub.Start) / 1e9; elapsed > 0 {
+			rate = min(rate, float64(s.Timed)/elapsed/o.share(i))
 		} else {
 			rate = 0
 		}

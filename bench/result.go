@@ -49,7 +49,7 @@ const (
 	asQuantile             // the median; in JSON a number, and in "spread" the object
 	asPeak                 // the maximum; in JSON like quantile
 	asRatio                // the median; in JSON a number, and in KEY_spread the object
-	asMost                 // the maximum; in JSON a number, as for all following
+	asMax                  // the maximum; in JSON a number, as for all following
 	asMean
 	asSum
 )
@@ -61,7 +61,7 @@ func newRow(contestant, metric string, f form, runs []float64) Row {
 		total += x
 	}
 	switch f {
-	case asPeak, asMost:
+	case asPeak, asMax:
 		r.Value = r.Max
 	case asSum:
 		r.Value = total

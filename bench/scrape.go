@@ -30,7 +30,7 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 	}
 	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{}}
 	pages, snapshots, failed := 0, 0, errors.New("the workers had already ended")
-	look := func() {
+	scrape := func() {
 		for _, p := range all {
 			for _, address := range p.Metrics {
 				if err := read(client, "http://"+address+"/metrics"); err != nil {
@@ -51,7 +51,7 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 	quit := make(chan struct{})
 	done.Go(func() {
 		for {
-			look()
+			scrape()
 			select {
 			case <-time.After(scrapeEvery):
 			case <-quit:

@@ -20,8 +20,8 @@ func TestSealedLoss(t *testing.T) {
 	for _, key := range []string{"ratio_lossless", "ratio_sealed", "ratio_sealed-lossless"} {
 		positive(t, m, key)
 	}
-	kept := result.Contest().Ratio(keySealedLossless).Value
-	if want := result.Contest().Rate(keySealed) / result.Contest().Rate(keySealedLossless); kept != want {
-		t.Errorf("kept %v, want %v", kept, want)
+	ratio := result.Contest().Ratio(keySealedLossless).Value
+	if want := result.Contest().Rate(keySealed) / result.Contest().Rate(keySealedLossless); ratio != want {
+		t.Errorf("kept %v, want %v", ratio, want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestSteal(t *testing.T) {
-	before := steal{taken: 10, all: 1000}
+	before := steal{stolen: 10, all: 1000}
 	for _, c := range []struct {
 		now  steal
 		want float64

@@ -125,7 +125,7 @@ func (r *Result) AimsTable(page bool) Table {
 	}
 	for _, a := range r.Aims {
 		wanted := "at least "
-		if a.Most {
+		if a.Max {
 			wanted = "at most "
 		}
 		row := []string{a.Name, wanted + withUnit(a.Want, a.Unit), withUnit(a.Seen, a.Unit), a.Baseline, verdict(a.Met)}

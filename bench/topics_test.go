@@ -120,7 +120,7 @@ func TestTopicsAreCounted(t *testing.T) {
 	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Shape: worker.Shape{Topics: 2}}, pub: &worker.Report{Messages: 10, Topics: []uint64{5, 5}}}
 	for name, c := range map[string]struct {
 		topics, lost []uint64
-		says         string
+		wantText     string
 	}{
 		"equal":          {[]uint64{5, 5}, nil, ""},
 		"told":           {[]uint64{5, 3}, []uint64{0, 2}, ""},
@@ -134,8 +134,8 @@ func TestTopicsAreCounted(t *testing.T) {
 			s.Messages -= n
 		}
 		o.subs = []*worker.Report{s}
-		if err := o.check(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
+		if err := o.check(); (err == nil) != (c.wantText == "") || err != nil && !strings.Contains(err.Error(), c.wantText) {
+			t.Errorf("%s: %v, want %q", name, err, c.wantText)
 		}
 	}
 }
@@ -160,8 +160,8 @@ func TestRawOne(t *testing.T) {
 	if keys := p.Keys(); !slices.Equal(keys, []string{keyOurs, keyOne, contenders.Raw, keyRawOne}) {
 		t.Errorf("contestants are %v", keys)
 	}
-	if kept, want := p.Ratio(keyRawOne).Value, p.Rate(contenders.Raw)/p.Rate(keyRawOne); kept != want {
-		t.Errorf("raw keeps %v, want %v", kept, want)
+	if ratio, want := p.Ratio(keyRawOne).Value, p.Rate(contenders.Raw)/p.Rate(keyRawOne); ratio != want {
+		t.Errorf("raw keeps %v, want %v", ratio, want)
 	}
 	if IsOurs(keyRawOne) || isFanfare(keyRawOne) {
 		t.Error("raw on one topic counts as Fanfare")

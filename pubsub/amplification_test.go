@@ -42,7 +42,7 @@ func TestHostilePacketsCauseNoSends(t *testing.T) {
 			publishAll(t, t.Context(), pub, 100)
 			expectAll(t, t.Context(), sub, 100)
 			a := newAttacker(t, []*mem.Network{network}, groups, replies, newKey(t, key))
-			for a.Seen() < 20 { // heartbeats and hellos
+			for a.Recorded() < 20 { // heartbeats and hellos
 				time.Sleep(time.Second)
 				a.poll()
 			}

@@ -24,10 +24,9 @@ func TestBadInputOnTheGroup(t *testing.T) {
 		}
 	}
 
-	id, epoch := pubBus.loop.Publisher()
 	tag := wire.GroupTag(group)
 	rng := rand.New(rand.NewPCG(1, 2))
-	header := wire.Header{GroupTag: tag, Publisher: id, Epoch: epoch}
+	header := wire.Header{GroupTag: tag, Publisher: pubBus.ID(), Epoch: pubBus.loop.Instance().Epoch}
 	data := func(h wire.Header, seq uint64) []byte {
 		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+2+5)
 		wire.PutDataHeader(b, h, 1472)

@@ -33,8 +33,7 @@ type PublisherID = events.ID
 
 // ID is the publisher id of this bus: derived from Config.Sign or Config.Name, else random.
 func (b *Bus) ID() PublisherID {
-	id, _ := b.loop.Publisher()
-	return PublisherID(id)
+	return b.loop.Instance().Publisher
 }
 
 // Groups is the number of multicast groups that topics map to (groups= in the URL).

@@ -56,7 +56,7 @@ func TestDeliveryLatency(t *testing.T) {
 func TestClockOfURL(t *testing.T) {
 	for urls, why := range map[string]string{
 		"mem://clock?clock=a%20b":                     "must be at most 64 bytes",
-		"mem://clock?clock=":                          "leave it out for this host's own",
+		"mem://clock?clock=":                          "omit it for this host's clock",
 		"mem://clocka?clock=ptp mem://clockb?clock=x": "another leg",
 	} {
 		list := strings.Fields(urls)

@@ -205,7 +205,7 @@ func testRestartWithBacklog(t *testing.T) {
 	}
 }
 
-// Closing a subscription that holds the publisher up releases the publisher immediately.
+// Closing a subscription that blocks the publisher releases the publisher immediately.
 func TestUnsubscribeReleasesPublisher(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

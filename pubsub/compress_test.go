@@ -127,7 +127,7 @@ func TestDictionaryMissing(t *testing.T) {
 	for range n {
 		publish(t, ctx, pub, string(bytes.Repeat([]byte("always the same "), 4)))
 	}
-	if err := pub.Drain(ctx); err != nil { // the publisher is not held up
+	if err := pub.Drain(ctx); err != nil { // the publisher is not blocked
 		t.Fatal(err)
 	}
 	if err := from.Close(); err != nil {
@@ -155,7 +155,7 @@ func TestDictionaries(t *testing.T) {
 	}{
 		{make([]byte, 15), "item 0 of 15 bytes"},
 		{make([]byte, 1<<20+1), "within 16..1048576"},
-		{append([]byte{0x37, 0xa4, 0x30, 0xec}, make([]byte, 60)...), "has the mark of Zstandard's"},
+		{append([]byte{0x37, 0xa4, 0x30, 0xec}, make([]byte, 60)...), "begins like one of Zstandard"},
 	} {
 		_, err := Config{Dictionaries: [][]byte{c.of}, Logger: quiet}.Open(t.Context(), memURL(t))
 		var ce *ConfigError

@@ -34,11 +34,10 @@ type Config struct {
 	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, FlowQuorum(n), or one of these for subscribers
 	// with a tag only (FlowTagged, Tagged). Default FlowMin.
 	FlowControl FlowControl
-	// Pad: packets with messages or replies are padded to a multiple of Pad bytes, at most to a full packet. It hides
-	// the sizes of messages from an observer of sealed packets. It costs bandwidth when messages come one by one, and
-	// nothing when they fill packets. Packets of a bus with Compress are not padded. The option pad=N of a URL sets the
-	// same: leave one of them out. From 1, which is no padding, to 65507. Default: 1472 with Keys, which is a full
-	// packet on UDP, and 1 without.
+	// Pad: packets with messages or replies are padded to a multiple of Pad bytes, at most to a full packet. It hides the
+	// sizes of messages from an observer of sealed packets. It costs bandwidth when messages come one by one, and nothing
+	// when they fill packets. Packets of a bus with Compress are not padded. The option pad=N of a URL sets the same: omit
+	// one of them. From 1 (no padding) to 65507. Default: 1472 with Keys, which is a full packet on UDP, and 1 without.
 	Pad int
 	// Rate limits new data of each group this bus publishes to, in bytes a second on the wire. Default 0: no limit.
 	Rate int64
@@ -59,7 +58,7 @@ type Config struct {
 	// without Rate, of the recent data rate. Without Rate at least 8 MiB/s are allowed. Default 0.1.
 	StateShare float64
 	// Silence is how long flow control waits for a subscriber that sends nothing. Meanwhile the publisher solicits it at
-	// least ten times. A subscriber that died holds publishers up for that long. Above StallLimit it has no effect:
+	// least ten times. A subscriber that died blocks publishers for that long. Above StallLimit it has no effect:
 	// StallLimit releases the subscriber first. At least 30 round trips. Default 1 s. How long an interruption may last
 	// without loss depends on RecoveryDeadline.
 	Silence time.Duration
@@ -70,7 +69,7 @@ type Config struct {
 	StallLimit time.Duration
 	// SlowBehind bounds how many packets, missing or unread, a subscriber may be behind. If it exceeds this throughout
 	// SlowFor it is released, with events.SlowSubscriber, and has gaps of CauseReleased if it falls out of the
-	// publisher's window. A subscriber that holds the publisher up throughout SlowFor, and therefore cannot fall that
+	// publisher's window. A subscriber that blocks the publisher throughout SlowFor, and therefore cannot fall that
 	// far behind, is released, too. The publisher waits for it again when it is at most half as far behind. Default 0:
 	// no bound but the windows.
 	SlowBehind int
@@ -152,7 +151,7 @@ type Config struct {
 	// here to log all lines.
 	Logger *slog.Logger
 
-	epoch uint64 // for tests; 0: Open makes one
+	epoch events.ID // for tests; 0: Open makes one
 	packs packs
 }
 

@@ -30,7 +30,7 @@ func publishKeyed(t *testing.T, ctx context.Context, pub *Publisher, k uint32, i
 	}
 }
 
-// With 10,000 keys at 100,000 messages a second, and a reader of 1,000 a second, the publisher is not held up, memory
+// With 10,000 keys at 100,000 messages a second, and a reader of 1,000 a second, the publisher is not blocked, memory
 // stays constant, and each key ends with its last value.
 func TestConflateManyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestConflateOrder(t *testing.T) {
 }
 
 // When the limit of waiting keys is reached, the subscription stops reading: messages that the window cannot hold are
-// an exact gap, and publishers are not held up. With SlowBlock they are, and nothing is lost.
+// an exact gap, and publishers are not blocked. With SlowBlock they are, and nothing is lost.
 func TestConflateLimits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -235,7 +235,7 @@ func TestConflateLimits(t *testing.T) {
 					}
 				}
 				if held != c.blocks {
-					t.Fatalf("the publisher is held up: %v", held)
+					t.Fatalf("the publisher is blocked: %v", held)
 				}
 				if held {
 					sub.Close()

@@ -13,7 +13,7 @@ func TestContextErrorAndCause(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus, subBus := openBus(t, Config{Linger: -1, WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
-	sub := subscribe(t, subBus, "x") // unread, so it holds the publisher up
+	sub := subscribe(t, subBus, "x") // unread, so it blocks the publisher
 	idle := subscribe(t, subBus, "idle")
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)

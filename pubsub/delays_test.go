@@ -66,7 +66,7 @@ func TestRemoveReleasesOtherSubscriptions(t *testing.T) {
 		}
 		held := time.Since(began)
 		if time.Duration(last.Load()) > held/2 {
-			t.Fatalf("a message arrived after %v: nothing is held up", time.Duration(last.Load()))
+			t.Fatalf("a message arrived after %v: nothing is blocked", time.Duration(last.Load()))
 		}
 		if err := idle.Remove("x"); err != nil {
 			t.Fatal(err)

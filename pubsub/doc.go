@@ -36,7 +36,7 @@
 // they have solicited it ten times and Config.Silence has passed. Without subscribers publishers do not wait.
 //
 // No stall is silent. A subscriber that is alive but does not read is reported by its Config.Name or host and process,
-// its address, for how long it has held the publisher up and how far behind it is: after a second in the log and by
+// its address, for how long it has blocked the publisher and how far behind it is: after a second in the log and by
 // events.PublisherStalled; in the *FlowError of a Publish whose context ends; in Publisher.Receivers. Its own bus
 // reports it, too, with the topics that are not read (events.HoldsPublishersUp, events.SubscriptionNotRead). After
 // Config.StallLimit, 30 s, it is released. The publisher continues, and messages that the subscriber can no longer
@@ -58,7 +58,7 @@
 //
 // # Slow readers
 //
-// The option SlowConsumer sets what happens to a subscription that reads too slowly. SlowBlock holds publishers up.
+// The option SlowConsumer sets what happens to a subscription that reads too slowly. SlowBlock blocks publishers.
 // The other policies do not affect publishers and other subscriptions of the bus: SlowGap drops the oldest unread
 // messages, SlowLatest skips to the newest packet, and both report the skipped messages in a *GapError; SlowEvict
 // ends the subscription with an *EvictedError. Each publisher and group is judged separately. Conflate keeps the

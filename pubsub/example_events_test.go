@@ -46,7 +46,7 @@ func ExampleConfig_onEvent() {
 	// Output: prices-1 has ended
 }
 
-// A publisher knows the subscribers of its topic, how far behind each is, and whether it holds the publisher up.
+// A publisher knows the subscribers of its topic, how far behind each is, and whether it blocks the publisher.
 func ExamplePublisher_Receivers() {
 	ctx := context.Background()
 	there, err := pubsub.Config{Name: "dashboard"}.Open(ctx, "mem://receivers")

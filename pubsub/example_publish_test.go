@@ -128,10 +128,10 @@ func ExampleFlowError() {
 		err = pub.Publish(short, msg)
 		cancel()
 	}
-	fmt.Println("held up by", held.Name)
+	fmt.Println("blocked by", held.Name)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output:
-	// held up by slow-1
+	// blocked by slow-1
 	// true
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// An unread subscription holds the publisher up, and loses nothing.
+// An unread subscription blocks the publisher, and loses nothing.
 func TestBackPressure(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -228,7 +228,7 @@ func (a *answering) round(seq uint64, topic string) []byte {
 	return b
 }
 
-// Forged statuses report no room: the invented receivers together hold the publisher up for the stall limit, and then
+// Forged statuses report no room: the invented receivers together block the publisher for the stall limit, and then
 // it continues. Events name them.
 func forgedStatus(t *testing.T, a *answering) {
 	ctx := t.Context()
@@ -255,13 +255,13 @@ func forgedStatus(t *testing.T, a *answering) {
 	}
 	took := time.Since(began) // by the test's own clock
 	if took < answerLimit/2 || took > answerLimit+time.Second {
-		t.Errorf("the insider has held the publisher up for %v, the stall limit is %v", took, answerLimit)
+		t.Errorf("the insider has blocked the publisher for %v, the stall limit is %v", took, answerLimit)
 	}
 	time.Sleep(time.Second)
 	if stalled, released := a.count(events.PublisherStalled), a.count(events.SubscriberReleased); stalled == 0 || released != invented {
 		t.Errorf("%d events that the publisher is stalled, and %d that a subscriber was released, want %d", stalled, released, invented)
 	}
-	t.Logf("held up for %v by %d invented receivers", took, invented)
+	t.Logf("blocked for %v by %d invented receivers", took, invented)
 }
 
 // The insider answers hellos in the names of invented buses.
@@ -272,7 +272,7 @@ func forgedHello(t *testing.T, a *answering) {
 	a.meet()
 	h, began := a.header, time.Now()
 	const n = 1000
-	for i := range uint64(n) {
+	for i := range events.ID(n) {
 		h.Publisher = 1_000_000 + i
 		a.answer(wire.AppendHello(nil, h, &wire.Hello{Settings: wire.Settings{Groups: 77}, PacketSize: 512, Answer: true}))
 	}
@@ -328,7 +328,7 @@ func forgedReply(t *testing.T, a *answering) {
 			got <- r
 		}()
 		m := <-asked
-		to := signed.ReplyTo{Publisher: a.header.Publisher, Epoch: a.header.Epoch, Topic: wire.TopicID(topic), Number: m.Number, Receiver: asks}
+		to := signed.ReplyTo{Instance: a.header.Instance(), Topic: wire.TopicID(topic), Number: m.Number, Receiver: asks}
 		other := to
 		other.Number += 7
 		for _, receiver := range []uint64{asks, 4711} {

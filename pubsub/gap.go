@@ -51,8 +51,8 @@ func (e *GapError) Is(target error) bool { return target == ErrGap }
 
 // gapError is the error for a delivery that reports lost messages.
 func gapError(d *engine.Delivery) *GapError {
-	e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.From.Publisher),
-		PublisherName: d.From.Name, Epoch: events.ID(d.From.Epoch)}
+	e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: d.From.Publisher,
+		PublisherName: d.From.Name, Epoch: d.From.Epoch}
 	if d.Topic != nil {
 		e.Topic = d.Topic.Name
 	}
@@ -62,5 +62,5 @@ func gapError(d *engine.Delivery) *GapError {
 // absentGap is the gap for a position of an absent publisher.
 func absentGap(err *engine.AbsentError) *GapError {
 	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost,
-		Publisher: PublisherID(err.Publisher), Epoch: events.ID(err.Epoch), events: err.Events}
+		Publisher: err.Publisher, Epoch: err.Epoch, events: err.Events}
 }

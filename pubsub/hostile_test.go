@@ -107,7 +107,7 @@ func TestHostile(t *testing.T) {
 	undisturbed := rate(func() { time.Sleep(500 * time.Millisecond) })
 	// A busy goroutine that sends nothing: the difference is the cost of the packets.
 	spinning := rate(func() { spin(500 * time.Millisecond) })
-	for a.Seen() < 100 && ctx.Err() == nil {
+	for a.Recorded() < 100 && ctx.Err() == nil {
 		a.poll()
 	}
 	longAgo, err := hostile.Sealed(key, 20, 200, time.Now().Add(-time.Hour))
@@ -227,7 +227,7 @@ func TestHostileLegs(t *testing.T) {
 	go func() {
 		defer close(done)
 		for attacking.Err() == nil {
-			if a.Seen() < 10 {
+			if a.Recorded() < 10 {
 				a.poll()
 				continue
 			}

@@ -89,8 +89,7 @@ func (v view) Events(after uint64) []inspect.Event {
 }
 
 func (b *Bus) identity() inspect.Identity {
-	_, epoch := b.loop.Publisher()
-	return inspect.Identity{ID: b.ID().String(), Epoch: events.ID(epoch), Name: b.cfg.Name, Tag: b.cfg.Tag,
+	return inspect.Identity{ID: b.ID().String(), Epoch: b.loop.Instance().Epoch, Name: b.cfg.Name, Tag: b.cfg.Tag,
 		ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 
@@ -136,8 +135,7 @@ func (s *Subscription) shown(l *engine.SubscriptionInspection) inspect.Subscript
 
 func shownGroup(g *stats.Group) inspect.Group {
 	x := inspect.Group{Address: g.Address, Joined: g.Joined, Topics: g.Topics, WindowBytes: g.Windows,
-		Counters: inspect.CountersOf(&g.Receiver)}
-	x.Counters.Add("", g)
+		Counters: inspect.CountersOf(g)}
 	for _, p := range g.Publishers {
 		x.Streams = append(x.Streams, inspect.Stream{
 			Publisher: p.ID.String(), Name: p.Name, Epoch: p.Epoch, Packets: p.Packets, Repaired: p.Repaired,
@@ -167,28 +165,19 @@ func shownPublication(p *stats.Publication) inspect.Publication {
 }
 
 // shownCauses are the causes with a count above zero, in the order of Causes.
-func shownCauses(st *stats.Bus) (all []inspect.Cause) {
-	for i := range causes {
-		c := &causes[i]
-		x := inspect.Cause{Cause: c.Label}
-		x.Dropped, _ = c.Dropped(st)
-		x.Lost, _ = c.Lost(st)
-		for _, l := range st.Lost {
-			if l.Cause == c.Gap && c.Gap != 0 {
-				x.Gaps, x.Messages = l.Gaps, l.Messages
-			}
-		}
-		if x != (inspect.Cause{Cause: c.Label}) {
-			all = append(all, x)
+func shownCauses(st *stats.Bus) (all []stats.CauseCount) {
+	for _, c := range countCauses(st) {
+		if c != (stats.CauseCount{Cause: c.Cause}) {
+			all = append(all, c)
 		}
 	}
 	return all
 }
 
-func shownLosses(lost []stats.Loss) (all []inspect.Cause) {
+func shownLosses(lost []stats.Loss) (all []stats.CauseCount) {
 	for _, l := range lost {
 		if l.Gaps > 0 {
-			all = append(all, inspect.Cause{Cause: l.Cause.Label(), Gaps: l.Gaps, Messages: l.Messages})
+			all = append(all, stats.CauseCount{Cause: l.Cause.Label(), Gaps: l.Gaps, Messages: l.Messages})
 		}
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // inspected puts the process's socket into a directory of the test. The test must not run in parallel, because buses
@@ -111,7 +112,7 @@ func TestInspect(t *testing.T) {
 	if sent != 1001 || received == 0 || q.Repair.P50 <= 0 || q.Counters["packets_received"] == 0 {
 		t.Errorf("%d messages sent, %d packets received, repair %+v", sent, received, q.Repair)
 	}
-	if i := slices.IndexFunc(q.Causes, func(c inspect.Cause) bool { return c.Cause == "injected" }); i < 0 || q.Causes[i].Dropped == 0 {
+	if i := slices.IndexFunc(q.Causes, func(c stats.CauseCount) bool { return c.Cause == "injected" }); i < 0 || q.Causes[i].Dropped == 0 {
 		t.Errorf("causes %+v", q.Causes)
 	}
 	x, y := q.Subscriptions[0], q.Subscriptions[1]

@@ -12,12 +12,9 @@ import (
 func (b *Bus) shownLossRecord() *inspect.LossRecord {
 	now := time.Now()
 	r := publicLossRecord(now, b.losses.Snapshot(now))
-	x := &inspect.LossRecord{From: r.From, To: r.To, Older: r.Older, Unrecorded: r.Unrecorded}
+	x := &inspect.LossRecord{From: r.From, To: r.To, Older: r.Older, Minutes: r.Minutes, Unrecorded: r.Unrecorded}
 	for i := range r.Losses {
 		x.Losses = append(x.Losses, shownLoss(&r.Losses[i]))
-	}
-	for i := range r.Minutes {
-		x.Minutes = append(x.Minutes, shownLossMinute(&r.Minutes[i]))
 	}
 	return x
 }
@@ -37,19 +34,6 @@ func shownLoss(l *stats.LossEntry) inspect.Loss {
 		x.Subscriber, x.SubscriberName = l.Subscriber.String(), l.Name
 	} else {
 		x.PublisherName = l.Name
-	}
-	return x
-}
-
-func shownLossMinute(m *stats.LossMinute) inspect.LossMinute {
-	x := inspect.LossMinute{Start: m.Start, Missing: m.Missing, Repaired: m.Repaired, Late: m.Late,
-		OtherRepaired: m.OtherRepaired, OtherLost: m.OtherLost}
-	for _, c := range m.Causes {
-		x.Causes = append(x.Causes, inspect.Cause(c))
-	}
-	for _, w := range m.Ways {
-		x.Ways = append(x.Ways, inspect.LossWay{Publisher: w.Publisher.String(), Name: w.Name,
-			Address: w.Address, Group: w.Group, Repaired: w.Repaired, Lost: w.Lost})
 	}
 	return x
 }

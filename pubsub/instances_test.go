@@ -33,7 +33,7 @@ type instance struct {
 	sent int
 }
 
-func startInstance(t *testing.T, ctx context.Context, url string, epoch uint64) *instance {
+func startInstance(t *testing.T, ctx context.Context, url string, epoch events.ID) *instance {
 	t.Helper()
 	u, err := fabricurl.Parse(url)
 	if err != nil {
@@ -53,15 +53,12 @@ func startInstance(t *testing.T, ctx context.Context, url string, epoch uint64) 
 	return i
 }
 
-func (i *instance) epoch() uint64 {
-	_, epoch := i.b.loop.Publisher()
-	return epoch
-}
+func (i *instance) epoch() events.ID { return i.b.loop.Instance().Epoch }
 
 func (i *instance) publish(n int) {
 	i.t.Helper()
 	for range n {
-		publish(i.t, i.ctx, i.p, fmt.Sprint(i.epoch(), " ", i.sent))
+		publish(i.t, i.ctx, i.p, fmt.Sprintf("%d %d", i.epoch(), i.sent))
 		i.sent++
 	}
 }
@@ -75,13 +72,13 @@ type instanceReader struct {
 	t      *testing.T
 	ctx    context.Context
 	sub    *Subscription
-	next   map[uint64]int
+	next   map[events.ID]int
 	events []string
 }
 
 func listen(t *testing.T, ctx context.Context, url string) *instanceReader {
 	b := openBus(t, Config{}, url)
-	return &instanceReader{t: t, ctx: ctx, sub: subscribe(t, b, "x", PublisherEvents()), next: make(map[uint64]int)}
+	return &instanceReader{t: t, ctx: ctx, sub: subscribe(t, b, "x", PublisherEvents()), next: make(map[events.ID]int)}
 }
 
 // read reads one message or event.
@@ -90,20 +87,20 @@ func (h *instanceReader) read() {
 	m, err := h.sub.Next(h.ctx)
 	var e *PublisherEvent
 	if errors.As(err, &e) {
-		h.events = append(h.events, fmt.Sprint(uint64(e.Epoch), " ", e.Kind))
+		h.events = append(h.events, fmt.Sprintf("%d %v", e.Epoch, e.Kind))
 		return
 	}
 	if err != nil {
 		h.t.Fatalf("%v; delivered so far: %v, %v", err, h.next, h.events)
 	}
-	i := h.next[uint64(m.Epoch())]
+	i := h.next[m.Epoch()]
 	if want := fmt.Sprint(uint64(m.Epoch()), " ", i); string(m.Data) != want || m.Number != uint64(i) {
 		h.t.Fatalf("got message %d, %q, want %q", m.Number, m.Data, want)
 	}
 	if m.PublisherName() != "feed" {
 		h.t.Fatalf("message %q is of %q", m.Data, m.PublisherName())
 	}
-	h.next[uint64(m.Epoch())]++
+	h.next[m.Epoch()]++
 }
 
 // all reads until everything that the instances have published is delivered.
@@ -119,7 +116,7 @@ func (h *instanceReader) all(instances ...*instance) {
 // event reads until the event is delivered.
 func (h *instanceReader) event(i *instance, kind events.Kind) {
 	h.t.Helper()
-	for want := fmt.Sprint(i.epoch(), " ", kind); !slices.Contains(h.events, want); {
+	for want := fmt.Sprintf("%d %v", i.epoch(), kind); !slices.Contains(h.events, want); {
 		h.read()
 	}
 }
@@ -127,7 +124,7 @@ func (h *instanceReader) event(i *instance, kind events.Kind) {
 // Two buses with one name publish at the same time: all messages of both are delivered, whichever epoch is greater.
 func TestTwoInstancesSideBySide(t *testing.T) {
 	instanceFabrics(t, func(t *testing.T, url string) {
-		for _, epochs := range [][]uint64{{1000, 2000}, {4000, 3000}} {
+		for _, epochs := range [][]events.ID{{1000, 2000}, {4000, 3000}} {
 			ctx := testContext(t)
 			h := listen(t, ctx, url)
 			handled := make(chan string, 1000)
@@ -212,7 +209,7 @@ func TestKilledAndRestarted(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
-		for _, epochs := range [][]uint64{{1000, 2000}, {4000, 3000}} {
+		for _, epochs := range [][]events.ID{{1000, 2000}, {4000, 3000}} {
 			ctx := testContext(t)
 			h := listen(t, ctx, url)
 			a := startInstance(t, ctx, url, epochs[0])

@@ -131,7 +131,7 @@ func (c *Config) padding(list []*fabricurl.Fabric) error {
 		case f.Pad == "":
 			continue
 		case err != nil || n < 1 || n > wire.MaxPacket:
-			return &URLError{f.String(), fmt.Errorf("pad=%s must be a number of bytes from 1, which is no padding, to %d", f.Pad, wire.MaxPacket)}
+			return &URLError{f.String(), fmt.Errorf("pad=%s must be a number of bytes from 1 (no padding) to %d", f.Pad, wire.MaxPacket)}
 		case given != "" && given != f.Pad:
 			return &URLError{f.String(), fmt.Errorf("pad=%s, and pad=%s in the URL of another leg: all legs carry the same packets", f.Pad, given)}
 		case c.Pad != 0 && given == "":

@@ -293,7 +293,7 @@ func TestBadLegs(t *testing.T) {
 		says string
 	}{
 		{[]string{a, a}, "twice"},
-		{[]string{a, "nonsense://x"}, "no transport is called"},
+		{[]string{a, "nonsense://x"}, "there is no transport"},
 		{[]string{a + "_a?groups=4", a + "_b?groups=8"}, "same number"},
 		{[]string{a + "_a?map=prefix:1", a + "_b?map=prefix:2"}, "another leg"},
 		{[]string{a + "1", a + "2", a + "3", a + "4", a + "5"}, "more legs"},

@@ -136,7 +136,7 @@ func killable(t *testing.T, ctx context.Context, name string, sub *Subscription)
 	return tr
 }
 
-// A killed subscriber holds the publisher up only until it is found silent.
+// A killed subscriber blocks the publisher only until it is found silent.
 func TestSubscriberKilled(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

@@ -264,7 +264,9 @@ func publishOverWire(t *testing.T) {
 			}
 			pub = startNumbers(t, &log, func(c Config) (*Bus, error) { return c.OpenTransport(tr) })
 		case "outlast":
-			until(t, "the subscriber is given up", func() bool { return log.count("is not waited for any more: this bus itself was cut off") > 0 })
+			until(t, "the subscriber is given up", func() bool {
+				return log.count("publishers no longer wait for a subscriber: this bus itself was cut off") > 0
+			})
 			begin := pub.n.Load()
 			until(t, "messages have left the window", func() bool { return pub.n.Load() > begin+1000 })
 		case "stop":

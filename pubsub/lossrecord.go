@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
@@ -24,36 +25,24 @@ const figuresOfCause = 4
 
 // sampleLosses adds all counters to the record, and returns the drops to report. Loop only.
 func (b *Bus) sampleLosses(s *stats.Bus) (reported []engine.Dropped) {
-	counts := make([]uint64, 0, figuresOfCause*len(causes)+3)
+	counts := make([]uint64, 0, figuresOfCause*len(report.Causes)+3)
+	causes := countCauses(s)
 	for i := range causes {
 		c := &causes[i]
-		dropped, _ := c.Dropped(s)
-		lost, _ := c.Lost(s)
-		var gaps, messages uint64
-		for _, x := range s.Lost {
-			if c.Gap != 0 && x.Cause == c.Gap {
-				gaps, messages = x.Gaps, x.Messages
-			}
-		}
-		counts = append(counts, dropped, lost, gaps, messages)
+		counts = append(counts, c.Dropped, c.Lost, c.Gaps, c.Messages)
+		reported = b.drops.note(reported, &report.Causes[i], c.Dropped)
 	}
 	var missing, repaired, late uint64
-	var ways []lossrecord.Way
+	var ways []stats.LossWay
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		missing, repaired, late = missing+g.Missing, repaired+g.Repaired, late+g.Late
 		for _, p := range g.Publishers {
-			ways = append(ways, lossrecord.Way{
-				WayKey: lossrecord.WayKey{Publisher: uint64(p.ID), Epoch: uint64(p.Epoch), Group: g.Address},
-				Name:   p.Name, Address: p.Address,
-				WayCounts: lossrecord.WayCounts{Repaired: p.Repaired, Lost: p.Lost},
-			})
+			ways = append(ways, stats.LossWay{Publisher: p.ID, Name: p.Name, Epoch: p.Epoch, Address: p.Address,
+				Group: g.Address, Repaired: p.Repaired, Lost: p.Lost})
 		}
 	}
 	counts = append(counts, missing, repaired, late)
-	for i := range causes {
-		reported = b.drops.note(reported, &causes[i], counts[figuresOfCause*i])
-	}
 	b.losses.Sample(s.Time, counts, ways)
 	return reported
 }
@@ -68,21 +57,15 @@ func publicLossRecord(now time.Time, s lossrecord.Snapshot) stats.LossRecord {
 }
 
 func publicLossMinute(m *lossrecord.Minute) stats.LossMinute {
-	x := stats.LossMinute{Start: m.Start, OtherRepaired: m.OtherWays.Repaired, OtherLost: m.OtherWays.Lost}
-	for i := range causes {
+	x := stats.LossMinute{Start: m.Start, Ways: m.Ways, OtherRepaired: m.OtherRepaired, OtherLost: m.OtherLost}
+	for i := range report.Causes {
 		n := m.Counts[figuresOfCause*i:]
-		c := stats.CauseCount{Cause: causes[i].Label, Dropped: n[0], Lost: n[1], Gaps: n[2], Messages: n[3]}
+		c := stats.CauseCount{Cause: report.Causes[i].Label, Dropped: n[0], Lost: n[1], Gaps: n[2], Messages: n[3]}
 		if c != (stats.CauseCount{Cause: c.Cause}) {
 			x.Causes = append(x.Causes, c)
 		}
 	}
-	all := m.Counts[figuresOfCause*len(causes):]
+	all := m.Counts[figuresOfCause*len(report.Causes):]
 	x.Missing, x.Repaired, x.Late = all[0], all[1], all[2]
-	for _, w := range m.Ways {
-		x.Ways = append(x.Ways, stats.LossWay{
-			Publisher: PublisherID(w.Publisher), Name: w.Name, Epoch: events.ID(w.Epoch),
-			Address: w.Address, Group: w.Group, Repaired: w.Repaired, Lost: w.Lost,
-		})
-	}
 	return x
 }

@@ -74,7 +74,7 @@ func TestMapping(t *testing.T) {
 
 func TestMappingErrors(t *testing.T) {
 	for option, want := range map[string]string{
-		"map=random":               "map=random is none of hash, prefix:K and table:FILE",
+		"map=random":               "map=random must be hash, prefix:K or table:FILE",
 		"map=prefix":               "such as prefix:2",
 		"map=prefix:0":             "from 1 to 255",
 		"map=":                     "names no mapping",

@@ -192,7 +192,7 @@ func TestVersionsDiffer(t *testing.T) {
 	subscribe(t, subBus, "x")
 	group := subBus.Stats().Groups[0].Address
 	conn := dialGroup(t, group)
-	heartbeat := func(publisher uint64, version byte, tag uint32) []byte {
+	heartbeat := func(publisher events.ID, version byte, tag uint32) []byte {
 		b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: tag, Publisher: publisher, Epoch: 1},
 			&wire.Heartbeat{SentAt: 1, PacketSize: 1472, Interval: time.Second, StatusInterval: time.Second})
 		b[2] = version

@@ -186,7 +186,7 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 	}
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
-		dc.Publisher = wire.TopicID("publisher:"+c.Name) | 1
+		dc.Publisher = events.ID(wire.TopicID("publisher:"+c.Name) | 1)
 	}
 	if c.OnEvent != nil {
 		dc.Events = func(e events.Event) { c.OnEvent(publicEvent(e)) }

@@ -123,7 +123,7 @@ func TestPadInURL(t *testing.T) {
 		"mem://pad?pad=0":               "from 1",
 		"mem://pad?pad=x":               "from 1",
 		"mem://pad?pad=65508":           "to 65507",
-		"mem://pad?pad=":                "leave it out for the default",
+		"mem://pad?pad=":                "omit it for the default",
 		"mem://a?pad=64 mem://b?pad=65": "another leg",
 	} {
 		all := strings.Fields(url)

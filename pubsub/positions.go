@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Positions records how far a subscriber has read each topic of each run of a publisher: message numbers belong to a
@@ -35,18 +34,12 @@ import (
 //
 // The zero value has no positions. One goroutine at a time may use it.
 type Positions struct {
-	of map[publisherRun]map[string]position // by topic
-}
-
-// publisherRun is a run of a publisher.
-type publisherRun struct {
-	publisher PublisherID
-	epoch     events.ID
+	of map[events.Instance]map[string]position // by topic
 }
 
 // runTopic is a topic of a run of a publisher.
 type runTopic struct {
-	publisherRun
+	events.Instance
 	topic string
 }
 
@@ -71,9 +64,9 @@ func (p *Positions) Add(m Message, err error) {
 		p.failed(err)
 	case m.from == nil:
 	case !m.IsState():
-		p.set(runTopic{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number + 1})
+		p.set(runTopic{m.from.Instance, m.Topic}, position{next: m.Number + 1})
 	case m.IsStateEnd():
-		p.set(runTopic{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number})
+		p.set(runTopic{m.from.Instance, m.Topic}, position{next: m.Number})
 	}
 }
 
@@ -84,7 +77,7 @@ func (p *Positions) failed(err error) {
 	switch {
 	case errors.As(err, &gap):
 		if gap.Topic != "" {
-			p.set(runTopic{publisherRun{gap.Publisher, gap.Epoch}, gap.Topic},
+			p.set(runTopic{events.Instance{Publisher: gap.Publisher, Epoch: gap.Epoch}, gap.Topic},
 				position{gap.First + gap.Count, gone{lost: gap.Open && gap.events}})
 		}
 	case errors.As(err, &event):
@@ -94,13 +87,13 @@ func (p *Positions) failed(err error) {
 
 // set stores a position, or records that its publisher is lost.
 func (p *Positions) set(at runTopic, x position) {
-	topics := p.of[at.publisherRun]
+	topics := p.of[at.Instance]
 	if topics == nil {
 		if p.of == nil {
-			p.of = make(map[publisherRun]map[string]position)
+			p.of = make(map[events.Instance]map[string]position)
 		}
 		topics = make(map[string]position)
-		p.of[at.publisherRun] = topics
+		p.of[at.Instance] = topics
 	}
 	if x.next >= topics[at.topic].next {
 		topics[at.topic] = x
@@ -109,7 +102,7 @@ func (p *Positions) set(at runTopic, x position) {
 
 // event records that a publisher came up, ended or was lost.
 func (p *Positions) event(e *PublisherEvent) {
-	of := publisherRun{e.Publisher, e.Epoch}
+	of := events.Instance{Publisher: e.Publisher, Epoch: e.Epoch}
 	topics := p.of[of]
 	var now gone
 	switch e.Kind {
@@ -136,9 +129,9 @@ func (p *Positions) event(e *PublisherEvent) {
 }
 
 // forgetEnded removes the positions of runs that ended before another run of their publisher began.
-func (p *Positions) forgetEnded(next publisherRun) {
+func (p *Positions) forgetEnded(next events.Instance) {
 	for of, topics := range p.of {
-		if of.publisher != next.publisher {
+		if of.Publisher != next.Publisher {
 			continue
 		}
 		maps.DeleteFunc(topics, func(_ string, x position) bool { return x.gone.ended })
@@ -173,20 +166,19 @@ func (p *Positions) from(b *Bus, events bool) beginning {
 	to := engine.NewPositions()
 	for of, topics := range p.of {
 		for topic, x := range topics {
-			to.Set(reliable.Instance{Publisher: uint64(of.publisher), Epoch: uint64(of.epoch)},
-				engine.Position{Topic: topic, Group: b.Group(topic), Next: x.next, Gone: x.gone.ended || x.gone.lost && events})
+			to.Set(of, engine.Position{Topic: topic, Group: b.Group(topic), Next: x.next,
+				Gone: x.gone.ended || x.gone.lost && events})
 		}
 	}
 	return beginning{engine.From{Window: true, Positions: to}}
 }
 
 type jsonPosition struct {
-	Publisher events.ID `json:"publisher"`
-	Epoch     events.ID `json:"epoch"`
-	Topic     string    `json:"topic"`
-	Next      uint64    `json:"next"`
-	Lost      bool      `json:"lost,omitempty"`
-	Ended     bool      `json:"ended,omitempty"`
+	events.Instance
+	Topic string `json:"topic"`
+	Next  uint64 `json:"next"`
+	Lost  bool   `json:"lost,omitempty"`
+	Ended bool   `json:"ended,omitempty"`
 }
 
 // MarshalJSON writes a list sorted by publisher, epoch and topic.
@@ -194,7 +186,7 @@ func (p Positions) MarshalJSON() ([]byte, error) {
 	list := make([]jsonPosition, 0, p.len())
 	for of, topics := range p.of {
 		for topic, x := range topics {
-			list = append(list, jsonPosition{of.publisher, of.epoch, topic, x.next, x.gone.lost, x.gone.ended})
+			list = append(list, jsonPosition{of, topic, x.next, x.gone.lost, x.gone.ended})
 		}
 	}
 	slices.SortFunc(list, func(a, b jsonPosition) int {
@@ -221,7 +213,7 @@ func (p *Positions) UnmarshalJSON(data []byte) error {
 		if err != nil {
 			return fmt.Errorf("pubsub: position %d: %w", i, err)
 		}
-		read.set(runTopic{publisherRun{x.Publisher, x.Epoch}, x.Topic}, position{x.Next, gone{x.Lost, x.Ended}})
+		read.set(runTopic{x.Instance, x.Topic}, position{x.Next, gone{x.Lost, x.Ended}})
 	}
 	*p = read
 	return nil

@@ -83,7 +83,7 @@ type resumer struct {
 	url  string
 	seed uint64
 	kept []byte
-	runs map[[2]uint64]*run
+	runs map[events.Instance]*run
 	gaps int
 	open int
 	got  int
@@ -160,7 +160,7 @@ func (r *resumer) took(m Message, err error) {
 	var event *PublisherEvent
 	switch {
 	case errors.As(err, &gap):
-		x := r.runs[[2]uint64{uint64(gap.Publisher), uint64(gap.Epoch)}]
+		x := r.runs[events.Instance{Publisher: gap.Publisher, Epoch: gap.Epoch}]
 		if gap.Topic != "" && (gap.First != x.next[gap.Topic] || (gap.Count == 0) != gap.Open) {
 			r.t.Fatalf("gap %v, and message %d is next", gap, x.next[gap.Topic])
 		}
@@ -176,12 +176,12 @@ func (r *resumer) took(m Message, err error) {
 		r.gaps++
 	case errors.As(err, &event):
 		if event.Kind == events.PublisherLost || event.Kind == events.PublisherRestarted {
-			r.runs[[2]uint64{uint64(event.Publisher), uint64(event.Epoch)}].lost = true
+			r.runs[events.Instance{Publisher: event.Publisher, Epoch: event.Epoch}].lost = true
 		}
 	case err != nil:
 		r.t.Fatal(err)
 	default:
-		x := r.runs[[2]uint64{uint64(m.Publisher()), uint64(m.Epoch())}]
+		x := r.runs[events.Instance{Publisher: m.Publisher(), Epoch: m.Epoch()}]
 		if m.Number != x.next[m.Topic] || string(m.Data) != fmt.Sprint(m.Topic, " ", m.Number) {
 			r.t.Fatalf("epoch %d: message %d of topic %s, %q, and %d is next", m.Epoch(), m.Number, m.Topic, m.Data, x.next[m.Topic])
 		}
@@ -197,7 +197,7 @@ func TestResumeAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		rnd := rand.New(rand.NewPCG(1, uint64(*restarts)))
-		r := &resumer{t: t, url: "mem://restarts?groups=3", kept: []byte("[]"), runs: make(map[[2]uint64]*run)}
+		r := &resumer{t: t, url: "mem://restarts?groups=3", kept: []byte("[]"), runs: make(map[events.Instance]*run)}
 		feeds := make([]*feed, 3)
 		begin := func(i int) {
 			r.seed++
@@ -275,7 +275,7 @@ func TestResumeAcrossRestarts(t *testing.T) {
 				from, open := x.open[topic]
 				reported := open && from == next || x.killed && x.lost // from there on
 				if next > n || next < n && !reported {
-					t.Errorf("publisher %x, epoch %d: %d messages of topic %s, and %d were delivered or gaps: %+v", of[0], of[1], n, topic, next, x)
+					t.Errorf("publisher %s, epoch %d: %d messages of topic %s, and %d were delivered or gaps: %+v", of.Publisher, of.Epoch, n, topic, next, x)
 				}
 				if next < n && !open {
 					tails++
@@ -289,10 +289,7 @@ func TestResumeAcrossRestarts(t *testing.T) {
 	})
 }
 
-func (f *feed) instance() [2]uint64 {
-	id, epoch := f.b.loop.Publisher()
-	return [2]uint64{id, epoch}
-}
+func (f *feed) instance() events.Instance { return f.b.loop.Instance() }
 
 // Message numbers belong to an epoch: a position does not apply to the publisher's next run, of which a restarted
 // subscriber receives every message. docs/protocol §9.8.
@@ -337,9 +334,9 @@ func TestPositionOfAbsentPublisher(t *testing.T) {
 		ctx := t.Context()
 		kept := new(Positions)
 		for _, topic := range []string{"x", "md.a", "other"} {
-			kept.set(runTopic{publisherRun{7, 8}, topic}, position{next: 5})
+			kept.set(runTopic{events.Instance{Publisher: 7, Epoch: 8}, topic}, position{next: 5})
 		}
-		kept.set(runTopic{publisherRun{7, 9}, "x"}, position{5, gone{ended: true}})
+		kept.set(runTopic{events.Instance{Publisher: 7, Epoch: 9}, "x"}, position{5, gone{ended: true}})
 		for i, c := range []struct {
 			options []SubscribeOption
 			want    string
@@ -482,7 +479,7 @@ func TestPositions(t *testing.T) {
 			t.Errorf("step %d: %v is read as %v, %v", i, p.of, again.of, err)
 		}
 	}
-	p.set(runTopic{publisherRun{1, 2}, "x"}, position{next: 3})
+	p.set(runTopic{events.Instance{Publisher: 1, Epoch: 2}, "x"}, position{next: 3})
 	for _, text := range []string{
 		`{}`, `[{"publisher":"1","epoch":"3","topic":"x","next":1}]`, `[{"publisher":"0000000000000001","epoch":"-3","topic":"x","next":1}]`,
 		`[{"publisher":"0000000000000001","epoch":"0000000000000003","topic":"md.*","next":1}]`, `[{"publisher":"0000000000000001","epoch":"0000000000000003","topic":"x","next":-1}]`,
@@ -516,8 +513,7 @@ func TestResumeFetchesWhatIsMissing(t *testing.T) {
 		}
 		for _, topics := range [][]string{{"md.x"}, {"md.x", "md.silent", "md.none"}, {"md.*"}} {
 			kept := positionOf(bus, "md.x", before-missing)
-			_, epoch := bus.loop.Publisher()
-			kept.set(runTopic{publisherRun{bus.ID(), events.ID(epoch)}, "md.silent"}, position{next: 1})
+			kept.set(runTopic{bus.loop.Instance(), "md.silent"}, position{next: 1})
 			there := openBus(t, Config{Wait: WaitPark}, "mem://fetch")
 			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))
 			if first, gaps := readNumbers(t, ctx, s, before-1); first != before-missing || gaps != nil {

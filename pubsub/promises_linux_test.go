@@ -43,7 +43,7 @@ var promises = []struct {
 	{"Publishers wait for a subscriber that died until they have solicited it ten times and Config.Silence has passed", deadIsGivenUp, nil},
 	{"Without subscribers publishers do not wait", runsFree, nil},
 	{"No stall is silent. A subscriber that is alive but does not read is reported by its Config.Name or host and process, its " +
-		"address, for how long it has held the publisher up and how far behind it is: after a second in the log and by events.PublisherStalled; " +
+		"address, for how long it has blocked the publisher and how far behind it is: after a second in the log and by events.PublisherStalled; " +
 		"in the *FlowError of a Publish whose context ends; in Publisher.Receivers. Its own bus reports it", stallIsReported, nil},
 	{"it is released. The publisher continues, and messages that the subscriber can no longer fetch when it resumes reading are a *GapError of CauseReleased. " +
 		"Then publishers wait for it again", stalledIsReleased, nil},
@@ -63,7 +63,7 @@ var promises = []struct {
 	{"FlowQuorum(2).Tagged(\"book\") for the two fastest of them", oneOfFour(FlowQuorum(3).Tagged("book")), nil},
 	{"Subscribers that publishers do not wait for have gaps when they fall out of the window", noSubscriberIsWaitedFor, nil},
 	{"Publisher.Delivered is the number of messages that those it waits for have received", deliveredIsExact, nil},
-	{"The option SlowConsumer sets what happens to a subscription that reads too slowly. SlowBlock holds publishers up. " +
+	{"The option SlowConsumer sets what happens to a subscription that reads too slowly. SlowBlock blocks publishers. " +
 		"The other policies do not affect publishers and other subscriptions of the bus", slowPolicies, nil},
 	{"SlowGap drops the oldest unread messages", oldestIsLost, nil},
 	{"Each publisher and group is judged separately. Conflate keeps the newest message of each key", eachCountsByItself, nil},
@@ -574,7 +574,7 @@ func slowestIsWaitedFor(p *promised) {
 		}
 		done <- nil
 	}()
-	eventually(p.T, p.ctx, "the slowest holds the publisher up", func() bool {
+	eventually(p.T, p.ctx, "the slowest blocks the publisher", func() bool {
 		return slices.ContainsFunc(pub.Receivers(), func(r stats.Subscriber) bool { return r.HeldFor > 0 })
 	})
 	select {
@@ -614,7 +614,7 @@ func neighboursWait(p *promised) {
 			got.Add(1)
 		}
 	}()
-	eventually(p.T, p.ctx, "the slow subscription holds the publisher up", func() bool { return pub.Receivers()[0].HeldFor > 0 })
+	eventually(p.T, p.ctx, "the slow subscription blocks the publisher", func() bool { return pub.Receivers()[0].HeldFor > 0 })
 	if got.Load() == n {
 		p.Error("its neighbour has everything")
 	}

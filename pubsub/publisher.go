@@ -47,7 +47,7 @@ func (b *Bus) Publisher(topic string) (*Publisher, error) {
 }
 
 // Publish sends a copy of msg. It returns when the message was sent, or is in a packet that will be sent within
-// Config.FlushAfter. If flow control or the rate limit holds the publisher up, it waits until ctx ends. After an
+// Config.FlushAfter. If flow control or the rate limit blocks the publisher, it waits until ctx ends. After an
 // error the message was not published.
 func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 	if p.append(msg) {

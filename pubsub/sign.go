@@ -10,6 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
@@ -53,7 +54,7 @@ func (c *Config) sign(dc *engine.Config, t transport.Transport, files busFiles) 
 		if dc.Signer, err = signed.NewSigner(key, nil, nil); err != nil {
 			return err
 		}
-		dc.Publisher = signed.PublisherID(key, cmp.Or(dc.Publisher, mrand.Uint64()))
+		dc.Publisher = signed.PublisherID(key, cmp.Or(dc.Publisher, events.ID(mrand.Uint64())))
 		report.PublishersSigned.Log(c.Logger, "key", signed.Format(key.Public().(ed25519.PublicKey)))
 	}
 	if dc.Trust = c.Trust; files.trust != "" {

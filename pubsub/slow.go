@@ -9,11 +9,11 @@ const (
 	// SlowAuto, the default: SlowBlock towards publishers that wait for their
 	// subscribers, SlowGap towards those that do not.
 	SlowAuto = SlowPolicy(slow.Auto)
-	// SlowBlock holds publishers up, if their flow control waits for subscribers, and with them the other subscriptions
+	// SlowBlock blocks publishers, if their flow control waits for subscribers, and with them the other subscriptions
 	// of the bus.
 	SlowBlock = SlowPolicy(slow.Block)
 	// SlowGap drops messages that are not read in time, the oldest first: a *GapError with CauseSlowConsumer. Neither
-	// this policy nor those below hold publishers up.
+	// this policy nor those below block publishers.
 	SlowGap = SlowPolicy(slow.Gap)
 	// SlowLatest skips to the newest packet of a publisher when it is more than MaxBehind packets behind: a *GapError
 	// with CauseSlowConsumer has the topic and the number of messages skipped.

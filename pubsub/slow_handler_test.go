@@ -94,7 +94,7 @@ func TestSlowHandlerLive(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	if testing.Short() {
-		t.Skip("a slow handler in real time: left out with -short")
+		t.Skip("a slow handler in real time: skipped with -short")
 	}
 	ctx := testContext(t)
 	url := memURL(t)

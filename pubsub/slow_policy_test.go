@@ -71,7 +71,7 @@ func (x *received) takeAll(ctx context.Context, s *Subscription, end uint64) err
 	return nil
 }
 
-// One bus has an unread subscription of each policy that does not hold publishers up, and one with SlowBlock that is
+// One bus has an unread subscription of each policy that does not block publishers, and one with SlowBlock that is
 // read: that one gets everything, and no publisher waits. Then the others are read, and behave as their policies say.
 func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestOwnGoroutineHandler(t *testing.T) {
 			numbered(t, ctx, pub, next, next+1, 500)
 		}
 		if d := time.Since(began); d > time.Second {
-			t.Errorf("the publisher was held up for %v", d)
+			t.Errorf("the publisher was blocked for %v", d)
 		}
 		<-sub.Done()
 		sub.worker.Wait(ctx)

@@ -64,7 +64,7 @@ func (h *eventLog) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, 
 	}
 }
 
-// An unread subscription holds the publisher up. Both sides report it by name; it is released; the publisher and
+// An unread subscription blocks the publisher. Both sides report it by name; it is released; the publisher and
 // other subscribers continue; and when it resumes reading it gets exactly one exact gap. docs/protocol §8.7.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	testenv.Slow(t)
@@ -208,7 +208,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// If the context of Drain ends, the error names a subscriber that is behind, although none holds the publisher up.
+// If the context of Drain ends, the error names a subscriber that is behind, although none blocks the publisher.
 func TestDrainNamesSubscribersBehind(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)

@@ -32,7 +32,7 @@ func (w *StateWriter) Write(record []byte) error {
 	return failed("state of", w.topic, w.w.Write(record))
 }
 
-// ErrStateKept: another publisher of the bus keeps the state of the topic.
+// ErrStateKept: another publisher of the bus already provides the state of the topic.
 var ErrStateKept = engine.ErrStateKept
 
 // State registers write, which is called when a subscriber begins with From(State): it writes what the subscriber
@@ -180,7 +180,7 @@ func remedyOf(c events.StateCause) string {
 func stateError(d *engine.Delivery) *StateError {
 	return &StateError{
 		Topic: d.Topic.Name, Cause: d.Why,
-		Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: events.ID(d.From.Epoch),
+		Publisher: d.From.Publisher, PublisherName: d.From.Name, Epoch: d.From.Epoch,
 		Room: int(d.Number),
 	}
 }

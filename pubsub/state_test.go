@@ -263,7 +263,7 @@ func sumOf(n uint64) (sum [64]uint64) {
 // publisher's at every number checked.
 func TestFiftyJoinsWithStateUnderLoss(t *testing.T) {
 	if testing.Short() {
-		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
+		t.Skip("50 joins over sockets at 1 % loss: skipped with -short")
 	}
 	bus, url := stateBus(t)
 	pub := publisher(t, bus, "x")

@@ -33,7 +33,7 @@ func (m Message) Publisher() PublisherID {
 	if m.from == nil {
 		return 0
 	}
-	return PublisherID(m.from.Publisher)
+	return m.from.Publisher
 }
 
 // Epoch identifies the run of that bus: each start has another epoch, also for buses of one Config.Name that run at
@@ -42,7 +42,7 @@ func (m Message) Epoch() events.ID {
 	if m.from == nil {
 		return 0
 	}
-	return events.ID(m.from.Epoch)
+	return m.from.Epoch
 }
 
 // PublisherName is the Config.Name of the bus that published it, from its heartbeats: empty if it has none, or before

@@ -152,8 +152,7 @@ func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error
 func topicList(h *engine.Surveyed) *TopicList {
 	list := &TopicList{Groups: h.Groups, Joined: h.Joined, Failed: h.Failed, Err: publicError(h.Err),
 		Refused: h.Counts.Topics + h.Counts.Streams, For: h.For}
-	type bus struct{ id, epoch uint64 }
-	complete := make(map[bus]bool)
+	complete := make(map[events.Instance]bool)
 	type place struct {
 		topic string
 		group int // a publisher with another configuration may use another group for the topic
@@ -161,9 +160,8 @@ func topicList(h *engine.Surveyed) *TopicList {
 	index := make(map[place]int)
 	for i := range h.Streams {
 		x := &h.Streams[i]
-		of := bus{x.Publisher, x.Epoch}
-		was, known := complete[of]
-		complete[of] = x.Complete && (was || !known)
+		was, known := complete[x.Instance]
+		complete[x.Instance] = x.Complete && (was || !known)
 		list.Unnamed += x.Unnamed
 		for j := range x.Topics {
 			t := &x.Topics[j]
@@ -174,7 +172,7 @@ func topicList(h *engine.Surveyed) *TopicList {
 				index[here] = at
 				list.Topics = append(list.Topics, TopicInfo{Name: t.Name, Group: x.Group, GroupAddress: x.GroupAddress})
 			}
-			p := TopicPublisher{ID: PublisherID(x.Publisher), Name: x.Name, Epoch: events.ID(x.Epoch),
+			p := TopicPublisher{ID: x.Publisher, Name: x.Name, Epoch: x.Epoch,
 				Address: x.Address, Messages: t.Next}
 			if x.For > 0 {
 				p.Rate = float64(t.Next-t.First) / x.For.Seconds()

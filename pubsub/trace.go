@@ -79,6 +79,6 @@ func (t *Trace) call(x *engine.Trace) {
 		engine.TraceRepaired: t.Repaired, engine.TraceDelivered: t.Delivered, engine.TraceLost: t.Lost,
 	}
 	if f := of[x.Kind]; f != nil {
-		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, events.ID(x.Epoch), x.First, x.Packets, x.Took, x.Cause})
+		f(TraceLoss{x.Group, x.Publisher, x.Name, x.Epoch, x.First, x.Packets, x.Took, x.Cause})
 	}
 }

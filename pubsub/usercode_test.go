@@ -112,7 +112,7 @@ func TestContextPanics(t *testing.T) {
 			ctx := testContext(t)
 			url := memURL(t)
 			pubBus, subBus := openBus(t, Config{WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
-			sub, idle := subscribe(t, subBus, "x"), subscribe(t, subBus, "idle") // x is unread, and holds the publisher up
+			sub, idle := subscribe(t, subBus, "x"), subscribe(t, subBus, "idle") // x is unread, and blocks the publisher
 			newest, err := subBus.Subscribe("idle", Conflate(nil))
 			if err != nil {
 				t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // announce returns an announce of one topic.
-func announce(epoch, asOf, id uint64, name string) []byte {
+func announce(epoch events.ID, asOf, id uint64, name string) []byte {
 	h := wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch}
 	p := wire.AppendAnnounceHeader(nil, h, asOf, 0, 1)
 	p = wire.AppendTopicState(p, id, 5, name)

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // SenderConfig configures the sending side of one stream. The caller sets every field, except where zero has a stated
 // meaning. User settings and their defaults belong to the caller's package (docs/protocol §20.2).
 type SenderConfig struct {
-	Publisher uint64 // id of the publisher
-	Epoch     uint64 // of this instance of the publisher, unique among its instances
+	Publisher events.ID // id of the publisher
+	Epoch     events.ID // of this instance of the publisher, unique among its instances
 	// Name is the publisher's name for people to read: at most wire.MaxName bytes, or empty.
 	Name     []byte
 	GroupTag uint32 // hash of the group's address
@@ -56,7 +57,7 @@ type SenderConfig struct {
 	// Silence is how long a member may give no sign of life, while it is asked at least ten times, before it is removed.
 	// Never less than 30 round trips.
 	Silence time.Duration
-	// StallLimit is how long a member may hold the publisher up before it is released: flow control then ignores it until
+	// StallLimit is how long a member may block the publisher before it is released: flow control then ignores it until
 	// it has caught up. 0: unlimited.
 	StallLimit time.Duration
 	// Slow limits how far, and for how long, a member that flow control waits for may stay behind. Default: no limit.
@@ -206,7 +207,7 @@ type History struct {
 	FromWindow bool
 	// Wanted returns the number of the first wanted message of a topic, with FromWindow: packets before it are not
 	// fetched. Nil: fetch all that publishers can still repair.
-	Wanted func(of Instance, topic uint64) uint64
+	Wanted func(of events.Instance, topic uint64) uint64
 }
 
 // ReceiverConfig configures the receiving side of one group. The caller sets every field, except where zero or nil has
@@ -218,8 +219,8 @@ type ReceiverConfig struct {
 	GroupTag uint32
 	// LegTags are the group's tags on the legs; none with one leg. At most MaxLegs.
 	LegTags []uint32
-	// Own and OwnEpoch are this bus's publisher id and epoch: the receiver drops packets of this instance.
-	Own, OwnEpoch uint64
+	// Own is this bus as a publisher: the receiver drops packets of this instance.
+	Own events.Instance
 	// Loopback receives the bus's own streams nevertheless.
 	Loopback bool
 	// Checksum refuses packets without a checksum.

@@ -4,20 +4,21 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // ReceiverControl handles and sends the control packets of the message layer, which the packet layer passes unparsed. A
 // Receiver calls it, and it may call Receiver.Recipient.
 type ReceiverControl interface {
 	// Handle processes such a packet of a publisher. It returns why the packet is malformed, if it is.
-	Handle(now Instant, from Instance, b []byte) error
+	Handle(now Instant, from events.Instance, b []byte) error
 	// Append appends the next packet for a publisher to buf, which it may fill up to the stream's packet size; nil: there
 	// is none. The receiver adds padding and the checksum. again: the packet was sent before, and takes another leg.
-	Append(now Instant, to Instance, buf []byte) (p []byte, again bool)
+	Append(now Instant, to events.Instance, buf []byte) (p []byte, again bool)
 	// Deadline is when Append is due next.
 	Deadline() Instant
 	// Removed: the stream of an instance was removed. Append is not called for it any more.
-	Removed(of Instance)
+	Removed(of events.Instance)
 }
 
 // SetControl sets the control packets of the message layer. Call it before there are streams. By default there are
@@ -33,7 +34,7 @@ type Recipient struct {
 }
 
 // Recipient returns a publisher, if the receiver knows the stream.
-func (r *Receiver) Recipient(of Instance) (x Recipient, ok bool) {
+func (r *Receiver) Recipient(of events.Instance) (x Recipient, ok bool) {
 	st := r.instances.streams[of]
 	if st == nil {
 		return Recipient{}, false
@@ -120,10 +121,10 @@ func (x Roster) Member(id, topic uint64) (m *Member, known, may bool) {
 type noSenderControl struct{}
 type noReceiverControl struct{}
 
-func (noReceiverControl) Handle(Instant, Instance, []byte) error          { return wire.ErrType }
-func (noReceiverControl) Append(Instant, Instance, []byte) ([]byte, bool) { return nil, false }
-func (noReceiverControl) Deadline() Instant                               { return Never }
-func (noReceiverControl) Removed(Instance)                                {}
+func (noReceiverControl) Handle(Instant, events.Instance, []byte) error          { return wire.ErrType }
+func (noReceiverControl) Append(Instant, events.Instance, []byte) ([]byte, bool) { return nil, false }
+func (noReceiverControl) Deadline() Instant                                      { return Never }
+func (noReceiverControl) Removed(events.Instance)                                {}
 
 func (noSenderControl) Handle(Instant, wire.Header, []byte, func() string) (known bool, err error) {
 	return

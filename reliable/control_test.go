@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // recvControl is a message layer at a receiver: it sends queued packets, and records its calls.
 type recvControl struct {
 	queue   int // packets to be sent, of 100 bytes
 	again   bool
-	handled []Instance
-	removed []Instance
+	handled []events.Instance
+	removed []events.Instance
 	err     error
 }
 
-func (x *recvControl) Handle(_ Instant, from Instance, _ []byte) error {
+func (x *recvControl) Handle(_ Instant, from events.Instance, _ []byte) error {
 	x.handled = append(x.handled, from)
 	return x.err
 }
 
-func (x *recvControl) Append(_ Instant, to Instance, buf []byte) (p []byte, again bool) {
+func (x *recvControl) Append(_ Instant, to events.Instance, buf []byte) (p []byte, again bool) {
 	if x.queue == 0 {
 		return nil, false
 	}
@@ -32,7 +33,7 @@ func (x *recvControl) Append(_ Instant, to Instance, buf []byte) (p []byte, agai
 	return wire.AppendReply(buf, h, &wire.Reply{Total: 100, Bytes: make([]byte, 100-wire.ReplyHeaderLen)}), x.again
 }
 
-func (x *recvControl) Removed(of Instance) { x.removed = append(x.removed, of) }
+func (x *recvControl) Removed(of events.Instance) { x.removed = append(x.removed, of) }
 func (x *recvControl) Deadline() Instant {
 	if x.queue > 0 {
 		return 0
@@ -46,7 +47,7 @@ func TestReceiverControl(t *testing.T) {
 	x := &recvControl{}
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Pad = 64 })
 	r.SetControl(x)
-	of := Instance{7, 3}
+	of := events.Instance{Publisher: 7, Epoch: 3}
 	if _, ok := r.Recipient(of); ok {
 		t.Error("an unknown publisher is a recipient")
 	}
@@ -78,7 +79,7 @@ func TestReceiverControl(t *testing.T) {
 	}
 
 	recall := func(epoch uint64) []byte {
-		p := wire.AppendRecallHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch})
+		p := wire.AppendRecallHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: events.ID(epoch)})
 		wire.SetChecksum(p)
 		return p
 	}
@@ -91,7 +92,7 @@ func TestReceiverControl(t *testing.T) {
 		t.Errorf("handled %v, %d malformed, %d stale", x.handled, st.Malformed, st.Stale)
 	}
 	r.Free()
-	if !slices.Equal(x.removed, []Instance{of}) {
+	if !slices.Equal(x.removed, []events.Instance{of}) {
 		t.Errorf("removed %v", x.removed)
 	}
 }

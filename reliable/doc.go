@@ -35,7 +35,7 @@
 // Reading order. Sending: send_writer.go (messages into packet memory), send_sequence.go
 // (sequences, as far as send_flow.go and send_ratelimit.go allow), send_train.go (trains: control packets, repairs
 // within their budget, new data), send_repair.go (NAKs), send_members.go (statuses), send_heartbeat.go (the end of a
-// burst), send_stall.go (members that hold the publisher up). Receiving: receiver.go (packets to streams),
+// burst), send_stall.go (members that block the publisher). Receiving: receiver.go (packets to streams),
 // recv_stream.go (packets in order are delivered at once and in place), recv_window.go (waiting
 // packets), recv_missing.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
 // (events, which a Reader of internal/topics turns into messages). Then the topics with pages of their own in

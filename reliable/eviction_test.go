@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/internal/wiretest"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 const ms = Instant(time.Millisecond)
@@ -101,7 +102,7 @@ func TestStreamsAreShared(t *testing.T) {
 	greedy := func(key uint64) int {
 		before := len(r.list)
 		for i := range uint64(32) {
-			r.Handle(now, 1, wiretest.Heartbeat(key<<32|2*i|1, 3, 0, wire.Heartbeat{}))
+			r.Handle(now, 1, wiretest.Heartbeat(events.ID(key<<32|2*i|1), 3, 0, wire.Heartbeat{}))
 		}
 		return len(r.list) - before
 	}

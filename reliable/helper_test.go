@@ -197,8 +197,8 @@ func (l *log) Leg(_ *Stream, e LegEvent)                     { l.legs = append(l
 func (l *log) Timed(_ *Stream, _ uint64, took time.Duration) { l.timed = append(l.timed, took) }
 func (l *log) Loss(_ *Stream, e LossEvent)                   { l.losses = append(l.losses, e) }
 
-func (l *log) Refused(_ Instant, of Instance, why events.Refusal) {
-	l.refused = append(l.refused, [2]uint64{of.Publisher, uint64(why)})
+func (l *log) Refused(_ Instant, of events.Instance, why events.Refusal) {
+	l.refused = append(l.refused, [2]uint64{uint64(of.Publisher), uint64(why)})
 }
 
 func (l *log) DuplicateName(st, other *Stream) {
@@ -246,7 +246,7 @@ func replies(r *Receiver, now Instant) []sent {
 }
 
 // data returns a data packet of one message.
-func data(epoch, seq uint64, flags wire.Flags) []byte {
+func data(epoch events.ID, seq uint64, flags wire.Flags) []byte {
 	b := make([]byte, 512)
 	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch}, 512)
 	wire.SetSeq(b, seq)
@@ -256,7 +256,7 @@ func data(epoch, seq uint64, flags wire.Flags) []byte {
 	return b[:wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+10]
 }
 
-func heartbeatOf(epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
+func heartbeatOf(epoch events.ID, flags wire.Flags, hb wire.Heartbeat) []byte {
 	hb.PacketSize = 512
 	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch, Flags: flags}, &hb)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -14,7 +15,7 @@ import (
 // bytes, and the receiver has live streams. docs/security.md has the range.
 func BenchmarkHostile(b *testing.B) {
 	const size = 1416
-	long := func(publisher, epoch, seq uint64, group uint32) []byte {
+	long := func(publisher, epoch events.ID, seq uint64, group uint32) []byte {
 		p := make([]byte, size)
 		wire.PutDataHeader(p, wire.Header{GroupTag: group, Publisher: publisher, Epoch: epoch}, size)
 		wire.SetSeq(p, seq)
@@ -46,7 +47,7 @@ func BenchmarkHostile(b *testing.B) {
 			}
 			setTopics(r, 0, []string{"a.b"})
 			now := Instant(time.Hour)
-			for _, publisher := range []uint64{7, 8} { // as many streams as there is room for
+			for _, publisher := range []events.ID{7, 8} { // as many streams as there is room for
 				for seq := range uint64(10) {
 					r.Handle(now, 5, long(publisher, 3, seq, 9))
 				}

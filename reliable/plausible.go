@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Plausibility checks of received packets. docs/protocol §13, §19.
@@ -221,10 +222,10 @@ type formerStream struct {
 }
 
 // formerStreams remembers the removed streams of a group. Each publisher id has a share, however often it restarts.
-func formerStreams() tombstones[Instance, formerStream] {
-	return tombstones[Instance, formerStream]{
+func formerStreams() tombstones[events.Instance, formerStream] {
+	return tombstones[events.Instance, formerStream]{
 		kept: tombstonesKept, share: tombstonesEach,
-		together: func(a, b Instance) bool { return a.Publisher == b.Publisher },
+		together: func(a, b events.Instance) bool { return a.Publisher == b.Publisher },
 	}
 }
 

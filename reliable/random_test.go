@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 var randomRuns = flag.Uint64("reliable.runs", 3000, "number of seeds that TestRandomReceiver runs")
@@ -53,13 +54,13 @@ type random struct {
 	x          *lender
 	rng        *rand.Rand
 	now        Instant
-	epoch      uint64
-	high       uint64            // highest sequence published by the current instance
-	highs      map[uint64]uint64 // the same of the other instances, by epoch
+	epoch      events.ID
+	high       uint64               // highest sequence published by the current instance
+	highs      map[events.ID]uint64 // the same of the other instances, by epoch
 	heartbeats uint64
 	full       bool // the output has no room until the next step
 	reads      []*randomCursor
-	next       map[uint64]uint64 // by epoch: the next sequence that may be delivered
+	next       map[events.ID]uint64 // by epoch: the next sequence that may be delivered
 }
 
 type randomCursor struct {
@@ -70,7 +71,7 @@ type randomCursor struct {
 }
 
 func newRandom(t *testing.T, seed uint64) *random {
-	r := &random{t: t, rng: rand.New(rand.NewPCG(seed, 0x10a5)), now: 1, epoch: 3, next: make(map[uint64]uint64), highs: make(map[uint64]uint64)}
+	r := &random{t: t, rng: rand.New(rand.NewPCG(seed, 0x10a5)), now: 1, epoch: 3, next: make(map[events.ID]uint64), highs: make(map[events.ID]uint64)}
 	r.x = newLender(t, []int{0, 1, 5, 20, 100}[r.rng.IntN(5)])
 	r.onPacket = func(st *Stream, runs []byte) {
 		run, _, ok := wire.NextRun(runs)
@@ -93,7 +94,9 @@ func newRandom(t *testing.T, seed uint64) *random {
 }
 
 // publisher returns the stream of the current instance, if it exists.
-func (r *random) publisher() *Stream { return r.x.r.instances.streams[Instance{7, r.epoch}] }
+func (r *random) publisher() *Stream {
+	return r.x.r.instances.streams[events.Instance{Publisher: 7, Epoch: r.epoch}]
+}
 
 func (r *random) handle(b []byte) { r.x.handle(r.now, b) }
 
@@ -151,7 +154,7 @@ func (r *random) step() {
 		resume(r.x.r, r.now)
 	case k < 983:
 		r.highs[r.epoch] = r.high
-		r.epoch = 1 + r.rng.Uint64N(5) // another instance: a new one, or an earlier one
+		r.epoch = events.ID(1 + r.rng.Uint64N(5)) // another instance: a new one, or an earlier one
 		r.high = r.highs[r.epoch]
 	case k < 986: // the publisher is silent until it is lost
 		r.pass(10 * time.Second)

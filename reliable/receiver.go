@@ -15,7 +15,7 @@ type Receiver struct {
 	list       []*Stream
 	detached   []*Stream // streams that are over while their outputs still keep packets, the oldest first
 	latest     *Stream   // stream of the last packet
-	tombstones tombstones[Instance, formerStream]
+	tombstones tombstones[events.Instance, formerStream]
 	memory     int // bytes of all windows
 	windows    int // streams with window memory, without detached ones
 	subscribed
@@ -150,7 +150,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			st.notice(now, h.Type, n)
 		}
 	default:
-		if r.control.Handle(now, Instance{h.Publisher, h.Epoch}, b) != nil {
+		if r.control.Handle(now, h.Instance(), b) != nil {
 			r.stats.Malformed++
 		} else {
 			r.known(&h)
@@ -160,7 +160,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 
 // known returns the stream that h names. If there is none it counts the packet as stale and returns nil.
 func (r *Receiver) known(h *wire.Header) *Stream {
-	st := r.instances.streams[Instance{h.Publisher, h.Epoch}]
+	st := r.instances.streams[h.Instance()]
 	if st == nil {
 		r.stats.Stale++
 	}
@@ -171,7 +171,7 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 // transmissions may (docs/protocol §4.1), and with FromWindow only heartbeats (§4.6). at and name are what the packet
 // states of the publisher.
 func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, at extent, name []byte) *Stream {
-	key := Instance{h.Publisher, h.Epoch}
+	key := h.Instance()
 	st := r.latest
 	if st == nil || st.Instance != key {
 		st = r.instances.streams[key]
@@ -207,14 +207,14 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	if fetches {
 		st.before(at)
 	}
-	st.origin.Store(&Origin{Instance: Instance{h.Publisher, h.Epoch}, Address: r.peers.Address(from)})
+	st.origin.Store(&Origin{Instance: h.Instance(), Address: r.peers.Address(from)})
 	st.named(name)
 	if (r.async || r.cfg.FromState) && !st.window() {
 		r.peers.Forget(peer)
 		r.refuse(now, h, events.RefusedMemory)
 		return nil
 	}
-	if st.Publisher == r.cfg.Own && st.Epoch != r.cfg.OwnEpoch {
+	if st.Publisher == r.cfg.Own.Publisher && st.Instance != r.cfg.Own {
 		r.stats.Namesakes++
 	}
 	if r.cfg.FromState && !known {

@@ -98,7 +98,7 @@ func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 // docs/protocol §3.2, §13.1.
 func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	l := &log{}
-	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Checksum = 8, 3, true })
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.Checksum = events.Instance{Publisher: 8, Epoch: 3}, true })
 	good := data(3, 0, 0)
 	wire.SetChecksum(good)
 	own, group, version, plain, bad, long := slices.Clone(good), slices.Clone(good), slices.Clone(good), data(3, 0, 0), slices.Clone(good), slices.Clone(good)
@@ -386,7 +386,7 @@ func TestReceiverCachesHeaders(t *testing.T) {
 		var stats [2]stats.Receiver
 		for i, short := range []bool{false, true} {
 			l := &log{}
-			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch = 7^1<<9, 3 })
+			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own = events.Instance{Publisher: 7 ^ 1<<9, Epoch: 3} })
 			r.Handle(1, 5, data(3, 0, 0))
 			st := r.Streams()[0]
 			if !st.plain.known {
@@ -421,7 +421,7 @@ func TestReceiverCachesHeaders(t *testing.T) {
 // A publisher is lost, others use its window's memory, and it returns: packets of the old window
 // may not fit in the new one.
 func TestWindowReturnsSmaller(t *testing.T) {
-	of := func(publisher, seq uint64, flags wire.Flags) []byte {
+	of := func(publisher events.ID, seq uint64, flags wire.Flags) []byte {
 		b := data(3, seq, flags)
 		wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: publisher, Epoch: 3}, 512)
 		wire.SetSeq(b, seq)
@@ -431,11 +431,11 @@ func TestWindowReturnsSmaller(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MemoryBytes = 40 * 512 })
 	now := Instant(1)
-	use := func(publisher uint64) *Stream {
+	use := func(publisher events.ID) *Stream {
 		r.Handle(now, 5, of(publisher, 0, 0))
 		r.Handle(now, 5, of(publisher, 2, 0))
 		r.Handle(now, 5, of(publisher, 1, wire.FlagRepair))
-		return r.instances.streams[Instance{publisher, 3}]
+		return r.instances.streams[events.Instance{Publisher: publisher, Epoch: 3}]
 	}
 	a := use(7)
 	before := a.win.span

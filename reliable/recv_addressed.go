@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // verdict says whether a packet is accepted, or why not.
@@ -25,13 +26,13 @@ const (
 // configuration. It passes what the packet states of its publisher's configuration to Discovery. tagOf returns the tag
 // of a known stream. docs/protocol §13.1.
 func (c *ReceiverConfig) Check(now Instant, from uint64, b []byte,
-	tagOf func(Instance) (tag uint32, ok bool)) (h wire.Header, ok bool) {
+	tagOf func(events.Instance) (tag uint32, ok bool)) (h wire.Header, ok bool) {
 	h, v := c.judge(now, from, b, tagOf)
 	return h, v == accepted
 }
 
 func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte,
-	tagOf func(Instance) (tag uint32, ok bool)) (wire.Header, verdict) {
+	tagOf func(events.Instance) (tag uint32, ok bool)) (wire.Header, verdict) {
 	h, err := wire.ParseHeader(b)
 	switch {
 	case err == nil:
@@ -57,7 +58,7 @@ func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte,
 		}
 		return h, helloPacket
 	}
-	if h.Publisher == c.Own && h.Epoch == c.OwnEpoch && !c.Loopback {
+	if h.Instance() == c.Own && !c.Loopback {
 		return h, ownPacket
 	}
 	// A checksum that is present must match, even if the fabric has checked the packet: the damage may be older
@@ -102,7 +103,7 @@ func (r *Receiver) Addressed(b []byte) bool {
 }
 
 // tagOf returns the tag of a known stream.
-func (r *Receiver) tagOf(of Instance) (tag uint32, ok bool) {
+func (r *Receiver) tagOf(of events.Instance) (tag uint32, ok bool) {
 	if st := r.instances.streams[of]; st != nil {
 		return st.path.tag, true
 	}
@@ -123,8 +124,8 @@ func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTag
 // byOtherTag reports whether a packet with a tag other than the group's comes from a publisher that shares a leg with
 // this receiver. The publisher's heartbeats list its legs. docs/protocol §23.8.
 func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
-	tagOf func(Instance) (tag uint32, ok bool)) bool {
-	if tag, ok := tagOf(Instance{h.Publisher, h.Epoch}); ok && tag == h.GroupTag {
+	tagOf func(events.Instance) (tag uint32, ok bool)) bool {
+	if tag, ok := tagOf(h.Instance()); ok && tag == h.GroupTag {
 		return true
 	}
 	if h.Type != wire.TypeHeartbeat {
@@ -137,8 +138,8 @@ func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
 // Damage counts packets that lack a required checksum, or have a wrong one.
 type Damage struct {
 	Packets   uint64
-	Publisher uint64 // of the first, as its header states: it may be damaged, too
-	Address   string // source of the first; empty: unknown
+	Publisher events.ID // of the first, as its header states: it may be damaged, too
+	Address   string    // source of the first; empty: unknown
 }
 
 // TakeDamage returns the damage since the last call.

@@ -8,7 +8,7 @@ import (
 // Which streams a receiver keeps: at most MaxStreams. docs/protocol §12.1.
 
 // admit makes room for one more stream of the publisher if necessary. It reports false if it cannot.
-func (r *Receiver) admit(publisher uint64) bool {
+func (r *Receiver) admit(publisher events.ID) bool {
 	if r.instances.full(publisher, r.cfg.MaxStreams) {
 		st := r.dispensable(r.instances.of[publisher])
 		if st == nil {
@@ -113,7 +113,7 @@ func (r *Receiver) remove(st *Stream) {
 // refuse counts a packet of a publisher that the receiver does not follow, and reports it to the sink.
 func (r *Receiver) refuse(now Instant, h *wire.Header, why events.Refusal) {
 	r.stats.StreamsRefused++
-	r.sink.Refused(now, Instance{h.Publisher, h.Epoch}, why)
+	r.sink.Refused(now, h.Instance(), why)
 }
 
 // Leave forgets all streams except ended ones, as if no packet of them had arrived, because no subscription wants them

@@ -1,6 +1,10 @@
 package reliable
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // ReceiveBuffer divides a fabric's receive buffer among the streams of several Receivers, so that the limits which they
 // promise to their publishers fit it together. All its users run on one goroutine. docs/protocol §7.3.
@@ -62,7 +66,7 @@ const (
 
 // shareKey identifies a share. In a part's key a field that does not distinguish parts is 0.
 type shareKey struct {
-	publisher uint64
+	publisher events.ID
 	group     uint32 // its tag
 }
 
@@ -104,7 +108,7 @@ func (c *counted) set(cfg *ReceiverConfig, to counted) {
 }
 
 // join returns the share of one more stream, which is up, with its high.
-func (b *ReceiveBuffer) join(publisher uint64, group uint32, high uint64) streamShare {
+func (b *ReceiveBuffer) join(publisher events.ID, group uint32, high uint64) streamShare {
 	key := shareKey{publisher, group}
 	x := b.shares[key]
 	if x == nil {

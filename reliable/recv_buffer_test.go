@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // bufferOf returns a buffer shared by the given number of groups.
@@ -20,7 +21,7 @@ func bufferOf(packets, groups int, together, sendersApart bool) *ReceiveBuffer {
 // is always reserved for packets that flow control does not limit. docs/protocol §7.3.
 func TestReceiveBufferIsShared(t *testing.T) {
 	type key struct {
-		publisher uint64
+		publisher events.ID
 		group     uint32
 	}
 	for name, c := range map[string]struct {

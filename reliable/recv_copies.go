@@ -77,7 +77,7 @@ func (r *Receiver) dataOf(b []byte) (st *Stream, repair bool) {
 	if err != nil || h.Type != wire.TypeData {
 		return nil, false
 	}
-	if key := (Instance{h.Publisher, h.Epoch}); st == nil || st.Instance != key {
+	if key := h.Instance(); st == nil || st.Instance != key {
 		st = r.instances.streams[key]
 	}
 	if st == nil || h.GroupTag != st.path.tag {

@@ -11,17 +11,14 @@ import (
 // may have several instances, one after the other (a restart) or at the same time (a rolling update, or a name used
 // twice). Their streams are independent: no instance ends, closes or delays another's stream. docs/protocol §3.5, §3.7.
 
-// Instance is one run of a publisher: its id and the epoch of the run. It identifies a stream within a group.
-type Instance struct{ Publisher, Epoch uint64 }
-
 // instances holds the streams of one group, and relates those with the same publisher id.
 type instances struct {
-	streams map[Instance]*Stream
-	of      map[uint64][]*Stream // by publisher id
+	streams map[events.Instance]*Stream
+	of      map[events.ID][]*Stream // by publisher id
 }
 
 func newInstances() instances {
-	return instances{streams: make(map[Instance]*Stream), of: make(map[uint64][]*Stream)}
+	return instances{streams: make(map[events.Instance]*Stream), of: make(map[events.ID][]*Stream)}
 }
 
 func (x *instances) add(st *Stream) {
@@ -82,7 +79,7 @@ func (x *liveness) removeAt() upTime { return x.downAt.add(supersededKeep) }
 
 // full reports whether a publisher id has its maximum of streams: half of all, so that a name used by very many buses,
 // or by a forger, does not keep other publishers out. docs/protocol §12.1.
-func (x *instances) full(publisher uint64, limit int) bool {
+func (x *instances) full(publisher events.ID, limit int) bool {
 	return len(x.of[publisher]) >= max(2, limit/2)
 }
 
@@ -128,7 +125,7 @@ func (st *Stream) reportDuplicate() {
 		}
 		st.r.sink.DuplicateName(st, o)
 	}
-	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.duplicates.own && st.lives() &&
+	if st.Publisher == st.r.cfg.Own.Publisher && !st.r.cfg.Loopback && !st.duplicates.own && st.lives() &&
 		st.life.heard.sub(st.life.upAt) >= overlapTime {
 		st.duplicates.own = true
 		st.r.sink.DuplicateName(st, nil)
@@ -138,7 +135,7 @@ func (st *Stream) reportDuplicate() {
 // Origin identifies the publisher instance from which an event comes. It is immutable: newer information makes a new
 // Origin.
 type Origin struct {
-	Instance
+	events.Instance
 	// Name is the publisher's name, fit to be shown (wire.CleanName); empty if unknown or if it has none.
 	Name string
 	// Address is the text of its last source address, as the fabric writes it; it may be empty.

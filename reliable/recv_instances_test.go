@@ -14,10 +14,10 @@ import (
 func TestInstances(t *testing.T) {
 	const s = Instant(time.Second)
 	up := func(upAt, heard Instant) *Stream {
-		return &Stream{Instance: Instance{7, 0}, life: liveness{upAt: upTime(upAt), heard: upTime(heard)}}
+		return &Stream{Instance: events.Instance{Publisher: 7, Epoch: 0}, life: liveness{upAt: upTime(upAt), heard: upTime(heard)}}
 	}
 	lost := func(heard, downAt Instant) *Stream {
-		return &Stream{Instance: Instance{7, 0}, life: liveness{heard: upTime(heard), down: true, downAt: upTime(downAt)}}
+		return &Stream{Instance: events.Instance{Publisher: 7, Epoch: 0}, life: liveness{heard: upTime(heard), down: true, downAt: upTime(downAt)}}
 	}
 	ended := func(st *Stream) *Stream { st.life.ended = true; return st }
 	finished := func(st *Stream) *Stream { st.life.finished = true; return st }
@@ -48,7 +48,7 @@ func TestInstances(t *testing.T) {
 	} {
 		x := newInstances()
 		for i, st := range c.of {
-			st.Epoch = uint64(i)
+			st.Epoch = events.ID(i)
 			x.add(st)
 		}
 		st := c.of[0]
@@ -75,12 +75,12 @@ type instanceRig struct {
 	log
 	r    *Receiver
 	now  Instant
-	got  map[uint64][]uint64 // by epoch
+	got  map[events.ID][]uint64 // by epoch
 	sent uint64
 }
 
 func newInstanceRig(t *testing.T, change func(*ReceiverConfig)) *instanceRig {
-	x := &instanceRig{now: Instant(time.Hour), got: make(map[uint64][]uint64)}
+	x := &instanceRig{now: Instant(time.Hour), got: make(map[events.ID][]uint64)}
 	x.onPacket = func(st *Stream, runs []byte) {
 		run, _, _ := wire.NextRun(runs)
 		x.got[st.Epoch] = append(x.got[st.Epoch], run.Number)
@@ -94,16 +94,16 @@ func newInstanceRig(t *testing.T, change func(*ReceiverConfig)) *instanceRig {
 	return x
 }
 
-func (x *instanceRig) data(epoch, seq uint64) { x.r.Handle(x.now, 5, data(epoch, seq, 0)) }
+func (x *instanceRig) data(epoch events.ID, seq uint64) { x.r.Handle(x.now, 5, data(epoch, seq, 0)) }
 
 // heartbeat delivers a heartbeat of an instance that has sent lead packets.
-func (x *instanceRig) heartbeat(epoch, lead uint64, flags wire.Flags) {
+func (x *instanceRig) heartbeat(epoch events.ID, lead uint64, flags wire.Flags) {
 	x.sent++
 	x.r.Handle(x.now, 5, heartbeatOf(epoch, flags, wire.Heartbeat{Lead: lead, SentAt: uint64(x.now) + x.sent, Interval: 100 * time.Millisecond, Name: []byte("feed")}))
 }
 
 // pass lets time pass, with heartbeats of the given instances, which have sent lead packets.
-func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...uint64) {
+func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...events.ID) {
 	for end := x.now.Add(d); x.now < end; {
 		x.now = x.now.Add(100 * time.Millisecond)
 		for _, e := range epochs {
@@ -116,7 +116,7 @@ func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...uint64) {
 // Concurrent instances, whatever the order of their epochs, are all delivered completely.
 // docs/protocol §3.5.
 func TestInstancesAreAllDelivered(t *testing.T) {
-	for _, epochs := range [][]uint64{{3, 4}, {4, 3}, {5, 1, 9}} {
+	for _, epochs := range [][]events.ID{{3, 4}, {4, 3}, {5, 1, 9}} {
 		x := newInstanceRig(t, nil)
 		for seq := range uint64(20) {
 			for _, e := range epochs {
@@ -134,7 +134,7 @@ func TestInstancesAreAllDelivered(t *testing.T) {
 		if len(x.gaps)+len(x.down) > 0 || x.r.Stats().Stale > 0 {
 			t.Errorf("epochs %v: gaps %v, down %v, %d stale", epochs, x.gaps, x.down, x.r.Stats().Stale)
 		}
-		if st := x.r.Streams()[0]; *st.Origin() != (Origin{Instance: Instance{7, epochs[0]}, Name: "feed", Address: "host5", raw: "feed"}) {
+		if st := x.r.Streams()[0]; *st.Origin() != (Origin{Instance: events.Instance{Publisher: 7, Epoch: epochs[0]}, Name: "feed", Address: "host5", raw: "feed"}) {
 			t.Errorf("origin %+v", *st.Origin())
 		}
 	}
@@ -204,8 +204,8 @@ func TestDuplicateNameIsReported(t *testing.T) {
 	pairs := func(x *instanceRig) string {
 		s := ""
 		for _, d := range x.duplicates {
-			if s += fmt.Sprint(" ", d[0].Epoch); d[1] != nil {
-				s += fmt.Sprint("+", d[1].Epoch)
+			if s += fmt.Sprintf(" %d", d[0].Epoch); d[1] != nil {
+				s += fmt.Sprintf("+%d", d[1].Epoch)
 			}
 		}
 		return s
@@ -246,7 +246,7 @@ func TestDuplicateNameIsReported(t *testing.T) {
 			x.pass(time.Minute, 0, 4)
 		}, ""},
 		"an instance of our own publisher": {func(x *instanceRig) {
-			x.r.cfg.Own, x.r.cfg.OwnEpoch = 7, 9
+			x.r.cfg.Own = events.Instance{Publisher: 7, Epoch: 9}
 			x.pass(4*time.Second, 0, 9, 3)
 			if len(x.duplicates) > 0 {
 				t.Error("reported at once")
@@ -266,7 +266,7 @@ func TestDuplicateNameIsReported(t *testing.T) {
 func TestInstancesLeaveRoomForOthers(t *testing.T) {
 	for name, run := range map[string]func(x *instanceRig){
 		"restarts": func(x *instanceRig) {
-			for epoch := range uint64(3600) {
+			for epoch := range events.ID(3600) {
 				x.data(epoch, 0)
 				x.data(epoch, 2) // needs a window
 				x.pass(time.Second, 3, epoch)
@@ -277,14 +277,14 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 		},
 		"a thousand alive": func(x *instanceRig) {
 			for range 100 {
-				for epoch := range uint64(1000) {
+				for epoch := range events.ID(1000) {
 					x.heartbeat(epoch, 0, 0)
 				}
 				x.pass(100*time.Millisecond, 0)
 			}
 		},
 		"a thousand that died": func(x *instanceRig) {
-			for epoch := range uint64(1000) {
+			for epoch := range events.ID(1000) {
 				x.data(epoch, 0)
 				x.data(epoch, 2)
 			}
@@ -294,7 +294,7 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 		x := newInstanceRig(t, func(c *ReceiverConfig) { c.MaxStreams = 32; c.WindowBytes, c.MemoryBytes = 16*512, 1024*512 })
 		run(x)
 		refused := x.r.Stats().StreamsRefused
-		for p := range uint64(16) {
+		for p := range events.ID(16) {
 			b := data(1, 0, 0)
 			wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 100 + p, Epoch: 1}, 512)
 			x.r.Handle(x.now, 5, b)
@@ -321,7 +321,7 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 // its publisher id. docs/protocol §3.4.
 func TestOwnPackets(t *testing.T) {
 	for _, loopback := range []bool{false, true} {
-		x := newInstanceRig(t, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Loopback = 7, 3, loopback })
+		x := newInstanceRig(t, func(c *ReceiverConfig) { c.Own, c.Loopback = events.Instance{Publisher: 7, Epoch: 3}, loopback })
 		x.data(3, 0)
 		x.data(4, 0)
 		want := 0
@@ -337,7 +337,7 @@ func TestOwnPackets(t *testing.T) {
 // docs/protocol §4.5: streams that were left start again, those that ended do not.
 func TestTombstonesOfAReceiverThatLeft(t *testing.T) {
 	x := formerStreams()
-	ended, lost := Instance{1, 1}, Instance{2, 1}
+	ended, lost := events.Instance{Publisher: 1, Epoch: 1}, events.Instance{Publisher: 2, Epoch: 1}
 	x.remember(ended, formerStream{next: 5})
 	x.remember(lost, formerStream{evicted: true, next: 7})
 	x.drop(func(x formerStream) bool { return x.evicted })

@@ -265,7 +265,7 @@ func TestNamesAreShared(t *testing.T) {
 		binary.LittleEndian.PutUint64(first[16:], key<<32|7)
 		r.Handle(at, 5, first)
 		for ; r.Stats().NamesRefused == 0 && names < 2*maxNames; names += 8 {
-			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: key<<32 | 7, Epoch: 3}, 0, 0, 8)
+			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: events.ID(key<<32 | 7), Epoch: 3}, 0, 0, 8)
 			for j := range 8 {
 				name := fmt.Sprint("t", names+j)
 				b = wire.AppendTopicState(b, wire.TopicID(name), 0, name)

@@ -162,7 +162,7 @@ func (st *Stream) malformed() {
 func (st *Stream) fault(kind events.Fault) {
 	if n, emit := st.faults.Add(kind); emit && !st.life.finished {
 		e := st.r.event(EventFault, st.next)
-		e.Fault = &events.FaultError{Publisher: events.ID(st.Publisher), Epoch: events.ID(st.Epoch), Fault: kind, Count: n}
+		e.Fault = &events.FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Fault: kind, Count: n}
 		st.out.Deliver(e)
 	}
 }

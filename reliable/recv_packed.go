@@ -164,7 +164,7 @@ func (st *Stream) reportUnreadable(b []byte) {
 	}
 	(*reported)[p.Dict] = struct{}{}
 	e := st.r.event(EventUnreadable, st.next)
-	e.Unreadable = &events.DictionaryError{Publisher: events.ID(st.Publisher), Epoch: events.ID(st.Epoch),
+	e.Unreadable = &events.DictionaryError{Publisher: st.Publisher, Epoch: st.Epoch,
 		Codec: p.Codec.String(), Dictionary: dictionaryName(p.Dict)}
 	st.out.Deliver(e)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wiretest"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // allows are the topics on which publishers may publish.
@@ -15,7 +16,7 @@ type allows struct {
 	everything bool
 }
 
-func (a *allows) May(_ uint64, topic string) bool {
+func (a *allows) May(_ events.ID, topic string) bool {
 	return a.everything || strings.Contains(a.topics, topic)
 }
 

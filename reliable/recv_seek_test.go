@@ -36,7 +36,7 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 			l := &log{}
 			r := newReceiver(t, l, func(x *ReceiverConfig) {
 				x.FromWindow, x.WindowBytes, x.MemoryBytes = true, 200*512, 8*200*512
-				x.Wanted = func(Instance, uint64) uint64 { return c.wanted }
+				x.Wanted = func(events.Instance, uint64) uint64 { return c.wanted }
 			})
 			var order []uint64
 			l.onPacket = func(st *Stream, _ []byte) { order = append(order, st.Next()) }
@@ -103,7 +103,7 @@ func TestSeekIsBounded(t *testing.T) {
 			l := &log{}
 			r := newReceiver(t, l, func(x *ReceiverConfig) {
 				x.FromWindow, x.WindowBytes, x.MemoryBytes = true, 200*512, 8*200*512
-				x.Wanted = func(Instance, uint64) uint64 { return 0 }
+				x.Wanted = func(events.Instance, uint64) uint64 { return 0 }
 			})
 			now := Instant(time.Second)
 			setTopics(r, now, []string{"a.b", "c.d"}) // no message of c.d arrives: the stream continues to seek

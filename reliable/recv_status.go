@@ -144,12 +144,12 @@ func (st *Stream) share(now Instant) uint64 {
 	return st.r.cfg.Buffer.promise(st.report.share.bufferShare, now)
 }
 
-// holding is what a stream's publisher states about this receiver: that it holds the publisher up, or that it was
+// holding is what a stream's publisher states about this receiver: that it blocks the publisher, or that it was
 // released. docs/protocol §8.6, §8.7.
 type holding struct {
 	held     time.Duration // how long, by the newest heartbeat that names the holder; 0: another receiver is the holder
 	released bool          // and has not caught up since
-	heldFor  time.Duration // how long it had held the publisher up when released
+	heldFor  time.Duration // how long it had blocked the publisher when released
 	unnamed  unnamedRounds // since a heartbeat last named this receiver as released
 }
 

@@ -17,7 +17,7 @@ import (
 // gone. All packets below high exist; those from tracked on do not fit the window yet.
 type Stream struct {
 	r *Receiver
-	Instance
+	events.Instance
 	origin     atomic.Pointer[Origin]
 	out        Output
 	plain      plainHeader
@@ -63,7 +63,7 @@ type paths struct {
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {
 	st := &Stream{
-		r: r, Instance: Instance{h.Publisher, h.Epoch}, packetSize: packetSize,
+		r: r, Instance: h.Instance(), packetSize: packetSize,
 		path:  paths{peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0},
 		start: start, next: start, tracked: start, high: start,
 		life: liveness{heard: r.up(now), upAt: r.up(now), heartbeatEvery: quietHeartbeat},
@@ -119,7 +119,7 @@ func (r *Receiver) data(now Instant, from uint64, h *wire.Header, b []byte) {
 	repair := h.Flags&wire.FlagRepair != 0
 	d, err := wire.ParseData(b)
 	if err != nil && !errors.Is(err, wire.ErrUnsupported) {
-		st := r.instances.streams[Instance{h.Publisher, h.Epoch}]
+		st := r.instances.streams[h.Instance()]
 		switch {
 		case st == nil:
 			r.stats.Malformed++

@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/internal/wiretest"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // However often topics change, each publisher gets a status for them at most every 5 ms, and the
@@ -19,7 +20,7 @@ func TestStatusesOfChanges(t *testing.T) {
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = publishers })
 	now := Instant(time.Hour)
 	for pub := range publishers {
-		r.Handle(now, 1, wiretest.Heartbeat(uint64(pub+1), 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
+		r.Handle(now, 1, wiretest.Heartbeat(events.ID(pub+1), 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
 	}
 	for range 100 { // the first statuses, and solicited ones
 		now += 10 * ms

@@ -189,7 +189,7 @@ func (st *Stream) collide(id uint64, name, other string) {
 	if st.topics.collided == nil {
 		st.topics.collided = make(map[uint64]*events.TopicCollisionError)
 	}
-	err := &events.TopicCollisionError{ID: events.ID(id), Known: name, Other: other, Publisher: events.ID(st.Publisher)}
+	err := &events.TopicCollisionError{ID: events.ID(id), Known: name, Other: other, Publisher: st.Publisher}
 	st.topics.collided[id] = err
 	st.r.stats.Collisions++
 	e := st.r.event(EventCollision, st.next)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A publisher restarts repeatedly while a subscription does not read: the oldest of its streams
@@ -22,7 +23,7 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 	r.SetAsync(true)
 	const restarts = 50
 	now := Instant(1)
-	for epoch := range uint64(restarts) {
+	for epoch := range events.ID(restarts) {
 		if epoch > 0 {
 			now = now.Add(2*lostFloor + supersededKeep) // until the previous one is removed
 			replies(r, now)

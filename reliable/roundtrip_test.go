@@ -60,7 +60,7 @@ func TestRoundTripIsBounded(t *testing.T) {
 				t.Errorf("no heartbeat for %v", longest)
 			}
 			if d := b.now.Sub(start); d > silenceRTTs*farRTT+time.Second {
-				t.Errorf("held up for %v by a subscriber that says nothing", d)
+				t.Errorf("blocked for %v by a subscriber that says nothing", d)
 			}
 		})
 	}

@@ -45,7 +45,7 @@ type scriptPublisher struct {
 	x       *exchange
 	name    string
 	index   uint64
-	epoch   uint64
+	epoch   events.ID
 	s       *Sender
 	w       *Writer
 	topic   *Topic

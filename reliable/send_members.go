@@ -94,7 +94,7 @@ func (m *members) asks(now upTime, id uint64) *Member {
 func (m *members) full() bool { return len(m.list) >= m.max }
 
 // counts reports whether flow control may wait for x. A member that fetches history does so as fast as others leave
-// room, and does not hold the publisher up. docs/protocol §8.10.
+// room, and does not block the publisher. docs/protocol §8.10.
 func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 
 // alive records a sign of life, unless the last new status is too old.

@@ -20,7 +20,7 @@ import "time"
 type membership struct {
 	state      memberState
 	since      upTime        // holds: since when
-	held       time.Duration // released: how long it had held the publisher up, or was too far behind
+	held       time.Duration // released: how long it had blocked the publisher, or was too far behind
 	slow       bool          // released because it stayed behind
 	endAnswers int           // heartbeats with the end flag that it has answered
 }
@@ -71,11 +71,11 @@ func (m *membership) returns() {
 // waitedFor reports whether m is not released.
 func (m *membership) waitedFor() bool { return m.state != memberReleased }
 
-// isHolding reports whether m holds the publisher up, away whether it is released.
+// isHolding reports whether m blocks the publisher, away whether it is released.
 func (m *membership) isHolding() bool { return m.state == memberHolds }
 func (m *membership) away() bool      { return m.state == memberReleased }
 
-// heldFor is how long m has held the publisher up, or had when it was released.
+// heldFor is how long m has blocked the publisher, or had when it was released.
 func (m *membership) heldFor(now upTime) time.Duration {
 	if m.state == memberHolds {
 		return now.sub(m.since)

@@ -9,14 +9,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// stall tracks which members hold the publisher up, and since when, and releases them. docs/protocol §8.6, §8.7.
+// stall tracks which members block the publisher, and since when, and releases them. docs/protocol §8.6, §8.7.
 //
-// A member that flow control waits for holds the publisher up while the next packet is at or beyond the member's limit,
+// A member that flow control waits for blocks the publisher while the next packet is at or beyond the member's limit,
 // or would push a packet out of the window that the member misses. This ends with the status that admits a packet.
 type stall struct {
-	limit time.Duration // how long a member may hold the publisher up before it is released; 0: unlimited
+	limit time.Duration // how long a member may block the publisher before it is released; 0: unlimited
 	flow  FlowControl
-	on    bool    // a member held the publisher up at the last call of updateStall
+	on    bool    // a member blocked the publisher at the last call of updateStall
 	turn  int     // counts the members that heartbeats name
 	next  *Member // named in the next heartbeat, before others
 }
@@ -24,7 +24,7 @@ type stall struct {
 // waits reports whether flow control waits for m.
 func (x *stall) waits(m *Member) bool { return m.counts() && x.flow.Counts(m) }
 
-// look updates which members hold the publisher up. held: flow control holds it up at packet at. window is the size of
+// look updates which members block the publisher. held: flow control holds it up at packet at. window is the size of
 // the window in packets.
 func (x *stall) look(now upTime, list []*Member, held bool, at, window uint64) {
 	if !held && !x.on {
@@ -41,7 +41,7 @@ func (x *stall) look(now upTime, list []*Member, held bool, at, window uint64) {
 	}
 }
 
-// holder returns the member that has held the publisher up for longest, or nil.
+// holder returns the member that has blocked the publisher for longest, or nil.
 func (x *stall) holder(list []*Member) *Member {
 	var h *Member
 	for _, m := range list {
@@ -52,7 +52,7 @@ func (x *stall) holder(list []*Member) *Member {
 	return h
 }
 
-// release releases the members that have held the publisher up for too long, and returns them. docs/protocol §8.7.
+// release releases the members that have blocked the publisher for too long, and returns them. docs/protocol §8.7.
 func (x *stall) release(now upTime, list []*Member) (gone []*Member) {
 	for _, m := range list {
 		if x.on && x.limit > 0 && m.isHolding() && m.heldFor(now) >= x.limit {
@@ -108,7 +108,7 @@ func (m *Member) hold(d time.Duration, lead uint64) events.Hold {
 // behind is how many packets m has not received or not read.
 func (m *Member) behind(lead uint64) uint64 { return lead - min(lead, m.Next) + uint64(m.unread) }
 
-// heldAt returns the packet at which flow control holds the publisher up, if it does.
+// heldAt returns the packet at which flow control blocks the publisher, if it does.
 func (s *Sender) heldAt() (at uint64, held bool) {
 	switch {
 	case s.flow.held: // packets assigned before a member joined
@@ -120,7 +120,7 @@ func (s *Sender) heldAt() (at uint64, held bool) {
 }
 
 // updateStall updates the stall state. It is called after statuses, and with heartbeats, which a publisher that is
-// held up sends on the ladder. While the transport takes nothing no member is at fault.
+// blocked sends on the ladder. While the transport takes nothing no member is at fault.
 func (s *Sender) updateStall(now Instant) {
 	s.relieve()
 	at, held := s.heldAt()
@@ -132,7 +132,7 @@ func (s *Sender) updateStall(now Instant) {
 	s.stall.look(s.up(now), s.members.list, held, at, window)
 }
 
-// releaseHolders releases the members that hold the publisher up for too long or are too slow.
+// releaseHolders releases the members that block the publisher for too long or are too slow.
 func (s *Sender) releaseHolders(now Instant) {
 	s.updateStall(now)
 	gone := append(s.slowMembers(now), s.stall.release(s.up(now), s.members.list)...)
@@ -151,7 +151,7 @@ func (s *Sender) releaseHolders(now Instant) {
 	s.relieve() // released members keep no packet in the window
 }
 
-// Holder returns the member that has held the publisher up for longest by flow control, if there is one.
+// Holder returns the member that has blocked the publisher for longest by flow control, if there is one.
 func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 	if _, held := s.heldAt(); !held {
 		return events.Hold{}, false
@@ -199,7 +199,7 @@ func (m *Member) introduce(now Instant, st *wire.Status, address func() string) 
 }
 
 // SlowLimit says how far, and for how long, a member may stay behind before it is released, until it is at most half as
-// far behind. A member that holds the publisher up for that long is released, too, since windows may be smaller than
+// far behind. A member that blocks the publisher for that long is released, too, since windows may be smaller than
 // the limit. With Behind 0 there is no limit. docs/protocol §8.9.
 type SlowLimit struct {
 	Behind uint64        // packets that it has not received or not read
@@ -209,8 +209,8 @@ type SlowLimit struct {
 // lagging tracks since when a member has been behind by more than the limit.
 type lagging struct{ since upTime } // 0: it is not
 
-// note updates x with how far behind the member is now, and how long it has held the publisher up. It reports whether
-// the member has been too far behind for too long, and for how long. A member that holds the publisher up is as far
+// note updates x with how far behind the member is now, and how long it has blocked the publisher. It reports whether
+// the member has been too far behind for too long, and for how long. A member that blocks the publisher is as far
 // behind as possible, however few packets that is.
 func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit SlowLimit) (d time.Duration, tooLong bool) {
 	switch {

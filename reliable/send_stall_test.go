@@ -1,11 +1,13 @@
 package reliable
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Each step has the member that blocks the publisher, since when, and the released members. docs/protocol §8.6, §8.7.
@@ -329,5 +331,224 @@ func TestJoiningMemberIsShown(t *testing.T) {
 		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Joining != c.want {
 			t.Errorf("status %d: %+v", i, m)
 		}
+	}
+}
+
+// docs/protocol §8.9.
+func TestLagging(t *testing.T) {
+	type step struct {
+		at     time.Duration
+		behind uint64
+		held   time.Duration
+		tooFar bool
+	}
+	for _, c := range []struct {
+		name  string
+		limit SlowLimit
+		steps []step
+	}{
+		{"no limit", SlowLimit{}, []step{{0, 1 << 40, 0, false}, {time.Hour, 1 << 40, 0, false}}},
+		{"at the limit", SlowLimit{100, time.Second}, []step{{0, 100, 0, false}, {time.Hour, 100, 0, false}}},
+		{"beyond it", SlowLimit{100, time.Second}, []step{{0, 101, 0, false}, {999 * time.Millisecond, 5000, 0, false}, {time.Second, 101, 0, true}}},
+		{"less behind in between", SlowLimit{100, time.Second}, []step{{0, 101, 0, false}, {500 * time.Millisecond, 100, 0, false}, {time.Second, 101, 0, false}, {1999 * time.Millisecond, 101, 0, false}, {2 * time.Second, 101, 0, true}}},
+		{"at once", SlowLimit{100, 0}, []step{{0, 101, 0, true}}},
+		{"blocks, no limit", SlowLimit{}, []step{{0, 42, time.Hour, false}}},
+		{"blocks at less than the limit", SlowLimit{100, time.Second}, []step{{0, 42, 0, false}, {time.Second, 42, 999 * time.Millisecond, false}, {time.Second, 42, time.Second, true}}},
+		{"blocks, and lets a packet through", SlowLimit{100, time.Second}, []step{{0, 42, 900 * time.Millisecond, false}, {time.Second, 42, 100 * time.Millisecond, false}}},
+	} {
+		var x lagging
+		for i, s := range c.steps {
+			if _, got := x.note(upTime(time.Minute).add(s.at), s.behind, s.held, c.limit); got != s.tooFar {
+				t.Errorf("%s: step %d: %v", c.name, i, got)
+			}
+		}
+	}
+}
+
+// A subscriber that is slow but never stops is released when it has been too far behind for too
+// long, and counts again only when it is half as far behind. docs/protocol §8.9.
+func TestSlowSubscriberIsReleased(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{8, 5 * time.Second}, time.Minute })
+	got := uint64(0)
+	b.status(1, 0, 12, 0)
+	for range 12 {
+		b.publish(1)
+	}
+	for i := range 4 { // a packet per second
+		b.now = b.now.Add(time.Second)
+		got++
+		b.status(1, got, got+12, 0)
+		b.publish(1)
+		b.s.releaseHolders(b.now)
+		if b.s.Stats().ReceiversReleased != 0 {
+			t.Fatalf("released after %d s", i+1)
+		}
+	}
+	b.now = b.now.Add(2 * time.Second)
+	b.s.releaseHolders(b.now)
+	g := taken(b.s, events.SlowSubscriber)
+	if len(g) != 1 || g[0].Subscriber != 1 || g[0].Behind != 12 || g[0].For < 5*time.Second || b.s.Room() != noLimit-b.s.win.next {
+		t.Fatalf("released: %+v; room for %d", g, b.s.Room())
+	}
+	for range 2 {
+		b.publish(1)
+	}
+	for _, c := range []struct {
+		next     uint64
+		released bool
+	}{{5, true}, {13, true}, {14, false}} { // of 18
+		b.status(1, c.next, c.next+12, 0)
+		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Released != c.released {
+			t.Errorf("at %d: %+v", c.next, m)
+		}
+	}
+}
+
+// One that is silent blocks the publisher at fewer packets than the limit, because windows are
+// small: it is released all the same. One that lets a packet through is not. docs/protocol §8.9.
+func TestHolderIsReleasedAsSlow(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{100, 5 * time.Second}, time.Minute })
+	b.status(1, 0, 12, 0)
+	held := func() {
+		t.Helper()
+		if _, r := b.assign(20); r != events.ReasonFlow {
+			t.Fatalf("the publisher is not blocked: %v", r)
+		}
+		b.next()
+		b.s.releaseHolders(b.now)
+	}
+	held()
+	for got := uint64(1); got < 5; got++ {
+		b.now = b.now.Add(4 * time.Second)
+		b.s.releaseHolders(b.now)
+		b.status(1, got, got+12, 0)
+		held()
+	}
+	b.now = b.now.Add(4 * time.Second)
+	b.s.releaseHolders(b.now)
+	if g := taken(b.s, events.SlowSubscriber); len(g) > 0 {
+		t.Fatalf("released although it lets a packet through every 4 s: %+v", g)
+	}
+	b.now = b.now.Add(time.Second)
+	b.s.releaseHolders(b.now)
+	g := taken(b.s, events.SlowSubscriber)
+	if len(g) != 1 || g[0].Behind > 100 || g[0].For < 5*time.Second || g[0].For > 6*time.Second {
+		t.Fatalf("released: %+v", g)
+	}
+}
+
+// namedReleased returns the receivers named as released in heartbeats among the packets.
+func namedReleased(t *testing.T, packets []sent) (ids []uint64) {
+	t.Helper()
+	for _, p := range of(wire.TypeHeartbeat, packets) {
+		hb, err := wire.ParseHeartbeat(p.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hb.Released {
+			ids = append(ids, hb.Holder)
+		}
+	}
+	return ids
+}
+
+// A subscriber that was released as slow and is silent afterwards is removed, but still named in
+// heartbeats. When it returns and requests packets that are gone, it is named before the notice,
+// once; it remains released until it has caught up. docs/protocol §8.12.
+func TestReleasedAndSilentIsNamed(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) {
+		c.Slow, c.StallLimit, c.Silence = SlowLimit{8, 500 * time.Millisecond}, time.Minute, time.Second
+	})
+	others := func() {
+		b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 2, Next: b.s.win.sent, Limit: b.s.win.sent + 500, Echo: uint64(b.now)}), nil)
+	}
+	b.status(1, 0, 12, 0)
+	b.run(3*time.Second, others)
+	if st := b.s.Stats(); st.ReceiversReleased != 1 || st.ReceiversSilent != 1 || b.s.members.byID[1] != nil {
+		t.Fatalf("%d released, %d silent", st.ReceiversReleased, st.ReceiversSilent)
+	}
+	times := 0
+	for i := range 1000 {
+		if i%100 == 0 {
+			others()
+		}
+		b.now = b.now.Add(time.Millisecond)
+		for _, id := range namedReleased(t, b.next()) {
+			if times++; id != 1 {
+				t.Errorf("receiver %d is named", id)
+			}
+		}
+	}
+	if times < 2 {
+		t.Errorf("named %d times a second", times)
+	}
+	b.run(time.Second, others)
+	if b.s.win.trail == 0 {
+		t.Fatal("no packet is gone")
+	}
+
+	b.next()
+	b.now = b.now.Add(slowHeartbeat)
+	b.s.heartbeat.last = b.now // a heartbeat was just sent
+	b.nak(1, [2]uint64{0, b.s.win.trail})
+	all := b.next()
+	gone := slices.IndexFunc(all, func(p sent) bool { return p.Type == wire.TypeGone })
+	if gone < 1 || len(namedReleased(t, all[:gone])) != 1 {
+		t.Errorf("the notice is packet %d of %d, and the receiver is named in %d before", gone, len(all), len(namedReleased(t, all[:max(gone, 0)])))
+	}
+	b.now = b.now.Add(slowHeartbeat / 2)
+	b.nak(1, [2]uint64{0, b.s.win.trail})
+	if b.s.stall.next != nil {
+		t.Error("the receiver is named for every NAK")
+	}
+
+	comes := func(next uint64) (released bool) {
+		t.Helper()
+		b.now = b.now.Add(time.Millisecond)
+		b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 1, Next: next, Limit: next + 500, Echo: uint64(b.now)}), nil)
+		all := b.s.Members(b.now, 0)
+		i := slices.IndexFunc(all, func(m stats.Subscriber) bool { return m.ID == 1 })
+		if i < 0 {
+			t.Fatal("the receiver is not a member")
+		}
+		return all[i].Released
+	}
+	if !comes(12) {
+		t.Error("flow control waits for the receiver, which lacks gone packets")
+	}
+	if comes(b.s.win.sent) {
+		t.Error("flow control does not wait for the receiver after it caught up")
+	}
+	if n := len(b.s.members.toBeNamed()); n != 2 {
+		t.Errorf("%d may be named, with two members", n)
+	}
+}
+
+// A released member that does not return is named for a minute.
+func TestFormerlyReleasedExpires(t *testing.T) {
+	var x formerlyReleased
+	start := upTime(time.Hour)
+	away := membership{state: memberReleased, slow: true}
+	x.remember(&Member{ID: 1, asked: solicited{since: start}})
+	if x.find(1) != nil {
+		t.Error("a member that was not released is stored")
+	}
+	for id := range uint64(formerKept + 1) {
+		x.remember(&Member{ID: id, membership: away, asked: solicited{since: start.add(time.Duration(id) * time.Second)}})
+	}
+	if x.find(0) != nil || x.find(1) == nil || len(x.list) != formerKept {
+		t.Errorf("%d are stored", len(x.list))
+	}
+	x.forget(start.add(formerNamed + 9*time.Second))
+	if x.find(9) != nil || x.find(10) == nil {
+		t.Error("9 is named for longer than a minute, or 10 for less")
+	}
+	m := &Member{ID: 10}
+	if x.comesBack(m); !m.away() || !m.membership.slow || x.find(10) != nil {
+		t.Errorf("returned as %+v", m.membership)
+	}
+	m = &Member{ID: 10}
+	if x.comesBack(m); m.away() {
+		t.Error("it returns twice")
 	}
 }

@@ -112,7 +112,7 @@ func (s *Sender) GiveBack() []byte {
 }
 
 // Short reports that a Writer has no block, and that there is no more memory. If a member misses the oldest packets,
-// flow control holds the publisher up from now on.
+// flow control blocks the publisher from now on.
 func (s *Sender) Short(now Instant) {
 	if s.blocks.missed(s.win.sent, s.flow.floor) {
 		s.block(now, events.ReasonFlow)

@@ -243,7 +243,7 @@ func TestUnsentSolicitationsDoNotCount(t *testing.T) {
 			}
 			b.s.releaseHolders(b.now)
 			if h, held := b.s.Holder(b.now); held && b.now.Sub(start) > time.Second {
-				t.Fatalf("held up by %+v while nothing leaves", h)
+				t.Fatalf("blocked by %+v while nothing leaves", h)
 			}
 		}
 	}

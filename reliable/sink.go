@@ -22,7 +22,7 @@ type Sink interface {
 	// other; other is nil if it is this bus itself. Once per instance.
 	DuplicateName(st, other *Stream)
 	// Refused: a packet arrived from a publisher that the receiver does not follow.
-	Refused(now Instant, of Instance, why events.Refusal)
+	Refused(now Instant, of events.Instance, why events.Refusal)
 	// Leg: a stream fell silent on one leg, or is received by it again.
 	Leg(st *Stream, e LegEvent)
 	// Loss: a step in the recovery of missing packets.

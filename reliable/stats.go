@@ -15,8 +15,8 @@ type streamCounts struct{ Repaired, Lost uint64 }
 func (st *Stream) Stats(now Instant) stats.Publisher {
 	from := st.Origin()
 	return stats.Publisher{
-		ID: events.ID(st.Publisher), Name: from.Name,
-		Epoch: events.ID(st.Epoch), Address: from.Address, LostFor: st.LostFor(now),
+		ID: st.Publisher, Name: from.Name,
+		Epoch: st.Epoch, Address: from.Address, LostFor: st.LostFor(now),
 		Packets: st.next - st.start, Repaired: st.win.counts.Repaired, Lost: st.win.counts.Lost, Missing: st.nak.missing,
 	}
 }

@@ -18,33 +18,33 @@ type Prover interface {
 type UnreadableReason uint8
 
 const (
-	// UnreadableKey: they are sealed with a key that this bus lacks.
+	// UnreadableKey: the packets are sealed with a key that this bus lacks.
 	UnreadableKey UnreadableReason = iota + 1
-	// UnreadableExpired: they are sealed with a key that is not valid now.
+	// UnreadableExpired: the packets are sealed with a key that is not valid now.
 	UnreadableExpired
-	// UnreadableOpen: they are not sealed, and this bus accepts sealed ones only.
+	// UnreadableOpen: the packets are not sealed, and this bus accepts sealed ones only.
 	UnreadableOpen
-	// UnreadableSealed: they are sealed, and this bus has no keys.
+	// UnreadableSealed: the packets are sealed, and this bus has no keys.
 	UnreadableSealed
-	// UnreadableClock: they were sent too long ago, or too far in the future.
+	// UnreadableClock: the packets were sent too long ago, or too far in the future.
 	UnreadableClock
-	// UnreadableForged: they do not verify with the key that they name.
+	// UnreadableForged: the packets do not verify with the key that they name.
 	UnreadableForged
-	// UnreadableVersion: they are sealed by another version of the format.
+	// UnreadableVersion: the packets are sealed by another version of the format.
 	UnreadableVersion
 	// UnreadableMany: their senders are unknown, and there are more senders, or more packets at once, than this bus
 	// checks.
 	UnreadableMany
 	// UnreadableNoKey: this bus has no valid key to send with.
 	UnreadableNoKey
-	// UnreadableUnsigned: they are not signed, and this bus accepts signed ones only (package transport/signed). For this
-	// and the following reasons, Key is the id of the signing key.
+	// UnreadableUnsigned: the packets are not signed, and this bus accepts signed ones only (package transport/signed).
+	// For this and the following reasons, Key is the id of the signing key.
 	UnreadableUnsigned
 	// UnreadableUntrusted: the publisher's key is not in the file of trust.
 	UnreadableUntrusted
-	// UnreadableSignature: they are not signed by the key that they name.
+	// UnreadableSignature: the packets are not signed by the key that they name.
 	UnreadableSignature
-	// UnreadableSignedAt: they were signed too long ago, or too far in the future.
+	// UnreadableSignedAt: the packets were signed too long ago, or too far in the future.
 	UnreadableSignedAt
 	// UnreadableFlood: so many packets do not verify that not all are checked.
 	UnreadableFlood

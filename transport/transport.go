@@ -150,11 +150,11 @@ type Sender interface {
 // its goroutine is running, while the loop may have to wait for a processor.
 type ReplyReader interface {
 	Sender
-	// ReadReplies calls take with packets that have arrived for Unicast, without waiting. Only the Sender's goroutine may
-	// call it, and the loop does not get these packets. A packet is valid during the call of take. Only the first call
-	// allocates.
-	ReadReplies(take func(packet []byte))
-	// ReplyAddress is the source of the packet for which take is being called, as Transport.SourceAddress has it.
+	// ReadReplies calls handle with packets that have arrived for Unicast, without waiting. Only the Sender's goroutine
+	// may call it, and the loop does not get these packets. A packet is valid during the call of handle. Only the first
+	// call allocates.
+	ReadReplies(handle func(packet []byte))
+	// ReplyAddress is the source of the packet for which handle is being called, as Transport.SourceAddress has it.
 	ReplyAddress() string
 }
 
@@ -280,7 +280,7 @@ const (
 	// Unreadable: packets arrive that cannot be opened. Err is an *UnreadableError; each reason is reported once.
 	Unreadable
 	// Unfindable: new endpoints can no longer discover this one; existing connections continue. It is reported once.
-	Unfindable
+	Undiscoverable
 	// Unmet: this endpoint cannot connect to some others, because it has too few descriptors or they have another version:
 	// neither side receives the other. Err has their number. It is reported again only after all were connected.
 	Unmet

@@ -8,14 +8,14 @@ import (
 // Unread tracks how long packets may have waited unread in a transport, so that this time does not count as their age.
 // Its user reports each Poll and Wait, by a monotonic clock.
 type Unread struct {
-	read time.Duration // packets that arrived before are read by the end of the round (Batch.More)
-	came atomic.Int64  // no packet of the round arrived before
+	read         time.Duration // packets that arrived before are read by the end of the round (Batch.More)
+	arrivedAfter atomic.Int64  // no packet of the round arrived before
 }
 
 // Polls records that a Poll begins at now. more is Batch.More of the previous Poll.
 func (u *Unread) Polls(now time.Duration, more bool) {
 	if !more {
-		u.came.Store(int64(u.read))
+		u.arrivedAfter.Store(int64(u.read))
 		u.read = now
 	}
 }
@@ -30,5 +30,5 @@ func (u *Unread) Waited(d, timeout time.Duration) {
 
 // For is how long a packet that is read at now may have waited. Any goroutine may call it.
 func (u *Unread) For(now time.Duration) time.Duration {
-	return max(0, now-time.Duration(u.came.Load()))
+	return max(0, now-time.Duration(u.arrivedAfter.Load()))
 }

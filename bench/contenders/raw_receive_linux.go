@@ -26,7 +26,7 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	defer runtime.UnlockOSThread()
 	fd, err := rawSocket(g, func(fd int) error {
 		sys.SetReceiveBuffer(fd, r.Spec.RecvBuf)
-		if !sys.TakeTrains(fd) {
+		if !sys.EnableGRO(fd) {
 			return errors.New("UDP_GRO needs Linux 5.0 or later")
 		}
 		tv := unix.NsecToTimeval(int64(rawPoll))

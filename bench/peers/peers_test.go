@@ -88,7 +88,7 @@ func TestRequests(t *testing.T) {
 }
 
 func TestWrongUsage(t *testing.T) {
-	for args, says := range map[string]string{
+	for args, wantText := range map[string]string{
 		"":                            "no scenario given",
 		"fanout":                      "no scenario given",
 		"throughput latency":          "is too many",
@@ -110,8 +110,8 @@ func TestWrongUsage(t *testing.T) {
 		"throughput -rate 5":                 "-rate has no effect in throughput",
 		"throughput -peers none -target 5":   "select one",
 	} {
-		if err := run(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v; want an error with %q", args, err, says)
+		if err := run(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), wantText) {
+			t.Errorf("%q: %v; want an error with %q", args, err, wantText)
 		}
 	}
 }

@@ -92,7 +92,7 @@ const ours = "ours"
 // percentileChart shows the delay of messages by percentile, on a scale by powers of ten.
 func percentileChart(title string, p *bench.Point) *chart {
 	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due time to delivery", OneIn: true}
-	most := 1.0
+	maximum := 1.0
 	for i, key := range p.Keys() {
 		dash := 0
 		if !bench.IsOurs(key) {
@@ -103,12 +103,12 @@ func percentileChart(title string, p *bench.Point) *chart {
 				continue
 			}
 			x := 100 / (100 - at.Percentile)
-			most = max(most, x)
+			maximum = max(maximum, x)
 			c.add(key, i, dash, x, at.Us)
 		}
 	}
 	c.Ticks = []tick{{1, percentileName(1)}, {2, "50 %"}}
-	for x := 10.0; x <= most*1.01; x *= 10 {
+	for x := 10.0; x <= maximum*1.01; x *= 10 {
 		c.Ticks = append(c.Ticks, tick{x, percentileName(x)})
 	}
 	return c

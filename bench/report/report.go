@@ -115,17 +115,17 @@ func sectionOf(r *bench.Result) section {
 
 // bars compare messages a second.
 func bars(p *bench.Point) (list []bar) {
-	most := 0.0
+	maximum := 0.0
 	for _, key := range p.Keys() {
-		most = max(most, p.Rate(key))
+		maximum = max(maximum, p.Rate(key))
 	}
 	for _, key := range p.Keys() {
 		b := bar{Name: key, Value: bench.Short(p.Rate(key)) + "/s", Ours: bench.IsOurs(key), Note: p.OursIs(key)}
 		if b.Note != "" && b.Note[0] != '(' { // already relative to ours
 			b.Note = "ours is " + b.Note + " of it"
 		}
-		if most > 0 {
-			b.Percent = 100 * p.Rate(key) / most
+		if maximum > 0 {
+			b.Percent = 100 * p.Rate(key) / maximum
 		}
 		list = append(list, b)
 	}

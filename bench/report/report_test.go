@@ -138,7 +138,7 @@ func chartsOf(t *testing.T, page string) (all []chart) {
 // The aims come first.
 func TestAims(t *testing.T) {
 	s := suite()
-	s.Aims = []bench.Aim{{Name: "speed", Want: 2e6, Seen: 3e6, Unit: "/s", Met: true}, {Name: "size", Want: 1, Seen: 2.5, Most: true, Unit: "MiB", Command: "fanfare bench x"}}
+	s.Aims = []bench.Aim{{Name: "speed", Want: 2e6, Seen: 3e6, Unit: "/s", Met: true}, {Name: "size", Want: 1, Seen: 2.5, Max: true, Unit: "MiB", Command: "fanfare bench x"}}
 	text := write(t, s)
 	for _, want := range []string{"<h2>Aims</h2>", "1 of 2", "<td>at least 2M/s</td><td>3M/s</td><td></td><td>PASS</td>", "<td>at most 1 MiB</td><td>2.5 MiB</td><td></td><td>MISSED</td><td>fanfare bench x</td>"} {
 		if !strings.Contains(text, want) {

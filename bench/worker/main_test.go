@@ -102,8 +102,8 @@ func TestProcessAbandoned(t *testing.T) {
 
 func TestProcessErrors(t *testing.T) {
 	for _, c := range []struct {
-		spec Spec
-		says string
+		spec     Spec
+		wantText string
 	}{
 		{Spec{Role: RolePublish, Contender: "unknown"}, `there is no contender "unknown"`},
 		{Spec{Role: "idler", Contender: "calm"}, `there is no role "idler"`},
@@ -112,8 +112,8 @@ func TestProcessErrors(t *testing.T) {
 		{Spec{Role: RolePublish, Contender: "crash"}, "panic: as a test"},
 	} {
 		p := startTest(t, c.spec)
-		if err := p.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v; want an error with %q", c.spec, err, c.says)
+		if err := p.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), c.wantText) {
+			t.Errorf("%+v: %v; want an error with %q", c.spec, err, c.wantText)
 		}
 		p.Abort()
 	}

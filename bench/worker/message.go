@@ -78,7 +78,7 @@ func newSource(size, batch int, topics *series) *Source {
 	if topics != nil {
 		topics.ring = make([]uint32, n)
 		for i := range n / 2 {
-			s.number(uint64(i), topics.take(uint64(i)))
+			s.number(uint64(i), topics.nextNumber(uint64(i)))
 		}
 	}
 	return s
@@ -103,7 +103,7 @@ func (s *Source) Take() (topic int, msg []byte) {
 	i := s.next
 	s.next++
 	ahead := i + uint64(len(s.ring)/2)
-	s.number(ahead, s.topics.take(ahead&uint64(len(s.ring)-1)))
+	s.number(ahead, s.topics.nextNumber(ahead&uint64(len(s.ring)-1)))
 	at := i & uint64(len(s.ring)-1)
 	return int(s.topics.ring[at]), s.ring[at]
 }

@@ -63,10 +63,10 @@ func TestCheckAcceptsSource(t *testing.T) {
 func TestCheckDetects(t *testing.T) {
 	const size, n, at = 64, 300, 130 // 130 is not sampled
 	for _, c := range []struct {
-		name  string
-		all   bool
-		spoil func(m [][]byte) [][]byte
-		says  string
+		name     string
+		all      bool
+		spoil    func(m [][]byte) [][]byte
+		wantText string
 	}{
 		{"number", false, func(m [][]byte) [][]byte { m[at][0] ^= 8; return m }, "message"},
 		{"tail", false, func(m [][]byte) [][]byte { m[at][size-1] ^= 1; return m }, "wrong content"},
@@ -84,8 +84,8 @@ func TestCheckDetects(t *testing.T) {
 			check.Message(m)
 		}
 		r := check.finish()
-		if r.Bad == 0 || !strings.Contains(r.Fault, c.says) {
-			t.Errorf("%s: %d faults, the first %q; want one with %q", c.name, r.Bad, r.Fault, c.says)
+		if r.Bad == 0 || !strings.Contains(r.Fault, c.wantText) {
+			t.Errorf("%s: %d faults, the first %q; want one with %q", c.name, r.Bad, r.Fault, c.wantText)
 		}
 	}
 }

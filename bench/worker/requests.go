@@ -22,9 +22,9 @@ type Requester interface {
 // perRequest is the time limit of a request.
 const perRequest = 30 * time.Second
 
-// Requests sends the requests of the load with ask, from as many goroutines as the specification
-// says. ask returns the number of replies received.
-func (r *Run) Requests(ctx context.Context, ask func(ctx context.Context, msg []byte) (replies int, err error)) error {
+// Requests sends the requests of the load with request, from as many goroutines as the specification
+// sets. request returns the number of replies received.
+func (r *Run) Requests(ctx context.Context, request func(context.Context, []byte) (replies int, err error)) error {
 	var mu sync.Mutex // guards the following and the report
 	times, replies, answered := NewHistogram(), 0, uint64(0)
 	var next atomic.Int64
@@ -37,11 +37,11 @@ func (r *Run) Requests(ctx context.Context, ask func(ctx context.Context, msg []
 				binary.LittleEndian.PutUint64(msg, uint64(id))
 				begin := Now()
 				one, cancel := context.WithTimeout(ctx, perRequest)
-				n, err := ask(one, msg)
+				n, err := request(one, msg)
 				cancel()
-				took := Now() - begin
+				elapsed := Now() - begin
 				mu.Lock()
-				record(times, took)
+				record(times, elapsed)
 				if replies += n; err == nil {
 					answered++
 				} else {

@@ -29,8 +29,8 @@ func alignClocks(system func() int64, own func() time.Time) (base int64, start t
 	for range alignTries {
 		before := own()
 		at := system()
-		if took := own().Sub(before); shortest < 0 || took < shortest {
-			shortest, base, start = took, at, before.Add(took/2)
+		if elapsed := own().Sub(before); shortest < 0 || elapsed < shortest {
+			shortest, base, start = elapsed, at, before.Add(elapsed/2)
 		}
 	}
 	return base, start

@@ -54,8 +54,8 @@ func (r *Run) Source(goroutine int) *Source {
 	return newSource(r.Spec.Size, 1, s)
 }
 
-// take returns the number of the next message, for that position of the ring.
-func (s *series) take(at uint64) uint64 {
+// nextNumber returns the number of the next message, for that position of the ring.
+func (s *series) nextNumber(at uint64) uint64 {
 	t := s.schedule.next()
 	n := s.next[t]
 	s.next[t] = n + 1

@@ -83,9 +83,9 @@ func TestTopicCheckDetects(t *testing.T) {
 	spec := manySpec(4, 1, 1, OrderRound) // message i is on topic i % 4
 	const n, at = 800, 402                // message 100 of topic 2
 	for _, c := range []struct {
-		name  string
-		spoil func(m []onTopic) []onTopic
-		says  string
+		name     string
+		spoil    func(m []onTopic) []onTopic
+		wantText string
 	}{
 		{"nothing", func(m []onTopic) []onTopic { return m }, ""},
 		{"topics in another order", func(m []onTopic) []onTopic { m[at], m[at+1] = m[at+1], m[at]; return m }, ""},
@@ -101,8 +101,8 @@ func TestTopicCheckDetects(t *testing.T) {
 	} {
 		all, _ := published(spec, n)
 		got, _ := checked(spec, false, c.spoil(all), nil)
-		if (got.Bad > 0) != (c.says != "") || !strings.Contains(got.Fault, c.says) {
-			t.Errorf("%s: %d faults, the first %q; want %q", c.name, got.Bad, got.Fault, c.says)
+		if (got.Bad > 0) != (c.wantText != "") || !strings.Contains(got.Fault, c.wantText) {
+			t.Errorf("%s: %d faults, the first %q; want %q", c.name, got.Bad, got.Fault, c.wantText)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	spec := manySpec(4, 1, 1, OrderRound)
 	all, counts := published(spec, 800)
 	left := append(all[:8:8], all[12:]...) // message 2 of each topic is lost
-	told := func(c *Check) {
+	feed := func(c *Check) {
 		for _, m := range left[:8] {
 			c.On(m.topic, m.data)
 		}
@@ -121,7 +121,7 @@ func TestTopicCheckGaps(t *testing.T) {
 			c.Gap(name, 2, 1)
 		}
 	}
-	got, c := checked(spec, false, left[8:], told)
+	got, c := checked(spec, false, left[8:], feed)
 	if got.Bad > 0 || got.Lost != 4 || got.Gaps != 4 || got.Messages != 796 || !c.Done() {
 		t.Errorf("%+v", got)
 	}

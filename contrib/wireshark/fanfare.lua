@@ -11,26 +11,26 @@ parts.header = { name = "header", len = 32, fields = {
   { name = "key_epoch", kind = "uint", means = "reserved for authentication: 0", at = 6, size = 1 },
   { name = "group_tag", kind = "uint", means = "hash of the group's address", at = 8, size = 4, hex = true },
   { name = "checksum", kind = "uint", means = "CRC-32C of the packet, if the flag checksum is set", at = 12, size = 4, hex = true },
-  { name = "publisher", kind = "uint", means = "id of the publisher of the stream; in a hello of the bus that sends it", at = 16, size = 8, hex = true },
-  { name = "epoch", kind = "uint", means = "which run of the publisher", at = 24, size = 8, hex = true },
+  { name = "publisher", kind = "uint", means = "id of the publisher of the stream; in a hello the id of its bus", at = 16, size = 8, hex = true },
+  { name = "epoch", kind = "uint", means = "instance of the publisher", at = 24, size = 8, hex = true },
 } }
 
 local bodies = {}
 parts.fragment = { name = "fragment", len = 8, fields = {
   { name = "total", kind = "uint", means = "bytes of the whole message", at = 0, size = 4 },
-  { name = "offset", kind = "uint", means = "where in the message the fragment begins", at = 4, size = 4 },
+  { name = "offset", kind = "uint", means = "offset of the fragment in the message", at = 4, size = 4 },
   { name = "bytes", kind = "bytes", means = "the fragment" },
 } }
 
 parts.state = { name = "state", len = 8, fields = {
-  { name = "marks", kind = "uint", means = "where in its round the run is", at = 0, size = 1, hex = true, bits = { { bit = 1, name = "begins" }, { bit = 2, name = "ends" }, { bit = 4, name = "first" }, { bit = 8, name = "last" }, { bit = 16, name = "failed" } } },
+  { name = "marks", kind = "uint", means = "position of the run in its round", at = 0, size = 1, hex = true, bits = { { bit = 1, name = "begins" }, { bit = 2, name = "ends" }, { bit = 4, name = "first" }, { bit = 8, name = "last" }, { bit = 16, name = "failed" } } },
   { name = "round", kind = "uint", means = "number of the round", at = 4, size = 4 },
   { name = "bytes", kind = "bytes", means = "of the state's records, or the ids of waiting receivers" },
 } }
 
 parts.run = { name = "run", len = 20, body = "length", fields = {
-  { name = "kind", kind = "uint", means = "what the run holds", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic", [4] = "state" } },
-  { name = "run_flags", kind = "uint", means = "how its messages are meant", at = 1, size = 1, hex = true, bits = { { bit = 1, name = "request" } } },
+  { name = "kind", kind = "uint", means = "what the run contains", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic", [4] = "state" } },
+  { name = "run_flags", kind = "uint", means = "properties of the messages", at = 1, size = 1, hex = true, bits = { { bit = 1, name = "request" } } },
   { name = "length", kind = "uint", means = "bytes of the run's body", at = 2, size = 2 },
   { name = "topic_id", kind = "uint", means = "hash of the topic's name", at = 4, size = 8, hex = true },
   { name = "number", kind = "uint", means = "number of the first message here, in its topic and stream", at = 12, size = 8 },
@@ -44,41 +44,41 @@ parts.data = { name = "data", len = 48, fields = {
   { name = "sequence", kind = "uint", means = "number of the packet in its stream", at = 32, size = 8 },
   { name = "packet_size", kind = "uint", means = "bytes of the stream's longest packets", at = 40, size = 2 },
   { name = "runs", kind = "parts", means = "messages of one topic each, a fragment, a topic's name, or state", part = parts.run },
-  { name = "padding", kind = "bytes", means = "bytes behind the runs" },
+  { name = "padding", kind = "bytes", means = "bytes after the runs" },
 } }
 
 bodies[1] = { name = "data", part = parts.data }
 parts.timing = { name = "timing", len = 32, fields = {
-  { name = "clock", kind = "uint", means = "by which clock; equal ones agree", at = 0, size = 8, hex = true },
+  { name = "clock", kind = "uint", means = "id of the clock; clocks with equal ids agree", at = 0, size = 8, hex = true },
   { name = "timed_packet", kind = "uint", means = "sequence of the packet", at = 8, size = 8 },
-  { name = "timed_at_ns", kind = "uint", means = "when it was first handed to the fabric, in nanoseconds since 1970; 0: none was timed yet", at = 16, size = 8 },
-  { name = "next", kind = "uint", means = "sequence of the packet that will be timed next", at = 24, size = 8 },
+  { name = "timed_at_ns", kind = "uint", means = "when it was first sent, in nanoseconds since 1970; 0: no packet was timed yet", at = 16, size = 8 },
+  { name = "next", kind = "uint", means = "sequence of the next packet to be timed", at = 24, size = 8 },
 } }
 
 parts.heartbeat = { name = "heartbeat", len = 104, fields = {
-  { name = "lead", kind = "uint", means = "sequence that the next new packet will have", at = 32, size = 8 },
+  { name = "lead", kind = "uint", means = "sequence of the next new packet", at = 32, size = 8 },
   { name = "trail", kind = "uint", means = "oldest sequence that can be sent again", at = 40, size = 8 },
   { name = "sent_at", kind = "uint", means = "the publisher's clock in nanoseconds", at = 48, size = 8 },
-  { name = "backoff_window_ns", kind = "uint", means = "over which receivers spread their NAKs", at = 56, size = 4 },
+  { name = "backoff_window_ns", kind = "uint", means = "time over which receivers spread their NAKs", at = 56, size = 4 },
   { name = "receivers", kind = "uint", means = "members that the publisher has", at = 60, size = 4 },
-  { name = "status_interval_us", kind = "uint", means = "cadence of statuses", at = 64, size = 4 },
+  { name = "status_interval_us", kind = "uint", means = "interval of statuses", at = 64, size = 4 },
   { name = "heartbeat_interval_us", kind = "uint", means = "longest time to the next heartbeat", at = 68, size = 4 },
   { name = "packet_size", kind = "uint", means = "bytes of the stream's longest packets", at = 72, size = 2 },
-  { name = "asked_count", kind = "uint", means = "whether a topic is asked for", at = 74, size = 1 },
+  { name = "asked_count", kind = "uint", means = "1 if a topic is asked for", at = 74, size = 1 },
   { name = "round_trip_ns", kind = "uint", means = "smoothed, as the publisher measured it", at = 76, size = 4 },
   { name = "groups", kind = "uint", means = "groups of the publisher's bus", at = 80, size = 4 },
   { name = "mapping", kind = "uint", means = "how topics map to groups", at = 84, size = 1, codes = { [1] = "hash", [2] = "prefix", [3] = "table" } },
-  { name = "map_parameter", kind = "uint", means = "of the mapping", at = 86, size = 2 },
-  { name = "checksum_kind", kind = "uint", means = "checksum that the stream's packets carry", at = 85, size = 1, codes = { [0] = "none", [1] = "CRC-32C" } },
-  { name = "holder", kind = "uint", means = "receiver that holds the publisher up, or was released", at = 88, size = 8, hex = true },
-  { name = "held_ms", kind = "uint", means = "for how long", at = 96, size = 4 },
+  { name = "map_parameter", kind = "uint", means = "parameter of the mapping", at = 86, size = 2 },
+  { name = "checksum_kind", kind = "uint", means = "checksum of the stream's packets", at = 85, size = 1, codes = { [0] = "none", [1] = "CRC-32C" } },
+  { name = "holder", kind = "uint", means = "receiver that blocks the publisher, or was released", at = 88, size = 8, hex = true },
+  { name = "held_ms", kind = "uint", means = "time for which it has blocked the publisher", at = 96, size = 4 },
   { name = "released", kind = "flag", means = "the holder was released", at = 100, size = 1, mask = 1 },
   { name = "name_length", kind = "uint", means = "bytes of the name", at = 101, size = 1 },
-  { name = "legs", kind = "uint", means = "how many leg tags there are", at = 102, size = 1 },
-  { name = "timing_count", kind = "uint", means = "whether there is a timing", at = 103, size = 1 },
+  { name = "legs", kind = "uint", means = "number of leg tags", at = 102, size = 1 },
+  { name = "timing_count", kind = "uint", means = "1 if there is a timing", at = 103, size = 1 },
   { name = "name", kind = "text", means = "the publisher's name", count = "name_length" },
   { name = "leg_tags", kind = "uints", means = "the group's tags on each leg of the publisher's bus, if it has several", size = 4, hex = true, count = "legs" },
-  { name = "asked_topics", kind = "uints", means = "topic that receivers name first if they want it", size = 8, hex = true, count = "asked_count" },
+  { name = "asked_topics", kind = "uints", means = "topic that receivers list first if they subscribe to it", size = 8, hex = true, count = "asked_count" },
   { name = "timings", kind = "parts", means = "when a packet was sent", count = "timing_count", part = parts.timing },
 } }
 
@@ -92,19 +92,19 @@ parts.topic = { name = "topic", len = 18, fields = {
 
 parts.announce = { name = "announce", len = 56, fields = {
   { name = "as_of", kind = "uint", means = "the numbers hold for all packets below this sequence", at = 32, size = 8 },
-  { name = "first_index", kind = "uint", means = "index of the first topic here", at = 40, size = 4 },
+  { name = "first_index", kind = "uint", means = "index of the first topic in this packet", at = 40, size = 4 },
   { name = "topics_in_all", kind = "uint", means = "topics of the stream", at = 44, size = 4 },
-  { name = "count", kind = "uint", means = "topics here", at = 48, size = 2 },
+  { name = "count", kind = "uint", means = "topics in this packet", at = 48, size = 2 },
   { name = "topics", kind = "parts", means = "the topics", count = "count", part = parts.topic },
 } }
 
 bodies[3] = { name = "announce", part = parts.announce }
 parts.ranges = { name = "ranges", len = 56, fields = {
   { name = "receiver_id", kind = "uint", means = "the requesting receiver; 0 in NCF and gone", at = 32, size = 8, hex = true },
-  { name = "base", kind = "uint", means = "sequence from which the first range is counted", at = 40, size = 8 },
-  { name = "ranges", kind = "uint", means = "how many ranges there are", at = 48, size = 2 },
+  { name = "base", kind = "uint", means = "sequence to which the first range is relative", at = 40, size = 8 },
+  { name = "ranges", kind = "uint", means = "number of ranges", at = 48, size = 2 },
   { name = "reason", kind = "uint", means = "why it was sent", at = 50, size = 1, codes = { [0] = "none", [1] = "queued", [2] = "overwritten" } },
-  { name = "wait_us", kind = "uint", means = "when to ask again", at = 52, size = 4 },
+  { name = "wait_us", kind = "uint", means = "time to wait before asking again", at = 52, size = 4 },
   { name = "first_and_count", kind = "ranges", means = "first sequence and number of sequences of each range", count = "ranges" },
 } }
 
@@ -114,13 +114,13 @@ bodies[6] = { name = "gone", part = parts.ranges }
 parts.status = { name = "status", len = 80, fields = {
   { name = "receiver_id", kind = "uint", means = "the sending receiver", at = 32, size = 8, hex = true },
   { name = "next", kind = "uint", means = "lowest sequence that is neither received nor given up", at = 40, size = 8 },
-  { name = "limit", kind = "uint", means = "first sequence that the receiver has no room for", at = 48, size = 8 },
+  { name = "limit", kind = "uint", means = "first sequence for which the receiver has no room", at = 48, size = 8 },
   { name = "echo", kind = "uint", means = "sent_at of the newest heartbeat", at = 56, size = 8 },
-  { name = "echo_delay_ns", kind = "uint", means = "how long ago that came", at = 64, size = 4 },
-  { name = "topics", kind = "uint", means = "how many topic ids there are", at = 68, size = 2 },
+  { name = "echo_delay_ns", kind = "uint", means = "time since that heartbeat arrived", at = 64, size = 4 },
+  { name = "topics", kind = "uint", means = "number of topic ids", at = 68, size = 2 },
   { name = "name_length", kind = "uint", means = "bytes of the name", at = 70, size = 2 },
   { name = "lost", kind = "uint", means = "packets permanently lost, modulo 2^32", at = 72, size = 4 },
-  { name = "unread", kind = "uint", means = "packets that wait to be read", at = 76, size = 4 },
+  { name = "unread", kind = "uint", means = "packets waiting to be read", at = 76, size = 4 },
   { name = "topic_ids", kind = "uints", means = "topics to which the receiver subscribes", size = 8, hex = true, count = "topics" },
   { name = "name", kind = "text", means = "the receiver's name", count = "name_length" },
   { name = "tag_length", kind = "uint", means = "bytes of the tag", size = 1, with = 2 },
@@ -131,11 +131,11 @@ bodies[7] = { name = "status", part = parts.status }
 parts.hello = { name = "hello", len = 176, fields = {
   { name = "groups", kind = "uint", means = "groups of the bus", at = 32, size = 4 },
   { name = "mapping", kind = "uint", means = "how topics map to groups", at = 36, size = 1, codes = { [1] = "hash", [2] = "prefix", [3] = "table" } },
-  { name = "map_parameter", kind = "uint", means = "of the mapping", at = 46, size = 2 },
-  { name = "checksum_kind", kind = "uint", means = "checksum that the bus's packets carry", at = 37, size = 1, codes = { [0] = "none", [1] = "CRC-32C" } },
+  { name = "map_parameter", kind = "uint", means = "parameter of the mapping", at = 46, size = 2 },
+  { name = "checksum_kind", kind = "uint", means = "checksum of the bus's packets", at = 37, size = 1, codes = { [0] = "none", [1] = "CRC-32C" } },
   { name = "packet_size", kind = "uint", means = "bytes of the longest packets of the bus's streams", at = 38, size = 2 },
   { name = "topics", kind = "uint", means = "topics that the bus publishes; in an answer, subscribes to", at = 40, size = 4 },
-  { name = "answer", kind = "flag", means = "it answers a hello", at = 44, size = 1, mask = 1 },
+  { name = "answer", kind = "flag", means = "the packet answers a hello", at = 44, size = 1, mask = 1 },
   { name = "waits", kind = "flag", means = "the bus waits for subscribers", at = 44, size = 1, mask = 2 },
   { name = "name_length", kind = "uint", means = "bytes of the name", at = 45, size = 1 },
   { name = "name", kind = "text", means = "the bus's name", at = 48, size = 64, count = "name_length" },
@@ -148,9 +148,9 @@ parts.reply = { name = "reply", len = 72, body = "length", fields = {
   { name = "topic_id", kind = "uint", means = "hash of the topic of the request", at = 40, size = 8, hex = true },
   { name = "number", kind = "uint", means = "number of the request, in its topic and stream", at = 48, size = 8 },
   { name = "total", kind = "uint", means = "bytes of the whole reply", at = 56, size = 4 },
-  { name = "offset", kind = "uint", means = "where in the reply the bytes begin", at = 60, size = 4 },
-  { name = "length", kind = "uint", means = "bytes of it here", at = 64, size = 2 },
-  { name = "bytes", kind = "bytes", means = "the reply, or a piece of it" },
+  { name = "offset", kind = "uint", means = "offset of the bytes in the reply", at = 60, size = 4 },
+  { name = "length", kind = "uint", means = "bytes of the reply in this packet", at = 64, size = 2 },
+  { name = "bytes", kind = "bytes", means = "the reply, or a part of it" },
 } }
 
 bodies[9] = { name = "reply", part = parts.reply }
@@ -158,11 +158,11 @@ parts.recalled = { name = "recalled", len = 32, fields = {
   { name = "receiver_id", kind = "uint", means = "the replying receiver", at = 0, size = 8, hex = true },
   { name = "topic_id", kind = "uint", means = "hash of the topic of the request", at = 8, size = 8, hex = true },
   { name = "number", kind = "uint", means = "number of the request, in its topic and stream", at = 16, size = 8 },
-  { name = "offset", kind = "uint", means = "bytes of the reply that are there", at = 24, size = 4 },
+  { name = "offset", kind = "uint", means = "bytes of the reply already received", at = 24, size = 4 },
 } }
 
 parts.recall = { name = "recall", len = 40, fields = {
-  { name = "count", kind = "uint", means = "replies that are asked for", at = 32, size = 2 },
+  { name = "count", kind = "uint", means = "requested replies", at = 32, size = 2 },
   { name = "replies", kind = "parts", means = "the replies", count = "count", part = parts.recalled },
 } }
 
@@ -170,8 +170,8 @@ bodies[10] = { name = "recall", part = parts.recall }
 parts.packed = { name = "packed", len = 48, fields = {
   { name = "sequence", kind = "uint", means = "number of the packet in its stream", at = 32, size = 8 },
   { name = "packet_size", kind = "uint", means = "bytes of the stream's longest packets", at = 40, size = 2 },
-  { name = "runs_length", kind = "uint", means = "bytes of the runs when they are decompressed", at = 42, size = 2 },
-  { name = "dictionary", kind = "uint", means = "hash of the dictionary they are compressed with, 0 for none", at = 44, size = 4, hex = true },
+  { name = "runs_length", kind = "uint", means = "bytes of the decompressed runs", at = 42, size = 2 },
+  { name = "dictionary", kind = "uint", means = "hash of the dictionary for the runs, 0 for none", at = 44, size = 4, hex = true },
   { name = "compressed", kind = "bytes", means = "the runs, compressed" },
 } }
 

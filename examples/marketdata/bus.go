@@ -121,7 +121,7 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 		if j.Config.Rate > 0 || r.state.Messages%clockEvery == 0 {
 			now = time.Now()
 		}
-		over, err = r.take(msg, err, now)
+		over, err = r.handle(msg, err, now)
 		if !over && r.meter.due(now) {
 			s := r.progress(now)
 			s.Repairs = repairsReceived(bus)

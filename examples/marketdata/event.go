@@ -91,9 +91,9 @@ func (m *meter) rate(now time.Time, count uint64) (rate float64) {
 }
 
 // mean is the number of messages a second; 0 if the time is unknown.
-func mean(messages uint64, took time.Duration) float64 {
-	if took <= 0 {
+func mean(messages uint64, elapsed time.Duration) float64 {
+	if elapsed <= 0 {
 		return 0
 	}
-	return float64(messages) / took.Seconds()
+	return float64(messages) / elapsed.Seconds()
 }

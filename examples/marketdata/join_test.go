@@ -127,7 +127,7 @@ func (f *joinFeed) subscriber(t *testing.T, number int, from pubsub.Start, enoug
 	go func() {
 		defer bus.Close()
 		for msg, err := range sub.Messages(t.Context()) {
-			if over, err := r.take(msg, err, time.Now()); over || r.state.Messages >= enough {
+			if over, err := r.handle(msg, err, time.Now()); over || r.state.Messages >= enough {
 				ended <- err
 				return
 			}

@@ -57,9 +57,9 @@ func newReceiver(topics []string, groups int) *receiver {
 	return r
 }
 
-// take handles an item of a subscription. It reports whether the subscription is over: the
+// handle handles an item of a subscription. It reports whether the subscription is over: the
 // publisher has ended in all groups.
-func (r *receiver) take(msg pubsub.Message, err error, now time.Time) (over bool, _ error) {
+func (r *receiver) handle(msg pubsub.Message, err error, now time.Time) (over bool, _ error) {
 	switch {
 	case err != nil:
 		err = r.event(err)

@@ -222,7 +222,7 @@ func TestReceiverNoAllocations(t *testing.T) {
 		for _, m := range [][]byte{add, del} {
 			buf = appendPayload(buf[:0], now, n, m)
 			n++
-			if over, err := r.take(pubsub.Message{Topic: "a", Data: buf}, nil, now); over {
+			if over, err := r.handle(pubsub.Message{Topic: "a", Data: buf}, nil, now); over {
 				t.Fatal(err)
 			}
 		}
@@ -254,7 +254,7 @@ func TestReceiverEnds(t *testing.T) {
 	} {
 		r := newReceiver([]string{"a", "b"}, 2)
 		for i, s := range c.steps {
-			over, err := r.take(s.msg, s.err, time.Now())
+			over, err := r.handle(s.msg, s.err, time.Now())
 			if last := i == len(c.steps)-1; over != (c.over && last) || (err != nil) != (c.err && last) {
 				t.Errorf("%s: step %d: over %t, %v", name, i, over, err)
 			}

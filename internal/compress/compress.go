@@ -1,5 +1,5 @@
-// Package compress compresses the runs of packets, with S2 or Zstandard and perhaps a
-// dictionary: what reliable.Packer and wire.Unpacker want. docs/protocol §26.
+// Package compress compresses the runs of packets with S2 or Zstandard, with or without a dictionary. It implements
+// reliable.Packer and wire.Unpacker. docs/protocol §26.
 package compress
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Spec says how to compress.
+// Spec is a codec and its level.
 type Spec struct {
 	Codec wire.Codec
-	Level string // one of the codec's, which trade time for bytes; never empty
+	Level string // a level of the codec; a slower one makes packets smaller. Never empty
 }
 
-// levels are the levels of each codec, fastest first; the default is repeated at the front. Zstandard's default takes
-// half of the time of the next level with a dictionary, and at most a few percent more bytes: docs/performance.md.
+// levels has the levels of each codec: the default, and then all, fastest first. Zstandard's default needs half of the
+// time of the next level with a dictionary, and at most a few percent more bytes: docs/performance.md.
 var levels = map[wire.Codec][]string{
 	wire.CodecS2:   {"default", "default", "better"},
 	wire.CodecZstd: {"fastest", "fastest", "default", "better", "best"},
 }
 
-// Parse reads a Spec: "s2", "zstd:fastest". "" and "none" are of CodecNone.
+// Parse parses a Spec, such as "s2" or "zstd:fastest". "" and "none" mean CodecNone.
 func Parse(s string) (Spec, error) {
 	name, level, hasLevel := strings.Cut(s, ":")
 	spec := Spec{Level: level}
@@ -44,7 +44,7 @@ func Parse(s string) (Spec, error) {
 	}
 	known := levels[spec.Codec]
 	if known == nil {
-		return Spec{}, fmt.Errorf("compression %q is none of s2, zstd and none", s)
+		return Spec{}, fmt.Errorf("compression %q must be s2, zstd or none", s)
 	}
 	if !hasLevel {
 		spec.Level = known[0]
@@ -55,7 +55,7 @@ func Parse(s string) (Spec, error) {
 			return spec, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("compression %q: level %q is none of %s", s, level, strings.Join(known[1:], ", "))
+	return Spec{}, fmt.Errorf("compression %q: level %q must be one of %s", s, level, strings.Join(known[1:], ", "))
 }
 
 func (s Spec) String() string {
@@ -65,10 +65,10 @@ func (s Spec) String() string {
 	return s.Codec.String() + ":" + s.Level
 }
 
-// TakesDictionary reports whether New takes one for s.
+// TakesDictionary reports whether New accepts a dictionary with s.
 func (s Spec) TakesDictionary() bool { return s.Codec != wire.CodecS2 || s.Level == "default" }
 
-// Names are all that Parse takes, for help and completion.
+// Names returns all texts that Parse accepts, for help and completion.
 func Names() []string {
 	names := []string{"none"}
 	for _, c := range []wire.Codec{wire.CodecS2, wire.CodecZstd} {
@@ -80,8 +80,8 @@ func Names() []string {
 	return names
 }
 
-// maxWindow is the largest window that a frame of Zstandard may ask for, and mostEncoders how
-// many packets are compressed at a time at most: an encoder has some MiB. docs/protocol §26.2.
+// maxWindow is the largest window of a Zstandard frame. mostEncoders is the maximum number of packets that are
+// compressed concurrently, because an encoder uses some MiB. docs/protocol §26.2.
 const (
 	maxWindow    = 1 << 20
 	mostEncoders = 4
@@ -89,17 +89,17 @@ const (
 
 // Packer implements reliable.Packer.
 type Packer struct {
-	*Unpacker // of what it has packed
+	*Unpacker // for its own packets
 	spec      Spec
 	dict      *Dictionary // nil: none
 	zstd      *zstd.Encoder
 }
 
-// New returns what compresses as spec says, which is not of CodecNone, with dict, if that is
-// not nil. Any goroutine may use it.
+// New returns a Packer for spec, which must not be CodecNone, with the dictionary dict, unless it is nil. Any goroutine
+// may use it. It returns an error for a dictionary that does not fit spec.
 func New(spec Spec, dict *Dictionary) (*Packer, error) {
 	if dict != nil && !spec.TakesDictionary() {
-		return nil, fmt.Errorf("compression %s goes without a dictionary: with one it would make large tables for each packet; use s2 or zstd", spec)
+		return nil, fmt.Errorf("compression %s cannot use a dictionary: with one it would make large tables for each packet; use s2 or zstd", spec)
 	}
 	p := &Packer{spec: spec, dict: dict, Unpacker: NewUnpacker(nil)}
 	if dict != nil {
@@ -149,9 +149,9 @@ func (p *Packer) packS2(dst, runs []byte) []byte {
 	return s2.Encode(dst, runs)
 }
 
-// Dictionary is what packets share, so that even short ones get shorter.
+// Dictionary has content that packets have in common, so that even short packets can be compressed.
 type Dictionary struct {
-	Hash  uint32 // how packets name it
+	Hash  uint32 // identifies it in packets
 	Bytes []byte
 	s2    *s2.Dict
 }
@@ -164,8 +164,8 @@ const (
 	zstdMagic = 0xec30a437
 )
 
-// NewDictionary returns the dictionary of these bytes, which belong to it from then on: one in
-// the format of Zstandard (RFC 8878, §5), or any bytes that packets have in common.
+// NewDictionary returns a dictionary with these bytes, which the caller must not change afterwards: one in the format
+// of Zstandard (RFC 8878, §5), or any bytes that packets have in common.
 func NewDictionary(b []byte) (*Dictionary, error) {
 	if len(b) < MinDictionary || len(b) > MaxDictionary {
 		return nil, fmt.Errorf("a dictionary of %d bytes is not within %d..%d", len(b), MinDictionary, MaxDictionary)
@@ -173,18 +173,18 @@ func NewDictionary(b []byte) (*Dictionary, error) {
 	sum := sha256.Sum256(b)
 	d := &Dictionary{Hash: binary.BigEndian.Uint32(sum[:]), Bytes: b}
 	if d.Hash == 0 {
-		return nil, fmt.Errorf("the hash of the dictionary begins with zeros, which stands for none: change a byte")
+		return nil, fmt.Errorf("the hash of the dictionary is 0, which means none: change a byte")
 	}
 	if d.formatted() {
 		if _, err := zstd.InspectDictionary(b); err != nil {
-			return nil, fmt.Errorf("the dictionary has the mark of Zstandard's, and is none: %w", err)
+			return nil, fmt.Errorf("the dictionary begins like one of Zstandard, but is invalid: %w", err)
 		}
 	}
 	d.s2 = s2.MakeDict(b, nil)
 	return d, nil
 }
 
-// formatted reports whether it is in the format of Zstandard.
+// formatted reports whether the dictionary is in the format of Zstandard.
 func (d *Dictionary) formatted() bool { return binary.LittleEndian.Uint32(d.Bytes) == zstdMagic }
 
 func (d *Dictionary) encoderOption() zstd.EOption {
@@ -201,5 +201,5 @@ func (d *Dictionary) decoderOption() zstd.DOption {
 	return zstd.WithDecoderDictRaw(d.Hash, d.Bytes)
 }
 
-// Name is how the dictionary is shown: eight hexadecimal digits.
+// Name returns the name that users see: the hash in eight hexadecimal digits.
 func (d *Dictionary) Name() string { return fmt.Sprintf("%08x", d.Hash) }

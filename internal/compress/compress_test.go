@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// runs is a run of n messages that are much alike.
+// runs returns a run of n similar messages.
 func runs(n int) []byte {
 	b := make([]byte, wire.RunHeaderLen)
 	for i := range n {
@@ -48,7 +48,7 @@ func specs(t testing.TB) (all []Spec) {
 	return all
 }
 
-// Unpacking restores packed data, without an allocation. docs/protocol §26.2.
+// Unpacking restores packed data, without allocations. docs/protocol §26.2.
 func TestPack(t *testing.T) {
 	testenv.Slow(t)
 	dicts := dictionaries(t)
@@ -59,7 +59,7 @@ func TestPack(t *testing.T) {
 				p, err := New(spec, dict)
 				if dict != nil && spec.String() == "s2:better" {
 					if err == nil {
-						t.Error("a dictionary is taken")
+						t.Error("s2:better accepts a dictionary, want an error")
 					}
 					return
 				}
@@ -78,11 +78,11 @@ func TestPack(t *testing.T) {
 							t.Fatalf("%d messages: %v, %d of %d bytes", n, err, len(got), len(b))
 						}
 					}
-					for range 10 { // pools fill
+					for range 10 { // to fill the pools
 						f()
 					}
 					if testing.Short() {
-						continue // with the race detector pools forget on purpose
+						continue // with the race detector pools drop items on purpose
 					}
 					if a := min(testing.AllocsPerRun(20, f), testing.AllocsPerRun(20, f), testing.AllocsPerRun(20, f)); a > 0 {
 						t.Errorf("%d messages: %v allocations", n, a)
@@ -93,8 +93,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A bomb, a wrong length, damage and a dictionary that is not known are errors, and nothing is
-// written beyond the length. docs/protocol §26.3, §26.5.
+// A decompression bomb, a wrong length, damage and an unknown dictionary are errors, and nothing is written beyond the
+// length. docs/protocol §26.3, §26.5.
 func TestBadPacks(t *testing.T) {
 	dicts := dictionaries(t)
 	b := bytes.Repeat([]byte{0}, 60_000) // 1000 to 1
@@ -118,7 +118,7 @@ func TestBadPacks(t *testing.T) {
 					t.Errorf("%v, dictionary %d: %d bytes of %d without an error", spec, i, len(got), p.Len)
 				}
 				if n := 8 + p.Len; len(bytes.Trim(mem[n:], "\xee")) > 0 {
-					t.Errorf("%v, dictionary %d: something is written beyond %d bytes", spec, i, p.Len)
+					t.Errorf("%v, dictionary %d: Unpack wrote beyond %d bytes", spec, i, p.Len)
 				}
 				return err
 			}
@@ -128,7 +128,7 @@ func TestBadPacks(t *testing.T) {
 			for _, n := range []int{1, 1000, len(b) - 1, len(b) + 1} {
 				x := good
 				if x.Len = n; unpack(all, x) == nil {
-					t.Errorf("%v, dictionary %d: %d bytes are taken for %d", spec, i, len(b), n)
+					t.Errorf("%v, dictionary %d: %d bytes are accepted as %d", spec, i, len(b), n)
 				}
 			}
 			step := 1
@@ -138,12 +138,12 @@ func TestBadPacks(t *testing.T) {
 			for n := 0; n < len(good.Bytes); n += step {
 				x := good
 				if x.Bytes = good.Bytes[:n]; unpack(all, x) == nil {
-					t.Errorf("%v, dictionary %d: cut at %d of %d it is taken", spec, i, n, len(good.Bytes))
+					t.Errorf("%v, dictionary %d: truncated to %d of %d bytes it is accepted", spec, i, n, len(good.Bytes))
 				}
 			}
 			x := good
 			if x.Codec = 3; unpack(all, x) == nil {
-				t.Errorf("codec 3 is taken")
+				t.Errorf("codec 3 is accepted")
 			}
 			if err := unpack(NewUnpacker(nil), good); dict != nil && !errors.Is(err, wire.ErrDictionary) {
 				t.Errorf("%v without its dictionary: %v", spec, err)
@@ -152,7 +152,7 @@ func TestBadPacks(t *testing.T) {
 	}
 }
 
-// FuzzUnpack gives any bytes to each codec, with and without a dictionary.
+// FuzzUnpack passes random bytes to each codec, with and without a dictionary.
 func FuzzUnpack(f *testing.F) {
 	dicts := dictionaries(f)
 	u := NewUnpacker(dicts[1:])
@@ -174,10 +174,10 @@ func FuzzUnpack(f *testing.F) {
 		mem := bytes.Repeat([]byte{0xee}, 8+int(n)+100)
 		got, err := u.Unpack(mem[:8], p)
 		if err == nil && len(got) != 8+int(n) {
-			t.Errorf("%d bytes, %d are said", len(got)-8, n)
+			t.Errorf("%d bytes, want %d", len(got)-8, n)
 		}
 		if len(bytes.Trim(mem[8+int(n):], "\xee")) > 0 {
-			t.Errorf("something is written beyond %d bytes", n)
+			t.Errorf("Unpack wrote beyond %d bytes", n)
 		}
 	})
 }
@@ -192,7 +192,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, text := range []string{"lz4", "s2:", "s2:best", "zstd:3", "none:", ":", "S2"} {
 		if s, err := Parse(text); err == nil {
-			t.Errorf("%q is taken for %v", text, s)
+			t.Errorf("%q is accepted as %v", text, s)
 		}
 	}
 }

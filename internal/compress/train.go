@@ -7,16 +7,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Train makes a dictionary of at most size bytes from samples: runs of packets, as they are
-// compressed. It holds a choice of them, taken at even distances from the first to the last,
-// and where it can the tables with which Zstandard begins.
+// Train makes a dictionary of at most size bytes from samples, which are uncompressed runs of packets. It contains
+// parts of them, at even distances from the first to the last, and if possible initial tables of Zstandard.
 func Train(samples [][]byte, size int) (*Dictionary, error) {
 	if size < MinDictionary || size > MaxDictionary {
 		return nil, fmt.Errorf("a dictionary of %d bytes is not within %d..%d", size, MinDictionary, MaxDictionary)
 	}
 	content := choose(samples, size-min(tableRoom, size/2))
 	if len(content) < MinDictionary {
-		return nil, errors.New("there is too little to make a dictionary of")
+		return nil, errors.New("the samples are too short for a dictionary")
 	}
 	b := content
 	if x, err := format(samples, content); err == nil {
@@ -28,10 +27,10 @@ func Train(samples [][]byte, size int) (*Dictionary, error) {
 // tableRoom is the maximum size of a dictionary's tables, in bytes.
 const tableRoom = 1024
 
-// sampleBytes is how many bytes of a sample are taken at a time.
+// sampleBytes is the length of a part of a sample in bytes.
 const sampleBytes = 1024
 
-// choose takes size bytes of samples, in pieces at even distances.
+// choose returns size bytes of samples, in parts at even distances.
 func choose(samples [][]byte, size int) (content []byte) {
 	total := 0
 	for _, s := range samples {
@@ -55,13 +54,13 @@ func choose(samples [][]byte, size int) (content []byte) {
 	return content
 }
 
-// mostSamples bounds the bytes that the tables are made from: they say how often what occurs.
+// mostSamples bounds the bytes of samples for the tables, which contain frequencies.
 const mostSamples = 8 << 20
 
-// format makes a dictionary of Zstandard's format with this content.
+// format makes a dictionary in the format of Zstandard with this content.
 func format(samples [][]byte, content []byte) (b []byte, err error) {
 	defer func() {
-		if x := recover(); x != nil { // of samples that it cannot make tables of
+		if x := recover(); x != nil { // the library panics if it cannot make tables from the samples
 			err = fmt.Errorf("no tables: %v", x)
 		}
 	}()
@@ -73,5 +72,6 @@ func format(samples [][]byte, content []byte) (b []byte, err error) {
 		Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedBetterCompression})
 }
 
-// formatID is the number that the format of Zstandard wants: what names a dictionary is its hash.
+// formatID is the dictionary ID that the format of Zstandard requires. Dictionaries are identified by their hash
+// instead.
 const formatID = 32768

@@ -10,16 +10,16 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Unpacker implements wire.Unpacker. It takes no memory before the first packet comes.
+// Unpacker implements wire.Unpacker. It allocates no memory before the first packet.
 type Unpacker struct {
-	of map[uint32]*decoder // by hash of the dictionary; 0: none
+	of map[uint32]*decoder // key: hash of the dictionary; 0: none
 }
 
 // decoder is the state of one dictionary.
 type decoder struct {
 	dict *Dictionary // nil: none
 	once sync.Once
-	zstd *zstd.Decoder // after once; nil: it cannot be made
+	zstd *zstd.Decoder // set by once; nil: it cannot be made
 }
 
 // NewUnpacker returns an Unpacker with these dictionaries.
@@ -41,7 +41,7 @@ func (u *Unpacker) Unpack(dst []byte, p wire.Packed) ([]byte, error) {
 	if cap(dst)-n < p.Len {
 		dst = append(make([]byte, 0, n+p.Len), dst...)
 	}
-	room := dst[n : n : n+p.Len] // no codec may write beyond
+	room := dst[n : n : n+p.Len] // so that no codec can write beyond it
 	var got []byte
 	var err error
 	switch p.Codec {
@@ -113,7 +113,7 @@ func oneFrame(b []byte) bool {
 
 func (d *decoder) uns2(room []byte, p *wire.Packed) ([]byte, error) {
 	if n, _ := binary.Uvarint(p.Bytes); n != uint64(p.Len) {
-		return nil, wire.ErrMalformed // before it is believed
+		return nil, wire.ErrMalformed // before it is used
 	}
 	if d.dict == nil {
 		return s2.Decode(room, p.Bytes)

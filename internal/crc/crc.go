@@ -1,20 +1,19 @@
 // Package crc computes the CRCs of packets: CRC-32 (the ICRC of RoCEv2, IBTA A17) and CRC-32C (the checksum of the
-// project's own packets), at the speed of the processor's widest carry-less multiplication. The results are those of
-// hash/crc32, which uses instructions of 128 bits at most.
+// project's own packets), with the processor's widest carry-less multiplication. The results are the same as those of
+// hash/crc32, which uses instructions of at most 128 bits.
 package crc
 
 import "hash/crc32"
 
-// Poly is a CRC of 32 bits.
+// Poly is a polynomial of a 32-bit CRC.
 type Poly struct {
-	// word[i] is the table for a byte that i bytes follow within a word;
-	// word[0] is what hash/crc32 knows the polynomial by.
+	// word[i] is the table for a byte that is followed by i bytes of a word; word[0] is the table of hash/crc32.
 	word [4]*crc32.Table
 	by   constants
 }
 
 var (
-	// IEEE is CRC-32 of IEEE 802.3, which the ICRC is.
+	// IEEE is CRC-32 of IEEE 802.3, which is used for the ICRC.
 	IEEE = newPoly(crc32.IEEE, crc32.IEEETable)
 	// Castagnoli is CRC-32C (RFC 3720, section 12.1).
 	Castagnoli = newPoly(crc32.Castagnoli, crc32.MakeTable(crc32.Castagnoli))
@@ -30,30 +29,30 @@ func (p *Poly) Update(crc uint32, b []byte) uint32 {
 
 func (p *Poly) portably(crc uint32, b []byte) uint32 { return crc32.Update(crc, p.word[0], b) }
 
-// byFold wants hasFold, and minFold bytes.
+// byFold requires hasFold and minFold bytes.
 func (p *Poly) byFold(crc uint32, b []byte) uint32 {
 	first := uint64(len(b)-1)&63 + 1
 	return ^fold(&p.by, ^crc, uint32(uint64(^crc)>>(8*first)), first, b)
 }
 
-// Word adds four bytes to crc, in little-endian order: less than Update costs for so few.
+// Word adds four bytes to crc, in little-endian order. It costs less than Update for so few.
 func (p *Poly) Word(crc, w uint32) uint32 {
 	x := ^crc ^ w
 	return ^(p.word[0][x>>24] ^ p.word[1][x>>16&0xff] ^ p.word[2][x>>8&0xff] ^ p.word[3][x&0xff])
 }
 
-// constants are what fold multiplies by. To move n bits forward takes x^(n+32) and x^(n-32) modulo the polynomial, as
-// carry-less multiplication of reversed bits needs them (V. Gopal and others, "Fast CRC Computation for Generic
-// Polynomials Using PCLMULQDQ Instruction", Intel 2009).
+// constants has the factors of fold. Moving n bits forward needs x^(n+32) and x^(n-32) modulo the polynomial, for
+// carry-less multiplication of reversed bits (V. Gopal and others, "Fast CRC Computation for Generic Polynomials Using
+// PCLMULQDQ Instruction", Intel 2009).
 type constants struct {
 	by256, by192, by128, by64 [2]uint64    // bytes forward
 	parts                     [4][2]uint64 // by 48, 32, 16 and none, which is zero
 	byWord                    [2]uint64    // x^64, and zero
-	barrett                   [2]uint64    // x^64 divided by the polynomial, and it
+	barrett                   [2]uint64    // x^64 divided by the polynomial, and the polynomial
 }
 
-// newPoly makes the tables for the algorithms above. Polynomials over GF(2) are written as in crc32:
-// bit 31 is x^0, bit 0 is x^31.
+// newPoly makes the tables for the algorithms above. Polynomials over GF(2) are represented as in crc32: bit 31 is x^0,
+// bit 0 is x^31.
 func newPoly(polynomial uint32, table *crc32.Table) *Poly {
 	p := &Poly{word: [4]*crc32.Table{table, new(crc32.Table), new(crc32.Table), new(crc32.Table)}}
 	for i := range table {
@@ -75,7 +74,7 @@ func newPoly(polynomial uint32, table *crc32.Table) *Poly {
 	return p
 }
 
-// quotient is x^64 divided by p, bit i for x^i.
+// quotient returns x^64 divided by p; bit i is x^i.
 func quotient(p uint64) uint64 {
 	var q uint64
 	// Long division: rest is the remainder of x^64 above bit i.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// maxBytes is more than any datagram has.
+// maxBytes exceeds the size of all datagrams.
 const maxBytes = 4400
 
 var polys = []struct {
@@ -21,8 +21,8 @@ var polys = []struct {
 	{"Castagnoli", Castagnoli, 0x82f63b78, 0xe3069283},
 }
 
-// bitwise is a CRC bit by bit, as its definition has it (IEEE 802.3, 3.2.9): what
-// all other ways to compute it are held against.
+// bitwise computes a CRC bit by bit, by its definition (IEEE 802.3, 3.2.9): the reference for all other
+// implementations.
 func bitwise(polynomial, crc uint32, b []byte) uint32 {
 	crc = ^crc
 	for _, c := range b {
@@ -34,9 +34,8 @@ func bitwise(polynomial, crc uint32, b []byte) uint32 {
 	return ^crc
 }
 
-// TestUpdate holds each way to compute the CRCs, and the choice between them,
-// against the definition: for all lengths up to a few blocks and what follows
-// them, at odd addresses, and for datagrams.
+// TestUpdate compares each implementation, and the selection between them, with the definition: for all lengths up to a
+// few blocks and the rest after them, at odd addresses, and for datagrams.
 func TestUpdate(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	mem := make([]byte, maxBytes+64)
@@ -46,7 +45,7 @@ func TestUpdate(t *testing.T) {
 	for _, c := range polys {
 		t.Run(c.name, func(t *testing.T) {
 			if got := bitwise(c.bits, 0, []byte("123456789")); got != c.check {
-				t.Fatalf("the definition is wrong: %#x", got)
+				t.Fatalf("the reference is wrong: %#x", got)
 			}
 			check := func(at, n int) {
 				t.Helper()
@@ -73,7 +72,7 @@ func TestUpdate(t *testing.T) {
 		})
 	}
 	if !hasFold {
-		t.Log("this processor has no carry-less multiplication of 512 bits: only the portable way was tested")
+		t.Log("this processor has no carry-less multiplication of 512 bits: only the portable implementation was tested")
 	}
 }
 
@@ -91,8 +90,8 @@ func TestWord(t *testing.T) {
 	}
 }
 
-// TestPower holds multiplication modulo the polynomial against what hash/crc32
-// makes of it: zeros that follow move a CRC's register by x^8 each.
+// TestPower compares multiplication modulo the polynomial with hash/crc32: each following zero byte multiplies a CRC's
+// register by x^8.
 func TestPower(t *testing.T) {
 	for _, c := range polys {
 		table := c.poly.word[0]

@@ -1,6 +1,6 @@
 package crc
 
-// Mul multiplies modulo the polynomial. Bit 31 is x^0, bit 0 is x^31, as hash/crc32 writes polynomials.
+// Mul returns a*b modulo the polynomial. Bit 31 is x^0, bit 0 is x^31, as in hash/crc32.
 func Mul(polynomial, a, b uint32) uint32 {
 	var p uint32
 	for ; a != 0; a <<= 1 {
@@ -10,7 +10,7 @@ func Mul(polynomial, a, b uint32) uint32 {
 	return p
 }
 
-// Power is a^n modulo the polynomial.
+// Power returns a^n modulo the polynomial.
 func Power(polynomial, a uint32, n int) uint32 {
 	p := uint32(1 << 31)
 	for ; n > 0; n >>= 1 {

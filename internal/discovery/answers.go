@@ -4,42 +4,43 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// answers decides which hellos are answered (docs/protocol §14.5). Its bounds hold for forged hellos,
-// too: at most one answer each, at a bounded rate, with bounded memory.
+// answers decides which hellos are answered (docs/protocol §14.5). Answers to forged hellos are bounded, too: at most
+// one each, at a bounded rate, with bounded memory.
 type answers struct {
 	buses  []answered
 	budget allowance
 }
 
-// answered is a bus that is, or was, answered.
+// answered is a bus that was answered, or will be.
 type answered struct {
-	publisher, epoch uint64
-	peer             uint32 // retained
-	tag              uint32 // of the hello
-	last, due        reliable.Instant
-	count            int  // answers so far
-	pending          bool // the next one is to be sent
+	of        events.Instance
+	peer      uint32 // a retained peer
+	tag       uint32 // tag of the hello
+	last, due reliable.Instant
+	count     int  // answers so far
+	pending   bool // the next answer must be sent
 }
 
 const (
-	// answersKept is the number of buses that are answered; answersAtOnce the burst of answers, after
-	// which one is sent each answersEvery.
+	// answersKept is the number of buses that are answered. answersAtOnce is the maximum burst of answers, after which one
+	// is sent every answersEvery.
 	answersKept   = 32
 	answersAtOnce = 16
 	answersEvery  = time.Second / 16
-	// answerEvery is the shortest interval of answers to one bus, answerRarely the
-	// longest; the first answersQuick are sent at the shortest.
+	// answerEvery is the shortest interval of answers to one bus, answerRarely the longest. The first answersQuick are
+	// sent at the shortest interval.
 	answerEvery  = time.Second
 	answerRarely = time.Minute
 	answersQuick = 3
 )
 
-// ask takes in a hello that wants an answer; waits: its bus waits for subscribers.
+// ask handles a hello that requests an answer. waits: its bus waits for subscribers.
 func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits bool, peers reliable.Peers) {
-	b := a.bus(h.Publisher, h.Epoch)
+	b := a.bus(h.Instance())
 	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !waits) {
 		return
 	}
@@ -53,7 +54,7 @@ func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits b
 	if b != nil {
 		peers.Forget(b.peer)
 	} else {
-		b = a.add(h.Publisher, h.Epoch, peers)
+		b = a.add(h.Instance(), peers)
 	}
 	wait := answerEvery
 	if b.count++; b.count > answersQuick {
@@ -62,19 +63,19 @@ func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits b
 	b.peer, b.tag, b.last, b.due, b.pending = peer, h.GroupTag, now, now.Add(wait), true
 }
 
-func (a *answers) bus(publisher, epoch uint64) *answered {
+func (a *answers) bus(of events.Instance) *answered {
 	for i := range a.buses {
-		if b := &a.buses[i]; b.publisher == publisher && b.epoch == epoch {
+		if b := &a.buses[i]; b.of == of {
 			return b
 		}
 	}
 	return nil
 }
 
-// add adds a bus, if need be in the place of the one that was answered longest ago.
-func (a *answers) add(publisher, epoch uint64, peers reliable.Peers) *answered {
+// add adds a bus. If there is no room, it replaces the one that was answered longest ago.
+func (a *answers) add(of events.Instance, peers reliable.Peers) *answered {
 	if len(a.buses) < answersKept {
-		a.buses = append(a.buses, answered{publisher: publisher, epoch: epoch})
+		a.buses = append(a.buses, answered{of: of})
 		return &a.buses[len(a.buses)-1]
 	}
 	b := &a.buses[0]
@@ -84,11 +85,11 @@ func (a *answers) add(publisher, epoch uint64, peers reliable.Peers) *answered {
 		}
 	}
 	peers.Forget(b.peer)
-	*b = answered{publisher: publisher, epoch: epoch}
+	*b = answered{of: of}
 	return b
 }
 
-// next returns a bus that is to be answered now, or nil.
+// next returns a bus that must be answered now, or nil.
 func (a *answers) next() *answered {
 	for i := range a.buses {
 		if b := &a.buses[i]; b.pending {
@@ -99,7 +100,7 @@ func (a *answers) next() *answered {
 	return nil
 }
 
-// expire forgets buses that have been silent for long.
+// expire removes buses that have been silent for long.
 func (a *answers) expire(now reliable.Instant, peers reliable.Peers) {
 	kept := a.buses[:0]
 	for _, b := range a.buses {
@@ -112,7 +113,7 @@ func (a *answers) expire(now reliable.Instant, peers reliable.Peers) {
 	a.buses = kept
 }
 
-// deadline is when expire has something to do.
+// deadline returns the time of the next expiry.
 func (a *answers) deadline() reliable.Instant {
 	d := reliable.Never
 	for i := range a.buses {
@@ -121,7 +122,7 @@ func (a *answers) deadline() reliable.Instant {
 	return d
 }
 
-// release forgets all.
+// release releases all peers.
 func (a *answers) release(peers reliable.Peers) {
 	for _, b := range a.buses {
 		peers.Forget(b.peer)

@@ -1,6 +1,6 @@
-// Package discovery exchanges hellos between buses: it lets a bus find others on the same addresses that are
-// configured differently, so that neither receives the other's packets, and report them (docs/protocol §14).
-// It is pure: time, randomness and packets come in, packets and reports come out.
+// Package discovery exchanges hellos between buses. With them a bus finds and reports others on the same addresses that
+// are configured differently, so that neither receives the other's packets (docs/protocol §14). Time, randomness and
+// packets are its only input, packets and reports its only output.
 //
 // A Greeter joins four parts:
 //
@@ -14,7 +14,7 @@
 //	Heartbeat ───────►│ reports      ├─► Bus.Mismatch, once per bus
 //	                  └──────────────┘
 //	                  ┌──────────────┐
-//	Wants, Tick ─────►│ search       ├─► Searching: join group 0 for a moment
+//	Wants, Tick ─────►│ search       ├─► Searching: join group 0 briefly
 //	                  └──────────────┘
 //
 // Read greeter.go first, then schedule.go, search.go, answers.go, reports.go and mismatch.go.

@@ -11,43 +11,42 @@ import (
 
 // Config describes a bus to its Greeter.
 type Config struct {
-	Publisher, Epoch uint64
-	// Name of the bus, for people; cut off at wire.MaxName bytes.
+	Self events.Instance // this bus as a publisher
+	// Name of the bus, for reports; truncated to wire.MaxName bytes.
 	Name string
-	// GroupTag is the tag of group 0, LegTags its tags on each leg of a bus with several.
+	// GroupTag is the tag of group 0. LegTags has its tags on each leg, if the bus has several.
 	GroupTag uint32
 	LegTags  []uint32
 	Fabric   Fabric
-	Rand     *rand.Rand // spreads hellos
+	Rand     *rand.Rand // for the jitter of hellos
 }
 
-// Bus is what a Greeter asks its bus, and where it reports to.
+// Bus has the methods of a bus that its Greeter calls.
 type Bus interface {
 	reliable.Peers
-	// Published returns the number of topics that the bus publishes, and a filter of them;
-	// Subscribed the same of those it subscribes to.
+	// Published returns the number of topics that the bus publishes and a filter of them; Subscribed the same for topics
+	// that it subscribes to.
 	Published() (topics int, filter wire.TopicFilter)
 	Subscribed() (topics int, filter wire.TopicFilter)
-	// Relevant reports whether a topic of the filter may be among those that the bus
-	// publishes, or, if not published, subscribes to.
+	// Relevant reports whether the filter may contain a topic that the bus publishes, or, if not published, subscribes to.
 	Relevant(filter *wire.TopicFilter, published bool) bool
 	// Waits reports whether a goroutine waits for subscribers.
 	Waits() bool
-	// PublisherMissing reports whether no publisher was detected of a topic subscribed to.
+	// PublisherMissing reports whether there is a subscribed topic of which no publisher was detected.
 	PublisherMissing() bool
-	// Mismatch reports, once, a bus that is configured differently. from is the source of its packet, or NoSource.
-	// relevant: it may publish a topic that this bus subscribes to, or may itself subscribe to one.
+	// Mismatch reports a bus that is configured differently, once. from is the source of its packet, or NoSource.
+	// relevant: it may publish a topic that this bus subscribes to, or may subscribe to one that this bus publishes.
 	Mismatch(err *events.ConfigMismatchError, from uint64, relevant bool)
-	// Unreachable reports, for each answer, a bus that may subscribe to the topics of filter and cannot receive this
-	// bus's packets.
+	// Unreachable reports, for each answer, a bus that may subscribe to the topics of filter but cannot receive this bus's
+	// packets.
 	Unreachable(err *events.ConfigMismatchError, filter *wire.TopicFilter)
 }
 
-// NoSource stands for a source that is no longer known.
+// NoSource means that the source is no longer known.
 const NoSource = ^uint64(0)
 
-// Greeter is a bus's part in hellos: it sends them, reads those of others, answers those of buses that its own cannot
-// receive from, and reports buses that are configured differently. One goroutine uses it.
+// Greeter handles the hellos of a bus: it sends them, receives those of other buses, answers buses from which its own
+// cannot receive, and reports buses that are configured differently. Only one goroutine may use it.
 type Greeter struct {
 	cfg     Config
 	own     wire.Settings
@@ -55,7 +54,7 @@ type Greeter struct {
 	hello   helloSchedule
 	search  search
 	reports reports
-	legs    reports // of buses on other legs
+	legs    reports // reports of buses with other legs
 	answers answers
 	due     reliable.Instant
 	stats   Stats
@@ -63,9 +62,9 @@ type Greeter struct {
 
 // Stats are counters of a Greeter.
 type Stats struct {
-	Sent, Heard, Answered uint64 // hellos; heard are those of other buses
+	Sent, Heard, Answered uint64 // hellos; Heard are those of other buses
 	Searches              uint64
-	Mismatches            uint64 // buses reported
+	Mismatches            uint64 // reported buses
 }
 
 // New returns the greeter of a bus.
@@ -84,38 +83,38 @@ func New(cfg Config, bus Bus) *Greeter {
 // Stats returns the counters.
 func (g *Greeter) Stats() Stats { return g.stats }
 
-// Publishes starts hellos: the bus publishes a topic.
+// Publishes starts hellos when the bus publishes a topic.
 func (g *Greeter) Publishes(now reliable.Instant) {
 	g.hello.begin(now)
 	g.due = min(g.due, g.hello.due)
 }
 
-// Hurry makes a hello due: a goroutine begins to wait for subscribers.
+// Hurry makes a hello due when a goroutine begins to wait for subscribers.
 func (g *Greeter) Hurry(now reliable.Instant) {
 	g.hello.hurry(now)
 	g.due = min(g.due, g.hello.due)
 }
 
-// Ends makes the first hello due, of a bus that ends before it was sent: otherwise buses that do not receive its
-// packets would never detect it. docs/protocol §14.2.
+// Ends makes the first hello due if the bus ends before it was sent: otherwise buses that do not receive its packets
+// would never detect it. docs/protocol §14.2.
 func (g *Greeter) Ends(now reliable.Instant) {
 	g.hello.end(now)
 	g.due = min(g.due, g.hello.due)
 }
 
-// Wants begins to search anew: the bus subscribes to other topics than before.
+// Wants restarts the search when the bus subscribes to new topics.
 func (g *Greeter) Wants(now reliable.Instant) {
 	g.search.begin(now)
 	g.due = min(g.due, g.search.due)
 }
 
-// Searching reports whether the bus is to receive hellos in group 0.
+// Searching reports whether the bus must receive hellos in group 0.
 func (g *Greeter) Searching() bool { return g.search.on }
 
-// Deadline is when Tick or Next have something to do.
+// Deadline returns the time at which Tick or Next must be called.
 func (g *Greeter) Deadline() reliable.Instant { return g.due }
 
-// Tick does what is due but sending, for which Next is called.
+// Tick does what is due, except sending, for which Next is called.
 func (g *Greeter) Tick(now reliable.Instant) {
 	if now < g.due {
 		return
@@ -128,8 +127,8 @@ func (g *Greeter) Tick(now reliable.Instant) {
 	g.answers.expire(now, g.bus)
 }
 
-// Next appends the next hello to send to buf, and returns it with the peer it
-// answers, or zero if it goes to group 0. It reports false when there is none.
+// Next appends the next hello to buf, and returns it with the peer to which it is an answer, or zero if it is for group
+// 0. It returns false if there is none.
 func (g *Greeter) Next(now reliable.Instant, buf []byte) (peer uint32, packet []byte, ok bool) {
 	if a := g.answers.next(); a != nil {
 		topics, filter := g.bus.Subscribed()
@@ -147,7 +146,7 @@ func (g *Greeter) Next(now reliable.Instant, buf []byte) (peer uint32, packet []
 	return 0, nil, false
 }
 
-// Unsent takes back the last hello to group 0, which could not be sent: it is sent later.
+// Unsent reports that the last hello to group 0 could not be sent: it is sent later.
 func (g *Greeter) Unsent(now reliable.Instant) {
 	g.stats.Sent--
 	g.hello.retry(now)
@@ -156,7 +155,7 @@ func (g *Greeter) Unsent(now reliable.Instant) {
 
 func (g *Greeter) appendHello(buf []byte, tag uint32, x *wire.Hello) []byte {
 	x.Settings, x.PacketSize, x.Name = g.own, g.cfg.Fabric.PacketSize, []byte(g.cfg.Name)
-	b := wire.AppendHello(buf, wire.Header{GroupTag: tag, Publisher: g.cfg.Publisher, Epoch: g.cfg.Epoch}, x)
+	b := wire.AppendHello(buf, wire.Header{GroupTag: tag, Publisher: g.cfg.Self.Publisher, Epoch: g.cfg.Self.Epoch}, x)
 	if g.cfg.Fabric.Checksum {
 		wire.SetChecksum(b)
 	}
@@ -176,8 +175,8 @@ func (g *Greeter) Heartbeat(from uint64, now reliable.Instant, h wire.Header, hb
 	g.report(now, from, &h, &g.reports, t, hb.Name, nil, false)
 }
 
-// WithoutChecksum implements reliable.Discovery: a packet was refused because it carries no checksum. Only a
-// heartbeat or hello that says so itself is not taken for a damaged one.
+// WithoutChecksum implements reliable.Discovery: a packet was refused because it has no checksum. Only a heartbeat
+// or hello with settings that state this is reported; other packets count as damaged.
 func (g *Greeter) WithoutChecksum(from uint64, now reliable.Instant, h wire.Header, b []byte) {
 	t := theirs{version: wire.Version, noChecksum: true}
 	var name []byte
@@ -202,7 +201,7 @@ func (g *Greeter) WithoutChecksum(from uint64, now reliable.Instant, h wire.Head
 	}
 }
 
-// OtherVersion implements reliable.Discovery: it takes in a packet of another version, if its tag is one of those. It
+// OtherVersion implements reliable.Discovery: it handles a packet of another version, if its tag is one of tags. It
 // reports whether it did.
 func (g *Greeter) OtherVersion(from uint64, now reliable.Instant, tags []uint32, b []byte) bool {
 	return g.otherVersion(from, now, tags, b, false)
@@ -225,14 +224,14 @@ func (g *Greeter) otherVersion(from uint64, now reliable.Instant, tags []uint32,
 	return true
 }
 
-// Hello implements reliable.Discovery: it takes in a packet from group 0, and reports whether it is a hello
-// of a bus on the same addresses. An answer in a group is refused: one forged packet would reach all
-// buses there. docs/protocol §14.9.
+// Hello implements reliable.Discovery: it handles a packet from group 0, and reports whether it is a hello of a bus on
+// the same addresses. An answer sent to a group is refused, because one forged packet would reach all buses in it.
+// docs/protocol §14.9.
 func (g *Greeter) Hello(from uint64, now reliable.Instant, b []byte) bool {
 	return g.take(from, now, b, false)
 }
 
-// Answer is Hello for a packet that came by unicast: only answers do.
+// Answer is Hello for a unicast packet. Only answers are sent by unicast.
 func (g *Greeter) Answer(from uint64, now reliable.Instant, b []byte) bool {
 	return g.take(from, now, b, true)
 }
@@ -259,7 +258,7 @@ func (g *Greeter) take(from uint64, now reliable.Instant, b []byte, unicast bool
 }
 
 func (g *Greeter) heard(now reliable.Instant, from uint64, h *wire.Header, x *wire.Hello, t theirs) {
-	if h.Publisher == g.cfg.Publisher && h.Epoch == g.cfg.Epoch {
+	if h.Instance() == g.cfg.Self {
 		return
 	}
 	g.stats.Heard++
@@ -281,15 +280,15 @@ func (g *Greeter) heard(now reliable.Instant, from uint64, h *wire.Header, x *wi
 	}
 }
 
-// report reports a bus that is configured differently, if x has not yet. filter is of the topics
-// that it publishes, or subscribes to if it answers; nil if unknown.
+// report reports a bus that is configured differently, if x has not yet. filter has the topics that it publishes, or
+// subscribes to if answer; nil if unknown.
 func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *reports, t theirs,
 	name []byte, filter *wire.TopicFilter, answer bool) {
-	if x.done(h.Publisher, h.Epoch, t) {
+	if x.done(h.Instance(), t) {
 		return
 	}
 	list := g.cfg.Fabric.differences(&t)
-	if len(list) == 0 || !x.due(now, h.Publisher, h.Epoch, t) {
+	if len(list) == 0 || !x.due(now, h.Instance(), t) {
 		return
 	}
 	g.stats.Mismatches++
@@ -297,9 +296,9 @@ func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *r
 }
 
 func mismatch(h *wire.Header, name []byte, list []events.ConfigDifference) *events.ConfigMismatchError {
-	return &events.ConfigMismatchError{Publisher: events.ID(h.Publisher), Epoch: events.ID(h.Epoch),
+	return &events.ConfigMismatchError{Publisher: h.Publisher, Epoch: h.Epoch,
 		Name: wire.CleanName(name), Differences: list}
 }
 
-// Close forgets all peers.
+// Close releases all peers.
 func (g *Greeter) Close() { g.answers.release(g.bus) }

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// greeting is a bus whose greeter the test drives.
+// greeting is a bus with a greeter that the test drives.
 type greeting struct {
 	g                     *Greeter
 	published, subscribed []uint64
@@ -22,9 +22,9 @@ type greeting struct {
 	retains               int
 }
 
-func newGreeting(id uint64, fabric Fabric) *greeting {
+func newGreeting(id events.ID, fabric Fabric) *greeting {
 	x := &greeting{peers: make(map[uint32]int)}
-	x.g = New(Config{Publisher: id, Epoch: 1, Name: "bus", GroupTag: 9, Fabric: fabric, Rand: rand.New(rand.NewPCG(id, 1))}, x)
+	x.g = New(Config{Self: events.Instance{Publisher: id, Epoch: 1}, Name: "bus", GroupTag: 9, Fabric: fabric, Rand: rand.New(rand.NewPCG(uint64(id), 1))}, x)
 	return x
 }
 
@@ -68,7 +68,7 @@ func (x *greeting) Forget(p uint32) {
 	}
 }
 
-// helloTo is what the bus sends at now, and to whom.
+// helloTo is a hello that the bus sends, and its destination.
 type helloTo struct {
 	peer uint32
 	b    []byte
@@ -96,7 +96,7 @@ func TestHelloSchedule(t *testing.T) {
 	start := reliable.Instant(time.Hour)
 	x.g.Publishes(start)
 	if hello := x.next(start.Add(10 * time.Millisecond)); hello != nil {
-		t.Fatal("it says hello without a topic")
+		t.Fatal("it sends a hello without a topic")
 	}
 	x = newGreeting(1, sixteen)
 	x.published = []uint64{5}
@@ -111,7 +111,7 @@ func TestHelloSchedule(t *testing.T) {
 			at = append(at, now)
 		}
 		if x.g.Deadline() <= now {
-			t.Fatal("it spins")
+			t.Fatal("Deadline does not advance")
 		}
 	}
 	for i, want := range helloFirst {
@@ -124,7 +124,7 @@ func TestHelloSchedule(t *testing.T) {
 			t.Errorf("a hello after %v", d)
 		}
 	}
-	// Somebody begins to wait for subscribers; and again.
+	// The bus begins to wait for subscribers; and again.
 	last := at[len(at)-1]
 	now := last.Add(500 * time.Millisecond)
 	x.next(now)
@@ -146,9 +146,8 @@ func TestHelloSchedule(t *testing.T) {
 	}
 }
 
-// A subscriber that hears the hello of a bus it cannot hear tells its user, and
-// answers; the publisher then tells its own, and does not answer. What came the wrong way
-// counts for nothing.
+// A subscriber that receives the hello of a bus with other settings reports it to its user, and answers; the publisher
+// then reports it to its user, and does not answer. A hello by unicast and an answer by multicast are ignored.
 // docs/protocol §14.5, §14.9, §18.2.
 func TestHelloAnswered(t *testing.T) {
 	pub, sub := newGreeting(1, sixtyfour), newGreeting(2, sixteen)
@@ -165,13 +164,13 @@ func TestHelloAnswered(t *testing.T) {
 	}
 	b := hello(pub)
 	if sub.g.Answer(77, now, b) || len(sub.mismatches) > 0 {
-		t.Fatal("a hello by unicast is heard")
+		t.Fatal("a hello by unicast is accepted")
 	}
 	if !sub.g.Hello(77, now, b) {
-		t.Fatal("the hello is not heard")
+		t.Fatal("the hello is not accepted")
 	}
 	if len(sub.mismatches) != 1 || sub.mismatches[0].Differences[0].Field != events.FieldGroups || sub.mismatches[0].Name != "bus" || !sub.relevant[0] {
-		t.Fatalf("the subscriber is told %v, relevant %v", sub.mismatches, sub.relevant)
+		t.Fatalf("the subscriber reports %v, relevant %v", sub.mismatches, sub.relevant)
 	}
 	answer := sub.next(now)
 	if len(answer) != 1 || answer[0].peer != 77 || len(answer[0].b) > len(b) {
@@ -179,14 +178,14 @@ func TestHelloAnswered(t *testing.T) {
 	}
 	for range 3 {
 		if pub.g.Hello(NoSource, now, answer[0].b) {
-			t.Fatal("an answer is heard from the group")
+			t.Fatal("an answer from the group is accepted")
 		}
 		if !pub.g.Answer(NoSource, now, answer[0].b) {
-			t.Fatal("the answer is not heard")
+			t.Fatal("the answer is not accepted")
 		}
 	}
 	if len(pub.mismatches) != 1 || len(pub.unreachable) != 3 || !pub.unreachable[0].May(5) || pub.unreachable[0].May(6) || !pub.relevant[0] {
-		t.Errorf("the publisher gets %v, and %d buses that cannot receive its packets", pub.mismatches, len(pub.unreachable))
+		t.Errorf("the publisher reports %v, and %d buses that cannot receive its packets", pub.mismatches, len(pub.unreachable))
 	}
 	for _, h := range pub.next(now) {
 		if h.peer != 0 {
@@ -194,27 +193,27 @@ func TestHelloAnswered(t *testing.T) {
 		}
 	}
 
-	// Who is configured alike, of another group, or ourselves, is none of it.
+	// A hello with the same settings, of another group, or of the bus itself, is not reported.
 	same := newGreeting(3, sixteen)
 	same.published = []uint64{5}
 	sub.mismatches = nil
 	for what, b := range map[string][]byte{
-		"alike": hello(same), "of other addresses": wire.AppendHello(nil, wire.Header{GroupTag: 8, Publisher: 4}, &wire.Hello{}),
-		"our own": sub.g.appendHello(nil, 9, &wire.Hello{}), "short": b[:len(b)-1],
+		"same settings": hello(same), "other addresses": wire.AppendHello(nil, wire.Header{GroupTag: 8, Publisher: 4}, &wire.Hello{}),
+		"its own": sub.g.appendHello(nil, 9, &wire.Hello{}), "short": b[:len(b)-1],
 	} {
 		sub.g.Hello(78, now, b)
 		if len(sub.mismatches) > 0 || len(sub.next(now)) > 0 {
-			t.Errorf("%s: told %v", what, sub.mismatches)
+			t.Errorf("%s: reported %v", what, sub.mismatches)
 		}
 	}
-	// Another size of packets is told, and not answered.
+	// Another packet size is reported, and not answered.
 	small := newGreeting(5, Fabric{Groups: 16, PacketSize: 512, MaxPacket: 65507})
 	small.published = []uint64{5}
 	sub.g.Hello(79, now, hello(small))
 	if len(sub.mismatches) != 1 || !sub.mismatches[0].Harmless() || len(sub.next(now)) > 0 {
-		t.Errorf("small packets: told %v", sub.mismatches)
+		t.Errorf("small packets: reported %v", sub.mismatches)
 	}
-	// Of another version the name is read, and that it is another.
+	// Of a hello of another version only the name and the version are read.
 	other := newGreeting(6, sixteen)
 	other.published = []uint64{5}
 	b = hello(other)
@@ -223,7 +222,7 @@ func TestHelloAnswered(t *testing.T) {
 	sub.g.Hello(80, now, b)
 	sub.g.Hello(80, now, b)
 	if len(sub.mismatches) != 1 || sub.mismatches[0].Differences[0].Field != events.FieldVersion || sub.mismatches[0].Differences[0].Theirs != "7" || sub.mismatches[0].Name != "bus" {
-		t.Errorf("another version: told %v", sub.mismatches)
+		t.Errorf("another version: reported %v", sub.mismatches)
 	}
 	sub.g.Close()
 	if len(sub.peers) > 0 {
@@ -231,9 +230,7 @@ func TestHelloAnswered(t *testing.T) {
 	}
 }
 
-// Answers to one bus become rare, unless it waits, and never come closer than a
-// second.
-// docs/protocol §14.5.
+// Answers to one bus become rare, unless it waits, and are at least a second apart. docs/protocol §14.5.
 func TestAnswersBecomeRare(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		x := newGreeting(2, sixteen)
@@ -256,14 +253,14 @@ func TestAnswersBecomeRare(t *testing.T) {
 		}
 		for i := 1; i < len(at); i++ {
 			if at[i]-at[i-1] < time.Second {
-				t.Errorf("answered after %v", at[i]-at[i-1])
+				t.Errorf("answered after only %v", at[i]-at[i-1])
 			}
 		}
 	}
 }
 
-// Whatever somebody forges, no more is said than was heard, no more than a bound a
-// second, and no more is remembered (docs/protocol §14.5).
+// With forged hellos a bus never sends more than it received, and limits answers per second and memory (docs/protocol
+// §14.5).
 func TestAnswersAreBounded(t *testing.T) {
 	x := newGreeting(2, sixteen)
 	x.subscribed = []uint64{5}
@@ -271,7 +268,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	const seconds = 20
 	for i := range uint64(50_000) {
 		now := reliable.Instant(time.Hour).Add(time.Duration(i) * seconds * time.Second / 50_000)
-		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false)})
+		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: events.ID(100 + i), Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false)})
 		x.g.Hello(1000+i, now, b)
 		heard += len(b)
 		for _, h := range x.next(now) {
@@ -283,12 +280,12 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	most := (answersAtOnce + seconds*int(time.Second/answersEvery) + 1) * wire.HelloLen
 	if said == 0 || said > heard || said > most {
-		t.Errorf("%d bytes heard, %d said, %d at most", heard, said, most)
+		t.Errorf("%d bytes received, %d sent, want %d at most", heard, said, most)
 	}
 	if len(x.mismatches) > reportsAtOnce+seconds {
-		t.Errorf("told of %d buses", len(x.mismatches))
+		t.Errorf("%d buses are reported", len(x.mismatches))
 	}
-	// When nobody asks any more all is forgotten.
+	// Without further hellos all is forgotten.
 	x.next(reliable.Instant(2 * time.Hour))
 	if len(x.peers) > 0 {
 		t.Errorf("%d peers are still retained", len(x.peers))
@@ -301,9 +298,9 @@ func TestGreeterAllocs(t *testing.T) {
 	now := reliable.Instant(time.Hour)
 	h := wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}
 	for name, hb := range map[string]wire.Heartbeat{
-		"alike":                   {Settings: wire.SettingsOf(16, wire.Mapping{}, false), PacketSize: 1472},
-		"another checksum":        {Settings: wire.SettingsOf(16, wire.Mapping{}, true), PacketSize: 1472},
-		"other groups, told once": {Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: 1472},
+		"alike":                       {Settings: wire.SettingsOf(16, wire.Mapping{}, false), PacketSize: 1472},
+		"another checksum":            {Settings: wire.SettingsOf(16, wire.Mapping{}, true), PacketSize: 1472},
+		"other groups, reported once": {Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: 1472},
 	} {
 		x.g.Heartbeat(1, now, h, hb, []uint32{9})
 		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, h, hb, []uint32{9}) }); n > 0 {

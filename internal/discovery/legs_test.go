@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Legs that differ are reported, once, and keep no bus apart. docs/protocol §23.10.
-func TestLegsThatDiffer(t *testing.T) {
+// Different legs are reported, once, and do not stop buses from receiving each other. docs/protocol §23.10.
+func TestDifferentLegs(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		own  []uint32
@@ -46,12 +46,12 @@ func TestLegsThatDiffer(t *testing.T) {
 	}
 }
 
-// A bus with legs says hello with the tag of each; who has one of them takes it, and answers
-// with that. docs/protocol §23.9.
+// A bus with legs sends hellos with the tag of each; a bus with one of these tags accepts the hello, and answers with
+// that tag. docs/protocol §23.9.
 func TestHellosOfLegs(t *testing.T) {
 	pub, sub := newGreeting(1, sixteen), newGreeting(2, sixtyfour)
-	pub.g = New(Config{Publisher: 1, Epoch: 1, GroupTag: 9, LegTags: []uint32{9, 10}, Fabric: sixteen, Rand: pub.g.cfg.Rand}, pub)
-	sub.g = New(Config{Publisher: 2, Epoch: 1, GroupTag: 11, LegTags: []uint32{11, 10}, Fabric: sixtyfour, Rand: sub.g.cfg.Rand}, sub)
+	pub.g = New(Config{Self: events.Instance{Publisher: 1, Epoch: 1}, GroupTag: 9, LegTags: []uint32{9, 10}, Fabric: sixteen, Rand: pub.g.cfg.Rand}, pub)
+	sub.g = New(Config{Self: events.Instance{Publisher: 2, Epoch: 1}, GroupTag: 11, LegTags: []uint32{11, 10}, Fabric: sixtyfour, Rand: sub.g.cfg.Rand}, sub)
 	pub.published, sub.subscribed = []uint64{5}, []uint64{5}
 	now := reliable.Instant(time.Hour)
 	pub.g.Publishes(now)
@@ -65,7 +65,7 @@ func TestHellosOfLegs(t *testing.T) {
 			}
 			tags = append(tags, h.GroupTag)
 			if took := sub.g.Hello(77, now, hello.b); took != (h.GroupTag == 10) {
-				t.Errorf("a hello with tag %d is taken: %v", h.GroupTag, took)
+				t.Errorf("a hello with tag %d is accepted: %v", h.GroupTag, took)
 			}
 		}
 		if !slices.Equal(tags, []uint32{9, 10}) {
@@ -74,9 +74,9 @@ func TestHellosOfLegs(t *testing.T) {
 	}
 	answers := sub.next(now)
 	if len(sub.mismatches) != 1 || len(answers) != 1 || !pub.g.Answer(55, now, answers[0].b) || len(pub.mismatches) != 1 || len(pub.unreachable) != 1 {
-		t.Fatalf("told %v, %d answers; the publisher was told %v", sub.mismatches, len(answers), pub.mismatches)
+		t.Fatalf("reported %v, %d answers; the publisher reported %v", sub.mismatches, len(answers), pub.mismatches)
 	}
-	// One that cannot be sent is said again, with the same tag.
+	// A hello that cannot be sent is sent again, with the same tag.
 	now = pub.g.Deadline()
 	pub.g.Tick(now)
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestHellosOfLegs(t *testing.T) {
 		if c.fails {
 			pub.g.Unsent(now)
 			if _, _, ok := pub.g.Next(now, nil); ok || pub.g.Deadline() <= now {
-				t.Fatal("it is said again at once")
+				t.Fatal("it is sent again at once")
 			}
 			now = pub.g.Deadline()
 		}

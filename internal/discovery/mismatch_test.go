@@ -31,23 +31,23 @@ func TestDifferences(t *testing.T) {
 		name     string
 		ours     Fabric
 		theirs   theirs
-		want     string // fields that keep them apart
+		want     string // fields that prevent reception
 		harmless string // fields that do not
 	}{
 		{"the same", ours, same, "", ""},
 		{"version", ours, but(func(x *theirs) { x.version = 2 }), "version", ""},
-		{"version, and anything", ours, theirs{version: 9}, "version", ""},
+		{"version, and all else", ours, theirs{version: 9}, "version", ""},
 		{"groups", ours, but(func(x *theirs) { x.settings.Groups = 64 }), "groups", ""},
 		{"mapping", ours, but(mapped(wire.MappingPrefix, 2)), "mapping", ""},
-		{"mapping, and not told to us", byPrefix, same, "mapping", ""},
+		{"mapping, here by prefix", byPrefix, same, "mapping", ""},
 		{"the same number of tokens", byPrefix, but(mapped(wire.MappingPrefix, 2)), "", ""},
 		{"another number of tokens", byPrefix, but(mapped(wire.MappingPrefix, 3)), "mapping", ""},
 		{"the same table", byTable, but(mapped(wire.MappingTable, 0x3fa2)), "", ""},
 		{"another table", byTable, but(mapped(wire.MappingTable, 0x3fa3)), "mapping", ""},
 		{"a mapping of the future", ours, but(mapped(9, 1)), "mapping", ""},
-		{"a checksum that nobody demands", ours, but(func(x *theirs) { x.settings.Checksum = wire.ChecksumCRC32C }), "", ""},
-		{"no checksum, and none demanded", ours, same, "", ""},
-		{"no checksum, and one demanded", demanding, but(func(x *theirs) { x.noChecksum = true }), "checksum", ""},
+		{"a checksum that is not required", ours, but(func(x *theirs) { x.settings.Checksum = wire.ChecksumCRC32C }), "", ""},
+		{"no checksum, and none required", ours, same, "", ""},
+		{"no checksum, and one required", demanding, but(func(x *theirs) { x.noChecksum = true }), "checksum", ""},
 		{"smaller packets", ours, but(func(x *theirs) { x.packetSize = 512 }), "", "packet size"},
 		{"larger packets", ours, but(func(x *theirs) { x.packetSize = 4096 }), "", "packet size"},
 		{"packets too large", ours, but(func(x *theirs) { x.packetSize = 4097 }), "packet size", ""},
@@ -64,7 +64,7 @@ func TestDifferences(t *testing.T) {
 			} else {
 				apart = append(apart, string(d.Field))
 				if len(harmlessOnes) > 0 {
-					t.Errorf("%s: what is harmless comes first: %v", c.name, list)
+					t.Errorf("%s: a harmless difference comes first: %v", c.name, list)
 				}
 			}
 		}
@@ -98,7 +98,7 @@ func TestReports(t *testing.T) {
 	noChecksum := theirs{version: wire.Version, noChecksum: true}
 	var x reports
 	for i, c := range []struct {
-		publisher, epoch uint64
+		publisher, epoch events.ID
 		t                theirs
 		want             bool
 	}{
@@ -114,25 +114,24 @@ func TestReports(t *testing.T) {
 		{3, 1, noChecksum, false},
 		{3, 1, noChecksum, true},
 	} {
-		if got := x.due(reliable.Instant(i), c.publisher, c.epoch, c.t); got != c.want {
+		if got := x.due(reliable.Instant(i), events.Instance{Publisher: c.publisher, Epoch: c.epoch}, c.t); got != c.want {
 			t.Errorf("%d: %+v: %v", i, c, got)
 		}
 	}
 }
 
-// However many buses somebody forges, users are told of a few, and no more is
-// remembered.
+// Of many forged buses only a few are reported, and memory is limited.
 func TestReportsAreBounded(t *testing.T) {
 	var x reports
 	n := 0
 	const seconds = 10
-	for i := range uint64(100_000) {
-		if x.due(reliable.Instant(time.Hour)+reliable.Instant(i)*reliable.Instant(seconds*time.Second/100_000), i, 1, theirs{version: wire.Version}) {
+	for i := range events.ID(100_000) {
+		if x.due(reliable.Instant(time.Hour)+reliable.Instant(i)*reliable.Instant(seconds*time.Second/100_000), events.Instance{Publisher: i, Epoch: 1}, theirs{version: wire.Version}) {
 			n++
 		}
 	}
 	if n < reportsAtOnce || n > reportsAtOnce+seconds {
-		t.Errorf("told %d times in %d s", n, seconds)
+		t.Errorf("reported %d times in %d s", n, seconds)
 	}
 }
 
@@ -163,7 +162,7 @@ func TestSearch(t *testing.T) {
 	var s search
 	s.due = reliable.Never
 	missing := true
-	var on []float64 // when it began and ended, in seconds
+	var on []float64 // when the search began and ended, in seconds
 	run := func(from, to time.Duration) {
 		was := s.on
 		for at := from; at < to; at += 10 * time.Millisecond {
@@ -187,17 +186,17 @@ func TestSearch(t *testing.T) {
 		on = nil
 	}
 	run(0, time.Second)
-	expect("nothing subscribed to")
+	expect("without a subscription")
 	s.begin(0)
 	run(0, 110*time.Second)
-	expect("nobody heard", 1, 3, 8, 10, 20, 22, 42, 44, 74, 76, 106, 108)
+	expect("no publisher received", 1, 3, 8, 10, 20, 22, 42, 44, 74, 76, 106, 108)
 	s.begin(reliable.Instant(110 * time.Second))
 	run(110*time.Second, 112*time.Second)
-	expect("something else wanted", 111)
+	expect("another topic wanted", 111)
 	missing = false
 	run(112*time.Second, 115*time.Second)
 	expect("heard", 112)
-	missing = true // it goes away
+	missing = true // the publisher leaves
 	run(115*time.Second, 130*time.Second)
-	expect("gone again", 117, 119, 129)
+	expect("left again", 117, 119, 129)
 }

@@ -4,39 +4,41 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// reports remembers which buses were reported as configured differently: each is reported once for an
-// epoch and what its packets say. It bounds the reports that forged packets can cause.
+// reports has the buses that were reported as configured differently: each is reported once for an epoch and a
+// configuration. It bounds the reports that forged packets can cause.
 type reports struct {
 	buses  [reportsKept]reportedBus
-	next   int // to be replaced, when all are in use
+	next   int // the next one to replace when all are in use
 	budget allowance
 }
 
 type reportedBus struct {
-	publisher, epoch uint64
-	last             theirs
-	reported         bool
-	seen             int // packets in a row that said last
+	of       events.Instance
+	last     theirs
+	reported bool
+	seen     int // consecutive packets with last
 }
 
 const (
-	// reportsKept is the number of buses that are remembered.
+	// reportsKept is the number of stored buses.
 	reportsKept = 64
-	// reportsAtOnce is the burst of reports; then one is made each reportEvery.
+	// reportsAtOnce is the maximum burst of reports; then one is made every reportEvery.
 	reportsAtOnce = 16
 	reportEvery   = time.Second
-	// confirmations is how many packets in a row must say what a damaged one might.
+	// confirmations is the number of consecutive packets that must have the same value if a damaged packet could have it.
 	confirmations = 2
 )
 
-// due reports whether what a bus says is to be reported now. What a damaged packet might say must come twice.
-func (x *reports) due(now reliable.Instant, publisher, epoch uint64, t theirs) bool {
-	b := x.bus(publisher, epoch)
+// due reports whether the configuration of a bus must be reported now. A value that a damaged packet could have must
+// arrive twice.
+func (x *reports) due(now reliable.Instant, of events.Instance, t theirs) bool {
+	b := x.bus(of)
 	if b.last != t {
-		*b = reportedBus{publisher: publisher, epoch: epoch, last: t}
+		*b = reportedBus{of: of, last: t}
 	}
 	if b.reported {
 		return false
@@ -48,40 +50,40 @@ func (x *reports) due(now reliable.Instant, publisher, epoch uint64, t theirs) b
 	return b.reported
 }
 
-// done reports whether what a bus says was reported before.
-func (x *reports) done(publisher, epoch uint64, t theirs) bool {
-	b := x.find(publisher, epoch)
+// done reports whether the configuration of a bus was reported before.
+func (x *reports) done(of events.Instance, t theirs) bool {
+	b := x.find(of)
 	return b != nil && b.reported && b.last == t
 }
 
-func (x *reports) find(publisher, epoch uint64) *reportedBus {
+func (x *reports) find(of events.Instance) *reportedBus {
 	for i := range x.buses {
-		if b := &x.buses[i]; b.publisher == publisher && b.epoch == epoch {
+		if b := &x.buses[i]; b.of == of {
 			return b
 		}
 	}
 	return nil
 }
 
-// bus returns the record of a bus, if need be in the place of the oldest.
-func (x *reports) bus(publisher, epoch uint64) *reportedBus {
-	if b := x.find(publisher, epoch); b != nil {
+// bus returns the record of a bus. If there is no room, a new one replaces the oldest.
+func (x *reports) bus(of events.Instance) *reportedBus {
+	if b := x.find(of); b != nil {
 		return b
 	}
 	b := &x.buses[x.next]
 	x.next = (x.next + 1) % len(x.buses)
-	*b = reportedBus{publisher: publisher, epoch: epoch}
+	*b = reportedBus{of: of}
 	return b
 }
 
 // allowance is a token bucket.
 type allowance struct {
-	at   reliable.Instant // when the newest token came in
+	at   reliable.Instant // when the last token was added
 	left int
 	used bool
 }
 
-// take takes a token, if there is one. The bucket holds burst tokens; one comes in each interval.
+// take takes a token, if there is one. The bucket holds burst tokens; one is added every interval.
 func (a *allowance) take(now reliable.Instant, burst int, interval time.Duration) bool {
 	if !a.used {
 		a.used, a.at, a.left = true, now, burst

@@ -10,20 +10,20 @@ import (
 // helloSchedule decides when a bus sends a hello to group 0 (docs/protocol §14.2).
 type helloSchedule struct {
 	due    reliable.Instant
-	last   reliable.Instant // when the newest was sent
-	rounds int              // sent so far, each with one hello per leg
+	last   reliable.Instant // when the last one was sent
+	rounds int              // number of sent rounds, each with one hello per leg
 	on     bool
 	legs   int
-	leg    int // the next one in this round
+	leg    int // the next leg in this round
 }
 
 const (
-	// helloEvery is the interval of hellos, with a jitter of a tenth, and helloSoon the shortest.
+	// helloEvery is the interval of hellos, with a jitter of a tenth. helloSoon is the shortest interval.
 	helloEvery = time.Second
 	helloSoon  = 100 * time.Millisecond
 )
 
-// helloFirst is when the first hellos are sent, after the first publication.
+// helloFirst has the times of the first hellos after the first publication.
 var helloFirst = [...]time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}
 
 func (s *helloSchedule) begin(now reliable.Instant) {
@@ -40,14 +40,14 @@ func (s *helloSchedule) hurry(now reliable.Instant) {
 	}
 }
 
-// end makes the first hello due, of a bus that ends before it was sent.
+// end makes the first hello due if the bus ends before it was sent.
 func (s *helloSchedule) end(now reliable.Instant) {
 	if s.rounds == 0 {
 		s.on, s.due = true, now
 	}
 }
 
-// retry schedules the hello that could not be sent once more.
+// retry schedules a hello again that could not be sent.
 func (s *helloSchedule) retry(now reliable.Instant) {
 	if soon := now.Add(helloSoon); s.due <= now || s.due > soon {
 		s.due = soon
@@ -62,7 +62,7 @@ func (s *helloSchedule) next(now reliable.Instant, rnd *rand.Rand) (leg int, ok 
 	}
 	leg, s.last = s.leg, now
 	if s.leg++; s.leg < s.legs {
-		return leg, true // the other legs of the round follow at once
+		return leg, true // the other legs of the round follow immediately
 	}
 	s.leg = 0
 	s.rounds++

@@ -6,28 +6,28 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// search decides when a bus receives hellos in group 0: for a moment, and ever more rarely, while it
-// subscribes to a topic of which no publisher was detected (docs/protocol §14.3).
+// search decides when a bus receives hellos in group 0: briefly, at increasing intervals, while it subscribes to a
+// topic of which no publisher was detected (docs/protocol §14.3).
 type search struct {
 	on   bool
-	due  reliable.Instant // of the next step
-	end  reliable.Instant // of the search that is on
+	due  reliable.Instant // time of the next step
+	end  reliable.Instant // end of the current search
 	wait time.Duration
 }
 
 const (
-	// searchAfter is the time in which publishers should be detected without a search; searchFor is the
-	// length of one: two hellos are sent in it.
+	// searchAfter is the time in which publishers should be detected without a search. searchFor is the length of a
+	// search, in which two hellos are sent.
 	searchAfter = time.Second
 	searchFor   = 2 * time.Second
-	// searchAgain is the first interval of two searches, and searchRarely the longest.
+	// searchAgain is the first interval between searches, searchRarely the longest.
 	searchAgain  = 5 * time.Second
 	searchRarely = 30 * time.Second
 	// searchCheck is the interval at which a search checks whether it is still needed.
 	searchCheck = 100 * time.Millisecond
 )
 
-// begin begins anew, for topics that were not subscribed to before.
+// begin restarts the search, for newly subscribed topics.
 func (s *search) begin(now reliable.Instant) {
 	s.wait = searchAgain
 	if !s.on {

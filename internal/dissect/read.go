@@ -10,7 +10,7 @@ import (
 // Value is a field of a packet with its value. Bytes point into the packet.
 type Value struct {
 	Field  *Field
-	At     int         // byte of the packet where it begins
+	At     int         // offset in the packet
 	Len    int         // bytes
 	Uint   uint64      // of Uint and Flag
 	Bytes  []byte      // of Text and Bytes
@@ -20,17 +20,17 @@ type Value struct {
 	Pairs  [][2]uint64 // of Ranges
 }
 
-// Packet is a packet taken apart.
+// Packet is a parsed packet.
 type Packet struct {
 	Type   wire.Type
 	Header []Value
-	Fields []Value // as far as they can be read
-	Whole  bool    // all of them can be
-	// Err is why receivers refuse the packet, as package wire has it.
+	Fields []Value // as far as they can be parsed
+	Whole  bool    // all fields could be parsed
+	// Err says why receivers refuse the packet, as an error of package wire.
 	Err error
 }
 
-// Read parses a packet. A damaged packet is read up to the damage: memory is bounded by the packet.
+// Read parses a packet. A damaged packet is parsed up to the damage. The size of the packet bounds the memory.
 func Read(b []byte) Packet {
 	var p Packet
 	p.Err = Check(b)
@@ -40,7 +40,7 @@ func Read(b []byte) Packet {
 		return p
 	}
 	p.Type = wire.Type(b[3])
-	// Of another version only the header, and of its types the hello, are known: §18.1.
+	// In other versions only the header and the hello are known: §18.1.
 	if body := BodyOf(b); body != nil && (b[2] == wire.Version || p.Type == wire.TypeHello) {
 		r.at = 0
 		p.Fields, p.Whole = r.part(body, len(b))
@@ -48,7 +48,7 @@ func Read(b []byte) Packet {
 	return p
 }
 
-// Check returns why receivers refuse a packet, as far as the packet alone shows it. docs/protocol §13.1, §13.3.
+// Check returns why receivers refuse a packet, if the packet alone shows it, or nil. docs/protocol §13.1, §13.3.
 func Check(b []byte) error {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -78,7 +78,7 @@ func Check(b []byte) error {
 	return err
 }
 
-// reader reads parts of b one behind the other.
+// reader reads the parts of b in order.
 type reader struct {
 	b  []byte
 	at int
@@ -119,12 +119,12 @@ func (r *reader) part(p *Part, end int) (values []Value, ok bool) {
 		}
 	}
 	if p.Body != "" {
-		r.at = end // also of a kind that is not known
+		r.at = end // also for an unknown kind
 	}
 	return values, true
 }
 
-// count is the value of the field of that name.
+// count returns the value of the field with the name.
 func count(values []Value, name string) uint64 {
 	for i := range values {
 		if values[i].Field.Name == name && name != "" {
@@ -157,7 +157,7 @@ func uintOf(b []byte) (x uint64) {
 	return x
 }
 
-// variable reads a field that begins where the last one ended.
+// variable reads a field that follows the previous one.
 func (r *reader) variable(v *Value, end int, count uint64) bool {
 	f := v.Field
 	left := r.b[r.at:end]

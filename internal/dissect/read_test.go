@@ -57,8 +57,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// differ lists what the fields of a vector and ours do not have alike. Names and tags are
-// hexadecimal in vectors, and ids are numbers; messages are left out there where there are none.
+// differ lists the differences between the fields of a vector and those of the package. Names and tags are hexadecimal
+// in vectors, and ids are numbers; an empty list of messages is omitted there.
 func differ(path string, want, got any) (list []string) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -129,7 +129,7 @@ func (names) TopicName(id uint64) string {
 	return ""
 }
 
-// One line a packet, with what the wire names in quotes, and long lists cut off.
+// One line per packet, with quoted names, and long lists truncated.
 func TestText(t *testing.T) {
 	for _, v := range vectors(t) {
 		p := Read(unhex(t, v.Hex))
@@ -159,17 +159,17 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Truncated or damaged packets are read up to the damage, and the codec names the fault.
+// Truncated or damaged packets are read up to the damage, and the error of package wire describes it.
 func TestDamaged(t *testing.T) {
 	for _, v := range vectors(t) {
 		b := unhex(t, v.Hex)
 		for n := range b {
 			p := Read(b[:n])
 			if (len(p.Header) > 0) != (n >= wire.HeaderLen) {
-				t.Fatalf("%s cut to %d bytes: %d fields of the header", v.Name, n, len(p.Header))
+				t.Fatalf("%s truncated to %d bytes: %d fields of the header", v.Name, n, len(p.Header))
 			}
 			if n < wire.HeaderLen && !errors.Is(p.Err, wire.ErrShort) {
-				t.Errorf("%s cut to %d bytes: %v", v.Name, n, p.Err)
+				t.Errorf("%s truncated to %d bytes: %v", v.Name, n, p.Err)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Any bytes are shown on one line and as JSON. What receivers take is read to its end.
+// All bytes are shown on one line and as JSON. Packets that receivers accept are read completely.
 func FuzzRead(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(unhex(f, v.Hex))
@@ -212,7 +212,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%s", p.JSON(nil, nil))
 		}
 		if p.Err == nil && !p.Whole {
-			t.Errorf("a packet that is sound was read in part: %s", line)
+			t.Errorf("a valid packet was read only in part: %s", line)
 		}
 	})
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Shown is how much of a list Text writes.
+// Shown is the number of elements of a list that Text writes.
 const Shown = 4
 
-// Names knows the names of some topics.
+// Names has the names of some topics.
 type Names interface {
-	// TopicName is the name of the topic with that id; empty if it is not known.
+	// TopicName returns the name of the topic with the id, or "" if unknown.
 	TopicName(id uint64) string
 }
 
-// Text appends the fields of a packet to b as name=value, in wire order, on one line. Lengths, messages
-// and padding are shown by their sizes. Text from the wire is quoted.
+// Text appends the fields of a packet to b as name=value, in wire order, on one line. Of messages and padding only the
+// sizes are written. Text from the packet is quoted.
 func (p *Packet) Text(b []byte, names Names) []byte {
 	b = appendValues(b, p.header(), names)
 	if len(p.Fields) > 0 {
@@ -29,7 +29,7 @@ func (p *Packet) Text(b []byte, names Names) []byte {
 	return b
 }
 
-// header is the packet's header, with its flags as they are called in packets of its type.
+// header returns the packet's header, with the names of flags for packets of its type.
 func (p *Packet) header() []Value {
 	all := slices.Clone(p.Header)
 	for i := range all {
@@ -62,7 +62,7 @@ func appendValues(b []byte, values []Value, names Names) []byte {
 	return b
 }
 
-// topicName is the name of the topic that the field is the id of, where it is known.
+// topicName returns the name of the topic with the id in the field, if known.
 func (v *Value) topicName(names Names) string {
 	if v.Field.Name != "topic_id" || names == nil {
 		return ""
@@ -112,7 +112,7 @@ func appendList[T any](b []byte, sep byte, most int, list []T, one func([]byte, 
 	return append(b, ']')
 }
 
-// appendNumber writes a number by its names, where it has some.
+// appendNumber writes the names of a number, if it has any, or the number.
 func (f *Field) appendNumber(b []byte, x uint64) []byte {
 	for _, c := range f.Codes {
 		if c.Value == x {
@@ -141,8 +141,8 @@ func (f *Field) appendNumber(b []byte, x uint64) []byte {
 }
 
 // JSON appends header and fields to b as members of an object, with names and values as in docs/vectors, but ids of 64
-// bits as text, in hexadecimal like bytes. Other numbers are not rounded. Names are text, Go-quoted if
-// unprintable. Topics with a known name have "topic" beside their id.
+// bits as text, in hexadecimal like bytes. Other numbers are not rounded. Names are text, Go-quoted if unprintable.
+// Topics with a known name have "topic" in addition to their id.
 func (p *Packet) JSON(b []byte, names Names) []byte {
 	b = append(b, `"header":{`...)
 	b = appendMembers(b, p.Header, names)
@@ -208,11 +208,11 @@ func (f *Field) appendJSONUint(b []byte, x uint64) []byte {
 
 func appendJSONHex(b, x []byte) []byte { return append(hex.AppendEncode(append(b, '"'), x), '"') }
 
-// appendJSONText writes text of any bytes as a JSON string, clean for a terminal.
+// appendJSONText writes any bytes as a JSON string without control characters.
 func appendJSONText(b, text []byte) []byte {
 	quoted, err := json.Marshal(wire.CleanName(text))
 	if err != nil {
-		panic(err) // a string can always be written
+		panic(err) // a string can always be marshaled
 	}
 	return append(b, quoted...)
 }

@@ -1,26 +1,26 @@
-// Package dissect shows packets to people and programs: every field under its name in docs/protocol
-// §2 and in docs/vectors, in the order of the packet.
+// Package dissect writes packets as text and JSON: every field with its name in docs/protocol §2 and docs/vectors, in
+// the order of the packet.
 //
 // The table of fields (table.go) is the single source of those names, of the order and of the meaning of each field.
-// Read parses a packet by it, Text and JSON write the result. Package wire decides whether a packet is well-formed.
+// Read parses a packet with it, Text and JSON write the result. Package wire decides whether a packet is well-formed.
 package dissect
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// Kind says how a field is read.
+// Kind is the encoding of a field.
 type Kind uint8
 
-// Kinds of fields. All but Uint and Flag may be as long as the packet.
+// Kinds of fields. All except Uint and Flag may be as long as the packet.
 const (
 	Uint   Kind = iota // little-endian, Size bytes
 	Flag               // the bits Mask of a byte: true or false
-	Text               // UTF-8, as long as Count says
-	Bytes              // Size bytes, or all that is left
-	Uints              // as many numbers of Size bytes as Count says
-	Chunks             // each behind its length in Size bytes, up to the end of the part
-	Parts              // Part again and again: as often as Count says, or up to a zero byte or the end
+	Text               // UTF-8, with the length in Count
+	Bytes              // Size bytes, or the rest
+	Uints              // Count numbers of Size bytes
+	Chunks             // each after its length in Size bytes, up to the end of the part
+	Parts              // Part repeatedly: Count times, or up to a zero byte or the end
 	One                // Part once
-	Ranges             // as many pairs of varints as Count says: docs/protocol §2.15
+	Ranges             // Count pairs of varints: docs/protocol §2.15
 )
 
 // Behind is the offset of fields that follow the preceding field.
@@ -30,27 +30,26 @@ const Behind = -1
 type Code struct {
 	Value uint64
 	Name  string
-	In    wire.Type // the only type of packet with that bit; 0: it is the same in all that have it
+	In    wire.Type // the only type of packet with the bit; 0: the same in all types
 }
 
 // Field is one row of the table.
 type Field struct {
 	Name  string // as in docs/vectors
-	Drawn string // as in the drawing of docs/protocol; empty if it shares another field's box
+	Drawn string // as in the drawing of docs/protocol; empty if it is in another field's box
 	Means string
 	Kind  Kind
-	At    int // bytes from the beginning of the part, or Behind
+	At    int // offset in the part in bytes, or Behind
 	Size  int // bytes
 	Mask  uint64
-	Hex   bool       // numbers that are names, not amounts, are shown in hexadecimal
-	Codes []Code     // of a Uint: what its values are called
-	Bits  []Code     // of a Uint: what its bits are called
-	Count string     // the field of the part that has its length or count
-	When  uint64     // the value of the part's first field with which it is there; 0: any
-	With  wire.Flags // the flag of the header with which it is there; 0: always
+	Hex   bool       // written in hexadecimal, because it identifies something
+	Codes []Code     // of a Uint: the names of its values
+	Bits  []Code     // of a Uint: the names of its bits
+	Count string     // the field of the part with its length or count
+	When  uint64     // the value of the part's first field with which it exists; 0: any
+	With  wire.Flags // the flag of the header with which it exists; 0: always
 	Part  *Part
-	// Implied marks lengths, counts and constants: docs/vectors leaves them out, because the described
-	// values are included.
+	// Implied marks lengths, counts and constants: docs/vectors omits them, because they follow from other values.
 	Implied bool
 }
 
@@ -59,10 +58,10 @@ type Part struct {
 	Name   string
 	Len    int
 	Fields []Field
-	Body   string // the field with the number of bytes that follow; empty: up to the end
+	Body   string // the field with the number of following bytes; empty: up to the end
 }
 
-// Header is what all packets begin with. docs/protocol §2.6.
+// Header is the header of all packets. docs/protocol §2.6.
 var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 	{Name: "magic", Drawn: `magic "Ff"`, Means: `"Ff"`, At: 0, Size: 2, Hex: true, Implied: true},
 	{Name: "version", Drawn: "version", Means: "version of the protocol", At: 2, Size: 1},
@@ -77,8 +76,8 @@ var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 	{Name: "key_epoch", Drawn: "keyepch", Means: "reserved for authentication: 0", At: 6, Size: 1, Implied: true},
 	{Name: "group_tag", Drawn: "group tag", Means: "hash of the group's address", At: 8, Size: 4, Hex: true},
 	{Name: "checksum", Drawn: "checksum (CRC-32C)", Means: "CRC-32C of the packet, if the flag checksum is set", At: 12, Size: 4, Hex: true},
-	{Name: "publisher", Drawn: "publisher id", Means: "id of the publisher of the stream; in a hello of the bus that sends it", At: 16, Size: 8, Hex: true},
-	{Name: "epoch", Drawn: "epoch", Means: "which run of the publisher", At: 24, Size: 8, Hex: true},
+	{Name: "publisher", Drawn: "publisher id", Means: "id of the publisher of the stream; in a hello the id of its bus", At: 16, Size: 8, Hex: true},
+	{Name: "epoch", Drawn: "epoch", Means: "instance of the publisher", At: 24, Size: 8, Hex: true},
 }}
 
 func codecs() (codes []Code) {
@@ -95,7 +94,7 @@ func types() (codes []Code) {
 	return codes
 }
 
-// BodyOf is Body for the packet b, which has its header.
+// BodyOf returns the Body of packet b, which must have a header.
 func BodyOf(b []byte) *Part {
 	if t := wire.Type(b[3]); t != wire.TypeData || wire.CodecOf(b) == wire.CodecNone {
 		return Body(t)
@@ -103,7 +102,7 @@ func BodyOf(b []byte) *Part {
 	return Packed
 }
 
-// Body is the part after the header in a packet of a type; nil if there is no such type.
+// Body returns the part after the header in packets of a type, or nil if the type is unknown.
 func Body(t wire.Type) *Part {
 	switch t {
 	case wire.TypeData:
@@ -126,33 +125,33 @@ func Body(t wire.Type) *Part {
 	return nil
 }
 
-// Offsets of fields in the parts below are those of the drawings: from the beginning of
-// the packet, and Len is of all of it.
+// Offsets of fields in the parts below are those of the drawings, from the beginning of the packet, and Len includes
+// the header.
 
 // docs/protocol §2.9
 var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
 	{Name: "runs", Drawn: "runs ...", Means: "messages of one topic each, a fragment, a topic's name, or state", Kind: Parts, At: Behind, Part: run},
-	{Name: "padding", Means: "bytes behind the runs", Kind: Bytes, At: Behind},
+	{Name: "padding", Means: "bytes after the runs", Kind: Bytes, At: Behind},
 }}
 
-// Packed follows the header of a data packet with compressed runs: it names a codec. docs/protocol §26.1.
+// Packed follows the header of a data packet with compressed runs: its codec is not 0. docs/protocol §26.1.
 var Packed = &Part{Name: "packed", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
-	{Name: "runs_length", Drawn: "runs' length", Means: "bytes of the runs when they are decompressed", At: 42, Size: 2},
-	{Name: "dictionary", Drawn: "dictionary", Means: "hash of the dictionary they are compressed with, 0 for none", At: 44, Size: 4, Hex: true},
+	{Name: "runs_length", Drawn: "runs' length", Means: "bytes of the decompressed runs", At: 42, Size: 2},
+	{Name: "dictionary", Drawn: "dictionary", Means: "hash of the dictionary for the runs, 0 for none", At: 44, Size: 4, Hex: true},
 	{Name: "compressed", Drawn: "compressed runs ...", Means: "the runs, compressed", Kind: Bytes, At: Behind},
 }}
 
 // docs/protocol §2.10
 var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []Field{
-	{Name: "kind", Drawn: "kind", Means: "what the run holds", At: 0, Size: 1, Codes: []Code{
+	{Name: "kind", Drawn: "kind", Means: "what the run contains", At: 0, Size: 1, Codes: []Code{
 		{Value: uint64(wire.RunPadding), Name: "padding"}, {Value: uint64(wire.RunMessages), Name: "messages"}, {Value: uint64(wire.RunFragment), Name: "fragment"}, {Value: uint64(wire.RunTopic), Name: "topic"},
 		{Value: uint64(wire.RunState), Name: "state"},
 	}},
-	{Name: "run_flags", Drawn: "flags", Means: "how its messages are meant", At: 1, Size: 1, Hex: true, Bits: []Code{{Value: uint64(wire.RunFlagRequest), Name: "request"}}},
+	{Name: "run_flags", Drawn: "flags", Means: "properties of the messages", At: 1, Size: 1, Hex: true, Bits: []Code{{Value: uint64(wire.RunFlagRequest), Name: "request"}}},
 	{Name: "length", Drawn: "length", Means: "bytes of the run's body", At: 2, Size: 2, Implied: true},
 	{Name: "topic_id", Drawn: "topic id (low)", Means: "hash of the topic's name", At: 4, Size: 8, Hex: true},
 	{Name: "number", Drawn: "number (low)", Means: "number of the first message here, in its topic and stream", At: 12, Size: 8},
@@ -165,13 +164,13 @@ var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []F
 // docs/protocol §2.12
 var fragment = &Part{Name: "fragment", Len: wire.FragmentHeaderLen, Fields: []Field{
 	{Name: "total", Means: "bytes of the whole message", At: 0, Size: 4},
-	{Name: "offset", Means: "where in the message the fragment begins", At: 4, Size: 4},
+	{Name: "offset", Means: "offset of the fragment in the message", At: 4, Size: 4},
 	{Name: "bytes", Means: "the fragment", Kind: Bytes, At: Behind},
 }}
 
 // docs/protocol §2.23
 var state = &Part{Name: "state", Len: wire.StateHeaderLen, Fields: []Field{
-	{Name: "marks", Drawn: "marks", Means: "where in its round the run is", At: 0, Size: 1, Hex: true, Bits: []Code{
+	{Name: "marks", Drawn: "marks", Means: "position of the run in its round", At: 0, Size: 1, Hex: true, Bits: []Code{
 		{Value: uint64(wire.StateBegins), Name: "begins"}, {Value: uint64(wire.StateEnds), Name: "ends"}, {Value: uint64(wire.StateFirst), Name: "first"},
 		{Value: uint64(wire.StateLast), Name: "last"}, {Value: uint64(wire.StateFailed), Name: "failed"},
 	}},
@@ -186,46 +185,46 @@ var (
 
 // docs/protocol §2.13
 var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field{
-	{Name: "lead", Drawn: "lead", Means: "sequence that the next new packet will have", At: 32, Size: 8},
+	{Name: "lead", Drawn: "lead", Means: "sequence of the next new packet", At: 32, Size: 8},
 	{Name: "trail", Drawn: "trail", Means: "oldest sequence that can be sent again", At: 40, Size: 8},
 	{Name: "sent_at", Drawn: "sent at", Means: "the publisher's clock in nanoseconds", At: 48, Size: 8},
-	{Name: "backoff_window_ns", Drawn: "back-off window, ns", Means: "over which receivers spread their NAKs", At: 56, Size: 4},
+	{Name: "backoff_window_ns", Drawn: "back-off window, ns", Means: "time over which receivers spread their NAKs", At: 56, Size: 4},
 	{Name: "receivers", Drawn: "receivers", Means: "members that the publisher has", At: 60, Size: 4},
-	{Name: "status_interval_us", Drawn: "status interval, us", Means: "cadence of statuses", At: 64, Size: 4},
+	{Name: "status_interval_us", Drawn: "status interval, us", Means: "interval of statuses", At: 64, Size: 4},
 	{Name: "heartbeat_interval_us", Drawn: "heartbeat interval, us", Means: "longest time to the next heartbeat", At: 68, Size: 4},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 72, Size: 2},
-	{Name: "asked_count", Drawn: "asked", Means: "whether a topic is asked for", At: 74, Size: 1, Implied: true},
+	{Name: "asked_count", Drawn: "asked", Means: "1 if a topic is asked for", At: 74, Size: 1, Implied: true},
 	{Name: "round_trip_ns", Drawn: "round trip, ns", Means: "smoothed, as the publisher measured it", At: 76, Size: 4},
 	{Name: "groups", Drawn: "groups", Means: "groups of the publisher's bus", At: 80, Size: 4},
 	{Name: "mapping", Drawn: "mapping", Means: "how topics map to groups", At: 84, Size: 1, Codes: mappings},
-	{Name: "map_parameter", Drawn: "map parameter", Means: "of the mapping", At: 86, Size: 2},
-	{Name: "checksum_kind", Drawn: "checks.", Means: "checksum that the stream's packets carry", At: 85, Size: 1, Codes: checksums},
-	{Name: "holder", Drawn: "holder", Means: "receiver that holds the publisher up, or was released", At: 88, Size: 8, Hex: true},
-	{Name: "held_ms", Drawn: "held, ms", Means: "for how long", At: 96, Size: 4},
+	{Name: "map_parameter", Drawn: "map parameter", Means: "parameter of the mapping", At: 86, Size: 2},
+	{Name: "checksum_kind", Drawn: "checks.", Means: "checksum of the stream's packets", At: 85, Size: 1, Codes: checksums},
+	{Name: "holder", Drawn: "holder", Means: "receiver that blocks the publisher, or was released", At: 88, Size: 8, Hex: true},
+	{Name: "held_ms", Drawn: "held, ms", Means: "time for which it has blocked the publisher", At: 96, Size: 4},
 	{Name: "released", Drawn: "hold", Means: "the holder was released", Kind: Flag, At: 100, Size: 1, Mask: 1},
 	{Name: "name_length", Drawn: "nameln", Means: "bytes of the name", At: 101, Size: 1, Implied: true},
-	{Name: "legs", Drawn: "legs", Means: "how many leg tags there are", At: 102, Size: 1, Implied: true},
-	{Name: "timing_count", Drawn: "timings", Means: "whether there is a timing", At: 103, Size: 1, Implied: true},
+	{Name: "legs", Drawn: "legs", Means: "number of leg tags", At: 102, Size: 1, Implied: true},
+	{Name: "timing_count", Drawn: "timings", Means: "1 if there is a timing", At: 103, Size: 1, Implied: true},
 	{Name: "name", Drawn: "the publisher's name", Means: "the publisher's name", Kind: Text, At: Behind, Count: "name_length"},
 	{Name: "leg_tags", Drawn: "leg tags, 4 bytes each ...", Means: "the group's tags on each leg of the publisher's bus, if it has several", Kind: Uints, At: Behind, Size: 4, Hex: true, Count: "legs"},
-	{Name: "asked_topics", Drawn: "topic asked for", Means: "topic that receivers name first if they want it", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "asked_count"},
+	{Name: "asked_topics", Drawn: "topic asked for", Means: "topic that receivers list first if they subscribe to it", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "asked_count"},
 	{Name: "timings", Drawn: "timing, 32 bytes (§2.24)", Means: "when a packet was sent", Kind: Parts, At: Behind, Count: "timing_count", Part: timing},
 }}
 
 // docs/protocol §2.24
 var timing = &Part{Name: "timing", Len: wire.TimingLen, Fields: []Field{
-	{Name: "clock", Drawn: "clock", Means: "by which clock; equal ones agree", At: 0, Size: 8, Hex: true},
+	{Name: "clock", Drawn: "clock", Means: "id of the clock; clocks with equal ids agree", At: 0, Size: 8, Hex: true},
 	{Name: "timed_packet", Drawn: "timed packet", Means: "sequence of the packet", At: 8, Size: 8},
-	{Name: "timed_at_ns", Drawn: "when it was sent", Means: "when it was first handed to the fabric, in nanoseconds since 1970; 0: none was timed yet", At: 16, Size: 8},
-	{Name: "next", Drawn: "next", Means: "sequence of the packet that will be timed next", At: 24, Size: 8},
+	{Name: "timed_at_ns", Drawn: "when it was sent", Means: "when it was first sent, in nanoseconds since 1970; 0: no packet was timed yet", At: 16, Size: 8},
+	{Name: "next", Drawn: "next", Means: "sequence of the next packet to be timed", At: 24, Size: 8},
 }}
 
 // docs/protocol §2.14
 var announce = &Part{Name: "announce", Len: wire.AnnounceHeaderLen, Fields: []Field{
 	{Name: "as_of", Drawn: "as of", Means: "the numbers hold for all packets below this sequence", At: 32, Size: 8},
-	{Name: "first_index", Drawn: "first index", Means: "index of the first topic here", At: 40, Size: 4},
+	{Name: "first_index", Drawn: "first index", Means: "index of the first topic in this packet", At: 40, Size: 4},
 	{Name: "topics_in_all", Drawn: "topics in all", Means: "topics of the stream", At: 44, Size: 4},
-	{Name: "count", Drawn: "count", Means: "topics here", At: 48, Size: 2, Implied: true},
+	{Name: "count", Drawn: "count", Means: "topics in this packet", At: 48, Size: 2, Implied: true},
 	{Name: "topics", Drawn: "topics ...", Means: "the topics", Kind: Parts, At: Behind, Count: "count", Part: topic},
 }}
 
@@ -239,12 +238,12 @@ var topic = &Part{Name: "topic", Len: wire.AnnounceHeaderLen - 38, Fields: []Fie
 // docs/protocol §2.15
 var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
 	{Name: "receiver_id", Drawn: "receiver id (NAK), zero (NCF and Gone)", Means: "the requesting receiver; 0 in NCF and gone", At: 32, Size: 8, Hex: true},
-	{Name: "base", Drawn: "base", Means: "sequence from which the first range is counted", At: 40, Size: 8},
-	{Name: "ranges", Drawn: "ranges", Means: "how many ranges there are", At: 48, Size: 2, Implied: true},
+	{Name: "base", Drawn: "base", Means: "sequence to which the first range is relative", At: 40, Size: 8},
+	{Name: "ranges", Drawn: "ranges", Means: "number of ranges", At: 48, Size: 2, Implied: true},
 	{Name: "reason", Drawn: "reason", Means: "why it was sent", At: 50, Size: 1, Codes: []Code{
 		{Value: uint64(wire.ReasonNone), Name: "none"}, {Value: uint64(wire.ReasonQueued), Name: "queued"}, {Value: uint64(wire.ReasonOverwritten), Name: "overwritten"},
 	}},
-	{Name: "wait_us", Drawn: "wait, us", Means: "when to ask again", At: 52, Size: 4},
+	{Name: "wait_us", Drawn: "wait, us", Means: "time to wait before asking again", At: 52, Size: 4},
 	{Name: "first_and_count", Drawn: "ranges ...", Means: "first sequence and number of sequences of each range", Kind: Ranges, At: Behind, Count: "ranges"},
 }}
 
@@ -252,13 +251,13 @@ var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
 var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
 	{Name: "receiver_id", Drawn: "receiver id", Means: "the sending receiver", At: 32, Size: 8, Hex: true},
 	{Name: "next", Drawn: "next", Means: "lowest sequence that is neither received nor given up", At: 40, Size: 8},
-	{Name: "limit", Drawn: "limit", Means: "first sequence that the receiver has no room for", At: 48, Size: 8},
+	{Name: "limit", Drawn: "limit", Means: "first sequence for which the receiver has no room", At: 48, Size: 8},
 	{Name: "echo", Drawn: "echo", Means: "sent_at of the newest heartbeat", At: 56, Size: 8},
-	{Name: "echo_delay_ns", Drawn: "echo delay, ns", Means: "how long ago that came", At: 64, Size: 4},
-	{Name: "topics", Drawn: "topics", Means: "how many topic ids there are", At: 68, Size: 2, Implied: true},
+	{Name: "echo_delay_ns", Drawn: "echo delay, ns", Means: "time since that heartbeat arrived", At: 64, Size: 4},
+	{Name: "topics", Drawn: "topics", Means: "number of topic ids", At: 68, Size: 2, Implied: true},
 	{Name: "name_length", Drawn: "name length", Means: "bytes of the name", At: 70, Size: 2, Implied: true},
 	{Name: "lost", Drawn: "lost", Means: "packets permanently lost, modulo 2^32", At: 72, Size: 4},
-	{Name: "unread", Drawn: "unread", Means: "packets that wait to be read", At: 76, Size: 4},
+	{Name: "unread", Drawn: "unread", Means: "packets waiting to be read", At: 76, Size: 4},
 	{Name: "topic_ids", Drawn: "topic ids, 8 bytes each ...", Means: "topics to which the receiver subscribes", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "topics"},
 	{Name: "name", Drawn: "name, UTF-8 ...", Means: "the receiver's name", Kind: Text, At: Behind, Count: "name_length"},
 	{Name: "tag_length", Means: "bytes of the tag", At: Behind, Size: 1, Implied: true, With: wire.FlagTagged},
@@ -269,11 +268,11 @@ var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
 var hello = &Part{Name: "hello", Len: wire.HelloLen, Fields: []Field{
 	{Name: "groups", Drawn: "groups", Means: "groups of the bus", At: 32, Size: 4},
 	{Name: "mapping", Drawn: "mapping", Means: "how topics map to groups", At: 36, Size: 1, Codes: mappings},
-	{Name: "map_parameter", Drawn: "map parameter", Means: "of the mapping", At: 46, Size: 2},
-	{Name: "checksum_kind", Drawn: "checks.", Means: "checksum that the bus's packets carry", At: 37, Size: 1, Codes: checksums},
+	{Name: "map_parameter", Drawn: "map parameter", Means: "parameter of the mapping", At: 46, Size: 2},
+	{Name: "checksum_kind", Drawn: "checks.", Means: "checksum of the bus's packets", At: 37, Size: 1, Codes: checksums},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the longest packets of the bus's streams", At: 38, Size: 2},
 	{Name: "topics", Drawn: "topics", Means: "topics that the bus publishes; in an answer, subscribes to", At: 40, Size: 4},
-	{Name: "answer", Drawn: "bits", Means: "it answers a hello", Kind: Flag, At: 44, Size: 1, Mask: 1},
+	{Name: "answer", Drawn: "bits", Means: "the packet answers a hello", Kind: Flag, At: 44, Size: 1, Mask: 1},
 	{Name: "waits", Means: "the bus waits for subscribers", Kind: Flag, At: 44, Size: 1, Mask: 2},
 	{Name: "name_length", Drawn: "namelen", Means: "bytes of the name", At: 45, Size: 1, Implied: true},
 	{Name: "name", Drawn: "name, filled up with zeros ...", Means: "the bus's name", Kind: Text, At: 48, Size: wire.MaxName, Count: "name_length"},
@@ -286,14 +285,14 @@ var reply = &Part{Name: "reply", Len: wire.ReplyHeaderLen, Body: "length", Field
 	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic of the request", At: 40, Size: 8, Hex: true},
 	{Name: "number", Drawn: "number", Means: "number of the request, in its topic and stream", At: 48, Size: 8},
 	{Name: "total", Drawn: "total", Means: "bytes of the whole reply", At: 56, Size: 4},
-	{Name: "offset", Drawn: "offset", Means: "where in the reply the bytes begin", At: 60, Size: 4},
-	{Name: "length", Drawn: "length", Means: "bytes of it here", At: 64, Size: 2, Implied: true},
-	{Name: "bytes", Drawn: "bytes ...", Means: "the reply, or a piece of it", Kind: Bytes, At: Behind},
+	{Name: "offset", Drawn: "offset", Means: "offset of the bytes in the reply", At: 60, Size: 4},
+	{Name: "length", Drawn: "length", Means: "bytes of the reply in this packet", At: 64, Size: 2, Implied: true},
+	{Name: "bytes", Drawn: "bytes ...", Means: "the reply, or a part of it", Kind: Bytes, At: Behind},
 }}
 
 // docs/protocol §2.22
 var recall = &Part{Name: "recall", Len: wire.RecallHeaderLen, Fields: []Field{
-	{Name: "count", Drawn: "count", Means: "replies that are asked for", At: 32, Size: 2, Implied: true},
+	{Name: "count", Drawn: "count", Means: "requested replies", At: 32, Size: 2, Implied: true},
 	{Name: "replies", Drawn: "replies ...", Means: "the replies", Kind: Parts, At: Behind, Count: "count", Part: recalled},
 }}
 
@@ -301,5 +300,5 @@ var recalled = &Part{Name: "recalled", Len: wire.RecallEntryLen, Fields: []Field
 	{Name: "receiver_id", Drawn: "receiver id", Means: "the replying receiver", At: 0, Size: 8, Hex: true},
 	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic of the request", At: 8, Size: 8, Hex: true},
 	{Name: "number", Drawn: "number", Means: "number of the request, in its topic and stream", At: 16, Size: 8},
-	{Name: "offset", Drawn: "offset", Means: "bytes of the reply that are there", At: 24, Size: 4},
+	{Name: "offset", Drawn: "offset", Means: "bytes of the reply already received", At: 24, Size: 4},
 }}

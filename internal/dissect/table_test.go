@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// drawn are the parts in the order of the drawings of docs/protocol §2.
+// drawn has the parts in the order of the drawings in docs/protocol §2.
 var drawn = []*Part{Header, data, run, heartbeat, announce, topic, ranges, status, hello, reply, recall, recalled, state, timing}
 
 // cell is a box of a drawing.
@@ -20,7 +20,7 @@ type cell struct {
 	at, size int // bytes
 }
 
-// drawings reads those of protocol §2.
+// drawings reads the drawings of docs/protocol §2.
 func drawings(t *testing.T) (all [][]cell) {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/protocol/core.md")
@@ -58,9 +58,9 @@ func drawings(t *testing.T) (all [][]cell) {
 	return all
 }
 
-// Every box of a drawing is a field of the table, in its place, and every field that is drawn
-// has its box: docs/protocol §2.6, §2.9, §2.10, §2.13 to §2.24.
-func TestTableIsTheDrawings(t *testing.T) {
+// Every box of a drawing is a field of the table at the same offset, and every drawn field has its box: docs/protocol
+// §2.6, §2.9, §2.10, §2.13 to §2.24.
+func TestTableMatchesDrawings(t *testing.T) {
 	all := drawings(t)
 	if len(all) != len(drawn) {
 		t.Fatalf("protocol has %d drawings, the table has %d parts", len(all), len(drawn))
@@ -74,7 +74,7 @@ func TestTableIsTheDrawings(t *testing.T) {
 			f := fieldDrawn(p, c.title)
 			switch {
 			case f == nil:
-				t.Errorf("%s: the box %q is no field of the table", p.Name, c.title)
+				t.Errorf("%s: the box %q is not a field of the table", p.Name, c.title)
 				continue
 			case f.At == Behind:
 				if c.at < p.Len {
@@ -90,7 +90,7 @@ func TestTableIsTheDrawings(t *testing.T) {
 				t.Errorf("%s.%s: no box is called %q", p.Name, f.Name, f.Drawn)
 			}
 			if f.Means == "" {
-				t.Errorf("%s.%s does not say what it means", p.Name, f.Name)
+				t.Errorf("%s.%s has no description", p.Name, f.Name)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func fieldDrawn(p *Part, title string) *Field {
 	return nil
 }
 
-// The code points of the table have the names and values of those of protocol §2.
+// The code points of the table have the names and values of docs/protocol §2.
 func TestCodePoints(t *testing.T) {
 	b, err := os.ReadFile("../../docs/protocol/core.md")
 	if err != nil {
@@ -136,15 +136,15 @@ func TestCodePoints(t *testing.T) {
 	}
 }
 
-// Every type has a part, and lengths, counts and code points are of fields that are there.
-func TestTableIsSound(t *testing.T) {
+// Every type has a part, and lengths, counts and code points refer to fields of the table.
+func TestTableIsConsistent(t *testing.T) {
 	for typ := wire.TypeData; typ <= wire.LastType; typ++ {
 		if Body(typ) == nil {
 			t.Errorf("%v has no part", typ)
 		}
 	}
 	if Body(0) != nil || Body(wire.LastType+1) != nil {
-		t.Error("a type that is none has a part")
+		t.Error("an undefined type has a part")
 	}
 	for _, p := range append(drawn, fragment) {
 		names := make(map[string]bool)
@@ -153,10 +153,10 @@ func TestTableIsSound(t *testing.T) {
 				t.Errorf("%s.%s is counted by %s, which is not before it", p.Name, f.Name, f.Count)
 			}
 			if names[f.Name] {
-				t.Errorf("%s.%s is there twice", p.Name, f.Name)
+				t.Errorf("%s.%s is duplicate", p.Name, f.Name)
 			}
 			if f.At != Behind && f.At+f.Size > p.Len {
-				t.Errorf("%s.%s ends behind the part", p.Name, f.Name)
+				t.Errorf("%s.%s ends after the part", p.Name, f.Name)
 			}
 			names[f.Name] = true
 		}

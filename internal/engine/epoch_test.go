@@ -3,12 +3,14 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // docs/protocol §3.1.
 func TestNewEpoch(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 123456789, time.UTC)
-	seen := make(map[uint64]bool)
+	seen := make(map[events.ID]bool)
 	for _, c := range []struct {
 		now    time.Time
 		random uint64

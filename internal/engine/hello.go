@@ -70,7 +70,7 @@ func newHellos(l *Loop) *hellos {
 	h := &hellos{l: l, wantedStale: true}
 	c := &l.caps
 	h.g = discovery.New(discovery.Config{
-		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
+		Self: l.cfg.Instance, Name: l.cfg.Receiver.Name,
 		GroupTag: wire.GroupTag(l.t.GroupAddress(0)), LegTags: l.inbox.legs.tags(0),
 		Fabric: discovery.Fabric{
 			Groups: c.Groups, Mapping: l.cfg.Mapping, PacketSize: c.PacketSize, MaxPacket: l.t.Capabilities().MaxPacket,

@@ -84,7 +84,7 @@ func TestMissingChecksumIsReported(t *testing.T) {
 		return other{Transport: tr, unprotected: true}
 	})
 	subscribeTo(t, l, TopicName{Name: "x"}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
-	_, bare := newLoop(t, Config{Publisher: 77})
+	_, bare := newLoop(t, Config{Instance: events.Instance{Publisher: 77}})
 	publication(t, bare, "x")
 	m := mismatchOf(t, ch)
 	if d := m.Differences[0]; m.Publisher != 77 || d.Field != events.FieldChecksum || d.Ours != "CRC-32C" || d.Theirs != "none" {
@@ -214,7 +214,7 @@ func TestKeptHellosAreBounded(t *testing.T) {
 	<-busy
 	tag := wire.GroupTag(l.t.GroupAddress(0))
 	for i := range uint64(100) {
-		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})
+		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: events.ID(100 + i), Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})
 		if !l.hellos.keep(b, answersAt{}) || l.hellos.keep(b[:wire.HeaderLen], answersAt{}) != true {
 			t.Fatalf("keep returned false for hello %d, want true", i)
 		}

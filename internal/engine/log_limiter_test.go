@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -48,7 +49,7 @@ func forge(t *testing.T, l *Loop, publisher uint64, n int) stats.Receiver {
 	read := func() { st = l.groups[0].r.Stats() }
 	l.do(read)
 	for i := range n {
-		b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: wire.GroupTag(l.t.GroupAddress(0)), Publisher: publisher, Epoch: uint64(i + 1)},
+		b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: wire.GroupTag(l.t.GroupAddress(0)), Publisher: events.ID(publisher), Epoch: events.ID(i + 1)},
 			&wire.Heartbeat{SentAt: 1, PacketSize: 1000, Interval: time.Second, StatusInterval: time.Second})
 		wire.SetChecksum(b)
 		out := transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}}
@@ -79,7 +80,7 @@ func TestLogIsLimited(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var all, with atomic.Int64
-			_, l := newLoop(t, Config{Publisher: 77, Logger: slog.New(lineCounter{&all, &with, c.text})})
+			_, l := newLoop(t, Config{Instance: events.Instance{Publisher: 77}, Logger: slog.New(lineCounter{&all, &with, c.text})})
 			subscribeTo(t, l, TopicName{Name: "x"}, policyAuto, handlerFuncs{other: func(*Delivery) {}})
 			const n = 1000
 			if st := forge(t, l, c.publisher, n); st.Streams+st.StreamsRefused != n {

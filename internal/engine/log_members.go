@@ -37,7 +37,7 @@ func (x *memberships) lost(m membership, err error) (first bool) {
 	return first
 }
 
-// cutOff returns why this bus itself was cut off from a group at that time or later; nil: it was not.
+// cutOff returns why this bus itself was cut off from group m at the time since or later, or nil if it was not.
 func (x *memberships) cutOff(m membership, since reliable.Instant) error {
 	if o := x.of[m]; o.until > since {
 		return fmt.Errorf("this bus was cut off: %w", o.err)

@@ -13,7 +13,7 @@ import (
 
 // presences are the publishers that the log has called up, or down with a cause. Loop only.
 type presences struct {
-	of map[reliable.Instance]*presence
+	of map[events.Instance]*presence
 }
 
 type presence struct {
@@ -23,12 +23,12 @@ type presence struct {
 }
 
 // came records that a publisher is up in one more group. It reports whether to log that it is up.
-func (p *presences) came(of reliable.Instance) (say bool) {
+func (p *presences) came(of events.Instance) (say bool) {
 	x := p.of[of]
 	if x == nil {
 		x = &presence{}
 		if p.of == nil {
-			p.of = make(map[reliable.Instance]*presence)
+			p.of = make(map[events.Instance]*presence)
 		}
 		p.of[of] = x
 	}
@@ -39,7 +39,7 @@ func (p *presences) came(of reliable.Instance) (say bool) {
 }
 
 // went records that a publisher is down in one of its groups. It reports whether to log that, with this cause.
-func (p *presences) went(of reliable.Instance, cause events.Cause) (say bool) {
+func (p *presences) went(of events.Instance, cause events.Cause) (say bool) {
 	x := p.of[of]
 	if x == nil {
 		return false // down a second time: after a lost instance its successor has come up
@@ -56,7 +56,7 @@ func (p *presences) went(of reliable.Instance, cause events.Cause) (say bool) {
 type repeats struct{ at map[remark]reliable.Instant }
 
 type remark struct {
-	peer uint64
+	peer events.ID
 	line *report.Line
 }
 
@@ -69,7 +69,7 @@ const (
 )
 
 // say records a line, and reports whether it was not logged recently.
-func (r *repeats) say(now reliable.Instant, peer uint64, line *report.Line) bool {
+func (r *repeats) say(now reliable.Instant, peer events.ID, line *report.Line) bool {
 	key := remark{peer, line}
 	if at, ok := r.at[key]; ok && now.Sub(at) < sameRemark {
 		return false
@@ -82,7 +82,7 @@ func (r *repeats) say(now reliable.Instant, peer uint64, line *report.Line) bool
 }
 
 // sayOf logs a line of a peer, 0 for this bus, once for all groups.
-func (j *journal) sayOf(peer uint64, line *report.Line, args ...any) {
+func (j *journal) sayOf(peer events.ID, line *report.Line, args ...any) {
 	if j.repeats.say(j.clock.now(), peer, line) {
 		j.say(line, args...)
 	} else {
@@ -119,9 +119,9 @@ func (j *journal) publisherWent(from *reliable.Origin, group string, cause event
 
 // publisherArgs returns the attributes that name a publisher, with the group that reports it first.
 func publisherArgs(from *reliable.Origin, group string) []any {
-	args := []any{"publisher", id(from.Publisher)}
+	args := []any{"publisher", from.Publisher}
 	if from.Name != "" {
 		args = append(args, "name", from.Name)
 	}
-	return append(args, "epoch", id(from.Epoch), "group", group)
+	return append(args, "epoch", from.Epoch, "group", group)
 }

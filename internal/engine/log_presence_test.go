@@ -14,7 +14,7 @@ func TestPresences(t *testing.T) {
 	const lost, ended = events.CausePublisherLost, events.CauseNone
 	type step struct {
 		up    bool
-		epoch uint64
+		epoch events.ID
 		cause events.Cause
 		log   bool
 	}
@@ -33,9 +33,9 @@ func TestPresences(t *testing.T) {
 		for i, s := range c.steps {
 			log := false
 			if s.up {
-				log = p.came(reliable.Instance{Publisher: 7, Epoch: s.epoch})
+				log = p.came(events.Instance{Publisher: 7, Epoch: s.epoch})
 			} else {
-				log = p.went(reliable.Instance{Publisher: 7, Epoch: s.epoch}, s.cause)
+				log = p.went(events.Instance{Publisher: 7, Epoch: s.epoch}, s.cause)
 			}
 			if log != s.log {
 				t.Errorf("%s, step %d: logged %v, want %v", c.name, i, log, s.log)
@@ -43,9 +43,9 @@ func TestPresences(t *testing.T) {
 		}
 	}
 	var p presences
-	for i := range uint64(100) {
-		p.came(reliable.Instance{Publisher: i, Epoch: 1})
-		p.went(reliable.Instance{Publisher: i, Epoch: 1}, ended)
+	for i := range events.ID(100) {
+		p.came(events.Instance{Publisher: i, Epoch: 1})
+		p.went(events.Instance{Publisher: i, Epoch: 1}, ended)
 	}
 	if len(p.of) != 0 {
 		t.Errorf("%d publishers that are down are stored, want 0", len(p.of))
@@ -58,7 +58,7 @@ func TestRepeats(t *testing.T) {
 	now := reliable.Instant(time.Hour)
 	for i, c := range []struct {
 		after time.Duration
-		peer  uint64
+		peer  events.ID
 		line  *report.Line
 		log   bool
 	}{
@@ -71,7 +71,7 @@ func TestRepeats(t *testing.T) {
 			t.Errorf("step %d: logged %v, want %v", i, log, c.log)
 		}
 	}
-	for i := range uint64(3 * remarksKept) {
+	for i := range events.ID(3 * remarksKept) {
 		if r.say(now, i, &report.GroupLost); len(r.at) > remarksKept {
 			t.Fatalf("%d lines are stored, want at most %d", len(r.at), remarksKept)
 		}

@@ -24,9 +24,8 @@ import (
 // Config describes a loop. All fields are set, except where a comment says what zero means; package pubsub has the
 // defaults.
 type Config struct {
-	Publisher uint64 // id of this process as a publisher; 0: random
-	Epoch     uint64 // of this instance of the publisher; 0: newEpoch
-	Name      string // readable name of this process as a publisher; may be empty
+	events.Instance        // of this process as a publisher; 0: a random id, newEpoch
+	Name            string // readable name of this process as a publisher; may be empty
 	// Mapping is how topics map to groups, for comparison with other buses. Default: by hash.
 	Mapping wire.Mapping
 	// Sender and Receiver are templates. The loop fills in identity, sizes and memory for each group.
@@ -110,7 +109,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	var seed [24]byte
 	rand.Read(seed[:]) // it never fails
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
-	cfg.Publisher = cmp.Or(cfg.Publisher, random(0)|1)
+	cfg.Publisher = cmp.Or(cfg.Publisher, events.ID(random(0)|1))
 	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(time.Now(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
 	cfg.Sender.Repairs = reliable.NewRepairBudget(new(sync.Mutex))
@@ -119,7 +118,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 		caps = signed.Capabilities(caps)
 	}
 	cfg.Receiver.ID = cmp.Or(cfg.Receiver.ID, random(1)|1)
-	cfg.Receiver.Own, cfg.Receiver.OwnEpoch = cfg.Publisher, cfg.Epoch
+	cfg.Receiver.Own = cfg.Instance
 	cfg.Receiver.Checksum = !caps.Checked
 	if t := cfg.Trust; t != nil {
 		cfg.Receiver.Trust = func() reliable.TopicTrust { return t.Trust() }
@@ -155,8 +154,8 @@ func (l *Loop) Capabilities() transport.Capabilities {
 	return l.t.Capabilities()
 }
 
-// Publisher returns the publisher id and the epoch of this process.
-func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Epoch }
+// Instance is this process as a publisher.
+func (l *Loop) Instance() events.Instance { return l.cfg.Instance }
 
 // run is the loop's goroutine. It ends when Close has closed the transport, when the transport has failed permanently,
 // or when a handler has ended the goroutine.
@@ -305,7 +304,7 @@ func (l *Loop) joined(e *transport.Event) {
 	case transport.Unreadable:
 		l.unreadable(e.Err)
 		return
-	case transport.Unfindable:
+	case transport.Undiscoverable:
 		l.emit(&report.Unfindable, events.Event{Kind: events.Unfindable, Err: e.Err})
 		return
 	case transport.Unmet:

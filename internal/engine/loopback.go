@@ -42,7 +42,7 @@ func (g *group) watchEcho(now reliable.Instant) {
 		publishing = publishing || p.group == g.index
 	}
 	for _, st := range g.r.Streams() {
-		heard = heard || st.Publisher == g.l.cfg.Publisher && st.Epoch == g.l.cfg.Epoch
+		heard = heard || st.Instance == g.l.cfg.Instance
 	}
 	if g.echo.missing(g.l.ran(now), publishing, heard) {
 		report.NoLoopback.Log(g.l.log, "group", g.address)

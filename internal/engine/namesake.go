@@ -15,13 +15,13 @@ type instancePair struct{ publisher, later, earlier events.ID }
 const maxDuplicates = 256
 
 // namesake logs that a publisher with our own id has come up.
-func (l *Loop) namesake(of reliable.Instance) {
-	if of.Publisher != l.cfg.Publisher || of.Epoch == l.cfg.Epoch {
+func (l *Loop) namesake(of events.Instance) {
+	if of.Publisher != l.cfg.Publisher || of == l.cfg.Instance {
 		return
 	}
 	if l.namesakes++; Doubled(l.namesakes-1, l.namesakes) {
 		report.Namesake.Log(l.log,
-			"name", l.cfg.Name, "publisher", id(of.Publisher), "epoch", id(of.Epoch), "ours", id(l.cfg.Epoch), "heard", l.namesakes)
+			"name", l.cfg.Name, "publisher", of.Publisher, "epoch", of.Epoch, "ours", l.cfg.Epoch, "heard", l.namesakes)
 	}
 }
 
@@ -32,9 +32,9 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 		return
 	}
 	e := g.event(events.DuplicateName, st)
-	e.Address, e.OtherEpoch = st.Origin().Address, events.ID(g.l.cfg.Epoch)
+	e.Address, e.OtherEpoch = st.Origin().Address, g.l.cfg.Epoch
 	if other != nil {
-		e.OtherEpoch, e.OtherAddress = events.ID(other.Epoch), other.Origin().Address
+		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
 	} else if len(g.l.publications()) == 0 {
 		return // only the other bus publishes
 	}

@@ -16,8 +16,8 @@ import (
 // that names the interface.
 
 const (
-	// undetectedAfter is how long no peer must be detected before that is reported: peers send heartbeats, statuses and
-	// searches at least once a second.
+	// undetectedAfter is the time without a detected peer after which this is reported. Peers send heartbeats, statuses
+	// and searches at least once a second.
 	undetectedAfter = 5 * time.Second
 	detectionEvery  = time.Second // how often the loop checks
 )

@@ -47,10 +47,8 @@ func (l *Loop) sampleOf(now reliable.Instant, groups []stats.Group, legs []stats
 
 // Dropped describes packets that were dropped, or lost in the network.
 type Dropped struct {
-	Cause   string // its label
+	Cause   *report.Cause
 	Packets uint64 // so far
-	Do      string // advice to the operator
-	Quiet   bool   // not a fault of this host
 }
 
 // emitDrops reports the drops found by samples. Loop only, outside of handlers.
@@ -65,12 +63,8 @@ func (l *Loop) emitDrops() {
 
 // emitDropped logs drops and emits their event.
 func (l *Loop) emitDropped(d *Dropped) {
-	line := &report.PacketsDropped
-	if d.Quiet {
-		line = &report.PacketsMissed
-	}
-	l.say(line, "cause", d.Cause, "packets", d.Packets, "do", d.Do)
-	l.event(events.Event{Kind: events.PacketsDropped, Cause: d.Cause, Behind: d.Packets})
+	l.say(d.Cause.Line, "cause", d.Cause.Label, "packets", d.Packets, "do", report.Plain(d.Cause.Do))
+	l.event(events.Event{Kind: d.Cause.Line.Event, Cause: d.Cause.Label, Behind: d.Packets})
 }
 
 // SampleNow passes the counters on at once. A loop that has ended did so at its end.
@@ -126,7 +120,7 @@ func (s *Subscription) recordLoss(it *topics.Item, group string, from *reliable.
 	}
 	e := stats.LossEntry{
 		Cause: s.l.cfg.CauseLabel(it.Cause), Group: group,
-		Publisher: events.ID(from.Publisher), Epoch: events.ID(from.Epoch),
+		Publisher: from.Publisher, Epoch: from.Epoch,
 		Name: from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
 	}
 	if it.Topic != nil {
@@ -165,7 +159,7 @@ func (l *Loop) recordEvent(e *events.Event) {
 		Group: e.Group, Leg: e.Leg, Publisher: e.Publisher, Epoch: e.Epoch,
 		Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
 	}
-	if kept.OfSubscriber {
+	if kept.Loss.OfSubscriber {
 		x.Publisher, x.Epoch, x.Subscriber = 0, 0, e.Subscriber
 	}
 	if e.Err != nil {
@@ -182,7 +176,7 @@ func (l *Loop) recordEvent(e *events.Event) {
 func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {
-			if st.Publisher == uint64(e.Publisher) && events.ID(st.Epoch) == e.Epoch && g.address == e.Group && st.MayConcern() {
+			if st.Publisher == e.Publisher && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
 				return true
 			}
 		}

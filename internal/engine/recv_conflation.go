@@ -215,7 +215,7 @@ func (c *Conflation) signalLoop() {
 	_ = c.s.l.post(c.s.unblock) // fails only if the loop has ended
 }
 
-// unblock resumes streams that were held up by feeds that no longer block. Loop only.
+// unblock resumes streams that were blocked by feeds that no longer block. Loop only.
 func (s *Subscription) unblock() {
 	for _, f := range *s.feeds.Load() {
 		f.setBlock()

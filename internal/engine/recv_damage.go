@@ -15,7 +15,7 @@ func (g *group) watchDamage() {
 	if !Doubled(n-d.Packets, n) {
 		return
 	}
-	g.l.sayOf(d.Publisher, &report.BadPackets, "packets", n, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
-	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.ID(d.Publisher),
+	g.l.sayOf(d.Publisher, &report.BadPackets, "packets", n, "publisher", d.Publisher, "address", d.Address, "group", g.address)
+	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: d.Publisher,
 		Address: d.Address, Behind: n})
 }

@@ -62,7 +62,7 @@ func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Even
 		if err.Fault == events.FaultTopic {
 			line = &report.TopicRefused
 		}
-		g.l.say(line, "publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address)
+		g.l.say(line, "publisher", st.Publisher, "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address)
 		g.l.event(e)
 	}
 	return e
@@ -71,7 +71,7 @@ func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Even
 // reportFaults makes the reader for handlers report faults.
 func (g *group) reportFaults(st *reliable.Stream, rd *topics.Reader) {
 	rd.OnFault(func(err *events.FaultError) {
-		err.Publisher, err.Epoch = events.ID(st.Publisher), events.ID(st.Epoch)
+		err.Publisher, err.Epoch = st.Publisher, st.Epoch
 		g.announce(g.faulted(st, err))
 	})
 }
@@ -79,7 +79,7 @@ func (g *group) reportFaults(st *reliable.Stream, rd *topics.Reader) {
 // reportFaults makes the feed's reader report faults: to the subscription at once, in the log and as an event soon.
 func (f *feed) reportFaults(s *Subscription) {
 	f.rd.OnFault(func(err *events.FaultError) {
-		err.Publisher, err.Epoch = events.ID(f.st.Publisher), events.ID(f.st.Epoch)
+		err.Publisher, err.Epoch = f.st.Publisher, f.st.Epoch
 		e := f.event(events.PublisherFault)
 		e.Err = err
 		s.notify(*e)

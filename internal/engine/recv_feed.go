@@ -67,7 +67,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	o := outputOf(st)
 	c := o.attach(block)
 	if c == nil {
-		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
+		s.fail(fmt.Errorf("publisher %s: %w", st.Publisher, errNoMemory))
 		return true
 	}
 	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.Receiver.MaxMessage)},
@@ -225,8 +225,8 @@ func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 }
 
 func (f *feed) event(kind events.Kind) *events.Event {
-	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.ID(f.st.Publisher),
-		Name: f.st.Origin().Name, Epoch: events.ID(f.st.Epoch), Relevant: f.st.Relevant()}
+	return &events.Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher,
+		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
 }
 
 // release returns the leased item, and wakes the loop if the stream waits for that.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -24,9 +25,9 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	publish := func(epoch uint64, message string) {
+	publish := func(epoch events.ID, message string) {
 		t.Helper()
-		_, from := newLoop(t, Config{Publisher: 0x77, Epoch: epoch})
+		_, from := newLoop(t, Config{Instance: events.Instance{Publisher: 0x77, Epoch: epoch}})
 		p, topic := publication(t, from, "x")
 		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 			t.Fatal(err)

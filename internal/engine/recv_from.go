@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -127,7 +128,7 @@ func (g *group) beginLive(topics []*groupTopic) {
 }
 
 // alone reports whether no other group of that index has the stream up. Then this group reports it.
-func (g *group) alone(of reliable.Instance) bool {
+func (g *group) alone(of events.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
 		if to, ok := x.r.Recipient(of); x != g && ok && !to.Down {
 			return false
@@ -141,7 +142,7 @@ func (g *group) alone(of reliable.Instance) bool {
 const farewellTime = 20 * time.Millisecond
 
 // speaks reports whether this group reports a stream that is up in several groups.
-func (g *group) speaks(of reliable.Instance) bool {
+func (g *group) speaks(of events.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
 		if to, ok := x.r.Recipient(of); ok && !to.Down {
 			return x == g

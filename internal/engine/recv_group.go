@@ -351,8 +351,8 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 
 func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 	from := st.Origin()
-	return events.Event{Kind: kind, Group: g.address, Publisher: events.ID(st.Publisher),
-		Name: from.Name, Address: from.Address, Epoch: events.ID(st.Epoch), Relevant: st.Relevant()}
+	return events.Event{Kind: kind, Group: g.address, Publisher: st.Publisher,
+		Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
 // down returns the event that a publisher has ended or was lost, for subscriptions.

@@ -83,7 +83,7 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	case e.Silent:
 		x.silent[key] = struct{}{}
 		ev.Kind = events.LegDown
-		l.sayOf(st.Publisher+uint64(e.Leg), &report.LegSilent, args...)
+		l.sayOf(st.Publisher+events.ID(e.Leg), &report.LegSilent, args...)
 		l.event(ev)
 	case reported:
 		delete(x.silent, key)

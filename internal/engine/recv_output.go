@@ -104,7 +104,7 @@ func (o *output) note(e *reliable.Event) {
 		}
 	case reliable.EventCollision:
 		err := e.Collision
-		g.l.say(&report.TopicCollision, "publisher", id(o.st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
+		g.l.say(&report.TopicCollision, "publisher", o.st.Publisher, "topic", err.Other, "subscribed", err.Known, "group", g.address)
 		x := g.event(events.TopicCollision, o.st)
 		x.Err = err
 		g.l.event(x)

@@ -30,12 +30,12 @@ func (f *feed) evict(now reliable.Instant) {
 		return
 	}
 	lag := f.c.Lag()
-	d := f.late.Note(time.Duration(now), lag, f.bound)
+	d := f.late.Record(time.Duration(now), lag, f.bound)
 	if s.suppressed.Load() || s.policy.Act(lag, f.bound, f.c.Overtaken()) != slow.End {
 		return
 	}
 	err := &events.EvictedError{
-		Publisher: events.ID(f.st.Publisher), Epoch: events.ID(f.st.Epoch),
+		Publisher: f.st.Publisher, Epoch: f.st.Epoch,
 		PublisherName: f.st.Origin().Name, Group: f.g.address,
 		Behind: uint64(lag), Allowed: uint64(f.bound), For: d,
 	}

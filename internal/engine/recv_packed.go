@@ -37,7 +37,7 @@ func (g *group) unreadable(st *reliable.Stream, err *events.DictionaryError) {
 	}
 	e := g.event(events.DictionaryMissing, st)
 	e.Err = err
-	g.l.sayOf(st.Publisher, &report.DictionaryMissing, "publisher", id(st.Publisher), "codec", err.Codec, "dictionary", err.Dictionary, "group", g.address)
+	g.l.sayOf(st.Publisher, &report.DictionaryMissing, "publisher", st.Publisher, "codec", err.Codec, "dictionary", err.Dictionary, "group", g.address)
 	for _, s := range g.subs.List() {
 		s.notify(e)
 	}

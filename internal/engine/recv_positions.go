@@ -16,7 +16,7 @@ import (
 // Positions are where a subscription begins: the next message of each topic of each publisher instance. They do not
 // change, and any goroutine may read them.
 type Positions struct {
-	of map[reliable.Instance]map[uint64]Position // by topic id
+	of map[events.Instance]map[uint64]Position // by topic id
 }
 
 // Position is where a subscription begins a topic of one instance.
@@ -30,11 +30,11 @@ type Position struct {
 
 // NewPositions returns no positions: each topic begins with message 0.
 func NewPositions() *Positions {
-	return &Positions{of: make(map[reliable.Instance]map[uint64]Position)}
+	return &Positions{of: make(map[events.Instance]map[uint64]Position)}
 }
 
 // Set adds a position.
-func (p *Positions) Set(of reliable.Instance, x Position) {
+func (p *Positions) Set(of events.Instance, x Position) {
 	if p.of[of] == nil {
 		p.of[of] = make(map[uint64]Position)
 	}
@@ -42,25 +42,25 @@ func (p *Positions) Set(of reliable.Instance, x Position) {
 }
 
 // next returns the number of the first message to deliver of a stream's topic.
-func (p *Positions) next(of reliable.Instance, topic uint64) uint64 {
+func (p *Positions) next(of events.Instance, topic uint64) uint64 {
 	return p.of[of][topic].Next
 }
 
 // AbsentError reports that an instance with a known position was not detected. What it published on the topic from
 // message Next on may be lost.
 type AbsentError struct {
-	reliable.Instance
+	events.Instance
 	Position
 	Events bool // an event follows if the instance comes up after all
 }
 
 func (e *AbsentError) Error() string {
-	return fmt.Sprintf("publisher %s was not received: messages of topic %s from number %d on may be lost", id(e.Publisher), e.Topic, e.Next)
+	return fmt.Sprintf("publisher %s was not received: messages of topic %s from number %d on may be lost", e.Publisher, e.Topic, e.Next)
 }
 
 // expected are the instances with positions that were not detected yet. Loop only.
 type expected struct {
-	absent map[reliable.Instance]bool
+	absent map[events.Instance]bool
 	ran    time.Duration    // how long the group was joined while the loop ran
 	at, up reliable.Instant // time of the last call of pass, and Loop.ran then
 }
@@ -79,7 +79,7 @@ func (g *group) expect() {
 	if g.from.Positions == nil {
 		return
 	}
-	g.expected.absent = make(map[reliable.Instance]bool)
+	g.expected.absent = make(map[events.Instance]bool)
 	for of, topics := range g.from.Positions.of {
 		for _, x := range topics {
 			if x.Group == g.index && !x.Gone {
@@ -99,7 +99,7 @@ func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	if x.pass(now, g.l.ran(now), g.joined); x.ran <= reliable.LongestSilence {
 		return now.Add(time.Second)
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(x.absent), func(a, b reliable.Instance) int {
+	for _, of := range slices.SortedFunc(maps.Keys(x.absent), func(a, b events.Instance) int {
 		return cmp.Or(cmp.Compare(a.Publisher, b.Publisher), cmp.Compare(a.Epoch, b.Epoch))
 	}) {
 		topics := slices.SortedFunc(maps.Values(g.from.Positions.of[of]),

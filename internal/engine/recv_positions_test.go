@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -25,7 +26,7 @@ func TestInstanceAbsentByTimeThatRan(t *testing.T) {
 	} {
 		g := &group{l: &Loop{}, joined: c.joined}
 		g.from.Positions = NewPositions()
-		g.expected.absent = map[reliable.Instance]bool{{Publisher: 1, Epoch: 2}: true}
+		g.expected.absent = map[events.Instance]bool{{Publisher: 1, Epoch: 2}: true}
 		runs, now := &g.l.watchdog.stand.runs, reliable.Instant(time.Hour)
 		for range c.turns {
 			runs.Runs(now)

@@ -13,8 +13,8 @@ import (
 
 // refusals are the publishers that were reported. Loop only.
 type refusals struct {
-	reported map[uint64]*refusal // by publisher
-	order    []uint64            // keys of reported, the oldest first
+	reported map[events.ID]*refusal // by publisher
+	order    []events.ID            // keys of reported, the oldest first
 }
 
 type refusal struct {
@@ -32,7 +32,7 @@ const (
 )
 
 // seen records a packet of a refused publisher. It reports whether that publisher was reported.
-func (r *refusals) seen(now reliable.Instant, publisher uint64) bool {
+func (r *refusals) seen(now reliable.Instant, publisher events.ID) bool {
 	x := r.reported[publisher]
 	if x != nil {
 		x.last = now
@@ -43,19 +43,18 @@ func (r *refusals) seen(now reliable.Instant, publisher uint64) bool {
 // remember records that a publisher is being reported.
 func (r *refusals) remember(now reliable.Instant, err *events.PublisherRefusedError) {
 	if r.reported == nil {
-		r.reported = make(map[uint64]*refusal)
+		r.reported = make(map[events.ID]*refusal)
 	}
 	if len(r.order) == maxRefusals {
 		delete(r.reported, r.order[0])
 		r.order = append(r.order[:0], r.order[1:]...)
 	}
-	publisher := uint64(err.Publisher)
-	r.reported[publisher] = &refusal{err, now}
-	r.order = append(r.order, publisher)
+	r.reported[err.Publisher] = &refusal{err, now}
+	r.order = append(r.order, err.Publisher)
 }
 
 // heard removes a publisher that is now followed.
-func (r *refusals) heard(publisher uint64) {
+func (r *refusals) heard(publisher events.ID) {
 	if r.reported[publisher] == nil {
 		return
 	}
@@ -69,19 +68,19 @@ func (r *refusals) heard(publisher uint64) {
 }
 
 // Refused implements reliable.Sink.
-func (g *group) Refused(now reliable.Instant, of reliable.Instance, why events.Refusal) {
+func (g *group) Refused(now reliable.Instant, of events.Instance, why events.Refusal) {
 	if g.suppressed || !g.wanting() || g.refused.seen(now, of.Publisher) {
 		return
 	}
 	if _, ok := g.l.journal.refused.allow(now); !ok {
 		return // reported with a later packet
 	}
-	err := &events.PublisherRefusedError{Publisher: events.ID(of.Publisher), Epoch: events.ID(of.Epoch),
+	err := &events.PublisherRefusedError{Publisher: of.Publisher, Epoch: of.Epoch,
 		Group: g.address, Reason: why}
 	g.refused.remember(now, err)
-	g.l.sayOf(of.Publisher, &report.PublisherRefused, "publisher", id(of.Publisher), "group", g.address, "reason", why)
-	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.ID(of.Publisher),
-		Epoch: events.ID(of.Epoch), Err: err})
+	g.l.sayOf(of.Publisher, &report.PublisherRefused, "publisher", of.Publisher, "group", g.address, "reason", why)
+	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: of.Publisher,
+		Epoch: of.Epoch, Err: err})
 	for _, s := range g.subs.List() {
 		s.refused(err)
 	}

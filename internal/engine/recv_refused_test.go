@@ -11,12 +11,12 @@ import (
 // A bounded number of refused publishers is stored, however many are forged. A publisher that is accepted later is removed.
 func TestRefusals(t *testing.T) {
 	var r refusals
-	for p := range uint64(3 * maxRefusals) {
+	for p := range events.ID(3 * maxRefusals) {
 		now := reliable.Instant(p)
 		if r.seen(now, p) {
 			t.Fatalf("seen returned true for new publisher %d, want false", p)
 		}
-		r.remember(now, &events.PublisherRefusedError{Publisher: events.ID(p)})
+		r.remember(now, &events.PublisherRefusedError{Publisher: p})
 		if !r.seen(now, p) || len(r.reported) > maxRefusals || len(r.reported) != len(r.order) {
 			t.Fatalf("after publisher %d: %d reported, %d in order, want the same number, at most %d", p, len(r.reported), len(r.order), maxRefusals)
 		}
@@ -37,8 +37,8 @@ func TestForgedPublishersRefused(t *testing.T) {
 	s := subscribeTo(t, l, TopicName{Name: "x", Group: 0}, policyAuto, nil)
 	l.do(func() {
 		now := l.now()
-		for p := range uint64(10_000) {
-			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), reliable.Instance{Publisher: p, Epoch: 1}, events.RefusedMemory)
+		for p := range events.ID(10_000) {
+			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), events.Instance{Publisher: p, Epoch: 1}, events.RefusedMemory)
 		}
 	})
 	s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
@@ -16,7 +17,7 @@ var ErrNoRequest = errors.New("the message is no request")
 // Asked is a request that a subscription delivered, with what its reply needs. It stays valid after the message.
 type Asked struct {
 	g             *group
-	of            reliable.Instance
+	of            events.Instance
 	topic, number uint64
 	answered      atomic.Bool
 }
@@ -52,8 +53,7 @@ func (a *Asked) Respond(data []byte) error {
 		if err := topics.CheckReply(data); err != nil {
 			return err
 		}
-		data = signer.Reply(&signed.ReplyTo{Publisher: a.of.Publisher, Epoch: a.of.Epoch, Topic: a.topic,
-			Number: a.number, Receiver: a.g.replies.ID}, data)
+		data = signer.Reply(&signed.ReplyTo{Instance: a.of, Topic: a.topic, Number: a.number, Receiver: a.g.replies.ID}, data)
 	}
 	respond := func() error {
 		return a.g.replies.Respond(l.now(), a.of, a.topic, a.number, data, signer != nil)

@@ -63,7 +63,7 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 		return true // receivers drop these, and report sealed ones
 	}
 	key, v := x.v.Check(tr.Packet(i), tr.Leg)
-	if v == signed.Taken {
+	if v == signed.Accepted {
 		if x.seals != nil {
 			x.seals.Proven(tr, i, uint32(key))
 		}
@@ -83,10 +83,10 @@ func (s *senderSink) accepts(x *topics.CompleteReply) bool {
 	if p.replies == nil {
 		return true
 	}
-	to := signed.ReplyTo{Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Topic: x.Topic.ID,
+	to := signed.ReplyTo{Instance: l.cfg.Instance, Topic: x.Topic.ID,
 		Number: x.Number, Receiver: x.Receiver}
 	key, v := p.replies.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
-	if v == signed.Taken {
+	if v == signed.Accepted {
 		return true
 	}
 	p.refused[v].Add(1)
@@ -118,7 +118,7 @@ func (l *Loop) elsewhere(group int, p []byte) bool {
 // own reports whether a packet names this bus as its sender.
 func (l *Loop) own(p []byte) bool {
 	h, err := wire.ParseHeader(p)
-	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
+	return err == nil && h.Instance() == l.cfg.Instance
 }
 
 // reportRefused reports why packets are refused.
@@ -131,7 +131,7 @@ func (l *Loop) reportRefused(reason transport.UnreadableReason, key signed.KeyID
 }
 
 // trust makes a reader deliver only topics that the publisher is trusted with.
-func (l *Loop) trust(publisher uint64, rd *topics.Reader) {
+func (l *Loop) trust(publisher events.ID, rd *topics.Reader) {
 	if now := l.cfg.Receiver.Trust; now != nil {
 		rd.Trust(publisher, now)
 	}
@@ -154,7 +154,7 @@ func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages
 	if !first {
 		return
 	}
-	e := g.faulted(st, &events.FaultError{Publisher: events.ID(st.Publisher), Epoch: events.ID(st.Epoch),
+	e := g.faulted(st, &events.FaultError{Publisher: st.Publisher, Epoch: st.Epoch,
 		Topic: topic, Fault: events.FaultTopic, Count: 1})
 	for _, s := range by.List() {
 		if s.handler == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -14,7 +15,7 @@ import (
 // A bus does not verify its own packets. A packet that receivers would drop and report does not count as its own.
 // docs/protocol §29.6.
 func TestOwnIsNotVerified(t *testing.T) {
-	l := &Loop{cfg: Config{Publisher: 7, Epoch: 9}}
+	l := &Loop{cfg: Config{Instance: events.Instance{Publisher: 7, Epoch: 9}}}
 	own := wire.AppendHello(nil, wire.Header{Publisher: 7, Epoch: 9}, new(wire.Hello))
 	changed := func(at int, b byte) []byte {
 		p := append([]byte{}, own...)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -26,7 +25,7 @@ func (s *Subscription) look(st *stats.Subscription) {
 			for _, x := range g.r.Streams() {
 				if !x.Ended() {
 					st.Publishers = append(st.Publishers, stats.SubscriptionPublisher{
-						Publisher: events.ID(x.Publisher), Epoch: events.ID(x.Epoch), Name: x.Origin().Name,
+						Publisher: x.Publisher, Epoch: x.Epoch, Name: x.Origin().Name,
 						Group: g.address, Relevant: x.Relevant(), Blocking: true, LostFor: x.LostFor(now),
 					})
 				}
@@ -39,7 +38,7 @@ func (s *Subscription) look(st *stats.Subscription) {
 		}
 		lag := f.c.Lag()
 		st.Publishers = append(st.Publishers, stats.SubscriptionPublisher{
-			Publisher: events.ID(f.st.Publisher), Epoch: events.ID(f.st.Epoch), Name: f.st.Origin().Name, Group: f.g.address,
+			Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
 			Lag: lag, Window: f.st.Span(), Relevant: f.st.Relevant(), Blocking: f.blocking,
 			Unread: f.unread.lasts(f.g.l.ran(now)), LostFor: f.st.LostFor(now),
 		})

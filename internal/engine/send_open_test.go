@@ -76,6 +76,6 @@ func TestOpenThatIsNotTimed(t *testing.T) {
 	o := open{count: 1, most: 1000}
 	o.give(false)
 	if left := o.gate.left(); left != 0 {
-		t.Errorf("%d messages may pass the gate of a train that nothing sends, want 0", left)
+		t.Errorf("a train that nothing will send admits %d more messages, want 0", left)
 	}
 }

@@ -120,7 +120,7 @@ func (p *Publication) emitStalls() {
 	if x := &p.stalls.trails; x.unlogged {
 		x.unlogged = false
 		t := &x.last
-		p.l.sayOf(uint64(t.Subscriber), &report.SubscriberTrails, "subscriber", id(uint64(t.Subscriber)), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
+		p.l.sayOf(t.Subscriber, &report.SubscriberTrails, "subscriber", t.Subscriber, "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
 			"for", t.For, "received_packets_per_s", int(t.Received), "published_packets_per_s", int(t.Sent), "behind_packets", t.Behind)
 	}
 	if len(p.stalls.unreported) == 0 {
@@ -138,7 +138,7 @@ func (p *Publication) emitStalls() {
 			p.l.detection.met.Store(true)
 		}
 		line := lineOf(&e)
-		p.l.sayOf(uint64(e.Subscriber), line, eventArgs(line, &e)...)
+		p.l.sayOf(e.Subscriber, line, eventArgs(line, &e)...)
 		p.l.event(e)
 	}
 }

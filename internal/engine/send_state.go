@@ -52,8 +52,8 @@ const (
 	stateRest = 250 * time.Microsecond
 )
 
-// ErrStateKept says that another publisher makes the state of the topic.
-var ErrStateKept = errors.New("another publisher of this bus keeps the state of the topic: close that one first")
+// ErrStateKept says that the topic's state already has a publisher on this bus.
+var ErrStateKept = errors.New("another publisher of this bus already provides the state of the topic: close that one first")
 
 // ErrStateTooLarge says that a state exceeds maxState.
 var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", maxState>>20)

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -58,8 +56,8 @@ func (l *Loop) sharedStats() stats.Bus {
 	sendCost := l.departure.sendCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
-		sender := p.s.Stats()
-		addCounters(&sender, p.requests.Stats())
+		sender, requests := p.s.Stats(), p.requests.Stats()
+		stats.Add(&sender.SenderMessages, &requests)
 		st.Publications = append(st.Publications, stats.Publication{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
 			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(p.s.Ran(l.now())), SendCost: sendCost,
@@ -108,16 +106,7 @@ func addGroup(st *stats.Group, g *group) {
 	st.DroppedRuns += g.dropped.Load()
 	st.UnwantedRuns += g.unwanted.runs
 	st.UnwantedBytes += g.unwanted.bytes
-	addCounters(&st.Receiver, g.r.Stats())
-	addCounters(&st.Receiver, g.replies.Stats())
+	r, replies := g.r.Stats(), g.replies.Stats()
+	stats.Add(&st.Receiver, &r)
+	stats.Add(&st.ReceiverMessages, &replies)
 }
-
-// addCounters adds counters to sum.
-func addCounters[T any](sum *T, more T) {
-	x, y := reflect.ValueOf(sum).Elem(), reflect.ValueOf(more)
-	for i := range x.NumField() {
-		x.Field(i).SetUint(x.Field(i).Uint() + y.Field(i).Uint())
-	}
-}
-
-func id(v uint64) string { return fmt.Sprintf("%016x", v) }

@@ -22,16 +22,16 @@ const (
 
 // Trace describes a step of Packets packets from First on.
 type Trace struct {
-	Kind             TraceKind
-	Group            string
-	Publisher, Epoch uint64
-	Name             string
-	Subscriber       uint64
-	First, Packets   uint64
-	Bytes            int
-	Repair           bool
-	Took             time.Duration
-	Cause            events.Cause
+	Kind  TraceKind
+	Group string
+	events.Instance
+	Name           string
+	Subscriber     uint64
+	First, Packets uint64
+	Bytes          int
+	Repair         bool
+	Took           time.Duration
+	Cause          events.Cause
 }
 
 // traceLoss passes a step of lost packets to Config.Trace. Loop only.
@@ -51,7 +51,7 @@ func (g *group) traceLoss(from *reliable.Origin, e *reliable.LossEvent) {
 }
 
 func (g *group) trace(from *reliable.Origin, t *Trace) {
-	t.Group, t.Publisher, t.Epoch, t.Name = g.address, from.Publisher, from.Epoch, from.Name
+	t.Group, t.Instance, t.Name = g.address, from.Instance, from.Name
 	g.l.cfg.Trace(t)
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/verbsnet"
 )
 
-// Groups are the addresses of the groups that a URL names, from the first on, without
-// anything being opened. The port is 0 where the fabric has none. docs/protocol §16.1, §17.2.
+// Groups returns the address of the first group of the URL and the number of groups, without opening anything. The port
+// is 0 if the fabric has none. docs/protocol §16.1, §17.2.
 func (f *Fabric) Groups() (first netip.AddrPort, n int, err error) {
 	var udpConfig udp.Config
 	switch f.url.Scheme {
@@ -25,7 +25,7 @@ func (f *Fabric) Groups() (first netip.AddrPort, n int, err error) {
 		c, err = verbsnet.Parse(f.own)
 		udpConfig = udp.Config{Range: c.Range, Groups: c.Groups}
 	default:
-		err = errors.New("the groups of this fabric have no addresses: udp://, roce:// and rdma:// have")
+		err = errors.New("the groups of this fabric have no addresses: only those of udp://, roce:// and rdma:// have")
 	}
 	if err == nil {
 		first, n, err = udpConfig.Addresses() // with the same defaults: docs/protocol §15.4

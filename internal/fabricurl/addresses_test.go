@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The addresses of groups are told without anything being opened. docs/protocol §15.4, §16.1.
+// The addresses of groups are known without opening a transport. docs/protocol §15.4, §16.1.
 func TestGroups(t *testing.T) {
 	for url, want := range map[string]string{
 		"udp://": "239.20.0.0:7400", "udp://239.1.2.3/24?port=7500&groups=16": "239.1.2.3:7500", "udp://[ff15::20:0]/112?iface=eth9": "[ff15::20:0]:7400",

@@ -1,5 +1,4 @@
-// Package fabricurl opens what the URL of a fabric names: as a transport, which a
-// bus runs on, or as the RDMA devices beneath it.
+// Package fabricurl opens the URL of a fabric: as the transport of a bus, or as RDMA devices.
 //
 //	udp://239.20.0.0/16     UDP multicast
 //	mem://name              within this process
@@ -8,8 +7,8 @@
 //	roce://eth0             RoCEv2 in user space, over sockets (Linux)
 //	rdma://mlx5_0           rdma-core, in programs built with tag rdma
 //
-// What stands in a URL is read by the package of the transport, but for the options of a
-// bus, such as map= and keys=: Fabric.Mapping, Fabric.Keys.
+// The package of the transport parses the URL, except options of the bus such as map= and keys=: Fabric.Mapping,
+// Fabric.Keys.
 package fabricurl
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/verbsnet"
 )
 
-// Error is a URL that cannot be used as it stands. Errors that are none say what the host lacks.
+// Error is the error of an invalid URL. Other errors mean that the host cannot open a valid one.
 type Error struct {
 	URL string
 	Err error
@@ -40,11 +39,11 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.URL, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// scheme is how the fabrics of a URL scheme are opened. What this system or build
-// lacks the functions say. In an *Error they leave the URL out.
+// scheme has the functions that open the fabrics of a URL scheme. They return an error if this system or build does not
+// support it. In an *Error they omit the URL.
 type scheme struct {
 	transport func(*url.URL, *slog.Logger) (transport.Transport, error)
-	host      func(*url.URL) (*Host, error) // nil: it has no RDMA devices
+	host      func(*url.URL) (*Host, error) // nil: the scheme has no RDMA devices
 }
 
 var schemes = map[string]scheme{
@@ -65,7 +64,8 @@ var schemes = map[string]scheme{
 	},
 }
 
-// opener parses a URL and opens the transport that it describes. setLogger is nil for transports that log nothing.
+// opener returns a function that parses a URL and opens its transport. setLogger is nil for transports that log
+// nothing.
 func opener[C any, T transport.Transport](parse func(*url.URL) (C, error), setLogger func(*C, *slog.Logger),
 	open func(C) (T, error)) func(*url.URL, *slog.Logger) (transport.Transport, error) {
 	return func(u *url.URL, l *slog.Logger) (transport.Transport, error) {
@@ -78,13 +78,13 @@ func opener[C any, T transport.Transport](parse func(*url.URL) (C, error), setLo
 		}
 		t, err := open(c)
 		if err != nil {
-			return nil, err // and no nil pointer in an interface
+			return nil, err // not t, which would be a nil pointer in an interface
 		}
 		return t, nil
 	}
 }
 
-// blameURL is open for transports that nearly always fail by what the URL says.
+// blameURL wraps open for a transport that nearly always fails because of the URL: its errors are an *Error.
 func blameURL[C, T any](open func(C) (T, error)) func(C) (T, error) {
 	return func(c C) (T, error) {
 		t, err := open(c)
@@ -95,39 +95,37 @@ func blameURL[C, T any](open func(C) (T, error)) func(C) (T, error) {
 	}
 }
 
-// Fabric is a parsed URL, of a scheme that is known.
+// Fabric is a parsed URL with a known scheme.
 type Fabric struct {
 	url    *url.URL
 	scheme scheme
 	own    *url.URL // the transport's part of url
-	// Mapping is the option map= of the URL, which says how topics map to groups
-	// (package groupmap); empty where it is not given.
+	// Mapping is the option map= of the URL, which maps topics to groups (package groupmap); empty if not given.
 	Mapping string
-	// Keys is the option keys= of the URL, a file of keys (package transport/sealed/keyring); empty where it is not given.
+	// Keys is the option keys= of the URL, a file of keys (package transport/sealed/keyring); empty if not given.
 	Keys string
-	// Sign and Trust are the options sign= and trust= of the URL, files of package
-	// transport/signed; empty where they are not given.
+	// Sign and Trust are the options sign= and trust= of the URL, files of package transport/signed; empty if not given.
 	Sign, Trust string
-	// Pad is the option pad= of the URL, what packets are padded to a multiple of; empty where it is not given.
+	// Pad is the option pad= of the URL: packets are padded to a multiple of it in bytes; empty if not given.
 	Pad string
-	// Clock is the option clock= of the URL, what the host's clock agrees with; empty where it is not given.
+	// Clock is the option clock= of the URL, the name of the clocks that agree with the host's; empty if not given.
 	Clock string
 }
 
-// Parse reads a URL as far as its scheme. Errors are an *Error.
+// Parse parses the scheme and the options of the bus in a URL. Errors are an *Error.
 func Parse(rawURL string) (*Fabric, error) {
 	f, err := parse(rawURL)
 	if !strings.Contains(rawURL, "://") && (err != nil || f.scheme.transport == nil) {
-		return nil, &Error{rawURL, errors.New("it is no URL: " + bareHint(rawURL))}
+		return nil, &Error{rawURL, errors.New("it is not a URL: " + bareHint(rawURL))}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if f.scheme.transport == nil {
-		return nil, f.error(fmt.Errorf("no transport is called %q: use udp://, shm://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
+		return nil, f.error(fmt.Errorf("there is no transport %q: use udp://, shm://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
 	}
 	if f.url.Query().Has("loops") {
-		return nil, f.error(errors.New("a bus has one loop, and loops= is no option any more: open several buses, one for each processor that is to take a share of the topics"))
+		return nil, f.error(errors.New("the option loops= was removed, because a bus has one loop: open several buses, one for each processor, and divide the topics between them"))
 	}
 	f.own = f.url
 	for _, o := range f.options() {
@@ -138,11 +136,10 @@ func Parse(rawURL string) (*Fabric, error) {
 	return f, nil
 }
 
-// Local reports whether the fabric is within this process, where no other one can reach it.
+// Local reports whether the fabric is inside this process, so that no other process can reach it.
 func (f *Fabric) Local() bool { return f.url.Scheme == "mem" || f.url.Scheme == "sim" }
 
-// Closed reports whether the system keeps others out: but for processes of this user, or of
-// the group that the URL names.
+// Closed reports whether the system permits access only to processes of this user, or of the group in the URL.
 func (f *Fabric) Closed() bool { return f.Local() || f.url.Scheme == "shm" }
 
 func parse(rawURL string) (*Fabric, error) {
@@ -157,12 +154,12 @@ func parse(rawURL string) (*Fabric, error) {
 	return &Fabric{url: u, scheme: schemes[u.Scheme]}, nil
 }
 
-// bareHint says what to write in place of a name or an address alone, or of a scheme without its colon.
+// bareHint returns advice for a name or an address without a scheme, or a scheme without its colon.
 func bareHint(text string) string {
-	if name, rest, ok := strings.Cut(text, "/"); ok && schemes[name].transport != nil { // no interface has a slash in its name
+	if name, rest, ok := strings.Cut(text, "/"); ok && schemes[name].transport != nil { // interface names have no slash
 		return "did you mean " + name + "://" + strings.TrimPrefix(rest, "/") + "?"
 	}
-	if text == "shm" || text == "mem" || text == "sim" { // their hosts are names that processes agree on
+	if text == "shm" || text == "mem" || text == "sim" { // their hosts are names that the processes choose
 		return "write " + text + "://NAME, the same NAME for all processes that communicate"
 	}
 	if text != "" && strings.Trim(text, "0123456789.:/") == "" {
@@ -171,10 +168,10 @@ func bareHint(text string) string {
 	return "write udp://?iface=" + cmp.Or(text, "eth0") + " for UDP multicast on that interface, or roce://" + cmp.Or(text, "eth0") + " or rdma://" + cmp.Or(text, "mlx5_0") + " for RDMA"
 }
 
-// error is the URL's fault.
+// error returns an *Error for the URL.
 func (f *Fabric) error(err error) error { return &Error{f.String(), err} }
 
-// named is err with the URL in it, if it is the URL's fault.
+// named returns err, with the URL if it is an *Error.
 func (f *Fabric) named(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -183,8 +180,8 @@ func (f *Fabric) named(err error) error {
 	return err
 }
 
-// String is the URL as users write it, without a password: of one that names nothing
-// but the scheme and options net/url leaves the slashes out.
+// String returns the URL as users write it, without a password. net/url omits the slashes of a URL with only scheme and
+// options.
 func (f *Fabric) String() string {
 	u := f.url
 	if u.Host == "" && u.Path == "" && u.Opaque == "" && u.User == nil {
@@ -205,7 +202,7 @@ func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
 	return t, f.named(err)
 }
 
-// rdmaSchemes are the URL schemes that have RDMA devices, in alphabetical order.
+// rdmaSchemes returns the URL schemes with RDMA devices, in alphabetical order.
 func rdmaSchemes() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(schemes)) {
@@ -216,8 +213,9 @@ func rdmaSchemes() []string {
 	return list
 }
 
-// OpenHost opens the RDMA devices that a URL names. A device is named by its own name, by its network interface or by
-// an address of that; without a name it is the first one with an active port. Of sim:// the name is the subnet's.
+// OpenHost opens the RDMA devices of a URL. The host of the URL is a device's name, its network interface or an address
+// of that; without it the first device with an active port is used. For sim:// it is the name of the subnet. Invalid
+// URLs are an *Error.
 func OpenHost(rawURL string) (*Host, error) {
 	f, err := parse(rawURL)
 	if err != nil {
@@ -225,7 +223,7 @@ func OpenHost(rawURL string) (*Host, error) {
 	}
 	u := f.url
 	if f.scheme.host == nil {
-		return nil, f.error(fmt.Errorf("no RDMA provider is called %q: use %s://", u.Scheme, strings.Join(rdmaSchemes(), "://, ")))
+		return nil, f.error(fmt.Errorf("there is no RDMA provider %q: use %s://", u.Scheme, strings.Join(rdmaSchemes(), "://, ")))
 	}
 	if u.User != nil || u.Port() != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "" || u.Opaque != "" {
 		return nil, f.error(fmt.Errorf("it must be %s://DEVICE, with options after a ?", u.Scheme))

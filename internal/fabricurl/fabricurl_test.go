@@ -13,11 +13,11 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
-// The mistakes of a URL are told from what a host lacks.
+// Errors of a URL are distinguished from missing devices of a host.
 func TestOpenHostErrors(t *testing.T) {
 	for _, c := range []struct {
 		url, says string
-		fault     bool // of the URL
+		fault     bool // the URL has the error
 	}{
 		{"", "no RDMA provider", true},
 		{"%", "invalid URL escape", true},
@@ -45,7 +45,7 @@ func TestOpenHostErrors(t *testing.T) {
 	}
 }
 
-// A simulated subnet has two hosts, which reach each other, and ends with Close.
+// A simulated subnet has two hosts, which reach each other; Close ends it.
 func TestOpenSim(t *testing.T) {
 	for _, flavor := range []string{"ib", "roce"} {
 		h, err := OpenHost("sim://?flavor=" + flavor + "&loss=0.5&seed=7&mtu=1024&latency=1us")
@@ -60,8 +60,7 @@ func TestOpenSim(t *testing.T) {
 	}
 }
 
-// Devices are found by their name, their interface, an address, or as the first
-// that is active.
+// Devices are found by name, interface or address; without one, the first active one is used.
 func TestFind(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()
@@ -87,7 +86,7 @@ func TestFind(t *testing.T) {
 		host.Port(0, port).SetUp(false)
 		host.Port(1, port).SetUp(false)
 	}
-	if _, err := find(host, ""); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), "no port is active") {
+	if _, err := find(host, ""); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), "no active port has an address") {
 		t.Error(err)
 	}
 	host.RemoveDevice(1)
@@ -97,7 +96,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Of several addresses the one that was named is taken, else the first of IPv4.
+// Of several addresses the requested one is used, else the first IPv4 one.
 func TestAddress(t *testing.T) {
 	list := []netip.Addr{netip.MustParseAddr("fe80::1"), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
 	for _, c := range []struct {
@@ -113,7 +112,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Every scheme is one of RDMA's, and the list is in order.
+// The list has the schemes of RDMA, sorted.
 func TestSchemes(t *testing.T) {
 	if got := rdmaSchemes(); !slices.Equal(got, []string{"rdma", "roce", "sim"}) {
 		t.Error(got)

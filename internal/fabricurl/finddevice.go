@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// find names the device, port and address of a provider that name stands for: a device, a network interface or an
-// address; without a name the first port that is active. ENODEV: there is none; its text lists what there is.
+// find returns the device, port and address of a provider for name, which is a device, a network interface or an
+// address; without a name the first active port. Error ENODEV: there is none; its text lists the existing ones.
 func find(p rdma.Provider, name string) (*Host, error) {
 	devices, err := p.Devices()
 	if err != nil {
@@ -28,12 +28,12 @@ func find(p rdma.Provider, name string) (*Host, error) {
 	case len(devices) == 0:
 		return nil, rdma.Errorf("open device", syscall.ENODEV, "this host has no RDMA device that %s can use", p.Name())
 	case name == "":
-		return nil, rdma.Errorf("open device", syscall.ENODEV, "no port is active and has an address; there are %s", strings.Join(known, ", "))
+		return nil, rdma.Errorf("open device", syscall.ENODEV, "no active port has an address; this host has %s", strings.Join(known, ", "))
 	}
-	return nil, rdma.Errorf("open device", syscall.ENODEV, "no device, interface or address is called %q; there are %s", name, strings.Join(known, ", "))
+	return nil, rdma.Errorf("open device", syscall.ENODEV, "there is no device, interface or address %q; this host has %s", name, strings.Join(known, ", "))
 }
 
-// match looks at the ports of one device, and adds them to what is known.
+// match checks the ports of one device for name, and adds them to known.
 func match(p rdma.Provider, device, name string, known *[]string) (*Host, error) {
 	dev, err := p.OpenDevice(device)
 	if err != nil {
@@ -62,7 +62,7 @@ func match(p rdma.Provider, device, name string, known *[]string) (*Host, error)
 	return nil, nil
 }
 
-// address is the one of addrs that name spells, else the first IPv4 address, else the first.
+// address returns the address in addrs that name spells, otherwise the first IPv4 address, otherwise the first.
 func address(addrs []netip.Addr, name string) (netip.Addr, bool) {
 	for _, a := range addrs {
 		if a.String() == name {

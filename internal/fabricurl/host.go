@@ -2,10 +2,10 @@ package fabricurl
 
 import "github.com/fanfaremq/fanfare/rdma"
 
-// Host is a way to the RDMA devices of a host.
+// Host gives access to the RDMA devices of a host.
 type Host struct {
 	rdma.Provider
-	// Device that the URL named, and Port of it, from 1.
+	// Device and Port are those of the URL. Ports count from 1.
 	Device string
 	Port   uint8
 	// Addr is the port's address, for rdma.ID.Bind.
@@ -16,7 +16,7 @@ type Host struct {
 	close func()
 }
 
-// Close ends what OpenHost began. Objects made from the provider come first. It is idempotent.
+// Close closes what OpenHost opened. Objects made from the provider must be closed before. A second call has no effect.
 func (h *Host) Close() {
 	if h.close != nil {
 		h.close()

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// busOption is an option of a URL that is a bus's, and the same for every transport.
+// busOption is an option of a URL for the bus, which is the same for every transport.
 type busOption struct {
 	key   string
 	value *string
-	empty string // what is wrong with one that names nothing
+	empty string // end of the error for an empty value
 }
 
 func (f *Fabric) options() []busOption {
 	return []busOption{
-		{"map", &f.Mapping, "mapping: leave it out for hash"},
-		{"keys", &f.Keys, "file: leave it out for open groups"},
-		{"sign", &f.Sign, "file: leave it out for a bus that does not sign"},
-		{"trust", &f.Trust, "file: leave it out to hear all publishers"},
-		{"pad", &f.Pad, "number: leave it out for the default"},
-		{"clock", &f.Clock, "clock: leave it out for this host's own"},
+		{"map", &f.Mapping, "mapping: omit it for hash"},
+		{"keys", &f.Keys, "file: omit it for open groups"},
+		{"sign", &f.Sign, "file: omit it for a bus that does not sign"},
+		{"trust", &f.Trust, "file: omit it to receive all publishers"},
+		{"pad", &f.Pad, "number: omit it for the default"},
+		{"clock", &f.Clock, "clock: omit it for this host's clock"},
 	}
 }
 
-// takeOption takes an option out of a URL. What remains is for the transport, also where it
-// cannot be read. empty says what is wrong with an option that names nothing.
+// takeOption removes an option from a URL. The rest is for the transport, also if it cannot be parsed. empty is the end
+// of the error for an empty value.
 func takeOption(u *url.URL, name, empty string) (rest *url.URL, value string, err error) {
 	var kept []string
 	given := 0
@@ -36,7 +36,7 @@ func takeOption(u *url.URL, name, empty string) (rest *url.URL, value string, er
 			continue
 		}
 		if given++; given > 1 {
-			return nil, "", fmt.Errorf("option %s is given more than once; leave one", name)
+			return nil, "", fmt.Errorf("option %s is given more than once; keep only one", name)
 		}
 		if value, err = url.QueryUnescape(val); err != nil {
 			return nil, "", fmt.Errorf("option %s=%s: %w", name, val, err)

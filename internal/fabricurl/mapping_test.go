@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// The option map= is taken out before the transport reads the URL, and errors show the
-// URL as it was given.
+// The option map= is removed before the transport reads the URL, and errors show the original URL.
 func TestMapping(t *testing.T) {
 	for raw, want := range map[string][2]string{
 		"mem://x":                             {"mem://x", ""},
@@ -35,7 +34,7 @@ func TestMapping(t *testing.T) {
 			t.Errorf("%s: %v, want %q", raw, err, want)
 		}
 	}
-	// A device has no topics.
+	// The URL of a device has no option map=.
 	for raw, known := range map[string]string{
 		"mem://x?nope=1":   "known are clock, groups, keys, lend, map, maxpacket, pad, peers, queue, sign, size, trust",
 		"udp://?nope=1":    "loop, map, pad, peers",
@@ -51,6 +50,6 @@ func TestMapping(t *testing.T) {
 		}
 	}
 	if _, err := OpenHost("sim://x?map=hash"); err == nil || !strings.Contains(err.Error(), `unknown option "map"`) {
-		t.Errorf("of a device: %v", err)
+		t.Errorf("URL of a device: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
 
-// openRoCE opens RoCEv2 over sockets on an interface, or on the one that has the address.
+// openRoCE opens RoCEv2 over sockets on an interface, or on the interface with an address.
 func openRoCE(u *url.URL) (*Host, error) {
 	c, err := rocenet.ParseDevice(u)
 	if err != nil {

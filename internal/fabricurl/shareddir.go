@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// SharedDir is the directory in which the files of a URL's fabric are. It reports false for URLs that are none of
-// shared memory, or cannot be used.
+// SharedDir returns the directory with the files of a URL's fabric. It returns false for URLs of other schemes than
+// shm, and invalid ones.
 func SharedDir(rawURL string) (dir string, ok bool) {
 	f, err := Parse(rawURL)
 	if err != nil || f.url.Scheme != "shm" {

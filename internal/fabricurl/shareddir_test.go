@@ -2,7 +2,7 @@ package fabricurl
 
 import "testing"
 
-// Where shared memory is says its URL, whatever else it says.
+// SharedDir returns the directory of shared memory from a URL, with any other options.
 func TestSharedDir(t *testing.T) {
 	for url, want := range map[string]string{
 		"shm://desk": "/dev/shm", "shm://desk?dir=/mnt/fast": "/mnt/fast", "shm://desk?queue=7&dir=%2Fmnt%2Fa%20b&keys=k&trust=t&map=prefix:2": "/mnt/a b",

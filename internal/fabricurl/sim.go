@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
-// openSim attaches two hosts to the live subnet of that name, which comes into being with the first and goes with the
-// last (package simnet, also for the options).
+// openSim attaches two hosts to the live subnet with the name, which exists from its first host to its last (package
+// simnet, also for the options).
 func openSim(u *url.URL) (*Host, error) {
 	cfg, err := simnet.ParseSubnet(u)
 	if err != nil {

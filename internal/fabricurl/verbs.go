@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/verbsnet"
 )
 
-// openVerbs opens rdma-core, where the program was built with it.
+// openVerbs opens rdma-core, if the program was built with it.
 func openVerbs(u *url.URL) (*Host, error) {
 	c, err := verbsnet.ParseDevice(u)
 	if err != nil {

@@ -4,7 +4,7 @@ package gid
 
 import "testing"
 
-// A process that runs for long has more goroutines than 32 bits can count.
+// A process that runs for long starts more goroutines than 32 bits can count.
 func TestNumber(t *testing.T) {
 	for trace, want := range map[string]uint64{
 		"goroutine 1 [running]:\nmain.main()":      1,

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// A goroutine has one number, whatever thread it is on and however its stack moves, and others have others.
+// A goroutine keeps its number on every thread and when its stack moves, and no two have the same.
 func TestSelf(t *testing.T) {
 	const goroutines = 100
 	var (
 		mu   sync.Mutex
 		seen = map[uint64]bool{}
-		all  sync.WaitGroup // all are there at once
+		all  sync.WaitGroup // all run at the same time
 		done = make(chan struct{})
 	)
 	all.Add(goroutines)
@@ -22,7 +22,7 @@ func TestSelf(t *testing.T) {
 			id := Self()
 			mu.Lock()
 			if id == 0 || seen[id] {
-				t.Errorf("number %d is given twice, or 0", id)
+				t.Errorf("number %d is 0 or used twice", id)
 			}
 			seen[id] = true
 			mu.Unlock()
@@ -31,7 +31,7 @@ func TestSelf(t *testing.T) {
 			for range 100 {
 				runtime.Gosched()
 				if other := deep(i * 10); other != id {
-					t.Errorf("number %d has become %d", id, other)
+					t.Errorf("number %d changed to %d", id, other)
 				}
 			}
 		})

@@ -1,5 +1,5 @@
-// Package groupmap decides in which group of a fabric a topic is. Buses that shall hear
-// each other must decide alike: docs/protocol §3.10.
+// Package groupmap maps topics to groups of a fabric. Buses that exchange messages must use the same mapping:
+// docs/protocol §3.10.
 package groupmap
 
 import (
@@ -12,19 +12,19 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Strategy is a way to map topics to groups, as the URL of a fabric names it. The zero Strategy is hash.
+// Strategy is a mapping of topics to groups, as in the URL of a fabric. The zero Strategy is hash.
 type Strategy struct {
-	tokens int    // prefix
-	file   string // table
+	tokens int    // of prefix
+	file   string // of table
 }
 
-// maxTokens is the most that prefix:K can count: more than a topic can have.
+// maxTokens is the maximum of K in prefix:K: more than a topic can have.
 const maxTokens = wire.MaxTopicName
 
-// Parse reads a strategy; an empty text is hash:
+// Parse parses a strategy. An empty text means hash:
 //
 //	hash         by the topic's name, over all groups
-//	prefix:K     by its first K tokens, over all groups: topics that begin alike are
+//	prefix:K     by its first K tokens, over all groups: topics with the same ones are
 //	             in one group
 //	table:FILE   by the lines of a file (see Strategy.Over)
 func Parse(text string) (Strategy, error) {
@@ -35,28 +35,28 @@ func Parse(text string) (Strategy, error) {
 	case kind == "prefix":
 		n, err := strconv.Atoi(arg)
 		if err != nil || n < 1 || n > maxTokens {
-			return Strategy{}, fmt.Errorf("map=%s: after prefix: comes a number of tokens from 1 to %d, such as prefix:2", text, maxTokens)
+			return Strategy{}, fmt.Errorf("map=%s: after prefix: there must be a number of tokens from 1 to %d, such as prefix:2", text, maxTokens)
 		}
 		return Strategy{tokens: n}, nil
 	case kind == "table":
 		if arg == "" {
-			return Strategy{}, errors.New("map=table: names no file: write map=table:FILE")
+			return Strategy{}, errors.New("map=table: has no file: write map=table:FILE")
 		}
 		return Strategy{file: arg}, nil
 	}
-	return Strategy{}, fmt.Errorf("map=%s is none of hash, prefix:K and table:FILE", text)
+	return Strategy{}, fmt.Errorf("map=%s must be hash, prefix:K or table:FILE", text)
 }
 
-// Over returns the map of topics to so many groups, at least one. For a table it reads the file: each line has a
-// pattern (package pattern) and a group, or a range of groups over which its topics are hashed:
+// Over returns the map for the number of groups, at least one. For a table it reads the file: each line has a pattern
+// (package pattern) and a group, or a range of groups over which its topics are hashed:
 //
 //	# exchange           groups
 //	md.xnas.>            0-31
 //	md.*.trades          32
 //	>                    33-63
 //
-// The first line that matches a topic counts. Topics that no line matches are hashed over all groups. A word that
-// begins with # begins a comment. Errors in the file are a *TableError.
+// The first line that matches a topic counts. Topics that no line matches are hashed over all groups. A word with # at
+// its beginning starts a comment. Errors in the file are a *TableError.
 func (s Strategy) Over(groups int) (*Map, error) {
 	m := &Map{groups: groups}
 	switch {
@@ -77,32 +77,32 @@ func (s Strategy) Over(groups int) (*Map, error) {
 	return m, nil
 }
 
-// Map maps topics to groups. It does not change, and is safe for concurrent use.
+// Map maps topics to groups. It is immutable and safe for concurrent use.
 type Map struct {
 	groups int
 	wire   wire.Mapping
 	by     by
 }
 
-// by is a strategy at work.
+// by implements a strategy.
 type by interface {
-	// group is that of a topic.
+	// group returns the group of a topic.
 	group(topic string) int
-	// mark sets those groups in which a topic may be that matches a pattern with a wildcard.
+	// mark sets the groups of topics that can match a pattern with a wildcard.
 	mark(in []bool, p pattern.Pattern)
 }
 
-// Len is the number of groups.
+// Len returns the number of groups.
 func (m *Map) Len() int { return m.groups }
 
-// Wire is the strategy as packets have it.
+// Wire returns the strategy as in packets.
 func (m *Map) Wire() wire.Mapping { return m.wire }
 
-// Group is the group of a topic, from 0 to Len less one.
+// Group returns the group of a topic, from 0 to Len()-1.
 func (m *Map) Group(topic string) int { return m.by.group(topic) }
 
-// Groups returns the groups in which a topic that matches a pattern can be, in ascending
-// order: a subscription to the pattern needs no others.
+// Groups returns the groups of topics that can match a pattern, in ascending order: those that a subscription to the
+// pattern needs.
 func (m *Map) Groups(p pattern.Pattern) []int {
 	if !p.Wild() {
 		return []int{m.by.group(p.String())}
@@ -128,13 +128,13 @@ func all(in []bool) {
 	}
 }
 
-// whole is the strategy hash: docs/protocol §3.10.
+// whole implements the strategy hash: docs/protocol §3.10.
 type whole struct{ groups int }
 
 func (w whole) group(topic string) int            { return hashed(topic, w.groups) }
 func (w whole) mark(in []bool, _ pattern.Pattern) { all(in) }
 
-// prefix is the strategy prefix: docs/protocol §3.14.
+// prefix implements the strategy prefix: docs/protocol §3.14.
 type prefix struct{ tokens, groups int }
 
 func (x prefix) group(topic string) int {

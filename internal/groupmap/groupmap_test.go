@@ -17,7 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// open returns the map of a text; lines are of its table.
+// open returns the map of a text; lines are the lines of its table.
 func open(t testing.TB, text string, groups int, lines ...string) *Map {
 	t.Helper()
 	if text == "table" {
@@ -48,8 +48,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"hash:":      "is none of hash, prefix:K and table:FILE",
-		"Hash":       "is none of hash",
+		"hash:":      "must be hash, prefix:K or table:FILE",
+		"Hash":       "must be hash",
 		"prefix":     "such as prefix:2",
 		"prefix:":    "such as prefix:2",
 		"prefix:0":   "from 1 to 255",
@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		"prefix:two": "from 1 to 255",
 		"table":      "map=table:FILE",
 		"table:":     "map=table:FILE",
-		"random":     "map=random is none of hash",
+		"random":     "map=random must be hash",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -84,7 +84,7 @@ func TestVectors(t *testing.T) {
 	}
 	testenv.Vectors(t, "hashes.json", &v)
 	if len(v.Topics) == 0 || len(v.Mappings) == 0 {
-		t.Fatal("something is missing")
+		t.Fatal("hashes.json has no vectors")
 	}
 	for _, x := range v.Topics {
 		for groups, want := range x.Groups {
@@ -100,7 +100,7 @@ func TestVectors(t *testing.T) {
 	for _, x := range v.Mappings {
 		m := open(t, x.Map, x.Groups, x.Lines...)
 		if want := (wire.Mapping{Kind: wire.MappingKind(x.Mapping), Param: x.Param}); m.Wire() != want || m.Len() != x.Groups {
-			t.Errorf("%s is told as %v over %d groups, want %v over %d", x.Map, m.Wire(), m.Len(), want, x.Groups)
+			t.Errorf("%s is announced as %v over %d groups, want %v over %d", x.Map, m.Wire(), m.Len(), want, x.Groups)
 		}
 		for topic, want := range x.Of {
 			if got := m.Group(topic); got != want {
@@ -237,21 +237,21 @@ func TestTableErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "groups: the table has no line with a pattern and a group",
 		"# nothing\n":               "has no line",
-		"md.>":                      "groups:1: a line is a pattern and a group",
+		"md.>":                      "groups:1: a line must have a pattern and a group",
 		"md.> 1 2":                  "this one has 3 words",
-		"\nmd.> # 3":                "groups:2: a line is a pattern",
-		"md.> x":                    `groups:1: "x" is no group`,
-		"md.> -1":                   `"-1" is no group`,
-		"md.> 1-":                   `"1-" is no group`,
-		"md.> 1-2-3":                `"1-2-3" is no group`,
-		"md.> +1":                   `"+1" is no group`,
-		"md.> 99999999999":          "is no group",
-		"md.> 5-4":                  "the range 5-4 ends before it begins",
+		"\nmd.> # 3":                "groups:2: a line must have a pattern",
+		"md.> x":                    `groups:1: "x" is neither a group nor`,
+		"md.> -1":                   `"-1" is neither a group nor`,
+		"md.> 1-":                   `"1-" is neither a group nor`,
+		"md.> 1-2-3":                `"1-2-3" is neither a group nor`,
+		"md.> +1":                   `"+1" is neither a group nor`,
+		"md.> 99999999999":          "is neither a group nor",
+		"md.> 5-4":                  "the end of the range 5-4 is before its start",
 		"md.> 16":                   "there is no group 16: groups are 0 to 15 (groups= in the URL)",
 		"md.> 0-16":                 "there is no group 16",
-		"a 1\nb 2\nmd.>.x 3":        `groups:3: pattern "md.>.x": > stands for all tokens`,
+		"a 1\nb 2\nmd.>.x 3":        `groups:3: pattern "md.>.x": > matches all following tokens`,
 		"md.x* 1":                   "must be a token by itself",
-		"md.> 1\nx 2\nmd.> 3":       "groups:3: line 1 has the pattern md.> already",
+		"md.> 1\nx 2\nmd.> 3":       "groups:3: line 1 has the same pattern md.>",
 		"\xef\xbb\xbfmd.> 1":        "invisible",
 		strings.Repeat("a", 70_000): "this one has 1 word",
 	} {
@@ -312,7 +312,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// text is what Parse reads.
+// text returns the text that Parse reads.
 func (s Strategy) text() string {
 	switch {
 	case s.tokens > 0:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A table that is a pipe without a writer is an error, and nothing to wait for.
+// A table that is a pipe without a writer is an error; Over does not wait for a writer.
 func TestTableIsAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// table is the strategy table: docs/protocol §3.15.
+// table implements the strategy table: docs/protocol §3.15.
 type table struct {
 	groups int
 	lines  []line
-	set    pattern.Set[int] // of the lines' indices
+	set    pattern.Set[int] // indices of lines by pattern
 }
 
-// line is one of a table: topics that match are hashed over the groups first to last.
+// line is a line of a table: topics that match p are hashed over the groups first to last.
 type line struct {
 	p           pattern.Pattern
 	first, last int
 }
 
-// TableError says what is wrong with the file of a table.
+// TableError is the error of a table's file.
 type TableError struct {
 	File string
 	Line int // from 1; 0: the whole file
@@ -49,12 +49,12 @@ const maxTable = 16 << 20
 
 // readTable reads the file of a table.
 func readTable(file string, groups int) (*table, error) {
-	// A pipe without a writer is an empty table, and nothing to wait for.
+	// O_NONBLOCK: a pipe without a writer counts as an empty table.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var pe *os.PathError
 		if errors.As(err, &pe) {
-			err = pe.Err // the file is named already
+			err = pe.Err // TableError contains the file name
 		}
 		return nil, &TableError{file, 0, fmt.Errorf("the table cannot be read: %w", err)}
 	}
@@ -77,7 +77,7 @@ func parseTable(file string, r io.Reader, groups int) (*table, error) {
 		}
 		x, err := parseLine(words, groups)
 		if err == nil && seen[x.p] > 0 {
-			err = fmt.Errorf("line %d has the pattern %v already, and the first one counts", seen[x.p], x.p)
+			err = fmt.Errorf("line %d has the same pattern %v, and only the first one counts", seen[x.p], x.p)
 		}
 		if err != nil {
 			return nil, &TableError{file, number, err}
@@ -97,7 +97,7 @@ func parseTable(file string, r io.Reader, groups int) (*table, error) {
 	return t, nil
 }
 
-// words are those of a line, up to a comment.
+// words returns the words of a line up to a comment.
 func words(text string) []string {
 	words := strings.Fields(text)
 	for i, w := range words {
@@ -110,7 +110,7 @@ func words(text string) []string {
 
 func parseLine(words []string, groups int) (line, error) {
 	if len(words) != 2 {
-		return line{}, fmt.Errorf("a line is a pattern and a group or a range of groups, such as %q: this one has %s", "md.xnas.> 0-31", plural.N(len(words), "word"))
+		return line{}, fmt.Errorf("a line must have a pattern and a group or a range of groups, such as %q: this one has %s", "md.xnas.> 0-31", plural.N(len(words), "word"))
 	}
 	p, err := pattern.Parse(words[0])
 	if err != nil {
@@ -126,16 +126,16 @@ func parseLine(words []string, groups int) (line, error) {
 	x.last, ok[1] = parseGroup(high)
 	switch {
 	case !ok[0] || !ok[1]:
-		return line{}, fmt.Errorf("%q is no group and no range of groups, such as 5 or 0-31", words[1])
+		return line{}, fmt.Errorf("%q is neither a group nor a range of groups, such as 5 or 0-31", words[1])
 	case x.first > x.last:
-		return line{}, fmt.Errorf("the range %s ends before it begins", words[1])
+		return line{}, fmt.Errorf("the end of the range %s is before its start", words[1])
 	case x.last >= groups:
 		return line{}, fmt.Errorf("there is no group %d: groups are 0 to %d (groups= in the URL)", x.last, groups-1)
 	}
 	return x, nil
 }
 
-// parseGroup reads a number of digits only.
+// parseGroup parses a number of digits only.
 func parseGroup(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil
@@ -172,7 +172,8 @@ func (t *table) mark(in []bool, p pattern.Pattern) {
 	all(in)
 }
 
-// digest distinguishes tables that map topics differently, most likely. Comments and spaces make no difference.
+// digest returns a hash of the lines, without comments and spaces. Tables that map topics differently most likely have
+// different hashes.
 func (t *table) digest() uint16 {
 	var text strings.Builder
 	for i := range t.lines {

@@ -1,7 +1,7 @@
-// Package histogram counts durations and sizes in buckets with exponentially growing bounds. Recording
-// adds to three atomic counters: it takes no lock and allocates nothing. Any goroutine may record while
-// others read. Statistics take percentiles from a stats.Distribution; Prometheus takes the buckets, which are
-// those of a native histogram (https://prometheus.io/docs/specs/native_histograms/).
+// Package histogram counts durations and sizes in buckets with exponentially growing bounds. Recording adds to three
+// atomic counters, without locks and allocations. Any goroutine may record while others read. Statistics use
+// percentiles of a stats.Distribution; Prometheus uses the buckets, which are those of a native histogram
+// (https://prometheus.io/docs/specs/native_histograms/).
 package histogram
 
 import (
@@ -14,11 +14,11 @@ import (
 
 const perDoubling = 1 << stats.Schema
 
-// Scale is a unit, and the range of its buckets. Smaller values count as zero, larger ones as the largest.
+// Scale is a unit and the range of the buckets. Smaller values count as zero, larger ones in the last bucket.
 type Scale struct {
-	unit   float64 // what is recorded, in what is shown: 1e9 nanoseconds a second
+	unit   float64 // recorded units in a reported unit: 1e9 nanoseconds in a second
 	first  int     // index of the first bucket; its lower bound is 2^((first-1)/perDoubling)
-	bounds []int64 // upper bounds of all buckets, inclusive, in what is recorded
+	bounds []int64 // inclusive upper bounds of all buckets, in recorded units
 }
 
 func newScale(unit float64, low, high int) *Scale {
@@ -32,16 +32,16 @@ func newScale(unit float64, low, high int) *Scale {
 func bound(i int) float64 { return stats.Bucket{Index: i}.Upper() }
 
 var (
-	// Seconds is of times, recorded in nanoseconds, from 2^-20 s, which is 0.95 µs, to 64 s.
+	// Seconds is for times from 2^-20 s, which is 0.95 µs, to 64 s, recorded in nanoseconds.
 	Seconds = newScale(float64(time.Second), -20, 6)
-	// Sizes is of numbers from 1 to 65,536.
+	// Sizes is for numbers from 1 to 65,536.
 	Sizes = newScale(1, -1, 16)
 )
 
-// Histogram is one. Make it with New.
+// Histogram is a histogram. New makes it.
 type Histogram struct {
 	scale  *Scale
-	counts []atomic.Uint64 // of zero, and of each bucket
+	counts []atomic.Uint64 // count of zero, and of each bucket
 	sum    atomic.Int64
 	max    atomic.Int64
 }
@@ -67,12 +67,12 @@ func (h *Histogram) Record(v int64, n uint64) {
 	}
 }
 
-// bucket is where v is counted: 0 is zero.
+// bucket returns the index in counts for v: 0 is zero.
 func (s *Scale) bucket(v int64) int {
 	if float64(v) <= s.unit*bound(s.first-1) {
 		return 0
 	}
-	low, high := 0, len(s.bounds)-1 // the bucket is between them, both included
+	low, high := 0, len(s.bounds)-1 // the bucket is between them, inclusive
 	for low < high {
 		middle := int(uint(low+high) / 2)
 		if s.bounds[middle] < v {
@@ -84,7 +84,8 @@ func (s *Scale) bucket(v int64) int {
 	return low + 1
 }
 
-// Snapshot reads the histogram. Concurrent records may be included or not, but Count is the sum of the buckets.
+// Snapshot returns the current values. Concurrent records may be included or not, but Count is always the sum of the
+// buckets.
 func (h *Histogram) Snapshot() stats.Distribution {
 	x := stats.Distribution{ZeroUpper: bound(h.scale.first - 1), Sum: float64(h.sum.Load()) / h.scale.unit,
 		Max: float64(h.max.Load()) / h.scale.unit}
@@ -99,17 +100,17 @@ func (h *Histogram) Snapshot() stats.Distribution {
 	return x
 }
 
-// Since is what now counts more than before did, of one histogram.
+// Since returns the increase from before to now, of one histogram.
 func Since(now, before []stats.Bucket) []stats.Bucket {
 	return combine(now, before, func(a, b uint64) uint64 { return a - min(a, b) })
 }
 
-// Sum is what both count.
+// Sum returns the sum of both.
 func Sum(x, y []stats.Bucket) []stats.Bucket {
 	return combine(x, y, func(a, b uint64) uint64 { return a + b })
 }
 
-// combine goes through the buckets of both in their order. Empty ones are left out.
+// combine applies f to the buckets of both in order, and omits empty results.
 func combine(x, y []stats.Bucket, f func(a, b uint64) uint64) (all []stats.Bucket) {
 	for len(x)+len(y) > 0 {
 		var a, b uint64

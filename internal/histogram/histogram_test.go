@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Each value is in the bucket with the bounds that include it; values that are too small or too large
-// are in the first and the last.
+// Each value is in the bucket with the bounds that include it; values out of range are in the first or the last bucket.
 func TestBuckets(t *testing.T) {
 	for _, c := range []struct {
 		scale *Scale
@@ -37,7 +36,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Every bound is where Prometheus has it, and exact at each doubling.
+// The bounds are those of Prometheus, and exact at each doubling.
 func TestBounds(t *testing.T) {
 	for i := -700; i < 700; i++ {
 		if want := math.Exp2(float64(i) / perDoubling); math.Abs(bound(i)-want) > 1e-14*want || i%perDoubling == 0 && bound(i) != want {
@@ -46,20 +45,20 @@ func TestBounds(t *testing.T) {
 	}
 	for _, s := range []*Scale{Seconds, Sizes} {
 		if !slices.IsSorted(s.bounds) {
-			t.Error("bounds fall")
+			t.Error("bounds are not increasing")
 		}
 		if bound(s.first-1) > 1 || s.bounds[len(s.bounds)-1] != int64(s.unit*bound(s.first+len(s.bounds)-1)) {
-			t.Error("the range is not as it says")
+			t.Error("the range is not as documented")
 		}
 	}
 }
 
-// Percentiles are those of the sorted values, but for the width of a bucket.
+// Percentiles differ from those of the sorted values by less than a bucket.
 func TestQuantile(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	h := New(Seconds)
 	if x := h.Snapshot(); x.Quantile(0.5) != 0 {
-		t.Error("nothing has a median")
+		t.Error("an empty histogram has a median")
 	}
 	var all []float64
 	for range 10_000 {
@@ -80,7 +79,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// Any goroutine may record, and nothing is allocated.
+// Several goroutines may record, without allocations.
 func TestRecord(t *testing.T) {
 	h := New(Sizes)
 	var all sync.WaitGroup
@@ -110,7 +109,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// Counts between two snapshots, and of several histograms, follow from their buckets.
+// Counts between two snapshots, and of several histograms, are computed from their buckets.
 func TestSinceAndSum(t *testing.T) {
 	a := []stats.Bucket{{Index: -3, Count: 1}, {Index: 2, Count: 5}, {Index: 4, Count: 7}}
 	b := []stats.Bucket{{Index: -3, Count: 1}, {Index: 1, Count: 2}, {Index: 2, Count: 9}, {Index: 4, Count: 7}, {Index: 8, Count: 1}}
@@ -118,7 +117,7 @@ func TestSinceAndSum(t *testing.T) {
 		t.Errorf("since: %v, want %v", got, want)
 	}
 	if got := Since(a, b); len(got) != 0 {
-		t.Errorf("since a later look: %v", got) // of a process that began anew
+		t.Errorf("since a later snapshot: %v", got) // of a restarted process
 	}
 	if got, want := Sum(a, b), []stats.Bucket{{Index: -3, Count: 2}, {Index: 1, Count: 2}, {Index: 2, Count: 14}, {Index: 4, Count: 14}, {Index: 8, Count: 1}}; !slices.Equal(got, want) {
 		t.Errorf("sum: %v, want %v", got, want)

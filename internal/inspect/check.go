@@ -10,33 +10,33 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Bounds on figures of a snapshot. What a process says itself is far within.
+// Bounds of figures in a snapshot. The figures of a correct process are far below.
 const (
-	maxFigure = 1e15 // of times and the like, in whatever unit
-	maxIndex  = 2048 // of a bucket of a histogram, above and below zero: 2^64 and its reciprocal
-	maxYear   = 9990 // a later one cannot be written as text everywhere on Earth
+	maxFigure = 1e15 // of times and other numbers, in any unit
+	maxIndex  = 2048 // of a bucket of a histogram, positive and negative: 2^64 and its reciprocal
+	maxYear   = 9990 // a later year cannot be formatted in every time zone
 )
 
-// Bounds on what is shown again in each row about a bus: small answers must not become large texts.
+// Bounds of texts that are repeated in each row about a bus: small answers must not become large outputs.
 const (
 	maxName     = 256  // bytes of a name or an address
-	maxOfLegs   = 16   // legs, and what there is one of for each
+	maxOfLegs   = 16   // legs, and lists with one element per leg
 	maxCounters = 1024 // of one kind
 )
 
-// longTexts are the fields that may be longer than maxName: each is shown once or twice.
+// longTexts has the fields that may be longer than maxName, because each is output only once or twice.
 var longTexts = []string{"Bus.Incomplete", "Bus.Ended", "Event.Text", "Event.Leg", "Event.Error", "Loss.Subscription", "Loss.Leg", "Loss.Error", "Leg.URL", "Subscription.Ended"}
 
-// Bounds on a LossRecord: with room to spare, those of package lossrecord.
+// Bounds of a LossRecord, larger than those of package lossrecord.
 const (
 	maxLosses  = 4096
 	maxMinutes = 128
 	maxCauses  = 256
-	maxWays    = 64 // of a minute
+	maxWays    = 64 // ways of a minute
 )
 
-// Check reports what is wrong in a snapshot: more of something than its bound, or an impossible figure. Snapshots
-// of other processes are checked where they are read, and nowhere else.
+// Check returns an error if a list of a snapshot exceeds its bound, or a figure is impossible. Snapshots of other
+// processes are checked only when they are read.
 func (s *Snapshot) Check() error {
 	for i := range s.Buses {
 		if err := s.Buses[i].checkLengths(); err != nil {
@@ -46,7 +46,7 @@ func (s *Snapshot) Check() error {
 	return checkFigures(reflect.ValueOf(s).Elem(), "snapshot")
 }
 
-// checkLengths holds the lists of a bus against their bounds.
+// checkLengths compares the lengths of a bus's lists with their bounds.
 func (b *Bus) checkLengths() error {
 	type list struct {
 		what    string
@@ -67,7 +67,7 @@ func (b *Bus) checkLengths() error {
 	}
 	for _, x := range all {
 		if x.n > x.most {
-			return fmt.Errorf("%d %s, and there are %d at most", x.n, x.what, x.most)
+			return fmt.Errorf("%d %s exceed the maximum of %d", x.n, x.what, x.most)
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ var (
 	namesType  = reflect.TypeFor[[]string]()
 )
 
-// checkFigures goes through all that v has.
+// checkFigures checks all figures in v.
 func checkFigures(v reflect.Value, name string) error {
 	switch v.Type() {
 	case timeType:
@@ -116,7 +116,7 @@ func checkFigures(v reflect.Value, name string) error {
 		}
 	case reflect.Slice:
 		if v.Type() == namesType && name != "Fabric.Interfaces" {
-			return nil // in URLs and Topics they are shown once
+			return nil // lists such as URLs and Topics are output once
 		}
 		if v.Type().Elem() == bucketType && v.Len() > 2*maxIndex+1 {
 			return fmt.Errorf("%s are %d", name, v.Len())

@@ -18,18 +18,18 @@ import (
 	"time"
 )
 
-// List returns the paths of sockets: those in the directories where, or of sockets, or those in Dirs if there are
-// none, by process number. A socket in a directory without a process that answers is removed. A directory that does
-// not exist, or is another user's, is an error only if it is named.
+// List returns the paths of sockets, by process number: where has directories with sockets, or sockets; without where
+// the directories are Dirs. It removes sockets in the directories if no process listens. A directory that does not
+// exist, or belongs to another user, is an error only if where contains it.
 func List(where ...string) (sockets []string, err error) {
 	sockets, _, err = list(where)
 	return sockets, err
 }
 
-// list is List, and returns the directories that belong to the wrong user.
+// list is List, and also returns the directories that belong to the wrong user.
 func list(where []string) (sockets []string, foreign []*ForeignError, err error) {
 	if len(where) == 0 {
-		all := places()
+		all := userDirs()
 		if len(all) == 0 {
 			return nil, nil, ErrOff
 		}
@@ -60,7 +60,7 @@ func list(where []string) (sockets []string, foreign []*ForeignError, err error)
 	return slices.Compact(sockets), foreign, nil
 }
 
-// addSockets adds those of a directory.
+// addSockets adds the sockets in a directory.
 func addSockets(sockets *[]string, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -74,7 +74,8 @@ func addSockets(sockets *[]string, dir string) error {
 	return nil
 }
 
-// removeStale removes a socket without a listener: the process was killed. It reports whether that is gone.
+// removeStale removes a socket without a listener: its process was killed. It reports whether the socket no longer
+// exists.
 func removeStale(path string) bool {
 	c, err := net.Dial("unix", path)
 	if err == nil {
@@ -88,20 +89,20 @@ func removeStale(path string) bool {
 	if !errors.Is(err, syscall.ECONNREFUSED) || statErr != nil {
 		return false
 	}
-	if age := time.Since(info.ModTime()); age >= 0 && age < staleAfter { // below zero the clock was set back since
+	if age := time.Since(info.ModTime()); age >= 0 && age < staleAfter { // below zero: the clock was set back
 		return false
 	}
 	return os.Remove(path) == nil
 }
 
-// Client is a connection to one process. One goroutine uses it.
+// Client is a connection to one process. Only one goroutine may use it.
 type Client struct {
 	c  net.Conn
 	in *bufio.Reader
 }
 
-// Dial connects to the process of a socket. One of another user than this one and root is not
-// believed (ForeignError), but by root in a directory of that user's own.
+// Dial connects to the process of a socket. If the process belongs neither to this user nor to root, it returns a
+// ForeignError; root also accepts other users in their own directories.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
@@ -115,15 +116,15 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return &Client{c, bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// Close hangs up.
+// Close closes the connection.
 func (c *Client) Close() error { return c.c.Close() }
 
-// Snapshot asks for a snapshot. Without a deadline in ctx it waits 5 s at most.
+// Snapshot requests a snapshot. Without a deadline in ctx it waits at most 5 s.
 func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 	stop := c.until(ctx)
 	defer stop()
 	if _, err := c.c.Write([]byte("snapshot\n")); err != nil {
-		if line, readErr := c.line(); readErr == nil { // why it has hung up
+		if line, readErr := c.line(); readErr == nil { // the reason why the connection was closed
 			err = answerError(line)
 		}
 		return nil, err
@@ -140,10 +141,10 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("the snapshot cannot be read: %w", err)
 	}
 	if s.Version != Version {
-		return nil, fmt.Errorf("its snapshots are of version %d, and this program reads version %d: use the fanfare that the process was built with", s.Version, Version)
+		return nil, fmt.Errorf("its snapshots have version %d, but this program reads version %d: use the fanfare of the version with which the process was built", s.Version, Version)
 	}
 	if err := s.Check(); err != nil {
-		return nil, fmt.Errorf("the snapshot says what cannot be: %w", err)
+		return nil, fmt.Errorf("the snapshot is invalid: %w", err)
 	}
 	return s, nil
 }
@@ -158,7 +159,7 @@ func (c *Client) until(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { c.c.SetDeadline(time.Unix(1, 0)) })
 }
 
-// line reads one line, of maxAnswer bytes at most.
+// line reads one line of at most maxAnswer bytes.
 func (c *Client) line() ([]byte, error) {
 	var all []byte
 	for {
@@ -170,12 +171,12 @@ func (c *Client) line() ([]byte, error) {
 			return nil, err
 		}
 		if len(all) > maxAnswer {
-			return nil, fmt.Errorf("an answer of more than %d MiB", maxAnswer>>20)
+			return nil, fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 		}
 	}
 }
 
-// answerError is the error that an answer says, if it is one.
+// answerError returns the error in an answer, if there is one.
 func answerError(line []byte) error {
 	if !bytes.HasPrefix(line, []byte(`{"error":`)) {
 		return nil
@@ -187,16 +188,16 @@ func answerError(line []byte) error {
 	return errors.New(f.Error)
 }
 
-// Seen is what one socket has answered: a snapshot or an error. Where a directory was not read
-// Socket is its path, and Err a ForeignError.
+// Seen is the answer of one socket: a snapshot or an error. If a directory was not read, Socket is its path and Err a
+// ForeignError.
 type Seen struct {
 	Socket   string
 	Snapshot *Snapshot
 	Err      error
 }
 
-// ReadAll reads snapshots at all sockets that List finds, side by side. A process that has
-// ended meanwhile, or was killed so that its socket is still there, is left out unless where names it.
+// ReadAll reads snapshots from all sockets of List concurrently. It omits processes that have ended meanwhile, or were
+// killed and left their socket, unless where contains them.
 func ReadAll(ctx context.Context, where ...string) ([]Seen, error) {
 	sockets, foreign, err := list(where)
 	if err != nil {
@@ -219,7 +220,7 @@ func ReadAll(ctx context.Context, where ...string) ([]Seen, error) {
 	}), nil
 }
 
-// Read reads one snapshot at a socket.
+// Read reads one snapshot from a socket.
 func Read(ctx context.Context, path string) (*Snapshot, error) {
 	c, err := Dial(ctx, path)
 	if err != nil {
@@ -229,8 +230,8 @@ func Read(ctx context.Context, path string) (*Snapshot, error) {
 	return c.Snapshot(ctx)
 }
 
-// Name is what people call a process: its program and number. One that was only heard has an address
-// in place of a program, and no number.
+// Name returns the name of a process for output: its program and number. A process that was only detected on the
+// network has an address instead of a program, and no number.
 func (p *Process) Name() string {
 	name := strings.TrimSuffix(p.Program, ".exe")
 	if p.PID != 0 {
@@ -239,5 +240,5 @@ func (p *Process) Name() string {
 	return name
 }
 
-// Heard reports whether it was only heard on the wire, and not asked.
+// Heard reports whether the process was only detected on the network, without a socket.
 func (p *Process) Heard() bool { return p.PID == 0 }

@@ -8,26 +8,26 @@ import (
 	"unicode"
 )
 
-// CountersOf are the counters of the structure that v points to: its fields of type uint64,
-// without those of embedded structures, as far as they are not zero.
+// CountersOf returns the nonzero counters of the struct that v points to: its fields of type uint64, and those of
+// embedded structs.
 func CountersOf(v any) Counters {
 	c := make(Counters)
 	c.Add("", v)
 	return c
 }
 
-// Add adds the counters of another structure, with a prefix before their names.
+// Add adds the counters of another struct, with a prefix before their names.
 func (c Counters) Add(prefix string, v any) {
 	x := reflect.ValueOf(v).Elem()
 	for _, f := range fieldsOf(x.Type()) {
-		if n := x.Field(f.index).Uint(); n != 0 {
+		if n := x.FieldByIndex(f.index).Uint(); n != 0 {
 			c[prefix+f.name] = n
 		}
 	}
 }
 
-// Plus is the sum of counters, which may be of several processes: at most the largest number, for
-// one of them may say anything, and must not hide what another says.
+// Plus returns the sum of two counters, at most the largest number: they may be of several processes, and a wrong
+// figure of one must not cause an overflow.
 func Plus(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64
@@ -37,7 +37,7 @@ func Plus(a, b uint64) uint64 {
 
 // counterField is a field that is a counter.
 type counterField struct {
-	index int
+	index []int
 	name  string
 }
 
@@ -48,16 +48,16 @@ func fieldsOf(t reflect.Type) []counterField {
 		return known.([]counterField)
 	}
 	var list []counterField
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Type.Kind() == reflect.Uint64 && f.IsExported() {
-			list = append(list, counterField{i, snake(f.Name)})
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Type.Kind() == reflect.Uint64 && f.IsExported() {
+			list = append(list, counterField{f.Index, snake(f.Name)})
 		}
 	}
 	knownFields.Store(t, list)
 	return list
 }
 
-// snake is a Go name in snake case: NAKPackets is nak_packets, NAKs is naks, RTT is rtt.
+// snake returns a Go name in snake case: NAKPackets is nak_packets, NAKs is naks, RTT is rtt.
 func snake(name string) string {
 	var b strings.Builder
 	r := []rune(name)

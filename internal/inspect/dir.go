@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Where sockets are.
+// Parts of the sockets' paths.
 
 const (
 	subdir = "fanfare"
@@ -26,7 +26,7 @@ func makeDir() (string, error) {
 		return "", err
 	}
 	if parent != "" {
-		if err := own(parent); err != nil { // another user's, kept by sudo
+		if err := own(parent); err != nil { // the variable is that of another user, kept by sudo
 			dir = tempDir(os.Geteuid())
 		}
 	}
@@ -36,8 +36,8 @@ func makeDir() (string, error) {
 	return dir, own(dir)
 }
 
-// chooseDir is the directory that sockets of this process belong into, and the directory of
-// the user's that it lies in, if there is one.
+// chooseDir returns the directory for sockets of this process, and the user's directory that contains it, if there is
+// one.
 func chooseDir() (dir, parent string, err error) {
 	where := os.Getenv(Variable)
 	switch {
@@ -45,7 +45,7 @@ func chooseDir() (dir, parent string, err error) {
 		return "", "", ErrOff
 	case where != "":
 		if !filepath.IsAbs(where) {
-			return "", "", fmt.Errorf("%s is %q: it must be %s, or the absolute path of a directory", Variable, where, Off)
+			return "", "", fmt.Errorf("%s is %q: it must be %s or the absolute path of a directory", Variable, where, Off)
 		}
 		return where, "", nil
 	}
@@ -57,65 +57,65 @@ func chooseDir() (dir, parent string, err error) {
 
 func tempDir(uid int) string { return filepath.Join(os.TempDir(), subdir+"-"+strconv.Itoa(uid)) }
 
-// place is a directory in which processes of a user have their sockets.
-type place struct {
+// userDir is a directory with the sockets of a user's processes.
+type userDir struct {
 	dir  string
 	user int
 }
 
-// Dirs are the directories in which this user's processes have their sockets, to root those
-// of all users; or the one that Variable names. Some may not exist.
+// Dirs returns the directories with the sockets of this user's processes, for root those of all users, or the directory
+// in Variable. Some may not exist.
 func Dirs() (dirs []string) {
-	for _, p := range places() {
+	for _, p := range userDirs() {
 		dirs = append(dirs, p.dir)
 	}
 	return dirs
 }
 
-func places() []place {
+func userDirs() []userDir {
 	if !supported {
 		return nil
 	}
 	user := os.Geteuid()
 	if where := os.Getenv(Variable); filepath.IsAbs(where) {
-		return []place{{where, user}}
+		return []userDir{{where, user}}
 	}
-	all := []place{{tempDir(user), user}}
-	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && own(run) == nil { // sudo and su keep another user's
-		all = append(all, place{filepath.Join(run, subdir), user})
+	all := []userDir{{tempDir(user), user}}
+	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && own(run) == nil { // sudo and su keep the variable of another user
+		all = append(all, userDir{filepath.Join(run, subdir), user})
 	}
 	if user == 0 {
 		run, _ := filepath.Glob("/run/user/[0-9]*/" + subdir)
 		temp, _ := filepath.Glob(filepath.Join(os.TempDir(), subdir+"-[0-9]*"))
 		for _, dir := range append(run, temp...) {
-			if p, ok := placeOf(dir); ok {
+			if p, ok := otherUserDir(dir); ok {
 				all = append(all, p)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b place) int { return strings.Compare(a.dir, b.dir) })
-	return slices.CompactFunc(all, func(a, b place) bool { return a.dir == b.dir })
+	slices.SortFunc(all, func(a, b userDir) int { return strings.Compare(a.dir, b.dir) })
+	return slices.CompactFunc(all, func(a, b userDir) bool { return a.dir == b.dir })
 }
 
-// placeOf is the place of another user, if the directory is one: its name has the user's number, and it belongs to that
-// user.
-func placeOf(dir string) (place, bool) {
+// otherUserDir returns the directory of another user, if dir is one: its name has the user's number, and it belongs to
+// that user.
+func otherUserDir(dir string) (userDir, bool) {
 	of := strings.TrimPrefix(filepath.Base(dir), subdir+"-")
 	if filepath.Base(dir) == subdir {
 		of = filepath.Base(filepath.Dir(dir))
 	}
 	uid, err := strconv.Atoi(of)
-	return place{dir, uid}, err == nil && uid != os.Geteuid() && belongs(dir, uid) == nil
+	return userDir{dir, uid}, err == nil && uid != os.Geteuid() && belongs(dir, uid) == nil
 }
 
-// socketPath is a name for this process's socket that no other has.
+// socketPath returns a unique path for this process's socket.
 func socketPath(dir string) string {
 	var random [4]byte
 	rand.Read(random[:]) // it never fails
 	return filepath.Join(dir, fmt.Sprintf("%d-%s%s", os.Getpid(), hex.EncodeToString(random[:]), suffix))
 }
 
-// pidOf is the process that a socket's name names, 0 if it is no such name.
+// pidOf returns the process in a socket's name, 0 if there is none.
 func pidOf(path string) int {
 	name, ok := strings.CutSuffix(filepath.Base(path), suffix)
 	if !ok {

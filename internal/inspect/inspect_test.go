@@ -21,10 +21,10 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// source is a bus that tests made up.
+// source is a bus made by tests.
 type source struct {
 	name string
-	long string        // a text
+	long string        // a long text in its snapshot
 	wait chan struct{} // if not nil, Inspect waits for it, or ctx
 
 	mu     sync.Mutex
@@ -64,10 +64,10 @@ func (s *source) happen(kind string) {
 	s.events = append(s.events, Event{Sequence: uint64(len(s.events)) + 1, Kind: kind})
 }
 
-// inDir has processes' sockets in a directory of the test's own.
+// inDir makes processes use a directory of the test for their sockets, which it returns.
 func inDir(t *testing.T) string {
 	if !supported {
-		t.Skip("no sockets with owners and modes here")
+		t.Skip("this system has no sockets with owners and modes")
 	}
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(Variable, dir)
@@ -81,7 +81,7 @@ func names(s *Snapshot) (names []string) {
 	return names
 }
 
-// One socket for all buses, which the last one removes, with all goroutines.
+// All buses share one socket, which ends with the last one, with all goroutines.
 func TestRegistry(t *testing.T) {
 	dir := inDir(t)
 	before := runtime.NumGoroutine()
@@ -115,10 +115,10 @@ func TestRegistry(t *testing.T) {
 	}
 	removeB()
 	if _, err := c.Snapshot(t.Context()); err == nil {
-		t.Error("a client is answered after the last bus has ended")
+		t.Error("a client gets an answer after the last bus has ended")
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files are left: %v", left)
 	}
 	testenv.AwaitGoroutines(t, before)
 	removeC := r.add(&source{name: "c"}, log) // and again
@@ -128,10 +128,10 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// Where no socket can be made one line says why, and nothing else changes.
+// If no socket can be made one line has the reason, and nothing else changes.
 func TestNoSocket(t *testing.T) {
 	if !supported {
-		t.Skip("never has a socket")
+		t.Skip("this system never has a socket")
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	open := filepath.Join(t.TempDir(), "open")
@@ -139,7 +139,7 @@ func TestNoSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for where, want := range map[string]string{
-		Off: "is off", file: "directory", file + "/x": "directory", "relative": "absolute path", open: "may be written to by others",
+		Off: "is off", file: "directory", file + "/x": "directory", "relative": "absolute path", open: "can be written by others",
 		filepath.Join(t.TempDir(), strings.Repeat("x", 110)): "invalid argument",
 	} {
 		t.Setenv(Variable, where)
@@ -148,7 +148,7 @@ func TestNoSocket(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		r.add(&source{}, log)()
 		level := "level=DEBUG"
-		if where == open || where == file { // somebody has to see to that
+		if where == open || where == file { // that needs an operator
 			level = "level=WARN"
 		}
 		if s := out.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, level) || !strings.Contains(s, want) {
@@ -157,10 +157,10 @@ func TestNoSocket(t *testing.T) {
 	}
 }
 
-// A directory that is not the user's own is not used, nor is XDG_RUNTIME_DIR of another.
+// A directory of another user is not used, nor is the XDG_RUNTIME_DIR of another user.
 func TestDirs(t *testing.T) {
 	if !supported {
-		t.Skip("no directories with owners here")
+		t.Skip("this system has no directories with owners")
 	}
 	t.Setenv(Variable, "")
 	temp := t.TempDir()
@@ -176,7 +176,7 @@ func TestDirs(t *testing.T) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		return // what follows needs files of others
+		return // the rest needs files of other users
 	}
 	if err := os.Chown(run, 65534, 65534); err != nil {
 		t.Fatal(err)
@@ -193,9 +193,8 @@ func TestDirs(t *testing.T) {
 	}
 }
 
-// Another user can make the directory first: then there is no socket, and a warning says so, and what to do.
-// docs/security.md.
-func TestDirectoryTakenByAnother(t *testing.T) {
+// Another user can make the directory first: then there is no socket, and a warning has advice. docs/security.md.
+func TestDirectoryOfAnotherUser(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv(Variable, "")
 	t.Setenv("XDG_RUNTIME_DIR", "")
@@ -205,13 +204,13 @@ func TestDirectoryTakenByAnother(t *testing.T) {
 		make func() error
 		says string
 	}{
-		"a file":              {func() error { return os.WriteFile(taken, nil, 0o600) }, "is no directory"},
-		"open to others":      {func() error { return errors.Join(os.Mkdir(taken, 0o700), os.Chmod(taken, 0o777)) }, "may be written to by others"},
+		"a file":              {func() error { return os.WriteFile(taken, nil, 0o600) }, "is not a directory"},
+		"open to others":      {func() error { return errors.Join(os.Mkdir(taken, 0o700), os.Chmod(taken, 0o777)) }, "can be written by others"},
 		"another's directory": {func() error { return errors.Join(os.Mkdir(taken, 0o700), os.Chown(taken, 65534, 65534)) }, "belongs to user 65534"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "another's directory" && os.Geteuid() != 0 {
-				testenv.Skip(t, "it takes root to give a directory away")
+				testenv.Skip(t, "it takes root to change the owner of a directory")
 			}
 			defer os.RemoveAll(taken)
 			if err := c.make(); err != nil {
@@ -227,8 +226,7 @@ func TestDirectoryTakenByAnother(t *testing.T) {
 	}
 }
 
-// What a killed process has left behind is removed by who lists; what listens, or is no
-// socket of ours, stays.
+// List removes the socket of a killed process; sockets in use and other files stay.
 func TestStale(t *testing.T) {
 	dir := inDir(t)
 	var r registry
@@ -245,7 +243,7 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sockets, err := List(dir); err != nil || len(sockets) != 2 {
-		t.Errorf("a socket that is just being made: %q, %v", sockets, err)
+		t.Errorf("a new socket, not listening yet: %q, %v", sockets, err)
 	}
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(stale, old, old); err != nil {
@@ -261,11 +259,11 @@ func TestStale(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := List(filepath.Join(dir, "missing")); err == nil {
-		t.Error("a named directory that does not exist is no error")
+		t.Error("a given directory that does not exist is not an error")
 	}
 }
 
-// What is asked wrongly is answered, and costs a bounded amount.
+// Invalid requests get an answer, at limited cost.
 func TestRequests(t *testing.T) {
 	dir := inDir(t)
 	var r registry
@@ -275,9 +273,9 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for request, want := range map[string]string{
-		"hello\n":                   `{"error":"\"hello\" is no request: they are snapshot and events"}`,
-		"\n":                        `{"error":"\"\" is no request`,
-		strings.Repeat("x", 300):    `{"error":"a request is a line`,
+		"hello\n":                   `{"error":"\"hello\" is not a request: requests are snapshot and events"}`,
+		"\n":                        `{"error":"\"\" is not a request`,
+		strings.Repeat("x", 300):    `{"error":"a request must be a line`,
 		"\x00\xff\n":                `{"error":`,
 		" snapshot \r\n":            `{"version":1,`,
 		"nonsense\nsnapshot\n":      `{"error":`,
@@ -299,7 +297,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A client too many is told so, and one that reads nothing holds nobody up, nor the end.
+// A client too many gets an error, and clients that do not read delay neither others nor the end.
 func TestClients(t *testing.T) {
 	dir := inDir(t)
 	before := runtime.NumGoroutine()
@@ -311,7 +309,7 @@ func TestClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	var deaf []net.Conn
+	var idle []net.Conn
 	for range maxClients - 1 {
 		c, err := net.Dial("unix", sockets[0])
 		if err != nil {
@@ -319,14 +317,14 @@ func TestClients(t *testing.T) {
 		}
 		defer c.Close()
 		io.WriteString(c, "snapshot\nsnapshot\n")
-		deaf = append(deaf, c)
+		idle = append(idle, c)
 	}
 	good, err := Dial(t.Context(), sockets[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer good.Close()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until List's own connection has gone
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until the connection of List has ended
 		if _, err = good.Snapshot(t.Context()); err == nil || time.Now().After(limit) {
 			break
 		}
@@ -338,21 +336,21 @@ func TestClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(t.Context(), sockets[0]); err == nil || !strings.Contains(err.Error(), "16 others look at this process already") {
+	if _, err := Read(t.Context(), sockets[0]); err == nil || !strings.Contains(err.Error(), "16 other clients already inspect this process") {
 		t.Errorf("a client too many: %v", err)
 	}
-	if most := 3 + int(time.Since(began)/shareFor); len(deaf) > 0 && x.asked > most {
+	if most := 3 + int(time.Since(began)/shareFor); len(idle) > 0 && x.asked > most {
 		t.Errorf("%d snapshots were taken, want %d at most: they are not shared", x.asked, most)
 	}
 	remove()
 	good.Close()
-	for _, c := range deaf {
+	for _, c := range idle {
 		c.Close()
 	}
 	testenv.AwaitGoroutines(t, before)
 }
 
-// A bus that does not answer is told of, with the others, and does not hold the end up.
+// A bus that does not answer is listed as busy with the others, and does not delay the end.
 func TestBusyBus(t *testing.T) {
 	dir := inDir(t)
 	var r registry
@@ -371,7 +369,7 @@ func TestBusyBus(t *testing.T) {
 	removeB()
 }
 
-// Events come as they happen, those before first, until the client hangs up.
+// Events arrive as they happen, earlier ones first, until the client closes the connection.
 func TestFollow(t *testing.T) {
 	dir := inDir(t)
 	before := runtime.NumGoroutine()
@@ -427,7 +425,7 @@ func TestFollow(t *testing.T) {
 	testenv.AwaitGoroutines(t, before)
 }
 
-// Snapshots of another version, and what is none, are refused.
+// Snapshots of another version, and invalid ones, are refused.
 func TestForeignAnswers(t *testing.T) {
 	dir := inDir(t)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -473,8 +471,8 @@ func TestSnake(t *testing.T) {
 	}
 }
 
-// follow asks for events, and calls f with each event until ctx ends, f reports false, or the process hangs up,
-// which is io.EOF.
+// follow requests events, and calls f with each one until ctx ends, f reports false, or the process closes the
+// connection, which is io.EOF.
 func (c *Client) follow(ctx context.Context, f func(*Event) bool) error {
 	stop := context.AfterFunc(ctx, func() { c.c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -502,7 +500,7 @@ func (c *Client) follow(ctx context.Context, f func(*Event) bool) error {
 	}
 }
 
-// A Logger that learns that there is no socket may open a bus itself.
+// A Logger may open a bus when it gets the line about a missing socket.
 func TestLoggerOpensABus(t *testing.T) {
 	t.Setenv(Variable, Off)
 	var r registry
@@ -510,7 +508,7 @@ func TestLoggerOpensABus(t *testing.T) {
 	h := lineFunc(func() {
 		lines++
 		if !r.mu.TryLock() {
-			t.Error("a line is logged under the registry's lock")
+			t.Error("a line is logged while the registry's lock is held")
 			return
 		}
 		r.mu.Unlock()

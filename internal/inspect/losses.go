@@ -7,23 +7,24 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// LossRecord is what a bus lost in the last hour, and what it could repair: stats.LossRecord.
+// LossRecord has the losses and repairs of a bus in the last hour: stats.LossRecord.
 type LossRecord struct {
-	From       time.Time           `json:"from"` // nothing is missing from here on
+	From       time.Time           `json:"from"` // the record is complete from this time on
 	To         time.Time           `json:"to"`
-	Losses     []Loss              `json:"losses,omitempty"`  // the oldest first
-	Older      []stats.OlderLosses `json:"older,omitempty"`   // that are not listed one by one
-	Minutes    []LossMinute        `json:"minutes,omitempty"` // the oldest first
+	Losses     []Loss              `json:"losses,omitempty"`  // oldest first
+	Older      []stats.OlderLosses `json:"older,omitempty"`   // losses that are not listed individually
+	Minutes    []stats.LossMinute  `json:"minutes,omitempty"` // oldest first
 	Unrecorded uint64              `json:"unrecorded,omitempty"`
 }
 
-// Loss is one or several losses of one place within a minute, or an event that goes with loss: stats.LossEntry.
+// Loss is one or several losses with the same circumstances within a minute, or an event related to losses:
+// stats.LossEntry.
 type Loss struct {
 	First          time.Time `json:"first"`
 	Last           time.Time `json:"last"`
 	Cause          string    `json:"cause"` // label of a cause, or of an event
 	Event          bool      `json:"event,omitempty"`
-	Topic          string    `json:"topic,omitempty"`        // empty: none, or not known
+	Topic          string    `json:"topic,omitempty"`        // empty: none or unknown
 	Subscription   string    `json:"subscription,omitempty"` // its topics
 	Group          string    `json:"group,omitempty"`        // address
 	Leg            string    `json:"leg,omitempty"`          // URL
@@ -36,30 +37,8 @@ type Loss struct {
 	Times          uint64    `json:"times"` // gaps, or events
 	Number         uint64    `json:"number,omitempty"`
 	Messages       uint64    `json:"messages,omitempty"` // as far as known
-	Unknown        uint64    `json:"unknown,omitempty"`  // of times: how many messages is not known
+	Unknown        uint64    `json:"unknown,omitempty"`  // part of times with an unknown number of messages
 	For            float64   `json:"for_s,omitempty"`
 	Behind         uint64    `json:"behind,omitempty"` // packets
 	Error          string    `json:"error,omitempty"`
-}
-
-// LossMinute is what was lost, dropped and repaired in a minute: stats.LossMinute.
-type LossMinute struct {
-	Start         time.Time `json:"start"`
-	Causes        []Cause   `json:"causes,omitempty"`
-	Missing       uint64    `json:"missing,omitempty"`  // packets
-	Repaired      uint64    `json:"repaired,omitempty"` // of missing: came as repairs
-	Late          uint64    `json:"late,omitempty"`     // of missing: came by themselves
-	Ways          []LossWay `json:"ways,omitempty"`
-	OtherRepaired uint64    `json:"other_repaired,omitempty"` // of publishers that are not listed
-	OtherLost     uint64    `json:"other_lost,omitempty"`
-}
-
-// LossWay is what was missing of one publisher in one group: stats.LossWay.
-type LossWay struct {
-	Publisher string `json:"publisher"` // id
-	Name      string `json:"name,omitempty"`
-	Address   string `json:"address,omitempty"`
-	Group     string `json:"group"`
-	Repaired  uint64 `json:"repaired,omitempty"`
-	Lost      uint64 `json:"lost,omitempty"`
 }

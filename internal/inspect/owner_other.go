@@ -4,8 +4,8 @@ package inspect
 
 import "io/fs"
 
-// supported: nothing here keeps a socket from other users.
+// supported: sockets of this system are not protected from other users.
 const supported = false
 
-// owner is not known here.
+// owner is unknown on this system.
 func owner(fs.FileInfo) (uid int, ok bool) { return 0, false }

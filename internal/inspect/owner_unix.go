@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// supported: sockets have owners and modes here.
+// supported: sockets of this system have owners and modes.
 const supported = true
 
-// owner is the user that a file belongs to.
+// owner returns the user to which a file belongs.
 func owner(info fs.FileInfo) (uid int, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -2,7 +2,7 @@ package inspect
 
 import "golang.org/x/sys/unix"
 
-// userOf is the user on the other side of a socket: SO_PEERCRED, unix(7).
+// userOf returns the user of the other end of a socket: SO_PEERCRED, unix(7).
 func userOf(fd int) (uid int, err error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {

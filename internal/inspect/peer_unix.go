@@ -4,7 +4,7 @@ package inspect
 
 import "net"
 
-// peerUser is the user on the other side of a connection, as the kernel says.
+// peerUser returns the user of the other end of a connection, from the kernel.
 func peerUser(c *net.UnixConn) (uid int, ok bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

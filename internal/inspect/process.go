@@ -16,7 +16,7 @@ const module = "github.com/fanfaremq/fanfare"
 
 var began = time.Now()
 
-// thisProcess says which process this is.
+// thisProcess returns the identity of this process.
 var thisProcess = sync.OnceValue(func() Process {
 	p := Process{PID: os.Getpid(), User: os.Geteuid(), Started: began, Fanfare: fanfareVersion(), Go: runtime.Version()}
 	p.Host, _ = os.Hostname()
@@ -27,7 +27,7 @@ var thisProcess = sync.OnceValue(func() Process {
 	return p
 })
 
-// fanfareVersion is that of this module, in whatever program it is.
+// fanfareVersion returns the version of this module in the running program.
 func fanfareVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -44,7 +44,7 @@ func fanfareVersion() string {
 	return cmp.Or(v, "(devel)")
 }
 
-// thisHost says what this host grants.
+// thisHost returns the limits of this host.
 func thisHost() Host {
 	text, _ := os.ReadFile("/proc/sys/net/core/rmem_max") // Linux only
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))

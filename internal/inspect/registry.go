@@ -10,20 +10,20 @@ import (
 	"github.com/fanfaremq/fanfare/internal/report"
 )
 
-// registry is the buses of a process, and the socket while there are some.
+// registry has the buses of a process, and its socket while there are any.
 type registry struct {
-	sources atomic.Pointer[[]Source] // replaced under mu, the lists themselves never change
+	sources atomic.Pointer[[]Source] // replaced under mu; the lists are immutable
 
 	mu     sync.Mutex
-	server *server // under mu; nil: there is no bus, or no socket could be made
+	server *server // under mu; nil: there is no bus, or the socket could not be made
 }
 
 // process is this process's registry.
 var process registry
 
-// Register shows a bus to others on this host until remove is called, which may be called more than once. Where no
-// socket can be made a line at debug level says why, or a warning where that is because of another user, and the
-// next bus tries again. The last remove returns when the socket and all goroutines are gone.
+// Register makes a bus visible to other processes on this host until remove is called, which may be called more than
+// once. If the socket cannot be made, it logs the reason for debugging, or as a warning if another user is the cause,
+// and the next bus retries. The last remove returns when the socket is removed and all goroutines have ended.
 func Register(s Source, log *slog.Logger) (remove func()) { return process.add(s, log) }
 
 func (r *registry) add(s Source, log *slog.Logger) (remove func()) {
@@ -56,7 +56,7 @@ func (r *registry) remove(s Source) {
 	}
 }
 
-// list is the buses of just now.
+// list returns the current buses.
 func (r *registry) list() []Source {
 	if list := r.sources.Load(); list != nil {
 		return *list

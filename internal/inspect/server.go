@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// server answers at a process's socket. It owns its goroutines: one that accepts, and one
-// or two for each client; close ends them all.
+// server answers requests at a process's socket. It has one goroutine that accepts connections, and one or two for each
+// client; close ends them all.
 type server struct {
 	l       *net.UnixListener
 	sources func() []Source
@@ -37,8 +37,8 @@ func openServer(sources func() []Source) (*server, error) {
 	return listen(socketPath(dir), sources)
 }
 
-// listen makes a socket, mode 0600. Its directory is the user's own, so that no other user
-// reaches it before it has that mode.
+// listen makes a socket with mode 0600. Only the user can access its directory, so that no other user can connect
+// before it has that mode.
 func listen(path string, sources func() []Source) (*server, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -56,7 +56,7 @@ func listen(path string, sources func() []Source) (*server, error) {
 	return s, nil
 }
 
-// close removes the socket, hangs up on all clients and waits for all goroutines.
+// close removes the socket, closes all connections and waits for all goroutines.
 func (s *server) close() {
 	s.cancel()
 	s.l.Close()
@@ -76,7 +76,7 @@ func (s *server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // no file descriptor is left, say
+		if err != nil { // for example because no file descriptor is free
 			select {
 			case <-s.ctx.Done():
 				return
@@ -86,7 +86,7 @@ func (s *server) accept() {
 		}
 		if why := s.admit(c); why != "" {
 			c.SetWriteDeadline(time.Now().Add(writeWithin))
-			c.Write(failureLine(why)) // to an empty buffer: it does not wait
+			c.Write(failureLine(why)) // it does not wait, because the buffer is empty
 			c.Close()
 			continue
 		}
@@ -95,10 +95,10 @@ func (s *server) accept() {
 	}
 }
 
-// admit takes in a client, or says why not.
+// admit accepts a client, or returns why not.
 func (s *server) admit(c *net.UnixConn) (why string) {
 	if uid, ok := peerUser(c); ok && uid != os.Geteuid() && uid != 0 {
-		return fmt.Sprintf("user %d may not look at a process of user %d", uid, os.Geteuid())
+		return fmt.Sprintf("user %d may not inspect a process of user %d", uid, os.Geteuid())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,13 +106,13 @@ func (s *server) admit(c *net.UnixConn) (why string) {
 	case s.clients == nil:
 		return "the process has closed its last bus"
 	case len(s.clients) >= maxClients:
-		return fmt.Sprintf("%d others look at this process already", maxClients)
+		return fmt.Sprintf("%d other clients already inspect this process", maxClients)
 	}
 	s.clients[c] = struct{}{}
 	return ""
 }
 
-// serve answers one client until that hangs up, or is silent or deaf for too long.
+// serve answers one client until it closes the connection, or does not write or read for too long.
 func (s *server) serve(c *net.UnixConn) {
 	defer s.running.Done()
 	defer func() {
@@ -127,7 +127,7 @@ func (s *server) serve(c *net.UnixConn) {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
 			if errors.Is(err, bufio.ErrBufferFull) {
-				s.write(c, failureLine(fmt.Sprintf("a request is a line of less than %d bytes", maxRequest)))
+				s.write(c, failureLine(fmt.Sprintf("a request must be a line of less than %d bytes", maxRequest)))
 			}
 			return
 		}
@@ -138,7 +138,7 @@ func (s *server) serve(c *net.UnixConn) {
 			s.follow(c)
 			return
 		default:
-			err = s.write(c, failureLine(fmt.Sprintf("%q is no request: they are snapshot and events", request)))
+			err = s.write(c, failureLine(fmt.Sprintf("%q is not a request: requests are snapshot and events", request)))
 		}
 		if err != nil {
 			return
@@ -152,7 +152,7 @@ func (s *server) write(c net.Conn, line []byte) error {
 	return err
 }
 
-// follow writes events until the client hangs up, or writes anything.
+// follow writes events until the client closes the connection or writes anything.
 func (s *server) follow(c *net.UnixConn) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -161,9 +161,9 @@ func (s *server) follow(c *net.UnixConn) {
 		defer s.running.Done()
 		defer cancel()
 		c.SetReadDeadline(time.Time{})
-		c.Read(make([]byte, 1)) // which ends with the connection
+		c.Read(make([]byte, 1)) // it ends with the connection
 	}()
-	defer c.Close() // and so with this function
+	defer c.Close() // so that it ends with this function
 	seen := make(map[Source]uint64)
 	tick := time.NewTicker(pollEvents)
 	defer tick.Stop()
@@ -185,7 +185,7 @@ func (s *server) follow(c *net.UnixConn) {
 	}
 }
 
-// shot is the latest snapshot, as text. Clients that ask at the same time share it.
+// shot is the last snapshot, as text, which concurrent clients share.
 type shot struct {
 	mu   sync.Mutex
 	at   time.Time // under mu, as line
@@ -206,8 +206,7 @@ func (x *shot) take(ctx context.Context, sources func() []Source) []byte {
 	return x.line
 }
 
-// takeSnapshot asks all buses at once: one that is stuck holds the others' figures back for
-// answerWithin, and not for as long times their number.
+// takeSnapshot asks all buses concurrently, so that blocked ones delay the snapshot only by answerWithin in all.
 func takeSnapshot(ctx context.Context, sources []Source) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

@@ -19,8 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// impostor is a directory with a socket, both of user nobody, who answers with a bus "evil"
-// what is asked there.
+// impostor makes a directory with a socket, both of user nobody, that answers requests with a bus "evil".
 func impostor(t *testing.T, dir string) (socket string) {
 	t.Helper()
 	socket = filepath.Join(dir, "4711-aa.sock")
@@ -32,7 +31,7 @@ func impostor(t *testing.T, dir string) (socket string) {
 		err error
 	}
 	made := make(chan result)
-	go func() { // a thread becomes nobody, listens, which is what SO_PEERCRED tells of, and ends
+	go func() { // a thread becomes nobody, listens (SO_PEERCRED has its user), and ends
 		runtime.LockOSThread()
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0)); errno != 0 {
 			made <- result{nil, errno}
@@ -70,7 +69,8 @@ func impostor(t *testing.T, dir string) (socket string) {
 	return socket
 }
 
-// asRoot has the places of sockets within a directory of the test's own, which other users may reach.
+// asRoot moves the directories of sockets into a directory of the test that other users can access. It skips the test
+// without root.
 func asRoot(t *testing.T) (temp string) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "it takes root to become another user")
@@ -87,7 +87,7 @@ func asRoot(t *testing.T) (temp string) {
 	return temp
 }
 
-// seenIn is what ReadAll has seen in a directory: names of buses, and errors.
+// seenIn returns the results of ReadAll in a directory: names of buses, and errors.
 func seenIn(t *testing.T, dir string, where ...string) (buses []string, errs []error) {
 	t.Helper()
 	all, err := ReadAll(t.Context(), where...)
@@ -96,7 +96,7 @@ func seenIn(t *testing.T, dir string, where ...string) (buses []string, errs []e
 	}
 	for _, x := range all {
 		switch {
-		case !strings.HasPrefix(x.Socket, dir): // another test's, in /run/user
+		case !strings.HasPrefix(x.Socket, dir): // of another test, in /run/user
 		case x.Err != nil:
 			errs = append(errs, x.Err)
 		default:
@@ -106,8 +106,8 @@ func seenIn(t *testing.T, dir string, where ...string) (buses []string, errs []e
 	return buses, errs
 }
 
-// Nobody is believed who has made the directory of another user's sockets, or a socket: it is
-// said that they are his. That user's own processes say at warning level why they have none.
+// A directory for another user's sockets, or a socket in it, is not trusted if a third user made it: the error has its
+// owner. The processes of that other user log a warning with the reason why they have no socket.
 func TestForeignDirectory(t *testing.T) {
 	temp := asRoot(t)
 	dir := tempDir(0)
@@ -125,7 +125,7 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// A socket in the right place that another user answers at is not believed either.
+// A socket in the right directory is not trusted either if another user answers.
 func TestForeignSocket(t *testing.T) {
 	temp := asRoot(t)
 	dir := tempDir(0)
@@ -144,7 +144,7 @@ func TestForeignSocket(t *testing.T) {
 	}
 }
 
-// Root sees the processes of others where theirs are: not in the directory of a third.
+// Root sees the processes of other users in their directories, not in the directory of a third user.
 func TestRootSeesOthers(t *testing.T) {
 	temp := asRoot(t)
 	impostor(t, tempDir(nobody))
@@ -153,11 +153,11 @@ func TestRootSeesOthers(t *testing.T) {
 		t.Errorf("seen %q, %v", buses, errs)
 	}
 	if dirs := Dirs(); !slices.Contains(dirs, tempDir(nobody)) || slices.Contains(dirs, tempDir(12345)) {
-		t.Errorf("looks in %q", dirs)
+		t.Errorf("directories are %q", dirs)
 	}
 }
 
-// XDG_RUNTIME_DIR of another user, which su keeps, is passed over: this user's processes do not use it.
+// XDG_RUNTIME_DIR of another user, which su keeps, is ignored: this user's processes do not use it.
 func TestForeignRuntimeDir(t *testing.T) {
 	temp := asRoot(t)
 	run := filepath.Join(temp, "run")

@@ -14,10 +14,10 @@ import (
 
 const nobody = 65534
 
-// Another user gets at no socket: its directory and its mode are in the way, and where
-// somebody has opened both, the process asks the kernel who it is.
+// Another user cannot use a socket: the modes of its directory and itself prevent it, and with open modes the process
+// checks the user with the kernel.
 func TestOtherUser(t *testing.T) {
-	if path := os.Getenv("FANFARE_TEST_CONNECT"); path != "" { // what follows, as nobody
+	if path := os.Getenv("FANFARE_TEST_CONNECT"); path != "" { // the part below, as nobody
 		_, err := Read(t.Context(), path)
 		os.Stdout.WriteString("read: " + err.Error() + "\n")
 		os.Exit(0)
@@ -31,7 +31,7 @@ func TestOtherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The test binary is where nobody may not look.
+	// The user nobody cannot read the directory of the test binary.
 	exe := filepath.Join(filepath.Dir(dir), "test")
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -69,7 +69,7 @@ func TestOtherUser(t *testing.T) {
 	if err := os.Chmod(sockets[0], 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out := asNobody(); !strings.Contains(out, "user 65534 may not look at a process of user 0") {
+	if out := asNobody(); !strings.Contains(out, "user 65534 may not inspect a process of user 0") {
 		t.Errorf("at a socket that is open to all: %s", out)
 	}
 	if s, err := Read(t.Context(), sockets[0]); err != nil || s.Buses[0].Name != "secret" {

@@ -4,44 +4,38 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Minute is what was counted in a minute, or in the part of it that the record has seen.
+// Minute has the counts of a minute, or of the recorded part of it.
 type Minute struct {
-	Start time.Time // a whole minute
-	at    time.Time // when it began to be counted: a clock that is set moves Start, and not this
-	// Counts are the figures of samples, in their order: how much each has grown.
+	Start time.Time // at a full minute
+	at    time.Time // monotonic start of counting, which does not change when the clock is set
+	// Counts has the increase of each count of samples, in their order.
 	Counts []uint64
-	// Ways are the publishers of which packets were missing, those with the most first.
-	Ways []Way
-	// OtherWays are the publishers beyond MaxWays, together.
-	OtherWays WayCounts
+	// Ways has the publishers with missing packets, those with the most first.
+	Ways []stats.LossWay
+	// OtherRepaired and OtherLost are the sums for publishers beyond MaxWays.
+	OtherRepaired, OtherLost uint64
 }
 
-// WayKey names the stream of a publisher in a group.
-type WayKey struct {
-	Publisher, Epoch uint64
-	Group            string
+// wayKey identifies the stream of a publisher in a group.
+type wayKey struct {
+	events.Instance
+	group string
 }
 
-// WayCounts are packets of a stream.
-type WayCounts struct {
-	Repaired uint64 // that had been missing and came as repairs
-	Lost     uint64 // that were given up
+func keyOf(w *stats.LossWay) wayKey {
+	return wayKey{events.Instance{Publisher: w.Publisher, Epoch: w.Epoch}, w.Group}
 }
 
-func (c WayCounts) total() uint64 { return c.Repaired + c.Lost }
+func total(w *stats.LossWay) uint64 { return w.Repaired + w.Lost }
 
-// Way is what was missing of a stream.
-type Way struct {
-	WayKey
-	Name, Address string // of the publisher; may be empty
-	WayCounts
-}
-
-// Sample takes in figures that count up, and those of all streams there are. What they have grown since the sample
-// before belongs to the minute of that. The number of counts does not change.
-func (r *Record) Sample(now time.Time, counts []uint64, ways []Way) {
+// Sample records increasing counters, and those of all existing streams. Their increase since the previous sample is
+// added to the minute of that sample. The number of counts must not change.
+func (r *Record) Sample(now time.Time, counts []uint64, ways []stats.LossWay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.before == nil {
@@ -69,7 +63,7 @@ func (r *Record) Sample(now time.Time, counts []uint64, ways []Way) {
 	r.forgetMinutes(now.Add(-Kept))
 }
 
-// grew is how much a counter has grown. One of a stream that was begun anew counts from zero.
+// grew returns the increase of a counter. A counter that has decreased was restarted from zero.
 func grew(now, before uint64) uint64 {
 	if now < before {
 		return now
@@ -77,14 +71,15 @@ func grew(now, before uint64) uint64 {
 	return now - before
 }
 
-// missing are the streams of which packets were missing since the sample before. Under mu.
-func (r *Record) missing(ways []Way) (grown []Way) {
-	seen := make(map[WayKey]WayCounts, len(ways))
+// missing returns the streams with packets missing since the previous sample. The caller holds mu.
+func (r *Record) missing(ways []stats.LossWay) (grown []stats.LossWay) {
+	seen := make(map[wayKey]stats.LossWay, len(ways))
 	for _, w := range ways {
-		seen[w.WayKey] = w.WayCounts
-		old := r.ways[w.WayKey]
+		key := keyOf(&w)
+		seen[key] = w
+		old := r.ways[key]
 		w.Repaired, w.Lost = grew(w.Repaired, old.Repaired), grew(w.Lost, old.Lost)
-		if w.total() > 0 {
+		if total(&w) > 0 {
 			grown = append(grown, w)
 		}
 	}
@@ -92,7 +87,7 @@ func (r *Record) missing(ways []Way) (grown []Way) {
 	return grown
 }
 
-// minute is the one that begins at start. Under mu.
+// minute returns the current minute. The caller holds mu.
 func (r *Record) minute(at time.Time, counts int) *Minute {
 	start := at.Truncate(time.Minute)
 	if last := len(r.minutes) - 1; last < 0 || !r.minutes[last].Start.Equal(start) {
@@ -101,9 +96,9 @@ func (r *Record) minute(at time.Time, counts int) *Minute {
 	return &r.minutes[len(r.minutes)-1]
 }
 
-func (m *Minute) add(w Way) {
+func (m *Minute) add(w stats.LossWay) {
 	for i := range m.Ways {
-		if x := &m.Ways[i]; x.WayKey == w.WayKey {
+		if x := &m.Ways[i]; keyOf(x) == keyOf(&w) {
 			x.Name, x.Address = cmp.Or(w.Name, x.Name), cmp.Or(w.Address, x.Address)
 			x.Repaired += w.Repaired
 			x.Lost += w.Lost
@@ -113,15 +108,15 @@ func (m *Minute) add(w Way) {
 	m.Ways = append(m.Ways, w)
 }
 
-// limit keeps the streams with the most, and counts the others together.
+// limit keeps the streams with the most packets, and adds the others to OtherRepaired and OtherLost.
 func (m *Minute) limit() {
-	slices.SortStableFunc(m.Ways, func(a, b Way) int { return cmp.Compare(b.total(), a.total()) })
+	slices.SortStableFunc(m.Ways, func(a, b stats.LossWay) int { return cmp.Compare(total(&b), total(&a)) })
 	if len(m.Ways) <= MaxWays {
 		return
 	}
 	for _, w := range m.Ways[MaxWays:] {
-		m.OtherWays.Repaired += w.Repaired
-		m.OtherWays.Lost += w.Lost
+		m.OtherRepaired += w.Repaired
+		m.OtherLost += w.Lost
 	}
 	m.Ways = slices.Clone(m.Ways[:MaxWays])
 }
@@ -131,7 +126,7 @@ func (m Minute) clone() Minute {
 	return m
 }
 
-// forgetMinutes drops those that ended before since. Under mu.
+// forgetMinutes removes minutes that ended before since. The caller holds mu.
 func (r *Record) forgetMinutes(since time.Time) {
 	r.minutes = slices.DeleteFunc(r.minutes, func(m Minute) bool { return m.at.Add(time.Minute).Before(since) })
 }

@@ -1,5 +1,5 @@
-// Package lossrecord keeps what a bus has lost in the last hour: each loss with its place,
-// and the sums of every minute. It has no clock: each call says what time it is.
+// Package lossrecord stores the losses of a bus in the last hour: each loss with its circumstances, and the sums of
+// every minute. It has no clock: each call passes the time.
 package lossrecord
 
 import (
@@ -10,47 +10,46 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// The bounds of a Record. Within them it takes some 300 bytes a loss, and no more than
-// 750 KiB where all causes there are have happened 64 times.
+// The bounds of a Record. It uses about 300 bytes per loss, and at most 750 KiB if all existing causes have occurred 64
+// times.
 const (
-	// Kept is how long losses are remembered.
+	// Kept is the time for which losses are stored.
 	Kept = time.Hour
-	// MaxEntries is how many losses of one cause are listed one by one. Older ones are counted together.
+	// MaxEntries is the number of losses of one cause that are listed individually. Older ones are added up.
 	MaxEntries = 64
-	// MaxWays is how many publishers are listed a minute. Others are counted together.
+	// MaxWays is the number of listed publishers per minute. Others are added up.
 	MaxWays = 8
-	// MaxCauses bounds how many causes there may be. Losses of further ones are not kept.
+	// MaxCauses is the maximum number of causes. Losses with further ones are not stored.
 	MaxCauses = 40
-	// together is how long losses of the same place are one entry, from the first on.
+	// together is the time from the first loss for which losses with the same circumstances are one entry.
 	together = time.Minute
 )
 
-// Record is safe for concurrent use. The zero value is not ready: call New.
+// Record is safe for concurrent use. New makes it.
 type Record struct {
 	mu      sync.Mutex
-	since   time.Time            // of the first sample
-	causes  map[string]*ofCause  // under mu
-	labels  []string             // under mu: the keys of causes, as they came
-	dropped uint64               // under mu: losses of causes beyond MaxCauses
-	minutes []Minute             // under mu, oldest first
-	before  []uint64             // under mu: the sample before
-	ways    map[WayKey]WayCounts // under mu: of the sample before
-	at      time.Time            // under mu: of it
+	since   time.Time                // time of the first sample
+	causes  map[string]*ofCause      // under mu
+	labels  []string                 // under mu: the keys of causes, in order of occurrence
+	dropped uint64                   // under mu: losses of causes beyond MaxCauses
+	minutes []Minute                 // under mu, oldest first
+	before  []uint64                 // under mu: the previous sample
+	ways    map[wayKey]stats.LossWay // under mu: of the previous sample
+	at      time.Time                // under mu: time of the previous sample
 }
 
-// ofCause are the losses of one cause.
+// ofCause has the losses of one cause.
 type ofCause struct {
 	entries []stats.LossEntry // oldest first
 	older   stats.OlderLosses
 }
 
-// New returns an empty record that begins at now.
+// New returns an empty record that starts at now.
 func New(now time.Time) *Record {
-	return &Record{since: now, at: now, causes: make(map[string]*ofCause), ways: make(map[WayKey]WayCounts)}
+	return &Record{since: now, at: now, causes: make(map[string]*ofCause), ways: make(map[wayKey]stats.LossWay)}
 }
 
-// Add takes in a loss that happens at now, without First, Last and Times. Unknown is 1 if it is not known how much was
-// lost.
+// Add records a loss at now; First, Last and Times of e are ignored. Unknown must be 1 if the amount is unknown.
 func (r *Record) Add(now time.Time, e stats.LossEntry) {
 	e.First, e.Last, e.Times = now, now, 1
 	r.mu.Lock()
@@ -79,14 +78,15 @@ func (r *Record) Add(now time.Time, e stats.LossEntry) {
 	x.entries = append(x.entries, e)
 }
 
-// samePlace reports whether two losses are of one place: those that follow each other within a minute are one entry.
+// samePlace reports whether two losses have the same circumstances: if they follow each other within a minute they are
+// one entry.
 func samePlace(a, b *stats.LossEntry) bool {
 	return a.Cause == b.Cause && a.Event == b.Event && a.Topic == b.Topic && a.Subscription == b.Subscription &&
 		a.Group == b.Group && a.Leg == b.Leg && a.Publisher == b.Publisher && a.Epoch == b.Epoch &&
 		a.Subscriber == b.Subscriber
 }
 
-// merge adds to e a later loss of the same place.
+// merge adds a later loss with the same circumstances to e.
 func merge(e, later *stats.LossEntry) {
 	e.Last = later.Last
 	e.Times += later.Times
@@ -101,7 +101,7 @@ func merge(e, later *stats.LossEntry) {
 	}
 }
 
-// fold adds to o an entry that is not listed any more.
+// fold adds an entry that is no longer listed to o.
 func fold(o *stats.OlderLosses, e *stats.LossEntry) {
 	if o.Times == 0 {
 		o.Cause, o.First = e.Cause, e.First
@@ -111,7 +111,7 @@ func fold(o *stats.OlderLosses, e *stats.LossEntry) {
 	o.Messages += e.Messages
 }
 
-// forget drops what ended before since.
+// forget removes entries that ended before since.
 func (x *ofCause) forget(since time.Time) {
 	x.entries = slices.DeleteFunc(x.entries, func(e stats.LossEntry) bool { return e.Last.Before(since) })
 	if x.older.Last.Before(since) {
@@ -119,21 +119,21 @@ func (x *ofCause) forget(since time.Time) {
 	}
 }
 
-// Snapshot is what a record holds.
+// Snapshot is the content of a record.
 type Snapshot struct {
-	// Since is from when on nothing is missing: an hour ago, or when the bus was opened.
+	// Since is the time from which the record is complete: an hour ago, or when the bus was opened.
 	Since time.Time
-	// Entries are losses, oldest first.
+	// Entries has the losses, oldest first.
 	Entries []stats.LossEntry
-	// Older are those beyond MaxEntries of one cause. Their First may be before Since.
+	// Older has the sums of losses beyond MaxEntries of one cause. Their First may be before Since.
 	Older []stats.OlderLosses
-	// Dropped counts losses that were not kept, for lack of room for their cause.
+	// Dropped counts losses that were not stored, because there was no room for their cause.
 	Dropped uint64
-	// Minutes are those in which something was counted, oldest first.
+	// Minutes has the minutes with counts, oldest first.
 	Minutes []Minute
 }
 
-// Snapshot returns what was lost in the hour up to now.
+// Snapshot returns the losses in the hour up to now.
 func (r *Record) Snapshot(now time.Time) Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()

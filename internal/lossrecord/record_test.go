@@ -8,12 +8,13 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var start = time.Date(2026, 11, 23, 12, 0, 30, 0, time.UTC)
 
-// after is a time of the test: minutes and seconds after start.
+// after returns start plus a duration.
 func after(text string) time.Time {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -26,7 +27,7 @@ func gap(cause, topic string, messages uint64) stats.LossEntry {
 	return stats.LossEntry{Cause: cause, Topic: topic, Publisher: 7, Messages: messages}
 }
 
-// list writes entries as text: from, to, cause, topic, times, messages.
+// list returns entries as text: from, to, cause, topic, times, messages.
 func list(s Snapshot) string {
 	var b strings.Builder
 	for _, e := range s.Entries {
@@ -38,8 +39,8 @@ func list(s Snapshot) string {
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
-// Losses of one place within a minute of the first are one entry, others are not, and an
-// hour later they are forgotten.
+// Losses with the same publisher, topic and cause within a minute of the first are one entry, others are not, and after
+// an hour they are forgotten.
 func TestEntries(t *testing.T) {
 	type add struct {
 		at string
@@ -72,7 +73,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// However much is lost, a record keeps so much of each cause and counts the rest.
+// With many losses a record keeps a limited number of entries for each cause and counts the rest.
 func TestBounds(t *testing.T) {
 	r := New(start)
 	for i := range 3 * MaxEntries {
@@ -96,22 +97,21 @@ func TestBounds(t *testing.T) {
 		r.Add(after("2h"), gap(fmt.Sprint("cause", i), "a", 1))
 	}
 	if s = r.Snapshot(after("2h")); len(s.Entries)+int(s.Dropped) != 2*MaxCauses || len(r.causes) != MaxCauses {
-		t.Errorf("%d entries of %d causes, %d left out", len(s.Entries), len(r.causes), s.Dropped)
+		t.Errorf("%d entries and %d left out, want %d in all; %d causes, want %d", len(s.Entries), s.Dropped, 2*MaxCauses, len(r.causes), MaxCauses)
 	}
 }
 
-// What counters have grown is in the minute of the sample before, and minutes without are
-// not there.
+// The growth of counters is in the minute of the previous sample, and minutes without growth are omitted.
 func TestMinutes(t *testing.T) {
 	r := New(start)
-	way := func(name string, repaired, lost uint64) Way {
-		return Way{WayKey{1, 1, name}, name, "", WayCounts{repaired, lost}}
+	way := func(name string, repaired, lost uint64) stats.LossWay {
+		return stats.LossWay{Publisher: 1, Epoch: 1, Group: name, Name: name, Repaired: repaired, Lost: lost}
 	}
-	r.Sample(after("10s"), []uint64{1, 0}, []Way{way("a", 1, 0)})
-	r.Sample(after("20s"), []uint64{3, 0}, []Way{way("a", 3, 0), way("b", 1, 5)})
-	r.Sample(after("40s"), []uint64{3, 0}, []Way{way("a", 3, 0), way("b", 1, 5)})
-	r.Sample(after("4m"), []uint64{3, 0}, []Way{way("b", 1, 5)})
-	r.Sample(after("4m10s"), []uint64{3, 9}, []Way{way("b", 2, 5)})
+	r.Sample(after("10s"), []uint64{1, 0}, []stats.LossWay{way("a", 1, 0)})
+	r.Sample(after("20s"), []uint64{3, 0}, []stats.LossWay{way("a", 3, 0), way("b", 1, 5)})
+	r.Sample(after("40s"), []uint64{3, 0}, []stats.LossWay{way("a", 3, 0), way("b", 1, 5)})
+	r.Sample(after("4m"), []uint64{3, 0}, []stats.LossWay{way("b", 1, 5)})
+	r.Sample(after("4m10s"), []uint64{3, 9}, []stats.LossWay{way("b", 2, 5)})
 	s := r.Snapshot(after("5m"))
 	for i := range s.Minutes {
 		s.Minutes[i].at = time.Time{}
@@ -119,8 +119,8 @@ func TestMinutes(t *testing.T) {
 	got := fmt.Sprint(s.Minutes)
 	at := func(text string) time.Time { return after(text).Truncate(time.Minute) }
 	want := fmt.Sprint([]Minute{
-		{at("0s"), time.Time{}, []uint64{3, 0}, []Way{way("b", 1, 5), way("a", 3, 0)}, WayCounts{}},
-		{at("4m"), time.Time{}, []uint64{0, 9}, []Way{way("b", 1, 0)}, WayCounts{}},
+		{at("0s"), time.Time{}, []uint64{3, 0}, []stats.LossWay{way("b", 1, 5), way("a", 3, 0)}, 0, 0},
+		{at("4m"), time.Time{}, []uint64{0, 9}, []stats.LossWay{way("b", 1, 0)}, 0, 0},
 	})
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -130,38 +130,38 @@ func TestMinutes(t *testing.T) {
 	}
 }
 
-// Of many publishers those with the most are listed, and the others counted.
+// Of many publishers those with the most losses are listed, and the others counted.
 func TestWays(t *testing.T) {
 	r := New(start)
-	var ways []Way
-	total := uint64(0)
+	var ways []stats.LossWay
+	all := uint64(0)
 	for i := range uint64(3 * MaxWays) {
-		ways = append(ways, Way{WayKey{i, 1, "g"}, "", "", WayCounts{i, 1}})
-		total += i + 1
+		ways = append(ways, stats.LossWay{Publisher: events.ID(i), Epoch: 1, Group: "g", Repaired: i, Lost: 1})
+		all += i + 1
 	}
 	r.Sample(after("1s"), nil, ways)
 	m := r.Snapshot(after("1m")).Minutes[0]
-	sum := m.OtherWays.total()
+	sum := m.OtherRepaired + m.OtherLost
 	for _, w := range m.Ways {
-		sum += w.total()
+		sum += total(&w)
 	}
-	if len(m.Ways) != MaxWays || m.Ways[0].Publisher != 3*MaxWays-1 || sum != total {
-		t.Errorf("%d publishers, %d packets of %d", len(m.Ways), sum, total)
+	if len(m.Ways) != MaxWays || m.Ways[0].Publisher != 3*MaxWays-1 || sum != all {
+		t.Errorf("%d publishers, %d packets of %d", len(m.Ways), sum, all)
 	}
-	if !slices.IsSortedFunc(m.Ways, func(a, b Way) int { return int(b.total()) - int(a.total()) }) {
+	if !slices.IsSortedFunc(m.Ways, func(a, b stats.LossWay) int { return int(total(&b)) - int(total(&a)) }) {
 		t.Errorf("not in order: %v", m.Ways)
 	}
 }
 
-// What the documents say of its memory.
+// The memory of a record is as documented.
 func TestMemory(t *testing.T) {
-	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(Way{})
+	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(stats.LossWay{})
 	if n := MaxCauses*MaxEntries*unsafe.Sizeof(stats.LossEntry{}) + 61*minute; n > 750<<10 {
 		t.Errorf("%d bytes", n)
 	}
 }
 
-// A loss of a place that is known costs no memory.
+// A loss that belongs to an existing entry allocates nothing.
 func TestAllocs(t *testing.T) {
 	r := New(start)
 	e := gap("gone", "a", 1)

@@ -28,7 +28,7 @@ const (
 )
 
 // Serve listens at addr, a TCP address such as "localhost:9464" or ":0", and serves the metrics of Go, of the process
-// and of all given. The caller closes the server.
+// and of all collectors. The caller must close the server.
 func Serve(addr string, all ...prometheus.Collector) (*Server, error) {
 	registry := prometheus.NewPedanticRegistry()
 	all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -42,7 +42,7 @@ func Serve(addr string, all ...prometheus.Collector) (*Server, error) {
 		if host, port, split := net.SplitHostPort(addr); split != nil || host+port == "" {
 			err = errors.New("it must be HOST:PORT, such as localhost:9464")
 		}
-		return nil, fmt.Errorf("metrics cannot be served at %q: %w", addr, err)
+		return nil, fmt.Errorf("cannot serve metrics at %q: %w", addr, err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -55,11 +55,11 @@ func Serve(addr string, all ...prometheus.Collector) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address that is listened at.
+// Addr returns the address of the listener.
 func (s *Server) Addr() string { return s.addr }
 
-// Close ends the server: a scrape that is under way has two seconds. It returns
-// when its goroutines are gone. Call it once.
+// Close ends the server. A scrape in progress has two seconds. It returns when the goroutines have ended, and must be
+// called only once.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

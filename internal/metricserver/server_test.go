@@ -31,7 +31,7 @@ func TestServe(t *testing.T) {
 	}
 	for _, want := range []string{"test_total 7\n", "\ngo_goroutines ", "# HELP test_total A test.\n"} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("metrics lack %q", want)
+			t.Errorf("metrics do not have %q", want)
 		}
 	}
 	if resp, err := client.Get("http://" + s.Addr() + "/other"); err != nil || resp.StatusCode != http.StatusNotFound {
@@ -44,7 +44,7 @@ func TestServe(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := client.Get("http://" + s.Addr() + "/metrics"); err == nil {
-		t.Error("a closed server answers")
+		t.Error("a closed server responds")
 	}
 	client.CloseIdleConnections()
 	testenv.AwaitGoroutines(t, before)
@@ -56,6 +56,6 @@ func TestServeErrors(t *testing.T) {
 	}
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "test_total", Help: "A test."})
 	if _, err := Serve("localhost:0", c, c); err == nil {
-		t.Error("a collector twice is taken")
+		t.Error("a duplicate collector is accepted")
 	}
 }

@@ -1,4 +1,4 @@
-// Package outfile writes a file atomically: the old contents stay until the new ones are complete.
+// Package outfile replaces a file atomically: it has the old content until the new one is complete.
 package outfile
 
 import (
@@ -14,12 +14,12 @@ import (
 // File is a file that will be written.
 type File struct {
 	path string
-	out  *os.File // beside path, or path itself where nothing can take its place
-	swap bool     // out takes the place of path
+	out  *os.File // a temporary file next to path, or path itself if it cannot be replaced
+	swap bool     // out replaces path
 }
 
-// Create makes sure that path can be written to, with mode perm before umask(2) if it is new: that should not be
-// learnt of after minutes of work. It may be a device, a pipe or a link. Close it. Errors are an *fs.PathError.
+// Create checks that path can be written, so that a caller fails before it does long work. A new file has mode perm
+// before umask(2). path may be a device, a pipe or a link. The caller must call Close. Errors are an *fs.PathError.
 func Create(path string, perm fs.FileMode) (*File, error) {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,14 +35,14 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The file itself must be writable. Opening a pipe without a reader is an error, and does not block.
+	// The file itself must be writable. With O_NONBLOCK, opening a pipe without a reader is an error instead of blocking.
 	out, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	f := &File{path, out, false}
 	if !st.Mode().IsRegular() {
-		return f, nil // a link to a pipe, such as /dev/stdout's, leads to no path
+		return f, nil // the target of a link to a pipe, such as /dev/stdout, is not a path
 	}
 	if f.path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -52,7 +52,7 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return f, nil // its directory cannot be written to: it is left with the file itself
+		return f, nil // the directory cannot be written: out is the file itself
 	}
 	out.Close()
 	f.out, f.swap = next, true
@@ -62,10 +62,10 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 	return f, nil
 }
 
-// maxLinks is how long a chain of links may be (path_resolution(7)).
+// maxLinks is the maximum length of a chain of links (path_resolution(7)).
 const maxLinks = 40
 
-// follow is where symbolic links lead to nothing yet.
+// follow returns the target of symbolic links to a file that does not exist yet.
 func follow(path string) (string, error) {
 	for range maxLinks {
 		st, err := os.Lstat(path)
@@ -84,7 +84,7 @@ func follow(path string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of symbolic links")}
 }
 
-// createTemp creates a file in path's directory that can take its place.
+// createTemp creates a file in path's directory that can replace it.
 func createTemp(path string, mode fs.FileMode) (*os.File, error) {
 	for {
 		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%x", filepath.Base(path), rand.Uint64()))
@@ -100,7 +100,7 @@ func createTemp(path string, mode fs.FileMode) (*os.File, error) {
 	}
 }
 
-// Put writes b, once. If it fails and the file is replaceable, the old contents stay.
+// Put writes b. It may be called once. If it fails and the file can be replaced, the old content stays.
 func (f *File) Put(b []byte) error {
 	if _, err := f.out.Write(b); err != nil {
 		return f.named(err)
@@ -121,7 +121,7 @@ func (f *File) Put(b []byte) error {
 	return err
 }
 
-// named gives an error the name of the file that is meant.
+// named sets the path in an error to that of the file.
 func (f *File) named(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -130,7 +130,7 @@ func (f *File) named(err error) error {
 	return err
 }
 
-// Close discards the file if it was not written.
+// Close discards the new file if it was not written.
 func (f *File) Close() error {
 	if f.out == nil {
 		return nil

@@ -34,7 +34,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 
-	// Discarded: nothing is left, and the old contents stay.
+	// Discarded: no new file is left, and the old contents stay.
 	f, err := Create(path, 0o666)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if content(path) != "old" {
-		t.Error("the old text is gone before the new one is there")
+		t.Error("the old text is gone before the new one is complete")
 	}
 	f.Close()
 	alone("file", "zlink")
@@ -91,7 +91,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("the link is %v now, %v", st.Mode(), err)
 	}
 
-	// What others left longer than the new text is gone, though nothing takes its place.
+	// A longer old text is truncated.
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("%v; %d bytes", err, len(content(path)))
 	}
 
-	// Not a file.
+	// Not a regular file.
 	if f, err = Create(os.DevNull, 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,12 @@
-// Package pattern has the patterns by which topics are subscribed to and mapped to groups: tokens separated by dots, of
-// which * stands for any one token and >, which is last, for one or more.
+// Package pattern has the patterns of subscriptions and of the mapping of topics to groups: tokens separated by dots,
+// of which * matches any one token and >, which must be last, one or more.
 //
 //	md.*.AAPL     md.xnas.AAPL, but not md.AAPL or md.xnas.AAPL.trades
 //	md.>          md.xnas and md.xnas.AAPL, but not md
 //	>             every topic
 //
-// These are the wildcards of NATS subjects. A pattern without one matches the topic
-// that it spells. docs/protocol §3.13.
+// These are the wildcards of NATS subjects. A pattern without one matches only the topic with the same text.
+// docs/protocol §3.13.
 package pattern
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// MaxLen is the length of the longest pattern in bytes, that of the longest topic.
+// MaxLen is the maximum length of a pattern in bytes, the same as that of a topic.
 const MaxLen = wire.MaxTopicName
 
 // The wildcards.
@@ -27,8 +27,8 @@ const (
 	rest = ">" // one token or more, up to the end
 )
 
-// Pattern matches topics. Parse makes it; the zero Pattern matches only the empty
-// string, which is no topic. Patterns are comparable: equal ones have the same text.
+// Pattern matches topics. Parse makes it; the zero Pattern matches only the empty string, which is not a topic.
+// Patterns are comparable: equal ones have the same text.
 type Pattern struct {
 	text    string
 	literal int // tokens before the first wildcard
@@ -37,17 +37,17 @@ type Pattern struct {
 
 // Error describes an invalid pattern.
 type Error struct {
-	Text   string // the pattern, cut off if it is too long
+	Text   string // the pattern, truncated if it is too long
 	Reason string
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("pattern %q: %s", e.Text, e.Reason) }
 
-// shownLen is how many bytes of a text that is too long an Error has.
+// shownLen is the number of bytes of a too long text in an Error.
 const shownLen = 32
 
-// Parse reads a pattern. It is valid UTF-8 of 1 to MaxLen bytes: tokens separated by single dots, none of them empty,
-// without white space and invisible characters. Errors are an *Error.
+// Parse parses a pattern: valid UTF-8 of 1 to MaxLen bytes, with nonempty tokens separated by single dots, without
+// white space and invisible characters. Errors are an *Error.
 func Parse(text string) (Pattern, error) {
 	switch {
 	case text == "":
@@ -72,7 +72,7 @@ func Parse(text string) (Pattern, error) {
 	return p, nil
 }
 
-// checkToken returns what is wrong with a token, or nothing.
+// checkToken returns what is wrong with a token, or "".
 func checkToken(token string, last bool) string {
 	switch {
 	case token == "":
@@ -80,29 +80,29 @@ func checkToken(token string, last bool) string {
 	case token == one, token == rest && last:
 		return ""
 	case token == rest:
-		return "> stands for all tokens that follow, and can only be the last"
+		return "> matches all following tokens, and must be the last one"
 	}
 	for _, r := range token {
 		switch {
 		case r == '*' || r == '>':
 			return fmt.Sprintf("%c is a wildcard, and must be a token by itself", r)
 		case r == utf8.RuneError || !unicode.IsPrint(r) || r == ' ':
-			return "it holds white space, invisible or control characters, or invalid UTF-8"
+			return "it contains white space, invisible or control characters, or invalid UTF-8"
 		}
 	}
 	return ""
 }
 
-// String is the pattern's text.
+// String returns the pattern's text.
 func (p Pattern) String() string { return p.text }
 
-// Wild reports whether the pattern has a wildcard. Without one it matches one topic, String.
+// Wild reports whether the pattern has a wildcard. Without one it matches only the topic String().
 func (p Pattern) Wild() bool { return p.wild }
 
-// Literal is the number of tokens before the first wildcard.
+// Literal returns the number of tokens before the first wildcard.
 func (p Pattern) Literal() int { return p.literal }
 
-// Match reports whether the pattern matches a topic. Topics are not checked: an empty token is matched like any other.
+// Match reports whether the pattern matches a topic. Topics are not checked: empty tokens are matched like others.
 func (p Pattern) Match(topic string) bool {
 	if !p.wild {
 		return p.text == topic
@@ -148,7 +148,7 @@ func (p Pattern) Covers(q Pattern) bool {
 type verdict uint8
 
 const (
-	undecided verdict = iota // the next tokens decide, or that both have as many
+	undecided verdict = iota // the next tokens decide; at the end both match
 	yes
 	no
 )
@@ -167,7 +167,7 @@ func walk(p, q string, compare func(a, b string) verdict) bool {
 	return pMore == qMore
 }
 
-// Head is the text of the first n tokens of a topic or pattern, n at least 1, and whether it has that many.
+// Head returns the text of the first n tokens of a topic or pattern, n at least 1, and whether it has that many.
 func Head(text string, n int) (head string, ok bool) {
 	for i := range len(text) {
 		if text[i] == '.' {
@@ -179,8 +179,8 @@ func Head(text string, n int) (head string, ok bool) {
 	return text, n == 1
 }
 
-// NameOf returns the name of a topic as a packet has it. It reports false for one that is no topic, or not that with
-// this id: packets may be forged. docs/protocol §3.6, §3.9.
+// NameOf returns the name of a topic in a packet. It returns false if the name is invalid or does not have this id,
+// because packets may be forged. docs/protocol §3.6, §3.9.
 func NameOf(id uint64, said []byte) (name string, ok bool) {
 	name = string(said)
 	p, err := Parse(name)

@@ -6,26 +6,26 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
-// Set maps patterns to values, and finds the values with a pattern that matches a topic. It is a trie
-// of tokens: at each token of the topic a look-up follows at most two edges, the token and *, so
-// patterns with other prefixes cost nothing. The zero Set is empty. It is not safe for concurrent use.
+// Set maps patterns to values, and finds the values with a pattern that matches a topic. It is a trie of tokens: at
+// each token of the topic a look-up follows at most two edges, the token and *, so that patterns with other prefixes
+// cost nothing. The zero Set is empty. It is not safe for concurrent use.
 type Set[T comparable] struct {
 	root node[T]
 	n    int
 }
 
-// node is what follows some tokens.
+// node is the trie after some tokens.
 type node[T comparable] struct {
-	literal map[string]*node[T] // by the next token
-	one     *node[T]            // where that is *
+	literal map[string]*node[T] // children by the next token
+	one     *node[T]            // child for the token *
 	rest    ring.Set[T]         // values of patterns that end in > here
 	end     ring.Set[T]         // values of patterns that end here
 }
 
-// Len is the number of values in the set.
+// Len returns the number of values in the set.
 func (s *Set[T]) Len() int { return s.n }
 
-// Add adds a value with its pattern. The same value may be there with several patterns, and with each of them once.
+// Add adds a value with its pattern. The same value may have several patterns, each once.
 func (s *Set[T]) Add(p Pattern, v T) {
 	if s.root.add(p, v) {
 		s.n++
@@ -50,7 +50,7 @@ func (n *node[T]) add(p Pattern, v T) bool {
 	return n.end.Add(v)
 }
 
-// Remove removes a value with its pattern. It reports whether it was there.
+// Remove removes a value with its pattern. It reports whether the set had it.
 func (s *Set[T]) Remove(p Pattern, v T) bool {
 	removed := s.root.remove(p.text, v)
 	if removed {
@@ -71,7 +71,7 @@ func (n *node[T]) next(token string) *node[T] {
 	return n.literal[token]
 }
 
-// set sets what follows a token; nil removes it.
+// set sets the child for a token; nil removes it.
 func (n *node[T]) set(token string, next *node[T]) {
 	switch {
 	case token == one:

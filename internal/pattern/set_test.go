@@ -30,7 +30,7 @@ func TestSet(t *testing.T) {
 	check("q.r.s.t", ">", "*.>")
 
 	if s.Remove(mustParse(t, "a.x"), "a.x") || s.Remove(mustParse(t, "a.>"), "other") || s.Remove(mustParse(t, "b.c.d"), "") {
-		t.Error("something was removed that is not there")
+		t.Error("Remove succeeds for a value that the set does not have")
 	}
 	for _, text := range []string{"a.>", "a.*.c", ">"} {
 		if !s.Remove(mustParse(t, text), text) {
@@ -49,8 +49,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// Several values may have the same pattern, each once.
-func TestSetTwice(t *testing.T) {
+// Several values may have the same pattern, each value once.
+func TestSetSamePattern(t *testing.T) {
 	var s Set[int]
 	p := mustParse(t, "a.*")
 	s.Add(p, 1)
@@ -69,7 +69,7 @@ func TestSetTwice(t *testing.T) {
 	}
 }
 
-// Of 10,000 patterns a look-up visits the few nodes on the topic's way.
+// With 10,000 patterns a lookup visits only the few nodes on the topic's path.
 func TestSetOfMany(t *testing.T) {
 	var s Set[int]
 	for i := range 10_000 {
@@ -80,18 +80,18 @@ func TestSetOfMany(t *testing.T) {
 	}
 	buf := make([]int, 0, 4)
 	if n := testing.AllocsPerRun(100, func() { buf = s.Append(buf[:0], "md.x4711.AAPL.trades") }); n != 0 {
-		t.Errorf("a look-up allocates %v times", n)
+		t.Errorf("a lookup allocates %v times", n)
 	}
 	p := mustParse(t, "md.*.AAPL.>")
 	if n := testing.AllocsPerRun(100, func() { p.Match("md.x4711.AAPL.trades") }); n != 0 {
 		t.Errorf("a match allocates %v times", n)
 	}
 	if n := visited(&s.root, "md.x4711.AAPL.trades"); n != 5 {
-		t.Errorf("a look-up visits %d nodes, want one for each token and the root", n)
+		t.Errorf("a lookup visits %d nodes, want one for each token and the root", n)
 	}
 }
 
-// visited counts the nodes that Append looks at.
+// visited counts the nodes that Append visits.
 func visited(n *node[int], topic string) int {
 	token, topic, more := strings.Cut(topic, ".")
 	sum := 1
@@ -121,7 +121,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// draw makes a text of few different tokens.
+// draw returns a text of few different tokens.
 func draw(r *rand.Rand, tokens []string) string {
 	list := make([]string, 1+r.IntN(5))
 	for i := range list {
@@ -130,7 +130,7 @@ func draw(r *rand.Rand, tokens []string) string {
 	return strings.Join(list, ".")
 }
 
-// Random patterns against the reference matcher, and all relations of two against their matches.
+// Random patterns match as the reference says, and the relations of two patterns agree with their matches.
 func TestRandomPatterns(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -170,8 +170,7 @@ func TestRandomPatterns(t *testing.T) {
 	compare(t, &s, patterns, topics)
 }
 
-// compare holds Match and the set, which has the indices of the patterns, against the
-// reference.
+// compare compares Match and the set, which has the indices of the patterns, with the reference.
 func compare(t *testing.T, s *Set[int], patterns []Pattern, topics []string) {
 	t.Helper()
 	for _, topic := range topics {
@@ -196,8 +195,7 @@ func compare(t *testing.T, s *Set[int], patterns []Pattern, topics []string) {
 	}
 }
 
-// reference says whether the tokens of a pattern match those of a topic, as simply as
-// it can be said.
+// reference reports whether the tokens of a pattern match those of a topic, in the simplest way.
 func reference(pattern, topic []string) bool {
 	switch {
 	case len(pattern) == 1 && pattern[0] == ">":

@@ -7,21 +7,21 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
-// Topics maps topics to values, and finds the topics that a pattern matches. Each topic is listed by its tokens and by
-// its prefixes; a look-up scans the shortest of the pattern's lists, so topics without one of its literal tokens cost
-// nothing. The zero Topics is empty. It is not safe for concurrent use.
+// Topics maps topics to values, and finds the topics that a pattern matches. Each topic is in lists for its tokens and
+// for its prefixes; a look-up scans the shortest of the pattern's lists, so that topics without one of its literal
+// tokens cost nothing. The zero Topics is empty. It is not safe for concurrent use.
 type Topics[T comparable] struct {
 	lists map[place]*ring.Set[T]
 }
 
-// place is the token of a topic that n others precede, or, from the second on, that with these.
+// place is the token with index n of a topic, or, from the second on, the prefix that ends with it.
 type place struct {
 	n    int
 	text string
 }
 
-// places yields those of a topic, or the ones that a pattern asks of topics. The beginning that
-// ends with the last token is none: only a pattern without wildcard would ask for it.
+// places yields the places of a topic, or those that a pattern requires of topics. The complete topic is not a place,
+// because only a pattern without a wildcard would require it.
 func places(text string) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		begins := true
@@ -39,7 +39,7 @@ func places(text string) iter.Seq[place] {
 	}
 }
 
-// Add adds a value with its topic, which has no wildcard.
+// Add adds a value with its topic.
 func (t *Topics[T]) Add(topic string, v T) {
 	if t.lists == nil {
 		t.lists = make(map[place]*ring.Set[T])
@@ -63,7 +63,8 @@ func (t *Topics[T]) Remove(topic string, v T) {
 	}
 }
 
-// Append appends to dst the values of the topics that p matches, in no particular order. topic returns that of a value.
+// Append appends the values of the topics that p matches to dst, in no particular order. topic returns the topic of a
+// value.
 func (t *Topics[T]) Append(dst []T, p Pattern, topic func(T) string) []T {
 	for _, v := range t.candidates(p) {
 		if p.Match(topic(v)) {
@@ -73,7 +74,7 @@ func (t *Topics[T]) Append(dst []T, p Pattern, topic func(T) string) []T {
 	return dst
 }
 
-// candidates are the values that have the rarest of the pattern's places, or, where it has only wildcards, all.
+// candidates returns the values with the rarest of the pattern's places, or all if it has only wildcards.
 func (t *Topics[T]) candidates(p Pattern) (values []T) {
 	literal := false
 	for at := range places(p.text) {

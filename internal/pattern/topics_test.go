@@ -9,7 +9,7 @@ import (
 
 func same(topic string) string { return topic }
 
-// compareTopics compares the topics that a pattern finds with those it matches.
+// compareTopics compares the topics that the index finds for a pattern with those that the pattern matches.
 func compareTopics(t *testing.T, s *Topics[string], p Pattern, topics []string) {
 	t.Helper()
 	var want []string
@@ -26,7 +26,7 @@ func compareTopics(t *testing.T, s *Topics[string], p Pattern, topics []string) 
 	}
 }
 
-// Topics are found by their pattern.
+// Topics are found by pattern.
 func TestTopics(t *testing.T) {
 	topics := []string{"a", "b", "a.b", "a.c", "b.b", "a.b.c", "a.b.d", "b.c.c"}
 	var s Topics[string]
@@ -45,7 +45,7 @@ func TestTopics(t *testing.T) {
 		compareTopics(t, &s, mustParse(t, ">"), topics)
 	}
 	if len(s.lists) > 0 {
-		t.Errorf("lists of no topic: %v", s.lists)
+		t.Errorf("lists without a topic: %v", s.lists)
 	}
 }
 
@@ -69,8 +69,7 @@ func TestRandomTopics(t *testing.T) {
 	}
 }
 
-// A pattern looks at the topics that have the rarest of its tokens or begin as it does, however
-// many others there are.
+// A pattern checks only the topics that have its rarest token or begin as it does, however many others there are.
 func TestTopicsOfMany(t *testing.T) {
 	for _, n := range []int{100, 10_000} {
 		var s Topics[string]
@@ -92,7 +91,7 @@ func TestTopicsOfMany(t *testing.T) {
 			"*.c5.no":  0,
 		} {
 			if got := len(s.candidates(mustParse(t, text))); got != want {
-				t.Errorf("of %d topics %s looks at %d, want %d", len(s.candidates(mustParse(t, ">"))), text, got, want)
+				t.Errorf("of %d topics %s checks %d, want %d", len(s.candidates(mustParse(t, ">"))), text, got, want)
 			}
 		}
 	}

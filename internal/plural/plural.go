@@ -1,4 +1,4 @@
-// Package plural writes numbers with their nouns, for lines that people read.
+// Package plural formats numbers with nouns for output.
 package plural
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// N writes a number with its noun, with an s, es or ies in the plural: "1 gap", "2 gaps", "2 buses", "2 copies".
+// N returns a number with its noun, with an s, es or ies in the plural: "1 gap", "2 gaps", "2 buses", "2 copies".
 func N[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -20,7 +20,7 @@ func N[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Nth writes a place: "1st", "12th", "32nd".
+// Nth returns an ordinal number: "1st", "12th", "32nd".
 func Nth(n uint64) string {
 	end := "th"
 	if n/10%10 != 1 {

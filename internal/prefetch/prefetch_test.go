@@ -2,7 +2,7 @@ package prefetch
 
 import "testing"
 
-// They read nothing, so memory that is not there does no harm.
+// A prefetch beyond mapped memory does not fault.
 func TestBeyond(t *testing.T) {
 	b := make([]byte, 1)
 	for n := 0; n < 1<<20; n = 2*n + 1 {

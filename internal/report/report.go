@@ -1,7 +1,7 @@
-// Package report has the conditions that a bus and its transports report. For each it has the log line with level and
-// attribute names, the event, the advice for an operator, the text of fanfare loss, and the alert. Operators search for
-// lines and make alerts of them, so they stay the same from version to version. docs/operate/logs.md and alerts.yml are
-// generated from this package.
+// Package report has the conditions that a bus and its transports report, and the causes of loss. For each condition it
+// has the log line with its level and the names of its attributes, the event, advice for operators, and the alert.
+// Operators search for lines and use them in alerts, so lines stay the same from one version to the next.
+// docs/operate/logs.md and alerts.yml are generated from this package, and fanfare loss prints its texts.
 package report
 
 import (
@@ -10,43 +10,44 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Line is a log line, with what belongs to its condition.
+// Line is a log line, with the event, advice and alert of its condition.
 type Line struct {
 	Level slog.Level
 	Text  string
 	// Attrs are the names of its attributes. One with a question mark may be absent.
 	Attrs string
-	// Event is the label of the event for the same condition; empty: none.
-	Event string
-	// Repeats says how repeated lines are limited.
+	// Event is the event for the same condition; Kinds: none.
+	Event events.Kind
+	// Repeats describes the limit of repeated lines.
 	Repeats string
-	// Do is the advice for an operator; empty: none.
+	// Do is advice for operators, a text/template that is executed with a losses.Evidence; empty: none. Plain returns
+	// its text without evidence.
 	Do string
-	// Loss and Alert are nil if there is none. If an event has several lines, the first of them has both.
+	// Loss and Alert are nil if there is none. If several lines have the same event, the first has them.
 	Loss  *Loss
 	Alert *Alert
 }
 
-// Loss is what fanfare loss says of an event. The record of losses keeps such events.
+// Loss is for events that are stored in the record of losses, which fanfare loss prints.
 type Loss struct {
-	// Why is a sentence that explains the event.
+	// Why is a sentence that explains the event; empty: the line's text explains it.
 	Why string
-	// Do is the advice, a text/template over what is known of the case (losses.Evidence).
-	Do string
 	// OfSubscriber says that the event is about a subscriber of this bus's publishers.
 	OfSubscriber bool
 }
 
-// Alert is a Prometheus rule.
+// Alert is an alerting rule of Prometheus. Without Expr it fires for the time Within after the condition's event.
 type Alert struct {
-	Name string
-	Expr string // PromQL
-	// For is how long Expr must hold, in Prometheus's notation; empty: no time.
-	For                  string
-	Severity             string
-	Summary, Description string // Prometheus templates
+	Name         string
+	Expr, Within string // PromQL, a duration
+	For          string // time for which Expr must be true, in the format of Prometheus; empty: none
+	Severity     string
+	// Summary and Description are Prometheus templates. If empty, they are the text and the advice of the condition.
+	Summary, Description string
 }
 
 // Severities of alerts.
@@ -60,7 +61,7 @@ type part interface{ addTo(l *Line) }
 func (x Loss) addTo(l *Line)  { l.Loss = &x }
 func (x Alert) addTo(l *Line) { l.Alert = &x }
 
-func line(level slog.Level, text, attrs, event, repeats, do string, more ...part) Line {
+func line(level slog.Level, text, attrs string, event events.Kind, repeats, do string, more ...part) Line {
 	l := Line{Level: level, Text: text, Attrs: attrs, Event: event, Repeats: repeats, Do: do}
 	for _, p := range more {
 		p.addTo(&l)
@@ -68,13 +69,42 @@ func line(level slog.Level, text, attrs, event, repeats, do string, more ...part
 	return l
 }
 
-// Losses are the Loss values by event label.
-var Losses = sync.OnceValue(func() map[string]*Loss {
-	all := make(map[string]*Loss)
+// Why explains the condition in a sentence.
+func (l *Line) Why() string {
+	if l.Loss != nil && l.Loss.Why != "" {
+		return l.Loss.Why
+	}
+	return sentence(l.Text)
+}
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
+// Plain returns the text of an advice without evidence: of each action the quoted text, of each condition the branch
+// after else.
+func Plain(do string) string {
+	var b strings.Builder
+	for {
+		text, rest, more := strings.Cut(do, "{{")
+		if b.WriteString(text); !more {
+			return b.String()
+		}
+		action, rest, _ := strings.Cut(rest, "}}")
+		if strings.HasPrefix(action, "if ") {
+			_, rest, _ = strings.Cut(rest, "{{else}}")
+		}
+		_, quoted, _ := strings.Cut(action, `"`)
+		b.WriteString(strings.TrimSuffix(quoted, `"`))
+		do = rest
+	}
+}
+
+// Losses returns the lines with a Loss, by the label of their event.
+var Losses = sync.OnceValue(func() map[string]*Line {
+	all := make(map[string]*Line)
 	for _, s := range All {
 		for _, l := range s.Lines {
 			if l.Loss != nil {
-				all[l.Event] = l.Loss
+				all[l.Event.Label()] = l
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -20,9 +21,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/operate/logs.md, and alerts.yml, anew")
+var update = flag.Bool("update", false, "write the tables of docs/operate/logs.md, and alerts.yml, again")
 
-// The document lists all lines as they are.
+// The document lists all log lines of the code.
 func TestDocument(t *testing.T) {
 	const file, begin, end = "../../docs/operate/logs.md", "<!-- lines -->\n", "<!-- end -->"
 	text, err := os.ReadFile(file)
@@ -32,10 +33,10 @@ func TestDocument(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {
-		t.Fatalf("%s has no place for the lines", file)
+		t.Fatalf("%s has no marks for the lines", file)
 	}
 	var b strings.Builder
-	listed := make(map[string]bool) // a text for debugging as well is listed once
+	listed := make(map[string]bool) // a text that also exists at level debug is listed once
 	for _, s := range All {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
 		for _, l := range s.Lines {
@@ -44,8 +45,8 @@ func TestDocument(t *testing.T) {
 			}
 			listed[l.Text] = true
 			fmt.Fprintf(&b, "- %s **%s**", l.Level, l.Text)
-			if l.Event != "" {
-				fmt.Fprintf(&b, ", event `%s`", l.Event)
+			if l.Event != none {
+				fmt.Fprintf(&b, ", event `%s`", l.Event.Label())
 			}
 			fmt.Fprintf(&b, ", %s.", l.Repeats)
 			for _, a := range strings.Fields(l.Attrs) {
@@ -54,8 +55,8 @@ func TestDocument(t *testing.T) {
 					b.WriteByte('?')
 				}
 			}
-			if l.Do != "" {
-				fmt.Fprintf(&b, "  \n  %s", l.Do)
+			if do := Plain(l.Do); do != "" {
+				fmt.Fprintf(&b, "  \n  %s", do)
 			}
 			b.WriteByte('\n')
 		}
@@ -63,13 +64,13 @@ func TestDocument(t *testing.T) {
 	generated(t, file, string(text), before+begin+b.String()+"\n"+end+after)
 }
 
-// generated writes a document anew if that is asked for, or demands that it is as the code has it.
+// generated writes a document with -update, or else checks that it is up to date.
 func generated(t *testing.T, file, is, want string) {
 	t.Helper()
 	switch {
 	case is == want:
 	case !*update:
-		t.Fatalf("%s is not as the code has it: go test ./internal/report -run TestDocument -update writes it", file)
+		t.Fatalf("%s is not up to date: go test ./internal/report -run TestDocument -update writes it", file)
 	default:
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -77,7 +78,7 @@ func generated(t *testing.T, file, is, want string) {
 	}
 }
 
-// The rules of Prometheus are those of the conditions.
+// The rules for Prometheus are those of the conditions.
 func TestDocumentOfAlerts(t *testing.T) {
 	const file = "../../docs/operate/alerts.yml"
 	is, err := os.ReadFile(file)
@@ -92,15 +93,7 @@ groups:
   - name: fanfare
     rules:
 `)
-	var all []Alert
-	for _, s := range All {
-		for _, l := range s.Lines {
-			if l.Alert != nil {
-				all = append(all, *l.Alert)
-			}
-		}
-	}
-	for _, a := range append(all, otherAlerts...) {
+	for _, a := range alerts() {
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", a.Name, a.Expr)
 		if a.For != "" {
 			fmt.Fprintf(&b, "        for: %s\n", a.For)
@@ -111,44 +104,66 @@ groups:
 	generated(t, file, string(is), b.String())
 }
 
-// Each line has all documented fields, in the same form, and each event that is reported to an operator
-// has a line.
-func TestLinesAreComplete(t *testing.T) {
-	attr := regexp.MustCompile(`^[a-z][a-z_]*\??$`)
-	texts, kinds := make(map[string]bool), make(map[string]bool)
-	for k := events.Kind(0); !strings.HasPrefix(k.String(), "event("); k++ {
-		kinds[k.Label()] = false
+// alerts returns the rules of conditions and causes, and the others.
+func alerts() (all []Alert) {
+	add := func(a *Alert, metric, why, do string) {
+		if a == nil {
+			return
+		}
+		all = append(all, Alert{
+			Name: a.Name, For: a.For, Severity: a.Severity,
+			Expr:        cmp.Or(a.Expr, fmt.Sprintf("increase(%s[%s]) > 0", metric, cmp.Or(a.Within, "5m"))),
+			Summary:     cmp.Or(a.Summary, "{{ $labels.instance }}"+why),
+			Description: Plain(do),
+		})
 	}
 	for _, s := range All {
 		for _, l := range s.Lines {
+			add(l.Alert, fmt.Sprintf("fanfare_events_total{event=%q}", l.Event.Label()), ": "+l.Why(), l.Do)
+		}
+	}
+	for _, c := range Causes {
+		add(c.Alert, fmt.Sprintf("fanfare_dropped_packets_total{cause=%q}", c.Label), ", packets counted as {{ $labels.cause }}: "+firstSentence(c.Help), c.Do)
+	}
+	return append(all, otherAlerts...)
+}
+
+// firstSentence returns the first sentence of an explanation, without its end.
+func firstSentence(text string) string {
+	first, _, _ := strings.Cut(text, ". ")
+	return strings.ToLower(first[:1]) + strings.TrimSuffix(first[1:], ".")
+}
+
+// Each line has all documented fields, in the same form, and each event for operators has a line.
+func TestLinesAreComplete(t *testing.T) {
+	attr := regexp.MustCompile(`^[a-z][a-z_]*\??$`)
+	texts, kinds := make(map[string]bool), make(map[events.Kind]bool)
+	for _, s := range All {
+		for _, l := range s.Lines {
 			if key := l.Level.String() + l.Text; texts[key] || l.Text == "" {
-				t.Errorf("two lines are %q", l.Text)
+				t.Errorf("two lines have the text %q", l.Text)
 			} else {
 				texts[key] = true
 			}
-			if l.Repeats == "" || strings.ContainsAny(l.Text+l.Do, "|\n") || l.Level >= slog.LevelWarn && l.Do == "" && !strings.Contains(l.Text, "no longer blocked") && !strings.Contains(l.Text, "returned") && !strings.Contains(l.Text, "is reset") && !strings.Contains(l.Text, "works the same") {
-				t.Errorf("%q does not say how often it comes, or what to do", l.Text)
+			if l.Repeats == "" || strings.ContainsAny(l.Text+l.Do, "|\n") || l.Level >= slog.LevelWarn && l.Do == "" && !strings.Contains(l.Text, "no longer blocked") && !strings.Contains(l.Text, "returned") && !strings.Contains(l.Text, "is reset") && !strings.Contains(l.Text, "has the same effect") {
+				t.Errorf("%q has no frequency or no advice", l.Text)
 			}
 			for _, a := range strings.Fields(l.Attrs) {
 				if !attr.MatchString(a) {
 					t.Errorf("%q has an attribute %q", l.Text, a)
 				}
 			}
-			if _, ok := kinds[l.Event]; l.Event != "" && !ok {
-				t.Errorf("%q is of an event %q that there is not", l.Text, l.Event)
-			}
 			kinds[l.Event] = true
 		}
 	}
-	for label, has := range kinds {
-		if !has && label != "" {
-			t.Errorf("no line reports the event %s", label)
+	for k := range events.Kinds {
+		if !kinds[k] {
+			t.Errorf("no line reports the event %s", k)
 		}
 	}
 }
 
-// Every line of the log is one of the table: nothing else writes any, and each is written
-// somewhere.
+// Every log line is in the table: no other code logs, and each line is written somewhere.
 func TestNothingElseIsLogged(t *testing.T) {
 	levels := map[string]bool{"Debug": true, "Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true, "DebugContext": true, "InfoContext": true, "WarnContext": true, "ErrorContext": true}
 	used, calls := make(map[string]bool), 0
@@ -185,7 +200,7 @@ func TestNothingElseIsLogged(t *testing.T) {
 					of = x.Sel
 				}
 				if ident, ok := of.(*ast.Ident); ok && regexp.MustCompile(`(?i)^(s?log|logger)$`).MatchString(ident.Name) {
-					t.Errorf("%s writes a line of its own: put it into internal/report", set.Position(call.Pos()))
+					t.Errorf("%s logs a line that is not in internal/report: define it there", set.Position(call.Pos()))
 				}
 				return true
 			})
@@ -196,9 +211,21 @@ func TestNothingElseIsLogged(t *testing.T) {
 		}
 	}
 	if calls < 20 {
-		t.Errorf("only %d lines are written: has their form changed?", calls)
+		t.Errorf("only %d lines are written: did the form of the calls change?", calls)
 	}
 	set := token.NewFileSet()
+	causes, err := parser.ParseFile(set, "causes.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(causes, func(n ast.Node) bool { // lines that the engine writes for a cause
+		if of, ok := n.(*ast.UnaryExpr); ok {
+			if line, ok := of.X.(*ast.Ident); ok {
+				used[line.Name] = true
+			}
+		}
+		return true
+	})
 	f, err := parser.ParseFile(set, "conditions.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
@@ -224,11 +251,11 @@ func TestNothingElseIsLogged(t *testing.T) {
 		}
 	}
 	if listed != 0 {
-		t.Errorf("All has %d lines too many, or too few", listed)
+		t.Errorf("the number of lines in All is wrong by %d", listed)
 	}
 }
 
-// A line that does not have the attributes it should is found out.
+// A line with missing or unknown attributes is detected.
 func TestUndeclared(t *testing.T) {
 	defer func(f func(*Line, string)) { Undeclared = f }(Undeclared)
 	var wrong []string
@@ -254,6 +281,6 @@ func TestUndeclared(t *testing.T) {
 	}
 	out.Reset()
 	if l.Debug(slog.New(slog.NewTextHandler(&out, nil)), "a", 1); out.Len() > 0 {
-		t.Errorf("for debugging, and still said: %s", &out)
+		t.Errorf("a line at level debug is logged: %s", &out)
 	}
 }

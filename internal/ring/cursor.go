@@ -2,9 +2,9 @@ package ring
 
 import "sync/atomic"
 
-// A cursor's state is its position and what its goroutine is doing: nothing (the producer may move it), reading
-// (copying the item: the producer must leave the item alone for these few instructions), or leased (using the packet:
-// the producer may overwrite the item, but not reuse the slot).
+// A cursor's state is its position and the activity of its goroutine: none (the producer may move the cursor), reading
+// (copying the item: the producer must not overwrite the item during these few instructions), or leased (using the
+// packet: the producer may overwrite the item, but not reuse the slot).
 const (
 	reading   = 1
 	leased    = 2
@@ -12,34 +12,34 @@ const (
 	stateMask = 1<<stateBits - 1
 )
 
-// Cursor reads a Log, in one goroutine.
+// Cursor reads a Log. Only one goroutine uses it, except where stated otherwise.
 type Cursor struct {
 	log     *Log
 	block   bool
-	item    Item          // the leased one
-	next    uint64        // the reader's own: position of the item behind it
+	item    Item          // the leased item
+	next    uint64        // reader only: position after the leased item
 	carried uint64        // reader only: items skipped before it parked, reported with the next item
-	resumed atomic.Uint64 // where it began to count again after it was last parked
+	resumed atomic.Uint64 // where it started to count again after it was parked
 	mode    atomic.Uint32 // whether it counts: see Park
-	wanted  atomic.Uint64 // it has to read all items below
-	listed  bool          // loop only: it is among Log.active
+	wanted  atomic.Uint64 // it must read all items below this position
+	listed  bool          // loop only: it is in Log.active
 	onWake  func()        // loop only: OnWake
 	state   atomic.Uint64 // position<<stateBits | reading, leased or 0
-	skipTo  atomic.Uint64 // the producer has overtaken all below
+	skipTo  atomic.Uint64 // the producer has overtaken all items below this position
 	ended   atomic.Bool   // the end was leased
 	passed  atomic.Bool   // see Overtaken
-	_       [64]byte      // the next object must not share the line
+	_       [64]byte      // keeps the next object off the cache line
 }
 
-// Position is the item that the cursor reads, or reads next, counted from the log's beginning.
+// Position returns the position of the item that the cursor reads, or reads next, from the beginning of the log.
 func (c *Cursor) Position() uint64 { return max(c.position(), c.skipTo.Load()) }
 
 func (c *Cursor) position() uint64 { return c.state.Load() >> stateBits }
 
-// SetBlock changes whether the cursor holds the producer up. Loop only.
+// SetBlock sets whether the cursor blocks the producer. Loop only.
 func (c *Cursor) SetBlock(block bool) { c.block = block }
 
-// Lag is how many items there are to be read.
+// Lag returns the number of unread items.
 func (c *Cursor) Lag() int {
 	if c.Parked() {
 		return 0
@@ -56,7 +56,7 @@ func (c *Cursor) Ready() bool {
 }
 
 // Lease returns the next item and holds it until Return. data is the packet of an item without a note. Both are valid
-// until then. ok is false when there is no item yet.
+// until Return. ok is false if there is no item yet.
 func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 	if c.Parked() {
 		return nil, nil, false
@@ -72,7 +72,7 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			continue
 		}
 		if end := c.log.end.Load(); pos >= c.log.head.Load() {
-			// The end was read before the head: no item came in between.
+			// The end was read before the head, so no item was added in between.
 			if end == nil || c.ended.Load() {
 				return nil, nil, false
 			}
@@ -82,15 +82,15 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			return &c.item, nil, true
 		}
 		if !c.state.CompareAndSwap(s, s|reading) {
-			continue // overtaken just now
+			continue // the producer has just overtaken it
 		}
-		// The producer sets skipTo before it reads the state. Either it sees that we are reading, or we
-		// see here that it has moved us.
+		// The producer sets skipTo before it reads the state. So either it sees that the cursor is reading, or the cursor
+		// sees here that it was moved.
 		if c.skipTo.Load() > pos {
 			c.state.Store(s)
 			continue
 		}
-		t := c.log.table.Load() // read after head: it has this item
+		t := c.log.table.Load() // loaded after head, so it has this item
 		p := *t.at(pos)
 		var note any
 		if p.note {
@@ -105,8 +105,8 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 	}
 }
 
-// skipped is how many items the cursor was overtaken by since the one before that at pos.
-// What passed while it was parked it did not want.
+// skipped returns the number of items between the previous item and that at pos, by which the producer has overtaken
+// the cursor. Items during the time in which it was parked do not count.
 func (c *Cursor) skipped(pos uint64) uint64 {
 	from := max(c.next, c.resumed.Load())
 	carried := c.carried

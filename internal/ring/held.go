@@ -1,16 +1,16 @@
 package ring
 
-// A heldPacket is a packet that is still leased by a cursor that does not count any more: it was overtaken, or
-// detached. It keeps its slot, since its user may still read it.
+// A heldPacket is a packet that is still leased by a cursor that no longer counts, because it was overtaken or
+// detached. It keeps its slot, because its user may still read it.
 type heldPacket struct {
-	c     *Cursor // nil: it is not waited for any longer
-	pos   uint64
-	slot  uint32
-	alone bool  // c is detached: perhaps it never gives the packet back
-	until int64 // then, how long it is waited for; 0: not said yet
+	c        *Cursor // nil: Expire no longer waits for it
+	pos      uint64
+	slot     uint32
+	detached bool  // c is detached, and may never return the packet
+	until    int64 // if detached: the time until which Expire waits; 0: not set yet
 }
 
-// keepAlive keeps the packet at pos, which c has leased.
+// keepAlive holds the packet at pos, which c has leased.
 func (l *Log) keepAlive(c *Cursor, pos uint64) {
 	it := l.table.Load().at(pos)
 	if pos < l.tail || it.note {
@@ -28,30 +28,30 @@ func (l *Log) keepAlive(c *Cursor, pos uint64) {
 func (l *Log) detached(c *Cursor) {
 	for i := range l.heldPackets {
 		if l.heldPackets[i].c == c {
-			l.heldPackets[i].alone = true
+			l.heldPackets[i].detached = true
 		}
 	}
 }
 
-// Held is how many slots are kept, at most, though no cursor that counts needs them. Loop only.
+// Held returns an upper bound of the number of slots that are held although no counting cursor needs them. Loop only.
 func (l *Log) Held() int { return len(l.heldPackets) }
 
-// Expire frees the slots that detached cursors have released. Of the others it frees those kept since the first Expire
-// for as long as keep, and the oldest if they are more than limit. now is on the caller's clock. Loop only.
+// Expire frees the slots that detached cursors have released. Of the others it frees those held for keep since the
+// first Expire, and the oldest if there are more than limit. now is the time of the caller's clock. Loop only.
 func (l *Log) Expire(now, keep int64, limit int) {
 	if len(l.heldPackets) == 0 {
 		return
 	}
-	alone := 0
+	detached := 0
 	for i := len(l.heldPackets) - 1; i >= 0; i-- { // the latest first
 		z := &l.heldPackets[i]
-		if !z.alone || z.c == nil {
+		if !z.detached || z.c == nil {
 			continue
 		}
 		if z.until == 0 {
 			z.until = now + keep
 		}
-		if alone++; alone > limit || now >= z.until {
+		if detached++; detached > limit || now >= z.until {
 			z.c = nil
 		}
 	}
@@ -67,7 +67,7 @@ func (l *Log) isHeld(pos uint64) bool {
 	return false
 }
 
-// freeReturned frees the slots of packets that no reader holds any more.
+// freeReturned frees the slots of packets that no reader holds.
 func (l *Log) freeReturned() {
 	for i := 0; i < len(l.heldPackets); {
 		z := l.heldPackets[i]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A cursor that jumps learns how many items it has skipped, returns them, and continues where it
-// wanted, or stays if it is already further on.
+// A cursor that jumps reports the number of skipped items, releases them, and continues at the requested item, or stays
+// if it is already beyond it.
 func TestJump(t *testing.T) {
 	l := newTestLog(16, 16)
 	c := l.Attach(false)
@@ -34,11 +34,11 @@ func TestJump(t *testing.T) {
 	read(9, 0)
 	for seq := uint64(10); seq < 40; seq++ {
 		if !l.testAppend(t, seq) {
-			t.Fatal("a cursor that is not pinned holds the producer")
+			t.Fatal("a cursor that is not pinned blocks the producer")
 		}
 	}
 	if !c.Overtaken() {
-		t.Error("the cursor does not know that it was overtaken")
+		t.Error("the cursor does not report that it was overtaken")
 	}
 	c.Jump(l.Head() - 1)
 	if c.Overtaken() {
@@ -60,7 +60,7 @@ func TestJumpWhileOvertaken(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		for next := uint64(0); next < items; {
 			if rng.IntN(3) == 0 {
-				c.Jump(next + rng.Uint64N(uint64(max(c.Lag(), 1)))) // not beyond the last item, or nothing would end the loop
+				c.Jump(next + rng.Uint64N(uint64(max(c.Lag(), 1)))) // not beyond the last item, else the loop does not end
 			}
 			it, b, ok := c.Lease()
 			if !ok {

@@ -5,44 +5,44 @@ import (
 	"sync/atomic"
 )
 
-// Item is one entry of a Log: a packet, or a note of the producer, in the order of both.
+// Item is one entry of a Log: a packet or a note of the producer.
 type Item struct {
-	Seq uint64 // of the packet, or as the producer gave it
-	// Skipped is how many items before this one the cursor was overtaken by.
+	Seq uint64 // of the packet, or set by the producer with the note
+	// Skipped is the number of items before this one by which the producer has overtaken the cursor.
 	Skipped uint64
-	Note    any // what the producer gave; nil: a packet
+	Note    any // the producer's note; nil: the item is a packet
 }
 
-// entry is an item in the ring: small, because each cache line of them goes from
-// the producer's processor to the cursors' and back.
+// entry is an item in the ring. It is small, because its cache lines move between the processors of the producer and
+// the cursors.
 type entry struct {
 	seq  uint64
 	slot uint32
 	size uint16 // bytes: a packet has fewer than 64 KiB
-	note bool   // it is in table.notes
+	note bool   // the note is in table.notes
 }
 
-// Log is a ring of items with one producer, the loop, and any number of cursors in goroutines of their own. Items of
-// the producer are published by the atomic head; the memory of an item is freed when all cursors have passed it.
+// Log is a ring of items with one producer, the loop, and any number of cursors in other goroutines. The atomic head
+// publishes items; the memory of an item is freed when all cursors have passed it.
 //
-// A cursor that is pinned (Block) holds the producer up; one that is not is overtaken when the log is
-// full, and continues further on.
+// A pinned cursor (block) blocks the producer. Another one is overtaken when the log is full, and continues at a later
+// item.
 type Log struct {
 	slots    *Slots
 	capacity uint64
 	table    atomic.Pointer[table] // replaced by the producer before it raises head
 	end      atomic.Pointer[Item]
-	_        [64]byte      // cursors read what is above all the time
+	_        [64]byte      // cursors often read the fields above
 	head     atomic.Uint64 // items below are readable
 	_        [64]byte
 
-	tail        uint64       // loop only: items below have been given back
+	tail        uint64       // loop only: the memory of items below was freed
 	cursors     Set[*Cursor] // loop only: all
-	active      []*Cursor    // loop only: those that are not parked, and some that are
+	active      []*Cursor    // loop only: those that are not parked, and some parked ones
 	heldPackets []heldPacket // loop only
 }
 
-// NewLog returns a log of capacity items, a power of two, over slots.
+// NewLog returns a log of capacity items, a power of two, with packets in slots.
 func NewLog(slots *Slots, capacity int) *Log {
 	if capacity <= 0 || capacity&(capacity-1) != 0 {
 		panic("ring: capacity of a log must be a power of two")
@@ -52,16 +52,16 @@ func NewLog(slots *Slots, capacity int) *Log {
 	return l
 }
 
-// Slots are where its packets lie.
+// Slots returns the slots with its packets.
 func (l *Log) Slots() *Slots { return l.slots }
 
-// Head is the position of the item that is appended next. Loop only.
+// Head returns the position of the next item to append. Loop only.
 func (l *Log) Head() uint64 { return l.head.Load() }
 
-// Cursors is the number of cursors. Loop only.
+// Cursors returns the number of cursors. Loop only.
 func (l *Log) Cursors() int { return l.cursors.Len() }
 
-// Backlog is how many items the slowest pinned cursor has still to read. Loop only.
+// Backlog returns the number of items that the slowest pinned cursor has not read. Loop only.
 func (l *Log) Backlog() int {
 	head, lowest := l.head.Load(), l.head.Load()
 	for _, c := range l.active {
@@ -72,14 +72,14 @@ func (l *Log) Backlog() int {
 	return int(head - lowest)
 }
 
-// AppendPacket publishes the packet in slot. The caller has asked Room. Loop only, as all appends.
+// AppendPacket publishes the packet in slot. The caller must have called Room. Loop only, as for all appends.
 func (l *Log) AppendPacket(seq uint64, slot uint32, size int) {
 	l.append(entry{seq: seq, slot: slot, size: uint16(size)})
 }
 
-// AppendNote publishes a note, which is not nil.
+// AppendNote publishes a note, which must not be nil.
 func (l *Log) AppendNote(seq uint64, note any) {
-	l.wakeAll() // all read these
+	l.wakeAll() // all cursors read notes
 	t := l.room()
 	if t.notes == nil {
 		t.notes = make([]any, len(t.entries))
@@ -88,7 +88,7 @@ func (l *Log) AppendNote(seq uint64, note any) {
 	l.append(entry{seq: seq, note: true})
 }
 
-// End publishes the last note: cursors find it behind the last item. It needs no room.
+// End publishes the last note, after the last item. It needs no room.
 func (l *Log) End(seq uint64, note any) {
 	l.end.CompareAndSwap(nil, &Item{Seq: seq, Note: note})
 	l.wakeAll()
@@ -100,7 +100,7 @@ func (l *Log) append(e entry) {
 	l.head.Store(head + 1)
 }
 
-// room returns the table, which has room for the next item.
+// room returns the table with room for the next item.
 func (l *Log) room() *table {
 	head, t := l.head.Load(), l.table.Load()
 	switch items := head - l.tail; {
@@ -113,8 +113,8 @@ func (l *Log) room() *table {
 	return t
 }
 
-// Attach adds a cursor at the head: it reads items appended from now on, until it is parked. A cursor
-// with block holds the producer up. Loop only.
+// Attach adds a cursor at the head: it reads items appended from now on, until it is parked. A cursor with block blocks
+// the producer. Loop only.
 func (l *Log) Attach(block bool) *Cursor {
 	c := &Cursor{log: l, block: block}
 	head := l.head.Load()
@@ -126,8 +126,8 @@ func (l *Log) Attach(block bool) *Cursor {
 	return c
 }
 
-// Detach removes a cursor. A packet that it has leased keeps its slot until the
-// cursor returns it, or Expire does not wait for that any longer. Loop only.
+// Detach removes a cursor. A packet that it has leased keeps its slot until the cursor returns it, or Expire no longer
+// waits for that. Loop only.
 func (l *Log) Detach(c *Cursor) {
 	if s := c.state.Load(); s&stateMask == leased {
 		l.keepAlive(c, s>>stateBits)

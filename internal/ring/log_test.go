@@ -29,7 +29,7 @@ func (l *Log) testAppend(t *testing.T, seq uint64) bool {
 	return true
 }
 
-func TestPinnedCursorHoldsTheProducer(t *testing.T) {
+func TestPinnedCursorBlocksProducer(t *testing.T) {
 	l := newTestLog(64, 8)
 	c := l.Attach(true)
 	for seq := range uint64(8) {
@@ -38,7 +38,7 @@ func TestPinnedCursorHoldsTheProducer(t *testing.T) {
 		}
 	}
 	if l.testAppend(t, 8) {
-		t.Fatal("a full log took an item over a pinned cursor")
+		t.Fatal("a full log accepted an item in spite of a pinned cursor")
 	}
 	if got := l.Backlog(); got != 8 {
 		t.Errorf("backlog %d, want 8", got)
@@ -48,18 +48,18 @@ func TestPinnedCursorHoldsTheProducer(t *testing.T) {
 		t.Fatalf("first lease: %+v %x %v", it, data, ok)
 	}
 	if l.testAppend(t, 8) {
-		t.Fatal("the log reused an item that is leased")
+		t.Fatal("the log reused a leased item")
 	}
 	c.Return()
 	if !l.testAppend(t, 8) {
-		t.Fatal("no room after the cursor went on")
+		t.Fatal("no room after the cursor advanced")
 	}
 	if it, _, ok := c.Lease(); !ok || it.Seq != 1 || it.Skipped != 0 {
 		t.Errorf("second lease: %+v %v", it, ok)
 	}
 }
 
-func TestLooseCursorIsOvertakenButKeepsItsLease(t *testing.T) {
+func TestLooseCursorIsOvertakenAndKeepsLease(t *testing.T) {
 	l := newTestLog(64, 8)
 	c := l.Attach(false)
 	l.testAppend(t, 0)
@@ -101,7 +101,7 @@ func TestItemsWithoutPackets(t *testing.T) {
 	for _, w := range want {
 		it, _, ok := c.Lease()
 		if !ok {
-			t.Fatal("log ended early")
+			t.Fatal("the log ended early")
 		}
 		if *it != w {
 			t.Errorf("got %+v, want %+v", *it, w)
@@ -110,8 +110,8 @@ func TestItemsWithoutPackets(t *testing.T) {
 	}
 }
 
-// Readers of both kinds race the producer: each must see its items in order
-// and whole, and a pinned one must see all. Also while the log's table grows, again and again.
+// Readers of both kinds race with the producer: each must see its items in order and intact, and a pinned one must see
+// all, also while the log's table grows repeatedly.
 func TestConcurrentCursors(t *testing.T) {
 	t.Run("full", func(t *testing.T) { raceCursors(t, 600, 256, 200_000) })
 	t.Run("growing", func(t *testing.T) {
@@ -143,14 +143,14 @@ func raceCursors(t *testing.T, slots, items int, packets uint64) {
 				if it.Note == nil {
 					seq, inv = binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
 				}
-				if (it.Note != nil) != noted(it.Seq) || it.Note != nil && it.Note != it.Seq ||
+				if (it.Note != nil) != isNote(it.Seq) || it.Note != nil && it.Note != it.Seq ||
 					seq != it.Seq || inv != ^seq || seq < next || it.Skipped != seq-next || (block && seq != next) {
 					t.Errorf("block=%v: got item %d with note %v and packet %d/%d, want %d", block, it.Seq, it.Note, seq, ^inv, next)
 					c.Return()
 					return
 				}
 				next = seq + 1
-				if !block && rng.IntN(64) == 0 { // dawdle with the lease held
+				if !block && rng.IntN(64) == 0 { // wait while it holds the lease
 					for range rng.IntN(300) {
 						runtime.Gosched()
 					}
@@ -178,16 +178,16 @@ func raceCursors(t *testing.T, slots, items int, packets uint64) {
 		l.Detach(c)
 	}
 	if l.slots.Free() != slots {
-		t.Errorf("%d of %d slots came back", l.slots.Free(), slots)
+		t.Errorf("%d of %d slots were released", l.slots.Free(), slots)
 	}
 }
 
-// noted reports whether item seq is a note, of itself.
-func noted(seq uint64) bool { return seq%50 == 49 }
+// isNote reports whether item seq is a note with the value seq.
+func isNote(seq uint64) bool { return seq%50 == 49 }
 
-// testItem appends item seq. It reports whether there was room.
+// testItem appends item seq, and reports whether there was room.
 func (l *Log) testItem(t *testing.T, seq uint64) bool {
-	if !noted(seq) {
+	if !isNote(seq) {
 		return l.testAppend(t, seq)
 	}
 	room := l.Room()
@@ -197,7 +197,7 @@ func (l *Log) testItem(t *testing.T, seq uint64) bool {
 	return room
 }
 
-// A log has memory for its largest number of items, and each keeps its contents.
+// A log gets memory for its maximum number of items, and each keeps its contents.
 func TestLogGrows(t *testing.T) {
 	l := newTestLog(2000, 1024)
 	c := l.Attach(true)
@@ -213,7 +213,7 @@ func TestLogGrows(t *testing.T) {
 		}
 		for ; first < next; first++ {
 			it, data, ok := c.Lease()
-			if !ok || it.Seq != first || noted(first) && it.Note != first || !noted(first) && binary.LittleEndian.Uint64(data) != first {
+			if !ok || it.Seq != first || isNote(first) && it.Note != first || !isNote(first) && binary.LittleEndian.Uint64(data) != first {
 				t.Fatalf("item %d is %+v", first, it)
 			}
 			c.Return()
@@ -223,7 +223,7 @@ func TestLogGrows(t *testing.T) {
 		}
 	}
 	if l := newTestLog(10, 1<<16); len(l.table.Load().entries) != firstItems {
-		t.Errorf("a log that is empty has memory for %d items", len(l.table.Load().entries))
+		t.Errorf("an empty log has memory for %d items", len(l.table.Load().entries))
 	}
 }
 
@@ -245,20 +245,20 @@ func TestReadAndAppendDoNotAllocate(t *testing.T) {
 
 func heap(bytes int, _ bool) ([]byte, error) { return make([]byte, bytes), nil }
 
-// Memory is taken as slots are used, some 64 KiB at once, and no slot is lost where there is none.
-func TestSlotsTakeMemoryAsTheyAreUsed(t *testing.T) {
+// Memory is allocated as slots are used, some 64 KiB at once, and no slot is lost when an allocation fails.
+func TestSlotsAllocateWhenUsed(t *testing.T) {
 	for _, c := range []struct{ stride, chunk int }{ // bytes, slots
 		{16, 4096}, {1472, 32}, {1 << 10, 64}, {8 << 10, 8}, {65507, 1}, {64 << 10, 1}, {100_000, 1},
 	} {
 		var refuse error
-		var taken []int
+		var read []int
 		n := 3*c.chunk/2 + 1
 		s := NewSlots(n, c.stride, func(bytes int, soon bool) ([]byte, error) {
-			if soon != (len(taken) > 0) {
-				t.Errorf("slots of %d bytes, chunk %d: filled soon: %v", c.stride, len(taken), soon)
+			if soon != (len(read) > 0) {
+				t.Errorf("slots of %d bytes, chunk %d: filled soon: %v", c.stride, len(read), soon)
 			}
 			if refuse == nil {
-				taken = append(taken, bytes)
+				read = append(read, bytes)
 			}
 			return make([]byte, bytes), refuse
 		})
@@ -281,7 +281,7 @@ func TestSlotsTakeMemoryAsTheyAreUsed(t *testing.T) {
 				t.Errorf("slot %d has room for %d", i, cap(b))
 			}
 		}
-		for i := range n { // they come in order, and none lies over another
+		for i := range n { // they are in order, and do not overlap
 			if b := s.Bytes(uint32(i), c.stride); b[0] != byte(i) || b[1] != byte(i>>8) || len(b) != c.stride {
 				t.Fatalf("slot %d of %d bytes holds %x", i, c.stride, b[:2])
 			}
@@ -293,15 +293,15 @@ func TestDoubleReleasePanics(t *testing.T) {
 	s := NewSlots(4, 16, heap)
 	defer func() {
 		if recover() == nil {
-			t.Error("releasing a slot twice went unnoticed")
+			t.Error("releasing a slot twice does not panic")
 		}
 	}()
 	s.Release(0)
 }
 
-// The memory of an ended log is freed before its cursors have read all, but not while one uses a packet: read
-// items are whole, and the others are a gap before the end.
-func TestAbandonedLogIsNotLookedAt(t *testing.T) {
+// The memory of an ended log is freed before its cursors have read everything, but not while one uses a packet: read
+// items are intact, and the others are a gap before the end.
+func TestAbandonedLogIsNotAccessed(t *testing.T) {
 	for range 2000 {
 		const items = 16
 		l := newTestLog(items, items)
@@ -311,7 +311,7 @@ func TestAbandonedLogIsNotLookedAt(t *testing.T) {
 			l.testAppend(t, seq)
 		}
 		if l.Abandon() {
-			t.Fatal("a log that has no end was abandoned")
+			t.Fatal("a log without an end was abandoned")
 		}
 		l.End(items, "end")
 		var wg sync.WaitGroup
@@ -343,8 +343,8 @@ func TestAbandonedLogIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// A packet that a detached cursor does not give back is given up after a while, and
-// the oldest of them earlier if they are many, but not while another cursor needs it.
+// A packet that a detached cursor does not release expires after a while, and the oldest ones earlier if there are
+// many, but not while another cursor needs it.
 func TestDetachedCursorsExpire(t *testing.T) {
 	l := newTestLog(8, 8)
 	other := l.Attach(true)
@@ -366,7 +366,7 @@ func TestDetachedCursorsExpire(t *testing.T) {
 			t.Fatalf("%d of 8 slots free, %d held; want %d and %d", l.slots.Free(), l.Held(), free, held)
 		}
 	}
-	l.Expire(100, 50, 2) // one too many; but other has still to read it
+	l.Expire(100, 50, 2) // one too many; but the other cursor has not read it yet
 	check(5, 3)
 	it, _, _ := other.Lease()
 	if it.Seq != 0 {
@@ -380,7 +380,7 @@ func TestDetachedCursorsExpire(t *testing.T) {
 		other.Return()
 	}
 	l.Expire(149, 50, 2)
-	check(6, 2) // they are held, and it is not yet time
+	check(6, 2) // they are held, and have not expired yet
 	gone[1].Return()
 	l.Expire(149, 50, 2)
 	check(7, 1)

@@ -1,27 +1,27 @@
-// With many topics nearly every message has another topic, and its cost is the memory that is not in
-// the cache: here that is one slot, and the value it points to.
+// With many topics nearly every message has another topic, and its cost is determined by cache misses: in this map one
+// for the slot, and one for its value.
 
 package ring
 
 import "math/bits"
 
-// Map is a hash table with open addressing. Ids are hashes already, and all ids of one group may agree in their low
-// bits, so the high bits choose the slot. A client that chooses topic names can also make the high bits collide: after
-// many collisions other bits choose. The zero value is empty. It belongs to one goroutine at a time.
+// Map is a hash table with open addressing. Ids are hashes, and all ids of one group may have equal low bits, so the
+// high bits select the slot. A client that chooses topic names can also make the high bits collide: after many
+// collisions other bits select the slot. The zero value is empty. It is not safe for concurrent use.
 type Map[T any] struct {
-	slots  []slot[T] // a power of two, half of them free at least; nil: none
+	slots  []slot[T] // their number is a power of two, at least half are free; nil: none
 	shift  uint
-	factor uint64 // odd: the high bits of its product with an id choose
+	factor uint64 // odd: the high bits of its product with an id select the slot
 	count  int
-	mixed  int // how often factor was changed
+	mixed  int // number of changes of factor
 }
 
 const (
-	// maxProbes is how many slots are passed at most before factor is changed. Of a million
-	// hashes in a table that is half full none passes half as many.
+	// maxProbes is the maximum number of probed slots before factor is changed. In a half full table of a million hashes
+	// no look-up needs half as many.
 	maxProbes = 64
-	// maxMixed bounds how often the factor is changed: a client that finds colliding ids for this many
-	// factors can find more.
+	// maxMixed bounds the number of changes of factor: a client that finds colliding ids for this many factors can find
+	// more.
 	maxMixed = 8
 )
 
@@ -30,10 +30,10 @@ type slot[T any] struct {
 	v  *T // nil: free
 }
 
-// Len is the number of ids.
+// Len returns the number of ids.
 func (m *Map[T]) Len() int { return m.count }
 
-// Get returns what belongs to id, or nil.
+// Get returns the value of id, or nil.
 func (m *Map[T]) Get(id uint64) *T {
 	if len(m.slots) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (m *Map[T]) Get(id uint64) *T {
 	}
 }
 
-// Add adds v, which is not nil, for id, which has nothing yet.
+// Add adds v, which must not be nil, for id, which must not have a value.
 func (m *Map[T]) Add(id uint64, v *T) {
 	if m.count++; 2*m.count > len(m.slots) {
 		m.factor = max(m.factor, 1)
@@ -59,7 +59,7 @@ func (m *Map[T]) Add(id uint64, v *T) {
 	}
 }
 
-// rebuild puts everything into n slots.
+// rebuild moves all values to n new slots.
 func (m *Map[T]) rebuild(n int) {
 	old := m.slots
 	m.slots = make([]slot[T], n)
@@ -71,7 +71,7 @@ func (m *Map[T]) rebuild(n int) {
 	}
 }
 
-// put puts s into a free slot, and returns how many others it passed.
+// put writes s to a free slot, and returns the number of probed slots.
 func (m *Map[T]) put(s slot[T]) (probes int) {
 	mask := uint64(len(m.slots) - 1)
 	i := s.id * m.factor >> m.shift
@@ -83,7 +83,7 @@ func (m *Map[T]) put(s slot[T]) (probes int) {
 	return probes
 }
 
-// Remove forgets id, if it is there.
+// Remove removes id, if it exists.
 func (m *Map[T]) Remove(id uint64) {
 	if m.Get(id) == nil {
 		return
@@ -95,7 +95,7 @@ func (m *Map[T]) Remove(id uint64) {
 	}
 	m.count--
 	m.slots[i] = slot[T]{}
-	// Those behind it were put there because it was in their way.
+	// Later ones may be there only because this slot was in use.
 	for j := (i + 1) & mask; m.slots[j].v != nil; j = (j + 1) & mask {
 		s := m.slots[j]
 		m.slots[j] = slot[T]{}
@@ -103,7 +103,7 @@ func (m *Map[T]) Remove(id uint64) {
 	}
 }
 
-// All calls f with everything. f must not change the map.
+// All calls f with each id and value. f must not change the map.
 func (m *Map[T]) All(f func(id uint64, v *T)) {
 	for _, s := range m.slots {
 		if s.v != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The table agrees with Go's map, also for ids that agree in their low or high bits.
+// The table behaves as Go's map, also for ids with the same low or high bits.
 func TestMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, id := range map[string]func(int) uint64{
@@ -37,7 +37,7 @@ func TestMap(t *testing.T) {
 			n := 0
 			m.All(func(id uint64, v *int) {
 				if n++; want[id] != v {
-					t.Errorf("%#x is not wanted", id)
+					t.Errorf("All returns the unknown id %#x", id)
 				}
 			})
 			if n != len(want) || n != m.Len() {
@@ -47,9 +47,9 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// Ids that were chosen to collide do not: otherwise a client that chooses topic names could make each
-// of 100,000 probe all others.
-func TestChosenIds(t *testing.T) {
+// Ids that were chosen to collide do not: otherwise a client that chooses topic names could make each lookup probe
+// 100,000 others.
+func TestCollidingIds(t *testing.T) {
 	var m Map[int]
 	v := 0
 	for i := range uint64(100_000) {
@@ -65,11 +65,11 @@ func TestChosenIds(t *testing.T) {
 		}
 	}
 	if longest > maxProbes {
-		t.Errorf("one passes %d others", longest)
+		t.Errorf("a lookup probes %d others", longest)
 	}
 	for i := range uint64(100_000) {
 		if m.Get(i*0xd6e8feb86659fd93>>20) != &v {
-			t.Fatal("one is not found")
+			t.Fatal("an id is not found")
 		}
 	}
 }

@@ -1,18 +1,17 @@
 package ring
 
-// A cursor that has read all that it wants is parked: it does not count any more, and the producer
-// continues without it until the next item that it wants. So any number of cursors that want little
-// cost the producer and their readers little.
+// A cursor that has read all items that it needs is parked: it no longer counts, and the producer continues without it
+// until the next item that it needs. So many cursors that need few items cost the producer and their readers little.
 //
-//	           Park                   Park, if nothing came
+//	           Park                 Park, if no item arrived
 //	counting ─────────► parking ───────────────────────────────► parked
 //	    ▲                  │                                       │
 //	    └──────────────────┴───────────────────────────────────────┘
-//	                Wake, before an item that it wants
+//	                Wake, before an item that it needs
 //
-// Only the producer makes a parked cursor count again, at the head. One that is parking counts: items
-// that it may still have to read are kept. The producer raises wanted before it reads the mode, and the
-// reader reads wanted after it has changed the mode, so one of them sees the other.
+// Only the producer makes a parked cursor count again, at the head. A parking cursor still counts: items that it may
+// have to read are kept. The producer raises wanted before it reads the mode, and the reader reads wanted after it has
+// changed the mode, so one of them sees the other's change.
 const (
 	counting = iota
 	parking
@@ -22,8 +21,8 @@ const (
 // Parked reports whether the cursor is parked.
 func (c *Cursor) Parked() bool { return c.mode.Load() == parked }
 
-// Park parks the cursor if it has read all that it wants. It reports false when there
-// is something to be read. Its reader calls it, with nothing leased.
+// Park parks the cursor if it has read all items that it needs. It returns false if there are others. Only its reader
+// may call it, without a leased item.
 func (c *Cursor) Park() bool {
 	if c.Parked() {
 		return true
@@ -34,7 +33,7 @@ func (c *Cursor) Park() bool {
 		return false
 	}
 	if from, pos := max(c.next, c.resumed.Load()), c.Position(); pos > from {
-		c.carried += pos - from // it was overtaken by all that it had still to read
+		c.carried += pos - from // the producer has overtaken it by all its unread items
 		c.next = pos
 	}
 	return c.mode.CompareAndSwap(parking, parked)
@@ -43,7 +42,7 @@ func (c *Cursor) Park() bool {
 // OnWake makes Wake call f. Loop only.
 func (c *Cursor) OnWake(f func()) { c.onWake = f }
 
-// Wake says that the cursor wants the item that is appended next. Loop only.
+// Wake reports that the cursor needs the next appended item. Loop only.
 func (c *Cursor) Wake() {
 	l := c.log
 	head := l.head.Load()
@@ -53,7 +52,7 @@ func (c *Cursor) Wake() {
 		case counting:
 			counts = true
 		case parking:
-			counts = c.mode.CompareAndSwap(parking, counting) // else the reader has decided
+			counts = c.mode.CompareAndSwap(parking, counting) // otherwise the reader has changed the mode
 		case parked:
 			c.skipTo.Store(head)
 			c.state.Store(head << stateBits)
@@ -68,7 +67,7 @@ func (c *Cursor) Wake() {
 	}
 }
 
-// wakeAll is for what all cursors read.
+// wakeAll wakes all cursors.
 func (l *Log) wakeAll() {
 	for _, c := range l.cursors.List() {
 		c.Wake()
@@ -82,7 +81,7 @@ func (l *Log) list(c *Cursor) {
 	}
 }
 
-// dropParked forgets the cursors that are parked.
+// dropParked removes parked cursors from active.
 func (l *Log) dropParked() {
 	for i := 0; i < len(l.active); {
 		c := l.active[i]

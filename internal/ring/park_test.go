@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A parked cursor does not hold its log up, and finds the item that woke it.
+// A parked cursor does not block its log, and finds the item that woke it.
 func TestPark(t *testing.T) {
 	l := newTestLog(8, 8)
 	c := l.Attach(true)
@@ -29,13 +29,13 @@ func TestPark(t *testing.T) {
 		l.testAppend(t, seq)
 		if seq < 50 {
 			if _, _, ok := c.Lease(); ok || l.Backlog() != 0 {
-				t.Fatalf("it reads %d, or %d are waited for", seq, l.Backlog())
+				t.Fatalf("it reads %d, with a backlog of %d", seq, l.Backlog())
 			}
 		}
 	}
 	for seq := uint64(50); seq < 58; seq++ {
 		if c.Park() != (seq > 50) && seq == 50 {
-			t.Fatal("it is parked before it has read what it was woken for")
+			t.Fatal("it is parked before it has read the item that woke it")
 		}
 		if c.Parked() {
 			break
@@ -47,10 +47,10 @@ func TestPark(t *testing.T) {
 		c.Return()
 	}
 	if !c.Parked() {
-		t.Error("it is not parked although nothing is left that it wants")
+		t.Error("it is not parked although no wanted item is left")
 	}
 	if !l.Room() {
-		t.Fatal("a parked cursor holds its log up")
+		t.Fatal("a parked cursor blocks its log")
 	}
 	l.AppendNote(58, "note")
 	if it, _, ok := c.Lease(); !ok || it.Note != "note" {
@@ -66,12 +66,11 @@ func TestPark(t *testing.T) {
 	}
 	l.Detach(c)
 	if len(l.active) != 0 || l.cursors.Len() != 0 {
-		t.Error("a cursor stays after it was detached")
+		t.Error("a detached cursor stays in the log")
 	}
 }
 
-// Many cursors want some of the items each, are parked and woken at random: each finds all that it wants, in
-// order and whole.
+// Many cursors want different items, and are parked and woken at random: each finds all its items, in order and intact.
 func TestParkedCursorsMissNothing(t *testing.T) {
 	const cursors, items = 8, 60_000
 	l := newTestLog(64, 64)
@@ -116,7 +115,7 @@ func TestParkedCursorsMissNothing(t *testing.T) {
 				}
 				if next < len(r.want) && it.Seq >= r.want[next] {
 					if it.Seq > r.want[next] {
-						t.Errorf("item %d came, and %d not", it.Seq, r.want[next])
+						t.Errorf("item %d arrived instead of %d", it.Seq, r.want[next])
 					}
 					next++
 				}
@@ -150,8 +149,8 @@ func TestParkedCursorsMissNothing(t *testing.T) {
 	wg.Wait()
 }
 
-// A cursor that is overtaken by all that it had still to read, and then parks, learns with the next
-// item how many it has skipped.
+// A cursor that is overtaken by all its unread items, and then parks, reports with the next item how many it has
+// skipped.
 func TestParkAfterOvertaken(t *testing.T) {
 	l := newTestLog(16, 16)
 	c := l.Attach(false)
@@ -164,9 +163,9 @@ func TestParkAfterOvertaken(t *testing.T) {
 	c.Return()
 	l.Overtake(16)
 	if _, _, ok := c.Lease(); ok || !c.Park() {
-		t.Fatal("there is something to be read")
+		t.Fatal("the cursor finds an item")
 	}
-	l.testAppend(t, 10) // which it does not want
+	l.testAppend(t, 10) // an item that it does not want
 	c.Wake()
 	l.testAppend(t, 11)
 	if it, _, ok := c.Lease(); !ok || it.Seq != 11 || it.Skipped != 9 {

@@ -1,10 +1,9 @@
 package ring
 
-// How the producer gets memory back from cursors: items that all have read, and items it takes from
-// cursors that it need not wait for.
+// The producer frees items that all cursors have read, and overtakes cursors for which it does not have to wait.
 
-// Room reports whether an item can be appended, after giving back what all
-// cursors have read and overtaking the cursors that are not pinned. Loop only.
+// Room reports whether an item can be appended, after freeing items that all cursors have read, and overtaking cursors
+// that are not pinned. Loop only.
 func (l *Log) Room() bool {
 	head := l.head.Load()
 	if head-l.tail < l.capacity {
@@ -14,13 +13,13 @@ func (l *Log) Room() bool {
 	if head-l.tail < l.capacity {
 		return true
 	}
-	// Overtake by an eighth of the ring at once, so that a slow cursor is
-	// pushed seldom and sees one long gap, not many short ones.
+	// Overtake by an eighth of the ring, so that a slow cursor is moved rarely and gets one long gap instead of many short
+	// ones.
 	return l.Overtake(int(l.capacity/8) + 1)
 }
 
-// Overtake moves the cursors that are not pinned forward until n more items are free, or as many as pinned cursors
-// allow. It reports whether any became free. Loop only.
+// Overtake moves cursors that are not pinned forward until n more items are free, or as many as pinned cursors allow.
+// It reports whether any became free. Loop only.
 func (l *Log) Overtake(n int) bool {
 	target := min(l.tail+uint64(n), l.head.Load())
 	l.dropParked()
@@ -42,7 +41,7 @@ func (l *Log) Overtake(n int) bool {
 	return l.tail > before
 }
 
-// push moves c to target at least. The packet that c is reading right now keeps its slot until c releases it.
+// push moves c at least to target. The packet that c has leased keeps its slot until c releases it.
 func (l *Log) push(c *Cursor, target uint64) {
 	if c.skipTo.Load() < target {
 		c.skipTo.Store(target)
@@ -55,7 +54,7 @@ func (l *Log) push(c *Cursor, target uint64) {
 		pos := s >> stateBits
 		switch {
 		case pos >= target || s&stateMask == reading:
-			return // a reader is between two instructions: it holds its item this time
+			return // the reader is copying the item, and keeps it this time
 		case s&stateMask == leased:
 			l.keepAlive(c, pos)
 			return
@@ -65,12 +64,12 @@ func (l *Log) push(c *Cursor, target uint64) {
 	}
 }
 
-// Reclaim gives back the slots of all items that every cursor has passed. Loop only.
+// Reclaim frees the slots of all items that every cursor has passed. Loop only.
 func (l *Log) Reclaim() {
 	lowest := l.head.Load()
 	l.dropParked()
 	for _, c := range l.active {
-		lowest = min(lowest, l.holds(c))
+		lowest = min(lowest, l.lowestNeeded(c))
 	}
 	t := l.table.Load()
 	for ; l.tail < lowest; l.tail++ {
@@ -86,8 +85,8 @@ func (l *Log) Reclaim() {
 	}
 }
 
-// holds is the lowest item that c still needs, its leased packet aside if c was overtaken.
-func (l *Log) holds(c *Cursor) uint64 {
+// lowestNeeded returns the lowest item that c still needs, without its leased packet if c was overtaken.
+func (l *Log) lowestNeeded(c *Cursor) uint64 {
 	s := c.state.Load()
 	pos := s >> stateBits
 	skip := c.skipTo.Load()
@@ -100,8 +99,8 @@ func (l *Log) holds(c *Cursor) uint64 {
 	return skip
 }
 
-// Abandon moves all cursors to the end of a log that has one, so that the memory of its slots can be
-// freed. It returns false while a reader still uses a packet. Loop only.
+// Abandon moves all cursors to the end of a log after End, so that the memory of its slots can be freed. It returns
+// false while a reader still uses a packet. Loop only.
 func (l *Log) Abandon() bool {
 	l.Reclaim()
 	if l.end.Load() == nil || len(l.heldPackets) > 0 {
@@ -114,7 +113,7 @@ func (l *Log) Abandon() bool {
 	}
 	head := l.head.Load()
 	for _, c := range l.cursors.List() {
-		// As in push: a reader that comes in between sees skipTo and releases.
+		// As in push: a reader that leases an item meanwhile sees skipTo and releases it.
 		c.skipTo.Store(head)
 		s := c.state.Load()
 		if s&stateMask != 0 || !c.state.CompareAndSwap(s, head<<stateBits) {

@@ -1,25 +1,25 @@
 package ring
 
-// Set is a list in which each value is once. Adding, removing and looking up a value cost the
-// same, however many there are. The zero Set is empty. It is not safe for concurrent use.
+// Set is a list of distinct values. Adding, removing and finding a value take constant time. The zero Set is empty. It
+// is not safe for concurrent use.
 type Set[T comparable] struct {
 	list []T
-	at   map[T]int // where each value is; nil: there are few
+	at   map[T]int // index of each value; nil: there are few
 }
 
-// few is how many values are searched rather than looked up.
+// few is the number of values up to which the list is searched.
 const few = 16
 
-// List is the values. It belongs to the set, and is valid until that changes.
+// List returns the values. It belongs to the set, and is valid until the set changes.
 func (s *Set[T]) List() []T { return s.list }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (s *Set[T]) Len() int { return len(s.list) }
 
 // Has reports whether v is in the set.
 func (s *Set[T]) Has(v T) bool { return s.index(v) >= 0 }
 
-// Add appends a value. It reports false if it was there.
+// Add appends a value. It returns false if the set has it already.
 func (s *Set[T]) Add(v T) bool {
 	if s.Has(v) {
 		return false
@@ -37,7 +37,7 @@ func (s *Set[T]) Add(v T) bool {
 	return true
 }
 
-// Remove removes a value; the last one takes its place. It reports false if it was not there.
+// Remove removes a value, and moves the last one to its place. It returns false if the set does not have it.
 func (s *Set[T]) Remove(v T) bool {
 	i := s.index(v)
 	if i < 0 {

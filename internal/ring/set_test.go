@@ -12,14 +12,14 @@ func TestSetRandom(t *testing.T) {
 	want := make(map[int]bool)
 	for i := range 20_000 {
 		v := random.IntN(60)
-		if random.IntN(2+i/5000) == 0 { // few, and many
+		if random.IntN(2+i/5000) == 0 { // phases with few values and with many
 			if s.Add(v) == want[v] {
-				t.Fatalf("Add %d: was there: %v", v, want[v])
+				t.Fatalf("Add %d: was present: %v", v, want[v])
 			}
 			want[v] = true
 		} else {
 			if s.Remove(v) != want[v] {
-				t.Fatalf("Remove %d: was there: %v", v, want[v])
+				t.Fatalf("Remove %d: was present: %v", v, want[v])
 			}
 			delete(want, v)
 		}
@@ -34,7 +34,7 @@ func TestSetRandom(t *testing.T) {
 	}
 }
 
-// The order is that in which values were added, as long as none is removed.
+// Values are in the order of their addition, as long as none is removed.
 func TestSetOrder(t *testing.T) {
 	var s Set[int]
 	for i := range 3 * few {
@@ -45,7 +45,7 @@ func TestSetOrder(t *testing.T) {
 	}
 	for i := range 3 * few {
 		if !s.Remove(i) {
-			t.Errorf("%d is not there", i)
+			t.Errorf("%d is missing", i)
 		}
 	}
 	if s.Len() != 0 || s.at != nil {

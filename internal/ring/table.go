@@ -1,13 +1,13 @@
 package ring
 
-// table has a Log's items, by position. When there are more than it has room for, a table of twice the
-// size replaces it. While readers keep up it stays small, and in the processor's cache.
+// table has a Log's items by position. When it is full, a table of twice the size replaces it. While readers keep up it
+// stays small enough for the processor's cache.
 type table struct {
 	entries []entry
-	notes   []any // as long as entries, made when the first is needed
+	notes   []any // as long as entries; made for the first note
 }
 
-// firstItems is how many items the first table of a log has room for, if the log may hold as many.
+// firstItems is the number of items in the first table of a log, unless the log's capacity is smaller.
 const firstItems = 256
 
 func newTable(items int) *table { return &table{entries: make([]entry, items)} }

@@ -5,39 +5,39 @@ import (
 	"hash/maphash"
 )
 
-// Conflation keeps what waits for a reader that only wants the newest message of each key. Keys come
-// out in the order in which they began to wait; a newer message replaces the waiting one. Marks stand
-// between messages and are not replaced: gaps and the ends of publishers.
+// Conflation is a queue for a reader that needs only the newest message of each key. A newer message replaces the
+// queued one with the same key; keys leave the queue in the order in which they entered it. Marks between messages, for
+// gaps and the ends of publishers, are not replaced.
 //
-// Memory is bounded by keys, with marks counting as one each, and by bytes of keys and messages.
-// Buffers are reused: for keys that return, nothing is allocated.
+// Memory is bounded by the number of keys and marks, and by the bytes of keys and messages. Buffers are reused: for
+// repeated keys nothing is allocated.
 type Conflation[T any] struct {
 	limits   Limits
 	hash     func(key []byte) uint64
-	first    map[uint64]int32 // by hash of the key: the first entry of a chain
+	first    map[uint64]int32 // key: hash of the message's key; the first entry of a chain
 	entries  []entry[T]
 	queue    list
 	free     list
 	taken    []int32 // since the last Return
 	waiting  int     // in queue
 	bytes    int     // of all buffers
-	spare    int     // of those in free
+	spare    int     // bytes of buffers in free
 	replaced uint64
 	crowded  bool
 }
 
-// Limits bound a Conflation. A single message is taken whatever its size.
+// Limits bound a Conflation. A single message is accepted whatever its size.
 type Limits struct {
 	Keys  int
 	Bytes int
 }
 
-// entry is a message or a mark that waits, or a place for one.
+// entry is a queued message or mark, or a free entry.
 type entry[T any] struct {
 	value     T
 	key, data []byte
 	hash      uint64
-	chain     int32 // the next of the same hash
+	chain     int32 // the next entry with the same hash
 	next      int32 // in queue or free
 	mark      bool
 }
@@ -48,17 +48,17 @@ const none = -1
 // list is a list of entries, by entry.next.
 type list struct{ head, tail int32 }
 
-// NewConflation returns an empty one.
+// NewConflation returns an empty Conflation.
 func NewConflation[T any](limits Limits) *Conflation[T] {
-	seed := maphash.MakeSeed() // what strangers send must not make chains
+	seed := maphash.MakeSeed() // so that attackers cannot make long chains
 	return &Conflation[T]{
 		limits: limits, first: make(map[uint64]int32), queue: list{none, none}, free: list{none, none},
 		hash: func(key []byte) uint64 { return maphash.Bytes(seed, key) },
 	}
 }
 
-// Put queues the newest message of key: v, and a copy of data. It returns false, and changes nothing, if there
-// is no room until something is taken.
+// Put queues the newest message of key: v and a copy of data. If there is no room until an entry is taken, it returns
+// false and changes nothing.
 func (c *Conflation[T]) Put(key, data []byte, v T) bool {
 	ok := c.put(key, data, v)
 	c.crowded = c.crowded || !ok
@@ -81,7 +81,7 @@ func (c *Conflation[T]) put(key, data []byte, v T) bool {
 	if c.waiting > 0 && c.waiting >= c.limits.Keys {
 		return false
 	}
-	i = c.place()
+	i = c.unused()
 	e := &c.entries[i]
 	if !c.room(e, len(key), len(data), c.waiting == 0) {
 		c.release(i)
@@ -100,13 +100,13 @@ func (c *Conflation[T]) put(key, data []byte, v T) bool {
 	return true
 }
 
-// Mark queues v behind all entries. It returns false if there is no room.
+// Mark queues v after all entries. It returns false if there is no room.
 func (c *Conflation[T]) Mark(v T) bool {
 	if c.waiting > 0 && c.waiting >= c.limits.Keys {
 		c.crowded = true
 		return false
 	}
-	i := c.place()
+	i := c.unused()
 	e := &c.entries[i]
 	e.value, e.mark = v, true
 	c.push(&c.queue, i)
@@ -114,7 +114,7 @@ func (c *Conflation[T]) Mark(v T) bool {
 	return true
 }
 
-// Take takes the entry that has waited longest. data is nil for a mark; it is valid until Return.
+// Take removes the oldest entry. data is nil for a mark; it is valid until Return.
 func (c *Conflation[T]) Take() (v T, data []byte, ok bool) {
 	i := c.queue.head
 	if i == none {
@@ -136,7 +136,7 @@ func (c *Conflation[T]) NextIsMark() bool {
 	return c.queue.head != none && c.entries[c.queue.head].mark
 }
 
-// Drop drops what waits and matches. It counts neither as taken nor as replaced.
+// Drop drops the queued entries that match. They count neither as taken nor as replaced.
 func (c *Conflation[T]) Drop(match func(*T) bool) {
 	i := c.queue.head
 	c.queue = list{none, none}
@@ -164,8 +164,8 @@ func (c *Conflation[T]) Return() {
 	c.taken = c.taken[:0]
 }
 
-// Crowded reports whether something did not fit, and half of the capacity has not been free since: publishers do not
-// wait for such a slow reader. A reader that frees one entry at a time does not clear it.
+// Crowded reports whether a message did not fit, and half of the capacity has not been free since. Publishers do not
+// wait for such a slow reader, even if it frees single entries.
 func (c *Conflation[T]) Crowded() bool {
 	if c.crowded && c.waiting <= c.limits.Keys/2 && c.bytes-c.spare <= c.limits.Bytes/2 {
 		c.crowded = false
@@ -173,16 +173,16 @@ func (c *Conflation[T]) Crowded() bool {
 	return c.crowded
 }
 
-// Waiting is how many messages and marks wait.
+// Waiting returns the number of queued messages and marks.
 func (c *Conflation[T]) Waiting() int { return c.waiting }
 
-// Replaced is how many messages were replaced by newer ones of their keys.
+// Replaced returns the number of messages that were replaced by newer ones with their keys.
 func (c *Conflation[T]) Replaced() uint64 { return c.replaced }
 
-// Bytes is the memory of all buffers.
+// Bytes returns the memory of all buffers.
 func (c *Conflation[T]) Bytes() int { return c.bytes }
 
-// find returns the entry that waits with a key.
+// find returns the queued entry with a key.
 func (c *Conflation[T]) find(hash uint64, key []byte) int32 {
 	i, ok := c.first[hash]
 	if !ok {
@@ -194,7 +194,7 @@ func (c *Conflation[T]) find(hash uint64, key []byte) int32 {
 	return i
 }
 
-// unlink marks an entry's key as not waiting.
+// unlink removes an entry's key from the hash table.
 func (c *Conflation[T]) unlink(i int32) {
 	e := &c.entries[i]
 	at := c.first[e.hash]
@@ -211,8 +211,8 @@ func (c *Conflation[T]) unlink(i int32) {
 	}
 }
 
-// place returns an entry that is not in use.
-func (c *Conflation[T]) place() int32 {
+// unused returns an entry that is not in use.
+func (c *Conflation[T]) unused() int32 {
 	if i := c.free.head; i != none {
 		c.pop(&c.free)
 		c.spare -= cap(c.entries[i].key) + cap(c.entries[i].data)
@@ -222,7 +222,7 @@ func (c *Conflation[T]) place() int32 {
 	return int32(len(c.entries) - 1)
 }
 
-// release gives an entry back, to be the next that is used: its buffers are still in the processor's cache.
+// release frees an entry. It is used next, because its buffers are still in the processor's cache.
 func (c *Conflation[T]) release(i int32) {
 	e := &c.entries[i]
 	var zero T
@@ -234,9 +234,9 @@ func (c *Conflation[T]) release(i int32) {
 	}
 }
 
-// room reports whether an entry's buffers may hold key and data of these sizes. It frees unused buffers
-// first. alone means that nothing else waits.
-func (c *Conflation[T]) room(e *entry[T], key, data int, alone bool) bool {
+// room reports whether an entry's buffers may hold key and data of these sizes. It first frees unused buffers. only
+// means that nothing else is queued.
+func (c *Conflation[T]) room(e *entry[T], key, data int, only bool) bool {
 	more := growth(e.key, key) + growth(e.data, data)
 	if more == 0 || c.bytes+more <= c.limits.Bytes {
 		return true
@@ -248,13 +248,13 @@ func (c *Conflation[T]) room(e *entry[T], key, data int, alone bool) bool {
 		c.bytes -= c.spare
 		c.spare = 0
 	}
-	return alone || c.bytes+more <= c.limits.Bytes
+	return only || c.bytes+more <= c.limits.Bytes
 }
 
-// roundUp is to what sizes of buffers are rounded up.
+// roundUp is the granularity of buffer sizes.
 const roundUp = 64
 
-// growth is by how much a buffer grows that is to hold n bytes.
+// growth returns by how much a buffer must grow for n bytes.
 func growth(buf []byte, n int) int {
 	if n <= cap(buf) {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// model is a Conflation as simple as can be, without limits.
+// model is the simplest Conflation, without limits.
 type model struct {
 	items    []modelItem
 	replaced uint64
@@ -40,13 +40,13 @@ func TestConflationAgainstModel(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		limits := Limits{Keys: 1 + rng.IntN(40), Bytes: 1 + rng.IntN(20_000)}
 		c := NewConflation[int](limits)
-		if rng.IntN(3) == 0 { // all keys in one chain
+		if rng.IntN(3) == 0 { // all keys in one hash chain
 			c.hash = func([]byte) uint64 { return 7 }
 		}
 		var m model
 		var held []modelItem
 		var heldData [][]byte
-		most := 0
+		maximum := 0
 		check := func(ok bool, format string, args ...any) {
 			t.Helper()
 			if !ok {
@@ -66,7 +66,7 @@ func TestConflationAgainstModel(t *testing.T) {
 				if c.Put(key, data, v) {
 					m.put(key, data, v)
 				} else {
-					check(len(m.items) > 0, "refused while nothing waits")
+					check(len(m.items) > 0, "refused while no entry waits")
 				}
 			case x < 13:
 				if c.Mark(v) {
@@ -86,7 +86,7 @@ func TestConflationAgainstModel(t *testing.T) {
 				}
 			case x < 19:
 				for i := range held {
-					check(bytes.Equal(heldData[i], held[i].data), "what was taken has changed before Return")
+					check(bytes.Equal(heldData[i], held[i].data), "a taken entry has changed before Return")
 				}
 				held, heldData = nil, nil
 				c.Return()
@@ -97,23 +97,23 @@ func TestConflationAgainstModel(t *testing.T) {
 			}
 			check(c.Waiting() == len(m.items) && c.Waiting() <= limits.Keys, "%d wait, want %d of %d", c.Waiting(), len(m.items), limits.Keys)
 			check(c.Replaced() == m.replaced, "%d replaced, want %d", c.Replaced(), m.replaced)
-			most = max(most, c.Bytes())
+			maximum = max(maximum, c.Bytes())
 			sum := 0
 			for i := range c.entries {
 				sum += cap(c.entries[i].key) + cap(c.entries[i].data)
 			}
 			check(sum == c.Bytes(), "the buffers have %d bytes, counted are %d", sum, c.Bytes())
 		}
-		// An entry taken and not returned yet may exceed the limit, and one message alone.
-		check(most <= limits.Bytes+1100*40, "%d bytes of %d", most, limits.Bytes)
+		// A taken entry that is not returned yet may exceed the limit, and so may a single message.
+		check(maximum <= limits.Bytes+1100*40, "%d bytes of %d", maximum, limits.Bytes)
 		if t.Failed() {
 			return
 		}
 	}
 }
 
-// 10,000 keys at a thousand messages to each one that is read: memory stays flat, and at
-// the end each key has its last value.
+// 10,000 keys with a thousand messages for each one that is read: memory stays constant, and at the end each key has
+// its last value.
 func TestConflationOfManyKeys(t *testing.T) {
 	const keys, messages = 10_000, 500_000
 	seed := rand.Uint64()
@@ -121,12 +121,12 @@ func TestConflationOfManyKeys(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c := NewConflation[uint64](Limits{Keys: keys, Bytes: keys * 3 * roundUp})
 	last, seen := make([]uint64, keys), make([]uint64, keys)
-	took := 0
-	take := func() bool {
+	received := 0
+	receive := func() bool {
 		c.Return()
 		v, data, ok := c.Take()
 		if ok {
-			took++
+			received++
 			seen[binary.LittleEndian.Uint32(data)] = v
 		}
 		return ok
@@ -142,28 +142,28 @@ func TestConflationOfManyKeys(t *testing.T) {
 		}
 		last[k] = v
 		if v%1000 == 0 {
-			take()
+			receive()
 		}
 		if v == messages/2 {
 			memory = c.Bytes()
 		}
 	}
 	if c.Bytes() > memory+memory/100 {
-		t.Errorf("%d bytes, half way it was %d", c.Bytes(), memory)
+		t.Errorf("%d bytes, %d at half time", c.Bytes(), memory)
 	}
-	for take() {
+	for receive() {
 	}
 	for k := range last {
 		if seen[k] != last[k] {
-			t.Fatalf("key %d ends with %d, its last is %d", k, seen[k], last[k])
+			t.Fatalf("key %d ends with %d, its last value is %d", k, seen[k], last[k])
 		}
 	}
-	if uint64(took)+c.Replaced() != messages {
-		t.Errorf("%d taken and %d replaced, of %d", took, c.Replaced(), messages)
+	if uint64(received)+c.Replaced() != messages {
+		t.Errorf("%d taken and %d replaced, of %d", received, c.Replaced(), messages)
 	}
 }
 
-// Where keys come back nothing is allocated.
+// Keys that were used before need no allocation.
 func TestConflationAllocatesNothing(t *testing.T) {
 	c := NewConflation[int](Limits{Keys: 1000, Bytes: 1 << 20})
 	data := make([]byte, 100)
@@ -190,8 +190,8 @@ func TestConflationAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Once there was no room it is crowded until half of its limits are free: of keys, and of bytes, with taken
-// entries counting until they are returned.
+// After it ran out of room it is crowded until half of its limits are free, for keys and for bytes; taken entries count
+// until they are returned.
 func TestCrowded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -210,11 +210,11 @@ func TestCrowded(t *testing.T) {
 					t.Fatalf("no room for key %d", k)
 				}
 			}
-			check(false, "with room for what came")
+			check(false, "with enough room")
 			if !x.Put([]byte{3}, []byte{4}, 0) {
 				t.Fatal("a key that waits is not replaced")
 			}
-			check(false, "though nothing was refused")
+			check(false, "without a refusal")
 			if x.Put([]byte{10}, nil, 0) && x.Put([]byte{10}, []byte{1}, 0) {
 				t.Fatal("there is room for an eleventh")
 			}
@@ -232,10 +232,10 @@ func TestCrowded(t *testing.T) {
 	x := NewConflation[int](Limits{Keys: 1, Bytes: 1})
 	x.Mark(1)
 	if x.Mark(2) || !x.Crowded() {
-		t.Error("a mark was refused, and it is not crowded")
+		t.Error("it is not crowded after it refused a mark")
 	}
 	x.Drop(func(*int) bool { return true })
 	if x.Crowded() {
-		t.Error("crowded by nothing")
+		t.Error("it is crowded without a refusal")
 	}
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// What each policy does: to publishers, to handlers, and to a cursor that is within its
-// bound, beyond it, or overtaken.
+// The effect of each policy on publishers, on handlers, and on a cursor within its bound, beyond it, or overtaken.
 func TestPolicy(t *testing.T) {
 	for _, c := range []struct {
 		kind                     Kind
 		blocks, blocksFree       bool
 		blocksCrowded            bool
-		beside                   bool
+		other                    bool
 		within, beyond, overtook Act
 	}{
 		{Auto, true, false, false, false, Read, Read, Read},
@@ -33,8 +32,8 @@ func TestPolicy(t *testing.T) {
 		if got := p.Blocks(false, true); got != c.blocksCrowded {
 			t.Errorf("%d blocks a publisher that waits, with a crowded conflation: %v", c.kind, got)
 		}
-		if got := p.OwnGoroutine(); got != c.beside {
-			t.Errorf("%d has handlers in a goroutine of their own: %v", c.kind, got)
+		if got := p.OwnGoroutine(); got != c.other {
+			t.Errorf("%d runs handlers in a separate goroutine: %v", c.kind, got)
 		}
 		for _, x := range []struct {
 			lag       int
@@ -67,7 +66,7 @@ func TestLateness(t *testing.T) {
 	}{
 		{1, 50, 0}, {2, 51, 0}, {5, 200, 3}, {9, 51, 7}, {10, 50, 0}, {12, 70, 0}, {13, 71, 1},
 	} {
-		if got := x.Note(c.now, c.lag, 100); got != c.want {
+		if got := x.Record(c.now, c.lag, 100); got != c.want {
 			t.Errorf("%d packets behind at %d: for %d, want %d", c.lag, c.now, got, c.want)
 		}
 	}

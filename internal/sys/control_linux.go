@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is the contents of the control messages (cmsg(3)) of a received message. Values that are
-// absent are zero; the socket's options determine which are present.
+// Control has the values of the control messages (cmsg(3)) of a received message. Absent values are zero; the socket's
+// options determine which are present.
 type Control struct {
-	Segment      int    // UDP_GRO: bytes of each packet of a train but its last
-	Interface    int    // IP_PKTINFO: index of the interface it came by
+	Segment      int    // UDP_GRO: bytes of each packet of a train except the last
+	Interface    int    // IP_PKTINFO: index of the interface that received it
 	Drops        uint32 // SO_RXQ_OVFL: see Drops
 	UID          uint32 // SCM_CREDENTIALS: the user of the process that sent it
 	HasDrops     bool
@@ -20,16 +20,16 @@ type Control struct {
 	TrafficClass uint8 // IP_TOS, IPV6_TCLASS
 }
 
-// Bytes of room for control messages.
+// Buffer sizes for control messages, in bytes.
 const (
-	// RoomForTrains is for UDP_GRO and SO_RXQ_OVFL.
+	// RoomForTrains fits UDP_GRO and SO_RXQ_OVFL.
 	RoomForTrains = 48
-	// RoomForHeaders is for these, hop limit, traffic class and packet info.
+	// RoomForHeaders also fits hop limit, traffic class and packet info.
 	RoomForHeaders = 192
 )
 
-// RoomForUID has room for SCM_CREDENTIALS and nothing else: a process that sends to a unix socket may
-// attach descriptors, and the kernel installs those that fit into the control buffer.
+// RoomForUID fits SCM_CREDENTIALS and nothing else: a process that sends to a unix socket may attach descriptors, and
+// the kernel installs those that fit into the control buffer.
 var RoomForUID = unix.CmsgSpace(unix.SizeofUcred)
 
 // Level and type of a control message in one number.
@@ -44,13 +44,13 @@ const (
 	cmsgClass      = unix.IPPROTO_IPV6<<32 | unix.IPV6_TCLASS
 )
 
-// ControlBuffer is memory for control messages of so many bytes.
+// ControlBuffer returns memory for room bytes of control messages, aligned for Cmsghdr.
 func ControlBuffer(room int) []byte {
 	words := make([]uint64, (room+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
 }
 
-// ParseControl reads control messages; b is aligned for Cmsghdr, as a ControlBuffer is. It stops at a
+// ParseControl reads control messages from b, which must be aligned for Cmsghdr (see ControlBuffer). It stops at a
 // truncated message or an impossible length.
 func ParseControl(b []byte) (c Control) {
 	for len(b) >= unix.SizeofCmsghdr {
@@ -87,10 +87,10 @@ func ParseControl(b []byte) (c Control) {
 	return c
 }
 
-// Drops is the latest known value of the kernel's count of datagrams that a socket has dropped. It wraps.
+// Drops is the latest known value of the kernel's counter of datagrams that a socket dropped. It wraps.
 type Drops uint32
 
-// Update updates the count, if there is one, and returns how many datagrams have been dropped since the last. A
+// Update reads the counter from c, if it is there, and returns the number of datagrams dropped since the last value. A
 // datagram carries the drops before its arrival: Ask may know more, and an older count is ignored.
 func (d *Drops) Update(c *Control) uint64 {
 	if !c.HasDrops {
@@ -108,9 +108,9 @@ func (d *Drops) reach(count uint32) uint64 {
 	return uint64(n)
 }
 
-// Ask asks the kernel for the count (SO_MEMINFO, since Linux 4.12), for a socket without further datagrams to carry it.
-// It returns how many datagrams have been dropped since the last call, 0 where the kernel does not report them.
-func (d *Drops) Ask(fd int) uint64 {
+// Read reads the counter from the kernel (SO_MEMINFO, since Linux 4.12), for a socket that receives no further
+// datagrams. It returns the number of datagrams dropped since the last value, or 0 where the kernel does not report it.
+func (d *Drops) Read(fd int) uint64 {
 	count, ok := socketDrops(fd)
 	if !ok {
 		return 0
@@ -118,19 +118,19 @@ func (d *Drops) Ask(fd int) uint64 {
 	return d.reach(count)
 }
 
-// sendControl are the control messages of a send: UDP_SEGMENT first, then up to two for values that
-// differ from the socket's.
+// sendControl has the control messages of a send: UDP_SEGMENT first, then up to two for values that differ from the
+// socket's.
 type sendControl struct {
 	mem             [12]uint64 // aligned for Cmsghdr
-	end             int        // bytes of mem in use; 0: nothing is prepared yet
+	end             int        // bytes of mem in use; 0: not prepared yet
 	is6             bool
 	hopLimit, class uint8
 }
 
-// segmentRoom is that of UDP_SEGMENT.
+// segmentRoom is the size of UDP_SEGMENT.
 var segmentRoom = unix.CmsgSpace(2)
 
-// setHeader sets hop limit and traffic class. 0 leaves them to the socket. It reports whether that is a change.
+// setHeader sets hop limit and traffic class; 0 means the value of the socket. It reports whether they changed.
 func (c *sendControl) setHeader(is6 bool, hopLimit, class uint8) bool {
 	if c.end != 0 && c.is6 == is6 && c.hopLimit == hopLimit && c.class == class {
 		return false
@@ -165,7 +165,7 @@ func (c *sendControl) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&c.mem)), len(c.mem)*8)
 }
 
-// attach gives them to a message, which the kernel is to cut into packets of segment bytes; 0: it is one packet.
+// attach adds them to a message, which the kernel splits into packets of segment bytes; 0: it is one packet.
 func (c *sendControl) attach(h *unix.Msghdr, segment int) {
 	b := c.bytes()[:c.end]
 	if segment > 0 {

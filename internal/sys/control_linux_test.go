@@ -36,8 +36,8 @@ func TestParseControl(t *testing.T) {
 		{"drops", drops, Control{Drops: 7, HasDrops: true}},
 		{"no drops", cmsg(unix.SOL_SOCKET, unix.SO_RXQ_OVFL, word(0)...), Control{HasDrops: true}},
 		{"both", slices.Concat(gro, drops), both},
-		{"the other way round", slices.Concat(drops, gro), both},
-		{"others between", slices.Concat(other, drops, other, gro), both},
+		{"in reverse order", slices.Concat(drops, gro), both},
+		{"others in between", slices.Concat(other, drops, other, gro), both},
 		{"header of IPv4", slices.Concat(cmsg(unix.IPPROTO_IP, unix.IP_TTL, word(63)...), cmsg(unix.IPPROTO_IP, unix.IP_TOS, 0x28)),
 			Control{HopLimit: 63, TrafficClass: 0x28}},
 		{"header of IPv6", slices.Concat(cmsg(unix.IPPROTO_IPV6, unix.IPV6_TCLASS, word(0x28)...), cmsg(unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT, word(63)...)),
@@ -50,7 +50,7 @@ func TestParseControl(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 		for n := range c.b {
-			ParseControl(c.b[:n:n]) // must not read past the end
+			ParseControl(c.b[:n:n]) // must not read beyond the end
 		}
 	}
 	zero := make([]byte, 64) // a length of 0 must not loop
@@ -59,8 +59,7 @@ func TestParseControl(t *testing.T) {
 	}
 }
 
-// The kernel's count of drops wraps, the first count may be greater than zero, and a count that is
-// older than another is ignored.
+// The kernel's counter of drops wraps, its first value may be greater than zero, and an older value is ignored.
 func TestDrops(t *testing.T) {
 	var d Drops
 	for _, c := range []struct {
@@ -68,10 +67,10 @@ func TestDrops(t *testing.T) {
 		want  uint64
 	}{{0, 0}, {3, 3}, {3, 0}, {0x7000_0000, 0x6fff_fffd}, {2, 0}, {0xe000_0000, 0x7000_0000}, {0xffff_fff0, 0x1fff_fff0}, {5, 21}, {0xffff_fff8, 0}, {6, 1}} {
 		if got := d.Update(&Control{Drops: c.count, HasDrops: true}); got != c.want {
-			t.Errorf("at count %d: %d dropped since, want %d", c.count, got, c.want)
+			t.Errorf("at counter value %d: %d new drops, want %d", c.count, got, c.want)
 		}
 		if got := d.Update(&Control{}); got != 0 {
-			t.Errorf("without a count %d are dropped", got)
+			t.Errorf("without a counter there are %d drops", got)
 		}
 	}
 }

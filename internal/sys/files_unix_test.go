@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Without a free descriptor no look-up says that there is no loopback.
+// Without a free descriptor no lookup reports that there is no loopback interface.
 func TestNoDescriptor(t *testing.T) {
 	lo, err := InterfaceByName(LoopbackName())
 	if err != nil {

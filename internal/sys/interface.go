@@ -1,7 +1,7 @@
 package sys
 
-// A look-up of an interface has three results: found, absent (ErrNoInterface), and unknown: any other
-// error. After the last the caller keeps its state, and tries again.
+// A lookup of an interface has three results: found, absent (ErrNoInterface), and unknown (any other error). If
+// unknown, the caller keeps its state and tries again.
 
 import (
 	"errors"
@@ -12,12 +12,13 @@ import (
 	"syscall"
 )
 
-// ErrNoInterface matches errors that mean that no such interface exists, or none with the address.
+// ErrNoInterface matches the errors of lookups for an interface that does not exist, or an address that no interface
+// has.
 var ErrNoInterface = errors.New("no such network interface")
 
-// looked classifies the error of a look-up by package net. A system that does not answer returns an
-// errno, for example when the process has no free descriptor.
-func looked(what string, err error) error {
+// lookupError classifies an error of package net. When the lookup itself failed it has an errno, for example if the
+// process has no free descriptor.
+func lookupError(what string, err error) error {
 	var errno syscall.Errno
 	switch {
 	case err == nil:
@@ -32,29 +33,30 @@ func looked(what string, err error) error {
 	return fmt.Errorf("cannot %s: %w", what, err)
 }
 
-// Interfaces are the interfaces of this host.
+// Interfaces returns the network interfaces of this host.
 func Interfaces() ([]net.Interface, error) {
 	all, err := net.Interfaces()
-	return all, looked("list the network interfaces", err)
+	return all, lookupError("list the network interfaces", err)
 }
 
-// InterfaceByName is the interface of a name.
+// InterfaceByName returns the interface with a name.
 func InterfaceByName(name string) (*net.Interface, error) {
 	ifc, err := net.InterfaceByName(name)
-	return ifc, looked("look up network interface "+name, err)
+	return ifc, lookupError("look up network interface "+name, err)
 }
 
-// InterfaceByIndex is the interface of an index.
+// InterfaceByIndex returns the interface with an index.
 func InterfaceByIndex(index int) (*net.Interface, error) {
 	ifc, err := net.InterfaceByIndex(index)
-	return ifc, looked(fmt.Sprintf("look up network interface %d", index), err)
+	return ifc, lookupError(fmt.Sprintf("look up network interface %d", index), err)
 }
 
-// InterfaceAddrs are the addresses of an interface, without zones. An interface that was just removed may have none.
+// InterfaceAddrs returns the addresses of an interface, without zones. An interface that was just removed may have
+// none.
 func InterfaceAddrs(ifc *net.Interface) ([]netip.Addr, error) {
 	list, err := ifc.Addrs()
 	if err != nil {
-		return nil, looked("list the addresses of network interface "+ifc.Name, err)
+		return nil, lookupError("list the addresses of network interface "+ifc.Name, err)
 	}
 	var addrs []netip.Addr
 	for _, a := range list {
@@ -67,7 +69,8 @@ func InterfaceAddrs(ifc *net.Interface) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// FindInterface is the interface with a name or an address. Any address of loopback's network is loopback's.
+// FindInterface returns the interface with a name or an address. Every address of the loopback network belongs to the
+// loopback interface.
 func FindInterface(name string) (*net.Interface, error) {
 	addr, err := netip.ParseAddr(name)
 	if err != nil {
@@ -94,13 +97,13 @@ func FindInterface(name string) (*net.Interface, error) {
 	return nil, noneError(fmt.Sprintf("no network interface has address %v: 'ip address' lists them", addr))
 }
 
-// noneError says in its own words that there is none.
+// noneError is the text of an error that matches ErrNoInterface.
 type noneError string
 
 func (e noneError) Error() string        { return string(e) }
 func (e noneError) Is(target error) bool { return target == ErrNoInterface }
 
-// LoopbackName is the name of the loopback interface.
+// LoopbackName returns the name of the loopback interface.
 func LoopbackName() string {
 	all, _ := net.Interfaces() // else the usual name
 	for _, i := range all {

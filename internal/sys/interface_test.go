@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// LoopbackName is found by its name, by each of its addresses, and by others of its network; other names are
+// The loopback interface is found by its name, by its addresses, and by other addresses of its network; other names are
 // errors with advice.
 func TestFind(t *testing.T) {
 	lo, err := net.InterfaceByName(LoopbackName())
@@ -45,16 +45,16 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A system that does not answer has not said that there is none.
-func TestUnknown(t *testing.T) {
+// A failed lookup is not ErrNoInterface.
+func TestFailedLookup(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EPERM, syscall.EACCES, syscall.ENOBUFS} {
-		err := looked("look", &net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", errno)})
+		err := lookupError("look up", &net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", errno)})
 		if errors.Is(err, ErrNoInterface) || !errors.Is(err, errno) {
 			t.Errorf("%v is %v", errno, err)
 		}
 	}
 	for _, errno := range []syscall.Errno{syscall.ENODEV, syscall.ENXIO} {
-		if err := looked("look", os.NewSyscallError("ioctl", errno)); !errors.Is(err, ErrNoInterface) {
+		if err := lookupError("look", os.NewSyscallError("ioctl", errno)); !errors.Is(err, ErrNoInterface) {
 			t.Errorf("%v is %v", errno, err)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LinkWatch is a socket at which the kernel reports every change of a network interface or its addresses
-// (rtnetlink(7)). The goroutine that waits for it reads it without blocking; netlink libraries block or have goroutines
-// of their own. Package syscall parses the messages. The zero value never reports a change.
+// LinkWatch is a socket to which the kernel reports every change of a network interface or its addresses
+// (rtnetlink(7)). The goroutine that waits for it reads it without blocking; netlink libraries block or start
+// goroutines. Package syscall parses the messages. The zero value never reports a change.
 type LinkWatch struct {
 	fd      int
 	reports bool
@@ -22,22 +22,23 @@ type LinkWatch struct {
 type LinkChange struct {
 	Kind  LinkChangeKind
 	Index int    // of the interface
-	Flags uint32 // of the interface (IFF_UP …); only of LinkChanged
+	Flags uint32 // of the interface (IFF_UP …); only with LinkChanged
 }
 
 // LinkChangeKind is the kind of a change.
 type LinkChangeKind uint8
 
-// The kinds.
+// Kinds of changes.
 const (
 	LinkOther   LinkChangeKind = iota // not reported here
-	LinkUnknown                       // something was lost, or cannot be read: anything may have changed
-	LinkChanged                       // the interface is new, or its flags or other properties are
+	LinkUnknown                       // a message was lost or cannot be read: anything may have changed
+	LinkChanged                       // the interface is new, or its flags or other properties changed
 	LinkDeleted
-	LinkAddresses // an address has come, gone or changed
+	LinkAddresses // an address was added, removed or changed
 )
 
-// Open opens the socket. It is no error if the system, perhaps a sandbox, does not report changes; see Reports.
+// Open opens the socket. It returns no error if the system, for example a sandbox, does not report changes; see
+// Reports.
 func (w *LinkWatch) Open() error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -55,7 +56,7 @@ func (w *LinkWatch) Open() error {
 // Reports reports whether the system reports changes.
 func (w *LinkWatch) Reports() bool { return w.reports }
 
-// AddTo has a Poller name id when there may be changes to read.
+// AddTo adds the socket to a Poller, which reports id when there may be changes to read.
 func (w *LinkWatch) AddTo(p *Poller, id int32) error {
 	if !w.reports {
 		return nil
@@ -63,7 +64,7 @@ func (w *LinkWatch) AddTo(p *Poller, id int32) error {
 	return p.Add(w.fd, id, unix.EPOLLIN)
 }
 
-// Read returns the next changes, at least one, or none when all are read.
+// Read returns the next changes, or none when all are read.
 func (w *LinkWatch) Read() []LinkChange {
 	for w.reports {
 		n, err := unix.Read(w.fd, w.buf[:])
@@ -80,7 +81,7 @@ func (w *LinkWatch) Read() []LinkChange {
 	return nil
 }
 
-// Discard reads everything away and reports whether there was something.
+// Discard reads and drops all changes, and reports whether there were any.
 func (w *LinkWatch) Discard() (any bool) {
 	for len(w.Read()) > 0 {
 		any = true
@@ -88,8 +89,8 @@ func (w *LinkWatch) Discard() (any bool) {
 	return any
 }
 
-// IsGone reports whether an interface of that index certainly does not exist (netdevice(7),
-// SIOCGIFNAME). Other calls can fail for other reasons, such as too few descriptors; this needs none.
+// IsGone reports whether an interface with that index certainly does not exist (netdevice(7), SIOCGIFNAME). Unlike
+// other calls it needs no new descriptor, so it cannot fail for lack of one.
 func (w *LinkWatch) IsGone(index int) bool {
 	r, err := unix.NewIfreq("")
 	if err != nil || !w.reports {
@@ -100,7 +101,7 @@ func (w *LinkWatch) IsGone(index int) bool {
 	return err == unix.ENODEV || err == unix.ENXIO
 }
 
-// Close closes it.
+// Close closes the socket.
 func (w *LinkWatch) Close() {
 	if w.reports {
 		unix.Close(w.fd)

@@ -52,7 +52,7 @@ func TestParseLinkChanges(t *testing.T) {
 			t.Errorf("%x: %+v, want %+v", c.message, got, c.want)
 		}
 		size := int((*unix.NlMsghdr)(unsafe.Pointer(&c.message[0])).Len)
-		for n := range size { // without its end a message says nothing
+		for n := range size { // a truncated message is ignored
 			if got := parseLinkChanges(c.message[:n:n]); !slices.Equal(got, []LinkChange{unknown}) {
 				t.Errorf("%d of %d bytes: %+v", n, size, got)
 			}
@@ -62,7 +62,7 @@ func TestParseLinkChanges(t *testing.T) {
 	if got := parseLinkChanges(all); !slices.Equal(got, want) {
 		t.Errorf("all in one: %+v, want %+v", got, want)
 	}
-	for _, length := range []uint32{0, 15, 1 << 31, 1<<32 - 1} { // must neither loop nor read on
+	for _, length := range []uint32{0, 15, 1 << 31, 1<<32 - 1} { // must neither loop nor read beyond the end
 		m := netlinkMessage(unix.RTM_NEWLINK, make([]byte, unix.SizeofIfInfomsg))
 		(*unix.NlMsghdr)(unsafe.Pointer(&m[0])).Len = length
 		if got := parseLinkChanges(m); !slices.Equal(got, []LinkChange{unknown}) {
@@ -71,7 +71,7 @@ func TestParseLinkChanges(t *testing.T) {
 	}
 }
 
-// Without a socket to watch at there is nothing to read, and nothing to close.
+// The zero LinkWatch has nothing to read, and Close does nothing.
 func TestNoLinkWatch(t *testing.T) {
 	var w LinkWatch
 	p, err := NewPoller()
@@ -84,8 +84,7 @@ func TestNoLinkWatch(t *testing.T) {
 	w.Close()
 }
 
-// The kernel reports when an interface goes up, gets addresses and is deleted; whether an interface
-// exists is known without it.
+// The kernel reports when an interface comes up, gets addresses and is deleted; IsGone works without these reports.
 func TestLinkWatch(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -100,10 +99,10 @@ func TestLinkWatch(t *testing.T) {
 	must(t, w.AddTo(waiter.Poller, 5))
 	testenv.AddVeth(t, "watched", "watched-end", 77)
 	if w.IsGone(77) || !w.IsGone(78) {
-		t.Error("there is 77, and no 78")
+		t.Error("IsGone is wrong: interface 77 exists, 78 does not")
 	}
 	if !w.Discard() || w.Discard() {
-		t.Error("a new interface is something to read, once")
+		t.Error("a new interface is not reported exactly once")
 	}
 	await := func(is func(LinkChange) bool) {
 		t.Helper()
@@ -128,6 +127,6 @@ func TestLinkWatch(t *testing.T) {
 	testenv.DelLink(t, "watched")
 	await(func(c LinkChange) bool { return c.Kind == LinkDeleted && c.Index == 77 })
 	if !w.IsGone(77) {
-		t.Error("it is still there")
+		t.Error("the deleted interface is not gone")
 	}
 }

@@ -2,8 +2,8 @@ package sys
 
 import "fmt"
 
-// Alloc returns bytes of zeroed, page-aligned memory. Pages cost nothing until
-// they are touched. Give it back with Free.
+// Alloc returns zeroed, page-aligned memory of that many bytes. Pages cost nothing until their first access. Release it
+// with Free.
 func Alloc(bytes int) ([]byte, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("sys: cannot allocate %d bytes", bytes)
@@ -11,13 +11,14 @@ func Alloc(bytes int) ([]byte, error) {
 	return alloc(bytes)
 }
 
-// Free gives back exactly the slice that Alloc returned. Using it afterwards is a fault. Free of nil does nothing.
+// Free releases memory; mem must be the slice that Alloc returned. Accessing it afterwards faults. Free(nil) does
+// nothing.
 func Free(mem []byte) {
 	if mem != nil {
 		free(mem)
 	}
 }
 
-// Populate has the system make the pages of mem now, at once, and not one by one when each is
-// touched first. mem may also be of the Go heap. It does nothing where the system cannot.
+// Populate makes the system allocate the pages of mem now, all at once, instead of one by one at their first access.
+// mem may also be on the Go heap. It does nothing where the system does not support it.
 func Populate(mem []byte) { populate(mem) }

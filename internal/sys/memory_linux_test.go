@@ -9,11 +9,11 @@ import (
 	"unsafe"
 )
 
-// TestHugePages holds what fills huge pages to begin at one and to be marked for them
-// (proc_pid_smaps(5), VmFlags hg), and what does not to be as large as was asked for.
+// TestHugePages checks that memory that fills huge pages is aligned to them and marked for them (proc_pid_smaps(5),
+// VmFlags hg), and that other memory has the requested size.
 func TestHugePages(t *testing.T) {
 	_, err := os.Stat("/sys/kernel/mm/transparent_hugepage")
-	known := err == nil // else the kernel was built without
+	known := err == nil // else the kernel was built without huge pages
 	for _, c := range []struct {
 		bytes int
 		huge  bool
@@ -35,14 +35,14 @@ func TestHugePages(t *testing.T) {
 			t.Errorf("%d bytes at %#x are in no mapping", c.bytes, at)
 		}
 		if huge := at%hugePage == 0 && (!known || strings.Contains(flags, " hg")); c.huge && !huge {
-			t.Errorf("%d bytes: at %#x, flags%s: want them at a huge page, and hg", c.bytes, at, flags)
+			t.Errorf("%d bytes: at %#x, flags%s: want a huge page's alignment, and flag hg", c.bytes, at, flags)
 		}
 		Free(mem)
 	}
 }
 
-// TestFreeLeavesNothing holds Free to unmap all that Alloc mapped, also what lay before.
-func TestFreeLeavesNothing(t *testing.T) {
+// TestFreeUnmapsAll checks that Free unmaps all that Alloc mapped, also the part before the returned slice.
+func TestFreeUnmapsAll(t *testing.T) {
 	size := func() int {
 		b, err := os.ReadFile("/proc/self/statm")
 		if err != nil {
@@ -62,7 +62,7 @@ func TestFreeLeavesNothing(t *testing.T) {
 		}
 		Free(mem)
 	}
-	// A leak of what surrounds a block is 400 MiB; the Go heap may grow by less.
+	// A leak of the parts around the blocks would be 400 MiB; the Go heap may grow by less.
 	if after := size(); after-before > 200<<20 {
 		t.Errorf("the address space grew from %d to %d bytes", before, after)
 	}

@@ -6,7 +6,7 @@ import "unsafe"
 
 const pageBytes = 4096
 
-// Elsewhere a pointer-free slice of the Go heap stands in: the collector does not scan it either.
+// alloc returns a pointer-free slice of the Go heap: the collector does not scan it either.
 func alloc(bytes int) ([]byte, error) {
 	mem := make([]byte, bytes+pageBytes-1)
 	skip := int(-uintptr(unsafe.Pointer(&mem[0])) % pageBytes)

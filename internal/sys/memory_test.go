@@ -17,7 +17,7 @@ func TestAllocIsZeroedAndWritable(t *testing.T) {
 	Free(nil)
 }
 
-func TestAllocRefusesNonsense(t *testing.T) {
+func TestAllocRefusesInvalidSizes(t *testing.T) {
 	for _, n := range []int{0, -1} {
 		if _, err := Alloc(n); err == nil {
 			t.Errorf("Alloc(%d) succeeded", n)

@@ -17,7 +17,7 @@ func alloc(bytes int) ([]byte, error) {
 }
 
 func free(mem []byte) {
-	// Munmap fails only for a slice that Mmap did not return: a bug of the caller.
+	// Munmap fails only for a slice that Mmap did not return: a bug in the caller.
 	if err := unix.Munmap(mem[:cap(mem)]); err != nil {
 		panic("sys: free of memory that Alloc did not return: " + err.Error())
 	}

@@ -17,7 +17,7 @@ func TestSockaddr(t *testing.T) {
 		want := netip.MustParseAddrPort(text)
 		sa := NewSockaddr(want, 3)
 		if got := sa.AddrPort(); got != want || sa.Is6() != want.Addr().Is6() || sa.As16() != want.Addr().As16() || sa.Port() != want.Port() {
-			t.Errorf("%v came back as %v", want, got)
+			t.Errorf("%v was converted back to %v", want, got)
 		}
 	}
 	for text, scope := range map[string]uint32{"[fe80::1]:1": 3, "[ff02::1]:1": 3, "[ff15::1]:1": 0, "[2001:db8::1]:1": 0} {
@@ -27,13 +27,13 @@ func TestSockaddr(t *testing.T) {
 		}
 		sa.SetInterface(5)
 		if want := scope / 3 * 5; sa.raw.Scope_id != want {
-			t.Errorf("%s was given interface %d, want %d", text, sa.raw.Scope_id, want)
+			t.Errorf("%s has interface %d after SetInterface, want %d", text, sa.raw.Scope_id, want)
 		}
 	}
 	v4 := NewSockaddr(netip.MustParseAddrPort("1.2.3.4:5"), 3)
 	before := v4
 	if v4.SetInterface(5); v4 != before {
-		t.Error("an address of IPv4 has an interface")
+		t.Error("an IPv4 address has an interface")
 	}
 }
 
@@ -44,7 +44,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// open makes a UDP socket on loopback, and returns its address.
+// open opens a UDP socket on loopback, and returns its address.
 func open(t *testing.T, ip string) (fd int, addr netip.AddrPort) {
 	t.Helper()
 	at := netip.AddrPortFrom(netip.MustParseAddr(ip), 0)
@@ -57,7 +57,7 @@ func open(t *testing.T, ip string) (fd int, addr netip.AddrPort) {
 	return fd, addr
 }
 
-// await waits until something can be received.
+// await waits until a message can be received.
 func await(t *testing.T, fd int) {
 	t.Helper()
 	for {
@@ -82,9 +82,8 @@ func newBatch(messages, size int) (*RecvBatch, [][]byte) {
 	return r, bufs
 }
 
-// Packets arrive as they were sent, with their sender's address, and hop limit and
-// traffic class: sent each by itself, as a train that is gathered from parts, and one
-// alone.
+// Packets arrive as they were sent, with their sender's address, hop limit and traffic class: sent as single packets,
+// as a train that is gathered from parts, and by SendTo.
 func TestPackets(t *testing.T) { testPackets(t, "127.0.0.1") }
 
 // A network namespace has ::1, which not every host has.
@@ -116,7 +115,7 @@ func testPackets(t *testing.T, ip string) {
 			for i := range n {
 				got = append(got, string(bufs[i][:in.Size(i)]))
 				if in.From(i).AddrPort() != from || in.Truncated(i) || in.ControlTruncated(i) {
-					t.Errorf("message from %v, cut off %v, its control messages %v", in.From(i).AddrPort(), in.Truncated(i), in.ControlTruncated(i))
+					t.Errorf("message from %v, truncated %v, control messages truncated %v", in.From(i).AddrPort(), in.Truncated(i), in.ControlTruncated(i))
 				}
 				if c := in.Control(i); hops != 0 && c.HopLimit != hops || c.TrafficClass != class {
 					t.Errorf("hop limit and traffic class %d, %d, want %d, %d", c.HopLimit, c.TrafficClass, hops, class)
@@ -149,7 +148,7 @@ func testPackets(t *testing.T, ip string) {
 		t.Helper()
 		errno := out.SendTrain(tx, len(parts), 5)
 		if RefusesTrains(errno) {
-			t.Logf("no trains here: %v", errno)
+			t.Logf("this system does not support trains: %v", errno)
 			return
 		}
 		if errno != 0 {
@@ -160,29 +159,29 @@ func testPackets(t *testing.T, ip string) {
 	each("each", 0, 0)
 	train("train", 0, 0)
 	out.SetHeader(7, 0)
-	each("each, 7 hops", 7, 0)
+	each("single packets, 7 hops", 7, 0)
 	train("train, 7 hops", 7, 0)
 	out.SetHeader(9, 0x28)
-	each("each, 9 hops and a class", 9, 0x28)
+	each("single packets, 9 hops and a class", 9, 0x28)
 	train("train, 9 hops and a class", 9, 0x28)
 	out.SetHeader(0, 0)
-	each("each, as before", 0, 0)
+	each("single packets, values of the socket", 0, 0)
 	if errno := out.SendTrain(tx, len(parts), 0); errno != 0 {
 		t.Fatal(errno)
 	}
-	check("one of parts", receive(1, 0, 0), "firstotherend")
+	check("one packet from parts", receive(1, 0, 0), "firstotherend")
 	sa := NewSockaddr(to, 1)
 	if errno := SendTo(tx, []byte("alone"), &sa); errno != 0 {
 		t.Fatal(errno)
 	}
-	check("alone", receive(1, 0, 0), "alone")
+	check("SendTo", receive(1, 0, 0), "alone")
 	if n, errno := in.Recv(rx, 4); n != 0 || errno != unix.EAGAIN {
-		t.Errorf("of nothing: %d, %v", n, errno)
+		t.Errorf("without packets: %d, %v", n, errno)
 	}
 }
 
-// A change of address applies to later sends, of the other family too.
-func TestSendBatchTurns(t *testing.T) {
+// A change of address applies to later sends, also to one of the other family.
+func TestSendBatchChangesAddress(t *testing.T) {
 	if !testenv.Namespace(t) { // for ::1
 		return
 	}
@@ -210,8 +209,8 @@ func TestSendBatchTurns(t *testing.T) {
 	}
 }
 
-// A message that does not fit its buffer is reported as truncated, and so are control messages without room.
-// That does not carry over to the next message.
+// A message that does not fit its buffer is reported as truncated, and so are control messages that do not fit. The
+// next message is not affected.
 func TestTruncated(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")
@@ -231,7 +230,7 @@ func TestTruncated(t *testing.T) {
 			t.Fatal(errno)
 		}
 		if in.Truncated(0) != c.cut || in.ControlTruncated(0) != (c.control == 0) || !bytes.HasPrefix([]byte(c.text), bufs[0]) {
-			t.Errorf("%q, %d bytes for control: cut off %v, its control messages %v", c.text, c.control, in.Truncated(0), in.ControlTruncated(0))
+			t.Errorf("%q, %d bytes for control: truncated %v, control messages truncated %v", c.text, c.control, in.Truncated(0), in.ControlTruncated(0))
 		}
 		if hops := in.Control(0).HopLimit; (hops == 0) != (c.control == 0) {
 			t.Errorf("%d bytes for control: hop limit %d", c.control, hops)
@@ -239,12 +238,12 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// A train arrives as one where the kernel coalesces it, with its segment size.
+// A train arrives as one message with its segment size if the kernel coalesces it.
 func TestTrain(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")
-	if !KnowsTrains(tx) || !TakeTrains(rx) {
-		testenv.Skip(t, "this kernel has no trains")
+	if !SupportsGSO(tx) || !EnableGRO(rx) {
+		testenv.Skip(t, "this kernel does not support trains")
 	}
 	const size = 1000
 	payload := make([]byte, 60*size+size/2)
@@ -276,7 +275,7 @@ func TestTrain(t *testing.T) {
 		t.Error("the payload has changed")
 	}
 	if n > 2 {
-		t.Errorf("the train came in %d messages", n)
+		t.Errorf("the train arrived in %d messages", n)
 	}
 }
 
@@ -287,7 +286,7 @@ func errnoOrNil(errno syscall.Errno) error {
 	return errno
 }
 
-// The path of packets allocates nothing.
+// Sending and receiving packets allocates nothing.
 func TestNoAllocations(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")

@@ -2,8 +2,8 @@
 
 package sys
 
-// Poison overwrites memory that is released, under the race detector, so that a reader
-// that kept it sees garbage and not last week's packet.
+// Poison overwrites released memory, under the race detector, so that a reader that kept it sees garbage instead of an
+// old packet.
 func Poison(b []byte) {
 	for i := range b {
 		b[i] = 0xDB

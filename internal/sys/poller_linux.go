@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Poller is an epoll descriptor (epoll(7)): it reports which of many descriptors are ready. Descriptors
-// are known by an id of the caller's, which is not below minID.
+// Poller is an epoll descriptor (epoll(7)): it reports which of many descriptors are ready. The caller chooses an id,
+// minID or more, for each descriptor.
 type Poller struct{ fd int }
 
-// minID is the least id of a caller's: those below are a Waiter's own.
+// minID is the lowest id that a caller may choose: those below are used by Waiter.
 const minID = -1 << 30
 
-// NewPoller makes one.
+// NewPoller opens a Poller.
 func NewPoller() (*Poller, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -25,19 +25,19 @@ func NewPoller() (*Poller, error) {
 	return &Poller{fd}, nil
 }
 
-// Add watches a descriptor for events (EPOLLIN …). Without EPOLLET it is reported again and again as
-// long as it is ready.
+// Add watches a descriptor for events (EPOLLIN …). Without EPOLLET every call of Ready reports it as long as it is
+// ready.
 func (p *Poller) Add(fd int, id int32, events uint32) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, id, events)
 }
 
-// AddPoller watches what another Poller watches: it is ready when any of that is.
+// AddPoller watches another Poller: it is ready when any of its descriptors is.
 func (p *Poller) AddPoller(other *Poller, id int32) error { return p.Add(other.fd, id, unix.EPOLLIN) }
 
-// Descriptor is the descriptor itself: readable while any is ready that it watches.
+// Descriptor returns the epoll descriptor, which is readable while any watched descriptor is ready.
 func (p *Poller) Descriptor() int { return p.fd }
 
-// Rearm watches a descriptor again that was added with EPOLLONESHOT and was named.
+// Rearm watches a descriptor again that was added with EPOLLONESHOT and was reported.
 func (p *Poller) Rearm(fd int, id int32, events uint32) error {
 	return p.control(unix.EPOLL_CTL_MOD, fd, id, events)
 }
@@ -47,13 +47,13 @@ func (p *Poller) control(op, fd int, id int32, events uint32) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &ev))
 }
 
-// Remove ends Add. Closing a descriptor does the same only if no other process has it, as a child
-// between fork and exec does. It fails only for a descriptor that was not added.
+// Remove stops watching a descriptor. Closing the descriptor does the same only if no other process has it, for example
+// a child between fork and exec. It fails only for a descriptor that was not added.
 func (p *Poller) Remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// Ready fills evs with the ready descriptors and returns that part of it. The id is the field Fd.
+// Ready fills evs with the ready descriptors and returns the filled part. The field Fd has the id.
 func (p *Poller) Ready(evs []unix.EpollEvent) []unix.EpollEvent {
-	// It cannot block, so the scheduler need not know.
+	// It cannot block, so the scheduler need not be informed.
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])),
 		uintptr(len(evs)), 0, 0, 0)
 	if errno != 0 {
@@ -62,11 +62,11 @@ func (p *Poller) Ready(evs []unix.EpollEvent) []unix.EpollEvent {
 	return evs[:n]
 }
 
-// Forever is a timeout without end.
+// Forever is the timeout of a wait without a time limit.
 const Forever = -1 * time.Millisecond
 
-// Block is Ready, but waits until something is ready or the timeout, rounded up to
-// milliseconds, has passed. Interrupted by a signal it returns early.
+// Block waits until a descriptor is ready or the timeout, rounded up to milliseconds, has passed, and returns the ready
+// ones as Ready does. A signal ends it early.
 func (p *Poller) Block(evs []unix.EpollEvent, timeout time.Duration) []unix.EpollEvent {
 	if timeout > 0 {
 		timeout = min(timeout+time.Millisecond-1, time.Hour)
@@ -79,7 +79,7 @@ func (p *Poller) Block(evs []unix.EpollEvent, timeout time.Duration) []unix.Epol
 	return evs[:n]
 }
 
-// Close closes it. Later calls fail, and reach no other descriptor that has got its number.
+// Close closes the epoll descriptor. Later calls fail, and do not reach another descriptor that reuses its number.
 func (p *Poller) Close() {
 	if p.fd >= 0 {
 		unix.Close(p.fd)
@@ -87,13 +87,13 @@ func (p *Poller) Close() {
 	}
 }
 
-// Signal is an eventfd (eventfd(2)), by which any goroutine ends the waiting of another one.
+// Signal is an eventfd (eventfd(2)), by which any goroutine ends the wait of another one.
 type Signal struct {
-	mu sync.Mutex // held to write, and to close
-	fd int        // or -1: closed
+	mu sync.Mutex // held while writing and closing
+	fd int        // -1: closed
 }
 
-// NewSignal makes a signal that a Poller watches.
+// NewSignal opens a signal and adds it to a Poller with an id.
 func NewSignal(p *Poller, id int32) (*Signal, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -108,7 +108,7 @@ func NewSignal(p *Poller, id int32) (*Signal, error) {
 	return s, nil
 }
 
-// Raise makes it ready, once. After Close it does nothing.
+// Raise makes the Poller report the signal once. After Close it does nothing.
 func (s *Signal) Raise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Signal) Raise() {
 	}
 }
 
-// Close closes it.
+// Close closes the eventfd.
 func (s *Signal) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

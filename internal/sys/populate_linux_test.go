@@ -35,6 +35,6 @@ func TestPopulate(t *testing.T) {
 		}
 	}
 	if mem[3*page] != 9 {
-		t.Error("Populate changed what was there")
+		t.Error("Populate changed the contents")
 	}
 }

@@ -13,8 +13,8 @@ type mmsghdr struct {
 	n uint32 // bytes received or sent
 }
 
-// RecvBatch is a prepared recvmmsg(2): room for messages, each a datagram or a train
-// of them. It is for one goroutine at a time.
+// RecvBatch is a prepared recvmmsg(2) for several messages, each a datagram or a train of them. One goroutine at a time
+// may use it.
 type RecvBatch struct {
 	hdr  []mmsghdr
 	iov  []unix.Iovec
@@ -23,8 +23,8 @@ type RecvBatch struct {
 	room int      // bytes of ctl for each message
 }
 
-// NewRecvBatch makes a batch of so many messages, with control bytes of room for the control messages
-// of each. Each needs a buffer before Recv.
+// NewRecvBatch makes a batch for that many messages, each with that many bytes for control messages. Each message needs
+// a buffer (SetBuffer) before Recv.
 func NewRecvBatch(messages, control int) *RecvBatch {
 	words := (control + 7) / 8
 	r := &RecvBatch{
@@ -41,14 +41,14 @@ func NewRecvBatch(messages, control int) *RecvBatch {
 	return r
 }
 
-// SetBuffer sets where message i goes.
+// SetBuffer sets the buffer of message i.
 func (r *RecvBatch) SetBuffer(i int, b []byte) {
 	r.iov[i].Base = &b[0]
 	r.iov[i].SetLen(len(b))
 }
 
-// Recv receives the datagrams that have arrived into the first n buffers, and returns how many it
-// filled. It does not wait.
+// Recv receives the arrived datagrams into the first n buffers, and returns the number of filled ones. It does not
+// wait.
 func (r *RecvBatch) Recv(fd, n int) (int, syscall.Errno) { return r.RecvLimited(fd, n, r.room) }
 
 // RecvLimited is Recv with less room for control messages, in bytes for each message.
@@ -60,7 +60,7 @@ func (r *RecvBatch) RecvLimited(fd, n, control int) (int, syscall.Errno) {
 		h.SetControllen(min(control, r.room))
 		h.Flags = 0
 	}
-	// It cannot block, so the scheduler need not know.
+	// It cannot block, so the scheduler need not be informed.
 	got, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(hdr))),
 		uintptr(n),
 		unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
@@ -70,22 +70,22 @@ func (r *RecvBatch) RecvLimited(fd, n, control int) (int, syscall.Errno) {
 	return int(got), 0
 }
 
-// Size is how many bytes message i has.
+// Size returns the size of message i in bytes.
 func (r *RecvBatch) Size(i int) int { return int(r.hdr[i].n) }
 
 // Truncated reports whether message i was larger than its buffer.
 func (r *RecvBatch) Truncated(i int) bool { return r.hdr[i].Flags&unix.MSG_TRUNC != 0 }
 
-// ControlTruncated reports whether there was no room for all its control messages.
+// ControlTruncated reports whether some control messages of message i did not fit.
 func (r *RecvBatch) ControlTruncated(i int) bool { return r.hdr[i].Flags&unix.MSG_CTRUNC != 0 }
 
-// From is the sender of message i, until the next Recv.
+// From returns the sender of message i; it is valid until the next Recv.
 func (r *RecvBatch) From(i int) *Sockaddr {
 	r.from[i].len = r.hdr[i].Namelen
 	return &r.from[i]
 }
 
-// Control is what its control messages say.
+// Control returns the control messages of message i.
 func (r *RecvBatch) Control(i int) Control {
 	return ParseControl(unsafe.Slice(r.hdr[i].Control, int(r.hdr[i].Controllen)))
 }

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routeWithin is how long the kernel is given to answer, which it does at once.
+// routeWithin is the time limit for the kernel's answer, which usually comes at once.
 const routeWithin = 5 * time.Second
 
-// ErrNoRoute matches errors of RouteTo if the kernel has answered that there is no route.
+// ErrNoRoute matches errors of RouteTo when the kernel reports that there is no route.
 var ErrNoRoute = errors.New("no route")
 
-// RouteTo is the index of the interface that the host's route to an address leads to, by all of its
-// tables and rules (RTM_GETROUTE in rtnetlink(7)).
+// RouteTo returns the index of the interface of the host's route to an address, by all of its tables and rules
+// (RTM_GETROUTE in rtnetlink(7)).
 func RouteTo(to netip.Addr) (index int, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -41,7 +41,7 @@ func RouteTo(to netip.Addr) (index int, err error) {
 	return routeAnswer(b[:n])
 }
 
-// routeRequest asks for the route to an address.
+// routeRequest returns the message that requests the route to an address.
 func routeRequest(to netip.Addr) []byte {
 	family, dst := byte(unix.AF_INET), to.AsSlice()
 	if !to.Is4() {

@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SendBatch is packets to one address, prepared to be sent as one train (sendmsg(2) with UDP_SEGMENT), or each by
-// itself (sendmmsg(2)). It is for one goroutine at a time, and must not be copied once it has an address.
+// SendBatch is a batch of packets to one address, prepared to be sent as one train (sendmsg(2) with UDP_SEGMENT), or as
+// single packets (sendmmsg(2)). One goroutine at a time may use it, and it must not be copied after SetAddress.
 type SendBatch struct {
 	to   Sockaddr
 	iov  [MaxSegments]unix.Iovec
 	all  unix.Msghdr          // a train
-	each [MaxSegments]mmsghdr // packets by themselves
+	each [MaxSegments]mmsghdr // single packets
 	ctl  sendControl
 }
 
 // SetAddress sets the address to send to.
 func (b *SendBatch) SetAddress(to Sockaddr) {
-	if to.len != b.to.len { // the first one, or of another family
+	if to.len != b.to.len { // the first address, or one of another family
 		name := (*byte)(unsafe.Pointer(&b.to.raw))
 		b.all.Name, b.all.Namelen, b.all.Iov = name, to.len, &b.iov[0]
 		for i := range b.each {
@@ -32,7 +32,7 @@ func (b *SendBatch) SetAddress(to Sockaddr) {
 	b.SetHeader(b.ctl.hopLimit, b.ctl.class)
 }
 
-// SetHeader sets hop limit and traffic class of the packets. 0 leaves them to the socket.
+// SetHeader sets hop limit and traffic class of the packets; 0 means the value of the socket.
 func (b *SendBatch) SetHeader(hopLimit, trafficClass uint8) {
 	if b.ctl.setHeader(b.to.Is6(), hopLimit, trafficClass) {
 		for i := range b.each {
@@ -47,13 +47,13 @@ func (b *SendBatch) Put(i int, p []byte) {
 	b.iov[i].SetLen(len(p))
 }
 
-// SendTrain sends the first n parts, one behind the other, as one train of packets of
-// segment bytes, of which the last may be shorter; segment 0: as one packet.
+// SendTrain sends the first n parts, concatenated, as one train of packets of segment bytes, of which the last may be
+// shorter; segment 0: as one packet.
 func (b *SendBatch) SendTrain(fd, n, segment int) syscall.Errno {
 	b.all.SetIovlen(n)
 	b.ctl.attach(&b.all, segment)
 	for {
-		// It cannot block, so the scheduler need not know.
+		// It cannot block, so the scheduler need not be informed.
 		_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.all)),
 			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		if errno != unix.EINTR {
@@ -62,7 +62,7 @@ func (b *SendBatch) SendTrain(fd, n, segment int) syscall.Errno {
 	}
 }
 
-// SendEach sends the first n packets and returns how many it sent; an errno only if it sent none.
+// SendEach sends the first n packets and returns the number sent, with an errno only if it sent none.
 func (b *SendBatch) SendEach(fd, n int) (int, syscall.Errno) {
 	for {
 		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.each)),
@@ -89,14 +89,14 @@ func SendTo(fd int, p []byte, to *Sockaddr) syscall.Errno {
 	}
 }
 
-// KnowsTrains reports whether the kernel knows UDP_SEGMENT (since Linux 4.18). The socket's default stays off: each
-// train carries its own size. Whether the path can carry trains shows when sending: see RefusesTrains.
-func KnowsTrains(fd int) bool {
+// SupportsGSO reports whether the kernel supports UDP_SEGMENT (since Linux 4.18). The socket's default stays off: each
+// train carries its segment size. Only a send shows whether the path supports trains: see RefusesTrains.
+func SupportsGSO(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// RefusesTrains reports whether errno means that trains cannot be sent this way, though
-// their packets can (udp_send_skb in net/ipv4/udp.c and net/ipv6/udp.c):
+// RefusesTrains reports whether errno means that trains cannot be sent on this path, although single packets can
+// (udp_send_skb in net/ipv4/udp.c and net/ipv6/udp.c):
 //
 //   - EIO: the device has no checksum offload, or the route goes through IPsec;
 //   - EINVAL, and EMSGSIZE in newer kernels: a segment exceeds the path's MTU, which

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sockaddr is an IP address and a port as the kernel wants them.
+// Sockaddr is an IP address and a port in the kernel's format (struct sockaddr_in, sockaddr_in6).
 type Sockaddr struct {
 	raw unix.RawSockaddrInet6 // large enough for IPv4 too
 	len uint32
 }
 
-// NewSockaddr converts an address. ifindex is the interface of link-local addresses; others have none.
+// NewSockaddr converts an address. ifindex is the interface of a link-local address; for others it is ignored.
 func NewSockaddr(a netip.AddrPort, ifindex int) (s Sockaddr) {
 	ip, port := a.Addr(), networkOrder(a.Port())
 	if ip.Is4() {
@@ -38,10 +38,10 @@ func networkOrder(port uint16) uint16 {
 	return binary.NativeEndian.Uint16(b[:])
 }
 
-// Is6 reports whether it is an address of IPv6.
+// Is6 reports whether it is an IPv6 address.
 func (s *Sockaddr) Is6() bool { return s.raw.Family == unix.AF_INET6 }
 
-// SetInterface gives an address that has an interface another one.
+// SetInterface changes the interface of an address that has one.
 func (s *Sockaddr) SetInterface(ifindex int) {
 	if s.Is6() && s.raw.Scope_id != 0 {
 		s.raw.Scope_id = uint32(ifindex)
@@ -56,7 +56,7 @@ func (s *Sockaddr) AddrPort() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16(s.raw.Addr), s.Port())
 }
 
-// As16 is the IP address; an IPv4 address is ::ffff:a.b.c.d.
+// As16 returns the IP address; an IPv4 address as ::ffff:a.b.c.d.
 func (s *Sockaddr) As16() [16]byte {
 	if !s.Is6() {
 		return netip.AddrFrom4(s.v4()).As16()
@@ -64,7 +64,7 @@ func (s *Sockaddr) As16() [16]byte {
 	return s.raw.Addr
 }
 
-// Port is the port.
+// Port returns the port.
 func (s *Sockaddr) Port() uint16 { return networkOrder(s.raw.Port) }
 
 func (s *Sockaddr) v4() [4]byte { return (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.raw)).Addr }

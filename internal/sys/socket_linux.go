@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenUDP makes a UDP socket of IPv4, or of IPv6 only, that does not block.
+// OpenUDP opens a non-blocking UDP socket for IPv4, or for IPv6 only.
 func OpenUDP(is6 bool) (fd int, err error) {
 	domain := unix.AF_INET
 	if is6 {
@@ -29,7 +29,7 @@ func OpenUDP(is6 bool) (fd int, err error) {
 	return fd, nil
 }
 
-// Set sets an integer option of a socket; name is for its error.
+// Set sets an integer option of a socket; its error has name.
 func Set(fd int, name string, level, option, value int) error {
 	return os.NewSyscallError(name, unix.SetsockoptInt(fd, level, option, value))
 }
@@ -37,14 +37,15 @@ func Set(fd int, name string, level, option, value int) error {
 // Share lets several sockets, here and in other processes, bind the same address.
 func Share(fd int) error { return Set(fd, "SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }
 
-// MaxBuffer is the largest buffer, in bytes, that any process gets (INT_MAX/2: net/core/sock.c, __sock_set_rcvbuf).
+// MaxBuffer is the largest socket buffer that the kernel grants, in bytes (INT_MAX/2: net/core/sock.c,
+// __sock_set_rcvbuf).
 const MaxBuffer = math.MaxInt32 / 2
 
-// SetReceiveBuffer asks for a receive buffer of bytes: beyond the system's limit if this process may,
-// else up to it. SO_RCVBUF has the size that was granted, so failure is no error.
+// SetReceiveBuffer requests a receive buffer of that many bytes: beyond the system's limit if this process has the
+// privilege, else up to it. It returns no error: SO_RCVBUF has the granted size.
 func SetReceiveBuffer(fd, bytes int) { setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, bytes) }
 
-// SetSendBuffer is the same for the send buffer.
+// SetSendBuffer does the same for the send buffer.
 func SetSendBuffer(fd, bytes int) { setBuffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, bytes) }
 
 func setBuffer(fd, force, plain, bytes int) {
@@ -53,56 +54,56 @@ func setBuffer(fd, force, plain, bytes int) {
 	}
 }
 
-// CountDrops has each datagram carry the number of datagrams that the socket has dropped
-// (Control.Drops). Best effort, since Linux 2.6.33: without it overflow is not noticed.
+// CountDrops makes each datagram carry the number of datagrams that the socket has dropped (Control.Drops). Best
+// effort, since Linux 2.6.33: without it overflow is not noticed.
 func CountDrops(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1) }
 
 // memoryInfo is the value of SO_MEMINFO, since Linux 4.12 (sock_diag(7), include/uapi/linux/sock_diag.h).
 type memoryInfo [9]uint32
 
-// What of it is used here (SK_MEMINFO_*).
+// The used indices of memoryInfo (SK_MEMINFO_*).
 const (
 	infoUnread = 0
 	infoDrops  = 8
 )
 
-func (m *memoryInfo) ask(fd int) bool {
+func (m *memoryInfo) read(fd int) bool {
 	size := uint32(unsafe.Sizeof(*m))
 	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&size)), 0)
 	return errno == 0 && size == uint32(unsafe.Sizeof(*m))
 }
 
-// socketDrops is how many datagrams a socket has dropped.
+// socketDrops returns the number of datagrams that a socket has dropped.
 func socketDrops(fd int) (uint32, bool) {
 	var m memoryInfo
-	ok := m.ask(fd)
+	ok := m.read(fd)
 	return m[infoDrops], ok
 }
 
-// Unread is the maximum that the kernel charges for unread datagrams of a socket, in bytes; it charges
-// more than their length. Where the kernel does not report it, it is the receive buffer's size.
+// Unread returns how much memory, in bytes, the kernel charges for the unread datagrams of a socket, at most; it
+// charges more than their length. Where the kernel does not report it, it is the receive buffer's size.
 func Unread(fd int) int {
 	var m memoryInfo
-	if m.ask(fd) {
+	if m.read(fd) {
 		return int(m[infoUnread])
 	}
 	size, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	return size
 }
 
-// LeastCharge is the minimum that the kernel charges for a message of so many bytes: struct sk_buff and
-// struct skb_shared_info are added.
-func LeastCharge(size int) int { return size + 576 }
+// MinCharge returns the minimum that the kernel charges for a message of size bytes: struct sk_buff and struct
+// skb_shared_info are added.
+func MinCharge(size int) int { return size + 576 }
 
-// TakeTrains lets the kernel put datagrams together to trains (Control.Segment). It
-// reports whether it can, which it does since Linux 5.0.
-func TakeTrains(fd int) bool {
+// EnableGRO lets the kernel combine datagrams to trains (Control.Segment). It reports whether the kernel supports that
+// (since Linux 5.0).
+func EnableGRO(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 }
 
 // SetMulticast sets the interface and source address of multicast, its hop limit, and whether it is looped back to this
-// host. In IPv4 and IPv6 alike the sending socket decides the latter (ip(7), ipv6(7)).
+// host. With IPv4 and IPv6 the sending socket decides about the loop (ip(7), ipv6(7)).
 func SetMulticast(fd int, from netip.Addr, ifindex, hops int, loopback bool) error {
 	loop := 0
 	if loopback {
@@ -127,11 +128,11 @@ func SetMulticast(fd int, from netip.Addr, ifindex, hops int, loopback bool) err
 	return Set(fd, "IPV6_MULTICAST_LOOP", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, loop)
 }
 
-// OnlyOwnGroups keeps out what other sockets of this host have joined, be it the same group on another interface.
+// OnlyOwnGroups stops the socket from receiving groups that only other sockets of this host have joined, including the
+// same group on another interface.
 //
-// IPv6 compares only the group, not the interface (inet6_mc_check in net/ipv6/mcast.c),
-// so there the socket is also tied to the interface. Both need newer kernels (4.20,
-// 5.7): an error says that more may arrive.
+// IPv6 compares only the group, not the interface (inet6_mc_check in net/ipv6/mcast.c), so there the socket is also
+// bound to the interface. Both need newer kernels (4.20, 5.7); after an error the socket may receive such packets.
 func OnlyOwnGroups(fd int, is6 bool, ifindex int) error {
 	if !is6 {
 		return Set(fd, "IP_MULTICAST_ALL", unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
@@ -150,7 +151,7 @@ func Join(fd int, group netip.Addr, ifindex int) error {
 		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)}))
 }
 
-// Leave ends a membership. It fails only if the membership has gone with its interface.
+// Leave ends a membership. It fails only if the interface was removed, which ends the membership too.
 func Leave(fd int, group netip.Addr, ifindex int) {
 	if group.Is4() {
 		_ = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_DROP_MEMBERSHIP,
@@ -161,8 +162,8 @@ func Leave(fd int, group netip.Addr, ifindex int) {
 		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
 }
 
-// SetFilter has a socket receive only datagrams for which a program returns a number of bytes
-// (socket(7), SO_ATTACH_FILTER).
+// SetFilter makes a socket receive only datagrams for which a program returns a number of bytes above 0 (socket(7),
+// SO_ATTACH_FILTER).
 func SetFilter(fd int, program []bpf.Instruction) error {
 	raw, err := bpf.Assemble(program)
 	if err != nil {
@@ -176,7 +177,7 @@ func SetFilter(fd int, program []bpf.Instruction) error {
 		&unix.SockFprog{Len: uint16(len(filter)), Filter: unsafe.SliceData(filter)}))
 }
 
-// Bind gives a socket an address; ifindex is the interface of link-local ones.
+// Bind binds a socket to an address; ifindex is the interface of a link-local one.
 func Bind(fd int, addr netip.AddrPort, ifindex int) error {
 	sa := NewSockaddr(addr, ifindex)
 	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(sa.len))
@@ -186,7 +187,7 @@ func Bind(fd int, addr netip.AddrPort, ifindex int) error {
 	return nil
 }
 
-// LocalAddr is the address that a socket is bound to, without the interface.
+// LocalAddr returns the address that a socket is bound to, without the interface.
 func LocalAddr(fd int) (netip.AddrPort, error) {
 	sa := Sockaddr{len: unix.SizeofSockaddrInet6}
 	_, _, errno := unix.Syscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)),

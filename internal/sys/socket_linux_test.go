@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors have the name of what failed, and the errno.
+// Errors have the name of the call or option, and the errno.
 func TestErrors(t *testing.T) {
 	fd, at := open(t, "127.0.0.1")
 	for want, err := range map[syscall.Errno]error{
@@ -34,7 +34,7 @@ func newSocket(t *testing.T) int {
 	return fd
 }
 
-// Members of a group receive packets to it, from the chosen interface, and none after they have left.
+// Members of a group receive packets to it, from the selected interface, and none after Leave.
 func TestGroups(t *testing.T) {
 	const lo = 1
 	group := netip.MustParseAddr("239.255.77.1")
@@ -65,8 +65,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// A socket with a filter gets what the program keeps. A program that is none is an
-// error.
+// A socket with a filter receives the datagrams that the program accepts. An invalid program is an error.
 func TestSetFilter(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")

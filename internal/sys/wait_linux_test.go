@@ -21,7 +21,7 @@ func newWaiter(t *testing.T) *Waiter {
 	return w
 }
 
-// until sleeps until a descriptor is named, without end.
+// until sleeps until a descriptor is reported, without a time limit.
 func until(w *Waiter, sleep func(*Waiter, time.Duration) []unix.EpollEvent, id int32, timeout time.Duration) {
 	for {
 		for _, ev := range sleep(w, timeout) {
@@ -33,8 +33,8 @@ func until(w *Waiter, sleep func(*Waiter, time.Duration) []unix.EpollEvent, id i
 	}
 }
 
-// Timeouts come from a timer that is exact where Go's timers are not. Only
-// outcomes are checked: that it rings, also when armed anew, earlier and later.
+// Timeouts come from a timerfd, which is more exact than Go's timers. Only outcomes are checked: it expires, also when
+// it is set again, earlier and later.
 func TestTimer(t *testing.T) {
 	for name, sleep := range sleeps {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestTimer(t *testing.T) {
 			for _, d := range []time.Duration{1, 10 * time.Microsecond, time.Millisecond, 50 * time.Microsecond} {
 				until(w, sleep, idTimer, d)
 				if now := time.Since(w.timer.start); now < w.timer.armed {
-					t.Errorf("a timer of %v rang %v early", d, w.timer.armed-now)
+					t.Errorf("a timer of %v expired %v early", d, w.timer.armed-now)
 				}
 			}
 			w.timer.arm(time.Hour)
@@ -50,31 +50,31 @@ func TestTimer(t *testing.T) {
 			w.timer.arm(-1)
 			w.timer.arm(0)
 			if now := time.Since(w.timer.start); w.timer.armed > now {
-				t.Error("a timeout that is none has armed the timer")
+				t.Error("a timeout of 0 or less has set the timer")
 			}
 		})
 	}
 }
 
-// Both ways of waiting are ended by a wake, whenever it comes, and allocate
-// nothing. Parked, the goroutine is no thread's: another one runs on the only P.
+// A wake-up at any time ends both ways of waiting, without allocations. A parked goroutine holds no thread: another one
+// runs on the only P.
 func TestSleepAndWake(t *testing.T) {
 	for name, sleep := range sleeps {
 		t.Run(name, func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			w := newWaiter(t)
-			ask := make(chan bool)
+			requests := make(chan bool)
 			go func() {
-				for range ask {
+				for range requests {
 					w.Wake()
 				}
 			}()
-			defer close(ask)
+			defer close(requests)
 			if n := testing.AllocsPerRun(200, func() {
 				if w.Begin() {
 					t.Error("woken before a call of Wake")
 				}
-				ask <- true
+				requests <- true
 				until(w, sleep, idSignal, Forever)
 				w.End()
 			}); n != 0 {
@@ -84,21 +84,20 @@ func TestSleepAndWake(t *testing.T) {
 	}
 }
 
-// A wake that comes before the wait is not lost, one that came within it is over, and
-// one that comes after Close does nothing.
+// A wake-up before the wait is not lost, one during the wait ends only this wait, and one after Close does nothing.
 func TestWake(t *testing.T) {
 	w := newWaiter(t)
 	w.Wake()
 	if len(w.Ready()) != 0 {
-		t.Error("a system call was made though no goroutine waits")
+		t.Error("Wake makes a system call although no goroutine waits")
 	}
 	if !w.Begin() {
-		t.Error("the wake before is lost")
+		t.Error("the earlier wake-up is lost")
 	}
 	w.Wake()
 	w.End()
 	if w.Begin() {
-		t.Error("a wake has ended two waits")
+		t.Error("one wake-up has ended two waits")
 	}
 	w.End()
 	w.Close()
@@ -107,8 +106,8 @@ func TestWake(t *testing.T) {
 	w.Close()
 }
 
-// A socket is reported by its id as long as it is not read empty, and not after Remove; a poller that is
-// watched by another is ready when a descriptor of its own is.
+// A socket is reported by its id until all is read, and not after Remove; a Poller watched by another one is ready when
+// one of its descriptors is.
 func TestPoller(t *testing.T) {
 	w := newWaiter(t)
 	outer := newWaiter(t)
@@ -117,7 +116,7 @@ func TestPoller(t *testing.T) {
 	must(t, w.Poller.Add(rx, 7, unix.EPOLLIN))
 	must(t, outer.Poller.AddPoller(w.Poller, 8))
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("ready before anything came: %v", evs)
+		t.Errorf("ready before a packet arrived: %v", evs)
 	}
 	sa := NewSockaddr(to, 1)
 	for range 2 {
@@ -134,16 +133,16 @@ func TestPoller(t *testing.T) {
 		}
 	}
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("ready when it was read empty: %v", evs)
+		t.Errorf("ready after all was read: %v", evs)
 	}
 	if errno := SendTo(tx, []byte("x"), &sa); errno != 0 {
 		t.Fatal(errno)
 	}
 	w.Poller.Remove(rx)
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("ready though no descriptor is watched: %v", evs)
+		t.Errorf("ready although no descriptor is watched: %v", evs)
 	}
-	// Once, until it is asked for again.
+	// EPOLLONESHOT: once, until Rearm.
 	must(t, w.Poller.Add(tx, 9, unix.EPOLLOUT|unix.EPOLLONESHOT))
 	if evs := w.Ready(); len(evs) != 1 || evs[0].Fd != 9 {
 		t.Errorf("a socket with room: %v", evs)
@@ -153,7 +152,7 @@ func TestPoller(t *testing.T) {
 	}
 	must(t, w.Poller.Rearm(tx, 9, unix.EPOLLOUT|unix.EPOLLONESHOT))
 	if evs := w.Ready(); len(evs) != 1 || evs[0].Fd != 9 {
-		t.Errorf("a socket with room, asked for again: %v", evs)
+		t.Errorf("a socket with room, after Rearm: %v", evs)
 	}
 	var evs [1]unix.EpollEvent
 	if got := w.Poller.Block(evs[:], 1); len(got) != 0 {
@@ -162,35 +161,35 @@ func TestPoller(t *testing.T) {
 	w.Poller.Close()
 	w.Poller.Close()
 	if err := w.Poller.Add(rx, 1, unix.EPOLLIN); err == nil || len(w.Ready()) != 0 {
-		t.Error("a poller that is closed watches")
+		t.Error("a closed Poller accepts a descriptor")
 	}
 }
 
-// In a process with many Waiters a runnable goroutine runs before the thread blocks, and an event it
-// causes ends the wait. With few Waiters no goroutine yields.
-func TestGivesWay(t *testing.T) {
+// In a process with many Waiters a runnable goroutine runs before the thread blocks, and an event that it causes ends
+// the wait. With few Waiters none yields.
+func TestYield(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	before := waiters.Load()
 	w := newWaiter(t)
 	w.processors = int(before) + 10
-	if evs := w.giveWay(); evs != nil {
-		t.Errorf("%d events, where there are few", len(evs))
+	if evs := w.yield(); evs != nil {
+		t.Errorf("%d events with few Waiters", len(evs))
 	}
 	for waiters.Load() < int64(waitersEach*w.processors) {
 		newWaiter(t)
 	}
-	if evs := w.giveWay(); len(evs) != 0 {
-		t.Errorf("%d events, and nothing has happened", len(evs))
+	if evs := w.yield(); len(evs) != 0 {
+		t.Errorf("%d events without a wake-up", len(evs))
 	}
 	w.Begin()
 	defer w.End()
-	go w.Wake() // which runs on the only P when that is given away
-	if evs := w.giveWay(); len(evs) != 1 {
-		t.Errorf("%d events, where another goroutine wakes it", len(evs))
+	go w.Wake() // which runs on the only P after a yield
+	if evs := w.yield(); len(evs) != 1 {
+		t.Errorf("%d events, after a wake-up by another goroutine", len(evs))
 	}
 }
 
-// Waiters are counted while they are there.
+// Waiters are counted until Close.
 func TestWaitersAreCounted(t *testing.T) {
 	before := waiters.Load()
 	w, err := NewWaiter()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Waiter is how one goroutine waits for descriptors, a timeout, or others that wake it:
+// Waiter lets one goroutine wait for descriptors, a timeout, or a wake-up by another goroutine:
 //
 //	woken := w.Begin()
 //	if !woken {
@@ -18,8 +18,8 @@ import (
 //	}
 //	w.End()
 //
-// There are two ways to sleep. The thread may block in epoll_pwait itself, which is the quickest to wake: measured on
-// two cores over loopback multicast, one way, another process sending (median of 8 runs of 5000 packets, p50/p90, µs):
+// There are two ways to sleep. The thread may block in epoll_pwait itself, which wakes fastest. Measured on two cores
+// over loopback multicast, one-way latency from another process (median of 8 runs of 5000 packets, p50/p90, µs):
 //
 //	                                        Sleep      Park
 //	idle process, a packet every 1 ms        34/62      38/65
@@ -27,39 +27,39 @@ import (
 //	other goroutine busy, every 1 ms         10/23      28/57
 //	other goroutine busy, every 50 µs        16/36      16/31
 //
-// But as long as a goroutine blocks in a system call the scheduler's monitor looks every 20 µs whether to take its P
-// away, and has to be woken for that: with each train some six switches of context and two timers more. So a goroutine
-// that sleeps often may park instead, on the epoll descriptor in Go's poller: of 16 subscribers on two cores each got
-// half as much again.
+// But while a goroutine blocks in a system call the scheduler's monitor wakes every 20 µs to check whether to retake
+// its P: with each train some six context switches and two timers more. So a goroutine that sleeps often may park
+// instead, on the epoll descriptor in Go's poller: with 16 subscribers on two cores the throughput of each was 1.5
+// times as high.
 //
 // The timeout is a timerfd because Go's timers, and epoll's own timeout, are 1 ms coarse, and epoll_pwait2 adds the
 // thread's timer slack of 50 µs (select_estimate_accuracy in fs/select.c), which a timerfd does not have.
 type Waiter struct {
-	Poller *Poller // of what is waited for
+	Poller *Poller // of the descriptors
 	signal *Signal
 	timer  timer
 
-	file  *os.File           // the epoll descriptor's duplicate, while it is in Go's poller
-	conn  syscall.RawConn    // file's
-	ready func(uintptr) bool // Ready, for conn
-	seen  []unix.EpollEvent  // by ready
-	deaf  bool               // Go's poller does not take it
+	file   *os.File           // the epoll descriptor's duplicate, while it is in Go's poller
+	conn   syscall.RawConn    // file's
+	ready  func(uintptr) bool // Ready, for conn
+	seen   []unix.EpollEvent  // by ready
+	noPark bool               // Go's poller does not support it
 
-	counted    bool // in waiters
-	processors int  // that Go uses, when it was made
+	counted    bool // it is included in waiters
+	processors int  // GOMAXPROCS when it was made
 
 	evs     [64]unix.EpollEvent
 	waiting atomic.Bool // between Begin and End
 	woken   atomic.Bool // Wake was called since the last End
 }
 
-// Ids of a Waiter's own descriptors.
+// Ids of the Waiter's descriptors.
 const (
 	idSignal = minID - 1
 	idTimer  = minID - 2
 )
 
-// NewWaiter makes one.
+// NewWaiter makes a Waiter.
 func NewWaiter() (*Waiter, error) {
 	p, err := NewPoller()
 	if err != nil {
@@ -82,8 +82,8 @@ func NewWaiter() (*Waiter, error) {
 	return w, nil
 }
 
-// Begin begins to wait: a Wake from here on ends the Sleep or Park that follows. It
-// reports true if there was one since the last End, which is then over.
+// Begin begins a wait: a Wake from here on ends the following Sleep or Park. It reports whether Wake was called since
+// the last End: then the caller must not sleep.
 func (w *Waiter) Begin() (woken bool) {
 	w.waiting.Store(true)
 	return w.woken.Swap(false)
@@ -91,7 +91,7 @@ func (w *Waiter) Begin() (woken bool) {
 
 // End ends the wait and clears a pending wake-up.
 func (w *Waiter) End() {
-	w.woken.Swap(false) // not Store: it has to see what was done before a Wake
+	w.woken.Swap(false) // not Store: the caller must see all writes before a Wake
 	w.waiting.Store(false)
 }
 
@@ -104,13 +104,13 @@ func (w *Waiter) Wake() {
 	}
 }
 
-// Ready returns the descriptors that are ready now, until the next call.
+// Ready returns the descriptors that are ready now; the slice is valid until the next call.
 func (w *Waiter) Ready() []unix.EpollEvent { return w.Poller.Ready(w.evs[:]) }
 
-// Sleep blocks the thread until something is ready, and returns it, or until the timeout; it need not be longer than
-// that. A negative timeout has no end. Interrupted by a signal, it returns early.
+// Sleep blocks the thread until descriptors are ready, which it returns, or at most for the timeout; a negative timeout
+// means no limit. A signal ends it early.
 func (w *Waiter) Sleep(timeout time.Duration) []unix.EpollEvent {
-	if evs := w.giveWay(); len(evs) > 0 {
+	if evs := w.yield(); len(evs) > 0 {
 		return evs
 	}
 	w.timer.arm(timeout)
@@ -122,25 +122,25 @@ func (w *Waiter) block() []unix.EpollEvent {
 	return w.Poller.Block(w.evs[:], Forever)
 }
 
-// waiters is how many Waiters this process has.
+// waiters is the number of Waiters in this process.
 var waiters atomic.Int64
 
 const (
-	// waitersEach is how many Waiters for each processor are many.
+	// waitersEach is the number of Waiters per processor from which on they yield.
 	waitersEach = 2
-	// givesWay is how often a Waiter gives way, and looks again, before it blocks.
-	givesWay = 2
+	// maxYields is how often a Waiter yields, and polls again, before it blocks.
+	maxYields = 2
 )
 
-// giveWay lets other goroutines run before the thread blocks, if this process has many Waiters, and
-// returns descriptors that have become ready meanwhile. A thread that blocks keeps its P until the
-// scheduler's monitor retakes it, 20 µs later at the earliest, even if other goroutines are runnable:
-// with 64 publishers on two processors they stood still for a third of the time (docs/decisions, 24).
-func (w *Waiter) giveWay() []unix.EpollEvent {
+// yield lets other goroutines run before the thread blocks, if this process has many Waiters, and returns descriptors
+// that have become ready meanwhile. A thread that blocks keeps its P until the scheduler's monitor retakes it, 20 µs
+// later at the earliest, even if other goroutines are runnable: with 64 publishers on two processors they waited for a
+// third of the time (docs/decisions, 24).
+func (w *Waiter) yield() []unix.EpollEvent {
 	if waiters.Load() < int64(waitersEach*w.processors) {
 		return nil
 	}
-	for range givesWay {
+	for range maxYields {
 		runtime.Gosched()
 		if evs := w.Ready(); len(evs) > 0 {
 			return evs
@@ -149,44 +149,44 @@ func (w *Waiter) giveWay() []unix.EpollEvent {
 	return nil
 }
 
-// Park is Sleep by Go's poller, which has a small cost for senders. Goroutines that never block may
-// keep the scheduler from asking the poller for 10 ms; crowded reports whether that may have happened.
+// Park sleeps as Sleep does, but in Go's poller, which has a small cost for senders. Goroutines that never block may
+// keep the scheduler from checking the poller for 10 ms; crowded reports whether that may have happened.
 func (w *Waiter) Park(timeout time.Duration) (evs []unix.EpollEvent, crowded bool) {
 	w.timer.arm(timeout)
-	if !w.deaf && w.file == nil {
-		w.deaf = w.enlist() != nil
+	if !w.noPark && w.file == nil {
+		w.noPark = w.enlist() != nil
 	}
-	if w.deaf {
+	if w.noPark {
 		return w.block(), false
 	}
 	start, busy := time.Now(), processTime()
 	if w.conn.Read(w.ready) != nil {
-		w.deaf = true
+		w.noPark = true
 		return w.block(), false
 	}
-	took := time.Since(start)
-	return w.seen, took > starving && processTime()-busy > took*3/4
+	elapsed := time.Since(start)
+	return w.seen, elapsed > crowdedAfter && processTime()-busy > elapsed*3/4
 }
 
-// starving is how long a park lasts if the process was busy instead of noticing an event: the
-// scheduler's monitor asks the poller every 10 ms in any case. It is longer than a tick of the
-// kernel's, 4 ms at 250 Hz, for which a thread may delay its own process.
-const starving = 7 * time.Millisecond
+// crowdedAfter is the minimum duration of a park that counts as crowded if the process was busy during it: the
+// scheduler's monitor checks the poller every 10 ms in any case. It is longer than a kernel tick, 4 ms at 250 Hz, for
+// which a thread may delay its own process.
+const crowdedAfter = 7 * time.Millisecond
 
-// processTime is how much processor time the process has had.
+// processTime returns the processor time that this process has used.
 func processTime() time.Duration {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts)
 	return time.Duration(ts.Nano())
 }
 
-// enlist has Go's poller watch the epoll descriptor.
+// enlist adds the epoll descriptor to Go's poller.
 func (w *Waiter) enlist() error {
 	fd, err := unix.FcntlInt(uintptr(w.Poller.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // or os takes it for a file that blocks
+	if err := unix.SetNonblock(fd, true); err != nil { // else os treats it as a blocking file
 		unix.Close(fd)
 		return err
 	}
@@ -195,7 +195,7 @@ func (w *Waiter) enlist() error {
 	return err
 }
 
-// Unpark ends what Park set up, because it costs senders time.
+// Unpark removes the descriptor from Go's poller, because there it costs senders time.
 func (w *Waiter) Unpark() {
 	if w.file != nil {
 		w.file.Close()
@@ -203,10 +203,10 @@ func (w *Waiter) Unpark() {
 	}
 }
 
-// Parked reports whether Park has left something behind.
+// Parked reports whether the descriptor is in Go's poller.
 func (w *Waiter) Parked() bool { return w.file != nil }
 
-// Close closes it. A Wake may come later.
+// Close closes the Waiter. A later Wake does nothing.
 func (w *Waiter) Close() {
 	if w.counted {
 		w.counted = false
@@ -224,7 +224,7 @@ func (w *Waiter) Close() {
 type timer struct {
 	fd    int
 	start time.Time     // zero: not open
-	armed time.Duration // since start: when it rings, or rang
+	armed time.Duration // since start: when it expires, or expired
 }
 
 func (t *timer) open(p *Poller) error {
@@ -237,8 +237,8 @@ func (t *timer) open(p *Poller) error {
 	return p.Add(fd, idTimer, unix.EPOLLIN|unix.EPOLLET)
 }
 
-// arm sets it to ring after timeout, if that is one, unless it will ring before that
-// anyway: a wait may end early, and callers mostly ask for the same deadline again.
+// arm sets the timer to expire after timeout. It does nothing if timeout is not positive, or if the timer expires
+// earlier anyway: a wait may end early, and callers mostly ask for the same deadline again.
 func (t *timer) arm(timeout time.Duration) {
 	now := time.Since(t.start)
 	due := now + timeout
@@ -246,7 +246,7 @@ func (t *timer) arm(timeout time.Duration) {
 		return
 	}
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(timeout))}
-	_ = unix.TimerfdSettime(t.fd, 0, &spec, nil) // fails for bad arguments only
+	_ = unix.TimerfdSettime(t.fd, 0, &spec, nil) // fails only for bad arguments
 	t.armed = due
 }
 

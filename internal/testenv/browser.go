@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Browser is the command of a headless Chromium, from FANFARE_BROWSER or PATH, with its own profile.
+// Browser returns the command of a headless Chromium, from FANFARE_BROWSER or PATH, with a new profile. It skips the
+// test if there is none.
 func Browser(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	for _, name := range []string{os.Getenv("FANFARE_BROWSER"), "chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
@@ -17,12 +18,12 @@ func Browser(t *testing.T, args ...string) *exec.Cmd {
 			}, args...)...)
 		}
 	}
-	Skip(t, "there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or name it in FANFARE_BROWSER")
+	Skip(t, "there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or set FANFARE_BROWSER to its path")
 	return nil
 }
 
-// profile is a directory that is removed at the end of the test. Processes of the browser may still write there when
-// its first one has ended: a directory of the test would then make it fail.
+// profile returns a directory that is removed at the end of the test. Child processes of the browser may still write
+// there when the main one has ended: t.TempDir would then fail the test.
 func profile(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fanfare-browser-")

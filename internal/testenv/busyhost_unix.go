@@ -15,7 +15,7 @@ import (
 
 // BusyHost starts programs that publish and subscribe on loopback until the test ends, built from the source below
 // root: three feeds, subscribers with loss, and one that is too slow. It returns the directory with their inspection
-// sockets. They get its path in the named environment variable.
+// sockets, and passes its path to them in the environment variable.
 func BusyHost(t *testing.T, root, variable string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fanfare-")
@@ -50,7 +50,7 @@ func BusyHost(t *testing.T, root, variable string) (dir string) {
 	run("sub", "-faults", "loss=0.01,burst=3", "md.x1.>", "md.x3.*")
 	run("sub", "-faults", "loss=0.002", "md.x2.>")
 	slow := run("sub", "-slow", "latest", "-behind", "64", "md.x3.*")
-	go func() { // it gets the processor for a moment now and then
+	go func() { // it runs only for short moments
 		for range 200 {
 			slow.Process.Signal(syscall.SIGSTOP)
 			time.Sleep(300 * time.Millisecond)

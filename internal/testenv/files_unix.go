@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FewFiles leaves this process a number of free file descriptors, so that one more fails with EMFILE, until the
+// FewFiles limits the free file descriptors of this process to a number, so that one more fails with EMFILE, until the
 // returned function is called or the test ends. Descriptors closed in between are free as well.
 func FewFiles(t *testing.T, free int) (restore func()) {
 	t.Helper()
@@ -17,7 +17,7 @@ func FewFiles(t *testing.T, free int) (restore func()) {
 		t.Fatal(err)
 	}
 	var last *os.File
-	for range free + 1 { // the kernel gives the lowest
+	for range free + 1 { // the kernel returns the lowest
 		f, err := os.Open(os.DevNull)
 		if err != nil {
 			t.Fatal(err)

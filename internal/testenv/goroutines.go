@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// AwaitGoroutines waits until no more goroutines run than before, or fails the test after a minute.
+// AwaitGoroutines waits until at most before goroutines run, and fails the test after a minute.
 func AwaitGoroutines(t *testing.T, before int) {
 	t.Helper()
-	for range 60_000 { // goroutines that have ended may take a moment to go
+	for range 60_000 { // ended goroutines may be counted for a moment
 		if runtime.NumGoroutine() <= before {
 			return
 		}

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The interface plumbing, by netlink so that no tool is needed (rtnetlink(7)). It is for use in Namespace.
+// Functions that change network interfaces, by netlink so that no tool is needed (rtnetlink(7)). They are for use in
+// Namespace.
 
-// link finds an interface.
+// link returns the interface with that name.
 func link(t *testing.T, name string) netlink.Link {
 	t.Helper()
 	l, err := netlink.LinkByName(name)
@@ -23,7 +24,7 @@ func link(t *testing.T, name string) netlink.Link {
 	return l
 }
 
-// change does something to an interface.
+// change calls f with an interface; what describes the change for the error.
 func change(t *testing.T, name, what string, f func(netlink.Link) error) {
 	t.Helper()
 	if err := f(link(t, name)); err != nil {
@@ -31,19 +32,19 @@ func change(t *testing.T, name, what string, f func(netlink.Link) error) {
 	}
 }
 
-// LinkUp takes an interface up.
+// LinkUp brings an interface up.
 func LinkUp(t *testing.T, name string) {
 	t.Helper()
-	change(t, name, "take up", netlink.LinkSetUp)
+	change(t, name, "bring up", netlink.LinkSetUp)
 }
 
-// LinkDown takes an interface down.
+// LinkDown brings an interface down.
 func LinkDown(t *testing.T, name string) {
 	t.Helper()
-	change(t, name, "take down", netlink.LinkSetDown)
+	change(t, name, "bring down", netlink.LinkSetDown)
 }
 
-// LinkMulticast gives an interface the flag MULTICAST, or takes it away.
+// LinkMulticast sets or clears the flag MULTICAST of an interface.
 func LinkMulticast(t *testing.T, name string, on bool) {
 	t.Helper()
 	set := netlink.LinkSetMulticastOff
@@ -59,14 +60,14 @@ func SetMTU(t *testing.T, name string, mtu uint32) {
 	change(t, name, "set MTU of", func(l netlink.Link) error { return netlink.LinkSetMTU(l, int(mtu)) })
 }
 
-// LinkIndex is the index of an interface.
+// LinkIndex returns the index of an interface.
 func LinkIndex(t *testing.T, name string) int {
 	t.Helper()
 	return link(t, name).Attrs().Index
 }
 
-// AddVeth makes a pair of connected interfaces (veth(4)). index is that of the first; 0: any. It skips
-// the test if the kernel does not support them.
+// AddVeth makes a pair of connected interfaces (veth(4)). index is the index of the first; 0: any. It skips the test if
+// the kernel does not support them.
 func AddVeth(t *testing.T, name, peer string, index int) {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
@@ -74,11 +75,11 @@ func AddVeth(t *testing.T, name, peer string, index int) {
 	veth := netlink.NewVeth(attrs)
 	veth.PeerName = peer
 	if err := netlink.LinkAdd(veth); err != nil {
-		Skip(t, "this kernel makes no pairs of interfaces: %v", err)
+		Skip(t, "this kernel does not support pairs of interfaces: %v", err)
 	}
 }
 
-// DelLink deletes an interface, and the other one of a pair.
+// DelLink deletes an interface; of a pair it deletes both.
 func DelLink(t *testing.T, name string) {
 	t.Helper()
 	change(t, name, "delete", netlink.LinkDel)
@@ -96,8 +97,9 @@ func RouteMulticast(t *testing.T, name string) {
 	addRoute(t, name, "224.0.0.0/4", netlink.Route{Scope: netlink.SCOPE_LINK})
 }
 
-// RouteIPv6Multicast adds a route for multicast, which the kernel gives to every interface but loopback. There it must
-// be a local route: others over loopback are taken for blackholes (fib6_is_reject in net/ipv6/route.c).
+// RouteIPv6Multicast adds a route for IPv6 multicast to a loopback interface; the kernel adds it to all others. It
+// must be a local route: the kernel treats other routes over loopback as blackholes (fib6_is_reject in
+// net/ipv6/route.c).
 func RouteIPv6Multicast(t *testing.T, name string) {
 	t.Helper()
 	addRoute(t, name, "ff00::/8", netlink.Route{Type: unix.RTN_LOCAL, Priority: 256})
@@ -116,17 +118,16 @@ func addRoute(t *testing.T, name, to string, r netlink.Route) {
 	}
 }
 
-// AddAddr gives an interface an address, which can be used at once: IPv6 does
-// not ask the neighbours whether they have it.
+// AddAddr adds an address to an interface. It can be used at once: IPv6 duplicate address detection is off for it.
 func AddAddr(t *testing.T, name, prefix string) {
 	t.Helper()
 	change(t, name, "add "+prefix+" to", func(l netlink.Link) error { return netlink.AddrAdd(l, addr(t, prefix)) })
 }
 
-// DelAddr takes an address away from an interface.
+// DelAddr removes an address from an interface.
 func DelAddr(t *testing.T, name, prefix string) {
 	t.Helper()
-	change(t, name, "take "+prefix+" from", func(l netlink.Link) error { return netlink.AddrDel(l, addr(t, prefix)) })
+	change(t, name, "remove "+prefix+" from", func(l netlink.Link) error { return netlink.AddrDel(l, addr(t, prefix)) })
 }
 
 func addr(t *testing.T, prefix string) *netlink.Addr {
@@ -141,8 +142,8 @@ func addr(t *testing.T, prefix string) *netlink.Addr {
 	return a
 }
 
-// AwaitAddrs waits until the IPv6 addresses of an interface that is up can be bound, including the one
-// that the kernel makes.
+// AwaitAddrs waits until all IPv6 addresses of an interface that is up can be bound, including the link-local one that
+// the kernel adds.
 func AwaitAddrs(t *testing.T, name string) {
 	t.Helper()
 	for range 2000 {
@@ -170,7 +171,7 @@ func addrsUsable(t *testing.T, name string) bool {
 		if ip.To4() != nil {
 			continue
 		}
-		// By index: package net remembers for a minute which one a name had.
+		// By index: package net caches the index of a name for a minute.
 		c, err := net.ListenUDP("udp6", &net.UDPAddr{IP: ip, Zone: strconv.Itoa(ifc.Index)})
 		if err != nil {
 			return false

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNamespace is set in the environment of a test binary that runs itself again
-// in a network namespace, to the name of the test.
+// inNamespace is the environment variable that has the name of the test in a test binary that was started again in a
+// network namespace.
 const inNamespace = "FANFARE_TEST_NAMESPACE"
 
-// Namespace runs the calling test again, in a process with a network namespace of its own, which ends with it.
-// It returns true there: then the test does its work. Where it returns false the work is done, or t has failed
-// or is skipped because the user may not create namespaces.
+// Namespace runs the calling test again, in a process with a new network namespace. It returns true in that process,
+// which then runs the body of the test. It returns false in the first process, when the other one has ended: the test
+// is done, has failed, or is skipped because the user may not create namespaces.
 func Namespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNamespace) == t.Name() {
@@ -33,14 +33,13 @@ func Namespace(t *testing.T) bool {
 	err := cmd.Start()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSPC) ||
 		errors.Is(err, unix.EINVAL) {
-		Skip(t, "this system lets user %d make no network namespace: %v", os.Getuid(), err)
+		Skip(t, "user %d may not create a network namespace on this system: %v", os.Getuid(), err)
 	}
 	if err == nil {
 		err = cmd.Wait()
 	}
 	if err != nil || strings.Contains(out.String(), "--- SKIP") {
-		// A cached result of this run must not count when MustRun is set: go test only records which variables
-		// this process reads.
+		// A cached skip must not count when MustRun is set: go test records only the variables that this process reads.
 		os.Getenv(MustRun)
 		for line := range strings.Lines(out.String()) {
 			if s := strings.TrimSpace(line); !strings.HasPrefix(s, "=== ") && !strings.HasPrefix(s, "--- PASS") {
@@ -49,13 +48,13 @@ func Namespace(t *testing.T) bool {
 		}
 	}
 	if err != nil {
-		t.Fatalf("in a namespace of its own: %v", err)
+		t.Fatalf("in a new network namespace: %v", err)
 	}
 	return false
 }
 
-// NamespaceCommand is this test binary as a command with a network namespace of
-// its own, and, unless the user is root, a user namespace in which it is.
+// NamespaceCommand returns the command that runs this test binary in a new network namespace, and, unless the user is
+// root, in a new user namespace in which the user is root.
 func NamespaceCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -73,7 +72,7 @@ func NamespaceCommand(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Sysctl sets a kernel parameter of the namespace, "net/ipv4/…".
+// Sysctl sets a kernel parameter of the namespace; name has the form "net/ipv4/…".
 func Sysctl(t *testing.T, name, value string) {
 	t.Helper()
 	if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0o644); err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// RunParallel runs the tests of a package, up to eight of those at once that are marked parallel, for these wait
-// most of the time; go test's own default is one for each processor. -parallel says otherwise.
+// RunParallel runs the tests of a package, with up to eight parallel ones at once, because they mostly wait; the
+// default of go test is one per processor. The flag -parallel overrides it.
 func RunParallel(m *testing.M) int {
 	flag.Parse()
 	isSet := false

@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// Ports below the ephemeral ranges (from 32768 on Linux, 49152 on other systems), so that no socket gets one by chance.
+// The range of ports is below the ephemeral ranges (from 32768 on Linux, 49152 on other systems), so that no socket
+// gets one by chance.
 const firstPort, ports = 20000, 10000
 
-// Port is a port of loopback that no other test has until t ends, in this process or another: tests of
-// several packages run at the same time, and those that share groups and port would receive each
-// other's packets. It is reserved by a TCP socket; no socket is bound to it for UDP.
+// Port returns a loopback port that no other test uses until t ends, in this process or another: tests of several
+// packages run at the same time, and those that share groups and port would receive each other's packets. A TCP socket
+// reserves it; no UDP socket is bound to it.
 func Port(t testing.TB) int {
 	t.Helper()
 	var err error

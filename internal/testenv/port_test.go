@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Ports are all different while they are in use, and free afterwards.
+// Ports differ while they are in use, and are free afterwards.
 func TestPort(t *testing.T) {
 	taken := make(map[int]bool)
 	t.Run("in use", func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestPort(t *testing.T) {
 	for port := range taken {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			t.Errorf("port %d is still taken: %v", port, err)
+			t.Errorf("port %d is still reserved: %v", port, err)
 			continue
 		}
 		l.Close()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ProcessorTime is how long this process has had processors, its garbage collector included. What something costs
-// is measured by it: on a busy host it takes far longer by the clock.
+// ProcessorTime returns the processor time that this process has used, including its garbage collector. Tests measure
+// costs by it, because elapsed time is far longer on a busy host.
 func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ProcessorTime is how long this process has had processors, its garbage collector included. What something costs
-// is measured by it: on a busy host it takes far longer by the clock.
+// ProcessorTime returns the processor time that this process has used, including its garbage collector. Tests measure
+// costs by it, because elapsed time is far longer on a busy host.
 func ProcessorTime() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	if err != nil {
@@ -19,5 +19,5 @@ func ProcessorTime() time.Duration {
 	return time.Duration(ticks(kernel)+ticks(user)) * 100
 }
 
-// ticks are hundreds of nanoseconds.
+// ticks returns the value of f in units of 100 ns.
 func ticks(f syscall.Filetime) int64 { return int64(f.HighDateTime)<<32 | int64(f.LowDateTime) }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TimeLimit is the flag of a test binary that a test runs again: that one ends, and says where
-// it was, a little before the test's own time is up.
+// TimeLimit returns the flag -test.timeout for a test binary that a test starts again: it then ends, and prints its
+// stacks, a little before the time limit of the test itself.
 func TimeLimit(t *testing.T) string {
-	left := 10 * time.Minute // as go test has it by default
+	left := 10 * time.Minute // the default of go test
 	if end, ok := t.Deadline(); ok {
 		left = time.Until(end)
 	}

@@ -20,7 +20,7 @@ func Vectors(t testing.TB, file string, v any) {
 			break
 		}
 		if dir == filepath.Dir(dir) {
-			t.Fatal("there is no docs/vectors here, nor above")
+			t.Fatal("docs/vectors is neither in this directory nor in one above")
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -33,7 +33,7 @@ func Vectors(t testing.TB, file string, v any) {
 	}
 }
 
-// SealedVectors is what readers of captures use of docs/vectors/sealed.json; bytes are in hexadecimal.
+// SealedVectors is the part of docs/vectors/sealed.json that tests of capture readers use; bytes are in hexadecimal.
 type SealedVectors struct {
 	Keys []struct {
 		ID     uint32
@@ -49,7 +49,7 @@ type SealedVectors struct {
 	}
 }
 
-// ReadSealedVectors reads them.
+// ReadSealedVectors reads docs/vectors/sealed.json.
 func ReadSealedVectors(t testing.TB) (v SealedVectors) {
 	t.Helper()
 	if Vectors(t, "sealed.json", &v); len(v.Keys) == 0 || len(v.Bad) < 50 {
@@ -70,7 +70,7 @@ type SignedVectors struct {
 	}
 }
 
-// ReadSignedVectors reads them.
+// ReadSignedVectors reads docs/vectors/signed.json.
 func ReadSignedVectors(t testing.TB) (v SignedVectors) {
 	t.Helper()
 	if Vectors(t, "signed.json", &v); len(v.Bad) < 40 {
@@ -79,9 +79,9 @@ func ReadSignedVectors(t testing.TB) (v SignedVectors) {
 	return v
 }
 
-// GroupAddresses checks the addresses of groups over a kind of transport, "udp" or "ud",
-// against docs/vectors/hashes.json. address is that of a group of a range that begins at
-// base; port is 0 where the vector has none.
+// GroupAddresses checks the addresses of groups of a kind of transport, "udp" or "ud", against
+// docs/vectors/hashes.json. address returns the address of a group in a range that begins at base; port is 0 where the
+// vector has none.
 func GroupAddresses(t *testing.T, kind string, address func(base netip.Addr, port, group int) string) {
 	t.Helper()
 	var all map[string]json.RawMessage
@@ -97,7 +97,7 @@ func GroupAddresses(t *testing.T, kind string, address func(base netip.Addr, por
 	}
 	for _, x := range list {
 		if got := address(x.Base, x.Port, x.Group); got != x.Address {
-			t.Errorf("group %d from %s on is %s, want %s", x.Group, x.Base, got, x.Address)
+			t.Errorf("group %d of the range from %s is %s, want %s", x.Group, x.Base, got, x.Address)
 		}
 	}
 }

@@ -21,22 +21,22 @@ func (heap) Free([]byte)                         {}
 // sink passes all events of a receiver's streams to one function.
 type sink struct{ deliver func(e *reliable.Event) }
 
-func (s sink) Open(*reliable.Stream) reliable.Output                     { return s }
-func (sink) StreamUp(*reliable.Stream)                                   {}
-func (sink) StreamDown(*reliable.Stream, events.Cause)                   {}
-func (sink) DuplicateName(_, _ *reliable.Stream)                         {}
-func (sink) Refused(reliable.Instant, reliable.Instance, events.Refusal) {}
-func (sink) Leg(*reliable.Stream, reliable.LegEvent)                     {}
-func (sink) Loss(*reliable.Stream, reliable.LossEvent)                   {}
-func (sink) Timed(_ *reliable.Stream, _ uint64, _ time.Duration)         {}
-func (sink) Retain(from uint64) (uint32, bool)                           { return uint32(from), true }
-func (sink) Forget(uint32)                                               {}
-func (sink) Address(uint64) string                                       { return "" }
-func (sink) Room() bool                                                  { return true }
-func (s sink) Deliver(e *reliable.Event) (kept bool)                     { s.deliver(e); return false }
-func (sink) Backlog() (unread, held int)                                 { return 0, 0 }
-func (sink) Reclaim(int)                                                 {}
-func (sink) Abandon() bool                                               { return true }
+func (s sink) Open(*reliable.Stream) reliable.Output                   { return s }
+func (sink) StreamUp(*reliable.Stream)                                 {}
+func (sink) StreamDown(*reliable.Stream, events.Cause)                 {}
+func (sink) DuplicateName(_, _ *reliable.Stream)                       {}
+func (sink) Refused(reliable.Instant, events.Instance, events.Refusal) {}
+func (sink) Leg(*reliable.Stream, reliable.LegEvent)                   {}
+func (sink) Loss(*reliable.Stream, reliable.LossEvent)                 {}
+func (sink) Timed(_ *reliable.Stream, _ uint64, _ time.Duration)       {}
+func (sink) Retain(from uint64) (uint32, bool)                         { return uint32(from), true }
+func (sink) Forget(uint32)                                             {}
+func (sink) Address(uint64) string                                     { return "" }
+func (sink) Room() bool                                                { return true }
+func (s sink) Deliver(e *reliable.Event) (kept bool)                   { s.deliver(e); return false }
+func (sink) Backlog() (unread, held int)                               { return 0, 0 }
+func (sink) Reclaim(int)                                               {}
+func (sink) Abandon() bool                                             { return true }
 
 // newReceiver returns a receiver that wants a topic and passes its events to deliver.
 func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *reliable.Receiver {

@@ -15,7 +15,7 @@ import (
 type Lister struct {
 	cfg     reliable.ReceiverConfig
 	peers   reliable.Sources
-	streams map[reliable.Instance]*Listed
+	streams map[events.Instance]*Listed
 	list    []*Listed // in the order of detection
 	ask     []*Listed // to be asked next
 	names   map[uint64]string
@@ -87,7 +87,7 @@ func NewLister(cfg reliable.ReceiverConfig, peers reliable.Sources, budget *List
 		cfg.LegTags = []uint32{cfg.GroupTag}
 	}
 	return &Lister{
-		cfg: cfg, peers: peers, streams: make(map[reliable.Instance]*Listed), names: make(map[uint64]string), budget: budget,
+		cfg: cfg, peers: peers, streams: make(map[events.Instance]*Listed), names: make(map[uint64]string), budget: budget,
 	}
 }
 
@@ -110,7 +110,7 @@ func (x *Listed) Topics(f func(*ListedTopic)) {
 // Len returns the number of topics of the stream.
 func (x *Listed) Len() int { return len(x.topics) }
 
-func (l *Lister) tagOf(of reliable.Instance) (tag uint32, ok bool) {
+func (l *Lister) tagOf(of events.Instance) (tag uint32, ok bool) {
 	if x := l.streams[of]; x != nil {
 		return x.tag, true
 	}
@@ -140,7 +140,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 		if d := l.cfg.Discovery; d != nil {
 			d.Heartbeat(from, now, h, hb, l.cfg.LegTags)
 		}
-		if h.Flags&wire.FlagEnd != 0 && l.streams[reliable.Instance{Publisher: h.Publisher, Epoch: h.Epoch}] == nil {
+		if h.Flags&wire.FlagEnd != 0 && l.streams[h.Instance()] == nil {
 			return
 		}
 		if x := l.stream(now, from, &h, hb.Lead); x != nil {
@@ -149,7 +149,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 		}
 	case wire.TypeAnnounce:
 		a, err := wire.ParseAnnounce(b)
-		x := l.streams[reliable.Instance{Publisher: h.Publisher, Epoch: h.Epoch}]
+		x := l.streams[h.Instance()]
 		if err != nil || x == nil {
 			return
 		}
@@ -160,7 +160,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 
 // stream returns the stream that h names, which is at sequence seq; nil: there is no room for it.
 func (l *Lister) stream(now reliable.Instant, from uint64, h *wire.Header, seq uint64) *Listed {
-	key := reliable.Instance{Publisher: h.Publisher, Epoch: h.Epoch}
+	key := h.Instance()
 	if x := l.streams[key]; x != nil {
 		x.Heard = now
 		return x

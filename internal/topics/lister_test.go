@@ -109,7 +109,7 @@ func TestListerIsBounded(t *testing.T) {
 	now := reliable.Instant(time.Hour)
 	receivedBytes, sentBytes := 0, 0
 	for i := range uint64(2000) {
-		h := wire.Header{GroupTag: 9, Publisher: 7 + i%10, Epoch: i % 3}
+		h := wire.Header{GroupTag: 9, Publisher: events.ID(7 + i%10), Epoch: events.ID(i % 3)}
 		hb := wire.AppendHeartbeat(nil, h, &wire.Heartbeat{PacketSize: 512, SentAt: i + 1})
 		a := wire.AppendAnnounceHeader(nil, h, 0, 0, uint32(i+2))
 		for _, name := range []string{fmt.Sprint("t", i), "a b", "a.*", "\x1b[31m"} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -47,9 +48,12 @@ func receivedCases(t *testing.T) (receiver, publisher []receivedCase) {
 func changes(before, after any) map[string]uint64 {
 	diff := make(map[string]uint64)
 	a, b := reflect.ValueOf(before), reflect.ValueOf(after)
-	for i := range a.NumField() {
-		if n := b.Field(i).Uint() - a.Field(i).Uint(); n != 0 {
-			diff[strings.ToLower(a.Type().Field(i).Name)] = n
+	for _, f := range reflect.VisibleFields(a.Type()) {
+		if f.Anonymous {
+			continue
+		}
+		if n := b.FieldByIndex(f.Index).Uint() - a.FieldByIndex(f.Index).Uint(); n != 0 {
+			diff[strings.ToLower(f.Name)] = n
 		}
 	}
 	return diff
@@ -77,7 +81,7 @@ func TestReceivedByReceiver(t *testing.T) {
 	for _, c := range cases {
 		s := &subscriber{}
 		r := openReceiver(t, s, func(cfg *reliable.ReceiverConfig) {
-			cfg.GroupTag, cfg.Own, cfg.OwnEpoch, cfg.Checksum, cfg.MaxStreams = 0x04030201, 0x99, 4, c.Demanded, 8
+			cfg.GroupTag, cfg.Own, cfg.Checksum, cfg.MaxStreams = 0x04030201, events.Instance{Publisher: 0x99, Epoch: 4}, c.Demanded, 8
 			cfg.WindowBytes, cfg.MemoryBytes, cfg.Unpacker = 32*512, 512*512, compress.NewUnpacker(nil)
 		})
 		q := NewReplies(42, r.Recipient, new(reliable.Running))

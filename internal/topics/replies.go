@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -30,20 +31,20 @@ var (
 //	                              a recall: sent again
 type Replies struct {
 	ID       uint64 // of the receiver, for publishers
-	to       func(of reliable.Instance) (x reliable.Recipient, ok bool)
+	to       func(of events.Instance) (x reliable.Recipient, ok bool)
 	runs     *reliable.Running
 	byKey    map[replyKey]*keptReply
-	order    list.List                          // of all *keptReply, the least recently sent first
-	queues   map[reliable.Instance][]*keptReply // replies with packets to be sent
+	order    list.List                        // of all *keptReply, the least recently sent first
+	queues   map[events.Instance][]*keptReply // replies with packets to be sent
 	bytes    int
 	budget   float64          // bytes that may be recalled
 	budgetAt reliable.Instant // when
-	stats    stats.Receiver
+	stats    stats.ReceiverMessages
 }
 
 // replyKey identifies a request at a receiver.
 type replyKey struct {
-	of      reliable.Instance
+	of      events.Instance
 	request requestKey
 }
 
@@ -82,9 +83,9 @@ const (
 
 // NewReplies returns the replies of the receiver with that id. to is its method Recipient; runs records when its owner
 // runs.
-func NewReplies(id uint64, to func(reliable.Instance) (reliable.Recipient, bool), runs *reliable.Running) *Replies {
+func NewReplies(id uint64, to func(events.Instance) (reliable.Recipient, bool), runs *reliable.Running) *Replies {
 	return &Replies{ID: id, to: to, runs: runs, budget: recallBurst,
-		byKey: make(map[replyKey]*keptReply), queues: make(map[reliable.Instance][]*keptReply)}
+		byKey: make(map[replyKey]*keptReply), queues: make(map[events.Instance][]*keptReply)}
 }
 
 // CheckReply returns an error that wraps reliable.ErrMessageTooLarge if data is too long for a reply.
@@ -98,7 +99,7 @@ func CheckReply(data []byte) error {
 // Respond replies with data to the request that is message number of a topic of a publisher. It keeps data. signed:
 // data ends with its proof (wire.ReplyProofLen). It returns ErrAnswered, ErrRequesterGone or an error of CheckReply.
 // docs/protocol §24.2, §24.7.
-func (q *Replies) Respond(now reliable.Instant, of reliable.Instance, topic, number uint64, data []byte,
+func (q *Replies) Respond(now reliable.Instant, of events.Instance, topic, number uint64, data []byte,
 	signed bool) error {
 	if err := CheckReply(data); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (q *Replies) send(a *keptReply, offset, packetSize int) {
 
 // Append implements reliable.ReceiverControl. It also drops the replies that were last sent long ago. docs/protocol
 // §24.2, §24.5.
-func (q *Replies) Append(now reliable.Instant, to reliable.Instance, buf []byte) (p []byte, again bool) {
+func (q *Replies) Append(now reliable.Instant, to events.Instance, buf []byte) (p []byte, again bool) {
 	for a := q.oldest(); a != nil && q.runs.Ran(now).Sub(a.sentAt) >= replyKeep; a = q.oldest() {
 		q.drop(a)
 	}
@@ -165,7 +166,7 @@ func (q *Replies) Append(now reliable.Instant, to reliable.Instance, buf []byte)
 }
 
 // dequeue removes the first reply from a queue.
-func (q *Replies) dequeue(to reliable.Instance) {
+func (q *Replies) dequeue(to events.Instance) {
 	x := q.queues[to]
 	x[0].queued = false
 	x[0] = nil
@@ -175,7 +176,7 @@ func (q *Replies) dequeue(to reliable.Instance) {
 }
 
 // Handle implements reliable.ReceiverControl: it processes a publisher's requests for replies. docs/protocol §24.4.
-func (q *Replies) Handle(now reliable.Instant, from reliable.Instance, b []byte) error {
+func (q *Replies) Handle(now reliable.Instant, from events.Instance, b []byte) error {
 	x, err := wire.ParseRecall(b)
 	if err != nil {
 		return err
@@ -225,7 +226,7 @@ func (q *Replies) drop(a *keptReply) {
 }
 
 // Removed implements reliable.ReceiverControl: it drops the replies to a stream that is removed.
-func (q *Replies) Removed(of reliable.Instance) {
+func (q *Replies) Removed(of events.Instance) {
 	for key, a := range q.byKey {
 		if key.of == of {
 			q.drop(a)
@@ -277,4 +278,4 @@ func (q *Replies) Owed(now reliable.Instant, wanted func(topic uint64) bool) (un
 }
 
 // Stats returns the counters of replies; all others are zero.
-func (q *Replies) Stats() stats.Receiver { return q.stats }
+func (q *Replies) Stats() stats.ReceiverMessages { return q.stats }

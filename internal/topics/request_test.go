@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -118,20 +119,20 @@ func TestSlowResponder(t *testing.T) {
 	if n := a.sent[wire.TypeRecall]; n < 30 || n > 60 || x.executed[0] != 1 {
 		t.Errorf("%d recalls in 10 s, executed %d times", n, x.executed[0])
 	}
-	if err := x.q.Respond(a.now, reliable.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 0, []byte("late"), false); err != nil {
+	if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 0, []byte("late"), false); err != nil {
 		t.Fatal(err)
 	}
 	a.exchange()
 	if a.replies[0][x.id] != "late" {
 		t.Errorf("%q", a.replies[0])
 	}
-	if err := x.q.Respond(a.now, reliable.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrAnswered) {
+	if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrAnswered) {
 		t.Error(err)
 	}
-	if err := x.q.Respond(a.now, reliable.Instance{Publisher: 7, Epoch: 4}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrRequesterGone) {
+	if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 4}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrRequesterGone) {
 		t.Error(err)
 	}
-	if err := x.q.Respond(a.now, reliable.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 1, make([]byte, wire.MaxMessage+1), false); !errors.Is(err, reliable.ErrMessageTooLarge) {
+	if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 1, make([]byte, wire.MaxMessage+1), false); !errors.Is(err, reliable.ErrMessageTooLarge) {
 		t.Error(err)
 	}
 }
@@ -197,7 +198,7 @@ func TestKeptReplies(t *testing.T) {
 	const size = 1 << 20
 	for i := range uint64(40) {
 		a.now = a.now.Add(time.Microsecond)
-		if err := x.q.Respond(a.now, reliable.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, i, make([]byte, size), false); err != nil {
+		if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, i, make([]byte, size), false); err != nil {
 			t.Fatal(err)
 		}
 		x.packets(a.now)
@@ -342,7 +343,7 @@ func TestPendingReplies(t *testing.T) {
 	owed := func() time.Duration { return max(0, x.q.Owed(a.now, all).Sub(a.now)) }
 	respond := func(number uint64, size int) {
 		t.Helper()
-		if err := x.q.Respond(a.now, reliable.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, number, make([]byte, size), false); err != nil {
+		if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, number, make([]byte, size), false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -119,7 +120,7 @@ func (a *requester) execute(x *replier, it *Item) {
 
 // respond replies to a request.
 func (x *replier) respond(a *requester, number uint64, data []byte) error {
-	return x.q.Respond(a.now, reliable.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, number, data, false)
+	return x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, number, data, false)
 }
 
 func (x *replier) Named(*reliable.Stream, uint64, string, bool)          {}

@@ -23,7 +23,7 @@ type Requests struct {
 	bytes   int // of replies that are incomplete, or not taken
 	scan    recallScan
 	asked   []recalledReply // replies asked for by the last train
-	stats   stats.Sender
+	stats   stats.SenderMessages
 }
 
 // Request is a message that receivers reply to, at its publisher. Topic and number identify it.
@@ -229,4 +229,4 @@ func (q *Requests) retry() time.Duration {
 }
 
 // Stats returns the counters of requests; all others are zero.
-func (q *Requests) Stats() stats.Sender { return q.stats }
+func (q *Requests) Stats() stats.SenderMessages { return q.stats }

@@ -10,12 +10,12 @@ import (
 type readerTrust struct {
 	now       func() reliable.TopicTrust // nil: the publisher may publish on every topic
 	as        reliable.TopicTrust        // trust that the tracks were judged by
-	publisher uint64
+	publisher events.ID
 }
 
 // Trust makes the reader deliver nothing of topics that its publisher is not trusted with: their messages are counted
 // and reported, and are no gap. now returns the current trust. It is called for each packet.
-func (r *Reader) Trust(publisher uint64, now func() reliable.TopicTrust) {
+func (r *Reader) Trust(publisher events.ID, now func() reliable.TopicTrust) {
 	r.trust = readerTrust{now: now, as: now(), publisher: publisher}
 }
 

@@ -16,7 +16,7 @@ type allows struct {
 	everything bool
 }
 
-func (a *allows) May(_ uint64, topic string) bool {
+func (a *allows) May(_ events.ID, topic string) bool {
 	return a.everything || strings.Contains(a.topics, topic)
 }
 

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// The files are of the version that is stated, and can stand in a page.
+// The files have the stated version, and can be embedded in a page.
 func TestFiles(t *testing.T) {
 	if !strings.HasPrefix(code, "/*! https://github.com/leeoniya/uPlot (v"+Version+") */") {
-		t.Errorf("the code is not of version %s: %.80s", Version, code)
+		t.Errorf("the version of the code is not %s: %.80s", Version, code)
 	}
 	for name, text := range map[string]string{"script": Script, "style": Style} {
 		if strings.Contains(text, "</"+name) || strings.Contains(text, "<!--") {
@@ -16,6 +16,6 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	if !strings.Contains(Script, "The MIT License") || !strings.Contains(Script, "var uPlot=function") || !strings.Contains(Style, ".u-legend") {
-		t.Error("something is missing")
+		t.Error("the licence, the code or the style is missing")
 	}
 }

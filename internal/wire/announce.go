@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Announce, behind the common header:
+// Announce, after the common header:
 //
 //	+---------------------------------------------------------------+
 //	|                             as of                             |  32
@@ -28,11 +28,11 @@ const (
 	MaxTopicName = 255
 )
 
-// AnnounceEntryLen is what one topic of the given name takes, in bytes.
+// AnnounceEntryLen returns the size of one topic with that name, in bytes.
 func AnnounceEntryLen(name string) int { return announceEntryLen + len(name) }
 
-// Announce names topics of a stream and has the number of each topic's next message, so that a
-// subscriber knows exactly what a topic that is silent since has lost.
+// Announce has the names of topics of a stream and the number of each topic's next message, so that a subscriber knows
+// exactly how many messages a silent topic has lost.
 type Announce struct {
 	// AsOf is the stream's lead at which the numbers hold.
 	AsOf uint64
@@ -49,8 +49,8 @@ type TopicState struct {
 	Name []byte // points into the packet
 }
 
-// AppendAnnounceHeader appends an announce without topics to b; follow it with
-// AppendTopicState for each, and FinishAnnounce.
+// AppendAnnounceHeader appends an announce without topics to b; then call AppendTopicState for each topic, and
+// FinishAnnounce.
 func AppendAnnounceHeader(b []byte, h Header, asOf uint64, first, total uint32) []byte {
 	h.Type = TypeAnnounce
 	b, p := extend(b, AnnounceHeaderLen)
@@ -74,7 +74,7 @@ func AppendTopicState(b []byte, id, next uint64, name string) []byte {
 // FinishAnnounce writes the number of topics into the announce packet p.
 func FinishAnnounce(p []byte, count int) { binary.LittleEndian.PutUint16(p[48:], uint16(count)) }
 
-// ParseAnnounce reads the announce b after ParseHeader, and checks all of it. docs/protocol §13.3.
+// ParseAnnounce parses the announce b after ParseHeader, and checks all of it. docs/protocol §13.3.
 func ParseAnnounce(b []byte) (Announce, error) {
 	if len(b) < AnnounceHeaderLen {
 		return Announce{}, ErrShort
@@ -106,7 +106,7 @@ func ParseAnnounce(b []byte) (Announce, error) {
 	return a, nil
 }
 
-// Next splits the first topic off a; ok is false when there are no more.
+// Next splits the first topic off a; ok is false if there is none.
 func (a *Announce) Next() (t TopicState, ok bool) {
 	if a.Count == 0 {
 		return TopicState{}, false

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// announceDesc is an announce in values that compare.
+// announceDesc is an announce as comparable values.
 type announceDesc struct {
 	AsOf         uint64
 	First, Total uint32
@@ -53,7 +53,7 @@ func describeAnnounce(tb testing.TB, b []byte) (announceDesc, error) {
 		tb.Errorf("%d topics of %d, %d left", len(d.Topics), count, a.Count)
 	}
 	if s, ok := a.Next(); ok {
-		tb.Errorf("topic %+v behind the last", s)
+		tb.Errorf("topic %+v after the last", s)
 	}
 	return d, nil
 }
@@ -67,7 +67,7 @@ func TestAnnounceGolden(t *testing.T) {
 	if !got.equal(&goldenAnnounceValue) {
 		t.Errorf("got %+v, want %+v", got, goldenAnnounceValue)
 	}
-	h := goldenHeaderOf(TypeNAK, 0) // the type is not the caller's
+	h := goldenHeaderOf(TypeNAK, 0) // append ignores the type in h
 	testAppend(t, goldenAnnounce, func(b []byte) []byte { return goldenAnnounceValue.append(b, h) })
 }
 
@@ -89,9 +89,9 @@ func TestAnnounceErrors(t *testing.T) {
 		{"largest first and total", change32(change32(g, 40, math.MaxUint32-3), 44, math.MaxUint32), nil},
 
 		{"count above total-first", change16(g, 48, 4), ErrMalformed},
-		{"count above what is there", change16(change32(g, 44, 265), 48, 4), ErrShort},
+		{"count above the topics in the packet", change16(change32(g, 44, 265), 48, 4), ErrShort},
 		{"largest count", change16(change32(g, 44, math.MaxUint32), 48, math.MaxUint16), ErrShort},
-		{"count below what is there", change16(g, 48, 2), nil},
+		{"count below the topics in the packet", change16(g, 48, 2), nil},
 		{"count 0", change16(g, 48, 0), nil},
 		{"reserved bytes", change(g, 50, 1, 2, 3, 4, 5, 6), nil},
 

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Data packet, behind the common header:
+// Data packet, after the common header:
 //
 //	+---------------------------------------------------------------+
 //	|                           sequence                            |  32
@@ -11,8 +11,8 @@ import "encoding/binary"
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| runs ...                                                      |  48
 //
-// Packet size is the stream's fixed datagram size in bytes: what a subscriber sizes its slots by. A run holds
-// consecutive messages of one topic, or one fragment of a message, the name of a topic, or state of one:
+// Packet size is the stream's fixed datagram size in bytes, from which a subscriber derives the size of its slots. A
+// run holds consecutive messages of one topic, one fragment of a message, the name of a topic, or a part of its state:
 //
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| kind  | flags |    length     |         topic id (low)        |   0
@@ -21,12 +21,12 @@ import "encoding/binary"
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	|         number (high)         | body: length bytes            |  16
 //
-// Number counts the messages of the topic in this stream from 0; it is that of the first message of the run. The body
-// of a message run is, for each message, its length in 2 bytes and then the message. The body of a fragment run is the
-// message's total length (4 bytes), the fragment's offset (4 bytes) and its bytes; the fragments of one message are
-// consecutive packets of the stream, and nothing else is in them. The body of a topic run is the topic's name; its
-// number is that of the topic's next message. State runs: state.go. A zero kind ends the packet: the rest is padding.
-// Flags say how a run's messages are meant.
+// Number counts the messages of the topic in this stream from 0; it is the number of the run's first message. The body
+// of a message run has, for each message, its length in 2 bytes and then the message. The body of a fragment run has
+// the message's total length (4 bytes), the fragment's offset (4 bytes) and its bytes; the fragments of one message are
+// consecutive packets of the stream, with nothing else in them. The body of a topic run is the topic's name; its number
+// is the number of the topic's next message. State runs: state.go. A zero kind ends the packet: the rest is padding.
+// Flags describe the run's messages.
 const (
 	DataHeaderLen     = 48
 	RunHeaderLen      = 20
@@ -34,7 +34,7 @@ const (
 	FragmentHeaderLen = 8
 )
 
-// RunKind says what a run holds.
+// RunKind is the kind of a run's content.
 type RunKind uint8
 
 const (
@@ -45,23 +45,23 @@ const (
 	RunState    RunKind = 4
 )
 
-// RunFlags say how the messages of a run are meant, or the one that a fragment is of.
+// RunFlags describe the messages of a run, or the message of a fragment.
 type RunFlags uint8
 
-// RunFlagRequest: each is a request, to which receivers may reply.
+// RunFlagRequest: each message is a request, to which receivers may reply.
 const RunFlagRequest RunFlags = 1 << 0
 
-// MaxInPacket is the longest message that fits one packet of packetSize bytes.
+// MaxInPacket returns the size of the longest message that fits one packet of packetSize bytes.
 func MaxInPacket(packetSize int) int {
 	return packetSize - DataHeaderLen - RunHeaderLen - MessageHeaderLen
 }
 
-// MaxFragment is the longest fragment that fits one packet of packetSize bytes.
+// MaxFragment returns the size of the longest fragment that fits one packet of packetSize bytes.
 func MaxFragment(packetSize int) int {
 	return packetSize - DataHeaderLen - RunHeaderLen - FragmentHeaderLen
 }
 
-// PutDataHeader writes common and data header into b. The sequence is zero until SetSeq.
+// PutDataHeader writes the common header and the data header into b. The sequence is zero until SetSeq.
 func PutDataHeader(b []byte, h Header, packetSize int) {
 	_ = b[DataHeaderLen-1]
 	h.Type = TypeData
@@ -72,8 +72,8 @@ func PutDataHeader(b []byte, h Header, packetSize int) {
 	binary.LittleEndian.PutUint32(b[44:], 0)
 }
 
-// Begins reports whether b, which has HeaderLen bytes or more, begins with head. It is compared in words: so many
-// bytes take a call else.
+// Begins reports whether b, which has HeaderLen bytes or more, begins with head. It compares words, which is faster
+// than a call of bytes.Equal.
 func Begins(b []byte, head *[HeaderLen]byte) bool {
 	const w = HeaderLen / 4
 	_ = b[HeaderLen-1]
@@ -86,7 +86,7 @@ func Begins(b []byte, head *[HeaderLen]byte) bool {
 // SetSeq writes the sequence of the data packet b.
 func SetSeq(b []byte, seq uint64) { binary.LittleEndian.PutUint64(b[32:], seq) }
 
-// PutRunHeader writes a run header into b. length is that of the body.
+// PutRunHeader writes a run header into b. length is the length of the body.
 func PutRunHeader(b []byte, kind RunKind, length int, topic, number uint64) {
 	_ = b[RunHeaderLen-1]
 	b[0], b[1] = byte(kind), 0
@@ -95,7 +95,7 @@ func PutRunHeader(b []byte, kind RunKind, length int, topic, number uint64) {
 	binary.LittleEndian.PutUint64(b[12:], number)
 }
 
-// PutRun writes a run of one message into b, which has just its size. Its number is zero until SetRunNumber.
+// PutRun writes a run of one message into b, which has exactly its size. Its number is zero until SetRunNumber.
 func PutRun(b []byte, topic uint64, msg []byte) {
 	_ = b[RunHeaderLen+MessageHeaderLen-1]
 	binary.LittleEndian.PutUint32(b, uint32(RunMessages)|uint32(MessageHeaderLen+len(msg))<<16)
@@ -105,8 +105,8 @@ func PutRun(b []byte, topic uint64, msg []byte) {
 	copy(b[RunHeaderLen+MessageHeaderLen:], msg)
 }
 
-// PutTopicRun writes a run with the name of a topic into b, which has just its size. Its
-// number is zero until SetRunNumber.
+// PutTopicRun writes a run with the name of a topic into b, which has exactly its size. Its number is zero until
+// SetRunNumber.
 func PutTopicRun(b []byte, topic uint64, name string) {
 	PutRunHeader(b, RunTopic, len(name), topic, 0)
 	copy(b[RunHeaderLen:], name)
@@ -121,7 +121,7 @@ func SetRunLength(b []byte, length int) { binary.LittleEndian.PutUint16(b[2:], u
 // SetRunNumber writes the first message number of the run with its header at b.
 func SetRunNumber(b []byte, number uint64) { binary.LittleEndian.PutUint64(b[12:], number) }
 
-// RunNumber is the first message number of the run with its header at b.
+// RunNumber returns the first message number of the run with its header at b.
 func RunNumber(b []byte) uint64 { return binary.LittleEndian.Uint64(b[12:]) }
 
 // PutFragmentHeader writes the fragment header into b.
@@ -135,19 +135,18 @@ type Data struct {
 	Seq        uint64
 	PacketSize int // bytes
 	Runs       []byte
-	Topics     bool  // there are topic runs among them
-	Step       int   // of the messages of its only run: see Step; 0 where that is not known, or there are other runs
-	Codec      Codec // with which the runs are compressed: Unpack has them, and Runs is nil
+	Topics     bool  // there are topic runs in Runs
+	Step       int   // Step of its only run; 0 if it is not known, or there are several runs
+	Codec      Codec // with which the runs are compressed; if not CodecNone, Runs is nil: see Unpack
 }
 
-// DataSeq is the sequence of the data packet b, of which nothing but its header and that it
-// has DataHeaderLen bytes is known.
+// DataSeq returns the sequence of the data packet b, which has DataHeaderLen bytes or more and may be unchecked.
 func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
 
-// ParseData reads the data packet b, after its header. All of it is checked, to the last message, so that nothing is
-// delivered of a packet that is malformed somewhere; but what is compressed is only measured. docs/protocol §13.3,
-// §26.3. With ErrUnsupported, for a codec or a kind of run that is not known, the rest of the packet is sound, and Seq
-// and PacketSize are known. docs/protocol §13.6.
+// ParseData parses the data packet b after ParseHeader. It checks all of it, to the last message, so that nothing is
+// delivered of a packet that is malformed somewhere; of compressed runs it checks only the length. docs/protocol §13.3,
+// §26.3. With ErrUnsupported, for an unknown codec or kind of run, the rest of the packet is well-formed, and Seq and
+// PacketSize are set. docs/protocol §13.6.
 func ParseData(b []byte) (d Data, err error) {
 	if err = d.Parse(b); err != nil && err != ErrUnsupported {
 		return Data{}, err
@@ -155,8 +154,8 @@ func ParseData(b []byte) (d Data, err error) {
 	return d, err
 }
 
-// Parse is ParseData into d, of which nothing but what ErrUnsupported leaves means anything where that fails: it is not
-// copied.
+// Parse is ParseData into d, without a copy. After an error d is undefined, except for Seq and PacketSize with
+// ErrUnsupported.
 func (d *Data) Parse(b []byte) error {
 	if len(b) < DataHeaderLen {
 		return ErrShort
@@ -180,8 +179,8 @@ func (d *Data) Parse(b []byte) error {
 	return err
 }
 
-// checkRuns reports whether there are topic runs in b, Data.Step, and whether all runs are sound.
-// ErrUnsupported: they are, but some are of a kind that is not known.
+// checkRuns reports whether there are topic runs in b, returns Data.Step, and checks all runs. ErrUnsupported: they are
+// well-formed, but some have an unknown kind.
 func checkRuns(b []byte) (topics bool, step int, err error) {
 	for runs := 0; len(b) > 0 && RunKind(b[0]) != RunPadding; runs++ {
 		if len(b) < RunHeaderLen {
@@ -218,14 +217,14 @@ func checkRuns(b []byte) (topics bool, step int, err error) {
 	return topics, step, err
 }
 
-// checkMessages reports whether body is a chain of whole messages, and its Step.
+// checkMessages reports whether body consists of whole messages, and returns its Step.
 func checkMessages(body []byte) (step int, ok bool) {
 	step = Step(body)
 	return step, step > 0 || walkMessages(body)
 }
 
-// Step is how many bytes lie from one message of a message run's body to the next if all have one length, as in most
-// runs: then each is found without its own length, and body holds nothing else. Otherwise it is 0.
+// Step returns the distance in bytes from one message of a message run's body to the next, if all have the same length,
+// as in most runs: then each is found without reading its length, and body holds nothing else. Otherwise it returns 0.
 func Step(body []byte) int {
 	if len(body) < MessageHeaderLen {
 		return 0
@@ -244,7 +243,7 @@ func Step(body []byte) int {
 	return step
 }
 
-// walkMessages reports whether body is a chain of whole messages of any lengths.
+// walkMessages reports whether body consists of whole messages of any lengths.
 func walkMessages(body []byte) bool {
 	for len(body) >= MessageHeaderLen {
 		n := MessageHeaderLen + int(binary.LittleEndian.Uint16(body))
@@ -274,7 +273,7 @@ func (r *Run) Continues() bool {
 	return err == nil && f.Offset > 0
 }
 
-// Messages is how many messages end in the run.
+// Messages returns the number of messages that end in the run.
 func (r *Run) Messages() (n uint64) {
 	if r.Kind == RunFragment {
 		f, err := ParseFragment(r.Body)
@@ -311,8 +310,9 @@ func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
 	}, runs[n:], true
 }
 
-// PeekMessages looks at the first run of runs, which ParseData has checked: if it holds messages, without any flag, it
-// returns topic, first number and the run's size with its header. It is NextRun for where nothing else is needed.
+// PeekMessages reads the first run of runs, which ParseData has checked. If it holds messages, without any flag, it
+// returns topic, first number and the run's size with its header. It is a faster NextRun for callers that need nothing
+// else.
 func PeekMessages(runs []byte) (topic, number uint64, size int, ok bool) {
 	if len(runs) < RunHeaderLen || binary.LittleEndian.Uint16(runs) != uint16(RunMessages) {
 		return 0, 0, 0, false
@@ -321,7 +321,7 @@ func PeekMessages(runs []byte) (topic, number uint64, size int, ok bool) {
 	return binary.LittleEndian.Uint64(runs[4:]), binary.LittleEndian.Uint64(runs[12:]), size, size <= len(runs)
 }
 
-// PeekMessage is PeekMessages of a run that holds one message, which it returns.
+// PeekMessage is PeekMessages for a run that holds one message, which it returns.
 func PeekMessage(runs []byte) (topic, number uint64, msg []byte, ok bool) {
 	const head = RunHeaderLen + MessageHeaderLen
 	if len(runs) < head || binary.LittleEndian.Uint16(runs) != uint16(RunMessages) {
@@ -334,8 +334,8 @@ func PeekMessage(runs []byte) (topic, number uint64, msg []byte, ok bool) {
 	return binary.LittleEndian.Uint64(runs[4:]), binary.LittleEndian.Uint64(runs[12:]), runs[head:end:end], true
 }
 
-// NextMessage splits the first message off the body of a message run. It reports false at the end of the run, and where
-// the run is malformed, which ParseData refuses: then rest is not empty.
+// NextMessage splits the first message off the body of a message run. It reports false at the end of the run, and if
+// the run is malformed, which ParseData excludes: then rest is not empty.
 func NextMessage(body []byte) (msg, rest []byte, ok bool) {
 	if len(body) < MessageHeaderLen {
 		return nil, body, false
@@ -354,7 +354,7 @@ type Fragment struct {
 	Bytes  []byte
 }
 
-// ParseFragment reads the body of a fragment run.
+// ParseFragment parses the body of a fragment run.
 func ParseFragment(body []byte) (Fragment, error) {
 	if len(body) < FragmentHeaderLen {
 		return Fragment{}, ErrShort

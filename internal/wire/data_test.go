@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// goldenDataBounds are the lengths to which goldenData can be cut such that
-// it remains a valid packet: between runs, and within the padding.
+// goldenDataBounds has the lengths to which goldenData can be truncated and remain a valid packet: between runs, and
+// within the padding.
 var goldenDataBounds = []int{48, 80, 100, 123, 124, 125, 126, 127}
 
 var goldenFragmentBounds = []int{48, 80}
 
 var goldenEmptyDataBounds = []int{48}
 
-// dataDesc is a data packet in values that compare.
+// dataDesc is a data packet as comparable values.
 type dataDesc struct {
 	Seq        uint64
 	PacketSize int
@@ -35,7 +35,7 @@ type runDesc struct {
 	Fragment      string
 	Name          string // of a topic run
 	State         *stateDesc
-	Malformed     string // what did not parse of the body
+	Malformed     string // the malformed part of the body
 }
 
 // stateDesc is the body of a state run.
@@ -45,8 +45,7 @@ type stateDesc struct {
 	Bytes string
 }
 
-// append appends the packet as a publisher builds it: in place, the lengths,
-// numbers and sequence last.
+// append appends the packet as a publisher builds it: in place, with the lengths, numbers and sequence last.
 func (d *dataDesc) append(b []byte, h Header, padding int) []byte {
 	start := len(b)
 	b = slices.Grow(b, DataHeaderLen)[:start+DataHeaderLen]
@@ -100,10 +99,10 @@ func describeData(tb testing.TB, b []byte) (dataDesc, error) {
 		r, rest, ok = NextRun(rest)
 	}
 	if at < len(p.Runs) && p.Runs[at] != byte(RunPadding) {
-		tb.Errorf("iteration ends at byte %d of %d, which is no padding", at, len(p.Runs))
+		tb.Errorf("iteration ends at byte %d of %d, which is not padding", at, len(p.Runs))
 	}
 	if rest != nil || !reflect.DeepEqual(r, Run{}) {
-		tb.Errorf("behind the last run: %+v and %d bytes", r, len(rest))
+		tb.Errorf("after the last run: %+v and %d bytes", r, len(rest))
 	}
 	return d, nil
 }
@@ -122,7 +121,7 @@ func describeRun(tb testing.TB, r Run) runDesc {
 			m, rest, ok = NextMessage(rest)
 		}
 		if m != nil {
-			tb.Errorf("message %x behind the last", m)
+			tb.Errorf("message %x after the last", m)
 		}
 		d.Malformed = string(rest)
 	case RunFragment:
@@ -163,7 +162,7 @@ func TestDataGolden(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, c.want)
 		}
-		h := goldenHeaderOf(TypeNAK, c.flags)                                 // the type is not the caller's
+		h := goldenHeaderOf(TypeNAK, c.flags)                                 // the type of the argument is ignored
 		want := c.packet[:len(c.packet)-c.padding]                            // with zeros for padding
 		want = append(want[:len(want):len(want)], make([]byte, c.padding)...) // in a copy
 		testAppend(t, want, func(b []byte) []byte { return c.want.append(b, h, c.padding) })
@@ -192,9 +191,9 @@ func TestDataErrors(t *testing.T) {
 		{"unknown kind", change(g, 48, 5), ErrUnsupported},
 		{"largest kind", change(g, 48, 255), ErrUnsupported},
 		{"unknown kind of a later run", change(g, 100, 5), ErrUnsupported},
-		{"unknown kind before a run that is cut off", change(change16(g, 102, 1000), 48, 5), ErrMalformed},
+		{"unknown kind before a truncated run", change(change16(g, 102, 1000), 48, 5), ErrMalformed},
 		{"unknown codec", change(change16(g, 42, 1000), 5, byte(LastCodec)+1), ErrUnsupported},
-		{"unknown codec with as many bytes as it had", change(change16(g, 42, uint16(len(g)-DataHeaderLen)), 5, byte(LastCodec)+1), ErrMalformed},
+		{"unknown codec, and not shorter than the runs", change(change16(g, 42, uint16(len(g)-DataHeaderLen)), 5, byte(LastCodec)+1), ErrMalformed},
 		{"state of 8 bytes", change(change16(g, 50, 12), 48, 4), nil},
 		{"state of less than 8 bytes", change(g, 100, 4), ErrMalformed},
 		{"the name of a topic", change(g, 100, 3), nil},
@@ -214,13 +213,13 @@ func TestDataErrors(t *testing.T) {
 	})
 }
 
-// named is a data packet with the name of a topic of n bytes.
+// named returns a data packet with a topic name of n bytes.
 func named(n int) []byte {
 	d := dataDesc{PacketSize: MinPacket, Runs: []runDesc{{Kind: RunTopic, Topic: 1, Name: strings.Repeat("n", n)}}}
 	return d.append(nil, goldenHeader, 0)
 }
 
-// A parsed packet says whether it holds names of topics.
+// Data.Topics reports whether a packet holds names of topics.
 func TestDataTopics(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -236,10 +235,8 @@ func TestDataTopics(t *testing.T) {
 	}
 }
 
-// Every truncation into the header or a run is rejected. One between two runs,
-// or within the padding, leaves a valid packet with fewer runs: that is what
-// the checksum is for.
-// docs/protocol §13.1.
+// Every truncation within the header or a run is rejected. One between two runs, or within the padding, leaves a valid
+// packet with fewer runs, which only the checksum detects. docs/protocol §13.1.
 func TestDataTruncated(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -259,7 +256,7 @@ func TestDataTruncated(t *testing.T) {
 				got, err := describeData(t, short)
 				if err != nil || got.Seq != want.Seq || len(got.Runs) != len(want.Runs) ||
 					len(want.Runs) > 0 && !reflect.DeepEqual(got.Runs, want.Runs) {
-					t.Errorf("%s cut to %d bytes, between runs: %+v, %v, want %+v", c.name, n, got, err, want)
+					t.Errorf("%s truncated to %d bytes, between runs: %+v, %v, want %+v", c.name, n, got, err, want)
 				}
 				continue
 			}
@@ -268,10 +265,10 @@ func TestDataTruncated(t *testing.T) {
 				want = ErrShort
 			}
 			if err := parse(short); err != want {
-				t.Errorf("%s cut to %d of %d bytes: %v, want %v", c.name, n, len(c.packet), err, want)
+				t.Errorf("%s truncated to %d of %d bytes: %v, want %v", c.name, n, len(c.packet), err, want)
 			}
 			if _, err := ParseData(short); err != want {
-				t.Errorf("%s cut to %d of %d bytes, header not parsed: %v, want %v", c.name, n, len(c.packet), err, want)
+				t.Errorf("%s truncated to %d of %d bytes, header not parsed: %v, want %v", c.name, n, len(c.packet), err, want)
 			}
 		}
 	}
@@ -356,8 +353,8 @@ func TestDataFull(t *testing.T) {
 	}
 }
 
-// A packet with a run that is no chain of whole messages is refused as a whole, wherever
-// in it the run is (docs/protocol §13.2).
+// A packet with a run that does not consist of whole messages is refused completely, wherever in it the run is
+// (docs/protocol §13.2).
 func TestMessagesMalformed(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
@@ -368,16 +365,16 @@ func TestMessagesMalformed(t *testing.T) {
 		{"no message", "\x01\x00", nil},
 		{"a byte too few", "\x03\x00ab", nil},
 		{"largest length", "\xff\xffab", nil},
-		{"half a length behind a message", "\x01\x00a\x00", nil},
-		{"half a length behind two of its kind", "\x01\x00a\x01\x00b\x01", nil},
-		{"a byte too few behind a message", "\x00\x00\x01\x00a\x02\x00b", nil},
-		{"a byte too few behind two of its kind", "\x02\x00ab\x02\x00cd\x02\x00e", nil},
-		{"a byte too many behind two of its kind", "\x02\x00ab\x02\x00cd\x03\x00ef", nil},
+		{"half a length after a message", "\x01\x00a\x00", nil},
+		{"half a length after two equal messages", "\x01\x00a\x01\x00b\x01", nil},
+		{"a byte too few after a message", "\x00\x00\x01\x00a\x02\x00b", nil},
+		{"a byte too few after two equal messages", "\x02\x00ab\x02\x00cd\x02\x00e", nil},
+		{"a byte too many after two equal messages", "\x02\x00ab\x02\x00cd\x03\x00ef", nil},
 		{"empty messages", "\x00\x00\x00\x00", []string{"", ""}},
 		{"one", "\x03\x00one", []string{"one"}},
 		{"of one length", "\x01\x00a\x01\x00b\x01\x00c", []string{"a", "b", "c"}},
-		{"of one length but the last", "\x01\x00a\x01\x00b\x02\x00cd", []string{"a", "b", "cd"}},
-		{"lengths of which a wrong step finds some", "\x01\x00a\x04\x00\x01\x00a\x01", []string{"a", "\x01\x00a\x01"}},
+		{"of one length except the last", "\x01\x00a\x01\x00b\x02\x00cd", []string{"a", "b", "cd"}},
+		{"lengths that a wrong step would accept", "\x01\x00a\x04\x00\x01\x00a\x01", []string{"a", "\x01\x00a\x01"}},
 	} {
 		value := dataDesc{PacketSize: MinPacket, Runs: []runDesc{
 			{Kind: RunMessages, Topic: 2, Messages: []string{"first"}},
@@ -403,7 +400,7 @@ func TestMessagesMalformed(t *testing.T) {
 			t.Errorf("step of %q: %d, want %d", c.body, got, c.step)
 		}
 	}
-	// The longest that a length of 16 bits can say.
+	// The longest message with a length of 16 bits.
 	body := append([]byte{0xff, 0xff}, make([]byte, math.MaxUint16)...)
 	if m, rest, ok := NextMessage(body); len(m) != math.MaxUint16 || len(rest) != 0 || !ok {
 		t.Errorf("message of 65535 bytes: %d, %d left, %t", len(m), len(rest), ok)
@@ -413,7 +410,7 @@ func TestMessagesMalformed(t *testing.T) {
 	}
 }
 
-// NextRun stands what ParseData has not checked.
+// NextRun does not panic for runs that ParseData has not checked.
 func TestNextRunUnchecked(t *testing.T) {
 	runs := goldenData[DataHeaderLen:]
 	for n := range len(runs) + 1 {

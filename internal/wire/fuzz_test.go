@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// The parsers run on whole packets without a look at the common header, so
-// that nothing but their own checks stands between them and the fuzzer.
+// The parsers run on whole packets without ParseHeader, so that only their own checks protect them from the fuzzer's
+// input.
 
 func addGolden(f *testing.F) {
 	f.Helper()
@@ -18,7 +18,7 @@ func addGolden(f *testing.F) {
 	f.Add([]byte(nil))
 }
 
-// exact is b without capacity behind it: what reads past it panics.
+// exact returns b without spare capacity: a read beyond it panics.
 func exact(b []byte) []byte { return bytes.Clone(b)[:len(b):len(b)] }
 
 // within reports whether part points into whole.
@@ -30,8 +30,7 @@ func within(part, whole []byte) bool {
 	return p >= w && p+uintptr(len(part)) <= w+uintptr(len(whole))
 }
 
-// checkAgain checks a packet that was appended anew: it has the header, and
-// without its last byte it is short.
+// checkAgain checks a packet that was appended again: it has the header, and without its last byte it is short.
 func checkAgain(t *testing.T, b []byte, typ Type, flags ...Flags) {
 	t.Helper()
 	if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(typ, append(flags, FlagSolicit)[0]) {
@@ -59,7 +58,7 @@ func FuzzParseHeader(f *testing.F) {
 		if err != nil || got != h {
 			t.Errorf("%+v, %v, want %+v", got, err, h)
 		}
-		// What is put is what was parsed, but for checksum, codec and reserved byte.
+		// Put writes the parsed header, except for checksum, codec and reserved byte.
 		if want := change(change(change32(b[:HeaderLen], 12, 0), 5, 0), 7, 0); !bytes.Equal(p, want) {
 			t.Errorf("%x, want %x", p, want)
 		}
@@ -97,7 +96,7 @@ func FuzzParseData(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
-		// Cut anywhere, it is refused or has the same runs but the last ones.
+		// Truncated anywhere, it is refused or has the same runs except the last ones.
 		for n := DataHeaderLen; n < min(len(again), 600); n++ {
 			got, err := describeData(t, exact(again[:n]))
 			if err != nil {
@@ -105,13 +104,13 @@ func FuzzParseData(f *testing.F) {
 			}
 			k := len(got.Runs)
 			if k >= len(want.Runs) || k > 0 && !reflect.DeepEqual(got.Runs, want.Runs[:k]) {
-				t.Errorf("cut to %d of %d bytes: %+v, want some of %+v", n, len(again), got, want)
+				t.Errorf("truncated to %d of %d bytes: %+v, want some of %+v", n, len(again), got, want)
 			}
 		}
 	})
 }
 
-// FuzzNextRun iterates over runs that nobody has checked.
+// FuzzNextRun iterates over unchecked runs.
 func FuzzNextRun(f *testing.F) {
 	for _, g := range golden {
 		f.Add(g.packet[HeaderLen:])
@@ -139,9 +138,8 @@ func FuzzNextRun(f *testing.F) {
 	})
 }
 
-// FuzzNextMessage iterates over the body of a message run that nobody has checked. If
-// nothing is left it is one that ParseData accepts, and with the step all messages have
-// one length.
+// FuzzNextMessage iterates over the unchecked body of a message run. If nothing is left ParseData accepts it, and with
+// a step all messages have the same length.
 func FuzzNextMessage(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(goldenData[68:80])
@@ -292,7 +290,7 @@ func FuzzChecksum(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, flags byte) {
 		if len(b) < HeaderLen || len(b) > 600 {
-			return // Verify takes a packet whose header has been parsed
+			return // Verify needs a packet with a valid header
 		}
 		b = exact(b)
 		SetChecksum(b)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Heartbeat, behind the common header:
+// Heartbeat, after the common header:
 //
 //	+---------------------------------------------------------------+
 //	|                             lead                              |  32
@@ -35,56 +35,56 @@ import (
 //	| timing, 32 bytes (§2.24)                                      |
 //	+---------------------------------------------------------------+
 //
-// Hold is a set of bits: 1 says that the holder was released. The name, in UTF-8, has
-// MaxName bytes at most; nameln is their number, or zero. Legs is the number of leg tags, at
-// most MaxLegs; asked is 1 if a topic is asked for, timings if there is a timing, or zero.
+// Hold is a set of bits: 1 means that the holder was released. The name, in UTF-8, has MaxName bytes at most; nameln is
+// its length. Legs is the number of leg tags, at most MaxLegs; asked is 1 if a topic is asked for, timings is 1 if
+// there is a timing.
 const HeartbeatLen = 104
 
-// holdReleased is the bit of a heartbeat's byte 100 that says so.
+// holdReleased is the bit of a heartbeat's byte 100 for a released holder.
 const holdReleased = 1
 
-// Heartbeat has a stream's extent and the timers its publisher has measured.
+// Heartbeat has the range of a stream's sequences and the times that its publisher has measured.
 type Heartbeat struct {
-	// Lead is the sequence the next new packet will have: all below exist.
+	// Lead is the sequence of the next new packet: all lower ones exist.
 	Lead uint64
-	// Trail is the oldest sequence the publisher can still repair, <= Lead.
+	// Trail is the oldest sequence that the publisher can still repair, <= Lead.
 	Trail uint64
-	// SentAt is the publisher's own clock in nanoseconds; a status echoes it.
+	// SentAt is the time of the publisher's clock in nanoseconds; a status echoes it.
 	SentAt uint64
-	// Backoff is the window over which subscribers spread a NAK for a loss
-	// that they may share; zero asks for NAKs at once.
+	// Backoff is the interval over which subscribers spread a NAK for a loss that they may share; zero: they send NAKs at
+	// once.
 	Backoff time.Duration
-	// Receivers is how many subscribers the publisher knows of.
+	// Receivers is the number of subscribers that the publisher knows.
 	Receivers uint32
-	// StatusInterval is the time between two statuses of one subscriber that has nothing else to say.
+	// StatusInterval is the time between two statuses of a subscriber without news.
 	StatusInterval time.Duration
-	// Interval is the longest time until the next heartbeat: a subscriber
-	// that hears nothing for several of them has lost the publisher.
+	// Interval is the longest time until the next heartbeat: a subscriber that receives nothing for several intervals has
+	// lost the publisher.
 	Interval   time.Duration
 	PacketSize int // bytes
-	// RTT is the publisher's smoothed round trip to its subscribers, zero if it has none yet.
+	// RTT is the publisher's smoothed round-trip time to its subscribers; zero if not known yet.
 	RTT time.Duration
-	// Holder is the id of the subscriber that holds the publisher up, for Held so far, or, with Released, of one that has
-	// done so for too long and is not waited for any more; zero if there is none.
+	// Holder is the id of the subscriber that blocks the publisher, for the time Held so far, or, with Released, of one
+	// that blocked it for too long and that it no longer waits for; zero if there is none.
 	Holder   uint64
 	Held     time.Duration // in whole milliseconds, on the wire
 	Released bool
-	// Name is what the publisher calls itself, for people to read; see CleanName.
+	// Name is the publisher's name, for people to read; see CleanName.
 	Name []byte
-	// Settings are those of the publisher's bus.
+	// Settings are the settings of the publisher's bus.
 	Settings Settings
-	// Legs are the group's tags on each of that bus's legs.
+	// Legs has the group's tags on each leg of that bus.
 	Legs Legs
-	// Asked is the id of a topic that receivers are asked for; zero: none.
+	// Asked is the id of a topic that receivers list first in their status if they subscribe to it; zero: none.
 	Asked uint64
-	// Timing says when a packet was sent; without a clock there is none.
+	// Timing has the send time of a packet; it is absent without a clock.
 	Timing Timing
 }
 
 // askedLen is the length of the topic asked for.
 const askedLen = 8
 
-// AppendHeartbeat appends the packet to b. A name is cut to MaxName bytes.
+// AppendHeartbeat appends the packet to b. A name is truncated to MaxName bytes.
 func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	h.Type = TypeHeartbeat
 	name := hb.Name[:min(len(hb.Name), MaxName)]
@@ -125,7 +125,7 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	return b
 }
 
-// ParseHeartbeat reads the heartbeat b, after its header. docs/protocol §13.3.
+// ParseHeartbeat parses the heartbeat b after ParseHeader. docs/protocol §13.3.
 func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	if len(b) < HeartbeatLen {
 		return Heartbeat{}, ErrShort
@@ -162,7 +162,7 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		hb.Asked = binary.LittleEndian.Uint64(b[behind-askedLen:])
 	}
 	if timings > 0 {
-		if t := timing(b[behind:]); t.Clock != 0 { // one without a clock is none: docs/protocol §2.24
+		if t := timing(b[behind:]); t.Clock != 0 { // without a clock it is ignored: docs/protocol §2.24
 			hb.Timing = t
 		}
 	}
@@ -175,7 +175,7 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	return hb, nil
 }
 
-// extend grows b by n zero bytes and returns the whole and the new part.
+// extend appends n zero bytes to b and returns the whole and the new part.
 func extend(b []byte, n int) (whole, part []byte) {
 	start := len(b)
 	if cap(b)-start < n {
@@ -188,7 +188,7 @@ func extend(b []byte, n int) (whole, part []byte) {
 	return b, b[start:]
 }
 
-// clamp32 fits v into 32 bits: a longer time is as good as the longest.
+// clamp32 limits v to 32 bits: longer times need no distinction.
 func clamp32(v int64) uint32 {
 	switch {
 	case v <= 0:

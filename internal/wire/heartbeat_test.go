@@ -18,7 +18,7 @@ func TestHeartbeatGolden(t *testing.T) {
 	if !reflect.DeepEqual(got, goldenHeartbeatValue) {
 		t.Errorf("got %+v, want %+v", got, goldenHeartbeatValue)
 	}
-	h := goldenHeaderOf(TypeNAK, FlagSolicit) // the type is not the caller's
+	h := goldenHeaderOf(TypeNAK, FlagSolicit) // the type of the argument is ignored
 	testAppend(t, goldenHeartbeat, func(b []byte) []byte { return AppendHeartbeat(b, h, &goldenHeartbeatValue) })
 }
 
@@ -32,7 +32,7 @@ func TestHeartbeatErrors(t *testing.T) {
 		{"lead 0, trail not", change64(g, 32, 0), ErrMalformed},
 		{"nothing sent yet", change64(change64(g, 32, 0), 40, 0), nil},
 		{"trail is lead", change64(g, 40, 0x0102030405060708), nil},
-		{"trail behind lead", change64(g, 40, 0x0102030405060709), ErrMalformed},
+		{"trail after lead", change64(g, 40, 0x0102030405060709), ErrMalformed},
 		{"largest trail", change64(g, 40, math.MaxUint64), ErrMalformed},
 		{"trail and lead too large", change64(change64(g, 32, math.MaxUint64), 40, math.MaxUint64), ErrMalformed},
 		{"packet size 0", change16(g, 72, 0), ErrMalformed},
@@ -43,24 +43,23 @@ func TestHeartbeatErrors(t *testing.T) {
 		{"largest packet size", change16(g, 72, math.MaxUint16), ErrMalformed},
 		{"reserved bytes", change(g, 75, 0xff), nil},
 		{"a topic asked for", append(change(g, 74, 1), make([]byte, askedLen)...), nil},
-		{"a topic asked for that is not all there", append(change(g, 74, 1), make([]byte, askedLen-1)...), ErrShort},
+		{"a truncated topic asked for", append(change(g, 74, 1), make([]byte, askedLen-1)...), ErrShort},
 		{"too many topics asked for", append(change(g, 74, 2), make([]byte, 2*askedLen)...), ErrMalformed},
 		{"other bits of the holder", change(g, 100, 0xff), nil},
 		{"no name", change(g, 101, 0), nil},
 		{"longest name", append(change(g, 101, MaxName), make([]byte, MaxName)...), nil},
-		{"name that is not all there", change(g, 101, 6), ErrShort},
+		{"truncated name", change(g, 101, 6), ErrShort},
 		{"legs", append(change(g, 102, MaxLegs), make([]byte, MaxLegs*legTagLen)...), nil},
-		{"legs that are not all there", append(change(g, 102, MaxLegs), make([]byte, MaxLegs*legTagLen-1)...), ErrShort},
+		{"truncated legs", append(change(g, 102, MaxLegs), make([]byte, MaxLegs*legTagLen-1)...), ErrShort},
 		{"too many legs", append(change(g, 102, MaxLegs+1), make([]byte, 100)...), ErrMalformed},
 		{"a timing", append(change(g, 103, 1), make([]byte, TimingLen)...), nil},
-		{"a timing that is not all there", append(change(g, 103, 1), make([]byte, TimingLen-1)...), ErrShort},
+		{"a truncated timing", append(change(g, 103, 1), make([]byte, TimingLen-1)...), ErrShort},
 		{"too many timings", append(change(g, 103, 2), make([]byte, 2*TimingLen)...), ErrMalformed},
 		{"longer name", append(change(g, 101, MaxName+1), make([]byte, MaxName+1)...), ErrMalformed},
 	})
 }
 
-// A name that is too long is cut.
-// docs/protocol §5.6.
+// A name that is too long is truncated. docs/protocol §5.6.
 func TestHeartbeatLongName(t *testing.T) {
 	in := Heartbeat{PacketSize: MinPacket, Name: bytes.Repeat([]byte("n"), MaxName+1)}
 	got, err := ParseHeartbeat(AppendHeartbeat(nil, goldenHeader, &in))
@@ -69,8 +68,7 @@ func TestHeartbeatLongName(t *testing.T) {
 	}
 }
 
-// Times that do not fit become the longest that do, negative ones zero.
-// docs/protocol §1.2.
+// Times that do not fit become the longest possible, negative ones zero. docs/protocol §1.2.
 func TestHeartbeatTimes(t *testing.T) {
 	const (
 		most         = time.Duration(math.MaxUint32)

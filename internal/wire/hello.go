@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Hello, behind the common header:
+// Hello, after the common header:
 //
 //	+-------------------------------+-------+-------+---------------+
 //	|            groups             |mapping|checks.|  packet size  |  32
@@ -15,10 +15,10 @@ import "encoding/binary"
 //	+---------------------------------------------------------------+
 //
 // Bit 1 marks an answer: then topics and filter are those that its sender subscribes to, otherwise those that it
-// publishes. Bit 2 says that its sender waits for subscribers. All hellos have the same length, so that an answer is
-// never longer than what it answers.
+// publishes. Bit 2: its sender waits for subscribers. All hellos have the same length, so that an answer is never
+// longer than its hello.
 //
-// Every version keeps this layout, up to HelloLen: a hello is how buses of different versions learn of each other.
+// Every version keeps this layout, up to HelloLen: by hellos buses of different versions detect each other.
 const (
 	HelloLen = 176
 
@@ -29,16 +29,16 @@ const (
 // Hello has the identity and the configuration of a bus.
 type Hello struct {
 	Settings
-	PacketSize int    // bytes, of the bus's streams
-	Topics     uint32 // how many topics it publishes, or subscribes to in an answer
-	Answer     bool   // it answers a hello of ours
+	PacketSize int    // of the bus's streams, in bytes
+	Topics     uint32 // number of topics that it publishes, or, in an answer, subscribes to
+	Answer     bool   // it answers a hello
 	Waits      bool   // its bus waits for subscribers
 	Filter     TopicFilter
-	// Name of the bus, for people: CleanName. It points into the packet.
+	// Name is the name of the bus, for people to read; see CleanName. It points into the packet.
 	Name []byte
 }
 
-// AppendHello appends the packet to b. A name beyond MaxName bytes is cut off.
+// AppendHello appends the packet to b. A name is truncated to MaxName bytes.
 func AppendHello(b []byte, h Header, x *Hello) []byte {
 	h.Type = TypeHello
 	b, p := extend(b, HelloLen)
@@ -59,7 +59,7 @@ func AppendHello(b []byte, h Header, x *Hello) []byte {
 	return b
 }
 
-// ParseHello reads the hello b, of any version, after its header. docs/protocol §13.3.
+// ParseHello parses the hello b, of any version, after ParseHeader. docs/protocol §13.3.
 func ParseHello(b []byte) (Hello, error) {
 	if len(b) < HelloLen {
 		return Hello{}, ErrShort
@@ -83,8 +83,8 @@ func ParseHello(b []byte) (Hello, error) {
 	}, nil
 }
 
-// TopicFilter is a set of topic ids that may hold some more than were added: a Bloom filter of 512 bits, three for each
-// topic. Of 50 topics it takes one other in 64 for its own, of 200 one in three. docs/protocol §2.17.
+// TopicFilter is a set of topic ids: a Bloom filter of 512 bits, three for each topic. With 50 topics one other topic
+// in 64 is a false positive, with 200 one in three. docs/protocol §2.17.
 type TopicFilter [64]byte
 
 // Add adds a topic.
@@ -95,7 +95,7 @@ func (f *TopicFilter) Add(topic uint64) {
 	}
 }
 
-// AnyTopic is the set of all topics, of a bus that subscribes to a pattern.
+// AnyTopic returns the set of all topics, for a bus that subscribes to a pattern.
 func AnyTopic() TopicFilter {
 	var f TopicFilter
 	for i := range f {
@@ -104,7 +104,7 @@ func AnyTopic() TopicFilter {
 	return f
 }
 
-// May reports whether a topic may be in the set; if not, it is not.
+// May reports whether a topic may be in the set; false is certain.
 func (f *TopicFilter) May(topic uint64) bool {
 	for i := range uint64(3) {
 		bit := topic >> (20 * i) & 511

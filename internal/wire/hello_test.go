@@ -18,7 +18,7 @@ func TestHelloGolden(t *testing.T) {
 	if !reflect.DeepEqual(got, goldenHelloValue) {
 		t.Errorf("got %+v, want %+v", got, goldenHelloValue)
 	}
-	h := goldenHeaderOf(TypeNAK, 0) // the type is not the caller's
+	h := goldenHeaderOf(TypeNAK, 0) // the type of the argument is ignored
 	testAppend(t, goldenHello, func(b []byte) []byte { return AppendHello(b, h, &goldenHelloValue) })
 }
 
@@ -33,7 +33,7 @@ func TestHelloErrors(t *testing.T) {
 		{"unknown bits", change(g, 44, 0xff), nil},
 		{"reserved bytes", change(g, 46, 0xff, 0xff), nil},
 		{"unknown mapping and checksum", change(g, 36, 0xff, 0xff), nil},
-		{"packet size 0", change16(g, 38, 0), nil}, // somebody else's business
+		{"packet size 0", change16(g, 38, 0), nil}, // checked by the caller
 	})
 	x := Hello{Name: []byte(strings.Repeat("x", MaxName+1))}
 	b := AppendHello(nil, goldenHeader, &x)
@@ -42,9 +42,7 @@ func TestHelloErrors(t *testing.T) {
 	}
 }
 
-// What every version keeps is read of a packet of any version, and a hello is
-// understood.
-// docs/protocol §2.5, §18.1.
+// The fields that every version has are read from packets of any version, and so are hellos. docs/protocol §2.5, §18.1.
 func TestOtherVersions(t *testing.T) {
 	for _, g := range golden {
 		for _, v := range []uint8{0, 1, 2, 255} {
@@ -63,7 +61,7 @@ func TestOtherVersions(t *testing.T) {
 	if _, _, err := ParseKept([]byte("no")); err != ErrForeign {
 		t.Errorf("foreign: %v", err)
 	}
-	// A later version may say more behind it.
+	// A later version may append fields.
 	later := append(change(goldenHello, 2, 7), "more"...)
 	if got, err := ParseHello(later); err != nil || !reflect.DeepEqual(got, goldenHelloValue) {
 		t.Errorf("a hello of version 7: %+v, %v", got, err)
@@ -85,7 +83,7 @@ func TestTopicFilter(t *testing.T) {
 		}
 		for _, id := range in {
 			if !f.May(id) {
-				t.Errorf("%d topics: %x was added and is not there", c.topics, id)
+				t.Errorf("%d topics: %x was added and is missing", c.topics, id)
 			}
 		}
 		wrong := 0
@@ -96,7 +94,7 @@ func TestTopicFilter(t *testing.T) {
 			}
 		}
 		if share := float64(wrong) / tries; share > c.most {
-			t.Errorf("%d topics: %g of others are taken for one", c.topics, share)
+			t.Errorf("%d topics: %g of other topics are false positives", c.topics, share)
 		}
 	}
 }

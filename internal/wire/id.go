@@ -1,7 +1,7 @@
 package wire
 
-// TopicID is the id of a topic name: FNV-1a, 64 bits, with a final mix so that
-// its low bits can choose a group. The same on every host, for ever. docs/protocol §3.8.
+// TopicID returns the id of a topic name: FNV-1a, 64 bits, with a final mix so that its low bits can select a group. It
+// is the same on every host and in every version. docs/protocol §3.8.
 func TopicID(name string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -14,5 +14,5 @@ func TopicID(name string) uint64 {
 	return h
 }
 
-// GroupTag is the tag of a group: a hash of its address. docs/protocol §3.11.
+// GroupTag returns the tag of a group: a hash of its address. docs/protocol §3.11.
 func GroupTag(address string) uint32 { return uint32(TopicID(address) >> 16) }

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// MaxLegs is how many legs a bus has at most: networks, or ranges of addresses, that carry the same.
+// MaxLegs is the maximum number of legs of a bus: networks, or ranges of addresses, that carry the same packets.
 const MaxLegs = 4
 
-// Legs are the tags that a group has on each leg of a bus with several, in the order of the
-// bus: the first N. N is zero where there is one leg.
+// Legs has the tags of a group on each leg of a bus with several legs, in the order of the bus: the first N. N is zero
+// with one leg.
 type Legs struct {
 	N    int
 	Tags [MaxLegs]uint32
 }
 
-// LegsOf returns the legs with those tags: none for a single one.
+// LegsOf returns the Legs with those tags: without any for a single tag.
 func LegsOf(tags []uint32) (l Legs) {
 	if len(tags) > 1 {
 		l.N = copy(l.Tags[:], tags)
@@ -23,14 +23,14 @@ func LegsOf(tags []uint32) (l Legs) {
 	return l
 }
 
-// List is the tags.
+// List returns the tags.
 func (l *Legs) List() []uint32 { return l.Tags[:l.N] }
 
-// Has reports whether a publisher that sends packets with that tag, and heartbeats that list these legs, is on the leg
-// with another tag.
+// Has reports whether a publisher that sends packets with tag, and heartbeats with these legs, also sends on the leg
+// with the tag leg.
 func (l *Legs) Has(tag, leg uint32) bool { return tag == leg || slices.Contains(l.List(), leg) }
 
-// legTagLen is the length of one of them in a packet.
+// legTagLen is the length of one tag in a packet.
 const legTagLen = 4
 
 func (l *Legs) put(p []byte) {
@@ -39,7 +39,7 @@ func (l *Legs) put(p []byte) {
 	}
 }
 
-// legs reads n of them.
+// legs parses n tags.
 func legs(b []byte, n int) (l Legs) {
 	l.N = n
 	for i := range l.List() {

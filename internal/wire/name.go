@@ -12,8 +12,8 @@ const MaxName = 64
 // MaxTag is the longest tag of a subscriber, in bytes.
 const MaxTag = 32
 
-// CleanName is a name from the wire as it may be shown to people: as it is where it is valid UTF-8 that prints,
-// otherwise quoted, so that it cannot move a terminal's cursor or forge a line of a log. docs/protocol §13.4.
+// CleanName returns a name from a packet in a form that is safe to show: unchanged if it is printable UTF-8, otherwise
+// quoted, so that it cannot move a terminal's cursor or forge a log line. docs/protocol §13.4.
 func CleanName(name []byte) string {
 	s := string(name)
 	if !utf8.ValidString(s) {
@@ -27,7 +27,7 @@ func CleanName(name []byte) string {
 	return s
 }
 
-// Quoted is a clean name in quotes: as it is if CleanName has quoted it.
+// Quoted returns a clean name in quotes: unchanged if CleanName has quoted it.
 func Quoted(name string) string {
 	if name != "" && name[0] == '"' {
 		return CleanName([]byte(name))

@@ -26,8 +26,7 @@ func TestCleanName(t *testing.T) {
 	}
 }
 
-// A name that is too long is cut: the rest of the status stays in its place.
-// docs/protocol §7.6.
+// A name that is too long is truncated: the rest of the status keeps its offsets. docs/protocol §7.6.
 func TestStatusName(t *testing.T) {
 	st := Status{Next: 1, Limit: 2, Name: []byte(strings.Repeat("n", MaxName+1))}
 	got, err := describeStatus(AppendStatus(nil, goldenHeader, &st, []uint64{7}))

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A data packet with a codec in its header holds its runs compressed, and says by which codec and dictionary, and
-// how long they are. docs/protocol §26:
+// A data packet with a codec in its header has compressed runs, their decompressed length, and the id of the
+// dictionary. docs/protocol §26:
 //
 //	+---------------------------------------------------------------+
 //	|                           sequence                            |  32
@@ -18,7 +18,7 @@ import (
 //
 // It is not padded. A packet without a codec has zeros there.
 
-// Codec says how the runs of a data packet are compressed.
+// Codec is the compression of the runs of a data packet.
 type Codec uint8
 
 const (
@@ -41,39 +41,39 @@ func (c Codec) String() string {
 	return fmt.Sprintf("codec(%d)", uint8(c))
 }
 
-// MaxRuns is how many bytes of runs a packet holds at most, however short they are compressed.
+// MaxRuns is the maximum size of a packet's runs in bytes, decompressed.
 const MaxRuns = MaxPacket - DataHeaderLen
 
-// ErrDictionary says that runs are compressed with a dictionary that is not known.
-var ErrDictionary = errors.New("wire: runs are compressed with a dictionary that is not known")
+// ErrDictionary is returned for runs that are compressed with an unknown dictionary.
+var ErrDictionary = errors.New("wire: runs are compressed with an unknown dictionary")
 
 // Packed is the content of a data packet with compressed runs.
 type Packed struct {
 	Codec Codec
-	Dict  uint32 // of the dictionary: the first 4 bytes of its SHA-256, the first one the highest; 0: none
-	Len   int    // bytes of the runs
+	Dict  uint32 // of the dictionary: the first 4 bytes of its SHA-256, big-endian; 0: none
+	Len   int    // bytes of the runs, decompressed
 	Bytes []byte // compressed
 }
 
 // Unpacker decompresses runs. Any goroutine may use it.
 type Unpacker interface {
-	// Unpack appends the runs that p holds to dst: p.Len bytes, or there is an error. It
-	// writes no more than that, whatever p holds. ErrDictionary: the dictionary is not known.
+	// Unpack appends the runs of p to dst: exactly p.Len bytes, or it returns an error. It never writes more, whatever p
+	// holds. ErrDictionary: the dictionary is not known.
 	Unpack(dst []byte, p Packed) ([]byte, error)
 }
 
-// CodecOf is the codec of the data packet b.
+// CodecOf returns the codec of the data packet b.
 func CodecOf(b []byte) Codec { return Codec(b[5]) }
 
-// PutPacked makes the data packet b one with compressed runs: p.Bytes. The header is to be written already, and they
-// behind it.
+// PutPacked marks the data packet b as one with compressed runs. The caller has already written the header, and p.Bytes
+// after it.
 func PutPacked(b []byte, p *Packed) {
 	b[5] = byte(p.Codec)
 	binary.LittleEndian.PutUint16(b[42:], uint16(p.Len))
 	binary.LittleEndian.PutUint32(b[44:], p.Dict)
 }
 
-// ParsePacked reads the data packet b. Its header has been parsed and names a codec. docs/protocol §26.3.
+// ParsePacked parses the data packet b after ParseHeader; its header has a codec. docs/protocol §26.3.
 func ParsePacked(b []byte) (Packed, error) {
 	if len(b) < DataHeaderLen {
 		return Packed{}, ErrShort
@@ -93,9 +93,9 @@ func ParsePacked(b []byte) (Packed, error) {
 	return p, nil
 }
 
-// Unpack writes the data packet b, which has compressed runs, as if they were not, into
-// dst, which it enlarges if need be. The packet is checked as ParseData checks others.
-// It has no checksum that is right. ErrUnsupported: a codec or a kind of run is not known.
+// Unpack writes the data packet b, which has compressed runs, into dst with decompressed runs, and enlarges dst if
+// necessary. It checks the result as ParseData does; its checksum is not valid. ErrUnsupported: a codec or a kind of
+// run is not known.
 func Unpack(u Unpacker, dst, b []byte) ([]byte, error) {
 	p, err := ParsePacked(b)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NAK (to the publisher), NCF and Gone (to the group), behind the common header:
+// NAK (to the publisher), NCF and Gone (to the group), after the common header:
 //
 //	+---------------------------------------------------------------+
 //	|          receiver id (NAK), zero (NCF and Gone)               |  32
@@ -16,18 +16,18 @@ import (
 //	+---------------+-------+-------+-------------------------------+
 //	| ranges ...                                                    |  56
 //
-// Each range is two unsigned varints (7 bits a byte, low first): how many sequences to skip from the end of the range
-// before it (from base for the first), and how many the range holds, at least one. So all gaps of a window fit one
-// packet: an isolated loss takes two bytes.
+// Each range is two unsigned varints (7 bits a byte, low first): the number of sequences to skip from the end of the
+// range before it (from base for the first), and the number of sequences in the range, at least one. So all gaps of a
+// window fit one packet: an isolated loss takes two bytes.
 const RangesHeaderLen = 56
 
-// Reason says why an NCF or a Gone was sent.
+// Reason is the reason for an NCF or a Gone.
 type Reason uint8
 
 const (
 	// ReasonNone: a NAK.
 	ReasonNone Reason = 0
-	// ReasonQueued (NCF): the repair waits for its budget; ask again after Wait.
+	// ReasonQueued (NCF): the repair waits for the repair budget; send the NAK again after Wait.
 	ReasonQueued Reason = 1
 	// ReasonOverwritten (Gone): the packets have left the publisher's window.
 	ReasonOverwritten Reason = 2
@@ -47,10 +47,10 @@ type Ranges struct {
 // RangesBuilder appends a NAK, NCF or Gone, range by range.
 type RangesBuilder struct {
 	b     []byte
-	start int // of the packet in b
+	start int // of the packet, in b
 	end   uint64
 	count int
-	limit int // bytes of the packet, at most
+	limit int // maximum size of the packet in bytes
 }
 
 // Begin starts a packet of type t in b, of at most limit bytes.
@@ -67,8 +67,8 @@ func (w *RangesBuilder) Begin(b []byte, h Header, t Type, receiver, base uint64,
 	w.b, w.end, w.count, w.limit = b, base, 0, limit
 }
 
-// Add appends the range [first, first+n), which lies behind all before it. It
-// reports false, and adds nothing, when the packet is full.
+// Add appends the range [first, first+n), which is after all earlier ones. It reports false, and adds nothing, if the
+// packet is full.
 func (w *RangesBuilder) Add(first, n uint64) bool {
 	if first < w.end || n == 0 {
 		panic("wire: ranges out of order")
@@ -83,7 +83,7 @@ func (w *RangesBuilder) Add(first, n uint64) bool {
 	return true
 }
 
-// Count is the number of ranges so far.
+// Count returns the number of ranges so far.
 func (w *RangesBuilder) Count() int { return w.count }
 
 // Finish returns the buffer with the complete packet.
@@ -101,7 +101,7 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// ParseRanges reads the NAK, NCF or Gone b, after its header, and checks all of it. docs/protocol §13.3.
+// ParseRanges parses the NAK, NCF or Gone b after ParseHeader, and checks all of it. docs/protocol §13.3.
 func ParseRanges(b []byte) (Ranges, error) {
 	if len(b) < RangesHeaderLen {
 		return Ranges{}, ErrShort
@@ -127,7 +127,7 @@ func ParseRanges(b []byte) (Ranges, error) {
 	return r, nil
 }
 
-// Next splits the first range off r; ok is false when there are no more.
+// Next splits the first range off r; ok is false if there is none.
 func (r *Ranges) Next() (first, n uint64, ok bool) {
 	if r.Count == 0 || r.advance(&first, &n) != nil {
 		return 0, 0, false

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// testSeed is the seed of the random tests: of the environment variable
-// FANFARE_SEED, or new. It is shown when the test fails.
+// testSeed returns the seed of the random tests: from the environment variable FANFARE_SEED, or a new one. It is shown
+// if the test fails.
 func testSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed := rand.Uint64()
@@ -28,7 +28,7 @@ func testSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// rangesDesc is a NAK, NCF or Gone in values that compare.
+// rangesDesc is a NAK, NCF or Gone as comparable values.
 type rangesDesc struct {
 	Receiver, Base uint64
 	Reason         Reason
@@ -69,7 +69,7 @@ func describeRanges(tb testing.TB, b []byte) (rangesDesc, error) {
 	count, end := r.Count, r.at
 	for first, n, ok := r.Next(); ok; first, n, ok = r.Next() {
 		if first < end || n == 0 || n > MaxSeq || first > MaxSeq-n {
-			tb.Errorf("range %d: %d from %d, behind %d", len(d.Ranges), n, first, end)
+			tb.Errorf("range %d: %d from %d, after %d", len(d.Ranges), n, first, end)
 		}
 		end = first + n
 		d.Ranges = append(d.Ranges, rangeDesc{first, n})
@@ -78,7 +78,7 @@ func describeRanges(tb testing.TB, b []byte) (rangesDesc, error) {
 		tb.Errorf("%d ranges of %d, %d left", len(d.Ranges), count, r.Count)
 	}
 	if first, n, ok := r.Next(); ok || first != 0 || n != 0 {
-		tb.Errorf("range behind the last: %d from %d", n, first)
+		tb.Errorf("range after the last: %d from %d", n, first)
 	}
 	return d, nil
 }
@@ -124,20 +124,20 @@ func TestRangesErrors(t *testing.T) {
 		{"zero range", with(0, 1, "00 00"), ErrMalformed},
 		{"second range zero", with(0, 2, "00 01 00 00"), ErrMalformed},
 		{"zero range in two bytes", with(0, 1, "00 80 00"), ErrMalformed},
-		{"numbers longer than they need be", with(5, 1, "83 80 00 82 00"), nil},
+		{"numbers longer than necessary", with(5, 1, "83 80 00 82 00"), nil},
 
 		// Last possible base; 2^62-1.
 		{"last sequence", with(MaxSeq-1, 1, "00 01"), nil},
 		{"last sequence, base 0", with(0, 1, "ff ff ff ff ff ff ff ff 3f 01"), nil},
-		{"behind the last sequence", with(MaxSeq-1, 1, "01 01"), ErrMalformed},
-		{"over the last sequence", with(MaxSeq-1, 1, "00 02"), ErrMalformed},
-		{"behind the last sequence, second range", with(MaxSeq-1, 2, "00 01 00 01"), ErrMalformed},
+		{"after the last sequence", with(MaxSeq-1, 1, "01 01"), ErrMalformed},
+		{"beyond the last sequence", with(MaxSeq-1, 1, "00 02"), ErrMalformed},
+		{"after the last sequence, second range", with(MaxSeq-1, 2, "00 01 00 01"), ErrMalformed},
 		{"skip MaxSeq", with(0, 1, "80 80 80 80 80 80 80 80 40 01"), ErrMalformed},
 		{"length MaxSeq-1", with(0, 1, "00 ff ff ff ff ff ff ff ff 3f"), nil},
 		{"length MaxSeq-1 from 1", with(1, 1, "00 ff ff ff ff ff ff ff ff 3f"), nil},
 		{"length MaxSeq-1 from 2", with(2, 1, "00 ff ff ff ff ff ff ff ff 3f"), ErrMalformed},
 		{"length above MaxSeq", with(0, 1, "00 81 80 80 80 80 80 80 80 40"), ErrMalformed},
-		// Sums that come out small again modulo 2^64.
+		// Sums that wrap modulo 2^64.
 		{"skip 2^64-1", with(5, 1, "ff ff ff ff ff ff ff ff ff 01 01"), ErrMalformed},
 		{"length 2^64-1", with(5, 1, "00 ff ff ff ff ff ff ff ff ff 01"), ErrMalformed},
 		{"skip and length 2^63", with(5, 1, "80 80 80 80 80 80 80 80 80 01 80 80 80 80 80 80 80 80 80 01"), ErrMalformed},
@@ -147,10 +147,10 @@ func TestRangesErrors(t *testing.T) {
 		{"skip of eleven bytes", with(0, 1, "80 80 80 80 80 80 80 80 80 80 00 01"), ErrMalformed},
 		{"length above 2^64", with(0, 1, "00 ff ff ff ff ff ff ff ff ff 02"), ErrMalformed},
 		{"length of eleven bytes", with(0, 1, "00 80 80 80 80 80 80 80 80 80 80 01"), ErrMalformed},
-		{"skip without end", with(0, 1, "80 80 80"), ErrShort},
-		{"length without end", with(0, 1, "00 80 80 80"), ErrShort},
+		{"truncated skip", with(0, 1, "80 80 80"), ErrShort},
+		{"truncated length", with(0, 1, "00 80 80 80"), ErrShort},
 		{"length missing", with(0, 1, "00"), ErrShort},
-		{"malformed range behind the last", with(0, 1, "00 01 00 00"), nil},
+		{"malformed range after the last", with(0, 1, "00 01 00 00"), nil},
 	})
 }
 
@@ -201,7 +201,7 @@ func TestRangesBuilderPanics(t *testing.T) {
 	}
 }
 
-// Nothing fits a packet without room, and the header stays whole.
+// No range fits a packet without room, and the header stays intact.
 func TestRangesBuilderNoRoom(t *testing.T) {
 	for _, limit := range []int{0, 1, RangesHeaderLen, RangesHeaderLen + 1, RangesHeaderLen + 2} {
 		var w RangesBuilder
@@ -210,7 +210,7 @@ func TestRangesBuilderNoRoom(t *testing.T) {
 			t.Errorf("limit %d: Add is %t, want %t", limit, got, want)
 		}
 		if w.Add(128, 1) {
-			t.Errorf("limit %d: a range fits that does not", limit)
+			t.Errorf("limit %d: a range is accepted that does not fit", limit)
 		}
 		b := w.Finish()
 		if len(b) != RangesHeaderLen+2*w.Count() {
@@ -240,8 +240,8 @@ func TestRangesBuilderCount(t *testing.T) {
 	}
 }
 
-// oracleRanges builds the packets for ranges as simply as can be: it encodes
-// all, and begins another packet when one is too long.
+// oracleRanges builds the packets for ranges in the simplest way: it encodes all, and begins another packet when one is
+// too long.
 func oracleRanges(header []byte, ranges []rangeDesc, base uint64, limit int) (packets [][]byte) {
 	var packet []byte
 	var end, count uint64
@@ -270,11 +270,11 @@ func varint(b []byte, v uint64) []byte {
 	return varint(append(b, byte(v%128)+128), v/128)
 }
 
-// Random gaps, in as many packets as they take, are those that are parsed.
+// Random gaps, in as many packets as necessary, are parsed unchanged.
 func TestRangesRandom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(testSeed(t), 2))
 	for range 2000 {
-		// Gaps of a window, as a subscriber has them, or of anything.
+		// Gaps of a window, as a subscriber has them, or random ones.
 		var ranges []rangeDesc
 		var missing []bool
 		var base, window uint64
@@ -335,7 +335,7 @@ func TestRangesRandom(t *testing.T) {
 			if i < len(ranges) {
 				from = ranges[i].First
 				if w.Add(ranges[i].First, ranges[i].N) {
-					t.Fatal("a range fits at the second try")
+					t.Fatal("a range fits at the second attempt")
 				}
 			}
 			b := w.Finish()
@@ -372,13 +372,13 @@ func TestRangesRandom(t *testing.T) {
 		for _, r := range got {
 			for seq := r.First; seq < r.First+r.N; seq++ {
 				if !missing[seq-base] {
-					t.Fatalf("%d is named twice or not missing", seq)
+					t.Fatalf("%d is listed twice or not missing", seq)
 				}
 				missing[seq-base] = false
 			}
 		}
 		if i := slices.Index(missing, true); i >= 0 {
-			t.Fatalf("%d is missing and not named", base+uint64(i))
+			t.Fatalf("%d is missing and not listed", base+uint64(i))
 		}
 	}
 }

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Reply (to the publisher of a request), behind the common header:
+// Reply (to the publisher of a request), after the common header:
 //
 //	+---------------------------------------------------------------+
 //	|                          receiver id                          |  32
@@ -17,8 +17,8 @@ import "encoding/binary"
 //	+---------------+---------------+-------------------------------+
 //	| bytes ...                                                     |  72
 //
-// It holds length bytes, from offset on, of the total bytes with which a receiver answers
-// the request that is the topic's message of that number.
+// It holds length bytes, from offset on, of a receiver's reply of total bytes. The request is the topic's message with
+// that number.
 //
 // With FlagSigned the last ReplyProofLen bytes of the whole reply are its proof (docs/protocol §24.7):
 //
@@ -32,7 +32,7 @@ const (
 
 // Reply is a parsed Reply.
 type Reply struct {
-	Receiver uint64 // that answers
+	Receiver uint64 // id of the receiver that replies
 	Topic    uint64 // of the request
 	Number   uint64
 	Total    int // bytes of the whole reply
@@ -40,7 +40,7 @@ type Reply struct {
 	Bytes    []byte
 }
 
-// MaxReplyBytes is how much of a reply one packet of packetSize bytes holds.
+// MaxReplyBytes returns how many bytes of a reply fit one packet of packetSize bytes.
 func MaxReplyBytes(packetSize int) int { return packetSize - ReplyHeaderLen }
 
 // AppendReply appends the packet to b.
@@ -58,7 +58,7 @@ func AppendReply(b []byte, h Header, r *Reply) []byte {
 	return b
 }
 
-// ParseReply reads the reply b, after its header. docs/protocol §13.3.
+// ParseReply parses the reply b after ParseHeader. docs/protocol §13.3.
 func ParseReply(b []byte) (Reply, error) {
 	if len(b) < ReplyHeaderLen {
 		return Reply{}, ErrShort
@@ -85,14 +85,14 @@ func ParseReply(b []byte) (Reply, error) {
 	return r, nil
 }
 
-// Recall (to the group), behind the common header:
+// Recall (to the group), after the common header:
 //
 //	+---------------+---------------+-------------------------------+
 //	|    count      |       0       |               0               |  32
 //	+---------------+---------------+-------------------------------+
 //	| replies ...                                                   |  40
 //
-// and for each reply that its publisher lacks:
+// and for each reply that the publisher has not received completely:
 //
 //	+---------------------------------------------------------------+
 //	|                          receiver id                          |   0
@@ -104,18 +104,18 @@ func ParseReply(b []byte) (Reply, error) {
 //	|            offset             |               0               |  24
 //	+-------------------------------+-------------------------------+
 //
-// The receiver sends its reply to that request once more, from offset on.
+// The receiver sends its reply to that request again, from offset on.
 const (
 	RecallHeaderLen = 40
 	RecallEntryLen  = 32
 )
 
-// Recalled is one reply that a Recall asks for.
+// Recalled is one reply that a Recall requests.
 type Recalled struct {
 	Receiver uint64
 	Topic    uint64
 	Number   uint64
-	Offset   int // bytes of it that are there
+	Offset   int // bytes that the publisher already has
 }
 
 // Recall is a parsed Recall.
@@ -124,7 +124,7 @@ type Recall struct {
 	b     []byte
 }
 
-// AppendRecallHeader appends the part of the packet before its replies to b.
+// AppendRecallHeader appends a Recall without replies to b; then call AppendRecalled for each reply, and FinishRecall.
 func AppendRecallHeader(b []byte, h Header) []byte {
 	h.Type = TypeRecall
 	b, p := extend(b, RecallHeaderLen)
@@ -144,10 +144,10 @@ func AppendRecalled(b []byte, x *Recalled) []byte {
 	return b
 }
 
-// FinishRecall writes into the Recall p how many replies it names.
+// FinishRecall writes the number of replies into the Recall p.
 func FinishRecall(p []byte, count int) { binary.LittleEndian.PutUint16(p[32:], uint16(count)) }
 
-// ParseRecall reads the recall b after ParseHeader, and checks all of it. docs/protocol §13.3.
+// ParseRecall parses the recall b after ParseHeader, and checks all of it. docs/protocol §13.3.
 func ParseRecall(b []byte) (Recall, error) {
 	if len(b) < RecallHeaderLen {
 		return Recall{}, ErrShort
@@ -167,7 +167,7 @@ func ParseRecall(b []byte) (Recall, error) {
 	return r, nil
 }
 
-// At is the i-th reply, 0 <= i < Count.
+// At returns the i-th reply, 0 <= i < Count.
 func (r *Recall) At(i int) Recalled {
 	p := r.b[i*RecallEntryLen:][:RecallEntryLen]
 	return Recalled{

@@ -36,7 +36,7 @@ func TestReplyErrors(t *testing.T) {
 		{"a longer total", change32(g, 56, MaxMessage+1), ErrMalformed},
 		{"largest total", change32(g, 56, math.MaxUint32), ErrMalformed},
 		{"largest offset", change32(g, 60, math.MaxUint32), ErrMalformed},
-		{"signed, with the least total", change(change16(change32(change32(g, 56, ReplyProofLen), 60, 0), 64, 3), 4, byte(FlagSigned)), nil},
+		{"signed, with the minimum total", change(change16(change32(change32(g, 56, ReplyProofLen), 60, 0), 64, 3), 4, byte(FlagSigned)), nil},
 		{"signed, and shorter than its proof", change(change16(change32(change32(g, 56, ReplyProofLen-1), 60, 0), 64, 3), 4, byte(FlagSigned)), ErrMalformed},
 		{"length 0 of some bytes", change16(g, 64, 0), ErrMalformed},
 		{"one byte more", change16(change32(g, 56, 9), 64, 4), ErrShort},

@@ -17,16 +17,16 @@ func IsSealed(b []byte) bool {
 	return len(b) > sealedHeaderLen && b[0] == sealedMagic0 && b[1] == sealedMagic1
 }
 
-// SealedHeader is what a sealed packet shows without a key.
+// SealedHeader is the unencrypted header of a sealed packet.
 type SealedHeader struct {
-	Key, Counter, Time uint32 // the time in seconds since 1970
+	Key, Counter, Time uint32 // Time in seconds since 1970
 	Salt               [12]byte
 }
 
-// At is the time.
+// At returns Time.
 func (h SealedHeader) At() time.Time { return time.Unix(int64(h.Time), 0).UTC() }
 
-// ParseSealed reads the header of a sealed packet (IsSealed).
+// ParseSealed parses the header of a sealed packet (IsSealed).
 func ParseSealed(b []byte) SealedHeader {
 	return SealedHeader{
 		Key: binary.LittleEndian.Uint32(b[8:]), Counter: binary.LittleEndian.Uint32(b[4:]),

@@ -2,26 +2,26 @@ package wire
 
 import "fmt"
 
-// Settings are the settings that two buses must share to receive each other, as far as every heartbeat and hello
-// has them. Packet sizes are apart: each stream has its own.
+// Settings are the settings, in every heartbeat and hello, that two buses must share to receive each other. The packet
+// size is not one of them: it may differ between streams.
 type Settings struct {
-	// Groups is the number of groups that topics map to.
+	// Groups is the number of groups to which topics are mapped.
 	Groups   uint32
 	Mapping  Mapping
 	Checksum Checksum
 }
 
-// Mapping says how topics map to groups.
+// Mapping is the mapping of topics to groups.
 type Mapping struct {
 	Kind MappingKind
-	// Param is the number of tokens of MappingPrefix, and a digest of the lines of MappingTable; otherwise 0.
+	// Param is the number of tokens with MappingPrefix, a digest of the lines with MappingTable, and otherwise 0.
 	Param uint16
 }
 
-// MappingKind is a way to map topics to groups. docs/protocol §3.10.
+// MappingKind is the kind of a mapping of topics to groups. docs/protocol §3.10.
 type MappingKind uint8
 
-// Kinds of mappings: by the hash of a topic's name, by that of its first tokens, and by the lines of a table.
+// Kinds of mappings: by the hash of a topic's name, by the hash of its first tokens, and by the lines of a table.
 const (
 	MappingHash   MappingKind = 1
 	MappingPrefix MappingKind = 2
@@ -42,7 +42,7 @@ func (m Mapping) String() string {
 	return fmt.Sprintf("mapping(%d, %d)", uint8(m.Kind), m.Param)
 }
 
-// Checksum says what checksum the packets of a stream carry.
+// Checksum is the kind of checksum in the packets of a stream.
 type Checksum uint8
 
 // Checksums of streams.
@@ -61,8 +61,8 @@ func (c Checksum) String() string {
 	return fmt.Sprintf("checksum(%d)", uint8(c))
 }
 
-// SettingsOf returns the settings of a bus with this many groups, with this mapping of topics to groups (the zero
-// mapping is MappingHash), and with or without a checksum in its packets.
+// SettingsOf returns the settings of a bus with that many groups, that mapping of topics to groups (zero: MappingHash),
+// and with or without a checksum in its packets.
 func SettingsOf(groups int, mapping Mapping, checksum bool) Settings {
 	if mapping == (Mapping{}) {
 		mapping.Kind = MappingHash

@@ -3,9 +3,12 @@ package wire
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A signed packet (docs/protocol §29, package transport/signed): the proof of its sender, and then the packet.
+// A signed packet (docs/protocol §29, package transport/signed): a header with the signature of its sender, and then
+// the packet.
 //
 //	 0       1       2       3       4       5       6       7
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
@@ -25,15 +28,15 @@ const (
 	signedMagic0, signedMagic1 = 'F', 'g'
 	// SignedVersion is the version of signed packets.
 	SignedVersion = 1
-	// SignedLen is what is before the path.
+	// SignedLen is the number of bytes before the path.
 	SignedLen = 88
 	// SignedNodeLen is the length of a node of the tree.
 	SignedNodeLen = 16
-	// SignedDepth is how many levels below its root a tree has at most.
+	// SignedDepth is the maximum number of levels of a tree below its root.
 	SignedDepth = 7
-	// MaxSignedTrain is how many packets one signature is for, at most.
+	// MaxSignedTrain is the maximum number of packets with one signature.
 	MaxSignedTrain = 1 << SignedDepth
-	// SignedOverhead is how much longer a packet may be by its signature.
+	// SignedOverhead is the maximum number of bytes that a signature adds to a packet.
 	SignedOverhead = SignedLen + SignedDepth*SignedNodeLen
 
 	atSignedTime    = 4
@@ -42,25 +45,25 @@ const (
 	atSignature     = 24
 )
 
-// Signed is what stands before a packet that is signed. Its slices point into the packet.
+// Signed is a parsed signed packet. Its slices point into the packet.
 type Signed struct {
-	// Node is the packet's place in the tree: of the root 1, and of the children of n 2n and 2n+1.
+	// Node is the position of the packet in the tree: the root is 1, and the children of n are 2n and 2n+1.
 	Node      uint8
 	Time      uint32 // seconds since 1970
 	Counter   uint64 // of the train, in its stream
 	Salt      []byte // 8 bytes
 	Signature []byte // 64 bytes
-	Path      []byte // the node beside the packet's, that beside its parent, and so on
+	Path      []byte // the sibling of the packet's node, the sibling of its parent, and so on
 	Packet    []byte
 }
 
-// Depth is how many levels below the root the packet's node is.
+// Depth returns the number of levels from the root to the packet's node.
 func (s *Signed) Depth() int { return SignedNodeDepth(s.Node) }
 
-// SignedNodeDepth is how many levels below the root a node is, which is not 0.
+// SignedNodeDepth returns the number of levels from the root to a node; node is not 0.
 func SignedNodeDepth(node uint8) int { return bits.Len8(node) - 1 }
 
-// SignedHead is what is before a packet of a tree of that depth, in bytes.
+// SignedHead returns the number of bytes before a packet at that depth of the tree.
 func SignedHead(depth int) int { return SignedLen + depth*SignedNodeLen }
 
 // IsSigned reports whether b begins as a signed packet does, of any version.
@@ -68,8 +71,8 @@ func IsSigned(b []byte) bool {
 	return len(b) >= 3 && b[0] == signedMagic0 && b[1] == signedMagic1
 }
 
-// ParseSigned reads a signed packet. It verifies nothing. The error is ErrForeign for what is none,
-// ErrVersion for one of another version, and ErrMalformed.
+// ParseSigned parses a signed packet, without verification. It returns ErrForeign for other packets, ErrVersion for
+// another version, and ErrMalformed.
 func ParseSigned(b []byte) (s Signed, err error) {
 	switch {
 	case !IsSigned(b):
@@ -91,7 +94,7 @@ func ParseSigned(b []byte) (s Signed, err error) {
 	}, nil
 }
 
-// PutSigned writes all of s but its signature, path and packet to b, which has SignedLen bytes or more.
+// PutSigned writes s without its signature, path and packet to b, which has SignedLen bytes or more.
 func PutSigned(b []byte, s *Signed) {
 	b[0], b[1], b[2], b[3] = signedMagic0, signedMagic1, SignedVersion, s.Node
 	binary.LittleEndian.PutUint32(b[atSignedTime:], s.Time)
@@ -99,12 +102,13 @@ func PutSigned(b []byte, s *Signed) {
 	copy(b[atSignedSalt:atSignature], s.Salt)
 }
 
-// Stream is which stream a packet says that it is of, of whichever version. It has HeaderLen bytes.
-func Stream(b []byte) (publisher, epoch uint64, tag uint32) {
-	return binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint32(b[8:])
+// Stream returns the stream in the header of packet b, of any version. b has HeaderLen bytes or more.
+func Stream(b []byte) (of events.Instance, tag uint32) {
+	return events.Instance{Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
+		Epoch: events.ID(binary.LittleEndian.Uint64(b[24:]))}, binary.LittleEndian.Uint32(b[8:])
 }
 
-// Content is the packet in a signed one, without verification, and b itself if it is not signed.
+// Content returns the packet in the signed packet b, without verification, or b itself if it is not signed.
 // docs/protocol §29.9.
 func Content(b []byte) []byte {
 	if !IsSigned(b) {

@@ -2,18 +2,18 @@ package wire
 
 import "encoding/binary"
 
-// State run: what a subscriber that joins late has to know before the messages of a topic that follow. Its body:
+// State run: a part of the state that a subscriber that joins late needs before the next messages of a topic. Its body:
 //
 //	+-------+-----------------------+-------------------------------+
 //	| marks |           0           |             round             |   0
 //	+-------+-----------------------+-------------------------------+
 //	| bytes ...                                                     |   8
 //
-// A round is all state that is put into the stream at once, from StateBegins to StateEnds; these two runs have topic
-// and number zero. The bytes of the first are the ids of the receivers that are known to wait, 8 each; the second has
-// none. In between there are the states of topics, one after the other, each from StateFirst to StateLast. The run's
-// number is that of the topic's first message that is not in the state; the bytes of all its runs together are records,
-// each its length in 4 bytes and then the record. docs/protocol §25.
+// A round is all state that the publisher sends at once, from StateBegins to StateEnds; these two runs have topic and
+// number zero. The bytes of the first are the ids of the receivers that wait, 8 each; the second has none. Between them
+// are the states of the topics, one after the other, each from StateFirst to StateLast. The run's number is the number
+// of the topic's first message that is not in the state. The bytes of all its runs together are records, each with its
+// length in 4 bytes before it. docs/protocol §25.
 const (
 	StateHeaderLen = 8
 	RecordLen      = 4 // the length before each record
@@ -23,13 +23,13 @@ const (
 type StateMarks uint8
 
 const (
-	// StateBegins and StateEnds: a round begins, and ends.
+	// StateBegins and StateEnds: the first and the last run of a round.
 	StateBegins StateMarks = 1 << 0
 	StateEnds   StateMarks = 1 << 1
-	// StateFirst and StateLast: the first run of a topic's state, and the last one.
+	// StateFirst and StateLast: the first and the last run of a topic's state.
 	StateFirst StateMarks = 1 << 2
 	StateLast  StateMarks = 1 << 3
-	// StateFailed, in the last run: the publisher could not make the state. The part that was sent is void.
+	// StateFailed, in the last run: the publisher could not create the state. The part that was sent is not valid.
 	StateFailed StateMarks = 1 << 4
 )
 
@@ -40,7 +40,7 @@ type State struct {
 	Bytes []byte
 }
 
-// PutStateRun writes header and body of a state run into b, which has just its size.
+// PutStateRun writes header and body of a state run into b, which has exactly its size.
 func PutStateRun(b []byte, topic, number uint64, s *State) {
 	PutRunHeader(b, RunState, StateHeaderLen+len(s.Bytes), topic, number)
 	b = b[RunHeaderLen:]
@@ -49,12 +49,12 @@ func PutStateRun(b []byte, topic, number uint64, s *State) {
 	copy(b[StateHeaderLen:], s.Bytes)
 }
 
-// ParseState reads the body of a state run, which ParseData has checked.
+// ParseState parses the body of a state run, which ParseData has checked.
 func ParseState(body []byte) State {
 	return State{Marks: StateMarks(body[0]), Round: binary.LittleEndian.Uint32(body[4:]), Bytes: body[StateHeaderLen:]}
 }
 
-// Names reports whether receiver is among those that a round begins for.
+// Names reports whether the first run of a round lists receiver.
 func (s *State) Names(receiver uint64) bool {
 	for b := s.Bytes; len(b) >= 8; b = b[8:] {
 		if binary.LittleEndian.Uint64(b) == receiver {
@@ -69,8 +69,8 @@ func AppendRecord(b, record []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(record))), record...)
 }
 
-// NextRecord splits the first record off b. It reports false where b does not hold all of
-// it; n is then the bytes that it needs, or 0 if that is not known yet.
+// NextRecord splits the first record off b. It reports false if b does not hold all of it; n is then the number of
+// bytes that it needs, or 0 if that is not known yet.
 func NextRecord(b []byte) (record, rest []byte, n int, ok bool) {
 	if len(b) < RecordLen {
 		return nil, b, 0, false

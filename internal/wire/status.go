@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status, behind the common header:
+// Status, after the common header:
 //
 //	+---------------------------------------------------------------+
 //	|                          receiver id                          |  32
@@ -24,11 +24,11 @@ import (
 //	+---------------------------------------------------------------+
 //	| name, UTF-8 ...                                               |
 //
-// With FlagTagged there follow the tag's length, one byte, and the tag.
+// With FlagTagged the tag's length, one byte, and the tag follow.
 const (
 	StatusHeaderLen = 80
-	// MaxStatusTopics bounds the topics in one status, and MaxTaggedTopics those in one
-	// with a tag: with the longest name and tag it fits the smallest packet.
+	// MaxStatusTopics limits the topics in one status, and MaxTaggedTopics those in one with a tag: with the longest name
+	// and tag it fits the smallest packet.
 	MaxStatusTopics = (MinPacket - StatusHeaderLen - MaxName) / 8
 	MaxTaggedTopics = (MinPacket - StatusHeaderLen - MaxName - 1 - MaxTag) / 8
 )
@@ -36,27 +36,27 @@ const (
 // Status reports a subscriber's progress to a publisher. Flags of the header:
 // FlagJoining, FlagWantState, FlagLeaving, FlagWantTopics, FlagMoreTopics; FlagTagged follows from Tag.
 type Status struct {
-	// Receiver is the random id of the subscriber; addresses are no identity.
+	// Receiver is the random id of the subscriber; an address does not identify it.
 	Receiver uint64
-	// Next is the lowest sequence that is neither received nor given up.
+	// Next is the lowest sequence that is neither received nor given up as lost.
 	Next uint64
-	// Limit is the first sequence the subscriber has no room for.
+	// Limit is the first sequence for which the subscriber has no room.
 	Limit uint64
-	// Echo is SentAt of the last heartbeat, zero if none, and EchoDelay how long ago it came in.
+	// Echo is SentAt of the last heartbeat, zero if none, and EchoDelay the time since it arrived.
 	Echo      uint64
 	EchoDelay time.Duration
-	// Lost counts packets given up, modulo 2^32.
+	// Lost counts packets given up as lost, modulo 2^32.
 	Lost uint32
-	// Unread is how many packets wait at the subscriber to be read.
+	// Unread is the number of received packets that the subscriber has not read.
 	Unread uint32
-	// Name is what the subscriber calls itself, for people to read; see CleanName. Empty: it does not say.
+	// Name is the subscriber's name, for people to read; see CleanName. Empty: unknown.
 	Name []byte
-	// Tag is what publishers that wait for a tag look for. Empty: it has none, or does not say.
+	// Tag is the tag that publishers may wait for. Empty: none or unknown.
 	Tag    []byte
 	topics []byte
 }
 
-// mostTopics is how many topics a status with such flags holds.
+// mostTopics returns the maximum number of topics in a status with those flags.
 func mostTopics(f Flags) int {
 	if f&FlagTagged != 0 {
 		return MaxTaggedTopics
@@ -64,8 +64,8 @@ func mostTopics(f Flags) int {
 	return MaxStatusTopics
 }
 
-// AppendStatus appends the packet to b. Topics for which there is no room are left
-// out and FlagMoreTopics is set; a name is cut to MaxName bytes, a tag to MaxTag.
+// AppendStatus appends the packet to b. Topics that do not fit are omitted and FlagMoreTopics is set; a name is
+// truncated to MaxName bytes, a tag to MaxTag.
 func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 	h.Type = TypeStatus
 	h.Flags &^= FlagTagged
@@ -104,7 +104,7 @@ func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 	return b
 }
 
-// ParseStatus reads the status b, after its header. docs/protocol §13.3.
+// ParseStatus parses the status b after ParseHeader. docs/protocol §13.3.
 func ParseStatus(b []byte) (Status, error) {
 	if len(b) < StatusHeaderLen {
 		return Status{}, ErrShort
@@ -144,8 +144,8 @@ func ParseStatus(b []byte) (Status, error) {
 	return s, nil
 }
 
-// Topics is the number of topics listed.
+// Topics returns the number of listed topics.
 func (s *Status) Topics() int { return len(s.topics) / 8 }
 
-// Topic is the i-th topic listed.
+// Topic returns the id of the i-th listed topic.
 func (s *Status) Topic(i int) uint64 { return binary.LittleEndian.Uint64(s.topics[8*i:]) }

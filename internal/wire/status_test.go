@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// statusDesc is a status in values that compare.
+// statusDesc is a status as comparable values.
 type statusDesc struct {
 	Status // without topics
 	Topics []uint64
@@ -48,7 +48,7 @@ func TestStatusGolden(t *testing.T) {
 	if !got.equal(&goldenStatusValue) {
 		t.Errorf("got %+v, want %+v", got, goldenStatusValue)
 	}
-	h := goldenHeaderOf(TypeNAK, FlagLeaving|FlagWantTopics) // the type is not the caller's
+	h := goldenHeaderOf(TypeNAK, FlagLeaving|FlagWantTopics) // the type of the argument is ignored
 	testAppend(t, goldenStatus, func(b []byte) []byte { return goldenStatusValue.append(b, h) })
 }
 
@@ -69,20 +69,19 @@ func TestStatusErrors(t *testing.T) {
 		{"no topics", change16(g, 68, 0), nil},
 		{"one topic less", change16(g, 68, 1), nil},
 		{"one topic more than there are", change16(g, 68, 3), ErrShort},
-		{"most topics, not there", change16(g, 68, MaxStatusTopics), ErrShort},
+		{"most topics, absent", change16(g, 68, MaxStatusTopics), ErrShort},
 		{"too many topics", change16(g, 68, MaxStatusTopics+1), ErrMalformed},
 		{"largest topic count", change16(g, 68, math.MaxUint16), ErrMalformed},
-		{"too many topics that are there", append(change16(g, 68, MaxStatusTopics+1), make([]byte, 500)...), ErrMalformed},
+		{"too many topics, present", append(change16(g, 68, MaxStatusTopics+1), make([]byte, 500)...), ErrMalformed},
 		{"no name", change16(g, 70, 0), nil},
-		{"a longer name than there is", change16(g, 70, 4), ErrShort},
+		{"a truncated name", change16(g, 70, 4), ErrShort},
 		{"longest name", append(change16(g, 70, MaxName), make([]byte, MaxName)...), nil},
-		{"too long a name that is there", append(change16(g, 70, MaxName+1), make([]byte, MaxName)...), ErrMalformed},
+		{"too long a name, present", append(change16(g, 70, MaxName+1), make([]byte, MaxName)...), ErrMalformed},
 	})
 }
 
-// A tag stands behind the name, where the flag says so; with one there is room for fewer
-// topics, so that a status with the longest name and tag fits the smallest packet.
-// docs/protocol §2.20.
+// With FlagTagged a tag follows the name, and there is room for fewer topics, so that a status with the longest name
+// and tag fits the smallest packet. docs/protocol §2.20.
 func TestStatusTag(t *testing.T) {
 	all := make([]uint64, MaxStatusTopics)
 	s := goldenStatusValue.Status
@@ -116,17 +115,16 @@ func TestStatusTag(t *testing.T) {
 	testErrors(t, parse, []errorCase{
 		{"no length", tagged(), ErrShort},
 		{"a length of 0", tagged(0, 'a'), ErrMalformed},
-		{"a tag that is not there", tagged(1), ErrShort},
+		{"a missing tag", tagged(1), ErrShort},
 		{"a tag of one byte", tagged(1, 'a'), nil},
-		{"bytes behind it", tagged(1, 'a', 'b'), nil},
+		{"bytes after it", tagged(1, 'a', 'b'), nil},
 		{"longest tag", tagged(append([]byte{MaxTag}, make([]byte, MaxTag)...)...), nil},
-		{"too long a tag that is there", tagged(append([]byte{MaxTag + 1}, make([]byte, MaxTag+1)...)...), ErrMalformed},
-		{"too many topics beside a tag", append(change16(tagged(), 68, MaxTaggedTopics+1), make([]byte, 500)...), ErrMalformed},
+		{"too long a tag, present", tagged(append([]byte{MaxTag + 1}, make([]byte, MaxTag+1)...)...), ErrMalformed},
+		{"too many topics with a tag", append(change16(tagged(), 68, MaxTaggedTopics+1), make([]byte, 500)...), ErrMalformed},
 	})
 }
 
-// A list of topics that is too long is cut, and says so.
-// docs/protocol §2.16.
+// A list of topics that is too long is truncated, with FlagMoreTopics. docs/protocol §2.16.
 func TestStatusTopics(t *testing.T) {
 	all := make([]uint64, MaxStatusTopics+20)
 	for i := range all {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Data.Step is told of packets with one run of messages of one length, whatever they are padded with, and of no others:
-// a reader takes it for that of the run it begins. docs/protocol §2.11.
+// Data.Step is set for packets with one run of messages of one length, with any padding, and for no others: a reader
+// uses it for the run that it begins. docs/protocol §2.11.
 func TestStepOfOnlyRun(t *testing.T) {
 	run := func(sizes ...int) []byte {
 		body := []byte{}
@@ -42,7 +42,7 @@ func TestStepOfOnlyRun(t *testing.T) {
 		{"two runs", join(run(64, 64), run(64)), 0},
 		{"two runs, the first of other lengths", join(run(64, 63), run(64)), 0},
 		{"a name before it", join(topic, run(64)), 0},
-		{"a fragment behind it", join(run(64), fragment), 0},
+		{"a fragment after it", join(run(64), fragment), 0},
 		{"a fragment", fragment, 0},
 		{"nothing", nil, 0},
 	} {
@@ -55,7 +55,7 @@ func TestStepOfOnlyRun(t *testing.T) {
 	}
 }
 
-// A packet begins with a head if every byte of it is the same. docs/protocol §2.1.
+// A packet begins with a head if every byte of the head is the same. docs/protocol §2.1.
 func TestBegins(t *testing.T) {
 	var head [HeaderLen]byte
 	for i := range head {
@@ -68,7 +68,7 @@ func TestBegins(t *testing.T) {
 	for i := range head {
 		other := append([]byte(nil), b...)
 		if other[i] ^= 1 << (i % 8); Begins(other, &head) {
-			t.Errorf("byte %d is another, and is not seen", i)
+			t.Errorf("a different byte %d is not detected", i)
 		}
 	}
 }

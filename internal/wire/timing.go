@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Timing, behind the leg tags of a heartbeat:
+// Timing, after the leg tags of a heartbeat:
 //
 //	+---------------------------------------------------------------+
 //	|                             clock                             |   0
@@ -15,18 +15,18 @@ import "encoding/binary"
 //	+---------------------------------------------------------------+
 const TimingLen = 32
 
-// Timing says when one packet was sent, for receivers with the same clock. docs/protocol §5.11.
+// Timing has the send time of one packet, for receivers with the same clock. docs/protocol §5.11.
 type Timing struct {
-	// Clock names the clock; zero: there is no timing.
+	// Clock is the id of the clock; zero: there is no timing.
 	Clock uint64
-	// Packet is the sequence of a packet, and At when it was handed to the fabric first, in
-	// nanoseconds since 1970 by that clock; zero: none was timed yet.
+	// Packet is the sequence of a packet, and At the time when it was first passed to the fabric, in nanoseconds since
+	// 1970 by that clock; zero: none was timed yet.
 	Packet, At uint64
 	// Next is the sequence of the packet that will be timed next.
 	Next uint64
 }
 
-// len is how many bytes it takes in a heartbeat.
+// len returns its length in a heartbeat, in bytes.
 func (t *Timing) len() int {
 	if t.Clock == 0 {
 		return 0

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// hexBytes are bytes that JSON has in hexadecimal.
+// hexBytes are bytes that are hexadecimal in JSON.
 type hexBytes string
 
 func (h hexBytes) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString([]byte(h))), nil }
@@ -69,9 +71,9 @@ type heartbeatFields struct {
 	Released       bool     `json:"released"`
 	Name           hexBytes `json:"name"`
 	LegTags        []uint32 `json:"leg_tags"`
-	// Asked are at most one.
+	// Asked has at most one element.
 	Asked []uint64 `json:"asked_topics"`
-	// Timings are at most one.
+	// Timings has at most one element.
 	Timings []timingFields `json:"timings"`
 }
 
@@ -158,7 +160,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 	}
 	head := vectorHeader{
 		Version: b[2], Type: uint8(h.Type), TypeName: h.Type.String(), Flags: uint8(h.Flags), GroupTag: h.GroupTag,
-		Checksum: uint32(b[12]) | uint32(b[13])<<8 | uint32(b[14])<<16 | uint32(b[15])<<24, Publisher: h.Publisher, Epoch: h.Epoch,
+		Checksum: uint32(b[12]) | uint32(b[13])<<8 | uint32(b[14])<<16 | uint32(b[15])<<24, Publisher: uint64(h.Publisher), Epoch: uint64(h.Epoch),
 	}
 	var fields any
 	switch h.Type {
@@ -252,7 +254,7 @@ func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
 	return f, nil
 }
 
-// desc is the packet in the values of the other tests.
+// desc returns the packet as the values of the other tests.
 func (f *dataFields) desc() (d dataDesc) {
 	d = dataDesc{Seq: f.Sequence, PacketSize: f.PacketSize}
 	for _, r := range f.Runs {
@@ -342,7 +344,7 @@ func (f *recallFields) append(b []byte, h Header) []byte {
 // build makes the packet of header and fields.
 func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 	tb.Helper()
-	h := Header{Type: Type(head.Type), Flags: Flags(head.Flags), GroupTag: head.GroupTag, Publisher: head.Publisher, Epoch: head.Epoch}
+	h := Header{Type: Type(head.Type), Flags: Flags(head.Flags), GroupTag: head.GroupTag, Publisher: events.ID(head.Publisher), Epoch: events.ID(head.Epoch)}
 	var b []byte
 	switch h.Type {
 	case TypeData:

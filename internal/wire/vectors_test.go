@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write fields and bytes of docs/vectors/packets.json anew")
+var update = flag.Bool("update", false, "write fields and bytes of docs/vectors/packets.json again")
 
 const vectorsFile = "../../docs/vectors/packets.json"
 
@@ -22,8 +22,8 @@ type vectorFile struct {
 	Packets []*vector `json:"packets"`
 }
 
-// vector is one packet. Who adds one gives name and layout and runs the tests with
-// -update, which fill in the rest, and checks that by eye.
+// vector is one packet. To add one, write name and layout, run the tests with -update, which add the rest, and check
+// the result by hand.
 type vector struct {
 	Name   string       `json:"name"`
 	Layout []string     `json:"layout,omitempty"` // bytes with comments
@@ -56,7 +56,7 @@ type vectorHeader struct {
 	Epoch     uint64 `json:"epoch"`
 }
 
-// vectors are read once; a test that changes a packet works on a copy.
+// vectors is read once; a test that changes a packet works on a copy.
 var vectors = readVectors()
 
 func readVectors() *vectorFile {
@@ -81,7 +81,7 @@ func (f *vectorFile) find(name string) *vector {
 	panic(vectorsFile + " has no packet " + name)
 }
 
-// packet returns the bytes of the vector: those of its layout, if it has one.
+// packet returns the bytes of the vector, from its layout if it has one.
 func (v *vector) packet() []byte {
 	if len(v.Layout) > 0 {
 		return unhex(strings.Join(v.Layout, "\n"))
@@ -89,7 +89,7 @@ func (v *vector) packet() []byte {
 	return unhex(v.Hex)
 }
 
-// The vectors that other tests change, cut and build: bytes and values.
+// The vectors that other tests change, truncate and build: bytes and values.
 var (
 	goldenData, goldenDataValue           = vectorOf("data", (*dataFields).desc)
 	goldenFragment, goldenFragmentValue   = vectorOf("data fragment", (*dataFields).desc)
@@ -103,7 +103,7 @@ var (
 	goldenHello, goldenHelloValue         = vectorOf("hello", (*helloFields).value)
 )
 
-// vectorOf returns the vector of that name, and its fields as the tests have them.
+// vectorOf returns the vector with that name, and its fields as values of the tests.
 func vectorOf[F, V any](name string, value func(*F) V) ([]byte, V) {
 	v := vectors.find(name)
 	return v.packet(), value(fieldsFrom[F](v.raw))
@@ -151,7 +151,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// updateVectors fills in what is not given by the layout.
+// updateVectors writes the parts that follow from the layout.
 func updateVectors(t *testing.T) {
 	for _, v := range vectors.Packets {
 		b := v.packet()

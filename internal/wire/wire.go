@@ -1,6 +1,6 @@
 // Package wire is the packet format of Fanfare, version 1.
 //
-// All integers are little-endian. Every packet opens with the same 32 bytes:
+// All integers are little-endian. Every packet begins with the same 32 bytes:
 //
 //	 0       1       2       3       4       5       6       7
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
@@ -13,19 +13,19 @@
 //	|                             epoch                             |  24
 //	+---------------------------------------------------------------+
 //
-// Publisher id and epoch name a stream within a group; the group tag is a hash of the group's address, so that groups
-// which share a port do not bleed into each other. Codec says how the runs of a data packet are compressed (packed.go),
-// and is zero in others; key epoch is reserved and must be zero. Flags are the only byte of a packet that may differ
-// between its transmissions; with the checksum field they are left out of the checksum.
+// Publisher id and epoch identify a stream within a group. The group tag is a hash of the group's address, so that
+// packets of groups that share a port are kept apart. Codec is the compression of a data packet's runs (packed.go), and
+// zero in other packets; key epoch is reserved and must be zero. Flags are the only byte of a packet that may differ
+// between its transmissions; the checksum does not cover them, nor itself.
 //
-// Type-specific parts are drawn beside their types: Data (data.go), Heartbeat
-// (heartbeat.go), Announce (announce.go), Status (status.go), NAK, NCF and
-// Gone (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol explains what they are for.
+// The layouts of the types are in: Data (data.go), Heartbeat (heartbeat.go), Announce (announce.go), Status
+// (status.go), NAK, NCF and Gone (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol explains
+// what they are for.
 //
-// All versions keep magic, version, type, group tag, publisher id and epoch where they are: ParseKept.
+// All versions have magic, version, type, group tag, publisher id and epoch at these offsets: ParseKept.
 //
-// Parsers return values that point into the packet, never allocate, reject every truncation, and ignore what they do
-// not know: trailing bytes behind a control packet, reserved fields, and unknown flags.
+// Parsers return values that point into the packet, never allocate, reject every truncation, and ignore unknown parts:
+// trailing bytes after a control packet, reserved fields, and unknown flags.
 package wire
 
 import (
@@ -34,6 +34,7 @@ import (
 	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/crc"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Sizes in bytes.
@@ -41,19 +42,19 @@ const (
 	HeaderLen = 32 // common header
 	// MaxPacket is the largest UDP payload over IPv4; lengths fit 16 bits.
 	MaxPacket = 65507
-	// MinPacket is the smallest packet size a stream may use: every control
-	// packet must fit, with at least one topic of the longest name.
+	// MinPacket is the smallest packet size that a stream may use: every control packet fits it, with at least one topic
+	// with the longest name.
 	MinPacket = 512
 )
 
 // Version is the only version of the format so far.
 const Version = 1
 
-// MaxSeq bounds sequence and message numbers: larger ones are malformed. They
-// never wrap: at 10^8 a second 2^62 lasts 1461 years.
+// MaxSeq is the maximum of sequence and message numbers: larger ones are malformed. They never wrap: at 10^8 a second
+// 2^62 lasts 1461 years.
 const MaxSeq = 1 << 62
 
-// Type says what a packet is for.
+// Type is the type of a packet.
 type Type uint8
 
 // Packet types. From the publisher: Data, Heartbeat, Announce, NCF, Gone and Recall, to the group. From a subscriber:
@@ -106,25 +107,26 @@ type Flags uint8
 const (
 	// FlagRepair marks a data packet that is sent again.
 	FlagRepair Flags = 1 << 0
-	// FlagJoining in a status: the subscriber fetches what was sent before it came, and is not to be waited for.
+	// FlagJoining in a status: the subscriber fetches packets from before it joined, and the publisher must not wait for
+	// it.
 	FlagJoining Flags = 1 << 0
-	// FlagSigned in a reply: behind what the receiver says stands its proof, of ReplyProofLen bytes.
+	// FlagSigned in a reply: it ends with the receiver's proof: key id and signature, ReplyProofLen bytes.
 	FlagSigned Flags = 1 << 0
 	// FlagEnd in a heartbeat: the stream ends before Lead.
 	FlagEnd Flags = 1 << 1
-	// FlagTagged in a status: behind the name is the subscriber's tag.
+	// FlagTagged in a status: the subscriber's tag follows the name.
 	FlagTagged Flags = 1 << 1
 	// FlagSolicit in a heartbeat: every subscriber answers with its status.
 	FlagSolicit Flags = 1 << 2
-	// FlagWantState in a status: the subscriber waits for a round of state that begins at Next or behind it.
+	// FlagWantState in a status: the subscriber waits for a round of state that begins at Next or later.
 	FlagWantState Flags = 1 << 2
-	// FlagChecksum says that the checksum field is in use.
+	// FlagChecksum: the checksum field is in use.
 	FlagChecksum Flags = 1 << 3
-	// FlagLeaving in a status: the subscriber goes away.
+	// FlagLeaving in a status: the subscriber leaves.
 	FlagLeaving Flags = 1 << 4
-	// FlagState in a heartbeat: the publisher keeps the state of some topic for late joiners.
+	// FlagState in a heartbeat: the publisher offers the state of some topic to late joiners.
 	FlagState Flags = 1 << 4
-	// FlagWantTopics in a status: announce all topics.
+	// FlagWantTopics in a status: it requests announces of all topics.
 	FlagWantTopics Flags = 1 << 5
 	// FlagMoreTopics in a status: the list of topics is not complete.
 	FlagMoreTopics Flags = 1 << 6
@@ -132,7 +134,7 @@ const (
 	FlagFree Flags = 1 << 7
 )
 
-// Errors of the parsers. They are counted, not shown, so they carry no detail.
+// Errors of the parsers. They are counted, not shown, so they have no details.
 var (
 	ErrShort       = errors.New("wire: packet is truncated")
 	ErrForeign     = errors.New("wire: not a Fanfare packet")
@@ -143,13 +145,18 @@ var (
 	ErrMalformed   = errors.New("wire: malformed packet")
 )
 
-// Header is the part that all packets share.
+// Header is the common header of all packets.
 type Header struct {
 	Type      Type
 	Flags     Flags
 	GroupTag  uint32
-	Publisher uint64
-	Epoch     uint64
+	Publisher events.ID
+	Epoch     events.ID
+}
+
+// Instance is the instance of the publisher that sends the stream.
+func (h *Header) Instance() events.Instance {
+	return events.Instance{Publisher: h.Publisher, Epoch: h.Epoch}
 }
 
 // Put writes h into the first HeaderLen bytes of b, with a zero checksum.
@@ -159,11 +166,11 @@ func (h *Header) Put(b []byte) {
 	b[4], b[5], b[6], b[7] = byte(h.Flags), 0, 0, 0
 	binary.LittleEndian.PutUint32(b[8:], h.GroupTag)
 	binary.LittleEndian.PutUint32(b[12:], 0)
-	binary.LittleEndian.PutUint64(b[16:], h.Publisher)
-	binary.LittleEndian.PutUint64(b[24:], h.Epoch)
+	binary.LittleEndian.PutUint64(b[16:], uint64(h.Publisher))
+	binary.LittleEndian.PutUint64(b[24:], uint64(h.Epoch))
 }
 
-// ParseHeader reads the common header. It does not verify the checksum: see Verify. docs/protocol §2.6, §13.1.
+// ParseHeader parses the common header. It does not verify the checksum: see Verify. docs/protocol §2.6, §13.1.
 func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderLen {
 		if len(b) >= 2 && (b[0] != 'F' || b[1] != 'f') {
@@ -184,8 +191,8 @@ func ParseHeader(b []byte) (Header, error) {
 		Type:      Type(b[3]),
 		Flags:     Flags(b[4]),
 		GroupTag:  binary.LittleEndian.Uint32(b[8:]),
-		Publisher: binary.LittleEndian.Uint64(b[16:]),
-		Epoch:     binary.LittleEndian.Uint64(b[24:]),
+		Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
+		Epoch:     events.ID(binary.LittleEndian.Uint64(b[24:])),
 	}
 	if h.Type < TypeData || h.Type > LastType {
 		return h, ErrType
@@ -193,9 +200,9 @@ func ParseHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// ParseKept reads what every version of the format keeps of the header: version,
-// type, group tag, publisher id and epoch. Of the flags nothing is known. What is no
-// packet of any version is ErrForeign or ErrShort. docs/protocol §18.1.
+// ParseKept parses the header fields that every version of the format has: version, type, group tag, publisher id and
+// epoch. Flags are not set. For bytes that are not a packet of any version it returns ErrForeign or ErrShort.
+// docs/protocol §18.1.
 func ParseKept(b []byte) (version uint8, h Header, err error) {
 	if len(b) >= 2 && (b[0] != 'F' || b[1] != 'f') {
 		return 0, Header{}, ErrForeign
@@ -206,19 +213,19 @@ func ParseKept(b []byte) (version uint8, h Header, err error) {
 	return b[2], Header{
 		Type:      Type(b[3]),
 		GroupTag:  binary.LittleEndian.Uint32(b[8:]),
-		Publisher: binary.LittleEndian.Uint64(b[16:]),
-		Epoch:     binary.LittleEndian.Uint64(b[24:]),
+		Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
+		Epoch:     events.ID(binary.LittleEndian.Uint64(b[24:])),
 	}, nil
 }
 
-// SetFlags replaces the flags of the packet b, the one thing that may change
-// between transmissions; FlagChecksum stays as SetChecksum has left it. docs/protocol §2.2.
+// SetFlags replaces the flags of the packet b, the only part that may change between transmissions; FlagChecksum stays
+// as SetChecksum has set it. docs/protocol §2.2.
 func SetFlags(b []byte, f Flags) {
 	b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum)
 }
 
-// checksum covers the packet without the flags byte and the checksum field. The eleven bytes of the header go as three
-// words, with a byte before them that leaves the CRC as it is at the beginning. docs/protocol §2.7.
+// checksum covers the packet without the flags byte and the checksum field. It processes the eleven bytes of the header
+// as three words, with a byte before them that does not change the initial CRC. docs/protocol §2.7.
 func checksum(b []byte) uint32 {
 	c := crc.Castagnoli
 	sum := c.Word(beforeZero, binary.LittleEndian.Uint32(b[0:])<<8)
@@ -227,18 +234,18 @@ func checksum(b []byte) uint32 {
 	return c.Update(sum, b[16:])
 }
 
-// beforeZero is the CRC-32C that a zero byte makes zero.
+// beforeZero is the CRC-32C that becomes zero after a zero byte.
 const beforeZero = 0x56bd1943
 
-// SetChecksum sets FlagChecksum and the checksum of the complete packet b, for
-// fabrics that do not protect packets by themselves.
+// SetChecksum sets FlagChecksum and the checksum of the complete packet b, for fabrics that do not detect damaged
+// packets.
 func SetChecksum(b []byte) {
 	b[4] |= byte(FlagChecksum)
 	binary.LittleEndian.PutUint32(b[12:], checksum(b))
 }
 
-// Verify checks the packet b after ParseHeader: a checksum that is there must match, and where required it must be
-// there. docs/protocol §2.4.
+// Verify checks the packet b after ParseHeader: a checksum must match if it is present, and it must be present if
+// required. docs/protocol §2.4.
 func Verify(b []byte, required bool) error {
 	if Flags(b[4])&FlagChecksum == 0 {
 		if required {

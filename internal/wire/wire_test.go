@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// unhex reads hex digits with spaces; what follows a # on a line is a comment.
+// unhex reads hex digits with spaces; # begins a comment.
 func unhex(s string) []byte {
 	var digits strings.Builder
 	for line := range strings.Lines(s) {
@@ -24,8 +24,7 @@ func unhex(s string) []byte {
 	return b
 }
 
-// goldenHeader is the common header of all golden packets; each of its bytes
-// differs, so that no two can be mixed up.
+// goldenHeader is the common header of all golden packets; all its bytes differ, so that exchanged bytes are detected.
 var goldenHeader = Header{
 	GroupTag:  0x04030201,
 	Publisher: 0x1817161514131211,
@@ -47,7 +46,7 @@ type goldenPacket struct {
 	packet []byte
 }
 
-// golden are the packets of docs/vectors that have no checksum.
+// golden has the packets of docs/vectors without a checksum.
 var golden = goldenPackets()
 
 func goldenPackets() (list []goldenPacket) {
@@ -82,7 +81,7 @@ func parseBody(typ Type, b []byte) (err error) {
 	return err
 }
 
-// parse is what a receiver does: header first, then the rest.
+// parse parses as a receiver does: the header first, then the rest.
 func parse(b []byte) error {
 	h, err := ParseHeader(b)
 	if err != nil {
@@ -110,14 +109,13 @@ func change64(b []byte, offset int, v uint64) []byte {
 	return change(b, offset, binary.LittleEndian.AppendUint64(nil, v)...)
 }
 
-// dirty returns an empty buffer whose room is full of ones, behind a prefix.
+// dirty returns a buffer with a prefix, and with capacity full of ones after it.
 func dirty(prefix string, room int) []byte {
 	b := bytes.Repeat([]byte{0xff}, len(prefix)+room)
 	return append(b[:0], prefix...)
 }
 
-// testAppend checks that a packet comes out as want, whatever it is appended
-// to.
+// testAppend checks that the appended packet is want, for different buffers.
 func testAppend(t *testing.T, want []byte, appendTo func([]byte) []byte) {
 	t.Helper()
 	for _, c := range []struct {
@@ -125,11 +123,11 @@ func testAppend(t *testing.T, want []byte, appendTo func([]byte) []byte) {
 		b    []byte
 	}{
 		{"nil", nil},
-		{"exact room of dirt", dirty("", len(want))},
+		{"exactly enough room, dirty", dirty("", len(want))},
 		{"a byte too little room", dirty("", len(want)-1)},
-		{"behind a prefix, no room", dirty("prefix", 0)[:6:6]},
-		{"behind a prefix, with room", dirty("prefix", len(want)+9)},
-		{"behind a long prefix, some room", dirty(strings.Repeat("p", 300), 40)},
+		{"after a prefix, no room", dirty("prefix", 0)[:6:6]},
+		{"after a prefix, with room", dirty("prefix", len(want)+9)},
+		{"after a long prefix, some room", dirty(strings.Repeat("p", 300), 40)},
 	} {
 		prefix := bytes.Clone(c.b)
 		got := appendTo(c.b)
@@ -143,8 +141,7 @@ func testAppend(t *testing.T, want []byte, appendTo func([]byte) []byte) {
 	}
 }
 
-// errorCase is a packet and the error that its type's parser must give; nil
-// for a case that lies just within the bounds.
+// errorCase is a packet and the error that its type's parser must return; nil for a case just within the bounds.
 type errorCase struct {
 	name   string
 	packet []byte
@@ -154,7 +151,7 @@ type errorCase struct {
 func testErrors(t *testing.T, parse func([]byte) error, cases []errorCase) {
 	t.Helper()
 	for _, c := range cases {
-		// No capacity behind the packet: what reads past it panics.
+		// No capacity after the packet: a read beyond it panics.
 		if err := parse(c.packet[:len(c.packet):len(c.packet)]); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
@@ -185,7 +182,7 @@ func TestGoldenHeaders(t *testing.T) {
 // docs/protocol §2.8, §13.1, §18.3.
 func TestHeaderErrors(t *testing.T) {
 	for _, g := range golden {
-		known := FlagTagged // which say what is behind
+		known := FlagTagged // which determine what follows
 		if g.typ == TypeReply {
 			known = FlagSigned
 		}
@@ -208,10 +205,10 @@ func TestHeaderErrors(t *testing.T) {
 			{g.name + ": key epoch 1", change(g.packet, 6, 1), ErrUnsupported},
 			{g.name + ": key epoch 128", change(g.packet, 6, 128), ErrUnsupported},
 			{g.name + ": codec and key epoch", change(g.packet, 5, 1, 1), ErrUnsupported},
-			// What later versions may use is not looked at.
+			// Fields that later versions may use are ignored.
 			{g.name + ": reserved byte", change(g.packet, 7, 255), nil},
 			{g.name + ": all flags but that of a tag or a proof", change(g.packet, 4, g.packet[4]|255&^byte(known)), nil},
-			// A foreign packet is told from a short one if that can be.
+			// A foreign packet is distinguished from a short one if possible.
 			{g.name + ": short and foreign", []byte("no"), ErrForeign},
 			{g.name + ": short and foreign f", []byte("Fx"), ErrForeign},
 			{g.name + ": one byte", []byte("x"), ErrShort},
@@ -232,18 +229,16 @@ func TestControlTruncated(t *testing.T) {
 		for n := range len(g.packet) {
 			short := bytes.Clone(g.packet[:n])[:n:n]
 			if err := parse(short); err != ErrShort {
-				t.Errorf("%s cut to %d of %d bytes: %v, want %v", g.name, n, len(g.packet), err, ErrShort)
+				t.Errorf("%s truncated to %d of %d bytes: %v, want %v", g.name, n, len(g.packet), err, ErrShort)
 			}
 			if err := parseBody(g.typ, short); err != ErrShort {
-				t.Errorf("%s cut to %d of %d bytes, header not parsed: %v, want %v", g.name, n, len(g.packet), err, ErrShort)
+				t.Errorf("%s truncated to %d of %d bytes, header not parsed: %v, want %v", g.name, n, len(g.packet), err, ErrShort)
 			}
 		}
 	}
 }
 
-// Bytes behind a control packet are ignored. Its header's flags, too, are of no
-// concern to its parser.
-// docs/protocol §2.8, §18.3.
+// Parsers ignore bytes after a control packet, and the header's flags. docs/protocol §2.8, §18.3.
 func TestControlTrailing(t *testing.T) {
 	for _, g := range golden {
 		if g.typ == TypeData {
@@ -251,14 +246,13 @@ func TestControlTrailing(t *testing.T) {
 		}
 		for _, tail := range []string{"\x00", "\xff", "a later version's extension"} {
 			if err := parse(append(bytes.Clone(g.packet), tail...)); err != nil {
-				t.Errorf("%s with %q behind it: %v", g.name, tail, err)
+				t.Errorf("%s with %q after it: %v", g.name, tail, err)
 			}
 		}
 	}
 }
 
-// No parser minds what another type's packet looks like, or takes it for
-// truth without a look: any error will do, a panic will not.
+// No parser panics for a packet of another type.
 func TestParseOtherTypes(t *testing.T) {
 	for _, g := range golden {
 		for typ := TypeData; typ <= LastType; typ++ {
@@ -317,7 +311,7 @@ func TestConstants(t *testing.T) {
 			t.Errorf("%s = %d, want %d", c.name, c.got, c.want)
 		}
 	}
-	// What MinPacket promises.
+	// The packets that must fit MinPacket.
 	if n := AnnounceHeaderLen + AnnounceEntryLen(strings.Repeat("x", MaxTopicName)); n > MinPacket {
 		t.Errorf("an announce of one topic may take %d bytes, more than MinPacket", n)
 	}
@@ -326,9 +320,8 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// The checksum is CRC-32C over bytes 0-3, 5-11 and 16 on, low byte first. That of the
-// vector was computed bit by bit (reflected polynomial 0x82F63B78), apart from this code.
-// docs/protocol §2.7.
+// The checksum is CRC-32C over bytes 0-3, 5-11 and 16 on, low byte first. That of the vector was computed bit by bit
+// (reflected polynomial 0x82F63B78), independently of this code. docs/protocol §2.7.
 func TestSetChecksumGolden(t *testing.T) {
 	b := bytes.Clone(goldenHeartbeat)
 	SetChecksum(b)
@@ -366,11 +359,10 @@ func TestChecksumVerify(t *testing.T) {
 		if g.typ != TypeData {
 			continue
 		}
-		// Truncations of data packets at run boundaries parse: the checksum
-		// tells them.
+		// Truncations of data packets at run boundaries parse: only the checksum detects them.
 		for n := HeaderLen; n < len(b); n++ {
 			if err := Verify(b[:n], true); err != ErrChecksum {
-				t.Errorf("%s cut to %d of %d bytes: %v, want %v", g.name, n, len(b), err, ErrChecksum)
+				t.Errorf("%s truncated to %d of %d bytes: %v, want %v", g.name, n, len(b), err, ErrChecksum)
 			}
 		}
 	}
@@ -391,7 +383,7 @@ func testFlips(tb testing.TB, b []byte) {
 					tb.Errorf("byte %d, bit %d flipped: %v, required %v, want %v", i, bit, soft, hard, ErrChecksum)
 				}
 			case Flags(1)<<bit == FlagChecksum:
-				// A packet without the flag is one without a checksum.
+				// A packet without the flag counts as one without a checksum.
 				if soft != nil || hard != ErrChecksum {
 					tb.Errorf("checksum flag flipped: %v, required %v, want none and %v", soft, hard, ErrChecksum)
 				}
@@ -404,9 +396,8 @@ func testFlips(tb testing.TB, b []byte) {
 	}
 }
 
-// A sender gives a packet its checksum once and marks its repairs: SetFlags must neither
-// break nor drop nor pretend a checksum.
-// docs/protocol §2.2, §2.7.
+// A sender computes a packet's checksum once and sets flags for repairs: SetFlags must neither invalidate nor remove
+// nor add a checksum. docs/protocol §2.2, §2.7.
 func TestSetFlags(t *testing.T) {
 	for _, g := range golden {
 		for f := range 256 {
@@ -441,7 +432,7 @@ var (
 	sinkOK    bool
 )
 
-// Nothing in the path of a packet allocates.
+// Parsing and appending packets allocates nothing.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 0, MaxPacket)
 	checksummed := bytes.Clone(goldenData)
@@ -459,7 +450,7 @@ func TestAllocs(t *testing.T) {
 		{"header parse", func() {
 			var h Header
 			h, sinkErr = ParseHeader(goldenData)
-			sinkNum = h.Epoch
+			sinkNum = uint64(h.Epoch)
 		}, 0},
 		{"header parse foreign", func() { _, sinkErr = ParseHeader(room[:HeaderLen]) }, 0},
 		{"header put", func() { h := goldenHeader; h.Put(room[:HeaderLen]) }, 0},
@@ -560,7 +551,7 @@ func TestAllocs(t *testing.T) {
 		{"kept parse", func() {
 			var h Header
 			_, h, sinkErr = ParseKept(goldenHello)
-			sinkNum = h.Publisher
+			sinkNum = uint64(h.Publisher)
 		}, 0},
 		{"hello parse", func() {
 			var x Hello

@@ -1,16 +1,17 @@
-// Package wiretest makes packets for tests of the layers that read them: of group tag 9, and of publisher 7 in its
-// epoch 3 where no other is given.
+// Package wiretest makes packets for tests of the layers that read them: with group tag 9, and publisher 7 with epoch 3
+// by default.
 package wiretest
 
 import (
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 var header = wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
 
-// Data is a data packet of sequence seq that holds runs.
+// Data returns a data packet with sequence seq that holds runs.
 func Data(seq uint64, runs []byte) []byte {
 	b := make([]byte, wire.DataHeaderLen, wire.DataHeaderLen+len(runs))
 	wire.PutDataHeader(b, header, 512)
@@ -18,14 +19,14 @@ func Data(seq uint64, runs []byte) []byte {
 	return append(b, runs...)
 }
 
-// Run is a run; body is taken as it is.
+// Run returns a run with that body.
 func Run(kind wire.RunKind, topic string, number uint64, body string) []byte {
 	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
 	wire.PutRunHeader(b, kind, len(body), wire.TopicID(topic), number)
 	return append(b, body...)
 }
 
-// Named is a data packet; runs are "name=3" for the name of a topic with that number, "topic:3" for an empty message.
+// Named returns a data packet; runs are "name=3" for a topic run with that number, "topic:3" for an empty message.
 func Named(seq uint64, runs ...string) []byte {
 	var all []byte
 	for _, text := range runs {
@@ -43,7 +44,7 @@ func Named(seq uint64, runs ...string) []byte {
 	return Data(seq, all)
 }
 
-// Announce is an announce of topics.
+// Announce returns an announce of topics.
 func Announce(asOf uint64, first, total uint32, names ...string) []byte {
 	b := wire.AppendAnnounceHeader(nil, header, asOf, first, total)
 	for _, n := range names {
@@ -53,8 +54,8 @@ func Announce(asOf uint64, first, total uint32, names ...string) []byte {
 	return b
 }
 
-// Heartbeat is one of any publisher.
-func Heartbeat(pub, epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
+// Heartbeat returns a heartbeat of a publisher with a given epoch.
+func Heartbeat(pub, epoch events.ID, flags wire.Flags, hb wire.Heartbeat) []byte {
 	hb.PacketSize = 512
 	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: pub, Epoch: epoch, Flags: flags}, &hb)
 }

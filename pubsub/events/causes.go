@@ -24,7 +24,7 @@ const (
 	CauseSlowConsumer
 	// CauseTooLarge: a message exceeds Config.MaxMessage.
 	CauseTooLarge
-	// CauseReleased: this bus held the publisher up for longer than the publisher waits (Config.StallLimit of its bus).
+	// CauseReleased: this bus blocked the publisher for longer than the publisher waits (Config.StallLimit of its bus).
 	CauseReleased
 	// CauseMisnumbered: the publisher numbered messages, or fragments of one, wrongly.
 	CauseMisnumbered
@@ -52,8 +52,8 @@ var causes = [NumCauses]struct{ label, text string }{
 	CauseRestart:       {"restart", "publisher restarted"},
 	CauseSlowConsumer:  {"slow_consumer", "subscription read too slowly"},
 	CauseTooLarge:      {"too_large", "message exceeds the subscriber's limit"},
-	CauseReleased:      {"released", "subscriber held the publisher up for too long and was released"},
-	CauseMisnumbered:   {"misnumbered", "publisher numbered them wrongly"},
+	CauseReleased:      {"released", "subscriber blocked the publisher for too long and was released"},
+	CauseMisnumbered:   {"misnumbered", "publisher numbered messages wrongly"},
 	CauseUnnamed:       {"unnamed", "the name of their topic did not arrive in time"},
 	CauseUnreadable:    {"unreadable", "their packets cannot be read here: dictionary, codec, kind of run or packet size"},
 	CauseTooManyTopics: {"too_many_topics", fmt.Sprintf("the group has more topics than the %d that patterns can know: use more groups (groups= in the URL), or subscribe to topics by their names", PatternTopics)},

@@ -30,6 +30,12 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Instance is one run of a publisher: its id and the epoch of the run. It names a stream within a group.
+type Instance struct {
+	Publisher ID `json:"publisher"`
+	Epoch     ID `json:"epoch"`
+}
+
 // Kind says what happened.
 type Kind uint8
 
@@ -61,13 +67,13 @@ const (
 	// restarts and most rolling updates do not. Messages of both are delivered; Message.Epoch distinguishes them.
 	// Epoch and Address are those of the bus that came up later, OtherEpoch and OtherAddress those of the other.
 	DuplicateName
-	// PublisherStalled: a subscriber has held up this bus's publishers of a group for For, and is Behind packets behind.
+	// PublisherStalled: a subscriber has blocked this bus's publishers of a group for For, and is Behind packets behind.
 	// It is alive and does not read, unless Err says that it does not answer, or that this bus is cut off. Repeated.
 	PublisherStalled
 	// PublisherResumed: no subscriber holds up this bus's publishers of the group any longer, after For. The event
 	// names the subscriber that did last.
 	PublisherResumed
-	// SubscriberReleased: a subscriber has held up this bus's publishers for longer than Config.StallLimit, and is not
+	// SubscriberReleased: a subscriber has blocked this bus's publishers for longer than Config.StallLimit, and is not
 	// waited for until it has caught up.
 	SubscriberReleased
 	// HoldsPublishersUp: a publisher reports that this bus has held it up for For. The subscription of Topics is not
@@ -83,7 +89,7 @@ const (
 	HandlerSlow
 	// HandlerReturned: a handler that HandlerSlow reported has returned, after For.
 	HandlerReturned
-	// ReleasedByPublisher: a publisher that this bus held up for For no longer waits for it. Messages that the
+	// ReleasedByPublisher: a publisher that this bus blocked for For no longer waits for it. Messages that the
 	// publisher has dropped by the time Topics are read are a gap of CauseReleased.
 	ReleasedByPublisher
 	// ConfigMismatch: another bus on the same addresses is configured differently: one of the two may not receive the
@@ -205,12 +211,15 @@ var texts = [...]string{
 	RepliesAgain:        "replies again",
 }
 
-func (k Kind) String() string {
+// textOf is the text of k, and what it is and its number if there is none.
+func textOf(k uint8, texts []string, what string) string {
 	if int(k) < len(texts) {
 		return texts[k]
 	}
-	return fmt.Sprintf("event(%d)", uint8(k))
+	return fmt.Sprintf("%s(%d)", what, k)
 }
+
+func (k Kind) String() string { return textOf(uint8(k), texts[:], "event") }
 
 // Label is the kind as one word that never changes, as metrics have it: publisher_up.
 func (k Kind) Label() string { return strings.ReplaceAll(k.String(), " ", "_") }
@@ -220,8 +229,8 @@ type Event struct {
 	Kind      Kind
 	Group     string // address of the group
 	Publisher ID     // for publisher events
-	// Name is the Config.Name of the publisher; empty if it has none, or is not known yet. Of a subscriber it is that,
-	// or its host and process.
+	// Name is the Config.Name of the publisher; empty if it has none, or is not known yet. Of a subscriber it is its
+	// Config.Name, or without one its host and process.
 	Name       string
 	Epoch      ID // for publisher events
 	Subscriber ID // random id, for SubscriberSilent and others of a publisher's subscribers
@@ -264,6 +273,7 @@ func (e Event) String() string {
 	if e.Err != nil {
 		why = ": " + e.Err.Error()
 	}
+	publisher := strings.TrimLeft(e.Name+" "+e.Publisher.String(), " ")
 	switch e.Kind {
 	case SubscriberSilent:
 		return fmt.Sprintf("%s: %s, for %v, %s behind%s (group %s)", e.Kind, peer, d, behind, why, e.Group)
@@ -297,9 +307,9 @@ func (e Event) String() string {
 	case RepliesAgain:
 		return fmt.Sprintf("%s: to %s, after %v", e.Kind, e.Address, d)
 	case PublisherResumed:
-		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, peer, e.Group)
+		return fmt.Sprintf("%s: after %v, last blocked by %s (group %s)", e.Kind, d, peer, e.Group)
 	case HoldsPublishersUp, ReleasedByPublisher:
-		return fmt.Sprintf("%s: %s, held up for %v by %s (group %s)", e.Kind, e.Publisher, d, e.holder(behind), e.Group)
+		return fmt.Sprintf("%s: %s, blocked for %v by %s (group %s)", e.Kind, e.Publisher, d, e.holder(behind), e.Group)
 	case HandlerSlow, HandlerReturned:
 		what := "OnEvent"
 		if len(e.Topics) > 0 {
@@ -310,28 +320,25 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, behind for %v, now by %s, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, PeerText(e.Publisher, e.Name, ""), e.Group)
 	case SubscriptionNotRead:
 		return fmt.Sprintf("%s: %s, for %v, with %s unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, e.Group)
-	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
+	case DuplicateName:
+		return fmt.Sprintf("%s: two buses publish as %s, epoch %v%s and epoch %v%s: give each a name of its own (Config.Name, pub -name) (group %s)",
+			e.Kind, publisher, e.Epoch, at(e.Address), e.OtherEpoch, at(e.OtherAddress), e.Group)
+	case LegDown:
+		if e.Publisher == 0 {
+			return fmt.Sprintf("%s: %s: %v", e.Kind, e.Leg, e.Err)
+		}
+		return fmt.Sprintf("%s: %s has delivered no packet of publisher %s for %v, and another leg has: check %s, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, whereOf(e.Leg), e.Group)
+	case LegBack:
+		if e.Publisher == 0 {
+			return fmt.Sprintf("%s: %s, after %v", e.Kind, e.Leg, d)
+		}
+		return fmt.Sprintf("%s: %s delivers packets of publisher %s again, after %v (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
+	case GroupFailed, GroupLost, GroupBack, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
 		return fmt.Sprintf("%s: %s%s", e.Kind, e.Group, why)
 	case ConfigMismatch, PacketsUnreadable, Unfindable, Unmet: // of no group
 		return e.Kind.String() + why
 	case ConfigDiffers:
 		return e.Kind.String() + why + ", which is harmless"
-	}
-	publisher := strings.TrimLeft(e.Name+" "+e.Publisher.String(), " ")
-	switch {
-	case e.Kind == GroupBack:
-		return fmt.Sprintf("%s: %s", e.Kind, e.Group)
-	case e.Kind == LegDown && e.Publisher == 0:
-		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Leg, e.Err)
-	case e.Kind == LegBack && e.Publisher == 0:
-		return fmt.Sprintf("%s: %s, after %v", e.Kind, e.Leg, d)
-	case e.Kind == DuplicateName:
-		return fmt.Sprintf("%s: two buses publish as %s, epoch %v%s and epoch %v%s: give each a name of its own (Config.Name, pub -name) (group %s)",
-			e.Kind, publisher, e.Epoch, at(e.Address), e.OtherEpoch, at(e.OtherAddress), e.Group)
-	case e.Kind == LegDown:
-		return fmt.Sprintf("%s: %s has delivered no packet of publisher %s for %v, and another leg has: check %s, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, whereOf(e.Leg), e.Group)
-	case e.Kind == LegBack:
-		return fmt.Sprintf("%s: %s delivers packets of publisher %s again, after %v (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
 	}
 	return fmt.Sprintf("%s: %s%s (group %s)", e.Kind, publisher, why, e.Group)
 }

@@ -60,10 +60,10 @@ const (
 	// because of that.
 	FaultClock
 
-	NumFaults // the number of faults
+	numFaults
 )
 
-var faults = [NumFaults]string{
+var faults = [numFaults]string{
 	FaultNumbers:     "message numbers are repeated",
 	FaultHole:        "message numbers are left out",
 	FaultFragments:   "fragments of a message do not follow each other",
@@ -74,15 +74,10 @@ var faults = [NumFaults]string{
 	FaultUnsupported: "packets have a codec, kind of run or packet size that is not supported here",
 }
 
-func (f Fault) String() string {
-	if f < NumFaults {
-		return faults[f]
-	}
-	return fmt.Sprintf("fault(%d)", uint8(f))
-}
+func (f Fault) String() string { return textOf(uint8(f), faults[:], "fault") }
 
 // FaultCounts counts the faults of one publisher by kind.
-type FaultCounts [NumFaults]uint64
+type FaultCounts [numFaults]uint64
 
 // Add counts a fault, and reports whether it is to be emitted: the 1st, 2nd, 4th, 8th … is.
 func (c *FaultCounts) Add(kind Fault) (n uint64, emit bool) {

@@ -14,7 +14,7 @@ var ErrBackPressure = errors.New("back pressure")
 
 // Hold is how a subscriber holds a publisher up.
 type Hold struct {
-	Subscriber ID            // random id of the subscriber that has held the publisher up for longest; 0: not known yet
+	Subscriber ID            // random id of the subscriber that has blocked the publisher for longest; 0: not known yet
 	Name       string        // its Config.Name, or host and process; empty: not known yet
 	Address    string        // the source of its packets, as the fabric writes it; empty: not known
 	For        time.Duration // since the publisher could send last
@@ -29,7 +29,7 @@ func (h Hold) String() string {
 	if h.Unanswered > 0 {
 		do = fmt.Sprintf("it has not answered for %v, see whether it runs, and the network between", h.Unanswered.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %s behind: %s",
+	return fmt.Sprintf("subscriber %s has blocked the publisher for %v and is %s behind: %s",
 		PeerText(h.Subscriber, h.Name, h.Address), h.For.Round(time.Millisecond), plural.N(h.Behind, "packet"), do)
 }
 
@@ -85,7 +85,7 @@ func (e *BackPressureError) Error() string {
 	case e.Err != nil:
 		return "back pressure: " + e.Err.Error()
 	}
-	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
+	return fmt.Sprintf("back pressure: %s blocks the publisher, try again later", e.Reason)
 }
 
 // Unwrap returns Err.
@@ -95,7 +95,7 @@ func (e *BackPressureError) Unwrap() error { return e.Err }
 func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }
 
 // UnsentError is why Close or Shutdown of a bus failed, or Close of a publisher on a closed bus: there was no time to
-// send messages that Publish had taken, because of a subscriber that held the publisher up, the rate limit or the
+// send messages that Publish had taken, because of a subscriber that blocked the publisher, the rate limit or the
 // fabric. It matches the error that ended the wait.
 type UnsentError struct {
 	Messages uint64 // that were never sent, of the bus or of the publisher's group

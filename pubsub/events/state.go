@@ -1,7 +1,5 @@
 package events
 
-import "fmt"
-
 // StateCause says why a topic begins without the state that a subscription was to begin with.
 type StateCause uint8
 
@@ -38,9 +36,4 @@ var stateCauses = [...]string{
 	StateTooLarge:      "a record of it exceeds the limit for messages",
 }
 
-func (c StateCause) String() string {
-	if int(c) < len(stateCauses) {
-		return stateCauses[c]
-	}
-	return fmt.Sprintf("state cause(%d)", uint8(c))
-}
+func (c StateCause) String() string { return textOf(uint8(c), stateCauses[:], "state cause") }

@@ -110,10 +110,10 @@ func TestTenThousandNames(t *testing.T) {
 		st.Groups = append(st.Groups, stats.Group{
 			Address: fmt.Sprintf("group-%05d", i), Joined: i != many-1, Streams: 1, Topics: 1,
 			Publishers: []stats.Publisher{{ID: pubsub.PublisherID(i + 1), Name: fmt.Sprintf("feed-%05d", i), Packets: 3}},
-			Receiver:   stats.Receiver{Packets: 5},
+			Receiver:   stats.Receiver{ReceiverPackets: stats.ReceiverPackets{Packets: 5}},
 		})
 		st.Publications = append(st.Publications, stats.Publication{
-			Address: fmt.Sprintf("group-%05d", i), RTT: time.Duration(i), Sender: stats.Sender{MessagesSent: 7},
+			Address: fmt.Sprintf("group-%05d", i), RTT: time.Duration(i), Sender: stats.Sender{SenderMessages: stats.SenderMessages{MessagesSent: 7}},
 			Subscribers: []stats.Subscriber{{ID: events.ID(i + 1), Name: fmt.Sprintf("reader-%05d", i), Behind: i}},
 		})
 	}

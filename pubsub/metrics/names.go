@@ -78,7 +78,7 @@ var subscriberMetrics = []metric[stats.Subscriber]{
 	gauge("subscriber_behind_packets", "Packets that a subscriber of this bus's publishers misses or has not read: the maximum of all groups.", func(s *stats.Subscriber) float64 { return float64(s.Behind) }, "subscriber"),
 	gauge("subscriber_silent_seconds", "Time since the last status of a subscriber: the longest of all groups.", func(s *stats.Subscriber) float64 { return s.LastHeard.Seconds() }, "subscriber"),
 	gauge("subscriber_holds", "Whether a subscriber holds this bus's publishers up: 1 or 0.", func(s *stats.Subscriber) float64 { return boolean(s.Holds) }, "subscriber"),
-	gauge("subscriber_released", "Whether a subscriber is not waited for, because it held publishers up for too long and has not caught up: 1 or 0.", func(s *stats.Subscriber) float64 { return boolean(s.Released) }, "subscriber"),
+	gauge("subscriber_released", "Whether a subscriber is not waited for, because it blocked publishers for too long and has not caught up: 1 or 0.", func(s *stats.Subscriber) float64 { return boolean(s.Released) }, "subscriber"),
 }
 
 var lossMetrics = []metric[stats.Loss]{
@@ -189,7 +189,7 @@ var publicationMetrics = []metric[stats.Publication]{
 	counter("publish_receivers_left", "Receivers that announced their leave.", func(s *stats.Publication) float64 { return float64(s.ReceiversLeft) }, "group"),
 	counter("publish_receivers_behind", "Receivers that left and missed packets.", func(s *stats.Publication) float64 { return float64(s.ReceiversBehind) }, "group"),
 	counter("publish_receivers_silent", "Receivers given up because they sent nothing.", func(s *stats.Publication) float64 { return float64(s.ReceiversSilent) }, "group"),
-	counter("publish_receivers_released", "Receivers not waited for any more because they held publishers up for too long.", func(s *stats.Publication) float64 { return float64(s.ReceiversReleased) }, "group"),
+	counter("publish_receivers_released", "Receivers released because they blocked publishers for too long.", func(s *stats.Publication) float64 { return float64(s.ReceiversReleased) }, "group"),
 	counter("publish_receivers_refused", "Statuses of receivers beyond the limit.", func(s *stats.Publication) float64 { return float64(s.ReceiversRefused) }, "group"),
 	counter("publish_receivers_lost_packets", "Packets that receivers report as given up.", func(s *stats.Publication) float64 { return float64(s.ReceiversLost) }, "group"),
 	counter("publish_requests", "Messages that were requests.", func(s *stats.Publication) float64 { return float64(s.Requests) }, "group"),
@@ -206,7 +206,7 @@ var publicationMetrics = []metric[stats.Publication]{
 	gauge("publish_receivers", "Receivers known to be present.", func(s *stats.Publication) float64 { return float64(s.Receivers) }, "group").combining(added),
 	gauge("publish_rtt_seconds", "Smoothed round trip to the receivers.", func(s *stats.Publication) float64 { return s.RTT.Seconds() }, "group"),
 	gauge("publish_lead_packets", "Sequence of the next packet to be sent.", func(s *stats.Publication) float64 { return float64(s.Lead) }, "group"),
-	gauge("publish_blocked", "What holds the publisher up: 0 nothing, 1 flow control, 2 the rate limit, 3 another writer's message, 4 no packet memory: the network accepts nothing, or not fast enough.", func(s *stats.Publication) float64 { return float64(s.Blocked) }, "group"),
+	gauge("publish_blocked", "What blocks the publisher: 0 nothing, 1 flow control, 2 the rate limit, 3 another writer's message, 4 no packet memory: the network accepts nothing, or not fast enough.", func(s *stats.Publication) float64 { return float64(s.Blocked) }, "group"),
 	gauge("publish_stuck_seconds", "Time for which the network accepted no packet; 0: it accepts them.", func(s *stats.Publication) float64 { return s.Stuck.Seconds() }, "group"),
 	gauge("publish_send_call_seconds", "Smoothed time that one send call takes.", func(s *stats.Publication) float64 { return s.SendCost.Seconds() }, "group"),
 }

@@ -38,10 +38,14 @@ type Publisher struct {
 	LostFor  time.Duration // since events.PublisherLost, in case it is only cut off; 0: it is received
 }
 
-// Receiver is what a bus received from all publishers of one group, and sent to them as a subscriber. Packets are
-// datagrams.
+// Receiver is what a bus received from all publishers of one group, and sent to them as a subscriber.
 type Receiver struct {
-	// Packets and streams.
+	ReceiverPackets
+	ReceiverMessages
+}
+
+// ReceiverPackets are the counters of packets and streams. Packets are datagrams.
+type ReceiverPackets struct {
 	Packets        uint64 // data packets, first arrivals
 	Bytes          uint64 // of Packets, on the wire
 	Repaired       uint64 // of Packets: that had been missing and arrived as repairs
@@ -87,8 +91,10 @@ type Receiver struct {
 
 	// ClocksApart counts deliveries in a time below zero, or above an hour, by clocks that should agree (Config.Clock).
 	ClocksApart uint64
+}
 
-	// Messages: topics, state and replies.
+// ReceiverMessages are the counters of topics, state and replies.
+type ReceiverMessages struct {
 	StateJoins      uint64 // streams that began with state (From)
 	StateFailed     uint64 // streams that were to begin with state, and began without
 	Collisions      uint64 // topics that a publisher has by another name of the same id

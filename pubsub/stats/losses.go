@@ -39,7 +39,7 @@ type LossEntry struct {
 	Epoch         events.ID
 	Subscriber    events.ID
 	Name, Address string
-	Times         uint64 // gaps, or events
+	Times         uint64 // number of gaps, or of events
 	Number        uint64 // of the first message lost
 	Messages      uint64 // messages lost, as far as known
 	Unknown       uint64 // of Times: the number of messages cannot be known
@@ -60,31 +60,32 @@ type OlderLosses struct {
 
 // LossMinute is what was lost, dropped and repaired in one minute.
 type LossMinute struct {
-	Start    time.Time    // the whole minute
-	Causes   []CauseCount // with a count above zero
-	Missing  uint64       // packets that were found missing
-	Repaired uint64       // of Missing: that arrived as repairs
-	Late     uint64       // of Missing: that arrived by themselves
-	Ways     []LossWay    // the eight publishers with the most packets missing
-	// OtherRepaired and OtherLost are packets of the other publishers.
-	OtherRepaired, OtherLost uint64
+	Start         time.Time    `json:"start"`                    // the whole minute
+	Causes        []CauseCount `json:"causes,omitempty"`         // with a count above zero
+	Missing       uint64       `json:"missing,omitempty"`        // packets that were found missing
+	Repaired      uint64       `json:"repaired,omitempty"`       // of Missing: that arrived as repairs
+	Late          uint64       `json:"late,omitempty"`           // of Missing: that arrived by themselves
+	Ways          []LossWay    `json:"ways,omitempty"`           // the eight publishers with the most packets missing
+	OtherRepaired uint64       `json:"other_repaired,omitempty"` // packets of the other publishers
+	OtherLost     uint64       `json:"other_lost,omitempty"`     // packets of the other publishers
 }
 
 // CauseCount is what was counted of a cause.
 type CauseCount struct {
-	Cause    string // label
-	Dropped  uint64 // packets dropped here or lost on the way
-	Lost     uint64 // packets given up permanently
-	Gaps     uint64 // delivered to subscriptions
-	Messages uint64 // messages lost in Gaps, as far as known
+	Cause    string `json:"cause"`              // label
+	Dropped  uint64 `json:"dropped,omitempty"`  // packets dropped here or lost on the way
+	Lost     uint64 `json:"lost,omitempty"`     // packets given up permanently
+	Gaps     uint64 `json:"gaps,omitempty"`     // delivered to subscriptions
+	Messages uint64 `json:"messages,omitempty"` // messages lost in Gaps, as far as known
 }
 
 // LossWay is what was missing of one publisher in one group.
 type LossWay struct {
-	Publisher      events.ID
-	Name           string
-	Epoch          events.ID
-	Address, Group string
-	Repaired       uint64 // packets that had been missing and arrived as repairs
-	Lost           uint64 // packets given up permanently
+	Publisher events.ID `json:"publisher"`
+	Name      string    `json:"name,omitempty"`
+	Epoch     events.ID `json:"-"`
+	Address   string    `json:"address,omitempty"`
+	Group     string    `json:"group"`
+	Repaired  uint64    `json:"repaired,omitempty"` // packets that had been missing and arrived as repairs
+	Lost      uint64    `json:"lost,omitempty"`     // packets given up permanently
 }

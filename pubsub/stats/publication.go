@@ -12,7 +12,7 @@ type Publication struct {
 	Receivers   int           // buses known to receive the group
 	RTT         time.Duration // round trip to them, smoothed; 0: not measured yet
 	Lead        uint64        // sequence of the next packet; no count
-	Blocked     events.Reason // what holds publishers up now
+	Blocked     events.Reason // what blocks publishers now
 	Stuck       time.Duration // for which the network has taken nothing (events.CannotSend); 0: it takes packets
 	SendCost    time.Duration // of a call that sends a train, smoothed
 	MemoryBytes int           // bytes of packet memory: the repair window, and what publishers write into
@@ -32,16 +32,21 @@ type Subscriber struct {
 	// Unanswered is for how long it has been asked for a sign of life and gave none; 0: it was not asked, or has
 	// answered. After Config.Silence the publisher no longer waits for it.
 	Unanswered time.Duration
-	Holds      bool          // it holds the publisher up
+	Holds      bool          // it blocks the publisher
 	Released   bool          // it did for longer than Config.StallLimit, has not caught up, and is not waited for
-	HeldFor    time.Duration // that it holds the publisher up, or did until it was released
+	HeldFor    time.Duration // that it blocks the publisher, or did until it was released
 	Joining    bool          // it fetches what it begins with (From), and is not waited for before it has that
 }
 
 // Sender is what a bus sent to one group as a publisher, and what its receivers answered: the buses that subscribe
 // to something in the group.
 type Sender struct {
-	// Packets and receivers.
+	SenderPackets
+	SenderMessages
+}
+
+// SenderPackets are the counters of packets and receivers.
+type SenderPackets struct {
 	PacketsSent       uint64 // data packets sent for the first time
 	BytesSent         uint64 // of PacketsSent, on the wire
 	RepairsSent       uint64 // packets sent as repairs
@@ -62,7 +67,7 @@ type Sender struct {
 	ReceiversLeft     uint64 // receivers that announced that they leave
 	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left, and may want a topic of the bus
 	ReceiversSilent   uint64 // receivers given up because they sent nothing
-	ReceiversReleased uint64 // receivers released because they held publishers up for too long
+	ReceiversReleased uint64 // receivers released because they blocked publishers for too long
 	ReceiversRefused  uint64 // statuses of receivers beyond the limit on them
 	ReceiversLost     uint64 // packets that receivers report as given up, where they may want a topic of the bus
 	PacketsPacked     uint64 // of PacketsSent: that are compressed
@@ -71,8 +76,10 @@ type Sender struct {
 	RateBlocked       uint64 // times that the rate limit stopped the publisher
 	Malformed         uint64 // packets received that do not parse
 	Foreign           uint64 // packets received of another stream, or of no use to a publisher
+}
 
-	// Messages: topics, state and requests.
+// SenderMessages are the counters of messages: topics, state and requests.
+type SenderMessages struct {
 	MessagesSent     uint64 // messages published
 	AnnouncesSent    uint64 // announces of topics sent
 	StateRounds      uint64 // times that state was sent, each for all that waited for it (Publisher.State)

@@ -2,9 +2,9 @@
 // what one subscription has read: pubsub.Subscription.Stats returns that as a Subscription.
 //
 //	Bus ─┬─ Transport                          the fabric
-//	     ├─ Group ─┬─ Receiver                 a group that is subscribed to: packets received
+//	     ├─ Group ─┬─ Receiver                 a group that is subscribed to: packets and messages received
 //	     │         └─ Publisher                one publisher of it
-//	     ├─ Publication ─┬─ Sender             a group that is published to: packets sent
+//	     ├─ Publication ─┬─ Sender             a group that is published to: packets and messages sent
 //	     │               └─ Subscriber         one subscriber of it
 //	     ├─ Leg ── Transport                   one of several legs
 //	     ├─ Loss                               what was lost permanently, by cause
@@ -16,6 +16,7 @@
 package stats
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -84,4 +85,17 @@ type Leg struct {
 	Skew       time.Duration // how far it is behind the first leg, smoothed; the largest of all streams
 	Unsent     uint64        // packets that other legs sent while this one took none
 	Transport  Transport     // of the leg alone
+}
+
+// Add adds the counters of x to those of sum: all fields are uint64, or structs of uint64.
+func Add[T any](sum, x *T) { add(reflect.ValueOf(sum).Elem(), reflect.ValueOf(x).Elem()) }
+
+func add(sum, x reflect.Value) {
+	for i := range sum.NumField() {
+		if f := sum.Field(i); f.Kind() == reflect.Struct {
+			add(f, x.Field(i))
+		} else {
+			f.SetUint(f.Uint() + x.Field(i).Uint())
+		}
+	}
 }

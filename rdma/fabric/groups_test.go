@@ -24,7 +24,7 @@ func TestOnlyMembersLeave(t *testing.T) {
 		if del {
 			mask = soft.MCMGID | soft.MCPortGID | soft.MCJoinState
 		}
-		return f.ask(port, soft.SARequest{Delete: del, Mask: mask, Rec: soft.MCMember{
+		return f.request(port, soft.SARequest{Delete: del, Mask: mask, Rec: soft.MCMember{
 			MGID: mgid, PortGID: port.portGID(), PKey: rdma.DefaultPKey, QKey: 1, JoinState: state}}).Status
 	}
 	want := func(what string, got, want soft.SAStatus) {

@@ -41,7 +41,7 @@ func TestQPStateTable(t *testing.T) {
 		cur, pkey, port, qkey, psn = rdma.QPMaskCurState, rdma.QPMaskPKeyIndex, rdma.QPMaskPort, rdma.QPMaskQKey, rdma.QPMaskSQPSN
 		never                      = rdma.QPAttrMask(1 << 31)
 	)
-	type masks struct{ must, may rdma.QPAttrMask }
+	type masks struct{ required, optional rdma.QPAttrMask }
 	table := map[string]masks{
 		"RESET INIT": {pkey | port | qkey, 0}, "INIT INIT": {0, pkey | port | qkey}, "INIT RTR": {0, pkey | qkey},
 		"RTR RTS": {psn, cur | qkey}, "RTS RTS": {0, cur | qkey}, "RTS SQD": {0, 0},
@@ -93,7 +93,7 @@ func TestQPStateTable(t *testing.T) {
 					}
 				}
 				goTo(from)
-				want := mask&m.must == m.must && mask&^(m.must|m.may) == 0
+				want := mask&m.required == m.required && mask&^(m.required|m.optional) == 0
 				err := set(to, mask, from)
 				if (err == nil) != want || err != nil && !errors.Is(err, syscall.EINVAL) {
 					t.Fatalf("%v to %v with %#x: %v, want success %v", from, to, mask, err, want)

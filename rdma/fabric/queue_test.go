@@ -244,7 +244,7 @@ func TestNotification(t *testing.T) {
 		}
 		return err == nil && cq == to.cq && cq.Context() == to
 	}
-	say := func(flags rdma.SendFlags) {
+	send := func(flags rdma.SendFlags) {
 		wr := from.sendWR(ah, "x")
 		wr.Flags |= flags
 		if _, err := from.qp.PostSend([]rdma.SendWR{wr}); err != nil {
@@ -257,7 +257,7 @@ func TestNotification(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	say(0)
+	send(0)
 	if notified() {
 		t.Error("notified without arming")
 	}
@@ -265,17 +265,17 @@ func TestNotification(t *testing.T) {
 	if notified() {
 		t.Error("notified of an earlier completion")
 	}
-	say(0)
-	say(0)
+	send(0)
+	send(0)
 	if !notified() || notified() {
 		t.Error("not notified once")
 	}
 	arm(true)
-	say(0)
+	send(0)
 	if notified() {
 		t.Error("notified of an unsolicited message")
 	}
-	say(rdma.SendSolicited)
+	send(rdma.SendSolicited)
 	if !notified() {
 		t.Error("not notified of a solicited message")
 	}

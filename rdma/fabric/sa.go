@@ -39,7 +39,7 @@ func (sa *subnetAdmin) init(f *Fabric) {
 	pkey := f.cfg.PKey
 	mgid := rdma.GID{0: 0xff, 1: 0x10 | f.cfg.Scope&0x0f, 2: 0x40, 3: 0x1b, 4: byte(pkey >> 8),
 		5: byte(pkey), 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
-	mlid, _ := sa.takeMLID()
+	mlid, _ := sa.allocMLID()
 	sa.broadcast = &saGroup{rec: soft.MCMember{
 		MGID: mgid, QKey: broadcastQKey, MLID: mlid, PKey: pkey, Scope: f.cfg.Scope,
 		MTU: f.cfg.MTU.Code(), MTUSelector: 2, Rate: broadcastRate, RateSelector: 2,
@@ -144,7 +144,7 @@ func (sa *subnetAdmin) create(p *Port, req *soft.SARequest) (*saGroup, soft.SASt
 		rec.HopLimit = 0
 	}
 	rec.Scope = rec.MGID[1] & 0x0f
-	mlid, ok := sa.takeMLID()
+	mlid, ok := sa.allocMLID()
 	if !ok {
 		return nil, soft.SANoResources
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// ask sends a request to the administrator as in a MAD. The connection manager does not make most of these requests.
-func (f *Fabric) ask(p *Port, req soft.SARequest) soft.SAReply {
+// request sends a request to the administrator as in a MAD. The connection manager makes few of these requests.
+func (f *Fabric) request(p *Port, req soft.SARequest) soft.SAReply {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.sa.handle(p, &req)
@@ -29,7 +29,7 @@ func TestGroupFields(t *testing.T) {
 		QKey: 1, TClass: 2, SL: 3, Flow: 4, HopLimit: 5, MTU: 3, MTUSelector: 2, Rate: 3, RateSelector: 2,
 	}
 	const optional = soft.MCHopLimit | soft.MCMTU | soft.MCMTUSelector | soft.MCRate | soft.MCRateSelector
-	if r := f.ask(port, soft.SARequest{Mask: createMask | optional, Rec: group}); r.Status != soft.SAOk {
+	if r := f.request(port, soft.SARequest{Mask: createMask | optional, Rec: group}); r.Status != soft.SAOk {
 		t.Fatalf("create: status %#x", r.Status)
 	}
 	for name, c := range map[string]struct {
@@ -48,14 +48,14 @@ func TestGroupFields(t *testing.T) {
 	} {
 		rec := group
 		c.edit(&rec)
-		if r := f.ask(port, soft.SARequest{Mask: createMask | optional, Rec: rec}); r.Status != soft.SAReqInvalid {
+		if r := f.request(port, soft.SARequest{Mask: createMask | optional, Rec: rec}); r.Status != soft.SAReqInvalid {
 			t.Errorf("another %s: status %#x", name, r.Status)
 		}
-		if r := f.ask(port, soft.SARequest{Mask: (createMask | optional) &^ c.bits, Rec: rec}); r.Status != soft.SAOk {
+		if r := f.request(port, soft.SARequest{Mask: (createMask | optional) &^ c.bits, Rec: rec}); r.Status != soft.SAOk {
 			t.Errorf("another %s that is not requested: status %#x", name, r.Status)
 		}
 		if bit := c.bits &^ (soft.MCMTU | soft.MCRate); bit != c.bits { // a selector needs its value and vice versa
-			if r := f.ask(port, soft.SARequest{Mask: (createMask | optional) &^ bit, Rec: rec}); r.Status != soft.SAOk {
+			if r := f.request(port, soft.SARequest{Mask: (createMask | optional) &^ bit, Rec: rec}); r.Status != soft.SAOk {
 				t.Errorf("another %s without its selector: status %#x", name, r.Status)
 			}
 		}
@@ -63,7 +63,7 @@ func TestGroupFields(t *testing.T) {
 	for _, state := range []rdma.JoinState{0, 0x11} {
 		rec := group
 		rec.JoinState = state
-		if r := f.ask(port, soft.SARequest{Mask: createMask, Rec: rec}); r.Status != soft.SAReqInvalid {
+		if r := f.request(port, soft.SARequest{Mask: createMask, Rec: rec}); r.Status != soft.SAReqInvalid {
 			t.Errorf("JoinState %#x: status %#x", state, r.Status)
 		}
 	}
@@ -84,7 +84,7 @@ func TestNewGroupFields(t *testing.T) {
 			QKey: 1, MTU: 4, MTUSelector: 2, Rate: 2, RateSelector: 2, HopLimit: 99, Scope: 2,
 		}
 		edit(&rec)
-		return f.ask(port, soft.SARequest{Mask: createMask | mask, Rec: rec})
+		return f.request(port, soft.SARequest{Mask: createMask | mask, Rec: rec})
 	}
 	same := func(*soft.MCMember) {}
 	const r40, r100 = 7, 16
@@ -157,12 +157,12 @@ func TestSelectors(t *testing.T) {
 	const greater, less, exactly, largest = 0, 1, 2, 3
 	const mtu, rate = soft.MCMTU | soft.MCMTUSelector, soft.MCRate | soft.MCRateSelector
 	n := byte(0)
-	ask := func(mask soft.MCMask, selector, value uint8) soft.SAReply {
+	request := func(mask soft.MCMask, selector, value uint8) soft.SAReply {
 		rec := soft.MCMember{
 			MGID: rdma.GID{0: 0xff, 1: 0x12, 15: n}, PortGID: port.portGID(), PKey: rdma.DefaultPKey, JoinState: rdma.StateFullMember,
 			QKey: 1, MTU: value, MTUSelector: selector, Rate: value, RateSelector: selector,
 		}
-		return f.ask(port, soft.SARequest{Mask: createMask | mask, Rec: rec})
+		return f.request(port, soft.SARequest{Mask: createMask | mask, Rec: rec})
 	}
 	for _, c := range []struct {
 		mask            soft.MCMask
@@ -177,7 +177,7 @@ func TestSelectors(t *testing.T) {
 		{soft.MCRate, exactly, r10, r40}, {soft.MCRateSelector, exactly, r10, r40},
 	} {
 		n++
-		r := ask(c.mask, c.selector, c.value)
+		r := request(c.mask, c.selector, c.value)
 		got := r.Rec.MTU
 		if c.mask&rate != 0 {
 			got = r.Rec.Rate
@@ -187,7 +187,7 @@ func TestSelectors(t *testing.T) {
 		}
 	}
 	n++
-	if r := ask(rate, exactly, r14); r.Status != soft.SAOk {
+	if r := request(rate, exactly, r14); r.Status != soft.SAOk {
 		t.Fatalf("status %#x", r.Status)
 	}
 	for _, c := range []struct {
@@ -198,7 +198,7 @@ func TestSelectors(t *testing.T) {
 		{less, r10, false}, {less, r14, false}, {less, r20, true}, {less, r30, true},
 		{exactly, r14, true}, {exactly, r20, false}, {largest, r100, true}, {greater, 63, false}, {less, 63, false},
 	} {
-		if r := ask(rate, c.selector, c.value); (r.Status == soft.SAOk) != c.ok {
+		if r := request(rate, c.selector, c.value); (r.Status == soft.SAOk) != c.ok {
 			t.Errorf("join of a group of 14 Gbit/s, selector %d, code %d: status %#x, want success %v", c.selector, c.value, r.Status, c.ok)
 		}
 	}

@@ -91,7 +91,7 @@ func TestIPoIBRequestsMoreFields(t *testing.T) {
 		"rate":      func(g *Group) { g.Rate = 16 },
 		"hop limit": func(g *Group) { g.HopLimit = 9 },
 	} {
-		for ps, asks := range map[rdma.PortSpace]bool{rdma.PortSpaceIPoIB: true, rdma.PortSpaceUDP: false} {
+		for ps, requested := range map[rdma.PortSpace]bool{rdma.PortSpaceIPoIB: true, rdma.PortSpaceUDP: false} {
 			f := New(Config{SM: SM{Override: edit}})
 			var status []int
 			for range 2 {
@@ -115,7 +115,7 @@ func TestIPoIBRequestsMoreFields(t *testing.T) {
 				status = append(status, ev.Status)
 			}
 			want := 0
-			if asks && name != "unchanged" {
+			if requested && name != "unchanged" {
 				want = -22
 			}
 			if status[0] != 0 || status[1] != want {

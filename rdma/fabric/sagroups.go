@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// takeMLID returns the first free MLID (osm_sa_mcmember_record.c, get_new_mlid).
-func (sa *subnetAdmin) takeMLID() (rdma.LID, bool) {
+// allocMLID returns the first free MLID (osm_sa_mcmember_record.c, get_new_mlid).
+func (sa *subnetAdmin) allocMLID() (rdma.LID, bool) {
 	for i := range sa.f.sm.MLIDs {
 		if mlid := rdma.MLIDMin + rdma.LID(i); !sa.mlids[mlid] {
 			sa.mlids[mlid] = true

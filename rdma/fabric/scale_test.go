@@ -12,7 +12,7 @@ func TestScale(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const ports, groups = 64, 1000
 	if testing.Short() {
-		t.Skip("64 ports and 1000 groups: left out with -short")
+		t.Skip("64 ports and 1000 groups: skipped with -short")
 	}
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		began := time.Now()

@@ -95,7 +95,7 @@ func (t *T) can(able bool, what string) {
 // Run checks all statements with a provider.
 func Run(t *testing.T, target Target) Summary {
 	sum := Summary{Target: target.Name}
-	note := func(s *Statement, o Outcome, reason string) {
+	record := func(s *Statement, o Outcome, reason string) {
 		sum.Counts[o]++
 		if o == NotApplicable || o == NotMet {
 			sum.Reasons = append(sum.Reasons, fmt.Sprintf("S%03d %s: %s (%s)", s.Num,
@@ -105,13 +105,13 @@ func Run(t *testing.T, target Target) Summary {
 	for _, s := range Statements() {
 		switch {
 		case s.Where&both != 0 && s.Where&target.Tags == 0:
-			note(&s, NotApplicable, "the statement is about "+s.Where.String())
+			record(&s, NotApplicable, "the statement is about "+s.Where.String())
 			continue
 		case s.Also&^target.Tags != 0:
-			note(&s, NotApplicable, "the provider has no "+(s.Also&^target.Tags).String())
+			record(&s, NotApplicable, "the provider has no "+(s.Also&^target.Tags).String())
 			continue
 		case target.NotMet[s.Num] != "":
-			note(&s, NotMet, target.NotMet[s.Num])
+			record(&s, NotMet, target.NotMet[s.Num])
 			continue
 		}
 		outcome, reason := Failed, ""
@@ -128,7 +128,7 @@ func Run(t *testing.T, target Target) Summary {
 			}()
 			s.run(st)
 		})
-		note(&s, outcome, reason)
+		record(&s, outcome, reason)
 	}
 	t.Log(sum.String())
 	return sum

@@ -150,7 +150,7 @@ var verbsStatements = []Statement{
 			t.notApplicable("the device has other limits: %d and %d", attr.MaxMcastQPAttach, attr.MaxMcastGrp)
 		}
 		if t.is(Kernel) && testing.Short() {
-			t.notApplicable("its time is quadratic in the number of groups: left out with -short")
+			t.notApplicable("its time is quadratic in the number of groups: skipped with -short")
 		}
 		qps := make([]rdma.QP, attr.MaxMcastQPAttach)
 		for i := range qps {

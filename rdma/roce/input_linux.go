@@ -13,13 +13,13 @@ type input struct {
 	head rocev2.Header
 	// run has n checked datagrams that are not delivered yet, and whole their bytes from the BTH on. They have the same
 	// gram and, except for the identification, the same GRH area.
-	run   [runMax]soft.Arrival
-	whole [runMax][]byte
-	n     int
-	gram  soft.Datagram
-	area  [rdma.GRHBytes]byte
-	// mayRelay: datagrams for other processes are relayed.
-	mayRelay bool
+	run      [runMax]soft.Arrival
+	payloads [runMax][]byte
+	n        int
+	gram     soft.Datagram
+	area     [rdma.GRHBytes]byte
+	// relayAllowed: datagrams for other processes are relayed.
+	relayAllowed bool
 
 	// prefix is the Prefix of path for datagrams of size bytes, with identification 0.
 	prefix uint32
@@ -75,7 +75,7 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 		return
 	}
 	in.begin(src, dst, port, net)
-	in.mayRelay = s.kind == unicastSocket
+	in.relayAllowed = s.kind == unicastSocket
 	if len(b) == 0 {
 		in.d.count.malformed.Add(1)
 	}
@@ -165,7 +165,7 @@ func (in *input) datagram(b []byte, id uint16, exact bool) uint16 {
 	if in.path.IsIPv4() {
 		in.run[in.n].ID = id
 	}
-	in.whole[in.n] = b
+	in.payloads[in.n] = b
 	in.n++
 	return id
 }
@@ -177,10 +177,10 @@ func (in *input) deliver() {
 	}
 	g := &in.gram
 	rdma.PutGRH(in.area[:], rdma.LinkLayerEthernet, &g.Net, 0)
-	taken := in.d.soft.DeliverTrain(1, g, in.run[:in.n])
-	in.delivered += uint64(taken)
-	if taken == 0 && in.mayRelay && g.DestQPN != rdma.MulticastQPN && !in.d.owns(g.DestQPN) {
-		for _, b := range in.whole[:in.n] {
+	accepted := in.d.soft.DeliverTrain(1, g, in.run[:in.n])
+	in.delivered += uint64(accepted)
+	if accepted == 0 && in.relayAllowed && g.DestQPN != rdma.MulticastQPN && !in.d.owns(g.DestQPN) {
+		for _, b := range in.payloads[:in.n] {
 			in.d.relay(in, g.DestQPN, b)
 		}
 	}
@@ -208,7 +208,7 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	}
 	id, df := p.ID, p.DontFragment
 	in.begin(p.Src, p.Dst, p.SrcPort, &netFields{net.TrafficClass, net.HopLimit})
-	in.mayRelay = false
+	in.relayAllowed = false
 	p.DontFragment = df
 	segment := in.cut(b, id)
 	// The kernel merges only packets with consecutive identifications or, with DF, equal ones (kernel net/ipv4/af_inet.c,

@@ -19,7 +19,7 @@ const isolated = "FANFARE_TEST_ROCE_ISOLATED"
 
 // rawAllowed reports whether this process has CAP_NET_RAW.
 func rawAllowed() bool {
-	allowed, err := mayOpenRaw()
+	allowed, err := canOpenRaw()
 	return allowed && err == nil
 }
 

@@ -73,7 +73,7 @@ type sample struct {
 	net         rocev2.Net
 	head        rocev2.Header
 	payload     []byte
-	takes       bool // it is a UD datagram
+	isDatagram  bool // it is a UD datagram
 	checksummed bool // with the reliable layer's CRC-32C
 }
 
@@ -182,7 +182,7 @@ func (w *mutationPath) samples(t testing.TB, n *peer) (list []sample) {
 		b, err := s.path.ParseIP(s.packet, &s.net)
 		must(t, f.Name, err)
 		s.payload, err = s.head.Parse(b)
-		s.takes = err == nil
+		s.isDatagram = err == nil
 		s.checksummed = len(s.payload) >= wire.HeaderLen && wire.Verify(s.payload, true) == nil
 		p := &s.path
 		switch other := p.IsIPv4() != w.ip.Is4(); {
@@ -193,7 +193,7 @@ func (w *mutationPath) samples(t testing.TB, n *peer) (list []sample) {
 				p.Src = rdma.GIDFromIP(netip.MustParseAddr("fe80::7"))
 			}
 			p.Dst = rdma.GIDFromIP(w.ip)
-			if b = bytes.Clone(b); s.takes {
+			if b = bytes.Clone(b); s.isDatagram {
 				s.head.DestQPN = n.qp.QPN()
 				binary.BigEndian.PutUint32(b[4:], uint32(s.head.DestQPN))
 			}
@@ -259,8 +259,8 @@ type pass struct {
 	messages                              []message
 }
 
-// take passes a message to the device and returns the outcome.
-func (w *mutationPath) take(t testing.TB, n *peer, d *device, s *sample, b []byte) (p pass) {
+// deliver passes a message to the device and returns the outcome.
+func (w *mutationPath) deliver(t testing.TB, n *peer, d *device, s *sample, b []byte) (p pass) {
 	t.Helper()
 	p.segments = 1
 	if len(b) < w.head { // the kernel delivers such packets only to raw sockets and relays

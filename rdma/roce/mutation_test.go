@@ -47,67 +47,67 @@ func mutationRand(t *testing.T, stream uint64) *rand.Rand {
 // counted once. Packets damaged only outside the ICRC's coverage are delivered. Of the others none is delivered, except
 // the share of 2^-15 that CheckUDP permits on IPv4; of those, no packet of the reliable layer passes its CRC-32C.
 func TestMutations(t *testing.T) {
-	for i, way := range mutationPaths() {
-		t.Run(way.name, func(t *testing.T) {
+	for i, route := range mutationPaths() {
+		t.Run(route.name, func(t *testing.T) {
 			r := mutationRand(t, uint64(i))
-			n, d := way.open(t)
-			samples := way.samples(t, n)
-			deliver := func(s *sample, p pass) (strange []message) {
+			n, d := route.open(t)
+			samples := route.samples(t, n)
+			deliver := func(s *sample, p pass) (unexpected []message) {
 				for _, m := range p.messages {
 					if m.data == string(s.payload) && p.intact > 0 {
 						p.intact--
 						continue
 					}
-					strange = append(strange, m)
+					unexpected = append(unexpected, m)
 				}
-				if p.intact > 0 && s.takes {
+				if p.intact > 0 && s.isDatagram {
 					t.Fatalf("%s: %d undamaged datagrams are not delivered: %s", s.name, p.intact, n.stats())
 				}
-				return strange
+				return unexpected
 			}
 			for i := range samples {
 				s := &samples[i]
-				if got := way.take(t, n, d, s, bytes.Clone(s.packet)); s.takes != (got.delivered == 1) || len(deliver(s, got)) > 0 {
+				if got := route.deliver(t, n, d, s, bytes.Clone(s.packet)); s.isDatagram != (got.delivered == 1) || len(deliver(s, got)) > 0 {
 					t.Fatalf("undamaged %s: %+v %s", s.name, got, n.stats())
 				}
 			}
 			start, lost := n.counters(), dropped(t, n)
-			var b, whole []byte
+			var b, original []byte
 			var grown sample
-			var checked, damaged, passed, repeated, delivered, refused, taken int
+			var checked, damaged, passed, repeated, delivered, refused, accepted int
 			patterns := map[string]bool{}
-			for range mutationCount() / max(1, way.share) {
+			for range mutationCount() / max(1, route.share) {
 				s := &samples[r.IntN(len(samples))]
-				if s.takes && r.IntN(4) != 0 {
-					grown.grow(&way, r, s)
+				if s.isDatagram && r.IntN(4) != 0 {
+					grown.grow(&route, r, s)
 					s = &grown
 				}
-				whole = append(whole[:0], s.packet...)
-				for range way.copies - 1 {
-					whole = append(whole, s.packet[way.head:]...)
+				original = append(original[:0], s.packet...)
+				for range route.copies - 1 {
+					original = append(original, s.packet[route.head:]...)
 				}
-				b = mutate(r, b, whole, way.head)
-				if way.full && len(b) >= way.head && r.IntN(8) != 0 { // with the right total length
+				b = mutate(r, b, original, route.head)
+				if route.full && len(b) >= route.head && r.IntN(8) != 0 { // with the right total length
 					binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
 					binary.BigEndian.PutUint16(b[24:], uint16(len(b)-20))
 				}
-				if way.random && len(b) >= way.head {
-					for _, part := range way.parts(s, b) {
-						if n := len(part) - rocev2.ICRCBytes; n >= 0 && !intact(part, s.packet[way.head:]) {
+				if route.random && len(b) >= route.head {
+					for _, part := range route.parts(s, b) {
+						if n := len(part) - rocev2.ICRCBytes; n >= 0 && !intact(part, s.packet[route.head:]) {
 							binary.LittleEndian.PutUint32(part[n:], r.Uint32())
 						}
 					}
 				}
 				failed := d.count.icrcErrors.Load()
-				p := way.take(t, n, d, s, b)
-				taken += p.delivered
+				p := route.deliver(t, n, d, s, b)
+				accepted += p.delivered
 				damaged += p.segments - p.intact
 				wrong := p.received - p.intact
-				if !s.takes {
+				if !s.isDatagram {
 					wrong = p.received
 				}
-				if wrong > 0 && !way.random {
-					if pattern := difference(whole, b); patterns[pattern] {
+				if wrong > 0 && !route.random {
+					if pattern := difference(original, b); patterns[pattern] {
 						repeated += wrong
 					} else {
 						patterns[pattern] = true
@@ -117,7 +117,7 @@ func TestMutations(t *testing.T) {
 				checked += wrong + int(d.count.icrcErrors.Load()-failed)
 				for _, m := range deliver(s, p) {
 					delivered++
-					if !way.weak {
+					if !route.weak {
 						t.Errorf("damaged %s is delivered as %q", s.name, m.data)
 					}
 					switch {
@@ -131,12 +131,12 @@ func TestMutations(t *testing.T) {
 			}
 			c, lost2 := n.counters(), dropped(t, n)
 			t.Logf("%d damaged datagrams, %d reached the ICRC check, %d passed it (%d of them with the same damage as one before), %d of them were delivered, %d of these the reliable layer rejects by its CRC-32C; %d malformed, %d with a wrong ICRC, %d foreign, %d refused, %d delivered in all",
-				damaged, checked, passed, repeated, delivered, refused, c.Malformed-start.Malformed, c.ICRCErrors-start.ICRCErrors, c.Foreign-start.Foreign, c.RelayRefused-start.RelayRefused, taken)
-			if got := c.Received - start.Received; got != uint64(taken)+lost2-lost {
-				t.Errorf("%d received, %d delivered and %d dropped", got, taken, lost2-lost)
+				damaged, checked, passed, repeated, delivered, refused, c.Malformed-start.Malformed, c.ICRCErrors-start.ICRCErrors, c.Foreign-start.Foreign, c.RelayRefused-start.RelayRefused, accepted)
+			if got := c.Received - start.Received; got != uint64(accepted)+lost2-lost {
+				t.Errorf("%d received, %d delivered and %d dropped", got, accepted, lost2-lost)
 			}
-			if most, least := passLimits(checked, way.weak); passed-repeated > most || way.random && passed < least {
-				t.Errorf("%d of %d damaged datagrams pass the ICRC check, %d of them with damage that had passed before; the number should be from %d to %d", passed, checked, repeated, least, most)
+			if maxPasses, minPasses := passLimits(checked, route.weak); passed-repeated > maxPasses || route.random && passed < minPasses {
+				t.Errorf("%d of %d damaged datagrams pass the ICRC check, %d of them with damage that had passed before; the number should be from %d to %d", passed, checked, repeated, minPasses, maxPasses)
 			}
 			if checked < damaged/4 || c.Malformed == start.Malformed {
 				t.Errorf("too few reached the checks: %+v", c)
@@ -169,7 +169,7 @@ func difference(a, b []byte) string {
 // bits; if it has 15 bits, a share of 2^-15 plus or minus six standard deviations, which from 1.2 million on is fewer
 // than one in 2^14. Damage of the same bits always or never passes, so repeated damage counts once. If few are
 // expected, similar damage has more weight: up to 16 may pass, of tens of thousands that would pass without the check.
-func passLimits(n int, weak bool) (most, least int) {
+func passLimits(n int, weak bool) (maxPasses, minPasses int) {
 	if !weak {
 		return 0, 0
 	}
@@ -180,20 +180,20 @@ func passLimits(n int, weak bool) (most, least int) {
 // The limit is always less than one in 2^14, if the sample is large enough.
 func TestPassLimits(t *testing.T) {
 	for _, n := range []int{1_200_000, 3_000_000, 10_000_000, 100_000_000} {
-		if most, least := passLimits(n, true); most > n>>14 || most < n>>15 || least > n>>15 {
-			t.Errorf("%d: from %d to %d may pass", n, least, most)
+		if maxPasses, minPasses := passLimits(n, true); maxPasses > n>>14 || maxPasses < n>>15 || minPasses > n>>15 {
+			t.Errorf("%d: from %d to %d may pass", n, minPasses, maxPasses)
 		}
 	}
-	if most, _ := passLimits(10_000_000, false); most != 0 {
-		t.Errorf("%d may pass a check of 32 bits", most)
+	if maxPasses, _ := passLimits(10_000_000, false); maxPasses != 0 {
+		t.Errorf("%d may pass a check of 32 bits", maxPasses)
 	}
 }
 
 // A train that a raw socket receives in one piece is split at its headers, which damage can change arbitrarily.
 // Nevertheless each delivered datagram is one of the messages.
 func TestMutatedRawTrains(t *testing.T) {
-	way := mutationPaths()[3]
-	n, d := way.open(t)
+	route := mutationPaths()[3]
+	n, d := route.open(t)
 	n.enter(wireGroup, rdma.JoinFullMember)
 	r := mutationRand(t, 100)
 	texts := map[string]bool{}
@@ -231,7 +231,7 @@ func TestMutatedRawTrains(t *testing.T) {
 	var b []byte
 	delivered := 0
 	for range mutationCount() {
-		if b = mutate(r, b, train, way.head); len(b) >= way.head && r.IntN(8) != 0 {
+		if b = mutate(r, b, train, route.head); len(b) >= route.head && r.IntN(8) != 0 {
 			lengths(b)
 		}
 		before := accounted(d)
@@ -254,28 +254,28 @@ func TestMutatedRawTrains(t *testing.T) {
 // FuzzQueuePair passes the fuzzer's input to a receiving queue pair on each path. Nothing may panic, each datagram is
 // counted once, and with a full check delivered datagrams have the right ICRC.
 func FuzzQueuePair(f *testing.F) {
-	ways := mutationPaths()
+	routes := mutationPaths()
 	type rig struct {
 		n *peer
 		d *device
 		s []sample
 	}
 	var rigs []rig
-	for i := range ways {
-		if ways[i].full && !rawAllowed() {
+	for i := range routes {
+		if routes[i].full && !rawAllowed() {
 			rigs = append(rigs, rig{})
 			continue
 		}
-		n, d := ways[i].open(f)
-		s := ways[i].samples(f, n)
+		n, d := routes[i].open(f)
+		s := routes[i].samples(f, n)
 		for _, s := range s {
 			f.Add(uint8(i), s.packet)
 		}
 		rigs = append(rigs, rig{n, d, s})
 	}
 	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
-		i := int(which) % len(ways)
-		w, g := &ways[i], rigs[i]
+		i := int(which) % len(routes)
+		w, g := &routes[i], rigs[i]
 		if g.n == nil || w.copies > 1 || len(b) > 1<<16-1 {
 			return
 		}
@@ -326,17 +326,17 @@ func TestMutationsByLoopback(t *testing.T) {
 		testenv.Skip(t, "sending raw packets needs CAP_NET_RAW: run as root")
 	}
 	const text = "sixty-four bytes of payload that must not be changed in transit."
-	for i, way := range []struct {
+	for i, route := range []struct {
 		name  string
 		check Check
 		ip    netip.Addr
 	}{{"IPv4 check=udp", CheckUDP, mutationV4}, {"IPv4 check=full", CheckFull, mutationV4}, {"IPv6 check=udp", CheckUDP, mutationV6}} {
-		t.Run(way.name, func(t *testing.T) {
+		t.Run(route.name, func(t *testing.T) {
 			r := mutationRand(t, uint64(200+i))
-			n := newPeer(t, openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{way.ip}, Check: way.check}))
+			n := newPeer(t, openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{route.ip}, Check: route.check}))
 			var good []byte
 			var send func(b []byte)
-			if way.ip.Is4() {
+			if route.ip.Is4() {
 				n.enter(wireGroup, rdma.JoinFullMember)
 				in := newInjector(t)
 				packet := build(text, nil)
@@ -365,7 +365,7 @@ func TestMutationsByLoopback(t *testing.T) {
 			if got := n.wait(1); got[0].data != text {
 				t.Errorf("the undamaged packet arrived as %q", got[0].data)
 			}
-			if limit, _ := passLimits(count, way.check == CheckUDP && way.ip.Is4()); damaged > limit {
+			if limit, _ := passLimits(count, route.check == CheckUDP && route.ip.Is4()); damaged > limit {
 				t.Errorf("%d of %d damaged packets were delivered, at most %d may: %s", damaged, count, limit, n.stats())
 			}
 			if got := accounted(n.p.devices[0]); got != uint64(count)+1 {

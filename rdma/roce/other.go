@@ -21,7 +21,7 @@ type device struct {
 	count counters
 }
 
-func mayOpenRaw() (bool, error) { return false, nil }
+func canOpenRaw() (bool, error) { return false, nil }
 
 func newDevice(*Provider, *Config, link, bool) *device { return &device{} }
 

@@ -34,7 +34,7 @@ func Open(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := mayOpenRaw()
+	raw, err := canOpenRaw()
 	if err != nil {
 		return nil, err
 	}

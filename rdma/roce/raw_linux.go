@@ -17,8 +17,8 @@ import (
 // supported returns nil: the package works on Linux.
 func supported() error { return nil }
 
-// mayOpenRaw reports whether this process has CAP_NET_RAW. The error means that this is unknown.
-func mayOpenRaw() (allowed bool, err error) {
+// canOpenRaw reports whether this process has CAP_NET_RAW. The error means that this is unknown.
+func canOpenRaw() (allowed bool, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err == unix.EPERM || err == unix.EACCES {
 		return false, nil

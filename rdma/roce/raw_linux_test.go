@@ -32,7 +32,7 @@ func TestSelection(t *testing.T) {
 	} {
 		vm, err := bpf.NewVM(selection(c.own, c.groups, c.all))
 		must(t, c.name, err)
-		keeps := func(dst netip.Addr, words int, port uint16) bool {
+		accepts := func(dst netip.Addr, words int, port uint16) bool {
 			t.Helper()
 			b := make([]byte, words*4+8+32)
 			b[0] = 0x40 | byte(words)
@@ -47,12 +47,12 @@ func TestSelection(t *testing.T) {
 		}
 		for words := 5; words <= 15; words++ {
 			for _, a := range c.accepts {
-				if !keeps(a, words, rocev2.Port) || keeps(a, words, rocev2.Port+1) {
+				if !accepts(a, words, rocev2.Port) || accepts(a, words, rocev2.Port+1) {
 					t.Errorf("%s: %v, header of %d words: not accepted, or accepted for another port", c.name, a, words)
 				}
 			}
 			for _, a := range c.ignore {
-				if keeps(a, words, rocev2.Port) {
+				if accepts(a, words, rocev2.Port) {
 					t.Errorf("%s: %v, header of %d words: accepted", c.name, a, words)
 				}
 			}

@@ -380,14 +380,14 @@ func TestUsers(t *testing.T) {
 func TestEndRelaysRemaining(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.1.9")
 	cfg := Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP}
-	stays := newPeerAt(t, openProvider(t, cfg), ip)
-	ah := stays.unicast(ip)
+	remaining := newPeerAt(t, openProvider(t, cfg), ip)
+	ah := remaining.unicast(ip)
 	for round := range 20 {
 		t.Run("", func(t *testing.T) {
 			newPeerAt(t, openProvider(t, cfg), ip) // it was started last, so the kernel delivers datagrams to it
-			stays.send(stays.wrs(ah, stays.qp.QPN(), fmt.Sprint("message ", round)))
+			remaining.send(remaining.wrs(ah, remaining.qp.QPN(), fmt.Sprint("message ", round)))
 		})
-		if got := stays.wait(1); len(got) != 1 || got[0].data != fmt.Sprint("message ", round) {
+		if got := remaining.wait(1); len(got) != 1 || got[0].data != fmt.Sprint("message ", round) {
 			t.Fatalf("round %d: received %v", round, got)
 		}
 	}

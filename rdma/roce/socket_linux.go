@@ -76,7 +76,7 @@ func setupReceive(d *device, fd int, ipv4 bool) error {
 	sys.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
 	sys.CountDrops(fd)
 	if !d.cfg.NoGRO {
-		sys.TakeTrains(fd)
+		sys.EnableGRO(fd)
 	}
 	if ipv4 {
 		return cmp.Or(

@@ -64,8 +64,8 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, complete bool)
 			}
 			old := d.link.addrs[index]
 			d.link.addrs[index] = a
-			taken := func(b netip.Addr) bool { return b == old }
-			d.sockets.removed, idle = slices.DeleteFunc(d.sockets.removed, taken), slices.DeleteFunc(idle, taken)
+			inUse := func(b netip.Addr) bool { return b == old }
+			d.sockets.removed, idle = slices.DeleteFunc(d.sockets.removed, inUse), slices.DeleteFunc(idle, inUse)
 		}
 		have = append(have, a)
 	}

@@ -106,12 +106,12 @@ func TestRemovedAddressesHaveNoSocket(t *testing.T) {
 // A failed check of the interface counts as no change, and is repeated soon.
 func TestFailedCheckIsNotRemoval(t *testing.T) {
 	var failing atomic.Bool
-	looks := make(chan struct{}, 1)
+	checks := make(chan struct{}, 1)
 	_, n, dev := veth(t, "look0", func(d *device) {
 		d.findLink = func(index int, cfg *Config) (link, error) {
 			if failing.Load() {
 				select {
-				case looks <- struct{}{}:
+				case checks <- struct{}{}:
 				default:
 				}
 				return link{}, &net.OpError{Op: "route", Err: unix.EMFILE}
@@ -122,9 +122,9 @@ func TestFailedCheckIsNotRemoval(t *testing.T) {
 	failing.Store(true)
 	testenv.AddVeth(t, "other0", "other1", 0)
 	testenv.AddAddr(t, "look0", "10.67.0.2/16")
-	<-looks
-	<-looks
-	<-looks
+	<-checks
+	<-checks
+	<-checks
 	for {
 		ev, err := dev.TryGetAsyncEvent()
 		if err != nil {
@@ -162,12 +162,12 @@ func TestCheckWithoutDescriptors(t *testing.T) {
 	var limit unix.Rlimit
 	must(t, "limit", unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	must(t, "limit", unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
-	l, lookErr := currentLink(lo.Index, &Config{})
+	l, currentErr := currentLink(lo.Index, &Config{})
 	_, linkErr := linkOf(lo, &Config{})
 	_, findErr := findLinks(&Config{})
 	there, absent, unknown := watch.IsGone(lo.Index), watch.IsGone(1<<30), none.IsGone(lo.Index)
 	must(t, "limit", unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	if !errors.Is(lookErr, unix.EMFILE) {
+	if !errors.Is(currentErr, unix.EMFILE) {
 		t.Errorf("currentLink: %+v, %v", l, linkErr)
 	}
 	if !errors.Is(linkErr, unix.EMFILE) {
@@ -237,9 +237,9 @@ func TestChangesBeforeStart(t *testing.T) {
 func TestFailedCheckIsRepeated(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.77")}, Check: CheckUDP})
 	d := p.devices[0]
-	looks := make(chan struct{})
+	checks := make(chan struct{})
 	d.findLink = func(int, *Config) (link, error) {
-		looks <- struct{}{}
+		checks <- struct{}{}
 		return link{}, unix.EMFILE
 	}
 	k := &keeper{quit: make(chan struct{}), checkAt: time.Now()}
@@ -251,16 +251,16 @@ func TestFailedCheckIsRepeated(t *testing.T) {
 	k.done.Add(1)
 	go k.run(d)
 	for range 3 {
-		<-looks
+		<-checks
 	}
 	close(k.quit)
 	k.sig.Raise()
 	go func() {
-		for range looks { // one may be in progress
+		for range checks { // one may be in progress
 		}
 	}()
 	k.done.Wait()
-	close(looks)
+	close(checks)
 	k.close()
 }
 
@@ -268,17 +268,17 @@ func TestFailedCheckIsRepeated(t *testing.T) {
 func TestKeeperChecksAtStart(t *testing.T) {
 	addr := netip.MustParseAddr("127.0.0.77")
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{addr}, Check: CheckUDP})
-	looked := make(chan struct{}, 1)
+	checked := make(chan struct{}, 1)
 	p.devices[0].findLink = func(index int, cfg *Config) (link, error) {
 		select {
-		case looked <- struct{}{}:
+		case checked <- struct{}{}:
 		default:
 		}
 		return currentLink(index, cfg)
 	}
 	newPeerAt(t, p, addr)
 	select {
-	case <-looked:
+	case <-checked:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the keeper has not checked the interface")
 	}

@@ -35,9 +35,9 @@ func TestHandleToAbsentHost(t *testing.T) {
 	defer cancel()
 	ip := hosts[0].addr.IP.As4()
 	ip[3] = 253
-	nobody := netip.AddrFrom4(ip)
+	unused := netip.AddrFrom4(ip)
 	start := time.Now()
-	waiting, unwanted := begin(nobody), begin(nobody)
+	waiting, unwanted := begin(unused), begin(unused)
 	r.must(r.qp.Close()) // now the domain has only memory
 	if err := r.mr.Close(); err != nil {
 		t.Fatal(err)

@@ -21,8 +21,8 @@ func TestPollFor(t *testing.T) {
 		if n != 0 || err != nil {
 			t.Errorf("an empty queue: %d, %v", n, err)
 		}
-		if took := time.Since(start); took < min(limit, maxSpin) {
-			t.Errorf("with a limit of %v it polled for %v", limit, took)
+		if elapsed := time.Since(start); elapsed < min(limit, maxSpin) {
+			t.Errorf("with a limit of %v it polled for %v", limit, elapsed)
 		}
 	}
 	if n, err := cq.PollFor(nil, maxSpin); n != 0 || err != nil {

@@ -44,17 +44,17 @@ func TestPackages(t *testing.T) {
 	m := measure(t)
 	var above []string
 	for _, p := range packages {
-		may := strings.Fields(p.imports)
+		allowed := strings.Fields(p.imports)
 		imports := m.imports[p.name]
 		for _, name := range imports {
 			if !slices.Contains(above, name) {
 				t.Errorf("%s imports %s, which is not above it in the table", p.name, name)
 			}
-			if !slices.Contains(leaves(), name) && !slices.ContainsFunc(may, func(p string) bool { return match(p, name) }) {
+			if !slices.Contains(leaves(), name) && !slices.ContainsFunc(allowed, func(p string) bool { return match(p, name) }) {
 				t.Errorf("%s imports %s, which its row does not permit", p.name, name)
 			}
 		}
-		for _, pattern := range may {
+		for _, pattern := range allowed {
 			if !slices.ContainsFunc(imports, func(name string) bool { return match(pattern, name) }) {
 				t.Errorf("%s does not import %s any more: remove it from its row", p.name, pattern)
 			}

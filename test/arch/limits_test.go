@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 		{"importable names of reliable", m.importable["reliable"], 254},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
-		{"fields of structs named Config", m.settings, 279},
+		{"fields of structs named Config", m.settings, 276},
 		{"core functions that are passed a large object", m.passed, 74},
 		{"lines over 120 columns, without texts", m.long, 8},
 		{"words of documents", m.words, 75_000},
@@ -50,7 +50,7 @@ func TestLimits(t *testing.T) {
 		within(t, x.what, x.value, x.limit, 0)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
-		"who":       {6, 6},
+		"who":       {6, 5},
 		"nobody":    {0, 0},
 		"told":      {0, 0},
 		"he":        {0, 0},
@@ -63,9 +63,9 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {71, 17, 93},
+	"reliable.Receiver":            {71, 16, 92},
 	"reliable.Sender":              {102, 17, 177},
-	"reliable.Stream":              {149, 21, 135},
+	"reliable.Stream":              {149, 19, 134},
 	"internal/engine.Loop":         {97, 34, 181},
 	"internal/engine.Publication":  {72, 11, 63},
 	"internal/engine.Subscription": {61, 18, 35},
@@ -82,8 +82,8 @@ var wide = map[string]size{
 
 type size struct{ methods, files, fields int }
 
-// wanted are the limits of all other types.
-var wanted = size{methods: 60, files: 8, fields: 80}
+// ceilings are the limits of all other types.
+var ceilings = size{methods: 60, files: 8, fields: 80}
 
 // Sizes of the types of the core and of packages around it: methods, files with methods, and fields including those of
 // structs of the same package.
@@ -99,11 +99,11 @@ func TestTypes(t *testing.T) {
 			name = dir + "." + name
 			limit, known := wide[name]
 			if !known {
-				limit = wanted
+				limit = ceilings
 			}
 			if now.methods > limit.methods || now.files > limit.files || now.fields > limit.fields {
 				t.Errorf("%s has %+v, the limit is %+v", name, now, limit)
-			} else if known && now != limit {
+			} else if known && (now.methods < limit.methods || now.files < limit.files || now.fields < limit.fields-2) {
 				t.Errorf("%s has %+v, lower the limit of %+v", name, now, limit)
 			}
 		}

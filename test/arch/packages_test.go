@@ -15,7 +15,7 @@ var packages = []struct {
 	{"internal/crc", 200, ""},
 	{"internal/gid", 50, ""},
 	{"internal/histogram", 150, ""},
-	{"internal/report", 400, ""},
+	{"internal/report", 600, ""},
 	{"internal/lossrecord", 300, ""},
 	{"internal/metricserver", 100, ""},
 	{"internal/outfile", 150, ""},
@@ -74,7 +74,7 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 10950, "internal/pattern internal/wire transport"},
+	{"reliable", 10900, "internal/pattern internal/wire transport"},
 	{"internal/topics", 2350, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
@@ -88,7 +88,7 @@ var packages = []struct {
 	{"test/sim", 6700, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 4050, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +
+	{"pubsub", 3850, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +
 		"internal/pattern internal/topics internal/wire reliable transport transport/faulty " +
 		"transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 600, "pubsub"},

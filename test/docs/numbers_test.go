@@ -43,12 +43,12 @@ var numbers = []struct{ where, are string }{
 	{`(?m)^\| 8, 16 \| id; process id.*$`, "shm.atID shm.atPID"},
 	{`(?m)^\| 24 \| depth.*$`, "shm.atDepth 1728"},
 	{`(?m)^\| 32 \| 1: the.*$`, "shm.atClosed 1"},
-	{`(?m)^\| \d+ \| grows with each lane.*$`, "shm.atMet"},
+	{`(?m)^\| \d+ \| grows with each lane.*$`, "shm.atAssigned"},
 	{`(?m)^\| \d+ \| sleep: odd.*$`, "shm.atAsleep"},
 	{`(?m)^\| \d+ \| a bit for each group.*$`, "shm.atGroups 8"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| id of the.*$`, "shm.atLanes 8 0"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| packets that were dropped.*$`, "shm.atDropped shm.line"},
-	{`(?m)^\| \d+ \+ \d+\*s\* \| positions of.*$`, "shm.atTaken shm.line"},
+	{`(?m)^\| \d+ \+ \d+\*s\* \| positions of.*$`, "shm.atReturned shm.line"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| \d+ descriptors.*$`, "shm.atRings shm.ringBytes shm.laneSlots"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| \d+ positions, .*$`, "shm.atReturns shm.returnBytes shm.laneSlots 4"},
 	{`(?m)^\| \d+ \+ \d+\*c\* \| chunk.*$`, "shm.atChunks shm.chunkBytes shm.chunkBytes shm.maxChunks"},
@@ -58,7 +58,7 @@ var numbers = []struct{ where, are string }{
 	{`packet size is \d+ bytes unless`, "shm.DefaultPacketSize"},
 	{`(?s)the greatest that has verified by \d+ or more`, "signed.recentTrains"},
 	{`(?s)than there is room for, of\s+\d+`, "signed.maxStreams"},
-	{`Here: \d+/s in the name of one stream, .*?[.;]`, "signed.streamFails signed.failsPerSecond signed.strangerFails"},
+	{`Here: \d+/s in the name of one stream, .*?[.;]`, "signed.streamFails signed.failsPerSecond signed.unknownFails"},
 	{`Here: \d+/s of each key, and .*?\.`, "signed.keyWorkPerSecond signed.workPerSecond"},
 }
 
@@ -108,9 +108,9 @@ func TestNumbersOfTheText(t *testing.T) {
 			continue
 		}
 		for i := range got {
-			says, err := valueOf(got[i])
+			wantText, err := valueOf(got[i])
 			is, err2 := value(want[i])
-			if err != nil || err2 != nil || says != is {
+			if err != nil || err2 != nil || wantText != is {
 				t.Errorf("%q states %s, but %s is %v (%v, %v)", found[0], got[i], want[i], is, err, err2)
 			}
 		}

@@ -169,7 +169,7 @@ func latePatterns(t *testing.T) int {
 	check, first := newChecker(t, msgs), map[string]uint64{}
 	check.rounds = true
 	overrun := false
-	take := func(l line) {
+	handle := func(l line) {
 		switch l.Type {
 		case "gap":
 			sum, pub := summary(), bus.Stats()
@@ -190,7 +190,7 @@ func latePatterns(t *testing.T) int {
 		if !ok {
 			t.Fatalf("ended, with messages of %v", first)
 		}
-		if take(l); overrun {
+		if handle(l); overrun {
 			return 0
 		}
 	}
@@ -201,7 +201,7 @@ func latePatterns(t *testing.T) int {
 		if !ok {
 			t.Fatalf("ended at %v of %v", check.got, n)
 		}
-		take(l)
+		handle(l)
 	}
 	sum := summary()
 	t.Logf("began with %v of %v, %v", first, n, sum.Counters)

@@ -47,14 +47,14 @@ func TestRequestGoToPython(t *testing.T) {
 func TestRequestPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
-	var asked atomic.Int64
+	var requests atomic.Int64
 	for _, topic := range topics {
 		if _, err := bus.Handle(topic, func(m pubsub.Message, err error) {
 			if err != nil || !m.IsRequest() {
 				t.Errorf("want a request, got %d bytes, error %v", len(m.Data), err)
 				return
 			}
-			asked.Add(1)
+			requests.Add(1)
 			if err := m.Respond(m.Data); err != nil {
 				t.Error(err)
 			}
@@ -75,7 +75,7 @@ func TestRequestPythonToGo(t *testing.T) {
 		}
 		left--
 	})
-	if left != 0 || asked.Load() != int64(len(msgs)) || sum.Counters["recalls"] == 0 {
-		t.Errorf("%d requests executed, %d without a reply: %v", asked.Load(), left, sum.Counters)
+	if left != 0 || requests.Load() != int64(len(msgs)) || sum.Counters["recalls"] == 0 {
+		t.Errorf("%d requests executed, %d without a reply: %v", requests.Load(), left, sum.Counters)
 	}
 }

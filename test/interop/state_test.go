@@ -74,7 +74,7 @@ func TestStateGoToPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := subscribeFaulty(t, ctx, net, "loss=0.05,dup=0.02,reorder=0.05", streams(), "--from", "state")
-	take := func(l line) {
+	handle := func(l line) {
 		switch l.Type {
 		case "state":
 			join.state(l.Topic, l.Number, l.Data)
@@ -89,20 +89,20 @@ func TestStateGoToPython(t *testing.T) {
 		if err := publishSome(ctx, pubs, msgs[i:i+1]); err != nil {
 			t.Fatal(err)
 		}
-		late.drain(take)
+		late.drain(handle)
 	}
 	for len(join.states) < len(topics) {
 		l, ok := late.next()
 		if !ok {
 			t.Fatal("sub.py has ended")
 		}
-		take(l)
+		handle(l)
 	}
 	if err := publishSome(ctx, pubs, msgs[i:]); err != nil {
 		t.Fatal(err)
 	}
 	bus.Close()
-	sum := late.until(ofType("summary"), take)
+	sum := late.until(ofType("summary"), handle)
 	join.ends()
 	t.Log(sum.Counters)
 	there.until(ofType("summary"), nil)

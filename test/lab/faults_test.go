@@ -50,7 +50,7 @@ func TestVerbsFaults(t *testing.T) {
 		messages       int
 		subArg         string
 		output         map[int][]string // expected output, by VM
-		check          func(t *testing.T, r *Result, whole bool)
+		check          func(t *testing.T, r *Result, complete bool)
 	}{
 		{"subscriber's link flaps", "", during(got, linkFlaps), url, "", 20_000, "", map[int][]string{2: {down, up}}, wantDuring(2)},
 		{"publisher's link flaps", during(sent, linkFlaps), "", url, "", 20_000, "", map[int][]string{1: {down, up}}, wantDuring(1)},
@@ -73,7 +73,7 @@ func TestVerbsFaults(t *testing.T) {
 				},
 				Timeout: 4 * time.Minute,
 			}.Do(t).OK(t)
-			whole := wantConsistent(t, dir, out, r.Out[2], exitStatus(t, r.Out[2]))
+			complete := wantConsistent(t, dir, out, r.Out[2], exitStatus(t, r.Out[2]))
 			for vm, wants := range f.output {
 				for _, want := range wants {
 					if !strings.Contains(r.Out[vm], want) {
@@ -87,16 +87,16 @@ func TestVerbsFaults(t *testing.T) {
 				}
 			}
 			if f.check != nil {
-				f.check(t, r, whole)
+				f.check(t, r, complete)
 			}
-			t.Logf("complete: %v\npublisher:\n%s\nsubscriber:\n%s", whole, r.Out[1], r.Out[2])
+			t.Logf("complete: %v\npublisher:\n%s\nsubscriber:\n%s", complete, r.Out[1], r.Out[2])
 		})
 	}
 }
 
 // wantDuring checks that the fault of a VM ended before the stream.
-func wantDuring(vm int) func(t *testing.T, r *Result, whole bool) {
-	return func(t *testing.T, r *Result, whole bool) {
+func wantDuring(vm int) func(t *testing.T, r *Result, complete bool) {
+	return func(t *testing.T, r *Result, complete bool) {
 		t.Helper()
 		over, end := strings.Index(r.Out[vm], "fault over\n"), strings.Index(r.Out[vm], "\n{\"type\":\"summary\"")
 		if over < 0 || over > end {
@@ -106,20 +106,20 @@ func wantDuring(vm int) func(t *testing.T, r *Result, whole bool) {
 }
 
 // wantBroken checks that no side reports a complete stream.
-func wantBroken(t *testing.T, r *Result, whole bool) {
+func wantBroken(t *testing.T, r *Result, complete bool) {
 	t.Helper()
 	pub, sub := summaryOf[pubResult](t, r.Out[1]), summaryOf[subResult](t, r.Out[2])
-	if whole || pub.Delivered || exitStatus(t, r.Out[1]) != 1 || pub.Error == "" || sub.Messages == 0 {
-		t.Errorf("whole: %v, publisher %+v, subscriber %+v", whole, pub, sub)
+	if complete || pub.Delivered || exitStatus(t, r.Out[1]) != 1 || pub.Error == "" || sub.Messages == 0 {
+		t.Errorf("whole: %v, publisher %+v, subscriber %+v", complete, pub, sub)
 	}
 }
 
 // wantStarved checks that a queue of 16 entries received hundreds of packets while it could not be
 // refilled, and that the subscriber lost packets because of that: the network lost none. rxe has no
 // counter for this, but the log, fanfare loss, fanfare top and the metrics name the queue.
-func wantStarved(t *testing.T, r *Result, whole bool) {
+func wantStarved(t *testing.T, r *Result, complete bool) {
 	t.Helper()
-	wantDuring(2)(t, r, whole)
+	wantDuring(2)(t, r, complete)
 	m := regexp.MustCompile(`stopped for (\d+) packets`).FindStringSubmatch(r.Out[2])
 	sub := summaryOf[subResult](t, r.Out[2])
 	if m == nil {
@@ -129,7 +129,7 @@ func wantStarved(t *testing.T, r *Result, whole bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n < 600 || sub.Missing == 0 || sub.Repaired == 0 && whole {
+	if n < 600 || sub.Missing == 0 || sub.Repaired == 0 && complete {
 		t.Errorf("%d packets arrived while it was stopped, but %d were missing: %+v", n, sub.Missing, sub)
 	}
 	for view, want := range map[string]string{"loss": `"cause":"receive_queue_empty"`, "top": `"cause":"receive_queue_empty"`, "metrics": `cause="receive_queue_empty"`} {
@@ -164,7 +164,7 @@ func TestVerbsQueuePairInError(t *testing.T) {
 		Options: []string{"--mtu", "4200"},
 		Timeout: 4 * time.Minute,
 	}.Do(t).OK(t)
-	whole := wantConsistent(t, dir, "got", r.Out[2], exitStatus(t, r.Out[2]))
+	complete := wantConsistent(t, dir, "got", r.Out[2], exitStatus(t, r.Out[2]))
 	if !strings.Contains(r.Out[2], "RDMA queue pair is in error and is reset") {
 		t.Errorf("the queue pair was never in error:\n%s", r.Out[2])
 	}
@@ -175,8 +175,8 @@ func TestVerbsQueuePairInError(t *testing.T) {
 		t.Errorf("the datagrams of the stream have %d bytes", n)
 	}
 	pub := summaryOf[pubResult](t, r.Out[1])
-	if whole && pub.Silent == 0 && exitStatus(t, r.Out[1]) != 0 || !whole && (pub.Silent == 0 || exitStatus(t, r.Out[1]) != 1) {
-		t.Errorf("complete: %v, but the publisher reports %+v with status %d", whole, pub, exitStatus(t, r.Out[1]))
+	if complete && pub.Silent == 0 && exitStatus(t, r.Out[1]) != 0 || !complete && (pub.Silent == 0 || exitStatus(t, r.Out[1]) != 1) {
+		t.Errorf("complete: %v, but the publisher reports %+v with status %d", complete, pub, exitStatus(t, r.Out[1]))
 	}
-	t.Log(fmt.Sprintf("complete: %v", whole), r.Out[1], r.Out[2], r.Out[3])
+	t.Log(fmt.Sprintf("complete: %v", complete), r.Out[1], r.Out[2], r.Out[3])
 }

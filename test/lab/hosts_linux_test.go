@@ -57,7 +57,7 @@ func TestTwoHosts(t *testing.T) {
 			sub.wait(t)
 			file := capture.end(t)
 			there, back := wire.end(t)
-			p, s := wantWhole(t, dir, "got", pub.out.String(), sub.out.String())
+			p, s := wantComplete(t, dir, "got", pub.out.String(), sub.out.String())
 			trains, lost := checkDissector(t, file, a.addr, b.addr)
 			if c.loss == 0 {
 				checkFindsDamage(t, file)

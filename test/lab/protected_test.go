@@ -52,7 +52,7 @@ func TestVerbsProtected(t *testing.T) {
 				Options: []string{"--modules", netemModules},
 				Timeout: 4 * time.Minute,
 			}.Do(t).OK(t)
-			pub, sub := wantWhole(t, dir, out, r.Out[1], r.Out[2])
+			pub, sub := wantComplete(t, dir, out, r.Out[1], r.Out[2])
 			if pub.Repairs == 0 || sub.Repaired == 0 {
 				t.Errorf("no packet was repaired: publisher %+v, subscriber %+v", pub, sub)
 			}

@@ -79,7 +79,7 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 // publishedMessages returns the messages in packets, in order.
 func publishedMessages(t *testing.T, packets map[uint64][]byte) (messages [][]byte) {
 	t.Helper()
-	var whole []byte // collected fragments
+	var message []byte // collected fragments
 	first := ^uint64(0)
 	for seq := range packets {
 		first = min(first, seq)
@@ -100,11 +100,11 @@ func publishedMessages(t *testing.T, packets map[uint64][]byte) (messages [][]by
 			}
 			if run.Kind == wire.RunFragment {
 				f, err := wire.ParseFragment(run.Body)
-				if err != nil || f.Offset != len(whole) {
-					t.Fatalf("fragment at %d after %d bytes: %v", f.Offset, len(whole), err)
+				if err != nil || f.Offset != len(message) {
+					t.Fatalf("fragment at %d after %d bytes: %v", f.Offset, len(message), err)
 				}
-				if whole = append(whole, f.Bytes...); len(whole) == f.Total {
-					messages, whole = append(messages, whole), nil
+				if message = append(message, f.Bytes...); len(message) == f.Total {
+					messages, message = append(messages, message), nil
 				}
 				continue
 			}

@@ -52,7 +52,7 @@ func TestPubSub(t *testing.T) {
 				Options: append([]string{"--no-rxe", "--modules", netemModules}, c.options...),
 				Timeout: 4 * time.Minute,
 			}.Do(t).OK(t)
-			pub, sub := wantWhole(t, dir, out, r.Out[1], r.Out[2])
+			pub, sub := wantComplete(t, dir, out, r.Out[1], r.Out[2])
 			for vm := 1; vm <= 2; vm++ {
 				if n := dropped(t, r.Out[vm]); n[0] == 0 {
 					t.Errorf("VM %d lost no packet:\n%s", vm, r.Out[vm])

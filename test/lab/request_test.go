@@ -22,21 +22,21 @@ func TestVerbsRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	const (
-		url     = "-t rdma://rxe0"
-		asks    = 4
-		replies = "./fanfare reply -q " + url + " -exec 'read x; echo \"answer to $x\"' lab.ask & a=$!; ./fanfare reply -q " + url + " -exec 'cat long' lab.long & b=$!; "
+		url      = "-t rdma://rxe0"
+		requests = 4
+		replies  = "./fanfare reply -q " + url + " -exec 'read x; echo \"answer to $x\"' lab.ask & a=$!; ./fanfare reply -q " + url + " -exec 'cat long' lab.long & b=$!; "
 	)
 	r := Run{
 		VMs: 2, Dir: dir,
 		Commands: map[int]string{
-			1: netem + fmt.Sprintf("for i in $(seq %d); do timeout 60 ./fanfare request -q %s -wait 1 -timeout 50s lab.ask \"question $i\" || exit 1; done; ", asks, url) +
+			1: netem + fmt.Sprintf("for i in $(seq %d); do timeout 60 ./fanfare request -q %s -wait 1 -timeout 50s lab.ask \"question $i\" || exit 1; done; ", requests, url) +
 				fmt.Sprintf("timeout 60 ./fanfare request -q %s -wait 1 -timeout 50s lab.long please >got || exit 1; vm-signal asked; ", url) + netemStats,
 			2: netem + replies + "vm-wait asked 200; kill $a $b; " + netemStats,
 		},
 		Options: []string{"--modules", netemModules},
 		Timeout: 5 * time.Minute,
 	}.Do(t).OK(t)
-	for i := 1; i <= asks; i++ {
+	for i := 1; i <= requests; i++ {
 		if want := fmt.Sprintf("answer to question %d\n", i); strings.Count(r.Out[1], want) != 1 {
 			t.Errorf("want %q exactly once in\n%s", want, r.Out[1])
 		}

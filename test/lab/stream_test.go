@@ -87,8 +87,8 @@ func summaryOf[R pubResult | subResult](t *testing.T, output string) (r R) {
 	return r
 }
 
-// wantWhole checks that both sides report the stream as complete, and that it is.
-func wantWhole(t *testing.T, dir, got, pub, sub string) (pubResult, subResult) {
+// wantComplete checks that both sides report the stream as complete, and that it is.
+func wantComplete(t *testing.T, dir, got, pub, sub string) (pubResult, subResult) {
 	t.Helper()
 	sameFiles(t, filepath.Join(dir, "feed"), filepath.Join(dir, got))
 	p, s := summaryOf[pubResult](t, pub), summaryOf[subResult](t, sub)
@@ -105,7 +105,7 @@ func wantWhole(t *testing.T, dir, got, pub, sub string) (pubResult, subResult) {
 // wantConsistent checks that the messages written by a subscriber match its report: the whole feed
 // except for reported gaps, up to the reported end. It reports whether that is everything. status
 // is the subscriber's exit status.
-func wantConsistent(t *testing.T, dir, got, sub string, status int) (whole bool) {
+func wantConsistent(t *testing.T, dir, got, sub string, status int) (complete bool) {
 	t.Helper()
 	s := summaryOf[subResult](t, sub)
 	feed, messages := readFeed(t, filepath.Join(dir, "feed")), readFeed(t, filepath.Join(dir, got))
@@ -125,14 +125,14 @@ func wantConsistent(t *testing.T, dir, got, sub string, status int) (whole bool)
 		}
 		at++
 	}
-	whole = at == len(feed) && len(messages) == len(feed)
-	if s.Complete != whole || (status == 0) != whole {
+	complete = at == len(feed) && len(messages) == len(feed)
+	if s.Complete != complete || (status == 0) != complete {
 		t.Errorf("%d of %d messages, but the subscriber exits with status %d and reports %+v", len(messages), len(feed), status, s)
 	}
-	if !whole && len(s.Gaps) == 0 && s.Error == "" && s.End == "publisher" && !strings.Contains(sub, "was lost before its end") {
+	if !complete && len(s.Gaps) == 0 && s.Error == "" && s.End == "publisher" && !strings.Contains(sub, "was lost before its end") {
 		t.Errorf("%d of %d messages, without a reason:\n%s", len(messages), len(feed), sub)
 	}
-	return whole
+	return complete
 }
 
 // exitStatus finds "status N", which a VM's command prints after a program.

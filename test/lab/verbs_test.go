@@ -56,7 +56,7 @@ func TestVerbsPubSub(t *testing.T) {
 		Options: []string{"--modules", netemModules},
 		Timeout: 4 * time.Minute,
 	}.Do(t).OK(t)
-	pub, sub := wantWhole(t, dir, "got", r.Out[1], r.Out[2])
+	pub, sub := wantComplete(t, dir, "got", r.Out[1], r.Out[2])
 	if pub.NAKs == 0 || pub.Repairs == 0 || sub.Repaired == 0 {
 		t.Errorf("no packet was lost and repaired: publisher %+v, subscriber %+v", pub, sub)
 	}
@@ -100,7 +100,7 @@ func TestVerbsSnooping(t *testing.T) {
 		Options: []string{"--snoop"},
 		Timeout: 4 * time.Minute,
 	}.Do(t).OK(t)
-	wantWhole(t, dir, "got", r.Out[1], r.Out[2])
+	wantComplete(t, dir, "got", r.Out[1], r.Out[2])
 
 	// Every past entry: "[Deleted ]dev br0 port t2n0 grp 239.20.0.5 temp".
 	ports, groups := map[string]bool{}, map[string]bool{}
@@ -181,11 +181,11 @@ func TestVerbsMixed(t *testing.T) {
 					Dir: dir, Command: netemInward + netemLoss + vm + netemStats + "exit $s", Host: host + "exit $s",
 					Options: []string{"--modules", netemInwardModules, "--mtu", mtu}, Timeout: 4 * time.Minute,
 				}.Do(t).OK(t)
-				pubSays, subSays := r.Out[1], r.Out[0]
+				pubOut, subOut := r.Out[1], r.Out[0]
 				if fromHost {
-					pubSays, subSays = subSays, pubSays
+					pubOut, subOut = subOut, pubOut
 				}
-				pub, sub := wantWhole(t, dir, out, pubSays, subSays)
+				pub, sub := wantComplete(t, dir, out, pubOut, subOut)
 				drops := dropped(t, r.Out[1])
 				if len(drops) != 2 || drops[0] == 0 || drops[1] == 0 || sub.Repaired == 0 || pub.Repairs == 0 {
 					t.Errorf("netem dropped %v in two directions, publisher %+v, subscriber %+v", drops, pub, sub)
@@ -217,7 +217,7 @@ func TestVerbsToUnprivileged(t *testing.T) {
 		Options: []string{"--modules", netemModules},
 		Timeout: 4 * time.Minute,
 	}.Do(t).OK(t)
-	pub, sub := wantWhole(t, dir, "got", r.Out[1], r.Out[0])
+	pub, sub := wantComplete(t, dir, "got", r.Out[1], r.Out[0])
 	if !strings.Contains(r.Out[0], "CapEff:\t0000000000000000\n") || dropped(t, r.Out[1])[0] == 0 || pub.Repairs == 0 || sub.Repaired == 0 {
 		t.Errorf("privileges, or no losses: publisher %+v, subscriber %+v\n%s", pub, sub, r.Out[0])
 	}
@@ -229,7 +229,7 @@ const noPrivilege = "setpriv --reuid=65534 --regid=65534 --clear-groups --boundi
 // An unprivileged publisher in user space sends trains (UDP GSO) to the kernel's RDMA: the kernel
 // accepts every datagram, even those after the first of a train, whose ICRC anticipates the
 // identification chosen by the sender's kernel.
-func TestVerbsTakesTrains(t *testing.T) {
+func TestVerbsTrains(t *testing.T) {
 	Need(t)
 	t.Parallel()
 	dir := t.TempDir()

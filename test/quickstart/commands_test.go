@@ -134,7 +134,7 @@ func runPage(t *testing.T, file string) {
 			}
 			if h.requires != "" { // until the required command has started
 				r.run(how{as: h.requires, background: true})
-				h.as = "until " + h.as + " | tee output && grep -q '" + h.says + "' output; do sleep 0.1; done"
+				h.as = "until " + h.as + " | tee output && grep -q '" + h.wantText + "' output; do sleep 0.1; done"
 			}
 			// A subscriber ends together with its publisher: the next publisher that waits for a subscriber
 			// must not find an earlier one.
@@ -182,11 +182,11 @@ func (r *runner) run(h how) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		r.ends = append(r.ends, func() {
-			for r.ctx.Err() == nil && len(ended) == 0 && !strings.Contains(out.String(), h.says) {
+			for r.ctx.Err() == nil && len(ended) == 0 && !strings.Contains(out.String(), h.wantText) {
 				time.Sleep(5 * time.Millisecond)
 			}
-			if text := out.String(); !strings.Contains(text, h.says) {
-				t.Errorf("%s: %s: no %q in\n%s", r.file, line, h.says, text)
+			if text := out.String(); !strings.Contains(text, h.wantText) {
+				t.Errorf("%s: %s: no %q in\n%s", r.file, line, h.wantText, text)
 			}
 			_ = cmd.Cancel() // unless it has ended
 			<-ended
@@ -197,7 +197,7 @@ func (r *runner) run(h how) {
 	err := cmd.Wait()
 	t.Logf("%s: %s: %v", r.file, line, time.Since(began).Round(time.Millisecond))
 	var exit *exec.ExitError
-	if text := out.String(); err != nil && !(errors.As(err, &exit) && slices.Contains(h.codes, exit.ExitCode())) || !strings.Contains(text, h.says) {
-		t.Errorf("%s: %s: %v, want %q in\n%s", r.file, line, err, h.says, text)
+	if text := out.String(); err != nil && !(errors.As(err, &exit) && slices.Contains(h.codes, exit.ExitCode())) || !strings.Contains(text, h.wantText) {
+		t.Errorf("%s: %s: %v, want %q in\n%s", r.file, line, err, h.wantText, text)
 	}
 }

@@ -65,8 +65,8 @@ func (c *hostClock) now() time.Duration { return time.Duration(c.ran.Load()) }
 // this round trip: ten soliciting heartbeats at most 100 ms apart, within the silence time and 30
 // round trips, and the heartbeat that detects it. docs/protocol §5.8, §8.4.
 func releaseRule(trip time.Duration) time.Duration {
-	const apart, asked = 100 * time.Millisecond, 10
-	return max(asked*apart, config.Silence, 30*trip) + apart
+	const apart, heartbeats = 100 * time.Millisecond, 10
+	return max(heartbeats*apart, config.Silence, 30*trip) + apart
 }
 
 // busyFactor multiplies that time for the longest stall, while the median must meet the rule itself. The rule
@@ -92,18 +92,18 @@ type killing struct {
 
 // stall is the time for which a publisher was blocked after a strike.
 type stall struct {
-	role       string
-	took, rule time.Duration
-	subscriber bool // a subscriber was killed: otherwise the publisher waits for none
+	role          string
+	elapsed, rule time.Duration
+	subscriber    bool // a subscriber was killed: otherwise the publisher waits for none
 }
 
 func (s stall) String() string {
-	return fmt.Sprintf("%v of a %s, the release rule is %v", s.took.Round(time.Millisecond), s.role, s.rule.Round(time.Millisecond))
+	return fmt.Sprintf("%v of a %s, the release rule is %v", s.elapsed.Round(time.Millisecond), s.role, s.rule.Round(time.Millisecond))
 }
 
 // byRule compares two stalls, relative to the release rule.
 func byRule(a, b stall) int {
-	return cmp.Compare(a.took.Seconds()/a.rule.Seconds(), b.took.Seconds()/b.rule.Seconds())
+	return cmp.Compare(a.elapsed.Seconds()/a.rule.Seconds(), b.elapsed.Seconds()/b.rule.Seconds())
 }
 
 func startKilling(t *testing.T, url string) *killing {
@@ -174,7 +174,7 @@ func (k *killing) strike(kills int) {
 			if n < enough {
 				return false
 			}
-			k.stalls = append(k.stalls, stall{role: p.role, took: k.clock.now() - began, rule: releaseRule(trip), subscriber: subscriber})
+			k.stalls = append(k.stalls, stall{role: p.role, elapsed: k.clock.now() - began, rule: releaseRule(trip), subscriber: subscriber})
 			return true
 		})
 		return len(waited) == 0
@@ -191,7 +191,7 @@ func (k *killing) checkStalls() string {
 	}
 	var waiting []stall
 	for _, s := range k.stalls {
-		if s.took > busyFactor*s.rule {
+		if s.elapsed > busyFactor*s.rule {
 			k.t.Errorf("blocked for too long: %v", s)
 		}
 		if s.role != "race" && s.subscriber {
@@ -204,7 +204,7 @@ func (k *killing) checkStalls() string {
 	}
 	slices.SortFunc(waiting, byRule)
 	median := waiting[len(waiting)/2]
-	if median.took > median.rule {
+	if median.elapsed > median.rule {
 		k.t.Errorf("the median of %d stalls caused by a killed subscriber is %v", len(waiting), median)
 	}
 	return fmt.Sprintf("%s; median of %d stalls caused by a killed subscriber %v", text, len(waiting), median)

@@ -19,21 +19,21 @@ const (
 	atProcess = 12
 	atTrip    = 16
 	atMade    = 20
-	atRest    = 28
+	atPayload = 28
 )
 
 // makeMessage writes message n to the front of buf. Some messages take many packets.
 func makeMessage(rng *rand.Rand, buf []byte, n uint64, trip time.Duration) []byte {
-	size := atRest + rng.IntN(100)
+	size := atPayload + rng.IntN(100)
 	if n%50 == 0 {
-		size = atRest + rng.IntN(len(buf)-atRest)
+		size = atPayload + rng.IntN(len(buf)-atPayload)
 	}
 	m := buf[:size]
 	binary.LittleEndian.PutUint64(m[atNumber:], n)
 	binary.LittleEndian.PutUint32(m[atProcess:], uint32(os.Getpid()))
 	binary.LittleEndian.PutUint32(m[atTrip:], uint32(trip.Microseconds()))
 	binary.LittleEndian.PutUint64(m[atMade:], uint64(time.Now().UnixNano()))
-	for i := atRest; i < size; i++ {
+	for i := atPayload; i < size; i++ {
 		m[i] = byte(n) + byte(i)
 	}
 	binary.LittleEndian.PutUint32(m, crc32.ChecksumIEEE(m[atNumber:]))
@@ -42,7 +42,7 @@ func makeMessage(rng *rand.Rand, buf []byte, n uint64, trip time.Duration) []byt
 
 // intact reports whether a message is intact.
 func intact(m []byte) bool {
-	return len(m) >= atRest && crc32.ChecksumIEEE(m[atNumber:]) == binary.LittleEndian.Uint32(m)
+	return len(m) >= atPayload && crc32.ChecksumIEEE(m[atNumber:]) == binary.LittleEndian.Uint32(m)
 }
 
 // checker detects messages that are torn or out of order, and losses without a report, in one

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // The end of a run, and reports of what prevents it.
@@ -99,7 +101,7 @@ func (s *sim) stuck() {
 	for _, x := range s.subscribers {
 		if x.present() {
 			if p := x.undetected(); p != nil {
-				s.fail("subscriber %d has not detected publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
+				s.fail("subscriber %d has not detected publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.Epoch, s.o.Drain)
 			}
 			if f := x.incomplete(); f != nil {
 				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
@@ -135,14 +137,14 @@ func (s *sim) close() {
 	for _, p := range s.publishers {
 		if p.alive() {
 			s.report.sender(p.s.Stats())
-			s.report.sender(p.requests.Stats())
+			s.report.sender(stats.Sender{SenderMessages: p.requests.Stats()})
 			if p.o.Queries > 0 && s.err == nil {
 				s.report.Answered += uint64(len(p.topics))
 			}
 		}
 	}
 	for _, n := range s.networks() {
-		addFields(&s.report.Net, &n.count)
+		stats.Add(&s.report.Net, &n.count)
 	}
 	s.report.Virtual = time.Duration(s.now)
 }

@@ -59,7 +59,7 @@ func TestIncompressibleData(t *testing.T) {
 
 // Over a link of 1 Gb/s compression raises the message rate.
 func TestCompressionOnSlowLink(t *testing.T) {
-	took := func(compress string) time.Duration {
+	elapsed := func(compress string) time.Duration {
 		o := compressed(1, compress, true)
 		o.Net.Bandwidth, o.Net.Egress = 125_000_000, 64
 		o.Publishers[0].Burst, o.Publishers[0].Gap = 1000, time.Microsecond
@@ -70,7 +70,7 @@ func TestCompressionOnSlowLink(t *testing.T) {
 		}
 		return r.Virtual
 	}
-	raw, less := took(""), took("s2")
+	raw, less := elapsed(""), elapsed("s2")
 	t.Logf("50,000 messages of 64 bytes take %v, compressed %v: %.2f times the rate", raw, less, float64(raw)/float64(less))
 	if less > raw*2/3 {
 		t.Errorf("50,000 messages of 64 bytes take %v, compressed %v", raw, less)

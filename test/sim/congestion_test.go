@@ -82,8 +82,8 @@ func TestRepairsDoNotFillASlowLink(t *testing.T) {
 				t.Errorf("got %d reports of slow members", len(r.trailing))
 			}
 			for _, x := range r.trailing {
-				if most := 1.2 * link / 1472; x.Subscriber != r.trailing[0].Subscriber || x.Received == 0 || x.Received > most {
-					t.Errorf("report: %v receives %.0f of %.0f packets a second, its link carries %.0f", x.Subscriber, x.Received, x.Sent, most)
+				if maximum := 1.2 * link / 1472; x.Subscriber != r.trailing[0].Subscriber || x.Received == 0 || x.Received > maximum {
+					t.Errorf("report: %v receives %.0f of %.0f packets a second, its link carries %.0f", x.Subscriber, x.Received, x.Sent, maximum)
 				}
 			}
 			if c.flow == FlowMin && r.Receiver.Lost > 0 {

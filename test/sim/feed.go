@@ -286,7 +286,7 @@ func (f *feed) lossless() {
 	s := f.sub.sim
 	m := f.t.members[f.sub.id]
 	if f.t.o.Flow != FlowMin || f.t.killed || m == nil || !f.t.counts(m) || m.silent || m.wasReleased ||
-		s.o.mayLose(f.sub.o, f.sub.number) {
+		s.o.canLose(f.sub.o, f.sub.number) {
 		return
 	}
 	for _, h := range f.holes {
@@ -316,11 +316,11 @@ func (f *feed) fail(format string, args ...any) {
 	if f.c != nil {
 		name = "cursor"
 	}
-	pub, epoch := uint64(0), uint64(0)
+	var of events.Instance
 	if f.t != nil {
-		pub, epoch = f.t.publisher, f.t.epoch
+		of = f.t.Instance
 	}
-	f.sub.sim.fail("subscriber %d (%s, stream %#x.%d from %d): "+format, append([]any{f.sub.number, name, pub, epoch, f.st.Start()}, args...)...)
+	f.sub.sim.fail("subscriber %d (%s, stream %v.%d from %d): "+format, append([]any{f.sub.number, name, of.Publisher, of.Epoch, f.st.Start()}, args...)...)
 }
 
 // read reads from the cursor: one packet if the reader is slow, otherwise all. It reports whether

@@ -71,7 +71,7 @@ func (p *publisher) checkLimit(b []byte) {
 // recordStatus records the content of a status, for the check of flow control.
 func (p *publisher) recordStatus(b []byte) {
 	h, err := wire.ParseHeader(b)
-	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch ||
+	if err != nil || h.Type != wire.TypeStatus || h.Instance() != p.t.Instance ||
 		wire.Verify(b, p.sim.o.Checksum) != nil {
 		return
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// RunHellos runs some buses that send hellos to each other, with equal or different configurations, over a network
+// runHellos runs some buses that send hellos to each other, with equal or different configurations, over a network
 // that loses, duplicates and delays packets, and restarts some of them. It checks that each reports exactly those
 // that it cannot receive, once each, and that none sends or stores more than docs/protocol §14 permits.
-func RunHellos(seed uint64) error {
+func runHellos(seed uint64) error {
 	w := &helloWorld{rng: rand.New(rand.NewPCG(seed, 0x4e110)), now: reliable.Instant(time.Hour)}
 	w.loss = w.rng.Float64() / 2
 	for i := range 2 + w.rng.IntN(6) {
@@ -114,7 +114,7 @@ type helloBus struct {
 	published, subscribed []int // topics
 	g                     *discovery.Greeter
 	life                  int
-	reported              map[[2]uint64]int             // by id and epoch
+	reported              map[events.Instance]int
 	received              map[uint64]int                // hellos received, by id
 	answered              map[uint64][]reliable.Instant // by id
 	peers                 map[uint32]int
@@ -145,19 +145,23 @@ func (b *helloBus) draw() {
 			b.subscribed = append(b.subscribed, t)
 		}
 	}
-	b.reported, b.received = make(map[[2]uint64]int), make(map[uint64]int)
+	b.reported, b.received = make(map[events.Instance]int), make(map[uint64]int)
 }
 
 func (b *helloBus) id() uint64 { return uint64(b.index + 1) }
+
+func (b *helloBus) instance() events.Instance {
+	return events.Instance{Publisher: events.ID(b.id()), Epoch: events.ID(b.epoch)}
+}
 
 func (b *helloBus) begin() {
 	b.life++
 	b.epoch++
 	b.armed = 0
 	b.peers, b.answered = make(map[uint32]int), make(map[uint64][]reliable.Instant)
-	b.received, b.reported = make(map[uint64]int), make(map[[2]uint64]int)
+	b.received, b.reported = make(map[uint64]int), make(map[events.Instance]int)
 	b.g = discovery.New(discovery.Config{
-		Publisher: b.id(), Epoch: b.epoch, Name: fmt.Sprint("bus/", b.index), GroupTag: b.tag, Fabric: b.fabric, Rand: b.w.rng,
+		Self: b.instance(), Name: fmt.Sprint("bus/", b.index), GroupTag: b.tag, Fabric: b.fabric, Rand: b.w.rng,
 	}, b)
 	if len(b.published) > 0 {
 		b.g.Publishes(b.w.now)
@@ -280,7 +284,7 @@ func (b *helloBus) apart(to *helloBus) bool {
 // judge checks at the end that each bus has reported exactly the expected ones.
 func (b *helloBus) judge() {
 	for _, to := range b.w.buses {
-		n := b.reported[[2]uint64{to.id(), to.epoch}]
+		n := b.reported[to.instance()]
 		switch {
 		case n > 1:
 			b.w.fail("bus %d reported bus %d %d times", b.index, to.index, n)
@@ -346,7 +350,7 @@ func (b *helloBus) Mismatch(err *events.ConfigMismatchError, from uint64, _ bool
 	if from != uint64(err.Publisher) {
 		b.w.fail("bus %d reported bus %d because of a packet of bus %d", b.index, err.Publisher-1, from-1)
 	}
-	b.reported[[2]uint64{uint64(err.Publisher), uint64(err.Epoch)}]++
+	b.reported[events.Instance{Publisher: err.Publisher, Epoch: err.Epoch}]++
 }
 
 // Unreachable implements discovery.Bus.

@@ -8,7 +8,7 @@ func TestHellos(t *testing.T) {
 		n = 50
 	}
 	for seed := range n {
-		if err := RunHellos(seed); err != nil {
+		if err := runHellos(seed); err != nil {
 			t.Error(err)
 		}
 	}

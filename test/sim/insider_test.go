@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
@@ -112,7 +113,7 @@ func (k *keys) prove(o *Options) {
 	x.insiderSigner = x.signer(x.insiderKey, x.insider.wire)
 }
 
-func (x *proofs) id(publisher int, drawn uint64) uint64 {
+func (x *proofs) id(publisher int, drawn events.ID) events.ID {
 	return signed.PublisherID(x.keys[publisher], drawn)
 }
 
@@ -171,7 +172,7 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	v, b := x.nodes[node].v, tr.Packet(0)
 	v.Begin(n.wire.time(), 0)
 	key, verdict := v.Check(b, tr.Leg)
-	if verdict != signed.Taken {
+	if verdict != signed.Accepted {
 		verdict.Count(&x.refused, 1)
 		return nil
 	}
@@ -180,16 +181,16 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	return wire.Content(b)
 }
 
-func (k *keys) Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte {
-	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: topic, Number: number, Receiver: receiver}
+func (k *keys) Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte {
+	to := signed.ReplyTo{Instance: of, Topic: topic, Number: number, Receiver: receiver}
 	return k.proofs.replySigners[node].Reply(&to, data)
 }
 
-func (k *keys) Proves(node int, publisher, epoch uint64, x *topics.CompleteReply) bool {
-	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
+func (k *keys) Proves(node int, of events.Instance, x *topics.CompleteReply) bool {
+	to := signed.ReplyTo{Instance: of, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
 	_, v := k.proofs.replyVerifier.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
 	v.Count(&k.proofs.replyResults, 1)
-	return v == signed.Taken
+	return v == signed.Accepted
 }
 
 // insider returns a packet made of captured ones.
@@ -336,7 +337,7 @@ func (x *proofs) reply(b []byte, r *rand.Rand) []byte {
 		if err != nil {
 			x.k.report(err)
 		}
-		w.Bytes = s.Reply(&signed.ReplyTo{Publisher: h.Publisher, Epoch: h.Epoch, Topic: w.Topic, Number: w.Number, Receiver: w.Receiver}, []byte("forged"))
+		w.Bytes = s.Reply(&signed.ReplyTo{Instance: h.Instance(), Topic: w.Topic, Number: w.Number, Receiver: w.Receiver}, []byte("forged"))
 		w.Total, w.Offset, h.Flags = len(w.Bytes), 0, h.Flags|wire.FlagSigned
 	}
 	return resum(wire.AppendReply(nil, h, &w))
@@ -379,7 +380,7 @@ func (x *proofs) packet(r *rand.Rand) []byte {
 
 // own moves a packet to one of the insider's streams.
 func (x *proofs) own(b []byte, r *rand.Rand) []byte {
-	binary.LittleEndian.PutUint64(b[16:], signed.PublisherID(x.insiderKey, r.Uint64N(8)))
+	binary.LittleEndian.PutUint64(b[16:], uint64(signed.PublisherID(x.insiderKey, events.ID(r.Uint64N(8)))))
 	return resum(b)
 }
 
@@ -458,8 +459,8 @@ func TestInsider(t *testing.T) {
 	var verified uint64
 	forged := 0
 	for _, x := range all {
-		addFields(&refused, &x.refused)
-		addFields(&replyResults, &x.replyResults)
+		stats.Add(&refused, &x.refused)
+		stats.Add(&replyResults, &x.replyResults)
 		verified += x.verified
 		forged += x.forged
 	}

@@ -1,14 +1,16 @@
 package sim
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // The subscriber's view of several instances of one publisher.
 
 // own returns the publisher instance in the same process.
-func (s *subscriber) own() (id, epoch uint64) {
+func (s *subscriber) own() (own events.Instance) {
 	if s.o.Own == 0 {
-		return 0, 0
+		return own
 	}
 	p := s.sim.publishers[s.o.Own-1]
-	return p.id, p.epoch(0)
+	return p.instance(0)
 }
 
 // undetected returns a live publisher with a stream that is not up here, or nil.
@@ -19,14 +21,14 @@ func (s *subscriber) undetected() *publisher {
 	if n := len(s.o.Readers); n > 0 && len(s.evicted) == n && !s.o.InPlace {
 		return nil // all its readers were evicted
 	}
-	own, ownEpoch := s.own()
+	own := s.own()
 	for _, p := range s.sim.publishers {
-		if !p.alive() || p.id == own && p.t.epoch == ownEpoch {
+		if !p.alive() || p.t.Instance == own {
 			continue
 		}
 		detected := false
 		for _, f := range s.feeds {
-			detected = detected || f.down == 0 && f.st.Publisher == p.id && f.st.Epoch == p.t.epoch
+			detected = detected || f.down == 0 && f.st.Instance == p.t.Instance
 		}
 		if !detected {
 			return p

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -31,12 +32,12 @@ func (f *feed) numbered() bool { return f.sub.o.From > 0 && f.st.Begun() }
 
 // wantedFrom returns the number of the first wanted message of a topic, near From: each topic of a
 // stream has another one.
-func (s *subscriber) wantedFrom(of reliable.Instance, topic uint64) uint64 {
-	return s.o.From - 1 + (of.Publisher^of.Epoch^topic)%32
+func (s *subscriber) wantedFrom(of events.Instance, topic uint64) uint64 {
+	return s.o.From - 1 + uint64(of.Publisher^of.Epoch^events.ID(topic))%32
 }
 
 // wanted returns wantedFrom, nil without Subscriber.From.
-func (s *subscriber) wanted() func(of reliable.Instance, topic uint64) uint64 {
+func (s *subscriber) wanted() func(of events.Instance, topic uint64) uint64 {
 	if s.o.From == 0 {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (t *truth) recordTrail(b []byte) {
 // checkJoin checks that a stream begins no later than the publisher's window.
 func (o *output) checkJoin() {
 	if o.t != nil && o.st.Begun() && o.st.Start() > o.t.trail {
-		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start(), o.t.trail)
+		o.s.sim.fail("subscriber %d: stream %v.%d begins with packet %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start(), o.t.trail)
 	}
 }
 
@@ -105,7 +106,7 @@ func (o *output) begun() {
 	if o.s.o.From > 0 {
 		o.checkFirst(begin)
 	} else if o.t != nil && !o.s.o.FromState && (begin > o.t.trail || o.begin == 0) {
-		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d instead of %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
+		o.s.sim.fail("subscriber %d: stream %v.%d begins with packet %d instead of %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
 	}
 	for _, f := range o.feeds {
 		if f.consumed != o.begin {

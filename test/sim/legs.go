@@ -54,7 +54,7 @@ func (s *sim) openSecond() {
 		return
 	}
 	n := s.net
-	n.o, n.leg, n.count = s.o.Second, 1, NetStats{}
+	n.o, n.leg, n.count = s.o.Second, 1, netStats{}
 	n.shared, n.own, n.routes = make([]bool, len(n.shared)), make([]bool, len(n.own)), make([]route, len(n.routes))
 	n.hops = slices.Clone(n.hops)
 	s.second = &n
@@ -158,7 +158,7 @@ func (x *legState) record(s *sim, leg int, b []byte) {
 		return
 	}
 	hb, err := wire.ParseHeartbeat(b)
-	t := s.truth(h.Publisher, h.Epoch)
+	t := s.truth(h.Instance())
 	if err != nil || t == nil || hb.SentAt < x.newest[t] {
 		return
 	}
@@ -173,8 +173,8 @@ func (x *legState) record(s *sim, leg int, b []byte) {
 // Leg implements reliable.Sink. A leg that is reported silent must have delivered nothing for a
 // while, and one that is reported active again must have been reported silent. docs/protocol §23.7.
 func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
-	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
-	t := s.sim.truth(st.Publisher, st.Epoch)
+	s.sim.trace("subscriber %d: stream %v.%d: %+v", s.number, st.Publisher, st.Epoch, e)
+	t := s.sim.truth(st.Instance)
 	if t == nil || s.sim.o.Attack.Every > 0 {
 		return // an attacker that forges heartbeats, or moves them between legs, can cause this
 	}
@@ -205,7 +205,7 @@ func (s *subscriber) countRequests(b []byte) {
 		return
 	}
 	h, err := wire.ParseHeader(b)
-	t := s.sim.truth(h.Publisher, h.Epoch)
+	t := s.sim.truth(h.Instance())
 	n, err2 := wire.ParseRanges(b)
 	if err != nil || err2 != nil || t == nil {
 		return

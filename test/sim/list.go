@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -19,13 +20,13 @@ func (d drawer) lists(o *Options) {
 }
 
 // beginList begins the list of a subscriber that has one.
-func (s *subscriber) beginList(own, ownEpoch uint64) {
+func (s *subscriber) beginList(own events.Instance) {
 	if s.lister = nil; !s.o.Lists {
 		return
 	}
 	cfg := reliable.ReceiverConfig{
 		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(),
-		Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		Own: own, Checksum: s.sim.o.Checksum,
 		MaxStreams: defaultStreams, Unpacker: s.unpacker(),
 	}
 	s.lister = topics.NewLister(cfg, s, topics.NewListBudget())
@@ -65,12 +66,12 @@ func (s *subscriber) endList() {
 
 // checkListed checks the list of a stream against what its publisher has sent.
 func (s *subscriber) checkListed(x *topics.Listed) {
-	t := s.sim.truth(x.Publisher, x.Epoch)
+	t := s.sim.truth(x.Instance)
 	switch {
 	case s.sim.o.forged() || s.sim.o.Trust != nil && t == nil:
 		return // an attacker forges publishers, names and numbers; an insider is a publisher itself
 	case t == nil:
-		s.sim.fail("subscriber %d lists publisher %#x.%d, which does not exist", s.number, x.Publisher, x.Epoch)
+		s.sim.fail("subscriber %d lists publisher %v.%d, which does not exist", s.number, x.Publisher, x.Epoch)
 		return
 	}
 	named := 0
@@ -90,7 +91,7 @@ func (s *subscriber) checkListed(x *topics.Listed) {
 	if x.Complete() {
 		s.sim.report.Listed++
 		if named < len(t.topics) {
-			s.sim.fail("subscriber %d lists %d topics of publisher %#x.%d as complete, but it has %d", s.number, named, x.Publisher, x.Epoch, len(t.topics))
+			s.sim.fail("subscriber %d lists %d topics of publisher %v.%d as complete, but it has %d", s.number, named, x.Publisher, x.Epoch, len(t.topics))
 		}
 	}
 }

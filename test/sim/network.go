@@ -20,13 +20,13 @@ type network struct {
 	routes      []route // publisher*subs + subscriber
 	hops        []hop   // to each subscriber
 	leg         int
-	count       NetStats
+	count       netStats
 	tap         func(p *packet) // called with each packet, for the attacker
 	drop        func(subscriber int, packet []byte) bool
 }
 
-// NetStats counts what the network did with packets. A packet sent to n receivers counts n times.
-type NetStats struct {
+// netStats counts what the network did with packets. A packet sent to n receivers counts n times.
+type netStats struct {
 	Packets    uint64 // sent
 	Copies     uint64 // sent to a receiver
 	Dropped    uint64
@@ -59,12 +59,12 @@ func (h *hop) pass(at reliable.Instant, size int) (through reliable.Instant, ok 
 	if h.Link.Rate == 0 {
 		return at, true
 	}
-	takes := func(bytes int64) time.Duration { return time.Duration(bytes * int64(time.Second) / h.Link.Rate) }
+	duration := func(bytes int64) time.Duration { return time.Duration(bytes * int64(time.Second) / h.Link.Rate) }
 	wait := max(0, h.free.Sub(at))
-	if wait > takes(h.Link.Queue) {
+	if wait > duration(h.Link.Queue) {
 		return 0, false
 	}
-	h.free = at.Add(wait + takes(int64(size+headers)))
+	h.free = at.Add(wait + duration(int64(size+headers)))
 	return h.free, true
 }
 

@@ -290,8 +290,8 @@ const (
 // tolerated is how long a subscriber may be cut off or stopped without losses under min.
 const tolerated = 200 * time.Millisecond
 
-// mayLose reports whether the options let a subscriber lose messages under min flow control.
-func (o *Options) mayLose(s *Subscriber, number int) bool {
+// canLose reports whether the options let a subscriber lose messages under min flow control.
+func (o *Options) canLose(s *Subscriber, number int) bool {
 	if o.forged() && (o.Attack.Replay || o.Attack.Forge) || s.Deadline > 0 && s.Deadline < time.Second {
 		return true
 	}

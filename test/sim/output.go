@@ -31,7 +31,7 @@ func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 
 // open returns the output of a new stream.
 func (s *subscriber) open(st *reliable.Stream) *output {
-	o := &output{s: s, st: st, t: s.sim.truth(st.Publisher, st.Epoch), begin: st.Start(), unread: make(map[uint64]bool)}
+	o := &output{s: s, st: st, t: s.sim.truth(st.Instance), begin: st.Start(), unread: make(map[uint64]bool)}
 	if o.t != nil && st.Start() > o.t.next {
 		o.t = nil // begun by a forged packet, which is possible without authentication
 	}

@@ -76,7 +76,7 @@ func (s *subscriber) checkAhead() {
 	}
 	for _, st := range s.r.Streams() {
 		if o := outputOf(st); o.inPlace() != nil && o.log == nil && o.Room() && st.Stalled() {
-			s.sim.fail("subscriber %d: stream %#x.%d is stalled at packet %d while names are learned", s.number, st.Publisher, st.Epoch, st.Next())
+			s.sim.fail("subscriber %d: stream %v.%d is stalled at packet %d while names are learned", s.number, st.Publisher, st.Epoch, st.Next())
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, first bo
 	s.sim.trace("subscriber %d: topic %#x is %s", s.number, id, name)
 	s.sim.report.Named++
 	if t := s.sim.o.Trust; t != nil && !t.May(st.Publisher, name) {
-		s.sim.fail("subscriber %d: learned topic %s from publisher %#x, which may not publish it", s.number, name, st.Publisher)
+		s.sim.fail("subscriber %d: learned topic %s from publisher %v, which may not publish it", s.number, name, st.Publisher)
 	}
 	if s.matches(name) {
 		s.extend(id, name, true, func(f *feed) bool { return f.fromBeginning() || first && f.st == st })
@@ -202,7 +202,7 @@ func (f *feed) unnamedReported() {
 	}
 	s := f.sub.sim
 	if m := f.t.members[f.sub.id]; m != nil && f.t.counts(m) && !m.silent && !m.wasReleased &&
-		!s.o.forged() && !s.o.mayLose(f.sub.o, f.sub.number) {
+		!s.o.forged() && !s.o.canLose(f.sub.o, f.sub.number) {
 		f.fail("a name did not arrive in time")
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -15,7 +17,7 @@ import (
 type publisher struct {
 	node
 	o       *Publisher
-	id      uint64
+	id      events.ID
 	life    int // index of the current life, or of the next one
 	s       *reliable.Sender
 	t       *truth
@@ -52,12 +54,9 @@ type outgoing struct {
 
 func (p *publisher) alive() bool { return p.s != nil }
 
-// epoch returns the epoch of a life.
-func (p *publisher) epoch(life int) uint64 {
-	if e := p.o.Lives[life].Epoch; e != 0 {
-		return e
-	}
-	return uint64(10 + life)
+// instance is the publisher in one of its lives.
+func (p *publisher) instance(life int) events.Instance {
+	return events.Instance{Publisher: p.id, Epoch: events.ID(cmp.Or(p.o.Lives[life].Epoch, uint64(10+life)))}
 }
 
 // grow gives the window another block when it requests one, or takes one back, like an owner of
@@ -79,9 +78,9 @@ func (p *publisher) grow() {
 }
 
 func (p *publisher) config() reliable.SenderConfig {
-	o := p.o
+	o, of := p.o, p.instance(p.life)
 	c := reliable.SenderConfig{
-		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
+		Publisher: of.Publisher, Epoch: of.Epoch, GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: cmp.Or(o.Full,
 			o.MaxTrain) * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
@@ -116,12 +115,12 @@ func (p *publisher) begin() {
 	if len(p.mem) < need {
 		p.mem = p.sim.arena.get(need)
 	}
-	least := c.BlockBytes() * (c.LeastBlocks() + 2*(writers-1))
+	minimum := c.BlockBytes() * (c.LeastBlocks() + 2*(writers-1))
 	p.spare = p.spare[:0]
-	for at := least; at < need; at += c.BlockBytes() {
+	for at := minimum; at < need; at += c.BlockBytes() {
 		p.spare = append(p.spare, p.mem[at:at+c.BlockBytes()])
 	}
-	s, err := reliable.NewSender(c, p.mem[:least], p.now())
+	s, err := reliable.NewSender(c, p.mem[:minimum], p.now())
 	if err != nil {
 		p.sim.fail("publisher %d: %v", p.index, err)
 		return
@@ -131,7 +130,7 @@ func (p *publisher) begin() {
 	s.SetControl(p.requests)
 	s.SetClock(p.sim.clock())
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
-	p.t = p.sim.newTruth(p.id, c.Epoch, p.o)
+	p.t = p.sim.newTruth(p.instance(p.life), p.o)
 	p.sim.truths = append(p.sim.truths, p.t)
 	p.topics = p.topics[:0]
 	for _, name := range topicNames[:p.o.Topics] {
@@ -158,7 +157,7 @@ func (p *publisher) begin() {
 func (p *publisher) end(how string) {
 	p.sim.trace("publisher %d %s at packet %d", p.index, how, p.t.next)
 	p.sim.report.sender(p.s.Stats())
-	p.sim.report.sender(p.requests.Stats())
+	p.sim.report.sender(stats.Sender{SenderMessages: p.requests.Stats()})
 	p.s = nil
 	for _, o := range p.egress {
 		p.sim.pool.drop(o.copy)

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // Report has the results of a run, or of many.
 type Report struct {
 	Counts
-	Opened
+	opened
 	Runs         int
 	Virtual      time.Duration
 	Sending      time.Duration            // of one run: from the first data packet to the last
@@ -23,7 +22,7 @@ type Report struct {
 	Gaps         [events.NumCauses]uint64 // packets lost permanently, by cause
 	Downs        [events.NumCauses]uint64 // streams that went down, by cause
 	Stateless    [16]uint64               // topics that should have begun with state but did not, by cause
-	Net          NetStats
+	Net          netStats
 	Sender       stats.Sender
 	Receiver     stats.Receiver
 
@@ -36,8 +35,8 @@ type Report struct {
 	writtenAt reliable.Instant
 }
 
-// Opened counts the results of opening sealed packets.
-type Opened struct {
+// opened counts the results of opening sealed packets.
+type opened struct {
 	Refused uint64 // packets that did not open
 	Relayed uint64 // packets of the attacker that opened: replayed unchanged, or made by an insider
 	// RefusedMessages are messages that readers refused because of Trust.
@@ -72,11 +71,11 @@ type Counts struct {
 	Kept             uint64 // packets that were kept where they arrived
 	States           uint64 // topics that readers began with state
 	Timed            uint64 // deliveries with a time that a receiver reported
-	LegCounts
+	legCounts
 }
 
-// LegCounts are the counts of subscribers with several legs.
-type LegCounts struct {
+// legCounts are the counts of subscribers with several legs.
+type legCounts struct {
 	Requested      uint64 // packets requested, each counted once
 	RequestedEarly uint64 // of these, those that one leg did not lose
 	LegsDown       uint64 // times that a leg was reported silent
@@ -121,8 +120,8 @@ func (r *Report) RepairsPerLoss() float64 {
 // Add adds the counters of x, not its distributions.
 func (r *Report) Add(x *Report) {
 	r.Runs++
-	addFields(&r.Counts, &x.Counts)
-	addFields(&r.Opened, &x.Opened)
+	stats.Add(&r.Counts, &x.Counts)
+	stats.Add(&r.opened, &x.opened)
 	r.Virtual += x.Virtual
 	r.Drained = max(r.Drained, x.Drained)
 	r.HeldReported = max(r.HeldReported, x.HeldReported)
@@ -132,27 +131,14 @@ func (r *Report) Add(x *Report) {
 	}
 	r.sender(x.Sender)
 	r.receiver(x.Receiver)
-	addFields(&r.Net, &x.Net)
+	stats.Add(&r.Net, &x.Net)
 }
 
-func (r *Report) sender(s stats.Sender)     { addFields(&r.Sender, &s) }
-func (r *Report) receiver(s stats.Receiver) { addFields(&r.Receiver, &s) }
+func (r *Report) sender(s stats.Sender)     { stats.Add(&r.Sender, &s) }
+func (r *Report) receiver(s stats.Receiver) { stats.Add(&r.Receiver, &s) }
 
 func (r *Report) String() string {
 	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d silent, %d released, %d attacks, longest drain %v",
 		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs,
 		r.LostPackets, r.Gaps, r.Downs, r.Named, r.Unnamed, r.Silent, r.Released, r.Attacks, r.Drained)
-}
-
-// addFields adds the counters of x to those of sum: all fields are uint64, or structs of uint64.
-func addFields[T any](sum, x *T) { addValues(reflect.ValueOf(sum).Elem(), reflect.ValueOf(x).Elem()) }
-
-func addValues(sum, x reflect.Value) {
-	for i := range sum.NumField() {
-		if f := sum.Field(i); f.Kind() == reflect.Struct {
-			addValues(f, x.Field(i))
-		} else {
-			f.SetUint(f.Uint() + x.Field(i).Uint())
-		}
-	}
 }

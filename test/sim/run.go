@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -50,14 +51,14 @@ const MaxTopics = 16
 // maxEvents limits a run: a core that sends without end is an error.
 const maxEvents = 50_000_000
 
-// Failure is the error of a run.
-type Failure struct {
+// failure is the error of a run.
+type failure struct {
 	At      time.Duration // virtual time
 	What    string
 	Options Options
 }
 
-func (f *Failure) Error() string {
+func (f *failure) Error() string {
 	return fmt.Sprintf("sim: at %v: %s\n%v", f.At, f.What, f.Options)
 }
 
@@ -99,7 +100,7 @@ func newSim(o *Options) *sim {
 	}
 	s.openSecond()
 	for i := range o.Publishers {
-		id := rng.Uint64() | 1
+		id := events.ID(rng.Uint64() | 1)
 		if as := o.Publishers[i].As; as > 0 {
 			id = s.publishers[as-1].id
 		} else if o.Sealing != nil {
@@ -263,9 +264,9 @@ func (s *sim) timer(e event) {
 	x.pump()
 }
 
-func (s *sim) truth(publisher, epoch uint64) *truth {
+func (s *sim) truth(of events.Instance) *truth {
 	for _, t := range s.truths {
-		if t.publisher == publisher && t.epoch == epoch {
+		if t.Instance == of {
 			return t
 		}
 	}
@@ -283,7 +284,7 @@ func (s *sim) silent(p *publisher, id uint64) {
 
 func (s *sim) fail(format string, args ...any) {
 	if s.err == nil {
-		s.err = &Failure{At: time.Duration(s.now), What: fmt.Sprintf(format, args...), Options: *s.o}
+		s.err = &failure{At: time.Duration(s.now), What: fmt.Sprintf(format, args...), Options: *s.o}
 		s.trace("FAILED: "+format, args...)
 	}
 }

@@ -166,8 +166,8 @@ func TestMinFlowWaitsForTheSlowest(t *testing.T) {
 	if r.Messages != 3*50_000 {
 		t.Errorf("%d messages", r.Messages)
 	}
-	if least := 2500 * 20 * time.Microsecond; r.Virtual < least || r.Virtual > 2*least {
-		t.Errorf("took %v, the slowest subscriber needs at least %v", r.Virtual, least)
+	if minimum := 2500 * 20 * time.Microsecond; r.Virtual < minimum || r.Virtual > 2*minimum {
+		t.Errorf("took %v, the slowest subscriber needs at least %v", r.Virtual, minimum)
 	}
 }
 
@@ -200,8 +200,8 @@ func TestTaggedFlow(t *testing.T) {
 		if got := r.Messages + r.GapMessages; got < 3*50_000-100 || got > 3*50_000 || (r.GapMessages == 0) != tagged {
 			t.Errorf("slow subscriber tagged: %v; %d messages delivered and %d reported lost, of %d", tagged, r.Messages, r.GapMessages, 3*50_000)
 		}
-		if least := 2000 * 50 * time.Microsecond; (r.Sending >= least) != tagged {
-			t.Errorf("slow subscriber tagged: %v; sending took %v, the slow one needs more than %v", tagged, r.Sending, least)
+		if minimum := 2000 * 50 * time.Microsecond; (r.Sending >= minimum) != tagged {
+			t.Errorf("slow subscriber tagged: %v; sending took %v, the slow one needs more than %v", tagged, r.Sending, minimum)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
@@ -109,7 +110,7 @@ func (n *keyNode) reply(now time.Duration, b []byte, report func(error)) [][]byt
 	return n.wire.sent
 }
 
-func (k *keys) ID(publisher int, drawn uint64) uint64 {
+func (k *keys) ID(publisher int, drawn events.ID) events.ID {
 	if k.proofs != nil {
 		drawn = k.proofs.id(publisher, drawn)
 	}

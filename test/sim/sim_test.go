@@ -90,10 +90,10 @@ func TestRegressionSeeds(t *testing.T) {
 }
 
 // sweep runs n seeds from first on, on all processors, and returns the first few failures.
-func sweep(first uint64, n int) (*Report, []*Failure) {
+func sweep(first uint64, n int) (*Report, []*failure) {
 	var (
 		all      Report
-		failures []*Failure
+		failures []*failure
 		mu       sync.Mutex
 		next     atomic.Uint64
 		wg       sync.WaitGroup
@@ -111,7 +111,7 @@ func sweep(first uint64, n int) (*Report, []*Failure) {
 				r, err := Run(Draw(first + i))
 				mu.Lock()
 				if err != nil {
-					failures = append(failures, err.(*Failure))
+					failures = append(failures, err.(*failure))
 				}
 				all.Add(r)
 				mu.Unlock()
@@ -119,7 +119,7 @@ func sweep(first uint64, n int) (*Report, []*Failure) {
 		})
 	}
 	wg.Wait()
-	slices.SortFunc(failures, func(a, b *Failure) int { return cmp.Compare(a.Options.Seed, b.Options.Seed) })
+	slices.SortFunc(failures, func(a, b *failure) int { return cmp.Compare(a.Options.Seed, b.Options.Seed) })
 	return &all, failures
 }
 

@@ -8,7 +8,7 @@ import (
 // The subscriber is the sink of its receiver. It passes the events of streams to outputs.
 
 func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
-	if id, epoch := s.own(); id != 0 && st.Publisher == id && st.Epoch == epoch {
+	if own := s.own(); own.Publisher != 0 && st.Instance == own {
 		s.sim.fail("subscriber %d receives its own publisher", s.number)
 	}
 	if n := len(s.r.Streams()); s.o.Streams > 0 && n > s.o.Streams {
@@ -18,12 +18,12 @@ func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
 }
 
 func (s *subscriber) StreamUp(st *reliable.Stream) {
-	s.sim.trace("subscriber %d: stream %#x.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
+	s.sim.trace("subscriber %d: stream %v.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
 	o := outputOf(st)
 	switch o.down {
 	case 0, 1 + int(events.CausePublisherLost), 1 + int(events.CauseRestart):
 	default:
-		s.sim.fail("subscriber %d: stream %#x.%d comes up again after its end", s.number, st.Publisher, st.Epoch)
+		s.sim.fail("subscriber %d: stream %v.%d comes up again after its end", s.number, st.Publisher, st.Epoch)
 	}
 	o.down = 0
 	o.attach()
@@ -34,11 +34,11 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 }
 
 func (s *subscriber) StreamDown(st *reliable.Stream, cause events.Cause) {
-	s.sim.trace("subscriber %d: stream %#x.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
+	s.sim.trace("subscriber %d: stream %v.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
 	s.sim.report.Downs[cause]++
 	o := outputOf(st)
 	if o.down != 0 {
-		s.sim.fail("subscriber %d: stream %#x.%d goes down twice", s.number, st.Publisher, st.Epoch)
+		s.sim.fail("subscriber %d: stream %v.%d goes down twice", s.number, st.Publisher, st.Epoch)
 	}
 	o.down = 1 + int(cause)
 	for _, f := range o.feeds {
@@ -50,7 +50,7 @@ func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 
 // Refused implements reliable.Sink. The simulated groups have room for all publishers; scenarios
 // check the counter.
-func (s *subscriber) Refused(reliable.Instant, reliable.Instance, events.Refusal) {}
+func (s *subscriber) Refused(reliable.Instant, events.Instance, events.Refusal) {}
 
 // Loss implements reliable.Sink.
 func (s *subscriber) Loss(_ *reliable.Stream, e reliable.LossEvent) {

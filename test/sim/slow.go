@@ -150,7 +150,7 @@ func (s *subscriber) updateSlow() {
 type kept struct {
 	store *slow.Conflation[keptMessage]
 	seen  map[keptKey]uint64 // number of the last processed message
-	took  uint64
+	taken uint64
 	put   uint64
 }
 
@@ -195,7 +195,7 @@ func (f *feed) takeKept() bool {
 		f.fail("topic %d: message %d of key %d is not newer than %d", m.topic, m.number, m.key, last)
 	}
 	f.kept.seen[m.keptKey] = m.number
-	f.kept.took++
+	f.kept.taken++
 	return true
 }
 
@@ -209,8 +209,8 @@ func (f *feed) checkKept() {
 	}
 	replaced := f.kept.store.Replaced()
 	f.sub.sim.report.Replaced += replaced
-	if f.kept.took+replaced != f.kept.put {
-		f.fail("%d messages were processed and %d replaced, of %d", f.kept.took, replaced, f.kept.put)
+	if f.kept.taken+replaced != f.kept.put {
+		f.fail("%d messages were processed and %d replaced, of %d", f.kept.taken, replaced, f.kept.put)
 	}
 	if f.unnamed {
 		return // messages of topics without a name are missing, as reported

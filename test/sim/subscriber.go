@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -64,12 +65,12 @@ func (s *subscriber) maxMessage() int {
 // begin starts a stay.
 func (s *subscriber) begin() {
 	s.id = s.sim.net.rng.Uint64() | 1
-	own, ownEpoch := s.own()
+	own := s.own()
 	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
 	s.running = reliable.Running{}
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(),
-		Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		Own: own, Checksum: s.sim.o.Checksum,
 		History: reliable.History{FromWindow: s.o.FromWindow,
 			Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, defaultStreams), MaxMessage: wire.MaxMessage,
@@ -95,7 +96,7 @@ func (s *subscriber) begin() {
 	}
 	r.TopicsChanged(s.now())
 	s.beginPatterns()
-	s.beginList(own, ownEpoch)
+	s.beginList(own)
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
 	s.pump()
 }
@@ -123,7 +124,7 @@ func (s *subscriber) leave(how Stop) {
 	s.check()
 	s.endList()
 	s.sim.report.receiver(s.r.Stats())
-	s.sim.report.receiver(s.replies.Stats())
+	s.sim.report.receiver(stats.Receiver{ReceiverMessages: s.replies.Stats()})
 	for _, f := range s.feeds {
 		if f.c == nil {
 			continue

@@ -47,7 +47,7 @@ func (x *deliveries) of(seq uint64) (reliable.Instant, bool) {
 }
 
 // Timed implements reliable.Sink.
-func (s *subscriber) Timed(st *reliable.Stream, seq uint64, took time.Duration) {
+func (s *subscriber) Timed(st *reliable.Stream, seq uint64, elapsed time.Duration) {
 	o := outputOf(st)
 	if o.t == nil {
 		return
@@ -59,9 +59,9 @@ func (s *subscriber) Timed(st *reliable.Stream, seq uint64, took time.Duration) 
 			return
 		}
 	}
-	if want := at.Sub(o.t.sentAt[seq]); took != want {
-		s.sim.fail("subscriber %d: packet %d was delivered %v after it was sent, but the receiver reports %v", s.number, seq, want, took)
+	if want := at.Sub(o.t.sentAt[seq]); elapsed != want {
+		s.sim.fail("subscriber %d: packet %d was delivered %v after it was sent, but the receiver reports %v", s.number, seq, want, elapsed)
 	}
 	s.sim.report.Timed++
-	s.sim.report.timed = max(s.sim.report.timed, took)
+	s.sim.report.timed = max(s.sim.report.timed, elapsed)
 }

@@ -24,7 +24,7 @@ func (d describe) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	name := fmt.Sprintf("%v %#x.%d flags %#x", h.Type, h.Publisher, h.Epoch, uint8(h.Flags))
+	name := fmt.Sprintf("%v %v.%d flags %#x", h.Type, h.Publisher, h.Epoch, uint8(h.Flags))
 	switch h.Type {
 	case wire.TypeData:
 		if p, err := wire.ParseData(d.b); err == nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -24,7 +25,7 @@ func (o *output) checkKnown() {
 	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {
 		return
 	}
-	o.s.sim.fail("subscriber %d: stream %#x.%d, which begins with packet %d, belongs to no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
+	o.s.sim.fail("subscriber %d: stream %v.%d, which begins with packet %d, belongs to no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
 }
 
 // checkItem checks an item just read. Without proofs of identity it may be forged.
@@ -33,14 +34,14 @@ func (f *feed) checkItem() {
 	case f.t != nil:
 		f.check(&f.item)
 	case f.sub.sim.o.Trust != nil && f.item.Topic != nil:
-		f.fail("an item of publisher %#x is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
+		f.fail("an item of publisher %v is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
 	}
 }
 
 // Untrusted implements reliable.Names.
 func (s *subscriber) Untrusted(st *reliable.Stream, _ uint64, topic string, messages int, _ bool) {
 	if s.sim.o.Trust.May(st.Publisher, topic) {
-		s.sim.fail("subscriber %d: refused topic %s of publisher %#x, which may publish it", s.number, topic, st.Publisher)
+		s.sim.fail("subscriber %d: refused topic %s of publisher %v, which may publish it", s.number, topic, st.Publisher)
 	}
 	s.sim.report.RefusedMessages += uint64(messages)
 }
@@ -57,13 +58,13 @@ func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byt
 	if s.sim.o.Trust == nil {
 		return data, false
 	}
-	return s.sim.o.Sealing.Prove(int(s.index), st.Publisher, st.Epoch, topic, number, s.id, data), true
+	return s.sim.o.Sealing.Prove(int(s.index), st.Instance, topic, number, s.id, data), true
 }
 
 // acceptReply verifies a reply, if subscribers prove their identity.
 func (p *publisher) acceptReply(r *topics.CompleteReply) bool {
 	o := p.sim.o
-	if o.Trust == nil || o.Sealing.Proves(int(p.index), p.id, p.epoch(p.life), r) {
+	if o.Trust == nil || o.Sealing.Proves(int(p.index), p.instance(p.life), r) {
 		return true
 	}
 	p.sim.report.RefusedReplies++
@@ -74,7 +75,7 @@ func (p *publisher) acceptReply(r *topics.CompleteReply) bool {
 // results. Nodes are the publishers and then the subscribers, by number. No call changes the packets passed to it.
 type Sealing interface {
 	// ID returns the id of a publisher, derived from a drawn one: it may contain a key id.
-	ID(publisher int, drawn uint64) uint64
+	ID(publisher int, drawn events.ID) events.ID
 	// Begin opens a node again, for a new life or stay.
 	Begin(now time.Duration, node int)
 	// Seal returns the packets that the node sends for packets sent together, to the group or by
@@ -82,10 +83,10 @@ type Sealing interface {
 	Seal(now time.Duration, node int, unicast bool, packets [][]byte) [][]byte
 	// Open returns the packet inside a packet received on a leg, or nil if the node rejects it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
-	// Prove returns a node's reply to a request of the publisher with that id and epoch, followed by its
+	// Prove returns a node's reply to a request of that publisher, followed by its
 	// proof, if Options.Trust is set. Proves reports whether a publisher's node accepts a receiver's reply.
-	Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte
-	Proves(node int, publisher, epoch uint64, x *topics.CompleteReply) bool
+	Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte
+	Proves(node int, of events.Instance, x *topics.CompleteReply) bool
 	// Stranger returns a packet sealed by another sender: with these keys in another group, with other
 	// keys, or by an insider with the group's key.
 	Stranger(now time.Duration, draw uint64) []byte

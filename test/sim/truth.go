@@ -6,23 +6,24 @@ import (
 	"hash/crc32"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // truth is everything that one publisher has passed to the network in one epoch, read from its packets.
 type truth struct {
-	publisher, epoch uint64
-	o                *Publisher
-	content          *Content
-	unpacker         wire.Unpacker
-	next             uint64 // sequence of its next new packet
-	sums             []uint32
-	sentAt           []reliable.Instant // when each packet was first passed to the network
-	lost             []uint64           // for each packet, the subscribers that lost its first transmission on all legs
-	topics           []topicTruth       // in the order of topicNames
-	fragmentOf       int                // topic
-	firstPacket      uint64
-	partial          []byte
+	events.Instance
+	o           *Publisher
+	content     *Content
+	unpacker    wire.Unpacker
+	next        uint64 // sequence of its next new packet
+	sums        []uint32
+	sentAt      []reliable.Instant // when each packet was first passed to the network
+	lost        []uint64           // for each packet, the subscribers that lost its first transmission on all legs
+	topics      []topicTruth       // in the order of topicNames
+	fragmentOf  int                // topic
+	firstPacket uint64
+	partial     []byte
 	// Messages written but not yet sent, by writer.
 	written [][]message
 	pops    []int
@@ -98,9 +99,9 @@ func matches(b []byte, key uint64) bool {
 	return true
 }
 
-func (s *sim) newTruth(publisher, epoch uint64, o *Publisher) *truth {
+func (s *sim) newTruth(of events.Instance, o *Publisher) *truth {
 	t := &truth{
-		publisher: publisher, epoch: epoch, o: o, content: s.o.Content, unpacker: s.unpacker,
+		Instance: of, o: o, content: s.o.Content, unpacker: s.unpacker,
 		topics:  make([]topicTruth, o.Topics),
 		written: make([][]message, o.Writers), pops: make([]int,
 			o.Writers), members: make(map[uint64]*member), replies: make(map[uint64]map[uint64]*madeReply),
@@ -146,8 +147,8 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 	}
 	repair := h.Flags&wire.FlagRepair != 0
 	switch {
-	case h.Publisher != t.publisher || h.Epoch != t.epoch:
-		return false, fmt.Errorf("packet of stream %d.%d sent by %d.%d", h.Publisher, h.Epoch, t.publisher, t.epoch)
+	case h.Instance() != t.Instance:
+		return false, fmt.Errorf("packet of stream %d.%d sent by %d.%d", h.Publisher, h.Epoch, t.Publisher, t.Epoch)
 	case repair != (d.Seq < t.next):
 		return false, fmt.Errorf("packet %d sent, repair %v, but %d is next", d.Seq, repair, t.next)
 	case repair && t.sums[d.Seq] != sum(b):

@@ -24,7 +24,11 @@ func (d drawer) unreadable(o *Options) {
 
 // unreadable reports whether packet seq and its repairs have an unknown codec.
 func (t *truth) unreadable(seq uint64) bool {
-	return t.o.Unreadable > 0 && Ratio(rand.NewPCG(t.publisher^t.epoch, seq).Uint64()%uint64(Always)) < t.o.Unreadable
+	if t.o.Unreadable == 0 {
+		return false
+	}
+	draw := rand.NewPCG(uint64(t.Publisher^t.Epoch), seq).Uint64()
+	return Ratio(draw%uint64(Always)) < t.o.Unreadable
 }
 
 // outbound returns the packets to be sent for packets that the publisher sends together.

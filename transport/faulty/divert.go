@@ -38,12 +38,12 @@ func (t *Transport) keep(packet []byte) (held, bool) {
 	if err != nil {
 		return held{}, false
 	}
-	slot, ok := t.hold.take(packet)
+	slot, ok := t.hold.put(packet)
 	if !ok {
 		t.Forget(peer)
 		return held{}, false
 	}
-	i, e := t.leases.take()
+	i, e := t.leases.alloc()
 	e.held, e.slot, e.bytes, e.group, e.peer = true, slot, len(packet), t.cur.train.Group, peer
 	t.order++
 	return held{lease: i, order: t.order}, true
@@ -80,9 +80,9 @@ func (t *Transport) overtakenDue(now time.Duration) int {
 
 func (t *Transport) emitHeld(b *transport.Batch, h held) {
 	e := &t.leases.all[h.lease]
-	note := t.leases.note(h.lease)
+	token := t.leases.token(h.lease)
 	b.Trains = append(b.Trains, transport.Train{
 		Data: t.hold.bytes(e.slot, e.bytes), SegmentSize: e.bytes, Group: e.group,
-		From: transport.Source(note), Lease: note,
+		From: transport.Source(token), Lease: token,
 	})
 }

@@ -141,7 +141,7 @@ func (t *Transport) now() time.Duration {
 
 func (t *Transport) delays() bool { return t.cfg.Delay > 0 || t.cfg.Jitter > 0 }
 
-// step moves packets until one train was put into b, and reports whether there is more to do. b has room.
+// step moves packets until it has put one train into b, which must have room. It reports whether there is more to do.
 func (t *Transport) step(b *transport.Batch, now time.Duration) bool {
 	if t.release(b, now) {
 		return true
@@ -192,7 +192,7 @@ func (t *Transport) nextTrain() bool {
 	}
 	tr := t.batch.Trains[t.next]
 	t.next++
-	i, e := t.leases.take()
+	i, e := t.leases.alloc()
 	e.inner, e.group = tr, tr.Group
 	t.cur = cursor{active: true, lease: i, train: tr, count: tr.Count(), again: -1}
 	return true
@@ -213,11 +213,11 @@ func (t *Transport) emit(b *transport.Batch, lo, hi int) {
 	}
 	tr := &t.cur.train
 	t.leases.all[t.cur.lease].refs++
-	note := t.leases.note(t.cur.lease)
+	token := t.leases.token(t.cur.lease)
 	end := min(hi*tr.SegmentSize, len(tr.Data))
 	part := *tr
 	part.Data = tr.Data[lo*tr.SegmentSize : end : end]
-	part.From, part.Lease = transport.Source(note), note
+	part.From, part.Lease = transport.Source(token), token
 	b.Trains = append(b.Trains, part)
 }
 

@@ -22,8 +22,8 @@ type hold struct {
 	free []int32
 }
 
-// take copies packet into a slot.
-func (h *hold) take(packet []byte) (slot int32, ok bool) {
+// put copies packet into a slot.
+func (h *hold) put(packet []byte) (slot int32, ok bool) {
 	if h.mem == nil {
 		mem, err := sys.Alloc(holdPackets * h.size)
 		if err != nil {

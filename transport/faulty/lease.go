@@ -25,7 +25,7 @@ type leases struct {
 	free []uint32
 }
 
-func (l *leases) take() (uint32, *lease) {
+func (l *leases) alloc() (uint32, *lease) {
 	if len(l.free) == 0 {
 		l.all = append(l.all, lease{})
 		l.free = append(l.free, uint32(len(l.all)-1))
@@ -37,12 +37,12 @@ func (l *leases) take() (uint32, *lease) {
 	return i, e
 }
 
-func (l *leases) note(i uint32) uint64 { return uint64(l.all[i].gen)<<32 | uint64(i) }
+func (l *leases) token(i uint32) uint64 { return uint64(l.all[i].gen)<<32 | uint64(i) }
 
 // find returns the lease for a Lease or From, or nil if it is released.
-func (l *leases) find(note uint64) (uint32, *lease) {
-	i := uint32(note)
-	if int(i) >= len(l.all) || l.all[i].gen != uint32(note>>32) || l.all[i].refs == 0 {
+func (l *leases) find(token uint64) (uint32, *lease) {
+	i := uint32(token)
+	if int(i) >= len(l.all) || l.all[i].gen != uint32(token>>32) || l.all[i].refs == 0 {
 		return 0, nil
 	}
 	return i, &l.all[i]

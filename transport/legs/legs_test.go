@@ -330,10 +330,10 @@ func TestLegStaysDownWhenSenderCloses(t *testing.T) {
 // as restored, whatever happens to its groups. It still carries its groups.
 func TestUndiscoverableLeg(t *testing.T) {
 	unplugged := errors.New("files were removed")
-	unfindable := transport.Event{Kind: transport.Unfindable, Err: unplugged}
+	undiscoverable := transport.Event{Kind: transport.Undiscoverable, Err: unplugged}
 	r := newRig(t)
 	r.expect(transport.Joined)
-	r.legs[1].post = []transport.Event{unfindable}
+	r.legs[1].post = []transport.Event{undiscoverable}
 	r.poll()
 	if len(r.reported) != 1 || r.reported[0].Kind != transport.LegLost || r.reported[0].Leg != 1 || r.reported[0].Err != unplugged {
 		t.Errorf("reported %+v", r.reported)
@@ -343,7 +343,7 @@ func TestUndiscoverableLeg(t *testing.T) {
 	r.expect()
 	r.legs[1].post = []transport.Event{{State: transport.Joined}}
 	r.expect()
-	r.legs[0].post = []transport.Event{{State: transport.Lost}, unfindable}
+	r.legs[0].post = []transport.Event{{State: transport.Lost}, undiscoverable}
 	r.expect(transport.LegLost, transport.LegLost)
 	r.legs[0].post = []transport.Event{{State: transport.Joined}}
 	r.expect()

@@ -109,8 +109,8 @@ func (t *Transport) member(key member) *membership {
 // joined handles a leg's event about a membership.
 func (t *Transport) joined(at int, e *transport.Event) {
 	switch e.Kind {
-	case transport.Unfindable:
-		t.unfindable(at, e.Err)
+	case transport.Undiscoverable:
+		t.undiscoverable(at, e.Err)
 		return
 	case transport.Unmet: // endpoints on that leg, which another leg may reach
 		t.pending = append(t.pending, *e)
@@ -236,10 +236,10 @@ func (t *Transport) reportStuck() {
 
 var errStuck = errors.New("its send queue has been full for a while: packets are sent on the other legs only")
 
-// unfindable records that new endpoints cannot discover this one on a leg, although they may use another leg: until
+// undiscoverable records that new endpoints cannot discover this one on a leg, although they may use another leg: until
 // Close this leg carries less than it should, whatever its memberships. It is also reported for a leg that is lost for
 // another reason.
-func (t *Transport) unfindable(at int, err error) {
+func (t *Transport) undiscoverable(at int, err error) {
 	t.legs[at].bad++
 	t.reportLeg(at, true, err)
 }

@@ -23,8 +23,8 @@ type leases struct {
 	free []uint32
 }
 
-// take records a train of a leg, and returns it with our Lease and From.
-func (x *leases) take(leg int, tr transport.Train) transport.Train {
+// add records a train of a leg, and returns it with our Lease and From.
+func (x *leases) add(leg int, tr transport.Train) transport.Train {
 	if len(x.free) == 0 {
 		x.all = append(x.all, lease{})
 		x.free = append(x.free, uint32(len(x.all)-1))
@@ -33,14 +33,14 @@ func (x *leases) take(leg int, tr transport.Train) transport.Train {
 	x.free = x.free[:len(x.free)-1]
 	e := &x.all[i]
 	*e = lease{leg: uint8(leg), used: true, gen: e.gen + 1, inner: tr}
-	note := uint64(e.gen)<<32 | uint64(i)
-	tr.Leg, tr.Lease, tr.From = uint8(leg), note, transport.Source(note)
+	token := uint64(e.gen)<<32 | uint64(i)
+	tr.Leg, tr.Lease, tr.From = uint8(leg), token, transport.Source(token)
 	return tr
 }
 
 // find returns the lease for a Lease or From, or nil if it is released.
-func (x *leases) find(note uint64) *lease {
-	if i := uint32(note); int(i) < len(x.all) && x.all[i].used && x.all[i].gen == uint32(note>>32) {
+func (x *leases) find(token uint64) *lease {
+	if i := uint32(token); int(i) < len(x.all) && x.all[i].used && x.all[i].gen == uint32(token>>32) {
 		return &x.all[i]
 	}
 	return nil
@@ -60,11 +60,11 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		at := (t.turn + i) % n
 		left := room - len(b.Trains)
 		share := (left + n - i - 1) / (n - i)
-		filled[at] = t.take(at, b, share) == share && share > 0
+		filled[at] = t.pollLeg(at, b, share) == share && share > 0
 	}
 	for i := range n {
 		if at := (t.turn + i) % n; filled[at] && len(b.Trains) < room {
-			t.take(at, b, room-len(b.Trains))
+			t.pollLeg(at, b, room-len(b.Trains))
 		}
 	}
 	b.More = t.more()
@@ -95,8 +95,8 @@ func (t *Transport) more() bool {
 	return slices.ContainsFunc(t.legs, func(l *leg) bool { return l.rounds > 0 && !l.ended })
 }
 
-// take polls a leg for up to room trains, and returns how many it had.
-func (t *Transport) take(at int, b *transport.Batch, room int) int {
+// pollLeg polls a leg for up to room trains, and returns how many it had.
+func (t *Transport) pollLeg(at int, b *transport.Batch, room int) int {
 	l := t.legs[at]
 	if l.ended {
 		return 0
@@ -119,7 +119,7 @@ func (t *Transport) take(at int, b *transport.Batch, room int) int {
 	}
 	packets, bytes := 0, 0
 	for _, tr := range l.batch.Trains {
-		b.Trains = append(b.Trains, t.leases.take(at, tr))
+		b.Trains = append(b.Trains, t.leases.add(at, tr))
 		packets += tr.Count()
 		bytes += len(tr.Data)
 	}

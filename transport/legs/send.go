@@ -15,25 +15,25 @@ import (
 // speed of the slowest. A leg that accepts nothing for stuckAfter, or fails, does not hold up the others: packets sent
 // without it are counted (Leg.Unsent).
 type Sender struct {
-	t      *Transport
-	legs   []outlet
-	taken  uint64
-	first  int                // index of the leg that comes first
-	part   transport.Outbound // a field, to avoid an allocation for each train
-	reads  transport.ReplyReader
-	closed atomic.Bool
-	sent   tally.Sent
+	t        *Transport
+	legs     []outlet
+	accepted uint64
+	first    int                // index of the leg that comes first
+	part     transport.Outbound // a field, to avoid an allocation for each train
+	reads    transport.ReplyReader
+	closed   atomic.Bool
+	sent     tally.Sent
 }
 
 // outlet is the Sender on one leg.
 type outlet struct {
-	leg    *leg
-	tx     transport.Sender
-	taken  uint64
-	missed uint64    // packets that it did not accept, since it last had none in flight
-	busyAt time.Time // when it last accepted nothing; zero: it accepts
-	busy   time.Duration
-	stuck  bool
+	leg      *leg
+	tx       transport.Sender
+	accepted uint64
+	missed   uint64    // packets that it did not accept, since it last had none in flight
+	busyAt   time.Time // when it last accepted nothing; zero: it accepts
+	busy     time.Duration
+	stuck    bool
 }
 
 // stuckAfter is how long a leg may accept nothing while the others wait for it: longer than the time to send a full
@@ -89,7 +89,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	for _, l := range out.Lens[:n] {
 		bytes += int(l)
 	}
-	s.taken += uint64(n)
+	s.accepted += uint64(n)
 	s.sent.Packets.Add(uint64(n))
 	s.sent.Bytes.Add(uint64(bytes))
 	if n > 0 {
@@ -103,7 +103,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 
 // send sends a train on all legs, and returns how many of its packets count as sent.
 func (s *Sender) send(out *transport.Outbound) (int, error) {
-	var took [transport.MaxLegs]int
+	var accepted [transport.MaxLegs]int
 	n, why := -1, error(nil) // packets that the first leg has accepted
 	for i := range s.legs {
 		at := (s.first + i) % len(s.legs)
@@ -115,8 +115,8 @@ func (s *Sender) send(out *transport.Outbound) (int, error) {
 			part = &s.part
 		}
 		k, err := w.tx.Send(part)
-		took[at] = k
-		w.taken += uint64(k)
+		accepted[at] = k
+		w.accepted += uint64(k)
 		switch busy := errors.Is(err, transport.ErrBusy); {
 		case n < 0 && (err == nil || busy && !w.isStuck(k)):
 			n, why, s.first = k, err, at
@@ -132,14 +132,14 @@ func (s *Sender) send(out *transport.Outbound) (int, error) {
 		}
 	}
 	if n < 0 { // no working leg has accepted it
-		for _, k := range took {
+		for _, k := range accepted {
 			n = max(n, k)
 		}
 	} else if n == out.Count {
 		why = nil
 	}
 	for i := range s.legs {
-		if missing := uint64(n - took[i]); missing > 0 {
+		if missing := uint64(n - accepted[i]); missing > 0 {
 			s.legs[i].missed += missing
 			s.legs[i].leg.unsent.Add(missing)
 		}
@@ -179,11 +179,11 @@ func (w *outlet) unstick() {
 
 // Completed implements transport.Sender: the minimum of all legs.
 func (s *Sender) Completed() uint64 {
-	n := s.taken
+	n := s.accepted
 	for i := range s.legs {
 		w := &s.legs[i]
-		if under := w.taken - w.tx.Completed(); under > 0 {
-			n = min(n, s.taken-under-w.missed)
+		if under := w.accepted - w.tx.Completed(); under > 0 {
+			n = min(n, s.accepted-under-w.missed)
 		} else {
 			w.missed = 0
 		}
@@ -212,10 +212,10 @@ func (s *Sender) Close() error {
 }
 
 // ReadReplies implements transport.ReplyReader.
-func (r readingSender) ReadReplies(take func(packet []byte)) {
+func (r readingSender) ReadReplies(handle func(packet []byte)) {
 	for i := range r.legs {
 		r.reads = r.legs[i].tx.(transport.ReplyReader)
-		r.reads.ReadReplies(take)
+		r.reads.ReadReplies(handle)
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 // descriptor is a leg that waits with a descriptor. Its fields say what it can do.
 type descriptor struct {
 	transport.Transport
-	fd     int
-	most   time.Duration // longest wait; negative: no limit
-	refuse error         // error of WaitFor
-	hosts  []int         // descriptors that it waits for in addition
-	waits  []time.Duration
-	begun  int // calls of BeginWait without EndWait
+	fd      int
+	maxWait time.Duration // longest wait; negative: no limit
+	refuse  error         // error of WaitFor
+	hosts   []int         // descriptors that it waits for in addition
+	waits   []time.Duration
+	begun   int // calls of BeginWait without EndWait
 }
 
 func (d *descriptor) WaitDescriptor() int { return d.fd }
@@ -35,8 +35,8 @@ func (d *descriptor) WaitFor(fd int) error {
 
 func (d *descriptor) BeginWait(timeout time.Duration) time.Duration {
 	d.begun++
-	if d.most >= 0 && (timeout < 0 || d.most < timeout) {
-		return d.most
+	if d.maxWait >= 0 && (timeout < 0 || d.maxWait < timeout) {
+		return d.maxWait
 	}
 	return timeout
 }
@@ -61,11 +61,11 @@ func TestOneWaitForAll(t *testing.T) {
 		waits      time.Duration
 		goroutines int
 	}{
-		{"two", []*descriptor{{fd: 3, most: forever}, {fd: 4, most: forever}}, time.Second, 0, []int{4}, time.Second, 0},
-		{"one that has a train", []*descriptor{{fd: 3, most: forever}, {fd: 4}}, forever, 0, []int{4}, 0, 0},
-		{"two that limit the wait", []*descriptor{{fd: 3, most: forever}, {fd: 4, most: time.Millisecond}, {fd: 5, most: time.Minute}}, forever, 0, []int{4, 5}, time.Millisecond, 0},
-		{"one without a descriptor", []*descriptor{{fd: -1}, {fd: 4, most: forever}, {fd: 5, most: forever}}, forever, 1, []int{5}, forever, 1},
-		{"one that cannot be a host", []*descriptor{{fd: 3, most: forever, refuse: errors.New("no")}, {fd: 4, most: forever}}, forever, 0, nil, forever, 1},
+		{"two", []*descriptor{{fd: 3, maxWait: forever}, {fd: 4, maxWait: forever}}, time.Second, 0, []int{4}, time.Second, 0},
+		{"one that has a train", []*descriptor{{fd: 3, maxWait: forever}, {fd: 4}}, forever, 0, []int{4}, 0, 0},
+		{"two that limit the wait", []*descriptor{{fd: 3, maxWait: forever}, {fd: 4, maxWait: time.Millisecond}, {fd: 5, maxWait: time.Minute}}, forever, 0, []int{4, 5}, time.Millisecond, 0},
+		{"one without a descriptor", []*descriptor{{fd: -1}, {fd: 4, maxWait: forever}, {fd: 5, maxWait: forever}}, forever, 1, []int{5}, forever, 1},
+		{"one that cannot be a host", []*descriptor{{fd: 3, maxWait: forever, refuse: errors.New("no")}, {fd: 4, maxWait: forever}}, forever, 0, nil, forever, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var all []transport.Transport

@@ -166,7 +166,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		packets += b.Trains[len(b.Trains)-1].Count()
 		bytes += len(data)
 	}
-	b.More = t.round.Took(len(b.Trains), t.in.Unread())
+	b.More = t.round.EndPoll(len(b.Trains), t.in.Unread())
 	if packets > 0 {
 		t.lent.Lent(len(b.Trains))
 		t.received.Packets.Add(uint64(packets))

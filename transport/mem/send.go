@@ -13,13 +13,13 @@ import (
 
 // Sender sends to one group.
 type Sender struct {
-	t       *Transport
-	index   int
-	to      *group
-	section grace.Section
-	closed  atomic.Bool
-	taken   uint64
-	sent    tally.Sent
+	t        *Transport
+	index    int
+	to       *group
+	section  grace.Section
+	closed   atomic.Bool
+	accepted uint64
+	sent     tally.Sent
 }
 
 var _ transport.Sender = (*Sender)(nil)
@@ -45,7 +45,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
 	s.section.Exit()
-	s.taken += uint64(n)
+	s.accepted += uint64(n)
 	if n > 0 {
 		s.sent.Packets.Add(uint64(n))
 		s.sent.Bytes.Add(uint64(bytes))
@@ -86,7 +86,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 }
 
 // Completed implements transport.Sender. Sending is a copy, so it equals the number of packets accepted.
-func (s *Sender) Completed() uint64 { return s.taken }
+func (s *Sender) Completed() uint64 { return s.accepted }
 
 // Close implements transport.Sender.
 func (s *Sender) Close() error {

@@ -24,9 +24,9 @@ func TestFewDescriptors(t *testing.T) {
 	} {
 		before := openFiles(t)
 		tr := open(t, cfg)
-		whole := openFiles(t) - before
+		perEndpoint := openFiles(t) - before
 		end(tr)
-		for free := range whole + 2 {
+		for free := range perEndpoint + 2 {
 			restore := testenv.FewFiles(t, free)
 			tr, err := rocenet.Open(cfg)
 			restore()
@@ -36,8 +36,8 @@ func TestFewDescriptors(t *testing.T) {
 				}
 				continue
 			}
-			if got := openFiles(t) - before; got != whole {
-				t.Errorf("%+v with %d descriptors has %d open files, want %d", cfg, free, got, whole)
+			if got := openFiles(t) - before; got != perEndpoint {
+				t.Errorf("%+v with %d descriptors has %d open files, want %d", cfg, free, got, perEndpoint)
 			}
 			end(tr)
 		}
@@ -50,14 +50,14 @@ func TestFewDescriptors(t *testing.T) {
 // openFiles counts the files that stay open: checks of links open one briefly.
 func openFiles(t *testing.T) int {
 	t.Helper()
-	least := math.MaxInt
+	minimum := math.MaxInt
 	for range 10 {
 		list, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
 			t.Fatal(err)
 		}
-		least = min(least, len(list))
+		minimum = min(minimum, len(list))
 		time.Sleep(time.Millisecond)
 	}
-	return least
+	return minimum
 }

@@ -49,7 +49,7 @@ func BenchmarkOpen(b *testing.B) {
 					}
 					b.StartTimer()
 				}
-				if v := o.open(packets[i%40], 0, 0); v != taken {
+				if v := o.open(packets[i%40], 0, 0); v != accepted {
 					b.Fatal(v)
 				}
 			}
@@ -93,7 +93,7 @@ func BenchmarkHostile(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			o := testOpener(b, set)
-			if v := o.open(append([]byte(nil), good...), 0, 0); v != taken {
+			if v := o.open(append([]byte(nil), good...), 0, 0); v != accepted {
 				b.Fatal(v)
 			}
 			if c.want == deferred {

@@ -91,13 +91,13 @@ func TestReceiverClockIsCorrected(t *testing.T) {
 			t.Errorf("at %d: verdict %d, want %d", at, v, want)
 		}
 	}
-	open(0, taken)
+	open(0, accepted)
 	open(1000, expiredKey)
-	open(0, taken)
+	open(0, accepted)
 	for _, c := range []struct {
 		at   int
 		want verdict
-	}{{4699, expiredKey}, {4700, taken}} {
+	}{{4699, expiredKey}, {4700, accepted}} {
 		p := one(t, timedSet(t, base, [2]int{1, 2}, [2]int{}), base.Add(4700*time.Second)) // with a clock that is ahead
 		o.begin(set, base.Add(time.Duration(c.at)*time.Second), 0)
 		if v := o.open(p, 0, 0); v != c.want {
@@ -144,12 +144,12 @@ func TestDelayedPackets(t *testing.T) {
 		}
 	}
 	first, kept, some := seal(0), seal(1), seal(2)
-	open("the first", first, 0, 0, taken)
-	open("one that others overtake by minutes", seal(301), 0, 301, taken)
-	open("one delayed by the maximum", kept, 0, 301, taken)
+	open("the first", first, 0, 0, accepted)
+	open("one that others overtake by minutes", seal(301), 0, 301, accepted)
+	open("one delayed by the maximum", kept, 0, 301, accepted)
 	open("one delayed by more than the maximum", some, 0, 303, stale)
 	open("the same one on another leg", some, 1, 303, stale)
-	open("the next one", seal(303), 0, 303, taken)
+	open("the next one", seal(303), 0, 303, accepted)
 }
 
 // The times in a sender's packets never decrease for one salt: a sender whose clock is set back uses another salt.
@@ -172,7 +172,7 @@ func TestSenderClockIsSetBack(t *testing.T) {
 			t.Errorf("step %d: the time of a salt decreases from %d to %d", i, was, h.time())
 		}
 		salts[h.sender()] = h.time()
-		want := taken
+		want := accepted
 		if max(at, -at) > 300 {
 			want = stale
 		}
@@ -198,7 +198,7 @@ func TestNoReplayOfRemovedSenders(t *testing.T) {
 		steady, wall, hosts := base, time.Duration(0), 0
 		o.from = func() string { hosts++; return fmt.Sprint(hosts) }
 		o.began = base
-		came := make(map[string]int)
+		received := make(map[string]int)
 		var all []string
 		for range 600 {
 			d := time.Duration(random.Int64N(20)) * time.Second
@@ -212,18 +212,18 @@ func TestNoReplayOfRemovedSenders(t *testing.T) {
 			for range 3 {
 				p := one(t, set, now.Add(time.Duration(random.Int64N(700)-350)*time.Second))
 				all = append(all, string(p))
-				if o.open(p, 0, 0) == taken {
-					came[all[len(all)-1]]++
+				if o.open(p, 0, 0) == accepted {
+					received[all[len(all)-1]]++
 				}
 			}
 			before := len(o.senders.all)
 			for range 10 {
 				p := all[random.IntN(len(all))]
-				if o.open([]byte(p), 0, 0) == taken {
-					if came[p]++; came[p] > 1 {
+				if o.open([]byte(p), 0, 0) == accepted {
+					if received[p]++; received[p] > 1 {
 						t.Fatalf("%d s after the start, with a clock that is wrong by %v: accepted again", o.elapsed, wall)
 					}
-				} else if came[p] > 0 {
+				} else if received[p] > 0 {
 					again++
 				}
 			}
@@ -257,18 +257,18 @@ func TestClocksAreCorrected(t *testing.T) {
 				}
 				var live [70]*sealer
 				var sent [][]byte
-				came := make(map[string]bool)
+				received := make(map[string]bool)
 				open := func(p []byte) bool {
-					if o.open(bytes.Clone(p), 0, 0) != taken {
+					if o.open(bytes.Clone(p), 0, 0) != accepted {
 						return false
 					}
-					if came[string(p)] {
+					if received[string(p)] {
 						t.Fatal("a packet was accepted twice")
 					}
-					came[string(p)] = true
+					received[string(p)] = true
 					return true
 				}
-				hear := func() (heard int) {
+				receive := func() (received int) {
 					for i := range live {
 						at := now
 						if i < wrong {
@@ -284,14 +284,14 @@ func TestClocksAreCorrected(t *testing.T) {
 						live[i].seal(p, []byte{1})
 						sent = append(sent, p)
 						if open(p) {
-							heard++
+							received++
 						}
 					}
-					return heard
+					return received
 				}
 				want := func(what string, want int) {
 					t.Helper()
-					if n := hear(); n != want {
+					if n := receive(); n != want {
 						t.Errorf("%s: %d of 70 are accepted, want %d", what, n, want)
 					}
 					for _, p := range sent {
@@ -306,7 +306,7 @@ func TestClocksAreCorrected(t *testing.T) {
 				for range 70 {
 					if steps(10); wrong > 0 {
 						live[0] = nil // it is restarted
-						hear()
+						receive()
 					}
 				}
 				if known := len(o.senders.all); off > 0 && known > 2*wrong+62 {
@@ -338,9 +338,9 @@ func TestClocksMoveBackAndForth(t *testing.T) {
 	for flap := range 40 {
 		off := time.Duration(flap%2) * 365 * 24 * time.Hour
 		o.began = base.Add(off) // on the monotonic clock
-		heard := 0
+		received := 0
 		for range 30 {
-			now, heard = now.Add(30*time.Second), 0
+			now, received = now.Add(30*time.Second), 0
 			o.begin(set, now.Add(off), 0)
 			for at = range live {
 				if err := live[at].begin(set, now.Add(off), 1); err != nil {
@@ -348,27 +348,27 @@ func TestClocksMoveBackAndForth(t *testing.T) {
 				}
 				p := make([]byte, 1+Overhead)
 				live[at].seal(p, []byte{1})
-				if o.open(p, 0, 0) == taken {
-					heard++
+				if o.open(p, 0, 0) == accepted {
+					received++
 				}
 			}
 		}
-		if heard != hosts {
-			t.Errorf("flap %d: %d of %d are accepted; %d are known", flap, heard, hosts, len(o.senders.all))
+		if received != hosts {
+			t.Errorf("flap %d: %d of %d are accepted; %d are known", flap, received, hosts, len(o.senders.all))
 		}
 	}
 }
 
 // A receiver with room for few senders also removes old ones.
 func TestFewSenders(t *testing.T) {
-	for _, most := range []int{1, 2, 60, 128} {
-		cfg := Config{MaxSenders: most}.withDefaults()
+	for _, maximum := range []int{1, 2, 60, 128} {
+		cfg := Config{MaxSenders: maximum}.withDefaults()
 		set, o := testSet(t, 1), newOpener(&cfg)
 		for i := range 200 {
 			now := base.Add(time.Duration(i) * 700 * time.Second)
 			o.begin(set, now, 0)
-			if v := o.open(one(t, set, now), 0, 0); v != taken {
-				t.Fatalf("room for %d: sender %d: verdict %d", most, i, v)
+			if v := o.open(one(t, set, now), 0, 0); v != accepted {
+				t.Fatalf("room for %d: sender %d: verdict %d", maximum, i, v)
 			}
 		}
 	}
@@ -392,10 +392,10 @@ func TestYear2106(t *testing.T) {
 		if first == nil {
 			first = bytes.Clone(p)
 		}
-		if v := o.open(p, 0, 0); v != taken {
+		if v := o.open(p, 0, 0); v != accepted {
 			t.Fatalf("%d s after the wrap-around: verdict %d", at, v)
 		}
-		for off, want := range map[int]verdict{-301: stale, -299: taken, 299: taken, 301: stale} {
+		for off, want := range map[int]verdict{-301: stale, -299: accepted, 299: accepted, 301: stale} {
 			if v := o.open(one(t, set, now.Add(time.Duration(off)*time.Second)), 0, 0); v != want {
 				t.Errorf("%d s after the wrap-around, a new sender with a clock wrong by %d s: verdict %d, want %d", at, off, v, want)
 			}

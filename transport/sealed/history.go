@@ -4,10 +4,10 @@ import "github.com/fanfaremq/fanfare/transport"
 
 // history records the packets received from a sender.
 type history struct {
-	from     int64 // packets with an earlier time may have arrived before the sender was forgotten
-	newest   int64 // the latest time in its packets
-	heard    int64 // arrival of the last packet, in seconds of opener.elapsed
-	arrivals [transport.MaxLegs]*window
+	from        int64 // packets with an earlier time may have arrived before the sender was forgotten
+	newest      int64 // the latest time in its packets
+	lastArrival int64 // arrival of the last packet, in seconds of opener.elapsed
+	arrivals    [transport.MaxLegs]*window
 }
 
 // seen reports whether a packet counts as received on a leg. It allocates no memory, because the packet may be forged.
@@ -18,11 +18,11 @@ func (x *history) seen(leg uint8, a arrival) bool {
 	return a.stated < x.from
 }
 
-// take records a packet for which seen was false.
-func (x *history) take(leg uint8, a arrival) {
+// record records a packet for which seen was false.
+func (x *history) record(leg uint8, a arrival) {
 	if leg %= transport.MaxLegs; x.arrivals[leg] == nil {
 		x.arrivals[leg] = &window{from: x.from}
 	}
-	x.arrivals[leg].take(a)
-	x.newest, x.heard = max(x.newest, a.stated), a.at
+	x.arrivals[leg].record(a)
+	x.newest, x.lastArrival = max(x.newest, a.stated), a.at
 }

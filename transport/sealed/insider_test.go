@@ -33,12 +33,12 @@ func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.T
 // at others. docs/protocol §27.9.
 func TestForgedCounterBlocksForFiveMinutes(t *testing.T) {
 	set := testSet(t, 1)
-	const behind, most = 3, 300 // seconds: the sender's clock, and skew
+	const behind, skew = 3, 300 // seconds: the sender's clock, and skew
 	longest := 0
 	for _, index := range []uint32{0, unicastIndex} {
 		for _, first := range []bool{false, true} {
 			for _, counter := range []uint32{0, 1, 30, windowPackets - 1, 5 * windowPackets, maxCounter - 1, maxCounter} {
-				for _, off := range []int{0, 100, most, -100, -most, most + 1, 86400, -(1<<31 - 1), 1 << 30} {
+				for _, off := range []int{0, 100, skew, -100, -skew, skew + 1, 86400, -(1<<31 - 1), 1 << 30} {
 					name := fmt.Sprintf("index %d, before the first %v, counter %d, %v s off", index, first, counter, off)
 					o, s := testOpener(t, set), newSealer(index, rand.Reader)
 					now := base
@@ -54,24 +54,24 @@ func TestForgedCounterBlocksForFiveMinutes(t *testing.T) {
 						return p
 					}
 					good := next()
-					if !first && o.open(bytes.Clone(good), index, 0) != taken {
+					if !first && o.open(bytes.Clone(good), index, 0) != accepted {
 						t.Fatalf("%s: the first is not accepted", name)
 					}
 					v := o.open(as(t, set, good, index, counter, now.Add(time.Duration(off)*time.Second)), index, 0)
-					if (v == stale) != (max(off, -off) > most) {
+					if (v == stale) != (max(off, -off) > skew) {
 						t.Fatalf("%s: verdict %d", name, v)
 					}
 					refused, last := 0, 0
 					for i := range 400 {
-						if o.open(next(), index, 0) != taken {
+						if o.open(next(), index, 0) != accepted {
 							refused, last = refused+1, i+1
 						}
 					}
 					want := 1 // the packet with that counter
-					if v == taken && counter >= windowPackets {
+					if v == accepted && counter >= windowPackets {
 						want = max(off+behind, quietFor) + 1
 					}
-					if refused > want || last > most+behind+1 {
+					if refused > want || last > skew+behind+1 {
 						t.Errorf("%s: %d packets are refused, the last after %d s", name, refused, last)
 					}
 					longest = max(longest, last)
@@ -79,7 +79,7 @@ func TestForgedCounterBlocksForFiveMinutes(t *testing.T) {
 			}
 		}
 	}
-	if longest < most { // as docs/security.md says
+	if longest < skew { // as docs/security.md says
 		t.Errorf("%d s at most", longest)
 	}
 }
@@ -95,7 +95,7 @@ func TestHostHasAShare(t *testing.T) {
 		fill := func(address func(i int) string) (n int) {
 			for i := range 500 {
 				from = address(i)
-				if v := o.open(one(t, testSet(t, id), now), 0, 0); v == taken {
+				if v := o.open(one(t, testSet(t, id), now), 0, 0); v == accepted {
 					n++
 				} else if v != deferred {
 					t.Fatalf("verdict %d", v)
@@ -108,7 +108,7 @@ func TestHostHasAShare(t *testing.T) {
 		}
 		for host := range 3 {
 			from = fmt.Sprintf("10.0.0.%d:4711", host)
-			if v := o.open(one(t, testSet(t, id), now), 0, 0); v != taken {
+			if v := o.open(one(t, testSet(t, id), now), 0, 0); v != accepted {
 				t.Errorf("key %d: a new sender of host %d: verdict %d", id, host, v)
 			}
 		}
@@ -139,7 +139,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 		return p
 	}
 	good := next()
-	if v := o.open(bytes.Clone(good), 0, 0); v != taken {
+	if v := o.open(bytes.Clone(good), 0, 0); v != accepted {
 		t.Fatal(v)
 	}
 	o.proven(header(good), 7)
@@ -147,14 +147,14 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	for range trialsAtOnce + 1000 {
 		got[o.open(one(t, set, now), 0, 0)]++
 	}
-	if len(o.senders.all) != 1 || got[taken] != trialsAtOnce-1 || len(o.candidates.all) > maxCandidates {
+	if len(o.senders.all) != 1 || got[accepted] != trialsAtOnce-1 || len(o.candidates.all) > maxCandidates {
 		t.Errorf("%d senders are known, %d candidates, %v", len(o.senders.all), len(o.candidates.all), got)
 	}
-	if v := o.open(as(t, set, good, 0, maxCounter, now), 0, 0); v != taken { // it will have no valid signature
+	if v := o.open(as(t, set, good, 0, maxCounter, now), 0, 0); v != accepted { // it will have no valid signature
 		t.Errorf("with the name of a sender: verdict %d", v)
 	}
 	for i := range 100 {
-		if v := o.open(next(), 0, 0); v != taken {
+		if v := o.open(next(), 0, 0); v != accepted {
 			t.Fatalf("packet %d of a known sender: verdict %d", i, v)
 		}
 	}
@@ -167,7 +167,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 		before := len(o.senders.all)
 		for range c.sent {
 			p := one(t, set, now)
-			if v := o.open(p, 0, 0); v != taken {
+			if v := o.open(p, 0, 0); v != accepted {
 				t.Fatal(v)
 			}
 			o.proven(header(p), c.signer)
@@ -180,7 +180,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 		now = now.Add(provenFor / 2 * time.Second)
 		o.begin(set, now, 0)
 		p := next()
-		if v := o.open(p, 0, 0); v != taken {
+		if v := o.open(p, 0, 0); v != accepted {
 			t.Fatal(v)
 		}
 		o.proven(header(p), 7)

@@ -37,8 +37,8 @@ var reasons = [numVerdicts]transport.UnreadableReason{
 	deferred: transport.UnreadableMany,
 }
 
-// wants reports whether to report packet p, and records that it was reported.
-func (n *notices) wants(v verdict, p []byte) (notice, bool) {
+// shouldReport reports whether to report packet p, and records that it was reported.
+func (n *notices) shouldReport(v verdict, p []byte) (notice, bool) {
 	x := notice{why: reasons[v]}
 	switch v {
 	case unknownKey, expiredKey, forged, stale:
@@ -84,8 +84,8 @@ func (n *notices) add(x notice, from string, skew time.Duration) {
 
 func (n *notices) pending() bool { return n.some.Load() }
 
-// take appends the queued events to dst, up to its capacity.
-func (n *notices) take(dst []transport.Event) []transport.Event {
+// drain appends the queued events to dst, up to its capacity.
+func (n *notices) drain(dst []transport.Event) []transport.Event {
 	if !n.some.Load() {
 		return dst
 	}

@@ -10,7 +10,7 @@ import (
 type verdict uint8
 
 const (
-	taken    verdict = iota // accepted, and decrypted in place
+	accepted verdict = iota // accepted, and decrypted in place
 	foreign                 // for this and the following see the counters in stats.Seal
 	unsealed                // counted in stats.Seal.Open
 	otherVersion
@@ -94,7 +94,7 @@ func (o *opener) open(p []byte, index uint32, leg uint8) verdict {
 	}
 	k, v := o.keyOf(h)
 	switch {
-	case v != taken:
+	case v != accepted:
 		return v
 	case o.marker.mark(k, p[atSender:atMark], index) != [markLen]byte(p[atMark:]):
 		return forged
@@ -118,7 +118,7 @@ func (o *opener) keyOf(h header) (*key, verdict) {
 	case k == nil:
 		return nil, expiredKey
 	default:
-		return k, taken
+		return k, accepted
 	}
 }
 
@@ -157,7 +157,7 @@ func (o *opener) offOf(v verdict, p []byte) time.Duration {
 func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict {
 	h := header(p)
 	if uint32(k.key.ID) != h.key() {
-		if _, v := o.keyOf(h); v != taken { // may be forged, but notices limits reports of unknown ids
+		if _, v := o.keyOf(h); v != accepted { // may be forged, but notices limits reports of unknown ids
 			return v
 		}
 		return forged
@@ -165,7 +165,7 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 	if k.index != index {
 		return forged
 	}
-	if k.refused != taken {
+	if k.refused != accepted {
 		return k.refused
 	}
 	if o.off(h) != 0 {
@@ -178,9 +178,9 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 		return forged
 	}
 	if !o.proves {
-		k.take(leg, o.arrived(h))
+		k.record(leg, o.arrived(h))
 	}
-	return taken
+	return accepted
 }
 
 // openNew opens a packet of an unknown sender.
@@ -201,7 +201,7 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	case k.index != index || k.key != use || !o.verify(k, p):
 		return forged
 	case o.proves:
-		return taken
+		return accepted
 	}
 	x := owner{host: o.host()}
 	if !o.senders.room(use.ID, x, o.old()) {
@@ -209,8 +209,8 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	}
 	o.candidates.drop(k.name)
 	o.senders.add(k, x)
-	k.take(leg, o.arrived(h))
-	return taken
+	k.record(leg, o.arrived(h))
+	return accepted
 }
 
 // derived derives the cipher of a packet's sender.

@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 		with   *Keyset // keys of the receiver
 		want   verdict
 	}{
-		{"good", func() []byte { return seal(set, 3, now) }, set, taken},
+		{"good", func() []byte { return seal(set, 3, now) }, set, accepted},
 		{"empty", func() []byte { return nil }, set, foreign},
 		{"only a header and a tag", func() []byte { return seal(set, 3, now)[:Overhead] }, set, foreign},
 		{"from another program", func() []byte { return bytes.Repeat([]byte{1}, 100) }, set, foreign},
@@ -69,7 +69,7 @@ func TestOpen(t *testing.T) {
 		{"a reply", func() []byte { return seal(set, unicastIndex, now) }, set, forged},
 		{"old", func() []byte { return seal(set, 3, now.Add(-6*time.Minute)) }, set, stale},
 		{"from the future", func() []byte { return seal(set, 3, now.Add(6*time.Minute)) }, set, stale},
-		{"not quite old", func() []byte { return seal(set, 3, now.Add(-4*time.Minute)) }, set, taken},
+		{"not quite old", func() []byte { return seal(set, 3, now.Add(-4*time.Minute)) }, set, accepted},
 		{"reserved byte changed", change(3), set, forged},
 		{"counter changed", change(atCounter), set, forged},
 		{"key changed", change(atKey), set, unknownKey},
@@ -88,10 +88,10 @@ func TestOpen(t *testing.T) {
 			if got := o.open(p, 3, 0); got != c.want {
 				t.Errorf("verdict %d, want %d", got, c.want)
 			}
-			if known := len(o.senders.all) > 0; known != (c.want == taken) {
+			if known := len(o.senders.all) > 0; known != (c.want == accepted) {
 				t.Errorf("%d senders are known", len(o.senders.all))
 			}
-			if c.want == taken && !bytes.Equal(p[headerLen:headerLen+100], bytes.Repeat([]byte{7}, 100)) {
+			if c.want == accepted && !bytes.Equal(p[headerLen:headerLen+100], bytes.Repeat([]byte{7}, 100)) {
 				t.Error("it was not decrypted in place")
 			}
 		})
@@ -113,23 +113,23 @@ func TestEveryBitIsProtected(t *testing.T) {
 		if known {
 			first := make([]byte, 30+Overhead)
 			s.seal(first, make([]byte, 30))
-			if v := o.open(first, 3, 0); v != taken {
+			if v := o.open(first, 3, 0); v != accepted {
 				t.Fatal(v)
 			}
 		}
 		for bit := range 8 * len(good) {
 			p := bytes.Clone(good)
 			p[bit/8] ^= 1 << (bit % 8)
-			if o.open(p, 3, 0) == taken {
+			if o.open(p, 3, 0) == accepted {
 				t.Errorf("known %v: accepted with bit %d changed", known, bit)
 			}
 		}
 		for n := range len(good) {
-			if o.open(bytes.Clone(good[:n]), 3, 0) == taken {
+			if o.open(bytes.Clone(good[:n]), 3, 0) == accepted {
 				t.Errorf("known %v: accepted with %d of %d bytes", known, n, len(good))
 			}
 		}
-		if v := o.open(bytes.Clone(good), 3, 0); v != taken {
+		if v := o.open(bytes.Clone(good), 3, 0); v != accepted {
 			t.Errorf("known %v: the valid packet is not accepted afterwards: %d", known, v)
 		}
 	}
@@ -157,23 +157,23 @@ func TestReplay(t *testing.T) {
 			t.Fatalf("packet %d on leg %d: verdict %d, want %d", i, leg, v, want)
 		}
 	}
-	want(5, 0, taken)
+	want(5, 0, accepted)
 	want(5, 0, replayed)
-	want(5, 1, taken)
+	want(5, 1, accepted)
 	want(5, 1, replayed)
-	want(3, 0, taken)
+	want(3, 0, accepted)
 	want(3, 0, replayed)
 	forgery := bytes.Clone(packets[n-1])
 	forgery[len(forgery)-1] ^= 1
 	if v := o.open(forgery, 0, 0); v != forged {
 		t.Fatal(v)
 	}
-	want(windowPackets+2, 0, taken)
-	want(4, 0, taken) // the oldest counter of the window, not received before
+	want(windowPackets+2, 0, accepted)
+	want(4, 0, accepted) // the oldest counter of the window, not received before
 	want(2, 0, replayed)
-	want(n-1, 0, taken)
+	want(n-1, 0, accepted)
 	want(windowPackets+3, 0, replayed) // a counter below the window
-	want(n-2, 0, taken)
+	want(n-2, 0, accepted)
 	for i := range n {
 		if i < windowPackets*2 && open(i, 0) != replayed {
 			t.Fatalf("packet %d is accepted, although too old", i)
@@ -201,7 +201,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	for range 100 {
 		p := one(now)
 		first = append(first, bytes.Clone(p))
-		if v := o.open(p, 0, 0); v != taken {
+		if v := o.open(p, 0, 0); v != accepted {
 			t.Fatal(v)
 		}
 	}
@@ -213,7 +213,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	o.begin(both, now, 0)
 	set, both = testSet(t, 2), set
 	for range 100 {
-		if v := o.open(one(now), 0, 0); v != taken {
+		if v := o.open(one(now), 0, 0); v != accepted {
 			t.Fatalf("with the new key: %d", v)
 		}
 	}
@@ -229,7 +229,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 			}
 		}
 	}
-	if v := o.open(one(now.Add(11*time.Minute)), 0, 0); v != taken {
+	if v := o.open(one(now.Add(11*time.Minute)), 0, 0); v != accepted {
 		t.Errorf("no room after the other senders have aged: %d", v)
 	}
 }
@@ -258,11 +258,11 @@ func TestFloodOfRecordedMarks(t *testing.T) {
 			t.Fatalf("packet %d of the flood: verdict %d", i, v)
 		}
 	}
-	if v := o.open(one(), 0, 0); v != taken {
+	if v := o.open(one(), 0, 0); v != accepted {
 		t.Errorf("a new sender: verdict %d", v)
 	}
 	for _, p := range good {
-		if v := o.open(p, 0, 0); v != taken {
+		if v := o.open(p, 0, 0); v != accepted {
 			t.Fatalf("a sender with a recorded mark: verdict %d", v)
 		}
 	}
@@ -325,7 +325,7 @@ func TestNoAllocations(t *testing.T) {
 		copy(q, p)
 		q[60]++
 		o.open(q, 0, 0)
-		if o.open(p, 0, 0) != taken || o.open(p, 0, 0) != replayed {
+		if o.open(p, 0, 0) != accepted || o.open(p, 0, 0) != replayed {
 			t.Fatal("not accepted")
 		}
 		q[atSender]++
@@ -349,7 +349,7 @@ func FuzzOpen(f *testing.F) {
 	o.begin(set, at, 0)
 	f.Fuzz(func(t *testing.T, p []byte, leg uint8) {
 		same := bytes.Equal(p, good)
-		if v := o.open(bytes.Clone(p), 0, leg); v == taken && !same {
+		if v := o.open(bytes.Clone(p), 0, leg); v == accepted && !same {
 			t.Errorf("accepted: %x", p)
 		}
 		Parse(p)
@@ -365,7 +365,7 @@ func TestReplayAfterKeyIsValidAgain(t *testing.T) {
 	first, second := make([]byte, 1+Overhead), make([]byte, 1+Overhead)
 	s.seal(first, []byte{1})
 	s.seal(second, []byte{2})
-	if v := o.open(bytes.Clone(first), 0, 0); v != taken {
+	if v := o.open(bytes.Clone(first), 0, 0); v != accepted {
 		t.Fatal(v)
 	}
 	for _, other := range []*Keyset{testSet(t, 2), testSet(t), nil} {
@@ -380,7 +380,7 @@ func TestReplayAfterKeyIsValidAgain(t *testing.T) {
 			t.Errorf("replayed after the key became valid again: verdict %d", v)
 		}
 	}
-	if v := o.open(second, 0, 0); v != taken {
+	if v := o.open(second, 0, 0); v != accepted {
 		t.Errorf("a later packet of the sender: verdict %d", v)
 	}
 }
@@ -397,7 +397,7 @@ func TestReceiverClockIsSet(t *testing.T) {
 		p := make([]byte, 1+Overhead)
 		s.seal(p, []byte{1})
 		all = append(all, bytes.Clone(p))
-		if v := o.open(p, 0, 0); v != taken {
+		if v := o.open(p, 0, 0); v != accepted {
 			t.Fatal(v)
 		}
 	}
@@ -428,7 +428,7 @@ func TestForgedKeyIDsOfKnownSender(t *testing.T) {
 	}
 	good := make([]byte, 30+Overhead)
 	s.seal(good, make([]byte, 30))
-	if v := o.open(bytes.Clone(good), 3, 0); v != taken {
+	if v := o.open(bytes.Clone(good), 3, 0); v != accepted {
 		t.Fatalf("verdict %d", v)
 	}
 	var n notices
@@ -439,7 +439,7 @@ func TestForgedKeyIDsOfKnownSender(t *testing.T) {
 		if v != unknownKey {
 			t.Fatalf("an unknown key: verdict %d, want %d", v, unknownKey)
 		}
-		n.wants(v, p)
+		n.shouldReport(v, p)
 	}
 	if len(n.reported) > maxUnknownKeys {
 		t.Errorf("%d forged key ids are remembered, want %d at most", len(n.reported), maxUnknownKeys)
@@ -458,7 +458,7 @@ func TestForgedKeyIDsHideNothing(t *testing.T) {
 	reported := make(map[transport.UnreadableReason]int)
 	for id := range uint32(10 * maxUnknownKeys) {
 		binary.LittleEndian.PutUint32(p[atKey:], id+1)
-		if x, ok := n.wants(unknownKey, p); ok {
+		if x, ok := n.shouldReport(unknownKey, p); ok {
 			reported[x.why]++
 		}
 	}
@@ -466,7 +466,7 @@ func TestForgedKeyIDsHideNothing(t *testing.T) {
 		t.Errorf("%d forged keys are reported, %d times that there are more, and %d are remembered; want %d, 1 and as many", one, more, len(n.reported), maxUnknownKeys)
 	}
 	for _, v := range []verdict{unsealed, otherVersion, expiredKey, stale, forged, deferred} {
-		if _, ok := n.wants(v, p); !ok {
+		if _, ok := n.shouldReport(v, p); !ok {
 			t.Errorf("verdict %d is not reported", v)
 		}
 	}

@@ -23,7 +23,7 @@ type leases struct {
 	free []uint32
 }
 
-func (x *leases) take(tr transport.Train) uint32 {
+func (x *leases) add(tr transport.Train) uint32 {
 	if len(x.free) == 0 {
 		x.all = append(x.all, lease{})
 		x.free = append(x.free, uint32(len(x.all)-1))
@@ -35,12 +35,12 @@ func (x *leases) take(tr transport.Train) uint32 {
 	return i
 }
 
-func (x *leases) note(i uint32) uint64 { return uint64(x.all[i].gen)<<32 | uint64(i) }
+func (x *leases) token(i uint32) uint64 { return uint64(x.all[i].gen)<<32 | uint64(i) }
 
 // find returns the lease for a Lease or From, or nil if it is released.
-func (x *leases) find(note uint64) (uint32, *lease) {
-	i := uint32(note)
-	if int(i) >= len(x.all) || x.all[i].gen != uint32(note>>32) || x.all[i].refs == 0 {
+func (x *leases) find(token uint64) (uint32, *lease) {
+	i := uint32(token)
+	if int(i) >= len(x.all) || x.all[i].gen != uint32(token>>32) || x.all[i].refs == 0 {
 		return 0, nil
 	}
 	return i, &x.all[i]
@@ -87,7 +87,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	}
 	b.RepliesLost, t.batch.RepliesLost = t.batch.RepliesLost, false
 	b.More = t.batch.More || t.at.more(len(t.batch.Trains))
-	b.Events = t.notices.take(b.Events)
+	b.Events = t.notices.drain(b.Events)
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (t *Transport) openAll(b *transport.Batch, room int) {
 func (t *Transport) openRun(b *transport.Batch) (packets, bytes int) {
 	at, tr := &t.at, &t.batch.Trains[t.at.train]
 	if at.packet == 0 {
-		at.count, at.lease = tr.Count(), t.leases.take(*tr)
+		at.count, at.lease = tr.Count(), t.leases.add(*tr)
 		if t.copies {
 			e := &t.leases.all[at.lease]
 			e.copy = append(e.copy[:0], tr.Data...)
@@ -133,7 +133,7 @@ func (t *Transport) openRun(b *transport.Batch) (packets, bytes int) {
 		part := *tr
 		part.Data = tr.Data[from*tr.SegmentSize : end : end]
 		part.Head, part.Tail = headerLen, tagLen
-		part.Lease = t.leases.note(at.lease)
+		part.Lease = t.leases.token(at.lease)
 		part.From = transport.Source(part.Lease)
 		b.Trains = append(b.Trains, part)
 		bytes = len(part.Data) - packets*Overhead
@@ -156,11 +156,11 @@ func (t *Transport) openPacket(tr *transport.Train, i int) bool {
 		v = t.opener.open(p, uint32(tr.Group), tr.Leg)
 		off = t.opener.offOf(v, p)
 	}
-	if v == taken {
+	if v == accepted {
 		return true
 	}
 	t.refused[v].Add(1)
-	if x, ok := t.notices.wants(v, p); ok {
+	if x, ok := t.notices.shouldReport(v, p); ok {
 		t.notices.add(x, t.inner.SourceAddress(tr.From), off)
 	}
 	return false

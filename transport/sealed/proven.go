@@ -30,7 +30,7 @@ func (o *opener) proven(h header, signer uint32) {
 		o.candidates.drop(k.name)
 		o.senders.add(k, x)
 	}
-	k.heard = o.elapsed
+	k.lastArrival = o.elapsed
 }
 
 // hostOf is the host of an address such as "10.0.0.7:40233", without the port, because one host can use many ports.

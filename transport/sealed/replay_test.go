@@ -45,7 +45,7 @@ func (r *recording) send() []byte {
 
 func (r *recording) open(p []byte) bool {
 	r.o.begin(r.set, r.now, 0)
-	return r.o.open(p, 0, 0) == taken
+	return r.o.open(p, 0, 0) == accepted
 }
 
 // play replays packet i.
@@ -152,7 +152,7 @@ func TestRepliesToMany(t *testing.T) {
 			p := make([]byte, 1+Overhead)
 			s.seal(p, []byte{1})
 			s.next += uint64(many - 1) // replies to others
-			if v := o.open(p, unicastIndex, 0); v != taken {
+			if v := o.open(p, unicastIndex, 0); v != accepted {
 				t.Fatalf("reply %d to one of %d: verdict %d", i, many, v)
 			}
 		}
@@ -181,8 +181,8 @@ func TestSenderIsRestoredFromCopy(t *testing.T) {
 				last = i + 1
 			}
 		}
-		if heard := time.Duration(last) * r.apart; heard > (quietFor+2)*time.Second {
-			t.Errorf("restored to %d packets before: one is refused %v later", back, heard)
+		if refusedAfter := time.Duration(last) * r.apart; refusedAfter > (quietFor+2)*time.Second {
+			t.Errorf("restored to %d packets before: one is refused %v later", back, refusedAfter)
 		}
 		for i := range r.all {
 			r.play(i)

@@ -14,22 +14,22 @@ import (
 // Sender seals packets to one group. The caller's memory is free when Send returns: packets are sent from the Sender's
 // own memory. Packets that the inner sender does not accept are sealed again when they are sent again.
 type Sender struct {
-	t       *Transport
-	inner   transport.Sender
-	caps    transport.Capabilities // of the inner transport
-	seal    *sealer
-	section grace.Section
-	closed  atomic.Bool
-	taken   uint64
-	inTaken uint64 // packets that inner accepted
-	staging staging.Memory
-	lens    []uint16
-	part    transport.Outbound // a field, to avoid an allocation for each train
-	sent    tally.Sent
+	t             *Transport
+	inner         transport.Sender
+	caps          transport.Capabilities // of the inner transport
+	seal          *sealer
+	section       grace.Section
+	closed        atomic.Bool
+	accepted      uint64
+	innerAccepted uint64 // packets that inner accepted
+	staging       staging.Memory
+	lens          []uint16
+	part          transport.Outbound // a field, to avoid an allocation for each train
+	sent          tally.Sent
 
 	// For ReadReplies.
 	reader  transport.ReplyReader // inner, if it is one
-	take    func([]byte)
+	handle  func([]byte)
 	onReply func([]byte) // allocated once, like from
 	from    func() string
 	copy    []byte // of a reply, if those of inner are read-only
@@ -66,7 +66,7 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 // Send implements transport.Sender.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	n, bytes, err := s.enclosed(out)
-	s.taken += uint64(n)
+	s.accepted += uint64(n)
 	if n > 0 {
 		s.sent.Packets.Add(uint64(n))
 		s.sent.Bytes.Add(uint64(bytes))
@@ -157,7 +157,7 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 		return 0, 0, err
 	}
 	last := int(s.lens[n-1])
-	mem, ok := s.staging.Take((n-1)*stride+last, s.inner.Completed())
+	mem, ok := s.staging.Alloc((n-1)*stride+last, s.inner.Completed())
 	if !ok {
 		return 0, 0, transport.ErrBusy
 	}
@@ -167,8 +167,8 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 	}
 	s.part = transport.Outbound{Data: mem, Stride: stride, Count: n, Lens: s.lens[:n]}
 	packets, sendErr := s.inner.Send(&s.part)
-	s.inTaken += uint64(packets)
-	s.staging.Sent(s.inTaken, packets > 0)
+	s.innerAccepted += uint64(packets)
+	s.staging.Sent(s.innerAccepted, packets > 0)
 	for _, l := range s.lens[:packets] {
 		bytes += int(l) - Overhead
 	}
@@ -180,14 +180,14 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 
 // Completed implements transport.Sender. Packets are sealed into other memory, so it equals the number of packets
 // accepted.
-func (s *Sender) Completed() uint64 { return s.taken }
+func (s *Sender) Completed() uint64 { return s.accepted }
 
 // Close implements transport.Sender.
 func (s *Sender) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	idle := s.inner.Completed() == s.inTaken
+	idle := s.inner.Completed() == s.innerAccepted
 	err := s.inner.Close()
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -248,12 +248,12 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 }
 
 // ReadReplies implements transport.ReplyReader.
-func (r readingSender) ReadReplies(take func(packet []byte)) {
+func (r readingSender) ReadReplies(handle func(packet []byte)) {
 	s := r.Sender
 	s.t.beginReplies()
-	s.take = take
+	s.handle = handle
 	s.reader.ReadReplies(s.onReply)
-	s.take = nil
+	s.handle = nil
 }
 
 // replied opens a reply that a publisher has read.
@@ -264,9 +264,9 @@ func (s *Sender) replied(p []byte) {
 		p = s.copy
 	}
 	v, off := t.openReply(p, s.from)
-	if v != taken {
+	if v != accepted {
 		t.refused[v].Add(1)
-		if x, ok := t.notices.wants(v, p); ok {
+		if x, ok := t.notices.shouldReport(v, p); ok {
 			t.notices.add(x, s.reader.ReplyAddress(), off)
 			t.inner.Wake()
 		}
@@ -274,7 +274,7 @@ func (s *Sender) replied(p []byte) {
 	}
 	t.received.Packets.Add(1)
 	t.received.Bytes.Add(uint64(len(p) - Overhead))
-	s.take(p[headerLen : len(p)-tagLen])
+	s.handle(p[headerLen : len(p)-tagLen])
 }
 
 // ReplyAddress implements transport.ReplyReader.

@@ -83,9 +83,9 @@ func (s *senders) room(id KeyID, x owner, elapsed int64) bool {
 // layer detects repeats a shorter time is enough.
 func (s *senders) old(k *known, elapsed int64) bool {
 	if s.proves {
-		return elapsed > k.heard+provenFor
+		return elapsed > k.lastArrival+provenFor
 	}
-	return elapsed > k.heard+2*s.skew
+	return elapsed > k.lastArrival+2*s.skew
 }
 
 func (s *senders) forget(k *known) {
@@ -131,7 +131,7 @@ func (s *senders) use(set *Keyset, now int64) {
 		}
 		switch x, there := set.opening(k.key.ID, now, s.skew); {
 		case x != nil && x.Secret == k.key.Secret:
-			k.key, k.refused = x, taken
+			k.key, k.refused = x, accepted
 		case x == nil && there:
 			k.refused = expiredKey
 		}

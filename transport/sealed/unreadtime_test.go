@@ -54,7 +54,7 @@ func TestUnread(t *testing.T) {
 		}
 	}
 	b := transport.NewBatch(8)
-	poll := func(what string, taken int, want uint64) {
+	poll := func(what string, received int, want uint64) {
 		t.Helper()
 		now = now.Add(time.Millisecond)
 		before, n := rx.Stats().Seal, 0
@@ -73,8 +73,8 @@ func TestUnread(t *testing.T) {
 			}
 		}
 		s := rx.Stats().Seal
-		if n != taken || s.Stale-before.Stale != want {
-			t.Errorf("%s: %d accepted and %d refused for their time, want %d and %d", what, n, s.Stale-before.Stale, taken, want)
+		if n != received || s.Stale-before.Stale != want {
+			t.Errorf("%s: %d accepted and %d refused for their time, want %d and %d", what, n, s.Stale-before.Stale, received, want)
 		}
 	}
 	wait := func(timeout, waits, stopped time.Duration) {

@@ -16,11 +16,11 @@ var update = flag.Bool("update", false, "write docs/vectors/sealed.json")
 const vectorsFile = "../../docs/vectors/sealed.json"
 
 type vectors struct {
-	About []string         `json:"about"`
-	Keys  []vectorKey      `json:"keys"`
-	Good  []vectorPacket   `json:"good"`
-	Bad   []vectorBad      `json:"bad"`
-	Ways  []vectorSequence `json:"sequences"`
+	About     []string         `json:"about"`
+	Keys      []vectorKey      `json:"keys"`
+	Good      []vectorPacket   `json:"good"`
+	Bad       []vectorBad      `json:"bad"`
+	Sequences []vectorSequence `json:"sequences"`
 }
 
 // vectorSequence is a sequence of packets that a receiver gets on one leg.
@@ -207,7 +207,7 @@ func makeVectors(t *testing.T) *vectors {
 		bad(x.Name+", sent to a group instead of by unicast, or by unicast instead of to a group", x.Index^3^unicastIndex, vectorTime, same)
 		bad(x.Name+", to another group", 4, vectorTime, same)
 	}
-	v.Ways = makeSequences(t, set, random)
+	v.Sequences = makeSequences(t, set, random)
 	// Packets received before, or too far behind the newest one.
 	s := newSealer(5, random)
 	after := func(name string, counter uint64, then func(first []byte) []byte) {
@@ -219,7 +219,7 @@ func makeVectors(t *testing.T) *vectors {
 		s.seal(first, []byte("data"))
 		p := then(first)
 		o := vectorOpener(t, set, vectorTime)
-		if v := o.open(bytes.Clone(first), 5, 0); v != taken {
+		if v := o.open(bytes.Clone(first), 5, 0); v != accepted {
 			t.Fatalf("%s: the earlier packet is refused: %d", name, v)
 		}
 		verdict := o.open(bytes.Clone(p), 5, 0)
@@ -304,7 +304,7 @@ func TestVectors(t *testing.T) {
 	set := vectorSet(t, v.Keys)
 	open := func(sealed string, index, now uint32, after string) (verdict, []byte) {
 		o := vectorOpener(t, set, now)
-		if first, err := hex.DecodeString(after); err != nil || after != "" && o.open(first, index, 0) != taken {
+		if first, err := hex.DecodeString(after); err != nil || after != "" && o.open(first, index, 0) != accepted {
 			t.Fatalf("the earlier packet is refused: %v", err)
 		}
 		p, err := hex.DecodeString(sealed)
@@ -315,7 +315,7 @@ func TestVectors(t *testing.T) {
 	}
 	for _, x := range v.Good {
 		verdict, p := open(x.Sealed, x.Index, x.Time, "")
-		if verdict != taken || hex.EncodeToString(p[headerLen:len(p)-tagLen]) != x.Packet {
+		if verdict != accepted || hex.EncodeToString(p[headerLen:len(p)-tagLen]) != x.Packet {
 			t.Errorf("%s: verdict %d, %x", x.Name, verdict, p)
 		}
 		i, ok := Parse(p)
@@ -323,7 +323,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s: %+v", x.Name, i)
 		}
 	}
-	for _, x := range v.Ways {
+	for _, x := range v.Sequences {
 		o := vectorOpener(t, set, x.Steps[0].Now)
 		for i, step := range x.Steps {
 			p, err := hex.DecodeString(step.Sealed)

@@ -37,8 +37,8 @@ func (w *window) seen(a arrival) bool {
 	return a.stated < w.from || w.has(a.counter) && !w.begins(a)
 }
 
-// take records a verified packet for which seen was false.
-func (w *window) take(a arrival) {
+// record records a verified packet for which seen was false.
+func (w *window) record(a arrival) {
 	if w.has(a.counter) {
 		*w = window{from: w.newest + 1}
 	}

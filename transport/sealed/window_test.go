@@ -39,7 +39,7 @@ func TestWindow(t *testing.T) {
 					t.Fatalf("step %d, %+v: accepted %v, want %v", i, s.arrival, got, s.want)
 				}
 				if s.want {
-					if w.take(s.arrival); !w.seen(s.arrival) {
+					if w.record(s.arrival); !w.seen(s.arrival) {
 						t.Fatalf("step %d, %+v: accepted, but does not count as received", i, s.arrival)
 					}
 				}
@@ -51,7 +51,7 @@ func TestWindow(t *testing.T) {
 // The window agrees with a plain list of all received counters.
 func TestWindowCounters(t *testing.T) {
 	var w window
-	came := make(map[uint64]bool)
+	received := make(map[uint64]bool)
 	next := uint64(0)
 	random := newPCG(t)
 	for range 200_000 {
@@ -64,13 +64,13 @@ func TestWindowCounters(t *testing.T) {
 		default:
 			c = c - min(c, 40)
 		}
-		want := came[c] || c+windowPackets < next
+		want := received[c] || c+windowPackets < next
 		if got := w.has(c); got != want {
 			t.Fatalf("counter %d, next %d: received %v, want %v", c, next, got, want)
 		}
 		if !want {
 			w.add(c)
-			came[c] = true
+			received[c] = true
 			next = max(next, c+1)
 		}
 	}
@@ -87,7 +87,7 @@ func TestWindowAcceptsNothingTwice(t *testing.T) {
 	for range 60 {
 		var w window
 		var sent []packet
-		came := make(map[packet]bool)
+		received := make(map[packet]bool)
 		clock, elapsed, next, twice, begun := int64(1000), int64(0), uint64(0), 0, 0
 		for range 20_000 {
 			if random.IntN(50) == 0 {
@@ -120,19 +120,19 @@ func TestWindowAcceptsNothingTwice(t *testing.T) {
 			}
 			a := arrival{p.counter, p.stated, elapsed}
 			if w.seen(a) {
-				if came[p] {
+				if received[p] {
 					twice++
 				}
 				continue
 			}
-			if came[p] {
+			if received[p] {
 				t.Fatalf("%+v is accepted twice", p)
 			}
 			if w.has(p.counter) {
 				begun++
 			}
-			w.take(a)
-			came[p] = true
+			w.record(a)
+			received[p] = true
 		}
 		if twice == 0 || begun == 0 {
 			t.Fatalf("%d arrived twice, the window restarted %d times: too few for this test", twice, begun)
@@ -149,17 +149,17 @@ func TestReplayCausesNoRefusal(t *testing.T) {
 		var w window
 		clock, elapsed := int64(1000), int64(0)
 		var sent, late []arrival
-		heard, played := 0, 0
+		received, played := 0, 0
 		gap, burst := 1+random.IntN(2*windowPackets), 1+random.IntN(64)
 		open := func(a arrival) bool {
 			a.at = elapsed
 			if w.seen(a) {
 				return false
 			}
-			w.take(a)
+			w.record(a)
 			return true
 		}
-		for next := uint64(0); heard < 3000; {
+		for next := uint64(0); received < 3000; {
 			if random.IntN(20) == 0 {
 				d := random.Int64N(8)
 				clock, elapsed = clock+d, elapsed+d
@@ -175,7 +175,7 @@ func TestReplayCausesNoRefusal(t *testing.T) {
 				if !open(a) {
 					t.Fatalf("round %d: packet %d of the sender is refused", round, a.counter)
 				}
-				heard++
+				received++
 			}
 			for range gap { // lost, or for others: the attacker has recorded them
 				if random.IntN(64) == 0 {
@@ -196,7 +196,7 @@ func TestReplayCausesNoRefusal(t *testing.T) {
 			}
 		}
 		if round == 0 {
-			t.Logf("%d of the sender and %d replays accepted", heard, played)
+			t.Logf("%d of the sender and %d replays accepted", received, played)
 		}
 	}
 }
@@ -204,8 +204,8 @@ func TestReplayCausesNoRefusal(t *testing.T) {
 // Latest holds exactly the entries that were added last, whichever were added again or dropped in between.
 func TestLatest(t *testing.T) {
 	random := newPCG(t)
-	const most = 20
-	l := newLatest[int](most)
+	const maximum = 20
+	l := newLatest[int](maximum)
 	var want []named[int] // the oldest first
 	for i := range 20_000 {
 		name := sender{1, byte(random.IntN(40))}
@@ -221,7 +221,7 @@ func TestLatest(t *testing.T) {
 			}
 			l.add(name, i)
 			want = append(want, named[int]{name, i})
-			want = want[max(0, len(want)-most):]
+			want = want[max(0, len(want)-maximum):]
 		}
 		for _, x := range want {
 			if got, there := l.get(x.name); !there || got != x.v {

@@ -19,7 +19,7 @@ func TestAdvice(t *testing.T) {
 		err       error
 		dir       string
 		freeSpace freeSpace
-		says      []string
+		wantText  []string
 	}{
 		{unix.ENOSPC, DefaultDir, freeSpace{56 << 10, 64 << 20, 100, 200}, []string{"/dev/shm has 56 KiB left of 65536", fmt.Sprintf("needs %d to begin", newBytes>>10), "df -h", "remount,size=1G; of a container docker run --shm-size", "dir= in the URL"}},
 		{unix.ENOSPC, "/x y", freeSpace{0, 60 << 10, 0, 0}, []string{"/x y has 0 KiB left of 60", "remount,size=1G), or use another"}},
@@ -29,12 +29,12 @@ func TestAdvice(t *testing.T) {
 		{unix.EMFILE, "/x", freeSpace{0, 10, 0, 10}, nil},
 	} {
 		got := advice(c.err, c.dir, c.freeSpace)
-		for _, says := range c.says {
-			if !strings.Contains(got, says) {
-				t.Errorf("%v: %q does not contain %q", c.err, got, says)
+		for _, wantText := range c.wantText {
+			if !strings.Contains(got, wantText) {
+				t.Errorf("%v: %q does not contain %q", c.err, got, wantText)
 			}
 		}
-		if (got == "") != (c.says == nil) {
+		if (got == "") != (c.wantText == nil) {
 			t.Errorf("%v: %q", c.err, got)
 		}
 	}
@@ -42,9 +42,9 @@ func TestAdvice(t *testing.T) {
 
 // A new endpoint needs exactly the memory and the files that the advice names.
 func TestMinimumSpace(t *testing.T) {
-	for options, says := range map[string]string{"size=60k": "KiB left of 60, and an endpoint needs", "nr_inodes=4": "files (inodes) left of 4"} {
+	for options, wantText := range map[string]string{"size=60k": "KiB left of 60, and an endpoint needs", "nr_inodes=4": "files (inodes) left of 4"} {
 		_, err := open(Config{Name: "x", Dir: smallBy(t, options)})
-		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), says) {
+		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), wantText) {
 			t.Errorf("%s: %v", options, err)
 		}
 	}
@@ -83,8 +83,8 @@ func TestNoDir(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, says := range map[string]string{filepath.Join(here, "none"): "make it first", file: "is not a directory", filepath.Join(file, "x"): "not a directory"} {
-		if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), "shm: dir="+dir) || !strings.Contains(err.Error(), says) {
+	for dir, wantText := range map[string]string{filepath.Join(here, "none"): "make it first", file: "is not a directory", filepath.Join(file, "x"): "not a directory"} {
+		if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), "shm: dir="+dir) || !strings.Contains(err.Error(), wantText) {
 			t.Error(dir, err)
 		}
 	}

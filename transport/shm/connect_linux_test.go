@@ -115,19 +115,19 @@ func TestJoinDuringScan(t *testing.T) {
 		if err := os.Rename(name, name+"-"); err != nil {
 			t.Fatal(err)
 		}
-		begun, come := make(chan struct{}), make(chan error, 1)
+		begun, joined := make(chan struct{}), make(chan error, 1)
 		go func() {
 			<-begun
 			err := os.Rename(name+"-", name)
 			a.fabric.announce()
-			come <- err
+			joined <- err
 		}()
 		close(begun)
 		for waits := true; waits; {
 			a.fabric.suspect.Store(true)
 			a.scanIfNeeded()
 			select {
-			case err := <-come:
+			case err := <-joined:
 				if waits = false; err != nil {
 					t.Fatal(err)
 				}
@@ -254,13 +254,13 @@ func TestDescriptorIsComplete(t *testing.T) {
 			if from.load(at) != want {
 				n++
 			}
-			word(b.own.mem, takenAt(from.slot)).Store(pos)
+			word(b.own.mem, returnedAt(from.slot)).Store(pos)
 		}
 		torn <- n
 	}()
-	taken := word(b.own.mem, takenAt(from.slot))
+	returned := word(b.own.mem, returnedAt(from.slot))
 	for i := range uint64(laps * laneSlots) {
-		for n := 1; i > 4 && first+i-taken.Load() > 4; n++ { // close ahead of the reader
+		for n := 1; i > 4 && first+i-returned.Load() > 4; n++ { // close ahead of the reader
 			yieldEvery1000(n)
 		}
 		a.append(to, what(first+i))
@@ -314,15 +314,15 @@ func TestSweepKeepsOpenDirectories(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	first := mustOpen(t, cfg)
 	defer end(first)
-	beside, err := enterFabric(Config{Name: "beside", Dir: cfg.Dir}, noEndpoint)
+	sibling, err := enterFabric(Config{Name: "beside", Dir: cfg.Dir}, noEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := beside.path
-	if err := unix.Fchmod(beside.fd, 0o777); err != nil {
+	path := sibling.path
+	if err := unix.Fchmod(sibling.fd, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	beside.leave()
+	sibling.leave()
 	end(mustOpen(t, cfg))
 	if _, err := os.Stat(filepath.Join(path, membersName)); err != nil {
 		t.Error(err)

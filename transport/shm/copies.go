@@ -13,8 +13,8 @@ type copies struct {
 // newCopies returns memory for up to max copies.
 func newCopies(max int) copies { return copies{max: max} }
 
-// take returns a free copy. Its memory is not allocated until it is written.
-func (c *copies) take() (i uint32, err error) {
+// alloc returns a free copy. Its memory is not allocated until it is written.
+func (c *copies) alloc() (i uint32, err error) {
 	if c.mem == nil {
 		if c.mem, err = sys.Alloc(c.max * chunkBytes); err != nil {
 			return 0, err

@@ -38,7 +38,7 @@ func TestDescribeDir(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "fanfare-x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	look := func(left bool) {
+	check := func(left bool) {
 		t.Helper()
 		m, err := DescribeDir(dir)
 		if err != nil || m.Free <= 0 || m.Free > m.Bytes || len(m.Places) != 2 {
@@ -56,20 +56,20 @@ func TestDescribeDir(t *testing.T) {
 			t.Errorf("%+v", m.Places[1])
 		}
 	}
-	look(true)
+	check(true)
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	look(false)
+	check(false)
 	f.Close()
-	look(true)
+	check(true)
 	// The file of an endpoint that is being made has no size before it is locked.
 	young, err := os.Create(filepath.Join(fabric, "fedcba9876543210"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer young.Close()
-	look(false)
+	check(false)
 	if m, err := DescribeDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%+v, %v", m, err)
 	}

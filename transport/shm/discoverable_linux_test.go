@@ -19,9 +19,9 @@ import (
 func TestMarkChanged(t *testing.T) {
 	m := mark{inode: 7}
 	for _, c := range []struct {
-		inode uint64
-		err   error
-		says  string
+		inode    uint64
+		err      error
+		wantText string
 	}{
 		{7, nil, ""},
 		{8, nil, "was replaced by another file"},
@@ -32,8 +32,8 @@ func TestMarkChanged(t *testing.T) {
 		{0, unix.EINTR, ""},
 		{0, unix.EIO, ""},
 	} {
-		if got := m.became(c.inode, c.err); !strings.Contains(got, c.says) || got == "" != (c.says == "") {
-			t.Errorf("inode %d, %v: %q, want %q", c.inode, c.err, got, c.says)
+		if got := m.became(c.inode, c.err); !strings.Contains(got, c.wantText) || got == "" != (c.wantText == "") {
+			t.Errorf("inode %d, %v: %q, want %q", c.inode, c.err, got, c.wantText)
 		}
 	}
 }
@@ -94,9 +94,9 @@ func TestSleepIsBounded(t *testing.T) {
 
 // removals are changes that others may make to the files of an endpoint. With alone, they affect only one endpoint.
 var removals = map[string]struct {
-	do    func(tr *Transport) error
-	alone bool
-	names func(tr *Transport) string
+	do     func(tr *Transport) error
+	single bool
+	names  func(tr *Transport) string
 }{
 	"own file": {func(tr *Transport) error { return os.Remove(ownPath(tr)) }, true, ownPath},
 	"bell":     {func(tr *Transport) error { return os.Remove(ownPath(tr) + bellSuffix) }, true, func(tr *Transport) string { return ownPath(tr) + bellSuffix }},
@@ -140,7 +140,7 @@ func TestUndiscoverable(t *testing.T) {
 				}
 				for i, tr := range []*Transport{a, b} {
 					want := 1
-					if c.alone && i == 1 {
+					if c.single && i == 1 {
 						want = 0
 					}
 					reports := undiscoverable(t, tr, parked, 10)
@@ -192,7 +192,7 @@ func pollUndiscoverable(t *testing.T, tr *Transport, batch *transport.Batch) (re
 		t.Fatal(err)
 	}
 	for _, e := range batch.Events {
-		if e.Kind == transport.Unfindable {
+		if e.Kind == transport.Undiscoverable {
 			reports = append(reports, e)
 		}
 	}
@@ -212,20 +212,20 @@ func TestDiscoverable(t *testing.T) {
 			}
 		}
 	}
-	comes := func() *Transport { return mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) }
-	c := comes()
+	join := func() *Transport { return mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) }
+	c := join()
 	calm("another endpoint has joined")
 	end(c)
 	calm("it has left")
-	dead := comes()
+	dead := join()
 	unix.Flock(dead.own.fd, unix.LOCK_UN) // as if it had been killed
-	end(comes())                          // it removes the files of the killed one
+	end(join())                           // it removes the files of the killed one
 	calm("an endpoint was killed")
-	beside := mustOpen(t, Config{Name: "beside", Dir: a.cfg.Dir})
-	end(beside)
+	sibling := mustOpen(t, Config{Name: "beside", Dir: a.cfg.Dir})
+	end(sibling)
 	calm("another fabric has ended")
 	end(dead)
-	d := comes()
+	d := join()
 	d.Close()
 	if d.checkDiscoverable(); d.events.Pending() {
 		t.Error("reported at the endpoint's end")

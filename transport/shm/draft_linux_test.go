@@ -149,7 +149,7 @@ func TestBellReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, _ := os.Stat(in(name))
-		if fd, err := d.takePipe(name, 0o620); err == nil {
+		if fd, err := d.sharePipe(name, 0o620); err == nil {
 			unix.Close(fd)
 			t.Errorf("%s was accepted", name)
 		}
@@ -171,7 +171,7 @@ func TestBellReplaced(t *testing.T) {
 	if err := errors.Join(unix.Mkfifo(in("another's"), 0o600), os.Chown(in("another's"), 65534, 65534)); err != nil {
 		t.Fatal(err)
 	}
-	if fd, err := d.takePipe("another's", 0o620); !errors.Is(err, errReplaced) {
+	if fd, err := d.sharePipe("another's", 0o620); !errors.Is(err, errReplaced) {
 		unix.Close(fd)
 		t.Errorf("a pipe of another user was accepted: %v", err)
 	}

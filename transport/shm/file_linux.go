@@ -11,15 +11,15 @@ import (
 
 // ownFile is the memory file of this endpoint, and the pipe with which others wake it.
 type ownFile struct {
-	id      uint64
-	fd      int // descriptor of the file, which is locked
-	bell    int // descriptor for reading the pipe
-	mem     []byte
-	backed  [maxChunks]uint8 // pages of each chunk with allocated memory
-	whole   int              // chunks outside of windows with more than a page allocated
-	rings   [lanes]bool      // lanes with allocated descriptors; under Transport.mu
-	returns [lanes]bool      // lanes with allocated positions to return; under Transport.fetching
-	rung    [4096]byte       // read buffer for the pipe, a field to avoid allocations
+	id         uint64
+	fd         int // descriptor of the file, which is locked
+	bell       int // descriptor for reading the pipe
+	mem        []byte
+	backed     [maxChunks]uint8 // pages of each chunk with allocated memory
+	fullChunks int              // chunks outside of windows with more than a page allocated
+	rings      [lanes]bool      // lanes with allocated descriptors; under Transport.mu
+	returns    [lanes]bool      // lanes with allocated positions to return; under Transport.fetching
+	rung       [4096]byte       // read buffer for the pipe, a field to avoid allocations
 }
 
 // makeFile creates the files of an endpoint. The members file must be locked.
@@ -104,7 +104,7 @@ func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 		return false, nil
 	}
 	pages := uint8((bytes + pageBytes - 1) / pageBytes)
-	if pages > 1 && f.whole >= fewChunks && f.spare() < int(pages)*pageBytes {
+	if pages > 1 && f.fullChunks >= fewChunks && f.spare() < int(pages)*pageBytes {
 		return false, errSpared
 	}
 	if err := allocate(f.fd, chunkAt(chunk), int(pages)*pageBytes); err != nil {
@@ -112,7 +112,7 @@ func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 	}
 	f.backed[chunk] = pages
 	if pages > 1 {
-		f.whole++
+		f.fullChunks++
 	}
 	return true, nil
 }

@@ -81,8 +81,8 @@ func TestLockIsNeverFree(t *testing.T) {
 		}()
 		began := time.Now()
 		other, err := enterFabric(Config{Name: "held", Dir: dir}, noEndpoint)
-		if took := time.Since(began); !errors.Is(err, errLocked) || took < maxMembersWait || took > maxMembersWait+time.Second || !strings.Contains(err.Error(), "kept joining and leaving for 30s, and "+name) {
-			t.Errorf("%v, %v after %v", other, err, took)
+		if elapsed := time.Since(began); !errors.Is(err, errLocked) || elapsed < maxMembersWait || elapsed > maxMembersWait+time.Second || !strings.Contains(err.Error(), "kept joining and leaving for 30s, and "+name) {
+			t.Errorf("%v, %v after %v", other, err, elapsed)
 		}
 		cancel()
 		<-gone
@@ -97,7 +97,7 @@ func TestLocked(t *testing.T) {
 		moved, now time.Duration // since the wait began
 		holder     int
 		over       bool
-		says       string
+		wantText   string
 	}{
 		{0, membersWait, 7, false, ""},
 		{0, membersWait + time.Millisecond, 7, true, "/x: another process holds the lock of the fabric: process 7 has held it for 5s: is it stopped? continue it (kill -CONT 7), or end it"},
@@ -120,8 +120,8 @@ func TestLocked(t *testing.T) {
 		if over != c.over {
 			t.Errorf("%+v: %v", c, over)
 		}
-		if err := p.locked("/x", c.holder); !strings.Contains(err.Error(), c.says) || !errors.Is(err, errLocked) {
-			t.Errorf("%v, want %q", err, c.says)
+		if err := p.locked("/x", c.holder); !strings.Contains(err.Error(), c.wantText) || !errors.Is(err, errLocked) {
+			t.Errorf("%v, want %q", err, c.wantText)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func TestTruncateAnywhere(t *testing.T) {
 		"scan":             {nil, func(e *ends) error { e.b.fabric.suspect.Store(true); e.b.scanIfNeeded(); return nil }, 0},
 		"send":             {nil, send, atReturns}, // a has returned what it received
 		"reply":            {nil, func(e *ends) error { return e.b.Reply(e.retainA, []byte("reply")) }, atReturns},
-		"send to an endpoint that has returned nothing since": {send, send, atTaken},
+		"send to an endpoint that has returned nothing since": {send, send, atReturned},
 		"read replies": {func(e *ends) error {
 			to, err := e.a.Retain(transport.Source(e.b.own.id))
 			if err == nil {
@@ -148,7 +148,7 @@ func TestTruncateAnywhere(t *testing.T) {
 		"copy": {nil, func(e *ends) error { peerOf(e.b, e.a).copy(make([]byte, 8), atGroups); return nil }, atGroups},
 	}
 	for name, c := range reads {
-		for _, left := range []int64{0, atGroups, atLanes / pageBytes * pageBytes, atTaken / pageBytes * pageBytes, atRings, atReturns, atChunks} {
+		for _, left := range []int64{0, atGroups, atLanes / pageBytes * pageBytes, atReturned / pageBytes * pageBytes, atRings, atReturns, atChunks} {
 			t.Run(fmt.Sprint(name, ", ", left, " bytes left"), func(t *testing.T) {
 				e := &ends{fetched: transport.NewBatch(16)}
 				e.a, e.b, e.toB = pair(t, Config{distrust: true})

@@ -120,11 +120,11 @@ func forge(a, b *Transport, e entry) {
 // A reader that returns chunks that it was not lent is marked bad. docs/protocol §28.7.
 func TestGarbageReturned(t *testing.T) {
 	for name, markBad := range map[string]func(b *Transport, slot int){
-		"far":   func(b *Transport, slot int) { word(b.own.mem, takenAt(slot)).Add(laneSlots + 1) },
-		"twice": func(b *Transport, slot int) { word(b.own.mem, takenAt(slot)).Add(1) },
+		"far":   func(b *Transport, slot int) { word(b.own.mem, returnedAt(slot)).Add(laneSlots + 1) },
+		"twice": func(b *Transport, slot int) { word(b.own.mem, returnedAt(slot)).Add(1) },
 		"others": func(b *Transport, slot int) {
 			half(b.own.mem, returnsAt(slot, 1)).Store(99)
-			word(b.own.mem, takenAt(slot)).Add(1)
+			word(b.own.mem, returnedAt(slot)).Add(1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,9 +201,9 @@ func TestTruncate(t *testing.T) {
 func TestDirectories(t *testing.T) {
 	parent := func(dir string) string { return filepath.Join(dir, "fanfare-"+strconv.Itoa(os.Geteuid())) }
 	for name, c := range map[string]struct {
-		make func(dir string) error
-		says string
-		root bool
+		make     func(dir string) error
+		wantText string
+		root     bool
 	}{
 		"file": {func(dir string) error { return os.WriteFile(parent(dir), nil, 0o600) }, "is not a directory: remove it", false},
 		"link": {func(dir string) error { return os.Symlink("/tmp", parent(dir)) }, "is not a directory: remove it", false},
@@ -223,8 +223,8 @@ func TestDirectories(t *testing.T) {
 			if err := c.make(dir); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error %v, want one with %q", err, c.says)
+			if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), c.wantText) {
+				t.Errorf("error %v, want one with %q", err, c.wantText)
 			}
 		})
 	}
@@ -247,7 +247,7 @@ func TestEndlessDescriptors(t *testing.T) {
 			written := make(chan struct{})
 			go func() {
 				defer close(written)
-				returned := word(b.own.mem, takenAt(from.slot)) // the position of the reader
+				returned := word(b.own.mem, returnedAt(from.slot)) // the position of the reader
 				for begun, n := returned.Load(), uint64(0); !stop.Load(); {
 					if 2*(n-(returned.Load()-begun)) < laneSlots-2 {
 						forge(a, b, entry{chunk: void})
@@ -256,18 +256,18 @@ func TestEndlessDescriptors(t *testing.T) {
 					}
 				}
 			}()
-			most, all := uint64(0), from.next
+			maximum, all := uint64(0), from.next
 			for polls := 0; polls < 2000 || from.next-all < 4*laneSlots; polls++ {
 				before := from.next
 				if err := b.Poll(transport.NewBatch(16)); err != nil {
 					t.Fatal(err)
 				}
-				most = max(most, from.next-before)
+				maximum = max(maximum, from.next-before)
 			}
 			stop.Store(true)
 			<-written
-			if most > laneSlots || from.bad.Load() {
-				t.Errorf("%d descriptors are read at a time, bad %v", most, from.bad.Load())
+			if maximum > laneSlots || from.bad.Load() {
+				t.Errorf("%d descriptors are read at a time, bad %v", maximum, from.bad.Load())
 			}
 		})
 	}

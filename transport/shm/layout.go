@@ -24,22 +24,22 @@ const (
 	descriptor = 16 // bytes
 
 	// Words of the header, 8 bytes each.
-	atMagic  = 0
-	atID     = 8
-	atPID    = 16
-	atDepth  = 24 // maximum of unreturned trains in a lane to this endpoint
-	atClosed = 32 // 1: the endpoint has ended
-	atMet    = 40 // grows with each lane that is assigned
-	atAsleep = 256
+	atMagic    = 0
+	atID       = 8
+	atPID      = 16
+	atDepth    = 24 // maximum of unreturned trains in a lane to this endpoint
+	atClosed   = 32 // 1: the endpoint has ended
+	atAssigned = 40 // grows with each lane that is assigned
+	atAsleep   = 256
 
-	atGroups  = pageBytes              // a bit for each joined group
-	atLanes   = atGroups + maxGroups/8 // ids of the endpoints that receive the lanes
-	atDropped = atLanes + lanes*8      // of each lane: number of dropped packets, and whether it is open
-	atTaken   = atDropped + lanes*line // of each lane: number of returned positions
-	atRings   = (atTaken+lanes*line)/pageBytes*pageBytes + pageBytes
-	atReturns = atRings + lanes*ringBytes
-	atChunks  = atReturns + lanes*returnBytes // page-aligned
-	fileBytes = atChunks + maxChunks*chunkBytes
+	atGroups   = pageBytes              // a bit for each joined group
+	atLanes    = atGroups + maxGroups/8 // ids of the endpoints that receive the lanes
+	atDropped  = atLanes + lanes*8      // of each lane: number of dropped packets, and whether it is open
+	atReturned = atDropped + lanes*line // of each lane: number of returned positions
+	atRings    = (atReturned+lanes*line)/pageBytes*pageBytes + pageBytes
+	atReturns  = atRings + lanes*ringBytes
+	atChunks   = atReturns + lanes*returnBytes // page-aligned
+	fileBytes  = atChunks + maxChunks*chunkBytes
 
 	ringBytes   = laneSlots * descriptor
 	returnBytes = laneSlots * 4
@@ -52,7 +52,7 @@ func droppedAt(lane int) int { return atDropped + lane*line }
 
 // openAt is the word with the value 1 if a lane's descriptors are allocated: reading them before would allocate memory.
 func openAt(lane int) int                { return droppedAt(lane) + 8 }
-func takenAt(lane int) int               { return atTaken + lane*line }
+func returnedAt(lane int) int            { return atReturned + lane*line }
 func laneIDAt(lane int) int              { return atLanes + lane*8 }
 func ringAt(lane int, pos uint64) int    { return atRings + lane*ringBytes + int(pos&laneMask)*descriptor }
 func returnsAt(lane int, pos uint64) int { return atReturns + lane*returnBytes + int(pos&laneMask)*4 }

@@ -14,7 +14,7 @@ func TestLayout(t *testing.T) {
 		at, bytes int
 	}{
 		{"header", 0, pageBytes}, {"groups", atGroups, maxGroups / 8}, {"lanes", atLanes, lanes * 8}, {"dropped", droppedAt(0), lanes * line},
-		{"taken", takenAt(0), lanes * line}, {"rings", ringAt(0, 0), lanes * ringBytes}, {"returns", returnsAt(0, 0), lanes * returnBytes},
+		{"taken", returnedAt(0), lanes * line}, {"rings", ringAt(0, 0), lanes * ringBytes}, {"returns", returnsAt(0, 0), lanes * returnBytes},
 		{"chunks", chunkAt(0), maxChunks * chunkBytes},
 	} {
 		if part.at < end || part.at%8 != 0 {

@@ -19,7 +19,7 @@ import (
 func TestNames(t *testing.T) {
 	dir := ownDir(t)
 	a, b, c := mustOpen(t, Config{Name: "one", Dir: dir}), mustOpen(t, Config{Name: "one", Dir: dir}), mustOpen(t, Config{Name: "two", Dir: dir})
-	hears := func(from, to *Transport) bool {
+	receives := func(from, to *Transport) bool {
 		to.Join(0)
 		s, err := from.NewSender(0)
 		if err != nil {
@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 		defer s.Close()
 		return strings.HasSuffix(transfer(t, from, to, s, "x"), "x") // after earlier messages
 	}
-	if !hears(a, b) || hears(a, c) {
+	if !receives(a, b) || receives(a, c) {
 		t.Error("names do not separate fabrics")
 	}
 	if got := a.GroupAddress(3); got != "shm://one/3" {
@@ -36,7 +36,7 @@ func TestNames(t *testing.T) {
 	}
 	end(a)
 	d := mustOpen(t, Config{Name: "one", Dir: dir})
-	if !hears(d, b) {
+	if !receives(d, b) {
 		t.Error("the fabric ended with its first endpoint")
 	}
 	if n := len(*b.known.Load()); n != 2 {
@@ -87,8 +87,8 @@ func TestSweep(t *testing.T) {
 	live := mustOpen(t, Config{Name: "live", Dir: dir})
 	dead := mustOpen(t, Config{Name: "dead", Dir: dir})
 	unix.Flock(dead.own.fd, unix.LOCK_UN) // as if it had been killed
-	above, elsewhere := filepath.Dir(live.fabric.path), t.TempDir()
-	victim := filepath.Join(elsewhere, fileName(7))
+	above, otherDir := filepath.Dir(live.fabric.path), t.TempDir()
+	victim := filepath.Join(otherDir, fileName(7))
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(above, "begun"), 0o700),
 		os.Mkdir(filepath.Join(above, draftPrefix+"draft-7"), 0o700),
@@ -96,8 +96,8 @@ func TestSweep(t *testing.T) {
 		os.WriteFile(filepath.Join(above, "drafted", draftPrefix+membersName+"-7"), nil, 0o600),
 		os.WriteFile(filepath.Join(live.fabric.path, draftPrefix+membersName+"-7"), nil, 0o600),
 		os.WriteFile(victim, nil, 0o600),
-		os.WriteFile(filepath.Join(elsewhere, membersName), nil, 0o600),
-		os.Symlink(elsewhere, filepath.Join(above, "link")),
+		os.WriteFile(filepath.Join(otherDir, membersName), nil, 0o600),
+		os.Symlink(otherDir, filepath.Join(above, "link")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -147,13 +147,13 @@ func TestNoDescriptor(t *testing.T) {
 		polled := a.Poll(events)
 		a.BeginWait(-1)
 		a.EndWait() // this one reads what woke it
-		most := a.BeginWait(-1)
+		sleep := a.BeginWait(-1)
 		a.EndWait()
 		if err := errors.Join(sent, polled, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
 			t.Fatal(err)
 		}
-		if n := a.Stats().ReceiveErrors; n == 0 || most < 0 || most > aliveInterval {
-			t.Errorf("%d free: %d errors; it would wait for %v", free, n, most)
+		if n := a.Stats().ReceiveErrors; n == 0 || sleep < 0 || sleep > aliveInterval {
+			t.Errorf("%d free: %d errors; it would wait for %v", free, n, sleep)
 		}
 		if why := unconnectedOf(events); len(why) != 1 || !strings.Contains(why[0], "ulimit -n") || free == 1 && !strings.Contains(why[0], "of 3") {
 			t.Errorf("%d free: reported %q", free, why)

@@ -35,7 +35,7 @@ func TestNoMemoryIsNotOverflow(t *testing.T) {
 				t.Fatal(n, err)
 			}
 		}
-		from, came := transport.Source(0), 0
+		from, received := transport.Source(0), 0
 		for fetched := transport.NewBatch(batch); ; {
 			if err := b.Poll(fetched); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestNoMemoryIsNotOverflow(t *testing.T) {
 			for i := range fetched.Trains {
 				from = fetched.Trains[i].From
 				b.Release(&fetched.Trains[i])
-				came++
+				received++
 			}
 		}
 		s.Send(single([]byte("the next train states what was dropped before it")))
@@ -55,8 +55,8 @@ func TestNoMemoryIsNotOverflow(t *testing.T) {
 			t.Fatalf("%s: %d trains, %v", c.name, len(fetched.Trains), err)
 		}
 		noMemoryAt, overflow := a.Stats().SendNoMemory, b.Stats().ReceiveOverflow
-		if came == 0 || came == sent || noMemoryAt+overflow != uint64(sent-came) || (noMemoryAt > 0) != c.noMemory || (overflow > 0) == c.noMemory {
-			t.Errorf("%s: %d of %d received, %d without memory, %d overflowed", c.name, came, sent, noMemoryAt, overflow)
+		if received == 0 || received == sent || noMemoryAt+overflow != uint64(sent-received) || (noMemoryAt > 0) != c.noMemory || (overflow > 0) == c.noMemory {
+			t.Errorf("%s: %d of %d received, %d without memory, %d overflowed", c.name, received, sent, noMemoryAt, overflow)
 		}
 		// The same holds for replies, which are copied, too.
 		peer, err := b.Retain(from)

@@ -369,8 +369,8 @@ func TestIdleMemory(t *testing.T) {
 	s.Send(single([]byte("x")))
 	var st unix.Stat_t
 	unix.Fstat(all[0].own.fd, &st)
-	if used, most := st.Blocks*512, int64(atRings+(len(all)-1)*ringBytes+4*pageBytes); used > most { // one lane leads to the endpoint itself
-		t.Errorf("%d bytes for %d lanes, want %d", used, len(all)-1, most)
+	if used, maximum := st.Blocks*512, int64(atRings+(len(all)-1)*ringBytes+4*pageBytes); used > maximum { // one lane leads to the endpoint itself
+		t.Errorf("%d bytes for %d lanes, want %d", used, len(all)-1, maximum)
 	}
 	for _, x := range all {
 		end(x)

@@ -18,7 +18,7 @@ type peer struct {
 	fd       int
 	slot     int
 	lane     atomic.Int32  // number of our lanes in its file; -1: not assigned yet
-	absentAt atomic.Uint64 // its atMet when no lane was assigned
+	absentAt atomic.Uint64 // its atAssigned when no lane was assigned
 	depth    int           // maximum of trains to it that are not returned
 	// otherUser: its file belongs to another user, and may be truncated or overwritten at any time, so its memory is never
 	// lent, and is read with a guard.
@@ -34,7 +34,7 @@ type peer struct {
 // toPeer is the state of sending to a peer. Under Transport.mu.
 type toPeer struct {
 	gone       atomic.Bool // it has ended, or is bad
-	wanted     bool        // it receives the train being sent
+	receives   bool        // it receives the train being sent
 	tail       uint64      // next position of our lane to it
 	reaped     uint64      // number of returned positions that were processed
 	out        int         // number of trains that it has not returned
@@ -48,10 +48,10 @@ type toPeer struct {
 
 // fromPeer is the state of receiving from a peer. Under Transport.fetching.
 type fromPeer struct {
-	next    uint64 // next position of its lane to us
-	dropped uint64 // number of its drops in that lane that we have counted
-	given   uint64 // number of positions that we have returned
-	open    bool   // its lane to us is allocated
+	next        uint64 // next position of its lane to us
+	dropped     uint64 // number of its drops in that lane that we have counted
+	returnCount uint64 // number of positions that we have returned
+	open        bool   // its lane to us is allocated
 	// starved: there is no memory for returned positions, so nothing is fetched until the next scan.
 	starved atomic.Bool
 	// Loop only.
@@ -151,8 +151,8 @@ func (p *peer) findLane(us uint64) (lane int, ok bool) {
 	if lane := p.lane.Load(); lane >= 0 {
 		return int(lane), true
 	}
-	met := p.load(atMet)
-	if met == p.absentAt.Load() {
+	assigned := p.load(atAssigned)
+	if assigned == p.absentAt.Load() {
 		return 0, false
 	}
 	for i := range lanes {
@@ -161,7 +161,7 @@ func (p *peer) findLane(us uint64) (lane int, ok bool) {
 			return i, true
 		}
 	}
-	p.absentAt.Store(met)
+	p.absentAt.Store(assigned)
 	return 0, false
 }
 
@@ -173,8 +173,8 @@ func (p *peer) opened(lane int) bool {
 	return p.open
 }
 
-// wants reports whether the peer has joined the group.
-func (p *peer) wants(group int) bool {
+// hasJoined reports whether the peer has joined the group.
+func (p *peer) hasJoined(group int) bool {
 	at, bit := groupAt(group)
 	return p.load(at)&bit != 0
 }

@@ -15,12 +15,12 @@ func (d *dir) makePipe(name string, mode uint32) (fd int, err error) {
 	if err := unix.Mkfifoat(d.fd, name, 0o600); err != nil {
 		return -1, named(err, "make pipe", path)
 	}
-	return d.takePipe(name, mode)
+	return d.sharePipe(name, mode)
 }
 
-// takePipe opens and shares a pipe that we have just created. Another member of the group may have replaced it by
+// sharePipe opens and shares a pipe that we have just created. Another member of the group may have replaced it by
 // another of our files, which must not be shared.
-func (d *dir) takePipe(name string, mode uint32) (fd int, err error) {
+func (d *dir) sharePipe(name string, mode uint32) (fd int, err error) {
 	regain(d.fd, name)
 	path := filepath.Join(d.path, name)
 	if fd, err = d.openFile(name, unix.O_RDWR); err != nil {

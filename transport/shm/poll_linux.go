@@ -25,7 +25,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if len(b.Trains) == room {
 		queued = laneSlots * len(*t.known.Load())
 	}
-	b.More = t.round.Took(len(b.Trains), queued)
+	b.More = t.round.EndPoll(len(b.Trains), queued)
 	if len(b.Trains) == 0 {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 func (t *Transport) checkDiscoverable() {
 	if err := t.discoverable.check(); err != nil && !t.closing.Load() {
 		t.discoverable.reported = true
-		t.events.Post(transport.Event{Kind: transport.Unfindable, Err: err})
+		t.events.Post(transport.Event{Kind: transport.Undiscoverable, Err: err})
 	}
 }
 
@@ -147,7 +147,7 @@ func (t *Transport) lendTrain(p *peer, e entry, b *transport.Batch) bool {
 	tr := transport.Train{SegmentSize: e.size, Group: e.group, From: transport.Source(p.id)}
 	at := e.at()
 	if p.otherUser {
-		i, err := t.copies.take()
+		i, err := t.copies.alloc()
 		if err != nil {
 			t.received.Errors.Add(1)
 			t.returnPosition(p, p.next)
@@ -177,9 +177,9 @@ const leaseCopy = 1 << 63
 
 // returnPosition returns a position to a peer. Under fetching.
 func (t *Transport) returnPosition(p *peer, pos uint64) {
-	*plain[uint32](t.own.mem, returnsAt(p.slot, p.given)) = uint32(pos)
-	p.given++
-	word(t.own.mem, takenAt(p.slot)).Store(p.given)
+	*plain[uint32](t.own.mem, returnsAt(p.slot, p.returnCount)) = uint32(pos)
+	p.returnCount++
+	word(t.own.mem, returnedAt(p.slot)).Store(p.returnCount)
 }
 
 // Release implements transport.Transport. It panics when the train was released before.

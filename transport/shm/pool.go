@@ -14,8 +14,8 @@ type pool struct {
 	owned    int // chunks of windows, which are replaced by others while they are read
 }
 
-// take returns a chunk with one reference, the caller's; ok is false if none is free.
-func (p *pool) take() (chunk uint32, ok bool) {
+// alloc returns a chunk with one reference, the caller's; ok is false if none is free.
+func (p *pool) alloc() (chunk uint32, ok bool) {
 	if n := len(p.freed); n > 0 {
 		chunk, p.freed = p.freed[n-1], p.freed[:n-1]
 	} else if p.fresh < maxChunks {
@@ -28,8 +28,8 @@ func (p *pool) take() (chunk uint32, ok bool) {
 	return chunk, true
 }
 
-// takeRow returns the first of n consecutive, never used chunks for windows, which get at most a quarter of all.
-func (p *pool) takeRow(n int) (first uint32, ok bool) {
+// allocRow returns the first of n consecutive, never used chunks for windows, which get at most a quarter of all.
+func (p *pool) allocRow(n int) (first uint32, ok bool) {
 	if n > p.left() || p.fresh+n > maxChunks || p.owned+n > p.max()/4 {
 		return 0, false
 	}

@@ -8,24 +8,24 @@ import (
 // A chunk is free when all its holders have released it, and the chunk that was freed last is used first.
 func TestPool(t *testing.T) {
 	var p pool
-	a, _ := p.take()
-	b, _ := p.take()
+	a, _ := p.alloc()
+	b, _ := p.alloc()
 	p.hold(a)
 	p.drop(a)
 	p.drop(b)
-	if c, ok := p.take(); !ok || c != b {
+	if c, ok := p.alloc(); !ok || c != b {
 		t.Errorf("got %d, but %d was freed last", c, b)
 	}
 	p.drop(a)
-	if c, ok := p.take(); !ok || c != a {
+	if c, ok := p.alloc(); !ok || c != a {
 		t.Errorf("got %d, but %d was freed last", c, a)
 	}
 	for p.left() > 0 {
-		if _, ok := p.take(); !ok {
+		if _, ok := p.alloc(); !ok {
 			t.Fatalf("got no chunk of %d", p.left())
 		}
 	}
-	if _, ok := p.take(); ok {
+	if _, ok := p.alloc(); ok {
 		t.Error("got more chunks than exist")
 	}
 }
@@ -40,7 +40,7 @@ func TestStoppedReadersLeaveEnough(t *testing.T) {
 			if i%(100_000/readers) == 0 { // all but the first stop, one after another
 				stopped[min(i/(100_000/readers), readers-1)] = i > 0
 			}
-			chunk, ok := p.take()
+			chunk, ok := p.alloc()
 			if !ok {
 				t.Fatalf("%d readers: no chunk for train %d", readers, i)
 			}
@@ -103,11 +103,11 @@ func TestScarce(t *testing.T) {
 // read.
 func TestManyHold(t *testing.T) {
 	var p pool
-	chunk, _ := p.take()
+	chunk, _ := p.alloc()
 	for range 1 << 16 {
 		p.hold(chunk)
 	}
-	if other, ok := p.take(); !ok || other == chunk || p.refs[chunk] == 1 {
+	if other, ok := p.alloc(); !ok || other == chunk || p.refs[chunk] == 1 {
 		t.Errorf("chunk %d has %d references; chunk %d is used next", chunk, p.refs[chunk], other)
 	}
 }

@@ -12,7 +12,7 @@ type replies struct {
 
 // ReadReplies implements transport.ReplyReader. In a lane it stops at the first packet of a group: the loop reads it
 // and later entries.
-func (s *Sender) ReadReplies(take func(packet []byte)) {
+func (s *Sender) ReadReplies(handle func(packet []byte)) {
 	s.section.Enter()
 	defer s.section.Exit()
 	t := s.t
@@ -28,7 +28,7 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 		if n == 0 {
 			break
 		}
-		take(s.replies.packet[:n:n])
+		handle(s.replies.packet[:n:n])
 		packets++
 		bytes += n
 	}

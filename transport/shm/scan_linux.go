@@ -119,10 +119,10 @@ func (t *Transport) assignLanes(p *peer) bool {
 	}
 	t.used[p.slot] = true
 	word(t.own.mem, droppedAt(p.slot)).Store(0)
-	word(t.own.mem, takenAt(p.slot)).Store(0)
+	word(t.own.mem, returnedAt(p.slot)).Store(0)
 	t.own.clearLane(p.slot)
 	word(t.own.mem, laneIDAt(p.slot)).Store(p.id) // last: after this the peer reads the other fields
-	word(t.own.mem, atMet).Add(1)
+	word(t.own.mem, atAssigned).Add(1)
 	t.replaceKnown(func(all []*peer) []*peer { return append(all, p) })
 	return true
 }
@@ -166,8 +166,8 @@ const aliveInterval = 100 * time.Millisecond
 
 // checkAlive makes the next scan check, soon, which peers have died. Under mu.
 func (t *Transport) checkAlive() {
-	if now := t.now(); now-t.asked >= int64(aliveInterval) {
-		t.asked = now
+	if now := t.now(); now-t.checkedAt >= int64(aliveInterval) {
+		t.checkedAt = now
 		t.fabric.suspect.Store(true)
 	}
 }

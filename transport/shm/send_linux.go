@@ -12,13 +12,13 @@ import (
 
 // Sender sends to one group.
 type Sender struct {
-	t       *Transport
-	group   int
-	section grace.Section
-	closed  atomic.Bool
-	taken   uint64
-	sent    tally.Sent
-	replies replies
+	t        *Transport
+	group    int
+	section  grace.Section
+	closed   atomic.Bool
+	accepted uint64
+	sent     tally.Sent
+	replies  replies
 }
 
 var _ transport.Sender = (*Sender)(nil)
@@ -45,7 +45,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
 	s.section.Exit()
-	s.taken += uint64(n)
+	s.accepted += uint64(n)
 	if n > 0 {
 		s.sent.Packets.Add(uint64(n))
 		s.sent.Bytes.Add(uint64(bytes))
@@ -95,7 +95,7 @@ func (t *Transport) publishInPlace(e entry, out *transport.Outbound, from int, r
 // publishCopy copies a train into a chunk, and publishes that.
 func (t *Transport) publishCopy(e entry, out *transport.Outbound, from int, run train.Run) {
 	var ok bool
-	if e.chunk, ok = t.take(e.group, run); !ok {
+	if e.chunk, ok = t.chunkFor(e.group, run); !ok {
 		return
 	}
 	run.Copy(t.own.chunk(e.chunk, run.Bytes), out, from)
@@ -105,25 +105,25 @@ func (t *Transport) publishCopy(e entry, out *transport.Outbound, from int, run 
 	t.pool.drop(e.chunk)
 }
 
-// take returns a chunk for a train, if an endpoint has joined its group. If there is no memory the train is lost for
-// all, and counted.
-func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
+// chunkFor returns a chunk for a train, if an endpoint has joined its group. If there is no memory the train is
+// lost for all, and counted.
+func (t *Transport) chunkFor(group int, run train.Run) (chunk uint32, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	wanted := false
+	received := false
 	for _, p := range *t.known.Load() {
-		if !p.gone.Load() && p.wants(group) {
-			wanted = true
+		if !p.gone.Load() && p.hasJoined(group) {
+			received = true
 			t.reap(p)
 		}
 	}
-	if !wanted {
+	if !received {
 		return 0, false
 	}
-	chunk, err := t.takeChunk(run.Bytes)
+	chunk, err := t.allocChunk(run.Bytes)
 	if err != nil {
 		for _, p := range *t.known.Load() {
-			if !p.gone.Load() && p.wants(group) {
+			if !p.gone.Load() && p.hasJoined(group) {
 				t.lose(p, run.Count, err != errAllRead)
 			}
 		}
@@ -134,10 +134,10 @@ func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
 // errAllRead: no chunk is free, because readers hold all.
 var errAllRead = errors.New("shm: readers hold all chunks")
 
-// takeChunk returns a chunk with memory for its first bytes. It returns errAllRead, or the error of allocating memory.
+// allocChunk returns a chunk with memory for its first bytes. It returns errAllRead, or the error of allocating memory.
 // Under mu.
-func (t *Transport) takeChunk(bytes int) (chunk uint32, err error) {
-	chunk, ok := t.pool.take()
+func (t *Transport) allocChunk(bytes int) (chunk uint32, err error) {
+	chunk, ok := t.pool.alloc()
 	if !ok {
 		return 0, errAllRead
 	}
@@ -158,13 +158,13 @@ func (t *Transport) takeChunk(bytes int) (chunk uint32, err error) {
 func (t *Transport) publish(e entry, packets int) {
 	all, readers := *t.known.Load(), 0
 	for _, p := range all {
-		if p.wanted = !p.gone.Load() && p.wants(e.group); p.wanted {
+		if p.receives = !p.gone.Load() && p.hasJoined(e.group); p.receives {
 			t.reap(p)
 			readers++
 		}
 	}
 	for _, p := range all {
-		if p.wanted {
+		if p.receives {
 			t.push(p, e, packets, readers)
 		}
 	}
@@ -247,7 +247,7 @@ func (t *Transport) reap(p *peer) {
 	if !ok {
 		return
 	}
-	tail := p.load(takenAt(lane))
+	tail := p.load(returnedAt(lane))
 	if tail-p.reaped > laneSlots {
 		p.markBad()
 		return
@@ -265,7 +265,7 @@ func (t *Transport) reap(p *peer) {
 }
 
 // Completed implements transport.Sender. Sending is synchronous, so it equals the number of packets accepted.
-func (s *Sender) Completed() uint64 { return s.taken }
+func (s *Sender) Completed() uint64 { return s.accepted }
 
 // Close implements transport.Sender.
 func (s *Sender) Close() error {
@@ -312,7 +312,7 @@ func (t *Transport) reply(to transport.Peer, packet []byte) error {
 		return nil
 	}
 	t.reap(p)
-	chunk, err := t.takeChunk(len(packet))
+	chunk, err := t.allocChunk(len(packet))
 	if err != nil {
 		t.lose(p, 1, err != errAllRead)
 		return nil

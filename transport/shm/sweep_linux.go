@@ -14,10 +14,10 @@ import (
 type ownerState uint8
 
 const (
-	lives  ownerState = iota // also if unknown
-	coming                   // its file has no size yet; it is locked before it has
-	dead                     // also if it is not a regular file, as endpoints' files are
-	gone                     // the file does not exist
+	lives    ownerState = iota // also if unknown
+	starting                   // its file has no size yet; it is locked before it has
+	dead                       // also if it is not a regular file, as endpoints' files are
+	gone                       // the file does not exist
 )
 
 // stateByName is the state of the owner of an endpoint's file, without trying its lock.
@@ -31,7 +31,7 @@ func (h *fabric) stateByName(name string) ownerState {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return dead
 	case st.Size == 0:
-		return coming
+		return starting
 	}
 	return lives
 }
@@ -96,7 +96,7 @@ func (h *fabric) deserted() bool {
 	names, err := h.names()
 	return err == nil && !slices.ContainsFunc(names, func(name string) bool {
 		_, ok := parseFileName(name)
-		return ok && (h.stateByName(name) == coming || h.stateByLock(name) == lives)
+		return ok && (h.stateByName(name) == starting || h.stateByLock(name) == lives)
 	})
 }
 
@@ -131,9 +131,9 @@ func (h *fabric) sweep() {
 			unix.Unlinkat(h.above, name, unix.AT_REMOVEDIR) // a process that is creating it starts over
 			continue
 		}
-		beside := &fabric{dir: h.dir, members: -1}
-		beside.name, beside.path = name, filepath.Join(filepath.Dir(h.path), name)
-		beside.sweepAway()
+		sibling := &fabric{dir: h.dir, members: -1}
+		sibling.name, sibling.path = name, filepath.Join(filepath.Dir(h.path), name)
+		sibling.sweepAway()
 	}
 }
 

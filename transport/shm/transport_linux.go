@@ -72,15 +72,15 @@ type receiver struct {
 
 // sending is the state of sending. Under Transport.mu.
 type sending struct {
-	senders map[*Sender]struct{}
-	arena   arena.Arena // has its own lock
-	windows windows
-	pool    pool
-	used    [lanes]bool         // slots in use by a peer
-	banned  map[uint64]struct{} // ids of bad peers
-	asked   int64               // when peers were last checked for being alive, in nanoseconds
-	unmet   bool                // it was reported that some endpoints cannot be connected
-	rang    uint64              // number of wake-ups sent
+	senders   map[*Sender]struct{}
+	arena     arena.Arena // has its own lock
+	windows   windows
+	pool      pool
+	used      [lanes]bool         // slots in use by a peer
+	banned    map[uint64]struct{} // ids of bad peers
+	checkedAt int64               // when peers were last checked for being alive, in nanoseconds
+	unmet     bool                // it was reported that some endpoints cannot be connected
+	rang      uint64              // number of wake-ups sent
 }
 
 // Open attaches a new endpoint to the fabric that cfg names. It fails if others could access the directory, or if there

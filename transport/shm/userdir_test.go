@@ -13,7 +13,7 @@ func TestPlaces(t *testing.T) {
 		uid, gid int
 		mode     uint32
 		want     refusal
-		says     string
+		wantText string
 	}{
 		{"fanfare-1000", false, 1000, 1, 0o700, accepted, ""},
 		{"fanfare-1000", false, 1000, 1, 0o500, accepted, ""},
@@ -32,7 +32,7 @@ func TestPlaces(t *testing.T) {
 		}
 		got := p.accepts(!c.file, c.uid, c.gid, c.mode)
 		text := p.text(got, c.uid, c.gid, c.mode)
-		if got != c.want || !strings.HasPrefix(text, c.says) || (text == "") != (got == accepted) {
+		if got != c.want || !strings.HasPrefix(text, c.wantText) || (text == "") != (got == accepted) {
 			t.Errorf("%s of user %d, group %d, mode %#o: %d, %q", c.name, c.uid, c.gid, c.mode, got, text)
 		}
 	}

@@ -12,8 +12,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
 	}
-	if most := t.BeginWait(timeout); most != 0 {
-		t.waiter.Sleep(most)
+	if sleep := t.BeginWait(timeout); sleep != 0 {
+		t.waiter.Sleep(sleep)
 	}
 	t.EndWait()
 	return nil

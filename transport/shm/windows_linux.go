@@ -38,7 +38,7 @@ func (t *Transport) allocRow(blocks, bytes int) []byte {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first, ok := t.pool.takeRow(blocks)
+	first, ok := t.pool.allocRow(blocks)
 	if !ok {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (t *Transport) Renew(block []byte) []byte {
 	if t.pool.refs[chunk] == 1 {
 		return block
 	}
-	if other, err := t.takeChunk(chunkBytes); err == nil {
+	if other, err := t.allocChunk(chunkBytes); err == nil {
 		t.pool.drop(chunk)
 		return t.own.chunk(other, chunkBytes)
 	}

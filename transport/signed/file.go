@@ -78,22 +78,22 @@ func (f *File) follow() {
 	defer close(f.gone)
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	looks := make(chan func(), 1)
+	checks := make(chan func(), 1)
 	var since time.Time // when the current read began
 	for {
 		select {
 		case <-f.stop:
 			return
-		case take := <-looks:
+		case check := <-checks:
 			since = time.Time{}
-			take()
+			check()
 		case now := <-tick.C:
 			switch {
 			case since.IsZero():
 				since = now
 				go func() {
 					text, t, err := f.read(f.file)
-					looks <- func() { f.check(text, t, err) }
+					checks <- func() { f.check(text, t, err) }
 				}()
 			case now.Sub(since) >= readLimit:
 				f.reportBad(&FileError{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: its host may be unreachable", readLimit)})

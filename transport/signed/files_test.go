@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Valid trust files, and the errors of invalid ones. docs/protocol §29.8.
@@ -43,7 +45,7 @@ func TestParseTrust(t *testing.T) {
 	}
 	p1, p2, p3 := PublisherID(testKey(1), 5), PublisherID(testKey(2), 5), PublisherID(testKey(3), 5)
 	for _, c := range []struct {
-		publisher uint64
+		publisher events.ID
 		topic     string
 		want      bool
 	}{
@@ -51,7 +53,7 @@ func TestParseTrust(t *testing.T) {
 		{p2, "md.xlon.A", true}, {p2, "md.xnas.A", false}, {p3, "md.xnas.A", false}, {5, "md.xnas.A", false},
 	} {
 		if got := set.May(c.publisher, c.topic); got != c.want {
-			t.Errorf("publisher %x on %s: %v", c.publisher, c.topic, got)
+			t.Errorf("publisher %s on %s: %v", c.publisher, c.topic, got)
 		}
 	}
 	if (*Trust)(nil).May(p1, "md.xnas.A") || set.Keys() != 2 {

@@ -25,6 +25,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // KeyID identifies a key: it is the upper half of the id of each publisher that signs with it.
@@ -39,13 +41,13 @@ func IDOf(key ed25519.PublicKey) KeyID {
 	return KeyID(binary.LittleEndian.Uint32(h[:]))
 }
 
-// IDOfPublisher is the id of the key with which a publisher signs.
-func IDOfPublisher(publisher uint64) KeyID { return KeyID(publisher >> 32) }
+// idOfPublisher is the id of the key with which a publisher signs.
+func idOfPublisher(publisher events.ID) KeyID { return KeyID(publisher >> 32) }
 
 // PublisherID is the id of a publisher that signs with key: its lower half is that of id, which is random or a hash of
 // the publisher's name.
-func PublisherID(key ed25519.PrivateKey, id uint64) uint64 {
-	return uint64(IDOf(publicOf(key)))<<32 | id&0xffffffff | 1
+func PublisherID(key ed25519.PrivateKey, id events.ID) events.ID {
+	return events.ID(IDOf(publicOf(key)))<<32 | id&0xffffffff | 1
 }
 
 func publicOf(key ed25519.PrivateKey) ed25519.PublicKey { return ed25519.PublicKey(key[32:]) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Replies to requests are sent by unicast in separate packets, so there is no train to sign: a proof follows the bytes
@@ -16,9 +17,9 @@ import (
 
 // ReplyTo identifies the request that a reply answers, and the replier.
 type ReplyTo struct {
-	Publisher, Epoch uint64 // of the request
-	Topic, Number    uint64
-	Receiver         uint64 // the replier
+	events.Instance // of the request
+	Topic, Number   uint64
+	Receiver        uint64 // the replier
 }
 
 const (
@@ -31,7 +32,7 @@ type replyStatement [len(replyText) + 5*8 + sha256.Size]byte
 
 func (s *replyStatement) set(to *ReplyTo, data []byte) {
 	b := s[copy(s[:], replyText):]
-	for i, x := range []uint64{to.Publisher, to.Epoch, to.Topic, to.Number, to.Receiver} {
+	for i, x := range []uint64{uint64(to.Publisher), uint64(to.Epoch), to.Topic, to.Number, to.Receiver} {
 		binary.LittleEndian.PutUint64(b[8*i:], x)
 	}
 	h := sha256.Sum256(data)
@@ -87,14 +88,14 @@ func (v *ReplyVerifier) Check(topic string, to *ReplyTo, data, proof []byte, fir
 		v.fail()
 		return id, Forged
 	}
-	return id, Taken
+	return id, Accepted
 }
 
 // affords reports whether a reply may be checked that probably does not verify.
 func (v *ReplyVerifier) affords() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.failed.fill(v.now(), strangerFails, atOnce)
+	v.failed.fill(v.now(), unknownFails, atOnce)
 	return v.failed.some()
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A complete reply is accepted if its key is trusted for the topic of its request. docs/vectors/signed.json has the
@@ -18,12 +19,12 @@ func TestReplies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, to, data := NewReplyVerifier(Static{trust}, nil), &ReplyTo{1, 2, 3, 4, 5}, []byte("answer")
+	v, to, data := NewReplyVerifier(Static{trust}, nil), &ReplyTo{events.Instance{Publisher: 1, Epoch: 2}, 3, 4, 5}, []byte("answer")
 	out := s.Reply(to, data)
 	if len(out) != len(data)+wire.ReplyProofLen || string(out[:len(data)]) != "answer" {
 		t.Fatalf("%d bytes: %q", len(out), out)
 	}
-	for topic, want := range map[string]Verdict{"md.x": Taken, "other": Untrusted} {
+	for topic, want := range map[string]Verdict{"md.x": Accepted, "other": Untrusted} {
 		if id, got := v.Check(topic, to, data, out[len(data):], true); got != want || id != IDOf(publicOf(testKey(1))) {
 			t.Errorf("%s: verdict %d, key %v", topic, got, id)
 		}
@@ -38,38 +39,38 @@ func TestForgedRepliesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newClock()
-	v, to, data := NewReplyVerifier(Static{testTrust(t, 1)}, c.Now), &ReplyTo{1, 2, 3, 4, 5}, []byte("answer")
+	v, to, data := NewReplyVerifier(Static{testTrust(t, 1)}, c.Now), &ReplyTo{events.Instance{Publisher: 1, Epoch: 2}, 3, 4, 5}, []byte("answer")
 	good := s.Reply(to, data)[len(data):]
 	bad := append([]byte(nil), good...)
 	bad[10] ^= 1
-	count := func() (looked int) {
+	count := func() (verified int) {
 		for range 200 {
 			switch _, got := v.Check("t", to, data, bad, false); got {
 			case Forged:
-				looked++
+				verified++
 			case Deferred:
 			default:
 				t.Fatalf("verdict %d", got)
 			}
 		}
-		return looked
+		return verified
 	}
-	const atOnce = strangerFails / 20
+	const atOnce = unknownFails / 20
 	for range 200 {
-		if _, got := v.Check("t", to, data, good, false); got != Taken {
+		if _, got := v.Check("t", to, data, good, false); got != Accepted {
 			t.Fatalf("verdict %d of a valid reply", got)
 		}
 	}
 	if n := count(); n != atOnce {
 		t.Errorf("%d are checked, want %d", n, atOnce)
 	}
-	if _, got := v.Check("t", to, data, good, true); got != Taken {
+	if _, got := v.Check("t", to, data, good, true); got != Accepted {
 		t.Errorf("the first of an expected receiver: verdict %d", got)
 	}
 	if _, got := v.Check("t", to, data, good, false); got != Deferred {
 		t.Errorf("a valid reply of another receiver: verdict %d", got)
 	}
-	if c.add(time.Second / 100); count() != strangerFails/100 {
+	if c.add(time.Second / 100); count() != unknownFails/100 {
 		t.Error("no more are checked after some time")
 	}
 }
@@ -79,7 +80,7 @@ func BenchmarkReply(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v, to, data := NewReplyVerifier(Static{testTrust(b, 1)}, nil), &ReplyTo{1, 2, 3, 4, 5}, make([]byte, 64)
+	v, to, data := NewReplyVerifier(Static{testTrust(b, 1)}, nil), &ReplyTo{events.Instance{Publisher: 1, Epoch: 2}, 3, 4, 5}, make([]byte, 64)
 	b.Run("sign", func(b *testing.B) {
 		for b.Loop() {
 			s.Reply(to, data)

@@ -8,41 +8,42 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
 // fabric is a transport that keeps sent packets.
 type fabric struct {
 	transport.Transport
-	caps transport.Capabilities
-	sent [][]byte
-	take int // packets that Send still accepts; negative: all
+	caps      transport.Capabilities
+	sent      [][]byte
+	remaining int // packets that Send still accepts; negative: all
 }
 
 func newFabric() *fabric {
-	return &fabric{caps: transport.Capabilities{MaxPacket: 1472, PacketSize: 1472, MaxTrain: 64, MaxTrainBytes: 64 << 10}, take: -1}
+	return &fabric{caps: transport.Capabilities{MaxPacket: 1472, PacketSize: 1472, MaxTrain: 64, MaxTrainBytes: 64 << 10}, remaining: -1}
 }
 
 func (f *fabric) Capabilities() transport.Capabilities            { return f.caps }
 func (f *fabric) Alloc(bytes int) ([]byte, error)                 { return make([]byte, bytes), nil }
 func (f *fabric) Free([]byte)                                     {}
 func (f *fabric) NewSender(group int) (transport.Sender, error)   { return &fabricSender{f: f}, nil }
-func (s *fabricSender) Completed() uint64                         { return s.taken }
+func (s *fabricSender) Completed() uint64                         { return s.accepted }
 func (s *fabricSender) Close() error                              { return nil }
 func (f *fabric) sender(t testing.TB, s *Signer) transport.Sender { return must(t)(s.NewSender(f, 3)) }
 
 type fabricSender struct {
-	f     *fabric
-	taken uint64
+	f        *fabric
+	accepted uint64
 }
 
 func (s *fabricSender) Send(out *transport.Outbound) (int, error) {
 	for i := range out.Count {
-		if s.f.take == 0 {
+		if s.f.remaining == 0 {
 			return i, transport.ErrBusy
 		}
-		s.f.take--
-		s.taken++
+		s.f.remaining--
+		s.accepted++
 		if s.f.sent != nil {
 			s.f.sent = append(s.f.sent, bytes.Clone(out.Data[i*out.Stride:][:out.Lens[i]]))
 		}
@@ -106,12 +107,12 @@ func (c *counted) Read(p []byte) (int, error) {
 const atTag, atPublisher, atEpoch = 8, 16, 24
 
 // content returns a packet of a stream, with n bytes after its header.
-func content(publisher, epoch uint64, n int) []byte {
+func content(publisher, epoch events.ID, n int) []byte {
 	b := make([]byte, wire.HeaderLen+n)
 	copy(b, "Ff\x01\x01")
 	binary.LittleEndian.PutUint32(b[atTag:], 0xabcd)
-	binary.LittleEndian.PutUint64(b[atPublisher:], publisher)
-	binary.LittleEndian.PutUint64(b[atEpoch:], epoch)
+	binary.LittleEndian.PutUint64(b[atPublisher:], uint64(publisher))
+	binary.LittleEndian.PutUint64(b[atEpoch:], uint64(epoch))
 	for i := range n {
 		b[wire.HeaderLen+i] = byte(i * 7)
 	}
@@ -133,7 +134,7 @@ type rig struct {
 	*clock
 	f  *fabric
 	tx transport.Sender
-	id uint64
+	id events.ID
 }
 
 func newRig(t testing.TB) *rig {

@@ -15,19 +15,19 @@ import (
 // Sender's own memory. Packets that the inner sender does not accept are signed again when they are sent again, and so
 // are repairs, so that each packet has a recent time.
 type Sender struct {
-	signer  *Signer
-	inner   transport.Sender
-	t       transport.Transport
-	caps    transport.Capabilities // of t
-	limits  transport.Capabilities // of packets signed together
-	counter *atomic.Uint64
-	tree    tree
-	staging staging.Memory
-	lens    [wire.MaxSignedTrain]uint16
-	part    transport.Outbound // a field, to avoid an allocation for each train
-	taken   uint64
-	inTaken uint64 // packets that inner accepted
-	closed  bool
+	signer        *Signer
+	inner         transport.Sender
+	t             transport.Transport
+	caps          transport.Capabilities // of t
+	limits        transport.Capabilities // of packets signed together
+	counter       *atomic.Uint64
+	tree          tree
+	staging       staging.Memory
+	lens          [wire.MaxSignedTrain]uint16
+	part          transport.Outbound // a field, to avoid an allocation for each train
+	accepted      uint64
+	innerAccepted uint64 // packets that inner accepted
+	closed        bool
 }
 
 var errClosed = fmt.Errorf("signed: %w", net.ErrClosed)
@@ -75,7 +75,7 @@ func (s *Sender) Send(out *transport.Outbound) (n int, err error) {
 		k, err = s.sendTree(out, n)
 		n += k
 	}
-	s.taken += uint64(n)
+	s.accepted += uint64(n)
 	return n, err
 }
 
@@ -117,7 +117,7 @@ func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	if n == 1 {
 		stride = int(out.Lens[from]) + head
 	}
-	mem, ok := s.staging.Take((n-1)*stride+int(out.Lens[from+n-1])+head, s.inner.Completed())
+	mem, ok := s.staging.Alloc((n-1)*stride+int(out.Lens[from+n-1])+head, s.inner.Completed())
 	if !ok {
 		return 0, transport.ErrBusy
 	}
@@ -129,28 +129,28 @@ func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	if err := s.tree.sign(s.signer, s.counter.Add(1), mem, stride, s.lens[:n]); err != nil {
 		return 0, err
 	}
-	taken, err := s.sendTrains(mem, stride, s.lens[:n])
-	s.inTaken += uint64(taken)
-	s.staging.Sent(s.inTaken, taken > 0)
-	return taken, err
+	accepted, err := s.sendTrains(mem, stride, s.lens[:n])
+	s.innerAccepted += uint64(accepted)
+	s.staging.Sent(s.innerAccepted, accepted > 0)
+	return accepted, err
 }
 
 // sendTrains sends signed packets in one or more trains, and returns how many packets were accepted.
-func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (taken int, err error) {
+func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (accepted int, err error) {
 	full := max(1, min(s.caps.MaxTrain, s.caps.MaxTrainBytes/stride))
-	for taken < len(lens) {
-		n := min(full, len(lens)-taken)
-		s.part = transport.Outbound{Data: mem[taken*stride:], Stride: stride, Count: n, Lens: lens[taken : taken+n]}
+	for accepted < len(lens) {
+		n := min(full, len(lens)-accepted)
+		s.part = transport.Outbound{Data: mem[accepted*stride:], Stride: stride, Count: n, Lens: lens[accepted : accepted+n]}
 		k, err := s.inner.Send(&s.part)
-		if taken += k; err != nil || k < n {
-			return taken, err
+		if accepted += k; err != nil || k < n {
+			return accepted, err
 		}
 	}
-	return taken, nil
+	return accepted, nil
 }
 
 // Completed implements transport.Sender. Packets are copied, so it equals the number of packets accepted.
-func (s *Sender) Completed() uint64 { return s.taken }
+func (s *Sender) Completed() uint64 { return s.accepted }
 
 // allocate allocates the memory to send from.
 func (s *Sender) allocate() error {
@@ -173,7 +173,7 @@ func (s *Sender) Close() error {
 		return nil
 	}
 	s.closed = true
-	idle := s.inner.Completed() == s.inTaken
+	idle := s.inner.Completed() == s.innerAccepted
 	err := s.inner.Close()
 	if s.signer.mu.Lock(); idle && s.staging.Bytes != nil {
 		s.t.Free(s.staging.Bytes)

@@ -19,18 +19,18 @@ func TestSend(t *testing.T) {
 		packets[i][wire.HeaderLen] = byte(i)
 	}
 	out := outbound(packets...)
-	r.f.sent, r.f.take = [][]byte{}, 70
+	r.f.sent, r.f.remaining = [][]byte{}, 70
 	n, err := r.tx.Send(out)
 	if n != 70 || err != transport.ErrBusy || r.tx.Completed() != 70 {
 		t.Fatalf("sent %d, %v", n, err)
 	}
-	r.f.take = -1
+	r.f.remaining = -1
 	rest := transport.Outbound{Data: out.Data[n*out.Stride:], Stride: out.Stride, Count: 150 - n, Lens: out.Lens[n:]}
 	if n, err = r.tx.Send(&rest); n != 80 || err != nil {
 		t.Fatalf("sent %d, %v", n, err)
 	}
 	for i, b := range r.f.sent {
-		is(t, "sent", v, b, Taken)
+		is(t, "sent", v, b, Accepted)
 		if p := wire.Content(b); !bytes.Equal(p, packets[i]) || len(b) > r.f.caps.MaxPacket {
 			t.Fatalf("packet %d has %d bytes", i, len(b))
 		}
@@ -72,7 +72,7 @@ func TestAllocations(t *testing.T) {
 	i := 0
 	check := func() {
 		for _, b := range trains[i] {
-			is(t, "sent", v, b, Taken)
+			is(t, "sent", v, b, Accepted)
 		}
 		i++
 	}

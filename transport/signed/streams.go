@@ -32,15 +32,15 @@ type streams struct {
 
 // stream is the state of one stream: the trains that have verified recently.
 type stream struct {
-	name   streamName
-	by     *trusted
-	key    *account
-	newest uint64 // counter of the latest train
-	heard  int64  // arrival of the latest train, in seconds since 1970
-	fails  budget
-	failed time.Time                 // when a packet last did not verify
-	recent [recentTrains]signedTrain // by counter
-	trees  [recentTrees]knownTree    // by counter
+	name        streamName
+	by          *trusted
+	key         *account
+	newest      uint64 // counter of the latest train
+	lastArrival int64  // arrival of the latest train, in seconds since 1970
+	fails       budget
+	failed      time.Time                 // when a packet last did not verify
+	recent      [recentTrains]signedTrain // by counter
+	trees       [recentTrees]knownTree    // by counter
 }
 
 // account is the use of a receiver's resources by one key.
@@ -77,7 +77,7 @@ func (x *streams) find(name streamName) *stream {
 
 // add makes a stream known.
 func (x *streams) add(name streamName, by *trusted) *stream {
-	st := &stream{name: name, by: by, key: x.account(IDOfPublisher(name.publisher))}
+	st := &stream{name: name, by: by, key: x.account(idOfPublisher(name.Publisher))}
 	st.key.streams++
 	x.all[name], x.last = st, st
 	return st
@@ -92,7 +92,7 @@ func (x *streams) room(key *account, now int64) bool {
 	if now >= x.sweep {
 		x.sweep = now + sweepEvery
 		for _, st := range x.all {
-			if now > st.heard+2*skewSeconds {
+			if now > st.lastArrival+2*skewSeconds {
 				x.forget(st)
 			}
 		}
@@ -114,7 +114,7 @@ func (x *streams) forget(st *stream) {
 // because a key may be trusted again, and received packets must not be accepted twice.
 func (x *streams) use(set *Trust) {
 	for name, st := range x.all {
-		if k := set.find(IDOfPublisher(name.publisher)); k != nil && !bytes.Equal(k.key, st.by.key) {
+		if k := set.find(idOfPublisher(name.Publisher)); k != nil && !bytes.Equal(k.key, st.by.key) {
 			x.forget(st)
 		}
 	}
@@ -146,7 +146,7 @@ func (st *stream) add(s *wire.Signed, root, leaf node) *signedTrain {
 	}
 	if k := &st.trees[s.Counter%recentTrees]; k.nodes == nil || k.counter < s.Counter {
 		k.begin(t)
-		k.take(s, leaf)
+		k.verify(s, leaf)
 	}
 	return t
 }
@@ -219,9 +219,9 @@ func (k *knownTree) learn(number uint8, n node) {
 
 func (k *knownTree) has(number uint8) bool { return k.have[number/64]&(1<<(number%64)) != 0 }
 
-// take reports whether a packet with leaf n belongs to the tree. It computes the path up to the first known node, most
-// often the leaf itself, known as the sibling of its neighbour, and then remembers the nodes on the path.
-func (k *knownTree) take(s *wire.Signed, n node) bool {
+// verify reports whether a packet with leaf n belongs to the tree. It computes the path up to the first known node,
+// most often the leaf itself, known as the sibling of its neighbour, and then remembers the nodes on the path.
+func (k *knownTree) verify(s *wire.Signed, n node) bool {
 	var on, siblings [wire.SignedDepth]node
 	path, number, level := s.Path, s.Node, 0
 	for !k.has(number) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Trust is an immutable set of grants: which keys may publish on which topics.
@@ -116,8 +117,8 @@ func (t *Trust) find(id KeyID) *trusted {
 }
 
 // May reports whether a publisher's key may publish on a topic.
-func (t *Trust) May(publisher uint64, topic string) bool {
-	k := t.find(IDOfPublisher(publisher))
+func (t *Trust) May(publisher events.ID, topic string) bool {
+	k := t.find(idOfPublisher(publisher))
 	return k != nil && k.may(topic)
 }
 

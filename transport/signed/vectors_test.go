@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 var update = flag.Bool("update", false, "write docs/vectors/signed.json")
@@ -69,7 +70,7 @@ type vectorReply struct {
 }
 
 func (x *vectorReply) to() *ReplyTo {
-	return &ReplyTo{Publisher: x.Publisher, Epoch: x.Epoch, Topic: x.Topic, Number: x.Number, Receiver: x.Receiver}
+	return &ReplyTo{Instance: events.Instance{Publisher: events.ID(x.Publisher), Epoch: events.ID(x.Epoch)}, Topic: x.Topic, Number: x.Number, Receiver: x.Receiver}
 }
 
 var verdictNames = map[Verdict]string{Unsigned: "unsigned", Malformed: "malformed", Untrusted: "key", Stale: "time", Replayed: "replayed", Forged: "forged"}
@@ -160,7 +161,7 @@ func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 			continue
 		}
 		seen[wire.Type(b[3])] = true
-		binary.LittleEndian.PutUint64(b[atPublisher:], r.id)
+		binary.LittleEndian.PutUint64(b[atPublisher:], uint64(r.id))
 		if wire.Flags(b[4])&wire.FlagChecksum != 0 {
 			wire.SetChecksum(b)
 		}
@@ -261,7 +262,7 @@ func TestVectors(t *testing.T) {
 		x := NewVerifier(Static{testTrust(t, 1)})
 		x.Begin(time.Unix(int64(now), 0), 0)
 		if first, err := hex.DecodeString(after); err != nil || after != "" {
-			if _, verdict := x.Check(first, 0); err != nil || verdict != Taken {
+			if _, verdict := x.Check(first, 0); err != nil || verdict != Accepted {
 				t.Fatalf("the earlier packet is refused: %d, %v", verdict, err)
 			}
 		}
@@ -270,7 +271,7 @@ func TestVectors(t *testing.T) {
 	}
 	for _, tr := range v.Good {
 		for i, b := range tr.Signed {
-			if got := check(tr.Time, "", b); got != Taken {
+			if got := check(tr.Time, "", b); got != Accepted {
 				t.Errorf("%s, packet %d: verdict %d", tr.Name, i, got)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -13,7 +14,7 @@ type Verdict uint8
 
 // Taken: accepted. The other verdicts are described at stats.Sign, in the order of the checks.
 const (
-	Taken Verdict = iota
+	Accepted Verdict = iota
 	Unsigned
 	Malformed
 	Untrusted
@@ -79,7 +80,7 @@ func (v *Verifier) Begin(now time.Time, unread time.Duration) (changed bool) {
 	v.now, v.at = now, now.Unix()
 	v.since, v.saved = now.Add(-unread).Unix(), max(atOnce, unread)
 	v.fails.fill(now, failsPerSecond, atOnce)
-	v.first.fill(now, strangerFails, atOnce)
+	v.first.fill(now, unknownFails, atOnce)
 	v.work.fill(now, workPerSecond, v.saved)
 	set := v.trust.Trust()
 	if changed = set != v.set; changed {
@@ -103,7 +104,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 		return 0, Malformed
 	}
 	name := streamOf(s.Packet)
-	key = IDOfPublisher(name.publisher)
+	key = idOfPublisher(name.Publisher)
 	st := v.streams.find(name)
 	by := v.set.find(key)
 	if by == nil {
@@ -128,7 +129,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 				return key, Forged
 			}
 			t.setArrived(s.Node, leg)
-			return key, Taken
+			return key, Accepted
 		}
 	}
 	return key, v.checkTrain(by, name, st, &s, leg)
@@ -142,12 +143,12 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 	if known == nil {
 		return climb(s, leaf) == t.root
 	}
-	return known.take(s, leaf)
+	return known.verify(s, leaf)
 }
 
 // checkTrain checks a packet of a train that is not verified yet. st is its stream, nil if unknown.
 func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed, leg uint8) Verdict {
-	key := v.streams.account(IDOfPublisher(name.publisher))
+	key := v.streams.account(idOfPublisher(name.Publisher))
 	key.work.fill(v.now, keyWorkPerSecond, v.saved)
 	if !v.affords(st) || !key.work.some() && !v.work.some() || st == nil && !v.streams.room(key, v.since) {
 		return Deferred
@@ -167,9 +168,9 @@ func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.
 	if st == nil {
 		st = v.streams.add(name, by)
 	}
-	st.heard = v.at
+	st.lastArrival = v.at
 	st.add(s, root, leaf).setArrived(s.Node, leg)
-	return Taken
+	return Accepted
 }
 
 // affords reports whether a signature of stream st, nil if unknown, may be checked although it may fail. During a flood
@@ -206,13 +207,13 @@ func climb(s *wire.Signed, n node) node {
 
 // streamName identifies the stream in which a train counter counts, by the header of its packets.
 type streamName struct {
-	publisher, epoch uint64
-	tag              uint32
+	events.Instance
+	tag uint32
 }
 
 // streamOf reads the stream's name from the header of a packet.
 func streamOf(packet []byte) (n streamName) {
-	n.publisher, n.epoch, n.tag = wire.Stream(packet)
+	n.Instance, n.tag = wire.Stream(packet)
 	return n
 }
 
@@ -223,13 +224,13 @@ type budget struct {
 }
 
 const (
-	// failsPerSecond and strangerFails together use at most a third of a core.
+	// failsPerSecond and unknownFails together use at most a third of a core.
 	failsPerSecond = 4500
-	// streamFails is the number of failures a second with the name of one stream, strangerFails with those of all unknown
-	// streams together.
-	streamFails   = 3000
-	strangerFails = 1500
-	// cleanAfter is the time after its last failure from which a stream has its own budget, whatever other packets arrive.
+	// streamFails is the maximum number of failed verifications a second of packets of one known stream, unknownFails
+	// that of packets of all unknown streams together.
+	streamFails  = 3000
+	unknownFails = 1500
+	// cleanAfter is the time since its last failure after which a stream has a budget that other streams cannot use up.
 	cleanAfter = time.Second
 	// keyWorkPerSecond is the number of signatures of each key that are checked regardless of other keys, workPerSecond
 	// the number in addition for all keys together. A Fanfare publisher sends at most 10,000 a second.

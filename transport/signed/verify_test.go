@@ -23,8 +23,8 @@ func TestEachPacketVerifiesAlone(t *testing.T) {
 			}
 			all := r.verifier(t)
 			for _, i := range rand.Perm(n) {
-				is(t, "alone", r.verifier(t), sent[i], Taken)
-				is(t, "with others", all, sent[i], Taken)
+				is(t, "alone", r.verifier(t), sent[i], Accepted)
+				is(t, "with others", all, sent[i], Accepted)
 				is(t, "twice", all, sent[i], Replayed)
 				s, err := wire.ParseSigned(sent[i])
 				if err != nil || s.Depth() != depthOf(n) || s.Packet[wire.HeaderLen] != byte(i) {
@@ -38,14 +38,14 @@ func TestEachPacketVerifiesAlone(t *testing.T) {
 			for range 300 {
 				x := bytes.Clone(b)
 				x[rand.IntN(len(x))] ^= 1 << rand.IntN(8)
-				if _, got := r.verifier(t).Check(x, 0); got == Taken {
+				if _, got := r.verifier(t).Check(x, 0); got == Accepted {
 					t.Fatalf("accepted with a bit changed: %x, was %x", x, b)
 				}
 			}
 			all = r.verifier(t)
 			for i := range n {
 				if i != n/2 {
-					is(t, "another of the train", all, sent[i], Taken)
+					is(t, "another of the train", all, sent[i], Accepted)
 				}
 			}
 			for range 300 { // also when its train is known, except in the known part of the path
@@ -54,12 +54,12 @@ func TestEachPacketVerifiesAlone(t *testing.T) {
 				if x[i] ^= 1 << rand.IntN(8); i >= wire.SignedLen && i < wire.SignedHead(depthOf(n)) {
 					continue
 				}
-				if _, got := all.Check(x, 0); got == Taken {
+				if _, got := all.Check(x, 0); got == Accepted {
 					t.Fatalf("accepted with a bit changed: %x, was %x", x, b)
 				}
 			}
 			for i := range b {
-				if _, got := r.verifier(t).Check(b[:i], 0); got == Taken {
+				if _, got := r.verifier(t).Check(b[:i], 0); got == Accepted {
 					t.Fatalf("accepted when truncated to %d bytes", i)
 				}
 			}
@@ -73,7 +73,7 @@ func TestPacketIsAcceptedOnce(t *testing.T) {
 	v := r.verifier(t)
 	for _, b := range r.train(t, 128) {
 		for leg := range uint8(transport.MaxLegs) {
-			for _, want := range []Verdict{Taken, Replayed} {
+			for _, want := range []Verdict{Accepted, Replayed} {
 				if _, got := v.Check(b, leg); got != want {
 					t.Fatalf("leg %d: verdict %d, want %d", leg, got, want)
 				}
@@ -88,7 +88,7 @@ func TestTrainIsVerifiedOnce(t *testing.T) {
 	r := newRig(t)
 	sent := r.train(t, 40)
 	v := r.verifier(t)
-	is(t, "the first", v, sent[17], Taken)
+	is(t, "the first", v, sent[17], Accepted)
 	v.fails.left, v.streams.last.failed = 0, v.now // another signature would be deferred
 	for i := range sent {
 		x := bytes.Clone(sent[i])
@@ -100,7 +100,7 @@ func TestTrainIsVerifiedOnce(t *testing.T) {
 		x[30]++
 		is(t, "with another signature", v, x, Forged)
 		if i != 17 {
-			is(t, "of the same train", v, sent[i], Taken)
+			is(t, "of the same train", v, sent[i], Accepted)
 		}
 		is(t, "repeated", v, sent[i], Replayed)
 	}
@@ -113,8 +113,8 @@ func TestTimesWrap(t *testing.T) {
 	r.add(time.Unix(1<<32, 0).Sub(r.now) - time.Second)
 	before := r.train(t, 1)[0]
 	r.add(2 * time.Second)
-	is(t, "a second before 2^32", r.verifier(t), before, Taken)
-	is(t, "a second after", r.verifier(t), r.train(t, 1)[0], Taken)
+	is(t, "a second before 2^32", r.verifier(t), before, Accepted)
+	is(t, "a second after", r.verifier(t), r.train(t, 1)[0], Accepted)
 }
 
 // The checks of a packet, in their order. docs/protocol §29.6.
@@ -138,7 +138,7 @@ func TestChecks(t *testing.T) {
 		b    []byte
 		want Verdict
 	}{
-		{"good", good, Taken},
+		{"good", good, Accepted},
 		{"nothing", nil, Unsigned},
 		{"not signed", packet, Unsigned},
 		{"sealed", change(func(b []byte) { b[1] = 's' }), Unsigned},
@@ -175,7 +175,7 @@ func TestKeyOfAnotherStream(t *testing.T) {
 	insider := &rig{c, f, f.sender(t, s), 0}
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
 	v.Begin(c.now, 0)
-	is(t, "in its own stream", v, insider.send(t, content(PublisherID(testKey(2), 9), 5, 10))[0], Taken)
+	is(t, "in its own stream", v, insider.send(t, content(PublisherID(testKey(2), 9), 5, 10))[0], Accepted)
 	is(t, "in another's", v, insider.send(t, content(PublisherID(testKey(1), 9), 5, 10))[0], Forged)
 }
 
@@ -189,11 +189,11 @@ func TestOldTrains(t *testing.T) {
 		trains = append(trains, r.train(t, 2))
 	}
 	for _, i := range rand.Perm(recentTrains)[:recentTrains/2] {
-		is(t, "in any order", v, trains[i][0], Taken)
+		is(t, "in any order", v, trains[i][0], Accepted)
 	}
 	for i, tr := range trains {
 		if i >= 5 {
-			is(t, "later", v, tr[1], Taken)
+			is(t, "later", v, tr[1], Accepted)
 		}
 	}
 	v.fails.left = 0
@@ -201,9 +201,9 @@ func TestOldTrains(t *testing.T) {
 		is(t, "too old", v, trains[i][1], Replayed)
 	}
 	v = r.verifier(t)
-	is(t, "of a stream", v, r.send(t, content(r.id, 5, 10))[0], Taken)
+	is(t, "of a stream", v, r.send(t, content(r.id, 5, 10))[0], Accepted)
 	first := newRig(t)
-	is(t, "of an earlier counter in another epoch", v, first.send(t, content(r.id, 6, 10))[0], Taken)
+	is(t, "of an earlier counter in another epoch", v, first.send(t, content(r.id, 6, 10))[0], Accepted)
 	is(t, "in the same", v, newRig(t).train(t, 1)[0], Replayed)
 }
 
@@ -214,11 +214,11 @@ func TestTrainWithoutTree(t *testing.T) {
 	var trains [][][]byte
 	for range recentTrees + 2 {
 		trains = append(trains, r.train(t, 5))
-		is(t, "the first", v, trains[len(trains)-1][0], Taken)
+		is(t, "the first", v, trains[len(trains)-1][0], Accepted)
 	}
 	v.fails.left, v.streams.last.failed = 0, v.now // another signature would be deferred
 	for i, tr := range trains {
-		is(t, "another", v, tr[3], Taken)
+		is(t, "another", v, tr[3], Accepted)
 		x := bytes.Clone(tr[4])
 		x[len(x)-1]++
 		is(t, fmt.Sprint("forged, of train ", i), v, x, Forged)
@@ -236,11 +236,11 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v := NewVerifier(Static{testTrust(t, 1)})
 		v.Begin(r.now, 0)
-		if _, got := v.Check(good[0], 0); got != Taken {
+		if _, got := v.Check(good[0], 0); got != Accepted {
 			t.Fatal("the valid packet is not accepted")
 		}
 		_, got := v.Check(b, 0)
-		if got != Taken {
+		if got != Accepted {
 			return
 		}
 		for _, g := range good {
@@ -262,12 +262,12 @@ func TestUnread(t *testing.T) {
 	r.add(6 * time.Minute)
 	v.Begin(r.now, 0)
 	train := r.train(t, 2)
-	is(t, "immediately", v, train[0], Taken)
+	is(t, "immediately", v, train[0], Accepted)
 	r.add(20 * time.Minute)
 	v.Begin(r.now, 20*time.Minute)
 	is(t, "too old before", v, old[0], Stale)
 	is(t, "of a stream beyond the limit", v, r.send(t, content(r.id, 6, 10))[0], Deferred)
-	is(t, "unread", v, train[1], Taken)
+	is(t, "unread", v, train[1], Accepted)
 	is(t, "accepted before", v, train[0], Replayed)
 	v.Begin(r.now, 0)
 	is(t, "after everything was read", v, train[1], Stale)

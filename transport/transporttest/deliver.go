@@ -60,9 +60,9 @@ func trains(c transport.Capabilities, do func(count, size, last int)) {
 		if size > c.MaxPacket {
 			continue
 		}
-		most := min(c.MaxTrain, c.MaxTrainBytes/size, c.ReceiveCapacity/2+1)
-		for _, count := range []int{1, 2, 3, most / 2, most - 1, most} {
-			if count < 1 || count > most {
+		maxTrains := min(c.MaxTrain, c.MaxTrainBytes/size, c.ReceiveCapacity/2+1)
+		for _, count := range []int{1, 2, 3, maxTrains / 2, maxTrains - 1, maxTrains} {
+			if count < 1 || count > maxTrains {
 				continue
 			}
 			for _, last := range []int{size, 1, size/2 + 1, size - 1} {

@@ -168,12 +168,12 @@ func testPollWithoutWait(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t) // the suite waits on the first endpoint only
 	b.join(0, 1)
 	s := []transport.Sender{a.firstSender(0), a.firstSender(1)}
-	hear := func(g int, text string) {
+	mustReceive := func(g int, text string) {
 		t.Helper()
 		a.send(s[g], one([]byte(text)))
 		b.want(g, [][]byte{[]byte(text)})
 	}
-	look := func() {
+	mustReceiveNone := func() {
 		for range 10_000 {
 			b.poll()
 		}
@@ -182,19 +182,19 @@ func testPollWithoutWait(t *testing.T, f *fabric) {
 		}
 	}
 	for range 3 {
-		look()
+		mustReceiveNone()
 		for i := range 20 {
-			hear(i%2, "one after the other")
-			hear(i/2%2, "two of the same group")
+			mustReceive(i%2, "one after the other")
+			mustReceive(i/2%2, "two of the same group")
 		}
-		look()
-		hear(0, "the last one of its group")
-		look()
+		mustReceiveNone()
+		mustReceive(0, "the last one of its group")
+		mustReceiveNone()
 		b.leave(0)
-		hear(1, "still here")
-		look()
+		mustReceive(1, "still here")
+		mustReceiveNone()
 		b.join(0)
-		hear(0, "and here again")
+		mustReceive(0, "and here again")
 	}
 	if n := b.Stats().ReceiveErrors; n != 0 {
 		t.Errorf("%d receive errors", n)

@@ -163,13 +163,13 @@ func (l *lending) keepMore() (sent int) {
 	l.t.Helper()
 	l.b.hold, l.b.got = true, nil
 	limit, before := time.Now().Add(testTimeout), l.b.Stats().LendRefused
-	most := l.caps.LendMax + l.caps.Batch
-	for sent < 2*(l.caps.ReceiveCapacity+most) || l.b.Stats().LendRefused == before {
+	maxKept := l.caps.LendMax + l.caps.Batch
+	for sent < 2*(l.caps.ReceiveCapacity+maxKept) || l.b.Stats().LendRefused == before {
 		l.push()
 		sent++
 		l.a.poll()
 		l.b.poll()
-		if len(l.b.held) > most {
+		if len(l.b.held) > maxKept {
 			l.t.Fatalf("%d trains are lent; LendMax is %d, Batch %d", len(l.b.held), l.caps.LendMax, l.caps.Batch)
 		}
 		if time.Now().After(limit) {

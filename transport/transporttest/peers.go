@@ -84,7 +84,7 @@ func testReadReplies(t *testing.T, f *fabric) {
 	}
 	const n = 50
 	seen := make(map[byte]int)
-	note := func(p []byte) {
+	record := func(p []byte) {
 		want := make([]byte, len(p))
 		if fill(want, uint64(p[0])); len(p) > 8 && p[0] < n {
 			want[0] = p[0]
@@ -96,7 +96,7 @@ func testReadReplies(t *testing.T, f *fabric) {
 	}
 	a.onRecv = func(tr *transport.Train) {
 		for i := range tr.Count() {
-			note(tr.Packet(i))
+			record(tr.Packet(i))
 		}
 	}
 	for i := range n {
@@ -109,7 +109,7 @@ func testReadReplies(t *testing.T, f *fabric) {
 				if i%20 == 19 {
 					a.poll()
 				}
-				reader.ReadReplies(note)
+				reader.ReadReplies(record)
 				return len(seen) > i
 			})
 		}
@@ -119,13 +119,13 @@ func testReadReplies(t *testing.T, f *fabric) {
 			t.Errorf("reply %d was delivered %d times", i, times)
 		}
 	}
-	if allocs := testing.AllocsPerRun(100, func() { reader.ReadReplies(note) }); allocs > 0 {
+	if allocs := testing.AllocsPerRun(100, func() { reader.ReadReplies(record) }); allocs > 0 {
 		t.Errorf("ReadReplies allocates %v times", allocs)
 	}
 	s.Close()
-	reader.ReadReplies(note)
+	reader.ReadReplies(record)
 	a.end()
-	reader.ReadReplies(note)
+	reader.ReadReplies(record)
 }
 
 // A sender has the same address in trains and in replies, however they are read, and another address than other
@@ -138,10 +138,10 @@ func testAddresses(t *testing.T, f *fabric) {
 	a.join(0)
 	b.join(0)
 	c.join(0)
-	came, seen := make(map[byte]bool), make(map[byte]string) // by the first byte of a packet
+	received, seen := make(map[byte]bool), make(map[byte]string) // by the first byte of a packet
 	a.onRecv = func(tr *transport.Train) {
 		for i := range tr.Count() {
-			came[tr.Packet(i)[0]], seen[tr.Packet(i)[0]] = true, a.SourceAddress(tr.From)
+			received[tr.Packet(i)[0]], seen[tr.Packet(i)[0]] = true, a.SourceAddress(tr.From)
 		}
 	}
 	toB, toC := b.retain(), c.retain()
@@ -151,7 +151,7 @@ func testAddresses(t *testing.T, f *fabric) {
 	b.onRecv, c.onRecv = nil, nil
 	b.send(b.firstSender(0), one([]byte("b")))
 	c.send(c.firstSender(0), one([]byte("c")))
-	f.until(t, "their packets arrive", func() bool { return came['b'] && came['c'] })
+	f.until(t, "their packets arrive", func() bool { return received['b'] && received['c'] })
 	reply := func(e *endpoint, to transport.Peer, packet string) {
 		f.until(t, "the reply is sent", func() bool { return e.Reply(to, []byte(packet)) == nil })
 	}
@@ -160,16 +160,16 @@ func testAddresses(t *testing.T, f *fabric) {
 	}
 	reply(b, (*toB)[0], "B")
 	reply(c, (*toC)[0], "C")
-	f.until(t, "the replies arrive", func() bool { return came['B'] && came['C'] })
+	f.until(t, "the replies arrive", func() bool { return received['B'] && received['C'] })
 	if reader, ok := s.(transport.ReplyReader); ok {
-		note := func(p []byte) { came[p[0]], seen[p[0]] = true, reader.ReplyAddress() }
+		record := func(p []byte) { received[p[0]], seen[p[0]] = true, reader.ReplyAddress() }
 		reply(b, (*toB)[0], "1")
 		reply(c, (*toC)[0], "2")
 		f.until(t, "the replies are read", func() bool {
-			if reader.ReadReplies(note); !came['1'] || !came['2'] {
+			if reader.ReadReplies(record); !received['1'] || !received['2'] {
 				a.poll() // in case ReadReplies leaves them to the loop
 			}
-			return came['1'] && came['2']
+			return received['1'] && received['2']
 		})
 		if seen['1'] != seen['B'] || seen['2'] != seen['C'] {
 			t.Errorf("a Sender reads replies of %q and %q, the loop of %q and %q", seen['1'], seen['2'], seen['B'], seen['C'])

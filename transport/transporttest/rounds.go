@@ -30,13 +30,13 @@ func testRounds(t *testing.T, f *fabric) {
 			sent++
 		}
 	}
-	round := func(meanwhile int) int {
+	round := func(during int) int {
 		limit := time.Now().Add(testTimeout)
 		for more := true; more; more = b.batch.More {
 			if b.poll(); time.Now().After(limit) {
 				t.Fatal("a round does not end")
 			}
-			send(meanwhile)
+			send(during)
 		}
 		return len(b.got)
 	}

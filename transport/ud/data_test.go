@@ -243,7 +243,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		copied := &transport.Outbound{Data: make([]byte, 8*1024), Stride: 1024, Count: 8, Lens: registered.Lens}
 		reply := []byte("a reply")
 		var polling uint64
-		take := func(n *node) int {
+		receive := func(n *node) int {
 			got := 0
 			if err := n.Poll(n.batch); err != nil {
 				t.Fatal(err)
@@ -265,14 +265,14 @@ func TestNothingIsAllocated(t *testing.T) {
 			}
 			r.f.AdvanceTo(r.f.Now() + time.Millisecond)
 			before := mallocs()
-			if n := take(sub); n != 16 {
+			if n := receive(sub); n != 16 {
 				t.Fatalf("%d of 16 packets", n)
 			}
-			if n := take(pub); n != 1 {
+			if n := receive(pub); n != 1 {
 				t.Fatalf("%d of 1 replies", n)
 			}
-			if taken := pub.Stats().PacketsSent; s.Completed() != taken {
-				t.Fatalf("%d of %d completed", s.Completed(), taken)
+			if accepted := pub.Stats().PacketsSent; s.Completed() != accepted {
+				t.Fatalf("%d of %d completed", s.Completed(), accepted)
 			}
 			polling += mallocs() - before
 		}

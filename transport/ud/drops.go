@@ -24,8 +24,8 @@ func (d *portDrops) open(dev rdma.Device, port uint8, now rdma.PortAttr) {
 	d.dev, d.port, d.last = dev, port, now
 }
 
-// ask adds the device's counts since the last call. If the device was removed the counters stay. The caller holds mu.
-func (d *portDrops) ask() {
+// update adds the device's counts since the last call, none if the device was removed. The caller holds mu.
+func (d *portDrops) update() {
 	if d.dev == nil {
 		return
 	}
@@ -55,7 +55,7 @@ func since(before, now uint64) uint64 {
 func (d *portDrops) addTo(s *stats.Transport) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ask()
+	d.update()
 	s.PKeyViolations += d.pkeys
 	s.QKeyViolations += d.qkeys
 	s.Unclaimed += d.dropped
@@ -65,6 +65,6 @@ func (d *portDrops) addTo(s *stats.Transport) {
 func (d *portDrops) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ask()
+	d.update()
 	d.dev = nil
 }

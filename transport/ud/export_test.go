@@ -14,7 +14,7 @@ func (t *Transport) BreakQP() error {
 
 // Header returns the GRH of a lent packet.
 func (t *Transport) Header(from transport.Source) []byte {
-	_, i := t.rq.lent(uint64(from))
+	_, i := t.rq.lentSlot(uint64(from))
 	return t.rq.sges[i].Buf[:rdma.GRHBytes]
 }
 

@@ -105,8 +105,8 @@ func (t *Transport) handleOver() {
 	t.Wake()
 }
 
-// takeHandles assigns finished handles to their peers, and sends the replies that waited for them.
-func (t *Transport) takeHandles() {
+// assignHandles assigns finished handles to their peers, and sends the replies that waited for them.
+func (t *Transport) assignHandles() {
 	h := &t.handles
 	h.ready.Store(false)
 	h.prune()

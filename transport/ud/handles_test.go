@@ -245,7 +245,7 @@ func TestManyPendingHandles(t *testing.T) {
 	if !ok {
 		t.Fatal("no header")
 	}
-	const most = 64
+	const maximum = 64
 	forge := func(i int) (transport.Peer, error) {
 		binary.BigEndian.PutUint32(h.Src[12:], 0xbad00000+uint32(i))
 		rdma.PutGRH(sub.Header(tr.From), rdma.LinkLayerInfiniBand, &h, 0)
@@ -253,7 +253,7 @@ func TestManyPendingHandles(t *testing.T) {
 	}
 	refused := 0
 	var forged []transport.Peer
-	for i := range 2 * most {
+	for i := range 2 * maximum {
 		p, err := forge(i)
 		switch {
 		case err == nil:
@@ -264,8 +264,8 @@ func TestManyPendingHandles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(forged) != most || refused != most || sub.Stats().PeersRefused != most {
-		t.Errorf("of %d concurrent senders %d were accepted and %d refused; %d counted", 2*most, len(forged), refused, sub.Stats().PeersRefused)
+	if len(forged) != maximum || refused != maximum || sub.Stats().PeersRefused != maximum {
+		t.Errorf("of %d concurrent senders %d were accepted and %d refused; %d counted", 2*maximum, len(forged), refused, sub.Stats().PeersRefused)
 	}
 	if err := sub.Reply(sub.peer, []byte("you")); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 		if c.LendMax != queue/4 {
 			t.Errorf("LendMax of a receive queue of %d is %d, want a quarter", queue, c.LendMax)
 		}
-		most := c.LendMax + c.Batch
+		limit := c.LendMax + c.Batch
 		var kept []transport.Train
 		poll := func() {
 			if err := sub.Poll(sub.batch); err != nil {
@@ -32,7 +32,7 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 			}
 			kept = append(kept, sub.batch.Trains...)
 		}
-		packets := most + queue + 50
+		packets := limit + queue + 50
 		for i := range packets {
 			r.send(to, fmt.Sprint("packet ", i))
 			r.f.AdvanceTo(r.f.Now() + tick)
@@ -41,12 +41,12 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 			if n := sub.Stats().LendRefused; (n == 0) != (before <= c.LendMax) {
 				t.Fatalf("queue %d: %d polls count as limited with %d trains kept", queue, n, before)
 			}
-			if len(kept) <= most && s.posted < c.ReceiveCapacity {
+			if len(kept) <= limit && s.posted < c.ReceiveCapacity {
 				t.Fatalf("queue %d: %d receives are posted with %d trains kept", queue, s.posted, len(kept))
 			}
 		}
-		if len(kept) != most {
-			t.Fatalf("queue %d: %d trains were lent to a caller that releases none, want %d", queue, len(kept), most)
+		if len(kept) != limit {
+			t.Fatalf("queue %d: %d trains were lent to a caller that releases none, want %d", queue, len(kept), limit)
 		}
 		for i := range kept {
 			if want := fmt.Sprint("packet ", i); string(kept[i].Data) != want {
@@ -57,8 +57,8 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 		kept = nil
 		r.quiet(time.Millisecond)
 		lost := int(sub.Stats().ReceiveOverflow)
-		if waiting := len(sub.got); waiting < c.ReceiveCapacity || most+waiting+lost != packets || lost < 50 {
-			t.Errorf("queue %d: of %d packets %d were lent, %d waited, %d counted as lost", queue, packets, most, waiting, lost)
+		if waiting := len(sub.got); waiting < c.ReceiveCapacity || limit+waiting+lost != packets || lost < 50 {
+			t.Errorf("queue %d: of %d packets %d were lent, %d waited, %d counted as lost", queue, packets, limit, waiting, lost)
 		}
 		sub.got, sub.groups = nil, nil
 		r.send(to, "after")
@@ -108,12 +108,12 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 
 		var kept []transport.Train
 		c := sub.Capabilities()
-		most := c.LendMax + c.Batch
+		limit := c.LendMax + c.Batch
 		sent := func() {
 			until(pub, func() bool { n, _ := to.Send(one("x")); return n == 1 })
 		}
 		batch.Trains = batch.Trains[:0]
-		for len(kept) < most {
+		for len(kept) < limit {
 			sent()
 			until(sub, func() bool {
 				kept = append(kept, batch.Trains...)
@@ -125,7 +125,7 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 		for range c.ReceiveCapacity / 2 {
 			sent()
 		}
-		until(pub, func() bool { return f.Stats().Delivered >= uint64(most+c.ReceiveCapacity/2) })
+		until(pub, func() bool { return f.Stats().Delivered >= uint64(limit+c.ReceiveCapacity/2) })
 
 		// Some calls may return for earlier events, but not all.
 		asleep := make(chan int)
@@ -153,8 +153,8 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 		close(ready)
 		sub.Wake()
 		<-asleep
-		if n := sub.Stats().LendRefused; n == 0 || n > uint64(most) {
-			t.Errorf("own waiter %v: %d polls count as limited with %d trains kept", own, n, most)
+		if n := sub.Stats().LendRefused; n == 0 || n > uint64(limit) {
+			t.Errorf("own waiter %v: %d polls count as limited with %d trains kept", own, n, limit)
 		}
 		sub.Release(&kept[0])
 		sub.Wait(-1) // the waiting packet can be lent now

@@ -27,11 +27,11 @@ const (
 	// firstTries is the number of attempts for a first join without an answer: each waits three seconds in the kernel
 	// (core/multicast.c). A refusal is final.
 	firstTries = 3
-	// A lost membership is retried immediately, apart from spacing, then after minRest, and after twice as long each time
-	// up to maxRest, without limit. Half of each delay is random. If it is lost again within lastedFor the delays continue
-	// to grow.
-	minRest = 10 * time.Millisecond
-	maxRest = time.Second
+	// A lost membership is retried immediately, apart from spacing, then after minBackoff, and after twice as long each
+	// time up to maxBackoff, without limit. Half of each delay is random. If it is lost again within lastedFor the
+	// delays continue to grow.
+	minBackoff = 10 * time.Millisecond
+	maxBackoff = time.Second
 	// spacing is the average time between join requests for lost memberships of a transport: often all memberships of all
 	// hosts are lost together, and one subnet administrator serves the subnet.
 	spacing = 2 * time.Millisecond
@@ -50,19 +50,19 @@ type member struct {
 	role  transport.Role
 	id    rdma.ID
 
-	phase   phase
-	want    bool
-	full    bool // the next attempt is for full membership: send-only was refused
-	asked   rdma.JoinFlags
-	lost    bool          // it was a member, and joins again
-	tries   int           // failed or short-lived attempts since it last lasted for lastedFor
-	since   time.Duration // when it became a member
-	cause   string        // why it is not a member, as last reported
-	retryAt time.Duration
-	leave   rdma.Pending
-	silent  bool     // do not report the end of the leave
-	listed  bool     // on Transport.todo
-	mgid    rdma.GID // of a receiver; zero while packets are not for it
+	phase     phase
+	want      bool
+	full      bool // the next attempt is for full membership: send-only was refused
+	requested rdma.JoinFlags
+	lost      bool          // it was a member, and joins again
+	tries     int           // failed or short-lived attempts since it last lasted for lastedFor
+	since     time.Duration // when it became a member
+	cause     string        // why it is not a member, as last reported
+	retryAt   time.Duration
+	leave     rdma.Pending
+	silent    bool     // do not report the end of the leave
+	listed    bool     // on Transport.todo
+	mgid      rdma.GID // of a receiver; zero while packets are not for it
 }
 
 func (t *Transport) member(list []*member, group int, role transport.Role, id rdma.ID) *member {
@@ -125,7 +125,7 @@ func (t *Transport) nextTry() (time.Duration, bool) {
 	if len(t.members.todo) == 0 {
 		return 0, false
 	}
-	wait := maxRest
+	wait := maxBackoff
 	for _, m := range t.members.todo {
 		if m.phase == leaving {
 			return pollLeaves, true
@@ -172,7 +172,7 @@ func (m *member) step() {
 			m.begin()
 			return
 		}
-		m.phase, m.retryAt = resting, m.t.cfg.Clock()+maxRest // watchPort retries it as soon as the port is back
+		m.phase, m.retryAt = resting, m.t.cfg.Clock()+maxBackoff // watchPort retries it as soon as the port is back
 	case !m.want && m.phase == resting:
 		m.phase = out
 		m.left()
@@ -197,10 +197,10 @@ func (m *member) left() {
 
 // begin requests the join from the connection manager.
 func (m *member) begin() {
-	m.asked = m.joinFlags()
+	m.requested = m.joinFlags()
 	m.phase = joining
 	err := m.id.JoinMulticastEx(rdma.JoinAttr{
-		CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: m.asked, Addr: m.t.addrs[m.group],
+		CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: m.requested, Addr: m.t.addrs[m.group],
 	}, m)
 	if err != nil {
 		m.phase = out // no request was made, so there is nothing to leave
@@ -212,7 +212,7 @@ func (m *member) begin() {
 func (m *member) joined(ev *rdma.Event) {
 	t := m.t
 	if t.port.away != nil {
-		m.rest()
+		m.backOff()
 		m.quit()
 		return
 	}
@@ -246,7 +246,7 @@ func (m *member) failed(err error) {
 	if m.t.cfg.Clock()-m.since >= lastedFor {
 		m.tries = 0
 	}
-	m.rest()
+	m.backOff()
 	m.t.counts.received.Lost.Add(1)
 	m.reportLost(fmt.Errorf("ud: membership of %v: %w", m.t.addrs[m.group], err))
 	m.quit()
@@ -257,13 +257,13 @@ func (m *member) reportLost(err error) {
 	m.t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Lost, Err: err})
 }
 
-// rest decides when to retry a lost membership.
-func (m *member) rest() {
+// backOff decides when to retry a lost membership.
+func (m *member) backOff() {
 	t := m.t
 	wait := t.spread()
 	if m.tries > 0 {
-		rest := min(minRest<<min(m.tries-1, 10), maxRest)
-		wait += rest/2 + time.Duration(t.members.chance.Int64N(int64(rest/2)))
+		delay := min(minBackoff<<min(m.tries-1, 10), maxBackoff)
+		wait += delay/2 + time.Duration(t.members.chance.Int64N(int64(delay/2)))
 	}
 	m.tries++
 	m.retryAt = t.cfg.Clock() + wait
@@ -279,15 +279,15 @@ func (m *member) refused(err error, answer bool) {
 	t := m.t
 	now := t.cfg.Clock()
 	switch {
-	case m.asked == rdma.JoinSendOnlyFullMember && noSendOnly(err, answer):
+	case m.requested == rdma.JoinSendOnlyFullMember && noSendOnly(err, answer):
 		m.full = true
 		m.retryAt = now
 	case !m.lost && t.port.away != nil: // not an answer of the fabric
 		m.full = false
-		m.rest()
+		m.backOff()
 	case m.lost:
 		m.full = false
-		m.rest()
+		m.backOff()
 		t.counts.received.JoinsFailed.Add(1)
 		if err = m.joinError(err, answer); err.Error() != m.cause {
 			m.reportLost(err)
@@ -295,7 +295,7 @@ func (m *member) refused(err error, answer bool) {
 	case unanswered(err) && m.tries+1 < firstTries:
 		m.full = false
 		m.tries++
-		m.retryAt = now + minRest
+		m.retryAt = now + minBackoff
 	default:
 		m.fail(err, answer)
 		return

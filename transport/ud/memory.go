@@ -119,7 +119,7 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	}
 	n, size := pages(bytes), 0
 	for _, r := range m.regions() {
-		if mem := m.take(r, n, bytes); mem != nil {
+		if mem := m.allocIn(r, n, bytes); mem != nil {
 			// The device uses these physical pages: clearing them by madvise would give the process other pages.
 			clear(mem)
 			return mem, nil
@@ -134,12 +134,12 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.take(r, n, bytes), nil
+	return m.allocIn(r, n, bytes), nil
 }
 
-// take allocates n bytes of a region and returns the first bytes of them; nil if there is no room. The caller holds mu.
-func (m *memory) take(r *region, n, bytes int) []byte {
-	off, ok := r.free.take(n)
+// allocIn allocates n bytes of a region. It returns the first bytes of them, or nil without room. The caller holds mu.
+func (m *memory) allocIn(r *region, n, bytes int) []byte {
+	off, ok := r.free.alloc(n)
 	if !ok {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	if t.closing.Load() {
 		return 0, errClosed
 	}
-	s, i := t.rq.lent(uint64(from))
+	s, i := t.rq.lentSlot(uint64(from))
 	if s == nil {
 		return 0, fmt.Errorf("ud: source %d does not belong to a lent train", from)
 	}
@@ -71,7 +71,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 
 // SourceAddress implements transport.Transport: "[fe80::2:c903:0:1]:qp17".
 func (t *Transport) SourceAddress(from transport.Source) string {
-	s, i := t.rq.lent(uint64(from))
+	s, i := t.rq.lentSlot(uint64(from))
 	if s == nil || t.closing.Load() {
 		return ""
 	}

@@ -29,12 +29,12 @@ func TestTrainsAreLists(t *testing.T) {
 	s := newSpy(r.f)
 	pub := r.node(ud.Config{Provider: s})
 	to := r.sender(pub, 0)
-	most := pub.Capabilities().MaxTrain
-	packets := 2*most + 10
+	maxTrain := pub.Capabilities().MaxTrain
+	packets := 2*maxTrain + 10
 	if n, err := to.Send(trainOf(t, pub, packets)); n != packets || err != nil {
 		t.Fatal(n, err)
 	}
-	if !slices.Equal(s.sends, []int{most, most, 10}) || s.signaled != 3 {
+	if !slices.Equal(s.sends, []int{maxTrain, maxTrain, 10}) || s.signaled != 3 {
 		t.Errorf("%d packets posted in lists of %v, with %d completions requested", packets, s.sends, s.signaled)
 	}
 }
@@ -139,12 +139,12 @@ func TestListAcceptedInPart(t *testing.T) {
 	if n, err := to.Send(trainOf(t, pub, 8)); n != 3 || !errors.Is(err, transport.ErrBusy) {
 		t.Fatal(n, err)
 	}
-	taken := uint64(3)
+	completed := uint64(3)
 	r.until("the queue pair is reset", func() bool {
 		if _, err := to.Send(one("x")); !errors.Is(err, transport.ErrBusy) {
 			t.Fatal(err)
 		}
-		return to.Completed() == taken
+		return to.Completed() == completed
 	})
 	s.postSend = nil
 	sub.got, sub.groups = nil, nil

@@ -85,16 +85,16 @@ func TestSenderRecovers(t *testing.T) {
 			if err := from.BreakQP(); err != nil {
 				t.Fatal(err)
 			}
-			taken := s.Completed()
+			completed := s.Completed()
 			r.until("the queue pair sends again", func() bool {
 				// A queue pair in the error state accepts and loses it.
 				n, err := s.Send(one("after"))
-				if taken += uint64(n); n == 0 && !errors.Is(err, transport.ErrBusy) {
+				if completed += uint64(n); n == 0 && !errors.Is(err, transport.ErrBusy) {
 					t.Fatal(err)
 				}
 				return len(to.got) > 0 && to.got[len(to.got)-1] == "after"
 			})
-			r.until("all sends are released", func() bool { return s.Completed() == taken })
+			r.until("all sends are released", func() bool { return s.Completed() == completed })
 			to.got, to.groups = nil, nil
 			from.got, from.groups = nil, nil
 			r.until("a reply arrives", func() bool {
@@ -125,8 +125,8 @@ func TestReceivesDuringRecoveries(t *testing.T) {
 		r.send(s, "x")
 		r.quiet(every)
 	}
-	if heard := len(to.got); heard < packets*8/10 {
-		t.Errorf("a queue pair that failed every %v received %d of %d packets", 50*every, heard, packets)
+	if received := len(to.got); received < packets*8/10 {
+		t.Errorf("a queue pair that failed every %v received %d of %d packets", 50*every, received, packets)
 	}
 }
 

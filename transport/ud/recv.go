@@ -81,11 +81,11 @@ func (t *Transport) post(missing int) error {
 		for i, s := range top {
 			q.wrs[i] = rdma.RecvWR{WRID: uint64(s), SG: q.sges[s : s+1 : s+1]}
 		}
-		took, err := t.verbs.qp.PostRecv(q.wrs[:n])
+		posted, err := t.verbs.qp.PostRecv(q.wrs[:n])
 		// The first took of them were posted; the rest stays free.
-		copy(top, top[took:])
-		q.free = q.free[:len(q.free)-took]
-		q.posted += took
+		copy(top, top[posted:])
+		q.free = q.free[:len(q.free)-posted]
+		q.posted += posted
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (t *Transport) receive(b *transport.Batch) {
 	if fault != nil {
 		t.queueFailed(fault) // without mu, because it logs, which calls user code
 	}
-	b.More = q.round.Took(n, queued)
+	b.More = q.round.EndPoll(n, queued)
 	if packets := len(b.Trains); packets > 0 {
 		t.lent.Lent(packets)
 		t.counts.received.Packets.Add(uint64(packets))
@@ -229,8 +229,8 @@ func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) (bytes int
 	return n, nil
 }
 
-// lent returns the slot of a lease, nil if it is not lent.
-func (q *recvQueue) lent(lease uint64) (*slot, uint32) {
+// lentSlot returns the slot of a lease, nil if it is not lent.
+func (q *recvQueue) lentSlot(lease uint64) (*slot, uint32) {
 	i := uint32(lease)
 	if int(i) >= len(q.slots) || q.slots[i].gen != uint32(lease>>32) || q.slots[i].gen&1 == 0 {
 		return nil, 0
@@ -244,7 +244,7 @@ func (t *Transport) Release(train *transport.Train) {
 		return
 	}
 	q := &t.rq
-	s, i := q.lent(train.Lease)
+	s, i := q.lentSlot(train.Lease)
 	if s == nil {
 		panic("ud: train released twice, or never lent")
 	}

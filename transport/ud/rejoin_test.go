@@ -111,7 +111,7 @@ func TestRejoinsAreSpread(t *testing.T) {
 	r.members(nodes, hosts*groups)
 	const window = 10 * time.Millisecond
 	var at []time.Duration
-	most := 0
+	maximum := 0
 	for _, rec := range r.f.Trace() {
 		if rec.Kind != fabric.SASet {
 			continue
@@ -120,10 +120,10 @@ func TestRejoinsAreSpread(t *testing.T) {
 		for at[0] < rec.At-window {
 			at = at[1:]
 		}
-		most = max(most, len(at))
+		maximum = max(maximum, len(at))
 	}
-	if most == 0 || most > hosts*groups/4 {
-		t.Errorf("%d of %d requests within %v", most, hosts*groups, window)
+	if maximum == 0 || maximum > hosts*groups/4 {
+		t.Errorf("%d of %d requests within %v", maximum, hosts*groups, window)
 	}
 }
 

@@ -9,7 +9,7 @@ var _ transport.ReplyReader = (*Sender)(nil)
 
 // ReadReplies implements transport.ReplyReader. It reads only if the transport has never joined a group as receiver, so
 // that only replies arrive. Otherwise it leaves all packets to the loop.
-func (s *Sender) ReadReplies(take func(packet []byte)) {
+func (s *Sender) ReadReplies(handle func(packet []byte)) {
 	t := s.t
 	if s.closed.Load() || t.closing.Load() || t.joined.Load() {
 		return
@@ -23,7 +23,7 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 		if n == 0 {
 			break
 		}
-		take(s.reply[:n:n])
+		handle(s.reply[:n:n])
 		packets++
 		bytes += n
 	}
@@ -69,7 +69,7 @@ func (s *Sender) readReply(b []byte) int {
 	q.from++
 	i := uint32(wc.WRID)
 	q.one[0] = rdma.RecvWR{WRID: wc.WRID, SG: q.sges[i : i+1 : i+1]}
-	if took, _ := t.verbs.qp.PostRecv(q.one[:]); took == 0 {
+	if posted, _ := t.verbs.qp.PostRecv(q.one[:]); posted == 0 {
 		// The queue pair is in state RESET: the loop restarts it, and posts all slots again.
 		q.posted--
 	}

@@ -23,12 +23,12 @@ type Sender struct {
 	group  int
 	route  *atomic.Pointer[route]
 	closed atomic.Bool
-	// taken and last are used by the sender's goroutine only.
-	taken uint64
-	last  *region
-	reply []byte // buffer of ReadReplies; from and qpn are the source of its packet
-	from  rdma.GID
-	qpn   rdma.QPN
+	// accepted and last are used by the sender's goroutine only.
+	accepted uint64
+	last     *region
+	reply    []byte // buffer of ReadReplies; from and qpn are the source of its packet
+	from     rdma.GID
+	qpn      rdma.QPN
 	// completed counts completed packets; the goroutine that reaps adds to it.
 	completed atomic.Uint64
 	sent      tally.Sent
@@ -106,12 +106,12 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 			s.sent.Calls.Add(1)
 		}
 		if err != nil {
-			s.taken += uint64(sent)
+			s.accepted += uint64(sent)
 			s.sent.Count(err)
 			return sent, err
 		}
 	}
-	s.taken += uint64(sent)
+	s.accepted += uint64(sent)
 	return sent, nil
 }
 
@@ -179,7 +179,7 @@ func (s *Sender) good(out *transport.Outbound, from int) (int, error) {
 
 // Completed implements transport.Sender: it polls for completions.
 func (s *Sender) Completed() uint64 {
-	if n := s.completed.Load(); n == s.taken {
+	if n := s.completed.Load(); n == s.accepted {
 		return n
 	}
 	q := &s.t.sq

@@ -102,25 +102,25 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 	}
 	q.wrs[n-1].Flags = rdma.SendSignaled
 	refused := q.refused()
-	took, err := q.qp.PostSend(q.wrs[:n])
-	if refused = q.refused() - refused; refused > 0 && refused >= uint64(took) {
+	posted, err := q.qp.PostSend(q.wrs[:n])
+	if refused = q.refused() - refused; refused > 0 && refused >= uint64(posted) {
 		owner = nil // nothing was sent, so the sender may reuse the memory
 	}
-	if took > 0 {
-		q.posts[q.last%q.depth] = post{owner: owner, count: uint32(took), upTo: base + uint64(took)}
+	if posted > 0 {
+		q.posts[q.last%q.depth] = post{owner: owner, count: uint32(posted), upTo: base + uint64(posted)}
 		q.last++
-		q.posted.Add(uint64(took))
+		q.posted.Add(uint64(posted))
 	}
 	full := err != nil && errors.Is(err, syscall.ENOMEM)
-	if full && took == 0 && q.uncompleted {
+	if full && posted == 0 && q.uncompleted {
 		// There is no room, and perhaps never a completion that makes room.
 		q.blame(fmt.Errorf("send queue is full although room was computed: %w", errFlushed))
 	}
-	if took > 0 {
-		q.uncompleted = took < n
+	if posted > 0 {
+		q.uncompleted = posted < n
 	}
 	switch {
-	case refused > 0 && refused >= uint64(took):
+	case refused > 0 && refused >= uint64(posted):
 		return 0, q.refusal(ah)
 	case full:
 		err = errBusy
@@ -128,7 +128,7 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 		err = errTooLong
 	}
 	q.lost.Add(refused)
-	return took, err
+	return posted, err
 }
 
 // refused is the number of packets that the system has refused so far.

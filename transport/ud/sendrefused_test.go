@@ -24,12 +24,12 @@ func TestRefusedBySystem(t *testing.T) {
 	tx := r.sender(pub, 0)
 	out := &transport.Outbound{Data: []byte("abc"), Stride: 1, Count: 3, Lens: []uint16{1, 1, 1}}
 	for _, c := range []struct {
-		refuse, took   int
+		refuse, posted int
 		errors, failed uint64 // packets counted in SendErrors, and failed calls
 	}{{1 << 10, 0, 1, 1}, {1 << 10, 0, 2, 2}, {2, 3, 4, 2}, {0, 3, 4, 2}} {
 		s.unsent = c.refuse
 		n, err := tx.Send(out)
-		if n != c.took || (err == nil) != (c.took == 3) || err != nil && (!errors.Is(err, syscall.ENETUNREACH) || !strings.Contains(err.Error(), "send: network is unreachable")) {
+		if n != c.posted || (err == nil) != (c.posted == 3) || err != nil && (!errors.Is(err, syscall.ENETUNREACH) || !strings.Contains(err.Error(), "send: network is unreachable")) {
 			t.Errorf("%+v: %d packets: %v", c, n, err)
 		}
 		if st := pub.Stats(); st.SendErrors != c.errors {

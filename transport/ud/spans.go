@@ -10,8 +10,8 @@ type spans []span
 
 type span struct{ off, n int }
 
-// take allocates n bytes from the first part that is large enough.
-func (s *spans) take(n int) (off int, ok bool) {
+// alloc allocates n bytes from the first part that is large enough.
+func (s *spans) alloc(n int) (off int, ok bool) {
 	for i := range *s {
 		p := &(*s)[i]
 		if p.n < n {

@@ -16,7 +16,7 @@ func TestSpans(t *testing.T) {
 	held := map[int]int{} // offset to length
 	for round := 1; round <= 5000; round++ {
 		if n := 1 + rng.IntN(60); rng.IntN(2) == 0 {
-			off, ok := s.take(n)
+			off, ok := s.alloc(n)
 			if !ok {
 				if run := longestFree(owner); run >= n {
 					t.Fatalf("round %d: found no span of %d, but %d are free in one piece: %v", round, n, run, s)
@@ -45,18 +45,18 @@ func TestSpans(t *testing.T) {
 	if !slices.Equal(s, spans{{0, size}}) {
 		t.Errorf("everything was freed, but the free spans are %v", s)
 	}
-	if _, ok := s.take(size + 1); ok {
+	if _, ok := s.alloc(size + 1); ok {
 		t.Error("allocated more than exists")
 	}
 }
 
-func longestFree(owner []int) (most int) {
+func longestFree(owner []int) (longest int) {
 	run := 0
 	for _, o := range owner {
 		if run++; o != 0 {
 			run = 0
 		}
-		most = max(most, run)
+		longest = max(longest, run)
 	}
-	return most
+	return longest
 }

@@ -17,7 +17,7 @@ import (
 // sent. The queue does not block forever, whether it is full or not.
 func TestStalledSendsRecover(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
-		for _, owed := range []int{1, 16} {
+		for _, pending := range []int{1, 16} {
 			var log bytes.Buffer
 			r := newRig(t, fabric.Config{Flavor: flavor})
 			s := newSpy(r.f)
@@ -29,18 +29,18 @@ func TestStalledSendsRecover(t *testing.T) {
 			r.want(to, 0, "before")
 			r.until("it is completed", func() bool { return out.Completed() == 1 })
 			for round := range 3 {
-				taken := out.Completed()
+				completed := out.Completed()
 				s.swallow = true
-				for range owed {
+				for range pending {
 					r.send(out, "owed")
 				}
-				taken += uint64(owed)
-				if n, err := out.Send(one("more")); owed == 16 && (n != 0 || !errors.Is(err, transport.ErrBusy)) {
+				completed += uint64(pending)
+				if n, err := out.Send(one("more")); pending == 16 && (n != 0 || !errors.Is(err, transport.ErrBusy)) {
 					t.Fatalf("round %d: a full queue accepted %d: %v", round, n, err)
 				} else {
-					taken += uint64(n)
+					completed += uint64(n)
 				}
-				r.until("all accepted packets are released", func() bool { return out.Completed() == taken })
+				r.until("all accepted packets are released", func() bool { return out.Completed() == completed })
 				s.swallow = false
 				r.send(out, "after")
 				r.want(to, 0, "after")

@@ -212,7 +212,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		t.recoverQueue()
 	}
 	if t.handles.ready.Load() {
-		t.takeHandles()
+		t.assignHandles()
 	}
 	b.Events = t.events.Take(b.Events)
 	if t.sq.pending() || t.sq.broken.Load() {

@@ -77,15 +77,15 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.arm(!full) {
 		return nil
 	}
-	if timeout = t.atMost(timeout); timeout != 0 {
+	if timeout = t.boundSleep(timeout); timeout != 0 {
 		t.sleep(timeout, true)
 	}
 	return nil
 }
 
-// atMost bounds the sleep: by the caller's timeout, by memberships, by recovery of the queue pair, by sends that may
-// never be completed, and by the next check of the port.
-func (t *Transport) atMost(timeout time.Duration) time.Duration {
+// boundSleep bounds the sleep: by the caller's timeout, by memberships, by recovery of the queue pair, by sends that
+// may never be completed, and by the next check of the port.
+func (t *Transport) boundSleep(timeout time.Duration) time.Duration {
 	if wait, ok := t.nextTry(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
 	}
@@ -134,7 +134,7 @@ func (t *Transport) before(timeout time.Duration) (limit time.Duration) {
 	if !full && t.pollReceives() || t.closing.Load() || t.sq.broken.Load() || t.sq.pending() && t.sq.advance() {
 		return 0
 	}
-	return t.atMost(timeout)
+	return t.boundSleep(timeout)
 }
 
 // pollClose is how often Wait returns while the transport ends.

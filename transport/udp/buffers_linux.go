@@ -95,29 +95,29 @@ func (r *receiver) lend(buf int32, used int, from *sys.Sockaddr) uint64 {
 	return uint64(b.gen)<<32 | uint64(buf)
 }
 
-// lent returns the buffer for a Lease or From, or nil if it is not lent.
-func (r *receiver) lent(note uint64) *buffer {
-	i := uint32(note)
-	if int(i) >= len(r.bufs) || r.bufs[i].gen != uint32(note>>32) || r.bufs[i].gen&1 == 0 {
+// lentBuffer returns the buffer for a Lease or From, or nil if it is not lent.
+func (r *receiver) lentBuffer(token uint64) *buffer {
+	i := uint32(token)
+	if int(i) >= len(r.bufs) || r.bufs[i].gen != uint32(token>>32) || r.bufs[i].gen&1 == 0 {
 		return nil
 	}
 	return &r.bufs[i]
 }
 
 func (r *receiver) source(from transport.Source) (*sys.Sockaddr, bool) {
-	b := r.lent(uint64(from))
+	b := r.lentBuffer(uint64(from))
 	if b == nil {
 		return nil, false
 	}
 	return &b.from, true
 }
 
-func (r *receiver) release(note uint64) {
-	b := r.lent(note)
+func (r *receiver) release(token uint64) {
+	b := r.lentBuffer(token)
 	if b == nil {
 		panic("udp: train released twice, or never lent")
 	}
-	i := int(uint32(note))
+	i := int(uint32(token))
 	sys.Poison(r.mem[i*r.pitch:][:b.used])
 	b.gen++
 	r.free = append(r.free, int32(i))

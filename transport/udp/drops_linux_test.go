@@ -45,8 +45,8 @@ func TestOverflowIsReportedWithoutAPacket(t *testing.T) {
 			rx.Release(&b.Trains[i])
 		}
 	}
-	rx.askedAt = time.Time{} // so that the next Poll asks
-	for range 2 {            // the join wakes the first one
+	rx.dropsReadAt = time.Time{} // so that the next Poll asks
+	for range 2 {                // the join wakes the first one
 		if err := rx.Wait(time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestLostRepliesAreReported(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rx.askedAt = time.Time{} // so that the next Poll asks
+		rx.dropsReadAt = time.Time{} // so that the next Poll asks
 		before := rx.Stats().ReceiveOverflow
 		for b := transport.NewBatch(64); times == 0 && rx.Stats().ReceiveOverflow == before || len(b.Trains) > 0 || b.RepliesLost; {
 			rx.Wait(0)

@@ -30,7 +30,7 @@ type endpoint struct {
 
 	closing atomic.Bool  // Close was called: no new operation begins
 	ending  atomic.Bool  // leaving is complete: Poll may wait for it
-	leaving grace.Period // Senders that may be using the socket, or the caller's memory
+	leaving grace.Period // of Senders that may still use the socket, or the caller's memory: Close waits for them
 	done    atomic.Bool  // Poll has reported the end
 
 	mu      sync.Mutex

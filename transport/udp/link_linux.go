@@ -39,12 +39,12 @@ func isAway(err error) bool {
 // one with the old name. The address is kept while the interface has it.
 func (l *link) current(cfg *Config) (link, error) {
 	is4 := cfg.Range.Addr().Is4()
-	wanted, err := netip.ParseAddr(cfg.Interface)
+	required, err := netip.ParseAddr(cfg.Interface)
 	byAddr := err == nil
 	ifc, err := sys.InterfaceByIndex(l.index)
 	if errors.Is(err, sys.ErrNoInterface) {
 		if byAddr {
-			ifc, _, err = withAddr(wanted)
+			ifc, _, err = withAddr(required)
 		} else {
 			ifc, err = sys.InterfaceByName(l.name)
 		}

@@ -63,7 +63,7 @@ func TestPortUsedByAnotherProgram(t *testing.T) {
 		})
 		return tr
 	}
-	taken, err := net.ListenUDP("udp4", &net.UDPAddr{Port: port})
+	occupied, err := net.ListenUDP("udp4", &net.UDPAddr{Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestPortUsedByAnotherProgram(t *testing.T) {
 	if err := join(); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
-	taken.Close()
+	occupied.Close()
 	if err := join(); err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +114,8 @@ func TestReceiverBuffers(t *testing.T) {
 		for i := range r.armed {
 			mark(r.at[i])
 		}
-		for _, note := range lent {
-			mark(int32(uint32(note)))
+		for _, token := range lent {
+			mark(int32(uint32(token)))
 		}
 		for b, ok := range seen {
 			if !ok {
@@ -153,9 +153,9 @@ func TestReceiverBuffers(t *testing.T) {
 // A socket buffer holds at least ReceiveCapacity packets that arrive singly, and not many more: otherwise the formula
 // would waste most of the buffer. docs/protocol §16.8.
 func TestReceiveCapacity(t *testing.T) {
-	for _, asked := range []int{64 << 10, 212992, 1 << 20} {
+	for _, requested := range []int{64 << 10, 212992, 1 << 20} {
 		for _, size := range []int{64, 200, 512, 1000, 1472, 4000, 8900, 20000, 65507} {
-			cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, PacketSize: size, ReceiveBuffer: asked, NoGSO: true}
+			cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, PacketSize: size, ReceiveBuffer: requested, NoGSO: true}
 			cfg.Port = testenv.Port(t)
 			rx, err := Open(cfg)
 			if err != nil {

@@ -72,7 +72,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		})
 		bytes += len(data)
 	}
-	b.More = t.round.Took(len(b.Trains), t.in.Unread())
+	b.More = t.round.EndPoll(len(b.Trains), t.in.Unread())
 	if n := len(b.Trains); n > 0 {
 		t.lent.Lent(n)
 		t.received.Packets.Add(uint64(n))

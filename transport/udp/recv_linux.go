@@ -38,7 +38,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		t.mark(t.warm)
 	case len(t.ready) == 0 || t.polls%16 == 0:
 		t.markReady(t.waiter.Ready())
-		t.round.asked = true
+		t.round.polled = true
 	}
 	if t.linkCheckDue() {
 		t.followLink()
@@ -88,7 +88,7 @@ func (t *Transport) markReady(evs []unix.EpollEvent) {
 			t.mark(s)
 		}
 	}
-	t.round.asked = len(evs) > 0
+	t.round.polled = len(evs) > 0
 }
 
 // mark records that a socket must be read.
@@ -133,7 +133,7 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 	packets, bytes, charge := 0, 0, 0
 	for i := range n {
 		size := r.batch.Size(i)
-		charge += sys.LeastCharge(size)
+		charge += sys.MinCharge(size)
 		c := r.batch.Control(i)
 		if d := s.drops.Update(&c); d > 0 {
 			t.dropped(s, d)
@@ -151,11 +151,11 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 		if c.Segment > 0 && c.Segment < size {
 			segment = c.Segment
 		}
-		note := r.lend(buf, size, r.batch.From(i))
+		token := r.lend(buf, size, r.batch.From(i))
 		at := int(buf) * r.pitch
 		b.Trains = append(b.Trains, transport.Train{
 			Data: r.mem[at : at+size : at+size], SegmentSize: segment, Group: s.group,
-			From: transport.Source(note), Lease: note,
+			From: transport.Source(token), Lease: token,
 		})
 		packets += (size + segment - 1) / segment
 		bytes += size

@@ -19,9 +19,9 @@ const (
 
 // replies receives at the unicast socket for a Sender: the loop may be reading the same socket.
 type replies struct {
-	mem   []byte
-	batch *sys.RecvBatch
-	taken int // index of the message passed to take
+	mem     []byte
+	batch   *sys.RecvBatch
+	current int // index of the message passed to handle
 }
 
 // newReplies allocates its memory on the Go heap, so that it stays valid as long as the Sender.
@@ -35,7 +35,7 @@ func newReplies() *replies {
 
 // ReadReplies implements transport.ReplyReader. It ignores the kernel's count of dropped datagrams, which is
 // cumulative: Poll reads it.
-func (s *Sender) ReadReplies(take func(packet []byte)) {
+func (s *Sender) ReadReplies(handle func(packet []byte)) {
 	s.section.Enter()
 	defer s.section.Exit()
 	if s.closed.Load() || s.t.closing.Load() {
@@ -45,14 +45,14 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 		s.out.replies = newReplies()
 	}
 	for range replyRounds {
-		if s.readSome(take) < replyBuffers {
+		if s.readSome(handle) < replyBuffers {
 			return
 		}
 	}
 }
 
 // readSome receives once, and returns the number of messages.
-func (s *Sender) readSome(take func(packet []byte)) int {
+func (s *Sender) readSome(handle func(packet []byte)) int {
 	r := s.out.replies
 	n, errno := r.batch.Recv(s.t.unicast.fd, replyBuffers)
 	if errno != 0 || n == 0 {
@@ -70,10 +70,10 @@ func (s *Sender) readSome(take func(packet []byte)) int {
 			segment = len(b)
 		}
 		bytes += len(b)
-		r.taken = i
+		r.current = i
 		for len(b) > 0 {
 			size := min(segment, len(b))
-			take(b[:size:size])
+			handle(b[:size:size])
 			b = b[size:]
 			packets++
 		}
@@ -90,5 +90,5 @@ func (s *Sender) ReplyAddress() string {
 	if r == nil {
 		return ""
 	}
-	return r.batch.From(r.taken).AddrPort().String()
+	return r.batch.From(r.current).AddrPort().String()
 }

@@ -56,8 +56,8 @@ func TestReadRepliesContinues(t *testing.T) {
 			subscriber.Release(&b.Trains[i])
 		}
 	}
-	const most, more = replyBuffers * replyRounds, 10
-	for i := range most + more {
+	const maximum, more = replyBuffers * replyRounds, 10
+	for i := range maximum + more {
 		if err := subscriber.Reply(to, []byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +68,8 @@ func TestReadRepliesContinues(t *testing.T) {
 		s.(transport.ReplyReader).ReadReplies(func(p []byte) { got = append(got, p[0]) })
 		return len(got) - before
 	}
-	if n, rest := read(), read(); n != most || rest != more {
-		t.Errorf("%d messages at once, and then %d, want %d and %d", n, rest, most, more)
+	if n, rest := read(), read(); n != maximum || rest != more {
+		t.Errorf("%d messages at once, and then %d, want %d and %d", n, rest, maximum, more)
 	}
 	for i, x := range got {
 		if int(x) != i {

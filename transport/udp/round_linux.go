@@ -11,7 +11,7 @@ import "github.com/fanfaremq/fanfare/internal/sys"
 type round struct {
 	number uint32
 	open   bool
-	asked  bool // epoll has reported all ready sockets, just before the round began or since
+	polled bool // epoll has reported all ready sockets, just before the round began or since
 	left   int  // sockets that may have unread packets of the round
 }
 
@@ -28,20 +28,20 @@ func (r *round) begin(ready []*socket) {
 	if r.open {
 		return
 	}
-	asked := r.asked
+	polled := r.polled
 	*r = round{number: r.number + 1, open: true}
 	for _, s := range ready {
 		r.add(s)
 	}
-	r.asked = asked
+	r.polled = polled
 }
 
 // drop ends the round early: epoll must report all sockets again.
-func (r *round) drop() { r.open, r.asked = false, false }
+func (r *round) drop() { r.open, r.polled = false, false }
 
 // add records a ready socket, if its packets may have arrived before the round began.
 func (r *round) add(s *socket) {
-	if r.open && !r.asked && s.share.round != r.number {
+	if r.open && !r.polled && s.share.round != r.number {
 		s.share = share{r.number, unknown}
 		r.left++
 	}
@@ -67,7 +67,7 @@ func (r *round) read(s *socket, charge int, all bool) {
 
 // more ends a Poll, and reports whether the round continues.
 func (r *round) more() bool {
-	if r.asked && r.left == 0 {
+	if r.polled && r.left == 0 {
 		r.drop()
 	}
 	return r.open

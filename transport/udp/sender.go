@@ -17,14 +17,14 @@ var errAway = fmt.Errorf("udp: the interface is removed or down: %w", transport.
 
 // Sender sends to one group.
 type Sender struct {
-	t       *Transport
-	group   int
-	at      *attachment // attachment for which out was set
-	out     outlet      // the part that depends on the system
-	section grace.Section
-	closed  atomic.Bool
-	taken   uint64
-	sent    tally.Sent
+	t        *Transport
+	group    int
+	at       *attachment // attachment for which out was set
+	out      outlet      // the part that depends on the system
+	section  grace.Section
+	closed   atomic.Bool
+	accepted uint64
+	sent     tally.Sent
 }
 
 // NewSender implements transport.Transport. Sending needs no membership, so the sender is ready immediately, unless the
@@ -57,7 +57,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
 	s.section.Exit()
-	s.taken += uint64(n)
+	s.accepted += uint64(n)
 	if n > 0 {
 		s.sent.Packets.Add(uint64(n))
 		s.sent.Bytes.Add(uint64(bytes))
@@ -94,7 +94,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 }
 
 // Completed implements transport.Sender. The kernel copies packets, so it equals the number of packets accepted.
-func (s *Sender) Completed() uint64 { return s.taken }
+func (s *Sender) Completed() uint64 { return s.accepted }
 
 // Close implements transport.Sender.
 func (s *Sender) Close() error {

@@ -85,7 +85,7 @@ func newSocket(cfg *Config, l *link, group int) (*socket, error) {
 		sys.SetSendBuffer(fd, cfg.SendBuffer)
 	}
 	sys.CountDrops(fd)
-	s.gro = !cfg.NoGRO && sys.TakeTrains(fd)
+	s.gro = !cfg.NoGRO && sys.EnableGRO(fd)
 	return s, nil
 }
 
@@ -96,11 +96,11 @@ func (s *socket) option(opt int) int {
 }
 
 func (s *socket) bind(addr netip.AddrPort, l *link) error {
-	return portTaken(addr, sys.Bind(s.fd, addr, l.index))
+	return portInUse(addr, sys.Bind(s.fd, addr, l.index))
 }
 
-// portTaken adds a remedy to the error that another program uses the port.
-func portTaken(addr netip.AddrPort, err error) error {
+// portInUse adds a remedy to the error that another program uses the port.
+func portInUse(addr netip.AddrPort, err error) error {
 	if !errors.Is(err, unix.EADDRINUSE) || addr.Port() == 0 {
 		return err
 	}

@@ -39,7 +39,7 @@ type Transport struct {
 	linkNews bool      // watch has messages to read
 	checkAt  time.Time // when to check the interface without a message; zero: never
 
-	askedAt time.Time // when the sockets' drop counters were last read
+	dropsReadAt time.Time // when the sockets' drop counters were last read
 }
 
 // Open makes an endpoint: its unicast socket, its waiting machinery and its receive memory. Groups are joined later.
@@ -90,7 +90,7 @@ func (t *Transport) open(cfg Config) (err error) {
 		ReceiveAsked: min(t.cfg.ReceiveBuffer, sys.MaxBuffer), ReceiveGranted: t.unicast.option(unix.SO_RCVBUF) / 2,
 		SendAsked: min(t.cfg.SendBuffer, sys.MaxBuffer), SendGranted: t.unicast.option(unix.SO_SNDBUF) / 2,
 	}
-	t.gso.Store(!t.cfg.NoGSO && sys.KnowsTrains(t.unicast.fd))
+	t.gso.Store(!t.cfg.NoGSO && sys.SupportsGSO(t.unicast.fd))
 	t.caps.GRO = t.unicast.gro
 	t.caps.ReceiveCapacity = capacity(t.unicast.option(unix.SO_RCVBUF),
 		charge(t.cfg.PacketSize, t.cfg.headers(), l.mtu, l.loopback))

@@ -76,10 +76,10 @@ const dropInterval = time.Second
 
 // readDrops reads the drop counters of all sockets, if dropInterval has passed. Loop only.
 func (t *Transport) readDrops(now time.Time) {
-	if now.Sub(t.askedAt) < dropInterval {
+	if now.Sub(t.dropsReadAt) < dropInterval {
 		return
 	}
-	t.askedAt = now
+	t.dropsReadAt = now
 	for _, s := range t.groups {
 		t.readSocketDrops(s)
 	}
@@ -88,7 +88,7 @@ func (t *Transport) readDrops(now time.Time) {
 
 func (t *Transport) readSocketDrops(s *socket) {
 	if s != nil && s.fd >= 0 {
-		if n := s.drops.Ask(s.fd); n > 0 {
+		if n := s.drops.Read(s.fd); n > 0 {
 			t.dropped(s, n)
 		}
 	}

@@ -46,7 +46,7 @@ func (pd *PD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 	} else {
 		ah.multicast = attr.DLID.IsMulticast()
 	}
-	if !take(&dev.ahs, dev.cfg.Attr.MaxAH) {
+	if !acquire(&dev.ahs, dev.cfg.Attr.MaxAH) {
 		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d address handles is reached", dev.cfg.Attr.MaxAH)
 	}
 	pd.objects.Add(1)

@@ -39,7 +39,7 @@ func (id *ID) bind(op string, a rdma.Addr) error {
 			return rdma.Errorf(op, syscall.ENODEV, "the port has no GID for address %v", a)
 		}
 	}
-	if a.Port != 0 && id.host.portTaken(id, a) {
+	if a.Port != 0 && id.host.portInUse(id, a) {
 		return rdma.Errorf(op, syscall.EADDRINUSE, "%v", a)
 	}
 	id.state, id.local, id.port, id.sgidIndex = cmAddrBound, a, p, index
@@ -61,8 +61,8 @@ func (p *port) sgidIndexFor(a rdma.Addr) int {
 	return -1
 }
 
-// portTaken reports whether another id of the port space uses the port number with the same or the wildcard address.
-func (h *Host) portTaken(id *ID, a rdma.Addr) bool {
+// portInUse reports whether another id of the port space uses the port number with the same or the wildcard address.
+func (h *Host) portInUse(id *ID, a rdma.Addr) bool {
 	for _, other := range h.ids {
 		if other != id && other.ps == id.ps && other.local.Port == a.Port &&
 			(other.local.Group() == a.Group() || other.local.IsWildcard() || a.IsWildcard()) {

@@ -65,7 +65,7 @@ func (h *handle) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 		}
 		cq.channel = c
 	}
-	if !take(&h.dev.cqs, attr.MaxCQ) {
+	if !acquire(&h.dev.cqs, attr.MaxCQ) {
 		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d completion queues is reached", attr.MaxCQ)
 	}
 	if cq.channel != nil {

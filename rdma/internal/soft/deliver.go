@@ -37,11 +37,11 @@ func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 		return 0
 	}
 	train = train[:min(len(train), MaxArrivals)]
-	count, taken := 0, uint64(0)
+	count, accepted := 0, uint64(0)
 	var failed []*QP
 	give := func(q *QP) {
 		mask, fatal := q.receive(p, d, train)
-		taken |= mask
+		accepted |= mask
 		count += bits.OnesCount64(mask)
 		if fatal {
 			failed = append(failed, q)
@@ -61,7 +61,7 @@ func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 	for _, q := range failed {
 		q.fail()
 	}
-	if n := len(train) - bits.OnesCount64(taken); n > 0 {
+	if n := len(train) - bits.OnesCount64(accepted); n > 0 {
 		p.dropped.Add(uint64(n))
 	}
 	return count
@@ -70,7 +70,7 @@ func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 // receive copies datagrams to the next receive buffers if state and keys are right; otherwise it drops them, which the
 // queue pair does not notice (IBTA 9.8.3; rxe rxe_recv.c, check_keys and check_type_state). It returns a bit for each
 // accepted datagram of the train, and whether the queue pair must go into state ERR, in which it drops the rest.
-func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal bool) {
+func (q *QP) receive(p *port, d *Datagram, train []Arrival) (accepted uint64, fatal bool) {
 	if q.port.Load() != p { // queue pairs that are not UD have no port (Modify)
 		return 0, false
 	}
@@ -109,7 +109,7 @@ func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal
 		if !q.pd.covers(slot.sg, rdma.AccessLocalWrite) {
 			wc.Status = rdma.WCLocProtErr
 			q.recvCQ.push(list[:n])
-			return taken, true
+			return accepted, true
 		}
 		scatter(slot.sg, p, d, a)
 		wc.Flags = rdma.WCGRH
@@ -119,18 +119,18 @@ func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal
 			wc.Flags |= rdma.WCWithImm
 			wc.Imm = a.Imm
 		}
-		taken |= 1 << i
+		accepted |= 1 << i
 		if n == len(list) {
 			if lost := n - q.recvCQ.push(list[:n]); lost > 0 {
-				return without(taken, lost), true
+				return without(accepted, lost), true
 			}
 			n = 0
 		}
 	}
 	if lost := n - q.recvCQ.push(list[:n]); lost > 0 {
-		return without(taken, lost), true
+		return without(accepted, lost), true
 	}
-	return taken, false
+	return accepted, false
 }
 
 // without clears the n highest set bits.

@@ -110,8 +110,8 @@ func (d *Device) open() *handle {
 	return h
 }
 
-// take increments the number of objects unless its limit is reached.
-func take(count *atomic.Int64, limit int) bool {
+// acquire increments the number of objects unless its limit is reached.
+func acquire(count *atomic.Int64, limit int) bool {
 	if count.Add(1) > int64(limit) {
 		count.Add(-1)
 		return false

@@ -84,7 +84,7 @@ func (g *ibGroup) work() {
 		s := g.pendingJoins[0]
 		state := s.req.Rec.JoinState
 		if g.joined&state != state {
-			g.ask(s.req, g.joinAnswered)
+			g.request(s.req, g.joinAnswered)
 			return
 		}
 		g.pendingJoins = g.pendingJoins[1:]
@@ -112,8 +112,8 @@ func (g *ibGroup) work() {
 	}
 }
 
-// ask sends a request. then is called with the answer, or with false if there was none; cm is held.
-func (g *ibGroup) ask(req SARequest, then func(SAReply, bool)) {
+// request sends a request. then is called with the answer, or with false if there was none; cm is held.
+func (g *ibGroup) request(req SARequest, then func(SAReply, bool)) {
 	g.busy = true
 	h := g.p.dev.host
 	ended := false
@@ -162,7 +162,7 @@ func (g *ibGroup) joinAnswered(r SAReply, ok bool) {
 func (g *ibGroup) leave(state rdma.JoinState, tries int) {
 	rec := g.rec
 	rec.JoinState = state
-	g.ask(SARequest{Delete: true, Mask: MCMGID | MCPortGID | MCJoinState, Rec: rec}, func(_ SAReply, ok bool) {
+	g.request(SARequest{Delete: true, Mask: MCMGID | MCPortGID | MCJoinState, Rec: rec}, func(_ SAReply, ok bool) {
 		if !ok && tries > 1 {
 			g.leave(state, tries-1)
 			return

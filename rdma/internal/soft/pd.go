@@ -27,7 +27,7 @@ func (h *handle) AllocPD() (rdma.PD, error) {
 	if err := h.usable(op); err != nil {
 		return nil, err
 	}
-	if !take(&h.dev.pds, h.dev.cfg.Attr.MaxPD) {
+	if !acquire(&h.dev.pds, h.dev.cfg.Attr.MaxPD) {
 		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d PDs is reached", h.dev.cfg.Attr.MaxPD)
 	}
 	h.objects.Add(1)
@@ -84,7 +84,7 @@ func (pd *PD) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
 		return nil, rdma.Errorf(op, syscall.EINVAL, "remote write access requires local write access")
 	}
 	limit := pd.on.dev.cfg.Attr.MaxMR
-	if !take(&pd.on.dev.mrs, limit) {
+	if !acquire(&pd.on.dev.mrs, limit) {
 		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d regions is reached", limit)
 	}
 	pd.mem.Lock()

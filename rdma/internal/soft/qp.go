@@ -77,7 +77,7 @@ func (pd *PD) CreateQP(init rdma.QPInitAttr) (rdma.QP, error) {
 		sendCQ.used.Add(-1)
 		return nil, rdma.ClosedError(op, "completion queue")
 	}
-	if !take(&dev.qps, limits.MaxQP) {
+	if !acquire(&dev.qps, limits.MaxQP) {
 		sendCQ.used.Add(-1)
 		recvCQ.used.Add(-1)
 		return nil, rdma.Errorf(op, syscall.ENOMEM, "the device's limit of %d queue pairs is reached", limits.MaxQP)

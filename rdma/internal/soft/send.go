@@ -13,7 +13,7 @@ import (
 type sendQueue struct {
 	mu      sync.Mutex
 	grams   []Datagram
-	notes   []sendNote
+	records []sendRecord
 	sges    []rdma.SGE // MaxSendSGE for each slot
 	inline  []byte     // MaxInlineData for each slot
 	maxSGE  int
@@ -28,7 +28,7 @@ type sendQueue struct {
 	retired atomic.Uint64
 }
 
-type sendNote struct {
+type sendRecord struct {
 	wrid     uint64
 	signaled bool
 	inline   bool
@@ -36,7 +36,7 @@ type sendNote struct {
 
 func (s *sendQueue) init(c rdma.QPCap) {
 	s.grams = make([]Datagram, c.MaxSendWR)
-	s.notes = make([]sendNote, c.MaxSendWR)
+	s.records = make([]sendRecord, c.MaxSendWR)
 	s.sges = make([]rdma.SGE, c.MaxSendWR*c.MaxSendSGE)
 	s.inline = make([]byte, c.MaxSendWR*c.MaxInlineData)
 	s.maxSGE, s.maxText = c.MaxSendSGE, c.MaxInlineData
@@ -132,7 +132,7 @@ func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
 	}
 
 	slot := int(s.tail % uint64(len(s.grams)))
-	s.notes[slot] = sendNote{
+	s.records[slot] = sendRecord{
 		wrid:     wr.WRID,
 		signaled: q.signalAll || wr.Flags&rdma.SendSignaled != 0,
 		inline:   wr.Flags&rdma.SendInline != 0,
@@ -154,7 +154,7 @@ func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
 	if wr.QKey&privilegedQKey != 0 {
 		d.QKey = rdma.QKey(q.qkey.Load())
 	}
-	if s.notes[slot].inline {
+	if s.records[slot].inline {
 		d.SG = s.keepInline(slot, wr.SG)
 	} else {
 		d.SG = s.sges[slot*s.maxSGE:][:copy(s.sges[slot*s.maxSGE:(slot+1)*s.maxSGE], wr.SG)]
@@ -205,7 +205,7 @@ func (q *QP) doorbell() (failed bool) {
 		lo := int(s.next % uint64(len(s.grams)))
 		end := min(len(s.grams), lo+int(s.tail-s.next))
 		hi := lo
-		for hi < end && (s.notes[hi].inline || q.pd.covers(s.grams[hi].SG, 0)) {
+		for hi < end && (s.records[hi].inline || q.pd.covers(s.grams[hi].SG, 0)) {
 			hi++
 		}
 		n := 0
@@ -213,7 +213,7 @@ func (q *QP) doorbell() (failed bool) {
 			n = q.dev.backend.Transmit(q, s.grams[lo:hi])
 		}
 		for i := lo; i < lo+n; i++ {
-			if !s.notes[i].signaled {
+			if !s.records[i].signaled {
 				s.next++
 			} else if !q.sendDone(rdma.WCSuccess) {
 				failed = true
@@ -249,13 +249,13 @@ func (q *QP) setStalled(stalled bool) {
 // sendDone completes the next request. It returns false if the completion queue is full. The caller holds sq.mu.
 func (q *QP) sendDone(status rdma.WCStatus) bool {
 	s := &q.sq
-	note := &s.notes[s.next%uint64(len(s.grams))]
+	record := &s.records[s.next%uint64(len(s.grams))]
 	s.next++
-	if status == rdma.WCSuccess && !note.signaled {
+	if status == rdma.WCSuccess && !record.signaled {
 		return true
 	}
 	return q.sendCQ.push([]completion{{
-		wc:   rdma.WorkCompletion{WRID: note.wrid, Status: status, Opcode: rdma.WCSend, QPN: q.qpn},
+		wc:   rdma.WorkCompletion{WRID: record.wrid, Status: status, Opcode: rdma.WCSend, QPN: q.qpn},
 		sent: s, upTo: s.next,
 	}}) == 1
 }

@@ -4,9 +4,9 @@ package round
 // Round is the round of one queue. Loop only.
 type Round struct{ left int }
 
-// Took ends a Poll that has read n trains from a queue and left at most queued there. It reports whether the round
+// EndPoll ends a Poll that has read n trains from a queue and left at most queued there. It reports whether the round
 // continues: arrivals during a round belong to the next.
-func (r *Round) Took(n, queued int) (more bool) {
+func (r *Round) EndPoll(n, queued int) (more bool) {
 	if r.left == 0 || queued == 0 {
 		r.left = queued
 	} else {

@@ -6,7 +6,7 @@ import "testing"
 func TestRound(t *testing.T) {
 	var r Round
 	for i, x := range []struct {
-		took, queued int
+		read, queued int
 		more         bool
 	}{
 		{0, 0, false},
@@ -19,7 +19,7 @@ func TestRound(t *testing.T) {
 		{0, 30, true}, // nothing may be lent
 		{16, 0, false},
 	} {
-		if more := r.Took(x.took, x.queued); more != x.more {
+		if more := r.EndPoll(x.read, x.queued); more != x.more {
 			t.Errorf("step %d: %v", i, more)
 		}
 	}

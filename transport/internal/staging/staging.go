@@ -29,9 +29,9 @@ func Size(c transport.Capabilities) int {
 	return trains * max(c.MaxTrainBytes, c.MaxPacket)
 }
 
-// Take returns n bytes to write packets to, given the number of completed packets. It returns false while too
+// Alloc returns n bytes to write packets to, given the number of completed packets. It returns false while too
 // much is being sent.
-func (m *Memory) Take(n int, completed uint64) ([]byte, bool) {
+func (m *Memory) Alloc(n int, completed uint64) ([]byte, bool) {
 	for m.first < m.count && m.spans[m.first%maxSpans].upTo <= completed {
 		m.low = m.spans[m.first%maxSpans].end
 		m.first++

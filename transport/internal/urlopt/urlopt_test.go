@@ -7,13 +7,13 @@ import (
 )
 
 type config struct {
-	n, least, bytes int
-	off             bool
+	n, minimum, bytes int
+	off               bool
 }
 
 var options = Set[config]{
 	"n":     func(c *config, val string) error { return Number(&c.n, val, 2, 9) },
-	"least": func(c *config, val string) error { return AtLeast(&c.least, val, 3) },
+	"least": func(c *config, val string) error { return AtLeast(&c.minimum, val, 3) },
 	"bytes": func(c *config, val string) error { return Bytes(&c.bytes, val) },
 	"off":   func(c *config, val string) error { return Offload(&c.off, val) },
 }
@@ -35,7 +35,7 @@ func read(t *testing.T, raw string) (config, error) {
 func TestRead(t *testing.T) {
 	for raw, want := range map[string]config{
 		"x://":                   {},
-		"x://h?n=2&least=999999": {n: 2, least: 999999},
+		"x://h?n=2&least=999999": {n: 2, minimum: 999999},
 		"x://h?n=9&off=off":      {n: 9, off: true},
 		"x://h?off=auto&bytes=1": {bytes: 1},
 		"x://h?bytes=8k":         {bytes: 8 << 10},

@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// maxSeen is the maximum number of recorded packets.
-const maxSeen = 1000
+// maxRecorded is the maximum number of recorded packets.
+const maxRecorded = 1000
 
 // Maker makes hostile packets. It is for one goroutine.
 type Maker struct {
@@ -34,15 +34,15 @@ type Maker struct {
 func (m *Maker) See(p []byte) {
 	switch {
 	case len(p) <= sealed.Overhead || p[1] != 's': // unsealed or too short: made by Maker itself
-	case len(m.seen) < maxSeen:
+	case len(m.seen) < maxRecorded:
 		m.seen = append(m.seen, bytes.Clone(p))
 	default:
 		m.seen[m.Random.IntN(len(m.seen))] = bytes.Clone(p)
 	}
 }
 
-// Seen is the number of recorded packets.
-func (m *Maker) Seen() int { return len(m.seen) }
+// Recorded is the number of recorded packets.
+func (m *Maker) Recorded() int { return len(m.seen) }
 
 // Packet makes a hostile packet from recorded ones, and returns its kind. At least one packet must be recorded.
 func (m *Maker) Packet() (p []byte, kind string) {

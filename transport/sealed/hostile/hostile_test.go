@@ -29,8 +29,8 @@ func TestPackets(t *testing.T) {
 	for _, p := range seen {
 		m.See(p)
 	}
-	if m.Seen() != 10 {
-		t.Errorf("%d packets were recorded", m.Seen())
+	if m.Recorded() != 10 {
+		t.Errorf("%d packets were recorded", m.Recorded())
 	}
 	before := bytes.Join(seen, nil)
 	kinds := make(map[string]int)
@@ -44,7 +44,7 @@ func TestPackets(t *testing.T) {
 	if len(kinds) != 15 {
 		t.Errorf("kinds: %v", kinds)
 	}
-	if !bytes.Equal(bytes.Join(seen, nil), before) || m.Seen() != 10 {
+	if !bytes.Equal(bytes.Join(seen, nil), before) || m.Recorded() != 10 {
 		t.Error("a recorded packet was changed")
 	}
 	m.Reply, m.Foreign = nil, nil

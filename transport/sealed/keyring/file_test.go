@@ -20,7 +20,7 @@ func TestHalfWrittenFile(t *testing.T) {
 		}
 	}
 	f := &File{file: path, log: slog.New(slog.DiscardHandler)}
-	look := func() { f.check(readText(path)) }
+	check := func() { f.check(readText(path)) }
 	is := func(when string, want int) {
 		t.Helper()
 		if got := len(f.Keys().Keys()); got != want {
@@ -30,19 +30,19 @@ func TestHalfWrittenFile(t *testing.T) {
 	other := strings.Repeat("ab", 32)
 	one, two := "1 "+hex1+"\n", "1 "+hex1+"\n2 "+other+"\n"
 	write(two)
-	look()
-	look()
+	check()
+	check()
 	is("at first", 2)
 	write(one)
-	look()
+	check()
 	is("half written", 2)
 	write(two)
-	look()
-	look()
+	check()
+	check()
 	is("as before", 2)
 	write(one)
-	look()
-	look()
+	check()
+	check()
 	is("shorter, and unchanged since", 1)
 }
 

@@ -29,9 +29,9 @@ func TestNotARegularFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for file, says := range map[string]string{pipe: "not a regular file", "/dev/null": "not a regular file", long: "is longer than"} {
-		if _, err := Read(file); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want %q", file, err, says)
+	for file, wantText := range map[string]string{pipe: "not a regular file", "/dev/null": "not a regular file", long: "is longer than"} {
+		if _, err := Read(file); err == nil || !strings.Contains(err.Error(), wantText) {
+			t.Errorf("%s: %v, want %q", file, err, wantText)
 		}
 	}
 }

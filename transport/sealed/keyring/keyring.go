@@ -139,13 +139,13 @@ func sorted(keys []sealed.Key) []sealed.Key {
 // NewKey makes a key with a random secret, and a random id that none of others has.
 func NewKey(others []sealed.Key, notBefore, notAfter time.Time) (sealed.Key, error) {
 	k := sealed.Key{NotBefore: seconds(notBefore), NotAfter: seconds(notAfter)}
-	for taken := true; taken; {
+	for used := true; used; {
 		var b [4]byte
 		if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
 			return k, err
 		}
 		k.ID = sealed.KeyID(binary.LittleEndian.Uint32(b[:]))
-		taken = k.ID == 0 || slices.ContainsFunc(others, func(o sealed.Key) bool { return o.ID == k.ID })
+		used = k.ID == 0 || slices.ContainsFunc(others, func(o sealed.Key) bool { return o.ID == k.ID })
 	}
 	_, err := io.ReadFull(rand.Reader, k.Secret[:])
 	return k, err

@@ -58,14 +58,14 @@ func tryLock(target string) (l *lock, by string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("its lock, %s, cannot be opened (%w): run this as a user with write permission for the directory, and remove that file if it belongs to another user", name, cause(err))
 	}
-	if l, by, err = take(f, name, target); l == nil {
+	if l, by, err = acquireOnce(f, name, target); l == nil {
 		f.Close()
 	}
 	return l, by, err
 }
 
-// take locks the open lock file of a keyring. Its results are those of tryLock.
-func take(f *os.File, name, target string) (l *lock, by string, err error) {
+// acquireOnce locks the open lock file of a keyring. Its results are those of tryLock.
+func acquireOnce(f *os.File, name, target string) (l *lock, by string, err error) {
 	held, err := lockFile(f)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s cannot be locked (%w): change a copy of the keyring on a local file system, and copy it back", name, err)

@@ -96,8 +96,8 @@ func TestUpdateWaits(t *testing.T) {
 			if err := Replace(name, []sealed.Key{{ID: 2, Secret: [32]byte{2}}}); !errors.Is(err, ErrBusy) {
 				t.Errorf("replaced: %v", err)
 			}
-			if took := time.Since(begun); took < 2*lockWait || took > 2*lockWait+time.Second {
-				t.Errorf("the update waited for %v", took)
+			if elapsed := time.Since(begun); elapsed < 2*lockWait || elapsed > 2*lockWait+time.Second {
+				t.Errorf("the update waited for %v", elapsed)
 			}
 		}
 		over := errors.New("over")
@@ -183,7 +183,7 @@ func TestLockRemoved(t *testing.T) {
 	}
 	defer late.Close()
 	before.release()
-	if l, _, err := take(late, lockName(file), file); l != nil || err != nil {
+	if l, _, err := acquireOnce(late, lockName(file), file); l != nil || err != nil {
 		t.Errorf("after the file was removed: %v, %v", l, err)
 	}
 	now, _, err := tryLock(file)
@@ -191,7 +191,7 @@ func TestLockRemoved(t *testing.T) {
 		t.Fatalf("%v, %v", now, err)
 	}
 	defer now.release()
-	if l, _, err := take(late, lockName(file), file); l != nil || err != nil {
+	if l, _, err := acquireOnce(late, lockName(file), file); l != nil || err != nil {
 		t.Errorf("after it was replaced: %v, %v", l, err)
 	}
 }

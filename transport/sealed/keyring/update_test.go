@@ -142,8 +142,8 @@ func TestUpdateFails(t *testing.T) {
 	file := newFile(t, text)
 	broken := errors.New("broken")
 	for _, c := range []struct {
-		says   string
-		change func([]sealed.Key) ([]sealed.Key, error)
+		wantText string
+		change   func([]sealed.Key) ([]sealed.Key, error)
 	}{
 		{"broken", func([]sealed.Key) ([]sealed.Key, error) { return nil, broken }},
 		{"has no key", func([]sealed.Key) ([]sealed.Key, error) { return nil, nil }},
@@ -153,8 +153,8 @@ func TestUpdateFails(t *testing.T) {
 			return append(keys, twin), nil
 		}},
 	} {
-		if keys, err := Update(t.Context(), file, c.change); err == nil || !strings.Contains(err.Error(), c.says) || keys != nil {
-			t.Errorf("%v, %v, want %q", keys, err, c.says)
+		if keys, err := Update(t.Context(), file, c.change); err == nil || !strings.Contains(err.Error(), c.wantText) || keys != nil {
+			t.Errorf("%v, %v, want %q", keys, err, c.wantText)
 		}
 	}
 	full := newFile(t, text+strings.Repeat("#\n", (maxBytes-len(text))/2))

@@ -18,7 +18,7 @@ import (
 
 // Wrong usage of bench yields one line with a remedy, and starts no process.
 func TestBenchWrongUsage(t *testing.T) {
-	for _, c := range []struct{ args, says string }{
+	for _, c := range []struct{ args, wantText string }{
 		{"bench", "throughput, latency"},
 		{"bench fast", `"fast" is not a valid scenario`},
 		{"bench latency idle", "one scenario"},
@@ -85,8 +85,8 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -nope", "-nope"},
 	} {
 		r := runWith(t.Context(), "", strings.Fields(c.args)...)
-		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
-			t.Errorf("fanfare %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.says)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.wantText) {
+			t.Errorf("fanfare %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.wantText)
 		}
 	}
 }

@@ -61,7 +61,7 @@ var completionCases = []struct {
 	{[]string{"bench", "-size", "100", "i"}, "idle"},
 	{[]string{"pub", "-file", "some f"}, "some file"},
 	{[]string{"sub", "--o", "some f"}, "some file"},
-	{[]string{"sub", "so"}, ""}, // a topic is not a file
+	{[]string{"sub", "so"}, ""}, // a topic is expected: no file names are offered
 	{[]string{"help", "do"}, "doctor"},
 	{[]string{"completion", ""}, "bash fish zsh"},
 	{[]string{"mckey", "-M", ""}, ""},

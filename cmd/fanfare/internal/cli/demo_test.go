@@ -61,9 +61,9 @@ func TestDemo(t *testing.T) {
 
 func TestDemoText(t *testing.T) {
 	r := runWith(t.Context(), "", "demo", "-n", "1", "-subscribers", "1", "-loss", "0")
-	for _, says := range []string{"InfiniBand", "MGID ff12:", "MLID 0xc001", "send-only", "1 message of 200", "1 copy", "The subscriber received 1 message in order, exactly once"} {
-		if !strings.Contains(r.stdout, says) {
-			t.Errorf("the text lacks %q:\n%s", says, r.stdout)
+	for _, wantText := range []string{"InfiniBand", "MGID ff12:", "MLID 0xc001", "send-only", "1 message of 200", "1 copy", "The subscriber received 1 message in order, exactly once"} {
+		if !strings.Contains(r.stdout, wantText) {
+			t.Errorf("the text lacks %q:\n%s", wantText, r.stdout)
 		}
 	}
 	if r.code != 0 || r.stderr != "" {
@@ -78,7 +78,7 @@ func TestDemoFails(t *testing.T) {
 	if r := runWith(ctx, "", "demo"); r.code == 0 || !strings.Contains(r.stderr, "enough") {
 		t.Errorf("cancelled: %+v", r)
 	}
-	for args, says := range map[string]string{
+	for args, wantText := range map[string]string{
 		"demo extra":            "no arguments",
 		"demo -subscribers 0":   "from 1",
 		"demo -subscribers 65":  "to 64",
@@ -89,8 +89,8 @@ func TestDemoFails(t *testing.T) {
 		"demo -flavor ethernet": "ib, roce",
 	} {
 		r := runWith(t.Context(), "", strings.Fields(args)...)
-		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, says) {
-			t.Errorf("fanfare %s: %+v; want one line with %q", args, r, says)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, wantText) {
+			t.Errorf("fanfare %s: %+v; want one line with %q", args, r, wantText)
 		}
 	}
 }

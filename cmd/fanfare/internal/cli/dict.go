@@ -331,7 +331,7 @@ func (d *dict) register(fs *flagSet) {
 	above(countVar(fs, &d.max, "n", 100_000, "read at most `COUNT` messages"), 0)
 	within(intVar(fs, &d.packet, "mtu", 1472, "packet size for the measurement in `BYTES`"), 512, 65507)
 	d.registerURL(fs)
-	d.registerRest(fs)
+	d.registerOther(fs)
 }
 
 func (d *dict) check(fs *flagSet, operands []string) error {

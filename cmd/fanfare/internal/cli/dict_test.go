@@ -134,7 +134,7 @@ func TestDictFromFiles(t *testing.T) {
 		return path
 	}
 	gz, zst := file("lines.gz", packed.Bytes()), file("lines.zst", enc.EncodeAll(plain, nil))
-	for _, c := range []struct{ args, says string }{
+	for _, c := range []struct{ args, wantText string }{
 		{"-n 600 " + lines + " " + lines + " " + lines, "from 600 messages"},
 		{"-n 500 " + lines + " " + lines, "from 500 messages"},
 		{gz + " " + zst, "from 1000 messages"},
@@ -146,8 +146,8 @@ func TestDictFromFiles(t *testing.T) {
 		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "from 499 messages"},
 		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "after the first 499 messages: message 500, at byte "},
 	} {
-		if r := runWith(testContext(t), "", strings.Fields("dict "+c.args)...); r.code != 0 || !strings.Contains(r.stderr, c.says) {
-			t.Errorf("dict %s: %+v, want %q", c.args, r, c.says)
+		if r := runWith(testContext(t), "", strings.Fields("dict "+c.args)...); r.code != 0 || !strings.Contains(r.stderr, c.wantText) {
+			t.Errorf("dict %s: %+v, want %q", c.args, r, c.wantText)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestPubOfCompressedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	gz := packed.String()
-	for name, c := range map[string]struct{ bytes, args, want, says string }{
+	for name, c := range map[string]struct{ bytes, args, want, wantText string }{
 		"lines.gz":   {gz, "", plain, ""},
 		"lines.zst":  {string(enc.EncodeAll([]byte(plain), nil)), "", plain, ""},
 		"twice.gz":   {gz, "-repeat 2", plain + plain, ""},
@@ -179,9 +179,9 @@ func TestPubOfCompressedFiles(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.bytes), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if c.says != "" {
-				if r := runWith(testContext(t), "", "pub", "-t", url, "-file", path, "x"); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {
-					t.Errorf("%+v, want %q", r, c.says)
+			if c.wantText != "" {
+				if r := runWith(testContext(t), "", "pub", "-t", url, "-file", path, "x"); r.code != exitUsage || !strings.Contains(r.stderr, c.wantText) {
+					t.Errorf("%+v, want %q", r, c.wantText)
 				}
 				return
 			}

@@ -64,11 +64,11 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	switch {
 	case d.peer.listen:
 		return d.answer(ctx)
-	case d.peer.ask != "":
+	case d.peer.listener != "":
 		return d.test(ctx)
 	}
-	asked := bufferSizes()
-	facts.ReceiveBytes, facts.SendBytes = asked.ReceiveAsked, asked.SendAsked
+	requested := bufferSizes()
+	facts.ReceiveBytes, facts.SendBytes = requested.ReceiveAsked, requested.SendAsked
 	choice, err := udp.DefaultInterface(udp.Config{})
 	facts.Default, facts.DefaultErr = doctor.Link(choice), err
 	facts.Buses, facts.Silent = runningBuses(ctx)
@@ -271,14 +271,14 @@ func sharedDirs(buses []doctor.Bus) (dirs []string, used map[string]bool) {
 }
 
 type doctorPeer struct {
-	listen bool
-	ask    string
-	group  string
-	ttl    int
-	watch  time.Duration
+	listen   bool
+	listener string
+	group    string
+	ttl      int
+	watch    time.Duration
 
-	address netip.Addr     // of ask
-	meet    netip.AddrPort // of group
+	address      netip.Addr     // of listener
+	groupAddress netip.AddrPort // of group
 }
 
 // defaultMeeting is the group and port that both sides of doctor use. No default of udp:// uses it.
@@ -289,17 +289,17 @@ const maxWatch = time.Hour
 
 func (p *doctorPeer) register(fs *flagSet) {
 	boolVar(fs, &p.listen, "listen", "answer 'doctor -peer' of another host until interrupted")
-	stringVar(fs, &p.ask, "peer", "", "test the network between this host and the one at `ADDRESS`, where 'doctor -listen' runs")
+	stringVar(fs, &p.listener, "peer", "", "test the network between this host and the one at `ADDRESS`, where 'doctor -listen' runs")
 	stringVar(fs, &p.group, "group", defaultMeeting, "with -listen and -peer: the multicast group and UDP port, `GROUP:PORT`, the same on both sides")
 	within(intVar(fs, &p.ttl, "ttl", 1, "with -listen and -peer: the multicast TTL `N`, from 1 to 255, as ttl= in a URL"), 1, 255)
 	within(durationVar(fs, &p.watch, "for", 5*time.Second, "with -peer: minimum duration of all tests together. The time that remains after the other tests checks that multicast continues, "+
 		"and waits for an IGMP query: 135s for the query, 270s for both"), 0, maxWatch)
 }
 
-func (p *doctorPeer) active() bool { return p.listen || p.ask != "" }
+func (p *doctorPeer) active() bool { return p.listen || p.listener != "" }
 
 func (p *doctorPeer) check(fs *flagSet) error {
-	if fs.isSet("peer") && p.ask == "" {
+	if fs.isSet("peer") && p.listener == "" {
 		return usagef("-peer is empty: use the address of the host where 'fanfare doctor -listen' runs")
 	}
 	if !p.active() {
@@ -316,23 +316,23 @@ func (p *doctorPeer) check(fs *flagSet) error {
 		}
 	}
 	switch {
-	case p.listen && p.ask != "":
+	case p.listen && p.listener != "":
 		return usagef("use -listen on one host and -peer on the other, not both on one host")
 	case p.listen && fs.isSet("for"):
 		return usagef("-for needs -peer: -listen runs until interrupted")
 	}
 	var err error
-	if p.meet, err = netip.ParseAddrPort(p.group); err != nil || !p.meet.Addr().Is4() ||
-		!p.meet.Addr().IsMulticast() || p.meet.Port() == 0 {
+	if p.groupAddress, err = netip.ParseAddrPort(p.group); err != nil || !p.groupAddress.Addr().Is4() ||
+		!p.groupAddress.Addr().IsMulticast() || p.groupAddress.Port() == 0 {
 		return usagef("-group %q must be an IPv4 multicast group and a UDP port, such as %s", p.group, defaultMeeting)
 	}
-	if p.ask == "" {
+	if p.listener == "" {
 		return nil
 	}
-	if p.address, err = netip.ParseAddr(p.ask); err != nil {
-		addrs, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip4", p.ask)
+	if p.address, err = netip.ParseAddr(p.listener); err != nil {
+		addrs, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip4", p.listener)
 		if err != nil || len(addrs) == 0 {
-			return usagef("-peer %q must be the IPv4 address, or the name, of the host where 'fanfare doctor -listen' runs", p.ask)
+			return usagef("-peer %q must be the IPv4 address, or the name, of the host where 'fanfare doctor -listen' runs", p.listener)
 		}
 		p.address = addrs[0].Unmap()
 	}
@@ -348,14 +348,14 @@ func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
 	if err != nil {
 		return cfg, err
 	}
-	cfg = peer.Config{Group: p.meet, TTL: p.ttl, Environment: facts.Environment()}
+	cfg = peer.Config{Group: p.groupAddress, TTL: p.ttl, Environment: facts.Environment()}
 	var ifc *net.Interface
 	switch {
 	case iface != "":
 		ifc, err = sys.FindInterface(iface)
 	case p.address.IsValid():
 		var c net.Conn // connecting a UDP socket sends nothing and selects the route
-		if c, err = net.Dial("udp4", netip.AddrPortFrom(p.address, p.meet.Port()).String()); err == nil {
+		if c, err = net.Dial("udp4", netip.AddrPortFrom(p.address, p.groupAddress.Port()).String()); err == nil {
 			cfg.Addr = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 			c.Close()
 			ifc, err = sys.FindInterface(cfg.Addr.String())
@@ -391,7 +391,7 @@ type (
 		Interface string `json:"interface"`
 		Group     string `json:"group"`
 	}
-	doctorAsked struct {
+	doctorRequest struct {
 		Type string `json:"type"`
 		From string `json:"from"`
 	}
@@ -408,7 +408,7 @@ func (d *doctorRun) answer(ctx context.Context) error {
 	}
 	l, err := peer.Listen(cfg, func(from netip.AddrPort) {
 		if d.json {
-			_ = d.lines.write(doctorAsked{"asked", from.String()}) // if standard output is closed, the listener continues
+			_ = d.lines.write(doctorRequest{"asked", from.String()}) // if standard output is closed, the listener continues
 		} else if !d.quiet {
 			fmt.Fprintf(d.e.stdout, "Testing with %v.\n", from)
 		}
@@ -439,8 +439,8 @@ func (d *doctorRun) test(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at := netip.AddrPortFrom(d.peer.address, d.peer.meet.Port())
-	r, err := peer.Ask(ctx, cfg, at, d.peer.watch, func(what string) { d.e.console.status("testing: " + what) })
+	at := netip.AddrPortFrom(d.peer.address, d.peer.groupAddress.Port())
+	r, err := peer.Examine(ctx, cfg, at, d.peer.watch, func(what string) { d.e.console.status("testing: " + what) })
 	d.e.console.clear()
 	switch {
 	case errors.Is(err, peer.ErrNoAnswer):

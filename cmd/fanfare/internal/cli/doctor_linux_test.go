@@ -26,12 +26,12 @@ func TestDoctorAgreesWithUDP(t *testing.T) {
 		testenv.LinkUp(t, name+"-end")
 	}
 	for _, c := range []struct {
-		name  string
-		setup func()
-		uses  string
-		level doctor.Level
-		says  string // of udp: // about udp:// without iface=, or that only loopback is usable
-		fix   string // prefix of the fix
+		name     string
+		setup    func()
+		uses     string
+		level    doctor.Level
+		wantText string // of udp: // about udp:// without iface=, or that only loopback is usable
+		fix      string // prefix of the fix
 	}{
 		{"loopback only", func() {}, "lo", doctor.Warn, "only loopback is up", "ip -br address"},
 		{"an interface without address, without route", func() {
@@ -74,7 +74,7 @@ func TestDoctorAgreesWithUDP(t *testing.T) {
 				continue
 			}
 			json.Unmarshal([]byte(line), &f) // all but the level
-			if strings.Contains(f.Text, c.says) {
+			if strings.Contains(f.Text, c.wantText) {
 				found = true
 				if level.Level != c.level.String() || !strings.HasPrefix(f.Fix, c.fix) || c.fix == "" && f.Fix != "" {
 					t.Errorf("%s: %s: %s, fix %q; want %v, fix %q", c.name, level.Level, f.Text, f.Fix, c.level, c.fix)
@@ -83,7 +83,7 @@ func TestDoctorAgreesWithUDP(t *testing.T) {
 			checkAdvisedInterfaces(t, f.Fix)
 		}
 		if !found {
-			t.Errorf("%s: no finding with %q:\n%s", c.name, c.says, r.stdout.String())
+			t.Errorf("%s: no finding with %q:\n%s", c.name, c.wantText, r.stdout.String())
 		}
 	}
 }

@@ -136,9 +136,9 @@ func TestDoctorFailures(t *testing.T) {
 		return f
 	}
 	for _, c := range []struct {
-		f     doctor.Finding
-		level doctor.Level
-		says  string
+		f        doctor.Finding
+		level    doctor.Level
+		wantText string
 	}{
 		{d.groupTest(t.Context(), "roce", "roce://no-such-interface"), doctor.Fail, "no network interface is called"},
 		{d.udpTest(t.Context(), "no-such-interface"), doctor.Fail, "no-such-interface"},
@@ -147,8 +147,8 @@ func TestDoctorFailures(t *testing.T) {
 		// A fabric without send-only members is no failure.
 		{simulated("sim://?sendonly=off"), doctor.Warn, "no send-only membership"},
 	} {
-		if c.f.Level != c.level || !strings.Contains(c.f.Text, c.says) {
-			t.Errorf("%+v, want %v with %q", c.f, c.level, c.says)
+		if c.f.Level != c.level || !strings.Contains(c.f.Text, c.wantText) {
+			t.Errorf("%+v, want %v with %q", c.f, c.level, c.wantText)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestDoctorRDMA(t *testing.T) {
 }
 
 func TestDoctorWrongUsage(t *testing.T) {
-	for _, c := range []struct{ args, says string }{
+	for _, c := range []struct{ args, wantText string }{
 		{"eth0", "no arguments"},
 		{"-timeout 0s", "more than 0"},
 		{"-timeout 5", "500ms"},
@@ -219,7 +219,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 		{"-listen -iface no-such-interface", "is not a network interface"},
 	} {
 		r := runWith(t.Context(), "", append([]string{"doctor"}, strings.Fields(c.args)...)...)
-		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.wantText) {
 			t.Errorf("fanfare doctor %s: exit code %d, standard output %q, standard error %q", c.args, r.code, r.stdout, r.stderr)
 		}
 	}

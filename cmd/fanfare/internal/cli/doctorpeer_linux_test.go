@@ -15,8 +15,8 @@ func TestDoctorPeer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	group := fmt.Sprintf("239.20.255.3:%d", testenv.Port(t))
 	l := start(t, nil, "doctor", "-listen", "-iface", "lo", "-group", group)
-	says := "Listening on lo (127.0.0.1). On the other host: fanfare doctor -peer 127.0.0.1 -group " + group + "\n"
-	await(t, "the listener", func() bool { return l.stdout.String() == says })
+	wantText := "Listening on lo (127.0.0.1). On the other host: fanfare doctor -peer 127.0.0.1 -group " + group + "\n"
+	await(t, "the listener", func() bool { return l.stdout.String() == wantText })
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", group, "-for", "0s")
 	for _, want := range []string{
 		"ok    peer      the peer (", "ok    clock     the clocks agree", "ok    multicast multicast passes to the peer: ", "ok    multicast multicast passes from the peer: ",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // forger sends forged packets to the group of a topic.
@@ -69,7 +70,7 @@ func (s *forger) announce(seq uint64, topic, name string) {
 }
 
 // heartbeat announces the publisher's name and its number of groups.
-func (s *forger) heartbeat(epoch, at, seq uint64, groups uint32, name string) {
+func (s *forger) heartbeat(epoch events.ID, at, seq uint64, groups uint32, name string) {
 	s.t.Helper()
 	h := s.header
 	h.Epoch = epoch

@@ -55,7 +55,7 @@ func TestEveryCommandRefuses(t *testing.T) {
 			refuses("-metrics", with("-t", memURL(t), "-metrics", "nowhere")...)
 		}
 	}
-	for _, c := range []struct{ args, says string }{
+	for _, c := range []struct{ args, wantText string }{
 		{"pub -t URL -file MISSING a", "MISSING: no such file"},
 		{"pub -t URL -file DIR a", "DIR is a directory"},
 		{"pub -t URL -compress zstd -dict MISSING a", "MISSING: no such file"},
@@ -90,7 +90,7 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"ls -socket trade2:9465", "run the command there with ssh"},
 	} {
 		replace := strings.NewReplacer("URL", memURL(t), "MISSING", missing, "DIR", dir, "FILE", file)
-		refuses(replace.Replace(c.says), strings.Fields(replace.Replace(c.args))...)
+		refuses(replace.Replace(c.wantText), strings.Fields(replace.Replace(c.args))...)
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "neither a capture nor keys\n" {
 		t.Errorf("a file was overwritten: %q, %v", got, err)

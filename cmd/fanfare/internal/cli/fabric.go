@@ -43,15 +43,15 @@ func (c *common) reportLegs(e *env, legs []jsonLeg) {
 		if !l.Up {
 			up = "down"
 		}
-		brought := ""
+		prefix := ""
 		if l.Packets > 0 || l.Lost > 0 {
-			brought = fmt.Sprintf("%s received, %d lost, of them %d received on another leg", count(l.Packets, "packet"), l.Lost, l.Filled)
+			prefix = fmt.Sprintf("%s received, %d lost, of them %d received on another leg", count(l.Packets, "packet"), l.Lost, l.Filled)
 		}
 		falls := some(l.Falls, "time")
 		if falls != "" {
 			falls = "silent " + falls
 		}
-		if text := list(up, brought, falls, someThat(l.Unsent, "packet", "not sent on it")); text != "" {
+		if text := list(up, prefix, falls, someThat(l.Unsent, "packet", "not sent on it")); text != "" {
 			e.console.line("leg %d, %s: %s", i+1, l.URL, text)
 		}
 	}
@@ -277,23 +277,23 @@ func fabricOf(rawURL string) (scheme string, f fabricInside) {
 	return "", nil
 }
 
-// watchAlone reports once that the command's bus is on a fabric within this process and that no
+// watchInProcess reports once that the command's bus is on a fabric within this process and that no
 // other bus has joined: publisher and subscriber in two commands would wait forever. It reports
 // after waitNotice, or when the returned function ends the watch.
-func (c *common) watchAlone(e *env) (end func()) {
+func (c *common) watchInProcess(e *env) (end func()) {
 	scheme, f := fabricOf(c.urls[0])
 	if f == nil || f.Users() > 1 || c.quiet {
 		return func() {}
 	}
 	joined := f.Joined()
-	say := sync.OnceFunc(func() {
+	warn := sync.OnceFunc(func() {
 		if f.Joined() == joined {
 			e.console.line("%s:// exists within this process only, and this is its only bus: 'fanfare demo' runs both sides", scheme)
 		}
 	})
-	timer := time.AfterFunc(waitNotice, say)
+	timer := time.AfterFunc(waitNotice, warn)
 	return func() {
 		timer.Stop()
-		say()
+		warn()
 	}
 }

@@ -12,10 +12,10 @@ import (
 // messages were written.
 func TestSubReportsAPublisherThatNumbersWrongly(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		send func(from *forger)
-		says string
-		code int
+		name     string
+		send     func(from *forger)
+		wantText string
+		code     int
 	}{
 		{"correct numbers", func(from *forger) { from.data(1, "x", 1, "second") }, "", 0},
 		{"backwards", func(from *forger) { from.data(1, "x", 0, "again") }, "are repeated", 1},
@@ -44,7 +44,7 @@ func TestSubReportsAPublisherThatNumbersWrongly(t *testing.T) {
 			from.data(0, "x", 0, "first")
 			c.send(from)
 			await(t, "the report", func() bool {
-				return strings.Contains(text.stderr.String(), c.says) && (c.says == "" || strings.Contains(lines.stdout.String(), `"fault"`))
+				return strings.Contains(text.stderr.String(), c.wantText) && (c.wantText == "" || strings.Contains(lines.stdout.String(), `"fault"`))
 			})
 			first.data(1, "x", 1, "one more, if needed")
 			for _, r := range both {

@@ -123,7 +123,7 @@ If -t is given several times, each URL is a leg that carries the same packets, s
 lost on a leg is received on another: -t udp://?iface=eth0 -t udp://?iface=eth1
 `
 
-func (c *common) registerRest(fs *flagSet) {
+func (c *common) registerOther(fs *flagSet) {
 	stringVar(fs, &c.faults, "faults", "", "for tests: drop, duplicate, reorder and delay received data and control packets; a `LIST` such as\n"+
 		"loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=1ms,seed=7\n"+
 		"With reorder=P up to 16 packets overtake a share P of the packets. With burst=N losses come in runs of N packets on average")
@@ -217,8 +217,8 @@ type value[T any] struct {
 	name   string // placeholder in help, unless the flag's usage has one
 	from   []word // the valid words; nil: any value
 
-	holds func(T) bool // reports whether the value is in bounds; nil: no bounds
-	bound string       // completes "it must be"
+	inBounds func(T) bool // reports whether the value is in bounds; nil: no bounds
+	bound    string       // completes "it must be"
 }
 
 func (v *value[T]) placeholder() string { return v.name }
@@ -236,7 +236,7 @@ func (v *value[T]) Set(text string) error {
 	if err != nil {
 		return errors.New("it must be " + v.must)
 	}
-	if v.holds != nil && !v.holds(x) {
+	if v.inBounds != nil && !v.inBounds(x) {
 		return errors.New("it must be " + v.bound)
 	}
 	*v.val = x
@@ -245,15 +245,15 @@ func (v *value[T]) Set(text string) error {
 
 // within, atLeast and above bound the values that users may give; the default may be outside and stands for no value.
 func within[T cmp.Ordered](v *value[T], lo, hi T) {
-	v.holds, v.bound = func(x T) bool { return lo <= x && x <= hi }, fmt.Sprintf("from %v to %v", lo, hi)
+	v.inBounds, v.bound = func(x T) bool { return lo <= x && x <= hi }, fmt.Sprintf("from %v to %v", lo, hi)
 }
 
 func atLeast[T cmp.Ordered](v *value[T], lo T) {
-	v.holds, v.bound = func(x T) bool { return x >= lo }, fmt.Sprintf("%v or more", lo)
+	v.inBounds, v.bound = func(x T) bool { return x >= lo }, fmt.Sprintf("%v or more", lo)
 }
 
 func above[T cmp.Ordered](v *value[T], limit T) {
-	v.holds, v.bound = func(x T) bool { return x > limit }, fmt.Sprintf("more than %v", limit)
+	v.inBounds, v.bound = func(x T) bool { return x > limit }, fmt.Sprintf("more than %v", limit)
 }
 
 func valueVar[T any](
@@ -348,8 +348,8 @@ type word struct {
 	means string // may be empty
 }
 
-// takes reports whether text is the word, or the word with a text for its placeholder.
-func (w word) takes(text string) bool {
+// matches reports whether text is the word, or the word with a text for its placeholder.
+func (w word) matches(text string) bool {
 	begins := strings.TrimRightFunc(w.text, unicode.IsUpper)
 	return w.text == text || begins != w.text && strings.HasPrefix(text, begins)
 }
@@ -364,7 +364,7 @@ func plainWords[T ~string](texts ...T) (words []word) {
 // choiceVar is a flag with one of several words, the first by default.
 func choiceVar[T ~string](fs *flagSet, val *T, name, usage string, from ...word) {
 	parse := func(text string) (T, error) {
-		if !slices.ContainsFunc(from, func(w word) bool { return w.takes(text) }) {
+		if !slices.ContainsFunc(from, func(w word) bool { return w.matches(text) }) {
 			return "", strconv.ErrSyntax
 		}
 		return T(text), nil

@@ -134,19 +134,19 @@ func TestFramingFaults(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
-	most := strings.Repeat("x", maxMessage)
+	longest := strings.Repeat("x", maxMessage)
 	for _, c := range []struct {
 		name    string
 		framing framing
 		stream  string
 		ok      bool
 	}{
-		{"longest line", framingLines, "a\n" + most + "\nb\n", true},
-		{"too long line", framingLines, "a\n" + most + "x\n", false},
-		{"longest line without newline", framingLines, most, true},
-		{"too long line without newline", framingLines, most + "x", false},
-		{"longest whole", framingWhole, most, true},
-		{"too long whole", framingWhole, most + "x", false},
+		{"longest line", framingLines, "a\n" + longest + "\nb\n", true},
+		{"too long line", framingLines, "a\n" + longest + "x\n", false},
+		{"longest line without newline", framingLines, longest, true},
+		{"too long line without newline", framingLines, longest + "x", false},
+		{"longest whole", framingWhole, longest, true},
+		{"too long whole", framingWhole, longest + "x", false},
 	} {
 		msgs, err := cut(strings.NewReader(c.stream), c.framing)
 		if (err == nil) != c.ok {

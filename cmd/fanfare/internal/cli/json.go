@@ -78,8 +78,8 @@ type jsonTraffic struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 }
 
-func trafficIn(took time.Duration, messages, bytes uint64) jsonTraffic {
-	return jsonTraffic{messages, bytes, took.Seconds(), perSecond(messages, took)}
+func trafficIn(elapsed time.Duration, messages, bytes uint64) jsonTraffic {
+	return jsonTraffic{messages, bytes, elapsed.Seconds(), perSecond(messages, elapsed)}
 }
 
 type pubSummary struct {

@@ -18,11 +18,11 @@ import (
 // read. docs/protocol §27.1, §27.7.
 func TestKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
-	run := func(code int, says string, args ...string) string {
+	run := func(code int, wantText string, args ...string) string {
 		t.Helper()
 		r := runWith(t.Context(), "", append([]string{"key"}, append(args, file)...)...)
-		if r.code != code || !strings.Contains(r.stdout+r.stderr, says) {
-			t.Fatalf("key %v: exit code %d, %s%s, want %d and %q", args, r.code, r.stdout, r.stderr, code, says)
+		if r.code != code || !strings.Contains(r.stdout+r.stderr, wantText) {
+			t.Fatalf("key %v: exit code %d, %s%s, want %d and %q", args, r.code, r.stdout, r.stderr, code, wantText)
 		}
 		if regexp.MustCompile(`[0-9a-f]{32}`).MatchString(r.stdout + r.stderr) {
 			t.Fatalf("key %v shows a secret: %s%s", args, r.stdout, r.stderr)
@@ -50,8 +50,8 @@ func TestKey(t *testing.T) {
 		t.Errorf("after rotate: %v, %v", info.Mode(), err)
 	}
 	for _, c := range []struct {
-		keys, says string
-		args       []string
+		keys, wantText string
+		args           []string
 	}{
 		{"1 " + strings.Repeat("ab", 32) + " - 2020-01-01T00:00:00Z\n2 " + strings.Repeat("cd", 32) + " 2120-01-01T00:00:00Z\n", "until 2120-01-01T00:00:00Z: nothing can be sent then", []string{"show"}},
 		{"1 " + strings.Repeat("ab", 32) + " 2120-01-01T00:00:00Z 2119-01-01T00:00:00Z\n", "never valid", []string{"show"}},
@@ -61,7 +61,7 @@ func TestKey(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.keys), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		run(0, c.says, c.args...)
+		run(0, c.wantText, c.args...)
 	}
 	if err := os.Chmod(file, 0o640); err != nil {
 		t.Fatal(err)
@@ -118,12 +118,12 @@ func TestKeyRotateWhileLocked(t *testing.T) {
 		_, err := keyring.Update(t.Context(), file, func(keys []sealed.Key) ([]sealed.Key, error) {
 			begun := time.Now()
 			r := runWith(t.Context(), "", "key", "rotate", file)
-			says := fmt.Sprintf("process %d of host ", os.Getpid())
-			if r.code != exitIncomplete || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, says) || !strings.Contains(r.stderr, "retry when it has") {
-				t.Errorf("%+v, want %q", r, says)
+			wantText := fmt.Sprintf("process %d of host ", os.Getpid())
+			if r.code != exitIncomplete || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, wantText) || !strings.Contains(r.stderr, "retry when it has") {
+				t.Errorf("%+v, want %q", r, wantText)
 			}
-			if took := time.Since(begun); took < 10*time.Second || took > 11*time.Second {
-				t.Errorf("it waited for %v", took)
+			if elapsed := time.Since(begun); elapsed < 10*time.Second || elapsed > 11*time.Second {
+				t.Errorf("it waited for %v", elapsed)
 			}
 			return keys, nil
 		})

@@ -12,14 +12,14 @@ func TestLegs(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.stdout, `"legs":[{"url":"`+url+`_a","up":true`) || !strings.Contains(r.stdout, url+"_b") {
 		t.Errorf("%+v", r)
 	}
-	for _, c := range []struct{ args, says string }{
+	for _, c := range []struct{ args, wantText string }{
 		{"sub x", "it is given twice"},
 		{"pub x", "it is given twice"},
 		{"tap", "use -t once"},
 	} {
 		args := append(strings.Fields(c.args), "-t", url, "-t", url)
-		if r := runWith(t.Context(), "", args...); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {
-			t.Errorf("%s: %+v, want %q", c.args, r, c.says)
+		if r := runWith(t.Context(), "", args...); r.code != exitUsage || !strings.Contains(r.stderr, c.wantText) {
+			t.Errorf("%s: %+v, want %q", c.args, r, c.wantText)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func TestLossOfAStoppedSubscriber(t *testing.T) {
 	sub.stop(t)
 	host, _ := os.Hostname()
 	peer := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
-	r := awaitLoss(t, dir, "subscriber_silent", "peer "+peer, "still runs: was it killed, stopped, or cut off", "Not read:", "no answer: it is stopped")
+	r := awaitLoss(t, dir, "subscriber_silent", "peer "+peer, "still runs: was it killed, stopped, or disconnected", "Not read:", "no answer: it is stopped")
 	if r.code != exitIncomplete {
 		t.Errorf("exit code %d", r.code)
 	}
@@ -152,7 +152,7 @@ func TestLossOfADeadPublisher(t *testing.T) {
 	awaitLoss(t, dir, "in 2 processes")
 	await(t, "a message", received.Load)
 	pub.kill()
-	awaitLoss(t, dir, "publisher_lost", "from feed at 127.0.0.1", "See why feed at 127.0.0.1")
+	awaitLoss(t, dir, "publisher_lost", "from feed at 127.0.0.1", "Find out why feed at 127.0.0.1")
 	r := runWith(t.Context(), "", "loss", "-json", dir)
 	found := false
 	for line := range strings.Lines(r.stdout) {

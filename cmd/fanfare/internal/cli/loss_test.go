@@ -13,10 +13,10 @@ import (
 // with -q, and has its own exit code.
 func TestLossVerdict(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		r    losses.Report
-		says string
-		code int
+		name     string
+		r        losses.Report
+		wantText string
+		code     int
 	}{
 		{"nothing", losses.Report{Processes: []losses.Process{{}}, Repairs: losses.Repairs{Missing: 7, Repaired: 7}}, "", 0},
 		{"given up", losses.Report{Processes: []losses.Process{{}}, Repairs: losses.Repairs{Missing: 7, Lost: 7}}, "LOST permanently: 7 packets", exitLost},
@@ -27,7 +27,7 @@ func TestLossVerdict(t *testing.T) {
 		if err := l.show(&env{stdout: &out}, &c.r); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(out.String(), c.says) || c.says == "" && out.Len() > 0 {
+		if !strings.Contains(out.String(), c.wantText) || c.wantText == "" && out.Len() > 0 {
 			t.Errorf("%s: %q", c.name, out.String())
 		}
 		code := 0

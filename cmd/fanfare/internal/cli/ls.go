@@ -82,11 +82,11 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 		return err
 	}
 	defer survey.Close()
-	alone := l.watchAlone(e)
+	endWatch := l.watchInProcess(e)
 	stop := startMeter(e.console, !l.quiet, l.status(survey))
 	interrupted := sleep(ctx, l.listen) // if interrupted, show the results so far
 	stop()
-	alone()
+	endWatch()
 	list, err := survey.Topics()
 	if err != nil {
 		return err
@@ -167,22 +167,22 @@ func (l *ls) show(t *pubsub.TopicList, verdict error) error {
 		return nil
 	}
 	l.e.console.line("%s, within %v", surveySummary(t), t.For.Round(100*time.Millisecond))
-	for _, note := range lsNotes(t) {
-		l.e.console.line("%s", note)
+	for _, add := range lsNotes(t) {
+		l.e.console.line("%s", add)
 	}
 	return nil
 }
 
 func lsNotes(t *pubsub.TopicList) (notes []string) {
-	note := func(yes bool, format string, args ...any) {
+	add := func(yes bool, format string, args ...any) {
 		if yes {
 			notes = append(notes, fmt.Sprintf(format, args...))
 		}
 	}
-	note(t.Failed > 0, "%d of %s could not be joined: %v", t.Failed, count(t.Groups, "group"), t.Err)
-	note(t.Incomplete > 0, "%s had not announced all topics yet: listen longer with -for", count(t.Incomplete, "publisher"))
-	note(t.Unnamed > 0, "%s had messages but no name yet: listen longer with -for", count(t.Unnamed, "topic"))
-	note(t.Refused > 0, "too many topics or publishers: %d times one was left out; use a narrower pattern", t.Refused)
+	add(t.Failed > 0, "%d of %s could not be joined: %v", t.Failed, count(t.Groups, "group"), t.Err)
+	add(t.Incomplete > 0, "%s had not announced all topics yet: listen longer with -for", count(t.Incomplete, "publisher"))
+	add(t.Unnamed > 0, "%s had messages but no name yet: listen longer with -for", count(t.Unnamed, "topic"))
+	add(t.Refused > 0, "too many topics or publishers: %d times one was left out; use a narrower pattern", t.Refused)
 	return notes
 }
 
@@ -298,7 +298,7 @@ func (l *ls) register(fs *flagSet) {
 	boolVar(fs, &l.hereOnly, "here", "list only the processes of this host")
 	urlsVar(fs, &l.sockets, "socket", nil, "ask only the process with this socket, or those with sockets in this directory (a `PATH`; may be given several times)")
 	above(durationVar(fs, &l.listen, "for", 3*time.Second, "listen for D (such as 500ms, 10s)"), 0)
-	l.registerRest(fs)
+	l.registerOther(fs)
 }
 
 func (l *ls) check(fs *flagSet, operands []string) error {

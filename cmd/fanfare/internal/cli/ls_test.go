@@ -91,7 +91,7 @@ func TestLsOfNothing(t *testing.T) {
 		name, of, ls string
 		args         []string
 		code         int
-		says         []string
+		wantText     []string
 	}{
 		{"alone", "", url + "-alone", nil, exitIncomplete, []string{"no publisher was detected in", "16 groups", "its only bus"}},
 		{"no match", url + "-match", url + "-match", []string{"sports.*", "x"}, exitIncomplete, []string{"none of the topics of 1 publisher matches sports.*, x"}},
@@ -104,8 +104,8 @@ func TestLsOfNothing(t *testing.T) {
 				t.Cleanup(func() { b.Close() })
 			}
 			r := runWith(testContext(t), "", append([]string{"ls", "-t", c.ls, "-for", "2s", "-json"}, c.args...)...)
-			if r.code != c.code || slices.ContainsFunc(c.says, func(s string) bool { return !strings.Contains(r.stderr, s) }) {
-				t.Errorf("exit code %d, standard error %q; want %d and %q", r.code, r.stderr, c.code, c.says)
+			if r.code != c.code || slices.ContainsFunc(c.wantText, func(s string) bool { return !strings.Contains(r.stderr, s) }) {
+				t.Errorf("exit code %d, standard error %q; want %d and %q", r.code, r.stderr, c.code, c.wantText)
 			}
 			if list := objects(t, r.stdout); len(list) != 1 || list[0]["error"] == "" || list[0]["topics"] != 0.0 {
 				t.Errorf("standard output %q", r.stdout)

@@ -99,9 +99,9 @@ func TestMckeyGroups(t *testing.T) {
 // Exit codes distinguish failures, and one line on standard error gives the reason.
 func TestMckeyExitCodes(t *testing.T) {
 	for _, c := range []struct {
-		args string
-		code int
-		says string
+		args     string
+		code     int
+		wantText string
 	}{
 		{"-t sim://?loss=0.5&seed=3", exitIncomplete, "7 of 10 messages received within 30s"},
 		{"-t sim://?loss=1 -C 1 -timeout 1s", exitIncomplete, "0 of 1 message received within 1s"},
@@ -112,8 +112,8 @@ func TestMckeyExitCodes(t *testing.T) {
 		{"-t sim://?flavor=roce -M 0", exitNoGroup, "-M is only for InfiniBand"},
 	} {
 		r := runMckey(t, strings.Fields(c.args)...)
-		if r.code != c.code || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
-			t.Errorf("mckey %s: exit code %d, standard error %q; want %d and %q", c.args, r.code, r.stderr, c.code, c.says)
+		if r.code != c.code || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.wantText) {
+			t.Errorf("mckey %s: exit code %d, standard error %q; want %d and %q", c.args, r.code, r.stderr, c.code, c.wantText)
 		}
 	}
 }
@@ -231,9 +231,9 @@ func TestMckeyErrors(t *testing.T) {
 		t.Skip("RoCE in user space is for Linux")
 	}
 	for _, c := range []struct {
-		args string
-		code int
-		says string
+		args     string
+		code     int
+		wantText string
 	}{
 		{"-t roce://no-such-interface", exitNoDevice, "no network interface is called"},
 		{"-t roce://192.0.2.77 -s", exitNoDevice, "no network interface has address 192.0.2.77"},
@@ -243,14 +243,14 @@ func TestMckeyErrors(t *testing.T) {
 		if strings.Contains(r.stderr, "taken by the kernel") {
 			testenv.Skip(t, "this host's kernel has loaded Soft-RoCE, which occupies the UDP port of RoCE: rmmod rdma_rxe")
 		}
-		if r.code != c.code || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || strings.Count(r.stderr, "evice") > 2 || strings.Count(r.stderr, c.says) != 1 {
+		if r.code != c.code || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || strings.Count(r.stderr, "evice") > 2 || strings.Count(r.stderr, c.wantText) != 1 {
 			t.Errorf("%s: exit code %d, standard error %q", c.args, r.code, r.stderr)
 		}
 	}
 }
 
 func TestMckeyWrongUsage(t *testing.T) {
-	for _, c := range []struct{ args, says string }{
+	for _, c := range []struct{ args, wantText string }{
 		{"", "-t"},
 		{"-t sim:// extra", "extra"},
 		{"-t ://", "missing protocol scheme"},
@@ -284,8 +284,8 @@ func TestMckeyWrongUsage(t *testing.T) {
 		{"-t sim:// -rate -1", "messages a second"},
 	} {
 		r := runWith(t.Context(), "", append([]string{"mckey"}, strings.Fields(c.args)...)...)
-		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
-			t.Errorf("fanfare mckey %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.says)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.wantText) {
+			t.Errorf("fanfare mckey %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.wantText)
 		}
 	}
 }

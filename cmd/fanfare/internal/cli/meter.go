@@ -86,7 +86,7 @@ func perSecond(n uint64, d time.Duration) float64 {
 
 func count[T ~int | ~int64 | ~uint64](n T, noun string) string { return plural.N(n, noun) }
 
-func took(text string, d time.Duration, msgs, bytes uint64) string {
+func summary(text string, d time.Duration, msgs, bytes uint64) string {
 	if d < 10*time.Millisecond {
 		return text
 	}

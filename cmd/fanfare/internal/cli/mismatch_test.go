@@ -22,11 +22,11 @@ func TestMismatchEndsTheWait(t *testing.T) {
 
 func testMismatchEndsTheWait(t *testing.T) {
 	url := "mem://" + t.Name()
-	const says = "is configured differently: groups 64 there, 16 here"
+	const wantText = "is configured differently: groups 64 there, 16 here"
 	sub := start(t, nil, "sub", "-t", url+"?groups=16", "-n", "1", far)
 	lines := start(t, nil, "sub", "-t", url+"?groups=16", "-n", "1", "-json", far)
 	idle := start(t, nil, "sub", "-t", url+"?groups=16", "-idle", "5s", far)
-	stays := start(t, nil, "sub", "-t", url+"?groups=16", far)
+	subscriber := start(t, nil, "sub", "-t", url+"?groups=16", far)
 	pub := start(t, strings.NewReader("hello\n"), "pub", "-t", url+"?groups=64", "-json", "-wait", "1", far)
 	pub.end(t, exitMismatch)
 	var sum pubSummary
@@ -42,16 +42,16 @@ func testMismatchEndsTheWait(t *testing.T) {
 	more := start(t, strings.NewReader(""), "pub", "-t", url+"?groups=64", "-wait", "2", far)
 	for _, r := range []*running{sub, lines, idle} {
 		r.end(t, exitMismatch)
-		if !strings.Contains(r.stderr.String(), says) {
+		if !strings.Contains(r.stderr.String(), wantText) {
 			t.Errorf("it printed %s", r.stderr.String())
 		}
 	}
 	if s := lines.stdout.String(); !strings.Contains(s, `{"type":"mismatch","publisher":`) || !strings.Contains(s, `"field":"groups","ours":"16","theirs":"64"`) || !strings.Contains(s, `"end":"mismatch"`) {
 		t.Errorf("with -json: %s", s)
 	}
-	await(t, "the report", func() bool { return strings.Contains(stays.stderr.String(), says) })
-	stays.cancel(&signalError{syscall.SIGINT})
-	stays.end(t, 130)
+	await(t, "the report", func() bool { return strings.Contains(subscriber.stderr.String(), wantText) })
+	subscriber.cancel(&signalError{syscall.SIGINT})
+	subscriber.end(t, 130)
 	more.cancel(&signalError{syscall.SIGINT})
 	<-more.done
 	again.cancel(&signalError{syscall.SIGINT})
@@ -64,7 +64,7 @@ func TestMismatchIsReportedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := "mem://" + t.Name()
 		until := start(t, nil, "sub", "-t", url+"?groups=16", "-until", "5s", "-json", far)
-		in := &slowInput{more: make(chan string), asked: make(chan struct{})}
+		in := &slowInput{more: make(chan string), reading: make(chan struct{})}
 		pub := start(t, in, "pub", "-t", url+"?groups=64", "-json", "-q", far)
 		in.more <- "hello\n"
 		until.end(t, exitMismatch)
@@ -86,9 +86,9 @@ func TestRequestMismatch(t *testing.T) {
 	url := "mem://" + t.Name()
 	answers := start(t, nil, "reply", "-t", url+"?groups=16", far, "yes")
 	await(t, "it", func() bool { return strings.Contains(answers.stderr.String(), "replying") })
-	asks := start(t, nil, "request", "-t", url+"?groups=64", "-wait", "1", far, "well?")
-	asks.end(t, exitMismatch)
-	if s := asks.stderr.String(); !strings.Contains(s, "is configured differently: groups 16 there, 64 here") || strings.Count(s, "differently") != 1 {
+	requester := start(t, nil, "request", "-t", url+"?groups=64", "-wait", "1", far, "well?")
+	requester.end(t, exitMismatch)
+	if s := requester.stderr.String(); !strings.Contains(s, "is configured differently: groups 16 there, 64 here") || strings.Count(s, "differently") != 1 {
 		t.Errorf("it printed %s", s)
 	}
 	await(t, "the report of the other side", func() bool { return strings.Contains(answers.stderr.String(), report.Mismatch.Text) })

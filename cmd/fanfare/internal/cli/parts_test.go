@@ -105,7 +105,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("short(%d) = %q, want %q", c.d, got, c.want)
 		}
 	}
-	if got := took("5 messages", time.Millisecond, 5, 5); got != "5 messages" {
+	if got := summary("5 messages", time.Millisecond, 5, 5); got != "5 messages" {
 		t.Errorf("a rate over a very short time: %q", got)
 	}
 }

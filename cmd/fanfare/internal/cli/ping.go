@@ -74,7 +74,7 @@ func (p *ping) run(ctx context.Context, e *env) error {
 	if p.out, err = bus.Publisher(to); err != nil {
 		return err
 	}
-	defer p.watchAlone(e)()
+	defer p.watchInProcess(e)()
 	if p.listen {
 		return p.respond(ctx)
 	}
@@ -306,7 +306,7 @@ func (p *ping) register(fs *flagSet) {
 		"Below 10ms only the summary is printed"), 0)
 	within(intVar(fs, &p.size, "size", pingSize, "message size in `BYTES`"), pingHeader, maxMessage)
 	above(durationVar(fs, &p.timeout, "timeout", pingTimeout, "how long to wait for an answer"), 0)
-	p.registerRest(fs)
+	p.registerOther(fs)
 }
 
 func (p *ping) check(fs *flagSet, operands []string) error {

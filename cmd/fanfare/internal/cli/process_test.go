@@ -200,15 +200,15 @@ func TestProcessesKillPublisher(t *testing.T) {
 			half := bytes.Repeat(feed(t), 50)
 			whole := append(bytes.Clone(half), half...)
 			dir := t.TempDir()
-			leaves, stays := filepath.Join(dir, "leaves"), filepath.Join(dir, "stays")
+			leaves, kept := filepath.Join(dir, "leaves"), filepath.Join(dir, "stays")
 			a := spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", leaves, "md.itch")
-			b := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", stays, "-n", fmt.Sprint(len(split(t, half))+len(split(t, whole))), "md.itch")
+			b := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", kept, "-n", fmt.Sprint(len(split(t, half))+len(split(t, whole))), "md.itch")
 			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-silence", patience, "-name", name, "md.itch")
 			if _, err := p.stdin.Write(half); err != nil {
 				t.Fatal(err)
 			}
 			await(t, "both to have the first half", func() bool {
-				return len(read(t, leaves)) == len(half) && len(read(t, stays)) == len(half)
+				return len(read(t, leaves)) == len(half) && len(read(t, kept)) == len(half)
 			})
 			p.kill()
 			a.end(t, 1)
@@ -223,7 +223,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 			p.stdin.Close()
 			p.end(t, 0)
 			b.end(t, 1)
-			equal(t, "the one that stays", read(t, stays), append(bytes.Clone(half), whole...))
+			equal(t, "the one that stays", read(t, kept), append(bytes.Clone(half), whole...))
 		})
 	}
 }

@@ -47,7 +47,7 @@ type pub struct {
 	waiting         atomic.Bool // waiting for the first subscribers
 	written         sync.Mutex  // held while writing JSON
 	began           time.Time   // when the first message was due
-	took            time.Duration
+	elapsed         time.Duration
 }
 
 const (
@@ -93,7 +93,7 @@ func (p *pub) run(ctx context.Context, e *env) error {
 			return err
 		}
 	}
-	defer p.watchAlone(e)()
+	defer p.watchInProcess(e)()
 	return p.finish(ctx, p.publish(ctx))
 }
 
@@ -172,7 +172,7 @@ func (p *pub) publish(ctx context.Context) error {
 		return err
 	}
 	p.began = time.Now()
-	defer func() { p.took = time.Since(p.began) }()
+	defer func() { p.elapsed = time.Since(p.began) }()
 	done := make(chan error, 1)
 	go func() { done <- p.publishAll(ctx) }()
 	select {
@@ -216,7 +216,7 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 // keepCounting counts subscribers regularly, because they come and go, and once more when stopped.
 func (p *pub) keepCounting() (stop func()) {
 	end := every(meterEvery, func(time.Time) {
-		if p.present.count() > 0 && p.audience.alone() { // a pattern subscriber is counted only some time after it came
+		if p.present.count() > 0 && p.audience.empty() { // a pattern subscriber is counted only some time after it came
 			for _, r := range p.p.Receivers() {
 				p.reportEvent(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name,
 					Address: r.Address, Relevant: true}, 1)

@@ -19,8 +19,8 @@ type audience struct {
 // Changes of an audience, in addition to those that an event alone states (stallWords).
 const (
 	audienceBack  = "back"  // a silent subscriber has returned
-	audienceAlone = "alone" // the last subscriber has gone
-	audienceAgain = "again" // the first subscriber after audienceAlone
+	audienceEmpty = "alone" // the last subscriber has gone
+	audienceAgain = "again" // the first subscriber after audienceEmpty
 )
 
 // event processes an event of the bus; present is the number of subscribers of the topic. It returns the change of the
@@ -56,11 +56,11 @@ func (a *audience) event(e events.Event, present int) (word, text string) {
 		return "", ""
 	}
 	a.left = true
-	return audienceAlone, "no subscriber is left; the last was " + subscriberText(e) + ". Later subscribers begin at this point (-wait, sub -from)"
+	return audienceEmpty, "no subscriber is left; the last was " + subscriberText(e) + ". Later subscribers begin at this point (-wait, sub -from)"
 }
 
-// alone reports whether all subscribers have gone, as of the last event.
-func (a *audience) alone() bool {
+// empty reports whether all subscribers have gone, as of the last event.
+func (a *audience) empty() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.left

@@ -14,7 +14,7 @@ func TestAudience(t *testing.T) {
 	type step struct {
 		kind       events.Kind
 		subscriber uint64
-		says       string // expected in a line; empty: only the line of the event itself
+		wantText   string // expected in a line; empty: only the line of the event itself
 		vanished   uint64
 	}
 	for name, steps := range map[string][]step{
@@ -41,8 +41,8 @@ func TestAudience(t *testing.T) {
 			if x.kind == silent {
 				_, lines, _ = strings.Cut(lines, "\n") // after the line of the event
 			}
-			if !strings.Contains(lines, x.says) || x.says == "" && lines != "" || p.audience.vanished() != x.vanished {
-				t.Errorf("%s, step %d: %q, want %q; %d silent, want %d", name, i, lines, x.says, p.audience.vanished(), x.vanished)
+			if !strings.Contains(lines, x.wantText) || x.wantText == "" && lines != "" || p.audience.vanished() != x.vanished {
+				t.Errorf("%s, step %d: %q, want %q; %d silent, want %d", name, i, lines, x.wantText, p.audience.vanished(), x.vanished)
 			}
 		}
 	}

@@ -67,12 +67,12 @@ func (p *pub) end(ctx context.Context, err error) error {
 	}
 	ctx, stop := p.bounded(ctx, linger)
 	defer stop()
-	said := time.AfterFunc(waitNotice, func() {
+	notice := time.AfterFunc(waitNotice, func() {
 		if text, _ := p.waitedFor(); !p.quiet && !p.e.console.tty && text != "" {
 			p.e.console.line("waiting until all subscribers have received everything: %s", text)
 		}
 	})
-	defer said.Stop()
+	defer notice.Stop()
 	stopMeter := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
 		p.present.count()
 		waited, _ := p.waitedFor()
@@ -121,7 +121,7 @@ func (p *pub) summary() pubSummary {
 	}
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
-		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
+		jsonTraffic: trafficIn(p.elapsed, p.messages.Load(), p.bytes.Load()),
 		Subscribers: int(p.present.max.Load()), Silent: p.audience.vanished(),
 		Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked,
@@ -156,7 +156,7 @@ var stoppedEarly = map[bool]string{true: "interrupted before all subscribers had
 
 func (p *pub) line(s *pubSummary) string {
 	return list(
-		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
+		summary(count(s.Messages, "message"), p.elapsed, s.Messages, s.Bytes),
 		p.audienceText(s.Subscribers),
 		some(s.Silent, "silent subscriber"),
 		some(uint64(s.Released), "released subscriber"),

@@ -63,7 +63,7 @@ func (p *pub) register(fs *flagSet) {
 	boolVar(fs, &p.retain, "retain", "keep the last message for subscribers that come later and ask for it (sub -from state)")
 	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. If two publishers use it at the same time, "+
 		"subscribers receive both, and report it after 5 s")
-	p.registerRest(fs)
+	p.registerOther(fs)
 }
 
 func (p *pub) check(fs *flagSet, operands []string) error {

@@ -65,7 +65,7 @@ func openOdd(t *testing.T, topic string, change func([]byte)) (url string, odd *
 // neither its exit code nor "delivered", and they are not reported as missing.
 func TestPubVerdictIsOfItsTopic(t *testing.T) {
 	as := func([]byte) {}
-	stays := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it stays at the first packet
+	stuck := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it stays at the first packet
 	loses := func(b []byte) { binary.LittleEndian.PutUint32(b[72:], 7) }
 	for _, c := range []struct {
 		name      string
@@ -79,8 +79,8 @@ func TestPubVerdictIsOfItsTopic(t *testing.T) {
 		{"falls silent on another topic", "md.y", as, "falls silent", exitOK, true},
 		{"falls silent on a pattern", "md.>", as, "falls silent", exitIncomplete, false},
 		{"falls silent on another pattern", "md.y.>", as, "falls silent", exitOK, true},
-		{"leaves early", "md.x", stays, "leaves", exitOK, false},
-		{"leaves early on another topic", "md.y", stays, "leaves", exitOK, true},
+		{"leaves early", "md.x", stuck, "leaves", exitOK, false},
+		{"leaves early on another topic", "md.y", stuck, "leaves", exitOK, true},
 		{"gives packets up", "md.x", loses, "", exitIncomplete, false},
 		{"gives packets up on a pattern", "md.>", loses, "", exitIncomplete, false},
 		{"gives packets up on another topic", "md.y", loses, "", exitOK, true},
@@ -143,14 +143,14 @@ func TestPubReportsSubscribersOfItsTopic(t *testing.T) {
 			p := start(t, stdin, "pub", "-v", "-t", url, "-wait", "1", "md.x")
 			await(t, "other", func() bool { return upNamed(p.stderr.String(), "other") })
 			_, _ = io.WriteString(typed, "one\n")
-			says := func(text string) func() bool { return func() bool { return strings.Contains(p.stderr.String(), text) } }
+			logged := func(text string) func() bool { return func() bool { return strings.Contains(p.stderr.String(), text) } }
 			ours.Close()
-			await(t, "the report that none is left", says("no subscriber is left; the last was subscriber ours"))
+			await(t, "the report that none is left", logged("no subscriber is left; the last was subscriber ours"))
 			other.Close()
 			open("third", "md.y")
 			await(t, "third", func() bool { return upNamed(p.stderr.String(), "third") })
 			open("fourth", topic)
-			await(t, "the report that one has come", says("a subscriber has come: subscriber fourth"))
+			await(t, "the report that one has come", logged("a subscriber has come: subscriber fourth"))
 			typed.Close()
 			p.end(t, exitOK)
 			if s := p.stderr.String(); strings.Contains(s, "has come: subscriber third") || strings.Count(s, "no subscriber is left") != 1 {

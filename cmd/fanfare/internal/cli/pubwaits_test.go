@@ -46,24 +46,24 @@ func upNamed(log, name string) bool {
 // pub does not wait forever or silently for a subscriber that answers without progress or repeats
 // its questions, and reports missing packets only if there are some.
 func TestPubWaitIsBounded(t *testing.T) {
-	stays := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it stays at the first packet
-	asks := func(b []byte) { b[4] |= byte(wire.FlagWantTopics) }
+	stuck := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it stays at the first packet
+	wantsTopics := func(b []byte) { b[4] |= byte(wire.FlagWantTopics) }
 	const misses, gaveUp, linger = ": odd at mem://", "gave up waiting, because no subscriber made progress for 500ms (-stall-limit)", "gave up waiting after 300ms (-linger)"
 	for _, c := range []struct {
-		name   string
-		topic  string // of odd
-		change func([]byte)
-		flags  []string
-		code   int
-		says   string
+		name     string
+		topic    string // of odd
+		change   func([]byte)
+		flags    []string
+		code     int
+		wantText string
 	}{
-		{"stays, -wait", "md.x", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, gaveUp + misses},
-		{"stays, -linger", "md.x", stays, []string{"-wait", "1", "-linger", "300ms"}, exitIncomplete, linger + misses},
-		{"asks, -wait", "md.x", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers of md.x have received everything; end not confirmed by: odd"},
-		{"stays on another topic", "md.y", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "1 packet behind, not known to subscribe to md.x"},
-		{"stays on another topic, -linger", "md.y", stays, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "1 packet behind, not known to subscribe to md.x"},
-		{"asks on another topic", "md.y", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "not known to subscribe to md.x"},
-		{"asks, -linger", "md.x", asks, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers of md.x have received everything; end not confirmed by: odd"},
+		{"stays, -wait", "md.x", stuck, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, gaveUp + misses},
+		{"stays, -linger", "md.x", stuck, []string{"-wait", "1", "-linger", "300ms"}, exitIncomplete, linger + misses},
+		{"asks, -wait", "md.x", wantsTopics, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers of md.x have received everything; end not confirmed by: odd"},
+		{"stays on another topic", "md.y", stuck, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "1 packet behind, not known to subscribe to md.x"},
+		{"stays on another topic, -linger", "md.y", stuck, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "1 packet behind, not known to subscribe to md.x"},
+		{"asks on another topic", "md.y", wantsTopics, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "not known to subscribe to md.x"},
+		{"asks, -linger", "md.x", wantsTopics, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers of md.x have received everything; end not confirmed by: odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
@@ -98,8 +98,8 @@ func TestPubWaitIsBounded(t *testing.T) {
 			typed.Close()
 			p.end(t, c.code)
 			stderr := p.stderr.String()
-			if !strings.Contains(stderr, c.says) {
-				t.Errorf("no %q in:\n%s", c.says, stderr)
+			if !strings.Contains(stderr, c.wantText) {
+				t.Errorf("no %q in:\n%s", c.wantText, stderr)
 			}
 			if c.code == exitOK && strings.Contains(stderr, "have received everything: ") {
 				t.Errorf("reported missing packets:\n%s", stderr)
@@ -121,8 +121,8 @@ func TestStandstillIsNotPartOfStallLimit(t *testing.T) {
 		}, func() error { return errLinger })
 		defer stop()
 		<-ctx.Done()
-		if took := time.Since(begun); took < limit+pause-time.Second || took > limit+pause+time.Second || context.Cause(ctx) != errLinger {
-			t.Errorf("%v after %v, of which it stood pause for %v; the limit is %v", context.Cause(ctx), took, pause, limit)
+		if elapsed := time.Since(begun); elapsed < limit+pause-time.Second || elapsed > limit+pause+time.Second || context.Cause(ctx) != errLinger {
+			t.Errorf("%v after %v, of which it paused for %v; the limit is %v", context.Cause(ctx), elapsed, pause, limit)
 		}
 	})
 }
@@ -140,8 +140,8 @@ func TestWaitsWhileRunning(t *testing.T) {
 				}
 				return context.Cause(ctx)
 			})
-			if took := time.Since(begun); ran < limit || took < limit+pause || took > limit+pause+meterEvery || err != errIdle {
-				t.Errorf("stopped in step %d: %v after %v, of which it ran for %v", stopped, err, took, ran)
+			if elapsed := time.Since(begun); ran < limit || elapsed < limit+pause || elapsed > limit+pause+meterEvery || err != errIdle {
+				t.Errorf("stopped in step %d: %v after %v, of which it ran for %v", stopped, err, elapsed, ran)
 			}
 		})
 	}
@@ -173,35 +173,35 @@ func TestPubWaitForFirstIsBounded(t *testing.T) {
 	if _, err := bus.Handle("md.x", func(pubsub.Message, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ topic, says string }{
+	for _, c := range []struct{ topic, wantText string }{
 		{"md.x", "no further subscriber came for 2s (-stall-limit); present: early at mem://"},
 		{"md.y", "no further subscriber came for 2s (-stall-limit); present: none: 0 of 2 are present"},
 	} {
 		r := runWith(testContext(t), "one\n", "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", c.topic)
-		if r.code != exitIncomplete || !strings.Contains(r.stderr, c.says) {
-			t.Errorf("exit %d, want %d, and no %q in:\n%s", r.code, exitIncomplete, c.says, r.stderr)
+		if r.code != exitIncomplete || !strings.Contains(r.stderr, c.wantText) {
+			t.Errorf("exit %d, want %d, and no %q in:\n%s", r.code, exitIncomplete, c.wantText, r.stderr)
 		}
 	}
 }
 
 // A subscriber that comes and goes repeatedly does not keep pub waiting.
 func TestComingAndGoingIsNoProgress(t *testing.T) {
-	stays := stats.Subscriber{ID: 1, Behind: 5}
+	stuck := stats.Subscriber{ID: 1, Behind: 5}
 	var e endProgress
-	steps := e.of([]stats.Subscriber{stays})
+	steps := e.of([]stats.Subscriber{stuck})
 	for id := range uint64(20) {
-		for _, all := range [][]stats.Subscriber{{stays, {ID: events.ID(2 + id), Behind: 9}}, {stays}, {stays, {ID: 2, Behind: 9}}} {
+		for _, all := range [][]stats.Subscriber{{stuck, {ID: events.ID(2 + id), Behind: 9}}, {stuck}, {stuck, {ID: 2, Behind: 9}}} {
 			if n := e.of(all); n != steps {
 				t.Fatalf("%d steps, want %d: %+v", n, steps, all)
 			}
 		}
 	}
-	stays.Behind--
-	if n := e.of([]stats.Subscriber{stays}); n != steps+1 {
+	stuck.Behind--
+	if n := e.of([]stats.Subscriber{stuck}); n != steps+1 {
 		t.Errorf("%d steps when one has received more, want %d", n, steps+1)
 	}
-	stays.Released = true
-	if n := e.of([]stats.Subscriber{stays}); n != steps+2 {
+	stuck.Released = true
+	if n := e.of([]stats.Subscriber{stuck}); n != steps+2 {
 		t.Errorf("%d steps when one is released, want %d", n, steps+2)
 	}
 

@@ -30,8 +30,8 @@ func TestUndiscoverableIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*running{sub, pub} {
-		const says = "was removed or renamed: new processes can no longer discover this one; existing connections continue: restart it, and ensure that no program removes files in "
-		await(t, says, func() bool { return strings.Contains(r.stderr.String(), says+dir) })
+		const wantText = "was removed or renamed: new processes can no longer discover this one; existing connections continue: restart it, and ensure that no program removes files in "
+		await(t, wantText, func() bool { return strings.Contains(r.stderr.String(), wantText+dir) })
 	}
 	n := len(sub.stdout.String())
 	await(t, "more messages", func() bool { return len(sub.stdout.String()) > n })

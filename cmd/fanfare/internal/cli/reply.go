@@ -84,7 +84,7 @@ func (r *reply) register(fs *flagSet) {
 	countVar(fs, &r.max, "n", 0, "end after `COUNT` requests; 0, the default: when interrupted")
 	stringVar(fs, &r.name, "name", "", "`NAME` of this process, shown to requesters")
 	stringVar(fs, &r.tag, "tag", "", "`TAG` of this process, shown to requesters")
-	r.registerRest(fs)
+	r.registerOther(fs)
 }
 
 func (r *reply) check(fs *flagSet, operands []string) error {
@@ -115,7 +115,7 @@ func (r *reply) run(ctx context.Context, e *env) error {
 	}
 	defer closeBus()
 	log.release(!r.quiet, r.quiet, replyWords)
-	defer r.watchAlone(e)()
+	defer r.watchInProcess(e)()
 	r.e, r.lines, r.sum = e, newJSONLines(e.stdout), replySummary{Type: "summary", Topic: r.topic}
 	sub, err := bus.Subscribe(r.topic)
 	if err != nil {

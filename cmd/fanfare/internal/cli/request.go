@@ -74,7 +74,7 @@ func (r *request) register(fs *flagSet) {
 	atLeast(intVar(fs, &r.wait, "wait", 0, "wait for `N` subscribers of the topic before sending the request"), 0)
 	above(durationVar(fs, &r.timeout, "timeout", requestTimeout, "time limit for subscribers and replies (such as 500ms, 5s)"), 0)
 	stringVar(fs, &r.name, "name", "", "`NAME` of this process, for the logs of others")
-	r.registerRest(fs)
+	r.registerOther(fs)
 }
 
 func (r *request) check(fs *flagSet, operands []string) error {
@@ -112,7 +112,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 	}
 	defer closeBus()
 	log.release(!r.quiet, r.quiet, mismatchWords)
-	defer r.watchAlone(e)()
+	defer r.watchInProcess(e)()
 	sum, lines := requestSummary{Type: "summary", Topic: r.topic}, newJSONLines(e.stdout)
 	timed, stop := context.WithTimeoutCause(ctx, r.timeout, errNoTime)
 	defer stop()

@@ -246,7 +246,7 @@ func (f *frameReader) cut() bool {
 		}
 		i += f.scanned
 		f.scanned = 0
-		f.take(b[:i], i+1)
+		f.setMessage(b[:i], i+1)
 		return true
 	case framingITCH:
 		if len(b) < 2 {
@@ -256,13 +256,13 @@ func (f *frameReader) cut() bool {
 		if len(b) < n {
 			return false
 		}
-		f.take(b[2:n], n)
+		f.setMessage(b[2:n], n)
 		return true
 	}
 	return false
 }
 
-func (f *frameReader) take(msg []byte, used int) {
+func (f *frameReader) setMessage(msg []byte, used int) {
 	f.msgs = append(f.msgs, msg)
 	f.start += used
 	f.offset += int64(used)
@@ -309,7 +309,7 @@ func (f *frameReader) rest() error {
 	case len(b) > maxMessage:
 		return f.errorf("is longer than %d bytes, the maximum size of a message", maxMessage)
 	default:
-		f.take(b, len(b))
+		f.setMessage(b, len(b))
 	}
 	return io.EOF
 }

@@ -93,7 +93,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 		e.console.line("%s", text)
 	}
 	log.release(!s.quiet, s.quiet, subWords)
-	defer s.watchAlone(e)()
+	defer s.watchInProcess(e)()
 	s.s, err = bus.Subscribe(s.topics[0],
 		append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
@@ -187,7 +187,7 @@ func (s *sub) other(err error) error {
 	case errors.As(err, &collision):
 		s.tally.Collisions++ // others continue, but the output lacks the messages of the topic with the same id
 		return s.notice(collision, jsonNotice{
-			Type: "collision", Topic: collision.Known, Other: collision.Other, Publisher: pubsub.PublisherID(collision.Publisher).String(),
+			Type: "collision", Topic: collision.Known, Other: collision.Other, Publisher: collision.Publisher.String(),
 		})
 	case errors.As(err, &refused):
 		s.tally.Refused++

@@ -161,7 +161,7 @@ func received(st *stats.Bus) jsonReceived {
 
 func (s *sub) line(sum *subSummary) string {
 	return list(
-		took(count(sum.Messages, "message"), s.tally.last.Sub(s.tally.first), sum.Messages, sum.Bytes),
+		summary(count(sum.Messages, "message"), s.tally.last.Sub(s.tally.first), sum.Messages, sum.Bytes),
 		someThat(sum.Records, "record", "of state"),
 		someThat(sum.Replaced, "message", "replaced by newer ones"),
 		someThat(sum.Repaired, "packet", fmt.Sprintf("repaired (p50 %s, p99 %s)", duration(sum.RepairP50), duration(sum.RepairP99))),

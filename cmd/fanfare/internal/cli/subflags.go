@@ -104,7 +104,7 @@ func (s *sub) register(fs *flagSet) {
 	stringVar(fs, &s.tag, "tag", "", "set `TAG`: publishers with -flow tag:TAG wait only for subscribers with this tag")
 	dictVar(fs, &s.dicts, "It is required to read publishers that use -dict; give it several times for different dictionaries")
 	stringVar(fs, &s.name, "name", "", "the subscriber's `NAME` in logs, events and tables of publishers; default: host and process")
-	s.registerRest(fs)
+	s.registerOther(fs)
 }
 
 func (s *sub) check(fs *flagSet, operands []string) error {

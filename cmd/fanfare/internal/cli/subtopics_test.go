@@ -45,9 +45,9 @@ func TestSubOfTopicsWithoutMessages(t *testing.T) {
 func TestSubStaysForTheOtherPublisher(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "-q", "a")
-	in := &slowInput{more: make(chan string), asked: make(chan struct{})}
+	in := &slowInput{more: make(chan string), reading: make(chan struct{})}
 	late := start(t, in, "pub", "-t", url, "-wait", "1", "-q", "a")
-	<-in.asked // it is read after the publisher has its subscriber, so the publisher is up
+	<-in.reading // it is read after the publisher has its subscriber, so the publisher is up
 	start(t, strings.NewReader("first\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
 	await(t, "the first message", func() bool { return s.stdout.String() == "first\n" }) // the order of publishers is undefined
 	select {
@@ -66,13 +66,13 @@ func TestSubStaysForTheOtherPublisher(t *testing.T) {
 
 // slowInput is standard input with data arriving in pieces.
 type slowInput struct {
-	more  chan string
-	asked chan struct{} // closed by the first Read
-	once  sync.Once
+	more    chan string
+	reading chan struct{} // closed by the first Read
+	once    sync.Once
 }
 
 func (r *slowInput) Read(p []byte) (int, error) {
-	r.once.Do(func() { close(r.asked) })
+	r.once.Do(func() { close(r.reading) })
 	text, ok := <-r.more
 	if !ok {
 		return 0, io.EOF

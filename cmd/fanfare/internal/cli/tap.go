@@ -69,7 +69,7 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 	}
 	defer src.Close()
 	defer context.AfterFunc(last, src.Interrupt)()
-	defer r.watchAlone(e)()
+	defer r.watchInProcess(e)()
 	r.obs = tap.NewObserver(groups, r.found)
 	if err := r.readKeys(); err != nil {
 		return err
@@ -271,7 +271,7 @@ func (r *tapRun) found(f tap.Finding) {
 		x.First = &f.First
 	}
 	if s := f.Stream; s != nil {
-		x.Publisher, x.Name, x.Epoch = events.ID(s.Publisher), s.Name, events.ID(s.Epoch)
+		x.Publisher, x.Name, x.Epoch = s.Publisher, s.Name, s.Epoch
 	}
 	r.fault = r.out.object(x)
 }
@@ -347,7 +347,7 @@ type tapStream struct {
 func (r *tapRun) sum(src tap.Source) tapSummary {
 	sum := tapSummary{Type: "summary", Totals: r.obs.Totals, Written: r.written, LostHere: src.Lost(), Reasons: r.obs.Reasons, MissingDicts: r.obs.MissingDicts, Skipped: src.Skipped(), Streams: []tapStream{}}
 	for _, s := range r.obs.Streams() {
-		x := tapStream{Publisher: events.ID(s.Publisher), Name: s.Name, Epoch: events.ID(s.Epoch),
+		x := tapStream{Publisher: s.Publisher, Name: s.Name, Epoch: s.Epoch,
 			Seconds: s.Last.Sub(s.First).Seconds(), Receivers: s.Receivers, Ended: s.Ended, Counts: s.Counts}
 		x.PacketsPS, x.BytesPS = s.Rate()
 		if s.GroupKnown {

@@ -281,9 +281,9 @@ func TestTapSealed(t *testing.T) {
 		}
 	}
 	r := runWith(t.Context(), "", "tap", "-t", url, "-n", "40")
-	for _, says := range []string{" sealed=" + key + " sender=", `unopened="no key"`, "are sealed with key " + key, "(the 32nd) ", "40 sealed, 40 of them not opened"} {
-		if r.code != 0 || !strings.Contains(r.stdout, says) {
-			t.Errorf("without a key: no %q: %+v", says, r)
+	for _, wantText := range []string{" sealed=" + key + " sender=", `unopened="no key"`, "are sealed with key " + key, "(the 32nd) ", "40 sealed, 40 of them not opened"} {
+		if r.code != 0 || !strings.Contains(r.stdout, wantText) {
+			t.Errorf("without a key: no %q: %+v", wantText, r)
 		}
 	}
 	r = runWith(t.Context(), "", "tap", "-t", url, "-json", "-n", "3")

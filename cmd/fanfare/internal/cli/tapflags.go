@@ -11,6 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 func tapCommand() command {
@@ -98,9 +99,9 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 		r.filter.byPublisher = true
 		var id pubsub.PublisherID
 		if id.UnmarshalText([]byte(r.publisher)) == nil {
-			r.filter.publisher = uint64(id)
+			r.filter.publisher = id
 		} else {
-			r.filter.publisher = wire.TopicID("publisher:"+r.publisher) | 1 // docs/protocol §3.12
+			r.filter.publisher = events.ID(wire.TopicID("publisher:"+r.publisher) | 1) // docs/protocol §3.12
 		}
 	}
 	if len(r.urls) > 1 {
@@ -166,7 +167,7 @@ type tapFilter struct {
 	types       []wire.Type
 	topic       uint64
 	byTopic     bool
-	publisher   uint64
+	publisher   events.ID
 	byPublisher bool
 }
 

@@ -184,9 +184,9 @@ func (l *target) open(ctx context.Context) (read func(context.Context) ([]inspec
 	if err := placesExist(l.places); err != nil {
 		return nil, nil, err
 	}
-	ask := func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx, l.places...) }
+	readAll := func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx, l.places...) }
 	if len(l.urls) == 0 {
-		return ask, func() {}, nil
+		return readAll, func() {}, nil
 	}
 	// This bus has no socket for other commands, and no log, which would disturb the screen.
 	bus, err := pubsub.Config{Inspect: pubsub.InspectOff, Logger: slog.New(slog.DiscardHandler)}.Open(ctx,
@@ -201,7 +201,7 @@ func (l *target) open(ctx context.Context) (read func(context.Context) ([]inspec
 	}
 	began, of := time.Now(), strings.Join(l.urls, " ")
 	read = func(ctx context.Context) ([]inspect.Seen, error) {
-		seen, err := ask(ctx)
+		seen, err := readAll(ctx)
 		if err != nil && len(l.places) == 0 && errors.Is(err, inspect.ErrOff) {
 			err = nil // without processes the network can still be shown
 		}
@@ -224,9 +224,9 @@ type publisherKey struct {
 
 // networkOnly converts the publishers on the network that no asked process has to the form of asked processes.
 func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, from, now time.Time) (all []inspect.Seen) {
-	asked, interfaces := make(map[publisherKey]bool), make(map[string][]string)
+	listed, interfaces := make(map[publisherKey]bool), make(map[string][]string)
 	for _, b := range losses.Buses(seen) {
-		asked[publisherKey{b.ID, b.Epoch}] = true
+		listed[publisherKey{b.ID, b.Epoch}] = true
 		on := func(group string) {
 			if interfaces[group] == nil {
 				interfaces[group] = b.Fabric.Interfaces
@@ -245,7 +245,7 @@ func networkOnly(list *pubsub.TopicList, seen []inspect.Seen, urls []string, fro
 		t := &list.Topics[i]
 		for _, p := range t.Publishers {
 			k := publisherKey{p.ID.String(), p.Epoch}
-			if asked[k] {
+			if listed[k] {
 				continue
 			}
 			b := of[k]

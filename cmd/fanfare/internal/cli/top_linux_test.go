@@ -204,18 +204,18 @@ func TestTopWithoutProcess(t *testing.T) {
 		}
 	}
 	// Without sockets all commands that read processes print the same error.
-	for _, ask := range [][]string{{"top", "-once"}, {"loss"}, {"web", "-listen", "localhost:0"}, {"ls", "-socket"}} {
-		p := spawn(t, append(ask, "/missing")...)
+	for _, args := range [][]string{{"top", "-once"}, {"loss"}, {"web", "-listen", "localhost:0"}, {"ls", "-socket"}} {
+		p := spawn(t, append(args, "/missing")...)
 		p.end(t, exitUsage)
 		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "no socket found: stat /missing: no such file") {
-			t.Errorf("%q: %s", ask, s)
+			t.Errorf("%q: %s", args, s)
 		}
 	}
-	for _, ask := range [][]string{{"loss"}, {"ls", "-here"}} {
-		p := spawn(t, ask...)
+	for _, args := range [][]string{{"loss"}, {"ls", "-here"}} {
+		p := spawn(t, args...)
 		p.end(t, exitIncomplete)
 		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "No process of this user has a bus") {
-			t.Errorf("%q: %s", ask, s)
+			t.Errorf("%q: %s", args, s)
 		}
 	}
 }

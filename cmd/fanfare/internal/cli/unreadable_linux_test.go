@@ -20,8 +20,8 @@ func TestUnreadableIsReported(t *testing.T) {
 	}
 	pub := start(t, strings.NewReader(strings.Repeat("x\n", 100_000)), "pub", "-t", url+"&keys="+ring, "-rate", "2000", "x")
 	cases := []struct {
-		says string
-		args []string
+		wantText string
+		args     []string
 	}{
 		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"sub", "-until", "10s", "-t", url, "x"}},
 		{"which is not in the keyring: add its line to the file of keys=", []string{"sub", "-idle", "10s", "-t", url + "&keys=" + other, "x"}},
@@ -35,7 +35,7 @@ func TestUnreadableIsReported(t *testing.T) {
 	for i, c := range cases {
 		r := all[i]
 		r.end(t, exitMismatch)
-		if text := r.stderr.String(); !strings.Contains(text, c.says) {
+		if text := r.stderr.String(); !strings.Contains(text, c.wantText) {
 			t.Errorf("%q printed %q", c.args, text)
 		}
 	}
@@ -50,10 +50,10 @@ func TestReplyReportsUnreadable(t *testing.T) {
 	for _, file := range []string{ring, other} {
 		start(t, nil, "key", "new", file).end(t, exitOK)
 	}
-	const says = "which is not in the keyring: add its line to the file of keys="
+	const wantText = "which is not in the keyring: add its line to the file of keys="
 	reply := start(t, nil, "reply", "-t", url+"&keys="+ring, "rpc", "yes")
 	request := start(t, nil, "request", "-t", url+"&keys="+other, "-wait", "1", "-timeout", "1m", "rpc", "?")
-	await(t, says, func() bool { return strings.Contains(reply.stderr.String(), says) })
+	await(t, wantText, func() bool { return strings.Contains(reply.stderr.String(), wantText) })
 	for _, r := range []*running{reply, request} {
 		r.cancel(nil)
 		<-r.done

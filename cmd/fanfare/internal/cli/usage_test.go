@@ -60,8 +60,8 @@ func TestWrongUsage(t *testing.T) {
 	good, cutOff := file("good", "a\nb\n"), file("cut-off", "\x00\x03abc\x00\x05d")
 	large := file("large", strings.Repeat("x", maxMessage+1))
 	for _, c := range []struct {
-		args string
-		says string // expected in the line
+		args     string
+		wantText string // expected in the line
 	}{
 		{"", "no command"},
 		{"publish", "not a command"},
@@ -82,7 +82,7 @@ func TestWrongUsage(t *testing.T) {
 		{"pub -t URL a -nope", "-nope"},
 		{"pub -t URL a..b", "empty token"},
 		{"pub -t URL a.*", "wildcards"},
-		{"sub -t URL a >.b", "can only be the last"},
+		{"sub -t URL a >.b", "must be the last one"},
 		{"sub -t URL a*", "must be a token by itself"},
 		{"sub -t URL " + strings.Repeat("x", 256), "longer than 255"},
 		{"pub -t carrier-pigeon://roof a", "carrier-pigeon"},
@@ -196,8 +196,8 @@ func TestWrongUsage(t *testing.T) {
 		{"completion bash zsh", "takes one shell"},
 	} {
 		r := runWith(t.Context(), "input\n", strings.Fields(strings.ReplaceAll(c.args, "URL", url))...)
-		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "fanfare") || !strings.Contains(r.stderr, c.says) {
-			t.Errorf("fanfare %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.says)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "fanfare") || !strings.Contains(r.stderr, c.wantText) {
+			t.Errorf("fanfare %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.wantText)
 		}
 	}
 	if st := witness.Stats(); st.Transport.PacketsReceived != 0 {

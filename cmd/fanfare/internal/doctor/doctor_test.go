@@ -145,10 +145,10 @@ func TestUnsuitableHosts(t *testing.T) {
 		conf = "proc/sys/net/ipv4/conf/"
 	)
 	for _, c := range []struct {
-		name, file string
-		change     func(*Facts)
-		level      Level
-		says, fix  string
+		name, file    string
+		change        func(*Facts)
+		level         Level
+		wantText, fix string
 	}{
 		{"no rdma_cm", "rxe.txt", func(f *Facts) { f.set(map[string]string{"dev/infiniband/rdma_cm": ""}) }, Fail, "rdma_cm is missing", "modprobe rdma_ucm"},
 		{"RoCE port down", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/state": "1: DOWN"}) }, Fail, "state DOWN: its interface enp1s0np0", "ip link set enp1s0np0 up"},
@@ -230,8 +230,8 @@ func TestUnsuitableHosts(t *testing.T) {
 					bad = append(bad, x)
 				}
 			}
-			if len(bad) != 1 || bad[0].Level != c.level || !strings.Contains(bad[0].Text, c.says) || !strings.Contains(bad[0].Fix, c.fix) {
-				t.Errorf("want one finding, %v with %q and fix %q; got\n%s", c.level, c.says, c.fix, text(bad))
+			if len(bad) != 1 || bad[0].Level != c.level || !strings.Contains(bad[0].Text, c.wantText) || !strings.Contains(bad[0].Fix, c.fix) {
+				t.Errorf("want one finding, %v with %q and fix %q; got\n%s", c.level, c.wantText, c.fix, text(bad))
 			}
 		})
 	}
@@ -292,12 +292,12 @@ func TestUnknown(t *testing.T) {
 				paths[p] = true
 			}
 		}
-		said := make(map[string]bool)
+		reported := make(map[string]bool)
 		for p := range paths {
 			for _, err := range []error{syscall.EMFILE, syscall.EACCES} {
 				for _, x := range check(f, denied{root, p, err}) {
 					if strings.HasPrefix(x.Text, "/"+p) && strings.HasSuffix(x.Text, " cannot be read: "+err.Error()) && x.Level == Info {
-						said[p] = true
+						reported[p] = true
 					} else if !slices.Contains(fit, x) {
 						t.Errorf("%s, %v: %q: %s", file, err, p, text([]Finding{x}))
 					}
@@ -305,7 +305,7 @@ func TestUnknown(t *testing.T) {
 			}
 		}
 		for _, p := range []string{"", classRDMA, "dev/infiniband/rdma_cm", "proc/net/udp", "proc/sys/net", "sys/class/net"} {
-			if !said[p] {
+			if !reported[p] {
 				t.Errorf("%s: no finding about %q", file, p)
 			}
 		}

@@ -74,18 +74,18 @@ func (c *check) container() (kind string, own bool) {
 // clouds are recognized by the machine's DMI data (kernel
 // Documentation/ABI/testing/sysfs-firmware-dmi-tables).
 var clouds = []cloud{
-	{name: "Amazon EC2", file: "sys_vendor", says: "Amazon EC2", service: "a Transit Gateway with a multicast domain"},
-	{name: "Google Cloud", file: "product_name", says: "Google Compute Engine", service: "its multicast service for VPC networks"},
-	{name: "Microsoft Azure", file: "chassis_asset_tag", says: "7783-7084-3265-9085-8269-3286-77"},
-	{name: "Oracle Cloud", file: "chassis_asset_tag", says: "OracleCloud.com"},
-	{name: "Alibaba Cloud", file: "sys_vendor", says: "Alibaba Cloud"},
-	{name: "DigitalOcean", file: "sys_vendor", says: "DigitalOcean"},
-	{name: "Hetzner Cloud", file: "sys_vendor", says: "Hetzner"},
-	{name: "Akamai Cloud", file: "sys_vendor", says: "Linode"},
+	{name: "Amazon EC2", file: "sys_vendor", wantText: "Amazon EC2", service: "a Transit Gateway with a multicast domain"},
+	{name: "Google Cloud", file: "product_name", wantText: "Google Compute Engine", service: "its multicast service for VPC networks"},
+	{name: "Microsoft Azure", file: "chassis_asset_tag", wantText: "7783-7084-3265-9085-8269-3286-77"},
+	{name: "Oracle Cloud", file: "chassis_asset_tag", wantText: "OracleCloud.com"},
+	{name: "Alibaba Cloud", file: "sys_vendor", wantText: "Alibaba Cloud"},
+	{name: "DigitalOcean", file: "sys_vendor", wantText: "DigitalOcean"},
+	{name: "Hetzner Cloud", file: "sys_vendor", wantText: "Hetzner"},
+	{name: "Akamai Cloud", file: "sys_vendor", wantText: "Linode"},
 }
 
 type cloud struct {
-	name, file, says string
+	name, file, wantText string
 	// service is the cloud's own multicast, empty if it has none. All of them use IGMP version 2 only
 	// (https://docs.aws.amazon.com/vpc/latest/tgw/how-multicast-works.html,
 	// https://docs.cloud.google.com/vpc/docs/multicast/overview).
@@ -103,7 +103,7 @@ func (c *cloud) instead() string {
 // cloud returns the cloud of this machine; its name is empty if unknown.
 func (c *check) cloud() cloud {
 	for _, cloud := range clouds {
-		if text, _ := c.read("sys/class/dmi/id/" + cloud.file); strings.TrimSpace(text) == cloud.says {
+		if text, _ := c.read("sys/class/dmi/id/" + cloud.file); strings.TrimSpace(text) == cloud.wantText {
 			return cloud
 		}
 	}

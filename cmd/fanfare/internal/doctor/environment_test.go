@@ -10,12 +10,12 @@ import (
 func TestEnvironment(t *testing.T) {
 	device := map[string]string{"sys/class/net/enp1s0np0/device/vendor": "0x15b3"}
 	for _, c := range []struct {
-		name  string
-		files map[string]string
-		short string
-		level Level
-		says  string
-		fix   string
+		name     string
+		files    map[string]string
+		short    string
+		level    Level
+		wantText string
+		fix      string
 	}{
 		{"bare metal", device, "", OK, "", ""},
 		{"Docker", map[string]string{".dockerenv": "x"}, "Docker container with its own network", Warn, "only containers on the same bridge", "--network host"},
@@ -33,13 +33,13 @@ func TestEnvironment(t *testing.T) {
 		if got := f.Environment(); got != c.short {
 			t.Errorf("%s: Environment is %q, want %q", c.name, got, c.short)
 		}
-		worst, found := OK, c.says == ""
+		worst, found := OK, c.wantText == ""
 		for _, finding := range Check(f) {
 			worst = max(worst, finding.Level)
-			found = found || strings.Contains(finding.Text, c.says) && finding.Level == c.level && strings.Contains(finding.Fix, c.fix)
+			found = found || strings.Contains(finding.Text, c.wantText) && finding.Level == c.level && strings.Contains(finding.Fix, c.fix)
 		}
 		if !found || worst > max(c.level, Info) {
-			t.Errorf("%s: no %v with %q and %q in\n%s", c.name, c.level, c.says, c.fix, text(Check(f)))
+			t.Errorf("%s: no %v with %q and %q in\n%s", c.name, c.level, c.wantText, c.fix, text(Check(f)))
 		}
 	}
 }

@@ -12,19 +12,19 @@ const rocePortHex = ":12B7" // UDP port 4791 in the format of /proc/net/udp
 
 // rocePort checks the UDP port of RoCEv2: Soft-RoCE does not share it, and RoCE adapters intercept its packets.
 func (c *check) rocePort() {
-	taken := false
+	inUse := false
 	for _, file := range []string{"proc/net/udp", "proc/net/udp6"} {
 		text, _ := c.read(file)
 		for _, line := range strings.Split(text, "\n") {
 			if f := strings.Fields(line); len(f) > 1 && strings.HasSuffix(f[1], rocePortHex) {
-				taken = true
+				inUse = true
 			}
 		}
 	}
 	switch {
-	case c.exists("sys/module/rdma_rxe") && taken:
+	case c.exists("sys/module/rdma_rxe") && inUse:
 		c.add("roce", Info, "modprobe -r rdma_rxe", "Soft-RoCE (rdma_rxe) is loaded and occupies UDP port 4791: use rdma:// on this host; roce:// cannot receive")
-	case taken:
+	case inUse:
 		c.add("roce", Info, "ss -ulpn sport = :4791", "UDP port 4791 is in use: roce:// can share it only with other programs of Fanfare")
 	default:
 		c.add("roce", OK, "", "UDP port 4791 is free for roce://")
@@ -99,7 +99,7 @@ const capNetAdmin = 12
 func (c *check) buffers() {
 	for _, b := range []struct {
 		name, what string
-		asked      int
+		requested  int
 	}{
 		{"rmem_max", "receive", c.ReceiveBytes},
 		{"wmem_max", "send", c.SendBytes},
@@ -107,14 +107,14 @@ func (c *check) buffers() {
 		c.blind = false
 		limit, ok := c.number("proc/sys/net/core/" + b.name)
 		switch {
-		case !ok || b.asked == 0:
-		case limit >= int64(b.asked):
-			c.add("buffers", OK, "", "net.core.%s of %d bytes is enough for the %s buffers of %d bytes", b.name, limit, b.what, b.asked)
+		case !ok || b.requested == 0:
+		case limit >= int64(b.requested):
+			c.add("buffers", OK, "", "net.core.%s of %d bytes is enough for the %s buffers of %d bytes", b.name, limit, b.what, b.requested)
 		case c.capable(capNetAdmin):
-			c.add("buffers", OK, "", "net.core.%s of %d bytes is less than the %s buffers of %d bytes, but does not apply to this process (CAP_NET_ADMIN)", b.name, limit, b.what, b.asked)
+			c.add("buffers", OK, "", "net.core.%s of %d bytes is less than the %s buffers of %d bytes, but does not apply to this process (CAP_NET_ADMIN)", b.name, limit, b.what, b.requested)
 		default:
-			c.add("buffers", Warn, fmt.Sprintf("sysctl -w net.core.%s=%d", b.name, b.asked),
-				"net.core.%s allows %d bytes, but %s buffers request %d: this host may drop packets in bursts, which are then repaired", b.name, limit, b.what, b.asked)
+			c.add("buffers", Warn, fmt.Sprintf("sysctl -w net.core.%s=%d", b.name, b.requested),
+				"net.core.%s allows %d bytes, but %s buffers request %d: this host may drop packets in bursts, which are then repaired", b.name, limit, b.what, b.requested)
 		}
 	}
 }

@@ -32,7 +32,7 @@ const minShared = 256 << 10
 
 func (c *check) room(m *SharedMemory) {
 	const mb = 1e6
-	most := c.EndpointBytes
+	limit := c.EndpointBytes
 	fix := c.moreShared(m)
 	little := Info // severity for an unused directory
 	if m.Used {
@@ -40,17 +40,17 @@ func (c *check) room(m *SharedMemory) {
 	}
 	switch free := float64(m.Free) / mb; {
 	case m.Bytes == 0:
-		c.add("shm", OK, "", "the file system of %s has no limit of its own: an endpoint of shm:// uses up to %.0f MB", m.Dir, float64(most)/mb)
+		c.add("shm", OK, "", "the file system of %s has no limit of its own: an endpoint of shm:// uses up to %.0f MB", m.Dir, float64(limit)/mb)
 	case m.Free < minShared:
 		c.add("shm", Warn, fix, "%s is full: %.1f MB of %.0f are free. shm:// cannot be opened, and processes that use it lose messages that they publish", m.Dir, free, float64(m.Bytes)/mb)
-	case m.Bytes < most:
+	case m.Bytes < limit:
 		c.add("shm", little, fix, "%s has %.0f MB, of which %.0f are free, but an endpoint of shm:// may use %.0f, a quarter of that for messages it publishes: slow readers lose messages earlier%s",
-			m.Dir, float64(m.Bytes)/mb, free, float64(most)/mb, c.why64(m))
-	case m.Free < most:
+			m.Dir, float64(m.Bytes)/mb, free, float64(limit)/mb, c.why64(m))
+	case m.Free < limit:
 		c.add("shm", little, "du -sh "+shellword.Of(m.Dir)+"/* | sort -h   # shows what uses it; otherwise "+fix, "%s has %.0f MB free of %.0f, but an endpoint of shm:// may use %.0f, a quarter of that for messages it publishes: slow readers lose messages earlier",
-			m.Dir, free, float64(m.Bytes)/mb, float64(most)/mb)
+			m.Dir, free, float64(m.Bytes)/mb, float64(limit)/mb)
 	default:
-		c.add("shm", OK, "", "%s has %.0f MB free of %.0f: enough for %d endpoints of shm://, which use up to %.0f each", m.Dir, free, float64(m.Bytes)/mb, m.Free/most, float64(most)/mb)
+		c.add("shm", OK, "", "%s has %.0f MB free of %.0f: enough for %d endpoints of shm://, which use up to %.0f each", m.Dir, free, float64(m.Bytes)/mb, m.Free/limit, float64(limit)/mb)
 	}
 }
 

@@ -26,11 +26,11 @@ func TestShared(t *testing.T) {
 		return m
 	}
 	for _, c := range []struct {
-		name      string
-		files     map[string]string
-		m         SharedMemory
-		level     Level
-		says, fix string
+		name          string
+		files         map[string]string
+		m             SharedMemory
+		level         Level
+		wantText, fix string
 	}{
 		{"much", nil, memory("/dev/shm", 8<<30, 8<<30), OK, "8590 MB free of 8590: enough for 30 endpoints of shm://, which use up to 279 each", ""},
 		{"no limit", nil, SharedMemory{Dir: "/dev/shm"}, OK, "no limit of its own", ""},
@@ -68,8 +68,8 @@ func TestShared(t *testing.T) {
 		if strings.Contains(got, "is wrong") && c.fix == "" && strings.Contains(got, "rm ") {
 			t.Errorf("%s: suggests to remove it:\n%s", c.name, got)
 		}
-		if worst != c.level || !strings.Contains(got, c.says) || !strings.Contains(got, c.fix) {
-			t.Errorf("%s: want %v with %q and %q, got\n%s", c.name, c.level, c.says, c.fix, got)
+		if worst != c.level || !strings.Contains(got, c.wantText) || !strings.Contains(got, c.fix) {
+			t.Errorf("%s: want %v with %q and %q, got\n%s", c.name, c.level, c.wantText, c.fix, got)
 		}
 	}
 }

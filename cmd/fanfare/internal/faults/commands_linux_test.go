@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 
 // command runs a command that reads this process, and returns its JSON objects.
 func (w *world) command(args ...string) (objects []map[string]any) {
-	var out, said strings.Builder
-	cli.Run(w.ctx, args, strings.NewReader(""), &out, &said)
+	var out, stderr strings.Builder
+	cli.Run(w.ctx, args, strings.NewReader(""), &out, &stderr)
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		var o map[string]any
 		if err := json.Unmarshal([]byte(line), &o); err != nil {
-			w.Fatalf("%q writes %q: %v\n%s", args, line, err, &said)
+			w.Fatalf("%q writes %q: %v\n%s", args, line, err, &stderr)
 		}
 		objects = append(objects, o)
 	}

@@ -73,10 +73,10 @@ var faults = []struct {
 	}, map[string][]string{
 		"metrics": {`fanfare_events_total{event="publisher_stalled"}`, `fanfare_events_total{event="subscriber_released"}`},
 		"events":  {"publisher_stalled: publisher stalled: sleeper", "subscriber_released: subscriber released: sleeper"},
-		"log":     {`level=WARN msg="a subscriber blocks the publisher: it is present and does not read" subscriber=`, "name=sleeper", `msg="a subscriber has blocked the publisher for longer than StallLimit and is released`},
+		"log":     {`level=WARN msg="a subscriber blocks the publisher: it is present but does not read" subscriber=`, "name=sleeper", `msg="a subscriber has blocked the publisher for longer than StallLimit and is released`},
 		"losses":  {"subscriber_released"},
 
-		"fanfare loss": {"event subscriber_released: See what keeps sleeper"},
+		"fanfare loss": {"event subscriber_released: Find out why sleeper"},
 		"fanfare top":  {"sleeper released", "publisher_stalled", "subscriber_released"},
 		"fanfare web":  {"event subscriber_released"},
 	}},
@@ -95,10 +95,10 @@ var faults = []struct {
 	}, map[string][]string{
 		"metrics": {`fanfare_events_total{event="subscriber_silent"}`, `fanfare_publish_receivers_silent_total{`},
 		"events":  {"subscriber_silent: subscriber silent: the-subscriber"},
-		"log":     {`level=WARN msg="a subscriber fell silent and is not waited for any more"`, "name=the-subscriber", "silent_for=", "behind_packets="},
+		"log":     {`level=WARN msg="a subscriber fell silent, and publishers no longer wait for it"`, "name=the-subscriber", "silent_for=", "behind_packets="},
 		"losses":  {"subscriber_silent"},
 
-		"fanfare loss": {"event subscriber_silent: See whether the-subscriber"},
+		"fanfare loss": {"event subscriber_silent: Find out whether the-subscriber"},
 		"fanfare top":  {"subscriber_silent"},
 		"fanfare web":  {"event subscriber_silent"},
 	}},
@@ -121,7 +121,7 @@ var faults = []struct {
 		"log":     {`level=WARN msg="publisher lost: it fell silent before its end"`, "name=the-publisher"},
 		"losses":  {"publisher_lost"},
 
-		"fanfare loss": {"event publisher_lost: See why the-publisher"},
+		"fanfare loss": {"event publisher_lost: Find out why the-publisher"},
 		"fanfare top":  {"publisher_lost"},
 		"fanfare web":  {"event publisher_lost"},
 	}},
@@ -138,7 +138,7 @@ var faults = []struct {
 		"log":     {`level=WARN msg="a leg is lost, and the others carry all traffic: repair it before another fails" leg=`, "near"},
 		"losses":  {"leg_down"},
 
-		"fanfare loss": {"event leg_down: Mend udp://"},
+		"fanfare loss": {"event leg_down: Repair udp://"},
 		"fanfare top":  {"iface=near&", " false", "leg_down"},
 		"fanfare web":  {"event leg_down"},
 	}},
@@ -172,7 +172,7 @@ var faults = []struct {
 		"log":     {`level=WARN msg="nothing can be sent, and publishers wait`, "interface near is down"},
 		"losses":  {"cannot_send"},
 
-		"fanfare loss": {"event cannot_send: Mend what keeps ", "interface near is down"},
+		"fanfare loss": {"event cannot_send: Remove the reason why ", "interface near is down"},
 		"fanfare top":  {"cannot_send"},
 		"fanfare web":  {"event cannot_send"},
 	}},
@@ -189,7 +189,7 @@ var faults = []struct {
 		"log":     {`level=WARN msg="two buses publish under one name`, "name=feed"},
 		"losses":  {"duplicate_name"},
 
-		"fanfare loss": {"event duplicate_name: Give each bus a Config.Name of its own (pub -name): one is feed at 127.0.0.1"},
+		"fanfare loss": {"event duplicate_name: Give each bus a different Config.Name (pub -name): one is feed at 127.0.0.1"},
 		"fanfare top":  {"duplicate_name"},
 		"fanfare web":  {"event duplicate_name"},
 	}},

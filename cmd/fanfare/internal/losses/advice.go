@@ -38,28 +38,21 @@ type Evidence struct {
 
 func advice(text string) *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"reader": reader, "said": quoted, "because": because, "notArriving": notArriving, "networkAdvice": networkAdvice, "largerBuffer": largerBuffer, "moreShared": moreShared, "readable": readable,
+		"reader": reader, "said": quoted, "because": because, "notArriving": notArriving, "moreShared": moreShared, "readable": readable,
 	}).Parse(text))
 }
 
-// remedies are advice on events, and on causes for which an Evidence allows more specific advice than pubsub.Causes.
-var remedies = func() map[string]*template.Template {
-	all := map[string]*template.Template{
-		"no_memory":           advice("{{moreShared .}}"),
-		"fabric":              advice("{{networkAdvice .}}"),
-		"socket_overflow":     advice("{{largerBuffer .}}"),
-		"receive_queue_empty": advice(`Raise rq= in the URL of {{or .Process "the subscriber"}}, such as rq=16384, or give that process more processor time.`),
-		"overrun":             advice(`Make the reader of {{reader .}} faster, or raise Config.ReceiveWindowBytes (default 8 MiB) there.`),
-		"slow_consumer":       advice(`The reader of {{reader .}} is too slow: make it faster, or choose another policy for it (option SlowConsumer, sub -slow).`),
-		"gone":                advice(`Raise Config.WindowBytes (default 8 MiB) of {{or .Publisher "the publisher"}}, which limits how far back it can repair. DROPPED PACKETS shows where the packets were lost first.`),
-		"deadline":            advice(`Check that NAKs get from this host to {{or .Address .Publisher "the publisher"}} (unicast: a firewall?), where repairs are lost, and that its full packets pass (different MTUs: fanfare doctor -peer); or raise Config.RecoveryDeadline (default 2 s).`),
-		"released":            advice(`{{if .Idle}}{{notArriving .}}{{else}}The reader of {{reader .}} blocked {{or .Publisher "the publisher"}} until it was released: make it faster, give it a policy that blocks no publisher (sub -slow latest), or raise Config.StallLimit of the publisher (pub -stall-limit).{{end}}`),
+// remedies are the advice on causes and events.
+var remedies = sync.OnceValue(func() map[string]*template.Template {
+	all := make(map[string]*template.Template)
+	for i := range report.Causes {
+		all[report.Causes[i].Label] = advice(report.Causes[i].Do)
 	}
-	for event, loss := range report.Losses() {
-		all[event] = advice(loss.Do)
+	for event, line := range report.Losses() {
+		all[event] = advice(line.Do)
 	}
 	return all
-}()
+})
 
 func networkAdvice(e *Evidence) string {
 	publisher := cmp.Or(e.Publisher, "the publisher")
@@ -113,14 +106,11 @@ func because(err string) string {
 	return " (" + quoted(err, "") + ")"
 }
 
-func reader(e *Evidence) string {
-	switch {
-	case e.Reader != "" && e.Process != "":
+func reader(e *Evidence, otherwise string) string {
+	if e.Reader != "" && e.Process != "" {
 		return e.Reader + " in " + e.Process
-	case e.Reader == "" && e.Process == "":
-		return "the subscription"
 	}
-	return cmp.Or(e.Reader, e.Process)
+	return cmp.Or(e.Reader, e.Process, otherwise)
 }
 
 func DoAt(label string, b *inspect.Bus, process string, bufferMax int) string {
@@ -140,26 +130,31 @@ var Causes = sync.OnceValue(func() map[string]pubsub.CauseInfo {
 func isEvent(label string) bool { return report.Losses()[label] != nil }
 
 func Why(label string) string {
-	if loss := report.Losses()[label]; loss != nil {
-		return loss.Why
+	if line := report.Losses()[label]; line != nil {
+		return line.Why()
 	}
 	return cmp.Or(Causes()[label].Help, "This program does not know that cause: the process has a newer version.")
 }
 
 func Do(label string, e Evidence) string {
-	if do := remedies[label]; do != nil {
+	switch do := remedies()[label]; {
+	case label == "fabric":
+		return networkAdvice(&e)
+	case label == "socket_overflow":
+		return largerBuffer(&e)
+	case do != nil:
 		var text strings.Builder
 		if err := do.Execute(&text, &e); err != nil {
 			return err.Error()
 		}
 		return text.String()
 	}
-	return cmp.Or(Causes()[label].Remedy, "Use the fanfare command of the version that the process uses: it knows this cause.")
+	return "Use the fanfare command of the version that the process uses: it knows this cause."
 }
 
-func moreShared(e *Evidence) string {
+func moreShared(e *Evidence, otherwise string) string {
 	if len(e.Shared) == 0 {
-		return Causes()["no_memory"].Remedy
+		return otherwise
 	}
 	more := "mount -o remount,size=1G " + sharedDirs(e, "")
 	if len(e.Shared) > 1 {
@@ -185,21 +180,20 @@ func sharedDirs(e *Evidence, behind string) string {
 
 // readable is the advice for packets that cannot be opened. A keyring does not help against an
 // untrusted signature, and if the bus's own keys have expired, other senders are not the cause.
-func readable(e *Evidence) string {
+func readable(e *Evidence, otherwise string) string {
 	process, from := cmp.Or(e.Process, "this process"), cmp.Or(e.Address, "the address in the log")
 	reason := quoted(e.Err, "see the log for the reason")
-	says := func(text string) bool { return strings.Contains(e.Err, text) } // addresses have no spaces
+	contains := func(text string) bool { return strings.Contains(e.Err, text) } // addresses have no spaces
 	switch {
 	case e.Err == "":
-		return "Give all buses of these groups the same keyring (keys= in the URL), with a key that is valid now (fanfare key show), and " + process +
-			" a file of trust= with lines for all signing publishers; or find out which program sends from " + from + ": " + reason + "."
+		return otherwise
 	case e.Err == expired:
 		return "Add a currently valid key to the keyring of " + process + ", which sends nothing until then (fanfare key rotate -in 0s), and give that file to all buses of these groups: " + reason + "."
-	case says(" 5 minutes"):
+	case contains(" 5 minutes"):
 		return "Set the clocks of both hosts, or find out what replays old packets from " + from + ": " + reason + "."
-	case says("another version of"):
+	case contains("another version of"):
 		return "Run the same version of Fanfare on both sides, or find out which program sends from " + from + ": " + reason + "."
-	case says("not signed") || says("signing key"):
+	case contains("not signed") || contains("signing key"):
 		return "Add the line of that publisher (fanfare key sign-show) to the file of trust= of " + process + ", or give the publisher a signing key that is in the file (sign= in the URL), or find out which program sends from " + from + ": " + reason + "."
 	}
 	return "Give all buses of these groups the same keyring (keys= in the URL), or find out which program sends from " + from + ": " + reason + "."

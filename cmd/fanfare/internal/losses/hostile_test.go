@@ -92,10 +92,10 @@ func TestHostileSnapshotsAreCheap(t *testing.T) {
 		for i := range r.Findings {
 			size += len(r.Findings[i].Do)
 		}
-		if took := testenv.ProcessorTime() - began; took > 10*time.Second || size > 8<<20 {
-			t.Errorf("%s: it took %v of processor time, and advice has %d bytes", name, took, size)
+		if elapsed := testenv.ProcessorTime() - began; elapsed > 10*time.Second || size > 8<<20 {
+			t.Errorf("%s: it took %v of processor time, and advice has %d bytes", name, elapsed, size)
 		} else {
-			t.Logf("%s: %v, %d bytes", name, took, size)
+			t.Logf("%s: %v, %d bytes", name, elapsed, size)
 		}
 	}
 }

@@ -59,10 +59,10 @@ type Finding struct {
 	Messages uint64 `json:"messages,omitempty"`
 	Unknown  uint64 `json:"gaps_unknown,omitempty"`
 	Packets  uint64 `json:"packets,omitempty"` // with Dropped
-	// Ways are the sources of missing packets: with Dropped and cause fabric.
-	Ways []string `json:"ways,omitempty"`
-	Why  string   `json:"why"`
-	Do   string   `json:"do"`
+	// Sources are the sources of missing packets: with Dropped and cause fabric.
+	Sources []string `json:"ways,omitempty"`
+	Why     string   `json:"why"`
+	Do      string   `json:"do"`
 
 	standstill bool // the process did not run at that time
 }
@@ -216,7 +216,7 @@ func (r *Report) bus(h *host) {
 			found[k] = at
 			r.Findings = append(r.Findings, h.finding(x))
 		}
-		r.Findings[at].take(x)
+		r.Findings[at].add(x)
 	}
 	for _, o := range h.Losses.Older {
 		if !o.Last.Before(h.from) {
@@ -285,7 +285,7 @@ func (h *host) idle(of *inspect.Loss) bool {
 	})
 }
 
-func (f *Finding) take(x *inspect.Loss) {
+func (f *Finding) add(x *inspect.Loss) {
 	if x.First.Before(f.First) {
 		f.First = x.First
 	}
@@ -352,7 +352,7 @@ func (r *Report) dropped(h *host) {
 			f.Packets += c.Dropped
 		}
 		for _, w := range m.Ways {
-			from := peerText(w.Name, w.Publisher, w.Address)
+			from := peerText(w.Name, w.Publisher.String(), w.Address)
 			if sources[from] == 0 {
 				list = append(list, from)
 				addresses[from] = w.Address
@@ -364,7 +364,7 @@ func (r *Report) dropped(h *host) {
 		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(sources[b], sources[a]) })
 		f := &r.Findings[at]
 		for _, from := range list[:min(len(list), 4)] {
-			f.Ways = append(f.Ways, fmt.Sprintf("%s (%d)", from, sources[from]))
+			f.Sources = append(f.Sources, fmt.Sprintf("%s (%d)", from, sources[from]))
 		}
 		if len(list) > 0 {
 			if len(list) == 1 {

@@ -148,7 +148,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 	}
 }
 
-const goneShown = time.Minute
+const goneRetention = time.Minute
 
 // GoneSubscribers returns the subscribers that the bus's publishers gave up recently because they
 // were silent, from the events of the bus, except those that returned. There is one for each group
@@ -163,7 +163,7 @@ func GoneSubscribers(b *inspect.Bus, now time.Time) (gone []inspect.Event) {
 		case e.Kind == "subscriber_up" && had:
 			gone[i].Kind = "" // it has returned
 			delete(at, k)
-		case e.Kind == "subscriber_silent" && now.Sub(e.Time) < goneShown:
+		case e.Kind == "subscriber_silent" && now.Sub(e.Time) < goneRetention:
 			if had {
 				gone[i].Kind = ""
 			}

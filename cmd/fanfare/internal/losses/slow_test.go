@@ -40,9 +40,9 @@ func TestSubscriberState(t *testing.T) {
 func TestNotRead(t *testing.T) {
 	for _, c := range []struct {
 		lag, window int
-		says        string
+		wantText    string
 	}{{5000, 5698, "5,000 packets of a window of 5698"}, {8032, 5698, "more than the 5698 of its window"}, {300, 0, "of a window of 0"}} {
-		if got := notRead(Behind, &inspect.SubscriptionFeed{Lag: c.lag, Window: c.window}); !strings.Contains(got, c.says) {
+		if got := notRead(Behind, &inspect.SubscriptionFeed{Lag: c.lag, Window: c.window}); !strings.Contains(got, c.wantText) {
 			t.Errorf("%d of %d: %s", c.lag, c.window, got)
 		}
 	}

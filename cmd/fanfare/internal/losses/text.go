@@ -101,8 +101,8 @@ func (t *text) finding(f *Finding) {
 	t.line("")
 	t.line("  %s  %s%s", t.when(f), f.Cause, f.Title())
 	t.row("from", f.Publisher)
-	if len(f.Ways) > 1 {
-		t.row("from", strings.Join(f.Ways, ", "))
+	if len(f.Sources) > 1 {
+		t.row("from", strings.Join(f.Sources, ", "))
 	}
 	t.row("peer", f.Subscriber)
 	t.row("in", f.Where())

@@ -20,21 +20,21 @@ func TestUnreadableAdvice(t *testing.T) {
 	} {
 		err := (&transport.UnreadableError{Reason: reason, Key: 7, From: "shm://signed-and-sealed#7"}).Error()
 		do := Do("packets_unreadable", Evidence{Process: "app[7]", Err: err})
-		said := "“" + err + "”"
-		advised := strings.ReplaceAll(do, said, "")
+		quoted := "“" + err + "”"
+		advised := strings.ReplaceAll(do, quoted, "")
 		for _, about := range all {
 			if strings.Contains(advised, about) != (about == want) {
 				t.Errorf("reason %d: %q, want advice about %q", reason, advised, want)
 			}
 		}
-		if !strings.Contains(do, said) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find out wh") {
+		if !strings.Contains(do, quoted) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find out wh") {
 			t.Errorf("reason %d: %q", reason, do)
 		}
 	}
 	if do := Do("packets_unreadable", Evidence{}); !strings.Contains(do, keyring) || !strings.Contains(do, trust) {
 		t.Errorf("unknown reason: %q", do)
 	}
-	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring of which no key is valid") {
+	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring in which no key is valid") {
 		t.Errorf("unsent: %q", do)
 	}
 }

@@ -281,9 +281,9 @@ func TestBadFiles(t *testing.T) {
 	}
 	wrongLink := pcap(t, 105, nil)
 	for _, c := range []struct {
-		name string
-		file []byte
-		says string
+		name     string
+		file     []byte
+		wantText string
 	}{
 		{"empty", nil, "too short"},
 		{"text", []byte(strings.Repeat("hello, world\n", 9)), "neither pcap nor pcapng"},
@@ -297,8 +297,8 @@ func TestBadFiles(t *testing.T) {
 		{"odd block", append(bytes.Clone(good), block(77, 13, 20)...), "a block of 13 bytes"},
 	} {
 		_, _, err := readAll(t, c.file)
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.wantText) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.wantText)
 		}
 	}
 	// Blocks without packets are skipped, however long.

@@ -217,9 +217,9 @@ func TestDamagedBlocks(t *testing.T) {
 		wrongEnd[len(wrongEnd)-1]++
 		wrongEnd[len(wrongEnd)-4]++
 		for _, c := range []struct {
-			name string
-			file []byte
-			says string
+			name     string
+			file     []byte
+			wantText string
 		}{
 			{"no byte order", file().block(blockSection, uint32(5), uint16(1), uint16(0), int64(-1)).b, "without a valid byte order"},
 			{"a short section", file().block(blockSection, uint32(byteOrderMagic)).b, "too short"},
@@ -239,8 +239,8 @@ func TestDamagedBlocks(t *testing.T) {
 			{"longer than its block", begin().block(blockEnhanced, uint32(0), uint32(0), uint32(0), uint32(5), uint32(5), [4]byte{}).b, "with room for 4"},
 			{"another version", file().put(uint32(magicMicro), uint16(2), uint16(3), [16]byte{}), "version 2.3 of pcap"},
 		} {
-			if _, err := framesOf(t, c.file); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s, %s: %v, want %q", order, c.name, err, c.says)
+			if _, err := framesOf(t, c.file); err == nil || !strings.Contains(err.Error(), c.wantText) {
+				t.Errorf("%s, %s: %v, want %q", order, c.name, err, c.wantText)
 			}
 		}
 	}

@@ -121,17 +121,17 @@ func TestNamespaceInterfaceWithinAStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		watchdog := time.AfterFunc(2*time.Minute, src.Interrupt)
-		came := make(map[string]bool)
+		received := make(map[string]bool)
 		for range 500 {
 			p, err := src.Next()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if came[string(p.Data)] {
-				t.Errorf("%x came twice, as packet %d", p.Data, len(came))
+			if received[string(p.Data)] {
+				t.Errorf("%x came twice, as packet %d", p.Data, len(received))
 				break
 			}
-			came[string(p.Data)] = true
+			received[string(p.Data)] = true
 		}
 		watchdog.Stop()
 		src.Close()

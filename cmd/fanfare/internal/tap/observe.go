@@ -12,6 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/dissect"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 type Kind string
@@ -70,7 +71,7 @@ type Observer struct {
 	emit     func(Finding)
 	streams  map[streamKey]*Stream
 	order    []*Stream
-	latest   map[streamKey]uint64 // epoch of the newest instance; the key's epoch is zero
+	latest   map[streamKey]events.ID // epoch of the newest instance; the key's epoch is zero
 	topics   map[uint64]string
 	found    map[Kind]uint64
 	unpacker *compress.Unpacker
@@ -120,7 +121,7 @@ func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{
 		Reasons: make(map[string]uint64), MissingDicts: make(map[string]uint64), groups: groups, emit: emit,
 		unpacker: compress.NewUnpacker(nil),
-		streams:  make(map[streamKey]*Stream), latest: make(map[streamKey]uint64),
+		streams:  make(map[streamKey]*Stream), latest: make(map[streamKey]events.ID),
 		topics: make(map[uint64]string), found: make(map[Kind]uint64),
 	}
 }
@@ -218,14 +219,14 @@ func (o *Observer) Observe(p *Packet) {
 }
 
 func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
-	key := streamKey{h.GroupTag, h.Publisher, h.Epoch}
+	key := streamKey{h.GroupTag, h.Instance()}
 	if s := o.streams[key]; s != nil {
 		return s
 	}
 	if len(o.streams) == maxStreams {
 		return nil
 	}
-	s := &Stream{Publisher: h.Publisher, Epoch: h.Epoch, Tag: h.GroupTag, Group: p.group,
+	s := &Stream{Instance: h.Instance(), Tag: h.GroupTag, Group: p.group,
 		GroupKnown: p.known, found: make(map[Kind]uint64), members: make(map[uint64]bool)}
 	o.streams[key] = s
 	o.order = append(o.order, s)
@@ -234,11 +235,11 @@ func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 			s.name(x.Name)
 		}
 	}
-	instance := streamKey{tag: h.GroupTag, publisher: h.Publisher}
+	instance := streamKey{h.GroupTag, events.Instance{Publisher: h.Publisher}}
 	if _, again := o.latest[instance]; again {
-		o.report(p, s, KindRestart, 0, 0, "another instance of this publisher appeared, with epoch %016x", h.Epoch)
+		o.report(p, s, KindRestart, 0, 0, "another instance of this publisher appeared, with epoch %s", h.Epoch)
 	} else {
-		o.report(p, s, KindStream, 0, 0, "first packet from %s, with epoch %016x", p.From, h.Epoch)
+		o.report(p, s, KindStream, 0, 0, "first packet from %s, with epoch %s", p.From, h.Epoch)
 	}
 	o.latest[instance] = h.Epoch
 	return s
@@ -268,7 +269,7 @@ func (o *Observer) report(p *Packet, s *Stream, kind Kind, first, count uint64, 
 		if s.Name != "" {
 			name = " (" + s.Name + ")"
 		}
-		f.Text = fmt.Sprintf("publisher %016x%s: %s", s.Publisher, name, f.Text)
+		f.Text = fmt.Sprintf("publisher %s%s: %s", s.Publisher, name, f.Text)
 	}
 	o.emit(f)
 }

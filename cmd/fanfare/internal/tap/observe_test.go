@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
@@ -43,7 +44,7 @@ func (r *rig) on(d time.Duration, b []byte) *Packet {
 	return p
 }
 
-func (r *rig) take() []string {
+func (r *rig) drain() []string {
 	f := r.found
 	r.found = nil
 	return f
@@ -52,7 +53,7 @@ func (r *rig) take() []string {
 // expect checks that exactly these findings were made, each by a part of its text.
 func (r *rig) expect(t *testing.T, want ...string) {
 	t.Helper()
-	got := r.take()
+	got := r.drain()
 	ok := len(got) == len(want)
 	for i := 0; ok && i < len(want); i++ {
 		ok = strings.Contains(got[i], want[i])
@@ -62,7 +63,7 @@ func (r *rig) expect(t *testing.T, want ...string) {
 	}
 }
 
-func header(epoch uint64, f wire.Flags) wire.Header {
+func header(epoch events.ID, f wire.Flags) wire.Header {
 	return wire.Header{Flags: f, GroupTag: wire.GroupTag(group0), Publisher: 0x77, Epoch: epoch}
 }
 
@@ -138,7 +139,7 @@ func TestGaps(t *testing.T) {
 func TestStorms(t *testing.T) {
 	r := newRig()
 	r.on(0, heartbeatPacket(0, 0, 0))
-	r.take()
+	r.drain()
 	for i := range 3 * storm {
 		r.on(time.Millisecond, rangesPacket(wire.TypeNAK, uint64(i%7+1), 5, 2))
 	}
@@ -210,7 +211,7 @@ func TestRestart(t *testing.T) {
 func TestBounds(t *testing.T) {
 	r := newRig()
 	for i := range uint64(maxStreams + 100) {
-		r.on(0, wire.AppendHeartbeat(nil, header(i, 0), &wire.Heartbeat{PacketSize: 1472}))
+		r.on(0, wire.AppendHeartbeat(nil, header(events.ID(i), 0), &wire.Heartbeat{PacketSize: 1472}))
 	}
 	if len(r.Streams()) != maxStreams || r.Unfollowed != 100 {
 		t.Errorf("%d streams, %d not tracked", len(r.Streams()), r.Unfollowed)
@@ -224,7 +225,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d gaps tracked; %+v", len(s.spans), s.Counts)
 	}
 	texts := 0
-	for _, f := range r.take() {
+	for _, f := range r.drain() {
 		if strings.HasPrefix(f, "gap: ") {
 			texts++
 		}
@@ -301,9 +302,9 @@ func TestSealedPackets(t *testing.T) {
 		return set(id, b)
 	}
 	for _, c := range []struct {
-		name string
-		keys *sealed.Keyset
-		says string
+		name     string
+		keys     *sealed.Keyset
+		wantText string
 	}{
 		{"without a key", nil, "cannot be opened: no key"},
 		{"with another key", set(5, secret), "cannot be opened: key 0x1f3a9c07 is not given"},
@@ -332,11 +333,11 @@ func TestSealedPackets(t *testing.T) {
 			}
 		}
 		n := uint64(len(v.Good))
-		if c.says == "" {
+		if c.wantText == "" {
 			if opened != len(v.Good) || o.Unopened != 0 || o.Sealed != n || len(texts) > 0 {
 				t.Errorf("%s: %d of %d opened, %d not, findings %q", c.name, opened, n, o.Unopened, texts)
 			}
-		} else if opened > 0 || o.Unopened != n || o.Sealed != n || o.Foreign+o.Malformed != 0 || len(texts) == 0 || !strings.Contains(texts[0], "sealed with key 0x1f3a9c07") || !strings.Contains(texts[0], c.says) {
+		} else if opened > 0 || o.Unopened != n || o.Sealed != n || o.Foreign+o.Malformed != 0 || len(texts) == 0 || !strings.Contains(texts[0], "sealed with key 0x1f3a9c07") || !strings.Contains(texts[0], c.wantText) {
 			t.Errorf("%s: %d sealed, %d foreign, findings %q", c.name, o.Sealed, o.Foreign, texts)
 		}
 	}

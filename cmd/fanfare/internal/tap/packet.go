@@ -54,8 +54,8 @@ type Signed struct {
 
 // Key is the key id in the packet. docs/protocol §29.1.
 func (s *Signed) Key() uint32 {
-	publisher, _, _ := wire.Stream(s.Packet)
-	return uint32(publisher >> 32)
+	of, _ := wire.Stream(s.Packet)
+	return uint32(of.Publisher >> 32)
 }
 
 // Unsealer opens sealed packets (package transport/sealed). Its result is valid until the next call.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 const (
@@ -17,8 +18,8 @@ const (
 )
 
 type streamKey struct {
-	tag              uint32
-	publisher, epoch uint64
+	tag uint32
+	events.Instance
 }
 
 type Counts struct {
@@ -45,14 +46,14 @@ type Counts struct {
 }
 
 type Stream struct {
-	Publisher, Epoch uint64
-	Name             string // of the publisher, printable; empty: unknown
-	Group            Group
-	GroupKnown       bool
-	Tag              uint32
-	First, Last      time.Time // times of the publisher's packets
-	Ended            bool
-	Receivers        int // seen in NAKs, statuses and heartbeats
+	events.Instance
+	Name        string // of the publisher, printable; empty: unknown
+	Group       Group
+	GroupKnown  bool
+	Tag         uint32
+	First, Last time.Time // times of the publisher's packets
+	Ended       bool
+	Receivers   int // seen in NAKs, statuses and heartbeats
 	Counts
 
 	started     bool
@@ -71,8 +72,8 @@ func (s *Stream) Rate() (packets, bytes float64) {
 	if s.Last.Sub(s.First) < minRatePeriod {
 		return 0, 0
 	}
-	took := s.Last.Sub(s.First).Seconds()
-	return float64(s.Packets) / took, float64(s.Bytes) / took
+	elapsed := s.Last.Sub(s.First).Seconds()
+	return float64(s.Packets) / elapsed, float64(s.Bytes) / elapsed
 }
 
 // gap is a run of packets found missing together.
@@ -143,7 +144,7 @@ func (s *Stream) give(first, end uint64) (n uint64) {
 type burst struct {
 	began               time.Time
 	naks, repairs, data uint64
-	asked               uint64
+	requested           uint64
 	from                map[uint64]bool
 	nakStorm, repStorm  bool // already reported in this second
 }
@@ -325,10 +326,10 @@ func (o *Observer) nak(s *Stream, p *Packet) {
 	}
 	for _, n, ok := r.Next(); ok; _, n, ok = r.Next() {
 		s.NAKPackets += n
-		b.asked += n
+		b.requested += n
 	}
 	if b.naks >= storm && !b.nakStorm {
 		b.nakStorm = true
-		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v request %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
+		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v request %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.requested)
 	}
 }

@@ -88,7 +88,7 @@ func TestTunnels(t *testing.T) {
 		}
 	}
 
-	for says, b := range map[string][]byte{
+	for wantText, b := range map[string][]byte{
 		"protocol over Ethernet 0x1234, not supported": inGRE(0x1234, inner),
 		"protocol over Ethernet 0x88f7, not supported": ethernet(0x88f7, inner),
 		errFragment.Error(): func() []byte {
@@ -97,8 +97,8 @@ func TestTunnels(t *testing.T) {
 			return f
 		}(),
 	} {
-		if got, src, err := readAll(t, pcap(t, linkEthernet, b)); err != nil || len(got) != 0 || src.Skipped()[says] != 1 {
-			t.Errorf("%d packets, skipped %v, want %q: %v", len(got), src.Skipped(), says, err)
+		if got, src, err := readAll(t, pcap(t, linkEthernet, b)); err != nil || len(got) != 0 || src.Skipped()[wantText] != 1 {
+			t.Errorf("%d packets, skipped %v, want %q: %v", len(got), src.Skipped(), wantText, err)
 		}
 	}
 	if _, src, err := readAll(t, pcap(t, linkERF, []byte{8: 1, 20: 0})); err != nil || len(src.Skipped()) != 1 {

@@ -45,15 +45,15 @@ func (s *Subscriber) about() string {
 	text := fmt.Sprintf("%s behind, room for %d more", count(s.Behind, "packet"), s.Room)
 	switch s.State {
 	case losses.Holds:
-		text += ", has held the publisher up for " + duration(s.HeldFor)
+		text += ", has blocked the publisher for " + duration(s.HeldFor)
 	case losses.Released:
-		text += ", is not waited for any more: it had held the publisher up for " + duration(s.HeldFor)
+		text += ", was released: it had blocked the publisher for " + duration(s.HeldFor)
 	case losses.Silent:
-		text += ", has said nothing for " + duration(s.Heard)
+		text += ", has sent nothing for " + duration(s.Heard)
 	case losses.Gone:
-		text = fmt.Sprintf("fell silent, was %s behind and is not waited for any more: last heard %s ago", count(s.Behind, "packet"), duration(s.Heard))
+		text = fmt.Sprintf("fell silent, was %s behind, and publishers no longer wait for it: last packet %s ago", count(s.Behind, "packet"), duration(s.Heard))
 	case losses.Behind:
-		text += ", reads too slowly: it will hold the publisher up, if it does not already, or be passed over"
+		text += ", reads too slowly: it blocks the publisher or soon will, or loses messages"
 	}
 	if s.Address != "" {
 		text += ", at " + s.Address
@@ -71,7 +71,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(x.Pending, "packet")))
 	lines = append(lines, f.undetectedLines(&x.Of, false)...)
 	if x.hearing.State != "" {
-		lines = append(lines, line("publishers", "%s", x.hears()))
+		lines = append(lines, line("publishers", "%s", x.publisherState()))
 	}
 	if x.Ended != "" {
 		lines = append(lines, line("ended", "%s", x.Ended))
@@ -92,7 +92,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 	return lines
 }
 
-func (x *Subscription) hears() string {
+func (x *Subscription) publisherState() string {
 	switch {
 	case x.hearing.Of != nil:
 		return x.hearing.State + " " + duration(x.LostFor) + " ago"
@@ -164,11 +164,11 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 }
 
 func (f *Figures) lossDetail(x *Loss) [][2]string {
-	c := losses.Causes()[x.Cause.Cause]
-	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
+	c := losses.Causes()[x.Cause]
+	lines := append([][2]string{line("cause", "%s", x.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
 	lines = append(lines, line("lost", "%s, as far as known, in %s; %s", count(x.Messages, "message"), count(x.Gaps, "gap"), count(x.Lost, "packet")),
 		line("datagrams", "%d, %s a second, with heartbeats and copies", x.Dropped, rate(x.Rate).text))
-	if x.Cause.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
+	if x.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
 		lines = append(lines, line("net.core.rmem_max", "%s", bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
 	return lines
@@ -250,15 +250,15 @@ func (f *Figures) worst() (level, string) {
 	}
 	if f.Total.SocketDropRate > 0 {
 		do := "" // about the first socket that overflows
-		if x := first(f.Losses, func(x *Loss) bool { return x.Cause.Cause == "socket_overflow" && x.Rate > 0 }); x != nil {
+		if x := first(f.Losses, func(x *Loss) bool { return x.Cause == "socket_overflow" && x.Rate > 0 }); x != nil {
 			do = printable(x.Do)
 		}
 		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), do)
 	}
-	most := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause.Cause != "filtered" },
+	worst := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause != "filtered" },
 		func(a, b *Loss) bool { return a.Rate > b.Rate })
-	if most != nil {
-		return warn, fmt.Sprintf("dropped: %s datagrams/s at %s, cause %s", si(float64(most.Rate)), printable(most.Process), most.Cause.Cause)
+	if worst != nil {
+		return warn, fmt.Sprintf("dropped: %s datagrams/s at %s, cause %s", si(float64(worst.Rate)), printable(worst.Process), worst.Cause)
 	}
 	if f.Host.SmallSockets > 0 {
 		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))
@@ -278,25 +278,25 @@ func process(socket string) string {
 
 // losing says which subscription has lost most permanently within the last minute; empty: none.
 func (f *Figures) losing() string {
-	var most inspect.Loss
+	var worst inspect.Loss
 	var in string
 	for i := range f.Buses {
 		b := &f.Buses[i]
-		if lost := losses.LostLately(b.seen, f.Time); len(lost) > 0 && (in == "" || lost[0].Messages > most.Messages) {
-			most, in = lost[0], b.Process
+		if lost := losses.LostLately(b.seen, f.Time); len(lost) > 0 && (in == "" || lost[0].Messages > worst.Messages) {
+			worst, in = lost[0], b.Process
 		}
 	}
 	if in == "" {
 		return ""
 	}
 	what := "messages"
-	if most.Messages > 0 {
-		what = count(most.Messages, "message")
+	if worst.Messages > 0 {
+		what = count(worst.Messages, "message")
 	}
-	if most.Subscription != "" {
-		what += " of " + most.Subscription
+	if worst.Subscription != "" {
+		what += " of " + worst.Subscription
 	}
-	return printable(fmt.Sprintf("lost permanently within a minute: %s at %s, cause %s; fanfare loss says more", what, in, most.Cause))
+	return printable(fmt.Sprintf("lost permanently within a minute: %s at %s, cause %s; fanfare loss says more", what, in, worst.Cause))
 }
 
 func (f *Figures) whyStuck(of *Of) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 type Observation struct {
@@ -57,8 +58,8 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 }
 
 // add is the sum of two, as far as they are known, and most the larger one.
-func (r Rate) add(x Rate) Rate  { return either(r, x, r+x) }
-func (r Rate) most(x Rate) Rate { return either(r, x, max(r, x)) }
+func (r Rate) add(x Rate) Rate    { return either(r, x, r+x) }
+func (r Rate) larger(x Rate) Rate { return either(r, x, max(r, x)) }
 
 func either(a, b, both Rate) Rate {
 	switch {
@@ -149,18 +150,18 @@ type Topic struct {
 
 type Subscription struct {
 	Of
-	Number   uint64          `json:"number"`
-	Topics   []string        `json:"topics"`
-	Policy   string          `json:"policy"`
-	Handler  bool            `json:"handler"`
-	Rate     Rate            `json:"messages_per_s"`
-	Messages uint64          `json:"messages"`
-	Pending  int             `json:"pending"` // packets
-	Lost     uint64          `json:"lost_messages"`
-	Gaps     uint64          `json:"gaps"`
-	Causes   []inspect.Cause `json:"causes,omitempty"`
-	Unread   float64         `json:"unread_s"`   // that it has held a publisher up and read nothing
-	Peers    int             `json:"publishers"` // that are there
+	Number   uint64             `json:"number"`
+	Topics   []string           `json:"topics"`
+	Policy   string             `json:"policy"`
+	Handler  bool               `json:"handler"`
+	Rate     Rate               `json:"messages_per_s"`
+	Messages uint64             `json:"messages"`
+	Pending  int                `json:"pending"` // packets
+	Lost     uint64             `json:"lost_messages"`
+	Gaps     uint64             `json:"gaps"`
+	Causes   []stats.CauseCount `json:"causes,omitempty"`
+	Unread   float64            `json:"unread_s"`   // that it has held a publisher up and read nothing
+	Peers    int                `json:"publishers"` // that are there
 	// LostFor is how long ago the publisher was lost that was lost last, and is not back; 0: none was.
 	LostFor float64 `json:"publisher_lost_s,omitempty"`
 	// State is ok, unread (for more than 1 s), publisher lost, behind (three quarters of its window are not read),
@@ -198,8 +199,8 @@ type Subscriber struct {
 	Group      string `json:"group"`
 	Behind     uint64 `json:"behind"` // packets
 	Room       uint64 `json:"room"`
-	// State is ok, holds (it holds the publisher up), released (it is not waited for), silent (it does not answer, or has
-	// said nothing for 3 s), gone (it was given up for that, within the last minute) or behind (three quarters of its
+	// State is ok, holds (it blocks the publisher), released (it is not waited for), silent (it does not answer, or has
+	// sent nothing for 3 s), gone (it was given up for that, within the last minute) or behind (three quarters of its
 	// window are not read).
 	State   string  `json:"state"`
 	HeldFor float64 `json:"held_s"`
@@ -221,7 +222,7 @@ type Group struct {
 
 type Loss struct {
 	Of
-	inspect.Cause
+	stats.CauseCount
 	Rate Rate   `json:"dropped_per_s"`
 	Do   string `json:"do"` // what to do about it, here
 }

@@ -16,7 +16,7 @@ func TestSubscriberGoes(t *testing.T) {
 		change(&b)
 		return Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Buses: []inspect.Bus{b}}}}})
 	}
-	given := func(ago time.Duration) func(*inspect.Bus) {
+	silentFor := func(ago time.Duration) func(*inspect.Bus) {
 		return func(b *inspect.Bus) {
 			b.Events = []inspect.Event{{Kind: "subscriber_silent", Time: noon.Add(-ago), Group: "g", Name: "risk", For: 1.5, Behind: 99, Text: "subscriber silent: risk"}}
 		}
@@ -30,9 +30,9 @@ func TestSubscriberGoes(t *testing.T) {
 		{"well", func(b *inspect.Bus) { b.Publications[0].Subscribers = []inspect.Subscriber{{Name: "risk", Heard: 0.9}} }, "ok", "ok", ""},
 		{"stopped", func(b *inspect.Bus) {
 			b.Publications[0].Subscribers = []inspect.Subscriber{{Name: "risk", Heard: 0.9, Unanswered: 0.6, Room: 7}}
-		}, "silent", "1 slow", "silent: risk, subscriber of app[4]: 0 packets behind, room for 7 more, has said nothing for 900ms"},
-		{"given up", given(8 * time.Second), "gone", "1 gone", "gone: risk, subscriber of app[4]: fell silent, was 99 packets behind and is not waited for any more: last heard 9.5s ago"},
-		{"long ago", given(2 * time.Minute), "", "ok", ""},
+		}, "silent", "1 slow", "silent: risk, subscriber of app[4]: 0 packets behind, room for 7 more, has sent nothing for 900ms"},
+		{"given up", silentFor(8 * time.Second), "gone", "1 gone", "gone: risk, subscriber of app[4]: fell silent, was 99 packets behind, and publishers no longer wait for it: last packet 9.5s ago"},
+		{"long ago", silentFor(2 * time.Minute), "", "ok", ""},
 	} {
 		f := observe(c.change)
 		if r := f.table(0).rows[0]; r.cells[7].text != c.topic || (r.level == calm) != (c.topic == "ok") {

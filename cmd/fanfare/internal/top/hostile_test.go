@@ -13,12 +13,13 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // What one process says it has lost does not hide what another has, however much it is.
 func TestSumsDoNotWrap(t *testing.T) {
 	lost := func(pid int, n uint64) inspect.Seen {
-		return inspect.Seen{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: pid}, Buses: []inspect.Bus{{Causes: []inspect.Cause{{Cause: "gone", Gaps: n, Messages: n}}}}}}
+		return inspect.Seen{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: pid}, Buses: []inspect.Bus{{Causes: []stats.CauseCount{{Cause: "gone", Gaps: n, Messages: n}}}}}}
 	}
 	f := Between(Observation{}, Observation{time.Unix(1e9, 0), []inspect.Seen{lost(7, 40), lost(8, math.MaxUint64)}})
 	if f.Total.Gaps != math.MaxUint64 {
@@ -38,7 +39,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 		b.Groups[0].Streams = append(b.Groups[0].Streams, inspect.Stream{Publisher: address})
 	}
 	for i := range inspect.MaxSubscriptions {
-		s := inspect.Subscription{Number: uint64(i), Lost: []inspect.Cause{{Cause: "gone", Gaps: 1}}}
+		s := inspect.Subscription{Number: uint64(i), Lost: []stats.CauseCount{{Cause: "gone", Gaps: 1}}}
 		s.Publishers = make([]inspect.SubscriptionFeed, inspect.MaxFeeds)
 		b.Subscriptions = append(b.Subscriptions, s)
 	}
@@ -47,21 +48,21 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	for i := range b.Losses.Losses {
 		b.Losses.Losses[i] = inspect.Loss{Last: now, Cause: "gone", Messages: uint64(i * 7919 % 4096)}
 	}
-	look := func(at time.Time) Observation {
+	observe := func(at time.Time) Observation {
 		return Observation{at, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: at, Process: inspect.Process{PID: 1}, Buses: []inspect.Bus{b}}}}}
 	}
 	began := testenv.ProcessorTime()
-	f := Between(look(now), look(now.Add(time.Second)))
+	f := Between(observe(now), observe(now.Add(time.Second)))
 	if len(f.Streams) != many {
 		t.Errorf("%d streams", len(f.Streams))
 	}
 	if err := Write(io.Discard, f, "", "", 200); err != nil {
 		t.Error(err)
 	}
-	if took := testenv.ProcessorTime() - began; took > 20*time.Second {
-		t.Errorf("it took %v of processor time", took)
+	if elapsed := testenv.ProcessorTime() - began; elapsed > 20*time.Second {
+		t.Errorf("it took %v of processor time", elapsed)
 	} else {
-		t.Log(took)
+		t.Log(elapsed)
 	}
 }
 

@@ -57,15 +57,15 @@ func TestPictures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasSuffix(string(b), lookOf(view)) {
+		if !strings.HasSuffix(string(b), hashComment(view)) {
 			t.Errorf("%s is not what top draws any more: go test ./cmd/fanfare/internal/top -run TestPictures -top.pictures draws it anew", path(view))
 		}
 	}
 }
 
-// lookOf is a comment with a hash of how top draws the view of a scene that is always the same: who changes
+// hashComment is a comment with a hash of how top draws the view of a scene that is always the same: who changes
 // how it looks has the pictures drawn anew.
-func lookOf(view string) string {
+func hashComment(view string) string {
 	s := NewScreen("")
 	s.Width, s.Height = 132, 16
 	s.Start(view, "")
@@ -76,7 +76,7 @@ func lookOf(view string) string {
 // picture is the screen as a terminal shows it, as SVG.
 func picture(s *Screen) string {
 	const column, row, margin = 7.25, 17, 14
-	looks := map[style]string{
+	attributes := map[style]string{
 		bold: `fill="#f0f6fc" font-weight="700"`, dim: `fill="#9198a1"`, reversed: `fill="#0d1117"`, yellow: `fill="#e3b341"`, red: `fill="#ff7b72"`,
 	}
 	lines := strings.Split(strings.TrimRight(s.Text(), "\n"), "\n")
@@ -85,20 +85,20 @@ func picture(s *Screen) string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="12">`+"\n", wide, tall, wide, tall)
 	fmt.Fprintf(&b, "<title>fanfare top, the view %s</title>\n<rect width=\"100%%\" height=\"100%%\" rx=\"8\" fill=\"#0d1117\"/>\n", viewNames[s.view])
 	for i, text := range lines {
-		look, top := `fill="#d1d7e0"`, margin+row*i
-		for st, as := range looks {
+		attribute, top := `fill="#d1d7e0"`, margin+row*i
+		for st, as := range attributes {
 			if rest, ok := strings.CutPrefix(text, string(st)); ok {
-				text, look = strings.TrimSuffix(rest, reset), as
+				text, attribute = strings.TrimSuffix(rest, reset), as
 				if st == reversed {
 					fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"%d\" fill=\"#d1d7e0\"/>\n", margin-3, top, column*float64(s.Width)+6, row)
 				}
 			}
 		}
 		if text != "" {
-			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" textLength=\"%.1f\" %s>%s</text>\n", margin, top+13, column*float64(width(text)), look, strings.ReplaceAll(html.EscapeString(text), " ", "\u00a0")) // others are drawn as one
+			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" textLength=\"%.1f\" %s>%s</text>\n", margin, top+13, column*float64(width(text)), attribute, strings.ReplaceAll(html.EscapeString(text), " ", "\u00a0")) // others are drawn as one
 		}
 	}
-	return b.String() + "</svg>\n" + lookOf(viewNames[s.view])
+	return b.String() + "</svg>\n" + hashComment(viewNames[s.view])
 }
 
 func TestCountsOfOne(t *testing.T) {

@@ -21,15 +21,15 @@ type Options struct {
 	Filter   string
 }
 
-const mostPlaces = 4 // how many places are named: each user has one, and root looks at those of all
+const maxPlaces = 4 // maximum number of named places: each user has one, and root reads those of all
 
 func (o *Options) Where() string {
 	where := o.Places
 	if len(where) == 0 {
 		where = inspect.Dirs()
 	}
-	if n := len(where); n > mostPlaces {
-		return fmt.Sprintf("%s and %s", strings.Join(where[:mostPlaces], ", "), count(n-mostPlaces, "other"))
+	if n := len(where); n > maxPlaces {
+		return fmt.Sprintf("%s and %s", strings.Join(where[:maxPlaces], ", "), count(n-maxPlaces, "other"))
 	}
 	return strings.Join(where, ", ")
 }
@@ -104,7 +104,7 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		wait := p.o.Interval
 		if p.last.Time.IsZero() || msg.err == nil && p.s.rateless() {
-			wait = min(wait, firstLook) // rates need two
+			wait = min(wait, firstInterval) // rates need two
 		}
 		return p, tea.Tick(wait, func(time.Time) tea.Msg { return again{} })
 	case again:
@@ -113,7 +113,7 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, nil
 }
 
-const firstLook = 300 * time.Millisecond // the time between the first two observations: rates are wanted soon
+const firstInterval = 300 * time.Millisecond // the time between the first two observations: rates are wanted soon
 
 func (p *program) View() tea.View {
 	v := tea.NewView(p.s.Text())

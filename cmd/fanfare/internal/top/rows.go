@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Between returns the figures of an observation, with rates since the one before, if there is one.
@@ -171,10 +172,11 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	}
 	t.Add(row.Repairs)
 	if row.Repair != nil {
-		t.RepairP50, t.RepairP99 = t.RepairP50.most(Rate(row.Repair.P50)), t.RepairP99.most(Rate(row.Repair.P99))
+		t.RepairP50, t.RepairP99 = t.RepairP50.larger(Rate(row.Repair.P50)), t.RepairP99.larger(Rate(row.Repair.P99))
 	}
 	if row.Delivery != nil {
-		t.DeliveryP50, t.DeliveryP99 = t.DeliveryP50.most(Rate(row.Delivery.P50)), t.DeliveryP99.most(Rate(row.Delivery.P99))
+		t.DeliveryP50 = t.DeliveryP50.larger(Rate(row.Delivery.P50))
+		t.DeliveryP99 = t.DeliveryP99.larger(Rate(row.Delivery.P99))
 	}
 	f.Buses = append(f.Buses, row)
 }
@@ -291,7 +293,7 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 		f.Total.MissingRate = f.Total.MissingRate.add(x.counted("missing", g.Counters, was.Counters))
 		row.Add(losses.Repairs{Missing: g.Counters["missing"], Repaired: g.Counters["repaired"], Late: g.Counters["late"], Lost: g.Counters["lost"]})
 		m := x.groupAt(groups, g.Address)
-		m.Received = m.Received.most(rate)
+		m.Received = m.Received.larger(rate)
 		switch {
 		case g.Joined:
 			m.Subscribers = append(m.Subscribers, cmp.Or(x.now.ShownAs, x.of.Bus))
@@ -364,8 +366,9 @@ func subscriptionState(s *inspect.Subscription, r *Subscription, losing map[stri
 
 func (f *Figures) addLosses(x *pair, row *Bus) {
 	for _, c := range x.now.Causes {
-		was := cmp.Or(first(x.before.Causes, func(y *inspect.Cause) bool { return y.Cause == c.Cause }), new(inspect.Cause))
-		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped),
+		before := first(x.before.Causes, func(y *stats.CauseCount) bool { return y.Cause == c.Cause })
+		was := cmp.Or(before, new(stats.CauseCount))
+		l := Loss{Of: x.of, CauseCount: c, Rate: x.rate(c.Dropped, was.Dropped),
 			Do: losses.DoAt(c.Cause, x.now, x.of.Process, f.Host.ReceiveBufferMax)}
 		if c.Cause == "socket_overflow" {
 			row.SocketDrops, row.DropRate = c.Dropped, l.Rate

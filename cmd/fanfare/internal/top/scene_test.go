@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -45,12 +46,12 @@ func sceneAt(second uint64) Observation {
 			{Address: "239.20.0.8:7400", Joined: true},
 		},
 		Subscriptions: []inspect.Subscription{
-			{Number: 1, Topics: []string{"md.xnas.AAPL"}, Policy: "auto", From: "live", Handler: true, Messages: 800000 + 48000*second, Lost: []inspect.Cause{{Cause: "gone", Gaps: 1, Messages: 60}},
+			{Number: 1, Topics: []string{"md.xnas.AAPL"}, Policy: "auto", From: "live", Handler: true, Messages: 800000 + 48000*second, Lost: []stats.CauseCount{{Cause: "gone", Gaps: 1, Messages: 60}},
 				Publishers: []inspect.SubscriptionFeed{{Publisher: "00000000000000aa", Name: "prices", Epoch: 7, Group: group, Relevant: true}}},
 			{Number: 2, Topics: []string{"md.>", "news.a", "news.b", "news.c"}, TopicsLeftOut: 3, Policy: "latest", From: "window", Messages: 10, Pending: 700,
 				Publishers: []inspect.SubscriptionFeed{{Publisher: "00000000000000aa", Name: "prices", Epoch: 7, Group: group, Lag: 700, Relevant: true, Unread: 2.5}}},
 		},
-		Causes:   []inspect.Cause{{Cause: "socket_overflow", Dropped: 100 + 40*second}, {Cause: "filtered", Dropped: 5000 + 1000*second}, {Cause: "gone", Lost: 3, Gaps: 1, Messages: 60}},
+		Causes:   []stats.CauseCount{{Cause: "socket_overflow", Dropped: 100 + 40*second}, {Cause: "filtered", Dropped: 5000 + 1000*second}, {Cause: "gone", Lost: 3, Gaps: 1, Messages: 60}},
 		Delivery: inspect.Latency{Count: 9000, P50: 48, P90: 110, P99: 640, Max: 26000},
 		Repair:   inspect.Latency{Count: 220, P50: 130, P90: 400, P99: 1200, Max: 25000},
 		Legs: []inspect.Leg{

@@ -184,7 +184,7 @@ type shownColumn struct {
 	right        bool
 }
 
-const leastText = 22 // how narrow a column of text may get before others are left out for it
+const minTextWidth = 22 // minimum width of a text column; others are left out for it
 
 func layout(t *table, rows []row, room, by int) []shownColumn {
 	var cols []shownColumn
@@ -193,15 +193,15 @@ func layout(t *table, rows []row, room, by int) []shownColumn {
 		for _, r := range rows {
 			w = max(w, width(r.cells[i].text))
 		}
-		if c.most > 0 {
-			w = min(w, c.most)
+		if c.maxWidth > 0 {
+			w = min(w, c.maxWidth)
 		}
 		cols = append(cols, shownColumn{i, w, c.number})
 	}
-	total := func(least bool) (n int) {
+	total := func(narrowest bool) (n int) {
 		for _, c := range cols {
-			if w := c.width; least && !c.right {
-				n += min(w, leastText)
+			if w := c.width; narrowest && !c.right {
+				n += min(w, minTextWidth)
 			} else {
 				n += w
 			}

@@ -22,10 +22,10 @@ type table struct {
 
 // column is one of a table. On a narrow terminal those with the highest rank are left out first, those with 0 never.
 type column struct {
-	name   string
-	number bool
-	rank   int
-	most   int // characters; 0: as many as there are
+	name     string
+	number   bool
+	rank     int
+	maxWidth int // characters; 0: as many as there are
 }
 
 type row struct {
@@ -85,7 +85,7 @@ var viewNames = []string{"topics", "streams", "subscribers", "groups", "losses",
 
 func text(s string) cell       { return cell{text: printable(s)} }
 func number(x float64) cell    { return cell{si(x), x} }
-func whole(n uint64) cell      { return cell{si(float64(n)), float64(n)} }
+func countCell(n uint64) cell  { return cell{si(float64(n)), float64(n)} }
 func since(s float64) cell     { return cell{duration(s), s} }
 func micro(us float64) cell    { return cell{microText(us), us} }
 func names(list []string) cell { return cell{text: printable(strings.Join(list, ", "))} }
@@ -117,7 +117,7 @@ func (f *Figures) topicTable() table {
 		} else if u := f.undetectedOf(&x.Of, true); u != nil {
 			state, r.level = undetectedText(u)
 		}
-		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), whole(x.Messages), text("-"), whole(x.Behind), whole(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), countCell(x.Messages), text("-"), countCell(x.Behind), countCell(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
 	})
 	addRows(&t, f.Subscriptions, f.subscriptionDetail, func(x *Subscription, r *row) {
 		r.key = fmt.Sprint("sub ", x.key, x.Number)
@@ -126,7 +126,7 @@ func (f *Figures) topicTable() table {
 		case losses.Ended, stateLosing:
 			r.level = alarm
 		case losses.PublisherLost:
-			if state, r.level = x.hears(), warn; x.hearing.Silenced() {
+			if state, r.level = x.publisherState(), warn; x.hearing.Silenced() {
 				r.level = alarm
 			}
 		case losses.Unread:
@@ -141,11 +141,11 @@ func (f *Figures) topicTable() table {
 				r.level = warn
 			}
 		}
-		lost := whole(x.Lost)
+		lost := countCell(x.Lost)
 		if x.Lost == 0 && x.Gaps > 0 {
 			lost = cell{"?", 0.5} // how many is not known
 		}
-		r.cells = []cell{text("sub"), text(topicsText(x.Topics, x.seen.TopicsLeftOut)), rate(x.Rate), whole(x.Messages), lost, whole(uint64(x.Pending)), whole(uint64(x.Peers)), text(state), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text("sub"), text(topicsText(x.Topics, x.seen.TopicsLeftOut)), rate(x.Rate), countCell(x.Messages), lost, countCell(uint64(x.Pending)), countCell(uint64(x.Peers)), text(state), text(x.Process), text(x.Bus)}
 	})
 	return t
 }
@@ -182,8 +182,8 @@ func (f *Figures) streamTable() table {
 		if x.Lost > 0 || x.Missing > 0 || x.LostFor > 0 {
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), whole(uint64(x.Missing)),
-			whole(x.Lost), whole(uint64(x.Lag)), text(state), whole(x.Packets), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), countCell(uint64(x.Missing)),
+			countCell(x.Lost), countCell(uint64(x.Lag)), text(state), countCell(x.Packets), text(x.Process), text(x.Bus)}
 	})
 	return t
 }
@@ -203,8 +203,8 @@ func (f *Figures) subscriberTable() table {
 		case losses.Silent, losses.Gone, losses.Behind:
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Subscriber), whole(x.Behind), since(x.HeldFor), text(x.State),
-			text(x.Address), text(x.Group), whole(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text(x.Subscriber), countCell(x.Behind), since(x.HeldFor), text(x.State),
+			text(x.Address), text(x.Group), countCell(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}
 	})
 	return t
 }
@@ -229,15 +229,15 @@ func (f *Figures) lossTable() table {
 		{"CAUSE", false, 0, 0}, {"LOST MSG", true, 0, 0}, {"GAPS", true, 2, 0}, {"LOST PKT", true, 1, 0}, {"DATAGRAMS/S", true, 0, 0}, {"DATAGRAMS", true, 1, 0}, {"PROCESS", false, 1, 24}, {"WHAT TO DO", false, 3, 0},
 	}}
 	addRows(&t, f.Losses, f.lossDetail, func(x *Loss, r *row) {
-		r.key = fmt.Sprint(x.key, x.Cause.Cause)
+		r.key = fmt.Sprint(x.key, x.Cause)
 		switch {
 		case x.Gaps > 0 || x.Lost > 0:
 			r.level = alarm
-		case x.Rate > 0 && x.Cause.Cause != "filtered":
+		case x.Rate > 0 && x.Cause != "filtered":
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Cause.Cause), whole(x.Messages), whole(x.Gaps), whole(x.Lost), rate(x.Rate),
-			whole(x.Dropped), text(x.Process), text(x.Do)}
+		r.cells = []cell{text(x.Cause), countCell(x.Messages), countCell(x.Gaps), countCell(x.Lost), rate(x.Rate),
+			countCell(x.Dropped), text(x.Process), text(x.Do)}
 	})
 	return t
 }
@@ -258,7 +258,7 @@ func (f *Figures) busTable() table {
 		if n := x.Buffers.ReceiveGranted; n > 0 {
 			buffer = cell{bytesText(float64(n)), float64(n)}
 		}
-		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.Missing), whole(x.Repaired), whole(x.Lost), whole(x.SocketDrops), buffer, micro(x.seen.Repair.P99), micro(x.seen.Delivery.P99), text(strings.Join(x.URLs, " "))}
+		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), countCell(x.Missing), countCell(x.Repaired), countCell(x.Lost), countCell(x.SocketDrops), buffer, micro(x.seen.Repair.P99), micro(x.seen.Delivery.P99), text(strings.Join(x.URLs, " "))}
 	})
 	return t
 }
@@ -276,7 +276,7 @@ func (f *Figures) legTable() table {
 		case x.Silent > 0:
 			state, r.level = fmt.Sprintf("%d silent", x.Silent), alarm
 		}
-		r.cells = []cell{text(x.URL), text(state), rate(x.Rate), whole(x.Lost), whole(x.Filled),
+		r.cells = []cell{text(x.URL), text(state), rate(x.Rate), countCell(x.Lost), countCell(x.Filled),
 			micro(x.Skew), text(x.Process), text(x.Bus)}
 	})
 	return t
@@ -296,7 +296,7 @@ func (f *Figures) eventTable() table {
 		default:
 			r.level = warn
 		}
-		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, whole(x.Times), text(x.Event.Text),
+		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, countCell(x.Times), text(x.Event.Text),
 			text(x.Process)}
 	})
 	return t

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -83,15 +84,15 @@ func TestWorst(t *testing.T) {
 	before, now := scene()
 	buses := func(i int) *inspect.Bus { return &now.Seen[i].Snapshot.Buses[0] }
 	for _, c := range []struct {
-		want  string
-		level level
-		mend  func()
+		want   string
+		level  level
+		repair func()
 	}{
 		{"/run/deaf.sock: i/o timeout", alarm, func() { now.Seen = now.Seen[:3] }},
 		{"stuck[30]: the bus's own goroutine is busy", alarm, func() { buses(2).Incomplete = "" }},
 		{"slow: risk, subscriber of feed[10]: 6500 packets behind", alarm, func() { buses(0).Publications[0].Subscribers = nil }},
 		{"leg udp://?iface=eth1 of orderbook[20]", alarm, func() { buses(1).Legs = nil }},
-		{"sockets overflow: 40 datagrams/s. Raise the kernel's limit (now 212992 bytes)", warn, func() { buses(1).Causes[0] = inspect.Cause{Cause: "injected", Dropped: 9} }},
+		{"sockets overflow: 40 datagrams/s. Raise the kernel's limit (now 212992 bytes)", warn, func() { buses(1).Causes[0] = stats.CauseCount{Cause: "injected", Dropped: 9} }},
 		{"dropped: 9 datagrams/s at orderbook[20], cause injected", warn, func() { buses(1).Causes = nil }},
 		{"2 of 2 sockets have smaller buffers than they asked for: net.core.rmem_max is 208 KiB", calm, func() { buses(0).Fabric, buses(1).Fabric = inspect.Fabric{}, inspect.Fabric{} }},
 		{"", calm, func() {}},
@@ -100,7 +101,7 @@ func TestWorst(t *testing.T) {
 		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%d %q, want %d %q", level, got, c.level, c.want)
 		}
-		c.mend()
+		c.repair()
 	}
 }
 

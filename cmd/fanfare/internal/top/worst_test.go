@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // What loses messages permanently, or will, is to be looked at first, whatever packets are dropped.
 func TestWorstOfReaders(t *testing.T) {
 	app := func(change func(*inspect.Bus)) Observation {
-		b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Causes: []inspect.Cause{{Cause: "injected", Dropped: 1e6}}}
+		b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Causes: []stats.CauseCount{{Cause: "injected", Dropped: 1e6}}}
 		change(&b)
 		return Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Buses: []inspect.Bus{b}}}}}
 	}
@@ -60,7 +61,7 @@ func TestWorstOfReaders(t *testing.T) {
 // What to do about a cause is said for the bus that has it: a socket that was given all that it
 // asked for must ask for more.
 func TestLossesSayWhatToDoHere(t *testing.T) {
-	b := inspect.Bus{Fabric: inspect.Fabric{Buffers: []inspect.Buffers{{ReceiveAsked: 65536, ReceiveGranted: 65536}}}, Causes: []inspect.Cause{{Cause: "socket_overflow", Dropped: 7}}}
+	b := inspect.Bus{Fabric: inspect.Fabric{Buffers: []inspect.Buffers{{ReceiveAsked: 65536, ReceiveGranted: 65536}}}, Causes: []stats.CauseCount{{Cause: "socket_overflow", Dropped: 7}}}
 	f := Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Host: inspect.Host{ReceiveBufferMax: 212992}, Buses: []inspect.Bus{b}}}}})
 	if want := "Request a larger receive buffer than the current 65536 bytes"; !strings.HasPrefix(f.Losses[0].Do, want) {
 		t.Errorf("%q, want %q", f.Losses[0].Do, want)

@@ -128,7 +128,7 @@
     );
   };
   const states = { loses: "bad", released: "bad", silent: "bad", holds: "warn", unread: "warn", behind: "" };
-  const said = { loses: "loses messages", released: "not waited for", silent: "silent", holds: "holds the publisher up", unread: "not read", behind: "behind" };
+  const said = { loses: "loses messages", released: "was released", silent: "silent", holds: "blocks the publisher", unread: "not read", behind: "behind" };
   const showSlow = (list) => table($("slow"), ["who", "state", "packets behind", "for"], list.map((s) => [
     two(s.who, s.what + ", seen by " + s.where), make("span", said[s.state] || s.state, "tag " + (states[s.state] || "")), short(s.behind), s.for > 0 ? +s.for.toFixed(1) + " s" : "–",
   ]), "Nobody is slow.");
@@ -155,7 +155,7 @@
   const show = (f) => {
     document.body.dataset.sequence = f.sequence;
     const v = $("verdict");
-    v.textContent = f.error ? "Processes cannot be looked at: " + f.error : f.verdict;
+    v.textContent = f.error ? "Processes cannot be read: " + f.error : f.verdict;
     v.className = "banner " + (f.error || f.processes.length === 0 ? "unknown" : f.lost + f.lost_packets > 0 ? "bad" : "good");
     const buses = f.processes.reduce((n, p) => n + p.buses.length, 0);
     $("scope").textContent = `${buses} ${buses === 1 ? "bus" : "buses"} in ${f.processes.length} ${f.processes.length === 1 ? "process" : "processes"} of this host, ${clock(f.point[AT])}`;

@@ -18,7 +18,7 @@ func TestUnwritableFrame(t *testing.T) {
 	for i, index := range []int{0, 100000, 0} {
 		x := app(1, start, 1, 0)
 		x.Snapshot.Buses[0].Delivery.Buckets = []stats.Bucket{{Index: index, Count: uint64(i + 1)}}
-		h.send(m.take(second(i), []inspect.Seen{x}, nil).marshal())
+		h.send(m.update(second(i), []inspect.Seen{x}, nil).marshal())
 		var f Frame
 		if err := json.Unmarshal(<-c, &f); err != nil || f.Sequence != uint64(i+1) || len(f.Point) != numbers || f.Point[0] != float64(second(i).UnixMilli()) {
 			t.Errorf("frame %d: %+v, %v", i, f, err)
@@ -30,7 +30,7 @@ func TestUnwritableFrame(t *testing.T) {
 	if c, first := h.enter(); c == nil || strings.Count(string(first), "[17") != 4 {
 		t.Errorf("who comes later is told %s", first)
 	}
-	if f := newModel().take(start, nil, nil); len(f.Point) != numbers {
+	if f := newModel().update(start, nil, nil); len(f.Point) != numbers {
 		t.Errorf("a point has %d numbers", len(f.Point))
 	}
 	f := emptyFrame(1)

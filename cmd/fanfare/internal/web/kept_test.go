@@ -12,15 +12,15 @@ import (
 // that cannot be asked their counters are, so that rates go on from there.
 func TestEndedProcessesAreForgotten(t *testing.T) {
 	m, deaf := newModel(), errors.New("it does not answer")
-	m.take(second(0), []inspect.Seen{app(1, start, 10, 0), app(2, start, 10, 0), app(3, start, 10, 0)}, nil)
+	m.update(second(0), []inspect.Seen{app(1, start, 10, 0), app(2, start, 10, 0), app(3, start, 10, 0)}, nil)
 	for i := range 100 {
-		m.take(second(1+i), []inspect.Seen{app(100+i, start, 10, 0), {Socket: "/run/2", Err: deaf}, {Socket: "/run/3", Err: deaf}}, nil)
+		m.update(second(1+i), []inspect.Seen{app(100+i, start, 10, 0), {Socket: "/run/2", Err: deaf}, {Socket: "/run/3", Err: deaf}}, nil)
 		if len(m.buses) != 3 || len(m.names) > 3 {
 			t.Fatalf("second %d: %d buses and %d names are kept", i, len(m.buses), len(m.names))
 		}
 	}
-	m.take(second(200), nil, deaf) // nobody can be asked
-	f := m.take(second(201), []inspect.Seen{app(2, start, 17, 0), app(3, start, 10, 0)}, nil)
+	m.update(second(200), nil, deaf) // nobody can be asked
+	f := m.update(second(201), []inspect.Seen{app(2, start, 17, 0), app(3, start, 10, 0)}, nil)
 	if f.Point[1] != 7 || f.Processes[0].Name != "app[2]" || len(m.buses) != 2 || len(m.names) != 2 {
 		t.Errorf("%v published, %+v, %d buses and %d names", f.Point[1], f.Processes, len(m.buses), len(m.names))
 	}
@@ -29,8 +29,8 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 // What one process says does not hide what another has done, however much it is.
 func TestSumsDoNotWrap(t *testing.T) {
 	m := newModel()
-	m.take(second(0), nil, nil)
-	if f := m.take(second(1), []inspect.Seen{app(1, second(1), 7, 0), app(2, second(1), math.MaxUint64, 0)}, nil); f.Point[1] < 1e19 {
+	m.update(second(0), nil, nil)
+	if f := m.update(second(1), []inspect.Seen{app(1, second(1), 7, 0), app(2, second(1), math.MaxUint64, 0)}, nil); f.Point[1] < 1e19 {
 		t.Errorf("%v published a second: the sum has wrapped", f.Point[1])
 	}
 }

@@ -25,9 +25,9 @@ const (
 	delivered
 	missing // packets
 	repaired
-	lost // messages, or gaps of unknown size, permanently
-	way  // packets lost on the way, repaired or not
-	here // and on this host
+	lost   // messages, or gaps of unknown size, permanently
+	fabric // packets lost on the way, repaired or not
+	here   // and on this host
 	counters
 )
 
@@ -58,7 +58,7 @@ func newModel() *model {
 		events: make(map[string]event)}
 }
 
-func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
+func (m *model) update(now time.Time, seen []inspect.Seen, err error) *Frame {
 	m.sequence++
 	f := emptyFrame(m.sequence)
 	if err != nil {
@@ -70,7 +70,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	f.LostPackets = report.Repairs.Lost
 	for _, x := range report.Findings[:min(len(report.Findings), maxFindings)] {
 		f.Findings = append(f.Findings, finding{
-			x.Kind, x.Cause, x.First.UnixMilli(), x.Last.UnixMilli(), x.Title(), cmp.Or(x.Publisher, x.Subscriber, strings.Join(x.Ways, ", ")), x.Where(), x.Why, x.Do,
+			x.Kind, x.Cause, x.First.UnixMilli(), x.Last.UnixMilli(), x.Title(), cmp.Or(x.Publisher, x.Subscriber, strings.Join(x.Sources, ", ")), x.Where(), x.Why, x.Do,
 		})
 	}
 	seconds := now.Sub(m.at).Seconds()
@@ -101,7 +101,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 		names = m.names
 	}
 	m.keep(buses, seen, err)
-	f.noteUndetected(losses.FindUndetected(seen))
+	f.addUndetected(losses.FindUndetected(seen))
 	f.Processes = f.Processes[:min(len(f.Processes), maxProcesses)]
 	f.Point = sum.point(now, seconds)
 	f.Map = draw(seen, now)
@@ -122,7 +122,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	return f
 }
 
-func (f *Frame) noteUndetected(all []losses.Undetected) {
+func (f *Frame) addUndetected(all []losses.Undetected) {
 	for _, u := range all {
 		for i := range f.Processes {
 			for j := range f.Processes[i].Buses {
@@ -209,10 +209,10 @@ func totalsOf(b *inspect.Bus) totals {
 	for _, c := range b.Causes {
 		t.n[lost] += max(c.Messages, c.Gaps)
 		if c.Cause == "fabric" {
-			t.n[way] = c.Dropped
+			t.n[fabric] = c.Dropped
 		}
 	}
-	t.n[here] -= min(t.n[here], t.n[way])
+	t.n[here] -= min(t.n[here], t.n[fabric])
 	return t
 }
 
@@ -253,7 +253,7 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 		p := &b.Publications[i]
 		for j := range p.Subscribers {
 			m := &p.Subscribers[j]
-			x := slow{Who: cmp.Or(m.Name, m.ID), What: "of group " + p.Address, State: losses.SubscriberState(m), Behind: m.Behind, For: m.HeldFor, Where: where}
+			x := slow{Name: cmp.Or(m.Name, m.ID), What: "of group " + p.Address, State: losses.SubscriberState(m), Behind: m.Behind, For: m.HeldFor, Where: where}
 			if x.State == losses.Silent {
 				x.For = m.Heard
 			}
@@ -263,12 +263,12 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 		}
 	}
 	for _, e := range losses.GoneSubscribers(b, now) {
-		all = append(all, slow{Who: cmp.Or(e.Name, e.Address), What: "of group " + e.Group, State: losses.Gone, Behind: e.Behind, For: max(0, now.Sub(e.Time).Seconds()) + e.For, Where: where})
+		all = append(all, slow{Name: cmp.Or(e.Name, e.Address), What: "of group " + e.Group, State: losses.Gone, Behind: e.Behind, For: max(0, now.Sub(e.Time).Seconds()) + e.For, Where: where})
 	}
 	for i := range b.Subscriptions {
 		s := &b.Subscriptions[i]
 		if state, p := losses.SubscriptionState(s); p != nil {
-			all = append(all, slow{Who: strings.Join(s.Topics[:min(len(s.Topics), 3)], " "), What: "behind " + cmp.Or(p.Name, p.Publisher), State: state, Behind: uint64(p.Lag), For: p.Unread, Where: where})
+			all = append(all, slow{Name: strings.Join(s.Topics[:min(len(s.Topics), 3)], " "), What: "behind " + cmp.Or(p.Name, p.Publisher), State: state, Behind: uint64(p.Lag), For: p.Unread, Where: where})
 		}
 	}
 	for _, x := range losses.LostLately(b, now) {
@@ -278,7 +278,7 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 				what = fmt.Sprintf("lost %d messages", x.Messages)
 			}
 			what += " of " + cmp.Or(x.PublisherName, x.Publisher, "others")
-			all = append(all, slow{Who: cmp.Or(x.Subscription, "a subscription"), What: what, State: "loses", Where: where})
+			all = append(all, slow{Name: cmp.Or(x.Subscription, "a subscription"), What: what, State: "loses", Where: where})
 		}
 	}
 	return all
@@ -306,7 +306,7 @@ type finding struct {
 	First int64       `json:"first"`
 	Last  int64       `json:"last"`
 	Title string      `json:"title"`
-	Who   string      `json:"who"`
+	Name  string      `json:"who"`
 	Where string      `json:"where"`
 	Why   string      `json:"why"`
 	Do    string      `json:"do"`
@@ -328,7 +328,7 @@ type bus struct {
 }
 
 type slow struct {
-	Who    string  `json:"who"`
+	Name   string  `json:"who"`
 	What   string  `json:"what"`
 	State  string  `json:"state"` // losses.SubscriberState, SubscriptionState; or loses: permanently, because of that
 	Behind uint64  `json:"behind"`

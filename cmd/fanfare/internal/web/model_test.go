@@ -26,7 +26,7 @@ func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
 			Identity:     inspect.Identity{ID: fmt.Sprint("b", pid), Epoch: 1, Since: since},
 			Publications: []inspect.Publication{{Address: "g1", Counters: inspect.Counters{"messages_sent": sent, "packets_sent": sent}}},
 			Groups:       []inspect.Group{{Address: "g2", Topics: 1, Joined: true, Counters: inspect.Counters{"missing": missing, "packets": missing, "lost": missing / 10}}},
-			Causes:       []inspect.Cause{{Cause: "fabric", Dropped: missing}},
+			Causes:       []stats.CauseCount{{Cause: "fabric", Dropped: missing}},
 			Events:       []inspect.Event{{Sequence: sent / 10, Kind: "publisher_up", Time: since}},
 		}},
 	}}
@@ -53,7 +53,7 @@ func TestRates(t *testing.T) {
 		{[]inspect.Seen{app(2, second(6), 40, 5), app(3, old, 9000, 9)}, nil, 10, 0, 7},
 		{nil, nil, 0, 0, 7},
 	} {
-		f := m.take(second(i), c.seen, c.err)
+		f := m.update(second(i), c.seen, c.err)
 		events := uint64(0) // that repeat are one row
 		for _, e := range f.Events {
 			events += e.Times
@@ -80,8 +80,8 @@ func TestWherePacketsAreLost(t *testing.T) {
 		x := app(1, start, 10, 0)
 		b := &x.Snapshot.Buses[0]
 		b.Groups[0].Counters = inspect.Counters{"missing": 12 * n, "repaired": 9 * n, "late": n, "lost": 2 * n}
-		b.Causes = []inspect.Cause{{Cause: "fabric", Dropped: 4 * n}, {Cause: "socket_overflow", Dropped: 1000 * n}, {Cause: "slow_consumer", Dropped: 500 * n, Gaps: n, Messages: 800 * n}}
-		if p := m.take(second(i), []inspect.Seen{x}, nil).Point; i == 1 && !slices.Equal(p[3:8], []float64{12, 10, 800, 4, 7}) {
+		b.Causes = []stats.CauseCount{{Cause: "fabric", Dropped: 4 * n}, {Cause: "socket_overflow", Dropped: 1000 * n}, {Cause: "slow_consumer", Dropped: 500 * n, Gaps: n, Messages: 800 * n}}
+		if p := m.update(second(i), []inspect.Seen{x}, nil).Point; i == 1 && !slices.Equal(p[3:8], []float64{12, 10, 800, 4, 7}) {
 			t.Errorf("missing, repaired or late, lost, on the way, here: %v", p[3:8])
 		}
 	}
@@ -90,11 +90,11 @@ func TestWherePacketsAreLost(t *testing.T) {
 // Links say what flows, and for a while that something was missing or lost.
 func TestLinks(t *testing.T) {
 	m := newModel()
-	look := func(at int, sent, missing uint64) string {
-		f := m.take(second(at), []inspect.Seen{app(1, start, sent, missing)}, nil)
+	links := func(at int, sent, missing uint64) string {
+		f := m.update(second(at), []inspect.Seen{app(1, start, sent, missing)}, nil)
 		s := ""
 		for _, l := range f.Map.Links {
-			s += fmt.Sprintf("%s-%s %v %s; ", l.From, l.To, l.Rate, l.Look)
+			s += fmt.Sprintf("%s-%s %v %s; ", l.From, l.To, l.Rate, l.Style)
 		}
 		return s
 	}
@@ -111,7 +111,7 @@ func TestLinks(t *testing.T) {
 		{60, 30, 19, "gg2-shere/1 0 lost; pb1-gg1 0 idle; "},
 		{71, 30, 19, "gg2-shere/1 0 idle; pb1-gg1 0 idle; "},
 	} {
-		if got := look(c.at, c.sent, c.missing); got != c.want {
+		if got := links(c.at, c.sent, c.missing); got != c.want {
 			t.Errorf("second %d: %s, want %s", c.at, got, c.want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestFrameIsBounded(t *testing.T) {
 		seen = append(seen, x)
 	}
 	m := newModel()
-	f := m.take(second(1), seen, nil)
+	f := m.update(second(1), seen, nil)
 	if len(m.events) > maxEvents || len(f.Processes) > maxProcesses || len(f.Findings) > maxFindings || len(f.Slow) > maxSlow || len(f.Events) > maxEvents || len(f.Map.Publishers) > maxNodes || f.Map.Beyond[1] != 500-maxNodes {
 		t.Errorf("%d processes, %d findings, %d slow, %d events, %d publishers, beyond %v", len(f.Processes), len(f.Findings), len(f.Slow), len(f.Events), len(f.Map.Publishers), f.Map.Beyond)
 	}
@@ -146,18 +146,18 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	for i := range b.Groups {
 		b.Groups[i] = inspect.Group{Address: fmt.Sprint("g", i), Topics: 1}
 	}
-	take := func() (f *Frame, took time.Duration) {
+	update := func() (f *Frame, elapsed time.Duration) {
 		began := testenv.ProcessorTime()
-		f = newModel().take(start, []inspect.Seen{{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 1}, Buses: []inspect.Bus{b}}}}, nil)
+		f = newModel().update(start, []inspect.Seen{{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 1}, Buses: []inspect.Bus{b}}}}, nil)
 		return f, testenv.ProcessorTime() - began
 	}
-	f, took := take()
+	f, elapsed := update()
 	if len(f.Map.Links) == 0 || f.Map.Links[0].Gone != 1 {
 		t.Errorf("links %+v", f.Map.Links)
 	}
 	b.Losses = nil
-	if _, without := take(); took > 3*without+time.Second {
-		t.Errorf("it took %v of processor time, and %v without losses", took, without)
+	if _, without := update(); elapsed > 3*without+time.Second {
+		t.Errorf("it took %v of processor time, and %v without losses", elapsed, without)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestPercentilesOverTime(t *testing.T) {
 	} {
 		seen := app(1, start.Add(-time.Hour), 1, 0)
 		seen.Snapshot.Buses[0].Delivery.Buckets = c.buckets
-		p := m.take(second(i), []inspect.Seen{seen}, nil).Point
+		p := m.update(second(i), []inspect.Seen{seen}, nil).Point
 		if p[12] != c.p50 || p[14] != c.p99 || p[8] != 0 {
 			t.Errorf("second %d: delivery %v µs, repair %v; want %v and %v", i, p[12:15], p[8:11], c.p50, c.p99)
 		}

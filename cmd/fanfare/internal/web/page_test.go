@@ -24,8 +24,8 @@ type load struct {
 	bus *pubsub.Bus
 	pub *pubsub.Publisher
 
-	looks   atomic.Int64 // begun: the number of the frame that each makes
-	without atomic.Int64 // looks in which the bus was too busy to answer
+	requests atomic.Int64 // begun: the number of the frame that each makes
+	without  atomic.Int64 // requests in which the bus was too busy to answer
 }
 
 func startLoad(t *testing.T) *load {
@@ -66,7 +66,7 @@ func startLoad(t *testing.T) *load {
 }
 
 func (l *load) read(ctx context.Context) ([]inspect.Seen, error) {
-	l.looks.Add(1)
+	l.requests.Add(1)
 	seen, err := inspect.ReadAll(ctx, l.dir)
 	if err != nil || len(seen) != 1 || seen[0].Err != nil || slices.ContainsFunc(seen[0].Snapshot.Buses, func(b inspect.Bus) bool { return b.Incomplete != "" }) {
 		l.without.Add(1)
@@ -125,7 +125,7 @@ func TestInBrowser(t *testing.T) {
 	}).observe(document.getElementById("verdict"), {attributes: true})`)
 
 	l.lose(t)
-	lost, at, without := time.Now(), l.looks.Load(), l.without.Load()
+	lost, at, without := time.Now(), l.requests.Load(), l.without.Load()
 	b.await(`window.seenBad > 0 && document.getElementById("findings").textContent.includes("slow_consumer")`)
 	t.Logf("a loss was on the page after %v", time.Since(lost))
 	if n := time.Duration(int64(b.eval(`window.seenBad`).(float64)) - at - (l.without.Load() - without)); n*Interval > 2*time.Second {

@@ -39,8 +39,8 @@ type link struct {
 	Lost    uint64  `json:"lost"` // permanently
 	Gone    uint64  `json:"gone"` // messages that subscriptions lost permanently within the last minute, and what of the hour is one with them
 	State   string  `json:"state,omitempty"`
-	// Look is how it is drawn: flows, idle, missing or lost.
-	Look string `json:"look"`
+	// Style is how it is drawn: flows, idle, missing or lost.
+	Style string `json:"look"`
 }
 
 // carried is what a link had carried when it was seen last, and when some was missing and lost last.
@@ -72,12 +72,12 @@ func (m *model) flow(p *picture, now time.Time, seconds float64) {
 			}
 		}
 		links[key] = x
-		l.Look = x.look(l, now)
+		l.Style = x.style(l, now)
 	}
 	m.links = links
 }
 
-func (x *carried) look(l *link, now time.Time) string {
+func (x *carried) style(l *link, now time.Time) string {
 	recently := func(at time.Time, within time.Duration) bool { return !at.IsZero() && now.Sub(at) < within }
 	switch {
 	case l.State == "released" || l.State == "not joined" || l.State == "loses" || l.State == losses.PublisherLost || l.State == losses.SendsNothing || recently(x.lostAt, lostShown):
@@ -217,8 +217,8 @@ func (s *sketch) picture() (p picture) {
 			}
 		}
 	}
-	kept := make(map[string]bool)
-	most := func(of map[string]*node, beyond *int) []node {
+	shown := make(map[string]bool)
+	largest := func(of map[string]*node, beyond *int) []node {
 		all := make([]node, 0, len(of))
 		for _, n := range of {
 			all = append(all, *n)
@@ -229,15 +229,15 @@ func (s *sketch) picture() (p picture) {
 		// In the order of their names they stay where they are.
 		slices.SortFunc(all, func(a, b node) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
 		for _, n := range all {
-			kept[n.Key] = true
+			shown[n.Key] = true
 		}
 		return all
 	}
-	p.Publishers, p.Groups, p.Subscribers = most(s.publishers, &p.Beyond[0]), most(s.groups, &p.Beyond[1]),
-		most(s.subscribers, &p.Beyond[2])
+	p.Publishers, p.Groups, p.Subscribers = largest(s.publishers, &p.Beyond[0]), largest(s.groups, &p.Beyond[1]),
+		largest(s.subscribers, &p.Beyond[2])
 	p.Links = []link{}
 	for _, l := range s.links {
-		if kept[l.From] && kept[l.To] {
+		if shown[l.From] && shown[l.To] {
 			p.Links = append(p.Links, *l)
 		}
 	}

@@ -37,8 +37,8 @@ var views = []struct {
 // drawnOf has the hash of what the pictures were drawn of.
 const drawnOf = "../../../../docs/operate/web-pictures.sha256"
 
-// lookOf is a hash of all that decides how the page looks.
-func lookOf(t *testing.T) string {
+// hashOf is a hash of all that decides how the page looks.
+func hashOf(t *testing.T) string {
 	t.Helper()
 	h := sha256.New()
 	for _, name := range []string{"page.html", "style.css", "app.js", "map.js"} {
@@ -66,14 +66,14 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	if !*pictures {
-		if b, err := os.ReadFile(drawnOf); err != nil || string(b) != lookOf(t) {
+		if b, err := os.ReadFile(drawnOf); err != nil || string(b) != hashOf(t) {
 			t.Errorf("the pictures of docs/operate are of another page than this (%v): go test ./cmd/fanfare/internal/web -run TestPictures -web.pictures draws them anew", err)
 		}
 		return
 	}
 	defer func() {
 		if !t.Failed() {
-			if err := os.WriteFile(drawnOf, []byte(lookOf(t)), 0o644); err != nil {
+			if err := os.WriteFile(drawnOf, []byte(hashOf(t)), 0o644); err != nil {
 				t.Error(err)
 			}
 		}

@@ -124,7 +124,7 @@ func (s *Server) poll(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.hub.send(m.take(time.Now(), seen, err).marshal())
+		s.hub.send(m.update(time.Now(), seen, err).marshal())
 		select {
 		case <-ctx.Done():
 			return

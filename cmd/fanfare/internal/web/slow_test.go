@@ -19,13 +19,13 @@ func TestPermanentLosses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		ago   time.Duration
-		look  string
+		style string
 		loses int
 	}{{time.Second, "lost", 1}, {2 * time.Minute, "idle", 0}} {
-		f := newModel().take(start, seen(start.Add(-c.ago)), nil)
+		f := newModel().update(start, seen(start.Add(-c.ago)), nil)
 		found := 0
 		for _, x := range f.Slow {
-			if x.State == "loses" && x.Who == "md.a" && x.What == "lost 29930 messages of feed" {
+			if x.State == "loses" && x.Name == "md.a" && x.What == "lost 29930 messages of feed" {
 				found++
 			}
 		}
@@ -33,8 +33,8 @@ func TestPermanentLosses(t *testing.T) {
 			t.Errorf("%v ago: slow are %+v", c.ago, f.Slow)
 		}
 		for _, l := range f.Map.Links {
-			if l.To == "shere/1" && l.Look != c.look {
-				t.Errorf("%v ago: the line is %s, want %s: %+v", c.ago, l.Look, c.look, l)
+			if l.To == "shere/1" && l.Style != c.style {
+				t.Errorf("%v ago: the line is %s, want %s: %+v", c.ago, l.Style, c.style, l)
 			}
 		}
 	}
@@ -45,8 +45,8 @@ func TestGoneSubscribers(t *testing.T) {
 	for ago, want := range map[time.Duration]int{5 * time.Second: 1, 2 * time.Minute: 0} {
 		s := app(1, start, 0, 0)
 		s.Snapshot.Buses[0].Events = []inspect.Event{{Sequence: 1, Kind: "subscriber_silent", Time: start.Add(-ago), Group: "g1", Name: "risk", For: 1.5, Behind: 9}}
-		f := newModel().take(start, []inspect.Seen{s}, nil)
-		if len(f.Slow) != want || want > 0 && (f.Slow[0].Who != "risk" || f.Slow[0].State != "gone" || f.Slow[0].For != 6.5) {
+		f := newModel().update(start, []inspect.Seen{s}, nil)
+		if len(f.Slow) != want || want > 0 && (f.Slow[0].Name != "risk" || f.Slow[0].State != "gone" || f.Slow[0].For != 6.5) {
 			t.Errorf("%v ago: %+v", ago, f.Slow)
 		}
 	}

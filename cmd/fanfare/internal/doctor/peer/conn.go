@@ -26,9 +26,9 @@ type Info struct {
 	GSO         bool   `json:"gso"` // the kernel splits trains
 	GRO         bool   `json:"gro"` // the kernel may merge packets
 	Environment string `json:"environment,omitempty"`
-	// Hears reports whether IGMP queries can be received; HearsNot is the reason if not.
-	Hears        bool    `json:"hears_igmp"`
-	HearsNot     string  `json:"hears_igmp_not,omitempty"`
+	// ReceivesIGMP reports whether IGMP queries can be received; NoIGMPReason is the reason if not.
+	ReceivesIGMP bool    `json:"hears_igmp"`
+	NoIGMPReason string  `json:"hears_igmp_not,omitempty"`
 	Querier      string  `json:"igmp_querier,omitempty"` // address of the latest sender of a query
 	QuerierEvery float64 `json:"igmp_query_seconds,omitempty"`
 	IGMPVersion  int     `json:"igmp_version,omitempty"` // of the query
@@ -51,7 +51,7 @@ func short(text string) string {
 
 // clean bounds the texts of an Info from the other side.
 func (i Info) clean() Info {
-	for _, text := range []*string{&i.Host, &i.Interface, &i.Environment, &i.Group, &i.HearsNot, &i.Querier} {
+	for _, text := range []*string{&i.Host, &i.Interface, &i.Environment, &i.Group, &i.NoIGMPReason, &i.Querier} {
 		*text = short(*text)
 	}
 	return i
@@ -75,7 +75,7 @@ func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
 		return c.sendTrains(p, r, to)
 	}
 	// A busy host sleeps too long. All probes that are due are then sent together, up to the size of a
-	// train, so that the row ends before the asker gives up.
+	// train, so that the row ends before the client gives up.
 	began, together := time.Now(), 0
 	for i := range r.Count {
 		p.Number = r.First + uint32(i)
@@ -193,11 +193,11 @@ func watchIGMP(cfg Config) *igmp {
 }
 
 func (i *igmp) fill(info *Info) {
-	info.Hears, info.Listened = i.err == nil, time.Since(i.since).Round(time.Millisecond).Seconds()
+	info.ReceivesIGMP, info.Listened = i.err == nil, time.Since(i.since).Round(time.Millisecond).Seconds()
 	if i.err != nil {
-		info.HearsNot = "no raw socket"
+		info.NoIGMPReason = "no raw socket"
 		if errors.Is(i.err, os.ErrPermission) {
-			info.HearsNot = "no CAP_NET_RAW"
+			info.NoIGMPReason = "no CAP_NET_RAW"
 		}
 		return
 	}

@@ -75,7 +75,7 @@ func listen(at netip.AddrPort, set func(fd int) error) (*net.UDPConn, error) {
 }
 
 func (c *conn) setUnicast(fd int, cfg Config) error {
-	c.gso = sys.KnowsTrains(fd)
+	c.gso = sys.SupportsGSO(fd)
 	if err := sys.SetMulticast(fd, cfg.Addr, cfg.Interface.Index, cfg.TTL, true); err != nil { // two sides on one host
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *conn) setUnicast(fd int, cfg Config) error {
 }
 
 func (c *conn) setMulticast(fd int, cfg Config) error {
-	c.gro = sys.TakeTrains(fd)
+	c.gro = sys.EnableGRO(fd)
 	if err := sys.Share(fd); err != nil {
 		return err
 	}
@@ -147,8 +147,8 @@ func receive(from *net.UDPConn, f func(b []byte, a arrival, from netip.AddrPort)
 			continue // such as ECONNREFUSED for an earlier packet
 		}
 		addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
-		said := sys.ParseControl(oob[:on])
-		a, segment := arrival{TTL: int(said.HopLimit)}, said.Segment
+		control := sys.ParseControl(oob[:on])
+		a, segment := arrival{TTL: int(control.HopLimit)}, control.Segment
 		if segment <= 0 || segment >= n {
 			a.Size = n
 			f(buf[:n], a, addr)

@@ -41,7 +41,7 @@ type session struct {
 	sent  uint32 // probes sent in that run
 }
 
-// reply is a packet to the asker, sent after the probes of run, if any.
+// reply is a packet to the client, sent after the probes of run, if any.
 type reply struct {
 	packet packet
 	run    *run
@@ -52,7 +52,7 @@ type run struct {
 	Count int
 	Size  int    // payload of each probe in bytes
 	First uint32 // number of the first probe
-	Port  uint16 // port of the asker that probes of rowReply are sent to
+	Port  uint16 // port of the client that probes of rowReply are sent to
 }
 
 // cookie proves that the owner of address from received the challenge.
@@ -83,7 +83,7 @@ func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Ti
 	}
 	r.expire(now)
 	s := r.sessions[from]
-	if s != nil && s.id != p.Session { // the asker has restarted
+	if s != nil && s.id != p.Session { // the client has restarted
 		delete(r.sessions, from)
 		s = nil
 	}
@@ -104,18 +104,18 @@ func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Ti
 		if p.Row < rows {
 			s.tally[p.Row].add(p.Number, a)
 		}
-	case kindAsk:
-		if a.Size < askSize {
+	case kindRequest:
+		if a.Size < requestSize {
 			break
 		}
 		var body any = r.info()
 		if p.Row < rows {
 			body = &s.tally[p.Row]
 		}
-		// fixed fields and short texts: encoding cannot fail, and the size is below askSize
+		// fixed fields and short texts: encoding cannot fail, and the size is below requestSize
 		answer.Kind = kindReport
 		answer.Body, _ = json.Marshal(body)
-		if len(answer.Body) > askSize-headerSize {
+		if len(answer.Body) > requestSize-headerSize {
 			break
 		}
 		return &reply{packet: answer}
@@ -152,7 +152,7 @@ func (r *responder) ran(from netip.AddrPort, number, sent uint32) {
 	}
 }
 
-// probe counts a multicast probe of a session, which must come from the asker's address.
+// probe counts a multicast probe of a session, which must come from the client's address.
 func (r *responder) probe(p packet, a arrival, from netip.AddrPort, now time.Time) {
 	if p.Kind != kindProbe || p.FromListener || p.Row >= rows {
 		return
@@ -163,13 +163,13 @@ func (r *responder) probe(p packet, a arrival, from netip.AddrPort, now time.Tim
 }
 
 // replyProbe counts a probe sent like a status: it carries the cookie of its session and comes from
-// the asker's address, with any port.
+// the client's address, with any port.
 func (r *responder) replyProbe(p packet, a arrival, from netip.AddrPort, now time.Time) {
 	if p.Kind != kindProbe || p.FromListener || p.Row != rowReply {
 		return
 	}
-	for asker, s := range r.sessions {
-		if s.id == p.Session && asker.Addr() == from.Addr() && p.Cookie == r.cookie(asker, s.id) &&
+	for address, s := range r.sessions {
+		if s.id == p.Session && address.Addr() == from.Addr() && p.Cookie == r.cookie(address, s.id) &&
 			now.Sub(s.last) <= sessionTime {
 			s.tally[rowReply].add(p.Number, a)
 		}
@@ -186,24 +186,24 @@ func (r *responder) expire(now time.Time) {
 
 const unicastTTL = 64 // TTL of unicast packets: the TTL received shows the number of routers on the path
 
-// Listener answers an asker. Open it with Listen.
+// Listener answers a client. Open it with Listen.
 type Listener struct {
-	conn  *conn
-	igmp  *igmp
-	cfg   Config
-	asked func(from netip.AddrPort)
+	conn      *conn
+	igmp      *igmp
+	cfg       Config
+	onRequest func(from netip.AddrPort)
 
 	mu sync.Mutex
 	r  responder // guarded by mu
 }
 
-// Listen opens the listener's sockets. asked is called for each new asker.
-func Listen(cfg Config, asked func(from netip.AddrPort)) (*Listener, error) {
+// Listen opens the listener's sockets. onRequest is called for each new client.
+func Listen(cfg Config, onRequest func(from netip.AddrPort)) (*Listener, error) {
 	c, err := openConn(cfg, cfg.Group.Port())
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{conn: c, igmp: watchIGMP(cfg), cfg: cfg, asked: asked}
+	l := &Listener{conn: c, igmp: watchIGMP(cfg), cfg: cfg, onRequest: onRequest}
 	l.r = responder{sessions: make(map[netip.AddrPort]*session), budget: newBudget(),
 		info: func() Info { return info(cfg, c, l.igmp) }}
 	rand.Read(l.r.secret[:]) // never fails
@@ -251,7 +251,7 @@ func (l *Listener) answer(p packet, a arrival, from netip.AddrPort) {
 	began := l.r.sessions[from] != before
 	l.mu.Unlock()
 	if began {
-		l.asked(from)
+		l.onRequest(from)
 	}
 	if reply == nil {
 		return
@@ -272,6 +272,6 @@ func (l *Listener) answer(p packet, a arrival, from netip.AddrPort) {
 	if p.Kind == kindRun && p.Row == rowReply {
 		reply.packet.Size = uint64(l.conn.replyPort())
 	}
-	// If it is lost, the asker asks again.
+	// If it is lost, the client requests again.
 	_ = l.conn.send(reply.packet.append(nil, 0), from)
 }

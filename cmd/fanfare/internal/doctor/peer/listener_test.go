@@ -13,7 +13,7 @@ import (
 func newResponder() *responder {
 	return &responder{sessions: make(map[netip.AddrPort]*session), budget: newBudget(), secret: [32]byte{1}, info: func() Info {
 		long := strings.Repeat("\x1b[2J\"", 1000)
-		return Info{Host: long, Interface: long, Environment: long, HearsNot: long, Querier: long, Listened: 1e300, QuerierEvery: 1e300, MTU: 1 << 62}.clean()
+		return Info{Host: long, Interface: long, Environment: long, NoIGMPReason: long, Querier: long, Listened: 1e300, QuerierEvery: 1e300, MTU: 1 << 62}.clean()
 	}}
 }
 
@@ -98,7 +98,7 @@ func TestCookie(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	// A hello in the name of an asker does not end its session.
+	// A hello in the name of a client does not end its session.
 	r.handle(packet{Kind: kindProbe, Session: 7, Cookie: cookie, Row: rowUnicast}, arrival{}, address(1), now)
 	r.handle(packet{Kind: kindHello, Session: 9}, arrival{Size: helloSize}, address(1), now)
 	if s := r.sessions[address(1)]; s == nil || s.id != 7 || s.tally[rowUnicast].Received != 1 {
@@ -112,7 +112,7 @@ func TestSessions(t *testing.T) {
 	for i := range 100 {
 		_, got := join(t, r, address(i), 7, now)
 		if busy := got != nil && got.packet.Kind == kindBusy; busy != (i >= maxSessions) {
-			t.Errorf("asker %d is answered by %+v", i, got)
+			t.Errorf("client %d is answered by %+v", i, got)
 		}
 	}
 	if len(r.sessions) != maxSessions {
@@ -122,7 +122,7 @@ func TestSessions(t *testing.T) {
 	if _, got := join(t, r, address(200), 7, now); got.packet.Kind != kindEchoed || len(r.sessions) != 1 {
 		t.Errorf("after all have expired: %+v, %d sessions", got, len(r.sessions))
 	}
-	// An asker may restart, which resets its counts.
+	// A client may restart, which resets its counts.
 	r.probe(packet{Kind: kindProbe, Session: 7}, arrival{}, address(200), now)
 	if _, got := join(t, r, address(200), 8, now); got.packet.Kind != kindEchoed || r.sessions[address(200)].tally[0].Received != 0 || len(r.sessions) != 1 {
 		t.Errorf("after a restart: %+v", got)
@@ -134,39 +134,39 @@ func TestRuns(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	cookie, _ := join(t, r, address(1), 7, now)
 	number := uint32(0)
-	ask := func(row row, count uint32, size uint64) *reply {
+	request := func(row row, count uint32, size uint64) *reply {
 		number++
 		return r.handle(packet{Kind: kindRun, Row: row, Session: 7, Cookie: cookie, Number: number, Count: count, Size: size}, arrival{Size: headerSize}, address(1), now)
 	}
 	for name, got := range map[string]*reply{
-		"none": ask(0, 0, 100), "too many": ask(0, maxRun+1, 100), "too small": ask(0, 1, headerSize-1), "too large": ask(0, 1, maxSize+1),
-		"huge": ask(0, 1, 1<<64-1), "of no row": ask(rowInfo, 1, 100),
+		"none": request(0, 0, 100), "too many": request(0, maxRun+1, 100), "too small": request(0, 1, headerSize-1), "too large": request(0, 1, maxSize+1),
+		"huge": request(0, 1, 1<<64-1), "of no row": request(rowInfo, 1, 100),
 	} {
 		if got != nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	got := ask(rowTrain, 100, 512)
+	got := request(rowTrain, 100, 512)
 	if got == nil || got.run == nil || *got.run != (run{Row: rowTrain, Count: 100, Size: 512}) {
 		t.Fatalf("%+v", got)
 	}
 	r.ran(address(1), number, 99)
 	number--
-	if again := ask(rowTrain, 100, 512); again == nil || again.run != nil || again.packet.Count != 99 {
+	if again := request(rowTrain, 100, 512); again == nil || again.run != nil || again.packet.Count != 99 {
 		t.Errorf("asked again: %+v", again)
 	}
 	bytes := 0.0
 	for second := range 5 {
 		now = now.Add(time.Second)
 		for range 1000 {
-			if got := ask(rowMulticast, maxRun, 1472); got.run != nil {
+			if got := request(rowMulticast, maxRun, 1472); got.run != nil {
 				bytes += float64(got.run.Count * got.run.Size)
 			} else if got.packet.Kind != kindBusy {
 				t.Fatalf("%+v", got)
 			}
 		}
-		if most := float64(second+2) * bytesPerSecond; bytes > most || bytes < most/3 {
-			t.Errorf("%.0f bytes after %d s, the limit is %.0f", bytes, second, most)
+		if limit := float64(second+2) * bytesPerSecond; bytes > limit || bytes < limit/3 {
+			t.Errorf("%.0f bytes after %d s, the limit is %.0f", bytes, second, limit)
 		}
 	}
 }
@@ -179,12 +179,12 @@ func TestReports(t *testing.T) {
 		r.sessions[address(1)].tally[row] = Tally{Received: 1 << 62, Duplicates: 1 << 62, Reordered: 1 << 62, Merged: 1 << 62, Largest: 1 << 62, TTL: 255, Latest: 1<<32 - 1}
 	}
 	for _, row := range []row{rowMulticast, rowInfo} {
-		p := packet{Kind: kindAsk, Row: row, Session: 7, Cookie: cookie, Number: 3}
-		got := r.handle(p, arrival{Size: askSize}, address(1), now)
-		if got.sized() == 0 || got.sized() > askSize || !json.Valid(got.packet.Body) {
+		p := packet{Kind: kindRequest, Row: row, Session: 7, Cookie: cookie, Number: 3}
+		got := r.handle(p, arrival{Size: requestSize}, address(1), now)
+		if got.sized() == 0 || got.sized() > requestSize || !json.Valid(got.packet.Body) {
 			t.Errorf("row %d: %d bytes: %s", row, got.sized(), got.packet.Body)
 		}
-		if got := r.handle(p, arrival{Size: askSize - 1}, address(1), now); got != nil {
+		if got := r.handle(p, arrival{Size: requestSize - 1}, address(1), now); got != nil {
 			t.Errorf("for a smaller request: %+v", got)
 		}
 	}

@@ -101,7 +101,7 @@ func TestNamespaceNetworks(t *testing.T) {
 			if query = func(string) {}; c.queries {
 				query = func(string) { w.query(0) }
 			}
-			r, err := Ask(t.Context(), config(t, 0), netip.AddrPortFrom(netip.MustParseAddr(hosts[1]), 7401), c.watch, query)
+			r, err := Examine(t.Context(), config(t, 0), netip.AddrPortFrom(netip.MustParseAddr(hosts[1]), 7401), c.watch, query)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestNamespaceNetworks(t *testing.T) {
 	}
 }
 
-// Ask reports a missing or busy listener, and nothing is left behind.
+// Examine reports a missing or busy listener, and nothing is left behind.
 func TestNamespaceNoAnswer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -124,13 +124,13 @@ func TestNamespaceNoAnswer(t *testing.T) {
 	here, far := newHost(t, hosts[0], 1500), listening(t, 1500)
 	connect(t, here, far, faults{}, faults{})
 	noListener := netip.MustParseAddrPort(hosts[1] + ":7402")
-	if _, err := Ask(t.Context(), config(t, 0), noListener, 0, func(string) {}); err == nil || !strings.Contains(err.Error(), ErrNoAnswer.Error()) {
+	if _, err := Examine(t.Context(), config(t, 0), noListener, 0, func(string) {}); err == nil || !strings.Contains(err.Error(), ErrNoAnswer.Error()) {
 		t.Errorf("without a listener: %v", err)
 	}
 	peer := netip.MustParseAddrPort(hosts[1] + ":7401")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := fmt.Errorf("stop")
-	if _, err := Ask(ctx, config(t, 0), peer, time.Hour, func(what string) {
+	if _, err := Examine(ctx, config(t, 0), peer, time.Hour, func(what string) {
 		if strings.Contains(what, "continues") {
 			cancel(stop)
 		}
@@ -141,7 +141,7 @@ func TestNamespaceNoAnswer(t *testing.T) {
 	errs := make(chan error)
 	for range 3 {
 		go func() {
-			_, err := Ask(t.Context(), config(t, 0), peer, 0, func(string) {})
+			_, err := Examine(t.Context(), config(t, 0), peer, 0, func(string) {})
 			errs <- err
 		}()
 	}

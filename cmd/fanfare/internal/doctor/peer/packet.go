@@ -15,7 +15,7 @@ const (
 	kindEchoed                    // contains the clock
 	kindRun                       // requests Count probes of Size bytes
 	kindRan                       // contains the number of probes sent
-	kindAsk                       // requests a report; askSize bytes
+	kindRequest                   // requests a report; requestSize bytes
 	kindReport                    // contains the report as JSON
 	kindProbe                     // a probe to be counted
 )
@@ -31,32 +31,32 @@ const (
 	rowWatch                // multicast, one a second
 	rowReply                // unicast to a socket that has sent only to the group, like statuses and NAKs
 	rows
-	rowInfo row = 0xff // with kindAsk: requests the listener's Info instead of a tally
+	rowInfo row = 0xff // with kindRequest: requests the listener's Info instead of a tally
 )
 
 // Sizes of packets, in bytes of UDP payload.
 const (
-	headerSize = 64
-	helloSize  = 256
-	askSize    = 512
-	probeSize  = 512
-	maxSize    = 65507
+	headerSize  = 64
+	helloSize   = 256
+	requestSize = 512
+	probeSize   = 512
+	maxSize     = 65507
 )
 
 const magic = "FFDP\x01" // includes the version
 
 // packet is a packet of any kind: a header, a body and padding. Fields that a kind does not use are zero. In
-// a run of rowReply Sent is the asker's port for the probes; in its answer Size is the listener's.
+// a run of rowReply Sent is the client's port for the probes; in its answer Size is the listener's.
 //
 // Numbers are big-endian; times are nanoseconds since 1970 by the sender's clock.
 type packet struct {
 	Kind           kind
 	Row            row
 	FromListener   bool
-	Session        uint64 // random, chosen by the asker
+	Session        uint64 // random, chosen by the client
 	Cookie         uint64
 	Number, Count  uint32
-	Sent, Received int64 // of kindEcho: when the asker sent it, and when the listener received it
+	Sent, Received int64 // of kindEcho: when the client sent it, and when the listener received it
 	Size           uint64
 	Body           []byte // of kindReport
 }

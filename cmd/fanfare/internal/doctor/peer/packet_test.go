@@ -112,10 +112,10 @@ func TestReadQuery(t *testing.T) {
 
 // The largest packet is found for any size, also if the network loses some, and in few rows.
 func TestLargest(t *testing.T) {
-	for _, most := range []int{92, 93, 1500, 9000, 65535} {
+	for _, size := range []int{92, 93, 1500, 9000, 65535} {
 		for _, passes := range []int{0, 91, 92, 93, 576, 1279, 1420, 1499, 1500, 4000, 8999, 9000, 65535} {
 			rows, losing := 0, true
-			got, err := largest(most, func(sizes []int) (int, error) {
+			got, err := largest(size, func(sizes []int) (int, error) {
 				rows++
 				best := 0
 				for i, size := range sizes {
@@ -125,12 +125,12 @@ func TestLargest(t *testing.T) {
 				}
 				return best, nil
 			})
-			want := min(passes, most)
+			want := min(passes, size)
 			if want < headers+headerSize {
 				want = 0
 			}
 			if err != nil || got != want || rows > 16 {
-				t.Errorf("up to %d, %d pass: found %d in %d rows, %v", most, passes, got, rows, err)
+				t.Errorf("up to %d, %d pass: found %d in %d rows, %v", size, passes, got, rows, err)
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func TestLargest(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	y, n := true, false
 	for _, c := range []struct {
-		came []bool
-		want Outcome
+		arrived []bool
+		want    Outcome
 	}{
 		{nil, Outcome{}},
 		{[]bool{y, y, y}, Outcome{Received: 3}},
@@ -150,8 +150,8 @@ func TestOutcome(t *testing.T) {
 		{[]bool{y, n, n, n, n, y}, Outcome{Received: 2}},             // it resumed
 		{[]bool{n, y, n, n, n, n}, Outcome{Received: 1, Stopped: 2}}, // it began late
 	} {
-		if got := outcome(c.came); got != c.want {
-			t.Errorf("%v: %+v, want %+v", c.came, got, c.want)
+		if got := outcome(c.arrived); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.arrived, got, c.want)
 		}
 	}
 }

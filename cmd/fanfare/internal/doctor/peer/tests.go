@@ -66,11 +66,11 @@ const (
 	replies = 50
 )
 
-func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(string)) (*Result, error) {
+func (k *client) examine(ctx context.Context, watch time.Duration, progress func(string)) (*Result, error) {
 	r := &Result{Group: k.cfg.Group.String(), TTL: k.cfg.TTL}
 	began := time.Now()
 	progress("groups")
-	if err := k.ask(ctx, rowInfo, &r.There); err != nil {
+	if err := k.request(ctx, rowInfo, &r.There); err != nil {
 		return nil, err
 	}
 	if r.There = r.There.clean(); r.apart() {
@@ -85,7 +85,7 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 		{"multicast", k.rows},
 		{"largest packet", k.packets},
 		{"whether multicast continues", func(ctx context.Context, r *Result) error { return k.watch(ctx, r, watch, began) }},
-		{"", func(ctx context.Context, r *Result) error { return k.ask(ctx, rowInfo, &r.There) }},
+		{"", func(ctx context.Context, r *Result) error { return k.request(ctx, rowInfo, &r.There) }},
 	} {
 		if test.name != "" {
 			progress(test.name)
@@ -103,7 +103,7 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 func (r *Result) apart() bool { return r.There.Group != "" && r.There.Group != r.Group }
 
 // clock asks the peer for its clock. The shortest round trip gives the smallest error (RFC 5905 §8).
-func (k *asker) clock(ctx context.Context, r *Result) error {
+func (k *client) clock(ctx context.Context, r *Result) error {
 	var trips []time.Duration
 	for range samples {
 		p := k.ours(kindEcho, 0)
@@ -130,7 +130,7 @@ func (k *asker) clock(ctx context.Context, r *Result) error {
 	return nil
 }
 
-func (k *asker) rows(ctx context.Context, r *Result) error {
+func (k *client) rows(ctx context.Context, r *Result) error {
 	for _, row := range []struct {
 		row      row
 		count    int
@@ -155,10 +155,10 @@ func (k *asker) rows(ctx context.Context, r *Result) error {
 
 // rowsOfReplies sends probes in both directions like a subscriber's statuses and NAKs. A stateful
 // packet filter has no state for them, while it accepts answers to unicast.
-func (k *asker) rowsOfReplies(ctx context.Context, r *Result) error {
+func (k *client) rowsOfReplies(ctx context.Context, r *Result) error {
 	probes := run{Row: rowReply, Count: replies, Size: probeSize}
 	k.conn.publish((&packet{Kind: kindProbe, Row: rowReply, Session: k.session}).append(nil, probeSize))
-	got, err := k.askRun(ctx, probes, int64(k.conn.replyPort()))
+	got, err := k.requestRun(ctx, probes, int64(k.conn.replyPort()))
 	if err != nil {
 		return err
 	}
@@ -172,12 +172,12 @@ func (k *asker) rowsOfReplies(ctx context.Context, r *Result) error {
 
 // settle fetches the result of a row when all of it has arrived or nothing more does: a busy host
 // reads its probes late, which is not loss.
-func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
+func (k *client) settle(ctx context.Context, row row, to, from *Row) error {
 	for quiet, had := 0, 0; quiet < quietPolls; {
 		if err := sleep(ctx, settle); err != nil {
 			return err
 		}
-		if err := k.askTally(ctx, row, &to.Tally); err != nil {
+		if err := k.requestTally(ctx, row, &to.Tally); err != nil {
 			return err
 		}
 		from.Tally = k.mine(row)
@@ -193,7 +193,7 @@ func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
 }
 
 // cookieFor returns the cookie for probes: 0 for packets to the group, which any host can read.
-func (k *asker) cookieFor(row row) uint64 {
+func (k *client) cookieFor(row row) uint64 {
 	if row == rowUnicast || row == rowSize || row == rowReply {
 		return k.cookie
 	}
@@ -202,7 +202,7 @@ func (k *asker) cookieFor(row row) uint64 {
 
 // watch sends one multicast probe a second in each direction until lasts has passed since began: a
 // switch with IGMP snooping and no querier stops multicast in this time.
-func (k *asker) watch(ctx context.Context, r *Result, limit time.Duration, began time.Time) error {
+func (k *client) watch(ctx context.Context, r *Result, limit time.Duration, began time.Time) error {
 	var to, from []bool // for each second, whether a probe arrived
 	for len(to) < maxProbes && time.Since(began) < limit {
 		number := uint32(len(to))
@@ -214,7 +214,7 @@ func (k *asker) watch(ctx context.Context, r *Result, limit time.Duration, began
 			return err
 		}
 		var there Tally
-		if err := k.askTally(ctx, rowWatch, &there); err != nil {
+		if err := k.requestTally(ctx, rowWatch, &there); err != nil {
 			return err
 		}
 		here := k.mine(rowWatch)
@@ -227,15 +227,15 @@ func (k *asker) watch(ctx context.Context, r *Result, limit time.Duration, began
 
 const silentSeconds = 3 // seconds without a probe at the end after which multicast counts as stopped
 
-func outcome(came []bool) (o Outcome) {
+func outcome(arrived []bool) (o Outcome) {
 	last := -1
-	for i, ok := range came {
+	for i, ok := range arrived {
 		if ok {
 			o.Received++
 			last = i
 		}
 	}
-	if o.Received > 0 && len(came)-1-last >= silentSeconds {
+	if o.Received > 0 && len(arrived)-1-last >= silentSeconds {
 		o.Stopped = last + 1
 	}
 	return o
@@ -245,8 +245,8 @@ const headers = 20 + 8
 
 const sizeRow = 8 // sizes tried in one row, each twice
 
-func (k *asker) packets(ctx context.Context, r *Result) error {
-	if err := k.ask(ctx, rowInfo, &r.There); err != nil {
+func (k *client) packets(ctx context.Context, r *Result) error {
+	if err := k.request(ctx, rowInfo, &r.There); err != nil {
 		return err
 	}
 	hi := max(min(k.cfg.Interface.MTU, r.There.MTU, maxSize+headers), headers+headerSize)
@@ -260,7 +260,7 @@ func (k *asker) packets(ctx context.Context, r *Result) error {
 			return 0, err
 		}
 		var t Tally
-		err := k.askTally(ctx, rowSize, &t)
+		err := k.requestTally(ctx, rowSize, &t)
 		return t.Largest + headers, err
 	}); err != nil {
 		return err
@@ -282,18 +282,18 @@ func (k *asker) packets(ctx context.Context, r *Result) error {
 // largest searches for the largest packet size that passes, up to hi. try sends packets of several
 // sizes, and returns the largest that has passed so far. The result is 0 if none passes.
 func largest(hi int, try func(sizes []int) (int, error)) (int, error) {
-	const least = headers + headerSize
-	passes, fails := least-1, hi+1
-	sizes, sure := []int{hi, least}, false
+	const minSize = headers + headerSize
+	passes, fails := minSize-1, hi+1
+	sizes, sure := []int{hi, minSize}, false
 	for len(sizes) > 0 {
-		came, err := try(sizes)
+		arrived, err := try(sizes)
 		if err != nil {
 			return 0, err
 		}
-		if came = min(came, hi); came > passes {
-			passes, sure = came, false
+		if arrived = min(arrived, hi); arrived > passes {
+			passes, sure = arrived, false
 		}
-		if passes < least {
+		if passes < minSize {
 			return 0, nil
 		}
 		for _, size := range sizes {

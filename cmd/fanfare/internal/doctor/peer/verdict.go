@@ -192,26 +192,26 @@ const makeQuerier = "ip link set BRIDGE type bridge mcast_querier 1   # on a Lin
 
 // querier reports whether the network has an IGMP querier, which IGMP snooping requires.
 func (v *verdict) querier() {
-	heard, side := v.Here, "this host"
-	if heard.Querier == "" && v.There.Querier != "" {
-		heard, side = v.There, "the peer"
+	host, side := v.Here, "this host"
+	if host.Querier == "" && v.There.Querier != "" {
+		host, side = v.There, "the peer"
 	}
 	listened := time.Duration(0)
 	for _, i := range []Info{v.Here, v.There} {
-		if i.Hears {
+		if i.ReceivesIGMP {
 			listened = max(listened, time.Duration(i.Listened*float64(time.Second)))
 		}
 	}
 	enough := (queryInterval + queryRoom).Seconds()
 	switch {
-	case heard.Querier != "" && heard.IGMPVersion == 1:
-		v.add("igmp", doctor.Warn, "", "%s received queries of an IGMP querier at %s, of version 1, which has no leave message: switches forward groups for minutes after their last member left", side, heard.Querier)
-	case heard.Querier != "" && heard.QuerierEvery > 0:
-		v.add("igmp", doctor.OK, "", "%s received queries of an IGMP querier at %s, of version %d, every %v s: switches with IGMP snooping keep their members", side, heard.Querier, heard.IGMPVersion, heard.QuerierEvery)
-	case heard.Querier != "":
-		v.add("igmp", doctor.OK, "", "%s received queries of an IGMP querier at %s, of version %d: switches with IGMP snooping keep their members", side, heard.Querier, heard.IGMPVersion)
-	case !v.Here.Hears && !v.There.Hears:
-		v.add("igmp", doctor.Info, "sudo fanfare doctor -peer ...", "it is unknown whether there is an IGMP querier: neither side can receive its queries (%s here, %s there)", v.Here.HearsNot, v.There.HearsNot)
+	case host.Querier != "" && host.IGMPVersion == 1:
+		v.add("igmp", doctor.Warn, "", "%s received queries of an IGMP querier at %s, of version 1, which has no leave message: switches forward groups for minutes after their last member left", side, host.Querier)
+	case host.Querier != "" && host.QuerierEvery > 0:
+		v.add("igmp", doctor.OK, "", "%s received queries of an IGMP querier at %s, of version %d, every %v s: switches with IGMP snooping keep their members", side, host.Querier, host.IGMPVersion, host.QuerierEvery)
+	case host.Querier != "":
+		v.add("igmp", doctor.OK, "", "%s received queries of an IGMP querier at %s, of version %d: switches with IGMP snooping keep their members", side, host.Querier, host.IGMPVersion)
+	case !v.Here.ReceivesIGMP && !v.There.ReceivesIGMP:
+		v.add("igmp", doctor.Info, "sudo fanfare doctor -peer ...", "it is unknown whether there is an IGMP querier: neither side can receive its queries (%s here, %s there)", v.Here.NoIGMPReason, v.There.NoIGMPReason)
 	case listened.Seconds() < enough:
 		v.add("igmp", doctor.Info, fmt.Sprintf("fanfare doctor -for %.0fs -peer ...", enough), "no IGMP query was received in %v, but queriers send one every %.0f s by default: run the test for longer", listened.Round(time.Second), queryInterval.Seconds())
 	default:
@@ -221,7 +221,7 @@ func (v *verdict) querier() {
 
 func (v *verdict) watched() {
 	w := v.Watch
-	var went []string
+	var delivered []string
 	for _, d := range []struct {
 		dir string
 		Outcome
@@ -232,11 +232,11 @@ func (v *verdict) watched() {
 			v.add("multicast", doctor.Fail, makeQuerier, "multicast %s stopped after %d of %d s, while unicast continued: a switch has removed the member %s on %s, as switches with IGMP snooping do without a querier",
 				d.dir, d.Stopped, w.Seconds, d.receiver.Host, d.receiver.Interface)
 		case d.Received > 0: // otherwise it never passed, which is another finding
-			went = append(went, d.dir)
+			delivered = append(delivered, d.dir)
 		}
 	}
-	switch dir := strings.Join(went, " and "); {
-	case len(went) == 0:
+	switch dir := strings.Join(delivered, " and "); {
+	case len(delivered) == 0:
 	case time.Duration(w.Seconds)*time.Second < membershipTime:
 		v.add("multicast", doctor.Info, fmt.Sprintf("fanfare doctor -for %.0fs -peer ...", (membershipTime+queryRoom).Seconds()),
 			"multicast %s continued for the %d s of this test; a switch with IGMP snooping and no querier stops it at most %.0f s after the join, which needs a longer test", dir, w.Seconds, membershipTime.Seconds())

@@ -11,22 +11,22 @@ import (
 
 // expected is a finding that a test wants: its level, and parts of its text and fix.
 type expected struct {
-	level     doctor.Level
-	says, fix string
+	level         doctor.Level
+	wantText, fix string
 }
 
 func check(t *testing.T, findings []doctor.Finding, want []expected) {
 	t.Helper()
 	for _, w := range want {
 		if !slices.ContainsFunc(findings, func(f doctor.Finding) bool {
-			return f.Level == w.level && strings.Contains(f.Text, w.says) && strings.Contains(f.Fix, w.fix)
+			return f.Level == w.level && strings.Contains(f.Text, w.wantText) && strings.Contains(f.Fix, w.fix)
 		}) {
-			t.Errorf("no finding %v with %q and fix %q", w.level, w.says, w.fix)
+			t.Errorf("no finding %v with %q and fix %q", w.level, w.wantText, w.fix)
 		}
 	}
 	for _, f := range findings {
 		// All warnings and failures must be expected: no other fault may be reported.
-		if f.Level >= doctor.Warn && !slices.ContainsFunc(want, func(w expected) bool { return w.level == f.Level && strings.Contains(f.Text, w.says) }) {
+		if f.Level >= doctor.Warn && !slices.ContainsFunc(want, func(w expected) bool { return w.level == f.Level && strings.Contains(f.Text, w.wantText) }) {
 			t.Errorf("unexpected: %v: %s", f.Level, f.Text)
 		}
 		if f.Area == "" || f.Text == "" || strings.Contains(f.Text, "%!") {
@@ -44,7 +44,7 @@ func check(t *testing.T, findings []doctor.Finding, want []expected) {
 func good() *Result {
 	row := func(n, ttl int) Row { return Row{n, Tally{Received: n, TTL: ttl, Merged: n}} }
 	d := Direction{row(probes, 1), row(probes, unicastTTL), row(trains*trainProbes, 1), row(replies, unicastTTL), 1500}
-	host := Info{Host: "a", Interface: "eth0", MTU: 1500, GSO: true, GRO: true, Hears: true, Querier: "10.0.0.9", QuerierEvery: 125, IGMPVersion: 3, Listened: 5}
+	host := Info{Host: "a", Interface: "eth0", MTU: 1500, GSO: true, GRO: true, ReceivesIGMP: true, Querier: "10.0.0.9", QuerierEvery: 125, IGMPVersion: 3, Listened: 5}
 	there := host
 	there.Host = "b"
 	return &Result{
@@ -92,7 +92,7 @@ func TestFindings(t *testing.T) {
 		{"no querier, for too short", func(r *Result) { r.Here.Querier, r.There.Querier, r.Here.Listened = "", "", 130 }, []expected{{doctor.Info, "run the test for longer", "-for 135s"}}},
 		{"no privilege", func(r *Result) {
 			for _, i := range []*Info{&r.Here, &r.There} {
-				i.Hears, i.HearsNot, i.Querier, i.Listened = false, "no CAP_NET_RAW", "", 1000
+				i.ReceivesIGMP, i.NoIGMPReason, i.Querier, i.Listened = false, "no CAP_NET_RAW", "", 1000
 			}
 		}, []expected{{doctor.Info, "neither side can receive its queries (no CAP_NET_RAW here, no CAP_NET_RAW there)", "sudo"}}},
 		{"multicast stopped", func(r *Result) { r.Watch.From = Outcome{Received: 260, Stopped: 260} }, []expected{

@@ -16,7 +16,7 @@ func TestPublishersNotReceived(t *testing.T) {
 		change(&b)
 		return Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Buses: []inspect.Bus{b}}}}})
 	}
-	heard := func(lost float64) func(*inspect.Bus) {
+	received := func(lost float64) func(*inspect.Bus) {
 		return func(b *inspect.Bus) {
 			b.Groups[0].Streams = []inspect.Stream{{Publisher: "a", Name: "feed", LostFor: lost}}
 			b.Groups[0].Counters = inspect.Counters{"packets": 9}
@@ -31,8 +31,8 @@ func TestPublishersNotReceived(t *testing.T) {
 		first        level
 		line         string
 	}{
-		{"all is well", heard(0), calm, "ok", "1", calm, ""},
-		{"lost", heard(5), alarm, "publisher lost 5.0s ago", "0", alarm, "app[4]: publisher feed of md.a was lost 5 s ago, and no other is detected"},
+		{"all is well", received(0), calm, "ok", "1", calm, ""},
+		{"lost", received(5), alarm, "publisher lost 5.0s ago", "0", alarm, "app[4]: publisher feed of md.a was lost 5 s ago, and no other is detected"},
 		{"nobody", func(*inspect.Bus) {}, calm, "no publisher", "0", calm, ""},
 		{"nobody, for other keys", func(b *inspect.Bus) {
 			b.Events = []inspect.Event{{Kind: "packets_unreadable", Text: "packets unreadable: another key"}}
@@ -46,7 +46,7 @@ func TestPublishersNotReceived(t *testing.T) {
 			t.Errorf("%s: %d %q", c.name, l, text)
 		}
 	}
-	f := observe(heard(5))
+	f := observe(received(5))
 	if r := f.table(1).rows[0]; r.level != warn || !strings.HasPrefix(r.cells[7].text, "lost 5.0s ago") {
 		t.Errorf("the stream: %d %+v", r.level, r.cells)
 	}

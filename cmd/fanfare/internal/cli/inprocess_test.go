@@ -15,23 +15,23 @@ import (
 // unless another bus is on the fabric, and not with -q.
 func TestAloneInProcess(t *testing.T) {
 	for _, scheme := range []string{"sim", "mem"} {
-		says, url := scheme+":// exists within this process only", scheme+"://alone"
+		wantText, url := scheme+":// exists within this process only", scheme+"://alone"
 		args := []string{"pub", "-t", url, "-wait", "0", "-linger", "1m", "x"}
-		if r := runWith(t.Context(), "a line\n", args...); r.code != 0 || !strings.Contains(r.stderr, says) {
-			t.Errorf("exit code %d, standard error %q; want 0 and %q", r.code, r.stderr, says)
+		if r := runWith(t.Context(), "a line\n", args...); r.code != 0 || !strings.Contains(r.stderr, wantText) {
+			t.Errorf("exit code %d, standard error %q; want 0 and %q", r.code, r.stderr, wantText)
 		}
-		if r := runWith(t.Context(), "a line\n", append(args[:1:1], append([]string{"-q"}, args[1:]...)...)...); strings.Contains(r.stderr, says) {
+		if r := runWith(t.Context(), "a line\n", append(args[:1:1], append([]string{"-q"}, args[1:]...)...)...); strings.Contains(r.stderr, wantText) {
 			t.Errorf("with -q: %q", r.stderr)
 		}
-		if r := runWith(t.Context(), "", "tap", "-t", url, "-until", "10ms"); r.code != 0 || strings.Count(r.stderr, says) != 1 {
-			t.Errorf("tap: exit code %d, standard error %q; want 0 and %q once", r.code, r.stderr, says)
+		if r := runWith(t.Context(), "", "tap", "-t", url, "-until", "10ms"); r.code != 0 || strings.Count(r.stderr, wantText) != 1 {
+			t.Errorf("tap: exit code %d, standard error %q; want 0 and %q once", r.code, r.stderr, wantText)
 		}
 		other, err := pubsub.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer other.Close()
-		if r := runWith(t.Context(), "a line\n", args...); strings.Contains(r.stderr, says) {
+		if r := runWith(t.Context(), "a line\n", args...); strings.Contains(r.stderr, wantText) {
 			t.Errorf("beside another bus: %q", r.stderr)
 		}
 	}
@@ -53,7 +53,7 @@ func TestWatchAlone(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		comes, ends time.Duration // another bus joins, and leaves immediately; the watch ends
+		joins, ends time.Duration // another bus joins, and leaves immediately; the watch ends
 		want        []int         // warnings just before waitNotice, just after it, and at the end
 	}{
 		"no other bus":        {never, 2 * waitNotice, []int{0, 1, 1}},
@@ -66,14 +66,14 @@ func TestWatchAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				defer visit(t)()
 				leave := func() {}
-				if c.comes == 0 {
+				if c.joins == 0 {
 					leave = visit(t)
 				}
 				var stderr syncBuffer
-				end := (&common{urls: []string{"mem://" + network}}).watchAlone(&env{console: newConsole(&stderr, "fanfare sub")})
+				end := (&common{urls: []string{"mem://" + network}}).watchInProcess(&env{console: newConsole(&stderr, "fanfare sub")})
 				leave()
-				if c.comes > 0 && c.comes < never {
-					time.AfterFunc(c.comes, func() { visit(t)() })
+				if c.joins > 0 && c.joins < never {
+					time.AfterFunc(c.joins, func() { visit(t)() })
 				}
 				time.AfterFunc(c.ends, end)
 				for i, wait := range []time.Duration{waitNotice - 1, 2, waitNotice} {

@@ -21,20 +21,20 @@ func TestPublisherLost(t *testing.T) {
 		return []inspect.Seen{s}
 	}
 	for _, c := range []struct {
-		streams     []inspect.Stream
-		look, state string
-		note        string
+		streams      []inspect.Stream
+		style, state string
+		note         string
 	}{
 		{[]inspect.Stream{{Publisher: "a", LostFor: 5}}, "lost", "publisher lost", "publisher a of md.a was lost 5 s ago, and no other is detected"},
 		{[]inspect.Stream{{Publisher: "a", LostFor: 5}, {Publisher: "a"}}, "idle", "", ""},
 	} {
-		f := newModel().take(start, seen(c.streams...), nil)
+		f := newModel().update(start, seen(c.streams...), nil)
 		if len(f.Map.Links) != 2 || len(f.Map.Publishers) != 1 || f.Map.Publishers[0].State != c.state {
 			t.Fatalf("%+v", f.Map)
 		}
 		for _, l := range f.Map.Links {
-			if l.Look != c.look {
-				t.Errorf("from %s to %s it is %s, want %s", l.From, l.To, l.Look, c.look)
+			if l.Style != c.style {
+				t.Errorf("from %s to %s it is %s, want %s", l.From, l.To, l.Style, c.style)
 			}
 		}
 		if note := f.Processes[0].Buses[0].Note; !strings.HasPrefix(note, c.note) || c.note == "" && note != "" {

@@ -1,7 +1,7 @@
 // Package peer tests, together with a second host, how the network between the two handles multicast: fanfare doctor
 // -listen answers, fanfare doctor -peer asks.
 //
-// The asker controls the test. It sends numbered probes by multicast and by unicast, and asks the listener how many
+// The client controls the test. It sends numbered probes by multicast and by unicast, and asks the listener how many
 // arrived. It makes the listener send probes, and counts those that arrive. Unicast in the same direction is the
 // reference for multicast.
 //
@@ -28,7 +28,7 @@ import (
 var (
 	// ErrNoAnswer: the peer's address and port do not answer.
 	ErrNoAnswer = errors.New("no answer")
-	// ErrBusy: the listener has its maximum number of askers.
+	// ErrBusy: the listener has its maximum number of clients.
 	ErrBusy = errors.New("the listener is busy with other hosts")
 )
 
@@ -40,15 +40,15 @@ const (
 	quietPolls = 5 // polls of an incomplete row without news, after which its missing probes count as lost
 )
 
-type asker struct {
-	conn    *conn
-	igmp    *igmp
-	cfg     Config
-	peer    netip.AddrPort
-	session uint64
-	cookie  uint64
-	runs    uint32 // counter of runs
-	asks    uint32 // counter of all other requests
+type client struct {
+	conn     *conn
+	igmp     *igmp
+	cfg      Config
+	peer     netip.AddrPort
+	session  uint64
+	cookie   uint64
+	runs     uint32 // counter of runs
+	requests uint32 // counter of all other requests
 
 	replies chan timed // from the reader; at most one is awaited
 
@@ -61,23 +61,23 @@ type timed struct {
 	at time.Time
 }
 
-// Ask tests the network to the peer, then watches it for the rest of the given time, and returns
+// Examine tests the network to the peer, then watches it for the rest of the given time, and returns
 // the results. progress is called with the name of each step. Its error matches ErrNoAnswer or
 // ErrBusy, is the error of opening the sockets, or the error of ctx.
-func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Duration,
+func Examine(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Duration,
 	progress func(string)) (*Result, error) {
 	c, err := openConn(cfg, 0)
 	if err != nil {
 		return nil, err
 	}
-	k := &asker{conn: c, igmp: watchIGMP(cfg), cfg: cfg, peer: peer, replies: make(chan timed, 64)}
+	k := &client{conn: c, igmp: watchIGMP(cfg), cfg: cfg, peer: peer, replies: make(chan timed, 64)}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	k.session = binary.BigEndian.Uint64(id[:])
 	var readers sync.WaitGroup
-	readers.Go(func() { receive(c.uni, k.take) })
-	readers.Go(func() { receive(c.multi, k.take) })
-	readers.Go(func() { receive(c.publishes, k.takeReply) })
+	readers.Go(func() { receive(c.uni, k.handle) })
+	readers.Go(func() { receive(c.multi, k.handle) })
+	readers.Go(func() { receive(c.publishes, k.handleReply) })
 	defer func() {
 		c.close()
 		readers.Wait()
@@ -89,7 +89,7 @@ func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Durati
 	return k.examine(ctx, watch, progress)
 }
 
-func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
+func (k *client) handle(b []byte, a arrival, from netip.AddrPort) {
 	p, err := parse(b)
 	if err != nil || !p.FromListener || p.Session != k.session || from != k.peer {
 		return
@@ -106,7 +106,7 @@ func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
 	}
 }
 
-func (k *asker) takeReply(b []byte, a arrival, from netip.AddrPort) {
+func (k *client) handleReply(b []byte, a arrival, from netip.AddrPort) {
 	p, err := parse(b)
 	if err == nil && p.FromListener && p.Session == k.session && p.Kind == kindProbe && p.Row == rowReply &&
 		from.Addr() == k.peer.Addr() {
@@ -114,14 +114,14 @@ func (k *asker) takeReply(b []byte, a arrival, from netip.AddrPort) {
 	}
 }
 
-func (k *asker) count(p packet, a arrival) {
+func (k *client) count(p packet, a arrival) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.tally[p.Row].add(p.Number, a)
 }
 
 // exchange sends a packet until a reply of kind want arrives. While the listener is busy it waits.
-func (k *asker) exchange(ctx context.Context, p packet, size int, want kind, times int) (timed, error) {
+func (k *client) exchange(ctx context.Context, p packet, size int, want kind, times int) (timed, error) {
 	busy := 0
 	for try := 0; try < times; try++ {
 		if err := k.conn.send(p.append(nil, size), k.peer); err != nil && ctx.Err() == nil {
@@ -147,7 +147,7 @@ func (k *asker) exchange(ctx context.Context, p packet, size int, want kind, tim
 }
 
 // await waits for the reply to a packet; kind 0 means timeout.
-func (k *asker) await(ctx context.Context, p packet, want kind) (timed, error) {
+func (k *client) await(ctx context.Context, p packet, want kind) (timed, error) {
 	// the listener first sends the whole run
 	limit := time.NewTimer(replyTime + time.Duration(p.Count)*time.Millisecond)
 	defer limit.Stop()
@@ -174,19 +174,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (k *asker) hello(ctx context.Context) error {
+func (k *client) hello(ctx context.Context) error {
 	r, err := k.exchange(ctx, packet{Kind: kindHello, Session: k.session}, helloSize, kindChallenge, tries)
 	k.cookie = r.Cookie
 	return err
 }
 
-func (k *asker) ours(kind kind, row row) packet {
-	k.asks++
-	return packet{Kind: kind, Row: row, Session: k.session, Cookie: k.cookie, Number: k.asks}
+func (k *client) ours(kind kind, row row) packet {
+	k.requests++
+	return packet{Kind: kind, Row: row, Session: k.session, Cookie: k.cookie, Number: k.requests}
 }
 
-func (k *asker) ask(ctx context.Context, row row, into any) error {
-	r, err := k.exchange(ctx, k.ours(kindAsk, row), askSize, kindReport, tries)
+func (k *client) request(ctx context.Context, row row, into any) error {
+	r, err := k.exchange(ctx, k.ours(kindRequest, row), requestSize, kindReport, tries)
 	if err != nil {
 		return err
 	}
@@ -196,19 +196,19 @@ func (k *asker) ask(ctx context.Context, row row, into any) error {
 	return nil
 }
 
-func (k *asker) askTally(ctx context.Context, row row, t *Tally) error {
-	err := k.ask(ctx, row, t)
+func (k *client) requestTally(ctx context.Context, row row, t *Tally) error {
+	err := k.request(ctx, row, t)
 	*t = t.clean()
 	return err
 }
 
-func (k *asker) run(ctx context.Context, r run) (sent int, err error) {
-	got, err := k.askRun(ctx, r, 0)
+func (k *client) run(ctx context.Context, r run) (sent int, err error) {
+	got, err := k.requestRun(ctx, r, 0)
 	return min(int(got.Count), r.Count), err
 }
 
-// askRun makes the listener send probes, those of rowReply to a port, and returns its answer.
-func (k *asker) askRun(ctx context.Context, r run, port int64) (packet, error) {
+// requestRun makes the listener send probes, those of rowReply to a port, and returns its answer.
+func (k *client) requestRun(ctx context.Context, r run, port int64) (packet, error) {
 	k.runs++
 	p := packet{
 		Kind: kindRun, Row: r.Row, Session: k.session, Cookie: k.cookie, Number: k.runs,
@@ -218,7 +218,7 @@ func (k *asker) askRun(ctx context.Context, r run, port int64) (packet, error) {
 	return got.packet, err
 }
 
-func (k *asker) mine(row row) Tally {
+func (k *client) mine(row row) Tally {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.tally[row]
