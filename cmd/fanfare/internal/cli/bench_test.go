@@ -139,14 +139,14 @@ func TestBenchProcesses(t *testing.T) {
 	p.end(t, exitOK)
 	var got map[string]any
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
-		t.Fatalf("%v in %s", err, p.stdout.String())
+		t.Fatalf("bench throughput writes no JSON object: %v in %s", err, p.stdout.String())
 	}
 	for _, contender := range []string{"ours", "raw", "naive"} {
 		for _, what := range []string{"msgs_per_s", "bytes_per_s", "cpu_s_per_mmsg"} {
 			spread, _ := got[contender].(map[string]any)[what].(map[string]any)
 			for _, of := range []string{"min", "median", "max"} {
 				if x, _ := spread[of].(float64); x <= 0 {
-					t.Errorf("%s.%s.%s is %v", contender, what, of, spread[of])
+					t.Errorf("%s.%s.%s is %v, want a number above 0", contender, what, of, spread[of])
 				}
 			}
 		}
@@ -168,12 +168,12 @@ func TestBenchProcesses(t *testing.T) {
 	p.end(t, exitOK)
 	got = nil
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
-		t.Fatalf("%v in %s", err, p.stdout.String())
+		t.Fatalf("bench latency writes no JSON object: %v in %s", err, p.stdout.String())
 	}
 	for _, contender := range []string{"ours", "raw"} {
 		for _, what := range []string{"p50_us", "p99_us", "p999_us", "max_us"} {
 			if x, _ := got[contender].(map[string]any)[what].(float64); x <= 0 {
-				t.Errorf("%s.%s is %v", contender, what, x)
+				t.Errorf("%s.%s is %v, want a number above 0", contender, what, x)
 			}
 		}
 	}
@@ -220,10 +220,10 @@ func TestMetricsFlag(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil || !strings.Contains(string(text), "fanfare_transport_received_packets_total") {
-		t.Errorf("metrics: %v, %.200s", err, text)
+		t.Errorf("metrics lack fanfare_transport_received_packets_total: error %v, text %.200s", err, text)
 	}
 	if r := runWith(testContext(t), "hello\n", "pub", "-t", url, "-wait", "1", "-silence", patience, "-q", "-metrics", "localhost:0", "news"); r.code != exitOK {
-		t.Errorf("pub: %+v", r) // it may report that the subscriber, which wants one message, has left
+		t.Errorf("pub ended with %+v, want exit code %d", r, exitOK) // it may report that the subscriber, which wants one message, has left
 	}
 	sub.end(t, exitOK)
 	if _, err := client.Get(where); err == nil {

@@ -36,7 +36,7 @@ func TestDemo(t *testing.T) {
 	} {
 		got := demoResult(t, append(strings.Fields(c.args), "-n", "2000", "-loss", "0.05")...)
 		if !got.Complete || got.Messages != 2000 || len(got.Subscribers) != 3 || len(got.Members) != 4 || got.Error != "" {
-			t.Fatalf("demo %s: %+v", c.args, got)
+			t.Fatalf("demo %s: result %+v, want 2000 messages, complete, 3 subscribers, 4 members and no error", c.args, got)
 		}
 		if got.Lost == 0 || got.NAKs == 0 || got.Repairs == 0 || got.Data == 0 || got.Sent < got.Data+got.Repairs {
 			t.Errorf("demo %s reports no losses and repairs: %+v", c.args, got)
@@ -49,7 +49,7 @@ func TestDemo(t *testing.T) {
 				t.Errorf("demo %s: subscriber is %+v", c.args, m)
 			}
 			if s.Messages != 2000 || s.Missing == 0 || s.Fault != "" {
-				t.Errorf("demo %s: %+v", c.args, s)
+				t.Errorf("demo %s: subscriber %+v, want 2000 messages, some missing and no fault", c.args, s)
 			}
 		}
 		if (got.MLID == "") != strings.Contains(c.args, "roce") || got.MGID == "" {
@@ -76,7 +76,7 @@ func TestDemoFails(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	if r := runWith(ctx, "", "demo"); r.code == 0 || !strings.Contains(r.stderr, "enough") {
-		t.Errorf("cancelled: %+v", r)
+		t.Errorf(`cancelled demo ended with %+v, want another exit code than 0 and "enough" in standard error`, r)
 	}
 	for args, wantText := range map[string]string{
 		"demo extra":            "no arguments",

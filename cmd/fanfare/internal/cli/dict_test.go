@@ -33,7 +33,7 @@ func dictFile(t *testing.T) (dict, lines string) {
 	}
 	r := runWith(testContext(t), "", "dict", "-o", dict, lines)
 	if r.code != 0 || !strings.Contains(r.stdout, "COMPRESSION") || !strings.Contains(r.stdout, "zstd:better") || !strings.Contains(r.stderr, ": dictionary ") {
-		t.Fatalf("dict: %+v", r)
+		t.Fatalf("dict ended with %+v, want exit code 0, a table of compressions and the dictionary's line", r)
 	}
 	return dict, lines
 }
@@ -52,7 +52,7 @@ func TestDict(t *testing.T) {
 	go func() { without <- runWith(ctx, "", "sub", "-until", "end", "-t", url, "-json", "quotes") }()
 	pub := runWith(ctx, "", "pub", "-t", url, "-wait", "2", "-compress", "zstd", "-dict", dict, "-file", lines, "quotes")
 	if !strings.Contains(pub.stderr, "compressed to 0.") {
-		t.Errorf("pub: %+v", pub)
+		t.Errorf(`pub -compress ended with %+v, want "compressed to 0." in standard error`, pub)
 	}
 	if r := <-with; r.code != 0 || r.stdout != string(want) {
 		t.Errorf("sub with the dictionary: code %d, %d bytes of %d: %s", r.code, len(r.stdout), len(want), r.stderr)
@@ -181,7 +181,7 @@ func TestPubOfCompressedFiles(t *testing.T) {
 			}
 			if c.wantText != "" {
 				if r := runWith(testContext(t), "", "pub", "-t", url, "-file", path, "x"); r.code != exitUsage || !strings.Contains(r.stderr, c.wantText) {
-					t.Errorf("%+v, want %q", r, c.wantText)
+					t.Errorf("pub ended with %+v, want exit code %d and %q in standard error", r, exitUsage, c.wantText)
 				}
 				return
 			}
@@ -273,13 +273,13 @@ func TestDictForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-size", "512", "-o", dict, lines); r.code != 2 || !strings.Contains(r.stderr, dict+" exists") {
-		t.Errorf("%+v", r)
+		t.Errorf(`dict over an existing file ended with %+v, want exit code 2 and "exists"`, r)
 	}
 	if after, err := os.ReadFile(dict); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file was changed: %v", err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-size", "512", "-o", dict, lines); r.code != 0 || r.stderr != "" {
-		t.Errorf("%+v", r)
+		t.Errorf("dict -q -force ended with %+v, want exit code 0 and no standard error", r)
 	}
 	if after, err := os.ReadFile(dict); err != nil || len(after) > 512 {
 		t.Errorf("it has %d bytes, %v", len(after), err)

@@ -34,7 +34,7 @@ func TestDoctor(t *testing.T) {
 		level, text := o["level"].(string), o["text"].(string)
 		levels[level]++
 		if o["type"] != "finding" || o["area"] == "" || text == "" {
-			t.Errorf("finding %v", o)
+			t.Errorf("finding %v lacks type finding, an area or a text", o)
 		}
 		if strings.Contains(text, "self-test") && level == "ok" {
 			tested = append(tested, o["area"].(string))
@@ -71,7 +71,7 @@ func TestDoctorListsUnsealedBuses(t *testing.T) {
 	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // independent of the environment
 	ring := filepath.Join(t.TempDir(), "ring")
 	if r := runWith(t.Context(), "", "key", "new", ring); r.code != exitOK {
-		t.Fatal(r.stderr)
+		t.Fatalf("key new failed: %s", r.stderr)
 	}
 	for _, c := range []struct {
 		name, url string
@@ -88,7 +88,7 @@ func TestDoctorListsUnsealedBuses(t *testing.T) {
 		out := runWith(t.Context(), "", "doctor", "-notest").stdout
 		named := strings.Contains(out, "("+c.name+") on "+strings.Split(c.url, "?")[0])
 		if named != c.open || named && !strings.Contains(out, "its groups are not sealed: any host on the network can read, forge and change all messages") {
-			t.Errorf("%s:\n%s", c.name, out)
+			t.Errorf("%s: doctor reports unsealed groups: %v, want %v:\n%s", c.name, named, c.open, out)
 		}
 		b.Close()
 	}
@@ -102,7 +102,7 @@ func TestDoctorText(t *testing.T) {
 	}
 	for line := range strings.Lines(runWith(t.Context(), "", "doctor", "-notest", "-q").stdout) {
 		if !strings.HasPrefix(line, "warn") && !strings.HasPrefix(line, "fail") && !strings.HasPrefix(line, "      ") {
-			t.Errorf("-q writes %q", line)
+			t.Errorf("doctor -q writes %q, want only warnings and failures", line)
 		}
 	}
 }

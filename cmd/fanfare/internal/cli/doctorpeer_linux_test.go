@@ -36,7 +36,7 @@ func TestDoctorPeer(t *testing.T) {
 		To   struct{ Multicast struct{ Sent, Received int } }
 	}
 	if err := json.Unmarshal([]byte(lines[0]), &network); err != nil || network.Type != "network" || network.To.Multicast.Sent != 200 || network.To.Multicast.Received == 0 {
-		t.Errorf("%v, %+v in %s", err, network, lines[0])
+		t.Errorf("error %v, network %+v in %s, want 200 multicast packets sent and some received", err, network, lines[0])
 	}
 	if last := lines[len(lines)-1]; !strings.Contains(last, `"summary"`) || !json.Valid([]byte(last)) {
 		t.Errorf("the last line is %s", last)

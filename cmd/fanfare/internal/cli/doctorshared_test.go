@@ -15,7 +15,7 @@ func TestSharedDirs(t *testing.T) {
 		{URLs: []string{"shm://three?dir=/run/desk&keys=desk.keys"}},
 	})
 	if want := []string{"/dev/shm", "/mnt/fast", "/run/desk"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("directories %q, want %q", got, want)
 	}
 	for _, dir := range got {
 		if !used[dir] {

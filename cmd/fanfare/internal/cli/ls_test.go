@@ -73,13 +73,13 @@ func TestLsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if x.Type != "topic" || x.Topic != "md.one" || x.Group == "" || len(x.Publishers) != 1 || x.Publishers[0].Name != "feed-a" || x.Publishers[0].Messages != 1 {
-		t.Errorf("%+v", x)
+		t.Errorf("first object %+v, want topic md.one with 1 message of publisher feed-a", x)
 	}
 	if ids := regexp.MustCompile(`{"publisher":"[0-9a-f]{16}","name":"feed-a","epoch":"[0-9a-f]{16}",`); !ids.MatchString(r.stdout) {
 		t.Errorf("ids are not 16 hexadecimal digits: %s", r.stdout)
 	}
 	if sum := list[2]; sum["type"] != "summary" || sum["topics"] != 2.0 || sum["publishers"] != 1.0 || sum["groups_joined"] != 16.0 || sum["error"] != nil {
-		t.Errorf("%v", sum)
+		t.Errorf("summary %v, want 2 topics, 1 publisher, 16 groups joined and no error", sum)
 	}
 }
 
@@ -123,11 +123,11 @@ func TestLsNotes(t *testing.T) {
 	notes := strings.Join(lsNotes(list), "\n")
 	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers had not announced", "1 topic had messages but no name", "4 times"} {
 		if !strings.Contains(notes, want) {
-			t.Errorf("%q lacks %q", notes, want)
+			t.Errorf("notes %q lack %q", notes, want)
 		}
 	}
 	var b strings.Builder
 	if err := lsTable(&b, list); err != nil || !strings.Contains(b.String(), `x\x1b[31m`) || strings.ContainsAny(b.String(), "\x1b\x07") || !strings.Contains(b.String(), "0.2") {
-		t.Errorf("%v %q", err, b.String())
+		t.Errorf("table %q, error %v, want escaped control characters and the rate 0.2", b.String(), err)
 	}
 }

@@ -78,12 +78,12 @@ func TestMckeyGroups(t *testing.T) {
 		}
 		groups := dgid.FindAllStringSubmatch(r.stdout, -1)
 		if len(groups) != 2 || groups[0][1] != groups[1][1] {
-			t.Errorf("%v: joined %q", args, groups)
+			t.Errorf("%v: receivers joined the groups %q, want the same group twice", args, groups)
 		}
 		listed := regexp.MustCompile(fmt.Sprintf(`(?m)^receiver: message \d+: %d bytes, immediate (\S+), from QPN (\S+), GID \S+$`, c.size)).FindAllStringSubmatch(r.stdout, -1)
 		for _, m := range listed {
 			if m[1] != m[2] {
-				t.Errorf("%v: %q", args, m[0])
+				t.Errorf("%v: message %q has immediate data %s, want its sender's QPN %s", args, m[0], m[1], m[2])
 			}
 		}
 		if len(listed) != min(c.count, mckeyListed) {

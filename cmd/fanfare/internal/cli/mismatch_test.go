@@ -32,7 +32,7 @@ func testMismatchEndsTheWait(t *testing.T) {
 	var sum pubSummary
 	out := strings.Split(strings.TrimSpace(pub.stdout.String()), "\n")
 	if err := json.Unmarshal([]byte(out[len(out)-1]), &sum); err != nil || sum.Mismatch == nil || sum.Mismatch.Differences[0].Theirs != "16" || sum.Mismatch.Differences[0].Ours != "64" {
-		t.Errorf("%v: %s", err, pub.stdout.String())
+		t.Errorf(`error %v, summary %s, want a mismatch of "16" (subscriber) with "64" (publisher)`, err, pub.stdout.String())
 	}
 	if s := pub.stderr.String(); !strings.Contains(s, "groups 16 there, 64 here") || !strings.Contains(s, "groups= in the URL") {
 		t.Errorf("pub printed %s", s)

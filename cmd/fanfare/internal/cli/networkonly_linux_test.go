@@ -34,7 +34,7 @@ func TestNetworkPublishersAreShown(t *testing.T) {
 		}
 		var f struct{ Topics []top.Topic }
 		if err := json.Unmarshal([]byte(p.stdout.String()), &f); err != nil {
-			t.Fatalf("%s: %v", p.stdout.String(), err)
+			t.Fatalf("ls writes no JSON object: %s: %v", p.stdout.String(), err)
 		}
 		for _, x := range f.Topics {
 			shown = shown || x.Topic == "md.far" && x.Messages == 2 && x.Bus == "prices" && x.PID == 0 && strings.Contains(x.Process, ":")

@@ -37,17 +37,17 @@ func TestOutWriter(t *testing.T) {
 		done := write("slow")
 		time.Sleep(time.Hour)
 		if got := read(4); got != "slow" || <-done != nil {
-			t.Errorf("read %q", got)
+			t.Errorf(`read %q, want "slow", written without error`, got)
 		}
 		cancel()
 		done = write("late")
 		time.Sleep(outGrace / 2)
 		if got := read(4); got != "late" || <-done != nil {
-			t.Errorf("read %q", got)
+			t.Errorf(`read %q, want "late", written without error`, got)
 		}
 		began := time.Now()
 		if _, err := o.Write([]byte("never")); !errors.Is(err, errUnread) || time.Since(began) != outGrace {
-			t.Errorf("%v after %v", err, time.Since(began))
+			t.Errorf("the write failed with %v after %v, want %v after %v", err, time.Since(began), errUnread, outGrace)
 		}
 		if _, err := o.Write([]byte("more")); !errors.Is(err, errUnread) || time.Since(began) != outGrace {
 			t.Errorf("again: %v after %v", err, time.Since(began))

@@ -187,6 +187,6 @@ func TestTally(t *testing.T) {
 		t.Errorf("%d gaps listed, %d messages lost", len(x.Gaps), x.Lost)
 	}
 	if fmt.Sprint(x.Gaps[1]) != fmt.Sprint(jsonGap{Topic: "x", First: 10, Count: 3, Cause: "none", Publisher: "0000000000000000"}) {
-		t.Errorf("gap %+v", x.Gaps[1])
+		t.Errorf("gap %+v, want 3 messages of x from number 10, cause none", x.Gaps[1])
 	}
 }

@@ -156,7 +156,7 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 	}
 	s.end(t, exitOK)
 	if got := s.stdout.String(); got != "1\n2\n" {
-		t.Errorf("got %q", got)
+		t.Errorf("standard output %q, want %q", got, "1\n2\n")
 	}
 }
 

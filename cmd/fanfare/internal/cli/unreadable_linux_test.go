@@ -36,7 +36,7 @@ func TestUnreadableIsReported(t *testing.T) {
 		r := all[i]
 		r.end(t, exitMismatch)
 		if text := r.stderr.String(); !strings.Contains(text, c.wantText) {
-			t.Errorf("%q printed %q", c.args, text)
+			t.Errorf("%q: standard error %q lacks %q", c.args, text, c.wantText)
 		}
 	}
 	pub.cancel(nil)

@@ -256,7 +256,7 @@ func TestHelp(t *testing.T) {
 	}
 	for _, args := range []string{"version", "-version", "--version"} {
 		if r := runWith(t.Context(), "", args); r.code != 0 || !strings.HasPrefix(r.stdout, "fanfare ") {
-			t.Errorf("fanfare %s: %+v", args, r)
+			t.Errorf("fanfare %s ended with %+v, want exit code 0 and the version", args, r)
 		}
 	}
 }

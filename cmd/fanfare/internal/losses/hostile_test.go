@@ -95,7 +95,7 @@ func TestHostileSnapshotsAreCheap(t *testing.T) {
 		if elapsed := testenv.ProcessorTime() - began; elapsed > 10*time.Second || size > 8<<20 {
 			t.Errorf("%s: it took %v of processor time, and advice has %d bytes", name, elapsed, size)
 		} else {
-			t.Logf("%s: %v, %d bytes", name, elapsed, size)
+			t.Logf("%s took %v of processor time, advice has %d bytes", name, elapsed, size)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 	for label := range known {
 		for _, e := range []Evidence{{}, full} {
 			if why, do := Why(label), Do(label, e); why == "" || !strings.HasSuffix(strings.ReplaceAll(do, "?", "."), ".") || strings.Contains(do, "  ") || strings.Contains(do, ", .") {
-				t.Errorf("%s: %q, %q", label, why, do)
+				t.Errorf("%s: reason %q and advice %q, want both, whole sentences and no empty quotation", label, why, do)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"subscriber_released", e, "why desk at 10.0.0.8 does not read"},
 	} {
 		if got := Do(c.cause, c.e); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q lacks %q", c.cause, got, c.want)
+			t.Errorf("%s: advice %q lacks %q", c.cause, got, c.want)
 		}
 	}
 }
@@ -156,12 +156,12 @@ func TestReport(t *testing.T) {
 		text := strings.Join(strings.Fields(b.String()), " ")
 		for _, want := range c.want {
 			if !strings.Contains(text, strings.Join(strings.Fields(want), " ")) {
-				t.Errorf("%s: lacks %q:\n%s", c.name, want, b.String())
+				t.Errorf("%s: report lacks %q:\n%s", c.name, want, b.String())
 			}
 		}
 		for _, not := range c.not {
 			if strings.Contains(text, not) {
-				t.Errorf("%s: contains %q:\n%s", c.name, not, b.String())
+				t.Errorf("%s: report contains %q:\n%s", c.name, not, b.String())
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func TestErrorsAreQuoted(t *testing.T) {
 	for label := range remedies() {
 		if do := Do(label, Evidence{Err: err}); strings.Contains(do, err) {
 			if quoted++; !strings.Contains(do, "“"+err+"”") {
-				t.Errorf("%s: %s", label, do)
+				t.Errorf("%s: advice has the error %q without quotation marks: %s", label, err, do)
 			}
 		}
 	}

@@ -160,7 +160,7 @@ func TestFilterPassesSupportedFrames(t *testing.T) {
 	tcp := ethernet(0x0800, build(outer(layers.IPProtocolTCP)))
 	for name, frame := range map[string][]byte{"TCP": tcp, "ARP": ethernet(0x0806, tcp[14:]), "LLDP": ethernet(0x88cc, tcp[14:]), "a frame that is too short": tcp[:13]} {
 		if passes(frame) {
-			t.Errorf("%s passes", name)
+			t.Errorf("the socket's filter passes %s", name)
 		}
 	}
 }

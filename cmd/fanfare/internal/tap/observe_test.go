@@ -124,7 +124,7 @@ func TestGaps(t *testing.T) {
 		Packets: 17 + 1, Bytes: s.Bytes, Data: 7, Messages: 7, Heartbeats: 5, Gones: 1, Repairs: 5, Missing: 8, Repaired: 3, Late: 2, Gone: 3, Duplicates: 1, Unneeded: 1,
 	}
 	if s.Counts != want || s.Receivers != 2 || !s.Ended || s.Name != "feed" {
-		t.Errorf("%+v\nwant %+v", s.Counts, want)
+		t.Errorf("counts %+v, want %+v of 2 receivers and an ended publisher feed: %+v", s.Counts, want, s)
 	}
 	if p, b := s.Rate(); p != 0 || b != 0 {
 		t.Errorf("%f packets and %f bytes a second, want 0; the capture lasted %v", p, b, s.Last.Sub(s.First))
@@ -156,7 +156,7 @@ func TestStorms(t *testing.T) {
 	}
 	r.expect(t, "repair_storm: ")
 	if s := r.Streams()[0]; s.NAKs != 6*storm || s.NAKPackets != 12*storm || s.Receivers != 7 {
-		t.Errorf("%+v", s.Counts)
+		t.Errorf("counts %+v of %d receivers, want %d NAKs for %d packets from 7", s.Counts, s.Receivers, 6*storm, 12*storm)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestForeignPackets(t *testing.T) {
 	h.GroupTag = wire.GroupTag(group1)
 	wire.PutDataHeader(other, h, 1472)
 	if p := r.on(0, other); p.group.Index != 1 {
-		t.Errorf("group %v", p.group)
+		t.Errorf("group %v, want index 1", p.group)
 	}
 	r.expect(t, "other_group: a data from 10.0.0.7:40000 to 239.20.0.0:7400 has group tag "+fmt.Sprintf("%08x", h.GroupTag)+", the tag of group 1 (239.20.0.1:7400)")
 	h.GroupTag = 7
@@ -187,10 +187,10 @@ func TestForeignPackets(t *testing.T) {
 	r.on(0, other)
 	r.expect(t, "the tag of no known group")
 	if r.Foreign != 2 || r.Malformed != 2 || r.OtherTag != 2 || r.Packets != 6 || len(r.Streams()) != 0 {
-		t.Errorf("%+v", r.Totals)
+		t.Errorf("totals %+v, want 6 packets: 2 foreign, 2 malformed and 2 with another tag; and no stream", r.Totals)
 	}
 	if list := r.ReasonList(); len(list) != 2 {
-		t.Errorf("%q", list)
+		t.Errorf("reasons %q, want 2", list)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestRestart(t *testing.T) {
 	r.on(0, wire.AppendHello(nil, header(4, 0), &wire.Hello{}))
 	r.expect(t, "stream: ", "restart: publisher 0000000000000077: another instance of this publisher appeared, with epoch 0000000000000004")
 	if len(r.Streams()) != 2 || r.Hellos != 1 {
-		t.Errorf("%d streams", len(r.Streams()))
+		t.Errorf("%d streams and %d hellos, want 2 and 1", len(r.Streams()), r.Hellos)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestBounds(t *testing.T) {
 		r.NameTopic(i, "t")
 	}
 	if len(r.topics) > maxTopics {
-		t.Errorf("%d topics", len(r.topics))
+		t.Errorf("%d topics, want at most %d", len(r.topics), maxTopics)
 	}
 }
 
@@ -274,11 +274,11 @@ func FuzzObserve(f *testing.F) {
 			for i, x := range s.spans {
 				open += x.end - x.first
 				if x.first >= x.end || i > 0 && s.spans[i-1].end > x.first || x.end > s.high {
-					t.Fatalf("gaps %v", s.spans)
+					t.Fatalf("gaps %v, want them in order, apart and below %d", s.spans, s.high)
 				}
 			}
 			if s.Missing != s.Repaired+s.Late+s.Gone+s.Open || s.Open != open {
-				t.Errorf("%+v, %d open", s.Counts, open)
+				t.Errorf("counts %+v, want %d packets open and all missing ones accounted for", s.Counts, open)
 			}
 		}
 	})
@@ -326,7 +326,7 @@ func TestSealedPackets(t *testing.T) {
 			o.Locate(p)
 			o.Observe(p)
 			if p.Sealed == nil || p.Sealed.Key != id || p.Bytes() != len(x.Sealed)/2 {
-				t.Fatalf("%s: %+v", c.name, p.Sealed)
+				t.Fatalf("%s: packet %+v of %d bytes, want it sealed with key %v and %d bytes", c.name, p.Sealed, p.Bytes(), id, len(x.Sealed)/2)
 			}
 			if p.Sealed.Err == nil && bytes.Equal(p.Data, unhex(t, x.Packet)) {
 				opened++
@@ -386,7 +386,7 @@ func TestSignedPackets(t *testing.T) {
 			o.Locate(p)
 			o.Observe(p)
 			if n++; p.Signed == nil || p.Signed.Err != nil || p.Signed.Key() != x.Key || p.Signed.Counter != x.Counter || p.Bytes() != len(b) || hex.EncodeToString(p.Data) != x.Packets[i] {
-				t.Fatalf("%+v", p.Signed)
+				t.Fatalf("signed packet %+v, want key %v, counter %d and the vector's bytes", p.Signed, x.Key, x.Counter)
 			}
 		}
 	}

@@ -41,13 +41,13 @@ func TestSubscriberGoes(t *testing.T) {
 		rows := f.table(2).rows
 		if c.state == "" {
 			if len(rows) > 0 {
-				t.Errorf("%s: %+v", c.name, rows)
+				t.Errorf("%s: rows %+v, want none", c.name, rows)
 			}
 		} else if len(rows) != 1 || rows[0].cells[3].text != c.state || (rows[0].level == calm) != (c.state == "ok") {
-			t.Errorf("%s: %+v", c.name, rows)
+			t.Errorf("%s: rows %+v, want one with state %q, calm: %v", c.name, rows, c.state, c.state == "ok")
 		}
 		if l, text := f.worst(); !strings.HasPrefix(text, c.line) || c.line == "" && text != "" || (l == calm) != (c.line == "") {
-			t.Errorf("%s: %d %q", c.name, l, text)
+			t.Errorf("%s: worst line is %d %q, want %q", c.name, l, text, c.line)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestSumsDoNotWrap(t *testing.T) {
 	}
 	f := Between(Observation{}, Observation{time.Unix(1e9, 0), []inspect.Seen{lost(7, 40), lost(8, math.MaxUint64)}})
 	if f.Total.Gaps != math.MaxUint64 {
-		t.Errorf("%d gaps", f.Total.Gaps)
+		t.Errorf("%d gaps, want %d", f.Total.Gaps, uint64(math.MaxUint64))
 	}
 }
 
@@ -54,7 +54,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	began := testenv.ProcessorTime()
 	f := Between(observe(now), observe(now.Add(time.Second)))
 	if len(f.Streams) != many {
-		t.Errorf("%d streams", len(f.Streams))
+		t.Errorf("%d streams, want %d", len(f.Streams), many)
 	}
 	if err := Write(io.Discard, f, "", "", 200); err != nil {
 		t.Error(err)
@@ -62,7 +62,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	if elapsed := testenv.ProcessorTime() - began; elapsed > 20*time.Second {
 		t.Errorf("it took %v of processor time", elapsed)
 	} else {
-		t.Log(elapsed)
+		t.Logf("it took %v of processor time", elapsed)
 	}
 }
 
@@ -120,6 +120,6 @@ func TestTextsAreQuoted(t *testing.T) {
 		}
 	}
 	if i := strings.IndexFunc(all.String(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); i >= 0 {
-		t.Errorf("%q", all.String()[max(0, i-80):i+20])
+		t.Errorf("the screen has an unprintable character: %q", all.String()[max(0, i-80):i+20])
 	}
 }

@@ -103,9 +103,9 @@ func picture(s *Screen) string {
 
 func TestCountsOfOne(t *testing.T) {
 	if got := (&Options{Places: []string{"a", "b", "c", "d", "e"}}).Where(); got != "a, b, c, d and 1 other" {
-		t.Error(got)
+		t.Errorf(`places %q, want "a, b, c, d and 1 other"`, got)
 	}
 	if got := (&Figures{}).groupDetail(&Group{Unjoined: 1}); !slices.Contains(got, [2]string{"not joined", "1 bus, waiting to join it"}) {
-		t.Error(got)
+		t.Errorf(`details %q lack "1 bus, waiting to join it"`, got)
 	}
 }

@@ -40,10 +40,10 @@ func TestPublishersNotReceived(t *testing.T) {
 	} {
 		f := observe(c.change)
 		if r := f.table(0).rows[0]; r.level != c.level || r.cells[7].text != c.state || r.cells[6].text != c.peers {
-			t.Errorf("%s: %d %q, %s peers", c.name, r.level, r.cells[7].text, r.cells[6].text)
+			t.Errorf("%s: row is %d %q with %s peers, want %d %q with %s", c.name, r.level, r.cells[7].text, r.cells[6].text, c.level, c.state, c.peers)
 		}
 		if l, text := f.worst(); l != c.first || text != c.line {
-			t.Errorf("%s: %d %q", c.name, l, text)
+			t.Errorf("%s: worst line is %d %q, want %d %q", c.name, l, text, c.first, c.line)
 		}
 	}
 	f := observe(received(5))

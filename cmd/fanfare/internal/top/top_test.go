@@ -35,32 +35,32 @@ func TestRates(t *testing.T) {
 		t.Errorf("host %+v, want %+v", f.Host, want)
 	}
 	if len(f.Topics) != 2 || f.Topics[0].Rate != 49000 || f.Topics[1].Rate != 1000 || f.Topics[0].Slow != 2 {
-		t.Errorf("topics %+v", f.Topics)
+		t.Errorf("topics %+v, want 2 with 49000 and 1000 messages a second, the first with 2 slow subscribers", f.Topics)
 	}
 	if len(f.Streams) != 1 || f.Streams[0].Rate != 2400 || f.Streams[0].RepairRate != 20 || f.Streams[0].Lag != 700 {
-		t.Errorf("streams %+v", f.Streams)
+		t.Errorf("streams %+v, want one with 2400 packets a second, 20 repairs a second and lag 700", f.Streams)
 	}
 	if s := f.Subscriptions; len(s) != 3 || s[0].Rate != 48000 || s[0].Lost != 60 || s[1].Rate != 0 || s[1].Unread != 2.5 {
-		t.Errorf("subscriptions %+v", s)
+		t.Errorf("subscriptions %+v, want 3: 48000 messages a second with 60 lost; none, with unread for 2.5 s", s)
 	}
 	if g := f.Groups; len(g) != 1 || g[0].SentRate != 2500 || g[0].Received != 2400 || g[0].RepairRate != 25 || g[0].NAKRate != 4 ||
 		fmt.Sprint(g[0].Publishers, g[0].Subscribers) != "[prices] [book gone risk]" {
-		t.Errorf("groups %+v", g)
+		t.Errorf("groups %+v, want one with rates 2500 sent, 2400 received, 25 repairs, 4 NAKs, from prices to book, gone and risk", g)
 	}
 	if f.Buses[1].Repairs != total.Repairs {
-		t.Errorf("bus %+v", f.Buses[1].Repairs)
+		t.Errorf("bus has repairs %+v, want %+v", f.Buses[1].Repairs, total.Repairs)
 	}
 	if l := f.Losses; len(l) != 3 || l[0].Rate != 40 || f.Buses[1].SocketDrops != 140 || f.Buses[1].DropRate != 40 {
 		t.Errorf("losses %+v, bus %+v", l, f.Buses[1])
 	}
 	if l := f.Legs; len(l) != 2 || l[0].Rate != 2400 || l[0].Filled != 8 || l[1].Up {
-		t.Errorf("legs %+v", l)
+		t.Errorf("legs %+v, want 2: one with 2400 packets a second and 8 filled, one down", l)
 	}
 	if e := f.Events; len(e) != 6 || e[0].Event.Kind != "leg_down" || e[2].Event.Sequence != 5 || e[2].Times != 2 || e[3].Times != 1 || e[4].Times != 1 || e[5].Event.Kind != "publisher_up" {
-		t.Errorf("events %+v", e)
+		t.Errorf("events %+v, want 6 from leg_down to publisher_up, the third twice", e)
 	}
 	if len(f.Failed) != 1 || f.Failed[0] != (Failed{"/run/deaf.sock", "i/o timeout"}) {
-		t.Errorf("failed %+v", f.Failed)
+		t.Errorf(`failed sockets %+v, want "/run/deaf.sock" with "i/o timeout"`, f.Failed)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestStates(t *testing.T) {
 		states = append(states, b.Bus+" "+b.State)
 	}
 	if got, want := strings.Join(states, ", "), "book ok, risk holds, gone silent, prices ok, book ok, 00000000000000cc busy"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("states %s, want %s", got, want)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestWorst(t *testing.T) {
 	} {
 		level, got := Between(before, now).worst()
 		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%d %q, want %d %q", level, got, c.level, c.want)
+			t.Errorf("worst line is %d %q, want %d %q", level, got, c.level, c.want)
 		}
 		c.repair()
 	}
@@ -110,9 +110,9 @@ func TestWorst(t *testing.T) {
 func TestNoRates(t *testing.T) {
 	before, now := scene()
 	if f := Between(Observation{}, now); f.Interval != 0 || f.Total.SentRate.known() || f.Topics[0].Rate.known() || f.Total.MissingRate.known() || f.Groups[0].NAKRate.known() || f.Buses[0].SentRate.known() {
-		t.Errorf("first: %+v", f.Total)
+		t.Errorf("the first observation has rates: %+v", f.Total)
 	} else if b, err := json.Marshal(&f.Total); err != nil || !strings.Contains(string(b), `"sent_messages_per_s":null`) {
-		t.Errorf("first: %s, %v", b, err)
+		t.Errorf("the first observation's rate in JSON is not null: %s, error %v", b, err)
 	}
 	restarted, _ := scene()
 	for i := range 3 {
@@ -128,7 +128,7 @@ func TestNoRates(t *testing.T) {
 		t.Errorf("after a busy bus: %+v", f.Total)
 	}
 	if f := Between(now, before); f.Total.SentRate > 0 {
-		t.Errorf("backwards: %+v", f.Total)
+		t.Errorf("the rate between times in the wrong order is above 0: %+v", f.Total)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestScreens(t *testing.T) {
 			}
 			for _, l := range lines {
 				if utf8.RuneCountInString(l) > size[0] || strings.ContainsRune(l, '\x1b') {
-					t.Errorf("%s at %v: %q", view, size, l)
+					t.Errorf("%s at %v: line %q is longer than the screen or has an escape sequence", view, size, l)
 				}
 			}
 			fmt.Fprintf(&all, "%s\n\n", strings.TrimRight(text, "\n"))
@@ -268,18 +268,18 @@ func TestKeys(t *testing.T) {
 	later.Time = later.Time.Add(time.Minute)
 	s.Show(Between(Observation{}, later))
 	if text := press(); !strings.Contains(text, "12:00:01 · PAUSED") {
-		t.Errorf("paused: %s", text)
+		t.Errorf(`the paused screen lacks "12:00:01 · PAUSED": %s`, text)
 	}
 	if text := press("p"); !strings.Contains(text, "12:01:01") || strings.Contains(text, "PAUSED") {
 		t.Errorf("not paused any more: %s", text)
 	}
 	if text := press("?"); !strings.Contains(text, "Shift-Tab") {
-		t.Errorf("help: %s", text)
+		t.Errorf(`the help lacks "Shift-Tab": %s`, text)
 	}
 	press("x")
 	s.Fail(errors.New("no\x1b[2J file"))
 	if text := press(); !strings.Contains(text, `not up to date: no\x1b[2J file`) {
-		t.Errorf("a failure: %s", text)
+		t.Errorf(`the screen after a failure lacks "not up to date": %s`, text)
 	}
 	if !s.Key("q", "q") || !s.Key("ctrl+c", "") {
 		t.Error("q and Ctrl-C do not end it")
@@ -291,7 +291,7 @@ func TestNoProcess(t *testing.T) {
 	s := NewScreen("/run/user/1000/fanfare")
 	s.Show(Between(Observation{}, Observation{Time: noon}))
 	if text := s.Text(); !strings.Contains(text, "No process of this user has a bus") || !strings.Contains(text, "/run/user/1000/fanfare") || !strings.Contains(text, "fanfare sub") {
-		t.Error(text)
+		t.Errorf("the screen without a process lacks a reason, a directory or an advice: %s", text)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestColour(t *testing.T) {
 		s.Show(Between(scene()))
 		for _, l := range strings.Split(s.Text(), "\n") {
 			if got := strings.Contains(l, "\x1b"); got && (!colour || !strings.HasSuffix(l, reset)) {
-				t.Errorf("colour %v: %q", colour, l)
+				t.Errorf("with colour %v the line is %q, want an escape sequence only with colour, and a reset at its end", colour, l)
 			}
 		}
 		if red := strings.Contains(s.Text(), string(red)); red != colour {
@@ -328,7 +328,7 @@ func TestWrite(t *testing.T) {
 	}
 	var x map[string]any
 	if err := json.Unmarshal(out.Bytes(), &x); err != nil || strings.Count(out.String(), "\n") != 1 {
-		t.Fatalf("%v: %s", err, out.String())
+		t.Fatalf("the output is not one line of JSON: %v: %s", err, out.String())
 	}
 	for i := range reflect.TypeFor[Figures]().NumField() {
 		name, _, _ := strings.Cut(reflect.TypeFor[Figures]().Field(i).Tag.Get("json"), ",")
@@ -338,7 +338,7 @@ func TestWrite(t *testing.T) {
 	}
 	first := x["subscribers"].([]any)[0].(map[string]any)
 	if first["process"] != "feed[10]" || first["state"] != stateOK || first["behind"] != 12.0 {
-		t.Errorf("a subscriber: %v", first)
+		t.Errorf("subscriber %v, want process feed[10], state %s and 12 behind", first, stateOK)
 	}
 }
 
@@ -351,7 +351,7 @@ func TestFormat(t *testing.T) {
 		fit("abcdef", 4, false): "abc…", fit("ab", 4, true): "  ab", fit("ab", 4, false): "ab  ", fit("é", 1, false): "é",
 	} {
 		if got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("text %q, want %q", got, want)
 		}
 	}
 }
@@ -388,7 +388,7 @@ func TestManyTopics(t *testing.T) {
 	s.Show(Between(before, now))
 	text := s.Text()
 	if lines := strings.Split(text, "\n"); len(lines) > 30 || !strings.Contains(lines[2], "slow: desk-199") || !strings.Contains(text, "md.0.249") {
-		t.Errorf("%d lines:\n%s", len(lines), text)
+		t.Errorf("the screen has %d lines, want at most 30 with desk-199 as slow and md.0.249:\n%s", len(lines), text)
 	}
 	if !strings.Contains(text, "topics 10000 of 10400") {
 		t.Errorf("it does not say how many there are:\n%s", text)
@@ -402,7 +402,7 @@ func BenchmarkManyTopics(b *testing.B) {
 		s.Width, s.Height = 120, 30
 		s.Show(Between(before, now))
 		if s.Text() == "" {
-			b.Fatal("nothing")
+			b.Fatal("the screen is empty")
 		}
 	}
 }

@@ -19,11 +19,11 @@ func TestUndetected(t *testing.T) {
 	}
 	f := observe(pub, sub)
 	if l, text := f.worst(); l != warn || !strings.HasPrefix(text, "no subscriber of x was detected on d0 for 9 s; desk in app[1] subscribes on d1") {
-		t.Errorf("%d %q", l, text)
+		t.Errorf("worst line is %d %q, want %d and no subscriber of x on d0, but desk on d1", l, text, warn)
 	}
 	for i, want := range []string{"other is on d1", "other is on d0"} {
 		if r := f.table(0).rows[i]; r.level != warn || r.cells[7].text != want {
-			t.Errorf("row %d: %d %q", i, r.level, r.cells[7].text)
+			t.Errorf("row %d is %d %q, want %d %q", i, r.level, r.cells[7].text, warn, want)
 		}
 	}
 	for _, g := range f.Groups {
@@ -32,13 +32,13 @@ func TestUndetected(t *testing.T) {
 		}
 	}
 	if s := f.Buses[0].State + " " + f.Buses[1].State; s != "unheard unheard" {
-		t.Errorf("states %s", s)
+		t.Errorf(`states %s, want "unheard unheard"`, s)
 	}
 	f = observe(pub)
 	if l, text := f.worst(); l != calm || text != "no subscriber of x was detected on d0 for 9 s" {
-		t.Errorf("%d %q", l, text)
+		t.Errorf("worst line is %d %q, want %d and no subscriber of x on d0 for 9 s", l, text, calm)
 	}
 	if r := f.table(0).rows[0]; r.level != calm || r.cells[7].text != "no subscriber" {
-		t.Errorf("%d %q", r.level, r.cells[7].text)
+		t.Errorf(`row is %d %q, want %d "no subscriber"`, r.level, r.cells[7].text, calm)
 	}
 }

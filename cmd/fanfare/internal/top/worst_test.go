@@ -53,7 +53,7 @@ func TestWorstOfReaders(t *testing.T) {
 	} {
 		level, got := Between(app(func(*inspect.Bus) {}), app(c.change)).worst()
 		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%s: %d %q, want %d %q", c.name, level, got, c.level, c.want)
+			t.Errorf("%s: worst line is %d %q, want %d %q", c.name, level, got, c.level, c.want)
 		}
 	}
 }
@@ -64,6 +64,6 @@ func TestLossesSayWhatToDoHere(t *testing.T) {
 	b := inspect.Bus{Fabric: inspect.Fabric{Buffers: []inspect.Buffers{{ReceiveAsked: 65536, ReceiveGranted: 65536}}}, Causes: []stats.CauseCount{{Cause: "socket_overflow", Dropped: 7}}}
 	f := Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Host: inspect.Host{ReceiveBufferMax: 212992}, Buses: []inspect.Bus{b}}}}})
 	if want := "Request a larger receive buffer than the current 65536 bytes"; !strings.HasPrefix(f.Losses[0].Do, want) {
-		t.Errorf("%q, want %q", f.Losses[0].Do, want)
+		t.Errorf("advice %q, want %q", f.Losses[0].Do, want)
 	}
 }

@@ -127,7 +127,7 @@ func (b *browser) call(method string, params map[string]any) map[string]any {
 	select {
 	case result := <-c:
 		if result["error"] != nil {
-			b.t.Fatalf("%s: %v", method, result["error"])
+			b.t.Fatalf("the browser's method %s failed: %v", method, result["error"])
 		}
 		return result
 	case <-b.gone:
@@ -155,7 +155,7 @@ func (b *browser) eval(expression string) any {
 	b.t.Helper()
 	r := b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true})
 	if r["exceptionDetails"] != nil {
-		b.t.Fatalf("%s: %v", expression, r["exceptionDetails"])
+		b.t.Fatalf("the expression %s failed: %v", expression, r["exceptionDetails"])
 	}
 	result, _ := r["result"].(map[string]any)
 	return result["value"]

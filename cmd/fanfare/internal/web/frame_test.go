@@ -21,7 +21,7 @@ func TestUnwritableFrame(t *testing.T) {
 		h.send(m.update(second(i), []inspect.Seen{x}, nil).marshal())
 		var f Frame
 		if err := json.Unmarshal(<-c, &f); err != nil || f.Sequence != uint64(i+1) || len(f.Point) != numbers || f.Point[0] != float64(second(i).UnixMilli()) {
-			t.Errorf("frame %d: %+v, %v", i, f, err)
+			t.Errorf("frame %d: %+v, error %v, want sequence %d and %d numbers at %v", i, f, err, i+1, numbers, second(i))
 		}
 		if broken := index != 0; strings.Contains(f.Error, "cannot be shown") != broken || f.Processes == nil || f.Map.Links == nil {
 			t.Errorf("frame %d: error %q, %v", i, f.Error, f.Processes)

@@ -153,7 +153,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	}
 	f, elapsed := update()
 	if len(f.Map.Links) == 0 || f.Map.Links[0].Gone != 1 {
-		t.Errorf("links %+v", f.Map.Links)
+		t.Errorf("links %+v, want the first with 1 gone", f.Map.Links)
 	}
 	b.Losses = nil
 	if _, without := update(); elapsed > 3*without+time.Second {

@@ -223,7 +223,7 @@ func TestScriptsMakeText(t *testing.T) {
 		}
 		for _, not := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", " onclick=", " style="} {
 			if strings.Contains(string(text), not) {
-				t.Errorf("%s has %s", name, not)
+				t.Errorf("%s contains %q, which the page must not use", name, not)
 			}
 		}
 	}

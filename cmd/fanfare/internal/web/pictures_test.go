@@ -62,7 +62,7 @@ func TestPictures(t *testing.T) {
 		}
 		info, err := os.Stat(path)
 		if err != nil || info.Size() > 150<<10 {
-			t.Errorf("%s: %v, %v", path, info, err)
+			t.Errorf("picture %s: %v, error %v, want at most 150 KiB", path, info, err)
 		}
 	}
 	if !*pictures {

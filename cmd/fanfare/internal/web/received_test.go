@@ -30,7 +30,7 @@ func TestPublisherLost(t *testing.T) {
 	} {
 		f := newModel().update(start, seen(c.streams...), nil)
 		if len(f.Map.Links) != 2 || len(f.Map.Publishers) != 1 || f.Map.Publishers[0].State != c.state {
-			t.Fatalf("%+v", f.Map)
+			t.Fatalf("map %+v, want 2 links and 1 publisher of state %q", f.Map, c.state)
 		}
 		for _, l := range f.Map.Links {
 			if l.Style != c.style {
@@ -38,7 +38,7 @@ func TestPublisherLost(t *testing.T) {
 			}
 		}
 		if note := f.Processes[0].Buses[0].Note; !strings.HasPrefix(note, c.note) || c.note == "" && note != "" {
-			t.Errorf("note %q", note)
+			t.Errorf("note %q, want %q", note, c.note)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestServeLocally(t *testing.T) {
 		s, err := Serve(c.addr, c.remote, readNothing)
 		var local *LocalError
 		if errors.As(err, &local) != c.local && (err == nil || c.local) {
-			t.Errorf("%s, remote %v: %v", c.addr, c.remote, err)
+			t.Errorf("Serve on %s, remote %v: error %v, want a LocalError: %v", c.addr, c.remote, err, c.local)
 		}
 		if err == nil {
 			s.Close()
@@ -78,11 +78,11 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s of host %q from site %q: %s, want %d", c.path, c.host, c.site, resp.Status, c.want)
 		}
 		if h := resp.Header; h.Get("Content-Security-Policy") != policy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: headers %v", c.path, h)
+			t.Errorf("%s: headers %v, want the page's policy, nosniff and no allowed origin", c.path, h)
 		}
 	}
 	if resp, err := client.Post("http://"+s.Addr()+"/", "text/plain", strings.NewReader("x")); err != nil || resp.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %v, %v", resp, err)
+		t.Errorf("POST is answered by %v, error %v, want status %d", resp, err, http.StatusMethodNotAllowed)
 	} else {
 		resp.Body.Close()
 	}
@@ -112,13 +112,13 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	if a, b := next(), next(); a != "hello" || b != "frame" {
-		t.Errorf("%s, then %s", a, b)
+		t.Errorf("first events %q and %q, want hello and frame", a, b)
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
 	for name := next(); name != "bye"; name = next() {
 		if name != "frame" {
-			t.Fatalf("%s", name)
+			t.Fatalf("event %q, want frame or bye", name)
 		}
 	}
 	if err := <-closed; err != nil {

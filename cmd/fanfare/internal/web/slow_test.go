@@ -47,7 +47,7 @@ func TestGoneSubscribers(t *testing.T) {
 		s.Snapshot.Buses[0].Events = []inspect.Event{{Sequence: 1, Kind: "subscriber_silent", Time: start.Add(-ago), Group: "g1", Name: "risk", For: 1.5, Behind: 9}}
 		f := newModel().update(start, []inspect.Seen{s}, nil)
 		if len(f.Slow) != want || want > 0 && (f.Slow[0].Name != "risk" || f.Slow[0].State != "gone" || f.Slow[0].For != 6.5) {
-			t.Errorf("%v ago: %+v", ago, f.Slow)
+			t.Errorf("%v after the event: slow %+v, want %d", ago, f.Slow, want)
 		}
 	}
 }

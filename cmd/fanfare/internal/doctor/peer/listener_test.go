@@ -2,7 +2,6 @@ package peer
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -64,7 +63,7 @@ func TestNoAmplification(t *testing.T) {
 		r.probe(p, arrival{Size: size}, address(rnd.IntN(1000)), now)
 	}
 	if len(r.sessions) != 0 {
-		t.Errorf("%d sessions", len(r.sessions))
+		t.Errorf("%d sessions, want none", len(r.sessions))
 	}
 }
 
@@ -73,7 +72,7 @@ func TestCookie(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	cookie, got := join(t, r, address(1), 7, now)
 	if got == nil || got.packet.Kind != kindEchoed || len(r.sessions) != 1 {
-		t.Fatalf("%+v, %d sessions", got, len(r.sessions))
+		t.Fatalf("answer %+v with %d sessions, want an echo and 1 session", got, len(r.sessions))
 	}
 	for name, try := range map[string]func() *reply{
 		"another address": func() *reply {
@@ -95,14 +94,14 @@ func TestCookie(t *testing.T) {
 		},
 	} {
 		if got := try(); got != nil {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: answer %+v, want none", name, got)
 		}
 	}
 	// A hello in the name of a client does not end its session.
 	r.handle(packet{Kind: kindProbe, Session: 7, Cookie: cookie, Row: rowUnicast}, arrival{}, address(1), now)
 	r.handle(packet{Kind: kindHello, Session: 9}, arrival{Size: helloSize}, address(1), now)
 	if s := r.sessions[address(1)]; s == nil || s.id != 7 || s.tally[rowUnicast].Received != 1 {
-		t.Errorf("session %+v", s)
+		t.Errorf("session %+v, want session 7 with 1 probe received", s)
 	}
 }
 
@@ -116,7 +115,7 @@ func TestSessions(t *testing.T) {
 		}
 	}
 	if len(r.sessions) != maxSessions {
-		t.Errorf("%d sessions", len(r.sessions))
+		t.Errorf("%d sessions, want %d", len(r.sessions), maxSessions)
 	}
 	now = now.Add(sessionTime + 1)
 	if _, got := join(t, r, address(200), 7, now); got.packet.Kind != kindEchoed || len(r.sessions) != 1 {
@@ -143,12 +142,12 @@ func TestRuns(t *testing.T) {
 		"huge": request(0, 1, 1<<64-1), "of no row": request(rowInfo, 1, 100),
 	} {
 		if got != nil {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("request for %s: answer %+v, want none", name, got)
 		}
 	}
 	got := request(rowTrain, 100, 512)
 	if got == nil || got.run == nil || *got.run != (run{Row: rowTrain, Count: 100, Size: 512}) {
-		t.Fatalf("%+v", got)
+		t.Fatalf("answer %+v, want a run of 100 probes of 512 bytes", got)
 	}
 	r.ran(address(1), number, 99)
 	number--
@@ -162,7 +161,7 @@ func TestRuns(t *testing.T) {
 			if got := request(rowMulticast, maxRun, 1472); got.run != nil {
 				bytes += float64(got.run.Count * got.run.Size)
 			} else if got.packet.Kind != kindBusy {
-				t.Fatalf("%+v", got)
+				t.Fatalf("answer %+v, want a run or a refusal as busy", got)
 			}
 		}
 		if limit := float64(second+2) * bytesPerSecond; bytes > limit || bytes < limit/3 {
@@ -189,7 +188,7 @@ func TestReports(t *testing.T) {
 		}
 	}
 	if got := (Info{Host: "a\x1b]0;title\x07b", Querier: "ünï\xff\"\\"}).clean(); got.Host != "a?]0;title?b" || got.Querier != "?n???"+"?" {
-		t.Errorf("cleaned: %q, %q", got.Host, got.Querier)
+		t.Errorf(`cleaned info: host %q, querier %q, want "a?]0;title?b" and "?n????"`, got.Host, got.Querier)
 	}
 }
 
@@ -212,7 +211,7 @@ func TestMulticastProbes(t *testing.T) {
 	} {
 		r.probe(c.p, arrival{}, c.from, now)
 		if got := r.sessions[address(1)].tally[rowMulticast].Received; got != c.want || len(r.sessions) != 1 {
-			t.Errorf("%s: %d probes", fmt.Sprint(i), got)
+			t.Errorf("probe %d: %d probes received, want %d", i, got, c.want)
 		}
 	}
 }
