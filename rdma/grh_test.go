@@ -21,7 +21,7 @@ func TestPutGRHIPv4(t *testing.T) {
 	back, ok := ParseGRH(LinkLayerEthernet, area)
 	h.NextHeader = 17
 	if !ok || back != h {
-		t.Errorf("parsed %+v, %v", back, ok)
+		t.Errorf("parsed %+v, %v, want %+v", back, ok, h)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestPutGRHIB(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if back, ok := ParseGRH(LinkLayerInfiniBand, area[:]); !ok || back != h {
-		t.Errorf("parsed %+v, %v", back, ok)
+		t.Errorf("parsed %+v, %v, want %+v", back, ok, h)
 	}
 	// RoCE over IPv6 has the same layout and another protocol.
 	PutGRH(area[:], LinkLayerEthernet, &h, 0)
@@ -82,7 +82,7 @@ func FuzzParseGRH(f *testing.F) {
 		var again [GRHBytes]byte
 		PutGRH(again[:], layer, &h, 0)
 		if back, ok := ParseGRH(layer, again[:]); !ok || back.Src != h.Src || back.Dst != h.Dst || back.HopLimit != h.HopLimit {
-			t.Fatalf("%+v became %+v, %v", h, back, ok)
+			t.Fatalf("header %+v became %+v, %v", h, back, ok)
 		}
 	})
 }
@@ -107,7 +107,7 @@ func TestReplyAHAttr(t *testing.T) {
 		"short area": reply(&wc, area[:39]), "no area": reply(&wc, nil), "zero area": reply(&wc, make([]byte, 40)),
 	} {
 		if !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("reply to %s: error %v, want EINVAL", name, err)
 		}
 	}
 	if _, err := AHAttrFromWC(nil, 1, &wc, area[:]); !errors.Is(err, syscall.EINVAL) {

@@ -66,7 +66,7 @@ func TestMGIDForRoCE(t *testing.T) {
 		{"127.0.0.1", GIDTypeRoCEv2, "::"},
 	} {
 		if got := MGIDForRoCE(mustAddr(t, c.addr), c.typ).String(); got != c.want {
-			t.Errorf("%s %v: %s, want %s", c.addr, c.typ, got, c.want)
+			t.Errorf("group %s of %v has MGID %s, want %s", c.addr, c.typ, got, c.want)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestMulticastMAC(t *testing.T) {
 	} {
 		mac, ok := GIDFromIP(netip.MustParseAddr(addr)).MulticastMAC()
 		if !ok || mac != want {
-			t.Errorf("%s: %x, %v; want %x", addr, mac, ok, want)
+			t.Errorf("group %s has MAC %x, %v, want %x", addr, mac, ok, want)
 		}
 	}
 	for _, addr := range []string{"10.1.2.3", "fe80::1", "::"} {

@@ -25,11 +25,11 @@ func TestGID(t *testing.T) {
 		}
 	}
 	if g, err := ParseGID("239.1.2.3"); err != nil || !g.IsV4Mapped() || g.IP() != netip.MustParseAddr("239.1.2.3") {
-		t.Errorf("%v, %v", g, err)
+		t.Errorf("GID %v, error %v, want IPv4-mapped 239.1.2.3", g, err)
 	}
 	g := GIDFromParts(0xfe80_0000_0000_0000, 0x1234)
 	if g.String() != "fe80::1234" || g != GIDFromIP(netip.MustParseAddr("fe80::1234")) {
-		t.Errorf("%v", g)
+		t.Errorf("GID %v, want fe80::1234", g)
 	}
 	if !GIDFromIP(netip.Addr{}).IsZero() {
 		t.Error("an invalid address has a GID")
@@ -39,15 +39,15 @@ func TestGID(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{LID(0xC001): "0xc001", MulticastQPN: "0xffffff", UDPQKey: "0x01234567", PKey(0x8001): "0x8001"} {
 		if got.String() != want {
-			t.Errorf("%v, want %s", got, want)
+			t.Errorf("text %v, want %s", got, want)
 		}
 	}
 	if p := PKey(0x8001); p.Base() != 1 || !p.IsFull() {
-		t.Errorf("%v", p)
+		t.Errorf("base %v and full %v of %v, want 1 and true", p.Base(), p.IsFull(), p)
 	}
 	for lid, multicast := range map[LID]bool{0: false, 0xBFFF: false, 0xC000: true, 0xFFFE: true, 0xFFFF: false} {
 		if lid.IsMulticast() != multicast {
-			t.Errorf("%v multicast: %v", lid, !multicast)
+			t.Errorf("LID %v is multicast: %v, want %v", lid, !multicast, multicast)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestPKeyMatches(t *testing.T) {
 		want bool
 	}{{0xffff, 0xffff, true}, {0xffff, 0x7fff, true}, {0x7fff, 0xffff, true}, {0x7fff, 0x7fff, false}, {0x8001, 0x8002, false}} {
 		if c.a.Matches(c.b) != c.want {
-			t.Errorf("%v and %v: %v", c.a, c.b, !c.want)
+			t.Errorf("P_Keys %v and %v match: %v, want %v", c.a, c.b, !c.want, c.want)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("%v matches wrongly", err)
 	}
 	if want := "rdma: post send: full: cannot allocate memory (work request 3, id 9)"; err.Error() != want {
-		t.Errorf("%q, want %q", err, want)
+		t.Errorf("error text %q, want %q", err, want)
 	}
 	for _, errno := range []syscall.Errno{ENOTSUPP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.ENOTSUP} {
 		if err := Errorf("x", errno, ""); !errors.Is(err, ErrNotSupported) || !errors.Is(err, errno) {
@@ -138,7 +138,7 @@ func TestEventErr(t *testing.T) {
 		ev := NewEvent(c.typ, nil, nil)
 		ev.Status, ev.Errno = c.status, c.errno
 		if err := ev.Err(); c.want == 0 && err != nil || c.want != 0 && !errors.Is(err, c.want) {
-			t.Errorf("%v status %d: %v", c.typ, c.status, err)
+			t.Errorf("event %v with status %d: error %v, want %v", c.typ, c.status, err, c.want)
 		}
 	}
 	acks := 0

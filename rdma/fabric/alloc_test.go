@@ -62,7 +62,7 @@ func BenchmarkSendReceive(b *testing.B) {
 		f.AdvanceTo(f.Now() + 1)
 		from.poll()
 		if len(to.poll()) != 1 {
-			b.Fatal("lost")
+			b.Fatal("the message is lost")
 		}
 	}
 }

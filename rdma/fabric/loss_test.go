@@ -17,16 +17,16 @@ func TestLostOnce(t *testing.T) {
 	h.Port(0, 1).Reregister()
 	early.run()
 	if ev := early.event(); ev.Status != -int(syscall.ENETRESET) {
-		t.Fatalf("status %d", ev.Status)
+		t.Fatalf("event has status %d, want -ENETRESET", ev.Status)
 	}
 	late.join(testGroup(1), rdma.JoinFullMember)
 	h.Port(0, 1).Reregister()
 	late.run()
 	if ev := late.event(); ev.Status != -int(syscall.ENETRESET) {
-		t.Errorf("status %d", ev.Status)
+		t.Errorf("event has status %d, want -ENETRESET", ev.Status)
 	}
 	if ev, err := early.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event %+v, error %v, want none", ev, err)
 	}
 }
 

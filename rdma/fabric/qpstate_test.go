@@ -31,7 +31,7 @@ func TestReset(t *testing.T) {
 	from.run()
 	// It is still attached. The receives posted before the reset were discarded.
 	if got := to.received(); !slices.Equal(got, []string{"one"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "one")
 	}
 }
 
@@ -116,14 +116,14 @@ func TestSQD(t *testing.T) {
 	from.send(ah, "held")
 	from.run()
 	if got := to.received(); len(got) != 0 {
-		t.Fatalf("received %q", got)
+		t.Fatalf("received %q, want nothing", got)
 	}
 	if err := from.qp.Modify(rdma.QPAttr{State: rdma.QPRTS}, rdma.QPMaskState); err != nil {
 		t.Fatal(err)
 	}
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"held"}) {
-		t.Fatalf("received %q", got)
+		t.Fatalf("received %q, want %q", got, "held")
 	}
 }
 
@@ -169,7 +169,7 @@ func TestErrorReceivesNothing(t *testing.T) {
 	from.send(ah, "x")
 	from.run()
 	if wcs := to.poll(); len(wcs) != 1 || wcs[0].Status != rdma.WCWRFlushErr {
-		t.Errorf("completions %+v", wcs)
+		t.Errorf("completions %+v, want one, flushed", wcs)
 	}
 	if n := to.qp.(rdma.DropCounter).Dropped(); n != 0 {
 		t.Errorf("%d counted as dropped", n)
@@ -202,18 +202,18 @@ func TestErrorFromReset(t *testing.T) {
 		}
 		wcs := p.poll()
 		if len(wcs) != 3 {
-			t.Errorf("%v: completions %+v", flavor, wcs)
+			t.Errorf("%v: completions %+v, want 3", flavor, wcs)
 		}
 		for _, wc := range wcs {
 			if wc.Status != rdma.WCWRFlushErr || wc.QPN != qp.QPN() {
-				t.Errorf("%v: completion %+v", flavor, wc)
+				t.Errorf("%v: completion %+v, want it flushed on queue pair %v", flavor, wc, qp.QPN())
 			}
 		}
 		wr.SG = []rdma.SGE{{Buf: p.mem[:4097]}}
 		_, err = qp.PostSend([]rdma.SendWR{wr})
 		wantErrno(t, "a message longer than the MTU", err, syscall.EMSGSIZE)
 		if s := f.Stats(); s.Sent != 0 {
-			t.Errorf("%v: %d sent", flavor, s.Sent)
+			t.Errorf("%v: %d packets sent, want none", flavor, s.Sent)
 		}
 	}
 }

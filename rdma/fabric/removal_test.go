@@ -18,10 +18,10 @@ func TestRemovalEndsJoins(t *testing.T) {
 		f.hosts[0].RemoveDevice(0) // before a request is sent
 		f.AdvanceTo(f.Now() + time.Minute)
 		if ev := p.event(); ev.Type != rdma.EventDeviceRemoval {
-			t.Errorf("%v: event %v", flavor, ev.Type)
+			t.Errorf("%v: event %v, want a device removal", flavor, ev.Type)
 		}
 		if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-			t.Errorf("%v: event %+v, %v", flavor, ev, err)
+			t.Errorf("%v: event %+v, error %v, want none", flavor, ev, err)
 		}
 		f.Close()
 	}
@@ -47,7 +47,7 @@ func TestRemovalAfterDestroy(t *testing.T) {
 	f.hosts[0].RemoveDevice(0)
 	p.run()
 	if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event %+v, error %v, want none", ev, err)
 	}
 	if err := ev.Ack(); err != nil || !pending.Done() {
 		t.Errorf("acknowledged: %v, done %v", err, pending.Done())

@@ -51,7 +51,7 @@ func TestResolveAddrRoute(t *testing.T) {
 		f.AdvanceTo(f.Now() + time.Second)
 		ev, err := ch.TryGetEvent()
 		if err != nil || ev.Type != c.want || c.want == rdma.EventAddrError && ev.Status != -int(syscall.ENETUNREACH) {
-			t.Fatalf("%+v: event %+v, %v", c, ev, err)
+			t.Fatalf("%+v: event %+v, error %v, want %v", c, ev, err, c.want)
 		}
 		if ev.Context != "the id's" || ev.ID != id {
 			t.Errorf("%+v: the event has context %v", c, ev.Context)

@@ -141,7 +141,7 @@ func TestBroadcastGroup(t *testing.T) {
 		t.Errorf("the group exists: %v, with MLID %v", ok, mlid)
 	}
 	if m := f.Members(mgid); len(m) != 1 || m[f.hosts[0].Port(0, 1)] != rdma.StateFullMember {
-		t.Errorf("members %v", m)
+		t.Errorf("group has members %v, want one full member", m)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestSelectors(t *testing.T) {
 	}
 	n++
 	if r := request(rate, exactly, r14); r.Status != soft.SAOk {
-		t.Fatalf("status %#x", r.Status)
+		t.Fatalf("the request has status %#x, want %#x", r.Status, soft.SAOk)
 	}
 	for _, c := range []struct {
 		selector, value uint8

@@ -64,12 +64,12 @@ func TestGroupLifetime(t *testing.T) {
 	a.join(testGroup(1), rdma.JoinFullMember) // a second state of the same port
 	m := f.Members(mgid)
 	if len(m) != 2 || m[f.hosts[0].Port(0, 1)] != 0x9 || m[f.hosts[1].Port(0, 1)] != 0x1 {
-		t.Errorf("members %v", m)
+		t.Errorf("members %v, want the first port with state 0x9 and the second with 0x1", m)
 	}
 	a.leave(testGroup(1))
 	a.leave(testGroup(1))
 	if m := f.Members(mgid); len(m) != 1 {
-		t.Errorf("members %v", m)
+		t.Errorf("members %v, want 1", m)
 	}
 	b.leave(testGroup(1))
 	if f.Members(mgid) != nil {
@@ -79,7 +79,7 @@ func TestGroupLifetime(t *testing.T) {
 	for _, r := range f.Trace() {
 		kinds = append(kinds, r.Kind)
 		if r.MGID != mgid || r.Refused {
-			t.Errorf("record %v", r)
+			t.Errorf("record %v, want group %v and not refused", r, mgid)
 		}
 	}
 	want := []RecordKind{GroupCreated, SASet, SASet, SASet, SADelete, SADelete, GroupDeleted, SADelete}
@@ -121,7 +121,7 @@ func TestJoinRefusals(t *testing.T) {
 	}
 	b.run()
 	if ev := b.event(); ev.Status != -22 || len(f.Trace()) != 0 {
-		t.Errorf("event %v %d", ev.Type, ev.Status)
+		t.Errorf("event %v has status %d, want -22, and %d records, want none", ev.Type, ev.Status, len(f.Trace()))
 	}
 }
 
@@ -147,7 +147,7 @@ func TestLeaveBeforeTheAnswer(t *testing.T) {
 		t.Errorf("trace %v, want %v", kinds, want)
 	}
 	if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event %+v, error %v, want none", ev, err)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestRestartSM(t *testing.T) {
 		t.Error("the group still exists")
 	}
 	if ev := p.event(); ev.Status != -int(syscall.ENETRESET) {
-		t.Errorf("status %d", ev.Status)
+		t.Errorf("event has status %d, want -ENETRESET", ev.Status)
 	}
 	if ev, err := dev.TryGetAsyncEvent(); err != nil || ev.Type != rdma.AsyncClientReregist || ev.Port != 1 {
 		t.Errorf("async event %+v, %v", ev, err)

@@ -22,13 +22,13 @@ func TestProgrammingDelay(t *testing.T) {
 		from.send(ah, "too early")
 		to.run()
 		if got := to.received(); len(got) != 0 {
-			t.Errorf("%v: received %q", flavor, got)
+			t.Errorf("%v: received %q, want nothing", flavor, got)
 		}
 		f.AdvanceTo(f.Now() + 5*time.Second)
 		from.send(ah, "in time")
 		to.run()
 		if got := to.received(); !slices.Equal(got, []string{"in time"}) {
-			t.Errorf("%v: received %q", flavor, got)
+			t.Errorf("%v: received %q, want %q", flavor, got, "in time")
 		}
 		f.Close()
 	}
@@ -71,7 +71,7 @@ func TestOneMessageManyCopies(t *testing.T) {
 				}
 			}
 			if s := f.Stats(); s.Sent != 1 || s.Delivered != uint64(len(members)) {
-				t.Errorf("%v, %d switches: %+v", flavor, switches, s)
+				t.Errorf("%v, %d switches: statistics %+v, want 1 packet sent and %d delivered", flavor, switches, s, len(members))
 			}
 			f.Close()
 		}
@@ -136,7 +136,7 @@ func TestPortDown(t *testing.T) {
 		}
 	}
 	if !slices.Equal(got, []string{"0", "2"}) {
-		t.Errorf("received %q", got)
+		t.Errorf(`received %q, want "0" and "2"`, got)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestSeveralPorts(t *testing.T) {
 	h := f.AddHost(HostConfig{Devices: 2, Ports: 2})
 	names, err := h.Devices()
 	if err != nil || !slices.Equal(names, []string{"sim0", "sim1"}) {
-		t.Fatal(names, err)
+		t.Fatalf("devices %q, error %v, want sim0 and sim1", names, err)
 	}
 	seen := map[string]bool{}
 	for d := range 2 {
@@ -186,6 +186,6 @@ func TestSenderOutsideTheTree(t *testing.T) {
 	from.send(ah, "not a member")
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"member"}) || f.Stats().NoPath != 1 {
-		t.Errorf("received %q, %+v", got, f.Stats())
+		t.Errorf("received %q, want %q and 1 packet without path: %+v", got, "member", f.Stats())
 	}
 }

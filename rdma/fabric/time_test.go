@@ -37,7 +37,7 @@ func TestCloseEndsTime(t *testing.T) {
 	}
 	from.f.AdvanceTo(from.f.Now() + time.Second)
 	if got := to.received(); len(got) != 0 || from.f.Stats().Delivered != 0 {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want nothing, and none delivered", got)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestTrace(t *testing.T) {
 	defer f.Close()
 	p := newPeer(t, f.AddHost(HostConfig{Name: "here"}))
 	if s := p.status(testGroup(1), rdma.JoinSendOnlyFullMember); s != -22 {
-		t.Fatalf("status %d", s)
+		t.Fatalf("the join has status %d, want -22", s)
 	}
 	p.leave(testGroup(1))
 	p.join(testGroup(1), rdma.JoinFullMember)
@@ -99,7 +99,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	if len(sets) != 2 || !sets[0].Refused || sets[0].State != 0x8 || sets[1].Refused || sets[1].State != 0x1 || sets[1].Host != "here" || sets[1].Port != 1 {
-		t.Errorf("requests %v", sets)
+		t.Errorf("requests %v, want a refused one for state 0x8, then one for state 0x1 from port 1 of here", sets)
 	}
 	if len(f.Trace()) != 0 {
 		t.Error("the trace is returned twice")

@@ -17,7 +17,7 @@ var eventStatements = []Statement{
 		ev := n.wantType(rdma.EventMulticastJoin)
 		if ev.Type != 12 || ev.Status != 0 || ev.Context != context || ev.UD.PrivateDataLen != 0 ||
 			ev.ID != n.id || ev.Err() != nil {
-			t.Errorf("event %+v", ev)
+			t.Errorf("event %+v, want type 12, status 0, context %v, no private data and no error", ev, context)
 		}
 	}},
 	{40, "event's qp_num is 0xFFFFFF", both, 0, "kernel cma.c cma_make_mc_event", func(t *T) {
@@ -29,7 +29,7 @@ var eventStatements = []Statement{
 	{41, "event's Q_Key is 0x01234567 on PS_UDP", both, 0, "kernel cma.c cma_set_qkey", func(t *T) {
 		t.open(Options{Hosts: 1})
 		if ev := t.node(0).join(group(3, 41)); ev.UD.QKey != 0x01234567 {
-			t.Errorf("qkey %v", ev.UD.QKey)
+			t.Errorf("event has Q_Key %v, want 0x01234567", ev.UD.QKey)
 		}
 	}},
 	{42, "event's Q_Key is the broadcast group's on PS_IPOIB", IB, 0, "kernel cma.c cma_set_qkey", func(t *T) {
@@ -111,7 +111,7 @@ var eventStatements = []Statement{
 			n := t.node(0)
 			n.begin(group(3, 47), rdma.JoinFullMember, "mine")
 			if ev := n.wantType(rdma.EventMulticastError); ev.Context != "mine" {
-				t.Errorf("context %v", ev.Context)
+				t.Errorf(`event has context %v, want "mine"`, ev.Context)
 			}
 			return
 		}
@@ -119,7 +119,7 @@ var eventStatements = []Statement{
 		n := t.node(0)
 		n.begin(group(3, 47), rdma.JoinSendOnlyFullMember, "mine")
 		if ev := n.wantType(rdma.EventMulticastError); ev.Context != "mine" || ev.UD.AHAttr != (rdma.AHAttr{}) {
-			t.Errorf("event %+v", ev)
+			t.Errorf(`event %+v, want context "mine" and no address`, ev)
 		}
 	}},
 	{48, "refusal by the SA is MULTICAST_ERROR -22", IB, 0, "kernel sa_query.c recv_handler", func(t *T) {

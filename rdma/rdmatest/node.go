@@ -50,7 +50,7 @@ func (t *T) wantErrno(what string, err error, want syscall.Errno) {
 func (t *T) must(what string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s failed: %v", what, err)
 	}
 }
 

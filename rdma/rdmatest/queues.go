@@ -166,7 +166,7 @@ var queueStatements = []Statement{
 		k, err := from.qp.PostSend([]rdma.SendWR{wr})
 		t.wantErrno("PostSend", err, syscall.EMSGSIZE)
 		if k != 0 {
-			t.Errorf("posted %d", k)
+			t.Errorf("posted %d sends, want none", k)
 		}
 		to.receive(0)
 	}},

@@ -101,11 +101,11 @@ func TestGSORefused(t *testing.T) {
 	n.send(n.wrs(ah, 0, "three", "equal", "sizes"))
 	for i, m := range n.wait(3) {
 		if want := []string{"three", "equal", "sizes"}[i]; m.data != want {
-			t.Errorf("%q, want %q", m.data, want)
+			t.Errorf("received %q, want %q", m.data, want)
 		}
 	}
 	if c := n.counters(); c.GSORefused != 1 || c.Recovered != 0 || c.Sent != 5 {
-		t.Errorf("%+v", c)
+		t.Errorf("counters %+v, want 1 GSO refused, none recovered and 5 sent", c)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestIPv6Group(t *testing.T) {
 			t.Fatalf("message %d of %d bytes, want %d", i, len(m.data), len(want[i]))
 		}
 		if h, ok := rdma.ParseGRH(rdma.LinkLayerEthernet, m.area[:]); !ok || h.Src != rdma.GIDFromIP(ip) || h.Dst != gid || h.HopLimit != 3 {
-			t.Fatalf("header %+v %v", h, ok)
+			t.Fatalf("header %+v, %v, want from %v to %v with hop limit 3", h, ok, ip, gid)
 		}
 	}
 	must(t, "detach", to.qp.DetachMcast(gid, 0))
@@ -161,7 +161,7 @@ func TestCompletionChannel(t *testing.T) {
 			t.Fatalf("notification for %v", cq)
 		}
 		if got := n.wait(1); got[0].data != fmt.Sprint("message ", i) {
-			t.Errorf("received %q", got[0].data)
+			t.Errorf("received %q, want %q", got[0].data, fmt.Sprint("message ", i))
 		}
 	}
 	must(t, "close", p.Close())
@@ -230,7 +230,7 @@ func TestPortInUse(t *testing.T) {
 	_, err = pd.CreateQP(rdma.QPInitAttr{SendCQ: cq, RecvCQ: cq})
 	var inUse *PortInUseError
 	if !errors.As(err, &inUse) || !errors.Is(err, syscall.EADDRINUSE) || inUse.Addr != netip.AddrPortFrom(ip, 4791) || !strings.Contains(err.Error(), "end that program") {
-		t.Errorf("error %v", err)
+		t.Errorf("CreateQP fails with %v, want EADDRINUSE for %v and advice", err, netip.AddrPortFrom(ip, 4791))
 	}
 	// When the port is free, the queue pair can be created.
 	other.Close()

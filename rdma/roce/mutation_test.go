@@ -68,7 +68,7 @@ func TestMutations(t *testing.T) {
 			for i := range samples {
 				s := &samples[i]
 				if got := route.deliver(t, n, d, s, bytes.Clone(s.packet)); s.isDatagram != (got.delivered == 1) || len(deliver(s, got)) > 0 {
-					t.Fatalf("undamaged %s: %+v %s", s.name, got, n.stats())
+					t.Fatalf("undamaged %s: delivered %+v, want a datagram: %v %s", s.name, got, s.isDatagram, n.stats())
 				}
 			}
 			start, lost := n.counters(), dropped(t, n)

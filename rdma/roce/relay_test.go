@@ -42,7 +42,7 @@ func TestProcess(t *testing.T) {
 	var text string
 	var check Check
 	if !scan(os.Getenv(asProcess), "%s %d", &text, &check) {
-		t.Fatal(os.Getenv(asProcess))
+		t.Fatalf("%s is %q, want a text and a check", asProcess, os.Getenv(asProcess))
 	}
 	ip := netip.MustParseAddr(text)
 	cfg := Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: check}
@@ -172,7 +172,7 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 	b := startProcess(t, "b", ip, check, 0)
 	c := startProcess(t, "c", ip, check, 0)
 	if a.qpn == b.qpn || b.qpn == c.qpn || a.qpn == c.qpn {
-		t.Fatalf("QPNs %v %v %v", a.qpn, b.qpn, c.qpn)
+		t.Fatalf("QPNs %v, %v and %v, want three different ones", a.qpn, b.qpn, c.qpn)
 	}
 	exchange := func(from, to *process) {
 		t.Helper()
@@ -276,10 +276,10 @@ func TestRelayIsNotTrusted(t *testing.T) {
 	n.none("damaged")
 	must(t, "good", unix.Sendto(fd, good, 0, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}))
 	if got := n.wait(1); got[0].data != "relayed" {
-		t.Errorf("received %q", got[0].data)
+		t.Errorf("received %q, want %q", got[0].data, "relayed")
 	}
 	if s := n.counters(); s.ICRCErrors != 1 || s.FromRelay != 2 {
-		t.Errorf("%+v", s)
+		t.Errorf("counters %+v, want 1 ICRC error and 2 from the relay", s)
 	}
 	d := p.devices[0]
 	for _, c := range []struct {
@@ -329,7 +329,7 @@ func TestRelayChecksFirst(t *testing.T) {
 			}
 			give(append([]byte(nil), datagram...))
 			if got := other.wait(1); got[0].data != "for another" {
-				t.Errorf("received %q", got[0].data)
+				t.Errorf("received %q, want %q", got[0].data, "for another")
 			}
 			if s := holder.counters(); s.Relayed != 1 {
 				t.Errorf("%d relayed, want 1", s.Relayed)
@@ -356,7 +356,7 @@ func TestUsers(t *testing.T) {
 		{users{own: 0, unknown: 65534, hidden: true}, 0, true},
 	} {
 		if got := c.u.trusts(c.uid); got != c.want {
-			t.Errorf("%+v trusts %d: %v", c.u, c.uid, got)
+			t.Errorf("users %+v trust %d: %v, want %v", c.u, c.uid, got, c.want)
 		}
 	}
 	for text, want := range map[string]bool{
@@ -372,7 +372,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	if u := currentUsers(); u.own != uint32(os.Getuid()) {
-		t.Errorf("%+v", u)
+		t.Errorf("users %+v, want own %d", u, os.Getuid())
 	}
 }
 

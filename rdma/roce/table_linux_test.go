@@ -99,7 +99,7 @@ func TestRemovedAddressesHaveNoSocket(t *testing.T) {
 	}
 	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.1.1")), n.qp.QPN(), "to an address added again"))
 	if got := n.wait(1); got[0].data != "to an address added again" {
-		t.Errorf("received %q", got[0].data)
+		t.Errorf("received %q, want %q", got[0].data, "to an address added again")
 	}
 }
 
@@ -131,11 +131,11 @@ func TestFailedCheckIsNotRemoval(t *testing.T) {
 			break
 		}
 		if ev.Type != rdma.AsyncGIDChange { // an earlier event for the kernel's link-local address
-			t.Errorf("event %v", ev.Type)
+			t.Errorf("event %v, want a GID change", ev.Type)
 		}
 	}
 	if ev, err := n.ch.TryGetEvent(); !errors.Is(err, rdma.ErrNoEvent) {
-		t.Fatalf("event %v, %v", ev, err)
+		t.Fatalf("event %v, error %v, want none", ev, err)
 	}
 	if gidIndex(t, dev, "10.67.0.1") < 0 {
 		t.Error("the address is not in the GID table")
@@ -144,7 +144,7 @@ func TestFailedCheckIsNotRemoval(t *testing.T) {
 	awaitGID(t, dev, "10.67.0.2", true)
 	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.0.2")), n.qp.QPN(), "hello"))
 	if got := n.wait(1); got[0].data != "hello" {
-		t.Errorf("received %q", got[0].data)
+		t.Errorf("received %q, want %q", got[0].data, "hello")
 	}
 	failing.Store(true)
 	testenv.DelLink(t, "look0")
@@ -168,10 +168,10 @@ func TestCheckWithoutDescriptors(t *testing.T) {
 	there, absent, unknown := watch.IsGone(lo.Index), watch.IsGone(1<<30), none.IsGone(lo.Index)
 	must(t, "limit", unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if !errors.Is(currentErr, unix.EMFILE) {
-		t.Errorf("currentLink: %+v, %v", l, linkErr)
+		t.Errorf("currentLink returns %+v, error %v, want EMFILE", l, currentErr)
 	}
 	if !errors.Is(linkErr, unix.EMFILE) {
-		t.Errorf("linkOf: %v", linkErr)
+		t.Errorf("linkOf fails with %v, want EMFILE", linkErr)
 	}
 	if findErr == nil {
 		t.Error("findLinks found interfaces")

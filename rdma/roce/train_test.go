@@ -49,7 +49,7 @@ func TestEqualParts(t *testing.T) {
 					t.Errorf("%d calls, want %d", calls, c.calls)
 				}
 				if s := b.counters(); s.Recovered+s.ICRCErrors+s.Malformed > 0 {
-					t.Errorf("counters %+v", s)
+					t.Errorf("counters %+v, want none recovered, damaged or malformed", s)
 				}
 			})
 		}
@@ -69,7 +69,7 @@ func TestRawSelection(t *testing.T) {
 	sub.enter(group(0), rdma.JoinFullMember)
 	pub.send(pub.wrs(ah, 0, "to the first group"))
 	if m := sub.wait(1); m[0].data != "to the first group" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "to the first group")
 	}
 	if n, _, err := unix.Recvfrom(pub.p.devices[0].sockets.raw.fd, make([]byte, 2048), unix.MSG_DONTWAIT|unix.MSG_PEEK); err != unix.EAGAIN {
 		t.Errorf("the sender's own socket has %d bytes, %v", n, err)
@@ -81,7 +81,7 @@ func TestRawSelection(t *testing.T) {
 	}
 	pub.send(pub.wrs(pub.enter(group(last), rdma.JoinSendOnlyFullMember), 0, "to the last group"))
 	if m := sub.wait(1); m[0].data != "to the last group" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "to the last group")
 	}
 	// Few enough for the filter again.
 	for range 2 {
@@ -95,10 +95,10 @@ func TestRawSelection(t *testing.T) {
 	}
 	pub.send(pub.wrs(ah, 0, "again"))
 	if m := sub.wait(1); m[0].data != "again" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "again")
 	}
 	pub.send(pub.wrs(pub.unicast(netip.MustParseAddr("127.0.0.1")), sub.qp.QPN(), "to the queue pair"))
 	if m := sub.wait(1); m[0].data != "to the queue pair" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "to the queue pair")
 	}
 }

@@ -138,7 +138,7 @@ func TestPendingHandle(t *testing.T) {
 	m.answer <- refused
 	<-m.done
 	if _, err := m.AH(); err != refused {
-		t.Errorf("refused: %v", err)
+		t.Errorf("the address handle's error is %v, want %v", err, refused)
 	}
 	if err := m.Wait(context.Background()); err != refused {
 		t.Errorf("refused: Wait: %v", err)

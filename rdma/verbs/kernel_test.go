@@ -61,7 +61,7 @@ func TestAttachLimit(t *testing.T) {
 	r.in = append(r.in, g)
 	ev := r.event()
 	if ev.Type != rdma.EventMulticastError || ev.Status != -1 || ev.Context != "mine" || ev.UD.AHAttr.GRH.DGID != rdma.GIDFromIP(g.IP) {
-		t.Errorf("event %+v", ev)
+		t.Errorf(`event %+v, want an error with status -1 and context "mine" for %v`, ev, g)
 	}
 	wantErrno(t, "event", ev.Err(), syscall.ENOMEM)
 }
@@ -101,11 +101,11 @@ func TestShortBuffer(t *testing.T) {
 		to.must(to.qp.Modify(rdma.QPAttr{State: step.to, Port: to.id.Port(), QKey: rdma.UDPQKey}, step.mask|rdma.QPMaskState))
 	}
 	for _, wc := range to.poll(0) {
-		t.Logf("flushed: %+v", wc)
+		t.Logf("flushed completion %+v", wc)
 	}
 	to.post()
 	send("again")
 	if wc := to.poll(1)[0]; wc.Status != rdma.WCSuccess || string(to.mem[int(wc.WRID)*rigSlot+rdma.GRHBytes:][:5]) != "again" {
-		t.Errorf("completion %+v", wc)
+		t.Errorf(`completion %+v, want success and the text "again"`, wc)
 	}
 }

@@ -36,14 +36,14 @@ func TestPollFor(t *testing.T) {
 			r.must(err)
 			for _, wc := range wcs[:n] {
 				if wc.Status != rdma.WCSuccess || wc.Opcode != rdma.WCSend {
-					t.Errorf("completion %+v", wc)
+					t.Errorf("completion %+v, want a successful send", wc)
 				}
 			}
 			got += n
 		}
 	}
 	if n := testing.AllocsPerRun(50, func() { cq.PollFor(wcs, time.Microsecond) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }
 

@@ -80,10 +80,10 @@ func TestCloseEndsWaiting(t *testing.T) {
 		}
 	}
 	if _, err := ch.CreateID(rdma.PortSpaceUDP, nil); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("CreateID: %v", err)
+		t.Errorf("CreateID fails with %v, want %v", err, net.ErrClosed)
 	}
 	if _, err := dev.AllocPD(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("AllocPD: %v", err)
+		t.Errorf("AllocPD fails with %v, want %v", err, net.ErrClosed)
 	}
 	for _, c := range []interface{ Close() error }{ch, comp, dev} {
 		if err := c.Close(); !errors.Is(err, net.ErrClosed) {
@@ -141,7 +141,7 @@ func TestPortEvents(t *testing.T) {
 		for {
 			ev, err := dev.GetAsyncEvent(ctx)
 			if err != nil {
-				t.Fatalf("link %s: %v", step.link, err)
+				t.Fatalf("link %s: no event: %v", step.link, err)
 			}
 			if ev.Type == step.event && ev.Port == 1 {
 				break

@@ -125,7 +125,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		var h Header
 		if _, err := h.Parse(c.edit(bytes.Clone(good))); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			t.Errorf("%s: error %v, want %v", c.name, err, c.want)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestPads(t *testing.T) {
 		var got Header
 		payload, err := got.Parse(b)
 		if err != nil || string(payload) != "payloads"[:n] || got != h {
-			t.Errorf("%d bytes: %q %v", n, payload, err)
+			t.Errorf("%d bytes: payload %q, error %v, want %q", n, payload, err, "payloads"[:n])
 		}
 		if len(b)%4 != 0 {
 			t.Errorf("%d bytes of payload have a size of %d", n, len(b))
@@ -211,7 +211,7 @@ func TestNoAllocation(t *testing.T) {
 		SetICRC(WithID(q.Prefix(len(b)), 5), out[at:])
 		Recover(Sum(q.Prefix(len(b)), out[at:]), Want(out[at:]), len(b))
 	}); a != 0 {
-		t.Errorf("%v allocations", a)
+		t.Errorf("%v allocations, want none", a)
 	}
 }
 
@@ -259,7 +259,7 @@ func FuzzParse(f *testing.F) {
 		SetICRC(p.Prefix(len(out)), out)
 		back, err := again.Parse(out)
 		if err != nil || again != h || !bytes.Equal(back, payload) {
-			t.Fatalf("%+v %x became %+v %x: %v", h, payload, again, back, err)
+			t.Fatalf("packet %+v %x became %+v %x, error %v", h, payload, again, back, err)
 		}
 		Recover(Sum(p.Prefix(len(b)), b), Want(b), len(b))
 	})

@@ -97,7 +97,7 @@ func TestGolden(t *testing.T) {
 		var n Net
 		b, err := p.ParseIP(frame[14:], &n)
 		if err != nil {
-			t.Fatalf("%s: %v", g.name, err)
+			t.Fatalf("%s: the IP header cannot be parsed: %v", g.name, err)
 		}
 		p.pseudo = g.path.pseudo
 		if p != g.path || n != g.net {
@@ -130,7 +130,7 @@ func TestConnectX4(t *testing.T) {
 		t.Errorf("Sum left byte 4 as %#x", b[4])
 	}
 	if _, err := new(Header).Parse(b); err != ErrOpcode {
-		t.Errorf("Parse: %v", err)
+		t.Errorf("Parse fails with %v, want %v", err, ErrOpcode)
 	}
 	// As read from a UDP socket: without identification and flags.
 	p.ID, p.DontFragment = 0, true
@@ -146,13 +146,13 @@ func TestCaptured(t *testing.T) {
 		var p Path
 		b, err := p.ParseIP(frame.Packet(), new(Net))
 		if err != nil {
-			t.Fatalf("%s: %v", frame.Name, err)
+			t.Fatalf("%s: the IP header cannot be parsed: %v", frame.Name, err)
 		}
 		if sum := Sum(p.Prefix(len(b)), b); sum != Want(b) {
 			t.Errorf("%s: ICRC computed %#x, read %#x", frame.Name, sum, Want(b))
 		}
 		if want := frame.Name != "connectx4"; accepts(frame.Packet()) != want {
-			t.Errorf("%s: accepted %v", frame.Name, !want)
+			t.Errorf("%s: the frame is accepted: %v, want %v", frame.Name, !want, want)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestFramesWithoutAssembly(t *testing.T) {
 		prefix := p.Prefix(len(b))
 		b[4] = 0xff
 		if got := crc32.Update(prefix, crc32.IEEETable, b[:len(b)-ICRCBytes]); got != Want(b) {
-			t.Errorf("%s: %#x, want %#x", frame.Name, got, Want(b))
+			t.Errorf("%s: ICRC %#x, want %#x", frame.Name, got, Want(b))
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestDeliverTrain(t *testing.T) {
 	wcs := make([]rdma.WorkCompletion, 16)
 	n, err := r.cq.Poll(wcs)
 	if n != 8 || err != nil {
-		t.Fatalf("%d completions, %v", n, err)
+		t.Fatalf("%d completions, error %v, want 8", n, err)
 	}
 	for i, wc := range wcs[:n] {
 		from := i
@@ -107,12 +107,12 @@ func TestDeliverTrainOverflows(t *testing.T) {
 	for range 7 { // 56 of 64 entries
 		r.post(t, 8)
 		if n := r.l.dev.DeliverTrain(1, &r.d, arrivals(8)); n != 8 {
-			t.Fatalf("%d taken", n)
+			t.Fatalf("%d packets taken, want 8", n)
 		}
 	}
 	r.post(t, 8)
 	if n := r.l.dev.DeliverTrain(1, &r.d, arrivals(5)); n != 5 {
-		t.Fatalf("%d taken", n)
+		t.Fatalf("%d packets taken, want 5", n)
 	}
 	r.post(t, 5)
 	if n := r.l.dev.DeliverTrain(1, &r.d, arrivals(8)); n != 3 {

@@ -42,7 +42,7 @@ func TestFits(t *testing.T) {
 		differs := want.withoutSelectors() != base
 		g := &ibGroup{rec: base}
 		if got := g.fits(&SARequest{Mask: c.bit, Rec: want}); got == differs {
-			t.Errorf("%s: fits %v", name, got)
+			t.Errorf("%s: the group fits: %v, want %v", name, got, !differs)
 		}
 		if !g.fits(&SARequest{Mask: (1<<17 - 1 - selectors) &^ c.bit, Rec: want}) {
 			t.Errorf("%s does not fit, although it was not requested", name)
@@ -145,7 +145,7 @@ func TestPortWithoutInterface(t *testing.T) {
 	l, id, _, _, _ := newLoop(t)
 	l.dev.UpdatePort(1, func(s *PortState) { s.NetDev = "" })
 	if err := id.JoinMulticast(loopGroup, nil); !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("join: %v", err)
+		t.Errorf("the join fails with %v, want ENODEV", err)
 	}
 	if len(l.joins) != 0 {
 		t.Errorf("events of the host: %q", l.joins)
