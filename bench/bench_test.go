@@ -106,11 +106,11 @@ func TestFaultyContendersAreDetected(t *testing.T) {
 		o, err := b.run(t.Context(), contestant{key: how, contender: how}, worker.LoadFull)
 		switch {
 		case wantText == "" && err != nil:
-			t.Errorf("%s: %v", how, err)
+			t.Errorf("%s: the run failed: %v", how, err)
 		case wantText != "" && (err == nil || !strings.Contains(err.Error(), wantText)):
 			t.Errorf("%s: %v; want an error with %q", how, err, wantText)
 		case how == "loses" && (o.subs[0].Lost != 2 || o.subs[0].Messages != faultyMessages-2):
-			t.Errorf("loses: %+v", o.subs[0])
+			t.Errorf("loses: report %+v, want 2 messages lost and %d received", o.subs[0], faultyMessages-2)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestCancelled(t *testing.T) {
 	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(off) })
 	defer timer.Stop()
 	if _, err := b.run(ctx, contestant{key: "hangs", contender: "hangs"}, worker.LoadFull); !errors.Is(err, off) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("the cancelled run fails with %v, want %v", err, off)
 	}
 	for range 6000 {
 		if runtime.NumGoroutine() <= before && len(children(t)) == 0 {
@@ -291,7 +291,7 @@ func TestRequestJSON(t *testing.T) {
 		positive(t, m, contestant, "requests_per_s", "median")
 		for metric, want := range map[string]float64{"answered": 300, "replies": 900, "executed": 900} {
 			if got := result.Contest().Value(contestant, metric); got != want {
-				t.Errorf("%s: %v %s, want %v", contestant, got, metric, want)
+				t.Errorf("%s: metric %s is %v, want %v", contestant, metric, got, want)
 			}
 		}
 	}
@@ -320,12 +320,12 @@ func TestScenarios(t *testing.T) {
 			}
 			result, err := b.Run(t.Context(), scenario)
 			if err != nil {
-				t.Errorf("%s, %s: %v", scenario, receive, err)
+				t.Errorf("%s, %s: the run failed: %v", scenario, receive, err)
 				continue
 			}
 			var text strings.Builder
 			if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), scenario) {
-				t.Errorf("%s: %v, %s", scenario, err, text.String())
+				t.Errorf("the report of %s lacks its name, error %v: %s", scenario, err, text.String())
 			}
 		}
 	}
@@ -346,7 +346,7 @@ func TestRoCEComparedWithUDP(t *testing.T) {
 		s, err := b.spec(all, worker.LoadFull)
 		scheme := map[string]string{keyOurs: "roce://" + b.Interface + "/", contenders.UDP: "udp://"}[all.key]
 		if err != nil || !strings.HasPrefix(s.URL, scheme) || !strings.Contains(s.URL, "size=2048") || !strings.Contains(s.URL, b.Interface) {
-			t.Errorf("%s is %s, %v", all.key, s.URL, err)
+			t.Errorf("%s has the URL %s, error %v, want scheme %s, size=2048 and interface %s", all.key, s.URL, err, scheme, b.Interface)
 		}
 	}
 	// The test does not judge the performance of a machine: one target is always reached, the other never.
@@ -389,7 +389,7 @@ func TestPacketSizesOfBaselines(t *testing.T) {
 			}
 			s, err := b.spec(c, worker.LoadFull)
 			if got := s.URL + " " + strconv.Itoa(s.MTU); err != nil || want[c.key] == "" || !strings.Contains(got, want[c.key]) {
-				t.Errorf("%s, %s: %s, %v; want %s", transport, c.key, got, err, want[c.key])
+				t.Errorf("%s, %s: URL and MTU %s, error %v, want %s", transport, c.key, got, err, want[c.key])
 			}
 		}
 	}
@@ -428,7 +428,7 @@ func TestTransports(t *testing.T) {
 		}
 		b := newBench(t, transport)
 		if _, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull); err != nil {
-			t.Errorf("%s: %v", transport, err)
+			t.Errorf("%s: the run failed: %v", transport, err)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestMarketData(t *testing.T) {
 					t.Fatal(err)
 				}
 				ratio, times := r.Value("", "ratio"), r.Value("", "link_ratio")
-				t.Logf("%s: %s: %+v", name, spec, r.Rows)
+				t.Logf("%s: compression %s: rows %+v", name, spec, r.Rows)
 				if text == "zstd:better" && d != nil && (ratio > 0.45 || times < 1/(0.45+0.05)) {
 					t.Errorf("%s: %.3f of the bytes, %.2f times the rate", name, ratio, times)
 				}

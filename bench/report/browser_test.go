@@ -27,7 +27,7 @@ func open(t *testing.T, args ...string) string {
 	cmd.Stderr = &output
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, output.String())
+		t.Fatalf("the browser failed: %v: %s", err, output.String())
 	}
 	if m := complaint.FindString(output.String()); m != "" {
 		t.Errorf("the page's script: %s", m)

@@ -69,12 +69,12 @@ func TestProcess(t *testing.T) {
 	before := runtime.NumGoroutine()
 	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Traffic: Traffic{Size: 64}})
 	if err := p.Ready(t.Context()); err != nil || p.Address != "here" {
-		t.Fatalf("address %q, %v", p.Address, err)
+		t.Fatalf(`address %q, error %v, want "here"`, p.Address, err)
 	}
 	p.Stop()
 	reports, err := p.Reports(t.Context())
 	if err != nil || len(reports) != 1 || reports[0].Messages != 3 || reports[0].Figures["calmness"] != 1 || reports[0].End <= reports[0].Start {
-		t.Errorf("%+v, %v", reports, err)
+		t.Errorf("reports %+v, error %v, want one with 3 messages, calmness 1 and the end after the start", reports, err)
 	}
 	p.Kill()
 	p.Kill() // again

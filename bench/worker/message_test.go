@@ -101,7 +101,7 @@ func TestCheckLossy(t *testing.T) {
 	}
 	r := c.finish()
 	if r.Bad > 0 || r.Lost != 11 || r.Gaps != 2 || r.Messages != 289 || !c.Done() {
-		t.Errorf("%+v, done %t", r, c.Done())
+		t.Errorf("report %+v, done %t, want 289 messages, 11 lost in 2 gaps, and done", r, c.Done())
 	}
 	if c.Message(all[5]); c.report.Bad != 1 {
 		t.Error("a message received twice is accepted")
@@ -120,7 +120,7 @@ func TestCheckGap(t *testing.T) {
 		c.Message(m)
 	}
 	if r := c.finish(); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
-		t.Errorf("%+v", r)
+		t.Errorf("report %+v, want 290 messages, 10 lost in 1 gap", r)
 	}
 	if c.Gap("t", 7, 1); c.report.Bad != 1 {
 		t.Error("a gap at the wrong number is accepted")

@@ -123,7 +123,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	}
 	got, c := checked(spec, false, left[8:], feed)
 	if got.Bad > 0 || got.Lost != 4 || got.Gaps != 4 || got.Messages != 796 || !c.Done() {
-		t.Errorf("%+v", got)
+		t.Errorf("report %+v, done %t, want 796 messages, 4 lost in 4 gaps, and done", got, c.Done())
 	}
 	for i := range counts {
 		if got.Topics[i]+got.TopicsLost[i] != counts[i] || got.TopicsLost[i] != 1 {
@@ -144,7 +144,7 @@ func TestTopicCheckGaps(t *testing.T) {
 		}
 	}
 	if got, _ := checked(spec, true, left, nil); got.Bad > 0 || got.Lost != 4 || got.Gaps != 4 || got.TopicsLost != nil {
-		t.Errorf("lossy: %+v", got)
+		t.Errorf("lossy: report %+v, want 4 messages lost in 4 gaps and no lost topics", got)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestTopicCheckShare(t *testing.T) {
 		}
 	}
 	if got, _ := checked(spec, false, even, nil); got.Bad > 0 || got.Topics[0] != counts[0] || got.Topics[1] != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("report %+v, want %d messages on the first topic and none on the second", got, counts[0])
 	}
 	if got, _ := checked(spec, false, all, nil); got.Bad == 0 {
 		t.Error("topics of other subscribers are accepted")
