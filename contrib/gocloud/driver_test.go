@@ -118,11 +118,11 @@ func TestOnError(t *testing.T) {
 			}
 			if end == nil {
 				if err != nil || string(m.Body) != "good" {
-					t.Errorf("%v, %v", m, err)
+					t.Errorf(`message %v, error %v, want "good"`, m, err)
 				}
 				m.Ack()
 			} else if err == nil || !strings.Contains(err.Error(), "stop") {
-				t.Errorf("%v, %v", m, err)
+				t.Errorf(`message %v, error %v, want an error with "stop"`, m, err)
 			}
 		})
 	}
@@ -176,13 +176,13 @@ func TestGap(t *testing.T) {
 func TestRaw(t *testing.T) {
 	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Raw: true, Subscribers: 1}, &SubscriptionOptions{Raw: true})
 	if err := topic.Send(t.Context(), &pubsub.Message{Metadata: map[string]string{"a": "b"}}); gcerrors.Code(err) != gcerrors.InvalidArgument {
-		t.Errorf("metadata: %v", err)
+		t.Errorf("Send of metadata fails with %v, want %v", err, gcerrors.InvalidArgument)
 	}
 	if err := topic.Send(t.Context(), &pubsub.Message{Body: []byte("raw")}); err != nil {
 		t.Fatal(err)
 	}
 	if m := receive(t, s); string(m.Body) != "raw" || m.Metadata != nil {
-		t.Errorf("%q with %v", m.Body, m.Metadata)
+		t.Errorf(`message %q with metadata %v, want "raw" with none`, m.Body, m.Metadata)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Setenv("FANFARE_URL", "")
 		if err := try(); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Open fails with %v, want an error with %q", err, strings.TrimSpace(name))
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestErrorCodes(t *testing.T) {
 		errors.New("something else"): gcerrors.Unknown,
 	} {
 		if got := errorCode(fmt.Errorf("wrapped: %w", err)); got != code {
-			t.Errorf("%v: %v, want %v", err, got, code)
+			t.Errorf("error %v has code %v, want %v", err, got, code)
 		}
 	}
 }
@@ -333,12 +333,12 @@ func TestBlocked(t *testing.T) {
 		err = topic.Send(ctx, &pubsub.Message{Body: make([]byte, 1000)})
 	}
 	if !errors.Is(err, context.Canceled) && gcerrors.Code(err) != gcerrors.Canceled {
-		t.Errorf("Send: %v", err)
+		t.Errorf("Send fails with %v, want %v", err, context.Canceled)
 	}
 	var flow *events.FlowError
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := topic.Shutdown(ctx); !topic.ErrorAs(err, &flow) || flow.Name != "sleeper" {
-		t.Errorf("Shutdown: %v", err)
+		t.Errorf(`Shutdown fails with %v, want a FlowError of "sleeper"`, err)
 	}
 }

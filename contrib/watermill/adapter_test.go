@@ -45,7 +45,7 @@ func TestMessage(t *testing.T) {
 			}
 			in, ok := MessageFromCtx(got.Context())
 			if !ok || in.Topic != "orders.new" || in.Number != uint64(i) || in.Data != nil || got.Context().Value(key{}) != "value" {
-				t.Errorf("context: %+v, %v, %v", in, ok, got.Context().Value(key{}))
+				t.Errorf(`context has message %+v, %v and value %v, want number %d of orders.new without data, and "value"`, in, ok, got.Context().Value(key{}), i)
 			}
 			got.Ack()
 		}
@@ -233,10 +233,10 @@ func TestClose(t *testing.T) {
 			t.Error("after Close the context of a message is not done, or the message cannot be acked")
 		}
 		if _, err := s.Subscribe(t.Context(), "x"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Subscribe: %v", err)
+			t.Errorf("Subscribe after Close fails with %v, want %v", err, net.ErrClosed)
 		}
 		if err := p.Publish("x", msg); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Publish: %v", err)
+			t.Errorf("Publish after Close fails with %v, want %v", err, net.ErrClosed)
 		}
 		if err := newPublisher(t, pubBus, PublisherConfig{}).Publish("x", message.NewMessage("2", nil)); err != nil {
 			t.Errorf("the bus is closed too: %v", err)
@@ -289,10 +289,10 @@ func TestBusClosed(t *testing.T) {
 		t.Errorf("OnError was called with %v", err)
 	}
 	if err := p.Publish("x", message.NewMessage("2", nil)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Publish: %v", err)
+		t.Errorf("Publish fails with %v, want %v", err, net.ErrClosed)
 	}
 	if err := p.Close(); err != nil {
-		t.Errorf("Close: %v", err)
+		t.Errorf("Close failed: %v", err)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestBlocked(t *testing.T) {
 	}
 	var flow *events.FlowError
 	if !errors.As(closed, &flow) || flow.Name != "sleeper" || !strings.Contains(closed.Error(), `"x"`) {
-		t.Errorf("Close: %v", closed)
+		t.Errorf(`Close fails with %v, want a FlowError of "sleeper" that names "x"`, closed)
 	}
 }
 
@@ -360,13 +360,13 @@ func TestBadInput(t *testing.T) {
 	}
 	p, s := newPublisher(t, bus, PublisherConfig{}), newSubscriber(t, bus, SubscriberConfig{})
 	if err := p.Publish("a topic", message.NewMessage("1", nil)); !errors.Is(err, pubsub.ErrTopic) {
-		t.Errorf("Publish: %v", err)
+		t.Errorf("Publish on an invalid topic fails with %v, want %v", err, pubsub.ErrTopic)
 	}
 	if err := p.Publish("md.*", message.NewMessage("1", nil)); !errors.Is(err, pubsub.ErrWildcard) {
 		t.Errorf("Publish on a pattern: %v", err)
 	}
 	if _, err := s.Subscribe(t.Context(), "a topic"); !errors.Is(err, pubsub.ErrTopic) {
-		t.Errorf("Subscribe: %v", err)
+		t.Errorf("Subscribe on an invalid topic fails with %v, want %v", err, pubsub.ErrTopic)
 	}
 	msg := message.NewMessage("1", nil)
 	msg.Metadata.Set("large", strings.Repeat("x", envelope.MaxHeaderBytes))

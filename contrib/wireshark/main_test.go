@@ -119,7 +119,7 @@ func (m flat) expectBits(t *testing.T, id string, f *dissect.Field, v any) {
 	}
 	x, err := strconv.ParseUint(fmt.Sprint(v), 0, 64)
 	if err != nil {
-		t.Fatalf("%s: %v", id, err)
+		t.Fatalf("field %s is no number: %v", id, err)
 	}
 	for _, c := range f.Bits {
 		if c.In == 0 || fmt.Sprint(uint8(c.In)) == m["fanfare.type"][0] {
@@ -211,13 +211,13 @@ func tshark(t *testing.T, capture []byte, args ...string) (packets []flat) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil || strings.Contains(strings.ToLower(stderr.String()), "lua") {
-		t.Fatalf("tshark: %v\n%s", err, stderr.String())
+		t.Fatalf("tshark failed or reports a Lua error: %v\n%s", err, stderr.String())
 	}
 	var list []struct {
 		Source struct{ Layers map[string]any } `json:"_source"`
 	}
 	if err := json.Unmarshal(out, &list); err != nil {
-		t.Fatalf("%v: %.2000s", err, out)
+		t.Fatalf("tshark writes no JSON: %v: %.2000s", err, out)
 	}
 	for _, p := range list {
 		m := make(flat)
@@ -473,9 +473,9 @@ func TestTsharkTrain(t *testing.T) {
 	single := packet(8, string(packet(8, "")[16:32])+" repeats what packets of its stream begin with")
 	got := tshark(t, capture(101, [][]byte{udp(7400, train), udp(7400, single)}))
 	if len(got) != 2 || !slices.Equal(got[0]["fanfare.data.sequence"], []string{"5", "6", "7"}) || !slices.Equal(got[1]["fanfare.data.sequence"], []string{"8"}) {
-		t.Errorf("%v", got)
+		t.Errorf("packets %v, want sequence numbers 5, 6 and 7 in the first and 8 in the second", got)
 	}
 	if text := fmt.Sprint(got); strings.Contains(text, "malformed") {
-		t.Error(text)
+		t.Errorf("a packet is shown as malformed: %s", text)
 	}
 }
