@@ -57,7 +57,7 @@ func (c *cable) carry(t *testing.T, from int, lose func() bool) {
 			continue // timeout of the socket, to check quit
 		}
 		if err != nil {
-			t.Errorf("cable: %v", err)
+			t.Errorf("the cable cannot receive: %v", err)
 			return
 		}
 		if f := b[vnet:n]; len(f) >= ethernet+ipv4+8 && binary.BigEndian.Uint16(f[12:]) == 0x0800 && f[ethernet+9] == protoUDP &&
@@ -68,7 +68,7 @@ func (c *cable) carry(t *testing.T, from int, lose func() bool) {
 		if _, err := unix.Write(c.ends[1-from], b[:n]); errors.Is(err, unix.ENOBUFS) {
 			c.lost[from].Add(1)
 		} else if err != nil {
-			t.Errorf("cable: %v", err)
+			t.Errorf("the cable cannot send: %v", err)
 			return
 		}
 	}

@@ -218,7 +218,7 @@ func newHosts(t *testing.T, mtu int, loss float64) (a, b *host, wire *cable) {
 func ip(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %v: %v %s", args, err, out)
+		t.Fatalf("ip %v failed: %v %s", args, err, out)
 	}
 }
 
@@ -250,7 +250,7 @@ func (p *program) wait(t *testing.T) {
 	limit := time.AfterFunc(2*time.Minute, func() { _ = p.cmd.Process.Kill() })
 	defer limit.Stop()
 	if err := p.cmd.Wait(); err != nil {
-		t.Fatalf("%v: %v\n%s", p.cmd.Args[4:], err, p.out.Bytes())
+		t.Fatalf("the command %v failed: %v\n%s", p.cmd.Args[4:], err, p.out.Bytes())
 	}
 }
 

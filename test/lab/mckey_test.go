@@ -274,10 +274,10 @@ func checkReceived(t *testing.T, file string, count, size int) {
 	messages := message.FindAllSubmatch(b, -1)
 	for _, m := range messages {
 		if !bytes.Equal(m[1], m[2]) {
-			t.Errorf("%s", m[0])
+			t.Errorf("message %s has immediate data %s, want its sender's QPN %s", m[0], m[1], m[2])
 		}
 	}
 	if sum := fmt.Sprintf("\nreceiver: %d of %[1]d messages received\n", count); len(messages) != count || !bytes.HasSuffix(b, []byte(sum)) {
-		t.Errorf("%d messages:\n%s", len(messages), b)
+		t.Errorf("mckey lists %d messages, want %d:\n%s", len(messages), count, b)
 	}
 }

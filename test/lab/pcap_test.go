@@ -19,11 +19,11 @@ func TestCaptures(t *testing.T) {
 		}
 		list := Datagrams(packets, Addr(2), Group)
 		if len(list) != 10 {
-			t.Errorf("%s: %d datagrams", file, len(list))
+			t.Errorf("%s has %d datagrams, want 10", file, len(list))
 		}
 		for i, d := range list {
 			if d.Opcode != 0x65 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 || d.Imm != d.SrcQPN || len(d.Data) == 0 || !d.ICRC {
-				t.Errorf("%s: datagram %d: %+v", file, i, d)
+				t.Errorf("%s: datagram %d is %+v, want a send with immediate data to the multicast QPN with the usual Q_Key", file, i, d)
 			}
 		}
 		if n := len(Datagrams(packets, Addr(1), Group)); n != 0 {

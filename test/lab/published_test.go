@@ -46,7 +46,7 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 		}
 		p, err := wire.ParseData(d.Data)
 		if err != nil {
-			t.Fatalf("datagram %d: %v", i, err)
+			t.Fatalf("datagram %d is no data packet: %v", i, err)
 		}
 		s.PacketSize, s.Flags = p.PacketSize, s.Flags|h.Flags&^wire.FlagRepair
 		if old, ok := packets[p.Seq]; ok && !bytes.Equal(old, p.Runs) {

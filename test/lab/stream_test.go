@@ -78,7 +78,7 @@ func summaryOf[R pubResult | subResult](t *testing.T, output string) (r R) {
 	for line := range strings.Lines(output) {
 		if strings.HasPrefix(line, `{"type":"summary"`) {
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatalf("%v in %s", err, line)
+				t.Fatalf("the summary is no JSON object: %v in %s", err, line)
 			}
 			return r
 		}
@@ -195,6 +195,6 @@ const complaint = `_ws.malformed || _ws.expert.severity >= "Warning"`
 func sameFiles(t *testing.T, want, got string) {
 	t.Helper()
 	if out, err := exec.Command("cmp", want, got).CombinedOutput(); err != nil {
-		t.Errorf("cmp: %v %s", err, out)
+		t.Errorf("files %s and %s differ: %v %s", want, got, err, out)
 	}
 }

@@ -28,7 +28,7 @@ func howMany(t *testing.T, usual int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		t.Fatalf("%s: %v", killsVar, err)
+		t.Fatalf("%s is no number: %v", killsVar, err)
 	}
 	return n
 }
@@ -268,6 +268,6 @@ func TestKilled(t *testing.T) {
 	}
 	next.Close()
 	if left := files(dir); len(left) > 0 {
-		t.Errorf("leftovers: %q", left)
+		t.Errorf("files %q are left over, want none", left)
 	}
 }
