@@ -154,7 +154,7 @@ func TestSubEnds(t *testing.T) {
 		s := start(t, nil, "sub", "-t", memURL(t), "-idle", "10ms", "x")
 		s.end(t, 1)
 		if !strings.Contains(s.stderr.String(), "no message for 10ms") {
-			t.Errorf("standard error %q", s.stderr.String())
+			t.Errorf(`standard error %q, want "no message for 10ms"`, s.stderr.String())
 		}
 	})
 	for _, c := range []struct {
@@ -229,7 +229,7 @@ func TestSubEnds(t *testing.T) {
 		}()
 		start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
 		if code := <-done; code != exitIncomplete || !strings.Contains(stderr.String(), "disk is full") {
-			t.Errorf("exit code %d, standard error %q", code, stderr.String())
+			t.Errorf(`exit code %d, standard error %q, want %d and "disk is full"`, code, stderr.String(), exitIncomplete)
 		}
 	})
 	t.Run("too long for the framing", func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestSignals(t *testing.T) {
 		t.Errorf("summary %v, want 1 message, not complete, ended by a signal", sum)
 	}
 	if !strings.Contains(reading.stderr.String(), "1 message") {
-		t.Errorf("standard error %q", reading.stderr.String())
+		t.Errorf(`standard error %q, want "1 message"`, reading.stderr.String())
 	}
 }
 
@@ -322,17 +322,17 @@ func TestSubGaps(t *testing.T) {
 			next++
 		case "gap":
 			if o["topic"] != "x" || o["first"] != float64(next) {
-				t.Fatalf("gap %v at %d", o, next)
+				t.Fatalf("gap %v, want topic x and first number %d", o, next)
 			}
 			next += int(o["count"].(float64))
 			gaps++
 		}
 	}
 	if next != n {
-		t.Errorf("messages and gaps cover %d messages, of %d", next, n)
+		t.Errorf("messages and gaps cover %d messages, want %d", next, n)
 	}
 	if want := min(gaps, 1); s.code != want {
-		t.Errorf("exit code %d with %d gaps", s.code, gaps)
+		t.Errorf("exit code %d with %d gaps, want %d", s.code, gaps, want)
 	}
 	if got := strings.Count(s.stderr.String(), "lost: ") + strings.Count(s.stderr.String(), "cannot be known: "); got != gaps {
 		t.Errorf("%d lines report gaps, want %d", got, gaps)
@@ -373,6 +373,6 @@ func TestPing(t *testing.T) {
 	alone := start(t, nil, "ping", "-t", url, "-timeout", "50ms", "nobody")
 	alone.end(t, 1)
 	if !strings.Contains(alone.stderr.String(), "fanfare ping -listen") {
-		t.Errorf("standard error %q", alone.stderr.String())
+		t.Errorf("standard error %q, want advice to run fanfare ping -listen", alone.stderr.String())
 	}
 }

@@ -90,7 +90,7 @@ printf '%%s\n' "${COMPREPLY[@]}"`, quote(path))
 	}
 	// It is the function registered for bash.
 	if got := inShell(t, dir, "bash", "--norc", "-c", "source "+quote(path)+"; complete -p fanfare"); !strings.Contains(got, "-F _fanfare fanfare") {
-		t.Errorf("complete -p prints %q", got)
+		t.Errorf("complete -p prints %q, want -F _fanfare", got)
 	}
 }
 

@@ -15,7 +15,7 @@ func demoResult(t *testing.T, args ...string) demoReport {
 	t.Helper()
 	r := runWith(t.Context(), "", append([]string{"demo", "-json"}, args...)...)
 	if r.code != 0 || r.stderr != "" {
-		t.Fatalf("fanfare demo %v: exit code %d, standard error %q, standard output %s", args, r.code, r.stderr, r.stdout)
+		t.Fatalf("fanfare demo %v: exit code %d, standard error %q, want 0 and nothing; standard output %s", args, r.code, r.stderr, r.stdout)
 	}
 	var got demoReport
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
@@ -42,18 +42,18 @@ func TestDemo(t *testing.T) {
 			t.Errorf("demo %s reports no losses and repairs: %+v", c.args, got)
 		}
 		if m := got.Members[0]; m.Role != "publisher" || m.State != c.publisher {
-			t.Errorf("demo %s: publisher is %+v", c.args, m)
+			t.Errorf("demo %s: publisher is %+v, want role publisher, state %q", c.args, m, c.publisher)
 		}
 		for i, s := range got.Subscribers {
 			if m := got.Members[i+1]; m.Role != "subscriber" || m.State != c.member || m.Host != s.Host {
-				t.Errorf("demo %s: subscriber is %+v", c.args, m)
+				t.Errorf("demo %s: subscriber is %+v, want role subscriber, state %q, host %q", c.args, m, c.member, s.Host)
 			}
 			if s.Messages != 2000 || s.Missing == 0 || s.Fault != "" {
 				t.Errorf("demo %s: subscriber %+v, want 2000 messages, some missing and no fault", c.args, s)
 			}
 		}
 		if (got.MLID == "") != strings.Contains(c.args, "roce") || got.MGID == "" {
-			t.Errorf("demo %s: MGID %q, MLID %q", c.args, got.MGID, got.MLID)
+			t.Errorf("demo %s: MGID %q, MLID %q, want an MGID, and an MLID except on RoCE", c.args, got.MGID, got.MLID)
 		}
 	}
 	testenv.AwaitGoroutines(t, before)
@@ -67,7 +67,7 @@ func TestDemoText(t *testing.T) {
 		}
 	}
 	if r.code != 0 || r.stderr != "" {
-		t.Errorf("exit code %d, standard error %q", r.code, r.stderr)
+		t.Errorf("exit code %d, standard error %q, want 0 and nothing", r.code, r.stderr)
 	}
 }
 

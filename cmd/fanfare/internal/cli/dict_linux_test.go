@@ -31,7 +31,7 @@ func TestDictOnAFullDisk(t *testing.T) {
 			t.Errorf(`dict %v on a full disk ended with %+v, want exit code 1 and "no space left on device"`, flags, r)
 		}
 		if _, err := os.Lstat(dict); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%v: a file remains: %v", flags, err)
+			t.Errorf("dict %v: the file remains after a failure: %v", flags, err)
 		}
 	}
 	old := []byte("the one of before") // must stay
@@ -42,7 +42,7 @@ func TestDictOnAFullDisk(t *testing.T) {
 		t.Errorf(`dict -force over a file on a full disk ended with %+v, want exit code 1 and "no space left on device"`, r)
 	}
 	if b, err := os.ReadFile(dict); err != nil || string(b) != string(old) {
-		t.Errorf("the old dictionary is %.40q, %v", b, err)
+		t.Errorf("the old dictionary is %.40q, error %v, want it unchanged", b, err)
 	}
 	if err := errors.Join(os.Remove(full), os.Remove(dict)); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ func TestDict(t *testing.T) {
 		t.Errorf("sub with the dictionary: code %d, %d bytes of %d: %s", r.code, len(r.stdout), len(want), r.stderr)
 	}
 	if r := <-without; r.code != 1 || !strings.Contains(r.stdout, `"type":"dictionary_missing"`) || !strings.Contains(r.stdout, `"type":"gap"`) || !strings.Contains(r.stderr, "-dict") {
-		t.Errorf("sub without the dictionary: %+v", r)
+		t.Errorf("sub without the dictionary ended with %+v, want exit code 1, the missing dictionary, a gap and advice", r)
 	}
 }
 
@@ -252,15 +252,15 @@ func TestCaptureOfCompressed(t *testing.T) {
 
 	if r := run("tap", "-summary", "-r", capture); r.code != 0 || strings.Count(r.stdout, "dictionary: ") != 1 || !strings.Contains(r.stdout, "with dictionary "+d.Name()+": add -dict FILE") ||
 		!strings.Contains(r.stdout, "-- 50 data packets compressed with dictionary "+d.Name()) || !strings.Contains(r.stdout, " 0 messages") {
-		t.Errorf("tap without the dictionary: %+v", r)
+		t.Errorf("tap without the dictionary ended with %+v, want 50 compressed packets and 0 messages", r)
 	}
 	var sum tapSummary
 	r := run("tap", "-summary", "-json", "-r", capture)
 	if list := strings.Split(strings.TrimSpace(r.stdout), "\n"); json.Unmarshal([]byte(list[len(list)-1]), &sum) != nil || sum.MissingDicts[d.Name()] != 50 || sum.Streams[0].Unread != 50 {
-		t.Errorf("tap -json without the dictionary: %+v", r)
+		t.Errorf("tap -json without the dictionary ended with %+v, want 50 packets without dictionary and unread", r)
 	}
 	if r := run("tap", "-summary", "-dict", dict, "-r", capture); r.code != 0 || strings.Contains(r.stdout, "dictionary") || !strings.Contains(r.stdout, " 500 messages") {
-		t.Errorf("tap with the dictionary: %+v", r)
+		t.Errorf("tap with the dictionary ended with %+v, want exit code 0 and 500 messages", r)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestDictFromTopics(t *testing.T) {
 	compressed := []string{"-compress", "zstd", "-dict", dict}
 	for _, c := range [][2][]string{{nil, nil}, {compressed, {"-dict", dict}}} {
 		if r := learn(time.Minute, c[0], c[1]); r.code != 0 || !strings.Contains(r.stderr, "from 500 messages") {
-			t.Errorf("pub %v, dict %v: %+v", c[0], c[1], r)
+			t.Errorf("pub %v, dict %v: ended with %+v, want exit code 0 and 500 messages", c[0], c[1], r)
 		}
 	}
 	for listen := time.Second; ; listen *= 2 { // until a message was received in that time
@@ -313,7 +313,7 @@ func TestDictFromTopics(t *testing.T) {
 			return
 		}
 		if r.code != 1 || listen > 20*time.Second {
-			t.Fatalf("without the dictionary: %+v", r)
+			t.Fatalf("without the dictionary it ended with %+v after %v, want exit code 1 within 20 s", r, listen)
 		}
 	}
 }

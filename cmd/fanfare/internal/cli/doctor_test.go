@@ -27,7 +27,7 @@ func TestDoctor(t *testing.T) {
 	r := runWith(t.Context(), "", "doctor", "-json", "-timeout", "1m")
 	list := objects(t, r.stdout)
 	if len(list) < 5 || r.stderr != "" {
-		t.Fatalf("exit code %d, %d objects, standard error %q", r.code, len(list), r.stderr)
+		t.Fatalf("exit code %d, %d objects, standard error %q, want 5 objects or more and nothing", r.code, len(list), r.stderr)
 	}
 	levels, tested := map[string]float64{}, []string{}
 	for _, o := range list[:len(list)-1] {
@@ -58,7 +58,7 @@ func TestDoctor(t *testing.T) {
 	}
 	code := map[any]int{"ok": exitOK, "info": exitOK, "warn": exitWarnings, "fail": exitIncomplete}[sum["level"]]
 	if sum["type"] != "summary" || r.code != code {
-		t.Errorf("exit code %d with summary %v", r.code, sum)
+		t.Errorf("exit code %d with summary %v, want %d", r.code, sum, code)
 	}
 	testenv.AwaitGoroutines(t, before)
 }
@@ -98,7 +98,7 @@ func TestDoctorListsUnsealedBuses(t *testing.T) {
 func TestDoctorText(t *testing.T) {
 	r := runWith(t.Context(), "", "doctor", "-notest")
 	if !strings.HasSuffix(r.stdout, ".\n") || !strings.Contains(r.stdout, "This host is ") || strings.Contains(r.stdout, "self-test;") {
-		t.Errorf("exit code %d\n%s", r.code, r.stdout)
+		t.Errorf("exit code %d, want a sentence about this host without a self-test:\n%s", r.code, r.stdout)
 	}
 	for line := range strings.Lines(runWith(t.Context(), "", "doctor", "-notest", "-q").stdout) {
 		if !strings.HasPrefix(line, "warn") && !strings.HasPrefix(line, "fail") && !strings.HasPrefix(line, "      ") {
@@ -185,11 +185,11 @@ func TestDoctorRDMA(t *testing.T) {
 	facts.Addrs = map[string][]netip.Addr{lo: {netip.MustParseAddr("127.0.0.9")}}
 	d := &doctorRun{iface: "127.0.0.9"}
 	if err := d.where(facts); err != nil || d.iface != lo {
-		t.Errorf("an address of %s selects %q: %v", lo, d.iface, err)
+		t.Errorf("an address of %s selects %q, error %v, want %[1]s", lo, d.iface, err)
 	}
 	d = &doctorRun{iface: "mlx5_9"}
 	if err := d.where(facts); err == nil || !strings.Contains(err.Error(), "RDMA devices: mlx5_1, rxe0") {
-		t.Errorf("unknown device: %v", err)
+		t.Errorf("an unknown device fails with %v, want a list of the RDMA devices", err)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 	} {
 		r := runWith(t.Context(), "", append([]string{"doctor"}, strings.Fields(c.args)...)...)
 		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.wantText) {
-			t.Errorf("fanfare doctor %s: exit code %d, standard output %q, standard error %q", c.args, r.code, r.stdout, r.stderr)
+			t.Errorf("fanfare doctor %s: exit code %d, standard output %q, standard error %q, want %d, nothing and %q", c.args, r.code, r.stdout, r.stderr, exitUsage, c.wantText)
 		}
 	}
 }

@@ -19,10 +19,10 @@ func TestSharedDirs(t *testing.T) {
 	}
 	for _, dir := range got {
 		if !used[dir] {
-			t.Errorf("%s counts as used", dir)
+			t.Errorf("%s counts as unused, want used", dir)
 		}
 	}
 	if got, used := sharedDirs([]doctor.Bus{{URLs: []string{"udp://239.1.0.0/16"}}}); !slices.Equal(got, []string{"/dev/shm"}) || used["/dev/shm"] {
-		t.Errorf("%q, used %v, although no bus uses shm://", got, used)
+		t.Errorf("directories %q, used %v, want /dev/shm, unused, because no bus uses shm://", got, used)
 	}
 }

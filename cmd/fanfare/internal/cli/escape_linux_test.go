@@ -116,7 +116,7 @@ func TestNamesFromTheWireAreQuoted(t *testing.T) {
 	for _, line := range strings.Split(lines.stdout.String(), "\n") {
 		var c jsonNotice
 		if strings.Contains(line, `"collision"`) && (json.Unmarshal([]byte(line), &c) != nil || c.Other != twin) {
-			t.Errorf("%s: other is %q", line, c.Other)
+			t.Errorf("line %s: other is %q, want %q", line, c.Other, twin)
 		}
 	}
 }

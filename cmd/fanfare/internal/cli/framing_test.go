@@ -126,7 +126,7 @@ func TestFramingFaults(t *testing.T) {
 		msgs, err := cut(strings.NewReader(full[:i]), framingITCH)
 		var fe *frameError
 		if !errors.As(err, &fe) || len(msgs) != i/6 || fe.number != int64(i/6)+1 || fe.offset != int64(i/6*5) {
-			t.Errorf("cut at %d: %q, %v", i, msgs, err)
+			t.Errorf("cut at %d: %q, %v, want %d messages, then an error for message %d at offset %d", i, msgs, err, i/6, i/6+1, i/6*5)
 		}
 	}
 	_, err := cut(strings.NewReader("\x00\x03abc\x00\x05d"), framingITCH)
@@ -163,7 +163,7 @@ func TestFramingFaults(t *testing.T) {
 	broken := errors.New("broken")
 	msgs, err := cut(io.MultiReader(strings.NewReader("a\nb\nc"), iotest.ErrReader(broken)), framingLines)
 	if !errors.Is(err, broken) || len(msgs) != 2 {
-		t.Errorf("broken input: %q, %v", msgs, err)
+		t.Errorf("broken input: messages %q, error %v, want 2 and %v", msgs, err, broken)
 	}
 	w := newFrameWriter(io.Discard, framingITCH)
 	if err := w.write(make([]byte, 65535)); err != nil {
@@ -211,7 +211,7 @@ func TestFramingAllocations(t *testing.T) {
 			}
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations for 2000 messages", n)
+		t.Errorf("%v allocations for 2000 messages, want none", n)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestAloneInProcess(t *testing.T) {
 		}
 		defer other.Close()
 		if r := runWith(t.Context(), "a line\n", args...); strings.Contains(r.stderr, wantText) {
-			t.Errorf("beside another bus: %q", r.stderr)
+			t.Errorf("beside another bus, standard error is %q, want it without %q", r.stderr, wantText)
 		}
 	}
 }

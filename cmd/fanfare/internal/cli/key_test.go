@@ -123,7 +123,7 @@ func TestKeyRotateWhileLocked(t *testing.T) {
 				t.Errorf("key rotate ended with %+v, want exit code %d and one line with %q", r, exitIncomplete, wantText)
 			}
 			if elapsed := time.Since(begun); elapsed < 10*time.Second || elapsed > 11*time.Second {
-				t.Errorf("it waited for %v", elapsed)
+				t.Errorf("it waited for %v, want 10 s", elapsed)
 			}
 			return keys, nil
 		})

@@ -129,7 +129,7 @@ func TestLossOfAStoppedSubscriber(t *testing.T) {
 	peer := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
 	r := awaitLoss(t, dir, "subscriber_silent", "peer "+peer, "still runs: was it killed, stopped, or disconnected", "Not read:", "no answer: it is stopped")
 	if r.code != exitIncomplete {
-		t.Errorf("exit code %d", r.code)
+		t.Errorf("exit code %d, want %d", r.code, exitIncomplete)
 	}
 	sub.cmd.Process.Signal(syscall.SIGCONT)
 }
@@ -198,7 +198,7 @@ func TestLossOfASlowReader(t *testing.T) {
 	}
 	r := awaitLoss(t, dir, "LOST PERMANENTLY", "slow_consumer: ", "messages of md.a", "from both", "bus both, subscription md.a", "The reader of md.a in ")
 	if r.code != exitLost {
-		t.Errorf("exit code %d", r.code)
+		t.Errorf("exit code %d, want %d", r.code, exitLost)
 	}
 	if r := runWith(t.Context(), "", "loss", "-q", dir); strings.Contains(r.stdout, "DROPPED") || r.code != exitLost {
 		t.Errorf(`loss -q ended with %+v, want exit code %d and no "DROPPED"`, r, exitLost)

@@ -20,7 +20,7 @@ func TestLsHere(t *testing.T) {
 	empty := spawn(t, "ls", "-here")
 	empty.end(t, exitIncomplete)
 	if s := empty.stderr.String(); !strings.Contains(s, "No process of this user has a bus") || strings.Count(s, "\n") != 1 {
-		t.Errorf("without processes: %s", s)
+		t.Errorf("without processes, standard error is %s, want one line that no process has a bus", s)
 	}
 	url := loopbackURL(t)
 	spawn(t, "sub", "-t", url, "-q", "md.a", "news.>")

@@ -46,7 +46,7 @@ func TestLs(t *testing.T) {
 		rows = append(rows, strings.Fields(l))
 	}
 	if r.code != exitOK || len(rows) != 4 || rows[0][0] != "TOPIC" {
-		t.Fatalf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+		t.Fatalf("exit code %d with %d rows, want %d with 4: %s%s", r.code, len(rows), exitOK, r.stdout, r.stderr)
 	}
 	for i, want := range []string{"md.one feed-a", "md.two feed-a", "md.two feed-b"} {
 		if row := rows[i+1]; row[0]+" "+row[3] != want || row[1] != "1" || len(row) != 6 {
@@ -54,7 +54,7 @@ func TestLs(t *testing.T) {
 		}
 	}
 	if !strings.Contains(r.stderr, "2 topics, 2 publishers, 16 groups, within") {
-		t.Errorf("standard error %q", r.stderr)
+		t.Errorf("standard error %q, want 2 topics, 2 publishers and 16 groups", r.stderr)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestLsJSON(t *testing.T) {
 	r := runWith(testContext(t), "", "ls", "-t", url, "-for", "1s", "-json")
 	list := objects(t, r.stdout)
 	if r.code != exitOK || len(list) != 3 {
-		t.Fatalf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+		t.Fatalf("exit code %d with %d objects, want %d with 3: %s%s", r.code, len(list), exitOK, r.stdout, r.stderr)
 	}
 	var x jsonTopic
 	if err := json.Unmarshal([]byte(strings.Split(r.stdout, "\n")[0]), &x); err != nil {
@@ -108,7 +108,7 @@ func TestLsOfNothing(t *testing.T) {
 				t.Errorf("exit code %d, standard error %q; want %d and %q", r.code, r.stderr, c.code, c.wantText)
 			}
 			if list := objects(t, r.stdout); len(list) != 1 || list[0]["error"] == "" || list[0]["topics"] != 0.0 {
-				t.Errorf("standard output %q", r.stdout)
+				t.Errorf("standard output %q, want one object with an error and 0 topics", r.stdout)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func TestNetworkPublishersAreShown(t *testing.T) {
 	web := spawn(t, "web", "-listen", "localhost:0", "-json", "-t", url)
 	for !strings.HasSuffix(web.stdout.String(), "}\n") {
 		if ctx.Err() != nil {
-			t.Fatalf("no page: %s", web.stderr.String())
+			t.Fatalf("the web command serves no page: %s", web.stderr.String())
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -38,7 +38,7 @@ func TestNetworkOnly(t *testing.T) {
 		t.Errorf("snapshot %+v, want 10.0.0.7:9000 at %v with the bus feed on eth0", feed, now)
 	}
 	if len(b.Topics) != inspect.MaxTopics || b.TopicsLeftOut != 2 || b.Topics[0] != (inspect.Topic{Name: "b", Group: group, Messages: 30}) || b.Topics[1].Messages != 10 {
-		t.Errorf("%d topics and %d more, the first %+v", len(b.Topics), b.TopicsLeftOut, b.Topics[:2])
+		t.Errorf("%d topics and %d more, the first %+v, want %d and 2, the first b with 30 messages", len(b.Topics), b.TopicsLeftOut, b.Topics[:2], inspect.MaxTopics)
 	}
 	if len(b.Publications) != 2 || b.Publications[0].Counters["messages_sent"] != 40 || b.Publications[1].Counters["messages_sent"] != inspect.MaxTopics {
 		t.Errorf("publications %+v, want 2 with 40 and %d messages", b.Publications, inspect.MaxTopics)

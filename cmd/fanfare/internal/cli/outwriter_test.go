@@ -104,7 +104,7 @@ func TestSubEndsThoughOutputIsUnread(t *testing.T) {
 			select {
 			case c := <-code:
 				if text := stderr.String(); c == 0 || !strings.Contains(text, "has stopped reading") {
-					t.Errorf("exit code %d:\n%s", c, text)
+					t.Errorf("exit code %d, want a failure because the reader has stopped:\n%s", c, text)
 				}
 			case <-time.After(testTimeout):
 				t.Error("it does not end")

@@ -40,6 +40,6 @@ func TestUndiscoverableIsReported(t *testing.T) {
 		<-r.done
 	}
 	if n := strings.Count(sub.stderr.String(), "was removed"); n != 1 {
-		t.Errorf("reported %d times: %s", n, sub.stderr.String())
+		t.Errorf("the removal is reported %d times, want once: %s", n, sub.stderr.String())
 	}
 }

@@ -45,7 +45,7 @@ func TestRequestAndReply(t *testing.T) {
 	unanswered := start(t, nil, "request", "-t", url, "-json", "other", "x")
 	unanswered.end(t, 1)
 	if s := unanswered.stderr.String(); !strings.Contains(s, "other has no subscriber") || !strings.Contains(unanswered.stdout.String(), `"error":`) {
-		t.Errorf("standard error %q", s)
+		t.Errorf("standard error %q, want that other has no subscriber, and an error in the summary", s)
 	}
 	two := start(t, nil, "reply", "-t", url, "-n", "2", "-q", "rpc.y", "yes")
 	for range 2 {
@@ -63,7 +63,7 @@ func TestRequestWithUnrelatedPattern(t *testing.T) {
 		r := start(t, nil, "request", "-t", url, "-replies", "0", "-wait", "1", "-timeout", "1h", "calc.add", "1 2")
 		r.end(t, exitOK)
 		if s := r.stdout.String(); s != "3\n" {
-			t.Errorf("got %q, and %s", s, r.stderr.String())
+			t.Errorf("standard output %q, want %q; standard error %s", s, "3\n", r.stderr.String())
 		}
 	}
 }

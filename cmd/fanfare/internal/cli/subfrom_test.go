@@ -43,7 +43,7 @@ func TestSubFromIsWrong(t *testing.T) {
 		sub := start(t, nil, "sub", "-t", memURL(t), "-o", out, "-from", from, "x")
 		sub.end(t, exitUsage)
 		if kept, err := os.ReadFile(out); err != nil || string(kept) != "before" {
-			t.Errorf("-from %s: the output is %q, %v", from, kept, err)
+			t.Errorf("-from %s: the output is %q, error %v, want it unchanged", from, kept, err)
 		}
 		if text := sub.stderr.String(); !strings.Contains(text, want) {
 			t.Errorf("-from %s: standard error %q lacks %q", from, text, want)
@@ -136,7 +136,7 @@ func TestSubFromStateCounts(t *testing.T) {
 		}
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "three\n" {
-		t.Errorf("the file has %q, %v", data, err)
+		t.Errorf("the file has %q, error %v, want %q", data, err, "three\n")
 	}
 	close(in.done)
 	pub.end(t, exitOK)
@@ -181,7 +181,7 @@ func TestUntilBeforeTheBeginning(t *testing.T) {
 	}{{"window", true}, {"live", false}} {
 		r := runWith(t.Context(), "", "sub", "-t", url, "-from", c.from, "-until", "20ms", "x")
 		if reported := strings.Contains(r.stderr, "the data that -from window requests may take longer"); r.code != exitOK || reported != c.reported {
-			t.Errorf("-from %s: exit code %d, %q", c.from, r.code, r.stderr)
+			t.Errorf("-from %s: exit code %d, standard error %q, want %d and the warning: %v", c.from, r.code, r.stderr, exitOK, c.reported)
 		}
 	}
 }

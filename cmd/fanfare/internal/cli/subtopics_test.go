@@ -90,7 +90,7 @@ func TestSubWarnsOfMixedTopics(t *testing.T) {
 		s := start(t, nil, append([]string{"sub", "-t", url, "-until", "1ms"}, strings.Fields(flags)...)...)
 		s.end(t, exitOK)
 		if text := s.stderr.String(); strings.Contains(text, "without their topics") != reported {
-			t.Errorf("sub %s printed %q", flags, text)
+			t.Errorf("sub %s printed %q, want the report of missing topics: %v", flags, text, reported)
 		}
 	}
 }

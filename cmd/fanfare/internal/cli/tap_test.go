@@ -85,7 +85,7 @@ func TestTapText(t *testing.T) {
 		}
 	}
 	if r.code != 0 || r.stderr != "" || len(lines) != 19 || strings.Contains(r.stdout, "\x1b") {
-		t.Errorf("exit code %d, standard error %q, %d lines\n%s", r.code, r.stderr, len(lines), r.stdout)
+		t.Errorf("exit code %d, standard error %q, %d lines, want 0, nothing and 19\n%s", r.code, r.stderr, len(lines), r.stdout)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestTapJSON(t *testing.T) {
 		}
 	}
 	if r.code != 0 || types["packet"] != len(payloads) || types["summary"] != 1 || types["finding"] == 0 || types["data"] != 10 || types["hello"] != 2 {
-		t.Errorf("exit code %d, %v, %s", r.code, types, r.stderr)
+		t.Errorf("exit code %d, objects %v, want 0 and %d packets, 1 summary, findings, 10 data and 2 hellos: %s", r.code, types, len(payloads), r.stderr)
 	}
 }
 
@@ -160,10 +160,10 @@ func TestTapFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := runWith(t.Context(), string(b), "tap", "-r", "-", "-summary"); r.code != 0 || !strings.Contains(r.stdout, "-- 8 packets") {
-		t.Errorf("standard input: %+v", r)
+		t.Errorf("tap of standard input ended with %+v, want exit code 0 and 8 packets", r)
 	}
 	if r := runWith(t.Context(), string(b[:len(b)-1]), "tap", "-r", "-", "-summary"); r.code != exitIncomplete || !strings.Contains(r.stderr, "is truncated after 7 complete frames") || !strings.Contains(r.stdout, "-- 7 packets") {
-		t.Errorf("a truncated file: %+v", r)
+		t.Errorf("tap of a truncated file ended with %+v, want exit code %d and 7 packets", r, exitIncomplete)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestTapFabric(t *testing.T) {
 	close(stop)
 	<-stopped
 	if st := bus.Stats(); st.Transport.PacketsReceived != 0 {
-		t.Errorf("the publisher received %d packets", st.Transport.PacketsReceived)
+		t.Errorf("the publisher received %d packets, want none", st.Transport.PacketsReceived)
 	}
 }
 

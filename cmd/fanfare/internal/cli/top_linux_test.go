@@ -140,7 +140,7 @@ func TestTopLive(t *testing.T) {
 			break
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("-once -json: %s", once.stdout.String())
+			t.Fatalf("top -once -json lacks the wanted objects: %s", once.stdout.String())
 		}
 	}
 	for {

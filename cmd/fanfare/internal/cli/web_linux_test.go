@@ -34,6 +34,6 @@ func TestWeb(t *testing.T) {
 	p.cmd.Process.Signal(syscall.SIGINT)
 	p.end(t, 130)
 	if s := p.stderr.String(); !strings.Contains(s, "serving the page at "+page.URL) {
-		t.Errorf("standard error:\n%s", s)
+		t.Errorf("standard error, want the page's URL:\n%s", s)
 	}
 }

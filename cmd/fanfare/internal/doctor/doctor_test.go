@@ -31,7 +31,7 @@ func host(t *testing.T, file string) *Facts {
 	for line := range strings.Lines(string(b)) {
 		path, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		if !ok {
-			t.Fatalf("%s: no path in %q", file, line)
+			t.Fatalf("%s: the line %q has no path", file, line)
 		}
 		if tree[path] == nil {
 			tree[path] = &fstest.MapFile{}
@@ -306,7 +306,7 @@ func TestUnknown(t *testing.T) {
 		}
 		for _, p := range []string{"", classRDMA, "dev/infiniband/rdma_cm", "proc/net/udp", "proc/sys/net", "sys/class/net"} {
 			if !reported[p] {
-				t.Errorf("%s: no finding about %q", file, p)
+				t.Errorf("%s: no finding reports that %q cannot be read", file, p)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 		}
 	}
 	if why, do := Why("new"), Do("new", full); why == "" || do == "" {
-		t.Errorf("for an unknown cause: %q, %q", why, do)
+		t.Errorf("for an unknown cause: reason %q, advice %q, want both", why, do)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestIdleIsNotTooSlow(t *testing.T) {
 		for i, want := range []bool{idle, idle, false} {
 			f := h.finding(&h.Losses.Losses[i])
 			if got := !strings.Contains(f.Do, "faster"); got != want {
-				t.Errorf("subscription %q, loss %d: %s", subscription, i, f.Do)
+				t.Errorf("subscription %q, loss %d: advice to read faster is absent: %v, want %v: %s", subscription, i, got, want, f.Do)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func TestUnreadableAdvice(t *testing.T) {
 		}
 	}
 	if do := Do("packets_unreadable", Evidence{}); !strings.Contains(do, keyring) || !strings.Contains(do, trust) {
-		t.Errorf("unknown reason: %q", do)
+		t.Errorf("advice for an unknown reason %q, want it about the keyring and trust", do)
 	}
 	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring in which no key is valid") {
 		t.Errorf("advice for unsent messages %q, want that the keyring has no valid key", do)

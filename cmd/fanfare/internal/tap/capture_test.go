@@ -230,7 +230,7 @@ func TestTrains(t *testing.T) {
 		for i, p := range got {
 			d, err := wire.ParseData(p.Data)
 			if c.seqs[i] != 99 && (err != nil || d.Seq != c.seqs[i]) {
-				t.Errorf("%s: packet %d is %d: %v", c.name, i, d.Seq, err)
+				t.Errorf("%s: packet %d has number %d, error %v, want %d", c.name, i, d.Seq, err, c.seqs[i])
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func TestForeignTraffic(t *testing.T) {
 		t.Fatalf("%d packets, error %v, want 3", len(got), err)
 	}
 	if got[2].Err == nil || !strings.Contains(got[2].Err.Error(), "rocev2") {
-		t.Errorf("a damaged RoCE datagram: %v", got[2].Err)
+		t.Errorf("the error of a damaged RoCE datagram is %v, want one of rocev2", got[2].Err)
 	}
 	if s := src.Skipped(); s[errFragment.Error()] != 1 || s[errCut.Error()] != 2 || len(s) != 2 {
 		t.Errorf("packets skipped %v, want 1 as %q and 2 as %q", s, errFragment, errCut)

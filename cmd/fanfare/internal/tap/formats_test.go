@@ -60,7 +60,7 @@ func TestSameFramesAsPcapgo(t *testing.T) {
 		for i, g := range got {
 			data, info, err := other.ReadPacketData()
 			if err != nil {
-				t.Fatalf("seed %d, frame %d: pcapgo: %v", seed, i, err)
+				t.Fatalf("seed %d, frame %d: pcapgo cannot read it: %v", seed, i, err)
 			}
 			if link := info.AncillaryData[0].(layers.LinkType); !bytes.Equal(g.data, data) || !g.at.Equal(info.Timestamp) || g.link != linkType(link) {
 				t.Fatalf("seed %d, frame %d: %v at %v, link %d; pcapgo has %v at %v, link %d", seed, i, g.data, g.at, g.link, data, info.Timestamp, link)

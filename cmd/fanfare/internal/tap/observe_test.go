@@ -131,7 +131,7 @@ func TestGaps(t *testing.T) {
 	}
 	r.on(time.Second, heartbeatPacket(20, 20, wire.FlagEnd))
 	if p, b := s.Rate(); p < 10 || p > 20 || b < p {
-		t.Errorf("%f packets and %f bytes a second, of %v", p, b, s.Last.Sub(s.First))
+		t.Errorf("%f packets and %f bytes a second, of %v, want 10 to 20 packets", p, b, s.Last.Sub(s.First))
 	}
 }
 
@@ -222,7 +222,7 @@ func TestBounds(t *testing.T) {
 	}
 	s := r.Streams()[0]
 	if len(s.spans) != maxSpans || s.Missing != 4*maxSpans-1 || s.Open != s.Missing {
-		t.Errorf("%d gaps tracked; %+v", len(s.spans), s.Counts)
+		t.Errorf("%d gaps tracked, want %d with %d packets missing: %+v", len(s.spans), maxSpans, 4*maxSpans-1, s.Counts)
 	}
 	texts := 0
 	for _, f := range r.drain() {
@@ -231,13 +231,13 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	if texts != 10+6 { // 16, 32, 64, 128, 256 and 512
-		t.Errorf("%d of %d gaps were reported", texts, s.Missing)
+		t.Errorf("%d reports of %d gaps, want 16", texts, s.Missing)
 	}
 	for i := range uint64(2 * maxReceivers) {
 		r.on(0, rangesPacket(wire.TypeNAK, i+1, 5, 2))
 	}
 	if len(s.members) != maxReceivers || len(s.burst.from) != maxReceivers {
-		t.Errorf("%d members, %d in the burst", len(s.members), len(s.burst.from))
+		t.Errorf("%d members, %d in the burst, want %d each", len(s.members), len(s.burst.from), maxReceivers)
 	}
 	for i := range uint64(2 * maxTopics) {
 		r.NameTopic(i, "t")
@@ -335,10 +335,10 @@ func TestSealedPackets(t *testing.T) {
 		n := uint64(len(v.Good))
 		if c.wantText == "" {
 			if opened != len(v.Good) || o.Unopened != 0 || o.Sealed != n || len(texts) > 0 {
-				t.Errorf("%s: %d of %d opened, %d not, findings %q", c.name, opened, n, o.Unopened, texts)
+				t.Errorf("%s: %d of %d opened, %d not, findings %q, want %d opened and no findings", c.name, opened, n, o.Unopened, texts, len(v.Good))
 			}
 		} else if opened > 0 || o.Unopened != n || o.Sealed != n || o.Foreign+o.Malformed != 0 || len(texts) == 0 || !strings.Contains(texts[0], "sealed with key 0x1f3a9c07") || !strings.Contains(texts[0], c.wantText) {
-			t.Errorf("%s: %d sealed, %d foreign, findings %q", c.name, o.Sealed, o.Foreign, texts)
+			t.Errorf("%s: %d sealed, %d foreign, findings %q, want %d sealed, none foreign and %q", c.name, o.Sealed, o.Foreign, texts, n, c.wantText)
 		}
 	}
 }
@@ -359,7 +359,7 @@ func TestSealedTrain(t *testing.T) {
 		lens = append(lens, len(p))
 	}
 	if !slices.Equal(lens, []int{140, 140, 140, 140, 90}) {
-		t.Errorf("split into %v", lens)
+		t.Errorf("split into %v, want 140 four times and 90", lens)
 	}
 }
 
@@ -391,7 +391,7 @@ func TestSignedPackets(t *testing.T) {
 		}
 	}
 	if o.Signed != n || o.Foreign != 0 {
-		t.Errorf("%d signed of %d, %d foreign", o.Signed, n, o.Foreign)
+		t.Errorf("%d packets signed and %d foreign, want %d and none", o.Signed, o.Foreign, n)
 	}
 	before := o.Malformed
 	o.Observe(&Packet{Data: append([]byte("Fg\x02"), make([]byte, 200)...), From: "a", To: "b"})
@@ -413,6 +413,6 @@ func TestSignedTrain(t *testing.T) {
 		lens = append(lens, len(p))
 	}
 	if full := wire.SignedHead(3) + wire.HeaderLen + 100; !slices.Equal(lens, []int{full, full, full, full, full - 50}) {
-		t.Errorf("split into %v", lens)
+		t.Errorf("split into %v, want %d four times and %d", lens, full, full-50)
 	}
 }

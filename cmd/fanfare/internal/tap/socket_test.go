@@ -81,7 +81,7 @@ func TestSocketAnswersNothing(t *testing.T) {
 		t.Errorf("stream %+v, want publisher feed in a known group and no receivers", x)
 	}
 	if st := bus.Stats(); st.Transport.PacketsReceived != 0 {
-		t.Errorf("the publisher received %d packets", st.Transport.PacketsReceived)
+		t.Errorf("the publisher received %d packets, want none", st.Transport.PacketsReceived)
 	}
 	s.Interrupt()
 	for {

@@ -155,7 +155,7 @@ func TestBadSignedPackets(t *testing.T) {
 			p := observe(x.Signed)
 			if x.Fails == "unsigned" {
 				if p.Signed != nil || o.Signed != 0 || o.Foreign != 0 {
-					t.Errorf("%+v, %d signed, %d foreign", p.Signed, o.Signed, o.Foreign)
+					t.Errorf("packet %+v, %d signed, %d foreign, want it unsigned and none", p.Signed, o.Signed, o.Foreign)
 				}
 				return
 			}
@@ -173,10 +173,10 @@ func TestBadSignedPackets(t *testing.T) {
 			wire.PutSigned(shown, &s.Signed)
 			copy(shown[wire.SignedLen-len(s.Signature):], s.Signature)
 			if shown = append(append(shown, s.Path...), s.Packet...); s.Err != nil || !bytes.Equal(shown, unhex(t, x.Signed)) {
-				t.Fatalf("%v, shown as %x", s.Err, shown)
+				t.Fatalf("error %v, packet shown as %x, want %s", s.Err, shown, x.Signed)
 			}
 			if known := x.Fails != "key"; trusted[s.Key()] != known {
-				t.Errorf("signed with key %#x, trusted: %v", s.Key(), !known)
+				t.Errorf("signed with key %#x, trusted: %v, want %v", s.Key(), !known, known)
 			}
 			switch x.Fails {
 			case "key", "forged":

@@ -36,7 +36,7 @@ func TestSubscriberGoes(t *testing.T) {
 	} {
 		f := observe(c.change)
 		if r := f.table(0).rows[0]; r.cells[7].text != c.topic || (r.level == calm) != (c.topic == "ok") {
-			t.Errorf("%s: the topic is %q, %d", c.name, r.cells[7].text, r.level)
+			t.Errorf("%s: the topic is %q, %d, want %q", c.name, r.cells[7].text, r.level, c.topic)
 		}
 		rows := f.table(2).rows
 		if c.state == "" {

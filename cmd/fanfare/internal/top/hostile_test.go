@@ -60,7 +60,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 		t.Error(err)
 	}
 	if elapsed := testenv.ProcessorTime() - began; elapsed > 20*time.Second {
-		t.Errorf("it took %v of processor time", elapsed)
+		t.Errorf("it took %v of processor time, want at most 20 s", elapsed)
 	} else {
 		t.Logf("it took %v of processor time", elapsed)
 	}
@@ -111,7 +111,7 @@ func TestTextsAreQuoted(t *testing.T) {
 	for i, name := range viewNames {
 		rows := f.table(i).rows
 		if len(rows) == 0 {
-			t.Errorf("%s: no row", name)
+			t.Errorf("the table of %s has no row", name)
 		}
 		for _, r := range rows {
 			w := writer{width: 200}

@@ -48,11 +48,11 @@ func TestPublishersNotReceived(t *testing.T) {
 	}
 	f := observe(received(5))
 	if r := f.table(1).rows[0]; r.level != warn || !strings.HasPrefix(r.cells[7].text, "lost 5.0s ago") {
-		t.Errorf("the stream: %d %+v", r.level, r.cells)
+		t.Errorf("the stream is %d %+v, want %d and a loss 5.0s ago", r.level, r.cells, warn)
 	}
 	for _, g := range f.Groups {
 		if len(g.Publishers) != 0 {
-			t.Errorf("group %s is published by %v", g.Group, g.Publishers)
+			t.Errorf("group %s is published by %v, want none", g.Group, g.Publishers)
 		}
 	}
 }

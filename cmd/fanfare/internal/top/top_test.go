@@ -51,7 +51,7 @@ func TestRates(t *testing.T) {
 		t.Errorf("bus has repairs %+v, want %+v", f.Buses[1].Repairs, total.Repairs)
 	}
 	if l := f.Losses; len(l) != 3 || l[0].Rate != 40 || f.Buses[1].SocketDrops != 140 || f.Buses[1].DropRate != 40 {
-		t.Errorf("losses %+v, bus %+v", l, f.Buses[1])
+		t.Errorf("losses %+v, bus %+v, want 3, the first with rate 40, and 140 drops", l, f.Buses[1])
 	}
 	if l := f.Legs; len(l) != 2 || l[0].Rate != 2400 || l[0].Filled != 8 || l[1].Up {
 		t.Errorf("legs %+v, want 2: one with 2400 packets a second and 8 filled, one down", l)
@@ -160,7 +160,7 @@ func TestScreens(t *testing.T) {
 			text := s.Text()
 			lines := strings.Split(text, "\n")
 			if len(lines) > size[1] {
-				t.Errorf("%s at %v has %d lines", view, size, len(lines))
+				t.Errorf("%s at %v has %d lines, want at most %d", view, size, len(lines), size[1])
 			}
 			for _, l := range lines {
 				if utf8.RuneCountInString(l) > size[0] || strings.ContainsRune(l, '\x1b') {
@@ -200,7 +200,7 @@ func TestAnySize(t *testing.T) {
 			for i := range 100 {
 				s.Key(keys[i%len(keys)], "q")
 				if n := strings.Count(s.Text(), "\n") + 1; n > max(1, h) {
-					t.Fatalf("%d lines of %d", n, h)
+					t.Fatalf("the screen has %d lines, want at most %d", n, max(1, h))
 				}
 			}
 			s.Show(Between(Observation{}, Observation{}))
@@ -220,7 +220,7 @@ func TestKeys(t *testing.T) {
 				text = k
 			}
 			if s.Key(k, text) {
-				t.Fatalf("%s ends it", k)
+				t.Fatalf("the key %s ends the program, want it to go on", k)
 			}
 		}
 		return s.Text()
@@ -261,7 +261,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if text := press("/", "z", "z", "enter"); !strings.Contains(text, `none of 1 groups has "zz" in it`) {
-		t.Errorf("a filter that nothing passes: %s", text)
+		t.Errorf("the screen with a filter that nothing passes lacks its text: %s", text)
 	}
 	press("esc", "p")
 	_, later := scene()
@@ -307,7 +307,7 @@ func TestColour(t *testing.T) {
 			}
 		}
 		if red := strings.Contains(s.Text(), string(red)); red != colour {
-			t.Errorf("colour %v, and red is there: %v", colour, red)
+			t.Errorf("colour %v, and red is there: %v, want %v", colour, red, colour)
 		}
 	}
 }
@@ -320,7 +320,7 @@ func TestWrite(t *testing.T) {
 	}
 	golden(t, "once", all.String())
 	if s := one.String(); strings.Contains(s, "TOPICS") || !strings.Contains(s, "socket_overflow") || strings.Contains(s, "gone") {
-		t.Errorf("one view: %s", s)
+		t.Errorf("the screen of one view has others or gone subscribers: %s", s)
 	}
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(f); err != nil {

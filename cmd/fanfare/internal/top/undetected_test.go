@@ -28,7 +28,7 @@ func TestUndetected(t *testing.T) {
 	}
 	for _, g := range f.Groups {
 		if len(g.Publishers)*len(g.Subscribers) != 0 {
-			t.Errorf("group %s of %s joins %v and %v", g.Group, g.Interface, g.Publishers, g.Subscribers)
+			t.Errorf("group %s of %s joins %v and %v, want one side empty", g.Group, g.Interface, g.Publishers, g.Subscribers)
 		}
 	}
 	if s := f.Buses[0].State + " " + f.Buses[1].State; s != "unheard unheard" {

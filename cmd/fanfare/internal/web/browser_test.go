@@ -133,7 +133,7 @@ func (b *browser) call(method string, params map[string]any) map[string]any {
 	case <-b.gone:
 		b.t.Fatalf("%s: the browser has ended", method)
 	case <-time.After(time.Minute):
-		b.t.Fatalf("%s: no answer", method)
+		b.t.Fatalf("the browser does not answer %s", method)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (b *browser) await(expression string) {
 			return
 		}
 	}
-	b.t.Fatalf("never true: %s; the page says:\n%v", expression, b.eval("document.body.innerText"))
+	b.t.Fatalf("the expression %s is never true; the page says:\n%v", expression, b.eval("document.body.innerText"))
 }
 
 // complaints are the errors of the page's script, and what its policy kept it from.

@@ -24,14 +24,14 @@ func TestUnwritableFrame(t *testing.T) {
 			t.Errorf("frame %d: %+v, error %v, want sequence %d and %d numbers at %v", i, f, err, i+1, numbers, second(i))
 		}
 		if broken := index != 0; strings.Contains(f.Error, "cannot be shown") != broken || f.Processes == nil || f.Map.Links == nil {
-			t.Errorf("frame %d: error %q, %v", i, f.Error, f.Processes)
+			t.Errorf("frame %d: error %q, processes %v, want an error: %v", i, f.Error, f.Processes, broken)
 		}
 	}
 	if c, first := h.enter(); c == nil || strings.Count(string(first), "[17") != 4 {
-		t.Errorf("who comes later is told %s", first)
+		t.Errorf("a late browser receives %s, want 4 points", first)
 	}
 	if f := newModel().update(start, nil, nil); len(f.Point) != numbers {
-		t.Errorf("a point has %d numbers", len(f.Point))
+		t.Errorf("a point has %d numbers, want %d", len(f.Point), numbers)
 	}
 	f := emptyFrame(1)
 	f.Point = []float64{1, math.Inf(1)}

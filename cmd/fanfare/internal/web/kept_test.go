@@ -16,13 +16,13 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	for i := range 100 {
 		m.update(second(1+i), []inspect.Seen{app(100+i, start, 10, 0), {Socket: "/run/2", Err: deaf}, {Socket: "/run/3", Err: deaf}}, nil)
 		if len(m.buses) != 3 || len(m.names) > 3 {
-			t.Fatalf("second %d: %d buses and %d names are kept", i, len(m.buses), len(m.names))
+			t.Fatalf("second %d: %d buses and %d names are kept, want 3 and at most 3", i, len(m.buses), len(m.names))
 		}
 	}
 	m.update(second(200), nil, deaf) // nobody can be asked
 	f := m.update(second(201), []inspect.Seen{app(2, start, 17, 0), app(3, start, 10, 0)}, nil)
 	if f.Point[1] != 7 || f.Processes[0].Name != "app[2]" || len(m.buses) != 2 || len(m.names) != 2 {
-		t.Errorf("%v published, %+v, %d buses and %d names", f.Point[1], f.Processes, len(m.buses), len(m.names))
+		t.Errorf("%v published, processes %+v, %d buses and %d names, want 7, app[2], 2 and 2", f.Point[1], f.Processes, len(m.buses), len(m.names))
 	}
 }
 

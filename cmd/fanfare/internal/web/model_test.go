@@ -62,7 +62,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("second %d: %v published, %v missing, %d events %+v; want %v, %v, %d", i, f.Point[1], f.Point[3], events, f.Events, c.published, c.missing, c.events)
 		}
 		if len(c.seen) != len(f.Processes) || (c.err != nil) != (f.Error != "") {
-			t.Errorf("second %d: processes %v, error %q", i, f.Processes, f.Error)
+			t.Errorf("second %d: processes %v, error %q, want %d and an error: %v", i, f.Processes, f.Error, len(c.seen), c.err != nil)
 		}
 		if i == 3 && (f.Processes[0].Name != "app[1]" || f.Processes[0].Error == "") {
 			t.Errorf("a process that does not answer is %+v", f.Processes[0])
@@ -82,7 +82,7 @@ func TestWherePacketsAreLost(t *testing.T) {
 		b.Groups[0].Counters = inspect.Counters{"missing": 12 * n, "repaired": 9 * n, "late": n, "lost": 2 * n}
 		b.Causes = []stats.CauseCount{{Cause: "fabric", Dropped: 4 * n}, {Cause: "socket_overflow", Dropped: 1000 * n}, {Cause: "slow_consumer", Dropped: 500 * n, Gaps: n, Messages: 800 * n}}
 		if p := m.update(second(i), []inspect.Seen{x}, nil).Point; i == 1 && !slices.Equal(p[3:8], []float64{12, 10, 800, 4, 7}) {
-			t.Errorf("missing, repaired or late, lost, on the way, here: %v", p[3:8])
+			t.Errorf("missing, repaired or late, lost, on the way, here: %v, want 12, 10, 800, 4, 7", p[3:8])
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestFrameIsBounded(t *testing.T) {
 		t.Errorf("%d processes, %d findings, %d slow, %d events, %d publishers, beyond %v", len(f.Processes), len(f.Findings), len(f.Slow), len(f.Events), len(f.Map.Publishers), f.Map.Beyond)
 	}
 	if text, err := json.Marshal(f); err != nil || len(text) > 256<<10 {
-		t.Errorf("a frame of %d bytes, %v", len(text), err)
+		t.Errorf("a frame has %d bytes, error %v, want at most 256 KiB", len(text), err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	}
 	b.Losses = nil
 	if _, without := update(); elapsed > 3*without+time.Second {
-		t.Errorf("it took %v of processor time, and %v without losses", elapsed, without)
+		t.Errorf("it took %v of processor time, and %v without losses, want at most thrice and a second", elapsed, without)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestInBrowser(t *testing.T) {
 		t.Error(err)
 	}
 	if c := b.complaints(); c != "" {
-		t.Errorf("the page's script: %s", c)
+		t.Errorf("the page's script reports an error: %s", c)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestInBrowserOnPhones(t *testing.T) {
 			b.open("http://"+s.Addr()+"/", wide, 800, dark)
 			b.await(`document.querySelectorAll("canvas").length === 5 && document.querySelectorAll("#map rect").length >= 3 && document.querySelector("#slow table") !== null`)
 			if n := b.eval(`document.documentElement.scrollWidth`); n != float64(wide) {
-				t.Errorf("%d pixels wide, dark %v: the page is %v wide", wide, dark, n)
+				t.Errorf("%d pixels wide, dark %v: the page is %v wide, want %d", wide, dark, n, wide)
 			}
 			if wide == 360 {
 				b.eval(`window.boxes = [...document.querySelectorAll("table")].filter((t) => !t.closest(".uplot")).map((t) => t.parentElement);
@@ -175,7 +175,7 @@ func TestInBrowserOnPhones(t *testing.T) {
 		}
 	}
 	if len(colours) != 2 {
-		t.Errorf("colours of the page: %v", colours)
+		t.Errorf("colours of the page: %v, want 2", colours)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestInBrowserHostileNames(t *testing.T) {
 		t.Errorf("hostile names were obeyed: %v", b.eval(`window.hacked`))
 	}
 	if c := b.complaints(); c != "" {
-		t.Errorf("the page's script: %s", c)
+		t.Errorf("the page's script reports an error: %s", c)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestServeLocally(t *testing.T) {
 		}
 	}
 	if _, err := Serve("nowhere", false, readNothing); err == nil || !strings.Contains(err.Error(), "nowhere") {
-		t.Errorf("an address without a port: %v", err)
+		t.Errorf("Serve on an address without a port fails with %v, want the address", err)
 	}
 }
 
@@ -155,18 +155,18 @@ func TestBrowsersAreBounded(t *testing.T) {
 			n++
 		}
 		if n != maxWaiting {
-			t.Errorf("browser %d: %d frames wait", i, n)
+			t.Errorf("browser %d: %d frames wait, want %d", i, n, maxWaiting)
 		}
 	}
 	if len(h.clients) != 1 {
-		t.Errorf("%d browsers are left", len(h.clients))
+		t.Errorf("%d browsers are left, want 1", len(h.clients))
 	}
 	for i := range 2 * maxPoints {
 		h.send(&Frame{Point: []float64{float64(i)}}, []byte("frame"))
 		<-reads
 	}
 	if len(h.points) != maxPoints || h.points[maxPoints-1][0] != 2*maxPoints-1 {
-		t.Errorf("%d points are kept", len(h.points))
+		t.Errorf("%d points are kept, want %d", len(h.points), maxPoints)
 	}
 	h.close()
 	if c, _ := h.enter(); c != nil {

@@ -30,7 +30,7 @@ func TestPermanentLosses(t *testing.T) {
 			}
 		}
 		if found != c.loses || len(f.Slow) != c.loses {
-			t.Errorf("%v ago: slow are %+v", c.ago, f.Slow)
+			t.Errorf("%v ago: slow are %+v, want %d", c.ago, f.Slow, c.loses)
 		}
 		for _, l := range f.Map.Links {
 			if l.To == "shere/1" && l.Style != c.style {

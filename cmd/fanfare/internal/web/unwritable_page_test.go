@@ -24,6 +24,6 @@ func TestInBrowserUnwritableFrame(t *testing.T) {
 	b.open("http://"+s.Addr()+"/", 1280, 900, false)
 	b.await(`document.body?.dataset.sequence > 2 && document.getElementById("verdict")?.textContent.includes("cannot be shown")`)
 	if c := b.complaints(); c != "" {
-		t.Errorf("the page's script: %s", c)
+		t.Errorf("the page's script reports an error: %s", c)
 	}
 }

@@ -55,10 +55,10 @@ func TestNoAmplification(t *testing.T) {
 		size := headerSize + rnd.IntN(1000)
 		got := r.handle(p, arrival{Size: size}, address(rnd.IntN(1000)), now)
 		if got != nil && (got.run != nil || got.packet.Kind != kindChallenge && got.packet.Kind != kindBusy) {
-			t.Fatalf("packet %d, %+v of %d bytes, is answered by %+v", i, p, size, got)
+			t.Fatalf("packet %d, %+v of %d bytes, is answered by %+v, want nothing, a challenge or a refusal as busy", i, p, size, got)
 		}
 		if got != nil && size < 4*got.sized() {
-			t.Fatalf("%+v of %d bytes is answered by %d", p, size, got.sized())
+			t.Fatalf("%+v of %d bytes is answered by %d, want at most a fourth", p, size, got.sized())
 		}
 		r.probe(p, arrival{Size: size}, address(rnd.IntN(1000)), now)
 	}
@@ -111,7 +111,7 @@ func TestSessions(t *testing.T) {
 	for i := range 100 {
 		_, got := join(t, r, address(i), 7, now)
 		if busy := got != nil && got.packet.Kind == kindBusy; busy != (i >= maxSessions) {
-			t.Errorf("client %d is answered by %+v", i, got)
+			t.Errorf("client %d is answered by %+v, want a refusal as busy: %v", i, got, i >= maxSessions)
 		}
 	}
 	if len(r.sessions) != maxSessions {
@@ -152,7 +152,7 @@ func TestRuns(t *testing.T) {
 	r.ran(address(1), number, 99)
 	number--
 	if again := request(rowTrain, 100, 512); again == nil || again.run != nil || again.packet.Count != 99 {
-		t.Errorf("asked again: %+v", again)
+		t.Errorf("a second request is answered by %+v, want no run and 99 probes left", again)
 	}
 	bytes := 0.0
 	for second := range 5 {
@@ -181,10 +181,10 @@ func TestReports(t *testing.T) {
 		p := packet{Kind: kindRequest, Row: row, Session: 7, Cookie: cookie, Number: 3}
 		got := r.handle(p, arrival{Size: requestSize}, address(1), now)
 		if got.sized() == 0 || got.sized() > requestSize || !json.Valid(got.packet.Body) {
-			t.Errorf("row %d: %d bytes: %s", row, got.sized(), got.packet.Body)
+			t.Errorf("row %d: answer of %d bytes, want JSON of at most %d: %s", row, got.sized(), requestSize, got.packet.Body)
 		}
 		if got := r.handle(p, arrival{Size: requestSize - 1}, address(1), now); got != nil {
-			t.Errorf("for a smaller request: %+v", got)
+			t.Errorf("a smaller request is answered by %+v, want no answer", got)
 		}
 	}
 	if got := (Info{Host: "a\x1b]0;title\x07b", Querier: "ünï\xff\"\\"}).clean(); got.Host != "a?]0;title?b" || got.Querier != "?n???"+"?" {

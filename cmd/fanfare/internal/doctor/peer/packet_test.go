@@ -15,7 +15,7 @@ func TestPacket(t *testing.T) {
 	} {
 		b := p.append([]byte("before"), 100)[6:]
 		if len(b) != 100 {
-			t.Errorf("%+v has %d bytes", p, len(b))
+			t.Errorf("%+v has %d bytes, want 100", p, len(b))
 		}
 		if got, err := parse(b); err != nil || !reflect.DeepEqual(got, p) {
 			t.Errorf("packet %+v became %+v, error %v", p, got, err)
@@ -31,7 +31,7 @@ func TestPacket(t *testing.T) {
 		bad := bytes.Clone(good)
 		bad[at] = value
 		if p, err := parse(bad); err == nil {
-			t.Errorf("with byte %d as %d: %+v", at, value, p)
+			t.Errorf("with byte %d as %d the packet is accepted: %+v", at, value, p)
 		}
 	}
 	bad := bytes.Clone(good)
@@ -130,7 +130,7 @@ func TestLargest(t *testing.T) {
 				want = 0
 			}
 			if err != nil || got != want || rows > 16 {
-				t.Errorf("up to %d, %d pass: found %d in %d rows, %v", size, passes, got, rows, err)
+				t.Errorf("up to %d, %d pass: found %d in %d rows, error %v, want %d in at most 16", size, passes, got, rows, err, want)
 			}
 		}
 	}
