@@ -39,7 +39,7 @@ func TestPutGRHIB(t *testing.T) {
 	// RoCE over IPv6 has the same layout and another protocol.
 	PutGRH(area[:], LinkLayerEthernet, &h, 0)
 	if area[6] != 17 {
-		t.Errorf("next header %d", area[6])
+		t.Errorf("next header %d, want 17", area[6])
 	}
 }
 
@@ -50,15 +50,15 @@ func TestParseGRHGarbageBeforeIPv4(t *testing.T) {
 	PutGRH(area[:], LinkLayerEthernet, &h, 0)
 	area[0] = 0x60
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src != h.Src {
-		t.Errorf("parsed as IPv6: %+v", back)
+		t.Errorf("parsed as IPv6: %+v, want source %v", back, h.Src)
 	}
 	area[30] ^= 1 // with a wrong checksum it is an IPv6 header
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src == h.Src {
-		t.Errorf("parsed as IPv4: %+v", back)
+		t.Errorf("parsed as IPv4: %+v, want another source than %v", back, h.Src)
 	}
 	area[0] = 0
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); ok {
-		t.Errorf("parsed as a header: %+v", back)
+		t.Errorf("parsed as a header: %+v, want none", back)
 	}
 }
 
@@ -77,7 +77,7 @@ func FuzzParseGRH(f *testing.F) {
 			return
 		}
 		if len(area) < GRHBytes {
-			t.Fatalf("header in %d bytes", len(area))
+			t.Fatalf("header area of %d bytes, want at least %d", len(area), GRHBytes)
 		}
 		var again [GRHBytes]byte
 		PutGRH(again[:], layer, &h, 0)
@@ -111,7 +111,7 @@ func TestReplyAHAttr(t *testing.T) {
 		}
 	}
 	if _, err := AHAttrFromWC(nil, 1, &wc, area[:]); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("no device: %v", err)
+		t.Errorf("without a device it fails with %v, want EINVAL", err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestReplyAHAttrToOnePortOnly(t *testing.T) {
 		wc := WorkCompletion{Opcode: WCRecv, Flags: WCGRH, SLID: c.slid, SrcQPN: 17}
 		_, err := ReplyAHAttr(Local{Port: 1, LinkLayer: c.layer}, &wc, area[:])
 		if c.ok && err != nil || !c.ok && !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%v, source %v, LID %#x: %v", c.layer, c.src, uint16(c.slid), err)
+			t.Errorf("%v, source %v, LID %#x: error %v, want EINVAL: %v", c.layer, c.src, uint16(c.slid), err, !c.ok)
 		}
 	}
 }

@@ -16,12 +16,12 @@ func TestGID(t *testing.T) {
 	} {
 		g, err := ParseGID(s)
 		if err != nil || g.String() != s || g.IsMulticast() != multicast {
-			t.Errorf("%s: %v, multicast %v, error %v", s, g, g.IsMulticast(), err)
+			t.Errorf("%s: %v, multicast %v, error %v, want %v", s, g, g.IsMulticast(), err, multicast)
 		}
 	}
 	for _, s := range []string{"", "x", "fe80::1%eth0", "239.1.2"} {
 		if g, err := ParseGID(s); err == nil {
-			t.Errorf("%q was parsed as %v", s, g)
+			t.Errorf("%q was parsed as %v, want an error", s, g)
 		}
 	}
 	if g, err := ParseGID("239.1.2.3"); err != nil || !g.IsV4Mapped() || g.IP() != netip.MustParseAddr("239.1.2.3") {
@@ -71,7 +71,7 @@ func TestMTU(t *testing.T) {
 	}
 	for code, want := range map[uint8]MTU{0: 0, 1: 256, 3: 1024, 5: 4096, 6: 0} {
 		if got := MTUFromCode(code); got != want || want != 0 && got.Code() != code {
-			t.Errorf("code %d is %d", code, got)
+			t.Errorf("code %d is MTU %d, want %d", code, got, want)
 		}
 	}
 }
@@ -79,16 +79,16 @@ func TestMTU(t *testing.T) {
 func TestAddr(t *testing.T) {
 	mapped := IPAddr(netip.MustParseAddr("::ffff:239.1.2.3"))
 	if mapped != mustAddr(t, "239.1.2.3") || mapped.Size() != 16 {
-		t.Errorf("v4-mapped address is %v", mapped)
+		t.Errorf("v4-mapped address is %v, want 239.1.2.3 of 16 bytes", mapped)
 	}
 	a := IPPortAddr(netip.MustParseAddrPort("[ff15::1]:7000"))
 	a.ScopeID, a.FlowInfo = 3, 4
 	if a.Size() != 28 || a.Group() != mustAddr(t, "ff15::1") || a.String() != "[ff15::1]:7000" {
-		t.Errorf("%v of %d bytes, group %v", a, a.Size(), a.Group())
+		t.Errorf("%v of %d bytes, group %v, want [ff15::1]:7000 of 28 bytes", a, a.Size(), a.Group())
 	}
 	for _, bad := range []Addr{{}, {Family: FamilyUnix}, {Family: FamilyIPv4}, {Family: FamilyIPv6, IP: netip.MustParseAddr("1.2.3.4")}, IPAddr(netip.Addr{})} {
 		if bad.Size() != 0 || bad.IsAny() {
-			t.Errorf("%v has a size, %d", bad, bad.Size())
+			t.Errorf("%v has a size, %d, want none", bad, bad.Size())
 		}
 	}
 	if _, err := ParseAddr("nowhere"); err == nil {
@@ -110,7 +110,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	if int(ENOTSUPP) != 524 {
-		t.Errorf("ENOTSUPP is %d", int(ENOTSUPP))
+		t.Errorf("ENOTSUPP is %d, want 524", int(ENOTSUPP))
 	}
 	if err := ClosedError("poll CQ", "completion queue"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v does not match net.ErrClosed", err)
@@ -144,9 +144,9 @@ func TestEventErr(t *testing.T) {
 	acks := 0
 	ev := NewEvent(EventMulticastJoin, nil, func() error { acks++; return nil })
 	if ev.Ack() != nil || !errors.Is(ev.Ack(), syscall.EINVAL) || acks != 1 {
-		t.Errorf("acknowledged %d times", acks)
+		t.Errorf("acknowledged %d times, want once", acks)
 	}
 	if err := (*Event)(nil).Ack(); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("Ack of no event: %v", err)
+		t.Errorf("Ack of no event fails with %v, want EINVAL", err)
 	}
 }

@@ -95,10 +95,10 @@ func TestBadInput(t *testing.T) {
 		t.Error("an unbound id has a port, an address or a QP")
 	}
 	if n, err := p.qp.PostSend(nil); n != 0 || err != nil {
-		t.Errorf("PostSend of nothing: %d, %v", n, err)
+		t.Errorf("PostSend of nothing posted %d, error %v, want 0 and none", n, err)
 	}
 	if n, err := p.cq.Poll(nil); n != 0 || err != nil {
-		t.Errorf("Poll of nothing: %d, %v", n, err)
+		t.Errorf("Poll for nothing returns %d, error %v, want 0 and none", n, err)
 	}
 	// A bound port number cannot be bound again.
 	a := h.Addr()
@@ -194,7 +194,7 @@ func TestDeviceRemoval(t *testing.T) {
 		t.Errorf("event %v, error %v, want a device removal and ENODEV", ev.Type, ev.Err())
 	}
 	if ev, err := dev.TryGetAsyncEvent(); err != nil || ev.Type != rdma.AsyncDeviceFatal {
-		t.Errorf("async event %+v, %v", ev, err)
+		t.Errorf("async event %+v, %v, want %v", ev, err, rdma.AsyncDeviceFatal)
 	}
 	if wcs := p.poll(); len(wcs) != 2 || wcs[0].Status != rdma.WCWRFlushErr {
 		t.Errorf("completions %+v, want 2, flushed", wcs)

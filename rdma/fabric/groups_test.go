@@ -76,7 +76,7 @@ func TestRestartClearsTables(t *testing.T) {
 		h.Port(0, 1).SetUp(false)
 	}
 	if _, mlid, ok := f.Record(from.broadcast()); !ok || mlid != rdma.MLIDMin {
-		t.Errorf("the broadcast group exists: %v, with MLID %v", ok, mlid)
+		t.Errorf("the broadcast group exists: %v, with MLID %v, want true with %v", ok, mlid, rdma.MLIDMin)
 	}
 }
 

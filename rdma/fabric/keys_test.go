@@ -36,7 +36,7 @@ func TestPrivilegedQKey(t *testing.T) {
 		t.Errorf("received %q, want %q", got, "own key")
 	}
 	if attr, _ := to.dev.Port(1); attr.QKeyViolations != 1 {
-		t.Errorf("%d violations counted", attr.QKeyViolations)
+		t.Errorf("%d violations counted, want 1", attr.QKeyViolations)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestBlockSelf(t *testing.T) {
 		t.Errorf("received %q, want %q", got, "to both")
 	}
 	if got := neighbour.received(); len(got) != 2 {
-		t.Errorf("neighbour received %q", got)
+		t.Errorf("neighbour received %q, want 2 messages", got)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestPKeys(t *testing.T) {
 			bad = 0
 		}
 		if got := to.received(); (len(got) == 1) != c.taken {
-			t.Errorf("from %v to %v: received %q", c.from, c.to, got)
+			t.Errorf("from %v to %v: received %q, want a message: %v", c.from, c.to, got, c.taken)
 		}
 		if attr, _ := to.dev.Port(1); attr.BadPKeys != bad {
 			t.Errorf("from %v to %v: %d counted, want %d", c.from, c.to, attr.BadPKeys, bad)
@@ -348,7 +348,7 @@ func TestCompletionOfDatagram(t *testing.T) {
 		from.run()
 		wcs := to.poll()
 		if len(wcs) != 1 || wcs[0].SL != 5 || wcs[0].SLID != port.LID || wcs[0].SrcQPN != from.qp.QPN() {
-			t.Fatalf("%v: completions %+v of a port with LID %v", flavor, wcs, port.LID)
+			t.Fatalf("%v: completions %+v, want one with SL 5, LID %v and QPN %v", flavor, wcs, port.LID, from.qp.QPN())
 		}
 		h, ok := rdma.ParseGRH(port.LinkLayer, to.mem)
 		bytes := uint16(12 + 8 + 8 + 4) // BTH, DETH, payload, ICRC

@@ -73,7 +73,7 @@ func TestDown(t *testing.T) {
 		port.SetUp(false)
 		async(rdma.AsyncPortErr)
 		if m := f.Members(ah.Attr().GRH.DGID); flavor == InfiniBand && (len(m) != 1 || m[port] != 0) {
-			t.Errorf("members are %v", m)
+			t.Errorf("members are %v, want only the port, without a state", m)
 		}
 		from.send(ah, "from a port that is down")
 		from.run()
@@ -111,7 +111,7 @@ func TestRemovedPortReceivesNothing(t *testing.T) {
 		t.Errorf("statistics %+v, want 1 packet lost at a port that is down and none delivered", s)
 	}
 	if m := from.f.Members(from.mgid(testGroup(1))); len(m) != 1 {
-		t.Errorf("members are %v", m)
+		t.Errorf("members are %v, want 1", m)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestClosedFabric(t *testing.T) {
 		t.Errorf("statistics %+v, want 1 packet lost at a port that is down", s)
 	}
 	if at, ok := from.f.NextDeadline(); ok {
-		t.Errorf("an event is due at %v", at)
+		t.Errorf("an event is due at %v, want none", at)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestTreeEndsAtLastMember(t *testing.T) {
 	b.join(testGroup(1), rdma.JoinFullMember)
 	for _, l := range f.switches[1].table[groupKey{mlid: ah.Attr().DLID}] {
 		if l.sw != nil {
-			t.Errorf("the leaf forwards to switch %d", l.sw.index)
+			t.Errorf("the leaf forwards to switch %d, want to none", l.sw.index)
 		}
 	}
 	c := newPeer(t, f.AddHost(HostConfig{Switch: 2}))
@@ -271,7 +271,7 @@ func TestAttachWithoutJoin(t *testing.T) {
 	want("left", from)
 	want("left", to)
 	if attr, _ := to.dev.Port(1); attr.Dropped != 0 {
-		t.Errorf("%d datagrams reached a port that has left", attr.Dropped)
+		t.Errorf("%d datagrams reached a port that has left, want none", attr.Dropped)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestIPoIBAfterPortUp(t *testing.T) {
 		}
 		port.SetUp(true)
 		if _, in := f.Members(p.broadcast())[port]; in != up {
-			t.Errorf("IPoIB up %v: the port is in the broadcast group: %v", up, in)
+			t.Errorf("IPoIB up %v: the port is in the broadcast group: %v, want %v", up, in, up)
 		}
 		f.Close()
 	}

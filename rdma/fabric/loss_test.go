@@ -69,9 +69,9 @@ func TestLocalMemberMustMatch(t *testing.T) {
 	first.join(testGroup(1), rdma.JoinFullMember)
 	f.Trace()
 	if s := second.status(testGroup(1), rdma.JoinFullMember); s != -int(syscall.EINVAL) {
-		t.Errorf("a request for SL 0 in a group of SL 3: status %d", s)
+		t.Errorf("a request for SL 0 in a group of SL 3: status %d, want -EINVAL", s)
 	}
 	if tr := f.Trace(); len(tr) != 0 {
-		t.Errorf("the subnet administrator was asked: %v", tr)
+		t.Errorf("the subnet administrator was asked: %v, want no request", tr)
 	}
 }

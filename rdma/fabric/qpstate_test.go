@@ -99,7 +99,7 @@ func TestQPStateTable(t *testing.T) {
 					t.Fatalf("%v to %v with %#x: %v, want success %v", from, to, mask, err, want)
 				}
 				if attr, _ := p.qp.Query(); err != nil && attr.State != from || err == nil && attr.State != to {
-					t.Fatalf("%v to %v: queue pair is in %v", from, to, attr.State)
+					t.Fatalf("transition from %v to %v fails with %v, but the queue pair is in %v", from, to, err, attr.State)
 				}
 			}
 		}
@@ -172,7 +172,7 @@ func TestErrorReceivesNothing(t *testing.T) {
 		t.Errorf("completions %+v, want one, flushed", wcs)
 	}
 	if n := to.qp.(rdma.DropCounter).Dropped(); n != 0 {
-		t.Errorf("%d counted as dropped", n)
+		t.Errorf("%d datagrams counted as dropped, want none", n)
 	}
 	if attr, _ := to.dev.Port(1); attr.Dropped != 1 {
 		t.Errorf("%d counted at the port, want 1", attr.Dropped)
@@ -195,10 +195,10 @@ func TestErrorFromReset(t *testing.T) {
 		}
 		wr := p.sendWR(ah, "x")
 		if n, err := qp.PostSend([]rdma.SendWR{wr, wr}); n != 2 || err != nil {
-			t.Errorf("%v: PostSend posted %d: %v", flavor, n, err)
+			t.Errorf("%v: PostSend posted %d, error %v, want 2 and none", flavor, n, err)
 		}
 		if n, err := qp.PostRecv([]rdma.RecvWR{p.recvWR(0)}); n != 1 || err != nil {
-			t.Errorf("%v: PostRecv posted %d: %v", flavor, n, err)
+			t.Errorf("%v: PostRecv posted %d, error %v, want 1 and none", flavor, n, err)
 		}
 		wcs := p.poll()
 		if len(wcs) != 3 {

@@ -91,7 +91,7 @@ func TestCQOverflow(t *testing.T) {
 		t.Fatalf("%d completions, want 2", got)
 	}
 	if _, err := from.cq.Poll(from.wcs); !errors.Is(err, syscall.EIO) {
-		t.Fatalf("the overflowed queue: %v", err)
+		t.Fatalf("Poll of the overflowed queue fails with %v, want EIO", err)
 	}
 	for qp, want := range map[rdma.QP]rdma.QPState{from.qp: rdma.QPErr, idle: rdma.QPErr, reset: rdma.QPReset} {
 		if attr, _ := qp.Query(); attr.State != want {
@@ -104,11 +104,11 @@ func TestCQOverflow(t *testing.T) {
 		if i > 0 && ev.Type == rdma.AsyncQPFatal {
 			fatal[ev.QP]++
 		} else if i > 0 || err != nil || ev.Type != rdma.AsyncCQErr || ev.CQ != from.cq {
-			t.Errorf("event %d is %+v, %v", i, ev, err)
+			t.Errorf("event %d is %+v, error %v, want one %v of the queue first", i, ev, err, rdma.AsyncCQErr)
 		}
 	}
 	if len(fatal) != 2 || fatal[from.qp] != 1 || fatal[idle] != 1 {
-		t.Errorf("fatal events for %v", fatal)
+		t.Errorf("fatal events for %v, want one for each queue pair", fatal)
 	}
 	from.send(ah, "x") // it fails, and no further event is reported
 	for _, dev := range []rdma.Device{from.dev, other} {
@@ -151,13 +151,13 @@ func TestSendOfForeignMemory(t *testing.T) {
 			t.Errorf("%s: completions have status %v, want %v", name, status, want)
 		}
 		if attr, _ := from.qp.Query(); attr.State != rdma.QPErr {
-			t.Errorf("%s: queue pair is in %v", name, attr.State)
+			t.Errorf("%s: queue pair is in %v, want %v", name, attr.State, rdma.QPErr)
 		}
 		// Requests posted in ERR are flushed, too.
 		from.send(ah, "y")
 		from.post(1)
 		if wcs := from.poll(); len(wcs) != 2 || wcs[0].Status != rdma.WCWRFlushErr || wcs[1].Status != rdma.WCWRFlushErr {
-			t.Errorf("%s: posted in ERR: %+v", name, wcs)
+			t.Errorf("%s: completions of sends posted in state ERR are %+v, want 2, flushed", name, wcs)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestSendDelay(t *testing.T) {
 	from.send(ah, "early")
 	copy(from.mem[(peerSlots-1)*peerSlot:], "LATE!")
 	if wcs := from.poll(); len(wcs) != 0 {
-		t.Fatalf("completed immediately: %+v", wcs)
+		t.Fatalf("completions %+v immediately after the send, want none", wcs)
 	}
 	from.run()
 	if wcs := from.poll(); len(wcs) != 1 {

@@ -42,7 +42,7 @@ func TestRemovalAfterDestroy(t *testing.T) {
 	}
 	pending, err := p.id.BeginDestroy()
 	if err != nil || pending.Done() {
-		t.Fatalf("destroy: %v, done %v with an unacknowledged event", err, pending.Done())
+		t.Fatalf("destroying the id: error %v, done %v, want none and false before the event is acknowledged", err, pending.Done())
 	}
 	f.hosts[0].RemoveDevice(0)
 	p.run()
@@ -50,6 +50,6 @@ func TestRemovalAfterDestroy(t *testing.T) {
 		t.Errorf("event %+v, error %v, want none", ev, err)
 	}
 	if err := ev.Ack(); err != nil || !pending.Done() {
-		t.Errorf("acknowledged: %v, done %v", err, pending.Done())
+		t.Errorf("after the acknowledgement: error %v, done %v, want none and true", err, pending.Done())
 	}
 }

@@ -62,12 +62,12 @@ func TestOneMessageManyCopies(t *testing.T) {
 			from.run()
 			for i, p := range members {
 				if got := p.received(); !slices.Equal(got, []string{"to all"}) {
-					t.Errorf("%v, %d switches: member %d received %q", flavor, switches, i, got)
+					t.Errorf(`%v, %d switches: member %d received %q, want "to all"`, flavor, switches, i, got)
 				}
 			}
 			for i, p := range others {
 				if got := p.received(); len(got) != 0 {
-					t.Errorf("%v, %d switches: other %d received %q", flavor, switches, i, got)
+					t.Errorf("%v, %d switches: other %d received %q, want nothing", flavor, switches, i, got)
 				}
 			}
 			if s := f.Stats(); s.Sent != 1 || s.Delivered != uint64(len(members)) {
@@ -111,7 +111,7 @@ func TestFlood(t *testing.T) {
 		from.send(ah, "x")
 		from.run()
 		if attr, _ := stranger.dev.Port(1); attr.Dropped != want {
-			t.Errorf("%v, flood %v: %d datagrams reached the non-member", c.flavor, flood, attr.Dropped)
+			t.Errorf("%v, flood %v: %d datagrams reached the non-member, want %d", c.flavor, flood, attr.Dropped, want)
 		}
 		f.Close()
 	}
@@ -132,7 +132,7 @@ func TestPortDown(t *testing.T) {
 		from.run()
 		got = append(got, to.received()...)
 		if attr, _ := to.dev.Port(1); (attr.State == rdma.PortActive) != up {
-			t.Errorf("port is %v", attr.State)
+			t.Errorf("port is %v, want active: %v", attr.State, up)
 		}
 	}
 	if !slices.Equal(got, []string{"0", "2"}) {
@@ -159,7 +159,7 @@ func TestSeveralPorts(t *testing.T) {
 			}
 			dev, err := id.Device()
 			if err != nil || dev.Name() != names[d] || int(id.Port()) != p {
-				t.Errorf("bound to %v port %d, %v", dev, id.Port(), err)
+				t.Errorf("bound to %v port %d, error %v, want %s port %d", dev, id.Port(), err, names[d], p)
 			}
 			gids, _ := dev.GIDs(id.Port())
 			attr, _ := dev.Port(id.Port())
@@ -167,7 +167,7 @@ func TestSeveralPorts(t *testing.T) {
 		}
 	}
 	if len(seen) != 4 {
-		t.Errorf("ports have the same address: %v", seen)
+		t.Errorf("ports have the addresses %v, want 4 different ones", seen)
 	}
 }
 

@@ -106,7 +106,7 @@ var attachStatements = []Statement{
 		t.can(net.Group != nil, "see the SA's records")
 		ev := t.node(0).joinAs(group(5, 59), rdma.JoinSendOnlyFullMember)
 		if r, ok := net.Group(ev.UD.AHAttr.GRH.DGID); !ok || r.DLID != ev.UD.AHAttr.DLID {
-			t.Errorf("the SA has the group: %v, record %+v", ok, r)
+			t.Errorf("the SA has the group: %v, record %+v, want MLID %v", ok, r, ev.UD.AHAttr.DLID)
 		}
 	}},
 }

@@ -15,7 +15,7 @@ var dataStatements = []Statement{
 	{92, "byte_len is 40 plus the length, the payload is at offset 40", both, 0, "IBTA 11.4.2.1; rxe rxe_resp.c", func(t *T) {
 		m, _, _ := oneMessage(t, group(92, 1), nil)
 		if m.wc.ByteLen != uint32(40+len("hello")) || m.data != "hello" {
-			t.Errorf("byte_len %d, data %q", m.wc.ByteLen, m.data)
+			t.Errorf(`byte_len %d, data %q, want 45, "hello"`, m.wc.ByteLen, m.data)
 		}
 	}},
 	{93, "GRH area on RoCEv2/IPv4: bytes 20 to 39 are the IPv4 header", RoCE, 0, "rxe rxe_resp.c; ib_verbs.h rdma_network_hdr", func(t *T) {
@@ -39,7 +39,7 @@ var dataStatements = []Statement{
 			t.Errorf("area % x, want an IPv6 header from %v to %v", m.area, gids[0].GID, ev.UD.AHAttr.GRH.DGID)
 		}
 		if length := binary.BigEndian.Uint16(m.area[4:]); length != 12+8+8+4 { // BTH, DETH, "hello" and pad, ICRC
-			t.Errorf("payload length %d", length)
+			t.Errorf("payload length %d, want 32", length)
 		}
 	}},
 	{95, "completion has the sender's QPN and the GRH flag", both, 0, "rxe rxe_resp.c", func(t *T) {
@@ -111,7 +111,7 @@ var dataStatements = []Statement{
 	{101, "a message of no bytes is delivered with byte_len 40", both, 0, "rxe", func(t *T) {
 		m, _, _ := oneMessage(t, group(101, 1), func(wr *rdma.SendWR) { wr.SG = nil })
 		if m.wc.ByteLen != 40 || m.data != "" {
-			t.Errorf("byte_len %d", m.wc.ByteLen)
+			t.Errorf("byte_len %d, want 40 without data", m.wc.ByteLen)
 		}
 	}},
 	{102, "a message is dropped if the receive buffer is too small, and the QP stays usable", both, 0, "rxe rxe_resp.c", func(t *T) {
@@ -124,7 +124,7 @@ var dataStatements = []Statement{
 		from.send(ah, "hello")
 		to.receive(0)
 		if len(to.bad) > 0 {
-			t.Errorf("completions in error: %+v", to.bad)
+			t.Errorf("completions in error: %+v, want none", to.bad)
 		}
 		from.send(ah, "four")
 		to.expect("four")
@@ -184,7 +184,7 @@ func dropped(t *T, g rdma.Addr, spoil func(*node, *rdma.SendWR)) {
 	from.sendOn(from.qp, wr)
 	to.receive(0)
 	if len(to.bad) > 0 {
-		t.Errorf("completions in error: %+v", to.bad)
+		t.Errorf("completions in error: %+v, want none", to.bad)
 	}
 	from.send(ah, "good")
 	to.expect("good")

@@ -188,7 +188,7 @@ var leaveStatements = []Statement{
 		a := n.join(group(6, 73))
 		b := n.join(group(6, 73))
 		if a.UD.AHAttr.GRH.DGID != b.UD.AHAttr.GRH.DGID {
-			t.Errorf("groups %v and %v", a.UD.AHAttr.GRH.DGID, b.UD.AHAttr.GRH.DGID)
+			t.Errorf("groups %v and %v, want the same", a.UD.AHAttr.GRH.DGID, b.UD.AHAttr.GRH.DGID)
 		}
 		t.must("leave", n.leave(group(6, 73)))
 		t.wantErrno("DetachMcast", n.qp.DetachMcast(a.UD.AHAttr.GRH.DGID, a.UD.AHAttr.DLID), syscall.EINVAL)

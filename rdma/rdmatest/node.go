@@ -270,7 +270,7 @@ func (n *node) joinAs(a rdma.Addr, flags rdma.JoinFlags) *rdma.Event {
 	n.begin(a, flags, nil)
 	ev := n.event()
 	if ev.Type != rdma.EventMulticastJoin {
-		n.t.Fatalf("join of %v: %v", a, ev.Err())
+		n.t.Fatalf("the join of %v failed: %v", a, ev.Err())
 	}
 	n.ack()
 	n.t.quiet() // so that the switches are programmed

@@ -44,7 +44,7 @@ func TestMembershipReports(t *testing.T) {
 			k, _, err := unix.Recvfrom(fd, b, 0)
 			if err == unix.EAGAIN {
 				if time.Now().After(until) {
-					t.Fatalf("no report of type %d about %v; received %v", record, group, reports)
+					t.Fatalf("no report of type %d about %v; received the reports %v", record, group, reports)
 				}
 				time.Sleep(time.Millisecond)
 				continue

@@ -21,7 +21,7 @@ func TestPayloads(t *testing.T) {
 	n := 0
 	for payload, err := range Payloads(train) {
 		if err != nil || !bytes.Equal(payload, want[n]) {
-			t.Errorf("datagram %d holds %q: %v", n, payload, err)
+			t.Errorf("datagram %d holds %q, error %v, want %q", n, payload, err, want[n])
 		}
 		n++
 	}

@@ -177,7 +177,7 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 	exchange := func(from, to *process) {
 		t.Helper()
 		if got := from.send(to, few); got != few {
-			t.Errorf("%s received %d of %d from %s", to.name, got, few, from.name)
+			t.Errorf("%s received %d messages from %s, want %d", to.name, got, from.name, few)
 		}
 	}
 	// c does not poll, but still relays datagrams for others.
@@ -190,7 +190,7 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 		t.Errorf("the holder counts %v, want %v", got, want)
 	}
 	if got := b.counters(); got != [4]int{0, few, 0, 0} && !raw {
-		t.Errorf("another counts %v", got)
+		t.Errorf("another process counts %v, want %v", got, [4]int{0, few, 0, 0})
 	}
 	c.kill()
 	exchange(a, b)
@@ -368,7 +368,7 @@ func TestUsers(t *testing.T) {
 		"         0     100000      65536\n": false,
 	} {
 		if got := mapsAll(text); got != want {
-			t.Errorf("%q maps all users to themselves: %v", text, got)
+			t.Errorf("%q maps all users to themselves: %v, want %v", text, got, want)
 		}
 	}
 	if u := currentUsers(); u.own != uint32(os.Getuid()) {
@@ -388,7 +388,7 @@ func TestEndRelaysRemaining(t *testing.T) {
 			remaining.send(remaining.wrs(ah, remaining.qp.QPN(), fmt.Sprint("message ", round)))
 		})
 		if got := remaining.wait(1); len(got) != 1 || got[0].data != fmt.Sprint("message ", round) {
-			t.Fatalf("round %d: received %v", round, got)
+			t.Fatalf(`round %d: received %v, want "message %d"`, round, got, round)
 		}
 	}
 }

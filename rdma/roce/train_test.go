@@ -41,7 +41,7 @@ func TestEqualParts(t *testing.T) {
 				a.send(a.wrs(ah, 0, msgs...))
 				for i, m := range b.wait(len(msgs)) {
 					if m.data != msgs[i] {
-						t.Fatalf("message %d is %d bytes of %q", i, len(m.data), m.data[0])
+						t.Fatalf("message %d has %d bytes of %q, want %d", i, len(m.data), m.data[0], len(msgs[i]))
 					}
 				}
 				after := a.counters()
@@ -72,7 +72,7 @@ func TestRawSelection(t *testing.T) {
 		t.Errorf("received %q, want %q", m[0].data, "to the first group")
 	}
 	if n, _, err := unix.Recvfrom(pub.p.devices[0].sockets.raw.fd, make([]byte, 2048), unix.MSG_DONTWAIT|unix.MSG_PEEK); err != unix.EAGAIN {
-		t.Errorf("the sender's own socket has %d bytes, %v", n, err)
+		t.Errorf("the sender's own socket has %d bytes, error %v, want EAGAIN", n, err)
 	}
 	last := 0
 	for i := 1; i <= maxSelected; i++ { // one more than the filter can contain

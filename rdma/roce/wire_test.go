@@ -105,7 +105,7 @@ func (s *sniffer) packet() []byte {
 			return b[:n]
 		}
 		if err != unix.EAGAIN || time.Now().After(until) {
-			s.t.Fatalf("no packet: %v", err)
+			s.t.Fatalf("no packet arrived: %v", err)
 		}
 		time.Sleep(50 * time.Microsecond)
 	}
@@ -272,10 +272,10 @@ func wirePads(t *testing.T, check Check) {
 		pad := -i & 3
 		tail := b[len(b)-4-pad : len(b)-4]
 		if len(b) != 28+20+i+pad+4 || int(b[29]>>4&3) != pad || !bytes.Equal(tail, make([]byte, pad)) {
-			t.Errorf("payload of %d bytes: packet % x", i, b)
+			t.Errorf("payload of %d bytes: packet % x, want pad %d of zeros", i, b, pad)
 		}
 		if got[i].data != msgs[i] || int(got[i].wc.ByteLen) != 40+i {
-			t.Errorf("payload of %d bytes: received %q, byte_len %d", i, got[i].data, got[i].wc.ByteLen)
+			t.Errorf("payload of %d bytes: received %q, byte_len %d, want %q, %d", i, got[i].data, got[i].wc.ByteLen, msgs[i], 40+i)
 		}
 	}
 }
@@ -310,7 +310,7 @@ func wirePeers(t *testing.T, check Check) {
 					p.ID, p.DontFragment, h.MigReq = id, df, pad%2 == 0
 				}))
 				if got := n.wait(1); got[0].data != text {
-					t.Errorf("id %#x DF %v pad %d: %q", id, df, pad, got[0].data)
+					t.Errorf("id %#x DF %v pad %d: received %q, want %q", id, df, pad, got[0].data, text)
 				}
 				count++
 			}

@@ -93,6 +93,6 @@ func testFromMckey(t *testing.T, hosts []testHost, sendOnly bool) {
 		return rec.Kind == rdmatest.IGMPReport && rec.Host == 1 && rec.MGID.IP() == g.IP
 	})
 	if reported == sendOnly {
-		t.Errorf("send-only %v, and an IGMP report was sent: %v", sendOnly, reported)
+		t.Errorf("send-only %v, and an IGMP report was sent: %v, want %v", sendOnly, reported, !sendOnly)
 	}
 }

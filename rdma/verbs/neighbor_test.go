@@ -83,5 +83,5 @@ func TestHandleToAbsentHost(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines remain", working())
+	t.Errorf("%d goroutines remain, want none", working())
 }

@@ -73,7 +73,7 @@ func TestWatchIsStopped(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0); err != nil {
-		t.Errorf("the watched descriptor: %v", err)
+		t.Errorf("the watched descriptor is closed: %v", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestEveryFlippedBit(t *testing.T) {
 				packet[i] ^= 1 << bit
 				want := masked(g.path.IsIPv4(), i)>>bit&1 != 0
 				if got := accepts(packet); got != want {
-					t.Errorf("%s with bit %d of byte %d flipped: accepted %v", g.name, bit, i, got)
+					t.Errorf("%s with bit %d of byte %d flipped: accepted %v, want %v", g.name, bit, i, got, want)
 				}
 				packet[i] ^= 1 << bit
 			}
@@ -143,11 +143,11 @@ func TestPads(t *testing.T) {
 			t.Errorf("%d bytes: payload %q, error %v, want %q", n, payload, err, "payloads"[:n])
 		}
 		if len(b)%4 != 0 {
-			t.Errorf("%d bytes of payload have a size of %d", n, len(b))
+			t.Errorf("%d bytes of payload have a size of %d, want a multiple of 4", n, len(b))
 		}
 		for _, c := range b[h.Bytes()+n : len(b)-4] {
 			if c != 0 {
-				t.Errorf("pad of %d bytes is % x", n, b)
+				t.Errorf("pad of %d bytes is % x, want zeros", n, b)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestRecover(t *testing.T) {
 		}
 		gotID, gotDF, ok := Recover(Sum(base, b), Want(b), len(b))
 		if !ok || gotID != id || gotDF != df {
-			t.Fatalf("id %#x DF %v of %d bytes: recovered %#x %v %v", id, df, len(b), gotID, gotDF, ok)
+			t.Fatalf("id %#x DF %v of %d bytes: recovered %#x %v, %v", id, df, len(b), gotID, gotDF, ok)
 		}
 	}
 	const draws = 1 << 22
@@ -237,7 +237,7 @@ func FuzzIP(f *testing.F) {
 		out := make([]byte, h.Size(len(payload)))
 		copy(h.Put(out, len(payload)), payload)
 		if len(out) != len(ib) || !bytes.Equal(out[h.Bytes():h.Bytes()+len(payload)], payload) {
-			t.Fatalf("encoded % x from % x", out, ib)
+			t.Fatalf("encoded % x, want the header and the payload of % x", out, ib)
 		}
 	})
 }

@@ -101,12 +101,12 @@ func TestGolden(t *testing.T) {
 		}
 		p.pseudo = g.path.pseudo
 		if p != g.path || n != g.net {
-			t.Errorf("%s is parsed as %+v %+v", g.name, p, n)
+			t.Errorf("%s is parsed as %+v %+v, want %+v %+v", g.name, p, n, g.path, g.net)
 		}
 		var h Header
 		payload, err := h.Parse(b)
 		if err != nil || h != g.head || string(payload) != g.payload {
-			t.Errorf("%s: %v, parsed as %+v %q", g.name, err, h, payload)
+			t.Errorf("%s: error %v, parsed as %+v %q, want %+v %q", g.name, err, h, payload, g.head, g.payload)
 		}
 		if sum := Sum(p.Prefix(len(b)), b); sum != g.icrc || Want(b) != g.icrc {
 			t.Errorf("%s: ICRC computed %#x, read %#x, want %#x", g.name, sum, Want(b), g.icrc)
@@ -127,7 +127,7 @@ func TestConnectX4(t *testing.T) {
 		t.Errorf("ICRC %#x, want %#x", sum, Want(b))
 	}
 	if b[4] != 0x40 {
-		t.Errorf("Sum left byte 4 as %#x", b[4])
+		t.Errorf("Sum left byte 4 as %#x, want 0x40", b[4])
 	}
 	if _, err := new(Header).Parse(b); err != ErrOpcode {
 		t.Errorf("Parse fails with %v, want %v", err, ErrOpcode)
@@ -135,7 +135,7 @@ func TestConnectX4(t *testing.T) {
 	// As read from a UDP socket: without identification and flags.
 	p.ID, p.DontFragment = 0, true
 	if id, df, ok := Recover(Sum(p.Prefix(len(b)), b), Want(b), len(b)); !ok || id != 0x718c || !df {
-		t.Errorf("recovered id %#x, DF %v, %v", id, df, ok)
+		t.Errorf("recovered id %#x, DF %v, %v, want 0x718c, true", id, df, ok)
 	}
 }
 

@@ -173,7 +173,7 @@ func TestIPMembership(t *testing.T) {
 	l, id, _, _, _ := newLoop(t)
 	l.refuse = syscall.ENOBUFS
 	if err := id.JoinMulticast(loopGroup, nil); !errors.Is(err, syscall.ENOBUFS) {
-		t.Errorf("a join that the host refuses: %v", err)
+		t.Errorf("a join that the host refuses fails with %v, want ENOBUFS", err)
 	}
 	if _, err := id.BeginLeave(loopGroup); !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		t.Errorf("leaving a group not joined fails with %v, want EADDRNOTAVAIL", err)
@@ -190,6 +190,6 @@ func TestIPMembership(t *testing.T) {
 		}
 	}
 	if len(l.joins) != 2 || l.joins[0] != "join 239.1.2.3" || l.joins[1] != "leave 239.1.2.3" {
-		t.Errorf("calls of the host: %q", l.joins)
+		t.Errorf("calls of the host: %q, want a join and a leave of 239.1.2.3", l.joins)
 	}
 }

@@ -59,7 +59,7 @@ func TestSelected(t *testing.T) {
 	for selector, want := range map[uint8][3]bool{0: {false, false, true}, 1: {true, false, false}, 2: {false, true, false}, 3: {true, true, true}} {
 		for i, have := range []uint8{3, 4, 5} {
 			if got := Selected(selector, have, 4); got != want[i] {
-				t.Errorf("selector %d, %d with 4 requested: %v", selector, have, got)
+				t.Errorf("selector %d, %d with 4 requested: selected %v, want %v", selector, have, got, want[i])
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func TestAnswerWithAnotherQKey(t *testing.T) {
 			t.Fatalf("Q_Key %v: no event: %v", qkey, err)
 		}
 		if joined := ev.Type == rdma.EventMulticastJoin; joined != (want == 0) || ev.Status != want || ev.Context != "mine" {
-			t.Errorf("Q_Key %v: event %v, status %d, context %v", qkey, ev.Type, ev.Status, ev.Context)
+			t.Errorf(`Q_Key %v: event %v, status %d, context %v, want status %d and context "mine"`, qkey, ev.Type, ev.Status, ev.Context, want)
 		}
 	}
 }
@@ -148,6 +148,6 @@ func TestPortWithoutInterface(t *testing.T) {
 		t.Errorf("the join fails with %v, want ENODEV", err)
 	}
 	if len(l.joins) != 0 {
-		t.Errorf("events of the host: %q", l.joins)
+		t.Errorf("events of the host: %q, want none", l.joins)
 	}
 }

@@ -26,6 +26,6 @@ func TestRefused(t *testing.T) {
 		q.Refuse(rdma.GID{14: byte(i >> 8), 15: byte(i)}, 1, syscall.EPERM)
 	}
 	if len(q.refused.by) > maxRefusals || q.Refused() != 4+10*maxRefusals {
-		t.Errorf("%d destinations are stored", len(q.refused.by))
+		t.Errorf("%d destinations stored and %d sends refused, want at most %d and exactly %d", len(q.refused.by), q.Refused(), maxRefusals, 4+10*maxRefusals)
 	}
 }
