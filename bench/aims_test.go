@@ -91,14 +91,14 @@ func TestAims(t *testing.T) {
 		seen[a.Name] = true
 	}
 	if len(result.Aims) != 62 || len(result.Parts) != 43 {
-		t.Errorf("%d aims from %d results", len(result.Aims), len(result.Parts))
+		t.Errorf("%d aims from %d results, want 62 and 43", len(result.Aims), len(result.Parts))
 	}
 	var text strings.Builder
 	if err := Write(&text, result, false); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 62 {
 		t.Errorf("report with error %v, want 62 times PASS or MISSED: %s", err, text.String())
 	}
 	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 62 {
-		t.Errorf("JSON has %d aims", len(list))
+		t.Errorf("JSON has %d aims, want 62", len(list))
 	}
 	wanted := make(map[string]float64)
 	for _, a := range result.Aims {

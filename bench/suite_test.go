@@ -33,11 +33,11 @@ func TestIncomplete(t *testing.T) {
 	// A ratio uses the same number of runs of both.
 	got := paired(map[string][]*outcome{"ours": {{}, {}, {}}, "raw": {{}, {}}})
 	if len(got["ours"]) != 2 || len(got["raw"]) != 2 {
-		t.Errorf("%d and %d runs paired", len(got["ours"]), len(got["raw"]))
+		t.Errorf("%d and %d runs paired, want 2 and 2", len(got["ours"]), len(got["raw"]))
 	}
 	// A target applies to complete results only.
 	if v := (&Result{Scenario: "throughput", Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}).Verdicts(); v != nil {
-		t.Errorf("verdicts of an incomplete result: %v", v)
+		t.Errorf("verdicts of an incomplete result: %v, want none", v)
 	}
 
 	// If nothing was measured there is no result.
@@ -62,15 +62,15 @@ func TestIncomplete(t *testing.T) {
 		}
 		result, err := b.Run(ctx, scenario)
 		if result == nil || !errors.Is(err, off) {
-			t.Errorf("%s, cancelled at %s: %v, %v", scenario, until, result, err)
+			t.Errorf("%s, cancelled at %s: result %v, error %v, want a result and %v", scenario, until, result, err, off)
 			continue
 		}
 		m := decoded(t, result)
 		if m["incomplete"] != "cancelled" {
-			t.Errorf("%s: incomplete is %v", scenario, m["incomplete"])
+			t.Errorf(`%s: incomplete is %v, want "cancelled"`, scenario, m["incomplete"])
 		}
 		if scenario == "loss" && (len(result.Points) != 2 || result.Points[0].Value("ours", "runs") != 2 || result.Points[1].Value("ours", "runs") != 1) {
-			t.Errorf("loss: %d points", len(result.Points))
+			t.Errorf("loss: %d points, want 2 with 2 runs and 1 run", len(result.Points))
 		}
 		if err := Write(io.Discard, result, false); err != nil {
 			t.Errorf("%s: the report cannot be written: %v", scenario, err)

@@ -111,7 +111,7 @@ func TestTargetOfOne(t *testing.T) {
 	s.Baselines = []string{"nats"}
 	r.Settings = s
 	if v := r.Verdicts(); len(v) != 1 || v[0].Name != "nats" {
-		t.Errorf("with a baseline: %v", v)
+		t.Errorf("with a baseline: verdicts %v, want one of nats", v)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestTopicsAreCounted(t *testing.T) {
 func TestShapeText(t *testing.T) {
 	s := Defaults("udp")
 	if got := s.shapeText(); got != "" || s.Many() {
-		t.Errorf("the simplest shape is %q", got)
+		t.Errorf("the simplest shape is %q, want none", got)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestRawOne(t *testing.T) {
 	}
 	p := result.Contest()
 	if keys := p.Keys(); !slices.Equal(keys, []string{keyOurs, keyOne, contenders.Raw, keyRawOne}) {
-		t.Errorf("contestants are %v", keys)
+		t.Errorf("contestants are %v, want ours, one, raw and raw on one topic", keys)
 	}
 	if ratio, want := p.Ratio(keyRawOne).Value, p.Rate(contenders.Raw)/p.Rate(keyRawOne); ratio != want {
 		t.Errorf("raw keeps %v, want %v", ratio, want)

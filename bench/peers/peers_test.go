@@ -72,7 +72,7 @@ func TestTopics(t *testing.T) {
 				t.Fatalf("%s, %s: the run failed: %v", order, scenario, err)
 			}
 			if got := strings.Join(result.Contest().Keys(), " "); got != "ours one nats" {
-				t.Errorf("%s, %s: results of %s", order, scenario, got)
+				t.Errorf(`%s, %s: results of %s, want "ours one nats"`, order, scenario, got)
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestChoose(t *testing.T) {
 	s = bench.Defaults("mem")
 	s.Size = 100
 	if names, err = choose(t.Context(), &s, "throughput", "auto", t.TempDir()); err != nil || len(names) != 0 {
-		t.Errorf("in process, 100 bytes: %v, %v", names, err)
+		t.Errorf("in process, 100 bytes: baselines %v, error %v, want none", names, err)
 	}
 	s = bench.Defaults("udp")
 	if names, err = choose(t.Context(), &s, "latency", "raw, nats,raw", t.TempDir()); err != nil || strings.Join(names, " ") != "raw nats" {

@@ -101,7 +101,7 @@ func TestSelfContained(t *testing.T) {
 	}
 	for _, pattern := range []string{`https?://`, `<script`, `<link`, `<img`, `<iframe`, `@import`, `url\(`, `\ssrc=`, `\shref=`, `xlink`, `\son[a-z]+=`} {
 		if m := regexp.MustCompile(`(?i)` + pattern).FindString(text); m != "" {
-			t.Errorf("the page has %q", m)
+			t.Errorf("the page contains %q, which it must not", m)
 		}
 	}
 	if !strings.HasPrefix(text, "<!doctype html>") || !strings.Contains(text, "prefers-color-scheme: dark") || !strings.Contains(text, "default-src 'none'") {
@@ -170,7 +170,7 @@ func TestIncomplete(t *testing.T) {
 	for _, r := range []*bench.Result{one, all} {
 		text, _, _ := strings.Cut(write(t, r), "<h2>All figures")
 		if strings.Count(text, "Incomplete: "+why) != 1 {
-			t.Errorf("%s: the page gives the reason %d times", r.Scenario, strings.Count(text, why))
+			t.Errorf("%s: the page gives the reason %d times, want once", r.Scenario, strings.Count(text, why))
 		}
 	}
 	if strings.Contains(write(t, suite()), "Incomplete") {

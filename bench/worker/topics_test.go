@@ -68,7 +68,7 @@ func TestTopicCheckAcceptsSources(t *testing.T) {
 			for i := range counts {
 				sum += counts[i]
 				if got.Topics[i] != counts[i] {
-					t.Errorf("%s, %d topics: %d messages on topic %d, of %d", order, spec.Topics, got.Topics[i], i, counts[i])
+					t.Errorf("%s, %d topics: %d messages on topic %d, want %d", order, spec.Topics, got.Topics[i], i, counts[i])
 				}
 			}
 			if sum != total {
@@ -127,7 +127,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	}
 	for i := range counts {
 		if got.Topics[i]+got.TopicsLost[i] != counts[i] || got.TopicsLost[i] != 1 {
-			t.Errorf("topic %d: %d received and %d lost, of %d", i, got.Topics[i], got.TopicsLost[i], counts[i])
+			t.Errorf("topic %d: %d received and %d lost, want %d in all and 1 lost", i, got.Topics[i], got.TopicsLost[i], counts[i])
 		}
 	}
 	for name, c := range map[string]struct {
@@ -172,7 +172,7 @@ func TestSchedule(t *testing.T) {
 	round := newSchedule(OrderRound, 10, 1, 2, 1)
 	for i := range 20 {
 		if got := round.next(); got != uint32((5+i)%10) {
-			t.Fatalf("round: message %d of the second of two goroutines is on topic %d", i, got)
+			t.Fatalf("round: message %d of the second of two goroutines is on topic %d, want %d", i, got, (5+i)%10)
 		}
 	}
 	counts := make([]int, 100)
@@ -199,12 +199,12 @@ func TestSchedule(t *testing.T) {
 			continue
 		}
 		if runs++; runs > 1 && (run < burstMin || run > burstMax) {
-			t.Fatalf("bursts: a run of %d messages", run)
+			t.Fatalf("bursts: a run of %d messages, want %d to %d", run, burstMin, burstMax)
 		}
 		run, last = 1, topic
 	}
 	if runs < 50_000/burstMax {
-		t.Errorf("bursts: %d runs", runs)
+		t.Errorf("bursts: %d runs, want at least %d", runs, 50_000/burstMax)
 	}
 }
 
@@ -217,6 +217,6 @@ func TestTopicAllocs(t *testing.T) {
 		topic, msg := s.Take()
 		c.On(names[topic], msg)
 	}); n != 0 || c.report.Bad > 0 {
-		t.Errorf("%v allocations a message; %s", n, c.report.Fault)
+		t.Errorf("%v allocations a message, want none; fault %q", n, c.report.Fault)
 	}
 }
