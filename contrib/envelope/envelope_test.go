@@ -87,7 +87,7 @@ func TestLimits(t *testing.T) {
 		}
 		headers["one more"] = "x"
 		if message, err := Append([]byte("x"), headers, nil); !errors.Is(err, ErrTooLarge) || string(message) != "x" {
-			t.Errorf("%s and one more: %d bytes, %v", name, len(message), err)
+			t.Errorf("%s headers and one more: %d bytes, error %v, want 1 and %v", name, len(message), err, ErrTooLarge)
 		}
 	}
 	// Two values of half the limit each, plus the names: too large only in total.
@@ -113,7 +113,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Append(nil, headers, body)
 		if err != nil || !bytes.Equal(again, message) {
-			t.Errorf("%q was encoded again as %q, %v", message, again, err)
+			t.Errorf("message %q was encoded again as %q, error %v", message, again, err)
 		}
 	})
 }

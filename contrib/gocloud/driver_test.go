@@ -73,7 +73,7 @@ func TestInOrder(t *testing.T) {
 		for i := range count {
 			m := receive(t, s)
 			if string(m.Body) != fmt.Sprint(i) || !maps.Equal(m.Metadata, map[string]string{"i": fmt.Sprint(i)}) || m.Nackable() {
-				t.Fatalf("message %d is %q with %v, nackable: %v", i, m.Body, m.Metadata, m.Nackable())
+				t.Fatalf("message %d is %q with %v, nackable: %v, want %[1]d, its number as i, and false", i, m.Body, m.Metadata, m.Nackable())
 			}
 		}
 		if err := <-sent; err != nil {
@@ -109,12 +109,12 @@ func TestOnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m := receive(t, s); string(m.Body) != "good" {
-				t.Errorf("got body %q", m.Body)
+				t.Errorf(`got body %q, want "good"`, m.Body)
 			}
 			m, err := s.Receive(t.Context())
 			var bad *MessageError
 			if len(reported) != 1 || !errors.As(reported[0], &bad) || bad.Topic != "md.x" || bad.Number != 1 || !errors.Is(bad, envelope.ErrNoEnvelope) {
-				t.Errorf("OnError was called with %v", reported)
+				t.Errorf("OnError was called with %v, want one %v of message 1 on md.x", reported, envelope.ErrNoEnvelope)
 			}
 			if end == nil {
 				if err != nil || string(m.Body) != "good" {
@@ -138,7 +138,7 @@ func TestGap(t *testing.T) {
 	s, err := OpenSubscription(sub, "x", &SubscriptionOptions{OnError: func(err error) error {
 		var gap *fanfare.GapError
 		if !errors.As(err, &gap) {
-			t.Errorf("OnError was called with %v", err)
+			t.Errorf("OnError was called with %v, want a gap", err)
 			return nil
 		}
 		gaps <- gap
@@ -207,7 +207,7 @@ func TestURL(t *testing.T) {
 			m := receive(t, s)
 			var in fanfare.Message
 			if string(m.Body) != "by URL" || !m.As(&in) || in.Topic != "md.X" {
-				t.Errorf("got %q on topic %q", m.Body, in.Topic)
+				t.Errorf(`got %q on topic %q, want "by URL" on md.X`, m.Body, in.Topic)
 			}
 			if err := errors.Join(s.Shutdown(ctx), topic.Shutdown(ctx)); err != nil {
 				t.Fatal(err)
@@ -237,7 +237,7 @@ func TestURLOpener(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := receive(t, s); string(m.Body) != "raw" {
-		t.Errorf("got body %q", m.Body)
+		t.Errorf(`got body %q, want "raw"`, m.Body)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestErrorCodes(t *testing.T) {
 	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Subscribers: 1}, nil)
 	large := map[string]string{"large": strings.Repeat("x", envelope.MaxHeaderBytes)}
 	if err := topic.Send(t.Context(), &pubsub.Message{Metadata: large}); gcerrors.Code(err) != gcerrors.InvalidArgument {
-		t.Errorf("large metadata: %v, %v", gcerrors.Code(err), err)
+		t.Errorf("Send of large metadata fails with code %v, want %v: %v", gcerrors.Code(err), gcerrors.InvalidArgument, err)
 	}
 	var sub *fanfare.Subscription
 	if !s.As(&sub) {
@@ -289,7 +289,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 	sub.Close()
 	if _, err := s.Receive(t.Context()); gcerrors.Code(err) != gcerrors.FailedPrecondition {
-		t.Errorf("closed in Fanfare: %v, %v", gcerrors.Code(err), err)
+		t.Errorf("Receive after Close in Fanfare fails with code %v, want %v: %v", gcerrors.Code(err), gcerrors.FailedPrecondition, err)
 	}
 	for err, code := range map[error]gcerrors.ErrorCode{
 		errNoBus:                     gcerrors.NotFound,

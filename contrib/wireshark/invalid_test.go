@@ -80,7 +80,7 @@ func TestTsharkInvalidSealed(t *testing.T) {
 	}
 	all := tshark(t, capture(101, f.all))
 	if len(all) != len(f.all) {
-		t.Fatalf("%d packets of %d", len(all), len(f.all))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(f.all))
 	}
 	for i, x := range v.Bad {
 		t.Run(x.Name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestTsharkInvalidSigned(t *testing.T) {
 	}
 	all := tshark(t, capture(101, f.all))
 	if len(all) != len(f.all) {
-		t.Fatalf("%d packets of %d", len(all), len(f.all))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(f.all))
 	}
 	for i, x := range v.Bad {
 		t.Run(x.Name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestTsharkInvalidSigned(t *testing.T) {
 				p.farFrom(t, "fanfare.signed.time", x.Now)
 			case "replayed":
 				if back := all[f.at[i]-1].number(t, "fanfare.signed.counter") - counter; back != 0 && (back < 64 || back > 1<<31) {
-					t.Errorf("the counter is %d below that of the previous train", back)
+					t.Errorf("the counter is %d below that of the previous train, want 0, or 64 and more", back)
 				}
 			default:
 				t.Errorf("the test has no check for %q", x.Fails)

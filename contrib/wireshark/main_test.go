@@ -300,7 +300,7 @@ func TestTshark(t *testing.T) {
 		}
 		got := tshark(t, capture(c.link, frames), c.args...)
 		if len(got) != len(all) {
-			t.Errorf("%s: %d packets of %d", c.name, len(got), len(all))
+			t.Errorf("%s: tshark shows %d packets, want %d", c.name, len(got), len(all))
 			continue
 		}
 		for i, v := range vectors(t) {
@@ -344,7 +344,7 @@ func TestReadmeFilters(t *testing.T) {
 	}
 	filters := regexp.MustCompile("`(fanfare\\.[^`]+)`").FindAllStringSubmatch(string(text), -1)
 	if len(filters) < 5 {
-		t.Fatalf("found only %d filters: has the format of README.md changed?", len(filters))
+		t.Fatalf("found only %d filters, want 5 or more: has the format of README.md changed?", len(filters))
 	}
 	for _, m := range filters {
 		if m[1] == "fanfare.lua" {
@@ -390,7 +390,7 @@ func TestTsharkSealed(t *testing.T) {
 	}
 	all := tshark(t, capture(101, frames))
 	if len(all) != len(v.Good) {
-		t.Fatalf("%d packets of %d", len(all), len(v.Good))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(v.Good))
 	}
 	for i, x := range v.Good {
 		for field, want := range map[string]string{
@@ -402,7 +402,7 @@ func TestTsharkSealed(t *testing.T) {
 			}
 		}
 		if got := all[i]["fanfare.sealed.time"]; len(got) != 1 || got[0] == "" {
-			t.Errorf("packet %d: time %q", i, got)
+			t.Errorf("packet %d: time %q, want one", i, got)
 		}
 		if all[i]["fanfare.type"] != nil {
 			t.Errorf("packet %d: encrypted fields are shown: %v", i, all[i])
@@ -440,7 +440,7 @@ func TestTsharkSigned(t *testing.T) {
 	}
 	all := tshark(t, capture(101, frames))
 	if len(all) != len(frames) {
-		t.Fatalf("%d packets of %d", len(all), len(frames))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(frames))
 	}
 	for i, fields := range want {
 		for field, value := range fields {
