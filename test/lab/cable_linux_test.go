@@ -81,7 +81,7 @@ func (c *cable) end(t *testing.T) (there, back int) {
 		for i, fd := range c.ends {
 			s, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 			if err != nil {
-				t.Errorf("statistics of the cable: %v", err)
+				t.Errorf("the statistics of the cable cannot be read: %v", err)
 			} else {
 				c.lost[i].Add(int64(s.Drops)) // its own queue overflowed
 			}
@@ -110,7 +110,7 @@ func packetSocket(t *testing.T, name string) int {
 			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index}))
 	}
 	if err != nil {
-		t.Fatalf("packet socket on %s: %v", name, err)
+		t.Fatalf("the packet socket on %s cannot be opened: %v", name, err)
 	}
 	return fd
 }

@@ -36,7 +36,7 @@ func (r *Result) Packets(t testing.TB, vm int) []Packet {
 	}
 	packets, err := parseCapture(file)
 	if err != nil {
-		t.Fatalf("capture of VM %d: %v", vm, err)
+		t.Fatalf("the capture of VM %d cannot be read: %v", vm, err)
 	}
 	return packets
 }

@@ -27,16 +27,16 @@ func TestCaptures(t *testing.T) {
 			}
 		}
 		if n := len(Datagrams(packets, Addr(1), Group)); n != 0 {
-			t.Errorf("%s: %d datagrams of the receiver", file, n)
+			t.Errorf("%s: %d datagrams of the receiver, want none", file, n)
 		}
 		if n := IGMPReports(packets, Addr(1), Group); n == 0 {
 			t.Errorf("%s: no report of the receiver", file)
 		}
 		if n := IGMPReports(packets, Addr(2), Group); n > 0 != reports {
-			t.Errorf("%s: %d reports of the sender", file, n)
+			t.Errorf("%s: %d reports of the sender, want some: %v", file, n, reports)
 		}
 		if n := IGMPReports(packets, Addr(1), "239.9.9.9"); n != 0 {
-			t.Errorf("%s: %d reports of another group", file, n)
+			t.Errorf("%s: %d reports of another group, want none", file, n)
 		}
 		// One byte is covered by the ICRC, another one is not.
 		for i := range packets {
@@ -45,7 +45,7 @@ func TestCaptures(t *testing.T) {
 			}
 			packets[i].Header[1] ^= 0x10 // TOS
 			if !rightICRC(&packets[i]) {
-				t.Errorf("%s: the ICRC covers the TOS", file)
+				t.Errorf("%s: the ICRC covers the TOS, which it must not", file)
 			}
 			packets[i].Payload[len(packets[i].Payload)-5] ^= 1
 			if rightICRC(&packets[i]) {

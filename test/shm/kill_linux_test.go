@@ -117,7 +117,7 @@ func (k *killing) await(what string, done func() bool) {
 	for ; !done(); time.Sleep(time.Millisecond) {
 		select {
 		case err := <-k.subscriberErr:
-			k.t.Fatalf("the permanent subscriber: %v", err)
+			k.t.Fatalf("the permanent subscriber ended: %v", err)
 		default:
 		}
 		if time.Since(start) > waitTimeout {
@@ -205,7 +205,7 @@ func (k *killing) checkStalls() string {
 	slices.SortFunc(waiting, byRule)
 	median := waiting[len(waiting)/2]
 	if median.elapsed > median.rule {
-		k.t.Errorf("the median of %d stalls caused by a killed subscriber is %v", len(waiting), median)
+		k.t.Errorf("the median of %d stalls caused by a killed subscriber is %v, want at most %v", len(waiting), median, median.rule)
 	}
 	return fmt.Sprintf("%s; median of %d stalls caused by a killed subscriber %v", text, len(waiting), median)
 }
@@ -264,7 +264,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := files(dir); len(left) != singleFiles {
-		t.Errorf("leftovers besides the files of the next process: %q", left)
+		t.Errorf("files %q are left, want %d of the next process", left, singleFiles)
 	}
 	next.Close()
 	if left := files(dir); len(left) > 0 {

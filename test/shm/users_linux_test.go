@@ -240,7 +240,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	for _, url := range []string{fmt.Sprintf("shm://desk?dir=%s", dir), fmt.Sprintf("shm://desk?group=%d&dir=%s", alone, dir)} {
 		if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, fmt.Sprintf("belongs to user %d", bob)) || !strings.Contains(out, "dir=") {
-			t.Errorf("mallory, with the directory taken: %s", out)
+			t.Errorf("mallory publishes in the other user's directory: %s, want that it belongs to user %d", out, bob)
 		}
 	}
 	// Without a group, each user has fabric names of its own.
