@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscriber that does not answer is silent, and one that was given up for that stays as gone for
-// a minute: both are marked, at the topic, too, and in the first line.
+// A subscriber that does not answer is silent. One that was released for that is gone for a minute.
+// Both are marked, also in the topic's row and in the first line.
 func TestSubscriberGoes(t *testing.T) {
 	observe := func(change func(*inspect.Bus)) *Figures {
 		b := inspect.Bus{Identity: inspect.Identity{ID: "b", Name: "feed"}, Topics: []inspect.Topic{{Name: "md.a", Group: "g", Messages: 1}}, Publications: []inspect.Publication{{Address: "g"}}}

@@ -16,7 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// What one process says it has lost does not hide what another has, however much it is.
+// A huge loss that one process reports does not hide the losses of another.
 func TestSumsDoNotWrap(t *testing.T) {
 	lost := func(pid int, n uint64) inspect.Seen {
 		return inspect.Seen{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: pid}, Buses: []inspect.Bus{{Causes: []stats.CauseCount{{Cause: "gone", Gaps: n, Messages: n}}}}}}
@@ -27,7 +27,7 @@ func TestSumsDoNotWrap(t *testing.T) {
 	}
 }
 
-// Whatever a process says within the bounds of an answer, to look at it takes no long time.
+// Reading the largest valid answer of a process takes little processor time.
 func TestLargeAnswersAreCheap(t *testing.T) {
 	testenv.Slow(t)
 	const many = 60_000
@@ -66,7 +66,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	}
 }
 
-// fill puts a text into all that can have one, and a number into all else.
+// fill sets all strings of a value to a text, and its numbers to extreme values.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -96,7 +96,7 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-// Whatever texts a snapshot has, no table and no detail has anything that a terminal obeys.
+// No text of a snapshot puts an escape sequence into a table or a detail.
 func TestTextsAreQuoted(t *testing.T) {
 	var seen inspect.Seen
 	fill(reflect.ValueOf(&seen.Snapshot).Elem(), "\x1b[31mred\u009b2J\u202e\r\n")

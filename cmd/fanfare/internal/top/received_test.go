@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscription whose publisher was lost, or that cannot hear any, is marked, and in the first
-// line; and who was lost is not among those who publish.
+// A subscription whose publisher was lost, or which receives none, is marked, also in the first
+// line. A lost publisher is not listed as a publisher.
 func TestPublishersNotReceived(t *testing.T) {
 	observe := func(change func(*inspect.Bus)) *Figures {
 		b := inspect.Bus{Identity: inspect.Identity{ID: "b"},

@@ -64,7 +64,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// States say who is to be looked at.
+// States show which subscribers need attention.
 func TestStates(t *testing.T) {
 	f := Between(scene())
 	var states []string
@@ -79,7 +79,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// What is to be looked at first changes as worse things go away.
+// The first line shows the worst problem, and the next one when that is gone.
 func TestWorst(t *testing.T) {
 	before, now := scene()
 	buses := func(i int) *inspect.Bus { return &now.Seen[i].Snapshot.Buses[0] }
@@ -105,8 +105,8 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// Without an earlier snapshot, after a restart, and while a bus did not answer there are no
-// rates rather than wrong ones.
+// Without an earlier snapshot, after a restart, and while a bus does not answer, rates are unknown,
+// not wrong.
 func TestNoRates(t *testing.T) {
 	before, now := scene()
 	if f := Between(Observation{}, now); f.Interval != 0 || f.Total.SentRate.known() || f.Topics[0].Rate.known() || f.Total.MissingRate.known() || f.Groups[0].NAKRate.known() || f.Buses[0].SentRate.known() {
@@ -147,8 +147,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// Each view at the sizes of terminals: no line is longer than the terminal, no screen has more
-// lines, and nothing in it is an escape sequence of somebody else's.
+// In each view, at several sizes of terminals: no line is longer than the terminal, no screen has
+// more lines, and no text from outside contains an escape sequence.
 func TestScreens(t *testing.T) {
 	for _, size := range [][2]int{{120, 16}, {60, 12}, {200, 14}} {
 		var all strings.Builder
@@ -173,7 +173,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Details of one row of each view.
+// Each view shows the details of a row.
 func TestDetails(t *testing.T) {
 	var all strings.Builder
 	for i := range viewNames {
@@ -188,7 +188,7 @@ func TestDetails(t *testing.T) {
 	golden(t, "details", all.String())
 }
 
-// No size of a terminal, and no key, is too much.
+// The screen works with all sizes of a terminal and all keys.
 func TestAnySize(t *testing.T) {
 	keys := []string{"down", "enter", "s", "S", "r", "end", "?", "x", "tab", "pgup", "/", "q", "enter", "esc", "p", "home", "G", "esc", "shift+tab", "space", "up", "k"}
 	for w := -1; w < 130; w += 7 {
@@ -225,7 +225,7 @@ func TestKeys(t *testing.T) {
 		}
 		return s.Text()
 	}
-	// chosen is the line of the chosen row.
+	// chosen returns the line of the chosen row.
 	chosen := func(text string) string {
 		for _, l := range strings.Split(text, "\n") {
 			if strings.HasPrefix(l, "> ") {
@@ -286,7 +286,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A screen without any process says what to do.
+// A screen without processes gives advice.
 func TestNoProcess(t *testing.T) {
 	s := NewScreen("/run/user/1000/fanfare")
 	s.Show(Between(Observation{}, Observation{Time: noon}))
@@ -295,7 +295,7 @@ func TestNoProcess(t *testing.T) {
 	}
 }
 
-// Styles are there with colour only, and end with their line.
+// Escape sequences for styles are used with colour only, and end in the same line.
 func TestColour(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		s := NewScreen("")
@@ -379,8 +379,8 @@ func many() (before, now Observation) {
 	return at(1), at(2)
 }
 
-// With ten thousand topics a screen is as large as the terminal, names first who is slow, and
-// says how many topics there are of which it has not been told.
+// With ten thousand topics a screen is as large as the terminal, names slow subscribers first, and
+// gives the number of topics that it lacks.
 func TestManyTopics(t *testing.T) {
 	before, now := many()
 	s := NewScreen("here")

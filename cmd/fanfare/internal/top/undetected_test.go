@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A publisher and a subscriber of one topic on two interfaces are two groups, and both are marked;
-// one that has no subscriber yet is not.
+// A publisher and a subscriber of one topic on two interfaces are two groups, and both are marked.
+// A publisher that has no subscriber yet is not marked.
 func TestUndetected(t *testing.T) {
 	pub := inspect.Bus{Identity: inspect.Identity{ID: "b1", Name: "feed"}, Fabric: inspect.Fabric{Interfaces: []string{"d0"}}, NoSubscriber: 9,
 		Publications: []inspect.Publication{{Address: "g"}}, Topics: []inspect.Topic{{Name: "x", Group: "g", Messages: 1}}}

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// A frame that cannot be written is not dropped: browsers are told why, and who comes later is told
-// what was before.
+// A frame that cannot be encoded is not dropped: browsers receive the reason, and a late browser
+// receives the earlier points.
 func TestUnwritableFrame(t *testing.T) {
 	m, h := newModel(), newHub("x")
 	c, _ := h.enter()

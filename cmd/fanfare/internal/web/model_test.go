@@ -18,7 +18,7 @@ var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func second(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// app is a process whose bus was opened at since and has published and lost so much.
+// app is a process whose bus was opened at since, with these totals of published and missing messages.
 func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
 	return inspect.Seen{Socket: fmt.Sprint("/run/", pid), Snapshot: &inspect.Snapshot{
 		Version: inspect.Version, Process: inspect.Process{PID: pid, Program: "app", Host: "here"},
@@ -32,8 +32,8 @@ func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
 	}}
 }
 
-// Rates are of what has grown since the second before: not of all that a bus ever did, also
-// when it did not answer for a while; and a bus that was opened since counts as a whole.
+// Rates are differences to the second before, not totals, even if a bus did not answer for a while.
+// All counts of a new bus belong to its first second.
 func TestRates(t *testing.T) {
 	old, silent := start.Add(-time.Hour), errors.New("silent")
 	m := newModel()
@@ -54,7 +54,7 @@ func TestRates(t *testing.T) {
 		{nil, nil, 0, 0, 7},
 	} {
 		f := m.update(second(i), c.seen, c.err)
-		events := uint64(0) // that repeat are one row
+		events := uint64(0) // equal ones share one row
 		for _, e := range f.Events {
 			events += e.Times
 		}
@@ -87,7 +87,7 @@ func TestWherePacketsAreLost(t *testing.T) {
 	}
 }
 
-// Links say what flows, and for a while that something was missing or lost.
+// Links show the flow of messages, and for a while that some were missing or lost.
 func TestLinks(t *testing.T) {
 	m := newModel()
 	links := func(at int, sent, missing uint64) string {
@@ -117,7 +117,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// However many buses there are, a frame has so much and no more.
+// The size of a frame is limited, however many buses there are.
 func TestFrameIsBounded(t *testing.T) {
 	var seen []inspect.Seen
 	for pid := range 500 {
@@ -137,7 +137,7 @@ func TestFrameIsBounded(t *testing.T) {
 	}
 }
 
-// However many groups and losses a bus has, a frame is made in good time.
+// A frame is made in little time, however many groups and losses a bus has.
 func TestLargeAnswersAreCheap(t *testing.T) {
 	b := inspect.Bus{Losses: &inspect.LossRecord{Losses: make([]inspect.Loss, 4096)}, Groups: make([]inspect.Group, 100_000)}
 	for i := range b.Losses.Losses {
@@ -161,7 +161,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	}
 }
 
-// The percentiles of a point are of what was timed since the second before.
+// The percentiles of a point cover the delays measured since the second before.
 func TestPercentilesOverTime(t *testing.T) {
 	m := newModel()
 	for i, c := range []struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// The lines of a publisher that was lost are red, up to the subscription that has lost it, and its
-// bus says so. One that was restarted is there.
+// The lines from a lost publisher to its subscription are red, and the bus has a note. A restarted
+// publisher is not lost.
 func TestPublisherLost(t *testing.T) {
 	seen := func(streams ...inspect.Stream) []inspect.Seen {
 		s := app(1, start, 0, 0)

@@ -19,7 +19,7 @@ import (
 
 func readNothing(context.Context) ([]inspect.Seen, error) { return nil, nil }
 
-// The page is for this host, unless it is said to be for others.
+// The page is served to this host only, unless the remote option is set.
 func TestServeLocally(t *testing.T) {
 	for _, c := range []struct {
 		addr   string
@@ -43,8 +43,8 @@ func TestServeLocally(t *testing.T) {
 	}
 }
 
-// What a page of somebody else's could ask for by a browser is refused, and each answer says
-// what a browser may do with it.
+// Requests that a foreign page can make in a browser are refused. Each answer restricts what a
+// browser may do with its contents.
 func TestGuard(t *testing.T) {
 	s := serve(t, "localhost:0", readNothing)
 	defer s.Close()
@@ -88,8 +88,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A browser is told what was before, then each frame, and at last that it is over; and
-// when the server is closed all goroutines are gone.
+// A browser receives the earlier points, then each frame, and finally the end. After the server is
+// closed no goroutine is left.
 func TestEvents(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := serve(t, "localhost:0", func(context.Context) ([]inspect.Seen, error) { return hostileSnapshot(time.Now()), nil })
@@ -129,8 +129,8 @@ func TestEvents(t *testing.T) {
 	testenv.AwaitGoroutines(t, before)
 }
 
-// A browser that does not read costs some frames, and is then hung up on; there are so many
-// and no more; and what they are told first is bounded.
+// A browser that does not read misses some frames, then its connection is closed. The number of
+// browsers and the first data for each are limited.
 func TestBrowsersAreBounded(t *testing.T) {
 	h := newHub("x")
 	var all []chan []byte
@@ -174,7 +174,7 @@ func TestBrowsersAreBounded(t *testing.T) {
 	}
 }
 
-// A connection that takes nothing does not keep the server from ending.
+// A client that reads nothing does not prevent the server from ending.
 func TestCloseWithoutReaders(t *testing.T) {
 	s := serve(t, "localhost:0", readNothing)
 	for range 3 {

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscription that loses messages permanently because it reads too slowly is in the list of those
-// who are slow, and its line on the map is red, for a minute; though no packet was lost.
+// A subscription that reads too slowly and loses messages permanently is in the list of slow ones
+// and has a red line on the map for a minute, even if no packet was lost.
 func TestPermanentLosses(t *testing.T) {
 	seen := func(last time.Time) []inspect.Seen {
 		s := app(1, start, 0, 0)
@@ -40,7 +40,7 @@ func TestPermanentLosses(t *testing.T) {
 	}
 }
 
-// A subscriber that was given up is in the list for a minute.
+// A subscriber that was released is in the list for a minute.
 func TestGoneSubscribers(t *testing.T) {
 	for ago, want := range map[time.Duration]int{5 * time.Second: 1, 2 * time.Minute: 0} {
 		s := app(1, start, 0, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// The page says why it has nothing to show, and its script goes on.
+// The page shows the reason if it has no data, and its script continues.
 func TestInBrowserUnwritableFrame(t *testing.T) {
 	testenv.Slow(t)
 	b := startBrowser(t)
