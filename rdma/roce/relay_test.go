@@ -24,7 +24,7 @@ import (
 // asProcess is the environment variable that is set when this test binary runs itself as a process with a queue pair.
 const asProcess = "FANFARE_TEST_ROCE_PROCESS"
 
-// process is such a process. It prints its QPN, and executes commands from standard input, one per line.
+// process runs this test binary with a queue pair. It prints its QPN, and executes commands from standard input, one per line.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -34,7 +34,7 @@ type process struct {
 	name string
 }
 
-// TestProcess is the code of such a process. Otherwise it does nothing.
+// TestProcess is the code of a process. In the test itself it does nothing.
 func TestProcess(t *testing.T) {
 	if os.Getenv(asProcess) == "" {
 		return
@@ -144,7 +144,7 @@ func (p *process) await(count int) (got int) {
 func (p *process) kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill() // it may have ended
-		_ = p.cmd.Wait()         // the error says that it was killed
+		_ = p.cmd.Wait()         // the error reports the signal
 	}
 }
 

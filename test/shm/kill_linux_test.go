@@ -168,7 +168,7 @@ func (k *killing) strike(kills int) {
 		waited = slices.DeleteFunc(waited, func(p *process) bool {
 			enough := window
 			if p.role == "race" {
-				enough = 1 // of which much may be lost: it has no flow control
+				enough = 1 // without flow control most messages may be lost
 			}
 			n, trip := k.check.counted(p.pid())
 			if n < enough {
