@@ -21,10 +21,10 @@ func TestAimsCommands(t *testing.T) {
 		s := Defaults("udp")
 		scenario, err := s.command(step.command)
 		if err != nil {
-			t.Errorf("%s: %v", step.command, err)
+			t.Errorf("the command %q cannot be parsed: %v", step.command, err)
 		}
 		if err := s.Check(scenario, contenders.All()); err != nil {
-			t.Errorf("%s: %v", step.command, err)
+			t.Errorf("the settings of %q are invalid: %v", step.command, err)
 		}
 	}
 	s := Defaults("udp")
@@ -33,7 +33,7 @@ func TestAimsCommands(t *testing.T) {
 	want.Subs, want.Topics, want.Order, want.Loss, want.Seconds, want.Alone, want.Wait = 4, 8, worker.OrderZipf, 0.1, 10, true, worker.WaitSpin
 	want.Baselines = []string{contenders.Raw, contenders.Ring}
 	if err != nil || scenario != "latency" || !reflect.DeepEqual(s, want) {
-		t.Errorf("%s, %v: %+v", scenario, err, s)
+		t.Errorf("scenario %s, error %v, settings %+v, want latency with %+v", scenario, err, s, want)
 	}
 	if _, err := s.command("latency -loss much"); err == nil {
 		t.Error("an invalid value of a flag is accepted")
@@ -86,19 +86,19 @@ func TestAims(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, a := range result.Aims {
 		if a.Name == "" || seen[a.Name] || a.Want <= 0 && a.Name != "allocations a message" || !strings.HasPrefix(a.Command, "fanfare bench ") || a.Met != (a.Seen >= a.Want) && !a.Max {
-			t.Errorf("%+v", a)
+			t.Errorf("aim %+v, want its own name, a wanted value, a command and a matching verdict", a)
 		}
 		seen[a.Name] = true
 	}
 	if len(result.Aims) != 62 || len(result.Parts) != 43 {
-		t.Errorf("%d aims from %d results", len(result.Aims), len(result.Parts))
+		t.Errorf("%d aims from %d results, want 62 and 43", len(result.Aims), len(result.Parts))
 	}
 	var text strings.Builder
 	if err := Write(&text, result, false); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 62 {
-		t.Errorf("%v: %s", err, text.String())
+		t.Errorf("report with error %v, want 62 times PASS or MISSED: %s", err, text.String())
 	}
 	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 62 {
-		t.Errorf("JSON has %d aims", len(list))
+		t.Errorf("JSON has %d aims, want 62", len(list))
 	}
 	wanted := make(map[string]float64)
 	for _, a := range result.Aims {

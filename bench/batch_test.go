@@ -33,7 +33,7 @@ func TestBatches(t *testing.T) {
 		s := Defaults("mem")
 		change(&s)
 		if err := s.Check("throughput", contenders.All()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+			t.Errorf("Check fails with %v, want %s", err, want)
 		}
 	}
 }

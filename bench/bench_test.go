@@ -106,11 +106,11 @@ func TestFaultyContendersAreDetected(t *testing.T) {
 		o, err := b.run(t.Context(), contestant{key: how, contender: how}, worker.LoadFull)
 		switch {
 		case wantText == "" && err != nil:
-			t.Errorf("%s: %v", how, err)
+			t.Errorf("%s: the run failed: %v", how, err)
 		case wantText != "" && (err == nil || !strings.Contains(err.Error(), wantText)):
 			t.Errorf("%s: %v; want an error with %q", how, err, wantText)
 		case how == "loses" && (o.subs[0].Lost != 2 || o.subs[0].Messages != faultyMessages-2):
-			t.Errorf("loses: %+v", o.subs[0])
+			t.Errorf("loses: report %+v, want 2 messages lost and %d received", o.subs[0], faultyMessages-2)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestSilentLossIsDetected(t *testing.T) {
 	}
 	o.subs[0].Lost = 1
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "silently") {
-		t.Errorf("silent loss: %v", err)
+		t.Errorf("the check of a silent loss fails with %v, want an error with \"silently\"", err)
 	}
 	o.subs[0].Messages = 11
 	if err := o.check(); err == nil {
@@ -132,7 +132,7 @@ func TestSilentLossIsDetected(t *testing.T) {
 	}
 	o.spec.Contender, o.subs[0] = contenders.UDP, &worker.Report{Messages: 8}
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "silently") {
-		t.Errorf("silent loss over plain UDP: %v", err)
+		t.Errorf("the check of a silent loss over plain UDP fails with %v, want an error with \"silently\"", err)
 	}
 	o.spec.Contender, o.subs[0] = contenders.Raw, &worker.Report{}
 	if err := o.check(); err != nil {
@@ -153,7 +153,7 @@ func TestCancelled(t *testing.T) {
 	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(off) })
 	defer timer.Stop()
 	if _, err := b.run(ctx, contestant{key: "hangs", contender: "hangs"}, worker.LoadFull); !errors.Is(err, off) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("the cancelled run fails with %v, want %v", err, off)
 	}
 	for range 6000 {
 		if runtime.NumGoroutine() <= before && len(children(t)) == 0 {
@@ -236,7 +236,7 @@ func TestThroughputJSON(t *testing.T) {
 		}
 	}
 	if m["lost"] != 0.0 || m["gaps"] != 0.0 {
-		t.Errorf("lost %v, gaps %v", m["lost"], m["gaps"])
+		t.Errorf("lost %v messages in %v gaps, want none", m["lost"], m["gaps"])
 	}
 	for _, key := range []string{"date", "cpu", "os", "go"} {
 		if s, _ := m["host"].(map[string]any)[key].(string); s == "" {
@@ -246,7 +246,7 @@ func TestThroughputJSON(t *testing.T) {
 	rate := m["ours"].(map[string]any)["msgs_per_s"].(map[string]any)["max"].(float64)
 	bytes := m["ours"].(map[string]any)["bytes_per_s"].(map[string]any)["max"].(float64)
 	if bytes != rate*float64(b.Size) {
-		t.Errorf("%v bytes a second at %v messages of %d bytes", bytes, rate, b.Size)
+		t.Errorf("%v bytes a second at %v messages of %d bytes, want the product", bytes, rate, b.Size)
 	}
 }
 
@@ -291,14 +291,14 @@ func TestRequestJSON(t *testing.T) {
 		positive(t, m, contestant, "requests_per_s", "median")
 		for metric, want := range map[string]float64{"answered": 300, "replies": 900, "executed": 900} {
 			if got := result.Contest().Value(contestant, metric); got != want {
-				t.Errorf("%s: %v %s, want %v", contestant, got, metric, want)
+				t.Errorf("%s: metric %s is %v, want %v", contestant, metric, got, want)
 			}
 		}
 	}
 	positive(t, m, "ratio_p50_lossless")
 	o := &outcome{spec: worker.Spec{Contender: "x", Load: worker.LoadRequest, Traffic: worker.Traffic{Requests: 5}}, pub: new(worker.Report), subs: []*worker.Report{{Bad: 2, Fault: "request 7"}}}
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "responder 1: executed 2 requests twice; the first: request 7") {
-		t.Errorf("executed twice: %v", err)
+		t.Errorf("the check of requests executed twice fails with %v, want responder 1 and request 7", err)
 	}
 	o.pub.Bad, o.pub.Fault = 1, "no reply"
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "1 of 5 requests were not answered; the first: no reply") {
@@ -320,12 +320,12 @@ func TestScenarios(t *testing.T) {
 			}
 			result, err := b.Run(t.Context(), scenario)
 			if err != nil {
-				t.Errorf("%s, %s: %v", scenario, receive, err)
+				t.Errorf("%s, %s: the run failed: %v", scenario, receive, err)
 				continue
 			}
 			var text strings.Builder
 			if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), scenario) {
-				t.Errorf("%s: %v, %s", scenario, err, text.String())
+				t.Errorf("the report of %s lacks its name, error %v: %s", scenario, err, text.String())
 			}
 		}
 	}
@@ -346,7 +346,7 @@ func TestRoCEComparedWithUDP(t *testing.T) {
 		s, err := b.spec(all, worker.LoadFull)
 		scheme := map[string]string{keyOurs: "roce://" + b.Interface + "/", contenders.UDP: "udp://"}[all.key]
 		if err != nil || !strings.HasPrefix(s.URL, scheme) || !strings.Contains(s.URL, "size=2048") || !strings.Contains(s.URL, b.Interface) {
-			t.Errorf("%s is %s, %v", all.key, s.URL, err)
+			t.Errorf("%s has the URL %s, error %v, want scheme %s, size=2048 and interface %s", all.key, s.URL, err, scheme, b.Interface)
 		}
 	}
 	// The test does not judge the performance of a machine: one target is always reached, the other never.
@@ -358,12 +358,12 @@ func TestRoCEComparedWithUDP(t *testing.T) {
 		}
 		var text strings.Builder
 		if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), "\n"+word) {
-			t.Errorf("%v, no %q in %s", err, word, text.String())
+			t.Errorf("report with error %v lacks %q: %s", err, word, text.String())
 		}
 		m := decoded(t, result)
 		positive(t, m, "ratio_udp")
 		if m["target_udp_met"] != (word == "PASS: ") {
-			t.Errorf("target_udp_met is %v", m["target_udp_met"])
+			t.Errorf("target_udp_met is %v, want %v", m["target_udp_met"], word == "PASS: ")
 		}
 	}
 }
@@ -389,7 +389,7 @@ func TestPacketSizesOfBaselines(t *testing.T) {
 			}
 			s, err := b.spec(c, worker.LoadFull)
 			if got := s.URL + " " + strconv.Itoa(s.MTU); err != nil || want[c.key] == "" || !strings.Contains(got, want[c.key]) {
-				t.Errorf("%s, %s: %s, %v; want %s", transport, c.key, got, err, want[c.key])
+				t.Errorf("%s, %s: URL and MTU %s, error %v, want %s", transport, c.key, got, err, want[c.key])
 			}
 		}
 	}
@@ -416,7 +416,7 @@ func TestNoAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := r.allocsPerMsg(); n > 0.1 {
-			t.Errorf("%s: %.2f allocations a message", name, n)
+			t.Errorf("%s: %.2f allocations a message, want at most 0.1", name, n)
 		}
 	}
 }
@@ -428,7 +428,7 @@ func TestTransports(t *testing.T) {
 		}
 		b := newBench(t, transport)
 		if _, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull); err != nil {
-			t.Errorf("%s: %v", transport, err)
+			t.Errorf("%s: the run failed: %v", transport, err)
 		}
 	}
 }
@@ -446,11 +446,11 @@ func TestRing(t *testing.T) {
 			for _, c := range b.contestants() {
 				o, err := b.run(t.Context(), c, load)
 				if err != nil {
-					t.Errorf("%s, %d bytes, load %v: %v", c.key, size, load, err)
+					t.Errorf("%s, %d bytes, load %v: the run failed: %v", c.key, size, load, err)
 					continue
 				}
 				if left, _ := filepath.Glob("/dev/shm/fanfare-ring-" + strings.ReplaceAll(o.spec.Address, ":", "*")); len(left) > 0 {
-					t.Errorf("files left: %q", left)
+					t.Errorf("files %q are left, want none", left)
 				}
 			}
 		}

@@ -45,6 +45,6 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if r := p.Row("ours", "msgs_per_s"); r.Min != 4e5 || r.Max != 1e6 || len(p.Row("ours", "msgs_per_packet").Runs) != 1 {
-		t.Errorf("%+v", r)
+		t.Errorf("row %+v, want msgs_per_s from 4e5 to 1e6 and one run of msgs_per_packet", r)
 	}
 }

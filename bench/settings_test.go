@@ -54,7 +54,7 @@ func TestSettingsCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		if spoil(&s); s.Check("latency", known) == nil || !strings.Contains(s.Check("latency", known).Error(), name) {
-			t.Errorf("%s: %v", name, s.Check("latency", known))
+			t.Errorf("with a wrong %s Check fails with %v, want its name", name, s.Check("latency", known))
 		}
 	}
 }
@@ -86,27 +86,27 @@ func TestFabric(t *testing.T) {
 	for url, ok := range map[string]bool{"": true, "udp://?foo=1": false, "udp://?size=abc": false, "udp://?port=99999": false} {
 		s.URL = url
 		if err := s.Try(t.Context()); (err == nil) != ok {
-			t.Errorf("try %q: %v", url, err)
+			t.Errorf("Try of URL %q: error %v, want success: %v", url, err, ok)
 		}
 	}
 }
 
 func TestSpread(t *testing.T) {
 	if got := spreadOf([]float64{3, 1, 2}); got != (Spread{1, 2, 3}) {
-		t.Error(got)
+		t.Errorf("spread of 3, 1 and 2 is %v, want 1, 2, 3", got)
 	}
 	if got := spreadOf([]float64{4, 1, 3, 2}); got != (Spread{1, 2, 4}) {
-		t.Error(got)
+		t.Errorf("spread of 4, 1, 3 and 2 is %v, want 1, 2, 4", got)
 	}
 	if got := spreadOf(nil); got != (Spread{}) {
-		t.Error(got)
+		t.Errorf("spread of nothing is %v, want zeros", got)
 	}
 	// Neighbouring runs are compared, not medians.
 	if got := spreadOf(ratios([]float64{10, 2, 30}, []float64{5, 2, 10})); got != (Spread{1, 2, 3}) {
-		t.Error(got)
+		t.Errorf("spread of the ratios is %v, want 1, 2, 3", got)
 	}
 	if got := spreadOf(ratios([]float64{1}, []float64{0})); got != (Spread{}) {
-		t.Error(got)
+		t.Errorf("spread of a ratio to zero is %v, want zeros", got)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestOrderOfContestants(t *testing.T) {
 	}
 	p := (&Bench{}).point(fullMetrics, runs)
 	if got := strings.Join(p.Keys(), " "); got != "ours one metrics raw naive udp nats zmq" {
-		t.Error(got)
+		t.Errorf(`keys %q, want "ours one metrics raw naive udp nats zmq"`, got)
 	}
 	for key, want := range map[string]bool{"ours": true, "lossless": true, "raw": false, "udp": false, "nats": false} {
 		if IsOurs(key) != want {
@@ -130,7 +130,7 @@ func TestOrderOfContestants(t *testing.T) {
 func TestShort(t *testing.T) {
 	for x, want := range map[float64]string{0: "0", 999: "999", 1234: "1.23k", 12.3e6: "12.3M", 4e9: "4G"} {
 		if got := Short(x); got != want {
-			t.Errorf("%g: %q, want %q", x, got, want)
+			t.Errorf("short text of %g is %q, want %q", x, got, want)
 		}
 	}
 }

@@ -39,11 +39,11 @@ func TestHostWarnings(t *testing.T) {
 	} {
 		got := c.host.warnings()
 		if len(got) != len(c.want) {
-			t.Fatalf("%+v: %q, want %d", c.host, got, len(c.want))
+			t.Fatalf("%+v: warnings %q, want %d", c.host, got, len(c.want))
 		}
 		for i, text := range got {
 			if !strings.Contains(text, c.want[i]) {
-				t.Errorf("%q lacks %q", text, c.want[i])
+				t.Errorf("warning %q lacks %q", text, c.want[i])
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func TestIncomplete(t *testing.T) {
 	b.Baselines = []string{"swaps"}
 	result, err := b.Run(t.Context(), "throughput")
 	if err == nil || !strings.Contains(err.Error(), "instead of") {
-		t.Fatalf("%v", err)
+		t.Fatalf(`the run fails with %v, want an error with "instead of"`, err)
 	}
 	m := decoded(t, result)
 	positive(t, m, "ours", "msgs_per_s", "median")
@@ -28,16 +28,16 @@ func TestIncomplete(t *testing.T) {
 	}
 	var text strings.Builder
 	if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
-		t.Errorf("%v: %s", err, text.String())
+		t.Errorf(`report with error %v lacks "incomplete: swaps": %s`, err, text.String())
 	}
 	// A ratio uses the same number of runs of both.
 	got := paired(map[string][]*outcome{"ours": {{}, {}, {}}, "raw": {{}, {}}})
 	if len(got["ours"]) != 2 || len(got["raw"]) != 2 {
-		t.Errorf("%d and %d runs paired", len(got["ours"]), len(got["raw"]))
+		t.Errorf("%d and %d runs paired, want 2 and 2", len(got["ours"]), len(got["raw"]))
 	}
 	// A target applies to complete results only.
 	if v := (&Result{Scenario: "throughput", Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}).Verdicts(); v != nil {
-		t.Errorf("verdicts of an incomplete result: %v", v)
+		t.Errorf("verdicts of an incomplete result: %v, want none", v)
 	}
 
 	// If nothing was measured there is no result.
@@ -46,7 +46,7 @@ func TestIncomplete(t *testing.T) {
 	cancel(off)
 	for _, scenario := range Scenarios() {
 		if result, err := b.Run(gone, scenario); result != nil || !errors.Is(err, off) {
-			t.Errorf("%s: %v, %v", scenario, result, err)
+			t.Errorf("%s: result %v, error %v, want none and %v", scenario, result, err, off)
 		}
 	}
 
@@ -62,18 +62,18 @@ func TestIncomplete(t *testing.T) {
 		}
 		result, err := b.Run(ctx, scenario)
 		if result == nil || !errors.Is(err, off) {
-			t.Errorf("%s, cancelled at %s: %v, %v", scenario, until, result, err)
+			t.Errorf("%s, cancelled at %s: result %v, error %v, want a result and %v", scenario, until, result, err, off)
 			continue
 		}
 		m := decoded(t, result)
 		if m["incomplete"] != "cancelled" {
-			t.Errorf("%s: incomplete is %v", scenario, m["incomplete"])
+			t.Errorf(`%s: incomplete is %v, want "cancelled"`, scenario, m["incomplete"])
 		}
 		if scenario == "loss" && (len(result.Points) != 2 || result.Points[0].Value("ours", "runs") != 2 || result.Points[1].Value("ours", "runs") != 1) {
-			t.Errorf("loss: %d points", len(result.Points))
+			t.Errorf("loss: %d points, want 2 with 2 runs and 1 run", len(result.Points))
 		}
 		if err := Write(io.Discard, result, false); err != nil {
-			t.Errorf("%s: %v", scenario, err)
+			t.Errorf("%s: the report cannot be written: %v", scenario, err)
 		}
 	}
 }
@@ -90,10 +90,10 @@ func TestWarnings(t *testing.T) {
 		t.Error("a good result has a warning")
 	}
 	if bad.warning() == "" || decoded(t, one(bad))["doubt"] != bad.warning() {
-		t.Errorf("%q", bad.warning())
+		t.Errorf(`warning %q, want one, the same as "doubt" in the result`, bad.warning())
 	}
 	if late := at("p50_us", 0.2); !strings.Contains(late.warning(), "do not count as late") || decoded(t, one(late))["doubt"] != late.warning() {
-		t.Errorf("latency: %q", late.warning())
+		t.Errorf(`latency: warning %q, want one about late messages, the same as "doubt" in the result`, late.warning())
 	}
 }
 
@@ -106,7 +106,7 @@ func TestSweep(t *testing.T) {
 	}
 	points := decoded(t, sweep)["points"].([]any)
 	if len(points) != 2 {
-		t.Fatalf("%d points", len(points))
+		t.Fatalf("%d points, want 2", len(points))
 	}
 	positive(t, points[1].(map[string]any), "ratio_lossless")
 	positive(t, points[1].(map[string]any), "loss")

@@ -34,11 +34,11 @@ func TestShapes(t *testing.T) {
 		b.Seconds, b.CheckAll = 0.05, true
 		shape(&b.Settings)
 		if err := b.Settings.Check("throughput", b.Contenders); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the settings are invalid: %v", name, err)
 		}
 		result, err := b.Run(t.Context(), "throughput")
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the run failed: %v", name, err)
 			continue
 		}
 		m := decoded(t, result)
@@ -55,7 +55,7 @@ func TestShapes(t *testing.T) {
 		positive(t, m, "ours", "publisher_heap_bytes")
 		var text strings.Builder
 		if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), b.shapeText()) {
-			t.Errorf("%s: %v in %s", name, err, text.String())
+			t.Errorf("%s: report with error %v lacks %q: %s", name, err, b.shapeText(), text.String())
 		}
 	}
 }
@@ -106,12 +106,12 @@ func TestTargetOfOne(t *testing.T) {
 	}
 	r := &Result{Scenario: "throughput", Settings: s, Points: []Point{{Rows: []Row{newRow("", "ratio_one", asRatio, []float64{0.8})}}}}
 	if v := r.Verdicts(); len(v) != 1 || !v[0].Met || v[0].Name != keyOne {
-		t.Errorf("%v", v)
+		t.Errorf("verdicts %v, want one, met, of %s", v, keyOne)
 	}
 	s.Baselines = []string{"nats"}
 	r.Settings = s
 	if v := r.Verdicts(); len(v) != 1 || v[0].Name != "nats" {
-		t.Errorf("with a baseline: %v", v)
+		t.Errorf("with a baseline: verdicts %v, want one of nats", v)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestTopicsAreCounted(t *testing.T) {
 		}
 		o.subs = []*worker.Report{s}
 		if err := o.check(); (err == nil) != (c.wantText == "") || err != nil && !strings.Contains(err.Error(), c.wantText) {
-			t.Errorf("%s: %v, want %q", name, err, c.wantText)
+			t.Errorf("%s: check fails with %v, want %q", name, err, c.wantText)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestTopicsAreCounted(t *testing.T) {
 func TestShapeText(t *testing.T) {
 	s := Defaults("udp")
 	if got := s.shapeText(); got != "" || s.Many() {
-		t.Errorf("the simplest shape is %q", got)
+		t.Errorf("the simplest shape is %q, want none", got)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestRawOne(t *testing.T) {
 	}
 	p := result.Contest()
 	if keys := p.Keys(); !slices.Equal(keys, []string{keyOurs, keyOne, contenders.Raw, keyRawOne}) {
-		t.Errorf("contestants are %v", keys)
+		t.Errorf("contestants are %v, want ours, one, raw and raw on one topic", keys)
 	}
 	if ratio, want := p.Ratio(keyRawOne).Value, p.Rate(contenders.Raw)/p.Rate(keyRawOne); ratio != want {
 		t.Errorf("raw keeps %v, want %v", ratio, want)
@@ -168,6 +168,6 @@ func TestRawOne(t *testing.T) {
 	}
 	all := Result{Parts: []*Result{result}}
 	if got := all.baselineText("ratio_raw-one"); got != fmt.Sprintf("raw %.2f of raw-one", p.Ratio(keyRawOne).Value) {
-		t.Error(got)
+		t.Errorf(`baseline text %q, want "raw %.2f of raw-one"`, got, p.Ratio(keyRawOne).Value)
 	}
 }

@@ -21,7 +21,7 @@ func TestPutGRHIPv4(t *testing.T) {
 	back, ok := ParseGRH(LinkLayerEthernet, area)
 	h.NextHeader = 17
 	if !ok || back != h {
-		t.Errorf("parsed %+v, %v", back, ok)
+		t.Errorf("parsed %+v, %v, want %+v", back, ok, h)
 	}
 }
 
@@ -34,12 +34,12 @@ func TestPutGRHIB(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if back, ok := ParseGRH(LinkLayerInfiniBand, area[:]); !ok || back != h {
-		t.Errorf("parsed %+v, %v", back, ok)
+		t.Errorf("parsed %+v, %v, want %+v", back, ok, h)
 	}
 	// RoCE over IPv6 has the same layout and another protocol.
 	PutGRH(area[:], LinkLayerEthernet, &h, 0)
 	if area[6] != 17 {
-		t.Errorf("next header %d", area[6])
+		t.Errorf("next header %d, want 17", area[6])
 	}
 }
 
@@ -50,15 +50,15 @@ func TestParseGRHGarbageBeforeIPv4(t *testing.T) {
 	PutGRH(area[:], LinkLayerEthernet, &h, 0)
 	area[0] = 0x60
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src != h.Src {
-		t.Errorf("parsed as IPv6: %+v", back)
+		t.Errorf("parsed as IPv6: %+v, want source %v", back, h.Src)
 	}
 	area[30] ^= 1 // with a wrong checksum it is an IPv6 header
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src == h.Src {
-		t.Errorf("parsed as IPv4: %+v", back)
+		t.Errorf("parsed as IPv4: %+v, want another source than %v", back, h.Src)
 	}
 	area[0] = 0
 	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); ok {
-		t.Errorf("parsed as a header: %+v", back)
+		t.Errorf("parsed as a header: %+v, want none", back)
 	}
 }
 
@@ -77,12 +77,12 @@ func FuzzParseGRH(f *testing.F) {
 			return
 		}
 		if len(area) < GRHBytes {
-			t.Fatalf("header in %d bytes", len(area))
+			t.Fatalf("header area of %d bytes, want at least %d", len(area), GRHBytes)
 		}
 		var again [GRHBytes]byte
 		PutGRH(again[:], layer, &h, 0)
 		if back, ok := ParseGRH(layer, again[:]); !ok || back.Src != h.Src || back.Dst != h.Dst || back.HopLimit != h.HopLimit {
-			t.Fatalf("%+v became %+v, %v", h, back, ok)
+			t.Fatalf("header %+v became %+v, %v", h, back, ok)
 		}
 	})
 }
@@ -107,11 +107,11 @@ func TestReplyAHAttr(t *testing.T) {
 		"short area": reply(&wc, area[:39]), "no area": reply(&wc, nil), "zero area": reply(&wc, make([]byte, 40)),
 	} {
 		if !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("reply to %s: error %v, want EINVAL", name, err)
 		}
 	}
 	if _, err := AHAttrFromWC(nil, 1, &wc, area[:]); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("no device: %v", err)
+		t.Errorf("without a device it fails with %v, want EINVAL", err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestReplyAHAttrToOnePortOnly(t *testing.T) {
 		wc := WorkCompletion{Opcode: WCRecv, Flags: WCGRH, SLID: c.slid, SrcQPN: 17}
 		_, err := ReplyAHAttr(Local{Port: 1, LinkLayer: c.layer}, &wc, area[:])
 		if c.ok && err != nil || !c.ok && !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%v, source %v, LID %#x: %v", c.layer, c.src, uint16(c.slid), err)
+			t.Errorf("%v, source %v, LID %#x: error %v, want EINVAL: %v", c.layer, c.src, uint16(c.slid), err, !c.ok)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestSetIPv4ID(t *testing.T) {
 			t.Fatalf("identification %d: % x, want % x", i, set, want)
 		}
 		if got, ok := ParseGRH(LinkLayerEthernet, set[:]); !ok || got.Src != h.Src || got.Dst != h.Dst {
-			t.Fatalf("identification %d: parsed as %+v, %v", i, got, ok)
+			t.Fatalf("identification %d: parsed as %+v, %v, want from %v to %v", i, got, ok, h.Src, h.Dst)
 		}
 	}
 }

@@ -46,10 +46,10 @@ func TestMGIDForIB(t *testing.T) {
 	}
 	g := GID{0: 0xff, 15: 9}
 	if got := MGIDForIB(IBAddr(g), PortSpaceUDP, 2, 0xffff); got != g {
-		t.Errorf("AF_IB: %v", got)
+		t.Errorf("MGID of an AF_IB address is %v, want %v", got, g)
 	}
 	if got := MGIDForIB(Addr{}, PortSpaceUDP, 2, 0xffff); !got.IsZero() {
-		t.Errorf("no address: %v", got)
+		t.Errorf("MGID of no address is %v, want zeros", got)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestMGIDForRoCE(t *testing.T) {
 		{"127.0.0.1", GIDTypeRoCEv2, "::"},
 	} {
 		if got := MGIDForRoCE(mustAddr(t, c.addr), c.typ).String(); got != c.want {
-			t.Errorf("%s %v: %s, want %s", c.addr, c.typ, got, c.want)
+			t.Errorf("group %s of %v has MGID %s, want %s", c.addr, c.typ, got, c.want)
 		}
 	}
 }
@@ -79,12 +79,12 @@ func TestMulticastMAC(t *testing.T) {
 	} {
 		mac, ok := GIDFromIP(netip.MustParseAddr(addr)).MulticastMAC()
 		if !ok || mac != want {
-			t.Errorf("%s: %x, %v; want %x", addr, mac, ok, want)
+			t.Errorf("group %s has MAC %x, %v, want %x", addr, mac, ok, want)
 		}
 	}
 	for _, addr := range []string{"10.1.2.3", "fe80::1", "::"} {
 		if mac, ok := GIDFromIP(netip.MustParseAddr(addr)).MulticastMAC(); ok {
-			t.Errorf("%s has multicast MAC %x", addr, mac)
+			t.Errorf("%s has multicast MAC %x, want none", addr, mac)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestMGIDVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(b, &v); err != nil || len(v.UD) == 0 {
-		t.Fatalf("%d addresses, %v", len(v.UD), err)
+		t.Fatalf("the vectors have %d addresses, error %v, want some", len(v.UD), err)
 	}
 	for _, x := range v.UD {
 		ip, err := netip.ParseAddr(strings.TrimPrefix(x.Address, "ud:"))

@@ -67,12 +67,12 @@ func TestMarketData(t *testing.T) {
 					t.Fatal(err)
 				}
 				ratio, times := r.Value("", "ratio"), r.Value("", "link_ratio")
-				t.Logf("%s: %s: %+v", name, spec, r.Rows)
+				t.Logf("%s: compression %s: rows %+v", name, spec, r.Rows)
 				if text == "zstd:better" && d != nil && (ratio > 0.45 || times < 1/(0.45+0.05)) {
-					t.Errorf("%s: %.3f of the bytes, %.2f times the rate", name, ratio, times)
+					t.Errorf("%s: %.3f of the bytes, %.2f times the rate, want at most 0.45 and at least %.2f", name, ratio, times, 1/(0.45+0.05))
 				}
 				if ratio > 1 || text == "none" && ratio != 1 {
-					t.Errorf("%s: %s: %.3f of the bytes", name, text, ratio)
+					t.Errorf("%s: %s: %.3f of the bytes, want at most 1, and 1 without compression", name, text, ratio)
 				}
 			}
 		}
@@ -126,7 +126,7 @@ func slowLink(t *testing.T, messages []Messages, packetSize int, compression str
 		t.Fatal(err)
 	}
 	if r.Messages != 2*n || r.Sender.RepairsSent > 0 {
-		t.Fatalf("%s: %d messages, %d repairs", compression, r.Messages, r.Sender.RepairsSent)
+		t.Fatalf("%s: %d messages, %d repairs, want %d messages and no repairs", compression, r.Messages, r.Sender.RepairsSent, 2*n)
 	}
 	return n / r.Sending.Seconds(), r.Sender.BytesSent, r.Sender.PacketsSent
 }
@@ -161,7 +161,7 @@ func TestMarketDataOnSlowLink(t *testing.T) {
 			fewer := float64(rawBytes+around*rawPackets) / float64(bytes+around*packets)
 			t.Logf("%s: %s: %.0f messages a second, %.2f times raw; %.3f of the bytes, with overhead 1/%.2f", c.name, compression, rate, times, float64(bytes)/float64(rawBytes), fewer)
 			if times < c.minimum[compression] || times < 0.97*fewer || times > 1.03*fewer {
-				t.Errorf("%s: %s: %.2f times the rate for 1/%.2f of the bytes", c.name, compression, times, fewer)
+				t.Errorf("%s: %s: %.2f times the rate for 1/%.2f of the bytes, want at least %.2f and about %.2f times", c.name, compression, times, fewer, c.minimum[compression], fewer)
 			}
 		}
 	}

@@ -69,10 +69,10 @@ func TestTopics(t *testing.T) {
 		for _, scenario := range []string{"throughput", "latency"} {
 			result, err := b.Run(t.Context(), scenario)
 			if err != nil {
-				t.Fatalf("%s, %s: %v", order, scenario, err)
+				t.Fatalf("%s, %s: the run failed: %v", order, scenario, err)
 			}
 			if got := strings.Join(result.Contest().Keys(), " "); got != "ours one nats" {
-				t.Errorf("%s, %s: results of %s", order, scenario, got)
+				t.Errorf(`%s, %s: results of %s, want "ours one nats"`, order, scenario, got)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func TestTopics(t *testing.T) {
 func TestRequests(t *testing.T) {
 	for _, args := range []string{"-all-replies -loss 0.01", "-subs 1 -goroutines 2"} {
 		if err := run(t.Context(), strings.Fields("request -requests 50 -runs 1 "+args)); err != nil {
-			t.Errorf("%s: %v", args, err)
+			t.Errorf("request %s failed: %v", args, err)
 		}
 	}
 }
@@ -122,15 +122,15 @@ func TestChoose(t *testing.T) {
 	s.Size = 1 << 17
 	names, err := choose(t.Context(), &s, "throughput", "auto", t.TempDir())
 	if err != nil || slices.Contains(names, "naive") || !slices.Contains(names, "nats") {
-		t.Errorf("%v, %v", names, err)
+		t.Errorf("baselines %v, error %v, want nats and not naive", names, err)
 	}
 	s = bench.Defaults("mem")
 	s.Size = 100
 	if names, err = choose(t.Context(), &s, "throughput", "auto", t.TempDir()); err != nil || len(names) != 0 {
-		t.Errorf("in process, 100 bytes: %v, %v", names, err)
+		t.Errorf("in process, 100 bytes: baselines %v, error %v, want none", names, err)
 	}
 	s = bench.Defaults("udp")
 	if names, err = choose(t.Context(), &s, "latency", "raw, nats,raw", t.TempDir()); err != nil || strings.Join(names, " ") != "raw nats" {
-		t.Errorf("%v, %v", names, err)
+		t.Errorf("baselines %v, error %v, want raw and nats", names, err)
 	}
 }

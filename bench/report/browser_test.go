@@ -27,10 +27,10 @@ func open(t *testing.T, args ...string) string {
 	cmd.Stderr = &output
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, output.String())
+		t.Fatalf("the browser failed: %v: %s", err, output.String())
 	}
 	if m := complaint.FindString(output.String()); m != "" {
-		t.Errorf("the page's script: %s", m)
+		t.Errorf("the page's script reports an error: %s", m)
 	}
 	return string(out)
 }
@@ -74,10 +74,10 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("the picture is %d pixels wide, want %d", wide, c.width)
 		}
 		if n := count(page, c.want); n < 1000 {
-			t.Errorf("width %d, scheme %s: %d pixels of the first colour", c.width, c.scheme, n)
+			t.Errorf("width %d, scheme %s: %d pixels of the first colour, want 1000 or more", c.width, c.scheme, n)
 		}
 		if n := count(page, c.not); n > 0 {
-			t.Errorf("width %d, scheme %s: %d pixels of the other scheme's first colour", c.width, c.scheme, n)
+			t.Errorf("width %d, scheme %s: %d pixels of the other scheme's first colour, want none", c.width, c.scheme, n)
 		}
 	}
 }

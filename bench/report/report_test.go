@@ -101,7 +101,7 @@ func TestSelfContained(t *testing.T) {
 	}
 	for _, pattern := range []string{`https?://`, `<script`, `<link`, `<img`, `<iframe`, `@import`, `url\(`, `\ssrc=`, `\shref=`, `xlink`, `\son[a-z]+=`} {
 		if m := regexp.MustCompile(`(?i)` + pattern).FindString(text); m != "" {
-			t.Errorf("the page has %q", m)
+			t.Errorf("the page contains %q, which it must not", m)
 		}
 	}
 	if !strings.HasPrefix(text, "<!doctype html>") || !strings.Contains(text, "prefers-color-scheme: dark") || !strings.Contains(text, "default-src 'none'") {
@@ -128,7 +128,7 @@ func chartsOf(t *testing.T, page string) (all []chart) {
 	for _, m := range regexp.MustCompile(` data-chart="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		var c chart
 		if err := json.Unmarshal([]byte(html.UnescapeString(m[1])), &c); err != nil {
-			t.Fatalf("%v in %s", err, m[1])
+			t.Fatalf("the chart is no JSON object: %v in %s", err, m[1])
 		}
 		all = append(all, c)
 	}
@@ -170,7 +170,7 @@ func TestIncomplete(t *testing.T) {
 	for _, r := range []*bench.Result{one, all} {
 		text, _, _ := strings.Cut(write(t, r), "<h2>All figures")
 		if strings.Count(text, "Incomplete: "+why) != 1 {
-			t.Errorf("%s: the page gives the reason %d times", r.Scenario, strings.Count(text, why))
+			t.Errorf("%s: the page gives the reason %d times, want once", r.Scenario, strings.Count(text, why))
 		}
 	}
 	if strings.Contains(write(t, suite()), "Incomplete") {
@@ -183,14 +183,14 @@ func TestLossChart(t *testing.T) {
 	loss := sweep()
 	without(&loss.Points[2], "", "ratio_lossless")
 	if got := chartsOf(t, write(t, loss))[0].Lines[0]; !slices.Equal(got.X, []float64{0, 10}) || !slices.Equal(got.Y, []float64{100, 90}) {
-		t.Errorf("points %+v", got)
+		t.Errorf("points %+v, want (0, 100) and (10, 90)", got)
 	}
 }
 
 func TestPercentileName(t *testing.T) {
 	for x, want := range map[float64]string{1: "0 %", 10: "90 %", 100: "99 %", 1000: "99.9 %", 10000: "99.99 %"} {
 		if got := percentileName(x); got != want {
-			t.Errorf("%g: %q, want %q", x, got, want)
+			t.Errorf("percentile of %g is %q, want %q", x, got, want)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func BenchmarkCheck(b *testing.B) {
 		i++
 	}
 	if c.report.Bad > 0 {
-		b.Fatal(c.report.Fault)
+		b.Fatalf("%d bad messages: %s", c.report.Bad, c.report.Fault)
 	}
 }
 
@@ -54,6 +54,6 @@ func BenchmarkTopics(b *testing.B) {
 		c.On(names[topic], msg)
 	}
 	if c.report.Bad > 0 {
-		b.Fatal(c.report.Fault)
+		b.Fatalf("%d bad messages: %s", c.report.Bad, c.report.Fault)
 	}
 }

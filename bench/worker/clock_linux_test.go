@@ -23,7 +23,7 @@ func TestAlignClocks(t *testing.T) {
 		return int64(at)
 	}, func() time.Time { return now })
 	if off := time.Duration(base) - start.Sub(began); off < -100*time.Nanosecond || off > 100*time.Nanosecond {
-		t.Errorf("the clocks are %v apart", off)
+		t.Errorf("the clocks are %v apart, want at most 100 ns", off)
 	}
 }
 

@@ -69,12 +69,12 @@ func TestProcess(t *testing.T) {
 	before := runtime.NumGoroutine()
 	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Traffic: Traffic{Size: 64}})
 	if err := p.Ready(t.Context()); err != nil || p.Address != "here" {
-		t.Fatalf("address %q, %v", p.Address, err)
+		t.Fatalf(`address %q, error %v, want "here"`, p.Address, err)
 	}
 	p.Stop()
 	reports, err := p.Reports(t.Context())
 	if err != nil || len(reports) != 1 || reports[0].Messages != 3 || reports[0].Figures["calmness"] != 1 || reports[0].End <= reports[0].Start {
-		t.Errorf("%+v, %v", reports, err)
+		t.Errorf("reports %+v, error %v, want one with 3 messages, calmness 1 and the end after the start", reports, err)
 	}
 	p.Kill()
 	p.Kill() // again
@@ -91,7 +91,7 @@ func TestProcessAbandoned(t *testing.T) {
 	}
 	p.stdin.Close()
 	if _, err := p.Reports(t.Context()); err == nil || !strings.Contains(err.Error(), errAbandoned.Error()) {
-		t.Errorf("a worker whose input ended: %v", err)
+		t.Errorf("a worker whose input ended fails with %v, want %v", err, errAbandoned)
 	}
 	p.Kill()
 	if !p.cmd.ProcessState.Exited() {
@@ -125,7 +125,7 @@ func TestProcessErrors(t *testing.T) {
 	cancel(ErrTimeout)
 	p := startTest(t, Spec{Role: RoleSubscribe, Contender: "calm", Traffic: Traffic{Size: 64}})
 	if _, err := p.Reports(ctx); !errors.Is(err, ErrTimeout) {
-		t.Errorf("a context that ended: %v", err)
+		t.Errorf("a wait whose context ended fails with %v, want %v", err, ErrTimeout)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestMainWithoutSpec(t *testing.T) {
 	for _, in := range []string{"", "{}", "nonsense\n"} {
 		var out strings.Builder
 		if code := Main(t.Context(), strings.NewReader(in), &out, testContenders); code != 2 || !strings.Contains(out.String(), "specification") {
-			t.Errorf("input %q: exit code %d, %s", in, code, out.String())
+			t.Errorf("input %q: exit code %d, output %s, want code 2 and an error about the specification", in, code, out.String())
 		}
 	}
 }

@@ -32,14 +32,14 @@ func TestCheckAcceptsSource(t *testing.T) {
 			}
 			r := c.finish()
 			if r.Bad > 0 || r.Messages != n || r.Lost != 0 || !c.Done() || r.Timed != n || r.End < r.Start || r.Start == 0 {
-				t.Errorf("%d bytes: %+v, done %t", size, r, c.Done())
+				t.Errorf("messages of %d bytes: report %+v, done %t, want %d messages, none lost, all timed, and done", size, r, c.Done(), n)
 			}
 			next, fill := NewSource(size), NewSource(size)
 			b := make([]byte, 3*(4+size)+3+size) // room for three messages and a part
 			for i := range 96 {
 				if i%3 == 0 {
 					if n := fill.Fill(b); n != 3*(4+size) {
-						t.Fatalf("%d bytes: Fill took %d bytes", size, n)
+						t.Fatalf("%d bytes: Fill took %d bytes, want %d", size, n, 3*(4+size))
 					}
 				}
 				want := next.Next()
@@ -53,7 +53,7 @@ func TestCheckAcceptsSource(t *testing.T) {
 				t.Fatalf("%d bytes: Last after Fill and Next differ", size)
 			}
 			if next.next != 97 || fill.next != 97 {
-				t.Fatalf("%d bytes: sent %d and %d", size, next.next, fill.next)
+				t.Fatalf("%d bytes: sent %d and %d, want 97 each", size, next.next, fill.next)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func TestCheckLossy(t *testing.T) {
 	}
 	r := c.finish()
 	if r.Bad > 0 || r.Lost != 11 || r.Gaps != 2 || r.Messages != 289 || !c.Done() {
-		t.Errorf("%+v, done %t", r, c.Done())
+		t.Errorf("report %+v, done %t, want 289 messages, 11 lost in 2 gaps, and done", r, c.Done())
 	}
 	if c.Message(all[5]); c.report.Bad != 1 {
 		t.Error("a message received twice is accepted")
@@ -120,7 +120,7 @@ func TestCheckGap(t *testing.T) {
 		c.Message(m)
 	}
 	if r := c.finish(); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
-		t.Errorf("%+v", r)
+		t.Errorf("report %+v, want 290 messages, 10 lost in 1 gap", r)
 	}
 	if c.Gap("t", 7, 1); c.report.Bad != 1 {
 		t.Error("a gap at the wrong number is accepted")
@@ -131,7 +131,7 @@ func TestCheckGap(t *testing.T) {
 func TestAllocs(t *testing.T) {
 	s, c := NewSource(64), newTestCheck(64, false, false)
 	if n := testing.AllocsPerRun(10_000, func() { c.Message(s.Next()) }); n != 0 {
-		t.Errorf("%v allocations a message", n)
+		t.Errorf("%v allocations a message, want none", n)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestBatches(t *testing.T) {
 		_, last := s.Last()
 		c.Message(last)
 		if n := uint64(20*batch + 1); c.received != n || s.next != n || !c.Done() || c.report.Bad > 0 {
-			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.received, s.next, c.Done(), c.report.Fault)
+			t.Errorf("batches of %d: %d received, %d sent, done %v, want %d and done: %s", batch, c.received, s.next, c.Done(), n, c.report.Fault)
 		}
 	}
 }

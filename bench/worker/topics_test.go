@@ -68,7 +68,7 @@ func TestTopicCheckAcceptsSources(t *testing.T) {
 			for i := range counts {
 				sum += counts[i]
 				if got.Topics[i] != counts[i] {
-					t.Errorf("%s, %d topics: %d messages on topic %d, of %d", order, spec.Topics, got.Topics[i], i, counts[i])
+					t.Errorf("%s, %d topics: %d messages on topic %d, want %d", order, spec.Topics, got.Topics[i], i, counts[i])
 				}
 			}
 			if sum != total {
@@ -123,11 +123,11 @@ func TestTopicCheckGaps(t *testing.T) {
 	}
 	got, c := checked(spec, false, left[8:], feed)
 	if got.Bad > 0 || got.Lost != 4 || got.Gaps != 4 || got.Messages != 796 || !c.Done() {
-		t.Errorf("%+v", got)
+		t.Errorf("report %+v, done %t, want 796 messages, 4 lost in 4 gaps, and done", got, c.Done())
 	}
 	for i := range counts {
 		if got.Topics[i]+got.TopicsLost[i] != counts[i] || got.TopicsLost[i] != 1 {
-			t.Errorf("topic %d: %d received and %d lost, of %d", i, got.Topics[i], got.TopicsLost[i], counts[i])
+			t.Errorf("topic %d: %d received and %d lost, want %d in all and 1 lost", i, got.Topics[i], got.TopicsLost[i], counts[i])
 		}
 	}
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestTopicCheckGaps(t *testing.T) {
 		}
 	}
 	if got, _ := checked(spec, true, left, nil); got.Bad > 0 || got.Lost != 4 || got.Gaps != 4 || got.TopicsLost != nil {
-		t.Errorf("lossy: %+v", got)
+		t.Errorf("lossy: report %+v, want 4 messages lost in 4 gaps and no lost topics", got)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestTopicCheckShare(t *testing.T) {
 		}
 	}
 	if got, _ := checked(spec, false, even, nil); got.Bad > 0 || got.Topics[0] != counts[0] || got.Topics[1] != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("report %+v, want %d messages on the first topic and none on the second", got, counts[0])
 	}
 	if got, _ := checked(spec, false, all, nil); got.Bad == 0 {
 		t.Error("topics of other subscribers are accepted")
@@ -172,7 +172,7 @@ func TestSchedule(t *testing.T) {
 	round := newSchedule(OrderRound, 10, 1, 2, 1)
 	for i := range 20 {
 		if got := round.next(); got != uint32((5+i)%10) {
-			t.Fatalf("round: message %d of the second of two goroutines is on topic %d", i, got)
+			t.Fatalf("round: message %d of the second of two goroutines is on topic %d, want %d", i, got, (5+i)%10)
 		}
 	}
 	counts := make([]int, 100)
@@ -199,12 +199,12 @@ func TestSchedule(t *testing.T) {
 			continue
 		}
 		if runs++; runs > 1 && (run < burstMin || run > burstMax) {
-			t.Fatalf("bursts: a run of %d messages", run)
+			t.Fatalf("bursts: a run of %d messages, want %d to %d", run, burstMin, burstMax)
 		}
 		run, last = 1, topic
 	}
 	if runs < 50_000/burstMax {
-		t.Errorf("bursts: %d runs", runs)
+		t.Errorf("bursts: %d runs, want at least %d", runs, 50_000/burstMax)
 	}
 }
 
@@ -217,6 +217,6 @@ func TestTopicAllocs(t *testing.T) {
 		topic, msg := s.Take()
 		c.On(names[topic], msg)
 	}); n != 0 || c.report.Bad > 0 {
-		t.Errorf("%v allocations a message; %s", n, c.report.Fault)
+		t.Errorf("%v allocations a message, want none; fault %q", n, c.report.Fault)
 	}
 }

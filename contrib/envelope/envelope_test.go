@@ -26,11 +26,11 @@ func TestFormat(t *testing.T) {
 	} {
 		got, err := Append([]byte("before"), c.headers, []byte(c.body))
 		if err != nil || string(got) != "before"+c.want {
-			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+			t.Errorf("%s: message %q, error %v, want %q", c.name, got, err, "before"+c.want)
 		}
 		headers, body, err := Parse([]byte(c.want))
 		if err != nil || string(body) != c.body || !maps.Equal(headers, c.headers) {
-			t.Errorf("%s: parsed %v, %q, %v", c.name, headers, body, err)
+			t.Errorf("%s: parsed %v and %q, error %v, want %v and %q", c.name, headers, body, err, c.headers, c.body)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestInvalid(t *testing.T) {
 		{"FFE1\x02\x01a\x00\x01a\x00", ErrMalformed},                            // duplicate
 	} {
 		if headers, body, err := Parse([]byte(c.message)); !errors.Is(err, c.want) || headers != nil || body != nil {
-			t.Errorf("%q: %v, %q, %v, want %v", c.message, headers, body, err, c.want)
+			t.Errorf("message %q: parsed %v and %q, error %v, want %v", c.message, headers, body, err, c.want)
 		}
 	}
 	message, err := Append(nil, map[string]string{"name": "value", "other": ""}, nil)
@@ -80,14 +80,14 @@ func TestLimits(t *testing.T) {
 	for name, headers := range map[string]map[string]string{"many": many, "large": large} {
 		message, err := Append(nil, headers, []byte("body"))
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s headers: Append failed: %v", name, err)
 		}
 		if got, body, err := Parse(message); err != nil || !maps.Equal(got, headers) || string(body) != "body" {
-			t.Errorf("%s: %d headers, %q, %v", name, len(got), body, err)
+			t.Errorf(`%s headers: parsed %d headers and %q, error %v, want %d and "body"`, name, len(got), body, err, len(headers))
 		}
 		headers["one more"] = "x"
 		if message, err := Append([]byte("x"), headers, nil); !errors.Is(err, ErrTooLarge) || string(message) != "x" {
-			t.Errorf("%s and one more: %d bytes, %v", name, len(message), err)
+			t.Errorf("%s headers and one more: %d bytes, error %v, want 1 and %v", name, len(message), err, ErrTooLarge)
 		}
 	}
 	// Two values of half the limit each, plus the names: too large only in total.
@@ -107,13 +107,13 @@ func FuzzParse(f *testing.F) {
 		headers, body, err := Parse(message)
 		if err != nil {
 			if headers != nil || body != nil {
-				t.Errorf("%v, %q with %v", headers, body, err)
+				t.Errorf("Parse returns %v and %q with the error %v, want nothing", headers, body, err)
 			}
 			return
 		}
 		again, err := Append(nil, headers, body)
 		if err != nil || !bytes.Equal(again, message) {
-			t.Errorf("%q was encoded again as %q, %v", message, again, err)
+			t.Errorf("message %q was encoded again as %q, error %v", message, again, err)
 		}
 	})
 }

@@ -73,7 +73,7 @@ func TestInOrder(t *testing.T) {
 		for i := range count {
 			m := receive(t, s)
 			if string(m.Body) != fmt.Sprint(i) || !maps.Equal(m.Metadata, map[string]string{"i": fmt.Sprint(i)}) || m.Nackable() {
-				t.Fatalf("message %d is %q with %v, nackable: %v", i, m.Body, m.Metadata, m.Nackable())
+				t.Fatalf("message %d is %q with %v, nackable: %v, want %[1]d, its number as i, and false", i, m.Body, m.Metadata, m.Nackable())
 			}
 		}
 		if err := <-sent; err != nil {
@@ -109,20 +109,20 @@ func TestOnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m := receive(t, s); string(m.Body) != "good" {
-				t.Errorf("got body %q", m.Body)
+				t.Errorf(`got body %q, want "good"`, m.Body)
 			}
 			m, err := s.Receive(t.Context())
 			var bad *MessageError
 			if len(reported) != 1 || !errors.As(reported[0], &bad) || bad.Topic != "md.x" || bad.Number != 1 || !errors.Is(bad, envelope.ErrNoEnvelope) {
-				t.Errorf("OnError was called with %v", reported)
+				t.Errorf("OnError was called with %v, want one %v of message 1 on md.x", reported, envelope.ErrNoEnvelope)
 			}
 			if end == nil {
 				if err != nil || string(m.Body) != "good" {
-					t.Errorf("%v, %v", m, err)
+					t.Errorf(`message %v, error %v, want "good"`, m, err)
 				}
 				m.Ack()
 			} else if err == nil || !strings.Contains(err.Error(), "stop") {
-				t.Errorf("%v, %v", m, err)
+				t.Errorf(`message %v, error %v, want an error with "stop"`, m, err)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestGap(t *testing.T) {
 	s, err := OpenSubscription(sub, "x", &SubscriptionOptions{OnError: func(err error) error {
 		var gap *fanfare.GapError
 		if !errors.As(err, &gap) {
-			t.Errorf("OnError was called with %v", err)
+			t.Errorf("OnError was called with %v, want a gap", err)
 			return nil
 		}
 		gaps <- gap
@@ -176,13 +176,13 @@ func TestGap(t *testing.T) {
 func TestRaw(t *testing.T) {
 	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Raw: true, Subscribers: 1}, &SubscriptionOptions{Raw: true})
 	if err := topic.Send(t.Context(), &pubsub.Message{Metadata: map[string]string{"a": "b"}}); gcerrors.Code(err) != gcerrors.InvalidArgument {
-		t.Errorf("metadata: %v", err)
+		t.Errorf("Send of metadata fails with %v, want %v", err, gcerrors.InvalidArgument)
 	}
 	if err := topic.Send(t.Context(), &pubsub.Message{Body: []byte("raw")}); err != nil {
 		t.Fatal(err)
 	}
 	if m := receive(t, s); string(m.Body) != "raw" || m.Metadata != nil {
-		t.Errorf("%q with %v", m.Body, m.Metadata)
+		t.Errorf(`message %q with metadata %v, want "raw" with none`, m.Body, m.Metadata)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestURL(t *testing.T) {
 			m := receive(t, s)
 			var in fanfare.Message
 			if string(m.Body) != "by URL" || !m.As(&in) || in.Topic != "md.X" {
-				t.Errorf("got %q on topic %q", m.Body, in.Topic)
+				t.Errorf(`got %q on topic %q, want "by URL" on md.X`, m.Body, in.Topic)
 			}
 			if err := errors.Join(s.Shutdown(ctx), topic.Shutdown(ctx)); err != nil {
 				t.Fatal(err)
@@ -237,7 +237,7 @@ func TestURLOpener(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := receive(t, s); string(m.Body) != "raw" {
-		t.Errorf("got body %q", m.Body)
+		t.Errorf(`got body %q, want "raw"`, m.Body)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Setenv("FANFARE_URL", "")
 		if err := try(); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Open fails with %v, want an error with %q", err, strings.TrimSpace(name))
 		}
 	}
 }
@@ -281,7 +281,7 @@ func TestErrorCodes(t *testing.T) {
 	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Subscribers: 1}, nil)
 	large := map[string]string{"large": strings.Repeat("x", envelope.MaxHeaderBytes)}
 	if err := topic.Send(t.Context(), &pubsub.Message{Metadata: large}); gcerrors.Code(err) != gcerrors.InvalidArgument {
-		t.Errorf("large metadata: %v, %v", gcerrors.Code(err), err)
+		t.Errorf("Send of large metadata fails with code %v, want %v: %v", gcerrors.Code(err), gcerrors.InvalidArgument, err)
 	}
 	var sub *fanfare.Subscription
 	if !s.As(&sub) {
@@ -289,7 +289,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 	sub.Close()
 	if _, err := s.Receive(t.Context()); gcerrors.Code(err) != gcerrors.FailedPrecondition {
-		t.Errorf("closed in Fanfare: %v, %v", gcerrors.Code(err), err)
+		t.Errorf("Receive after Close in Fanfare fails with code %v, want %v: %v", gcerrors.Code(err), gcerrors.FailedPrecondition, err)
 	}
 	for err, code := range map[error]gcerrors.ErrorCode{
 		errNoBus:                     gcerrors.NotFound,
@@ -300,7 +300,7 @@ func TestErrorCodes(t *testing.T) {
 		errors.New("something else"): gcerrors.Unknown,
 	} {
 		if got := errorCode(fmt.Errorf("wrapped: %w", err)); got != code {
-			t.Errorf("%v: %v, want %v", err, got, code)
+			t.Errorf("error %v has code %v, want %v", err, got, code)
 		}
 	}
 }
@@ -333,12 +333,12 @@ func TestBlocked(t *testing.T) {
 		err = topic.Send(ctx, &pubsub.Message{Body: make([]byte, 1000)})
 	}
 	if !errors.Is(err, context.Canceled) && gcerrors.Code(err) != gcerrors.Canceled {
-		t.Errorf("Send: %v", err)
+		t.Errorf("Send fails with %v, want %v", err, context.Canceled)
 	}
 	var flow *events.FlowError
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := topic.Shutdown(ctx); !topic.ErrorAs(err, &flow) || flow.Name != "sleeper" {
-		t.Errorf("Shutdown: %v", err)
+		t.Errorf(`Shutdown fails with %v, want a FlowError of "sleeper"`, err)
 	}
 }

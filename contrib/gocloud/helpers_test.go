@@ -38,7 +38,7 @@ func open(t testing.TB, config fanfare.Config, url string) *fanfare.Bus {
 	}
 	t.Cleanup(func() {
 		if err := bus.Close(); err != nil {
-			t.Errorf("close bus: %v", err)
+			t.Errorf("the bus cannot be closed: %v", err)
 		}
 	})
 	return bus

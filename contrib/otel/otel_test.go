@@ -59,7 +59,7 @@ func TestRepairs(t *testing.T) {
 	}
 	for _, s := range ended {
 		if s.Name() != "fanfare repair" || !s.EndTime().After(s.StartTime()) || s.Status().Code != codes.Unset || value(s, otel.Name) != "feed" || value(s, otel.Packets) != "1" || value(s, otel.Group) == "" {
-			t.Errorf("%s %v", s.Name(), s.Attributes())
+			t.Errorf(`span %s with %v, want "fanfare repair" of 1 packet of "feed" with a group and a duration`, s.Name(), s.Attributes())
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestLoss(t *testing.T) {
 	otel.Trace(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(&spans))).Lost(pubsub.TraceLoss{Group: "g", First: 7, Packets: 3, Cause: events.CauseDeadline})
 	s := spans.Ended()[0]
 	if s.Name() != "fanfare loss" || s.Status().Code != codes.Error || value(s, otel.Cause) != "deadline" || value(s, otel.First) != "7" || value(s, otel.Packets) != "3" {
-		t.Errorf("%s %v %v", s.Name(), s.Status(), s.Attributes())
+		t.Errorf(`span %s with status %v and %v, want the error "fanfare loss" of 3 packets from 7, cause deadline`, s.Name(), s.Status(), s.Attributes())
 	}
 }
 

@@ -45,7 +45,7 @@ func TestMessage(t *testing.T) {
 			}
 			in, ok := MessageFromCtx(got.Context())
 			if !ok || in.Topic != "orders.new" || in.Number != uint64(i) || in.Data != nil || got.Context().Value(key{}) != "value" {
-				t.Errorf("context: %+v, %v, %v", in, ok, got.Context().Value(key{}))
+				t.Errorf(`context has message %+v, %v and value %v, want number %d of orders.new without data, and "value"`, in, ok, got.Context().Value(key{}), i)
 			}
 			got.Ack()
 		}
@@ -65,7 +65,7 @@ func TestNack(t *testing.T) {
 		for range 3 {
 			msg := next(t, out)
 			if msg.UUID != "1" || len(msg.Metadata) > 0 {
-				t.Fatalf("got message %s with metadata %v", msg.UUID, msg.Metadata)
+				t.Fatalf("got message %s with metadata %v, want 1 and none", msg.UUID, msg.Metadata)
 			}
 			msg.Metadata.Set("touched", "by a handler")
 			msg.Nack()
@@ -91,7 +91,7 @@ func TestOnError(t *testing.T) {
 			reported := make(chan error, 10)
 			out := subscribe(t, newSubscriber(t, subBus, SubscriberConfig{OnError: func(topic string, err error) error {
 				if topic != "x" {
-					t.Errorf("OnError was called for topic %q", topic)
+					t.Errorf(`OnError was called for topic %q, want "x"`, topic)
 				}
 				reported <- err
 				return end
@@ -108,7 +108,7 @@ func TestOnError(t *testing.T) {
 			}
 			var bad *UnmarshalError
 			if err := <-reported; !errors.As(err, &bad) || !errors.Is(err, envelope.ErrNoEnvelope) || bad.Topic != "x" || bad.Number != 0 {
-				t.Errorf("OnError was called with %v", err)
+				t.Errorf("OnError was called with %v, want %v of message 0 on x", err, envelope.ErrNoEnvelope)
 			}
 			if end != nil {
 				if msg := next(t, out); msg != nil {
@@ -120,7 +120,7 @@ func TestOnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			if msg := next(t, out); msg.UUID != "1" {
-				t.Errorf("got message %s", msg.UUID)
+				t.Errorf("got message %s, want 1", msg.UUID)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestGap(t *testing.T) {
 	s := newSubscriber(t, subBus, SubscriberConfig{Logger: log, OnError: func(_ string, err error) error {
 		var gap *pubsub.GapError
 		if !errors.As(err, &gap) {
-			t.Errorf("OnError was called with %v", err)
+			t.Errorf("OnError was called with %v, want a gap", err)
 			return nil
 		}
 		mu.Lock()
@@ -174,7 +174,7 @@ func TestGap(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if lost == 0 || len(log.Captured()[watermill.ErrorLogLevel]) < gaps {
-		t.Errorf("%d of %d messages lost in %d gaps, %d logged", lost, count, gaps, len(log.Captured()[watermill.ErrorLogLevel]))
+		t.Errorf("%d of %d messages lost in %d gaps, %d logged, want some lost and each gap logged", lost, count, gaps, len(log.Captured()[watermill.ErrorLogLevel]))
 	}
 }
 
@@ -194,10 +194,10 @@ func TestRaw(t *testing.T) {
 	msg := next(t, out)
 	in, _ := MessageFromCtx(msg.Context())
 	if string(msg.Payload) != "payload" || msg.UUID != fmt.Sprintf("%v-%v-x-0", in.Publisher(), in.Epoch()) {
-		t.Errorf("got message %s %q", msg.UUID, msg.Payload)
+		t.Errorf(`got message %s %q, want "payload" with its publisher, epoch and number`, msg.UUID, msg.Payload)
 	}
 	if got, err := plain.Next(t.Context()); err != nil || string(got.Data) != "payload" {
-		t.Errorf("without the adapter: got %q, %v", got.Data, err)
+		t.Errorf("without the adapter: got %q, error %v, want %q", got.Data, err, "payload")
 	}
 	msg.Ack()
 }
@@ -226,17 +226,17 @@ func TestClose(t *testing.T) {
 					t.Errorf("%s: got message %s after Close", name, msg.UUID)
 				}
 			default:
-				t.Errorf("%s: the channel is open", name)
+				t.Errorf("%s: the channel is open, want it closed", name)
 			}
 		}
 		if msg.Context().Err() == nil || !msg.Ack() {
 			t.Error("after Close the context of a message is not done, or the message cannot be acked")
 		}
 		if _, err := s.Subscribe(t.Context(), "x"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Subscribe: %v", err)
+			t.Errorf("Subscribe after Close fails with %v, want %v", err, net.ErrClosed)
 		}
 		if err := p.Publish("x", msg); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Publish: %v", err)
+			t.Errorf("Publish after Close fails with %v, want %v", err, net.ErrClosed)
 		}
 		if err := newPublisher(t, pubBus, PublisherConfig{}).Publish("x", message.NewMessage("2", nil)); err != nil {
 			t.Errorf("the bus is closed too: %v", err)
@@ -257,13 +257,13 @@ func TestSubscribeContext(t *testing.T) {
 	open := subscribe(t, s, "x")
 	cancel()
 	if msg := next(t, ended); msg != nil {
-		t.Errorf("got message %s", msg.UUID)
+		t.Errorf("got message %s, want none", msg.UUID)
 	}
 	if err := newPublisher(t, bus, PublisherConfig{Subscribers: 1}).Publish("x", message.NewMessage("1", nil)); err != nil {
 		t.Fatal(err)
 	}
 	if msg := next(t, open); msg.UUID != "1" {
-		t.Errorf("got message %s", msg.UUID)
+		t.Errorf("got message %s, want 1", msg.UUID)
 	}
 }
 
@@ -283,16 +283,16 @@ func TestBusClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if msg := next(t, out); msg != nil {
-		t.Errorf("got message %s", msg.UUID)
+		t.Errorf("got message %s, want none", msg.UUID)
 	}
 	if err := <-reported; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("OnError was called with %v", err)
+		t.Errorf("OnError was called with %v, want %v", err, net.ErrClosed)
 	}
 	if err := p.Publish("x", message.NewMessage("2", nil)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Publish: %v", err)
+		t.Errorf("Publish fails with %v, want %v", err, net.ErrClosed)
 	}
 	if err := p.Close(); err != nil {
-		t.Errorf("Close: %v", err)
+		t.Errorf("Close failed: %v", err)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestBlocked(t *testing.T) {
 	msg := message.NewMessage("1", nil)
 	msg.SetContext(ctx)
 	if err := p.Publish("no.subscribers", msg); !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
-		t.Errorf("Publish without subscribers: %v", err)
+		t.Errorf("Publish without subscribers fails with %v, want %v", err, context.Canceled)
 	}
 
 	subscribe(t, newSubscriber(t, subBus, SubscriberConfig{}), "x") // never read
@@ -339,7 +339,7 @@ func TestBlocked(t *testing.T) {
 	}
 	var flow *events.FlowError
 	if !errors.As(closed, &flow) || flow.Name != "sleeper" || !strings.Contains(closed.Error(), `"x"`) {
-		t.Errorf("Close: %v", closed)
+		t.Errorf(`Close fails with %v, want a FlowError of "sleeper" that names "x"`, closed)
 	}
 }
 
@@ -360,20 +360,20 @@ func TestBadInput(t *testing.T) {
 	}
 	p, s := newPublisher(t, bus, PublisherConfig{}), newSubscriber(t, bus, SubscriberConfig{})
 	if err := p.Publish("a topic", message.NewMessage("1", nil)); !errors.Is(err, pubsub.ErrTopic) {
-		t.Errorf("Publish: %v", err)
+		t.Errorf("Publish on an invalid topic fails with %v, want %v", err, pubsub.ErrTopic)
 	}
 	if err := p.Publish("md.*", message.NewMessage("1", nil)); !errors.Is(err, pubsub.ErrWildcard) {
-		t.Errorf("Publish on a pattern: %v", err)
+		t.Errorf("Publish on a pattern fails with %v, want %v", err, pubsub.ErrWildcard)
 	}
 	if _, err := s.Subscribe(t.Context(), "a topic"); !errors.Is(err, pubsub.ErrTopic) {
-		t.Errorf("Subscribe: %v", err)
+		t.Errorf("Subscribe on an invalid topic fails with %v, want %v", err, pubsub.ErrTopic)
 	}
 	msg := message.NewMessage("1", nil)
 	msg.Metadata.Set("large", strings.Repeat("x", envelope.MaxHeaderBytes))
 	if err := p.Publish("x", message.NewMessage("0", nil), msg); !errors.Is(err, envelope.ErrTooLarge) || !strings.Contains(err.Error(), "after 1 of 2") {
-		t.Errorf("Publish with large metadata: %v", err)
+		t.Errorf("Publish with large metadata fails with %v, want %v after 1 of 2", err, envelope.ErrTooLarge)
 	}
 	if err := p.Publish("x"); err != nil {
-		t.Errorf("Publish without messages: %v", err)
+		t.Errorf("Publish without messages failed: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func open(t testing.TB, config pubsub.Config, url string) *pubsub.Bus {
 	}
 	t.Cleanup(func() {
 		if err := bus.Close(); err != nil {
-			t.Errorf("close bus: %v", err)
+			t.Errorf("the bus cannot be closed: %v", err)
 		}
 	})
 	return bus

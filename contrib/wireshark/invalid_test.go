@@ -15,7 +15,7 @@ import (
 func (m flat) one(t *testing.T, field string) string {
 	t.Helper()
 	if len(m[field]) > 1 {
-		t.Errorf("%s is %q", field, m[field])
+		t.Errorf("field %s has values %q, want at most one", field, m[field])
 	}
 	return strings.Join(m[field], " ")
 }
@@ -25,7 +25,7 @@ func (m flat) number(t *testing.T, field string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(m.one(t, field), 0, 64)
 	if err != nil {
-		t.Errorf("%s: %v", field, err)
+		t.Errorf("field %s is no number: %v", field, err)
 	}
 	return n
 }
@@ -35,7 +35,7 @@ func (m flat) farFrom(t *testing.T, field string, now uint32) {
 	t.Helper()
 	at, err := time.Parse("Jan _2, 2006 15:04:05.000000000 UTC", m.one(t, field))
 	if err != nil {
-		t.Fatalf("%s: %v", field, err)
+		t.Fatalf("field %s is no time: %v", field, err)
 	}
 	if d := at.Sub(time.Unix(int64(now), 0)).Abs(); d <= 5*time.Minute {
 		t.Errorf("%s differs from now by only %v", field, d)
@@ -80,7 +80,7 @@ func TestTsharkInvalidSealed(t *testing.T) {
 	}
 	all := tshark(t, capture(101, f.all))
 	if len(all) != len(f.all) {
-		t.Fatalf("%d packets of %d", len(all), len(f.all))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(f.all))
 	}
 	for i, x := range v.Bad {
 		t.Run(x.Name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestTsharkInvalidSealed(t *testing.T) {
 				return
 			case "version":
 				if got := p.number(t, "fanfare.sealed.version"); got != uint64(b[2]) || p["fanfare.sealed.key"] != nil {
-					t.Errorf("shown: %v", p)
+					t.Errorf("packet %v, want sealed version %d and no key", p, b[2])
 				}
 			default:
 				if got, want := p.number(t, "fanfare.sealed.key"), binary.LittleEndian.Uint32(b[8:]); got != uint64(want) {
@@ -120,7 +120,7 @@ func TestTsharkInvalidSigned(t *testing.T) {
 	}
 	all := tshark(t, capture(101, f.all))
 	if len(all) != len(f.all) {
-		t.Fatalf("%d packets of %d", len(all), len(f.all))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(f.all))
 	}
 	for i, x := range v.Bad {
 		t.Run(x.Name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestTsharkInvalidSigned(t *testing.T) {
 				return
 			case "unsigned":
 				if p["fanfare.type"] == nil || p["fanfare.signed.signature"] != nil {
-					t.Errorf("shown: %v", p)
+					t.Errorf("packet %v, want a type and no signature", p)
 				}
 				return
 			}
@@ -149,7 +149,7 @@ func TestTsharkInvalidSigned(t *testing.T) {
 				p.farFrom(t, "fanfare.signed.time", x.Now)
 			case "replayed":
 				if back := all[f.at[i]-1].number(t, "fanfare.signed.counter") - counter; back != 0 && (back < 64 || back > 1<<31) {
-					t.Errorf("the counter is %d below that of the previous train", back)
+					t.Errorf("the counter is %d below that of the previous train, want 0, or 64 and more", back)
 				}
 			default:
 				t.Errorf("the test has no check for %q", x.Fails)

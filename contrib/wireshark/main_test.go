@@ -119,7 +119,7 @@ func (m flat) expectBits(t *testing.T, id string, f *dissect.Field, v any) {
 	}
 	x, err := strconv.ParseUint(fmt.Sprint(v), 0, 64)
 	if err != nil {
-		t.Fatalf("%s: %v", id, err)
+		t.Fatalf("field %s is no number: %v", id, err)
 	}
 	for _, c := range f.Bits {
 		if c.In == 0 || fmt.Sprint(uint8(c.In)) == m["fanfare.type"][0] {
@@ -211,13 +211,13 @@ func tshark(t *testing.T, capture []byte, args ...string) (packets []flat) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil || strings.Contains(strings.ToLower(stderr.String()), "lua") {
-		t.Fatalf("tshark: %v\n%s", err, stderr.String())
+		t.Fatalf("tshark failed or reports a Lua error: %v\n%s", err, stderr.String())
 	}
 	var list []struct {
 		Source struct{ Layers map[string]any } `json:"_source"`
 	}
 	if err := json.Unmarshal(out, &list); err != nil {
-		t.Fatalf("%v: %.2000s", err, out)
+		t.Fatalf("tshark writes no JSON: %v: %.2000s", err, out)
 	}
 	for _, p := range list {
 		m := make(flat)
@@ -300,7 +300,7 @@ func TestTshark(t *testing.T) {
 		}
 		got := tshark(t, capture(c.link, frames), c.args...)
 		if len(got) != len(all) {
-			t.Errorf("%s: %d packets of %d", c.name, len(got), len(all))
+			t.Errorf("%s: tshark shows %d packets, want %d", c.name, len(got), len(all))
 			continue
 		}
 		for i, v := range vectors(t) {
@@ -344,7 +344,7 @@ func TestReadmeFilters(t *testing.T) {
 	}
 	filters := regexp.MustCompile("`(fanfare\\.[^`]+)`").FindAllStringSubmatch(string(text), -1)
 	if len(filters) < 5 {
-		t.Fatalf("found only %d filters: has the format of README.md changed?", len(filters))
+		t.Fatalf("found only %d filters, want 5 or more: has the format of README.md changed?", len(filters))
 	}
 	for _, m := range filters {
 		if m[1] == "fanfare.lua" {
@@ -390,7 +390,7 @@ func TestTsharkSealed(t *testing.T) {
 	}
 	all := tshark(t, capture(101, frames))
 	if len(all) != len(v.Good) {
-		t.Fatalf("%d packets of %d", len(all), len(v.Good))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(v.Good))
 	}
 	for i, x := range v.Good {
 		for field, want := range map[string]string{
@@ -402,7 +402,7 @@ func TestTsharkSealed(t *testing.T) {
 			}
 		}
 		if got := all[i]["fanfare.sealed.time"]; len(got) != 1 || got[0] == "" {
-			t.Errorf("packet %d: time %q", i, got)
+			t.Errorf("packet %d: time %q, want one", i, got)
 		}
 		if all[i]["fanfare.type"] != nil {
 			t.Errorf("packet %d: encrypted fields are shown: %v", i, all[i])
@@ -440,7 +440,7 @@ func TestTsharkSigned(t *testing.T) {
 	}
 	all := tshark(t, capture(101, frames))
 	if len(all) != len(frames) {
-		t.Fatalf("%d packets of %d", len(all), len(frames))
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(frames))
 	}
 	for i, fields := range want {
 		for field, value := range fields {
@@ -473,9 +473,9 @@ func TestTsharkTrain(t *testing.T) {
 	single := packet(8, string(packet(8, "")[16:32])+" repeats what packets of its stream begin with")
 	got := tshark(t, capture(101, [][]byte{udp(7400, train), udp(7400, single)}))
 	if len(got) != 2 || !slices.Equal(got[0]["fanfare.data.sequence"], []string{"5", "6", "7"}) || !slices.Equal(got[1]["fanfare.data.sequence"], []string{"8"}) {
-		t.Errorf("%v", got)
+		t.Errorf("packets %v, want sequence numbers 5, 6 and 7 in the first and 8 in the second", got)
 	}
 	if text := fmt.Sprint(got); strings.Contains(text, "malformed") {
-		t.Error(text)
+		t.Errorf("a packet is shown as malformed: %s", text)
 	}
 }

@@ -37,7 +37,7 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 	}
 	round()
 	if n := testing.AllocsPerRun(100, round); n != 0 {
-		t.Errorf("%v allocations per round of %d messages", n, batch)
+		t.Errorf("%v allocations per round of %d messages, want none", n, batch)
 	}
 	if got != 102*batch {
 		t.Errorf("%d messages delivered, want %d", got, 102*batch)
@@ -62,7 +62,7 @@ func BenchmarkSendReceive(b *testing.B) {
 		f.AdvanceTo(f.Now() + 1)
 		from.poll()
 		if len(to.poll()) != 1 {
-			b.Fatal("lost")
+			b.Fatal("the message is lost")
 		}
 	}
 }

@@ -95,10 +95,10 @@ func TestBadInput(t *testing.T) {
 		t.Error("an unbound id has a port, an address or a QP")
 	}
 	if n, err := p.qp.PostSend(nil); n != 0 || err != nil {
-		t.Errorf("PostSend of nothing: %d, %v", n, err)
+		t.Errorf("PostSend of nothing posted %d, error %v, want 0 and none", n, err)
 	}
 	if n, err := p.cq.Poll(nil); n != 0 || err != nil {
-		t.Errorf("Poll of nothing: %d, %v", n, err)
+		t.Errorf("Poll for nothing returns %d, error %v, want 0 and none", n, err)
 	}
 	// A bound port number cannot be bound again.
 	a := h.Addr()
@@ -137,7 +137,7 @@ func TestTeardown(t *testing.T) {
 	must := func(what string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s failed: %v", what, err)
 		}
 	}
 	must("other PD", pd.Close())
@@ -191,13 +191,13 @@ func TestDeviceRemoval(t *testing.T) {
 	h.RemoveDevice(0)
 	h.RemoveDevice(0)
 	if ev := p.event(); ev.Type != rdma.EventDeviceRemoval || !errors.Is(ev.Err(), syscall.ENODEV) {
-		t.Errorf("event %v, %v", ev.Type, ev.Err())
+		t.Errorf("event %v, error %v, want a device removal and ENODEV", ev.Type, ev.Err())
 	}
 	if ev, err := dev.TryGetAsyncEvent(); err != nil || ev.Type != rdma.AsyncDeviceFatal {
-		t.Errorf("async event %+v, %v", ev, err)
+		t.Errorf("async event %+v, %v, want %v", ev, err, rdma.AsyncDeviceFatal)
 	}
 	if wcs := p.poll(); len(wcs) != 2 || wcs[0].Status != rdma.WCWRFlushErr {
-		t.Errorf("completions %+v", wcs)
+		t.Errorf("completions %+v, want 2, flushed", wcs)
 	}
 	wantErrno(t, "query", second(dev.Attr()), syscall.ENODEV)
 	wantErrno(t, "open", second(h.OpenDevice("sim0")), syscall.ENODEV)
@@ -208,12 +208,12 @@ func TestDeviceRemoval(t *testing.T) {
 	p.leave(testGroup(1))
 	for what, err := range map[string]error{"AH": ah.Close(), "QP": p.id.DestroyQP()} {
 		if err != nil {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s cannot be closed: %v", what, err)
 		}
 	}
 	for _, c := range []interface{ Close() error }{p.mr, p.cq, p.pd, dev} {
 		if err := c.Close(); err != nil {
-			t.Errorf("%T: %v", c, err)
+			t.Errorf("%T cannot be closed: %v", c, err)
 		}
 	}
 	if err := p.id.Destroy(context.Background()); err != nil {

@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 				if total != 125 {
 					t.Errorf("%d statements have an outcome, want 125", total)
 				}
-				// The numbers of statements that do not apply are as docs/rdma.md says, so that none is left out unnoticed.
+				// The numbers of statements that do not apply are those of docs/rdma.md, so that no omission is unnoticed.
 				// Statements that -run leaves out count as failed.
 				want := map[Flavor][4]int{InfiniBand: {rdmatest.Passed: 92, rdmatest.NotApplicable: 33}, RoCE: {rdmatest.Passed: 88, rdmatest.NotApplicable: 37}}[flavor]
 				if s.Counts[rdmatest.Failed] == 0 && s.Counts != want {

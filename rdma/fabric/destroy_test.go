@@ -40,14 +40,14 @@ func TestDestroyedHasNoEvents(t *testing.T) {
 			before(f, p)
 			pending, err := id.BeginDestroy()
 			if err != nil || !pending.Done() {
-				t.Fatalf("%v, %s: destroy: %v", flavor, name, err)
+				t.Fatalf("%v, %s: destroying the id: done %v, error %v, want true and none", flavor, name, pending.Done(), err)
 			}
 			f.AdvanceTo(f.Now() + time.Minute)
 			if ev, err := ch.TryGetEvent(); err != rdma.ErrNoEvent {
-				t.Errorf("%v, %s: event %+v, %v", flavor, name, ev, err)
+				t.Errorf("%v, %s: event %+v, error %v, want none of a destroyed id", flavor, name, ev, err)
 			}
 			if err := ch.Close(); err != nil {
-				t.Errorf("%v, %s: %v", flavor, name, err)
+				t.Errorf("%v, %s: the channel cannot be closed: %v", flavor, name, err)
 			}
 			if f.Members(p.mgid(testGroup(1))) != nil && name != "join on a removed device" {
 				t.Errorf("%v, %s: the port is still a member", flavor, name)

@@ -30,7 +30,7 @@ func TestDocumentedTestsExist(t *testing.T) {
 	statements := rdmatest.Statements()
 	for i, s := range statements {
 		if s.Num != i+1 {
-			t.Fatalf("statement %d is number %d", i+1, s.Num)
+			t.Fatalf("statement %d has number %d", i+1, s.Num)
 		}
 	}
 	for _, name := range regexp.MustCompile(`\bS(\d{3})\b`).FindAllStringSubmatch(string(doc), -1) {
@@ -57,6 +57,6 @@ func addTests(t *testing.T, tests map[string]bool, dir string) {
 		return err
 	})
 	if err != nil || files == 0 {
-		t.Fatalf("tests below %s: %d files, %v", dir, files, err)
+		t.Fatalf("tests below %s: %d files, error %v, want some", dir, files, err)
 	}
 }

@@ -55,23 +55,23 @@ func TestFaults(t *testing.T) {
 	}
 	got, s := faulty(t, 1, Faults{})
 	if len(got) != 2000 || order(got) != 0 || s.Lost != 0 {
-		t.Errorf("without faults: %d messages, %d out of order, %+v", len(got), order(got), s)
+		t.Errorf("without faults: %d messages, %d out of order, %+v, want 2000, none and no loss", len(got), order(got), s)
 	}
 	got, s = faulty(t, 1, Faults{Loss: 0.1})
 	if len(got)+int(s.Lost) != 2000 || s.Lost < 100 || s.Lost > 300 {
-		t.Errorf("loss: %d messages, %+v", len(got), s)
+		t.Errorf("loss: %d messages, %+v, want 2000 less 100 to 300 lost", len(got), s)
 	}
 	got, s = faulty(t, 1, Faults{Duplicate: 0.1})
 	if len(got) != 2000+int(s.Duplicated) || s.Duplicated < 100 || s.Duplicated > 300 {
-		t.Errorf("duplicates: %d messages, %+v", len(got), s)
+		t.Errorf("duplicates: %d messages, %+v, want 2000 and 100 to 300 duplicates", len(got), s)
 	}
 	got, _ = faulty(t, 1, Faults{Reorder: 0.1})
 	if len(got) != 2000 || order(got) < 50 {
-		t.Errorf("reordering: %d messages, %d out of order", len(got), order(got))
+		t.Errorf("reordering: %d messages, %d out of order, want 2000 and 50 or more", len(got), order(got))
 	}
 	got, _ = faulty(t, 1, Faults{Jitter: 20 * time.Microsecond})
 	if len(got) != 2000 || order(got) != 0 {
-		t.Errorf("jitter: %d messages, %d out of order", len(got), order(got))
+		t.Errorf("jitter: %d messages, %d out of order, want 2000 and none", len(got), order(got))
 	}
 }
 
@@ -100,7 +100,7 @@ func TestStep(t *testing.T) {
 	for f.Step() {
 	}
 	if at, ok := f.NextDeadline(); ok {
-		t.Fatalf("an event is due at %v", at)
+		t.Fatalf("an event is due at %v, want none", at)
 	}
 	start := f.Now()
 	from.send(ah, "x")
@@ -115,6 +115,6 @@ func TestStep(t *testing.T) {
 		f.Step()
 	}
 	if got := to.received(); len(got) != 1 || f.Now() != start+6*time.Microsecond {
-		t.Errorf("received %q at %v", got, f.Now()-start)
+		t.Errorf("received %q after %v, want one message after 6 µs", got, f.Now()-start)
 	}
 }

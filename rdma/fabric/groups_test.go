@@ -40,7 +40,7 @@ func TestOnlyMembersLeave(t *testing.T) {
 	want("leave with bits of another kind", req(0, true, rdma.StateSendOnlyFullMember), soft.SAReqInvalid)
 	want("leave with more bits", req(0, true, rdma.StateFullMember|rdma.StateNonMember), soft.SAReqInvalid)
 	if m := f.Members(mgid); len(m) != 2 {
-		t.Errorf("members %v", m)
+		t.Errorf("group has members %v, want 2", m)
 	}
 	want("leave", req(0, true, rdma.StateFullMember), soft.SAOk)
 	if m := f.Members(mgid); m != nil {
@@ -65,7 +65,7 @@ func TestRestartClearsTables(t *testing.T) {
 	from.send(ah, "to a deleted tree")
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"before"}) || f.Stats().NoPath != 1 {
-		t.Errorf("received %q, %+v", got, f.Stats())
+		t.Errorf("received %q, want %q and 1 packet without path: %+v", got, "before", f.Stats())
 	}
 	from.event()
 	to.event()
@@ -76,7 +76,7 @@ func TestRestartClearsTables(t *testing.T) {
 		h.Port(0, 1).SetUp(false)
 	}
 	if _, mlid, ok := f.Record(from.broadcast()); !ok || mlid != rdma.MLIDMin {
-		t.Errorf("the broadcast group exists: %v, with MLID %v", ok, mlid)
+		t.Errorf("the broadcast group exists: %v, with MLID %v, want true with %v", ok, mlid, rdma.MLIDMin)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestAnswerDelay(t *testing.T) {
 	}
 	f.AdvanceTo(start + delay)
 	if ev := p.event(); ev.Type != rdma.EventMulticastJoin {
-		t.Errorf("event %v", ev.Type)
+		t.Errorf("event %v, want a join", ev.Type)
 	}
 	f.hosts[0].Port(0, 1).SetUp(false)
 	p.run()

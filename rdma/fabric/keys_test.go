@@ -33,10 +33,10 @@ func TestPrivilegedQKey(t *testing.T) {
 	from.send(ah, "usual key")
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"own key"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "own key")
 	}
 	if attr, _ := to.dev.Port(1); attr.QKeyViolations != 1 {
-		t.Errorf("%d violations counted", attr.QKeyViolations)
+		t.Errorf("%d violations counted, want 1", attr.QKeyViolations)
 	}
 }
 
@@ -56,10 +56,10 @@ func TestBlockSelf(t *testing.T) {
 	neighbour.send(neighbour.ahTo(ah), "to both")
 	from.run()
 	if got := from.received(); !slices.Equal(got, []string{"to both"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "to both")
 	}
 	if got := neighbour.received(); len(got) != 2 {
-		t.Errorf("neighbour received %q", got)
+		t.Errorf("neighbour received %q, want 2 messages", got)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestAttachWithTwoLIDs(t *testing.T) {
 	from.send(ah, "one copy")
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"one copy"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "one copy")
 	}
 	if err := to.qp.DetachMcast(gid, 0xC777); err != nil {
 		t.Error(err)
@@ -146,7 +146,7 @@ func TestAttachWithTwoLIDs(t *testing.T) {
 	from.send(ah, "none")
 	from.run()
 	if got := to.received(); len(got) != 0 {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want nothing", got)
 	}
 	if err := to.qp.DetachMcast(gid, ah.Attr().DLID); err == nil {
 		t.Error("the device still had the attachment")
@@ -168,13 +168,13 @@ func TestLeaveEndsLatestJoin(t *testing.T) {
 	p.send(ah, "after the leave")
 	p.run()
 	if got := p.received(); !slices.Equal(got, []string{"after the leave"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "after the leave")
 	}
 	p.leave(testGroup(1))
 	p.send(ah, "gone")
 	p.run()
 	if got := p.received(); len(got) != 0 {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want nothing", got)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestQPBelongsToAPort(t *testing.T) {
 	from.send(ah, "on the other port")
 	first.run()
 	if got := first.received(); len(got) != 0 {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want nothing", got)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestReceiveIntoReadOnlyRegion(t *testing.T) {
 	from.send(ah, "x")
 	from.run()
 	if wcs := to.poll(); len(wcs) != 1 || wcs[0].Status != rdma.WCLocProtErr {
-		t.Errorf("completions %+v", wcs)
+		t.Errorf("completions %+v, want one with a local protection error", wcs)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestUnicastToOwnPort(t *testing.T) {
 	}
 	p.run()
 	if got := p.received(); !slices.Equal(got, []string{"to myself"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "to myself")
 	}
 }
 
@@ -321,7 +321,7 @@ func TestPKeys(t *testing.T) {
 			bad = 0
 		}
 		if got := to.received(); (len(got) == 1) != c.taken {
-			t.Errorf("from %v to %v: received %q", c.from, c.to, got)
+			t.Errorf("from %v to %v: received %q, want a message: %v", c.from, c.to, got, c.taken)
 		}
 		if attr, _ := to.dev.Port(1); attr.BadPKeys != bad {
 			t.Errorf("from %v to %v: %d counted, want %d", c.from, c.to, attr.BadPKeys, bad)
@@ -348,7 +348,7 @@ func TestCompletionOfDatagram(t *testing.T) {
 		from.run()
 		wcs := to.poll()
 		if len(wcs) != 1 || wcs[0].SL != 5 || wcs[0].SLID != port.LID || wcs[0].SrcQPN != from.qp.QPN() {
-			t.Fatalf("%v: completions %+v of a port with LID %v", flavor, wcs, port.LID)
+			t.Fatalf("%v: completions %+v, want one with SL 5, LID %v and QPN %v", flavor, wcs, port.LID, from.qp.QPN())
 		}
 		h, ok := rdma.ParseGRH(port.LinkLayer, to.mem)
 		bytes := uint16(12 + 8 + 8 + 4) // BTH, DETH, payload, ICRC

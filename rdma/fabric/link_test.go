@@ -73,12 +73,12 @@ func TestDown(t *testing.T) {
 		port.SetUp(false)
 		async(rdma.AsyncPortErr)
 		if m := f.Members(ah.Attr().GRH.DGID); flavor == InfiniBand && (len(m) != 1 || m[port] != 0) {
-			t.Errorf("members are %v", m)
+			t.Errorf("members are %v, want only the port, without a state", m)
 		}
 		from.send(ah, "from a port that is down")
 		from.run()
 		if s := f.Stats(); s.PortDown != 1 || s.Sent != 1 {
-			t.Errorf("%v: %+v", flavor, s)
+			t.Errorf("%v: statistics %+v, want 1 packet sent and 1 lost at a port that is down", flavor, s)
 		}
 		port.SetUp(true)
 		async(rdma.AsyncPortActive)
@@ -86,7 +86,7 @@ func TestDown(t *testing.T) {
 			from.send(ah, "after up")
 			from.run()
 			if got := to.received(); !slices.Equal(got, []string{"after up"}) {
-				t.Errorf("%v: received %q", flavor, got)
+				t.Errorf("%v: received %q, want %q", flavor, got, "after up")
 			}
 		}
 		// A datagram is in flight when the port goes down, or its destination does not exist.
@@ -95,7 +95,7 @@ func TestDown(t *testing.T) {
 		f.hosts[1].Port(0, 1).SetUp(false)
 		from.run()
 		if s := f.Stats(); s.PortDown != 2 || len(to.received()) != 0 {
-			t.Errorf("%v: %+v", flavor, s)
+			t.Errorf("%v: statistics %+v, want 2 packets lost at a port that is down and none received", flavor, s)
 		}
 	}
 }
@@ -108,10 +108,10 @@ func TestRemovedPortReceivesNothing(t *testing.T) {
 	from.sendTo(one, to.qp.QPN(), "no receiver")
 	from.run()
 	if s := from.f.Stats(); s.PortDown != 1 || s.Delivered != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("statistics %+v, want 1 packet lost at a port that is down and none delivered", s)
 	}
 	if m := from.f.Members(from.mgid(testGroup(1))); len(m) != 1 {
-		t.Errorf("members are %v", m)
+		t.Errorf("members are %v, want 1", m)
 	}
 }
 
@@ -121,10 +121,10 @@ func TestClosedFabric(t *testing.T) {
 	from.f.Close()
 	from.send(ah, "x")
 	if s := from.f.Stats(); s.PortDown != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("statistics %+v, want 1 packet lost at a port that is down", s)
 	}
 	if at, ok := from.f.NextDeadline(); ok {
-		t.Errorf("an event is due at %v", at)
+		t.Errorf("an event is due at %v, want none", at)
 	}
 }
 
@@ -143,12 +143,12 @@ func TestLIDChange(t *testing.T) {
 	from.sendTo(old, to.qp.QPN(), "to the old LID")
 	from.run()
 	if s := f.Stats(); s.NoPath != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("statistics %+v, want 1 packet without path", s)
 	}
 	from.sendTo(from.unicast(to, ah), to.qp.QPN(), "to the new LID")
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"to the new LID"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "to the new LID")
 	}
 	from.post(1)
 	to.sendTo(to.unicast(from, ah), from.qp.QPN(), "from the new LID")
@@ -184,7 +184,7 @@ func TestTreeEndsAtLastMember(t *testing.T) {
 	b.join(testGroup(1), rdma.JoinFullMember)
 	for _, l := range f.switches[1].table[groupKey{mlid: ah.Attr().DLID}] {
 		if l.sw != nil {
-			t.Errorf("the leaf forwards to switch %d", l.sw.index)
+			t.Errorf("the leaf forwards to switch %d, want to none", l.sw.index)
 		}
 	}
 	c := newPeer(t, f.AddHost(HostConfig{Switch: 2}))
@@ -212,7 +212,7 @@ func TestReports(t *testing.T) {
 			got = append(got, fmt.Sprint(r.Kind, " ", r.MGID.IP()))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", what, got, want)
+			t.Errorf("%s: trace %q, want %q", what, got, want)
 		}
 	}
 	p.join(groups[0], rdma.JoinFullMember)
@@ -271,7 +271,7 @@ func TestAttachWithoutJoin(t *testing.T) {
 	want("left", from)
 	want("left", to)
 	if attr, _ := to.dev.Port(1); attr.Dropped != 0 {
-		t.Errorf("%d datagrams reached a port that has left", attr.Dropped)
+		t.Errorf("%d datagrams reached a port that has left, want none", attr.Dropped)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestIPoIBAfterPortUp(t *testing.T) {
 		}
 		port.SetUp(true)
 		if _, in := f.Members(p.broadcast())[port]; in != up {
-			t.Errorf("IPoIB up %v: the port is in the broadcast group: %v", up, in)
+			t.Errorf("IPoIB up %v: the port is in the broadcast group: %v, want %v", up, in, up)
 		}
 		f.Close()
 	}

@@ -63,7 +63,7 @@ func TestWaitingEnds(t *testing.T) {
 	}
 	cancel()
 	if err := <-errs; closed != 2 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d closed; %v", closed, err)
+		t.Errorf("%d channels closed, error %v, want 2 and %v", closed, err, context.Canceled)
 	}
 }
 
@@ -77,12 +77,12 @@ func TestLeaveWaits(t *testing.T) {
 	}
 	ev, err := p.ch.GetEvent(context.Background())
 	if err != nil || ev.Type != rdma.EventMulticastJoin {
-		t.Fatal(ev, err)
+		t.Fatalf("event %v, error %v, want a join", ev, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := p.id.LeaveMulticast(ctx, testGroup(1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("leave with an unacknowledged event: %v", err)
+		t.Errorf("leave with an unacknowledged event fails with %v, want %v", err, context.Canceled)
 	}
 	if err := p.id.DestroyQP(); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestConcurrentUse(t *testing.T) {
 		}
 		ev, err := p.ch.GetEvent(ctx)
 		if err != nil || ev.Err() != nil {
-			t.Fatal(ev, err)
+			t.Fatalf("event %v, error %v, want one without error", ev, err)
 		}
 		defer ev.Ack()
 		return p.ah(ev)
@@ -193,6 +193,6 @@ func TestConcurrentUse(t *testing.T) {
 	})
 	wg.Wait()
 	if s := f.Stats(); s.Sent != messages || received.Load() != messages {
-		t.Errorf("%d received, %+v", received.Load(), s)
+		t.Errorf("%d messages received, want %d sent and received: %+v", received.Load(), messages, s)
 	}
 }

@@ -17,16 +17,16 @@ func TestLostOnce(t *testing.T) {
 	h.Port(0, 1).Reregister()
 	early.run()
 	if ev := early.event(); ev.Status != -int(syscall.ENETRESET) {
-		t.Fatalf("status %d", ev.Status)
+		t.Fatalf("event has status %d, want -ENETRESET", ev.Status)
 	}
 	late.join(testGroup(1), rdma.JoinFullMember)
 	h.Port(0, 1).Reregister()
 	late.run()
 	if ev := late.event(); ev.Status != -int(syscall.ENETRESET) {
-		t.Errorf("status %d", ev.Status)
+		t.Errorf("event has status %d, want -ENETRESET", ev.Status)
 	}
 	if ev, err := early.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event %+v, error %v, want none", ev, err)
 	}
 }
 
@@ -69,9 +69,9 @@ func TestLocalMemberMustMatch(t *testing.T) {
 	first.join(testGroup(1), rdma.JoinFullMember)
 	f.Trace()
 	if s := second.status(testGroup(1), rdma.JoinFullMember); s != -int(syscall.EINVAL) {
-		t.Errorf("a request for SL 0 in a group of SL 3: status %d", s)
+		t.Errorf("a request for SL 0 in a group of SL 3: status %d, want -EINVAL", s)
 	}
 	if tr := f.Trace(); len(tr) != 0 {
-		t.Errorf("the subnet administrator was asked: %v", tr)
+		t.Errorf("the subnet administrator was asked: %v, want no request", tr)
 	}
 }

@@ -81,7 +81,7 @@ func (p *peer) event() *rdma.Event {
 	p.t.Helper()
 	ev, err := p.ch.TryGetEvent()
 	if err != nil {
-		p.t.Fatalf("no event: %v", err)
+		p.t.Fatalf("the channel has no event: %v", err)
 	}
 	if err := ev.Ack(); err != nil {
 		p.t.Fatal(err)

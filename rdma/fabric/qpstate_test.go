@@ -31,7 +31,7 @@ func TestReset(t *testing.T) {
 	from.run()
 	// It is still attached. The receives posted before the reset were discarded.
 	if got := to.received(); !slices.Equal(got, []string{"one"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "one")
 	}
 }
 
@@ -99,7 +99,7 @@ func TestQPStateTable(t *testing.T) {
 					t.Fatalf("%v to %v with %#x: %v, want success %v", from, to, mask, err, want)
 				}
 				if attr, _ := p.qp.Query(); err != nil && attr.State != from || err == nil && attr.State != to {
-					t.Fatalf("%v to %v: queue pair is in %v", from, to, attr.State)
+					t.Fatalf("transition from %v to %v fails with %v, but the queue pair is in %v", from, to, err, attr.State)
 				}
 			}
 		}
@@ -116,14 +116,14 @@ func TestSQD(t *testing.T) {
 	from.send(ah, "held")
 	from.run()
 	if got := to.received(); len(got) != 0 {
-		t.Fatalf("received %q", got)
+		t.Fatalf("received %q, want nothing", got)
 	}
 	if err := from.qp.Modify(rdma.QPAttr{State: rdma.QPRTS}, rdma.QPMaskState); err != nil {
 		t.Fatal(err)
 	}
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"held"}) {
-		t.Fatalf("received %q", got)
+		t.Fatalf("received %q, want %q", got, "held")
 	}
 }
 
@@ -169,10 +169,10 @@ func TestErrorReceivesNothing(t *testing.T) {
 	from.send(ah, "x")
 	from.run()
 	if wcs := to.poll(); len(wcs) != 1 || wcs[0].Status != rdma.WCWRFlushErr {
-		t.Errorf("completions %+v", wcs)
+		t.Errorf("completions %+v, want one, flushed", wcs)
 	}
 	if n := to.qp.(rdma.DropCounter).Dropped(); n != 0 {
-		t.Errorf("%d counted as dropped", n)
+		t.Errorf("%d datagrams counted as dropped, want none", n)
 	}
 	if attr, _ := to.dev.Port(1); attr.Dropped != 1 {
 		t.Errorf("%d counted at the port, want 1", attr.Dropped)
@@ -195,25 +195,25 @@ func TestErrorFromReset(t *testing.T) {
 		}
 		wr := p.sendWR(ah, "x")
 		if n, err := qp.PostSend([]rdma.SendWR{wr, wr}); n != 2 || err != nil {
-			t.Errorf("%v: PostSend posted %d: %v", flavor, n, err)
+			t.Errorf("%v: PostSend posted %d, error %v, want 2 and none", flavor, n, err)
 		}
 		if n, err := qp.PostRecv([]rdma.RecvWR{p.recvWR(0)}); n != 1 || err != nil {
-			t.Errorf("%v: PostRecv posted %d: %v", flavor, n, err)
+			t.Errorf("%v: PostRecv posted %d, error %v, want 1 and none", flavor, n, err)
 		}
 		wcs := p.poll()
 		if len(wcs) != 3 {
-			t.Errorf("%v: completions %+v", flavor, wcs)
+			t.Errorf("%v: completions %+v, want 3", flavor, wcs)
 		}
 		for _, wc := range wcs {
 			if wc.Status != rdma.WCWRFlushErr || wc.QPN != qp.QPN() {
-				t.Errorf("%v: completion %+v", flavor, wc)
+				t.Errorf("%v: completion %+v, want it flushed on queue pair %v", flavor, wc, qp.QPN())
 			}
 		}
 		wr.SG = []rdma.SGE{{Buf: p.mem[:4097]}}
 		_, err = qp.PostSend([]rdma.SendWR{wr})
 		wantErrno(t, "a message longer than the MTU", err, syscall.EMSGSIZE)
 		if s := f.Stats(); s.Sent != 0 {
-			t.Errorf("%v: %d sent", flavor, s.Sent)
+			t.Errorf("%v: %d packets sent, want none", flavor, s.Sent)
 		}
 	}
 }

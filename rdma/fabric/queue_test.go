@@ -34,17 +34,17 @@ func TestSelectiveSignalling(t *testing.T) {
 		}
 	}
 	if n, err := from.qp.PostSend(wrs); n != 16 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("posted %d sends, error %v, want 16", n, err)
 	}
 	if _, err := from.qp.PostSend(wrs[:1]); !errors.Is(err, syscall.ENOMEM) {
 		t.Fatalf("the send queue is full, but the error is %v", err)
 	}
 	if wcs := from.poll(); len(wcs) != 1 || wcs[0].WRID != 7 {
-		t.Fatalf("completions %+v", wcs)
+		t.Fatalf("completions %+v, want one of work request 7", wcs)
 	}
 	n, err := from.qp.PostSend(wrs)
 	if n != 8 || !errors.Is(err, syscall.ENOMEM) { // the first eight became free
-		t.Fatalf("posted %d, %v", n, err)
+		t.Fatalf("posted %d sends, error %v, want 8 and ENOMEM", n, err)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestSignalAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if wcs := from.poll(); len(wcs) != 2 {
-		t.Fatalf("completions %+v", wcs)
+		t.Fatalf("completions %+v, want 2", wcs)
 	}
 }
 
@@ -88,10 +88,10 @@ func TestCQOverflow(t *testing.T) {
 		from.send(ah, "x")
 	}
 	if got := len(from.poll()); got != 2 {
-		t.Fatalf("%d completions", got)
+		t.Fatalf("%d completions, want 2", got)
 	}
 	if _, err := from.cq.Poll(from.wcs); !errors.Is(err, syscall.EIO) {
-		t.Fatalf("the overflowed queue: %v", err)
+		t.Fatalf("Poll of the overflowed queue fails with %v, want EIO", err)
 	}
 	for qp, want := range map[rdma.QP]rdma.QPState{from.qp: rdma.QPErr, idle: rdma.QPErr, reset: rdma.QPReset} {
 		if attr, _ := qp.Query(); attr.State != want {
@@ -104,16 +104,16 @@ func TestCQOverflow(t *testing.T) {
 		if i > 0 && ev.Type == rdma.AsyncQPFatal {
 			fatal[ev.QP]++
 		} else if i > 0 || err != nil || ev.Type != rdma.AsyncCQErr || ev.CQ != from.cq {
-			t.Errorf("event %d is %+v, %v", i, ev, err)
+			t.Errorf("event %d is %+v, error %v, want one %v of the queue first", i, ev, err, rdma.AsyncCQErr)
 		}
 	}
 	if len(fatal) != 2 || fatal[from.qp] != 1 || fatal[idle] != 1 {
-		t.Errorf("fatal events for %v", fatal)
+		t.Errorf("fatal events for %v, want one for each queue pair", fatal)
 	}
 	from.send(ah, "x") // it fails, and no further event is reported
 	for _, dev := range []rdma.Device{from.dev, other} {
 		if ev, err := dev.TryGetAsyncEvent(); err != rdma.ErrNoEvent {
-			t.Errorf("event %+v, %v", ev, err)
+			t.Errorf("event %+v, error %v, want none", ev, err)
 		}
 	}
 }
@@ -136,11 +136,11 @@ func TestSendOfForeignMemory(t *testing.T) {
 		spoil(from, &wrs[1].SG[0])
 		wrs[1].Flags = 0 // errors are reported nevertheless
 		if n, err := from.qp.PostSend(wrs); n != 3 || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("posted %d sends, error %v, want 3", n, err)
 		}
 		from.run()
 		if got := to.received(); len(got) != 1 {
-			t.Errorf("%s: received %q", name, got)
+			t.Errorf("%s: received %q, want one message", name, got)
 		}
 		var status []rdma.WCStatus
 		for _, wc := range from.poll() {
@@ -148,16 +148,16 @@ func TestSendOfForeignMemory(t *testing.T) {
 		}
 		want := []rdma.WCStatus{rdma.WCSuccess, rdma.WCLocProtErr, rdma.WCWRFlushErr, rdma.WCWRFlushErr, rdma.WCWRFlushErr}
 		if !slices.Equal(status, want) {
-			t.Errorf("%s: %v, want %v", name, status, want)
+			t.Errorf("%s: completions have status %v, want %v", name, status, want)
 		}
 		if attr, _ := from.qp.Query(); attr.State != rdma.QPErr {
-			t.Errorf("%s: queue pair is in %v", name, attr.State)
+			t.Errorf("%s: queue pair is in %v, want %v", name, attr.State, rdma.QPErr)
 		}
 		// Requests posted in ERR are flushed, too.
 		from.send(ah, "y")
 		from.post(1)
 		if wcs := from.poll(); len(wcs) != 2 || wcs[0].Status != rdma.WCWRFlushErr || wcs[1].Status != rdma.WCWRFlushErr {
-			t.Errorf("%s: posted in ERR: %+v", name, wcs)
+			t.Errorf("%s: completions of sends posted in state ERR are %+v, want 2, flushed", name, wcs)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestReceiveIntoClosedRegion(t *testing.T) {
 	from.send(ah, "secret")
 	from.run()
 	if wcs := to.poll(); len(wcs) != 1 || wcs[0].Status != rdma.WCLocProtErr {
-		t.Errorf("completions %+v", wcs)
+		t.Errorf("completions %+v, want one with a local protection error", wcs)
 	}
 	if slices.ContainsFunc(to.mem[:peerSlot], func(b byte) bool { return b != 0 }) {
 		t.Error("memory was written")
@@ -194,7 +194,7 @@ func TestScatterGather(t *testing.T) {
 	from.run()
 	whole := append(slices.Clone(to.mem[:17]), to.mem[100:200]...)
 	if got := string(whole[40:51]); got != "hello world" || whole[0]>>4 != 6 {
-		t.Errorf("%q after % x", got, whole[:40])
+		t.Errorf("message %q after header % x, want %q after an IPv6 header", got, whole[:40], "hello world")
 	}
 	out.SG = append(out.SG, rdma.SGE{})
 	_, err := from.qp.PostSend([]rdma.SendWR{out})
@@ -209,11 +209,11 @@ func TestSendDelay(t *testing.T) {
 	from.send(ah, "early")
 	copy(from.mem[(peerSlots-1)*peerSlot:], "LATE!")
 	if wcs := from.poll(); len(wcs) != 0 {
-		t.Fatalf("completed immediately: %+v", wcs)
+		t.Fatalf("completions %+v immediately after the send, want none", wcs)
 	}
 	from.run()
 	if wcs := from.poll(); len(wcs) != 1 {
-		t.Fatalf("completions %+v", wcs)
+		t.Fatalf("completions %+v, want 1", wcs)
 	}
 	wr := from.sendWR(ah, "inline")
 	wr.Flags |= rdma.SendInline
@@ -223,7 +223,7 @@ func TestSendDelay(t *testing.T) {
 	clear(wr.SG[0].Buf)
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"LATE!", "inline"}) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q and %q", got, "LATE!", "inline")
 	}
 }
 
@@ -290,6 +290,6 @@ func TestNotification(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := ch.Wait(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Wait: %v", err)
+		t.Errorf("Wait fails with %v, want %v", err, context.Canceled)
 	}
 }

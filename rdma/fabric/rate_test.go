@@ -44,7 +44,7 @@ func TestRates(t *testing.T) {
 	want(fast, 6, 0, 3)
 	want(slow, 6, 0, 3)
 	if attr, err := fast.dev.Port(1); err != nil || attr.RateGbps != 56 {
-		t.Errorf("the port reports %v Gbit/s, %v", attr.RateGbps, err)
+		t.Errorf("the port reports %v Gbit/s, error %v, want 56", attr.RateGbps, err)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestImpossibleRates(t *testing.T) {
 	a, b := newPeer(t, f.AddHost(HostConfig{RateGbps: 2.5})), newPeer(t, f.AddHost(HostConfig{RateGbps: 2.5}))
 	for _, p := range []*peer{a, b} {
 		if got := p.status(testGroup(1), rdma.JoinFullMember); got != 0 {
-			t.Errorf("a port of 2.5 Gbit/s: status %d", got)
+			t.Errorf("a port of 2.5 Gbit/s: status %d, want 0", got)
 		}
 	}
 }

@@ -18,10 +18,10 @@ func TestRemovalEndsJoins(t *testing.T) {
 		f.hosts[0].RemoveDevice(0) // before a request is sent
 		f.AdvanceTo(f.Now() + time.Minute)
 		if ev := p.event(); ev.Type != rdma.EventDeviceRemoval {
-			t.Errorf("%v: event %v", flavor, ev.Type)
+			t.Errorf("%v: event %v, want a device removal", flavor, ev.Type)
 		}
 		if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-			t.Errorf("%v: event %+v, %v", flavor, ev, err)
+			t.Errorf("%v: event %+v, error %v, want none", flavor, ev, err)
 		}
 		f.Close()
 	}
@@ -42,14 +42,14 @@ func TestRemovalAfterDestroy(t *testing.T) {
 	}
 	pending, err := p.id.BeginDestroy()
 	if err != nil || pending.Done() {
-		t.Fatalf("destroy: %v, done %v with an unacknowledged event", err, pending.Done())
+		t.Fatalf("destroying the id: error %v, done %v, want none and false before the event is acknowledged", err, pending.Done())
 	}
 	f.hosts[0].RemoveDevice(0)
 	p.run()
 	if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event %+v, error %v, want none", ev, err)
 	}
 	if err := ev.Ack(); err != nil || !pending.Done() {
-		t.Errorf("acknowledged: %v, done %v", err, pending.Done())
+		t.Errorf("after the acknowledgement: error %v, done %v, want none and true", err, pending.Done())
 	}
 }

@@ -51,14 +51,14 @@ func TestResolveAddrRoute(t *testing.T) {
 		f.AdvanceTo(f.Now() + time.Second)
 		ev, err := ch.TryGetEvent()
 		if err != nil || ev.Type != c.want || c.want == rdma.EventAddrError && ev.Status != -int(syscall.ENETUNREACH) {
-			t.Fatalf("%+v: event %+v, %v", c, ev, err)
+			t.Fatalf("%+v: event %+v, error %v, want %v", c, ev, err, c.want)
 		}
 		if ev.Context != "the id's" || ev.ID != id {
-			t.Errorf("%+v: the event has context %v", c, ev.Context)
+			t.Errorf(`%+v: the event has context %v, want "the id's"`, c, ev.Context)
 		}
 		resolved := id.Port() == 1 && id.LocalAddr().IP == h.Addr().IP
 		if resolved != (c.want == rdma.EventAddrResolved) {
-			t.Errorf("%+v: bound to port %d, address %v", c, id.Port(), id.LocalAddr())
+			t.Errorf("%+v: bound to port %d, address %v, want it bound: %v", c, id.Port(), id.LocalAddr(), c.want == rdma.EventAddrResolved)
 		}
 		if resolved {
 			wantErrno(t, "a second resolution", id.ResolveAddr(rdma.Addr{}, testGroup(1), 0), syscall.EINVAL)

@@ -30,7 +30,7 @@ func TestGroupFields(t *testing.T) {
 	}
 	const optional = soft.MCHopLimit | soft.MCMTU | soft.MCMTUSelector | soft.MCRate | soft.MCRateSelector
 	if r := f.request(port, soft.SARequest{Mask: createMask | optional, Rec: group}); r.Status != soft.SAOk {
-		t.Fatalf("create: status %#x", r.Status)
+		t.Fatalf("creating the group has status %#x, want %#x", r.Status, soft.SAOk)
 	}
 	for name, c := range map[string]struct {
 		edit func(*soft.MCMember)
@@ -49,14 +49,14 @@ func TestGroupFields(t *testing.T) {
 		rec := group
 		c.edit(&rec)
 		if r := f.request(port, soft.SARequest{Mask: createMask | optional, Rec: rec}); r.Status != soft.SAReqInvalid {
-			t.Errorf("another %s: status %#x", name, r.Status)
+			t.Errorf("another %s: status %#x, want %#x", name, r.Status, soft.SAReqInvalid)
 		}
 		if r := f.request(port, soft.SARequest{Mask: (createMask | optional) &^ c.bits, Rec: rec}); r.Status != soft.SAOk {
 			t.Errorf("another %s that is not requested: status %#x", name, r.Status)
 		}
 		if bit := c.bits &^ (soft.MCMTU | soft.MCRate); bit != c.bits { // a selector needs its value and vice versa
 			if r := f.request(port, soft.SARequest{Mask: (createMask | optional) &^ bit, Rec: rec}); r.Status != soft.SAOk {
-				t.Errorf("another %s without its selector: status %#x", name, r.Status)
+				t.Errorf("another %s without its selector: status %#x, want %#x", name, r.Status, soft.SAOk)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestGroupFields(t *testing.T) {
 		rec := group
 		rec.JoinState = state
 		if r := f.request(port, soft.SARequest{Mask: createMask, Rec: rec}); r.Status != soft.SAReqInvalid {
-			t.Errorf("JoinState %#x: status %#x", state, r.Status)
+			t.Errorf("JoinState %#x: status %#x, want %#x", state, r.Status, soft.SAReqInvalid)
 		}
 	}
 }
@@ -89,28 +89,28 @@ func TestNewGroupFields(t *testing.T) {
 	same := func(*soft.MCMember) {}
 	const r40, r100 = 7, 16
 	if r := create(0, same); r.Status != soft.SAOk || r.Rec.MTU != rdma.MTU(1024).Code() || r.Rec.Rate != r40 || r.Rec.HopLimit != 0 || r.Rec.Scope != 0xe {
-		t.Errorf("no values requested: status %#x, %+v", r.Status, r.Rec)
+		t.Errorf("no values requested: status %#x, %+v, want %#x, MTU 1024, rate %v, hop limit 0 and scope 0xe", r.Status, r.Rec, soft.SAOk, r40)
 	}
 	if r := create(soft.MCHopLimit|soft.MCRate|soft.MCRateSelector, same); r.Status != soft.SAOk || r.Rec.HopLimit != 99 || r.Rec.Rate != 2 {
-		t.Errorf("hop limit and rate requested: status %#x, %+v", r.Status, r.Rec)
+		t.Errorf("hop limit and rate requested: status %#x, %+v, want %#x, hop limit 99 and rate 2", r.Status, r.Rec, soft.SAOk)
 	}
 	if r := create(soft.MCMTU|soft.MCMTUSelector, func(m *soft.MCMember) { m.MTU = rdma.MTU(512).Code() }); r.Status != soft.SAOk || r.Rec.MTU != rdma.MTU(512).Code() {
-		t.Errorf("an MTU that the port supports: status %#x, %+v", r.Status, r.Rec)
+		t.Errorf("an MTU that the port supports: status %#x, %+v, want %#x and MTU 512", r.Status, r.Rec, soft.SAOk)
 	}
 	if r := create(soft.MCMTU|soft.MCMTUSelector, same); r.Status != soft.SAReqInvalid {
-		t.Errorf("an MTU of 2048 on a port with 1024: status %#x", r.Status)
+		t.Errorf("an MTU of 2048 on a port with 1024: status %#x, want %#x", r.Status, soft.SAReqInvalid)
 	}
 	if r := create(soft.MCRate|soft.MCRateSelector, func(m *soft.MCMember) { m.Rate = r100 }); r.Status != soft.SAReqInvalid {
-		t.Errorf("100 Gbit/s on a port with 40: status %#x", r.Status)
+		t.Errorf("100 Gbit/s on a port with 40: status %#x, want %#x", r.Status, soft.SAReqInvalid)
 	}
 	f.SetSM(SM{Override: func(g *Group) { g.MTU = 4096 }})
 	if r := create(0, same); r.Status != soft.SAReqInvalid {
-		t.Errorf("a subnet manager that chooses a larger MTU than the port's: status %#x", r.Status)
+		t.Errorf("a subnet manager that chooses a larger MTU than the port's: status %#x, want %#x", r.Status, soft.SAReqInvalid)
 	}
 	// Refused requests use no MLID. The broadcast group has the first.
 	f.SetSM(SM{})
 	if r := create(0, same); r.Status != soft.SAOk || r.Rec.MLID != rdma.MLIDMin+4 {
-		t.Errorf("status %#x, MLID %v", r.Status, r.Rec.MLID)
+		t.Errorf("status %#x, MLID %v, want %#x, %v", r.Status, r.Rec.MLID, soft.SAOk, rdma.MLIDMin+4)
 	}
 	// An MGID chosen by the administrator has the requested scope and the subnet's prefix.
 	for _, want := range []string{"ff12:a01b:fe80::1", "ff15:a01b:fe80::2"} {
@@ -138,10 +138,10 @@ func TestBroadcastGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, mlid, ok := f.Record(mgid); !ok || mlid != rdma.MLIDMin {
-		t.Errorf("the group exists: %v, with MLID %v", ok, mlid)
+		t.Errorf("the group exists: %v, with MLID %v, want true with %v", ok, mlid, rdma.MLIDMin)
 	}
 	if m := f.Members(mgid); len(m) != 1 || m[f.hosts[0].Port(0, 1)] != rdma.StateFullMember {
-		t.Errorf("members %v", m)
+		t.Errorf("group has members %v, want one full member", m)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestSelectors(t *testing.T) {
 	}
 	n++
 	if r := request(rate, exactly, r14); r.Status != soft.SAOk {
-		t.Fatalf("status %#x", r.Status)
+		t.Fatalf("the request has status %#x, want %#x", r.Status, soft.SAOk)
 	}
 	for _, c := range []struct {
 		selector, value uint8

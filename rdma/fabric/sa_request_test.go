@@ -19,7 +19,7 @@ func TestNoSuchGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := p.status(rdma.IBAddr(gid), rdma.JoinFullMember); got != -22 {
-			t.Errorf("%s: status %d", s, got)
+			t.Errorf("%s: the join has status %d, want -22", s, got)
 		}
 	}
 	// Requests as in MADs that the connection manager does not make.
@@ -78,7 +78,7 @@ func TestGroupHasOneQKey(t *testing.T) {
 	}
 	a.run()
 	if ev, err := ch.TryGetEvent(); err != nil || ev.Status != -22 {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event %+v, error %v, want status -22", ev, err)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestMLIDs(t *testing.T) {
 		}
 	}
 	if s := p.status(testGroup(9), rdma.JoinFullMember); s != -int(syscall.EINVAL) {
-		t.Errorf("status %d without MLIDs", s)
+		t.Errorf("status %d without MLIDs, want -EINVAL", s)
 	}
 	p.leave(testGroup(0))
 	if got := p.join(testGroup(8), rdma.JoinFullMember).Attr().DLID; got != 0xC001 {
@@ -64,12 +64,12 @@ func TestGroupLifetime(t *testing.T) {
 	a.join(testGroup(1), rdma.JoinFullMember) // a second state of the same port
 	m := f.Members(mgid)
 	if len(m) != 2 || m[f.hosts[0].Port(0, 1)] != 0x9 || m[f.hosts[1].Port(0, 1)] != 0x1 {
-		t.Errorf("members %v", m)
+		t.Errorf("members %v, want the first port with state 0x9 and the second with 0x1", m)
 	}
 	a.leave(testGroup(1))
 	a.leave(testGroup(1))
 	if m := f.Members(mgid); len(m) != 1 {
-		t.Errorf("members %v", m)
+		t.Errorf("members %v, want 1", m)
 	}
 	b.leave(testGroup(1))
 	if f.Members(mgid) != nil {
@@ -79,7 +79,7 @@ func TestGroupLifetime(t *testing.T) {
 	for _, r := range f.Trace() {
 		kinds = append(kinds, r.Kind)
 		if r.MGID != mgid || r.Refused {
-			t.Errorf("record %v", r)
+			t.Errorf("record %v, want group %v and not refused", r, mgid)
 		}
 	}
 	want := []RecordKind{GroupCreated, SASet, SASet, SASet, SADelete, SADelete, GroupDeleted, SADelete}
@@ -97,7 +97,7 @@ func TestJoinRefusals(t *testing.T) {
 	small := f.hosts[1].Port(0, 1)
 	small.hca.dev.UpdatePort(1, func(s *portState) { s.MTU = 1024 })
 	if s := b.status(testGroup(1), rdma.JoinFullMember); s != -22 {
-		t.Errorf("a port with MTU 1024 in a group of 2048: status %d", s)
+		t.Errorf("a port with MTU 1024 in a group of 2048: status %d, want -22", s)
 	}
 	small.hca.dev.UpdatePort(1, func(s *portState) { s.MTU = 2048; s.PKeys = []rdma.PKey{0x8001} })
 	if s := b.status(testGroup(1), rdma.JoinFullMember); s != -22 {
@@ -105,7 +105,7 @@ func TestJoinRefusals(t *testing.T) {
 	}
 	small.SetPKeys(rdma.DefaultPKey)
 	if s := b.status(testGroup(1), rdma.JoinFullMember); s != 0 {
-		t.Errorf("a valid join: status %d", s)
+		t.Errorf("a valid join: status %d, want 0", s)
 	}
 	// For a second member on the port with another Q_Key the SA gets no request.
 	f.Trace()
@@ -121,7 +121,7 @@ func TestJoinRefusals(t *testing.T) {
 	}
 	b.run()
 	if ev := b.event(); ev.Status != -22 || len(f.Trace()) != 0 {
-		t.Errorf("event %v %d", ev.Type, ev.Status)
+		t.Errorf("event %v has status %d, want -22, and %d records, want none", ev.Type, ev.Status, len(f.Trace()))
 	}
 }
 
@@ -147,7 +147,7 @@ func TestLeaveBeforeTheAnswer(t *testing.T) {
 		t.Errorf("trace %v, want %v", kinds, want)
 	}
 	if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
-		t.Errorf("event %+v, %v", ev, err)
+		t.Errorf("event %+v, error %v, want none", ev, err)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestLeaveInSilence(t *testing.T) {
 	p.join(testGroup(1), rdma.JoinFullMember)
 	f.SetSM(SM{Silent: true})
 	if pending, err := p.id.BeginLeave(testGroup(1)); err != nil || !pending.Done() {
-		t.Fatalf("the leave waits for the subnet administrator: %v", err)
+		t.Fatalf("the leave is done: %v, error %v, want true and none without the subnet administrator", pending.Done(), err)
 	}
 	f.AdvanceTo(f.Now() + 7*time.Second) // two requests had no answer
 	f.Trace()
@@ -209,10 +209,10 @@ func TestRestartSM(t *testing.T) {
 		t.Error("the group still exists")
 	}
 	if ev := p.event(); ev.Status != -int(syscall.ENETRESET) {
-		t.Errorf("status %d", ev.Status)
+		t.Errorf("event has status %d, want -ENETRESET", ev.Status)
 	}
 	if ev, err := dev.TryGetAsyncEvent(); err != nil || ev.Type != rdma.AsyncClientReregist || ev.Port != 1 {
-		t.Errorf("async event %+v, %v", ev, err)
+		t.Errorf("async event %+v, %v, want %v of port 1", ev, err, rdma.AsyncClientReregist)
 	}
 	p.leave(testGroup(1))
 	p.join(testGroup(1), rdma.JoinFullMember)
@@ -230,7 +230,7 @@ func TestGIDRemovedDuringJoin(t *testing.T) {
 	f.hosts[0].Port(0, 1).RemoveGIDs()
 	p.run()
 	if ev := p.event(); ev.Type != rdma.EventMulticastError || ev.Status != 0 || ev.Err() == nil {
-		t.Errorf("%v, status %d, error %v", ev.Type, ev.Status, ev.Err())
+		t.Errorf("event %v, status %d, error %v, want %v, 0 and an error", ev.Type, ev.Status, ev.Err(), rdma.EventMulticastError)
 	}
 	p.leave(testGroup(1))
 	if f.Members(p.mgid(testGroup(1))) != nil {

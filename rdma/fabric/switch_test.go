@@ -22,13 +22,13 @@ func TestProgrammingDelay(t *testing.T) {
 		from.send(ah, "too early")
 		to.run()
 		if got := to.received(); len(got) != 0 {
-			t.Errorf("%v: received %q", flavor, got)
+			t.Errorf("%v: received %q, want nothing", flavor, got)
 		}
 		f.AdvanceTo(f.Now() + 5*time.Second)
 		from.send(ah, "in time")
 		to.run()
 		if got := to.received(); !slices.Equal(got, []string{"in time"}) {
-			t.Errorf("%v: received %q", flavor, got)
+			t.Errorf("%v: received %q, want %q", flavor, got, "in time")
 		}
 		f.Close()
 	}
@@ -62,16 +62,16 @@ func TestOneMessageManyCopies(t *testing.T) {
 			from.run()
 			for i, p := range members {
 				if got := p.received(); !slices.Equal(got, []string{"to all"}) {
-					t.Errorf("%v, %d switches: member %d received %q", flavor, switches, i, got)
+					t.Errorf(`%v, %d switches: member %d received %q, want "to all"`, flavor, switches, i, got)
 				}
 			}
 			for i, p := range others {
 				if got := p.received(); len(got) != 0 {
-					t.Errorf("%v, %d switches: other %d received %q", flavor, switches, i, got)
+					t.Errorf("%v, %d switches: other %d received %q, want nothing", flavor, switches, i, got)
 				}
 			}
 			if s := f.Stats(); s.Sent != 1 || s.Delivered != uint64(len(members)) {
-				t.Errorf("%v, %d switches: %+v", flavor, switches, s)
+				t.Errorf("%v, %d switches: statistics %+v, want 1 packet sent and %d delivered", flavor, switches, s, len(members))
 			}
 			f.Close()
 		}
@@ -111,7 +111,7 @@ func TestFlood(t *testing.T) {
 		from.send(ah, "x")
 		from.run()
 		if attr, _ := stranger.dev.Port(1); attr.Dropped != want {
-			t.Errorf("%v, flood %v: %d datagrams reached the non-member", c.flavor, flood, attr.Dropped)
+			t.Errorf("%v, flood %v: %d datagrams reached the non-member, want %d", c.flavor, flood, attr.Dropped, want)
 		}
 		f.Close()
 	}
@@ -132,11 +132,11 @@ func TestPortDown(t *testing.T) {
 		from.run()
 		got = append(got, to.received()...)
 		if attr, _ := to.dev.Port(1); (attr.State == rdma.PortActive) != up {
-			t.Errorf("port is %v", attr.State)
+			t.Errorf("port is %v, want active: %v", attr.State, up)
 		}
 	}
 	if !slices.Equal(got, []string{"0", "2"}) {
-		t.Errorf("received %q", got)
+		t.Errorf(`received %q, want "0" and "2"`, got)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestSeveralPorts(t *testing.T) {
 	h := f.AddHost(HostConfig{Devices: 2, Ports: 2})
 	names, err := h.Devices()
 	if err != nil || !slices.Equal(names, []string{"sim0", "sim1"}) {
-		t.Fatal(names, err)
+		t.Fatalf("devices %q, error %v, want sim0 and sim1", names, err)
 	}
 	seen := map[string]bool{}
 	for d := range 2 {
@@ -159,7 +159,7 @@ func TestSeveralPorts(t *testing.T) {
 			}
 			dev, err := id.Device()
 			if err != nil || dev.Name() != names[d] || int(id.Port()) != p {
-				t.Errorf("bound to %v port %d, %v", dev, id.Port(), err)
+				t.Errorf("bound to %v port %d, error %v, want %s port %d", dev, id.Port(), err, names[d], p)
 			}
 			gids, _ := dev.GIDs(id.Port())
 			attr, _ := dev.Port(id.Port())
@@ -167,7 +167,7 @@ func TestSeveralPorts(t *testing.T) {
 		}
 	}
 	if len(seen) != 4 {
-		t.Errorf("ports have the same address: %v", seen)
+		t.Errorf("ports have the addresses %v, want 4 different ones", seen)
 	}
 }
 
@@ -186,6 +186,6 @@ func TestSenderOutsideTheTree(t *testing.T) {
 	from.send(ah, "not a member")
 	from.run()
 	if got := to.received(); !slices.Equal(got, []string{"member"}) || f.Stats().NoPath != 1 {
-		t.Errorf("received %q, %+v", got, f.Stats())
+		t.Errorf("received %q, want %q and 1 packet without path: %+v", got, "member", f.Stats())
 	}
 }

@@ -37,7 +37,7 @@ func TestCloseEndsTime(t *testing.T) {
 	}
 	from.f.AdvanceTo(from.f.Now() + time.Second)
 	if got := to.received(); len(got) != 0 || from.f.Stats().Delivered != 0 {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want nothing, and none delivered", got)
 	}
 }
 
@@ -63,22 +63,22 @@ func TestDelays(t *testing.T) {
 		return seen
 	}
 	if seen := times(Faults{}); seen[0] != 50 {
-		t.Errorf("without faults: %v", seen)
+		t.Errorf("delays without faults: %v, want none for all 50", seen)
 	}
 	if seen := times(Faults{Reorder: 1}); seen[10*us] != 50 {
-		t.Errorf("reordering by default: %v", seen)
+		t.Errorf("delays of reordering by default: %v, want 10 µs for all 50", seen)
 	}
 	if seen := times(Faults{Reorder: 1, ReorderDelay: 70 * us}); seen[70*us] != 50 {
-		t.Errorf("reordering by 70 µs: %v", seen)
+		t.Errorf("delays of reordering by 70 µs: %v, want them for all 50", seen)
 	}
 	seen := times(Faults{Jitter: 30 * us})
 	for d := range seen {
 		if d < 0 || d > 30*us {
-			t.Errorf("jitter of 30 µs delays by %v", d)
+			t.Errorf("jitter of 30 µs delays by %v, want 0 to 30 µs", d)
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("jitter of 30 µs: only %v", seen)
+		t.Errorf("jitter of 30 µs has only the delays %v, want 30 or more", seen)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestTrace(t *testing.T) {
 	defer f.Close()
 	p := newPeer(t, f.AddHost(HostConfig{Name: "here"}))
 	if s := p.status(testGroup(1), rdma.JoinSendOnlyFullMember); s != -22 {
-		t.Fatalf("status %d", s)
+		t.Fatalf("the join has status %d, want -22", s)
 	}
 	p.leave(testGroup(1))
 	p.join(testGroup(1), rdma.JoinFullMember)
@@ -99,7 +99,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	if len(sets) != 2 || !sets[0].Refused || sets[0].State != 0x8 || sets[1].Refused || sets[1].State != 0x1 || sets[1].Host != "here" || sets[1].Port != 1 {
-		t.Errorf("requests %v", sets)
+		t.Errorf("requests %v, want a refused one for state 0x8, then one for state 0x1 from port 1 of here", sets)
 	}
 	if len(f.Trace()) != 0 {
 		t.Error("the trace is returned twice")
@@ -111,6 +111,6 @@ func TestTrace(t *testing.T) {
 	f.mu.Unlock()
 	tr := f.Trace()
 	if len(tr) > traceLimit || len(tr) < traceLimit/2 || tr[len(tr)-1].Port != 255 {
-		t.Errorf("%d records are kept of %d, the last %v", len(tr), 3*traceLimit, tr[len(tr)-1])
+		t.Errorf("%d records are kept of %d, want %d to %d, the last %v, of port 255", len(tr), 3*traceLimit, traceLimit/2, traceLimit, tr[len(tr)-1])
 	}
 }

@@ -64,7 +64,7 @@ var attachStatements = []Statement{
 		ev := second.wantType(rdma.EventMulticastError)
 		if ev.Status != -1 || ev.Errno != syscall.ENOMEM || !errors.Is(ev.Err(), syscall.ENOMEM) ||
 			!ev.UD.AHAttr.GRH.DGID.IsMulticast() || ev.UD.QPN != rdma.MulticastQPN || ev.UD.QKey != rdma.UDPQKey {
-			t.Errorf("event %+v", ev)
+			t.Errorf("event %+v, want status -1, ENOMEM, a multicast address, the multicast QPN and the usual Q_Key", ev)
 		}
 		second.ack()
 		t.must("leave", second.leave(group(5, 55)))
@@ -95,7 +95,7 @@ var attachStatements = []Statement{
 		}
 		t.must("join", err)
 		if ev := n.wantType(rdma.EventMulticastError); ev.Status != -22 {
-			t.Errorf("status %d", ev.Status)
+			t.Errorf("event has status %d, want -22", ev.Status)
 		}
 		n.ack()
 		t.must("leave", n.leave(group(5, 58)))
@@ -106,7 +106,7 @@ var attachStatements = []Statement{
 		t.can(net.Group != nil, "see the SA's records")
 		ev := t.node(0).joinAs(group(5, 59), rdma.JoinSendOnlyFullMember)
 		if r, ok := net.Group(ev.UD.AHAttr.GRH.DGID); !ok || r.DLID != ev.UD.AHAttr.DLID {
-			t.Errorf("the SA has the group: %v, record %+v", ok, r)
+			t.Errorf("the SA has the group: %v, record %+v, want MLID %v", ok, r, ev.UD.AHAttr.DLID)
 		}
 	}},
 }

@@ -15,7 +15,7 @@ var dataStatements = []Statement{
 	{92, "byte_len is 40 plus the length, the payload is at offset 40", both, 0, "IBTA 11.4.2.1; rxe rxe_resp.c", func(t *T) {
 		m, _, _ := oneMessage(t, group(92, 1), nil)
 		if m.wc.ByteLen != uint32(40+len("hello")) || m.data != "hello" {
-			t.Errorf("byte_len %d, data %q", m.wc.ByteLen, m.data)
+			t.Errorf(`byte_len %d, data %q, want 45, "hello"`, m.wc.ByteLen, m.data)
 		}
 	}},
 	{93, "GRH area on RoCEv2/IPv4: bytes 20 to 39 are the IPv4 header", RoCE, 0, "rxe rxe_resp.c; ib_verbs.h rdma_network_hdr", func(t *T) {
@@ -23,11 +23,11 @@ var dataStatements = []Statement{
 		src, _ := netip.AddrFromSlice(m.area[32:36])
 		dst, _ := netip.AddrFromSlice(m.area[36:40])
 		if m.area[20] != 0x45 || src != t.net.Hosts[1].Addr.IP || dst != group(93, 1).IP || m.area[28] == 0 {
-			t.Errorf("area % x", m.area)
+			t.Errorf("area % x, want an IPv4 header from %v to %v with a TTL", m.area, t.net.Hosts[1].Addr.IP, group(93, 1).IP)
 		}
 		h, ok := rdma.ParseGRH(rdma.LinkLayerEthernet, m.area)
 		if !ok || h.Src.IP() != src || h.Dst.IP() != dst {
-			t.Errorf("parsed %+v, %v", h, ok)
+			t.Errorf("parsed %+v, %v, want from %v to %v", h, ok, src, dst)
 		}
 	}},
 	{94, "GRH on InfiniBand: SGID, DGID and next header", IB, 0, "IBTA 8.3", func(t *T) {
@@ -36,24 +36,24 @@ var dataStatements = []Statement{
 		t.must("GIDs", err)
 		if m.area[0]>>4 != 6 || m.area[6] != 0x1B || !bytes.Equal(m.area[8:24], gids[0].GID[:]) ||
 			!bytes.Equal(m.area[24:40], ev.UD.AHAttr.GRH.DGID[:]) {
-			t.Errorf("area % x", m.area)
+			t.Errorf("area % x, want an IPv6 header from %v to %v", m.area, gids[0].GID, ev.UD.AHAttr.GRH.DGID)
 		}
 		if length := binary.BigEndian.Uint16(m.area[4:]); length != 12+8+8+4 { // BTH, DETH, "hello" and pad, ICRC
-			t.Errorf("payload length %d", length)
+			t.Errorf("payload length %d, want 32", length)
 		}
 	}},
 	{95, "completion has the sender's QPN and the GRH flag", both, 0, "rxe rxe_resp.c", func(t *T) {
 		m, _, from := oneMessage(t, group(95, 1), nil)
 		if m.wc.SrcQPN != from.qp.QPN() || m.wc.Flags != rdma.WCGRH || m.wc.Opcode != rdma.WCRecv ||
 			m.wc.QPN == from.qp.QPN() && from.host == 0 {
-			t.Errorf("completion %+v", m.wc)
+			t.Errorf("completion %+v, want a receive with GRH from QPN %v", m.wc, from.qp.QPN())
 		}
 	}},
 	{96, "immediate data arrive with the sender's byte order", both, 0, "rxe rxe_resp.c", func(t *T) {
 		imm := [4]byte{1, 2, 3, 4}
 		m, _, _ := oneMessage(t, group(96, 1), func(wr *rdma.SendWR) { wr.Opcode, wr.Imm = rdma.OpSendWithImm, imm })
 		if m.wc.Flags&rdma.WCWithImm == 0 || m.wc.Imm != imm {
-			t.Errorf("completion %+v", m.wc)
+			t.Errorf("completion %+v, want immediate data %v", m.wc, imm)
 		}
 	}},
 	{97, "wrong Q_Key: dropped, and the QP stays usable", both, 0, "rxe rxe_recv.c check_keys", func(t *T) {
@@ -111,7 +111,7 @@ var dataStatements = []Statement{
 	{101, "a message of no bytes is delivered with byte_len 40", both, 0, "rxe", func(t *T) {
 		m, _, _ := oneMessage(t, group(101, 1), func(wr *rdma.SendWR) { wr.SG = nil })
 		if m.wc.ByteLen != 40 || m.data != "" {
-			t.Errorf("byte_len %d", m.wc.ByteLen)
+			t.Errorf("byte_len %d, want 40 without data", m.wc.ByteLen)
 		}
 	}},
 	{102, "a message is dropped if the receive buffer is too small, and the QP stays usable", both, 0, "rxe rxe_resp.c", func(t *T) {
@@ -124,7 +124,7 @@ var dataStatements = []Statement{
 		from.send(ah, "hello")
 		to.receive(0)
 		if len(to.bad) > 0 {
-			t.Errorf("completions in error: %+v", to.bad)
+			t.Errorf("completions in error: %+v, want none", to.bad)
 		}
 		from.send(ah, "four")
 		to.expect("four")
@@ -140,7 +140,7 @@ var dataStatements = []Statement{
 		other.join(group(103, 1))
 		n.send(ah, "to all of us")
 		if m := n.expect("to all of us"); m.wc.SrcQPN != n.qp.QPN() {
-			t.Errorf("from %v", m.wc.SrcQPN)
+			t.Errorf("message from QPN %v, want %v", m.wc.SrcQPN, n.qp.QPN())
 		}
 		other.expect("to all of us")
 		// A member without a receive does not.
@@ -184,7 +184,7 @@ func dropped(t *T, g rdma.Addr, spoil func(*node, *rdma.SendWR)) {
 	from.sendOn(from.qp, wr)
 	to.receive(0)
 	if len(to.bad) > 0 {
-		t.Errorf("completions in error: %+v", to.bad)
+		t.Errorf("completions in error: %+v, want none", to.bad)
 	}
 	from.send(ah, "good")
 	to.expect("good")

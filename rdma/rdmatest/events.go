@@ -17,19 +17,19 @@ var eventStatements = []Statement{
 		ev := n.wantType(rdma.EventMulticastJoin)
 		if ev.Type != 12 || ev.Status != 0 || ev.Context != context || ev.UD.PrivateDataLen != 0 ||
 			ev.ID != n.id || ev.Err() != nil {
-			t.Errorf("event %+v", ev)
+			t.Errorf("event %+v, want type 12, status 0, context %v, no private data and no error", ev, context)
 		}
 	}},
 	{40, "event's qp_num is 0xFFFFFF", both, 0, "kernel cma.c cma_make_mc_event", func(t *T) {
 		t.open(Options{Hosts: 1})
 		if ev := t.node(0).join(group(3, 40)); ev.UD.QPN != 0xFFFFFF {
-			t.Errorf("qp_num %v", ev.UD.QPN)
+			t.Errorf("qp_num %v, want 0xFFFFFF", ev.UD.QPN)
 		}
 	}},
 	{41, "event's Q_Key is 0x01234567 on PS_UDP", both, 0, "kernel cma.c cma_set_qkey", func(t *T) {
 		t.open(Options{Hosts: 1})
 		if ev := t.node(0).join(group(3, 41)); ev.UD.QKey != 0x01234567 {
-			t.Errorf("qkey %v", ev.UD.QKey)
+			t.Errorf("event has Q_Key %v, want 0x01234567", ev.UD.QKey)
 		}
 	}},
 	{42, "event's Q_Key is the broadcast group's on PS_IPOIB", IB, 0, "kernel cma.c cma_set_qkey", func(t *T) {
@@ -39,7 +39,7 @@ var eventStatements = []Statement{
 		attr, err := n.qp.Query()
 		t.must("Query", err)
 		if ev.UD.QKey == rdma.UDPQKey || ev.UD.QKey == 0 || attr.QKey != ev.UD.QKey {
-			t.Errorf("event has %v, queue pair %v", ev.UD.QKey, attr.QKey)
+			t.Errorf("event has Q_Key %v, queue pair %v, want the same, neither 0 nor %v", ev.UD.QKey, attr.QKey, rdma.UDPQKey)
 		}
 	}},
 	{43, "address handle attributes of a RoCE group", RoCE, 0, "kernel cma.c cma_make_mc_event", func(t *T) {
@@ -66,7 +66,7 @@ var eventStatements = []Statement{
 		got := n.join(group(3, 44)).UD.AHAttr
 		want, ok := net.Group(got.GRH.DGID)
 		if !ok || !got.DLID.IsMulticast() {
-			t.Fatalf("the SA has %v: %v; MLID %v", got.GRH.DGID, ok, got.DLID)
+			t.Fatalf("the SA has %v: %v; MLID %v, want a multicast LID", got.GRH.DGID, ok, got.DLID)
 		}
 		want.IsGlobal, want.Port = true, n.id.Port()
 		if got != want || got.SL == 0 || got.GRH.FlowLabel == 0 || got.GRH.HopLimit == 0 || got.GRH.TrafficClass == 0 {
@@ -99,7 +99,7 @@ var eventStatements = []Statement{
 			delete(want, ev.Context)
 			dgid := ev.UD.AHAttr.GRH.DGID
 			if !ok || dgid[15] != a.IP.As4()[3] || dgid[14] != 46 {
-				t.Errorf("context %v with group %v", ev.Context, dgid)
+				t.Errorf("context %v with group %v, want the group of the context", ev.Context, dgid)
 			}
 		}
 	}},
@@ -111,7 +111,7 @@ var eventStatements = []Statement{
 			n := t.node(0)
 			n.begin(group(3, 47), rdma.JoinFullMember, "mine")
 			if ev := n.wantType(rdma.EventMulticastError); ev.Context != "mine" {
-				t.Errorf("context %v", ev.Context)
+				t.Errorf(`event has context %v, want "mine"`, ev.Context)
 			}
 			return
 		}
@@ -119,7 +119,7 @@ var eventStatements = []Statement{
 		n := t.node(0)
 		n.begin(group(3, 47), rdma.JoinSendOnlyFullMember, "mine")
 		if ev := n.wantType(rdma.EventMulticastError); ev.Context != "mine" || ev.UD.AHAttr != (rdma.AHAttr{}) {
-			t.Errorf("event %+v", ev)
+			t.Errorf(`event %+v, want context "mine" and no address`, ev)
 		}
 	}},
 	{48, "refusal by the SA is MULTICAST_ERROR -22", IB, 0, "kernel sa_query.c recv_handler", func(t *T) {
@@ -127,7 +127,7 @@ var eventStatements = []Statement{
 		n := t.node(0)
 		n.begin(group(3, 48), rdma.JoinSendOnlyFullMember, nil)
 		if ev := n.wantType(rdma.EventMulticastError); ev.Status != -22 || !errors.Is(ev.Err(), syscall.EINVAL) {
-			t.Errorf("status %d, error %v", ev.Status, ev.Err())
+			t.Errorf("status %d, error %v, want -22, EINVAL", ev.Status, ev.Err())
 		}
 	}},
 	{49, "silence of the SA is MULTICAST_ERROR -110", IB, 0, "kernel multicast.c send_join", func(t *T) {
@@ -137,7 +137,7 @@ var eventStatements = []Statement{
 		n.noEvent()
 		net.Advance(4 * time.Second)
 		if ev := n.wantType(rdma.EventMulticastError); ev.Status != -110 || !errors.Is(ev.Err(), syscall.ETIMEDOUT) {
-			t.Errorf("status %d, error %v", ev.Status, ev.Err())
+			t.Errorf("status %d, error %v, want -110, ETIMEDOUT", ev.Status, ev.Err())
 		}
 	}},
 	{50, "MULTICAST_ERROR with status 0 is an error", both, 0, "kernel cma.c cma_make_mc_event", func(t *T) {
@@ -154,7 +154,7 @@ var eventStatements = []Statement{
 		net.RemoveGIDs(0)
 		// The answer may have arrived before the removal.
 		if ev := n.event(); ev.Type != rdma.EventMulticastJoin && (ev.Status != 0 || ev.Err() == nil) {
-			t.Errorf("%v, status %d, error %v", ev.Type, ev.Status, ev.Err())
+			t.Errorf("event %v, status %d, error %v, want a join, or status 0 with an error", ev.Type, ev.Status, ev.Err())
 		}
 	}},
 }

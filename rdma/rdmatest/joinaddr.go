@@ -116,7 +116,7 @@ var mgidStatements = []Statement{
 		mgidStatement(Options{}, rdma.PortSpaceUDP, map[string]string{"239.1.2.3": "::ffff:239.1.2.3"})(t)
 		mac, ok := rdma.GIDFromIP(addr("239.1.2.3").IP).MulticastMAC()
 		if !ok || mac != [6]byte{1, 0, 0x5e, 1, 2, 3} {
-			t.Errorf("MAC %x", mac)
+			t.Errorf("MAC %x, %v, want 01005e010203", mac, ok)
 		}
 	}},
 	{37, "groups that share a MAC are distinct", RoCE, 0, "kernel verbs.c; rxe lookup by IP", func(t *T) {
@@ -131,7 +131,7 @@ var mgidStatements = []Statement{
 	{38, "ff15::1234 has MAC 33:33:00:00:12:34", both, Wire, "kernel if_inet6.h", func(t *T) {
 		mac, ok := rdma.GIDFromIP(addr("ff15::1234").IP).MulticastMAC()
 		if !ok || mac != [6]byte{0x33, 0x33, 0, 0, 0x12, 0x34} {
-			t.Errorf("MAC %x", mac)
+			t.Errorf("MAC %x, %v, want 333300001234", mac, ok)
 		}
 	}},
 }

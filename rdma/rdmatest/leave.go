@@ -188,7 +188,7 @@ var leaveStatements = []Statement{
 		a := n.join(group(6, 73))
 		b := n.join(group(6, 73))
 		if a.UD.AHAttr.GRH.DGID != b.UD.AHAttr.GRH.DGID {
-			t.Errorf("groups %v and %v", a.UD.AHAttr.GRH.DGID, b.UD.AHAttr.GRH.DGID)
+			t.Errorf("groups %v and %v, want the same", a.UD.AHAttr.GRH.DGID, b.UD.AHAttr.GRH.DGID)
 		}
 		t.must("leave", n.leave(group(6, 73)))
 		t.wantErrno("DetachMcast", n.qp.DetachMcast(a.UD.AHAttr.GRH.DGID, a.UD.AHAttr.DLID), syscall.EINVAL)
@@ -228,7 +228,7 @@ var lossStatements = []Statement{
 			upset()
 			for range 2 {
 				if ev := to.wantType(rdma.EventMulticastError); ev.Status != -102 {
-					t.Errorf("%s: status %d", name, ev.Status)
+					t.Errorf("%s: event has status %d, want -102", name, ev.Status)
 				}
 			}
 			to.noEvent()
@@ -252,7 +252,7 @@ var lossStatements = []Statement{
 		n.noEvent()
 		net.SetPKeys(0, 0xffff, 0x8002, 0x8001)
 		if ev := n.wantType(rdma.EventMulticastError); ev.Status != -102 {
-			t.Errorf("status %d", ev.Status)
+			t.Errorf("event has status %d, want -102", ev.Status)
 		}
 		n.ack()
 		t.must("leave", n.leave(group(6, 76)))

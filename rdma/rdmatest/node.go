@@ -50,7 +50,7 @@ func (t *T) wantErrno(what string, err error, want syscall.Errno) {
 func (t *T) must(what string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s failed: %v", what, err)
 	}
 }
 
@@ -270,7 +270,7 @@ func (n *node) joinAs(a rdma.Addr, flags rdma.JoinFlags) *rdma.Event {
 	n.begin(a, flags, nil)
 	ev := n.event()
 	if ev.Type != rdma.EventMulticastJoin {
-		n.t.Fatalf("join of %v: %v", a, ev.Err())
+		n.t.Fatalf("the join of %v failed: %v", a, ev.Err())
 	}
 	n.ack()
 	n.t.quiet() // so that the switches are programmed

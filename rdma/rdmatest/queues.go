@@ -71,7 +71,7 @@ var queueStatements = []Statement{
 		got, err := qp.Query()
 		t.must("Query", err)
 		if got.State != rdma.QPRTS || got.Port != n.id.Port() || got.QKey != rdma.UDPQKey {
-			t.Errorf("queue pair is %+v", got)
+			t.Errorf("queue pair is %+v, want %v on port %d with the usual Q_Key", got, rdma.QPRTS, n.id.Port())
 		}
 	}},
 	{107, "a Q_Key with bit 31 without privileges is EPERM", both, 0, "kernel uverbs_cmd.c", func(t *T) {
@@ -90,7 +90,7 @@ var queueStatements = []Statement{
 		t.must("Query", err)
 		if got.State != rdma.QPRTS || got.QKey != 0x01234567 || got.SQPSN != 0 || got.Port != n.id.Port() ||
 			n.id.QP() != n.qp {
-			t.Errorf("queue pair is %+v", got)
+			t.Errorf("queue pair is %+v, want the id's own", got)
 		}
 	}},
 	{109, "an AH from a multicast completion is EINVAL; ReplyAHAttr works", both, 0, "libibverbs verbs.c ibv_init_ah_from_wc", func(t *T) {
@@ -132,7 +132,7 @@ var queueStatements = []Statement{
 		t.wantErrno("PostRecv", err, syscall.ENOMEM)
 		var pe *rdma.PostError
 		if k != capacity || !errors.As(err, &pe) || pe.Index != k || pe.WRID != uint64(100+k) {
-			t.Errorf("posted %d of %d, error %v", k, capacity, err)
+			t.Errorf("posted %d sends, want %d, error %v, want one of request %d", k, capacity, err, capacity)
 		}
 		// No completions are requested, so that no place becomes free.
 		ah := n.ah(n.joinAs(group(110, 1), rdma.JoinSendOnlyFullMember))
@@ -147,7 +147,7 @@ var queueStatements = []Statement{
 		}
 		t.wantErrno("PostSend", err, syscall.ENOMEM)
 		if k != len(sends)-1 {
-			t.Errorf("posted %d of %d", k, len(sends))
+			t.Errorf("posted %d sends, want %d", k, len(sends)-1)
 		}
 	}},
 	{100, "a message of the MTU is delivered, one byte more is EMSGSIZE", both, 0, "IBTA C10-93.1.1; rxe rxe_req.c", func(t *T) {
@@ -166,7 +166,7 @@ var queueStatements = []Statement{
 		k, err := from.qp.PostSend([]rdma.SendWR{wr})
 		t.wantErrno("PostSend", err, syscall.EMSGSIZE)
 		if k != 0 {
-			t.Errorf("posted %d", k)
+			t.Errorf("posted %d sends, want none", k)
 		}
 		to.receive(0)
 	}},

@@ -126,7 +126,7 @@ var verbsStatements = []Statement{
 			}
 			for g := range byte(3 - i) {
 				if got[string('a'+rune(g))] != 1 {
-					t.Errorf("QP %d received %v", i, got)
+					t.Errorf("QP %d received %v, want one message of group %d", i, got, g)
 				}
 			}
 		}
@@ -138,7 +138,7 @@ var verbsStatements = []Statement{
 		t.must("Attr", err)
 		err = n.qp.AttachMcast(t.mgid(87), aLID)
 		if attr.MaxMcastGrp != 0 || !errors.Is(err, rdma.ErrNotSupported) || !errors.Is(err, syscall.EOPNOTSUPP) {
-			t.Errorf("limit %d, error %v", attr.MaxMcastGrp, err)
+			t.Errorf("limit %d, error %v, want 0 and EOPNOTSUPP", attr.MaxMcastGrp, err)
 		}
 	}},
 	{88, "the 57th QP on a group and the 8193rd group are ENOMEM (rxe's limits)", RoCE, 0, "manual of ibv_attach_mcast at rdmamojo; rxe rxe_mcast.c", func(t *T) {

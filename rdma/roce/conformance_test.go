@@ -125,6 +125,6 @@ func must(t testing.TB, what string, err error) {
 		testenv.Skip(t, "%s: %v", what, err)
 	}
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s failed: %v", what, err)
 	}
 }

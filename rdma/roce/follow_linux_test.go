@@ -67,7 +67,7 @@ func TestInterfaceChanges(t *testing.T) {
 				t.Helper()
 				n.send(n.wrs(n.unicast(netip.MustParseAddr(addr)), n.qp.QPN(), text))
 				if got := n.wait(1); got[0].data != text {
-					t.Errorf("received %q", got[0].data)
+					t.Errorf("received %q, want %q", got[0].data, text)
 				}
 			}
 			dev, err := p.OpenDevice("follow0")
@@ -85,7 +85,7 @@ func TestInterfaceChanges(t *testing.T) {
 			m := newPeerAt(t, p, netip.MustParseAddr("10.66.0.2"))
 			m.send(m.wrs(m.unicast(netip.MustParseAddr("10.66.0.1")), n.qp.QPN(), "from a new address"))
 			if got := n.wait(1); got[0].data != "from a new address" {
-				t.Errorf("received %q", got[0].data)
+				t.Errorf("received %q, want %q", got[0].data, "from a new address")
 			}
 
 			testenv.DelAddr(t, "follow0", "10.66.0.2/24")
@@ -115,7 +115,7 @@ func TestInterfaceChanges(t *testing.T) {
 			ev, err := n.ch.GetEvent(ctx)
 			must(t, "event", err)
 			if ev.Type != rdma.EventDeviceRemoval {
-				t.Errorf("event %v", ev.Type)
+				t.Errorf("event %v, want a device removal", ev.Type)
 			}
 			must(t, "ack", ev.Ack())
 		})

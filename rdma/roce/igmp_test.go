@@ -44,7 +44,7 @@ func TestMembershipReports(t *testing.T) {
 			k, _, err := unix.Recvfrom(fd, b, 0)
 			if err == unix.EAGAIN {
 				if time.Now().After(until) {
-					t.Fatalf("no report of type %d about %v; received %v", record, group, reports)
+					t.Fatalf("no report of type %d about %v; received the reports %v", record, group, reports)
 				}
 				time.Sleep(time.Millisecond)
 				continue
@@ -88,7 +88,7 @@ func TestMembershipReports(t *testing.T) {
 		must(t, "receive", err)
 		if ip := b[14:k]; ip[9] == unix.IPPROTO_UDP {
 			if !bytes.Equal(b[:6], []byte{0x01, 0x00, 0x5e, 1, 2, 3}) || ip[4] != 0 || ip[5] != 0 || ip[6]&0x40 == 0 || ip[8] != 64 || !accepted(ip) {
-				t.Errorf("frame % x", b[:k])
+				t.Errorf("frame % x, want group 239.1.2.3's MAC, no IP id, don't fragment, TTL 64 and to be accepted", b[:k])
 			}
 			return
 		}

@@ -53,15 +53,15 @@ func TestTrains(t *testing.T) {
 					}
 					h, ok := rdma.ParseGRH(rdma.LinkLayerEthernet, m.area[:])
 					if !ok || h.Src != rdma.GIDFromIP(loopback) || h.Dst.String() != "::ffff:"+wireGroup || h.HopLimit != 64 || m.wc.SrcQPN != from.qp.QPN() {
-						t.Fatalf("message %d has header %+v", i, h)
+						t.Fatalf("message %d has header %+v, want from %v to %s with hop limit 64", i, h, loopback, wireGroup)
 					}
 				}
 				s, r := from.counters(), to.counters()
 				if s.Sent != uint64(len(want)) || r.Received != uint64(len(want)) || s.SendErrors+r.ICRCErrors+r.Malformed+r.Overflow+r.Recovered > 0 {
-					t.Errorf("sender %+v\nreceiver %+v", s, r)
+					t.Errorf("want %d packets sent and received, no errors; sender %+v\nreceiver %+v", len(want), s, r)
 				}
 				if (s.SendCalls < 20) == c.NoGSO && s.SendCalls > 60 {
-					t.Errorf("%d calls for sending", s.SendCalls)
+					t.Errorf("%d calls for sending, want fewer than 20 with GSO", s.SendCalls)
 				}
 			})
 		}
@@ -82,7 +82,7 @@ func TestHeaderFields(t *testing.T) {
 		for i, m := range n.wait(4) {
 			h, _ := rdma.ParseGRH(rdma.LinkLayerEthernet, m.area[:])
 			if i < 2 && (h.HopLimit != 7 || h.TrafficClass != 0x5c) || i >= 2 && (h.HopLimit != 64 || h.TrafficClass != 0) {
-				t.Errorf("GSO %v, message %d: %+v", gso, i, h)
+				t.Errorf("GSO %v, message %d: header %+v, want hop limit 7 and traffic class 0x5c first, then 64 and 0", gso, i, h)
 			}
 		}
 	}
@@ -101,11 +101,11 @@ func TestGSORefused(t *testing.T) {
 	n.send(n.wrs(ah, 0, "three", "equal", "sizes"))
 	for i, m := range n.wait(3) {
 		if want := []string{"three", "equal", "sizes"}[i]; m.data != want {
-			t.Errorf("%q, want %q", m.data, want)
+			t.Errorf("received %q, want %q", m.data, want)
 		}
 	}
 	if c := n.counters(); c.GSORefused != 1 || c.Recovered != 0 || c.Sent != 5 {
-		t.Errorf("%+v", c)
+		t.Errorf("counters %+v, want 1 GSO refused, none recovered and 5 sent", c)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestIPv6Group(t *testing.T) {
 			t.Fatalf("message %d of %d bytes, want %d", i, len(m.data), len(want[i]))
 		}
 		if h, ok := rdma.ParseGRH(rdma.LinkLayerEthernet, m.area[:]); !ok || h.Src != rdma.GIDFromIP(ip) || h.Dst != gid || h.HopLimit != 3 {
-			t.Fatalf("header %+v %v", h, ok)
+			t.Fatalf("header %+v, %v, want from %v to %v with hop limit 3", h, ok, ip, gid)
 		}
 	}
 	must(t, "detach", to.qp.DetachMcast(gid, 0))
@@ -158,10 +158,10 @@ func TestCompletionChannel(t *testing.T) {
 		cancel()
 		must(t, "wait", err)
 		if cq != n.cq {
-			t.Fatalf("notification for %v", cq)
+			t.Fatalf("notification for %v, want %v", cq, n.cq)
 		}
 		if got := n.wait(1); got[0].data != fmt.Sprint("message ", i) {
-			t.Errorf("received %q", got[0].data)
+			t.Errorf("received %q, want %q", got[0].data, fmt.Sprint("message ", i))
 		}
 	}
 	must(t, "close", p.Close())
@@ -207,7 +207,7 @@ func TestWaiter(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 	if err := w.Close(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("second Close: %v", err)
+		t.Errorf("the second Close returns %v, want %v", err, net.ErrClosed)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestPortInUse(t *testing.T) {
 	_, err = pd.CreateQP(rdma.QPInitAttr{SendCQ: cq, RecvCQ: cq})
 	var inUse *PortInUseError
 	if !errors.As(err, &inUse) || !errors.Is(err, syscall.EADDRINUSE) || inUse.Addr != netip.AddrPortFrom(ip, 4791) || !strings.Contains(err.Error(), "end that program") {
-		t.Errorf("error %v", err)
+		t.Errorf("CreateQP fails with %v, want EADDRINUSE for %v and advice", err, netip.AddrPortFrom(ip, 4791))
 	}
 	// When the port is free, the queue pair can be created.
 	other.Close()
@@ -263,7 +263,7 @@ func TestBadConfig(t *testing.T) {
 	}
 	p := openProvider(t, Config{Interfaces: []string{"lo"}})
 	if _, err := p.Stats("eth99"); !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("counters of an unknown device: %v", err)
+		t.Errorf("counters of an unknown device fail with %v, want ENODEV", err)
 	}
 	// An address of another host.
 	p = openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
@@ -271,7 +271,7 @@ func TestBadConfig(t *testing.T) {
 	must(t, "open", err)
 	defer dev.Close()
 	if _, err := dev.(rdma.Waiting).NewWaiter(); !errors.Is(err, syscall.EADDRNOTAVAIL) {
-		t.Errorf("foreign address: %v", err)
+		t.Errorf("NewWaiter on a foreign address fails with %v, want EADDRNOTAVAIL", err)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestNoAllocation(t *testing.T) {
 				}
 			}
 		}); a != 0 {
-			t.Errorf("GSO off is %v: %v allocations for three messages", noGSO, a)
+			t.Errorf("GSO off is %v: %v allocations for three messages, want none", noGSO, a)
 		}
 	}
 }

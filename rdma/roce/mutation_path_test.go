@@ -290,13 +290,13 @@ func (w *mutationPath) deliver(t testing.TB, n *peer, d *device, s *sample, b []
 	p.delivered = d.rx.in.flush()
 	d.rxMu.Unlock()
 	if got := accounted(d) - before; got != uint64(p.segments) {
-		t.Fatalf("%s: %d datagrams counted %d times: % x, %s", s.name, p.segments, got, b, n.stats())
+		t.Fatalf("%s: %d datagrams are counted %d times: % x, %s", s.name, p.segments, got, b, n.stats())
 	}
 	if p.delivered > 0 {
 		p.messages = n.poll()
 	}
 	if len(p.messages) != p.delivered {
-		t.Fatalf("%s: %d messages of %d", s.name, len(p.messages), p.delivered)
+		t.Fatalf("%s: %d messages, want %d", s.name, len(p.messages), p.delivered)
 	}
 	return p
 }

@@ -68,7 +68,7 @@ func TestMutations(t *testing.T) {
 			for i := range samples {
 				s := &samples[i]
 				if got := route.deliver(t, n, d, s, bytes.Clone(s.packet)); s.isDatagram != (got.delivered == 1) || len(deliver(s, got)) > 0 {
-					t.Fatalf("undamaged %s: %+v %s", s.name, got, n.stats())
+					t.Fatalf("undamaged %s: delivered %+v, want a datagram: %v %s", s.name, got, s.isDatagram, n.stats())
 				}
 			}
 			start, lost := n.counters(), dropped(t, n)
@@ -133,7 +133,7 @@ func TestMutations(t *testing.T) {
 			t.Logf("%d damaged datagrams, %d reached the ICRC check, %d passed it (%d of them with the same damage as one before), %d of them were delivered, %d of these the reliable layer rejects by its CRC-32C; %d malformed, %d with a wrong ICRC, %d foreign, %d refused, %d delivered in all",
 				damaged, checked, passed, repeated, delivered, refused, c.Malformed-start.Malformed, c.ICRCErrors-start.ICRCErrors, c.Foreign-start.Foreign, c.RelayRefused-start.RelayRefused, accepted)
 			if got := c.Received - start.Received; got != uint64(accepted)+lost2-lost {
-				t.Errorf("%d received, %d delivered and %d dropped", got, accepted, lost2-lost)
+				t.Errorf("%d received, %d delivered and %d dropped, want their sum", got, accepted, lost2-lost)
 			}
 			if maxPasses, minPasses := passLimits(checked, route.weak); passed-repeated > maxPasses || route.random && passed < minPasses {
 				t.Errorf("%d of %d damaged datagrams pass the ICRC check, %d of them with damage that had passed before; the number should be from %d to %d", passed, checked, repeated, minPasses, maxPasses)
@@ -181,11 +181,11 @@ func passLimits(n int, weak bool) (maxPasses, minPasses int) {
 func TestPassLimits(t *testing.T) {
 	for _, n := range []int{1_200_000, 3_000_000, 10_000_000, 100_000_000} {
 		if maxPasses, minPasses := passLimits(n, true); maxPasses > n>>14 || maxPasses < n>>15 || minPasses > n>>15 {
-			t.Errorf("%d: from %d to %d may pass", n, minPasses, maxPasses)
+			t.Errorf("%d damaged packets: from %d to %d may pass, want from %d to %d and at most %d", n, minPasses, maxPasses, n>>15, n>>14, n>>15)
 		}
 	}
 	if maxPasses, _ := passLimits(10_000_000, false); maxPasses != 0 {
-		t.Errorf("%d may pass a check of 32 bits", maxPasses)
+		t.Errorf("%d may pass a check of 32 bits, want none", maxPasses)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestMutatedRawTrains(t *testing.T) {
 		return nil
 	}
 	if got := give(bytes.Clone(train)); len(got) != len(bodies) {
-		t.Fatalf("%d of the undamaged train: %s", len(got), n.stats())
+		t.Fatalf("%d datagrams of the undamaged train, want %d: %s", len(got), len(bodies), n.stats())
 	}
 	var b []byte
 	delivered := 0
@@ -238,7 +238,7 @@ func TestMutatedRawTrains(t *testing.T) {
 		got := give(b)
 		for _, m := range got {
 			if !texts[m.data] {
-				t.Errorf("%q is delivered", m.data)
+				t.Errorf("the message %q is delivered, but was never sent", m.data)
 			}
 		}
 		if n := accounted(d) - before; n == 0 || n < uint64(len(got)) {
@@ -314,7 +314,7 @@ func FuzzQueuePair(f *testing.F) {
 			t.Fatalf("%d too many counted as delivered", delivered)
 		}
 		if received == 1 && after-before == 1 && w.full && !accepted(b) {
-			t.Fatalf("% x is received", b)
+			t.Fatalf("the damaged packet % x is received", b)
 		}
 	})
 }
@@ -363,7 +363,7 @@ func TestMutationsByLoopback(t *testing.T) {
 			}
 			send(good)
 			if got := n.wait(1); got[0].data != text {
-				t.Errorf("the undamaged packet arrived as %q", got[0].data)
+				t.Errorf("the undamaged packet arrived as %q, want %q", got[0].data, text)
 			}
 			if limit, _ := passLimits(count, route.check == CheckUDP && route.ip.Is4()); damaged > limit {
 				t.Errorf("%d of %d damaged packets were delivered, at most %d may: %s", damaged, count, limit, n.stats())

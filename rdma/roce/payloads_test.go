@@ -21,12 +21,12 @@ func TestPayloads(t *testing.T) {
 	n := 0
 	for payload, err := range Payloads(train) {
 		if err != nil || !bytes.Equal(payload, want[n]) {
-			t.Errorf("datagram %d holds %q: %v", n, payload, err)
+			t.Errorf("datagram %d holds %q, error %v, want %q", n, payload, err, want[n])
 		}
 		n++
 	}
 	if n != len(want) {
-		t.Errorf("%d datagrams", n)
+		t.Errorf("%d datagrams, want %d", n, len(want))
 	}
 	for _, err := range Payloads(train[:10]) {
 		if n++; !errors.Is(err, rocev2.ErrShort) {
@@ -41,6 +41,6 @@ func TestPayloads(t *testing.T) {
 		t.Error("no bytes yield a datagram")
 	}
 	if n != len(want)+2 {
-		t.Errorf("%d datagrams", n)
+		t.Errorf("%d datagrams, want %d", n, len(want)+2)
 	}
 }

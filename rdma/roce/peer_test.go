@@ -182,7 +182,7 @@ func (n *peer) none(what string) {
 	n.t.Helper()
 	for range 3 {
 		if msgs := n.poll(); len(msgs) > 0 {
-			n.t.Errorf("%s: received %q", what, msgs)
+			n.t.Errorf("%s: received %q, want nothing", what, msgs)
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -195,7 +195,7 @@ func (n *peer) stats() string { return fmt.Sprintf("%+v", n.counters()) }
 func (n *peer) close() {
 	for _, g := range n.join {
 		if p, err := n.id.BeginLeave(g); err != nil || !p.Done() {
-			n.t.Errorf("leave %v: %v", g, err)
+			n.t.Errorf("leaving %v failed: %v", g, err)
 		}
 	}
 	for _, ah := range n.ahs {

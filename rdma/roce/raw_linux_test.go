@@ -41,7 +41,7 @@ func TestSelection(t *testing.T) {
 			n, err := vm.Run(b)
 			must(t, c.name, err)
 			if n != 0 && n < len(b) {
-				t.Errorf("%s: %d of %d bytes are kept", c.name, n, len(b))
+				t.Errorf("%s: the filter keeps %d of %d bytes, want none or all", c.name, n, len(b))
 			}
 			return n > 0
 		}
@@ -53,7 +53,7 @@ func TestSelection(t *testing.T) {
 			}
 			for _, a := range c.ignore {
 				if accepts(a, words, rocev2.Port) {
-					t.Errorf("%s: %v, header of %d words: accepted", c.name, a, words)
+					t.Errorf("%s: %v with a header of %d words is accepted", c.name, a, words)
 				}
 			}
 		}

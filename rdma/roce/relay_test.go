@@ -24,7 +24,7 @@ import (
 // asProcess is the environment variable that is set when this test binary runs itself as a process with a queue pair.
 const asProcess = "FANFARE_TEST_ROCE_PROCESS"
 
-// process is such a process. It prints its QPN, and executes commands from standard input, one per line.
+// process runs this test binary with a queue pair. It prints its QPN, and executes commands from standard input, one per line.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -34,7 +34,7 @@ type process struct {
 	name string
 }
 
-// TestProcess is the code of such a process. Otherwise it does nothing.
+// TestProcess is the code of a process. In the test itself it does nothing.
 func TestProcess(t *testing.T) {
 	if os.Getenv(asProcess) == "" {
 		return
@@ -42,7 +42,7 @@ func TestProcess(t *testing.T) {
 	var text string
 	var check Check
 	if !scan(os.Getenv(asProcess), "%s %d", &text, &check) {
-		t.Fatal(os.Getenv(asProcess))
+		t.Fatalf("%s is %q, want a text and a check", asProcess, os.Getenv(asProcess))
 	}
 	ip := netip.MustParseAddr(text)
 	cfg := Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: check}
@@ -144,7 +144,7 @@ func (p *process) await(count int) (got int) {
 func (p *process) kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill() // it may have ended
-		_ = p.cmd.Wait()         // the error says that it was killed
+		_ = p.cmd.Wait()         // the error reports the signal
 	}
 }
 
@@ -172,12 +172,12 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 	b := startProcess(t, "b", ip, check, 0)
 	c := startProcess(t, "c", ip, check, 0)
 	if a.qpn == b.qpn || b.qpn == c.qpn || a.qpn == c.qpn {
-		t.Fatalf("QPNs %v %v %v", a.qpn, b.qpn, c.qpn)
+		t.Fatalf("QPNs %v, %v and %v, want three different ones", a.qpn, b.qpn, c.qpn)
 	}
 	exchange := func(from, to *process) {
 		t.Helper()
 		if got := from.send(to, few); got != few {
-			t.Errorf("%s received %d of %d from %s", to.name, got, few, from.name)
+			t.Errorf("%s received %d messages from %s, want %d", to.name, got, from.name, few)
 		}
 	}
 	// c does not poll, but still relays datagrams for others.
@@ -190,7 +190,7 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 		t.Errorf("the holder counts %v, want %v", got, want)
 	}
 	if got := b.counters(); got != [4]int{0, few, 0, 0} && !raw {
-		t.Errorf("another counts %v", got)
+		t.Errorf("another process counts %v, want %v", got, [4]int{0, few, 0, 0})
 	}
 	c.kill()
 	exchange(a, b)
@@ -276,10 +276,10 @@ func TestRelayIsNotTrusted(t *testing.T) {
 	n.none("damaged")
 	must(t, "good", unix.Sendto(fd, good, 0, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}))
 	if got := n.wait(1); got[0].data != "relayed" {
-		t.Errorf("received %q", got[0].data)
+		t.Errorf("received %q, want %q", got[0].data, "relayed")
 	}
 	if s := n.counters(); s.ICRCErrors != 1 || s.FromRelay != 2 {
-		t.Errorf("%+v", s)
+		t.Errorf("counters %+v, want 1 ICRC error and 2 from the relay", s)
 	}
 	d := p.devices[0]
 	for _, c := range []struct {
@@ -329,7 +329,7 @@ func TestRelayChecksFirst(t *testing.T) {
 			}
 			give(append([]byte(nil), datagram...))
 			if got := other.wait(1); got[0].data != "for another" {
-				t.Errorf("received %q", got[0].data)
+				t.Errorf("received %q, want %q", got[0].data, "for another")
 			}
 			if s := holder.counters(); s.Relayed != 1 {
 				t.Errorf("%d relayed, want 1", s.Relayed)
@@ -356,7 +356,7 @@ func TestUsers(t *testing.T) {
 		{users{own: 0, unknown: 65534, hidden: true}, 0, true},
 	} {
 		if got := c.u.trusts(c.uid); got != c.want {
-			t.Errorf("%+v trusts %d: %v", c.u, c.uid, got)
+			t.Errorf("users %+v trust %d: %v, want %v", c.u, c.uid, got, c.want)
 		}
 	}
 	for text, want := range map[string]bool{
@@ -368,11 +368,11 @@ func TestUsers(t *testing.T) {
 		"         0     100000      65536\n": false,
 	} {
 		if got := mapsAll(text); got != want {
-			t.Errorf("%q maps all users to themselves: %v", text, got)
+			t.Errorf("%q maps all users to themselves: %v, want %v", text, got, want)
 		}
 	}
 	if u := currentUsers(); u.own != uint32(os.Getuid()) {
-		t.Errorf("%+v", u)
+		t.Errorf("users %+v, want own %d", u, os.Getuid())
 	}
 }
 
@@ -388,7 +388,7 @@ func TestEndRelaysRemaining(t *testing.T) {
 			remaining.send(remaining.wrs(ah, remaining.qp.QPN(), fmt.Sprint("message ", round)))
 		})
 		if got := remaining.wait(1); len(got) != 1 || got[0].data != fmt.Sprint("message ", round) {
-			t.Fatalf("round %d: received %v", round, got)
+			t.Fatalf(`round %d: received %v, want "message %d"`, round, got, round)
 		}
 	}
 }

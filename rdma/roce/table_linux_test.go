@@ -30,7 +30,7 @@ func unicastSockets(t *testing.T, d *device) (ipv4 int) {
 	for _, s := range d.sockets.byID {
 		if s.kind == unicastSocket {
 			if _, err := unix.FcntlInt(uintptr(s.fd), unix.F_GETFD, 0); err != nil {
-				t.Errorf("descriptor %d of a socket in use: %v", s.fd, err)
+				t.Errorf("descriptor %d of a socket in use is closed: %v", s.fd, err)
 			}
 			open++
 			if s.ipv4 {
@@ -39,7 +39,7 @@ func unicastSockets(t *testing.T, d *device) (ipv4 int) {
 		}
 	}
 	if open != len(d.sockets.unicast) || len(d.sockets.retired) != 0 {
-		t.Errorf("%d sockets of addresses are watched, %d are known, %d are to be closed", open, len(d.sockets.unicast), len(d.sockets.retired))
+		t.Errorf("%d sockets of addresses are watched, %d are known, %d are to be closed, want the same and none", open, len(d.sockets.unicast), len(d.sockets.retired))
 	}
 	return ipv4
 }
@@ -79,10 +79,10 @@ func TestRemovedAddressesHaveNoSocket(t *testing.T) {
 		addr := fmt.Sprintf("10.67.2.%d", i+1)
 		testenv.AddAddr(t, "table0", addr+"/16")
 		if at := awaitGID(t, dev, addr, true); at == first || at == held || at >= limit {
-			t.Fatalf("%s has index %d of %d; %d and %d are in use", addr, at, limit, first, held)
+			t.Fatalf("%s has index %d, want one below %d other than %d and %d, which are in use", addr, at, limit, first, held)
 		}
 		if port, err := dev.Port(1); err != nil || port.GIDTableLen > limit || port.GIDTableLen <= gidIndex(t, dev, addr) {
-			t.Fatalf("the table has %d entries, %v", port.GIDTableLen, err)
+			t.Fatalf("the table has %d entries, error %v, want at most %d", port.GIDTableLen, err, limit)
 		}
 		if got := unicastSockets(t, d); got != before+1 {
 			t.Fatalf("with an additional address there are %d sockets, before %d", got, before)
@@ -99,7 +99,7 @@ func TestRemovedAddressesHaveNoSocket(t *testing.T) {
 	}
 	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.1.1")), n.qp.QPN(), "to an address added again"))
 	if got := n.wait(1); got[0].data != "to an address added again" {
-		t.Errorf("received %q", got[0].data)
+		t.Errorf("received %q, want %q", got[0].data, "to an address added again")
 	}
 }
 
@@ -131,11 +131,11 @@ func TestFailedCheckIsNotRemoval(t *testing.T) {
 			break
 		}
 		if ev.Type != rdma.AsyncGIDChange { // an earlier event for the kernel's link-local address
-			t.Errorf("event %v", ev.Type)
+			t.Errorf("event %v, want a GID change", ev.Type)
 		}
 	}
 	if ev, err := n.ch.TryGetEvent(); !errors.Is(err, rdma.ErrNoEvent) {
-		t.Fatalf("event %v, %v", ev, err)
+		t.Fatalf("event %v, error %v, want none", ev, err)
 	}
 	if gidIndex(t, dev, "10.67.0.1") < 0 {
 		t.Error("the address is not in the GID table")
@@ -144,7 +144,7 @@ func TestFailedCheckIsNotRemoval(t *testing.T) {
 	awaitGID(t, dev, "10.67.0.2", true)
 	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.0.2")), n.qp.QPN(), "hello"))
 	if got := n.wait(1); got[0].data != "hello" {
-		t.Errorf("received %q", got[0].data)
+		t.Errorf("received %q, want %q", got[0].data, "hello")
 	}
 	failing.Store(true)
 	testenv.DelLink(t, "look0")
@@ -168,16 +168,16 @@ func TestCheckWithoutDescriptors(t *testing.T) {
 	there, absent, unknown := watch.IsGone(lo.Index), watch.IsGone(1<<30), none.IsGone(lo.Index)
 	must(t, "limit", unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if !errors.Is(currentErr, unix.EMFILE) {
-		t.Errorf("currentLink: %+v, %v", l, linkErr)
+		t.Errorf("currentLink returns %+v, error %v, want EMFILE", l, currentErr)
 	}
 	if !errors.Is(linkErr, unix.EMFILE) {
-		t.Errorf("linkOf: %v", linkErr)
+		t.Errorf("linkOf fails with %v, want EMFILE", linkErr)
 	}
 	if findErr == nil {
 		t.Error("findLinks found interfaces")
 	}
 	if there || !absent || unknown {
-		t.Errorf("removed: lo %v, a missing interface %v, an unknown one %v", there, absent, unknown)
+		t.Errorf("removed: lo %v, a missing interface %v, an unknown one %v, want only the second removed", there, absent, unknown)
 	}
 }
 
@@ -198,13 +198,13 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 		}
 	}
 	if got := unicastSockets(t, d); got != 0 || len(k.sockets) != 0 {
-		t.Errorf("%d sockets remain, the keeper has %d", got, len(k.sockets))
+		t.Errorf("%d sockets remain, the keeper has %d, want none", got, len(k.sockets))
 	}
 	k.poll, err = sys.NewPoller()
 	must(t, "poller", err)
 	defer k.poll.Close()
 	if !d.follow(k) || unicastSockets(t, d) != 1 || len(k.sockets) != 1 {
-		t.Errorf("with a poller there are %d sockets, the keeper has %d", unicastSockets(t, d), len(k.sockets))
+		t.Errorf("with a poller there are %d sockets, the keeper has %d, want 1 each", unicastSockets(t, d), len(k.sockets))
 	}
 }
 

@@ -41,7 +41,7 @@ func TestEqualParts(t *testing.T) {
 				a.send(a.wrs(ah, 0, msgs...))
 				for i, m := range b.wait(len(msgs)) {
 					if m.data != msgs[i] {
-						t.Fatalf("message %d is %d bytes of %q", i, len(m.data), m.data[0])
+						t.Fatalf("message %d has %d bytes of %q, want %d", i, len(m.data), m.data[0], len(msgs[i]))
 					}
 				}
 				after := a.counters()
@@ -49,7 +49,7 @@ func TestEqualParts(t *testing.T) {
 					t.Errorf("%d calls, want %d", calls, c.calls)
 				}
 				if s := b.counters(); s.Recovered+s.ICRCErrors+s.Malformed > 0 {
-					t.Errorf("counters %+v", s)
+					t.Errorf("counters %+v, want none recovered, damaged or malformed", s)
 				}
 			})
 		}
@@ -69,10 +69,10 @@ func TestRawSelection(t *testing.T) {
 	sub.enter(group(0), rdma.JoinFullMember)
 	pub.send(pub.wrs(ah, 0, "to the first group"))
 	if m := sub.wait(1); m[0].data != "to the first group" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "to the first group")
 	}
 	if n, _, err := unix.Recvfrom(pub.p.devices[0].sockets.raw.fd, make([]byte, 2048), unix.MSG_DONTWAIT|unix.MSG_PEEK); err != unix.EAGAIN {
-		t.Errorf("the sender's own socket has %d bytes, %v", n, err)
+		t.Errorf("the sender's own socket has %d bytes, error %v, want EAGAIN", n, err)
 	}
 	last := 0
 	for i := 1; i <= maxSelected; i++ { // one more than the filter can contain
@@ -81,7 +81,7 @@ func TestRawSelection(t *testing.T) {
 	}
 	pub.send(pub.wrs(pub.enter(group(last), rdma.JoinSendOnlyFullMember), 0, "to the last group"))
 	if m := sub.wait(1); m[0].data != "to the last group" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "to the last group")
 	}
 	// Few enough for the filter again.
 	for range 2 {
@@ -95,10 +95,10 @@ func TestRawSelection(t *testing.T) {
 	}
 	pub.send(pub.wrs(ah, 0, "again"))
 	if m := sub.wait(1); m[0].data != "again" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "again")
 	}
 	pub.send(pub.wrs(pub.unicast(netip.MustParseAddr("127.0.0.1")), sub.qp.QPN(), "to the queue pair"))
 	if m := sub.wait(1); m[0].data != "to the queue pair" {
-		t.Errorf("received %q", m[0].data)
+		t.Errorf("received %q, want %q", m[0].data, "to the queue pair")
 	}
 }

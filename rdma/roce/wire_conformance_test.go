@@ -172,7 +172,7 @@ func newBridge(t *testing.T, name string) {
 	t.Cleanup(func() {
 		testenv.LinkDown(t, name)
 		if err := call(delBridge); err != nil {
-			t.Errorf("delete the bridge: %v", err)
+			t.Errorf("the bridge cannot be deleted: %v", err)
 		}
 	})
 }

@@ -105,7 +105,7 @@ func (s *sniffer) packet() []byte {
 			return b[:n]
 		}
 		if err != unix.EAGAIN || time.Now().After(until) {
-			s.t.Fatalf("no packet: %v", err)
+			s.t.Fatalf("no packet arrived: %v", err)
 		}
 		time.Sleep(50 * time.Microsecond)
 	}
@@ -139,7 +139,7 @@ func wireGolden(t *testing.T, check Check) {
 	a := build("hello", func(p *rocev2.Path, h *rocev2.Header) { p.ID = 0x1234 })
 	b := build("\x00\x01\x02\x03\x04\x05\x06\x07", func(p *rocev2.Path, h *rocev2.Header) { h.HasImm, h.Imm, h.PSN = true, [4]byte{3: 0x11}, 1 })
 	if !bytes.Equal(a, unhex(t, goldenA)) || !bytes.Equal(b, unhex(t, goldenB)) {
-		t.Errorf("encoded\n% x\n% x", a, b)
+		t.Errorf("encoded\n% x\n% x\nwant\n%s\n%s", a, b, goldenA, goldenB)
 	}
 	n, in := wireNode(t, check)
 	in.send(unhex(t, goldenA))
@@ -147,7 +147,7 @@ func wireGolden(t *testing.T, check Check) {
 	got := n.wait(2)
 	if got[0].data != "hello" || got[0].wc.SrcQPN != 17 || got[0].wc.Flags != rdma.WCGRH ||
 		got[1].data != "\x00\x01\x02\x03\x04\x05\x06\x07" || got[1].wc.Flags != rdma.WCGRH|rdma.WCWithImm || got[1].wc.Imm != [4]byte{3: 0x11} {
-		t.Errorf("received %+v", got)
+		t.Errorf(`received %+v, want "hello" from QPN 17, then 8 bytes with immediate data 0x11`, got)
 	}
 	// The GRH area has the unchanged header.
 	if want := unhex(t, goldenA)[:20]; !bytes.Equal(got[0].area[20:], want) {
@@ -200,7 +200,7 @@ func wireFlips(t *testing.T, check Check) {
 	in.send(packet)
 	n.wait(1)
 	if s := n.counters(); s.ICRCErrors < 200 {
-		t.Errorf("counters %+v", s)
+		t.Errorf("counters %+v, want 200 ICRC errors or more", s)
 	}
 }
 
@@ -225,7 +225,7 @@ func wireHeader(t *testing.T, check Check) {
 	for _, b := range packets {
 		if b[6]&0x40 == 0 || b[8] != 64 || !bytes.Equal(b[22:24], []byte{0x12, 0xb7}) || b[26] != 0 || b[27] != 0 ||
 			b[28] != 0x64 || b[29]&0x0f != 0 || !bytes.Equal(b[32:36], []byte{0, 0xff, 0xff, 0xff}) || b[36] != 0 || b[4] != 0 || b[5] != 0 {
-			t.Errorf("packet % x", b)
+			t.Errorf("packet % x, want don't fragment, TTL 64, port 4791, opcode 0x64 and the multicast QPN", b)
 		}
 	}
 }
@@ -272,10 +272,10 @@ func wirePads(t *testing.T, check Check) {
 		pad := -i & 3
 		tail := b[len(b)-4-pad : len(b)-4]
 		if len(b) != 28+20+i+pad+4 || int(b[29]>>4&3) != pad || !bytes.Equal(tail, make([]byte, pad)) {
-			t.Errorf("payload of %d bytes: packet % x", i, b)
+			t.Errorf("payload of %d bytes: packet % x, want pad %d of zeros", i, b, pad)
 		}
 		if got[i].data != msgs[i] || int(got[i].wc.ByteLen) != 40+i {
-			t.Errorf("payload of %d bytes: received %q, byte_len %d", i, got[i].data, got[i].wc.ByteLen)
+			t.Errorf("payload of %d bytes: received %q, byte_len %d, want %q, %d", i, got[i].data, got[i].wc.ByteLen, msgs[i], 40+i)
 		}
 	}
 }
@@ -310,7 +310,7 @@ func wirePeers(t *testing.T, check Check) {
 					p.ID, p.DontFragment, h.MigReq = id, df, pad%2 == 0
 				}))
 				if got := n.wait(1); got[0].data != text {
-					t.Errorf("id %#x DF %v pad %d: %q", id, df, pad, got[0].data)
+					t.Errorf("id %#x DF %v pad %d: received %q, want %q", id, df, pad, got[0].data, text)
 				}
 				count++
 			}
@@ -318,7 +318,7 @@ func wirePeers(t *testing.T, check Check) {
 	}
 	s := n.counters()
 	if check == CheckUDP && int(s.Recovered) != count || check == CheckFull && s.Recovered != 0 || int(s.Received) != count {
-		t.Errorf("of %d: %+v", count, s)
+		t.Errorf("counters %+v, want %d received, all recovered with UDP checksums and none with ICRCs", s, count)
 	}
 }
 
@@ -350,7 +350,7 @@ func wireTruncated(t *testing.T, check Check) {
 	in.send(packet)
 	n.wait(1)
 	if s := n.counters(); s.Malformed+s.ICRCErrors != uint64(len(packet)-28) {
-		t.Errorf("of %d: %+v", len(packet)-28, s)
+		t.Errorf("counters %+v, want %d malformed or with ICRC errors", s, len(packet)-28)
 	}
 }
 

@@ -50,6 +50,6 @@ func TestNoAllocations(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("%v allocations per round", n)
+		t.Errorf("%v allocations per round, want none", n)
 	}
 }

@@ -50,11 +50,11 @@ func TestWorkers(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := working(); n != 0 {
-		t.Errorf("%d goroutines remain", n)
+		t.Errorf("%d goroutines remain, want none", n)
 	}
 	w.begin(func() { ended <- 10 })
 	if i := <-ended; i != 10 {
-		t.Errorf("job %d ran", i)
+		t.Errorf("job %d ran, want 10", i)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestPendingHandle(t *testing.T) {
 	go m.run()
 	<-m.began
 	if _, err := m.AH(); err != rdma.ErrNoEvent || m.Done() {
-		t.Errorf("while it is being made: %v, done %v", err, m.Done())
+		t.Errorf("an unfinished address handle: error %v, done %v, want %v and false", err, m.Done(), rdma.ErrNoEvent)
 	}
 	m.answer <- nil
 	<-m.done
@@ -126,7 +126,7 @@ func TestPendingHandle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := m.AH(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a second time: %v", err)
+		t.Errorf("the second AH fails with %v, want %v", err, net.ErrClosed)
 	}
 	m.Cancel()
 	m.left(t, "returned", 1)
@@ -138,10 +138,10 @@ func TestPendingHandle(t *testing.T) {
 	m.answer <- refused
 	<-m.done
 	if _, err := m.AH(); err != refused {
-		t.Errorf("refused: %v", err)
+		t.Errorf("the address handle's error is %v, want %v", err, refused)
 	}
 	if err := m.Wait(context.Background()); err != refused {
-		t.Errorf("refused: Wait: %v", err)
+		t.Errorf("Wait for a refused address handle fails with %v, want %v", err, refused)
 	}
 	m.left(t, "refused", 0)
 
@@ -152,7 +152,7 @@ func TestPendingHandle(t *testing.T) {
 		m.Cancel()
 		m.Cancel()
 		if _, err := m.AH(); !errors.Is(err, net.ErrClosed) || m.Done() {
-			t.Errorf("cancelled while it is being made: %v, done %v", err, m.Done())
+			t.Errorf("AH of a cancelled address handle fails with %v, done %v, want %v and false", err, m.Done(), net.ErrClosed)
 		}
 		m.left(t, "cancelled while it is being made", 1)
 		m.answer <- answer

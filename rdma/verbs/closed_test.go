@@ -138,7 +138,7 @@ func TestCreateDuringClose(t *testing.T) {
 		case closed == nil:
 			wantClosed(t, "CreateQP", made)
 		default:
-			t.Fatalf("CreateQP: %v; Close: %v", made, closed)
+			t.Fatalf("CreateQP ended with %v and Close with %v", made, closed)
 		}
 	}
 }

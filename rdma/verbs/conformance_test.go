@@ -164,7 +164,7 @@ func plainInterface(t testing.TB, addr string) {
 func command(t testing.TB, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		t.Errorf("the command %s %s failed: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 }
 

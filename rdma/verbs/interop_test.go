@@ -80,11 +80,11 @@ func testFromMckey(t *testing.T, hosts []testHost, sendOnly bool) {
 	done, out := mckey(t, hosts[1], g, args...)
 	for _, wc := range r.poll(10) {
 		if wc.Status != rdma.WCSuccess || wc.ByteLen != rdma.GRHBytes+100 || wc.Flags&rdma.WCWithImm == 0 || rdma.QPN(binary.BigEndian.Uint32(wc.Imm[:])) != wc.SrcQPN {
-			t.Errorf("completion %+v", wc)
+			t.Errorf("completion %+v, want success, 100 bytes and the sender's QPN as immediate data", wc)
 		}
 	}
 	if err := <-done; err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("mckey failed: %v\n%s", err, out)
 	}
 	if wcs := r.poll(0); len(wcs) > 0 {
 		t.Errorf("more than 10 messages: %+v", wcs)
@@ -93,6 +93,6 @@ func testFromMckey(t *testing.T, hosts []testHost, sendOnly bool) {
 		return rec.Kind == rdmatest.IGMPReport && rec.Host == 1 && rec.MGID.IP() == g.IP
 	})
 	if reported == sendOnly {
-		t.Errorf("send-only %v, and an IGMP report was sent: %v", sendOnly, reported)
+		t.Errorf("send-only %v, and an IGMP report was sent: %v, want %v", sendOnly, reported, !sendOnly)
 	}
 }

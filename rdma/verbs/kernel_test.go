@@ -33,7 +33,7 @@ func TestBindAndJoinErrors(t *testing.T) {
 	defer id.BeginDestroy()
 	wantErrno(t, "bind to an interface without RDMA", id.Bind(rdma.IPAddr(netip.MustParseAddr("192.0.2.7"))), syscall.ENODEV)
 	if err := id.Bind(rdma.IPAddr(netip.MustParseAddr("198.51.100.1"))); !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("bind to an unknown address: %v", err) // the errno depends on the routes
+		t.Errorf("bind to an unknown address fails with %v, want EADDRNOTAVAIL or ENODEV", err) // the errno depends on the routes
 	}
 	wantErrno(t, "join of 0.0.0.0", r.id.JoinMulticast(rdma.IPAddr(netip.IPv4Unspecified()), nil), syscall.EINVAL)
 }
@@ -61,7 +61,7 @@ func TestAttachLimit(t *testing.T) {
 	r.in = append(r.in, g)
 	ev := r.event()
 	if ev.Type != rdma.EventMulticastError || ev.Status != -1 || ev.Context != "mine" || ev.UD.AHAttr.GRH.DGID != rdma.GIDFromIP(g.IP) {
-		t.Errorf("event %+v", ev)
+		t.Errorf(`event %+v, want an error with status -1 and context "mine" for %v`, ev, g)
 	}
 	wantErrno(t, "event", ev.Err(), syscall.ENOMEM)
 }
@@ -101,11 +101,11 @@ func TestShortBuffer(t *testing.T) {
 		to.must(to.qp.Modify(rdma.QPAttr{State: step.to, Port: to.id.Port(), QKey: rdma.UDPQKey}, step.mask|rdma.QPMaskState))
 	}
 	for _, wc := range to.poll(0) {
-		t.Logf("flushed: %+v", wc)
+		t.Logf("flushed completion %+v", wc)
 	}
 	to.post()
 	send("again")
 	if wc := to.poll(1)[0]; wc.Status != rdma.WCSuccess || string(to.mem[int(wc.WRID)*rigSlot+rdma.GRHBytes:][:5]) != "again" {
-		t.Errorf("completion %+v", wc)
+		t.Errorf(`completion %+v, want success and the text "again"`, wc)
 	}
 }

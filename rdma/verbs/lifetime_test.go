@@ -68,7 +68,7 @@ func TestLife(t *testing.T) {
 		}
 		for what, err := range map[string]error{"hold": l.hold("use"), "enter": l.enter("use"), "end": l.end("use")} {
 			if !errors.Is(err, net.ErrClosed) || err.Error() != "rdma: use: thing is closed: bad file descriptor" {
-				t.Errorf("%s of a closed object: %v", what, err)
+				t.Errorf("%s of a closed object fails with %v, want %v", what, err, net.ErrClosed)
 			}
 		}
 		l.reopen()

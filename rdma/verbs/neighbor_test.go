@@ -75,7 +75,7 @@ func TestHandleToAbsentHost(t *testing.T) {
 	r.must(err)
 	r.poll(1)
 	if wc := to.poll(1)[0]; wc.SrcQPN != r.qp.QPN() {
-		t.Errorf("completion %+v", wc)
+		t.Errorf("completion %+v, want from QPN %v", wc, r.qp.QPN())
 	}
 	for range 1000 {
 		if working() == 0 {
@@ -83,5 +83,5 @@ func TestHandleToAbsentHost(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines remain", working())
+	t.Errorf("%d goroutines remain, want none", working())
 }

@@ -16,7 +16,7 @@ func TestNoDevice(t *testing.T) {
 	}
 	if names, err := p.Devices(); err == nil {
 		if _, err := p.OpenDevice("no such device"); err == nil || len(names) > 0 && !strings.Contains(err.Error(), names[0]) {
-			t.Errorf("OpenDevice: %v", err)
+			t.Errorf("OpenDevice fails with %v, want an error that lists the devices %q", err, names)
 		}
 		t.Skipf("this host has %v", names)
 	}

@@ -11,7 +11,7 @@ import (
 func TestNotBuilt(t *testing.T) {
 	p, err := Open()
 	if p != nil || !errors.Is(err, ErrNotBuilt) {
-		t.Fatalf("Open: %v, %v", p, err)
+		t.Fatalf("Open returns %v, error %v, want nil and %v", p, err, ErrNotBuilt)
 	}
 	for _, want := range []string{"apt install libibverbs-dev librdmacm-dev", "go build -tags rdma"} {
 		if !strings.Contains(err.Error(), want) {

@@ -56,7 +56,7 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 	dev, err := ids[0].Device()
 	must(err)
 	if other, err := ids[1].Device(); err != nil || other != dev {
-		t.Fatalf("ids on one device have %v and %v, %v", dev, other, err)
+		t.Fatalf("ids on one device have %v and %v, error %v, want the same", dev, other, err)
 	}
 	pd, err := dev.AllocPD()
 	must(err)

@@ -143,7 +143,7 @@ func (r *rig) post() {
 	n, err := r.qp.PostRecv(wrs)
 	r.must(err)
 	if n != len(wrs) {
-		r.t.Fatalf("posted %d", n)
+		r.t.Fatalf("posted %d receives, want %d", n, len(wrs))
 	}
 }
 

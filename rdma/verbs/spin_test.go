@@ -19,14 +19,14 @@ func TestPollFor(t *testing.T) {
 		start := time.Now()
 		n, err := cq.PollFor(wcs, limit)
 		if n != 0 || err != nil {
-			t.Errorf("an empty queue: %d, %v", n, err)
+			t.Errorf("polling an empty queue returns %d, error %v, want 0 and none", n, err)
 		}
 		if elapsed := time.Since(start); elapsed < min(limit, maxSpin) {
-			t.Errorf("with a limit of %v it polled for %v", limit, elapsed)
+			t.Errorf("with a limit of %v it polled for %v, want %v or more", limit, elapsed, min(limit, maxSpin))
 		}
 	}
 	if n, err := cq.PollFor(nil, maxSpin); n != 0 || err != nil {
-		t.Errorf("with an empty batch: %d, %v", n, err)
+		t.Errorf("polling with an empty batch returns %d, error %v, want 0 and none", n, err)
 	}
 	for range 10 {
 		_, err := r.qp.PostSend([]rdma.SendWR{r.sendWR(ah, "x"), r.sendWR(ah, "y")})
@@ -36,14 +36,14 @@ func TestPollFor(t *testing.T) {
 			r.must(err)
 			for _, wc := range wcs[:n] {
 				if wc.Status != rdma.WCSuccess || wc.Opcode != rdma.WCSend {
-					t.Errorf("completion %+v", wc)
+					t.Errorf("completion %+v, want a successful send", wc)
 				}
 			}
 			got += n
 		}
 	}
 	if n := testing.AllocsPerRun(50, func() { cq.PollFor(wcs, time.Microsecond) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }
 

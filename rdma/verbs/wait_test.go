@@ -19,7 +19,7 @@ func TestNotification(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	ah := r.join(testGroup(1), rdma.JoinSendOnlyFullMember)
 	if _, err := r.comp.TryWait(); err != rdma.ErrNoEvent {
-		t.Errorf("TryWait of an idle channel: %v", err)
+		t.Errorf("TryWait of an idle channel fails with %v, want %v", err, rdma.ErrNoEvent)
 	}
 	for range 3 {
 		r.must(r.cq.RequestNotify(false))
@@ -39,7 +39,7 @@ func TestNotification(t *testing.T) {
 	go func() { _, err := r.comp.Wait(ctx); ended <- err }()
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Wait ended with %v", err)
+		t.Errorf("Wait ended with %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -76,18 +76,18 @@ func TestCloseEndsWaiting(t *testing.T) {
 	}
 	for range 3 {
 		if err := <-ended; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the wait ended with %v", err)
+			t.Errorf("the wait ended with %v, want %v", err, net.ErrClosed)
 		}
 	}
 	if _, err := ch.CreateID(rdma.PortSpaceUDP, nil); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("CreateID: %v", err)
+		t.Errorf("CreateID fails with %v, want %v", err, net.ErrClosed)
 	}
 	if _, err := dev.AllocPD(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("AllocPD: %v", err)
+		t.Errorf("AllocPD fails with %v, want %v", err, net.ErrClosed)
 	}
 	for _, c := range []interface{ Close() error }{ch, comp, dev} {
 		if err := c.Close(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("second Close: %v", err)
+			t.Errorf("the second Close returns %v, want %v", err, net.ErrClosed)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestGoroutinesEnd(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines remain", watching())
+	t.Errorf("%d goroutines remain, want none", watching())
 }
 
 func watching() int {
@@ -141,7 +141,7 @@ func TestPortEvents(t *testing.T) {
 		for {
 			ev, err := dev.GetAsyncEvent(ctx)
 			if err != nil {
-				t.Fatalf("link %s: %v", step.link, err)
+				t.Fatalf("link %s: no event: %v", step.link, err)
 			}
 			if ev.Type == step.event && ev.Port == 1 {
 				break
@@ -150,11 +150,11 @@ func TestPortEvents(t *testing.T) {
 		cancel()
 		a, err := dev.Port(1)
 		if err != nil || a.State != step.state {
-			t.Errorf("link %s: port is %v, error %v", step.link, a.State, err)
+			t.Errorf("link %s: port is %v, error %v, want %v", step.link, a.State, err, step.state)
 		}
 		c, err := dev.(rdma.PortCounting).PortCounts(1)
 		if err != nil || c.State != a.State || c.ActiveMTU != a.ActiveMTU || c.RateGbps != a.RateGbps || c.QKeyViolations != a.QKeyViolations {
-			t.Errorf("link %s: PortCounts is %+v, Port is %+v; error %v", step.link, c, a, err)
+			t.Errorf("link %s: PortCounts is %+v, want the values of Port: %+v; error %v", step.link, c, a, err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestWatchFails(t *testing.T) {
 	defer w.stop()
 	try := func() (int, error) { return 0, s.empty() }
 	if _, err := try(); err != rdma.ErrNoEvent {
-		t.Fatalf("before: %v", err)
+		t.Fatalf("before the watch fails, the error is %v, want %v", err, rdma.ErrNoEvent)
 	}
 	ended := make(chan error, 2)
 	for range 2 {
@@ -73,7 +73,7 @@ func TestWatchIsStopped(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0); err != nil {
-		t.Errorf("the watched descriptor: %v", err)
+		t.Errorf("the watched descriptor is closed: %v", err)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRun(t *testing.T) {
 	t.Run("status", func(t *testing.T) {
 		r := Run{VMs: 2, Commands: map[int]string{1: "echo one; exit 3", 2: "ping -c1 -w5 10.99.0.254 >/dev/null && echo host is there"}, Host: "vm-wait x & sleep 1; echo $IP; vm-signal x; wait"}.Do(t)
 		if r.Status != 3 || r.Out[1] != "one\n" || r.Out[2] != "host is there\n" || r.Out[0] != HostAddr+"\n" {
-			t.Errorf("status %d, output %q", r.Status, r.Out)
+			t.Errorf("status %d, output %q, want 3 and the texts of the host and of both VMs", r.Status, r.Out)
 		}
 	})
 	t.Run("death", func(t *testing.T) {

@@ -82,6 +82,6 @@ func goTool(t testing.TB, env []string, args ...string) {
 	cmd.Dir = root(t)
 	cmd.Env = append(append(os.Environ(), "GOOS=linux", "GOARCH=amd64"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go %v: %v\n%s", args, err, out)
+		t.Fatalf("go %v failed: %v\n%s", args, err, out)
 	}
 }

@@ -57,7 +57,7 @@ func (c *cable) carry(t *testing.T, from int, lose func() bool) {
 			continue // timeout of the socket, to check quit
 		}
 		if err != nil {
-			t.Errorf("cable: %v", err)
+			t.Errorf("the cable cannot receive: %v", err)
 			return
 		}
 		if f := b[vnet:n]; len(f) >= ethernet+ipv4+8 && binary.BigEndian.Uint16(f[12:]) == 0x0800 && f[ethernet+9] == protoUDP &&
@@ -68,7 +68,7 @@ func (c *cable) carry(t *testing.T, from int, lose func() bool) {
 		if _, err := unix.Write(c.ends[1-from], b[:n]); errors.Is(err, unix.ENOBUFS) {
 			c.lost[from].Add(1)
 		} else if err != nil {
-			t.Errorf("cable: %v", err)
+			t.Errorf("the cable cannot send: %v", err)
 			return
 		}
 	}
@@ -81,7 +81,7 @@ func (c *cable) end(t *testing.T) (there, back int) {
 		for i, fd := range c.ends {
 			s, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 			if err != nil {
-				t.Errorf("statistics of the cable: %v", err)
+				t.Errorf("the statistics of the cable cannot be read: %v", err)
 			} else {
 				c.lost[i].Add(int64(s.Drops)) // its own queue overflowed
 			}
@@ -110,7 +110,7 @@ func packetSocket(t *testing.T, name string) int {
 			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index}))
 	}
 	if err != nil {
-		t.Fatalf("packet socket on %s: %v", name, err)
+		t.Fatalf("the packet socket on %s cannot be opened: %v", name, err)
 	}
 	return fd
 }

@@ -36,7 +36,7 @@ func (r *Result) Packets(t testing.TB, vm int) []Packet {
 	}
 	packets, err := parseCapture(file)
 	if err != nil {
-		t.Fatalf("capture of VM %d: %v", vm, err)
+		t.Fatalf("the capture of VM %d cannot be read: %v", vm, err)
 	}
 	return packets
 }
@@ -209,7 +209,7 @@ func tshark(t testing.TB, file string, args ...string) string {
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // without the user's preferences
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("tshark %v: %v", args, err)
+		t.Fatalf("tshark %v failed: %v", args, err)
 	}
 	return string(out)
 }

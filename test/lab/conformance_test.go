@@ -61,7 +61,7 @@ func TestVerbsConformance(t *testing.T) {
 			checkStatements(t, rdma, race)
 			for _, suite := range []string{rdma, transport} {
 				if exitStatus(t, suite) != 0 || strings.Contains(suite, "--- FAIL") || strings.Contains(suite, "DATA RACE") {
-					t.Errorf("failed:\n%s", suite)
+					t.Errorf("a conformance suite failed:\n%s", suite)
 				}
 			}
 			if !strings.Contains(transport, "\n--- PASS: TestVerbs ") {
@@ -112,7 +112,7 @@ func checkStatements(t *testing.T, output string, short bool) {
 	reasons := map[string]map[string]string{"not applicable": {}, "not met": {}}
 	for _, m := range regexp.MustCompile(`(?m)^ +(S\d\d\d) (not applicable|not met): (.*)$`).FindAllStringSubmatch(output, -1) {
 		reasons[m[2]][m[1]] = m[3]
-		t.Logf("%s %s: %s", m[1], m[2], m[3])
+		t.Logf("statement %s %s: %s", m[1], m[2], m[3])
 	}
 	if got := slices.Sorted(maps.Keys(reasons["not applicable"])); !slices.Equal(got, missing) {
 		t.Errorf("statements of the RDMA specification not applicable to verbs: %v, want %v", got, missing)

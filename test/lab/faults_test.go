@@ -83,7 +83,7 @@ func TestVerbsFaults(t *testing.T) {
 			}
 			for vm := 1; vm <= 2; vm++ {
 				if s := exitStatus(t, r.Out[vm]); s != 0 && s != 1 { // 124 is the status of timeout(1)
-					t.Errorf("VM %d: exit status %d:\n%s", vm, s, r.Out[vm])
+					t.Errorf("VM %d: exit status %d, want 0 or 1:\n%s", vm, s, r.Out[vm])
 				}
 			}
 			if f.check != nil {
@@ -110,7 +110,7 @@ func wantBroken(t *testing.T, r *Result, complete bool) {
 	t.Helper()
 	pub, sub := summaryOf[pubResult](t, r.Out[1]), summaryOf[subResult](t, r.Out[2])
 	if complete || pub.Delivered || exitStatus(t, r.Out[1]) != 1 || pub.Error == "" || sub.Messages == 0 {
-		t.Errorf("whole: %v, publisher %+v, subscriber %+v", complete, pub, sub)
+		t.Errorf("whole: %v, want false with exit status 1 and an error; publisher %+v, subscriber %+v", complete, pub, sub)
 	}
 }
 
@@ -139,7 +139,7 @@ func wantStarved(t *testing.T, r *Result, complete bool) {
 		}
 	}
 	if lost, _ := Sequence(Datagrams(r.Packets(t, 2), Addr(1), "")); lost != 0 {
-		t.Errorf("%d packets were lost on the wire", lost)
+		t.Errorf("%d packets were lost on the wire, want none", lost)
 	}
 }
 
@@ -169,10 +169,10 @@ func TestVerbsQueuePairInError(t *testing.T) {
 		t.Errorf("the queue pair was never in error:\n%s", r.Out[2])
 	}
 	if n := largest(MulticastOnly(Datagrams(r.Packets(t, 2), Addr(3), ""))); n != 3500 {
-		t.Errorf("the largest datagram that reached the subscriber has %d bytes", n)
+		t.Errorf("the largest datagram that reached the subscriber has %d bytes, want 3500", n)
 	}
 	if n := largest(Datagrams(r.Packets(t, 2), Addr(1), "")); n > 1024 {
-		t.Errorf("the datagrams of the stream have %d bytes", n)
+		t.Errorf("the datagrams of the stream have %d bytes, want at most 1024", n)
 	}
 	pub := summaryOf[pubResult](t, r.Out[1])
 	if complete && pub.Silent == 0 && exitStatus(t, r.Out[1]) != 0 || !complete && (pub.Silent == 0 || exitStatus(t, r.Out[1]) != 1) {

@@ -68,7 +68,7 @@ func TestTwoHosts(t *testing.T) {
 			switch {
 			case c.loss == 0:
 				if there+back+lost != 0 {
-					t.Errorf("the cable lost %d and %d datagrams, of which %d are missing", there, back, lost)
+					t.Errorf("the cable lost %d and %d datagrams, %d are missing, want none", there, back, lost)
 				}
 			case there == 0 || lost == 0 || lost > there || s.Repaired == 0 || p.Repairs == 0 || c.loss > 0.05 && back == 0:
 				t.Errorf("the cable lost %d and %d datagrams, of the former %d are missing; publisher %+v, subscriber %+v", there, back, lost, p, s)
@@ -98,7 +98,7 @@ func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 		}
 	}
 	if data == 0 || replies == 0 {
-		t.Fatalf("%d packets of the publisher and %d replies to it were captured", data, replies)
+		t.Fatalf("%d packets of the publisher and %d replies to it were captured, want some of both", data, replies)
 	}
 	if bad := complaints(t, file, roce); len(bad) > 0 {
 		t.Errorf("%d of %d packets are wrong, the first:\n%s", len(bad), len(roce), bad[0])
@@ -140,7 +140,7 @@ func checkFindsDamage(t *testing.T, file string) {
 	}
 	_, _, changed := readCapture(t, broken)
 	if bad := complaints(t, broken, changed); len(bad) != 1 {
-		t.Errorf("a damaged packet causes %d complaints", len(bad))
+		t.Errorf("a damaged packet causes %d complaints, want 1", len(bad))
 	}
 	if err := os.WriteFile(broken, truncated(wire, &roce[0]), 0o600); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func complaints(t *testing.T, file string, roce []Packet) (bad []string) {
 		"-e", "infiniband.bth.opcode", "-e", "infiniband.bth.tver", "-e", "infiniband.deth.srcqp", "-e", "infiniband.invariant.crc")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) != len(roce) {
-		t.Fatalf("tshark lists %d packets of %d", len(lines), len(roce))
+		t.Fatalf("tshark lists %d packets, want %d", len(lines), len(roce))
 	}
 	for i, line := range lines {
 		p := &roce[i]
@@ -218,7 +218,7 @@ func newHosts(t *testing.T, mtu int, loss float64) (a, b *host, wire *cable) {
 func ip(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %v: %v %s", args, err, out)
+		t.Fatalf("ip %v failed: %v %s", args, err, out)
 	}
 }
 
@@ -250,7 +250,7 @@ func (p *program) wait(t *testing.T) {
 	limit := time.AfterFunc(2*time.Minute, func() { _ = p.cmd.Process.Kill() })
 	defer limit.Stop()
 	if err := p.cmd.Wait(); err != nil {
-		t.Fatalf("%v: %v\n%s", p.cmd.Args[4:], err, p.out.Bytes())
+		t.Fatalf("the command %v failed: %v\n%s", p.cmd.Args[4:], err, p.out.Bytes())
 	}
 }
 

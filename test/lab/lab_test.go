@@ -145,7 +145,7 @@ func (r Run) Do(t testing.TB) *Result {
 		}
 		text, err := os.ReadFile(filepath.Join(keep, name))
 		if err != nil && (i > 0 || r.Host != "") {
-			t.Fatalf("no output of the run: %v\n%s", err, log)
+			t.Fatalf("the run left no output: %v\n%s", err, log)
 		}
 		res.Out[i] = string(text)
 	}
@@ -156,7 +156,7 @@ func (r Run) Do(t testing.TB) *Result {
 func (r *Result) OK(t testing.TB) *Result {
 	t.Helper()
 	if r.Status != 0 {
-		t.Fatalf("the lab's run ended with status %d", r.Status)
+		t.Fatalf("the lab's run ended with status %d, want 0", r.Status)
 	}
 	return r
 }

@@ -151,10 +151,10 @@ func TestMckey(t *testing.T) {
 	const all = `ip.dst==239.1.0.0/16 && udp`
 	n := len(strings.Fields(r.Tshark(t, 1, "-Y", all+" && infiniband.bth.opcode==101 && infiniband.bth.destqp==0xffffff && infiniband.deth.q_key==0x01234567", "-T", "fields", "-e", "frame.number")))
 	if total := len(strings.Fields(r.Tshark(t, 1, "-Y", all, "-T", "fields", "-e", "frame.number"))); n != total || n < datagrams {
-		t.Errorf("tshark recognizes %d of %d datagrams", n, total)
+		t.Errorf("tshark recognizes %d of %d datagrams, want all, at least %d", n, total, datagrams)
 	}
 	if bad := r.Tshark(t, 1, "-Y", all+" && ("+complaint+")"); bad != "" {
-		t.Errorf("tshark complains of\n%s", bad)
+		t.Errorf("tshark reports errors in\n%s", bad)
 	}
 }
 
@@ -238,7 +238,7 @@ func checkMckeyWire(t *testing.T, wire []Packet, sender, receiver string, run mc
 	for _, d := range list {
 		senders[d.SrcQPN]++
 		if d.Opcode != 0x65 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 || d.Imm != d.SrcQPN || len(d.Data) != k.bytes || !d.ICRC {
-			t.Errorf("opcode %#x to QPN %#x with Q_Key %#x from QPN %#x, immediate %#x, %d bytes, ICRC right: %v", d.Opcode, d.DestQPN, d.QKey, d.SrcQPN, d.Imm, len(d.Data), d.ICRC)
+			t.Errorf("opcode %#x to QPN %#x with Q_Key %#x from QPN %#x, immediate %#x, %d bytes, ICRC right: %v, want 0x65 to 0xffffff with 0x01234567, the QPN as immediate, %d bytes", d.Opcode, d.DestQPN, d.QKey, d.SrcQPN, d.Imm, len(d.Data), d.ICRC, k.bytes)
 		}
 	}
 	connections, count := run.sent()
@@ -251,14 +251,14 @@ func checkMckeyWire(t *testing.T, wire []Packet, sender, receiver string, run mc
 		}
 	}
 	if n := len(Datagrams(wire, "", run.group())); n != len(list) {
-		t.Errorf("%d datagrams to the group, %d of them from the sender", n, len(list))
+		t.Errorf("%d datagrams to the group, %d of them from the sender, want all", n, len(list))
 	}
 	if n := IGMPReports(wire, receiver, run.group()); n == 0 {
 		t.Error("no IGMP report of the receiver")
 	}
 	sendOnly := strings.Contains(k.sender, "-o")
 	if n := IGMPReports(wire, sender, run.group()); (n == 0) != sendOnly {
-		t.Errorf("%d IGMP reports of the sender", n)
+		t.Errorf("%d IGMP reports of the sender, want some: %v", n, !sendOnly)
 	}
 }
 
@@ -274,10 +274,10 @@ func checkReceived(t *testing.T, file string, count, size int) {
 	messages := message.FindAllSubmatch(b, -1)
 	for _, m := range messages {
 		if !bytes.Equal(m[1], m[2]) {
-			t.Errorf("%s", m[0])
+			t.Errorf("message %s has immediate data %s, want its sender's QPN %s", m[0], m[1], m[2])
 		}
 	}
 	if sum := fmt.Sprintf("\nreceiver: %d of %[1]d messages received\n", count); len(messages) != count || !bytes.HasSuffix(b, []byte(sum)) {
-		t.Errorf("%d messages:\n%s", len(messages), b)
+		t.Errorf("mckey lists %d messages, want %d:\n%s", len(messages), count, b)
 	}
 }

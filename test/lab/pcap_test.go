@@ -19,24 +19,24 @@ func TestCaptures(t *testing.T) {
 		}
 		list := Datagrams(packets, Addr(2), Group)
 		if len(list) != 10 {
-			t.Errorf("%s: %d datagrams", file, len(list))
+			t.Errorf("%s has %d datagrams, want 10", file, len(list))
 		}
 		for i, d := range list {
 			if d.Opcode != 0x65 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 || d.Imm != d.SrcQPN || len(d.Data) == 0 || !d.ICRC {
-				t.Errorf("%s: datagram %d: %+v", file, i, d)
+				t.Errorf("%s: datagram %d is %+v, want a send with immediate data to the multicast QPN with the usual Q_Key", file, i, d)
 			}
 		}
 		if n := len(Datagrams(packets, Addr(1), Group)); n != 0 {
-			t.Errorf("%s: %d datagrams of the receiver", file, n)
+			t.Errorf("%s: %d datagrams of the receiver, want none", file, n)
 		}
 		if n := IGMPReports(packets, Addr(1), Group); n == 0 {
 			t.Errorf("%s: no report of the receiver", file)
 		}
 		if n := IGMPReports(packets, Addr(2), Group); n > 0 != reports {
-			t.Errorf("%s: %d reports of the sender", file, n)
+			t.Errorf("%s: %d reports of the sender, want some: %v", file, n, reports)
 		}
 		if n := IGMPReports(packets, Addr(1), "239.9.9.9"); n != 0 {
-			t.Errorf("%s: %d reports of another group", file, n)
+			t.Errorf("%s: %d reports of another group, want none", file, n)
 		}
 		// One byte is covered by the ICRC, another one is not.
 		for i := range packets {
@@ -45,7 +45,7 @@ func TestCaptures(t *testing.T) {
 			}
 			packets[i].Header[1] ^= 0x10 // TOS
 			if !rightICRC(&packets[i]) {
-				t.Errorf("%s: the ICRC covers the TOS", file)
+				t.Errorf("%s: the ICRC covers the TOS, which it must not", file)
 			}
 			packets[i].Payload[len(packets[i].Payload)-5] ^= 1
 			if rightICRC(&packets[i]) {

@@ -65,7 +65,7 @@ func TestVerbsProtected(t *testing.T) {
 				}
 			}
 			if len(list) < 1000 {
-				t.Errorf("the capture has %d packets", len(list))
+				t.Errorf("the capture has %d packets, want 1000 or more", len(list))
 			}
 		})
 	}

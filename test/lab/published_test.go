@@ -34,7 +34,7 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 	packets := map[uint64][]byte{} // data packets by sequence
 	for i, d := range list {
 		if !d.ICRC || d.Opcode != 0x64 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 {
-			t.Fatalf("datagram %d: ICRC correct: %v, opcode %#x, to QPN %#x, Q_Key %#x", i, d.ICRC, d.Opcode, d.DestQPN, d.QKey)
+			t.Fatalf("datagram %d: ICRC correct: %v, opcode %#x, to QPN %#x, Q_Key %#x, want true, 0x64, 0xffffff, 0x01234567", i, d.ICRC, d.Opcode, d.DestQPN, d.QKey)
 		}
 		h, err := wire.ParseHeader(d.Data)
 		if err != nil || wire.Verify(d.Data, false) != nil {
@@ -46,7 +46,7 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 		}
 		p, err := wire.ParseData(d.Data)
 		if err != nil {
-			t.Fatalf("datagram %d: %v", i, err)
+			t.Fatalf("datagram %d is no data packet: %v", i, err)
 		}
 		s.PacketSize, s.Flags = p.PacketSize, s.Flags|h.Flags&^wire.FlagRepair
 		if old, ok := packets[p.Seq]; ok && !bytes.Equal(old, p.Runs) {
@@ -71,7 +71,7 @@ func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed stri
 		t.Errorf("tshark recognizes %d of %d RoCE datagrams", len(decoded), len(list))
 	}
 	if bad := r.Tshark(t, 1, "-Y", filter+" && ("+complaint+")"); bad != "" {
-		t.Errorf("tshark complains of\n%s", bad)
+		t.Errorf("tshark reports errors in\n%s", bad)
 	}
 	return s
 }
@@ -87,7 +87,7 @@ func publishedMessages(t *testing.T, packets map[uint64][]byte) (messages [][]by
 	for i := range uint64(len(packets)) {
 		runs, ok := packets[first+i]
 		if !ok {
-			t.Fatalf("packet %d was never on the wire, of %d from %d", first+i, len(packets), first)
+			t.Fatalf("packet %d was never on the wire, want packets %d to %d", first+i, first, first+uint64(len(packets))-1)
 		}
 		for {
 			run, rest, ok := wire.NextRun(runs)

@@ -42,7 +42,7 @@ func TestVerbsRequests(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "got")); err != nil || !bytes.Equal(bytes.TrimRight(got, "\n"), bytes.TrimRight(long, "\n")) {
-		t.Errorf("the long reply has %d bytes of %d: %v", len(got), len(long), err)
+		t.Errorf("the long reply has %d bytes, error %v, want the file of %d", len(got), err, len(long))
 	}
 	if dropped(t, r.Out[1])[0]+dropped(t, r.Out[2])[0] == 0 {
 		t.Errorf("no packet was lost:\n%s\n%s", r.Out[1], r.Out[2])

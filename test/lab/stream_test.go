@@ -78,7 +78,7 @@ func summaryOf[R pubResult | subResult](t *testing.T, output string) (r R) {
 	for line := range strings.Lines(output) {
 		if strings.HasPrefix(line, `{"type":"summary"`) {
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatalf("%v in %s", err, line)
+				t.Fatalf("the summary is no JSON object: %v in %s", err, line)
 			}
 			return r
 		}
@@ -130,7 +130,7 @@ func wantConsistent(t *testing.T, dir, got, sub string, status int) (complete bo
 		t.Errorf("%d of %d messages, but the subscriber exits with status %d and reports %+v", len(messages), len(feed), status, s)
 	}
 	if !complete && len(s.Gaps) == 0 && s.Error == "" && s.End == "publisher" && !strings.Contains(sub, "was lost before its end") {
-		t.Errorf("%d of %d messages, without a reason:\n%s", len(messages), len(feed), sub)
+		t.Errorf("%d messages, want %d or a reason:\n%s", len(messages), len(feed), sub)
 	}
 	return complete
 }
@@ -195,6 +195,6 @@ const complaint = `_ws.malformed || _ws.expert.severity >= "Warning"`
 func sameFiles(t *testing.T, want, got string) {
 	t.Helper()
 	if out, err := exec.Command("cmp", want, got).CombinedOutput(); err != nil {
-		t.Errorf("cmp: %v %s", err, out)
+		t.Errorf("files %s and %s differ: %v %s", want, got, err, out)
 	}
 }

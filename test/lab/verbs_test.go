@@ -64,7 +64,7 @@ func TestVerbsPubSub(t *testing.T) {
 	lost, reordered := Sequence(list)
 	// 5 % and 25 % of some 25,000.
 	if lost < 500 || reordered < 500 {
-		t.Errorf("of %d datagrams that reached the subscriber %d were out of order, and %d were missing", len(list), reordered, lost)
+		t.Errorf("of %d datagrams that reached the subscriber %d were out of order, and %d were missing, want 500 or more each", len(list), reordered, lost)
 	}
 	for vm := 1; vm <= 2; vm++ {
 		if n := dropped(t, r.Out[vm]); n[0] == 0 {
@@ -119,14 +119,14 @@ func TestVerbsSnooping(t *testing.T) {
 	}
 	for group := range groups {
 		if n := IGMPReports(r.Packets(t, 1), Addr(1), group); n != 0 {
-			t.Errorf("%d IGMP reports of the publisher for %s", n, group)
+			t.Errorf("%d IGMP reports of the publisher for %s, want none", n, group)
 		}
 		if n := IGMPReports(r.Packets(t, 2), Addr(2), group); n == 0 {
 			t.Errorf("no IGMP report of the subscriber for %s", group)
 		}
 	}
 	if n := len(Datagrams(r.Packets(t, 2), Addr(1), "")); n < 500 {
-		t.Errorf("%d datagrams reached the subscriber", n)
+		t.Errorf("%d datagrams reached the subscriber, want 500 or more", n)
 	}
 	if n := len(Datagrams(r.Packets(t, 3), "", "")); n != 0 || r.Out[3] != "received 0\n" {
 		t.Errorf("%d datagrams reached the VM that did not join, and it reports %q", n, r.Out[3])
@@ -188,13 +188,13 @@ func TestVerbsMixed(t *testing.T) {
 				pub, sub := wantComplete(t, dir, out, pubOut, subOut)
 				drops := dropped(t, r.Out[1])
 				if len(drops) != 2 || drops[0] == 0 || drops[1] == 0 || sub.Repaired == 0 || pub.Repairs == 0 {
-					t.Errorf("netem dropped %v in two directions, publisher %+v, subscriber %+v", drops, pub, sub)
+					t.Errorf("netem dropped %v in two directions, publisher %+v, subscriber %+v, want drops and repairs in both", drops, pub, sub)
 				}
 				streams[i] = checkPublished(t, r, from, rdmaMTU, filepath.Join(dir, "feed"))
 				t.Logf("from the host: %v; netem dropped %v; %+v\n%+v\n%+v", fromHost, drops, streams[i], pub, sub)
 			}
 			if streams[0] != streams[1] {
-				t.Errorf("the verbs publisher sends\n%+v\nthe one in user space\n%+v", streams[0], streams[1])
+				t.Errorf("the verbs publisher sends\n%+v\nthe one in user space\n%+v, want the same", streams[0], streams[1])
 			}
 		})
 	}
@@ -219,7 +219,7 @@ func TestVerbsToUnprivileged(t *testing.T) {
 	}.Do(t).OK(t)
 	pub, sub := wantComplete(t, dir, "got", r.Out[1], r.Out[0])
 	if !strings.Contains(r.Out[0], "CapEff:\t0000000000000000\n") || dropped(t, r.Out[1])[0] == 0 || pub.Repairs == 0 || sub.Repaired == 0 {
-		t.Errorf("privileges, or no losses: publisher %+v, subscriber %+v\n%s", pub, sub, r.Out[0])
+		t.Errorf("want no privileges, but losses and repairs: publisher %+v, subscriber %+v\n%s", pub, sub, r.Out[0])
 	}
 }
 

@@ -101,7 +101,7 @@ func mustCount(t *testing.T, exe string) {
 		testenv.Skip(t, "processes may not trace others on this host: %s", out)
 	}
 	if n := counted(t, file); n < manyCalls || n > 2*manyCalls {
-		t.Fatalf("counted %d system calls of a process that makes %d plus those of its runtime: %v: %s", n, manyCalls, err, out)
+		t.Fatalf("counted %d system calls, want %d to %d: %v: %s", n, manyCalls, 2*manyCalls, err, out)
 	}
 }
 

@@ -28,7 +28,7 @@ func howMany(t *testing.T, usual int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		t.Fatalf("%s: %v", killsVar, err)
+		t.Fatalf("%s is no number: %v", killsVar, err)
 	}
 	return n
 }
@@ -117,7 +117,7 @@ func (k *killing) await(what string, done func() bool) {
 	for ; !done(); time.Sleep(time.Millisecond) {
 		select {
 		case err := <-k.subscriberErr:
-			k.t.Fatalf("the permanent subscriber: %v", err)
+			k.t.Fatalf("the permanent subscriber ended: %v", err)
 		default:
 		}
 		if time.Since(start) > waitTimeout {
@@ -168,7 +168,7 @@ func (k *killing) strike(kills int) {
 		waited = slices.DeleteFunc(waited, func(p *process) bool {
 			enough := window
 			if p.role == "race" {
-				enough = 1 // of which much may be lost: it has no flow control
+				enough = 1 // without flow control most messages may be lost
 			}
 			n, trip := k.check.counted(p.pid())
 			if n < enough {
@@ -205,7 +205,7 @@ func (k *killing) checkStalls() string {
 	slices.SortFunc(waiting, byRule)
 	median := waiting[len(waiting)/2]
 	if median.elapsed > median.rule {
-		k.t.Errorf("the median of %d stalls caused by a killed subscriber is %v", len(waiting), median)
+		k.t.Errorf("the median of %d stalls caused by a killed subscriber is %v, want at most %v", len(waiting), median, median.rule)
 	}
 	return fmt.Sprintf("%s; median of %d stalls caused by a killed subscriber %v", text, len(waiting), median)
 }
@@ -264,10 +264,10 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := files(dir); len(left) != singleFiles {
-		t.Errorf("leftovers besides the files of the next process: %q", left)
+		t.Errorf("files %q are left, want %d of the next process", left, singleFiles)
 	}
 	next.Close()
 	if left := files(dir); len(left) > 0 {
-		t.Errorf("leftovers: %q", left)
+		t.Errorf("files %q are left over, want none", left)
 	}
 }

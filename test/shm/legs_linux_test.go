@@ -49,7 +49,7 @@ func TestLegs(t *testing.T) {
 		for i := range n {
 			m, err := sub.Next(t.Context())
 			if err != nil || string(m.Data) != fmt.Sprint(i) {
-				t.Fatalf("%s: message %d: %q, %v", name, i, m.Data, err)
+				t.Fatalf(`%s: message %d is %q, error %v, want "%[2]d"`, name, i, m.Data, err)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func TestFullMemoryLosesNothing(t *testing.T) {
 	}
 	for _, g := range to.Stats().Groups {
 		if g.Lost > 0 {
-			t.Errorf("%d packets are lost", g.Lost)
+			t.Errorf("%d packets are lost, want none", g.Lost)
 		}
 	}
 }

@@ -207,7 +207,7 @@ func (p *process) killed(t *testing.T) {
 	t.Helper()
 	p.cmd.Wait()
 	if status := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("a %s ended by itself: %v\n%s", p.role, p.cmd.ProcessState, p.output)
+		t.Fatalf("a %s ended with %v, want killed by SIGKILL\n%s", p.role, p.cmd.ProcessState, p.output)
 	}
 }
 
@@ -218,7 +218,7 @@ func seeded(t *testing.T) *rand.Rand {
 	if text := os.Getenv("FANFARE_SEED"); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("FANFARE_SEED: %v", err)
+			t.Fatalf("FANFARE_SEED is no number: %v", err)
 		}
 	}
 	t.Logf("FANFARE_SEED=%d", seed)

@@ -158,7 +158,7 @@ func TestOtherUser(t *testing.T) {
 		t.Helper()
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("the command failed: %v: %s", err, out)
 		}
 		return string(out)
 	}
@@ -171,10 +171,10 @@ func TestOtherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := lines(asUser(t, exe, bob, shared, "publish", url)); !strings.Contains(out, "published <nil>") {
-		t.Errorf("bob: %s", out)
+		t.Errorf(`bob publishes: %s, want "published <nil>"`, out)
 	}
 	if err := sub.Wait(); err != nil || !strings.Contains(stdout.String(), "hello from another user <nil>") {
-		t.Errorf("alice: %v: %s%s", err, stdout.all, stderr.all)
+		t.Errorf(`alice receives: error %v, %s%s, want "hello from another user <nil>"`, err, stdout.all, stderr.all)
 	}
 
 	// While Alice's bus is open, no other user may write, and users outside of the group may not even list.
@@ -205,21 +205,21 @@ func TestOtherUser(t *testing.T) {
 		out := lines(asUser(t, exe, c.uid, c.gid, c.act, fabric))
 		for _, w := range c.want {
 			if !strings.Contains(out, w) {
-				t.Errorf("%s, %s: %q lacks %q", c.user, c.act, out, w)
+				t.Errorf("%s, %s: output %q lacks %q", c.user, c.act, out, w)
 			}
 		}
 		for _, w := range c.not {
 			if strings.Contains(out, w) {
-				t.Errorf("%s, %s: %q has %q", c.user, c.act, out, w)
+				t.Errorf("%s, %s: output %q has %q, which it must not", c.user, c.act, out, w)
 			}
 		}
 	}
 	checkModes(t, filepath.Dir(fabric), map[string]os.FileMode{"dir": os.ModeDir | os.ModeSetgid | 0o770, "roll": 0o660, "bell": os.ModeNamedPipe | 0o620, "file": 0o640})
 	if out := lines(asUser(t, exe, mallory, alone, "move", filepath.Dir(fabric))); !strings.Contains(out, "operation not permitted") {
-		t.Errorf("mallory: %s", out)
+		t.Errorf(`mallory moves the fabric: %s, want "operation not permitted"`, out)
 	}
 	if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, "not in that group") {
-		t.Errorf("mallory: %s", out)
+		t.Errorf(`mallory publishes: %s, want "not in that group"`, out)
 	}
 	// A member may remove files of another member, and users outside of the group may not.
 	for _, c := range []struct {
@@ -228,7 +228,7 @@ func TestOtherUser(t *testing.T) {
 		left     int
 	}{{"mallory", mallory, alone, 3}, {"bob", bob, shared, 0}} {
 		if out := lines(asUser(t, exe, c.uid, c.gid, "remove", fabric)); len(files(fabric)) != c.left {
-			t.Errorf("%s left %q: %s", c.user, files(fabric), out)
+			t.Errorf("%s left the files %q, want %d: %s", c.user, files(fabric), c.left, out)
 		}
 	}
 	// The user that created a directory first keeps others out, and their error names that user.
@@ -240,7 +240,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	for _, url := range []string{fmt.Sprintf("shm://desk?dir=%s", dir), fmt.Sprintf("shm://desk?group=%d&dir=%s", alone, dir)} {
 		if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, fmt.Sprintf("belongs to user %d", bob)) || !strings.Contains(out, "dir=") {
-			t.Errorf("mallory, with the directory taken: %s", out)
+			t.Errorf("mallory publishes in the other user's directory: %s, want that it belongs to user %d", out, bob)
 		}
 	}
 	// Without a group, each user has fabric names of its own.
@@ -252,6 +252,6 @@ func TestOtherUser(t *testing.T) {
 	defer bus.Close()
 	checkModes(t, filepath.Join(dir, "fanfare-0"), map[string]os.FileMode{"dir": os.ModeDir | 0o700, "roll": 0o600, "bell": os.ModeNamedPipe | 0o600, "file": 0o600})
 	if out := lines(asUser(t, exe, mallory, alone, "read", filepath.Join(dir, "fanfare-0"))); !strings.Contains(out, "listed 0") {
-		t.Errorf("mallory: %s", out)
+		t.Errorf(`mallory reads: %s, want "listed 0"`, out)
 	}
 }

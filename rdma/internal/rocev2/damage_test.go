@@ -65,7 +65,7 @@ func TestEveryFlippedBit(t *testing.T) {
 				packet[i] ^= 1 << bit
 				want := masked(g.path.IsIPv4(), i)>>bit&1 != 0
 				if got := accepts(packet); got != want {
-					t.Errorf("%s with bit %d of byte %d flipped: accepted %v", g.name, bit, i, got)
+					t.Errorf("%s with bit %d of byte %d flipped: accepted %v, want %v", g.name, bit, i, got, want)
 				}
 				packet[i] ^= 1 << bit
 			}
@@ -125,7 +125,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		var h Header
 		if _, err := h.Parse(c.edit(bytes.Clone(good))); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			t.Errorf("%s: error %v, want %v", c.name, err, c.want)
 		}
 	}
 }
@@ -140,14 +140,14 @@ func TestPads(t *testing.T) {
 		var got Header
 		payload, err := got.Parse(b)
 		if err != nil || string(payload) != "payloads"[:n] || got != h {
-			t.Errorf("%d bytes: %q %v", n, payload, err)
+			t.Errorf("%d bytes: payload %q, error %v, want %q", n, payload, err, "payloads"[:n])
 		}
 		if len(b)%4 != 0 {
-			t.Errorf("%d bytes of payload have a size of %d", n, len(b))
+			t.Errorf("%d bytes of payload have a size of %d, want a multiple of 4", n, len(b))
 		}
 		for _, c := range b[h.Bytes()+n : len(b)-4] {
 			if c != 0 {
-				t.Errorf("pad of %d bytes is % x", n, b)
+				t.Errorf("pad of %d bytes is % x, want zeros", n, b)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestRecover(t *testing.T) {
 		}
 		gotID, gotDF, ok := Recover(Sum(base, b), Want(b), len(b))
 		if !ok || gotID != id || gotDF != df {
-			t.Fatalf("id %#x DF %v of %d bytes: recovered %#x %v %v", id, df, len(b), gotID, gotDF, ok)
+			t.Fatalf("id %#x DF %v of %d bytes: recovered %#x %v, %v", id, df, len(b), gotID, gotDF, ok)
 		}
 	}
 	const draws = 1 << 22
@@ -211,7 +211,7 @@ func TestNoAllocation(t *testing.T) {
 		SetICRC(WithID(q.Prefix(len(b)), 5), out[at:])
 		Recover(Sum(q.Prefix(len(b)), out[at:]), Want(out[at:]), len(b))
 	}); a != 0 {
-		t.Errorf("%v allocations", a)
+		t.Errorf("%v allocations, want none", a)
 	}
 }
 
@@ -237,7 +237,7 @@ func FuzzIP(f *testing.F) {
 		out := make([]byte, h.Size(len(payload)))
 		copy(h.Put(out, len(payload)), payload)
 		if len(out) != len(ib) || !bytes.Equal(out[h.Bytes():h.Bytes()+len(payload)], payload) {
-			t.Fatalf("encoded % x from % x", out, ib)
+			t.Fatalf("encoded % x, want the header and the payload of % x", out, ib)
 		}
 	})
 }
@@ -259,7 +259,7 @@ func FuzzParse(f *testing.F) {
 		SetICRC(p.Prefix(len(out)), out)
 		back, err := again.Parse(out)
 		if err != nil || again != h || !bytes.Equal(back, payload) {
-			t.Fatalf("%+v %x became %+v %x: %v", h, payload, again, back, err)
+			t.Fatalf("packet %+v %x became %+v %x, error %v", h, payload, again, back, err)
 		}
 		Recover(Sum(p.Prefix(len(b)), b), Want(b), len(b))
 	})

@@ -97,16 +97,16 @@ func TestGolden(t *testing.T) {
 		var n Net
 		b, err := p.ParseIP(frame[14:], &n)
 		if err != nil {
-			t.Fatalf("%s: %v", g.name, err)
+			t.Fatalf("%s: the IP header cannot be parsed: %v", g.name, err)
 		}
 		p.pseudo = g.path.pseudo
 		if p != g.path || n != g.net {
-			t.Errorf("%s is parsed as %+v %+v", g.name, p, n)
+			t.Errorf("%s is parsed as %+v %+v, want %+v %+v", g.name, p, n, g.path, g.net)
 		}
 		var h Header
 		payload, err := h.Parse(b)
 		if err != nil || h != g.head || string(payload) != g.payload {
-			t.Errorf("%s: %v, parsed as %+v %q", g.name, err, h, payload)
+			t.Errorf("%s: error %v, parsed as %+v %q, want %+v %q", g.name, err, h, payload, g.head, g.payload)
 		}
 		if sum := Sum(p.Prefix(len(b)), b); sum != g.icrc || Want(b) != g.icrc {
 			t.Errorf("%s: ICRC computed %#x, read %#x, want %#x", g.name, sum, Want(b), g.icrc)
@@ -127,15 +127,15 @@ func TestConnectX4(t *testing.T) {
 		t.Errorf("ICRC %#x, want %#x", sum, Want(b))
 	}
 	if b[4] != 0x40 {
-		t.Errorf("Sum left byte 4 as %#x", b[4])
+		t.Errorf("Sum left byte 4 as %#x, want 0x40", b[4])
 	}
 	if _, err := new(Header).Parse(b); err != ErrOpcode {
-		t.Errorf("Parse: %v", err)
+		t.Errorf("Parse fails with %v, want %v", err, ErrOpcode)
 	}
 	// As read from a UDP socket: without identification and flags.
 	p.ID, p.DontFragment = 0, true
 	if id, df, ok := Recover(Sum(p.Prefix(len(b)), b), Want(b), len(b)); !ok || id != 0x718c || !df {
-		t.Errorf("recovered id %#x, DF %v, %v", id, df, ok)
+		t.Errorf("recovered id %#x, DF %v, %v, want 0x718c, true", id, df, ok)
 	}
 }
 
@@ -146,13 +146,13 @@ func TestCaptured(t *testing.T) {
 		var p Path
 		b, err := p.ParseIP(frame.Packet(), new(Net))
 		if err != nil {
-			t.Fatalf("%s: %v", frame.Name, err)
+			t.Fatalf("%s: the IP header cannot be parsed: %v", frame.Name, err)
 		}
 		if sum := Sum(p.Prefix(len(b)), b); sum != Want(b) {
 			t.Errorf("%s: ICRC computed %#x, read %#x", frame.Name, sum, Want(b))
 		}
 		if want := frame.Name != "connectx4"; accepts(frame.Packet()) != want {
-			t.Errorf("%s: accepted %v", frame.Name, !want)
+			t.Errorf("%s: the frame is accepted: %v, want %v", frame.Name, !want, want)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestFramesWithoutAssembly(t *testing.T) {
 		prefix := p.Prefix(len(b))
 		b[4] = 0xff
 		if got := crc32.Update(prefix, crc32.IEEETable, b[:len(b)-ICRCBytes]); got != Want(b) {
-			t.Errorf("%s: %#x, want %#x", frame.Name, got, Want(b))
+			t.Errorf("%s: ICRC %#x, want %#x", frame.Name, got, Want(b))
 		}
 	}
 }

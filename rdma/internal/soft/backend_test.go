@@ -112,7 +112,7 @@ func TestBackendWithLittleRoom(t *testing.T) {
 	l.run()
 	ev, err := ch.TryGetEvent()
 	if err != nil || ev.Err() != nil {
-		t.Fatal(ev, err)
+		t.Fatalf("event %v, error %v, want one without error", ev, err)
 	}
 	ah, err := pd.CreateAH(ev.UD.AHAttr)
 	if err != nil {
@@ -134,7 +134,7 @@ func TestBackendWithLittleRoom(t *testing.T) {
 	}
 	l.room = 2
 	if n, err := id.QP().PostSend(sends); n != 6 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("posted %d sends, error %v, want 6", n, err)
 	}
 	wcs := make([]rdma.WorkCompletion, 16)
 	got := ""
@@ -163,7 +163,7 @@ func TestBackendWithLittleRoom(t *testing.T) {
 		id.QP().(*QP).Resume()
 	}
 	if got != "abcdef" {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want %q", got, "abcdef")
 	}
 }
 
@@ -173,10 +173,10 @@ func TestIPMembership(t *testing.T) {
 	l, id, _, _, _ := newLoop(t)
 	l.refuse = syscall.ENOBUFS
 	if err := id.JoinMulticast(loopGroup, nil); !errors.Is(err, syscall.ENOBUFS) {
-		t.Errorf("a join that the host refuses: %v", err)
+		t.Errorf("a join that the host refuses fails with %v, want ENOBUFS", err)
 	}
 	if _, err := id.BeginLeave(loopGroup); !errors.Is(err, syscall.EADDRNOTAVAIL) {
-		t.Errorf("leave: %v", err)
+		t.Errorf("leaving a group not joined fails with %v, want EADDRNOTAVAIL", err)
 	}
 	l.refuse = nil
 	for range 2 {
@@ -190,6 +190,6 @@ func TestIPMembership(t *testing.T) {
 		}
 	}
 	if len(l.joins) != 2 || l.joins[0] != "join 239.1.2.3" || l.joins[1] != "leave 239.1.2.3" {
-		t.Errorf("calls of the host: %q", l.joins)
+		t.Errorf("calls of the host: %q, want a join and a leave of 239.1.2.3", l.joins)
 	}
 }

@@ -67,7 +67,7 @@ func TestDeliverTrain(t *testing.T) {
 	wcs := make([]rdma.WorkCompletion, 16)
 	n, err := r.cq.Poll(wcs)
 	if n != 8 || err != nil {
-		t.Fatalf("%d completions, %v", n, err)
+		t.Fatalf("%d completions, error %v, want 8", n, err)
 	}
 	for i, wc := range wcs[:n] {
 		from := i
@@ -78,7 +78,7 @@ func TestDeliverTrain(t *testing.T) {
 		imm := wc.Flags&rdma.WCWithImm != 0
 		if data != fmt.Sprintf("%03d", from) || wc.WRID != uint64(i) || wc.SrcQPN != 99 || wc.ByteLen != rdma.GRHBytes+3 ||
 			imm != (from%2 == 0) || imm && wc.Imm != [4]byte{byte(from)} {
-			t.Errorf("completion %d: %+v with %q", i, wc, data)
+			t.Errorf("completion %d is %+v with %q, want immediate data only of an even sender", i, wc, data)
 		}
 	}
 	q := r.id.QP().(rdma.DropCounter)
@@ -96,7 +96,7 @@ func TestDeliverTrain(t *testing.T) {
 	r.d.QKey--
 	r.d.DestQPN++
 	if n := r.l.dev.DeliverTrain(1, &r.d, train[:5]); n != 0 || r.l.dev.ports[0].dropped.Load() != 14 {
-		t.Errorf("unknown queue pair: %d delivered, %d dropped", n, r.l.dev.ports[0].dropped.Load())
+		t.Errorf("unknown queue pair: %d delivered, %d dropped, want 0 and 14", n, r.l.dev.ports[0].dropped.Load())
 	}
 }
 
@@ -107,22 +107,22 @@ func TestDeliverTrainOverflows(t *testing.T) {
 	for range 7 { // 56 of 64 entries
 		r.post(t, 8)
 		if n := r.l.dev.DeliverTrain(1, &r.d, arrivals(8)); n != 8 {
-			t.Fatalf("%d taken", n)
+			t.Fatalf("%d packets taken, want 8", n)
 		}
 	}
 	r.post(t, 8)
 	if n := r.l.dev.DeliverTrain(1, &r.d, arrivals(5)); n != 5 {
-		t.Fatalf("%d taken", n)
+		t.Fatalf("%d packets taken, want 5", n)
 	}
 	r.post(t, 5)
 	if n := r.l.dev.DeliverTrain(1, &r.d, arrivals(8)); n != 3 {
-		t.Errorf("%d delivered, with room for 3", n)
+		t.Errorf("%d delivered, want 3", n)
 	}
 	if got := r.l.dev.ports[0].dropped.Load(); got != 5 {
 		t.Errorf("%d dropped, want 5", got)
 	}
 	if a, err := r.id.QP().Query(); err != nil || a.State != rdma.QPErr {
-		t.Errorf("the queue pair is in %v, %v", a.State, err)
+		t.Errorf("the queue pair is in %v, error %v, want %v", a.State, err, rdma.QPErr)
 	}
 	got, wcs := 0, make([]rdma.WorkCompletion, 16)
 	for {

@@ -43,21 +43,21 @@ func TestMailboxBoundRemoveClose(t *testing.T) {
 	m.remove(func(v int) bool { return v == 3 })
 	for _, want := range []int{2, 4} { // the oldest was dropped
 		if v, err := m.pop("test"); v != want || err != nil {
-			t.Errorf("%d, %v; want %d", v, err, want)
+			t.Errorf("popped %d, error %v, want %d", v, err, want)
 		}
 	}
 	if _, err := m.pop("test"); err != rdma.ErrNoEvent {
-		t.Errorf("empty: %v", err)
+		t.Errorf("pop from an empty mailbox fails with %v, want %v", err, rdma.ErrNoEvent)
 	}
 	if !m.close() || m.close() {
 		t.Error("the first close returned false")
 	}
 	m.push(9)
 	if _, err := m.pop("test"); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("closed: %v", err)
+		t.Errorf("pop from a closed mailbox fails with %v, want %v", err, net.ErrClosed)
 	}
 	var none context.Context // it must not cause a panic
 	if _, err := await(none, m, func() (int, error) { return m.pop("test") }); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("closed: %v", err)
+		t.Errorf("await on a closed mailbox fails with %v, want %v", err, net.ErrClosed)
 	}
 }

@@ -42,7 +42,7 @@ func TestFits(t *testing.T) {
 		differs := want.withoutSelectors() != base
 		g := &ibGroup{rec: base}
 		if got := g.fits(&SARequest{Mask: c.bit, Rec: want}); got == differs {
-			t.Errorf("%s: fits %v", name, got)
+			t.Errorf("%s: the group fits: %v, want %v", name, got, !differs)
 		}
 		if !g.fits(&SARequest{Mask: (1<<17 - 1 - selectors) &^ c.bit, Rec: want}) {
 			t.Errorf("%s does not fit, although it was not requested", name)
@@ -59,7 +59,7 @@ func TestSelected(t *testing.T) {
 	for selector, want := range map[uint8][3]bool{0: {false, false, true}, 1: {true, false, false}, 2: {false, true, false}, 3: {true, true, true}} {
 		for i, have := range []uint8{3, 4, 5} {
 			if got := Selected(selector, have, 4); got != want[i] {
-				t.Errorf("selector %d, %d with 4 requested: %v", selector, have, got)
+				t.Errorf("selector %d, %d with 4 requested: selected %v, want %v", selector, have, got, want[i])
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func TestAnswerWithAnotherQKey(t *testing.T) {
 			t.Fatalf("Q_Key %v: no event: %v", qkey, err)
 		}
 		if joined := ev.Type == rdma.EventMulticastJoin; joined != (want == 0) || ev.Status != want || ev.Context != "mine" {
-			t.Errorf("Q_Key %v: event %v, status %d, context %v", qkey, ev.Type, ev.Status, ev.Context)
+			t.Errorf(`Q_Key %v: event %v, status %d, context %v, want status %d and context "mine"`, qkey, ev.Type, ev.Status, ev.Context, want)
 		}
 	}
 }
@@ -145,9 +145,9 @@ func TestPortWithoutInterface(t *testing.T) {
 	l, id, _, _, _ := newLoop(t)
 	l.dev.UpdatePort(1, func(s *PortState) { s.NetDev = "" })
 	if err := id.JoinMulticast(loopGroup, nil); !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("join: %v", err)
+		t.Errorf("the join fails with %v, want ENODEV", err)
 	}
 	if len(l.joins) != 0 {
-		t.Errorf("events of the host: %q", l.joins)
+		t.Errorf("events of the host: %q, want none", l.joins)
 	}
 }

@@ -17,15 +17,15 @@ func TestRefused(t *testing.T) {
 	q.Refuse(a, 3, syscall.ENETUNREACH)
 	q.Refuse(b, 1, syscall.EPERM)
 	if n := q.Refused(); n != 4 || q.Refusal(a) != syscall.ENETUNREACH || q.Refusal(b) != syscall.EPERM {
-		t.Errorf("%d refused: %v, %v", n, q.Refusal(a), q.Refusal(b))
+		t.Errorf("%d sends refused, with %v and %v, want 4 with ENETUNREACH and EPERM", n, q.Refusal(a), q.Refusal(b))
 	}
 	if q.Accept(a); q.Refused() != 4 || q.Refusal(a) != nil || q.Refusal(b) != syscall.EPERM {
-		t.Errorf("%d refused: %v, %v", q.Refused(), q.Refusal(a), q.Refusal(b))
+		t.Errorf("%d sends refused, with %v and %v, want 4 with none and EPERM", q.Refused(), q.Refusal(a), q.Refusal(b))
 	}
 	for i := range 10 * maxRefusals {
 		q.Refuse(rdma.GID{14: byte(i >> 8), 15: byte(i)}, 1, syscall.EPERM)
 	}
 	if len(q.refused.by) > maxRefusals || q.Refused() != 4+10*maxRefusals {
-		t.Errorf("%d destinations are stored", len(q.refused.by))
+		t.Errorf("%d destinations stored and %d sends refused, want at most %d and exactly %d", len(q.refused.by), q.Refused(), maxRefusals, 4+10*maxRefusals)
 	}
 }

@@ -122,7 +122,7 @@ func TestFailedBenchKeepsOldReport(t *testing.T) {
 		t.Errorf("standard output %q, want none", p.stdout.String())
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "before" {
-		t.Errorf("the old report is %q, %v", b, err)
+		t.Errorf("the old report is %q, error %v, want %q", b, err, "before")
 	}
 }
 
@@ -139,14 +139,14 @@ func TestBenchProcesses(t *testing.T) {
 	p.end(t, exitOK)
 	var got map[string]any
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
-		t.Fatalf("%v in %s", err, p.stdout.String())
+		t.Fatalf("bench throughput writes no JSON object: %v in %s", err, p.stdout.String())
 	}
 	for _, contender := range []string{"ours", "raw", "naive"} {
 		for _, what := range []string{"msgs_per_s", "bytes_per_s", "cpu_s_per_mmsg"} {
 			spread, _ := got[contender].(map[string]any)[what].(map[string]any)
 			for _, of := range []string{"min", "median", "max"} {
 				if x, _ := spread[of].(float64); x <= 0 {
-					t.Errorf("%s.%s.%s is %v", contender, what, of, spread[of])
+					t.Errorf("%s.%s.%s is %v, want a number above 0", contender, what, of, spread[of])
 				}
 			}
 		}
@@ -157,23 +157,23 @@ func TestBenchProcesses(t *testing.T) {
 		}
 	}
 	if s := plainStderr(&p.stderr); s != "" {
-		t.Errorf("standard error %q", s)
+		t.Errorf("standard error %q, want nothing", s)
 	}
 	page, err := os.ReadFile(html)
 	if err != nil || !strings.Contains(string(page), "<!doctype html>") || !strings.Contains(string(page), "default-src 'none'") {
-		t.Errorf("report of %d bytes, %v", len(page), err)
+		t.Errorf("report of %d bytes, error %v, want an HTML page with a content policy", len(page), err)
 	}
 
 	p = spawn(t, strings.Fields("bench latency -rate 20000 -size 64 -wait park -loss 0.01 -baseline raw -runs 1 -seconds 0.2 -json")...)
 	p.end(t, exitOK)
 	got = nil
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
-		t.Fatalf("%v in %s", err, p.stdout.String())
+		t.Fatalf("bench latency writes no JSON object: %v in %s", err, p.stdout.String())
 	}
 	for _, contender := range []string{"ours", "raw"} {
 		for _, what := range []string{"p50_us", "p99_us", "p999_us", "max_us"} {
 			if x, _ := got[contender].(map[string]any)[what].(float64); x <= 0 {
-				t.Errorf("%s.%s is %v", contender, what, x)
+				t.Errorf("%s.%s is %v, want a number above 0", contender, what, x)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func TestBenchProcesses(t *testing.T) {
 	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.05")...)
 	p.end(t, exitOK)
 	if text := p.stdout.String(); !strings.Contains(text, "ours") || !strings.Contains(text, "channel") {
-		t.Errorf("standard output %q", text)
+		t.Errorf("standard output %q, want lines of ours and channel", text)
 	}
 
 	// A permanent loss is reported and makes the bench fail. With more loss the publisher itself may
@@ -190,11 +190,11 @@ func TestBenchProcesses(t *testing.T) {
 	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.2 -loss 0.3 -baseline none -json")...)
 	<-p.waited
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
-		t.Fatalf("%v in %s; standard error %s", err, p.stdout.String(), p.stderr.String())
+		t.Fatalf("standard output is no JSON object: %v in %s; standard error %s", err, p.stdout.String(), p.stderr.String())
 	}
 	lost := got["lost"].(float64)
 	if code := p.cmd.ProcessState.ExitCode(); (code == exitIncomplete) != (lost > 0) || strings.Contains(p.stderr.String(), "lost permanently") != (lost > 0) {
-		t.Errorf("%v messages lost: exit code %d, standard error %q", lost, code, p.stderr.String())
+		t.Errorf("%v messages lost: exit code %d, standard error %q, want code %d exactly if messages were lost", lost, code, p.stderr.String(), exitIncomplete)
 	}
 }
 
@@ -220,10 +220,10 @@ func TestMetricsFlag(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil || !strings.Contains(string(text), "fanfare_transport_received_packets_total") {
-		t.Errorf("metrics: %v, %.200s", err, text)
+		t.Errorf("metrics lack fanfare_transport_received_packets_total: error %v, text %.200s", err, text)
 	}
 	if r := runWith(testContext(t), "hello\n", "pub", "-t", url, "-wait", "1", "-silence", patience, "-q", "-metrics", "localhost:0", "news"); r.code != exitOK {
-		t.Errorf("pub: %+v", r) // it may report that the subscriber, which wants one message, has left
+		t.Errorf("pub ended with %+v, want exit code %d", r, exitOK) // it may report that the subscriber, which wants one message, has left
 	}
 	sub.end(t, exitOK)
 	if _, err := client.Get(where); err == nil {
@@ -231,6 +231,6 @@ func TestMetricsFlag(t *testing.T) {
 	}
 	r := runWith(t.Context(), "", "ping", "-t", url, "-metrics", "nowhere")
 	if r.code != exitUsage || !strings.Contains(r.stderr, "nowhere") {
-		t.Errorf("ping with an invalid metrics address: %+v", r)
+		t.Errorf("ping with an invalid metrics address: %+v, want exit code %d", r, exitUsage)
 	}
 }

@@ -65,7 +65,7 @@ func TestPubSub(t *testing.T) {
 						t.Errorf("standard error is not one summary: %q", s)
 					}
 					if s := plainStderr(&toStdout.stderr); s != "" {
-						t.Errorf("-q wrote %q", s)
+						t.Errorf("standard error with -q is %q, want nothing", s)
 					}
 				})
 			}
@@ -84,14 +84,14 @@ func TestRepeatAndRate(t *testing.T) {
 	p.end(t, 0)
 	s.end(t, 0)
 	if got, want := s.stdout.String(), strings.Repeat("a\nb\n", 50); got != want {
-		t.Errorf("got %q", got)
+		t.Errorf("standard output %q, want 50 times %q", got, "a\nb\n")
 	}
 	var sum pubSummary
 	if err := json.Unmarshal([]byte(p.stdout.String()), &sum); err != nil {
 		t.Fatal(err)
 	}
 	if sum.Messages != 100 || sum.Subscribers != 1 || !sum.Delivered || sum.Topic != "x" || sum.Error != "" {
-		t.Errorf("summary %+v", sum)
+		t.Errorf("summary %+v, want 100 messages on x, 1 subscriber, all delivered and no error", sum)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestPubWithoutSubscriber(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sum.Subscribers != 0 || sum.Delivered {
-		t.Errorf("summary %+v", sum)
+		t.Errorf("summary %+v, want no subscribers and delivered false", sum)
 	}
 	start(t, strings.NewReader("x\n"), "pub", "-t", url, "-wait", "1", "md.x").end(t, 0)
 	s.end(t, 0)
@@ -126,16 +126,16 @@ func TestSubJSON(t *testing.T) {
 		t.Fatalf("objects %s, want %s", got, want)
 	}
 	if m := list[1]; m["topic"] != "y" || m["number"] != 0.0 || m["data"] != "<text>" || m["publisher"] != list[0]["publisher"] {
-		t.Errorf("message %v", m)
+		t.Errorf("message %v, want number 0 on y with the text %q from publisher %v", m, "<text>", list[0]["publisher"])
 	}
 	if m := list[2]; m["data_base64"] != "//4=" || m["data"] != nil {
-		t.Errorf("message %v", m)
+		t.Errorf(`message %v, want data_base64 "//4=" and no data`, m)
 	}
 	if list[0]["event"] != "up" || list[3]["event"] != "ended" {
-		t.Errorf("events %v, %v", list[0], list[3])
+		t.Errorf("publisher events %v and %v, want up and ended", list[0], list[3])
 	}
 	if sum := list[4]; sum["messages"] != 2.0 || sum["complete"] != true || sum["end"] != "publisher" || sum["lost"] != 0.0 {
-		t.Errorf("summary %v", sum)
+		t.Errorf("summary %v, want 2 messages, none lost, complete, ended by the publisher", sum)
 	}
 }
 
@@ -147,14 +147,14 @@ func TestSubEnds(t *testing.T) {
 		start(t, strings.NewReader("1\n2\n3\n4\n5\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
 		s.end(t, 0)
 		if got := s.stdout.String(); got != "1\n2\n3\n" {
-			t.Errorf("got %q", got)
+			t.Errorf("standard output %q, want %q", got, "1\n2\n3\n")
 		}
 	})
 	t.Run("idle without messages", func(t *testing.T) {
 		s := start(t, nil, "sub", "-t", memURL(t), "-idle", "10ms", "x")
 		s.end(t, 1)
 		if !strings.Contains(s.stderr.String(), "no message for 10ms") {
-			t.Errorf("standard error %q", s.stderr.String())
+			t.Errorf(`standard error %q, want "no message for 10ms"`, s.stderr.String())
 		}
 	})
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestSubEnds(t *testing.T) {
 			io.WriteString(typed, "1\n2\n")
 			s.end(t, c.code)
 			if got := s.stdout.String(); got != "1\n2\n" {
-				t.Errorf("got %q", got)
+				t.Errorf("standard output %q, want %q", got, "1\n2\n")
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestSubEnds(t *testing.T) {
 		p.end(t, 0)
 		s.end(t, 0)
 		if got := s.stdout.String(); got != "1\n2\n3\n" {
-			t.Errorf("got %q", got)
+			t.Errorf("standard output %q, want %q", got, "1\n2\n3\n")
 		}
 	})
 	// The end of a publisher of other topics in the same group does not end sub.
@@ -216,7 +216,7 @@ func TestSubEnds(t *testing.T) {
 		start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
 		s.end(t, 0)
 		if !strings.Contains(s.stdout.String(), `"messages":1,`) {
-			t.Errorf("got %s", s.stdout.String())
+			t.Errorf(`standard output lacks "messages":1: %s`, s.stdout.String())
 		}
 	})
 	t.Run("output fails", func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestSubEnds(t *testing.T) {
 		}()
 		start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
 		if code := <-done; code != exitIncomplete || !strings.Contains(stderr.String(), "disk is full") {
-			t.Errorf("exit code %d, standard error %q", code, stderr.String())
+			t.Errorf(`exit code %d, standard error %q, want %d and "disk is full"`, code, stderr.String(), exitIncomplete)
 		}
 	})
 	t.Run("too long for the framing", func(t *testing.T) {
@@ -261,10 +261,10 @@ func TestSignals(t *testing.T) {
 	reading.end(t, 130)
 	list := objects(t, s.stdout.String())
 	if sum := list[len(list)-1]; sum["end"] != "signal" || sum["messages"] != 1.0 || sum["complete"] != false {
-		t.Errorf("summary %v", sum)
+		t.Errorf("summary %v, want 1 message, not complete, ended by a signal", sum)
 	}
 	if !strings.Contains(reading.stderr.String(), "1 message") {
-		t.Errorf("standard error %q", reading.stderr.String())
+		t.Errorf(`standard error %q, want "1 message"`, reading.stderr.String())
 	}
 }
 
@@ -275,7 +275,7 @@ func TestPubFaultyStdin(t *testing.T) {
 	p.end(t, 2)
 	s.end(t, 0)
 	if got := s.stdout.String(); got != "\x00\x03abc" {
-		t.Errorf("got %q", got)
+		t.Errorf("standard output %q, want %q", got, "\x00\x03abc")
 	}
 	if want := "fanfare pub: standard input: message 2, at byte 5, is truncated: 5 bytes expected, 1 present (published before it: 1 message)\n"; plainStderr(&p.stderr) != want {
 		t.Errorf("standard error %q, want %q", plainStderr(&p.stderr), want)
@@ -322,17 +322,17 @@ func TestSubGaps(t *testing.T) {
 			next++
 		case "gap":
 			if o["topic"] != "x" || o["first"] != float64(next) {
-				t.Fatalf("gap %v at %d", o, next)
+				t.Fatalf("gap %v, want topic x and first number %d", o, next)
 			}
 			next += int(o["count"].(float64))
 			gaps++
 		}
 	}
 	if next != n {
-		t.Errorf("messages and gaps cover %d messages, of %d", next, n)
+		t.Errorf("messages and gaps cover %d messages, want %d", next, n)
 	}
 	if want := min(gaps, 1); s.code != want {
-		t.Errorf("exit code %d with %d gaps", s.code, gaps)
+		t.Errorf("exit code %d with %d gaps, want %d", s.code, gaps, want)
 	}
 	if got := strings.Count(s.stderr.String(), "lost: ") + strings.Count(s.stderr.String(), "cannot be known: "); got != gaps {
 		t.Errorf("%d lines report gaps, want %d", got, gaps)
@@ -348,7 +348,7 @@ func TestPing(t *testing.T) {
 	p := start(t, nil, "ping", "-t", url, "-count", "5", "-interval", "20ms", "-size", "3000", "here")
 	p.end(t, 0)
 	if s := p.stdout.String(); strings.Count(s, "3000 bytes from ") < 5 || !strings.Contains(s, "5 pings of 3000 bytes sent, 5 answered") || !strings.Contains(s, "rtt min/avg/max") {
-		t.Errorf("got %s", s)
+		t.Errorf("ping reports %s, want 5 or more lines of 3000 bytes, 5 answers and round-trip times", s)
 	}
 	p = start(t, nil, "ping", "-t", url, "-count", "200", "-interval", "0", "-json", "here")
 	p.end(t, 0)
@@ -357,14 +357,14 @@ func TestPing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sum.Sent != 200 || sum.Answered != 200 || sum.Min > sum.P50 || sum.P50 > sum.P99 || sum.P99 > sum.Max*1.01 || sum.Avg < sum.Min || sum.Avg > sum.Max {
-		t.Errorf("summary %+v", sum)
+		t.Errorf("summary %+v, want 200 pings, all answered, and round-trip times in order", sum)
 	}
 	endless := start(t, nil, "ping", "-t", url, "-interval", "10ms", "here")
 	await(t, "an answer", func() bool { return strings.Contains(endless.stdout.String(), "seq=1 ") })
 	endless.cancel(&signalError{syscall.SIGINT})
 	endless.end(t, 0)
 	if !strings.Contains(endless.stdout.String(), "statistics") {
-		t.Errorf("got %s", endless.stdout.String())
+		t.Errorf("ping ended by a signal lacks its statistics: %s", endless.stdout.String())
 	}
 	for _, r := range responders {
 		r.cancel(&signalError{syscall.SIGINT})
@@ -373,6 +373,6 @@ func TestPing(t *testing.T) {
 	alone := start(t, nil, "ping", "-t", url, "-timeout", "50ms", "nobody")
 	alone.end(t, 1)
 	if !strings.Contains(alone.stderr.String(), "fanfare ping -listen") {
-		t.Errorf("standard error %q", alone.stderr.String())
+		t.Errorf("standard error %q, want advice to run fanfare ping -listen", alone.stderr.String())
 	}
 }

@@ -17,7 +17,7 @@ func script(t *testing.T, shell string) (path string) {
 	t.Helper()
 	r := runWith(t.Context(), "", "completion", shell)
 	if r.code != 0 || r.stderr != "" {
-		t.Fatalf("completion %s: %+v", shell, r)
+		t.Fatalf("completion %s ended with %+v, want exit code 0 and no standard error", shell, r)
 	}
 	path = filepath.Join(t.TempDir(), "fanfare."+shell)
 	if err := os.WriteFile(path, []byte(r.stdout), 0o600); err != nil {
@@ -38,7 +38,7 @@ func inShell(t *testing.T, dir, shell string, args ...string) string {
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir, "TERM=dumb")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", shell, err, out)
+		t.Fatalf("%s cannot run the script: %v\n%s", shell, err, out)
 	}
 	return string(out)
 }
@@ -90,7 +90,7 @@ printf '%%s\n' "${COMPREPLY[@]}"`, quote(path))
 	}
 	// It is the function registered for bash.
 	if got := inShell(t, dir, "bash", "--norc", "-c", "source "+quote(path)+"; complete -p fanfare"); !strings.Contains(got, "-F _fanfare fanfare") {
-		t.Errorf("complete -p prints %q", got)
+		t.Errorf("complete -p prints %q, want -F _fanfare", got)
 	}
 }
 

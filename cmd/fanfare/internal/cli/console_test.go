@@ -27,7 +27,7 @@ func TestPeerLinesAreLimited(t *testing.T) {
 		c.peerLine("subscriber %d stopped answering", 8)
 		c.peerLine("subscriber %d stopped answering", 9)
 		if got, want := out.String(), "pub: subscriber 8 stopped answering (200 lines left out before)\n"; got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("line %q, want %q", got, want)
 		}
 	})
 }

@@ -15,7 +15,7 @@ func demoResult(t *testing.T, args ...string) demoReport {
 	t.Helper()
 	r := runWith(t.Context(), "", append([]string{"demo", "-json"}, args...)...)
 	if r.code != 0 || r.stderr != "" {
-		t.Fatalf("fanfare demo %v: exit code %d, standard error %q, standard output %s", args, r.code, r.stderr, r.stdout)
+		t.Fatalf("fanfare demo %v: exit code %d, standard error %q, want 0 and nothing; standard output %s", args, r.code, r.stderr, r.stdout)
 	}
 	var got demoReport
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
@@ -36,24 +36,24 @@ func TestDemo(t *testing.T) {
 	} {
 		got := demoResult(t, append(strings.Fields(c.args), "-n", "2000", "-loss", "0.05")...)
 		if !got.Complete || got.Messages != 2000 || len(got.Subscribers) != 3 || len(got.Members) != 4 || got.Error != "" {
-			t.Fatalf("demo %s: %+v", c.args, got)
+			t.Fatalf("demo %s: result %+v, want 2000 messages, complete, 3 subscribers, 4 members and no error", c.args, got)
 		}
 		if got.Lost == 0 || got.NAKs == 0 || got.Repairs == 0 || got.Data == 0 || got.Sent < got.Data+got.Repairs {
 			t.Errorf("demo %s reports no losses and repairs: %+v", c.args, got)
 		}
 		if m := got.Members[0]; m.Role != "publisher" || m.State != c.publisher {
-			t.Errorf("demo %s: publisher is %+v", c.args, m)
+			t.Errorf("demo %s: publisher is %+v, want role publisher, state %q", c.args, m, c.publisher)
 		}
 		for i, s := range got.Subscribers {
 			if m := got.Members[i+1]; m.Role != "subscriber" || m.State != c.member || m.Host != s.Host {
-				t.Errorf("demo %s: subscriber is %+v", c.args, m)
+				t.Errorf("demo %s: subscriber is %+v, want role subscriber, state %q, host %q", c.args, m, c.member, s.Host)
 			}
 			if s.Messages != 2000 || s.Missing == 0 || s.Fault != "" {
-				t.Errorf("demo %s: %+v", c.args, s)
+				t.Errorf("demo %s: subscriber %+v, want 2000 messages, some missing and no fault", c.args, s)
 			}
 		}
 		if (got.MLID == "") != strings.Contains(c.args, "roce") || got.MGID == "" {
-			t.Errorf("demo %s: MGID %q, MLID %q", c.args, got.MGID, got.MLID)
+			t.Errorf("demo %s: MGID %q, MLID %q, want an MGID, and an MLID except on RoCE", c.args, got.MGID, got.MLID)
 		}
 	}
 	testenv.AwaitGoroutines(t, before)
@@ -67,7 +67,7 @@ func TestDemoText(t *testing.T) {
 		}
 	}
 	if r.code != 0 || r.stderr != "" {
-		t.Errorf("exit code %d, standard error %q", r.code, r.stderr)
+		t.Errorf("exit code %d, standard error %q, want 0 and nothing", r.code, r.stderr)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestDemoFails(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
 	if r := runWith(ctx, "", "demo"); r.code == 0 || !strings.Contains(r.stderr, "enough") {
-		t.Errorf("cancelled: %+v", r)
+		t.Errorf(`cancelled demo ended with %+v, want another exit code than 0 and "enough" in standard error`, r)
 	}
 	for args, wantText := range map[string]string{
 		"demo extra":            "no arguments",

@@ -28,10 +28,10 @@ func TestDictOnAFullDisk(t *testing.T) {
 	for _, flags := range [][]string{nil, {"-force"}} {
 		args := append(append([]string{"dict", "-q"}, flags...), "-o", dict, lines)
 		if r := runWith(testContext(t), "", args...); r.code != 1 || !strings.Contains(r.stderr, dict+": no space left on device") {
-			t.Errorf("%v: %+v", flags, r)
+			t.Errorf(`dict %v on a full disk ended with %+v, want exit code 1 and "no space left on device"`, flags, r)
 		}
 		if _, err := os.Lstat(dict); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%v: a file remains: %v", flags, err)
+			t.Errorf("dict %v: the file remains after a failure: %v", flags, err)
 		}
 	}
 	old := []byte("the one of before") // must stay
@@ -39,16 +39,16 @@ func TestDictOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-o", dict, lines); r.code != 1 || !strings.Contains(r.stderr, dict+": no space left on device") {
-		t.Errorf("overwriting: %+v", r)
+		t.Errorf(`dict -force over a file on a full disk ended with %+v, want exit code 1 and "no space left on device"`, r)
 	}
 	if b, err := os.ReadFile(dict); err != nil || string(b) != string(old) {
-		t.Errorf("the old dictionary is %.40q, %v", b, err)
+		t.Errorf("the old dictionary is %.40q, error %v, want it unchanged", b, err)
 	}
 	if err := errors.Join(os.Remove(full), os.Remove(dict)); err != nil {
 		t.Fatal(err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-q", "-o", dict, lines); r.code != 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("dict ended with %+v, want exit code 0", r)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestDictToADevice(t *testing.T) {
 	}
 	defer r.Close()
 	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-o", pipe, lines); r.code != 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("dict into a pipe ended with %+v, want exit code 0", r)
 	}
 	if _, err := os.Lstat(pipe); err != nil {
 		t.Error(err)

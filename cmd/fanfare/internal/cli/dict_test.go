@@ -33,7 +33,7 @@ func dictFile(t *testing.T) (dict, lines string) {
 	}
 	r := runWith(testContext(t), "", "dict", "-o", dict, lines)
 	if r.code != 0 || !strings.Contains(r.stdout, "COMPRESSION") || !strings.Contains(r.stdout, "zstd:better") || !strings.Contains(r.stderr, ": dictionary ") {
-		t.Fatalf("dict: %+v", r)
+		t.Fatalf("dict ended with %+v, want exit code 0, a table of compressions and the dictionary's line", r)
 	}
 	return dict, lines
 }
@@ -52,13 +52,13 @@ func TestDict(t *testing.T) {
 	go func() { without <- runWith(ctx, "", "sub", "-until", "end", "-t", url, "-json", "quotes") }()
 	pub := runWith(ctx, "", "pub", "-t", url, "-wait", "2", "-compress", "zstd", "-dict", dict, "-file", lines, "quotes")
 	if !strings.Contains(pub.stderr, "compressed to 0.") {
-		t.Errorf("pub: %+v", pub)
+		t.Errorf(`pub -compress ended with %+v, want "compressed to 0." in standard error`, pub)
 	}
 	if r := <-with; r.code != 0 || r.stdout != string(want) {
 		t.Errorf("sub with the dictionary: code %d, %d bytes of %d: %s", r.code, len(r.stdout), len(want), r.stderr)
 	}
 	if r := <-without; r.code != 1 || !strings.Contains(r.stdout, `"type":"dictionary_missing"`) || !strings.Contains(r.stdout, `"type":"gap"`) || !strings.Contains(r.stderr, "-dict") {
-		t.Errorf("sub without the dictionary: %+v", r)
+		t.Errorf("sub without the dictionary ended with %+v, want exit code 1, the missing dictionary, a gap and advice", r)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestPubOfCompressedFiles(t *testing.T) {
 			}
 			if c.wantText != "" {
 				if r := runWith(testContext(t), "", "pub", "-t", url, "-file", path, "x"); r.code != exitUsage || !strings.Contains(r.stderr, c.wantText) {
-					t.Errorf("%+v, want %q", r, c.wantText)
+					t.Errorf("pub ended with %+v, want exit code %d and %q in standard error", r, exitUsage, c.wantText)
 				}
 				return
 			}
@@ -252,15 +252,15 @@ func TestCaptureOfCompressed(t *testing.T) {
 
 	if r := run("tap", "-summary", "-r", capture); r.code != 0 || strings.Count(r.stdout, "dictionary: ") != 1 || !strings.Contains(r.stdout, "with dictionary "+d.Name()+": add -dict FILE") ||
 		!strings.Contains(r.stdout, "-- 50 data packets compressed with dictionary "+d.Name()) || !strings.Contains(r.stdout, " 0 messages") {
-		t.Errorf("tap without the dictionary: %+v", r)
+		t.Errorf("tap without the dictionary ended with %+v, want 50 compressed packets and 0 messages", r)
 	}
 	var sum tapSummary
 	r := run("tap", "-summary", "-json", "-r", capture)
 	if list := strings.Split(strings.TrimSpace(r.stdout), "\n"); json.Unmarshal([]byte(list[len(list)-1]), &sum) != nil || sum.MissingDicts[d.Name()] != 50 || sum.Streams[0].Unread != 50 {
-		t.Errorf("tap -json without the dictionary: %+v", r)
+		t.Errorf("tap -json without the dictionary ended with %+v, want 50 packets without dictionary and unread", r)
 	}
 	if r := run("tap", "-summary", "-dict", dict, "-r", capture); r.code != 0 || strings.Contains(r.stdout, "dictionary") || !strings.Contains(r.stdout, " 500 messages") {
-		t.Errorf("tap with the dictionary: %+v", r)
+		t.Errorf("tap with the dictionary ended with %+v, want exit code 0 and 500 messages", r)
 	}
 }
 
@@ -273,13 +273,13 @@ func TestDictForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-size", "512", "-o", dict, lines); r.code != 2 || !strings.Contains(r.stderr, dict+" exists") {
-		t.Errorf("%+v", r)
+		t.Errorf(`dict over an existing file ended with %+v, want exit code 2 and "exists"`, r)
 	}
 	if after, err := os.ReadFile(dict); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file was changed: %v", err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-size", "512", "-o", dict, lines); r.code != 0 || r.stderr != "" {
-		t.Errorf("%+v", r)
+		t.Errorf("dict -q -force ended with %+v, want exit code 0 and no standard error", r)
 	}
 	if after, err := os.ReadFile(dict); err != nil || len(after) > 512 {
 		t.Errorf("it has %d bytes, %v", len(after), err)
@@ -304,7 +304,7 @@ func TestDictFromTopics(t *testing.T) {
 	compressed := []string{"-compress", "zstd", "-dict", dict}
 	for _, c := range [][2][]string{{nil, nil}, {compressed, {"-dict", dict}}} {
 		if r := learn(time.Minute, c[0], c[1]); r.code != 0 || !strings.Contains(r.stderr, "from 500 messages") {
-			t.Errorf("pub %v, dict %v: %+v", c[0], c[1], r)
+			t.Errorf("pub %v, dict %v: ended with %+v, want exit code 0 and 500 messages", c[0], c[1], r)
 		}
 	}
 	for listen := time.Second; ; listen *= 2 { // until a message was received in that time
@@ -313,7 +313,7 @@ func TestDictFromTopics(t *testing.T) {
 			return
 		}
 		if r.code != 1 || listen > 20*time.Second {
-			t.Fatalf("without the dictionary: %+v", r)
+			t.Fatalf("without the dictionary it ended with %+v after %v, want exit code 1 within 20 s", r, listen)
 		}
 	}
 }

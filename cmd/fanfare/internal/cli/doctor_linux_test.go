@@ -58,7 +58,7 @@ func TestDoctorAgreesWithUDP(t *testing.T) {
 		c.setup()
 		tr, err := udp.Open(udp.Config{Groups: 1})
 		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
+			t.Fatalf("%s: the transport cannot be opened: %v", c.name, err)
 		}
 		if tr.Interface() != c.uses {
 			t.Errorf("%s: udp:// uses %s, want %s", c.name, tr.Interface(), c.uses)

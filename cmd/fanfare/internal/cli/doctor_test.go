@@ -27,14 +27,14 @@ func TestDoctor(t *testing.T) {
 	r := runWith(t.Context(), "", "doctor", "-json", "-timeout", "1m")
 	list := objects(t, r.stdout)
 	if len(list) < 5 || r.stderr != "" {
-		t.Fatalf("exit code %d, %d objects, standard error %q", r.code, len(list), r.stderr)
+		t.Fatalf("exit code %d, %d objects, standard error %q, want 5 objects or more and nothing", r.code, len(list), r.stderr)
 	}
 	levels, tested := map[string]float64{}, []string{}
 	for _, o := range list[:len(list)-1] {
 		level, text := o["level"].(string), o["text"].(string)
 		levels[level]++
 		if o["type"] != "finding" || o["area"] == "" || text == "" {
-			t.Errorf("finding %v", o)
+			t.Errorf("finding %v lacks type finding, an area or a text", o)
 		}
 		if strings.Contains(text, "self-test") && level == "ok" {
 			tested = append(tested, o["area"].(string))
@@ -58,7 +58,7 @@ func TestDoctor(t *testing.T) {
 	}
 	code := map[any]int{"ok": exitOK, "info": exitOK, "warn": exitWarnings, "fail": exitIncomplete}[sum["level"]]
 	if sum["type"] != "summary" || r.code != code {
-		t.Errorf("exit code %d with summary %v", r.code, sum)
+		t.Errorf("exit code %d with summary %v, want %d", r.code, sum, code)
 	}
 	testenv.AwaitGoroutines(t, before)
 }
@@ -71,7 +71,7 @@ func TestDoctorListsUnsealedBuses(t *testing.T) {
 	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // independent of the environment
 	ring := filepath.Join(t.TempDir(), "ring")
 	if r := runWith(t.Context(), "", "key", "new", ring); r.code != exitOK {
-		t.Fatal(r.stderr)
+		t.Fatalf("key new failed: %s", r.stderr)
 	}
 	for _, c := range []struct {
 		name, url string
@@ -88,7 +88,7 @@ func TestDoctorListsUnsealedBuses(t *testing.T) {
 		out := runWith(t.Context(), "", "doctor", "-notest").stdout
 		named := strings.Contains(out, "("+c.name+") on "+strings.Split(c.url, "?")[0])
 		if named != c.open || named && !strings.Contains(out, "its groups are not sealed: any host on the network can read, forge and change all messages") {
-			t.Errorf("%s:\n%s", c.name, out)
+			t.Errorf("%s: doctor reports unsealed groups: %v, want %v:\n%s", c.name, named, c.open, out)
 		}
 		b.Close()
 	}
@@ -98,11 +98,11 @@ func TestDoctorListsUnsealedBuses(t *testing.T) {
 func TestDoctorText(t *testing.T) {
 	r := runWith(t.Context(), "", "doctor", "-notest")
 	if !strings.HasSuffix(r.stdout, ".\n") || !strings.Contains(r.stdout, "This host is ") || strings.Contains(r.stdout, "self-test;") {
-		t.Errorf("exit code %d\n%s", r.code, r.stdout)
+		t.Errorf("exit code %d, want a sentence about this host without a self-test:\n%s", r.code, r.stdout)
 	}
 	for line := range strings.Lines(runWith(t.Context(), "", "doctor", "-notest", "-q").stdout) {
 		if !strings.HasPrefix(line, "warn") && !strings.HasPrefix(line, "fail") && !strings.HasPrefix(line, "      ") {
-			t.Errorf("-q writes %q", line)
+			t.Errorf("doctor -q writes %q, want only warnings and failures", line)
 		}
 	}
 }
@@ -185,11 +185,11 @@ func TestDoctorRDMA(t *testing.T) {
 	facts.Addrs = map[string][]netip.Addr{lo: {netip.MustParseAddr("127.0.0.9")}}
 	d := &doctorRun{iface: "127.0.0.9"}
 	if err := d.where(facts); err != nil || d.iface != lo {
-		t.Errorf("an address of %s selects %q: %v", lo, d.iface, err)
+		t.Errorf("an address of %s selects %q, error %v, want %[1]s", lo, d.iface, err)
 	}
 	d = &doctorRun{iface: "mlx5_9"}
 	if err := d.where(facts); err == nil || !strings.Contains(err.Error(), "RDMA devices: mlx5_1, rxe0") {
-		t.Errorf("unknown device: %v", err)
+		t.Errorf("an unknown device fails with %v, want a list of the RDMA devices", err)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 	} {
 		r := runWith(t.Context(), "", append([]string{"doctor"}, strings.Fields(c.args)...)...)
 		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.wantText) {
-			t.Errorf("fanfare doctor %s: exit code %d, standard output %q, standard error %q", c.args, r.code, r.stdout, r.stderr)
+			t.Errorf("fanfare doctor %s: exit code %d, standard output %q, standard error %q, want %d, nothing and %q", c.args, r.code, r.stdout, r.stderr, exitUsage, c.wantText)
 		}
 	}
 }

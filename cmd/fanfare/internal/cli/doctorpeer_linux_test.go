@@ -27,7 +27,7 @@ func TestDoctorPeer(t *testing.T) {
 		}
 	}
 	if r.code != exitOK && r.code != exitWarnings || r.stderr != "" {
-		t.Errorf("exit code %d, standard error %q", r.code, r.stderr)
+		t.Errorf("exit code %d, standard error %q, want %d or %d and nothing", r.code, r.stderr, exitOK, exitWarnings)
 	}
 	r = runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-iface", "lo", "-group", group, "-for", "0s", "-json")
 	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
@@ -36,13 +36,13 @@ func TestDoctorPeer(t *testing.T) {
 		To   struct{ Multicast struct{ Sent, Received int } }
 	}
 	if err := json.Unmarshal([]byte(lines[0]), &network); err != nil || network.Type != "network" || network.To.Multicast.Sent != 200 || network.To.Multicast.Received == 0 {
-		t.Errorf("%v, %+v in %s", err, network, lines[0])
+		t.Errorf("error %v, network %+v in %s, want 200 multicast packets sent and some received", err, network, lines[0])
 	}
 	if last := lines[len(lines)-1]; !strings.Contains(last, `"summary"`) || !json.Valid([]byte(last)) {
-		t.Errorf("the last line is %s", last)
+		t.Errorf("the last line is %s, want a JSON object of the summary", last)
 	}
 	if text := l.stdout.String(); strings.Count(text, ".\n") != 2 {
-		t.Errorf("the listener printed:\n%s", text)
+		t.Errorf("the listener printed the following, want 2 sentences:\n%s", text)
 	}
 	l.cancel(nil)
 	l.end(t, exitOK)
@@ -54,6 +54,6 @@ func TestDoctorPeerNoAnswer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", fmt.Sprintf("239.20.255.3:%d", testenv.Port(t)))
 	if r.code != exitIncomplete || !strings.Contains(r.stdout, "no answer from 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not ready") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+		t.Errorf("exit code %d, want %d and advice to run fanfare doctor -listen:\n%s%s", r.code, exitIncomplete, r.stdout, r.stderr)
 	}
 }

@@ -15,14 +15,14 @@ func TestSharedDirs(t *testing.T) {
 		{URLs: []string{"shm://three?dir=/run/desk&keys=desk.keys"}},
 	})
 	if want := []string{"/dev/shm", "/mnt/fast", "/run/desk"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("directories %q, want %q", got, want)
 	}
 	for _, dir := range got {
 		if !used[dir] {
-			t.Errorf("%s counts as used", dir)
+			t.Errorf("%s counts as unused, want used", dir)
 		}
 	}
 	if got, used := sharedDirs([]doctor.Bus{{URLs: []string{"udp://239.1.0.0/16"}}}); !slices.Equal(got, []string{"/dev/shm"}) || used["/dev/shm"] {
-		t.Errorf("%q, used %v, although no bus uses shm://", got, used)
+		t.Errorf("directories %q, used %v, want /dev/shm, unused, because no bus uses shm://", got, used)
 	}
 }

@@ -15,14 +15,14 @@ func TestDroppedBy(t *testing.T) {
 	} {
 		s := &sub{common: common{urls: strings.Fields(c.urls)}}
 		if got := s.line(&subSummary{jsonReceived: jsonReceived{Overflow: 7}}); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q lacks %q", c.urls, got, c.want)
+			t.Errorf("%s: summary %q lacks %q", c.urls, got, c.want)
 		}
 	}
 	p := new(pub)
 	if got := p.line(&pubSummary{NoMemory: 1}); !strings.HasSuffix(got, "1 packet lost because shared memory was full (see fanfare doctor)") {
-		t.Errorf("%q", got)
+		t.Errorf("summary %q lacks the packet lost in full shared memory", got)
 	}
 	if got := p.line(&pubSummary{}); strings.Contains(got, "memory") {
-		t.Errorf("%q", got)
+		t.Errorf("summary %q names shared memory, but no packet was lost there", got)
 	}
 }

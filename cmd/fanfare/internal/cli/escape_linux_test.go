@@ -116,7 +116,7 @@ func TestNamesFromTheWireAreQuoted(t *testing.T) {
 	for _, line := range strings.Split(lines.stdout.String(), "\n") {
 		var c jsonNotice
 		if strings.Contains(line, `"collision"`) && (json.Unmarshal([]byte(line), &c) != nil || c.Other != twin) {
-			t.Errorf("%s: other is %q", line, c.Other)
+			t.Errorf("line %s: other is %q, want %q", line, c.Other, twin)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestPrintable(t *testing.T) {
 		"plain text, §": "plain text, §", "\x1b[2J": `\x1b[2J`, "a\u009bb": `a\u009bb`, "\xff\x9b": `\xff\x9b`, "\u202eabc": `\u202eabc`, "": "",
 	} {
 		if got := printable(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
+			t.Errorf("printable(%q) is %q, want %q", in, got, want)
 		}
 	}
 }

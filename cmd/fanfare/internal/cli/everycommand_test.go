@@ -101,7 +101,7 @@ func TestEveryCommandRefuses(t *testing.T) {
 func TestEveryCommandWithoutArguments(t *testing.T) {
 	for _, name := range []string{"pub", "sub", "request", "reply", "bench", "dict", "key", "completion"} {
 		if r := runWith(testContext(t), "", name); r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "fanfare "+name+": ") {
-			t.Errorf("%s: %+v", name, r)
+			t.Errorf("%s without arguments ended with %+v, want exit code %d and one line of standard error", name, r, exitUsage)
 		}
 	}
 }

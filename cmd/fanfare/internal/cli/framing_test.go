@@ -126,7 +126,7 @@ func TestFramingFaults(t *testing.T) {
 		msgs, err := cut(strings.NewReader(full[:i]), framingITCH)
 		var fe *frameError
 		if !errors.As(err, &fe) || len(msgs) != i/6 || fe.number != int64(i/6)+1 || fe.offset != int64(i/6*5) {
-			t.Errorf("cut at %d: %q, %v", i, msgs, err)
+			t.Errorf("cut at %d: %q, %v, want %d messages, then an error for message %d at offset %d", i, msgs, err, i/6, i/6+1, i/6*5)
 		}
 	}
 	_, err := cut(strings.NewReader("\x00\x03abc\x00\x05d"), framingITCH)
@@ -150,7 +150,7 @@ func TestFramingFaults(t *testing.T) {
 	} {
 		msgs, err := cut(strings.NewReader(c.stream), c.framing)
 		if (err == nil) != c.ok {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: error %v, want one: %v", c.name, err, !c.ok)
 		}
 		if err == nil && join(t, msgs, c.framing) != asWritten(c.stream, c.framing) {
 			t.Errorf("%s: the joined messages differ", c.name)
@@ -163,7 +163,7 @@ func TestFramingFaults(t *testing.T) {
 	broken := errors.New("broken")
 	msgs, err := cut(io.MultiReader(strings.NewReader("a\nb\nc"), iotest.ErrReader(broken)), framingLines)
 	if !errors.Is(err, broken) || len(msgs) != 2 {
-		t.Errorf("broken input: %q, %v", msgs, err)
+		t.Errorf("broken input: messages %q, error %v, want 2 and %v", msgs, err, broken)
 	}
 	w := newFrameWriter(io.Discard, framingITCH)
 	if err := w.write(make([]byte, 65535)); err != nil {
@@ -181,11 +181,11 @@ func TestFramingDoesNotWait(t *testing.T) {
 	f := newFrameReader(pr, framingLines)
 	go pw.Write([]byte("one\ntw"))
 	if msgs, err := f.batch(); err != nil || len(msgs) != 1 || string(msgs[0]) != "one" {
-		t.Fatalf("%q, %v", msgs, err)
+		t.Fatalf("first batch is %q, error %v, want one message %q", msgs, err, "one")
 	}
 	go pw.Write([]byte("o\n"))
 	if msgs, err := f.batch(); err != nil || len(msgs) != 1 || string(msgs[0]) != "two" {
-		t.Fatalf("%q, %v", msgs, err)
+		t.Fatalf("second batch is %q, error %v, want one message %q", msgs, err, "two")
 	}
 }
 
@@ -211,7 +211,7 @@ func TestFramingAllocations(t *testing.T) {
 			}
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations for 2000 messages", n)
+		t.Errorf("%v allocations for 2000 messages, want none", n)
 	}
 }
 
@@ -225,10 +225,10 @@ func FuzzFraming(f *testing.F) {
 		msgs, err := cut(&pieces{stream, int(piece%16) + 1}, fr)
 		joined := join(t, msgs, fr)
 		if err == nil && joined != asWritten(string(stream), fr) {
-			t.Fatalf("%s: %q became %q", fr, stream, joined)
+			t.Fatalf("%s framing: the stream %q became %q", fr, stream, joined)
 		}
 		if err != nil && (fr != framingITCH || !bytes.HasPrefix(stream, []byte(joined))) {
-			t.Fatalf("%s: %q: %v after %q", fr, stream, err, joined)
+			t.Fatalf("%s framing: the stream %q failed with %v after %q, want a prefix of the stream and itch framing", fr, stream, err, joined)
 		}
 	})
 }

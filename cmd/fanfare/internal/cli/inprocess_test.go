@@ -21,7 +21,7 @@ func TestAloneInProcess(t *testing.T) {
 			t.Errorf("exit code %d, standard error %q; want 0 and %q", r.code, r.stderr, wantText)
 		}
 		if r := runWith(t.Context(), "a line\n", append(args[:1:1], append([]string{"-q"}, args[1:]...)...)...); strings.Contains(r.stderr, wantText) {
-			t.Errorf("with -q: %q", r.stderr)
+			t.Errorf("standard error with -q is %q, want it without %q", r.stderr, wantText)
 		}
 		if r := runWith(t.Context(), "", "tap", "-t", url, "-until", "10ms"); r.code != 0 || strings.Count(r.stderr, wantText) != 1 {
 			t.Errorf("tap: exit code %d, standard error %q; want 0 and %q once", r.code, r.stderr, wantText)
@@ -32,7 +32,7 @@ func TestAloneInProcess(t *testing.T) {
 		}
 		defer other.Close()
 		if r := runWith(t.Context(), "a line\n", args...); strings.Contains(r.stderr, wantText) {
-			t.Errorf("beside another bus: %q", r.stderr)
+			t.Errorf("beside another bus, standard error is %q, want it without %q", r.stderr, wantText)
 		}
 	}
 }

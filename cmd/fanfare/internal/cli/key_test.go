@@ -33,18 +33,18 @@ func TestKey(t *testing.T) {
 	run(2, "no such file", "show")
 	run(0, "sends and receives", "new")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info.Mode(), err)
+		t.Fatalf("file mode %v, error %v, want 0600", info.Mode(), err)
 	}
 	run(2, "never overwritten: use another file", "new")
 	run(0, "begins in ", "rotate", "-in", "1h", "-overlap", "2h")
 	if out := run(0, "sends and receives", "show", "-json"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"not_after":"`) {
-		t.Errorf("%s", out)
+		t.Errorf("key show -json writes %s, want 2 lines and a not_after", out)
 	}
 	if out := run(0, "", "rotate", "-q", "-in", "0s"); out != "" {
-		t.Errorf("-q writes %q", out)
+		t.Errorf("key rotate -q writes %q, want nothing", out)
 	}
 	if out := run(0, "", "show"); strings.Count(out, "0x") != 3 {
-		t.Errorf("%s", out)
+		t.Errorf("key show writes %s, want 3 keys", out)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("after rotate: %v, %v", info.Mode(), err)
@@ -78,12 +78,12 @@ func TestKeyRotateKeepsComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := runWith(t.Context(), "", "key", "rotate", file); r.code != exitOK {
-		t.Fatalf("%+v", r)
+		t.Fatalf("key rotate ended with %+v, want exit code %d", r, exitOK)
 	}
 	at := "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 	want := regexp.MustCompile("^# Ask Ann\\.\n\n  0x10   " + secret + "   - " + at + " # hers\n\t# the end\n0x[0-9a-f]{8} [0-9a-f]{64} " + at + " -\n$")
 	if got, err := os.ReadFile(file); err != nil || !want.Match(got) {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("keyring %s, error %v, want a match of %s", got, err, want)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestKeyRotateConcurrently(t *testing.T) {
 	const n = 8
 	file := filepath.Join(t.TempDir(), "keys")
 	if r := runWith(t.Context(), "", "key", "new", file); r.code != exitOK {
-		t.Fatalf("%+v", r)
+		t.Fatalf("key new ended with %+v, want exit code %d", r, exitOK)
 	}
 	var all []*process
 	for range n {
@@ -112,7 +112,7 @@ func TestKeyRotateConcurrently(t *testing.T) {
 func TestKeyRotateWhileLocked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	if r := runWith(t.Context(), "", "key", "new", file); r.code != exitOK {
-		t.Fatalf("%+v", r)
+		t.Fatalf("key new ended with %+v, want exit code %d", r, exitOK)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, err := keyring.Update(t.Context(), file, func(keys []sealed.Key) ([]sealed.Key, error) {
@@ -120,10 +120,10 @@ func TestKeyRotateWhileLocked(t *testing.T) {
 			r := runWith(t.Context(), "", "key", "rotate", file)
 			wantText := fmt.Sprintf("process %d of host ", os.Getpid())
 			if r.code != exitIncomplete || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, wantText) || !strings.Contains(r.stderr, "retry when it has") {
-				t.Errorf("%+v, want %q", r, wantText)
+				t.Errorf("key rotate ended with %+v, want exit code %d and one line with %q", r, exitIncomplete, wantText)
 			}
 			if elapsed := time.Since(begun); elapsed < 10*time.Second || elapsed > 11*time.Second {
-				t.Errorf("it waited for %v", elapsed)
+				t.Errorf("it waited for %v, want 10 s", elapsed)
 			}
 			return keys, nil
 		})
@@ -132,7 +132,7 @@ func TestKeyRotateWhileLocked(t *testing.T) {
 		}
 	})
 	if keys, err := keyring.Read(file); err != nil || len(keys) != 1 {
-		t.Errorf("%d keys, %v", len(keys), err)
+		t.Errorf("keyring has %d keys, error %v, want 1 key", len(keys), err)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestSignKey(t *testing.T) {
 	public := run(0, "ed25519:", "key", "sign-new", file)
 	run(2, "keys are never overwritten: use another file", "key", "sign-new", file)
 	if again := run(0, "", "key", "sign-show", file); again != public {
-		t.Errorf("%q, and %q", public, again)
+		t.Errorf("sign-show writes %q, want what sign-new wrote: %q", again, public)
 	}
 	run(0, `"key":"ed25519:`, "key", "sign-show", "-json", file)
 	run(2, "-valid has no effect with sign-new", "key", "sign-new", "-valid", "1h", file)
@@ -57,7 +57,7 @@ func TestSubReportsUntrusted(t *testing.T) {
 	text := start(t, nil, "sub", "-until", "end", "-t", url+"&trust="+trust, "md.x")
 	lines := start(t, nil, "sub", "-until", "end", "-t", url+"&trust="+trust, "-json", "md.x")
 	if r := runWith(t.Context(), "one\ntwo\n", "pub", "-t", url+"&sign="+key, "-wait", "2", "md.x"); r.code != exitOK {
-		t.Fatalf("pub: %d, %s", r.code, r.stderr)
+		t.Fatalf("pub ended with exit code %d, want %d: %s", r.code, exitOK, r.stderr)
 	}
 	for r, want := range map[*running]string{text: "2 messages refused", lines: `"messages_refused":2`} {
 		r.end(t, exitIncomplete)

@@ -77,7 +77,7 @@ func TestLossOfALossyLink(t *testing.T) {
 	}
 	r := awaitLoss(t, dir, "fabric: ", "from feed", "bus desk", "needs a querier", "Nothing was lost permanently in the last hour, in 1 process;", "(2 buses)")
 	if r.code != exitOK || strings.Contains(r.stdout, "LOST PERMANENTLY") {
-		t.Errorf("%+v", r)
+		t.Errorf("loss ended with %+v, want exit code %d and no permanent loss", r, exitOK)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestLossOfAStoppedSubscriber(t *testing.T) {
 	peer := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
 	r := awaitLoss(t, dir, "subscriber_silent", "peer "+peer, "still runs: was it killed, stopped, or disconnected", "Not read:", "no answer: it is stopped")
 	if r.code != exitIncomplete {
-		t.Errorf("exit code %d", r.code)
+		t.Errorf("exit code %d, want %d", r.code, exitIncomplete)
 	}
 	sub.cmd.Process.Signal(syscall.SIGCONT)
 }
@@ -158,12 +158,12 @@ func TestLossOfADeadPublisher(t *testing.T) {
 	for line := range strings.Lines(r.stdout) {
 		var x struct{ Type, Cause, From, Publisher, Do string }
 		if err := json.Unmarshal([]byte(line), &x); err != nil {
-			t.Fatalf("%q: %v", line, err)
+			t.Fatalf("loss -json writes %q, which is no JSON object: %v", line, err)
 		}
 		found = found || x.Type == "event" && x.Cause == "publisher_lost" && strings.HasPrefix(x.From, "feed at") && len(x.Publisher) == 16 && x.Do != ""
 	}
 	if !found {
-		t.Errorf("JSON:\n%s", r.stdout)
+		t.Errorf("loss -json lacks the event of the lost publisher feed:\n%s", r.stdout)
 	}
 }
 
@@ -198,9 +198,9 @@ func TestLossOfASlowReader(t *testing.T) {
 	}
 	r := awaitLoss(t, dir, "LOST PERMANENTLY", "slow_consumer: ", "messages of md.a", "from both", "bus both, subscription md.a", "The reader of md.a in ")
 	if r.code != exitLost {
-		t.Errorf("exit code %d", r.code)
+		t.Errorf("exit code %d, want %d", r.code, exitLost)
 	}
 	if r := runWith(t.Context(), "", "loss", "-q", dir); strings.Contains(r.stdout, "DROPPED") || r.code != exitLost {
-		t.Errorf("-q: %+v", r)
+		t.Errorf(`loss -q ended with %+v, want exit code %d and no "DROPPED"`, r, exitLost)
 	}
 }

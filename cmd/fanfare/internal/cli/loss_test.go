@@ -28,7 +28,7 @@ func TestLossVerdict(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), c.wantText) || c.wantText == "" && out.Len() > 0 {
-			t.Errorf("%s: %q", c.name, out.String())
+			t.Errorf("%s: output %q, want %q", c.name, out.String(), c.wantText)
 		}
 		code := 0
 		if exit := (*exitError)(nil); errors.As(l.verdict(&c.r), &exit) {

@@ -20,7 +20,7 @@ func TestLsHere(t *testing.T) {
 	empty := spawn(t, "ls", "-here")
 	empty.end(t, exitIncomplete)
 	if s := empty.stderr.String(); !strings.Contains(s, "No process of this user has a bus") || strings.Count(s, "\n") != 1 {
-		t.Errorf("without processes: %s", s)
+		t.Errorf("without processes, standard error is %s, want one line that no process has a bus", s)
 	}
 	url := loopbackURL(t)
 	spawn(t, "sub", "-t", url, "-q", "md.a", "news.>")
@@ -35,7 +35,7 @@ func TestLsHere(t *testing.T) {
 	}
 	lines := strings.Split(list, "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[0], "PROCESS") {
-		t.Fatal(list)
+		t.Fatalf("ls writes %d lines, want 4 with a heading PROCESS:\n%s", len(lines), list)
 	}
 	for i, want := range []string{"subscribes md.a news.> 0 -", "publishes md.a 0 1"} {
 		l := strings.Join(strings.Fields(strings.Join(lines[1:3], "\n")), " ")
@@ -74,11 +74,11 @@ func TestLsHere(t *testing.T) {
 			}
 		}
 		if p.end(t, c.code); missing != "" {
-			t.Errorf("%q lacks %q: %s%s", c.args, missing, out, p.stderr.String())
+			t.Errorf("%q writes no %q: %s%s", c.args, missing, out, p.stderr.String())
 		}
 		for _, w := range c.without {
 			if strings.Contains(out, w) {
-				t.Errorf("%q has %q: %s", c.args, w, out)
+				t.Errorf("%q writes %q, which it must not: %s", c.args, w, out)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestLs(t *testing.T) {
 		rows = append(rows, strings.Fields(l))
 	}
 	if r.code != exitOK || len(rows) != 4 || rows[0][0] != "TOPIC" {
-		t.Fatalf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+		t.Fatalf("exit code %d with %d rows, want %d with 4: %s%s", r.code, len(rows), exitOK, r.stdout, r.stderr)
 	}
 	for i, want := range []string{"md.one feed-a", "md.two feed-a", "md.two feed-b"} {
 		if row := rows[i+1]; row[0]+" "+row[3] != want || row[1] != "1" || len(row) != 6 {
@@ -54,7 +54,7 @@ func TestLs(t *testing.T) {
 		}
 	}
 	if !strings.Contains(r.stderr, "2 topics, 2 publishers, 16 groups, within") {
-		t.Errorf("standard error %q", r.stderr)
+		t.Errorf("standard error %q, want 2 topics, 2 publishers and 16 groups", r.stderr)
 	}
 }
 
@@ -66,20 +66,20 @@ func TestLsJSON(t *testing.T) {
 	r := runWith(testContext(t), "", "ls", "-t", url, "-for", "1s", "-json")
 	list := objects(t, r.stdout)
 	if r.code != exitOK || len(list) != 3 {
-		t.Fatalf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+		t.Fatalf("exit code %d with %d objects, want %d with 3: %s%s", r.code, len(list), exitOK, r.stdout, r.stderr)
 	}
 	var x jsonTopic
 	if err := json.Unmarshal([]byte(strings.Split(r.stdout, "\n")[0]), &x); err != nil {
 		t.Fatal(err)
 	}
 	if x.Type != "topic" || x.Topic != "md.one" || x.Group == "" || len(x.Publishers) != 1 || x.Publishers[0].Name != "feed-a" || x.Publishers[0].Messages != 1 {
-		t.Errorf("%+v", x)
+		t.Errorf("first object %+v, want topic md.one with 1 message of publisher feed-a", x)
 	}
 	if ids := regexp.MustCompile(`{"publisher":"[0-9a-f]{16}","name":"feed-a","epoch":"[0-9a-f]{16}",`); !ids.MatchString(r.stdout) {
 		t.Errorf("ids are not 16 hexadecimal digits: %s", r.stdout)
 	}
 	if sum := list[2]; sum["type"] != "summary" || sum["topics"] != 2.0 || sum["publishers"] != 1.0 || sum["groups_joined"] != 16.0 || sum["error"] != nil {
-		t.Errorf("%v", sum)
+		t.Errorf("summary %v, want 2 topics, 1 publisher, 16 groups joined and no error", sum)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestLsOfNothing(t *testing.T) {
 				t.Errorf("exit code %d, standard error %q; want %d and %q", r.code, r.stderr, c.code, c.wantText)
 			}
 			if list := objects(t, r.stdout); len(list) != 1 || list[0]["error"] == "" || list[0]["topics"] != 0.0 {
-				t.Errorf("standard output %q", r.stdout)
+				t.Errorf("standard output %q, want one object with an error and 0 topics", r.stdout)
 			}
 		})
 	}
@@ -123,11 +123,11 @@ func TestLsNotes(t *testing.T) {
 	notes := strings.Join(lsNotes(list), "\n")
 	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers had not announced", "1 topic had messages but no name", "4 times"} {
 		if !strings.Contains(notes, want) {
-			t.Errorf("%q lacks %q", notes, want)
+			t.Errorf("notes %q lack %q", notes, want)
 		}
 	}
 	var b strings.Builder
 	if err := lsTable(&b, list); err != nil || !strings.Contains(b.String(), `x\x1b[31m`) || strings.ContainsAny(b.String(), "\x1b\x07") || !strings.Contains(b.String(), "0.2") {
-		t.Errorf("%v %q", err, b.String())
+		t.Errorf("table %q, error %v, want escaped control characters and the rate 0.2", b.String(), err)
 	}
 }

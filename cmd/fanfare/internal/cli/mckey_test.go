@@ -41,7 +41,7 @@ func TestMckeySim(t *testing.T) {
 				}
 				r := runMckey(t, args...)
 				if r.code != 0 || r.stderr != "" {
-					t.Fatalf("exit code %d, standard error %q", r.code, r.stderr)
+					t.Fatalf("exit code %d, standard error %q, want 0 and nothing", r.code, r.stderr)
 				}
 				for _, want := range []string{
 					"receiver: joined as full member with QPN 0x000011 on sim0 port 1",
@@ -55,7 +55,7 @@ func TestMckeySim(t *testing.T) {
 					}
 				}
 				if n := strings.Count(r.stdout, "message "); n != 10 {
-					t.Errorf("%d messages listed", n)
+					t.Errorf("%d messages listed, want 10", n)
 				}
 			})
 		}
@@ -74,20 +74,20 @@ func TestMckeyGroups(t *testing.T) {
 		args := append([]string{"-t", "sim://", "-C", fmt.Sprint(c.count), "-S", fmt.Sprint(c.size), "-rate", "100000"}, c.group...)
 		r := runMckey(t, args...)
 		if r.code != 0 || r.stderr != "" {
-			t.Fatalf("%v: exit code %d, standard error %q", args, r.code, r.stderr)
+			t.Fatalf("%v: exit code %d, standard error %q, want 0 and nothing", args, r.code, r.stderr)
 		}
 		groups := dgid.FindAllStringSubmatch(r.stdout, -1)
 		if len(groups) != 2 || groups[0][1] != groups[1][1] {
-			t.Errorf("%v: joined %q", args, groups)
+			t.Errorf("%v: receivers joined the groups %q, want the same group twice", args, groups)
 		}
 		listed := regexp.MustCompile(fmt.Sprintf(`(?m)^receiver: message \d+: %d bytes, immediate (\S+), from QPN (\S+), GID \S+$`, c.size)).FindAllStringSubmatch(r.stdout, -1)
 		for _, m := range listed {
 			if m[1] != m[2] {
-				t.Errorf("%v: %q", args, m[0])
+				t.Errorf("%v: message %q has immediate data %s, want its sender's QPN %s", args, m[0], m[1], m[2])
 			}
 		}
 		if len(listed) != min(c.count, mckeyListed) {
-			t.Errorf("%v: %d messages are listed in\n%s", args, len(listed), r.stdout)
+			t.Errorf("%v: %d messages are listed, want %d, in\n%s", args, len(listed), min(c.count, mckeyListed), r.stdout)
 		}
 		sums := fmt.Sprintf("\nreceiver: %d of %[2]s received\nsender: %[2]s of %d bytes sent\n", c.count, count(c.count, "message"), c.size)
 		if !strings.HasSuffix(r.stdout, sums) {
@@ -192,7 +192,7 @@ func TestMckeyReceiverEnds(t *testing.T) {
 				c.end(host, cancel)
 				err = <-errs
 				if codeOf(err) != c.code || err == nil {
-					t.Errorf("ended with %v", err)
+					t.Errorf("ended with %v, want code %d", err, c.code)
 				}
 				if err := rx.close(); err != nil {
 					t.Error(err)
@@ -221,7 +221,7 @@ func TestMckeyRoCE(t *testing.T) {
 	tx.end(t, 0)
 	rx.end(t, 0)
 	if !strings.Contains(tx.stdout.String(), "sender: joined as send-only full member") || strings.Count(rx.stdout.String(), ": 100 bytes, immediate ") != 10 || strings.Contains(rx.stdout.String(), "unexpected") {
-		t.Errorf("sender:\n%s\nreceiver:\n%s", tx.stdout.String(), rx.stdout.String())
+		t.Errorf("want a send-only sender and 10 messages; sender:\n%s\nreceiver:\n%s", tx.stdout.String(), rx.stdout.String())
 	}
 }
 
@@ -244,7 +244,7 @@ func TestMckeyErrors(t *testing.T) {
 			testenv.Skip(t, "this host's kernel has loaded Soft-RoCE, which occupies the UDP port of RoCE: rmmod rdma_rxe")
 		}
 		if r.code != c.code || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || strings.Count(r.stderr, "evice") > 2 || strings.Count(r.stderr, c.wantText) != 1 {
-			t.Errorf("%s: exit code %d, standard error %q", c.args, r.code, r.stderr)
+			t.Errorf("%s: exit code %d, standard error %q, want %d and %q once", c.args, r.code, r.stderr, c.code, c.wantText)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestLostGroupsAreReportedOnce(t *testing.T) {
 			"group c is lost: interface eth0 is down: it receives and sends nothing until it is joined again",
 			"group c is joined again, after 1s",
 		}; !slices.Equal(output, want) {
-			t.Errorf("round %d: %q", round, output)
+			t.Errorf("round %d: lines %q, want the lines of 2 losses and 2 rejoins", round, output)
 		}
 	}
 }

@@ -32,10 +32,10 @@ func testMismatchEndsTheWait(t *testing.T) {
 	var sum pubSummary
 	out := strings.Split(strings.TrimSpace(pub.stdout.String()), "\n")
 	if err := json.Unmarshal([]byte(out[len(out)-1]), &sum); err != nil || sum.Mismatch == nil || sum.Mismatch.Differences[0].Theirs != "16" || sum.Mismatch.Differences[0].Ours != "64" {
-		t.Errorf("%v: %s", err, pub.stdout.String())
+		t.Errorf(`error %v, summary %s, want a mismatch of "16" (subscriber) with "64" (publisher)`, err, pub.stdout.String())
 	}
 	if s := pub.stderr.String(); !strings.Contains(s, "groups 16 there, 64 here") || !strings.Contains(s, "groups= in the URL") {
-		t.Errorf("pub printed %s", s)
+		t.Errorf("pub printed %s, want the mismatch of groups 16 and 64", s)
 	}
 	// The publisher has gone, possibly before all subscribers looked for it.
 	again := start(t, nil, "ping", "-listen", "-t", url+"?groups=64", "other")
@@ -43,11 +43,11 @@ func testMismatchEndsTheWait(t *testing.T) {
 	for _, r := range []*running{sub, lines, idle} {
 		r.end(t, exitMismatch)
 		if !strings.Contains(r.stderr.String(), wantText) {
-			t.Errorf("it printed %s", r.stderr.String())
+			t.Errorf("the command printed %s, want %q", r.stderr.String(), wantText)
 		}
 	}
 	if s := lines.stdout.String(); !strings.Contains(s, `{"type":"mismatch","publisher":`) || !strings.Contains(s, `"field":"groups","ours":"16","theirs":"64"`) || !strings.Contains(s, `"end":"mismatch"`) {
-		t.Errorf("with -json: %s", s)
+		t.Errorf("sub -json printed %s, want an object and an end of the mismatch", s)
 	}
 	await(t, "the report", func() bool { return strings.Contains(subscriber.stderr.String(), wantText) })
 	subscriber.cancel(&signalError{syscall.SIGINT})
@@ -69,12 +69,12 @@ func TestMismatchIsReportedAtTheEnd(t *testing.T) {
 		in.more <- "hello\n"
 		until.end(t, exitMismatch)
 		if s := until.stdout.String(); !strings.Contains(s, `"complete":false`) {
-			t.Errorf("sub printed %s", s)
+			t.Errorf(`sub printed %s, want "complete":false`, s)
 		}
 		close(in.more)
 		pub.end(t, exitOK)
 		if s := pub.stdout.String(); !strings.Contains(s, `"type":"mismatch"`) || !strings.Contains(s, `"delivered":false`) {
-			t.Errorf("pub printed %s", s)
+			t.Errorf(`pub printed %s, want a mismatch and "delivered":false`, s)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestRequestMismatch(t *testing.T) {
 	requester := start(t, nil, "request", "-t", url+"?groups=64", "-wait", "1", far, "well?")
 	requester.end(t, exitMismatch)
 	if s := requester.stderr.String(); !strings.Contains(s, "is configured differently: groups 16 there, 64 here") || strings.Count(s, "differently") != 1 {
-		t.Errorf("it printed %s", s)
+		t.Errorf("request printed %s, want one mismatch of groups 16 and 64", s)
 	}
 	await(t, "the report of the other side", func() bool { return strings.Contains(answers.stderr.String(), report.Mismatch.Text) })
 	answers.cancel(&signalError{syscall.SIGINT})
@@ -104,7 +104,7 @@ func TestPingMismatch(t *testing.T) {
 	ping := start(t, nil, "ping", "-t", url+"?groups=64", "-timeout", "30s")
 	ping.end(t, exitMismatch)
 	if s := ping.stderr.String(); !strings.Contains(s, "no answer to pings to default") || !strings.Contains(s, "groups 16 there, 64 here") {
-		t.Errorf("ping printed %s", s)
+		t.Errorf("ping printed %s, want no answer and the mismatch of groups 16 and 64", s)
 	}
 	await(t, "the report", func() bool { return strings.Contains(listen.stderr.String(), "groups 64 there, 16 here") })
 	listen.cancel(&signalError{syscall.SIGINT})

@@ -34,7 +34,7 @@ func TestNetworkPublishersAreShown(t *testing.T) {
 		}
 		var f struct{ Topics []top.Topic }
 		if err := json.Unmarshal([]byte(p.stdout.String()), &f); err != nil {
-			t.Fatalf("%s: %v", p.stdout.String(), err)
+			t.Fatalf("ls writes no JSON object: %s: %v", p.stdout.String(), err)
 		}
 		for _, x := range f.Topics {
 			shown = shown || x.Topic == "md.far" && x.Messages == 2 && x.Bus == "prices" && x.PID == 0 && strings.Contains(x.Process, ":")
@@ -43,7 +43,7 @@ func TestNetworkPublishersAreShown(t *testing.T) {
 	web := spawn(t, "web", "-listen", "localhost:0", "-json", "-t", url)
 	for !strings.HasSuffix(web.stdout.String(), "}\n") {
 		if ctx.Err() != nil {
-			t.Fatalf("no page: %s", web.stderr.String())
+			t.Fatalf("the web command serves no page: %s", web.stderr.String())
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -30,21 +30,21 @@ func TestNetworkOnly(t *testing.T) {
 	began, now := time.Unix(1, 0), time.Unix(9, 0)
 	all := networkOnly(list, asked, []string{"udp://"}, began, now)
 	if len(all) != 3 {
-		t.Fatalf("%d: %+v", len(all), all)
+		t.Fatalf("%d processes, want 3: %+v", len(all), all)
 	}
 	feed, nameless := all[0].Snapshot, all[1].Snapshot
 	b := feed.Buses[0]
 	if feed.Process.Name() != "10.0.0.7:9000" || !feed.Process.Heard() || !feed.Time.Equal(now) || b.Name != "feed" || b.ID != "0000000000000001" || b.Fabric.Interfaces[0] != "eth0" {
-		t.Errorf("%+v", feed)
+		t.Errorf("snapshot %+v, want 10.0.0.7:9000 at %v with the bus feed on eth0", feed, now)
 	}
 	if len(b.Topics) != inspect.MaxTopics || b.TopicsLeftOut != 2 || b.Topics[0] != (inspect.Topic{Name: "b", Group: group, Messages: 30}) || b.Topics[1].Messages != 10 {
-		t.Errorf("%d topics and %d more, the first %+v", len(b.Topics), b.TopicsLeftOut, b.Topics[:2])
+		t.Errorf("%d topics and %d more, the first %+v, want %d and 2, the first b with 30 messages", len(b.Topics), b.TopicsLeftOut, b.Topics[:2], inspect.MaxTopics)
 	}
 	if len(b.Publications) != 2 || b.Publications[0].Counters["messages_sent"] != 40 || b.Publications[1].Counters["messages_sent"] != inspect.MaxTopics {
-		t.Errorf("publications %+v", b.Publications)
+		t.Errorf("publications %+v, want 2 with 40 and %d messages", b.Publications, inspect.MaxTopics)
 	}
 	if nameless.Process.Name() != "an unknown address" || nameless.Buses[0].ShownAs != "0000000000000002" {
-		t.Errorf("%+v", nameless)
+		t.Errorf(`snapshot %+v, want "an unknown address" with the bus 0000000000000002`, nameless)
 	}
 	if all[2].Err == nil || all[2].Socket != "udp://" {
 		t.Errorf("the group that cannot be joined is not reported: %+v", all[2])

@@ -37,17 +37,17 @@ func TestOutWriter(t *testing.T) {
 		done := write("slow")
 		time.Sleep(time.Hour)
 		if got := read(4); got != "slow" || <-done != nil {
-			t.Errorf("read %q", got)
+			t.Errorf(`read %q, want "slow", written without error`, got)
 		}
 		cancel()
 		done = write("late")
 		time.Sleep(outGrace / 2)
 		if got := read(4); got != "late" || <-done != nil {
-			t.Errorf("read %q", got)
+			t.Errorf(`read %q, want "late", written without error`, got)
 		}
 		began := time.Now()
 		if _, err := o.Write([]byte("never")); !errors.Is(err, errUnread) || time.Since(began) != outGrace {
-			t.Errorf("%v after %v", err, time.Since(began))
+			t.Errorf("the write failed with %v after %v, want %v after %v", err, time.Since(began), errUnread, outGrace)
 		}
 		if _, err := o.Write([]byte("more")); !errors.Is(err, errUnread) || time.Since(began) != outGrace {
 			t.Errorf("again: %v after %v", err, time.Since(began))
@@ -104,7 +104,7 @@ func TestSubEndsThoughOutputIsUnread(t *testing.T) {
 			select {
 			case c := <-code:
 				if text := stderr.String(); c == 0 || !strings.Contains(text, "has stopped reading") {
-					t.Errorf("exit code %d:\n%s", c, text)
+					t.Errorf("exit code %d, want a failure because the reader has stopped:\n%s", c, text)
 				}
 			case <-time.After(testTimeout):
 				t.Error("it does not end")

@@ -38,7 +38,7 @@ func TestOwnTexts(t *testing.T) {
 	} {
 		for name, own := range commands {
 			if want := strings.Contains(" "+c.own+" ", " "+name+" "); own[c.line.Text] != want {
-				t.Errorf("%s drops %q: %v", name, c.line.Text, !want)
+				t.Errorf("%s drops the log line %q: %v, want %v", name, c.line.Text, !want, want)
 			}
 			delete(left[name], c.line.Text)
 		}

@@ -24,7 +24,7 @@ func TestSchedule(t *testing.T) {
 		now = now.Add(10 * time.Millisecond)
 	}
 	if total < 9990 || total > 10_000 {
-		t.Errorf("%d messages in 10 s at 1000/s", total)
+		t.Errorf("%d messages in 10 s at 1000/s, want about 10000", total)
 	}
 	now = now.Add(time.Hour) // the time of a pause is not made up for
 	if n := p.due(now, 1000); n > 1 {
@@ -32,14 +32,14 @@ func TestSchedule(t *testing.T) {
 	}
 	slow := schedule{perSecond: 0.5}
 	if n := slow.due(now, 5); n != 1 {
-		t.Errorf("the first message of a slow schedule: %d are due", n)
+		t.Errorf("%d messages of a slow schedule are due at first, want 1", n)
 	}
 	slow.sent++
 	if n := slow.due(now.Add(time.Second), 5); n != 0 {
-		t.Errorf("half way to the second: %d are due", n)
+		t.Errorf("%d messages are due half way to the second, want 0", n)
 	}
 	if n := slow.due(now.Add(2*time.Second), 5); n != 1 {
-		t.Errorf("when the second is due: %d are", n)
+		t.Errorf("%d messages are due at the second, want 1", n)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	if got := summary("5 messages", time.Millisecond, 5, 5); got != "5 messages" {
-		t.Errorf("a rate over a very short time: %q", got)
+		t.Errorf("summary of a very short time is %q, want no rate", got)
 	}
 }
 
@@ -171,11 +171,11 @@ func TestTally(t *testing.T) {
 				_, done = x.event(&pubsub.PublisherEvent{Kind: kinds[s.kind], Publisher: s.id, Group: s.group, Epoch: events.ID(s.epoch)})
 			}
 			if done != s.done {
-				t.Errorf("%s: step %d (%s): done is %v", c.name, i, s.kind, done)
+				t.Errorf("%s: step %d (%s): done is %v, want %v", c.name, i, s.kind, done, s.done)
 			}
 		}
 		if x.incomplete() != c.incomplete {
-			t.Errorf("%s: incomplete is %v", c.name, x.incomplete())
+			t.Errorf("%s: incomplete is %v, want %v", c.name, x.incomplete(), c.incomplete)
 		}
 	}
 	var x tally
@@ -184,9 +184,9 @@ func TestTally(t *testing.T) {
 		x.gap(&pubsub.GapError{Topic: "x", First: uint64(i * 10), Count: 3})
 	}
 	if len(x.Gaps) != maxGapsListed || x.Lost != 3*(maxGapsListed+10) || x.LostUnknown {
-		t.Errorf("%d gaps listed, %d messages lost", len(x.Gaps), x.Lost)
+		t.Errorf("%d gaps listed, %d messages lost, want %d and %d", len(x.Gaps), x.Lost, maxGapsListed, 3*(maxGapsListed+10))
 	}
 	if fmt.Sprint(x.Gaps[1]) != fmt.Sprint(jsonGap{Topic: "x", First: 10, Count: 3, Cause: "none", Publisher: "0000000000000000"}) {
-		t.Errorf("gap %+v", x.Gaps[1])
+		t.Errorf("gap %+v, want 3 messages of x from number 10, cause none", x.Gaps[1])
 	}
 }

@@ -97,7 +97,7 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 	lines := strings.Split(strings.TrimSpace(s.stdout.String()), "\n")
 	var sum subSummary
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil || sum.Type != "summary" {
-		t.Fatalf("no summary: %v, %q", err, lines[len(lines)-1])
+		t.Fatalf("the last line is no summary: error %v, line %q", err, lines[len(lines)-1])
 	}
 	var gaps []jsonGap
 	for _, l := range lines {
@@ -112,11 +112,11 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 	output := s.stderr.String()
 	// Gaps of unknown size or topic are reported as such. If there are very many at once, some lines are omitted.
 	if named := strings.Count(output, "lost: ") + strings.Count(output, "cannot be known: "); named > len(gaps) || named < min(len(gaps), gapsAtOnce) {
-		t.Errorf("%d lines on standard error name %d gaps", named, len(gaps))
+		t.Errorf("%d lines on standard error name %d gaps, want at most all and at least %d", named, len(gaps), min(len(gaps), gapsAtOnce))
 	}
 	code := s.cmd.ProcessState.ExitCode()
 	if (code == 0) != sum.Complete || (code == 0) != (len(gaps) == 0 && sum.Publishers[0].State == "ended") {
-		t.Errorf("exit code %d with %d gaps, publisher %s", code, len(gaps), sum.Publishers[0].State)
+		t.Errorf("exit code %d with %d gaps, publisher %s, want 0 exactly if complete: %v", code, len(gaps), sum.Publishers[0].State, sum.Complete)
 	}
 	next := 0 // number of the next message
 	check := func(until int) {
@@ -143,7 +143,7 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 		t.Errorf("%d messages too many", len(got))
 	}
 	if next != len(sent) && sum.Complete {
-		t.Errorf("reported complete with %d of %d", next, len(sent))
+		t.Errorf("sub reports complete with %d messages, want %d", next, len(sent))
 	}
 	if next != len(sent) && !sum.LostUnknown && sum.Publishers[0].State == "ended" {
 		t.Errorf("messages and gaps cover %d of %d, and the others are not reported", next, len(sent))
@@ -184,7 +184,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 	equal(t, "the new one", read(t, out(2)), half)
 	equal(t, "the killed one", read(t, out(0)), half)
 	if s := p.stderr.String(); strings.Count(s, " stopped answering, silent for ") != 1 || !strings.Contains(s, "1 subscriber stopped answering before having received everything") {
-		t.Errorf("the publisher printed %q", s)
+		t.Errorf("the publisher printed %q, want one subscriber that stopped answering", s)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 			a.end(t, 1)
 			equal(t, "the one that leaves", read(t, leaves), half)
 			if s := a.stderr.String(); !strings.Contains(s, "was lost before its end") {
-				t.Errorf("the one that leaves printed %q", s)
+				t.Errorf("the leaving subscriber printed %q, want the loss before its end", s)
 			}
 			// Otherwise it may have everything before it declares the first one lost.
 			await(t, "the one that stays to report the loss of the publisher", func() bool { return strings.Contains(b.stderr.String(), "was lost before its end") })

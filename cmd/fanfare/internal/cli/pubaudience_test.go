@@ -54,10 +54,10 @@ func TestNoSubscriberAdvice(t *testing.T) {
 	p := pub{e: &env{console: newConsole(&out, "pub")}}
 	e := events.Event{Kind: events.NoSubscriberHeard, Topics: []string{"md.x"}, Interface: "eth0"}
 	if p.event(e); out.Len() > 0 {
-		t.Errorf("without waiting: %q", out.String())
+		t.Errorf("without waiting, pub printed %q, want nothing", out.String())
 	}
 	p.waiting.Store(true)
 	if p.event(e); !strings.Contains(out.String(), "no subscriber of md.x detected on eth0") || !strings.Contains(out.String(), "keys=") {
-		t.Errorf("while waiting: %q", out.String())
+		t.Errorf("while waiting, pub printed %q, want no subscriber on eth0 and advice about keys=", out.String())
 	}
 }

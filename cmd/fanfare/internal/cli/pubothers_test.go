@@ -154,7 +154,7 @@ func TestPubReportsSubscribersOfItsTopic(t *testing.T) {
 			typed.Close()
 			p.end(t, exitOK)
 			if s := p.stderr.String(); strings.Contains(s, "has come: subscriber third") || strings.Count(s, "no subscriber is left") != 1 {
-				t.Errorf("standard error:\n%s", s)
+				t.Errorf("standard error, want no third subscriber and one line that no subscriber is left:\n%s", s)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestPubCountsSubscribers(t *testing.T) {
 	p.cancel(&signalError{syscall.SIGINT})
 	p.end(t, 130)
 	if s := p.stderr.String(); !strings.Contains(s, "fanfare pub: 0 messages") || !strings.Contains(s, ", 1 subscriber,") {
-		t.Errorf("standard error:\n%s", s)
+		t.Errorf("standard error, want 0 messages and 1 subscriber:\n%s", s)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestPubInterruptedWhileBlocked(t *testing.T) {
 	p.cancel(&signalError{syscall.SIGTERM})
 	p.end(t, 143)
 	if s := p.stderr.String(); !strings.Contains(s, ", interrupted before all subscribers had received everything,") || !strings.Contains(s, " never sent,") {
-		t.Errorf("standard error:\n%s", s)
+		t.Errorf("standard error, want an interruption and messages never sent:\n%s", s)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestPubCountsShortVisits(t *testing.T) {
 	typed.Close()
 	p.end(t, exitOK)
 	if s := p.stderr.String(); !strings.Contains(s, ", 1 subscriber,") {
-		t.Errorf("standard error:\n%s", s)
+		t.Errorf("standard error, want 1 subscriber:\n%s", s)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestPubCountsPatterns(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%+v", sum)
+	t.Errorf("no run reported 1 subscriber and all delivered, the last one: %+v", sum)
 }
 
 func TestPubCountsInItsLine(t *testing.T) {

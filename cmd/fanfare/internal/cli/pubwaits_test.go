@@ -155,7 +155,7 @@ func TestWaitsWhileRunning(t *testing.T) {
 			return nil
 		})
 		if ran != time.Second || err != nil {
-			t.Errorf("%v after %v", err, ran)
+			t.Errorf("the wait ended with %v after %v, want no error after %v", err, ran, time.Second)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestUndiscoverableIsReported(t *testing.T) {
 	await(t, "a message", func() bool { return sub.stdout.String() != "" })
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("%q: %v", files, err)
+		t.Fatalf("files of the fabric %q, error %v, want 1 file", files, err)
 	}
 	if err := os.RemoveAll(files[0]); err != nil {
 		t.Fatal(err)
@@ -40,6 +40,6 @@ func TestUndiscoverableIsReported(t *testing.T) {
 		<-r.done
 	}
 	if n := strings.Count(sub.stderr.String(), "was removed"); n != 1 {
-		t.Errorf("reported %d times: %s", n, sub.stderr.String())
+		t.Errorf("the removal is reported %d times, want once: %s", n, sub.stderr.String())
 	}
 }

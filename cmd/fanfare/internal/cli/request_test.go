@@ -18,18 +18,18 @@ func TestRequestAndReply(t *testing.T) {
 	r := start(t, nil, "request", "-t", url, "-replies", "2", "-wait", "2", "rpc.x", "hello")
 	r.end(t, 0)
 	if s := r.stdout.String(); strings.Count(s, "\n") != 2 || !strings.Contains(s, "all is well\n") || !strings.Contains(s, "HELLO rpc.x\n") {
-		t.Errorf("got %q", s)
+		t.Errorf("replies %q, want %q and %q", s, "all is well\n", "HELLO rpc.x\n")
 	}
 	r = start(t, strings.NewReader("from stdin"), "request", "-t", url, "-json", "-replies", "0", "rpc.x")
 	r.end(t, 0)
 	lines := strings.Split(strings.TrimSpace(r.stdout.String()), "\n")
 	var sum requestSummary
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil || sum.Replies == 0 || sum.Type != "summary" || len(lines) != sum.Replies+1 {
-		t.Errorf("%v: %+v of %s", err, sum, r.stdout.String())
+		t.Errorf("error %v, summary %+v, want one object for each reply before it: %s", err, sum, r.stdout.String())
 	}
 	var x jsonReply
 	if err := json.Unmarshal([]byte(lines[0]), &x); err != nil || x.Type != "reply" || x.Name == "" || x.Data == nil || x.After <= 0 {
-		t.Errorf("%v: %s", err, lines[0])
+		t.Errorf("error %v, first reply %s, want a name, data and a time", err, lines[0])
 	}
 	bad := start(t, nil, "request", "-t", url, "-timeout", "1h", "rpc.bad", "x")
 	await(t, "a request without a reply", func() bool { return strings.Contains(cmd.stdout.String(), `"error":"exit status 1"`) })
@@ -40,12 +40,12 @@ func TestRequestAndReply(t *testing.T) {
 	cmd.cancel(&signalError{syscall.SIGINT})
 	cmd.end(t, 1) // one had no reply
 	if s := cmd.stdout.String(); !strings.Contains(s, `"failed":1`) || !strings.Contains(s, `"topic":"rpc.bad"`) {
-		t.Errorf("got %s", s)
+		t.Errorf(`reply -json writes %s, want "failed":1 and the topic rpc.bad`, s)
 	}
 	unanswered := start(t, nil, "request", "-t", url, "-json", "other", "x")
 	unanswered.end(t, 1)
 	if s := unanswered.stderr.String(); !strings.Contains(s, "other has no subscriber") || !strings.Contains(unanswered.stdout.String(), `"error":`) {
-		t.Errorf("standard error %q", s)
+		t.Errorf("standard error %q, want that other has no subscriber, and an error in the summary", s)
 	}
 	two := start(t, nil, "reply", "-t", url, "-n", "2", "-q", "rpc.y", "yes")
 	for range 2 {
@@ -63,7 +63,7 @@ func TestRequestWithUnrelatedPattern(t *testing.T) {
 		r := start(t, nil, "request", "-t", url, "-replies", "0", "-wait", "1", "-timeout", "1h", "calc.add", "1 2")
 		r.end(t, exitOK)
 		if s := r.stdout.String(); s != "3\n" {
-			t.Errorf("got %q, and %s", s, r.stderr.String())
+			t.Errorf("standard output %q, want %q; standard error %s", s, "3\n", r.stderr.String())
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestReplySummaryLine(t *testing.T) {
 		"1 request, 0 answered, 1 too late: the requester had gone": {Requests: 1, Late: 1},
 	} {
 		if got := s.line(); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("summary %q, want %q", got, want)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func objects(t *testing.T, text string) (list []map[string]any) {
 			return list
 		}
 		if err != nil {
-			t.Fatalf("%v in %q", err, text)
+			t.Fatalf("standard output is no JSON: %v in %q", err, text)
 		}
 		list = append(list, o)
 	}

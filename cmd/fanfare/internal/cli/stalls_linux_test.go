@@ -96,7 +96,7 @@ func TestSubWithUnreadOutput(t *testing.T) {
 	pub.end(t, 1)
 	if text := pub.stdout.String(); !strings.Contains(text, `{"type":"stall","event":"stalled","subscriber":"`) ||
 		!strings.Contains(text, `"event":"released"`) || !strings.Contains(text, `"released":1,`) || !strings.Contains(text, `"delivered":false`) {
-		t.Errorf("pub -json:\n%s", text)
+		t.Errorf("pub -json, want 1 released subscriber and not delivered:\n%s", text)
 	}
 	neighbour.end(t, 0)
 	equal(t, "the neighbour", read(t, out), read(t, in))
@@ -127,7 +127,7 @@ func TestStoppedSub(t *testing.T) {
 	}
 	<-stopped.waited
 	if code := stopped.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(stopped.stderr.String(), "lost") {
-		t.Errorf("exit code %d:\n%s", code, stopped.stderr.String())
+		t.Errorf("exit code %d, want 1 and a loss:\n%s", code, stopped.stderr.String())
 	}
 }
 
@@ -156,7 +156,7 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 	}
 	s.end(t, exitOK)
 	if got := s.stdout.String(); got != "1\n2\n" {
-		t.Errorf("got %q", got)
+		t.Errorf("standard output %q, want %q", got, "1\n2\n")
 	}
 }
 
@@ -187,6 +187,6 @@ func TestSubThatIsStopped(t *testing.T) {
 	}
 	s.end(t, exitIncomplete)
 	if text := s.stderr.String(); !strings.Contains(text, "did not run") && !strings.Contains(text, "lost before its end") {
-		t.Errorf("it printed %q", text)
+		t.Errorf("sub printed %q, want that it did not run or that the publisher was lost", text)
 	}
 }

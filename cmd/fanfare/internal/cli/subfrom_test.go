@@ -24,7 +24,7 @@ func TestSubFrom(t *testing.T) {
 		}
 	}
 	if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), `"topic":"x","next":3}`) {
-		t.Errorf("%s, %v", data, err)
+		t.Errorf("state file %s, error %v, want next 3 of topic x", data, err)
 	}
 	close(in.done)
 	pub.end(t, exitOK)
@@ -43,10 +43,10 @@ func TestSubFromIsWrong(t *testing.T) {
 		sub := start(t, nil, "sub", "-t", memURL(t), "-o", out, "-from", from, "x")
 		sub.end(t, exitUsage)
 		if kept, err := os.ReadFile(out); err != nil || string(kept) != "before" {
-			t.Errorf("-from %s: the output is %q, %v", from, kept, err)
+			t.Errorf("-from %s: the output is %q, error %v, want it unchanged", from, kept, err)
 		}
 		if text := sub.stderr.String(); !strings.Contains(text, want) {
-			t.Errorf("-from %s: %q", from, text)
+			t.Errorf("-from %s: standard error %q lacks %q", from, text, want)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestSubFromState(t *testing.T) {
 		sub := start(t, nil, append([]string{"sub", "-t", url, "-q", "-from", "state", "-n", "1"}, append(c[1:], "x")...)...)
 		sub.end(t, exitOK)
 		if got := sub.stdout.String(); !strings.Contains(got, c[0]) {
-			t.Errorf("%v: %q, want %q", c[1:], got, c[0])
+			t.Errorf("sub -from state %v: standard output %q, want %q", c[1:], got, c[0])
 		}
 	}
 	close(in.done)
@@ -93,7 +93,7 @@ func TestSubFromStateOfPattern(t *testing.T) {
 	sub.end(t, exitOK)
 	lines := strings.Split(strings.TrimSpace(sub.stdout.String()), "\n")
 	if slices.Sort(lines); !slices.Equal(lines, []string{"md.a\tmd.a", "md.b\tmd.b", "md.c\tmd.c"}) {
-		t.Errorf("%q", lines)
+		t.Errorf("lines %q, want the states of md.a, md.b and md.c", lines)
 	}
 	close(done)
 	for _, p := range pubs {
@@ -132,11 +132,11 @@ func TestSubFromStateCounts(t *testing.T) {
 		}
 		stopped := c.exit == exitIncomplete && strings.Contains(subs[i].stderr.String(), "this process did not run until just now")
 		if text := subs[i].stderr.String(); !strings.Contains(text, c.err) && !stopped {
-			t.Errorf("%s: %q, want %q", c.args, text, c.err)
+			t.Errorf("%s: standard error %q, want %q", c.args, text, c.err)
 		}
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "three\n" {
-		t.Errorf("the file has %q, %v", data, err)
+		t.Errorf("the file has %q, error %v, want %q", data, err, "three\n")
 	}
 	close(in.done)
 	pub.end(t, exitOK)
@@ -154,10 +154,10 @@ func TestSubFromStateWithout(t *testing.T) {
 	sub := start(t, nil, "sub", "-t", url, "-json", "-from", "state", "-idle", "3s", "x")
 	sub.end(t, exitIncomplete)
 	if out := sub.stdout.String(); !strings.Contains(out, `"type":"no_state"`) || !strings.Contains(out, `"no_state":1`) || !strings.Contains(out, `"complete":false`) {
-		t.Error(out)
+		t.Errorf("sub -json -from state writes %s, want no_state of 1 topic and complete false", out)
 	}
 	if text := sub.stderr.String(); !strings.Contains(text, "1 topic without state") {
-		t.Error(text)
+		t.Errorf(`standard error %q lacks "1 topic without state"`, text)
 	}
 	close(in.done)
 	pub.end(t, exitOK)
@@ -168,7 +168,7 @@ func TestSubFromStateWithout(t *testing.T) {
 	sub.end(t, exitOK)
 	pub.end(t, exitOK)
 	if out := sub.stdout.String(); out != "one\ntwo\n" {
-		t.Errorf("%q", out)
+		t.Errorf("standard output %q, want %q", out, "one\ntwo\n")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestUntilBeforeTheBeginning(t *testing.T) {
 	}{{"window", true}, {"live", false}} {
 		r := runWith(t.Context(), "", "sub", "-t", url, "-from", c.from, "-until", "20ms", "x")
 		if reported := strings.Contains(r.stderr, "the data that -from window requests may take longer"); r.code != exitOK || reported != c.reported {
-			t.Errorf("-from %s: exit code %d, %q", c.from, r.code, r.stderr)
+			t.Errorf("-from %s: exit code %d, standard error %q, want %d and the warning: %v", c.from, r.code, r.stderr, exitOK, c.reported)
 		}
 	}
 }

@@ -26,13 +26,13 @@ func TestSubWritesAvailableMessagesTogether(t *testing.T) {
 	var stdout countedWrites
 	var stderr syncBuffer
 	if code := Run(testContext(t), []string{"sub", "-t", url, "-q", "-from", "window", "-n", "10000", "x"}, nil, &stdout, &stderr); code != exitOK {
-		t.Errorf("exit code %d: %s", code, stderr.String())
+		t.Errorf("exit code %d, want %d: %s", code, exitOK, stderr.String())
 	}
 	if got := stdout.String(); got != text {
 		t.Errorf("%d bytes were written, want %d", len(got), len(text))
 	}
 	if n := stdout.n.Load(); n > lines/100 {
-		t.Errorf("%d lines took %d writes", lines, n)
+		t.Errorf("%d lines took %d writes, want at most %d", lines, n, lines/100)
 	}
 	close(in.done)
 	pub.end(t, exitOK)

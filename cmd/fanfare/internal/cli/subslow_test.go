@@ -52,25 +52,25 @@ func TestSubSlow(t *testing.T) {
 					messages++
 				case "gap":
 					if o["cause"] != events.CauseSlowConsumer.String() {
-						t.Errorf("%v", o)
+						t.Errorf("gap %v, want cause %v", o, events.CauseSlowConsumer)
 					}
 					lost += o["count"].(float64)
 				}
 			}
 			sum := list[len(list)-1]
 			if sum["messages"] != messages || sum["lost"] != lost || sum["complete"] != (got == exitOK) || (got == exitOK) != (lost == 0 && word == "conflate") {
-				t.Errorf("%v messages, %v lost, exit code %d: %v, %s", messages, lost, got, sum, text.String())
+				t.Errorf("%v messages, %v lost, exit code %d, want the same in the summary %v: %s", messages, lost, got, sum, text.String())
 			}
 			e, evicted := sum["evicted"].(map[string]any)
 			if evicted != (word == "evict") {
-				t.Fatalf("%v", sum)
+				t.Fatalf("summary %v has evicted: %v, want %v", sum, evicted, word == "evict")
 			}
 			if evicted {
 				if sum["end"] != "evicted" || e["behind_packets"].(float64) <= 50 || e["allowed_packets"] != 50.0 || !strings.Contains(sum["error"].(string), "-behind") {
-					t.Errorf("%v", sum)
+					t.Errorf("summary %v, want end evicted, more than 50 packets behind, 50 allowed and advice about -behind", sum)
 				}
 			} else if messages == 0 || lost+replaced == 0 || messages+lost+replaced != n || sum["end"] != "publisher" {
-				t.Errorf("%v messages and %v lost, of %d: %v", messages, lost, n, sum)
+				t.Errorf("%v messages, %v lost and %v replaced, want %d in all and an end by the publisher: %v", messages, lost, replaced, n, sum)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestSubOfTopicsWithoutMessages(t *testing.T) {
 		start(t, strings.NewReader(""), "pub", "-t", url, "-wait", "1", "-q", strings.ReplaceAll(quiet, "*", "y")).end(t, exitOK)
 		s.end(t, exitOK)
 		if got := s.stdout.String(); got != "a\tone\n" {
-			t.Errorf("got %q", got)
+			t.Errorf("standard output %q, want %q", got, "a\tone\n")
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestSubWarnsOfMixedTopics(t *testing.T) {
 		s := start(t, nil, append([]string{"sub", "-t", url, "-until", "1ms"}, strings.Fields(flags)...)...)
 		s.end(t, exitOK)
 		if text := s.stderr.String(); strings.Contains(text, "without their topics") != reported {
-			t.Errorf("sub %s printed %q", flags, text)
+			t.Errorf("sub %s printed %q, want the report of missing topics: %v", flags, text, reported)
 		}
 	}
 }
@@ -102,13 +102,13 @@ func TestSubUntil(t *testing.T) {
 	s := start(t, nil, "sub", "-t", url, "-until", "50ms", "-n", "3", "x")
 	s.end(t, exitIncomplete)
 	if text := s.stderr.String(); !strings.Contains(text, "-until 50ms has passed: 0 of 3 messages received") {
-		t.Error(text)
+		t.Errorf(`standard error %q lacks "-until 50ms has passed: 0 of 3 messages received"`, text)
 	}
 	s = start(t, nil, "sub", "-t", url, "-until", "-1s", "x")
 	s.end(t, exitUsage)
 	s = start(t, nil, "sub", "-t", url, "-until", "50ms", "-json", "x")
 	s.end(t, exitOK)
 	if list := objects(t, s.stdout.String()); len(list) != 1 || list[0]["end"] != "until" || list[0]["complete"] != true {
-		t.Errorf("%v", list)
+		t.Errorf("objects %v, want one summary, complete, ended by until", list)
 	}
 }

@@ -32,7 +32,7 @@ func TestSubStaysUntilInterrupted(t *testing.T) {
 func TestSubUntilWord(t *testing.T) {
 	for text, want := range map[string]time.Duration{"end": untilEnd, "5s": 5 * time.Second} {
 		if got, err := parseUntil(text); err != nil || got != want {
-			t.Errorf("%q is %v, %v", text, got, err)
+			t.Errorf("-until %q is %v, error %v, want %v", text, got, err, want)
 		}
 	}
 	for _, wrong := range []string{"ends", "-1s", "0s", ""} {
@@ -59,7 +59,7 @@ func TestSubReportsNoPublisher(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			if reported() == there {
-				t.Errorf("publisher %v: %q", there, s.stderr.String())
+				t.Errorf("with a publisher: %v, its absence is reported: %v, want %v: %q", there, there, !there, s.stderr.String())
 			}
 			s.cancel(&signalError{syscall.SIGINT})
 			s.end(t, 130)

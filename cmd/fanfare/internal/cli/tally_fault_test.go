@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// That a publisher is ours may become known only after its end, from packets of it that were refused.
+// Refused packets of an ended publisher may show that it published on a topic of sub.
 func TestTallyFaultAfterTheEnd(t *testing.T) {
 	up := &pubsub.PublisherEvent{Kind: events.PublisherUp, Publisher: 7, Epoch: 1, Group: "g"}
 	end, fault := *up, *up

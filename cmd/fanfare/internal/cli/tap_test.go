@@ -85,7 +85,7 @@ func TestTapText(t *testing.T) {
 		}
 	}
 	if r.code != 0 || r.stderr != "" || len(lines) != 19 || strings.Contains(r.stdout, "\x1b") {
-		t.Errorf("exit code %d, standard error %q, %d lines\n%s", r.code, r.stderr, len(lines), r.stdout)
+		t.Errorf("exit code %d, standard error %q, %d lines, want 0, nothing and 19\n%s", r.code, r.stderr, len(lines), r.stdout)
 	}
 }
 
@@ -114,12 +114,12 @@ func TestTapJSON(t *testing.T) {
 		if header, ok := x["header"].(map[string]any); ok {
 			types[header["type_name"].(string)]++
 			if x["fields"] == nil || x["from"] != "10.0.0.7:40000" || x["to"] != "239.20.0.0:7400" || x["error"] != nil {
-				t.Errorf("%v", x)
+				t.Errorf("packet %v, want its fields, from 10.0.0.7:40000 to 239.20.0.0:7400, no error", x)
 			}
 		}
 	}
 	if r.code != 0 || types["packet"] != len(payloads) || types["summary"] != 1 || types["finding"] == 0 || types["data"] != 10 || types["hello"] != 2 {
-		t.Errorf("exit code %d, %v, %s", r.code, types, r.stderr)
+		t.Errorf("exit code %d, objects %v, want 0 and %d packets, 1 summary, findings, 10 data and 2 hellos: %s", r.code, types, len(payloads), r.stderr)
 	}
 }
 
@@ -160,10 +160,10 @@ func TestTapFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := runWith(t.Context(), string(b), "tap", "-r", "-", "-summary"); r.code != 0 || !strings.Contains(r.stdout, "-- 8 packets") {
-		t.Errorf("standard input: %+v", r)
+		t.Errorf("tap of standard input ended with %+v, want exit code 0 and 8 packets", r)
 	}
 	if r := runWith(t.Context(), string(b[:len(b)-1]), "tap", "-r", "-", "-summary"); r.code != exitIncomplete || !strings.Contains(r.stderr, "is truncated after 7 complete frames") || !strings.Contains(r.stdout, "-- 7 packets") {
-		t.Errorf("a truncated file: %+v", r)
+		t.Errorf("tap of a truncated file ended with %+v, want exit code %d and 7 packets", r, exitIncomplete)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestTapFabric(t *testing.T) {
 	}()
 	r := runWith(t.Context(), "", "tap", "-t", url, "-topic", "a.b", "-type", "data", "-n", "5")
 	if r.code != 0 || strings.Count(r.stdout, "type=data") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) {
-		t.Errorf("%+v", r)
+		t.Errorf("tap ended with %+v, want exit code 0 and 5 data packets of a.b", r)
 	}
 	for until := 50 * time.Millisecond; ; until *= 2 { // until the name has arrived, too
 		r := runWith(t.Context(), "", "tap", "-t", url, "-until", until.String(), "-summary")
@@ -202,13 +202,13 @@ func TestTapFabric(t *testing.T) {
 			break
 		}
 		if r.code != 0 || until > time.Minute {
-			t.Fatalf("%+v", r)
+			t.Fatalf(`tap ended with %+v, want exit code 0 and the name "feed" within a minute`, r)
 		}
 	}
 	close(stop)
 	<-stopped
 	if st := bus.Stats(); st.Transport.PacketsReceived != 0 {
-		t.Errorf("the publisher received %d packets", st.Transport.PacketsReceived)
+		t.Errorf("the publisher received %d packets, want none", st.Transport.PacketsReceived)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestParseGroups(t *testing.T) {
 	for list, want := range map[string][]int{"": nil, "3": {3}, "0,3,8-11": {0, 3, 8, 9, 10, 11}, "5,4-6": {4, 5, 6}, "2-1": nil, "x": nil, "65536": nil, "1,": nil, "-1": nil} {
 		got, err := parseGroups(list)
 		if !slices.Equal(got, want) || (err != nil) != (want == nil && list != "") {
-			t.Errorf("%q: %v, %v", list, got, err)
+			t.Errorf("groups %q are %v, error %v, want %v", list, got, err, want)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestTapWriter(t *testing.T) {
 	w := newTapWriter(writerFunc(func(p []byte) (int, error) { written <- bytes.Clone(p); return len(p), nil }))
 	w.write([]byte("a line\n"))
 	if got := <-written; string(got) != "a line\n" {
-		t.Errorf("%q", got)
+		t.Errorf("written %q, want %q", got, "a line\n")
 	}
 	w.close()
 }
@@ -241,7 +241,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestTapSealed(t *testing.T) {
 	ring := filepath.Join(t.TempDir(), "keys")
 	if r := runWith(t.Context(), "", "key", "new", ring); r.code != 0 {
-		t.Fatal(r.stderr)
+		t.Fatalf("key new failed: %s", r.stderr)
 	}
 	list, err := keyring.Read(ring)
 	if err != nil {
@@ -273,11 +273,11 @@ func TestTapSealed(t *testing.T) {
 	for _, args := range [][]string{{"-t", url, "-keys", ring}, {"-t", url + "?keys=" + ring}} {
 		r := runWith(t.Context(), "", append([]string{"tap", "-topic", "a.b", "-type", "data", "-n", "5"}, args...)...)
 		if r.code != 0 || strings.Count(r.stdout, "sealed="+key+" version=1 type=data") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) || strings.Contains(r.stdout, "refused") {
-			t.Errorf("%v: %+v", args, r)
+			t.Errorf("tap %v ended with %+v, want exit code 0 and 5 data packets of a.b sealed with key %s", args, r, key)
 		}
 		r = runWith(t.Context(), "", append([]string{"tap", "-json", "-type", "data", "-n", "5"}, args...)...)
 		if r.code != 0 || strings.Count(r.stdout, `"sealed":{"key":"`+key+`"`) != 5 || !strings.Contains(r.stdout, `"type_name":"data"`) {
-			t.Errorf("%v: %+v", args, r)
+			t.Errorf("tap -json %v ended with %+v, want exit code 0 and 5 data packets sealed with key %s", args, r, key)
 		}
 	}
 	r := runWith(t.Context(), "", "tap", "-t", url, "-n", "40")
@@ -288,15 +288,15 @@ func TestTapSealed(t *testing.T) {
 	}
 	r = runWith(t.Context(), "", "tap", "-t", url, "-json", "-n", "3")
 	if objects := objects(t, r.stdout); r.code != 0 || len(objects) == 0 || strings.Count(r.stdout, `"unopened":"no key"`) != 3 {
-		t.Errorf("%+v", r)
+		t.Errorf("tap without keys ended with %+v, want exit code 0 and 3 packets unopened for lack of a key", r)
 	}
 	close(stop)
 	<-stopped
 	if r := runWith(t.Context(), "", "tap", "-t", url+"?keys="+ring, "-keys", ring); r.code != exitUsage || !strings.Contains(r.stderr, "use one of the two") {
-		t.Errorf("%+v", r)
+		t.Errorf("tap with two keyrings ended with %+v, want exit code %d", r, exitUsage)
 	}
 	if r := runWith(t.Context(), "", "tap", "-t", url, "-keys", ring+"x"); r.code == 0 || !strings.Contains(r.stderr, "no such file") {
-		t.Errorf("%+v", r)
+		t.Errorf(`tap with a missing keyring ended with %+v, want a failure and "no such file"`, r)
 	}
 }
 
@@ -333,10 +333,10 @@ func TestTapSigned(t *testing.T) {
 	defer func() { close(stop); <-stopped }()
 	r := runWith(t.Context(), "", "tap", "-t", url, "-topic", "a.b", "-type", "data", "-n", "5")
 	if r.code != 0 || strings.Count(r.stdout, " signed="+id+" train=") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) || strings.Contains(r.stdout, "refused") || !strings.Contains(r.stdout, " signed") {
-		t.Errorf("%+v", r)
+		t.Errorf("tap ended with %+v, want exit code 0 and 5 data packets of a.b signed with key %s", r, id)
 	}
 	r = runWith(t.Context(), "", "tap", "-json", "-t", url, "-type", "data", "-n", "5")
 	if r.code != 0 || strings.Count(r.stdout, `"signed":{"key":"`+id+`"`) != 5 || !strings.Contains(r.stdout, `"type_name":"data"`) {
-		t.Errorf("%+v", r)
+		t.Errorf("tap -json ended with %+v, want exit code 0 and 5 data packets signed with key %s", r, id)
 	}
 }

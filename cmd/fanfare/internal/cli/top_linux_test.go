@@ -134,13 +134,13 @@ func TestTopLive(t *testing.T) {
 		once := spawn(t, "top", "-once", "-json", dir)
 		<-once.waited
 		if err := json.Unmarshal([]byte(once.stdout.String()), &f); err != nil {
-			t.Fatalf("%v: %s", err, once.stdout.String())
+			t.Fatalf("top -once -json writes no JSON object: %v: %s", err, once.stdout.String())
 		}
 		if once.cmd.ProcessState.ExitCode() == exitOK && len(f.Buses) == 2 && len(f.Topics) == 1 && f.Topics[0].Rate > 0 && f.Topics[0].Subscribers == 1 && len(f.Subscribers) == 1 && f.Total.DeliveredRate > 0 {
 			break
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("-once -json: %s", once.stdout.String())
+			t.Fatalf("top -once -json lacks the wanted objects: %s", once.stdout.String())
 		}
 	}
 	for {
@@ -148,20 +148,20 @@ func TestTopLive(t *testing.T) {
 		<-text.waited
 		s := text.stdout.String()
 		if strings.Contains(s, "TOPICS") || strings.Contains(s, "\x1b") {
-			t.Errorf("-once: %s", s)
+			t.Errorf("top -once -view streams writes topics or escape sequences: %s", s)
 		}
 		if text.cmd.ProcessState.ExitCode() == exitOK && strings.Contains(s, "STREAMS") && strings.Contains(s, "prices") {
 			break
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("-once: %s", s)
+			t.Fatalf("top -once lacks the stream of prices: %s", s)
 		}
 	}
 	if _, err := master.Write([]byte("q")); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("q: %v, %s", err, errs.String())
+		t.Errorf("top ended with %v after the key q, want no error: %s", err, errs.String())
 	}
 	pub.stdin.Close()
 	sub.kill()
@@ -182,7 +182,7 @@ func TestTopWithoutProcess(t *testing.T) {
 	sub.kill()
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 1 {
-		t.Fatalf("%v, %v", files, err)
+		t.Fatalf("files of the killed process: %v, error %v, want 1", files, err)
 	}
 	path := filepath.Join(dir, files[0].Name())
 	if err := os.Chtimes(path, time.Now(), time.Now().Add(-time.Hour)); err != nil {
@@ -191,7 +191,7 @@ func TestTopWithoutProcess(t *testing.T) {
 	p := spawn(t, "top", "-once")
 	p.end(t, exitIncomplete)
 	if s := p.stderr.String(); !strings.Contains(s, "No process of this user has a bus") || !strings.Contains(s, dir) || strings.Count(s, "\n") != 1 {
-		t.Errorf("%s", s)
+		t.Errorf("standard error %s, want one line that no process has a bus in %s", s, dir)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket of the killed process is still there")
@@ -200,7 +200,7 @@ func TestTopWithoutProcess(t *testing.T) {
 		p := spawn(t, args...)
 		p.end(t, exitUsage)
 		if s := p.stderr.String(); strings.Count(s, "\n") != 1 {
-			t.Errorf("%q: %s", args, s)
+			t.Errorf("%q: standard error %s, want 1 line", args, s)
 		}
 	}
 	// Without sockets all commands that read processes print the same error.
@@ -208,14 +208,14 @@ func TestTopWithoutProcess(t *testing.T) {
 		p := spawn(t, append(args, "/missing")...)
 		p.end(t, exitUsage)
 		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "no socket found: stat /missing: no such file") {
-			t.Errorf("%q: %s", args, s)
+			t.Errorf("%q: standard error %s, want one line that no socket was found", args, s)
 		}
 	}
 	for _, args := range [][]string{{"loss"}, {"ls", "-here"}} {
 		p := spawn(t, args...)
 		p.end(t, exitIncomplete)
 		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "No process of this user has a bus") {
-			t.Errorf("%q: %s", args, s)
+			t.Errorf("%q: standard error %s, want one line that no process has a bus", args, s)
 		}
 	}
 }

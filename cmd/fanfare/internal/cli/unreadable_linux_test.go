@@ -36,7 +36,7 @@ func TestUnreadableIsReported(t *testing.T) {
 		r := all[i]
 		r.end(t, exitMismatch)
 		if text := r.stderr.String(); !strings.Contains(text, c.wantText) {
-			t.Errorf("%q printed %q", c.args, text)
+			t.Errorf("%q: standard error %q lacks %q", c.args, text, c.wantText)
 		}
 	}
 	pub.cancel(nil)
@@ -83,7 +83,7 @@ func TestLackingRotatedKey(t *testing.T) {
 	sub.end(t, exitMismatch)
 	output := sub.stderr.String()
 	if strings.Contains(output, "killed") || !strings.Contains(output, "lost before its end: it may now seal with key 0x") || !strings.Contains(output, "which is not in the keyring: add its line") {
-		t.Errorf("it printed %s", output)
+		t.Errorf("sub printed %s, want a loss with advice to add the key", output)
 	}
 	pub.cancel(nil)
 	<-pub.done

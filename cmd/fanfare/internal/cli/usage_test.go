@@ -201,7 +201,7 @@ func TestWrongUsage(t *testing.T) {
 		}
 	}
 	if st := witness.Stats(); st.Transport.PacketsReceived != 0 {
-		t.Errorf("%d packets were sent", st.Transport.PacketsReceived)
+		t.Errorf("%d packets were sent, want none", st.Transport.PacketsReceived)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestHelp(t *testing.T) {
 			added[f.Name] = true
 			name, usage := unquoteUsage(f)
 			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); usage == "" || name != strings.ToUpper(name) || (name == "") != (ok && b.IsBoolFlag()) {
-				t.Errorf("%s -%s: its value is called %q, its usage is %q", c.name, f.Name, name, usage)
+				t.Errorf("%s -%s: its value is called %q, its usage is %q, want a value in capitals, except of a boolean, and a usage", c.name, f.Name, name, usage)
 			}
 			if !regexp.MustCompile(`(?m)^  -` + f.Name + `( [A-Z]+)?( +[^ ]|$)`).MatchString(text) {
 				t.Errorf("help of %s lacks -%s", c.name, f.Name)
@@ -229,12 +229,12 @@ func TestHelp(t *testing.T) {
 		})
 		for _, args := range [][]string{{"help", "-all", c.name}, {"help", c.name}, {c.name, "-h"}, {c.name, "-help"}, {c.name, "a", "--help"}} {
 			if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != c.help(args[1] == "-all") || r.stderr != "" {
-				t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
+				t.Errorf("fanfare %v: exit code %d, standard error %q, want 0, the help and nothing", args, r.code, r.stderr)
 			}
 		}
 		for line := range strings.SplitSeq(c.examples, "\n") {
 			if !strings.HasPrefix(line, "fanfare "+c.name) && !strings.Contains(line, "(fanfare "+c.name) {
-				t.Errorf("help of %s has the example %q", c.name, line)
+				t.Errorf("help of %s has the example %q, want one of the command", c.name, line)
 			}
 		}
 		if !strings.Contains(text, "Exit codes:\n  0  ") || len(c.examples) == 0 {
@@ -245,18 +245,18 @@ func TestHelp(t *testing.T) {
 		}
 		for _, line := range strings.Split(text+c.help(false)+rootHelp()+urlHelp, "\n") {
 			if n := utf8.RuneCountInString(line); n > 86 {
-				t.Errorf("a line of %s's help has %d characters: %q", c.name, n, line)
+				t.Errorf("a line of %s's help has %d characters, want at most 86: %q", c.name, n, line)
 			}
 		}
 	}
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != rootHelp() || r.stderr != "" {
-			t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
+			t.Errorf("fanfare %v: exit code %d, standard error %q, want 0, the help and nothing", args, r.code, r.stderr)
 		}
 	}
 	for _, args := range []string{"version", "-version", "--version"} {
 		if r := runWith(t.Context(), "", args); r.code != 0 || !strings.HasPrefix(r.stdout, "fanfare ") {
-			t.Errorf("fanfare %s: %+v", args, r)
+			t.Errorf("fanfare %s ended with %+v, want exit code 0 and the version", args, r)
 		}
 	}
 }

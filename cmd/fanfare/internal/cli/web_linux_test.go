@@ -20,7 +20,7 @@ func TestWeb(t *testing.T) {
 	}
 	var page struct{ Type, URL string }
 	if err := json.Unmarshal([]byte(p.stdout.String()), &page); err != nil || page.Type != "page" {
-		t.Fatalf("%s: %v", p.stdout.String(), err)
+		t.Fatalf(`web writes %s, error %v, want an object of type "page"`, p.stdout.String(), err)
 	}
 	resp, err := http.Get(page.URL)
 	if err != nil {
@@ -29,11 +29,11 @@ func TestWeb(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil || !strings.Contains(string(text), "<title>Fanfare") {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("page %s, error %v, want the title Fanfare", text, err)
 	}
 	p.cmd.Process.Signal(syscall.SIGINT)
 	p.end(t, 130)
 	if s := p.stderr.String(); !strings.Contains(s, "serving the page at "+page.URL) {
-		t.Errorf("standard error:\n%s", s)
+		t.Errorf("standard error, want the page's URL:\n%s", s)
 	}
 }

@@ -31,7 +31,7 @@ func host(t *testing.T, file string) *Facts {
 	for line := range strings.Lines(string(b)) {
 		path, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		if !ok {
-			t.Fatalf("%s: no path in %q", file, line)
+			t.Fatalf("%s: the line %q has no path", file, line)
 		}
 		if tree[path] == nil {
 			tree[path] = &fstest.MapFile{}
@@ -127,7 +127,7 @@ func TestSuitableHosts(t *testing.T) {
 		findings := Check(host(t, file))
 		for _, f := range findings {
 			if f.Level > Info || f.Text == "" || f.Area == "" {
-				t.Errorf("%s: %+v", file, f)
+				t.Errorf("%s: finding %+v, want an area, a text and at most level info", file, f)
 			}
 		}
 		for _, want := range append(wants, "info: security: groups are not sealed unless buses have keys= in their URL: any host on the network can read, forge and change all messages [fanfare key new FILE   # and add keys=FILE") {
@@ -299,14 +299,14 @@ func TestUnknown(t *testing.T) {
 					if strings.HasPrefix(x.Text, "/"+p) && strings.HasSuffix(x.Text, " cannot be read: "+err.Error()) && x.Level == Info {
 						reported[p] = true
 					} else if !slices.Contains(fit, x) {
-						t.Errorf("%s, %v: %q: %s", file, err, p, text([]Finding{x}))
+						t.Errorf("%s, %v: finding about %q is %s, want that the file cannot be read", file, err, p, text([]Finding{x}))
 					}
 				}
 			}
 		}
 		for _, p := range []string{"", classRDMA, "dev/infiniband/rdma_cm", "proc/net/udp", "proc/sys/net", "sys/class/net"} {
 			if !reported[p] {
-				t.Errorf("%s: no finding about %q", file, p)
+				t.Errorf("%s: no finding reports that %q cannot be read", file, p)
 			}
 		}
 	}
@@ -341,7 +341,7 @@ func TestPlainHosts(t *testing.T) {
 		findings := Check(f)
 		for _, x := range findings {
 			if x.Level > Info {
-				t.Errorf("%+v", x)
+				t.Errorf("finding %+v, want at most level info", x)
 			}
 		}
 		if !strings.Contains(text(findings), "no RDMA device") {
@@ -357,9 +357,9 @@ func TestThisHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range Check(facts) {
-		t.Logf("%v: %s: %s [%s]", x.Level, x.Area, x.Text, x.Fix)
+		t.Logf("finding %v: %s: %s [%s]", x.Level, x.Area, x.Text, x.Fix)
 		if x.Area == "" || x.Text == "" {
-			t.Errorf("%+v", x)
+			t.Errorf("finding %+v lacks an area or a text", x)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestSecurity(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s: %s: %s", f.Level, f.Area, f.Text))
 		}
 		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: findings %q, want beginnings %q", c.name, got, c.want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (w *world) command(args ...string) (objects []map[string]any) {
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		var o map[string]any
 		if err := json.Unmarshal([]byte(line), &o); err != nil {
-			w.Fatalf("%q writes %q: %v\n%s", args, line, err, &stderr)
+			w.Fatalf("%q writes %q, which is no JSON object: %v\n%s", args, line, err, &stderr)
 		}
 		objects = append(objects, o)
 	}

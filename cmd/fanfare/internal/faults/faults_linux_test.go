@@ -307,7 +307,7 @@ func TestWrongInterfaceIsNamed(t *testing.T) {
 		_, err := pubsub.Open(w.ctx, strings.Replace(udp(w), "iface=lo", "iface="+iface, 1))
 		for _, want := range wants {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v lacks %q", iface, err, want)
+				t.Errorf("Open on interface %s fails with %v, want an error with %q", iface, err, want)
 			}
 		}
 	}

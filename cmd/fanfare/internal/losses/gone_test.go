@@ -31,7 +31,7 @@ func TestGoneSubscribers(t *testing.T) {
 			got = append(got, e.Group+" "+e.Name)
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: subscribers %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestNewsForgetTheEnded(t *testing.T) {
 		x.Socket = "other"
 		n.Take([]inspect.Seen{x, deaf("s")}, noon)
 		if len(n.buses) != 2 {
-			t.Fatalf("%d buses remembered", len(n.buses))
+			t.Fatalf("%d buses remembered, want 2", len(n.buses))
 		}
 	}
 	if found := n.Take([]inspect.Seen{seen(1, record)}, noon); len(found) != 0 {
@@ -40,10 +40,10 @@ func TestHintsAreBounded(t *testing.T) {
 		}
 		found := n.Take(all, noon.Add(time.Duration(i)*100*time.Millisecond))
 		if here := len(found) > 0 && found[0].Process == "app[1]" || len(found) > 100; here != (i == 0) {
-			t.Fatalf("round %d: %d hints, the first of %s", i, len(found), found[0].Process)
+			t.Fatalf("round %d: %d hints, the first of %s, want hints of app[1] only in round 0", i, len(found), found[0].Process)
 		}
 		if len(n.hints) > 2*maxHints {
-			t.Fatalf("%d hints remembered", len(n.hints))
+			t.Fatalf("%d hints remembered, want at most %d", len(n.hints), 2*maxHints)
 		}
 	}
 	if found := n.Take([]inspect.Seen{local}, noon.Add(200*time.Second)); len(found) != 0 {
@@ -52,7 +52,7 @@ func TestHintsAreBounded(t *testing.T) {
 	n.Take(nil, noon.Add(261*time.Second))
 	n.Take(nil, noon.Add(262*time.Second))
 	if found := n.Take([]inspect.Seen{local}, noon.Add(263*time.Second)); len(found) != 1 {
-		t.Errorf("a hint that was absent for a minute is reported %d times", len(found))
+		t.Errorf("a hint that was absent for a minute is reported %d times, want once", len(found))
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSumsDoNotWrap(t *testing.T) {
 		seen(2, &inspect.LossRecord{To: noon, Losses: []inspect.Loss{x}}),
 	}, at(-60, 0), noon)
 	if gaps, messages, _ := r.Messages(); gaps != math.MaxUint64 || messages != math.MaxUint64 {
-		t.Errorf("%d messages in %d gaps", messages, gaps)
+		t.Errorf("%d messages in %d gaps, want %d each", messages, gaps, uint64(math.MaxUint64))
 	}
 }
 
@@ -93,9 +93,9 @@ func TestHostileSnapshotsAreCheap(t *testing.T) {
 			size += len(r.Findings[i].Do)
 		}
 		if elapsed := testenv.ProcessorTime() - began; elapsed > 10*time.Second || size > 8<<20 {
-			t.Errorf("%s: it took %v of processor time, and advice has %d bytes", name, elapsed, size)
+			t.Errorf("%s: it took %v of processor time, and advice has %d bytes, want at most 10 s and 8 MiB", name, elapsed, size)
 		} else {
-			t.Logf("%s: %v, %d bytes", name, elapsed, size)
+			t.Logf("%s took %v of processor time, advice has %d bytes", name, elapsed, size)
 		}
 	}
 }

@@ -31,12 +31,12 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 	for label := range known {
 		for _, e := range []Evidence{{}, full} {
 			if why, do := Why(label), Do(label, e); why == "" || !strings.HasSuffix(strings.ReplaceAll(do, "?", "."), ".") || strings.Contains(do, "  ") || strings.Contains(do, ", .") {
-				t.Errorf("%s: %q, %q", label, why, do)
+				t.Errorf("%s: reason %q and advice %q, want both, whole sentences and no empty quotation", label, why, do)
 			}
 		}
 	}
 	if why, do := Why("new"), Do("new", full); why == "" || do == "" {
-		t.Errorf("for an unknown cause: %q, %q", why, do)
+		t.Errorf("for an unknown cause: reason %q, advice %q, want both", why, do)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"subscriber_released", e, "why desk at 10.0.0.8 does not read"},
 	} {
 		if got := Do(c.cause, c.e); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q lacks %q", c.cause, got, c.want)
+			t.Errorf("%s: advice %q lacks %q", c.cause, got, c.want)
 		}
 	}
 }
@@ -156,12 +156,12 @@ func TestReport(t *testing.T) {
 		text := strings.Join(strings.Fields(b.String()), " ")
 		for _, want := range c.want {
 			if !strings.Contains(text, strings.Join(strings.Fields(want), " ")) {
-				t.Errorf("%s: lacks %q:\n%s", c.name, want, b.String())
+				t.Errorf("%s: report lacks %q:\n%s", c.name, want, b.String())
 			}
 		}
 		for _, not := range c.not {
 			if strings.Contains(text, not) {
-				t.Errorf("%s: contains %q:\n%s", c.name, not, b.String())
+				t.Errorf("%s: report contains %q:\n%s", c.name, not, b.String())
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func TestErrorsAreQuoted(t *testing.T) {
 	for label := range remedies() {
 		if do := Do(label, Evidence{Err: err}); strings.Contains(do, err) {
 			if quoted++; !strings.Contains(do, "“"+err+"”") {
-				t.Errorf("%s: %s", label, do)
+				t.Errorf("%s: advice has the error %q without quotation marks: %s", label, err, do)
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func TestIdleIsNotTooSlow(t *testing.T) {
 		for i, want := range []bool{idle, idle, false} {
 			f := h.finding(&h.Losses.Losses[i])
 			if got := !strings.Contains(f.Do, "faster"); got != want {
-				t.Errorf("subscription %q, loss %d: %s", subscription, i, f.Do)
+				t.Errorf("subscription %q, loss %d: advice to read faster is absent: %v, want %v: %s", subscription, i, got, want, f.Do)
 			}
 		}
 	}

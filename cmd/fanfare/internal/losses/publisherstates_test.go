@@ -51,7 +51,7 @@ func TestPublisherStates(t *testing.T) {
 		s := inspect.Subscription{Topics: []string{"md.a"}, Publishers: c.feeds}
 		h := HearingOf(&c.bus, &s)
 		if h.Peers != c.peers || h.State != c.state || h.Silenced() != c.silenced || h.Text(&s) != c.text {
-			t.Errorf("%s: %d peers, state %q, silenced %v, %q", c.name, h.Peers, h.State, h.Silenced(), h.Text(&s))
+			t.Errorf("%s: %d peers, state %q, silenced %v, %q, want %d, %q, %v, %q", c.name, h.Peers, h.State, h.Silenced(), h.Text(&s), c.peers, c.state, c.silenced, c.text)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestSubscriberState(t *testing.T) {
 		{"does not answer, and its window is full", inspect.Subscriber{Heard: 0.8, Unanswered: 0.5, Behind: 5698, Holds: true}, Silent},
 	} {
 		if got := SubscriberState(&c.m); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: state %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestNotRead(t *testing.T) {
 		wantText    string
 	}{{5000, 5698, "5,000 packets of a window of 5698"}, {8032, 5698, "more than the 5698 of its window"}, {300, 0, "of a window of 0"}} {
 		if got := notRead(Behind, &inspect.SubscriptionFeed{Lag: c.lag, Window: c.window}); !strings.Contains(got, c.wantText) {
-			t.Errorf("%d of %d: %s", c.lag, c.window, got)
+			t.Errorf("lag %d of window %d: text %q lacks %q", c.lag, c.window, got, c.wantText)
 		}
 	}
 }
@@ -85,10 +85,10 @@ func TestSlowIsReported(t *testing.T) {
 	r := Make([]inspect.Seen{{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 1, Program: "app"}, Buses: []inspect.Bus{b}}}}, time.Time{}, noon)
 	f := r.Of(Hint)
 	if len(f) != 2 || f[0].Subscription != "md.a" || f[1].Subscriber != "risk" || f[1].Group != "g" {
-		t.Errorf("%+v", f)
+		t.Errorf("findings %+v, want a hint for subscription md.a and one for subscriber risk in group g", f)
 	}
 	if gaps, _, _ := r.Messages(); gaps != 0 {
-		t.Errorf("%d gaps", gaps)
+		t.Errorf("%d gaps, want none", gaps)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestLostLately(t *testing.T) {
 	}}
 	got := LostLately(b, noon)
 	if len(got) != 3 || got[0].Cause != "slow_consumer" || got[1].Cause != "deadline" || got[2].Cause != "gone" {
-		t.Errorf("%+v", got)
+		t.Errorf("losses %+v, want slow_consumer, deadline and gone", got)
 	}
 	if len(LostLately(&inspect.Bus{}, noon)) != 0 {
 		t.Error("a bus without a record has losses")

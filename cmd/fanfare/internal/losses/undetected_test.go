@@ -46,14 +46,14 @@ func TestUndetected(t *testing.T) {
 		}
 		for i, want := range c.want {
 			if got := hints[i].Why; !strings.EqualFold(got, want+".") {
-				t.Errorf("%s: %q, want %q", c.name, got, want)
+				t.Errorf("%s: reason %q, want %q", c.name, got, want+".")
 			}
 		}
 		if len(hints) > 0 && !strings.HasPrefix(hints[0].Do, c.do) {
 			t.Errorf("%s: do %q, want %q", c.name, hints[0].Do, c.do)
 		}
 		if !strings.HasPrefix(r.Verdict(), "Nothing was lost permanently") {
-			t.Errorf("%s: %s", c.name, r.Verdict())
+			t.Errorf("%s: verdict %q, want that nothing was lost permanently", c.name, r.Verdict())
 		}
 	}
 }

@@ -28,13 +28,13 @@ func TestUnreadableAdvice(t *testing.T) {
 			}
 		}
 		if !strings.Contains(do, quoted) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find out wh") {
-			t.Errorf("reason %d: %q", reason, do)
+			t.Errorf("reason %d: advice %q, want it with %q, and a search for the sender unless the key is missing", reason, do, quoted)
 		}
 	}
 	if do := Do("packets_unreadable", Evidence{}); !strings.Contains(do, keyring) || !strings.Contains(do, trust) {
-		t.Errorf("unknown reason: %q", do)
+		t.Errorf("advice for an unknown reason %q, want it about the keyring and trust", do)
 	}
 	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring in which no key is valid") {
-		t.Errorf("unsent: %q", do)
+		t.Errorf("advice for unsent messages %q, want that the keyring has no valid key", do)
 	}
 }

@@ -224,13 +224,13 @@ func TestTrains(t *testing.T) {
 	} {
 		got, _, err := readAll(t, pcap(t, linkRaw, c.frame))
 		if err != nil || len(got) != len(c.seqs) {
-			t.Errorf("%s: %d packets: %v", c.name, len(got), err)
+			t.Errorf("%s: %d packets, error %v, want %d packets", c.name, len(got), err, len(c.seqs))
 			continue
 		}
 		for i, p := range got {
 			d, err := wire.ParseData(p.Data)
 			if c.seqs[i] != 99 && (err != nil || d.Seq != c.seqs[i]) {
-				t.Errorf("%s: packet %d is %d: %v", c.name, i, d.Seq, err)
+				t.Errorf("%s: packet %d has number %d, error %v, want %d", c.name, i, d.Seq, err, c.seqs[i])
 			}
 		}
 	}
@@ -249,13 +249,13 @@ func TestForeignTraffic(t *testing.T) {
 		udp4("10.0.0.7:1", "10.0.0.8:53", text), udp4("10.0.0.7:1", group0, text), udp4("10.0.0.7:1", "10.0.0.8:7400", text),
 		udp4("10.0.0.7:1", "239.20.0.1:4791", text), udp4("10.0.0.7:1", "10.0.0.8:4791", text), fragment, cut, tcp, nil))
 	if err != nil || len(got) != 3 {
-		t.Fatalf("%d packets: %v", len(got), err)
+		t.Fatalf("%d packets, error %v, want 3", len(got), err)
 	}
 	if got[2].Err == nil || !strings.Contains(got[2].Err.Error(), "rocev2") {
-		t.Errorf("a damaged RoCE datagram: %v", got[2].Err)
+		t.Errorf("the error of a damaged RoCE datagram is %v, want one of rocev2", got[2].Err)
 	}
 	if s := src.Skipped(); s[errFragment.Error()] != 1 || s[errCut.Error()] != 2 || len(s) != 2 {
-		t.Errorf("skipped %v", s)
+		t.Errorf("packets skipped %v, want 1 as %q and 2 as %q", s, errFragment, errCut)
 	}
 	o := NewObserver(testGroups, func(Finding) {})
 	for _, p := range got {
@@ -263,7 +263,7 @@ func TestForeignTraffic(t *testing.T) {
 		o.Observe(p)
 	}
 	if o.Foreign != 2 || o.Malformed != 1 {
-		t.Errorf("%+v", o.Totals)
+		t.Errorf("totals %+v, want 2 foreign packets and 1 malformed", o.Totals)
 	}
 }
 
@@ -298,13 +298,13 @@ func TestBadFiles(t *testing.T) {
 	} {
 		_, _, err := readAll(t, c.file)
 		if err == nil || !strings.Contains(err.Error(), c.wantText) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.wantText)
+			t.Errorf("%s: error %v, want %q", c.name, err, c.wantText)
 		}
 	}
 	// Blocks without packets are skipped, however long.
 	got, _, err := readAll(t, append(append(bytes.Clone(good), binary.LittleEndian.AppendUint32(block(10, 1<<20, 1<<20-12), 1<<20)...), good...))
 	if err != nil || len(got) != 2 {
-		t.Errorf("%d packets: %v", len(got), err)
+		t.Errorf("%d packets, error %v, want 2", len(got), err)
 	}
 }
 
@@ -323,7 +323,7 @@ func FuzzCapture(f *testing.F) {
 			o.Observe(p)
 		}
 		if o.Packets != uint64(len(list)) {
-			t.Errorf("%+v of %d", o.Totals, len(list))
+			t.Errorf("totals %+v, want %d packets", o.Totals, len(list))
 		}
 	})
 }
@@ -334,7 +334,7 @@ func TestGroups(t *testing.T) {
 		g, ok := testGroups.byTag[wire.GroupTag(a)]
 		at, ok2 := testGroups.byAddress[a]
 		if !ok || !ok2 || g != at || g.Address != a {
-			t.Errorf("%s: %v %v, %v %v", a, g, ok, at, ok2)
+			t.Errorf("%s: group by tag %v %v, by address %v %v, want the same", a, g, ok, at, ok2)
 		}
 	}
 	if _, ok := testGroups.byAddress["239.20.0.4:7400"]; ok {

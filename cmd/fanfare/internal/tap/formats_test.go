@@ -51,16 +51,16 @@ func TestSameFramesAsPcapgo(t *testing.T) {
 		}
 		got, err := framesOf(t, file)
 		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatalf("seed %d: the file cannot be read: %v", seed, err)
 		}
 		other, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.NgReaderOptions{WantMixedLinkType: true})
 		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatalf("seed %d: pcapgo cannot read the file: %v", seed, err)
 		}
 		for i, g := range got {
 			data, info, err := other.ReadPacketData()
 			if err != nil {
-				t.Fatalf("seed %d, frame %d: pcapgo: %v", seed, i, err)
+				t.Fatalf("seed %d, frame %d: pcapgo cannot read it: %v", seed, i, err)
 			}
 			if link := info.AncillaryData[0].(layers.LinkType); !bytes.Equal(g.data, data) || !g.at.Equal(info.Timestamp) || g.link != linkType(link) {
 				t.Fatalf("seed %d, frame %d: %v at %v, link %d; pcapgo has %v at %v, link %d", seed, i, g.data, g.at, g.link, data, info.Timestamp, link)
@@ -156,7 +156,7 @@ func TestTimesOfInterfaces(t *testing.T) {
 			f.block(blockEnhanced, uint32(0), uint32(c.ts>>32), uint32(c.ts), uint32(1), uint32(1), byte(7))
 			got, err := framesOf(t, f.b)
 			if err != nil || len(got) != 1 || !got[0].at.Equal(c.want) {
-				t.Errorf("%s, %s: %v: %v, want %v", order, c.name, got, err, c.want)
+				t.Errorf("%s, %s: frames %v, error %v, want one at %v", order, c.name, got, err, c.want)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func TestBlocks(t *testing.T) {
 		}
 		got, err := framesOf(t, f.b)
 		if err != nil || len(got) != len(want) {
-			t.Fatalf("%s: %v: %v", order, got, err)
+			t.Fatalf("%s: frames %v, error %v, want %d", order, got, err, len(want))
 		}
 		for i, g := range got {
 			if w := want[i]; !bytes.Equal(g.data, w.data) || !g.at.Equal(w.at) || g.link != w.link || g.left != w.left {
@@ -201,7 +201,7 @@ func TestPcapForms(t *testing.T) {
 				uint32(3), uint32(7), uint32(2), uint32(9), [2]byte{1, 2}, uint32(4), uint32(8), uint32(0), uint32(0))
 			got, err := framesOf(t, b)
 			if err != nil || len(got) != 2 || !got[0].at.Equal(time.Unix(3, nanos)) || got[0].link != linkRaw || !bytes.Equal(got[0].data, []byte{1, 2}) || len(got[1].data) > 0 {
-				t.Errorf("%s, %#x: %v: %v", order, magic, got, err)
+				t.Errorf("%s, %#x: frames %v, error %v, want 2, the first at 3 s and %d ns with 2 bytes", order, magic, got, err, nanos)
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func TestDamagedBlocks(t *testing.T) {
 			{"another version", file().put(uint32(magicMicro), uint16(2), uint16(3), [16]byte{}), "version 2.3 of pcap"},
 		} {
 			if _, err := framesOf(t, c.file); err == nil || !strings.Contains(err.Error(), c.wantText) {
-				t.Errorf("%s, %s: %v, want %q", order, c.name, err, c.wantText)
+				t.Errorf("%s, %s: error %v, want %q", order, c.name, err, c.wantText)
 			}
 		}
 	}
@@ -251,6 +251,6 @@ func TestOtherVersionIsReported(t *testing.T) {
 	f := orders["little endian"]().section(1).section(2).section(3)
 	_, src, err := readAll(t, f.b)
 	if s := src.Skipped(); err != nil || len(s) != 1 || s[errVersion.Error()] != 2 {
-		t.Errorf("%v: %v", s, err)
+		t.Errorf("packets skipped %v, error %v, want 2 as %q", s, err, errVersion)
 	}
 }

@@ -71,7 +71,7 @@ func TestNamespaceInterface(t *testing.T) {
 	for done := false; !done; {
 		p, err := src.Next()
 		if err != nil {
-			t.Fatalf("%v; %d packets lost here, skipped %v, %+v", err, src.Lost(), src.Skipped(), o.Totals)
+			t.Fatalf("capture failed: %v; %d packets lost here, skipped %v, totals %+v", err, src.Lost(), src.Skipped(), o.Totals)
 		}
 		o.Locate(p)
 		o.Observe(p)
@@ -85,11 +85,11 @@ func TestNamespaceInterface(t *testing.T) {
 	st := bus.Stats().Publications[0]
 	for _, x := range o.Streams() {
 		if x.Name == "feed" && (x.Messages != messages || x.Duplicates != 0 || x.Missing != 0 || x.Data != st.PacketsSent) {
-			t.Errorf("%+v; the publisher sent %d packets", x.Counts, st.PacketsSent)
+			t.Errorf("counts %+v, want %d messages, none missing or duplicate, and %d packets", x.Counts, messages, st.PacketsSent)
 		}
 	}
 	if o.Malformed != 0 || o.Foreign != 0 || o.OtherTag != 0 || src.Lost() != 0 {
-		t.Errorf("%+v, %d lost here", o.Totals, src.Lost())
+		t.Errorf("totals %+v, %d lost here, want none malformed, foreign, of another tag or lost", o.Totals, src.Lost())
 	}
 }
 
@@ -154,13 +154,13 @@ func TestFilterPassesSupportedFrames(t *testing.T) {
 	}
 	for name, c := range tunnels(dataPacket(1, 0)) {
 		if c.link == linkEthernet && !passes(c.frame) {
-			t.Errorf("%s is dropped", name)
+			t.Errorf("the socket's filter drops %s", name)
 		}
 	}
 	tcp := ethernet(0x0800, build(outer(layers.IPProtocolTCP)))
 	for name, frame := range map[string][]byte{"TCP": tcp, "ARP": ethernet(0x0806, tcp[14:]), "LLDP": ethernet(0x88cc, tcp[14:]), "a frame that is too short": tcp[:13]} {
 		if passes(frame) {
-			t.Errorf("%s passes", name)
+			t.Errorf("the socket's filter passes %s", name)
 		}
 	}
 }

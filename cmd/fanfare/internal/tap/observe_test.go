@@ -124,14 +124,14 @@ func TestGaps(t *testing.T) {
 		Packets: 17 + 1, Bytes: s.Bytes, Data: 7, Messages: 7, Heartbeats: 5, Gones: 1, Repairs: 5, Missing: 8, Repaired: 3, Late: 2, Gone: 3, Duplicates: 1, Unneeded: 1,
 	}
 	if s.Counts != want || s.Receivers != 2 || !s.Ended || s.Name != "feed" {
-		t.Errorf("%+v\nwant %+v", s.Counts, want)
+		t.Errorf("counts %+v, want %+v of 2 receivers and an ended publisher feed: %+v", s.Counts, want, s)
 	}
 	if p, b := s.Rate(); p != 0 || b != 0 {
 		t.Errorf("%f packets and %f bytes a second, want 0; the capture lasted %v", p, b, s.Last.Sub(s.First))
 	}
 	r.on(time.Second, heartbeatPacket(20, 20, wire.FlagEnd))
 	if p, b := s.Rate(); p < 10 || p > 20 || b < p {
-		t.Errorf("%f packets and %f bytes a second, of %v", p, b, s.Last.Sub(s.First))
+		t.Errorf("%f packets and %f bytes a second, of %v, want 10 to 20 packets", p, b, s.Last.Sub(s.First))
 	}
 }
 
@@ -156,7 +156,7 @@ func TestStorms(t *testing.T) {
 	}
 	r.expect(t, "repair_storm: ")
 	if s := r.Streams()[0]; s.NAKs != 6*storm || s.NAKPackets != 12*storm || s.Receivers != 7 {
-		t.Errorf("%+v", s.Counts)
+		t.Errorf("counts %+v of %d receivers, want %d NAKs for %d packets from 7", s.Counts, s.Receivers, 6*storm, 12*storm)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestForeignPackets(t *testing.T) {
 	h.GroupTag = wire.GroupTag(group1)
 	wire.PutDataHeader(other, h, 1472)
 	if p := r.on(0, other); p.group.Index != 1 {
-		t.Errorf("group %v", p.group)
+		t.Errorf("group %v, want index 1", p.group)
 	}
 	r.expect(t, "other_group: a data from 10.0.0.7:40000 to 239.20.0.0:7400 has group tag "+fmt.Sprintf("%08x", h.GroupTag)+", the tag of group 1 (239.20.0.1:7400)")
 	h.GroupTag = 7
@@ -187,10 +187,10 @@ func TestForeignPackets(t *testing.T) {
 	r.on(0, other)
 	r.expect(t, "the tag of no known group")
 	if r.Foreign != 2 || r.Malformed != 2 || r.OtherTag != 2 || r.Packets != 6 || len(r.Streams()) != 0 {
-		t.Errorf("%+v", r.Totals)
+		t.Errorf("totals %+v, want 6 packets: 2 foreign, 2 malformed and 2 with another tag; and no stream", r.Totals)
 	}
 	if list := r.ReasonList(); len(list) != 2 {
-		t.Errorf("%q", list)
+		t.Errorf("reasons %q, want 2", list)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestRestart(t *testing.T) {
 	r.on(0, wire.AppendHello(nil, header(4, 0), &wire.Hello{}))
 	r.expect(t, "stream: ", "restart: publisher 0000000000000077: another instance of this publisher appeared, with epoch 0000000000000004")
 	if len(r.Streams()) != 2 || r.Hellos != 1 {
-		t.Errorf("%d streams", len(r.Streams()))
+		t.Errorf("%d streams and %d hellos, want 2 and 1", len(r.Streams()), r.Hellos)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestBounds(t *testing.T) {
 	}
 	s := r.Streams()[0]
 	if len(s.spans) != maxSpans || s.Missing != 4*maxSpans-1 || s.Open != s.Missing {
-		t.Errorf("%d gaps tracked; %+v", len(s.spans), s.Counts)
+		t.Errorf("%d gaps tracked, want %d with %d packets missing: %+v", len(s.spans), maxSpans, 4*maxSpans-1, s.Counts)
 	}
 	texts := 0
 	for _, f := range r.drain() {
@@ -231,19 +231,19 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	if texts != 10+6 { // 16, 32, 64, 128, 256 and 512
-		t.Errorf("%d of %d gaps were reported", texts, s.Missing)
+		t.Errorf("%d reports of %d gaps, want 16", texts, s.Missing)
 	}
 	for i := range uint64(2 * maxReceivers) {
 		r.on(0, rangesPacket(wire.TypeNAK, i+1, 5, 2))
 	}
 	if len(s.members) != maxReceivers || len(s.burst.from) != maxReceivers {
-		t.Errorf("%d members, %d in the burst", len(s.members), len(s.burst.from))
+		t.Errorf("%d members, %d in the burst, want %d each", len(s.members), len(s.burst.from), maxReceivers)
 	}
 	for i := range uint64(2 * maxTopics) {
 		r.NameTopic(i, "t")
 	}
 	if len(r.topics) > maxTopics {
-		t.Errorf("%d topics", len(r.topics))
+		t.Errorf("%d topics, want at most %d", len(r.topics), maxTopics)
 	}
 }
 
@@ -274,11 +274,11 @@ func FuzzObserve(f *testing.F) {
 			for i, x := range s.spans {
 				open += x.end - x.first
 				if x.first >= x.end || i > 0 && s.spans[i-1].end > x.first || x.end > s.high {
-					t.Fatalf("gaps %v", s.spans)
+					t.Fatalf("gaps %v, want them in order, apart and below %d", s.spans, s.high)
 				}
 			}
 			if s.Missing != s.Repaired+s.Late+s.Gone+s.Open || s.Open != open {
-				t.Errorf("%+v, %d open", s.Counts, open)
+				t.Errorf("counts %+v, want %d packets open and all missing ones accounted for", s.Counts, open)
 			}
 		}
 	})
@@ -326,7 +326,7 @@ func TestSealedPackets(t *testing.T) {
 			o.Locate(p)
 			o.Observe(p)
 			if p.Sealed == nil || p.Sealed.Key != id || p.Bytes() != len(x.Sealed)/2 {
-				t.Fatalf("%s: %+v", c.name, p.Sealed)
+				t.Fatalf("%s: packet %+v of %d bytes, want it sealed with key %v and %d bytes", c.name, p.Sealed, p.Bytes(), id, len(x.Sealed)/2)
 			}
 			if p.Sealed.Err == nil && bytes.Equal(p.Data, unhex(t, x.Packet)) {
 				opened++
@@ -335,10 +335,10 @@ func TestSealedPackets(t *testing.T) {
 		n := uint64(len(v.Good))
 		if c.wantText == "" {
 			if opened != len(v.Good) || o.Unopened != 0 || o.Sealed != n || len(texts) > 0 {
-				t.Errorf("%s: %d of %d opened, %d not, findings %q", c.name, opened, n, o.Unopened, texts)
+				t.Errorf("%s: %d of %d opened, %d not, findings %q, want %d opened and no findings", c.name, opened, n, o.Unopened, texts, len(v.Good))
 			}
 		} else if opened > 0 || o.Unopened != n || o.Sealed != n || o.Foreign+o.Malformed != 0 || len(texts) == 0 || !strings.Contains(texts[0], "sealed with key 0x1f3a9c07") || !strings.Contains(texts[0], c.wantText) {
-			t.Errorf("%s: %d sealed, %d foreign, findings %q", c.name, o.Sealed, o.Foreign, texts)
+			t.Errorf("%s: %d sealed, %d foreign, findings %q, want %d sealed, none foreign and %q", c.name, o.Sealed, o.Foreign, texts, n, c.wantText)
 		}
 	}
 }
@@ -359,7 +359,7 @@ func TestSealedTrain(t *testing.T) {
 		lens = append(lens, len(p))
 	}
 	if !slices.Equal(lens, []int{140, 140, 140, 140, 90}) {
-		t.Errorf("split into %v", lens)
+		t.Errorf("split into %v, want 140 four times and 90", lens)
 	}
 }
 
@@ -386,12 +386,12 @@ func TestSignedPackets(t *testing.T) {
 			o.Locate(p)
 			o.Observe(p)
 			if n++; p.Signed == nil || p.Signed.Err != nil || p.Signed.Key() != x.Key || p.Signed.Counter != x.Counter || p.Bytes() != len(b) || hex.EncodeToString(p.Data) != x.Packets[i] {
-				t.Fatalf("%+v", p.Signed)
+				t.Fatalf("signed packet %+v, want key %v, counter %d and the vector's bytes", p.Signed, x.Key, x.Counter)
 			}
 		}
 	}
 	if o.Signed != n || o.Foreign != 0 {
-		t.Errorf("%d signed of %d, %d foreign", o.Signed, n, o.Foreign)
+		t.Errorf("%d packets signed and %d foreign, want %d and none", o.Signed, o.Foreign, n)
 	}
 	before := o.Malformed
 	o.Observe(&Packet{Data: append([]byte("Fg\x02"), make([]byte, 200)...), From: "a", To: "b"})
@@ -413,6 +413,6 @@ func TestSignedTrain(t *testing.T) {
 		lens = append(lens, len(p))
 	}
 	if full := wire.SignedHead(3) + wire.HeaderLen + 100; !slices.Equal(lens, []int{full, full, full, full, full - 50}) {
-		t.Errorf("split into %v", lens)
+		t.Errorf("split into %v, want %d four times and %d", lens, full, full-50)
 	}
 }

@@ -58,7 +58,7 @@ func TestSocketAnswersNothing(t *testing.T) {
 	}
 	o := NewObserver(NewGroups(s.Addresses()), func(f Finding) {
 		if f.Kind != KindStream && f.Kind != KindEnd {
-			t.Errorf("%s: %s", f.Kind, f.Text)
+			t.Errorf("finding %s: %s, want only the publisher's beginning and end", f.Kind, f.Text)
 		}
 	})
 	watchdog := time.AfterFunc(time.Minute, s.Interrupt)
@@ -69,7 +69,7 @@ func TestSocketAnswersNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if messages == 0 && p.Address == "" || p.From == "" || p.Time.IsZero() {
-			t.Errorf("%+v", p)
+			t.Errorf("packet %+v lacks its address, its sender or its time", p)
 		}
 		o.Locate(p)
 		o.Observe(p)
@@ -78,10 +78,10 @@ func TestSocketAnswersNothing(t *testing.T) {
 		}
 	}
 	if x := o.Streams()[0]; x.Name != "feed" || !x.GroupKnown || x.Receivers != 0 {
-		t.Errorf("%+v", x)
+		t.Errorf("stream %+v, want publisher feed in a known group and no receivers", x)
 	}
 	if st := bus.Stats(); st.Transport.PacketsReceived != 0 {
-		t.Errorf("the publisher received %d packets", st.Transport.PacketsReceived)
+		t.Errorf("the publisher received %d packets, want none", st.Transport.PacketsReceived)
 	}
 	s.Interrupt()
 	for {
@@ -135,7 +135,7 @@ func TestSocketGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := dissect.Read(p.Data); r.Type != wire.TypeData {
-			t.Errorf("%v", r.Type)
+			t.Errorf("the packet has type %v, want data", r.Type)
 		}
 		got = append(got, p.Address)
 	}

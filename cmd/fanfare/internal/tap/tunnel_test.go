@@ -76,7 +76,7 @@ func TestTunnels(t *testing.T) {
 	for name, c := range tunnels(want) {
 		got, src, err := readAll(t, pcap(t, c.link, c.frame))
 		if err != nil || len(got) != 1 || len(src.Skipped()) != 0 {
-			t.Errorf("%s: %d packets, skipped %v: %v", name, len(got), src.Skipped(), err)
+			t.Errorf("%s: %d packets, skipped %v, error %v, want 1 and none skipped", name, len(got), src.Skipped(), err)
 			continue
 		}
 		from := "10.0.0.7:40000"
@@ -102,11 +102,11 @@ func TestTunnels(t *testing.T) {
 		}
 	}
 	if _, src, err := readAll(t, pcap(t, linkERF, []byte{8: 1, 20: 0})); err != nil || len(src.Skipped()) != 1 {
-		t.Errorf("ERF of HDLC: skipped %v: %v", src.Skipped(), err)
+		t.Errorf("ERF of HDLC: skipped %v, error %v, want one reason", src.Skipped(), err)
 	}
 	tcp := inGRE(layers.EthernetTypeIPv4, inner)
 	tcp[14+20+4+9] = 6
 	if _, src, err := readAll(t, pcap(t, linkEthernet, tcp)); err != nil || len(src.Skipped()) != 0 {
-		t.Errorf("TCP in a tunnel: skipped %v: %v", src.Skipped(), err)
+		t.Errorf("TCP in a tunnel: skipped %v, error %v, want none", src.Skipped(), err)
 	}
 }

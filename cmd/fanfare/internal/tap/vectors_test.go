@@ -64,7 +64,7 @@ func TestBadSealedPackets(t *testing.T) {
 				for _, g := range v.Good {
 					if known {
 						if p := observe(g.Sealed, g.Index); p.Sealed.Err != nil {
-							t.Fatal(p.Sealed.Err)
+							t.Fatalf("a good packet cannot be opened: %v", p.Sealed.Err)
 						}
 					}
 				}
@@ -93,11 +93,11 @@ func TestBadSealedPackets(t *testing.T) {
 					if wire.IsSealed(unhex(t, x.Sealed)) {
 						refused(sealed.ErrShort)
 					} else if p.Sealed != nil || o.Foreign != was.Foreign+1 {
-						t.Errorf("%+v, %d foreign", p.Sealed, o.Foreign)
+						t.Errorf("packet %+v, %d foreign, want it unsealed and %d foreign", p.Sealed, o.Foreign, was.Foreign+1)
 					}
 				case "open": // it is parsed as an unsealed packet of unknown type
 					if p.Sealed != nil || o.Malformed != was.Malformed+1 || !errors.Is(p.Read.Err, wire.ErrType) {
-						t.Errorf("%+v, %d malformed: %v", p.Sealed, o.Malformed, p.Read.Err)
+						t.Errorf("packet %+v, %d malformed, error %v, want it unsealed, %d malformed and %v", p.Sealed, o.Malformed, p.Read.Err, was.Malformed+1, wire.ErrType)
 					}
 				case "version":
 					refused(sealed.ErrVersion)
@@ -117,7 +117,7 @@ func TestBadSealedPackets(t *testing.T) {
 						return
 					}
 					if before == nil || before.Sealed.Err != nil || before.Sealed.Salt != p.Sealed.Salt {
-						t.Fatalf("after %+v", before)
+						t.Fatalf("the packet before is %+v, want an opened one with salt %v", before, p.Sealed.Salt)
 					}
 					if back := before.Sealed.Counter - p.Sealed.Counter; back != 0 && (back < 16384 || back > 1<<31) {
 						t.Errorf("its counter is %d, after %d", p.Sealed.Counter, before.Sealed.Counter)
@@ -155,7 +155,7 @@ func TestBadSignedPackets(t *testing.T) {
 			p := observe(x.Signed)
 			if x.Fails == "unsigned" {
 				if p.Signed != nil || o.Signed != 0 || o.Foreign != 0 {
-					t.Errorf("%+v, %d signed, %d foreign", p.Signed, o.Signed, o.Foreign)
+					t.Errorf("packet %+v, %d signed, %d foreign, want it unsigned and none", p.Signed, o.Signed, o.Foreign)
 				}
 				return
 			}
@@ -164,7 +164,7 @@ func TestBadSignedPackets(t *testing.T) {
 			}
 			if x.Fails == "malformed" {
 				if why := p.Signed.Err; !errors.Is(why, wire.ErrMalformed) && !errors.Is(why, wire.ErrVersion) || o.Malformed != 1 || o.Reasons["signed: "+why.Error()] != 1 {
-					t.Errorf("%v, %d malformed, %v", why, o.Malformed, o.Reasons)
+					t.Errorf("error %v, %d malformed for %v, want 1 as malformed or of another version", why, o.Malformed, o.Reasons)
 				}
 				return
 			}
@@ -173,10 +173,10 @@ func TestBadSignedPackets(t *testing.T) {
 			wire.PutSigned(shown, &s.Signed)
 			copy(shown[wire.SignedLen-len(s.Signature):], s.Signature)
 			if shown = append(append(shown, s.Path...), s.Packet...); s.Err != nil || !bytes.Equal(shown, unhex(t, x.Signed)) {
-				t.Fatalf("%v, shown as %x", s.Err, shown)
+				t.Fatalf("error %v, packet shown as %x, want %s", s.Err, shown, x.Signed)
 			}
 			if known := x.Fails != "key"; trusted[s.Key()] != known {
-				t.Errorf("signed with key %#x, trusted: %v", s.Key(), !known)
+				t.Errorf("signed with key %#x, trusted: %v, want %v", s.Key(), !known, known)
 			}
 			switch x.Fails {
 			case "key", "forged":
@@ -186,7 +186,7 @@ func TestBadSignedPackets(t *testing.T) {
 				}
 			case "replayed":
 				if before == nil || before.Signed.Key() != s.Key() || before.Signed.Counter != s.Counter && before.Signed.Counter < s.Counter+64 {
-					t.Errorf("%+v after %+v", s, before)
+					t.Errorf("packet %+v after %+v, want the same key and an old counter", s, before)
 				}
 			default:
 				t.Errorf("unexpected check %q", x.Fails)

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscriber that does not answer is silent, and one that was given up for that stays as gone for
-// a minute: both are marked, at the topic, too, and in the first line.
+// A subscriber that does not answer is silent. One that was released for that is gone for a minute.
+// Both are marked, also in the topic's row and in the first line.
 func TestSubscriberGoes(t *testing.T) {
 	observe := func(change func(*inspect.Bus)) *Figures {
 		b := inspect.Bus{Identity: inspect.Identity{ID: "b", Name: "feed"}, Topics: []inspect.Topic{{Name: "md.a", Group: "g", Messages: 1}}, Publications: []inspect.Publication{{Address: "g"}}}
@@ -36,18 +36,18 @@ func TestSubscriberGoes(t *testing.T) {
 	} {
 		f := observe(c.change)
 		if r := f.table(0).rows[0]; r.cells[7].text != c.topic || (r.level == calm) != (c.topic == "ok") {
-			t.Errorf("%s: the topic is %q, %d", c.name, r.cells[7].text, r.level)
+			t.Errorf("%s: the topic is %q, %d, want %q", c.name, r.cells[7].text, r.level, c.topic)
 		}
 		rows := f.table(2).rows
 		if c.state == "" {
 			if len(rows) > 0 {
-				t.Errorf("%s: %+v", c.name, rows)
+				t.Errorf("%s: rows %+v, want none", c.name, rows)
 			}
 		} else if len(rows) != 1 || rows[0].cells[3].text != c.state || (rows[0].level == calm) != (c.state == "ok") {
-			t.Errorf("%s: %+v", c.name, rows)
+			t.Errorf("%s: rows %+v, want one with state %q, calm: %v", c.name, rows, c.state, c.state == "ok")
 		}
 		if l, text := f.worst(); !strings.HasPrefix(text, c.line) || c.line == "" && text != "" || (l == calm) != (c.line == "") {
-			t.Errorf("%s: %d %q", c.name, l, text)
+			t.Errorf("%s: worst line is %d %q, want %q", c.name, l, text, c.line)
 		}
 	}
 }

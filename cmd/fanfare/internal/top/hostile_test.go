@@ -16,18 +16,18 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// What one process says it has lost does not hide what another has, however much it is.
+// A huge loss that one process reports does not hide the losses of another.
 func TestSumsDoNotWrap(t *testing.T) {
 	lost := func(pid int, n uint64) inspect.Seen {
 		return inspect.Seen{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: pid}, Buses: []inspect.Bus{{Causes: []stats.CauseCount{{Cause: "gone", Gaps: n, Messages: n}}}}}}
 	}
 	f := Between(Observation{}, Observation{time.Unix(1e9, 0), []inspect.Seen{lost(7, 40), lost(8, math.MaxUint64)}})
 	if f.Total.Gaps != math.MaxUint64 {
-		t.Errorf("%d gaps", f.Total.Gaps)
+		t.Errorf("%d gaps, want %d", f.Total.Gaps, uint64(math.MaxUint64))
 	}
 }
 
-// Whatever a process says within the bounds of an answer, to look at it takes no long time.
+// Reading the largest valid answer of a process takes little processor time.
 func TestLargeAnswersAreCheap(t *testing.T) {
 	testenv.Slow(t)
 	const many = 60_000
@@ -54,19 +54,19 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	began := testenv.ProcessorTime()
 	f := Between(observe(now), observe(now.Add(time.Second)))
 	if len(f.Streams) != many {
-		t.Errorf("%d streams", len(f.Streams))
+		t.Errorf("%d streams, want %d", len(f.Streams), many)
 	}
 	if err := Write(io.Discard, f, "", "", 200); err != nil {
 		t.Error(err)
 	}
 	if elapsed := testenv.ProcessorTime() - began; elapsed > 20*time.Second {
-		t.Errorf("it took %v of processor time", elapsed)
+		t.Errorf("it took %v of processor time, want at most 20 s", elapsed)
 	} else {
-		t.Log(elapsed)
+		t.Logf("it took %v of processor time", elapsed)
 	}
 }
 
-// fill puts a text into all that can have one, and a number into all else.
+// fill sets all strings of a value to a text, and its numbers to extreme values.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -96,7 +96,7 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-// Whatever texts a snapshot has, no table and no detail has anything that a terminal obeys.
+// No text of a snapshot puts an escape sequence into a table or a detail.
 func TestTextsAreQuoted(t *testing.T) {
 	var seen inspect.Seen
 	fill(reflect.ValueOf(&seen.Snapshot).Elem(), "\x1b[31mred\u009b2J\u202e\r\n")
@@ -111,7 +111,7 @@ func TestTextsAreQuoted(t *testing.T) {
 	for i, name := range viewNames {
 		rows := f.table(i).rows
 		if len(rows) == 0 {
-			t.Errorf("%s: no row", name)
+			t.Errorf("the table of %s has no row", name)
 		}
 		for _, r := range rows {
 			w := writer{width: 200}
@@ -120,6 +120,6 @@ func TestTextsAreQuoted(t *testing.T) {
 		}
 	}
 	if i := strings.IndexFunc(all.String(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); i >= 0 {
-		t.Errorf("%q", all.String()[max(0, i-80):i+20])
+		t.Errorf("the screen has an unprintable character: %q", all.String()[max(0, i-80):i+20])
 	}
 }

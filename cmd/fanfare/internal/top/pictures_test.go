@@ -24,9 +24,8 @@ var pictures = flag.Bool("top.pictures", false, "draw the pictures of docs/opera
 // drawn are the views of docs/operate/inspect.md.
 var drawn = []string{"topics", "losses"}
 
-// The pictures of top in the documents are there, and show what it shows today. With
-// -top.pictures they are drawn: of processes that publish and subscribe on loopback, with
-// loss and with a reader that is too slow.
+// The pictures of top in the documents exist and match the current output. -top.pictures draws them
+// from processes that publish and subscribe on loopback, with loss and with a slow subscriber.
 func TestPictures(t *testing.T) {
 	path := func(view string) string { return filepath.Join("../../../../docs/operate", "top-"+view+".svg") }
 	if *pictures {
@@ -63,8 +62,8 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// hashComment is a comment with a hash of how top draws the view of a scene that is always the same: who changes
-// how it looks has the pictures drawn anew.
+// hashComment is a comment with a hash of how top draws the view of a fixed scene. A change of the
+// output requires new pictures.
 func hashComment(view string) string {
 	s := NewScreen("")
 	s.Width, s.Height = 132, 16
@@ -73,7 +72,7 @@ func hashComment(view string) string {
 	return fmt.Sprintf("<!-- drawn by top as of %x -->\n", sha256.Sum256([]byte(s.Text())))
 }
 
-// picture is the screen as a terminal shows it, as SVG.
+// picture returns the screen, as a terminal shows it, as SVG.
 func picture(s *Screen) string {
 	const column, row, margin = 7.25, 17, 14
 	attributes := map[style]string{
@@ -103,9 +102,9 @@ func picture(s *Screen) string {
 
 func TestCountsOfOne(t *testing.T) {
 	if got := (&Options{Places: []string{"a", "b", "c", "d", "e"}}).Where(); got != "a, b, c, d and 1 other" {
-		t.Error(got)
+		t.Errorf(`places %q, want "a, b, c, d and 1 other"`, got)
 	}
 	if got := (&Figures{}).groupDetail(&Group{Unjoined: 1}); !slices.Contains(got, [2]string{"not joined", "1 bus, waiting to join it"}) {
-		t.Error(got)
+		t.Errorf(`details %q lack "1 bus, waiting to join it"`, got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscription whose publisher was lost, or that cannot hear any, is marked, and in the first
-// line; and who was lost is not among those who publish.
+// A subscription whose publisher was lost, or which receives none, is marked, also in the first
+// line. A lost publisher is not listed as a publisher.
 func TestPublishersNotReceived(t *testing.T) {
 	observe := func(change func(*inspect.Bus)) *Figures {
 		b := inspect.Bus{Identity: inspect.Identity{ID: "b"},
@@ -40,19 +40,19 @@ func TestPublishersNotReceived(t *testing.T) {
 	} {
 		f := observe(c.change)
 		if r := f.table(0).rows[0]; r.level != c.level || r.cells[7].text != c.state || r.cells[6].text != c.peers {
-			t.Errorf("%s: %d %q, %s peers", c.name, r.level, r.cells[7].text, r.cells[6].text)
+			t.Errorf("%s: row is %d %q with %s peers, want %d %q with %s", c.name, r.level, r.cells[7].text, r.cells[6].text, c.level, c.state, c.peers)
 		}
 		if l, text := f.worst(); l != c.first || text != c.line {
-			t.Errorf("%s: %d %q", c.name, l, text)
+			t.Errorf("%s: worst line is %d %q, want %d %q", c.name, l, text, c.first, c.line)
 		}
 	}
 	f := observe(received(5))
 	if r := f.table(1).rows[0]; r.level != warn || !strings.HasPrefix(r.cells[7].text, "lost 5.0s ago") {
-		t.Errorf("the stream: %d %+v", r.level, r.cells)
+		t.Errorf("the stream is %d %+v, want %d and a loss 5.0s ago", r.level, r.cells, warn)
 	}
 	for _, g := range f.Groups {
 		if len(g.Publishers) != 0 {
-			t.Errorf("group %s is published by %v", g.Group, g.Publishers)
+			t.Errorf("group %s is published by %v, want none", g.Group, g.Publishers)
 		}
 	}
 }

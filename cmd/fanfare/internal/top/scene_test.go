@@ -10,8 +10,8 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// scene are two observations, a second apart, of a publisher of two topics, a subscriber
-// that loses packets and has a leg down, one that reads nothing, and a process that does not answer.
+// scene returns two observations, a second apart, of: a publisher of two topics, a subscriber with
+// losses and a leg down, one that reads nothing, and a process that does not answer.
 func scene() (before, now Observation) { return sceneAt(0), sceneAt(1) }
 
 func sceneAt(second uint64) Observation {

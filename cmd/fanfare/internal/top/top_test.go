@@ -35,36 +35,36 @@ func TestRates(t *testing.T) {
 		t.Errorf("host %+v, want %+v", f.Host, want)
 	}
 	if len(f.Topics) != 2 || f.Topics[0].Rate != 49000 || f.Topics[1].Rate != 1000 || f.Topics[0].Slow != 2 {
-		t.Errorf("topics %+v", f.Topics)
+		t.Errorf("topics %+v, want 2 with 49000 and 1000 messages a second, the first with 2 slow subscribers", f.Topics)
 	}
 	if len(f.Streams) != 1 || f.Streams[0].Rate != 2400 || f.Streams[0].RepairRate != 20 || f.Streams[0].Lag != 700 {
-		t.Errorf("streams %+v", f.Streams)
+		t.Errorf("streams %+v, want one with 2400 packets a second, 20 repairs a second and lag 700", f.Streams)
 	}
 	if s := f.Subscriptions; len(s) != 3 || s[0].Rate != 48000 || s[0].Lost != 60 || s[1].Rate != 0 || s[1].Unread != 2.5 {
-		t.Errorf("subscriptions %+v", s)
+		t.Errorf("subscriptions %+v, want 3: 48000 messages a second with 60 lost; none, with unread for 2.5 s", s)
 	}
 	if g := f.Groups; len(g) != 1 || g[0].SentRate != 2500 || g[0].Received != 2400 || g[0].RepairRate != 25 || g[0].NAKRate != 4 ||
 		fmt.Sprint(g[0].Publishers, g[0].Subscribers) != "[prices] [book gone risk]" {
-		t.Errorf("groups %+v", g)
+		t.Errorf("groups %+v, want one with rates 2500 sent, 2400 received, 25 repairs, 4 NAKs, from prices to book, gone and risk", g)
 	}
 	if f.Buses[1].Repairs != total.Repairs {
-		t.Errorf("bus %+v", f.Buses[1].Repairs)
+		t.Errorf("bus has repairs %+v, want %+v", f.Buses[1].Repairs, total.Repairs)
 	}
 	if l := f.Losses; len(l) != 3 || l[0].Rate != 40 || f.Buses[1].SocketDrops != 140 || f.Buses[1].DropRate != 40 {
-		t.Errorf("losses %+v, bus %+v", l, f.Buses[1])
+		t.Errorf("losses %+v, bus %+v, want 3, the first with rate 40, and 140 drops", l, f.Buses[1])
 	}
 	if l := f.Legs; len(l) != 2 || l[0].Rate != 2400 || l[0].Filled != 8 || l[1].Up {
-		t.Errorf("legs %+v", l)
+		t.Errorf("legs %+v, want 2: one with 2400 packets a second and 8 filled, one down", l)
 	}
 	if e := f.Events; len(e) != 6 || e[0].Event.Kind != "leg_down" || e[2].Event.Sequence != 5 || e[2].Times != 2 || e[3].Times != 1 || e[4].Times != 1 || e[5].Event.Kind != "publisher_up" {
-		t.Errorf("events %+v", e)
+		t.Errorf("events %+v, want 6 from leg_down to publisher_up, the third twice", e)
 	}
 	if len(f.Failed) != 1 || f.Failed[0] != (Failed{"/run/deaf.sock", "i/o timeout"}) {
-		t.Errorf("failed %+v", f.Failed)
+		t.Errorf(`failed sockets %+v, want "/run/deaf.sock" with "i/o timeout"`, f.Failed)
 	}
 }
 
-// States say who is to be looked at.
+// States show which subscribers need attention.
 func TestStates(t *testing.T) {
 	f := Between(scene())
 	var states []string
@@ -75,11 +75,11 @@ func TestStates(t *testing.T) {
 		states = append(states, b.Bus+" "+b.State)
 	}
 	if got, want := strings.Join(states, ", "), "book ok, risk holds, gone silent, prices ok, book ok, 00000000000000cc busy"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("states %s, want %s", got, want)
 	}
 }
 
-// What is to be looked at first changes as worse things go away.
+// The first line shows the worst problem, and the next one when that is gone.
 func TestWorst(t *testing.T) {
 	before, now := scene()
 	buses := func(i int) *inspect.Bus { return &now.Seen[i].Snapshot.Buses[0] }
@@ -99,20 +99,20 @@ func TestWorst(t *testing.T) {
 	} {
 		level, got := Between(before, now).worst()
 		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%d %q, want %d %q", level, got, c.level, c.want)
+			t.Errorf("worst line is %d %q, want %d %q", level, got, c.level, c.want)
 		}
 		c.repair()
 	}
 }
 
-// Without an earlier snapshot, after a restart, and while a bus did not answer there are no
-// rates rather than wrong ones.
+// Without an earlier snapshot, after a restart, and while a bus does not answer, rates are unknown,
+// not wrong.
 func TestNoRates(t *testing.T) {
 	before, now := scene()
 	if f := Between(Observation{}, now); f.Interval != 0 || f.Total.SentRate.known() || f.Topics[0].Rate.known() || f.Total.MissingRate.known() || f.Groups[0].NAKRate.known() || f.Buses[0].SentRate.known() {
-		t.Errorf("first: %+v", f.Total)
+		t.Errorf("the first observation has rates: %+v", f.Total)
 	} else if b, err := json.Marshal(&f.Total); err != nil || !strings.Contains(string(b), `"sent_messages_per_s":null`) {
-		t.Errorf("first: %s, %v", b, err)
+		t.Errorf("the first observation's rate in JSON is not null: %s, error %v", b, err)
 	}
 	restarted, _ := scene()
 	for i := range 3 {
@@ -128,7 +128,7 @@ func TestNoRates(t *testing.T) {
 		t.Errorf("after a busy bus: %+v", f.Total)
 	}
 	if f := Between(now, before); f.Total.SentRate > 0 {
-		t.Errorf("backwards: %+v", f.Total)
+		t.Errorf("the rate between times in the wrong order is above 0: %+v", f.Total)
 	}
 }
 
@@ -147,8 +147,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// Each view at the sizes of terminals: no line is longer than the terminal, no screen has more
-// lines, and nothing in it is an escape sequence of somebody else's.
+// In each view, at several sizes of terminals: no line is longer than the terminal, no screen has
+// more lines, and no text from outside contains an escape sequence.
 func TestScreens(t *testing.T) {
 	for _, size := range [][2]int{{120, 16}, {60, 12}, {200, 14}} {
 		var all strings.Builder
@@ -160,11 +160,11 @@ func TestScreens(t *testing.T) {
 			text := s.Text()
 			lines := strings.Split(text, "\n")
 			if len(lines) > size[1] {
-				t.Errorf("%s at %v has %d lines", view, size, len(lines))
+				t.Errorf("%s at %v has %d lines, want at most %d", view, size, len(lines), size[1])
 			}
 			for _, l := range lines {
 				if utf8.RuneCountInString(l) > size[0] || strings.ContainsRune(l, '\x1b') {
-					t.Errorf("%s at %v: %q", view, size, l)
+					t.Errorf("%s at %v: line %q is longer than the screen or has an escape sequence", view, size, l)
 				}
 			}
 			fmt.Fprintf(&all, "%s\n\n", strings.TrimRight(text, "\n"))
@@ -173,7 +173,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Details of one row of each view.
+// Each view shows the details of a row.
 func TestDetails(t *testing.T) {
 	var all strings.Builder
 	for i := range viewNames {
@@ -188,7 +188,7 @@ func TestDetails(t *testing.T) {
 	golden(t, "details", all.String())
 }
 
-// No size of a terminal, and no key, is too much.
+// The screen works with all sizes of a terminal and all keys.
 func TestAnySize(t *testing.T) {
 	keys := []string{"down", "enter", "s", "S", "r", "end", "?", "x", "tab", "pgup", "/", "q", "enter", "esc", "p", "home", "G", "esc", "shift+tab", "space", "up", "k"}
 	for w := -1; w < 130; w += 7 {
@@ -200,7 +200,7 @@ func TestAnySize(t *testing.T) {
 			for i := range 100 {
 				s.Key(keys[i%len(keys)], "q")
 				if n := strings.Count(s.Text(), "\n") + 1; n > max(1, h) {
-					t.Fatalf("%d lines of %d", n, h)
+					t.Fatalf("the screen has %d lines, want at most %d", n, max(1, h))
 				}
 			}
 			s.Show(Between(Observation{}, Observation{}))
@@ -220,12 +220,12 @@ func TestKeys(t *testing.T) {
 				text = k
 			}
 			if s.Key(k, text) {
-				t.Fatalf("%s ends it", k)
+				t.Fatalf("the key %s ends the program, want it to go on", k)
 			}
 		}
 		return s.Text()
 	}
-	// chosen is the line of the chosen row.
+	// chosen returns the line of the chosen row.
 	chosen := func(text string) string {
 		for _, l := range strings.Split(text, "\n") {
 			if strings.HasPrefix(l, "> ") {
@@ -261,41 +261,41 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if text := press("/", "z", "z", "enter"); !strings.Contains(text, `none of 1 groups has "zz" in it`) {
-		t.Errorf("a filter that nothing passes: %s", text)
+		t.Errorf("the screen with a filter that nothing passes lacks its text: %s", text)
 	}
 	press("esc", "p")
 	_, later := scene()
 	later.Time = later.Time.Add(time.Minute)
 	s.Show(Between(Observation{}, later))
 	if text := press(); !strings.Contains(text, "12:00:01 · PAUSED") {
-		t.Errorf("paused: %s", text)
+		t.Errorf(`the paused screen lacks "12:00:01 · PAUSED": %s`, text)
 	}
 	if text := press("p"); !strings.Contains(text, "12:01:01") || strings.Contains(text, "PAUSED") {
 		t.Errorf("not paused any more: %s", text)
 	}
 	if text := press("?"); !strings.Contains(text, "Shift-Tab") {
-		t.Errorf("help: %s", text)
+		t.Errorf(`the help lacks "Shift-Tab": %s`, text)
 	}
 	press("x")
 	s.Fail(errors.New("no\x1b[2J file"))
 	if text := press(); !strings.Contains(text, `not up to date: no\x1b[2J file`) {
-		t.Errorf("a failure: %s", text)
+		t.Errorf(`the screen after a failure lacks "not up to date": %s`, text)
 	}
 	if !s.Key("q", "q") || !s.Key("ctrl+c", "") {
 		t.Error("q and Ctrl-C do not end it")
 	}
 }
 
-// A screen without any process says what to do.
+// A screen without processes gives advice.
 func TestNoProcess(t *testing.T) {
 	s := NewScreen("/run/user/1000/fanfare")
 	s.Show(Between(Observation{}, Observation{Time: noon}))
 	if text := s.Text(); !strings.Contains(text, "No process of this user has a bus") || !strings.Contains(text, "/run/user/1000/fanfare") || !strings.Contains(text, "fanfare sub") {
-		t.Error(text)
+		t.Errorf("the screen without a process lacks a reason, a directory or an advice: %s", text)
 	}
 }
 
-// Styles are there with colour only, and end with their line.
+// Escape sequences for styles are used with colour only, and end in the same line.
 func TestColour(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		s := NewScreen("")
@@ -303,11 +303,11 @@ func TestColour(t *testing.T) {
 		s.Show(Between(scene()))
 		for _, l := range strings.Split(s.Text(), "\n") {
 			if got := strings.Contains(l, "\x1b"); got && (!colour || !strings.HasSuffix(l, reset)) {
-				t.Errorf("colour %v: %q", colour, l)
+				t.Errorf("with colour %v the line is %q, want an escape sequence only with colour, and a reset at its end", colour, l)
 			}
 		}
 		if red := strings.Contains(s.Text(), string(red)); red != colour {
-			t.Errorf("colour %v, and red is there: %v", colour, red)
+			t.Errorf("colour %v, and red is there: %v, want %v", colour, red, colour)
 		}
 	}
 }
@@ -320,7 +320,7 @@ func TestWrite(t *testing.T) {
 	}
 	golden(t, "once", all.String())
 	if s := one.String(); strings.Contains(s, "TOPICS") || !strings.Contains(s, "socket_overflow") || strings.Contains(s, "gone") {
-		t.Errorf("one view: %s", s)
+		t.Errorf("the screen of one view has others or gone subscribers: %s", s)
 	}
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(f); err != nil {
@@ -328,7 +328,7 @@ func TestWrite(t *testing.T) {
 	}
 	var x map[string]any
 	if err := json.Unmarshal(out.Bytes(), &x); err != nil || strings.Count(out.String(), "\n") != 1 {
-		t.Fatalf("%v: %s", err, out.String())
+		t.Fatalf("the output is not one line of JSON: %v: %s", err, out.String())
 	}
 	for i := range reflect.TypeFor[Figures]().NumField() {
 		name, _, _ := strings.Cut(reflect.TypeFor[Figures]().Field(i).Tag.Get("json"), ",")
@@ -338,7 +338,7 @@ func TestWrite(t *testing.T) {
 	}
 	first := x["subscribers"].([]any)[0].(map[string]any)
 	if first["process"] != "feed[10]" || first["state"] != stateOK || first["behind"] != 12.0 {
-		t.Errorf("a subscriber: %v", first)
+		t.Errorf("subscriber %v, want process feed[10], state %s and 12 behind", first, stateOK)
 	}
 }
 
@@ -351,7 +351,7 @@ func TestFormat(t *testing.T) {
 		fit("abcdef", 4, false): "abc…", fit("ab", 4, true): "  ab", fit("ab", 4, false): "ab  ", fit("é", 1, false): "é",
 	} {
 		if got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("text %q, want %q", got, want)
 		}
 	}
 }
@@ -379,8 +379,8 @@ func many() (before, now Observation) {
 	return at(1), at(2)
 }
 
-// With ten thousand topics a screen is as large as the terminal, names first who is slow, and
-// says how many topics there are of which it has not been told.
+// With ten thousand topics a screen is as large as the terminal, names slow subscribers first, and
+// gives the number of topics that it lacks.
 func TestManyTopics(t *testing.T) {
 	before, now := many()
 	s := NewScreen("here")
@@ -388,7 +388,7 @@ func TestManyTopics(t *testing.T) {
 	s.Show(Between(before, now))
 	text := s.Text()
 	if lines := strings.Split(text, "\n"); len(lines) > 30 || !strings.Contains(lines[2], "slow: desk-199") || !strings.Contains(text, "md.0.249") {
-		t.Errorf("%d lines:\n%s", len(lines), text)
+		t.Errorf("the screen has %d lines, want at most 30 with desk-199 as slow and md.0.249:\n%s", len(lines), text)
 	}
 	if !strings.Contains(text, "topics 10000 of 10400") {
 		t.Errorf("it does not say how many there are:\n%s", text)
@@ -402,7 +402,7 @@ func BenchmarkManyTopics(b *testing.B) {
 		s.Width, s.Height = 120, 30
 		s.Show(Between(before, now))
 		if s.Text() == "" {
-			b.Fatal("nothing")
+			b.Fatal("the screen is empty")
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// What loses messages permanently, or will, is to be looked at first, whatever packets are dropped.
+// Permanent losses, present or imminent, come first, however many packets are dropped.
 func TestWorstOfReaders(t *testing.T) {
 	app := func(change func(*inspect.Bus)) Observation {
 		b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Causes: []stats.CauseCount{{Cause: "injected", Dropped: 1e6}}}
@@ -53,17 +53,17 @@ func TestWorstOfReaders(t *testing.T) {
 	} {
 		level, got := Between(app(func(*inspect.Bus) {}), app(c.change)).worst()
 		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%s: %d %q, want %d %q", c.name, level, got, c.level, c.want)
+			t.Errorf("%s: worst line is %d %q, want %d %q", c.name, level, got, c.level, c.want)
 		}
 	}
 }
 
-// What to do about a cause is said for the bus that has it: a socket that was given all that it
-// asked for must ask for more.
+// Advice on a cause depends on the bus: a socket with the buffer that it requested needs a larger
+// request.
 func TestLossesSayWhatToDoHere(t *testing.T) {
 	b := inspect.Bus{Fabric: inspect.Fabric{Buffers: []inspect.Buffers{{ReceiveAsked: 65536, ReceiveGranted: 65536}}}, Causes: []stats.CauseCount{{Cause: "socket_overflow", Dropped: 7}}}
 	f := Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Host: inspect.Host{ReceiveBufferMax: 212992}, Buses: []inspect.Bus{b}}}}})
 	if want := "Request a larger receive buffer than the current 65536 bytes"; !strings.HasPrefix(f.Losses[0].Do, want) {
-		t.Errorf("%q, want %q", f.Losses[0].Do, want)
+		t.Errorf("advice %q, want %q", f.Losses[0].Do, want)
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// browser is a Chromium without a window, told what to do by the Chrome DevTools Protocol
-// over pipes.
+// browser is a Chromium without a window, controlled by the Chrome DevTools Protocol over pipes.
 type browser struct {
 	t       *testing.T
 	out     *os.File
@@ -23,11 +22,11 @@ type browser struct {
 	mu     sync.Mutex
 	next   int                         // under mu
 	waits  map[int]chan map[string]any // under mu
-	errors []string                    // under mu: of the page's script, or of what it may not do
+	errors []string                    // under mu: errors of the script and violations of the policy
 	gone   chan struct{}               // closed when the browser has ended
 }
 
-// startBrowser starts one with an empty page.
+// startBrowser starts a browser with an empty page.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	cmd := testenv.Browser(t, "--remote-debugging-pipe")
@@ -61,7 +60,7 @@ func startBrowser(t *testing.T) *browser {
 	return b
 }
 
-// listen takes in answers and what the page complains of.
+// listen receives answers, and errors that the page reports.
 func (b *browser) listen(answers *os.File) {
 	defer close(b.gone)
 	defer answers.Close()
@@ -102,7 +101,7 @@ func (b *browser) listen(answers *os.File) {
 	}
 }
 
-// call asks the browser for something, and waits for the answer.
+// call calls a method of the browser and waits for the answer.
 func (b *browser) call(method string, params map[string]any) map[string]any {
 	b.t.Helper()
 	b.mu.Lock()
@@ -127,18 +126,18 @@ func (b *browser) call(method string, params map[string]any) map[string]any {
 	select {
 	case result := <-c:
 		if result["error"] != nil {
-			b.t.Fatalf("%s: %v", method, result["error"])
+			b.t.Fatalf("the browser's method %s failed: %v", method, result["error"])
 		}
 		return result
 	case <-b.gone:
 		b.t.Fatalf("%s: the browser has ended", method)
 	case <-time.After(time.Minute):
-		b.t.Fatalf("%s: no answer", method)
+		b.t.Fatalf("the browser does not answer %s", method)
 	}
 	return nil
 }
 
-// open shows a page, as wide as asked for, light or dark.
+// open shows a page of a given width and height, dark or light.
 func (b *browser) open(url string, wide, tall int, dark bool) {
 	b.t.Helper()
 	scheme := "light"
@@ -150,12 +149,12 @@ func (b *browser) open(url string, wide, tall int, dark bool) {
 	b.call("Page.navigate", map[string]any{"url": url})
 }
 
-// eval is the value of an expression in the page.
+// eval returns the value of an expression in the page.
 func (b *browser) eval(expression string) any {
 	b.t.Helper()
 	r := b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true})
 	if r["exceptionDetails"] != nil {
-		b.t.Fatalf("%s: %v", expression, r["exceptionDetails"])
+		b.t.Fatalf("the expression %s failed: %v", expression, r["exceptionDetails"])
 	}
 	result, _ := r["result"].(map[string]any)
 	return result["value"]
@@ -169,10 +168,10 @@ func (b *browser) await(expression string) {
 			return
 		}
 	}
-	b.t.Fatalf("never true: %s; the page says:\n%v", expression, b.eval("document.body.innerText"))
+	b.t.Fatalf("the expression %s is never true; the page says:\n%v", expression, b.eval("document.body.innerText"))
 }
 
-// complaints are the errors of the page's script, and what its policy kept it from.
+// complaints returns the errors of the page's script and violations of its policy.
 func (b *browser) complaints() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

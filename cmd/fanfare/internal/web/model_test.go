@@ -18,7 +18,7 @@ var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func second(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// app is a process whose bus was opened at since and has published and lost so much.
+// app is a process whose bus was opened at since, with these totals of published and missing messages.
 func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
 	return inspect.Seen{Socket: fmt.Sprint("/run/", pid), Snapshot: &inspect.Snapshot{
 		Version: inspect.Version, Process: inspect.Process{PID: pid, Program: "app", Host: "here"},
@@ -32,8 +32,8 @@ func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
 	}}
 }
 
-// Rates are of what has grown since the second before: not of all that a bus ever did, also
-// when it did not answer for a while; and a bus that was opened since counts as a whole.
+// Rates are differences to the second before, not totals, even if a bus did not answer for a while.
+// All counts of a new bus belong to its first second.
 func TestRates(t *testing.T) {
 	old, silent := start.Add(-time.Hour), errors.New("silent")
 	m := newModel()
@@ -54,7 +54,7 @@ func TestRates(t *testing.T) {
 		{nil, nil, 0, 0, 7},
 	} {
 		f := m.update(second(i), c.seen, c.err)
-		events := uint64(0) // that repeat are one row
+		events := uint64(0) // equal ones share one row
 		for _, e := range f.Events {
 			events += e.Times
 		}
@@ -62,7 +62,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("second %d: %v published, %v missing, %d events %+v; want %v, %v, %d", i, f.Point[1], f.Point[3], events, f.Events, c.published, c.missing, c.events)
 		}
 		if len(c.seen) != len(f.Processes) || (c.err != nil) != (f.Error != "") {
-			t.Errorf("second %d: processes %v, error %q", i, f.Processes, f.Error)
+			t.Errorf("second %d: processes %v, error %q, want %d and an error: %v", i, f.Processes, f.Error, len(c.seen), c.err != nil)
 		}
 		if i == 3 && (f.Processes[0].Name != "app[1]" || f.Processes[0].Error == "") {
 			t.Errorf("a process that does not answer is %+v", f.Processes[0])
@@ -82,12 +82,12 @@ func TestWherePacketsAreLost(t *testing.T) {
 		b.Groups[0].Counters = inspect.Counters{"missing": 12 * n, "repaired": 9 * n, "late": n, "lost": 2 * n}
 		b.Causes = []stats.CauseCount{{Cause: "fabric", Dropped: 4 * n}, {Cause: "socket_overflow", Dropped: 1000 * n}, {Cause: "slow_consumer", Dropped: 500 * n, Gaps: n, Messages: 800 * n}}
 		if p := m.update(second(i), []inspect.Seen{x}, nil).Point; i == 1 && !slices.Equal(p[3:8], []float64{12, 10, 800, 4, 7}) {
-			t.Errorf("missing, repaired or late, lost, on the way, here: %v", p[3:8])
+			t.Errorf("missing, repaired or late, lost, on the way, here: %v, want 12, 10, 800, 4, 7", p[3:8])
 		}
 	}
 }
 
-// Links say what flows, and for a while that something was missing or lost.
+// Links show the flow of messages, and for a while that some were missing or lost.
 func TestLinks(t *testing.T) {
 	m := newModel()
 	links := func(at int, sent, missing uint64) string {
@@ -117,7 +117,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// However many buses there are, a frame has so much and no more.
+// The size of a frame is limited, however many buses there are.
 func TestFrameIsBounded(t *testing.T) {
 	var seen []inspect.Seen
 	for pid := range 500 {
@@ -133,11 +133,11 @@ func TestFrameIsBounded(t *testing.T) {
 		t.Errorf("%d processes, %d findings, %d slow, %d events, %d publishers, beyond %v", len(f.Processes), len(f.Findings), len(f.Slow), len(f.Events), len(f.Map.Publishers), f.Map.Beyond)
 	}
 	if text, err := json.Marshal(f); err != nil || len(text) > 256<<10 {
-		t.Errorf("a frame of %d bytes, %v", len(text), err)
+		t.Errorf("a frame has %d bytes, error %v, want at most 256 KiB", len(text), err)
 	}
 }
 
-// However many groups and losses a bus has, a frame is made in good time.
+// A frame is made in little time, however many groups and losses a bus has.
 func TestLargeAnswersAreCheap(t *testing.T) {
 	b := inspect.Bus{Losses: &inspect.LossRecord{Losses: make([]inspect.Loss, 4096)}, Groups: make([]inspect.Group, 100_000)}
 	for i := range b.Losses.Losses {
@@ -153,15 +153,15 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	}
 	f, elapsed := update()
 	if len(f.Map.Links) == 0 || f.Map.Links[0].Gone != 1 {
-		t.Errorf("links %+v", f.Map.Links)
+		t.Errorf("links %+v, want the first with 1 gone", f.Map.Links)
 	}
 	b.Losses = nil
 	if _, without := update(); elapsed > 3*without+time.Second {
-		t.Errorf("it took %v of processor time, and %v without losses", elapsed, without)
+		t.Errorf("it took %v of processor time, and %v without losses, want at most thrice and a second", elapsed, without)
 	}
 }
 
-// The percentiles of a point are of what was timed since the second before.
+// The percentiles of a point cover the delays measured since the second before.
 func TestPercentilesOverTime(t *testing.T) {
 	m := newModel()
 	for i, c := range []struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// load is a bus that publishes and hears itself, in a process that can be looked at: this
-// one.
+// load is a bus of this process that publishes and receives its own messages, and whose process can
+// be inspected.
 type load struct {
 	dir string
 	bus *pubsub.Bus
@@ -55,7 +55,7 @@ func startLoad(t *testing.T) *load {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { // messages all the time
+	go func() { // publish continuously
 		defer close(done)
 		for p.Publish(ctx, make([]byte, 1000)) == nil {
 			time.Sleep(time.Millisecond)
@@ -74,7 +74,7 @@ func (l *load) read(ctx context.Context) ([]inspect.Seen, error) {
 	return seen, err
 }
 
-// lose has a subscription lose messages permanently, as one that reads too slowly does.
+// lose makes a subscription lose messages permanently, like a slow reader.
 func (l *load) lose(t *testing.T) {
 	t.Helper()
 	sub, err := l.bus.Subscribe("md.a", pubsub.SlowConsumer(pubsub.SlowLatest), pubsub.MaxBehind(1))
@@ -103,8 +103,8 @@ func serve(t *testing.T, addr string, read Read) *Server {
 	return s
 }
 
-// What goes on is seen: rates move, a loss appears with the second frame after it at the
-// latest, which is two seconds, and that the server ends and comes again.
+// The page shows what happens: rates change, a loss appears at most two frames, which is two
+// seconds, later, and the server's end and restart are shown.
 func TestInBrowser(t *testing.T) {
 	testenv.Slow(t)
 	b := startBrowser(t)
@@ -143,11 +143,11 @@ func TestInBrowser(t *testing.T) {
 		t.Error(err)
 	}
 	if c := b.complaints(); c != "" {
-		t.Errorf("the page's script: %s", c)
+		t.Errorf("the page's script reports an error: %s", c)
 	}
 }
 
-// It fits a phone, and has colours of its own in the dark.
+// The page fits a phone, and has other colours in dark mode.
 func TestInBrowserOnPhones(t *testing.T) {
 	testenv.Slow(t)
 	b := startBrowser(t)
@@ -157,11 +157,11 @@ func TestInBrowserOnPhones(t *testing.T) {
 	colours := make(map[any]bool)
 	for _, dark := range []bool{false, true} {
 		for _, wide := range []int{360, 1280} {
-			l.lose(t) // one is slow
+			l.lose(t) // one subscription is now slow
 			b.open("http://"+s.Addr()+"/", wide, 800, dark)
 			b.await(`document.querySelectorAll("canvas").length === 5 && document.querySelectorAll("#map rect").length >= 3 && document.querySelector("#slow table") !== null`)
 			if n := b.eval(`document.documentElement.scrollWidth`); n != float64(wide) {
-				t.Errorf("%d pixels wide, dark %v: the page is %v wide", wide, dark, n)
+				t.Errorf("%d pixels wide, dark %v: the page is %v wide, want %d", wide, dark, n, wide)
 			}
 			if wide == 360 {
 				b.eval(`window.boxes = [...document.querySelectorAll("table")].filter((t) => !t.closest(".uplot")).map((t) => t.parentElement);
@@ -175,11 +175,11 @@ func TestInBrowserOnPhones(t *testing.T) {
 		}
 	}
 	if len(colours) != 2 {
-		t.Errorf("colours of the page: %v", colours)
+		t.Errorf("colours of the page: %v, want 2", colours)
 	}
 }
 
-// hostile are texts that would be obeyed if the page took them for anything but text.
+// hostile is a text that would run a script if the page used it as HTML.
 const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>"'&amp;${window.hacked=3}`
 
 func hostileSnapshot(now time.Time) []inspect.Seen {
@@ -198,7 +198,7 @@ func hostileSnapshot(now time.Time) []inspect.Seen {
 	}}}
 }
 
-// Names from the wire are text, whatever is in them.
+// The page shows names from the network as text, whatever they contain.
 func TestInBrowserHostileNames(t *testing.T) {
 	testenv.Slow(t)
 	b := startBrowser(t)
@@ -210,11 +210,11 @@ func TestInBrowserHostileNames(t *testing.T) {
 		t.Errorf("hostile names were obeyed: %v", b.eval(`window.hacked`))
 	}
 	if c := b.complaints(); c != "" {
-		t.Errorf("the page's script: %s", c)
+		t.Errorf("the page's script reports an error: %s", c)
 	}
 }
 
-// Without a browser: no script makes anything but text of texts.
+// No script of the page creates HTML from texts. This test needs no browser.
 func TestScriptsMakeText(t *testing.T) {
 	for _, name := range []string{"app.js", "map.js", "page.html"} {
 		text, err := files.ReadFile(name)
@@ -223,7 +223,7 @@ func TestScriptsMakeText(t *testing.T) {
 		}
 		for _, not := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", " onclick=", " style="} {
 			if strings.Contains(string(text), not) {
-				t.Errorf("%s has %s", name, not)
+				t.Errorf("%s contains %q, which the page must not use", name, not)
 			}
 		}
 	}

@@ -34,10 +34,10 @@ var views = []struct {
 	{"web-light", 1280, 1700, false}, {"web-dark", 1280, 1700, true}, {"web-phone-light", 390, 1700, false}, {"web-phone-dark", 390, 1700, true},
 }
 
-// drawnOf has the hash of what the pictures were drawn of.
+// drawnOf has the hash of the page of which the pictures were drawn.
 const drawnOf = "../../../../docs/operate/web-pictures.sha256"
 
-// hashOf is a hash of all that decides how the page looks.
+// hashOf returns a hash of all files that determine the page's appearance.
 func hashOf(t *testing.T) string {
 	t.Helper()
 	h := sha256.New()
@@ -51,9 +51,9 @@ func hashOf(t *testing.T) string {
 	return hex.EncodeToString(h.Sum(nil)) + "\n"
 }
 
-// The pictures of the page in the documents are there, small, and of the page as it is. With -web.pictures they
-// are drawn: of processes that publish and subscribe on loopback, with loss and with a
-// reader that is too slow.
+// The pictures of the page in the documents exist, are small, and match the current page.
+// -web.pictures draws them from processes that publish and subscribe on loopback, with loss and
+// with a slow subscriber.
 func TestPictures(t *testing.T) {
 	for _, v := range views {
 		path := filepath.Join("../../../../docs/operate", v.name+".png")
@@ -62,7 +62,7 @@ func TestPictures(t *testing.T) {
 		}
 		info, err := os.Stat(path)
 		if err != nil || info.Size() > 150<<10 {
-			t.Errorf("%s: %v, %v", path, info, err)
+			t.Errorf("picture %s: %v, error %v, want at most 150 KiB", path, info, err)
 		}
 	}
 	if !*pictures {
@@ -98,7 +98,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// small is a picture in 255 colours: the page has few.
+// small returns a picture with 255 colours, which are enough for the page.
 func small(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(raw))

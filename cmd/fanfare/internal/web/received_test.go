@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// The lines of a publisher that was lost are red, up to the subscription that has lost it, and its
-// bus says so. One that was restarted is there.
+// The lines from a lost publisher to its subscription are red, and the bus has a note. A restarted
+// publisher is not lost.
 func TestPublisherLost(t *testing.T) {
 	seen := func(streams ...inspect.Stream) []inspect.Seen {
 		s := app(1, start, 0, 0)
@@ -30,7 +30,7 @@ func TestPublisherLost(t *testing.T) {
 	} {
 		f := newModel().update(start, seen(c.streams...), nil)
 		if len(f.Map.Links) != 2 || len(f.Map.Publishers) != 1 || f.Map.Publishers[0].State != c.state {
-			t.Fatalf("%+v", f.Map)
+			t.Fatalf("map %+v, want 2 links and 1 publisher of state %q", f.Map, c.state)
 		}
 		for _, l := range f.Map.Links {
 			if l.Style != c.style {
@@ -38,7 +38,7 @@ func TestPublisherLost(t *testing.T) {
 			}
 		}
 		if note := f.Processes[0].Buses[0].Note; !strings.HasPrefix(note, c.note) || c.note == "" && note != "" {
-			t.Errorf("note %q", note)
+			t.Errorf("note %q, want %q", note, c.note)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func readNothing(context.Context) ([]inspect.Seen, error) { return nil, nil }
 
-// The page is for this host, unless it is said to be for others.
+// The page is served to this host only, unless the remote option is set.
 func TestServeLocally(t *testing.T) {
 	for _, c := range []struct {
 		addr   string
@@ -32,19 +32,19 @@ func TestServeLocally(t *testing.T) {
 		s, err := Serve(c.addr, c.remote, readNothing)
 		var local *LocalError
 		if errors.As(err, &local) != c.local && (err == nil || c.local) {
-			t.Errorf("%s, remote %v: %v", c.addr, c.remote, err)
+			t.Errorf("Serve on %s, remote %v: error %v, want a LocalError: %v", c.addr, c.remote, err, c.local)
 		}
 		if err == nil {
 			s.Close()
 		}
 	}
 	if _, err := Serve("nowhere", false, readNothing); err == nil || !strings.Contains(err.Error(), "nowhere") {
-		t.Errorf("an address without a port: %v", err)
+		t.Errorf("Serve on an address without a port fails with %v, want the address", err)
 	}
 }
 
-// What a page of somebody else's could ask for by a browser is refused, and each answer says
-// what a browser may do with it.
+// Requests that a foreign page can make in a browser are refused. Each answer restricts what a
+// browser may do with its contents.
 func TestGuard(t *testing.T) {
 	s := serve(t, "localhost:0", readNothing)
 	defer s.Close()
@@ -78,18 +78,18 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s of host %q from site %q: %s, want %d", c.path, c.host, c.site, resp.Status, c.want)
 		}
 		if h := resp.Header; h.Get("Content-Security-Policy") != policy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: headers %v", c.path, h)
+			t.Errorf("%s: headers %v, want the page's policy, nosniff and no allowed origin", c.path, h)
 		}
 	}
 	if resp, err := client.Post("http://"+s.Addr()+"/", "text/plain", strings.NewReader("x")); err != nil || resp.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %v, %v", resp, err)
+		t.Errorf("POST is answered by %v, error %v, want status %d", resp, err, http.StatusMethodNotAllowed)
 	} else {
 		resp.Body.Close()
 	}
 }
 
-// A browser is told what was before, then each frame, and at last that it is over; and
-// when the server is closed all goroutines are gone.
+// A browser receives the earlier points, then each frame, and finally the end. After the server is
+// closed no goroutine is left.
 func TestEvents(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := serve(t, "localhost:0", func(context.Context) ([]inspect.Seen, error) { return hostileSnapshot(time.Now()), nil })
@@ -112,13 +112,13 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	if a, b := next(), next(); a != "hello" || b != "frame" {
-		t.Errorf("%s, then %s", a, b)
+		t.Errorf("first events %q and %q, want hello and frame", a, b)
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
 	for name := next(); name != "bye"; name = next() {
 		if name != "frame" {
-			t.Fatalf("%s", name)
+			t.Fatalf("event %q, want frame or bye", name)
 		}
 	}
 	if err := <-closed; err != nil {
@@ -129,8 +129,8 @@ func TestEvents(t *testing.T) {
 	testenv.AwaitGoroutines(t, before)
 }
 
-// A browser that does not read costs some frames, and is then hung up on; there are so many
-// and no more; and what they are told first is bounded.
+// A browser that does not read misses some frames, then its connection is closed. The number of
+// browsers and the first data for each are limited.
 func TestBrowsersAreBounded(t *testing.T) {
 	h := newHub("x")
 	var all []chan []byte
@@ -155,18 +155,18 @@ func TestBrowsersAreBounded(t *testing.T) {
 			n++
 		}
 		if n != maxWaiting {
-			t.Errorf("browser %d: %d frames wait", i, n)
+			t.Errorf("browser %d: %d frames wait, want %d", i, n, maxWaiting)
 		}
 	}
 	if len(h.clients) != 1 {
-		t.Errorf("%d browsers are left", len(h.clients))
+		t.Errorf("%d browsers are left, want 1", len(h.clients))
 	}
 	for i := range 2 * maxPoints {
 		h.send(&Frame{Point: []float64{float64(i)}}, []byte("frame"))
 		<-reads
 	}
 	if len(h.points) != maxPoints || h.points[maxPoints-1][0] != 2*maxPoints-1 {
-		t.Errorf("%d points are kept", len(h.points))
+		t.Errorf("%d points are kept, want %d", len(h.points), maxPoints)
 	}
 	h.close()
 	if c, _ := h.enter(); c != nil {
@@ -174,7 +174,7 @@ func TestBrowsersAreBounded(t *testing.T) {
 	}
 }
 
-// A connection that takes nothing does not keep the server from ending.
+// A client that reads nothing does not prevent the server from ending.
 func TestCloseWithoutReaders(t *testing.T) {
 	s := serve(t, "localhost:0", readNothing)
 	for range 3 {

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscription that loses messages permanently because it reads too slowly is in the list of those
-// who are slow, and its line on the map is red, for a minute; though no packet was lost.
+// A subscription that reads too slowly and loses messages permanently is in the list of slow ones
+// and has a red line on the map for a minute, even if no packet was lost.
 func TestPermanentLosses(t *testing.T) {
 	seen := func(last time.Time) []inspect.Seen {
 		s := app(1, start, 0, 0)
@@ -30,7 +30,7 @@ func TestPermanentLosses(t *testing.T) {
 			}
 		}
 		if found != c.loses || len(f.Slow) != c.loses {
-			t.Errorf("%v ago: slow are %+v", c.ago, f.Slow)
+			t.Errorf("%v ago: slow are %+v, want %d", c.ago, f.Slow, c.loses)
 		}
 		for _, l := range f.Map.Links {
 			if l.To == "shere/1" && l.Style != c.style {
@@ -40,14 +40,14 @@ func TestPermanentLosses(t *testing.T) {
 	}
 }
 
-// A subscriber that was given up is in the list for a minute.
+// A subscriber that was released is in the list for a minute.
 func TestGoneSubscribers(t *testing.T) {
 	for ago, want := range map[time.Duration]int{5 * time.Second: 1, 2 * time.Minute: 0} {
 		s := app(1, start, 0, 0)
 		s.Snapshot.Buses[0].Events = []inspect.Event{{Sequence: 1, Kind: "subscriber_silent", Time: start.Add(-ago), Group: "g1", Name: "risk", For: 1.5, Behind: 9}}
 		f := newModel().update(start, []inspect.Seen{s}, nil)
 		if len(f.Slow) != want || want > 0 && (f.Slow[0].Name != "risk" || f.Slow[0].State != "gone" || f.Slow[0].For != 6.5) {
-			t.Errorf("%v ago: %+v", ago, f.Slow)
+			t.Errorf("%v after the event: slow %+v, want %d", ago, f.Slow, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// The page says why it has nothing to show, and its script goes on.
+// The page shows the reason if it has no data, and its script continues.
 func TestInBrowserUnwritableFrame(t *testing.T) {
 	testenv.Slow(t)
 	b := startBrowser(t)
@@ -24,6 +24,6 @@ func TestInBrowserUnwritableFrame(t *testing.T) {
 	b.open("http://"+s.Addr()+"/", 1280, 900, false)
 	b.await(`document.body?.dataset.sequence > 2 && document.getElementById("verdict")?.textContent.includes("cannot be shown")`)
 	if c := b.complaints(); c != "" {
-		t.Errorf("the page's script: %s", c)
+		t.Errorf("the page's script reports an error: %s", c)
 	}
 }

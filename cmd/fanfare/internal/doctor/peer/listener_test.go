@@ -2,7 +2,6 @@ package peer
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -56,15 +55,15 @@ func TestNoAmplification(t *testing.T) {
 		size := headerSize + rnd.IntN(1000)
 		got := r.handle(p, arrival{Size: size}, address(rnd.IntN(1000)), now)
 		if got != nil && (got.run != nil || got.packet.Kind != kindChallenge && got.packet.Kind != kindBusy) {
-			t.Fatalf("packet %d, %+v of %d bytes, is answered by %+v", i, p, size, got)
+			t.Fatalf("packet %d, %+v of %d bytes, is answered by %+v, want nothing, a challenge or a refusal as busy", i, p, size, got)
 		}
 		if got != nil && size < 4*got.sized() {
-			t.Fatalf("%+v of %d bytes is answered by %d", p, size, got.sized())
+			t.Fatalf("%+v of %d bytes is answered by %d, want at most a fourth", p, size, got.sized())
 		}
 		r.probe(p, arrival{Size: size}, address(rnd.IntN(1000)), now)
 	}
 	if len(r.sessions) != 0 {
-		t.Errorf("%d sessions", len(r.sessions))
+		t.Errorf("%d sessions, want none", len(r.sessions))
 	}
 }
 
@@ -73,7 +72,7 @@ func TestCookie(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
 	cookie, got := join(t, r, address(1), 7, now)
 	if got == nil || got.packet.Kind != kindEchoed || len(r.sessions) != 1 {
-		t.Fatalf("%+v, %d sessions", got, len(r.sessions))
+		t.Fatalf("answer %+v with %d sessions, want an echo and 1 session", got, len(r.sessions))
 	}
 	for name, try := range map[string]func() *reply{
 		"another address": func() *reply {
@@ -95,14 +94,14 @@ func TestCookie(t *testing.T) {
 		},
 	} {
 		if got := try(); got != nil {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: answer %+v, want none", name, got)
 		}
 	}
 	// A hello in the name of a client does not end its session.
 	r.handle(packet{Kind: kindProbe, Session: 7, Cookie: cookie, Row: rowUnicast}, arrival{}, address(1), now)
 	r.handle(packet{Kind: kindHello, Session: 9}, arrival{Size: helloSize}, address(1), now)
 	if s := r.sessions[address(1)]; s == nil || s.id != 7 || s.tally[rowUnicast].Received != 1 {
-		t.Errorf("session %+v", s)
+		t.Errorf("session %+v, want session 7 with 1 probe received", s)
 	}
 }
 
@@ -112,11 +111,11 @@ func TestSessions(t *testing.T) {
 	for i := range 100 {
 		_, got := join(t, r, address(i), 7, now)
 		if busy := got != nil && got.packet.Kind == kindBusy; busy != (i >= maxSessions) {
-			t.Errorf("client %d is answered by %+v", i, got)
+			t.Errorf("client %d is answered by %+v, want a refusal as busy: %v", i, got, i >= maxSessions)
 		}
 	}
 	if len(r.sessions) != maxSessions {
-		t.Errorf("%d sessions", len(r.sessions))
+		t.Errorf("%d sessions, want %d", len(r.sessions), maxSessions)
 	}
 	now = now.Add(sessionTime + 1)
 	if _, got := join(t, r, address(200), 7, now); got.packet.Kind != kindEchoed || len(r.sessions) != 1 {
@@ -143,17 +142,17 @@ func TestRuns(t *testing.T) {
 		"huge": request(0, 1, 1<<64-1), "of no row": request(rowInfo, 1, 100),
 	} {
 		if got != nil {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("request for %s: answer %+v, want none", name, got)
 		}
 	}
 	got := request(rowTrain, 100, 512)
 	if got == nil || got.run == nil || *got.run != (run{Row: rowTrain, Count: 100, Size: 512}) {
-		t.Fatalf("%+v", got)
+		t.Fatalf("answer %+v, want a run of 100 probes of 512 bytes", got)
 	}
 	r.ran(address(1), number, 99)
 	number--
 	if again := request(rowTrain, 100, 512); again == nil || again.run != nil || again.packet.Count != 99 {
-		t.Errorf("asked again: %+v", again)
+		t.Errorf("a second request is answered by %+v, want no run and 99 probes left", again)
 	}
 	bytes := 0.0
 	for second := range 5 {
@@ -162,7 +161,7 @@ func TestRuns(t *testing.T) {
 			if got := request(rowMulticast, maxRun, 1472); got.run != nil {
 				bytes += float64(got.run.Count * got.run.Size)
 			} else if got.packet.Kind != kindBusy {
-				t.Fatalf("%+v", got)
+				t.Fatalf("answer %+v, want a run or a refusal as busy", got)
 			}
 		}
 		if limit := float64(second+2) * bytesPerSecond; bytes > limit || bytes < limit/3 {
@@ -182,14 +181,14 @@ func TestReports(t *testing.T) {
 		p := packet{Kind: kindRequest, Row: row, Session: 7, Cookie: cookie, Number: 3}
 		got := r.handle(p, arrival{Size: requestSize}, address(1), now)
 		if got.sized() == 0 || got.sized() > requestSize || !json.Valid(got.packet.Body) {
-			t.Errorf("row %d: %d bytes: %s", row, got.sized(), got.packet.Body)
+			t.Errorf("row %d: answer of %d bytes, want JSON of at most %d: %s", row, got.sized(), requestSize, got.packet.Body)
 		}
 		if got := r.handle(p, arrival{Size: requestSize - 1}, address(1), now); got != nil {
-			t.Errorf("for a smaller request: %+v", got)
+			t.Errorf("a smaller request is answered by %+v, want no answer", got)
 		}
 	}
 	if got := (Info{Host: "a\x1b]0;title\x07b", Querier: "ünï\xff\"\\"}).clean(); got.Host != "a?]0;title?b" || got.Querier != "?n???"+"?" {
-		t.Errorf("cleaned: %q, %q", got.Host, got.Querier)
+		t.Errorf(`cleaned info: host %q, querier %q, want "a?]0;title?b" and "?n????"`, got.Host, got.Querier)
 	}
 }
 
@@ -212,7 +211,7 @@ func TestMulticastProbes(t *testing.T) {
 	} {
 		r.probe(c.p, arrival{}, c.from, now)
 		if got := r.sessions[address(1)].tally[rowMulticast].Received; got != c.want || len(r.sessions) != 1 {
-			t.Errorf("%s: %d probes", fmt.Sprint(i), got)
+			t.Errorf("probe %d: %d probes received, want %d", i, got, c.want)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestNamespaceNoAnswer(t *testing.T) {
 	connect(t, here, far, faults{}, faults{})
 	noListener := netip.MustParseAddrPort(hosts[1] + ":7402")
 	if _, err := Examine(t.Context(), config(t, 0), noListener, 0, func(string) {}); err == nil || !strings.Contains(err.Error(), ErrNoAnswer.Error()) {
-		t.Errorf("without a listener: %v", err)
+		t.Errorf("Examine without a listener fails with %v, want %v", err, ErrNoAnswer)
 	}
 	peer := netip.MustParseAddrPort(hosts[1] + ":7401")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -135,7 +135,7 @@ func TestNamespaceNoAnswer(t *testing.T) {
 			cancel(stop)
 		}
 	}); err != stop {
-		t.Errorf("ended early: %v", err)
+		t.Errorf("Examine ended early with %v, want %v", err, stop)
 	}
 	// Several at the same time, as from several terminals.
 	errs := make(chan error)

@@ -15,10 +15,10 @@ func TestPacket(t *testing.T) {
 	} {
 		b := p.append([]byte("before"), 100)[6:]
 		if len(b) != 100 {
-			t.Errorf("%+v has %d bytes", p, len(b))
+			t.Errorf("%+v has %d bytes, want 100", p, len(b))
 		}
 		if got, err := parse(b); err != nil || !reflect.DeepEqual(got, p) {
-			t.Errorf("%+v became %+v, %v", p, got, err)
+			t.Errorf("packet %+v became %+v, error %v", p, got, err)
 		}
 		for n := range headerSize + len(p.Body) {
 			if _, err := parse(b[:n]); err == nil {
@@ -31,7 +31,7 @@ func TestPacket(t *testing.T) {
 		bad := bytes.Clone(good)
 		bad[at] = value
 		if p, err := parse(bad); err == nil {
-			t.Errorf("with byte %d as %d: %+v", at, value, p)
+			t.Errorf("with byte %d as %d the packet is accepted: %+v", at, value, p)
 		}
 	}
 	bad := bytes.Clone(good)
@@ -49,7 +49,7 @@ func FuzzPacket(f *testing.F) {
 			return
 		}
 		if again, err := parse(p.append(nil, len(b))); err != nil || !reflect.DeepEqual(again, p) {
-			t.Errorf("%+v became %+v, %v", p, again, err)
+			t.Errorf("packet %+v became %+v, error %v", p, again, err)
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestTally(t *testing.T) {
 			got.add(n, arrival{})
 		}
 		if got.seen = c.want.seen; got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+			t.Errorf("%s: tally %+v, want %+v", c.name, got, c.want)
 		}
 	}
 	var got Tally
@@ -80,10 +80,10 @@ func TestTally(t *testing.T) {
 	got.add(0, arrival{Size: 300, TTL: 62})
 	got.add(1, arrival{Size: 200})
 	if got.Largest != 300 || got.TTL != 62 || got.Merged != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("tally %+v, want the largest size 300, the latest TTL 62 and 1 merged packet", got)
 	}
 	if got := (Tally{Received: -1, Duplicates: 1 << 40, Largest: 1 << 40, TTL: 1000}).clean(); got != (Tally{Duplicates: maxProbes, Largest: maxSize, TTL: 255}) {
-		t.Errorf("clean: %+v", got)
+		t.Errorf("cleaned tally %+v, want %d duplicates, the largest size %d and TTL 255", got, maxProbes, maxSize)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestReadQuery(t *testing.T) {
 		{"nothing", nil, query{}, false},
 	} {
 		if got, ok := readQuery(c.b); got != c.want || ok != c.ok {
-			t.Errorf("%s: %+v, %v", c.name, got, ok)
+			t.Errorf("%s: query %+v, %v, want %+v, %v", c.name, got, ok, c.want, c.ok)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestLargest(t *testing.T) {
 				want = 0
 			}
 			if err != nil || got != want || rows > 16 {
-				t.Errorf("up to %d, %d pass: found %d in %d rows, %v", size, passes, got, rows, err)
+				t.Errorf("up to %d, %d pass: found %d in %d rows, error %v, want %d in at most 16", size, passes, got, rows, err, want)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func TestOutcome(t *testing.T) {
 		{[]bool{n, y, n, n, n, n}, Outcome{Received: 1, Stopped: 2}}, // it began late
 	} {
 		if got := outcome(c.arrived); got != c.want {
-			t.Errorf("%v: %+v, want %+v", c.arrived, got, c.want)
+			t.Errorf("outcome of arrivals %v is %+v, want %+v", c.arrived, got, c.want)
 		}
 	}
 }

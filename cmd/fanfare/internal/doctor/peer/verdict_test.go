@@ -27,15 +27,15 @@ func check(t *testing.T, findings []doctor.Finding, want []expected) {
 	for _, f := range findings {
 		// All warnings and failures must be expected: no other fault may be reported.
 		if f.Level >= doctor.Warn && !slices.ContainsFunc(want, func(w expected) bool { return w.level == f.Level && strings.Contains(f.Text, w.wantText) }) {
-			t.Errorf("unexpected: %v: %s", f.Level, f.Text)
+			t.Errorf("unexpected finding %v: %s", f.Level, f.Text)
 		}
 		if f.Area == "" || f.Text == "" || strings.Contains(f.Text, "%!") {
-			t.Errorf("%+v", f)
+			t.Errorf("finding %+v lacks an area or a text, or is badly formatted", f)
 		}
 	}
 	if t.Failed() {
 		for _, f := range findings {
-			t.Logf("%v: %s: %s [%s]", f.Level, f.Area, f.Text, f.Fix)
+			t.Logf("finding %v: %s: %s [%s]", f.Level, f.Area, f.Text, f.Fix)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func listening(t *testing.T, mtu uint32) *os.File {
 		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
 		defer close(out)
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			t.Errorf("unshare: %v", err)
+			t.Errorf("a network namespace cannot be made: %v", err)
 			return
 		}
 		tap := newHost(t, hosts[1], mtu)
