@@ -107,7 +107,7 @@ func checkAllocations(t *testing.T, pubBus *Bus, sub *Subscription, topic string
 		}
 		for range 100 {
 			if m, err := sub.Next(ctx); err != nil || len(m.Data) != 64 {
-				t.Fatal(len(m.Data), err)
+				t.Fatalf("message of %d bytes, error %v, want 64 bytes", len(m.Data), err)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func TestPublishDoesNotAllocateForItsTypes(t *testing.T) {
 	} {
 		for range 2000 {
 			if err := f(); err != nil {
-				t.Fatal(name, err)
+				t.Fatalf("%s: %v", name, err)
 			}
 		}
 		if n := testing.AllocsPerRun(1000, func() { f() }); n >= 1 {

@@ -65,7 +65,7 @@ func TestHostilePacketsCauseNoSends(t *testing.T) {
 			sent[attack] = amount{after.packets - before.packets, after.bytes - before.bytes}
 			hostile.bytes += a.bytes
 			if one, two := buses[0].Stats().Seal, buses[1].Stats().Seal; attack && one.Forged+one.Replayed+two.Forged+two.Replayed < attacks/10 {
-				t.Errorf("few of the hostile packets arrived: %+v, %+v", one, two)
+				t.Errorf("statistics %+v and %+v, want at least %d hostile packets", one, two, attacks/10)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestHostilePacketsCauseNoSends(t *testing.T) {
 		without.packets, without.bytes, under.packets, under.bytes, hostile.packets, hostile.bytes)
 	// The number of heartbeats may differ between minutes, by at most one in fifty.
 	if under.packets > without.packets+without.packets/50 {
-		t.Errorf("%d packets were sent under the attack, %d without", under.packets, without.packets)
+		t.Errorf("%d packets were sent under the attack, %d without, want at most 2 %% more", under.packets, without.packets)
 	}
 	if under.bytes > without.bytes+without.bytes/50 {
 		t.Errorf("%d bytes were sent under the attack, %d without: that is %.4f for each hostile one",

@@ -17,7 +17,7 @@ func TestAPIHasNoInternalTypes(t *testing.T) {
 	files := token.NewFileSet()
 	names, err := filepath.Glob("*.go")
 	if err != nil || len(names) == 0 {
-		t.Fatalf("files %v, %v", names, err)
+		t.Fatalf("Go files %v, error %v, want at least one", names, err)
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {

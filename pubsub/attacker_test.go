@@ -150,7 +150,7 @@ func (a *attacker) recordEpoch(ctx context.Context, bus *Bus, sub *Subscription)
 			a.t.Fatal(err)
 		}
 		if m, err := sub.Next(ctx); err != nil || string(m.Data) != want {
-			a.t.Fatalf("%q, %v, want %q", m.Data, err, want)
+			a.t.Fatalf("message %q, error %v, want %q", m.Data, err, want)
 		}
 	}
 	if err := bus.Close(); err != nil {
@@ -168,7 +168,7 @@ func (a *attacker) recordEpoch(ctx context.Context, bus *Bus, sub *Subscription)
 		}
 	}
 	if len(packets) < messages {
-		a.t.Fatalf("%d packets were received of %d messages", len(packets), messages)
+		a.t.Fatalf("%d packets were received, want at least one for each of %d messages", len(packets), messages)
 	}
 	return packets
 }

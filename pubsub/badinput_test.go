@@ -62,7 +62,7 @@ func TestBadInputOnTheGroup(t *testing.T) {
 		g := subBus.Stats().Groups[0]
 		if g.Malformed >= 200 && g.Foreign >= 200 && g.Version >= 200 && g.Duplicates >= 199 {
 			if g.Lost != 0 || g.Streams != 1 {
-				t.Errorf("bad input had an effect: %+v", g)
+				t.Errorf("group after bad input: %+v, want 1 stream and nothing lost", g)
 			}
 			return
 		}
@@ -118,6 +118,6 @@ func TestDroppedMessagesAreCounted(t *testing.T) {
 		}
 	}
 	if g := bus.Stats().Groups[0]; g.DroppedRuns != 2*dropped || g.Malformed != 1 || g.Lost != 0 {
-		t.Errorf("%d runs are counted as dropped by two subscriptions, %d were sent: %+v", g.DroppedRuns, dropped, g)
+		t.Errorf("%d runs sent, group %+v, want twice as many dropped by two subscriptions, and 1 malformed", dropped, g)
 	}
 }

@@ -54,10 +54,10 @@ func testPublishSubscribe(t *testing.T, url string) {
 
 // Messages of many sizes arrive despite loss, duplication and reordering.
 func TestLossyManySizes(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for _, loss := range []string{"loss=0.1,dup=0.02,reorder=0.05", "loss=0.01", "loss=0.3,burst=4"}[:fewer(3)] {
 		eachFabric(t, func(t *testing.T, url string) {
-			t.Log(loss)
+			t.Logf("faults %s", loss)
 			ctx := testContext(t)
 			pubBus := openBus(t, Config{Faults: loss + ",seed=1"}, url)
 			var wg sync.WaitGroup
@@ -110,7 +110,7 @@ func TestLossyManySizes(t *testing.T) {
 			}
 			wg.Wait()
 			if t.Failed() {
-				t.Logf("publisher: %+v", pubBus.Stats().Publications)
+				t.Logf("publisher's statistics %+v", pubBus.Stats().Publications)
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func sizeChecker(t *testing.T, n int) func(Message, error) bool {
 	next := 0
 	return func(m Message, err error) bool {
 		if err != nil {
-			t.Errorf("at %d: %v", next, err)
+			t.Errorf("message %d: %v", next, err)
 			return true
 		}
 		want := sized(next)
@@ -162,12 +162,12 @@ func TestCloseWakesReaders(t *testing.T) {
 	}()
 	b.Close()
 	if err := <-errs; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Next after Close: %v", err)
+		t.Errorf("Next after Close: error %v, want %v", err, net.ErrClosed)
 	}
 	if _, err := b.Publisher("x"); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Publisher after Close: %v", err)
+		t.Errorf("Publisher after Close: error %v, want %v", err, net.ErrClosed)
 	}
 	if _, err := b.Subscribe("x"); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Subscribe after Close: %v", err)
+		t.Errorf("Subscribe after Close: error %v, want %v", err, net.ErrClosed)
 	}
 }

@@ -80,10 +80,10 @@ func TestDropsAreCountedByCause(t *testing.T) {
 				}
 				all = dropped() // a heartbeat may have been dropped meanwhile
 			}
-			t.Log(all)
+			t.Logf("packets dropped by cause: %v", all)
 			for cause := range maps.Keys(all) {
 				if cause != c.cause && cause != "overrun" {
-					t.Errorf("%d packets are counted as %s, and %d as %s", all[cause], cause, all[c.cause], c.cause)
+					t.Errorf("%d packets are counted as %s, and %d as %s, want only the latter", all[cause], cause, all[c.cause], c.cause)
 				}
 			}
 		})

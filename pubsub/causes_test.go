@@ -117,7 +117,7 @@ func TestOverflowRemedyForFabricsInMemory(t *testing.T) {
 		queue, _, _ := strings.Cut(c.Remedy, "rmem_max")
 		for _, scheme := range []string{"mem://", "shm://"} {
 			if !strings.Contains(c.Help, scheme) || !strings.Contains(queue, scheme) || !strings.Contains(queue, "raise queue= ") {
-				t.Errorf("%s: %q, %q", scheme, c.Help, c.Remedy)
+				t.Errorf("%s: help %q and remedy %q, want the scheme and queue= in them", scheme, c.Help, c.Remedy)
 			}
 		}
 	}

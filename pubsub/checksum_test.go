@@ -36,9 +36,9 @@ func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	want(t, ctx, sub, "plain")
 	want(t, ctx, sub, "checksummed")
 	if g := bus.Stats().Groups[0]; g.Damaged != 1 {
-		t.Errorf("%d damaged packets are counted", g.Damaged)
+		t.Errorf("%d damaged packets are counted, want 1", g.Damaged)
 	}
 	if n := log.count("checksum is missing or wrong"); n != 1 {
-		t.Errorf("the log has %d lines about it", n)
+		t.Errorf("the log has %d lines about a wrong checksum, want 1", n)
 	}
 }

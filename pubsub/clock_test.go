@@ -38,13 +38,13 @@ func TestDeliveryLatency(t *testing.T) {
 			time.Sleep(time.Second)
 			l := b.Stats().Delivery
 			if (l.Count > 20) != c.timed {
-				t.Errorf("%s: %d deliveries are timed", name, l.Count)
+				t.Errorf("%s: %d deliveries are timed, want more than 20: %v", name, l.Count, c.timed)
 			}
 			if c.timed && (l.Max < 3*time.Millisecond || l.Max > most || l.P50 < 3*time.Millisecond) {
 				t.Errorf("%s: %+v; the delay is 3 ms, the longest was %v", name, l, most)
 			}
 			if n := b.Stats().Groups[0].ClocksApart; n > 0 {
-				t.Errorf("%s: %d times do not agree", name, n)
+				t.Errorf("%s: %d clocks do not agree, want none", name, n)
 			}
 			b.Close()
 			a.Close()
@@ -61,14 +61,14 @@ func TestClockOfURL(t *testing.T) {
 	} {
 		list := strings.Fields(urls)
 		if b, err := (Config{Logger: quiet}).Open(testContext(t), list[0], list[1:]...); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v, want %q", urls, err, why)
+			t.Errorf("Open(%s): error %v, want one containing %q", urls, err, why)
 			if err == nil {
 				b.Close()
 			}
 		}
 	}
 	if _, err := (Config{Clock: "ptp", Logger: quiet}).Open(testContext(t), "mem://clock?clock=ptp"); err == nil || !strings.Contains(err.Error(), "leave one out") {
-		t.Errorf("both: %v", err)
+		t.Errorf("clock in Config and URL: error %v, want one containing \"leave one out\"", err)
 	}
 	b := openBus(t, Config{}, memURL(t)+"?clock=ptp")
 	of := func(c *Config) uint64 {

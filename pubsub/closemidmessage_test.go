@@ -41,16 +41,16 @@ func TestCloseInTheMiddleOfAMessage(t *testing.T) {
 			if err == nil {
 				got = bytes.Equal(m.Data, large)
 			} else if !errors.As(err, &e) {
-				t.Errorf("%v", err)
+				t.Errorf("Next: error %v, want a message or a PublisherEvent", err)
 			} else if e.Kind == events.PublisherEnded {
 				break
 			}
 		}
 		if err := <-done; (err == nil) != got {
-			t.Errorf("Publish returned %v, the message arrived: %v", err, got)
+			t.Errorf("Publish returned %v, the message arrived: %v, want both or neither", err, got)
 		}
 		if err := <-closed; err != nil {
-			t.Errorf("closing: %v", err)
+			t.Errorf("closing the publisher: %v", err)
 		}
 		subBus.Close()
 	}
@@ -100,6 +100,6 @@ func TestCloseWhileStateIsMade(t *testing.T) {
 		}
 	}
 	if got["s.one"] != "1" || got["s.three"] != "3" {
-		t.Errorf("state: %v", got)
+		t.Errorf("state %v, want s.one 1 and s.three 3", got)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // Messages accepted by Publish during Close are delivered: none is accepted after the announced end.
 func TestPublishDuringClose(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		for range 5 {
@@ -62,7 +62,7 @@ func TestPublishDuringClose(t *testing.T) {
 			wg.Wait()
 			closing.Wait()
 			if got != taken.Load() {
-				t.Fatalf("%d messages accepted, %d delivered", taken.Load(), got)
+				t.Fatalf("%d messages accepted, %d delivered, want equal numbers", taken.Load(), got)
 			}
 			subBus.Close()
 		}
@@ -141,7 +141,7 @@ func TestContextEndsBusySequence(t *testing.T) {
 		}
 	}
 	if after > 64 {
-		t.Errorf("%d messages were yielded after the context's end", after)
+		t.Errorf("%d messages were yielded after the context's end, want at most 64", after)
 	}
 	cancel()
 	subBus.Close()
@@ -240,7 +240,7 @@ func TestBatchFailsHalfWay(t *testing.T) {
 		began := time.Now()
 		n, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), make([]byte, 17<<20)})
 		if n != 1 || !errors.Is(err, ErrMessageTooLarge) {
-			t.Fatalf("PublishBatch: %d, %v", n, err)
+			t.Fatalf("PublishBatch: %d messages sent, error %v, want 1 and %v", n, err, ErrMessageTooLarge)
 		}
 		want(t, ctx, sub, "a")
 		if took := time.Since(began); took >= maxFlush {
@@ -267,7 +267,7 @@ func TestShutdownDuringClose(t *testing.T) {
 	short, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := pubBus.Shutdown(short); !errors.Is(err, context.Canceled) {
-		t.Errorf("Shutdown with an ended context: %v", err)
+		t.Errorf("Shutdown with an ended context: %v, want %v", err, context.Canceled)
 	}
 	subBus.Close()
 	if err := <-closed; err != nil {
@@ -308,10 +308,10 @@ func TestShutdownWithStuckHandler(t *testing.T) {
 			<-direct
 			began := time.Now()
 			if err := end.f(bus); !errors.Is(err, end.want) {
-				t.Errorf("%s with a stuck handler: %v", end.name, err)
+				t.Errorf("%s with a stuck handler: %v, want %v", end.name, err, end.want)
 			}
 			if d := time.Since(began); d > 5*time.Second {
-				t.Errorf("%s took %v", end.name, d)
+				t.Errorf("%s took %v, want at most 5 s", end.name, d)
 			}
 			close(back)
 			if err := bus.Shutdown(ctx); err != nil {
@@ -360,13 +360,13 @@ func TestNothingNewWhileClosing(t *testing.T) {
 		t.Helper()
 		_, err := bus.Subscribe("x")
 		if !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Subscribe on a bus that %s: %v", when, err)
+			t.Errorf("Subscribe on a bus that %s: %v, want %v", when, err, net.ErrClosed)
 		}
 		if _, err := bus.Handle("x", func(Message, error) {}); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Handle on a bus that %s: %v", when, err)
+			t.Errorf("Handle on a bus that %s: %v, want %v", when, err, net.ErrClosed)
 		}
 		if _, err := bus.Publisher("x"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Publisher on a bus that %s: %v", when, err)
+			t.Errorf("Publisher on a bus that %s: %v, want %v", when, err, net.ErrClosed)
 		}
 	}
 	try("is closing")
@@ -396,7 +396,7 @@ func TestTryPublishOfALargeMessage(t *testing.T) {
 				continue
 			}
 			if m := <-got; m != n {
-				t.Errorf("%d bytes arrived of %d", m, n)
+				t.Errorf("%d bytes arrived, want %d", m, n)
 			}
 		}
 	})

@@ -97,9 +97,9 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	w := newRawPublisherOf(t, pubBus.Stats().Publications[0].Address, name)
 	w.publish("before it is known")
 	if m := want(t, ctx, sub, "before it is known"); m.Publisher() != 0x7717 {
-		t.Errorf("publisher %v", m.Publisher())
+		t.Errorf("message of publisher %v, want %v", m.Publisher(), PublisherID(0x7717))
 	}
-	w.announce("a.lie") // this name has another id: it changes nothing
+	w.announce("a.lie") // this name has another id, and changes nothing
 	w.publish("as before")
 	want(t, ctx, sub, "as before")
 	w.announce(otherName)

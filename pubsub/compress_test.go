@@ -92,7 +92,7 @@ func testCompress(t *testing.T, url string, c Config) {
 		time.Sleep(time.Millisecond)
 	}
 	if handled.Load() != uint64(n) || pub.Delivered() != uint64(n) {
-		t.Errorf("%d of %d messages were handled, %d delivered", handled.Load(), n, pub.Delivered())
+		t.Errorf("%d of %d messages were handled, %d delivered, want all", handled.Load(), n, pub.Delivered())
 	}
 	p, g := pubBus.Stats().Publications[0], to.Stats().Groups[0]
 	if p.PacketsPacked == 0 || p.BytesSent >= p.BytesUnpacked || g.Packed == 0 || 2*g.PackedBytes > g.UnpackedBytes || g.Lost > 0 {
@@ -144,7 +144,7 @@ func TestDictionaryMissing(t *testing.T) {
 		t.Errorf("the missing dictionary was reported %d times, want once: %+v", times.Load(), x)
 	}
 	if g := to.Stats().Groups[0]; g.Unreadable == 0 || g.LostUnreadable != g.Unreadable || g.NAKs > 0 {
-		t.Errorf("%d unreadable, %d lost because of that, %d NAKs", g.Unreadable, g.LostUnreadable, g.NAKs)
+		t.Errorf("%d unreadable, %d lost because of that, %d NAKs, want equal losses and no NAKs", g.Unreadable, g.LostUnreadable, g.NAKs)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestDictionaries(t *testing.T) {
 	_, err := Config{Compress: "s2:better", Dictionaries: [][]byte{make([]byte, 16)}, Logger: quiet}.Open(t.Context(), memURL(t))
 	var ce *ConfigError
 	if !errors.As(err, &ce) || ce.Field != "Compress" || errors.Is(err, ErrURL) {
-		t.Errorf("a level that cannot use a dictionary: %v", err)
+		t.Errorf("a level that cannot use a dictionary: error %v, want one of Config.Compress", err)
 	}
 }
 

@@ -93,12 +93,12 @@ func TestConfigFields(t *testing.T) {
 			}
 			var of *ConfigError
 			if name != "Faults" && (!errors.As(err, &of) || of.Field != name || of.Value != value || of.Must == "") {
-				t.Errorf("Config.%s: %#v: %#v", name, v, err)
+				t.Errorf("Config.%s: error of value %#v: %#v, want a ConfigError of that field and value", name, v, err)
 			}
 		}
 		for _, v := range row.good {
 			if err := with(v); err != nil {
-				t.Errorf("Config.%s: %#v: %v", name, v, err)
+				t.Errorf("Config.%s: value %#v refused: %v", name, v, err)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func publishQuietKeys(t *testing.T, pub *Publisher, messages int) (last []uint64
 		binary.LittleEndian.PutUint32(msg, uint32(k))
 		binary.LittleEndian.PutUint64(msg[4:], n)
 		if err := pub.Publish(ctx, msg); err != nil {
-			t.Fatalf("message %d: %v", n, err)
+			t.Fatalf("publishing message %d: %v", n, err)
 		}
 		last[k] = n
 	}

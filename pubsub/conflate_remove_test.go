@@ -68,7 +68,7 @@ func TestConflateRemove(t *testing.T) {
 				got := readsUntilQuiet(t, ctx, s)
 				slices.Sort(got)
 				if !slices.Equal(got, c.want) {
-					t.Errorf("%q, want %q", got, c.want)
+					t.Errorf("keys left %q, want %q", got, c.want)
 				}
 			})
 		})

@@ -45,7 +45,7 @@ func TestConflateBeginsWithState(t *testing.T) {
 		for n := range uint64(before) {
 			put(uint32(n%keys), n)
 		}
-		keyed := 0 // records of state that the key function got
+		keyed := 0 // counts the records of state passed to the key function
 		sub := subscribe(t, subBus, "x", From(State), Conflate(func(m Message) []byte {
 			if m.IsState() {
 				keyed++
@@ -56,7 +56,7 @@ func TestConflateBeginsWithState(t *testing.T) {
 			t.Helper()
 			for st := sub.Stats(); !done(st); st = sub.Stats() {
 				if ctx.Err() != nil {
-					t.Fatalf("%+v", st)
+					t.Fatalf("statistics %+v do not reach the wanted values", st)
 				}
 				time.Sleep(time.Millisecond)
 			}
@@ -92,7 +92,7 @@ func TestConflateBeginsWithState(t *testing.T) {
 			t.Errorf("got %v, want %v", got, book)
 		}
 		if st := sub.Stats(); ends != 1 || keyed != keys || records != keys-after || st.Messages != after {
-			t.Errorf("%d ends, %d records keyed and %d read: %+v", ends, keyed, records, st)
+			t.Errorf("%d ends, %d records keyed and %d read: %+v, want 1 end, %d keyed, %d records and %d messages", ends, keyed, records, st, keys, keys-after, after)
 		}
 	})
 }

@@ -26,7 +26,7 @@ func publishKeyed(t *testing.T, ctx context.Context, pub *Publisher, k uint32, i
 	binary.LittleEndian.PutUint32(msg, k)
 	binary.LittleEndian.PutUint64(msg[4:], i)
 	if err := pub.Publish(ctx, msg); err != nil {
-		t.Fatalf("message %d: %v", i, err)
+		t.Fatalf("publishing message %d: %v", i, err)
 	}
 }
 
@@ -92,12 +92,12 @@ func TestConflateManyKeys(t *testing.T) {
 				memory = sub.Stats().WaitingBytes
 			case messages - 1:
 				if n := sub.Stats().WaitingBytes; n > memory+memory/50 {
-					t.Errorf("%d bytes at the end, %d half way", n, memory)
+					t.Errorf("%d bytes at the end, %d half way, want at most 2 %% more", n, memory)
 				}
 			}
 		}
 		if d := time.Since(began); d > time.Duration(messages/burst)*time.Millisecond*11/10 {
-			t.Errorf("the publisher took %v", d)
+			t.Errorf("the publisher took %v, want at most 1.1 ms for each %d messages", d, burst)
 		}
 		if err := pub.Drain(ctx); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestConflateManyKeys(t *testing.T) {
 		synctest.Wait()
 		st := sub.Stats()
 		if st.Waiting == 0 || st.Waiting > keys || st.Replaced == 0 || subBus.Stats().ReplacedMessages != st.Replaced {
-			t.Errorf("%+v", st)
+			t.Errorf("statistics %+v, want replaced messages, as many as the bus counts, and 1 to %d waiting", st, keys)
 		}
 		close(all)
 		for sub.Stats().Waiting > 0 {
@@ -117,7 +117,7 @@ func TestConflateManyKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if lost > 0 || took+st.Replaced != messages || st.Messages != took {
-			t.Errorf("%d read, %d lost, of %d: %+v", took, lost, messages, st)
+			t.Errorf("%d messages read, %d lost, statistics %+v, want %d read or replaced", took, lost, st, messages)
 		}
 		if !slices.Equal(seen, last) {
 			t.Error("not every key ends with its last value")
@@ -146,18 +146,18 @@ func TestConflateOrder(t *testing.T) {
 			t.Helper()
 			for sub.Stats().Waiting != n {
 				if ctx.Err() != nil {
-					t.Fatalf("%+v", sub.Stats())
+					t.Fatalf("statistics %+v, want %d waiting", sub.Stats(), n)
 				}
 				time.Sleep(time.Millisecond)
 			}
 		}
 		for st := sub.Stats(); st.Replaced < 3; st = sub.Stats() {
 			if ctx.Err() != nil {
-				t.Fatalf("%+v", st)
+				t.Fatalf("statistics %+v, want 3 messages replaced", st)
 			}
 			time.Sleep(time.Millisecond)
 		}
-		waiting(6) // PublisherUp among them
+		waiting(6) // PublisherUp is one of them
 		if err := sub.Remove(gone); err != nil {
 			t.Fatal(err)
 		}
@@ -186,12 +186,12 @@ func TestConflateOrder(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if st := sub.Stats(); st.Messages != 4 || st.Replaced != 3 || st.Waiting != 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("statistics %+v, want 4 messages, 3 replaced, none waiting", st)
 		}
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		if _, err := sub.Next(short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("after all messages: %v", err)
+			t.Errorf("Next after all messages: error %v, want %v", err, context.DeadlineExceeded)
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestConflateLimits(t *testing.T) {
 					}
 				}
 				if held != c.blocks {
-					t.Fatalf("the publisher is blocked: %v", held)
+					t.Fatalf("the publisher is blocked: %v, want %v", held, c.blocks)
 				}
 				if held {
 					sub.Close()
@@ -246,7 +246,7 @@ func TestConflateLimits(t *testing.T) {
 				}
 				synctest.Wait()
 				if st := sub.Stats(); st.Waiting > 111 || st.WaitingBytes > 110*1024 {
-					t.Errorf("%+v", st)
+					t.Errorf("statistics %+v, want at most 111 messages and %d bytes waiting", st, 110*1024)
 				}
 				next, lost := uint64(0), uint64(0)
 				for next < n {
@@ -255,14 +255,14 @@ func TestConflateLimits(t *testing.T) {
 					switch {
 					case errors.As(err, &gap):
 						if gap.First != next || gap.Count == 0 || gap.Cause != events.CauseSlowConsumer {
-							t.Fatalf("at %d: %+v", next, gap)
+							t.Fatalf("gap %+v, want one of cause %v that begins at %d", gap, events.CauseSlowConsumer, next)
 						}
 						next += gap.Count
 						lost += gap.Count
 					case err != nil:
 						t.Fatal(err)
 					case m.Number != next:
-						t.Fatalf("message %d, %d is next", m.Number, next)
+						t.Fatalf("message %d, want %d", m.Number, next)
 					default:
 						next++
 					}
@@ -306,10 +306,10 @@ func TestConflateHandler(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if a, b := <-got, <-got; a != "0 <nil>" || b != "9 <nil>" {
-			t.Errorf("handled %q and %q", a, b)
+			t.Errorf("handled %q and %q, want messages 0 and 9 without errors", a, b)
 		}
 		if !errors.Is(inKey, ErrInHandler) {
-			t.Errorf("Close in the key function: %v", inKey)
+			t.Errorf("Close in the key function: %v, want %v", inKey, ErrInHandler)
 		}
 		if _, err := sub.Next(ctx); err == nil {
 			t.Error("Next works on a subscription with a handler")
@@ -324,7 +324,7 @@ func TestConflateHandler(t *testing.T) {
 			"ConflateLimits(1, -1) must both be":  {Conflate(nil), ConflateLimits(1, -1)},
 		} {
 			if _, err := subBus.Subscribe("x", options...); err == nil || !strings.Contains(err.Error(), what) {
-				t.Errorf("%v, want %q", err, what)
+				t.Errorf("Subscribe: error %v, want one containing %q", err, what)
 			}
 		}
 		// Without a key function each topic is one key.
@@ -342,7 +342,7 @@ func TestConflateHandler(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := sub.Next(ctx); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Next on a closed bus: %v", err)
+			t.Errorf("Next on a closed bus: %v, want %v", err, net.ErrClosed)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestDefaultsAreSpecified(t *testing.T) {
 	for _, row := range rows {
 		want, err := strconv.ParseFloat(row[1], 64)
 		if err != nil || units[row[2]] == 0 {
-			t.Errorf("%s: value %s %s", row[4], row[1], row[2])
+			t.Errorf("%s: value %s %s, want a number and a known unit", row[4], row[1], row[2])
 		}
 		if row[3] == "reliable" {
 			if got := members(t); float64(got) != want {

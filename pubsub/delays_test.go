@@ -24,7 +24,7 @@ func TestFailedBatchIsSent(t *testing.T) {
 		}
 		n, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), []byte("b"), make([]byte, 16<<20+1), []byte("c")})
 		if n != 2 || !errors.Is(err, ErrMessageTooLarge) {
-			t.Fatalf("%d, %v", n, err)
+			t.Fatalf("PublishBatch: %d messages sent, error %v, want 2 and %v", n, err, ErrMessageTooLarge)
 		}
 		began := time.Now()
 		for range 102 {
@@ -34,7 +34,7 @@ func TestFailedBatchIsSent(t *testing.T) {
 		}
 		// If the loop finds the publication locked it tries again a millisecond later.
 		if d := time.Since(began); d > 2*time.Millisecond {
-			t.Errorf("the last message arrived after %v", d)
+			t.Errorf("the last message arrived after %v, want at most 2 ms", d)
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestQuickPublisherIsReported(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := reported.count(); n != 1 {
-			t.Errorf("%d mismatches", n)
+			t.Errorf("%d mismatches reported, want 1", n)
 		}
 	})
 }
@@ -150,12 +150,12 @@ func TestBatchEndsWhileItWaits(t *testing.T) {
 		if want += uint64(n); err != nil {
 			failed++
 		} else if n != len(batch) {
-			t.Errorf("%d of %d without an error", n, len(batch))
+			t.Errorf("%d messages sent without an error, want %d", n, len(batch))
 		}
 	}
 	publish(t, ctx, pub, "!")
 	if n := <-got; n != want+1 || failed == 0 {
-		t.Errorf("%d arrived of %d, %d batches were cut short", n, want+1, failed)
+		t.Errorf("%d messages arrived, %d batches were cut short, want %d and at least one", n, failed, want+1)
 	}
 	stop.Store(true)
 	<-done

@@ -39,12 +39,12 @@ func TestPublisherEndedNamesTopics(t *testing.T) {
 		topics := []string{"md.a", "md.x.y"}
 		event(t, ctx, reads, events.PublisherUp)
 		if e := event(t, ctx, reads, events.PublisherEnded); !slices.Equal(e.Topics, topics) {
-			t.Errorf("the reader got topics %q", e.Topics)
+			t.Errorf("the reader got topics %q, want %q", e.Topics, topics)
 		}
 		select {
 		case got := <-handled:
 			if !slices.Equal(got, topics) {
-				t.Errorf("handlers got topics %q", got)
+				t.Errorf("handlers got topics %q, want %q", got, topics)
 			}
 		case <-ctx.Done():
 			t.Error("handlers got no PublisherEnded")

@@ -31,11 +31,11 @@ func TestHandlerExits(t *testing.T) {
 	_, readErr := other.Next(ctx)
 	for what, err := range map[string]error{"Err": handled.Err(), "Next of another": readErr, "Publish": own.Publish(ctx, nil), "Shutdown": bus.Shutdown(ctx)} {
 		if err == nil || !strings.Contains(err.Error(), "a handler of topic "+topics[0]+" has ended its goroutine, and the bus with it: have it return") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want the handler's end of its goroutine", what, err)
 		}
 	}
 	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), `handler="a handler of topic `+topics[0]) {
-		t.Errorf("log:\n%s", &log)
+		t.Errorf("log, want one error on the ended handler:\n%s", &log)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestOwnGoroutineHandlerExits(t *testing.T) {
 			want(t, ctx, other, "0")
 			want(t, ctx, other, "1")
 			if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
-				t.Errorf("log:\n%s", &log)
+				t.Errorf("%d errors in the log, want 1:\n%s", n, &log)
 			}
 			if err := sub.Close(); err != nil {
 				t.Error(err)
@@ -113,13 +113,13 @@ func TestStateFunctionExits(t *testing.T) {
 		subs := []*Subscription{subscribe(t, bus, topics[0], From(State)), subscribe(t, bus, topics[1], From(State))}
 		var none *StateError
 		if _, err := subs[0].Next(ctx); !errors.As(err, &none) {
-			t.Errorf("%v", err)
+			t.Errorf("Next: error %v, want a StateError", err)
 		}
 		if m := want(t, context.Background(), subs[1], "all"); !m.IsState() {
 			t.Error("the record of another topic is not marked as state")
 		}
 	}
 	if !strings.Contains(log.String(), "the function that makes it has ended its goroutine") {
-		t.Errorf("log:\n%s", &log)
+		t.Errorf("log lacks the ended goroutine of the state function:\n%s", &log)
 	}
 }

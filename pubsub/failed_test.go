@@ -25,10 +25,10 @@ func TestErrorsNameThisPackage(t *testing.T) {
 		t.Helper()
 		switch {
 		case err == nil:
-			t.Errorf("%s: no error", call)
+			t.Errorf("%s returned no error, want one", call)
 		case !strings.HasPrefix(err.Error(), "pubsub: ") || strings.Count(err.Error(), "pubsub: ") != 1,
 			regexp.MustCompile(`\b(reliable|engine|wire|publication|closed network)\b`).MatchString(err.Error()):
-			t.Errorf("%s: %v", call, err)
+			t.Errorf("%s: error %q, want the prefix \"pubsub: \" once and no internal names", call, err)
 		}
 	}
 	checkTopic := func(call string, err error) {
@@ -99,7 +99,7 @@ func TestErrorsBelowNameNoPackage(t *testing.T) {
 				continue
 			}
 			if found := prefix.Find(text); found != nil {
-				t.Errorf("%s/%s: %s", dir, f.Name(), found)
+				t.Errorf("%s/%s contains the error prefix %s, want none", dir, f.Name(), found)
 			}
 		}
 	}

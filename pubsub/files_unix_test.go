@@ -19,6 +19,6 @@ func TestClockUnknown(t *testing.T) {
 		b.Close()
 	}
 	if !errors.Is(err, syscall.EMFILE) {
-		t.Errorf("opened without a name of the clock: %v", err)
+		t.Errorf("opening without a named clock: error %v, want %v", err, syscall.EMFILE)
 	}
 }

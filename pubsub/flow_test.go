@@ -43,7 +43,7 @@ func TestBackPressure(t *testing.T) {
 		cause := errors.New("enough")
 		go cancel(cause)
 		if err := pub.Publish(short, msg); err != nil && !errors.Is(err, cause) {
-			t.Errorf("Publish with a cancelled context: %v", err)
+			t.Errorf("Publish with a cancelled context: %v, want %v", err, cause)
 		} else if err == nil {
 			n++
 			binary.LittleEndian.PutUint64(msg, uint64(n))
@@ -54,7 +54,7 @@ func TestBackPressure(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m.Number != uint64(i) {
-				t.Fatalf("message %d has number %d", i, m.Number)
+				t.Fatalf("message %d has number %d, want equal ones", i, m.Number)
 			}
 		}
 		if err := pub.Publish(ctx, []byte("after")); err != nil {

@@ -146,7 +146,7 @@ func (a *answering) count(kind events.Kind) (n int) {
 // number of events. Replies are accepted only with a proof by a key that is trusted for the topic: forged ones are
 // refused, and do not keep out the genuine reply. docs/protocol §24.7, §29.1, §29.6, §29.10.
 func TestForgedAnswers(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for name, test := range map[string]func(*testing.T, *answering){
 		"state": forgedState, "status": forgedStatus, "hello": forgedHello, "reply": forgedReply,
 	} {
@@ -189,12 +189,12 @@ func forgedState(t *testing.T, a *answering) {
 		s := subscribe(t, bus, "md.x", From(State))
 		got, next := stateOf(t, ctx, s)
 		if len(got) != 1 || got[0] != fmt.Sprint("message ", n-1) || next != uint64(n) {
-			t.Errorf("state %q as of %d, %d were published", got, next, n)
+			t.Errorf("state %q as of %d, want message %d as of %d", got, next, n-1, n)
 		}
 		for range 5 {
 			publish(t, ctx, pub, fmt.Sprint("message ", n))
 			if m, err := s.Next(ctx); err != nil || string(m.Data) != fmt.Sprint("message ", n) || m.Number != uint64(n) {
-				t.Errorf("message %d: %q, number %d, %v", n, m.Data, m.Number, err)
+				t.Errorf("message %q, number %d, error %v, want \"message %d\" with that number", m.Data, m.Number, err, n)
 			}
 			n++
 		}
@@ -204,11 +204,11 @@ func forgedState(t *testing.T, a *answering) {
 	<-done
 	for i := range n {
 		if m, err := wide.Next(ctx); err != nil || m.Topic != "md.x" || string(m.Data) != fmt.Sprint("message ", i) {
-			t.Fatalf("message %d: %q of %s, %v", i, m.Data, m.Topic, err)
+			t.Fatalf("message %q of %s, error %v, want \"message %d\" of md.x", m.Data, m.Topic, err, i)
 		}
 	}
 	if st := a.sub.Stats(); st.Sign.Unsigned == 0 || st.Sign.Forged == 0 {
-		t.Errorf("the insider had few packets refused: %+v", st.Sign)
+		t.Errorf("packets refused %+v, want some unsigned and some forged", st.Sign)
 	}
 }
 
@@ -250,7 +250,7 @@ func forgedStatus(t *testing.T, a *answering) {
 	}
 	for i := range n {
 		if m, err := sub.Next(ctx); err != nil || string(m.Data) != fmt.Sprint("message ", i) {
-			t.Fatalf("message %d: %q, %v", i, m.Data, err)
+			t.Fatalf("message %d is %q, error %v, want \"message %d\"", i, m.Data, err, i)
 		}
 	}
 	took := time.Since(began) // by the test's own clock
@@ -345,11 +345,11 @@ func forgedReply(t *testing.T, a *answering) {
 			t.Fatal(err)
 		}
 		if r := <-got; r.err != nil || len(r.replies) != 1 || r.replies[0] != fmt.Sprintf("genuine %d", i) {
-			t.Errorf("replies %q, %v", r.replies, r.err)
+			t.Errorf("request %d: replies %q, error %v, want \"genuine %d\" alone", i, r.replies, r.err, i)
 		}
 	}
 	if st := a.pub.Stats().Sign; st.Unsigned < 6 || st.Untrusted < 6 || st.Forged < 12 {
-		t.Errorf("refused: %+v", st)
+		t.Errorf("statistics %+v, want at least 6 unsigned, 6 untrusted and 12 forged packets refused", st)
 	}
 	if n := a.count(events.PacketsUnreadable); n != 3 {
 		t.Errorf("%d events, want one for each reason", n)
@@ -403,7 +403,7 @@ func TestReplyProofIsRemoved(t *testing.T) {
 				}
 				r, err := pub.Request(ctx, "q", want)
 				if err != nil || string(r.Data) != string(want) {
-					t.Errorf("%+v: %d bytes: %d, %v", x, n, len(r.Data), err)
+					t.Errorf("%+v: reply of %d bytes, error %v, want the %d bytes of the request", x, len(r.Data), err, n)
 				}
 			}
 		})

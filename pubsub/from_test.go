@@ -35,7 +35,7 @@ func readNumbers(t *testing.T, ctx context.Context, s *Subscription, last uint64
 			begun, first, next = true, m.Number, m.Number
 		}
 		if m.Number != next || string(m.Data) != fmt.Sprint("message ", next) {
-			t.Fatalf("message %d %q, %d is next", m.Number, m.Data, next)
+			t.Fatalf("message %d %q, want number %d", m.Number, m.Data, next)
 		}
 		if next++; m.Number == last {
 			return first, gaps
@@ -96,10 +96,10 @@ func TestFrom(t *testing.T) {
 				t.Errorf("begins with message %d, want %d", first, c.first)
 			}
 			if c.gap != (len(gaps) == 1) {
-				t.Fatalf("gaps %v", gaps)
+				t.Fatalf("gaps %v, want one: %v", gaps, c.gap)
 			}
 			if c.gap && (gaps[0].First != 100 || gaps[0].First+gaps[0].Count != first || gaps[0].Cause != events.CauseGone || gaps[0].Topic != "x") {
-				t.Errorf("%+v, and the first message is %d", gaps[0], first)
+				t.Errorf("gap %+v before message %d, want it to begin at 100 and to end there", gaps[0], first)
 			}
 		})
 	}
@@ -150,10 +150,10 @@ func TestFromIsASeparateReceiver(t *testing.T) {
 	wait(t, ctx, pub, 3)
 	put(1000)
 	if first, _ := readNumbers(t, ctx, live, 999); first != 500 {
-		t.Errorf("the live subscription continues with message %d", first)
+		t.Errorf("the live subscription continues with message %d, want 500", first)
 	}
 	if first, _ := readNumbers(t, ctx, window, 999); first != 0 {
-		t.Errorf("the window begins with message %d", first)
+		t.Errorf("the window begins with message %d, want 0", first)
 	}
 	<-done
 	for i, number := range got {
@@ -163,7 +163,7 @@ func TestFromIsASeparateReceiver(t *testing.T) {
 	}
 	st := there.Stats().Groups
 	if len(st) != 1 || st[0].History == 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("groups %+v, want one with a history", st)
 	}
 	if window.Close() != nil || handled.Close() != nil {
 		t.Error("not closed")
@@ -172,14 +172,14 @@ func TestFromIsASeparateReceiver(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if after := there.Stats().Groups; len(after) != 1 || after[0].History < st[0].History || !after[0].Joined {
-		t.Errorf("%+v", after)
+		t.Errorf("groups %+v, want one that is joined and keeps its history of %d", after, st[0].History)
 	}
 	for range 10 { // until the publisher no longer counts it
 		put(n + 200)
 		readNumbers(t, ctx, live, uint64(n-1))
 	}
 	if st := bus.Stats().Publications[0]; st.Receivers != 1 || st.ReceiversSilent != 0 {
-		t.Errorf("%d receivers left, %d were silent", st.Receivers, st.ReceiversSilent)
+		t.Errorf("%d receivers left, %d were silent, want 1 and none", st.Receivers, st.ReceiversSilent)
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -205,7 +205,7 @@ func TestFromCanBeRepeated(t *testing.T) {
 			publish(t, ctx, pub, fmt.Sprint("message ", n))
 			s := subscribe(t, there, "x", From(Window))
 			if first, gaps := readNumbers(t, ctx, s, uint64(n)); first != 0 || gaps != nil {
-				t.Fatalf("%s: begins with %d, gaps %v", url, first, gaps)
+				t.Fatalf("%s: begins with %d, gaps %v, want 0 and none", url, first, gaps)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -296,7 +296,7 @@ func TestStartIsNotANumber(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
 	for _, start := range []Start{nil, (*Positions)(nil)} {
 		if _, err := b.Subscribe("x", From(start)); err == nil || !strings.Contains(err.Error(), "From needs") {
-			t.Errorf("From(%#v): %v", start, err)
+			t.Errorf("From(%#v): error %v, want one containing \"From needs\"", start, err)
 		}
 	}
 }
@@ -305,12 +305,12 @@ func TestParseStart(t *testing.T) {
 	for text, want := range map[string]Start{"live": Live, "window": Window, "state": State} {
 		got, err := ParseStart(text)
 		if err != nil || got != want || got.String() != text {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("ParseStart(%q) = %v, error %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "old", "17", "Window"} {
 		if got, err := ParseStart(text); err == nil {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("ParseStart(%q) = %v, want an error", text, got)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestHandlerGetsPublishersThatAreUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1) // so it has sent packets
+		wait(t, ctx, pub, 1) // ensures that packets have been sent
 		got := make(chan error, 10)
 		if _, err := subBus.Handle("x", func(m Message, err error) {
 			if err != nil {
@@ -38,10 +38,10 @@ func TestHandlerGetsPublishersThatAreUp(t *testing.T) {
 		}
 		var e *PublisherEvent
 		if err := next(); !errors.As(err, &e) || e.Kind != events.PublisherUp || e.Publisher != pubBus.ID() {
-			t.Errorf("first delivery: %v", err)
+			t.Errorf("first delivery: %v, want publisher up", err)
 		}
 		if err := next(); err.Error() != "hello" {
-			t.Errorf("second delivery: %v", err)
+			t.Errorf("second delivery: %v, want hello", err)
 		}
 	})
 }

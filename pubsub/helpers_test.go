@@ -176,7 +176,7 @@ func waitJoined(t testing.TB, ctx context.Context, p *Publisher) {
 	t.Helper()
 	for slices.ContainsFunc(p.Receivers(), func(r stats.Subscriber) bool { return r.Joining }) {
 		if err := ctx.Err(); err != nil {
-			t.Fatalf("%+v", p.Receivers())
+			t.Fatalf("subscribers %+v, want none that is joining", p.Receivers())
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -84,7 +84,7 @@ func TestHostile(t *testing.T) {
 			m, err := sub.Next(publishing)
 			if err != nil {
 				if !errors.Is(err, context.Canceled) {
-					t.Errorf("message %d: %v", i, err)
+					t.Errorf("message %d: error %v, want %v", i, err, context.Canceled)
 				}
 				return
 			}
@@ -134,7 +134,7 @@ func TestHostile(t *testing.T) {
 		n, float64(n)/took.Seconds(), attacked, attacked/max(1, undisturbed), undisturbed, attacked/max(1, spinning), spinning, a.sent)
 	for who, b := range map[string]*Bus{"subscriber": subBus, "publisher": pubBus} {
 		st := b.Stats()
-		t.Logf("%s: %+v", who, st.Seal)
+		t.Logf("packets refused by the %s: %+v", who, st.Seal)
 		for _, g := range st.Groups {
 			if g.Malformed+g.Foreign+g.Version+g.Damaged+g.Implausible+g.Stale != 0 || g.Receiver.Streams > epochs {
 				t.Errorf("%s: a hostile packet was accepted: %+v", who, g.Receiver)
@@ -149,10 +149,10 @@ func TestHostile(t *testing.T) {
 		}
 		// Unicast packets of key holders open at every bus, once, and belong to no stream of that bus.
 		if n := replies.count(); st.ForeignReplies == 0 || st.ForeignReplies > n {
-			t.Errorf("%s: %d foreign replies, of %d", who, st.ForeignReplies, n)
+			t.Errorf("%s: %d foreign replies, of %d, want at least 1", who, st.ForeignReplies, n)
 		}
 		if s := st.Seal; s.Forged == 0 || s.Replayed == 0 || s.UnknownKey == 0 || s.Open == 0 || s.Foreign == 0 {
-			t.Errorf("%s: refused %+v", who, s)
+			t.Errorf("%s: packets refused %+v, want some forged, replayed, open, foreign and of an unknown key", who, s)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestHostileLegs(t *testing.T) {
 		ask := fmt.Sprintf("request %d", asked)
 		r, err := pubBus.Request(ctx, "q", []byte(ask))
 		if err != nil || string(r.Data) != "reply to "+ask {
-			t.Fatalf("%s: %q, %v", ask, r.Data, err)
+			t.Fatalf("reply to %s is %q, error %v, want \"reply to %s\"", ask, r.Data, err, ask)
 		}
 		want(t, ctx, sub, fmt.Sprintf("message %d", asked)) // read now: with a slow attacker unread messages would fill the window
 	}
@@ -264,7 +264,7 @@ func TestHostileLegs(t *testing.T) {
 			}
 		}
 		if n := replies.count(); st.ForeignReplies > n || st.Seal.Forged == 0 { // as in TestHostile
-			t.Errorf("%s: %d foreign replies, of %d, refused %+v", who, st.ForeignReplies, n, st.Seal)
+			t.Errorf("%s: %d foreign replies of %d, packets refused %+v, want some forged ones", who, st.ForeignReplies, n, st.Seal)
 		}
 	}
 }

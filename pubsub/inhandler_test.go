@@ -49,22 +49,22 @@ func TestHandlerThatSleeps(t *testing.T) {
 		for _, e := range all.of(events.HandlerSlow) {
 			reported = append(reported, e.For.Round(10*time.Millisecond))
 			if !slices.Equal(e.Topics, []string{"x.slow"}) {
-				t.Errorf("%v", e)
+				t.Errorf("event %v, want topic x.slow", e)
 			}
 		}
 		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}; !slices.Equal(reported, want) {
 			t.Errorf("reported after %v, want %v", reported, want)
 		}
 		if back := all.of(events.HandlerReturned); len(back) > 0 {
-			t.Errorf("%v while the handler runs", back)
+			t.Errorf("events %v while the handler runs, want none", back)
 		}
 		time.Sleep(time.Second)
 		if back := all.of(events.HandlerReturned); len(back) != 1 || back[0].For.Round(10*time.Millisecond) != 5*time.Second || time.Since(began) < 5*time.Second {
-			t.Errorf("when it has returned: %v", back)
+			t.Errorf("events after the handler has returned: %v, want one after 5 s", back)
 		}
 		time.Sleep(time.Minute)
 		if n := len(all.of(events.HandlerSlow)); n != len(reported) {
-			t.Errorf("%d more events of an idle bus", n-len(reported))
+			t.Errorf("%d more events of an idle bus, want none", n-len(reported))
 		}
 	})
 }
@@ -128,7 +128,7 @@ func testCallsInHandler(t *testing.T, url string) {
 		case all := <-errs:
 			for call, err := range all {
 				if !errors.Is(err, ErrInHandler) {
-					t.Errorf("%s in %s: %v", call, what, err)
+					t.Errorf("%s in %s: error %v, want %v", call, what, err, ErrInHandler)
 				}
 			}
 		case <-ctx.Done():
@@ -141,7 +141,7 @@ func testCallsInHandler(t *testing.T, url string) {
 	go func() { _, err := bus.Subscribe(inGroupOf(bus, "x")); done <- err }()
 	select {
 	case err := <-done:
-		t.Fatalf("Subscribe while a handler runs: %v", err)
+		t.Fatalf("Subscribe while a handler runs returned %v, want it to wait", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	other <- nil
@@ -187,7 +187,7 @@ func TestPublishInHandlerDoesNotWait(t *testing.T) {
 	select {
 	case err := <-got:
 		if !errors.Is(err, ErrInHandler) {
-			t.Errorf("Publish without room: %v", err)
+			t.Errorf("Publish without room: %v, want %v", err, ErrInHandler)
 		}
 	case <-ctx.Done():
 		t.Fatal("Publish in a handler does not return")
@@ -206,7 +206,7 @@ func TestCoreIsNotReenteredFromHandlers(t *testing.T) {
 		bus := openBus(t, Config{Loopback: true}, url)
 		if _, err := bus.Handle("x", func(m Message, err error) {
 			if err != nil {
-				t.Errorf("error %v", err)
+				t.Errorf("handler received the error %v, want none", err)
 			}
 			pcs := make([]uintptr, 256)
 			frames, entered := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)]), 0
@@ -243,7 +243,7 @@ func TestCoreIsNotReenteredFromHandlers(t *testing.T) {
 		select {
 		case <-done:
 		case <-ctx.Done():
-			t.Fatalf("%d messages", got.Load())
+			t.Fatalf("%d messages handled, want more within the test's time", got.Load())
 		}
 		if within.Load() == 0 {
 			t.Error("no handler was called from within the receiver: has its name changed?")

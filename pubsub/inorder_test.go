@@ -60,7 +60,7 @@ func TestPublishersInOrder(t *testing.T) {
 			}
 			var w, i int
 			if _, err := fmt.Sscanf(string(m.Data), "%d %d", &w, &i); err != nil || i != next[w] || m.Number != n {
-				t.Fatalf("message %d: %.20q, publisher's next is %d (%v)", m.Number, m.Data, next[w], err)
+				t.Fatalf("message %d is %.20q, error %v, want number %d of its publisher", m.Number, m.Data, err, next[w])
 			}
 			next[w]++
 		}
@@ -114,7 +114,7 @@ func TestPublisherPauses(t *testing.T) {
 			t.Error(err)
 		}
 		if err := a.Publish(ctx, nil); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("publishing on a closed bus: %v", err)
+			t.Errorf("publishing on a closed bus: error %v, want %v", err, net.ErrClosed)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestNextBatch(t *testing.T) {
 				continue
 			}
 			if err != nil || k < 1 || k > len(msgs) {
-				t.Fatalf("%d messages, %v", k, err)
+				t.Fatalf("PublishBatch: %d messages sent, error %v, want 1 to %d and none", k, err, len(msgs))
 			}
 			most = max(most, k)
 			for _, m := range msgs[:k] {

@@ -90,7 +90,7 @@ func (s sealing) sender(index uint32) []byte {
 // docs/protocol §27.6, §27.9, §29.6.
 func TestInsiderSilencesNoPublisher(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for _, c := range []struct {
 		how   string
 		signs bool

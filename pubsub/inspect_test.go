@@ -37,7 +37,7 @@ func snapshot(t *testing.T, dir string, want func(*inspect.Snapshot) bool) *insp
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		all, err := inspect.ReadAll(t.Context(), dir)
 		if err != nil || len(all) != 1 || all[0].Err != nil {
-			t.Fatalf("%+v, %v", all, err)
+			t.Fatalf("snapshots %+v, error %v, want one without an error", all, err)
 		}
 		if last = all[0].Snapshot; want(last) {
 			return last
@@ -84,10 +84,10 @@ func TestInspect(t *testing.T) {
 	})
 	p, q := &snap.Buses[0], &snap.Buses[1]
 	if p.ID != pub.ID().String() || p.Name != "prices" || fmt.Sprint(p.URLs) != "["+url+"]" || q.Name != "book" || q.Tag != "b" || p.Since.IsZero() || p.Incomplete != "" {
-		t.Errorf("identities %+v, %+v", p.Identity, q.Identity)
+		t.Errorf("identities %+v and %+v, want prices and book with tag b", p.Identity, q.Identity)
 	}
 	if x := p.Topics[0]; x.Name != "md.a" || x.Group == "" || x.Subscribers != 1 {
-		t.Errorf("topics %+v", p.Topics)
+		t.Errorf("topics %+v, want md.a with a group and 1 subscriber", p.Topics)
 	}
 	if p.Fabric.Transport == "" || p.Fabric.Groups != 16 || runtime.GOOS == "linux" && (len(p.Fabric.Buffers) != 1 || p.Fabric.Buffers[0].ReceiveGranted == 0 || snap.Host.ReceiveBufferMax == 0) {
 		t.Errorf("fabric %+v, host %+v", p.Fabric, snap.Host)
@@ -97,30 +97,30 @@ func TestInspect(t *testing.T) {
 		sent += x.Counters["messages_sent"]
 		for _, m := range x.Subscribers {
 			if m.Name != "book" || m.Tag != "b" {
-				t.Errorf("subscriber %+v", m)
+				t.Errorf("subscriber %+v, want book with tag b", m)
 			}
 		}
 	}
 	for _, g := range q.Groups {
 		for _, st := range g.Streams {
 			if st.Name != "prices" || st.Publisher != p.ID {
-				t.Errorf("stream %+v", st)
+				t.Errorf("stream %+v, want one of publisher prices, %s", st, p.ID)
 			}
 			received += st.Packets
 		}
 	}
 	if sent != 1001 || received == 0 || q.Repair.P50 <= 0 || q.Counters["packets_received"] == 0 {
-		t.Errorf("%d messages sent, %d packets received, repair %+v", sent, received, q.Repair)
+		t.Errorf("%d messages sent, %d packets received, repair %+v, want 1001 messages, and some packets and repairs", sent, received, q.Repair)
 	}
 	if i := slices.IndexFunc(q.Causes, func(c stats.CauseCount) bool { return c.Cause == "injected" }); i < 0 || q.Causes[i].Dropped == 0 {
-		t.Errorf("causes %+v", q.Causes)
+		t.Errorf("causes %+v, want dropped packets of cause injected", q.Causes)
 	}
 	x, y := q.Subscriptions[0], q.Subscriptions[1]
 	if fmt.Sprint(x.Topics) != "[md.> md.b]" || x.Handler || x.Policy != "latest" || x.Number != 1 || x.Pending == 0 || len(x.Publishers) == 0 || x.Publishers[0].Name != "prices" {
-		t.Errorf("subscription %+v", x)
+		t.Errorf("subscription %+v, want number 1: md.> and md.b, policy latest, a handler, messages pending, publisher prices", x)
 	}
 	if fmt.Sprint(y.Topics) != "[md.a]" || !y.Handler || y.Policy != "auto" || y.Messages != 1000 || y.From != "live" {
-		t.Errorf("subscription with a handler %+v", y)
+		t.Errorf("subscription with a handler %+v, want topic md.a, policy auto, 1000 messages, from live", y)
 	}
 	if !slices.ContainsFunc(q.Events, func(e inspect.Event) bool { return e.Kind == "packets_dropped" && e.Cause == "injected" }) {
 		t.Errorf("no packets were dropped: %+v", q.Events)
@@ -133,7 +133,7 @@ func TestInspect(t *testing.T) {
 	snapshot(t, dir, func(s *inspect.Snapshot) bool { return len(s.Buses) == 1 && s.Buses[0].Name == "prices" })
 	pub.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("after the last bus: %v, %v", left, err)
+		t.Errorf("files after the last bus: %v, error %v, want none", left, err)
 	}
 }
 
@@ -169,10 +169,10 @@ func TestInspectSlow(t *testing.T) {
 		return s.Buses[0].Publications[0].Subscribers[0].HeldFor > 0.1 && len(feeds) == 1 && feeds[0].Unread > 0.1
 	})
 	if m := snap.Buses[0].Publications[0].Subscribers[0]; m.Name != "sleepy" || !m.Holds || m.Behind == 0 || snap.Buses[0].Publications[0].Blocked == "" {
-		t.Errorf("snapshot of the publisher: %+v", snap.Buses[0].Publications[0])
+		t.Errorf("publication %+v, want it blocked by sleepy, which is behind", snap.Buses[0].Publications[0])
 	}
 	if f := snap.Buses[1].Subscriptions[0].Publishers[0]; f.Publisher != pub.ID().String() || f.Lag == 0 || !f.Blocking {
-		t.Errorf("snapshot of the subscriber: %+v", f)
+		t.Errorf("subscription's publisher %+v, want one that is blocked, with a lag", f)
 	}
 	cancel()
 	if err := <-published; !errors.Is(err, context.Canceled) {
@@ -216,11 +216,11 @@ func TestInspectConfig(t *testing.T) {
 		b := openBus(t, Config{Inspect: c.inspect}, c.url)
 		files, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
 		if shown := len(files) == 1; shown != c.want || len(files) > 1 {
-			t.Errorf("Inspect %q of %s: sockets %q", c.inspect, c.url, files)
+			t.Errorf("Inspect %q of %s: sockets %q, want one: %v", c.inspect, c.url, files, c.want)
 		}
 		b.Close()
 		if files, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(files) != 0 {
-			t.Errorf("after Close: %q", files)
+			t.Errorf("sockets after Close: %q, want none", files)
 		}
 	}
 	t.Setenv(inspect.Variable, inspect.Off)
@@ -228,7 +228,7 @@ func TestInspectConfig(t *testing.T) {
 	b := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}, udpURL(t))
 	defer b.Close()
 	if s := out.String(); strings.Count(s, "it has no socket") != 1 {
-		t.Errorf("log: %q", s)
+		t.Errorf("log %q, want \"it has no socket\" once", s)
 	}
 }
 
@@ -243,7 +243,7 @@ func BenchmarkInspect(b *testing.B) {
 	v := view{bus}
 	for b.Loop() {
 		if x := v.Inspect(context.Background()); x.Incomplete != "" || len(x.Groups) != 16 {
-			b.Fatal(x.Incomplete, len(x.Groups))
+			b.Fatalf("snapshot of %d groups, incomplete %q, want 16 groups and a complete one", len(x.Groups), x.Incomplete)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func BenchmarkInspect(b *testing.B) {
 // A snapshot shows how long ago a publisher was lost, for readers and for handlers.
 func TestInspectLostPublisher(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	name := t.Name()
 	bus := openBus(t, Config{}, "mem://"+name)
@@ -264,7 +264,7 @@ func TestInspectLostPublisher(t *testing.T) {
 		t.Helper()
 		b := view{bus}.Inspect(ctx)
 		if len(b.Subscriptions) != 2 || len(b.Groups) != 1 || len(b.Groups[0].Streams) != 1 {
-			t.Fatalf("%d subscriptions, groups %+v", len(b.Subscriptions), b.Groups)
+			t.Fatalf("%d subscriptions, groups %+v, want 2, and one group with one stream", len(b.Subscriptions), b.Groups)
 		}
 		if x := b.Groups[0].Streams[0].LostFor; (x > 0) != lost || x > 60 {
 			t.Errorf("the stream is lost for %v s, want it lost: %v", x, lost)

@@ -98,7 +98,7 @@ func (h *instanceReader) read() {
 		h.t.Fatalf("got message %d, %q, want %q", m.Number, m.Data, want)
 	}
 	if m.PublisherName() != "feed" {
-		h.t.Fatalf("message %q is of %q", m.Data, m.PublisherName())
+		h.t.Fatalf("message %q is of publisher %q, want feed", m.Data, m.PublisherName())
 	}
 	h.next[m.Epoch()]++
 }
@@ -174,7 +174,7 @@ func TestInstancesDiffer(t *testing.T) {
 	}
 	h.all(all...)
 	if len(h.next) != 3 {
-		t.Errorf("3 instances have epochs %v", h.next)
+		t.Errorf("3 instances have epochs %v, want 3", h.next)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestRollingUpdateRolledBack(t *testing.T) {
 // first, also if the second has a lower epoch.
 func TestKilledAndRestarted(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	instanceFabrics(t, func(t *testing.T, url string) {
 		for _, epochs := range [][]events.ID{{1000, 2000}, {4000, 3000}} {
 			ctx := testContext(t)
@@ -229,7 +229,7 @@ func TestKilledAndRestarted(t *testing.T) {
 // Of three instances at a time one is killed, one is closed and one continues.
 func TestThreeInstances(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		h := listen(t, ctx, url)
@@ -254,7 +254,7 @@ func TestThreeInstances(t *testing.T) {
 // A duplicate name is reported: to subscriptions, to their bus, and to the buses with the name if they subscribe.
 func TestDuplicateName(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		reported := make(chan events.Event, 100)
@@ -275,20 +275,20 @@ func TestDuplicateName(t *testing.T) {
 		h.event(b, events.DuplicateName)
 		e := <-reported
 		if e.Name != "feed" || e.Publisher != a.b.ID() || e.Epoch != 2000 || e.OtherEpoch != 1000 {
-			t.Errorf("reported %+v", e)
+			t.Errorf("event %+v, want feed with epochs 2000 and 1000", e)
 		}
 		if e.Address == "" || e.OtherAddress == "" || e.Address == e.OtherAddress {
-			t.Errorf("addresses %q and %q", e.Address, e.OtherAddress)
+			t.Errorf("addresses %q and %q, want two different ones", e.Address, e.OtherAddress)
 		}
 		if s := e.String(); !strings.Contains(s, "feed") || !strings.Contains(s, e.OtherAddress) || !strings.Contains(s, "Config.Name") {
-			t.Error(s)
+			t.Errorf("event text %q, want the name feed, the address %s and Config.Name", s, e.OtherAddress)
 		}
 		for {
 			_, err := mine.Next(ctx)
 			var e *PublisherEvent
 			if errors.As(err, &e) && e.Kind == events.DuplicateName {
 				if e.Epoch != 1000 || e.OtherEpoch != 2000 {
-					t.Errorf("reported %+v", e)
+					t.Errorf("event %+v, want epochs 1000 and 2000", e)
 				}
 				break
 			}
@@ -297,7 +297,7 @@ func TestDuplicateName(t *testing.T) {
 			}
 		}
 		if n := len(reported); n > 0 {
-			t.Errorf("reported %d times more", n)
+			t.Errorf("%d more events, want none", n)
 		}
 	})
 }
@@ -313,7 +313,7 @@ func TestNameIsChecked(t *testing.T) {
 			b.Close()
 		}
 		if (err == nil) != ok {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("name %q: error %v, want it accepted: %v", name, err, ok)
 		}
 	}
 }

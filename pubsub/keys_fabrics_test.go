@@ -40,7 +40,7 @@ func TestSealedOverRDMA(t *testing.T) {
 			someMissed(t, subBus)
 			for _, b := range []*Bus{pubBus, subBus} {
 				if s := b.Stats().Seal; s.Forged+s.UnknownKey != 0 || s.Senders == 0 {
-					t.Errorf("refused without an attacker: %+v", s)
+					t.Errorf("packets refused without an attacker: %+v, want none", s)
 				}
 			}
 			nothing(t, outsider)
@@ -48,7 +48,7 @@ func TestSealedOverRDMA(t *testing.T) {
 			case e := <-reported:
 				var why *UnreadableError
 				if !errors.As(e.Err, &why) || !strings.Contains(e.String(), "and this bus has no keys") {
-					t.Errorf("reported %v", e)
+					t.Errorf("event %v, want an UnreadableError, and that this bus has no keys", e)
 				}
 			case <-time.After(testTimeout):
 				t.Error("a bus without the key does not report that it can read nothing")
@@ -76,7 +76,7 @@ func streamAndRequests(t *testing.T, ctx context.Context, pubBus, subBus *Bus, n
 	expectAll(t, ctx, sub, n)
 	for range requests {
 		if r, err := pubBus.Request(ctx, "q", []byte("ask")); err != nil || string(r.Data) != "ask" {
-			t.Fatalf("%q, %v", r.Data, err)
+			t.Fatalf("reply %q, error %v, want ask", r.Data, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestSealedOverSharedMemory(t *testing.T) {
 			pubBus, subBus := open(), open()
 			streamAndRequests(t, ctx, pubBus, subBus, n, 1)
 			if s := subBus.Stats().Seal; s.Forged+s.Open+s.UnknownKey != 0 || s.Senders == 0 {
-				t.Errorf("refused without an attacker: %+v", s)
+				t.Errorf("packets refused without an attacker: %+v, want none", s)
 			}
 		})
 	}

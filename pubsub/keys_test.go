@@ -96,7 +96,7 @@ func nothing(t *testing.T, sub *Subscription) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if m, err := sub.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("delivered %q, %v", m.Data, err)
+		t.Errorf("delivered %q, error %v, want no message and %v", m.Data, err, context.DeadlineExceeded)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestSealed(t *testing.T) {
 		expectAll(t, ctx, sub, n)
 		for _, b := range []*Bus{pubBus, subBus} {
 			if s := b.Stats().Seal; s.Forged != 0 || s.Open != 0 || s.UnknownKey != 0 || s.Senders == 0 {
-				t.Errorf("refused without an attacker: %+v", s)
+				t.Errorf("packets refused without an attacker: %+v, want none", s)
 			}
 		}
 	})
@@ -176,11 +176,11 @@ func TestUnreadable(t *testing.T) {
 			}
 			var why *UnreadableError
 			if !errors.As(e.Err, &why) || !strings.Contains(e.String(), c.says) || why.From == "" {
-				t.Errorf("reported %v", e)
+				t.Errorf("event %v, want an UnreadableError with the sender and %q", e, c.says)
 			}
 			nothing(t, sub)
 			if st := subBus.Stats(); c.counted != nil && c.counted(st.Seal) == 0 {
-				t.Errorf("not counted: %+v", st.Seal)
+				t.Errorf("statistics %+v, want the refused packets counted", st.Seal)
 			}
 			for range 50 {
 				if err := pub.Publish(ctx, []byte("nor this")); err != nil {
@@ -188,7 +188,7 @@ func TestUnreadable(t *testing.T) {
 				}
 			}
 			if len(reported) > 0 {
-				t.Errorf("a second event: %v", <-reported)
+				t.Errorf("a second event %v, want one only", <-reported)
 			}
 		})
 	}
@@ -241,7 +241,7 @@ func TestRotationWithoutGap(t *testing.T) {
 	}
 	for _, b := range []*Bus{pubBus, subBus} {
 		if s := b.Stats().Seal; s.Forged != 0 {
-			t.Errorf("forged: %+v", s)
+			t.Errorf("packets refused %+v, want none forged", s)
 		}
 	}
 	if n := subBus.Stats().Groups[0].Repaired; n == 0 {
@@ -300,7 +300,7 @@ func testRevocation(t *testing.T, key Key, subscriber Config, pubURL, subURL str
 	packets := subBus.Stats().Transport.PacketsReceived
 	refuse(10)
 	if n := subBus.Stats().Transport.PacketsReceived; n != packets {
-		t.Errorf("%d packets were accepted after the key was revoked", n-packets)
+		t.Errorf("%d packets were accepted after the key was revoked, want none", n-packets)
 	}
 	for {
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
@@ -309,8 +309,8 @@ func testRevocation(t *testing.T, key Key, subscriber Config, pubURL, subURL str
 		if err != nil {
 			break
 		}
-		if string(m.Data) != "refused" { // it arrived before
-			t.Fatalf("%q", m.Data)
+		if string(m.Data) != "refused" { // only this message arrived before
+			t.Fatalf("message %q, want refused", m.Data)
 		}
 	}
 }
@@ -413,13 +413,13 @@ func TestCaptureOfSealedGroup(t *testing.T) {
 			defer mu.Unlock()
 			for _, text := range []string{"some.topic", "somepublisher", "somesubscriber", "somepayload", "somereply", "somerequest", "sometag", "Ff\x01\x01", "Ff\x01\x07"} {
 				if found := bytes.Contains(sent.Bytes(), []byte(text)); found == seal {
-					t.Errorf("%q in %d bytes sent: %v", text, sent.Len(), found)
+					t.Errorf("text %q found in %d bytes sent: %v, want %v", text, sent.Len(), found, !seal)
 				}
 			}
 			for at := 0; at+32 <= len(large); at += 1000 { // parts of it, as a packet may end in the middle
 				one, other := bytes.Contains(sent.Bytes(), large[at:at+16]), bytes.Contains(sent.Bytes(), large[at+16:at+32])
 				if found := one || other; found == seal {
-					t.Errorf("%x in %d bytes sent: %v", large[at:at+32], sent.Len(), found)
+					t.Errorf("bytes %x found in %d bytes sent: %v, want %v", large[at:at+32], sent.Len(), found, !seal)
 				}
 			}
 		})
@@ -457,7 +457,7 @@ func TestKeysRefused(t *testing.T) {
 			b.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
+			t.Errorf("%s: error %v, want one containing %q", name, err, c.says)
 		}
 	}
 }
@@ -486,7 +486,7 @@ func TestSealedPacketsTooSmall(t *testing.T) {
 		}
 		bus, err := c.config.Open(testContext(t), url(c.least))
 		if err != nil {
-			t.Fatalf("size=%d: %v", c.least, err)
+			t.Fatalf("opening with size=%d: %v", c.least, err)
 		}
 		bus.Close()
 	}

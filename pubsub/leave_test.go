@@ -53,7 +53,7 @@ func TestUnusedGroupIsLeft(t *testing.T) {
 					t.Helper()
 					st := subBus.Stats()
 					if len(st.Groups) != 1 {
-						t.Fatalf("%+v", st.Groups)
+						t.Fatalf("groups %+v, want 1", st.Groups)
 					}
 					return st.Groups[0]
 				}
@@ -79,7 +79,7 @@ func TestUnusedGroupIsLeft(t *testing.T) {
 				end()
 				time.Sleep(6 * time.Second)
 				if g := group(); g.Joined || g.Streams != 0 || g.Windows != 0 || g.Packets == 0 {
-					t.Errorf("not left: %+v", g)
+					t.Errorf("group %+v, want it left, without streams", g)
 				}
 				for range 1000 {
 					publish(t, ctx, pub, "no subscription")
@@ -89,11 +89,11 @@ func TestUnusedGroupIsLeft(t *testing.T) {
 				end = subscribe(t, subBus, got)
 				expect("third")
 				if g := group(); !g.Joined || g.Packets <= before {
-					t.Errorf("%d packets counted, %d before: %+v", g.Packets, before, g)
+					t.Errorf("group %+v, want it joined, with more than %d packets", g, before)
 				}
 				end()
 				if len(got) > 0 {
-					t.Errorf("also got %q", <-got)
+					t.Errorf("delivered %q, want nothing more", <-got)
 				}
 			})
 		})

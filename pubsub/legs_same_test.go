@@ -72,7 +72,7 @@ func receivedData(t *testing.T, spy transport.Transport, tags []uint32) map[uint
 			t.Fatal(err)
 		}
 		if err := wire.Verify(b, true); err != nil {
-			t.Fatalf("type %v: %v", h.Type, err)
+			t.Fatalf("packet of type %v: Verify: %v", h.Type, err)
 		}
 		if len(b) > 1024 || h.GroupTag != tags[0] && h.Type != wire.TypeHello {
 			t.Fatalf("a packet of type %v has %d bytes and tag %#x, want %#x", h.Type, len(b), h.GroupTag, tags[0])
@@ -135,11 +135,11 @@ func TestLegsCarryTheSame(t *testing.T) {
 			for i, spy := range spies {
 				sent[i] = receivedData(t, spy, tags)
 				if some := len(sent[i]) > 0; some != (i != busy) {
-					t.Errorf("leg %d carried %d packets", i, len(sent[i]))
+					t.Errorf("leg %d carried %d packets, want packets on all but the busy one", i, len(sent[i]))
 				}
 			}
 			if busy < 0 && (len(sent[0]) < 50 || tags[0] == tags[1] || !maps.Equal(sent[0], sent[1])) {
-				t.Errorf("%d packets on one leg, %d on the other, of tags %#x, and not the same", len(sent[0]), len(sent[1]), tags)
+				t.Errorf("%d packets on one leg, %d on the other, of tags %#x, and not the same, want the same on both, at least 50", len(sent[0]), len(sent[1]), tags)
 			}
 		})
 	}

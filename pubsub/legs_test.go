@@ -56,7 +56,7 @@ func receiveNumbers(t testing.TB, ctx context.Context, s *Subscription, n int) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 		if got := string(m.Data); got != fmt.Sprint(i) {
-			t.Fatalf("message %d is %q", i, got)
+			t.Fatalf("message %d is %q, want its number", i, got)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestLegsFillEachOther(t *testing.T) {
 			for i, l := range st.Legs {
 				all := float64(l.Packets + l.Lost)
 				if share := float64(l.Lost) / all; math.Abs(share-0.2) > 0.04 || l.URL != urls[i] || !l.Up {
-					t.Errorf("leg %d: %+v: a share of %.3f was lost", i, l, share)
+					t.Errorf("leg %d: %+v: a share of %.3f was lost, want 0.16 to 0.24, with the leg up", i, l, share)
 				}
 				if l.Filled < l.Lost/3 { // a busy host requests more than necessary
 					t.Errorf("leg %d: %+v: too little of what it lost was filled", i, l)
@@ -96,7 +96,7 @@ func TestLegsFillEachOther(t *testing.T) {
 			// Both legs lost 0.04 of the packets, which is what a bus requests in virtual time (TestLegsRequestOnlyCommonLosses
 			// of test/sim checks that). A busy host reads one leg late, and requests more.
 			if share := float64(g.NAKPackets) / float64(g.Packets); g.Packets < 1000 || g.Lost > 0 || share < 0.03 {
-				t.Errorf("%d packets, %d of them asked for (%.3f), %d lost", g.Packets, g.NAKPackets, share, g.Lost)
+				t.Errorf("%d packets, %d of them asked for (%.3f), %d lost, want at least 1000, a share of 0.03 and none lost", g.Packets, g.NAKPackets, share, g.Lost)
 			} else {
 				t.Logf("%d packets, %d repaired, a share of %.4f asked for", g.Packets, g.Repaired, share)
 			}
@@ -216,7 +216,7 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 		await("LegBack is emitted", func() bool { return len(all.of(events.LegBack)) == round+1 })
 		for _, e := range []events.Event{all.of(events.LegDown)[round], all.of(events.LegBack)[round]} {
 			if e.Leg != []string{"A", "B"}[leg] || e.Publisher != pubBus.ID() || e.For <= 0 {
-				t.Errorf("event %+v", e)
+				t.Errorf("event %+v, want leg %s of publisher %v and a duration", e, []string{"A", "B"}[leg], pubBus.ID())
 			}
 		}
 	}
@@ -224,18 +224,18 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 	n := <-sent
 	await("everything has arrived", func() bool { return last.Load() == int64(n-1) })
 	st := subBus.Stats()
-	copies := uint64(0) // of the leg that is behind, which may always be the same
+	copies := uint64(0) // counted at the slower leg, which may always be the same
 	for i, l := range st.Legs {
 		if copies += l.Copies; l.Falls != 1 || l.Silent != 0 || l.Lost == 0 {
-			t.Errorf("leg %d: %+v", i, l)
+			t.Errorf("leg %d: statistics %+v, want 1 failure, no silent publisher and lost packets", i, l)
 		}
 	}
 	if copies == 0 {
-		t.Errorf("no leg brought what the other had brought: %+v", st.Legs)
+		t.Errorf("no leg brought a packet of the other: %+v", st.Legs)
 	}
 	for _, g := range st.Groups {
 		if g.Lost > 0 {
-			t.Errorf("%d packets are lost", g.Lost)
+			t.Errorf("%d packets are lost, want none", g.Lost)
 		}
 	}
 }
@@ -273,13 +273,13 @@ func TestLegsInCommon(t *testing.T) {
 			}
 			all := reported.of(events.ConfigDiffers)
 			if len(all) > 1 || len(all) > 0 != (c.theirs != "") {
-				t.Fatalf("reported %v", all)
+				t.Fatalf("mismatches %v, want at most one, and one only if the configuration differs: %v", all, c.theirs != "")
 			}
 			if len(all) > 0 && (!errors.As(all[0].Err, &m) || m.Differences[0].Field != events.FieldLegs || m.Differences[0].Theirs != c.theirs || !m.Harmless()) {
 				t.Errorf("reported %v, want %s", all[0].Err, c.theirs)
 			}
 			if n := len(reported.of(events.LegDown)); n > 0 {
-				t.Errorf("%d LegDown events", n)
+				t.Errorf("%d LegDown events, want none", n)
 			}
 		})
 	}
@@ -300,7 +300,7 @@ func TestBadLegs(t *testing.T) {
 	} {
 		_, err := Open(context.Background(), c.urls[0], c.urls[1:]...)
 		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v: %v", c.urls, err)
+			t.Errorf("Open(%v): error %v, want %v with %q", c.urls, err, ErrURL, c.says)
 		}
 	}
 }
@@ -313,13 +313,13 @@ func TestLegsOverUDPAndRoCE(t *testing.T) {
 	wait(t, ctx, p, 1)
 	const n = 2000
 	if c := subBus.Capabilities(); c.Name != "udp+ud" {
-		t.Errorf("%+v", c)
+		t.Errorf("capabilities %+v, want the name udp+ud", c)
 	}
 	fills := func() bool {
 		return !slices.ContainsFunc(subBus.Stats().Legs, func(l stats.Leg) bool { return l.Packets == 0 || l.Lost == 0 || l.Filled == 0 })
 	}
-	defer func() { t.Logf("%+v", subBus.Stats().Legs) }()
-	for again := true; again; again = !fills() { // until both have filled some: on a busy host one may be behind for long
+	defer func() { t.Logf("legs %+v", subBus.Stats().Legs) }()
+	for again := true; again; again = !fills() { // on a busy host one leg may lag for long
 		go func() {
 			for i := range n {
 				if p.Publish(ctx, fmt.Append(nil, i)) != nil || p.Flush(ctx) != nil {

@@ -91,7 +91,7 @@ func testPublisherRestart(t *testing.T) {
 		err = pub.Publish(ctx, []byte("lost"))
 	}
 	if !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Publish on a dead transport: %v", err)
+		t.Errorf("Publish on a dead transport: %v, want %v", err, net.ErrClosed)
 	}
 	second := openBus(t, Config{Name: "feed", Wait: WaitPark}, "mem://"+name)
 	pub = publisher(t, second, "x")
@@ -99,7 +99,7 @@ func testPublisherRestart(t *testing.T) {
 	publish(t, ctx, pub, "after")
 	event(t, ctx, sub, events.PublisherUp)
 	if m := want(t, ctx, sub, "after"); m.Epoch() == epoch || m.Number != 0 || m.Publisher() != first.ID() {
-		t.Fatalf("after the restart: %+v", m)
+		t.Fatalf("message after the restart: %+v, want number 0 of a new epoch", m)
 	}
 	if e := event(t, ctx, sub, events.PublisherRestarted); e.Epoch != epoch {
 		t.Errorf("restarted: epoch %d, want the first one's, %d", e.Epoch, epoch)
@@ -109,7 +109,7 @@ func testPublisherRestart(t *testing.T) {
 // A publisher that dies is reported lost.
 func TestPublisherLost(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	name := t.Name()
 	subBus := openBus(t, Config{}, "mem://"+name)
@@ -139,7 +139,7 @@ func killable(t *testing.T, ctx context.Context, name string, sub *Subscription)
 // A killed subscriber blocks the publisher only until it is found silent.
 func TestSubscriberKilled(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	name := t.Name()
 	silent := make(chan events.Event, 1)
@@ -247,7 +247,7 @@ func TestTopicsOfOneGroup(t *testing.T) {
 		wait(t, ctx, pubs[0], 1)
 		wait(t, ctx, pubs[1], 1)
 		if n := pubs[2].Subscribers(); n != 0 {
-			t.Errorf("topic without subscription has %d subscribers", n)
+			t.Errorf("topic without subscription has %d subscribers, want none", n)
 		}
 		for i := range 300 {
 			publish(t, ctx, pubs[i%3], fmt.Sprint(i))
@@ -258,7 +258,7 @@ func TestTopicsOfOneGroup(t *testing.T) {
 			}
 			m := want(t, ctx, sub, fmt.Sprint(i))
 			if m.Topic != topics[i%3] || m.Number != uint64(i/3) {
-				t.Fatalf("message %d was delivered on %s with number %d", i, m.Topic, m.Number)
+				t.Fatalf("message %d was delivered on %s with number %d, want topic %s and number %d", i, m.Topic, m.Number, topics[i%3], i/3)
 			}
 		}
 	})
@@ -284,11 +284,11 @@ func largeMessages(t *testing.T, url string) {
 			t.Fatalf("message of %d bytes: %v", n, err)
 		}
 		if len(m.Data) != n || bytes.Count(m.Data, []byte{byte('a' + i)}) != n {
-			t.Fatalf("message of %d bytes arrived with %d", n, len(m.Data))
+			t.Fatalf("message of %d bytes arrived with %d, want the same bytes", n, len(m.Data))
 		}
 	}
 	if err := pub.Publish(ctx, make([]byte, 16<<20+1)); !errors.Is(err, ErrMessageTooLarge) {
-		t.Errorf("a message of 16 MiB and a byte: %v", err)
+		t.Errorf("a message of 16 MiB and a byte: error %v, want %v", err, ErrMessageTooLarge)
 	}
 	publish(t, ctx, pub, "still there")
 	want(t, ctx, sub, "still there")
@@ -332,7 +332,7 @@ func TestBatchFlushDrain(t *testing.T) {
 		msgs = append(msgs, fmt.Append(nil, i))
 	}
 	if n, err := pub.PublishBatch(ctx, msgs); n != 1000 || err != nil {
-		t.Fatalf("PublishBatch: %d, %v", n, err)
+		t.Fatalf("PublishBatch: %d messages sent, error %v, want 1000 and none", n, err)
 	}
 	if err := pub.Flush(ctx); err != nil {
 		t.Fatal(err)
@@ -353,10 +353,10 @@ func TestBadTopics(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
 	for _, topic := range []string{"", ".", "a.", ".a", "a..b", "a b", "a\x00b", "a\nb", "a*", "a>b", "a\u00a0b", "a\u200bb", "a\u2028b", "a\ufeffb", "\xff", strings.Repeat("x", 256)} {
 		if _, err := b.Publisher(topic); !errors.Is(err, ErrTopic) {
-			t.Errorf("Publisher(%q): %v", topic, err)
+			t.Errorf("Publisher(%q): error %v, want %v", topic, err, ErrTopic)
 		}
 		if _, err := b.Subscribe(topic); !errors.Is(err, ErrTopic) {
-			t.Errorf("Subscribe(%q): %v", topic, err)
+			t.Errorf("Subscribe(%q): error %v, want %v", topic, err, ErrTopic)
 		}
 	}
 	for _, topic := range []string{"*", ">", "a.*", "a.>", "*.b"} {
@@ -376,7 +376,7 @@ func TestBadURLs(t *testing.T) {
 			t.Errorf("Open(%q): %v, want ErrURL", u, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "\n") {
-			t.Errorf("Open(%q): more than one line: %v", u, err)
+			t.Errorf("Open(%q): error %v, want one line", u, err)
 		}
 		if b != nil {
 			b.Close()

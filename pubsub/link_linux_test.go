@@ -29,7 +29,7 @@ const publisherPipe = "FANFARE_TEST_PUBLISHER"
 // message is delivered once, in order, or is in a gap.
 func TestInterfaceComesAndGoes(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	far := startFar(t, publishOverWire)
 	if far == nil {
 		return
@@ -95,10 +95,10 @@ func TestInterfaceComesAndGoes(t *testing.T) {
 	published := far.ask(t, "stop")
 	in.ends(t, published)
 	if st := tr.Stats(); st.MembershipsLost < 4 || st.Joins != st.MembershipsLost+1 {
-		t.Errorf("%d joins, %d memberships lost", st.Joins, st.MembershipsLost)
+		t.Errorf("%d joins, %d memberships lost, want at least 4 lost, and one join more", st.Joins, st.MembershipsLost)
 	}
 	if n := log.count("membership of a group was lost"); n < 4 {
-		t.Errorf("the log reports %d losses:\n%s", n, log.String())
+		t.Errorf("the log reports %d losses, want at least 4:\n%s", n, log.String())
 	}
 	if own := log.count("publisher lost: this bus itself was cut off"); own == 0 || log.count("publisher lost") > own {
 		t.Errorf("the log does not say that the publisher was lost for lack of a link:\n%s", log.String())
@@ -163,9 +163,9 @@ func (l *ledger) grows(t *testing.T, when string) {
 	for begin := came(); came() < begin+500; {
 		select {
 		case <-l.done:
-			t.Fatalf("%s: %v", when, l.err)
+			t.Fatalf("%s: reading ended: %v", when, l.err)
 		case <-t.Context().Done():
-			t.Fatal(when)
+			t.Fatalf("%s: the test's time ended before 500 messages arrived", when)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -181,7 +181,7 @@ func (l *ledger) ends(t *testing.T, published string) {
 	select {
 	case <-l.done:
 		if !errors.Is(l.err, io.EOF) {
-			t.Error(l.err)
+			t.Errorf("reading ended with %v, want %v", l.err, io.EOF)
 		}
 	default:
 	}
@@ -272,7 +272,7 @@ func publishOverWire(t *testing.T) {
 		case "stop":
 			answer = pub.stop(t)
 			if n := log.count("membership of a group was lost"); n < 3 {
-				t.Errorf("the log reports %d losses:\n%s", n, log.String())
+				t.Errorf("the log reports %d losses, want at least 3:\n%s", n, log.String())
 			}
 		}
 		return answer

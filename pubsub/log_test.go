@@ -29,7 +29,7 @@ func TestLogHasOneLineAPublisher(t *testing.T) {
 		publish(t, ctx, p, "x")
 	}
 	if groups := len(pubBus.Stats().Publications); groups < 2 {
-		t.Fatalf("%d groups", groups)
+		t.Fatalf("%d groups published to, want at least 2", groups)
 	}
 	if err := pubBus.Close(); err != nil {
 		t.Fatal(err)
@@ -44,9 +44,9 @@ func TestLogHasOneLineAPublisher(t *testing.T) {
 		}
 	}
 	if log.count(`level=INFO msg="publisher up"`) != 1 || log.count(`level=INFO msg="publisher ended"`) != 1 || log.count("\n") != 2 {
-		t.Errorf("the publisher's lines are:\n%s", log.String())
+		t.Errorf("the publisher's log, want 2 lines, publisher up and ended:\n%s", log.String())
 	}
-	if pubLog.count(`level=INFO msg="subscriber up"`) != 1 || pubLog.count("\n") > 2 { // the other one is that it has left
-		t.Errorf("the subscriber's lines are:\n%s", pubLog.String())
+	if pubLog.count(`level=INFO msg="subscriber up"`) != 1 || pubLog.count("\n") > 2 { // the other line reports that the subscriber left
+		t.Errorf("the subscriber's log, want subscriber up and at most 1 other line:\n%s", pubLog.String())
 	}
 }

@@ -91,7 +91,7 @@ func TestLoopbackFlow(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := string(m.Data[:8]); got != fmt.Sprintf("%8d", i) {
-				t.Fatalf("message %d is %q", i, got)
+				t.Fatalf("message %d is %q, want its number", i, got)
 			}
 		}
 	})
@@ -137,7 +137,7 @@ func TestLoopbackPublishInHandler(t *testing.T) {
 		select {
 		case err := <-full:
 			if !errors.Is(err, ErrInHandler) {
-				t.Errorf("10 MB from a handler, with a window of 64 KiB: %v", err)
+				t.Errorf("10 MB from a handler, with a window of 64 KiB: error %v, want %v", err, ErrInHandler)
 			}
 		case <-ctx.Done():
 			t.Fatal("a handler that publishes on its own bus hangs")

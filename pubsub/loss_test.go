@@ -36,7 +36,7 @@ func (l *losses) add(err error) {
 // Every gap delivered to a reader or a handler is counted under its cause.
 func TestLossIsCounted(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for _, c := range []struct {
 		name      string
 		config    Config
@@ -102,10 +102,10 @@ func TestLossIsCounted(t *testing.T) {
 				a, b := own.sum[x.Cause], reported.sum[x.Cause]
 				want := stats.Loss{Cause: x.Cause, Gaps: a.Gaps + b.Gaps, Messages: a.Messages + b.Messages}
 				if x != want {
-					t.Errorf("counted %+v, delivered %+v", x, want)
+					t.Errorf("counted losses %+v, delivered gaps %+v, want equal ones", x, want)
 				}
 				if is := x.Gaps > 0; is != (x.Cause == c.cause) {
-					t.Errorf("%v: %d gaps", x.Cause, x.Gaps)
+					t.Errorf("cause %v has %d gaps, want gaps only for cause %v", x.Cause, x.Gaps, c.cause)
 				}
 				if x.Cause == c.cause && (x.Gaps < 2 || !c.unknown && x.Messages < 2) {
 					t.Errorf("%+v: want one gap of the reader and one of the handler", x)
@@ -128,15 +128,15 @@ func checkLossRecord(t *testing.T, b *Bus, want stats.Loss) {
 			continue
 		}
 		if x.Cause != want.Cause.Label() || x.Subscription != "x" || x.Publisher == 0 || x.Address == "" || x.Group != b.Stats().Groups[0].Address || x.First.Before(r.From) || x.Last.After(r.To) {
-			t.Errorf("recorded %+v between %v and %v", x, r.From, r.To)
+			t.Errorf("recorded loss %+v between %v and %v, want cause %s of topic x, within these times", x, r.From, r.To, want.Cause.Label())
 		}
 		if x.Unknown == 0 && (x.Topic != "x" || x.Messages == 0 || x.Number == 0) {
-			t.Errorf("recorded %+v", x)
+			t.Errorf("recorded loss %+v, want topic x with messages and their number", x)
 		}
 		sum.Gaps, sum.Messages = sum.Gaps+x.Times, sum.Messages+x.Messages
 	}
 	if sum.Gaps != want.Gaps || sum.Messages != want.Messages {
-		t.Errorf("recorded %d gaps of %d messages, counted %+v", sum.Gaps, sum.Messages, want)
+		t.Errorf("recorded %d gaps of %d messages, counted %+v, want equal numbers", sum.Gaps, sum.Messages, want)
 	}
 	var minutes stats.CauseCount
 	for _, m := range r.Minutes {
@@ -147,7 +147,7 @@ func checkLossRecord(t *testing.T, b *Bus, want stats.Loss) {
 		}
 	}
 	if minutes.Gaps != want.Gaps || minutes.Messages != want.Messages {
-		t.Errorf("minutes have %d gaps of %d messages, counted %+v", minutes.Gaps, minutes.Messages, want)
+		t.Errorf("minutes have %d gaps of %d messages, counted %+v, want equal numbers", minutes.Gaps, minutes.Messages, want)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestSlowConsumerIsCounted(t *testing.T) {
 	}
 	for _, x := range subBus.Stats().Lost {
 		if x.Cause == events.CauseSlowConsumer && (x.Gaps == 0 || x.Messages != lost) || x.Cause != events.CauseSlowConsumer && x.Gaps > 0 {
-			t.Errorf("counted %+v, lost %d messages", x, lost)
+			t.Errorf("counted losses %+v, want %d messages of cause %v alone", x, lost, events.CauseSlowConsumer)
 		}
 	}
 	if lost == 0 {

@@ -62,10 +62,10 @@ func TestMapping(t *testing.T) {
 					want(t, ctx, sub, topic)
 				}
 				if len(groups) == 1 != x.same || pubBus.Groups() != 8 {
-					t.Errorf("the topics are in %d of %d groups", len(groups), pubBus.Groups())
+					t.Errorf("the topics are in %d of %d groups, want one group: %v, of 8", len(groups), pubBus.Groups(), x.same)
 				}
 				if n := len(subBus.Stats().Groups); n != len(groups) {
-					t.Errorf("%d groups are joined for topics in %d", n, len(groups))
+					t.Errorf("%d groups are joined for topics in %d, want equal numbers", n, len(groups))
 				}
 			})
 		})
@@ -87,13 +87,13 @@ func TestMappingErrors(t *testing.T) {
 		_, err := Open(testContext(t), withOptions(memURL(t), option))
 		var of *URLError
 		if !errors.Is(err, ErrURL) || !errors.As(err, &of) || !strings.Contains(err.Error(), want) || !strings.Contains(of.URL, "map=") {
-			t.Errorf("%s: %v, want %q", option, err, want)
+			t.Errorf("%s: error %v, want a URLError containing %q", option, err, want)
 		}
 	}
 	_, err := Open(testContext(t), memURL(t)+"?map=table:/no/such/table")
 	var te *groupmap.TableError
 	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &te) {
-		t.Errorf("no table: %v", err)
+		t.Errorf("no table: error %v, want %v", err, fs.ErrNotExist)
 	}
 	if b, err := Open(testContext(t), "udp://?iface=lo&map=prefix:2&nonsense=1"); err == nil || !strings.Contains(err.Error(), "&map=prefix:2&nonsense=1") {
 		t.Errorf("%v, %v: the error does not show the URL as it was given", b, err)
@@ -103,7 +103,7 @@ func TestMappingErrors(t *testing.T) {
 // Buses with different mappings report ConfigMismatch with both mappings. docs/protocol §14.1, §14.4.
 func TestMappingsDiffer(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	one, other := tableFile(t, "far.> 0-7"), tableFile(t, "far.> 8-15")
 	for _, x := range []struct{ name, there, here, says, does string }{
 		{"kind", "map=prefix:1", "map=hash", "mapping prefix:1 there, hash here", "map= in the URL"},
@@ -119,10 +119,10 @@ func TestMappingsDiffer(t *testing.T) {
 			subscribe(t, subBus, topic)
 			var apart *events.ConfigMismatchError
 			if err := publisher(t, pubBus, topic).WaitSubscribers(ctx, 1); !errors.As(err, &apart) || apart.Differences[0].Field != events.FieldMapping {
-				t.Errorf("waiting for subscribers: %v", err)
+				t.Errorf("waiting for subscribers: error %v, want a mismatch of the mapping", err)
 			}
 			if e := here.first(t, ctx); !strings.Contains(e.Error(), x.says) || !strings.Contains(e.Error(), x.does) || e.Differences[0].Field != events.FieldMapping {
-				t.Errorf("reported %v", e)
+				t.Errorf("event %v, want a different mapping: %q, %q", e, x.says, x.does)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestJoinsOfManyTopics(t *testing.T) {
 		}
 		st := b.Stats()
 		if n := len(st.Groups); n != len(want) || n > groups || st.Transport.Joins > groups || st.Transport.JoinsFailed > 0 {
-			t.Errorf("%s: %d groups, %d joins and %d failures for %d topics in %d groups", option, n, st.Transport.Joins, st.Transport.JoinsFailed, topics, len(want))
+			t.Errorf("%s: %d groups, %d joins and %d failures for %d topics in %d groups, want equal numbers and no failures", option, n, st.Transport.Joins, st.Transport.JoinsFailed, topics, len(want))
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)

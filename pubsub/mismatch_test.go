@@ -86,7 +86,7 @@ func farTopic(a, b *Bus) string {
 // A subscriber with another number of groups receives nothing of the publisher: both report why, and WaitSubscribers
 // returns an error instead of waiting forever. docs/protocol §14.4, §14.6.
 func TestGroupsDiffer(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	url := udpURL(t)
 	there, here := newMismatches(), newMismatches()
@@ -97,10 +97,10 @@ func TestGroupsDiffer(t *testing.T) {
 	err := pub.WaitSubscribers(ctx, 1)
 	var apart *events.ConfigMismatchError
 	if !errors.As(err, &apart) || apart.Publisher != subBus.ID() || apart.Harmless() || apart.Name == "" || apart.Address == "" {
-		t.Fatalf("waiting for subscribers: %v", err)
+		t.Fatalf("waiting for subscribers: error %v, want a mismatch with %v", err, subBus.ID())
 	}
 	if d := apart.Differences[0]; d.Field != events.FieldGroups || d.Ours != "64" || d.Theirs != "16" || d.Advice == "" {
-		t.Errorf("differences %+v", apart.Differences)
+		t.Errorf("differences %+v, want groups 64 here and 16 there, with advice", apart.Differences)
 	}
 	for _, c := range []struct {
 		m            *mismatches
@@ -109,31 +109,31 @@ func TestGroupsDiffer(t *testing.T) {
 	}{{here, pubBus, "16", "64"}, {there, subBus, "64", "16"}} {
 		e := c.m.first(t, ctx)
 		if e.Publisher != c.of.ID() || e.Differences[0].Ours != c.ours || e.Differences[0].Theirs != c.theirs || e.Address == "" || !c.m.rel[0] {
-			t.Errorf("reported %+v, relevant %v", e, c.m.rel[0])
+			t.Errorf("mismatch %+v, relevant %v, want %s here and %s there", e, c.m.rel[0], c.ours, c.theirs)
 		}
 		if s := c.m.logged(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, fmt.Sprintf("groups=%q", c.theirs+" there, "+c.ours+" here")) || !strings.Contains(s, "do=") {
-			t.Errorf("logged %s", s)
+			t.Errorf("log %s, want a warning with groups %s there, %s here, and advice", s, c.theirs, c.ours)
 		}
 	}
 	// The subscription's stream has the event, too.
 	_, err = sub.Next(ctx)
 	var event *PublisherEvent
 	if !errors.As(err, &event) || event.Kind != events.ConfigMismatch || !strings.Contains(event.Error(), "groups 64 there, 16 here") {
-		t.Errorf("in the stream: %v", err)
+		t.Errorf("event in the stream: %v, want groups 16 here and 64 there", err)
 	}
 	// A subscriber with the same configuration ends the wait.
 	good := openBus(t, Config{}, url+"&groups=64")
 	subscribe(t, good, topic)
 	wait(t, ctx, pub, 1)
 	if n, m := here.count(), there.count(); n != 1 || m != 1 {
-		t.Errorf("reported %d and %d times", n, m)
+		t.Errorf("mismatches reported: %d and %d, want 1 each", n, m)
 	}
 }
 
 // Equal configurations, subscribers on other addresses, and restarts are not reported. docs/protocol §14.7.
 func TestNoFalseAlarm(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	url := udpURL(t)
 	m := newMismatches()
@@ -152,7 +152,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		pubBus = openBus(t, m.config(), url)
 	}
 	if n := m.count(); n > 0 {
-		t.Errorf("reported %d times: %v", n, m.all)
+		t.Errorf("%d mismatches reported, want none: %v", n, m.all)
 	}
 }
 
@@ -169,17 +169,17 @@ func TestPacketSizesDiffer(t *testing.T) {
 	want(t, ctx, sub, strings.Repeat("x", 8000))
 	e := m.first(t, ctx)
 	if d := e.Differences[0]; len(e.Differences) != 1 || d.Field != events.FieldPacketSize || d.Ours != "1472" || d.Theirs != "9000" || !e.Harmless() {
-		t.Errorf("reported %+v", e)
+		t.Errorf("mismatch %+v, want one harmless difference: packet size 1472 here, 9000 there", e)
 	}
 	if s := m.logged(); strings.Contains(s, "level=WARN") || !strings.Contains(s, "9000 there, 1472 here") {
-		t.Errorf("logged %s", s)
+		t.Errorf("log %s, want no warning, but \"9000 there, 1472 here\"", s)
 	}
 	counts := make(map[events.Kind]uint64) // for alerts
 	for _, c := range subBus.Stats().Events {
 		counts[c.Kind] = c.Count
 	}
 	if counts[events.ConfigMismatch] != 0 || counts[events.ConfigDiffers] != 1 || m.apart {
-		t.Errorf("counted as %d mismatches and %d harmless differences", counts[events.ConfigMismatch], counts[events.ConfigDiffers])
+		t.Errorf("counted as %d mismatches and %d harmless differences, want none and 1", counts[events.ConfigMismatch], counts[events.ConfigDiffers])
 	}
 }
 
@@ -205,7 +205,7 @@ func TestVersionsDiffer(t *testing.T) {
 	}
 	e := m.first(t, ctx)
 	if d := e.Differences[0]; e.Publisher != 6 || len(e.Differences) != 1 || d.Field != events.FieldVersion || d.Ours != "1" || d.Theirs != "2" || e.Address == "" {
-		t.Errorf("reported %+v", e)
+		t.Errorf("mismatch %+v, want one difference with publisher 6: version 1 here, 2 there", e)
 	}
 	conn.Write(heartbeat(7, 3, tag)) // a single packet may be damaged, and is not reported
 	conn.Write(heartbeat(6, 2, tag))
@@ -213,6 +213,6 @@ func TestVersionsDiffer(t *testing.T) {
 	conn.Write(heartbeat(8, 9, tag))
 	<-m.news
 	if n := m.count(); n != 2 || m.all[1].Publisher != 8 {
-		t.Errorf("reported %d times: %v", n, m.all)
+		t.Errorf("%d mismatches reported, want 2, the second with publisher 8: %v", n, m.all)
 	}
 }

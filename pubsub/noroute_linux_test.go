@@ -27,7 +27,7 @@ func TestNoRouteToPublisherRoCE(t *testing.T) {
 }
 
 func noRouteToPublisher(t *testing.T, url, address string) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	far := startFar(t, func(t *testing.T) { publishFromOtherNetwork(t, url+"far") })
 	if far == nil {
 		return
@@ -46,16 +46,16 @@ func noRouteToPublisher(t *testing.T, url, address string) {
 
 	e := reported.await(t, ctx, events.CannotReply)
 	if !errors.Is(e.Err, syscall.ENETUNREACH) || !strings.HasPrefix(e.Address, address) || e.For < time.Second || e.Behind == 0 {
-		t.Errorf("%+v", e)
+		t.Errorf("event %+v, want %v at %s for at least 1 s", e, syscall.ENETUNREACH, address)
 	}
 	if !strings.Contains(e.String(), "network is unreachable: add a route to 10.99.0.2 on this host") {
-		t.Errorf("%v", e)
+		t.Errorf("event %v, want the advice to add a route to 10.99.0.2", e)
 	}
 	if n := log.count(`level=WARN msg="NAKs and statuses to a publisher cannot be sent`); n == 0 || n > 4 {
-		t.Errorf("the log has %d lines:\n%s", n, log.String())
+		t.Errorf("the log has %d lines on replies that cannot be sent, want 1 to 4:\n%s", n, log.String())
 	}
 	if st := b.Stats(); st.RepliesFailed == 0 || st.Transport.SendErrors != 0 {
-		t.Errorf("%d replies failed, %d packets are counted as lost by their publisher", st.RepliesFailed, st.Transport.SendErrors)
+		t.Errorf("%d replies failed, %d packets are counted as lost by their publisher, want some and none", st.RepliesFailed, st.Transport.SendErrors)
 	}
 	var kept bool
 	for _, l := range b.Losses().Losses {
@@ -67,7 +67,7 @@ func noRouteToPublisher(t *testing.T, url, address string) {
 
 	testenv.AddAddr(t, "near", "10.99.0.1/24")
 	if e := reported.await(t, ctx, events.RepliesAgain); !strings.HasPrefix(e.Address, address) || e.For < time.Second {
-		t.Errorf("%+v", e)
+		t.Errorf("event %+v, want one of %s after at least 1 s", e, address)
 	}
 	far.ask(t, "met")
 }

@@ -101,17 +101,17 @@ func TestSizesOfMessagesDoNotShow(t *testing.T) {
 			for _, size := range []int{500, 5, 17, 200, 333, 700, 1200} {
 				answered.take()
 				if r, err := pubBus.Request(ctx, "a.b", make([]byte, size)); err != nil || len(r.Data) != size {
-					t.Fatalf("%d bytes: the reply has %d, %v", size, len(r.Data), err)
+					t.Fatalf("reply to %d bytes has %d, error %v, want the same number", size, len(r.Data), err)
 				}
 				group, _ := asked.take()
 				_, reply := answered.take()
 				sent[group], replied[reply] = true, true
 			}
 			if shows := len(sent) > 1; shows != c.shows {
-				t.Errorf("longest packets of messages of seven sizes: %v", sent)
+				t.Errorf("longest packets of messages of seven sizes: %v, want more than one size: %v", sent, c.shows)
 			}
 			if shows := len(replied) > 1; shows != c.shows {
-				t.Errorf("longest packets of replies of seven sizes: %v", replied)
+				t.Errorf("longest packets of replies of seven sizes: %v, want more than one size: %v", replied, c.shows)
 			}
 		})
 	}
@@ -128,13 +128,13 @@ func TestPadInURL(t *testing.T) {
 	} {
 		all := strings.Fields(url)
 		if b, err := (Config{Logger: quiet}).Open(testContext(t), all[0], all[1:]...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", url, err, want)
+			t.Errorf("Open(%s): error %v, want one containing %q", url, err, want)
 			if err == nil {
 				b.Close()
 			}
 		}
 	}
 	if _, err := (Config{Pad: 64, Logger: quiet}).Open(testContext(t), "mem://pad?pad=64"); err == nil || !strings.Contains(err.Error(), "leave one out") {
-		t.Errorf("given twice: %v", err)
+		t.Errorf("pad in Config and URL: error %v, want one containing \"leave one out\"", err)
 	}
 }

@@ -162,7 +162,7 @@ func (r *resumer) took(m Message, err error) {
 	case errors.As(err, &gap):
 		x := r.runs[events.Instance{Publisher: gap.Publisher, Epoch: gap.Epoch}]
 		if gap.Topic != "" && (gap.First != x.next[gap.Topic] || (gap.Count == 0) != gap.Open) {
-			r.t.Fatalf("gap %v, and message %d is next", gap, x.next[gap.Topic])
+			r.t.Fatalf("gap %v, want one that begins at %d", gap, x.next[gap.Topic])
 		}
 		if gap.Open {
 			r.open++
@@ -183,7 +183,7 @@ func (r *resumer) took(m Message, err error) {
 	default:
 		x := r.runs[events.Instance{Publisher: m.Publisher(), Epoch: m.Epoch()}]
 		if m.Number != x.next[m.Topic] || string(m.Data) != fmt.Sprint(m.Topic, " ", m.Number) {
-			r.t.Fatalf("epoch %d: message %d of topic %s, %q, and %d is next", m.Epoch(), m.Number, m.Topic, m.Data, x.next[m.Topic])
+			r.t.Fatalf("epoch %d: message %d of topic %s is %q, want number %d", m.Epoch(), m.Number, m.Topic, m.Data, x.next[m.Topic])
 		}
 		x.next[m.Topic]++
 		r.got++
@@ -323,7 +323,7 @@ func TestResumeAfterPublisherRestart(t *testing.T) {
 		b.Close()
 	}
 	if got := kept.String(); got != "positions (2)" {
-		t.Error(got)
+		t.Errorf("positions print as %q, want positions (2)", got)
 	}
 }
 
@@ -358,7 +358,7 @@ func TestPositionOfAbsentPublisher(t *testing.T) {
 				}
 				kept.Add(m, err)
 				if !gap.Open || gap.Count != 0 || gap.Publisher != 7 || gap.Epoch != 8 || gap.Cause != events.CausePublisherLost {
-					t.Errorf("%+v", gap)
+					t.Errorf("gap %+v, want an open one of publisher 7, epoch 8, cause %v", gap, events.CausePublisherLost)
 				}
 				got = append(got, fmt.Sprint(gap.Topic, " ", gap.First))
 			}
@@ -367,10 +367,10 @@ func TestPositionOfAbsentPublisher(t *testing.T) {
 				t.Errorf("subscription %d: gaps %v, want %s", i, got, c.want)
 			}
 			if n := s.Stats().Gaps(); n != uint64(len(got)) {
-				t.Errorf("%d gaps are counted, %d were delivered", n, len(got))
+				t.Errorf("%d gaps are counted, %d were delivered, want equal numbers", n, len(got))
 			}
 			if h.Close(); len(handled) != min(1, len(got)) || len(got) > 0 && !strings.Contains(handled[0], "from number 5 on may be lost") {
-				t.Errorf("the handler has %q", handled)
+				t.Errorf("the handler has %q, want at most one gap, from number 5", handled)
 			}
 			b.Close()
 		}
@@ -412,7 +412,7 @@ func TestPositionOfReturningPublisher(t *testing.T) {
 		cut.cut.Store(false)
 		got = append(got, next())
 		if want := []string{events.PublisherUp.String(), "message 0<nil>", events.PublisherLost.String(), events.PublisherUp.String()}; !slices.Equal(got, want) {
-			t.Fatalf("%q, want %q", got, want)
+			t.Fatalf("received %q, want %q", got, want)
 		}
 		there.Close()
 		for range 100 {
@@ -451,10 +451,10 @@ func TestPositions(t *testing.T) {
 		{gap(3, 0, 10, false), at(3, 10)},
 		{gap(3, 4, 1, false), at(3, 10)}, // older than the position
 		{gap(3, 10, 0, true), at(3, 10, "lost")},
-		{gap(3, 10, 2, false), at(3, 12)}, // it is received after all
+		{gap(3, 10, 2, false), at(3, 12)}, // the message arrives after all
 		{event(events.PublisherLost, 3), at(3, 12, "lost")},
 		{event(events.PublisherUp, 4), at(3, 12, "lost")},
-		{event(events.PublisherUp, 3), at(3, 12)}, // it is back, without messages on that topic
+		{event(events.PublisherUp, 3), at(3, 12)}, // the publisher is back, without messages on that topic
 		{event(events.PublisherEnded, 4), at(3, 12)},
 		{event(events.PublisherRestarted, 3), at(3, 12, "lost")},
 		{event(events.PublisherEnded, 3), at(3, 12, "ended")},
@@ -476,7 +476,7 @@ func TestPositions(t *testing.T) {
 		}
 		var again Positions
 		if err := json.Unmarshal([]byte("["+c.want+"]"), &again); err != nil || again.String() != p.String() {
-			t.Errorf("step %d: %v is read as %v, %v", i, p.of, again.of, err)
+			t.Errorf("step %d: positions %v are read as %v, error %v, want the same", i, p.of, again.of, err)
 		}
 	}
 	p.set(runTopic{events.Instance{Publisher: 1, Epoch: 2}, "x"}, position{next: 3})
@@ -486,7 +486,7 @@ func TestPositions(t *testing.T) {
 		`[{"publisher":"0000000000000001","epoch":"0000000000000003","topic":"x","next":9223372036854775808}]`,
 	} {
 		if err := json.Unmarshal([]byte(text), &p); err == nil || len(p.of) != 1 {
-			t.Errorf("%s: %v, %v", text, err, p.of)
+			t.Errorf("decoding %s: error %v, positions %v, want an error and the one position kept", text, err, p.of)
 		}
 	}
 }
@@ -517,10 +517,10 @@ func TestResumeFetchesWhatIsMissing(t *testing.T) {
 			there := openBus(t, Config{Wait: WaitPark}, "mem://fetch")
 			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))
 			if first, gaps := readNumbers(t, ctx, s, before-1); first != before-missing || gaps != nil {
-				t.Errorf("%v: begins with message %d, gaps %v", topics, first, gaps)
+				t.Errorf("%v: begins with message %d, gaps %v, want %d and none", topics, first, gaps, before-missing)
 			}
 			if n := there.Stats().Groups[0].History; n > 300 {
-				t.Errorf("%v: %d packets were fetched", topics, n)
+				t.Errorf("%v: %d packets were fetched, want at most 300", topics, n)
 			}
 			there.Close()
 		}

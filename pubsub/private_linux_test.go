@@ -55,7 +55,7 @@ func TestMemoryIsPrivate(t *testing.T) {
 		wait(t, ctx, pub, 1)
 		publishAll(t, ctx, pub, 1000)
 		if list := shared(t); len(list) > before {
-			t.Errorf("memory is shared: %q", list)
+			t.Errorf("shared memory %q, want at most %d entries", list, before)
 		}
 		for name := range files(t) {
 			// Other names are not files: timerfd_create(2). Files of proc(5) and sysfs(5) contain no memory of processes.

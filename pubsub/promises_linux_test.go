@@ -85,11 +85,11 @@ var promises = []struct {
 var noPromises = []string{
 	"Messages of different publishers, or of different groups, have no order",
 	"Without it a subscriber that joins mid-stream may start with a gap",
-	"Subscribe accepts patterns, too", // see the row of it
+	"Subscribe accepts patterns, too", // see the row on patterns
 	"See Bus.Subscribe",
 	"A request is sent like any other message",
 	"The goroutine that runs handlers runs the whole bus",
-	"Memory is bounded, and grows as it is used", // the sentences after it have the bounds
+	"Memory is bounded, and grows as it is used", // the sentences that follow name the bounds
 	"Set MaxMessage to the largest message",
 	"A transport has additional buffers",
 }
@@ -144,7 +144,7 @@ func by(test func(*testing.T, string)) func(*promised) {
 // TestPromises tests each promise of the package on each fabric.
 func TestPromises(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	if !testenv.Namespace(t) {
 		return
 	}
@@ -219,7 +219,7 @@ func inOrderAndOnce(p *promised) {
 	}
 	for i := range n {
 		if m := want(p.T, p.ctx, sub, simMessage(i)); m.Number != uint64(i) {
-			p.Fatalf("message %d has number %d", i, m.Number)
+			p.Fatalf("message %d has number %d, want equal ones", i, m.Number)
 		}
 	}
 }
@@ -302,7 +302,7 @@ func (p *promised) account(sub *Subscription, n uint64, causes ...events.Cause) 
 		}
 	}
 	if a.gone == 0 || a.gone+a.delivered != n {
-		p.Errorf("%d of %d messages arrived, gaps name %d", a.delivered, n, a.gone)
+		p.Errorf("%d of %d messages arrived, gaps name %d, want all together", a.delivered, n, a.gone)
 	}
 	if causes != nil && seen[causes[0]] == 0 {
 		p.Errorf("no gap because of %v, but %v", causes[0], seen)
@@ -335,7 +335,7 @@ func patternsMatch(p *promised) {
 	want(p.T, p.ctx, one, "md.xnas.AAPL")
 	got := []string{want2(p, more), want2(p, more)}
 	if slices.Sort(got); !slices.Equal(got, []string{"md.xnas.AAPL", "md.xnas.MSFT"}) {
-		p.Errorf("md.> got %q", got)
+		p.Errorf("md.> got %q, want md.xnas.AAPL and md.xnas.MSFT", got)
 	}
 }
 
@@ -388,17 +388,17 @@ func stallIsReported(p *promised) {
 	for p.ctx.Err() == nil && !errors.As(p.publishFor(pub, 10*time.Millisecond), &held) {
 	}
 	if held == nil || held.Name != "reader" || held.Address == "" || held.For == 0 || held.Behind == 0 {
-		p.Errorf("%+v", held)
+		p.Errorf("BackPressureError %+v, want reader's name, address, duration and packets behind", held)
 	}
 	if r := pub.Receivers(); len(r) != 1 || r[0].Name != "reader" || r[0].Address == "" || r[0].HeldFor == 0 || r[0].Behind == 0 {
-		p.Errorf("%+v", r)
+		p.Errorf("subscribers %+v, want reader alone with address, duration and packets behind", r)
 	}
 	if e := there.await(p.T, p.ctx, events.PublisherStalled); e.Name != "reader" || e.Address == "" || e.For < time.Second || e.Behind == 0 {
-		p.Errorf("%+v", e)
+		p.Errorf("event %+v, want reader's name, address, packets behind, and at least 1 s", e)
 	}
 	for _, kind := range []events.Kind{events.HoldsPublishersUp, events.SubscriptionNotRead} {
 		if e := here.await(p.T, p.ctx, kind); !slices.Equal(e.Topics, []string{"x"}) || e.Behind == 0 {
-			p.Errorf("%+v", e)
+			p.Errorf("event %+v, want topic x and packets behind", e)
 		}
 	}
 }
@@ -433,12 +433,12 @@ func publishersWait(p *promised) {
 	want(p.T, p.ctx, sub, "before")
 	p.link(false)
 	lost := reported.await(p.T, p.ctx, events.GroupLost)
-	const n = 100 // fit the window, so that messages lost until the subscriber has joined again are repaired
+	const n = 100 // they fit into the window: messages lost before the subscriber joins again are repaired
 	for range n {
 		publish(p.T, p.ctx, pub, "during")
 	}
 	if e := reported.await(p.T, p.ctx, events.CannotSend); e.Err == nil || lost.Err == nil {
-		p.Errorf("%+v after %+v", e, lost)
+		p.Errorf("event %+v after %+v, want an error in both", e, lost)
 	}
 	p.link(true)
 	reported.await(p.T, p.ctx, events.SendsAgain)
@@ -460,7 +460,7 @@ func publishersWait(p *promised) {
 	}
 	p.link(true)
 	if taken > 2000 { // more than the window
-		p.Errorf("%d messages were accepted", taken)
+		p.Errorf("%d messages were accepted, want at most 2000", taken)
 	}
 }
 
@@ -471,7 +471,7 @@ func noPeerIsReported(p *promised) {
 	publish(p.T, p.ctx, publisher(p.T, bus, "x"), "no subscriber")
 	for _, kind := range []events.Kind{events.NoSubscriberHeard, events.NoPublisherHeard} {
 		if e := reported.await(p.T, p.ctx, kind); e.Interface == "" || len(e.Topics) != 1 {
-			p.Errorf("%+v", e)
+			p.Errorf("event %+v, want an interface and one topic", e)
 		}
 	}
 }
@@ -505,19 +505,19 @@ func requestsRunOnce(p *promised) {
 	for i := range 20 {
 		r, err := here.Request(p.ctx, "ask", []byte(fmt.Sprint(i)))
 		if err != nil || string(r.Data) != fmt.Sprint("re:", i) {
-			p.Fatalf("%q, %v", r.Data, err)
+			p.Fatalf("reply %q, error %v, want \"re:%d\"", r.Data, err, i)
 		}
 	}
 	n := 0
 	times.Range(func(_, v any) bool {
 		n++
 		if got := v.(interface{ Load() int64 }).Load(); got != 1 {
-			p.Errorf("a request was executed %d times", got)
+			p.Errorf("a request was executed %d times, want once", got)
 		}
 		return true
 	})
 	if n != 20 {
-		p.Errorf("%d requests were executed", n)
+		p.Errorf("%d requests were executed, want 20", n)
 	}
 }
 
@@ -546,7 +546,7 @@ func oneDatagram(p *promised) {
 	for i := range n {
 		publish(p.T, p.ctx, pub, simMessage(2))
 		if err := pub.Flush(p.ctx); err != nil {
-			p.Fatal(i, err)
+			p.Fatalf("flush %d: %v", i, err)
 		}
 	}
 	for _, sub := range subs {
@@ -555,7 +555,7 @@ func oneDatagram(p *promised) {
 		}
 	}
 	if sent := bus.Stats().Transport.PacketsSent - before; sent > 2*n { // with heartbeats, and repairs on a busy host
-		p.Errorf("%d packets were sent for %d messages to %d subscribers", sent, n, len(subs))
+		p.Errorf("%d packets were sent for %d messages to %d subscribers, want at most %d", sent, n, len(subs), 2*n)
 	}
 }
 
@@ -647,7 +647,7 @@ func deadIsGivenUp(p *promised) {
 	p.fill(pub)
 	publish(p.T, p.ctx, pub, "and on")
 	if e := reported.await(p.T, p.ctx, events.SubscriberSilent); e.For < from.Silence {
-		p.Errorf("%+v", e)
+		p.Errorf("event %+v, want a silence of at least %v", e, from.Silence)
 	}
 }
 
@@ -708,7 +708,7 @@ func deliveredIsExact(p *promised) {
 		p.Fatal(err)
 	}
 	if n := pub.Delivered(); n != taken {
-		p.Errorf("%d of %d messages are delivered", n, taken)
+		p.Errorf("%d of %d messages are delivered, want all", n, taken)
 	}
 }
 
@@ -743,11 +743,11 @@ func slowPolicies(p *promised) {
 		p.Error(err)
 	}
 	m, err := newest.Next(p.ctx)
-	for m.Number < n-1 && (err == nil || errors.Is(err, ErrGap)) { // what it conflates may lag behind
+	for m.Number < n-1 && (err == nil || errors.Is(err, ErrGap)) { // conflated messages may lag behind
 		m, err = newest.Next(p.ctx)
 	}
 	if err != nil || string(m.Data) != simMessage(n-1) || newest.Stats().Replaced == 0 {
-		p.Errorf("%q, %v, %+v", m.Data, err, newest.Stats())
+		p.Errorf("last message %q, error %v, statistics %+v, want the last published, with others replaced", m.Data, err, newest.Stats())
 	}
 }
 
@@ -770,7 +770,7 @@ func eachCountsByItself(p *promised) {
 		m, err := gap.Next(p.ctx)
 		if err == nil && m.Publisher() == littleBus.ID() {
 			if string(m.Data) != fmt.Sprint("little ", got) {
-				p.Fatalf("%q", m.Data)
+				p.Fatalf("message %q, want \"little %v\"", m.Data, got)
 			}
 			got++
 			continue
@@ -791,13 +791,13 @@ func repliesCome(p *promised) {
 	}
 	wait(p.T, p.ctx, publisher(p.T, here, "ask"), 3)
 	if r, err := here.Request(p.ctx, "ask", []byte("x")); err != nil || string(r.Data) != "re:x" {
-		p.Errorf("%q, %v", r.Data, err)
+		p.Errorf("reply %q, error %v, want re:x", r.Data, err)
 	}
 	for _, n := range []int{2, 0} {
 		got := 0
 		for r, err := range here.RequestMany(p.ctx, "ask", []byte("y"), n) {
 			if err != nil || string(r.Data) != "re:y" {
-				p.Errorf("%q, %v", r.Data, err)
+				p.Errorf("reply %q, error %v, want re:y", r.Data, err)
 			}
 			got++
 		}
@@ -820,7 +820,7 @@ func slowHandlerIsReported(p *promised) {
 	e := reported.await(p.T, p.ctx, events.HandlerSlow)
 	close(returns)
 	if e.For < time.Second || !slices.Equal(e.Topics, []string{"x"}) {
-		p.Errorf("%+v", e)
+		p.Errorf("event %+v, want topic x for at least 1 s", e)
 	}
 }
 
@@ -904,6 +904,6 @@ func receiveMemory(p *promised) {
 	}
 	eventually(p.T, p.ctx, "windows fill", func() bool { return bus.Stats().Groups[0].Windows > 0 })
 	if g := bus.Stats().Groups[0]; g.Windows > memory {
-		p.Errorf("windows of %d streams take %d bytes", g.Streams, g.Windows)
+		p.Errorf("windows of %d streams take %d bytes, want at most %d", g.Streams, g.Windows, memory)
 	}
 }

@@ -21,7 +21,7 @@ func TestPublisherClose(t *testing.T) {
 		first, second := publisher(t, pubBus, "x"), publisher(t, pubBus, "x")
 		wait(t, ctx, first, 1)
 		publish(t, ctx, first, "0")
-		for range 2 { // it is idempotent
+		for range 2 { // Close is idempotent
 			if err := first.Close(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -33,7 +33,7 @@ func TestPublisherClose(t *testing.T) {
 			"WaitSubscribers": first.WaitSubscribers(ctx, 1),
 		} {
 			if !errors.Is(err, net.ErrClosed) {
-				t.Errorf("%s after Close: %v", name, err)
+				t.Errorf("%s after Close: error %v, want %v", name, err, net.ErrClosed)
 			}
 		}
 		publish(t, ctx, second, "1")
@@ -43,7 +43,7 @@ func TestPublisherClose(t *testing.T) {
 		}
 		for i := range 3 {
 			if m := want(t, ctx, sub, fmt.Sprint(i)); m.Number != uint64(i) {
-				t.Errorf("message %d has number %d", i, m.Number)
+				t.Errorf("message %d has number %d, want equal ones", i, m.Number)
 			}
 		}
 		pubBus.Close()
@@ -67,7 +67,7 @@ func TestPublisherCloseDuringPublish(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := pub.Close(ended); !errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) {
-		t.Errorf("Close with an ended context: %v", err)
+		t.Errorf("Close with an ended context: error %v, want %v", err, context.Canceled)
 	}
 	pub = publisher(t, pubBus, "x")
 	var wg sync.WaitGroup
@@ -81,7 +81,7 @@ func TestPublisherCloseDuringPublish(t *testing.T) {
 				}
 			}
 			if !errors.Is(err, net.ErrClosed) {
-				t.Errorf("Publish: %v", err)
+				t.Errorf("Publish: error %v, want %v", err, net.ErrClosed)
 			}
 		})
 	}
@@ -117,6 +117,6 @@ func TestPublisherCloseDuringPublish(t *testing.T) {
 		t.Error(err)
 	}
 	if sum := taken[0] + taken[1] + taken[2] + taken[3]; got != sum {
-		t.Errorf("%d messages were accepted, %d delivered", sum, got)
+		t.Errorf("%d messages were accepted, %d delivered, want equal numbers", sum, got)
 	}
 }

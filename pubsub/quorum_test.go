@@ -35,7 +35,7 @@ func testOneStops(t *testing.T, url string, flow FlowControl, reading int) {
 		}
 	}
 	if tags != reading {
-		t.Errorf("%d of %d subscribers carry the tag: %+v", tags, reading+1, pub.Receivers())
+		t.Errorf("%d of %d subscribers carry the tag, want %d: %+v", tags, reading+1, reading, pub.Receivers())
 	}
 	const n = 5000
 	msg := make([]byte, 100)
@@ -53,7 +53,7 @@ func testOneStops(t *testing.T, url string, flow FlowControl, reading int) {
 	}
 	for i := range got {
 		for got[i].Load() < n && ctx.Err() == nil {
-			time.Sleep(time.Millisecond) // it arrived, and is being handled
+			time.Sleep(time.Millisecond) // the handler still runs
 		}
 	}
 	go pubBus.Close()
@@ -63,11 +63,11 @@ func testOneStops(t *testing.T, url string, flow FlowControl, reading int) {
 		switch {
 		case errors.As(err, &gap):
 			if gap.First != next || gap.Count == 0 {
-				t.Fatalf("at %d: gap %+v", next, gap)
+				t.Fatalf("gap %+v, want one that begins at %d", gap, next)
 			}
 			next += gap.Count
 		case err != nil || m.Number != next || binary.LittleEndian.Uint64(m.Data) != next:
-			t.Fatalf("at %d: message %d, %v", next, m.Number, err)
+			t.Fatalf("message %d, error %v, want %d", m.Number, err, next)
 		default:
 			next++
 		}

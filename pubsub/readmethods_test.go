@@ -83,7 +83,7 @@ func TestReadMethodsCanBeMixed(t *testing.T) {
 		}
 		look := func() {
 			if st := sub.Stats(); st.Messages != uint64(got) {
-				t.Errorf("%d messages counted, %d read", st.Messages, got)
+				t.Errorf("%d messages counted, %d read, want equal numbers", st.Messages, got)
 			}
 		}
 		for !ended {
@@ -137,14 +137,14 @@ func TestCloseWithinMessages(t *testing.T) {
 			n := 0
 			for m, err := range sub.Messages(ctx) {
 				if err != nil || string(m.Data) != fmt.Sprint(n) {
-					t.Fatalf("%q, %v; want %d", m.Data, err, n)
+					t.Fatalf("message %q, error %v, want %d", m.Data, err, n)
 				}
 				if n++; n == 10 {
 					if err := end(subBus, sub); err != nil {
 						t.Fatal(err)
 					}
 					if string(m.Data) != "9" {
-						t.Errorf("the message has changed to %q", m.Data)
+						t.Errorf("the message has changed to %q, want 9", m.Data)
 					}
 				}
 			}
@@ -152,7 +152,7 @@ func TestCloseWithinMessages(t *testing.T) {
 				t.Errorf("%d messages, want those before the end", n)
 			}
 			if _, err := sub.Next(ctx); !errors.Is(err, net.ErrClosed) {
-				t.Errorf("reading after the end: %v", err)
+				t.Errorf("Next after the end: error %v, want %v", err, net.ErrClosed)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestRoomOfAllGroups(t *testing.T) {
 		}
 		caps, all := subBus.Capabilities(), pubBus.Stats().Publications
 		if len(all) != caps.Groups {
-			t.Fatalf("published in %d of %d groups", len(all), caps.Groups)
+			t.Fatalf("published in %d groups, want %d", len(all), caps.Groups)
 		}
 		room := 0
 		for i := range all {

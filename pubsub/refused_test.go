@@ -53,10 +53,10 @@ func refusedPublisherIsReported(t *testing.T, url string) {
 			t.Fatalf("got %v, want a *PublisherRefusedError", err)
 		}
 		if refused.Publisher != tooMany.ID() || refused.Reason != events.RefusedPublishers || refused.Group == "" || refused.Epoch == 0 {
-			t.Errorf("got %+v", refused)
+			t.Errorf("RefusedError %+v, want publisher %v, reason %v, a group and an epoch", refused, tooMany.ID(), events.RefusedPublishers)
 		}
 		if text := err.Error(); !strings.Contains(text, tooMany.ID().String()) || !strings.Contains(text, "Config.MaxPublishers") {
-			t.Error(text)
+			t.Errorf("error text %q lacks the publisher %v or Config.MaxPublishers", text, tooMany.ID())
 		}
 	}
 	_, err := sub.Next(ctx)

@@ -23,7 +23,7 @@ func removableURL(t *testing.T) (url string, remove func()) {
 	return "shm://removed?dir=" + dir, func() {
 		files, err := filepath.Glob(filepath.Join(dir, "*"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%q: %v", files, err)
+			t.Fatalf("files %q, error %v, want at least one", files, err)
 		}
 		for _, f := range files {
 			if err := os.RemoveAll(f); err != nil {
@@ -37,7 +37,7 @@ func removableURL(t *testing.T) (url string, remove func()) {
 // buses continue, and new ones do not discover them. docs/protocol §28.10.
 func TestFilesAreRemoved(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for _, c := range []struct {
 		name string
 		keys bool
@@ -58,7 +58,7 @@ func TestFilesAreRemoved(t *testing.T) {
 			remove()
 			for _, h := range []*eventLog{subEvents, pubEvents} {
 				if e := h.await(t, ctx, events.Unfindable); !strings.Contains(e.Err.Error(), "was removed") || !strings.Contains(e.String(), "restart it") {
-					t.Errorf("event %v", e)
+					t.Errorf("event %v, want that files were removed, and the advice to restart", e)
 				}
 			}
 			newPub, newSub := openBus(t, Config{}, url), openBus(t, Config{}, url)
@@ -77,11 +77,11 @@ func TestFilesAreRemoved(t *testing.T) {
 			}
 			for _, h := range []*eventLog{subEvents, pubEvents} {
 				if all := h.of(events.Unfindable); len(all) != 1 {
-					t.Errorf("reported %d times: %v", len(all), all)
+					t.Errorf("%d events, want 1: %v", len(all), all)
 				}
 			}
 			if n := strings.Count(log.String(), "can no longer discover this bus"); n != 1 {
-				t.Errorf("the log has %d lines about it", n)
+				t.Errorf("the log has %d lines that this bus cannot be discovered, want 1", n)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestFilesOfALegAreRemoved(t *testing.T) {
 	remove()
 	e := subEvents.await(t, ctx, events.LegDown)
 	if e.Leg != memory || e.Publisher != 0 || e.Err == nil || !strings.Contains(e.Err.Error(), "was removed") {
-		t.Errorf("event %+v", e)
+		t.Errorf("event %+v, want leg %v, no publisher, and that files were removed", e, memory)
 	}
 	q := publisher(t, openLegs(t, Config{}, wire, memory), "a.b")
 	wait(t, ctx, q, 1)
@@ -115,12 +115,12 @@ func TestFilesOfALegAreRemoved(t *testing.T) {
 	}
 	for kind, n := range map[events.Kind]int{events.LegDown: 1, events.LegBack: 0, events.Unfindable: 0} {
 		if all := subEvents.of(kind); len(all) > n || kind == events.LegDown && len(all) == 0 {
-			t.Errorf("%q is reported %d times: %v", kind, len(all), all)
+			t.Errorf("event %q %d times, want at most %d: %v", kind, len(all), n, all)
 		}
 	}
 	for _, l := range subBus.Stats().Legs {
 		if l.Up != (l.URL != memory) {
-			t.Errorf("leg %s is up: %v", l.URL, l.Up)
+			t.Errorf("leg %s is up: %v, want %v", l.URL, l.Up, l.URL != memory)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // a long one that the requester fetches in parts, and with losses.
 func TestResponderCloses(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	eachFabric(t, func(t *testing.T, url string) {
 		for _, c := range []struct {
 			name         string
@@ -52,7 +52,7 @@ func TestResponderCloses(t *testing.T) {
 			begin := time.Now()
 			r, err := requester.Request(ctx, "rpc", []byte("x"))
 			if err != nil || !bytes.Equal(r.Data, reply) {
-				t.Errorf("%s: %d bytes of %d, %v after %v", c.name, len(r.Data), c.size, err, time.Since(begin))
+				t.Errorf("%s: reply of %d bytes, error %v after %v, want %d bytes", c.name, len(r.Data), err, time.Since(begin), c.size)
 			}
 			if err := <-closed; err != nil {
 				t.Errorf("%s: closing: %v", c.name, err)
@@ -103,7 +103,7 @@ func TestResponderClosesUnderLoad(t *testing.T) {
 		}
 		asked.Wait()
 		if err := goes.Shutdown(ctx); err != nil || ctx.Err() != nil {
-			t.Errorf("%v, %v", err, ctx.Err())
+			t.Errorf("Shutdown: error %v, context %v, want neither", err, ctx.Err())
 		}
 		stop()
 		requests.Wait()

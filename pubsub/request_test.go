@@ -48,7 +48,7 @@ func TestRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			if string(r.Data) != "re:"+string(msg) || r.Name != "responder" || r.Tag != "adds" || r.Responder == 0 || r.After <= 0 {
-				t.Fatalf("%d bytes, %+v", len(r.Data), r.After)
+				t.Fatalf("reply of %d bytes after %v, want %d bytes from responder with tag adds", len(r.Data), r.After, len(msg)+3)
 			}
 		}
 		var st stats.Sender
@@ -56,7 +56,7 @@ func TestRequest(t *testing.T) {
 			st = p.Sender
 		}
 		if st.Requests != 5 || st.Replies != 5 {
-			t.Errorf("%+v", st)
+			t.Errorf("statistics %+v, want 5 requests and 5 replies", st)
 		}
 	})
 }
@@ -100,12 +100,12 @@ func requestsWithLoss(t *testing.T, url string, n int, loss string) {
 						return
 					}
 					if string(r.Data) != "re:"+msg || from[r.Name] {
-						t.Errorf("request %s: %q from %s, repeated: %v", msg, r.Data, r.Name, from[r.Name])
+						t.Errorf("reply to request %s is %q from %s, repeated: %v, want \"re:%[1]s\" once", msg, r.Data, r.Name, from[r.Name])
 					}
 					from[r.Name] = true
 				}
 				if len(from) != 3 {
-					t.Errorf("request %s has %d replies", msg, len(from))
+					t.Errorf("request %s has %d replies, want 3", msg, len(from))
 				}
 			}
 		})
@@ -115,7 +115,7 @@ func requestsWithLoss(t *testing.T, url string, n int, loss string) {
 		had := 0
 		m.Range(func(k, v any) bool {
 			if had++; v.(*atomic.Int64).Load() != 1 {
-				t.Errorf("responder %d: request %v was delivered %d times", i, k, v.(*atomic.Int64).Load())
+				t.Errorf("responder %d: request %v was delivered %d times, want once", i, k, v.(*atomic.Int64).Load())
 			}
 			return true
 		})
@@ -216,11 +216,11 @@ func TestRequestWithUnrelatedPattern(t *testing.T) {
 			if err == nil {
 				replies++
 			} else if !errors.As(err, &few) || !errors.Is(err, ErrNoResponders) || few.Subscribers != replies || few.Gone != 0 {
-				t.Errorf("%+v: %v", c, err)
+				t.Errorf("%+v: error %v, want %v after %d replies, no subscriber gone", c, err, ErrNoResponders, replies)
 			}
 		}
 		if replies != c.replies || (few != nil) != c.few {
-			t.Errorf("%+v: %d replies, %v", c, replies, few)
+			t.Errorf("%+v: %d replies, error %v, want %d, ErrNoResponders: %v", c, replies, few, c.replies, c.few)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func TestRespondLater(t *testing.T) {
 	responder, requester := openBus(t, Config{}, url), openBus(t, Config{}, url)
 	if _, err := responder.Handle("rpc", func(m Message, err error) {
 		if _, err := responder.Request(ctx, "other", nil); !errors.Is(err, ErrInHandler) {
-			t.Errorf("a request in a handler: %v", err)
+			t.Errorf("a request in a handler: error %v, want %v", err, ErrInHandler)
 		}
 		m = m.Clone()
 		go func() {
@@ -282,7 +282,7 @@ func TestRespondLater(t *testing.T) {
 	for i := range 100 {
 		msg := fmt.Sprint(i)
 		if r, err := requester.Request(ctx, "rpc", []byte(msg)); err != nil || string(r.Data) != msg {
-			t.Fatalf("%q: %v", r.Data, err)
+			t.Fatalf("reply %q, error %v, want %q", r.Data, err, msg)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestRequestsAmongMessages(t *testing.T) {
 	}()
 	check := func(i int, m Message) {
 		if string(m.Data) != fmt.Sprint(i) || m.IsRequest() != (i%3 == 0) {
-			t.Fatalf("message %d is %q, a request: %v", i, m.Data, m.IsRequest())
+			t.Fatalf("message %d is %q, a request: %v, want its number and %v", i, m.Data, m.IsRequest(), i%3 == 0)
 		}
 	}
 	msgs := make([]Message, 8)
@@ -346,7 +346,7 @@ func TestRequestOverLegs(t *testing.T) {
 	for i := range 100 {
 		msg := fmt.Sprint(i)
 		if r, err := requester.Request(ctx, "rpc", []byte(msg)); err != nil || string(r.Data) != "re:"+msg {
-			t.Fatalf("%q: %v", r.Data, err)
+			t.Fatalf("reply %q, error %v, want \"re:%s\"", r.Data, err, msg)
 		}
 	}
 }

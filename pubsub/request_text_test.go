@@ -22,11 +22,11 @@ func TestNoReplyErrorText(t *testing.T) {
 			`pubsub: request on "q": context deadline exceeded: of 1 subscriber the request is known to have reached 1, 0 replied and 0 left`},
 	} {
 		if got := c.err.Error(); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
+			t.Errorf("error text %q, want %q", got, c.want)
 		}
 	}
 	err := requestError("q", topics.RequestState{Sent: true, Owe: 1}, context.DeadlineExceeded)
 	if strings.Contains(err.Error(), "not published") || !errors.Is(err, ErrNoResponders) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the text of a published request without known subscribers: %v", err)
+		t.Errorf("a published request without subscribers: error %v, want %v and %v", err, ErrNoResponders, context.DeadlineExceeded)
 	}
 }

@@ -104,7 +104,7 @@ func roceSubscribe(ctx context.Context, t *testing.T, b *Bus, first string, othe
 	for m, err := range s.Messages(ctx) {
 		var gap *GapError
 		if errors.As(err, &gap) {
-			t.Fatalf("a gap after %d messages: %v", total, err)
+			t.Fatalf("a gap after %d messages, want none: %v", total, err)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +189,7 @@ func (p *roceProcess) expect(line string) string {
 
 func (p *roceProcess) kill() {
 	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill() // it may have ended already
+		_ = p.cmd.Process.Kill() // the process may have ended already
 		_ = p.cmd.Wait()         // the error says that it was killed
 	}
 }
@@ -199,7 +199,7 @@ func (p *roceProcess) kill() {
 // and no message is missing.
 func TestRoCEProcessesShareAnAddress(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	if !testenv.Namespace(t) {
 		return
 	}
@@ -293,7 +293,7 @@ func TestRoCEChecksMix(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := s.Next(ctx); err != nil || string(m.Data) != "hello" {
-			t.Errorf("from check=%s to check=%s: %q, %v", check[0], check[1], m.Data, err)
+			t.Errorf("from check=%s to check=%s: message %q, error %v, want hello", check[0], check[1], m.Data, err)
 		}
 	}
 }

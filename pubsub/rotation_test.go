@@ -48,7 +48,7 @@ func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func())
 	<-done
 	st := subBus.Stats()
 	if st.Seal.Senders <= rotations || st.Seal.Forged+st.Seal.Stale+st.Seal.UnknownKey > 0 {
-		t.Errorf("%d senders were known, with %d keys; refused %+v", st.Seal.Senders, rotations+1, st.Seal)
+		t.Errorf("%d senders were known, with %d keys; refused %+v, want more than %d and none", st.Seal.Senders, rotations+1, st.Seal, rotations)
 	}
 	repaired := uint64(0)
 	for _, g := range st.Groups {
@@ -122,11 +122,11 @@ func TestRotationByFile(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := subBus.Stats().Transport.PacketsReceived; n != taken {
-			t.Errorf("%d packets were accepted with a missing key", n-taken)
+			t.Errorf("%d packets were accepted with a missing key, want none", n-taken)
 		}
 		nothing(t, sub)
 		if n := len(lacking); n != 1 {
-			t.Errorf("reported %d times that a key is missing", n)
+			t.Errorf("%d events that a key is missing, want 1", n)
 		} else if id := <-lacking; id != fresh.ID {
 			t.Errorf("reported missing key %v, want %v", id, fresh.ID)
 		}

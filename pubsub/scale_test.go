@@ -114,7 +114,7 @@ func TestManyAreLinear(t *testing.T) {
 	counted := module + strings.Join([]string{"pubsub", "pubsub/testdata/many", "internal/engine", "internal/pattern", "internal/topics", "internal/ring", "internal/groupmap", "reliable"}, ","+module)
 	goTool(t, "build", "-cover", "-covermode=atomic", "-coverpkg="+counted, "-o", worker, "./testdata/many")
 	if out, err := exec.Command(worker, dir, strconv.Itoa(few), strconv.Itoa(lot)).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("running the worker: %v\n%s", err, out)
 	}
 	var all [2]map[string]int // runs of each statement, by its position
 	for i, n := range []int{few, lot} {
@@ -134,7 +134,7 @@ func TestManyAreLinear(t *testing.T) {
 		}
 	}
 	if len(all[1]) < 1000 {
-		t.Fatalf("%d places", len(all[1]))
+		t.Fatalf("%d counted statements, want at least 1000", len(all[1]))
 	}
 	for at, times := range all[1] {
 		if was := all[0][at]; times > 5*was+8*lot {

@@ -106,7 +106,7 @@ func TestSigned(t *testing.T) {
 		<-done
 		st := subBus.Stats()
 		if s := st.Sign; s.Unsigned+s.Malformed+s.Untrusted+s.Forged+s.Stale+s.Deferred != 0 || s.Streams == 0 || st.RefusedMessages != 0 {
-			t.Errorf("refused without an attacker: %+v, %d messages", s, st.RefusedMessages)
+			t.Errorf("refused without an attacker: packets %+v, %d messages, want none", s, st.RefusedMessages)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestUntrustedTopic(t *testing.T) {
 			}
 			kind, number, _ := strings.Cut(text, " ")
 			if number != fmt.Sprint(count[kind]) || kind == "forged" {
-				t.Fatalf("delivered %q", text)
+				t.Fatalf("delivered %q, want the next genuine message", text)
 			}
 			count[kind]++
 		}
@@ -305,7 +305,7 @@ func (x *insider) run(n int) {
 // cannot end or damage a stream. All published messages arrive. docs/protocol §29.6.
 func TestInsider(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for name, seals := range map[string]bool{"sealed": true, "open": false} {
 		t.Run(name, func(t *testing.T) { testInsider(t, seals) })
 	}
@@ -372,7 +372,7 @@ func testInsider(t *testing.T, seals bool) {
 				case errors.As(err, &e) && e.Kind == events.PublisherUp:
 				case err != nil:
 					if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-						t.Errorf("after message %d: %v", i, err)
+						t.Errorf("after message %d: error %v, want none or %v", i, err, net.ErrClosed)
 					}
 					return
 				case string(m.Data) != fmt.Sprintf("message %d", i) || m.Publisher() != pubBus.ID():
@@ -400,7 +400,7 @@ func testInsider(t *testing.T, seals bool) {
 	st := subBus.Stats()
 	t.Logf("%d messages, sent by the insider: %v, refused: %+v", total, x.sent, st.Sign)
 	if s := st.Sign; s.Unsigned == 0 || s.Forged == 0 {
-		t.Errorf("refused: %+v", s)
+		t.Errorf("packets refused %+v, want some unsigned and some forged", s)
 	}
 	for _, g := range st.Groups {
 		if g.Streams != 1 || g.Malformed+g.Implausible != 0 {
@@ -440,7 +440,7 @@ func TestTrustChanges(t *testing.T) {
 	expect := func(text string) {
 		t.Helper()
 		if m, err := sub.Next(ctx); err != nil || string(m.Data) != text {
-			t.Fatalf("%q, %v, want %q", m.Data, err, text)
+			t.Fatalf("message %q, error %v, want %q", m.Data, err, text)
 		}
 	}
 	publish(other, "not subscribed")
@@ -469,7 +469,7 @@ func TestTrustChanges(t *testing.T) {
 	publish(pub, "last")
 	expect("last")
 	if refused.Load() != 1 || untrusted.Load() != 1 {
-		t.Errorf("reported %d and %d times", refused.Load(), untrusted.Load())
+		t.Errorf("events of refused packets %d, of untrusted keys %d, want 1 each", refused.Load(), untrusted.Load())
 	}
 }
 
@@ -489,7 +489,7 @@ func TestSealedAndSignedWithoutKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := <-reported; !strings.Contains(text, "are sealed with key "+key.ID.String()+", and this bus has no keys") || len(reported) > 0 {
-		t.Errorf("reported %q, and %d more", text, len(reported))
+		t.Errorf("event %q and %d more, want one of key %v", text, len(reported), key.ID)
 	}
 	nothing(t, sub)
 }
@@ -514,7 +514,7 @@ func TestUnsigned(t *testing.T) {
 	eventually(t, ctx, "packets are counted", func() bool { return subBus.Stats().Sign.Unsigned >= 3 })
 	nothing(t, sub)
 	if text := <-reported; !strings.Contains(text, "are not signed") || len(reported) > 0 {
-		t.Errorf("reported %q, and %d more", text, len(reported))
+		t.Errorf("event %q and %d more, want one of packets that are not signed", text, len(reported))
 	}
 	for _, c := range []struct {
 		config Config
@@ -534,7 +534,7 @@ func TestUnsigned(t *testing.T) {
 			b.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrURL) != (c.option != "" && c.option[0] != 'm') {
-			t.Errorf("%s: %v, want %q", c.option, err, c.want)
+			t.Errorf("option %q: error %v, want one containing %q", c.option, err, c.want)
 		}
 	}
 }

@@ -83,7 +83,7 @@ var adversities = map[string]adversity{
 		options: "loss=0.03&dup=0.02&reorder=0.03",
 		check: func(t *testing.T, s *simnet.Subnet, _ *Bus, subs []*Bus) {
 			if st := s.Fabric.Stats(); st.Lost == 0 || st.Duplicated == 0 {
-				t.Errorf("the subnet lost nothing: %+v", st)
+				t.Errorf("the subnet lost or duplicated no packets: %+v", st)
 			}
 			someMissed(t, subs...)
 		},
@@ -92,7 +92,7 @@ var adversities = map[string]adversity{
 		options: "flavor=roce&loss=0.03&dup=0.02&reorder=0.03&mtu=1024",
 		check: func(t *testing.T, s *simnet.Subnet, _ *Bus, subs []*Bus) {
 			if st := s.Fabric.Stats(); st.Lost == 0 || st.Duplicated == 0 {
-				t.Errorf("the subnet lost nothing: %+v", st)
+				t.Errorf("the subnet lost or duplicated no packets: %+v", st)
 			}
 			someMissed(t, subs...)
 		},
@@ -100,8 +100,8 @@ var adversities = map[string]adversity{
 	"no send-only members": {
 		options: "sendonly=off&loss=0.03",
 		check: func(t *testing.T, _ *simnet.Subnet, pub *Bus, subs []*Bus) {
-			if n := pub.Stats().Transport.SendOnlyRefused; n < 1 || n > 2 { // one more for hellos
-				t.Errorf("%d send-only joins were refused", n)
+			if n := pub.Stats().Transport.SendOnlyRefused; n < 1 || n > 2 { // the second is the group of hellos
+				t.Errorf("%d send-only joins were refused, want 1 or 2", n)
 			}
 			someMissed(t, subs...)
 		},
@@ -181,7 +181,7 @@ func overflowed(t *testing.T, _ *simnet.Subnet, _ *Bus, subs []*Bus) {
 // gap in its place.
 func TestSimAdversity(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for name, c := range adversities {
 		t.Run(name, c.run)
 	}
@@ -368,7 +368,7 @@ func TestSimMLIDsExhausted(t *testing.T) {
 	}
 	e := <-subFailed
 	if !errors.Is(e.Err, transport.ErrGroupLimit) {
-		t.Errorf("event: %v", e)
+		t.Errorf("event's error %v, want %v", e.Err, transport.ErrGroupLimit)
 	}
 	// A publisher: publishing fails, and does not wait.
 	known := pubBus.Stats().Publications[0].Address
@@ -402,7 +402,7 @@ func TestSimMLIDsExhausted(t *testing.T) {
 
 // Messages published before the group is joined are sent when it is. Flush meanwhile waits until its context ends.
 func TestSimPublishBeforeJoined(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	pubBus, subBus := openBus(t, Config{}, simURL(t)), openBus(t, Config{}, simURL(t))
 	subnet := simnet.Lookup(strings.TrimPrefix(simURL(t), "sim://"))
@@ -418,7 +418,7 @@ func TestSimPublishBeforeJoined(t *testing.T) {
 	short, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := pub.Flush(short); !errors.Is(err, context.Canceled) {
-		t.Errorf("Flush without a membership: %v", err)
+		t.Errorf("Flush without a membership: error %v, want %v", err, context.Canceled)
 	}
 	subnet.Fabric.SetSM(fabric.SM{}) // the join is retried there
 	for i := range 5 {
@@ -430,7 +430,7 @@ func TestSimPublishBeforeJoined(t *testing.T) {
 // publisher report PublisherLost.
 func TestSimDeviceRemoval(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for _, removed := range []string{"subscriber", "publisher"} {
 		t.Run(removed, func(t *testing.T) {
 			ctx := testContext(t)
@@ -451,7 +451,7 @@ func TestSimDeviceRemoval(t *testing.T) {
 			if removed == "subscriber" {
 				subnet.Host(1).RemoveDevice(0)
 				if _, err := sub.Next(ctx); err == nil || !strings.Contains(err.Error(), "removed") {
-					t.Errorf("Next: %v", err)
+					t.Errorf("Next: error %v, want one containing \"removed\"", err)
 				}
 			} else {
 				struck = pubBus
@@ -461,7 +461,7 @@ func TestSimDeviceRemoval(t *testing.T) {
 					err = pub.Publish(ctx, []byte("lost words"))
 				}
 				if !strings.Contains(err.Error(), "removed") {
-					t.Errorf("Publish: %v", err)
+					t.Errorf("Publish: error %v, want one containing \"removed\"", err)
 				}
 				select {
 				case e := <-lost:
@@ -473,7 +473,7 @@ func TestSimDeviceRemoval(t *testing.T) {
 				}
 			}
 			if err := struck.Close(); err != nil && !strings.Contains(err.Error(), "removed") {
-				t.Errorf("Close: %v", err)
+				t.Errorf("Close: error %v, want none or one containing \"removed\"", err)
 			}
 		})
 	}

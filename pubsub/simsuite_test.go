@@ -157,7 +157,7 @@ func exhaust(t testing.TB, name, options string) {
 	sub, err := probe.Subscribe(further)
 	must(err)
 	if _, err := sub.Next(ctx); !errors.Is(err, transport.ErrGroupLimit) {
-		t.Fatalf("a group beyond the multicast LIDs: %v", err)
+		t.Fatalf("a group beyond the multicast LIDs: error %v, want %v", err, transport.ErrGroupLimit)
 	}
 }
 

@@ -25,7 +25,7 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 		reported := func(who string, kind events.Kind) func(events.Event) {
 			return func(e events.Event) {
 				if e.Kind == kind {
-					t.Errorf("%s: %v", who, e)
+					t.Errorf("%s: event %v, want none of this kind", who, e)
 				}
 			}
 		}
@@ -52,7 +52,7 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 		msg := make([]byte, size)
 		for i := range n {
 			if err := pub.Publish(ctx, msg); err != nil {
-				t.Fatalf("message %d: %v", i, err)
+				t.Fatalf("publishing message %d: %v", i, err)
 			}
 		}
 		if err := pub.Drain(ctx); err != nil {
@@ -62,7 +62,7 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 			time.Sleep(time.Millisecond)
 		}
 		if st := bus.Stats(); len(st.Publications) == 0 || st.Publications[0].ReceiversSilent > 0 {
-			t.Errorf("%+v", st.Publications)
+			t.Errorf("publications %+v, want no silent subscriber", st.Publications)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestSlowHandlerSendsStatuses(t *testing.T) {
 // The same in real time, with other load on the processor.
 func TestSlowHandlerLive(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	if testing.Short() {
 		t.Skip("a slow handler in real time: skipped with -short")
 	}
@@ -101,7 +101,7 @@ func TestSlowHandlerLive(t *testing.T) {
 	slow := openBus(t, Config{}, url)
 	bus := openBus(t, Config{Linger: time.Minute, OnEvent: func(e events.Event) {
 		if e.Kind == events.SubscriberSilent {
-			t.Error(e)
+			t.Errorf("event %v, want no silent subscriber", e)
 		}
 	}}, url)
 	const n = 25_000
@@ -178,7 +178,7 @@ func slowHandlerYieldsToCalls(t *testing.T, n, size int) {
 			t.Error(err)
 		}
 		if handled == 0 || handled > 100 {
-			t.Errorf("Close returns when %d messages are handled", handled)
+			t.Errorf("Close returns after %d messages are handled, want 1 to 100", handled)
 		}
 	})
 }
@@ -208,19 +208,19 @@ func slowSubscriberEvent(t *testing.T, url string) {
 	select {
 	case e := <-slow:
 		if e.Name != "sluggish" || e.Behind <= 20 || e.For < 10*time.Millisecond {
-			t.Errorf("reported %+v", e)
+			t.Errorf("event %+v, want sluggish, more than 20 packets behind for at least 10 ms", e)
 		}
 		said := <-logged
 		for _, want := range []string{"level=WARN", "stayed too far behind", "name=sluggish", fmt.Sprint("for=", e.For), fmt.Sprint("behind_packets=", e.Behind)} {
 			if !strings.Contains(said, want) {
-				t.Errorf("%q is missing in the log: %s", want, said)
+				t.Errorf("the log lacks %q: %s", want, said)
 			}
 		}
 	case <-ctx.Done():
 		t.Fatal("no event")
 	}
 	if r := pub.Receivers(); len(r) != 1 || !r[0].Released || r[0].Name != "sluggish" || r[0].HeldFor < 10*time.Millisecond || r[0].Behind <= 20 {
-		t.Errorf("receivers %+v", r)
+		t.Errorf("subscribers %+v, want sluggish alone, released, more than 20 packets behind for at least 10 ms", r)
 	}
 	for i := range 100 { // all messages are in the window
 		want(t, ctx, sub, fmt.Sprint(i))

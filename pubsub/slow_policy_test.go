@@ -25,7 +25,7 @@ func numbered(t *testing.T, ctx context.Context, pub *Publisher, first, end, siz
 	for i := first; i < end; i++ {
 		binary.LittleEndian.PutUint64(msg, uint64(i))
 		if err := pub.Publish(ctx, msg); err != nil {
-			t.Fatalf("message %d: %v", i, err)
+			t.Fatalf("publishing message %d: %v", i, err)
 		}
 	}
 	if err := pub.Drain(ctx); err != nil {
@@ -116,18 +116,18 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 			t.Fatalf("the SlowBlock subscription: %v", err)
 		}
 		if st := pubBus.Stats().Publications[0]; st.ReceiversSilent+st.ReceiversReleased > 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("publication %+v, want no subscriber silent or released", st)
 		}
 
 		var g, l received
 		if err := g.takeAll(ctx, gap, n); err != nil || g.lost == 0 || g.got == 0 {
-			t.Errorf("SlowGap: %+v, %v", g, err)
+			t.Errorf("SlowGap: received %+v, error %v, want messages and lost ones", g, err)
 		}
 		if err := l.takeAll(ctx, latest, n); err != nil || l.gaps != 1 || l.got == 0 {
-			t.Errorf("SlowLatest: %+v, %v", l, err)
+			t.Errorf("SlowLatest: received %+v, error %v, want messages and 1 gap", l, err)
 		}
 		if l.got >= g.got {
-			t.Errorf("SlowLatest delivers %d messages, SlowGap %d", l.got, g.got)
+			t.Errorf("SlowLatest delivers %d messages, SlowGap %d, want fewer", l.got, g.got)
 		}
 		synctest.Wait()
 		m, err := newest.Next(ctx)
@@ -139,32 +139,32 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 			st.Replaced += x.Messages
 		}
 		if err != nil || m.Number != n-1 || st.Messages+st.Replaced != n {
-			t.Errorf("Conflate: message %d, %v, %+v", m.Number, err, st)
+			t.Errorf("Conflate: message %d, error %v, statistics %+v, want message %d, and all read or replaced", m.Number, err, st, n-1)
 		}
 		_, err = evict.Next(ctx)
 		var e *events.EvictedError
 		if !errors.As(err, &e) || !errors.Is(err, events.ErrEvicted) || e.Behind <= 10 || e.Allowed != 10 || e.Publisher != pubBus.ID() || e.Group == "" ||
 			errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), `pubsub: read "x": the subscription was evicted`) {
-			t.Errorf("SlowEvict: %v", err)
+			t.Errorf("SlowEvict: error %v, want an EvictedError of topic x, more than 10 packets behind, 10 allowed", err)
 		}
 		<-evict.Done()
 		reported := <-evictions
 		var same *events.EvictedError
 		if !errors.As(reported.Err, &same) || *same != *e || reported.Behind != e.Behind || reported.For != e.For || !slices.Equal(reported.Topics, []string{"x"}) || len(evictions) != 0 ||
 			!strings.Contains(reported.String(), "subscription evicted: x, behind for") {
-			t.Errorf("event %v, %v", reported, reported.Err)
+			t.Errorf("event %v with error %v, want one eviction of topic x with the subscription's error", reported, reported.Err)
 		}
 		if st := evict.Stats(); !errors.Is(evict.Err(), events.ErrEvicted) || st.Topics != 0 || len(st.Publishers) != 0 {
-			t.Errorf("evicted: %v, %+v", evict.Err(), st)
+			t.Errorf("evicted subscription: error %v, statistics %+v, want %v, no topics and no publishers", evict.Err(), st, events.ErrEvicted)
 		}
 		if err := evict.Close(); err != nil {
 			t.Error(err)
 		}
 		if _, err := evict.Next(ctx); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("after Close: %v", err)
+			t.Errorf("Next after Close: error %v, want %v", err, net.ErrClosed)
 		}
 		if handled.Load() != 1 {
-			t.Errorf("the handler that does not return was called %d times", handled.Load())
+			t.Errorf("the handler that does not return was called %d times, want once", handled.Load())
 		}
 		if _, err := handler.Next(ctx); err == nil {
 			t.Error("Next works on a subscription with a handler")
@@ -201,11 +201,11 @@ func TestLatestEndsWithTheNewest(t *testing.T) {
 					end += 1000
 					gaps := x.gaps
 					if err := x.takeAll(ctx, latest, uint64(end)); err != nil || x.gaps != gaps+1 {
-						t.Fatalf("%+v, %v", x, err)
+						t.Fatalf("received %+v, error %v, want %d gaps", x, err, gaps+1)
 					}
 				}
 				if x.got < 10 || x.got > 5000 {
-					t.Errorf("%+v", x)
+					t.Errorf("received %+v, want 10 to 5000 messages", x)
 				}
 			})
 		})
@@ -239,7 +239,7 @@ func TestOwnGoroutineHandler(t *testing.T) {
 				return
 			}
 			if last != nil {
-				t.Errorf("called after the end: %v, %v", m, err)
+				t.Errorf("handler called after the end: message %v, error %v", m, err)
 			}
 			mu.Lock()
 			if err := x.take(m, err); err != nil {
@@ -266,7 +266,7 @@ func TestOwnGoroutineHandler(t *testing.T) {
 		numbered(t, ctx, pub, 0, 1, 500)
 		for call, err := range <-first {
 			if !errors.Is(err, ErrInHandler) {
-				t.Errorf("%s in a handler: %v", call, err)
+				t.Errorf("%s in a handler: error %v, want %v", call, err, ErrInHandler)
 			}
 		}
 		for i := 1; i < 1000; i += 7 { // as many as it can read, even if each message is a packet
@@ -274,7 +274,7 @@ func TestOwnGoroutineHandler(t *testing.T) {
 			time.Sleep(80 * time.Millisecond)
 		}
 		if x := so(); x.got < 900 || x.lost > 0 {
-			t.Errorf("%+v", x)
+			t.Errorf("received %+v, want at least 900 messages and none lost", x)
 		}
 		next := int(so().next)
 		began := time.Now()
@@ -282,12 +282,12 @@ func TestOwnGoroutineHandler(t *testing.T) {
 			numbered(t, ctx, pub, next, next+1, 500)
 		}
 		if d := time.Since(began); d > time.Second {
-			t.Errorf("the publisher was blocked for %v", d)
+			t.Errorf("the publisher was blocked for %v, want at most 1 s", d)
 		}
 		<-sub.Done()
 		sub.worker.Wait(ctx)
 		if !errors.Is(last, events.ErrEvicted) || !errors.Is(sub.Err(), events.ErrEvicted) {
-			t.Errorf("the last call has %v, Err is %v", last, sub.Err())
+			t.Errorf("last call has error %v, Err is %v, want %v", last, sub.Err(), events.ErrEvicted)
 		}
 
 		// Close waits for the handler, and the bus for all.
@@ -306,14 +306,14 @@ func TestOwnGoroutineHandler(t *testing.T) {
 			next++
 			<-running
 			if err := end(sub); err != nil || !over.Load() {
-				t.Errorf("closed: %v, the handler has returned: %v", err, over.Load())
+				t.Errorf("closing: error %v, handler returned: %v, want none and true", err, over.Load())
 			}
 			if err := sub.worker.Wait(ctx); err != nil {
 				t.Error(err)
 			}
 		}
 		if all := reported.of(events.HandlerSlow); len(all) > 0 {
-			t.Error(all)
+			t.Errorf("events %v, want no slow handler", all)
 		}
 	})
 }
@@ -354,7 +354,7 @@ func TestSlowOwnGoroutineHandler(t *testing.T) {
 				synctest.Wait()
 				slow := reported.of(events.HandlerSlow)
 				if len(slow) != 2 || slow[0].For != time.Second || slow[1].For != 2*time.Second || !slices.Equal(slow[1].Topics, []string{"x", "y"}) {
-					t.Errorf("events while it runs: %v", slow)
+					t.Errorf("events while the handler runs: %v, want two, of 1 and 2 s, of topics x and y", slow)
 				}
 				if _, err := subBus.Subscribe("z"); err != nil {
 					t.Errorf("Subscribe meanwhile: %v", err)
@@ -362,7 +362,7 @@ func TestSlowOwnGoroutineHandler(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				if all := reported.of(events.HandlerReturned); len(all) != 1 || all[0].For < 3*time.Second {
-					t.Errorf("events when it has returned: %v", all)
+					t.Errorf("events after the handler has returned: %v, want one of at least 3 s", all)
 				}
 				if err := sub.Close(); err != nil {
 					t.Error(err)

@@ -68,7 +68,7 @@ func (h *eventLog) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, 
 // other subscribers continue; and when it resumes reading it gets exactly one exact gap. docs/protocol §8.7.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		// The stall is reported after a second, or some seconds later on a busy host.
@@ -105,14 +105,14 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				}
 				var held *events.FlowError
 				if !errors.As(err, &held) && errors.Is(err, context.DeadlineExceeded) {
-					continue // it was released just then, or this host is busy
+					continue // the subscriber was just released, or this host is busy
 				}
 				if !errors.As(err, &held) || !errors.Is(err, events.ErrBackPressure) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Fatalf("message %d: %v", i, err)
+					t.Fatalf("message %d: error %v, want a BackPressureError and %v", i, err, context.DeadlineExceeded)
 				}
 				if held.Subscriber == 0 || held.Address == "" || held.For <= 0 || held.Behind == 0 ||
 					!strings.Contains(err.Error(), held.Name+" at "+held.Address) || !strings.Contains(err.Error(), "pubsub: publish") {
-					t.Fatalf("%+v: %v", held, err)
+					t.Fatalf("BackPressureError %+v (%v), want the subscriber, its address, duration and packets behind", held, err)
 				}
 				if held.Name != "stopped" {
 					continue // the other subscriber, on a host so busy that its statuses were late
@@ -120,11 +120,11 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				published++
 				var pressure *events.BackPressureError
 				switch err := pub.TryPublish(msg); {
-				case err == nil: // it was released meanwhile
+				case err == nil: // the subscriber was released meanwhile
 					return
 				case !errors.As(err, &pressure):
-					t.Fatalf("TryPublish: %v", err)
-				case pressure.Subscriber == held.Subscriber: // otherwise it was released just now
+					t.Fatalf("TryPublish: error %v, want none or a BackPressureError", err)
+				case pressure.Subscriber == held.Subscriber: // otherwise the subscriber was just released
 					tried++
 				}
 			}
@@ -134,14 +134,14 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 			send(i)
 		}
 		if published == 0 || tried == 0 {
-			t.Errorf("errors of %d calls of Publish and %d of TryPublish named the subscriber", published, tried)
+			t.Errorf("errors of %d calls of Publish and %d of TryPublish named the subscriber, want some of each", published, tried)
 		}
 		stall := publishing.await(t, ctx, events.PublisherStalled)
 		let := publishing.await(t, ctx, events.SubscriberReleased)
 		resumed := publishing.await(t, ctx, events.PublisherResumed)
 		if stall.Name != "stopped" || stall.For < time.Second || stall.Behind == 0 || stall.Address == "" || let.Subscriber != stall.Subscriber ||
 			let.For < limit || resumed.For < let.For {
-			t.Errorf("%v; %v; %v", stall, let, resumed)
+			t.Errorf("events %v; %v; %v, want the subscriber stopped at least 1 s, then released, then the publisher resumed", stall, let, resumed)
 		}
 		select {
 		case <-all:
@@ -152,11 +152,11 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		unread := stopped.await(t, ctx, events.SubscriptionNotRead)
 		for _, e := range []events.Event{holds, released, unread} {
 			if !slices.Equal(e.Topics, []string{"x", "y"}) || e.Publisher != pubBus.ID() || e.For < time.Second || e.Behind == 0 {
-				t.Errorf("%v: %+v", e, e)
+				t.Errorf("event %v (%+v), want topics x and y of publisher %v, behind for at least 1 s", e, e, pubBus.ID())
 			}
 		}
 		if other := neighbour.of(events.HoldsPublishersUp); len(other) > 0 {
-			t.Errorf("the other subscriber has events %v", other)
+			t.Errorf("the other subscriber has events %v, want none", other)
 		}
 
 		gaps := 0
@@ -169,7 +169,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				switch {
 				case errors.As(err, &gap):
 					if gap.First != next || gap.Count == 0 || gap.Cause != events.CauseReleased {
-						t.Fatalf("after %d messages: %+v", next, gap)
+						t.Fatalf("gap %+v, want one of cause %v that begins at %d", gap, events.CauseReleased, next)
 					}
 					gaps++
 					last = *gap
@@ -177,7 +177,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				case err != nil:
 					t.Fatalf("after %d messages: %v", next, err)
 				case m.Number != next || binary.LittleEndian.Uint64(m.Data) != next:
-					t.Fatalf("message %d after %d", m.Number, next)
+					t.Fatalf("message %d, want %d", m.Number, next)
 				default:
 					next++
 				}
@@ -192,7 +192,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				break
 			}
 			if ctx.Err() != nil {
-				t.Fatalf("%+v", pub.Receivers())
+				t.Fatalf("subscribers %+v do not reach the wanted state", pub.Receivers())
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -203,7 +203,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		// Its queue may still contain packets from before its release, and heartbeats that report the release: on a busy
 		// host they may cause one more gap.
 		if read(n + 100); gaps > 1 {
-			t.Errorf("%d gaps of %d messages while it reads; the last: %+v", gaps, n, last)
+			t.Errorf("%d gaps in %d messages while it reads, want at most 1; the last: %+v", gaps, n, last)
 		}
 	})
 }
@@ -235,6 +235,6 @@ func TestDrainNamesSubscribersBehind(t *testing.T) {
 	err := pub.Drain(late)
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, events.ErrBackPressure) ||
 		!strings.Contains(err.Error(), "1 of 1 subscribers do not have everything; busy at mem://") {
-		t.Errorf("Drain: %v", err)
+		t.Errorf("Drain: error %v, want %v, with the subscriber busy named", err, context.DeadlineExceeded)
 	}
 }

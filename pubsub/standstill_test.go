@@ -62,7 +62,7 @@ func TestStandstillIsNotSilence(t *testing.T) {
 			}
 		}
 		if stood < publishers {
-			t.Errorf("%d standstills", stood)
+			t.Errorf("%d standstills, want at least %d", stood, publishers)
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestStandstillIsNotAClockFault(t *testing.T) {
 		for name, trusted := range map[string]TrustProvider{"sealed": nil, "sealed and signed": trust(t, trustLine("x", key))} {
 			patient := Config{Wait: WaitPark, Silence: time.Hour, StallLimit: -1, OnEvent: func(e events.Event) {
 				if e.Kind == events.PacketsUnreadable {
-					t.Errorf("%s: %v", name, e.Err)
+					t.Errorf("%s: unreadable packets: %v", name, e.Err)
 				}
 			}}
 			with := patient
@@ -92,7 +92,7 @@ func TestStandstillIsNotAClockFault(t *testing.T) {
 			if _, err := b.Handle("x", func(_ Message, err error) {
 				switch {
 				case err != nil:
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: handler received the error %v", name, err)
 				case got.Add(1) == 1:
 					time.Sleep(6 * time.Minute)
 				}
@@ -116,7 +116,7 @@ func TestStandstillIsNotAClockFault(t *testing.T) {
 			}
 			for who, bus := range map[string]*Bus{"the bus with the standstill": b, "the other": a} {
 				if s := bus.Stats(); s.Seal.Stale+s.Sign.Stale > 0 {
-					t.Errorf("%s: %s: refused for their time: %d sealed, %d signed", name, who, s.Seal.Stale, s.Sign.Stale)
+					t.Errorf("%s: %s: packets refused for their time: %d sealed, %d signed, want none", name, who, s.Seal.Stale, s.Sign.Stale)
 				}
 			}
 			a.Close()

@@ -23,7 +23,7 @@ func stateOf(t *testing.T, ctx context.Context, s *Subscription) (records []stri
 			t.Error(err)
 			return nil, 0
 		case !m.IsState():
-			t.Errorf("message %d %q before the end of the state", m.Number, m.Data)
+			t.Errorf("message %d %q before the end of the state, want records of the state only", m.Number, m.Data)
 			return nil, 0
 		case m.IsStateEnd():
 			return records, m.Number
@@ -47,14 +47,14 @@ func TestRetain(t *testing.T) {
 			s := subscribe(t, there, "x", From(State))
 			got, next := stateOf(t, ctx, s)
 			if n == 0 && (got != nil || next != 0) || n > 0 && (len(got) != 1 || got[0] != fmt.Sprint("message ", n-1) || next != uint64(n)) {
-				t.Fatalf("%s: state %q as of %d, %d were published", url, got, next, n)
+				t.Fatalf("%s: state %q as of %d, want the last of %d messages", url, got, next, n)
 			}
 			for range 10 {
 				publish(t, ctx, pub, fmt.Sprint("message ", n))
 				n++
 			}
 			if first, gaps := readNumbers(t, ctx, s, uint64(n-1)); first != next || gaps != nil {
-				t.Fatalf("%s: continues with %d, the state is as of %d, gaps %v", url, first, next, gaps)
+				t.Fatalf("%s: continues with %d, gaps %v, want %d and none", url, first, gaps, next)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -67,7 +67,7 @@ func TestRetain(t *testing.T) {
 // state; topics created later are delivered from their first message on. docs/protocol §25.9.
 func TestStateOfPattern(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		bus := openBus(t, Config{}, url)
@@ -100,7 +100,7 @@ func TestStateOfPattern(t *testing.T) {
 			case errors.As(err, &none) && none.Cause == events.StateNotKept:
 				state[none.Topic] = "none"
 			case err != nil || !m.IsState():
-				t.Fatalf("%s: %+v, %v; %d of %d topics have begun", url, m, err, len(state), topics)
+				t.Fatalf("%s: message %+v, error %v, want state, %d of %d topics have begun", url, m, err, len(state), topics)
 			case m.IsStateEnd():
 				state[m.Topic] = fmt.Sprint(record, " as of ", m.Number)
 			default:
@@ -117,12 +117,12 @@ func TestStateOfPattern(t *testing.T) {
 			}
 		}
 		if err := s.Add("other.>"); !errors.Is(err, ErrWildcard) {
-			t.Errorf("%s: a pattern added: %v", url, err)
+			t.Errorf("%s: adding a pattern: error %v, want %v", url, err, ErrWildcard)
 		}
 		late := publisher(t, bus, "md.late")
 		publish(t, ctx, late, "first")
 		if m, err := s.Next(ctx); err != nil || m.IsState() || m.Topic != "md.late" || m.Number != 0 {
-			t.Errorf("%s: %+v, %v", url, m, err)
+			t.Errorf("%s: message %+v, error %v, want an ordinary message of md.late with number 0", url, m, err)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestStateOfPattern(t *testing.T) {
 // A subscription that cannot begin with state gets a StateError with the cause, and new messages.
 func TestNoState(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -170,11 +170,11 @@ func TestNoState(t *testing.T) {
 					break
 				}
 				if e != nil && !errors.Is(e, ErrNoState) || !m.IsState() && e == nil {
-					t.Fatal(m, e)
+					t.Fatalf("message %v, error %v, want state or %v", m, e, ErrNoState)
 				}
 			}
 			if !errors.Is(err, ErrNoState) || err.Cause != c.cause || err.Publisher != bus.ID() {
-				t.Errorf("%v", err)
+				t.Errorf("error %v, want %v of cause %v, publisher %v", err, ErrNoState, c.cause, bus.ID())
 			}
 			if c.cause == events.StatePublisherGone {
 				return
@@ -226,17 +226,17 @@ func (l *sums) join(t *testing.T, ctx context.Context, s *Subscription, messages
 	for i, r := range records {
 		var j, zero int
 		if _, err := fmt.Sscan(r, &j, &l.sum[i], &zero); err != nil || i != j {
-			t.Errorf("record %d is %q", i, r)
+			t.Errorf("record %d is %q, want number %d first", i, r, i)
 		}
 	}
 	if l.n = number; len(records) != len(l.sum) {
-		t.Errorf("%d records", len(records))
+		t.Errorf("%d records, want %d", len(records), len(l.sum))
 		return
 	}
 	for k := range messages {
 		m, err := s.Next(ctx)
 		if err != nil || m.IsState() || m.Number != l.n || string(m.Data) != fmt.Sprint("message ", l.n) {
-			t.Errorf("message %d follows: %+v, %v", l.n, m, err)
+			t.Errorf("message after the state: %+v, error %v, want \"message %d\"", m, err, l.n)
 			return
 		}
 		l.apply(m.Number)
@@ -327,7 +327,7 @@ func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context
 // size of the window and the field to raise. With a larger one the state arrives. docs/protocol §25.8.
 func TestStateLargerThanTheWindow(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus := openBus(t, Config{}, url)
@@ -356,12 +356,12 @@ func TestStateLargerThanTheWindow(t *testing.T) {
 	_, err := begin(16 << 20)
 	var none *StateError
 	if !errors.As(err, &none) || none.Cause != events.StateOverrun || none.Room < 4<<20 || none.Room >= records*size {
-		t.Fatalf("%v: %+v", err, none)
+		t.Fatalf("error %v (%+v), want a StateError of cause %v with room for 4 MiB to %d bytes", err, none, events.StateOverrun, records*size)
 	}
 	if text := none.Error(); !strings.Contains(text, fmt.Sprintf("no room for it and the messages published meanwhile, which is %d bytes; raise ReceiveMemoryBytes", none.Room)) {
-		t.Error(text)
+		t.Errorf("error text %q, want that %d bytes are too little room, and ReceiveMemoryBytes", text, none.Room)
 	}
 	if got, err := begin(32 << 20); err != nil || got != records*size {
-		t.Errorf("with twice the memory %d bytes arrived, %v", got, err)
+		t.Errorf("with twice the memory %d bytes arrived, error %v, want %d", got, err, records*size)
 	}
 }

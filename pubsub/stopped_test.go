@@ -94,7 +94,7 @@ type stopLine struct {
 // released, its gaps have that cause, even if the publisher has forgotten it. docs/protocol §8.1, §8.4, §8.9, §8.12.
 func TestStoppedProcess(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	if spec := os.Getenv(stopProcess); spec != "" {
 		stopSubscriber(t, spec)
 		return
@@ -197,7 +197,7 @@ func (b *stopBoard) start(t *testing.T, ctx context.Context, index int, cases []
 	}
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "ready" {
-		t.Fatalf("process %d prints %q", index, lines.Text())
+		t.Fatalf("process %d prints %q, want ready", index, lines.Text())
 	}
 	b.at[index], b.ends[index] = make(map[int]uint64), make(map[int]*stopEnd)
 	var reader sync.WaitGroup
@@ -220,7 +220,7 @@ func (b *stopBoard) start(t *testing.T, ctx context.Context, index int, cases []
 		cmd.Process.Signal(syscall.SIGCONT) // otherwise a failed test would leave it stopped
 		reader.Wait()
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("process %d: %v", index, err)
+			t.Errorf("process %d ended: %v", index, err)
 		}
 	})
 	return cmd
@@ -258,7 +258,7 @@ func newStopRun(t *testing.T, index int, c stopCase, board *stopBoard) *stopRun 
 	r := &stopRun{stopCase: c, index: index, board: board}
 	cfg := stopFlows[c.Flow]
 	cfg.WindowBytes, cfg.OnEvent = 256<<10, r.reported.event
-	cfg.Silence = cmp.Or(cfg.Silence, 10*time.Minute) // so that a slow host does not cause it
+	cfg.Silence = cmp.Or(cfg.Silence, 10*time.Minute) // a slow host must not cause silence
 	r.bus = openBus(t, cfg, c.URL)
 	r.pub = publisher(t, r.bus, "x")
 	return r
@@ -273,14 +273,14 @@ func (r *stopRun) phase(t *testing.T, ctx context.Context, phase, n int) {
 			binary.LittleEndian.PutUint64(msg, number)
 			msg[8] = byte(number % stopKeys)
 			if err := r.pub.Publish(ctx, msg); err != nil {
-				t.Errorf("%s, %s: message %d: %v", r.Flow, r.Policy, number, err)
+				t.Errorf("%s, %s: publishing message %d: %v", r.Flow, r.Policy, number, err)
 				return
 			}
 			number++
 			r.published.Store(number)
 		}
 		if err := r.pub.Flush(ctx); err != nil {
-			t.Errorf("%s, %s: %v", r.Flow, r.Policy, err)
+			t.Errorf("%s, %s: Flush: %v", r.Flow, r.Policy, err)
 		}
 		r.board.await(t, ctx, r.index, n, number)
 		r.longest[phase] = max(r.longest[phase], time.Since(since))
@@ -292,7 +292,7 @@ func (r *stopRun) phase(t *testing.T, ctx context.Context, phase, n int) {
 func (r *stopRun) whileStopped(t *testing.T) {
 	n := r.published.Load()
 	if held := r.Flow == "held"; held == (n == 2*stopPhase) {
-		t.Errorf("%s, %s: %d of %d messages are published while one subscriber is stopped", r.Flow, r.Policy, n, 2*stopPhase)
+		t.Errorf("%s, %s: %d of %d messages are published while one subscriber is stopped, want all unless the publisher is held", r.Flow, r.Policy, n, 2*stopPhase)
 	}
 	var kinds []events.Kind
 	switch r.Flow {
@@ -305,7 +305,7 @@ func (r *stopRun) whileStopped(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(r.reported.of(kind), func(e events.Event) bool { return e.Name == stopName }) {
-			t.Errorf("%s, %s: no event %v names it: %v", r.Flow, r.Policy, kind, r.reported.of(kind))
+			t.Errorf("%s, %s: no event %v names the stopped subscriber: %v", r.Flow, r.Policy, kind, r.reported.of(kind))
 		}
 	}
 	if r.Flow == "min" || r.Flow == "silent" { // the publisher no longer knows it
@@ -314,7 +314,7 @@ func (r *stopRun) whileStopped(t *testing.T) {
 	all := r.pub.Receivers()
 	i := slices.IndexFunc(all, func(x stats.Subscriber) bool { return x.Name == stopName })
 	if len(all) != stopSubs || i < 0 || all[i].Behind == 0 {
-		t.Errorf("%s, %s: subscribers %+v", r.Flow, r.Policy, all)
+		t.Errorf("%s, %s: subscribers %+v, want %d, with %s behind", r.Flow, r.Policy, all, stopSubs, stopName)
 	}
 }
 
@@ -333,7 +333,7 @@ func (r *stopRun) judge(t *testing.T, ctx context.Context) {
 		sum := e.Got + e.Lost + e.Replaced
 		switch last := i == stopSubs-1; {
 		case e.Fault != "":
-			t.Errorf("%s: %s", who, e.Fault)
+			t.Errorf("%s failed: %s", who, e.Fault)
 		case e.Evicted != (sum != stopTotal) || e.Evicted && r.Policy != "evict":
 			t.Errorf("%s: %d of %d messages were delivered or lost: %+v", who, sum, stopTotal, e)
 		case !last && (e.Evicted || e.Lost > 0 || r.Policy != "conflate" && e.Replaced > 0):

@@ -15,7 +15,7 @@ import (
 // A publisher whose interface goes down reports it, by an event and in the errors of its calls, with every flow
 // control; when the interface is back it continues, and nothing is lost. docs/protocol §8.1.
 func TestNothingCanBeSent(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	if !testenv.Namespace(t) {
 		return
 	}
@@ -40,7 +40,7 @@ func TestNothingCanBeSent(t *testing.T) {
 	testenv.LinkDown(t, "near")
 	e := reported.await(t, ctx, events.CannotSend)
 	if e.For < time.Second || !strings.Contains(e.Err.Error(), "interface near is down") || !strings.Contains(e.String(), "nothing was sent for ") {
-		t.Errorf("%+v: %v", e, e)
+		t.Errorf("event %v (%+v), want that interface near is down, for at least 1 s", e, e)
 	}
 	msg := make([]byte, 1000)
 	taken := 0
@@ -54,15 +54,15 @@ func TestNothingCanBeSent(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := p.Publish(short, msg); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "near is down") {
-		t.Errorf("a publish whose context ends: %v", err)
+		t.Errorf("Publish until the context ends: error %v, want %v and that near is down", err, context.DeadlineExceeded)
 	}
 	if st := b.Stats().Publications[0]; st.Blocked != events.ReasonMemory || st.Stuck < time.Second {
-		t.Errorf("blocked by %v, stuck for %v", st.Blocked, st.Stuck)
+		t.Errorf("blocked by %v, stuck for %v, want %v for at least 1 s", st.Blocked, st.Stuck, events.ReasonMemory)
 	}
 
 	testenv.LinkUp(t, "near")
 	if e := reported.await(t, ctx, events.SendsAgain); e.For < time.Second {
-		t.Errorf("%+v", e)
+		t.Errorf("event %+v, want one after at least 1 s", e)
 	}
 	publish(t, ctx, p, "behind")
 	if err := p.Flush(ctx); err != nil {
@@ -70,6 +70,6 @@ func TestNothingCanBeSent(t *testing.T) {
 	}
 	st := b.Stats().Publications[0]
 	if sent := st.MessagesSent; st.Stuck != 0 || sent < uint64(taken) {
-		t.Errorf("stuck for %v, %d messages sent of %d", st.Stuck, sent, taken)
+		t.Errorf("stuck for %v, %d messages sent of %d, want 0 and at least as many", st.Stuck, sent, taken)
 	}
 }

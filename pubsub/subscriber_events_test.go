@@ -64,11 +64,11 @@ func TestSubscriberUpAndLeft(t *testing.T) {
 	left := recorded.await(t, events.SubscriberLeft)
 	for _, e := range []events.Event{up, left} {
 		if e.Name != "desk-7" || e.Subscriber == 0 || e.Address == "" || e.Group == "" || !strings.Contains(e.String(), "desk-7 at ") {
-			t.Errorf("%v: %+v", e, e)
+			t.Errorf("event %v (%+v), want subscriber desk-7 with its address and group", e, e)
 		}
 	}
 	if left.Subscriber != up.Subscriber || left.Behind > 1 { // the message just read may not be released yet
-		t.Errorf("left: %+v, up: %+v", left, up)
+		t.Errorf("subscriber left %+v, up %+v, want the same one, at most 1 packet behind", left, up)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestBadPacketsAreReported(t *testing.T) {
 	}
 	e := recorded.await(t, events.BadPackets)
 	if e.Address != fmt.Sprint(w.conn.LocalAddr()) || e.Behind == 0 || !strings.Contains(e.String(), e.Address) {
-		t.Errorf("%v: %+v", e, e)
+		t.Errorf("event %v (%+v), want bad packets from %v", e, e, w.conn.LocalAddr())
 	}
 	recorded.mu.Lock()
 	defer recorded.mu.Unlock()
@@ -107,7 +107,7 @@ func TestBadPacketsAreReported(t *testing.T) {
 		}
 	}
 	if reported > 7 {
-		t.Errorf("reported %d times of %d packets", reported, n)
+		t.Errorf("reported %d times of %d packets, want at most 7", reported, n)
 	}
 }
 

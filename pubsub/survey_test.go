@@ -75,12 +75,12 @@ func TestSurvey(t *testing.T) {
 		}
 		list := listed(t, ctx, s, "md.both a=21 b=1", "md.new.one b=1", "md.quiet a=1")
 		if list.Publishers != 2 || list.Refused+uint64(list.Failed) != 0 || list.Err != nil || list.For <= 0 {
-			t.Errorf("%+v", list)
+			t.Errorf("list %+v, want 2 publishers, a duration, nothing refused or failed", list)
 		}
 		for _, x := range list.Topics {
 			p := x.Publishers[0]
 			if x.GroupAddress == "" || x.Group != listener.Group(x.Name) || p.ID == 0 || p.Epoch == 0 || x.Name == "md.both" && (p.Rate <= 0 || x.Rate() < p.Rate) || x.Name == "md.quiet" && x.Rate() != 0 {
-				t.Errorf("%+v", x)
+				t.Errorf("topic %+v, want its group's address and a publisher with an epoch and its rate", x)
 			}
 		}
 		listed(t, ctx, narrow, "md.both a=21 b=1", "md.quiet a=1")
@@ -95,7 +95,7 @@ func TestSurvey(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := s.Topics(); !errors.Is(err, net.ErrClosed) || err.Error() != "pubsub: list topics: the survey is closed" {
-			t.Errorf("topics of a closed survey: %v", err)
+			t.Errorf("topics of a closed survey: error %v, want %v", err, net.ErrClosed)
 		}
 	})
 }
@@ -134,10 +134,10 @@ func TestTopicsDuringSubscription(t *testing.T) {
 	defer cancel()
 	list, err := bus.Topics(short, "y")
 	if err != nil || len(list.Topics) != 0 || list.Groups > 2 || list.For <= 0 {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("list %+v, error %v, want no topics, at most 2 groups and a duration", list, err)
 	}
 	if _, err := bus.Topics(ctx, "a..b"); !errors.Is(err, ErrTopic) {
-		t.Errorf("an invalid pattern: %v", err)
+		t.Errorf("an invalid pattern: error %v, want %v", err, ErrTopic)
 	}
 	done := make(chan error)
 	go func() {
@@ -148,7 +148,7 @@ func TestTopicsDuringSubscription(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Topics of a bus that is closed: %v", err)
+		t.Errorf("Topics of a bus that is closed: error %v, want %v", err, net.ErrClosed)
 	}
 	if err := s2.Close(); err != nil {
 		t.Errorf("closing a survey of a closed bus: %v", err)
@@ -171,6 +171,6 @@ func TestSurveyInHandler(t *testing.T) {
 	wait(t, ctx, p, 1)
 	publish(t, ctx, p, "a")
 	if err := <-got; !errors.Is(err, ErrInHandler) {
-		t.Errorf("in a handler: %v", err)
+		t.Errorf("Topics in a handler: error %v, want %v", err, ErrInHandler)
 	}
 }

@@ -55,7 +55,7 @@ func TestAddAndRemoveTopics(t *testing.T) {
 				for subBus.Stats().Groups[0].Bytes == 0 || len(subBus.Stats().Groups) == 0 {
 					time.Sleep(time.Millisecond)
 				}
-				if err := pubs[a].Drain(ctx); err != nil { // so that it has arrived, unread, when b is added
+				if err := pubs[a].Drain(ctx); err != nil { // the message must have arrived, unread, when b is added
 					t.Fatal(err)
 				}
 			}
@@ -69,7 +69,7 @@ func TestAddAndRemoveTopics(t *testing.T) {
 				for _, x := range topics {
 					publish(t, ctx, pubs[x], fmt.Sprint(x, i))
 					if m := want(t, ctx, sub, fmt.Sprint(x, i)); m.Topic != x {
-						t.Errorf("message of %s as one of %s", x, m.Topic)
+						t.Errorf("message is of topic %s, want %s", m.Topic, x)
 					}
 				}
 			}
@@ -100,17 +100,17 @@ func TestAddAndRemoveTopics(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			publish(t, ctx, pubs[a], "not subscribed")
 			if _, err := sub.Next(short); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a subscription without topics: %v", err)
+				t.Errorf("Next of a subscription without topics: error %v, want %v", err, context.DeadlineExceeded)
 			}
 			cancel()
 			sub.Close()
 			for name, err := range map[string]error{"Add": sub.Add(a), "Remove": sub.Remove(a)} {
 				if !errors.Is(err, net.ErrClosed) {
-					t.Errorf("%s on a closed subscription: %v", name, err)
+					t.Errorf("%s on a closed subscription: error %v, want %v", name, err, net.ErrClosed)
 				}
 			}
 			if err := sub.Add("not a topic"); !errors.Is(err, ErrTopic) {
-				t.Errorf("Add of what is no topic: %v", err)
+				t.Errorf("Add of an invalid topic: error %v, want %v", err, ErrTopic)
 			}
 			subBus.Close()
 			pubBus.Close()
@@ -160,10 +160,10 @@ func TestAddAndRemoveTopicsOfHandler(t *testing.T) {
 	}
 	publish(t, ctx, pubs[0], "stays")
 	if text := <-got; text != "stays" {
-		t.Errorf("got %q of a topic that was removed", text)
+		t.Errorf("message %q, want stays, not one of the removed topic", text)
 	}
 	if st := sub.Stats(); st.Topics != 1 || st.Messages < uint64(len(topics)) || len(st.Publishers) == 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("statistics %+v, want 1 topic, at least %d messages and a publisher", st, len(topics))
 	}
 }
 
@@ -190,7 +190,7 @@ func TestAddAndRemoveUnderLoad(t *testing.T) {
 				default:
 				}
 				if err := p.Publish(ctx, fmt.Append(nil, k)); err != nil {
-					t.Error(i, err)
+					t.Errorf("publishing message %d: %v", i, err)
 					return
 				}
 			}
@@ -240,7 +240,7 @@ func TestAddAndRemoveUnderLoad(t *testing.T) {
 			break
 		}
 		if string(m.Data) != fmt.Sprint(m.Number) {
-			t.Errorf("message %d is %q", m.Number, m.Data)
+			t.Errorf("message %d is %q, want its number", m.Number, m.Data)
 			break
 		}
 		next[m.Topic] = m.Number + 1
@@ -261,7 +261,7 @@ func TestSubscriptionStats(t *testing.T) {
 	publish(t, ctx, pub, "0")
 	want(t, ctx, sub, "0")
 	if st := sub.Stats(); st.Messages != 1 || st.Topics != 1 || len(st.Publishers) != 1 || st.Publishers[0].Publisher != pubBus.ID() || st.Publishers[0].Group == "" {
-		t.Errorf("after a message: %+v", st)
+		t.Errorf("statistics after a message: %+v, want 1 message, 1 topic and 1 publisher", st)
 	}
 	for range 10 {
 		publish(t, ctx, pub, string(make([]byte, 101)))
@@ -270,7 +270,7 @@ func TestSubscriptionStats(t *testing.T) {
 		}
 	}
 	if st := sub.Stats(); st.Pending < 9 || st.Publishers[0].Lag != st.Pending || st.Gaps() != 0 {
-		t.Errorf("with packets unread: %+v", st)
+		t.Errorf("statistics with packets unread: %+v, want at least 9 pending and no gaps", st)
 	}
 	msgs := make([]Message, 4)
 	for range 10 {
@@ -281,14 +281,14 @@ func TestSubscriptionStats(t *testing.T) {
 	st := sub.Stats()
 	for _, x := range st.Lost {
 		if want := x.Cause == events.CauseTooLarge; want != (x.Gaps == 10 && x.Messages == 10) || !want && x.Gaps > 0 {
-			t.Errorf("lost %+v", x)
+			t.Errorf("loss %+v, want 10 gaps of 1 message, all of cause %v", x, events.CauseTooLarge)
 		}
 	}
 	if st.Gaps() != 10 || st.Messages != 1 {
-		t.Errorf("at the end: %+v", st)
+		t.Errorf("statistics at the end: %+v, want 1 message and 10 gaps", st)
 	}
 	subBus.Close()
 	if st := sub.Stats(); st.Messages != 1 || st.Gaps() != 10 {
-		t.Errorf("of a closed bus: %+v", st)
+		t.Errorf("statistics of a closed bus: %+v, want 1 message and 10 gaps", st)
 	}
 }

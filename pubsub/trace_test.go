@@ -24,7 +24,7 @@ func TestTraceOfLosses(t *testing.T) {
 	loss := func(what string) func(TraceLoss) {
 		return func(x TraceLoss) {
 			if x.Name != "feed" || x.Group == "" || x.Publisher == 0 || x.Epoch == 0 {
-				t.Errorf("%s: %+v", what, x)
+				t.Errorf("%s: loss %+v, want feed with its group, publisher and epoch", what, x)
 			}
 			add(what, x.Packets)
 		}
@@ -36,7 +36,7 @@ func TestTraceOfLosses(t *testing.T) {
 				what = "repairs"
 			}
 			if add(what, uint64(x.Packets)); x.Bytes == 0 || x.Group == "" {
-				t.Errorf("%+v", x)
+				t.Errorf("%s: %+v, want bytes and a group", what, x)
 			}
 		},
 		NAKReceived: func(x TraceNAK) { add("asked", x.Packets) },
@@ -61,7 +61,7 @@ func TestTraceOfLosses(t *testing.T) {
 	var pub *stats.Publication
 	for wrong := "nothing is counted"; wrong != ""; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
-			t.Fatal(wrong)
+			t.Fatalf("counters do not agree with the trace: %s", wrong)
 		}
 		sa, sb = a.Stats(), b.Stats()
 		g, pub, wrong = &sb.Groups[0], &sa.Publications[0], ""
@@ -84,13 +84,13 @@ func TestTraceOfLosses(t *testing.T) {
 	}
 	d, e := &sb.Distributions, &sa.Distributions
 	if d.Repair.Count != g.Repaired || d.LossDelivery.Count != g.Repaired || d.LossNAK.Count == 0 || d.LossRepair.Count == 0 || sb.Repair.Count != int64(g.Repaired) {
-		t.Errorf("of %d repairs: %+v", g.Repaired, d)
+		t.Errorf("delays %+v, want as many as the %d repairs", d, g.Repaired)
 	}
 	if e.PacketMessages.Count != pub.PacketsSent || e.PacketMessages.Sum != n || e.TrainPackets.Sum != float64(pub.PacketsSent) {
-		t.Errorf("of %d packets: %+v", pub.PacketsSent, e)
+		t.Errorf("distributions %+v, want %d packets with %v messages", e, pub.PacketsSent, n)
 	}
 	if m := sb.Repair; m.P50 <= 0 || m.P50 > m.P99 || m.P99 > m.Max || m.Max > time.Minute {
-		t.Errorf("%+v", m)
+		t.Errorf("repair times %+v, want them positive, in ascending order and at most 1 min", m)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestTraceOfPermanentLoss(t *testing.T) {
 	select {
 	case x := <-lost:
 		if x.Packets != 3 || x.Cause != events.CauseDeadline {
-			t.Errorf("%+v", x)
+			t.Errorf("loss %+v, want 3 packets of cause %v", x, events.CauseDeadline)
 		}
 	case <-ctx.Done():
 		t.Fatal("Lost was not called")

@@ -16,7 +16,7 @@ import (
 // delivered once and in order, without a gap.
 func TestOneOfTwoLinksIsCut(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	far := startFar(t, publishOverTwoLinks)
 	if far == nil {
 		return

@@ -15,7 +15,7 @@ import (
 // they are all that Publish accepted.
 func TestCloseCountsUnsentMessages(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
@@ -30,7 +30,7 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 		for ; err == nil; taken++ {
 			err = pub.Publish(ctx, make([]byte, 200))
 		}
-		taken-- // the last one was not accepted
+		taken-- // the last message was not accepted
 	})
 	go func() {
 		defer close(held)
@@ -43,7 +43,7 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 	publishing.Wait()
 	var unsent *events.UnsentError
 	if !errors.As(closed, &unsent) || unsent.Messages == 0 || !errors.Is(err, net.ErrClosed) {
-		t.Fatalf("Close: %v; the last Publish: %v", closed, err)
+		t.Fatalf("Close: error %v, the last Publish: %v, want an error of unsent messages and %v", closed, err, net.ErrClosed)
 	}
 	got := 0
 	for ended := false; !ended; {
@@ -59,7 +59,7 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 		}
 	}
 	if got+int(unsent.Messages) != taken {
-		t.Errorf("%d messages accepted, %d delivered, %d reported as never sent", taken, got, unsent.Messages)
+		t.Errorf("%d messages accepted, %d delivered, %d reported as never sent, want no other", taken, got, unsent.Messages)
 	}
 }
 
@@ -90,11 +90,11 @@ func TestPublisherCloseCountsUnsentMessages(t *testing.T) {
 	go func() { meanwhile <- pub.Close(ctx) }()
 	var all, one *events.UnsentError
 	if err := pubBus.Close(); !errors.As(err, &all) || all.Messages == 0 {
-		t.Fatalf("Close of the bus: %v", err)
+		t.Fatalf("Close of the bus: error %v, want one of unsent messages", err)
 	}
 	for what, err := range map[string]error{"meanwhile": <-meanwhile, "afterwards": pub.Close(ctx)} {
 		if !errors.As(err, &one) || one.Messages != all.Messages || !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Close %s: %v, and of the bus: %v", what, err, all)
+			t.Errorf("Close %s: error %v, want that of the bus: %v", what, err, all)
 		}
 	}
 }

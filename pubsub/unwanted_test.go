@@ -69,7 +69,7 @@ func TestUnwanted(t *testing.T) {
 			g := subBus.Stats().Groups[0]
 			messages := uint64(each * len(x.unwanted))
 			if g.UnwantedBytes != 20*g.UnwantedRuns+messages*(2+8) || g.UnwantedRuns > messages || (g.UnwantedRuns > 0) != (messages > 0) {
-				t.Errorf("%d runs of %d bytes are counted; %d unwanted messages were sent", g.UnwantedRuns, g.UnwantedBytes, messages)
+				t.Errorf("%d runs of %d bytes are counted; %d unwanted messages were sent, want each 20 bytes with its messages of 10", g.UnwantedRuns, g.UnwantedBytes, messages)
 			}
 		})
 	}

@@ -31,12 +31,12 @@ func panics(t *testing.T, what string, call func() error) (did bool) {
 	defer func() {
 		x := recover()
 		if x != nil && x != userPanic {
-			t.Errorf("%s: panic: %v\n%s", what, x, debug.Stack())
+			t.Errorf("%s: panic %v, want none or the one of the handler\n%s", what, x, debug.Stack())
 		}
 		did = x == userPanic
 	}()
 	if err := call(); err != nil {
-		t.Logf("%s: %v", what, err)
+		t.Logf("%s returned %v", what, err)
 	}
 	return false
 }
@@ -52,7 +52,7 @@ func returns(t *testing.T, ctx context.Context, what string, f func() error) {
 	select {
 	case err := <-done:
 		if err != nil {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want none", what, err)
 		}
 	case <-ctx.Done():
 		t.Fatalf("%s does not return", what)
@@ -63,7 +63,7 @@ func returns(t *testing.T, ctx context.Context, what string, f func() error) {
 func usable(t *testing.T, ctx context.Context, bus *Bus, pub *Publisher, sub *Subscription) {
 	t.Helper()
 	published := make(chan error, 1)
-	go func() { published <- pub.Publish(ctx, []byte("usable")) }() // it may wait until messages are read
+	go func() { published <- pub.Publish(ctx, []byte("usable")) }() // Publish may wait until messages are read
 	returns(t, ctx, "Next", func() error {
 		for {
 			m, err := sub.Next(ctx)
@@ -140,15 +140,15 @@ func TestContextPanics(t *testing.T) {
 				"Messages, its end": func() error { return firstOf(idle, bad) },
 			} {
 				if what == "Open" && c.name == "Done" {
-					continue // it does not wait
+					continue // Open does not wait for Done
 				}
 				var err error
 				did := panics(t, what, func() error { err = call(); return nil })
 				if did == c.err {
-					t.Errorf("%s: panicked: %v, error %v", what, did, err)
+					t.Errorf("%s: panicked: %v, error %v, want a panic or an error", what, did, err)
 				}
 				if c.err && (err == nil || !strings.Contains(err.Error(), "the context is nil: pass context.Background()")) {
-					t.Errorf("%s: %v", what, err)
+					t.Errorf("%s: error %v, want that the context is nil", what, err)
 				}
 			}
 			usable(t, ctx, pubBus, pub, sub)
@@ -188,7 +188,7 @@ func TestTracePanics(t *testing.T) {
 		armed.Store(true)
 		for i := 0; armed.Load(); i++ { // the loop may send instead
 			if did := panics(t, c.what, c.call); did == armed.Load() {
-				t.Errorf("%s: panicked: %v", c.what, did)
+				t.Errorf("%s: panicked %v, want %v", c.what, did, !did)
 			}
 		}
 	}
@@ -288,10 +288,10 @@ func TestLoggerUsesTheBus(t *testing.T) {
 			return
 		}
 		if err := pub.TryPublish([]byte(text)); err != nil {
-			t.Errorf("%s: TryPublish: %v", text, err)
+			t.Errorf("publishing %s: TryPublish: %v", text, err)
 		}
 		if err := pub.Publish(ctx, []byte(text)); err != nil {
-			t.Errorf("%s: Publish: %v", text, err)
+			t.Errorf("publishing %s: Publish: %v", text, err)
 		}
 		for what, call := range map[string]func() error{
 			"Close":     pubBus.Close,
@@ -299,7 +299,7 @@ func TestLoggerUsesTheBus(t *testing.T) {
 			"Drain":     func() error { return pub.Drain(ctx) },
 		} {
 			if err := call(); !errors.Is(err, ErrInHandler) {
-				t.Errorf("%s: %s: %v", text, what, err)
+				t.Errorf("%s: %s: error %v, want %v", text, what, err, ErrInHandler)
 			}
 		}
 		pubBus.Stats()
@@ -414,7 +414,7 @@ func TestUserCodePanicsOnTheBus(t *testing.T) {
 			cmd.Env = append(os.Environ(), userCodeRole+"="+role)
 			out, err := cmd.CombinedOutput()
 			if err == nil || ctx.Err() != nil || !bytes.Contains(out, []byte("panic: "+userPanic)) {
-				t.Errorf("%v, output:\n%s", err, out)
+				t.Errorf("process ended with %v, want the panic %q:\n%s", err, userPanic, out)
 			}
 		})
 	}
@@ -478,7 +478,7 @@ func TestZeroValues(t *testing.T) {
 		"Subscription.Close":        sub.Close,
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), "it is a zero value: use the one that Open, or a method of the bus, returned") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want that it is a zero value", what, err)
 		}
 	}
 	for what, call := range map[string]func() error{
@@ -494,7 +494,7 @@ func TestZeroValues(t *testing.T) {
 		"the transport is nil":   func() error { _, err := Config{}.OpenTransport(nil); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), what) {
-			t.Error(fmt.Errorf("%s: %w", what, err))
+			t.Errorf("error %v, want one containing %q", err, what)
 		}
 	}
 }

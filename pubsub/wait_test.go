@@ -46,7 +46,7 @@ func TestWait(t *testing.T) {
 				}()
 				cancel(stop)
 				if err := <-result; !errors.Is(err, stop) {
-					t.Errorf("Next with an ended context: %v", err)
+					t.Errorf("Next with an ended context: error %v, want %v", err, stop)
 				}
 				go func() {
 					_, err := sub.Next(ctx)
@@ -54,7 +54,7 @@ func TestWait(t *testing.T) {
 				}()
 				subBus.Close()
 				if err := <-result; !errors.Is(err, net.ErrClosed) {
-					t.Errorf("Next on a closed bus: %v", err)
+					t.Errorf("Next on a closed bus: error %v, want %v", err, net.ErrClosed)
 				}
 			})
 		})

@@ -144,10 +144,10 @@ func latePattern(t *testing.T, handled, added bool) {
 		a.mu.Lock()
 		t.Logf("%s: %d messages from %d on, longest pause %v, longest delay %v", name, a.n, a.first, a.longest, a.late)
 		if a.fault != nil {
-			t.Errorf("%s: %v", name, a.fault)
+			t.Errorf("%s: wrong message: %v", name, a.fault)
 		}
 		if a.longest > every+every/2 || a.late > every/2 {
-			t.Errorf("%s: a pause of %v, a delay of %v", name, a.longest, a.late)
+			t.Errorf("%s: a pause of %v, a delay of %v, want at most %v and %v", name, a.longest, a.late, every+every/2, every/2)
 		}
 		a.mu.Unlock()
 	}

@@ -52,11 +52,11 @@ func (w *wild) take(t *testing.T, m Message, err error) {
 	case err != nil:
 		t.Error(err)
 	case !w.matches(m.Topic):
-		t.Errorf("%v got a message of %s", w.patterns, m.Topic)
+		t.Errorf("patterns %v received a message of %s", w.patterns, m.Topic)
 	case m.Number != w.next[m.Topic]:
-		t.Errorf("%v got message %d of %s, %d is next", w.patterns, m.Number, m.Topic, w.next[m.Topic])
+		t.Errorf("patterns %v received message %d of %s, want %d", w.patterns, m.Number, m.Topic, w.next[m.Topic])
 	case string(m.Data) != m.Topic:
-		t.Errorf("message of %s holds %q", m.Topic, m.Data)
+		t.Errorf("message of %s holds %q, want its topic", m.Topic, m.Data)
 	}
 	w.next[m.Topic] = m.Number + 1
 	w.got++
@@ -91,7 +91,7 @@ func TestWildcardProcesses(t *testing.T) {
 		t.Cleanup(func() { cmd.Process.Kill() })
 		lines := bufio.NewScanner(out)
 		if !lines.Scan() || lines.Text() != "ready" {
-			t.Fatalf("process %d prints %q", i, lines.Text())
+			t.Fatalf("process %d prints %q, want ready", i, lines.Text())
 		}
 		ends = append(ends, func() error {
 			var text strings.Builder
@@ -100,7 +100,7 @@ func TestWildcardProcesses(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, out)
 			err := cmd.Wait()
-			t.Logf("process %d: %s", i, text.String())
+			t.Logf("output of process %d: %s", i, text.String())
 			return err
 		})
 	}
@@ -128,7 +128,7 @@ func TestWildcardProcesses(t *testing.T) {
 	}
 	for i, end := range ends {
 		if err := end(); err != nil {
-			t.Errorf("process %d: %v", i, err)
+			t.Errorf("process %d ended: %v", i, err)
 		}
 	}
 }
@@ -205,11 +205,11 @@ func wildSubscriber(t *testing.T, spec []string) {
 	joined := make(map[string]bool)
 	for _, g := range groups {
 		if joined[g.Address] {
-			t.Errorf("%s is joined twice", g.Address)
+			t.Errorf("group %s is joined twice", g.Address)
 		}
 		joined[g.Address] = true
 	}
 	if len(joined) != wildGroups { // a matching topic can be in any of them
-		t.Errorf("%d groups are joined, there are %d", len(joined), wildGroups)
+		t.Errorf("%d groups are joined, want %d", len(joined), wildGroups)
 	}
 }

@@ -72,12 +72,12 @@ func TestWildcard(t *testing.T) {
 func TestWildcardErrors(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
 	if _, err := b.Publisher("md.*"); !errors.Is(err, ErrWildcard) || !errors.Is(err, ErrTopic) {
-		t.Errorf("publisher of a pattern: %v", err)
+		t.Errorf("publisher of a pattern: error %v, want %v", err, ErrWildcard)
 	}
 	for _, text := range []string{"a.>.b", "a*", "", "a..b", ">>"} {
 		var wrong *TopicError
 		if _, err := b.Subscribe(text); !errors.As(err, &wrong) || errors.Is(err, ErrWildcard) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("Subscribe(%q): error %v, want a TopicError other than %v", text, err, ErrWildcard)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestWildcardFromWindow(t *testing.T) {
 				select {
 				case m := <-got:
 					if string(m.Data) != fmt.Sprint("message ", m.Number) || m.Topic == "other" {
-						t.Fatalf("%s %d %q", m.Topic, m.Number, m.Data)
+						t.Fatalf("message %d of topic %s is %q, want \"message %d\"", m.Number, m.Topic, m.Data, m.Number)
 					}
 					first[m.Topic] = append(first[m.Topic], m.Number)
 					if m.Number == map[string]uint64{"md.a": 900, "md.b": 899}[m.Topic] {
@@ -171,7 +171,7 @@ func TestWildcardFromWindow(t *testing.T) {
 					}
 				}
 				if low := numbers[0]; window == 0 && low != 0 || window > 0 && end > 0 && (low == 0 || low > 800) {
-					t.Errorf("%s begins with message %d", topic, low)
+					t.Errorf("topic %s begins with message %d, want 0, or 1 to 800 with a window", topic, low)
 				}
 			}
 			if sub.Close() != nil || handled.Close() != nil {
@@ -186,7 +186,7 @@ func TestWildcardAddedToPositions(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
 	var wrong *TopicError
 	if err := subscribe(t, b, "x", From(new(Positions))).Add("md.*"); !errors.Is(err, ErrWildcard) || !errors.As(err, &wrong) || wrong.Topic != "md.*" {
-		t.Errorf("a pattern added: %v", err)
+		t.Errorf("adding a pattern: error %v, want %v", err, ErrWildcard)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestWildcardAddAndRemove(t *testing.T) {
 			step := func(what string, change error, want ...string) {
 				t.Helper()
 				if change != nil {
-					t.Fatalf("%s: %v", what, change)
+					t.Fatalf("%s: change %v, want none", what, change)
 				}
 				for _, p := range []*Publisher{a, b} {
 					if slices.Contains(want, p.Topic()) {

@@ -64,13 +64,13 @@ func TestHello(t *testing.T) {
 			subscribe := func() {
 				sub, subOut = start(t, ctx, url)
 				if got := line(t, subOut); !strings.Contains(got, "./hello good morning") {
-					t.Errorf("the subscriber printed %q", got)
+					t.Errorf("the subscriber printed %q, want one that ends with ./hello good morning", got)
 				}
 			}
 			publish := func() {
 				pub, pubOut = start(t, ctx, publisher...)
 				if got := line(t, pubOut); !strings.HasSuffix(got, "./hello") {
-					t.Errorf("the publisher printed %q", got)
+					t.Errorf("the publisher printed %q, want one that ends with ./hello", got)
 				}
 			}
 			if first == "subscriber" {
@@ -82,7 +82,7 @@ func TestHello(t *testing.T) {
 			}
 
 			if got := line(t, subOut); got != "good morning" {
-				t.Errorf("the subscriber printed %q", got)
+				t.Errorf("the subscriber printed %q, want good morning", got)
 			}
 			for pubOut.Scan() {
 				t.Errorf("the publisher printed more: %q", pubOut.Text())

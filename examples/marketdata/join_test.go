@@ -80,7 +80,7 @@ func (f *joinFeed) compare(t *testing.T, receivers []*receiver) (compared int) {
 	for _, r := range receivers {
 		for i, name := range f.plan.Topics {
 			t := r.topics[name]
-			if t.next > 0 && t.got > 0 { // otherwise it left between the number in the topic's state and its book
+			if t.next > 0 && t.got > 0 { // otherwise r has no book of this state yet
 				at[place{i, t.next}] = append(at[place{i, t.next}], r)
 			}
 		}
@@ -163,7 +163,7 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 	err := wait()
 	rate := float64(full.plan.Total) / time.Since(began).Seconds()
 	if s := r.done(time.Now()); err != nil || s.Digest != full.pub.done().Digest {
-		t.Fatalf("at full rate: %v, %+v", err, s)
+		t.Fatalf("at full rate: error %v, state %+v, want the publisher's digest", err, s)
 	}
 
 	half := newJoinFeed(t, config{Symbols: 20, Messages: 1 << 40, Rate: rate / 2, Subscribers: 1, URL: url()})
@@ -185,7 +185,7 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 				defer mu.Unlock()
 				before += r.state.Before
 				if s := r.state; err != nil || s.Disorder > 0 || s.Lost > 0 {
-					t.Errorf("subscriber %d: %v: %d out of order, %d lost", i+1, err, s.Disorder, s.Lost)
+					t.Errorf("subscriber %d: %v: %d out of order, %d lost, want none", i+1, err, s.Disorder, s.Lost)
 				}
 			})
 		}

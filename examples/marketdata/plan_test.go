@@ -48,7 +48,7 @@ func drain(t testing.TB, cfg config, p *plan) []uint64 {
 			t.Fatal(err)
 		}
 		if locate := src.msg.Locate; p.Locate[locate] != topic || due < last {
-			t.Fatalf("locate %d goes to topic %d, due at %v after %v", locate, topic, due, last)
+			t.Fatalf("locate %d goes to topic %d, due at %v after %v, want topic %d and ascending times", locate, topic, due, last, p.Locate[locate])
 		}
 		last = due
 		counts[topic]++
@@ -73,7 +73,7 @@ func TestPlanGenerated(t *testing.T) {
 	}
 	counts := drain(t, cfg, p)
 	if p.Total != 1007 || sum(counts) != p.Total || counts[3] != 4 {
-		t.Errorf("planned %d messages, read %v", p.Total, counts)
+		t.Errorf("planned %d messages, read %v, want 1007, and 4 of topic 3", p.Total, counts)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestPlanFile(t *testing.T) {
 	}
 	counts := drain(t, cfg, p)
 	if p.Total != 1000 || sum(counts) != 1000 || p.Unnamed == 0 {
-		t.Errorf("planned %d messages, read %d; %d topics without a name", p.Total, sum(counts), p.Unnamed)
+		t.Errorf("planned %d messages, read %d; %d topics without a name, want 1000 messages, and some topics without a name", p.Total, sum(counts), p.Unnamed)
 	}
 	unnamed := 0
 	for i, topic := range p.Topics {
@@ -108,7 +108,7 @@ func TestPlanFile(t *testing.T) {
 	counts = drain(t, cfg, p)
 	market := slices.Index(p.Topics, marketTopic)
 	if len(p.Topics) != 3 || market < 0 || counts[market] != 1 || sum(counts) != p.Total || p.Total >= 500 {
-		t.Errorf("the two busiest: topics %v with %v messages, planned %d", p.Topics, counts, p.Total)
+		t.Errorf("the two busiest: topics %v with %v messages, planned %d, want 3 topics, 1 message of the market, and fewer than 500 in all", p.Topics, counts, p.Total)
 	}
 }
 
@@ -142,10 +142,10 @@ func TestPlanLearnsSymbols(t *testing.T) {
 		}
 		at := func(locate uint16) string { return p.Topics[p.Locate[locate]] }
 		if at(7) != "md.xnas.BRK-B" || at(9) != at(7) || at(8) != "md.xnas.locate-8" || at(0) != marketTopic || len(p.Topics) != 3 {
-			t.Errorf("%s: topics %v, locates %v", name, p.Topics, p.Locate)
+			t.Errorf("%s: topics %v, locates %v, want BRK-B for locates 7 and 9, locate-8 for 8, the market for 0", name, p.Topics, p.Locate)
 		}
 		if counts := drain(t, cfg, p); sum(counts) != 5 || p.Total != 5 {
-			t.Errorf("%s: messages %v, planned %d", name, counts, p.Total)
+			t.Errorf("%s: messages %v, planned %d, want 5", name, counts, p.Total)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestPlanBadFile(t *testing.T) {
 	cut := writeFile(t, "cut", sample[:len(sample)-1])
 	_, err = makePlan(config{File: cut})
 	if !errors.Is(err, itch.ErrTruncated) || !strings.HasPrefix(err.Error(), cut+": offset 35") {
-		t.Errorf("a truncated file: %v", err)
+		t.Errorf("a truncated file: error %v, want %v at offset 35", err, itch.ErrTruncated)
 	}
 	if _, err = makePlan(config{File: cut, Messages: 999}); err != nil {
 		t.Errorf("the complete part of a truncated file: %v", err)
@@ -174,7 +174,7 @@ func TestPlanBadFile(t *testing.T) {
 		"bad zstd":  writeFile(t, "zstd", []byte{0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff}),
 	} {
 		if _, err := makePlan(config{File: path}); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("makePlan of %s: error %v, want one that contains the path", name, err)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestTopicOf(t *testing.T) {
 		"AAPL": "md.xnas.AAPL", "BRK.B": "md.xnas.BRK-B", "A*": "md.xnas.A_", "A>B": "md.xnas.A_B", "X Y": "md.xnas.X_Y", "É": "md.xnas._",
 	} {
 		if got := topicOf(symbol); got != want {
-			t.Errorf("%s: %s, want %s", symbol, got, want)
+			t.Errorf("topic of %s is %s, want %s", symbol, got, want)
 		}
 	}
 }

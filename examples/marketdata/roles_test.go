@@ -19,11 +19,11 @@ func TestPayload(t *testing.T) {
 	b := appendPayload([]byte("x"), sent, 42, []byte("itch"))[1:]
 	gotSent, number, msg, err := parsePayload(b)
 	if err != nil || !gotSent.Equal(sent) || number != 42 || string(msg) != "itch" {
-		t.Errorf("got %v, %d, %q, %v", gotSent, number, msg, err)
+		t.Errorf("parsePayload: time %v, number %d, message %q, error %v, want %v, 42 and itch", gotSent, number, msg, err, sent)
 	}
 	for n := range prefixLen {
 		if _, _, _, err := parsePayload(b[:n]); !errors.Is(err, errShortPayload) {
-			t.Errorf("%d bytes: %v", n, err)
+			t.Errorf("parsePayload of %d bytes: error %v, want %v", n, err, errShortPayload)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestPublisherToReceiver(t *testing.T) {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
 		if len(got.Top) != 5 || got.Top[0].Symbol != "AAPL" || got.Top[0].Messages < got.Top[1].Messages {
-			t.Errorf("top %+v", got.Top)
+			t.Errorf("top symbols %+v, want 5 in descending order, AAPL first", got.Top)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestReceiverNoAllocations(t *testing.T) {
 			}
 		}
 	}); a != 0 {
-		t.Errorf("%v allocations", a)
+		t.Errorf("handling two messages makes %v allocations, want none", a)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestReceiverEnds(t *testing.T) {
 		for i, s := range c.steps {
 			over, err := r.handle(s.msg, s.err, time.Now())
 			if last := i == len(c.steps)-1; over != (c.over && last) || (err != nil) != (c.err && last) {
-				t.Errorf("%s: step %d: over %t, %v", name, i, over, err)
+				t.Errorf("%s: step %d: over %t, error %v, want over %t and an error %t", name, i, over, err, c.over && last, c.err && last)
 			}
 		}
 	}
@@ -276,17 +276,17 @@ func TestPublisherStops(t *testing.T) {
 	}
 	quiet := func(*publisherState) error { return nil }
 	if err := newPublisher(p, broken, false).run(t.Context(), open(t, cfg), quiet); !errors.Is(err, errBroken) {
-		t.Errorf("a broken outlet: %v", err)
+		t.Errorf("a broken outlet: error %v, want %v", err, errBroken)
 	}
 
 	outlets := (&log{}).outlets(p)
 	if err := newPublisher(p, outlets, false).run(t.Context(), open(t, cfg), func(*publisherState) error { return errBroken }); !errors.Is(err, errBroken) {
-		t.Errorf("a report that fails: %v", err)
+		t.Errorf("a report that fails: error %v, want %v", err, errBroken)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := newPublisher(p, outlets, true).run(ctx, open(t, cfg), quiet); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("cancelled publisher: error %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -321,6 +321,6 @@ func TestReceiverJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := r.state; s.Before != 1 || s.Disorder != 0 || s.Messages != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("receiver's state %+v, want 1 message, 1 before the state and none out of order", s)
 	}
 }

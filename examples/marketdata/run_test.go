@@ -84,7 +84,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: error %q, want %q", name, got, c.wantErr)
 		}
 		if !strings.Contains(out.String(), c.wantOut) || !strings.Contains(out.String(), "unknown references") {
-			t.Errorf("%s: no %q in\n%s", name, c.wantOut, out.String())
+			t.Errorf("%s: output lacks %q, or \"unknown references\":\n%s", name, c.wantOut, out.String())
 		}
 	}
 }
@@ -101,15 +101,15 @@ func TestRate(t *testing.T) {
 		r.subscribers = []subscriberState{{Took: time.Second}, {Took: 2 * time.Second}}
 		r.subscribers[0].Messages, r.subscribers[1].Messages = 4_000_000, 4_000_000
 		if r.rate(); strings.TrimSpace(out.String()) != want {
-			t.Errorf("%q, want %q", out.String(), want)
+			t.Errorf("rate line %q, want %q", out.String(), want)
 		}
 		if f := r.total(time.Now()); f.Elapsed != 2*time.Second || f.Subscribers[0].Rate != 4e6 {
-			t.Errorf("%+v", f)
+			t.Errorf("final frame %+v, want 2 s elapsed and 4e6 messages a second", f)
 		}
 		out.Reset()
 		introduce(&out, r.cfg, r.plan)
 		if paced := strings.Contains(out.String(), "\npaced at 60.0 k messages a second"); paced != (rate > 0) || strings.Contains(out.String(), "\nnot paced") == paced {
-			t.Errorf("%q", out.String())
+			t.Errorf("rate %v: introduction %q, want it to say whether the rate is paced", rate, out.String())
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestRunFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			if err := newRun(c.start, &out).do(t.Context()); errorText(err) != c.want {
-				t.Errorf("%s: %v, want %s", name, err, c.want)
+				t.Errorf("%s: error %v, want %s", name, err, c.want)
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestRunFails(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		var out bytes.Buffer
 		if err := newRun(scripted(ready, func(job, func(event) error) error { return nil }), &out).do(ctx); errorText(err) != "interrupted" {
-			t.Errorf("interrupt: %v", err)
+			t.Errorf("interrupted run: error %v, want interrupted", err)
 		}
 	})
 }
@@ -205,7 +205,7 @@ func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	status := mainWith(t.Context(), []string{"-help"}, &stdout, &stderr, report.NewPlain(&stdout))
 	if status != exitOK || stderr.Len() > 0 {
-		t.Errorf("status %d, stderr %q", status, stderr.String())
+		t.Errorf("status %d, stderr %q, want %d and none", status, stderr.String(), exitOK)
 	}
 	for _, want := range []string{"-faults", "-file", "Examples:", "go run ./examples/marketdata", "Exit status: 0"} {
 		if !strings.Contains(stdout.String(), want) {
@@ -218,7 +218,7 @@ func TestStrayChild(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	status := runChild(strings.NewReader("what?\n"), &stdout, &stderr)
 	if status != exitUsage || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 {
-		t.Errorf("status %d, stdout %q, stderr %q", status, stdout.String(), stderr.String())
+		t.Errorf("status %d, stdout %q, stderr %q, want %d, none and one line", status, stdout.String(), stderr.String(), exitUsage)
 	}
 }
 
@@ -238,7 +238,7 @@ func endToEnd(t *testing.T, cfg config, start starter) string {
 	var out bytes.Buffer
 	r := &run{cfg: cfg, plan: p, start: start, printer: report.NewPlain(&out), out: &out}
 	if err := r.do(t.Context()); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
+		t.Fatalf("run: %v\n%s", err, out.String())
 	}
 	return out.String()
 }
@@ -256,10 +256,10 @@ func TestEndToEndInProcess(t *testing.T) {
 			cfg.URL = "mem://" + strings.NewReplacer("/", "_", ",", "_").Replace(t.Name())
 			out := endToEnd(t, cfg, runGoroutine)
 			if strings.Count(out, " joined after ") != cfg.Join {
-				t.Error(out)
+				t.Errorf("output shows %d late joiners, want %d:\n%s", strings.Count(out, " joined after "), cfg.Join, out)
 			}
 			if !strings.Contains(out, "books equal") || strings.Contains(out, "unknown references") != (name == "file") {
-				t.Error(out)
+				t.Errorf("%s: output, want \"books equal\", and unknown references: %v:\n%s", name, name == "file", out)
 			}
 		})
 	}
@@ -274,6 +274,6 @@ func TestEndToEndProcesses(t *testing.T) {
 	url = regexp.MustCompile("port=[0-9]+").ReplaceAllString(url, fmt.Sprint("port=", testenv.Port(t))) // not used by another test
 	cfg := config{Symbols: 20, Messages: 20_000, Rate: 40_000, Subscribers: 2, Join: 2, Faults: "loss=0.02,reorder=0.02,seed=1", URL: url}
 	if out := endToEnd(t, cfg, runProcess); !strings.Contains(out, "books equal") {
-		t.Error(out)
+		t.Errorf("output lacks \"books equal\":\n%s", out)
 	}
 }

@@ -75,7 +75,7 @@ func TestPack(t *testing.T) {
 						x.Bytes = p.Pack(packed, b)
 						got, err := u.Unpack(plain, x)
 						if err != nil || !bytes.Equal(got, b) {
-							t.Fatalf("%d messages: %v, %d of %d bytes", n, err, len(got), len(b))
+							t.Fatalf("%d messages unpacked: error %v, %d bytes, want the %d packed ones", n, err, len(got), len(b))
 						}
 					}
 					for range 10 { // to fill the pools
@@ -85,7 +85,7 @@ func TestPack(t *testing.T) {
 						continue // with the race detector pools drop items on purpose
 					}
 					if a := min(testing.AllocsPerRun(20, f), testing.AllocsPerRun(20, f), testing.AllocsPerRun(20, f)); a > 0 {
-						t.Errorf("%d messages: %v allocations", n, a)
+						t.Errorf("%d messages: %v allocations, want none", n, a)
 					}
 				}
 			})
@@ -123,7 +123,7 @@ func TestBadPacks(t *testing.T) {
 				return err
 			}
 			if err := unpack(all, good); err != nil {
-				t.Errorf("%v, dictionary %d: %v", spec, i, err)
+				t.Errorf("%v: unpacking with dictionary %d: %v", spec, i, err)
 			}
 			for _, n := range []int{1, 1000, len(b) - 1, len(b) + 1} {
 				x := good
@@ -146,7 +146,7 @@ func TestBadPacks(t *testing.T) {
 				t.Errorf("codec 3 is accepted")
 			}
 			if err := unpack(NewUnpacker(nil), good); dict != nil && !errors.Is(err, wire.ErrDictionary) {
-				t.Errorf("%v without its dictionary: %v", spec, err)
+				t.Errorf("%v without its dictionary: error %v, want %v", spec, err, wire.ErrDictionary)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func TestUpdate(t *testing.T) {
 	for _, c := range polys {
 		t.Run(c.name, func(t *testing.T) {
 			if got := bitwise(c.bits, 0, []byte("123456789")); got != c.check {
-				t.Fatalf("the reference is wrong: %#x", got)
+				t.Fatalf("the reference has check value %#x, want %#x", got, c.check)
 			}
 			check := func(at, n int) {
 				t.Helper()
@@ -102,7 +102,7 @@ func TestPower(t *testing.T) {
 				want = want>>8 ^ table[want&0xff]
 			}
 			if got := Mul(c.bits, v, Power(c.bits, 1<<(31-8), n)); got != want {
-				t.Fatalf("%s: x^(8*%d): %#x, want %#x", c.name, n, got, want)
+				t.Fatalf("%s: Mul by x^(8*%d) = %#x, want %#x", c.name, n, got, want)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func TestNoAllocation(t *testing.T) {
 	for _, n := range []int{4, 64, 1088, 2048} {
 		for _, c := range polys {
 			if a := testing.AllocsPerRun(100, func() { c.poly.Update(0, mem[:n]) }); a != 0 {
-				t.Errorf("%s of %d bytes: %v allocations", c.name, n, a)
+				t.Errorf("%s of %d bytes: %v allocations, want none", c.name, n, a)
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func TestHelloSchedule(t *testing.T) {
 		now = x.g.Deadline()
 		for _, hello := range x.next(now) {
 			if hello.peer != 0 {
-				t.Fatalf("a hello to peer %d", hello.peer)
+				t.Fatalf("a hello to peer %d, want one to the group", hello.peer)
 			}
 			at = append(at, now)
 		}
@@ -121,7 +121,7 @@ func TestHelloSchedule(t *testing.T) {
 	}
 	for i, a := range at[len(helloFirst):] {
 		if d := a.Sub(at[len(helloFirst)+i-1]); d < 900*time.Millisecond || d > 1100*time.Millisecond {
-			t.Errorf("a hello after %v", d)
+			t.Errorf("a hello %v after the one before, want 0.9 to 1.1 s", d)
 		}
 	}
 	// The bus begins to wait for subscribers; and again.
@@ -132,17 +132,17 @@ func TestHelloSchedule(t *testing.T) {
 	x.g.Hurry(now)
 	hello := x.next(now)
 	if len(hello) != 1 {
-		t.Fatalf("%d hellos at once", len(hello))
+		t.Fatalf("%d hellos at once, want 1", len(hello))
 	}
 	if p, err := wire.ParseHello(hello[0].b); err != nil || !p.Waits || p.Answer || p.Topics != 1 || !p.Filter.May(5) || string(p.Name) != "bus" {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("hello %+v, error %v, want a waiting one of bus with topic 5", p, err)
 	}
 	x.g.Hurry(now)
 	if hello := x.next(now.Add(helloSoon / 2)); hello != nil {
 		t.Error("two hellos at once")
 	}
 	if hello := x.next(now.Add(helloSoon)); len(hello) != 1 {
-		t.Errorf("%d hellos soon after", len(hello))
+		t.Errorf("%d hellos soon after, want 1", len(hello))
 	}
 }
 
@@ -170,11 +170,11 @@ func TestHelloAnswered(t *testing.T) {
 		t.Fatal("the hello is not accepted")
 	}
 	if len(sub.mismatches) != 1 || sub.mismatches[0].Differences[0].Field != events.FieldGroups || sub.mismatches[0].Name != "bus" || !sub.relevant[0] {
-		t.Fatalf("the subscriber reports %v, relevant %v", sub.mismatches, sub.relevant)
+		t.Fatalf("the subscriber reports %v, relevant %v, want one relevant mismatch with bus: the number of groups", sub.mismatches, sub.relevant)
 	}
 	answer := sub.next(now)
 	if len(answer) != 1 || answer[0].peer != 77 || len(answer[0].b) > len(b) {
-		t.Fatalf("answers: %v", answer)
+		t.Fatalf("answers %v, want one to peer 77, at most as long as the hello", answer)
 	}
 	for range 3 {
 		if pub.g.Hello(NoSource, now, answer[0].b) {
@@ -185,7 +185,7 @@ func TestHelloAnswered(t *testing.T) {
 		}
 	}
 	if len(pub.mismatches) != 1 || len(pub.unreachable) != 3 || !pub.unreachable[0].May(5) || pub.unreachable[0].May(6) || !pub.relevant[0] {
-		t.Errorf("the publisher reports %v, and %d buses that cannot receive its packets", pub.mismatches, len(pub.unreachable))
+		t.Errorf("the publisher reports %v, and %d buses that cannot receive its packets, want one relevant mismatch, and 3 buses of topic 5", pub.mismatches, len(pub.unreachable))
 	}
 	for _, h := range pub.next(now) {
 		if h.peer != 0 {
@@ -203,7 +203,7 @@ func TestHelloAnswered(t *testing.T) {
 	} {
 		sub.g.Hello(78, now, b)
 		if len(sub.mismatches) > 0 || len(sub.next(now)) > 0 {
-			t.Errorf("%s: reported %v", what, sub.mismatches)
+			t.Errorf("%s: reported %v, or answered, want neither", what, sub.mismatches)
 		}
 	}
 	// Another packet size is reported, and not answered.
@@ -211,7 +211,7 @@ func TestHelloAnswered(t *testing.T) {
 	small.published = []uint64{5}
 	sub.g.Hello(79, now, hello(small))
 	if len(sub.mismatches) != 1 || !sub.mismatches[0].Harmless() || len(sub.next(now)) > 0 {
-		t.Errorf("small packets: reported %v", sub.mismatches)
+		t.Errorf("small packets: mismatches %v, want a harmless one and no answer", sub.mismatches)
 	}
 	// Of a hello of another version only the name and the version are read.
 	other := newGreeting(6, sixteen)
@@ -222,7 +222,7 @@ func TestHelloAnswered(t *testing.T) {
 	sub.g.Hello(80, now, b)
 	sub.g.Hello(80, now, b)
 	if len(sub.mismatches) != 1 || sub.mismatches[0].Differences[0].Field != events.FieldVersion || sub.mismatches[0].Differences[0].Theirs != "7" || sub.mismatches[0].Name != "bus" {
-		t.Errorf("another version: reported %v", sub.mismatches)
+		t.Errorf("another version: mismatches %v, want one with bus: version 7 there", sub.mismatches)
 	}
 	sub.g.Close()
 	if len(sub.peers) > 0 {
@@ -253,7 +253,7 @@ func TestAnswersBecomeRare(t *testing.T) {
 		}
 		for i := 1; i < len(at); i++ {
 			if at[i]-at[i-1] < time.Second {
-				t.Errorf("answered after only %v", at[i]-at[i-1])
+				t.Errorf("answered after only %v, want at least 1 s", at[i]-at[i-1])
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			said += len(h.b)
 		}
 		if len(x.peers) > answersKept {
-			t.Fatalf("%d peers are retained", len(x.peers))
+			t.Fatalf("%d peers are retained, want at most %d", len(x.peers), answersKept)
 		}
 	}
 	most := (answersAtOnce + seconds*int(time.Second/answersEvery) + 1) * wire.HelloLen
@@ -283,7 +283,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("%d bytes received, %d sent, want %d at most", heard, said, most)
 	}
 	if len(x.mismatches) > reportsAtOnce+seconds {
-		t.Errorf("%d buses are reported", len(x.mismatches))
+		t.Errorf("%d buses are reported, want at most %d", len(x.mismatches), reportsAtOnce+seconds)
 	}
 	// Without further hellos all is forgotten.
 	x.next(reliable.Instant(2 * time.Hour))
@@ -304,10 +304,10 @@ func TestGreeterAllocs(t *testing.T) {
 	} {
 		x.g.Heartbeat(1, now, h, hb, []uint32{9})
 		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, h, hb, []uint32{9}) }); n > 0 {
-			t.Errorf("%s: %v allocations", name, n)
+			t.Errorf("%s: Heartbeat makes %v allocations, want none", name, n)
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() { x.g.Tick(now) }); n > 0 {
-		t.Errorf("a tick: %v allocations", n)
+		t.Errorf("a tick: %v allocations, want none", n)
 	}
 }

@@ -35,12 +35,12 @@ func TestDifferentLegs(t *testing.T) {
 		}
 		switch {
 		case c.want == "" && len(x.mismatches) > 0:
-			t.Errorf("%s: reported %v", c.name, x.mismatches[0])
+			t.Errorf("%s: reported %v, want no mismatch", c.name, x.mismatches[0])
 		case c.want != "" && len(x.mismatches) != 1:
-			t.Errorf("%s: reported %d times", c.name, len(x.mismatches))
+			t.Errorf("%s: reported %d times, want 1", c.name, len(x.mismatches))
 		case c.want != "":
 			if d := x.mismatches[0].Differences; len(d) != 1 || d[0].Field != events.FieldLegs || d[0].Theirs != c.want || !x.mismatches[0].Harmless() {
-				t.Errorf("%s: reported %v", c.name, x.mismatches[0])
+				t.Errorf("%s: reported %v, want one harmless difference in legs, %s there", c.name, x.mismatches[0], c.want)
 			}
 		}
 	}
@@ -65,16 +65,16 @@ func TestHellosOfLegs(t *testing.T) {
 			}
 			tags = append(tags, h.GroupTag)
 			if took := sub.g.Hello(77, now, hello.b); took != (h.GroupTag == 10) {
-				t.Errorf("a hello with tag %d is accepted: %v", h.GroupTag, took)
+				t.Errorf("a hello with tag %d is accepted: %v, want %v", h.GroupTag, took, h.GroupTag == 10)
 			}
 		}
 		if !slices.Equal(tags, []uint32{9, 10}) {
-			t.Fatalf("round %d: hellos with tags %v", round, tags)
+			t.Fatalf("round %d: hellos with tags %v, want 9 and 10", round, tags)
 		}
 	}
 	answers := sub.next(now)
 	if len(sub.mismatches) != 1 || len(answers) != 1 || !pub.g.Answer(55, now, answers[0].b) || len(pub.mismatches) != 1 || len(pub.unreachable) != 1 {
-		t.Fatalf("reported %v, %d answers; the publisher reported %v", sub.mismatches, len(answers), pub.mismatches)
+		t.Fatalf("reported %v, %d answers; the publisher reported %v, want one answer, and one mismatch of each", sub.mismatches, len(answers), pub.mismatches)
 	}
 	// A hello that cannot be sent is sent again, with the same tag.
 	now = pub.g.Deadline()

@@ -57,7 +57,7 @@ func TestDifferences(t *testing.T) {
 		var apart, harmlessOnes []string
 		for _, d := range list {
 			if d.Harmless != (d.Advice == "") || d.Ours == d.Theirs || d.Ours == "" || d.Theirs == "" {
-				t.Errorf("%s: %+v", c.name, d)
+				t.Errorf("%s: difference %+v lacks a value, or its advice contradicts Harmless", c.name, d)
 			}
 			if d.Harmless {
 				harmlessOnes = append(harmlessOnes, string(d.Field))
@@ -69,26 +69,26 @@ func TestDifferences(t *testing.T) {
 			}
 		}
 		if strings.Join(apart, ",") != c.want || strings.Join(harmlessOnes, ",") != c.harmless || harmless(list) != (c.want == "") {
-			t.Errorf("%s: %v", c.name, list)
+			t.Errorf("%s: differences %v, want harmful %s, harmless %s", c.name, list, c.want, c.harmless)
 		}
 	}
 	byOthers := but(mapped(wire.MappingPrefix, 2))
 	if s := ours.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping prefix:2 there, hash here: ") || !strings.Contains(s, "map= in the URL") {
-		t.Error(s)
+		t.Errorf("difference %q, want mapping prefix:2 there, hash here, and advice on map=", s)
 	}
 	byOthers = but(mapped(wire.MappingTable, 7))
 	if s := byTable.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping table with digest 0007 there, table with digest 3fa2 here: ") || !strings.Contains(s, "same lines") {
-		t.Error(s)
+		t.Errorf("difference %q, want the digests 0007 there and 3fa2 here, and advice on the lines", s)
 	}
 	byOthers = but(mapped(wire.MappingHash, 7))
 	if s := ours.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping mapping(1, 7) there, hash here: ") {
-		t.Error(s)
+		t.Errorf("difference %q, want mapping(1, 7) there, hash here", s)
 	}
 	e := events.ConfigMismatchError{Publisher: 0xabc, Name: "feed/77", Address: "10.0.0.7:40233", Differences: []events.ConfigDifference{
 		{Field: events.FieldGroups, Ours: "16", Theirs: "64", Advice: "do this"}, {Field: events.FieldPacketSize, Ours: "1472", Theirs: "512", Harmless: true}}}
 	want := "bus feed/77 (id 0000000000000abc) at 10.0.0.7:40233 is configured differently: groups 64 there, 16 here: do this; packet size 512 there, 1472 here"
 	if e.Error() != want || e.Harmless() {
-		t.Errorf("%s\nwant\n%s", e.Error(), want)
+		t.Errorf("error text\n%s\nwant\n%s (not harmless)", e.Error(), want)
 	}
 }
 
@@ -110,12 +110,12 @@ func TestReports(t *testing.T) {
 		{1, 2, strange, true},
 		{1, 2, strange, false},
 		{3, 1, noChecksum, false},
-		{3, 1, sane, true}, // it was damage
+		{3, 1, sane, true}, // the earlier report was of a damaged packet
 		{3, 1, noChecksum, false},
 		{3, 1, noChecksum, true},
 	} {
 		if got := x.due(reliable.Instant(i), events.Instance{Publisher: c.publisher, Epoch: c.epoch}, c.t); got != c.want {
-			t.Errorf("%d: %+v: %v", i, c, got)
+			t.Errorf("case %d: due(%+v) = %v, want %v", i, c, !c.want, c.want)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestReportsAreBounded(t *testing.T) {
 		}
 	}
 	if n < reportsAtOnce || n > reportsAtOnce+seconds {
-		t.Errorf("reported %d times in %d s", n, seconds)
+		t.Errorf("reported %d times in %d s, want %d to %d", n, seconds, reportsAtOnce, reportsAtOnce+seconds)
 	}
 }
 
@@ -176,11 +176,11 @@ func TestSearch(t *testing.T) {
 	expect := func(what string, want ...float64) {
 		t.Helper()
 		if len(on) != len(want) {
-			t.Fatalf("%s: %v, want %v", what, on, want)
+			t.Fatalf("%s: reports %v, want %v", what, on, want)
 		}
 		for i := range on {
 			if on[i] != want[i] {
-				t.Fatalf("%s: %v, want %v", what, on, want)
+				t.Fatalf("%s: reports %v, want %v", what, on, want)
 			}
 		}
 		on = nil

@@ -43,7 +43,7 @@ func object(t testing.TB, b []byte) (m map[string]any) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	if err := d.Decode(&m); err != nil {
-		t.Fatalf("%v: %s", err, b)
+		t.Fatalf("decoding the JSON text %s: %v", b, err)
 	}
 	return m
 }
@@ -110,11 +110,11 @@ func TestVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		p := Read(unhex(t, v.Hex))
 		if p.Err != nil {
-			t.Errorf("%s: %v", v.Name, p.Err)
+			t.Errorf("%s: Read: %v", v.Name, p.Err)
 		}
 		got := object(t, append(p.JSON([]byte("{"), nil), '}'))
 		for _, d := range append(differ("header", v.Header, got["header"]), differ("fields", v.Fields, got["fields"])...) {
-			t.Errorf("%s: %s", v.Name, d)
+			t.Errorf("%s: difference: %s", v.Name, d)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestText(t *testing.T) {
 		p := Read(unhex(t, v.Hex))
 		line := string(p.Text(nil, names{}))
 		if strings.ContainsAny(line, "\n\x1b") || !strings.HasPrefix(line, "version=1 type="+fmt.Sprint(p.Type)+" flags=") {
-			t.Errorf("%s: %q", v.Name, line)
+			t.Errorf("%s: text %q, want one printable line with version, type and flags", v.Name, line)
 		}
 	}
 	head := wire.Header{Publisher: 1, Epoch: 2, Flags: wire.FlagWantTopics | wire.FlagLeaving}
@@ -145,17 +145,17 @@ func TestText(t *testing.T) {
 		`receiver_id=0000000000000abc next=7 limit=9 echo=0 echo_delay_ns=0 lost=0 unread=0 ` +
 		`topic_ids=[0000000000000001 0000000000000002 0000000000000003 0000000000000004 and 2 more] name="x\x1b[31m"`
 	if got := string(p.Text(nil, names{})); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("text %s, want %s", got, want)
 	}
 	run := append(make([]byte, wire.DataHeaderLen), make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+2)...)
 	wire.PutDataHeader(run, head, 512)
 	wire.PutRun(run[wire.DataHeaderLen:], 1, []byte("hi"))
 	p = Read(run)
 	if got := string(p.Text(nil, names{})); !strings.HasSuffix(got, `sequence=0 packet_size=512 runs=[{kind=messages run_flags=0 topic_id=0000000000000001 topic="a \x1b[31m" number=0 messages=1 (2 bytes)}]`) {
-		t.Error(got)
+		t.Errorf("text of the packet: %s, want one run with topic a\\x1b[31m quoted at its end", got)
 	}
 	if got := string(p.JSON(nil, names{})); !strings.Contains(got, `"topic_id":"0000000000000001","topic":"\"a \\x1b[31m\""`) {
-		t.Error(got)
+		t.Errorf("JSON of the packet: %s, want topic 1 with its name quoted", got)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestDamaged(t *testing.T) {
 				t.Fatalf("%s truncated to %d bytes: %d fields of the header", v.Name, n, len(p.Header))
 			}
 			if n < wire.HeaderLen && !errors.Is(p.Err, wire.ErrShort) {
-				t.Errorf("%s truncated to %d bytes: %v", v.Name, n, p.Err)
+				t.Errorf("%s truncated to %d bytes: error %v, want %v", v.Name, n, p.Err, wire.ErrShort)
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func TestDamaged(t *testing.T) {
 		x[c.at] = c.value
 		p := Read(x)
 		if !errors.Is(p.Err, c.err) || (len(p.Header) > 0) != c.header || (len(p.Fields) > 0) != c.fields {
-			t.Errorf("byte %d = %#x: %v, %d fields of the header, %d others", c.at, c.value, p.Err, len(p.Header), len(p.Fields))
+			t.Errorf("byte %d = %#x: error %v, %d fields of the header, %d others, want %v, header %v, others %v", c.at, c.value, p.Err, len(p.Header), len(p.Fields), c.err, c.header, c.fields)
 		}
 	}
 }
@@ -206,10 +206,10 @@ func FuzzRead(f *testing.F) {
 		p := Read(b)
 		line := string(p.Text(nil, nil))
 		if strings.ContainsAny(line, "\n\x1b") {
-			t.Errorf("%q", line)
+			t.Errorf("text of a packet %q, want no control characters", line)
 		}
 		if !json.Valid(append(p.JSON([]byte("{"), nil), '}')) {
-			t.Errorf("%s", p.JSON(nil, nil))
+			t.Errorf("JSON of a packet: %s, want valid JSON", p.JSON(nil, nil))
 		}
 		if p.Err == nil && !p.Whole {
 			t.Errorf("a valid packet was read only in part: %s", line)

@@ -63,7 +63,7 @@ func drawings(t *testing.T) (all [][]cell) {
 func TestTableMatchesDrawings(t *testing.T) {
 	all := drawings(t)
 	if len(all) != len(drawn) {
-		t.Fatalf("protocol has %d drawings, the table has %d parts", len(all), len(drawn))
+		t.Fatalf("protocol has %d drawings, the table has %d parts, want equal numbers", len(all), len(drawn))
 	}
 	for i, p := range drawn {
 		found := make(map[string]bool)

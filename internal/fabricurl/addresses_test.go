@@ -16,7 +16,7 @@ func TestGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if first, n, err := f.Groups(); err != nil || first.String() != want || n != 16 {
-			t.Errorf("%s: %v, %d groups: %v", url, first, n, err)
+			t.Errorf("%s: first group %v of %d, error %v, want %s of 16", url, first, n, err, want)
 		}
 	}
 	for url, says := range map[string]string{"mem://x": "mem://x: the groups of this fabric have no addresses", "udp://10.0.0.1": "multicast"} {
@@ -25,7 +25,7 @@ func TestGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := f.Groups(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("groups of %s: error %v, want one containing %q", url, err, says)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestBareNames(t *testing.T) {
 		"udp//?iface=lo": "did you mean udp://?iface=lo?", "roce//": "did you mean roce://?", "udp": "write udp://?iface=udp for UDP", "tcp//x": "write udp://?iface=tcp//x",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, want %q", text, err, says)
+			t.Errorf("Parse(%q): error %v, want one containing %q", text, err, says)
 		}
 	}
 }

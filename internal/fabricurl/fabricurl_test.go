@@ -53,7 +53,7 @@ func TestOpenSim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if h.Peer == nil || h.Peer.Addr == h.Addr || h.Device != "sim0" || h.Port != 1 {
-			t.Errorf("%+v", h)
+			t.Errorf("host %+v, want device sim0, port 1 and a peer at another address", h)
 		}
 		h.Close()
 		h.Close()
@@ -76,7 +76,7 @@ func TestFind(t *testing.T) {
 	} {
 		h, err := find(host, name)
 		if err != nil || h.Device != want.Device || h.Port != want.Port || h.Addr != want.Addr {
-			t.Errorf("%q: %+v, %v; want %+v", name, h, err, want)
+			t.Errorf("find(%q) = %+v, error %v, want %+v", name, h, err, want)
 		}
 	}
 	if _, err := find(host, "mlx5_0"); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), "sim0 (port 1, down, ib0), sim0 (port 2, active, ib1)") {
@@ -107,7 +107,7 @@ func TestAddress(t *testing.T) {
 		{list[:1], "", "fe80::1"}, {nil, "", "invalid IP"},
 	} {
 		if a, ok := address(c.addrs, c.name); a.String() != c.want || ok != (c.addrs != nil) {
-			t.Errorf("%v, %q: %v, %v", c.addrs, c.name, a, ok)
+			t.Errorf("address %q among %v: %v, %v, want %s", c.name, c.addrs, a, ok, c.want)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestAddress(t *testing.T) {
 // The list has the schemes of RDMA, sorted.
 func TestSchemes(t *testing.T) {
 	if got := rdmaSchemes(); !slices.Equal(got, []string{"rdma", "roce", "sim"}) {
-		t.Error(got)
+		t.Errorf("RDMA schemes %q, want rdma, roce and sim", got)
 	}
 	var _ rdma.Provider = &Host{}
 }

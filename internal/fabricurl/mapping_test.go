@@ -19,7 +19,7 @@ func TestMapping(t *testing.T) {
 	} {
 		f, err := Parse(raw)
 		if err != nil || f.own.String() != want[0] || f.Mapping != want[1] || f.String() != raw {
-			t.Errorf("%s: %+v, %v; want %q", raw, f, err, want)
+			t.Errorf("Parse(%s) = %+v, error %v, want the mapping %q", raw, f, err, want)
 		}
 	}
 	for raw, want := range map[string]string{
@@ -31,7 +31,7 @@ func TestMapping(t *testing.T) {
 		"udp://?loops=":              "open several buses",
 	} {
 		if _, err := Parse(raw); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", raw, err, want)
+			t.Errorf("Parse(%s): error %v, want one containing %q", raw, err, want)
 		}
 	}
 	// The URL of a device has no option map=.
@@ -46,10 +46,10 @@ func TestMapping(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := f.Open(nil); err == nil || !strings.Contains(err.Error(), known) {
-			t.Errorf("%s: %v, want %q", raw, err, known)
+			t.Errorf("opening %s: error %v, want one containing %q", raw, err, known)
 		}
 	}
 	if _, err := OpenHost("sim://x?map=hash"); err == nil || !strings.Contains(err.Error(), `unknown option "map"`) {
-		t.Errorf("URL of a device: %v", err)
+		t.Errorf("URL of a device with map=: error %v, want an unknown option", err)
 	}
 }

@@ -9,7 +9,7 @@ func TestSharedDir(t *testing.T) {
 		"udp://239.1.0.0/16?dir=/no": "", "shm://?dir=/no": "", "shm://desk?dir=/no&unknown=1": "", "://": "", "desk": "", "": "",
 	} {
 		if got, ok := SharedDir(url); ok != (want != "") || ok && got != want {
-			t.Errorf("%q: %q, %v, want %q", url, got, ok, want)
+			t.Errorf("SharedDir(%q) = %q, %v, want %q", url, got, ok, want)
 		}
 	}
 }

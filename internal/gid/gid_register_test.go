@@ -6,6 +6,6 @@ import "testing"
 
 func TestSelfDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { Self() }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Self makes %v allocations, want none", n)
 	}
 }

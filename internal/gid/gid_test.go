@@ -31,7 +31,7 @@ func TestSelf(t *testing.T) {
 			for range 100 {
 				runtime.Gosched()
 				if other := deep(i * 10); other != id {
-					t.Errorf("number %d changed to %d", id, other)
+					t.Errorf("number %d changed to %d, want no change", id, other)
 				}
 			}
 		})

@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 		"table:/etc/fanfare/groups": "table:/etc/fanfare/groups", "table:a:b": "table:a:b",
 	} {
 		if s, err := Parse(text); err != nil || s.text() != want {
-			t.Errorf("%q: %v, %v", text, s.text(), err)
+			t.Errorf("Parse(%q) = %v, error %v, want %v", text, s.text(), err, want)
 		}
 	}
 	for text, want := range map[string]string{
@@ -61,7 +61,7 @@ func TestParse(t *testing.T) {
 		"random":     "map=random must be hash",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+			t.Errorf("Parse(%q): error %v, want one containing %q", text, err, want)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestGroups(t *testing.T) {
 		{lines, "md.xnas.>", upTo(0, 3)},
 		{lines, "md.xnys.trades", []int{4}},
 		{lines, "orders", []int{7}},
-		{lines, "md.*.trades", upTo(0, 4)}, // the second line covers it
+		{lines, "md.*.trades", upTo(0, 4)}, // the second line covers this pattern
 		{lines, "md.>", all},               // some match no line
 		{lines, "log.x.*", upTo(8, 9)},
 		{closed, "md.>", append(upTo(0, 4), 10, 11)},
@@ -155,7 +155,7 @@ func TestGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := x.m.Groups(p); !slices.Equal(got, x.want) {
-			t.Errorf("%v %s: %v, want %v", x.m.Wire(), x.pattern, got, x.want)
+			t.Errorf("mapping %v: groups of pattern %s: %v, want %v", x.m.Wire(), x.pattern, got, x.want)
 		}
 	}
 }
@@ -193,13 +193,13 @@ func TestGroupsOfRandomPatterns(t *testing.T) {
 				}
 				in := m.Groups(p)
 				if !slices.IsSorted(in) || len(slices.Compact(slices.Clone(in))) != len(in) {
-					t.Fatalf("%v: %v", p, in)
+					t.Fatalf("pattern %v: groups %v, want them sorted and each once", p, in)
 				}
 				for range 20 {
 					topic := draw("a", "b", "c")
 					g := m.Group(topic)
 					if g < 0 || g >= groups {
-						t.Fatalf("%v: topic %s is in group %d", m.Wire(), topic, g)
+						t.Fatalf("%v: topic %s is in group %d, want one of %d", m.Wire(), topic, g, groups)
 					}
 					if p.Match(topic) && !slices.Contains(in, g) {
 						t.Fatalf("%v %q: %s matches %v and is in group %d, not in %v", m.Wire(), lines, topic, p, g, in)
@@ -217,7 +217,7 @@ func TestTable(t *testing.T) {
 		"md.xnas.AAPL": {0, 31}, "md.xnas.trades": {0, 31}, "md.xnys.trades": {32, 32}, "control": {63, 63}, "other": {0, 63},
 	} {
 		if g := m.Group(topic); g < in[0] || g > in[1] {
-			t.Errorf("%s is in group %d", topic, g)
+			t.Errorf("topic %s is in group %d, want one of %d to %d", topic, g, in[0], in[1])
 		}
 	}
 	plain := open(t, "table", 64, "md.xnas.> 0-31", "md.*.trades 32-32", "control 63")
@@ -258,7 +258,7 @@ func TestTableErrors(t *testing.T) {
 		_, err := parseTable("groups", strings.NewReader(text), 16)
 		var te *TableError
 		if !errors.As(err, &te) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+			t.Errorf("table %q: error %v, want a TableError containing %q", text, err, want)
 		}
 	}
 	s, err := Parse("table:" + filepath.Join(t.TempDir(), "none"))
@@ -267,19 +267,19 @@ func TestTableErrors(t *testing.T) {
 	}
 	var te *TableError
 	if _, err := s.Over(16); !errors.As(err, &te) || !errors.Is(err, fs.ErrNotExist) || strings.Count(err.Error(), te.File) != 1 {
-		t.Errorf("no file: %v", err)
+		t.Errorf("table without a file: error %v, want %v with the file named once", err, fs.ErrNotExist)
 	}
 	s, _ = Parse("table:" + t.TempDir())
 	if _, err := s.Over(16); !errors.As(err, &te) {
-		t.Errorf("a directory: %v", err)
+		t.Errorf("a directory as table: error %v, want a TableError", err)
 	}
 	_, err = parseTable("groups", strings.NewReader(strings.Repeat("# comment\n", maxTable/10+1)), 16)
 	if err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
-		t.Errorf("too large: %v", err)
+		t.Errorf("a table that is too large: error %v, want the limit of 16777216 bytes", err)
 	}
 	_, err = parseTable("groups", strings.NewReader(strings.Repeat("x", maxTable+1)), 16)
 	if err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
-		t.Errorf("one line that is too large: %v", err)
+		t.Errorf("a line that is too large: error %v, want the limit of 16777216 bytes", err)
 	}
 }
 

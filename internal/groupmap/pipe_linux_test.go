@@ -20,6 +20,6 @@ func TestTableIsAPipe(t *testing.T) {
 	}
 	var te *TableError
 	if _, err = s.Over(16); !errors.As(err, &te) || !strings.Contains(err.Error(), "no line") {
-		t.Errorf("a pipe: %v", err)
+		t.Errorf("a pipe as table: error %v, want a TableError containing \"no line\"", err)
 	}
 }

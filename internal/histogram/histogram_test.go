@@ -16,7 +16,7 @@ func TestBuckets(t *testing.T) {
 	for _, c := range []struct {
 		scale *Scale
 		v     int64
-		upper float64 // 0: it counts as zero
+		upper float64 // 0: the value counts as zero
 	}{
 		{Seconds, -5, 0}, {Seconds, 0, 0}, {Seconds, 953, 0}, {Seconds, 954, math.Exp2(-20 + 1.0/32)},
 		{Seconds, int64(time.Second), 1}, {Seconds, int64(time.Second) + 1, math.Exp2(1.0 / 32)}, {Seconds, 250_000_000, 0.25},
@@ -95,10 +95,10 @@ func TestRecord(t *testing.T) {
 	}
 	all.Wait()
 	if x := h.Snapshot(); x.Count != 8000 || x.Sum != 8*999*1000/2 || x.Max != 999 || x.Zero != 8 {
-		t.Errorf("%+v", x)
+		t.Errorf("snapshot %+v, want 8000 values, 8 of them zero, the sum of 8 times 0 to 999, and a maximum of 999", x)
 	}
 	if n := testing.AllocsPerRun(100, func() { h.Record(77, 1) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Record makes %v allocations, want none", n)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestSinceAndSum(t *testing.T) {
 		t.Errorf("since: %v, want %v", got, want)
 	}
 	if got := Since(a, b); len(got) != 0 {
-		t.Errorf("since a later snapshot: %v", got) // of a restarted process
+		t.Errorf("buckets since a later snapshot: %v, want none", got) // of a restarted process
 	}
 	if got, want := Sum(a, b), []stats.Bucket{{Index: -3, Count: 2}, {Index: 1, Count: 2}, {Index: 2, Count: 14}, {Index: 4, Count: 14}, {Index: 8, Count: 1}}; !slices.Equal(got, want) {
 		t.Errorf("sum: %v, want %v", got, want)
@@ -128,7 +128,7 @@ func TestSinceAndSum(t *testing.T) {
 	x := h.Snapshot()
 	all := x.All()
 	if len(all) != 2 || all[0].Count != 2 || all[0].Upper() != x.ZeroUpper || all[1].Upper() != 1 {
-		t.Errorf("all buckets: %v", all)
+		t.Errorf("all buckets: %v, want 2: 2 values of zero, and one up to 1", all)
 	}
 	if got := stats.Quantile(all, 0.5); got != x.ZeroUpper {
 		t.Errorf("median %v, want %v", got, x.ZeroUpper)

@@ -64,11 +64,11 @@ func TestCheck(t *testing.T) {
 		c.change(&s.Buses[1])
 		err := s.Check()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
+			t.Errorf("%s: Check: error %v, want one containing %q (none where empty)", name, err, c.want)
 		}
 		if err == nil {
 			if _, err := json.Marshal(s); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: encoding as JSON: %v", name, err)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func TestRegistry(t *testing.T) {
 	removeB := r.add(&source{name: "b"}, log)
 	sockets, err := List(dir)
 	if err != nil || len(sockets) != 1 || pidOf(sockets[0]) != os.Getpid() {
-		t.Fatalf("sockets %q, %v", sockets, err)
+		t.Fatalf("sockets %q, error %v, want the one of this process", sockets, err)
 	}
 	for path, want := range map[string]os.FileMode{dir: 0o700, sockets[0]: 0o600} {
 		if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != want {
@@ -105,13 +105,13 @@ func TestRegistry(t *testing.T) {
 	defer c.Close()
 	s, err := c.Snapshot(t.Context())
 	if err != nil || fmt.Sprint(names(s)) != "[a b]" || s.Version != Version || s.Process.PID != os.Getpid() || s.Time.IsZero() {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("snapshot %+v, error %v, want buses a and b of this process", s, err)
 	}
 	removeA()
 	removeA()
 	time.Sleep(shareFor)
 	if s, err := c.Snapshot(t.Context()); err != nil || fmt.Sprint(names(s)) != "[b]" {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("snapshot %+v, error %v, want bus b alone", s, err)
 	}
 	removeB()
 	if _, err := c.Snapshot(t.Context()); err == nil {
@@ -124,7 +124,7 @@ func TestRegistry(t *testing.T) {
 	removeC := r.add(&source{name: "c"}, log) // and again
 	defer removeC()
 	if all, err := ReadAll(t.Context(), dir); err != nil || len(all) != 1 || all[0].Err != nil || fmt.Sprint(names(all[0].Snapshot)) != "[c]" {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf("snapshots %+v, error %v, want one, with bus c alone", all, err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestNoSocket(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		r.add(&source{}, log)()
 		level := "level=DEBUG"
-		if where == open || where == file { // that needs an operator
+		if where == open || where == file { // an operator must act
 			level = "level=WARN"
 		}
 		if s := out.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, level) || !strings.Contains(s, want) {
@@ -183,13 +183,13 @@ func TestDirs(t *testing.T) {
 	}
 	t.Setenv("XDG_RUNTIME_DIR", run)
 	if dir, err := makeDir(); err != nil || dir != want {
-		t.Errorf("with another user's XDG_RUNTIME_DIR: %s, %v", dir, err)
+		t.Errorf("makeDir with another user's XDG_RUNTIME_DIR: %s, error %v, want %s", dir, err, want)
 	}
 	if err := os.Chown(want, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
 	if dir, err := makeDir(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
-		t.Errorf("another user's directory: %s, %v", dir, err)
+		t.Errorf("makeDir in another user's directory: %s, error %v, want that it belongs to user 65534", dir, err)
 	}
 }
 
@@ -243,14 +243,14 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sockets, err := List(dir); err != nil || len(sockets) != 2 {
-		t.Errorf("a new socket, not listening yet: %q, %v", sockets, err)
+		t.Errorf("sockets with a new one that does not listen yet: %q, error %v, want 2", sockets, err)
 	}
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(stale, old, old); err != nil {
 		t.Fatal(err)
 	}
 	if sockets, err := List(dir); err != nil || len(sockets) != 1 || pidOf(sockets[0]) != os.Getpid() {
-		t.Errorf("%q, %v", sockets, err)
+		t.Errorf("sockets %q, error %v, want the one of this process", sockets, err)
 	}
 	if _, err := os.Lstat(stale); err == nil {
 		t.Error("the stale socket is still there")
@@ -291,7 +291,7 @@ func TestRequests(t *testing.T) {
 		}
 		line, err := bufio.NewReader(c).ReadString('\n')
 		if err != nil || !strings.HasPrefix(line, want) || !json.Valid([]byte(line)) {
-			t.Errorf("%q: %q, %v", request, line, err)
+			t.Errorf("answer to %q: %q, error %v, want a JSON line that begins with %s", request, line, err, want)
 		}
 		c.Close()
 	}
@@ -337,7 +337,7 @@ func TestClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Read(t.Context(), sockets[0]); err == nil || !strings.Contains(err.Error(), "16 other clients already inspect this process") {
-		t.Errorf("a client too many: %v", err)
+		t.Errorf("one client too many: error %v, want that 16 others inspect this process", err)
 	}
 	if most := 3 + int(time.Since(began)/shareFor); len(idle) > 0 && x.asked > most {
 		t.Errorf("%d snapshots were taken, want %d at most: they are not shared", x.asked, most)
@@ -360,10 +360,10 @@ func TestBusyBus(t *testing.T) {
 	removeB := r.add(&source{name: "idle"}, log)
 	all, err := ReadAll(t.Context(), dir)
 	if err != nil || len(all) != 1 || all[0].Err != nil {
-		t.Fatalf("%+v, %v", all, err)
+		t.Fatalf("snapshots %+v, error %v, want one without an error", all, err)
 	}
 	if b := all[0].Snapshot.Buses; len(b) != 2 || b[0].Incomplete != "busy" || b[1].Incomplete != "" || b[1].Name != "idle" {
-		t.Errorf("%+v", b)
+		t.Errorf("buses %+v, want an incomplete one that is busy, and the complete one idle", b)
 	}
 	removeA()
 	removeB()
@@ -394,7 +394,7 @@ func TestFollow(t *testing.T) {
 		return len(got) < 3
 	})
 	if err != nil || fmt.Sprint(got) != "[one more1 more2]" {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("received %v, error %v, want one, more1 and more2", got, err)
 	}
 	c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -405,7 +405,7 @@ func TestFollow(t *testing.T) {
 	defer d.Close()
 	err = d.follow(ctx, func(e *Event) bool { cancel(); return true })
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled follow: %v", err)
+		t.Errorf("a cancelled follow: error %v, want %v", err, context.Canceled)
 	}
 	e, err := Dial(t.Context(), sockets[0])
 	if err != nil {
@@ -420,7 +420,7 @@ func TestFollow(t *testing.T) {
 	<-first
 	remove()
 	if err := <-ended; !errors.Is(err, io.EOF) {
-		t.Errorf("follow of a process that closes its last bus: %v", err)
+		t.Errorf("follow of a process that closes its last bus: error %v, want %v", err, io.EOF)
 	}
 	testenv.AwaitGoroutines(t, before)
 }
@@ -454,7 +454,7 @@ func TestForeignAnswers(t *testing.T) {
 			}
 		}()
 		if _, err := Read(t.Context(), path); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %q", c.answer, err, c.want)
+			t.Errorf("reading the answer %q: error %v, want one containing %q", c.answer, err, c.want)
 		}
 		l.Close()
 	}
@@ -516,7 +516,7 @@ func TestLoggerOpensABus(t *testing.T) {
 	})
 	t.Cleanup(r.add(&source{}, slog.New(h)))
 	if n := len(r.list()); lines != 1 || n != 2 {
-		t.Errorf("%d lines, %d buses", lines, n)
+		t.Errorf("%d lines, %d buses, want 1 and 2", lines, n)
 	}
 }
 

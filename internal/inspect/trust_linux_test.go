@@ -115,13 +115,13 @@ func TestForeignDirectory(t *testing.T) {
 	var foreign *ForeignError
 	buses, errs := seenIn(t, temp)
 	if len(buses) != 0 || len(errs) != 1 || !errors.As(errs[0], &foreign) || !strings.Contains(errs[0].Error(), dir+" belongs to user 65534, not to 0: it is not trusted. Find its owner") {
-		t.Errorf("seen %q, %v", buses, errs)
+		t.Errorf("buses %q, errors %v, want no bus and one error on the foreign owner of %s", buses, errs, dir)
 	}
 	var out strings.Builder
 	var r registry
 	r.add(&source{}, slog.New(slog.NewTextHandler(&out, nil)))()
 	if s := out.String(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, "belongs to user 65534") {
-		t.Errorf("logged %q", s)
+		t.Errorf("log %q, want a warning that the directory belongs to user 65534", s)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestForeignSocket(t *testing.T) {
 	want := fmt.Sprintf("%s is answered by a process of user %d", link, nobody)
 	for _, where := range [][]string{nil, {dir}, {link}} {
 		if buses, errs := seenIn(t, temp, where...); len(buses) != 0 || len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
-			t.Errorf("at %q: seen %q, %v", where, buses, errs)
+			t.Errorf("at %q: buses %q, errors %v, want no bus and one error containing %q", where, buses, errs, want)
 		}
 	}
 }
@@ -150,10 +150,10 @@ func TestRootSeesOthers(t *testing.T) {
 	impostor(t, tempDir(nobody))
 	impostor(t, tempDir(12345))
 	if buses, errs := seenIn(t, temp); len(buses) != 1 || len(errs) != 0 {
-		t.Errorf("seen %q, %v", buses, errs)
+		t.Errorf("buses %q, errors %v, want one bus and no error", buses, errs)
 	}
 	if dirs := Dirs(); !slices.Contains(dirs, tempDir(nobody)) || slices.Contains(dirs, tempDir(12345)) {
-		t.Errorf("directories are %q", dirs)
+		t.Errorf("directories are %q, want the one of user 65534, without the one of user 12345", dirs)
 	}
 }
 
@@ -167,6 +167,6 @@ func TestForeignRuntimeDir(t *testing.T) {
 	}
 	t.Setenv("XDG_RUNTIME_DIR", run)
 	if buses, errs := seenIn(t, temp); len(buses)+len(errs) != 0 {
-		t.Errorf("seen %q, %v", buses, errs)
+		t.Errorf("buses %q, errors %v, want neither", buses, errs)
 	}
 }

@@ -26,7 +26,7 @@ func TestOtherUser(t *testing.T) {
 		testenv.Skip(t, "it takes root to become another user")
 	}
 	dir := inDir(t)
-	for x := filepath.Dir(dir); len(x) > len(os.TempDir()); x = filepath.Dir(x) { // testing makes them 0700
+	for x := filepath.Dir(dir); len(x) > len(os.TempDir()); x = filepath.Dir(x) { // testing creates directories of mode 0700
 		if err := os.Chmod(x, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestOtherUser(t *testing.T) {
 	defer r.add(&source{name: "secret"}, slog.New(slog.DiscardHandler))()
 	sockets, err := List(dir)
 	if err != nil || len(sockets) != 1 {
-		t.Fatal(sockets, err)
+		t.Fatalf("sockets %q, error %v, want one socket", sockets, err)
 	}
 	asNobody := func() string {
 		cmd := exec.Command(exe, "-test.run=^TestOtherUser$")
@@ -53,26 +53,26 @@ func TestOtherUser(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("running as another user: %v: %s", err, out)
 		}
 		return string(out)
 	}
 	if out := asNobody(); !strings.Contains(out, "permission denied") {
-		t.Errorf("in a directory of mode 0700: %s", out)
+		t.Errorf("reading in a directory of mode 0700 printed %s, want permission denied", out)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if out := asNobody(); !strings.Contains(out, "permission denied") {
-		t.Errorf("at a socket of mode 0600: %s", out)
+		t.Errorf("reading a socket of mode 0600 printed %s, want permission denied", out)
 	}
 	if err := os.Chmod(sockets[0], 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if out := asNobody(); !strings.Contains(out, "user 65534 may not inspect a process of user 0") {
-		t.Errorf("at a socket that is open to all: %s", out)
+		t.Errorf("reading a socket open to all printed %s, want that user 65534 may not inspect user 0", out)
 	}
 	if s, err := Read(t.Context(), sockets[0]); err != nil || s.Buses[0].Name != "secret" {
-		t.Errorf("as the same user: %+v, %v", s, err)
+		t.Errorf("snapshot as the same user: %+v, error %v, want the bus secret", s, err)
 	}
 }

@@ -68,7 +68,7 @@ func TestEntries(t *testing.T) {
 			r.Add(after(a.at), a.e)
 		}
 		if got := list(r.Snapshot(after(c.look))); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			t.Errorf("%s: record %s, want %s", c.name, got, c.want)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestBounds(t *testing.T) {
 	r.Add(after("300s"), gap("publisher_lost", "a", 1))
 	s := r.Snapshot(after("301s"))
 	if len(s.Entries) != MaxEntries+1 || s.Entries[0].Topic != fmt.Sprint("t", 2*MaxEntries) {
-		t.Errorf("%d entries, the first of %s", len(s.Entries), s.Entries[0].Topic)
+		t.Errorf("%d entries, the first of %s, want %d, the first of t%d", len(s.Entries), s.Entries[0].Topic, MaxEntries+1, 2*MaxEntries)
 	}
 	want := stats.OlderLosses{
 		Cause: "gone", First: start, Last: after(fmt.Sprintf("%ds", 2*MaxEntries-1)), Times: 2 * MaxEntries, Messages: 4 * MaxEntries,
@@ -91,7 +91,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("older %+v, want %+v", s.Older, want)
 	}
 	if s = r.Snapshot(after("2h")); len(s.Entries) != 0 || len(s.Older) != 0 || !s.Since.Equal(after("1h")) {
-		t.Errorf("two hours later: %+v", s)
+		t.Errorf("record two hours later: %+v, want no entries", s)
 	}
 	for i := range 2 * MaxCauses {
 		r.Add(after("2h"), gap(fmt.Sprint("cause", i), "a", 1))
@@ -123,10 +123,10 @@ func TestMinutes(t *testing.T) {
 		{at("4m"), time.Time{}, []uint64{0, 9}, []stats.LossWay{way("b", 1, 0)}, 0, 0},
 	})
 	if got != want {
-		t.Errorf("%s\nwant %s", got, want)
+		t.Errorf("record %s\nwant %s", got, want)
 	}
 	if s = r.Snapshot(after("1h2m")); len(s.Minutes) != 1 {
-		t.Errorf("an hour later: %v", s.Minutes)
+		t.Errorf("minutes an hour later: %v, want 1", s.Minutes)
 	}
 }
 
@@ -146,10 +146,10 @@ func TestWays(t *testing.T) {
 		sum += total(&w)
 	}
 	if len(m.Ways) != MaxWays || m.Ways[0].Publisher != 3*MaxWays-1 || sum != all {
-		t.Errorf("%d publishers, %d packets of %d", len(m.Ways), sum, all)
+		t.Errorf("%d publishers, %d packets, want %d and all %d", len(m.Ways), sum, MaxWays, all)
 	}
 	if !slices.IsSortedFunc(m.Ways, func(a, b stats.LossWay) int { return int(total(&b)) - int(total(&a)) }) {
-		t.Errorf("not in order: %v", m.Ways)
+		t.Errorf("ways are not sorted by packets: %v", m.Ways)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestWays(t *testing.T) {
 func TestMemory(t *testing.T) {
 	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(stats.LossWay{})
 	if n := MaxCauses*MaxEntries*unsafe.Sizeof(stats.LossEntry{}) + 61*minute; n > 750<<10 {
-		t.Errorf("%d bytes", n)
+		t.Errorf("a record takes %d bytes, want at most %d", n, 750<<10)
 	}
 }
 
@@ -167,6 +167,6 @@ func TestAllocs(t *testing.T) {
 	e := gap("gone", "a", 1)
 	r.Add(start, e)
 	if n := testing.AllocsPerRun(100, func() { r.Add(start, e) }); n != 0 {
-		t.Errorf("%v allocations a loss", n)
+		t.Errorf("%v allocations a loss, want none", n)
 	}
 }

@@ -27,7 +27,7 @@ func TestServe(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s, %v", resp.Status, err)
+		t.Fatalf("response %s, reading it: %v, want status 200", resp.Status, err)
 	}
 	for _, want := range []string{"test_total 7\n", "\ngo_goroutines ", "# HELP test_total A test.\n"} {
 		if !strings.Contains(string(text), want) {
@@ -35,7 +35,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	if resp, err := client.Get("http://" + s.Addr() + "/other"); err != nil || resp.StatusCode != http.StatusNotFound {
-		t.Errorf("another path: %v, %v", resp, err)
+		t.Errorf("another path: response %v, error %v, want status 404", resp, err)
 	} else {
 		resp.Body.Close()
 	}
@@ -52,7 +52,7 @@ func TestServe(t *testing.T) {
 
 func TestServeErrors(t *testing.T) {
 	if _, err := Serve("nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere") {
-		t.Errorf("address without a port: %v", err)
+		t.Errorf("address without a port: error %v, want one containing nowhere", err)
 	}
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "test_total", Help: "A test."})
 	if _, err := Serve("localhost:0", c, c); err == nil {

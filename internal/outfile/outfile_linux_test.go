@@ -16,7 +16,7 @@ func TestPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f, err := Create(path, 0o666); !errors.Is(err, syscall.ENXIO) {
-		t.Fatalf("%v, %v", f, err)
+		t.Fatalf("Create of a pipe without a reader: %v, error %v, want %v", f, err, syscall.ENXIO)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -33,6 +33,6 @@ func TestPipe(t *testing.T) {
 	}
 	b := make([]byte, len(text))
 	if n, err := r.Read(b); err != nil || string(b[:n]) != string(text) {
-		t.Errorf("%q, %v", b[:n], err)
+		t.Errorf("read %q, error %v, want %q", b[:n], err, text)
 	}
 }

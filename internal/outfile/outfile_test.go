@@ -69,10 +69,10 @@ func TestFile(t *testing.T) {
 	}
 	alone("file", "zlink")
 	if content(path) != string(text) {
-		t.Errorf("it holds %.40q", content(path))
+		t.Errorf("file holds %.40q, want %.40q", content(path), text)
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
-		t.Errorf("its mode is %v, %v; it was 0600", st.Mode(), err)
+		t.Errorf("file's mode is %v, error %v, want 0600 as before", st.Mode(), err)
 	}
 
 	// Through a link to a file that does not exist yet.
@@ -88,7 +88,7 @@ func TestFile(t *testing.T) {
 	}
 	alone("early", "file", "later", "zlink")
 	if st, err := os.Lstat(early); err != nil || st.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("the link is %v now, %v", st.Mode(), err)
+		t.Errorf("link's mode is %v, error %v, want a symbolic link", st.Mode(), err)
 	}
 
 	// A longer old text is truncated.
@@ -101,7 +101,7 @@ func TestFile(t *testing.T) {
 	}
 	f = &File{path: path, out: out}
 	if err := errors.Join(f.Put(text), f.Close()); err != nil || content(path) != string(text) {
-		t.Errorf("%v; %d bytes", err, len(content(path)))
+		t.Errorf("Put and Close: error %v, the file has %d bytes, want %d", err, len(content(path)), len(text))
 	}
 
 	// Not a regular file.
@@ -113,11 +113,11 @@ func TestFile(t *testing.T) {
 	}
 	f.Close()
 	if st, err := os.Stat(os.DevNull); err != nil || st.Mode()&fs.ModeDevice == 0 {
-		t.Errorf("%s is %v, %v", os.DevNull, st.Mode(), err)
+		t.Errorf("%s has mode %v, error %v, want a device", os.DevNull, st.Mode(), err)
 	}
 	for _, bad := range []string{dir, filepath.Join(dir, "no", "file"), filepath.Join(path, "x")} {
 		if f, err := Create(bad, 0o666); err == nil || !strings.Contains(err.Error(), bad) {
-			t.Errorf("Create(%q) = %v, %v", bad, f, err)
+			t.Errorf("Create(%q) = %v, error %v, want an error that contains the path", bad, f, err)
 		}
 	}
 }

@@ -37,11 +37,11 @@ func TestParse(t *testing.T) {
 	} {
 		p, err := Parse(x.text)
 		if err != nil {
-			t.Errorf("%q: %v", x.text, err)
+			t.Errorf("Parse(%q): %v", x.text, err)
 			continue
 		}
 		if p.String() != x.text || p.Wild() != x.wild || p.Literal() != x.literal {
-			t.Errorf("%q: %q, wild %v, %d literal tokens", x.text, p, p.Wild(), p.Literal())
+			t.Errorf("%q: pattern %q, wild %v, %d literal tokens, want wild %v and %d", x.text, p, p.Wild(), p.Literal(), x.wild, x.literal)
 		}
 		if q := mustParse(t, x.text); p != q {
 			t.Errorf("%q: two of the same text are not equal", x.text)
@@ -79,9 +79,9 @@ func TestParseErrors(t *testing.T) {
 		_, err := Parse(text)
 		var e *Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+			t.Errorf("Parse(%q): error %v, want an Error containing %q", text, err, want)
 		} else if len(e.Text) > MaxLen {
-			t.Errorf("%q: the error has %d bytes of it", text, len(e.Text))
+			t.Errorf("%q: the error contains %d bytes of the text, want at most %d", text, len(e.Text), MaxLen)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestMatch(t *testing.T) {
 		}
 		for _, topic := range x.no {
 			if p.Match(topic) {
-				t.Errorf("%s matches %q", p, topic)
+				t.Errorf("pattern %s matches %q, want no match", p, topic)
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func TestHead(t *testing.T) {
 		{"md.xnas.AAPL", 2, "md.xnas", true},
 	} {
 		if head, ok := Head(x.text, x.n); head != x.head || ok != x.ok {
-			t.Errorf("the first %d tokens of %s: %q, %v", x.n, x.text, head, ok)
+			t.Errorf("the first %d tokens of %s: %q, %v, want %q, %v", x.n, x.text, head, ok, x.head, x.ok)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestSet(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", topic, got, want)
+			t.Errorf("values of topic %s: %q, want %q", topic, got, want)
 		}
 	}
 	check("a", "a", "*", ">")
@@ -39,13 +39,13 @@ func TestSet(t *testing.T) {
 	}
 	check("a.b.c", "*.>", "a.b.c", "*.*.*")
 	if s.Len() != len(texts)-3 {
-		t.Errorf("%d values are left", s.Len())
+		t.Errorf("%d values are left, want %d", s.Len(), len(texts)-3)
 	}
 	for _, text := range texts {
 		s.Remove(mustParse(t, text), text)
 	}
 	if s.Len() != 0 || !s.root.empty() {
-		t.Errorf("%d values are left, and the trie %v", s.Len(), s.root)
+		t.Errorf("%d values are left, and the trie %v, want none and an empty one", s.Len(), s.root)
 	}
 }
 
@@ -57,15 +57,15 @@ func TestSetSamePattern(t *testing.T) {
 	s.Add(p, 1)
 	s.Add(p, 2)
 	if got := s.Append(nil, "a.b"); len(got) != 2 || s.Len() != 2 {
-		t.Errorf("%v, %d values", got, s.Len())
+		t.Errorf("topic a.b has values %v, the set %d, want 2 each", got, s.Len())
 	}
 	for i, want := range []bool{true, false} {
 		if s.Remove(p, 1) != want {
-			t.Errorf("removal %d of a value: %v", i+1, !want)
+			t.Errorf("removal %d of a value: %v, want the opposite", i+1, !want)
 		}
 	}
 	if got := s.Append(nil, "a.b"); !slices.Equal(got, []int{2}) {
-		t.Errorf("%v", got)
+		t.Errorf("topic a.b has values %v, want 2 alone", got)
 	}
 }
 
@@ -76,15 +76,15 @@ func TestSetOfMany(t *testing.T) {
 		s.Add(mustParse(t, fmt.Sprintf("md.x%d.*.trades", i)), i)
 	}
 	if got := s.Append(nil, "md.x4711.AAPL.trades"); !slices.Equal(got, []int{4711}) {
-		t.Fatalf("%v", got)
+		t.Fatalf("the topic has values %v, want 4711 alone", got)
 	}
 	buf := make([]int, 0, 4)
 	if n := testing.AllocsPerRun(100, func() { buf = s.Append(buf[:0], "md.x4711.AAPL.trades") }); n != 0 {
-		t.Errorf("a lookup allocates %v times", n)
+		t.Errorf("a lookup allocates %v times, want none", n)
 	}
 	p := mustParse(t, "md.*.AAPL.>")
 	if n := testing.AllocsPerRun(100, func() { p.Match("md.x4711.AAPL.trades") }); n != 0 {
-		t.Errorf("a match allocates %v times", n)
+		t.Errorf("a match allocates %v times, want none", n)
 	}
 	if n := visited(&s.root, "md.x4711.AAPL.trades"); n != 5 {
 		t.Errorf("a lookup visits %d nodes, want one for each token and the root", n)
@@ -184,7 +184,7 @@ func compare(t *testing.T, s *Set[int], patterns []Pattern, topics []string) {
 				want = append(want, i)
 			}
 			if p.Match(topic) != yes {
-				t.Errorf("%s matches %q: %v", p, topic, !yes)
+				t.Errorf("pattern %s, topic %q: match %v, want %v", p, topic, !yes, yes)
 			}
 		}
 		got := s.Append(nil, topic)
@@ -220,7 +220,7 @@ func FuzzMatch(f *testing.F) {
 				continue
 			}
 			if again, err := Parse(p.String()); err != nil || again != p {
-				t.Errorf("%q: %v, %v", p, again, err)
+				t.Errorf("pattern %q parsed again: %v, error %v, want the same pattern", p, again, err)
 			}
 			s.Add(p, len(patterns))
 			patterns = append(patterns, p)

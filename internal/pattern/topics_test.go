@@ -22,7 +22,7 @@ func compareTopics(t *testing.T, s *Topics[string], p Pattern, topics []string) 
 	slices.Sort(got)
 	slices.Sort(want)
 	if want = slices.Compact(want); !slices.Equal(got, want) {
-		t.Errorf("%s: %q, want %q", p, got, want)
+		t.Errorf("topics of pattern %s: %q, want %q", p, got, want)
 	}
 }
 

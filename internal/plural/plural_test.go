@@ -5,12 +5,12 @@ import "testing"
 func TestN(t *testing.T) {
 	for n, want := range map[int]string{0: "0 gaps", 1: "1 gap", 2: "2 gaps", 11: "11 gaps", 101: "101 gaps"} {
 		if got := N(n, "gap"); got != want {
-			t.Errorf("%d: %q", n, got)
+			t.Errorf("N(%d, gap) = %q, want %q", n, got, want)
 		}
 	}
 	for noun, want := range map[string]string{"process": "2 processes", "reply": "2 replies", "key": "2 keys"} {
 		if got := N(2, noun); got != want {
-			t.Error(got)
+			t.Errorf("N(2, %s) = %q, want %q", noun, got, want)
 		}
 	}
 }
@@ -21,7 +21,7 @@ func TestNth(t *testing.T) {
 		111: "111th", 112: "112th", 113: "113th", 122: "122nd", 512: "512th", 1023: "1023rd", 1 << 63: "9223372036854775808th",
 	} {
 		if got := Nth(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
+			t.Errorf("Nth(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestJump(t *testing.T) {
 	read(0, 0)
 	c.Jump(l.Head() - 2)
 	if l.Reclaim(); l.slots.Free() != 14 || c.Lag() != 2 {
-		t.Errorf("%d slots are free, the cursor lags by %d", l.slots.Free(), c.Lag())
+		t.Errorf("%d slots are free, the cursor lags by %d, want 14 and 2", l.slots.Free(), c.Lag())
 	}
 	read(8, 7)
 	c.Jump(3)
@@ -68,7 +68,7 @@ func TestJumpWhileOvertaken(t *testing.T) {
 				continue
 			}
 			if it.Seq != next+it.Skipped || binary.LittleEndian.Uint64(b) != it.Seq || binary.LittleEndian.Uint64(b[8:]) != ^it.Seq {
-				t.Errorf("item %+v holds %d, %d was next", it, binary.LittleEndian.Uint64(b), next)
+				t.Errorf("item %+v holds %d, want the item after %d and those skipped", it, binary.LittleEndian.Uint64(b), next)
 				return
 			}
 			next = it.Seq + 1

@@ -45,7 +45,7 @@ func TestPinnedCursorBlocksProducer(t *testing.T) {
 	}
 	it, data, ok := c.Lease()
 	if !ok || it.Seq != 0 || binary.LittleEndian.Uint64(data) != 0 {
-		t.Fatalf("first lease: %+v %x %v", it, data, ok)
+		t.Fatalf("first lease: item %+v, data %x, %v, want item 0", it, data, ok)
 	}
 	if l.testAppend(t, 8) {
 		t.Fatal("the log reused a leased item")
@@ -55,7 +55,7 @@ func TestPinnedCursorBlocksProducer(t *testing.T) {
 		t.Fatal("no room after the cursor advanced")
 	}
 	if it, _, ok := c.Lease(); !ok || it.Seq != 1 || it.Skipped != 0 {
-		t.Errorf("second lease: %+v %v", it, ok)
+		t.Errorf("second lease: item %+v, %v, want item 1 with none skipped", it, ok)
 	}
 }
 
@@ -69,13 +69,13 @@ func TestLooseCursorIsOvertakenAndKeepsLease(t *testing.T) {
 			t.Fatalf("a loose cursor stopped the producer at %d", seq)
 		}
 		if got := binary.LittleEndian.Uint64(data); got != 0 {
-			t.Fatalf("leased packet was overwritten by %d", got)
+			t.Fatalf("leased packet 0 was overwritten by %d", got)
 		}
 	}
 	c.Return()
 	it, data, ok := c.Lease()
 	if !ok || it.Seq < 92 || binary.LittleEndian.Uint64(data) != it.Seq {
-		t.Fatalf("after being overtaken: %+v %v", it, ok)
+		t.Fatalf("lease after being overtaken: item %+v, %v, want item 92 or later", it, ok)
 	}
 	if it.Skipped != it.Seq-1 {
 		t.Errorf("skipped %d, want %d", it.Skipped, it.Seq-1)
@@ -83,7 +83,7 @@ func TestLooseCursorIsOvertakenAndKeepsLease(t *testing.T) {
 	c.Return()
 	l.Detach(c)
 	if l.slots.Free() != 64 || len(l.heldPackets) != 0 {
-		t.Errorf("%d of 64 slots free, %d heldPackets", l.slots.Free(), len(l.heldPackets))
+		t.Errorf("%d of 64 slots are free, %d packets held, want all and none", l.slots.Free(), len(l.heldPackets))
 	}
 }
 
@@ -209,21 +209,21 @@ func TestLogGrows(t *testing.T) {
 			}
 		}
 		if n := len(l.table.Load().entries); n > max(firstItems, 1024) || n < int(items) {
-			t.Errorf("a table of %d for %d items", n, items)
+			t.Errorf("a table of %d entries for %d items, want at most %d", n, items, max(firstItems, 1024))
 		}
 		for ; first < next; first++ {
 			it, data, ok := c.Lease()
 			if !ok || it.Seq != first || isNote(first) && it.Note != first || !isNote(first) && binary.LittleEndian.Uint64(data) != first {
-				t.Fatalf("item %d is %+v", first, it)
+				t.Fatalf("item %d is %+v, %v, want it with its own number or note", first, it, ok)
 			}
 			c.Return()
 		}
 		if l.Reclaim(); l.slots.Free() != 2000 {
-			t.Errorf("%d of 2000 slots are free", l.slots.Free())
+			t.Errorf("%d of 2000 slots are free, want all", l.slots.Free())
 		}
 	}
 	if l := newTestLog(10, 1<<16); len(l.table.Load().entries) != firstItems {
-		t.Errorf("an empty log has memory for %d items", len(l.table.Load().entries))
+		t.Errorf("an empty log has memory for %d items, want %d", len(l.table.Load().entries), firstItems)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestSlotsAllocateWhenUsed(t *testing.T) {
 		n := 3*c.chunk/2 + 1
 		s := NewSlots(n, c.stride, func(bytes int, soon bool) ([]byte, error) {
 			if soon != (len(read) > 0) {
-				t.Errorf("slots of %d bytes, chunk %d: filled soon: %v", c.stride, len(read), soon)
+				t.Errorf("slots of %d bytes, chunk %d: filled soon: %v, want the opposite", c.stride, len(read), soon)
 			}
 			if refuse == nil {
 				read = append(read, bytes)
@@ -269,7 +269,7 @@ func TestSlotsAllocateWhenUsed(t *testing.T) {
 			if i == c.chunk {
 				refuse = errors.New("no memory")
 				if _, ok := s.Put([]byte("x")); ok || s.Free() != n-i {
-					t.Errorf("a slot without memory, %d free", s.Free())
+					t.Errorf("Put without memory: %v, %d free, want no slot and %d free", ok, s.Free(), n-i)
 				}
 				refuse = nil
 			}
@@ -278,12 +278,12 @@ func TestSlotsAllocateWhenUsed(t *testing.T) {
 				t.Fatalf("no slot %d", i)
 			}
 			if b := s.Bytes(slot, 2); cap(b) != 2 {
-				t.Errorf("slot %d has room for %d", i, cap(b))
+				t.Errorf("slot %d has room for %d, want 2", i, cap(b))
 			}
 		}
 		for i := range n { // they are in order, and do not overlap
 			if b := s.Bytes(uint32(i), c.stride); b[0] != byte(i) || b[1] != byte(i>>8) || len(b) != c.stride {
-				t.Fatalf("slot %d of %d bytes holds %x", i, c.stride, b[:2])
+				t.Fatalf("slot %d of %d bytes holds %x, want %d", i, c.stride, b[:2], i)
 			}
 		}
 	}
@@ -320,14 +320,14 @@ func TestAbandonedLogIsNotAccessed(t *testing.T) {
 			for {
 				it, data, ok := c.Lease()
 				if !ok || it.Seq < next {
-					t.Errorf("item %+v, %v after %d", it, ok, next)
+					t.Errorf("item %+v, %v, want %d or a later one", it, ok, next)
 					return
 				}
 				if it.Note != nil {
 					return
 				}
 				if next = it.Seq + 1; binary.LittleEndian.Uint64(data) != it.Seq || binary.LittleEndian.Uint64(data[8:]) != ^it.Seq {
-					t.Errorf("packet %d is %x", it.Seq, data)
+					t.Errorf("packet %d holds %x, want its number and the complement", it.Seq, data)
 				}
 				c.Return()
 			}
@@ -366,7 +366,7 @@ func TestDetachedCursorsExpire(t *testing.T) {
 			t.Fatalf("%d of 8 slots free, %d held; want %d and %d", l.slots.Free(), l.Held(), free, held)
 		}
 	}
-	l.Expire(100, 50, 2) // one too many; but the other cursor has not read it yet
+	l.Expire(100, 50, 2) // one item too many: the other cursor has not read the item yet
 	check(5, 3)
 	it, _, _ := other.Lease()
 	if it.Seq != 0 {

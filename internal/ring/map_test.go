@@ -56,7 +56,7 @@ func TestCollidingIds(t *testing.T) {
 		m.Add(i*0xd6e8feb86659fd93>>20, &v) // the high bits are 0
 	}
 	if m.mixed == 0 || m.mixed == maxMixed {
-		t.Errorf("mixed %d times", m.mixed)
+		t.Errorf("hash mixed %d times, want 1 to %d", m.mixed, maxMixed-1)
 	}
 	longest, mask := uint64(0), uint64(len(m.slots)-1)
 	for i, s := range m.slots {
@@ -65,7 +65,7 @@ func TestCollidingIds(t *testing.T) {
 		}
 	}
 	if longest > maxProbes {
-		t.Errorf("a lookup probes %d others", longest)
+		t.Errorf("a lookup probes %d others, want at most %d", longest, maxProbes)
 	}
 	for i := range uint64(100_000) {
 		if m.Get(i*0xd6e8feb86659fd93>>20) != &v {

@@ -21,7 +21,7 @@ func TestPark(t *testing.T) {
 			c.Wake()
 		}
 		if seq < 58 != l.Room() {
-			t.Fatalf("room is %v at %d", l.Room(), seq)
+			t.Fatalf("room is %v at item %d, want %v", l.Room(), seq, seq < 58)
 		}
 		if seq == 58 {
 			break
@@ -29,7 +29,7 @@ func TestPark(t *testing.T) {
 		l.testAppend(t, seq)
 		if seq < 50 {
 			if _, _, ok := c.Lease(); ok || l.Backlog() != 0 {
-				t.Fatalf("it reads %d, with a backlog of %d", seq, l.Backlog())
+				t.Fatalf("cursor reads item %d, backlog %d, want neither", seq, l.Backlog())
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestParkedCursorsMissNothing(t *testing.T) {
 					continue
 				}
 				if got := binary.LittleEndian.Uint64(b); got != it.Seq {
-					t.Errorf("item %d holds %d", it.Seq, got)
+					t.Errorf("item %d holds %d, want its number", it.Seq, got)
 				}
 				if next < len(r.want) && it.Seq >= r.want[next] {
 					if it.Seq > r.want[next] {
@@ -158,14 +158,14 @@ func TestParkAfterOvertaken(t *testing.T) {
 		l.testAppend(t, seq)
 	}
 	if it, _, ok := c.Lease(); !ok || it.Seq != 0 {
-		t.Fatalf("%+v, %v", it, ok)
+		t.Fatalf("Lease: item %+v, %v, want the item of sequence 0", it, ok)
 	}
 	c.Return()
 	l.Overtake(16)
 	if _, _, ok := c.Lease(); ok || !c.Park() {
 		t.Fatal("the cursor finds an item")
 	}
-	l.testAppend(t, 10) // an item that it does not want
+	l.testAppend(t, 10) // the cursor does not want this item
 	c.Wake()
 	l.testAppend(t, 11)
 	if it, _, ok := c.Lease(); !ok || it.Seq != 11 || it.Skipped != 9 {

@@ -14,12 +14,12 @@ func TestSetRandom(t *testing.T) {
 		v := random.IntN(60)
 		if random.IntN(2+i/5000) == 0 { // phases with few values and with many
 			if s.Add(v) == want[v] {
-				t.Fatalf("Add %d: was present: %v", v, want[v])
+				t.Fatalf("Add %d: value was present: %v, want the opposite result", v, want[v])
 			}
 			want[v] = true
 		} else {
 			if s.Remove(v) != want[v] {
-				t.Fatalf("Remove %d: was present: %v", v, want[v])
+				t.Fatalf("Remove %d: value was present: %v, want the same result", v, want[v])
 			}
 			delete(want, v)
 		}
@@ -30,7 +30,7 @@ func TestSetRandom(t *testing.T) {
 	got := slices.Clone(s.List())
 	slices.Sort(got)
 	if len(slices.Compact(got)) != len(want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("set has values %v, want %v", got, want)
 	}
 }
 
@@ -41,14 +41,14 @@ func TestSetOrder(t *testing.T) {
 		s.Add(i)
 	}
 	if !slices.IsSorted(s.List()) {
-		t.Error(s.List())
+		t.Errorf("list %v, want it sorted", s.List())
 	}
 	for i := range 3 * few {
 		if !s.Remove(i) {
-			t.Errorf("%d is missing", i)
+			t.Errorf("value %d is missing from the set", i)
 		}
 	}
 	if s.Len() != 0 || s.at != nil {
-		t.Errorf("%d left", s.Len())
+		t.Errorf("%d values left in the set, want none and no storage", s.Len())
 	}
 }

@@ -149,7 +149,7 @@ func TestConflationOfManyKeys(t *testing.T) {
 		}
 	}
 	if c.Bytes() > memory+memory/100 {
-		t.Errorf("%d bytes, %d at half time", c.Bytes(), memory)
+		t.Errorf("%d bytes, %d at half time, want at most 1 %% more", c.Bytes(), memory)
 	}
 	for receive() {
 	}
@@ -159,7 +159,7 @@ func TestConflationOfManyKeys(t *testing.T) {
 		}
 	}
 	if uint64(received)+c.Replaced() != messages {
-		t.Errorf("%d taken and %d replaced, of %d", received, c.Replaced(), messages)
+		t.Errorf("%d messages taken and %d replaced, want %d together", received, c.Replaced(), messages)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestConflationAllocatesNothing(t *testing.T) {
 		one()
 	}
 	if n := testing.AllocsPerRun(100, one); n >= 1 {
-		t.Errorf("%v allocations a hundred messages", n)
+		t.Errorf("%v allocations a hundred messages, want fewer than 1", n)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestCrowded(t *testing.T) {
 			check := func(want bool, when string) {
 				t.Helper()
 				if got := x.Crowded(); got != want {
-					t.Errorf("crowded %s: %v", when, got)
+					t.Errorf("crowded %s: %v, want %v", when, got, want)
 				}
 			}
 			for k := range byte(10) {

@@ -22,18 +22,18 @@ func TestPolicy(t *testing.T) {
 	} {
 		p := Policy{Kind: c.kind}
 		if got := p.Blocks(false, false); got != c.blocks {
-			t.Errorf("%d blocks a publisher that waits: %v", c.kind, got)
+			t.Errorf("%d blocks a publisher that waits: %v, want %v", c.kind, got, c.blocks)
 		}
 		for _, crowded := range []bool{false, true} {
 			if got := p.Blocks(true, crowded); got != c.blocksFree {
-				t.Errorf("%d blocks a publisher without flow control: %v, crowded %v", c.kind, got, crowded)
+				t.Errorf("%d blocks a publisher without flow control: %v, crowded %v, want %v", c.kind, got, crowded, c.blocksFree)
 			}
 		}
 		if got := p.Blocks(false, true); got != c.blocksCrowded {
-			t.Errorf("%d blocks a publisher that waits, with a crowded conflation: %v", c.kind, got)
+			t.Errorf("%d blocks a publisher that waits, with a crowded conflation: %v, want %v", c.kind, got, c.blocksCrowded)
 		}
 		if got := p.OwnGoroutine(); got != c.other {
-			t.Errorf("%d runs handlers in a separate goroutine: %v", c.kind, got)
+			t.Errorf("%d runs handlers in a separate goroutine: %v, want %v", c.kind, got, c.other)
 		}
 		for _, x := range []struct {
 			lag       int

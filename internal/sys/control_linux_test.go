@@ -47,7 +47,7 @@ func TestParseControl(t *testing.T) {
 		{"half of a user", cmsg(unix.SOL_SOCKET, unix.SCM_CREDENTIALS, word(1)...), Control{}},
 	} {
 		if got := ParseControl(c.b); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+			t.Errorf("%s: control data %+v, want %+v", c.name, got, c.want)
 		}
 		for n := range c.b {
 			ParseControl(c.b[:n:n]) // must not read beyond the end
@@ -55,7 +55,7 @@ func TestParseControl(t *testing.T) {
 	}
 	zero := make([]byte, 64) // a length of 0 must not loop
 	if got := ParseControl(zero); got != (Control{}) {
-		t.Errorf("zeroes: %+v", got)
+		t.Errorf("control data of zeroes: %+v, want none", got)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestDrops(t *testing.T) {
 			t.Errorf("at counter value %d: %d new drops, want %d", c.count, got, c.want)
 		}
 		if got := d.Update(&Control{}); got != 0 {
-			t.Errorf("without a counter there are %d drops", got)
+			t.Errorf("without a counter there are %d drops, want none", got)
 		}
 	}
 }

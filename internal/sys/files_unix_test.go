@@ -26,12 +26,12 @@ func TestNoDescriptor(t *testing.T) {
 			"Find address": second(FindInterface("127.0.0.1")),
 		} {
 			if !errors.Is(err, syscall.EMFILE) || errors.Is(err, ErrNoInterface) {
-				t.Errorf("%d: %s: %v", round, name, err)
+				t.Errorf("round %d: %s: error %v, want %v, not %v", round, name, err, syscall.EMFILE, ErrNoInterface)
 			}
 		}
 		restore()
 		if found, err := InterfaceByIndex(lo.Index); err != nil || found.Name != lo.Name {
-			t.Errorf("afterwards: %v, %v", found, err)
+			t.Errorf("afterwards: interface %v, error %v, want %s", found, err, lo.Name)
 		}
 	}
 }

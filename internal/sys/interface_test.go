@@ -24,7 +24,7 @@ func TestFind(t *testing.T) {
 	names := []string{lo.Name}
 	for _, a := range addrs {
 		if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
-			t.Errorf("loopback has the address %v", a)
+			t.Errorf("loopback has the address %v, want a valid one without a zone", a)
 		}
 		if a.IsLoopback() {
 			names = append(names, a.String())
@@ -35,12 +35,12 @@ func TestFind(t *testing.T) {
 	}
 	for _, name := range names {
 		if got, err := FindInterface(name); err != nil || got.Name != lo.Name {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("FindInterface(%s) = %v, error %v, want %s", name, got, err, lo.Name)
 		}
 	}
 	for name, want := range map[string]string{"no-such-interface": "'ip link' lists them", "192.0.2.77": "'ip address' lists them"} {
 		if got, err := FindInterface(name); !errors.Is(err, ErrNoInterface) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("FindInterface(%s) = %v, error %v, want %v, with the advice %q", name, got, err, ErrNoInterface, want)
 		}
 	}
 }
@@ -50,12 +50,12 @@ func TestFailedLookup(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EPERM, syscall.EACCES, syscall.ENOBUFS} {
 		err := lookupError("look up", &net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", errno)})
 		if errors.Is(err, ErrNoInterface) || !errors.Is(err, errno) {
-			t.Errorf("%v is %v", errno, err)
+			t.Errorf("lookupError of %v is %v, want it to wrap that number, not %v", errno, err, ErrNoInterface)
 		}
 	}
 	for _, errno := range []syscall.Errno{syscall.ENODEV, syscall.ENXIO} {
 		if err := lookupError("look", os.NewSyscallError("ioctl", errno)); !errors.Is(err, ErrNoInterface) {
-			t.Errorf("%v is %v", errno, err)
+			t.Errorf("lookupError of %v is %v, want %v", errno, err, ErrNoInterface)
 		}
 	}
 	for name, err := range map[string]error{
@@ -64,7 +64,7 @@ func TestFailedLookup(t *testing.T) {
 		"index 0": second(InterfaceByIndex(0)),
 	} {
 		if !errors.Is(err, ErrNoInterface) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, want %v", name, err, ErrNoInterface)
 		}
 	}
 }

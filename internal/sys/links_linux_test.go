@@ -49,12 +49,12 @@ func TestParseLinkChanges(t *testing.T) {
 		{netlinkMessage(unix.RTM_DELADDR, nil), unknown},
 	} {
 		if got := parseLinkChanges(c.message); !slices.Equal(got, []LinkChange{c.want}) {
-			t.Errorf("%x: %+v, want %+v", c.message, got, c.want)
+			t.Errorf("changes in message %x: %+v, want %+v", c.message, got, c.want)
 		}
 		size := int((*unix.NlMsghdr)(unsafe.Pointer(&c.message[0])).Len)
 		for n := range size { // a truncated message is ignored
 			if got := parseLinkChanges(c.message[:n:n]); !slices.Equal(got, []LinkChange{unknown}) {
-				t.Errorf("%d of %d bytes: %+v", n, size, got)
+				t.Errorf("changes in %d of %d bytes: %+v, want %+v", n, size, got, unknown)
 			}
 		}
 		all, want = append(all, c.message...), append(want, c.want)
@@ -66,7 +66,7 @@ func TestParseLinkChanges(t *testing.T) {
 		m := netlinkMessage(unix.RTM_NEWLINK, make([]byte, unix.SizeofIfInfomsg))
 		(*unix.NlMsghdr)(unsafe.Pointer(&m[0])).Len = length
 		if got := parseLinkChanges(m); !slices.Equal(got, []LinkChange{unknown}) {
-			t.Errorf("length %d: %+v", length, got)
+			t.Errorf("message of length %d: changes %+v, want %+v", length, got, unknown)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestNoLinkWatch(t *testing.T) {
 	defer p.Close()
 	must(t, w.AddTo(p, 1))
 	if changes := w.Read(); len(changes) > 0 || w.Discard() || w.Reports() || w.IsGone(1<<30) {
-		t.Errorf("%v", changes)
+		t.Errorf("changes %v, want no change, nothing discarded and no interface gone", changes)
 	}
 	w.Close()
 }

@@ -26,7 +26,7 @@ func TestHugePages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(mem) != c.bytes || cap(mem) != c.bytes {
-			t.Errorf("%d bytes: length %d, capacity %d", c.bytes, len(mem), cap(mem))
+			t.Errorf("memory of %d bytes: length %d, capacity %d, want both equal", c.bytes, len(mem), cap(mem))
 		}
 		mem[0], mem[c.bytes-1] = 1, 2
 		at := uintptr(unsafe.Pointer(&mem[0]))
@@ -64,7 +64,7 @@ func TestFreeUnmapsAll(t *testing.T) {
 	}
 	// A leak of the parts around the blocks would be 400 MiB; the Go heap may grow by less.
 	if after := size(); after-before > 200<<20 {
-		t.Errorf("the address space grew from %d to %d bytes", before, after)
+		t.Errorf("the address space grew from %d to %d bytes, want at most 200 MiB more", before, after)
 	}
 }
 

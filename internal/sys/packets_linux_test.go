@@ -66,7 +66,7 @@ func await(t *testing.T, fd int) {
 		case err == unix.EINTR:
 			continue
 		case err != nil || n == 0:
-			t.Fatalf("nothing arrives: %v", err)
+			t.Fatalf("no packet arrives: %v", err)
 		}
 		return
 	}
@@ -110,12 +110,12 @@ func testPackets(t *testing.T, ip string) {
 			await(t, rx)
 			n, errno := in.Recv(rx, 4)
 			if errno != 0 {
-				t.Fatal(errno)
+				t.Fatalf("Recv: %v", errno)
 			}
 			for i := range n {
 				got = append(got, string(bufs[i][:in.Size(i)]))
 				if in.From(i).AddrPort() != from || in.Truncated(i) || in.ControlTruncated(i) {
-					t.Errorf("message from %v, truncated %v, control messages truncated %v", in.From(i).AddrPort(), in.Truncated(i), in.ControlTruncated(i))
+					t.Errorf("message from %v, truncated %v, control messages truncated %v, want %v, whole", in.From(i).AddrPort(), in.Truncated(i), in.ControlTruncated(i), from)
 				}
 				if c := in.Control(i); hops != 0 && c.HopLimit != hops || c.TrafficClass != class {
 					t.Errorf("hop limit and traffic class %d, %d, want %d, %d", c.HopLimit, c.TrafficClass, hops, class)
@@ -127,7 +127,7 @@ func testPackets(t *testing.T, ip string) {
 	check := func(how string, got []string, want ...string) {
 		t.Helper()
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %q, want %q", how, got, want)
+			t.Errorf("%s: received %q, want %q", how, got, want)
 		}
 	}
 
@@ -140,7 +140,7 @@ func testPackets(t *testing.T, ip string) {
 	each := func(how string, hops, class uint8) {
 		t.Helper()
 		if n, errno := out.SendEach(tx, len(parts)); n != len(parts) || errno != 0 {
-			t.Fatalf("%s: %d packets sent, %v", how, n, errno)
+			t.Fatalf("%s: %d packets sent, %v, want %d", how, n, errno, len(parts))
 		}
 		check(how, receive(3, hops, class), parts...)
 	}
@@ -152,7 +152,7 @@ func testPackets(t *testing.T, ip string) {
 			return
 		}
 		if errno != 0 {
-			t.Fatal(errno)
+			t.Fatalf("sending: %v", errno)
 		}
 		check(how, receive(3, hops, class), parts...)
 	}
@@ -167,16 +167,16 @@ func testPackets(t *testing.T, ip string) {
 	out.SetHeader(0, 0)
 	each("single packets, values of the socket", 0, 0)
 	if errno := out.SendTrain(tx, len(parts), 0); errno != 0 {
-		t.Fatal(errno)
+		t.Fatalf("SendTrain: %v", errno)
 	}
 	check("one packet from parts", receive(1, 0, 0), "firstotherend")
 	sa := NewSockaddr(to, 1)
 	if errno := SendTo(tx, []byte("alone"), &sa); errno != 0 {
-		t.Fatal(errno)
+		t.Fatalf("SendTo: %v", errno)
 	}
 	check("SendTo", receive(1, 0, 0), "alone")
 	if n, errno := in.Recv(rx, 4); n != 0 || errno != unix.EAGAIN {
-		t.Errorf("without packets: %d, %v", n, errno)
+		t.Errorf("Recv without packets: %d, %v, want %v", n, errno, unix.EAGAIN)
 	}
 }
 
@@ -199,12 +199,12 @@ func TestSendBatchChangesAddress(t *testing.T) {
 		out.SetAddress(NewSockaddr(c.to, 1))
 		out.Put(0, []byte("hello"))
 		if n, errno := out.SendEach(c.tx, 1); n != 1 || errno != 0 {
-			t.Fatalf("to %v: %d, %v", c.to, n, errno)
+			t.Fatalf("SendEach to %v: %d packets, %v, want 1", c.to, n, errno)
 		}
 		await(t, c.rx)
 		in, bufs := newBatch(1, 64)
 		if n, errno := in.Recv(c.rx, 1); n != 1 || string(bufs[0][:in.Size(0)]) != "hello" {
-			t.Errorf("at %v: %d, %v", c.to, n, errno)
+			t.Errorf("Recv at %v: %d packets, %v, want one with hello", c.to, n, errno)
 		}
 	}
 }
@@ -223,14 +223,14 @@ func TestTruncated(t *testing.T) {
 		cut     bool
 	}{{"long one", RoomForHeaders, true}, {"fits", RoomForHeaders, false}, {"fits", 0, false}, {"fits", RoomForHeaders, false}} {
 		if errno := SendTo(tx, []byte(c.text), &sa); errno != 0 {
-			t.Fatal(errno)
+			t.Fatalf("SendTo: %v", errno)
 		}
 		await(t, rx)
 		if n, errno := in.RecvLimited(rx, 1, c.control); n != 1 {
-			t.Fatal(errno)
+			t.Fatalf("RecvLimited: %d packets, %v, want 1", n, errno)
 		}
 		if in.Truncated(0) != c.cut || in.ControlTruncated(0) != (c.control == 0) || !bytes.HasPrefix([]byte(c.text), bufs[0]) {
-			t.Errorf("%q, %d bytes for control: truncated %v, control messages truncated %v", c.text, c.control, in.Truncated(0), in.ControlTruncated(0))
+			t.Errorf("%q, %d bytes for control: truncated %v, control messages truncated %v, want %v and %v", c.text, c.control, in.Truncated(0), in.ControlTruncated(0), c.cut, c.control == 0)
 		}
 		if hops := in.Control(0).HopLimit; (hops == 0) != (c.control == 0) {
 			t.Errorf("%d bytes for control: hop limit %d", c.control, hops)
@@ -265,7 +265,7 @@ func TestTrain(t *testing.T) {
 		must(t, errnoOrNil(errno))
 		for i := range k {
 			if c := in.Control(i); in.Size(i) > size && c.Segment != size {
-				t.Errorf("%d bytes in segments of %d", in.Size(i), c.Segment)
+				t.Errorf("%d bytes in segments of %d, want %d", in.Size(i), c.Segment, size)
 			}
 			got = append(got, bufs[i][:in.Size(i)]...)
 		}
@@ -275,7 +275,7 @@ func TestTrain(t *testing.T) {
 		t.Error("the payload has changed")
 	}
 	if n > 2 {
-		t.Errorf("the train arrived in %d messages", n)
+		t.Errorf("the train arrived in %d messages, want at most 2", n)
 	}
 }
 
@@ -312,6 +312,6 @@ func TestNoAllocations(t *testing.T) {
 		}
 		out.SetAddress(NewSockaddr(to, 1))
 	}); n != 0 {
-		t.Errorf("%v allocations a round", n)
+		t.Errorf("%v allocations a round, want none", n)
 	}
 }

@@ -18,7 +18,7 @@ func TestPopulate(t *testing.T) {
 	resident := func() (n int) {
 		there := make([]byte, 8)
 		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(len(mem)), uintptr(unsafe.Pointer(&there[0]))); errno != 0 {
-			t.Fatal(errno)
+			t.Fatalf("mincore: %v", errno)
 		}
 		for i, b := range there {
 			n |= int(b&1) << i

@@ -15,13 +15,13 @@ import (
 func TestErrors(t *testing.T) {
 	fd, at := open(t, "127.0.0.1")
 	for want, err := range map[syscall.Errno]error{
-		unix.EINVAL:     Bind(fd, at, 1), // it is bound
+		unix.EINVAL:     Bind(fd, at, 1), // the socket is already bound
 		unix.ENODEV:     Join(fd, netip.MustParseAddr("239.1.2.3"), 1<<30),
 		unix.EBADF:      SetMulticast(-1, at.Addr(), 1, 1, true),
 		unix.EADDRINUSE: Bind(newSocket(t), at, 1),
 	} {
 		if call := new(os.SyscallError); !errors.Is(err, want) || !errors.As(err, &call) || call.Syscall == "" {
-			t.Errorf("%v, want %v", err, want)
+			t.Errorf("error %v, want %v in a SyscallError with the name of the call", err, want)
 		}
 	}
 }
@@ -49,19 +49,19 @@ func TestGroups(t *testing.T) {
 	must(t, Join(rx, group, lo))
 	sa := NewSockaddr(netip.AddrPortFrom(group, to.Port()), lo)
 	if errno := SendTo(tx, []byte("to members"), &sa); errno != 0 {
-		t.Fatal(errno)
+		t.Fatalf("SendTo the members: %v", errno)
 	}
 	await(t, rx)
 	in, bufs := newBatch(1, 64)
 	if n, _ := in.Recv(rx, 1); n != 1 || string(bufs[0][:in.Size(0)]) != "to members" {
-		t.Errorf("received %d messages", n)
+		t.Errorf("received %d messages, want 1 with \"to members\"", n)
 	}
 	Leave(rx, group, lo)
 	if errno := SendTo(tx, []byte("no receiver"), &sa); errno != 0 {
-		t.Fatal(errno)
+		t.Fatalf("SendTo a group without a receiver: %v", errno)
 	}
 	if n, errno := in.Recv(rx, 1); n != 0 || errno != unix.EAGAIN {
-		t.Errorf("received %d messages, %v", n, errno)
+		t.Errorf("received %d messages, %v, want none and %v", n, errno, unix.EAGAIN)
 	}
 }
 
@@ -79,13 +79,13 @@ func TestSetFilter(t *testing.T) {
 	sa := NewSockaddr(to, 1)
 	for _, text := range []string{"no", "yes", "not this"} {
 		if errno := SendTo(tx, []byte(text), &sa); errno != 0 {
-			t.Fatal(errno)
+			t.Fatalf("SendTo: %v", errno)
 		}
 	}
 	await(t, rx)
 	in, bufs := newBatch(4, 64)
 	if n, _ := in.Recv(rx, 4); n != 1 || string(bufs[0][:in.Size(0)]) != "yes" {
-		t.Errorf("%d messages", n)
+		t.Errorf("%d messages received, want one with yes", n)
 	}
 	for name, program := range map[string][]bpf.Instruction{
 		"nothing":       nil,

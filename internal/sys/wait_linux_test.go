@@ -46,7 +46,7 @@ func TestTimer(t *testing.T) {
 				}
 			}
 			w.timer.arm(time.Hour)
-			until(w, sleep, idTimer, time.Millisecond) // an earlier one replaces it
+			until(w, sleep, idTimer, time.Millisecond) // an earlier deadline replaces the first
 			w.timer.arm(-1)
 			w.timer.arm(0)
 			if now := time.Since(w.timer.start); w.timer.armed > now {
@@ -78,7 +78,7 @@ func TestSleepAndWake(t *testing.T) {
 				until(w, sleep, idSignal, Forever)
 				w.End()
 			}); n != 0 {
-				t.Errorf("%v allocations a wait", n)
+				t.Errorf("%v allocations a wait, want none", n)
 			}
 		})
 	}
@@ -116,12 +116,12 @@ func TestPoller(t *testing.T) {
 	must(t, w.Poller.Add(rx, 7, unix.EPOLLIN))
 	must(t, outer.Poller.AddPoller(w.Poller, 8))
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("ready before a packet arrived: %v", evs)
+		t.Errorf("events before a packet arrived: %v, want none", evs)
 	}
 	sa := NewSockaddr(to, 1)
 	for range 2 {
 		if errno := SendTo(tx, []byte("x"), &sa); errno != 0 {
-			t.Fatal(errno)
+			t.Fatalf("SendTo: %v", errno)
 		}
 	}
 	in, _ := newBatch(1, 64)
@@ -129,34 +129,34 @@ func TestPoller(t *testing.T) {
 		until(outer, (*Waiter).Sleep, 8, Forever)
 		until(w, (*Waiter).Sleep, 7, Forever)
 		if n, errno := in.Recv(rx, 1); n != 1 {
-			t.Fatal(errno)
+			t.Fatalf("Recv: %d packets, %v, want 1", n, errno)
 		}
 	}
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("ready after all was read: %v", evs)
+		t.Errorf("events after all was read: %v, want none", evs)
 	}
 	if errno := SendTo(tx, []byte("x"), &sa); errno != 0 {
-		t.Fatal(errno)
+		t.Fatalf("SendTo: %v", errno)
 	}
 	w.Poller.Remove(rx)
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("ready although no descriptor is watched: %v", evs)
+		t.Errorf("events although no descriptor is watched: %v, want none", evs)
 	}
 	// EPOLLONESHOT: once, until Rearm.
 	must(t, w.Poller.Add(tx, 9, unix.EPOLLOUT|unix.EPOLLONESHOT))
 	if evs := w.Ready(); len(evs) != 1 || evs[0].Fd != 9 {
-		t.Errorf("a socket with room: %v", evs)
+		t.Errorf("events of a socket with room: %v, want one of descriptor 9", evs)
 	}
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("a socket with room, again: %v", evs)
+		t.Errorf("events of a socket with room, read again: %v, want none", evs)
 	}
 	must(t, w.Poller.Rearm(tx, 9, unix.EPOLLOUT|unix.EPOLLONESHOT))
 	if evs := w.Ready(); len(evs) != 1 || evs[0].Fd != 9 {
-		t.Errorf("a socket with room, after Rearm: %v", evs)
+		t.Errorf("events of a socket with room, after Rearm: %v, want one of descriptor 9", evs)
 	}
 	var evs [1]unix.EpollEvent
 	if got := w.Poller.Block(evs[:], 1); len(got) != 0 {
-		t.Errorf("a timeout of 1 ns: %v", got)
+		t.Errorf("events of Block with a timeout of 1 ns: %v, want none", got)
 	}
 	w.Poller.Close()
 	w.Poller.Close()
@@ -173,19 +173,19 @@ func TestYield(t *testing.T) {
 	w := newWaiter(t)
 	w.processors = int(before) + 10
 	if evs := w.yield(); evs != nil {
-		t.Errorf("%d events with few Waiters", len(evs))
+		t.Errorf("%d events with few Waiters, want none", len(evs))
 	}
 	for waiters.Load() < int64(waitersEach*w.processors) {
 		newWaiter(t)
 	}
 	if evs := w.yield(); len(evs) != 0 {
-		t.Errorf("%d events without a wake-up", len(evs))
+		t.Errorf("%d events without a wake-up, want none", len(evs))
 	}
 	w.Begin()
 	defer w.End()
 	go w.Wake() // which runs on the only P after a yield
 	if evs := w.yield(); len(evs) != 1 {
-		t.Errorf("%d events, after a wake-up by another goroutine", len(evs))
+		t.Errorf("%d events, after a wake-up by another goroutine, want 1", len(evs))
 	}
 }
 
@@ -195,7 +195,7 @@ func TestWaitersAreCounted(t *testing.T) {
 	w, err := NewWaiter()
 	must(t, err)
 	if n := waiters.Load(); n != before+1 {
-		t.Errorf("%d, want %d", n, before+1)
+		t.Errorf("%d waiters, want %d", n, before+1)
 	}
 	w.Close()
 	w.Close()

@@ -13,7 +13,7 @@ func TestPort(t *testing.T) {
 		for range 100 {
 			port := Port(t)
 			if taken[port] {
-				t.Errorf("port %d twice", port)
+				t.Errorf("port %d was returned twice", port)
 			}
 			taken[port] = true
 		}

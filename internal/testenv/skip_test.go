@@ -50,6 +50,6 @@ func TestLeftOut(t *testing.T) {
 	t.Setenv(LeftOut, filepath.Join(file, "below a file"))
 	var f fakeTB
 	if Skip(&f, "no %d", 5); f.outcome == "" || f.outcome[0] != 'f' {
-		t.Errorf("a file that cannot be written: %q", f.outcome)
+		t.Errorf("Skip with a file that cannot be written: outcome %q, want a failure", f.outcome)
 	}
 }

@@ -50,7 +50,7 @@ func describeAnnounce(tb testing.TB, b []byte) (announceDesc, error) {
 		d.Topics = append(d.Topics, topicDesc{s.ID, s.Next, string(s.Name)})
 	}
 	if len(d.Topics) != count || a.Count != 0 {
-		tb.Errorf("%d topics of %d, %d left", len(d.Topics), count, a.Count)
+		tb.Errorf("%d topics and %d left, want %d and none", len(d.Topics), a.Count, count)
 	}
 	if s, ok := a.Next(); ok {
 		tb.Errorf("topic %+v after the last", s)

@@ -102,7 +102,7 @@ func describeData(tb testing.TB, b []byte) (dataDesc, error) {
 		tb.Errorf("iteration ends at byte %d of %d, which is not padding", at, len(p.Runs))
 	}
 	if rest != nil || !reflect.DeepEqual(r, Run{}) {
-		tb.Errorf("after the last run: %+v and %d bytes", r, len(rest))
+		tb.Errorf("after the last run: %+v and %d bytes, want none", r, len(rest))
 	}
 	return d, nil
 }
@@ -121,7 +121,7 @@ func describeRun(tb testing.TB, r Run) runDesc {
 			m, rest, ok = NextMessage(rest)
 		}
 		if m != nil {
-			tb.Errorf("message %x after the last", m)
+			tb.Errorf("message %x after the last, want none", m)
 		}
 		d.Malformed = string(rest)
 	case RunFragment:
@@ -131,7 +131,7 @@ func describeRun(tb testing.TB, r Run) runDesc {
 			break
 		}
 		if f.Offset < 0 || len(f.Bytes) == 0 || f.Offset+len(f.Bytes) > f.Total || f.Total > MaxMessage {
-			tb.Errorf("fragment of %d bytes at %d of %d", len(f.Bytes), f.Offset, f.Total)
+			tb.Errorf("fragment of %d bytes at %d of %d, want it within a message of at most %d", len(f.Bytes), f.Offset, f.Total, MaxMessage)
 		}
 		d.Total, d.Offset, d.Fragment = f.Total, f.Offset, string(f.Bytes)
 	case RunTopic:
@@ -140,7 +140,7 @@ func describeRun(tb testing.TB, r Run) runDesc {
 		s := ParseState(r.Body)
 		d.State = &stateDesc{s.Marks, s.Round, string(s.Bytes)}
 	default:
-		tb.Errorf("run of kind %d", r.Kind)
+		tb.Errorf("run of the unknown kind %d", r.Kind)
 	}
 	return d
 }
@@ -230,7 +230,7 @@ func TestDataTopics(t *testing.T) {
 		{"a name", named(3), true}, {"messages and a name", change(goldenData, 100, 3), true},
 	} {
 		if d, err := ParseData(c.packet); err != nil || d.Topics != c.want {
-			t.Errorf("%s: %t, %v, want %t", c.name, d.Topics, err, c.want)
+			t.Errorf("%s: topics %t, error %v, want %t", c.name, d.Topics, err, c.want)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestDataBuild(t *testing.T) {
 		padding := rnd.IntN(left + 1)
 		b := want.append(dirty("", size), goldenHeader, padding)
 		if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(TypeData, 0) {
-			t.Fatalf("header %+v, %v", h, err)
+			t.Fatalf("header %+v, error %v, want the golden header of a data packet", h, err)
 		}
 		got, err := describeData(t, b)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -343,11 +343,11 @@ func TestDataFull(t *testing.T) {
 			want := dataDesc{PacketSize: size, Runs: []runDesc{r}}
 			b := want.append(nil, goldenHeader, 0)
 			if len(b) != size {
-				t.Errorf("packet size %d, kind %d: %d bytes", size, r.Kind, len(b))
+				t.Errorf("packet size %d, kind %d: packet of %d bytes, want the packet size", size, r.Kind, len(b))
 			}
 			got, err := describeData(t, b)
 			if err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("packet size %d, kind %d: %v, or another packet", size, r.Kind, err)
+				t.Errorf("packet size %d, kind %d: error %v, or another packet", size, r.Kind, err)
 			}
 		}
 	}
@@ -403,10 +403,10 @@ func TestMessagesMalformed(t *testing.T) {
 	// The longest message with a length of 16 bits.
 	body := append([]byte{0xff, 0xff}, make([]byte, math.MaxUint16)...)
 	if m, rest, ok := NextMessage(body); len(m) != math.MaxUint16 || len(rest) != 0 || !ok {
-		t.Errorf("message of 65535 bytes: %d, %d left, %t", len(m), len(rest), ok)
+		t.Errorf("message of 65535 bytes: %d, %d left, %t, want all, 0 and true", len(m), len(rest), ok)
 	}
 	if m, rest, ok := NextMessage(body[:len(body)-1]); m != nil || len(rest) != len(body)-1 || ok {
-		t.Errorf("message of 65535 bytes, one missing: %d, %d left, %t", len(m), len(rest), ok)
+		t.Errorf("message of 65535 bytes, one missing: %d, %d left, %t, want none, all and false", len(m), len(rest), ok)
 	}
 }
 

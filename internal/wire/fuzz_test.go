@@ -34,13 +34,13 @@ func within(part, whole []byte) bool {
 func checkAgain(t *testing.T, b []byte, typ Type, flags ...Flags) {
 	t.Helper()
 	if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(typ, append(flags, FlagSolicit)[0]) {
-		t.Errorf("appended again: header %+v, %v", h, err)
+		t.Errorf("written again: header %+v, error %v, want it with type %v", h, err, typ)
 	}
 	if typ == TypeData {
 		return
 	}
 	if err := parse(b[: len(b)-1 : len(b)-1]); err != ErrShort {
-		t.Errorf("appended again, without the last byte: %v", err)
+		t.Errorf("written again, without the last byte: error %v, want %v", err, ErrShort)
 	}
 }
 
@@ -56,14 +56,14 @@ func FuzzParseHeader(f *testing.F) {
 		h.Put(p)
 		got, err := ParseHeader(p)
 		if err != nil || got != h {
-			t.Errorf("%+v, %v, want %+v", got, err, h)
+			t.Errorf("header %+v, error %v, want %+v", got, err, h)
 		}
 		// Put writes the parsed header, except for checksum, codec and reserved byte.
 		if want := change(change(change32(b[:HeaderLen], 12, 0), 5, 0), 7, 0); !bytes.Equal(p, want) {
-			t.Errorf("%x, want %x", p, want)
+			t.Errorf("header bytes %x, want %x", p, want)
 		}
 		if err := parseBody(h.Type, b); err != nil && err != ErrShort && err != ErrMalformed && err != ErrUnsupported {
-			t.Errorf("parser of %v: %v", h.Type, err)
+			t.Errorf("parser of %v: %v, want none or an error of this package", h.Type, err)
 		}
 	})
 }
@@ -77,11 +77,11 @@ func FuzzParseData(f *testing.F) {
 			return
 		}
 		if want.Seq >= MaxSeq || want.PacketSize < MinPacket || want.PacketSize > MaxPacket || len(b) > want.PacketSize {
-			t.Errorf("accepted %+v in %d bytes", want, len(b))
+			t.Errorf("data packet %+v of %d bytes accepted, want an error", want, len(b))
 		}
 		for _, r := range want.Runs {
 			if r.Number >= MaxSeq || r.Malformed != "" {
-				t.Errorf("accepted %+v", r)
+				t.Errorf("ParseData accepted the run %+v, want an error", r)
 			}
 		}
 		if d, _ := ParseData(b); !within(d.Runs, b) {
@@ -89,12 +89,12 @@ func FuzzParseData(f *testing.F) {
 		}
 		again := want.append(nil, goldenHeaderOf(0, FlagSolicit), 0)
 		if len(again) > len(b) {
-			t.Errorf("%d bytes of %d", len(again), len(b))
+			t.Errorf("%d bytes written again, want at most the original %d", len(again), len(b))
 		}
 		checkAgain(t, again, TypeData)
 		got, err := describeData(t, again)
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v, %v, want %+v", got, err, want)
+			t.Errorf("data %+v, error %v, want %+v", got, err, want)
 		}
 		// Truncated anywhere, it is refused or has the same runs except the last ones.
 		for n := DataHeaderLen; n < min(len(again), 600); n++ {
@@ -125,14 +125,14 @@ func FuzzNextRun(f *testing.F) {
 			one, more, _ := NextMessage(r.Body)
 			single := r.Kind == RunMessages && r.Flags == 0 && one != nil && len(more) == 0
 			if topic, number, msg, ok := PeekMessage(b[at:]); ok != single || ok && (topic != r.Topic || number != r.Number || !bytes.Equal(msg, one)) {
-				t.Fatalf("a single message is %v: topic %x, number %d, %x; the run is %+v", ok, topic, number, msg, r)
+				t.Fatalf("PeekMessage: %v, topic %x, number %d, message %x, want %v and the run %+v", ok, topic, number, msg, single, r)
 			}
 			if !within(r.Body, b) || !within(rest, b) {
 				t.Fatal("run is not in the packet")
 			}
 			at += RunHeaderLen + len(r.Body)
 			if at+len(rest) != len(b) {
-				t.Fatalf("%d bytes read, %d left, of %d", at, len(rest), len(b))
+				t.Fatalf("%d bytes read and %d left, want %d together", at, len(rest), len(b))
 			}
 		}
 	})
@@ -152,7 +152,7 @@ func FuzzNextMessage(f *testing.F) {
 		msg, rest, ok := NextMessage(b)
 		for ok {
 			if steps++; step > 0 && len(msg) != step-MessageHeaderLen {
-				t.Fatalf("message of %d bytes, the step is %d", len(msg), step)
+				t.Fatalf("message of %d bytes, want the step %d less the header", len(msg), step)
 			}
 			if !within(msg, b) || !within(rest, b) {
 				t.Fatal("message is not in the run")
@@ -166,7 +166,7 @@ func FuzzNextMessage(f *testing.F) {
 			t.Errorf("%d bytes are left, accepted is %v, step %d and %d of %d bytes", len(rest), accepted, checked, step, len(b))
 		}
 		if again = append(again, rest...); !bytes.Equal(again, b) {
-			t.Errorf("%x, want %x", again, b)
+			t.Errorf("bytes written again %x, want %x", again, b)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func FuzzParseFragment(f *testing.F) {
 			return
 		}
 		if want.Offset < 0 || len(want.Bytes) == 0 || want.Total > MaxMessage || len(want.Bytes) > want.Total-want.Offset {
-			t.Errorf("accepted %d bytes at %d of %d", len(want.Bytes), want.Offset, want.Total)
+			t.Errorf("fragment of %d bytes at %d of %d accepted, want an error", len(want.Bytes), want.Offset, want.Total)
 		}
 		if !within(want.Bytes, b) {
 			t.Error("fragment is not in the run")
@@ -189,7 +189,7 @@ func FuzzParseFragment(f *testing.F) {
 		again := make([]byte, FragmentHeaderLen)
 		PutFragmentHeader(again, want.Total, want.Offset)
 		if again = append(again, want.Bytes...); !bytes.Equal(again, b) {
-			t.Errorf("%x, want %x", again, b)
+			t.Errorf("fragment written again %x, want %x", again, b)
 		}
 	})
 }
@@ -203,13 +203,13 @@ func FuzzParseHeartbeat(f *testing.F) {
 		}
 		if want.Lead > MaxSeq || want.Trail > want.Lead || want.PacketSize < MinPacket || want.PacketSize > MaxPacket ||
 			want.Backoff < 0 || want.StatusInterval < 0 || want.Interval < 0 || want.RTT < 0 {
-			t.Errorf("accepted %+v", want)
+			t.Errorf("ParseHeartbeat accepted %+v, want an error", want)
 		}
 		again := AppendHeartbeat(nil, goldenHeaderOf(0, FlagSolicit), &want)
 		checkAgain(t, again, TypeHeartbeat)
 		got, err := ParseHeartbeat(again)
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v, %v, want %+v", got, err, want)
+			t.Errorf("heartbeat %+v, error %v, want %+v", got, err, want)
 		}
 	})
 }
@@ -223,19 +223,19 @@ func FuzzParseAnnounce(f *testing.F) {
 			return
 		}
 		if want.AsOf > MaxSeq || uint64(want.First)+uint64(len(want.Topics)) > uint64(want.Total) {
-			t.Errorf("accepted %+v", want)
+			t.Errorf("ParseAnnounce accepted %+v, want an error", want)
 		}
 		a, _ := ParseAnnounce(b)
 		for s, ok := a.Next(); ok; s, ok = a.Next() {
 			if len(s.Name) == 0 || len(s.Name) > MaxTopicName || s.Next >= MaxSeq || !within(s.Name, b) {
-				t.Errorf("accepted %+v", s)
+				t.Errorf("announcement with the topic %+v accepted, want an error", s)
 			}
 		}
 		again := want.append(nil, goldenHeaderOf(0, FlagSolicit))
 		checkAgain(t, again, TypeAnnounce)
 		got, err := describeAnnounce(t, again)
 		if err != nil || !got.equal(&want) {
-			t.Errorf("%+v, %v, want %+v", got, err, want)
+			t.Errorf("announcement %+v, error %v, want %+v", got, err, want)
 		}
 	})
 }
@@ -250,12 +250,12 @@ func FuzzParseRanges(f *testing.F) {
 		for _, typ := range []Type{TypeNAK, TypeNCF, TypeGone} {
 			again := want.append(t, nil, goldenHeaderOf(typ, FlagSolicit))
 			if len(again) > len(b) {
-				t.Errorf("%d bytes of %d", len(again), len(b))
+				t.Errorf("%d bytes written again, want at most the original %d", len(again), len(b))
 			}
 			checkAgain(t, again, typ)
 			got, err := describeRanges(t, again)
 			if err != nil || !got.equal(&want) {
-				t.Errorf("%+v, %v, want %+v", got, err, want)
+				t.Errorf("ranges %+v, error %v, want %+v", got, err, want)
 			}
 		}
 	})
@@ -269,7 +269,7 @@ func FuzzParseStatus(f *testing.F) {
 			return
 		}
 		if want.Next > MaxSeq || want.Limit > MaxSeq || want.Next > want.Limit || want.EchoDelay < 0 || len(want.Topics) > MaxStatusTopics || len(want.Name) > MaxName || len(want.Tag) > MaxTag {
-			t.Errorf("accepted %+v", want)
+			t.Errorf("status %+v accepted, want an error", want)
 		}
 		again := want.append(nil, goldenHeaderOf(0, FlagSolicit))
 		flags := FlagSolicit
@@ -279,7 +279,7 @@ func FuzzParseStatus(f *testing.F) {
 		checkAgain(t, again, TypeStatus, flags)
 		got, err := describeStatus(again)
 		if err != nil || !got.equal(&want) {
-			t.Errorf("%+v, %v, want %+v", got, err, want)
+			t.Errorf("status %+v, error %v, want %+v", got, err, want)
 		}
 	})
 }

@@ -64,7 +64,7 @@ func TestHeartbeatLongName(t *testing.T) {
 	in := Heartbeat{PacketSize: MinPacket, Name: bytes.Repeat([]byte("n"), MaxName+1)}
 	got, err := ParseHeartbeat(AppendHeartbeat(nil, goldenHeader, &in))
 	if err != nil || !bytes.Equal(got.Name, in.Name[:MaxName]) {
-		t.Errorf("got %q, %v", got.Name, err)
+		t.Errorf("heartbeat's name %q, error %v, want %q", got.Name, err, in.Name[:MaxName])
 	}
 }
 

@@ -38,7 +38,7 @@ func TestHelloErrors(t *testing.T) {
 	x := Hello{Name: []byte(strings.Repeat("x", MaxName+1))}
 	b := AppendHello(nil, goldenHeader, &x)
 	if got, err := ParseHello(b); err != nil || len(got.Name) != MaxName || len(b) != HelloLen {
-		t.Errorf("a name of %d bytes became %d, in %d bytes: %v", len(x.Name), len(got.Name), len(b), err)
+		t.Errorf("a name of %d bytes became %d, in %d bytes: error %v, want %d in %d", len(x.Name), len(got.Name), len(b), err, MaxName, HelloLen)
 	}
 }
 
@@ -49,22 +49,22 @@ func TestOtherVersions(t *testing.T) {
 			b := change(g.packet, 2, v)
 			version, h, err := ParseKept(b)
 			if want := goldenHeaderOf(g.typ, 0); err != nil || version != v || h != want {
-				t.Errorf("%s of version %d: %d, %+v, %v", g.name, v, version, h, err)
+				t.Errorf("%s of version %d: version %d, header %+v, error %v, want header %+v", g.name, v, version, h, err, want)
 			}
 		}
 	}
 	for _, b := range [][]byte{nil, {'x'}, []byte("Ff"), goldenHello[:HeaderLen-1]} {
 		if _, _, err := ParseKept(b); err != ErrShort {
-			t.Errorf("%q: %v", b, err)
+			t.Errorf("ParseKept(%q): error %v, want %v", b, err, ErrShort)
 		}
 	}
 	if _, _, err := ParseKept([]byte("no")); err != ErrForeign {
-		t.Errorf("foreign: %v", err)
+		t.Errorf("ParseKept of a foreign packet: error %v, want %v", err, ErrForeign)
 	}
 	// A later version may append fields.
 	later := append(change(goldenHello, 2, 7), "more"...)
 	if got, err := ParseHello(later); err != nil || !reflect.DeepEqual(got, goldenHelloValue) {
-		t.Errorf("a hello of version 7: %+v, %v", got, err)
+		t.Errorf("a hello of version 7: %+v, error %v, want %+v", got, err, goldenHelloValue)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestTopicFilter(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
 		topics int
-		most   float64 // of topics that are not in it
+		most   float64 // maximum share of false positives
 	}{{0, 0}, {1, 0.001}, {50, 0.03}, {200, 0.4}} {
 		var f TopicFilter
 		in := make([]uint64, c.topics)
@@ -94,7 +94,7 @@ func TestTopicFilter(t *testing.T) {
 			}
 		}
 		if share := float64(wrong) / tries; share > c.most {
-			t.Errorf("%d topics: %g of other topics are false positives", c.topics, share)
+			t.Errorf("%d topics: a share %g of other topics are false positives, want at most %g", c.topics, share, c.most)
 		}
 	}
 }
@@ -108,11 +108,11 @@ func FuzzParseHello(f *testing.F) {
 			return
 		}
 		if len(want.Name) > MaxName || !within(want.Name, b) {
-			t.Errorf("accepted %+v", want)
+			t.Errorf("hello with the name %q accepted, want an error", want.Name)
 		}
 		again := AppendHello(nil, goldenHeaderOf(0, FlagSolicit), &want)
 		if len(again) > len(b) {
-			t.Errorf("%d bytes of %d", len(again), len(b))
+			t.Errorf("%d bytes written again, want at most the original %d", len(again), len(b))
 		}
 		checkAgain(t, again, TypeHello)
 		got, err := ParseHello(again)
@@ -121,7 +121,7 @@ func FuzzParseHello(f *testing.F) {
 		}
 		got.Name, want.Name = nil, nil
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v, want %+v\n%s", got, want, hex.Dump(again))
+			t.Errorf("hello %+v, want %+v\n%s", got, want, hex.Dump(again))
 		}
 	})
 }

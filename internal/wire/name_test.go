@@ -18,11 +18,11 @@ func TestCleanName(t *testing.T) {
 		"right\u202eleft":      `"right\u202eleft"`,
 	} {
 		if got := CleanName([]byte(in)); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
+			t.Errorf("CleanName(%q) = %q, want %q", in, got, want)
 		}
 	}
 	if got := CleanName([]byte(strings.Repeat("n", MaxName))); len(got) != MaxName {
-		t.Errorf("longest name has %d bytes", len(got))
+		t.Errorf("longest name has %d bytes, want %d", len(got), MaxName)
 	}
 }
 
@@ -31,6 +31,6 @@ func TestStatusName(t *testing.T) {
 	st := Status{Next: 1, Limit: 2, Name: []byte(strings.Repeat("n", MaxName+1))}
 	got, err := describeStatus(AppendStatus(nil, goldenHeader, &st, []uint64{7}))
 	if err != nil || len(got.Name) != MaxName || len(got.Topics) != 1 || got.Topics[0] != 7 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("status %+v, error %v, want a name of %d bytes and topic 7", got, err, MaxName)
 	}
 }

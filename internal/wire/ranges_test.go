@@ -69,16 +69,16 @@ func describeRanges(tb testing.TB, b []byte) (rangesDesc, error) {
 	count, end := r.Count, r.at
 	for first, n, ok := r.Next(); ok; first, n, ok = r.Next() {
 		if first < end || n == 0 || n > MaxSeq || first > MaxSeq-n {
-			tb.Errorf("range %d: %d from %d, after %d", len(d.Ranges), n, first, end)
+			tb.Errorf("range %d: %d from %d, want it not empty, after %d and at most MaxSeq", len(d.Ranges), n, first, end)
 		}
 		end = first + n
 		d.Ranges = append(d.Ranges, rangeDesc{first, n})
 	}
 	if len(d.Ranges) != count || count == 0 || r.Count != 0 {
-		tb.Errorf("%d ranges of %d, %d left", len(d.Ranges), count, r.Count)
+		tb.Errorf("%d ranges and %d left, want %d and none", len(d.Ranges), r.Count, count)
 	}
 	if first, n, ok := r.Next(); ok || first != 0 || n != 0 {
-		tb.Errorf("range after the last: %d from %d", n, first)
+		tb.Errorf("range after the last: %d from %d, want none", n, first)
 	}
 	return d, nil
 }
@@ -232,11 +232,11 @@ func TestRangesBuilderCount(t *testing.T) {
 		}
 	}
 	if w.Add(1<<20, 1) || w.Count() != math.MaxUint16 {
-		t.Errorf("%d ranges fit", w.Count())
+		t.Errorf("%d ranges fit, want %d", w.Count(), math.MaxUint16)
 	}
 	d, err := describeRanges(t, w.Finish())
 	if err != nil || len(d.Ranges) != math.MaxUint16 {
-		t.Errorf("%d ranges, %v", len(d.Ranges), err)
+		t.Errorf("%d ranges, error %v, want %d", len(d.Ranges), err, math.MaxUint16)
 	}
 }
 
@@ -372,13 +372,13 @@ func TestRangesRandom(t *testing.T) {
 		for _, r := range got {
 			for seq := r.First; seq < r.First+r.N; seq++ {
 				if !missing[seq-base] {
-					t.Fatalf("%d is listed twice or not missing", seq)
+					t.Fatalf("packet %d is listed twice or not missing", seq)
 				}
 				missing[seq-base] = false
 			}
 		}
 		if i := slices.Index(missing, true); i >= 0 {
-			t.Fatalf("%d is missing and not listed", base+uint64(i))
+			t.Fatalf("packet %d is missing and not listed", base+uint64(i))
 		}
 	}
 }

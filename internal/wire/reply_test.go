@@ -16,11 +16,11 @@ var (
 func TestReply(t *testing.T) {
 	got, err := ParseReply(goldenReply)
 	if err != nil || !reflect.DeepEqual(got, goldenReplyValue) {
-		t.Errorf("%+v, %v, want %+v", got, err, goldenReplyValue)
+		t.Errorf("reply %+v, error %v, want %+v", got, err, goldenReplyValue)
 	}
 	testAppend(t, goldenReply, func(b []byte) []byte { return AppendReply(b, goldenHeaderOf(TypeNAK, 0), &goldenReplyValue) })
 	if n := MaxReplyBytes(1472); n != 1400 {
-		t.Errorf("%d bytes of a reply fit a packet", n)
+		t.Errorf("%d bytes of a reply fit a packet, want 1400", n)
 	}
 }
 
@@ -73,12 +73,12 @@ func FuzzParseReply(f *testing.F) {
 			return
 		}
 		if want.Number >= MaxSeq || want.Total > MaxMessage || want.Offset+len(want.Bytes) > want.Total || !within(want.Bytes, b) {
-			t.Errorf("accepted %+v", want)
+			t.Errorf("ParseReply accepted %+v, want an error", want)
 		}
 		again := AppendReply(nil, goldenHeaderOf(0, FlagSolicit), &want)
 		checkAgain(t, again, TypeReply)
 		if got, err := ParseReply(again); err != nil || !bytes.Equal(got.Bytes, want.Bytes) || got.Offset != want.Offset || got.Total != want.Total {
-			t.Errorf("%+v, %v, want %+v", got, err, want)
+			t.Errorf("reply %+v, error %v, want %+v", got, err, want)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func FuzzParseRecall(f *testing.F) {
 		}
 		for i, x := range slices.All(all) {
 			if got.At(i) != x {
-				t.Errorf("%+v, want %+v", got.At(i), x)
+				t.Errorf("entry %d is %+v, want %+v", i, got.At(i), x)
 			}
 		}
 	})

@@ -99,11 +99,11 @@ func TestStatusTag(t *testing.T) {
 			t.Errorf("tag %q: %d bytes, got %+v, %v, want %+v", tag, len(b), got, err, want)
 		}
 		if h, err := ParseHeader(b); err != nil || (h.Flags&FlagTagged != 0) != (tag != "") || (h.Flags&FlagMoreTopics != 0) != (tag != "") {
-			t.Errorf("tag %q: flags %#x, %v", tag, h.Flags, err)
+			t.Errorf("tag %q: flags %#x, error %v, want FlagTagged and FlagMoreTopics if there is a tag", tag, h.Flags, err)
 		}
 		for n := range len(b) {
 			if _, err := ParseStatus(b[:n:n]); !errors.Is(err, ErrShort) {
-				t.Fatalf("tag %q: the first %d bytes of %d: %v", tag, n, len(b), err)
+				t.Fatalf("tag %q: the first %d bytes of %d: error %v, want %v", tag, n, len(b), err, ErrShort)
 			}
 		}
 	}

@@ -122,11 +122,11 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s: the layout is %s, hex is %s", v.Name, got, v.Hex)
 		}
 		if err := Verify(b, false); err != nil {
-			t.Errorf("%s: %v", v.Name, err)
+			t.Errorf("%s: Verify: %v", v.Name, err)
 		}
 		head, fields, err := fieldsOf(t, b)
 		if err != nil {
-			t.Errorf("%s: %v", v.Name, err)
+			t.Errorf("%s: fields of the packet: %v", v.Name, err)
 			continue
 		}
 		if head != v.Header {
@@ -134,7 +134,7 @@ func TestVectors(t *testing.T) {
 		}
 		want := reflect.New(reflect.TypeOf(fields).Elem()).Interface()
 		if err := json.Unmarshal(v.raw, want); err != nil {
-			t.Errorf("%s: %v", v.Name, err)
+			t.Errorf("%s: decoding the fields: %v", v.Name, err)
 		}
 		if !reflect.DeepEqual(fields, want) {
 			t.Errorf("%s: fields %+v, want %+v", v.Name, fields, want)
@@ -157,7 +157,7 @@ func updateVectors(t *testing.T) {
 		b := v.packet()
 		head, fields, err := fieldsOf(t, b)
 		if err != nil {
-			t.Fatalf("%s: %v", v.Name, err)
+			t.Fatalf("%s: fields of the packet: %v", v.Name, err)
 		}
 		v.Hex, v.Header, v.Fields = hex.EncodeToString(b), head, fields
 	}

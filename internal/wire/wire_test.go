@@ -132,11 +132,11 @@ func testAppend(t *testing.T, want []byte, appendTo func([]byte) []byte) {
 		prefix := bytes.Clone(c.b)
 		got := appendTo(c.b)
 		if !bytes.HasPrefix(got, prefix) {
-			t.Errorf("%s: prefix was changed: %x", c.name, got)
+			t.Errorf("%s: prefix was changed: %x, want %x", c.name, got, prefix)
 			continue
 		}
 		if !bytes.Equal(got[len(prefix):], want) {
-			t.Errorf("%s: got\n%swant\n%s", c.name, hex.Dump(got[len(prefix):]), hex.Dump(want))
+			t.Errorf("%s: bytes\n%swant\n%s", c.name, hex.Dump(got[len(prefix):]), hex.Dump(want))
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestGoldenHeaders(t *testing.T) {
 	for _, g := range golden {
 		got, err := ParseHeader(g.packet)
 		if err != nil {
-			t.Errorf("%s: %v", g.name, err)
+			t.Errorf("%s: ParseHeader: %v", g.name, err)
 		}
 		if want := goldenHeaderOf(g.typ, g.flags); got != want {
 			t.Errorf("%s: got %+v, want %+v", g.name, got, want)
@@ -174,7 +174,7 @@ func TestGoldenHeaders(t *testing.T) {
 			t.Errorf("%s: header is put as\n%swant\n%s", g.name, hex.Dump(b), hex.Dump(g.packet[:HeaderLen]))
 		}
 		if err := parse(g.packet); err != nil {
-			t.Errorf("%s: %v", g.name, err)
+			t.Errorf("%s: parsing: %v", g.name, err)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestGoldenHeaders(t *testing.T) {
 // docs/protocol §2.8, §13.1, §18.3.
 func TestHeaderErrors(t *testing.T) {
 	for _, g := range golden {
-		known := FlagTagged // which determine what follows
+		known := FlagTagged // flags that determine which fields follow
 		if g.typ == TypeReply {
 			known = FlagSigned
 		}
@@ -308,7 +308,7 @@ func TestConstants(t *testing.T) {
 		{"FlagMoreTopics", uint64(FlagMoreTopics), 0x40},
 	} {
 		if c.got != c.want {
-			t.Errorf("%s = %d, want %d", c.name, c.got, c.want)
+			t.Errorf("constant %s = %d, want %d", c.name, c.got, c.want)
 		}
 	}
 	// The packets that must fit MinPacket.
@@ -327,11 +327,11 @@ func TestSetChecksumGolden(t *testing.T) {
 	SetChecksum(b)
 	want := vectors.find("heartbeat with a checksum").packet()
 	if !bytes.Equal(b, want) {
-		t.Errorf("got\n%swant\n%s", hex.Dump(b), hex.Dump(want))
+		t.Errorf("bytes\n%swant\n%s", hex.Dump(b), hex.Dump(want))
 	}
 	SetChecksum(b)
 	if !bytes.Equal(b, want) {
-		t.Errorf("again: got\n%swant\n%s", hex.Dump(b), hex.Dump(want))
+		t.Errorf("bytes written again\n%swant\n%s", hex.Dump(b), hex.Dump(want))
 	}
 }
 
@@ -352,7 +352,7 @@ func TestChecksumVerify(t *testing.T) {
 		}
 		for _, required := range []bool{false, true} {
 			if err := Verify(b, required); err != nil {
-				t.Errorf("%s, required %t: %v", g.name, required, err)
+				t.Errorf("%s: Verify with required %t: %v", g.name, required, err)
 			}
 		}
 		testFlips(t, b)
@@ -405,10 +405,10 @@ func TestSetFlags(t *testing.T) {
 			b := bytes.Clone(g.packet)
 			SetFlags(b, f)
 			if want := change(g.packet, 4, byte(f&^FlagChecksum)); !bytes.Equal(b, want) {
-				t.Errorf("%s, flags %#x: got\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(want))
+				t.Errorf("%s, flags %#x: bytes\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(want))
 			}
 			if err := Verify(b, false); err != nil {
-				t.Errorf("%s, flags %#x: %v", g.name, f, err)
+				t.Errorf("%s: Verify with flags %#x: %v", g.name, f, err)
 			}
 			SetChecksum(b)
 			checksummed := bytes.Clone(b)
@@ -418,7 +418,7 @@ func TestSetFlags(t *testing.T) {
 				t.Errorf("%s, with checksum, flags %#x: %v", g.name, f, err)
 			}
 			if !bytes.Equal(b, checksummed) {
-				t.Errorf("%s, with checksum, flags %#x: got\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(checksummed))
+				t.Errorf("%s, with checksum, flags %#x: bytes\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(checksummed))
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func TestSilentLeg(t *testing.T) {
 	for leg, want := range map[string]string{"udp://239.20.0.0/16": "that leg's network", "shm://desk": "the same directory"} {
 		e := Event{Kind: LegDown, Leg: leg, Publisher: 1}
 		if text := e.String(); !strings.Contains(text, want) {
-			t.Errorf("%s: %q lacks %q", leg, text, want)
+			t.Errorf("leg %q: text %q lacks %q", leg, text, want)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestOwnFault(t *testing.T) {
 	for _, kind := range []Kind{PublisherLost, SubscriberSilent, PublisherStalled} {
 		e := Event{Kind: kind, Publisher: 1, Subscriber: 1, Group: "g", Err: errors.New("this bus was cut off")}
 		if text := e.String(); !strings.Contains(text, ": this bus was cut off (group g)") {
-			t.Errorf("%v: %s", kind, text)
+			t.Errorf("%v: text %q, want the error and the group g", kind, text)
 		}
 	}
 }
@@ -59,6 +59,6 @@ func TestFaultCounts(t *testing.T) {
 		}
 	}
 	if !slices.Equal(emitted, []uint64{1, 2, 4, 8, 16, 32, 64}) {
-		t.Errorf("emitted %v", emitted)
+		t.Errorf("emitted occurrences %v, want the powers of two up to 64", emitted)
 	}
 }

@@ -100,7 +100,7 @@ func TestEveryCounter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
+		t.Errorf("metric %s: %s", p.Metric, p.Text)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestHistogram(t *testing.T) {
 	}
 	h := gathered(t, st)["fanfare_publish_train_packets"][""].GetHistogram()
 	if h.GetSampleCount() != 10 || h.GetSampleSum() != 101 || h.GetSchema() != nativeSchema || h.GetZeroCount() != 1 || h.GetZeroThreshold() != 0.5 || h.CreatedTimestamp != nil {
-		t.Errorf("%v", h)
+		t.Errorf("histogram %v, want 10 values with the sum 101, 1 of them zero, schema %d", h, nativeSchema)
 	}
 	// 1; up to 2^(1/8), what is above it, and 32.
 	want, count := map[int]int64{0: 2, 1: 4, 2: 1, 40: 2}, int64(0)

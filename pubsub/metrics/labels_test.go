@@ -97,7 +97,7 @@ func TestNamesOfAllGroups(t *testing.T) {
 		}
 	}
 	if n := len(all["fanfare_publisher_packets_total"]); n != 2 {
-		t.Errorf("%d publishers", n)
+		t.Errorf("%d publishers, want 2", n)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestTenThousandNames(t *testing.T) {
 	all := gathered(t, st)
 	for name, series := range all {
 		if len(series) > MaxNames+1 {
-			t.Errorf("%s has %d series", name, len(series))
+			t.Errorf("%s has %d series, want at most %d", name, len(series), MaxNames+1)
 		}
 	}
 	for metric, want := range map[string]float64{"fanfare_publisher_packets_total": 3 * many, "fanfare_receive_packets_total": 5 * many, "fanfare_publish_messages_total": 7 * many, "fanfare_receive_streams": many} {

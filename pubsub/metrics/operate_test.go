@@ -55,7 +55,7 @@ var eventRule = regexp.MustCompile(`alert: (\w+)\n\s+expr: increase\(fanfare_eve
 // The rules for alerts pass alerts_test.yml, which tests each of them but those for an event: these fire for a new one.
 func TestRules(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	rules, tests := document(t, "alerts.yml"), document(t, "alerts_test.yml")
 	for _, m := range eventRule.FindAllStringSubmatch(rules, -1) {
 		for values, firing := range map[string]string{"0+0x4 1+0x20": "{labels: '{}', value: 1}", "5+0x30": ""} {
@@ -88,7 +88,7 @@ func TestRules(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), program(t, "promtool"), "test", "rules", "alerts_test.yml")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("running the command: %v: %s", err, out)
 	}
 }
 
@@ -226,7 +226,7 @@ func freeAddress(t *testing.T) string {
 // histograms, classic and native.
 func TestScrape(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	binary := program(t, "prometheus")
 	for _, c := range []struct {
 		name  string
@@ -347,7 +347,7 @@ func scraper(t *testing.T, binary string, metrics http.Handler, flags []string) 
 		cmd.Process.Kill()
 		cmd.Wait()
 		if t.Failed() {
-			t.Log(said.String())
+			t.Logf("output of the command:\n%s", said.String())
 		}
 	})
 	return func(path, query string) string {

@@ -14,7 +14,7 @@ import (
 const settleTime = 100 * time.Millisecond
 
 func TestConformance(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		for _, live := range []bool{false, true} {
 			name := "fabric " + flavor.String()

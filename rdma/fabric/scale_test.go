@@ -9,7 +9,7 @@ import (
 
 // 64 ports, each in all of 1000 groups, a message to each group.
 func TestScale(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	const ports, groups = 64, 1000
 	if testing.Short() {
 		t.Skip("64 ports and 1000 groups: skipped with -short")

@@ -26,7 +26,7 @@ func (u unchecked) Capabilities() transport.Capabilities {
 // Packets with a checksum that are damaged in the network count as lost, in both directions.
 func TestChecksumsGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	loop := engine.Open(unchecked{net.transport(t)}, engine.Config{
 		Sender:      reliable.SenderConfig{Silence: testTimeout, RepairShare: 0.5},
@@ -77,7 +77,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 
 func TestChecksumsPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
 	net.toGo(t, ctx, subscription(t, bus), "loss=0.05,damage=0.1", 500, "--checksum")

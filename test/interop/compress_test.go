@@ -20,7 +20,7 @@ import (
 // packet and in many. docs/protocol §26.1, §26.2, §26.4.
 func TestCompressedGoesToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	for name, c := range map[string]struct {
 		codec pubsub.Compression
 		dict  []byte
@@ -67,7 +67,7 @@ func packets(bus *pubsub.Bus) (n int) {
 // docs/protocol §26.5.
 func TestPythonWithoutDictionary(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	net.compressible = true
 	bus := net.open(t, ctx, pubsub.Config{Compress: "zstd", Dictionaries: [][]byte{plainDictionary()}})
@@ -86,10 +86,10 @@ func TestPythonWithoutDictionary(t *testing.T) {
 		t.Fatal(err)
 	}
 	if received+lost != 200 || lost == 0 {
-		t.Errorf("%d received, %d lost", received, lost)
+		t.Errorf("%d messages received, %d lost, want 200 together, and some lost", received, lost)
 	}
 	if n := sum.Counters["unreadable"]; n == 0 || n > packets(bus) { // packets requested before they arrived count twice
-		t.Errorf("%d of %d packets were unreadable, %v", n, packets(bus), sum.Counters)
+		t.Errorf("%d of %d packets were unreadable, want some, counters %v", n, packets(bus), sum.Counters)
 	}
 }
 
@@ -105,7 +105,7 @@ except packed.Unknown:
 `
 	out, err := exec.Command(python3(t), "-B", "-c", program).CombinedOutput()
 	if err != nil || string(out) != "unknown\n" {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("Python: error %v, output %q, want unknown", err, out)
 	}
 }
 

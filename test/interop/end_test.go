@@ -17,7 +17,7 @@ const singleEnds = 3
 // stopped. docs/protocol §11.5, §11.6.
 func TestForgedEndsGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go"})
 	sub := python(t, ctx, "sub.py", net.args("", "--ends", "0", topics[0])...)
@@ -67,7 +67,7 @@ func TestForgedEndsGoToPython(t *testing.T) {
 // The same from Python to Go. docs/protocol §11.5, §11.6.
 func TestForgedEndsPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus, reported := net.listenWith(t, ctx, pubsub.Config{})
 	sub, err := bus.Subscribe(topics[0])

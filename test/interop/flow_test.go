@@ -11,7 +11,7 @@ import (
 // A subscriber that reads nothing blocks the publisher, and loses nothing.
 func TestFlowControlPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus, reported := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05", ReceiveWindowBytes: 64 * 1472})
 	sub := subscription(t, bus, pubsub.SlowConsumer(pubsub.SlowBlock))
@@ -26,7 +26,7 @@ func TestFlowControlPythonToGo(t *testing.T) {
 // A publisher does not exceed the window of a subscriber with little room.
 func TestFlowControlGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	for _, flow := range []pubsub.FlowControl{pubsub.FlowMin, pubsub.FlowTagged("book")} {
 		t.Run(string(flow), func(t *testing.T) {
 			ctx, net := testContext(t), newNetwork(t)
@@ -34,7 +34,7 @@ func TestFlowControlGoToPython(t *testing.T) {
 			sub := subscribeFaulty(t, ctx, net, "loss=0.05", streams(), "--window", "16", "--tag", "book")
 			_, sum := net.toPython(t, ctx, bus, sub, 500, (*checker).line)
 			if n := sum.Counters["overrun"] + sum.Counters["implausible"]; n != 0 {
-				t.Errorf("%d packets exceeded the window", n)
+				t.Errorf("%d packets exceeded the window, want none", n)
 			}
 		})
 	}

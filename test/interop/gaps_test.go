@@ -23,7 +23,7 @@ func (c *checker) gap(topic string, first, count uint64) {
 // message is either delivered, or in an exact gap.
 func TestGapsGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10})
 	sub := subscribeFaulty(t, ctx, net, "loss=0.3", streams())

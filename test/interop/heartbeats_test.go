@@ -123,6 +123,6 @@ func (o *observer) end(x received, n int) {
 func (o *observer) send(b []byte) {
 	o.t.Helper()
 	if n, err := o.out.Send(&transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}}); n != 1 || err != nil {
-		o.t.Fatal(n, err)
+		o.t.Fatalf("Send: %d packets, error %v, want 1", n, err)
 	}
 }

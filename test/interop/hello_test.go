@@ -13,7 +13,7 @@ import (
 // group 0, and by the answers.
 func TestHelloPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus, reported := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[0]); err != nil {
@@ -24,13 +24,13 @@ func TestHelloPythonToGo(t *testing.T) {
 	e := reported.wait(ctx, events.ConfigMismatch)
 	var mismatch *events.ConfigMismatchError
 	if !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
-		t.Fatalf("%v", e)
+		t.Fatalf("event %v, want a mismatch with python", e)
 	}
 	if d := mismatch.Differences[0]; d.Field != events.FieldGroups || d.Ours != "4" || d.Theirs != "7" {
-		t.Errorf("%+v", d)
+		t.Errorf("difference %+v, want groups 4 here and 7 there", d)
 	}
 	l := pub.until(ofType("mismatch"), nil)
 	if len(l.Mine) != 3 || l.Mine[0] != 7 || l.Theirs[0] != groups {
-		t.Errorf("the publisher reports %+v", l)
+		t.Errorf("the publisher reports %+v, want 7 groups here and %d there", l, groups)
 	}
 }

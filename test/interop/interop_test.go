@@ -87,7 +87,7 @@ func (n *network) toGo(t *testing.T, ctx context.Context, sub *pubsub.Subscripti
 
 func TestGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
 	net.toPython(t, ctx, bus, subscribe(t, ctx, net, streams()), 2000, (*checker).line)
@@ -107,14 +107,14 @@ func TestPythonToGo(t *testing.T) {
 	}
 	bus.Close()
 	for m, err := range sub.Messages(ctx) {
-		t.Fatalf("after the last message: %d bytes on %s, %v", len(m.Data), m.Topic, err)
+		t.Fatalf("after the last message: %d bytes of %s, error %v, want nothing", len(m.Data), m.Topic, err)
 	}
 	check.complete(pub.until(ofType("summary"), nil))
 }
 
 func TestPythonToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	msgs := net.messages(1000)
 	sub := subscribe(t, ctx, net, streams())
@@ -127,7 +127,7 @@ func TestPythonToPython(t *testing.T) {
 func TestVectors(t *testing.T) {
 	testenv.Slow(t)
 	out, err := exec.Command(python3(t), "-B", "vectors.py").CombinedOutput()
-	t.Logf("%s", out)
+	t.Logf("output of vectors.py:\n%s", out)
 	if err != nil {
 		t.Fatal(err)
 	}

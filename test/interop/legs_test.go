@@ -11,7 +11,7 @@ import (
 // for it.
 func TestSecondLegGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net, first := testContext(t), newNetwork(t), newNetwork(t)
 	net.firstLeg = first.url()
 	bus := net.open(t, ctx, pubsub.Config{Name: "go"})

@@ -39,7 +39,7 @@ func TestMappings(t *testing.T) {
 // Buses that map topics differently report each other.
 func TestMappingsDiffer(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus, reported := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[1]); err != nil {
@@ -49,13 +49,13 @@ func TestMappingsDiffer(t *testing.T) {
 	pub := python(t, ctx, "pub.py", append(net.args(""), "--name", "python", "--wait", "1", topics[1])...)
 	var mismatch *events.ConfigMismatchError
 	if e := reported.wait(ctx, events.ConfigMismatch); !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
-		t.Fatalf("%v", e)
+		t.Fatalf("event %v, want a mismatch with python", e)
 	}
 	if d := mismatch.Differences[0]; d.Field != events.FieldMapping || d.Ours != "hash" || d.Theirs != "prefix:1" {
-		t.Errorf("%+v", d)
+		t.Errorf("difference %+v, want mapping hash here and prefix:1 there", d)
 	}
 	l := pub.until(ofType("mismatch"), nil)
 	if len(l.Mine) != 3 || l.Mine[1] != 2 || l.Mine[2] != 1 || l.Theirs[1] != 1 || l.Theirs[2] != 0 {
-		t.Errorf("the publisher reports %+v", l)
+		t.Errorf("the publisher reports %+v, want mapping 2, 1 here and 1, 0 there", l)
 	}
 }

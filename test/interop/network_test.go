@@ -154,7 +154,7 @@ func (c *checker) message(topic string, number uint64, data []byte) {
 	}
 	switch {
 	case number != c.got[topic]:
-		c.t.Fatalf("%s: message %d, but the next one is %d", topic, number, c.got[topic])
+		c.t.Fatalf("%s: message %d, want %d", topic, number, c.got[topic])
 	case i >= uint64(len(want)):
 		c.t.Fatalf("%s: message %d, but only %d were published", topic, number, len(want))
 	case !bytes.Equal(data, want[i]):
@@ -171,7 +171,7 @@ func (c *checker) line(l line) {
 	case "message":
 		c.message(l.Topic, l.Number, l.Data)
 	case "gap", "mismatch":
-		c.t.Fatalf("%+v", l)
+		c.t.Fatalf("Python printed %+v, want no gap and no mismatch", l)
 	}
 }
 
@@ -215,7 +215,7 @@ func (e *eventLog) wait(ctx context.Context, kind events.Kind) events.Event {
 			if x.Kind == kind {
 				return x
 			}
-			e.t.Logf("%v", x)
+			e.t.Logf("other event: %v", x)
 		case <-ctx.Done():
 			e.t.Fatalf("no event %v: %v", kind, ctx.Err())
 		}

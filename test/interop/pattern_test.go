@@ -28,7 +28,7 @@ func TestPatternsOfPython(t *testing.T) {
 	if st := bus.Stats(); st.Groups[0].NamesRefused != 0 {
 		t.Errorf("names were refused: %+v", st.Groups[0])
 	}
-	t.Logf("%v", sum.Counters)
+	t.Logf("counters of Python %v", sum.Counters)
 }
 
 // A pattern that begins with the window also receives earlier messages.
@@ -53,7 +53,7 @@ func TestPatternFromWindowOfPython(t *testing.T) {
 	pub.stdin.Close()
 	pub.until(ofType("summary"), nil)
 	if check.left+again.left != 0 {
-		t.Errorf("%d and %d messages are missing", check.left, again.left)
+		t.Errorf("%d and %d messages are missing, want none", check.left, again.left)
 	}
 }
 
@@ -69,7 +69,7 @@ func (n *network) patterns(t *testing.T, ctx context.Context, faults string, end
 // loss, from the first message on.
 func TestPatternsToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
 	sub := net.patterns(t, ctx, "loss=0.05,dup=0.02,reorder=0.05", streams(), "*", "md.*.AAPL", "md.>")
@@ -78,7 +78,7 @@ func TestPatternsToPython(t *testing.T) {
 			c.line(l)
 			return
 		}
-		t.Errorf("%+v", l)
+		t.Errorf("Python printed %+v, want a topic of the patterns", l)
 	})
 	if sum.Counters["names_refused"]+sum.Counters["nameless"] > 0 {
 		t.Errorf("names were refused, or are missing: %v", sum.Counters)
@@ -174,7 +174,7 @@ func latePatterns(t *testing.T) int {
 		case "gap":
 			sum, pub := summary(), bus.Stats()
 			if len(first) == len(topics) {
-				t.Fatalf("%+v at %v: %v; publisher: %+v", l, check.got, sum.Counters, pub)
+				t.Fatalf("message %+v at %v, counters %v, publisher %+v, want names of all topics", l, check.got, sum.Counters, pub)
 			}
 			t.Logf("%+v: the publisher may not have discovered the subscriber yet, and did not wait", l)
 			overrun = true

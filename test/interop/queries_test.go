@@ -29,7 +29,7 @@ func manyTopics() []string {
 // one of patterns. docs/protocol §7.10.
 func TestQueriesToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	names := manyTopics()
 	last, none := names[len(names)-1], names[0]
 	for kind, topics := range map[string][]string{"topics": names[1:], "pattern": {"t.*." + last[2:], "*." + last[2:]}} {
@@ -106,7 +106,7 @@ func TestQueriesOfPython(t *testing.T) {
 		}
 	}
 	if hb := o.next(ctx); hb.Asked != wire.TopicID(topic) {
-		t.Errorf("heartbeats query topic %d", hb.Asked)
+		t.Errorf("heartbeats query topic %d, want %d", hb.Asked, wire.TopicID(topic))
 	}
 	pub.stdin.Close()
 	pub.until(ofType("summary"), nil)

@@ -13,7 +13,7 @@ import (
 // Python replies to requests of Go, once each, with loss. docs/protocol §24.2, §24.4.
 func TestRequestGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribeFaulty(t, ctx, net, "loss=0.05,dup=0.02,reorder=0.05", streams(), "--echo")
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
@@ -26,7 +26,7 @@ func TestRequestGoToPython(t *testing.T) {
 			for m := range next {
 				r, err := bus.Request(ctx, m.topic, m.data)
 				if err != nil || !bytes.Equal(r.Data, m.data) {
-					t.Errorf("request of %d bytes on %s, reply of %d: %v", len(m.data), m.topic, len(r.Data), err)
+					t.Errorf("request of %d bytes on %s, reply of %d bytes, error %v, want the same bytes", len(m.data), m.topic, len(r.Data), err)
 				}
 			}
 		})
@@ -71,11 +71,11 @@ func TestRequestPythonToGo(t *testing.T) {
 			return
 		}
 		if !bytes.Equal(l.Data, want[l.Topic][l.Number]) {
-			t.Errorf("the reply to message %d on %s has %d bytes", l.Number, l.Topic, len(l.Data))
+			t.Errorf("the reply to message %d on %s has %d bytes, want %d", l.Number, l.Topic, len(l.Data), len(want[l.Topic][l.Number]))
 		}
 		left--
 	})
 	if left != 0 || requests.Load() != int64(len(msgs)) || sum.Counters["recalls"] == 0 {
-		t.Errorf("%d requests executed, %d without a reply: %v", requests.Load(), left, sum.Counters)
+		t.Errorf("%d requests executed, want %d, %d without a reply, want none, counters %v", requests.Load(), len(msgs), left, sum.Counters)
 	}
 }

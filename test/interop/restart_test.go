@@ -81,7 +81,7 @@ func goPublisher(t *testing.T, ctx context.Context, net *network) *process {
 // lost (docs/protocol §11.3).
 func TestRestartGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribe(t, ctx, net, 0)
 	first, second := net.messages(200), net.messages(200)
@@ -124,14 +124,14 @@ func TestRestartGoToPython(t *testing.T) {
 		case l.Event == "ended" && l.Epoch != gone:
 			ended++
 		case l.Event != "up":
-			t.Fatalf("%+v", l)
+			t.Fatalf("Python printed %+v, want only publishers that are up, restarted or ended", l)
 		}
 	}
 }
 
 func TestRestartPythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus, reported := net.listen(t, ctx)
 	sub := subscription(t, bus)

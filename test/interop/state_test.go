@@ -22,7 +22,7 @@ func (j *joiner) state(topic string, number uint64, data []byte) {
 	j.t.Helper()
 	want := j.want[topic]
 	if _, duplicate := j.states[topic]; duplicate || number == 0 || number > uint64(len(want)) || !bytes.Equal(data, want[number-1]) {
-		j.t.Errorf("%s: state as of %d, %d bytes, duplicate: %t", topic, number, len(data), duplicate)
+		j.t.Errorf("%s: state as of %d, %d bytes, duplicate: %t, want an earlier message, once", topic, number, len(data), duplicate)
 		return
 	}
 	j.states[topic] = number
@@ -34,7 +34,7 @@ func (j *joiner) state(topic string, number uint64, data []byte) {
 func (j *joiner) ends() {
 	j.t.Helper()
 	if len(j.states) != len(topics) || j.left != 0 {
-		j.t.Errorf("states of %d topics, %d messages are missing", len(j.states), j.left)
+		j.t.Errorf("states of %d topics, %d messages are missing, want %d and none", len(j.states), j.left, len(topics))
 	}
 	j.t.Logf("states as of %v, messages up to %v", j.states, j.got)
 }
@@ -58,7 +58,7 @@ func publishSome(ctx context.Context, pubs map[string]*pubsub.Publisher, msgs []
 // directions. docs/protocol §25.2, §25.6.
 func TestStateGoToPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
 	there := subscribe(t, ctx, net, streams())
@@ -81,11 +81,11 @@ func TestStateGoToPython(t *testing.T) {
 		case "message":
 			join.message(l.Topic, l.Number, l.Data)
 		case "no state", "gap":
-			t.Errorf("%+v", l)
+			t.Errorf("Python printed %+v, want no gap and no missing state", l)
 		}
 	}
 	i := 400
-	for ; len(join.states) == 0 && i < 700; i++ { // it joins during this
+	for ; len(join.states) == 0 && i < 700; i++ { // the subscriber joins during this loop
 		if err := publishSome(ctx, pubs, msgs[i:i+1]); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestStateGoToPython(t *testing.T) {
 	bus.Close()
 	sum := late.until(ofType("summary"), handle)
 	join.ends()
-	t.Log(sum.Counters)
+	t.Logf("counters of Python %v", sum.Counters)
 	there.until(ofType("summary"), nil)
 }
 
@@ -112,7 +112,7 @@ func TestStateGoToPython(t *testing.T) {
 // begins with it, by names and by patterns. docs/protocol §25.1, §25.3, §25.4, §25.9.
 func TestStatePythonToGo(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	t.Run("names", func(t *testing.T) { stateToGo(t, topics) })
 	t.Run("patterns", func(t *testing.T) { stateToGo(t, []string{"*", "md.>"}) })
 }
@@ -170,5 +170,5 @@ func stateToGo(t *testing.T, wanted []string) {
 			}
 		}
 	}()
-	t.Log(pub.until(ofType("summary"), nil).Counters)
+	t.Logf("counters of Python %v", pub.until(ofType("summary"), nil).Counters)
 }

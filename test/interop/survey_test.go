@@ -12,7 +12,7 @@ import (
 // docs/protocol §9.10.
 func TestSurveyOfPython(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it mostly waits
+	t.Parallel() // the test mostly waits
 	ctx, net := testContext(t), newNetwork(t)
 	pub := python(t, ctx, "pub.py", append(net.args("loss=0.05"), append([]string{"--json", "--name", "python", "--wait", "1"}, topics...)...)...)
 	pub.until(ofType("ready"), nil)
@@ -30,13 +30,13 @@ func TestSurveyOfPython(t *testing.T) {
 		if len(list.Topics) == len(topics) && list.Incomplete == 0 {
 			for _, x := range list.Topics {
 				if len(x.Publishers) != 1 || x.Publishers[0].Name != "python" {
-					t.Errorf("%+v", x)
+					t.Errorf("topic %+v, want python as its only publisher", x)
 				}
 			}
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("got %+v", list)
+			t.Fatalf("list %+v does not reach the wanted topics", list)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -78,7 +78,7 @@ func TestNamespaceCommands(t *testing.T) {
 		install := goCommand(t, "install", "./cmd/fanfare")
 		install.Env = append(os.Environ(), "GOBIN="+os.Getenv(installed))
 		if out, err := install.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("go install: %v: %s", err, out)
 		}
 	}
 	for _, file := range pages(t) {
@@ -86,7 +86,7 @@ func TestNamespaceCommands(t *testing.T) {
 			continue
 		}
 		t.Run(strings.ReplaceAll(filepath.Base(file), ".", "_"), func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel() // the test mostly waits
 			if !testenv.Namespace(t) {
 				return
 			}
@@ -175,7 +175,7 @@ func (r *runner) run(h how) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Minute
 	if err := cmd.Start(); err != nil {
-		t.Errorf("%s: %s: %v", r.file, line, err)
+		t.Errorf("%s: starting %s: %v", r.file, line, err)
 		return
 	}
 	if h.background {
@@ -195,7 +195,7 @@ func (r *runner) run(h how) {
 	}
 	began := time.Now()
 	err := cmd.Wait()
-	t.Logf("%s: %s: %v", r.file, line, time.Since(began).Round(time.Millisecond))
+	t.Logf("%s: %s took %v", r.file, line, time.Since(began).Round(time.Millisecond))
 	var exit *exec.ExitError
 	if text := out.String(); err != nil && !(errors.As(err, &exit) && slices.Contains(h.codes, exit.ExitCode())) || !strings.Contains(text, h.wantText) {
 		t.Errorf("%s: %s: %v, want %q in\n%s", r.file, line, err, h.wantText, text)

@@ -31,13 +31,13 @@ func TestNamesExist(t *testing.T) {
 	testenv.Slow(t)
 	c := &checker{t: t, fanfare: filepath.Join(t.TempDir(), "fanfare"), help: make(map[string]string), tests: testsOf(t)}
 	if out, err := goCommand(t, "build", "-o", c.fanfare, "./cmd/fanfare").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("go build: %v: %s", err, out)
 	}
 	for _, file := range pages(t) {
 		text := read(t, file)
 		c.file = file
 		for _, m := range inline.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
-			if !strings.HasPrefix(file, "docs/protocol/") { // which contains labels of keys that look like commands
+			if !strings.HasPrefix(file, "docs/protocol/") { // docs/protocol contains labels of keys that look like commands
 				c.line(m[1])
 			}
 		}
@@ -162,7 +162,7 @@ func (c *checker) goTest(line string, args []string) {
 	for _, d := range dirs {
 		if under := strings.TrimSuffix(strings.TrimSuffix(d, "..."), "/"); under != "" {
 			if _, err := os.Stat(filepath.Join(root, under)); err != nil {
-				c.t.Errorf("%s: %s: %v", c.file, line, err)
+				c.t.Errorf("%s: line %s: %v", c.file, line, err)
 			}
 		}
 	}

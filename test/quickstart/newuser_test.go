@@ -65,7 +65,7 @@ func TestNewUser(t *testing.T) {
 	run := func(line string) {
 		t.Helper()
 		if out, err := shell(line).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", line, err, out)
+			t.Fatalf("running %s: %v: %s", line, err, out)
 		}
 		step(line)
 	}

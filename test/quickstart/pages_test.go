@@ -17,7 +17,7 @@ func pages(t *testing.T) []string {
 	for _, pattern := range []string{"docs/*.md", "docs/guides/*.md", "docs/operate/*.md", "docs/decisions/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(found) == 0 {
-			t.Fatalf("%s: %d pages, %v", pattern, len(found), err)
+			t.Fatalf("pages of %s: %d, error %v, want at least one", pattern, len(found), err)
 		}
 		for _, f := range found {
 			rel, err := filepath.Rel(root, f)
@@ -90,6 +90,6 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	if s := strings.Join(got, ", "); s != "a b, c, output, d, why, f" {
-		t.Error(s)
+		t.Errorf("found %q, want a b, c, output, d, why, f", s)
 	}
 }

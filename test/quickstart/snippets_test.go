@@ -63,6 +63,6 @@ func runSnippet(t *testing.T, file, source string) {
 	comments := strings.Split(source, "// ")
 	want := strings.TrimSpace(strings.TrimRight(comments[len(comments)-1], "}\n"))
 	if err != nil || args[0] == "run" && !strings.Contains(string(out), want) {
-		t.Errorf("%s: %v, want %q:\n%s\n%s", file, err, want, out, source)
+		t.Errorf("running %s: error %v, want the output %q:\n%s\n%s", file, err, want, out, source)
 	}
 }

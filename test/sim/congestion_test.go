@@ -79,15 +79,15 @@ func TestRepairsDoNotFillASlowLink(t *testing.T) {
 				t.Errorf("want at most %v during the data, %v for each packet, %v for each lost packet", c.during, c.all, c.perLoss)
 			}
 			if len(r.trailing) < 3 {
-				t.Errorf("got %d reports of slow members", len(r.trailing))
+				t.Errorf("%d reports of slow members, want at least 3", len(r.trailing))
 			}
 			for _, x := range r.trailing {
 				if maximum := 1.2 * link / 1472; x.Subscriber != r.trailing[0].Subscriber || x.Received == 0 || x.Received > maximum {
-					t.Errorf("report: %v receives %.0f of %.0f packets a second, its link carries %.0f", x.Subscriber, x.Received, x.Sent, maximum)
+					t.Errorf("report: %v receives %.0f of %.0f packets a second, its link carries %.0f, want the slow one at most at this rate", x.Subscriber, x.Received, x.Sent, maximum)
 				}
 			}
 			if c.flow == FlowMin && r.Receiver.Lost > 0 {
-				t.Errorf("%d packets lost permanently", r.Receiver.Lost)
+				t.Errorf("%d packets lost permanently, want none", r.Receiver.Lost)
 			}
 		})
 	}
@@ -120,9 +120,9 @@ func TestJoinersKeepUp(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Receiver.History == 0 || r.Virtual < 2*time.Second {
-		t.Errorf("%d packets of the window fetched in %v", r.Receiver.History, r.Virtual)
+		t.Errorf("%d packets of the window fetched in %v, want some, in at least 2 s", r.Receiver.History, r.Virtual)
 	}
 	for _, x := range r.trailing {
-		t.Errorf("reported as slow: %+v", x)
+		t.Errorf("report of a slow member %+v, want none", x)
 	}
 }

@@ -33,7 +33,7 @@ func TestUnreadPacketsAreNotRequested(t *testing.T) {
 				t.Error("want at most 1.05 repairs for each lost packet")
 			}
 			if r.Receiver.Lost+r.Net.Overflowed > 0 || r.Messages != 400_000 {
-				t.Errorf("%d packets lost permanently, %d overflowed the buffer, %d messages delivered", r.Receiver.Lost, r.Net.Overflowed, r.Messages)
+				t.Errorf("%d packets lost permanently, %d overflowed the buffer, %d messages delivered, want none, none and 400,000", r.Receiver.Lost, r.Net.Overflowed, r.Messages)
 			}
 		})
 	}
@@ -52,6 +52,6 @@ func TestReceiveBufferHasRoomForRepairs(t *testing.T) {
 	r := mustRun(t, o)
 	t.Logf("%d packets overflowed the buffer, %.2f repairs for each lost packet", r.Net.Overflowed, r.RepairsPerLoss())
 	if r.Net.Overflowed > 0 || r.Receiver.Lost > 0 {
-		t.Errorf("%d packets overflowed the buffer, %d lost permanently", r.Net.Overflowed, r.Receiver.Lost)
+		t.Errorf("%d packets overflowed the buffer, %d lost permanently, want none", r.Net.Overflowed, r.Receiver.Lost)
 	}
 }

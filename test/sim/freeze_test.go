@@ -28,7 +28,7 @@ func mustBeExact(t *testing.T, o Options) *Report {
 	r := mustRun(t, o)
 	for cause, n := range r.Downs {
 		if n > 0 || r.Gaps[cause] > 0 {
-			t.Errorf("%d streams down, %d packets lost: %v", n, r.Gaps[cause], events.Cause(cause))
+			t.Errorf("%d streams down, %d packets lost: %v, want none", n, r.Gaps[cause], events.Cause(cause))
 		}
 	}
 	mustReleaseNone(t, r)
@@ -42,7 +42,7 @@ func mustBeExact(t *testing.T, o Options) *Report {
 func mustReleaseNone(t *testing.T, r *Report) {
 	t.Helper()
 	if r.Silent > 0 || r.Released > 0 || r.ReleasedReported > 0 {
-		t.Errorf("%d subscribers silent, %d released, %d releases reported", r.Silent, r.Released, r.ReleasedReported)
+		t.Errorf("%d subscribers silent, %d released, %d releases reported, want none", r.Silent, r.Released, r.ReleasedReported)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestFrozenPublisher(t *testing.T) {
 		r := mustRun(t, o)
 		mustReleaseNone(t, r)
 		if r.Downs[events.CausePublisherLost] != 3 || r.Messages != 60_000 {
-			t.Errorf("%v: %d streams lost, %d messages delivered", d, r.Downs[events.CausePublisherLost], r.Messages)
+			t.Errorf("%v: %d streams lost, %d messages delivered, want 3 and 60,000", d, r.Downs[events.CausePublisherLost], r.Messages)
 		}
 	}
 }
@@ -114,11 +114,11 @@ func TestFrozenSubscriber(t *testing.T) {
 		o.Subscribers[0].Pauses = nil
 		r := mustRun(t, o)
 		if r.Silent != 2 || r.Messages+r.GapMessages != 60_000 {
-			t.Errorf("%v: %d silent, %d messages delivered, %d lost", d, r.Silent, r.Messages, r.GapMessages)
+			t.Errorf("%v: %d silent, %d messages delivered, %d lost, want 2, and 60,000 delivered or lost", d, r.Silent, r.Messages, r.GapMessages)
 		}
 		for cause, n := range r.Downs {
 			if n > 0 {
-				t.Errorf("%v: %d streams down: %v", d, n, events.Cause(cause))
+				t.Errorf("%v: %d streams down: %v, want none", d, n, events.Cause(cause))
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func TestFrozenWhileBlocked(t *testing.T) {
 			x.Readers[0].Stops = []Pause{{50 * time.Millisecond, d + 10*time.Second}}
 			r := mustRun(t, o)
 			if mustReleaseNone(t, r); r.Messages != 60_000 || r.HeldReported > 10*time.Second {
-				t.Errorf("%s for %v: %d messages delivered, blocked for %v", name, d, r.Messages, r.HeldReported)
+				t.Errorf("%s for %v: %d messages delivered, blocked for %v, want 60,000, blocked at most 10 s", name, d, r.Messages, r.HeldReported)
 			}
 		}
 	}

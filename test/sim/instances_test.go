@@ -39,7 +39,7 @@ func TestInstancesSideBySide(t *testing.T) {
 				t.Errorf("epochs %v, loss %v: %d messages, want %d; %d packets lost", epochs, loss, r.Messages, want, r.Receiver.Lost)
 			}
 			if r.Downs[events.CauseNone] != uint64(2*len(epochs)) {
-				t.Errorf("epochs %v, loss %v: streams down by cause: %v", epochs, loss, r.Downs)
+				t.Errorf("epochs %v, loss %v: streams down by cause: %v, want %d without a cause", epochs, loss, r.Downs, 2*len(epochs))
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Messages != 2*3*1000 || r.Receiver.Restarts == 0 {
-		t.Errorf("%d messages, %d restarts seen", r.Messages, r.Receiver.Restarts)
+		t.Errorf("%d messages, %d restarts seen, want %d and some", r.Messages, r.Receiver.Restarts, 2*3*1000)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestInstanceComesBackAfterACut(t *testing.T) {
 			}
 			want := uint64(2 * 2 * 30_000 * (1 + len(readers)))
 			if got := r.Messages + r.GapMessages; got > want || r.Messages < want*3/4 {
-				t.Errorf("epochs %v: %d messages delivered, %d reported lost, of %d", epochs, r.Messages, r.GapMessages, want)
+				t.Errorf("epochs %v: %d messages delivered, %d reported lost, want %d, three quarters of them delivered", epochs, r.Messages, r.GapMessages, want)
 			}
 		}
 	}
@@ -99,6 +99,6 @@ func TestRepeatedRollback(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Messages < 2*30_000 || r.Receiver.Lost > 0 || r.Receiver.StreamsRefused > 0 {
-		t.Errorf("%d messages, %d packets lost, %d refused", r.Messages, r.Receiver.Lost, r.Receiver.StreamsRefused)
+		t.Errorf("%d messages, %d packets lost, %d refused, want at least 60,000, none and none", r.Messages, r.Receiver.Lost, r.Receiver.StreamsRefused)
 	}
 }

@@ -74,7 +74,7 @@ func TestTwentyJoinAtOnce(t *testing.T) {
 	}
 	alone, joined := run(0), run(20)
 	if a, b := alone.Latency(99), joined.Latency(99); b > 2*a {
-		t.Errorf("p99 latency %v while others join, %v without joins", b, a)
+		t.Errorf("p99 latency %v while others join, %v without joins, want at most twice as long", b, a)
 	} else {
 		t.Logf("p99 latency %v while others join, %v without joins", b, a)
 	}
@@ -95,6 +95,6 @@ func TestPublisherWaitsForJoinedSubscriber(t *testing.T) {
 	o.Publishers[0].Window = 32
 	r := mustRun(t, o)
 	if r.Receiver.History == 0 || r.Receiver.Lost > 0 || r.Sender.FlowBlocked == 0 {
-		t.Errorf("%d packets fetched, %d lost, the publisher blocked %d times", r.Receiver.History, r.Receiver.Lost, r.Sender.FlowBlocked)
+		t.Errorf("%d packets fetched, %d lost, the publisher blocked %d times, want some, none and some times", r.Receiver.History, r.Receiver.Lost, r.Sender.FlowBlocked)
 	}
 }

@@ -43,13 +43,13 @@ func TestLegCut(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Messages != 2*100_000 || r.Receiver.Lost > 0 || r.Silent > 0 {
-		t.Errorf("%d messages, %d lost, %d silent", r.Messages, r.Receiver.Lost, r.Silent)
+		t.Errorf("%d messages, %d lost, %d silent, want 200,000, none and none", r.Messages, r.Receiver.Lost, r.Silent)
 	}
 	if r.LegsDown != 4 || r.LegsBack != 4 {
 		t.Errorf("%d reports that a leg is silent and %d that it is active again, want 4 each", r.LegsDown, r.LegsBack)
 	}
 	if d := r.Latency(100); d > 25*time.Millisecond { // the skew delays one message
-		t.Errorf("a message took %v", d)
+		t.Errorf("a message took %v, want at most 25 ms", d)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestLegWithoutData(t *testing.T) {
 	o.Cuts = []Cut{{At: time.Second, For: 2 * time.Second, Leg: 2, Publisher: -1, Subscribers: 3, Down: true, Data: true}}
 	r := mustRun(t, o)
 	if r.Messages != 2*100_000 || r.Receiver.Lost > 0 || r.Requested > 0 || r.LegsDown > 0 {
-		t.Errorf("%d messages, %d packets lost, %d requested, %d legs reported silent", r.Messages, r.Receiver.Lost, r.Requested, r.LegsDown)
+		t.Errorf("%d messages, %d packets lost, %d requested, %d legs reported silent, want 200,000 and none of the others", r.Messages, r.Receiver.Lost, r.Requested, r.LegsDown)
 	}
 }
 
@@ -74,6 +74,6 @@ func TestOnlyTheSecondLeg(t *testing.T) {
 	o.Subscribers[1].Only = 2
 	r := mustRun(t, o)
 	if r.Messages != 2*50_000 || r.Receiver.Lost > 0 {
-		t.Errorf("%d messages, %d packets lost", r.Messages, r.Receiver.Lost)
+		t.Errorf("%d messages, %d packets lost, want 100,000 and none", r.Messages, r.Receiver.Lost)
 	}
 }

@@ -23,7 +23,7 @@ func TestQueries(t *testing.T) {
 		o.Subscribers[4].Stays = []Stay{{Stop: StopEnd, For: 5 * time.Millisecond}}
 		o.Publishers[0].Lives[0].Stop = StopNever
 		if r := mustRun(t, o); r.Answered != 12 || r.Sender.ReceiversJoined < 6 {
-			t.Errorf("seed %d: %d of 12 topics have complete answers, %d subscribers joined", seed, r.Answered, r.Sender.ReceiversJoined)
+			t.Errorf("seed %d: %d of 12 topics have complete answers, %d subscribers joined, want all, and at least 6", seed, r.Answered, r.Sender.ReceiversJoined)
 		}
 	}
 }

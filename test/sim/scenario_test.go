@@ -106,7 +106,7 @@ func TestRepairTrafficFarAway(t *testing.T) {
 				t.Errorf("want at most 2.5 NAKs and 1.5 repairs for each lost packet")
 			}
 			if r.Receiver.Lost > 0 {
-				t.Errorf("%d packets lost permanently", r.Receiver.Lost)
+				t.Errorf("%d packets lost permanently, want none", r.Receiver.Lost)
 			}
 		})
 	}
@@ -144,13 +144,13 @@ func TestIdleStreamGoesQuiet(t *testing.T) {
 	o.Subscribers[0].Stays[0] = Stay{Stop: StopEnd, For: 60 * time.Second} // length of the run
 	r := mustRun(t, o)
 	if hb := r.Sender.HeartbeatsSent; hb < 60 || hb > 60+30 {
-		t.Errorf("%d heartbeats in a minute of idleness", hb)
+		t.Errorf("%d heartbeats in a minute of idleness, want 60 to 90", hb)
 	}
 	if st := r.Receiver.Statuses; st > 4*80 {
-		t.Errorf("%d statuses in a minute of idleness", st)
+		t.Errorf("%d statuses in a minute of idleness, want at most 320", st)
 	}
 	if r.Net.Packets > 200 {
-		t.Errorf("%d multicast packets in a minute of idleness", r.Net.Packets)
+		t.Errorf("%d multicast packets in a minute of idleness, want at most 200", r.Net.Packets)
 	}
 }
 
@@ -161,10 +161,10 @@ func TestMinFlowWaitsForTheSlowest(t *testing.T) {
 	o.Subscribers[1].Service, o.Subscribers[1].Buffer = 20*time.Microsecond, 64
 	r := mustRun(t, o)
 	if r.Receiver.Missing > 0 || r.Receiver.Lost > 0 || r.Sender.FlowBlocked == 0 {
-		t.Errorf("%d missing, %d lost, %d times blocked", r.Receiver.Missing, r.Receiver.Lost, r.Sender.FlowBlocked)
+		t.Errorf("%d packets missing, %d lost, publisher blocked %d times, want none, none and some times", r.Receiver.Missing, r.Receiver.Lost, r.Sender.FlowBlocked)
 	}
 	if r.Messages != 3*50_000 {
-		t.Errorf("%d messages", r.Messages)
+		t.Errorf("%d messages, want %d", r.Messages, 3*50_000)
 	}
 	if minimum := 2500 * 20 * time.Microsecond; r.Virtual < minimum || r.Virtual > 2*minimum {
 		t.Errorf("took %v, the slowest subscriber needs at least %v", r.Virtual, minimum)
@@ -178,13 +178,13 @@ func TestNoFlowWaitsForNoSubscriber(t *testing.T) {
 	o.Subscribers[1].Service, o.Subscribers[1].Buffer = 50*time.Microsecond, 64
 	r := mustRun(t, o)
 	if r.Sender.FlowBlocked > 0 || r.GapMessages == 0 {
-		t.Errorf("%d times blocked, %d messages reported lost", r.Sender.FlowBlocked, r.GapMessages)
+		t.Errorf("publisher blocked %d times, %d messages reported lost, want never and some", r.Sender.FlowBlocked, r.GapMessages)
 	}
 	if got := r.Messages + r.GapMessages; got < 3*50_000-100 || got > 3*50_000 {
 		t.Errorf("%d messages delivered and %d reported lost, of %d", r.Messages, r.GapMessages, 3*50_000)
 	}
 	if d := r.Latency(60); d > 2*o.Net.Latency {
-		t.Errorf("latency of the two fast subscribers: %v", d)
+		t.Errorf("latency of the two fast subscribers is %v, want at most %v", d, 2*o.Net.Latency)
 	}
 }
 
@@ -214,10 +214,10 @@ func TestDeadSubscriberIsReleased(t *testing.T) {
 	o.Subscribers[2].Stays[0] = Stay{Stop: StopKill, For: 5 * time.Millisecond}
 	r := mustRun(t, o)
 	if r.Silent != 1 || r.Messages < 2*50_000 {
-		t.Errorf("%d silent, %d messages", r.Silent, r.Messages)
+		t.Errorf("%d silent, %d messages, want 1 and at least 100,000", r.Silent, r.Messages)
 	}
 	if worst := r.Latency(100); worst > 100*time.Millisecond {
-		t.Errorf("longest latency %v", worst)
+		t.Errorf("longest latency %v, want at most 100 ms", worst)
 	}
 	if r.Virtual < time.Second || r.Virtual > 1500*time.Millisecond {
 		t.Errorf("took %v, the silence limit is 1s", r.Virtual)
@@ -230,7 +230,7 @@ func TestPublisherWaitsForPausedSubscriber(t *testing.T) {
 	o.Subscribers[1].Pauses = []Pause{{At: 5 * time.Millisecond, For: 400 * time.Millisecond}}
 	r := mustRun(t, o)
 	if r.Messages != 2*50_000 || r.Receiver.Lost > 0 || r.Silent > 0 {
-		t.Errorf("%d messages, %d packets lost, %d silent", r.Messages, r.Receiver.Lost, r.Silent)
+		t.Errorf("%d messages, %d packets lost, %d silent, want 100,000, none and none", r.Messages, r.Receiver.Lost, r.Silent)
 	}
 }
 
@@ -244,10 +244,10 @@ func TestKilledPublisherRestarts(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Downs[events.CauseRestart] != 3 || r.Downs[events.CausePublisherLost] != 3 || r.Downs[events.CauseNone] != 3 {
-		t.Errorf("streams down by cause: %v", r.Downs)
+		t.Errorf("streams down by cause: %v, want 3 each of a restart, a lost publisher and none", r.Downs)
 	}
 	if r.Receiver.Restarts != 3 {
-		t.Errorf("%d restarts seen", r.Receiver.Restarts)
+		t.Errorf("%d restarts seen, want 3", r.Receiver.Restarts)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestNothingIsSilentlyLostAtHeavyLoss(t *testing.T) {
 	o.Net.Run = 4
 	r := mustRun(t, o)
 	if r.Receiver.LostDeadline > 0 || r.Receiver.LostOverrun > 0 {
-		t.Errorf("gaps by cause: %v", r.Gaps)
+		t.Errorf("gaps by cause %v, want none of a deadline or an overrun", r.Gaps)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestThirtyTwoPublishers(t *testing.T) {
 	o.Net.Loss = Percent
 	r := mustRun(t, o)
 	if r.Receiver.StreamsRefused > 0 || r.Receiver.Lost > 0 || r.Messages < 2*32*2000*99/100 {
-		t.Errorf("%d streams refused, %d packets lost, %d messages", r.Receiver.StreamsRefused, r.Receiver.Lost, r.Messages)
+		t.Errorf("%d streams refused, %d packets lost, %d messages, want none, none and 99 %% of 128,000", r.Receiver.StreamsRefused, r.Receiver.Lost, r.Messages)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Receiver.Lost > 0 {
-		t.Errorf("%d packets lost", r.Receiver.Lost)
+		t.Errorf("%d packets lost, want none", r.Receiver.Lost)
 	}
 	o.Subscribers[0].Max = 100_000
 	if r = mustRun(t, o); r.GapMessages == 0 {
@@ -313,7 +313,7 @@ func TestMessagesAboveAPacket(t *testing.T) {
 			t.Errorf("%d messages arrived, want twice %d; %d packets lost", r.Messages, sent, r.Receiver.Lost)
 		}
 		if 100*r.Sender.PacketsSent > 125*sent {
-			t.Errorf("%d packets for %d messages of 1403 to 1600 bytes", r.Sender.PacketsSent, sent)
+			t.Errorf("%d packets for %d messages of 1403 to 1600 bytes, want at most 1.25 for each", r.Sender.PacketsSent, sent)
 		}
 	}
 }
@@ -325,16 +325,16 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 	o.Subscribers[0].Readers = []Reader{{Delay: 200 * time.Microsecond}, {Block: true}}
 	r := mustRun(t, o)
 	if r.Gaps[events.CauseSlowConsumer] == 0 || r.Sender.FlowBlocked > 0 {
-		t.Errorf("gaps by cause %v, publisher blocked %d times", r.Gaps, r.Sender.FlowBlocked)
+		t.Errorf("gaps by cause %v, publisher blocked %d times, want some of a slow consumer, and never", r.Gaps, r.Sender.FlowBlocked)
 	}
 	if d := r.Latency(80); d > 2*o.Net.Latency {
-		t.Errorf("latency of the two fast readers: %v", d)
+		t.Errorf("latency of the two fast readers is %v, want at most %v", d, 2*o.Net.Latency)
 	}
 	// If it blocks, it slows the publisher down.
 	o.Subscribers[0].Readers[0].Block = true
 	r = mustRun(t, o)
 	if r.Receiver.Lost > 0 || r.Gaps[events.CauseSlowConsumer] > 0 || r.Sender.FlowBlocked == 0 {
-		t.Errorf("gaps by cause %v, publisher blocked %d times", r.Gaps, r.Sender.FlowBlocked)
+		t.Errorf("gaps by cause %v, publisher blocked %d times, want none of a slow consumer, and some times", r.Gaps, r.Sender.FlowBlocked)
 	}
 }
 
@@ -350,13 +350,13 @@ func TestGoneIsReported(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Gaps[events.CauseGone] != 31 {
-		t.Errorf("gaps by cause: %v", r.Gaps)
+		t.Errorf("gaps by cause %v, want 31 of %v", r.Gaps, events.CauseGone)
 	}
 	if r.GapMessages != 31*20 {
-		t.Errorf("%d messages reported lost", r.GapMessages)
+		t.Errorf("%d messages reported lost, want %d", r.GapMessages, 31*20)
 	}
 	if d := r.Latency(100); d > 5*time.Millisecond {
-		t.Errorf("the stream was stalled for %v", d)
+		t.Errorf("the stream was stalled for %v, want at most 5 ms", d)
 	}
 }
 
@@ -370,11 +370,11 @@ func TestDeadlineEndsWaits(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.Gaps[events.CauseDeadline] != 1 || r.GapMessages != 20 {
-		t.Errorf("gaps by cause %v, %d messages", r.Gaps, r.GapMessages)
+		t.Errorf("gaps by cause %v, %d messages, want 1 of a deadline, with 20", r.Gaps, r.GapMessages)
 	}
 	// The loss is detected only after the tail, so the wait is a little longer.
 	if d := r.Latency(100); d < 50*time.Millisecond || d > 55*time.Millisecond {
-		t.Errorf("the stream was stalled for %v", d)
+		t.Errorf("the stream was stalled for %v, want 50 to 55 ms", d)
 	}
 }
 
@@ -384,7 +384,7 @@ func TestShortCutIsRepaired(t *testing.T) {
 	o.Cuts = []Cut{{At: 5 * time.Millisecond, For: 150 * time.Millisecond, Publisher: -1, Subscribers: 2, Up: true, Down: true}}
 	r := mustRun(t, o)
 	if r.Messages != 3*50_000 || r.Receiver.Lost > 0 {
-		t.Errorf("%d messages, %d lost", r.Messages, r.Receiver.Lost)
+		t.Errorf("%d messages, %d packets lost, want %d and none", r.Messages, r.Receiver.Lost, 3*50_000)
 	}
 }
 
@@ -403,7 +403,7 @@ func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
 		p := &o.Publishers[0]
 		p.Burst, p.Gap, p.Size, p.Window, p.Silence = 1, time.Millisecond, [2]int{1400, 1400}, 8192, 20*time.Second
 		x := &o.Subscribers[0]
-		x.Window, x.Memory, x.Buffer, x.Deadline = 8<<20, 64<<20, 32768, c.deadline // it advertises more than is sent during a cut
+		x.Window, x.Memory, x.Buffer, x.Deadline = 8<<20, 64<<20, 32768, c.deadline // a window larger than a cut loses
 		o.Cuts = []Cut{{At: time.Second, For: c.cut, Publisher: -1, Subscribers: 1, Up: true, Down: true}}
 		r := mustRun(t, o)
 		if n := r.GapMessages; n > c.lost || n+20 < c.lost || n != r.Gaps[events.CauseDeadline] || r.Silent > 0 {
@@ -424,7 +424,7 @@ func TestAttackChangesNothing(t *testing.T) {
 	o.Faults = 40 * time.Millisecond
 	r := mustRun(t, o)
 	if r.Messages < 3*50_000 || r.Receiver.Lost > r.Gaps[events.CauseOverrun]+r.Gaps[events.CausePublisherLost] {
-		t.Errorf("%d messages, gaps %v", r.Messages, r.Gaps)
+		t.Errorf("%d messages, gaps by cause %v, want at least %d, and only overruns and lost publishers", r.Messages, r.Gaps, 3*50_000)
 	}
 	x := &r.Receiver
 	if x.Malformed == 0 || x.Damaged == 0 || x.Duplicates == 0 || x.StreamsRefused == 0 || x.Foreign == 0 {

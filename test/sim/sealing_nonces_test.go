@@ -111,7 +111,7 @@ func TestReusedNonceIsDetected(t *testing.T) {
 	}
 	for i, err := range []error{add(one, packet(1, 1)), add(one, packet(2, 2)), add(one, packet(1, 1)), add(other, packet(1, 2))} {
 		if err != nil {
-			t.Errorf("packet %d: %v", i, err)
+			t.Errorf("adding packet %d: %v", i, err)
 		}
 	}
 	if add(one, packet(1, 2)) == nil || add(one, []byte("Ff open")) == nil {

@@ -49,7 +49,7 @@ func TestSeeds(t *testing.T) {
 	t.Parallel()
 	if *seedFlag != 0 {
 		o := Draw(*seedFlag)
-		t.Logf("%v", o)
+		t.Logf("options %v", o)
 		if *traceFlag {
 			o.Trace = os.Stdout
 		}

@@ -53,7 +53,7 @@ func TestStoppedReader(t *testing.T) {
 					}
 				}
 				if lost := r.Gaps[events.CauseReleased]; (lost > 0) != (c.released > 0) || (r.ReleasedReported > 0) != (c.released > 0) {
-					t.Errorf("%d packets lost, release reported %d times", lost, r.ReleasedReported)
+					t.Errorf("%d packets lost, release reported %d times, want some of both, or none", lost, r.ReleasedReported)
 				}
 				if r.HeldReported < 500*time.Millisecond || r.HeldReported > time.Second {
 					t.Errorf("reported to block the publisher for at most %v", r.HeldReported)
@@ -86,7 +86,7 @@ func TestTwoReleasedAtOnce(t *testing.T) {
 			}
 			r := mustRun(t, o)
 			if r.Released != 2 || r.ReleasedReported != 2 {
-				t.Errorf("%d released, %d reports", r.Released, r.ReleasedReported)
+				t.Errorf("%d released, %d reports, want 2 of each", r.Released, r.ReleasedReported)
 			}
 		})
 	}

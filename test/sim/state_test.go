@@ -64,7 +64,7 @@ func TestTwentyJoinWithStateAtOnce(t *testing.T) {
 	}
 	alone, joined := run(0), run(20)
 	if a, b := alone.Latency(99), joined.Latency(99); b > 2*a {
-		t.Errorf("p99 latency %v while others join, %v without joins", b, a)
+		t.Errorf("p99 latency %v while others join, %v without joins, want at most twice as long", b, a)
 	} else {
 		t.Logf("p99 latency %v while others join, %v without joins", b, a)
 	}
@@ -84,7 +84,7 @@ func TestStateThatDoesNotFit(t *testing.T) {
 	}
 	r := mustRun(t, o)
 	if r.States != 0 || r.Stateless[events.StateOverrun] != 6 || r.Sender.FlowBlocked != 0 {
-		t.Errorf("%d topics began with state, without by cause: %v; the publisher blocked %d times", r.States, r.Stateless, r.Sender.FlowBlocked)
+		t.Errorf("%d topics began with state, without by cause: %v; the publisher blocked %d times, want none, 6 overruns, and never", r.States, r.Stateless, r.Sender.FlowBlocked)
 	}
 }
 

@@ -15,7 +15,7 @@ func TestUnreadable(t *testing.T) {
 				t.Errorf("loss %v, compress %q: %d unreadable, %d of %d losses for that reason, %d reports; %d messages and %d lost", loss, compress, x.Unreadable, x.LostUnreadable, x.Lost, r.Unsupported, r.Messages, r.GapMessages)
 			}
 			if (x.NAKs > 0) != (loss > 0) || (x.Repaired > 0) != (loss > 0) {
-				t.Errorf("loss %v, compress %q: %d NAKs, %d repaired", loss, compress, x.NAKs, x.Repaired)
+				t.Errorf("loss %v, compress %q: %d NAKs, %d repaired, want some with loss only", loss, compress, x.NAKs, x.Repaired)
 			}
 		}
 	}

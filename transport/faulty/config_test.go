@@ -19,13 +19,13 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			t.Errorf("Parse(%q): %v", text, err)
 		} else if got := cfg.String(); got != text {
-			t.Errorf("Parse(%q).String() = %q", text, got)
+			t.Errorf("Parse(%q).String() = %q, want the same text", text, got)
 		}
 	}
 	cfg, err := faulty.Parse("loss=0.05,dup=0.02,reorder=0.03,burst=8,delay=1ms,jitter=2us,seed=7")
 	want := faulty.Config{Loss: 0.05, Duplicate: 0.02, Reorder: 0.03, Burst: 8, Delay: time.Millisecond, Jitter: 2 * time.Microsecond, Seed: 7}
 	if err != nil || fmt.Sprint(cfg) != fmt.Sprint(want) || cfg.Delay != want.Delay {
-		t.Errorf("Parse = %+v, %v", cfg, err)
+		t.Errorf("Parse: config %+v, error %v, want %+v", cfg, err, want)
 	}
 	for text, hint := range map[string]string{
 		"los=0.1":           "known are loss",

@@ -96,7 +96,7 @@ func (l *line) send(count int) {
 		l.sent++
 	}
 	if n, err := l.s.Send(out); n != count {
-		l.t.Fatal(n, err)
+		l.t.Fatalf("Send: %d packets, error %v, want %d", n, err, count)
 	}
 }
 
@@ -112,7 +112,7 @@ func (l *line) poll() {
 			for j := range tr.Count() {
 				p := tr.Packet(j)
 				if len(p) != 8 || string(p[:4]) != string(p[4:]) {
-					l.t.Fatalf("damaged packet %x", p)
+					l.t.Fatalf("packet %x is damaged, want two equal halves of 4 bytes", p)
 				}
 				l.got = append(l.got, binary.LittleEndian.Uint32(p))
 			}
@@ -168,7 +168,7 @@ func TestLoss(t *testing.T) {
 				before = int(n)
 			}
 			if lost != uint64(l.sent)-uint64(len(got)) {
-				t.Errorf("%d counted as lost; %d sent, %d received", lost, l.sent, len(got))
+				t.Errorf("%d packets counted as lost, %d sent, %d received, want the difference", lost, l.sent, len(got))
 			}
 			if c.burst > 1 {
 				within(t, "mean run", float64(lost)/float64(runs), c.burst, c.burst/10)
@@ -186,7 +186,7 @@ func TestDuplicate(t *testing.T) {
 		t.Fatal("duplication changed the order")
 	}
 	if n := len(slices.Compact(slices.Clone(got))); n != int(l.sent) {
-		t.Fatalf("%d different packets of %d", n, l.sent)
+		t.Fatalf("%d different packets, want %d", n, l.sent)
 	}
 	twice := float64(len(got)) - float64(l.sent)
 	within(t, "share of duplicates", twice/float64(l.sent), 0.02, 0.0015)
@@ -197,7 +197,7 @@ func TestReorder(t *testing.T) {
 		l := newLine(t, faulty.Config{Reorder: 0.05, Seed: 5})
 		got := l.run(many, train)
 		if len(got) != int(l.sent) {
-			t.Fatalf("%d packets of %d", len(got), l.sent)
+			t.Fatalf("%d packets, want %d", len(got), l.sent)
 		}
 		late, deepest := 0, 0
 		var highest uint32
@@ -210,7 +210,7 @@ func TestReorder(t *testing.T) {
 		}
 		within(t, "share delayed", float64(late)/float64(l.sent), 0.05, 0.003)
 		if deepest < 10 || deepest > 16 {
-			t.Errorf("a packet was delayed by %d packets, more than the depth of 16", deepest)
+			t.Errorf("a packet was delayed by %d packets, want 10 to 16", deepest)
 		}
 		if held := l.rx.Stats().InjectedDelay; math.Abs(float64(held)-0.05*float64(l.sent)) > 1000 {
 			t.Errorf("%d counted as reordered, want %d", held, l.sent)
@@ -265,7 +265,7 @@ func TestDelay(t *testing.T) {
 		t.Error("a constant delay changed the order")
 	}
 	if n := l.rx.Stats().InjectedDelay; n != 30 {
-		t.Errorf("%d of 30 counted as delayed", n)
+		t.Errorf("%d packets counted as delayed, want 30", n)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestJitter(t *testing.T) {
 	l.clock = 2 * time.Millisecond
 	l.poll()
 	if len(l.got) != 1000 || slices.IsSorted(l.got) {
-		t.Errorf("%d of 1000 packets, in order: %v", len(l.got), slices.IsSorted(l.got))
+		t.Errorf("%d of 1000 packets, in order: %v, want all, not in order", len(l.got), slices.IsSorted(l.got))
 	}
 }
 
@@ -302,7 +302,7 @@ func TestHoldIsBounded(t *testing.T) {
 	l.clock = time.Second
 	l.poll()
 	if len(l.got) != sent {
-		t.Fatalf("%d packets of %d", len(l.got), sent)
+		t.Fatalf("%d packets, want %d", len(l.got), sent)
 	}
 }
 
@@ -336,7 +336,7 @@ func TestReplyToHeldPacket(t *testing.T) {
 	l.poll()
 	l.clock = time.Millisecond
 	if err := l.rx.Poll(l.batch); err != nil || len(l.batch.Trains) != 2 {
-		t.Fatal(len(l.batch.Trains), err)
+		t.Fatalf("Poll: %d trains, error %v, want 2", len(l.batch.Trains), err)
 	}
 	var peers []transport.Peer
 	for range 2 {
@@ -353,7 +353,7 @@ func TestReplyToHeldPacket(t *testing.T) {
 	}
 	for i, p := range peers {
 		if p != peers[0] {
-			t.Fatalf("one source gave peers %v", peers)
+			t.Fatalf("one source gave peers %v, want one", peers)
 		}
 		if err := l.rx.Reply(p, []byte("hello")); err != nil {
 			t.Fatalf("with %d of 4 references left: %v", 4-i, err)

@@ -165,17 +165,17 @@ func TestBothLegsCarryAll(t *testing.T) {
 	r := newRig(t)
 	r.expect(transport.Joined)
 	if n, err := r.send(5); n != 5 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("Send: %d packets, error %v, want 5", n, err)
 	}
 	r.poll()
 	if r.got != [transport.MaxLegs]int{5, 5} {
-		t.Errorf("packets by leg: %v", r.got)
+		t.Errorf("packets by leg: %v, want 5 and 5", r.got)
 	}
 	if st := r.a.Stats(); st.PacketsSent != 5 {
-		t.Errorf("%d packets counted as sent", st.PacketsSent)
+		t.Errorf("%d packets counted as sent, want 5", st.PacketsSent)
 	}
 	if r.s.Completed() != 5 {
-		t.Errorf("%d completed", r.s.Completed())
+		t.Errorf("%d packets completed, want 5", r.s.Completed())
 	}
 }
 
@@ -188,7 +188,7 @@ func TestMembershipOfLegs(t *testing.T) {
 	r.legs[1].post = event(transport.Lost)
 	r.expect(transport.LegLost)
 	if l := r.b.Stats().Legs; !l[0].Up || l[1].Up {
-		t.Errorf("%+v", l)
+		t.Errorf("legs %+v, want leg 0 up and leg 1 down", l)
 	}
 	r.legs[0].post = event(transport.Lost)
 	r.expect(transport.LegLost, transport.Lost)
@@ -215,7 +215,7 @@ func TestMembershipOfLegs(t *testing.T) {
 	r.send(3)
 	r.poll()
 	if r.got != [transport.MaxLegs]int{3, 3} {
-		t.Errorf("packets by leg: %v", r.got)
+		t.Errorf("packets by leg: %v, want 3 and 3", r.got)
 	}
 
 	// One leg refuses, then both.
@@ -336,7 +336,7 @@ func TestUndiscoverableLeg(t *testing.T) {
 	r.legs[1].post = []transport.Event{undiscoverable}
 	r.poll()
 	if len(r.reported) != 1 || r.reported[0].Kind != transport.LegLost || r.reported[0].Leg != 1 || r.reported[0].Err != unplugged {
-		t.Errorf("reported %+v", r.reported)
+		t.Errorf("events %+v, want the loss of leg 1 alone, with its error", r.reported)
 	}
 	r.reported = nil
 	r.legs[1].post = []transport.Event{{State: transport.Lost}}
@@ -348,12 +348,12 @@ func TestUndiscoverableLeg(t *testing.T) {
 	r.legs[0].post = []transport.Event{{State: transport.Joined}}
 	r.expect()
 	if l := r.b.Stats().Legs; l[0].Up || l[1].Up {
-		t.Errorf("%+v", l)
+		t.Errorf("legs %+v, want both down", l)
 	}
 	r.send(3)
 	r.poll()
 	if r.got != [transport.MaxLegs]int{3, 3} {
-		t.Errorf("packets by leg: %v", r.got)
+		t.Errorf("packets by leg: %v, want 3 and 3", r.got)
 	}
 	if err := r.b.Leave(0); err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ func TestUnconnectedLeg(t *testing.T) {
 	r.legs[1].post = []transport.Event{unmet}
 	r.poll()
 	if len(r.reported) != 1 || r.reported[0] != unmet || !r.b.Stats().Legs[1].Up {
-		t.Errorf("reported %+v, legs %+v", r.reported, r.b.Stats().Legs)
+		t.Errorf("events %+v, legs %+v, want one event, and leg 1 up", r.reported, r.b.Stats().Legs)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestSendWithBadLegs(t *testing.T) {
 				r.sendFor(c.after, 4)
 				n, err := r.send(4)
 				if n != c.sent || !errors.Is(err, c.err) {
-					t.Errorf("%d sent, %v", n, err)
+					t.Errorf("%d packets sent, error %v, want %d and %v", n, err, c.sent, c.err)
 				}
 				for i, l := range r.a.Stats().Legs {
 					if l.Unsent != c.unsent[i] {
@@ -407,15 +407,15 @@ func TestSendWithBadLegs(t *testing.T) {
 					}
 				}
 				if r.s.Completed() != uint64(c.sent) {
-					t.Errorf("%d completed", r.s.Completed())
+					t.Errorf("%d packets completed, want %d", r.s.Completed(), c.sent)
 				}
 				r.poll()
 				if up := r.a.Stats().Legs[0].Up; up != (c.after == 0) {
-					t.Errorf("first leg up: %v", up)
+					t.Errorf("first leg up: %v, want %v", up, c.after == 0)
 				}
 				r.legs[2].send, r.legs[3].send = nil, nil
 				if n, err := r.send(2); n != 2 || err != nil {
-					t.Error(n, err)
+					t.Errorf("Send: %d packets, error %v, want 2", n, err)
 				}
 				r.poll()
 				if up := r.a.Stats().Legs[0].Up; !up {
@@ -434,13 +434,13 @@ func TestBusyAcrossAStop(t *testing.T) {
 		r.legs[2].send = transport.ErrBusy
 		for range 3 {
 			if n, err := r.send(4); n != 0 || !errors.Is(err, transport.ErrBusy) {
-				t.Errorf("%d sent, %v", n, err)
+				t.Errorf("%d packets sent, error %v, want 0 and %v", n, err, transport.ErrBusy)
 			}
 			time.Sleep(time.Minute)
 		}
 		r.poll()
 		if l := r.a.Stats().Legs[0]; !l.Up || l.Unsent > 0 {
-			t.Errorf("%+v", l)
+			t.Errorf("leg 0 is %+v, want it up, with nothing unsent", l)
 		}
 	})
 }
@@ -455,11 +455,11 @@ func TestLegEnds(t *testing.T) {
 	r.send(3)
 	r.poll()
 	if r.got != [transport.MaxLegs]int{3} {
-		t.Errorf("packets by leg: %v", r.got)
+		t.Errorf("packets by leg: %v, want 3 and 0", r.got)
 	}
 	r.legs[0].poll = fault
 	if err := r.b.Poll(transport.NewBatch(1)); !errors.Is(err, fault) || errors.Is(err, net.ErrClosed) {
-		t.Errorf("Poll: %v", err)
+		t.Errorf("Poll: error %v, want %v", err, fault)
 	}
 	r.legs[0].poll, r.legs[1].poll = nil, net.ErrClosed // so that they can be closed
 }
@@ -472,7 +472,7 @@ func TestWaitGoroutinesEnd(t *testing.T) {
 		r.b.Wait(time.Microsecond)
 	}
 	if n := runtime.NumGoroutine(); n > before+1 {
-		t.Errorf("%d goroutines, %d before", n, before)
+		t.Errorf("%d goroutines, %d before, want at most one more", n, before)
 	}
 	r.b.Close()
 	for b := transport.NewBatch(1); r.b.Poll(b) == nil; {

@@ -156,7 +156,7 @@ func TestWaitLasts(t *testing.T) {
 			poll()
 		}
 		if d := time.Since(began); d < (waits-3)*each { // the first ones return earlier events
-			t.Errorf("%d waits of %v took %v", waits, each, d)
+			t.Errorf("%d waits of %v took %v, want at least %v", waits, each, d, (waits-3)*each)
 		}
 		for leg, other := range others {
 			s, err := other.NewSender(0)

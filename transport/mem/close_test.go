@@ -42,7 +42,7 @@ func TestEndWaitsForCopies(t *testing.T) {
 			exit()
 			for _, tr := range []*Transport{a, b} {
 				if err := tr.Poll(batch); !errors.Is(err, net.ErrClosed) {
-					t.Fatalf("Poll: %v", err)
+					t.Fatalf("Poll: error %v, want %v", err, net.ErrClosed)
 				}
 			}
 		})

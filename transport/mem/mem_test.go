@@ -62,7 +62,7 @@ func TestNames(t *testing.T) {
 		t.Error("names do not separate networks")
 	}
 	if got := a.GroupAddress(3); got != "mem://one/3" {
-		t.Errorf("GroupAddress = %q", got)
+		t.Errorf("GroupAddress = %q, want mem://one/3", got)
 	}
 	b.Join(1)
 	end(a)
@@ -74,7 +74,7 @@ func TestNames(t *testing.T) {
 	end(b)
 	end(c)
 	if n := mem.Registered(); n != 0 {
-		t.Errorf("%d networks are left in the registry", n)
+		t.Errorf("%d networks are left in the registry, want none", n)
 	}
 }
 

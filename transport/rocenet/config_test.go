@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := rocenet.Parse(u); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", raw, got, err)
+			t.Errorf("%s: config %+v, error %v, want %+v", raw, got, err, want)
 		}
 	}
 }

@@ -38,13 +38,13 @@ func TestDamagedIsCounted(t *testing.T) {
 	if cerr := raw.Control(func(fd uintptr) {
 		err = unix.SetsockoptIPMreqn(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(lo.Index)})
 	}); cerr != nil || err != nil {
-		t.Fatal(cerr, err)
+		t.Fatalf("setting the multicast interface: %v, %v", cerr, err)
 	}
 	b := transport.NewBatch(16)
 	joined := false
 	for limit := time.Now().Add(20 * time.Second); tr.Stats().Damaged == 0; {
 		if time.Now().After(limit) {
-			t.Fatalf("not counted: %+v, %+v", tr.Stats(), tr.RoCE())
+			t.Fatalf("damaged packets are not counted: %+v, %+v", tr.Stats(), tr.RoCE())
 		}
 		if err := tr.Poll(b); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestDamagedIsCounted(t *testing.T) {
 			joined = joined || e.State == transport.Joined
 		}
 		if len(b.Trains) > 0 {
-			t.Fatalf("%q arrived", b.Trains[0].Data)
+			t.Fatalf("%q arrived, want no packet", b.Trains[0].Data)
 		}
 		if joined {
 			if _, err := conn.WriteToUDP([]byte("not a RoCEv2 packet, but long enough for one"), &net.UDPAddr{IP: groups.Addr().AsSlice(), Port: 4791}); err != nil {

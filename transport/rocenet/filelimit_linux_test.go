@@ -32,7 +32,7 @@ func TestFewDescriptors(t *testing.T) {
 			restore()
 			if err != nil {
 				if !errors.Is(err, syscall.EMFILE) {
-					t.Errorf("%+v with %d descriptors: %v", cfg, free, err)
+					t.Errorf("%+v with %d descriptors: %v, want %v", cfg, free, err, syscall.EMFILE)
 				}
 				continue
 			}
@@ -42,7 +42,7 @@ func TestFewDescriptors(t *testing.T) {
 			end(tr)
 		}
 		if after := openFiles(t); after != before {
-			t.Errorf("%+v: %d open files before, %d after", cfg, before, after)
+			t.Errorf("%+v: %d open files before, %d after, want equal numbers", cfg, before, after)
 		}
 	}
 }

@@ -50,11 +50,11 @@ func TestLinkChanges(t *testing.T) {
 				c.away()
 				for _, tr := range []*rocenet.Transport{tx, rx} {
 					if err := await(t, tr, transport.Lost); !errors.Is(err, c.errno) {
-						t.Errorf("reported as lost with %v", err)
+						t.Errorf("reported as lost with %v, want %v", err, c.errno)
 					}
 				}
 				if n, err := s.Send(packet); n != 0 || !errors.Is(err, transport.ErrNotReady) {
-					t.Errorf("Send = %d, %v", n, err)
+					t.Errorf("Send: %d packets, error %v, want 0 and %v", n, err, transport.ErrNotReady)
 				}
 				c.up()
 				await(t, tx, transport.Joined)
@@ -105,7 +105,7 @@ func checkTraffic(t *testing.T, s transport.Sender, tx, rx *rocenet.Transport) {
 				t.Fatal(err)
 			}
 			if len(b.Events) > 0 {
-				t.Fatalf("events %+v", b.Events)
+				t.Fatalf("events %+v, want none", b.Events)
 			}
 			got := len(b.Trains)
 			for i := range b.Trains {

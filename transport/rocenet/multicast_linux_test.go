@@ -22,10 +22,10 @@ func TestNoMulticast(t *testing.T) {
 	for _, name := range []string{"mute", "10.79.0.1"} {
 		_, _, err := find(name, false)
 		if err == nil || !strings.Contains(err.Error(), "roce: interface mute does not support multicast") || !strings.Contains(err.Error(), "use good") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, want that interface mute lacks multicast, and good as an alternative", name, err)
 		}
 	}
 	if name, _, err := find("", false); err != nil || name != "good" {
-		t.Errorf("the default is %s, %v", name, err)
+		t.Errorf("the default interface is %s, error %v, want good", name, err)
 	}
 }

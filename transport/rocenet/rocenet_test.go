@@ -76,7 +76,7 @@ func TestChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tr.Capabilities().Checked; got != c.want {
-			t.Errorf("%+v: Checked is %v", c.cfg, got)
+			t.Errorf("%+v: Checked is %v, want %v", c.cfg, got, c.want)
 		}
 		end(tr)
 	}

@@ -50,7 +50,7 @@ func BenchmarkOpen(b *testing.B) {
 					b.StartTimer()
 				}
 				if v := o.open(packets[i%40], 0, 0); v != accepted {
-					b.Fatal(v)
+					b.Fatalf("verdict %d, want accepted", v)
 				}
 			}
 		})
@@ -94,7 +94,7 @@ func BenchmarkHostile(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			o := testOpener(b, set)
 			if v := o.open(append([]byte(nil), good...), 0, 0); v != accepted {
-				b.Fatal(v)
+				b.Fatalf("verdict %d, want accepted", v)
 			}
 			if c.want == deferred {
 				o.trials.left = 0

@@ -63,13 +63,13 @@ func TestSenderClockIsCorrected(t *testing.T) {
 	}
 	late := timedSet(t, base, [2]int{1000, 0})
 	if err := s.begin(late, base, 1); !errors.Is(err, ErrNoKey) || !errors.Is(err, transport.ErrNotReady) {
-		t.Errorf("before the only key is valid: %v", err)
+		t.Errorf("begin before the only key is valid: error %v, want %v", err, ErrNoKey)
 	}
 	if err := s.begin(late, base.Add(1000*time.Second), 1); err != nil {
 		t.Error(err)
 	}
 	if err := s.begin(late, base, 1); !errors.Is(err, ErrNoKey) {
-		t.Errorf("set back to before the only key is valid: %v", err)
+		t.Errorf("begin after the clock was set back before the only key is valid: error %v, want %v", err, ErrNoKey)
 	}
 }
 
@@ -114,12 +114,12 @@ func TestRevokedKey(t *testing.T) {
 	for _, at := range []int{0, 800, 899, 950, 1000, 2000} {
 		now := base.Add(time.Duration(at) * time.Second)
 		if id, ok := bad.Sending(now); !ok || id != 1 {
-			t.Errorf("at %d: sends with %v", at, id)
+			t.Errorf("at %d: sends with key %v, %v, want key 1", at, id, ok)
 		}
 		o := testOpener(t, bad)
 		o.begin(bad, now, 0)
 		if v := o.open(bytes.Clone(p), 0, 0); v != expiredKey {
-			t.Errorf("at %d: verdict %d", at, v)
+			t.Errorf("at %d: verdict %d, want expiredKey", at, v)
 		}
 	}
 }
@@ -179,11 +179,11 @@ func TestSenderClockIsSetBack(t *testing.T) {
 		if v := o.open(p, 0, 0); v != want {
 			t.Errorf("step %d, a clock that is %d s ahead: verdict %d, want %d", i, at, v, want)
 		} else if v == stale && o.offOf(v, h) != time.Duration(at)*time.Second {
-			t.Errorf("step %d: its clock is reported as %v ahead", i, o.offOf(v, h))
+			t.Errorf("step %d: its clock is reported as %v ahead, want %v", i, o.offOf(v, h), time.Duration(at)*time.Second)
 		}
 	}
 	if len(salts) != 5 {
-		t.Errorf("%d salts", len(salts))
+		t.Errorf("%d salts, want 5", len(salts))
 	}
 }
 
@@ -305,7 +305,7 @@ func TestClocksAreCorrected(t *testing.T) {
 				want("while clocks are wrong", wrong)
 				for range 70 {
 					if steps(10); wrong > 0 {
-						live[0] = nil // it is restarted
+						live[0] = nil // the first sender restarts
 						receive()
 					}
 				}
@@ -368,7 +368,7 @@ func TestFewSenders(t *testing.T) {
 			now := base.Add(time.Duration(i) * 700 * time.Second)
 			o.begin(set, now, 0)
 			if v := o.open(one(t, set, now), 0, 0); v != accepted {
-				t.Fatalf("room for %d: sender %d: verdict %d", maximum, i, v)
+				t.Fatalf("room for %d: sender %d: verdict %d, want accepted", maximum, i, v)
 			}
 		}
 	}
@@ -393,7 +393,7 @@ func TestYear2106(t *testing.T) {
 			first = bytes.Clone(p)
 		}
 		if v := o.open(p, 0, 0); v != accepted {
-			t.Fatalf("%d s after the wrap-around: verdict %d", at, v)
+			t.Fatalf("%d s after the wrap-around: verdict %d, want accepted", at, v)
 		}
 		for off, want := range map[int]verdict{-301: stale, -299: accepted, 299: accepted, 301: stale} {
 			if v := o.open(one(t, set, now.Add(time.Duration(off)*time.Second)), 0, 0); v != want {
@@ -401,7 +401,7 @@ func TestYear2106(t *testing.T) {
 			}
 		}
 		if v := o.open(bytes.Clone(first), 0, 0); v != replayed && v != stale {
-			t.Fatalf("replayed %d s after the wrap-around: verdict %d", at, v)
+			t.Fatalf("replayed %d s after the wrap-around: verdict %d, want replayed or stale", at, v)
 		}
 	}
 	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all) > 240 {

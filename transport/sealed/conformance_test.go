@@ -120,10 +120,10 @@ func TestFullTrainIsOneCall(t *testing.T) {
 			}
 			before := inner.Stats().SendCalls
 			if sent, err := tx.Send(&out); sent != n || err != nil {
-				t.Fatalf("%d of %d sent: %v", sent, n, err)
+				t.Fatalf("%d packets sent, error %v, want %d", sent, err, n)
 			}
 			if calls := inner.Stats().SendCalls - before; calls != 1 {
-				t.Errorf("%d calls for a train of %d packets of %d bytes", calls, n, c.PacketSize)
+				t.Errorf("%d calls for a train of %d packets of %d bytes, want 1", calls, n, c.PacketSize)
 			}
 		})
 	}

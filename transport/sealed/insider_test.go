@@ -59,7 +59,7 @@ func TestForgedCounterBlocksForFiveMinutes(t *testing.T) {
 					}
 					v := o.open(as(t, set, good, index, counter, now.Add(time.Duration(off)*time.Second)), index, 0)
 					if (v == stale) != (max(off, -off) > skew) {
-						t.Fatalf("%s: verdict %d", name, v)
+						t.Fatalf("%s: verdict %d, want stale: %v", name, v, max(off, -off) > skew)
 					}
 					refused, last := 0, 0
 					for i := range 400 {
@@ -72,7 +72,7 @@ func TestForgedCounterBlocksForFiveMinutes(t *testing.T) {
 						want = max(off+behind, quietFor) + 1
 					}
 					if refused > want || last > skew+behind+1 {
-						t.Errorf("%s: %d packets are refused, the last after %d s", name, refused, last)
+						t.Errorf("%s: %d packets are refused, the last after %d s, want at most %d and %d s", name, refused, last, want, skew+behind+1)
 					}
 					longest = max(longest, last)
 				}
@@ -98,29 +98,29 @@ func TestHostHasAShare(t *testing.T) {
 				if v := o.open(one(t, testSet(t, id), now), 0, 0); v == accepted {
 					n++
 				} else if v != deferred {
-					t.Fatalf("verdict %d", v)
+					t.Fatalf("verdict %d, want accepted or deferred", v)
 				}
 			}
 			return n
 		}
 		if n := fill(func(i int) string { return fmt.Sprintf("10.0.0.66:%d", i) }); n != 50 {
-			t.Errorf("key %d: %d of 100 senders are the attacker's", id, n)
+			t.Errorf("key %d: %d of 100 senders are the attacker's, want 50", id, n)
 		}
 		for host := range 3 {
 			from = fmt.Sprintf("10.0.0.%d:4711", host)
 			if v := o.open(one(t, testSet(t, id), now), 0, 0); v != accepted {
-				t.Errorf("key %d: a new sender of host %d: verdict %d", id, host, v)
+				t.Errorf("key %d: a new sender of host %d: verdict %d, want accepted", id, host, v)
 			}
 		}
 	}
 	if n := len(o.senders.all); n > 2*cfg.MaxSenders || n != o.senders.of[1]+o.senders.of[2] {
-		t.Errorf("%d senders, %v", n, o.senders.of)
+		t.Errorf("%d senders, by key %v, want at most %d, and the sum of keys 1 and 2", n, o.senders.of, 2*cfg.MaxSenders)
 	}
 	later := now.Add(time.Hour)
 	o.began = now
 	o.begin(set, later, 0)
 	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all)+len(o.senders.share) != 0 {
-		t.Errorf("%d senders and %d shares are left after an hour", len(o.senders.all), len(o.senders.share))
+		t.Errorf("%d senders and %d shares are left after an hour, want none", len(o.senders.all), len(o.senders.share))
 	}
 }
 
@@ -140,7 +140,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	}
 	good := next()
 	if v := o.open(bytes.Clone(good), 0, 0); v != accepted {
-		t.Fatal(v)
+		t.Fatalf("verdict %d, want accepted", v)
 	}
 	o.proven(header(good), 7)
 	got := make(map[verdict]int)
@@ -148,14 +148,14 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 		got[o.open(one(t, set, now), 0, 0)]++
 	}
 	if len(o.senders.all) != 1 || got[accepted] != trialsAtOnce-1 || len(o.candidates.all) > maxCandidates {
-		t.Errorf("%d senders are known, %d candidates, %v", len(o.senders.all), len(o.candidates.all), got)
+		t.Errorf("%d senders are known, %d candidates, verdicts %v, want 1 sender and %d accepted", len(o.senders.all), len(o.candidates.all), got, trialsAtOnce-1)
 	}
-	if v := o.open(as(t, set, good, 0, maxCounter, now), 0, 0); v != accepted { // it will have no valid signature
-		t.Errorf("with the name of a sender: verdict %d", v)
+	if v := o.open(as(t, set, good, 0, maxCounter, now), 0, 0); v != accepted { // only its signature is invalid
+		t.Errorf("with the name of a sender: verdict %d, want accepted", v)
 	}
 	for i := range 100 {
 		if v := o.open(next(), 0, 0); v != accepted {
-			t.Fatalf("packet %d of a known sender: verdict %d", i, v)
+			t.Fatalf("packet %d of a known sender: verdict %d, want accepted", i, v)
 		}
 	}
 	// Each signer has a share, and no proven sender is removed.
@@ -168,7 +168,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 		for range c.sent {
 			p := one(t, set, now)
 			if v := o.open(p, 0, 0); v != accepted {
-				t.Fatal(v)
+				t.Fatalf("verdict %d, want accepted", v)
 			}
 			o.proven(header(p), c.signer)
 		}
@@ -181,13 +181,13 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 		o.begin(set, now, 0)
 		p := next()
 		if v := o.open(p, 0, 0); v != accepted {
-			t.Fatal(v)
+			t.Fatalf("verdict %d, want accepted", v)
 		}
 		o.proven(header(p), 7)
 		o.senders.room(1, owner{}, o.elapsed)
 	}
 	if len(o.senders.all) != 1 {
-		t.Errorf("%d senders are known after a while", len(o.senders.all))
+		t.Errorf("%d senders are known after a while, want 1", len(o.senders.all))
 	}
 }
 
@@ -197,7 +197,7 @@ func TestHostOf(t *testing.T) {
 		"mem://x#7": "mem://x#7", "shm://x#4711.9f3c": "shm://x#4711.9f3c", ":7": ":7", "host": "host",
 	} {
 		if got := hostOf(address); got != want {
-			t.Errorf("%q: %q, want %q", address, got, want)
+			t.Errorf("host of %q is %q, want %q", address, got, want)
 		}
 	}
 }

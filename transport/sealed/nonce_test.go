@@ -135,7 +135,7 @@ func TestCounterEnds(t *testing.T) {
 	s.seal(b, []byte{1})
 	s.seal(b, []byte{1})
 	if c := header(b).counter(); c != maxCounter {
-		t.Errorf("counter %#x", c)
+		t.Errorf("counter %#x, want %#x", c, uint64(maxCounter))
 	}
 	if begin(1) == first || s.next != 0 {
 		t.Errorf("the salt is unchanged, with counter %#x", s.next)
@@ -154,7 +154,7 @@ func TestRandomBytesPerTrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if random.n != saltLen+trainLen {
-		t.Errorf("%d random bytes for the first train", random.n)
+		t.Errorf("%d random bytes for the first train, want %d", random.n, saltLen+trainLen)
 	}
 	for range 10 {
 		before := random.n
@@ -162,7 +162,7 @@ func TestRandomBytesPerTrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if drawn := random.n - before; drawn != trainLen {
-			t.Errorf("%d random bytes for a train", drawn)
+			t.Errorf("%d random bytes for a train, want %d", drawn, trainLen)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestBillionsOfPackets(t *testing.T) {
 				}
 			}
 			if (x.twice > 0) != c.twice {
-				t.Errorf("%d of %d packets have the nonce of another packet", x.twice, x.count)
+				t.Errorf("%d of %d packets have the nonce of another packet, want some: %v", x.twice, x.count, c.twice)
 			}
 			if copies == 0 || restarts == 0 && !c.twice || x.same == 0 { // with 2^26 packets a restart is not certain
 				t.Errorf("%d copies, %d restarts, %d packets sealed twice: too few for this test", copies, restarts, x.same)

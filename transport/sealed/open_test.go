@@ -89,7 +89,7 @@ func TestOpen(t *testing.T) {
 				t.Errorf("verdict %d, want %d", got, c.want)
 			}
 			if known := len(o.senders.all) > 0; known != (c.want == accepted) {
-				t.Errorf("%d senders are known", len(o.senders.all))
+				t.Errorf("%d senders are known, want some: %v", len(o.senders.all), c.want == accepted)
 			}
 			if c.want == accepted && !bytes.Equal(p[headerLen:headerLen+100], bytes.Repeat([]byte{7}, 100)) {
 				t.Error("it was not decrypted in place")
@@ -114,7 +114,7 @@ func TestEveryBitIsProtected(t *testing.T) {
 			first := make([]byte, 30+Overhead)
 			s.seal(first, make([]byte, 30))
 			if v := o.open(first, 3, 0); v != accepted {
-				t.Fatal(v)
+				t.Fatalf("verdict %d, want accepted", v)
 			}
 		}
 		for bit := range 8 * len(good) {
@@ -166,7 +166,7 @@ func TestReplay(t *testing.T) {
 	forgery := bytes.Clone(packets[n-1])
 	forgery[len(forgery)-1] ^= 1
 	if v := o.open(forgery, 0, 0); v != forged {
-		t.Fatal(v)
+		t.Fatalf("verdict %d on a forgery, want forged", v)
 	}
 	want(windowPackets+2, 0, accepted)
 	want(4, 0, accepted) // the oldest counter of the window, not received before
@@ -176,7 +176,7 @@ func TestReplay(t *testing.T) {
 	want(n-2, 0, accepted)
 	for i := range n {
 		if i < windowPackets*2 && open(i, 0) != replayed {
-			t.Fatalf("packet %d is accepted, although too old", i)
+			t.Fatalf("packet %d that is too old is not refused, want replayed", i)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 		p := one(now)
 		first = append(first, bytes.Clone(p))
 		if v := o.open(p, 0, 0); v != accepted {
-			t.Fatal(v)
+			t.Fatalf("verdict %d, want accepted", v)
 		}
 	}
 	if v := o.open(one(now), 0, 0); v != deferred {
@@ -214,7 +214,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	set, both = testSet(t, 2), set
 	for range 100 {
 		if v := o.open(one(now), 0, 0); v != accepted {
-			t.Fatalf("with the new key: %d", v)
+			t.Fatalf("verdict %d with the new key, want accepted", v)
 		}
 	}
 	if v := o.open(one(now), 0, 0); v != deferred {
@@ -225,12 +225,12 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 		o.begin(set, at, 0)
 		for _, p := range first {
 			if v := o.open(bytes.Clone(p), 0, 0); v != replayed && v != stale {
-				t.Fatalf("replayed after %v: verdict %d", at.Sub(now), v)
+				t.Fatalf("replayed after %v: verdict %d, want replayed or stale", at.Sub(now), v)
 			}
 		}
 	}
 	if v := o.open(one(now.Add(11*time.Minute)), 0, 0); v != accepted {
-		t.Errorf("no room after the other senders have aged: %d", v)
+		t.Errorf("verdict %d after the other senders have aged, want accepted", v)
 	}
 }
 
@@ -255,19 +255,19 @@ func TestFloodOfRecordedMarks(t *testing.T) {
 	}
 	for i := range 10 * trialsAtOnce {
 		if v := o.open(bytes.Clone(recorded[i%len(recorded)]), 0, 0); v != forged {
-			t.Fatalf("packet %d of the flood: verdict %d", i, v)
+			t.Fatalf("packet %d of the flood: verdict %d, want forged", i, v)
 		}
 	}
 	if v := o.open(one(), 0, 0); v != accepted {
-		t.Errorf("a new sender: verdict %d", v)
+		t.Errorf("a new sender: verdict %d, want accepted", v)
 	}
 	for _, p := range good {
 		if v := o.open(p, 0, 0); v != accepted {
-			t.Fatalf("a sender with a recorded mark: verdict %d", v)
+			t.Fatalf("a sender with a recorded mark: verdict %d, want accepted", v)
 		}
 	}
 	if n := len(o.candidates.all); n != 0 {
-		t.Errorf("%d candidates remain", n)
+		t.Errorf("%d candidates remain, want none", n)
 	}
 }
 
@@ -286,15 +286,15 @@ func TestTrials(t *testing.T) {
 		got[o.open(p, 0, 0)]++
 	}
 	if got[forged] != trialsAtOnce || got[deferred] != 1000 {
-		t.Errorf("%v", got)
+		t.Errorf("verdicts %v, want %d forged and 1000 deferred", got, trialsAtOnce)
 	}
 	if n := len(o.candidates.all); n != maxCandidates || o.candidates.order.Len() != n {
-		t.Errorf("%d candidates, %d in order", n, o.candidates.order.Len())
+		t.Errorf("%d candidates, %d in order, want %d of each", n, o.candidates.order.Len(), maxCandidates)
 	}
 	o.begin(set, now.Add(time.Second), 0)
 	p[len(p)-1] ^= 2
 	if v := o.open(p, 0, 0); v != forged {
-		t.Errorf("later: %d", v)
+		t.Errorf("verdict %d on a later forgery, want forged", v)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestEveryVerdictIsCounted(t *testing.T) {
 		var s stats.Seal
 		v.count(&s, 1)
 		if s == (stats.Seal{}) {
-			t.Errorf("verdict %d", v)
+			t.Errorf("verdict %d is not counted", v)
 		}
 	}
 }
@@ -331,7 +331,7 @@ func TestNoAllocations(t *testing.T) {
 		q[atSender]++
 		o.open(q, 0, 0)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("opening makes %v allocations, want none", n)
 	}
 }
 
@@ -350,7 +350,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte, leg uint8) {
 		same := bytes.Equal(p, good)
 		if v := o.open(bytes.Clone(p), 0, leg); v == accepted && !same {
-			t.Errorf("accepted: %x", p)
+			t.Errorf("changed packet %x accepted, want it refused", p)
 		}
 		Parse(p)
 	})
@@ -366,22 +366,22 @@ func TestReplayAfterKeyIsValidAgain(t *testing.T) {
 	s.seal(first, []byte{1})
 	s.seal(second, []byte{2})
 	if v := o.open(bytes.Clone(first), 0, 0); v != accepted {
-		t.Fatal(v)
+		t.Fatalf("verdict %d, want accepted", v)
 	}
 	for _, other := range []*Keyset{testSet(t, 2), testSet(t), nil} {
 		if other != nil {
 			o.begin(other, now, 0)
 			if v := o.open(bytes.Clone(second), 0, 0); v != unknownKey {
-				t.Errorf("with other keys: verdict %d", v)
+				t.Errorf("verdict %d with other keys, want unknownKey", v)
 			}
 		}
 		o.begin(set, now, 0)
 		if v := o.open(bytes.Clone(first), 0, 0); v != replayed {
-			t.Errorf("replayed after the key became valid again: verdict %d", v)
+			t.Errorf("replayed after the key became valid again: verdict %d, want replayed", v)
 		}
 	}
 	if v := o.open(second, 0, 0); v != accepted {
-		t.Errorf("a later packet of the sender: verdict %d", v)
+		t.Errorf("a later packet of the sender: verdict %d, want accepted", v)
 	}
 }
 
@@ -398,21 +398,21 @@ func TestReceiverClockIsSet(t *testing.T) {
 		s.seal(p, []byte{1})
 		all = append(all, bytes.Clone(p))
 		if v := o.open(p, 0, 0); v != accepted {
-			t.Fatal(v)
+			t.Fatalf("verdict %d, want accepted", v)
 		}
 	}
 	if o.senders.room(1, owner{}, 10); len(o.senders.all) != len(all) {
-		t.Errorf("%d of %d senders are known after the clock was set forward", len(o.senders.all), len(all))
+		t.Errorf("%d of %d senders are known after the clock was set forward, want all", len(o.senders.all), len(all))
 	}
 	later := now.Add(time.Duration(2*o.skew+sweepEvery) * time.Second)
 	o.begin(set, later, 0)
 	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all) != 0 {
-		t.Fatalf("%d senders are known after %v", len(o.senders.all), later.Sub(now))
+		t.Fatalf("%d senders are known after %v, want none", len(o.senders.all), later.Sub(now))
 	}
 	o.begin(set, now.Add(time.Minute), 0) // set back
 	for _, p := range all {
 		if v := o.open(p, 0, 0); v != replayed {
-			t.Fatalf("replayed after the clock was set back: verdict %d", v)
+			t.Fatalf("replayed after the clock was set back: verdict %d, want replayed", v)
 		}
 	}
 }
@@ -429,7 +429,7 @@ func TestForgedKeyIDsOfKnownSender(t *testing.T) {
 	good := make([]byte, 30+Overhead)
 	s.seal(good, make([]byte, 30))
 	if v := o.open(bytes.Clone(good), 3, 0); v != accepted {
-		t.Fatalf("verdict %d", v)
+		t.Fatalf("verdict %d, want accepted", v)
 	}
 	var n notices
 	for id := range uint32(10 * maxUnknownKeys) {
@@ -474,6 +474,6 @@ func TestForgedKeyIDsHideNothing(t *testing.T) {
 
 func TestNoKeys(t *testing.T) {
 	if list := (*Keyset)(nil).Keys(); len(list) > 0 {
-		t.Errorf("%v", list)
+		t.Errorf("keys %v of a nil Keyset, want none", list)
 	}
 }

@@ -114,7 +114,7 @@ func TestReplayBlocksNoSender(t *testing.T) {
 				c.more(r, i)
 			}
 			if r.oldest > DefaultSkew+time.Second {
-				t.Errorf("a packet that is %v old is accepted", r.oldest)
+				t.Errorf("a packet that is %v old is accepted, want at most %v", r.oldest, DefaultSkew+time.Second)
 			}
 			t.Logf("%d replays are accepted, the oldest %v old", r.played, r.oldest)
 		})
@@ -132,7 +132,7 @@ func TestReplayEnds(t *testing.T) {
 			r.play(i)
 		}
 		if r.played == 0 || r.oldest > DefaultSkew+time.Second {
-			t.Errorf("one every %v: %d are accepted, the oldest %v old", apart, r.played, r.oldest)
+			t.Errorf("one every %v: %d are accepted, the oldest %v old, want some, at most %v old", apart, r.played, r.oldest, DefaultSkew+time.Second)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestRepliesToMany(t *testing.T) {
 			s.seal(p, []byte{1})
 			s.next += uint64(many - 1) // replies to others
 			if v := o.open(p, unicastIndex, 0); v != accepted {
-				t.Fatalf("reply %d to one of %d: verdict %d", i, many, v)
+				t.Fatalf("reply %d to one of %d: verdict %d, want accepted", i, many, v)
 			}
 		}
 	}
@@ -182,13 +182,13 @@ func TestSenderIsRestoredFromCopy(t *testing.T) {
 			}
 		}
 		if refusedAfter := time.Duration(last) * r.apart; refusedAfter > (quietFor+2)*time.Second {
-			t.Errorf("restored to %d packets before: one is refused %v later", back, refusedAfter)
+			t.Errorf("restored to %d packets before: one is refused %v later, want at most %v", back, refusedAfter, (quietFor+2)*time.Second)
 		}
 		for i := range r.all {
 			r.play(i)
 		}
 		if r.played > last+back/50+1 { // those that were refused or lost
-			t.Errorf("restored to %d packets before: %d are accepted again", back, r.played)
+			t.Errorf("restored to %d packets before: %d are accepted again, want at most %d", back, r.played, last+back/50+1)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestUnread(t *testing.T) {
 			}
 			for _, e := range b.Events {
 				if e.Kind == transport.Unreadable && want == 0 {
-					t.Errorf("%s: %v", what, e.Err)
+					t.Errorf("%s: unreadable packets reported: %v", what, e.Err)
 				}
 			}
 		}

@@ -110,7 +110,7 @@ func vectorContents(t *testing.T) (names []string, packets [][]byte) {
 		}
 	}
 	if len(packets) < 10 {
-		t.Fatalf("only %d types of packets", len(packets))
+		t.Fatalf("%d types of packets, want at least 10", len(packets))
 	}
 	return append(names, "one byte"), append(packets, []byte{7})
 }
@@ -220,7 +220,7 @@ func makeVectors(t *testing.T) *vectors {
 		p := then(first)
 		o := vectorOpener(t, set, vectorTime)
 		if v := o.open(bytes.Clone(first), 5, 0); v != accepted {
-			t.Fatalf("%s: the earlier packet is refused: %d", name, v)
+			t.Fatalf("%s: verdict %d of the earlier packet, want accepted", name, v)
 		}
 		verdict := o.open(bytes.Clone(p), 5, 0)
 		v.Bad = append(v.Bad, vectorBad{name, 5, vectorTime, hex.EncodeToString(first), hex.EncodeToString(p), verdictNames[verdict]})
@@ -316,11 +316,11 @@ func TestVectors(t *testing.T) {
 	for _, x := range v.Good {
 		verdict, p := open(x.Sealed, x.Index, x.Time, "")
 		if verdict != accepted || hex.EncodeToString(p[headerLen:len(p)-tagLen]) != x.Packet {
-			t.Errorf("%s: verdict %d, %x", x.Name, verdict, p)
+			t.Errorf("%s: verdict %d, packet %x, want accepted and %s", x.Name, verdict, p, x.Packet)
 		}
 		i, ok := Parse(p)
 		if !ok || i.Key != x.Key || i.Counter != x.Counter || i.Time != x.Time || hex.EncodeToString(i.Salt[:]) != x.Salt || i.Bytes != len(x.Packet)/2 {
-			t.Errorf("%s: %+v", x.Name, i)
+			t.Errorf("%s: Parse: %+v, want the key, counter, time, salt and size of the vector", x.Name, i)
 		}
 	}
 	for _, x := range v.Sequences {

@@ -35,7 +35,7 @@ func TestAdvice(t *testing.T) {
 			}
 		}
 		if (got == "") != (c.wantText == nil) {
-			t.Errorf("%v: %q", c.err, got)
+			t.Errorf("advice on %v: %q, want one: %v", c.err, got, c.wantText != nil)
 		}
 	}
 }
@@ -45,15 +45,15 @@ func TestMinimumSpace(t *testing.T) {
 	for options, wantText := range map[string]string{"size=60k": "KiB left of 60, and an endpoint needs", "nr_inodes=4": "files (inodes) left of 4"} {
 		_, err := open(Config{Name: "x", Dir: smallBy(t, options)})
 		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), wantText) {
-			t.Errorf("%s: %v", options, err)
+			t.Errorf("%s: error %v, want %v with %q", options, err, unix.ENOSPC, wantText)
 		}
 	}
 	end(mustOpen(t, Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("size=%d,nr_inodes=%d", newBytes, newFiles+1))})) // one more for the root of the file system
 	if _, err := open(Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("size=%d", newBytes-pageBytes))}); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("with less memory than the advice names: %v", err)
+		t.Errorf("with less memory than the advice names: error %v, want %v", err, unix.ENOSPC)
 	}
 	if _, err := open(Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("nr_inodes=%d", newFiles))}); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("with fewer files than the advice names: %v", err)
+		t.Errorf("with fewer files than the advice names: error %v, want %v", err, unix.ENOSPC)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestNoDir(t *testing.T) {
 	}
 	for dir, wantText := range map[string]string{filepath.Join(here, "none"): "make it first", file: "is not a directory", filepath.Join(file, "x"): "not a directory"} {
 		if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), "shm: dir="+dir) || !strings.Contains(err.Error(), wantText) {
-			t.Error(dir, err)
+			t.Errorf("open with dir=%s: error %v, want one containing %q", dir, err, wantText)
 		}
 	}
 	if err := missingDir(DefaultDir, fs.ErrNotExist); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "mount -t tmpfs tmpfs /dev/shm") {

@@ -48,7 +48,7 @@ func ownDir(t testing.TB) string {
 	}
 	t.Cleanup(func() {
 		if left := files(dir); len(left) > 0 && !t.Failed() {
-			t.Errorf("left in %s: %q", dir, left)
+			t.Errorf("files left in %s: %q, want none", dir, left)
 		}
 		os.RemoveAll(dir)
 	})

@@ -39,9 +39,9 @@ func TestConnect(t *testing.T) {
 		p, err := a.fabric.connect(b.own.id)
 		switch {
 		case c.ready && err != nil, !c.ready && !errors.Is(err, errNotReady):
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: connect: error %v, want ready: %v", name, err, c.ready)
 		case err == nil && (p.depth < 1 || p.depth > laneSlots):
-			t.Errorf("%s: depth %d, but a lane has %d", name, p.depth, laneSlots)
+			t.Errorf("%s: depth %d, want 1 to %d", name, p.depth, laneSlots)
 		}
 		if err == nil {
 			p.close()
@@ -63,7 +63,7 @@ func TestEndedWithLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := peerOf(a, b); !p.gone.Load() || a.pool.left() != maxChunks {
-		t.Errorf("gone %v, %d of %d chunks are free", p.gone.Load(), a.pool.left(), maxChunks)
+		t.Errorf("gone %v, %d of %d chunks are free, want true and all", p.gone.Load(), a.pool.left(), maxChunks)
 	}
 }
 
@@ -82,12 +82,12 @@ func TestEndedAndNotFetched(t *testing.T) {
 		fetched := transport.NewBatch(1)
 		for i := range sent {
 			if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 || string(fetched.Trains[0].Data) != fmt.Sprint(i) {
-				t.Fatalf("other user %v, train %d: %d received, %v", distrust, i, len(fetched.Trains), err)
+				t.Fatalf("other user %v, train %d: %d received, error %v, want this one", distrust, i, len(fetched.Trains), err)
 			}
 			b.Release(&fetched.Trains[0])
 		}
 		if err := b.Poll(fetched); err != nil || peerOf(b, a) != nil {
-			t.Errorf("other user %v: the peer is not removed, %v", distrust, err)
+			t.Errorf("other user %v: the peer is not removed, or error %v", distrust, err)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestJoinDuringScan(t *testing.T) {
 		f.unmap()
 		f.close()
 		a.fabric.announce()
-		if err := a.Poll(transport.NewBatch(1)); err != nil { // removes it
+		if err := a.Poll(transport.NewBatch(1)); err != nil { // Poll removes the peer
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestReusedLaneCountsNoLoss(t *testing.T) {
 	}
 	slot := peerOf(a, b).slot
 	if n := word(a.own.mem, droppedAt(slot)).Load(); n != 10 {
-		t.Fatalf("%d were dropped", n)
+		t.Fatalf("%d were dropped, want 10", n)
 	}
 	end(b)
 	if err := a.Poll(transport.NewBatch(1)); err != nil || peerOf(a, b) != nil {
@@ -178,7 +178,7 @@ func TestReusedLaneCountsNoLoss(t *testing.T) {
 		t.Fatalf("received %q in lane %d, want lane %d", got, peerOf(a, c).slot, slot)
 	}
 	if n := c.Stats().ReceiveOverflow; n != 0 {
-		t.Errorf("%d counted as dropped", n)
+		t.Errorf("%d counted as dropped, want none", n)
 	}
 }
 
@@ -189,10 +189,10 @@ func TestImpossibleDropCount(t *testing.T) {
 	for _, n := range []uint64{1<<64 - 1<<16, 1 << 63, 1<<62 + 1<<16} { // whose low 16 bits, which an entry states, are 0
 		dropped.Store(n)
 		if got := transfer(t, a, b, s, "x"); got != "x" {
-			t.Errorf("received %q", got)
+			t.Errorf("received %q, want x", got)
 		}
 		if n := b.Stats().ReceiveOverflow; n != 0 {
-			t.Errorf("%d counted as dropped", n)
+			t.Errorf("%d counted as dropped, want none", n)
 		}
 	}
 	dropped.Store(3)
@@ -220,7 +220,7 @@ func TestRenewedChunkIsFree(t *testing.T) {
 		block = other
 		fetched := transport.NewBatch(1)
 		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
-			t.Fatal(len(fetched.Trains), err)
+			t.Fatalf("Poll: %d trains, error %v, want 1", len(fetched.Trains), err)
 		}
 		b.Release(&fetched.Trains[0])
 	}
@@ -228,7 +228,7 @@ func TestRenewedChunkIsFree(t *testing.T) {
 	a.reap(peerOf(a, b))
 	a.mu.Unlock()
 	if n := a.pool.left(); n != maxChunks-1 {
-		t.Errorf("%d of %d chunks are free, and the window holds one", n, maxChunks)
+		t.Errorf("%d of %d chunks are free, want all but the one in the window", n, maxChunks)
 	}
 	a.Free(mem)
 }
@@ -302,7 +302,7 @@ func TestNotShared(t *testing.T) {
 		}
 	}
 	if fd, err := h.openFile(name, unix.O_RDONLY); !errors.Is(err, fs.ErrPermission) {
-		t.Fatal(fd, err)
+		t.Fatalf("openFile: descriptor %d, error %v, want %v", fd, err, fs.ErrPermission)
 	}
 	if got := h.stateByLock(name); got != dead {
 		t.Errorf("state %d, want %d", got, dead)
@@ -332,6 +332,6 @@ func TestSweepKeepsOpenDirectories(t *testing.T) {
 	}
 	end(mustOpen(t, cfg))
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory that is not open to others was not removed: %v", err)
+		t.Errorf("a directory that is not open to others was not removed: error %v, want %v", err, fs.ErrNotExist)
 	}
 }

@@ -42,18 +42,18 @@ func TestDescribeDir(t *testing.T) {
 		t.Helper()
 		m, err := DescribeDir(dir)
 		if err != nil || m.Free <= 0 || m.Free > m.Bytes || len(m.Places) != 2 {
-			t.Fatalf("%+v, %v", m, err)
+			t.Fatalf("directory %+v, error %v, want free bytes and 2 places", m, err)
 		}
 		for i, want := range []Place{
 			{Path: place, User: os.Geteuid(), Mine: true},
 			{Path: fabric, User: os.Geteuid(), Mine: true, Fabric: true, Left: left, Bytes: m.Places[1].Bytes},
 		} {
 			if m.Places[i] != want {
-				t.Errorf("%+v, want %+v", m.Places[i], want)
+				t.Errorf("place %d is %+v, want %+v", i, m.Places[i], want)
 			}
 		}
 		if m.Places[1].Bytes < 100_000 {
-			t.Errorf("%+v", m.Places[1])
+			t.Errorf("place %+v, want at least 100000 bytes", m.Places[1])
 		}
 	}
 	check(true)
@@ -71,14 +71,14 @@ func TestDescribeDir(t *testing.T) {
 	defer young.Close()
 	check(false)
 	if m, err := DescribeDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%+v, %v", m, err)
+		t.Errorf("directory that does not exist: %+v, error %v, want %v", m, err, fs.ErrNotExist)
 	}
 	if err := os.Chmod(fabric, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	m, err := DescribeDir(dir)
 	if err != nil || len(m.Places) != 2 || !strings.Contains(m.Places[1].Wrong, "has mode 0755") || m.Places[1].Bytes != 0 {
-		t.Errorf("a fabric that is open to others: %+v, %v", m, err)
+		t.Errorf("a fabric that is open to others: %+v, error %v, want 2 places, the second of mode 0755", m, err)
 	}
 }
 
@@ -93,11 +93,11 @@ func TestDescribeDirFollowsNoLink(t *testing.T) {
 	}
 	m, err := DescribeDir(dir)
 	if err != nil || len(m.Places) != 4 {
-		t.Errorf("%+v, %v", m, err)
+		t.Errorf("directory %+v, error %v, want 4 places", m, err)
 	}
 	for _, p := range m.Places {
 		if link := p.Path == other || filepath.Base(p.Path) == "link"; link != (p.Wrong == "is not a directory") {
-			t.Errorf("%+v", p)
+			t.Errorf("place %+v, want \"is not a directory\" for links and other files only", p)
 		}
 	}
 }
@@ -115,6 +115,6 @@ func TestDescribeDirLocksNoMembersFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := DescribeDir(dir); err != nil || len(m.Places) != 2 || !m.Places[1].Left {
-		t.Errorf("reported a living endpoint where only the members file is locked: %+v, %v", m.Places, err)
+		t.Errorf("places %+v, error %v, want the endpoint left where only the members file is locked", m.Places, err)
 	}
 }

@@ -133,7 +133,7 @@ func TestUndiscoverable(t *testing.T) {
 				defer os.RemoveAll(a.cfg.Dir) // because no endpoint removes renamed files
 				a.discoverable.apart, b.discoverable.apart = time.Microsecond, time.Microsecond
 				if reports := append(undiscoverable(t, a, parked, 10), undiscoverable(t, b, parked, 10)...); len(reports) > 0 {
-					t.Fatalf("reported %v before the change", reports)
+					t.Fatalf("events before the change: %v, want none", reports)
 				}
 				if err := c.do(a); err != nil {
 					t.Fatal(err)
@@ -145,7 +145,7 @@ func TestUndiscoverable(t *testing.T) {
 					}
 					reports := undiscoverable(t, tr, parked, 10)
 					if len(reports) != want {
-						t.Fatalf("endpoint %d reported %v", i, reports)
+						t.Fatalf("endpoint %d has events %v, want %d", i, reports, want)
 					}
 					cause := " was removed or renamed: "
 					if strings.HasPrefix(what, "another ") {
@@ -153,12 +153,12 @@ func TestUndiscoverable(t *testing.T) {
 					}
 					for _, e := range reports {
 						if text := e.Err.Error(); !strings.HasPrefix(text, "shm: "+c.names(a)+cause) || !strings.Contains(text, "restart it") {
-							t.Errorf("reported %+v", e)
+							t.Errorf("event %+v, want the cause %q, and the advice to restart", e, cause)
 						}
 					}
 				}
 				if got := transfer(t, a, b, s, "on"); got != "on" {
-					t.Errorf("received %q", got)
+					t.Errorf("received %q, want on", got)
 				}
 			})
 		}
@@ -208,7 +208,7 @@ func TestDiscoverable(t *testing.T) {
 		t.Helper()
 		for _, parked := range []bool{false, true} {
 			if reports := undiscoverable(t, a, parked, 3); len(reports) > 0 {
-				t.Errorf("%s: reported %v", when, reports)
+				t.Errorf("%s: events %v, want none", when, reports)
 			}
 		}
 	}
@@ -247,10 +247,10 @@ func TestTwoFabricsWithOneName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := transfer(t, c, d, x, "new"); got != "new" {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want new", got)
 	}
 	if got := transfer(t, a, b, s, "old"); got != "old" {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want old", got)
 	}
 	if peerOf(a, c) != nil || peerOf(c, a) != nil {
 		t.Error("endpoints of the two fabrics are connected")

@@ -94,11 +94,11 @@ func TestHalfShared(t *testing.T) {
 			defer end(tr)
 			for _, path := range []string{above, filepath.Join(above, "x")} {
 				if st, err := os.Stat(path); err != nil || st.Mode() != fs.ModeDir|fs.ModeSetgid|0o770 {
-					t.Errorf("%s: %v, %v", path, st.Mode(), err)
+					t.Errorf("%s: mode %v, error %v, want %v", path, st.Mode(), err, fs.ModeDir|fs.ModeSetgid|0o770)
 				}
 			}
 			if left := files(cfg.Dir); len(left) != 5 { // two directories, the members file, two files of the endpoint
-				t.Errorf("there are %q", left)
+				t.Errorf("files %q, want 5", left)
 			}
 		})
 	}
@@ -116,10 +116,10 @@ func TestPrivateDirectoryMoved(t *testing.T) {
 		if tr, err := open(cfg); err == nil {
 			end(tr)
 		} else if !strings.Contains(err.Error(), "is not empty: move it to another directory") {
-			t.Error(name, err)
+			t.Errorf("open with %s: error %v, want that the directory is not empty", name, err)
 		}
 		if st, err := os.Stat(private); err != nil || st.Mode() != fs.ModeDir|0o700 {
-			t.Errorf("%s: %v, %v", name, st.Mode(), err)
+			t.Errorf("%s: mode %v, error %v, want %v", name, st.Mode(), err, fs.ModeDir|0o700)
 		}
 		if err := os.RemoveAll(private); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestBellReplaced(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 		if st, err := os.Stat(in(name)); err != nil || st.Mode() != before.Mode() {
-			t.Errorf("%s: %v, %v", name, st.Mode(), err)
+			t.Errorf("%s: mode %v, error %v, want %v", name, st.Mode(), err, before.Mode())
 		}
 	}
 	fd, err := d.makePipe("bell", 0o620)
@@ -163,7 +163,7 @@ func TestBellReplaced(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	if st, err := os.Stat(in("bell")); err != nil || st.Mode() != fs.ModeNamedPipe|0o620 {
-		t.Errorf("%v, %v", st.Mode(), err)
+		t.Errorf("pipe bell: mode %v, error %v, want %v", st.Mode(), err, fs.ModeNamedPipe|0o620)
 	}
 	if os.Geteuid() != 0 {
 		return // only root can change a file's owner
@@ -173,7 +173,7 @@ func TestBellReplaced(t *testing.T) {
 	}
 	if fd, err := d.sharePipe("another's", 0o620); !errors.Is(err, errReplaced) {
 		unix.Close(fd)
-		t.Errorf("a pipe of another user was accepted: %v", err)
+		t.Errorf("a pipe of another user was accepted, error %v", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestUmask(t *testing.T) {
 					need = 0o700
 				}
 				if err != nil || st.Mode()&0o700 != need {
-					t.Errorf("group %q, umask %#o: %s has mode %v, %v", group, mask, path, st.Mode(), err)
+					t.Errorf("group %q, umask %#o: %s has mode %v, error %v, want %v for the owner", group, mask, path, st.Mode(), err, need)
 				}
 			}
 			end(tr)
@@ -219,7 +219,7 @@ func TestUmask(t *testing.T) {
 	}
 	regain(unix.AT_FDCWD, link)
 	if st, err := os.Stat(victim); err != nil || st.Mode() != fs.ModeDir {
-		t.Errorf("the target of a link: %v, %v", st.Mode(), err)
+		t.Errorf("the target of a link has mode %v, error %v, want an unchanged directory", st.Mode(), err)
 	}
 }
 
@@ -239,10 +239,10 @@ func TestMembersFileIsHardLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "is not a members file") {
-		t.Errorf("error %v", err)
+		t.Errorf("open: error %v, want one containing \"is not a members file\"", err)
 	}
 	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 || st.Size() != 4 {
-		t.Errorf("%v, %d bytes, %v", st.Mode(), st.Size(), err)
+		t.Errorf("victim's file: mode %v, %d bytes, error %v, want mode 0600 and 4 bytes", st.Mode(), st.Size(), err)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestBellIsNotAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(victim); string(got) != "mine" || a.rang != rang {
-		t.Errorf("%q, %v, rang %d times", got, err, a.rang-rang)
+		t.Errorf("the target of a link holds %q, error %v, and the bell rang %d times, want mine and never", got, err, a.rang-rang)
 	}
 	if err := os.Remove(victim); err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestDirectoryOfAnotherUser(t *testing.T) {
 		}
 		_, err = open(cfg)
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "belongs to user 65534") || !strings.Contains(err.Error(), "dir=") {
-			t.Errorf("group %q: %v", group, err)
+			t.Errorf("group %q: error %v, want %v, with the owner 65534 and dir=", group, err, fs.ErrPermission)
 		}
 		if time.Since(began) >= membersWait {
 			t.Error("Open retried, although nothing was going to change")

@@ -20,7 +20,7 @@ import (
 func TestGroupNumbers(t *testing.T) {
 	for _, group := range []string{"4294967295", "99999999999"} {
 		if _, err := groupID(group); err == nil || !strings.Contains(err.Error(), "there are groups up to 4294967294") {
-			t.Errorf("%s: %v", group, err)
+			t.Errorf("group %s: error %v, want the highest number of a group", group, err)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestEndlessRinging(t *testing.T) {
 	defer unix.Close(bell)
 	const rings = 64 << 10
 	if n, err := unix.Write(bell, make([]byte, rings)); err != nil || n != rings {
-		t.Fatal(n, err)
+		t.Fatalf("writing to the pipe: %d bytes, error %v, want %d", n, err, rings)
 	}
 	if err := a.Wait(0); err != nil { // it has an event of its sender to report
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestEndlessRinging(t *testing.T) {
 		}
 		before := left
 		if left, err = unix.IoctlGetInt(a.own.bell, unix.TIOCINQ); err != nil || left >= before || left < before-len(a.own.rung) {
-			t.Fatalf("%d rings are left of %d after a sleep: %v", left, before, err)
+			t.Fatalf("%d rings are left of %d after a sleep, error %v, want fewer", left, before, err)
 		}
 	}
 	if waits < 2 {
@@ -82,7 +82,7 @@ func TestLockIsNeverFree(t *testing.T) {
 		began := time.Now()
 		other, err := enterFabric(Config{Name: "held", Dir: dir}, noEndpoint)
 		if elapsed := time.Since(began); !errors.Is(err, errLocked) || elapsed < maxMembersWait || elapsed > maxMembersWait+time.Second || !strings.Contains(err.Error(), "kept joining and leaving for 30s, and "+name) {
-			t.Errorf("%v, %v after %v", other, err, elapsed)
+			t.Errorf("enterFabric: %v, error %v after %v, want %v after %v, with the file %s", other, err, elapsed, errLocked, maxMembersWait, name)
 		}
 		cancel()
 		<-gone
@@ -118,10 +118,10 @@ func TestLocked(t *testing.T) {
 			at = min(at+maxCheckInterval, c.now)
 		}
 		if over != c.over {
-			t.Errorf("%+v: %v", c, over)
+			t.Errorf("%+v: over %v, want %v", c, over, c.over)
 		}
 		if err := p.locked("/x", c.holder); !strings.Contains(err.Error(), c.wantText) || !errors.Is(err, errLocked) {
-			t.Errorf("%v, want %q", err, c.wantText)
+			t.Errorf("error %v, want %v with %q", err, errLocked, c.wantText)
 		}
 	}
 }

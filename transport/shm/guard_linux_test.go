@@ -33,7 +33,7 @@ func child(t *testing.T) bool {
 	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v", testenv.TimeLimit(t))
 	cmd.Env = childEnv(t)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("in a child process: %v: %s", err, out[max(0, len(out)-8000):])
+		t.Errorf("test in a child process: error %v, output %s", err, out[max(0, len(out)-8000):])
 	}
 	return false
 }
@@ -83,7 +83,7 @@ func TestTrainsOfOtherUsersAreCopied(t *testing.T) {
 			}
 			fetched := transport.NewBatch(1)
 			if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
-				t.Fatal(len(fetched.Trains), err)
+				t.Fatalf("Poll: %d trains, error %v, want 1", len(fetched.Trains), err)
 			}
 			tr, p := &fetched.Trains[0], peerOf(b, a)
 			at := uintptr(unsafe.Pointer(&tr.Data[0])) - uintptr(unsafe.Pointer(&p.mem[0]))
@@ -92,7 +92,7 @@ func TestTrainsOfOtherUsersAreCopied(t *testing.T) {
 			}
 			clear(a.own.mem[atChunks:][:chunkBytes]) // as an endpoint may that violates the protocol
 			if kept := string(tr.Data) == "as it was"; kept != c.copied {
-				t.Errorf("it was changed to %q", tr.Data)
+				t.Errorf("the train changed to %q, want it copied: %v", tr.Data, c.copied)
 			}
 			b.Release(tr)
 		})
@@ -160,7 +160,7 @@ func TestTruncateAnywhere(t *testing.T) {
 					e.retainA, err = e.b.Retain(transport.Source(e.a.own.id))
 				}
 				if got := transfer(t, e.b, e.a, e.toA, "here"); err != nil || got != "here" {
-					t.Fatal(got, err)
+					t.Fatalf("received %q, error %v, want here", got, err)
 				}
 				if c.prepare != nil {
 					if err := c.prepare(e); err != nil {
@@ -189,10 +189,10 @@ func TestTruncateAnywhere(t *testing.T) {
 					return
 				}
 				if err := poll(e); err != nil || len(e.fetched.Trains) > 0 {
-					t.Errorf("%d trains, %v", len(e.fetched.Trains), err)
+					t.Errorf("%d trains, error %v, want none", len(e.fetched.Trains), err)
 				}
 				if n := e.b.Stats().ReceiveErrors; n != 1 || !p.gone.Load() || e.b.pool.left() != maxChunks {
-					t.Errorf("%d errors, gone %v, %d of %d chunks are free", n, p.gone.Load(), e.b.pool.left(), maxChunks)
+					t.Errorf("%d errors, gone %v, %d of %d chunks are free, want 1, true and all", n, p.gone.Load(), e.b.pool.left(), maxChunks)
 				}
 			})
 		}
@@ -210,12 +210,12 @@ func TestTruncateMembersFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := a.fabric.count(); n != 0 {
-		t.Errorf("a word behind the end of the file is %d", n)
+		t.Errorf("a word behind the end of the file is %d, want 0", n)
 	}
 	a.fabric.announce()
 	for _, text := range []string{"on", "and on"} {
 		if got := transfer(t, a, b, s, text); got != text {
-			t.Errorf("received %q", got)
+			t.Errorf("received %q, want %q", got, text)
 		}
 	}
 	b.BeginWait(-1)

@@ -33,7 +33,7 @@ func pair(t *testing.T, cfg Config) (a, b *Transport, s transport.Sender) {
 		t.Fatal(err)
 	}
 	if got := transfer(t, a, b, s, "first"); got != "first" {
-		t.Fatalf("received %q", got)
+		t.Fatalf("received %q, want first", got)
 	}
 	return a, b, s
 }
@@ -91,7 +91,7 @@ func TestGarbage(t *testing.T) {
 				markBad(a, b)
 				transfer(t, a, b, s, "x")
 				if n := b.Stats().ReceiveErrors; n != 1 {
-					t.Errorf("%d errors", n)
+					t.Errorf("%d receive errors, want 1", n)
 				}
 				if got := transfer(t, a, b, s, "y"); got != "" {
 					t.Errorf("received %q from an endpoint that is marked bad", got)
@@ -100,7 +100,7 @@ func TestGarbage(t *testing.T) {
 				defer end(c)
 				sc, _ := c.NewSender(0)
 				if got := transfer(t, c, b, sc, "from another"); got != "from another" {
-					t.Errorf("received %q", got)
+					t.Errorf("received %q, want \"from another\"", got)
 				}
 			})
 		}
@@ -133,10 +133,10 @@ func TestGarbageReturned(t *testing.T) {
 			transfer(t, a, b, s, "x")
 			transfer(t, a, b, s, "y")
 			if n := a.Stats().ReceiveErrors; n != 1 {
-				t.Errorf("%d errors", n)
+				t.Errorf("%d receive errors, want 1", n)
 			}
 			if n := a.pool.left(); n != maxChunks {
-				t.Errorf("%d of %d chunks are free", n, maxChunks)
+				t.Errorf("%d of %d chunks are free, want all", n, maxChunks)
 			}
 		})
 	}
@@ -267,7 +267,7 @@ func TestEndlessDescriptors(t *testing.T) {
 			stop.Store(true)
 			<-written
 			if maximum > laneSlots || from.bad.Load() {
-				t.Errorf("%d descriptors are read at a time, bad %v", maximum, from.bad.Load())
+				t.Errorf("%d descriptors are read at a time, bad %v, want at most %d and false", maximum, from.bad.Load(), laneSlots)
 			}
 		})
 	}

@@ -18,21 +18,21 @@ func TestLayout(t *testing.T) {
 		{"chunks", chunkAt(0), maxChunks * chunkBytes},
 	} {
 		if part.at < end || part.at%8 != 0 {
-			t.Errorf("%s begin at %d, but the part before ends at %d", part.name, part.at, end)
+			t.Errorf("%s begins at %d, want a multiple of 8 after %d", part.name, part.at, end)
 		}
 		end = part.at + part.bytes
 	}
 	if end > fileBytes || fileBytes%pageBytes != 0 {
-		t.Errorf("the file has %d bytes of %d", fileBytes, end)
+		t.Errorf("the file has %d bytes of %d, want whole pages", fileBytes, end)
 	}
 	if a, b := ringAt(lanes-1, laneSlots-1)+descriptor, returnsAt(0, 0); a > b {
 		t.Errorf("the last ring ends at %d, which is behind %d", a, b)
 	}
 	if at, bit := groupAt(maxGroups - 1); at+8 > atLanes || bit != 1<<63 {
-		t.Errorf("the last group is bit %#x at %d", bit, at)
+		t.Errorf("the last group is bit %#x at %d, want its highest bit before %d", bit, at, atLanes)
 	}
 	if atChunks%pageBytes != 0 {
-		t.Errorf("chunks begin at %d", atChunks)
+		t.Errorf("chunks begin at %d, want a multiple of %d", atChunks, pageBytes)
 	}
 }
 
@@ -53,13 +53,13 @@ func FuzzEntry(f *testing.F) {
 			return
 		}
 		if at := e.at(); at < atChunks || at+e.bytes > fileBytes || e.bytes < 1 || e.size < 1 || e.size > e.bytes {
-			t.Errorf("%#x %#x: %+v", a, b, e)
+			t.Errorf("words %#x %#x: entry %+v lies outside the file, or has a wrong size", a, b, e)
 		}
 		if e.group < transport.Unicast || e.group >= maxGroups {
-			t.Errorf("%#x %#x: group %d", a, b, e.group)
+			t.Errorf("words %#x %#x: group %d, want it in range", a, b, e.group)
 		}
 		if x, y := e.words(laneSlots * (b>>48 - 1)); x != a || y != b {
-			t.Errorf("%#x %#x is %+v, which is %#x %#x", a, b, e, x, y)
+			t.Errorf("words %#x %#x are %+v, which has words %#x %#x, want the same", a, b, e, x, y)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 		t.Error("names do not separate fabrics")
 	}
 	if got := a.GroupAddress(3); got != "shm://one/3" {
-		t.Errorf("GroupAddress = %q", got)
+		t.Errorf("GroupAddress = %q, want shm://one/3", got)
 	}
 	end(a)
 	d := mustOpen(t, Config{Name: "one", Dir: dir})
@@ -46,7 +46,7 @@ func TestNames(t *testing.T) {
 	end(d)
 	end(c)
 	if left := files(dir); len(left) > 0 {
-		t.Errorf("left: %q", left)
+		t.Errorf("files left: %q, want none", left)
 	}
 }
 
@@ -146,21 +146,21 @@ func TestNoDescriptor(t *testing.T) {
 		events := transport.NewBatch(1)
 		polled := a.Poll(events)
 		a.BeginWait(-1)
-		a.EndWait() // this one reads what woke it
+		a.EndWait() // this call reads the bell that woke the endpoint
 		sleep := a.BeginWait(-1)
 		a.EndWait()
 		if err := errors.Join(sent, polled, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
 			t.Fatal(err)
 		}
 		if n := a.Stats().ReceiveErrors; n == 0 || sleep < 0 || sleep > aliveInterval {
-			t.Errorf("%d free: %d errors; it would wait for %v", free, n, sleep)
+			t.Errorf("%d descriptors free: %d receive errors, a wait of %v, want some and at most %v", free, n, sleep, aliveInterval)
 		}
 		if why := unconnectedOf(events); len(why) != 1 || !strings.Contains(why[0], "ulimit -n") || free == 1 && !strings.Contains(why[0], "of 3") {
-			t.Errorf("%d free: reported %q", free, why)
+			t.Errorf("%d descriptors free: reasons %q, want one with advice on ulimit -n", free, why)
 		}
 		for i := 0; len(*a.known.Load()) != 3 || !strings.HasSuffix(transfer(t, a, b, s, "x"), "x"); i++ {
 			if i == 1000 { // of 10 ms each
-				t.Fatalf("%d free: they never connected", free)
+				t.Fatalf("%d descriptors free: the endpoints never connected", free)
 			}
 			time.Sleep(aliveInterval / 10)
 			a.Poll(transport.NewBatch(1))
@@ -187,7 +187,7 @@ func TestOtherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if why := unconnectedOf(fetched); len(why) != 1 || !strings.Contains(why[0], "another version") || !strings.Contains(why[0], "1 of 3 endpoints of shm://x") {
-		t.Errorf("reported %q", why)
+		t.Errorf("reasons %q, want one: another version, 1 of 3 endpoints of shm://x", why)
 	}
 	again := func() int {
 		a.fabric.suspect.Store(true)
@@ -201,13 +201,13 @@ func TestOtherVersion(t *testing.T) {
 	}
 	word(b.own.mem, atMagic).Store(magic)
 	if n := again(); n != 0 || len(*a.known.Load()) != 3 {
-		t.Errorf("reported %d times; %d connected", n, len(*a.known.Load()))
+		t.Errorf("reported %d times; %d connected, want none and 3", n, len(*a.known.Load()))
 	}
 	c := mustOpen(t, a.cfg)
 	defer end(c)
 	word(c.own.mem, atMagic).Store(magic - 1<<56)
 	if n := again(); n != 1 {
-		t.Errorf("the next one is reported %d times", n)
+		t.Errorf("the next endpoint is reported %d times, want once", n)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestWritableByOthersIsNotTrusted(t *testing.T) {
 		{0o600, os.Geteuid() + 1, true},
 	} {
 		if got := !ours(&unix.Stat_t{Mode: unix.S_IFREG | c.mode, Uid: uint32(c.uid)}); got != c.otherUser {
-			t.Errorf("a file of user %d with mode %o counts as another user's: %v", c.uid, c.mode, got)
+			t.Errorf("a file of user %d with mode %o counts as another user's: %v, want %v", c.uid, c.mode, got, c.otherUser)
 		}
 	}
 	a, b, s := unconnected(t)
@@ -236,11 +236,11 @@ func TestWritableByOthersIsNotTrusted(t *testing.T) {
 	a.Poll(transport.NewBatch(1))
 	for _, p := range *a.known.Load() {
 		if p.otherUser != (p.id == b.own.id) {
-			t.Errorf("%x belongs to another user: %v", p.id, p.otherUser)
+			t.Errorf("endpoint %x belongs to another user: %v, want %v", p.id, p.otherUser, p.id == b.own.id)
 		}
 	}
 	if got := transfer(t, a, b, s, "x"); got != "x" {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want x", got)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestDeadReader(t *testing.T) {
 		s.Send(out)
 	}
 	if err := b.Poll(batch); err != nil || len(batch.Trains) == 0 {
-		t.Fatal(len(batch.Trains), err)
+		t.Fatalf("Poll: %d trains, error %v, want at least 1", len(batch.Trains), err)
 	}
 	if n := maxChunks - a.pool.left(); n != depth(b) {
 		t.Errorf("%d chunks are held, want %d", n, depth(b))
@@ -289,9 +289,9 @@ func TestNoWakeupsWhileAwake(t *testing.T) {
 		transfer(t, a, b, s, "x")
 	}
 	if n := rang() - before; n != 0 {
-		t.Errorf("%d of 1000 trains rang the bell of an endpoint that is awake", n)
+		t.Errorf("%d of 1000 trains rang the bell of an endpoint that is awake, want none", n)
 	}
-	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
+	for b.BeginWait(-1) == 0 { // the event of its own join woke the endpoint
 		b.EndWait()
 	}
 	for range 10 {
@@ -300,7 +300,7 @@ func TestNoWakeupsWhileAwake(t *testing.T) {
 	b.waiter.Sleep(-1)
 	b.EndWait()
 	if n := rang() - before; n != 1 {
-		t.Errorf("rang %d times for an endpoint that sleeps", n)
+		t.Errorf("the bell rang %d times for an endpoint that sleeps, want once", n)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestLaneReused(t *testing.T) {
 	for _, more := range []int{3, 5, laneSlots, 2*laneSlots + 1} {
 		for range more {
 			if got := transfer(t, a, b, s, "old"); got != "old" {
-				t.Fatalf("received %q as the %dth", got, sent)
+				t.Fatalf("received %q as message %d, want old", got, sent)
 			}
 			sent++
 		}
@@ -340,6 +340,6 @@ func TestLaneReused(t *testing.T) {
 		used[p.slot], sent = true, 2
 	}
 	if again < 2 {
-		t.Errorf("lanes were reused %d times", again)
+		t.Errorf("lanes were reused %d times, want at least 2", again)
 	}
 }

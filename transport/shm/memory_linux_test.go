@@ -32,7 +32,7 @@ func TestNoMemoryIsNotOverflow(t *testing.T) {
 		const sent = 1000
 		for range sent {
 			if n, err := s.Send(single(packet)); n != 1 || err != nil {
-				t.Fatal(n, err)
+				t.Fatalf("Send: %d packets, error %v, want 1", n, err)
 			}
 		}
 		from, received := transport.Source(0), 0
@@ -52,7 +52,7 @@ func TestNoMemoryIsNotOverflow(t *testing.T) {
 		s.Send(single([]byte("the next train states what was dropped before it")))
 		fetched := transport.NewBatch(batch)
 		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
-			t.Fatalf("%s: %d trains, %v", c.name, len(fetched.Trains), err)
+			t.Fatalf("%s: Poll: %d trains, error %v, want 1", c.name, len(fetched.Trains), err)
 		}
 		noMemoryAt, overflow := a.Stats().SendNoMemory, b.Stats().ReceiveOverflow
 		if received == 0 || received == sent || noMemoryAt+overflow != uint64(sent-received) || (noMemoryAt > 0) != c.noMemory || (overflow > 0) == c.noMemory {
@@ -69,7 +69,7 @@ func TestNoMemoryIsNotOverflow(t *testing.T) {
 			}
 		}
 		if noMemoryAt := b.Stats().SendNoMemory; (noMemoryAt > 0) != c.noMemory {
-			t.Errorf("%s: %d replies without memory", c.name, noMemoryAt)
+			t.Errorf("%s: %d replies without memory, want some: %v", c.name, noMemoryAt, c.noMemory)
 		}
 		end(a)
 		end(b)
@@ -106,7 +106,7 @@ func TestTrainsSpareMemory(t *testing.T) {
 		return st.Bavail * uint64(st.Bsize)
 	}
 	if n := left(); n < 300_000 || n > 1100_000 {
-		t.Errorf("%d bytes are left", n)
+		t.Errorf("%d bytes are left, want 300,000 to 1,100,000", n)
 	}
 	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
 	b.Join(1)
@@ -116,7 +116,7 @@ func TestTrainsSpareMemory(t *testing.T) {
 	}
 	for _, text := range []string{"short", string(packet), string(packet)} {
 		if got := transfer(t, a, b, late, text); got != text {
-			t.Errorf("received %d of %d bytes", len(got), len(text))
+			t.Errorf("received %d bytes, want %d", len(got), len(text))
 		}
 	}
 	if n := a.Stats().SendNoMemory; n != 0 {

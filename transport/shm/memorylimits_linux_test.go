@@ -29,15 +29,15 @@ func TestLentUntilTheEnd(t *testing.T) {
 	s.Send(single([]byte("mine")))
 	batch := transport.NewBatch(16)
 	if err := b.Poll(batch); err != nil || len(batch.Trains) != 1 {
-		t.Fatal(len(batch.Trains), err)
+		t.Fatalf("Poll: %d trains, error %v, want 1", len(batch.Trains), err)
 	}
-	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) // it continues to receive
+	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) // another endpoint, which continues to receive
 	defer end(c)
 	c.Join(0)
 	b.Close()
 	s.Send(single([]byte("else")))
 	if got := string(batch.Trains[0].Data); got != "mine" {
-		t.Errorf("a lent train changed to %q", got)
+		t.Errorf("a lent train changed to %q, want mine", got)
 	}
 }
 
@@ -82,14 +82,14 @@ func TestKeptTrainsInLane(t *testing.T) {
 		}
 	}
 	if bad := b.Stats().ReceiveErrors; bad != 0 || n < maxQueue {
-		t.Errorf("%d trains, %d errors", n, bad)
+		t.Errorf("%d trains, %d receive errors, want at least %d and none", n, bad, maxQueue)
 	}
 }
 
 // An endpoint that cannot open a bell retries with the next train. docs/protocol §28.8.
 func TestBellRetried(t *testing.T) {
 	a, b, s := pair(t, Config{})
-	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
+	for b.BeginWait(-1) == 0 { // the event of its own join woke the endpoint
 		b.EndWait()
 	}
 	path := filepath.Join(a.fabric.path, bellName(b.own.id))
@@ -102,7 +102,7 @@ func TestBellRetried(t *testing.T) {
 	}
 	s.Send(single([]byte("y")))
 	if a.rang != 1 {
-		t.Errorf("rang %d times for an endpoint that sleeps", a.rang)
+		t.Errorf("the bell rang %d times for an endpoint that sleeps, want once", a.rang)
 	}
 	b.EndWait()
 }
@@ -122,7 +122,7 @@ func TestLinkIsNotShared(t *testing.T) {
 		t.Error("the target of a link was shared")
 	}
 	if st, err := os.Stat(victim); err != nil || st.Mode() != fs.ModeDir|0o700 {
-		t.Errorf("%v, %v", st.Mode(), err)
+		t.Errorf("victim's directory: mode %v, error %v, want %v", st.Mode(), err, fs.ModeDir|0o700)
 	}
 }
 
@@ -133,12 +133,12 @@ func TestDirectoryReplaced(t *testing.T) {
 	if err := errors.Join(os.Rename(a.fabric.path, moved), os.Mkdir(a.fabric.path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
+	for b.BeginWait(-1) == 0 { // the event of its own join woke the endpoint
 		b.EndWait()
 	}
 	s.Send(single([]byte("x"))) // opens b's bell
 	if a.rang != 1 {
-		t.Errorf("rang %d times", a.rang)
+		t.Errorf("the bell rang %d times, want once", a.rang)
 	}
 	b.EndWait()
 	b.Close()
@@ -163,11 +163,11 @@ func TestInPlace(t *testing.T) {
 	s.Send(out)
 	fetched := transport.NewBatch(batch)
 	if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
-		t.Fatal(len(fetched.Trains), err)
+		t.Fatalf("Poll: %d trains, error %v, want 1", len(fetched.Trains), err)
 	}
 	copy(out.Data, "seen")
 	if got := string(fetched.Trains[0].Data[:4]); got != "seen" {
-		t.Errorf("%q was copied", got)
+		t.Errorf("%q was copied, want seen", got)
 	}
 	b.Release(&fetched.Trains[0])
 }
@@ -184,13 +184,13 @@ func TestNoChunkForWindow(t *testing.T) {
 	a.pool.fresh, a.pool.freed = maxChunks, nil
 	block := a.Renew(mem)
 	if _, _, ok := a.own.chunkOf(block); ok || len(block) != chunkBytes {
-		t.Fatalf("%d bytes, in shared memory: %v", len(block), ok)
+		t.Fatalf("block of %d bytes, in shared memory: %v, want %d outside of it", len(block), ok, chunkBytes)
 	}
 	if again := a.Renew(block); &again[0] != &block[0] {
 		t.Error("heap memory was exchanged")
 	}
 	end(a)
-	block[0] = 1 // it is valid until everything is freed
+	block[0] = 1 // the memory is valid until everything is freed
 	a.Free(mem)
 	if a.windows.private != nil || a.own.mem != nil {
 		t.Error("memory is still allocated after everything was freed")
@@ -213,10 +213,10 @@ func TestWindowsLeaveEnough(t *testing.T) {
 		}
 	}
 	if got := 64 * shared; got > maxChunks/4 || got < maxChunks/4-64 {
-		t.Errorf("windows use %d of %d chunks", got, maxChunks)
+		t.Errorf("windows use %d of %d chunks, want a quarter", got, maxChunks)
 	}
 	if mem, err := a.AllocBlocks(3, 1000); err != nil || len(mem) != 3000 { // from heap memory
-		t.Error(len(mem), err)
+		t.Errorf("AllocBlocks: %d bytes, error %v, want 3000", len(mem), err)
 	} else {
 		all = append(all, mem)
 	}
@@ -260,7 +260,7 @@ func TestShortOfMemory(t *testing.T) {
 	for i := range 3000 {
 		s.Send(single(packet[:1+i*7919%len(packet)]))
 		if err := reads.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
-			t.Fatalf("train %d: %d received, %v", i, len(fetched.Trains), err)
+			t.Fatalf("train %d: %d received, error %v, want 1", i, len(fetched.Trains), err)
 		}
 		reads.Release(&fetched.Trains[0])
 	}
@@ -274,13 +274,13 @@ func TestFailedOpenLeavesNoFile(t *testing.T) {
 	for _, size := range []string{"60k", "4k"} { // "4k": too small even for the members file
 		dir := small(t, size)
 		if _, err := open(Config{Name: "x", Dir: dir}); !errors.Is(err, unix.ENOSPC) {
-			t.Error(size, err)
+			t.Errorf("open in %v: error %v, want %v", size, err, unix.ENOSPC)
 		}
 		if left := files(dir); len(left) > 0 {
-			t.Errorf("%s, left: %q", size, left)
+			t.Errorf("size %s: files left %q, want none", size, left)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("%s, left: %v", size, left)
+			t.Errorf("size %s: files left %v, want none", size, left)
 		}
 	}
 }
@@ -316,16 +316,16 @@ func TestNoMemoryForLane(t *testing.T) {
 		s.Send(single([]byte("early")))
 		fetched := transport.NewBatch(batch)
 		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 0 {
-			t.Fatalf("%s: %d trains received, %v", c.name, len(fetched.Trains), err)
+			t.Fatalf("%s: %d trains received, error %v, want none", c.name, len(fetched.Trains), err)
 		}
-		b.BeginWait(0) // it was woken by the event of its own join
+		b.BeginWait(0) // the event of its own join woke the endpoint
 		b.EndWait()
 		if b.BeginWait(time.Minute) == 0 && c.left > ringBytes {
-			t.Errorf("%s: it does not sleep, but retries without end", c.name)
+			t.Errorf("%s: the endpoint does not sleep, but retries without end", c.name)
 		}
 		b.EndWait()
 		if c.counted(a.Stats().Transport, b.Stats().Transport) == 0 {
-			t.Errorf("%s: it is not counted", c.name)
+			t.Errorf("%s: the failure is not counted", c.name)
 		}
 		if err := full.Truncate(0); err != nil {
 			t.Fatal(err)
@@ -351,7 +351,7 @@ func TestIdleMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(*x.known.Load()); n != len(all) { // including itself
-			t.Fatalf("it is connected to %d", n)
+			t.Fatalf("the endpoint is connected to %d, want %d", n, len(all))
 		}
 	}
 	for _, x := range all {
@@ -360,7 +360,7 @@ func TestIdleMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if used := st.Blocks * 512; used > atRings {
-			t.Errorf("an endpoint of %d that sends nothing uses %d bytes", len(all), used)
+			t.Errorf("an endpoint of %d that sends nothing uses %d bytes, want at most %d", len(all), used, atRings)
 		}
 	}
 	// A packet that is sent once needs memory only in its lane.
@@ -446,7 +446,7 @@ func TestKeptWhileLaneWrapsAround(t *testing.T) {
 						}
 					}
 					if ahead := to.tail - from.next; ahead > laneSlots {
-						t.Fatalf("step %d: %d positions are unread", step, ahead)
+						t.Fatalf("step %d: %d positions are unread, want at most %d", step, ahead, laneSlots)
 					}
 					passed = max(passed, to.voids)
 					if err := b.Poll(one); err != nil {
@@ -479,7 +479,7 @@ func TestKeptWhileLaneWrapsAround(t *testing.T) {
 					}
 				}
 				if got := transfer(t, a, b, s, "new"); got != "new" || a.Stats().ReceiveErrors+b.Stats().ReceiveErrors != 0 {
-					t.Errorf("received %q, errors %d and %d", got, a.Stats().ReceiveErrors, b.Stats().ReceiveErrors)
+					t.Errorf("received %q, %d and %d receive errors, want new and none", got, a.Stats().ReceiveErrors, b.Stats().ReceiveErrors)
 				}
 				if passed == 0 {
 					t.Error("no train was dropped")

@@ -18,7 +18,7 @@ import (
 // A symbolic link in place of a file is not followed, even if its target is valid. docs/protocol §28.1.
 func TestLinksAreNotFollowed(t *testing.T) {
 	a, b, s := pair(t, Config{})
-	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
+	for b.BeginWait(-1) == 0 { // the event of its own join woke the endpoint
 		b.EndWait()
 	}
 	defer b.EndWait()
@@ -35,11 +35,11 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		}()
 	}
 	if p, err := a.fabric.connect(b.own.id); !errors.Is(err, unix.ELOOP) {
-		t.Errorf("connected to %v by a link: %v", p, err)
+		t.Errorf("connect by a link: %v, error %v, want %v", p, err, unix.ELOOP)
 	}
 	rang := a.rang
 	if _, err := s.Send(single([]byte("x"))); err != nil || a.rang != rang {
-		t.Errorf("rang %d times through a link, %v", a.rang-rang, err)
+		t.Errorf("the bell rang %d times through a link, error %v, want never", a.rang-rang, err)
 	}
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		cfg := Config{Name: "x", Dir: t.TempDir(), Group: group}
@@ -57,10 +57,10 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tr, err := open(cfg); !errors.Is(err, unix.ELOOP) {
-			t.Errorf("group %q: %v, %v", group, tr, err)
+			t.Errorf("group %q: %v, error %v, want %v", group, tr, err, unix.ELOOP)
 		}
 		if after, err := os.ReadFile(victim); err != nil || !bytes.Equal(before, after) {
-			t.Errorf("group %q: the target of a link was written to, %v", group, err)
+			t.Errorf("group %q: the target of a link was written to, or error %v", group, err)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestNothingInherited(t *testing.T) {
 		return
 	}
 	a, b, s := pair(t, Config{})
-	for b.BeginWait(-1) == 0 { // it was woken by the event of its own join
+	for b.BeginWait(-1) == 0 { // the event of its own join woke the endpoint
 		b.EndWait()
 	}
 	if _, err := s.Send(single([]byte("rings"))); err != nil || peerOf(a, b).bell < 0 {
@@ -102,7 +102,7 @@ func TestNothingInherited(t *testing.T) {
 	ofFabric := func(pid string) (has []string) {
 		all, err := filepath.Glob("/proc/" + pid + "/fd/*")
 		if err != nil || len(all) < 3 {
-			t.Fatalf("process %s has %q, %v", pid, all, err)
+			t.Fatalf("process %s has the files %q, error %v, want at least 3", pid, all, err)
 		}
 		for _, fd := range all {
 			if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, a.cfg.Dir) {
@@ -112,10 +112,10 @@ func TestNothingInherited(t *testing.T) {
 		return has
 	}
 	if has := ofFabric("self"); len(has) < 8 {
-		t.Fatalf("this process itself has only %q", has) // then the test proves nothing
+		t.Fatalf("this process has only the files %q, want at least 8", has) // then the test proves nothing
 	}
 	if has := ofFabric(strconv.Itoa(cmd.Process.Pid)); len(has) > 0 {
-		t.Errorf("the child process inherited %q", has)
+		t.Errorf("the child process inherited %q, want none", has)
 	}
 	file := peerOf(b, a).fd
 	if !alive(file) {
@@ -201,7 +201,7 @@ func TestMemoryIsAllocatedBeforeUse(t *testing.T) {
 	} {
 		before := used()
 		if err := c.do(); err != nil {
-			t.Fatal(c.name, err)
+			t.Fatalf("%s: %v", c.name, err)
 		}
 		if n := used() - before; n < c.want || c.want == 0 && n != 0 { // a file system with large pages may allocate more
 			t.Errorf("%s: %d additional bytes, want %d", c.name, n, c.want)

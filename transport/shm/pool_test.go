@@ -14,11 +14,11 @@ func TestPool(t *testing.T) {
 	p.drop(a)
 	p.drop(b)
 	if c, ok := p.alloc(); !ok || c != b {
-		t.Errorf("got %d, but %d was freed last", c, b)
+		t.Errorf("alloc returned chunk %d, want %d, which was freed last", c, b)
 	}
 	p.drop(a)
 	if c, ok := p.alloc(); !ok || c != a {
-		t.Errorf("got %d, but %d was freed last", c, a)
+		t.Errorf("alloc returned chunk %d, want %d, which was freed last", c, a)
 	}
 	for p.left() > 0 {
 		if _, ok := p.alloc(); !ok {
@@ -94,7 +94,7 @@ func TestScarce(t *testing.T) {
 	} {
 		p := pool{noMemory: c.noMemory, fresh: c.fresh, owned: c.own}
 		if got := p.admits(c.out, laneSlots, readers); got != c.want {
-			t.Errorf("%s: a reader that holds %d: %v", c.name, c.out, got)
+			t.Errorf("%s: a reader that holds %d is admitted: %v, want %v", c.name, c.out, got, c.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestLeaveAtOnce(t *testing.T) {
 	end(b) // meanwhile: a has seen that b is alive
 	<-gone
 	if left := files(cfg.Dir); len(left) > 0 {
-		t.Errorf("%d files are left, among them %s", len(left), left[0])
+		t.Errorf("%d files are left, among them %s, want none", len(left), left[0])
 	}
 }
 
@@ -74,7 +74,7 @@ func TestDeserted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := h.deserted(); got != (size > 0) {
-			t.Errorf("with an unlocked file of %d bytes: %v", size, got)
+			t.Errorf("deserted with an unlocked file of %d bytes: %v, want %v", size, got, size > 0)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestRemovedDuringOpen(t *testing.T) {
 		return err
 	})
 	if err != nil || tries != 3 {
-		t.Fatal(tries, err)
+		t.Fatalf("%d tries, error %v, want 3", tries, err)
 	}
 	h.withdraw()
 }
@@ -129,11 +129,11 @@ func TestNotAnEndpointFile(t *testing.T) {
 	a.fabric.announce()
 	a.scanIfNeeded()
 	if s := a.Stats(); s.ReceiveErrors != 0 || a.again.Load() != 0 {
-		t.Errorf("%d errors, and it scans again", s.ReceiveErrors)
+		t.Errorf("%d receive errors, or it scans again, want neither", s.ReceiveErrors)
 	}
 	b := mustOpen(t, cfg)
 	if got := files(a.fabric.path); len(got) != 5 {
-		t.Errorf("%d files exist, among them %s", len(got), got[0])
+		t.Errorf("%d files exist, among them %s, want 5", len(got), got[0])
 	}
 	put()
 	full := next()
@@ -143,7 +143,7 @@ func TestNotAnEndpointFile(t *testing.T) {
 	end(b)
 	end(a)
 	if got := files(a.fabric.path); len(got) != 2 { // which must not be removed
-		t.Errorf("left: %q", got)
+		t.Errorf("files left: %q, want the 2 of the other endpoint", got)
 	}
 	if err := os.RemoveAll(full); err != nil {
 		t.Fatal(err)
@@ -166,10 +166,10 @@ func TestMembersFileMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tr, err := open(cfg); err == nil || !strings.Contains(err.Error(), moved+" is not a members file") {
-			t.Errorf("%v, %v", tr, err)
+			t.Errorf("open: %v, error %v, want that %s is not a members file", tr, err, moved)
 		}
 		if got, err := os.ReadFile(moved); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("its content is % x, %v", got, err)
+			t.Errorf("the file's content is % x, error %v, want no change", got, err)
 		}
 		os.RemoveAll(filepath.Dir(filepath.Dir(moved)))
 	}

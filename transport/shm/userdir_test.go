@@ -28,12 +28,12 @@ func TestPlaces(t *testing.T) {
 	} {
 		p, ok := placeOf(c.name)
 		if !ok || p.dirName() != c.name {
-			t.Errorf("%s is %+v, %v", c.name, p, ok)
+			t.Errorf("place of %s: %+v, %v, want one with that directory name", c.name, p, ok)
 		}
 		got := p.accepts(!c.file, c.uid, c.gid, c.mode)
 		text := p.text(got, c.uid, c.gid, c.mode)
 		if got != c.want || !strings.HasPrefix(text, c.wantText) || (text == "") != (got == accepted) {
-			t.Errorf("%s of user %d, group %d, mode %#o: %d, %q", c.name, c.uid, c.gid, c.mode, got, text)
+			t.Errorf("%s of user %d, group %d, mode %#o: verdict %d, %q, want %d, %q", c.name, c.uid, c.gid, c.mode, got, text, c.want, c.wantText)
 		}
 	}
 	for _, name := range []string{"fanfare-", "fanfare-g", "fanfare-x", "fanfare-test-17", "fanfare-01", "fanfare-+1", "fanfare--1", "fanfare-g-1", "fanfare-1000';reboot'", "1000", "g7", "fanfare-fanfare-1"} {
@@ -70,7 +70,7 @@ func TestIsMembersFile(t *testing.T) {
 		{group, false, 1, 1001, 7, 0o660, 0, false},
 	} {
 		if got := c.in.isMembersFile(!c.other, c.links, c.uid, c.gid, c.mode, c.size); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+			t.Errorf("%+v: isMembersFile %v, want %v", c, got, c.want)
 		}
 	}
 }

@@ -18,13 +18,13 @@ func TestCheckBeforeSleep(t *testing.T) {
 		t.Helper()
 		rang := a.rang
 		if sleeps() {
-			t.Errorf("it would sleep: %s", why)
+			t.Errorf("the endpoint would sleep: %s", why)
 		}
 		if a.rang != rang {
-			t.Errorf("its bell was rung: %s", why) // then the test proves nothing
+			t.Errorf("the endpoint's bell rang: %s", why) // then the test proves nothing
 		}
 	}
-	for !sleeps() { // it was woken by the event of its own join
+	for !sleeps() { // the event of its own join woke the endpoint
 	}
 	if !sleeps() {
 		t.Fatal("it does not sleep although nothing arrived")
@@ -35,7 +35,7 @@ func TestCheckBeforeSleep(t *testing.T) {
 	awake("a train is waiting")
 	fetched := transport.NewBatch(1)
 	if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
-		t.Fatal(len(fetched.Trains), err)
+		t.Fatalf("Poll: %d trains, error %v, want 1", len(fetched.Trains), err)
 	}
 	b.Release(&fetched.Trains[0])
 	if !sleeps() {

@@ -36,7 +36,7 @@ func TestParseTrust(t *testing.T) {
 	} {
 		_, err := ParseTrust([]byte(c.text))
 		if got := errorText(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
-			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+			t.Errorf("ParseTrust(%q): error %q, want one containing %q", c.text, got, c.want)
 		}
 	}
 	set, err := ParseTrust([]byte("md.xnas.> " + one + "\n ref.* " + one + "\nmd.xlon.> " + two))
@@ -53,7 +53,7 @@ func TestParseTrust(t *testing.T) {
 		{p2, "md.xlon.A", true}, {p2, "md.xnas.A", false}, {p3, "md.xnas.A", false}, {5, "md.xnas.A", false},
 	} {
 		if got := set.May(c.publisher, c.topic); got != c.want {
-			t.Errorf("publisher %s on %s: %v", c.publisher, c.topic, got)
+			t.Errorf("publisher %s on %s: %v, want %v", c.publisher, c.topic, got, c.want)
 		}
 	}
 	if (*Trust)(nil).May(p1, "md.xnas.A") || set.Keys() != 2 {
@@ -85,10 +85,10 @@ func TestKeyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := ReadKey(file); err != nil || !bytes.Equal(got, key) {
-		t.Errorf("%v", err)
+		t.Errorf("ReadKey: error %v, or another key than the one created", err)
 	}
 	if _, err := CreateKey(file); err == nil {
-		t.Error("overwritten")
+		t.Error("CreateKey overwrote the file, want an error")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadKey(file); err == nil || !strings.Contains(err.Error(), "chmod 600 "+file+",") {
-			t.Errorf("readable by the group: %v", err)
+			t.Errorf("ReadKey of a file readable by the group: error %v, want the advice chmod 600", err)
 		}
 	}
 	line := string(text[bytes.LastIndex(text[:len(text)-1], []byte("\n"))+1:])
@@ -120,7 +120,7 @@ func TestKeyFile(t *testing.T) {
 		}
 		_, err := ReadKey(other)
 		if got := errorText(err); !strings.Contains(got, c.want) || strings.Contains(got, line[20:35]) {
-			t.Errorf("%q: %s", c.text, got)
+			t.Errorf("ReadKey of %q: error %s, want one containing %q, without the key", c.text, got, c.want)
 		}
 	}
 	if _, err := ReadKey(filepath.Join(t.TempDir(), "none")); err == nil {
@@ -148,7 +148,7 @@ func TestTrustFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := readTrust(path); err == nil || !strings.HasSuffix(err.Error(), "chmod 644 "+path) {
-			t.Errorf("others may write it: %v", err)
+			t.Errorf("trust file that others may write: error %v, want the advice chmod 644", err)
 		}
 		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestTrustFile(t *testing.T) {
 	keys("unchanged since", 2)
 	keys("unchanged since", 2)
 	if n := strings.Count(log.String(), "cannot be read"); n != 1 {
-		t.Errorf("reported %d times: %s", n, log.String())
+		t.Errorf("log reports %d times that the file cannot be read, want once: %s", n, log.String())
 	}
 	os.Remove(path)
 	keys("gone", 2)
@@ -199,7 +199,7 @@ func TestTrustFileHangs(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.Close()
 		if n := strings.Count(log.String(), "takes longer"); n != 1 {
-			t.Errorf("reported %d times: %s", n, log.String())
+			t.Errorf("log reports %d times that reading takes longer, want once: %s", n, log.String())
 		}
 		close(back)
 	})

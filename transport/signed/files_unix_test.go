@@ -23,7 +23,7 @@ func TestNotARegularFile(t *testing.T) {
 				continue // its mode is rejected, too
 			}
 			if err == nil || !strings.Contains(err.Error(), "not a regular file") {
-				t.Errorf("%s: %v", file, err)
+				t.Errorf("%s: error %v, want one containing \"not a regular file\"", file, err)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func TestFlood(t *testing.T) {
 			case Deferred:
 				return forged
 			default:
-				t.Fatalf("verdict %d", got)
+				t.Fatalf("verdict %d, want Forged or Deferred", got)
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestTrustChanges(t *testing.T) {
 	check := func(what string, changed bool, want Verdict) {
 		t.Helper()
 		if got := v.Begin(r.now, 0); got != changed {
-			t.Errorf("%s: changed %v", what, got)
+			t.Errorf("%s: changed %v, want %v", what, got, changed)
 		}
 		for _, b := range r.train(t, 3) {
 			is(t, what, v, b, want)
@@ -186,6 +186,6 @@ func TestManyStreams(t *testing.T) {
 	v.Begin(r.now, 0)
 	is(t, "after two were removed", v, stream(3), Accepted)
 	if v.Streams() != 2 {
-		t.Errorf("%d streams", v.Streams())
+		t.Errorf("%d streams, want 2", v.Streams())
 	}
 }

@@ -22,11 +22,11 @@ func TestReplies(t *testing.T) {
 	v, to, data := NewReplyVerifier(Static{trust}, nil), &ReplyTo{events.Instance{Publisher: 1, Epoch: 2}, 3, 4, 5}, []byte("answer")
 	out := s.Reply(to, data)
 	if len(out) != len(data)+wire.ReplyProofLen || string(out[:len(data)]) != "answer" {
-		t.Fatalf("%d bytes: %q", len(out), out)
+		t.Fatalf("reply of %d bytes %q, want answer and %d bytes of proof", len(out), out, wire.ReplyProofLen)
 	}
 	for topic, want := range map[string]Verdict{"md.x": Accepted, "other": Untrusted} {
 		if id, got := v.Check(topic, to, data, out[len(data):], true); got != want || id != IDOf(publicOf(testKey(1))) {
-			t.Errorf("%s: verdict %d, key %v", topic, got, id)
+			t.Errorf("%s: verdict %d, key %v, want %d of key 1", topic, got, id, want)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestForgedRepliesAreBounded(t *testing.T) {
 				verified++
 			case Deferred:
 			default:
-				t.Fatalf("verdict %d", got)
+				t.Fatalf("verdict %d, want Forged or Deferred", got)
 			}
 		}
 		return verified
@@ -58,7 +58,7 @@ func TestForgedRepliesAreBounded(t *testing.T) {
 	const atOnce = unknownFails / 20
 	for range 200 {
 		if _, got := v.Check("t", to, data, good, false); got != Accepted {
-			t.Fatalf("verdict %d of a valid reply", got)
+			t.Fatalf("verdict %d of a valid reply, want Accepted", got)
 		}
 	}
 	if n := count(); n != atOnce {
@@ -68,7 +68,7 @@ func TestForgedRepliesAreBounded(t *testing.T) {
 		t.Errorf("the first of an expected receiver: verdict %d", got)
 	}
 	if _, got := v.Check("t", to, data, good, false); got != Deferred {
-		t.Errorf("a valid reply of another receiver: verdict %d", got)
+		t.Errorf("a valid reply of another receiver: verdict %d, want Deferred", got)
 	}
 	if c.add(time.Second / 100); count() != unknownFails/100 {
 		t.Error("no more are checked after some time")

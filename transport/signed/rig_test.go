@@ -164,7 +164,7 @@ func (r *rig) send(t testing.TB, packets ...[]byte) [][]byte {
 	t.Helper()
 	r.f.sent = [][]byte{}
 	if n, err := r.tx.Send(outbound(packets...)); n != len(packets) || err != nil {
-		t.Fatalf("%d of %d packets sent: %v", n, len(packets), err)
+		t.Fatalf("%d packets sent, error %v, want %d", n, err, len(packets))
 	}
 	return r.f.sent
 }

@@ -22,17 +22,17 @@ func TestSend(t *testing.T) {
 	r.f.sent, r.f.remaining = [][]byte{}, 70
 	n, err := r.tx.Send(out)
 	if n != 70 || err != transport.ErrBusy || r.tx.Completed() != 70 {
-		t.Fatalf("sent %d, %v", n, err)
+		t.Fatalf("Send: %d packets, error %v, want 70 and %v, all completed", n, err, transport.ErrBusy)
 	}
 	r.f.remaining = -1
 	rest := transport.Outbound{Data: out.Data[n*out.Stride:], Stride: out.Stride, Count: 150 - n, Lens: out.Lens[n:]}
 	if n, err = r.tx.Send(&rest); n != 80 || err != nil {
-		t.Fatalf("sent %d, %v", n, err)
+		t.Fatalf("Send: %d packets, error %v, want 80 and none", n, err)
 	}
 	for i, b := range r.f.sent {
 		is(t, "sent", v, b, Accepted)
 		if p := wire.Content(b); !bytes.Equal(p, packets[i]) || len(b) > r.f.caps.MaxPacket {
-			t.Fatalf("packet %d has %d bytes", i, len(b))
+			t.Fatalf("packet %d has %d bytes, want the original and at most MaxPacket", i, len(b))
 		}
 	}
 	for what, out := range map[string]*transport.Outbound{
@@ -41,7 +41,7 @@ func TestSend(t *testing.T) {
 		"no data":   {Stride: 10, Count: 2, Lens: []uint16{10, 10}},
 	} {
 		if n, err := r.tx.Send(out); n != 0 || err == nil {
-			t.Errorf("%s: %d, %v", what, n, err)
+			t.Errorf("%s: Send: %d packets, error %v, want 0 and an error", what, n, err)
 		}
 	}
 	if err := r.tx.Close(); err != nil {
@@ -62,7 +62,7 @@ func TestAllocations(t *testing.T) {
 	out := outbound(packets...)
 	r.tx.Send(out)
 	if n := testing.AllocsPerRun(100, func() { r.tx.Send(out) }); n > 2 {
-		t.Errorf("%v allocations to send a train", n)
+		t.Errorf("%v allocations to send a train, want at most 2", n)
 	}
 	v := r.verifier(t)
 	var trains [][][]byte
@@ -80,6 +80,6 @@ func TestAllocations(t *testing.T) {
 		check() // then each remembered train has its tree
 	}
 	if n := testing.AllocsPerRun(100, check); n > 2 {
-		t.Errorf("%v allocations to verify a train", n)
+		t.Errorf("%v allocations to verify a train, want at most 2", n)
 	}
 }

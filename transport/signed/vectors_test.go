@@ -183,7 +183,7 @@ func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 		bad(", replayed", hex.EncodeToString(sent), sent, Replayed)
 	}
 	if len(seen) != int(wire.LastType) {
-		t.Errorf("%d types of packets", len(seen))
+		t.Errorf("%d types of packets, want %d", len(seen), int(wire.LastType))
 	}
 	first := r.train(t, 1)[0]
 	for range recentTrains - 1 {
@@ -263,7 +263,7 @@ func TestVectors(t *testing.T) {
 		x.Begin(time.Unix(int64(now), 0), 0)
 		if first, err := hex.DecodeString(after); err != nil || after != "" {
 			if _, verdict := x.Check(first, 0); err != nil || verdict != Accepted {
-				t.Fatalf("the earlier packet is refused: %d, %v", verdict, err)
+				t.Fatalf("verdict %d of the earlier packet, error %v, want Accepted", verdict, err)
 			}
 		}
 		_, verdict := x.Check(b, 0)
@@ -272,7 +272,7 @@ func TestVectors(t *testing.T) {
 	for _, tr := range v.Good {
 		for i, b := range tr.Signed {
 			if got := check(tr.Time, "", b); got != Accepted {
-				t.Errorf("%s, packet %d: verdict %d", tr.Name, i, got)
+				t.Errorf("%s, packet %d: verdict %d, want Accepted", tr.Name, i, got)
 			}
 		}
 	}

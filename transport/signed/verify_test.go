@@ -19,7 +19,7 @@ func TestEachPacketVerifiesAlone(t *testing.T) {
 			r := newRig(t)
 			sent := r.train(t, n)
 			if len(sent) != n {
-				t.Fatalf("%d packets", len(sent))
+				t.Fatalf("%d packets sent, want %d", len(sent), n)
 			}
 			all := r.verifier(t)
 			for _, i := range rand.Perm(n) {
@@ -28,7 +28,7 @@ func TestEachPacketVerifiesAlone(t *testing.T) {
 				is(t, "twice", all, sent[i], Replayed)
 				s, err := wire.ParseSigned(sent[i])
 				if err != nil || s.Depth() != depthOf(n) || s.Packet[wire.HeaderLen] != byte(i) {
-					t.Errorf("packet %d: depth %d, %v", i, s.Depth(), err)
+					t.Errorf("packet %d: depth %d, error %v, want %d and its number", i, s.Depth(), err, depthOf(n))
 				}
 				if !bytes.Equal(wire.Content(sent[i]), s.Packet) {
 					t.Error("its content differs")
@@ -248,7 +248,7 @@ func FuzzCheck(f *testing.F) {
 				return
 			}
 		}
-		t.Errorf("accepted: %x", b)
+		t.Errorf("accepted %x, want it refused", b)
 	})
 }
 

@@ -32,7 +32,7 @@ func TestWeakKeys(t *testing.T) {
 				t.Errorf("%x: no text verifies", key)
 			}
 			if _, err := NewTrust(Grant{Topics: ">", Key: key}); err == nil || !strings.Contains(err.Error(), "can be forged") {
-				t.Errorf("%x: %v", key, err)
+				t.Errorf("NewTrust with key %x: error %v, want that it can be forged", key, err)
 			}
 		}
 	}

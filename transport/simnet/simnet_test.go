@@ -94,7 +94,7 @@ func TestOptionsMustAgree(t *testing.T) {
 	end(open(t, parse(t, "sim://agree?groups=3")))
 	_, err := simnet.Open(parse(t, "sim://agree?loss=0.1"))
 	if err == nil || !strings.Contains(err.Error(), "flavor=roce&loss=0.5&seed=3") {
-		t.Errorf("other options: %v", err)
+		t.Errorf("other options: error %v, want those of the first URL", err)
 	}
 	if a.Subnet().Fabric.Flavor() != fabric.RoCE {
 		t.Error("not RoCE")
@@ -108,14 +108,14 @@ func TestDefaultOptions(t *testing.T) {
 		a := open(t, parse(t, urls[0]))
 		b, err := simnet.Open(parse(t, urls[1]))
 		if err != nil {
-			t.Errorf("%s after %s: %v", urls[1], urls[0], err)
+			t.Errorf("opening %s after %s: %v", urls[1], urls[0], err)
 		} else {
 			end(b)
 		}
 		end(a)
 	}
 	if s := parse(t, "sim://"+all).Subnet.String(); s != "none" {
-		t.Errorf("the defaults are written %q", s)
+		t.Errorf("the defaults print as %q, want none", s)
 	}
 }
 
@@ -157,20 +157,20 @@ func TestParse(t *testing.T) {
 	got := parse(t, "sim://desk?flavor=ib&mtu=1024&switches=3&latency=5us&loss=0.01&dup=0.02&reorder=0.03&seed=9"+
 		"&sendonly=off&mlids=7&groups=4&size=900&rq=16&sq=32&peers=5")
 	if got.Name != "desk" || got.Groups != 4 || got.PacketSize != 900 || got.ReceiveQueue != 16 || got.SendQueue != 32 || got.Peers != 5 {
-		t.Errorf("endpoint: %+v", got)
+		t.Errorf("endpoint %+v, want the values of the URL", got)
 	}
 	want := simnet.SubnetConfig{MTU: 1024, Switches: 3, Latency: 5 * time.Microsecond, Loss: 0.01, Duplicate: 0.02, Reorder: 0.03, Seed: 9, NoSendOnly: true, MLIDs: 7}
 	if got.Subnet != want {
 		t.Errorf("subnet: %+v, want %+v", got.Subnet, want)
 	}
 	if again := parse(t, "sim://desk?"+want.String()); again.Subnet != want {
-		t.Errorf("String is %q, which parses as %+v", want, again.Subnet)
+		t.Errorf("subnet %q parses as %+v, want the same", want, again.Subnet)
 	}
 	if s := (simnet.SubnetConfig{}).String(); s != "none" {
-		t.Errorf("no options are written %q", s)
+		t.Errorf("no options print as %q, want none", s)
 	}
 	if c := parse(t, "sim://"); c.Name != "" || c.Subnet != (simnet.SubnetConfig{}) {
-		t.Errorf("sim:// is %+v", c)
+		t.Errorf("sim:// is %+v, want no name and no options", c)
 	}
 	for raw, hint := range map[string]string{
 		"udp://x":                     "scheme",
@@ -215,7 +215,7 @@ func TestMTU(t *testing.T) {
 			tr := open(t, parse(t, "sim://mtu?flavor="+flavor+"&mtu="+mtu))
 			want := map[string]int{"256": 256, "1024": 1024, "4096": 4096}[mtu]
 			if got := tr.Capabilities().MaxPacket; got != want {
-				t.Errorf("%s with mtu=%s carries %d bytes", flavor, mtu, got)
+				t.Errorf("%s with mtu=%s carries %d bytes, want %d", flavor, mtu, got, want)
 			}
 			if err := tr.Join(0); err != nil {
 				t.Fatal(err)
@@ -228,10 +228,10 @@ func TestMTU(t *testing.T) {
 				tr.Wait(time.Millisecond)
 			}
 			if b.Events[0].State != transport.Joined {
-				t.Errorf("%s with mtu=%s: %+v", flavor, mtu, b.Events[0])
+				t.Errorf("%s with mtu=%s: event %+v, want %v", flavor, mtu, b.Events[0], transport.Joined)
 			}
 			if m := tr.Subnet().Fabric.Members(tr.MGID(0)); flavor == "ib" && len(m) != 1 {
-				t.Errorf("MGID %v has members %v", tr.MGID(0), m)
+				t.Errorf("MGID %v has members %v, want 1", tr.MGID(0), m)
 			}
 			end(tr)
 		}

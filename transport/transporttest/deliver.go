@@ -21,13 +21,13 @@ func testCapabilities(t *testing.T, f *fabric) {
 		t.Errorf("capabilities with missing fields: %+v", c)
 	}
 	if c.PacketSize < 1 || c.PacketSize > c.MaxPacket {
-		t.Errorf("PacketSize %d, MaxPacket %d", c.PacketSize, c.MaxPacket)
+		t.Errorf("PacketSize %d, want 1 to MaxPacket, %d", c.PacketSize, c.MaxPacket)
 	}
 	if c.MaxTrainBytes < c.MaxPacket {
 		t.Errorf("MaxTrainBytes %d is less than MaxPacket %d", c.MaxTrainBytes, c.MaxPacket)
 	}
 	if c.ReceiveCapacity < 1 {
-		t.Errorf("ReceiveCapacity %d", c.ReceiveCapacity)
+		t.Errorf("ReceiveCapacity %d, want at least 1", c.ReceiveCapacity)
 	}
 }
 
@@ -86,7 +86,7 @@ func testTrains(t *testing.T, f *fabric) {
 		b.want(0, want)
 	})
 	if got, want := s.Completed(), a.Stats().PacketsSent; got > want {
-		t.Errorf("Completed %d of %d packets", got, want)
+		t.Errorf("Completed %d packets, want at most the %d sent", got, want)
 	}
 	f.until(t, "all packets are completed", func() bool { return s.Completed() == a.Stats().PacketsSent })
 }
@@ -124,7 +124,7 @@ func testBadTrains(t *testing.T, f *fabric) {
 	if c.MaxPacket < 1<<16-1 {
 		big := make([]byte, c.MaxPacket+1)
 		if n, err := s.Send(one(big)); n != 0 || !errors.Is(err, transport.ErrPacketTooLarge) {
-			t.Errorf("Send of %d bytes, %d more than MaxPacket: %d, %v", len(big), 1, n, err)
+			t.Errorf("Send of %d bytes, %d more than MaxPacket: %d packets, error %v, want 0 and %v", len(big), 1, n, err, transport.ErrPacketTooLarge)
 		}
 	}
 	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 1, Lens: []uint16{0}}); n != 0 ||
@@ -133,10 +133,10 @@ func testBadTrains(t *testing.T, f *fabric) {
 	}
 	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 2,
 		Lens: []uint16{10, 10}}); n != 0 || err == nil {
-		t.Errorf("Send of a train that reaches past its data: %d, %v", n, err)
+		t.Errorf("Send of a train that reaches past its data: %d packets, error %v, want 0 and an error", n, err)
 	}
 	if n, err := s.Send(&transport.Outbound{}); n != 0 || err != nil {
-		t.Errorf("Send of a train of no packets: %d, %v", n, err)
+		t.Errorf("Send of a train of no packets: %d packets, error %v, want 0 and none", n, err)
 	}
 	// Packets before the fault are sent, and Send returns their number.
 	stride := 100
@@ -144,7 +144,7 @@ func testBadTrains(t *testing.T, f *fabric) {
 	out.Lens[2] = 0
 	n, err := s.Send(out)
 	if n != 2 || err == nil {
-		t.Errorf("Send of two good packets before an empty one: %d, %v", n, err)
+		t.Errorf("Send of two good packets before an empty one: %d packets, error %v, want 2 and an error", n, err)
 	}
 	b.want(0, want[:2])
 	f.settle(t, a, s, 0, b)
@@ -222,7 +222,7 @@ func testManySenders(t *testing.T, f *fabric) {
 			}
 			fill(pattern[9:], uint64(id)<<32|uint64(seq))
 			if d := difference(p.data[9:], pattern[9:]); d != "equal" {
-				t.Fatalf("sender %d, packet %d: %s", id, seq, d)
+				t.Fatalf("sender %d, packet %d: %s, want equal bytes", id, seq, d)
 			}
 			next[id]++
 			if p.data[8] == 1 {
@@ -292,7 +292,7 @@ func testBatchLimit(t *testing.T, f *fabric) {
 	b.batch = &transport.Batch{Trains: make([]transport.Train, 0, 3), Events: make([]transport.Event, 0, 1)}
 	for range 1000 {
 		if n := b.poll(); n > 3 || cap(b.batch.Trains) != 3 {
-			t.Fatalf("Poll put %d trains into a batch of 3, which now has room for %d", n, cap(b.batch.Trains))
+			t.Fatalf("Poll put %d trains into a batch of 3, which now has room for %d, want at most 3", n, cap(b.batch.Trains))
 		}
 	}
 	b.want(0, want)
@@ -357,7 +357,7 @@ func testOverflow(t *testing.T, f *fabric) {
 		})
 	}
 	if n := arrived(); n < b.Capabilities().ReceiveCapacity {
-		t.Errorf("%d packets arrived; ReceiveCapacity is %d", n, b.Capabilities().ReceiveCapacity)
+		t.Errorf("%d packets arrived, want at least ReceiveCapacity, %d", n, b.Capabilities().ReceiveCapacity)
 	}
 }
 

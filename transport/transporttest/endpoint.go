@@ -180,10 +180,10 @@ func (e *endpoint) send(s transport.Sender, out *transport.Outbound) {
 	e.fabric.until(e.t, fmt.Sprintf("a train of %d packets is accepted", out.Count), func() bool {
 		n, err := s.Send(&o)
 		if n < 0 || n > o.Count || (n < o.Count) != (err != nil) {
-			e.t.Fatalf("Send of %d packets = %d, %v", o.Count, n, err)
+			e.t.Fatalf("Send of %d packets: %d sent, error %v, want an error unless all are sent", o.Count, n, err)
 		}
 		if err != nil && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
-			e.t.Fatalf("Send of %d packets: %v", o.Count, err)
+			e.t.Fatalf("Send of %d packets: error %v, want none, %v or %v", o.Count, err, transport.ErrBusy, transport.ErrNotReady)
 		}
 		o.Data, o.Lens, o.Count = o.Data[min(n*o.Stride, len(o.Data)):], o.Lens[n:], o.Count-n
 		return err == nil
@@ -264,7 +264,7 @@ func (e *endpoint) want(group int, want [][]byte) {
 			e.t.Fatalf("packet %d has group %d, want %d", i, p.group, group)
 		}
 		if !bytes.Equal(p.data, want[i]) {
-			e.t.Fatalf("packet %d of %d: %s", i, len(want), difference(p.data, want[i]))
+			e.t.Fatalf("packet %d of %d differs: %s", i, len(want), difference(p.data, want[i]))
 		}
 	}
 	e.got = e.got[:0]

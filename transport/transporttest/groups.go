@@ -22,7 +22,7 @@ func testGroupAddress(t *testing.T, f *fabric) {
 	}
 	for _, g := range []int{-2, -1, a.Capabilities().Groups} {
 		if s := a.GroupAddress(g); s != "" {
-			t.Errorf("group %d, outside the range, is %q", g, s)
+			t.Errorf("group %d, outside the range, is %q, want none", g, s)
 		}
 	}
 }
@@ -52,14 +52,14 @@ func testJoinAndLeave(t *testing.T, f *fabric) {
 	s.Close()
 	f.drain()
 	if len(a.events) > 0 {
-		t.Fatalf("the first of two senders closed: %+v", a.events)
+		t.Fatalf("events after the first of two senders closed: %+v, want none", a.events)
 	}
 	again.Close()
 	again.Close()
 	a.awaitEvent(1, transport.RoleSender, transport.Left)
 	f.drain()
 	if len(a.events)+len(b.events) > 0 {
-		t.Fatalf("unexpected events: %+v %+v", a.events, b.events)
+		t.Fatalf("events %+v and %+v, want none", a.events, b.events)
 	}
 }
 
@@ -67,13 +67,13 @@ func testNoSuchGroup(t *testing.T, f *fabric) {
 	a := f.endpoint(t)
 	for _, g := range []int{transport.Unicast, -7, a.Capabilities().Groups, 1 << 30} {
 		if err := a.Join(g); !errors.Is(err, transport.ErrNoSuchGroup) {
-			t.Errorf("Join(%d): %v", g, err)
+			t.Errorf("Join(%d): error %v, want %v", g, err, transport.ErrNoSuchGroup)
 		}
 		if err := a.Leave(g); !errors.Is(err, transport.ErrNoSuchGroup) {
-			t.Errorf("Leave(%d): %v", g, err)
+			t.Errorf("Leave(%d): error %v, want %v", g, err, transport.ErrNoSuchGroup)
 		}
 		if s, err := a.NewSender(g); s != nil || !errors.Is(err, transport.ErrNoSuchGroup) {
-			t.Errorf("NewSender(%d): %v, %v", g, s, err)
+			t.Errorf("NewSender(%d): %v, error %v, want %v", g, s, err, transport.ErrNoSuchGroup)
 		}
 	}
 }
@@ -152,14 +152,14 @@ func testLeaveWithBacklog(t *testing.T, f *fabric) {
 			of2++
 		}
 		if len(p.data) != 1 || int(p.data[0]) != p.group {
-			t.Errorf("packet %v was delivered with group %d", p.data, p.group)
+			t.Errorf("packet %v was delivered with group %d, want the one it names", p.data, p.group)
 		}
 	}
 	if of2 != 1 {
 		t.Errorf("%d packets of the group that was joined later, want one", of2)
 	}
 	if n := b.Stats().ReceiveErrors; n != 0 {
-		t.Errorf("%d receive errors", n)
+		t.Errorf("%d receive errors, want none", n)
 	}
 }
 
@@ -197,7 +197,7 @@ func testPollWithoutWait(t *testing.T, f *fabric) {
 		mustReceive(0, "and here again")
 	}
 	if n := b.Stats().ReceiveErrors; n != 0 {
-		t.Errorf("%d receive errors", n)
+		t.Errorf("%d receive errors, want none", n)
 	}
 }
 

@@ -107,11 +107,11 @@ func testCloseWakesWait(t *testing.T, f *fabric) {
 			defer close(ended)
 			for {
 				if err := e.Wait(-1); err != nil && !errors.Is(err, net.ErrClosed) {
-					t.Errorf("Wait: %v", err)
+					t.Errorf("Wait: error %v, want none or %v", err, net.ErrClosed)
 				}
 				if err := e.Poll(e.batch); err != nil {
 					if !errors.Is(err, net.ErrClosed) {
-						t.Errorf("Poll: %v", err)
+						t.Errorf("Poll: error %v, want none or %v", err, net.ErrClosed)
 					}
 					return
 				}
@@ -155,14 +155,14 @@ func testClosed(t *testing.T, f *fabric) {
 	closed := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s on a closed transport: %v", what, err)
+			t.Errorf("%s on a closed transport: error %v, want %v", what, err, net.ErrClosed)
 		}
 	}
 	calls := func() {
 		t.Helper()
 		n, err := sb.Send(one([]byte("too late")))
 		if n != 0 {
-			t.Errorf("Send accepted %d packets", n)
+			t.Errorf("Send accepted %d packets, want none", n)
 		}
 		closed("Send", err)
 		_, err = b.NewSender(0)
@@ -201,10 +201,10 @@ func testClosed(t *testing.T, f *fabric) {
 	s.Close()
 	n, err := s.Send(one([]byte("too late")))
 	if n != 0 {
-		t.Errorf("a closed sender accepted %d packets", n)
+		t.Errorf("a closed sender accepted %d packets, want none", n)
 	}
 	if !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Send of a closed sender: %v", err)
+		t.Errorf("Send of a closed sender: error %v, want %v", err, net.ErrClosed)
 	}
 	// Other endpoints still work, and packets to the closed one are lost.
 	a.send(a.sender(0), one([]byte("hello?")))
@@ -224,7 +224,7 @@ func testCloseWhileSending(t *testing.T, f *fabric) {
 					if _, err := s.Send(out); errors.Is(err, net.ErrClosed) {
 						return
 					} else if err != nil && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
-						t.Errorf("Send: %v", err)
+						t.Errorf("Send: error %v, want none, %v or %v", err, transport.ErrBusy, transport.ErrNotReady)
 						return
 					}
 				}

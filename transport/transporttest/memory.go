@@ -103,7 +103,7 @@ func testLendLimit(t *testing.T, f *fabric) {
 		l.b.want(0, want)
 	}
 	if n := l.b.Stats().LendRefused - refused; n != 0 {
-		t.Errorf("%d polls were cut short although no train was kept", n)
+		t.Errorf("%d polls were cut short although no train was kept, want none", n)
 	}
 }
 
@@ -217,14 +217,14 @@ func testAlloc(t *testing.T, f *fabric) {
 	for _, n := range []int{1, 4096, 1 << 20} {
 		mem, err := a.Alloc(n)
 		if err != nil || len(mem) != n {
-			t.Fatalf("Alloc(%d) = %d bytes, %v", n, len(mem), err)
+			t.Fatalf("Alloc(%d): %d bytes, error %v, want all", n, len(mem), err)
 		}
 		if at := uintptr(unsafe.Pointer(&mem[0])); at%4096 != 0 {
 			t.Errorf("Alloc(%d) begins at %#x, inside a page", n, at)
 		}
 		for i, x := range mem {
 			if x != 0 {
-				t.Fatalf("Alloc(%d): byte %d is %#x", n, i, x)
+				t.Fatalf("Alloc(%d): byte %d is %#x, want 0", n, i, x)
 			}
 		}
 		size := min(n, 64)
@@ -264,7 +264,7 @@ func testSharedBlocks(t *testing.T, f *fabric) {
 	count := min(c.MaxTrain, c.MaxTrainBytes/size)
 	mem, err := sharer.AllocBlocks(2, count*size)
 	if err != nil || len(mem) != 2*count*size {
-		t.Fatalf("%d bytes, %v", len(mem), err)
+		t.Fatalf("AllocBlocks: %d bytes, error %v, want %d", len(mem), err, 2*count*size)
 	}
 	block := mem[: count*size : count*size]
 	var want [][]byte
@@ -378,6 +378,6 @@ func testNoAllocations(t *testing.T, f *fabric) {
 		round()
 	}
 	if n := testing.AllocsPerRun(200, round); n != 0 {
-		t.Errorf("%v allocations for each round of sending, polling, releasing, replying and waiting", n)
+		t.Errorf("%v allocations for each round of sending, polling, releasing, replying and waiting, want none", n)
 	}
 }

@@ -41,7 +41,7 @@ func testReply(t *testing.T, f *fabric) {
 		f.until(t, "the reply is sent", func() bool {
 			err := b.Reply(p, packet)
 			if err != nil && !errors.Is(err, transport.ErrBusy) {
-				t.Fatalf("Reply of %d bytes: %v", n, err)
+				t.Fatalf("Reply of %d bytes: error %v, want none or %v", n, err, transport.ErrBusy)
 			}
 			return err == nil
 		})
@@ -61,7 +61,7 @@ func testReply(t *testing.T, f *fabric) {
 
 	if c.MaxPacket < 1<<16 {
 		if err := b.Reply(p, make([]byte, c.MaxPacket+1)); !errors.Is(err, transport.ErrPacketTooLarge) {
-			t.Errorf("Reply of more than MaxPacket: %v", err)
+			t.Errorf("Reply of more than MaxPacket: error %v, want %v", err, transport.ErrPacketTooLarge)
 		}
 	}
 	if err := b.Reply(p, nil); err == nil {
@@ -89,7 +89,7 @@ func testReadReplies(t *testing.T, f *fabric) {
 		if fill(want, uint64(p[0])); len(p) > 8 && p[0] < n {
 			want[0] = p[0]
 			if !bytes.Equal(p, want) {
-				t.Errorf("reply %d: %s", p[0], difference(p, want))
+				t.Errorf("reply %d differs: %s", p[0], difference(p, want))
 			}
 			seen[p[0]]++
 		}
@@ -116,11 +116,11 @@ func testReadReplies(t *testing.T, f *fabric) {
 	}
 	for i, times := range seen {
 		if times != 1 {
-			t.Errorf("reply %d was delivered %d times", i, times)
+			t.Errorf("reply %d was delivered %d times, want once", i, times)
 		}
 	}
 	if allocs := testing.AllocsPerRun(100, func() { reader.ReadReplies(record) }); allocs > 0 {
-		t.Errorf("ReadReplies allocates %v times", allocs)
+		t.Errorf("ReadReplies makes %v allocations, want none", allocs)
 	}
 	s.Close()
 	reader.ReadReplies(record)
@@ -193,7 +193,7 @@ func testReplyToClosed(t *testing.T, f *fabric) {
 	a.end()
 	for range 5 {
 		if err := b.Reply((*peers)[0], []byte("are you there?")); err != nil && !errors.Is(err, transport.ErrBusy) {
-			t.Fatalf("Reply: %v", err)
+			t.Fatalf("Reply: error %v, want none or %v", err, transport.ErrBusy)
 		}
 		f.drain()
 	}
@@ -216,7 +216,7 @@ func testRetainAndForget(t *testing.T, f *fabric) {
 		t.Fatal("Retain gave the zero peer")
 	}
 	if p1 != p2 {
-		t.Errorf("the same source gave peers %d and %d", p1, p2)
+		t.Errorf("the same source gave peers %d and %d, want the same", p1, p2)
 	}
 	if p1 == q {
 		t.Errorf("two sources gave the same peer %d", q)
@@ -228,10 +228,10 @@ func testRetainAndForget(t *testing.T, f *fabric) {
 	a.want(transport.Unicast, [][]byte{[]byte("one reference left")})
 	c.Forget(p2)
 	if err := c.Reply(p1, []byte("gone")); !errors.Is(err, transport.ErrNoPeer) {
-		t.Errorf("Reply to a forgotten peer: %v", err)
+		t.Errorf("Reply to a forgotten peer: error %v, want %v", err, transport.ErrNoPeer)
 	}
 	if err := c.Reply(0, []byte("no peer")); !errors.Is(err, transport.ErrNoPeer) {
-		t.Errorf("Reply to the zero peer: %v", err)
+		t.Errorf("Reply to the zero peer: error %v, want %v", err, transport.ErrNoPeer)
 	}
 	c.Forget(p1) // once more than Retain: changes nothing
 	c.Forget(0)
@@ -264,7 +264,7 @@ func testPeerLimit(t *testing.T, f *fabric) {
 		}
 	}
 	if !errors.Is(errs[2], transport.ErrPeerLimit) || c.Stats().PeersRefused == 0 {
-		t.Fatalf("third Retain of 2: %v, counted %d times", errs[2], c.Stats().PeersRefused)
+		t.Fatalf("third Retain of 2: error %v, counted %d times, want %v, counted", errs[2], c.Stats().PeersRefused, transport.ErrPeerLimit)
 	}
 	c.Forget(peers[0])
 	e := f.all[3]

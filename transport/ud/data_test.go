@@ -26,11 +26,11 @@ func TestReceiveQueueOverflows(t *testing.T) {
 		r.f.AdvanceTo(r.f.Now() + time.Millisecond) // without a Poll
 		r.quiet(time.Millisecond)
 		if len(sub.got) != 16 || sub.Stats().ReceiveOverflow != 84 {
-			t.Errorf("of 100 packets into a queue of 16, %d arrived and %d were counted as lost", len(sub.got), sub.Stats().ReceiveOverflow)
+			t.Errorf("of 100 packets into a queue of 16, %d arrived and %d were counted as lost, want 16 and 84", len(sub.got), sub.Stats().ReceiveOverflow)
 		}
 		for i, p := range sub.got {
 			if p != fmt.Sprint(i) {
-				t.Errorf("packet %d is %q", i, p)
+				t.Errorf("packet %d is %q, want its number", i, p)
 			}
 		}
 		sub.got, sub.groups = nil, nil
@@ -62,7 +62,7 @@ func TestLentTrainsKeepReceiveQueueFull(t *testing.T) {
 	r.f.AdvanceTo(r.f.Now() + time.Millisecond)
 	r.quiet(time.Millisecond)
 	if len(sub.got) != n || sub.Stats().ReceiveOverflow != 0 {
-		t.Errorf("%d of %d arrived with %d trains lent; %d overflowed", len(sub.got), n, len(lent), sub.Stats().ReceiveOverflow)
+		t.Errorf("%d of %d arrived with %d trains lent; %d overflowed, want all and none", len(sub.got), n, len(lent), sub.Stats().ReceiveOverflow)
 	}
 	for i := range lent {
 		if string(lent[i].Data) != "lent" {
@@ -86,7 +86,7 @@ func TestAsynchronousSends(t *testing.T) {
 	copy(mem, "before")
 	out := &transport.Outbound{Data: mem[:6], Stride: 6, Count: 1, Lens: []uint16{6}}
 	if n, err := s.Send(out); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("Send: %d packets, error %v, want 1", n, err)
 	}
 	if s.Completed() != 0 {
 		t.Error("completed before the device has read it")
@@ -95,9 +95,9 @@ func TestAsynchronousSends(t *testing.T) {
 	r.want(sub, 0, "after!")
 	r.until("it is completed", func() bool { return s.Completed() == 1 })
 
-	heap := []byte("heaps") // it is copied, so it may change immediately
+	heap := []byte("heaps") // Send copies heap memory, which may change immediately
 	if n, err := s.Send(&transport.Outbound{Data: heap, Stride: 5, Count: 1, Lens: []uint16{5}}); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("Send: %d packets, error %v, want 1", n, err)
 	}
 	copy(heap, "XXXXX")
 	r.want(sub, 0, "heaps")
@@ -108,10 +108,10 @@ func TestAsynchronousSends(t *testing.T) {
 	}
 	n, err := s.Send(many)
 	if n != 16 || !errors.Is(err, transport.ErrBusy) {
-		t.Fatalf("40 packets into a send queue of 16: %d, %v", n, err)
+		t.Fatalf("40 packets into a send queue of 16: %d sent, error %v, want 16 and %v", n, err, transport.ErrBusy)
 	}
 	if err := pub.Reply(0, []byte("x")); !errors.Is(err, transport.ErrNoPeer) {
-		t.Errorf("Reply: %v", err)
+		t.Errorf("Reply: error %v, want %v", err, transport.ErrNoPeer)
 	}
 	for sent := n; sent < 40; {
 		rest := &transport.Outbound{Data: many.Data[sent:], Stride: 1, Count: 40 - sent, Lens: many.Lens[sent:]}
@@ -151,7 +151,7 @@ func TestTwoQueuePairsOfAPort(t *testing.T) {
 		t.Errorf("arrived: %v, want 50 of each", counts)
 	}
 	if sa.Completed() != 50 || sb.Completed() != 50 {
-		t.Errorf("completed: %d and %d", sa.Completed(), sb.Completed())
+		t.Errorf("packets completed: %d and %d, want 50 each", sa.Completed(), sb.Completed())
 	}
 }
 
@@ -215,7 +215,7 @@ func TestRetainOfReleased(t *testing.T) {
 	tr := sub.batch.Trains[0]
 	sub.Release(&tr)
 	if p, err := sub.Retain(tr.From); p != 0 || err == nil {
-		t.Errorf("Retain of a released train: %v, %v", p, err)
+		t.Errorf("Retain of a released train: peer %v, error %v, want none and an error", p, err)
 	}
 	defer func() {
 		if recover() == nil {
@@ -257,7 +257,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		round := func() {
 			for _, out := range []*transport.Outbound{registered, copied} {
 				if n, err := s.Send(out); n != 8 {
-					t.Fatal(n, err)
+					t.Fatalf("Send: %d packets, error %v, want 8", n, err)
 				}
 			}
 			if err := sub.Reply(sub.peer, reply); err != nil {
@@ -266,13 +266,13 @@ func TestNothingIsAllocated(t *testing.T) {
 			r.f.AdvanceTo(r.f.Now() + time.Millisecond)
 			before := mallocs()
 			if n := receive(sub); n != 16 {
-				t.Fatalf("%d of 16 packets", n)
+				t.Fatalf("%d packets received, want 16", n)
 			}
 			if n := receive(pub); n != 1 {
-				t.Fatalf("%d of 1 replies", n)
+				t.Fatalf("%d replies received, want 1", n)
 			}
 			if accepted := pub.Stats().PacketsSent; s.Completed() != accepted {
-				t.Fatalf("%d of %d completed", s.Completed(), accepted)
+				t.Fatalf("%d packets completed, want %d", s.Completed(), accepted)
 			}
 			polling += mallocs() - before
 		}
@@ -282,10 +282,10 @@ func TestNothingIsAllocated(t *testing.T) {
 		// A delayed send uses a timer of the fabric, which allocates. Polling for its packets and completions does not.
 		polling = 0
 		if n := testing.AllocsPerRun(200, round); n != 0 && delay == 0 {
-			t.Errorf("%v allocations per round", n)
+			t.Errorf("%v allocations per round, want none", n)
 		}
 		if polling >= 200 {
-			t.Errorf("delay %v: %d allocations in 200 rounds of polling", delay, polling)
+			t.Errorf("delay %v: %d allocations in 200 rounds of polling, want fewer than 200", delay, polling)
 		}
 		pub.Free(mem)
 	}
@@ -310,6 +310,6 @@ func TestForeignMessages(t *testing.T) {
 	}
 	r.want(sub, 0, "strange")
 	if st := sub.Stats(); st.ReceiveErrors != 1 || st.PacketsReceived != 1 {
-		t.Errorf("counters: %+v", st)
+		t.Errorf("statistics %+v, want 1 receive error and 1 packet", st)
 	}
 }

@@ -53,7 +53,7 @@ func TestPortDrops(t *testing.T) {
 		before := early.Stats()
 		r.close(early)
 		if after := early.Stats(); after.QKeyViolations != before.QKeyViolations || after.PKeyViolations != before.PKeyViolations || after.Unclaimed != before.Unclaimed {
-			t.Errorf("counters were %+v, after the end %+v", before, after)
+			t.Errorf("statistics were %+v, after the end %+v, want no change", before, after)
 		}
 		if len(early.got) != 0 {
 			t.Errorf("packets arrived that the port should have dropped: %q", early.got)

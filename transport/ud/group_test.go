@@ -15,7 +15,7 @@ func TestGroupOf(t *testing.T) {
 	mgid := rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)
 	tr := &Transport{members: memberships{base: lowWord(first), receivers: []*member{nil, {}, {mgid: mgid}, nil}}}
 	if g, ok := tr.groupOf(&mgid); g != 2 || !ok {
-		t.Errorf("the group itself: %d, %v", g, ok)
+		t.Errorf("the group itself: %d, %v, want 2", g, ok)
 	}
 	for what, other := range map[string]rdma.GID{
 		"another partition":     rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope, 0x8001),

@@ -85,7 +85,7 @@ func slowRig(t *testing.T, cfg ud.Config) (r *rig, s *spy, sub, pub *node) {
 	r.send(r.sender(pub, 0), "hello")
 	r.want(sub, 0, "hello")
 	if sub.peer == 0 || len(s.slow.begun) != 1 {
-		t.Fatalf("peer %d, %d handles begun", sub.peer, len(s.slow.begun))
+		t.Fatalf("peer %d, %d handles begun, want a peer and 1", sub.peer, len(s.slow.begun))
 	}
 	return r, s, sub, pub
 }
@@ -108,7 +108,7 @@ func TestRepliesWaitForTheirHandle(t *testing.T) {
 	}
 	r.quiet(time.Second)
 	if len(pub.got) != 0 {
-		t.Fatalf("%q arrived without a handle", pub.got)
+		t.Fatalf("%q arrived without a handle, want nothing", pub.got)
 	}
 	if st := sub.Stats(); st.PacketsSent != before.PacketsSent || st.SendBusy-before.SendBusy != n-kept {
 		t.Errorf("while they wait, %d count as sent and %d as refused, want 0 and %d", st.PacketsSent-before.PacketsSent, st.SendBusy-before.SendBusy, n-kept)
@@ -124,7 +124,7 @@ func TestRepliesWaitForTheirHandle(t *testing.T) {
 		t.Errorf("%q arrived, want %q", pub.got, want)
 	}
 	if st := sub.Stats(); st.PacketsSent-before.PacketsSent != kept || st.BytesSent-before.BytesSent != uint64(kept*len(want[0])) {
-		t.Errorf("%d packets of %d bytes counted as sent", st.PacketsSent-before.PacketsSent, st.BytesSent-before.BytesSent)
+		t.Errorf("%d packets of %d bytes counted as sent, want %d of %d", st.PacketsSent-before.PacketsSent, st.BytesSent-before.BytesSent, kept, kept*len(want[0]))
 	}
 	pub.got, pub.groups = nil, nil
 	if err := sub.Reply(sub.peer, []byte("immediately")); err != nil {
@@ -132,7 +132,7 @@ func TestRepliesWaitForTheirHandle(t *testing.T) {
 	}
 	r.want(pub, transport.Unicast, "immediately")
 	if len(s.slow.begun) != 1 {
-		t.Errorf("%d handles begun for one sender", len(s.slow.begun))
+		t.Errorf("%d handles begun for one sender, want 1", len(s.slow.begun))
 	}
 }
 
@@ -148,14 +148,14 @@ func TestLargeRepliesWait(t *testing.T) {
 		}
 	}
 	if err := sub.Reply(sub.peer, make([]byte, size+1)); !errors.Is(err, transport.ErrPacketTooLarge) {
-		t.Errorf("a reply that is too large: %v", err)
+		t.Errorf("a reply that is too large: error %v, want %v", err, transport.ErrPacketTooLarge)
 	}
 	s.slow.begun[0].finish(t, nil)
 	r.until("replies arrive", func() bool { return len(pub.got) >= 8 })
 	r.quiet(time.Millisecond)
 	for i, p := range pub.got {
 		if len(p) != size || p[0] != byte(i+2) {
-			t.Errorf("reply %d has %d bytes and number %d", i, len(p), p[0])
+			t.Errorf("reply %d has %d bytes and number %d, want %d and %d", i, len(p), p[0], size, i+2)
 		}
 	}
 }
@@ -174,14 +174,14 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 		return errors.Is(err, transport.ErrBusy) && errors.Is(err, syscall.ETIMEDOUT)
 	})
 	if st := sub.Stats(); st.PeersRefused != before.PeersRefused+1 || st.SendBusy < before.SendBusy+2 {
-		t.Errorf("counted %d peers refused, %d replies", st.PeersRefused-before.PeersRefused, st.SendBusy-before.SendBusy)
+		t.Errorf("%d peers counted as refused, %d replies, want 1 and at least 2", st.PeersRefused-before.PeersRefused, st.SendBusy-before.SendBusy)
 	}
 	if len(s.slow.begun) != 1 {
 		t.Fatalf("it is retried immediately")
 	}
 	r.quiet(2 * time.Second)
 	if err := reply(); !errors.Is(err, syscall.ETIMEDOUT) || len(s.slow.begun) != 2 {
-		t.Fatalf("after a while: %v, %d handles begun", err, len(s.slow.begun))
+		t.Fatalf("reply after a while: error %v, %d handles begun, want %v and 2", err, len(s.slow.begun), syscall.ETIMEDOUT)
 	}
 	s.slow.begun[1].finish(t, nil)
 	r.want(pub, transport.Unicast, "hello?")
@@ -200,7 +200,7 @@ func TestHandleOfForgottenPeer(t *testing.T) {
 		if forgotten {
 			sub.Forget(sub.peer)
 			if err := sub.Reply(sub.peer, []byte("never")); !errors.Is(err, transport.ErrNoPeer) {
-				t.Errorf("Reply to a forgotten peer: %v", err)
+				t.Errorf("Reply to a forgotten peer: error %v, want %v", err, transport.ErrNoPeer)
 			}
 			r.quiet(time.Millisecond)
 			if !s.slow.begun[0].canceled {
@@ -218,7 +218,7 @@ func TestHandleOfForgottenPeer(t *testing.T) {
 		s.slow.begun[0].finish(t, nil)
 		r.close(sub)
 		if len(pub.got) != 0 || s.closed != 1 {
-			t.Errorf("forgotten %v: %q arrived, %d handles were closed", forgotten, pub.got, s.closed)
+			t.Errorf("forgotten %v: %q arrived, %d handles were closed, want nothing and 1", forgotten, pub.got, s.closed)
 		}
 	}
 }
@@ -265,17 +265,17 @@ func TestManyPendingHandles(t *testing.T) {
 		}
 	}
 	if len(forged) != maximum || refused != maximum || sub.Stats().PeersRefused != maximum {
-		t.Errorf("of %d concurrent senders %d were accepted and %d refused; %d counted", 2*maximum, len(forged), refused, sub.Stats().PeersRefused)
+		t.Errorf("of %d concurrent senders %d were accepted and %d refused; %d counted, want half of each", 2*maximum, len(forged), refused, sub.Stats().PeersRefused)
 	}
 	if err := sub.Reply(sub.peer, []byte("you")); err != nil {
 		t.Fatal(err)
 	}
 	r.want(pub, transport.Unicast, "you")
 	for _, p := range forged[1:] {
-		sub.Forget(p) // the provider is still making them
+		sub.Forget(p) // the provider still creates the handles
 	}
 	if _, err := forge(1000); !errors.Is(err, transport.ErrBusy) {
-		t.Errorf("one more: %v", err)
+		t.Errorf("one sender more: error %v, want %v", err, transport.ErrBusy)
 	}
 	for _, a := range s.slow.begun[2:] {
 		a.finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "no answer"))

@@ -134,7 +134,7 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 			returns := 0
 			for stop := false; !stop; returns++ {
 				if err := sub.Poll(batch); err != nil || len(batch.Trains) > 0 {
-					t.Errorf("own waiter %v: %v, %d trains", own, err, len(batch.Trains))
+					t.Errorf("own waiter %v: error %v, %d trains, want none", own, err, len(batch.Trains))
 				}
 				sub.Wait(-1)
 				select {
@@ -159,7 +159,7 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 		sub.Release(&kept[0])
 		sub.Wait(-1) // the waiting packet can be lent now
 		if err := sub.Poll(batch); err != nil || len(batch.Trains) != 1 {
-			t.Errorf("own waiter %v: %d trains after one was released: %v", own, len(batch.Trains), err)
+			t.Errorf("own waiter %v: after one release %d trains, error %v, want 1", own, len(batch.Trains), err)
 		}
 		for _, tr := range []*ud.Transport{pub, sub} {
 			tr.Close()

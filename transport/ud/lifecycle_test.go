@@ -49,7 +49,7 @@ func TestEverythingIsReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			if runtime.NumGoroutine() > before {
-				t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+				t.Errorf("%d goroutines, want at most the %d before", runtime.NumGoroutine(), before)
 			}
 			r.f.Trace()
 			r.close(n)
@@ -64,7 +64,7 @@ func TestEverythingIsReleased(t *testing.T) {
 			if want := map[fabric.Flavor]int{fabric.InfiniBand: 2, fabric.RoCE: 1}[flavor]; left != want {
 				t.Errorf("the subnet received %d leaves, want %d", left, want)
 			}
-			mem[0] = 1 // it outlives the transport
+			mem[0] = 1 // allocated memory outlives the transport
 			n.Free(mem)
 			n.Free(mem)
 		}
@@ -73,7 +73,7 @@ func TestEverythingIsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := dev.Close(); err != nil {
-			t.Errorf("device: %v", err)
+			t.Errorf("closing the device: %v", err)
 		}
 	})
 }
@@ -94,19 +94,19 @@ func TestDeviceRemoval(t *testing.T) {
 		n.host.RemoveDevice(0)
 		r.until("the transport ends", func() bool { return n.end != nil })
 		if !errors.Is(n.end, syscall.ENODEV) || errors.Is(n.end, net.ErrClosed) {
-			t.Errorf("end: %v", n.end)
+			t.Errorf("transport ended with %v, want %v", n.end, syscall.ENODEV)
 		}
 		if err := n.Poll(n.batch); err == nil || err.Error() != n.end.Error() {
-			t.Errorf("Poll after the end: %v", err)
+			t.Errorf("Poll after the end: error %v, want %v", err, n.end)
 		}
 		if _, err := s.Send(one("x")); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Send: %v", err)
+			t.Errorf("Send: error %v, want %v", err, net.ErrClosed)
 		}
 		if err := n.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 		if devices, _ := n.host.Devices(); len(devices) != 0 {
-			t.Errorf("devices: %v", devices)
+			t.Errorf("devices %v, want none", devices)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	if got := s.Completed(); got != 1 {
 		t.Errorf("%d of 1 packets completed", got)
 	}
-	r.want(sub, 0, "goodbye") // it was sent before the end
+	r.want(sub, 0, "goodbye") // this packet was sent before the end
 }
 
 // A transport ends even if the device never completes its sends.
@@ -150,7 +150,7 @@ func TestCloseDoesNotWaitForever(t *testing.T) {
 	start := r.f.Now()
 	r.close(n)
 	if d := r.f.Now() - start; d > 5*time.Second {
-		t.Errorf("the end took %v", d)
+		t.Errorf("the end took %v, want at most 5 s", d)
 	}
 	if s.Completed() != 1 {
 		t.Error("the memory is not released after the end")
@@ -184,12 +184,12 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 	if _, err := ud.Open(ud.Config{Provider: host, Groups: 9}); !errors.Is(err, transport.ErrGroupLimit) {
-		t.Errorf("too many groups: %v", err)
+		t.Errorf("Open with too many groups: error %v, want %v", err, transport.ErrGroupLimit)
 	}
 	small := fabric.New(fabric.Config{MTU: 1024})
 	defer small.Close()
 	if _, err := ud.Open(ud.Config{Provider: small.AddHost(fabric.HostConfig{}), PacketSize: 2048}); err == nil || !strings.Contains(err.Error(), "with an MTU of 1024") {
-		t.Errorf("packets above the MTU: %v", err)
+		t.Errorf("Open with packets above the MTU: error %v, want the MTU of 1024 named", err)
 	}
 	// The failed calls have released everything.
 	dev, err := host.OpenDevice("sim0")
@@ -215,7 +215,7 @@ func TestFailedOpenReleases(t *testing.T) {
 			host := f.AddHost(fabric.HostConfig{Limits: limit})
 			for range 3 {
 				if _, err := ud.Open(ud.Config{Provider: host}); !errors.Is(err, syscall.ENOMEM) {
-					t.Fatalf("Open: %v", err)
+					t.Fatalf("Open: error %v, want %v", err, syscall.ENOMEM)
 				}
 			}
 		})
@@ -264,7 +264,7 @@ func TestCapabilities(t *testing.T) {
 		}
 		c := tr.Capabilities()
 		if c.MaxPacket != int(mtu) || c.PacketSize != 200 || c.LendMax != 16 || c.ReceiveCapacity > 64 || c.ReceiveCapacity < 48 || !c.Checked || c.EqualTrains {
-			t.Errorf("%+v", c)
+			t.Errorf("capabilities %+v, want packets of 200 up to %d, 16 lent, a capacity of 48 to 64", c, mtu)
 		}
 		tr.Close()
 		for b := transport.NewBatch(1); tr.Poll(b) == nil; {

@@ -41,7 +41,7 @@ func TestPublisherReceivesNothing(t *testing.T) {
 		r.want(sub, 2, "own")
 		r.quiet(time.Millisecond)
 		if n := pub.Stats().PacketsReceived; n != 0 {
-			t.Errorf("the publisher received %d packets", n)
+			t.Errorf("the publisher received %d packets, want none", n)
 		}
 		if flavor != fabric.InfiniBand {
 			for _, rec := range r.f.Trace() {
@@ -82,10 +82,10 @@ func TestFallBackToFullMember(t *testing.T) {
 	}
 	st := pub.Stats()
 	if st.SendOnlyRefused != 2 || st.JoinsFailed != 0 || st.PacketsReceived != 0 {
-		t.Errorf("counters: %+v", st)
+		t.Errorf("statistics %+v, want 2 refused send-only joins, no failed join and no packet", st)
 	}
 	if n := strings.Count(log.String(), "send-only join was refused"); n != 1 {
-		t.Errorf("logged %d times that send-only was refused:\n%s", n, log.String())
+		t.Errorf("logged %d times that send-only was refused, want once:\n%s", n, log.String())
 	}
 	s.Close()
 	second.Close()
@@ -123,7 +123,7 @@ func TestRejoin(t *testing.T) {
 				c.strike(r, struck)
 				e := r.event(struck, 1, role, transport.Lost)
 				if !errors.Is(e.Err, syscall.ENETRESET) {
-					t.Errorf("reported as lost: %v", e.Err)
+					t.Errorf("event of a loss has error %v, want %v", e.Err, syscall.ENETRESET)
 				}
 				if c.then != nil {
 					e = r.event(struck, 1, role, transport.Lost)
@@ -139,10 +139,10 @@ func TestRejoin(t *testing.T) {
 				r.send(s, "as before")
 				r.want(sub, 1, "as before")
 				if st := struck.Stats(); st.MembershipsLost != 1 {
-					t.Errorf("%d memberships counted as lost", st.MembershipsLost)
+					t.Errorf("%d memberships counted as lost, want 1", st.MembershipsLost)
 				}
 				if len(pub.events)+len(sub.events) > 0 {
-					t.Errorf("unexpected events: %+v %+v", pub.events, sub.events)
+					t.Errorf("events %+v and %+v, want none", pub.events, sub.events)
 				}
 			}
 		})
@@ -157,7 +157,7 @@ func TestSendWhileLost(t *testing.T) {
 	pub.host.Port(0, 1).SetUp(false)
 	r.event(pub, 0, transport.RoleSender, transport.Lost)
 	if n, err := s.Send(one("lost")); n != 0 || !errors.Is(err, transport.ErrNotReady) {
-		t.Errorf("Send: %d, %v", n, err)
+		t.Errorf("Send: %d packets, error %v, want 0 and %v", n, err, transport.ErrNotReady)
 	}
 	// A sender can be closed while it waits to join again.
 	s.Close()
@@ -165,7 +165,7 @@ func TestSendWhileLost(t *testing.T) {
 	pub.host.Port(0, 1).SetUp(true)
 	r.quiet(2 * time.Second)
 	if len(pub.events) > 0 {
-		t.Errorf("events of a left group: %+v", pub.events)
+		t.Errorf("events of a left group: %+v, want none", pub.events)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestMLIDsExhausted(t *testing.T) {
 	}
 	e := r.event(n, 2, transport.RoleReceiver, transport.Failed)
 	if !errors.Is(e.Err, transport.ErrGroupLimit) || !errors.Is(e.Err, syscall.EINVAL) {
-		t.Errorf("Join: %v", e.Err)
+		t.Errorf("Join: error %v, want %v and %v", e.Err, transport.ErrGroupLimit, syscall.EINVAL)
 	}
 	s3, err := n.NewSender(3)
 	if err != nil {
@@ -204,13 +204,13 @@ func TestMLIDsExhausted(t *testing.T) {
 	}
 	e = r.event(n, 3, transport.RoleSender, transport.Failed)
 	if !errors.Is(e.Err, transport.ErrGroupLimit) {
-		t.Errorf("NewSender: %v", e.Err)
+		t.Errorf("NewSender: error %v, want %v", e.Err, transport.ErrGroupLimit)
 	}
 	if _, err := s3.Send(one("x")); !errors.Is(err, transport.ErrGroupLimit) {
-		t.Errorf("Send to a group that could not be joined: %v", err)
+		t.Errorf("Send to a group that could not be joined: error %v, want %v", err, transport.ErrGroupLimit)
 	}
 	if st := n.Stats(); st.JoinsFailed != 2 || st.SendOnlyRefused != 0 {
-		t.Errorf("counters: %+v", st)
+		t.Errorf("statistics %+v, want 2 failed joins and no refused send-only join", st)
 	}
 	s1.Close()
 	r.event(n, 1, transport.RoleSender, transport.Left)
@@ -238,7 +238,7 @@ func TestAttachLimit(t *testing.T) {
 		}
 		e := r.event(n, 2, transport.RoleReceiver, transport.Failed)
 		if !errors.Is(e.Err, transport.ErrGroupLimit) || !errors.Is(e.Err, syscall.ENOMEM) {
-			t.Errorf("Join: %v", e.Err)
+			t.Errorf("Join: error %v, want %v and %v", e.Err, transport.ErrGroupLimit, syscall.ENOMEM)
 		}
 		r.sender(n, 2) // a sender needs no attachment
 		r.send(r.sender(pub, 1), "after the refusal")
@@ -263,7 +263,7 @@ func TestSilentSubnetManager(t *testing.T) {
 	start := r.f.Now()
 	e := r.event(n, 0, transport.RoleReceiver, transport.Failed)
 	if !errors.Is(e.Err, syscall.ETIMEDOUT) || errors.Is(e.Err, transport.ErrGroupLimit) {
-		t.Errorf("Join: %v", e.Err)
+		t.Errorf("Join: error %v, want %v alone", e.Err, syscall.ETIMEDOUT)
 	}
 	if d := r.f.Now() - start; d < 9*time.Second || d > 10*time.Second {
 		t.Errorf("failed after %v, want three times the kernel's 3 s", d)
@@ -286,7 +286,7 @@ func TestIPoIBDown(t *testing.T) {
 	}
 	e := r.event(n, 0, transport.RoleReceiver, transport.Failed)
 	if !errors.Is(e.Err, syscall.EADDRNOTAVAIL) || !strings.Contains(e.Err.Error(), "IPoIB") {
-		t.Errorf("Join: %v", e.Err)
+		t.Errorf("Join: error %v, want %v with advice on IPoIB", e.Err, syscall.EADDRNOTAVAIL)
 	}
 }
 
@@ -314,10 +314,10 @@ func TestLastRequestCounts(t *testing.T) {
 	a.Close()
 	r.quiet(time.Millisecond)
 	if len(n.events) > 0 {
-		t.Errorf("events: %+v", n.events)
+		t.Errorf("events %+v, want none", n.events)
 	}
 	if m := r.f.Members(rdma.MGIDForIB(n.GroupAddr(0), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)); len(m) != 1 {
-		t.Errorf("members of the left group: %v", m)
+		t.Errorf("members of the left group: %v, want 1", m)
 	}
 }
 
@@ -325,7 +325,7 @@ func TestLastRequestCounts(t *testing.T) {
 // ErrNotReady.
 func TestFailureOfEarlierSender(t *testing.T) {
 	for _, polled := range []bool{false, true} {
-		r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1}}) // it is used by IPoIB
+		r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1}}) // IPoIB uses the only multicast LID
 		n := r.node(ud.Config{})
 		early, err := n.NewSender(0)
 		if err != nil {
@@ -333,7 +333,7 @@ func TestFailureOfEarlierSender(t *testing.T) {
 		}
 		r.event(n, 0, transport.RoleSender, transport.Failed)
 		if _, err := early.Send(one("x")); !errors.Is(err, transport.ErrGroupLimit) {
-			t.Errorf("Send after the join has failed: %v", err)
+			t.Errorf("Send after the join has failed: error %v, want %v", err, transport.ErrGroupLimit)
 		}
 		early.Close()
 		if polled {
@@ -345,7 +345,7 @@ func TestFailureOfEarlierSender(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := late.Send(one("x")); !errors.Is(err, transport.ErrNotReady) {
-			t.Errorf("polled %v: Send before the group is joined: %v", polled, err)
+			t.Errorf("polled %v: Send before the group is joined: error %v, want %v", polled, err, transport.ErrNotReady)
 		}
 		r.event(n, 0, transport.RoleSender, transport.Joined)
 		r.send(late, "x")

@@ -19,7 +19,7 @@ func alloc(t *testing.T, n *node, bytes int) []byte {
 		t.Fatal(err)
 	}
 	if len(mem) != bytes {
-		t.Fatalf("Alloc(%d) returned %d bytes", bytes, len(mem))
+		t.Fatalf("Alloc(%d) returned %d bytes, want all", bytes, len(mem))
 	}
 	return mem
 }
@@ -49,7 +49,7 @@ func TestOneRegion(t *testing.T) {
 			mem := alloc(t, pub, arena/4-100*i)
 			for j, b := range mem {
 				if b != 0 {
-					t.Fatalf("round %d: byte %d of new memory is %#x", round, j, b)
+					t.Fatalf("round %d: byte %d of new memory is %#x, want 0", round, j, b)
 				}
 			}
 			r.sendFrom(mem, to, sub, fmt.Sprint("from part ", i))
@@ -57,7 +57,7 @@ func TestOneRegion(t *testing.T) {
 		}
 		for i, mem := range all { // no allocation overlaps another
 			if want := fmt.Sprint("from part ", i); string(mem[:len(want)]) != want {
-				t.Errorf("part %d has %q", i, mem[:len(want)])
+				t.Errorf("part %d has %q, want %q", i, mem[:len(want)], want)
 			}
 			for j := range mem {
 				mem[j] = 0xFF
@@ -78,7 +78,7 @@ func TestOneRegion(t *testing.T) {
 	last := alloc(t, pub, arena)
 	r.close(pub)
 	if ps.regions != 0 {
-		t.Errorf("%d regions at the end", ps.regions)
+		t.Errorf("%d regions at the end, want none", ps.regions)
 	}
 	for i := range last {
 		last[i] = 1
@@ -112,7 +112,7 @@ func TestArenaGrowsByFewRegions(t *testing.T) {
 	}
 	for i, mem := range all {
 		if want := fmt.Sprint("from part ", i); string(mem[:len(want)]) != want {
-			t.Fatalf("part %d has %q", i, mem[:len(want)])
+			t.Fatalf("part %d has %q, want %q", i, mem[:len(want)], want)
 		}
 		pub.Free(mem)
 	}
@@ -122,7 +122,7 @@ func TestArenaGrowsByFewRegions(t *testing.T) {
 	// A large allocation is a region by itself.
 	big := alloc(t, pub, 8<<20)
 	if s.regions != 2 || s.locked != own+8<<20 {
-		t.Errorf("with 8 MiB: %d regions with %d bytes", s.regions, s.locked)
+		t.Errorf("with 8 MiB: %d regions with %d bytes, want 2 with %d", s.regions, s.locked, own+8<<20)
 	}
 	r.sendFrom(big[8<<20-64:], to, sub, "from its end")
 	pub.Free(big)
@@ -151,7 +151,7 @@ func TestLockedMemoryLimit(t *testing.T) {
 	s = newSpy(r.f)
 	s.memlock = 1 << 20
 	if _, err := ud.Open(ud.Config{Provider: s}); !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "ulimit -l") {
-		t.Errorf("Open: %v", err)
+		t.Errorf("Open: error %v, want %v with advice on ulimit -l", err, syscall.ENOMEM)
 	}
 	if _, err := ud.Open(ud.Config{Provider: s, Arena: -1}); err == nil {
 		t.Error("an arena of -1 bytes was accepted")

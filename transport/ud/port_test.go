@@ -43,21 +43,21 @@ func TestPortDown(t *testing.T) {
 			turn()
 			for _, role := range []transport.Role{transport.RoleReceiver, transport.RoleSender} {
 				if e := r.event(n, int(role), role, transport.Lost); !errors.Is(e.Err, syscall.ENETDOWN) {
-					t.Errorf("reported as lost: %v", e.Err)
+					t.Errorf("event of a loss has error %v, want %v", e.Err, syscall.ENETDOWN)
 				}
 			}
 			if k, err := s.Send(one("x")); k != 0 || !errors.Is(err, transport.ErrNotReady) {
-				t.Errorf("Send = %d, %v", k, err)
+				t.Errorf("Send: %d packets, error %v, want 0 and %v", k, err, transport.ErrNotReady)
 			}
 			if err := n.Reply(n.peer, []byte("x")); !errors.Is(err, transport.ErrNotReady) {
-				t.Errorf("Reply: %v", err)
+				t.Errorf("Reply: error %v, want %v", err, transport.ErrNotReady)
 			}
 			if err := n.Join(2); err != nil {
 				t.Fatal(err)
 			}
 			r.quiet(5 * time.Second)
 			if st := n.Stats(); len(n.events) > 0 || st.JoinsFailed > 0 || st.SendErrors > 0 || st.SendBusy > 0 {
-				t.Errorf("while it is down: %+v, %+v", n.events, st)
+				t.Errorf("while the port is down: events %+v, statistics %+v, want no events and no failures", n.events, st)
 			}
 			n.host.Port(0, 1).SetUp(true)
 			turn()
@@ -65,7 +65,7 @@ func TestPortDown(t *testing.T) {
 			r.until("all groups are joined", func() bool { joined = len(n.events); return joined >= 3 })
 			for _, e := range n.events {
 				if e.State != transport.Joined {
-					t.Errorf("%+v", e)
+					t.Errorf("event %+v, want %v", e, transport.Joined)
 				}
 			}
 			n.events = nil
@@ -96,13 +96,13 @@ func TestLostAddress(t *testing.T) {
 		r.quiet(300 * time.Millisecond)
 	}
 	if e := r.event(n, 1, transport.RoleSender, transport.Lost); !errors.Is(e.Err, syscall.EADDRNOTAVAIL) {
-		t.Errorf("reported as lost: %v", e.Err)
+		t.Errorf("event of a loss has error %v, want %v", e.Err, syscall.EADDRNOTAVAIL)
 	}
 	if k, err := s.Send(one("x")); k != 0 || !errors.Is(err, transport.ErrNotReady) {
-		t.Errorf("Send = %d, %v", k, err)
+		t.Errorf("Send: %d packets, error %v, want 0 and %v", k, err, transport.ErrNotReady)
 	}
 	if len(n.events) > 0 {
-		t.Errorf("events %+v", n.events)
+		t.Errorf("events %+v, want none", n.events)
 	}
 }
 
@@ -120,10 +120,10 @@ func TestPortQueryFails(t *testing.T) {
 		port.SetUp(up)
 		r.quiet(2 * time.Second)
 		if len(n.events) > 0 {
-			t.Fatalf("%v: %+v", errno, n.events)
+			t.Fatalf("%v: events %+v, want none", errno, n.events)
 		}
 		if k, err := s.Send(one("x")); (k == 1) == up || up && !errors.Is(err, transport.ErrNotReady) {
-			t.Errorf("%v: Send = %d, %v", errno, k, err)
+			t.Errorf("%v: Send: %d packets, error %v, want ErrNotReady: %v", errno, k, err, up)
 		}
 		h.blind = 0
 		want := transport.Lost
@@ -167,11 +167,11 @@ func TestReducedMTU(t *testing.T) {
 	p.deny = &rdma.PostError{Err: rdma.Errorf("post send", syscall.EMSGSIZE, "the MTU is 256")}
 	for range 2 {
 		if k, err := s.Send(one("long")); k != 0 || !errors.Is(err, transport.ErrNotReady) || !errors.Is(err, syscall.EMSGSIZE) {
-			t.Errorf("Send = %d, %v", k, err)
+			t.Errorf("Send: %d packets, error %v, want 0, %v and %v", k, err, transport.ErrNotReady, syscall.EMSGSIZE)
 		}
 	}
 	if st := n.Stats(); st.SendErrors != 0 {
-		t.Errorf("%d errors", st.SendErrors)
+		t.Errorf("%d send errors, want none", st.SendErrors)
 	}
 	p.deny = nil
 	r.send(s, "long")

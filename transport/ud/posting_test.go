@@ -32,7 +32,7 @@ func TestTrainsAreLists(t *testing.T) {
 	maxTrain := pub.Capabilities().MaxTrain
 	packets := 2*maxTrain + 10
 	if n, err := to.Send(trainOf(t, pub, packets)); n != packets || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("Send: %d packets, error %v, want %d", n, err, packets)
 	}
 	if !slices.Equal(s.sends, []int{maxTrain, maxTrain, 10}) || s.signaled != 3 {
 		t.Errorf("%d packets posted in lists of %v, with %d completions requested", packets, s.sends, s.signaled)
@@ -68,7 +68,7 @@ func TestReceivesArePostedInLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.posted != 64 {
-			t.Errorf("own waiter %v: %d receives of 64 are posted while the loop sleeps", own, s.posted)
+			t.Errorf("own waiter %v: %d receives of 64 are posted while the loop sleeps, want all", own, s.posted)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestListAcceptedInPart(t *testing.T) {
 		return wrs[:3]
 	}
 	if n, err := to.Send(trainOf(t, pub, 8)); n != 3 || !errors.Is(err, transport.ErrBusy) {
-		t.Fatal(n, err)
+		t.Fatalf("Send: %d packets, error %v, want 3 and %v", n, err, transport.ErrBusy)
 	}
 	completed := uint64(3)
 	r.until("the queue pair is reset", func() bool {
@@ -181,15 +181,15 @@ func TestRetainOfForgedSource(t *testing.T) {
 		h.Src = h.Dst // the group
 		rdma.PutGRH(sub.Header(tr.From), layer, &h, 0)
 		if p, err := sub.Retain(tr.From); p != 0 || err == nil {
-			t.Errorf("Retain of a source that is the group: %v, %v", p, err)
+			t.Errorf("Retain of a source that is the group: peer %v, error %v, want none and an error", p, err)
 		}
 		if n := sub.Stats().PeersRefused; n != 1 {
-			t.Errorf("%d peers counted as refused", n)
+			t.Errorf("%d peers counted as refused, want 1", n)
 		}
 		h.Src = honest
 		rdma.PutGRH(sub.Header(tr.From), layer, &h, 0)
 		if p, err := sub.Retain(tr.From); p == 0 || err != nil {
-			t.Errorf("Retain of a valid source: %v, %v", p, err)
+			t.Errorf("Retain of a valid source: peer %v, error %v, want a peer", p, err)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func TestReceiverRecovers(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.quiet(10 * time.Millisecond)
-			for i := range 40 { // more than the queue holds, so that every slot is used
+			for i := range 40 { // more packets than the queue holds: they use every slot
 				text := strings.Repeat("x", 10*round+i+1)
 				r.send(s, text)
 				r.want(to, 0, text)
@@ -99,7 +99,7 @@ func TestSenderRecovers(t *testing.T) {
 			from.got, from.groups = nil, nil
 			r.until("a reply arrives", func() bool {
 				if err := to.Reply(to.peer, []byte("reply")); err != nil {
-					t.Fatalf("round %d: %v", round, err)
+					t.Fatalf("round %d: Reply: %v", round, err)
 				}
 				from.poll()
 				return len(from.got) > 0 && from.got[0] == "reply"
@@ -126,7 +126,7 @@ func TestReceivesDuringRecoveries(t *testing.T) {
 		r.quiet(every)
 	}
 	if received := len(to.got); received < packets*8/10 {
-		t.Errorf("a queue pair that failed every %v received %d of %d packets", 50*every, received, packets)
+		t.Errorf("a queue pair that failed every %v received %d of %d packets, want at least 80 %%", 50*every, received, packets)
 	}
 }
 
@@ -147,6 +147,6 @@ func TestRecoveryBacksOff(t *testing.T) {
 		r.quiet(time.Millisecond)
 	}
 	if tries < 10 || tries > 50 {
-		t.Errorf("%d resets within 10 s", tries)
+		t.Errorf("%d resets within 10 s, want 10 to 50", tries)
 	}
 }

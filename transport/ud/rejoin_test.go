@@ -25,7 +25,7 @@ func TestRejoinRefused(t *testing.T) {
 			}
 			n.host.Port(0, 1).SetUp(false)
 			if e := r.event(n, 0, role, transport.Lost); !errors.Is(e.Err, syscall.ENETRESET) {
-				t.Errorf("reported as lost: %v", e.Err)
+				t.Errorf("event of a loss has error %v, want %v", e.Err, syscall.ENETRESET)
 			}
 			r.join(other, 1)
 			n.host.Port(0, 1).SetUp(true)
@@ -34,12 +34,12 @@ func TestRejoinRefused(t *testing.T) {
 				e = r.event(n, 0, role, transport.Lost)
 			}
 			if !errors.Is(e.Err, transport.ErrGroupLimit) || !errors.Is(e.Err, syscall.EINVAL) {
-				t.Errorf("reported as refused: %v", e.Err)
+				t.Errorf("event of a refusal has error %v, want %v and %v", e.Err, transport.ErrGroupLimit, syscall.EINVAL)
 			}
 			before := n.Stats().JoinsFailed
 			r.quiet(10 * time.Second)
 			if len(n.events) > 0 {
-				t.Errorf("reported again although nothing changed: %+v", n.events)
+				t.Errorf("events although nothing changed: %+v, want none", n.events)
 			}
 			if st := n.Stats(); before == 0 || st.JoinsFailed < before+5 || st.MembershipsLost != 1 {
 				t.Errorf("after 10 s of refusals: %+v; before, %d joins had failed", st, before)
@@ -50,7 +50,7 @@ func TestRejoinRefused(t *testing.T) {
 			r.event(n, 0, role, transport.Joined)
 			n.host.Port(0, 1).Reregister()
 			if e := r.event(n, 0, role, transport.Lost); !errors.Is(e.Err, syscall.ENETRESET) {
-				t.Errorf("lost again: %v", e.Err)
+				t.Errorf("event of a second loss has error %v, want %v", e.Err, syscall.ENETRESET)
 			}
 			r.event(n, 0, role, transport.Joined)
 		})
@@ -123,7 +123,7 @@ func TestRejoinsAreSpread(t *testing.T) {
 		maximum = max(maximum, len(at))
 	}
 	if maximum == 0 || maximum > hosts*groups/4 {
-		t.Errorf("%d of %d requests within %v", maximum, hosts*groups, window)
+		t.Errorf("%d of %d requests within %v, want some, but at most a quarter", maximum, hosts*groups, window)
 	}
 }
 

@@ -30,12 +30,12 @@ func TestReadRepliesWithGroups(t *testing.T) {
 	}
 	reply("one")
 	if got := read(); got != "one" {
-		t.Errorf("read %q", got)
+		t.Errorf("read %q, want one", got)
 	}
 	r.join(pub, 1)
 	reply("two")
 	if got := read(); got != "" {
-		t.Errorf("read %q although a group is joined", got)
+		t.Errorf("read %q although a group is joined, want nothing", got)
 	}
 	r.want(pub, transport.Unicast, "two")
 }

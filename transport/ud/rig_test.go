@@ -154,7 +154,7 @@ func one(text string) *transport.Outbound {
 func (r *rig) send(s transport.Sender, text string) {
 	r.t.Helper()
 	if n, err := s.Send(one(text)); n != 1 {
-		r.t.Fatalf("send %q: %v", text, err)
+		r.t.Fatalf("Send of %q: %d packets, error %v, want 1", text, n, err)
 	}
 }
 
@@ -174,7 +174,7 @@ func (r *rig) close(n *node) {
 	n.Close()
 	r.until("the transport ends", func() bool { return n.end != nil })
 	if !errors.Is(n.end, net.ErrClosed) || n.end.Error() != "ud: "+net.ErrClosed.Error() {
-		r.t.Fatalf("end: %v", n.end)
+		r.t.Fatalf("transport ended with %v, want %v", n.end, net.ErrClosed)
 	}
 }
 

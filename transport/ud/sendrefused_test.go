@@ -30,10 +30,10 @@ func TestRefusedBySystem(t *testing.T) {
 		s.unsent = c.refuse
 		n, err := tx.Send(out)
 		if n != c.posted || (err == nil) != (c.posted == 3) || err != nil && (!errors.Is(err, syscall.ENETUNREACH) || !strings.Contains(err.Error(), "send: network is unreachable")) {
-			t.Errorf("%+v: %d packets: %v", c, n, err)
+			t.Errorf("%+v: Send: %d packets, error %v, want %d and %v unless all are sent", c, n, err, c.posted, syscall.ENETUNREACH)
 		}
 		if st := pub.Stats(); st.SendErrors != c.errors {
-			t.Errorf("%+v: %d packets counted", c, st.SendErrors)
+			t.Errorf("%+v: %d send errors counted, want %d", c, st.SendErrors, c.errors)
 		}
 	}
 	r.until("the accepted packets are completed", func() bool { return tx.Completed() == 6 })
@@ -41,10 +41,10 @@ func TestRefusedBySystem(t *testing.T) {
 	before := pub.Stats()
 	s.unsent = 1
 	if err := pub.Reply(pub.peer, []byte("x")); !errors.Is(err, syscall.ENETUNREACH) {
-		t.Errorf("Reply: %v", err)
+		t.Errorf("Reply: error %v, want %v", err, syscall.ENETUNREACH)
 	}
 	if st := pub.Stats(); st.SendErrors != before.SendErrors || st.PacketsSent != before.PacketsSent {
-		t.Errorf("counters after a reply: %+v", st)
+		t.Errorf("statistics after a reply: %+v, want no change from %+v", st, before)
 	}
 	s.unsent = 0
 	if err := pub.Reply(pub.peer, []byte("y")); err != nil {

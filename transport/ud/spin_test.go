@@ -23,7 +23,7 @@ func TestProviderSpins(t *testing.T) {
 		}
 		for _, d := range s.spins {
 			if d <= 0 || d > 20*time.Microsecond {
-				t.Errorf("%s: it may spin for %v", what, d)
+				t.Errorf("%s: spinning may last %v, want more than 0 and at most 20 µs", what, d)
 			}
 		}
 		s.spins = nil
@@ -52,7 +52,7 @@ func TestProviderSpins(t *testing.T) {
 	n.poll()
 	spins("one more poll", 1)
 	if len(n.got) != 1 {
-		t.Errorf("%q arrived", n.got)
+		t.Errorf("packets %q arrived, want 1", n.got)
 	}
 	n.poll()
 	spins("a poll after one that found something", 0)

@@ -36,7 +36,7 @@ func TestStalledSendsRecover(t *testing.T) {
 				}
 				completed += uint64(pending)
 				if n, err := out.Send(one("more")); pending == 16 && (n != 0 || !errors.Is(err, transport.ErrBusy)) {
-					t.Fatalf("round %d: a full queue accepted %d: %v", round, n, err)
+					t.Fatalf("round %d: a full queue accepted %d packets, error %v, want 0 and %v", round, n, err, transport.ErrBusy)
 				} else {
 					completed += uint64(n)
 				}
@@ -46,7 +46,7 @@ func TestStalledSendsRecover(t *testing.T) {
 				r.want(to, 0, "after")
 			}
 			if n := strings.Count(log.String(), "makes no progress and is reset"); n == 0 {
-				t.Errorf("it is not logged:\n%s", log.String())
+				t.Errorf("log lacks the reset of a queue pair without progress:\n%s", log.String())
 			}
 		}
 	})

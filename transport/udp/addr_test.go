@@ -18,7 +18,7 @@ func TestGroupAddr(t *testing.T) {
 		{"ff15::ffff:ffff:ffff:ffff", 1, "ff15:0:0:1::"},
 	} {
 		if got := groupAddr(netip.MustParseAddr(c.base), c.i); got != netip.MustParseAddr(c.want) {
-			t.Errorf("%s + %d = %v, want %s", c.base, c.i, got, c.want)
+			t.Errorf("group address %s + %d = %v, want %s", c.base, c.i, got, c.want)
 		}
 	}
 }

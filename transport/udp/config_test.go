@@ -170,19 +170,19 @@ func TestDefaults(t *testing.T) {
 	defer end(tr)
 	c := tr.Capabilities()
 	if c.Groups != 16 || c.PacketSize != 1472 || c.MaxPacket > 65507 || tr.GroupAddress(0) != "239.20.0.0:7400" {
-		t.Errorf("group 0 is %s, capabilities %+v", tr.GroupAddress(0), c)
+		t.Errorf("group 0 is %s, capabilities %+v, want 239.20.0.0:7400, 16 groups and packets of 1472", tr.GroupAddress(0), c)
 	}
 	l := tr.SocketLimits()
 	if l.ReceiveAsked != 8<<20 || l.SendAsked != 2<<20 || l.ReceiveGranted <= 0 || l.ReceiveGranted > l.ReceiveAsked || l.SendGranted <= 0 {
-		t.Errorf("limits %+v", l)
+		t.Errorf("limits %+v, want %d and %d bytes asked, and at most as many granted to receive", l, 8<<20, 2<<20)
 	}
 	if a := tr.LocalAddr(); a.Addr() != netip.MustParseAddr("127.0.0.1") || a.Port() == 0 || a.Port() == 7400 {
-		t.Errorf("local address %v", a)
+		t.Errorf("local address %v, want 127.0.0.1 and a port other than 7400", a)
 	}
 	one := open(t, udp.Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.20.0.8/30")})
 	defer end(one)
 	if g := one.Capabilities().Groups; g != 4 {
-		t.Errorf("a range of 4 addresses has %d groups", g)
+		t.Errorf("a range of 4 addresses has %d groups, want 4", g)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestReceivesLargePackets(t *testing.T) {
 		var got []byte
 		for try := 0; got == nil && try < 100; try++ { // multicast may be lost, though rarely on loopback
 			if n, err := s.Send(&transport.Outbound{Data: p, Stride: size, Count: 1, Lens: []uint16{uint16(size)}}); n != 1 || err != nil {
-				t.Fatalf("%d bytes: Send = %d, %v", size, n, err)
+				t.Fatalf("Send of %d bytes: %d packets, error %v, want 1", size, n, err)
 			}
 			rx.Wait(time.Second)
 			if err := rx.Poll(batch); err != nil {

@@ -52,7 +52,7 @@ func TestOverflowIsReportedWithoutAPacket(t *testing.T) {
 		}
 	}
 	if st := rx.Stats(); st.PacketsReceived == 0 || st.PacketsReceived+st.ReceiveOverflow != n {
-		t.Errorf("%d arrived and %d dropped, of %d packets", st.PacketsReceived, st.ReceiveOverflow, n)
+		t.Errorf("%d packets arrived and %d were dropped, want %d together", st.PacketsReceived, st.ReceiveOverflow, n)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestLostRepliesAreReported(t *testing.T) {
 		return times
 	}
 	if n := reported(rx.groupAddr(0)); n != 0 {
-		t.Errorf("drops of a group were reported %d times as dropped replies", n)
+		t.Errorf("drops of a group were reported %d times as dropped replies, want none", n)
 	}
 	if reported(rx.at.Load().local) == 0 {
 		t.Error("drops of replies were not reported")

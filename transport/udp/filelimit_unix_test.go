@@ -30,7 +30,7 @@ func TestFewDescriptors(t *testing.T) {
 				continue
 			}
 			if !errors.Is(err, syscall.EMFILE) && (without == nil || err.Error() != without.Error()) {
-				t.Errorf("%s with %d descriptors: %v", name, free, err)
+				t.Errorf("%s with %d descriptors: error %v, want %v", name, free, err, syscall.EMFILE)
 			}
 		}
 	}

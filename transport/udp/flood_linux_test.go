@@ -42,7 +42,7 @@ func TestFlood(t *testing.T) {
 		}
 		// After the flood ends, its state is reset.
 		if rounds(&f, floodWaits, 100, 1); f != (flood{}) {
-			t.Errorf("%s: after single packets the state is %+v", c.name, f)
+			t.Errorf("%s: after single packets the state is %+v, want %+v", c.name, f, flood{})
 		}
 	}
 	var f flood

@@ -72,7 +72,7 @@ func downAndUp(f *linkRig) {
 	f.again()
 	f.expectRestored("after down and up")
 	if f.tx.LocalAddr() != local {
-		f.t.Errorf("the sender's address was %v, and is %v", local, f.tx.LocalAddr())
+		f.t.Errorf("the sender's address was %v, and is %v, want no change", local, f.tx.LocalAddr())
 	}
 }
 
@@ -85,7 +85,7 @@ func deleted(f *linkRig) {
 	f.create(0)
 	f.expectRestored("with a new interface")
 	if at := f.tx.LocalAddr(); at.Port() != port || f.addr != "" && at.Addr() != netip.MustParsePrefix(f.addr).Addr() {
-		f.t.Errorf("the sender's port was %d, and its address is %v", port, at)
+		f.t.Errorf("the sender's address is %v, want port %d and address %q", at, port, f.addr)
 	}
 }
 
@@ -110,7 +110,7 @@ func carrier(f *linkRig) {
 	f.await(f.tx, "sender 0 lost")
 	errs := f.await(f.rx, "receiver 0 lost")
 	if !strings.Contains(errs[0].Error(), "carrier") {
-		f.t.Errorf("reported as lost with %v", errs[0])
+		f.t.Errorf("loss reported with error %v, want the missing carrier named", errs[0])
 	}
 	f.checkTraffic("without a carrier")
 	testenv.LinkUp(f.t, linkName+"-end")
@@ -180,7 +180,7 @@ func otherAddress(f *linkRig) {
 			case <-stop:
 				return
 			default:
-				busy.Send(out) // it may fail before Lost is reported
+				busy.Send(out) // Send may fail before Lost is reported
 			}
 		}
 	}()
@@ -238,7 +238,7 @@ func otherInterface(f *linkRig) {
 	testenv.DelLink(f.t, "other")
 	f.checkTraffic("after its removal")
 	if st := f.rx.Stats(); st.MembershipsLost != 0 || st.Joins != 1 {
-		f.t.Errorf("counters %+v", st)
+		f.t.Errorf("statistics %+v, want no lost membership and 1 join", st)
 	}
 }
 
@@ -262,7 +262,7 @@ func closeWhileDown(f *linkRig) {
 	end(f.tx)
 	// For each transport: its unicast socket, epoll, eventfd, timerfd and the netlink socket.
 	if after := files(f.t); before-after != 10 {
-		f.t.Errorf("%d open files before, %d after", before, after)
+		f.t.Errorf("%d open files before, %d after, want 10 fewer", before, after)
 	}
 	testenv.LinkUp(f.t, linkName)
 }
@@ -388,7 +388,7 @@ func fewDescriptors(f *linkRig) {
 	restore := testenv.FewFiles(f.t, 1) // for the query of the interface, and then for the first group
 	errs := f.await(f.rx, "receiver 2 lost", "receiver 0 joined", "receiver 1 joined")
 	if !errors.Is(errs[0], unix.EMFILE) || !strings.Contains(errs[0].Error(), "ulimit -n") {
-		f.t.Errorf("reported as lost with %v", errs[0])
+		f.t.Errorf("loss reported with error %v, want %v with advice on ulimit -n", errs[0], unix.EMFILE)
 	}
 	for start := time.Now(); time.Since(start) < noDescriptors; {
 		if f.poll(f.rx) != 0 {
@@ -399,6 +399,6 @@ func fewDescriptors(f *linkRig) {
 	restore()
 	f.await(f.rx, "receiver 2 joined")
 	if st := f.rx.Stats(); st.JoinsFailed != 0 {
-		f.t.Errorf("counters %+v", st)
+		f.t.Errorf("statistics %+v, want no failed join", st)
 	}
 }

@@ -131,7 +131,7 @@ func (f *linkRig) awaitPacket(tr *udp.Transport, group int, packet []byte, send 
 			f.t.Fatal(err)
 		}
 		if len(b.Events) > 0 {
-			f.t.Fatalf("awaiting %q: events %+v", packet, b.Events)
+			f.t.Fatalf("awaiting %q: events %+v, want none", packet, b.Events)
 		}
 		for i := range b.Trains {
 			if got := &b.Trains[i]; peer == 0 && bytes.Equal(got.Packet(0), packet) && got.Group == group {
@@ -162,10 +162,10 @@ func (f *linkRig) expectLost(errno error) {
 		}
 	}
 	if n, err := f.s.Send(&transport.Outbound{Data: []byte("x"), Stride: 1, Count: 1, Lens: []uint16{1}}); n != 0 || !errors.Is(err, transport.ErrNotReady) {
-		f.t.Errorf("Send = %d, %v", n, err)
+		f.t.Errorf("Send: %d packets, error %v, want 0 and %v", n, err, transport.ErrNotReady)
 	}
 	if st := f.tx.Stats(); st.SendErrors != 0 || st.SendBusy != 0 {
-		f.t.Errorf("counters of the sender %+v", st)
+		f.t.Errorf("statistics of the sender %+v, want no failed send", st)
 	}
 }
 
@@ -190,6 +190,6 @@ func (f *linkRig) expectRestored(when string) {
 	f.await(f.rx, "receiver 0 joined", "receiver 1 joined")
 	f.checkTraffic(when)
 	if st := f.rx.Stats(); st.MembershipsLost != 1 || st.Joins != 3 || st.JoinsFailed != 0 {
-		f.t.Errorf("%s: counters of the receiver %+v", when, st)
+		f.t.Errorf("%s: statistics of the receiver %+v, want 3 joins, 1 lost membership and none failed", when, st)
 	}
 }

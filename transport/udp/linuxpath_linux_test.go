@@ -24,20 +24,20 @@ func TestSendErrors(t *testing.T) {
 	for _, errno := range []syscall.Errno{unix.EAGAIN, unix.ENOBUFS} {
 		err := sendError("sendmsg", errno)
 		if !errors.Is(err, transport.ErrBusy) || !errors.Is(err, errno) {
-			t.Errorf("%v: %v", errno, err)
+			t.Errorf("sendError of %v: %v, want %v", errno, err, transport.ErrBusy)
 		}
 		if n := testing.AllocsPerRun(100, func() { _ = sendError("sendmsg", errno) }); n != 0 {
-			t.Errorf("%v costs %v allocations", errno, n)
+			t.Errorf("%v costs %v allocations, want none", errno, n)
 		}
 	}
 	err := sendError("sendmsg", unix.ENETUNREACH)
 	var typed *SendError
 	if errors.Is(err, transport.ErrBusy) || !errors.Is(err, unix.ENETUNREACH) || !errors.As(err, &typed) || typed.Op != "sendmsg" {
-		t.Errorf("ENETUNREACH: %v", err)
+		t.Errorf("sendError of ENETUNREACH: %v, want a SendError of sendmsg, not %v", err, transport.ErrBusy)
 	}
 	for _, errno := range []syscall.Errno{unix.ENOBUFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
 		if err := groupLimit(os.NewSyscallError("join", errno)); !errors.Is(err, transport.ErrGroupLimit) || !errors.Is(err, errno) {
-			t.Errorf("%v: %v", errno, err)
+			t.Errorf("groupLimit of %v: %v, want %v", errno, err, transport.ErrGroupLimit)
 		}
 	}
 	if err := groupLimit(os.NewSyscallError("bind", unix.EADDRINUSE)); errors.Is(err, transport.ErrGroupLimit) {
@@ -72,12 +72,12 @@ func TestPortUsedByAnotherProgram(t *testing.T) {
 	join := func() error {
 		b := transport.NewBatch(1)
 		if err := errors.Join(late.Join(0), late.Poll(b)); err != nil || len(b.Events) != 1 {
-			t.Fatalf("%v, %v", err, b.Events)
+			t.Fatalf("Join and Poll: error %v, events %v, want 1 event", err, b.Events)
 		}
 		return b.Events[0].Err
 	}
 	if err := join(); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q", err, want)
+		t.Errorf("join: error %v, want %v with %q", err, unix.EADDRINUSE, want)
 	}
 	occupied.Close()
 	if err := join(); err != nil {
@@ -195,10 +195,10 @@ func TestReceiveCapacity(t *testing.T) {
 			}
 			t.Logf("granted %7d bytes: %5d packets of %5d bytes, %d bytes each; computed %d", granted, held, size, granted/max(held, 1), promised)
 			if held < promised {
-				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; computed %d", granted, held, size, promised)
+				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes, want at least the computed %d", granted, held, size, promised)
 			}
 			if promised < held/3 {
-				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; computed only %d", granted, held, size, promised)
+				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes, but %d were computed, want at least a third", granted, held, size, promised)
 			}
 			for _, tr := range []*Transport{tx, rx} {
 				tr.Close()
@@ -213,10 +213,10 @@ func TestReceiveCapacity(t *testing.T) {
 func TestBufferChargeOfTrains(t *testing.T) {
 	single := charge(1472, headersIPv4, 65536, true)
 	if single != 2304 {
-		t.Errorf("1472 bytes are charged as %d", single)
+		t.Errorf("1472 bytes are charged as %d, want 2304", single)
 	}
 	if c := charge(64, headersIPv4, 65536, true); c != 832 {
-		t.Errorf("64 bytes are charged as %d", c)
+		t.Errorf("64 bytes are charged as %d, want 832", c)
 	}
 	if c := charge(1472, headersIPv4, 1500, false); c <= 4096 {
 		t.Errorf("1472 bytes from a network card are charged as %d, less than a page", c)
@@ -304,7 +304,7 @@ func TestEndWaitsForSenders(t *testing.T) {
 	}
 	section.Exit()
 	if err := tr.Poll(b); !errors.Is(err, net.ErrClosed) {
-		t.Fatalf("Poll: %v", err)
+		t.Fatalf("Poll: error %v, want %v", err, net.ErrClosed)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestInterruptedWait(t *testing.T) {
 	}
 	b := transport.NewBatch(1)
 	if err := errors.Join(tr.Join(0), tr.Poll(b)); err != nil || len(b.Events) != 2 || b.Events[1].Err != nil {
-		t.Fatalf("%v, %v", err, b.Events)
+		t.Fatalf("Join and Poll: error %v, events %v, want 2, the second without an error", err, b.Events)
 	}
 	tr.Wait(0) // for the Wake of the Join
 	runtime.LockOSThread()
@@ -341,7 +341,7 @@ func TestInterruptedWait(t *testing.T) {
 			case <-waited:
 				return
 			default:
-				unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // Go itself sends it; it has no effect
+				unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // Go itself sends this signal; it has no effect
 			}
 		}
 	}(unix.Gettid())
@@ -356,7 +356,7 @@ func TestInterruptedWait(t *testing.T) {
 	}
 	for n := 0; n < packets; n++ {
 		if err := tr.Poll(b); err != nil || len(b.Trains) == 0 {
-			t.Fatalf("Poll %d: %d trains, %v", n, len(b.Trains), err)
+			t.Fatalf("Poll %d: %d trains, error %v, want at least 1", n, len(b.Trains), err)
 		}
 		tr.Release(&b.Trains[0])
 		if !b.More && n < packets-1 {

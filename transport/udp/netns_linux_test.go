@@ -45,7 +45,7 @@ func testDefaultIsLoopback(t *testing.T) {
 	defer end(a)
 	defer end(b)
 	if a.Interface() != "lo" {
-		t.Fatalf("the default interface is %s", a.Interface())
+		t.Fatalf("the default interface is %s, want lo", a.Interface())
 	}
 	if !receives(t, a, b, "hello") {
 		t.Error("packets do not arrive")
@@ -60,7 +60,7 @@ func testIPv6(t *testing.T) {
 	a := open(t, udp.Config{Range: netip.MustParsePrefix("ff15::20:0/112")})
 	defer end(a)
 	if got := a.GroupAddress(1); got != "[ff15::20:1]:7400" || a.Interface() != "lo" {
-		t.Errorf("group 1 is %s on %s", got, a.Interface())
+		t.Errorf("group 1 is %s on %s, want [ff15::20:1]:7400 on lo", got, a.Interface())
 	}
 }
 
@@ -90,17 +90,17 @@ func testGSORefused(t *testing.T) {
 	}
 	for round := range 3 {
 		if n, err := s.Send(out); n != count || err != nil {
-			t.Fatalf("Send = %d, %v", n, err)
+			t.Fatalf("Send: %d packets, error %v, want %d", n, err, count)
 		}
 		got := receive(t, b, count)
 		for i, p := range got {
 			if len(p) != size || p[0] != byte(i) {
-				t.Fatalf("round %d: packet %d has %d bytes and number %d", round, i, len(p), p[0])
+				t.Fatalf("round %d: packet %d has %d bytes and number %d, want %d and %d", round, i, len(p), p[0], size, i)
 			}
 		}
 	}
 	if c, st := a.Capabilities(), a.Stats(); c.GSO || c.EqualTrains || st.GSORefused != 1 || st.SendErrors != 0 || st.PacketsSent != 3*count {
-		t.Errorf("after a refusal: %+v %+v", c, st)
+		t.Errorf("after a refusal: capabilities %+v, statistics %+v, want no GSO, 1 refusal and %d packets sent", c, st, 3*count)
 	}
 }
 
@@ -128,17 +128,17 @@ func testGroupLimit(t *testing.T) {
 	}
 	batch := transport.NewBatch(4)
 	if err := b.Poll(batch); err != nil || len(batch.Events) != 1 {
-		t.Fatalf("events %+v, %v", batch.Events, err)
+		t.Fatalf("events %+v, error %v, want 1 event", batch.Events, err)
 	}
 	ev := batch.Events[0]
 	if ev.Group != 1 || ev.State != transport.Failed || !errors.Is(ev.Err, transport.ErrGroupLimit) || !errors.Is(ev.Err, unix.ENOBUFS) {
-		t.Errorf("event %+v", ev)
+		t.Errorf("event %+v, want that joining group 1 failed with %v and %v", ev, transport.ErrGroupLimit, unix.ENOBUFS)
 	}
 	if !strings.Contains(ev.Err.Error(), "raise net.ipv4.igmp_max_memberships") {
 		t.Errorf("the error has no advice: %v", ev.Err)
 	}
 	if st := b.Stats(); st.JoinsFailed != 1 || st.Joins != 1 {
-		t.Errorf("counters %+v", st)
+		t.Errorf("statistics %+v, want 1 join and 1 failed join", st)
 	}
 	if !receives(t, a, b, "after") {
 		t.Error("the group joined before receives nothing")
@@ -164,11 +164,11 @@ func testManyGroups(t *testing.T) {
 	}
 	for _, e := range batch.Events {
 		if e.State != transport.Joined {
-			t.Errorf("%+v", e)
+			t.Errorf("event %+v, want %v", e, transport.Joined)
 		}
 	}
 	if st := a.Stats(); st.Joins != 64 || st.JoinsFailed != 0 {
-		t.Errorf("counters %+v", st)
+		t.Errorf("statistics %+v, want 64 joins and none failed", st)
 	}
 }
 
@@ -219,7 +219,7 @@ func testNoMulticast(t *testing.T) {
 			t.Fatalf("%s was accepted", name)
 		}
 		if s := err.Error(); !strings.Contains(s, "interface mute does not support multicast") || !strings.Contains(s, other) {
-			t.Errorf("%s: %s", name, s)
+			t.Errorf("%s: error %s, want that interface mute lacks multicast, and %q", name, s, other)
 		}
 	}
 	refused("mute", "use that") // loopback, which works without the flag MULTICAST
@@ -233,7 +233,7 @@ func testNoMulticast(t *testing.T) {
 	tr := open(t, udp.Config{})
 	defer end(tr)
 	if tr.Interface() != "good" {
-		t.Errorf("the default interface is %s", tr.Interface())
+		t.Errorf("the default interface is %s, want good", tr.Interface())
 	}
 	testenv.LinkMulticast(t, "mute", true)
 	again := open(t, udp.Config{Interface: "mute"})
@@ -284,7 +284,7 @@ func testInterfaces(t *testing.T) {
 				t.Fatal("packets do not arrive")
 			}
 			if got := receive(t, left, 0); len(got) != 0 {
-				t.Errorf("left received %q", got)
+				t.Errorf("left received %q, want nothing", got)
 			}
 			// Without multicast loopback this host receives nothing. The next packet shows that none was still pending.
 			silent := with("left", func(c *udp.Config) { c.NoLoopback = true })

@@ -73,7 +73,7 @@ func TestReadRepliesContinues(t *testing.T) {
 	}
 	for i, x := range got {
 		if int(x) != i {
-			t.Fatalf("message %d is number %d", i, x)
+			t.Fatalf("message %d has number %d, want equal ones", i, x)
 		}
 	}
 }

@@ -21,17 +21,17 @@ func TestLinkMessagesLost(t *testing.T) {
 	before := tr.at.Load()
 	check, why := tr.changed(sys.LinkChange{Kind: sys.LinkUnknown})
 	if !check || why != nil {
-		t.Errorf("changed = %v, %v", check, why)
+		t.Errorf("change of an unknown kind: check %v, error %v, want true and none", check, why)
 	}
 	l, err := tr.link().current(&tr.cfg)
 	if err != nil || l != before.link {
-		t.Errorf("the interface was %+v, now %+v, %v", before.link, l, err)
+		t.Errorf("the interface was %+v, now %+v, error %v, want no change", before.link, l, err)
 	}
 	if err := tr.attach(&l); err != nil || tr.at.Load() != before || tr.events.Pending() {
-		t.Errorf("attach to the same interface: %v", err)
+		t.Errorf("attach to the same interface: error %v, or it changed the state", err)
 	}
 	tr.Close()
 	if err := tr.Poll(transport.NewBatch(1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Poll: %v", err)
+		t.Errorf("Poll: error %v, want %v", err, net.ErrClosed)
 	}
 }

@@ -28,10 +28,10 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Device != "ib0" || c.Range.String() != "239.30.0.0/24" || c.Groups != 8 || c.PacketSize != 1024 || c.ReceiveQueue != 64 || c.SendQueue != 32 || c.Arena != 9<<20 || c.Peers != 5 || c.Port != 2 {
-		t.Errorf("%+v", c)
+		t.Errorf("config %+v, want the values of the URL", c)
 	}
 	if c, err := parse(t, "rdma://[fe80::1]"); err != nil || c.Device != "fe80::1" {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("config %+v, error %v, want device fe80::1", c, err)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestOpenWithoutDevice(t *testing.T) {
 		return
 	}
 	if !errors.Is(err, verbs.ErrNotBuilt) && !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.ENODEV) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("error %v", err)
+		t.Errorf("open: error %v, want ErrNotBuilt, ENOSYS or ENODEV in one line", err)
 	}
 }
 
@@ -91,13 +91,13 @@ func TestFind(t *testing.T) {
 	for _, cfg := range []Config{{Device: names[0], Port: 1}, {Device: port.NetDev}, {Device: h.Addr().IP.String()}, {}} {
 		var uc ud.Config
 		if err := find(h, cfg, &uc); err != nil {
-			t.Errorf("%+v: %v", cfg, err)
+			t.Errorf("finding %+v: %v", cfg, err)
 		}
 		byName := uc.Device == names[0] && !uc.Local.IsValid()
 		byAddr := uc.Device == "" && uc.Local == h.Addr().IP
 		none := cfg.Device == "" && uc.Device == "" && !uc.Local.IsValid()
 		if !byName && !byAddr && !none {
-			t.Errorf("%+v finds device %q, address %v", cfg, uc.Device, uc.Local)
+			t.Errorf("find with %+v: device %q, address %v, want one of the two or neither as given", cfg, uc.Device, uc.Local)
 		}
 	}
 	for _, cfg := range []Config{{Device: "nothing"}, {Device: port.NetDev, Port: 2}, {Device: "10.0.0.1", Port: 1}} {
@@ -106,6 +106,6 @@ func TestFind(t *testing.T) {
 		}
 	}
 	if err := find(h, Config{Device: "nothing"}, &ud.Config{}); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), names[0]) {
-		t.Errorf("error %v", err)
+		t.Errorf("find: error %v, want %v with the device names", err, syscall.ENODEV)
 	}
 }

@@ -43,7 +43,7 @@ func TestDigest(t *testing.T) {
 	}
 	want := digest(msgs)
 	if got := digest(msgs); got != want {
-		t.Fatalf("the same messages give %v and %v", got, want)
+		t.Fatalf("the same messages give digests %v and %v", got, want)
 	}
 	for i := range msgs {
 		without := slices.Concat(msgs[:i], msgs[i+1:])
@@ -175,10 +175,10 @@ func TestApplyNoAllocations(t *testing.T) {
 		round()
 	}
 	if n := testing.AllocsPerRun(1000, round); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("a round of messages makes %v allocations, want none", n)
 	}
 	if s.Book(7).Len() != 0 {
-		t.Errorf("%d orders remain", s.Book(7).Len())
+		t.Errorf("%d orders remain, want none", s.Book(7).Len())
 	}
 }
 
@@ -190,10 +190,10 @@ func TestSetBook(t *testing.T) {
 	s.Apply(&itch.Message{Type: 'A', Locate: 3, Ref: 1, Side: itch.Sell, Shares: 5, Price: 70000})
 	bid, ask := s.Book(3).Top()
 	if bid != (Level{}) || ask != (Level{70000, 5, 1}) {
-		t.Errorf("top %v %v", bid, ask)
+		t.Errorf("top of book 3 is %v %v, want an empty bid and 70000, 5, 1", bid, ask)
 	}
 	if stats, orders := s.Stats(); stats.Messages != 1 || orders != 1 {
-		t.Errorf("%+v, %d orders", stats, orders)
+		t.Errorf("statistics %+v and %d orders, want 1 message and 1 order", stats, orders)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestState(t *testing.T) {
 		}
 		got, err := ParseState(b.AppendState(nil))
 		if err != nil || got.Digest() != b.Digest() {
-			t.Fatalf("after %d messages: %v", i, err)
+			t.Fatalf("state after %d messages: error %v, or another digest than the book's", i, err)
 		}
 		for range 50 {
 			msg := g.next()
@@ -33,7 +33,7 @@ func TestState(t *testing.T) {
 	state := small.AppendState(nil)
 	for n := range state {
 		if _, err := ParseState(state[:n]); err == nil && n != stateCounters {
-			t.Errorf("%d bytes are accepted", n)
+			t.Errorf("ParseState accepts a state of %d bytes, want an error", n)
 		}
 	}
 	order := state[stateCounters:]
@@ -43,7 +43,7 @@ func TestState(t *testing.T) {
 		"no shares":      append(append(bytes.Clone(state[:stateCounters+12]), 0, 0, 0, 0), 'B'),
 	} {
 		if _, err := ParseState(bad); err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("ParseState accepted %s, want an error", name)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func all(t testing.TB, cfg Config) (file []byte, locates []uint16) {
 		locates = append(locates, m.Locate)
 	}
 	if uint64(len(locates)) != g.Total() {
-		t.Errorf("%d messages, Total is %d", len(locates), g.Total())
+		t.Errorf("%d messages, want Total, %d", len(locates), g.Total())
 	}
 	if _, ok := g.Next(); ok {
 		t.Error("a message after the last")
@@ -69,7 +69,7 @@ func TestDayIsConsistent(t *testing.T) {
 			set.Apply(&h)
 			count[h.Type]++
 			if !bytes.Equal(h.Append(nil), m.Append(nil)) || m.Timestamp < max(last, startOfDay) {
-				t.Fatalf("%+v after %v, parsed %+v", m, last, h)
+				t.Fatalf("message %+v after timestamp %v is parsed as %+v, want the same bytes in ascending time", m, last, h)
 			}
 			last = m.Timestamp
 			if h.Type == itch.TypeSystemEvent {
@@ -79,7 +79,7 @@ func TestDayIsConsistent(t *testing.T) {
 			switch {
 			case h.Type == itch.TypeStockDirectory:
 				if len(events) != 1 {
-					t.Errorf("directory message after events %s", events)
+					t.Errorf("directory message after events %s, want only the first event before it", events)
 				}
 				stocks[h.Locate] = h.Stock
 			case stocks[h.Locate] == (itch.Symbol{}) || h.Stock != (itch.Symbol{}) && h.Stock != stocks[h.Locate]:
@@ -97,7 +97,7 @@ func TestDayIsConsistent(t *testing.T) {
 		}
 		stats, orders := set.Stats()
 		if stats.Unknown+stats.Duplicate+stats.Excess+stats.Empty != 0 {
-			t.Errorf("inconsistent: %+v", stats)
+			t.Errorf("statistics %+v, want no inconsistent messages", stats)
 		}
 		t.Logf("%d symbols: %d orders at the end, %v", cfg.Symbols, orders, count)
 		if cfg.Messages < 10_000 {
@@ -153,11 +153,11 @@ func TestActivityIsZipf(t *testing.T) {
 		count[l]++
 	}
 	if count[1] < 5*count[25] || count[1] > len(locates)/2 {
-		t.Errorf("the busiest has %d of %d messages, the middle one %d", count[1], len(locates), count[25])
+		t.Errorf("the busiest has %d of %d messages, the middle one %d, want the busiest at most half, and 5 times the middle one", count[1], len(locates), count[25])
 	}
 	for l, n := range count {
 		if n < 2 {
-			t.Errorf("stock %d has %d messages", l, n)
+			t.Errorf("stock %d has %d messages, want at least 2", l, n)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	if g := generator(t, Config{Symbols: 50, Messages: 500_000, Rate: 60_000}); g.Total() != 500_054 {
-		t.Errorf("%d messages", g.Total())
+		t.Errorf("%d messages, want 500054", g.Total())
 	}
 }
 
@@ -216,20 +216,20 @@ func TestSymbolNames(t *testing.T) {
 	for i := range MaxSymbols {
 		name := symbolName(i)
 		if seen[name] || len(name) > len(itch.Symbol{}) || name == "" {
-			t.Fatalf("symbol %d is %q", i, name)
+			t.Fatalf("symbol %d is %q, want a new name of 1 to %d bytes", i, name, len(itch.Symbol{}))
 		}
 		seen[name] = true
 	}
 	g := generator(t, Config{Symbols: 2, Rate: 1})
 	if g.Symbol(1) != "AAPL" || g.Symbol(2) != "MSFT" {
-		t.Errorf("symbols %q %q", g.Symbol(1), g.Symbol(2))
+		t.Errorf("symbols %q and %q, want AAPL and MSFT", g.Symbol(1), g.Symbol(2))
 	}
 }
 
 func TestNextNoAllocations(t *testing.T) {
 	g := generator(t, Config{Symbols: 10, Messages: 1 << 20, Rate: 60_000})
 	if n := testing.AllocsPerRun(10_000, func() { g.Next() }); n != 0 {
-		t.Errorf("%v allocations a message", n)
+		t.Errorf("%v allocations a message, want none", n)
 	}
 }
 

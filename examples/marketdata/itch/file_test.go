@@ -71,7 +71,7 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := last.Timestamp - first.Timestamp; d <= 0 {
-		t.Errorf("the sample spans %v", d)
+		t.Errorf("the sample spans %v, want more than 0", d)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestCompressed(t *testing.T) {
 	} {
 		all, err := readAll(t, packed)
 		if err != nil || len(all) != 1000 {
-			t.Errorf("%s: %d messages, %v", name, len(all), err)
+			t.Errorf("%s: %d messages and error %v, want 1000 and none", name, len(all), err)
 		}
 	}
 	for name, packed := range map[string][]byte{"gzip": gzipped(t, file), "zstd": zstded(t, file)} {
@@ -174,10 +174,10 @@ func TestDamaged(t *testing.T) {
 		}
 	}
 	if all, err := readAll(t, with(0, 0)); err != nil || len(all) != 1 {
-		t.Errorf("end-of-session mark: %d messages, %v", len(all), err)
+		t.Errorf("end-of-session mark: %d messages, %v, want 1 and no error", len(all), err)
 	}
 	if all, err := readAll(t, nil); err != nil || len(all) != 0 {
-		t.Errorf("empty file: %d messages, %v", len(all), err)
+		t.Errorf("empty file: %d messages, %v, want 0 and no error", len(all), err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestErrorIsSticky(t *testing.T) {
 	}
 	_, first := r.Next()
 	if _, second := r.Next(); first == nil || second != first {
-		t.Errorf("first %v, then %v", first, second)
+		t.Errorf("errors %v, then %v, want the same error twice", first, second)
 	}
 	for range 2 {
 		if err := r.Close(); err != nil {
@@ -211,7 +211,7 @@ func TestReaderNoAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations a message", n)
+		t.Errorf("%v allocations a message, want none", n)
 	}
 }
 
@@ -240,14 +240,14 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				var fe *FrameError
 				if !errors.As(err, &fe) || fe.Offset != int64(len(again)) {
-					t.Errorf("at %d: %v", len(again), err)
+					t.Errorf("file cut at %d: error %v, want a FrameError at that offset", len(again), err)
 				}
 				break
 			}
 			again = AppendFrame(again, msg)
 		}
 		if !packed && !bytes.HasPrefix(b, again) {
-			t.Errorf("read %x from %x", again, b)
+			t.Errorf("messages read and written again are %x, want the beginning of %x", again, b)
 		}
 	})
 }

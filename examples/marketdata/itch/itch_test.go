@@ -86,7 +86,7 @@ func TestOtherTypes(t *testing.T) {
 	msg := append([]byte("O\x00\x07\x00\x01\x00\x00\x00\x00\x00\x2a"), "whatever"...)
 	var m Message
 	if err := m.Parse(msg); err != nil || m != (Message{Type: 'O', Locate: 7, Tracking: 1, Timestamp: 42}) {
-		t.Errorf("got %+v, %v", m, err)
+		t.Errorf("Parse: %+v and error %v, want type O, locate 7, tracking 1, timestamp 42", m, err)
 	}
 	if err := m.Parse(msg[:headerLen-1]); !errors.Is(err, ErrLength) {
 		t.Errorf("short: %v, want ErrLength", err)
@@ -128,7 +128,7 @@ func TestTimestampRange(t *testing.T) {
 		in := Message{Type: TypeOrderDelete, Locate: 1, Tracking: 2, Timestamp: ts, Ref: 3}
 		var out Message
 		if err := out.Parse(in.Append(nil)); err != nil || out != in {
-			t.Errorf("%d: got %+v, %v", ts, out, err)
+			t.Errorf("timestamp %d: message %+v after Append and Parse, error %v, want the same message", ts, out, err)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestNoAllocations(t *testing.T) {
 			}
 			buf = m.Append(buf[:0])
 		}); n != 0 {
-			t.Errorf("%s: %v allocations", g.name, n)
+			t.Errorf("%s: Parse and Append make %v allocations, want none", g.name, n)
 		}
 	}
 }
@@ -161,13 +161,13 @@ func FuzzParse(f *testing.F) {
 		var m Message
 		err := m.Parse(b)
 		if (err == nil) != (Check(b) == nil) {
-			t.Errorf("Parse: %v, Check: %v", err, Check(b))
+			t.Errorf("error of Parse %v, of Check %v, want both or neither", err, Check(b))
 		}
 		if err != nil || !writes[m.Type] {
 			return
 		}
 		if got := m.Append(nil); len(b) != int(types[m.Type].len) || !bytes.Equal(got, b) {
-			t.Errorf("%x became %x", b, got)
+			t.Errorf("message %x became %x after Parse and Append, want the same bytes", b, got)
 		}
 	})
 }

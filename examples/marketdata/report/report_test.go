@@ -58,7 +58,7 @@ func TestPlain(t *testing.T) {
 	b.Reset()
 	p.Final(frame())
 	if b.String() != Table(frame()) || strings.Contains(b.String(), "\x1b") {
-		t.Errorf("final: %q", b.String())
+		t.Errorf("final output %q, want the table without escape sequences", b.String())
 	}
 }
 
@@ -72,15 +72,15 @@ func TestTerminal(t *testing.T) {
 	b.Reset()
 	p.Show(frame())
 	if second := b.String(); second != "\x1b[5A"+first {
-		t.Errorf("first %q\nthen %q", first, second)
+		t.Errorf("first frame %q\nthen %q, want the same with the cursor moved up 5 lines", first, second)
 	}
 	if n := strings.Count(first, "\n"); n != 5 {
-		t.Errorf("%d lines on 6", n)
+		t.Errorf("%d lines on a terminal of 6, want 5", n)
 	}
 	for line := range strings.Lines(first) {
 		line = strings.TrimPrefix(line, "\x1b[J")
 		if n := len([]rune(strings.TrimSuffix(line, "\x1b[K\n"))); n > 30 {
-			t.Errorf("%d columns: %q", n, line)
+			t.Errorf("line has %d columns, want at most 30: %q", n, line)
 		}
 	}
 	b.Reset()
@@ -103,14 +103,14 @@ func TestWriteError(t *testing.T) {
 	p.Show(frame())
 	p.Final(frame())
 	if p.Err() == nil || p.Err().Error() != "broken pipe" {
-		t.Errorf("Err is %v", p.Err())
+		t.Errorf("Err is %v, want broken pipe", p.Err())
 	}
 }
 
 func TestLatencies(t *testing.T) {
 	l := NewLatencies()
 	if got := l.Percentiles(); got != (Percentiles{}) {
-		t.Errorf("empty: %+v", got)
+		t.Errorf("percentiles of no latencies: %+v, want zeroes", got)
 	}
 	for i := range 1000 {
 		l.Record(time.Duration(i+1) * time.Microsecond)
@@ -118,16 +118,16 @@ func TestLatencies(t *testing.T) {
 	got := l.Percentiles()
 	near := func(d, want time.Duration) bool { return d > want-want/100 && d < want+want/100 }
 	if !near(got.P50, 500*time.Microsecond) || !near(got.P99, 990*time.Microsecond) || !near(got.P999, 999*time.Microsecond) || got.Max != time.Millisecond {
-		t.Errorf("%+v", got)
+		t.Errorf("percentiles %+v, want P50 500 µs, P99 990 µs, P999 999 µs (each within 1 %%) and Max 1 ms", got)
 	}
 	l = NewLatencies()
 	l.Record(-time.Second)
 	l.Record(time.Hour)
 	if got := l.Percentiles(); got.Max != maxLatency || got.P50 != 0 {
-		t.Errorf("beyond the ends: %+v", got)
+		t.Errorf("percentiles of latencies beyond the ends: %+v, want P50 0 and Max %v", got, maxLatency)
 	}
 	if n := testing.AllocsPerRun(100, func() { l.Record(time.Millisecond) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Record makes %v allocations, want none", n)
 	}
 }
 
@@ -137,12 +137,12 @@ func TestDurationAndCount(t *testing.T) {
 		250 * time.Millisecond: "250 ms", 90 * time.Second: "90.00 s",
 	} {
 		if got := Duration(d); got != want {
-			t.Errorf("%d: %q, want %q", d, got, want)
+			t.Errorf("Duration(%d) = %q, want %q", d, got, want)
 		}
 	}
 	for n, want := range map[float64]string{0: "0", 9999: "9999", 10_000: "10.0 k", 1.25e6: "1.25 M"} {
 		if got := Count(n); got != want {
-			t.Errorf("%v: %q, want %q", n, got, want)
+			t.Errorf("Count(%v) = %q, want %q", n, got, want)
 		}
 	}
 }

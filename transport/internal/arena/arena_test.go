@@ -22,12 +22,12 @@ func TestArena(t *testing.T) {
 	a.Free(make([]byte, 10)) // not from this arena
 	a.Freeze()
 	if _, err := a.Alloc(1); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Alloc after Freeze: %v", err)
+		t.Errorf("Alloc after Freeze: %v, want %v", err, net.ErrClosed)
 	}
 	two[0] = 3 // still allocated
 	a.Free(two)
 	a.Free(two) // already freed: must not unmap the address, which may be reused
 	if len(a.mem) != 0 {
-		t.Errorf("%d allocations left", len(a.mem))
+		t.Errorf("%d allocations left, want none", len(a.mem))
 	}
 }

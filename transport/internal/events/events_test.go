@@ -32,7 +32,7 @@ func TestQueueKeepsRemainingEvents(t *testing.T) {
 		t.Fatalf("%d events, want 5", len(got))
 	}
 	if left := q.Take(make([]transport.Event, 0, 2)); len(left) != 0 {
-		t.Fatalf("an empty queue returned %v", left)
+		t.Fatalf("an empty queue returned %v, want none", left)
 	}
 }
 

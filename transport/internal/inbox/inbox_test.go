@@ -37,7 +37,7 @@ func TestOrderAndBound(t *testing.T) {
 		for i := range 3 {
 			item, data, lease, ok := q.Next()
 			if !ok || item.Group != i || len(data) != i+1 || data[0] != byte(i) {
-				t.Fatalf("train %d: %+v %v %v", i, item, data, ok)
+				t.Fatalf("train %d: item %+v, data %v, %v, want group %d and %d bytes", i, item, data, ok, i, i+1)
 			}
 			leases = append(leases, lease)
 		}
@@ -147,7 +147,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		q.Release(lease)
 		q.Wait(time.Microsecond, never)
 	}); n != 0 {
-		t.Fatalf("%v allocations per train", n)
+		t.Fatalf("%v allocations per train, want none", n)
 	}
 }
 

@@ -20,10 +20,10 @@ func TestCheck(t *testing.T) {
 	} {
 		err := Check(&net.Interface{Name: c.name, Flags: c.flags}, true)
 		if c.ok != (err == nil) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: error %v, want none: %v", c.name, err, c.ok)
 		}
 		if err != nil && (!strings.Contains(err.Error(), "interface "+c.name+" does not support multicast") || !strings.Contains(err.Error(), "ip link set "+c.name+" multicast on")) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: error %v, want that it does not support multicast, and the command that changes it", c.name, err)
 		}
 	}
 }
@@ -35,10 +35,10 @@ func TestInstead(t *testing.T) {
 	}
 	for i := range all { // so that every interface of this host is up and supports multicast
 		if s := instead(all[i:i+1], true); strings.Contains(s, all[i].Name) && (all[i].Flags&net.FlagUp == 0 || !Can(&all[i])) {
-			t.Errorf("%v: %s", all[i], s)
+			t.Errorf("interface %v that is down or lacks multicast is advised: %s", all[i], s)
 		}
 	}
 	if s := instead(nil, true); s != "no other interface here does" {
-		t.Error(s)
+		t.Errorf("advice without interfaces: %q, want \"no other interface here does\"", s)
 	}
 }

@@ -11,17 +11,17 @@ func TestTable(t *testing.T) {
 	tab := New[string, int](2)
 	a, err := tab.Retain("a", 1)
 	if err != nil || a == 0 {
-		t.Fatalf("Retain = %v, %v", a, err)
+		t.Fatalf("Retain of a: peer %v, error %v, want one other than 0", a, err)
 	}
 	if again, _ := tab.Retain("a", 99); again != a || *tab.Get(a) != 1 {
-		t.Fatalf("the same source gave peer %v with value %v", again, *tab.Get(a))
+		t.Fatalf("the same source gave peer %v with value %v, want %v and 1", again, *tab.Get(a), a)
 	}
 	b, err := tab.Retain("b", 2)
 	if err != nil || b == a {
-		t.Fatalf("Retain = %v, %v", b, err)
+		t.Fatalf("Retain of b: peer %v, error %v, want one other than %v", b, err, a)
 	}
 	if _, err := tab.Retain("c", 3); !errors.Is(err, transport.ErrPeerLimit) {
-		t.Fatalf("third of two: %v", err)
+		t.Fatalf("Retain of a third peer of two: error %v, want %v", err, transport.ErrPeerLimit)
 	}
 	tab.Forget(a)
 	if tab.Get(a) == nil {

@@ -20,7 +20,7 @@ func TestRound(t *testing.T) {
 		{16, 0, false},
 	} {
 		if more := r.EndPoll(x.read, x.queued); more != x.more {
-			t.Errorf("step %d: %v", i, more)
+			t.Errorf("step %d: EndPoll = %v, want %v", i, more, x.more)
 		}
 	}
 }

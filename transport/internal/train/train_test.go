@@ -85,7 +85,7 @@ func TestCheckRejectsInvalidTrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run, err := Next(&out, 0, 100, 10, 1000); err != nil || run.Count != 1 {
-		t.Fatalf("Next = %+v, %v", run, err)
+		t.Fatalf("Next: %+v, error %v, want a run of 1 packet", run, err)
 	}
 	if _, err := Next(&out, 1, 100, 10, 1000); err == nil {
 		t.Error("a packet longer than the stride was accepted")

@@ -44,7 +44,7 @@ func TestRead(t *testing.T) {
 		"x://h?bytes=1073741824": {bytes: 1 << 30},
 	} {
 		if got, err := read(t, raw); err != nil || got != want {
-			t.Errorf("%s: %+v, %v, want %+v", raw, got, err, want)
+			t.Errorf("%s: options %+v, error %v, want %+v", raw, got, err, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(seen) != 10 || len(seen[0]) != 300 || len(foreign[0]) != 200 {
-		t.Fatalf("%d packets of %d bytes, and %d of %d", len(seen), len(seen[0]), len(foreign), len(foreign[0]))
+		t.Fatalf("%d packets of %d bytes, and %d of %d, want 10 of 300, and of 200", len(seen), len(seen[0]), len(foreign), len(foreign[0]))
 	}
 	m := Maker{Random: rand.New(rand.NewPCG(1, 1)), Foreign: foreign, Reply: func() []byte { return bytes.Clone(seen[9]) }}
 	m.See([]byte("Ff, but not sealed"))
@@ -30,7 +30,7 @@ func TestPackets(t *testing.T) {
 		m.See(p)
 	}
 	if m.Recorded() != 10 {
-		t.Errorf("%d packets were recorded", m.Recorded())
+		t.Errorf("%d packets were recorded, want 10", m.Recorded())
 	}
 	before := bytes.Join(seen, nil)
 	kinds := make(map[string]int)
@@ -42,7 +42,7 @@ func TestPackets(t *testing.T) {
 		}
 	}
 	if len(kinds) != 15 {
-		t.Errorf("kinds: %v", kinds)
+		t.Errorf("%d kinds of attacks, want 15: %v", len(kinds), kinds)
 	}
 	if !bytes.Equal(bytes.Join(seen, nil), before) || m.Recorded() != 10 {
 		t.Error("a recorded packet was changed")

@@ -62,7 +62,7 @@ func TestReadThatHangs(t *testing.T) {
 		go f.follow()
 		time.Sleep(time.Minute)
 		if len(hung) != 1 || log.count("takes longer than 10s") != 1 {
-			t.Errorf("%d reads, log %s", len(hung), log.b.String())
+			t.Errorf("%d reads hang, want 1, and one log line: %s", len(hung), log.b.String())
 		}
 		f.Close()
 		close(hang) // then no goroutine is left

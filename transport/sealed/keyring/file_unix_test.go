@@ -31,7 +31,7 @@ func TestNotARegularFile(t *testing.T) {
 	}
 	for file, wantText := range map[string]string{pipe: "not a regular file", "/dev/null": "not a regular file", long: "is longer than"} {
 		if _, err := Read(file); err == nil || !strings.Contains(err.Error(), wantText) {
-			t.Errorf("%s: %v, want %q", file, err, wantText)
+			t.Errorf("Read(%s): error %v, want one containing %q", file, err, wantText)
 		}
 	}
 }
@@ -51,13 +51,13 @@ func TestLockFileIsLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Update(t.Context(), file, rotated); err == nil || !strings.Contains(err.Error(), lockName(file)+", cannot be opened") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: Update: error %v, want that the lock file cannot be opened", what, err)
 		}
 		if text, err := os.ReadFile(other); err != nil || string(text) != "of another user\n" {
-			t.Errorf("%s: the other file changed to %q, %v", what, text, err)
+			t.Errorf("%s: the other file changed to %q, error %v", what, text, err)
 		}
 		if keys, err := Read(file); err != nil || len(keys) != 1 {
-			t.Errorf("%s: %d keys, %v", what, len(keys), err)
+			t.Errorf("%s: %d keys, error %v, want 1", what, len(keys), err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestLockKeepsOwner(t *testing.T) {
 			return nil, err
 		}
 		if got := int(info.Sys().(*syscall.Stat_t).Uid); got != owner || info.Mode().Perm() != 0o600 {
-			t.Errorf("the lock's owner is %d, its mode %v; the keyring's owner %d", got, info.Mode(), owner)
+			t.Errorf("the lock's owner is %d, its mode %v, want %d and 0600", got, info.Mode(), owner)
 		}
 		return keys, nil
 	})
@@ -138,21 +138,21 @@ func testKeepsOwnerAndLink(t *testing.T, change func(link string) error) {
 		t.Fatal(err)
 	}
 	if to, err := os.Readlink(link); err != nil || to != "there/keys" {
-		t.Errorf("the link is %q, %v", to, err)
+		t.Errorf("the link leads to %q, error %v, want there/keys", to, err)
 	}
 	info, err := os.Stat(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := int(info.Sys().(*syscall.Stat_t).Uid); got != owner || info.Mode().Perm() != 0o600 {
-		t.Errorf("owner %d, mode %v; owner before %d", got, info.Mode(), owner)
+		t.Errorf("the file's owner is %d, its mode %v, want %d and 0600", got, info.Mode(), owner)
 	}
 	if keys, err := Read(file); err != nil || len(keys) != 2 {
-		t.Errorf("%d keys, %v", len(keys), err)
+		t.Errorf("%d keys, error %v, want 2", len(keys), err)
 	}
 	for _, x := range []string{there, dir} {
 		if left, _ := filepath.Glob(filepath.Join(x, ".keyring-*")); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("files left behind: %v", left)
 		}
 	}
 }

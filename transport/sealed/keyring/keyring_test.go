@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 			}
 		}
 		if !strings.Contains(text, c.want) || err == nil && text != c.want {
-			t.Errorf("%.80q: %s, want %s", c.text, text, c.want)
+			t.Errorf("Parse(%.80q): %s, want %s", c.text, text, c.want)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Parse(Format(keys))
 		if err != nil || len(again) != len(keys) {
-			t.Fatalf("%v of %q", err, Format(keys))
+			t.Fatalf("Parse of formatted keys: error %v, %d keys, want %d, from %q", err, len(again), len(keys), Format(keys))
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestRotateTwiceInASecond(t *testing.T) {
 	old := keys[0].ID
 	keys, fresh, err := Rotate(keys, now, now, time.Time{}, time.Minute)
 	if err != nil || len(keys) != 2 || keys[0].ID != old || !keys[0].NotAfter.Equal(fresh.NotBefore.Add(time.Minute)) {
-		t.Errorf("with a minute of overlap: %+v, %v", keys, err)
+		t.Errorf("with a minute of overlap: keys %+v, error %v, want 2, the old one until a minute later", keys, err)
 	}
 }
 
@@ -140,14 +140,14 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Create(file, []sealed.Key{k}); !errors.Is(err, os.ErrExist) {
-		t.Errorf("an existing file was overwritten: %v", err)
+		t.Errorf("Create of an existing file: error %v, want %v", err, os.ErrExist)
 	}
 	if got, err := Read(file); err != nil || len(got) != 1 || got[0].Secret != k.Secret {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("keys %v, error %v, want the one written", got, err)
 	}
 	for name, f := range map[string]string{"is a directory": dir, "no such file": file + "x"} {
 		if _, err := Read(f); err == nil || !strings.Contains(err.Error(), name) && runtime.GOOS == "linux" && !strings.Contains(err.Error(), "chmod") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Read: error %v, want one containing %q", err, name)
 		}
 	}
 	if runtime.GOOS == "windows" {
@@ -158,7 +158,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Read(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("mode %v: %v", mode, err)
+			t.Errorf("file of mode %v: error %v, want one containing \"chmod 600\"", mode, err)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestConcurrentUpdates(t *testing.T) {
 		}
 	}
 	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), "# Ask Ann.\n") {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("file content %s, error %v, want the first line \"# Ask Ann.\"", text, err)
 	}
 	onlyKeyring(t, file)
 }
@@ -91,23 +91,23 @@ func TestUpdateWaits(t *testing.T) {
 			begun := time.Now()
 			_, err := Update(t.Context(), name, rotated)
 			if !errors.Is(err, ErrBusy) || !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), by) {
-				t.Errorf("%v, want %s", err, by)
+				t.Errorf("Update: error %v, want %v with the holder %s", err, ErrBusy, by)
 			}
 			if err := Replace(name, []sealed.Key{{ID: 2, Secret: [32]byte{2}}}); !errors.Is(err, ErrBusy) {
-				t.Errorf("replaced: %v", err)
+				t.Errorf("Replace of a locked file: error %v, want %v", err, ErrBusy)
 			}
 			if elapsed := time.Since(begun); elapsed < 2*lockWait || elapsed > 2*lockWait+time.Second {
-				t.Errorf("the update waited for %v", elapsed)
+				t.Errorf("the update waited for %v, want %v", elapsed, 2*lockWait)
 			}
 		}
 		over := errors.New("over")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, over)
 		defer cancel()
 		if _, err := Update(ctx, file, rotated); !errors.Is(err, over) {
-			t.Errorf("interrupted: %v", err)
+			t.Errorf("interrupted Update: error %v, want %v", err, over)
 		}
 		if keys, err := Read(file); err != nil || len(keys) != 1 {
-			t.Errorf("%d keys, %v", len(keys), err)
+			t.Errorf("%d keys, error %v, want 1", len(keys), err)
 		}
 		waited := make(chan error)
 		go func() {
@@ -120,7 +120,7 @@ func TestUpdateWaits(t *testing.T) {
 			t.Errorf("released in time: %v", err)
 		}
 		if keys, err := Read(file); err != nil || len(keys) != 3 {
-			t.Errorf("%d keys, %v", len(keys), err)
+			t.Errorf("%d keys, error %v, want 3", len(keys), err)
 		}
 		onlyKeyring(t, file)
 	})
@@ -175,7 +175,7 @@ func TestLockRemoved(t *testing.T) {
 	file := newFile(t, "1 "+hex1+"\n")
 	before, _, err := tryLock(file)
 	if err != nil || before == nil {
-		t.Fatalf("%v, %v", before, err)
+		t.Fatalf("tryLock: lock %v, error %v, want a lock", before, err)
 	}
 	late, err := openLock(lockName(file))
 	if err != nil {
@@ -184,15 +184,15 @@ func TestLockRemoved(t *testing.T) {
 	defer late.Close()
 	before.release()
 	if l, _, err := acquireOnce(late, lockName(file), file); l != nil || err != nil {
-		t.Errorf("after the file was removed: %v, %v", l, err)
+		t.Errorf("lock after the file was removed: %v, error %v, want neither", l, err)
 	}
 	now, _, err := tryLock(file)
 	if err != nil || now == nil {
-		t.Fatalf("%v, %v", now, err)
+		t.Fatalf("tryLock: lock %v, error %v, want a lock", now, err)
 	}
 	defer now.release()
 	if l, _, err := acquireOnce(late, lockName(file), file); l != nil || err != nil {
-		t.Errorf("after it was replaced: %v, %v", l, err)
+		t.Errorf("lock after the file was replaced: %v, error %v, want neither", l, err)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := holder(f); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
+			t.Errorf("holder of a lock file with %q is %s, want %s", text, got, want)
 		}
 		f.Close()
 	}

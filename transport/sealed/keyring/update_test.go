@@ -39,7 +39,7 @@ func onlyKeyring(t *testing.T, file string) {
 		all = slices.DeleteFunc(all, func(e os.DirEntry) bool { return e.Name() == filepath.Base(lockName(file)) })
 	}
 	if err != nil || len(all) != 1 {
-		t.Errorf("other files: %v, %v", all, err)
+		t.Errorf("other files: %v, error %v, want 1 file", all, err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestUpdateKeepsText(t *testing.T) {
 		file := newFile(t, soon.Replace(c.text))
 		keys, err := Update(t.Context(), file, rotated)
 		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: Update: %v", c.name, err)
 			continue
 		}
 		fresh := keys[len(keys)-1]
@@ -130,7 +130,7 @@ func FuzzAmend(f *testing.F) {
 			return lines
 		}
 		if was, is := others(text), others(amended); !slices.Equal(was, is) {
-			t.Fatalf("the lines %q are %q", was, is)
+			t.Fatalf("the other lines %q became %q, want no change", was, is)
 		}
 	})
 }
@@ -154,15 +154,15 @@ func TestUpdateFails(t *testing.T) {
 		}},
 	} {
 		if keys, err := Update(t.Context(), file, c.change); err == nil || !strings.Contains(err.Error(), c.wantText) || keys != nil {
-			t.Errorf("%v, %v, want %q", keys, err, c.wantText)
+			t.Errorf("Update: keys %v, error %v, want none and an error containing %q", keys, err, c.wantText)
 		}
 	}
 	full := newFile(t, text+strings.Repeat("#\n", (maxBytes-len(text))/2))
 	if _, err := Update(t.Context(), full, rotated); err == nil || !strings.Contains(err.Error(), "remove comments") {
-		t.Errorf("a file of the maximum size: %v", err)
+		t.Errorf("a file of the maximum size: error %v, want the advice to remove comments", err)
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != text {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("file content %q, error %v, want %q", got, err, text)
 	}
 	onlyKeyring(t, file)
 	nonsense := newFile(t, "nonsense\n")
@@ -170,6 +170,6 @@ func TestUpdateFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Update(t.Context(), nonsense, rotated); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("not a keyring, and it cannot be locked: %v", err)
+		t.Errorf("a file that is no keyring and cannot be locked: error %v, want one of line 1", err)
 	}
 }

@@ -93,7 +93,7 @@ func TestBenchWrongUsage(t *testing.T) {
 
 // A failed bench leaves the existing report unchanged.
 func TestFailedBenchKeepsOldReport(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil {
@@ -129,7 +129,7 @@ func TestFailedBenchKeepsOldReport(t *testing.T) {
 // The commands that scripts rely on, run as processes.
 func TestBenchProcesses(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("the raw baseline needs the UDP GSO and GRO of Linux")

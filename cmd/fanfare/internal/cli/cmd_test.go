@@ -17,7 +17,7 @@ import (
 
 func TestPubSub(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	itch, _ := records(t, 20_000)
 	for _, c := range []struct {
 		framing framing
@@ -140,7 +140,7 @@ func TestSubJSON(t *testing.T) {
 }
 
 func TestSubEnds(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	t.Run("count", func(t *testing.T) {
 		url := memURL(t)
 		s := start(t, nil, "sub", "-t", url, "-n", "3", "x")
@@ -164,7 +164,7 @@ func TestSubEnds(t *testing.T) {
 	}{{"idle", nil, 0}, {"idle before count", []string{"-n", "3"}, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			testenv.Slow(t)
-			t.Parallel() // it waits most of the time
+			t.Parallel() // the test mostly waits
 			url := memURL(t)
 			stdin, typed := io.Pipe()
 			defer typed.Close()
@@ -285,7 +285,7 @@ func TestPubFaultyStdin(t *testing.T) {
 // Gaps name all missing messages, and the exit code is 1, whatever the flow control.
 func TestSubGaps(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url := memURL(t)
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "x")
 	bus, err := pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10, RepairShare: 0.01}.Open(t.Context(), url)

@@ -114,7 +114,7 @@ func TestCompletionFish(t *testing.T) {
 // zsh completes only at a terminal, which the test creates.
 func TestCompletionZsh(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	path, dir := script(t, "zsh"), shellDir(t)
 	cases := []struct{ line, want string }{
 		{"fanfare comp", "fanfare completion "},

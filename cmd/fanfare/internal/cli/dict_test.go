@@ -102,7 +102,7 @@ func TestDictUsage(t *testing.T) {
 // complete messages of a truncated one.
 func TestDictFromFiles(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel()            // it waits most of the time
+	t.Parallel()            // the test mostly waits
 	_, lines := dictFile(t) // 500
 	plain, err := os.ReadFile(lines)
 	if err != nil {
@@ -290,7 +290,7 @@ func TestDictForce(t *testing.T) {
 // lacks to read them.
 func TestDictFromTopics(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	dict, lines := dictFile(t)
 	learn := func(listen time.Duration, pubFlags, dictFlags []string) result {
 		ctx, url := testContext(t), memURL(t)

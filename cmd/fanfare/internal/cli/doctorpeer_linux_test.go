@@ -12,7 +12,7 @@ import (
 // Both sides run on one host, over loopback, with text and with JSON output.
 func TestDoctorPeer(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	group := fmt.Sprintf("239.20.255.3:%d", testenv.Port(t))
 	l := start(t, nil, "doctor", "-listen", "-iface", "lo", "-group", group)
 	wantText := "Listening on lo (127.0.0.1). On the other host: fanfare doctor -peer 127.0.0.1 -group " + group + "\n"
@@ -51,7 +51,7 @@ func TestDoctorPeer(t *testing.T) {
 // Without an answer the finding suggests a remedy.
 func TestDoctorPeerNoAnswer(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", fmt.Sprintf("239.20.255.3:%d", testenv.Port(t)))
 	if r.code != exitIncomplete || !strings.Contains(r.stdout, "no answer from 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not ready") {
 		t.Errorf("exit code %d, want %d and advice to run fanfare doctor -listen:\n%s%s", r.code, exitIncomplete, r.stdout, r.stderr)

@@ -83,7 +83,7 @@ func TestFramingGolden(t *testing.T) {
 // The messages do not depend on the pieces in which a stream is read.
 func TestFramingPieces(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	var text, records strings.Builder
 	lines := 3000
 	if testing.Short() {
@@ -117,7 +117,7 @@ func TestFramingPieces(t *testing.T) {
 
 func TestFramingFaults(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	full := "\x00\x03abc\x00\x05defgh"
 	for i := 1; i < len(full); i++ {
 		if i == 5 {

@@ -82,7 +82,7 @@ func TestMismatchIsReportedAtTheEnd(t *testing.T) {
 // A requester whose subscribers have a different configuration reports that, and not that there are none.
 func TestRequestMismatch(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url := "mem://" + t.Name()
 	answers := start(t, nil, "reply", "-t", url+"?groups=16", far, "yes")
 	await(t, "it", func() bool { return strings.Contains(answers.stderr.String(), "replying") })
@@ -98,7 +98,7 @@ func TestRequestMismatch(t *testing.T) {
 
 func TestPingMismatch(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url := "mem://" + t.Name()
 	listen := start(t, nil, "ping", "-listen", "-t", url+"?groups=16")
 	ping := start(t, nil, "ping", "-t", url+"?groups=64", "-timeout", "30s")

@@ -73,7 +73,7 @@ func (o *unreadOutput) Write([]byte) (int, error) {
 
 // A sub whose output has no reader ends by its -until or a signal, and reports the reason.
 func TestSubEndsThoughOutputIsUnread(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	for name, args := range map[string][]string{
 		"until": {"-json", "-until", "15s"}, "until, lines": {"-until", "15s"}, "signal": {"-json"}, // long enough to receive something on a busy host
 	} {
@@ -81,7 +81,7 @@ func TestSubEndsThoughOutputIsUnread(t *testing.T) {
 			if name != "signal" {
 				testenv.Slow(t)
 			}
-			t.Parallel() // it waits most of the time
+			t.Parallel() // the test mostly waits
 			url := loopbackURL(t)
 			ctx, cancel := context.WithCancelCause(testContext(t))
 			defer cancel(nil)

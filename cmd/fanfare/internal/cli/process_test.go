@@ -20,7 +20,7 @@ const patience = "20s"
 
 func TestProcesses(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	once := feed(t)
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestProcesses(t *testing.T) {
 // No loss is silent: received messages and gaps together cover everything published.
 func TestProcessesHeavyLoss(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	once := feed(t)
 	dir := t.TempDir()
@@ -155,7 +155,7 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 // answering, and a new subscriber joins in the middle of the stream.
 func TestProcessesKillSubscriber(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	url := loopbackURL(t)
 	half := bytes.Repeat(feed(t), 50)
@@ -192,7 +192,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 // the next publisher, or with the same one restarted.
 func TestProcessesKillPublisher(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	for _, name := range []string{"", "primary"} {
 		t.Run("name "+name, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 // A publisher restarts with the same name before it is declared lost.
 func TestProcessesRestartPublisher(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	url := loopbackURL(t)
 	half := bytes.Repeat(feed(t), 50)

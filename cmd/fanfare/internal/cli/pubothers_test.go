@@ -86,7 +86,7 @@ func TestPubVerdictIsOfItsTopic(t *testing.T) {
 		{"gives packets up on another topic", "md.y", loses, "", exitOK, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
+			t.Parallel() // the test mostly waits
 			url, odd, m, received := openOdd(t, c.topic, c.change)
 			subscribers := "1"
 			if !c.delivered {

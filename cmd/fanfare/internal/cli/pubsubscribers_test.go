@@ -37,7 +37,7 @@ func TestPubCountsSubscribers(t *testing.T) {
 // A pub that is interrupted while a subscriber does not read reports that it did not wait for it.
 func TestPubInterruptedWhileBlocked(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url := memURL(t)
 	bus, err := pubsub.Open(t.Context(), url)
 	if err != nil {

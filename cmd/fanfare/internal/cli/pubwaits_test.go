@@ -66,7 +66,7 @@ func TestPubWaitIsBounded(t *testing.T) {
 		{"asks, -linger", "md.x", wantsTopics, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers of md.x have received everything; end not confirmed by: odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
+			t.Parallel() // the test mostly waits
 			name := strings.NewReplacer("/", "-", ",", "").Replace(t.Name())
 			m, err := mem.Open(mem.Config{Name: name, Groups: 1})
 			if err != nil {
@@ -163,7 +163,7 @@ func TestWaitsWhileRunning(t *testing.T) {
 // The wait for the first subscribers has a limit, too, and its error names those that have come.
 func TestPubWaitForFirstIsBounded(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url := memURL(t)
 	bus, err := pubsub.Config{Name: "early"}.Open(testContext(t), url)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestRequestWithUnrelatedPattern(t *testing.T) {
 // A running command does not prevent reply from ending when interrupted.
 func TestReplyEndsBeforeItsCommand(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url, dir := memURL(t), t.TempDir()
 	started, finished := filepath.Join(dir, "started"), filepath.Join(dir, "finished")
 	reply := start(t, nil, "reply", "-t", url, "-jobs", "1", "-exec", "(touch "+started+"; sleep 10; touch "+finished+") & wait", "rpc.x")

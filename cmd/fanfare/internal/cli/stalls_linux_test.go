@@ -65,7 +65,7 @@ func (p *process) stop(t *testing.T) {
 // without it, and the other sub receives everything.
 func TestSubWithUnreadOutput(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
 	path, err := buildBinary()
@@ -105,7 +105,7 @@ func TestSubWithUnreadOutput(t *testing.T) {
 // A stopped subscriber is silent: pub gives it up, names it, and continues.
 func TestStoppedSub(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
 	stopped := spawn(t, "sub", "-until", "end", "-t", url, "x")
@@ -134,7 +134,7 @@ func TestStoppedSub(t *testing.T) {
 // A sub that was stopped for longer than its -idle still reads the messages of that time.
 func TestIdleSubThatIsStopped(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	url := loopbackURL(t)
 	const idle = 4 * time.Second // a busy host must not take this long between the message and the stop
@@ -165,7 +165,7 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 // behind.
 func TestSubThatIsStopped(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	programOnly(t)
 	url := loopbackURL(t)
 	s := spawn(t, "sub", "-t", url, "-until", "8s", "-json", "x")

@@ -105,7 +105,7 @@ func TestSubFromStateOfPattern(t *testing.T) {
 // the summary, and with -json into the file of -o. A conflating reader also begins with the state.
 func TestSubFromStateCounts(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
 	pub := start(t, in, "pub", "-t", url, "-q", "-retain", "x")
@@ -146,7 +146,7 @@ func TestSubFromStateCounts(t *testing.T) {
 // its first message on needs no state.
 func TestSubFromStateWithout(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\n"), done: make(chan struct{})}
 	pub := start(t, in, "pub", "-t", url, "-q", "x")

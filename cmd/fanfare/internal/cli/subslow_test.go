@@ -24,7 +24,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 // reports what it dropped, or why it has ended.
 func TestSubSlow(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel()     // it waits most of the time
+	t.Parallel()     // the test mostly waits
 	const n = 15_000 // more than the receive window holds
 	lines := strings.Repeat(strings.Repeat("x", 999)+"\n", n)
 	for _, word := range []string{"gap", "latest", "evict", "conflate"} {

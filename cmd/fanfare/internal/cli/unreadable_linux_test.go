@@ -12,7 +12,7 @@ import (
 // Without the key, or with another one, a command receives nothing: it reports that and fails.
 func TestUnreadableIsReported(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	dir := t.TempDir()
 	url, ring, other := loopbackURL(t), filepath.Join(dir, "keys"), filepath.Join(dir, "other")
 	for _, file := range []string{ring, other} {
@@ -64,7 +64,7 @@ func TestReplyReportsUnreadable(t *testing.T) {
 // publisher was killed.
 func TestLackingRotatedKey(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	dir := t.TempDir()
 	url, ours, theirs := loopbackURL(t), filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
 	start(t, nil, "key", "new", ours).end(t, exitOK)

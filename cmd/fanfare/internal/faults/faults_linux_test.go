@@ -260,7 +260,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 					return
 				}
 			default:
-				t.Parallel() // it waits most of the time
+				t.Parallel() // the test mostly waits
 			}
 			w := newWorld(t)
 			again := f.make(w)

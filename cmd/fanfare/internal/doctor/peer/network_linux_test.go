@@ -85,7 +85,7 @@ func TestNamespaceNetworks(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
+			t.Parallel() // the test mostly waits
 			if c.watch > 0 && testing.Short() {
 				t.Skip("takes 14 s: skipped with -short")
 			}
@@ -117,7 +117,7 @@ func TestNamespaceNetworks(t *testing.T) {
 // Examine reports a missing or busy listener, and nothing is left behind.
 func TestNamespaceNoAnswer(t *testing.T) {
 	testenv.Slow(t)
-	t.Parallel() // it waits most of the time
+	t.Parallel() // the test mostly waits
 	if !testenv.Namespace(t) {
 		return
 	}
