@@ -60,7 +60,7 @@ type streamNames struct {
 	covered uint32  // topics announced so far, in the publisher's order
 	all     uint64  // all topics in packets below it have names
 	waiting bool    // the next packet waits for names
-	since   upTime  // when that began
+	since   upTime  // when waiting began
 	askAt   Instant // when to ask again
 }
 

@@ -29,7 +29,7 @@ type topics struct {
 
 	rest   Instant // no listing begins before
 	left   int     // topics of the current listing still to be announced
-	at     int     // index of the next of these
+	at     int     // index in list of the next topic to announce
 	due    Instant // when the next burst may be sent
 	rotate int     // index of the next topic to announce in the idle rotation
 }

@@ -14,7 +14,7 @@ type Kind uint8
 const (
 	Uint   Kind = iota // little-endian, Size bytes
 	Flag               // the bits Mask of a byte: true or false
-	Text               // UTF-8, with the length in Count
+	Text               // UTF-8; the field Count has its length in bytes
 	Bytes              // Size bytes, or the rest
 	Uints              // Count numbers of Size bytes
 	Chunks             // each after its length in Size bytes, up to the end of the part

@@ -119,7 +119,7 @@ const LeftOut = "lines_left_out"
 const (
 	once     = "once"
 	each     = "each time"
-	ofPeers  = "peer limit"
+	ofPeers  = "limited"
 	once10s  = "once in 10 s a peer"
 	doubling = "after 1, 2, 4 … s"
 	powers   = "at the 1st, 2nd, 4th … time"

@@ -16,8 +16,8 @@ import (
 // has.
 var ErrNoInterface = errors.New("no such network interface")
 
-// lookupError classifies an error of package net. When the lookup itself failed it has an errno, for example if the
-// process has no free descriptor.
+// lookupError classifies an error of package net. If the lookup itself failed, the error has an errno, for example
+// because the process has no free descriptor.
 func lookupError(what string, err error) error {
 	var errno syscall.Errno
 	switch {

@@ -59,9 +59,9 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// A subscriber is cut off from one of two instances until that is reported lost and its stream is
-// removed. Afterwards the stream continues where it stopped: the missed messages are gaps, or are
-// repaired; the other instance is not affected. The checker verifies the position.
+// A subscriber is cut off from one of two instances until it reports this instance lost and removes its
+// stream. After the cut, delivery continues after the last message delivered before: the missed messages
+// are repaired, or are a gap. The other instance is not affected. The checker verifies the position.
 func TestInstanceComesBackAfterACut(t *testing.T) {
 	for _, epochs := range [][]uint64{{10, 20}, {20, 10}} {
 		for _, readers := range [][]Reader{nil, {{Block: true}}} {

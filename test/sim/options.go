@@ -215,8 +215,8 @@ type Subscriber struct {
 	Wake     time.Duration // delay from the first packet to the poll
 	Batch    int           // packets a poll
 	Late     time.Duration // maximum delay of timers
-	// FromWindow: it begins with the publishers' windows; From is 1 + the number near which topics
-	// begin there (wantedFrom), 0: the whole window.
+	// FromWindow: it begins with the publishers' windows: with all of them if From is 0, else with each topic's message
+	// number From-1 or shortly before it (wantedFrom).
 	FromWindow bool
 	From       uint64
 	FromState  bool // it begins with the state of the publishers

@@ -140,7 +140,7 @@ func (p *publisher) makeState(now reliable.Instant, topic int) bool {
 		}
 		n := w.w.Waiting(t)
 		if n > 0 && len(p.writers) > 1 && p.s.Assign(now, w.w, true) != events.ReasonNone {
-			return false // others may be sent before it
+			return false // packets of other writers may be sent before this one
 		}
 		if len(p.writers) == 1 {
 			number += n

@@ -123,8 +123,8 @@ func (s *Stream) bound() {
 	}
 }
 
-// give removes the missing packets in [first, end), and returns their number.
-func (s *Stream) give(first, end uint64) (n uint64) {
+// giveUp removes from the missing packets those in [first, end), and returns their number.
+func (s *Stream) giveUp(first, end uint64) (n uint64) {
 	for i := 0; i < len(s.spans); {
 		x := s.spans[i]
 		lo, hi := max(first, x.first), min(end, x.end)
@@ -287,7 +287,7 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 }
 
 func (o *Observer) gone(s *Stream, p *Packet, first, end uint64, why string) {
-	if n := s.give(first, end); n > 0 {
+	if n := s.giveUp(first, end); n > 0 {
 		o.report(p, s, KindGone, first, n, "%d of the missing packets will not arrive: %s", n, why)
 	}
 }

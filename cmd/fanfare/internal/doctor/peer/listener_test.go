@@ -20,7 +20,7 @@ func address(n int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 5000)
 }
 
-// sized is the size in which an answer is sent.
+// sized returns the length of an answer as it is sent, in bytes; 0 without an answer.
 func (r *reply) sized() int {
 	if r == nil {
 		return 0
