@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -26,6 +27,9 @@ const (
 	tagged    = "tag:"
 	maxQuorum = 1 << 16
 )
+
+// NoStallLimit as Config.StallLimit makes publishers wait without limit for subscribers that are alive.
+const NoStallLimit time.Duration = -1
 
 // flowForms lists the valid values, for errors.
 var flowForms = fmt.Sprintf("min, max, none, quorum:N with N from 1 to %d, tag:TAG with a subscribers' tag of at most %d bytes, max,tag:TAG, or quorum:N,tag:TAG", maxQuorum, wire.MaxTag)

@@ -37,7 +37,7 @@
 // within their budget, new data), send_repair.go (NAKs), send_members.go (statuses), send_heartbeat.go (the end of a
 // burst), send_stall.go (members that block the publisher). Receiving: receiver.go (packets to streams),
 // recv_stream.go (packets in order are delivered at once and in place), recv_window.go (waiting
-// packets), recv_missing.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
+// packets), recv_loss.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
 // (events, which a Reader of internal/topics turns into messages). Then the topics with pages of their own in
 // docs/protocol: state (send_state.go, recv_state.go), legs (recv_legs.go), compression (send_packed.go,
 // recv_packed.go), names (send_topic.go, recv_names.go). control.go has what requests and replies, which are

@@ -22,7 +22,7 @@ import (
 // Each guard is a value with the states of its diagram; none keeps a clock. Refused packets are counted as Implausible
 // or StatusesStale, or reported as a fault of the publisher.
 //
-// Callers of the guards: recv_liveness.go (heartbeats), recv_missing.go (data), recv_totals.go (announces) and
+// Callers of the guards: recv_liveness.go (heartbeats), recv_loss.go (data), recv_totals.go (announces) and
 // send_members.go (statuses; mayJoin also knows the receivers that have left). In addition, guard.go in internal/topics
 // checks message numbers, reports.go in internal/discovery waits for a second packet where the first may be damaged,
 // and limits.go bounds the intervals that packets state.

@@ -109,7 +109,7 @@ func (h *history) pass(st *Stream, seq uint64) {
 	for ; st.next < seq; st.next++ {
 		switch e := st.win.entries.at(st.next); e.state {
 		case entryMissing:
-			st.nak.found()
+			st.nak.settled()
 			if st.next >= h.at {
 				h.asked = max(0, h.asked-1)
 			}

@@ -38,8 +38,8 @@ func (n *nakState) by(due Instant) {
 	n.wake.by(n.at)
 }
 
-// found records that a missing packet has arrived or was given up.
-func (n *nakState) found() {
+// settled records that a missing packet has arrived or was given up.
+func (n *nakState) settled() {
 	if n.missing--; n.missing == 0 {
 		n.at = Never
 	}
@@ -199,7 +199,7 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 				continue
 			}
 			e.state, e.cause = entryGone, events.CauseGone
-			st.nak.found()
+			st.nak.settled()
 			changed = true
 		}
 	}

@@ -143,7 +143,7 @@ func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	if waits {
 		st.found(now, seq, e, repair)
 	} else {
-		st.nak.found()
+		st.nak.settled()
 	}
 	*e = entry{state: entryGone, cause: events.CauseUnreadable}
 	st.advance(now)

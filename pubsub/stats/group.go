@@ -52,7 +52,7 @@ type ReceiverPackets struct {
 	Late           uint64 // of Packets: that had been missing and arrived late by themselves
 	History        uint64 // of Packets: that were sent before this subscriber came, and fetched
 	Duplicates     uint64 // data packets that had arrived before
-	Overrun        uint64 // data packets beyond the receive window, dropped
+	Overrun        uint64 // data packets dropped, because the receive window had no room for them
 	Unstarted      uint64 // repairs, in packets, of streams not started, or from before their start
 	Lost           uint64 // packets given up permanently
 	LostGone       uint64 // of Lost: the publisher no longer has them

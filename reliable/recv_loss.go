@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Which packets a receiver is missing, until they arrive or are given up.
+// The packets that a receiver is missing, until they arrive or are given up, and the cause of each loss.
 
 // extend marks all unaccounted packets below seq as missing, as far as the window goes. docs/protocol §6.1.
 func (st *Stream) extend(now Instant, seq uint64) {
@@ -68,7 +68,7 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 // found accounts for a missing packet that arrived. It reports whether it was a repair.
 func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaired bool) {
 	st.life.heard = st.r.up(now)
-	st.nak.found()
+	st.nak.settled()
 	if st.win.history.came(st, now, seq) {
 		// neither lost nor late: sent before the receiver joined
 	} else if repair {
@@ -124,7 +124,7 @@ func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 	for seq := st.next; seq < min(end, st.tracked) && st.nak.missing > 0; seq++ {
 		if e := st.win.entries.at(seq); e.state == entryMissing {
 			e.state, e.cause = entryGone, cause
-			st.nak.found()
+			st.nak.settled()
 		}
 	}
 	if end > st.tracked && end > st.abandon.below {
@@ -177,7 +177,7 @@ func (st *Stream) expire(now Instant) {
 			continue
 		}
 		e.state, e.cause = entryGone, events.CauseDeadline
-		st.nak.found()
+		st.nak.settled()
 	}
 	st.nak.expireAt = next
 	if expired {
