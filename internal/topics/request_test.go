@@ -187,6 +187,40 @@ func TestResponderLeavesWhileBusy(t *testing.T) {
 	}
 }
 
+// Ready may close requests while replies are recalled.
+func TestReadyCloses(t *testing.T) {
+	a := newRequester(t, 2, nil)
+	a.responders[0].silent = true
+	var all []*Request
+	for i := range 40 {
+		a.responders[1].silent = i == 39
+		all = append(all, a.ask(1))
+		a.exchange()
+	}
+	all[38].Ready = func() {
+		for _, r := range all[:39] {
+			r.Close()
+		}
+	}
+	a.responders[0].r.Close(a.now)
+	a.exchange()
+	if len(a.q.open) != 1 {
+		t.Errorf("%d are open", len(a.q.open))
+	}
+	for range 100 {
+		if a.s.Deadline() <= a.now {
+			t.Fatalf("due, though all was sent: %+v of %d requests", a.q.scan, len(a.q.order))
+		}
+		a.now = a.now.Add(100 * time.Microsecond)
+		a.exchange()
+	}
+	before := a.sent[wire.TypeRecall]
+	a.run(time.Second)
+	if n := a.sent[wire.TypeRecall] - before; n < 4 {
+		t.Errorf("%d recalls of the open request", n)
+	}
+}
+
 // A member that answers that it does not want the topic of a request does not count as a subscriber, nor as
 // gone. The publisher waits for it until then, and one that unsubscribes is gone. docs/protocol §7.10, §24.5.
 func TestRequestWithUnrelatedPattern(t *testing.T) {
