@@ -10,6 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // Without loss a request takes one packet, and each reply one. docs/protocol §24.1, §24.2, §2.21.
@@ -156,6 +157,67 @@ func TestResponderLeaves(t *testing.T) {
 	}
 	if a.q.due != reliable.Never {
 		t.Errorf("a deadline is set: %v", a.q.due)
+	}
+}
+
+// A request learns that a receiver has left also while the transport takes nothing, and recalls of earlier requests
+// fill each train.
+func TestResponderLeavesWhileBusy(t *testing.T) {
+	a := newRequester(t, 2, func(c *reliable.SenderConfig) { c.MaxTrain, c.MaxTrainBytes = 1, 512 })
+	leaves := a.responders[1]
+	a.responders[0].silent, leaves.silent = true, true
+	var last *Request
+	for range 100 {
+		last = a.ask(1)
+		a.exchange()
+	}
+	leaves.r.Close(a.now)
+	for _, p := range leaves.packets(a.now) {
+		a.s.Handle(a.now, p.b, nil)
+	}
+	var tr transport.Outbound
+	for range 100 {
+		a.now = a.now.Add(time.Millisecond)
+		if a.s.Next(a.now, &tr) {
+			a.s.Sent(a.now, 0, a.posted)
+		}
+	}
+	if st := last.State(); st.Gone != 1 || st.Owe != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Ready may close requests while replies are recalled.
+func TestReadyCloses(t *testing.T) {
+	a := newRequester(t, 2, nil)
+	a.responders[0].silent = true
+	var all []*Request
+	for i := range 40 {
+		a.responders[1].silent = i == 39
+		all = append(all, a.ask(1))
+		a.exchange()
+	}
+	all[38].Ready = func() {
+		for _, r := range all[:39] {
+			r.Close()
+		}
+	}
+	a.responders[0].r.Close(a.now)
+	a.exchange()
+	if len(a.q.open) != 1 {
+		t.Errorf("%d are open", len(a.q.open))
+	}
+	for range 100 {
+		if a.s.Deadline() <= a.now {
+			t.Fatalf("due, though all was sent: %+v of %d requests", a.q.scan, len(a.q.order))
+		}
+		a.now = a.now.Add(100 * time.Microsecond)
+		a.exchange()
+	}
+	before := a.sent[wire.TypeRecall]
+	a.run(time.Second)
+	if n := a.sent[wire.TypeRecall] - before; n < 4 {
+		t.Errorf("%d recalls of the open request", n)
 	}
 }
 

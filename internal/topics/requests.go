@@ -33,7 +33,7 @@ type Requests struct {
 //	│ written │                          │ open │          │ closed │
 //	└─────────┘ ───────────────────────────────────────────► └────────┘
 type Request struct {
-	// Ready is called when there is a reply to take, or one fewer to wait for.
+	// Ready is called when there is a reply to take, or one fewer to wait for. It may close requests.
 	Ready func()
 
 	q        *Requests // nil: not written yet
@@ -149,7 +149,7 @@ func (r *Request) Close() {
 	if len(q.open) == 0 {
 		q.due = reliable.Never
 	}
-	if len(q.order) >= 2*len(q.open)+16 {
+	if len(q.order) >= 2*len(q.open)+16 && !q.scan.open { // a scan may call Ready
 		q.order = slices.DeleteFunc(q.order, func(r *Request) bool { return r.closed })
 	}
 }

@@ -205,10 +205,10 @@ type recalledReply struct {
 
 // recallScan is a scan of all requests for replies to recall, which continues with the next packet of the train.
 type recallScan struct {
-	open    bool
-	at      int              // index in Requests.order
-	next    reliable.Instant // when the next reply of those before is due
-	packets int              // in the train
+	open     bool
+	at, from int              // next: an index in Requests.order, and one in the from of that request
+	next     reliable.Instant // when the next reply of those before is due
+	packets  int              // in the train
 }
 
 // Append implements reliable.SenderControl: the packets ask for the replies that are due, for doubted ones
@@ -217,14 +217,26 @@ func (q *Requests) Append(now reliable.Instant, h wire.Header, buf []byte) []byt
 	if now < q.due {
 		return nil
 	}
-	x, p := &q.scan, wire.AppendRecallHeader(buf, h)
-	if !x.open {
-		x.open, x.at, x.next = true, 0, reliable.Never
+	if !q.scan.open {
+		q.scan = recallScan{open: true, next: reliable.Never}
 	}
-	for ; x.at < len(q.order); x.at++ {
-		full, changed := false, false
-		for r, i := q.order[x.at], 0; i < len(r.from) && !r.closed && !full; i++ {
-			f := &r.from[i]
+	p := q.recall(now, wire.AppendRecallHeader(buf, h), false)
+	n := (len(p) - wire.RecallHeaderLen) / wire.RecallEntryLen
+	if n == 0 {
+		return nil
+	}
+	q.scan.packets++
+	wire.FinishRecall(p, n)
+	return p
+}
+
+// recall continues the scan, to its end or until p is full, and appends replies that are due to the packet p. If the
+// train is full they stay due.
+func (q *Requests) recall(now reliable.Instant, p []byte, full bool) []byte {
+	x := &q.scan
+	for ; x.at < len(q.order); x.at, x.from = x.at+1, 0 {
+		for r := q.order[x.at]; x.from < len(r.from) && !r.closed; x.from++ {
+			f := &r.from[x.from]
 			if f.doubted && f.state == responderOwes && f.due <= now { // else a forged first piece would block the reply
 				if q.refuse(now, f); !f.stranger {
 					f.due = now
@@ -235,47 +247,34 @@ func (q *Requests) Append(now reliable.Instant, h wire.Header, buf []byte) []byt
 			case f.state != responderOwes:
 				continue
 			case !f.stranger && !may:
-				f.state, changed = responderGone, true
+				f.state = responderGone
+				r.Ready()
 				continue
-			case f.due <= now && len(p)+wire.RecallEntryLen > cap(p):
-				full = true
-				continue
-			case f.due <= now:
+			case f.due > now || full:
+			case len(p)+wire.RecallEntryLen > cap(p):
+				return p
+			default:
 				p = wire.AppendRecalled(p, &wire.Recalled{Receiver: f.id, Topic: r.key.topic, Number: r.key.number,
 					Offset: len(f.data)})
 				q.stats.Recalled++
 				f.due = now.Add(min(maxRecall, q.retry()<<min(f.tries, 8)))
 				f.tries, f.recalled = min(f.tries+1, 200), true
-				q.asked = append(q.asked, recalledReply{r, i, x.packets})
+				q.asked = append(q.asked, recalledReply{r, x.from, x.packets})
 			}
 			x.next = min(x.next, f.due)
 		}
-		if changed {
-			q.order[x.at].Ready()
-		}
-		if full {
-			break
-		}
 	}
-	if x.at == len(q.order) {
-		if q.due, x.open = x.next, false; x.next != reliable.Never {
-			q.due = max(x.next, now.Add(recallEvery))
-		}
+	if q.due, x.open = x.next, false; x.next != reliable.Never {
+		q.due = max(x.next, now.Add(recallEvery))
 	}
-	n := (len(p) - wire.RecallHeaderLen) / wire.RecallEntryLen
-	if n == 0 {
-		return nil
-	}
-	x.packets++
-	wire.FinishRecall(p, n)
 	return p
 }
 
 // Sent implements reliable.SenderControl: it makes due again the replies asked for by packets that were not sent.
 // Otherwise replies that always come last would never be asked for.
 func (q *Requests) Sent(now reliable.Instant, n int) {
-	if q.scan.open { // the train was full
-		q.due = now.Add(recallEvery)
+	if q.scan.open { // the train was full: see which receivers of the rest have left
+		q.recall(now, nil, true)
 	}
 	for _, a := range q.asked {
 		if f := &a.r.from[a.from]; a.packet >= n {
