@@ -214,9 +214,7 @@ func TestPromisesAreInTheTable(t *testing.T) {
 func inOrderAndOnce(p *promised) {
 	pub, sub := p.pair(Config{}, Config{})
 	const n = 500
-	for i := range n {
-		publish(p.T, p.ctx, pub, simMessage(i))
-	}
+	p.publish(pub, n)
 	for i := range n {
 		if m := want(p.T, p.ctx, sub, simMessage(i)); m.Number != uint64(i) {
 			p.Fatalf("message %d has number %d, want equal ones", i, m.Number)
@@ -241,20 +239,28 @@ func inOneOrder(p *promised) {
 	}
 }
 
-func lossesRepaired(p *promised) {
-	pub, sub := p.pair(Config{}, Config{Faults: "loss=0.1,seed=3"})
-	const n = 1000
-	go func() {
-		for i := range n {
-			if err := pub.Publish(p.ctx, []byte(simMessage(i))); err != nil {
-				p.Error(err)
-				return
-			}
+// publish publishes n messages, numbered from 0.
+func (p *promised) publish(pub *Publisher, n int) {
+	for i := range n {
+		if err := pub.Publish(p.ctx, []byte(simMessage(i))); err != nil {
+			p.Errorf("publish message %d: %v", i, err)
+			return
 		}
-	}()
+	}
+}
+
+// receive receives the n messages of publish.
+func (p *promised) receive(sub *Subscription, n int) {
 	for i := range n {
 		want(p.T, p.ctx, sub, simMessage(i))
 	}
+}
+
+func lossesRepaired(p *promised) {
+	pub, sub := p.pair(Config{}, Config{Faults: "loss=0.1,seed=3"})
+	const n = 1000
+	go p.publish(pub, n)
+	p.receive(sub, n)
 }
 
 func gapsAreExact(p *promised) {
@@ -278,9 +284,7 @@ func (p *promised) gaps(from, to Config, causes ...events.Cause) {
 	}
 	pub, sub := p.pair(from, to)
 	const n = 2000
-	for i := range n {
-		publish(p.T, p.ctx, pub, simMessage(i))
-	}
+	p.publish(pub, n)
 	p.account(sub, n, causes...)
 }
 
@@ -416,9 +420,7 @@ func stalledIsReleased(p *promised) {
 	from.StallLimit, from.OnEvent, to.Name = 200*time.Millisecond, reported.event, "reader"
 	pub, sub := p.pair(from, to)
 	const n = 2000
-	for i := range n {
-		publish(p.T, p.ctx, pub, simMessage(i))
-	}
+	p.publish(pub, n)
 	reported.awaitOf(p.T, p.ctx, events.SubscriberReleased, "reader")
 	p.account(sub, n, events.CauseReleased)
 	eventually(p.T, p.ctx, "the publisher waits for it again", func() bool { return !pub.Receivers()[0].Released })
@@ -482,9 +484,7 @@ func noSubscriberIsWaitedFor(p *promised) {
 	from.FlowControl = FlowNone
 	pub, sub := p.pair(from, small)
 	const n = 5000
-	for i := range n {
-		publish(p.T, p.ctx, pub, simMessage(i))
-	}
+	p.publish(pub, n)
 	p.account(sub, n)
 }
 
@@ -493,9 +493,7 @@ func oldestIsLost(p *promised) {
 	sub := subscribe(p.T, p.open(small), "x", SlowConsumer(SlowGap))
 	wait(p.T, p.ctx, pub, 1)
 	const n = 5000
-	for i := range n {
-		publish(p.T, p.ctx, pub, simMessage(i))
-	}
+	p.publish(pub, n)
 	p.account(sub, n, events.CauseSlowConsumer)
 }
 
@@ -582,12 +580,8 @@ func slowestIsWaitedFor(p *promised) {
 		p.Fatal("all is published, of which one subscriber has read nothing", err)
 	default:
 	}
-	for i := range n {
-		want(p.T, p.ctx, slow, simMessage(i))
-	}
-	for i := range n {
-		want(p.T, p.ctx, fast, simMessage(i))
-	}
+	p.receive(slow, n)
+	p.receive(fast, n)
 	if err := <-done; err != nil {
 		p.Error(err)
 	}
@@ -597,14 +591,7 @@ func neighboursWait(p *promised) {
 	pub, slow := p.pair(small, small)
 	neighbour := subscribe(p.T, slow.bus, "x")
 	const n = 1000
-	go func() {
-		for i := range n {
-			if err := pub.Publish(p.ctx, []byte(simMessage(i))); err != nil {
-				p.Error(err)
-				return
-			}
-		}
-	}()
+	go p.publish(pub, n)
 	var got atomic.Int64
 	all := make(chan struct{})
 	go func() {
@@ -725,17 +712,8 @@ func slowPolicies(p *promised) {
 	pub := publisher(p.T, p.open(from), "x")
 	wait(p.T, p.ctx, pub, 1)
 	const n = 2000
-	go func() {
-		for i := range n {
-			if err := pub.Publish(p.ctx, []byte(simMessage(i))); err != nil {
-				p.Error(err)
-				return
-			}
-		}
-	}()
-	for i := range n {
-		want(p.T, p.ctx, read, simMessage(i))
-	}
+	go p.publish(pub, n)
+	p.receive(read, n)
 	p.account(gap, n, events.CauseSlowConsumer)
 	p.account(latest, n, events.CauseSlowConsumer)
 	var evicted *events.EvictedError

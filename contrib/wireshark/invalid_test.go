@@ -68,6 +68,16 @@ func (f *frames) add(t *testing.T, before, packet string) {
 	f.at = append(f.at, len(f.all)-1)
 }
 
+// shown returns the packets as tshark shows them.
+func (f *frames) shown(t *testing.T) []flat {
+	t.Helper()
+	all := tshark(t, capture(101, f.all))
+	if len(all) != len(f.all) {
+		t.Fatalf("tshark shows %d packets, want %d", len(all), len(f.all))
+	}
+	return all
+}
+
 // tshark has no keys and verifies nothing. It shows the header of an invalid sealed packet, only the
 // version if that is unknown, and nothing if it is no sealed packet. docs/protocol §27.2, §27.6.
 func TestTsharkInvalidSealed(t *testing.T) {
@@ -78,10 +88,7 @@ func TestTsharkInvalidSealed(t *testing.T) {
 	for _, x := range v.Bad {
 		f.add(t, x.After, x.Sealed)
 	}
-	all := tshark(t, capture(101, f.all))
-	if len(all) != len(f.all) {
-		t.Fatalf("tshark shows %d packets, want %d", len(all), len(f.all))
-	}
+	all := f.shown(t)
 	for i, x := range v.Bad {
 		t.Run(x.Name, func(t *testing.T) {
 			p, b := all[f.at[i]], unhex(t, x.Sealed)
@@ -118,10 +125,7 @@ func TestTsharkInvalidSigned(t *testing.T) {
 	for _, x := range v.Bad {
 		f.add(t, x.After, x.Signed)
 	}
-	all := tshark(t, capture(101, f.all))
-	if len(all) != len(f.all) {
-		t.Fatalf("tshark shows %d packets, want %d", len(all), len(f.all))
-	}
+	all := f.shown(t)
 	for i, x := range v.Bad {
 		t.Run(x.Name, func(t *testing.T) {
 			p, b := all[f.at[i]], unhex(t, x.Signed)

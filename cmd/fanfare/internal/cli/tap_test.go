@@ -236,6 +236,36 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// keepPublishing publishes on a.b every millisecond until stop is called.
+func keepPublishing(t *testing.T, url string) (stop func()) {
+	t.Helper()
+	bus, err := pubsub.Config{Name: "feed", Linger: -1}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := bus.Publisher("a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Millisecond):
+				pub.Publish(t.Context(), []byte("hello"))
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+		bus.Close()
+	}
+}
+
 // Sealed packets are shown with their content if the key is given by -keys or in the URL; otherwise
 // as sealed, with the id of the key.
 func TestTapSealed(t *testing.T) {
@@ -249,27 +279,7 @@ func TestTapSealed(t *testing.T) {
 	}
 	key := list[0].ID.String()
 	url := memURL(t)
-	bus, err := pubsub.Config{Name: "feed", Linger: -1}.Open(t.Context(), url+"?keys="+ring)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bus.Close()
-	pub, err := bus.Publisher("a.b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-				pub.Publish(t.Context(), []byte("hello"))
-			}
-		}
-	}()
+	stop := keepPublishing(t, url+"?keys="+ring)
 	for _, args := range [][]string{{"-t", url, "-keys", ring}, {"-t", url + "?keys=" + ring}} {
 		r := runWith(t.Context(), "", append([]string{"tap", "-topic", "a.b", "-type", "data", "-n", "5"}, args...)...)
 		if r.code != 0 || strings.Count(r.stdout, "sealed="+key+" version=1 type=data") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) || strings.Contains(r.stdout, "refused") {
@@ -290,8 +300,7 @@ func TestTapSealed(t *testing.T) {
 	if objects := objects(t, r.stdout); r.code != 0 || len(objects) == 0 || strings.Count(r.stdout, `"unopened":"no key"`) != 3 {
 		t.Errorf("tap without keys ended with %+v, want exit code 0 and 3 packets unopened for lack of a key", r)
 	}
-	close(stop)
-	<-stopped
+	stop()
 	if r := runWith(t.Context(), "", "tap", "-t", url+"?keys="+ring, "-keys", ring); r.code != exitUsage || !strings.Contains(r.stderr, "use one of the two") {
 		t.Errorf("tap with two keyrings ended with %+v, want exit code %d", r, exitUsage)
 	}
@@ -309,28 +318,7 @@ func TestTapSigned(t *testing.T) {
 	}
 	id := signed.IDOf(key.Public().(ed25519.PublicKey)).String()
 	url := memURL(t)
-	bus, err := pubsub.Config{Name: "feed", Linger: -1}.Open(t.Context(), url+"?sign="+file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bus.Close()
-	pub, err := bus.Publisher("a.b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-				pub.Publish(t.Context(), []byte("hello"))
-			}
-		}
-	}()
-	defer func() { close(stop); <-stopped }()
+	defer keepPublishing(t, url+"?sign="+file)()
 	r := runWith(t.Context(), "", "tap", "-t", url, "-topic", "a.b", "-type", "data", "-n", "5")
 	if r.code != 0 || strings.Count(r.stdout, " signed="+id+" train=") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) || strings.Contains(r.stdout, "refused") || !strings.Contains(r.stdout, " signed") {
 		t.Errorf("tap ended with %+v, want exit code 0 and 5 data packets of a.b signed with key %s", r, id)
