@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Compression is how a bus compresses what it publishes (Config.Compress).
@@ -60,16 +60,15 @@ func (c *Config) checkPacks() error {
 	return nil
 }
 
-// open returns the compressor, nil if the bus does not compress, and the decompressor.
-func (x *packs) open() (p reliable.Packer, u wire.Unpacker, err error) {
+// open returns the compressor, if the bus compresses, and the decompressor.
+func (x *packs) open() (c topics.Compression, err error) {
 	if x.spec.Codec != wire.CodecNone {
 		var dict *compress.Dictionary
 		if len(x.dicts) > 0 {
 			dict = x.dicts[0]
 		}
-		if p, err = compress.New(x.spec, dict); err != nil {
-			return nil, nil, err
-		}
+		c.Packer, err = compress.New(x.spec, dict)
 	}
-	return p, compress.NewUnpacker(x.dicts), nil
+	c.Unpacker = compress.NewUnpacker(x.dicts)
+	return c, err
 }

@@ -174,7 +174,7 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 		FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}
 	dc.Mapping = groups.Wire()
-	if dc.Sender.Packer, dc.Receiver.Unpacker, err = c.packs.open(); err != nil {
+	if dc.Compression, err = c.packs.open(); err != nil {
 		return nil, err
 	}
 	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(),

@@ -33,7 +33,7 @@ type SenderConfig struct {
 	// that are at least half full.
 	EqualTrains bool
 	// Pad is the unit of padding in bytes: packets are padded to a multiple of it, at most to a full packet, to hide
-	// message sizes from observers of encrypted packets. 0: no padding. A sender with a Packer never pads.
+	// message sizes from observers of encrypted packets. 0: no padding. A sender with an Encoder never pads.
 	Pad int
 	// Checksum adds a checksum to every packet, for fabrics that do not protect packets themselves.
 	Checksum bool
@@ -49,8 +49,8 @@ type SenderConfig struct {
 	RepairShare float64
 	// StateShare is the share of the rate limit, or of the recent data rate, that state may take. Default 0.1.
 	StateShare float64
-	// Packer compresses packets. Nil: no compression.
-	Packer Packer
+	// Encoder rewrites packets. Nil: packets are sent as they are.
+	Encoder Encoder
 	// MaxReceivers is the maximum number of members. Default 1024. Further receivers are served, but flow control does not
 	// wait for them.
 	MaxReceivers int
@@ -114,8 +114,8 @@ func (c *SenderConfig) setDefaults() error {
 	return nil
 }
 
-// equal reports whether the packets of a train must have one size. Compressed packets never do.
-func (c *SenderConfig) equal() bool { return c.EqualTrains && c.Packer == nil }
+// equal reports whether the packets of a train must have one size. Packets with a codec never do.
+func (c *SenderConfig) equal() bool { return c.EqualTrains && c.Encoder == nil }
 
 // slot is the distance in bytes from a packet of n bytes to the next one in its block. Equal packets lie back to back:
 // a train of them is one piece of memory, and a block holds more of them if they are shorter.
@@ -139,7 +139,7 @@ func (c *SenderConfig) perTrain() int {
 
 // padded is the size to which a packet of n bytes is padded.
 func (c *SenderConfig) padded(n int) int {
-	if c.Packer != nil {
+	if c.Encoder != nil {
 		return n
 	}
 	return padded(n, c.Pad, c.PacketSize)
@@ -245,8 +245,6 @@ type ReceiverConfig struct {
 	Deadline time.Duration
 	// Memory allocates the windows.
 	Memory Memory
-	// Unpacker decompresses packets. Nil: compressed packets are lost.
-	Unpacker wire.Unpacker
 	// Loans lets waiting packets stay in the fabric's memory. May be nil.
 	Loans Loans
 	// Trust returns which keys may publish on which topics now, where publishers have proved the keys that their ids name

@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"errors"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -21,9 +22,24 @@ type ReceiverControl interface {
 	Removed(of events.Instance)
 }
 
-// SetControl sets the control packets of the message layer. Call it before there are streams. By default there are
-// none, and those of publishers are malformed.
-func (r *Receiver) SetControl(c ReceiverControl) { r.control = c }
+// Decoder makes data packets with a codec readable when they arrive, and again when they are delivered: a packet that
+// waits is held as it came. docs/protocol §13.6, §26.
+type Decoder interface {
+	// Check returns the readable form of packet b of a stream, valid until the next call. It fails with ErrUnreadable,
+	// wire.ErrUnsupported for a codec that is left out, or another error if b is malformed.
+	Check(of events.Instance, b []byte) ([]byte, error)
+	// Readable returns the readable form of a packet that Check accepted; nil if it cannot be decoded any more.
+	Readable(of events.Instance, b []byte) []byte
+	// Removed: the stream of an instance was removed.
+	Removed(of events.Instance)
+}
+
+// ErrUnreadable: a valid packet cannot be decoded here, which the Decoder has reported.
+var ErrUnreadable = errors.New("packet cannot be decoded")
+
+// SetMessageLayer sets the control packets of the message layer, and its decoder. Call it before there are streams. By
+// default there are none: control packets are malformed, and codecs unsupported.
+func (r *Receiver) SetMessageLayer(c ReceiverControl, d Decoder) { r.control, r.decoder = c, d }
 
 // Recipient is a publisher to which control packets are sent.
 type Recipient struct {
@@ -95,6 +111,18 @@ func (w *Writer) Track(x Tracked) {
 	w.tracked = append(w.tracked, x)
 }
 
+// Encoder rewrites the closed packets of one sender before they get their sequences. It may combine several: the result
+// is stored at or before the memory of the first, so that packets stay in the order of their sequences in their block.
+type Encoder interface {
+	// Share is how many of the next packets, of lens bytes each, to try to combine; 0: the first is sent as it is.
+	Share(lens []uint16) int
+	// Encode combines packets at offs of mem, of lens bytes each, with numbered runs. It returns a packet with a codec,
+	// valid until the next call, and how many of the packets it holds; 0: the first is sent as it is.
+	Encode(mem []byte, offs []uint32, lens []uint16) (packet []byte, n int)
+	// Readable returns, without a codec, a packet of Encode that has its sequence now. It is valid until the next call.
+	Readable(packet []byte) []byte
+}
+
 // Roster is a view of a sender's members, valid as long as the sender.
 type Roster struct {
 	Max int // maximum number of members
@@ -117,9 +145,10 @@ func (x Roster) Member(id, topic uint64) (m *Member, known, may bool) {
 	return m, known, known || m.owes(&x.m.questions, topic)
 }
 
-// Defaults: no control packets of the message layer.
+// Defaults: no message layer.
 type noSenderControl struct{}
 type noReceiverControl struct{}
+type noDecoder struct{}
 
 func (noReceiverControl) Handle(Instant, events.Instance, []byte) error          { return wire.ErrType }
 func (noReceiverControl) Append(Instant, events.Instance, []byte) ([]byte, bool) { return nil, false }
@@ -133,3 +162,7 @@ func (noSenderControl) Append(Instant, wire.Header, []byte) []byte { return nil 
 func (noSenderControl) Sent(Instant, int)                          {}
 func (noSenderControl) Deadline() Instant                          { return Never }
 func (noSenderControl) MemberLeft()                                {}
+
+func (noDecoder) Check(events.Instance, []byte) ([]byte, error) { return nil, wire.ErrUnsupported }
+func (noDecoder) Readable(events.Instance, []byte) []byte       { return nil }
+func (noDecoder) Removed(events.Instance)                       {}

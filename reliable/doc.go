@@ -39,9 +39,9 @@
 // recv_stream.go (packets in order are delivered at once and in place), recv_window.go (waiting
 // packets), recv_loss.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
 // (events, which a Reader of internal/topics turns into messages). Then the topics with pages of their own in
-// docs/protocol: state (send_state.go, recv_state.go), legs (recv_legs.go), compression (send_packed.go,
-// recv_packed.go), names (send_topic.go, recv_names.go). control.go has what requests and replies, which are
-// internal/topics's, need of the package: packets that it passes unparsed, members, and the numbers of messages.
+// docs/protocol: state (send_state.go, recv_state.go), legs (recv_legs.go), names (send_topic.go, recv_names.go).
+// control.go has what requests, replies and compression, which are internal/topics's, need of the package: packets
+// that it passes unparsed, members, numbers of messages, and an Encoder and a Decoder of packets (recv_unreadable.go).
 //
 // The package is pure: it opens no socket, starts no goroutine, reads no clock and draws no randomness of its own.
 // Callers pass in received packets, the time (now) and the random source, and take out packets to send and events to

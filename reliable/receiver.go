@@ -40,6 +40,7 @@ type environment struct {
 	sink    Sink
 	peers   Sources
 	control ReceiverControl
+	decoder Decoder
 	clock   Clock // for times of deliveries
 	runs    *Running
 }
@@ -48,8 +49,7 @@ type environment struct {
 type inHand struct {
 	scratch Event // the event being delivered
 	// named holds the topics of a status: one more than fit, so that an excess shows.
-	named    [wire.MaxStatusTopics + 1]uint64
-	unpacked unpacked
+	named [wire.MaxStatusTopics + 1]uint64
 }
 
 // NewReceiver returns a receiver of one group. It fails if cfg is invalid.
@@ -60,7 +60,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{
 		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
-		environment: environment{sink: sink, peers: peers, control: noReceiverControl{}, runs: new(Running)},
+		environment: environment{sink, peers, noReceiverControl{}, noDecoder{}, Clock{}, new(Running)},
 		instances:   newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
 	}
 	if n := len(cfg.LegTags); n > 1 {

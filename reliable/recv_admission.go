@@ -102,6 +102,7 @@ func (r *Receiver) remove(st *Stream) {
 	}
 	r.forgetNames(st)
 	r.control.Removed(st.Instance)
+	r.decoder.Removed(st.Instance)
 	if !st.win.keeps {
 		st.freeWindow()
 		return

@@ -25,9 +25,6 @@ const (
 	// EventFault: the publisher violates the protocol: one of its packets does not parse. For the 1st, 2nd, 4th, 8th …
 	// occurrence, when it arrives. Readers report the faults that they find themselves.
 	EventFault
-	// EventUnreadable: packets of the publisher are compressed with an unknown dictionary, and become gaps. Once per
-	// stream and dictionary, when the first such packet arrives.
-	EventUnreadable
 	// EventUnnamed: a message of Topic follows, but its name, which LearnNames needs, did not arrive or exceeds the limit
 	// on names (see Cause). Once per stream and topic, as far as the receiver remembers.
 	EventUnnamed
@@ -49,18 +46,17 @@ type Event struct {
 	Seq   uint64       // of the packet, the first lost packet, or the next packet
 	// Count is, in EventGap and EventEnd, packets lost; in EventUnnamed the number of such events, with this one; in
 	// EventStateEnd, with StateOverrun, bytes of the window.
-	Count      uint64
-	Packet     []byte // EventPacket: the whole packet, decompressed
-	Packed     int    // EventPacket: its compressed size in the slot; 0: it is not compressed
-	Step       int    // EventPacket: wire.Data.Step, if known
-	Total      TopicTotal
-	Topic      uint64 // EventUnnamed: its id
-	Collision  *events.TopicCollisionError
-	Fault      *events.FaultError
-	Unreadable *events.DictionaryError
-	State      events.StateCause // EventStateEnd
-	Topics     []uint64          // EventStateEnd: wanted topics that the publisher has or may have
-	Announced  []string          // EventEnd, EventTotal of a lost publisher: Stream.Announced
+	Count     uint64
+	Packet    []byte // EventPacket: the whole packet, in readable form
+	Packed    int    // EventPacket: its size in the slot with a codec; 0: it has none
+	Step      int    // EventPacket: wire.Data.Step, if known
+	Total     TopicTotal
+	Topic     uint64 // EventUnnamed: its id
+	Collision *events.TopicCollisionError
+	Fault     *events.FaultError
+	State     events.StateCause // EventStateEnd
+	Topics    []uint64          // EventStateEnd: wanted topics that the publisher has or may have
+	Announced []string          // EventEnd, EventTotal of a lost publisher: Stream.Announced
 }
 
 // LostBy is why the packets of an EventGap or EventEnd are lost. A publisher that has ended has withdrawn the packets
@@ -87,8 +83,8 @@ type Output interface {
 	// continues with Receiver.Resume or Tick.
 	Room() bool
 	// Deliver takes the next event; event and packet are valid during the call. It reports whether the output keeps the
-	// slot of the packet, which it then releases to the stream's Slots itself. EventEnd, EventFault and EventUnreadable
-	// come even without room, and so do other events while the stream has no memory to hold packets.
+	// slot of the packet, which it then releases to the stream's Slots itself. EventEnd and EventFault come even without
+	// room, and so do other events while the stream has no memory to hold packets.
 	Deliver(e *Event) (kept bool)
 	// Backlog is how many events are unread by readers that hold the stream up, and how many kept slots no reader needs
 	// any more.
@@ -130,7 +126,7 @@ func (st *Stream) Unkeep() {
 	}
 }
 
-// deliverPacket delivers packet b, which is next, and decompressed is p.
+// deliverPacket delivers packet b, which is next, and in readable form is p.
 func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int) (kept bool) {
 	e := &st.r.scratch
 	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed, e.Step = EventPacket, slot, st.next, p, 0, step

@@ -151,13 +151,13 @@ func (r *Receiver) data(now Instant, from uint64, h *wire.Header, b []byte) {
 
 func (st *Stream) takeData(now Instant, b []byte, d *wire.Data, repair bool) {
 	if d.Codec != wire.CodecNone {
-		st.packed(now, b, d, repair)
+		st.decode(now, b, d, repair)
 		return
 	}
 	st.data(now, b, d, repair)
 }
 
-// data processes a data packet. Its compressed runs, if any, are in unpacked.
+// data processes a data packet, which the decoder has checked if it has a codec.
 func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	seq := d.Seq
 	if st.life.finished {
@@ -214,7 +214,7 @@ func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
 	return true
 }
 
-// deliverNext delivers packet b, decompressed p, which is next while none is missing.
+// deliverNext delivers packet b, in readable form p, which is next while none is missing.
 func (st *Stream) deliverNext(b, p []byte, slot uint32, step int) {
 	kept := st.deliverPacket(b, p, slot, step)
 	if slot != ring.NoSlot && !kept {

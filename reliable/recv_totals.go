@@ -102,8 +102,7 @@ type streamTopics struct {
 	collided   map[uint64]*events.TopicCollisionError // reported collisions of wanted topics
 	repertoire repertoire
 	names      streamNames
-	unreadable map[uint32]struct{} // reported unknown dictionaries
-	unnamed    atomic.Uint64       // number of EventUnnamed delivered
+	unnamed    atomic.Uint64 // number of EventUnnamed delivered
 }
 
 // announce processes an announce.

@@ -1,7 +1,6 @@
 package reliable
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -353,51 +352,5 @@ func TestBackoffLoop(t *testing.T) {
 	}
 	if want := min(maxBackoff*rtt, maxBackoffTime); r.backoff != want {
 		t.Errorf("the window grows to %v, want %v", r.backoff, want)
-	}
-}
-
-// counting is a codec that keeps a quarter of the runs, and never compresses them to the same bytes twice.
-type counting struct{ packs byte }
-
-func (*counting) Kind() (wire.Codec, uint32) { return wire.CodecS2, 0 }
-
-func (c *counting) Pack(dst, runs []byte) []byte {
-	c.packs++
-	return append(append(dst, c.packs), runs[:len(runs)/4]...)
-}
-
-func (*counting) Unpack(dst []byte, _ wire.Packed) ([]byte, error) { return dst, nil }
-
-// The repair of a compressed packet equals the original, whatever the codec would return now,
-// including the checksum. docs/protocol §26.6, §2.2.
-func TestRepairsOfCompressedPackets(t *testing.T) {
-	codec := &counting{}
-	b := newBench(t, func(c *SenderConfig) { c.Packer, c.Checksum = codec, true })
-	first := b.publish(3)
-	if len(first) != 3 || codec.packs < 3 {
-		t.Fatalf("%d packets, packed %d times", len(first), codec.packs)
-	}
-	b.now = b.now.Add(time.Millisecond)
-	var nak wire.RangesBuilder
-	nak.Begin(nil, b.header(), wire.TypeNAK, 5, 0, wire.ReasonNone, 0, 1200)
-	nak.Add(0, 3)
-	p := nak.Finish()
-	wire.SetChecksum(p)
-	b.s.Handle(b.now, p, nil)
-	again := of(wire.TypeData, b.next())
-	if len(again) != 3 {
-		t.Fatalf("%d repairs", len(again))
-	}
-	for i, p := range again {
-		if p.Flags != wire.FlagRepair|wire.FlagChecksum || wire.CodecOf(p.b) != wire.CodecS2 {
-			t.Errorf("packet %d has flags %#x and codec %v", i, p.Flags, wire.CodecOf(p.b))
-		}
-		if err := wire.Verify(p.b, true); err != nil || wire.Verify(first[i].b, true) != nil {
-			t.Errorf("packet %d: %v; first transmission: %v", i, err, wire.Verify(first[i].b, true))
-		}
-		p.b[4] = first[i].b[4] // the flags may differ
-		if !bytes.Equal(p.b, first[i].b) {
-			t.Errorf("the repair of packet %d differs:\n%x\n%x", i, first[i].b, p.b)
-		}
 	}
 }

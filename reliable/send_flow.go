@@ -231,6 +231,15 @@ func (s *Sender) firstOf(seq, topic uint64) (number uint64, ok bool) {
 	}
 }
 
+// runs returns the runs of packet seq of the window, in readable form.
+func (s *Sender) runs(seq uint64) []byte {
+	p := s.blocks.packet(s.win.at(seq))
+	if wire.CodecOf(p) != wire.CodecNone {
+		p = s.cfg.Encoder.Readable(p)
+	}
+	return PacketData(p)
+}
+
 // UnsentMessages is the number of messages that have a sequence but were never sent.
 func (s *Sender) UnsentMessages() (n uint64) {
 	for seq := s.win.sent; seq < s.win.next; seq++ {

@@ -26,7 +26,7 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) events.Reason {
 		switch {
 		case len(lens) == 0:
 			lens = []uint16{uint16(s.cfg.padded(w.off))}
-		case s.packing != nil:
+		case s.cfg.Encoder != nil:
 			lens = lens[:1] // they may be combined into one
 		}
 		n, why := s.admit(now, lens)
@@ -37,10 +37,10 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) events.Reason {
 		if w.assigned == w.open { // the open packet, short: it ends its train
 			w.closeAt(w.off)
 		}
-		if s.packing == nil {
+		if s.cfg.Encoder == nil {
 			s.assign(now, w, n)
 		} else {
-			s.pack(now, w, int(lens[0]))
+			s.encode(now, w, int(lens[0]))
 		}
 		s.midMessage = nil
 		if w.fragmentAhead() && (w.midMessage || w.Pending()) {
@@ -121,6 +121,48 @@ func (s *Sender) assign(now Instant, w *Writer, n int) {
 	}
 	w.assigned, w.assignedRuns = to, len(w.runs)-len(runs)
 	s.sequence(w.b, offs, lens)
+}
+
+// encode is assign with an Encoder: it gives a sequence to one packet, made of the next packet of w and of as many
+// behind it as the Encoder combines. size is the size that was admitted.
+func (s *Sender) encode(now Instant, w *Writer, size int) {
+	x, offs, lens := s.cfg.Encoder, w.b.offs[w.assigned:w.open], w.b.lens[w.assigned:w.open]
+	n := x.Share(lens)
+	runs := w.runs[w.assignedRuns:w.runsBelow(w.assigned+max(1, n))]
+	for i := range runs {
+		r := &runs[i]
+		wire.SetRunNumber(w.b.mem[r.off:], r.topic.next)
+		r.topic.next += uint64(r.messages)
+	}
+	var p []byte
+	if n > 0 {
+		p, n = x.Encode(w.b.mem, offs[:n], lens[:n])
+	}
+	last := w.assigned + max(1, n)
+	numbered := w.runsBelow(last) - w.assignedRuns
+	for _, r := range runs[numbered:] { // another writer may assign messages of the same topics first
+		r.topic.next -= uint64(r.messages)
+	}
+	for _, l := range w.b.lens[w.assigned:last] {
+		s.stats.BytesUnpacked += uint64(l)
+	}
+	messages := uint64(0)
+	for i := range numbered {
+		s.numbered(now, w, &runs[i], wire.RunNumber(w.b.mem[runs[i].off:]), s.win.next)
+		messages += uint64(runs[i].messages)
+	}
+	s.written(messages)
+	if n == 0 {
+		p = w.b.mem[offs[0]:][:size]
+	} else {
+		s.limiter.correct(size - len(p))
+		s.stats.PacketsPacked++
+	}
+	off := w.packed * s.cfg.PacketSize
+	w.packed++
+	copy(w.b.mem[off:], p)
+	w.assigned, w.assignedRuns = last, w.assignedRuns+numbered
+	s.sequence(w.b, []uint32{uint32(off)}, []uint16{uint16(len(p))})
 }
 
 // runsBelow is how many of the writer's runs lie in its closed packets before the one of index packets.

@@ -32,8 +32,7 @@ type Sender struct {
 	topics    topics
 	state     *StateSender // nil: no state
 	control   SenderControl
-	answers   uint64   // packets that control has handled
-	packing   *packing // nil: no compression
+	answers   uint64 // packets that control has handled
 	members   members
 	stall     stall
 	rtt       rttEstimator
@@ -90,9 +89,6 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	s.limiter.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
 	s.flow.recompute(s.cfg.Flow, s.members.list)
 	s.heartbeat.start(now)
-	if cfg.Packer != nil {
-		s.packing = newPacking(cfg.Packer)
-	}
 	return s, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -79,7 +80,7 @@ type pass struct {
 	pack, unpack           time.Duration
 
 	s      *reliable.Sender
-	p      *compress.Packer
+	p      topics.Packer
 	take   func(runs []byte) // receives the uncompressed content of packets; nil: not needed
 	train  transport.Outbound
 	posted uint64
@@ -92,13 +93,10 @@ func (x *pass) link(messages float64) float64 {
 }
 
 // publish sends messages without a subscriber, and decompresses the packets again.
-func publish(messages []Messages, packetSize int, p *compress.Packer, take func(runs []byte)) (*pass, error) {
+func publish(messages []Messages, packetSize int, p topics.Packer, take func(runs []byte)) (*pass, error) {
 	cfg := reliable.SenderConfig{
 		Publisher: 1, Epoch: 1, PacketSize: packetSize, MaxTrain: 44, MaxTrainBytes: 65507, WindowPackets: 256,
-		Flow: reliable.NoFlow{}, RepairShare: 0.5, Silence: time.Second,
-	}
-	if p != nil {
-		cfg.Packer = p
+		Flow: reliable.NoFlow{}, RepairShare: 0.5, Silence: time.Second, Encoder: topics.NewEncoder(p, packetSize),
 	}
 	s, err := reliable.NewSender(cfg, make([]byte, cfg.Blocks()*cfg.BlockBytes()), 0)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package compress compresses the runs of packets with S2 or Zstandard, with or without a dictionary. It implements
-// reliable.Packer and wire.Unpacker. docs/protocol §26.
+// topics.Packer and wire.Unpacker. docs/protocol §26.
 package compress
 
 import (
@@ -87,7 +87,7 @@ const (
 	mostEncoders = 4
 )
 
-// Packer implements reliable.Packer.
+// Packer implements topics.Packer.
 type Packer struct {
 	*Unpacker // for its own packets
 	spec      Spec
@@ -122,7 +122,7 @@ func New(spec Spec, dict *Dictionary) (*Packer, error) {
 	return p, nil
 }
 
-// Kind implements reliable.Packer.
+// Kind implements topics.Packer.
 func (p *Packer) Kind() (wire.Codec, uint32) {
 	if p.dict == nil {
 		return p.spec.Codec, 0
@@ -130,7 +130,7 @@ func (p *Packer) Kind() (wire.Codec, uint32) {
 	return p.spec.Codec, p.dict.Hash
 }
 
-// Pack implements reliable.Packer.
+// Pack implements topics.Packer.
 func (p *Packer) Pack(dst, runs []byte) []byte {
 	if p.zstd != nil {
 		return p.zstd.EncodeAll(runs, dst)

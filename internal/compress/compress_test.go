@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // runs returns a run of n similar messages.
@@ -66,7 +66,7 @@ func TestPack(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				packed, plain := make([]byte, 0, reliable.PackedRoom), make([]byte, 0, wire.MaxRuns)
+				packed, plain := make([]byte, 0, topics.PackedRoom), make([]byte, 0, wire.MaxRuns)
 				for _, n := range []int{1, 2, 40, 1500} {
 					b := runs(n)
 					f := func() {
@@ -109,7 +109,7 @@ func TestBadPacks(t *testing.T) {
 			}
 			good := wire.Packed{Len: len(b)}
 			good.Codec, good.Dict = p.Kind()
-			good.Bytes = bytes.Clone(p.Pack(make([]byte, 0, reliable.PackedRoom), b))
+			good.Bytes = bytes.Clone(p.Pack(make([]byte, 0, topics.PackedRoom), b))
 			all := NewUnpacker(dicts[1:])
 			unpack := func(u *Unpacker, p wire.Packed) error {
 				mem := bytes.Repeat([]byte{0xee}, 70_000)
@@ -163,7 +163,7 @@ func FuzzUnpack(f *testing.F) {
 				continue
 			}
 			b := runs(20)
-			f.Add(byte(spec.Codec), byte(i), uint16(len(b)), bytes.Clone(p.Pack(make([]byte, 0, reliable.PackedRoom), b)))
+			f.Add(byte(spec.Codec), byte(i), uint16(len(b)), bytes.Clone(p.Pack(make([]byte, 0, topics.PackedRoom), b)))
 		}
 	}
 	f.Fuzz(func(t *testing.T, codec, dict byte, n uint16, b []byte) {

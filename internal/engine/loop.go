@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/gid"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/report"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -45,8 +46,9 @@ type Config struct {
 	RecentEvents int
 	// Trace is called with the steps of packets, by the loop and by publishers with the publication's lock held. It
 	// must not block or use the loop. May be nil.
-	Trace  func(*Trace)
-	Logger *slog.Logger
+	Trace       func(*Trace)
+	Logger      *slog.Logger
+	Compression topics.Compression
 	// Clock times deliveries; its zero value times none.
 	Clock reliable.Clock
 	// Interface names the network interfaces of the transports; empty: unknown.

@@ -101,7 +101,7 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	r.SetClock(l.cfg.Clock)
 	r.SetRunning(&l.watchdog.stand.runs)
 	g.replies = topics.NewReplies(cfg.ID, r.Recipient, &l.watchdog.stand.runs)
-	r.SetControl(g.replies)
+	r.SetMessageLayer(g.replies, topics.NewDecoder(l.cfg.Compression.Unpacker, g.unreadable))
 	g.r, g.unused.leaveAt = r, reliable.Never
 	g.expect()
 	return g, nil

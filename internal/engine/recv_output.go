@@ -114,8 +114,6 @@ func (o *output) note(e *reliable.Event) {
 		}
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)
-	case reliable.EventUnreadable:
-		g.unreadable(o.st, e.Unreadable)
 	}
 }
 

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -20,7 +22,7 @@ type reading struct {
 // unpacks it on its own goroutine.
 func (f *feed) read(packet []byte) {
 	if wire.CodecOf(packet) != wire.CodecNone {
-		p, err := wire.Unpack(f.g.l.cfg.Receiver.Unpacker, f.plain, packet)
+		p, err := wire.Unpack(f.g.l.cfg.Compression.Unpacker, f.plain, packet)
 		if err != nil { // unlikely: the stream has unpacked it before
 			f.rd.Missed(f.seq+1, 1, events.CauseUnreadable)
 			return
@@ -31,13 +33,15 @@ func (f *feed) read(packet []byte) {
 }
 
 // unreadable reports that this host lacks the dictionary of a publisher's packets. All readers of the stream have gaps.
-func (g *group) unreadable(st *reliable.Stream, err *events.DictionaryError) {
-	if !g.wanting() {
+func (g *group) unreadable(err *events.DictionaryError) {
+	if g.suppressed || !g.wanting() {
 		return
 	}
-	e := g.event(events.DictionaryMissing, st)
+	of := events.Instance{Publisher: err.Publisher, Epoch: err.Epoch}
+	i := slices.IndexFunc(g.r.Streams(), func(st *reliable.Stream) bool { return st.Instance == of })
+	e := g.event(events.DictionaryMissing, g.r.Streams()[i])
 	e.Err = err
-	g.l.sayOf(st.Publisher, &report.DictionaryMissing, "publisher", st.Publisher, "codec", err.Codec, "dictionary", err.Dictionary, "group", g.address)
+	g.l.sayOf(err.Publisher, &report.DictionaryMissing, "publisher", err.Publisher, "codec", err.Codec, "dictionary", err.Dictionary, "group", g.address)
 	for _, s := range g.subs.List() {
 		s.notify(e)
 	}

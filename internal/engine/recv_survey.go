@@ -83,7 +83,7 @@ func (s *Survey) begin(groups []int) error {
 		c := l.cfg.Receiver
 		address := l.t.GroupAddress(index)
 		c.ID, c.GroupTag, c.LegTags = c.Rand.Uint64()|1, wire.GroupTag(address), l.inbox.legs.tags(index)
-		s.groups[index] = &surveyGroup{address, topics.NewLister(c, peers{l.t}, s.budget)}
+		s.groups[index] = &surveyGroup{address, topics.NewLister(c, l.cfg.Compression.Unpacker, peers{l.t}, s.budget)}
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
 	sink := &senderSink{l, group}
-	cfg.Sink = sink
+	cfg.Sink, cfg.Encoder = sink, topics.NewEncoder(l.cfg.Compression.Packer, cfg.PacketSize)
 	cfg.Renew = l.windows.renew
 	mem, err := l.windows.alloc(cfg.LeastBlocks(), cfg.BlockBytes())
 	if err != nil {

@@ -13,15 +13,16 @@ import (
 // streams. It requests only names, and publishers do not count it as a subscriber. One goroutine uses it. docs/protocol
 // §9.10.
 type Lister struct {
-	cfg     reliable.ReceiverConfig
-	peers   reliable.Sources
-	streams map[events.Instance]*Listed
-	list    []*Listed // in the order of detection
-	ask     []*Listed // to be asked next
-	names   map[uint64]string
-	budget  *ListBudget
-	stats   ListerStats
-	packet  []byte // the last compressed packet, unpacked
+	cfg      reliable.ReceiverConfig
+	unpacker wire.Unpacker
+	peers    reliable.Sources
+	streams  map[events.Instance]*Listed
+	list     []*Listed // in the order of detection
+	ask      []*Listed // to be asked next
+	names    map[uint64]string
+	budget   *ListBudget
+	stats    ListerStats
+	packet   []byte // the last compressed packet, unpacked
 }
 
 // ListBudget bounds the topics that Listers remember. A topic of two publishers counts twice.
@@ -82,12 +83,13 @@ const (
 )
 
 // NewLister returns a lister of one group, with the configuration of a receiver of that group.
-func NewLister(cfg reliable.ReceiverConfig, peers reliable.Sources, budget *ListBudget) *Lister {
+func NewLister(cfg reliable.ReceiverConfig, u wire.Unpacker, peers reliable.Sources, budget *ListBudget) *Lister {
 	if len(cfg.LegTags) == 0 {
 		cfg.LegTags = []uint32{cfg.GroupTag}
 	}
 	return &Lister{
-		cfg: cfg, peers: peers, streams: make(map[events.Instance]*Listed), names: make(map[uint64]string), budget: budget,
+		cfg: cfg, unpacker: u, peers: peers, budget: budget,
+		streams: make(map[events.Instance]*Listed), names: make(map[uint64]string),
 	}
 }
 
@@ -213,10 +215,10 @@ func (l *Lister) data(x *Listed, runs []byte) {
 
 // runs returns the runs of a data packet; none if it cannot be unpacked.
 func (l *Lister) runs(b []byte, d *wire.Data) []byte {
-	if d.Codec == wire.CodecNone || l.cfg.Unpacker == nil {
+	if d.Codec == wire.CodecNone || l.unpacker == nil {
 		return d.Runs
 	}
-	p, err := wire.Unpack(l.cfg.Unpacker, l.packet, b)
+	p, err := wire.Unpack(l.unpacker, l.packet, b)
 	if err != nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ func (p *openPeers) Address(from uint64) string        { return fmt.Sprint("host
 
 func newTestLister(budget int) (*Lister, *openPeers) {
 	p := new(openPeers)
-	return NewLister(reliable.ReceiverConfig{ID: 5, GroupTag: 9, MaxStreams: 3}, p, &ListBudget{budget}), p
+	return NewLister(reliable.ReceiverConfig{ID: 5, GroupTag: 9, MaxStreams: 3}, nil, p, &ListBudget{budget}), p
 }
 
 // listing returns the streams and topics of a lister as text.

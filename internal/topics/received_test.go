@@ -82,10 +82,10 @@ func TestReceivedByReceiver(t *testing.T) {
 		s := &subscriber{}
 		r := openReceiver(t, s, func(cfg *reliable.ReceiverConfig) {
 			cfg.GroupTag, cfg.Own, cfg.Checksum, cfg.MaxStreams = 0x04030201, events.Instance{Publisher: 0x99, Epoch: 4}, c.Demanded, 8
-			cfg.WindowBytes, cfg.MemoryBytes, cfg.Unpacker = 32*512, 512*512, compress.NewUnpacker(nil)
+			cfg.WindowBytes, cfg.MemoryBytes = 32*512, 512*512
 		})
 		q := NewReplies(42, r.Recipient, new(reliable.Running))
-		r.SetControl(q)
+		r.SetMessageLayer(q, NewDecoder(compress.NewUnpacker(nil), func(*events.DictionaryError) {}))
 		r.Want("a.b")
 		r.TopicsChanged(0)
 		for _, p := range c.Before {

@@ -43,7 +43,7 @@ func TestLimits(t *testing.T) {
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 276},
-		{"core functions that are passed a large object", m.passed, 74},
+		{"core functions that are passed a large object", m.passed, 73},
 		{"lines over 120 columns, without texts", m.long, 8},
 		{"words of documents", m.words, 75_000},
 	} {
@@ -63,9 +63,9 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {71, 16, 92},
-	"reliable.Sender":              {102, 17, 177},
-	"reliable.Stream":              {149, 19, 134},
+	"reliable.Receiver":            {71, 16, 88},
+	"reliable.Sender":              {102, 16, 176},
+	"reliable.Stream":              {147, 19, 133},
 	"internal/engine.Loop":         {97, 34, 181},
 	"internal/engine.Publication":  {72, 11, 63},
 	"internal/engine.Subscription": {61, 18, 35},

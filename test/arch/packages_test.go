@@ -74,8 +74,8 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 10900, "internal/pattern internal/wire transport"},
-	{"internal/topics", 2350, "internal/pattern internal/wire reliable"},
+	{"reliable", 10700, "internal/pattern internal/wire transport"},
+	{"internal/topics", 2600, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
 	// The engine.
@@ -97,7 +97,7 @@ var packages = []struct {
 	{"bench/worker", 1650, ""},
 	{"bench/contenders", 1400, "bench/worker pubsub pubsub/events pubsub/metrics"},
 	{"bench", 2500, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
-	{"bench/compression", 200, "bench internal/compress internal/wire reliable transport"},
+	{"bench/compression", 200, "bench internal/compress internal/topics internal/wire reliable transport"},
 	{"bench/report", 300, "bench"},
 
 	// The command.

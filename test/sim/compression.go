@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Publishers that compress. All runs share the packers and dictionaries: their results do not depend on earlier calls.
@@ -48,7 +48,7 @@ var testDictionary = sync.OnceValue(func() *compress.Dictionary {
 })
 
 // packers are created on first use.
-var packers sync.Map // map of packing to reliable.Packer
+var packers sync.Map // map of packing to topics.Packer
 
 // packing is a way to compress packets.
 type packing struct {
@@ -56,7 +56,7 @@ type packing struct {
 	dict *compress.Dictionary
 }
 
-func (o *Compression) packer(c *Content) reliable.Packer {
+func (o *Compression) packer(c *Content) topics.Packer {
 	if o.Compress == "" {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (o *Compression) packer(c *Content) reliable.Packer {
 		of.dict = c.dictionary()
 	}
 	if p, ok := packers.Load(of); ok {
-		return p.(reliable.Packer)
+		return p.(topics.Packer)
 	}
 	spec, err := compress.Parse(o.Compress)
 	if err != nil {
@@ -111,6 +111,8 @@ func (f *feed) readable(b []byte) []byte {
 
 // checkUnreadable checks that a dictionary reported as missing is missing.
 func (o *output) checkUnreadable(err *events.DictionaryError) {
+	o.s.turn++
+	o.begun()
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
 	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Name()) &&
 		!o.s.sim.o.forged() {

@@ -26,10 +26,9 @@ func (s *subscriber) beginList(own events.Instance) {
 	}
 	cfg := reliable.ReceiverConfig{
 		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(),
-		Own: own, Checksum: s.sim.o.Checksum,
-		MaxStreams: defaultStreams, Unpacker: s.unpacker(),
+		Own: own, Checksum: s.sim.o.Checksum, MaxStreams: defaultStreams,
 	}
-	s.lister = topics.NewLister(cfg, s, topics.NewListBudget())
+	s.lister = topics.NewLister(cfg, s.unpacker(), s, topics.NewListBudget())
 }
 
 // list passes a packet to the list.

@@ -107,10 +107,6 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.fault(e.Fault)
 		return false
 	}
-	if e.Kind == reliable.EventUnreadable {
-		o.checkUnreadable(e.Unreadable)
-		return false
-	}
 	o.checkReadable(e)
 	if e.Kind == reliable.EventGap || e.Kind == reliable.EventEnd {
 		o.lost = append(o.lost, hole{e.Seq, e.Seq + e.Count, e.Cause})

@@ -97,7 +97,7 @@ func (p *publisher) config() reliable.SenderConfig {
 	default:
 		c.Flow = reliable.MinFlow{}
 	}
-	c.Packer = o.packer(p.sim.o.Content)
+	c.Encoder = topics.NewEncoder(o.packer(p.sim.o.Content), c.PacketSize)
 	if o.Tagged {
 		c.Flow = reliable.TaggedFlow{Tag: tag, Of: c.Flow}
 	}

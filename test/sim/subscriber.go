@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -75,7 +76,7 @@ func (s *subscriber) begin() {
 			Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, defaultStreams), MaxMessage: wire.MaxMessage,
 		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, defaultDeadline), Memory: s, Loans: &s.loans,
-		Unpacker: s.unpacker(), Rand: rand.New(rand.NewPCG(s.sim.o.Seed, s.id)),
+		Rand: rand.New(rand.NewPCG(s.sim.o.Seed, s.id)),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -89,7 +90,9 @@ func (s *subscriber) begin() {
 	r.SetClock(s.sim.clock())
 	r.SetRunning(&s.running)
 	s.replies = topics.NewReplies(s.id, r.Recipient, &s.running)
-	r.SetControl(s.replies)
+	r.SetMessageLayer(s.replies, topics.NewDecoder(s.unpacker(), func(err *events.DictionaryError) {
+		s.outputOf(wire.Header{Publisher: err.Publisher, Epoch: err.Epoch}).checkUnreadable(err)
+	}))
 	r.SetAsync(len(s.o.Readers) > 0)
 	for _, name := range topicNames[:s.o.Topics] {
 		r.Want(name)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // dictFile makes a dictionary of lines like those that are published.
@@ -226,7 +226,7 @@ func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
 		b := make([]byte, wire.DataHeaderLen)
 		wire.PutDataHeader(b, wire.Header{GroupTag: wire.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}, 1472)
 		wire.SetSeq(b, uint64(len(packets)))
-		b = append(b, p.Pack(make([]byte, 0, reliable.PackedRoom), runs)...)
+		b = append(b, p.Pack(make([]byte, 0, topics.PackedRoom), runs)...)
 		codec, hash := p.Kind()
 		wire.PutPacked(b, &wire.Packed{Codec: codec, Dict: hash, Len: len(runs)})
 		packets, runs = append(packets, b), runs[:0]

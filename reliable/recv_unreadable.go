@@ -2,34 +2,19 @@ package reliable
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a receiver reads packets with compressed runs, and gives up those that it cannot read. docs/protocol §13.6, §26.
-//
-// A packet is decompressed when it arrives, which shows whether it is valid, and delivered from there if it is next. A
-// packet that has to wait is held compressed, and decompressed again when it is delivered, or by each cursor that reads
-// it.
+// How a receiver takes in packets with a codec, and gives up those that it cannot read. docs/protocol §13.6, §26.
 
-// unpacked is the last decompressed packet.
-type unpacked struct {
-	of     *Stream // nil: none
-	seq    uint64
-	packet []byte
-}
-
-// dictionaryName is a dictionary as users see it: eight hexadecimal digits.
-func dictionaryName(dict uint32) string { return fmt.Sprintf("%08x", dict) }
-
-// packed processes a data packet with compressed runs.
-func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
+// decode processes a data packet with a codec.
+func (st *Stream) decode(now Instant, b []byte, d *wire.Data, repair bool) {
 	if seq := d.Seq; st.needs(seq) {
-		switch err := st.unpack(seq, b); {
-		case errors.Is(err, wire.ErrDictionary):
-			st.reportUnreadable(b)
+		p, err := st.r.decoder.Check(st.Instance, b)
+		switch {
+		case errors.Is(err, ErrUnreadable):
 			st.unreadable(now, seq, repair)
 			return
 		case errors.Is(err, wire.ErrUnsupported):
@@ -42,7 +27,7 @@ func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
 		s := &st.r.stats
 		s.Packed++
 		s.PackedBytes += uint64(len(b))
-		s.UnpackedBytes += uint64(len(st.r.unpacked.packet))
+		s.UnpackedBytes += uint64(len(p))
 	}
 	st.data(now, b, d, repair)
 }
@@ -54,35 +39,13 @@ func (st *Stream) needs(seq uint64) bool {
 		(seq >= st.tracked || st.win.entries.at(seq).state == entryMissing)
 }
 
-// unpack decompresses packet seq into the receiver's unpacked.
-func (st *Stream) unpack(seq uint64, b []byte) error {
-	u := &st.r.unpacked
-	u.of = nil
-	if st.r.cfg.Unpacker == nil {
-		return wire.ErrUnsupported
-	}
-	p, err := wire.Unpack(st.r.cfg.Unpacker, u.packet, b)
-	if err != nil {
-		return err
-	}
-	u.of, u.seq, u.packet = st, seq, p
-	return nil
-}
-
-// readable returns a received packet without compression, valid until the next packet is decompressed. It is nil if the
-// packet can no longer be decompressed.
+// readable returns a received packet in readable form, valid until the next packet is decoded. It is nil if the packet
+// can no longer be decoded.
 func (st *Stream) readable(b []byte) []byte {
 	if wire.CodecOf(b) == wire.CodecNone {
 		return b
 	}
-	seq := wire.DataSeq(b)
-	if u := &st.r.unpacked; u.of == st && u.seq == seq {
-		return u.packet
-	}
-	if st.unpack(seq, b) != nil {
-		return nil
-	}
-	return st.r.unpacked.packet
+	return st.r.decoder.Readable(st.Instance, b)
 }
 
 // runs returns the runs of a held or lent packet.
@@ -147,24 +110,4 @@ func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	}
 	*e = entry{state: entryGone, cause: events.CauseUnreadable}
 	st.advance(now)
-}
-
-// maxUnreadable is the maximum number of dictionaries reported per stream.
-const maxUnreadable = 16
-
-// reportUnreadable reports the unknown dictionary of packet b, once per stream.
-func (st *Stream) reportUnreadable(b []byte) {
-	p, _ := wire.ParsePacked(b)
-	reported := &st.topics.unreadable
-	if _, ok := (*reported)[p.Dict]; ok || len(*reported) >= maxUnreadable {
-		return
-	}
-	if *reported == nil {
-		*reported = make(map[uint32]struct{})
-	}
-	(*reported)[p.Dict] = struct{}{}
-	e := st.r.event(EventUnreadable, st.next)
-	e.Unreadable = &events.DictionaryError{Publisher: st.Publisher, Epoch: st.Epoch,
-		Codec: p.Codec.String(), Dictionary: dictionaryName(p.Dict)}
-	st.out.Deliver(e)
 }
