@@ -122,7 +122,6 @@ func New(spec Spec, dict *Dictionary) (*Packer, error) {
 	return p, nil
 }
 
-// Kind implements topics.Packer.
 func (p *Packer) Kind() (wire.Codec, uint32) {
 	if p.dict == nil {
 		return p.spec.Codec, 0
@@ -130,7 +129,6 @@ func (p *Packer) Kind() (wire.Codec, uint32) {
 	return p.spec.Codec, p.dict.Hash
 }
 
-// Pack implements topics.Packer.
 func (p *Packer) Pack(dst, runs []byte) []byte {
 	if p.zstd != nil {
 		return p.zstd.EncodeAll(runs, dst)

@@ -31,7 +31,6 @@ func NewUnpacker(dicts []*Dictionary) *Unpacker {
 	return u
 }
 
-// Unpack implements wire.Unpacker.
 func (u *Unpacker) Unpack(dst []byte, p wire.Packed) ([]byte, error) {
 	d := u.of[p.Dict]
 	if d == nil {

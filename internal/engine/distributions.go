@@ -65,7 +65,6 @@ type senderSink struct {
 	group int
 }
 
-// Sent implements reliable.SenderSink.
 func (x *senderSink) Sent(t reliable.SentTrain) {
 	if !t.Repair {
 		x.l.counters.times.trainPackets.Record(int64(t.Packets), 1)
@@ -75,17 +74,14 @@ func (x *senderSink) Sent(t reliable.SentTrain) {
 	}
 }
 
-// Batch implements reliable.SenderSink.
 func (x *senderSink) Batch(messages, packets uint64) {
 	x.l.counters.times.packetMessages.Record(int64(messages), packets)
 }
 
-// Asked implements reliable.SenderSink.
 func (x *senderSink) Asked(receiver, first, count uint64) {
 	if x.l.cfg.Trace != nil {
 		x.traceAsked(receiver, first, count)
 	}
 }
 
-// RoundTrip implements reliable.SenderSink.
 func (x *senderSink) RoundTrip(d time.Duration) { x.l.counters.times.statusRTT.Record(int64(d), 1) }

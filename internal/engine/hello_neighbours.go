@@ -18,14 +18,12 @@ func (h *hellos) Retain(from uint64) (uint32, bool) { return peers{h.l.t}.Retain
 // Forget implements reliable.Peers.
 func (h *hellos) Forget(peer uint32) { peers{h.l.t}.Forget(peer) }
 
-// Published implements discovery.Bus.
 func (h *hellos) Published() (int, wire.TopicFilter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.published), h.filter
 }
 
-// Subscribed implements discovery.Bus.
 func (h *hellos) Subscribed() (int, wire.TopicFilter) {
 	if h.wantedStale {
 		h.wantedStale, h.topics, h.wanted = false, 0, wire.TopicFilter{}
@@ -43,7 +41,6 @@ func (h *hellos) Subscribed() (int, wire.TopicFilter) {
 	return h.topics, h.wanted
 }
 
-// Relevant implements discovery.Bus.
 func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 	if published {
 		h.mu.Lock()
@@ -68,10 +65,8 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 	return false
 }
 
-// Waits implements discovery.Bus.
 func (h *hellos) Waits() bool { return h.waiting.Load() > 0 }
 
-// PublisherMissing implements discovery.Bus.
 func (h *hellos) PublisherMissing() (missing bool) {
 	now := h.l.now()
 	wild, matched := false, false
@@ -86,7 +81,6 @@ func (h *hellos) PublisherMissing() (missing bool) {
 	return missing || wild && !matched
 }
 
-// Mismatch implements discovery.Bus.
 func (h *hellos) Mismatch(err *events.ConfigMismatchError, from uint64, relevant bool) {
 	l := h.l
 	if err.Address = h.from; err.Address == "" && from != discovery.NoSource {

@@ -275,7 +275,6 @@ func (g *group) sendControl(now reliable.Instant) {
 
 // group implements reliable.Sink. The streams' events go to outputs.
 
-// StreamUp implements reliable.Sink.
 func (g *group) StreamUp(st *reliable.Stream) {
 	for _, s := range g.subs.List() {
 		if !s.follow(g, st, st.Start()) {

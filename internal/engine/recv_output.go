@@ -43,12 +43,10 @@ func (g *group) Open(st *reliable.Stream) reliable.Output {
 // handle makes handlers get events from sequence start on.
 func (o *output) handle(start uint64) { o.handlers = newInPlace(o.g, o.st, start) }
 
-// Room implements reliable.Output.
 func (o *output) Room() bool {
 	return (o.handlers == nil || o.handlers.room()) && (o.log == nil || o.log.room())
 }
 
-// Deliver implements reliable.Output.
 func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	if e.Kind != reliable.EventPacket {
 		o.note(e)
@@ -63,7 +61,6 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	return kept
 }
 
-// Backlog implements reliable.Output.
 func (o *output) Backlog() (unread, held int) {
 	if o.log == nil {
 		return 0, 0
@@ -71,14 +68,12 @@ func (o *output) Backlog() (unread, held int) {
 	return o.log.log.Backlog(), o.log.log.Held()
 }
 
-// Reclaim implements reliable.Output.
 func (o *output) Reclaim(n int) {
 	if o.log != nil {
 		o.log.reclaim(n)
 	}
 }
 
-// Abandon implements reliable.Output.
 func (o *output) Abandon() bool {
 	if o.log == nil || o.log.log.Cursors() == 0 {
 		o.drop()

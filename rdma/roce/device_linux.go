@@ -118,7 +118,6 @@ func (p *Provider) wakeAll() {
 	}
 }
 
-// After implements soft.Backend.
 func (d *device) After(delay time.Duration, f func()) (cancel func()) {
 	return d.p.work.after(delay, f)
 }

@@ -49,7 +49,6 @@ func (d *device) NewWaiter() (rdma.Waiter, error) {
 	return made, nil
 }
 
-// Wait implements rdma.Waiter.
 func (w *waiter) Wait(timeout time.Duration) error {
 	if w.closed.Load() {
 		return rdma.ClosedError("wait", "waiter")
@@ -62,25 +61,20 @@ func (w *waiter) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// Begin implements rdma.Pollable.
 func (w *waiter) Begin() (woken bool) {
 	w.d.parked.Add(1)
 	return w.Waiter.Begin() || w.d.gone.Load()
 }
 
-// End implements rdma.Pollable.
 func (w *waiter) End() {
 	w.Waiter.End()
 	w.d.parked.Add(-1)
 }
 
-// Descriptor implements rdma.Pollable.
 func (w *waiter) Descriptor() int { return w.Poller.Descriptor() }
 
-// WaitFor implements rdma.Pollable.
 func (w *waiter) WaitFor(descriptor int) error { return w.Poller.Add(descriptor, 0, unix.EPOLLIN) }
 
-// Close implements rdma.Waiter.
 func (w *waiter) Close() error {
 	if w.closed.Swap(true) {
 		return rdma.ClosedError("close waiter", "waiter")

@@ -84,7 +84,6 @@ func New(inner transport.Transport, cfg Config) *Transport {
 	return t
 }
 
-// Poll implements transport.Transport.
 func (t *Transport) Poll(b *transport.Batch) error {
 	if t.through {
 		return t.inner.Poll(b)
@@ -221,7 +220,6 @@ func (t *Transport) emit(b *transport.Batch, lo, hi int) {
 	b.Trains = append(b.Trains, part)
 }
 
-// Release implements transport.Transport.
 func (t *Transport) Release(train *transport.Train) {
 	if t.through {
 		t.inner.Release(train)

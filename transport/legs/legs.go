@@ -145,7 +145,6 @@ func (t *Transport) Capabilities() transport.Capabilities {
 // GroupAddress implements transport.Transport: the first leg's.
 func (t *Transport) GroupAddress(group int) string { return t.legs[0].GroupAddress(group) }
 
-// LegAddress implements transport.Legged.
 func (t *Transport) LegAddress(leg, group int) string { return t.legs[leg].GroupAddress(group) }
 
 // Leg is one of the transports, for methods of its type beyond the contract.

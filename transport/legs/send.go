@@ -211,7 +211,6 @@ func (s *Sender) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReadReplies implements transport.ReplyReader.
 func (r readingSender) ReadReplies(handle func(packet []byte)) {
 	for i := range r.legs {
 		r.reads = r.legs[i].tx.(transport.ReplyReader)
@@ -219,5 +218,4 @@ func (r readingSender) ReadReplies(handle func(packet []byte)) {
 	}
 }
 
-// ReplyAddress implements transport.ReplyReader.
 func (r readingSender) ReplyAddress() string { return r.reads.ReplyAddress() }

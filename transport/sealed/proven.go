@@ -12,7 +12,6 @@ import (
 
 var _ transport.Prover = (*Transport)(nil)
 
-// Proven implements transport.Prover.
 func (t *Transport) Proven(tr *transport.Train, i int, signer uint32) {
 	if o := t.opener; o.proves && tr.Group != transport.Unicast {
 		o.proven(header(tr.Data[i*tr.SegmentSize:]), signer)

@@ -63,7 +63,6 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	return s, nil
 }
 
-// Send implements transport.Sender.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	n, bytes, err := s.enclosed(out)
 	s.accepted += uint64(n)
@@ -182,7 +181,6 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 // accepted.
 func (s *Sender) Completed() uint64 { return s.accepted }
 
-// Close implements transport.Sender.
 func (s *Sender) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -247,7 +245,6 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	return nil
 }
 
-// ReadReplies implements transport.ReplyReader.
 func (r readingSender) ReadReplies(handle func(packet []byte)) {
 	s := r.Sender
 	s.t.beginReplies()
@@ -277,5 +274,4 @@ func (s *Sender) replied(p []byte) {
 	s.handle(p[headerLen : len(p)-tagLen])
 }
 
-// ReplyAddress implements transport.ReplyReader.
 func (r readingSender) ReplyAddress() string { return r.reader.ReplyAddress() }

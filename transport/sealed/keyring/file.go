@@ -175,7 +175,6 @@ func Open(file string, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// Keys implements sealed.Provider.
 func (f *File) Keys() *sealed.Keyset { return f.keys.Load() }
 
 // Close ends the goroutine. The keys remain. It is idempotent.
