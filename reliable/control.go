@@ -18,7 +18,7 @@ type ReceiverControl interface {
 	Append(now Instant, to events.Instance, buf []byte) (p []byte, again bool)
 	// Deadline is when Append is due next.
 	Deadline() Instant
-	// Removed: the stream of an instance was removed. Append is not called for it any more.
+	// Removed: the stream of an instance was removed. Append is not called for it until it has a new stream.
 	Removed(of events.Instance)
 }
 
@@ -69,15 +69,16 @@ func (st *Stream) appendControl(now Instant, buf []byte) (p []byte, again bool) 
 	return st.withChecksum(p), again
 }
 
-// SenderControl is the same at a publisher. It must not call methods of the sender; it may use the sender's Roster.
+// SenderControl handles and sends the control packets of the message layer at a publisher. It must not call methods of
+// the sender; it may use the sender's Roster.
 type SenderControl interface {
 	// Handle processes a unicast packet of a type that the packet layer does not know. known: the message layer knows
 	// the type; err is why the packet is malformed, if it is. address is that of Sender.Handle.
 	Handle(now Instant, h wire.Header, b []byte, address func() string) (known bool, err error)
 	// Append appends the next packet for the group, with header h, to buf, which has the capacity of a packet; nil: there
-	// is none.
+	// is none. It is also called before its deadline.
 	Append(now Instant, h wire.Header, buf []byte) []byte
-	// Sent: the transport took the first n packets that Append returned for the last train.
+	// Sent: the transport took the first n packets that Append returned for the last train, which may have had none.
 	Sent(now Instant, n int)
 	// Deadline is when Append is due next.
 	Deadline() Instant

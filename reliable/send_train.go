@@ -62,7 +62,7 @@ func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 
 // Sent reports that the transport took the first n packets of the last train. completed counts all packets that it took
 // so far and has released. Next returns data, repairs and announces that it did not take once more; other control
-// packets are built anew when they are due.
+// packets are built anew when they are due; the message layer makes its own due again.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.out.posted += uint64(n)

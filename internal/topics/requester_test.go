@@ -104,8 +104,7 @@ func (a *requester) receive(id uint64, names ...string) *replier {
 
 // execute executes a request at a receiver.
 func (a *requester) execute(x *replier, it *Item) {
-	switch {
-	case it.Gap() || !it.Request:
+	if it.Gap() || !it.Request {
 		a.t.Errorf("message %d is not a request: %+v", it.Number, it)
 		return
 	}
