@@ -1,10 +1,11 @@
-// Package plural formats numbers with nouns for output.
+// Package plural formats numbers with nouns, and durations, for output.
 package plural
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // N returns a number with its noun, with an s, es or ies in the plural: "1 gap", "2 gaps", "2 buses", "2 copies".
@@ -34,4 +35,17 @@ func Nth(n uint64) string {
 		}
 	}
 	return strconv.FormatUint(n, 10) + end
+}
+
+// Duration formats d for people, rounded by its size: "325.33ms", "1.78s", "40.1s".
+func Duration(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Nanosecond).String()
 }

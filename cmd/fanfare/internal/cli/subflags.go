@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/outfile"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -161,7 +162,7 @@ func evicted(err error) *jsonEvicted {
 
 func evictedText(e *jsonEvicted) error {
 	return fmt.Errorf("-slow evict: %s behind publisher %s (limit %d) for %s: read the output faster, or raise the limit with -behind",
-		count(e.Behind, "packet"), e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
+		count(e.Behind, "packet"), e.Publisher, e.Allowed, plural.Duration(time.Duration(e.Seconds*float64(time.Second))))
 }
 
 const untilEnd time.Duration = -1 // the value of -until end

@@ -22,7 +22,8 @@ const (
 	KindRestart     Kind = "restart"      // the first packet of another instance of a publisher
 	KindEnd         Kind = "end"          // a stream ends
 	KindGap         Kind = "gap"          // packets are missing
-	KindRepaired    Kind = "repaired"     // a gap is closed
+	KindRepaired    Kind = "repaired"     // a gap is closed, and none of it is gone
+	KindClosed      Kind = "closed"       // a gap is closed, and a part of it is gone
 	KindGone        Kind = "gone"         // missing packets cannot be repaired
 	KindNAKStorm    Kind = "nak_storm"    // very many NAKs within a second
 	KindRepairStorm Kind = "repair_storm" // more repairs than data within a second, and very many
@@ -44,7 +45,7 @@ type Finding struct {
 	Stream       *Stream // nil: concerns no stream
 	Group        Group   // valid if GroupKnown
 	GroupKnown   bool
-	First, Count uint64 // packets, for gap, repaired, gone and duplicate
+	First, Count uint64 // packets, for gap, repaired, closed, gone and duplicate
 	Nth          uint64 // occurrences so far; not all are reported
 	Text         string // one line for display
 }
