@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -228,5 +229,26 @@ func (t *Transport) Close() error {
 	for _, l := range t.legs {
 		errs = append(errs, l.Close())
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
+
+// joined are the errors of several legs. Unlike that of errors.Join, its text is one line.
+type joined []error
+
+// join returns the errors that are not nil as one; nil if all are.
+func join(errs ...error) error {
+	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 0 {
+		return nil
+	}
+	return joined(errs)
+}
+
+func (j joined) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j joined) Unwrap() []error { return j }
