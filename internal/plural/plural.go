@@ -24,15 +24,8 @@ func N[T ~int | ~int64 | ~uint64](n T, noun string) string {
 // Nth returns an ordinal number: "1st", "12th", "32nd".
 func Nth(n uint64) string {
 	end := "th"
-	if n/10%10 != 1 {
-		switch n % 10 {
-		case 1:
-			end = "st"
-		case 2:
-			end = "nd"
-		case 3:
-			end = "rd"
-		}
+	if n/10%10 != 1 && n%10 < 4 {
+		end = []string{"th", "st", "nd", "rd"}[n%10]
 	}
 	return strconv.FormatUint(n, 10) + end
 }

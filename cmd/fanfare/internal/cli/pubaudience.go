@@ -12,7 +12,7 @@ import (
 // audience tracks the subscribers of pub's topic that have gone; the publisher tracks those present.
 type audience struct {
 	mu     sync.Mutex
-	silent map[events.ID]string // guarded by mu: the names of those given up as silent and not back; their last statuses still count
+	silent map[events.ID]string // guarded by mu: names of those given up and not back; their last statuses still count
 	left   bool                 // guarded by mu: all subscribers have gone
 	over   bool                 // guarded by mu: publishing has ended
 }

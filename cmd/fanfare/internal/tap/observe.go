@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/dissect"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -231,10 +232,8 @@ func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 		GroupKnown: p.known, found: make(map[Kind]uint64), members: make(map[uint64]bool)}
 	o.streams[key] = s
 	o.order = append(o.order, s)
-	if h.Type == wire.TypeHeartbeat {
-		if x, err := wire.ParseHeartbeat(p.Data); err == nil {
-			s.name(x.Name)
-		}
+	if x, err := wire.ParseHeartbeat(p.Data); h.Type == wire.TypeHeartbeat && err == nil {
+		s.name(x.Name)
 	}
 	instance := streamKey{h.GroupTag, events.Instance{Publisher: h.Publisher}}
 	if _, again := o.latest[instance]; again {
@@ -263,6 +262,11 @@ func (o *Observer) report(p *Packet, s *Stream, kind Kind, first, count uint64, 
 	counts[kind]++
 	if f.Nth = counts[kind]; f.Nth > 10 && f.Nth&(f.Nth-1) != 0 {
 		return
+	}
+	for i, x := range args {
+		if d, ok := x.(time.Duration); ok {
+			args[i] = plural.Duration(d)
+		}
 	}
 	f.Text = fmt.Sprintf(format, args...)
 	if s != nil {

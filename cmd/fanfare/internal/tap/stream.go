@@ -1,11 +1,9 @@
 package tap
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -198,7 +196,7 @@ func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 		b := &s.burst
 		if b.repairs++; b.repairs >= storm && b.repairs > b.data && !b.repStorm {
 			b.repStorm = true
-			o.report(p, s, KindRepairStorm, 0, b.repairs, "repair storm: %d repairs and %d new packets within %s", b.repairs, b.data, plural.Duration(p.Time.Sub(b.began)))
+			o.report(p, s, KindRepairStorm, 0, b.repairs, "repair storm: %d repairs and %d new packets within %v", b.repairs, b.data, p.Time.Sub(b.began))
 		}
 	default:
 		s.Data++
@@ -209,10 +207,9 @@ func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 		s.started, s.start, s.high = true, d.Seq, d.Seq+1
 	case !s.started, d.Seq < s.start:
 	case d.Seq >= s.high:
-		if !o.lead(s, p, d.Seq) {
-			return
+		if o.lead(s, p, d.Seq) {
+			s.high = d.Seq + 1
 		}
-		s.high = d.Seq + 1
 	default:
 		o.again(s, p, d.Seq, repair)
 	}
@@ -278,17 +275,6 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 	if g.left > 0 {
 		return
 	}
-	after := plural.Duration(p.Time.Sub(g.since))
-	if received := g.repaired + g.late; received < g.count {
-		late := ""
-		if g.late > 0 {
-			late = fmt.Sprintf(" %d %s received late,", g.late, verb(g.late))
-		}
-		gone := g.count - received
-		o.report(p, s, KindClosed, g.first, g.count, "of %d missing packets %d %s repaired,%s %d %s gone, after %s",
-			g.count, g.repaired, verb(g.repaired), late, gone, verb(gone), after)
-		return
-	}
 	how := "repaired"
 	switch {
 	case g.repaired == 0:
@@ -296,7 +282,12 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 	case g.late > 0:
 		how = "received, some late and some repaired,"
 	}
-	o.report(p, s, KindRepaired, g.first, g.count, "%s %s %s after %s", sequences(g.first, g.count), verb(g.count), how, after)
+	if gone := g.count - g.repaired - g.late; gone > 0 {
+		o.report(p, s, KindClosed, g.first, g.count, "%d of %d missing packets %s gone, %d %s %s after %v",
+			gone, g.count, verb(gone), g.count-gone, verb(g.count-gone), how, p.Time.Sub(g.since))
+		return
+	}
+	o.report(p, s, KindRepaired, g.first, g.count, "%s %s %s after %v", sequences(g.first, g.count), verb(g.count), how, p.Time.Sub(g.since))
 }
 
 func (o *Observer) gone(s *Stream, p *Packet, first, end uint64, why string) {
@@ -343,6 +334,6 @@ func (o *Observer) nak(s *Stream, p *Packet) {
 	}
 	if b.naks >= storm && !b.nakStorm {
 		b.nakStorm = true
-		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %s request %d packets", b.naks, len(b.from), plural.Duration(p.Time.Sub(b.began)), b.requested)
+		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v request %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.requested)
 	}
 }
