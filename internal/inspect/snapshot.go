@@ -250,14 +250,17 @@ type Event struct {
 	Text      string    `json:"text"`          // for users
 	Group     string    `json:"group,omitempty"`
 	Publisher string    `json:"publisher,omitempty"` // id
-	Name      string    `json:"name,omitempty"`      // of the publisher or subscriber
-	Address   string    `json:"address,omitempty"`
-	Topics    []string  `json:"topics,omitempty"`
-	Leg       string    `json:"leg,omitempty"`
-	Cause     string    `json:"cause,omitempty"` // of dropped packets
-	For       float64   `json:"for_s,omitempty"`
-	Behind    uint64    `json:"behind,omitempty"`
-	Error     string    `json:"error,omitempty"`
+	Epoch     events.ID `json:"epoch,omitempty"`
+	// Subscriber is an id, Name that of the subscriber or publisher.
+	Subscriber string   `json:"subscriber,omitempty"`
+	Name       string   `json:"name,omitempty"`
+	Address    string   `json:"address,omitempty"`
+	Topics     []string `json:"topics,omitempty"`
+	Leg        string   `json:"leg,omitempty"`
+	Cause      string   `json:"cause,omitempty"` // of dropped packets
+	For        float64  `json:"for_s,omitempty"`
+	Behind     uint64   `json:"behind,omitempty"`
+	Error      string   `json:"error,omitempty"`
 }
 
 // Same is equal for repetitions of an event on a bus: of one kind, peer and cause, whatever its counts and times.

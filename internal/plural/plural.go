@@ -30,15 +30,11 @@ func Nth(n uint64) string {
 	return strconv.FormatUint(n, 10) + end
 }
 
-// Duration formats d for people, rounded by its size: "325.33ms", "1.78s", "40.1s".
+// Duration formats d with three digits, or down to tenths of a second: "325ms", "1.78s", "1m23.5s".
 func Duration(d time.Duration) string {
-	switch {
-	case d >= 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
+	unit := time.Nanosecond
+	for unit < 100*time.Millisecond && d/unit >= 1000 {
+		unit *= 10
 	}
-	return d.Round(100 * time.Nanosecond).String()
+	return d.Round(unit).String()
 }

@@ -33,7 +33,7 @@ func TestDuration(t *testing.T) {
 	for _, c := range []struct {
 		d    time.Duration
 		want string
-	}{{85_377, "85.4µs"}, {1_234_567, "1.23ms"}, {2_345 * time.Millisecond, "2.35s"}, {83_456 * time.Millisecond, "1m23.5s"}} {
+	}{{85_377, "85.4µs"}, {1_234_567, "1.23ms"}, {2_345 * time.Millisecond, "2.35s"}, {325_330_728, "325ms"}, {83_456 * time.Millisecond, "1m23.5s"}} {
 		if got := Duration(c.d); got != c.want {
 			t.Errorf("Duration(%d) = %q, want %q", c.d, got, c.want)
 		}

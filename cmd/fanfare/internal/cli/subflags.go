@@ -145,6 +145,7 @@ func (s *sub) replaced() uint64 {
 
 type jsonEvicted struct {
 	Publisher string    `json:"publisher"`
+	Name      string    `json:"name,omitempty"`
 	Epoch     events.ID `json:"epoch"`
 	Group     string    `json:"group"`
 	Behind    uint64    `json:"behind_packets"`
@@ -157,12 +158,12 @@ func evicted(err error) *jsonEvicted {
 	if !errors.As(err, &e) {
 		return nil
 	}
-	return &jsonEvicted{e.Publisher.String(), e.Epoch, e.Group, e.Behind, e.Allowed, e.For.Seconds()}
+	return &jsonEvicted{e.Publisher.String(), e.PublisherName, e.Epoch, e.Group, e.Behind, e.Allowed, e.For.Seconds()}
 }
 
 func evictedText(e *jsonEvicted) error {
 	return fmt.Errorf("-slow evict: %s behind publisher %s (limit %d) for %s: read the output faster, or raise the limit with -behind",
-		count(e.Behind, "packet"), e.Publisher, e.Allowed, plural.Duration(time.Duration(e.Seconds*float64(time.Second))))
+		count(e.Behind, "packet"), cmp.Or(e.Name, e.Publisher), e.Allowed, plural.Duration(time.Duration(e.Seconds*float64(time.Second))))
 }
 
 const untilEnd time.Duration = -1 // the value of -until end

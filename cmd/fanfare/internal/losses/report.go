@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -39,10 +40,11 @@ type Finding struct {
 	Process string    `json:"process"` // program and process id
 	Bus     string    `json:"bus"`     // its name, or its id
 	// Publisher and Subscriber are name or id, and address, if known.
-	Publisher    string `json:"from,omitempty"`
-	Subscriber   string `json:"peer,omitempty"`
-	PublisherID  string `json:"publisher,omitempty"`
-	SubscriberID string `json:"subscriber,omitempty"`
+	Publisher    string    `json:"from,omitempty"`
+	Subscriber   string    `json:"peer,omitempty"`
+	PublisherID  string    `json:"publisher,omitempty"`
+	Epoch        events.ID `json:"epoch,omitempty"` // of the publisher at the latest loss
+	SubscriberID string    `json:"subscriber,omitempty"`
 	// Subscription is the topics of the subscription that lost messages. Topics are the first few
 	// topics that lost messages, OtherTopics at least how many more there are.
 	Subscription string   `json:"subscription,omitempty"`
@@ -258,7 +260,7 @@ func (h *host) begin(kind Kind, cause string, first, last time.Time) Finding {
 func (h *host) finding(x *inspect.Loss) Finding {
 	f := h.begin(Lost, x.Cause, x.First, x.Last)
 	f.Subscription, f.Group, f.Leg = x.Subscription, x.Group, x.Leg
-	f.PublisherID, f.SubscriberID = x.Publisher, x.Subscriber
+	f.PublisherID, f.Epoch, f.SubscriberID = x.Publisher, x.Epoch, x.Subscriber
 	if x.Event {
 		f.Kind = Happened
 	}
@@ -290,7 +292,7 @@ func (f *Finding) add(x *inspect.Loss) {
 		f.First = x.First
 	}
 	if x.Last.After(f.Last) {
-		f.Last = x.Last
+		f.Last, f.Epoch = x.Last, x.Epoch
 	}
 	if x.Event {
 		f.For, f.Behind = x.For, x.Behind

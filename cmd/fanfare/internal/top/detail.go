@@ -206,7 +206,7 @@ func (f *Figures) legDetail(x *Leg) [][2]string {
 func (f *Figures) eventDetail(x *Event) [][2]string {
 	e := &x.Event
 	lines := append([][2]string{line("time", "%s", e.Time.Local().Format("2006-01-02 15:04:05.000")), line("event", "%s, %s", e.Kind, count(x.Times, "time")), line("says", "%s", e.Text)}, x.lines()...)
-	for _, l := range [][2]string{{"group", e.Group}, {"publisher", e.Publisher}, {"name", e.Name}, {"address", e.Address}, {"topics", strings.Join(e.Topics, " ")}, {"leg", e.Leg}, {"error", e.Error}} {
+	for _, l := range [][2]string{{"group", e.Group}, {"publisher", e.Publisher}, {"subscriber", e.Subscriber}, {"name", e.Name}, {"address", e.Address}, {"topics", strings.Join(e.Topics, " ")}, {"leg", e.Leg}, {"error", e.Error}} {
 		if l[1] != "" {
 			lines = append(lines, line(l[0], "%s", l[1]))
 		}
@@ -225,10 +225,10 @@ func (f *Figures) worst() (level, string) {
 		return alarm, text
 	}
 	if g := first(f.Groups, func(g *Group) bool { return g.Unjoined > 0 }); g != nil {
-		return alarm, fmt.Sprintf("group %s is subscribed to and not joined: nothing of it is heard", printable(g.Group))
+		return alarm, fmt.Sprintf("nothing is received in group %s%s", printable(g.Group), f.whyUnjoined(g.Group))
 	}
 	if x := first(f.Topics, func(x *Topic) bool { return x.Stuck > 0 }); x != nil {
-		return alarm, fmt.Sprintf("%s: nothing of %s could be sent for %s: %s", printable(x.Process), printable(x.Topic), duration(x.Stuck), f.whyStuck(&x.Of))
+		return alarm, fmt.Sprintf("%s: cannot send %s for %s%s", printable(x.Process), printable(x.Topic), duration(x.Stuck), f.whyStuck(&x.Of))
 	}
 	silenced := best(f.Subscriptions, func(x *Subscription) bool { return x.hearing.Silenced() },
 		func(a, b *Subscription) bool { return a.LostFor < b.LostFor })
@@ -302,9 +302,19 @@ func (f *Figures) losing() string {
 func (f *Figures) whyStuck(of *Of) string {
 	// The newest is the first.
 	if e := first(f.Events, func(e *Event) bool { return e.Of.key == of.key && e.Event.Kind == "cannot_send" }); e != nil {
-		return printable(e.Event.Text)
+		return printable(fmt.Sprintf(", %s waiting: %s", count(e.Event.Behind, "packet"), e.Event.Error))
 	}
-	return "its log says why"
+	return ": its log says why"
+}
+
+// whyUnjoined is the newest reason why a group is not joined; empty: none is known.
+func (f *Figures) whyUnjoined(group string) string {
+	if e := first(f.Events, func(e *Event) bool {
+		return e.Event.Group == group && (e.Event.Kind == "group_lost" || e.Event.Kind == "group_failed")
+	}); e != nil {
+		return printable(": " + e.Event.Error)
+	}
+	return ""
 }
 
 func (x *Subscription) undetectedText() string {

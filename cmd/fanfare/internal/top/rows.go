@@ -233,7 +233,7 @@ func (f *Figures) addGone(x *pair) map[string]int {
 	for _, e := range losses.GoneSubscribers(x.now, f.Time) {
 		gone[e.Group]++
 		f.Subscribers = append(f.Subscribers, Subscriber{
-			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), Address: e.Address, Group: e.Group,
+			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), ID: e.Subscriber, Address: e.Address, Group: e.Group,
 			Behind: e.Behind, State: losses.Gone, Heard: max(0, f.Time.Sub(e.Time).Seconds()) + e.For,
 		})
 	}

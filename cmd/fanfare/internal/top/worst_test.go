@@ -29,12 +29,15 @@ func TestWorstOfReaders(t *testing.T) {
 	}{
 		{"loses permanently", lost(time.Second), alarm, "lost permanently within a minute: 29930 messages of md.a at app[4], cause slow_consumer"},
 		{"has lost", lost(time.Hour / 2), calm, ""},
-		{"a group that is not joined", func(b *inspect.Bus) { b.Groups = []inspect.Group{{Address: "g", Topics: 1}} }, alarm, "group g is subscribed to and not joined"},
+		{"a group that is not joined", func(b *inspect.Bus) {
+			b.Groups = []inspect.Group{{Address: "g", Topics: 1}}
+			b.Events = []inspect.Event{{Kind: "group_lost", Group: "g", Error: "eth0 is down"}, {Kind: "group_lost", Group: "h", Error: "other"}}
+		}, alarm, "nothing is received in group g: eth0 is down"},
 		{"a publisher that can send nothing", func(b *inspect.Bus) {
 			b.Publications = []inspect.Publication{{Address: "g", Stuck: 12}, {Address: "h", Stuck: 0.9}}
 			b.Topics = []inspect.Topic{{Name: "md.b", Group: "h"}, {Name: "md.a", Group: "g"}}
-			b.Events = []inspect.Event{{Kind: "cannot_send", Time: noon, Text: "cannot send: interface eth0 is down"}}
-		}, alarm, "app[4]: nothing of md.a could be sent for 12s: cannot send: interface eth0 is down"},
+			b.Events = []inspect.Event{{Kind: "cannot_send", Time: noon, Behind: 7, Error: "interface eth0 is down"}}
+		}, alarm, "app[4]: cannot send md.a for 12s, 7 packets waiting: interface eth0 is down"},
 		{"a subscriber that is steadily too slow", func(b *inspect.Bus) {
 			b.Publications = []inspect.Publication{{Address: "g", Subscribers: []inspect.Subscriber{{Name: "risk", Behind: 5698}}}}
 		}, warn, "slow: risk, subscriber of app[4]: 5698 packets behind, room for 0 more, reads too slowly"},
