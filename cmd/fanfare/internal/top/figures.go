@@ -37,6 +37,7 @@ type Figures struct {
 	Events        []Event        `json:"events"`
 	Failed        []Failed       `json:"failed,omitempty"`
 
+	shownEvents  []Event // Events with those of all groups as one
 	undetected   []losses.Undetected
 	undetectedAt map[undetectedKey]*losses.Undetected
 	made         []*table // by view; nil: not yet
@@ -243,7 +244,9 @@ type Event struct {
 	Of
 	Event inspect.Event `json:"event"`
 	Times uint64        `json:"times"`
-	same  string
+
+	same   string // equal for the same event in other groups
+	groups int    // in which it happened
 }
 
 type Failed struct {

@@ -68,21 +68,27 @@ func Between(before, now Observation) *Figures {
 	slices.SortFunc(f.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Interface, b.Interface))
 	})
-	f.Events = fold(f.Events)
+	f.Events = fold(f.Events, func(e *Event) string { return e.same + "\x00" + e.Event.Group })
+	for i := range f.Events {
+		f.Events[i].groups = 1
+	}
+	f.shownEvents = fold(f.Events, func(e *Event) string { return e.same })
 	return f
 }
 
-// fold makes one event of each that repeats: the latest of them. The latest of all is the first.
-func fold(all []Event) []Event {
+// fold makes one event of those with the same key: the latest of them. The latest of all is the first.
+func fold(all []Event, key func(*Event) string) []Event {
 	slices.SortStableFunc(all, func(a, b Event) int { return b.Event.Time.Compare(a.Event.Time) })
 	at, folded := make(map[string]int), []Event{}
 	for _, e := range all {
-		i, had := at[e.same]
+		i, had := at[key(&e)]
 		if !had {
-			i, folded = len(folded), append(folded, e)
-			at[e.same] = i
+			at[key(&e)] = len(folded)
+			folded = append(folded, e)
+			continue
 		}
-		folded[i].Times++
+		folded[i].Times += e.Times
+		folded[i].groups += e.groups
 	}
 	return folded
 }
@@ -161,8 +167,8 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 			Lost: l.Counters["lost"], Filled: l.Counters["filled"],
 		})
 	}
-	for _, e := range x.now.Events {
-		f.Events = append(f.Events, Event{Of: x.of, Event: e, same: fmt.Sprint(x.of.key, e.Same())})
+	for _, e := range x.now.NamedEvents() {
+		f.Events = append(f.Events, Event{Of: x.of, Event: e, Times: 1, same: fmt.Sprint(x.of.key, e.Same())})
 	}
 	t := &f.Total
 	t.SentRate, t.ReceivedRate = t.SentRate.add(row.SentRate), t.ReceivedRate.add(row.ReceivedRate)

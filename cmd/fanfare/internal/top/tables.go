@@ -78,7 +78,7 @@ func (f *Figures) counts() (rows []int, others int) {
 		others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
 	}
 	return []int{len(f.Topics) + len(f.Subscriptions), len(f.Streams), len(f.Subscribers), len(f.Groups),
-		len(f.Losses), len(f.Buses), len(f.Legs), len(f.Events)}, others
+		len(f.Losses), len(f.Buses), len(f.Legs), len(f.shownEvents)}, others
 }
 
 var viewNames = []string{"topics", "streams", "subscribers", "groups", "losses", "buses", "legs", "events"}
@@ -286,7 +286,7 @@ func (f *Figures) eventTable() table {
 	t := table{name: "events", sort: 0, empty: "nothing has happened yet", columns: []column{
 		{"AGO", true, 0, 0}, {"TIMES", true, 1, 0}, {"EVENT", false, 0, 0}, {"PROCESS", false, 1, 24},
 	}}
-	addRows(&t, f.Events, f.eventDetail, func(x *Event, r *row) {
+	addRows(&t, f.shownEvents, f.eventDetail, func(x *Event, r *row) {
 		ago := max(0, f.Time.Sub(x.Event.Time))
 		r.key = x.same
 		switch x.Event.Kind {
@@ -296,7 +296,7 @@ func (f *Figures) eventTable() table {
 		default:
 			r.level = warn
 		}
-		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, countCell(x.Times), text(x.Event.Text),
+		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, countCell(x.Times), text(x.Event.InGroups(x.groups)),
 			text(x.Process)}
 	})
 	return t

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,25 @@ func TestWorstOfReaders(t *testing.T) {
 		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: worst line is %d %q, want %d %q", c.name, level, got, c.level, c.want)
 		}
+	}
+}
+
+// Events of a peer in several groups are one row, with its name; JSON has each.
+func TestEventsOfGroups(t *testing.T) {
+	const id = "6afcf99b86e25b2d"
+	b := inspect.Bus{Groups: []inspect.Group{{Streams: []inspect.Stream{{Publisher: id, Name: "pubA"}}}}}
+	for _, g := range []string{"a:1", "b:1", "c:1", "c:1"} {
+		b.Events = append(b.Events, inspect.Event{Kind: "publisher_up", Publisher: id, Group: g, Text: "publisher up: " + id + " (group " + g + ")"})
+	}
+	b.Events = append(b.Events, inspect.Event{Kind: "group_failed", Group: "d:1", Error: "x", Text: "group failed: d:1: x"}, inspect.Event{Kind: "group_failed", Group: "e:1", Error: "x", Text: "group failed: e:1: x"})
+	f := Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Buses: []inspect.Bus{b}}}}})
+	rows, _ := f.counts()
+	var got []string
+	for _, r := range f.eventTable().rows {
+		got = append(got, r.cells[1].text+" "+r.cells[2].text)
+	}
+	if want := "[4 publisher up: pubA (3 groups) 2 group failed: 2 groups: x]"; fmt.Sprint(got) != want || len(f.Events) != 5 || rows[7] != 2 {
+		t.Errorf("rows %v, want %s; %d events, want 5", got, want, len(f.Events))
 	}
 }
 

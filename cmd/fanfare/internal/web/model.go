@@ -178,11 +178,16 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	}
 	now := before{totals: t, event: old.event, socket: of.Socket}
 	where := s.Process.Name()
-	for _, e := range b.Events {
+	for _, e := range b.NamedEvents() {
 		if e.Sequence > old.event {
 			now.event = max(now.event, e.Sequence)
 			key := fmt.Sprint(k, e.Same())
-			m.events[key] = event{e.Time.UnixMilli(), e.Kind, e.Text, where, m.events[key].Times + 1, key}
+			was := m.events[key]
+			if !slices.Contains(was.groups, e.Group) && len(was.groups) < maxEvents {
+				was.groups = append(was.groups, e.Group)
+			}
+			text := e.InGroups(len(was.groups))
+			m.events[key] = event{e.Time.UnixMilli(), e.Kind, text, where, was.Times + 1, key, was.groups}
 		}
 	}
 	f.Slow = append(f.Slow, slowOf(b, where, at)...)
@@ -343,7 +348,8 @@ type event struct {
 	Where string `json:"where"`
 	Times uint64 `json:"times"` // of one kind, peer and cause; the rest is of the latest
 
-	key string
+	key    string
+	groups []string // in which it happened
 }
 
 const (
