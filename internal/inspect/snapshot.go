@@ -266,7 +266,7 @@ type Event struct {
 	Error      string   `json:"error,omitempty"`
 }
 
-// Same is equal for repetitions of an event on a bus: of one kind, peer and cause, whatever its group, counts and times.
+// Same is equal for repetitions of an event on a bus: of one kind, peer and cause, in any group.
 func (e *Event) Same() string {
 	peer := cmp.Or(e.Publisher, e.Subscriber, e.Name+"\x00"+e.Address)
 	return strings.Join(append([]string{e.Kind, e.Cause, peer, e.Leg, e.Error}, e.Topics...), "\x00")
