@@ -296,7 +296,7 @@ func TestUnreadRepliesDoNotCountAsSilence(t *testing.T) {
 func TestSubscribersAreBounded(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers = 10 })
 	for id := range uint64(100) {
-		b.status(id, 0, 1000, 0)
+		b.status(id+1, 0, 1000, 0)
 	}
 	if n := len(b.s.members.list); n != 10 || b.s.Stats().ReceiversRefused != 90 {
 		t.Errorf("%d kept, %d refused", n, b.s.Stats().ReceiversRefused)
