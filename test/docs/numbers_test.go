@@ -31,7 +31,7 @@ var numbers = []struct{ where, are string }{
 	{`(?m)^\| heartbeat \| fewer.*$`, "wire.HeartbeatLen wire.MaxSeq wire.MinPacket wire.MaxPacket wire.MaxName wire.MaxLegs 1 1"},
 	{`(?m)^\| announce \| fewer.*$`, "wire.MaxSeq 0 wire.MaxTopicName wire.MaxSeq"},
 	{`(?m)^\| NAK, NCF, gone \| fewer.*$`, "wire.MaxSeq 64 wire.MaxSeq wire.MaxSeq"},
-	{`(?m)^\| status \| fewer.*$`, "wire.MaxStatusTopics wire.MaxTaggedTopics wire.MaxName 0 wire.MaxTag wire.MaxSeq"},
+	{`(?m)^\| status \| fewer.*$`, "0 wire.MaxStatusTopics wire.MaxTaggedTopics wire.MaxName 0 wire.MaxTag wire.MaxSeq"},
 	{`(?m)^\| hello \| fewer.*$`, "wire.HelloLen wire.MaxName"},
 	{`(?m)^\| reply \| fewer.*$`, "wire.ReplyHeaderLen wire.MaxSeq wire.MaxMessage 0 0"},
 	{`(?m)^\| recall \| fewer.*$`, "wire.MaxSeq wire.MaxMessage"},
