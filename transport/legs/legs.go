@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -232,23 +231,14 @@ func (t *Transport) Close() error {
 	return join(errs...)
 }
 
-// joined are the errors of several legs. Unlike that of errors.Join, its text is one line.
-type joined []error
-
-// join returns the errors that are not nil as one; nil if all are.
-func join(errs ...error) error {
-	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 0 {
-		return nil
+// join is errors.Join with a text of one line.
+func join(errs ...error) (all error) {
+	for _, err := range errs {
+		if all == nil {
+			all = err
+		} else if err != nil {
+			all = fmt.Errorf("%w; %w", all, err)
+		}
 	}
-	return joined(errs)
+	return all
 }
-
-func (j joined) Error() string {
-	texts := make([]string, len(j))
-	for i, err := range j {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (j joined) Unwrap() []error { return j }

@@ -225,10 +225,14 @@ func (f *Figures) worst() (level, string) {
 		return alarm, text
 	}
 	if g := first(f.Groups, func(g *Group) bool { return g.Unjoined > 0 }); g != nil {
-		return alarm, fmt.Sprintf("nothing is received in group %s%s", printable(g.Group), f.whyUnjoined(g.Group))
+		why := first(f.Events, func(e *Event) bool {
+			return e.Event.Group == g.Group && (e.Event.Kind == "group_lost" || e.Event.Kind == "group_failed")
+		})
+		return alarm, printable("nothing is received in group " + g.Group + reason(why))
 	}
 	if x := first(f.Topics, func(x *Topic) bool { return x.Stuck > 0 }); x != nil {
-		return alarm, fmt.Sprintf("%s: cannot send %s for %s%s", printable(x.Process), printable(x.Topic), duration(x.Stuck), f.whyStuck(&x.Of))
+		why := first(f.Events, func(e *Event) bool { return e.Of.key == x.key && e.Event.Kind == "cannot_send" })
+		return alarm, printable(fmt.Sprintf("%s: cannot send %s for %s%s", x.Process, x.Topic, duration(x.Stuck), reason(why)))
 	}
 	silenced := best(f.Subscriptions, func(x *Subscription) bool { return x.hearing.Silenced() },
 		func(a, b *Subscription) bool { return a.LostFor < b.LostFor })
@@ -299,22 +303,15 @@ func (f *Figures) losing() string {
 	return printable(fmt.Sprintf("lost permanently within a minute: %s at %s, cause %s; fanfare loss says more", what, in, worst.Cause))
 }
 
-func (f *Figures) whyStuck(of *Of) string {
-	// The newest is the first.
-	if e := first(f.Events, func(e *Event) bool { return e.Of.key == of.key && e.Event.Kind == "cannot_send" }); e != nil {
-		return printable(fmt.Sprintf(", %s waiting: %s", count(e.Event.Behind, "packet"), e.Event.Error))
+// reason is the error of the newest event about a condition, which may not be listed.
+func reason(e *Event) string {
+	switch {
+	case e == nil:
+		return ": its log says why"
+	case e.Event.Behind > 0:
+		return fmt.Sprintf(", %s waiting: %s", count(e.Event.Behind, "packet"), e.Event.Error)
 	}
-	return ": its log says why"
-}
-
-// whyUnjoined is the newest reason why a group is not joined; empty: none is known.
-func (f *Figures) whyUnjoined(group string) string {
-	if e := first(f.Events, func(e *Event) bool {
-		return e.Event.Group == group && (e.Event.Kind == "group_lost" || e.Event.Kind == "group_failed")
-	}); e != nil {
-		return printable(": " + e.Event.Error)
-	}
-	return ""
+	return ": " + e.Event.Error
 }
 
 func (x *Subscription) undetectedText() string {

@@ -69,9 +69,6 @@ func Between(before, now Observation) *Figures {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Interface, b.Interface))
 	})
 	f.Events = fold(f.Events, func(e *Event) string { return e.same + "\x00" + e.Event.Group })
-	for i := range f.Events {
-		f.Events[i].groups = 1
-	}
 	f.shownEvents = fold(f.Events, func(e *Event) string { return e.same })
 	return f
 }
@@ -83,12 +80,12 @@ func fold(all []Event, key func(*Event) string) []Event {
 	for _, e := range all {
 		i, had := at[key(&e)]
 		if !had {
-			at[key(&e)] = len(folded)
+			at[key(&e)], e.groups = len(folded), 1
 			folded = append(folded, e)
 			continue
 		}
 		folded[i].Times += e.Times
-		folded[i].groups += e.groups
+		folded[i].groups++
 	}
 	return folded
 }

@@ -296,8 +296,8 @@ func (f *Figures) eventTable() table {
 		default:
 			r.level = warn
 		}
-		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, countCell(x.Times), text(x.Event.InGroups(x.groups)),
-			text(x.Process)}
+		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, countCell(x.Times),
+			text(x.Event.InGroups(x.groups)), text(x.Process)}
 	})
 	return t
 }
