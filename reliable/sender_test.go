@@ -259,8 +259,7 @@ func TestUnsentSolicitationsDoNotCount(t *testing.T) {
 	}
 }
 
-// A publisher that has not read its replies, or has dropped some, releases no member.
-// docs/protocol §6.15, §8.4.
+// A publisher that has not read its replies, or has dropped some, releases no member. docs/protocol §6.15, §8.4.
 func TestUnreadRepliesDoNotCountAsSilence(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)

@@ -109,8 +109,7 @@ func differ(path string, want, got any) (list []string) {
 	return nil
 }
 
-// Every field of every vector has its name and its value, and there are no others.
-// docs/protocol §21.1.
+// Every field of every vector has its name and its value, and there are no others. docs/protocol §21.1.
 func TestVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		p := Read(unhex(t, v.Hex))

@@ -13,10 +13,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Numbers in the text of protocol, and in its tables without a column "code": where they are, and
-// their values in order. A value that begins with a letter is a constant of the code, +1 is one
-// more, and a suffix is the unit used in the text. All others are literals, which the tests of the
-// rules verify.
+// Numbers in the text of protocol, and in its tables without a column "code": where they are, and their values in
+// order. A value that begins with a letter is a constant of the code, +1 is one more, and a suffix is the unit used in
+// the text. All others are literals, which the tests of the rules verify.
 var numbers = []struct{ where, are string }{
 	{`(?s)\*\*§2\.3\*\*.*?\n\n`, "wire.MinPacket wire.MaxPacket"},
 	{`(?s)\*\*§2\.12\*\*.*?\n\n`, "4 4 wire.MaxMessage"},

@@ -348,7 +348,6 @@ type word struct {
 	means string // may be empty
 }
 
-// matches reports whether text is the word, or the word with a text for its placeholder.
 func (w word) matches(text string) bool {
 	begins := strings.TrimRightFunc(w.text, unicode.IsUpper)
 	return w.text == text || begins != w.text && strings.HasPrefix(text, begins)

@@ -90,7 +90,6 @@ func (p *ping) event(e events.Event) {
 	}
 }
 
-// respond sends pings back until ctx ends.
 func (p *ping) respond(ctx context.Context) error {
 	if !p.quiet {
 		p.e.console.line("answering pings to %s", p.name)

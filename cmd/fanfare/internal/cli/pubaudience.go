@@ -62,7 +62,6 @@ func (a *audience) event(e *events.Event, present int) (word, text string) {
 	return audienceEmpty, "no subscriber is left; the last was " + subscriberText(*e) + ". Later subscribers begin at this point (-wait, sub -from)"
 }
 
-// empty reports whether all subscribers have gone, as of the last event.
 func (a *audience) empty() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,7 +25,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// tapRun is the command tap. Package tap analyses packets; this writes the results.
 type tapRun struct {
 	common
 	file, iface         string

@@ -122,7 +122,6 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 	return r
 }
 
-// Buses iterates over the buses of all processes that answered.
 func Buses(seen []inspect.Seen) iter.Seq2[*inspect.Process, *inspect.Bus] {
 	return func(yield func(*inspect.Process, *inspect.Bus) bool) {
 		for _, s := range seen {
@@ -144,8 +143,7 @@ func Unanswered(err error) string {
 
 func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped}, k) }
 
-// Messages returns the number of gaps, the messages lost in gaps of known size, and the number of gaps of unknown
-// size.
+// Messages returns the number of gaps, the messages lost in gaps of known size, and the gaps of unknown size.
 func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Kind == Lost {
@@ -275,8 +273,7 @@ func (h *host) finding(x *inspect.Loss) Finding {
 	return f
 }
 
-// idle reports whether the publisher of a loss released the bus while nothing was unread: the event
-// then names no subscription.
+// idle reports whether a publisher released the bus while nothing was unread: the event names no subscription.
 func (h *host) idle(of *inspect.Loss) bool {
 	const released = "released_by_a_publisher"
 	if of.Cause != released && of.Cause != "released" {

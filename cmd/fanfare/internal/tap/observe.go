@@ -83,7 +83,6 @@ type Observer struct {
 
 var errNoKey = errors.New("no key")
 
-// unwrap removes seal and signature, if present.
 func (o *Observer) unwrap(p *Packet) {
 	p.size = p.Bytes()
 	o.unseal(p)

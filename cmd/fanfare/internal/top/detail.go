@@ -322,8 +322,7 @@ func (s *Subscriber) slowText() string {
 	return fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(s.Subscriber), printable(s.Process), printable(s.about()))
 }
 
-// suspicious says what may become bad, or already is for some: readers that are too slow,
-// buses that cannot hear each other, or have one name.
+// suspicious reports slow readers, and buses that receive nothing from each other or share a name.
 func (f *Figures) suspicious() string {
 	if x := first(f.Subscribers,
 		func(x *Subscriber) bool { return x.State == losses.Silent || x.State == losses.Gone }); x != nil {

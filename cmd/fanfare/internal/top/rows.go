@@ -272,7 +272,6 @@ func lagsOf(b *inspect.Bus) map[streamKey]int {
 	return all
 }
 
-// undetectedOf is what is known of a bus that publishes, or subscribes, and detects no peer.
 func (f *Figures) undetectedOf(of *Of, publishes bool) *losses.Undetected {
 	return f.undetectedAt[undetectedKey{of.key.BusKey, publishes}]
 }

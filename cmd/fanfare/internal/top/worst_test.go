@@ -81,8 +81,7 @@ func TestEventsOfGroups(t *testing.T) {
 	}
 }
 
-// Advice on a cause depends on the bus: a socket with the buffer that it requested needs a larger
-// request.
+// Advice on a cause depends on the bus: a socket with the buffer that it requested needs a larger request.
 func TestLossesSayWhatToDoHere(t *testing.T) {
 	b := inspect.Bus{Fabric: inspect.Fabric{Buffers: []inspect.Buffers{{ReceiveAsked: 65536, ReceiveGranted: 65536}}}, Causes: []stats.CauseCount{{Cause: "socket_overflow", Dropped: 7}}}
 	f := Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Host: inspect.Host{ReceiveBufferMax: 212992}, Buses: []inspect.Bus{b}}}}})

@@ -237,7 +237,6 @@ func (t *totals) add(x *totals) {
 	t.repairs, t.deliveries = histogram.Sum(t.repairs, x.repairs), histogram.Sum(t.deliveries, x.deliveries)
 }
 
-// point is what was counted in seconds. Without a time there are no rates.
 func (t *totals) point(now time.Time, seconds float64) []float64 {
 	all := []float64{float64(now.UnixMilli())}
 	for _, n := range t.n {
@@ -252,7 +251,6 @@ func (t *totals) point(now time.Time, seconds float64) []float64 {
 		at(t.deliveries, 90), at(t.deliveries, 99))
 }
 
-// slowOf are the bus's subscribers and subscriptions that are slow, or lose permanently because of that.
 func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	for i := range b.Publications {
 		p := &b.Publications[i]
