@@ -35,8 +35,7 @@ func testContenders() worker.Contenders {
 	return all
 }
 
-// faulty is a contender that knows what is published without receiving it, and falsifies it in one
-// way.
+// faulty is a contender that knows what is published without receiving it, and falsifies it in one way.
 type faulty string
 
 const faultyMessages = 300
@@ -433,8 +432,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// A ring in shared memory is a baseline under every load, also with messages that fill a block, and
-// leaves no files.
+// A ring in shared memory is a baseline under every load, also with messages that fill a block, and leaves no files.
 func TestRing(t *testing.T) {
 	testenv.Slow(t)
 	onLinux(t)

@@ -77,15 +77,21 @@ func (v view) Events(after uint64) []inspect.Event {
 		e := publicEvent(r.Event)
 		x := inspect.Event{
 			Sequence: r.Sequence, Time: r.Time, Bus: id, Kind: e.Kind.Label(),
-			Text: e.String(), Group: e.Group, Name: e.Name, Address: e.Address,
+			Text: e.String(), Group: e.Group, Publisher: idText(e.Publisher), Epoch: e.Epoch,
+			Subscriber: idText(e.Subscriber), Name: e.Name, Address: e.Address,
 			Topics: e.Topics, Leg: e.Leg, Cause: e.Cause, For: e.For.Seconds(), Behind: e.Behind, Error: errorText(e.Err),
-		}
-		if e.Publisher != 0 {
-			x.Publisher = e.Publisher.String()
 		}
 		all = append(all, x)
 	}
 	return all
+}
+
+// idText is an id, or empty if it is 0.
+func idText(id events.ID) string {
+	if id == 0 {
+		return ""
+	}
+	return id.String()
 }
 
 func (b *Bus) identity() inspect.Identity {

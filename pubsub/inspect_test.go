@@ -112,6 +112,9 @@ func TestInspect(t *testing.T) {
 	if sent != 1001 || received == 0 || q.Repair.P50 <= 0 || q.Counters["packets_received"] == 0 {
 		t.Errorf("%d messages sent, %d packets received, repair %+v, want 1001 messages, and some packets and repairs", sent, received, q.Repair)
 	}
+	if !slices.ContainsFunc(p.Events, func(e inspect.Event) bool { return e.Kind == "subscriber_up" && len(e.Subscriber) == 16 }) {
+		t.Errorf("events %+v, want a subscriber_up with the id of the subscriber", p.Events)
+	}
 	if i := slices.IndexFunc(q.Causes, func(c stats.CauseCount) bool { return c.Cause == "injected" }); i < 0 || q.Causes[i].Dropped == 0 {
 		t.Errorf("causes %+v, want dropped packets of cause injected", q.Causes)
 	}
@@ -125,7 +128,10 @@ func TestInspect(t *testing.T) {
 	if !slices.ContainsFunc(q.Events, func(e inspect.Event) bool { return e.Kind == "packets_dropped" && e.Cause == "injected" }) {
 		t.Errorf("no packets were dropped: %+v", q.Events)
 	}
-	if i := slices.IndexFunc(q.Events, func(e inspect.Event) bool { return e.Kind == "publisher_up" && e.Name == "prices" }); i < 0 || q.EventCounts["publisher_up"] == 0 {
+	isUp := func(e inspect.Event) bool {
+		return e.Kind == "publisher_up" && e.Name == "prices" && e.Epoch == p.Epoch
+	}
+	if !slices.ContainsFunc(q.Events, isUp) || q.EventCounts["publisher_up"] == 0 {
 		t.Errorf("events %+v, counts %v", q.Events, q.EventCounts)
 	}
 	s.Close()

@@ -23,15 +23,12 @@ func shownLoss(l *stats.LossEntry) inspect.Loss {
 	x := inspect.Loss{
 		First: l.First, Last: l.Last, Cause: l.Cause, Event: l.Event,
 		Topic: l.Topic, Subscription: l.Subscription, Group: l.Group, Leg: l.Leg,
-		Epoch: l.Epoch, Address: l.Address,
+		Publisher: idText(l.Publisher), Epoch: l.Epoch, Address: l.Address, Subscriber: idText(l.Subscriber),
 		Times: l.Times, Number: l.Number, Messages: l.Messages,
 		Unknown: l.Unknown, For: l.For.Seconds(), Behind: l.Behind, Error: l.Err,
 	}
-	if l.Publisher != 0 {
-		x.Publisher = l.Publisher.String()
-	}
 	if l.Subscriber != 0 {
-		x.Subscriber, x.SubscriberName = l.Subscriber.String(), l.Name
+		x.SubscriberName = l.Name
 	} else {
 		x.PublisherName = l.Name
 	}

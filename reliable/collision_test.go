@@ -55,8 +55,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 		t.Error("a collision of a topic that is no longer wanted is still stored")
 	}
 	r.Handle(5, 5, announce(3, 1, id, twin))
-	// A name in another stream is irrelevant for this one, and a publisher with only the other name is
-	// not relevant.
+	// A name in another stream is irrelevant for this one, and a publisher with only the other name is not relevant.
 	r.Handle(6, 5, data(4, 0, 0)) // another instance
 	r.Handle(6, 5, announce(4, 1, id, twin))
 	if st := r.Streams()[1]; st.Epoch != 4 || st.Relevant() || len(l.collisions) != 3 {

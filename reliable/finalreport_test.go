@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A publisher announces the end of its stream, or that it does not wait for this receiver, and the
-// totals of its topics. If it is silent afterwards, the losses are known exactly.
-// docs/protocol §9.2, §9.3.
+// A publisher announces the end of its stream, or that it does not wait for this receiver, and the totals of its
+// topics. If it is silent afterwards, the losses are known exactly. docs/protocol §9.2, §9.3.
 func TestFinalReportOfAPublisher(t *testing.T) {
 	announce := func(asOf, next uint64) []byte {
 		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 1}, asOf, 0, 1)

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A single packet far ahead is ignored; a jump confirmed by a second packet is accepted.
-// docs/protocol §9.4, §19.1.
+// A single packet far ahead is ignored; a jump confirmed by a second packet is accepted. docs/protocol §9.4, §19.1.
 func TestReceiverRefusesFarPackets(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -129,8 +128,7 @@ func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 	}
 }
 
-// An announce as of an implausible sequence leaves the totals open; a genuine one settles them.
-// docs/protocol §9.3.
+// An announce as of an implausible sequence leaves the totals open; a genuine one settles them. docs/protocol §9.3.
 func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -174,8 +172,7 @@ func TestReceiverSendsNAKsDespiteNCFs(t *testing.T) {
 	}
 }
 
-// A forged heartbeat with an implausibly long interval does not hide the loss of the publisher.
-// docs/protocol §5.4.
+// A forged heartbeat with an implausibly long interval does not hide the loss of the publisher. docs/protocol §5.4.
 func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

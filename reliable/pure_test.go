@@ -50,8 +50,7 @@ func TestDependenciesArePure(t *testing.T) {
 	})
 }
 
-// The core reads no clock, uses no randomness except what it is passed, starts no goroutine and
-// never blocks.
+// The core reads no clock, uses no randomness except what it is passed, starts no goroutine and never blocks.
 func TestSourcesArePure(t *testing.T) {
 	banned := map[string]string{
 		"time.Now": "", "time.Since": "", "time.Until": "", "time.Sleep": "", "time.After": "", "time.AfterFunc": "",

@@ -16,10 +16,9 @@ import (
 
 var randomRuns = flag.Uint64("reliable.runs", 3000, "number of seeds that TestRandomReceiver runs")
 
-// A receiver with small windows that keeps packets in place gets random packets, repairs, notices,
-// ends, restarts and other instances of its publisher, while cursors are attached, read and closed
-// within a packet. In all cases order is preserved, streams account for all loans, and no stream
-// stalls without a reason.
+// A receiver with small windows that keeps packets in place gets random packets, repairs, notices, ends, restarts and
+// other instances of its publisher, while cursors are attached, read and closed within a packet. In all cases order is
+// preserved, streams account for all loans, and no stream stalls without a reason.
 func TestRandomReceiver(t *testing.T) {
 	first, last := uint64(1), *randomRuns
 	if env := os.Getenv("FANFARE_SEED"); env != "" {

@@ -357,8 +357,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	}
 }
 
-// A receiver that requires no checksums adds them to its replies to a publisher that sends them.
-// docs/protocol §2.4.
+// A receiver that requires no checksums adds them to its replies to a publisher that sends them. docs/protocol §2.4.
 func TestReceiverRepliesWithChecksum(t *testing.T) {
 	for _, checksum := range []bool{false, true} {
 		r := newReceiver(t, &log{}, func(c *ReceiverConfig) {})
@@ -457,8 +456,7 @@ func TestWindowReturnsSmaller(t *testing.T) {
 	}
 }
 
-// A publisher that is silent after its end, before everything was received, is lost.
-// docs/protocol §11.3.
+// A publisher that is silent after its end, before everything was received, is lost. docs/protocol §11.3.
 func TestLostAfterTheEnd(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

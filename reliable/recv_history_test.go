@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// fromWindow returns a receiver that requests the publishers' windows, with a log of its
-// deliveries.
+// fromWindow returns a receiver that requests the publishers' windows, with a log of its deliveries.
 func fromWindow(t *testing.T, packets int) (*Receiver, *log) {
 	l := &log{}
 	return newReceiver(t, l, func(c *ReceiverConfig) {
@@ -107,8 +106,7 @@ func TestNextWhileTheWindowIsFetched(t *testing.T) {
 	}
 }
 
-// Packets that leave the window in the meantime move the beginning of the stream.
-// docs/protocol §4.8.
+// Packets that leave the window in the meantime move the beginning of the stream. docs/protocol §4.8.
 func TestHistoryThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		trail, later uint64 // trail of the second heartbeat, or of the notice that packets are gone
@@ -175,8 +173,7 @@ func TestHistoryBeyondTheReceiveWindow(t *testing.T) {
 	}
 }
 
-// Packets that are not repaired in time, and the loss of the publisher, end the wait.
-// docs/protocol §4.8, §9.1.
+// Packets that are not repaired in time, and the loss of the publisher, end the wait. docs/protocol §4.8, §9.1.
 func TestHistoryThatDoesNotArrive(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration

@@ -113,8 +113,7 @@ func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...events.ID) {
 	}
 }
 
-// Concurrent instances, whatever the order of their epochs, are all delivered completely.
-// docs/protocol §3.5.
+// Concurrent instances, whatever the order of their epochs, are all delivered completely. docs/protocol §3.5.
 func TestInstancesAreAllDelivered(t *testing.T) {
 	for _, epochs := range [][]events.ID{{3, 4}, {4, 3}, {5, 1, 9}} {
 		x := newInstanceRig(t, nil)
@@ -155,9 +154,8 @@ func TestForgedEpochSilencesNoPublisher(t *testing.T) {
 	}
 }
 
-// A silent instance is lost, or restarted if another one was received since. It continues where it
-// stopped, even after its stream was removed; an ended one does not.
-// docs/protocol §3.5, §4.4, §11.3.
+// A silent instance is lost, or restarted if another one was received since. It continues where it stopped, even after
+// its stream was removed; an ended one does not. docs/protocol §3.5, §4.4, §11.3.
 func TestInstancesReturn(t *testing.T) {
 	x := newInstanceRig(t, func(c *ReceiverConfig) { c.Deadline = time.Hour })
 	x.data(3, 0)

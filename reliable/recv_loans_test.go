@@ -184,8 +184,7 @@ func closeCursors(t *testing.T, x *lender, now Instant, first uint64, n int) ([]
 	return closed, first
 }
 
-// A packet that a closed cursor is reading is kept until the reader returns it, or for a limited
-// time.
+// A packet that a closed cursor is reading is kept until the reader returns it, or for a limited time.
 func TestClosedCursorIsReleased(t *testing.T) {
 	free := func(x *lender) int { return x.r.Streams()[0].win.slots.Free() }
 	x, _, _ := lending(t, 100)

@@ -32,8 +32,7 @@ func (l *learned) Untrusted(_ *Stream, _ uint64, topic string, messages int, fir
 	l.all = append(l.all, fmt.Sprintf("untrusted %s %d %v", topic, messages, first))
 }
 
-// requestsNames counts the statuses that request names, and checks that all of them have the flag of
-// further topics.
+// requestsNames counts the statuses that request names, and checks that all of them have the flag of further topics.
 func requestsNames(t *testing.T, r *Receiver, now Instant) (n int) {
 	t.Helper()
 	for _, p := range of(wire.TypeStatus, replies(r, now)) {
@@ -47,9 +46,8 @@ func requestsNames(t *testing.T, r *Receiver, now Instant) (n int) {
 	return n
 }
 
-// Names are learned from the stream without requests, from its beginning. A packet of a topic
-// without a name waits, the name is requested, and the packet is delivered after the name, in
-// order. docs/protocol §9.9.
+// Names are learned from the stream without requests, from its beginning. A packet of a topic without a name waits,
+// the name is requested, and the packet is delivered after the name, in order. docs/protocol §9.9.
 func TestNamesAreLearned(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
@@ -87,9 +85,8 @@ func TestNamesAreLearned(t *testing.T) {
 	}
 }
 
-// In a stream that begins with its publisher's window names are requested at once; known names are
-// learned before the first packet, and a missing one is awaited once the history is complete.
-// docs/protocol §9.9.
+// In a stream that begins with its publisher's window names are requested at once; known names are learned before the
+// first packet, and a missing one is awaited once the history is complete. docs/protocol §9.9.
 func TestNamesOfTheWindow(t *testing.T) {
 	r, l := fromWindow(t, 200)
 	now := Instant(time.Hour)
@@ -204,8 +201,7 @@ func TestNamesOfStreams(t *testing.T) {
 	}
 }
 
-// The number of stored names is limited: packets of further topics do not wait.
-// docs/protocol §12.5.
+// The number of stored names is limited: packets of further topics do not wait. docs/protocol §12.5.
 func TestNamesAreBounded(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}

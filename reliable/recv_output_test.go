@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
-// recorder is a stream's output in tests: it records deliveries in log, and stores them for
-// cursors, if any.
+// recorder is a stream's output in tests: it records deliveries in log, and stores them for cursors, if any.
 type recorder struct {
 	log    *log
 	st     *Stream

@@ -10,9 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A publisher restarts repeatedly while a subscription does not read: the oldest of its streams
-// lose their unread packets, except for the packet being read, and another publisher gets their
-// window. docs/protocol §12.2.
+// A publisher restarts repeatedly while a subscription does not read: the oldest of its streams lose their unread
+// packets, except for the packet being read, and another publisher gets their window. docs/protocol §12.2.
 func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 	l := &attaching{}
 	mem := &heap{}

@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Whatever echoes are replayed or made up, the round trip stays in bounds, and with it
-// what depends on it: how long a silent subscriber is waited for, and heartbeats.
-// docs/protocol §7.8.
+// Whatever echoes are replayed or made up, the round trip stays in bounds, and with it what depends on it: how long a
+// silent subscriber is waited for, and heartbeats. docs/protocol §7.8.
 func TestRoundTripIsBounded(t *testing.T) {
 	t.Run("replayed", func(t *testing.T) {
 		b := newBench(t, nil)

@@ -183,8 +183,7 @@ func TestTimersComeFromThePublisher(t *testing.T) {
 	}
 }
 
-// A NAK is repeated after the repetition interval, which doubles every second time, up to 20 ms.
-// docs/protocol §6.4.
+// A NAK is repeated after the repetition interval, which doubles every second time, up to 20 ms. docs/protocol §6.4.
 func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -407,8 +406,7 @@ func TestDownStreamSendsNothing(t *testing.T) {
 	}
 }
 
-// Missing packets take one entry each, and there are no more entries than packets in the window.
-// docs/protocol §12.4.
+// Missing packets take one entry each, and there are no more entries than packets in the window. docs/protocol §12.4.
 func TestMissingPacketsAreBounded(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, data(3, 0, 0))

@@ -226,8 +226,7 @@ func (p *scriptPublisher) pump() {
 	}
 }
 
-// write makes a packet of each message, as far as there is room, and returns the reason why others
-// must wait.
+// write makes a packet of each message, as far as there is room, and returns the reason why others must wait.
 func (p *scriptPublisher) write() events.Reason {
 	for {
 		if why := p.s.Assign(p.x.now, p.w, true); why != events.ReasonNone {

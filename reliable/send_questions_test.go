@@ -88,9 +88,8 @@ func newQuerier(t *testing.T, topics ...string) *querier {
 	return a
 }
 
-// A subscriber to unrelated patterns, or to more topics than a status lists, does not count; one
-// with a matching pattern does, within some round trips, and as long as it has the pattern.
-// docs/protocol §7.10.
+// A subscriber to unrelated patterns, or to more topics than a status lists, does not count; one with a matching
+// pattern does, within some round trips, and as long as it has the pattern. docs/protocol §7.10.
 func TestQueries(t *testing.T) {
 	a := newQuerier(t, "totally.other", "md.x")
 	var many []string
@@ -145,9 +144,8 @@ func TestQueriesEnd(t *testing.T) {
 	}
 }
 
-// A member without a status with topics may want any topic, and lists its topics when it is queried
-// again: otherwise it would not count for up to a cadence, or while other statuses follow each
-// other closely. docs/protocol §7.10.
+// A member without a status with topics may want any topic, and lists its topics when it is queried again: otherwise
+// it would not count for up to a cadence, or while other statuses follow each other closely. docs/protocol §7.10.
 func TestQueriesAfterLostTopics(t *testing.T) {
 	a := newQuerier(t, "a.b", "c.d")
 	a.losesStatuses = true
@@ -173,8 +171,7 @@ func TestQueriesAfterLostTopics(t *testing.T) {
 	}
 }
 
-// Many topics are queried in turn, and the number of stored queries is limited.
-// docs/protocol §7.10.
+// Many topics are queried in turn, and the number of stored queries is limited. docs/protocol §7.10.
 func TestManyQueries(t *testing.T) {
 	const topics = 2 * maxQuestions
 	var names []string

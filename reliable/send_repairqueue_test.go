@@ -12,9 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A receiver that requests the oldest packets repeatedly, because no repair reaches it or as an
-// attack, delays no repair of another one, whatever flow control is used and whatever id it claims.
-// docs/protocol §6.6.
+// A receiver that requests the oldest packets repeatedly, because no repair reaches it or as an attack, delays no
+// repair of another one, whatever flow control is used and whatever id it claims. docs/protocol §6.6.
 func TestRepeatedRequestsDelayNoMember(t *testing.T) {
 	const window = 4096
 	for name, c := range map[string]struct {
@@ -69,9 +68,8 @@ func TestRepeatedRequestsDelayNoMember(t *testing.T) {
 	}
 }
 
-// A subscriber that loses nearly everything requests more than the budget. Another one, which loses
-// one packet in a hundred and one repair in ten, gets all repairs before they leave the window.
-// docs/protocol §6.6.
+// A subscriber that loses nearly everything requests more than the budget. Another one, which loses one packet in a
+// hundred and one repair in ten, gets all repairs before they leave the window. docs/protocol §6.6.
 func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	const window = 1024
 	b := newBench(t, func(c *SenderConfig) {
@@ -121,8 +119,7 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	}
 }
 
-// Each subscriber has a queue of its own as long as there are enough.
-// docs/protocol §6.6.
+// Each subscriber has a queue of its own as long as there are enough. docs/protocol §6.6.
 func TestSubscribersShareFewQueues(t *testing.T) {
 	b := newBench(t, nil)
 	const own = repairQueues - memberQueues

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// The window grows with its memory, and repairs its packets; without memory, its oldest packets are
-// dropped.
+// The window grows with its memory, and repairs its packets; without memory, its oldest packets are dropped.
 func TestSendWindowGrows(t *testing.T) {
 	cfg := senderConfig(SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64})
 	block := cfg.BlockBytes()
@@ -173,8 +172,7 @@ func TestSendWindowAdmits(t *testing.T) {
 	}
 }
 
-// A window that grows on demand holds as many packets as it may, even if packets are short and a
-// block has many.
+// A window that grows on demand holds as many packets as it may, even if packets are short and a block has many.
 func TestWindowOfShortPackets(t *testing.T) {
 	const window = 1024
 	for _, c := range []struct{ packet, train int }{{8192, 8}, {1472, 44}, {8972, 7}, {512, 1}} {

@@ -259,8 +259,7 @@ func TestUnsentSolicitationsDoNotCount(t *testing.T) {
 	}
 }
 
-// A publisher that has not read its replies, or has dropped some, releases no member.
-// docs/protocol §6.15, §8.4.
+// A publisher that has not read its replies, or has dropped some, releases no member. docs/protocol §6.15, §8.4.
 func TestUnreadRepliesDoNotCountAsSilence(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
@@ -296,7 +295,7 @@ func TestUnreadRepliesDoNotCountAsSilence(t *testing.T) {
 func TestSubscribersAreBounded(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers = 10 })
 	for id := range uint64(100) {
-		b.status(id, 0, 1000, 0)
+		b.status(id+1, 0, 1000, 0)
 	}
 	if n := len(b.s.members.list); n != 10 || b.s.Stats().ReceiversRefused != 90 {
 		t.Errorf("%d kept, %d refused", n, b.s.Stats().ReceiversRefused)

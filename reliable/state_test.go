@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A publisher answers all requests for state together, within its budget.
-// docs/protocol §25.1, §25.3, §25.5.
+// A publisher answers all requests for state together, within its budget. docs/protocol §25.1, §25.3, §25.5.
 func TestStateSender(t *testing.T) {
 	const ms = Instant(time.Millisecond)
 	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, WindowPackets: 256, Rate: 1_000_000, StateShare: 0.1})

@@ -14,8 +14,7 @@ func (b *bench) statusOf(flags wire.Flags, st wire.Status) []byte {
 	return wire.AppendStatus(nil, h, &st, nil)
 }
 
-// run publishes as much as is admitted for d, calls each every 100 ms, and returns the number of
-// packets.
+// run publishes as much as is admitted for d, calls each every 100 ms, and returns the number of packets.
 func (b *bench) run(d time.Duration, each func()) uint64 {
 	x := b.topic("a.b")
 	before, start := b.s.win.sent, b.now

@@ -4,8 +4,7 @@
 //
 // The alternatives are NATS with its server in a separate process, a hand-written loop over net.UDPConn, a Go channel
 // within the process, and ZeroMQ over OpenPGM (epgm) if libzmq and a C compiler are installed. It is a separate
-// module: users of Fanfare need none of these.
-// Fanfare need none of these.
+// module: users of Fanfare need none of these. Fanfare need none of these.
 package main
 
 import (

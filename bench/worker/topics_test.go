@@ -19,8 +19,7 @@ type onTopic struct {
 	data  []byte
 }
 
-// published returns n messages of each source and the last of each, and the number of messages on
-// each topic.
+// published returns n messages of each source and the last of each, and the number of messages on each topic.
 func published(spec Spec, n int) ([]onTopic, []uint64) {
 	r := newRun(&spec, nil, nil)
 	names := spec.TopicNames()
@@ -107,8 +106,7 @@ func TestTopicCheckDetects(t *testing.T) {
 	}
 }
 
-// A reported loss is no error at the right position and up to its size; a lossy subscriber counts
-// losses.
+// A reported loss is no error at the right position and up to its size; a lossy subscriber counts losses.
 func TestTopicCheckGaps(t *testing.T) {
 	spec := manySpec(4, 1, 1, OrderRound)
 	all, counts := published(spec, 800)

@@ -32,8 +32,7 @@ func (h *harness) CreateTopic(context.Context, string) (driver.Topic, func(), er
 	return t, func() {}, err
 }
 
-// Topics need not be created: any name works. The nearest to a nonexistent topic is one without a
-// bus.
+// Topics need not be created: any name works. The nearest to a nonexistent topic is one without a bus.
 func (h *harness) MakeNonexistentTopic(context.Context) (driver.Topic, error) {
 	return (*topic)(nil), nil
 }

@@ -79,8 +79,7 @@ func TestNack(t *testing.T) {
 	})
 }
 
-// An error in the stream is passed to OnError. The subscription continues, or ends if OnError
-// returns an error.
+// An error in the stream is passed to OnError. The subscription continues, or ends if OnError returns an error.
 func TestOnError(t *testing.T) {
 	stop := errors.New("stop")
 	for name, end := range map[string]error{"continues": nil, "ends": stop} {
@@ -202,8 +201,7 @@ func TestRaw(t *testing.T) {
 	msg.Ack()
 }
 
-// A closed publisher or subscriber returns net.ErrClosed and leaves no goroutines. Its bus stays
-// open.
+// A closed publisher or subscriber returns net.ErrClosed and leaves no goroutines. Its bus stays open.
 func TestClose(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		noGoroutines(t)

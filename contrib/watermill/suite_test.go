@@ -13,8 +13,7 @@ import (
 // publisher's window.
 func TestSuite(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		// One bus publishes and another one subscribes, for the whole suite: each test uses its own
-		// topics.
+		// One bus publishes and another one subscribes, for the whole suite: each test uses its own topics.
 		pubBus, subBus := open(t, windows, url), open(t, windows, url)
 		tests.TestPubSub(t, features, func(t *testing.T) (message.Publisher, message.Subscriber) {
 			return newPublisher(t, pubBus, PublisherConfig{}), newSubscriber(t, subBus, SubscriberConfig{
@@ -29,9 +28,8 @@ func TestSuite(t *testing.T) {
 var windows = pubsub.Config{WindowBytes: 48 << 20, PublishMemoryBytes: 128 << 20, ReceiveWindowBytes: 48 << 20, ReceiveMemoryBytes: 256 << 20}
 
 var features = tests.Features{
-	// Each message is delivered once, and not again after its ack. This excludes
-	// TestContinueAfterSubscribeClose and TestConcurrentClose, which require a broker that stores the
-	// messages a subscriber had not acked when it was closed.
+	// Each message is delivered once, and not again after its ack. This excludes TestContinueAfterSubscribeClose and
+	// TestConcurrentClose, which require a broker that stores the messages a subscriber had not acked when it was closed.
 	ExactlyOnceDelivery: true,
 	// Order holds for each publisher, and the suite has one. TestNoAck is skipped with this.
 	GuaranteedOrder:                     true,

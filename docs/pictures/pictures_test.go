@@ -42,8 +42,7 @@ func TestPicturesAreUpToDate(t *testing.T) {
 	}
 }
 
-// Each figure of the plot is in docs/performance.md, and in the alternative text of the plot in
-// README.md.
+// Each figure of the plot is in docs/performance.md, and in the alternative text of the plot in README.md.
 func TestFiguresAreMeasured(t *testing.T) {
 	b, err := os.ReadFile("../performance.md")
 	if err != nil {

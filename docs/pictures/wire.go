@@ -23,8 +23,7 @@ const (
 	unused  // duplicate, or without messages
 )
 
-// drawWire draws a publisher that sends three packets to three subscribers, one of which loses the
-// second packet.
+// drawWire draws a publisher that sends three packets to three subscribers, one of which loses the second packet.
 func drawWire(c *colours) []byte {
 	const width, height = 920, 606
 	v := newCanvas(c, width, height, "Packets on the wire: one datagram for all subscribers; a lost packet is requested by unicast and repaired by one multicast")

@@ -150,8 +150,7 @@ func TestPlanLearnsSymbols(t *testing.T) {
 	}
 }
 
-// Errors in a file are detected before anything is sent, and reported with the file's name and the
-// position.
+// Errors in a file are detected before anything is sent, and reported with the file's name and the position.
 func TestPlanBadFile(t *testing.T) {
 	sample, err := os.ReadFile(sampleFile)
 	if err != nil {

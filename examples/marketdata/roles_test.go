@@ -63,8 +63,7 @@ func open(t testing.TB, cfg config) *source {
 	return src
 }
 
-// published returns the messages that a publisher sends for a feed, after reading some in advance,
-// and its last state.
+// published returns the messages that a publisher sends for a feed, after reading some in advance, and its last state.
 func published(t testing.TB, cfg config, p *plan, ahead uint64) ([]sent, *publisherState) {
 	t.Helper()
 	l, src := &log{}, open(t, cfg)

@@ -175,8 +175,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// Mistakes on the command line yield one line on standard error, status 2, and nothing on standard
-// output.
+// Mistakes on the command line yield one line on standard error, status 2, and nothing on standard output.
 func TestBadCommandLine(t *testing.T) {
 	sample, err := os.ReadFile(sampleFile)
 	if err != nil {

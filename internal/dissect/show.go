@@ -140,8 +140,8 @@ func (f *Field) appendNumber(b []byte, x uint64) []byte {
 	return strconv.AppendUint(b, x, 10)
 }
 
-// JSON appends header and fields to b as members of an object, with names and values as in docs/vectors, but ids of 64
-// bits as text, in hexadecimal like bytes. Other numbers are not rounded. Names are text, Go-quoted if unprintable.
+// JSON appends header and fields to b as members of an object, with names and values as in docs/vectors, but ids and
+// hashes as text, in hexadecimal like bytes. Other numbers are not rounded. Names are text, Go-quoted if unprintable.
 // Topics with a known name have "topic" in addition to their id.
 func (p *Packet) JSON(b []byte, names Names) []byte {
 	b = append(b, `"header":{`...)
@@ -198,10 +198,10 @@ func (v *Value) appendJSON(b []byte, names Names) []byte {
 	return appendList(b, ',', len(v.Parts), v.Parts, part)
 }
 
-// appendJSONUint writes a number, and an id as events.ID does.
+// appendJSONUint writes a number; an id or a hash as in text.
 func (f *Field) appendJSONUint(b []byte, x uint64) []byte {
-	if f.Hex && f.Size == 8 {
-		return fmt.Appendf(b, `"%016x"`, x)
+	if f.Hex && f.Size >= 4 {
+		return fmt.Appendf(b, `"%0*x"`, 2*f.Size, x)
 	}
 	return strconv.AppendUint(b, x, 10)
 }

@@ -172,8 +172,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 				}
 			}
 		}
-		// All three use the same feeds: with a feed added in between, a message would be read before the feed's first
-		// event.
+		// All three use the same feeds: with a feed added in between, a message would be read before the feed's first event.
 		feeds := *s.feeds.Load()
 		if s.arrival(feeds, d) {
 			return true

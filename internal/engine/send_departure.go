@@ -57,10 +57,9 @@ var epoch = time.Now()
 const (
 	// minSendCost is the least cost of a send: the decision itself takes some 100 ns.
 	minSendCost = time.Microsecond
-	// busyAfter is how many messages in a row must be close behind before messages wait. A pause takes back a quarter
-	// of them, a train that held little a half, so that a goroutine in a tight loop that loses its processor for a
-	// moment still fills trains. When one pause took back all, trains held 620 messages of 64 bytes instead of 860 (of
-	// 920).
+	// busyAfter is how many messages in a row must be close behind before messages wait. A pause takes back a quarter of
+	// them, a train that held little a half, so that a goroutine in a tight loop that loses its processor for a moment
+	// still fills trains. When one pause took back all, trains held 620 messages of 64 bytes instead of 860 (of 920).
 	busyAfter = 16
 	// signedApart is the least time between the starts of two sends of a publisher that signs: each send costs each
 	// receiver some 50 µs to verify (docs/protocol §29.7).

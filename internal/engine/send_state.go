@@ -101,8 +101,7 @@ func (x *states) due() reliable.Instant {
 // tendState continues the current round, or begins one that is due. Under mu.
 func (p *Publication) tendState(now reliable.Instant) {
 	x := &p.states
-	// State that waits for the rate limit is sent as soon as the limit allows: otherwise the loop would check
-	// repeatedly.
+	// State that waits for the rate limit is sent as soon as the limit allows: otherwise the loop would check repeatedly.
 	limited := x.s.Pending() && p.s.Blocked() == events.ReasonRate
 	if p.life.shut() || x.makes || now < x.due() && !limited {
 		return

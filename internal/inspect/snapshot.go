@@ -1,6 +1,9 @@
 package inspect
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -250,17 +253,50 @@ type Event struct {
 	Text      string    `json:"text"`          // for users
 	Group     string    `json:"group,omitempty"`
 	Publisher string    `json:"publisher,omitempty"` // id
-	Name      string    `json:"name,omitempty"`      // of the publisher or subscriber
-	Address   string    `json:"address,omitempty"`
-	Topics    []string  `json:"topics,omitempty"`
-	Leg       string    `json:"leg,omitempty"`
-	Cause     string    `json:"cause,omitempty"` // of dropped packets
-	For       float64   `json:"for_s,omitempty"`
-	Behind    uint64    `json:"behind,omitempty"`
-	Error     string    `json:"error,omitempty"`
+	Epoch     events.ID `json:"epoch,omitempty"`
+	// Subscriber is an id, Name that of the subscriber or publisher.
+	Subscriber string   `json:"subscriber,omitempty"`
+	Name       string   `json:"name,omitempty"`
+	Address    string   `json:"address,omitempty"`
+	Topics     []string `json:"topics,omitempty"`
+	Leg        string   `json:"leg,omitempty"`
+	Cause      string   `json:"cause,omitempty"` // of dropped packets
+	For        float64  `json:"for_s,omitempty"`
+	Behind     uint64   `json:"behind,omitempty"`
+	Error      string   `json:"error,omitempty"`
 }
 
-// Same is equal for repetitions of an event on a bus: of one kind, peer and cause, whatever its counts and times.
+// Same is equal for repetitions of an event on a bus: of one kind, peer and cause, in any group.
 func (e *Event) Same() string {
-	return strings.Join(append([]string{e.Kind, e.Cause, e.Group, e.Publisher, e.Name, e.Address, e.Leg, e.Error}, e.Topics...), "\x00")
+	peer := cmp.Or(e.Publisher, e.Subscriber, e.Name+"\x00"+e.Address)
+	return strings.Join(append([]string{e.Kind, e.Cause, peer, e.Leg, e.Error}, e.Topics...), "\x00")
+}
+
+// InGroups is the text of an event that happened in n groups.
+func (e *Event) InGroups(n int) string {
+	if n < 2 || e.Group == "" {
+		return e.Text
+	}
+	before, after, _ := strings.Cut(e.Text, e.Group)
+	return fmt.Sprintf("%s%d groups%s", strings.TrimSuffix(before, "group "), n, after)
+}
+
+// NamedEvents returns the events with the names of publishers, as far as they are known by now, instead of their ids in
+// the texts.
+func (b *Bus) NamedEvents() []Event {
+	names, all := make(map[string]string), slices.Clone(b.Events)
+	for i := range b.Groups {
+		for _, s := range b.Groups[i].Streams {
+			names[s.Publisher] = s.Name
+		}
+	}
+	for i := range all {
+		if e := &all[i]; len(e.Publisher) == 16 && e.Subscriber == "" {
+			if e.Name = cmp.Or(e.Name, names[e.Publisher]); e.Name != "" {
+				e.Text = strings.Replace(e.Text, e.Name+" "+e.Publisher, e.Publisher, 1)
+				e.Text = strings.Replace(e.Text, e.Publisher, e.Name, 1)
+			}
+		}
+	}
+	return all
 }

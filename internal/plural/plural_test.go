@@ -1,6 +1,9 @@
 package plural
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestN(t *testing.T) {
 	for n, want := range map[int]string{0: "0 gaps", 1: "1 gap", 2: "2 gaps", 11: "11 gaps", 101: "101 gaps"} {
@@ -22,6 +25,17 @@ func TestNth(t *testing.T) {
 	} {
 		if got := Nth(n); got != want {
 			t.Errorf("Nth(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		want string
+	}{{85_377, "85.4µs"}, {1_234_567, "1.23ms"}, {2_345 * time.Millisecond, "2.35s"}, {325_330_728, "325ms"}, {83_456 * time.Millisecond, "1m23.5s"}} {
+		if got := Duration(c.d); got != c.want {
+			t.Errorf("Duration(%d) = %q, want %q", c.d, got, c.want)
 		}
 	}
 }

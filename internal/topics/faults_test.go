@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A reader reports wrong numbers of a publisher, and nothing of correct ones.
-// docs/protocol §10.3.
+// A reader reports wrong numbers of a publisher, and nothing of correct ones. docs/protocol §10.3.
 func TestReaderReportsFaults(t *testing.T) {
 	messages := func(number uint64, texts ...string) []byte {
 		body := ""

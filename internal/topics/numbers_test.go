@@ -60,8 +60,7 @@ func TestTotalsOnFault(t *testing.T) {
 	}
 }
 
-// A number that no lost packet explains is accepted when a later packet continues from it.
-// docs/protocol §10.7.
+// A number that no lost packet explains is accepted when a later packet continues from it. docs/protocol §10.7.
 func TestImplausibleNumbers(t *testing.T) {
 	const x, y, far = 1, 2, 1 << 61
 	type step struct {
@@ -125,8 +124,7 @@ func TestImplausibleNumbers(t *testing.T) {
 	}
 }
 
-// A message is accepted although the first total of its topic has an implausibly high number.
-// docs/protocol §10.7.
+// A message is accepted although the first total of its topic has an implausibly high number. docs/protocol §10.7.
 func TestTotalOfUnknownTopic(t *testing.T) {
 	const x = 1
 	rd := NewReader(10, 100)

@@ -113,8 +113,7 @@ func (r *Reader) Skip(packets uint64, cause events.Cause) {
 	r.SkipState()
 	r.expect, r.broken = 0, cause // a message that lacks a fragment is lost
 	if r.foreign {
-		// A message that began before the reader may have been abandoned in the lost packets, and its number used
-		// again.
+		// A message that began before the reader may have been abandoned in the lost packets, and its number used again.
 		r.foreign = false
 		r.topics.All(func(_ uint64, t *Track) {
 			if t.known && t.foreign > 0 && t.next == t.foreign {

@@ -14,8 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// requester is a publisher of requests with receivers that reply, on a network without delay in
-// virtual time.
+// requester is a publisher of requests with receivers that reply, on a network without delay in virtual time.
 type requester struct {
 	t          *testing.T
 	s          *reliable.Sender

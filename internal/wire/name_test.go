@@ -28,7 +28,7 @@ func TestCleanName(t *testing.T) {
 
 // A name that is too long is truncated: the rest of the status keeps its offsets. docs/protocol §7.6.
 func TestStatusName(t *testing.T) {
-	st := Status{Next: 1, Limit: 2, Name: []byte(strings.Repeat("n", MaxName+1))}
+	st := Status{Receiver: 1, Next: 1, Limit: 2, Name: []byte(strings.Repeat("n", MaxName+1))}
 	got, err := describeStatus(AppendStatus(nil, goldenHeader, &st, []uint64{7}))
 	if err != nil || len(got.Name) != MaxName || len(got.Topics) != 1 || got.Topics[0] != 7 {
 		t.Errorf("status %+v, error %v, want a name of %d bytes and topic 7", got, err, MaxName)

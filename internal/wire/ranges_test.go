@@ -314,8 +314,7 @@ func TestRangesRandom(t *testing.T) {
 			continue
 		}
 
-		// The header is the golden one; 18 bytes are two of the longest
-		// numbers.
+		// The header is the golden one; 18 bytes are two of the longest numbers.
 		limit := RangesHeaderLen + 18 + rnd.IntN(200)
 		if rnd.IntN(4) == 0 {
 			limit = 1472

@@ -120,7 +120,8 @@ func ParseStatus(b []byte) (Status, error) {
 	}
 	n, name := int(binary.LittleEndian.Uint16(b[68:])), int(binary.LittleEndian.Uint16(b[70:]))
 	flags := Flags(b[4])
-	if n > mostTopics(flags) || name > MaxName || s.Next > MaxSeq || s.Limit > MaxSeq || s.Limit < s.Next {
+	if s.Receiver == 0 || n > mostTopics(flags) || name > MaxName ||
+		s.Next > MaxSeq || s.Limit > MaxSeq || s.Limit < s.Next {
 		return Status{}, ErrMalformed
 	}
 	end := StatusHeaderLen + 8*n

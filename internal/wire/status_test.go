@@ -64,6 +64,7 @@ func TestStatusErrors(t *testing.T) {
 		{"largest limit", change64(g, 48, math.MaxUint64), ErrMalformed},
 		{"next and limit above MaxSeq", change64(change64(g, 40, MaxSeq+1), 48, MaxSeq+1), ErrMalformed},
 		{"no room", change64(g, 48, 0x0142434445464748), nil},
+		{"receiver id 0", change64(g, 32, 0), ErrMalformed},
 		{"limit below next", change64(g, 48, 0x0142434445464747), ErrMalformed},
 		{"limit 0", change64(g, 48, 0), ErrMalformed},
 		{"no topics", change16(g, 68, 0), nil},
@@ -161,7 +162,7 @@ func TestStatusEchoDelay(t *testing.T) {
 		math.MaxUint32 + 1: math.MaxUint32,
 		math.MaxInt64:      math.MaxUint32,
 	} {
-		s, err := ParseStatus(AppendStatus(nil, goldenHeader, &Status{EchoDelay: in}, nil))
+		s, err := ParseStatus(AppendStatus(nil, goldenHeader, &Status{Receiver: 1, EchoDelay: in}, nil))
 		if err != nil || s.EchoDelay != want {
 			t.Errorf("%v: got %v, %v, want %v", in, s.EchoDelay, err, want)
 		}

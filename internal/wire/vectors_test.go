@@ -109,8 +109,7 @@ func vectorOf[F, V any](name string, value func(*F) V) ([]byte, V) {
 	return v.packet(), value(fieldsFrom[F](v.raw))
 }
 
-// The packets of docs/vectors are parsed into their fields and built from them.
-// docs/protocol §21.1.
+// The packets of docs/vectors are parsed into their fields and built from them. docs/protocol §21.1.
 func TestVectors(t *testing.T) {
 	if *update {
 		updateVectors(t)

@@ -217,10 +217,8 @@ func TestHeaderErrors(t *testing.T) {
 	}
 }
 
-// Every truncation of every control packet is rejected as short, by the
-// header's parser as well as by the type's own. For data packets see
-// TestDataTruncated.
-// docs/protocol §13.1.
+// Every truncation of every control packet is rejected as short, by the header's parser as well as by the type's own.
+// For data packets see TestDataTruncated. docs/protocol §13.1.
 func TestControlTruncated(t *testing.T) {
 	for _, g := range golden {
 		if g.typ == TypeData {
@@ -275,8 +273,7 @@ func TestTypeString(t *testing.T) {
 	}
 }
 
-// The numbers of the format cannot change without a new version.
-// docs/protocol §2.18.
+// The numbers of the format cannot change without a new version. docs/protocol §2.18.
 func TestConstants(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -368,8 +365,7 @@ func TestChecksumVerify(t *testing.T) {
 	}
 }
 
-// testFlips checks that each flipped bit of packet b, which has a checksum, other than of
-// the flags, is detected.
+// testFlips checks that each flipped bit of packet b, which has a checksum, other than of the flags, is detected.
 func testFlips(tb testing.TB, b []byte) {
 	tb.Helper()
 	for i := range b {

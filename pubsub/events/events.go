@@ -269,7 +269,7 @@ func (e *Event) holder(unread string) string {
 
 func (e Event) String() string {
 	peer := PeerText(e.Subscriber, e.Name, e.Address)
-	d, behind, why := e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), ""
+	d, behind, why := plural.Duration(e.For), plural.N(e.Behind, "packet"), ""
 	if e.Err != nil {
 		why = ": " + e.Err.Error()
 	}
@@ -309,7 +309,7 @@ func (e Event) String() string {
 	case PublisherResumed:
 		return fmt.Sprintf("%s: after %v, last blocked by %s (group %s)", e.Kind, d, peer, e.Group)
 	case HoldsPublishersUp, ReleasedByPublisher:
-		return fmt.Sprintf("%s: %s, blocked for %v by %s (group %s)", e.Kind, e.Publisher, d, e.holder(behind), e.Group)
+		return fmt.Sprintf("%s: %s, blocked for %v by %s (group %s)", e.Kind, PeerText(e.Publisher, e.Name, ""), d, e.holder(behind), e.Group)
 	case HandlerSlow, HandlerReturned:
 		what := "OnEvent"
 		if len(e.Topics) > 0 {

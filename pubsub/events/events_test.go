@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every kind has a different text.
@@ -46,6 +47,14 @@ func TestOwnFault(t *testing.T) {
 		if text := e.String(); !strings.Contains(text, ": this bus was cut off (group g)") {
 			t.Errorf("%v: text %q, want the error and the group g", kind, text)
 		}
+	}
+}
+
+// An event names the publisher by its name if that is known, and rounds durations as the commands do.
+func TestHoldsPublishersUp(t *testing.T) {
+	e := Event{Kind: HoldsPublishersUp, Publisher: 1, Name: "pubA", For: 8075 * time.Millisecond, Group: "g"}
+	if got, want := e.String(), "holds publishers up: pubA, blocked for 8.08s by packets that did not arrive (group g)"; got != want {
+		t.Errorf("text %q, want %q", got, want)
 	}
 }
 

@@ -27,10 +27,10 @@ type Hold struct {
 func (h Hold) String() string {
 	do := "have it read, close it, or lower StallLimit"
 	if h.Unanswered > 0 {
-		do = fmt.Sprintf("it has not answered for %v, see whether it runs, and the network between", h.Unanswered.Round(time.Millisecond))
+		do = fmt.Sprintf("it has not answered for %v, see whether it runs, and the network between", plural.Duration(h.Unanswered))
 	}
 	return fmt.Sprintf("subscriber %s has blocked the publisher for %v and is %s behind: %s",
-		PeerText(h.Subscriber, h.Name, h.Address), h.For.Round(time.Millisecond), plural.N(h.Behind, "packet"), do)
+		PeerText(h.Subscriber, h.Name, h.Address), plural.Duration(h.For), plural.N(h.Behind, "packet"), do)
 }
 
 // FlowError is why Publish, Flush, Drain or another call ended with its context while flow control held the publisher
@@ -131,7 +131,7 @@ type EvictedError struct {
 
 func (e *EvictedError) Error() string {
 	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %s behind publisher %s, %d allowed: read faster, or allow more with MaxBehind",
-		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), PeerText(e.Publisher, e.PublisherName, ""), e.Allowed)
+		plural.Duration(e.For), plural.N(e.Behind, "packet"), PeerText(e.Publisher, e.PublisherName, ""), e.Allowed)
 }
 
 // Is makes errors.Is(err, ErrEvicted) true.

@@ -1,5 +1,4 @@
-// Package arch checks the project's structure, such as which packages may depend on each other
-// (docs/architecture.md).
+// Package arch checks the project's structure, such as which packages may depend on each other (docs/architecture.md).
 package arch
 
 import (

@@ -14,8 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// measured are the metrics of the tree that have limits. Lines are physical lines of files that are
-// not generated.
+// measured are the metrics of the tree that have limits. Lines are physical lines of files that are not generated.
 type measured struct {
 	code, tests map[string]int      // lines by package
 	terminal    map[string]bool     // packages that use the terminal

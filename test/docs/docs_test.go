@@ -1,5 +1,4 @@
-// Package docs checks the documents: decisions are complete and indexed, cited items exist, and
-// links are valid.
+// Package docs checks the documents: decisions are complete and indexed, cited items exist, and links are valid.
 package docs
 
 import (
@@ -151,8 +150,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The site (mkdocs.yml) has an entry for every document, and no other entries. Decisions are
-// reached from their index.
+// The site (mkdocs.yml) has an entry for every document, and no other entries. Decisions are reached from their index.
 func TestSite(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`(?m)^ +- [^:\n]+: (\S+\.md)$`).FindAllStringSubmatch(read(t, root+"/mkdocs.yml"), -1) {

@@ -13,10 +13,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Numbers in the text of protocol, and in its tables without a column "code": where they are, and
-// their values in order. A value that begins with a letter is a constant of the code, +1 is one
-// more, and a suffix is the unit used in the text. All others are literals, which the tests of the
-// rules verify.
+// Numbers in the text of protocol, and in its tables without a column "code": where they are, and their values in
+// order. A value that begins with a letter is a constant of the code, +1 is one more, and a suffix is the unit used in
+// the text. All others are literals, which the tests of the rules verify.
 var numbers = []struct{ where, are string }{
 	{`(?s)\*\*§2\.3\*\*.*?\n\n`, "wire.MinPacket wire.MaxPacket"},
 	{`(?s)\*\*§2\.12\*\*.*?\n\n`, "4 4 wire.MaxMessage"},
@@ -31,7 +30,7 @@ var numbers = []struct{ where, are string }{
 	{`(?m)^\| heartbeat \| fewer.*$`, "wire.HeartbeatLen wire.MaxSeq wire.MinPacket wire.MaxPacket wire.MaxName wire.MaxLegs 1 1"},
 	{`(?m)^\| announce \| fewer.*$`, "wire.MaxSeq 0 wire.MaxTopicName wire.MaxSeq"},
 	{`(?m)^\| NAK, NCF, gone \| fewer.*$`, "wire.MaxSeq 64 wire.MaxSeq wire.MaxSeq"},
-	{`(?m)^\| status \| fewer.*$`, "wire.MaxStatusTopics wire.MaxTaggedTopics wire.MaxName 0 wire.MaxTag wire.MaxSeq"},
+	{`(?m)^\| status \| fewer.*$`, "0 wire.MaxStatusTopics wire.MaxTaggedTopics wire.MaxName 0 wire.MaxTag wire.MaxSeq"},
 	{`(?m)^\| hello \| fewer.*$`, "wire.HelloLen wire.MaxName"},
 	{`(?m)^\| reply \| fewer.*$`, "wire.ReplyHeaderLen wire.MaxSeq wire.MaxMessage 0 0"},
 	{`(?m)^\| recall \| fewer.*$`, "wire.MaxSeq wire.MaxMessage"},

@@ -63,8 +63,7 @@ func packets(bus *pubsub.Bus) (n int) {
 	return n
 }
 
-// Packets are lost without the dictionary, reported as gaps, and never requested.
-// docs/protocol §26.5.
+// Packets are lost without the dictionary, reported as gaps, and never requested. docs/protocol §26.5.
 func TestPythonWithoutDictionary(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // the test mostly waits
@@ -205,8 +204,7 @@ func dictionary(t *testing.T, b []byte) *compress.Dictionary {
 	return d
 }
 
-// pack compresses runs. It reports false if they do not get shorter, or if the codec supports no
-// dictionary.
+// pack compresses runs. It reports false if they do not get shorter, or if the codec supports no dictionary.
 func pack(t *testing.T, name string, dict, runs []byte) (x compressed, ok bool) {
 	t.Helper()
 	spec, err := compress.Parse(name)

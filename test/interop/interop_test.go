@@ -27,8 +27,7 @@ func subscribeFaulty(t *testing.T, ctx context.Context, net *network, faults str
 	return sub
 }
 
-// publish starts pub.py for all topics, with a timeout for slow machines, and writes messages to it
-// in the background.
+// publish starts pub.py for all topics, with a timeout for slow machines, and writes messages to it in the background.
 func publish(t *testing.T, ctx context.Context, net *network, msgs []message, more ...string) *process {
 	t.Helper()
 	return publishFaulty(t, ctx, net, "loss=0.05", msgs, more...)

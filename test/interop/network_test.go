@@ -126,8 +126,7 @@ func (n *network) messages(count int) []message {
 	return out
 }
 
-// checker compares deliveries with what was published: each topic in order, each message once, no
-// others.
+// checker compares deliveries with what was published: each topic in order, each message once, no others.
 type checker struct {
 	t    *testing.T
 	want map[string][][]byte

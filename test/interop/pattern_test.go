@@ -13,9 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Subscriptions to patterns receive everything that a Python publisher sends, with loss: it sends
-// the names of its topics in the stream before their first messages, and announces them on request.
-// docs/protocol §9.9, §10.8.
+// Subscriptions to patterns receive everything that a Python publisher sends, with loss: it sends the names of its
+// topics in the stream before their first messages, and announces them on request. docs/protocol §9.9, §10.8.
 func TestPatternsOfPython(t *testing.T) {
 	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
@@ -86,10 +85,9 @@ func TestPatternsToPython(t *testing.T) {
 	t.Logf("%d messages are missing", check.left)
 }
 
-// Python's patterns that begin while Go is publishing request the names of existing topics. They
-// receive each message from there on, of each matching topic: packets of topics without a name
-// wait. Whether a packet waits depends on timing, because the names may arrive before: the test is
-// repeated until one did. docs/protocol §9.9.
+// Python's patterns that begin while Go is publishing request the names of existing topics. They receive each message
+// from there on, of each matching topic: packets of topics without a name wait. Whether a packet waits depends on
+// timing, because the names may arrive before: the test is repeated until one did. docs/protocol §9.9.
 func TestLatePatternsOfPython(t *testing.T) {
 	testenv.Slow(t)
 	const attempts = 20

@@ -75,10 +75,9 @@ func goPublisher(t *testing.T, ctx context.Context, net *network) *process {
 	return start(t, ctx, cmd)
 }
 
-// A publisher that is killed and restarted with the same name is reported as restarted: its first
-// instance is delivered as far as it got, and the second from its beginning. The second instance
-// opens its bus just when the first is killed: more than 2 s later the first would be reported as
-// lost (docs/protocol §11.3).
+// A publisher that is killed and restarted with the same name is reported as restarted: its first instance is
+// delivered as far as it got, and the second from its beginning. The second instance opens its bus just when the first
+// is killed: more than 2 s later the first would be reported as lost (docs/protocol §11.3).
 func TestRestartGoToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // the test mostly waits

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// joiner is a checker that begins with state: the last message of each topic, and then the
-// following ones.
+// joiner is a checker that begins with state: the last message of each topic, and then the following ones.
 type joiner struct {
 	*checker
 	states map[string]uint64 // numbers, by topic

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// A survey finds all topics of a Python publisher before anything is published.
-// docs/protocol §9.10.
+// A survey finds all topics of a Python publisher before anything is published. docs/protocol §9.10.
 func TestSurveyOfPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // the test mostly waits

@@ -360,7 +360,7 @@ def parse_status(b):
     need(len(b) >= STATUS_LEN)
     receiver, next_, limit, echo, delay, topics, name_len, lost, unread = STATUS_BODY.unpack_from(b, HEADER_LEN)
     need(topics <= max_topics(b[4]) and STATUS_LEN + 8 * topics <= len(b))
-    need(next_ <= limit <= MAX_SEQ)
+    need(receiver != 0 and next_ <= limit <= MAX_SEQ)
     ids = struct.unpack_from("<%dQ" % topics, b, STATUS_LEN)
     name = parse_name(b, STATUS_LEN + 8 * topics, name_len)
     return Status(receiver, next_, limit, echo, delay, lost, unread, list(ids), name,

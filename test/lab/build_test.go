@@ -64,9 +64,8 @@ func BuildRDMA(t testing.TB, dir, pkg string, flags ...string) {
 	buildOnce(t, dir, pkg, "CGO_ENABLED=1", append([]string{"-tags", "rdma"}, flags...)...)
 }
 
-// BuildTest builds a package's tests for the VMs: file is the binary, flags are passed to "go
-// test". With cgo the program uses librdmacm, libibverbs and their provider for rxe of the VM, and
-// the C library of this host.
+// BuildTest builds a package's tests for the VMs: file is the binary, flags are passed to "go test". With cgo the
+// program uses librdmacm, libibverbs and their provider for rxe of the VM, and the C library of this host.
 func BuildTest(t testing.TB, file, pkg string, cgo bool, flags ...string) {
 	t.Helper()
 	env := "CGO_ENABLED=0"

@@ -43,9 +43,8 @@ func (r *Result) Packets(t testing.TB, vm int) []Packet {
 
 func (r *Result) captureFile(vm int) string { return fmt.Sprintf("%s.vm%d.nic0.pcap", r.captures, vm) }
 
-// parseCapture parses a capture file of Ethernet frames as written by qemu's filter-dump: the
-// classic format in this machine's byte order, with microseconds. Packets other than IPv4 are
-// skipped, and so is an incomplete last frame.
+// parseCapture parses a capture file of Ethernet frames as written by qemu's filter-dump: the classic format in this
+// machine's byte order, with microseconds. Packets other than IPv4 are skipped, and so is an incomplete last frame.
 func parseCapture(b []byte) ([]Packet, error) {
 	const header, record, ethernet = 24, 16, 14
 	if len(b) < header || binary.LittleEndian.Uint32(b) != 0xa1b2c3d4 || binary.LittleEndian.Uint32(b[20:]) != 1 {

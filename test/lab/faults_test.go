@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Shell commands that cause faults in a VM. Each waits until the stream has begun, and prints the
-// result.
+// Shell commands that cause faults in a VM. Each waits until the stream has begun, and prints the result.
 const (
 	linkFlaps = "ip link set eth0 down; until rdma link | grep 'state DOWN'; do sleep 0.1; done; sleep 1; " +
 		"ip link set eth0 up; until rdma link | grep 'state ACTIVE'; do sleep 0.1; done"

@@ -22,11 +22,10 @@ var (
 	seed         = flag.Uint64("lab.seed", 1, "seed of the losses of TestTwoHosts's cable")
 )
 
-// Two hosts, which are network namespaces, have a cable between them that loses datagrams in both
-// directions: "fanfare pub" on one and "fanfare sub" on the other one over RoCEv2 in user space
-// transfer every byte. Wireshark's dissector accepts every packet on the cable as InfiniBand. It
-// shows the ICRC but does not verify it: the shown value must be that computed here. This needs no
-// VM.
+// Two hosts, which are network namespaces, have a cable between them that loses datagrams in both directions: "fanfare
+// pub" on one and "fanfare sub" on the other one over RoCEv2 in user space transfer every byte. Wireshark's dissector
+// accepts every packet on the cable as InfiniBand. It shows the ICRC but does not verify it: the shown value must be
+// that computed here. This needs no VM.
 func TestTwoHosts(t *testing.T) {
 	Need(t)
 	if os.Getuid() != 0 {
@@ -78,10 +77,9 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// checkDissector compares Wireshark's output for each RoCEv2 packet with the expected one. It
-// returns how many packets have an identification other than 0: those of trains, whose ICRC was
-// computed for it. It also returns how many of the publisher's packets are missing, by sequence
-// number.
+// checkDissector compares Wireshark's output for each RoCEv2 packet with the expected one. It returns how many packets
+// have an identification other than 0: those of trains, whose ICRC was computed for it. It also returns how many of
+// the publisher's packets are missing, by sequence number.
 func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 	t.Helper()
 	_, packets, roce := readCapture(t, file)
@@ -175,8 +173,7 @@ func complaints(t *testing.T, file string, roce []Packet) (bad []string) {
 	return bad
 }
 
-// truncated returns a capture of only the packet, with 14 bytes after the UDP header: a BTH, and 2
-// bytes of the DETH.
+// truncated returns a capture of only the packet, with 14 bytes after the UDP header: a BTH, and 2 bytes of the DETH.
 func truncated(wire []byte, p *Packet) []byte {
 	const keep = 14
 	at := bytes.Index(wire, append(bytes.Clone(p.Header), p.Payload...)) - 14
@@ -193,8 +190,7 @@ func truncated(wire []byte, p *Packet) []byte {
 // host is a network namespace with an interface eth0.
 type host struct{ ns, addr string }
 
-// newHosts creates two hosts and the cable between them. Trains are cut into packets before the
-// cable, as by a NIC.
+// newHosts creates two hosts and the cable between them. Trains are cut into packets before the cable, as by a NIC.
 func newHosts(t *testing.T, mtu int, loss float64) (a, b *host, wire *cable) {
 	t.Helper()
 	a = &host{fmt.Sprintf("fanfare-a-%d", os.Getpid()), "10.98.0.1"}

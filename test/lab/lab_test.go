@@ -1,6 +1,5 @@
-// Package lab runs the project's RDMA lab: small virtual machines with a real
-// Linux kernel, Soft-RoCE (rdma_rxe) and rdma-core's programs, documented in
-// test/lab/README.md. Common code of its tests:
+// Package lab runs the project's RDMA lab: small virtual machines with a real Linux kernel, Soft-RoCE (rdma_rxe) and
+// rdma-core's programs, documented in test/lab/README.md. Common code of its tests:
 //
 //	lab_test.go      runs VMs and returns their output
 //	build_test.go    builds programs for them
@@ -25,14 +24,12 @@ import (
 // Group is the multicast group that tests use unless they need several.
 const Group = "239.1.2.3"
 
-// Addr returns the address of VM i, counted from 1, and HostAddr is that of the host in a run with
-// a host command.
+// Addr returns the address of VM i, counted from 1, and HostAddr is that of the host in a run with a host command.
 func Addr(vm int) string { return fmt.Sprintf("10.99.0.%d", vm) }
 
 const HostAddr = "10.99.0.254"
 
-// Need skips the test unless the lab is requested, with FANFARE_LAB=1. If it is, a lab that cannot
-// run fails the test.
+// Need skips the test unless the lab is requested, with FANFARE_LAB=1. If it is, a lab that cannot run fails the test.
 func Need(t testing.TB) {
 	t.Helper()
 	if os.Getenv("FANFARE_LAB") == "" {
@@ -48,11 +45,9 @@ type Run struct {
 	VMs      int            // default 1
 	Command  string         // shell command of every VM ...
 	Commands map[int]string // ... except for these, with commands of their own
-	// Host is a shell command on the host, in a network namespace on the VMs'
-	// segment. It needs root.
+	// Host is a shell command on the host, in a network namespace on the VMs' segment. It needs root.
 	Host string
-	// Dir is the working directory of all commands, shared with the VMs over 9p; default: an empty
-	// one.
+	// Dir is the working directory of all commands, shared with the VMs over 9p; default: an empty one.
 	Dir     string
 	Options []string      // further options of "test/lab/run run"
 	Timeout time.Duration // of the VMs; default 2 minutes
@@ -90,8 +85,7 @@ func begin(hosts int) (end func()) {
 	}
 }
 
-// Do executes the run and waits for its end, whatever its status. Every NIC of every VM is
-// captured, see Packets.
+// Do executes the run and waits for its end, whatever its status. Every NIC of every VM is captured, see Packets.
 func (r Run) Do(t testing.TB) *Result {
 	t.Helper()
 	keep := t.TempDir()

@@ -87,10 +87,9 @@ func mckeyRuns() (runs []mckeyRun) {
 	return runs
 }
 
-// Each peer sends to rdma-core's mckey in VM 1, and receives from it. All senders of one direction
-// run at once, because mckey sleeps most of its ten seconds. The kernel's counters and the wire are
-// checked, because mckey exits with success whatever it received. A sender that joins send-only
-// never reports membership.
+// Each peer sends to rdma-core's mckey in VM 1, and receives from it. All senders of one direction run at once,
+// because mckey sleeps most of its ten seconds. The kernel's counters and the wire are checked, because mckey exits
+// with success whatever it received. A sender that joins send-only never reports membership.
 func TestMckey(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -177,8 +176,7 @@ func mckeyKernel(runs []mckeyRun) string {
 			fmt.Fprintf(&s, "{ mckey -m %[1]s -b $IP %[2]s >/tmp/%[1]s; echo ended %[1]s $?; } &\n", r.group(), mckeyCases[r.kind].receiver)
 		}
 	}
-	// The kernel joins the groups a moment before the queue pairs are attached; mckey prints only at
-	// its end.
+	// The kernel joins the groups a moment before the queue pairs are attached; mckey prints only at its end.
 	fmt.Fprintf(&s, "until [ $(grep -c 01EF /proc/net/igmp) = %d ]; do sleep 0.1; done; sleep 1\n", groups)
 	s.WriteString("vm-signal joined; wait\n")
 	fmt.Fprintf(&s, "echo; echo received $((%s-start))\n", got)
@@ -196,8 +194,7 @@ func mckeyKernel(runs []mckeyRun) string {
 	return s.String()
 }
 
-// mckeyPeer returns the script of a VM or of the host, with the programs first as senders and then
-// as receivers.
+// mckeyPeer returns the script of a VM or of the host, with the programs first as senders and then as receivers.
 func mckeyPeer(runs []mckeyRun, vm int) string {
 	var s strings.Builder
 	start := func(toKernel bool) {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Captures of rdma-core's mckey in two VMs, from 10.99.0.2 to 10.99.0.1: as full member and
-// send-only.
+// Captures of rdma-core's mckey in two VMs, from 10.99.0.2 to 10.99.0.1: as full member and send-only.
 func TestCaptures(t *testing.T) {
 	for file, reports := range map[string]bool{"mckey-full.pcap": true, "mckey-send-only.pcap": false} {
 		b, err := os.ReadFile("testdata/" + file)

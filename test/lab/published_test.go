@@ -20,9 +20,8 @@ type publishedStream struct {
 	Messages   int
 }
 
-// checkPublished checks every datagram that a publisher at an address sent to groups: the ICRC,
-// Wireshark's report, the RDMA MTU. Its data packets, in order, must contain the feed, message by
-// message.
+// checkPublished checks every datagram that a publisher at an address sent to groups: the ICRC, Wireshark's report,
+// the RDMA MTU. Its data packets, in order, must contain the feed, message by message.
 func checkPublished(t *testing.T, r *Result, from string, rdmaMTU int, feed string) (s publishedStream) {
 	t.Helper()
 	list := MulticastOnly(Datagrams(r.Packets(t, 1), from, ""))

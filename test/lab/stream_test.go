@@ -18,9 +18,8 @@ import (
 
 // Streams of the commands, and checks of their results.
 
-// writeFeed writes n messages, each with its length before it, as expected by "fanfare pub -framing
-// itch": of 8 to 400 bytes, and one in 250 of 5000, which takes several full packets at any RDMA
-// MTU. All are different.
+// writeFeed writes n messages, each with its length before it, as expected by "fanfare pub -framing itch": of 8 to 400
+// bytes, and one in 250 of 5000, which takes several full packets at any RDMA MTU. All are different.
 func writeFeed(t *testing.T, file string, n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
@@ -102,9 +101,8 @@ func wantComplete(t *testing.T, dir, got, pub, sub string) (pubResult, subResult
 	return p, s
 }
 
-// wantConsistent checks that the messages written by a subscriber match its report: the whole feed
-// except for reported gaps, up to the reported end. It reports whether that is everything. status
-// is the subscriber's exit status.
+// wantConsistent checks that the messages written by a subscriber match its report: the whole feed except for reported
+// gaps, up to the reported end. It reports whether that is everything. status is the subscriber's exit status.
 func wantConsistent(t *testing.T, dir, got, sub string, status int) (complete bool) {
 	t.Helper()
 	s := summaryOf[subResult](t, sub)

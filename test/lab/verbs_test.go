@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// got counts the packets that a VM's RDMA device received with a correct ICRC (kernel
-// sw/rxe/rxe_recv.c).
+// got counts the packets that a VM's RDMA device received with a correct ICRC (kernel sw/rxe/rxe_recv.c).
 const got = "$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)"
 
 // sent counts the packets that it sent.
@@ -38,9 +37,8 @@ const (
 	netemInwardModules = "sch_netem ifb sch_ingress cls_matchall act_mirred"
 )
 
-// Reliable pub/sub over verbs between two kernels, with loss and reordering in both directions:
-// packets on the wire are missing and out of order, and the received messages equal the published
-// ones.
+// Reliable pub/sub over verbs between two kernels, with loss and reordering in both directions: packets on the wire
+// are missing and out of order, and the received messages equal the published ones.
 func TestVerbsPubSub(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -77,9 +75,8 @@ func TestVerbsPubSub(t *testing.T) {
 
 var mdbEntry = regexp.MustCompile(`port (\S+) grp (239\.20\.\d+\.\d+)`)
 
-// On a bridge that snoops and does not flood, the subscriber receives the stream because of its
-// membership, the VM that did not join receives no datagram, and the publisher, which joins
-// send-only, is never in the bridge's table.
+// On a bridge that snoops and does not flood, the subscriber receives the stream because of its membership, the VM
+// that did not join receives no datagram, and the publisher, which joins send-only, is never in the bridge's table.
 func TestVerbsSnooping(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -156,9 +153,8 @@ func TestVerbsNames(t *testing.T) {
 	}
 }
 
-// Mixed fabric: RoCE in user space on the host and verbs in a VM, in both directions, with loss in
-// both directions and at both MTUs. Datagrams have the size of the MTU, and are the same from
-// either publisher.
+// Mixed fabric: RoCE in user space on the host and verbs in a VM, in both directions, with loss in both directions and
+// at both MTUs. Datagrams have the size of the MTU, and are the same from either publisher.
 func TestVerbsMixed(t *testing.T) {
 	Need(t)
 	t.Parallel()

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package quickstart runs the commands and programs of README.md and of all pages of docs, like a
-// reader.
+// Package quickstart runs the commands and programs of README.md and of all pages of docs, like a reader.
 package quickstart
 
 import (

@@ -45,8 +45,7 @@ func intact(m []byte) bool {
 	return len(m) >= atPayload && crc32.ChecksumIEEE(m[atNumber:]) == binary.LittleEndian.Uint32(m)
 }
 
-// checker detects messages that are torn or out of order, and losses without a report, in one
-// subscription.
+// checker detects messages that are torn or out of order, and losses without a report, in one subscription.
 type checker struct {
 	mu       sync.Mutex
 	streams  map[string]*stream // by publisher

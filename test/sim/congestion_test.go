@@ -93,8 +93,7 @@ func TestRepairsDoNotFillASlowLink(t *testing.T) {
 	}
 }
 
-// Without flow control, repairs do not exceed their share of the data at any loss rate.
-// docs/protocol §6.6, §6.11.
+// Without flow control, repairs do not exceed their share of the data at any loss rate. docs/protocol §6.6, §6.11.
 func TestRepairsAtHeavyLoss(t *testing.T) {
 	for _, gap := range []time.Duration{20 * time.Microsecond, 2 * time.Millisecond} {
 		o := Simple(3, 3, 200_000)

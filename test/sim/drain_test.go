@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Packets that lie unread in the receive buffer are not requested: with a subscriber at nine tenths
-// of its capacity, after it was stopped with much left to read, and with more data than it can
-// read. In that case its buffer is never empty; it still requests lost packets, and loses nothing.
-// docs/protocol §6.15.
+// Packets that lie unread in the receive buffer are not requested: with a subscriber at nine tenths of its capacity,
+// after it was stopped with much left to read, and with more data than it can read. In that case its buffer is never
+// empty; it still requests lost packets, and loses nothing. docs/protocol §6.15.
 func TestUnreadPacketsAreNotRequested(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -323,8 +323,7 @@ func (f *feed) fail(format string, args ...any) {
 	f.sub.sim.fail("subscriber %d (%s, stream %v.%d from %d): "+format, append([]any{f.sub.number, name, of.Publisher, of.Epoch, f.st.Start()}, args...)...)
 }
 
-// read reads from the cursor: one packet if the reader is slow, otherwise all. It reports whether
-// there may be more.
+// read reads from the cursor: one packet if the reader is slow, otherwise all. It reports whether there may be more.
 func (f *feed) read() (more bool) {
 	for f.sub.sim.err == nil {
 		if f.leased {

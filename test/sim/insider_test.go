@@ -77,8 +77,7 @@ type proofNode struct {
 	v    *signed.Verifier
 }
 
-// prove makes the publishers of a run sign. Its subscribers trust them for their topics, and an
-// insider for others.
+// prove makes the publishers of a run sign. Its subscribers trust them for their topics, and an insider for others.
 func (k *keys) prove(o *Options) {
 	x := &proofs{k: k, sealed: make(map[bool][]byte), ahead: make(map[[12]byte]uint32), keys: make(map[int]ed25519.PrivateKey), replySigners: make(map[int]*signed.Signer), nodes: make(map[int]*proofNode)}
 	var grants []signed.Grant

@@ -27,8 +27,7 @@ func twins(n int, epochs ...uint64) Options {
 	return o
 }
 
-// Concurrent instances of one identity are all delivered, whatever the order of their epochs, even
-// with packet loss.
+// Concurrent instances of one identity are all delivered, whatever the order of their epochs, even with packet loss.
 func TestInstancesSideBySide(t *testing.T) {
 	for _, epochs := range [][]uint64{{10, 20}, {20, 10}, {20, 10, 15}} {
 		for _, loss := range []Ratio{0, 5 * Percent} {
@@ -86,8 +85,7 @@ func TestInstanceComesBackAfterACut(t *testing.T) {
 	}
 }
 
-// Instances are killed one after the other while another one runs: a rolling update that is rolled
-// back repeatedly.
+// Instances are killed one after the other while another one runs: a rolling update that is rolled back repeatedly.
 func TestRepeatedRollback(t *testing.T) {
 	o := twins(30_000, 1<<40, 0)
 	o.Publishers[0].Gap = 20 * time.Millisecond

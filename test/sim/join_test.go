@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// busyFeed returns a publisher that sends continuously at a good half of the network's rate, with
-// one live subscriber.
+// busyFeed returns a publisher that sends continuously at a good half of the network's rate, with one live subscriber.
 func busyFeed(seed uint64) Options {
 	o := Simple(seed, 1, 30_000)
 	o.Net.Bandwidth = 100_000_000

@@ -67,8 +67,7 @@ func (p *publisher) checkCounted() {
 	}
 }
 
-// unanswered queries all topics. It returns the number of one with an incomplete or wrong answer;
-// -1: none.
+// unanswered queries all topics. It returns the number of one with an incomplete or wrong answer; -1: none.
 func (p *publisher) unanswered() int {
 	if p.o.Queries == 0 {
 		return -1

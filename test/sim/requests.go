@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Requests and replies. The checker verifies: a reply that a subscriber has made and its publisher
-// waits for arrives exactly once and unchanged while both are present, and no subscriber executes a
-// request twice. docs/protocol §24.
+// Requests and replies. The checker verifies: a reply that a subscriber has made and its publisher waits for arrives
+// exactly once and unchanged while both are present, and no subscriber executes a request twice. docs/protocol §24.
 
 // openRequest is a request of a publisher.
 type openRequest struct {

@@ -65,8 +65,7 @@ func TestRepairTrafficAndTime(t *testing.T) {
 		{"shared 1%", Percent, 0, Percent, 1, 4, 2, 5, 30},
 		{"both", Percent / 2, Percent / 2, Percent, 1, 3, 2, 5, 20},
 		{"independent 5%", 0, 5 * Percent, 5 * Percent, 1, 2, 2, 5, 50},
-		// At least one of 8 subscribers loses more than half of all packets: repairs are limited by their
-		// share of the data.
+		// At least one of 8 subscribers loses more than half of all packets: repairs are limited by their share of the data.
 		{"independent 10%", 0, 10 * Percent, 10 * Percent, 1, 2, 2, 30, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,8 +111,7 @@ func TestRepairTrafficFarAway(t *testing.T) {
 	}
 }
 
-// The loss of the last packet of a burst is detected within 10 round trips and 200 microseconds.
-// docs/protocol §5.1.
+// The loss of the last packet of a burst is detected within 10 round trips and 200 microseconds. docs/protocol §5.1.
 func TestTailLossIsFound(t *testing.T) {
 	for _, latency := range []time.Duration{2 * time.Microsecond, 20 * time.Microsecond, 200 * time.Microsecond, 2 * time.Millisecond} {
 		for lost := range uint64(3) {
@@ -412,8 +410,7 @@ func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
 	}
 }
 
-// An attacker that floods the group with all kinds of packets only changes counters.
-// docs/protocol §13.1, §19.2.
+// An attacker that floods the group with all kinds of packets only changes counters. docs/protocol §13.1, §19.2.
 func TestAttackChangesNothing(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Checksum = true

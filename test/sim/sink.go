@@ -48,8 +48,7 @@ func (s *subscriber) StreamDown(st *reliable.Stream, cause events.Cause) {
 
 func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 
-// Refused implements reliable.Sink. The simulated groups have room for all publishers; scenarios
-// check the counter.
+// Refused implements reliable.Sink. The simulated groups have room for all publishers; scenarios check the counter.
 func (s *subscriber) Refused(reliable.Instant, events.Instance, events.Refusal) {}
 
 // Loss implements reliable.Sink.

@@ -63,9 +63,8 @@ func TestStoppedReader(t *testing.T) {
 	}
 }
 
-// Two subscribers are released at once and continue to read slowly: while they process their
-// backlog each is informed once of its release, though heartbeats name them alternately.
-// docs/protocol §8.7.
+// Two subscribers are released at once and continue to read slowly: while they process their backlog each is informed
+// once of its release, though heartbeats name them alternately. docs/protocol §8.7.
 func TestTwoReleasedAtOnce(t *testing.T) {
 	for _, loss := range []Ratio{0, Percent} {
 		t.Run(loss.String(), func(t *testing.T) {

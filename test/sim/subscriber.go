@@ -257,8 +257,7 @@ func (s *subscriber) pump() {
 	s.sim.fail("subscriber %d never stops sending", s.number)
 }
 
-// readAll continues all cursors that are not slow, repeatedly if reading caused the arrival of
-// totals for another one.
+// readAll continues all cursors that are not slow, repeatedly if reading caused the arrival of totals for another one.
 func (s *subscriber) readAll(now reliable.Instant) {
 	for again := true; again && s.sim.err == nil; {
 		for _, f := range s.feeds {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Receivers report delivery times, also of repaired packets. The simulation checks each.
-// docs/protocol §5.12.
+// Receivers report delivery times, also of repaired packets. The simulation checks each. docs/protocol §5.12.
 func TestDeliveriesAreTimed(t *testing.T) {
 	o := Simple(11, 3, 20_000)
 	o.Publishers[0].Gap = time.Millisecond

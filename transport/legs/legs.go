@@ -227,5 +227,17 @@ func (t *Transport) Close() error {
 	for _, l := range t.legs {
 		errs = append(errs, l.Close())
 	}
-	return errors.Join(errs...)
+	return join(errs...)
+}
+
+// join is errors.Join with a text of one line.
+func join(errs ...error) (all error) {
+	for _, err := range errs {
+		if all == nil {
+			all = err
+		} else if err != nil {
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
 }

@@ -191,6 +191,10 @@ func TestMembershipOfLegs(t *testing.T) {
 		t.Errorf("legs %+v, want leg 0 up and leg 1 down", l)
 	}
 	r.legs[0].post = event(transport.Lost)
+	r.poll()
+	if err := r.reported[len(r.reported)-1].Err; !errors.Is(err, unplugged) || err.Error() != "unplugged; unplugged" {
+		t.Errorf("error %q, want those of both legs on one line", err)
+	}
 	r.expect(transport.LegLost, transport.Lost)
 	r.legs[1].post = event(transport.Joined)
 	r.expect(transport.LegJoined, transport.Joined)

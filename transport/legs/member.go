@@ -65,7 +65,7 @@ func (t *Transport) Join(group int) error {
 	}
 	if len(errs) == len(t.legs) {
 		delete(t.members, key)
-		return errors.Join(errs...)
+		return join(errs...)
 	}
 	return nil
 }
@@ -195,10 +195,10 @@ func (t *Transport) emit(key member, m *membership, now transport.Membership) {
 		t.received.Joins.Add(1)
 	case transport.Failed:
 		t.received.JoinsFailed.Add(1)
-		e.Err = errors.Join(m.errs[:]...)
+		e.Err = join(m.errs[:]...)
 	case transport.Lost:
 		t.received.Lost.Add(1)
-		e.Err = errors.Join(m.errs[:]...)
+		e.Err = join(m.errs[:]...)
 	case transport.Left:
 		delete(t.members, key)
 	}

@@ -137,7 +137,7 @@ func (t *Transport) allFailed() error {
 		}
 		errs = append(errs, l.failed)
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
 
 // Release implements transport.Transport. It panics when the train was released before.

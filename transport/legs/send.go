@@ -68,7 +68,7 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 		s.legs = append(s.legs, outlet{leg: l, tx: tx})
 	}
 	if len(s.legs) == 0 {
-		return nil, errors.Join(errs...)
+		return nil, join(errs...)
 	}
 	t.mu.Lock()
 	t.senders[s] = struct{}{}
@@ -208,7 +208,7 @@ func (s *Sender) Close() error {
 		}
 		errs = append(errs, s.legs[i].tx.Close())
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
 
 func (r readingSender) ReadReplies(handle func(packet []byte)) {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A decoded book has the digest of the original, and develops in the same way. Invalid encodings
-// are errors.
+// A decoded book has the digest of the original, and develops in the same way. Invalid encodings are errors.
 func TestState(t *testing.T) {
 	g := messages{newRand(t)}
 	b := New()

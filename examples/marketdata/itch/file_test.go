@@ -13,8 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// sampleFile holds the first 1000 messages after the opening bell of 2019-12-30, from the sample
-// published by Nasdaq.
+// sampleFile holds the first 1000 messages after the opening bell of 2019-12-30, from the sample published by Nasdaq.
 const sampleFile = "testdata/12302019_SNIPPET.NASDAQ_ITCH50"
 
 func sample(t testing.TB) []byte {
@@ -215,8 +214,7 @@ func TestReaderNoAllocations(t *testing.T) {
 	}
 }
 
-// FuzzReader: no panics, every error has its position, and the messages read yield the same bytes
-// when framed again.
+// FuzzReader: no panics, every error has its position, and the messages read yield the same bytes when framed again.
 func FuzzReader(f *testing.F) {
 	file := sample(f)[:400]
 	f.Add(file)

@@ -45,8 +45,7 @@ func (t Type) String() string { return strconv.QuoteRune(rune(t)) }
 // headerLen is the length of the common header, in bytes.
 const headerLen = 11
 
-// types holds for each type its exact length in bytes, 0 if unknown, and the offset of the stock, 0
-// if none.
+// types holds for each type its exact length in bytes, 0 if unknown, and the offset of the stock, 0 if none.
 var types = [256]struct{ len, stock uint8 }{
 	TypeSystemEvent:        {12, 0},  // section 4.1
 	TypeStockDirectory:     {39, 11}, // 4.2.1

@@ -149,8 +149,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// FuzzParse: no panics; a parsed message has its exact length, and writing it again yields the same
-// bytes.
+// FuzzParse: no panics; a parsed message has its exact length, and writing it again yields the same bytes.
 func FuzzParse(f *testing.F) {
 	writes := map[Type]bool{}
 	for _, g := range golden {

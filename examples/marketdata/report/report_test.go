@@ -62,8 +62,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// On a terminal each frame replaces the previous one, no line is wider than the terminal, and the
-// whole is not higher.
+// On a terminal each frame replaces the previous one, no line is wider than the terminal, and the whole is not higher.
 func TestTerminal(t *testing.T) {
 	var b bytes.Buffer
 	p := &Printer{w: &b, size: func() (int, int) { return 30, 6 }}

@@ -19,7 +19,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/outfile"
 )
 
-// benchmark is the command bench: it parses the flags, and package bench measures.
 type benchmark struct {
 	bench.Settings
 	urls    []string // of the fabric, one for each leg

@@ -114,7 +114,6 @@ type jsonDictionary struct {
 	Bytes    int    `json:"message_bytes"`
 }
 
-// add adds a message. It reports whether more can be added.
 func (d *dict) add(topic string, data []byte) bool {
 	d.messages = append(d.messages, compression.Messages{Topic: topic, Data: bytes.Clone(data)})
 	d.bytes += len(data)

@@ -22,7 +22,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// doctorRun checks this host with facts and self-tests, or the network together with a second host.
 type doctorRun struct {
 	iface   string
 	noTests bool

@@ -231,7 +231,6 @@ func freePort() (int, error) {
 	return c.LocalAddr().(*net.UDPAddr).Port, nil
 }
 
-// finish closes a transport that is not owned by a bus.
 func finish(t transport.Transport) {
 	t.Close()
 	t.Poll(transport.NewBatch(1)) // completes the close

@@ -124,13 +124,13 @@ lost on a leg is received on another: -t udp://?iface=eth0 -t udp://?iface=eth1
 `
 
 func (c *common) registerOther(fs *flagSet) {
-	stringVar(fs, &c.faults, "faults", "", "for tests: drop, duplicate, reorder and delay received data and control packets; a `LIST` such as\n"+
-		"loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=1ms,seed=7\n"+
-		"With reorder=P up to 16 packets overtake a share P of the packets. With burst=N losses come in runs of N packets on average")
-	stringVar(fs, &c.metrics, "metrics", "", "serve Prometheus metrics over HTTP at `ADDR`, such as localhost:9464")
 	boolVar(fs, &c.json, "json", "results as JSON on standard output")
 	boolVar(fs, &c.quiet, "q", "no progress, log warnings or summary on standard error; losses, and subscribers that the command waits for, are still reported")
 	boolVar(fs, &c.verbose, "v", "write the full log of the bus to standard error")
+	stringVar(fs, &c.metrics, "metrics", "", "serve Prometheus metrics over HTTP at `ADDR`, such as localhost:9464")
+	stringVar(fs, &c.faults, "faults", "", "for tests: drop, duplicate, reorder and delay received data and control packets; a `LIST` such as\n"+
+		"loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=1ms,seed=7\n"+
+		"With reorder=P up to 16 packets overtake a share P of the packets. With burst=N losses come in runs of N packets on average")
 }
 
 func (c *common) check() error {
@@ -348,7 +348,6 @@ type word struct {
 	means string // may be empty
 }
 
-// matches reports whether text is the word, or the word with a text for its placeholder.
 func (w word) matches(text string) bool {
 	begins := strings.TrimRightFunc(w.text, unicode.IsUpper)
 	return w.text == text || begins != w.text && strings.HasPrefix(text, begins)

@@ -112,7 +112,11 @@ func (c *command) help(all bool) string {
 	}
 	b.WriteString("\nExamples:\n  " + indented(c.examples, "  ") + "\n")
 	if !all {
-		fmt.Fprintf(&b, "All %s, notes and exit codes: fanfare help -all %s\n", count(len(fs.added), "flag"), c.name)
+		more := "Notes and exit codes"
+		if n := len(fs.added); n > shortFlags {
+			more = "All " + count(n, "flag") + ", notes and exit codes"
+		}
+		b.WriteString(more + ": fanfare help -all " + c.name + "\n")
 		return b.String()
 	}
 	writeExits(&b, c.exits)

@@ -126,7 +126,6 @@ func surveySummary(t *pubsub.TopicList) string {
 	return list(count(len(t.Topics), "topic"), count(t.Publishers, "publisher"), count(t.Joined, "group"))
 }
 
-// verdict is the error for an empty list.
 func (l *ls) verdict(t *pubsub.TopicList) error {
 	m := l.apart.Load()
 	if err := l.unreadable.onlyUnreadable("no publisher detected"); err != nil && len(t.Topics) == 0 {

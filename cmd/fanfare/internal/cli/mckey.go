@@ -190,7 +190,6 @@ func (m *mckey) printf(format string, args ...any) error {
 	return err
 }
 
-// summarize prints the number of messages that each joined side has sent or received.
 func (m *mckey) summarize() (err error) {
 	for _, s := range m.sides {
 		switch {
@@ -204,7 +203,6 @@ func (m *mckey) summarize() (err error) {
 	return err
 }
 
-// mckeySide is the sender or the receiver: an id, its queue pair and their resources.
 type mckeySide struct {
 	m    *mckey
 	role string
@@ -350,7 +348,6 @@ func (s *mckeySide) joinGroup(ctx context.Context, group rdma.Addr) error {
 	return err
 }
 
-// joinHint is advice for a failed join.
 func (s *mckeySide) joinHint(group rdma.Addr, err error) string {
 	infiniband := s.port.LinkLayer == rdma.LinkLayerInfiniBand
 	switch {
@@ -456,7 +453,6 @@ func (s *mckeySide) receive(ctx context.Context) error {
 	return nil
 }
 
-// message counts a message and prints it, if it is one of the first.
 func (s *mckeySide) message(wc *rdma.WorkCompletion) error {
 	s.messages++
 	bytes, imm, gid := max(0, int(wc.ByteLen)-rdma.GRHBytes), "none", "none"

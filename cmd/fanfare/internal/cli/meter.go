@@ -90,7 +90,7 @@ func summary(text string, d time.Duration, msgs, bytes uint64) string {
 	if d < 10*time.Millisecond {
 		return text
 	}
-	return fmt.Sprintf("%s in %s (%s)", text, short(d), rates(perSecond(msgs, d), perSecond(bytes, d)))
+	return fmt.Sprintf("%s in %s (%s)", text, plural.Duration(d), rates(perSecond(msgs, d), perSecond(bytes, d)))
 }
 
 func rates(msgs, bytes float64) string { return fmt.Sprintf("%s/s, %.1f MB/s", si(msgs), bytes/1e6) }
@@ -129,18 +129,6 @@ func some[T ~int | ~int64 | ~uint64](n T, noun string) string {
 		return ""
 	}
 	return count(n, noun)
-}
-
-func short(d time.Duration) string {
-	switch {
-	case d >= 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	}
-	return d.Round(100 * time.Nanosecond).String()
 }
 
 // schedule spreads messages over time. The zero value does not limit the rate.

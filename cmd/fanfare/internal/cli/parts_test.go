@@ -97,14 +97,6 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("si(%v) = %q, want %q", c.x, got, c.want)
 		}
 	}
-	for _, c := range []struct {
-		d    time.Duration
-		want string
-	}{{85_377, "85.4µs"}, {1_234_567, "1.23ms"}, {2_345 * time.Millisecond, "2.35s"}, {83_456 * time.Millisecond, "1m23.5s"}} {
-		if got := short(c.d); got != c.want {
-			t.Errorf("short(%d) = %q, want %q", c.d, got, c.want)
-		}
-	}
 	if got := summary("5 messages", time.Millisecond, 5, 5); got != "5 messages" {
 		t.Errorf("summary of a very short time is %q, want no rate", got)
 	}

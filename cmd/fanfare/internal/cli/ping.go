@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -89,7 +90,6 @@ func (p *ping) event(e events.Event) {
 	}
 }
 
-// respond sends pings back until ctx ends.
 func (p *ping) respond(ctx context.Context) error {
 	if !p.quiet {
 		p.e.console.line("answering pings to %s", p.name)
@@ -253,7 +253,7 @@ func (p *ping) reply(m *pubsub.Message, seq uint64) error {
 	case p.json:
 		return p.lines.write(pingReply{"reply", seq, m.Publisher().String(), len(m.Data), micro(rtt)})
 	}
-	_, err := fmt.Fprintf(p.e.stdout, "%d bytes from %s: seq=%d time=%s\n", len(m.Data), m.Publisher(), seq, short(rtt))
+	_, err := fmt.Fprintf(p.e.stdout, "%d bytes from %s: seq=%d time=%s\n", len(m.Data), m.Publisher(), seq, plural.Duration(rtt))
 	return err
 }
 

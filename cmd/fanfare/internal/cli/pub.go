@@ -132,7 +132,7 @@ func (p *pub) event(e events.Event) {
 
 // reportEvent reports an event, and what changes for the audience with it.
 func (p *pub) reportEvent(e events.Event, there int) {
-	word, change := p.audience.event(e, there)
+	word, change := p.audience.event(&e, there)
 	for _, text := range []string{stallLine(e), change} {
 		if text != "" {
 			p.e.console.peerLine("%s", text)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -11,9 +12,9 @@ import (
 // audience tracks the subscribers of pub's topic that have gone; the publisher tracks those present.
 type audience struct {
 	mu     sync.Mutex
-	silent map[events.ID]struct{} // guarded by mu: given up as silent and not back; their last statuses still count
-	left   bool                   // guarded by mu: all subscribers have gone
-	over   bool                   // guarded by mu: publishing has ended
+	silent map[events.ID]string // guarded by mu: names of those given up and not back; their last statuses still count
+	left   bool                 // guarded by mu: all subscribers have gone
+	over   bool                 // guarded by mu: publishing has ended
 }
 
 // Changes of an audience, in addition to those that an event alone states (stallWords).
@@ -25,27 +26,29 @@ const (
 
 // event processes an event of the bus; present is the number of subscribers of the topic. It returns the change of the
 // audience as a word and as text, both empty without a change. Events of other topics' subscribers change nothing.
-func (a *audience) event(e events.Event, present int) (word, text string) {
+// It completes the name of a subscriber that is back: its first status may come without one.
+func (a *audience) event(e *events.Event, present int) (word, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, silent := a.silent[e.Subscriber]
+	name, silent := a.silent[e.Subscriber]
+	e.Name = cmp.Or(e.Name, name)
 	switch e.Kind {
 	case events.SubscriberUp:
 		if delete(a.silent, e.Subscriber); silent {
 			a.left = false
-			return audienceBack, subscriberText(e) + ", which had stopped answering, is back: pub waits for it again"
+			return audienceBack, subscriberText(*e) + ", which had stopped answering, is back: pub waits for it again"
 		}
 		if a.left && e.Relevant {
 			a.left = false
-			return audienceAgain, "a subscriber has come: " + subscriberText(e)
+			return audienceAgain, "a subscriber has come: " + subscriberText(*e)
 		}
 		return "", ""
 	case events.SubscriberSilent:
 		if a.silent == nil {
-			a.silent = make(map[events.ID]struct{})
+			a.silent = make(map[events.ID]string)
 		}
 		if e.Relevant {
-			a.silent[e.Subscriber] = struct{}{}
+			a.silent[e.Subscriber] = e.Name
 		}
 	case events.SubscriberLeft:
 		delete(a.silent, e.Subscriber)
@@ -56,10 +59,9 @@ func (a *audience) event(e events.Event, present int) (word, text string) {
 		return "", ""
 	}
 	a.left = true
-	return audienceEmpty, "no subscriber is left; the last was " + subscriberText(e) + ". Later subscribers begin at this point (-wait, sub -from)"
+	return audienceEmpty, "no subscriber is left; the last was " + subscriberText(*e) + ". Later subscribers begin at this point (-wait, sub -from)"
 }
 
-// empty reports whether all subscribers have gone, as of the last event.
 func (a *audience) empty() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -48,6 +48,21 @@ func TestAudience(t *testing.T) {
 	}
 }
 
+// A silent subscriber that is back is named as before, although its first status has no name.
+func TestAudienceKeepsNames(t *testing.T) {
+	var out strings.Builder
+	p := pub{e: &env{console: newConsole(&out, "pub"), stdout: &out}}
+	p.json = true
+	p.reportEvent(events.Event{Kind: events.SubscriberSilent, Subscriber: 1, Name: "subB", Relevant: true}, 0)
+	out.Reset()
+	p.reportEvent(events.Event{Kind: events.SubscriberUp, Subscriber: 1}, 1)
+	for _, want := range []string{"subscriber subB, which had stopped answering, is back", `"name":"subB"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q in it", out.String(), want)
+		}
+	}
+}
+
 // pub that waits for subscribers and detects none suggests once what to check, including keys.
 func TestNoSubscriberAdvice(t *testing.T) {
 	var out strings.Builder

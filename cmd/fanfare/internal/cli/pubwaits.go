@@ -14,8 +14,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// How long pub waits, and for which subscribers, before the first message and at the end.
-
 // bounded ends ctx when pub has waited long enough at the end: after linger or, if that is
 // negative, when no subscriber has made progress for the stall limit.
 func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Context, func()) {

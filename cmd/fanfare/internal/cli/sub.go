@@ -15,7 +15,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// sub subscribes, writes messages, reports gaps, and leaves the publishers in order.
 type sub struct {
 	common
 	topics  []string

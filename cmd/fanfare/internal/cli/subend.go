@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
@@ -191,7 +192,7 @@ func (s *sub) dropper() string {
 	return "dropped, because the receive queue was full"
 }
 
-func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }
+func duration(micros float64) string { return plural.Duration(time.Duration(micros * 1e3)) }
 
 func (s *sub) status() func(time.Duration) string {
 	var msgs, bytes flow

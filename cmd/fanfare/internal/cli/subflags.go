@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/outfile"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -76,15 +77,6 @@ process did not run (it was stopped) just before -until passed.`,
 
 func (s *sub) register(fs *flagSet) {
 	s.registerURL(fs)
-	stringVar(fs, &s.out, "o", "", "write messages to `FILE` instead of standard output")
-	choiceVar(fs, &s.framing, "framing", "how to separate written messages",
-		word{string(framingLines), "a newline after each message"},
-		word{string(framingITCH), "the length before each message (2 bytes, big-endian)"},
-		word{string(framingWhole), "no separator"})
-	above(countVar(fs, &s.max, "n", 0, "end after `COUNT` messages"), 0)
-	atLeast(durationVar(fs, &s.idle, "idle", 0, "end when no message arrives for D (such as 500ms, 5s)"), 0)
-	valueVar(fs, &s.until, "until", 0, "end after the time `WHEN` (such as 30s, 5m) or, if WHEN is the word end, when all publishers "+
-		"of the topics have ended or were lost", parseUntil, "a time above zero with its unit, such as 30s, or the word end")
 	choiceVar(fs, &s.from, "from", "where in the streams to begin",
 		word{string(fromLive), "messages published from now on"},
 		word{string(fromWindow), "all messages that publishers still hold for repairs"},
@@ -99,6 +91,15 @@ func (s *sub) register(fs *flagSet) {
 		word{"latest", "skip to the newest messages, with a gap that gives the number skipped"},
 		word{"evict", "end with an error"},
 		word{"conflate", "write only the newest message of each topic, and count those replaced"})
+	valueVar(fs, &s.until, "until", 0, "end after the time `WHEN` (such as 30s, 5m) or, if WHEN is the word end, when all publishers "+
+		"of the topics have ended or were lost", parseUntil, "a time above zero with its unit, such as 30s, or the word end")
+	above(countVar(fs, &s.max, "n", 0, "end after `COUNT` messages"), 0)
+	stringVar(fs, &s.out, "o", "", "write messages to `FILE` instead of standard output")
+	choiceVar(fs, &s.framing, "framing", "how to separate written messages",
+		word{string(framingLines), "a newline after each message"},
+		word{string(framingITCH), "the length before each message (2 bytes, big-endian)"},
+		word{string(framingWhole), "no separator"})
+	atLeast(durationVar(fs, &s.idle, "idle", 0, "end when no message arrives for D (such as 500ms, 5s)"), 0)
 	within(countVar(fs, &s.behind, "behind", 0, "limit of -slow latest and evict: `N` packets behind one publisher; "+
 		"0: half of the receive window"), 0, math.MaxInt32)
 	stringVar(fs, &s.tag, "tag", "", "set `TAG`: publishers with -flow tag:TAG wait only for subscribers with this tag")
@@ -144,6 +145,7 @@ func (s *sub) replaced() uint64 {
 
 type jsonEvicted struct {
 	Publisher string    `json:"publisher"`
+	Name      string    `json:"name,omitempty"`
 	Epoch     events.ID `json:"epoch"`
 	Group     string    `json:"group"`
 	Behind    uint64    `json:"behind_packets"`
@@ -156,12 +158,12 @@ func evicted(err error) *jsonEvicted {
 	if !errors.As(err, &e) {
 		return nil
 	}
-	return &jsonEvicted{e.Publisher.String(), e.Epoch, e.Group, e.Behind, e.Allowed, e.For.Seconds()}
+	return &jsonEvicted{e.Publisher.String(), e.PublisherName, e.Epoch, e.Group, e.Behind, e.Allowed, e.For.Seconds()}
 }
 
 func evictedText(e *jsonEvicted) error {
 	return fmt.Errorf("-slow evict: %s behind publisher %s (limit %d) for %s: read the output faster, or raise the limit with -behind",
-		count(e.Behind, "packet"), e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
+		count(e.Behind, "packet"), cmp.Or(e.Name, e.Publisher), e.Allowed, plural.Duration(time.Duration(e.Seconds*float64(time.Second))))
 }
 
 const untilEnd time.Duration = -1 // the value of -until end

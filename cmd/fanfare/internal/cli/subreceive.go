@@ -65,7 +65,6 @@ func (s *sub) receive(ctx context.Context) error {
 	return nil
 }
 
-// next waits for messages, at most until the idle time since the last message has passed.
 func (s *sub) next(ctx context.Context, msgs []pubsub.Message) (n int, err error) {
 	if s.idle == 0 {
 		return s.s.NextBatch(ctx, msgs)

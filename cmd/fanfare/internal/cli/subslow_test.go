@@ -37,7 +37,7 @@ func TestSubSlow(t *testing.T) {
 			}
 			code, text := make(chan int, 1), new(syncBuffer)
 			go func() { code <- Run(testContext(t), append(args, "x"), nil, out, text) }()
-			start(t, strings.NewReader(lines), "pub", "-t", url, "-wait", "1", "-q", "x").end(t, exitOK)
+			start(t, strings.NewReader(lines), "pub", "-t", url, "-name", "feed", "-wait", "1", "-q", "x").end(t, exitOK)
 			close(out.release)
 			got := <-code
 			list := objects(t, out.buf.String())
@@ -66,8 +66,8 @@ func TestSubSlow(t *testing.T) {
 				t.Fatalf("summary %v has evicted: %v, want %v", sum, evicted, word == "evict")
 			}
 			if evicted {
-				if sum["end"] != "evicted" || e["behind_packets"].(float64) <= 50 || e["allowed_packets"] != 50.0 || !strings.Contains(sum["error"].(string), "-behind") {
-					t.Errorf("summary %v, want end evicted, more than 50 packets behind, 50 allowed and advice about -behind", sum)
+				if sum["end"] != "evicted" || e["behind_packets"].(float64) <= 50 || e["allowed_packets"] != 50.0 || e["name"] != "feed" || !strings.Contains(sum["error"].(string), "behind publisher feed (limit 50)") {
+					t.Errorf("summary %v, want end evicted, more than 50 packets behind, 50 allowed, behind publisher feed", sum)
 				}
 			} else if messages == 0 || lost+replaced == 0 || messages+lost+replaced != n || sum["end"] != "publisher" {
 				t.Errorf("%v messages, %v lost and %v replaced, want %d in all and an end by the publisher: %v", messages, lost, replaced, n, sum)

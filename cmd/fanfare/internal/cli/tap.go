@@ -25,7 +25,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// tapRun is the command tap. Package tap analyses packets; this writes the results.
 type tapRun struct {
 	common
 	file, iface         string
@@ -407,7 +406,7 @@ func (s *tapStream) write(b *strings.Builder) {
 	}
 	rate := fmt.Sprintf("%.0f a second, %.0f bytes a second", s.PacketsPS, s.BytesPS)
 	if s.PacketsPS == 0 {
-		rate = fmt.Sprintf("%d bytes in %s, too short for a rate", s.Bytes, short(time.Duration(s.Seconds*float64(time.Second))))
+		rate = fmt.Sprintf("%d bytes in %s, too short for a rate", s.Bytes, plural.Duration(time.Duration(s.Seconds*float64(time.Second))))
 	}
 	fmt.Fprintf(b, "\n     %s, %s: %s, %s, %s, %s\n", count(s.Packets, "packet"), rate,
 		count(s.Data, "data packet"), count(s.Messages, "message"), count(s.Heartbeats, "heartbeat"), count(s.Announces, "announce"))

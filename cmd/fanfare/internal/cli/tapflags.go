@@ -179,7 +179,6 @@ func (f *tapFilter) beyond(n int) error {
 	return nil
 }
 
-// counts reports whether a packet is counted, by its group and publisher. Invalid packets have no publisher.
 func (f *tapFilter) counts(p *tap.Packet) bool {
 	g, known := p.Group()
 	if f.known && !known || f.groups != nil && (!known || !slices.Contains(f.groups, g.Index)) {
@@ -192,7 +191,6 @@ func (f *tapFilter) counts(p *tap.Packet) bool {
 	return err == nil && h.Publisher == f.publisher
 }
 
-// shows reports whether a counted and valid packet is printed, by type and topic.
 func (f *tapFilter) shows(p *tap.Packet) bool {
 	if f.types == nil && !f.byTopic {
 		return true

@@ -232,6 +232,15 @@ func TestHelp(t *testing.T) {
 				t.Errorf("fanfare %v: exit code %d, standard error %q, want 0, the help and nothing", args, r.code, r.stderr)
 			}
 		}
+		short := c.help(false)
+		if all := "All " + count(len(fs.added), "flag"); strings.Contains(short, all) != (len(fs.added) > shortFlags) {
+			t.Errorf("short help of %s has %q, or lacks it although flags are left out:\n%s", c.name, all, short)
+		}
+		for _, name := range map[string][]string{"ls": {"json"}, "sub": {"from", "slow"}}[c.name] {
+			if !strings.Contains(short, "\n  -"+name+" ") {
+				t.Errorf("short help of %s lacks -%s", c.name, name)
+			}
+		}
 		for line := range strings.SplitSeq(c.examples, "\n") {
 			if !strings.HasPrefix(line, "fanfare "+c.name) && !strings.Contains(line, "(fanfare "+c.name) {
 				t.Errorf("help of %s has the example %q, want one of the command", c.name, line)

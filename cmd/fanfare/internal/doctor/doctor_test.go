@@ -18,9 +18,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
-// host reads a recording. rxe.txt is from a virtual machine with Soft-RoCE, made by
-// testdata/record; the others are written from the kernel's documentation
-// (Documentation/ABI/stable/sysfs-class-infiniband).
+// host reads a recording. rxe.txt is from a virtual machine with Soft-RoCE, made by testdata/record; the others are
+// written from the kernel's documentation (Documentation/ABI/stable/sysfs-class-infiniband).
 func host(t *testing.T, file string) *Facts {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + file)

@@ -71,8 +71,7 @@ func (c *check) container() (kind string, own bool) {
 	return kind, own
 }
 
-// clouds are recognized by the machine's DMI data (kernel
-// Documentation/ABI/testing/sysfs-firmware-dmi-tables).
+// clouds are recognized by the machine's DMI data (kernel Documentation/ABI/testing/sysfs-firmware-dmi-tables).
 var clouds = []cloud{
 	{name: "Amazon EC2", file: "sys_vendor", wantText: "Amazon EC2", service: "a Transit Gateway with a multicast domain"},
 	{name: "Google Cloud", file: "product_name", wantText: "Google Compute Engine", service: "its multicast service for VPC networks"},

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Containers and clouds are detected by files in /proc, /sys and /, and the finding names an
-// alternative to multicast.
+// Containers and clouds are detected by files in /proc, /sys and /, and the finding names an alternative to multicast.
 func TestEnvironment(t *testing.T) {
 	device := map[string]string{"sys/class/net/enp1s0np0/device/vendor": "0x15b3"}
 	for _, c := range []struct {

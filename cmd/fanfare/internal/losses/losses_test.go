@@ -1,6 +1,8 @@
 package losses
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +114,10 @@ func TestReport(t *testing.T) {
 			},
 		},
 	}
-	lossy.Losses[3].Unknown = 1
+	lossy.Losses[3].Unknown, lossy.Losses[1].Epoch, lossy.Losses[2].Epoch = 1, 6, 7
+	if b, err := json.Marshal(Make([]inspect.Seen{seen(1, lossy)}, at(-60, 0), noon).Findings[0]); err != nil || !bytes.Contains(b, []byte(`"epoch":"0000000000000007"`)) {
+		t.Errorf("the first finding is %s, error %v, want the latest epoch", b, err)
+	}
 	quiet := &inspect.LossRecord{From: at(-3, 0), To: noon}
 	shared := &inspect.LossRecord{From: from, To: noon, Minutes: []stats.LossMinute{{
 		Start: at(-3, 0), Missing: 12, Repaired: 12, Causes: []stats.CauseCount{{Cause: "fabric", Dropped: 12}},

@@ -19,8 +19,7 @@ type hintKey struct{ process, bus, cause, peer string }
 
 const hintAgain = time.Minute // a hint that was absent for this long is shown again
 
-// maxHints bounds the hints shown; twice as many are remembered, because a process may invent new ones with each
-// answer.
+// maxHints bounds the hints shown. Twice as many are remembered: a process may invent new ones with each answer.
 const maxHints = 4096
 
 type BusKey struct {

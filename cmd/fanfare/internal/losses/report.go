@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -39,10 +40,11 @@ type Finding struct {
 	Process string    `json:"process"` // program and process id
 	Bus     string    `json:"bus"`     // its name, or its id
 	// Publisher and Subscriber are name or id, and address, if known.
-	Publisher    string `json:"from,omitempty"`
-	Subscriber   string `json:"peer,omitempty"`
-	PublisherID  string `json:"publisher,omitempty"`
-	SubscriberID string `json:"subscriber,omitempty"`
+	Publisher    string    `json:"from,omitempty"`
+	Subscriber   string    `json:"peer,omitempty"`
+	PublisherID  string    `json:"publisher,omitempty"`
+	Epoch        events.ID `json:"epoch,omitempty"` // of the publisher at the latest loss
+	SubscriberID string    `json:"subscriber,omitempty"`
 	// Subscription is the topics of the subscription that lost messages. Topics are the first few
 	// topics that lost messages, OtherTopics at least how many more there are.
 	Subscription string   `json:"subscription,omitempty"`
@@ -120,7 +122,6 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 	return r
 }
 
-// Buses iterates over the buses of all processes that answered.
 func Buses(seen []inspect.Seen) iter.Seq2[*inspect.Process, *inspect.Bus] {
 	return func(yield func(*inspect.Process, *inspect.Bus) bool) {
 		for _, s := range seen {
@@ -142,8 +143,7 @@ func Unanswered(err error) string {
 
 func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped}, k) }
 
-// Messages returns the number of gaps, the messages lost in gaps of known size, and the number of gaps of unknown
-// size.
+// Messages returns the number of gaps, the messages lost in gaps of known size, and the gaps of unknown size.
 func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Kind == Lost {
@@ -258,7 +258,7 @@ func (h *host) begin(kind Kind, cause string, first, last time.Time) Finding {
 func (h *host) finding(x *inspect.Loss) Finding {
 	f := h.begin(Lost, x.Cause, x.First, x.Last)
 	f.Subscription, f.Group, f.Leg = x.Subscription, x.Group, x.Leg
-	f.PublisherID, f.SubscriberID = x.Publisher, x.Subscriber
+	f.PublisherID, f.Epoch, f.SubscriberID = x.Publisher, x.Epoch, x.Subscriber
 	if x.Event {
 		f.Kind = Happened
 	}
@@ -273,8 +273,7 @@ func (h *host) finding(x *inspect.Loss) Finding {
 	return f
 }
 
-// idle reports whether the publisher of a loss released the bus while nothing was unread: the event
-// then names no subscription.
+// idle reports whether a publisher released the bus while nothing was unread: the event names no subscription.
 func (h *host) idle(of *inspect.Loss) bool {
 	const released = "released_by_a_publisher"
 	if of.Cause != released && of.Cause != "released" {
@@ -290,7 +289,7 @@ func (f *Finding) add(x *inspect.Loss) {
 		f.First = x.First
 	}
 	if x.Last.After(f.Last) {
-		f.Last = x.Last
+		f.Last, f.Epoch = x.Last, x.Epoch
 	}
 	if x.Event {
 		f.For, f.Behind = x.For, x.Behind

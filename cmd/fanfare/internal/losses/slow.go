@@ -74,8 +74,7 @@ func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.Subsc
 	return state, of
 }
 
-// LostLately returns a bus's permanent losses of the last minute by its host's clock, sorted by messages, largest
-// first.
+// LostLately returns a bus's permanent losses of the last minute by its host's clock, most messages first.
 func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 	if b.Losses == nil {
 		return nil
@@ -116,8 +115,7 @@ func notRead(state string, of *inspect.SubscriptionFeed) string {
 	return fmt.Sprintf("This subscription is %s: %s of a window of %d are unread, and its publisher waits or skips it.", state, packets, of.Window)
 }
 
-// slow adds hints about slow subscribers: those of this host, and remote ones as seen by publishers
-// here. Their losses and releases are in the records.
+// slow adds hints about slow subscribers of this host, and about remote ones as publishers here detect them.
 func (r *Report) slow(seen []inspect.Seen) {
 	for p, b := range Buses(seen) {
 		hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: p.Name(), Bus: cmp.Or(b.Name, b.ID)}

@@ -199,8 +199,7 @@ func Wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// Printable escapes non-printable characters as in a Go string, such as escape sequences for a
-// terminal: names come from other hosts.
+// Printable escapes characters such as terminal escapes, as in a Go string: names come from other hosts.
 func Printable(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(text) {
 		return text

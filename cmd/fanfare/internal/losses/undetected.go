@@ -47,8 +47,7 @@ func FindUndetected(seen []inspect.Seen) (all []Undetected) {
 	return all
 }
 
-// maxCompared bounds the comparisons of groups and patterns, which take up to 0.1 s. The other
-// sides of further buses are not searched: processes may report thousands of buses.
+// maxCompared bounds the comparisons of groups and patterns, to about 0.1 s: processes may report thousands of buses.
 const maxCompared = 1 << 20
 
 type sides struct {
@@ -125,7 +124,6 @@ func (l *sides) of(k sideKey) []pattern.Pattern {
 	return all
 }
 
-// side is what the bus has not detected.
 func (u *Undetected) side() string {
 	if u.Publishes {
 		return "subscriber"

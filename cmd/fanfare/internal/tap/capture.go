@@ -54,8 +54,7 @@ func newCapture(f frames, groups *Groups) *capture {
 	}
 }
 
-// OpenFile reads a capture file in the formats pcap and pcapng, as written by tcpdump and
-// Wireshark, compressed with gzip or not. Close closes r if it is an io.Closer.
+// OpenFile reads pcap and pcapng files, compressed with gzip or not. Close closes r if it is an io.Closer.
 func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 	closeFile := func() error { return nil }
 	if c, ok := r.(io.Closer); ok {

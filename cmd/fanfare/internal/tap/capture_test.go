@@ -236,8 +236,7 @@ func TestTrains(t *testing.T) {
 	}
 }
 
-// Foreign datagrams count only at an address or port of the fabric; unreadable frames are counted
-// by reason.
+// Foreign datagrams count only at an address or port of the fabric; unreadable frames are counted by reason.
 func TestForeignTraffic(t *testing.T) {
 	text := []byte("something else altogether")
 	fragment := udp4("10.0.0.7:1", group0, text)

@@ -204,8 +204,7 @@ func isTrain(b []byte, size int) bool {
 	return true
 }
 
-// followsInStream reports whether p belongs to the same stream as the packet before it, and is
-// valid. New data follows in sequence; repairs come in any order.
+// followsInStream reports whether p is valid and of the same stream as the packet before. New data is in sequence.
 func followsInStream(last, p []byte) bool {
 	before, err1 := wire.ParseHeader(last)
 	h, err2 := wire.ParseHeader(p)

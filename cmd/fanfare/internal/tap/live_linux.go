@@ -13,8 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// OpenInterface captures what a network interface sends and receives with a packet socket
-// (packet(7)). It requires CAP_NET_RAW.
+// OpenInterface captures the traffic of a network interface with a packet socket (packet(7)). It needs CAP_NET_RAW.
 func OpenInterface(name string, groups *Groups) (Source, error) {
 	iface, err := sys.InterfaceByName(name)
 	if errors.Is(err, sys.ErrNoInterface) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/dissect"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -22,7 +23,8 @@ const (
 	KindRestart     Kind = "restart"      // the first packet of another instance of a publisher
 	KindEnd         Kind = "end"          // a stream ends
 	KindGap         Kind = "gap"          // packets are missing
-	KindRepaired    Kind = "repaired"     // a gap is closed
+	KindRepaired    Kind = "repaired"     // a gap is closed, and none of it is gone
+	KindClosed      Kind = "closed"       // a gap is closed, and a part of it is gone
 	KindGone        Kind = "gone"         // missing packets cannot be repaired
 	KindNAKStorm    Kind = "nak_storm"    // very many NAKs within a second
 	KindRepairStorm Kind = "repair_storm" // more repairs than data within a second, and very many
@@ -44,7 +46,7 @@ type Finding struct {
 	Stream       *Stream // nil: concerns no stream
 	Group        Group   // valid if GroupKnown
 	GroupKnown   bool
-	First, Count uint64 // packets, for gap, repaired, gone and duplicate
+	First, Count uint64 // packets, for gap, repaired, closed, gone and duplicate
 	Nth          uint64 // occurrences so far; not all are reported
 	Text         string // one line for display
 }
@@ -81,7 +83,6 @@ type Observer struct {
 
 var errNoKey = errors.New("no key")
 
-// unwrap removes seal and signature, if present.
 func (o *Observer) unwrap(p *Packet) {
 	p.size = p.Bytes()
 	o.unseal(p)
@@ -230,10 +231,8 @@ func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 		GroupKnown: p.known, found: make(map[Kind]uint64), members: make(map[uint64]bool)}
 	o.streams[key] = s
 	o.order = append(o.order, s)
-	if h.Type == wire.TypeHeartbeat {
-		if x, err := wire.ParseHeartbeat(p.Data); err == nil {
-			s.name(x.Name)
-		}
+	if x, err := wire.ParseHeartbeat(p.Data); h.Type == wire.TypeHeartbeat && err == nil {
+		s.name(x.Name)
 	}
 	instance := streamKey{h.GroupTag, events.Instance{Publisher: h.Publisher}}
 	if _, again := o.latest[instance]; again {
@@ -262,6 +261,11 @@ func (o *Observer) report(p *Packet, s *Stream, kind Kind, first, count uint64, 
 	counts[kind]++
 	if f.Nth = counts[kind]; f.Nth > 10 && f.Nth&(f.Nth-1) != 0 {
 		return
+	}
+	for i, x := range args {
+		if d, ok := x.(time.Duration); ok {
+			args[i] = plural.Duration(d)
+		}
 	}
 	f.Text = fmt.Sprintf(format, args...)
 	if s != nil {

@@ -135,6 +135,23 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// A gap that is closed after a part of it was reported gone is not reported as repaired.
+func TestClosedGap(t *testing.T) {
+	r := newRig()
+	r.on(0, dataPacket(10, 0))
+	r.on(0, dataPacket(15, 0))
+	r.on(0, rangesPacket(wire.TypeGone, 0, 11, 2))
+	r.on(1234567, dataPacket(13, 0))
+	r.drain()
+	r.on(0, dataPacket(14, wire.FlagRepair))
+	r.expect(t, "closed: publisher 0000000000000077: 2 of 4 missing packets are gone, 2 are received, some late and some repaired, after 1.23ms")
+	r.on(0, dataPacket(18, 0))
+	r.on(0, rangesPacket(wire.TypeGone, 0, 17, 1))
+	r.drain()
+	r.on(time.Second, dataPacket(16, wire.FlagRepair))
+	r.expect(t, "closed: publisher 0000000000000077: 1 of 2 missing packets is gone, 1 is repaired after 1s")
+}
+
 // Many NAKs or repairs are storms, reported once a second.
 func TestStorms(t *testing.T) {
 	r := newRig()

@@ -66,7 +66,6 @@ type Unsealer interface {
 
 func (p *Packet) Bytes() int { return cmp.Or(p.size, len(p.Data)) }
 
-// Group is the group of the packet, by its tag or its destination.
 func (p *Packet) Group() (Group, bool) { return p.group, p.known }
 
 // header parses the part that all versions have in common; ok is false if it is not a packet.
@@ -174,7 +173,6 @@ func (g *Groups) add(x Group) {
 	g.byAddress[x.Address] = x
 }
 
-// udAddress is the text of a group's address on RDMA.
 func udAddress(a netip.Addr) string { return "ud:" + a.Unmap().String() }
 
 func (x Group) String() string { return "group " + strconv.Itoa(x.Index) + " (" + x.Address + ")" }

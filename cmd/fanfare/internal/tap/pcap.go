@@ -88,7 +88,6 @@ func (p *pcapngReader) next() (frame, error) {
 	}
 }
 
-// block reads a block, and returns its content if the kind is relevant.
 func (p *pcapngReader) block() (kind uint32, body []byte, err error) {
 	begin, err := p.r.Peek(blockAround)
 	if len(begin) == 0 && err != nil {
@@ -179,8 +178,7 @@ func (p *pcapngReader) describe(b []byte) error {
 	return nil
 }
 
-// perSecond is the number of units in a second for a resolution; 0 if not representable. §4.2: a
-// power of ten, or of two with the highest bit set.
+// perSecond is the number of units in a second: §4.2: a power of ten, or of two with the highest bit set; 0: neither.
 func perSecond(resolution byte) uint64 {
 	if e := resolution &^ 0x80; resolution != e {
 		return 1 << e

@@ -207,10 +207,9 @@ func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 		s.started, s.start, s.high = true, d.Seq, d.Seq+1
 	case !s.started, d.Seq < s.start:
 	case d.Seq >= s.high:
-		if !o.lead(s, p, d.Seq) {
-			return
+		if o.lead(s, p, d.Seq) {
+			s.high = d.Seq + 1
 		}
-		s.high = d.Seq + 1
 	default:
 		o.again(s, p, d.Seq, repair)
 	}
@@ -282,6 +281,11 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 		how = "received late, without repair,"
 	case g.late > 0:
 		how = "received, some late and some repaired,"
+	}
+	if gone := g.count - g.repaired - g.late; gone > 0 {
+		o.report(p, s, KindClosed, g.first, g.count, "%d of %d missing packets %s gone, %d %s %s after %v",
+			gone, g.count, verb(gone), g.count-gone, verb(g.count-gone), how, p.Time.Sub(g.since))
+		return
 	}
 	o.report(p, s, KindRepaired, g.first, g.count, "%s %s %s after %v", sequences(g.first, g.count), verb(g.count), how, p.Time.Sub(g.since))
 }

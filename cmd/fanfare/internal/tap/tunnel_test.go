@@ -68,8 +68,7 @@ func tunnels(want []byte) map[string]framed {
 	}
 }
 
-// Packets in tunnels and after additional headers of networks are found; unsupported frames are
-// counted by reason.
+// Packets in tunnels and after additional headers of networks are found; unsupported frames are counted by reason.
 func TestTunnels(t *testing.T) {
 	want := dataPacket(1, 0)
 	inner := udp4("10.0.0.7:40000", group0, want)

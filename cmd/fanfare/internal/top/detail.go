@@ -206,7 +206,7 @@ func (f *Figures) legDetail(x *Leg) [][2]string {
 func (f *Figures) eventDetail(x *Event) [][2]string {
 	e := &x.Event
 	lines := append([][2]string{line("time", "%s", e.Time.Local().Format("2006-01-02 15:04:05.000")), line("event", "%s, %s", e.Kind, count(x.Times, "time")), line("says", "%s", e.Text)}, x.lines()...)
-	for _, l := range [][2]string{{"group", e.Group}, {"publisher", e.Publisher}, {"name", e.Name}, {"address", e.Address}, {"topics", strings.Join(e.Topics, " ")}, {"leg", e.Leg}, {"error", e.Error}} {
+	for _, l := range [][2]string{{"group", e.Group}, {"publisher", e.Publisher}, {"subscriber", e.Subscriber}, {"name", e.Name}, {"address", e.Address}, {"topics", strings.Join(e.Topics, " ")}, {"leg", e.Leg}, {"error", e.Error}} {
 		if l[1] != "" {
 			lines = append(lines, line(l[0], "%s", l[1]))
 		}
@@ -225,10 +225,14 @@ func (f *Figures) worst() (level, string) {
 		return alarm, text
 	}
 	if g := first(f.Groups, func(g *Group) bool { return g.Unjoined > 0 }); g != nil {
-		return alarm, fmt.Sprintf("group %s is subscribed to and not joined: nothing of it is heard", printable(g.Group))
+		why := first(f.Events, func(e *Event) bool {
+			return e.Event.Group == g.Group && (e.Event.Kind == "group_lost" || e.Event.Kind == "group_failed")
+		})
+		return alarm, printable("nothing is received in group " + g.Group + reason(why))
 	}
 	if x := first(f.Topics, func(x *Topic) bool { return x.Stuck > 0 }); x != nil {
-		return alarm, fmt.Sprintf("%s: nothing of %s could be sent for %s: %s", printable(x.Process), printable(x.Topic), duration(x.Stuck), f.whyStuck(&x.Of))
+		why := first(f.Events, func(e *Event) bool { return e.Of.key == x.key && e.Event.Kind == "cannot_send" })
+		return alarm, printable(fmt.Sprintf("%s: cannot send %s for %s%s", x.Process, x.Topic, duration(x.Stuck), reason(why)))
 	}
 	silenced := best(f.Subscriptions, func(x *Subscription) bool { return x.hearing.Silenced() },
 		func(a, b *Subscription) bool { return a.LostFor < b.LostFor })
@@ -299,12 +303,15 @@ func (f *Figures) losing() string {
 	return printable(fmt.Sprintf("lost permanently within a minute: %s at %s, cause %s; fanfare loss says more", what, in, worst.Cause))
 }
 
-func (f *Figures) whyStuck(of *Of) string {
-	// The newest is the first.
-	if e := first(f.Events, func(e *Event) bool { return e.Of.key == of.key && e.Event.Kind == "cannot_send" }); e != nil {
-		return printable(e.Event.Text)
+// reason is the error of the newest event about a condition, which may not be listed.
+func reason(e *Event) string {
+	switch {
+	case e == nil:
+		return ": its log says why"
+	case e.Event.Behind > 0:
+		return fmt.Sprintf(", %s waiting: %s", count(e.Event.Behind, "packet"), e.Event.Error)
 	}
-	return "its log says why"
+	return ": " + e.Event.Error
 }
 
 func (x *Subscription) undetectedText() string {
@@ -315,8 +322,7 @@ func (s *Subscriber) slowText() string {
 	return fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(s.Subscriber), printable(s.Process), printable(s.about()))
 }
 
-// suspicious says what may become bad, or already is for some: readers that are too slow,
-// buses that cannot hear each other, or have one name.
+// suspicious reports slow readers, and buses that receive nothing from each other or share a name.
 func (f *Figures) suspicious() string {
 	if x := first(f.Subscribers,
 		func(x *Subscriber) bool { return x.State == losses.Silent || x.State == losses.Gone }); x != nil {

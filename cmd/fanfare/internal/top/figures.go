@@ -1,6 +1,5 @@
-// Package top is fanfare top: what the processes of a host say of their buses (package
-// inspect), as rates and rows, and on a terminal. Figures are made of two observations of
-// all processes, purely; tables are made of figures, and text of tables.
+// Package top is the command fanfare top: the buses of a host (package inspect) as rates, rows and text. Figures are
+// computed from two observations, tables from figures, and text from tables.
 package top
 
 import (
@@ -37,13 +36,13 @@ type Figures struct {
 	Events        []Event        `json:"events"`
 	Failed        []Failed       `json:"failed,omitempty"`
 
+	shownEvents  []Event // Events with those of all groups as one
 	undetected   []losses.Undetected
 	undetectedAt map[undetectedKey]*losses.Undetected
 	made         []*table // by view; nil: not yet
 }
 
-// Rate is a number a second between two observations, or another figure that may not be
-// known: NaN, and null in JSON. It is not known of what was not there at the first of them.
+// Rate is a number per second between two observations, or another figure; NaN, and null in JSON, if it is not known.
 type Rate float64
 
 var unknown = Rate(math.NaN())
@@ -243,7 +242,9 @@ type Event struct {
 	Of
 	Event inspect.Event `json:"event"`
 	Times uint64        `json:"times"`
-	same  string
+
+	same   string // equal for the same event in other groups
+	groups int    // in which it happened
 }
 
 type Failed struct {

@@ -77,7 +77,6 @@ type observed struct {
 	err error
 }
 
-// again is a message: it is time to look again.
 type again struct{}
 
 func (p *program) observe() tea.Msg {

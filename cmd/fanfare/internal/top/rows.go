@@ -68,21 +68,24 @@ func Between(before, now Observation) *Figures {
 	slices.SortFunc(f.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Interface, b.Interface))
 	})
-	f.Events = fold(f.Events)
+	f.Events = fold(f.Events, func(e *Event) string { return e.same + "\x00" + e.Event.Group })
+	f.shownEvents = fold(f.Events, func(e *Event) string { return e.same })
 	return f
 }
 
-// fold makes one event of each that repeats: the latest of them. The latest of all is the first.
-func fold(all []Event) []Event {
+// fold makes one event of those with the same key: the latest of them. The latest of all is the first.
+func fold(all []Event, key func(*Event) string) []Event {
 	slices.SortStableFunc(all, func(a, b Event) int { return b.Event.Time.Compare(a.Event.Time) })
 	at, folded := make(map[string]int), []Event{}
 	for _, e := range all {
-		i, had := at[e.same]
+		i, had := at[key(&e)]
 		if !had {
-			i, folded = len(folded), append(folded, e)
-			at[e.same] = i
+			at[key(&e)], e.groups = len(folded), 1
+			folded = append(folded, e)
+			continue
 		}
-		folded[i].Times++
+		folded[i].Times += e.Times
+		folded[i].groups++
 	}
 	return folded
 }
@@ -161,8 +164,8 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 			Lost: l.Counters["lost"], Filled: l.Counters["filled"],
 		})
 	}
-	for _, e := range x.now.Events {
-		f.Events = append(f.Events, Event{Of: x.of, Event: e, same: fmt.Sprint(x.of.key, e.Same())})
+	for _, e := range x.now.NamedEvents() {
+		f.Events = append(f.Events, Event{Of: x.of, Event: e, Times: 1, same: fmt.Sprint(x.of.key, e.Same())})
 	}
 	t := &f.Total
 	t.SentRate, t.ReceivedRate = t.SentRate.add(row.SentRate), t.ReceivedRate.add(row.ReceivedRate)
@@ -233,7 +236,7 @@ func (f *Figures) addGone(x *pair) map[string]int {
 	for _, e := range losses.GoneSubscribers(x.now, f.Time) {
 		gone[e.Group]++
 		f.Subscribers = append(f.Subscribers, Subscriber{
-			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), Address: e.Address, Group: e.Group,
+			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), ID: e.Subscriber, Address: e.Address, Group: e.Group,
 			Behind: e.Behind, State: losses.Gone, Heard: max(0, f.Time.Sub(e.Time).Seconds()) + e.For,
 		})
 	}
@@ -269,7 +272,6 @@ func lagsOf(b *inspect.Bus) map[streamKey]int {
 	return all
 }
 
-// undetectedOf is what is known of a bus that publishes, or subscribes, and detects no peer.
 func (f *Figures) undetectedOf(of *Of, publishes bool) *losses.Undetected {
 	return f.undetectedAt[undetectedKey{of.key.BusKey, publishes}]
 }

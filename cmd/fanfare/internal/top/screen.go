@@ -54,7 +54,6 @@ func (s *Screen) by(t *table) int {
 	return t.sort
 }
 
-// rows are those of the view, sorted and filtered, and the index of the selected one.
 func (s *Screen) rows(t *table) (rows []row, selected int) {
 	rows = matching(t.sorted(s.by(t), s.reverse[s.view]), s.filter)
 	selected = slices.IndexFunc(rows, func(r row) bool { return r.key == s.selected[s.view] })

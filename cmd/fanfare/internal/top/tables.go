@@ -36,7 +36,6 @@ type row struct {
 	detail func() [][2]string
 }
 
-// addRows adds a row for each of a list: fill makes its key, cells and level.
 func addRows[T any](t *table, list []T, detail func(*T) [][2]string, fill func(*T, *row)) {
 	for i := range list {
 		r := row{detail: func() [][2]string { return detail(&list[i]) }}
@@ -58,8 +57,7 @@ const (
 	alarm
 )
 
-// table is a view, by its place in viewNames. It is made once, when it is wanted: there may be
-// a hundred thousand rows in the others, and keys change only what is shown of it.
+// table returns a view by its index in viewNames. It is made on first use: others may have 100,000 rows.
 func (f *Figures) table(view int) *table {
 	if f.made == nil {
 		f.made = make([]*table, len(viewNames))
@@ -72,13 +70,12 @@ func (f *Figures) table(view int) *table {
 	return f.made[view]
 }
 
-// counts are how many rows each view has, and how many others processes did not list.
 func (f *Figures) counts() (rows []int, others int) {
 	for i := range f.Buses {
 		others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
 	}
 	return []int{len(f.Topics) + len(f.Subscriptions), len(f.Streams), len(f.Subscribers), len(f.Groups),
-		len(f.Losses), len(f.Buses), len(f.Legs), len(f.Events)}, others
+		len(f.Losses), len(f.Buses), len(f.Legs), len(f.shownEvents)}, others
 }
 
 var viewNames = []string{"topics", "streams", "subscribers", "groups", "losses", "buses", "legs", "events"}
@@ -90,7 +87,6 @@ func since(s float64) cell     { return cell{duration(s), s} }
 func micro(us float64) cell    { return cell{microText(us), us} }
 func names(list []string) cell { return cell{text: printable(strings.Join(list, ", "))} }
 
-// rate is a number a second: none, or one that is not known, is a dash.
 func rate(x Rate) cell {
 	if !(x > 0) {
 		return cell{"-", 0}
@@ -150,8 +146,7 @@ func (f *Figures) topicTable() table {
 	return t
 }
 
-// undetectedText is the state of a topic without a subscriber, or of a subscription without a
-// publisher. That alone is nothing to look at.
+// undetectedText is the state of a topic without a subscriber, or of a subscription without a publisher.
 func undetectedText(u *losses.Undetected) (string, level) {
 	switch {
 	case u.OtherProcess != "":
@@ -286,7 +281,7 @@ func (f *Figures) eventTable() table {
 	t := table{name: "events", sort: 0, empty: "nothing has happened yet", columns: []column{
 		{"AGO", true, 0, 0}, {"TIMES", true, 1, 0}, {"EVENT", false, 0, 0}, {"PROCESS", false, 1, 24},
 	}}
-	addRows(&t, f.Events, f.eventDetail, func(x *Event, r *row) {
+	addRows(&t, f.shownEvents, f.eventDetail, func(x *Event, r *row) {
 		ago := max(0, f.Time.Sub(x.Event.Time))
 		r.key = x.same
 		switch x.Event.Kind {
@@ -296,14 +291,13 @@ func (f *Figures) eventTable() table {
 		default:
 			r.level = warn
 		}
-		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, countCell(x.Times), text(x.Event.Text),
-			text(x.Process)}
+		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, countCell(x.Times),
+			text(x.Event.InGroups(x.groups)), text(x.Process)}
 	})
 	return t
 }
 
-// sorted returns the rows by a column: numbers with the largest first, and text by the alphabet; the other way round
-// if reverse is set. Rows that are equal stay in the order of their keys, so that nothing jumps.
+// sorted returns the rows by a column: the largest numbers first, text by the alphabet. Equal rows are sorted by key.
 func (t *table) sorted(by int, reverse bool) []row {
 	rows := slices.Clone(t.rows)
 	by = min(max(by, 0), len(t.columns)-1)
@@ -334,13 +328,11 @@ func matching(rows []row, filter string) []row {
 	})
 }
 
-// step is how a number is written from a value on, in a unit.
 type step struct {
 	from, unit float64
 	format     string
 }
 
-// scaled writes a number by the first step that it reaches; one that reaches none, or is not known, is a dash.
 func scaled(x float64, steps []step) string {
 	for _, s := range steps {
 		if x >= s.from {
@@ -360,7 +352,6 @@ func si(x float64) string         { return scaled(x, digits) }
 func bytesText(n float64) string  { return scaled(n, sizes) }
 func microText(us float64) string { return scaled(us, micros) }
 
-// duration is a number of seconds in two units at most; none is a dash.
 func duration(s float64) string {
 	switch {
 	case s <= 0:
@@ -383,7 +374,6 @@ func clock(t time.Time) string { return t.Format("15:04:05") }
 
 func printable(s string) string { return losses.Printable(s) }
 
-// width is how many columns of a terminal a text takes, as far as each character takes one.
 func width(s string) int { return utf8.RuneCountInString(s) }
 
 func fit(s string, n int, right bool) string {

@@ -105,8 +105,7 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// Without an earlier snapshot, after a restart, and while a bus does not answer, rates are unknown,
-// not wrong.
+// Without an earlier snapshot, after a restart, and while a bus does not answer, rates are unknown, not wrong.
 func TestNoRates(t *testing.T) {
 	before, now := scene()
 	if f := Between(Observation{}, now); f.Interval != 0 || f.Total.SentRate.known() || f.Topics[0].Rate.known() || f.Total.MissingRate.known() || f.Groups[0].NAKRate.known() || f.Buses[0].SentRate.known() {

@@ -178,11 +178,16 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	}
 	now := before{totals: t, event: old.event, socket: of.Socket}
 	where := s.Process.Name()
-	for _, e := range b.Events {
+	for _, e := range b.NamedEvents() {
 		if e.Sequence > old.event {
 			now.event = max(now.event, e.Sequence)
 			key := fmt.Sprint(k, e.Same())
-			m.events[key] = event{e.Time.UnixMilli(), e.Kind, e.Text, where, m.events[key].Times + 1, key}
+			was := m.events[key]
+			if !slices.Contains(was.groups, e.Group) && len(was.groups) < maxEvents {
+				was.groups = append(was.groups, e.Group)
+			}
+			text := e.InGroups(len(was.groups))
+			m.events[key] = event{e.Time.UnixMilli(), e.Kind, text, where, was.Times + 1, key, was.groups}
 		}
 	}
 	f.Slow = append(f.Slow, slowOf(b, where, at)...)
@@ -232,7 +237,6 @@ func (t *totals) add(x *totals) {
 	t.repairs, t.deliveries = histogram.Sum(t.repairs, x.repairs), histogram.Sum(t.deliveries, x.deliveries)
 }
 
-// point is what was counted in seconds. Without a time there are no rates.
 func (t *totals) point(now time.Time, seconds float64) []float64 {
 	all := []float64{float64(now.UnixMilli())}
 	for _, n := range t.n {
@@ -247,7 +251,6 @@ func (t *totals) point(now time.Time, seconds float64) []float64 {
 		at(t.deliveries, 90), at(t.deliveries, 99))
 }
 
-// slowOf are the bus's subscribers and subscriptions that are slow, or lose permanently because of that.
 func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	for i := range b.Publications {
 		p := &b.Publications[i]
@@ -343,7 +346,8 @@ type event struct {
 	Where string `json:"where"`
 	Times uint64 `json:"times"` // of one kind, peer and cause; the rest is of the latest
 
-	key string
+	key    string
+	groups []string // in which it happened
 }
 
 const (

@@ -32,6 +32,19 @@ func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
 	}}
 }
 
+// Events of a peer in several groups are one row, with its name.
+func TestEventsOfGroups(t *testing.T) {
+	m, x := newModel(), app(1, start, 0, 0)
+	b := &x.Snapshot.Buses[0]
+	b.Events, b.Groups[0].Streams = nil, []inspect.Stream{{Publisher: "6afcf99b86e25b2d", Name: "pubA"}}
+	for i := range uint64(16) {
+		b.Events = append(b.Events, inspect.Event{Sequence: i + 1, Kind: "publisher_up", Publisher: "6afcf99b86e25b2d", Group: fmt.Sprint("g", i), Text: fmt.Sprint("publisher up: 6afcf99b86e25b2d (group g", i, ")")})
+	}
+	if f := m.update(start, []inspect.Seen{x}, nil); len(f.Events) != 1 || f.Events[0].Text != "publisher up: pubA (16 groups)" || f.Events[0].Times != 16 {
+		t.Errorf("events %+v, want one of 16 groups", f.Events)
+	}
+}
+
 // Rates are differences to the second before, not totals, even if a bus did not answer for a while.
 // All counts of a new bus belong to its first second.
 func TestRates(t *testing.T) {

@@ -17,8 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// load is a bus of this process that publishes and receives its own messages, and whose process can
-// be inspected.
+// load is a bus of this process that publishes and receives its own messages, and whose process can be inspected.
 type load struct {
 	dir string
 	bus *pubsub.Bus

@@ -43,13 +43,11 @@ type link struct {
 	Style string `json:"look"`
 }
 
-// carried is what a link had carried when it was seen last, and when some was missing and lost last.
 type carried struct {
 	total, missing, lost uint64
 	missingAt, lostAt    time.Time
 }
 
-// How long a link is drawn as one that has lost packets.
 const (
 	missingShown = 5 * time.Second
 	lostShown    = time.Minute
@@ -226,7 +224,6 @@ func (s *sketch) picture() (p picture) {
 		slices.SortFunc(all, func(a, b node) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Key, b.Key)) })
 		*beyond = max(0, len(all)-maxNodes)
 		all = all[:len(all)-*beyond]
-		// In the order of their names they stay where they are.
 		slices.SortFunc(all, func(a, b node) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
 		for _, n := range all {
 			shown[n.Key] = true

@@ -51,9 +51,8 @@ func hashOf(t *testing.T) string {
 	return hex.EncodeToString(h.Sum(nil)) + "\n"
 }
 
-// The pictures of the page in the documents exist, are small, and match the current page.
-// -web.pictures draws them from processes that publish and subscribe on loopback, with loss and
-// with a slow subscriber.
+// The pictures of the page in the documents exist, are small, and match the current page. -web.pictures draws them
+// from processes that publish and subscribe on loopback, with loss and with a slow subscriber.
 func TestPictures(t *testing.T) {
 	for _, v := range views {
 		path := filepath.Join("../../../../docs/operate", v.name+".png")

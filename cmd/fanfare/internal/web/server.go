@@ -78,7 +78,6 @@ func Serve(addr string, remote bool, read Read) (*Server, error) {
 	return s, nil
 }
 
-// hostsOf are the names that a browser may use for addr.
 func hostsOf(addr string, remote bool) []string {
 	hosts := []string{"localhost"}
 	if !remote {
@@ -133,8 +132,7 @@ func (s *Server) poll(ctx context.Context) {
 	}
 }
 
-// policy is what a browser lets the page do: scripts and styles of this server, and events
-// from it. Nothing from another server, and no page may have it in a frame.
+// policy allows the page scripts, styles and events of this server only, and no page to have it in a frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func (s *Server) handler() http.Handler {
@@ -275,7 +273,6 @@ func (h *hub) leave(c chan []byte) {
 	delete(h.clients, c)
 }
 
-// serve sends to one browser, until it goes, does not read, or the server is closed.
 func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	c, first := h.enter()
 	if c == nil {

@@ -89,8 +89,7 @@ func config(t *testing.T, host int) Config {
 	return Config{Interface: *ifc, Addr: netip.MustParseAddr(hosts[host]), Group: netip.MustParseAddrPort("239.20.255.3:7401"), TTL: 1}
 }
 
-// listening runs a listener in its own network namespace until t ends, and returns the end of its
-// wire.
+// listening runs a listener in its own network namespace until t ends, and returns the end of its wire.
 func listening(t *testing.T, mtu uint32) *os.File {
 	t.Helper()
 	type made struct {
