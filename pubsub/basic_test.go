@@ -11,24 +11,14 @@ import (
 )
 
 // docs/protocol §10.4.
-func TestPublishSubscribe(t *testing.T) {
-	eachFabric(t, testPublishSubscribe)
-}
+func TestPublishSubscribe(t *testing.T) { eachFabric(t, testPublishSubscribe) }
 
 func testPublishSubscribe(t *testing.T, url string) {
 	ctx := testContext(t)
 	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
-	sub, err := subBus.Subscribe("a.b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pub, err := pubBus.Publisher("a.b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pub.WaitSubscribers(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	sub := subscribe(t, subBus, "a.b")
+	pub := publisher(t, pubBus, "a.b")
+	wait(t, ctx, pub, 1)
 	const n = 10000
 	go func() {
 		for i := range n {
@@ -83,10 +73,7 @@ func TestLossyManySizes(t *testing.T) {
 					})
 					continue
 				}
-				sub, err := subBus.Subscribe("x")
-				if err != nil {
-					t.Fatal(err)
-				}
+				sub := subscribe(t, subBus, "x")
 				wg.Go(func() {
 					for m, err := range sub.Messages(ctx) {
 						if check(m, err) {
@@ -96,13 +83,8 @@ func TestLossyManySizes(t *testing.T) {
 					t.Error("subscription ended early")
 				})
 			}
-			pub, err := pubBus.Publisher("x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := pub.WaitSubscribers(ctx, 3); err != nil {
-				t.Fatal(err)
-			}
+			pub := publisher(t, pubBus, "x")
+			wait(t, ctx, pub, 3)
 			for i := range n {
 				if err := pub.Publish(ctx, sized(i)); err != nil {
 					t.Fatal(err)
@@ -151,10 +133,7 @@ func sizeChecker(t *testing.T, n int) func(Message, error) bool {
 func TestCloseWakesReaders(t *testing.T) {
 	url := "mem://" + t.Name()
 	b := openBus(t, Config{}, url)
-	sub, err := b.Subscribe("x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscribe(t, b, "x")
 	errs := make(chan error)
 	go func() {
 		_, err := sub.Next(context.Background())

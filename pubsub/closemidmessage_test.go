@@ -18,10 +18,7 @@ func TestCloseInTheMiddleOfAMessage(t *testing.T) {
 		ctx := testContext(t)
 		url := "mem://" + t.Name()
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
-		s, err := subBus.Subscribe("x", PublisherEvents())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := subscribe(t, subBus, "x", PublisherEvents())
 		defer s.Close()
 		p := publisher(t, pubBus, "x")
 		wait(t, ctx, p, 1)
@@ -79,10 +76,7 @@ func TestCloseWhileStateIsMade(t *testing.T) {
 		return nil
 	})
 	state(three, func(w *StateWriter) error { return w.Write([]byte("3")) })
-	s, err := subBus.Subscribe("s.>", From(State))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := subscribe(t, subBus, "s.>", From(State))
 	defer s.Close()
 	<-making
 	if err := two.Close(ctx); err != nil {

@@ -45,8 +45,7 @@ func readNumbers(t *testing.T, ctx context.Context, s *Subscription, last uint64
 
 // docs/protocol §4.6, §9.8.
 func TestFrom(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	defer cancel()
+	ctx := testContext(t)
 	const before, after = 800, 100
 	starts := func(s Start) func(*Bus) Start { return func(*Bus) Start { return s } }
 	at := func(n uint64) func(*Bus) Start { return func(b *Bus) Start { return positionOf(b, "x", n) } }
@@ -108,8 +107,7 @@ func TestFrom(t *testing.T) {
 // A subscription with From(Window) on a bus with other subscriptions is a separate receiver: neither its beginning
 // nor its end affects them.
 func TestFromIsASeparateReceiver(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	defer cancel()
+	ctx := testContext(t)
 	url := memURL(t)
 	bus := openBus(t, Config{}, url)
 	pub := publisher(t, bus, "x")
@@ -226,8 +224,7 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 joins over sockets at 1 % loss: skipped with -short")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	defer cancel()
+	ctx := testContext(t)
 	url := udpURL(t)
 	bus := openBus(t, Config{Faults: "loss=0.01,seed=7"}, url)
 	pub := publisher(t, bus, "x")

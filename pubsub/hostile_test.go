@@ -62,9 +62,7 @@ func TestHostile(t *testing.T) {
 	subscribe(t, pubBus, beside)
 	back := publisher(t, subBus, beside) // so that the attacker learns the subscriber's address, and sends replies there, too
 	wait(t, ctx, back, 1)
-	if err := back.Publish(ctx, []byte("seen")); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, ctx, back, "seen")
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
 	var read atomic.Int64

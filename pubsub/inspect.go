@@ -164,7 +164,7 @@ func shownPublication(p *stats.Publication) inspect.Publication {
 		x.Subscribers = append(x.Subscribers, inspect.Subscriber{
 			ID: m.ID.String(), Name: m.Name, Address: m.Address, Tag: m.Tag, Behind: m.Behind, Room: m.Room,
 			Heard: m.LastHeard.Seconds(), Unanswered: m.Unanswered.Seconds(),
-			Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(),
+			Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(), Unreached: m.Unreached,
 		})
 	}
 	return x

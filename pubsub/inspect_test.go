@@ -64,9 +64,7 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := publisher(t, pub, "md.a"), publisher(t, pub, "md.b")
-	if err := a.WaitSubscribers(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	wait(t, ctx, a, 1)
 	for range 1000 {
 		publish(t, ctx, a, strings.Repeat("x", 700))
 	}
@@ -153,9 +151,7 @@ func TestInspectSlow(t *testing.T) {
 	sub := openBus(t, Config{Name: "sleepy", ReceiveWindowBytes: 64 << 10}, url)
 	s := subscribe(t, sub, "md")
 	p := publisher(t, pub, "md")
-	if err := p.WaitSubscribers(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	wait(t, ctx, p, 1)
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	published := make(chan error)

@@ -157,15 +157,10 @@ func TestUnreadable(t *testing.T) {
 			}}, at(c.sub))
 			sub := subscribe(t, subBus, "x")
 			pubBus := openBus(t, Config{}, at(c.pub))
-			pub, err := pubBus.Publisher("x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			pub := publisher(t, pubBus, "x")
 			var e events.Event
 			for done := false; !done; {
-				if err := pub.Publish(ctx, []byte("not readable")); err != nil {
-					t.Fatal(err)
-				}
+				publish(t, ctx, pub, "not readable")
 				select {
 				case e = <-reported:
 					done = true
@@ -183,9 +178,7 @@ func TestUnreadable(t *testing.T) {
 				t.Errorf("statistics %+v, want the refused packets counted", st.Seal)
 			}
 			for range 50 {
-				if err := pub.Publish(ctx, []byte("nor this")); err != nil {
-					t.Fatal(err)
-				}
+				publish(t, ctx, pub, "nor this")
 			}
 			if len(reported) > 0 {
 				t.Errorf("a second event %v, want one only", <-reported)
@@ -290,9 +283,7 @@ func testRevocation(t *testing.T, key Key, subscriber Config, pubURL, subURL str
 	refuse := func(n uint64) {
 		t.Helper()
 		for until := subBus.Stats().Seal.UnknownKey + n; subBus.Stats().Seal.UnknownKey < until; time.Sleep(time.Millisecond) {
-			if err := pub.Publish(ctx, []byte("refused")); err != nil {
-				t.Fatal(err)
-			}
+			publish(t, ctx, pub, "refused")
 			pub.Flush(ctx)
 		}
 	}
@@ -388,9 +379,7 @@ func TestCaptureOfSealedGroup(t *testing.T) {
 			pub := publisher(t, pubBus, "some.topic")
 			wait(t, ctx, pub, 1)
 			for range 1000 {
-				if err := pub.Publish(ctx, []byte("somepayload")); err != nil {
-					t.Fatal(err)
-				}
+				publish(t, ctx, pub, "somepayload")
 			}
 			large := make([]byte, 20_000) // in several packets
 			for i := range large {

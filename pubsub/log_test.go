@@ -19,10 +19,7 @@ func TestLogHasOneLineAPublisher(t *testing.T) {
 	for i := range 100 {
 		names = append(names, fmt.Sprintf("t.%d", i))
 	}
-	sub, err := subBus.Subscribe(names[0], Topics(names[1:]...), PublisherEvents())
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscribe(t, subBus, names[0], Topics(names[1:]...), PublisherEvents())
 	for _, name := range names {
 		p := publisher(t, pubBus, name)
 		wait(t, ctx, p, 1)

@@ -137,9 +137,7 @@ func (p *promised) link(up bool) {
 }
 
 // by converts a test with a URL to one of promises.
-func by(test func(*testing.T, string)) func(*promised) {
-	return func(p *promised) { test(p.T, p.url) }
-}
+func by(test func(*testing.T, string)) func(*promised) { return func(p *promised) { test(p.T, p.url) } }
 
 // TestPromises tests each promise of the package on each fabric.
 func TestPromises(t *testing.T) {

@@ -68,18 +68,14 @@ func TestRoCERole(t *testing.T) {
 	}
 	p := publisher(t, b, topic)
 	fmt.Println("ready")
-	if err := p.WaitSubscribers(ctx, subscribers); err != nil {
-		t.Fatal(err)
-	}
+	wait(t, ctx, p, subscribers)
 	if held {
 		fmt.Println("met")
 		bufio.NewReader(os.Stdin).ReadString('\n')
 	}
 	n := roceMessages(lone)
 	for i := range n {
-		if err := p.Publish(ctx, []byte(simMessage(i))); err != nil {
-			t.Fatal(err)
-		}
+		publish(t, ctx, p, simMessage(i))
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -289,9 +285,7 @@ func TestRoCEChecksMix(t *testing.T) {
 		if err := p.WaitSubscribers(ctx, 1); err != nil {
 			t.Fatalf("from check=%s to check=%s: %v", check[0], check[1], err)
 		}
-		if err := p.Publish(ctx, []byte("hello")); err != nil {
-			t.Fatal(err)
-		}
+		publish(t, ctx, p, "hello")
 		if m, err := s.Next(ctx); err != nil || string(m.Data) != "hello" {
 			t.Errorf("from check=%s to check=%s: message %q, error %v, want hello", check[0], check[1], m.Data, err)
 		}

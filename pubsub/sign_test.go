@@ -433,9 +433,7 @@ func TestTrustChanges(t *testing.T) {
 	wait(t, ctx, pub, 1)
 	publish := func(p *Publisher, text string) {
 		t.Helper()
-		if err := p.Publish(ctx, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		publish(t, ctx, p, text)
 	}
 	expect := func(text string) {
 		t.Helper()
@@ -485,9 +483,7 @@ func TestSealedAndSignedWithoutKeys(t *testing.T) {
 	}}, url)
 	sub := subscribe(t, subBus, "md.x")
 	pub := publisher(t, openBus(t, Config{Sign: signing}, withKeys(url, keyFile(t, key))), "md.x")
-	if err := pub.Publish(ctx, []byte("sealed and signed")); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, ctx, pub, "sealed and signed")
 	if text := <-reported; !strings.Contains(text, "are sealed with key "+key.ID.String()+", and this bus has no keys") || len(reported) > 0 {
 		t.Errorf("event %q and %d more, want one of key %v", text, len(reported), key.ID)
 	}
@@ -507,9 +503,7 @@ func TestUnsigned(t *testing.T) {
 	sub := subscribe(t, subBus, "md.x")
 	pub := publisher(t, openBus(t, Config{}, url), "md.x")
 	for range 3 {
-		if err := pub.Publish(ctx, []byte("unsigned")); err != nil {
-			t.Fatal(err)
-		}
+		publish(t, ctx, pub, "unsigned")
 	}
 	eventually(t, ctx, "packets are counted", func() bool { return subBus.Stats().Sign.Unsigned >= 3 })
 	nothing(t, sub)

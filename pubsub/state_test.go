@@ -276,8 +276,7 @@ func stateBus(t *testing.T) (bus *Bus, url string) {
 }
 
 func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context, []byte) error, state func(func(*StateWriter) error) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	defer cancel()
+	ctx := testContext(t)
 	var books sums
 	if err := state(books.write); err != nil {
 		t.Fatal(err)

@@ -20,9 +20,7 @@ func TestSingleMessageInEachBubble(t *testing.T) {
 			}
 			p := publisher(t, pub, "x")
 			time.Sleep(2 * time.Second)
-			if err := p.Publish(ctx, []byte("message")); err != nil {
-				t.Fatal(err)
-			}
+			publish(t, ctx, p, "message")
 			if synctest.Wait(); got.Load() != 1 {
 				t.Errorf("bubble %d: %d messages have arrived, want 1", i, got.Load())
 			}

@@ -113,10 +113,7 @@ func TestContextPanics(t *testing.T) {
 			url := memURL(t)
 			pubBus, subBus := openBus(t, Config{WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
 			sub, idle := subscribe(t, subBus, "x"), subscribe(t, subBus, "idle") // x is unread, and blocks the publisher
-			newest, err := subBus.Subscribe("idle", Conflate(nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			newest := subscribe(t, subBus, "idle", Conflate(nil))
 			pub := publisher(t, pubBus, "x")
 			wait(t, ctx, pub, 1)
 			for pub.TryPublish(make([]byte, 1000)) == nil {

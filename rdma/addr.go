@@ -119,9 +119,7 @@ func (a Addr) IsUnicast() bool {
 
 // IsAny reports whether the address identifies no device: zero or loopback (kernel core/cma.c, cma_any_addr). An id
 // bound to it is bound to no device. In a join it means a group that the subnet administrator (SA) creates.
-func (a Addr) IsAny() bool {
-	return a.IsZeroNet() || a.IP.IsValid() && a.IP.IsLoopback()
-}
+func (a Addr) IsAny() bool { return a.IsZeroNet() || a.IP.IsValid() && a.IP.IsLoopback() }
 
 func (a Addr) String() string {
 	switch a.Family {

@@ -43,9 +43,7 @@ func (g GID) IsV4Mapped() bool { return netip.AddrFrom16(g).Is4In6() }
 
 // IsMulticast reports whether a queue pair can be attached to the GID: it begins with 0xff, or it contains a multicast
 // IPv4 address (kernel include/rdma/ib_addr.h, rdma_is_multicast_addr).
-func (g GID) IsMulticast() bool {
-	return g[0] == 0xff || g.IsV4Mapped() && g[12]&0xf0 == 0xe0
-}
+func (g GID) IsMulticast() bool { return g[0] == 0xff || g.IsV4Mapped() && g[12]&0xf0 == 0xe0 }
 
 // GIDFromParts returns the GID with the subnet prefix and interface id.
 func GIDFromParts(prefix, interfaceID uint64) (g GID) {

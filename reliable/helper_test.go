@@ -140,9 +140,7 @@ func (b *bench) publish(n int) []sent {
 	return of(wire.TypeData, b.next())
 }
 
-func (b *bench) header() wire.Header {
-	return wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
-}
+func (b *bench) header() wire.Header { return wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3} }
 
 func (b *bench) status(receiver, next, limit uint64, flags wire.Flags) {
 	h := b.header()

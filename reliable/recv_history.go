@@ -273,6 +273,4 @@ func (s *seek) named(st *Stream) (begin uint64, ok bool) {
 }
 
 // wantedFrom is the number of the first wanted message of a topic.
-func (st *Stream) wantedFrom(topic uint64) uint64 {
-	return st.r.cfg.Wanted(st.Instance, topic)
-}
+func (st *Stream) wantedFrom(topic uint64) uint64 { return st.r.cfg.Wanted(st.Instance, topic) }

@@ -225,9 +225,7 @@ func (n *streamNames) wait(now Instant, up upTime) {
 }
 
 // namesExpire is until when the next packet waits.
-func (st *Stream) namesExpire() upTime {
-	return st.r.expiry(st.topics.names.since, st.r.cfg.Deadline)
-}
+func (st *Stream) namesExpire() upTime { return st.r.expiry(st.topics.names.since, st.r.cfg.Deadline) }
 
 // askNames requests the names of all topics that the publisher has at sequence from.
 func (st *Stream) askNames(now Instant, from uint64) {

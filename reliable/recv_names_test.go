@@ -24,10 +24,8 @@ func (l *learned) Named(_ *Stream, id uint64, name string, first bool) {
 	}
 	l.all = append(l.all, name)
 }
-func (l *learned) Forgotten(_ *Stream, id uint64) {
-	l.all = append(l.all, fmt.Sprintf("-%x", id))
-}
-func (l *learned) Wants(uint64) bool { return true }
+func (l *learned) Forgotten(_ *Stream, id uint64) { l.all = append(l.all, fmt.Sprintf("-%x", id)) }
+func (l *learned) Wants(uint64) bool              { return true }
 func (l *learned) Untrusted(_ *Stream, _ uint64, topic string, messages int, first bool) {
 	l.all = append(l.all, fmt.Sprintf("untrusted %s %d %v", topic, messages, first))
 }

@@ -39,9 +39,7 @@ func (p *reportState) stop() { p.at = Never }
 // changed makes a status due because subscriptions changed. docs/protocol §7.1.
 func (p *reportState) changed(now Instant) { p.by(max(now, p.changeAt)) }
 
-func (p *reportState) heard(hb *wire.Heartbeat) {
-	p.every = max(hb.StatusInterval, minStatusEvery)
-}
+func (p *reportState) heard(hb *wire.Heartbeat) { p.every = max(hb.StatusInterval, minStatusEvery) }
 
 // solicited makes a status due, with a random delay if there are many receivers. docs/protocol §7.1.
 func (p *reportState) solicited(rng *rand.Rand, now Instant, hb *wire.Heartbeat) {

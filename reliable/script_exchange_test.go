@@ -75,9 +75,7 @@ type event struct {
 	tail        string
 }
 
-func (x *exchange) print(format string, a ...any) {
-	x.add(event{head: fmt.Sprintf(format, a...)})
-}
+func (x *exchange) print(format string, a ...any) { x.add(event{head: fmt.Sprintf(format, a...)}) }
 
 func (x *exchange) add(e event) {
 	e.at = x.now

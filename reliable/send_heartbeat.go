@@ -22,9 +22,7 @@ type heartbeat struct {
 	sinceRestart int // heartbeats since restart
 }
 
-func (h *heartbeat) start(now Instant) {
-	h.due, h.interval, h.last = now, tailDelay, now
-}
+func (h *heartbeat) start(now Instant) { h.due, h.interval, h.last = now, tailDelay, now }
 
 // by makes a heartbeat due at that time at the latest.
 func (h *heartbeat) by(at Instant) { h.due = min(h.due, at) }
@@ -53,9 +51,7 @@ func (h *heartbeat) hasten(now Instant, d time.Duration) {
 }
 
 // restart restarts the ladder, for the end of the stream.
-func (h *heartbeat) restart(now Instant) {
-	h.due, h.interval, h.sinceRestart = now, tailDelay, 0
-}
+func (h *heartbeat) restart(now Instant) { h.due, h.interval, h.sinceRestart = now, tailDelay, 0 }
 
 // appendHeartbeat adds a heartbeat to the control train if one is due. docs/protocol §5.2, §5.8.
 func (s *Sender) appendHeartbeat(now Instant, c *control) {

@@ -189,7 +189,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		s.members.questions.answers(m, st.Echo, m.wantTopics)
 	}
 	if fresh {
-		s.emit(events.SubscriberUp, m, 0)
+		s.emit(events.SubscriberUp, m, 0, nil)
 	}
 	s.countLost(m)
 	if m.wantsState {
@@ -221,19 +221,19 @@ func (s *Sender) leaves(m *Member) {
 	if _, may := s.wantsOurs(m); may && m.Next < s.win.sent {
 		s.stats.ReceiversBehind++
 	}
-	s.emit(events.SubscriberLeft, m, 0)
+	s.emit(events.SubscriberLeft, m, 0, nil)
 	s.removeMember(m)
 }
 
 // maxEvents bounds the events that are kept until the owner takes them.
 const maxEvents = 1024
 
-// emit keeps an event of m, which has lasted for d.
-func (s *Sender) emit(kind events.Kind, m *Member, d time.Duration) {
+// emit keeps an event of m, which has lasted for d because of err.
+func (s *Sender) emit(kind events.Kind, m *Member, d time.Duration, err error) {
 	wants, _ := s.wantsOurs(m)
 	if x := &s.members.events; len(*x) < maxEvents {
 		*x = append(*x, events.Event{Kind: kind, Subscriber: events.ID(m.ID), Name: m.Name, Address: m.Address, For: d,
-			Behind: m.behind(s.win.next), Relevant: wants})
+			Behind: m.behind(s.win.next), Relevant: wants, Err: err})
 	}
 }
 
@@ -392,7 +392,7 @@ func (m *members) giveUp(s *Sender, at Instant) {
 		m.former.remember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		s.emit(events.SubscriberSilent, x, now.sub(x.heard))
+		s.emit(events.SubscriberSilent, x, now.sub(x.heard), nil)
 	}
 }
 

@@ -1,6 +1,8 @@
 package reliable
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -105,6 +107,20 @@ func (m *Member) hold(d time.Duration, lead uint64) events.Hold {
 	return events.Hold{Subscriber: events.ID(m.ID), Name: m.Name, Address: m.Address, For: d, Behind: m.behind(lead)}
 }
 
+// ErrUnreached is the fault of a member that answers, and misses more packets than its readers have not read.
+var ErrUnreached = errors.New("it answers, but packets do not reach it (fanfare loss there; if only full ones are missing, MTUs differ)")
+
+// fault is why m is behind, unless its readers are slow. Packets beyond its limit were not sent to it.
+func (m *Member) fault(now upTime, lead uint64) error {
+	if d := m.unanswered(now); d >= 3*slowHeartbeat { // a running, connected member answers at once
+		return fmt.Errorf("it has not answered for %v", d.Round(time.Millisecond))
+	}
+	if sent := min(lead, m.Limit); sent > m.Next+uint64(m.unread) {
+		return ErrUnreached
+	}
+	return nil
+}
+
 // behind is how many packets m has not received or not read.
 func (m *Member) behind(lead uint64) uint64 { return lead - min(lead, m.Next) + uint64(m.unread) }
 
@@ -144,7 +160,7 @@ func (s *Sender) releaseHolders(now Instant) {
 		if m.membership.slow {
 			kind = events.SlowSubscriber
 		}
-		s.emit(kind, m, m.heldFor(s.up(now)))
+		s.emit(kind, m, m.heldFor(s.up(now)), m.fault(s.up(now), s.win.next))
 	}
 	s.stats.ReceiversReleased += uint64(len(gone))
 	s.flow.recompute(s.cfg.Flow, s.members.list)
@@ -161,9 +177,7 @@ func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 		return events.Hold{}, false
 	}
 	h = m.hold(m.heldFor(s.up(now)), s.win.next)
-	if d := m.unanswered(s.up(now)); d >= 3*slowHeartbeat { // a running, connected member answers at once
-		h.Unanswered = d
-	}
+	h.Fault = m.fault(s.up(now), s.win.next)
 	return h, true
 }
 
@@ -179,7 +193,7 @@ func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
 			ID: events.ID(m.ID), Name: m.Name, Address: m.Address, Tag: m.Tag,
 			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
 			LastHeard: up.sub(m.heard), Unanswered: m.unanswered(up), Holds: m.isHolding(),
-			Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining,
+			Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining, Unreached: m.fault(up, s.win.next) == ErrUnreached,
 		})
 	}
 	return all

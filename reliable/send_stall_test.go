@@ -1,7 +1,10 @@
 package reliable
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +118,21 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// A member that does not answer, or that packets do not reach, is not one that does not read.
+func TestFaultOfAMember(t *testing.T) {
+	for i, c := range []struct {
+		limit  uint64
+		unread uint32
+		asked  solicited
+		want   string
+	}{{10, 4, solicited{}, ""}, {9, 0, solicited{times: 3, since: 1}, "it has not answered for 5s"}, {10, 3, solicited{}, "it answers, but packets do not reach it"}, {6, 0, solicited{}, ""}} {
+		m := &Member{Next: 6, Limit: c.limit, unread: c.unread, asked: c.asked}
+		if got := fmt.Sprint(m.fault(upTime(0).add(5*time.Second+1), 20)); !strings.HasPrefix(got, cmp.Or(c.want, "<nil>")) {
+			t.Errorf("case %d: %s, want %s", i, got, c.want)
+		}
+	}
+}
+
 // Heartbeats name the blocking member, if any, and every second time one of the released members.
 // docs/protocol §5.5, §8.7.
 func TestStallIsEmitted(t *testing.T) {
@@ -184,7 +202,7 @@ func TestHolderIsReleased(t *testing.T) {
 	if named < 2*time.Second {
 		t.Errorf("heartbeats have named it for %v", named)
 	}
-	if g := taken(b.s, events.SubscriberReleased); len(g) != 1 || g[0].Subscriber != 2 || g[0].Name != `"stands\astill"` || g[0].For < 3*time.Second {
+	if g := taken(b.s, events.SubscriberReleased); len(g) != 1 || g[0].Err != nil || g[0].Subscriber != 2 || g[0].Name != `"stands\astill"` || g[0].For < 3*time.Second {
 		t.Errorf("released: %+v", g)
 	}
 	if _, ok := b.s.Holder(b.now); ok || b.s.Stats().ReceiversReleased != 1 || b.s.flow.free {

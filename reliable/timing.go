@@ -182,9 +182,7 @@ func (r *rttEstimator) recent() time.Duration {
 
 // hold is how long a sent packet may be in transit: until then it is not lost. It rises with the first longer sample,
 // and falls slowly (RFC 9002 §6.1.2, §6.2.1).
-func (r *rttEstimator) hold() time.Duration {
-	return max(r.newest, r.value()+4*r.variance)
-}
+func (r *rttEstimator) hold() time.Duration { return max(r.newest, r.value()+4*r.variance) }
 
 // value is the smoothed round trip.
 func (r *rttEstimator) value() time.Duration {

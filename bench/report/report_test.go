@@ -34,9 +34,7 @@ func contest() bench.Point {
 	return p
 }
 
-func throughput() *bench.Result {
-	return result("throughput", contest())
-}
+func throughput() *bench.Result { return result("throughput", contest()) }
 
 func latency() *bench.Result {
 	var p bench.Point

@@ -7,8 +7,31 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
+
+type twoLegs struct{ transport.Legged }
+
+func (twoLegs) Stats() transport.Stats {
+	return transport.Stats{Legs: []stats.Leg{{URL: "A"}, {URL: "B"}}}
+}
+
+// The loss of the last leg is reported as such.
+func TestLastLeg(t *testing.T) {
+	var got strings.Builder
+	_, l := newLoop(t, Config{Events: func(e events.Event) { fmt.Fprintln(&got, e) }})
+	if err := l.do(func() {
+		l.inbox.legs = legs{t: twoLegs{}, n: 2}
+		for leg := range uint8(2) {
+			l.legChanged(&transport.Event{Kind: transport.LegLost, Leg: leg, Err: errors.New("link down")})
+		}
+		l.inbox.legs = legs{}
+	}); err != nil || got.String() != "leg down: A: link down\nleg down: B: link down: no leg is left\n" {
+		t.Errorf("events, %v:\n%s", err, &got)
+	}
+}
 
 // If an interface goes down, all memberships are lost. The log has one line for that, and one when the last is back.
 func TestMembershipsAreLoggedOnce(t *testing.T) {

@@ -92,9 +92,13 @@ func (j *journal) sayOf(peer events.ID, line *report.Line, args ...any) {
 
 // publisherCame logs that a publisher is up.
 func (j *journal) publisherCame(from *reliable.Origin, group string) {
-	args := publisherArgs(from, group)
+	args, line, lost := publisherArgs(from, group), &report.PublisherUp, remark{from.Publisher, &report.PublisherLost}
+	if _, reported := j.repeats.at[lost]; reported {
+		delete(j.repeats.at, lost)
+		line = &report.PublisherBack
+	}
 	if j.presences.came(from.Instance) {
-		j.say(&report.PublisherUp, args...)
+		j.say(line, args...)
 	} else {
 		report.PublisherUp.Debug(j.log, args...)
 	}
@@ -106,10 +110,13 @@ func (j *journal) publisherWent(from *reliable.Origin, group string, cause event
 	switch say := j.presences.went(from.Instance, cause); {
 	case !say:
 		report.PublisherDown.Debug(j.log, append(args, "cause", cause)...)
-	case own != nil:
-		j.say(&report.PublisherCutOff, append(args, "err", own)...)
 	case cause == events.CausePublisherLost:
-		j.say(&report.PublisherLost, args...)
+		line := &report.PublisherLost
+		j.repeats.say(j.clock.now(), from.Publisher, line) // for publisherCame
+		if own != nil {
+			line, args = &report.PublisherCutOff, append(args, "err", own)
+		}
+		j.say(line, args...)
 	case cause == events.CauseNone:
 		j.say(&report.PublisherEnded, args...)
 	default:

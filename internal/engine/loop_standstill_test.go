@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,6 +34,40 @@ func TestHeldWhileStopped(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A release is not blamed on a reader while more packets are missing than unread, or the process has just not run.
+func TestReleaseIsNotBlamedOnTheReader(t *testing.T) {
+	for stood, missing := range map[reliable.Instant]uint64{0: 0, 1: 0, 2: 3} {
+		var blamed []string
+		_, l := newLoop(t, Config{Events: func(e events.Event) {
+			if e.Kind == events.ReleasedByPublisher {
+				blamed = append(blamed, fmt.Sprint(e.Topics, e.Behind))
+			}
+		}})
+		subscribeTo(t, l, TopicName{Name: "x"}, policyBlock, nil)
+		err := l.do(func() {
+			g := l.groups[0]
+			if stood == 1 {
+				l.memberships.of[membership{group: everyGroup}] = outage{until: l.now()}
+			}
+			h := wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: 7, Epoch: 1, Flags: wire.FlagChecksum}
+			data := append(make([]byte, wire.DataHeaderLen+wire.RunHeaderLen), 1, 0, 'm')
+			wire.PutDataHeader(data, h, 1000)
+			wire.PutRunHeader(data[wire.DataHeaderLen:], wire.RunMessages, 3, wire.TopicID("x"), 0)
+			hb := wire.Heartbeat{SentAt: 1, PacketSize: 1000, Interval: time.Second, StatusInterval: time.Second}
+			up := wire.AppendHeartbeat(nil, h, &hb)
+			hb.SentAt, hb.Lead, hb.Holder, hb.Held, hb.Released = 2, 1+missing, l.cfg.Receiver.ID, 3*time.Second, true
+			for _, b := range [][]byte{up, data, wire.AppendHeartbeat(nil, h, &hb)} {
+				wire.SetChecksum(b)
+				g.r.Handle(l.now(), 5, b)
+			}
+			g.tick(l.now())
+		})
+		if want := map[bool]string{false: "[[x] 1]", true: "[[] 1]"}[stood > 0]; err != nil || fmt.Sprint(blamed) != want {
+			t.Errorf("stood still %v, %d packets missing: released for %v, want %s (%v)", stood == 1, missing, blamed, want, err)
+		}
 	}
 }
 

@@ -63,9 +63,7 @@ type replySource struct {
 	address func() string // returns from as text, on demand
 }
 
-func (x *replySource) init(t transport.Transport) {
-	x.t, x.address = t, x.text
-}
+func (x *replySource) init(t transport.Transport) { x.t, x.address = t, x.text }
 
 func (x *replySource) text() string { return x.t.SourceAddress(x.from) }
 

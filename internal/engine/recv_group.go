@@ -115,9 +115,7 @@ func (p peers) Retain(from uint64) (uint32, bool) {
 	return uint32(peer), err == nil
 }
 
-func (p peers) Address(from uint64) string {
-	return p.t.SourceAddress(transport.Source(from))
-}
+func (p peers) Address(from uint64) string { return p.t.SourceAddress(transport.Source(from)) }
 
 func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }
 

@@ -23,9 +23,12 @@ type holds struct {
 func (g *group) holding() {
 	for _, st := range g.r.TakeHolding() {
 		held, released := st.Holding()
-		if !released { // its own trouble is no slow reading
-			of, own := g.l.memberships.of, membership{g.index, transport.RoleReceiver}
-			held = min(held, g.l.now().Sub(max(of[own].until, of[membership{group: everyGroup}].until)))
+		of, own := g.l.memberships.of, membership{g.index, transport.RoleReceiver}
+		until := max(of[own].until, of[membership{group: everyGroup}].until)
+		since := g.l.now().Sub(until)
+		unfit := until > 0 && since < held // its own trouble is no slow reading
+		if !released {
+			held = min(held, since)
 		}
 		o := outputOf(st)
 		if o.held == nil {
@@ -35,7 +38,7 @@ func (g *group) holding() {
 		if released {
 			if x.when.over(); !x.released {
 				x.released = true
-				g.reportHolding(events.ReleasedByPublisher, st, held)
+				g.reportHolding(events.ReleasedByPublisher, st, held, unfit)
 			}
 			continue
 		}
@@ -44,16 +47,17 @@ func (g *group) holding() {
 		case held == 0:
 			o.held = nil
 		case x.when.due(held):
-			g.reportHolding(events.HoldsPublishersUp, st, held)
+			g.reportHolding(events.HoldsPublishersUp, st, held, false)
 		}
 	}
 }
 
-func (g *group) reportHolding(kind events.Kind, st *reliable.Stream, d time.Duration) {
+// reportHolding reports that the bus has blocked a publisher for d. unfit: it was cut off or did not run meanwhile.
+func (g *group) reportHolding(kind events.Kind, st *reliable.Stream, d time.Duration, unfit bool) {
 	e := g.event(kind, st)
 	e.For = d
 	var why holdLines
-	e.Topics, e.Behind, why = g.slowest(st)
+	e.Topics, e.Behind, why = g.slowest(st, unfit)
 	line := why.holds
 	if kind == events.ReleasedByPublisher {
 		line = why.released
@@ -66,9 +70,9 @@ func (g *group) reportHolding(kind events.Kind, st *reliable.Stream, d time.Dura
 type holdLines struct{ holds, released *report.Line }
 
 // slowest returns the topics of the subscription that blocks a stream, and the number of packets that it has still to
-// read. Without such a cursor it returns the topics with handlers. If everything received was read and packets are
-// missing, the cause is loss, and there are no topics.
-func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, why holdLines) {
+// read. Without such a cursor it returns the topics with handlers. If more packets are missing than unread, and the
+// window is not nearly full, which refuses packets, or if this bus was unfit, the cause is loss: there are no topics.
+func (g *group) slowest(st *reliable.Stream, unfit bool) (topics []string, behind uint64, why holdLines) {
 	var slow *Subscription
 	for _, s := range g.subs.List() {
 		for _, f := range *s.feeds.Load() {
@@ -77,9 +81,10 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, wh
 			}
 		}
 	}
+	missed := int(behind) <= min(st.Stats(g.l.now()).Missing, st.Span()/2)
 	switch {
-	case behind == 0 && (slow != nil || g.r.AnyMissing()):
-		return nil, 0, holdLines{&report.HoldsByLoss, &report.ReleasedForLoss}
+	case unfit || missed && (slow != nil || g.r.AnyMissing()):
+		return nil, behind, holdLines{&report.HoldsByLoss, &report.ReleasedForLoss}
 	case slow != nil:
 		return slow.names(), behind, holdLines{&report.HoldsByReading, &report.ReleasedForReading}
 	}

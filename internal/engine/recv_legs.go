@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/report"
@@ -60,11 +61,11 @@ func (l *Loop) legChanged(e *transport.Event) {
 	name := x.name(leg)
 	if x.lost[leg] = e.Kind == transport.LegLost; x.lost[leg] {
 		x.since[leg] = now
-		line := &report.LegDown
+		line, err := &report.LegDown, e.Err
 		if !slices.Contains(x.lost[:x.n], false) {
-			line = &report.LegsDown
+			line, err = &report.LegsDown, fmt.Errorf("%w: %s", err, report.NoLeg)
 		}
-		l.emit(line, events.Event{Kind: events.LegDown, Leg: name, Err: e.Err})
+		l.emit(line, events.Event{Kind: events.LegDown, Leg: name, Err: err})
 		return
 	}
 	l.emit(&report.LegBack, events.Event{Kind: events.LegBack, Leg: name, For: now.Sub(x.since[leg])})

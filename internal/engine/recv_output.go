@@ -149,9 +149,7 @@ func (o *output) drop() {
 
 // squeezed reports whether slow cursors have taken half the stream's window or more. Then the publisher needs a status
 // when they catch up (Receiver.Resume).
-func (o *output) squeezed() bool {
-	return o.st.Stalled() || o.log.log.Backlog() >= o.st.Span()/2
-}
+func (o *output) squeezed() bool { return o.st.Stalled() || o.log.log.Backlog() >= o.st.Span()/2 }
 
 // full reports whether slow cursors leave no room for another packet.
 func (o *output) full() bool {

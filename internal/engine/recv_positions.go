@@ -29,9 +29,7 @@ type Position struct {
 }
 
 // NewPositions returns no positions: each topic begins with message 0.
-func NewPositions() *Positions {
-	return &Positions{of: make(map[events.Instance]map[uint64]Position)}
-}
+func NewPositions() *Positions { return &Positions{of: make(map[events.Instance]map[uint64]Position)} }
 
 // Set adds a position.
 func (p *Positions) Set(of events.Instance, x Position) {
@@ -42,9 +40,7 @@ func (p *Positions) Set(of events.Instance, x Position) {
 }
 
 // next returns the number of the first message to deliver of a stream's topic.
-func (p *Positions) next(of events.Instance, topic uint64) uint64 {
-	return p.of[of][topic].Next
-}
+func (p *Positions) next(of events.Instance, topic uint64) uint64 { return p.of[of][topic].Next }
 
 // AbsentError reports that an instance with a known position was not detected. What it published on the topic from
 // message Next on may be lost.

@@ -13,9 +13,7 @@ import (
 )
 
 // If a handler is slower than the publisher, repairs wait in the receive queue. They are not requested again meanwhile.
-func TestSlowHandlerRequestsRepairsOnce(t *testing.T) {
-	synctest.Test(t, slowHandler)
-}
+func TestSlowHandlerRequestsRepairsOnce(t *testing.T) { synctest.Test(t, slowHandler) }
 
 func slowHandler(t *testing.T) {
 	const messages = 20_000

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -72,8 +71,8 @@ func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.
 
 func heldEvent(kind events.Kind, h events.Hold) events.Event {
 	e := events.Event{Kind: kind, Subscriber: h.Subscriber, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
-	if kind == events.PublisherStalled && h.Unanswered > 0 {
-		e.Err = fmt.Errorf("it has not answered for %v", h.Unanswered.Round(time.Millisecond))
+	if kind == events.PublisherStalled {
+		e.Err = h.Fault
 	}
 	return e
 }
@@ -99,6 +98,8 @@ func lineOf(e *events.Event) *report.Line {
 	switch {
 	case e.Kind == events.SubscriberSilent && e.Err != nil:
 		return &report.SubscriberCutOff
+	case e.Kind == events.PublisherStalled && errors.Is(e.Err, reliable.ErrUnreached):
+		return &report.StalledByLoss
 	case e.Kind == events.PublisherStalled && e.Err != nil:
 		return &report.StalledBySilence
 	}
@@ -130,9 +131,10 @@ func (p *Publication) emitStalls() {
 	p.stalls.unreported = nil
 	for _, e := range collected {
 		e.Group = p.l.t.GroupAddress(p.group)
-		if own := p.l.memberships.cutOff(membership{p.group, transport.RoleSender}, p.l.now().Add(-e.For)); own != nil &&
-			(e.Kind == events.SubscriberSilent || e.Kind == events.PublisherStalled && e.Err != nil) {
-			e.Err = own
+		cutOff := p.l.memberships.cutOff(membership{p.group, transport.RoleSender}, p.l.now().Add(-e.For))
+		held := e.Kind == events.PublisherStalled || e.Kind == events.SubscriberReleased
+		if cutOff != nil && (e.Kind == events.SubscriberSilent || held && e.Err != nil) {
+			e.Err = cutOff
 		}
 		if e.Relevant {
 			p.l.detection.met.Store(true)

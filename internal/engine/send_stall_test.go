@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -48,6 +49,15 @@ func TestStallsAreReported(t *testing.T) {
 			if ok != (st.want != none) || ok && (e.Kind != st.want || e.Subscriber != events.ID(st.id) || e.For != st.d) {
 				t.Errorf("%s, step %d: reported %v, event %+v, want kind %v, subscriber %d and %v", name, i, ok, e, st.want, st.id, st.d)
 			}
+		}
+	}
+}
+
+// A stall has the line for its reason.
+func TestLineOfAStall(t *testing.T) {
+	for fault, want := range map[error]*report.Line{nil: &report.PublisherStalled, reliable.ErrUnreached: &report.StalledByLoss, events.ErrBackPressure: &report.StalledBySilence} {
+		if e := heldEvent(events.PublisherStalled, events.Hold{Fault: fault}); lineOf(&e) != want {
+			t.Errorf("%v: line %q, want %q", fault, lineOf(&e).Text, want.Text)
 		}
 	}
 }

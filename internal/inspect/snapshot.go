@@ -176,9 +176,10 @@ type Subscriber struct {
 	Heard   float64 `json:"heard_s"` // seconds since its last packet
 	// Unanswered is the time in seconds for which it has not answered requests for a status.
 	Unanswered float64 `json:"unanswered_s,omitempty"`
-	Holds      bool    `json:"holds"`    // it blocks publishers
-	Released   bool    `json:"released"` // publishers no longer wait for it
-	HeldFor    float64 `json:"held_s"`   // seconds for which it has blocked them, or had when it was released
+	Holds      bool    `json:"holds"`               // it blocks publishers
+	Released   bool    `json:"released"`            // publishers no longer wait for it
+	HeldFor    float64 `json:"held_s"`              // seconds for which it has blocked them, or had when it was released
+	Unreached  bool    `json:"unreached,omitempty"` // it answers, but packets do not reach it
 }
 
 // Topic is a topic that a bus publishes.

@@ -60,9 +60,7 @@ func (s *Set[T]) Remove(p Pattern, v T) bool {
 }
 
 // Append appends the values with a pattern that matches topic to dst, once for each pattern, in no particular order.
-func (s *Set[T]) Append(dst []T, topic string) []T {
-	return s.root.match(dst, topic)
-}
+func (s *Set[T]) Append(dst []T, topic string) []T { return s.root.match(dst, topic) }
 
 func (n *node[T]) next(token string) *node[T] {
 	if token == one {

@@ -128,7 +128,7 @@ var Causes = complete([]Cause{
 		Alert:   &Alert{Name: "FanfareRefused", Severity: warning},
 	},
 	{
-		Gap: events.CauseOverrun, Line: &PacketsDropped, Do: `Make the reader of {{reader . "the subscription"}} faster (the log names it), or choose another policy (sub -slow). If this bus was cut off or stopped for longer than its window lasts, raise Config.ReceiveWindowBytes (default 8 MiB).`,
+		Gap: events.CauseOverrun, Line: &PacketsDropped, Do: `If this bus was cut off or stopped, that is the cause: raise Config.ReceiveWindowBytes (default 8 MiB). Otherwise make the reader of {{reader . "the subscription"}} faster (the log names it), or choose another policy (sub -slow).`,
 		Dropped: sum(nil, func(g *stats.Group) uint64 { return g.Overrun }, nil),
 		Lost:    sum(nil, func(g *stats.Group) uint64 { return g.LostOverrun }, nil),
 	},

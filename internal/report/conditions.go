@@ -26,6 +26,9 @@ const (
 const (
 	toRead   = "Read it, close it, or choose another policy (SlowConsumer)."
 	toArrive = "Find out what keeps packets from this host; if only full ones are missing, MTUs differ (fanfare doctor -peer)."
+	toAnswer = `{{if .Err}}Check whether {{or .Subscriber "that subscriber"}} runs, and the network between: {{said .Err ""}}.{{else}}`
+	// NoLeg ends the error of the event of LegsDown.
+	NoLeg    = "no leg is left"
 	toDetect = "Give both the same iface= (for shm:// of two users the same group=) and keys=; try fanfare doctor -peer."
 )
 
@@ -33,9 +36,10 @@ const (
 var (
 	PublisherUp    = line(info, "publisher up", publisher, events.PublisherUp, ofPeers, "")
 	PublisherEnded = line(info, "publisher ended", publisher, events.PublisherEnded, ofPeers, "")
-	PublisherLost  = line(warn, "publisher lost: it fell silent before its end", publisher, events.PublisherLost, ofPeers, `{{if .Err}}Connect {{or .Process "this process"}} again: {{said .Err ""}}.{{else}}Find out why {{or .Publisher "the publisher"}} died or was disconnected: see its log, its host, the network between.{{end}}`,
+	PublisherLost  = line(warn, "publisher lost: it fell silent before its end", publisher, events.PublisherLost, ofPeers, `{{if .Err}}Connect {{or .Process "this process"}} again: {{said .Err ""}}.{{else}}Find out why {{or .Publisher "the publisher"}} died, was stopped or disconnected: see its log, its host, the network between.{{end}}`,
 		Loss{}, Alert{Name: "FanfarePublisherLost", Within: "5m", Severity: warning})
 	PublisherCutOff = line(warn, "publisher lost: this bus itself was cut off from the group", publisher+" err", events.PublisherLost, ofPeers, "See err: an interface of this host that is down.")
+	PublisherBack   = line(warn, "publisher is received again", publisher, events.PublisherUp, ofPeers, "")
 	PublisherDown   = line(info, "publisher down", publisher+" cause", events.PublisherRestarted, ofPeers, `Find out why {{or .Publisher "the publisher"}} was not closed: Close waits until subscribers have everything.`,
 		Loss{Why: "The publisher fell silent, and another instance with its name was started."})
 	PublisherLeft    = line(debug, "publisher no longer received in a group that was left", publisher, none, each, "")
@@ -66,7 +70,7 @@ var (
 	SendFailed = line(fault, "sending failed", "group err times", none, powers+"; once in 10 s", "See err: an interface that is down, a route that is missing.")
 	CannotSend = line(warn, "nothing can be sent, and publishers wait when there is no more room, whatever their flow control", "group for waiting_packets err", events.CannotSend, doubling+"; once in 10 s", `Remove the reason why {{or .Process "this process"}} cannot send, such as an interface that is down, a group that cannot be joined again, or expired keys: {{said .Err "the log has it"}}.`,
 		Loss{}, Alert{Name: "FanfareCannotSend", Expr: `fanfare_publish_stuck_seconds > 2`, Severity: critical, Summary: "{{ $labels.instance }} cannot send its messages in {{ $labels.group }}"})
-	SendsAgain  = line(info, "sending works again", "group after", events.SendsAgain, "once in 10 s", "")
+	SendsAgain  = line(warn, "sending works again", "group after", events.SendsAgain, "once in 10 s", "")
 	CannotReply = line(warn, "NAKs and statuses to a publisher cannot be sent: lost packets are not repaired, and that publisher does not wait for this bus", "address for packets err do", events.CannotReply, doubling+", of each publisher; "+ofPeers, `Make it possible for {{or .Process "this process"}} to send to {{or .Address "that publisher"}}, usually by a route to that address: {{said .Err "the log has the reason"}}.`,
 		Loss{}, Alert{Name: "FanfareCannotReply", Within: "15m", Severity: critical})
 	RepliesAgain   = line(info, "NAKs and statuses reach a publisher again", "address after", events.RepliesAgain, "once for each publisher that was reported; "+ofPeers, "")
@@ -82,14 +86,15 @@ var (
 	SubscriberSilent = line(warn, "a subscriber fell silent, and publishers no longer wait for it", subscriber+" silent_for behind_packets", events.SubscriberSilent, once10s, `{{if .Err}}Connect {{or .Process "this process"}} again: {{said .Err ""}}.{{else}}Find out whether {{or .Subscriber "that subscriber"}} still runs: was it killed, stopped, or disconnected? If only its host did not run for a while, such as a container that had used up its processor time, raise Config.Silence of the publisher (1 s unless set; pub -silence).{{end}}`,
 		Loss{OfSubscriber: true}, Alert{Name: "FanfareSubscriberSilent", Within: "5m", Severity: warning})
 	SubscriberCutOff   = line(warn, "publishers no longer wait for a subscriber: this bus itself was cut off from the group", subscriber+" silent_for behind_packets err", events.SubscriberSilent, once10s, "See err: an interface of this host that is down.")
-	SubscriberReleased = line(warn, "a subscriber has blocked the publisher for longer than StallLimit and is released: it will have a gap", subscriber+" for behind_packets", events.SubscriberReleased, once10s, `Find out why {{or .Subscriber "that subscriber"}} does not read (fanfare loss on its host names the subscription), or raise Config.StallLimit.`,
+	SubscriberReleased = line(warn, "a subscriber has blocked the publisher for longer than StallLimit and is released: it will have a gap", subscriber+" for behind_packets", events.SubscriberReleased, once10s, toAnswer+`Find out why {{or .Subscriber "that subscriber"}} does not read (fanfare loss on its host names the subscription), or raise Config.StallLimit.{{end}}`,
 		Loss{OfSubscriber: true})
-	SlowSubscriber = line(warn, "a subscriber has stayed too far behind for too long and is released: the publisher does not wait for it until it is at most half as far behind", subscriber+" for behind_packets", events.SlowSubscriber, once10s, `Make {{or .Subscriber "that subscriber"}} faster, or raise Config.SlowBehind of this publisher (pub -slow-behind).`,
+	SlowSubscriber = line(warn, "a subscriber has stayed too far behind for too long and is released: the publisher does not wait for it until it is at most half as far behind", subscriber+" for behind_packets", events.SlowSubscriber, once10s, toAnswer+`Make {{or .Subscriber "that subscriber"}} faster, or raise Config.SlowBehind of this publisher (pub -slow-behind).{{end}}`,
 		Loss{OfSubscriber: true})
 	SubscriberTrails = line(warn, "a subscriber does not keep up: it misses more packets than can be repaired in addition to what is published", subscriber+" for received_packets_per_s published_packets_per_s behind_packets", none, doubling+"; "+once10s, "Find out where its packets are lost (fanfare loss there), publish less, or give it a faster link or processor.")
 	PublisherStalled = line(warn, "a subscriber blocks the publisher: it is present but does not read", subscriber+" for behind_packets", events.PublisherStalled, doubling+"; "+once10s, "Make that subscriber read, or close it. Its own log names the subscription.",
 		Alert{Name: "FanfarePublisherStalled", Within: "5m", Severity: warning})
 	StalledBySilence = line(warn, "a subscriber blocks the publisher and does not answer, or this bus is cut off from it", subscriber+" for behind_packets err", events.PublisherStalled, doubling+"; "+once10s, "See err. Check whether the subscriber runs, and the network between.")
+	StalledByLoss    = line(warn, "a subscriber blocks the publisher: it answers, but packets do not reach it", subscriber+" for behind_packets", events.PublisherStalled, doubling+"; "+once10s, "See fanfare loss there.")
 	PublisherResumed = line(warn, "the publisher is no longer blocked", subscriber+" after", events.PublisherResumed, once10s, "")
 )
 
@@ -134,10 +139,10 @@ var (
 	GroupMembership = line(debug, "group membership", "group role state", none, each, "")
 	GroupLeft       = line(debug, "left a group: it has no more subscriptions", "group", none, each, "")
 	LeaveFailed     = line(warn, "leaving a group failed: its packets may still arrive here", "group err", none, each, "See err.")
-	LegDown         = line(warn, "a leg is lost, and the others carry all traffic: repair it before another fails", "leg err", events.LegDown, each, `Repair {{or .Leg "that leg"}} before another fails: check its interface, its network, and whether the publisher uses it{{because .Err}}.`,
+	LegDown         = line(warn, "a leg is lost, and another one carries all traffic: repair it before that fails, too", "leg err", events.LegDown, each, `Repair {{or .Leg "that leg"}}: check its interface, its network, and whether the publisher uses it{{because .Err}}.`,
 		Loss{Why: "A leg does not carry packets: nothing is lost while another one does, but there is no redundancy."}, Alert{Name: "FanfareLegDown", Expr: `fanfare_leg_up == 0 or fanfare_leg_silent_streams > 0`, For: "30s", Severity: critical, Summary: "Leg {{ $labels.leg }} of {{ $labels.instance }} is down, or does not deliver the packets of another leg"})
 	LegsDown  = line(warn, "the last leg is lost: nothing is sent or received until one is back", "leg err", events.LegDown, each, "Repair it, and the others.")
-	LegBack   = line(info, "a leg is restored", "leg after", events.LegBack, each, "")
+	LegBack   = line(warn, "a leg is restored", "leg after", events.LegBack, each, "")
 	LegSilent = line(warn, "packets of a publisher arrive on another leg, but not on this one: check this leg's network (shm://: whether both have the same directory, which containers must share, and free memory), and whether the publisher uses it", publisher+" leg for", events.LegDown, once10s, "Check that leg's network and the publisher. Over `shm://` both need the same directory, which containers must share; otherwise omit that leg here.")
 	LegHeard  = line(debug, "packets of a publisher arrive on a leg again", publisher+" leg for", events.LegBack, each, "")
 )
@@ -187,9 +192,9 @@ var (
 
 // All has all lines.
 var All = []Section{
-	{"Publishers that this bus receives", []*Line{&PublisherUp, &PublisherEnded, &PublisherLost, &PublisherCutOff, &PublisherDown, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &TooManyTopics, &Mismatch, &MismatchHarmless}},
+	{"Publishers that this bus receives", []*Line{&PublisherUp, &PublisherEnded, &PublisherLost, &PublisherCutOff, &PublisherBack, &PublisherDown, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &TooManyTopics, &Mismatch, &MismatchHarmless}},
 	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &RepliesRefused, &DictionaryMissing, &SendFailed, &CannotSend, &SendsAgain, &CannotReply, &RepliesAgain, &WaitFailed}},
-	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberCutOff, &SubscriberReleased, &SlowSubscriber, &SubscriberTrails, &PublisherStalled, &StalledBySilence, &PublisherResumed}},
+	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberCutOff, &SubscriberReleased, &SlowSubscriber, &SubscriberTrails, &PublisherStalled, &StalledBySilence, &StalledByLoss, &PublisherResumed}},
 	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &HoldsByLoss, &ReleasedForReading, &ReleasedForHandling, &ReleasedForLoss, &SubscriptionEvicted, &HandlerSlow, &HandlerBesideSlow, &KeySlow, &HandlerReturned, &HandlerExited, &HandlerBesideExited, &StoodStill, &NoSubscriberHeard, &NoPublisherHeard, &NoLoopback, &StateFailed, &StateSlow, &StateReturned, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegsDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},

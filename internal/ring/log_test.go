@@ -9,9 +9,7 @@ import (
 	"testing"
 )
 
-func newTestLog(slots, items int) *Log {
-	return NewLog(NewSlots(slots, 16, heap), items)
-}
+func newTestLog(slots, items int) *Log { return NewLog(NewSlots(slots, 16, heap), items) }
 
 func (l *Log) testAppend(t *testing.T, seq uint64) bool {
 	t.Helper()

@@ -262,6 +262,4 @@ func (a *requester) answered() {
 	}
 }
 
-func (a *requester) header() wire.Header {
-	return wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
-}
+func (a *requester) header() wire.Header { return wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3} }

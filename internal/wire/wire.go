@@ -220,9 +220,7 @@ func ParseKept(b []byte) (version uint8, h Header, err error) {
 
 // SetFlags replaces the flags of the packet b, the only part that may change between transmissions; FlagChecksum stays
 // as SetChecksum has set it. docs/protocol §2.2.
-func SetFlags(b []byte, f Flags) {
-	b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum)
-}
+func SetFlags(b []byte, f Flags) { b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum) }
 
 // checksum covers the packet without the flags byte and the checksum field. It processes the eleven bytes of the header
 // as three words, with a byte before them that does not change the initial CRC. docs/protocol §2.7.

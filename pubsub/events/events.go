@@ -68,17 +68,17 @@ const (
 	// Epoch and Address are those of the bus that came up later, OtherEpoch and OtherAddress those of the other.
 	DuplicateName
 	// PublisherStalled: a subscriber has blocked this bus's publishers of a group for For, and is Behind packets behind.
-	// It is alive and does not read, unless Err says that it does not answer, or that this bus is cut off. Repeated.
+	// It is alive and does not read, unless Err says that it does not answer, that packets do not reach it, or that this
+	// bus is cut off. Repeated.
 	PublisherStalled
 	// PublisherResumed: no subscriber holds up this bus's publishers of the group any longer, after For. The event
 	// names the subscriber that did last.
 	PublisherResumed
 	// SubscriberReleased: a subscriber has blocked this bus's publishers for longer than Config.StallLimit, and is not
-	// waited for until it has caught up.
+	// waited for until it has caught up. Err is as for PublisherStalled.
 	SubscriberReleased
 	// HoldsPublishersUp: a publisher reports that this bus has held it up for For. The subscription of Topics is not
-	// read or, if Behind is 0, handlers of Topics take long. Without Topics everything that arrived was read, and
-	// packets do not arrive. Repeated.
+	// read or, if Behind is 0, handlers of Topics take long. Without Topics packets do not arrive. Repeated.
 	HoldsPublishersUp
 	// SubscriptionNotRead: a subscription of this bus, to Topics, has not been read for For and is full: it holds up
 	// the publishers that wait for it, and other subscriptions of this bus. Repeated.

@@ -19,15 +19,15 @@ type Hold struct {
 	Address    string        // the source of its packets, as the fabric writes it; empty: not known
 	For        time.Duration // since the publisher could send last
 	Behind     uint64        // packets that it misses or has not read
-	// Unanswered is for how long it has been asked for a sign of life and gave none, if that is 0.3 s or more: it has
-	// died, was stopped, or the network between is cut. 0: it answers, and does not read.
-	Unanswered time.Duration
+	// Fault is why it blocks the publisher, unless it does not read: it has not answered for 0.3 s or more, because it
+	// died, was stopped, or the network between is cut; or it answers, but packets do not reach it.
+	Fault error
 }
 
 func (h Hold) String() string {
 	do := "have it read, close it, or lower StallLimit"
-	if h.Unanswered > 0 {
-		do = fmt.Sprintf("it has not answered for %v, see whether it runs, and the network between", plural.Duration(h.Unanswered))
+	if h.Fault != nil {
+		do = h.Fault.Error() + ", see whether it runs, and the network between"
 	}
 	return fmt.Sprintf("subscriber %s has blocked the publisher for %v and is %s behind: %s",
 		PeerText(h.Subscriber, h.Name, h.Address), plural.Duration(h.For), plural.N(h.Behind, "packet"), do)

@@ -35,6 +35,7 @@ type Subscriber struct {
 	Holds      bool          // it blocks the publisher
 	Released   bool          // it did for longer than Config.StallLimit, has not caught up, and is not waited for
 	HeldFor    time.Duration // that it blocks the publisher, or did until it was released
+	Unreached  bool          // it answers, and misses more packets than it has not read: they do not reach it
 	Joining    bool          // it fetches what it begins with (From), and is not waited for before it has that
 }
 

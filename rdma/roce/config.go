@@ -22,9 +22,7 @@ const (
 	CheckUDP
 )
 
-func (c Check) String() string {
-	return [...]string{"best", "full", "udp"}[min(c, CheckUDP)]
-}
+func (c Check) String() string { return [...]string{"best", "full", "udp"}[min(c, CheckUDP)] }
 
 // Config describes a host. The zero value of a field is its default.
 type Config struct {

@@ -31,9 +31,7 @@ type outlet struct {
 
 // sourcePort returns the source port that rxe would choose for a queue pair, for ECMP and RSS: one of the dynamic ports
 // (kernel drivers/infiniband/sw/rxe/rxe_qp.c; linux/hash.h, hash_32).
-func sourcePort(qpn rdma.QPN) uint16 {
-	return 0xc000 | uint16(uint32(qpn)*0x61C88647>>18)
-}
+func sourcePort(qpn rdma.QPN) uint16 { return 0xc000 | uint16(uint32(qpn)*0x61C88647>>18) }
 
 // portTries is the number of source ports to try: other programs may use some exclusively.
 const portTries = 64

@@ -129,9 +129,7 @@ func (o *id) ResolveRoute(timeout time.Duration) error {
 }
 
 // milliseconds returns a timeout in milliseconds, at least 1.
-func milliseconds(d time.Duration) int {
-	return int(min(max(d.Milliseconds(), 1), 1<<30))
-}
+func milliseconds(d time.Duration) int { return int(min(max(d.Milliseconds(), 1), 1<<30)) }
 
 // Device returns the device to which the id is bound.
 func (o *id) Device() (rdma.Device, error) {

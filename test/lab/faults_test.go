@@ -54,7 +54,7 @@ func TestVerbsFaults(t *testing.T) {
 		{"subscriber's link flaps", "", during(got, linkFlaps), url, "", 20_000, "", map[int][]string{2: {down, up}}, wantDuring(2)},
 		{"publisher's link flaps", during(sent, linkFlaps), "", url, "", 20_000, "", map[int][]string{1: {down, up}}, wantDuring(1)},
 		{"subscriber's device removed", "", during(got, deviceRemoved), url, "", 20_000, "", map[int][]string{1: {"stopped answering"}, 2: {"devices left: 0\n", removed}}, wantBroken},
-		{"publisher's device removed", during(sent, deviceRemoved), "", url, "", 20_000, "", map[int][]string{1: {"devices left: 0\n", removed}, 2: {"was lost before its end"}}, wantBroken},
+		{"publisher's device removed", during(sent, deviceRemoved), "", url, "", 20_000, "", map[int][]string{1: {"devices left: 0\n", removed}, 2: {"fell silent before its end"}}, wantBroken},
 		// The publisher waits for no subscriber, and the queue has 16 entries. The rate leaves time to query.
 		{"receive queue starved", "", during(got, stopped), url + "?rq=16", "-flow none -rate 400", 10_000, "-v -metrics localhost:9464", map[int][]string{2: {"cause=receive_queue_empty"}}, wantStarved},
 	} {

@@ -71,9 +71,7 @@ func (r mckeyRun) name() string {
 }
 
 // file returns the file with the output of the peer's program.
-func (r mckeyRun) file() string {
-	return fmt.Sprintf("out/%d-%d-%v", r.peer, r.kind, r.toKernel)
-}
+func (r mckeyRun) file() string { return fmt.Sprintf("out/%d-%d-%v", r.peer, r.kind, r.toKernel) }
 
 func mckeyRuns() (runs []mckeyRun) {
 	for peer := range mckeyPeers {

@@ -127,7 +127,7 @@ func wantConsistent(t *testing.T, dir, got, sub string, status int) (complete bo
 	if s.Complete != complete || (status == 0) != complete {
 		t.Errorf("%d of %d messages, but the subscriber exits with status %d and reports %+v", len(messages), len(feed), status, s)
 	}
-	if !complete && len(s.Gaps) == 0 && s.Error == "" && s.End == "publisher" && !strings.Contains(sub, "was lost before its end") {
+	if !complete && len(s.Gaps) == 0 && s.Error == "" && s.End == "publisher" && !strings.Contains(sub, "fell silent before its end") {
 		t.Errorf("%d messages, want %d or a reason:\n%s", len(messages), len(feed), sub)
 	}
 	return complete

@@ -80,9 +80,7 @@ type held struct {
 // holdMax is the longest time that a packet is held back.
 const holdMax = time.Millisecond
 
-func (n *network) draw(r Ratio) bool {
-	return r > 0 && Ratio(n.rng.Uint32N(uint32(Always))) < r
-}
+func (n *network) draw(r Ratio) bool { return r > 0 && Ratio(n.rng.Uint32N(uint32(Always))) < r }
 
 // lose decides whether a packet is lost, in runs with mean length run.
 func (n *network) lose(bad *bool, loss Ratio, run int) bool {

@@ -119,9 +119,7 @@ func (k *keys) ID(publisher int, drawn events.ID) events.ID {
 
 // clockOff returns how far the clock of a node is ahead in one of its lives: 0 to 2 minutes. Two
 // successive lives of a node differ, and more than half are earlier.
-func clockOff(node, life int) time.Duration {
-	return time.Duration((node+3*life)%5) * time.Minute / 2
-}
+func clockOff(node, life int) time.Duration { return time.Duration((node+3*life)%5) * time.Minute / 2 }
 
 func (k *keys) Begin(_ time.Duration, node int) {
 	k.nonces.begin(node)

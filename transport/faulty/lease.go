@@ -108,9 +108,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 }
 
 // PeerAddress implements transport.Transport.
-func (t *Transport) PeerAddress(p transport.Peer) string {
-	return t.inner.PeerAddress(p)
-}
+func (t *Transport) PeerAddress(p transport.Peer) string { return t.inner.PeerAddress(p) }
 
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) {

@@ -26,6 +26,4 @@ func (s *spin) limit(b *transport.Batch) time.Duration {
 }
 
 // polled records the result of a Poll.
-func (s *spin) polled(b *transport.Batch) {
-	s.idle = len(b.Trains) == 0 && len(b.Events) == 0
-}
+func (s *spin) polled(b *transport.Batch) { s.idle = len(b.Trains) == 0 && len(b.Events) == 0 }

@@ -64,9 +64,7 @@ func (h *Header) Bytes() int {
 }
 
 // Size returns the length of a datagram from the BTH to the ICRC, for payload bytes.
-func (h *Header) Size(payload int) int {
-	return h.Bytes() + payload + pad(payload) + ICRCBytes
-}
+func (h *Header) Size(payload int) int { return h.Bytes() + payload + pad(payload) + ICRCBytes }
 
 func pad(payload int) int { return -payload & 3 }
 

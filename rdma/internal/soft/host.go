@@ -38,9 +38,7 @@ type route struct {
 }
 
 // NewHost returns a host without devices.
-func NewHost(cfg HostConfig) *Host {
-	return &Host{cfg: cfg}
-}
+func NewHost(cfg HostConfig) *Host { return &Host{cfg: cfg} }
 
 // Name returns the provider's name.
 func (h *Host) Name() string { return h.cfg.Provider }

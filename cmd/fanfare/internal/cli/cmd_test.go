@@ -45,9 +45,7 @@ func TestPubSub(t *testing.T) {
 					args := []string{"pub", "-t", url, "-framing", string(c.framing), "-wait", "2", "-faults", faults, "x"}
 					if fromFile {
 						in := filepath.Join(t.TempDir(), "in")
-						if err := os.WriteFile(in, []byte(c.stream), 0o600); err != nil {
-							t.Fatal(err)
-						}
+						writeFile(t, in, []byte(c.stream))
 						args = append(args, "-file", in)
 					}
 					start(t, strings.NewReader(c.stream), args...).end(t, 0)
@@ -76,9 +74,7 @@ func TestPubSub(t *testing.T) {
 func TestRepeatAndRate(t *testing.T) {
 	url := memURL(t)
 	in := filepath.Join(t.TempDir(), "in")
-	if err := os.WriteFile(in, []byte("a\nb"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, in, []byte("a\nb"))
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "x")
 	p := start(t, nil, "pub", "-t", url, "-wait", "1", "-file", in, "-repeat", "50", "-rate", "5000", "-json", "x")
 	p.end(t, 0)
@@ -374,5 +370,12 @@ func TestPing(t *testing.T) {
 	alone.end(t, 1)
 	if !strings.Contains(alone.stderr.String(), "fanfare ping -listen") {
 		t.Errorf("standard error %q, want advice to run fanfare ping -listen", alone.stderr.String())
+	}
+}
+
+func writeFile(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -20,9 +20,7 @@ func script(t *testing.T, shell string) (path string) {
 		t.Fatalf("completion %s ended with %+v, want exit code 0 and no standard error", shell, r)
 	}
 	path = filepath.Join(t.TempDir(), "fanfare."+shell)
-	if err := os.WriteFile(path, []byte(r.stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, []byte(r.stdout))
 	return path
 }
 
@@ -157,9 +155,7 @@ done`
 func shellDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "some file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "some file"), nil)
 	if err := os.Mkdir(filepath.Join(dir, "some dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}

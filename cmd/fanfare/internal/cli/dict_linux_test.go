@@ -22,9 +22,7 @@ func TestDictOnAFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 	full, dict := filepath.Join(dir, "full"), filepath.Join(dir, "dict")
-	if err := os.WriteFile(full, make([]byte, 64<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, full, make([]byte, 64<<10))
 	for _, flags := range [][]string{nil, {"-force"}} {
 		args := append(append([]string{"dict", "-q"}, flags...), "-o", dict, lines)
 		if r := runWith(testContext(t), "", args...); r.code != 1 || !strings.Contains(r.stderr, dict+": no space left on device") {

@@ -28,9 +28,7 @@ func dictFile(t *testing.T) (dict, lines string) {
 		fmt.Fprintf(&b, "{\"symbol\":\"ABC%02d\",\"bid\":%d,\"ask\":%d}\n", i%40, 1000+i*7%90, 1010+i*3%90)
 	}
 	lines, dict = filepath.Join(dir, "lines"), filepath.Join(dir, "dict")
-	if err := os.WriteFile(lines, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, lines, b.Bytes())
 	r := runWith(testContext(t), "", "dict", "-o", dict, lines)
 	if r.code != 0 || !strings.Contains(r.stdout, "COMPRESSION") || !strings.Contains(r.stdout, "zstd:better") || !strings.Contains(r.stderr, ": dictionary ") {
 		t.Fatalf("dict ended with %+v, want exit code 0, a table of compressions and the dictionary's line", r)
@@ -66,13 +64,9 @@ func TestDict(t *testing.T) {
 func TestDictUsage(t *testing.T) {
 	dict, lines := dictFile(t)
 	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("short"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, short, []byte("short"))
 	long := filepath.Join(t.TempDir(), "long")
-	if err := os.WriteFile(long, make([]byte, 3<<20), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, long, make([]byte, 3<<20))
 	for _, c := range []struct {
 		args string
 		want string
@@ -128,9 +122,7 @@ func TestDictFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, b []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, b)
 		return path
 	}
 	gz, zst := file("lines.gz", packed.Bytes()), file("lines.zst", enc.EncodeAll(plain, nil))
@@ -176,9 +168,7 @@ func TestPubOfCompressedFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, path := memURL(t), filepath.Join(t.TempDir(), name)
-			if err := os.WriteFile(path, []byte(c.bytes), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, path, []byte(c.bytes))
 			if c.wantText != "" {
 				if r := runWith(testContext(t), "", "pub", "-t", url, "-file", path, "x"); r.code != exitUsage || !strings.Contains(r.stderr, c.wantText) {
 					t.Errorf("pub ended with %+v, want exit code %d and %q in standard error", r, exitUsage, c.wantText)

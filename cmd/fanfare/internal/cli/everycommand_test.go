@@ -18,9 +18,7 @@ var someOperands = map[string]string{
 func TestEveryCommandRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte("neither a capture nor keys\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte("neither a capture nor keys\n"))
 	missing := filepath.Join(dir, "missing")
 	refuses := func(says string, args ...string) {
 		t.Helper()

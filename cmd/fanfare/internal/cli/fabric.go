@@ -150,13 +150,13 @@ func (u *unreadable) lost(e *pubsub.PublisherEvent) string {
 	}
 	err := u.first.Load()
 	if err == nil {
-		return "it was killed or disconnected"
+		return "it was killed, stopped or disconnected"
 	}
 	switch err.Reason {
 	case transport.UnreadableKey, transport.UnreadableExpired:
 		return fmt.Sprintf("it may now seal with key %v, which is missing or not valid here", pubsub.KeyID(err.Key))
 	}
-	return "it was killed or disconnected, or its packets cannot be opened"
+	return "it was killed, stopped or disconnected, or its packets cannot be opened"
 }
 
 // instead is the error of a command that received only packets it could not open; otherwise nil.
@@ -224,15 +224,15 @@ type ownTexts map[string]bool
 var (
 	fabricWords = owned(nil,
 		&report.PacketsUnreadable, &report.LegDown, &report.LegsDown, &report.LegSilent,
-		&report.Unfindable, &report.GroupLost, &report.CannotSend,
+		&report.Unfindable, &report.GroupLost, &report.CannotSend, &report.SendsAgain, &report.LegBack,
 		&report.HandlerSlow, &report.HandlerReturned) // of events: the handler waits for a slow reader of the output
 	mismatchWords = owned(fabricWords, &report.Mismatch) // ping, request, ls
 	pubWords      = owned(mismatchWords, &report.StoodStill,
-		&report.SubscriberSilent, &report.SubscriberCutOff, &report.SubscriberReleased,
-		&report.SlowSubscriber, &report.PublisherStalled, &report.StalledBySilence, &report.PublisherResumed)
+		&report.SubscriberSilent, &report.SubscriberCutOff, &report.SubscriberReleased, &report.SlowSubscriber,
+		&report.PublisherStalled, &report.StalledBySilence, &report.StalledByLoss, &report.PublisherResumed)
 	subWords = owned(mismatchWords, &report.StoodStill,
-		&report.PublisherLost, &report.PublisherCutOff, &report.PublisherRefused, &report.PublisherFault,
-		&report.DuplicateName, &report.TopicRefused, &report.PacketsLost,
+		&report.PublisherLost, &report.PublisherCutOff, &report.PublisherBack, &report.PublisherRefused,
+		&report.PublisherFault, &report.DuplicateName, &report.TopicRefused, &report.PacketsLost,
 		&report.SubscriptionNotRead, &report.SubscriptionEvicted,
 		&report.HoldsByReading, &report.HoldsByHandling, &report.HoldsByLoss,
 		&report.ReleasedForReading, &report.ReleasedForHandling, &report.ReleasedForLoss)

@@ -58,9 +58,7 @@ func TestKey(t *testing.T) {
 		{"1 " + strings.Repeat("ab", 32) + " - 2119-01-01T00:00:00Z\n", "from 2119-01-01T00:00:00Z until", []string{"rotate", "-q", "-in", "876000h"}},
 		{"1 " + strings.Repeat("ab", 32) + "\n", "warning: the old keys are refused 1m0s after", []string{"rotate", "-overlap", "1m"}},
 	} {
-		if err := os.WriteFile(file, []byte(c.keys), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, []byte(c.keys))
 		run(0, c.wantText, c.args...)
 	}
 	if err := os.Chmod(file, 0o640); err != nil {
@@ -74,9 +72,7 @@ func TestKeyRotateKeepsComments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	secret := strings.Repeat("ab", 32)
 	text := "# Ask Ann.\n\n  0x10   " + secret + "   - 2120-01-01T00:00:00Z # hers\n\t# the end\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte(text))
 	if r := runWith(t.Context(), "", "key", "rotate", file); r.code != exitOK {
 		t.Fatalf("key rotate ended with %+v, want exit code %d", r, exitOK)
 	}

@@ -28,9 +28,7 @@ func TestSignKey(t *testing.T) {
 	}
 	run(0, `"key":"ed25519:`, "key", "sign-show", "-json", file)
 	run(2, "-valid has no effect with sign-new", "key", "sign-new", "-valid", "1h", file)
-	if err := os.WriteFile(trust, []byte("md.x "+public+"md.y "+public), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, trust, []byte("md.x "+public+"md.y "+public))
 	url := func(options string) []string {
 		return []string{"pub", "-t", "mem://" + t.Name() + "?" + options, "md.x"}
 	}
@@ -50,9 +48,7 @@ func TestSubReportsUntrusted(t *testing.T) {
 	dir := t.TempDir()
 	key, trust := filepath.Join(dir, "key"), filepath.Join(dir, "trust")
 	made := runWith(t.Context(), "", "key", "sign-new", key)
-	if err := os.WriteFile(trust, []byte("else "+made.stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, trust, []byte("else "+made.stdout))
 	url := loopbackURL(t)
 	text := start(t, nil, "sub", "-until", "end", "-t", url+"&trust="+trust, "md.x")
 	lines := start(t, nil, "sub", "-until", "end", "-t", url+"&trust="+trust, "-json", "md.x")

@@ -23,16 +23,16 @@ func TestOwnTexts(t *testing.T) {
 		line *report.Line
 		own  string
 	}{
-		{&report.GroupLost, all}, {&report.LegDown, all}, {&report.LegsDown, all}, {&report.LegSilent, all}, {&report.Unfindable, all}, {&report.CannotSend, all},
-		{&report.PacketsUnreadable, all}, {&report.HandlerSlow, all}, {&report.HandlerReturned, all},
+		{&report.GroupLost, all}, {&report.LegDown, all}, {&report.LegsDown, all}, {&report.LegSilent, all}, {&report.Unfindable, all}, {&report.CannotSend, all}, {&report.SendsAgain, all},
+		{&report.LegBack, all}, {&report.PacketsUnreadable, all}, {&report.HandlerSlow, all}, {&report.HandlerReturned, all},
 		{&report.Mismatch, "ls ping pub request sub"},
 		{&report.PacketsLost, "dict reply sub"},
 		{&report.PublisherRefused, "reply sub"},
-		{&report.PublisherLost, "sub"}, {&report.PublisherCutOff, "sub"}, {&report.PublisherFault, "sub"}, {&report.DuplicateName, "sub"}, {&report.TopicRefused, "sub"},
+		{&report.PublisherLost, "sub"}, {&report.PublisherCutOff, "sub"}, {&report.PublisherBack, "sub"}, {&report.PublisherFault, "sub"}, {&report.DuplicateName, "sub"}, {&report.TopicRefused, "sub"},
 		{&report.SubscriptionNotRead, "sub"}, {&report.SubscriptionEvicted, "sub"}, {&report.HoldsByReading, "sub"}, {&report.HoldsByHandling, "sub"},
 		{&report.ReleasedForReading, "sub"}, {&report.ReleasedForHandling, "sub"}, {&report.HoldsByLoss, "sub"}, {&report.ReleasedForLoss, "sub"},
 		{&report.SubscriberSilent, "pub"}, {&report.SubscriberReleased, "pub"}, {&report.SlowSubscriber, "pub"},
-		{&report.PublisherStalled, "pub"}, {&report.PublisherResumed, "pub"}, {&report.SubscriberCutOff, "pub"}, {&report.StalledBySilence, "pub"},
+		{&report.PublisherStalled, "pub"}, {&report.PublisherResumed, "pub"}, {&report.SubscriberCutOff, "pub"}, {&report.StalledBySilence, "pub"}, {&report.StalledByLoss, "pub"},
 		{&report.StoodStill, "pub sub"},
 		{&report.PacketsDropped, ""}, {&report.SendFailed, ""}, {&report.CannotReply, ""}, {&report.ReceiveBufferCapped, ""},
 	} {

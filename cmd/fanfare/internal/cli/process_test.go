@@ -25,9 +25,7 @@ func TestProcesses(t *testing.T) {
 	once := feed(t)
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in")
-	if err := os.WriteFile(in, once, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, in, once)
 	n := repeats()
 	want := bytes.Repeat(once, n)
 	for _, subs := range []int{1, 4} {
@@ -67,9 +65,7 @@ func TestProcessesHeavyLoss(t *testing.T) {
 	once := feed(t)
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
-	if err := os.WriteFile(in, once, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, in, once)
 	n := repeats()
 	sent := split(t, bytes.Repeat(once, n))
 	for _, c := range []struct{ flow, rate, faults string }{
@@ -213,11 +209,11 @@ func TestProcessesKillPublisher(t *testing.T) {
 			p.kill()
 			a.end(t, 1)
 			equal(t, "the one that leaves", read(t, leaves), half)
-			if s := a.stderr.String(); !strings.Contains(s, "was lost before its end") {
+			if s := a.stderr.String(); !strings.Contains(s, "fell silent before its end") {
 				t.Errorf("the leaving subscriber printed %q, want the loss before its end", s)
 			}
 			// Otherwise it may have everything before it declares the first one lost.
-			await(t, "the one that stays to report the loss of the publisher", func() bool { return strings.Contains(b.stderr.String(), "was lost before its end") })
+			await(t, "the one that stays to report the loss of the publisher", func() bool { return strings.Contains(b.stderr.String(), "fell silent before its end") })
 			p = spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-silence", patience, "-name", name, "md.itch")
 			p.stdin.Write(whole)
 			p.stdin.Close()

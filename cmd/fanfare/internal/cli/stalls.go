@@ -18,7 +18,7 @@ type jsonStall struct {
 	Topics     []string `json:"topics,omitempty"`
 	Seconds    float64  `json:"seconds"`
 	Behind     uint64   `json:"behind_packets"`
-	Reason     string   `json:"reason,omitempty"` // of "stalled" and "silent": that it does not answer, or what cut off this process
+	Reason     string   `json:"reason,omitempty"` // of "stalled", "released" and "silent": that it does not answer, or what cut off this process
 }
 
 var stallWords = map[events.Kind]string{

@@ -18,9 +18,7 @@ import (
 func manyLines(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "in")
-	if err := os.WriteFile(name, []byte(strings.Repeat(strings.Repeat("x", 79)+"\n", 300_000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, name, []byte(strings.Repeat(strings.Repeat("x", 79)+"\n", 300_000)))
 	return name
 }
 
@@ -160,6 +158,23 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 	}
 }
 
+// A stopped pub is reported, and that it is received again.
+func TestStoppedPub(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel() // the test mostly waits
+	programOnly(t)
+	url := loopbackURL(t)
+	s := spawn(t, "sub", "-t", url, "x")
+	p := spawn(t, "pub", "-t", url, "-wait", "1", "-rate", "1000", "-repeat", "1000", "-file", manyLines(t), "x")
+	await(t, "a message", func() bool { return s.stdout.String() != "" })
+	p.stop(t)
+	awaitText(t, "sub", s, "fell silent before its end: it was killed, stopped or disconnected")
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	awaitText(t, "sub", s, " is received again, after ")
+}
+
 // A sub that was stopped beyond its -until does not report success, although it has everything that
 // it knows of: it cannot know what it missed. pub reports how long it was silent and how far
 // behind.
@@ -186,7 +201,7 @@ func TestSubThatIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end(t, exitIncomplete)
-	if text := s.stderr.String(); !strings.Contains(text, "did not run") && !strings.Contains(text, "lost before its end") {
+	if text := s.stderr.String(); !strings.Contains(text, "did not run") && !strings.Contains(text, "fell silent before its end") {
 		t.Errorf("sub printed %q, want that it did not run or that the publisher was lost", text)
 	}
 }

@@ -254,7 +254,13 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if ours {
 		switch e.Kind {
 		case events.PublisherLost:
-			s.e.console.line("%s was lost before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost(e))
+			s.tally.publisher(e.Publisher).lostAt = time.Now()
+			s.e.console.line("%s fell silent before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost(e))
+		case events.PublisherUp:
+			if p := s.tally.publisher(e.Publisher); !p.lostAt.IsZero() {
+				s.e.console.line("%s is received again, after %v", publisherText(events.Event(*e)), time.Since(p.lostAt).Round(10*time.Millisecond))
+				p.lostAt = time.Time{}
+			}
 		case events.PublisherRestarted:
 			s.e.console.line("%s fell silent before its end, while another instance with its name is running: it was restarted or disconnected", publisherText(events.Event(*e)))
 		case events.DuplicateName:

@@ -68,9 +68,9 @@ messages), or when -idle ended it after at least one message (with -n: after -n
 messages); state records count as messages. It is 1 when messages were lost
 permanently (each gap is one line; beyond 1000 at once, one line a second), when
 -from state got neither the state of a topic nor its first message, when a publisher
-was lost before its end or cannot be received, when a publisher has another topic with
-the same id or is not trusted for its topic, when -slow evict ended sub, or when the
-process did not run (it was stopped) just before -until passed.`,
+fell silent before its end, cannot be received, has another topic with the same id or
+is not trusted for its topic, when -slow evict ended sub, or when the process did not
+run (it was stopped) just before -until passed.`,
 		flags: flagsOf(func() *sub { return new(sub) }),
 	}
 }

@@ -32,14 +32,10 @@ func TestSubFrom(t *testing.T) {
 
 func TestSubFromIsWrong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "at.json")
-	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, []byte("{}"))
 	for from, want := range map[string]string{"1500": "live, window, state, file:FILE", "file:": "needs a file name", "file:" + file: "cannot unmarshal", "file:/there/is/none": "/there/is/none"} {
 		out := filepath.Join(t.TempDir(), "out")
-		if err := os.WriteFile(out, []byte("before"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, out, []byte("before"))
 		sub := start(t, nil, "sub", "-t", memURL(t), "-o", out, "-from", from, "x")
 		sub.end(t, exitUsage)
 		if kept, err := os.ReadFile(out); err != nil || string(kept) != "before" {

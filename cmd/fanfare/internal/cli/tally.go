@@ -42,6 +42,7 @@ type publisher struct {
 	up       map[stream]bool
 	lost     map[stream]bool // declared lost
 	gone     bool            // no instance is up
+	lostAt   time.Time       // when its loss was reported; zero: it was not, or is over
 }
 
 type stream struct {

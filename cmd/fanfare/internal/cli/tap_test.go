@@ -38,9 +38,7 @@ func captureFile(t *testing.T, payloads ...[]byte) string {
 		b = append(le.AppendUint32(le.AppendUint32(b, uint32(len(ip))), uint32(len(ip))), ip...)
 	}
 	file := filepath.Join(t.TempDir(), "capture.pcap")
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, b)
 	return file
 }
 

@@ -72,9 +72,7 @@ func TestLackingRotatedKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(theirs, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, theirs, text)
 	pub := start(t, strings.NewReader(strings.Repeat("x\n", 1_000_000)), "pub", "-t", url+"&keys="+ours, "-rate", "2000", "x")
 	sub := start(t, nil, "sub", "-until", "end", "-t", url+"&keys="+theirs, "x")
 	await(t, "a message", func() bool { return sub.stdout.String() != "" })
@@ -82,7 +80,7 @@ func TestLackingRotatedKey(t *testing.T) {
 	rotated.end(t, exitOK)
 	sub.end(t, exitMismatch)
 	output := sub.stderr.String()
-	if strings.Contains(output, "killed") || !strings.Contains(output, "lost before its end: it may now seal with key 0x") || !strings.Contains(output, "which is not in the keyring: add its line") {
+	if strings.Contains(output, "killed") || !strings.Contains(output, "fell silent before its end: it may now seal with key 0x") || !strings.Contains(output, "which is not in the keyring: add its line") {
 		t.Errorf("sub printed %s, want a loss with advice to add the key", output)
 	}
 	pub.cancel(nil)

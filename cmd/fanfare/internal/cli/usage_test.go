@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -52,9 +51,7 @@ func TestWrongUsage(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, []byte(content))
 		return path
 	}
 	good, cutOff := file("good", "a\nb\n"), file("cut-off", "\x00\x03abc\x00\x05d")

@@ -135,7 +135,7 @@ var faults = []struct {
 	}, map[string][]string{
 		"metrics": {`fanfare_leg_up{leg="2"} 0`, `fanfare_leg_up{leg="1"} 1`, `fanfare_events_total{event="leg_down"}`},
 		"events":  {"leg_down: leg down: udp://"},
-		"log":     {`level=WARN msg="a leg is lost, and the others carry all traffic: repair it before another fails" leg=`, "near"},
+		"log":     {`level=WARN msg="a leg is lost, and another one carries all traffic: repair it before that fails, too" leg=`, "near"},
 		"losses":  {"leg_down"},
 
 		"fanfare loss": {"event leg_down: Repair udp://"},

@@ -32,7 +32,7 @@ type Evidence struct {
 	BufferMax, Asked, Granted int
 	Shared                    []string // directories of the bus's shared memory
 	Err                       string   // of the event
-	// Idle: nothing was unread when the publisher released this bus, so packets did not arrive.
+	// Idle: slow reading is not why the publisher released this bus: packets did not arrive.
 	Idle bool
 }
 
@@ -63,9 +63,9 @@ func networkAdvice(e *Evidence) string {
 		"(fanfare doctor detects it), its ports count errors and discards, and its MTU must pass full packets (fanfare doctor -peer). ethtool -S on both hosts shows packets that the network cards dropped. If the publisher is too fast for a port, lower its Config.Rate."
 }
 
-// notArriving is for a bus that has read everything that arrived.
+// notArriving is for a bus that was released and is not the reason.
 func notArriving(e *Evidence) string {
-	return "Everything that arrived was read: find out why packets of " + cmp.Or(e.Publisher, "the publisher") + ", or its repairs, did not reach this host (cannot_send of the publisher, its interface, the network between), or raise Config.StallLimit of the publisher (pub -stall-limit)."
+	return "Find out why packets of " + cmp.Or(e.Publisher, "the publisher") + ", or its repairs, did not reach this host (cannot_send of the publisher, its interface, the network between), or raise Config.StallLimit of the publisher (pub -stall-limit)."
 }
 
 // largerBuffer is the advice for a larger receive buffer. Raising the kernel's limit does not help

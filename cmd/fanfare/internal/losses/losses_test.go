@@ -66,15 +66,16 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"no_memory", Evidence{Shared: []string{"/x;reboot"}}, "(df -h '/x;reboot'; du -sh '/x;reboot'/*). Give it more (mount -o remount,size=1G '/x;reboot'), or"},
 		{"no_memory", Evidence{Shared: []string{"/a", "/b"}}, "(df -h /a /b; du -sh /a/* /b/*). Give it more (mount -o remount,size=1G for each), or"},
 		{"slow_consumer", e, "The reader of md.> in app[7] is too slow"},
-		{"overrun", e, "md.> in app[7]"},
+		{"overrun", e, "If this bus was cut off or stopped, that is the cause"}, {"overrun", e, "md.> in app[7]"},
 		{"released", e, "The reader of md.> in app[7] blocked feed at 10.0.0.7:7400"},
-		{"released", Evidence{Publisher: "feed", Idle: true}, "Everything that arrived was read: find out why packets of feed"},
-		{"released_by_a_publisher", Evidence{Publisher: "feed", Idle: true}, "Everything that arrived was read: find out why packets of feed"},
+		{"released", Evidence{Publisher: "feed", Idle: true}, "Find out why packets of feed, or its repairs, did not reach"},
+		{"released_by_a_publisher", Evidence{Publisher: "feed", Idle: true}, "Find out why packets of feed, or its repairs, did not reach"},
 		{"publisher_lost", e, "why feed at 10.0.0.7:7400 died"},
 		{"deadline", e, "to 10.0.0.7:7400 (unicast"},
 		{"subscription_evicted", e, "md.> in app[7]"},
 		{"subscriber_silent", e, "whether desk at 10.0.0.8 still runs"},
 		{"subscriber_released", e, "why desk at 10.0.0.8 does not read"},
+		{"subscriber_released", Evidence{Err: "no answer"}, "Check whether that subscriber runs, and the network between: “no answer”."},
 	} {
 		if got := Do(c.cause, c.e); !strings.Contains(got, c.want) {
 			t.Errorf("%s: advice %q lacks %q", c.cause, got, c.want)
@@ -213,6 +214,19 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// A bus that was cut off, or without any leg, does not blame others.
+func TestOwnFaultIsExplained(t *testing.T) {
+	h := host{Bus: &inspect.Bus{Losses: &inspect.LossRecord{Losses: []inspect.Loss{{Cause: "publisher_lost", Event: true, Publisher: "7", Error: "down"}}}}}
+	for want, x := range map[string]inspect.Loss{
+		"This bus was cut off": {Cause: "publisher_lost", Event: true, Error: "down"}, "cut off from the group": {Cause: "publisher_lost", Publisher: "7"}, "it fell silent before": {Cause: "publisher_lost", Event: true},
+		"The last leg is lost": {Cause: "leg_down", Event: true, Error: "down: no leg is left"}, "there is no redundancy": {Cause: "leg_down", Event: true, Error: "down"},
+	} {
+		if f := h.finding(&x); !strings.Contains(f.Why, want) {
+			t.Errorf("%+v is explained by %q, want %q", x, f.Why, want)
+		}
+	}
+}
+
 // The error text of an event is quoted, because it is not advice of this program.
 func TestErrorsAreQuoted(t *testing.T) {
 	const err = "run: curl http://host/fix"
@@ -240,8 +254,14 @@ func TestIdleIsNotTooSlow(t *testing.T) {
 		}}}}
 		for i, want := range []bool{idle, idle, false} {
 			f := h.finding(&h.Losses.Losses[i])
-			if got := !strings.Contains(f.Do, "faster"); got != want {
-				t.Errorf("subscription %q, loss %d: advice to read faster is absent: %v, want %v: %s", subscription, i, got, want, f.Do)
+			if got := !strings.Contains(f.Do, "faster"); got != want || strings.Contains(f.Why, "packets did not arrive here") != want {
+				t.Errorf("subscription %q, loss %d: advice to read faster is absent: %v, want %v: %s %s", subscription, i, got, want, f.Why, f.Do)
+			}
+			now := time.Now()
+			f.First, f.Last = now, now
+			found := []Finding{f, {Cause: "stood_still", For: 6, First: now, Last: now}, {Kind: Dropped, Cause: "overrun", First: now, Last: now}}
+			if stoodStill(found); strings.Contains(found[0].Why, "this process did not run") != want || !strings.HasPrefix(found[2].Do, "First find out why this process did not run") {
+				t.Errorf("subscription %q, loss %d: after a standstill: %s %s", subscription, i, found[0].Why, found[2].Do)
 			}
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
@@ -67,6 +69,7 @@ type Finding struct {
 	Do      string   `json:"do"`
 
 	standstill bool // the process did not run at that time
+	idle       bool // Evidence.Idle
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -239,9 +242,11 @@ func stoodStill(of []Finding) {
 	for _, s := range stops {
 		for j := range of {
 			f := &of[j]
-			here := f.Kind == Lost || f.Cause == "socket_overflow" || f.Cause == "receive_queue_empty"
+			here := f.Kind == Lost || f.idle || slices.Contains([]string{"socket_overflow", "receive_queue_empty", "overrun"}, f.Cause)
 			if here && !f.standstill && !f.Last.Before(s.First.Add(-seconds(s.For))) && f.First.Before(s.Last.Add(time.Minute)) {
-				f.standstill = true
+				if f.standstill = true; f.idle {
+					f.Why = "A publisher released this bus: this process did not run."
+				}
 				f.Do = fmt.Sprintf("First find out why this process did not run for %v until %s: that may be the only cause. ", seconds(s.For).Round(100*time.Millisecond), s.Last.Local().Format("15:04:05")) + f.Do
 			}
 		}
@@ -267,13 +272,28 @@ func (h *host) finding(x *inspect.Loss) Finding {
 	} else {
 		f.Publisher = peerText(x.PublisherName, x.Publisher, x.Address)
 	}
-	e := h.evidence(&f, x.Address, x.Error)
-	e.Idle = h.idle(x)
+	err := x.Error
+	for _, y := range h.Losses.Losses { // a gap by the loss of a publisher has the reason of that event
+		if !x.Event && y.Event && y.Cause == x.Cause && y.Publisher == x.Publisher && !y.First.After(x.Last) {
+			err = y.Error
+		}
+	}
+	e := h.evidence(&f, x.Address, err)
+	if e.Idle = h.idle(x); e.Idle {
+		f.idle, f.Why = true, "A publisher released this bus: packets did not arrive here."
+	}
 	f.Do = Do(x.Cause, e)
+	switch {
+	case strings.HasSuffix(err, report.NoLeg):
+		f.Why = report.LegsDown.Why()
+	case err != "" && (x.Cause == "publisher_lost" || x.Cause == "subscriber_silent"):
+		f.Why = "This bus was cut off from the group."
+	}
 	return f
 }
 
-// idle reports whether a publisher released the bus while nothing was unread: the event names no subscription.
+// idle reports whether the publisher of a loss released the bus for another reason than slow reading: the event then
+// names no subscription.
 func (h *host) idle(of *inspect.Loss) bool {
 	const released = "released_by_a_publisher"
 	if of.Cause != released && of.Cause != "released" {

@@ -139,6 +139,9 @@ func (r *Report) slow(seen []inspect.Seen) {
 					f.Subscriber, f.Group, f.Behind = peerText(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
 					f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(m.Behind, "packet", "packets"), m.Room)
 					f.Do = "Find out why " + f.Subscriber + " does not read: fanfare loss and top on its host show the subscription."
+					if m.Unreached {
+						f.Cause, f.Do = "unreached", "Find out why packets do not reach "+f.Subscriber+", which answers: fanfare loss there; if only full ones are missing, MTUs differ (fanfare doctor -peer)."
+					}
 					r.Findings = append(r.Findings, f)
 				}
 			}

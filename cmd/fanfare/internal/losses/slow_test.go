@@ -80,12 +80,12 @@ func TestSlowIsReported(t *testing.T) {
 	b := inspect.Bus{
 		Identity:      inspect.Identity{ID: "b", Name: "desk"},
 		Subscriptions: []inspect.Subscription{{Topics: []string{"md.a"}, Publishers: []inspect.SubscriptionFeed{{Name: "feed", Lag: 5698, Window: 5698}}}},
-		Publications:  []inspect.Publication{{Address: "g", Subscribers: []inspect.Subscriber{{Name: "risk", Behind: 5698}, {Name: "book", Room: 5698}}}},
+		Publications:  []inspect.Publication{{Address: "g", Subscribers: []inspect.Subscriber{{Name: "risk", Behind: 5698}, {Name: "far", Behind: 5698, Unreached: true}, {Name: "book", Room: 5698}}}},
 	}
 	r := Make([]inspect.Seen{{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 1, Program: "app"}, Buses: []inspect.Bus{b}}}}, time.Time{}, noon)
 	f := r.Of(Hint)
-	if len(f) != 2 || f[0].Subscription != "md.a" || f[1].Subscriber != "risk" || f[1].Group != "g" {
-		t.Errorf("findings %+v, want a hint for subscription md.a and one for subscriber risk in group g", f)
+	if len(f) != 3 || f[0].Subscription != "md.a" || f[1].Subscriber != "risk" || f[1].Group != "g" || f[1].Cause != "slow_reader" || f[2].Cause != "unreached" || !strings.Contains(f[2].Do, "why packets do not reach far") {
+		t.Errorf("findings %+v, want hints for subscription md.a, subscriber risk in group g, and subscriber far, which packets do not reach", f)
 	}
 	if gaps, _, _ := r.Messages(); gaps != 0 {
 		t.Errorf("%d gaps, want none", gaps)
