@@ -19,8 +19,7 @@ func (p *Point) warning() string {
 		Short(p.Value("raw", "published_per_s")), 100*lost)
 }
 
-// Warnings are reasons why figures should not be trusted, because of the host or of baselines;
-// empty if there are none.
+// Warnings are reasons why figures should not be trusted, because of the host or of baselines; empty if there are none.
 func (r *Result) Warnings() []string {
 	list := r.Host.warnings()
 	if warning := r.Contest().warning(); warning != "" {

@@ -1,5 +1,4 @@
-// Package report writes results of package bench as one self-contained HTML page, including the
-// scripts for its charts.
+// Package report writes results of package bench as one self-contained HTML page, including the scripts for its charts.
 package report
 
 import (

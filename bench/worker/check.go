@@ -36,8 +36,7 @@ type Check struct {
 	report  *Report        // complete after finish
 }
 
-// newCheck returns a check for a subscriber of the topics with these names. first is called at the
-// first message.
+// newCheck returns a check for a subscriber of the topics with these names. first is called at the first message.
 func newCheck(spec *Spec, names []string, lossy bool, first func(), report *Report) *Check {
 	topics, sources := spec.topics(), spec.Sources()
 	c := &Check{

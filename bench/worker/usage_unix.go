@@ -4,8 +4,7 @@ package worker
 
 import "golang.org/x/sys/unix"
 
-// cpuTimes returns the CPU time of the process so far, in seconds, and how often a thread went to sleep
-// (getrusage(2)).
+// cpuTimes returns the CPU time of the process so far, in seconds, and how often a thread went to sleep (getrusage(2)).
 func cpuTimes() (user, system float64, sleeps uint64) {
 	var ru unix.Rusage
 	unix.Getrusage(unix.RUSAGE_SELF, &ru) // cannot fail

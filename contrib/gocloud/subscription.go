@@ -25,10 +25,9 @@ type SubscriptionOptions struct {
 	Options []fanfare.SubscribeOption
 	// Raw uses each message as a body, for messages published without an envelope.
 	Raw bool
-	// OnError is called with errors in the stream, such as a *pubsub.GapError if messages were lost
-	// permanently, and a *MessageError for a message without an envelope. A goroutine of the Go CDK
-	// calls it, one call at a time. The subscription fails with the error that it returns, and
-	// continues with nil. Default: log the error and continue.
+	// OnError is called with errors in the stream, such as a *pubsub.GapError if messages were lost permanently, and a
+	// *MessageError for a message without an envelope. A goroutine of the Go CDK calls it, one call at a time. The
+	// subscription fails with the error that it returns, and continues with nil. Default: log the error and continue.
 	OnError func(err error) error
 	// Logger receives the errors that the default OnError logs. Default: slog.Default().
 	Logger *slog.Logger

@@ -69,10 +69,9 @@ func NewPublisher(bus *pubsub.Bus, config PublisherConfig) (*Publisher, error) {
 	return p, nil
 }
 
-// Publish publishes the messages in order. It returns when they are sent, or will be within
-// pubsub.Config.FlushAfter. If flow control blocks it, it waits as long as the context of the
-// message allows: without limit unless a context was set. An error states how many messages were
-// published before it. After Close it matches net.ErrClosed.
+// Publish publishes the messages in order. It returns when they are sent, or will be within pubsub.Config.FlushAfter.
+// If flow control blocks it, it waits as long as the context of the message allows: without limit unless a context was
+// set. An error states how many messages were published before it. After Close it matches net.ErrClosed.
 func (p *Publisher) Publish(name string, messages ...*message.Message) error {
 	t, err := p.begin(name)
 	if err != nil {

@@ -25,11 +25,10 @@ type SubscriberConfig struct {
 	// NackDelay is the delay before a nacked message is delivered again. Default 0. Watermill's
 	// middleware Retry has a delay of its own.
 	NackDelay time.Duration
-	// OnError is called with errors in the stream, such as a *pubsub.GapError if messages were lost
-	// permanently, and an *UnmarshalError for a message that Unmarshaler rejects. The subscription's
-	// goroutine calls it. An error that it returns ends the subscription and closes its channel. It is
-	// also called with the error that ended a subscription; its result is ignored then. Default: the
-	// subscription continues. All errors are logged in either case.
+	// OnError is called with errors in the stream, such as a *pubsub.GapError if messages were lost permanently, and an
+	// *UnmarshalError for a message that Unmarshaler rejects. The subscription's goroutine calls it. An error that it
+	// returns ends the subscription and closes its channel. It is also called with the error that ended a subscription;
+	// its result is ignored then. Default: the subscription continues. All errors are logged in either case.
 	OnError func(topic string, err error) error
 	// Logger receives errors and publisher events. Default: watermill.NopLogger.
 	Logger watermill.LoggerAdapter

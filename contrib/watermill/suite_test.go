@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Watermill's conformance suite. It publishes before it subscribes, so subscriptions begin with the
-// publisher's window.
+// Watermill's conformance suite. It publishes before it subscribes, so subscriptions begin with the publisher's window.
 func TestSuite(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		// One bus publishes and another one subscribes, for the whole suite: each test uses its own topics.

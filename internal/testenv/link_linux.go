@@ -97,9 +97,8 @@ func RouteMulticast(t *testing.T, name string) {
 	addRoute(t, name, "224.0.0.0/4", netlink.Route{Scope: netlink.SCOPE_LINK})
 }
 
-// RouteIPv6Multicast adds a route for IPv6 multicast to a loopback interface; the kernel adds it to all others. It
-// must be a local route: the kernel treats other routes over loopback as blackholes (fib6_is_reject in
-// net/ipv6/route.c).
+// RouteIPv6Multicast adds a route for IPv6 multicast to a loopback interface; the kernel adds it to all others. It must
+// be a local route: the kernel treats other routes over loopback as blackholes (fib6_is_reject in net/ipv6/route.c).
 func RouteIPv6Multicast(t *testing.T, name string) {
 	t.Helper()
 	addRoute(t, name, "ff00::/8", netlink.Route{Type: unix.RTN_LOCAL, Priority: 256})

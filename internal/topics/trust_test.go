@@ -12,12 +12,11 @@ import (
 
 // allows trusts every publisher with the topics in a string, or with all topics.
 type allows struct {
-	topics     string
-	everything bool
+	topics string
 }
 
 func (a *allows) May(_ events.ID, topic string) bool {
-	return a.everything || strings.Contains(a.topics, topic)
+	return strings.Contains(a.topics, topic)
 }
 
 type refusals struct{ messages int }

@@ -94,7 +94,7 @@ var packages = []struct {
 	{"pubsub/metrics", 600, "pubsub"},
 
 	// The bench.
-	{"bench/worker", 1650, ""},
+	{"bench/worker", 1600, ""},
 	{"bench/contenders", 1400, "bench/worker pubsub pubsub/events pubsub/metrics"},
 	{"bench", 2500, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/compression", 200, "bench internal/compress internal/topics internal/wire reliable transport"},

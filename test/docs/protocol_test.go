@@ -232,9 +232,8 @@ func (x *rig) TestMethod() {}
 	}
 }
 
-// Rule numbers are permanent: a new one is at the end of its section, and that of a removed rule is
-// not used again. testdata/rules.txt contains the last number used in each section, and the removed
-// ones. docs/protocol §1.1.
+// Rule numbers are permanent: a new one is at the end of its section, and that of a removed rule is not used again.
+// testdata/rules.txt contains the last number used in each section, and the removed ones. docs/protocol §1.1.
 func TestRuleNumbersStay(t *testing.T) {
 	last, gone := make(map[string]int), make(map[string]bool)
 	for line := range strings.Lines(read(t, "testdata/rules.txt")) {

@@ -119,9 +119,8 @@ type compressed struct {
 	Corrupt string `json:"corrupt"`
 }
 
-// Each implementation decompresses what the other one compresses: contents with each kind of block,
-// literals and table, at each level. Truncated or damaged input is refused by both, or yields the
-// same. docs/protocol §26.2 to §26.4.
+// Each implementation decompresses what the other one compresses: contents with each kind of block, literals and table,
+// at each level. Truncated or damaged input is refused by both, or yields the same. docs/protocol §26.2 to §26.4.
 func TestDecompressors(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // other tests mostly wait

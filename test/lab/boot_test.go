@@ -17,8 +17,7 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// Output and exit status of VMs and host are returned; a VM that dies ends the run, even if another
-// one waits for it.
+// Output and exit status of VMs and host are returned; a VM that dies ends the run, even if another one waits for it.
 func TestRun(t *testing.T) {
 	Need(t)
 	t.Parallel()

@@ -67,8 +67,7 @@ const pageTimeout = 15 * time.Minute
 // installed is the environment variable with the directory of the command, in processes that run a page.
 const installed = "FANFARE_QUICKSTART_BIN"
 
-// The commands work as documented: each succeeds, and prints the documented output. Each page has a network of its
-// own.
+// The commands work as documented: each succeeds, and prints the documented output. Each page has a network of its own.
 func TestNamespaceCommands(t *testing.T) {
 	testenv.Slow(t)
 	if os.Getenv(installed) == "" {

@@ -33,9 +33,8 @@ func joiners(o *Options, n int, at func(i int) time.Duration) {
 	}
 }
 
-// 1,000 subscribers join at any time during a feed with losses: each gets all messages from the
-// beginning of the window on, in order and once, or exact reports of losses. The checks are in
-// feed.go and join.go. docs/protocol §4.6, §4.8.
+// 1,000 subscribers join at any time during a feed with losses: each gets all messages from the beginning of the window
+// on, in order and once, or exact reports of losses. The checks are in feed.go and join.go. docs/protocol §4.6, §4.8.
 func TestThousandJoins(t *testing.T) {
 	t.Parallel()
 	runs, each := 50, 20

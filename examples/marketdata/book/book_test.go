@@ -26,8 +26,7 @@ func TestAgainstOracle(t *testing.T) {
 	}
 }
 
-// Books built from the same messages have the same digest; a missing, duplicate or swapped relevant
-// message changes it.
+// Books built from the same messages have the same digest; a missing, duplicate or swapped relevant message changes it.
 func TestDigest(t *testing.T) {
 	g := messages{newRand(t)}
 	msgs := make([]*itch.Message, 300)

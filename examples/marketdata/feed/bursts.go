@@ -15,9 +15,8 @@ type bursts struct {
 	decay      float64 // per second: decay rate of excited
 }
 
-// branching is the average number of messages caused directly by a message. At 0.85 the variance of
-// the number of messages, in windows that are long compared with the decay, is (1/(1-0.85))² = 44
-// times that of independent messages.
+// branching is the average number of messages caused directly by a message. At 0.85 the variance of the number of
+// messages, in windows that are long compared with the decay, is (1/(1-0.85))² = 44 times that of independent messages.
 const branching = 0.85
 
 // memory is the decay time of the excitement in mean intervals between messages: long enough for bursts of hundreds.

@@ -276,8 +276,7 @@ func TestDictForce(t *testing.T) {
 	}
 }
 
-// dict trains on published messages, also on compressed ones, and reports a dictionary that it
-// lacks to read them.
+// dict trains on published messages, also on compressed ones, and reports a dictionary that it lacks to read them.
 func TestDictFromTopics(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // the test mostly waits

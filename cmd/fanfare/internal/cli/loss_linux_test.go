@@ -112,8 +112,7 @@ func TestLossOfAnOverflowedSocket(t *testing.T) {
 	pub.kill()
 }
 
-// A stopped subscriber does not answer; its publisher names it and reports that it no longer waits
-// for it.
+// A stopped subscriber does not answer; its publisher names it and reports that it no longer waits for it.
 func TestLossOfAStoppedSubscriber(t *testing.T) {
 	testenv.Slow(t)
 	dir := shown(t)

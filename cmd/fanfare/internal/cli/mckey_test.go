@@ -157,8 +157,7 @@ func TestMckeyUnexpectedMessages(t *testing.T) {
 	})
 }
 
-// A receiver that loses its membership reports it; a stopped one ends with the reason. Neither
-// leaks resources.
+// A receiver that loses its membership reports it; a stopped one ends with the reason. Neither leaks resources.
 func TestMckeyReceiverEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for name, c := range map[string]struct {

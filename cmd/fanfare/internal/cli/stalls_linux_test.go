@@ -175,9 +175,8 @@ func TestStoppedPub(t *testing.T) {
 	awaitText(t, "sub", s, " is received again, after ")
 }
 
-// A sub that was stopped beyond its -until does not report success, although it has everything that
-// it knows of: it cannot know what it missed. pub reports how long it was silent and how far
-// behind.
+// A sub that was stopped beyond its -until does not report success, although it has everything that it knows of: it
+// cannot know what it missed. pub reports how long it was silent and how far behind.
 func TestSubThatIsStopped(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // the test mostly waits

@@ -40,8 +40,7 @@ func TestSubOfTopicsWithoutMessages(t *testing.T) {
 	}
 }
 
-// The end of one publisher does not end sub while another one of the topic is up, even if it has
-// sent nothing so far.
+// The end of one publisher does not end sub while another one of the topic is up, even if it has sent nothing so far.
 func TestSubStaysForTheOtherPublisher(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "-q", "a")

@@ -60,8 +60,7 @@ func TestReplyReportsUnreadable(t *testing.T) {
 	}
 }
 
-// A host without the new keyring after a rotation reports which key is missing, and not that the
-// publisher was killed.
+// A host without the new keyring after a rotation reports which key is missing, and not that the publisher was killed.
 func TestLackingRotatedKey(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // the test mostly waits

@@ -2,8 +2,7 @@
 
 package cverbs
 
-// #include <stdlib.h>
-// #include "cverbs.h"
+// #include <stdlib.h> #include "cverbs.h"
 import "C"
 
 import (
