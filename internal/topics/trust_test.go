@@ -10,10 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// allows trusts every publisher with the topics in a string, or with all topics.
-type allows struct {
-	topics string
-}
+// allows trusts every publisher with the topics in a string.
+type allows struct{ topics string }
 
 func (a *allows) May(_ events.ID, topic string) bool {
 	return strings.Contains(a.topics, topic)
