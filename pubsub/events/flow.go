@@ -27,7 +27,7 @@ type Hold struct {
 func (h Hold) String() string {
 	do := "have it read, close it, or lower StallLimit"
 	if h.Fault != nil {
-		do = h.Fault.Error() + ", see whether it runs, and the network between"
+		do = h.Fault.Error() + ": check its host, and the network between"
 	}
 	return fmt.Sprintf("subscriber %s has blocked the publisher for %v and is %s behind: %s",
 		PeerText(h.Subscriber, h.Name, h.Address), plural.Duration(h.For), plural.N(h.Behind, "packet"), do)

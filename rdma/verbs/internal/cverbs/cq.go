@@ -2,7 +2,8 @@
 
 package cverbs
 
-// #include <stdlib.h> #include "cverbs.h"
+// #include <stdlib.h>
+// #include "cverbs.h"
 import "C"
 
 import (

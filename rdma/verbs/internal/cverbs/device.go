@@ -2,7 +2,10 @@
 
 package cverbs
 
-// #cgo pkg-config: libibverbs librdmacm #cgo CFLAGS: -O2 -Wall #include <stdlib.h> #include "cverbs.h"
+// #cgo pkg-config: libibverbs librdmacm
+// #cgo CFLAGS: -O2 -Wall
+// #include <stdlib.h>
+// #include "cverbs.h"
 import "C"
 
 import (
