@@ -135,13 +135,6 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			}
 			st.heartbeat(now, from, h.Flags, &hb)
 		}
-	case wire.TypeAnnounce:
-		a, err := wire.ParseAnnounce(b)
-		if err != nil {
-			r.stats.Malformed++
-		} else if st := r.known(&h); st != nil {
-			st.announce(now, a)
-		}
 	case wire.TypeNCF, wire.TypeGone:
 		n, err := wire.ParseRanges(b)
 		if err != nil {
@@ -229,11 +222,13 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.wake.by(now)
 	st.out = r.sink.Open(st)
 	r.sink.StreamUp(st)
+	if x := &st.topics.index; st.next == 0 {
+		x.known = true
+	} else {
+		st.askAll()
+	}
 	if fetches {
 		st.fetch(now, at.lead)
-	}
-	if r.names.to != nil && st.next > 0 {
-		st.askNames(now, st.next)
 	}
 	return st
 }

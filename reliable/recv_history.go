@@ -22,6 +22,17 @@ type history struct {
 	low   uint64       // no packet from next up to low is missing
 	cause events.Cause // why the stream begins behind first
 	seek  seek
+	ahead ahead
+}
+
+// ahead reads the packets that wait behind the history, up to the end of an index round, because the topics of the
+// history must be known before it is delivered.
+type ahead struct {
+	at     uint64 // packets from the history's end up to here were read
+	comes  bool   // a round has begun that covers the history
+	listed bool   // such a round was read
+	waits  bool   // only the round is missing
+	since  upTime // since when the history is fetched
 }
 
 // historyAhead is how many packets of its history a receiver requests at a time: the publisher also repairs for others.
@@ -46,7 +57,8 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 		return
 	}
 	h := &st.win.history
-	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next, seek: newSeek(st.r.cfg.Wanted != nil)}
+	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next, seek: newSeek(st.r.cfg.Wanted != nil),
+		ahead: ahead{at: lead, since: st.r.up(now)}}
 	keep := uint64(0) // the rest of the window is for packets sent meanwhile
 	if st.window() {
 		keep = st.win.span - st.win.span/4
@@ -153,11 +165,14 @@ func (h *history) settled(st *Stream, now Instant) bool {
 			return false
 		}
 	}
-	if !st.out.Room() {
+	if h.ahead.waits = !h.ahead.over(st, now); h.ahead.waits || !st.out.Room() {
 		st.stalled = true
 		return false
 	}
 	h.open, h.seek = false, seek{}
+	if !h.ahead.listed {
+		st.topics.index.at = st.next // packets are inspected when they are delivered
+	}
 	st.report.by(now) // from now on the publisher waits for this receiver
 	if begin := st.next; begin > h.first && (h.cause != events.CauseGone || h.first == 0) {
 		st.next = h.first
@@ -169,17 +184,54 @@ func (h *history) settled(st *Stream, now Instant) bool {
 	return true
 }
 
+// read reads the next packets behind the history.
+func (a *ahead) read(st *Stream, now Instant) {
+	for ; a.at < st.tracked && !a.listed; a.at++ {
+		switch e := st.win.entries.at(a.at); {
+		case e.state == entryMissing:
+			return
+		case e.state == entryGone:
+			st.lostContents(a.at, a.at+1)
+			a.comes = false
+		case e.topics:
+			st.inspect(a.at, st.runs(e))
+		}
+	}
+	if s := &st.win.history.seek; a.listed && s.open() {
+		s.settle(st, now)
+	}
+}
+
+// round processes an index run behind the history.
+func (a *ahead) round(st *Stream, b *wire.Index, since uint64, answers bool) {
+	if b.Marks&wire.IndexBegins != 0 {
+		a.comes = answers || b.Marks&wire.IndexAll != 0 && since <= st.win.history.first
+		st.win.history.seek.totals = nil
+	} else if b.Marks&wire.IndexEnds != 0 {
+		a.listed = a.listed || a.comes
+	}
+}
+
+// over reports whether the history can be delivered: its topics are known, as far as names matter, or not waited for
+// any more.
+func (a *ahead) over(st *Stream, now Instant) bool {
+	return a.listed || st.r.names.to == nil || st.topics.index.known || st.life.down ||
+		st.life.ended && a.at >= st.life.endAt || st.r.judgedUp(now) >= st.r.expiry(a.since, st.r.cfg.Deadline)
+}
+
 // seek determines how much of its history a stream needs if its topics begin with certain messages
 // (ReceiverConfig.Wanted). The receiver fetches the history from the newest packet down, so the search ends when each
 // of these topics has reached its first message, or needs no history. docs/protocol §9.8.
 type seek struct {
 	// begun maps a topic to the newest packet from which on its first wanted message, or an earlier one, begins. It holds
-	// at most maxPendingTotals topics: beyond that, totals cannot end the search. Nil: all of the history is needed, or
-	// the search is over.
-	begun map[uint64]uint64
-	last  bool   // the last packet of the history has arrived
-	under uint64 // topic of the message that continues behind it, if any
+	// at most maxSought topics: the search then ends without more. Nil: all of the history is needed, or the search is
+	// over.
+	begun  map[uint64]uint64
+	totals map[uint64]uint64 // numbers of topics that the round behind the history states
 }
+
+// maxSought bounds the topics of a search.
+const maxSought = 1 << 16
 
 func newSeek(wanted bool) seek {
 	if !wanted {
@@ -197,20 +249,16 @@ func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 	if p == nil {
 		return
 	}
-	any := seq == st.win.history.end-1
-	s.last = s.last || any
+	any := false
 	for run, rest, ok := wire.NextRun(PacketData(p)); ok; run, rest, ok = wire.NextRun(rest) {
 		if run.Kind >= wire.RunTopic {
 			continue
-		}
-		if seq == st.win.history.end-1 && run.Kind == wire.RunFragment && run.Messages() == 0 {
-			s.under = run.Topic
 		}
 		number := st.wantedFrom(run.Topic)
 		if run.Number > number || run.Number == number && run.Continues() || !st.r.mayWant(run.Topic) {
 			continue
 		}
-		if at, has := s.begun[run.Topic]; !has && len(s.begun) < maxPendingTotals || seq > at && has {
+		if at, has := s.begun[run.Topic]; !has && len(s.begun) < maxSought || seq > at && has {
 			s.begun[run.Topic] = seq
 			any = true
 		}
@@ -223,7 +271,7 @@ func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 // settle ends the search if no topic needs earlier packets.
 func (s *seek) settle(st *Stream, now Instant) {
 	h := &st.win.history
-	begin, ok := s.announced(st)
+	begin, ok := s.listed(st)
 	if !ok && st.r.names.to == nil {
 		begin, ok = s.named(st)
 	}
@@ -234,23 +282,26 @@ func (s *seek) settle(st *Stream, now Instant) {
 	h.from(st, now, begin)
 }
 
-// announced is where the stream begins, if the publisher has announced all its topics as of the end of the history or
-// later.
-func (s *seek) announced(st *Stream) (begin uint64, ok bool) {
-	h, t := &st.win.history, &st.totals
-	if !t.complete() || t.asOf < h.end || len(t.pending) == maxPendingTotals {
+// total records the number of a topic's next message, as the round states.
+func (s *seek) total(id, next uint64) {
+	if s.totals == nil {
+		s.totals = make(map[uint64]uint64)
+	}
+	s.totals[id] = next
+}
+
+// listed is where the stream begins, if the round behind the history was read.
+func (s *seek) listed(st *Stream) (begin uint64, ok bool) {
+	h := &st.win.history
+	if !h.ahead.listed || len(s.totals) > maxSought {
 		return 0, false
 	}
 	begin = h.end
-	for _, x := range t.pending {
-		if x.Complete {
-			break
-		}
-		// A total does not count an incomplete message, which may have begun in the history.
-		if n := st.wantedFrom(x.ID); x.Next < n || x.Next == n && s.last && s.under != x.ID {
+	for id, next := range s.totals {
+		if _, ok := st.wantedOf(id); !ok || next <= st.wantedFrom(id) {
 			continue // the topic needs no history
 		}
-		at, has := s.begun[x.ID]
+		at, has := s.begun[id]
 		if !has {
 			return 0, false
 		}

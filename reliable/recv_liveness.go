@@ -24,6 +24,7 @@ type liveness struct {
 	down      bool // silent, or finished
 	downAt    upTime
 	downCause events.Cause // why it is silent, or CauseNone
+	downDue   bool         // the output has not learned it yet
 
 	endStated bool // one heartbeat has stated the end of the stream
 	ended     bool // a second one, or silence, has confirmed it
@@ -115,7 +116,6 @@ func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 		st.advance(now)
 	default:
 		x.endStated, x.endAt = true, hb.Lead
-		st.totals.ending(st)
 		st.report.by(now)
 	}
 }
@@ -171,8 +171,11 @@ func (st *Stream) back(now Instant) {
 		st.life.down, st.life.downCause, st.life.upAt = false, events.CauseNone, st.r.up(now)
 		st.report.sent = 0 // it may have removed this receiver as a member
 		st.report.by(now)
-		st.topics.names.all = 0
-		st.totals.publisherBack(st)
+		if st.life.downDue { // the output has not learned that the publisher was lost
+			st.life.downDue = false
+		} else if x := &st.topics.index; x.known {
+			x.open = false // readers have reported that the extent of earlier losses is unknown
+		}
 		st.r.sink.StreamUp(st)
 	}
 }
@@ -190,7 +193,7 @@ func (st *Stream) finishNow(now Instant) {
 		st.life.endStated, st.life.ended = false, false // the stream continues
 		return
 	}
-	if st.life.down && !st.life.gone() || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
+	if st.life.down && !st.life.gone() || st.life.finished || st.next < st.life.endAt || st.stalled {
 		return
 	}
 	st.close(now)
@@ -230,7 +233,6 @@ func (st *Stream) tick(now Instant) bool {
 	if st.stalled || st.win.state.phase == stateBehind {
 		st.advance(now) // a reader may have left, or may have read on without a notice
 	}
-	st.askAhead(now)
 	st.report.tick(st, now)
 	return false
 }
@@ -261,7 +263,6 @@ func (st *Stream) lose(now Instant) {
 	if old >= oldHeartbeats {
 		st.fault(events.FaultClock)
 	}
-	st.topics.names.all = ^uint64(0) // no publisher can send names
 	if st.giveUp(now, st.high, cause); st.life.finished {
 		return // giving up the missing packets has ended the stream
 	}
@@ -275,7 +276,7 @@ func (st *Stream) lose(now Instant) {
 	} else {
 		st.r.stats.StreamsLost++
 	}
-	st.totals.publisherLost(st)
+	st.downDue()
 	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, cause)
 }
@@ -291,16 +292,15 @@ func (st *Stream) LostFor(now Instant) time.Duration {
 	return max(st.r.up(now).sub(st.life.downAt), time.Millisecond) // above 0, even if it was lost just now
 }
 
-// over reports whether the publisher has stated the end of the stream, and no packet or, after a loss, total up to the
-// end is missing.
+// over reports whether the publisher has stated the end of the stream, and no packet up to the end is
+// missing.
 func (st *Stream) over() bool {
-	return st.life.ended && st.nak.missing == 0 && st.tracked >= st.life.endAt && !st.totals.missing()
+	return st.life.ended && st.nak.missing == 0 && st.tracked >= st.life.endAt
 }
 
 // depart ends the stream of a publisher that fell silent when the stream was over: now, or when the output has room.
 // docs/protocol §11.2.
 func (st *Stream) depart(now Instant) {
-	st.totals.unanswered()
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), events.CauseNone
 	st.report.stop()
 	st.advance(now)
@@ -323,10 +323,8 @@ func (st *Stream) deadline() Instant {
 	if st.win.state.wants() {
 		d = min(d, st.stateDue())
 	}
-	if st.topics.names.waiting && st.stalled { // not stalled: the packet that waited had no room, and is missing again
-		d = min(d, st.topics.names.askAt, st.r.when(st.namesExpire()))
-	} else if st.learnsAhead() {
-		d = min(d, st.topics.names.askAt)
+	if a := &st.win.history.ahead; a.waits && st.win.history.open {
+		d = min(d, st.r.when(st.r.expiry(a.since, st.r.cfg.Deadline)))
 	}
 	return d
 }

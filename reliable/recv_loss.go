@@ -206,8 +206,9 @@ func (st *Stream) skip(n uint64, cause events.Cause) {
 	e := st.r.event(EventGap, st.next)
 	e.Count, e.Cause = n, cause
 	st.out.Deliver(e)
+	lost := st.next
 	st.next += n
 	st.tracked = max(st.tracked, st.next)
 	st.high = max(st.high, st.next)
-	st.totals.loss(st)
+	st.lostContents(lost, st.next)
 }

@@ -1,8 +1,6 @@
 package reliable
 
 import (
-	"slices"
-
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -31,7 +29,6 @@ type stateJoin struct {
 	has   map[uint64]struct{} // coming: the wanted topics with complete state
 	tries int                 // rounds that were lost or incomplete
 	scan  uint64              // asked, coming: packets from next up to here were inspected
-	known bool                // delivering: names of topics are known, or not waited for any more
 	at    uint64              // delivering: next packet with state
 	end   uint64              // delivering: behind the last one; behind: behind the packets that waited
 	since upTime              // asked, coming: last progress
@@ -64,8 +61,7 @@ func (st *Stream) BeginsWithState() bool { return st.win.state.waits() }
 // wantState makes a new stream begin with state.
 func (st *Stream) wantState(now Instant) {
 	st.win.state = stateJoin{phase: stateAsked, scan: st.next, since: st.r.up(now), from: st.r.up(now)}
-	st.stalled = true                 // packets in order wait, too
-	st.topics.repertoire.asked = true // to learn which topics may have state
+	st.stalled = true // packets in order wait, too
 }
 
 // joinState proceeds as far as possible. It reports whether the stream delivers packets from now on.
@@ -105,6 +101,7 @@ func (st *Stream) scanState(now Instant) {
 		if j.scan == st.tracked {
 			if st.abandon.below > st.tracked { // packets beyond the window were given up
 				st.passState(st.tracked)
+				st.lostContents(st.tracked, st.abandon.below)
 				st.next, st.tracked, st.high = st.abandon.below, st.abandon.below, max(st.high, st.abandon.below)
 				st.start = st.next
 				st.loseState(now, st.abandon.cause)
@@ -120,17 +117,21 @@ func (st *Stream) scanState(now Instant) {
 		case entryMissing:
 			return
 		case entryGone:
+			st.lostContents(j.scan, j.scan+1)
 			st.passState(j.scan + 1)
 			st.loseState(now, e.cause)
 		default:
-			st.scanRuns(now, st.runs(e))
+			st.scanRuns(now, e)
 		}
 	}
 }
 
 // scanRuns inspects the runs of the next packet.
-func (st *Stream) scanRuns(now Instant, runs []byte) {
-	j := &st.win.state
+func (st *Stream) scanRuns(now Instant, e *entry) {
+	j, runs := &st.win.state, st.runs(e)
+	if e.topics {
+		st.inspect(j.scan, runs)
+	}
 	for {
 		run, rest, ok := wire.NextRun(runs)
 		if !ok {
@@ -148,10 +149,10 @@ func (st *Stream) scanRuns(now Instant, runs []byte) {
 			}
 			j.phase, j.round, j.begin, j.since = stateComing, s.Round, j.scan, st.r.up(now)
 			j.named, j.has = s.Names(st.r.cfg.ID), make(map[uint64]struct{})
-			st.nameRound(now)
 		case j.phase != stateComing || s.Round != j.round:
 		case s.Marks&wire.StateEnds != 0:
-			if !j.named && (st.r.names.to != nil || !st.hasAll(j.has)) { // the round was for receivers of other topics
+			if st.r.names.to != nil && (!j.named || !st.topics.index.known) || !j.named && !st.hasAll(j.has) {
+				// The round was for receivers of other topics, or some names are not known yet.
 				st.passState(j.begin + 1)
 				st.askAgain(now, events.StateUnanswered)
 				return
@@ -201,7 +202,7 @@ func (st *Stream) loseState(now Instant, cause events.Cause) {
 // hasAll reports whether has includes all wanted topics that the publisher may have.
 func (st *Stream) hasAll(has map[uint64]struct{}) bool {
 	for _, id := range st.r.topics {
-		if _, ok := has[id]; !ok && st.topics.repertoire.may(id) {
+		if _, ok := has[id]; !ok && st.topics.may(id) {
 			return false
 		}
 	}
@@ -267,18 +268,15 @@ func (st *Stream) stateDue() Instant {
 	return Never
 }
 
-// deliverState delivers the state, or that there is none. It reports false if it has to wait for names or room.
+// deliverState delivers the state, or that there is none. It reports false if it has to wait for room.
 func (st *Stream) deliverState(now Instant) bool {
 	j := &st.win.state
-	if !st.roundNamed(now) {
-		return false
-	}
 	for ; j.at < j.end; j.at++ {
 		runs := st.runs(st.win.entries.at(j.at))
 		if !hasState(runs) {
 			continue
 		}
-		if !st.deliverUnnamedStates(runs) || !st.out.Room() {
+		if !st.out.Room() {
 			return false
 		}
 		e := st.r.event(EventState, st.next)
@@ -293,7 +291,7 @@ func (st *Stream) deliverState(now Instant) bool {
 		e.Count = st.win.span * uint64(st.packetSize)
 	}
 	for _, id := range st.r.topics {
-		if st.topics.repertoire.may(id) {
+		if st.topics.may(id) {
 			e.Topics = append(e.Topics, id)
 		}
 	}
@@ -324,65 +322,6 @@ func hasState(runs []byte) bool {
 	}
 }
 
-// Names of topics with state, for patterns. A round is delivered when they are known, or not waited for any more.
-// docs/protocol §25.9.
-
-// nameRound requests the names of all topics that the publisher has when a round begins.
-func (st *Stream) nameRound(now Instant) {
-	if st.r.names.to != nil {
-		st.askNames(now, st.win.state.scan+1)
-	}
-}
-
-// roundNamed reports whether the names of the topics that the publisher had when the round began, and of those with
-// state in it, are known. The receiver waits for them as long as before a packet.
-func (st *Stream) roundNamed(now Instant) bool {
-	n, j := &st.topics.names, &st.win.state
-	if st.r.names.to == nil || j.known {
-		return true
-	}
-	from := n.from
-	waits := n.open
-	for seq := j.at; seq < j.end && !waits && n.all < j.end; seq++ {
-		from = j.end
-		waits = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.unnamedState)
-	}
-	if waits && !st.life.down {
-		n.wait(now, st.r.up(now))
-		if st.r.judgedUp(now) < st.namesExpire() {
-			st.askNames(now, from)
-			return false
-		}
-	}
-	n.waiting, j.known = false, true
-	return true
-}
-
-// unnamedState reports whether a topic with state has no known name.
-func (st *Stream) unnamedState(id uint64) bool {
-	if _, ok := st.r.wants[id]; ok {
-		return false // the subscription states the name
-	}
-	return st.topics.names.has.Get(id) == nil && !st.shares(id) && st.topics.names.refused[id] == nil
-}
-
-// deliverUnnamedStates reports each unnamed topic with state in a packet. It returns false if the output has no room.
-func (st *Stream) deliverUnnamedStates(runs []byte) bool {
-	if st.r.names.to == nil {
-		return true
-	}
-	for _, id := range statesIn(runs) {
-		if _, reported := st.topics.names.unnamed[id]; reported || !st.unnamedState(id) {
-			continue
-		}
-		if !st.out.Room() {
-			return false
-		}
-		st.deliverUnnamed(id)
-	}
-	return true
-}
-
 // appendNamed appends the topics of the stream that only a pattern wants.
 func (st *Stream) appendNamed(topics []uint64) []uint64 {
 	if st.r.names.to == nil {
@@ -393,15 +332,5 @@ func (st *Stream) appendNamed(topics []uint64) []uint64 {
 			topics = append(topics, id)
 		}
 	})
-	return topics
-}
-
-// statesIn returns the topics with state that begins in the runs of a packet.
-func statesIn(runs []byte) (topics []uint64) {
-	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
-		if run.Kind == wire.RunState && wire.ParseState(run.Body).Marks&wire.StateFirst != 0 {
-			topics = append(topics, run.Topic)
-		}
-	}
 	return topics
 }

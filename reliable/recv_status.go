@@ -83,7 +83,8 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.win.state.wants() {
 		h.Flags |= wire.FlagWantState
 	}
-	if st.totals.wanted() || st.topics.repertoire.asked || st.topics.names.open {
+	x := &st.topics.index
+	if x.open {
 		h.Flags |= wire.FlagWantTopics
 	}
 	// Topics, name and tag take space: they go with statuses at the cadence, not with those that flow control triggers.
@@ -92,12 +93,12 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
 		p.topics, p.changeAt = false, now.Add(minStatusEvery)
 		topics, name, tag = st.namedTopics(), st.r.name, st.r.tag
-		if st.r.names.hold {
+		if st.r.names.to != nil {
 			h.Flags |= wire.FlagMoreTopics
 		}
 	}
 	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest,
-		Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag}
+		Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag, Since: x.since, Question: x.number}
 	if st.clock.newest != 0 {
 		s.EchoDelay = now.Sub(st.clock.at)
 	}

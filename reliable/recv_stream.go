@@ -26,7 +26,7 @@ type Stream struct {
 
 	start, next, tracked, high uint64
 	win                        recvWindow
-	stalled                    bool // the output has no room, or a topic's name is unknown
+	stalled                    bool // the output has no room
 	abandon                    abandoned
 	guard                      sequenceGuard
 	clock                      clocks
@@ -37,7 +37,6 @@ type Stream struct {
 	holding    holding
 	nak        nakState
 	report     reportState
-	totals     totalsState
 	faults     events.FaultCounts
 }
 
@@ -104,14 +103,15 @@ const (
 
 // entry is what a receiver knows of a packet between next and tracked.
 type entry struct {
-	state entryState
-	cause events.Cause
-	tries uint8
-	size  uint16  // of a held packet
-	slot  uint32  // of a held packet; the loan of a lent one
-	since upTime  // when it was found missing; in a held or lent repair, when that arrived
-	due   Instant // when to request it next
-	asked Instant // when it was last requested
+	state  entryState
+	cause  events.Cause
+	tries  uint8
+	size   uint16  // of a held packet
+	slot   uint32  // of a held packet; the loan of a lent one
+	topics bool    // a held or lent packet may have topic or index runs
+	since  upTime  // when it was found missing; in a held or lent repair, when that arrived
+	due    Instant // when to request it next
+	asked  Instant // when it was last requested
 }
 
 // data processes a data packet that missed the fast path of Handle.
@@ -164,16 +164,13 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		st.r.stats.Duplicates++
 		return
 	}
-	if st.topics.names.waiting {
-		st.advance(now) // another stream may have stated the name
-	}
 	if st.path.legs != nil && seq >= st.start && seq-st.next < st.win.span {
 		st.arrived(now, seq, repair)
 	}
 	if seq-st.high < st.win.span { // new, and near: older packets may be replays
 		st.alive(now)
 	}
-	if seq == st.next && st.high == seq && !st.stalled && st.inOrder(now, b, d.Step) {
+	if seq == st.next && st.high == seq && !st.stalled && st.inOrder(now, b, d) {
 		return
 	}
 	if st.win.slots == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
@@ -187,15 +184,14 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	case seq-st.next >= st.win.span:
 		st.overrun(now, seq)
 	default:
-		st.accept(now, seq, b, repair)
+		st.accept(now, seq, b, d, repair)
 	}
 }
 
-// inOrder delivers the next packet when none is missing. step is its wire.Data.Step. It reports false if the output
-// cannot take the packet.
-func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
+// inOrder delivers the next packet when none is missing. It reports false if the output cannot take the packet.
+func (st *Stream) inOrder(now Instant, b []byte, d *wire.Data) bool {
 	p := st.readable(b)
-	if !st.out.Room() || !st.hasNames(now, p) {
+	if !st.out.Room() {
 		return false
 	}
 	slot := ring.NoSlot
@@ -206,17 +202,14 @@ func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
 		}
 	}
 	st.counted(b)
-	st.deliverNext(b, p, slot, step)
-	if len(st.totals.pending) > 0 {
-		st.totals.flush(st)
-	}
+	st.deliverNext(b, p, slot, d)
 	st.finish(now)
 	return true
 }
 
 // deliverNext delivers packet b, in readable form p, which is next while none is missing.
-func (st *Stream) deliverNext(b, p []byte, slot uint32, step int) {
-	kept := st.deliverPacket(b, p, slot, step)
+func (st *Stream) deliverNext(b, p []byte, slot uint32, d *wire.Data) {
+	kept := st.deliverPacket(b, p, slot, d.Step, hasTopics(d))
 	if slot != ring.NoSlot && !kept {
 		st.win.slots.Release(slot)
 	}
@@ -224,8 +217,11 @@ func (st *Stream) deliverNext(b, p []byte, slot uint32, step int) {
 	st.tracked, st.high = st.next, max(st.high, st.next)
 }
 
+// hasTopics reports whether a packet may have topic or index runs.
+func hasTopics(d *wire.Data) bool { return d.Topics || d.Codec != wire.CodecNone }
+
 // accept processes a packet within the window.
-func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
+func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair bool) {
 	if seq >= st.high {
 		st.alive(now)
 	}
@@ -233,9 +229,8 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		// Without memory nothing can wait: the missing packets are lost, and the stream continues.
 		st.skipUnseen(seq-st.next, events.CauseOverrun)
 		p := st.readable(b)
-		st.nameRest(now, p)
 		st.counted(b)
-		st.deliverNext(b, p, ring.NoSlot, 0)
+		st.deliverNext(b, p, ring.NoSlot, d)
 		st.finish(now)
 		return
 	}
@@ -247,8 +242,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		return
 	}
 	// A packet that is delivered at once need not be held.
-	direct := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() &&
-		st.hasNames(now, st.readable(b))
+	direct := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room()
 	var held entry
 	if !direct {
 		var ok bool
@@ -257,6 +251,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 			st.extend(now, seq+1) // the packet exists, and will be requested
 			return
 		}
+		held.topics = hasTopics(d)
 	}
 	repaired := false
 	if seq < st.tracked {
@@ -270,11 +265,14 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if repaired {
 		e.since = st.r.up(now)
 	}
-	if st.win.history.seek.open() {
-		st.win.history.seek.came(st, now, seq, b)
+	if h := &st.win.history; h.open {
+		if h.seek.open() && seq < h.end {
+			h.seek.came(st, now, seq, b)
+		}
+		h.ahead.read(st, now)
 	}
 	if direct {
-		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0)
+		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0, hasTopics(d))
 		if repaired {
 			st.reportDelivered(now, e)
 		}
@@ -303,9 +301,6 @@ func (st *Stream) advance(now Instant) {
 		if e.state == entryMissing {
 			break
 		}
-		if len(st.totals.pending) > 0 && !st.totals.flush(st) {
-			return
-		}
 		if !st.out.Room() || st.win.keeps && e.state == entryLent && !st.settle(now, e) {
 			st.stalled = true
 			return
@@ -321,14 +316,10 @@ func (st *Stream) advance(now Instant) {
 			*e = entry{state: entryGone, cause: events.CauseUnreadable}
 			continue
 		}
-		if !st.hasNames(now, p) {
-			st.stalled = true
-			return
-		}
 		if e.state == entryHeld {
 			slot = e.slot
 		}
-		if st.deliverPacket(b, p, slot, 0) {
+		if st.deliverPacket(b, p, slot, 0, e.topics) {
 			e.state = entryEmpty // the output owns the slot
 		} else {
 			st.drop(e)
@@ -348,7 +339,7 @@ func (st *Stream) advance(now Instant) {
 	if st.tracked < st.high {
 		st.extend(now, st.high)
 	}
-	st.totals.flush(st)
+	st.flushDown()
 	st.finish(now)
 }
 

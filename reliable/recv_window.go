@@ -23,8 +23,7 @@ type recvWindow struct {
 // PacketData returns the runs of a packet.
 func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
 
-// Relevant reports whether the publisher has announced a wanted topic. A publisher announces all its topics when it
-// ends. Any goroutine may call it.
+// Relevant reports whether the publisher is known to have a wanted topic. Any goroutine may call it.
 func (st *Stream) Relevant() bool { return st.topics.relevant.Load() }
 
 // Free reports whether the publisher waits for no member. Waiting for a slow reader would then delay other readers, not
@@ -39,14 +38,6 @@ func (st *Stream) Down() bool { return st.life.down }
 
 // Span is the number of packets that fit the stream's window.
 func (st *Stream) Span() int { return int(st.win.span) }
-
-// WantTotals requests the totals of all topics, after a cursor was overtaken. If the publisher is lost or has ended,
-// the EventTotal or EventEnd says so.
-func (st *Stream) WantTotals() {
-	if !st.life.finished {
-		st.totals.loss(st)
-	}
-}
 
 // Stalled reports whether the output holds the stream up.
 func (st *Stream) Stalled() bool { return st.stalled && !st.win.state.waits() }

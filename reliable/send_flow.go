@@ -184,7 +184,7 @@ func (s *Sender) Delivered() uint64 {
 // settled reports whether as many members as in Delivered have everything and request nothing.
 func (s *Sender) settled() bool {
 	done := func(m *Member) uint64 {
-		if m.wantTopics {
+		if m.asksIndex() {
 			return 0
 		}
 		return m.Next

@@ -139,10 +139,6 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	s.stats.HeartbeatsSent++
 	h.last = now
 	h.sinceRestart++
-	s.announceAgain(now)
-	if now.Sub(h.lastData) > slowHeartbeat/2 {
-		s.rotateAnnounce(c)
-	}
 }
 
 // statusEvery is the cadence of statuses: those of all members together take statusShare of the packet rate.

@@ -52,11 +52,11 @@ type solicited struct {
 
 // memberTopics is what a member asks and has answered about topics.
 type memberTopics struct {
-	wantTopics   bool
-	listingsLeft int    // listings that its last status still triggers
-	answered     uint64 // answered questions, as bits
-	said         uint64 // the same, but kept when a question is asked again
-	wanting      uint64 // questions last answered with yes
+	wantTopics bool
+	index      memberIndex
+	answered   uint64 // answered questions, as bits
+	said       uint64 // the same, but kept when a question is asked again
+	wanting    uint64 // questions last answered with yes
 }
 
 // members holds the publisher's members.
@@ -130,7 +130,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	ms := &s.members
 	m, x, fresh := ms.byID[st.Receiver], orderOf(st), false
 	if flags&wire.FlagLeaving != 0 {
-		s.farewell(now, m, x, flags, st.Next)
+		s.farewell(now, m, x, flags, st)
 		return
 	}
 	if m == nil {
@@ -197,21 +197,20 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	}
 	s.admitted(now, m)
 	if m.wantTopics {
-		m.listingsLeft = announceAgain
-		s.topics.announceAll(now)
+		s.index.asks(now, m, questionOf(st))
 	}
 }
 
 // farewell processes the leaving status x of a receiver; m is the member, or nil. docs/protocol §8.5.
-func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flags, next uint64) {
+func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flags, st *wire.Status) {
 	switch {
 	case m == nil && flags&wire.FlagWantTopics != 0:
-		s.topics.announceAll(now) // a bus that only lists topics: §9.10
+		s.index.asks(now, nil, questionOf(st)) // a bus that only lists topics: §9.10
 	case m == nil:
 	case x.before(m.last):
 		s.stats.StatusesStale++ // it has returned since
 	default:
-		m.last, m.Next = x, max(m.Next, next)
+		m.last, m.Next = x, max(m.Next, st.Next)
 		s.leaves(m)
 	}
 }
@@ -290,10 +289,10 @@ func (s *Sender) removeMember(m *Member) {
 	s.relieve()
 }
 
-// complete reports whether all members except released ones have all packets below seq, and request no topics.
+// complete reports whether all members except released ones have all packets below seq.
 func (m *members) complete(seq uint64) bool {
 	for _, x := range m.list {
-		if x.waitedFor() && (x.Next < seq || x.wantTopics) {
+		if x.waitedFor() && x.Next < seq {
 			return false
 		}
 	}
@@ -311,20 +310,6 @@ func (m *members) answered() bool {
 		}
 	}
 	return true
-}
-
-// announceAgain starts another listing if a member still requests topics. docs/protocol §9.3.
-func (s *Sender) announceAgain(now Instant) {
-	again := false
-	for _, x := range s.members.list {
-		again = again || x.wantTopics && x.listingsLeft > 0
-	}
-	if !again || !s.topics.announceAll(now) {
-		return
-	}
-	for _, x := range s.members.list {
-		x.listingsLeft = max(0, x.listingsLeft-1)
-	}
 }
 
 // silent reports whether a member gave no sign of life for three cadences and slowHeartbeat. docs/protocol §8.4.

@@ -103,6 +103,7 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 		func(m *Member) bool { return !m.listsAll() && !m.lists(topic) }) {
 		return s.Receivers(topic), false
 	}
+	s.index.introduce(s.topics.byID[topic])
 	q := &s.members.questions
 	i := slices.IndexFunc(q.list, func(x question) bool { return x.topic == topic })
 	if i < 0 {
@@ -249,14 +250,14 @@ func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.H
 	if hb.Asked == 0 {
 		return
 	}
+	if st.r.names.to != nil && st.r.names.known.Get(hb.Asked) == nil && st.next < hb.Lead {
+		return // the topic's name is on its way
+	}
 	anew := p.asked != hb.Asked
 	p.asked = hb.Asked // even if it is answered: later, statuses may not be able to name all wanted topics
-	namesAll := !st.r.names.hold && len(st.r.topics) <= wire.MaxTaggedTopics
+	namesAll := st.r.names.to == nil && len(st.r.topics) <= wire.MaxTaggedTopics
 	if flags&wire.FlagSolicit == 0 && (namesAll || !anew) {
 		return
-	}
-	if anew && st.r.names.hold && st.r.names.known.Get(hb.Asked) == nil && !st.life.finished {
-		st.askNames(now, st.next)
 	}
 	p.topics = true
 	p.solicited(st.r.cfg.Rand, max(now, p.changeAt), hb)

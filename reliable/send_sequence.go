@@ -110,6 +110,9 @@ func (s *Sender) assign(now Instant, w *Writer, n int) {
 			number := r.topic.next
 			wire.SetRunNumber(w.b.mem[r.off:], number)
 			r.topic.next = number + uint64(r.messages)
+			if !r.name {
+				r.topic.last = seq
+			}
 			if r.name || r.tracked {
 				s.numbered(now, w, r, number, seq)
 			}
@@ -148,6 +151,9 @@ func (s *Sender) encode(now Instant, w *Writer, size int) {
 	}
 	messages := uint64(0)
 	for i := range numbered {
+		if !runs[i].name {
+			runs[i].topic.last = s.win.next
+		}
 		s.numbered(now, w, &runs[i], wire.RunNumber(w.b.mem[runs[i].off:]), s.win.next)
 		messages += uint64(runs[i].messages)
 	}

@@ -13,10 +13,7 @@ type outbox struct {
 	lens  [maxBlockPackets]uint16
 	seqs  [maxBlockPackets]uint64 // of repairs
 
-	announces    int                // announces of the current listing in the train
-	announceFrom int                // index in the train of the first of them
-	announced    [announceBurst]int // index of the first topic in each
-	control      int                // index in the train of the first packet of the message layer
+	control int // index in the train of the first packet of the message layer
 
 	posted uint64  // packets handed to the transport in total
 	done   uint64  // of these, packets with memory that it has released
@@ -61,7 +58,7 @@ func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 }
 
 // Sent reports that the transport took the first n packets of the last train. completed counts all packets that it took
-// so far and has released. Next returns data, repairs and announces that it did not take once more; other control
+// so far and has released. Next returns data and repairs that it did not take once more; other control
 // packets are built anew when they are due; the message layer makes its own due again.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
@@ -83,7 +80,6 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 			s.members.unsent = true
 			s.RepliesLost()
 		}
-		s.unannounce(now, n)
 		s.control.Sent(now, max(0, n-o.control))
 	case trainRepair:
 		for _, seq := range o.seqs[:n] {
@@ -226,7 +222,7 @@ func (c *control) end(p []byte) {
 
 // controlTrain builds the control packets that are due.
 func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
-	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() && now < s.control.Deadline() {
+	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.control.Deadline() {
 		return false
 	}
 	st := s.out.freeStage()
@@ -235,13 +231,11 @@ func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
 	}
 	c := &s.out.ctl
 	*c = control{s: s, st: st}
-	s.out.announces = 0
 	if s.stall.next != nil {
 		s.appendHeartbeat(now, c) // before the notice that it explains
 	}
 	s.repairs.appendNotices(s, now, c)
 	s.appendHeartbeat(now, c)
-	s.appendAnnounces(now, c)
 	for s.out.control = c.count; !c.full(); {
 		p := s.control.Append(now, s.header, c.begin())
 		if p == nil {

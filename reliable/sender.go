@@ -30,6 +30,7 @@ type Sender struct {
 	timer     sendTimer
 	await     awaiting
 	topics    topics
+	index     indexer
 	state     *StateSender // nil: no state
 	control   SenderControl
 	answers   uint64 // packets that control has handled
@@ -83,6 +84,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
+	s.index.asked = Never
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)
 	s.members.trailing.since = s.up(now)
@@ -171,7 +173,7 @@ func (s *Sender) take(now Instant, h *wire.Header, b []byte, address func() stri
 func (s *Sender) Deadline() Instant {
 	d := Never
 	if s.out.freeStage() != nil {
-		d = min(s.heartbeat.due, s.repairs.deadline(s.cfg.PacketSize), s.announcesAt(), s.control.Deadline())
+		d = min(s.heartbeat.due, s.repairs.deadline(s.cfg.PacketSize), s.control.Deadline())
 	}
 	if s.blocked == events.ReasonRate && !s.end.begun { // after the end no new data is sent
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
@@ -185,7 +187,6 @@ func (s *Sender) End(now Instant) {
 	if !s.end.begun {
 		s.end.begun = true
 		s.end.at = now
-		s.topics.announceAll(now) // so that all receivers learn whether the stream had topics that they want
 		s.heartbeat.restart(now)
 	}
 }
@@ -206,10 +207,10 @@ func (s *Sender) Drained() bool {
 		return true // nothing was published
 	}
 	if s.end.begun { // members may still get missing packets
-		return s.win.sent == s.win.next && s.members.complete(s.win.next) && s.topics.left == 0 &&
+		return s.win.sent == s.win.next && s.members.complete(s.win.next) &&
 			s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered()
 	}
-	return s.settled() && s.topics.left == 0
+	return s.settled()
 }
 
 // Progress is a number that changes when anything happened that may concern a caller waiting for room or for
@@ -217,7 +218,7 @@ func (s *Sender) Drained() bool {
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
 	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft +
-		st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + s.answers
+		st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + s.answers
 }
 
 // endHeartbeats is the minimum number of heartbeats with the end flag.

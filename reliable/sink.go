@@ -69,20 +69,6 @@ type Sources interface {
 	Address(from uint64) string
 }
 
-// TopicTotal is the number of a topic's next message at a sequence of its stream.
-type TopicTotal struct {
-	ID   uint64
-	Next uint64 // number of its next message
-	AsOf uint64 // the sequence at which Next holds
-	// Index counts the totals of one listing, from 0 on: a reader that was overtaken and misses some does not have all.
-	Index uint32
-	// Complete, without a topic: all topics have been announced.
-	Complete bool
-	// Lost, without a topic: the publisher is lost, and announces nothing more. CausePublisherLost, or CauseRestart if
-	// another instance of its publisher id was received since; otherwise CauseNone.
-	Lost events.Cause
-}
-
 // SenderSink receives the events of a Sender. It must not call methods of the sender.
 type SenderSink interface {
 	// Sent: the transport has taken packets of a train.

@@ -62,8 +62,6 @@ func Check(b []byte) error {
 		_, err = wire.ParseData(b)
 	case wire.TypeHeartbeat:
 		_, err = wire.ParseHeartbeat(b)
-	case wire.TypeAnnounce:
-		_, err = wire.ParseAnnounce(b)
 	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
 		_, err = wire.ParseRanges(b)
 	case wire.TypeStatus:

@@ -109,8 +109,6 @@ func Body(t wire.Type) *Part {
 		return data
 	case wire.TypeHeartbeat:
 		return heartbeat
-	case wire.TypeAnnounce:
-		return announce
 	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
 		return ranges
 	case wire.TypeStatus:
@@ -149,7 +147,7 @@ var Packed = &Part{Name: "packed", Len: wire.DataHeaderLen, Fields: []Field{
 var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []Field{
 	{Name: "kind", Drawn: "kind", Means: "what the run contains", At: 0, Size: 1, Codes: []Code{
 		{Value: uint64(wire.RunPadding), Name: "padding"}, {Value: uint64(wire.RunMessages), Name: "messages"}, {Value: uint64(wire.RunFragment), Name: "fragment"}, {Value: uint64(wire.RunTopic), Name: "topic"},
-		{Value: uint64(wire.RunState), Name: "state"},
+		{Value: uint64(wire.RunState), Name: "state"}, {Value: uint64(wire.RunIndex), Name: "index"},
 	}},
 	{Name: "run_flags", Drawn: "flags", Means: "properties of the messages", At: 1, Size: 1, Hex: true, Bits: []Code{{Value: uint64(wire.RunFlagRequest), Name: "request"}}},
 	{Name: "length", Drawn: "length", Means: "bytes of the run's body", At: 2, Size: 2, Implied: true},
@@ -159,6 +157,7 @@ var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []F
 	{Name: "fragment", Means: "part of a message", Kind: One, At: Behind, When: uint64(wire.RunFragment), Part: fragment},
 	{Name: "name", Means: "name of the topic", Kind: Text, At: Behind, When: uint64(wire.RunTopic)},
 	{Name: "state", Means: "part of the state of the topic, for late joiners", Kind: One, At: Behind, When: uint64(wire.RunState), Part: state},
+	{Name: "index", Means: "the begin or end of an index round", Kind: One, At: Behind, When: uint64(wire.RunIndex), Part: index},
 }}
 
 // docs/protocol §2.12
@@ -176,6 +175,14 @@ var state = &Part{Name: "state", Len: wire.StateHeaderLen, Fields: []Field{
 	}},
 	{Name: "round", Drawn: "round", Means: "number of the round", At: 4, Size: 4},
 	{Name: "bytes", Drawn: "bytes ...", Means: "of the state's records, or the ids of waiting receivers", Kind: Bytes, At: Behind},
+}}
+
+// docs/protocol §2.14
+var index = &Part{Name: "index", Len: wire.IndexHeaderLen, Fields: []Field{
+	{Name: "marks", Drawn: "marks", Means: "position of the run in its round", At: 0, Size: 1, Hex: true, Bits: []Code{
+		{Value: uint64(wire.IndexBegins), Name: "begins"}, {Value: uint64(wire.IndexEnds), Name: "ends"}, {Value: uint64(wire.IndexAll), Name: "all"},
+	}},
+	{Name: "answers", Drawn: "answers, 12 bytes each ...", Means: "receiver id and question, for each answered receiver", Kind: Bytes, At: Behind},
 }}
 
 var (
@@ -219,22 +226,6 @@ var timing = &Part{Name: "timing", Len: wire.TimingLen, Fields: []Field{
 	{Name: "next", Drawn: "next", Means: "sequence of the next packet to be timed", At: 24, Size: 8},
 }}
 
-// docs/protocol §2.14
-var announce = &Part{Name: "announce", Len: wire.AnnounceHeaderLen, Fields: []Field{
-	{Name: "as_of", Drawn: "as of", Means: "the numbers hold for all packets below this sequence", At: 32, Size: 8},
-	{Name: "first_index", Drawn: "first index", Means: "index of the first topic in this packet", At: 40, Size: 4},
-	{Name: "topics_in_all", Drawn: "topics in all", Means: "topics of the stream", At: 44, Size: 4},
-	{Name: "count", Drawn: "count", Means: "topics in this packet", At: 48, Size: 2, Implied: true},
-	{Name: "topics", Drawn: "topics ...", Means: "the topics", Kind: Parts, At: Behind, Count: "count", Part: topic},
-}}
-
-var topic = &Part{Name: "topic", Len: wire.AnnounceHeaderLen - 38, Fields: []Field{
-	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic's name", At: 0, Size: 8, Hex: true},
-	{Name: "next_number", Drawn: "next number", Means: "number of the topic's next message", At: 8, Size: 8},
-	{Name: "name_length", Drawn: "name length", Means: "bytes of the name", At: 16, Size: 2, Implied: true},
-	{Name: "name", Drawn: "name ...", Means: "name of the topic", Kind: Text, At: Behind, Count: "name_length"},
-}}
-
 // docs/protocol §2.15
 var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
 	{Name: "receiver_id", Drawn: "receiver id (NAK), zero (NCF and Gone)", Means: "the requesting receiver; 0 in NCF and gone", At: 32, Size: 8, Hex: true},
@@ -258,6 +249,8 @@ var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
 	{Name: "name_length", Drawn: "name length", Means: "bytes of the name", At: 70, Size: 2, Implied: true},
 	{Name: "lost", Drawn: "lost", Means: "packets permanently lost, modulo 2^32", At: 72, Size: 4},
 	{Name: "unread", Drawn: "unread", Means: "packets waiting to be read", At: 76, Size: 4},
+	{Name: "since", Drawn: "since", Means: "first sequence of what the receiver asks for", At: 80, Size: 8},
+	{Name: "question", Drawn: "question", Means: "number of the question", At: 88, Size: 4},
 	{Name: "topic_ids", Drawn: "topic ids, 8 bytes each ...", Means: "topics to which the receiver subscribes", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "topics"},
 	{Name: "name", Drawn: "name, UTF-8 ...", Means: "the receiver's name", Kind: Text, At: Behind, Count: "name_length"},
 	{Name: "tag_length", Means: "bytes of the tag", At: Behind, Size: 1, Implied: true, With: wire.FlagTagged},

@@ -68,10 +68,9 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 func (h *hellos) Waits() bool { return h.waiting.Load() > 0 }
 
 func (h *hellos) PublisherMissing() (missing bool) {
-	now := h.l.now()
 	wild, matched := false, false
 	for _, g := range h.l.receiving {
-		if g.r.PublisherMissing(now) {
+		if g.r.PublisherMissing() {
 			missing = true
 		}
 		if g.patterns.set.Len() > 0 {

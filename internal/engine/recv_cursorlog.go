@@ -54,7 +54,7 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		note := *e
 		note.Packet = topics.StateRuns(e.Packet) // the packet follows as an EventPacket
 		l.log.AppendNote(e.Seq, &note)
-	case reliable.EventGap, reliable.EventTotal, reliable.EventCollision, reliable.EventUnnamed, reliable.EventStateEnd:
+	case reliable.EventGap, reliable.EventListed, reliable.EventDown, reliable.EventStateEnd:
 		note := *e
 		l.log.AppendNote(e.Seq, &note)
 	}
@@ -102,7 +102,7 @@ func (l *cursorLog) wake(runs []byte) {
 				f.packet = l.packet
 				f.c.Wake()
 			}
-			if f.s.policy.Kind == slow.Latest && begins(run) {
+			if f.s.policy.Kind == slow.Latest && run.Kind < wire.RunTopic && begins(run) {
 				f.newest.Store(l.log.Head())
 			}
 		}

@@ -74,6 +74,12 @@ func (g *group) reportFaults(st *reliable.Stream, rd *topics.Reader) {
 		err.Publisher, err.Epoch = st.Publisher, st.Epoch
 		g.announce(g.faulted(st, err))
 	})
+	rd.OnCollision(func(err *events.TopicCollisionError) {
+		err.Publisher = st.Publisher
+		for _, s := range g.topics[uint64(err.ID)].handlers.List() {
+			s.other(&Delivery{Err: err})
+		}
+	})
 }
 
 // reportFaults makes the feed's reader report faults: to the subscription at once, in the log and as an event soon.
@@ -84,5 +90,9 @@ func (f *feed) reportFaults(s *Subscription) {
 		e.Err = err
 		s.notify(*e)
 		s.l.post(func() { f.g.faulted(f.st, err) })
+	})
+	f.rd.OnCollision(func(err *events.TopicCollisionError) {
+		err.Publisher = f.st.Publisher
+		f.collisions = append(f.collisions, err)
 	})
 }

@@ -32,6 +32,7 @@ type feed struct {
 	finished bool                  // the end was read
 	later    map[uint64]laterTopic // topics that begin further on in the stream, by id
 	notices
+	blind atomic.Bool // patterns may miss topics: the group has too many
 
 	_ [64]byte // The fields below are written for each packet, and must not share a cache line with the reader's.
 
@@ -82,7 +83,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	if s.events {
 		f.starting = f.event(events.PublisherUp)
 	}
-	f.whole, f.numbered = start == 0, g.numbered(st)
+	f.since, f.numbered = start, g.numbered(st)
 	f.wild.Store(g.patterns.has(s))
 	g.connect(f, f.first())
 	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
@@ -178,11 +179,11 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if n := it.Skipped; n > 0 {
 		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), events.CauseSlowConsumer) // a skipped gap may have had many packets
 		s.l.counters.slowLost.Add(n)
-		st := f.st
-		s.l.post(st.WantTotals)
-		if f.wild.Load() {
-			f.rd.Overlooked(st.Unnamed())
-		}
+		st, seq := f.st, f.rd.LostFrom(it.Seq)
+		s.l.post(func() { st.Missed(seq) })
+	}
+	if f.blind.Load() && f.blind.Swap(false) {
+		f.rd.Blind(events.CauseTooManyTopics)
 	}
 	f.seq = it.Seq
 	if s.upSet.Load() {
@@ -198,12 +199,6 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		return
 	}
 	e := it.Note.(*reliable.Event)
-	if e.Kind == reliable.EventUnnamed && !f.wild.Load() {
-		return
-	}
-	if e.Kind == reliable.EventCollision && f.rd.Wants(uint64(e.Collision.ID)) {
-		f.collisions = append(f.collisions, e.Collision)
-	}
 	f.rd.Take(e)
 	f.finished = f.finished || e.Kind == reliable.EventEnd
 	if cause, down := publisherDown(e); down && (!f.finished || cause == events.CauseNone || !f.lost) {
@@ -216,9 +211,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 // publisherDown reports whether an event says that its publisher is down, and why.
 func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 	switch e.Kind {
-	case reliable.EventTotal:
-		return e.Total.Lost, e.Total.Lost != events.CauseNone
-	case reliable.EventEnd:
+	case reliable.EventDown, reliable.EventEnd:
 		return e.Cause, true
 	}
 	return events.CauseNone, false

@@ -281,9 +281,6 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 	g.refused.heard(st.Publisher)
 	delete(g.expected.absent, st.Instance)
-	if g.numbered(st) {
-		_ = g.l.post(st.WantTotals) // those of its topics may be gone, and no message may follow to show it
-	}
 	first := g.alone(st.Instance)
 	if first {
 		g.l.publisherCame(st.Origin(), g.address)

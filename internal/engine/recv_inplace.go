@@ -11,11 +11,10 @@ import (
 // inPlace calls handlers with what a stream delivers. When the turn's time is used up (budget) it stops, if need be in
 // the middle of a packet, and continues in the next turn. Loop only.
 type inPlace struct {
-	g  *group
-	st *reliable.Stream
-	rd *topics.Reader
-	// whole: it reads the stream from its Start, and had all patterns then.
-	whole bool
+	g     *group
+	st    *reliable.Stream
+	rd    *topics.Reader
+	since uint64           // all patterns' topics are wanted from this sequence on
 	rest  []byte           // rest of the packet in which it stopped
 	next  []reliable.Event // events since it stopped
 	lost  bool             // the loss of the publisher was reported, and it has not come back
@@ -23,7 +22,7 @@ type inPlace struct {
 
 // newInPlace returns an inPlace that reads from sequence start on.
 func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
-	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
+	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), since: start}
 	p.rd.Count(p)
 	g.l.trust(st.Publisher, p.rd)
 	if st.BeginsWithState() {
@@ -66,12 +65,6 @@ func (p *inPlace) take(e *reliable.Event) {
 		return
 	case e.Kind == reliable.EventGap && !p.g.wanting():
 		return // no subscription misses it
-	case e.Kind == reliable.EventUnnamed:
-		p.rd.Unnamed(e)
-		p.unnamed(e.Cause) // only to handlers of patterns
-		return
-	case e.Kind == reliable.EventCollision:
-		p.collision(e.Collision)
 	}
 	p.rd.Take(e)
 	p.read()
@@ -108,27 +101,6 @@ func (p *inPlace) down(cause events.Cause) {
 	}
 	p.lost = true
 	p.g.announce(p.g.down(cause, p.st))
-}
-
-// collision reports to the handlers of a topic that the publisher uses its id for another name.
-func (p *inPlace) collision(err *events.TopicCollisionError) {
-	if !p.rd.Wants(uint64(err.ID)) {
-		return
-	}
-	for _, s := range p.g.topics[uint64(err.ID)].handlers.List() {
-		s.other(&Delivery{Err: err})
-	}
-}
-
-// unnamed reports to the handlers of patterns that messages are lost which may be theirs.
-func (p *inPlace) unnamed(cause events.Cause) {
-	d := Delivery{Item: topics.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
-	for s := range p.g.handlers() {
-		if p.g.patterns.has(s) {
-			s.lost(&d.Item, p.g.address, d.From)
-			s.other(&d)
-		}
-	}
 }
 
 // dispatch calls the handlers for what the reader has. It returns false if it stopped before the end.

@@ -7,9 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Learning topic names before a pattern begins. While there is a pattern, packets wait for the names of their topics,
-// and all subscriptions of the group wait with them. So the first pattern begins only when the names of the topics that
-// publishers have by then are known, and only the new subscription waits. docs/decisions/36-names-in-the-stream.md.
+// Learning topic names before a pattern begins: a pattern begins when the names of the topics that publishers have by
+// then are known. docs/decisions/36-names-in-the-stream.md.
 
 // namesAhead is a group's learning of names for patterns that are about to begin. Loop only, except ready.
 type namesAhead struct {
@@ -22,8 +21,8 @@ type namesAhead struct {
 }
 
 // aheadDeadlines bounds the time for names to arrive, in recovery deadlines. Pauses must be shorter than one deadline.
-// Then a pattern begins anyway and packets wait for the other names: a publisher that announces topics without end must
-// not block subscriptions.
+// Then a pattern begins anyway, with the names that are known: a publisher that lists topics without end must not block
+// subscriptions.
 const aheadDeadlines = 5
 
 // until returns when patterns begin at the latest.
@@ -34,8 +33,8 @@ func (a *namesAhead) until(deadline time.Duration) reliable.Instant {
 // learningAhead are the groups in which a subscription waits for names.
 type learningAhead []*group
 
-// learnAhead waits for the names that other subscriptions would otherwise wait for when patterns among topics begin. It
-// is not called on the loop. Call end when the subscription has begun.
+// learnAhead waits for the names of the topics that publishers have when patterns among topics begin. It is not called
+// on the loop. Call end when the subscription has begun.
 func (s *Subscription) learnAhead(topics []TopicName) (learning learningAhead, err error) {
 	wild := func(t TopicName) bool { return t.Pattern.Wild() }
 	if s.owner() != nil || !slices.ContainsFunc(topics, wild) {
@@ -76,20 +75,17 @@ func (x learningAhead) end() {
 	}
 }
 
-// learnAhead starts to learn names for a pattern, if packets would have to wait for them. It reports whether it does.
-// Loop only.
+// learnAhead starts to learn names for a pattern. It reports whether some are not known yet. Loop only.
 func (g *group) learnAhead() bool {
 	p := &g.patterns
-	if p.set.Len() > 0 {
-		return false
-	}
 	if p.ahead == nil {
-		if !slices.ContainsFunc(g.r.Streams(),
-			func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }) {
+		now := g.l.now()
+		if g.r.LearnNames(now, g); g.r.NamesLearned() {
+			if p.set.Len() == 0 {
+				g.r.LearnNames(now, nil)
+			}
 			return false
 		}
-		now := g.l.now()
-		g.r.LearnNamesAhead(now, g)
 		p.ahead = &namesAhead{ready: make(chan struct{}), began: now, latest: now}
 	}
 	p.ahead.users++

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -49,7 +50,9 @@ func (o *output) Room() bool {
 
 func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	if e.Kind != reliable.EventPacket {
-		o.note(e)
+		if o.note(e); e.Kind == reliable.EventCollision || e.Kind == reliable.EventUnnamed {
+			return false // not in order: readers find collisions themselves
+		}
 	}
 	if o.handlers != nil {
 		o.handlers.deliver(e)
@@ -104,11 +107,30 @@ func (o *output) note(e *reliable.Event) {
 		x.Err = err
 		g.l.event(x)
 	case reliable.EventUnnamed:
-		if e.Cause == events.CauseTooManyTopics {
-			g.reportTooManyTopics(o.st.Origin())
-		}
+		g.reportTooManyTopics(o.st.Origin())
+		o.unnamed(e.Cause)
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)
+	}
+}
+
+// unnamed reports to the subscriptions with patterns that topics are missing which may match.
+func (o *output) unnamed(cause events.Cause) {
+	g := o.g
+	d := Delivery{Item: topics.Item{Unknown: true, Cause: cause}, From: o.st.Origin()}
+	for s := range g.handlers() {
+		if g.patterns.has(s) {
+			s.lost(&d.Item, g.address, d.From)
+			s.other(&d)
+		}
+	}
+	for s := range g.patterns.subs {
+		for _, f := range *s.feeds.Load() {
+			if f.o == o {
+				f.blind.Store(true)
+				f.c.Wake()
+			}
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ type patterns struct {
 // ofPatterns is the part of a feed that concerns its subscription's patterns in the group.
 type ofPatterns struct {
 	wild  atomic.Bool // there are patterns
-	whole bool        // loop only: the feed reads the stream from its Start, and had all patterns then
+	since uint64      // loop only: the topics of all patterns are wanted from this sequence on
 	// numbered: topics begin with given messages, also topics that are named later
 	numbered bool
 }
@@ -108,12 +108,12 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 		g.handleAll()
 		for _, st := range g.r.Streams() {
 			in := outputOf(st).handlers
-			in.whole = in.whole && st.Next() == 0
+			in.since = st.Next()
 		}
 	}
 	for _, f := range *s.feeds.Load() {
 		if f.g == g {
-			f.whole = f.whole && f.st.Next() == 0
+			f.since = f.st.Next()
 			f.wild.Store(true)
 		}
 	}
@@ -174,13 +174,13 @@ func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) 
 }
 
 // Named implements reliable.Names.
-func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
+func (g *group) Named(st *reliable.Stream, id uint64, name string, since uint64, whole bool) {
 	fresh := false
 	for _, s := range g.patterns.matching(name) {
 		t := g.wantNamed(s, id, name)
 		fresh = fresh || t != nil
 		if t != nil && s.handler == nil {
-			s.extend(g, t, true, func(f *feed) bool { return f.whole && f.st.Start() == 0 || first && f.st == st })
+			s.extend(g, t, true, func(f *feed) bool { return whole && f.st == st && f.since <= since })
 		}
 	}
 	if t := g.topics[id]; t == nil || t.handlers.Len() == 0 {
@@ -192,7 +192,7 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
 			continue
 		}
 		in.rd.NamedLate(id)
-		if in.whole && x.Start() == 0 || first && x == st {
+		if whole && x == st && in.since <= since {
 			in.rd.Whole(id)
 		}
 		if fresh {

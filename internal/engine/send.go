@@ -83,6 +83,7 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 	if p.states.s != nil {
 		p.tendState(now) // here, because the loop may find mu locked
 	}
+	p.tendIndex(now)
 	if !all && p.s.Lead() != lead {
 		p.l.departure.full()
 	}
@@ -201,7 +202,7 @@ func (p *Publication) deadline() reliable.Instant {
 	if !p.held() && p.open.opened != 0 {
 		d = min(d, p.l.departure.loopDue(p.open.opened))
 	}
-	return min(d, p.out.deadline(), p.states.due())
+	return min(d, p.out.deadline(), p.states.due(), p.indexDue())
 }
 
 // steers reports whether publishers can do what is due themselves. They cannot while a goroutine waits for statuses or
@@ -240,10 +241,14 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	}
 	p.s.Runs(now)
 	defer func() { p.s.Rests(min(due, now.Add(time.Second))) }() // no heartbeat is further off
-	if p.open.opened != 0 && (p.held() || now >= p.l.departure.loopDue(p.open.opened)) {
+	due = p.indexDue()
+	if late := p.open.opened != 0 && (p.held() || now >= p.l.departure.loopDue(p.open.opened)); late || now >= due {
 		p.open.take()
-		p.assignDue(now)
 		defer p.giveOpen()
+		if late {
+			p.assignDue(now)
+		}
+		p.tendIndex(now)
 	}
 	if p.states.s != nil {
 		p.tendState(now)
@@ -265,6 +270,45 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 		return max(p.deadline(), parked) // not later, because the last send may have been the final one
 	}
 	return max(p.deadline(), now.Add(loopPark))
+}
+
+// indexDue is when tendIndex has something to do. Under mu.
+func (p *Publication) indexDue() reliable.Instant {
+	if p.life.shut() || p.open.large || p.held() {
+		return reliable.Never
+	}
+	return p.s.IndexDue()
+}
+
+// tendIndex continues an index round, or begins one that is due. Under mu, with the open packets taken.
+func (p *Publication) tendIndex(now reliable.Instant) {
+	if now < p.indexDue() {
+		return
+	}
+	w := p.open.w
+	for now >= p.indexDue() {
+		p.s.WriteIndex(now, w)
+		p.s.Assign(now, w, true)
+		p.grant(w)
+	}
+	switch {
+	case !w.Pending():
+		p.closes()
+	case p.open.opened == 0:
+		p.opens(now)
+	}
+}
+
+// closesIndex writes the last index round of the stream. It returns false while it waits for room. Under mu.
+func (p *Publication) closesIndex() bool {
+	p.open.take()
+	for !p.s.CloseIndex(p.open.w) {
+		lead := p.s.Lead()
+		if p.sendAll(p.l.now()); p.s.Lead() == lead {
+			return false
+		}
+	}
+	return true
 }
 
 // maxPassed is how often the loop finds a publication locked before it waits for the lock. A publisher of 1 KiB

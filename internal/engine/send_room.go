@@ -227,6 +227,9 @@ func (p *Publication) end(ctx context.Context) error {
 	if err := p.until(ctx, func() bool { return !p.open.large }); err != nil {
 		return err
 	}
+	if err := p.until(ctx, p.closesIndex); err != nil {
+		return err
+	}
 	if err := p.Flush(ctx); err != nil {
 		return err
 	}

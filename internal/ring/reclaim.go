@@ -2,15 +2,15 @@ package ring
 
 // The producer frees items that all cursors have read, and overtakes cursors for which it does not have to wait.
 
-// Room reports whether an item can be appended, after freeing items that all cursors have read, and overtaking cursors
-// that are not pinned. Loop only.
+// Room reports whether an item and a note can be appended, after freeing items that all cursors have read, and
+// overtaking cursors that are not pinned. Loop only.
 func (l *Log) Room() bool {
 	head := l.head.Load()
-	if head-l.tail < l.capacity {
+	if head-l.tail < l.capacity-1 {
 		return true
 	}
 	l.Reclaim()
-	if head-l.tail < l.capacity {
+	if head-l.tail < l.capacity-1 {
 		return true
 	}
 	// Overtake by an eighth of the ring, so that a slow cursor is moved rarely and gets one long gap instead of many short

@@ -57,12 +57,12 @@ type Listed struct {
 	tag      uint32
 	checksum bool
 	first    uint64 // sequence of the first packet
-	covered  uint32 // number of announced topics, in the publisher's order
-	complete bool   // all topics were announced
+	complete bool   // a round has stated that there are no more topics
 	askAt    reliable.Instant
 	wait     time.Duration // time until it is asked again
 	asking   bool          // it is in Lister.ask
 	asked    int
+	named    int // number of topics with a name
 }
 
 // ListedTopic is what a Lister knows of a topic of a stream.
@@ -74,7 +74,7 @@ type ListedTopic struct {
 }
 
 const (
-	// listAskFirst is how long a publisher has to announce its topics before it is asked again, and listAskLast the
+	// listAskFirst is how long a publisher has to list its topics before it is asked again, and listAskLast the
 	// longest such time.
 	listAskFirst = 100 * time.Millisecond
 	listAskLast  = time.Second
@@ -99,7 +99,7 @@ func (l *Lister) Streams() []*Listed { return l.list }
 // Stats returns the counters.
 func (l *Lister) Stats() ListerStats { return l.stats }
 
-// Complete reports whether the publisher has announced all of its topics.
+// Complete reports whether all topics of the publisher are known.
 func (x *Listed) Complete() bool { return x.complete }
 
 // Topics calls f with each topic of the stream.
@@ -149,14 +149,6 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 			x.Name = wire.CleanName(hb.Name)
 			l.mayAsk(now, from, x)
 		}
-	case wire.TypeAnnounce:
-		a, err := wire.ParseAnnounce(b)
-		x := l.streams[h.Instance()]
-		if err != nil || x == nil {
-			return
-		}
-		x.Heard = now
-		l.announce(x, a)
 	}
 }
 
@@ -193,11 +185,17 @@ func (l *Lister) data(x *Listed, runs []byte) {
 			return
 		}
 		runs = rest
-		if run.Kind == wire.RunTopic {
+		switch run.Kind {
+		case wire.RunTopic:
 			l.learn(x, run.Topic, run.Body, run.Number)
 			continue
-		}
-		if run.Kind == wire.RunState {
+		case wire.RunIndex:
+			// The topics that were heard are the publisher's, so if they are as many they are all.
+			if i := wire.ParseIndex(run.Body); i.Marks&wire.IndexEnds != 0 {
+				x.complete = uint64(x.named) >= run.Number
+			}
+			continue
+		case wire.RunState:
 			continue // the topic's messages have its name and number
 		}
 		t := l.topic(x, run.Topic, run.Number)
@@ -205,8 +203,10 @@ func (l *Lister) data(x *Listed, runs []byte) {
 			continue
 		}
 		if t.Name == "" {
-			if t.Name = l.names[run.Topic]; t.Name == "" && x.complete {
-				x.complete, x.covered = false, 0 // the packet with its name was lost
+			if t.Name = l.names[run.Topic]; t.Name == "" {
+				x.complete = false // the packet with its name was lost
+			} else {
+				x.named++
 			}
 		}
 		t.Next = max(t.Next, run.Number+run.Messages())
@@ -224,21 +224,6 @@ func (l *Lister) runs(b []byte, d *wire.Data) []byte {
 	}
 	l.packet = p
 	return reliable.PacketData(p)
-}
-
-func (l *Lister) announce(x *Listed, a wire.Announce) {
-	first, count, total := a.First, uint32(a.Count), a.Total
-	for {
-		t, ok := a.Next()
-		if !ok {
-			break
-		}
-		l.learn(x, t.ID, t.Name, t.Next)
-	}
-	if first <= x.covered { // announces only append topics
-		x.covered = max(x.covered, first+count)
-	}
-	x.complete = x.covered >= total
 }
 
 // learn records the name of a topic, and the number of its next message.
@@ -262,6 +247,7 @@ func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
 		l.names[id] = text
 	}
 	t.Name = text
+	x.named++
 }
 
 // topic returns a topic of the stream; nil: there is no room for it. next is the number of its next message, as far as
@@ -288,7 +274,7 @@ func (l *Lister) forget(x *Listed, t *ListedTopic) {
 	}
 }
 
-// mayAsk queues a request for a publisher's topics, if it has not announced all of them. Only heartbeats lead to one:
+// mayAsk queues a request for a publisher's topics, if not all of them are known. Only heartbeats lead to one:
 // they are larger than the request, so no packet makes this host send more than it received. A publisher that does not
 // answer may have moved.
 func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
@@ -319,7 +305,7 @@ func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
 	l.stats.Asked++
 	h := wire.Header{GroupTag: x.tag, Publisher: x.Publisher, Epoch: x.Epoch,
 		Flags: wire.FlagLeaving | wire.FlagWantTopics}
-	packet = wire.AppendStatus(buf, h, &wire.Status{Receiver: l.cfg.ID}, nil)
+	packet = wire.AppendStatus(buf, h, &wire.Status{Receiver: l.cfg.ID, Question: uint32(x.asked)}, nil)
 	if l.cfg.Checksum || x.checksum {
 		wire.SetChecksum(packet)
 	}

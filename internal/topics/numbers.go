@@ -1,96 +1,90 @@
 package topics
 
 import (
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Losses that message numbers and the publisher's totals show.
+// Losses that message numbers and topic runs show.
 
-// readerLosses are a reader's losses, and the totals that it has read since.
+// readerLosses are a reader's losses.
 type readerLosses struct {
 	skipped bool         // packets were lost, and it is not known for each topic how many messages
 	cause   events.Cause // of the last loss
-	losses  uint64       // lost packets so far, at most
-	totals  uint32       // consecutive totals since the last loss, or notAll
-	missed  uint64       // the reader itself has missed packets before this sequence
+	losses  uint64       // lost packets so far
+	first   uint64       // with skipped: first of the lost packets
+	behind  uint64       // one beyond the last lost packet
 
-	numbered bool // topics begin with given messages (From), and not all totals were read since
+	numbered bool // topics begin with given messages (From), and none of the stream's topics were listed since
 }
 
-// Total records how many messages of a topic had been published at this sequence of the stream.
-func (r *Reader) Total(t reliable.TopicTotal) {
-	switch {
-	case t.Index == 0 && t.AsOf >= r.missed:
-		r.totals = 1
-	case t.Index == r.totals:
-		r.totals++
-	default:
-		r.totals = notAll
+// lose records a permanent loss.
+func (x *readerLosses) lose(seq, packets uint64, cause events.Cause) {
+	if !x.skipped || seq < x.first {
+		x.first = seq
 	}
-	switch {
-	case t.Lost != events.CauseNone:
-		r.ended = true
-	case t.Complete:
-		if r.totals != notAll {
-			r.skipped, r.numbered = false, false
-		}
-	default:
-		r.total = &t
+	x.skipped, x.cause, x.behind = true, cause, max(x.behind, seq+packets)
+	x.losses += packets
+}
+
+// LostFrom is the first packet of the losses of which the extent is not known for each topic; behind: there are none.
+func (r *Reader) LostFrom(behind uint64) uint64 {
+	if r.skipped {
+		return r.first
+	}
+	return behind
+}
+
+// Listed says that the packets so far have topic runs of all topics with messages in the lost packets of a listing.
+func (r *Reader) Listed(x reliable.EventListing) {
+	if r.skipped && x.Since <= r.first && r.behind <= x.Begun {
+		r.skipped = false
+	}
+	if x.Since <= r.start {
+		r.numbered = r.numbered && r.skipped
 	}
 }
 
-// notAll says that totals were missed, or that the first was read before the last loss or is older than what the reader
-// itself has missed.
-const notAll = ^uint32(0)
-
-// unsure, as Track.losses, says that the topic's next number is known from a total only, which may be older than the
-// subscription.
+// unsure, as Track.since, says that all losses may be of the topic.
 const unsure = ^uint64(0)
 
-// settle applies the total. It returns true if that shows a gap, which it fills in.
-func (r *Reader) settle(it *Item) bool {
-	x := *r.total
-	r.total = nil
-	t := r.topics.Get(x.ID)
-	if t == nil || t.refused || t.known && x.Next <= t.next || x.Next < t.from {
+// stated processes a topic run. It returns true if that shows a gap, which it fills in.
+func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
+	if !t.refused && t.Name != string(run.Body) {
+		if other, ok := pattern.NameOf(t.ID, run.Body); ok {
+			r.collide(t, other)
+		}
 		return false
 	}
-	gap := r.gapBefore(t, x.Next, it)
-	if r.misnumbered(t, x.Next) {
+	if t.refused || t.known && run.Number < t.next || run.Number < t.from {
+		return false
+	}
+	gap := r.gapBefore(t, run.Number, it)
+	if r.misnumbered(t, run.Number) {
 		r.fault(events.FaultAnnounced, t)
 		it.Cause = events.CauseMisnumbered
-		if !plausibleHole(x.Next-t.next, r.lostSince(t)) {
+		if !plausibleHole(run.Number-t.next, r.lostSince(t)) {
 			*it = Item{Topic: t, Number: t.next, Unknown: true, Cause: events.CauseMisnumbered}
-			return true // the total counts for nothing else
+			return true // the number counts for nothing else
 		}
 	}
-	if !t.known {
-		t.losses = unsure // the total may be older than this reader
-	}
-	t.known, t.next, t.from = true, max(t.next, x.Next), 0
-	t.countForeign()
+	t.known, t.next, t.losses, t.from = true, run.Number, r.losses, 0
+	t.foreign, t.begun = 0, false // no message of the stream continues behind a topic run
 	return gap
 }
 
-// countForeign counts a message that had begun when the topic was wanted, if a total did not count it: it is not
-// missing. A total that counts it shows that it is complete.
-func (t *Track) countForeign() {
-	switch {
-	case !t.known || t.foreign == 0:
-	case t.next+1 == t.foreign:
-		t.next = t.foreign
-	case t.next >= t.foreign:
-		t.foreign, t.begun = 0, false
+// collide drops a topic: the publisher has another one with the same id.
+func (r *Reader) collide(t *Track, other string) {
+	r.Drop(t.ID)
+	if r.faults.collides != nil {
+		r.faults.collides(&events.TopicCollisionError{ID: events.ID(t.ID), Known: t.Name, Other: other})
 	}
 }
 
 // lostSince returns the largest number of packets that may have been lost since the last message of topic t.
 func (r *Reader) lostSince(t *Track) uint64 {
-	if t.losses == unsure {
-		return r.losses
-	}
 	return r.losses - t.losses
 }
 
@@ -133,46 +127,4 @@ func (g *numberGuard) confirmed(topic, number, packet uint64) bool {
 		*g = numberGuard{topic, number, packet}
 	}
 	return follows
-}
-
-// unnamedTopics are the topics that had messages before their name was known: if one is wanted later, that is why its
-// first messages are missing.
-type unnamedTopics struct {
-	ids    map[uint64]events.Cause // why the name was unknown
-	count  uint64                  // Event.Count of the latest EventUnnamed
-	missed bool                    // events were missed, so it may be any topic
-}
-
-// maxUnnamed bounds the ids that a reader remembers. A packet has fewer.
-const maxUnnamed = 1 << 12
-
-func (n *unnamedTopics) add(id uint64, cause events.Cause) {
-	if n.ids == nil || len(n.ids) >= maxUnnamed {
-		n.missed = n.missed || n.ids != nil
-		n.ids = make(map[uint64]events.Cause)
-	}
-	n.ids[id] = cause
-}
-
-// named returns why messages of a topic may have passed before its name was known; CauseNone: none have.
-func (n *unnamedTopics) named(id uint64) events.Cause {
-	cause := n.ids[id]
-	if delete(n.ids, id); cause == events.CauseNone && n.missed {
-		return events.CauseUnnamed
-	}
-	return cause
-}
-
-// Unnamed records that messages of a topic with an unknown name follow.
-func (r *Reader) Unnamed(e *reliable.Event) {
-	r.unnamed.count = max(r.unnamed.count, e.Count)
-	r.unnamed.add(e.Topic, e.Cause)
-}
-
-// Overlooked is for a reader of patterns that may have missed events. unnamed is how many EventUnnamed the stream has
-// delivered (Stream.Unnamed): if the reader has not read all, messages may be missing.
-func (r *Reader) Overlooked(unnamed uint64) {
-	if unnamed > r.unnamed.count {
-		r.unnamed.count, r.unnamed.missed, r.blind = unnamed, true, events.CauseUnnamed
-	}
 }

@@ -1,7 +1,6 @@
 package topics
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
@@ -11,13 +10,14 @@ import (
 )
 
 // Reader turns the packets and gaps of one stream, in order, into messages and gaps of the topics that its user wants.
-// Feed it with Take, or with Packet, Skip, Total and End; after each, call Next until it returns false.
+// Feed it with Take, or with Packet, Skip, Listed and End; after each, call Next until it returns false.
 //
-// Message numbers make a gap exact: if the next message of a topic, or the publisher's total (Total), has a number that
-// is too high, the messages in between are lost.
+// Message numbers make a gap exact: if the next message of a topic, or its next topic run, has a number that is too
+// high, the messages in between are lost.
 type Reader struct {
 	topics ring.Map[Track]
-	max    int // longest message, in bytes
+	max    int    // longest message, in bytes
+	start  uint64 // first sequence that it may have
 
 	readerLosses
 	fresh   bool // at sequence 0, where each topic begins with number 0
@@ -26,7 +26,6 @@ type Reader struct {
 	runs     []byte // rest of the packet
 	stepHint int    // wire.Data.Step of the packet, if known, which saves a calculation
 	readerRun
-	total *reliable.TopicTotal
 	readerNotes
 
 	partial []byte // fragments so far
@@ -37,12 +36,11 @@ type Reader struct {
 	unused  int          // packets since the last fragment
 	hold    Item         // to be delivered after the gap before it
 
-	unnamed unnamedTopics
-	at      uint64 // number of packets so far
-	guard   numberGuard
-	tally   Tally // nil: nothing is counted
-	faults  readerFaults
-	trust   readerTrust
+	at     uint64 // number of packets so far
+	guard  numberGuard
+	tally  Tally // nil: nothing is counted
+	faults readerFaults
+	trust  readerTrust
 }
 
 // readerRun is the current run.
@@ -56,33 +54,29 @@ type readerRun struct {
 // readerNotes are reported after the packet's runs.
 type readerNotes struct {
 	ended bool         // the stream has ended
-	blind events.Cause // why messages of a topic without a name are missing; CauseNone: none are
+	blind events.Cause // why topics that a pattern may match are missing; CauseNone: none are
 	state *stateReader // nil: no state is read
 }
 
 // NewReader returns a reader of a stream that the receiver has from sequence start on, for messages of up to maxMessage
 // bytes.
 func NewReader(start uint64, maxMessage int) *Reader {
-	return &Reader{max: maxMessage, fresh: start == 0}
+	return &Reader{max: maxMessage, start: start, fresh: start == 0}
 }
 
 // Take passes the stream's next event to the reader; after it, call Next until it returns false. Until then the memory
-// of an EventPacket is in use. An EventUnnamed is only for readers that want topics by a pattern: it is a gap that may
-// be of one of those topics.
+// of an EventPacket is in use.
 func (r *Reader) Take(e *reliable.Event) {
 	switch e.Kind {
 	case reliable.EventPacket:
 		r.Packet(reliable.PacketData(e.Packet))
 		r.stepHint = e.Step
 	case reliable.EventGap:
-		r.Skip(e.Count, e.Cause)
-	case reliable.EventTotal:
-		r.Total(e.Total)
-	case reliable.EventCollision:
-		r.Drop(uint64(e.Collision.ID))
-	case reliable.EventUnnamed:
-		r.blind = e.Cause
-		r.Unnamed(e)
+		r.Skip(e.Seq, e.Count, e.Cause)
+	case reliable.EventListed:
+		r.Listed(e.Listing)
+	case reliable.EventDown:
+		r.End()
 	case reliable.EventState:
 		r.takeState(e.Packet)
 	case reliable.EventStateEnd:
@@ -92,7 +86,7 @@ func (r *Reader) Take(e *reliable.Event) {
 		}
 	case reliable.EventEnd:
 		if e.Count > 0 {
-			r.Skip(e.Count, e.LostBy())
+			r.Skip(e.Seq, e.Count, e.LostBy())
 		}
 		r.End()
 	}
@@ -105,30 +99,24 @@ func (r *Reader) Packet(runs []byte) {
 	r.rejudge()
 }
 
-// Skip records a permanent loss of at most that many packets.
-func (r *Reader) Skip(packets uint64, cause events.Cause) {
-	r.skipped, r.cause, r.fresh = true, cause, false
-	r.losses += packets
-	r.totals = notAll
+// Blind says that the reader, which wants topics by a pattern, may miss topics from now on, for cause.
+func (r *Reader) Blind(cause events.Cause) { r.blind = cause }
+
+// Skip records a permanent loss of that many packets, the first of them seq.
+func (r *Reader) Skip(seq, packets uint64, cause events.Cause) {
+	r.lose(seq, packets, cause)
 	r.SkipState()
 	r.expect, r.broken = 0, cause // a message that lacks a fragment is lost
-	if r.foreign {
-		// A message that began before the reader may have been abandoned in the lost packets, and its number used again.
+	if r.foreign {                // a message that began before the reader may have ended in the lost packets
 		r.foreign = false
-		r.topics.All(func(_ uint64, t *Track) {
-			if t.known && t.foreign > 0 && t.next == t.foreign {
-				t.next--
-			}
-			t.foreign, t.begun = 0, false
-		})
+		r.topics.All(func(_ uint64, t *Track) { t.foreign, t.begun = 0, false })
 	}
 }
 
-// Missed is Skip for packets before sequence seq that the stream has delivered and only this reader has missed. Older
-// totals may still reach the reader.
+// Missed is Skip for packets before sequence seq that the stream has delivered and only this reader has missed.
 func (r *Reader) Missed(seq, packets uint64, cause events.Cause) {
-	r.missed = seq
-	r.Skip(packets, cause)
+	packets = min(packets, seq)
+	r.Skip(seq-packets, packets, cause)
 }
 
 // Retain moves the rest of the packet to the end of buf, and returns buf. The packet's memory is then not needed any
@@ -169,6 +157,12 @@ func (r *Reader) Next(it *Item) bool {
 		}
 		r.runs = rest
 		t := r.topics.Get(run.Topic)
+		if t != nil && run.Kind == wire.RunTopic {
+			if r.stated(t, &run, it) {
+				return true
+			}
+			continue
+		}
 		if t == nil || run.Kind >= wire.RunTopic {
 			if run.Kind < wire.RunTopic && r.tally != nil {
 				r.tally.Unwanted(run.Topic, wire.RunHeaderLen+len(run.Body))
@@ -195,17 +189,11 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		if r.passes(t, &run) {
 			return false // begun before the topic was wanted, or lost: the next message shows which
 		}
-		if t.unnamed != events.CauseNone { // its first fragment came before the topic's name
-			r.expect, r.broken = 0, t.unnamed
-		}
 	}
 	if t.known && run.Number < t.next {
-		if run.Number+1 != t.foreign && t.losses != unsure {
-			r.drop() // a number that was used already: a fault of the publisher
-			r.fault(events.FaultNumbers, t)
-			return false
-		}
-		t.next = run.Number // the message begun before the reader was abandoned, or the total was wrong
+		r.drop() // a number that was used already: a fault of the publisher
+		r.fault(events.FaultNumbers, t)
+		return false
 	}
 	wrong := r.misnumbered(t, run.Number)
 	if wrong {
@@ -220,7 +208,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if wrong {
 		it.Cause = events.CauseMisnumbered
 	}
-	t.known, t.next, t.losses, t.from, t.unnamed = true, run.Number, r.losses, 0, events.CauseNone
+	t.known, t.next, t.losses, t.from = true, run.Number, r.losses, 0
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
 		r.asks = run.Flags&wire.RunFlagRequest != 0
@@ -242,14 +230,13 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 
 // gapBefore fills in it with the gap of topic t before message number, and reports whether there is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
-	cause := cmp.Or(t.unnamed, r.cause)
 	switch {
 	case t.from > 0:
 		return r.gapFrom(t, number, it)
-	case t.known && number > t.next && (t.losses != unsure || r.skipped):
-		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: cause}
+	case t.known && number > t.next:
+		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.cause}
 	case !t.known && r.skipped && number > 0:
-		*it = Item{Topic: t, Number: number, Unknown: true, Cause: cause}
+		*it = Item{Topic: t, Number: number, Unknown: true, Cause: r.cause}
 	default:
 		return false
 	}
@@ -286,7 +273,7 @@ func (r *Reader) Through() bool {
 
 // after reports whether something remains to be reported, or freed, after a packet's runs.
 func (r *Reader) after() bool {
-	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != events.CauseNone ||
+	return r.hold.Topic != nil || r.state != nil || r.blind != events.CauseNone ||
 		r.ended || cap(r.partial) > keptPartial
 }
 
@@ -300,7 +287,7 @@ func (r *Reader) follows(topic, number uint64) *Track {
 	if t.begun {
 		t.foreign, t.begun = 0, false
 	}
-	t.losses, t.unnamed = r.losses, events.CauseNone
+	t.losses = r.losses
 	return t
 }
 
@@ -322,9 +309,6 @@ func (r *Reader) rest(it *Item) bool {
 		}
 	}
 	if r.state != nil && r.nextState(it) {
-		return true
-	}
-	if r.total != nil && r.settle(it) {
 		return true
 	}
 	if r.blind != events.CauseNone {

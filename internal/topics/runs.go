@@ -120,8 +120,7 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	}
 	if r.expect == 0 {
 		if last {
-			// Reported with the last fragment: no later message may ever arrive, and a total that arrived in between
-			// does not count this message.
+			// Reported with the last fragment: no later message may ever arrive.
 			*it = Item{Topic: t, Number: run.Number, Lost: 1, Cause: r.broken}
 			t.next, r.broken = run.Number+1, events.CauseNone
 		}
@@ -138,7 +137,7 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 }
 
 // passes reports whether to ignore a fragment that is not the first of its message: the reader has had no message of
-// topic t, so this one had begun before the topic was wanted. A total is no message. docs/protocol §10.5.
+// topic t, so this one had begun before the topic was wanted. docs/protocol §10.5.
 //
 // A message that may have begun in lost packets is not ignored: its last fragment reports it. Only losses since the
 // latest fragmented message count, because the fragments of a message are consecutive, and only losses since the topic
@@ -148,14 +147,10 @@ func (r *Reader) passes(t *Track, run *wire.Run) bool {
 	case run.Number+1 == t.foreign:
 	case t.from > 0:
 		return true // the next message shows the gap exactly
-	case t.known && t.losses != unsure, r.broken != events.CauseNone && t.since != r.losses:
+	case t.known, r.broken != events.CauseNone && t.since != r.losses:
 		return false
 	default:
 		t.foreign, t.begun, r.foreign = run.Number+1, true, true
-		t.countForeign()
-	}
-	if f, err := wire.ParseFragment(run.Body); err == nil && f.Offset+len(f.Bytes) == f.Total && t.known {
-		t.foreign, t.begun = 0, false // the message is complete: its number does not come again
 	}
 	return true
 }

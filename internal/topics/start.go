@@ -1,7 +1,6 @@
 package topics
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -15,7 +14,7 @@ import (
 // ignored. Later ones that are missing, because the stream was joined too late, are a gap. A refused topic begins as
 // trust.go says.
 func (r *Reader) From(id, number uint64) {
-	r.numbered = true
+	r.numbered = r.start > 0
 	r.beginWith(id, number)
 }
 
@@ -32,7 +31,7 @@ func (r *Reader) beginWith(id, number uint64) {
 }
 
 // unbegun reports whether some topic that begins with a given message lacks an unknown number of messages: none of it
-// arrived, and not all totals were read.
+// arrived, and the stream's topics were not listed.
 func (r *Reader) unbegun() (some bool) {
 	if r.numbered {
 		r.topics.All(func(_ uint64, t *Track) { some = some || t.from > 0 })
@@ -66,8 +65,8 @@ func (r *Reader) gapFrom(t *Track, number uint64, it *Item) bool {
 	if number <= begin {
 		return false
 	}
-	cause := cmp.Or(t.unnamed, events.CauseGone)
-	if r.skipped && t.unnamed == events.CauseNone {
+	cause := events.CauseGone
+	if r.skipped {
 		cause = r.cause
 	}
 	*it = Item{Topic: t, Number: begin, Lost: number - begin, Cause: cause}

@@ -9,13 +9,10 @@ import (
 // nearly every run is of another one.
 type Track struct {
 	next   uint64 // number of the next message
-	losses uint64 // Reader.losses at the latest message, or unsure
+	losses uint64 // Reader.losses at the latest message or topic run
 	known  bool
-	// unnamed is why messages passed before the topic's name was known; CauseNone after the first message delivered
-	// since.
-	unnamed events.Cause
-	stated  bool // its state was read or reported as missing, or it begins without state
-	begun   bool // foreign is not 0
+	stated bool // its state was read or reported as missing, or it begins without state
+	begun  bool // foreign is not 0
 	// refused: the publisher is not trusted with it; refusalSent: that was reported.
 	refused, refusalSent bool
 	Data                 any // for the reader's user
@@ -33,7 +30,7 @@ type Track struct {
 func (r *Reader) Want(id uint64, name string, data any) *Track {
 	t := r.topics.Get(id)
 	if t == nil {
-		t = &Track{ID: id, Name: name, unnamed: r.unnamed.named(id), since: r.losses}
+		t = &Track{ID: id, Name: name, since: r.losses}
 		r.topics.Add(id, t)
 		r.judge(t)
 	}

@@ -43,7 +43,7 @@ func (r *Reader) judge(t *Track) {
 	}
 	if t.refused && !was {
 		r.discard(t.ID)
-		t.known, t.unnamed, t.begun, t.foreign, t.from, t.refusalSent = false, events.CauseNone, false, 0, 0, false
+		t.known, t.begun, t.foreign, t.from, t.refusalSent = false, false, 0, 0, false
 	}
 }
 
@@ -66,12 +66,17 @@ func (r *Reader) refuse(t *Track, run *wire.Run) {
 // readerFaults counts the faults that a Reader finds.
 type readerFaults struct {
 	events.FaultCounts
-	emit func(*events.FaultError) // set by OnFault; nil: faults are only counted
+	emit     func(*events.FaultError)          // set by OnFault; nil: faults are only counted
+	collides func(*events.TopicCollisionError) // set by OnCollision; may be nil
 }
 
 // OnFault makes the reader call emit for the 1st, 2nd, 4th, 8th … fault of each kind, within Next or Open. The error
 // names no publisher.
 func (r *Reader) OnFault(emit func(*events.FaultError)) { r.faults.emit = emit }
+
+// OnCollision makes the reader call f, within Next, with a topic that it drops because the publisher uses the topic's id
+// for another name. The error names no publisher.
+func (r *Reader) OnCollision(f func(*events.TopicCollisionError)) { r.faults.collides = f }
 
 func (r *Reader) fault(kind events.Fault, t *Track) {
 	if n, emit := r.faults.Add(kind); emit && r.faults.emit != nil {

@@ -25,13 +25,15 @@ import "encoding/binary"
 // of a message run has, for each message, its length in 2 bytes and then the message. The body of a fragment run has
 // the message's total length (4 bytes), the fragment's offset (4 bytes) and its bytes; the fragments of one message are
 // consecutive packets of the stream, with nothing else in them. The body of a topic run is the topic's name; its number
-// is the number of the topic's next message. State runs: state.go. A zero kind ends the packet: the rest is padding.
+// is the number of the topic's next message. State runs: state.go; index runs: index.go. A zero kind ends the packet: the rest is padding.
 // Flags describe the run's messages.
 const (
 	DataHeaderLen     = 48
 	RunHeaderLen      = 20
 	MessageHeaderLen  = 2
 	FragmentHeaderLen = 8
+	// MaxTopicName is the longest topic name, in bytes.
+	MaxTopicName = 255
 )
 
 // RunKind is the kind of a run's content.
@@ -43,6 +45,7 @@ const (
 	RunFragment RunKind = 2
 	RunTopic    RunKind = 3
 	RunState    RunKind = 4
+	RunIndex    RunKind = 5
 )
 
 // RunFlags describe the messages of a run, or the message of a fragment.
@@ -135,7 +138,7 @@ type Data struct {
 	Seq        uint64
 	PacketSize int // bytes
 	Runs       []byte
-	Topics     bool  // there are topic runs in Runs
+	Topics     bool  // there are topic or index runs in Runs
 	Step       int   // Step of its only run; 0 if it is not known, or there are several runs
 	Codec      Codec // with which the runs are compressed; if not CodecNone, Runs is nil: see Unpack
 }
@@ -179,7 +182,7 @@ func (d *Data) Parse(b []byte) error {
 	return err
 }
 
-// checkRuns reports whether there are topic runs in b, returns Data.Step, and checks all runs. ErrUnsupported: they are
+// checkRuns reports whether there are topic or index runs in b, returns Data.Step, and checks all runs. ErrUnsupported: they are
 // well-formed, but some have an unknown kind.
 func checkRuns(b []byte) (topics bool, step int, err error) {
 	for runs := 0; len(b) > 0 && RunKind(b[0]) != RunPadding; runs++ {
@@ -203,6 +206,9 @@ func checkRuns(b []byte) (topics bool, step int, err error) {
 			ok = bad == nil
 		case RunTopic:
 			ok = n > RunHeaderLen && n <= RunHeaderLen+MaxTopicName
+			topics = true
+		case RunIndex:
+			ok = n >= RunHeaderLen+IndexHeaderLen && (n-RunHeaderLen-IndexHeaderLen)%IndexEntryLen == 0
 			topics = true
 		case RunState:
 			ok = n >= RunHeaderLen+StateHeaderLen

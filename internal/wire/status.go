@@ -20,13 +20,17 @@ import (
 //	+-------------------------------+---------------+---------------+
 //	|             lost              |            unread             |  72
 //	+-------------------------------+-------------------------------+
-//	| topic ids, 8 bytes each ...                                   |  80
+//	|                             since                             |  80
+//	+-------------------------------+-------------------------------+
+//	|            question           |               0               |  88
+//	+-------------------------------+-------------------------------+
+//	| topic ids, 8 bytes each ...                                   |  96
 //	+---------------------------------------------------------------+
 //	| name, UTF-8 ...                                               |
 //
 // With FlagTagged the tag's length, one byte, and the tag follow.
 const (
-	StatusHeaderLen = 80
+	StatusHeaderLen = 96
 	// MaxStatusTopics limits the topics in one status, and MaxTaggedTopics those in one with a tag: with the longest name
 	// and tag it fits the smallest packet.
 	MaxStatusTopics = (MinPacket - StatusHeaderLen - MaxName) / 8
@@ -49,6 +53,10 @@ type Status struct {
 	Lost uint32
 	// Unread is the number of received packets that the subscriber has not read.
 	Unread uint32
+	// Since and Question, with FlagWantTopics: the subscriber lacks packets from sequence Since on. The question is new
+	// whenever an earlier answer does not suffice any more.
+	Since    uint64
+	Question uint32
 	// Name is the subscriber's name, for people to read; see CleanName. Empty: unknown.
 	Name []byte
 	// Tag is the tag that publishers may wait for. Empty: none or unknown.
@@ -93,6 +101,9 @@ func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 	binary.LittleEndian.PutUint16(p[70:], uint16(len(name)))
 	binary.LittleEndian.PutUint32(p[72:], s.Lost)
 	binary.LittleEndian.PutUint32(p[76:], s.Unread)
+	binary.LittleEndian.PutUint64(p[80:], s.Since)
+	binary.LittleEndian.PutUint32(p[88:], s.Question)
+	binary.LittleEndian.PutUint32(p[92:], 0)
 	for i, t := range topics {
 		binary.LittleEndian.PutUint64(p[StatusHeaderLen+8*i:], t)
 	}
@@ -117,11 +128,13 @@ func ParseStatus(b []byte) (Status, error) {
 		EchoDelay: time.Duration(binary.LittleEndian.Uint32(b[64:])),
 		Lost:      binary.LittleEndian.Uint32(b[72:]),
 		Unread:    binary.LittleEndian.Uint32(b[76:]),
+		Since:     binary.LittleEndian.Uint64(b[80:]),
+		Question:  binary.LittleEndian.Uint32(b[88:]),
 	}
 	n, name := int(binary.LittleEndian.Uint16(b[68:])), int(binary.LittleEndian.Uint16(b[70:]))
 	flags := Flags(b[4])
 	if s.Receiver == 0 || n > mostTopics(flags) || name > MaxName ||
-		s.Next > MaxSeq || s.Limit > MaxSeq || s.Limit < s.Next {
+		s.Next > MaxSeq || s.Limit > MaxSeq || s.Since > MaxSeq || s.Limit < s.Next {
 		return Status{}, ErrMalformed
 	}
 	end := StatusHeaderLen + 8*n

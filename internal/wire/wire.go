@@ -18,9 +18,8 @@
 // zero in other packets; key epoch is reserved and must be zero. Flags are the only byte of a packet that may differ
 // between its transmissions; the checksum does not cover them, nor itself.
 //
-// The layouts of the types are in: Data (data.go), Heartbeat (heartbeat.go), Announce (announce.go), Status
-// (status.go), NAK, NCF and Gone (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol explains
-// what they are for.
+// The layouts of the types are in: Data (data.go), Heartbeat (heartbeat.go), Status (status.go), NAK, NCF and Gone
+// (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol explains what they are for.
 //
 // All versions have magic, version, type, group tag, publisher id and epoch at these offsets: ParseKept.
 //
@@ -57,13 +56,12 @@ const MaxSeq = 1 << 62
 // Type is the type of a packet.
 type Type uint8
 
-// Packet types. From the publisher: Data, Heartbeat, Announce, NCF, Gone and Recall, to the group. From a subscriber:
+// Packet types; 3 is unused. From the publisher: Data, Heartbeat, NCF, Gone and Recall, to the group. From a subscriber:
 // NAK, Status and Reply, to the publisher alone. From a bus that publishes: Hello, to group 0; its answer, from one
 // that subscribes, to that bus alone.
 const (
 	TypeData      Type = 1
 	TypeHeartbeat Type = 2
-	TypeAnnounce  Type = 3
 	TypeNAK       Type = 4
 	TypeNCF       Type = 5
 	TypeGone      Type = 6
@@ -73,6 +71,8 @@ const (
 	TypeRecall    Type = 10
 
 	LastType = TypeRecall // of this version
+
+	unusedType Type = 3
 )
 
 func (t Type) String() string {
@@ -81,8 +81,6 @@ func (t Type) String() string {
 		return "data"
 	case TypeHeartbeat:
 		return "heartbeat"
-	case TypeAnnounce:
-		return "announce"
 	case TypeNAK:
 		return "nak"
 	case TypeNCF:
@@ -126,7 +124,7 @@ const (
 	FlagLeaving Flags = 1 << 4
 	// FlagState in a heartbeat: the publisher offers the state of some topic to late joiners.
 	FlagState Flags = 1 << 4
-	// FlagWantTopics in a status: it requests announces of all topics.
+	// FlagWantTopics in a status: it asks for an index round.
 	FlagWantTopics Flags = 1 << 5
 	// FlagMoreTopics in a status: the list of topics is not complete.
 	FlagMoreTopics Flags = 1 << 6
@@ -194,7 +192,7 @@ func ParseHeader(b []byte) (Header, error) {
 		Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
 		Epoch:     events.ID(binary.LittleEndian.Uint64(b[24:])),
 	}
-	if h.Type < TypeData || h.Type > LastType {
+	if h.Type < TypeData || h.Type > LastType || h.Type == unusedType {
 		return h, ErrType
 	}
 	return h, nil

@@ -30,28 +30,43 @@ func Run(kind wire.RunKind, topic string, number uint64, body string) []byte {
 func Named(seq uint64, runs ...string) []byte {
 	var all []byte
 	for _, text := range runs {
-		run := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen)
-		if name, number, ok := strings.Cut(text, "="); ok {
-			run = make([]byte, wire.RunHeaderLen+len(name))
-			wire.PutTopicRun(run, wire.TopicID(name), name)
-			wire.SetRunNumber(run, uint64(number[0]-'0'))
-		} else {
-			name, number, _ := strings.Cut(text, ":")
-			wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, wire.TopicID(name), uint64(number[0]-'0'))
-		}
-		all = append(all, run...)
+		all = append(all, run(text)...)
 	}
 	return Data(seq, all)
 }
 
-// Announce returns an announce of topics.
-func Announce(asOf uint64, first, total uint32, names ...string) []byte {
-	b := wire.AppendAnnounceHeader(nil, header, asOf, first, total)
-	for _, n := range names {
-		b = wire.AppendTopicState(b, wire.TopicID(n), 0, n)
+func run(text string) []byte {
+	if name, number, ok := strings.Cut(text, "="); ok {
+		run := make([]byte, wire.RunHeaderLen+len(name))
+		wire.PutTopicRun(run, wire.TopicID(name), name)
+		wire.SetRunNumber(run, uint64(number[0]-'0'))
+		return run
 	}
-	wire.FinishAnnounce(b, len(names))
-	return b
+	run := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen)
+	name, number, _ := strings.Cut(text, ":")
+	wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, wire.TopicID(name), uint64(number[0]-'0'))
+	return run
+}
+
+// Round returns a data packet with an index round of all topics that have messages from sequence since on. runs are as
+// in Named.
+func Round(seq, since uint64, runs ...string) []byte {
+	all := Index(wire.IndexBegins|wire.IndexAll, since)
+	for _, text := range runs {
+		all = append(all, run(text)...)
+	}
+	return Data(seq, append(all, Index(wire.IndexEnds, uint64(len(runs)))...))
+}
+
+// Index returns an index run. answers are pairs of a receiver id and a question.
+func Index(marks wire.IndexMarks, number uint64, answers ...uint64) []byte {
+	var b []byte
+	for i := 0; i < len(answers); i += 2 {
+		b = wire.AppendAnswer(b, answers[i], uint32(answers[i+1]))
+	}
+	run := make([]byte, wire.RunHeaderLen+wire.IndexHeaderLen+len(b))
+	wire.PutIndexRun(run, marks, number, b)
+	return run
 }
 
 // Heartbeat returns a heartbeat of a publisher with a given epoch.

@@ -170,7 +170,7 @@ var publicationMetrics = []metric[stats.Publication]{
 	counter("publish_uncompressed_bytes", "What publish_bytes would be without compression; 0 where nothing is compressed.", func(s *stats.Publication) float64 { return float64(s.BytesUnpacked) }, "group"),
 	counter("publish_repair_packets", "Packets sent as repairs.", func(s *stats.Publication) float64 { return float64(s.RepairsSent) }, "group"),
 	counter("publish_heartbeats", "Heartbeats sent.", func(s *stats.Publication) float64 { return float64(s.HeartbeatsSent) }, "group"),
-	counter("publish_announces", "Announces of topics sent.", func(s *stats.Publication) float64 { return float64(s.AnnouncesSent) }, "group"),
+	counter("publish_index_rounds", "Index rounds sent: answers to receivers that lost packets or joined late.", func(s *stats.Publication) float64 { return float64(s.IndexRounds) }, "group"),
 	counter("publish_ncfs", "NAK confirmations sent.", func(s *stats.Publication) float64 { return float64(s.NCFSent) }, "group"),
 	counter("publish_gones", "Answers sent that packets are gone.", func(s *stats.Publication) float64 { return float64(s.GoneSent) }, "group"),
 	counter("publish_state_rounds", "Times that state was sent, for all subscribers that waited for it.", func(s *stats.Publication) float64 { return float64(s.StateRounds) }, "group"),

@@ -82,7 +82,7 @@ type SenderPackets struct {
 // SenderMessages are the counters of messages: topics, state and requests.
 type SenderMessages struct {
 	MessagesSent     uint64 // messages published
-	AnnouncesSent    uint64 // announces of topics sent
+	IndexRounds      uint64 // index rounds sent: answers to receivers that lost packets or joined late
 	StateRounds      uint64 // times that state was sent, each for all that waited for it (Publisher.State)
 	StateBytes       uint64 // bytes of state, without headers
 	Requests         uint64 // messages that were requests

@@ -61,7 +61,7 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 	if len(sub.o.Patterns) > 0 {
 		f.topics = make([]topicFeed, MaxTopics)
 	}
-	f.whole = st.Start() == 0
+	f.since = st.Start()
 	f.expect()
 	f.r = topics.NewReader(st.Start(), sub.maxMessage())
 	if st.BeginsWithState() {
@@ -91,9 +91,6 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 
 // process handles the next event.
 func (f *feed) process(e *reliable.Event) {
-	if e.Kind == reliable.EventUnnamed && len(f.sub.patterns) == 0 {
-		return
-	}
 	switch e.Kind {
 	case reliable.EventPacket:
 		f.begin(f.consumed)
@@ -160,10 +157,6 @@ func (f *feed) run() {
 
 // check checks one message or gap.
 func (f *feed) check(it *topics.Item) {
-	if it.Topic == nil && it.Cause == events.CauseUnnamed {
-		f.unnamedReported()
-		return
-	}
 	if it.Topic == nil {
 		if !it.Unknown || len(f.holes) == 0 && !f.numbered() {
 			f.fail("item without a topic: %+v", *it)
@@ -186,9 +179,6 @@ func (f *feed) check(it *topics.Item) {
 	}
 	tf.next = f.nextOf(i)
 	tf.begun = true
-	if f.unnamed {
-		tf.next = max(tf.next, it.Number)
-	}
 	sent := f.t.topics[i].sent
 	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) &&
 		sent[it.Number].last >= tf.from {
@@ -227,9 +217,6 @@ func (f *feed) check(it *topics.Item) {
 
 // lost checks that each message reported as lost has lost a packet, or is refused by the subscriber.
 func (f *feed) lost(topic int, from, to uint64, cause events.Cause) {
-	if cause == events.CauseUnnamed && f.unnamed {
-		return // received before the name of the topic
-	}
 	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
 		m := &f.t.topics[topic].sent[n]
 		if m.size > f.sub.maxMessage() || m.first < f.topics[topic].from {
@@ -261,7 +248,7 @@ func (f *feed) finish() {
 	if b := f.before; b != nil && (b.over || b.c == nil) && b.consumed != f.st.Start() {
 		f.fail("continues at packet %d, but was evicted at %d", f.st.Start(), b.consumed)
 	}
-	if f.unknown || f.unnamed {
+	if f.unknown {
 		return
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
@@ -299,7 +286,7 @@ func (f *feed) lossless() {
 
 // lossPending reports whether the feed has not yet been informed of all its losses.
 func (f *feed) lossPending() bool {
-	if f.t == nil || f.unknown || f.unnamed || f.over || len(f.holes) == 0 && !f.numbered() {
+	if f.t == nil || f.unknown || f.over || len(f.holes) == 0 && !f.numbered() {
 		return false
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
@@ -359,11 +346,8 @@ func (f *feed) read() (more bool) {
 			f.overtaken(it.Seq)
 		}
 		if it.Skipped > 0 {
-			f.st.WantTotals() // even if it skipped only totals
-			f.r.SkipState()   // even if it skipped only state
-			if len(f.sub.patterns) > 0 {
-				f.r.Overlooked(f.st.Unnamed())
-			}
+			f.st.Missed(f.r.LostFrom(it.Seq)) // even if it skipped only notes
+			f.r.SkipState()                   // even if it skipped only state
 			f.drain()
 		}
 		if e == nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Subscribers that join late and request the publishers' windows.
@@ -133,20 +132,5 @@ func (o *output) checkFirst(begin uint64) {
 				f.fail("begins with packet %d, but message %d of topic %d with %d", begin, n, i, sent[n].first)
 			}
 		}
-	}
-}
-
-// askTotals requests the totals of topics that begin with a given message number.
-func (s *subscriber) askTotals() {
-	for _, st := range s.joined {
-		st.WantTotals()
-	}
-	s.joined = s.joined[:0]
-}
-
-// requestTotals registers a new stream for askTotals.
-func (s *subscriber) requestTotals(st *reliable.Stream) {
-	if s.o.From > 0 && st.Begun() {
-		s.joined = append(s.joined, st)
 	}
 }

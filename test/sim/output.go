@@ -6,7 +6,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/topics"
-	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -20,9 +19,9 @@ type output struct {
 	log         *ring.Log // nil: no cursor reads
 	down        int       // 1 + the cause with which the stream went down; 0: it is up
 	lost        []hole    // packets that never arrived
-	unnamed     bool      // a message arrived before the name of its topic
 	deliveries  deliveries
 	begin       uint64          // beginning of the stream when it came up
+	namesFrom   uint64          // names are learned from this packet on
 	unread      map[uint64]bool // packets that arrived and cannot be read
 	unsupported bool            // unreadable packets were reported
 }
@@ -114,7 +113,6 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	if e.Kind == reliable.EventPacket {
 		o.deliveries.add(o.s.sim.now, e.Seq)
 	}
-	o.unnamed = o.unnamed || e.Kind == reliable.EventUnnamed
 	if f := o.inPlace(); f != nil {
 		f.deliver(e)
 	}
@@ -138,7 +136,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		note := *e
 		note.Packet = topics.StateRuns(e.Packet)
 		o.log.AppendNote(e.Seq, &note)
-	case reliable.EventGap, reliable.EventTotal, reliable.EventUnnamed, reliable.EventStateEnd:
+	case reliable.EventGap, reliable.EventListed, reliable.EventDown, reliable.EventStateEnd:
 		note := *e
 		o.log.AppendNote(e.Seq, &note)
 	}
@@ -147,14 +145,12 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 
 // deliver processes an event in place.
 func (f *feed) deliver(e *reliable.Event) {
-	if f.gone && e.Kind != reliable.EventEnd && (e.Kind != reliable.EventTotal || e.Total.Lost == events.CauseNone) {
+	if f.gone && e.Kind != reliable.EventEnd && e.Kind != reliable.EventDown {
 		f.fail("event of a stream that is down: %+v", e)
 	}
 	f.begin(e.Seq)
 	f.process(e)
-	if e.Kind == reliable.EventTotal {
-		f.gone = e.Total.Lost != events.CauseNone
-	}
+	f.gone = e.Kind == reliable.EventDown
 }
 
 // Backlog implements reliable.Output.

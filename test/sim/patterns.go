@@ -54,7 +54,7 @@ func (s *subscriber) join(p pattern.Pattern, stay int) {
 }
 
 // waitsForNames reports whether the first pattern must wait until the names of existing topics are
-// known: the streams are already read. No packet waits meanwhile.
+// known: the streams are already read.
 func (s *subscriber) waitsForNames() bool {
 	up := func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }
 	if s.o.FromWindow || s.o.FromState || len(s.patterns) > 0 || !slices.ContainsFunc(s.r.Streams(), up) {
@@ -63,35 +63,23 @@ func (s *subscriber) waitsForNames() bool {
 	if s.namesBy == 0 {
 		s.namesBy = s.now().Add(cmp.Or(s.o.Deadline, defaultDeadline))
 		s.sim.report.Ahead++
-		s.r.LearnNamesAhead(s.now(), s)
+		s.learnNames()
 		s.pump()
 	}
 	return !s.r.NamesLearned() && s.now() < s.namesBy
 }
 
-// checkAhead checks that no packet waits for a name before there is a pattern.
-func (s *subscriber) checkAhead() {
-	if s.namesBy == 0 || len(s.patterns) > 0 {
-		return
-	}
-	for _, st := range s.r.Streams() {
-		if o := outputOf(st); o.inPlace() != nil && o.log == nil && o.Room() && st.Stalled() {
-			s.sim.fail("subscriber %d: stream %v.%d is stalled at packet %d while names are learned", s.number, st.Publisher, st.Epoch, st.Next())
-		}
-	}
-}
-
 // subscribe adds a pattern, from the next packet of each stream on.
 func (s *subscriber) subscribe(p pattern.Pattern) {
 	s.patterns = append(s.patterns, p)
-	s.r.LearnNames(s.now(), s)
+	s.learnNames()
 	for _, f := range s.feeds {
-		f.whole = f.whole && f.st.Next() == 0
+		f.since = f.st.Next()
 		f.expect()
 	}
 	for _, id := range s.r.NamesMatching(p) {
 		name, _ := s.r.Name(id)
-		s.extend(id, name, false, (*feed).fromBeginning)
+		s.extend(id, name, false, func(*feed) bool { return false })
 	}
 	s.r.TopicsChanged(s.now())
 }
@@ -116,14 +104,9 @@ func (s *subscriber) extend(id uint64, name string, named bool, whole func(*feed
 
 // patternState is the state of a feed for its subscriber's patterns.
 type patternState struct {
-	unnamed bool    // a topic without a name was reported
-	whole   bool    // all patterns include the stream from its beginning
-	later   []later // topics that begin later
+	since uint64  // all patterns include the stream from this packet on
+	later []later // topics that begin later
 }
-
-// fromBeginning reports whether all patterns include the stream from its beginning. With state,
-// that may turn out to be later.
-func (f *feed) fromBeginning() bool { return f.whole && f.st.Start() == 0 }
 
 // later is a topic that a feed wants from a packet on.
 type later struct {
@@ -164,14 +147,15 @@ func (f *feed) wants(id uint64) bool {
 
 // The subscriber is informed of the names that its receiver learns.
 
-func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, first bool) {
+func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, since uint64, whole bool) {
 	s.sim.trace("subscriber %d: topic %#x is %s", s.number, id, name)
 	s.sim.report.Named++
 	if t := s.sim.o.Trust; t != nil && !t.May(st.Publisher, name) {
 		s.sim.fail("subscriber %d: learned topic %s from publisher %v, which may not publish it", s.number, name, st.Publisher)
 	}
 	if s.matches(name) {
-		s.extend(id, name, true, func(f *feed) bool { return f.fromBeginning() || first && f.st == st })
+		s.checkNamed(st, id, since, whole)
+		s.extend(id, name, true, func(f *feed) bool { return whole && f.st == st && f.since <= since })
 	}
 }
 
@@ -192,17 +176,50 @@ func (s *subscriber) Wants(id uint64) bool {
 	return ok && s.matches(name)
 }
 
-// unnamedReported processes the reader's report of a topic without a name: from then on losses are
-// not checked. The report is an error if the publisher ran, knew the subscriber and waited for it.
-func (f *feed) unnamedReported() {
-	f.unnamed = true
-	f.sub.sim.report.Unnamed++
-	if f.t == nil || f.t.killed || f.t.o.Flow != FlowMin || f.down != 0 || f.sub.o.Deadline > 0 {
+// learnNames makes the receiver learn names.
+func (s *subscriber) learnNames() {
+	for _, st := range s.r.Streams() {
+		if o := outputOf(st); o.namesFrom < st.Next() && !s.learns {
+			o.namesFrom = st.Next()
+		}
+	}
+	s.learns = true
+	s.r.LearnNames(s.now(), s)
+}
+
+// checkNamed checks that a name comes in time. If the stream had the topic before it was followed, the name comes in
+// the first round of all topics. Otherwise the topic is wanted from its first message on.
+func (s *subscriber) checkNamed(st *reliable.Stream, id, since uint64, whole bool) {
+	o := outputOf(st)
+	if o.t == nil {
 		return
 	}
-	s := f.sub.sim
-	if m := f.t.members[f.sub.id]; m != nil && f.t.counts(m) && !m.silent && !m.wasReleased &&
-		!s.o.forged() && !s.o.canLose(f.sub.o, f.sub.number) {
-		f.fail("a name did not arrive in time")
+	i := o.t.topic(id)
+	if i < 0 {
+		return
 	}
+	first, at := o.t.firstPacketOf(i), st.Next()
+	if whole {
+		if first < since {
+			s.sim.fail("subscriber %d: topic %d begins with packet %d, not %d or later", s.number, i, first, since)
+		}
+		return
+	}
+	for _, f := range o.feeds {
+		if i < len(f.topics) && f.topics[i].wanted {
+			f.topics[i].from = max(f.topics[i].from, at)
+		}
+	}
+	for _, r := range o.t.rounds {
+		if r.all && r.since == 0 && r.begin >= max(o.namesFrom, st.Start()) && r.end < at && !o.lostIn(r.begin, r.end+1) &&
+			!s.o.FromWindow && !s.o.FromState {
+			s.sim.fail("subscriber %d: the name of topic %d comes with packet %d, and was in the round of packets %d to %d",
+				s.number, i, at, r.begin, r.end)
+		}
+	}
+}
+
+// lostIn reports whether a packet of a range never arrived.
+func (o *output) lostIn(first, end uint64) bool {
+	return slices.ContainsFunc(o.lost, func(h hole) bool { return h.first < end && first < h.end })
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math/bits"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -213,6 +214,7 @@ func (p *publisher) pump() {
 			}
 		}
 		p.updateState(now)
+		p.writeIndex(now)
 		p.stuck = false
 		for p.s.Next(now, &p.train) {
 			p.takeEvents() // Next may have released subscribers
@@ -254,6 +256,14 @@ func (p *publisher) finish(now reliable.Instant) {
 	if n := p.t.unsent(); n > 0 {
 		p.sim.fail("publisher %d: %d messages were written but never sent", p.index, n)
 	}
+	if w := p.writers[0]; !p.ending && !p.s.CloseIndex(w.w) {
+		w.flush = true
+		p.s.Assign(now, w.w, true)
+		p.grow()
+		p.s.Grant(w.w)
+		p.sim.at(time.Microsecond, p.pump)
+		return
+	}
 	if !p.ending {
 		p.ending = true
 		p.sim.trace("publisher %d ends at packet %d", p.index, p.t.next)
@@ -264,6 +274,16 @@ func (p *publisher) finish(now reliable.Instant) {
 	if p.s.Drained() {
 		p.t.ended = true
 		p.end("is finished")
+	}
+}
+
+// writeIndex continues an index round that is due.
+func (p *publisher) writeIndex(now reliable.Instant) {
+	for w := p.writers[0]; !p.ending && !w.midMessage() && now >= p.s.IndexDue(); {
+		p.s.WriteIndex(now, w.w)
+		p.s.Assign(now, w.w, true)
+		p.grow()
+		p.s.Grant(w.w)
 	}
 }
 
@@ -291,6 +311,9 @@ func (p *publisher) rest() {
 		if w.flushAt != 0 {
 			d = min(d, w.flushAt)
 		}
+	}
+	if !p.ending && !p.writers[0].midMessage() {
+		d = min(d, p.s.IndexDue())
 	}
 	p.s.Rests(d)
 	p.sleep(d)

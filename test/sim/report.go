@@ -60,7 +60,6 @@ type Counts struct {
 	Named            uint64 // topic names that subscribers with patterns have learned
 	Ahead            uint64 // times that names were learned before a pattern began
 	Listed           uint64 // publishers with a complete list
-	Unnamed          uint64 // times that a reader reported a topic without a name
 	Abandoned        uint64
 	Replies          uint64 // replies received by publishers
 	Attacks          uint64
@@ -138,7 +137,7 @@ func (r *Report) sender(s stats.Sender)     { stats.Add(&r.Sender, &s) }
 func (r *Report) receiver(s stats.Receiver) { stats.Add(&r.Receiver, &s) }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d silent, %d released, %d attacks, longest drain %v",
+	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d silent, %d released, %d attacks, longest drain %v",
 		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs,
-		r.LostPackets, r.Gaps, r.Downs, r.Named, r.Unnamed, r.Silent, r.Released, r.Attacks, r.Drained)
+		r.LostPackets, r.Gaps, r.Downs, r.Named, r.Silent, r.Released, r.Attacks, r.Drained)
 }

@@ -27,7 +27,6 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 	}
 	o.down = 0
 	o.attach()
-	s.requestTotals(st)
 	for _, f := range o.feeds {
 		f.down, f.gone = 0, false
 	}

@@ -13,6 +13,7 @@ type stayState struct {
 	evicted  map[int]bool    // readers, by number
 	executed map[uint64]bool // requests, by key of the message
 	legs     legState
+	learns   bool             // names, for patterns
 	namesBy  reliable.Instant // latest time when patterns begin; 0: none has waited for names
 }
 

@@ -24,8 +24,7 @@ type subscriber struct {
 	id      uint64
 	buf     []byte
 	loans   loans
-	joined  []*reliable.Stream // streams with totals that it has not requested yet
-	lister  *topics.Lister     // nil: it does not list topics
+	lister  *topics.Lister // nil: it does not list topics
 
 	rx []*packet
 	inbox
@@ -83,7 +82,7 @@ func (s *subscriber) begin() {
 		return
 	}
 	s.r = r
-	s.feeds, s.peers, s.memory, s.joined = nil, s.peers[:0], 0, nil
+	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
 	s.stayState = newStay()
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
@@ -236,8 +235,6 @@ func (s *subscriber) pump() {
 	}
 	s.beginTurn(now)
 	s.r.Tick(now)
-	s.checkAhead()
-	s.askTotals()
 	s.checkReports()
 	s.readAll(now)
 	s.updateSlow()

@@ -38,10 +38,6 @@ func (d describe) String() string {
 		if p, err := wire.ParseStatus(d.b); err == nil {
 			return fmt.Sprintf("%s next %d limit %d", name, p.Next, p.Limit)
 		}
-	case wire.TypeAnnounce:
-		if p, err := wire.ParseAnnounce(d.b); err == nil {
-			return fmt.Sprintf("%s as of %d: %d+%d of %d", name, p.AsOf, p.First, p.Count, p.Total)
-		}
 	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
 		if p, err := wire.ParseRanges(d.b); err == nil {
 			for {

@@ -21,7 +21,8 @@ type truth struct {
 	sentAt      []reliable.Instant // when each packet was first passed to the network
 	lost        []uint64           // for each packet, the subscribers that lost its first transmission on all legs
 	topics      []topicTruth       // in the order of topicNames
-	fragmentOf  int                // topic
+	rounds      []round
+	fragmentOf  int // topic
 	firstPacket uint64
 	partial     []byte
 	// Messages written but not yet sent, by writer.
@@ -32,6 +33,13 @@ type truth struct {
 	killed, ended bool
 	replies       map[uint64]map[uint64]*madeReply // replies to its requests, by message key and receiver
 	trail         uint64                           // it has announced that it cannot repeat packets below this
+}
+
+// round is an index round in the stream.
+type round struct {
+	begin, end uint64 // packets; end is 0 while it is not complete
+	since      uint64
+	all        bool
 }
 
 type topicTruth struct {
@@ -184,7 +192,11 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 }
 
 func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
-	if r.Kind == wire.RunState {
+	switch r.Kind {
+	case wire.RunState:
+		return nil
+	case wire.RunIndex:
+		t.index(seq, &r)
 		return nil
 	}
 	i := t.topic(r.Topic)
@@ -222,6 +234,23 @@ func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
 		return fmt.Errorf("topic %d: run without messages", i)
 	}
 	return nil
+}
+
+// index records an index run.
+func (t *truth) index(seq uint64, r *wire.Run) {
+	if x := wire.ParseIndex(r.Body); x.Marks&wire.IndexBegins != 0 {
+		t.rounds = append(t.rounds, round{begin: seq, since: r.Number, all: x.Marks&wire.IndexAll != 0})
+	} else if n := len(t.rounds); n > 0 {
+		t.rounds[n-1].end = seq
+	}
+}
+
+// firstPacketOf returns the first packet with a message of a topic.
+func (t *truth) firstPacketOf(topic int) uint64 {
+	if len(t.topics[topic].sent) == 0 {
+		return t.next
+	}
+	return t.topics[topic].sent[0].first
 }
 
 func (t *truth) fragment(now reliable.Instant, seq uint64, i int, body []byte) error {

@@ -158,6 +158,9 @@ func (w *writer) putLarge(t *reliable.Topic) bool {
 	return true
 }
 
+// midMessage reports whether some, but not all, fragments of a message are written.
+func (w *writer) midMessage() bool { return w.large && w.begun && w.offset > 0 }
+
 // abandon ends a large message before it is complete: no subscriber may receive it.
 func (w *writer) abandon() {
 	w.p.s.Abandon(w.w)

@@ -408,8 +408,8 @@ func (s *tapStream) write(b *strings.Builder) {
 	if s.PacketsPS == 0 {
 		rate = fmt.Sprintf("%d bytes in %s, too short for a rate", s.Bytes, plural.Duration(time.Duration(s.Seconds*float64(time.Second))))
 	}
-	fmt.Fprintf(b, "\n     %s, %s: %s, %s, %s, %s\n", count(s.Packets, "packet"), rate,
-		count(s.Data, "data packet"), count(s.Messages, "message"), count(s.Heartbeats, "heartbeat"), count(s.Announces, "announce"))
+	fmt.Fprintf(b, "\n     %s, %s: %s, %s, %s\n", count(s.Packets, "packet"), rate,
+		count(s.Data, "data packet"), count(s.Messages, "message"), count(s.Heartbeats, "heartbeat"))
 	fmt.Fprintf(b, "     %d missing: %d repaired, %d late, %d gone, %d open; %s, %d of them for others; %s\n", s.Missing, s.Repaired, s.Late, s.Gone, s.Open,
 		count(s.Repairs, "repair"), s.Unneeded, count(s.Duplicates, "duplicate"))
 	fmt.Fprintf(b, "     %s, of %s seen: %s for %s, statuses: %d, %s, %d gone\n", count(s.Receivers, "receiver"), "those", count(s.NAKs, "NAK"), count(s.NAKPackets, "packet"), s.Statuses, count(s.NCFs, "NCF"), s.Gones)

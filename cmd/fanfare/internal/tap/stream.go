@@ -28,7 +28,6 @@ type Counts struct {
 	Data       uint64 `json:"data"` // data packets without repairs
 	Messages   uint64 `json:"messages"`
 	Heartbeats uint64 `json:"heartbeats"`
-	Announces  uint64 `json:"announces"`
 	NCFs       uint64 `json:"ncfs"`
 	Gones      uint64 `json:"gones"`
 	Repairs    uint64 `json:"repairs"`     // packets sent again
@@ -162,12 +161,6 @@ func (o *Observer) packet(s *Stream, p *Packet, h wire.Header) {
 		o.data(s, p, h)
 	case wire.TypeHeartbeat:
 		o.heartbeat(s, p, h)
-	case wire.TypeAnnounce:
-		s.Announces++
-		a, _ := wire.ParseAnnounce(p.Data)
-		for t, ok := a.Next(); ok; t, ok = a.Next() {
-			o.NameTopic(t.ID, wire.CleanName(t.Name))
-		}
 	case wire.TypeNAK:
 		o.nak(s, p)
 	case wire.TypeNCF:
