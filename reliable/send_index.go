@@ -108,7 +108,7 @@ func (x *indexer) introduce(t *Topic) {
 func (s *Sender) IndexDue() Instant {
 	x := &s.index
 	switch {
-	case s.end.begun || s.blocked != events.ReasonNone:
+	case x.last || s.blocked != events.ReasonNone:
 		return Never
 	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
@@ -248,6 +248,7 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 		if w.Begun()-first >= parts || !w.name(t) {
 			return false
 		}
+		w.b.plain[w.open] = true
 		x.bytes += wire.RunHeaderLen + len(t.Name)
 	}
 	if !w.index(wire.IndexEnds, uint64(len(s.topics.list)), nil) {
@@ -279,6 +280,7 @@ func (w *Writer) index(marks wire.IndexMarks, number uint64, answers []byte) boo
 		return false
 	}
 	wire.PutIndexRun(w.packet[w.off:w.off+n], marks, number, answers)
+	w.b.plain[w.open] = true
 	w.off += n
 	w.endTail()
 	return true
