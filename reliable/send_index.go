@@ -259,7 +259,8 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 	return true
 }
 
-// topicsSince returns the topics of a round: with messages from sequence since on; since 0 all topics.
+// topicsSince returns the topics of a round: with messages, or the first topic run, from sequence since on; since 0 all
+// topics.
 func (s *Sender) topicsSince(x *indexer) (topics []*Topic) {
 	from := s.topics.list
 	if !x.all {

@@ -61,7 +61,6 @@ func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 	if t.refused || t.known && run.Number < t.next || run.Number < t.from {
 		return false
 	}
-	println("stated", t.ID, t.known, t.next, run.Number, r.at, len(run.Body))
 	gap := r.gapBefore(t, run.Number, it)
 	if r.misnumbered(t, run.Number) {
 		r.fault(events.FaultAnnounced, t)

@@ -194,7 +194,6 @@ func (f *feed) check(it *topics.Item) {
 		tf.next = max(tf.next, it.Number)
 	case it.Lost > 0:
 		if it.Number != tf.next || it.Number+it.Lost > uint64(len(sent)) {
-			println("NUM", f.numbered(), f.sub.o.From, f.st.Begun(), f.st.Start(), tf.from, tf.got, f.c.Position())
 			f.fail("topic %d: gap of %d messages at %d, next is %d, %d were sent", i, it.Lost, it.Number, tf.next, len(sent))
 			return
 		}

@@ -30,9 +30,6 @@ func (o *output) checkKnown() {
 
 // checkItem checks an item just read. Without proofs of identity it may be forged.
 func (f *feed) checkItem() {
-	if dbg {
-		println("item", f.sub.number, f.reader, f.st.Epoch, int(f.consumed), f.item.Number, f.item.Lost, f.item.Unknown, f.item.Cause, len(f.item.Data), f.item.Topic != nil)
-	}
 	switch {
 	case f.t != nil:
 		f.check(&f.item)
