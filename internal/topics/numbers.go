@@ -58,7 +58,7 @@ func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 		}
 		return false
 	}
-	if t.refused || t.known && run.Number < t.next || run.Number < t.from {
+	if t.refused || t.known && run.Number < t.next || run.Number+1 < t.from {
 		return false
 	}
 	gap := r.gapBefore(t, run.Number, it)
