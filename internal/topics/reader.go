@@ -106,7 +106,7 @@ func (r *Reader) Blind(cause events.Cause) { r.blind = cause }
 func (r *Reader) Skip(seq, packets uint64, cause events.Cause) {
 	r.lose(seq, packets, cause)
 	r.SkipState()
-	r.expect, r.broken = 0, cause // a message that lacks a fragment is lost
+	r.expect, r.broken, r.fresh = 0, cause, false // a message that lacks a fragment is lost
 	if r.foreign {                // a message that began before the reader may have ended in the lost packets
 		r.foreign = false
 		r.topics.All(func(_ uint64, t *Track) { t.foreign, t.begun = 0, false })

@@ -178,6 +178,14 @@ func TestReader(t *testing.T) {
 			skip(1),
 			packet(run(nil, x, 2, 1), "x:lost 0+2", "x:2"),
 		}},
+		{"a topic that is wanted after a loss at the very beginning", 0, 1000, []step{
+			{func(rd *Reader) {
+				rd.Drop(x)
+				rd.Skip(0, 1, events.CauseGone)
+				rd.Want(x, "x", nil)
+			}, nil},
+			packet(run(nil, x, 2, 1), "x:unknown before 2", "x:2"),
+		}},
 		{"no gap before a late joiner's first message", 10, 1000, []step{
 			packet(run(nil, x, 50, 1), "x:50"),
 		}},
