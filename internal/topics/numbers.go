@@ -47,9 +47,6 @@ func (r *Reader) Listed(x reliable.EventListing) {
 	}
 }
 
-// unsure, as Track.since, says that all losses may be of the topic.
-const unsure = ^uint64(0)
-
 // stated processes a topic run. It returns true if that shows a gap, which it fills in.
 func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 	if !t.refused && t.Name != string(run.Body) {
@@ -71,7 +68,6 @@ func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 		}
 	}
 	t.known, t.next, t.losses, t.from = true, run.Number, r.losses, 0
-	t.foreign, t.begun = 0, false // no message of the stream continues behind a topic run
 	return gap
 }
 

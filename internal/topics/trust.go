@@ -39,11 +39,11 @@ func (r *Reader) judge(t *Track) {
 	was := t.refused
 	t.refused = r.trust.now != nil && !r.trust.as.May(r.trust.publisher, t.Name)
 	if was && !t.refused {
-		t.since = r.losses
+		t.losses = r.losses
 	}
 	if t.refused && !was {
 		r.discard(t.ID)
-		t.known, t.begun, t.foreign, t.from, t.refusalSent = false, false, 0, 0, false
+		t.known, t.from, t.refusalSent = false, 0, false
 	}
 }
 
