@@ -47,10 +47,6 @@ func (r *Reader) Whole(id uint64) {
 	}
 }
 
-// NamedLate says that a topic was to be wanted before its name came, so earlier losses may be of it.
-func (r *Reader) NamedLate(id uint64) {
-}
-
 // Wants reports whether the topic is wanted.
 func (r *Reader) Wants(id uint64) bool { return r.topics.Get(id) != nil }
 
