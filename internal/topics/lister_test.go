@@ -115,10 +115,12 @@ func TestListerAsksAgain(t *testing.T) {
 		want   []int  // when it asks, in ms
 	}{
 		{9, wiretest.Round(41, 0), []int{0, 100, 300, 700, 1500}},
+		{9, wiretest.Data(41, slices.Concat(run(nil, wire.TopicID("x"), 3, 1), wiretest.Index(wire.IndexEnds, 1))), []int{0, 100, 300, 700, 1500}},
 		{9, wiretest.Named(41, "x=1", "y=1"), []int{0, 100, 300, 700, 1500, 2500, 3500, 4500}},
 		{1, wiretest.Named(41, "x=1", "y=1"), []int{0, 100, 300, 700, 1500}},
 	} {
 		l, _ := newTestLister(c.budget)
+		l.names[wire.TopicID("x")] = "x" // of another publisher
 		var asked []int
 		for ms := 0; ms < 5000; ms += 50 {
 			now := reliable.Instant(time.Hour).Add(time.Duration(ms) * time.Millisecond)

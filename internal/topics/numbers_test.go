@@ -16,6 +16,11 @@ func TestTopicRunsOnFault(t *testing.T) {
 	const x = 1
 	first := func(rd *Reader) { rd.Packet(run(nil, x, 0, 1, 1)) }
 	skip := func(rd *Reader) { rd.Skip(5, 1, events.CauseGone) }
+	later := func(rd *Reader) { // the reader has it from its first message on
+		rd.Drop(x)
+		rd.Want(x, "x", nil)
+		rd.Whole(x)
+	}
 	for _, c := range []struct {
 		name   string
 		before []func(rd *Reader)
@@ -29,6 +34,9 @@ func TestTopicRunsOnFault(t *testing.T) {
 		{"more than delivered, packets lost", []func(*Reader){first, skip}, 5, Item{Number: 2, Lost: 3, Cause: events.CauseGone}, nil},
 		{"packets lost before the last topic run", []func(*Reader){first, skip, func(rd *Reader) { rd.Packet(stated(nil, x, "x", 2)) }}, 5,
 			Item{Number: 2, Lost: 3, Cause: events.CauseMisnumbered}, []events.Fault{events.FaultAnnounced}},
+		{"packets lost before it is wanted", []func(*Reader){skip, later}, 5, Item{Lost: 5, Cause: events.CauseGone}, nil},
+		{"packets lost before the last topic run of a whole topic", []func(*Reader){skip, later, func(rd *Reader) { rd.Packet(stated(nil, x, "x", 0)); items(rd); rd.Whole(x) }}, 5,
+			Item{Lost: 5, Cause: events.CauseMisnumbered}, []events.Fault{events.FaultAnnounced}},
 		{"as many as the lost packet can have held", []func(*Reader){first, skip}, 2 + 2*maxMessages, Item{Number: 2, Lost: 2 * maxMessages, Cause: events.CauseGone}, nil},
 		{"more than the lost packet can have held", []func(*Reader){first, skip}, 3 + 2*maxMessages,
 			Item{Number: 2, Unknown: true, Cause: events.CauseMisnumbered}, []events.Fault{events.FaultAnnounced}},
@@ -92,6 +100,7 @@ func TestListingsCoverLosses(t *testing.T) {
 		{"one after the other, both", [2]uint64{}, 0, []reliable.Event{gap(12, 1), listed(12, 15), gap(20, 3), listed(20, 25)}, 99, none},
 		{"missed packets", [2]uint64{23, 3}, 0, []reliable.Event{listed(20, 23)}, 99, none},
 		{"all but one missed packet", [2]uint64{23, 3}, 0, []reliable.Event{listed(20, 22)}, 20, unknown},
+		{"a loss before missed packets", [2]uint64{25, 3}, 0, []reliable.Event{gap(20, 1), listed(22, 30)}, 20, unknown},
 		{"more missed packets than there are before", [2]uint64{5, 9}, 0, []reliable.Event{listed(1, 30)}, 0, unknown},
 		{"packets lost at the end", [2]uint64{}, 0, []reliable.Event{{Kind: reliable.EventEnd, Seq: 30, Count: 2}}, 99, unknown},
 		{"losses before the publisher was lost", [2]uint64{}, 0, []reliable.Event{gap(20, 3), {Kind: reliable.EventDown}}, 99, unknown},

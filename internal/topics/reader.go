@@ -180,8 +180,8 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
 	}
-	if run.Continues() && r.passes(t) {
-		return false // begun before the topic was wanted, or lost: the next message shows which
+	if !t.known && t.losses == r.losses && run.Continues() {
+		return false // it began before the topic was wanted; one that may have begun in lost packets is a gap
 	}
 	if t.known && run.Number < t.next {
 		r.drop() // a number that was used already: a fault of the publisher

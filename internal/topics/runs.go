@@ -136,20 +136,6 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	return true
 }
 
-// passes reports whether to ignore a fragment that is not the first of its message: the reader has had no message of
-// topic t, so this one had begun before the topic was wanted. docs/protocol §10.5.
-//
-// A message that may have begun in lost packets is not ignored: its last fragment reports it. Only losses since the
-// latest fragmented message count, because the fragments of a message are consecutive, and only losses since the topic
-// was wanted.
-func (r *Reader) passes(t *Track) bool {
-	if t.known {
-		return false
-	}
-	// With from the next message shows the gap exactly.
-	return t.from > 0 || r.broken == events.CauseNone || t.losses == r.losses
-}
-
 // A reader frees memory for fragments of more than keptPartial bytes when unusedPackets in a row had none, so that one
 // large message does not hold memory permanently.
 const (

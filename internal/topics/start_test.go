@@ -45,8 +45,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			return append(out, items(rd)...)
 		}, []string{"x:lost 12+8", "x:20"}},
 		"the message is not published yet": {9, 12, func(rd *Reader) []string {
-			rd.Packet(stated(nil, id, "x", 11))
-			rd.Packet(run(nil, id, 11, 1))
+			rd.Packet(run(stated(nil, id, "x", 11), id, 11, 1))
 			out := items(rd)
 			rd.Packet(run(stated(nil, id, "x", 12), id, 12, 1))
 			return append(out, items(rd)...)
@@ -73,6 +72,11 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			rd.End()
 			return append(out, items(rd)...)
 		}, []string{"x:12"}},
+		"a loss within a later message": {9, 12, func(rd *Reader) []string {
+			rd.Skip(10, 3, events.CauseOverrun)
+			rd.Packet(fragment(id, 14, 30, 10, 20))
+			return items(rd)
+		}, []string{"x:lost 12+3"}},
 		"fragments of an earlier message": {9, 12, func(rd *Reader) []string {
 			rd.Packet(fragment(id, 11, 30, 0, 10))
 			rd.Packet(fragment(id, 11, 30, 10, 20))

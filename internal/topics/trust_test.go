@@ -36,6 +36,8 @@ func TestReaderTrust(t *testing.T) {
 		{"refused, then trusted again", "m0 -m1 m2 +m3 m4", "0 3 4", 2, 1},
 		{"refused twice", "m0 -m1 +m2 -m3 +m4", "0 2 4", 2, 2},
 		{"a topic run while refused, then trusted again", "m0 -m1 t2 +m2", "0 2", 1, 1},
+		{"a topic run while refused, before messages", "m0 -t1 m1 m2 +m3", "0 3", 2, 1},
+		{"a message in progress when trusted again", "m0 - l1 +c2 m3", "0 unknown 3", 0, 0},
 		{"a loss while refused", "m0 -m1 l1 +m3", "0 unknown 3", 1, 1},
 		{"a reported loss before the refusal", "m0 l1 t2 -m2 +m3", "0 gap:1+1 unknown 3", 1, 1},
 		{"a fragment", "f0 -f1 +m2", "0 2", 1, 1},
@@ -84,6 +86,8 @@ func TestReaderTrust(t *testing.T) {
 					r.Packet(messageRun(id, n))
 				case 'f':
 					r.Packet(fragmentRun(id, n))
+				case 'c':
+					r.Packet(fragment(id, n, 30, 20, 10))
 				case 'l':
 					r.Skip(1, n, events.CauseGone)
 				case 't':
