@@ -79,10 +79,8 @@ func (r *Reader) collide(t *Track, other string) {
 	}
 }
 
-// lostSince returns the largest number of packets that may have been lost since the last message of topic t.
-func (r *Reader) lostSince(t *Track) uint64 {
-	return r.losses - t.losses
-}
+// lostSince returns the number of packets lost since the last message or topic run of topic t.
+func (r *Reader) lostSince(t *Track) uint64 { return r.losses - t.losses }
 
 // misnumbered reports whether more messages of topic t are missing before number than fit in the lost packets.
 // docs/protocol §10.3, §10.7.

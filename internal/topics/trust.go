@@ -74,8 +74,8 @@ type readerFaults struct {
 // names no publisher.
 func (r *Reader) OnFault(emit func(*events.FaultError)) { r.faults.emit = emit }
 
-// OnCollision makes the reader call f, within Next, with a topic that it drops because the publisher uses the topic's id
-// for another name. The error names no publisher.
+// OnCollision makes the reader call f, within Next, when it drops a topic because the publisher uses the topic's id for
+// another name. The error names no publisher.
 func (r *Reader) OnCollision(f func(*events.TopicCollisionError)) { r.faults.collides = f }
 
 func (r *Reader) fault(kind events.Fault, t *Track) {
