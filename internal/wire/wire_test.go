@@ -266,8 +266,8 @@ func TestTypeString(t *testing.T) {
 		TypeNAK: "nak", TypeNCF: "ncf", TypeGone: "gone", TypeStatus: "status", TypeHello: "hello",
 		TypeReply: "reply", TypeRecall: "recall", LastType + 1: "type(11)",
 	} {
-		if got := typ.String(); got != want {
-			t.Errorf("type %d is %q, want %q", uint8(typ), got, want)
+		if got := typ.String(); got != want || typ.Known() == strings.HasPrefix(want, "type(") {
+			t.Errorf("type %d is %q, known %t, want %q", uint8(typ), got, typ.Known(), want)
 		}
 	}
 }
