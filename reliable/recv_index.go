@@ -118,7 +118,7 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 // began is the sequence from which on a topic begins that packet seq states first.
 func (x *indexState) began(seq uint64) uint64 {
 	if x.open && x.known {
-		return x.since
+		return min(x.since, seq)
 	}
 	return seq
 }

@@ -37,13 +37,13 @@ type learningAhead []*group
 // on the loop. Call end when the subscription has begun.
 func (s *Subscription) learnAhead(topics []TopicName) (learning learningAhead, err error) {
 	wild := func(t TopicName) bool { return t.Pattern.Wild() }
-	if s.owner() != nil || !slices.ContainsFunc(topics, wild) {
+	if !slices.ContainsFunc(topics, wild) {
 		return nil, nil
 	}
 	var ready []chan struct{}
 	if err := s.l.do(func() {
 		for index, of := range byGroup(topics) {
-			if g := s.l.find(index, nil); g != nil && slices.ContainsFunc(of, wild) && g.learnAhead() {
+			if g := s.l.find(index, s.owner()); g != nil && slices.ContainsFunc(of, wild) && g.learnAhead() {
 				learning, ready = append(learning, g), append(ready, g.patterns.ahead.ready)
 			}
 		}

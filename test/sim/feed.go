@@ -257,7 +257,7 @@ func (f *feed) finish() {
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		tf := &f.topics[i]
-		if !tf.wanted || !f.wants(f.sub.sim.topicIDs[i]) && f.st.Start() > 0 && f.out.listed(f.consumed) == nil {
+		if !tf.wanted || !f.wants(f.sub.sim.topicIDs[i]) && f.since > 0 && f.out.listed(f.consumed) == nil {
 			continue // or its name is not known yet
 		}
 		want := f.t.before(i, f.consumed)

@@ -57,7 +57,7 @@ func (s *subscriber) join(p pattern.Pattern, stay int) {
 // known: the streams are already read.
 func (s *subscriber) waitsForNames() bool {
 	up := func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }
-	if s.o.FromWindow || s.o.FromState || len(s.patterns) > 0 || !slices.ContainsFunc(s.r.Streams(), up) {
+	if len(s.patterns) > 0 || !slices.ContainsFunc(s.r.Streams(), up) {
 		return false
 	}
 	if s.namesBy == 0 {
