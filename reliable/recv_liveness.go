@@ -255,6 +255,7 @@ func (st *Stream) lose(now Instant) {
 		st.depart(now)
 		return
 	}
+	st.life.ended = false // not before the publisher is received again
 	cause := st.r.instances.silence(st)
 	old := st.life.old
 	if x := st.path.legs; x != nil {
@@ -263,9 +264,7 @@ func (st *Stream) lose(now Instant) {
 	if old >= oldHeartbeats {
 		st.fault(events.FaultClock)
 	}
-	if st.giveUp(now, st.high, cause); st.life.finished {
-		return // giving up the missing packets has ended the stream
-	}
+	st.giveUp(now, st.high, cause)
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), cause
 	st.report.stop()
 	if st.win.state.waits() {
