@@ -104,16 +104,14 @@ func (x *indexer) introduce(t *Topic) {
 func (s *Sender) IndexDue() Instant {
 	x := &s.index
 	switch {
-	case s.end.begun || s.blocked != events.ReasonNone:
+	case s.end.begun || s.blocked != events.ReasonNone || x.phase == indexClosed:
 		return Never
-	case len(x.said) > 0:
-		return 0
-	case x.phase != indexIdle:
+	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
 	case x.asked == Never:
 		return Never
 	}
-	return max(x.asked, x.rest)
+	return max(x.asked, x.rest, x.due)
 }
 
 // WriteIndex writes what is due of an index round into the packets of w, which must not be within a message. Call
@@ -157,6 +155,7 @@ func (s *Sender) CloseIndex(w *Writer) bool {
 	if x.phase == indexIdle {
 		since := s.win.trail
 		for _, m := range s.members.list {
+			since = min(since, m.Next) // it may lose what it misses, and ask after the end
 			if m.asksIndex() {
 				since = min(since, m.index.question.since)
 			}
