@@ -224,9 +224,9 @@ func (r *random) judge() {
 			r.t.Errorf("packets below %d of %d are tracked; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)
 		case st.abandon.below > st.next && st.next == st.tracked:
 			r.t.Errorf("given up below %d, but next is %d", st.abandon.below, st.next)
-		case len(st.totals.pending) > 0 && st.totals.pending[0].asOf <= st.next:
-			r.t.Errorf("totals as of %d are not delivered at %d", st.totals.pending[0].asOf, st.next)
-		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt && !st.totals.wanted():
+		case st.life.downDue && st.next == st.high:
+			r.t.Errorf("the loss of the publisher is not delivered at %d", st.next)
+		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt:
 			r.t.Errorf("the stream reached its end, %d, but has not ended", st.life.endAt)
 		}
 	}

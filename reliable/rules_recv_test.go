@@ -357,7 +357,6 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	if len(end(1)) != 1 || len(end(2)) != 1 || len(l.down) != 0 {
 		t.Fatal("no reply, or ended without the last packet")
 	}
-	r.Handle(now, 5, announced(2, 2))
 	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
 	st := of(wire.TypeStatus, replies(r, now))
 	if len(st) != 1 || !slices.Equal(l.down, []events.Cause{events.CauseNone}) {
