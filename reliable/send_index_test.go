@@ -185,7 +185,9 @@ func TestIndexRoundCountsMessagesOfOtherWriters(t *testing.T) {
 // A long round is written in parts, between which other messages go, and the next one waits for as long as it took at
 // its rate. docs/protocol §9.3.
 func TestIndexRoundsHaveARate(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) { c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 1472, 44, 65000, 4096, NoFlow{} })
+	b := newBench(t, func(c *SenderConfig) {
+		c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 1472, 44, 65000, 4096, NoFlow{}
+	})
 	const topics = 10_000
 	for i := range topics {
 		b.topic(fmt.Sprint("a topic with a rather long name, of which there are many: ", i))
