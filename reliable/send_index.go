@@ -29,10 +29,11 @@ type indexer struct {
 	begun uint64 // Writer.Begun with the run that begins the round
 	since uint64
 	all   bool
-	only  []*Topic // without all: topics that the answered receivers want
-	todo  []*Topic // topics that are still to be written
-	due   Instant  // when to write more
-	bytes int      // size of the round so far
+	only  []*Topic      // without all: topics that the answered receivers want
+	todo  []*Topic      // topics that are still to be written
+	due   Instant       // when to write more
+	pause time.Duration // after this round
+	bytes int           // size of the round so far
 	buf   []byte
 }
 
@@ -72,6 +73,9 @@ const (
 	// other messages go between them.
 	indexRate  = 2 << 20
 	indexEvery = 500 * time.Microsecond
+	// minIndexPause is the pause after a round. It doubles, up to maxIndexPause, while questions come without a break: a
+	// receiver that loses packets all the time asks all the time.
+	minIndexPause, maxIndexPause = time.Millisecond, time.Second
 	// maxStrangers bounds the questions of non-members that one round answers.
 	maxStrangers = 16
 )
@@ -104,7 +108,7 @@ func (x *indexer) introduce(t *Topic) {
 func (s *Sender) IndexDue() Instant {
 	x := &s.index
 	switch {
-	case s.end.begun || s.blocked != events.ReasonNone || x.phase == indexClosed:
+	case x.last || s.end.begun || s.blocked != events.ReasonNone:
 		return Never
 	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
@@ -135,7 +139,7 @@ func (s *Sender) WriteIndex(now Instant, w *Writer) {
 		return
 	}
 	if x.write(s, w, indexPart) {
-		x.rest = now.Add(time.Duration(x.bytes) * time.Second / indexRate)
+		x.rest = now.Add(max(time.Duration(x.bytes)*time.Second/indexRate, x.pause))
 	}
 }
 
@@ -209,6 +213,9 @@ func (x *indexer) begin(s *Sender, w *Writer) bool {
 	for _, m := range answered {
 		m.index.answered = m.index.question.number
 	}
+	if x.pause = min(2*x.pause, maxIndexPause); x.asked > x.rest.Add(x.pause) {
+		x.pause = minIndexPause
+	}
 	x.asked, x.strangers = Never, nil
 	x.all = marks&wire.IndexAll != 0
 	for _, m := range s.members.list {
@@ -242,6 +249,7 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 		if w.Begun()-first >= parts || !w.name(t) {
 			return false
 		}
+		w.b.plain[w.open] = true
 		x.bytes += wire.RunHeaderLen + len(t.Name)
 	}
 	if !w.index(wire.IndexEnds, uint64(len(s.topics.list)), nil) {
@@ -252,7 +260,8 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 	return true
 }
 
-// topicsSince returns the topics of a round: with messages from sequence since on; since 0 all topics.
+// topicsSince returns the topics of a round: with messages, or the first topic run, from sequence since on; since 0 all
+// topics.
 func (s *Sender) topicsSince(x *indexer) (topics []*Topic) {
 	from := s.topics.list
 	if !x.all {
@@ -273,6 +282,7 @@ func (w *Writer) index(marks wire.IndexMarks, number uint64, answers []byte) boo
 		return false
 	}
 	wire.PutIndexRun(w.packet[w.off:w.off+n], marks, number, answers)
+	w.b.plain[w.open] = true
 	w.off += n
 	w.endTail()
 	return true
