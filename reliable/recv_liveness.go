@@ -171,11 +171,7 @@ func (st *Stream) back(now Instant) {
 		st.life.down, st.life.downCause, st.life.upAt = false, events.CauseNone, st.r.up(now)
 		st.report.sent = 0 // it may have removed this receiver as a member
 		st.report.by(now)
-		if st.life.downDue { // the output has not learned that the publisher was lost
-			st.life.downDue = false
-		} else if x := &st.topics.index; x.known {
-			x.open = false // readers have reported that the extent of earlier losses is unknown
-		}
+		st.life.downDue = false // if it is, the output has not learned that the publisher was lost
 		st.r.sink.StreamUp(st)
 	}
 }
