@@ -88,8 +88,8 @@ func TestReceiverAsksForIndexRounds(t *testing.T) {
 		"from a later one on":                {do: []func(*Receiver){late}, question: 1},
 		"a packet is missing":                {do: []func(*Receiver){first, func(r *Receiver) { handle(r, 2) }}},
 		"a packet is lost":                   {do: []func(*Receiver){first, lose(1)}, question: 1, since: 1},
-		"two are lost":                       {do: []func(*Receiver){first, lose(1), lose(3)}, question: 1, since: 1},
-		"one is lost after a late start":     {do: []func(*Receiver){late, lose(6)}, question: 1},
+		"two are lost":                       {do: []func(*Receiver){first, lose(1), lose(3)}, question: 2, since: 1},
+		"one is lost after a late start":     {do: []func(*Receiver){late, lose(6)}, question: 2},
 		"one is lost after the answer":       {do: []func(*Receiver){late, answer(1, 0), lose(7)}, question: 2, since: 7},
 		"one is lost within the answer":      {do: []func(*Receiver){first, lose(1), begin(1, 1), lose(4)}, question: 2, since: 1},
 		"the end of the answer is lost":      {do: []func(*Receiver){late, begin(1, 0), lose(7), answer(1, 0)}, question: 2},
@@ -110,7 +110,12 @@ func TestReceiverAsksForIndexRounds(t *testing.T) {
 		"a reader was overtaken behind it": {do: []func(*Receiver){first, lose(1), func(r *Receiver) { r.list[0].Missed(2) }},
 			question: 1, since: 1},
 		"a reader was overtaken within the answer": {do: []func(*Receiver){first, lose(1), begin(1, 1), func(r *Receiver) { r.list[0].Missed(3) }},
-			question: 2, since: 3},
+			question: 2, since: 1},
+		"the publisher was lost": {do: []func(r *Receiver){first, func(r *Receiver) {
+			handle(r, 3)
+			r.Tick(Instant(time.Minute))
+			handle(r, 4)
+		}}, question: 1, since: 1},
 		"the stream has ended": {do: []func(*Receiver){first, func(r *Receiver) {
 			for at := range uint64(2) {
 				r.Handle(1, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 1, SentAt: at + 1}))
