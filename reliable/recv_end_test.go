@@ -172,13 +172,6 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 		return r
 	}
 	late := Instant(time.Hour).Add(silence)
-	t.Run("room", func(t *testing.T) {
-		l := &log{}
-		begin(l, 0, 1, 2).Tick(late)
-		if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || len(l.gaps) > 0 {
-			t.Errorf("down %v, gaps %v", l.down, l.gaps)
-		}
-	})
 	t.Run("no room", func(t *testing.T) {
 		room := false
 		l := &log{room: func() bool { return room }}

@@ -135,26 +135,6 @@ func TestReceiverAsksForIndexRounds(t *testing.T) {
 	}
 }
 
-// Every status with a question names the topics: if the first one is lost, the publisher would otherwise answer for the
-// topics that were wanted before. docs/protocol §7.6, §9.3.
-func TestQuestionsNameTopics(t *testing.T) {
-	r := newReceiver(t, &log{}, nil)
-	at := Instant(1)
-	handle(r, 5, topicRuns("a.b:5"))
-	for i := range uint64(20) {
-		at += Instant(time.Millisecond)
-		r.Handle(at, 5, heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{Lead: 6, SentAt: i + 1, Interval: time.Second, StatusInterval: time.Second}))
-		for _, p := range of(wire.TypeStatus, replies(r, at)) {
-			if st, err := wire.ParseStatus(p.b); err != nil || st.Topics() != 1 || st.Question != 1 {
-				t.Fatalf("status %d names %d topics, %v", i, st.Topics(), err)
-			}
-		}
-	}
-	if n := r.Stats().Statuses; n != 20 {
-		t.Errorf("%d statuses", n)
-	}
-}
-
 // A round answers a question if it names receiver and question, or has all topics from there on. What it covers is
 // reported behind its last packet. Damaged and forged rounds answer nothing. docs/protocol §9.3.
 func TestIndexRoundAnswers(t *testing.T) {
@@ -334,27 +314,4 @@ func TestPublisherOfAWantedTopic(t *testing.T) {
 	handle(r, 2)
 	gone(r, 1, 1)
 	expect(r, "after a loss", false, true)
-}
-
-// Losses before the end of a stream are covered by its closing round, although no question was answered.
-// docs/protocol §9.3.
-func TestClosingRoundCoversLosses(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		l := &log{}
-		r := newReceiver(t, l, nil)
-		handle(r, 0)
-		handle(r, 2)
-		gone(r, 1, 1)
-		if !late {
-			handle(r, 3, index(begins|all, 1), topicRuns("a.b=3"), index(ends, 1))
-		}
-		r.Handle(4, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1}))
-		r.Handle(5, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 2}))
-		if late {
-			handle(r, 3, index(begins|all, 1), topicRuns("a.b=3"), index(ends, 1))
-		}
-		if q, _ := asked(t, r); q != 0 || !slices.Equal(l.listed, []EventListing{{1, 3}}) || !slices.Equal(l.down, []events.Cause{events.CauseNone}) {
-			t.Errorf("late %v: question %d, listed %v, down %v", late, q, l.listed, l.down)
-		}
-	}
 }

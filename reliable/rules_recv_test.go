@@ -336,8 +336,18 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	if st := ask(2); st.Topics() != 2 || string(st.Name) != "reader" {
 		t.Errorf("with other topics: %d, name %q", st.Topics(), st.Name)
 	}
+	// The change has asked for an index round. The publisher answers for the topics that it knows, so each status with
+	// the question names them. docs/protocol §9.3.
+	handle(r, 1)
+	setTopics(r, now, []string{"a.b", "c", "d"})
+	if st, again := ask(3), ask(4); st.Topics() != 3 || again.Topics() != 3 || again.Question != st.Question {
+		t.Errorf("with a question: %d topics, then %d", st.Topics(), again.Topics())
+	}
+	handle(r, 2, index(begins, 0, 42, 2), index(ends, 1))
+	setTopics(r, now, []string{"a.b", "c"})
+	replies(r, now)
 	now = now.Add(600 * time.Millisecond)
-	if st := ask(3); st.Topics() != 2 || string(st.Name) != "reader" || st.Unread != 0 {
+	if st := ask(5); st.Topics() != 2 || string(st.Name) != "reader" || st.Unread != 0 {
 		t.Errorf("half a cadence later: %d topics, name %q", st.Topics(), st.Name)
 	}
 }

@@ -24,11 +24,11 @@ func (b *bench) index() {
 	}
 }
 
-// indexed writes what is due of index rounds, and returns all packets to be sent, as namesIn does.
+// indexed writes what is due of index rounds, and returns the runs of all packets to be sent, as namesIn does.
 func (b *bench) indexed() string {
 	b.t.Helper()
 	b.index()
-	return namesIn(b.t, of(wire.TypeData, b.next()))
+	return strings.ReplaceAll(namesIn(b.t, of(wire.TypeData, b.next())), ", ", " ")
 }
 
 // say assigns a message of each topic, in a packet of its own.
@@ -39,97 +39,85 @@ func (b *bench) say(names ...string) {
 		if why := b.s.Assign(b.now, b.w, true); why != events.ReasonNone {
 			b.t.Fatal(why)
 		}
+		b.next()
 	}
-	b.next()
 }
 
-// question handles a status of a receiver with a question. Its topics end with "+" if it may want others.
-func (b *bench) question(receiver uint64, flags wire.Flags, number uint32, since uint64, topics string) {
-	h := b.header()
-	h.Flags = flags | wire.FlagWantTopics
+// question handles a status with a question: receiver (negative: it is no member), number, since and topics; "+": it may
+// want others. "!": what is due is written first.
+func (b *bench) question(text string) {
+	b.t.Helper()
+	h, f := b.header(), strings.Fields(text)
+	if f[0] == "!" {
+		b.index()
+		b.now, f = b.now.Add(time.Second), f[1:]
+	}
+	var receiver, number, since int
+	if _, err := fmt.Sscan(strings.Join(f[:3], " "), &receiver, &number, &since); err != nil {
+		b.t.Fatal(err)
+	}
+	h.Flags = wire.FlagWantTopics
+	if receiver < 0 {
+		receiver, h.Flags = -receiver, h.Flags|wire.FlagLeaving
+	}
 	var ids []uint64
-	for _, name := range strings.Fields(topics) {
+	for _, name := range f[3:] {
 		if name == "+" {
 			h.Flags |= wire.FlagMoreTopics
 		} else {
 			ids = append(ids, wire.TopicID(name))
 		}
 	}
-	b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: receiver, Limit: 1 << 40, Echo: uint64(b.now), Since: since, Question: number}, ids), nil)
+	st := wire.Status{Receiver: uint64(receiver), Limit: 1 << 40, Echo: uint64(b.now), Since: uint64(since), Question: uint32(number)}
+	b.s.Handle(b.now, wire.AppendStatus(nil, h, &st, ids), nil)
 }
 
 // A round answers all questions that wait, each once, with the topics that the receivers want and that have messages
 // from the least sequence asked about on. docs/protocol §9.3.
 func TestIndexRounds(t *testing.T) {
-	const leaves = wire.FlagLeaving
-	for name, c := range map[string]struct {
-		ask  func(b *bench)
-		want string
-	}{
-		"no question":           {func(b *bench) { b.status(1, 0, 100, 0) }, ""},
-		"a topic":               {func(b *bench) { b.question(1, 0, 1, 0, "x") }, "[0 1 x=2 ]4"},
-		"an unknown topic":      {func(b *bench) { b.question(1, 0, 1, 0, "u") }, "[0 1 ]4"},
-		"a topic without data":  {func(b *bench) { b.question(1, 0, 1, 0, "w") }, "[0 1 w=0 ]4"},
-		"none of its messages":  {func(b *bench) { b.question(1, 0, 1, 1, "w z y") }, "[1 1 z=1 y=1 ]4"},
-		"other topics possible": {func(b *bench) { b.question(1, 0, 1, 0, "x +") }, "[0* 1 w=0 x=2 y=1 z=1 ]4"},
-		"no topic stated":       {func(b *bench) { b.question(1, 0, 1, 0, "") }, "[0* 1 w=0 x=2 y=1 z=1 ]4"},
-		"since the last packet": {func(b *bench) { b.question(1, 0, 1, 3, "+") }, "[3* 1 z=1 ]4"},
-		"since the next one":    {func(b *bench) { b.question(1, 0, 1, 4, "+") }, "[4* 1 ]4"},
-		"two members": {func(b *bench) {
-			b.question(1, 0, 1, 3, "x z")
-			b.question(2, 0, 1, 2, "z x")
-		}, "[2 1 2 x=2 z=1 ]4"},
-		"two, one of all topics": {func(b *bench) {
-			b.question(1, 0, 1, 3, "x")
-			b.question(2, 0, 1, 2, "z +")
-		}, "[2* 1 2 x=2 z=1 ]4"},
-		"asked again before the round": {func(b *bench) {
-			b.question(1, 0, 1, 3, "x")
-			b.question(1, 0, 2, 0, "y")
-		}, "[0 1 y=1 ]4"},
-		"asked again after it": {func(b *bench) {
-			b.question(1, 0, 1, 3, "y z")
-			b.index()
-			b.now = b.now.Add(time.Second)
-			b.question(1, 0, 1, 3, "y z")
-		}, "[3 1 z=1 ]4"},
-		"a further question after it": {func(b *bench) {
-			b.question(1, 0, 1, 3, "y z")
-			b.index()
-			b.now = b.now.Add(time.Second)
-			b.question(1, 0, 2, 1, "y")
-		}, "[3 1 z=1 ]4, [1 1 y=1 ]4"},
-		"a member that leaves": {func(b *bench) {
-			b.question(1, 0, 1, 0, "x")
-			b.s.Handle(b.now, b.statusOf(leaves, wire.Status{Receiver: 1, Limit: 100, Echo: uint64(b.now)}), nil)
-		}, ""},
-		"a member without the question any more": {func(b *bench) {
-			b.question(1, 0, 1, 0, "x")
-			b.now++
-			b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 1, Next: 4, Limit: 100, Echo: uint64(b.now)}), nil)
-		}, ""},
-		"not a member": {func(b *bench) {
-			b.question(9, leaves, 1, 3, "")
-			b.question(9, leaves, 1, 3, "")
-			b.question(1, 0, 1, 3, "x")
-		}, "[3* 1 9 z=1 ]4"},
-		"many that are no members": {func(b *bench) {
-			for i := range uint64(maxStrangers + 5) {
-				b.question(10+i, leaves, 1, 4, "")
-			}
-		}, "[4* 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 ]4"},
-		"after the end": {func(b *bench) {
-			b.question(1, 0, 1, 0, "x")
-			b.s.End(b.now)
-		}, ""},
+	strangers, answered := "-9 1 4", "[4* 9"
+	for i := 10; i < 30; i++ {
+		strangers += fmt.Sprintf("; -%d 1 4", i)
+		if i < 9+maxStrangers {
+			answered += fmt.Sprint(" ", i)
+		}
+	}
+	for name, c := range map[string][2]string{
+		"a topic":                      {"1 1 0 x", "[0 1 x=2 ]4"},
+		"an unknown topic":             {"1 1 0 u", "[0 1 ]4"},
+		"a topic without data":         {"1 1 0 w", "[0 1 w=0 ]4"},
+		"none of its messages":         {"1 1 1 w z y", "[1 1 z=1 y=1 ]4"},
+		"other topics possible":        {"1 1 0 x +", "[0* 1 w=0 x=2 y=1 z=1 ]4"},
+		"no topic stated":              {"1 1 0", "[0* 1 w=0 x=2 y=1 z=1 ]4"},
+		"since the last packet":        {"1 1 3 +", "[3* 1 z=1 ]4"},
+		"since the next one":           {"1 1 4 +", "[4* 1 ]4"},
+		"two members":                  {"1 1 3 x z; 2 1 2 z x", "[2 1 2 x=2 z=1 ]4"},
+		"the first since earlier":      {"1 1 2 x z; 2 1 3 z x", "[2 1 2 x=2 z=1 ]4"},
+		"two, one of all topics":       {"1 1 3 x; 2 1 2 z +", "[2* 1 2 x=2 z=1 ]4"},
+		"asked again before the round": {"1 1 3 x; 1 2 0 y", "[0 1 y=1 ]4"},
+		"asked again after it":         {"1 1 3 y z; ! 1 1 3 y z", "[3 1 z=1 ]4"},
+		"a further question after it":  {"1 1 3 y z; ! 1 2 1 y", "[3 1 z=1 ]4 [1 1 y=1 ]4"},
+		"not a member":                 {"-9 1 3; -9 1 3; 1 1 3 x", "[3* 1 9 z=1 ]4"},
+		"many that are no members":     {strangers, answered + " ]4"},
+		"a member that leaves":         {"1 1 0 x; leave", ""},
+		"the end":                      {"1 1 0 x; end", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)
 			b.topic("w")
 			b.say("x", "y", "x", "z")
-			c.ask(b)
-			if got := strings.ReplaceAll(b.indexed(), ", ", " "); got != strings.ReplaceAll(c.want, ", ", " ") {
-				t.Errorf("%q, want %q", got, c.want)
+			for _, text := range strings.Split(c[0], "; ") {
+				switch text {
+				case "leave":
+					b.s.Handle(b.now, b.statusOf(wire.FlagLeaving, wire.Status{Receiver: 1, Limit: 100, Echo: uint64(b.now)}), nil)
+				case "end":
+					b.s.End(b.now)
+				default:
+					b.question(text)
+				}
+			}
+			if got := b.indexed(); got != c[1] {
+				t.Errorf("%q, want %q", got, c[1])
 			}
 		})
 	}
@@ -140,24 +128,23 @@ func TestIndexRoundOfManyMembers(t *testing.T) {
 	b := newBench(t, nil)
 	b.say("x")
 	const members, fit = 50, (512 - wire.DataHeaderLen - wire.RunHeaderLen - wire.IndexHeaderLen) / wire.IndexEntryLen
-	for i := range uint64(members) {
-		b.question(100+i, 0, 1, 0, "x")
+	for i := range members {
+		b.question(fmt.Sprint(100+i, " 1 0 x"))
 	}
-	for i, want := range []int{fit, members - fit, 0} {
-		got := 0
-		for range 10 {
-			got += len(strings.Fields(strings.ReplaceAll(b.indexed(), ",", "")))
-			b.now = b.now.Add(time.Millisecond)
-			if want > 0 && got > 0 {
-				break
-			}
+	for _, want := range []int{fit, members - fit} {
+		got := ""
+		for before := b.s.Stats().IndexRounds; b.s.Stats().IndexRounds == before; b.now = max(b.now+1, b.s.IndexDue()) {
+			b.s.Grant(b.w)
+			b.s.WriteIndex(b.now, b.w)
+			b.s.Assign(b.now, b.w, true)
+			got += namesIn(t, of(wire.TypeData, b.next())) + " "
 		}
-		if want > 0 {
-			got -= 3 // the beginning, the topic and the end
+		if n := len(strings.Fields(got)) - 3; n != want { // without the beginning, the topic and the end
+			t.Errorf("a round answers %d receivers, want %d: %s", n, want, got)
 		}
-		if got != want {
-			t.Errorf("round %d answers %d receivers, want %d", i, got, want)
-		}
+	}
+	if b.now = b.now.Add(time.Minute); b.indexed() != "" {
+		t.Error("a third round")
 	}
 }
 
@@ -170,7 +157,7 @@ func TestIndexRoundCountsMessagesOfOtherWriters(t *testing.T) {
 	b.s.Grant(other)
 	other.Append(b.topic("y"), make([]byte, 10))
 	b.put(b.topic("z"), 10)
-	b.question(1, 0, 1, 3, "x y z")
+	b.question("1 1 3 x y z")
 	b.s.Grant(b.w)
 	b.s.WriteIndex(b.now, b.w)
 	b.s.WriteIndex(b.now.Add(time.Second), b.w) // it has no sequence yet
@@ -196,7 +183,7 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 	start, bytes, parts, number := b.now, 0, 0, uint32(0)
 	for b.now.Sub(start) < 5*time.Second {
 		if number++; parts == 0 || b.now.Sub(start) > time.Second {
-			b.question(1, 0, number, 0, "+")
+			b.question(fmt.Sprint("1 ", number, " 0 +"))
 		}
 		before := b.s.Lead()
 		b.index()
@@ -211,7 +198,7 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 			parts++
 		}
 		due := b.s.IndexDue()
-		if n > 2 && due < b.now.Add(indexEvery) {
+		if n > 2 && due < b.now.Add(indexEvery) || due < b.s.index.rest {
 			t.Fatalf("the next part is due after %v", due.Sub(b.now))
 		}
 		b.now = max(b.now+1, min(due, b.now.Add(10*time.Millisecond)))
@@ -226,7 +213,7 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 func TestIndexRoundsWaitForRoom(t *testing.T) {
 	b := newBench(t, nil)
 	b.say("x")
-	b.question(1, 0, 1, 0, "x")
+	b.question("1 1 0 x")
 	b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 2, Next: 1, Limit: 1, Echo: uint64(b.now)}), nil)
 	if got := b.indexed(); got != "" || b.s.Blocked() != events.ReasonFlow || b.s.IndexDue() != Never {
 		t.Errorf("%q, blocked %v, due %v", got, b.s.Blocked(), b.s.IndexDue())
@@ -234,7 +221,7 @@ func TestIndexRoundsWaitForRoom(t *testing.T) {
 	b.status(2, 1, 100, 0)
 	b.s.Assign(b.now, b.w, true)
 	b.now = b.now.Add(time.Millisecond)
-	if got := b.indexed(); got != "[0 1, x=1 ]1" {
+	if got := b.indexed(); got != "[0 1 x=1 ]1" {
 		t.Errorf("with room: %q", got)
 	}
 
@@ -247,7 +234,7 @@ func TestIndexRoundsWaitForRoom(t *testing.T) {
 			b.s.Sent(b.now, tr.Count, 0)
 		}
 	}
-	b.question(1, 0, 1, 0, "x")
+	b.question("1 1 0 x")
 	b.s.WriteIndex(b.now, b.w)
 	if due := b.s.IndexDue(); b.s.Blocked() != events.ReasonNone || due <= b.now || due > b.now.Add(time.Millisecond) {
 		t.Errorf("without memory: due after %v", due.Sub(b.now))
@@ -257,52 +244,34 @@ func TestIndexRoundsWaitForRoom(t *testing.T) {
 // The last round of a stream covers the losses of all packets that can be missing or were asked about. A round in
 // progress is completed before. docs/protocol §9.3.
 func TestClosingIndexRound(t *testing.T) {
-	closing := func(b *bench) string {
-		for range 100 {
-			if b.s.CloseIndex(b.w) {
-				if !b.s.CloseIndex(b.w) || b.s.IndexDue() != Never {
-					b.t.Error("it is not over")
-				}
-				b.s.Assign(b.now, b.w, true)
-				return namesIn(b.t, of(wire.TypeData, b.next()))
-			}
-			b.s.Assign(b.now, b.w, true)
-			b.s.Grant(b.w)
-		}
-		b.t.Error("it never ends")
-		return ""
-	}
+	long := strings.Fields("x" + strings.Repeat(" y", 40))
 	for name, c := range map[string]struct {
 		begin func(b *bench)
 		want  string
 	}{
-		"nothing published": {func(b *bench) { b.topic("x") }, ""},
-		"a pending message": {func(b *bench) { b.put(b.topic("x"), 10) }, "x=0 0 [0* x=1 ]1"},
-		"all in the window": {func(b *bench) { b.topic("w"); b.say("x", "y") }, "[0* w=0 x=1 y=1 ]3"},
-		"what has left it": {func(b *bench) {
-			b.say("x")
-			for range 40 {
-				b.say("y")
-			}
-		}, "[25* y=X ]2"},
-		"a question about earlier packets": {func(b *bench) {
-			b.say("x")
-			for range 40 {
-				b.say("y")
-			}
-			b.question(1, 0, 1, 0, "x")
-		}, "[0* x=1 y=X ]2"},
-		"a round in progress": {func(b *bench) {
-			b.say("x", "y")
-			b.question(1, 0, 1, 0, "x")
-			b.s.WriteIndex(b.now, b.w)
-		}, "[0 1 x=1 ]2 [0* x=1 y=1 ]2"},
+		"nothing published":   {func(b *bench) { b.topic("x") }, ""},
+		"a pending message":   {func(b *bench) { b.put(b.topic("x"), 10) }, "x=0 0 [0* x=1 ]1"},
+		"all in the window":   {func(b *bench) { b.topic("w"); b.say("x", "y") }, "[0* w=0 x=1 y=1 ]3"},
+		"what has left it":    {func(b *bench) { b.say(long...) }, "[25* y=X ]2"},
+		"a question":          {func(b *bench) { b.say(long...); b.question("1 1 0 x") }, "[0* x=1 y=X ]2"},
+		"a member behind":     {func(b *bench) { b.say(long...); b.status(1, 0, 50, 0) }, "[0* x=1 y=X ]2"},
+		"a round in progress": {func(b *bench) { b.say("x", "y"); b.question("1 1 0 x"); b.s.WriteIndex(b.now, b.w) }, "[0 1 x=1 ]2 [0* x=1 y=1 ]2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 			c.begin(b)
-			if got := strings.ReplaceAll(closing(b), ", ", " "); got != c.want {
-				t.Errorf("%q, want %q, trail %d", got, c.want, b.s.win.trail)
+			for n := 0; !b.s.CloseIndex(b.w); n++ {
+				b.s.Assign(b.now, b.w, true)
+				if b.s.Grant(b.w); n == 100 {
+					t.Fatal("it never ends")
+				}
+			}
+			if !b.s.CloseIndex(b.w) || c.want != "" && b.s.IndexDue() != Never {
+				t.Error("it is not over")
+			}
+			b.s.Assign(b.now, b.w, true)
+			if got := b.indexed(); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
 	}
@@ -331,7 +300,7 @@ func TestNamesOfAskedTopics(t *testing.T) {
 		b.topic("w")
 		b.say("x")
 		b.topic("y")
-		b.question(1, 0, 0, 0, "+")
+		b.question("1 0 0 +")
 		for range 2 {
 			for _, name := range []string{"x", "y", "z"} {
 				b.s.Ask(b.now, wire.TopicID(name)) // z is no topic of the stream
@@ -344,8 +313,8 @@ func TestNamesOfAskedTopics(t *testing.T) {
 		b.say("y")
 		b.put(b.topic("z"), 10)
 		b.now = b.now.Add(time.Millisecond)
-		b.question(1, 0, 1, 0, "+")
-		if got, want := b.indexed(), "0 [0* 1, w=0 x=1 y=1 z=1 ]4"; got != want {
+		b.question("1 1 0 +")
+		if got, want := b.indexed(), "0 [0* 1 w=0 x=1 y=1 z=1 ]4"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
