@@ -157,6 +157,7 @@ func (s *Sender) CloseIndex(w *Writer) bool {
 	if x.phase == indexIdle {
 		since := s.win.trail
 		for _, m := range s.members.list {
+			since = min(since, m.Next) // it may miss packets from there on
 			if m.asksIndex() {
 				since = min(since, m.index.question.since)
 			}

@@ -91,7 +91,7 @@ class Joining(Messages):
         self.begin_round(None, False)
 
     def begin_round(self, number, named):
-        self.round, self.named = number, named
+        self.round, self.requested = number, named
         self.states, self.open = {}, None  # complete states by topic: (number, records); the incomplete one
 
     def flags(self):
@@ -152,7 +152,7 @@ class Joining(Messages):
             return
         elif marks & wire.STATE_ENDS:
             missing = self.known - set(self.states)
-            if not self.named and (missing or not self.stream.index.known):
+            if not self.requested and (missing or not self.stream.index.known):
                 self.void_round()
             else:
                 self.deliver()
