@@ -44,11 +44,11 @@ type indexState struct {
 // EventListing says what a round covers: losses in the packets from Since up to Begun.
 type EventListing struct{ Since, Begun uint64 }
 
-// ask asks for a round that covers losses of packets from sequence since on.
+// ask asks for a round that covers losses of packets from sequence since on, with a new question.
 func (st *Stream) ask(since uint64) {
 	x := &st.topics.index
-	if x.open && !x.comes && since >= x.since || !st.r.wanting() || st.life.finished {
-		return // the answer is still to come
+	if !st.r.wanting() || st.life.finished {
+		return
 	}
 	if !x.open || since < x.since {
 		x.since = since
@@ -72,9 +72,9 @@ func (st *Stream) Missed(seq uint64) {
 		st.downDue()
 		return
 	}
-	x := &st.topics.index
-	x.open = x.open && !x.comes // the reader may have missed the beginning of the round
-	st.ask(seq)
+	if x := &st.topics.index; !x.open || x.comes || seq < x.since { // otherwise the answer is still to come
+		st.ask(seq)
+	}
 }
 
 // inspect processes the topic and index runs among the runs of packet seq.
@@ -121,14 +121,12 @@ func (x *indexState) began(seq uint64) uint64 {
 
 // lostContents records that packets from sequence seq up to end are lost, which may have held topic runs.
 func (st *Stream) lostContents(seq, end uint64) {
-	if x := &st.topics.index; end > x.at {
-		x.at = end
-		if x.comes {
-			x.comes, x.open = false, false
-			seq = min(seq, x.since)
-		}
-		st.ask(seq)
+	x := &st.topics.index
+	if end <= x.at {
+		return // they were inspected
 	}
+	x.at = end
+	st.ask(seq) // anew, because the answer to an open question may be lost as well
 }
 
 // hasTopic processes a topic run. since and whole are as in Names.Named.

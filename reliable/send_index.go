@@ -29,10 +29,11 @@ type indexer struct {
 	begun uint64 // Writer.Begun with the run that begins the round
 	since uint64
 	all   bool
-	only  []*Topic // without all: topics that the answered receivers want
-	todo  []*Topic // topics that are still to be written
-	due   Instant  // when to write more
-	bytes int      // size of the round so far
+	only  []*Topic      // without all: topics that the answered receivers want
+	todo  []*Topic      // topics that are still to be written
+	due   Instant       // when to write more
+	pause time.Duration // after this round
+	bytes int           // size of the round so far
 	buf   []byte
 }
 
@@ -72,6 +73,9 @@ const (
 	// other messages go between them.
 	indexRate  = 2 << 20
 	indexEvery = 500 * time.Microsecond
+	// minIndexPause is the pause after a round. It doubles, up to maxIndexPause, while questions come without a break: a
+	// receiver that loses packets all the time asks all the time.
+	minIndexPause, maxIndexPause = time.Millisecond, time.Second
 	// maxStrangers bounds the questions of non-members that one round answers.
 	maxStrangers = 16
 )
@@ -106,14 +110,12 @@ func (s *Sender) IndexDue() Instant {
 	switch {
 	case s.end.begun || s.blocked != events.ReasonNone:
 		return Never
-	case len(x.said) > 0:
-		return 0
-	case x.phase != indexIdle:
+	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
 	case x.asked == Never:
 		return Never
 	}
-	return max(x.asked, x.rest)
+	return max(x.asked, x.rest, x.due)
 }
 
 // WriteIndex writes what is due of an index round into the packets of w, which must not be within a message. Call
@@ -137,7 +139,7 @@ func (s *Sender) WriteIndex(now Instant, w *Writer) {
 		return
 	}
 	if x.write(s, w, indexPart) {
-		x.rest = now.Add(time.Duration(x.bytes) * time.Second / indexRate)
+		x.rest = now.Add(max(time.Duration(x.bytes)*time.Second/indexRate, x.pause))
 	}
 }
 
@@ -210,6 +212,9 @@ func (x *indexer) begin(s *Sender, w *Writer) bool {
 	}
 	for _, m := range answered {
 		m.index.answered = m.index.question.number
+	}
+	if x.pause = min(2*x.pause, maxIndexPause); x.asked > x.rest.Add(x.pause) {
+		x.pause = minIndexPause
 	}
 	x.asked, x.strangers = Never, nil
 	x.all = marks&wire.IndexAll != 0

@@ -176,7 +176,7 @@ func (x *question) expired(now Instant) bool { return now.Sub(x.at) > askFor }
 func (s *Sender) open(now Instant, i int) bool {
 	q := &s.members.questions
 	x := &q.list[i]
-	if x.expired(now) {
+	if x.expired(now) || !s.topics.byID[x.topic].introduced(s.win.sent) {
 		return false
 	}
 	if slices.ContainsFunc(s.members.list, func(m *Member) bool { return m.owes(q, x.topic) }) {

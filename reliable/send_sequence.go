@@ -188,7 +188,7 @@ func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number, seq uint64)
 		x.Assigned(now, number, seq)
 	}
 	if r.name {
-		r.topic.nameAssigned()
+		r.topic.nameAssigned(seq)
 	}
 }
 

@@ -14,7 +14,8 @@ type Topic struct {
 	Name      string
 	next      uint64 // number of the next message to be assigned
 	last      uint64 // sequence of its last message
-	asked     bool   // its name was put into the stream because subscribers were asked whether they want it
+	asked     bool   // its name is put into the stream before its first message, because members are asked for it
+	named     uint64 // sequence of the first packet with its name
 	naming    naming
 	delivered delivered
 }
@@ -94,5 +95,15 @@ func (w *Writer) name(t *Topic) bool {
 	return true
 }
 
-// nameAssigned records that a packet with the topic's name has its sequence.
-func (t *Topic) nameAssigned() { t.naming.by.Store(namedBefore) }
+// nameAssigned records that packet seq has the topic's name.
+func (t *Topic) nameAssigned(seq uint64) {
+	if t.naming.by.Load() != namedBefore {
+		t.named = seq
+		t.naming.by.Store(namedBefore)
+	}
+}
+
+// introduced reports whether the packet with the topic's name was sent. A member can then answer whether it wants it.
+func (t *Topic) introduced(sent uint64) bool {
+	return t == nil || t.naming.by.Load() == namedBefore && t.named < sent
+}

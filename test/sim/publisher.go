@@ -256,7 +256,7 @@ func (p *publisher) finish(now reliable.Instant) {
 	if n := p.t.unsent(); n > 0 {
 		p.sim.fail("publisher %d: %d messages were written but never sent", p.index, n)
 	}
-	if w := p.writers[0]; !p.ending && !p.s.CloseIndex(w.w) {
+	if w := p.writers[0]; !p.ending && (!p.s.CloseIndex(w.w) || w.w.Pending()) {
 		w.flush = true
 		p.s.Assign(now, w.w, true)
 		p.grow()
@@ -281,7 +281,7 @@ func (p *publisher) finish(now reliable.Instant) {
 func (p *publisher) writeIndex(now reliable.Instant) {
 	for w := p.writers[0]; !p.ending && !w.midMessage() && now >= p.s.IndexDue(); {
 		p.s.WriteIndex(now, w.w)
-		p.s.Assign(now, w.w, true)
+		w.flush = p.s.Assign(now, w.w, true) != events.ReasonNone
 		p.grow()
 		p.s.Grant(w.w)
 	}
