@@ -1,5 +1,6 @@
 """The receivers that a publisher waits for, known from their statuses (docs/protocol §7, §8)."""
 
+import wire
 from queries import Queries
 from timers import MS, S, RoundTrip
 
@@ -12,6 +13,7 @@ class Member:
         self.next = self.limit = self.echo = self.delay = 0
         self.topics, self.more, self.joining = set(), False, False
         self.question = None  # number of the latest answered one (§9.3)
+        self.since = wire.MAX_SEQ  # since of the open one
         self.answers = {}  # by topic: whether it wants the topic, and when it answered
         self.last_packet = self.new = now
         self.solicitations, self.solicited_since = 0, None
@@ -53,6 +55,7 @@ class Members:
             self.rtt.sample(now - s.echo - s.echo_delay)
         if self.ended_from is not None and s.echo >= self.ended_from and s.echo > m.echo:
             m.ends += 1
+        m.since = s.since if wants_topics else wire.MAX_SEQ
         m.echo, m.delay, m.joining = s.echo, s.echo_delay, joining
         if s.topics or more:
             m.topics, m.more = set(s.topics), more

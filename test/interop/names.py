@@ -41,9 +41,7 @@ class Index:
         self.begun = None  # sequence of the packet in which a round began that answers
 
     def ask(self, since, now):
-        """Asks for the topics with messages from packet since on, unless the answer to an open question is still to come."""
-        if self.open and self.begun is None and since >= self.since:
-            return
+        """Asks for the topics with messages from packet since on, anew: the answer to an open question may be lost, too."""
         self.since = min(since, self.since) if self.open else since
         self.open, self.begun, self.question = True, None, self.question + 1
         self.stream.statuses.send(now)
