@@ -171,7 +171,7 @@ func (h *history) settled(st *Stream, now Instant) bool {
 	}
 	h.open, h.seek = false, seek{}
 	if !h.ahead.listed {
-		st.topics.index.at = st.next // packets are inspected when they are delivered
+		st.topics.index.at = h.first // packets are inspected when they are delivered
 	}
 	st.report.by(now) // from now on the publisher waits for this receiver
 	if begin := st.next; begin > h.first && (h.cause != events.CauseGone || h.first == 0) {

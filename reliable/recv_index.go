@@ -87,7 +87,11 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
 		switch run.Kind {
 		case wire.RunTopic:
-			st.hasTopic(run.Topic, run.Body, x.began(seq), run.Number == 0 || x.known)
+			since, whole := x.began(seq), run.Number == 0 || x.known
+			if h := &st.win.history; h.open { // the history follows
+				since, whole = h.first, run.Number == 0 || h.first == 0
+			}
+			st.hasTopic(run.Topic, run.Body, since, whole)
 			if h := &st.win.history; h.open && h.ahead.comes && h.seek.open() {
 				h.seek.total(run.Topic, run.Number)
 			}

@@ -108,7 +108,7 @@ func (x *indexer) introduce(t *Topic) {
 func (s *Sender) IndexDue() Instant {
 	x := &s.index
 	switch {
-	case s.end.begun || s.blocked != events.ReasonNone:
+	case x.last || s.blocked != events.ReasonNone:
 		return Never
 	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
@@ -249,6 +249,7 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 		if w.Begun()-first >= parts || !w.name(t) {
 			return false
 		}
+		w.b.plain[w.open] = true
 		x.bytes += wire.RunHeaderLen + len(t.Name)
 	}
 	if !w.index(wire.IndexEnds, uint64(len(s.topics.list)), nil) {
@@ -259,7 +260,8 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 	return true
 }
 
-// topicsSince returns the topics of a round: with messages from sequence since on; since 0 all topics.
+// topicsSince returns the topics of a round: with messages, or the first topic run, from sequence since on; since 0 all
+// topics.
 func (s *Sender) topicsSince(x *indexer) (topics []*Topic) {
 	from := s.topics.list
 	if !x.all {
@@ -280,6 +282,7 @@ func (w *Writer) index(marks wire.IndexMarks, number uint64, answers []byte) boo
 		return false
 	}
 	wire.PutIndexRun(w.packet[w.off:w.off+n], marks, number, answers)
+	w.b.plain[w.open] = true
 	w.off += n
 	w.endTail()
 	return true

@@ -186,7 +186,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			m.Topics = append(m.Topics, st.Topic(i))
 		}
 		m.MoreTopics = flags&wire.FlagMoreTopics != 0
-		s.members.questions.answers(m, st.Echo, m.wantTopics)
+		s.answered(m, st.Echo, st.Next)
 	}
 	if fresh {
 		s.emit(events.SubscriberUp, m, 0, nil)

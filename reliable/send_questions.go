@@ -176,7 +176,7 @@ func (x *question) expired(now Instant) bool { return now.Sub(x.at) > askFor }
 func (s *Sender) open(now Instant, i int) bool {
 	q := &s.members.questions
 	x := &q.list[i]
-	if x.expired(now) || !s.topics.byID[x.topic].introduced(s.win.sent) {
+	if x.expired(now) {
 		return false
 	}
 	if slices.ContainsFunc(s.members.list, func(m *Member) bool { return m.owes(q, x.topic) }) {
@@ -221,9 +221,11 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	return x.topic, late
 }
 
-// answers processes a member's status with topics, unless it is an old one, as an answer to the latest question that it
-// echoes. If asks, the member requests topic names, and may yet learn that it wants this topic.
-func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
+// answered processes a member's status with topics, unless it is an old one, as an answer to the latest question that it
+// echoes. A member with a pattern may yet learn that it wants the topic, while it joins, asks for an index round, or has not
+// passed the packet with the topic's name.
+func (s *Sender) answered(m *Member, echo, next uint64) {
+	q := &s.members.questions
 	for i := len(q.sent) - 1; i >= 0; i-- {
 		x := q.sent[i]
 		if x.sent > echo {
@@ -233,7 +235,7 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 		switch {
 		case slices.Contains(m.Topics, x.topic):
 			m.wanting |= bit
-		case asks:
+		case m.MoreTopics && (m.wantTopics || m.joining || !s.topics.byID[x.topic].namedBefore(next)):
 			return
 		default:
 			m.wanting &^= bit
@@ -249,9 +251,6 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	if hb.Asked == 0 {
 		return
-	}
-	if st.r.names.to != nil && st.r.names.known.Get(hb.Asked) == nil && st.next < hb.Lead {
-		return // the topic's name is on its way
 	}
 	anew := p.asked != hb.Asked
 	p.asked = hb.Asked // even if it is answered: later, statuses may not be able to name all wanted topics

@@ -130,7 +130,16 @@ func (s *Sender) assign(now Instant, w *Writer, n int) {
 // behind it as the Encoder combines. size is the size that was admitted.
 func (s *Sender) encode(now Instant, w *Writer, size int) {
 	x, offs, lens := s.cfg.Encoder, w.b.offs[w.assigned:w.open], w.b.lens[w.assigned:w.open]
-	n := x.Share(lens)
+	n := 0
+	if !w.b.plain[w.assigned] {
+		n = x.Share(lens)
+	}
+	for i := range n {
+		if w.b.plain[w.assigned+i] {
+			n = i
+			break
+		}
+	}
 	runs := w.runs[w.assignedRuns:w.runsBelow(w.assigned+max(1, n))]
 	for i := range runs {
 		r := &runs[i]

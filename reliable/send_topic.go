@@ -13,9 +13,9 @@ type Topic struct {
 	ID        uint64
 	Name      string
 	next      uint64 // number of the next message to be assigned
-	last      uint64 // sequence of its last message
-	asked     bool   // its name is put into the stream before its first message, because members are asked for it
+	last      uint64 // sequence of its last message, or at first of its name
 	named     uint64 // sequence of the first packet with its name
+	asked     bool   // its name is put into the stream before its first message, because members are asked for it
 	naming    naming
 	delivered delivered
 }
@@ -98,12 +98,12 @@ func (w *Writer) name(t *Topic) bool {
 // nameAssigned records that packet seq has the topic's name.
 func (t *Topic) nameAssigned(seq uint64) {
 	if t.naming.by.Load() != namedBefore {
-		t.named = seq
+		t.named, t.last = seq, seq
 		t.naming.by.Store(namedBefore)
 	}
 }
 
-// introduced reports whether the packet with the topic's name was sent. A member can then answer whether it wants it.
-func (t *Topic) introduced(sent uint64) bool {
-	return t == nil || t.naming.by.Load() == namedBefore && t.named < sent
+// namedBefore reports whether a packet before sequence seq has the topic's name. nil: there is no such topic.
+func (t *Topic) namedBefore(seq uint64) bool {
+	return t == nil || t.naming.by.Load() == namedBefore && t.named < seq
 }

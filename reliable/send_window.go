@@ -251,8 +251,10 @@ type block struct {
 	id   uint32
 	offs [maxBlockPackets]uint32 // offset of each packet
 	lens [maxBlockPackets]uint16 // bytes of each closed packet
-	last uint64                  // highest sequence in the block
-	post uint64                  // outbox.posted after its last transmission
+	// plain packets are not encoded: any receiver must be able to read them.
+	plain [maxBlockPackets]bool
+	last  uint64 // highest sequence in the block
+	post  uint64 // outbox.posted after its last transmission
 }
 
 // runRef describes a run without a message number.
@@ -277,4 +279,7 @@ func (b *block) renew(by func([]byte) []byte) bool {
 	return mem != nil
 }
 
-func (b *block) reset() { b.last, b.post = 0, 0 }
+func (b *block) reset() {
+	b.last, b.post = 0, 0
+	clear(b.plain[:])
+}

@@ -183,7 +183,7 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, since uint64,
 			s.extend(g, t, true, func(f *feed) bool { return whole && f.st == st && f.since <= since })
 		}
 	}
-	if t := g.topics[id]; t == nil || t.handlers.Len() == 0 {
+	if t := g.topics[id]; !fresh || t.handlers.Len() == 0 {
 		return
 	}
 	for _, x := range g.r.Streams() {
@@ -195,9 +195,7 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, since uint64,
 		if whole && x == st && in.since <= since {
 			in.rd.Whole(id)
 		}
-		if fresh {
-			g.begin(x, in.rd, g.topics[id])
-		}
+		g.begin(x, in.rd, g.topics[id])
 	}
 }
 

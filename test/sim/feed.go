@@ -43,6 +43,7 @@ type feed struct {
 type topicFeed struct {
 	wanted bool
 	from   uint64 // first packet from which the topic is wanted
+	named  uint64 // its name was lost, and came with this packet: messages before it are missing
 	begun  bool
 	next   uint64 // number of the next message
 	got    uint64
@@ -219,8 +220,8 @@ func (f *feed) check(it *topics.Item) {
 func (f *feed) lost(topic int, from, to uint64, cause events.Cause) {
 	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
 		m := &f.t.topics[topic].sent[n]
-		if m.size > f.sub.maxMessage() || m.first < f.topics[topic].from {
-			continue // too long, or begun before the feed
+		if m.size > f.sub.maxMessage() || m.first < f.topics[topic].from || m.last < f.topics[topic].named {
+			continue // too long, begun before the feed, or before the topic's name
 		}
 		if !f.inHole(m.first, m.last) {
 			f.fail("topic %d: message %d is reported as lost (%v), but its packets %d to %d arrived", topic, n, cause, m.first, m.last)
@@ -253,8 +254,8 @@ func (f *feed) finish() {
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		tf := &f.topics[i]
-		if !tf.wanted {
-			continue
+		if !tf.wanted || !f.wants(f.sub.sim.topicIDs[i]) && f.st.Start() > 0 && f.out.listed(f.consumed) == nil {
+			continue // or its name is not known yet
 		}
 		want := f.t.before(i, f.consumed)
 		tf.next = f.nextOf(i)

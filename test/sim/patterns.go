@@ -97,7 +97,9 @@ func (f *feed) expect() {
 func (s *subscriber) extend(id uint64, name string, named bool, whole func(*feed) bool) {
 	for _, st := range s.r.Streams() {
 		for _, f := range outputOf(st).feeds {
-			f.later = append(f.later, later{st.Next(), id, name, named, whole(f)})
+			if !f.wants(id) {
+				f.later = append(f.later, later{st.Next(), id, name, named, whole(f)})
+			}
 		}
 	}
 }
@@ -155,6 +157,11 @@ func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, since ui
 	}
 	if s.matches(name) {
 		s.checkNamed(st, id, since, whole)
+		for _, x := range s.r.Streams() {
+			if x != st {
+				outputOf(x).beginTopic(slices.Index(topicNames, name))
+			}
+		}
 		s.extend(id, name, true, func(f *feed) bool { return whole && f.st == st && f.since <= since })
 	}
 }
@@ -203,18 +210,38 @@ func (s *subscriber) checkNamed(st *reliable.Stream, id, since uint64, whole boo
 		if first < since {
 			s.sim.fail("subscriber %d: topic %d begins with packet %d, not %d or later", s.number, i, first, since)
 		}
+		if named := o.t.topics[i].namedIn; named < at && o.lostIn(named, named+1) {
+			for _, f := range o.feeds {
+				if i < len(f.topics) {
+					f.topics[i].named = at
+				}
+			}
+		}
 		return
 	}
-	for _, f := range o.feeds {
-		if i < len(f.topics) && f.topics[i].wanted {
-			f.topics[i].from = max(f.topics[i].from, at)
+	o.beginTopic(i)
+	if r := o.listed(at); r != nil && !s.o.FromWindow && !s.o.FromState {
+		s.sim.fail("subscriber %d: the name of topic %d comes with packet %d, and was in the round of packets %d to %d",
+			s.number, i, at, r.begin, r.end)
+	}
+}
+
+// listed returns a round of all topics that arrived below packet at, since names are learned.
+func (o *output) listed(at uint64) *round {
+	for i := range o.t.rounds {
+		if r := &o.t.rounds[i]; r.all && r.since == 0 && r.begin >= max(o.namesFrom, o.st.Start()) && r.end > 0 && r.end < at &&
+			!o.lostIn(r.begin, r.end+1) {
+			return r
 		}
 	}
-	for _, r := range o.t.rounds {
-		if r.all && r.since == 0 && r.begin >= max(o.namesFrom, st.Start()) && r.end < at && !o.lostIn(r.begin, r.end+1) &&
-			!s.o.FromWindow && !s.o.FromState {
-			s.sim.fail("subscriber %d: the name of topic %d comes with packet %d, and was in the round of packets %d to %d",
-				s.number, i, at, r.begin, r.end)
+	return nil
+}
+
+// beginTopic records that a pattern's topic is wanted from the next packet on.
+func (o *output) beginTopic(i int) {
+	for _, f := range o.feeds {
+		if i < len(f.topics) && f.topics[i].wanted && !f.r.Wants(o.s.sim.topicIDs[i]) {
+			f.topics[i].from = max(f.topics[i].from, o.st.Next())
 		}
 	}
 }

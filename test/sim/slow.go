@@ -31,7 +31,7 @@ func (f *feed) begins(packet []byte) {
 			return
 		}
 		runs = rest
-		if run.Kind == wire.RunState || !f.wants(run.Topic) {
+		if run.Kind >= wire.RunTopic || !f.wants(run.Topic) {
 			continue
 		}
 		if run.Kind == wire.RunFragment {
@@ -66,7 +66,7 @@ func (f *feed) checkJump(it *ring.Item) {
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		for _, m := range f.t.topics[i].sent {
-			if f.topics[i].wanted && m.first >= f.topics[i].from && m.first > it.Seq && m.first < f.st.Next() &&
+			if f.topics[i].wanted && f.wants(f.t.topics[i].id) && m.first >= max(f.topics[i].from, f.topics[i].named) && m.first > it.Seq && m.first < f.st.Next() &&
 				!f.out.neverArrived(m.first) {
 				f.fail("jumped to packet %d, but a message of topic %d begins in %d; the stream is at %d", it.Seq, i, m.first, f.st.Next())
 				return
@@ -218,7 +218,7 @@ func (f *feed) checkKept() {
 		}
 		last := make(map[uint64]uint64)
 		for n := max(f.firstOf(i), f.t.firstFrom(i, f.topics[i].from), f.topics[i].state.number); n < f.topics[i].next; n++ {
-			if m := &f.t.topics[i].sent[n]; m.size <= f.sub.maxMessage() && !f.inHole(m.first, m.last) {
+			if m := &f.t.topics[i].sent[n]; m.size <= f.sub.maxMessage() && m.last >= f.topics[i].named && !f.inHole(m.first, m.last) {
 				last[n%uint64(f.options.Conflate)] = n
 			}
 		}

@@ -22,7 +22,8 @@ type truth struct {
 	lost        []uint64           // for each packet, the subscribers that lost its first transmission on all legs
 	topics      []topicTruth       // in the order of topicNames
 	rounds      []round
-	fragmentOf  int // topic
+	plain       map[uint64]bool // packets with topic or index runs
+	fragmentOf  int             // topic
 	firstPacket uint64
 	partial     []byte
 	// Messages written but not yet sent, by writer.
@@ -43,9 +44,10 @@ type round struct {
 }
 
 type topicTruth struct {
-	id    uint64
-	named bool // its name has been in the stream
-	sent  []message
+	id      uint64
+	named   bool   // its name has been in the stream
+	namedIn uint64 // packet in which it was first
+	sent    []message
 }
 
 // message is a written message.
@@ -112,7 +114,7 @@ func (s *sim) newTruth(of events.Instance, o *Publisher) *truth {
 		Instance: of, o: o, content: s.o.Content, unpacker: s.unpacker,
 		topics:  make([]topicTruth, o.Topics),
 		written: make([][]message, o.Writers), pops: make([]int,
-			o.Writers), members: make(map[uint64]*member), replies: make(map[uint64]map[uint64]*madeReply),
+			o.Writers), members: make(map[uint64]*member), plain: make(map[uint64]bool), replies: make(map[uint64]map[uint64]*madeReply),
 	}
 	for i, id := range s.topicIDs[:o.Topics] {
 		t.topics[i].id = id
@@ -210,7 +212,9 @@ func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
 		if string(r.Body) != topicNames[i] {
 			return fmt.Errorf("topic %d: wrong name %q", i, r.Body)
 		}
-		t.topics[i].named = true
+		if !t.topics[i].named {
+			t.topics[i].named, t.topics[i].namedIn = true, seq
+		}
 		return nil
 	}
 	if !t.topics[i].named {

@@ -24,7 +24,7 @@ func (d drawer) unreadable(o *Options) {
 
 // unreadable reports whether packet seq and its repairs have an unknown codec.
 func (t *truth) unreadable(seq uint64) bool {
-	if t.o.Unreadable == 0 {
+	if t.o.Unreadable == 0 || t.plain[seq] {
 		return false
 	}
 	draw := rand.NewPCG(uint64(t.Publisher^t.Epoch), seq).Uint64()
@@ -38,7 +38,13 @@ func (p *publisher) outbound(packets [][]byte) [][]byte {
 	}
 	packets = slices.Clone(packets)
 	for i, b := range packets {
-		if !isData(b) || !p.t.unreadable(wire.DataSeq(b)) {
+		if !isData(b) {
+			continue
+		}
+		if d, err := wire.ParseData(b); err == nil && d.Topics {
+			p.t.plain[d.Seq] = true // publishers do not encode rounds
+		}
+		if !p.t.unreadable(wire.DataSeq(b)) {
 			continue
 		}
 		b = slices.Clone(b)
