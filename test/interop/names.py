@@ -1,4 +1,4 @@
-"""Names of topics, for subscribers to patterns (docs/protocol §3.13, §9.9)."""
+"""Names of topics for patterns, and questions that index rounds answer (docs/protocol §3.13, §9.3, §9.9)."""
 
 import hashes
 import wire
