@@ -16,9 +16,9 @@ Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceive
 	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused InjectedDelay ReceiveQueueFull
 Bus: RepliesFailed RefusedMessages ReplacedMessages
 Group: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
-	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
+	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions NamesRefused
 	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped Packed PackedBytes UnpackedBytes ClocksApart
-Publication: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
+Publication: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent IndexRounds NCFSent GoneSent ControlSent ControlUnsent
 	NAKs NAKPackets NAKRefused NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
 	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked StateRounds StateBytes PacketsPacked BytesUnpacked
 	Requests Replies ReplyPackets RepliesDuplicate RepliesLate RepliesRefused Recalled

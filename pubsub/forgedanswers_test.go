@@ -3,12 +3,14 @@ package pubsub
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -157,7 +159,7 @@ func TestForgedAnswers(t *testing.T) {
 }
 
 // While subscribers begin with state, the insider sends state in its own rounds and between those of the publisher,
-// in the publisher's name and in its own, and announces topics.
+// in the publisher's name and in its own, and index rounds that name topics.
 func forgedState(t *testing.T, a *answering) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -175,8 +177,6 @@ func forgedState(t *testing.T, a *answering) {
 		for i := uint64(0); attacking.Err() == nil; i++ {
 			for _, topic := range []string{"md.x", "md.other"} {
 				a.toAll(a.round(i%40, topic))
-				h := a.header
-				a.toAll(wire.AppendTopicState(wire.AppendAnnounceHeader(nil, h, i, 0, 1), wire.TopicID(topic), 50, topic))
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -212,7 +212,7 @@ func forgedState(t *testing.T, a *answering) {
 	}
 }
 
-// round is a complete round of state of a topic, in the publisher's name.
+// round is a complete round of state of a topic, and an index round with the topic, in the publisher's name.
 func (a *answering) round(seq uint64, topic string) []byte {
 	b := make([]byte, wire.DataHeaderLen)
 	wire.PutDataHeader(b, a.header, 512)
@@ -225,7 +225,10 @@ func (a *answering) round(seq uint64, topic string) []byte {
 	run(wire.StateBegins, nil)
 	run(wire.StateFirst|wire.StateLast, wire.AppendRecord(nil, []byte("forged")))
 	run(wire.StateEnds, nil)
-	return b
+	name := make([]byte, wire.RunHeaderLen+len(topic))
+	wire.PutTopicRun(name, wire.TopicID(topic), topic)
+	wire.SetRunNumber(name, 50)
+	return slices.Concat(b, wiretest.Index(wire.IndexBegins|wire.IndexAll, 0), name, wiretest.Index(wire.IndexEnds, 1))
 }
 
 // Forged statuses report no room: the invented receivers together block the publisher for the stall limit, and then

@@ -111,9 +111,9 @@ type Subscription struct {
 // A pattern joins all groups in which matching topics can be: with map=hash, the default, all groups of the fabric.
 // Messages received there of other topics are counted in stats.Group.UnwantedRuns; map=prefix:K and map=table:FILE of
 // the URL keep related topics in few groups. The bus requests the names of existing topics, which takes about a round
-// trip. If it already receives a group, Subscribe returns when the names are known, so that other subscriptions need
-// not wait, at the latest after several times Config.RecoveryDeadline; otherwise messages wait for the names. If a
-// name does not arrive, a *GapError with CauseUnnamed reports the loss.
+// trip. If it already receives a group, Subscribe returns when the names are known, at the latest after several times
+// Config.RecoveryDeadline. Messages do not wait for names: from a publisher found later, a topic is delivered from
+// where its name is in the stream.
 //
 // A bus can know the names of 131,072 topics of each group for patterns, matching or not. Messages on further topics
 // of the group are a *GapError with CauseTooManyTopics, which the log reports once: use more groups (groups= in the

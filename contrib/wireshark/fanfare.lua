@@ -5,7 +5,7 @@ local parts = {}
 parts.header = { name = "header", len = 32, fields = {
   { name = "magic", kind = "uint", means = "\"Ff\"", at = 0, size = 2, hex = true },
   { name = "version", kind = "uint", means = "version of the protocol", at = 2, size = 1 },
-  { name = "type", kind = "uint", means = "what the packet is for", at = 3, size = 1, codes = { [1] = "data", [2] = "heartbeat", [3] = "announce", [4] = "nak", [5] = "ncf", [6] = "gone", [7] = "status", [8] = "hello", [9] = "reply", [10] = "recall" } },
+  { name = "type", kind = "uint", means = "what the packet is for", at = 3, size = 1, codes = { [1] = "data", [2] = "heartbeat", [4] = "nak", [5] = "ncf", [6] = "gone", [7] = "status", [8] = "hello", [9] = "reply", [10] = "recall" } },
   { name = "flags", kind = "uint", means = "bits that may differ between transmissions", at = 4, size = 1, hex = true, bits = { { bit = 1, name = "repair", only = 1 }, { bit = 1, name = "joining", only = 7 }, { bit = 1, name = "signed", only = 9 }, { bit = 2, name = "end", only = 2 }, { bit = 2, name = "tagged", only = 7 }, { bit = 4, name = "solicit", only = 2 }, { bit = 4, name = "want_state", only = 7 }, { bit = 8, name = "checksum" }, { bit = 16, name = "leaving", only = 7 }, { bit = 16, name = "state", only = 2 }, { bit = 32, name = "want_topics" }, { bit = 64, name = "more_topics" }, { bit = 128, name = "free" } } },
   { name = "codec", kind = "uint", means = "how the runs of a data packet are compressed", at = 5, size = 1, codes = { [0] = "none", [1] = "s2", [2] = "zstd" } },
   { name = "key_epoch", kind = "uint", means = "reserved for authentication: 0", at = 6, size = 1 },
@@ -28,22 +28,33 @@ parts.state = { name = "state", len = 8, fields = {
   { name = "bytes", kind = "bytes", means = "of the state's records, or the ids of waiting receivers" },
 } }
 
+parts.answer = { name = "answer", len = 12, fields = {
+  { name = "receiver_id", kind = "uint", means = "the receiver that asked", at = 0, size = 8, hex = true },
+  { name = "question", kind = "uint", means = "number of its question", at = 8, size = 4 },
+} }
+
+parts.index = { name = "index", len = 4, fields = {
+  { name = "marks", kind = "uint", means = "position of the run in its round, and whose topics the round has", at = 0, size = 1, hex = true, bits = { { bit = 1, name = "begins" }, { bit = 2, name = "ends" }, { bit = 4, name = "all" } } },
+  { name = "answers", kind = "parts", means = "the answered questions", part = parts.answer },
+} }
+
 parts.run = { name = "run", len = 20, body = "length", fields = {
-  { name = "kind", kind = "uint", means = "what the run contains", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic", [4] = "state" } },
+  { name = "kind", kind = "uint", means = "what the run contains", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic", [4] = "state", [5] = "index" } },
   { name = "run_flags", kind = "uint", means = "properties of the messages", at = 1, size = 1, hex = true, bits = { { bit = 1, name = "request" } } },
   { name = "length", kind = "uint", means = "bytes of the run's body", at = 2, size = 2 },
   { name = "topic_id", kind = "uint", means = "hash of the topic's name", at = 4, size = 8, hex = true },
-  { name = "number", kind = "uint", means = "number of the first message here, in its topic and stream", at = 12, size = 8 },
+  { name = "number", kind = "uint", means = "number of the first message here, in its topic and stream; of a round: its first sequence, or its topics", at = 12, size = 8 },
   { name = "messages", kind = "chunks", means = "the messages", size = 2, when = 1 },
   { name = "fragment", kind = "one", means = "part of a message", when = 2, part = parts.fragment },
   { name = "name", kind = "text", means = "name of the topic", when = 3 },
   { name = "state", kind = "one", means = "part of the state of the topic, for late joiners", when = 4, part = parts.state },
+  { name = "index", kind = "one", means = "the begin or end of an index round", when = 5, part = parts.index },
 } }
 
 parts.data = { name = "data", len = 48, fields = {
   { name = "sequence", kind = "uint", means = "number of the packet in its stream", at = 32, size = 8 },
   { name = "packet_size", kind = "uint", means = "bytes of the stream's longest packets", at = 40, size = 2 },
-  { name = "runs", kind = "parts", means = "messages of one topic each, a fragment, a topic's name, or state", part = parts.run },
+  { name = "runs", kind = "parts", means = "messages of one topic each, a fragment, a topic's name, state, or the begin or end of an index round", part = parts.run },
   { name = "padding", kind = "bytes", means = "bytes after the runs" },
 } }
 
@@ -83,22 +94,6 @@ parts.heartbeat = { name = "heartbeat", len = 104, fields = {
 } }
 
 bodies[2] = { name = "heartbeat", part = parts.heartbeat }
-parts.topic = { name = "topic", len = 18, fields = {
-  { name = "topic_id", kind = "uint", means = "hash of the topic's name", at = 0, size = 8, hex = true },
-  { name = "next_number", kind = "uint", means = "number of the topic's next message", at = 8, size = 8 },
-  { name = "name_length", kind = "uint", means = "bytes of the name", at = 16, size = 2 },
-  { name = "name", kind = "text", means = "name of the topic", count = "name_length" },
-} }
-
-parts.announce = { name = "announce", len = 56, fields = {
-  { name = "as_of", kind = "uint", means = "the numbers hold for all packets below this sequence", at = 32, size = 8 },
-  { name = "first_index", kind = "uint", means = "index of the first topic in this packet", at = 40, size = 4 },
-  { name = "topics_in_all", kind = "uint", means = "topics of the stream", at = 44, size = 4 },
-  { name = "count", kind = "uint", means = "topics in this packet", at = 48, size = 2 },
-  { name = "topics", kind = "parts", means = "the topics", count = "count", part = parts.topic },
-} }
-
-bodies[3] = { name = "announce", part = parts.announce }
 parts.ranges = { name = "ranges", len = 56, fields = {
   { name = "receiver_id", kind = "uint", means = "the requesting receiver; 0 in NCF and gone", at = 32, size = 8, hex = true },
   { name = "base", kind = "uint", means = "sequence to which the first range is relative", at = 40, size = 8 },
@@ -111,7 +106,7 @@ parts.ranges = { name = "ranges", len = 56, fields = {
 bodies[4] = { name = "nak", part = parts.ranges }
 bodies[5] = { name = "ncf", part = parts.ranges }
 bodies[6] = { name = "gone", part = parts.ranges }
-parts.status = { name = "status", len = 80, fields = {
+parts.status = { name = "status", len = 96, fields = {
   { name = "receiver_id", kind = "uint", means = "the sending receiver", at = 32, size = 8, hex = true },
   { name = "next", kind = "uint", means = "lowest sequence that is neither received nor given up", at = 40, size = 8 },
   { name = "limit", kind = "uint", means = "first sequence for which the receiver has no room", at = 48, size = 8 },
@@ -121,6 +116,8 @@ parts.status = { name = "status", len = 80, fields = {
   { name = "name_length", kind = "uint", means = "bytes of the name", at = 70, size = 2 },
   { name = "lost", kind = "uint", means = "packets permanently lost, modulo 2^32", at = 72, size = 4 },
   { name = "unread", kind = "uint", means = "packets waiting to be read", at = 76, size = 4 },
+  { name = "since", kind = "uint", means = "with want_topics: first sequence that the receiver lacks", at = 80, size = 8 },
+  { name = "question", kind = "uint", means = "with want_topics: number of the question", at = 88, size = 4 },
   { name = "topic_ids", kind = "uints", means = "topics to which the receiver subscribes", size = 8, hex = true, count = "topics" },
   { name = "name", kind = "text", means = "the receiver's name", count = "name_length" },
   { name = "tag_length", kind = "uint", means = "bytes of the tag", size = 1, with = 2 },
@@ -349,7 +346,7 @@ local function read_variable(tvb, at, stop, f, counts, tree)
     return read_part(tvb, at, stop, f.part, tree:add(f.field, tvb(at, stop - at)))
   end
   local done = 0
-  while (n and done < n) or (not n and at < stop and tvb(at, 1):uint() ~= 0) do
+  while (n and done < n) or (not n and at < stop and not (f.part.body and tvb(at, 1):uint() == 0)) do
     if at >= stop then return nil end
     local item = tree:add(f.field, tvb(at, stop - at))
     local after = read_part(tvb, at, stop, f.part, item)

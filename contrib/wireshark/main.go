@@ -35,8 +35,10 @@ func generate() []byte {
 	writePart(&b, dissect.Header, done)
 	fmt.Fprintf(&b, "local bodies = {}\n")
 	for t := wire.TypeData; t <= wire.LastType; t++ {
-		writePart(&b, dissect.Body(t), done)
-		fmt.Fprintf(&b, "bodies[%d] = { name = %q, part = parts.%s }\n", t, t, dissect.Body(t).Name)
+		if part := dissect.Body(t); part != nil {
+			writePart(&b, part, done)
+			fmt.Fprintf(&b, "bodies[%d] = { name = %q, part = parts.%s }\n", t, t, part.Name)
+		}
 	}
 	writePart(&b, dissect.Packed, done)
 	fmt.Fprintf(&b, "\nlocal VERSION, HELLO = %d, %d\n\n", wire.Version, wire.TypeHello)

@@ -185,7 +185,9 @@ func fields() map[string]*dissect.Field {
 	}
 	add("fanfare.", dissect.Header)
 	for typ := wire.TypeData; typ <= wire.LastType; typ++ {
-		add("fanfare."+dissect.Body(typ).Name+".", dissect.Body(typ))
+		if part := dissect.Body(typ); part != nil {
+			add("fanfare."+part.Name+".", part)
+		}
 	}
 	return all
 }

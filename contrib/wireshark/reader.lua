@@ -169,7 +169,7 @@ local function read_variable(tvb, at, stop, f, counts, tree)
     return read_part(tvb, at, stop, f.part, tree:add(f.field, tvb(at, stop - at)))
   end
   local done = 0
-  while (n and done < n) or (not n and at < stop and tvb(at, 1):uint() ~= 0) do
+  while (n and done < n) or (not n and at < stop and not (f.part.body and tvb(at, 1):uint() == 0)) do
     if at >= stop then return nil end
     local item = tree:add(f.field, tvb(at, stop - at))
     local after = read_part(tvb, at, stop, f.part, item)

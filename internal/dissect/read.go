@@ -219,7 +219,7 @@ func (r *reader) chunks(v *Value, end int) bool {
 func (r *reader) parts(v *Value, end int, count uint64) bool {
 	counted := v.Field.Count != ""
 	for n := uint64(0); ; n++ {
-		if counted && n == count || !counted && (r.at == end || r.b[r.at] == 0) {
+		if counted && n == count || !counted && (r.at == end || v.Field.Part.Body != "" && r.b[r.at] == 0) {
 			return true
 		}
 		x, ok := r.part(v.Field.Part, end)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
 type vector struct {
@@ -143,10 +144,10 @@ func TestText(t *testing.T) {
 		}
 	}
 	head := wire.Header{Publisher: 1, Epoch: 2, Flags: wire.FlagWantTopics | wire.FlagLeaving}
-	b := wire.AppendStatus(nil, head, &wire.Status{Receiver: 0xabc, Next: 7, Limit: 9, Name: []byte("x\x1b[31m")}, []uint64{1, 2, 3, 4, 5, 6})
+	b := wire.AppendStatus(nil, head, &wire.Status{Receiver: 0xabc, Next: 7, Limit: 9, Since: 5, Question: 3, Name: []byte("x\x1b[31m")}, []uint64{1, 2, 3, 4, 5, 6})
 	p := Read(b)
 	const want = `version=1 type=status flags=leaving|want_topics group_tag=00000000 checksum=00000000 publisher=0000000000000001 epoch=0000000000000002 ` +
-		`receiver_id=0000000000000abc next=7 limit=9 echo=0 echo_delay_ns=0 lost=0 unread=0 ` +
+		`receiver_id=0000000000000abc next=7 limit=9 echo=0 echo_delay_ns=0 lost=0 unread=0 since=5 question=3 ` +
 		`topic_ids=[0000000000000001 0000000000000002 0000000000000003 0000000000000004 and 2 more] name="x\x1b[31m"`
 	if got := string(p.Text(nil, names{})); got != want {
 		t.Errorf("text %s, want %s", got, want)
@@ -160,6 +161,21 @@ func TestText(t *testing.T) {
 	}
 	if got := string(p.JSON(nil, names{})); !strings.Contains(got, `"topic_id":"0000000000000001","topic":"\"a \\x1b[31m\""`) {
 		t.Errorf("JSON of the packet: %s, want topic 1 with its name quoted", got)
+	}
+}
+
+// The begin of an index round has its answers, also for receiver ids that begin with a zero byte, and its end none.
+func TestTextOfIndexRuns(t *testing.T) {
+	round := wiretest.Index(wire.IndexBegins|wire.IndexAll, 7, 0xab00, 2, 1, 0)
+	p := Read(wiretest.Data(4, append(round, wiretest.Index(wire.IndexEnds, 6)...)))
+	const want = `runs=[{kind=index run_flags=0 topic_id=0000000000000000 number=7 index={marks=begins|all answers=[{receiver_id=000000000000ab00 question=2} {receiver_id=0000000000000001 question=0}]}} ` +
+		`{kind=index run_flags=0 topic_id=0000000000000000 number=6 index={marks=ends answers=[]}}]`
+	if got := string(p.Text(nil, nil)); !strings.HasSuffix(got, want) || p.Err != nil || !p.Whole {
+		t.Errorf("text %s, error %v, want %s at its end", got, p.Err, want)
+	}
+	const fields = `"index":{"marks":5,"answers":[{"receiver_id":"000000000000ab00","question":2},{"receiver_id":"0000000000000001","question":0}]}`
+	if got := string(p.JSON(nil, nil)); !strings.Contains(got, fields) {
+		t.Errorf("JSON %s, want %s", got, fields)
 	}
 }
 
@@ -191,6 +207,7 @@ func TestDamaged(t *testing.T) {
 		{6, 1, wire.ErrUnsupported, true, true},
 		{4, byte(wire.FlagChecksum), wire.ErrChecksum, true, true},
 		{48, 9, wire.ErrUnsupported, true, true},
+		{3, 3, wire.ErrType, true, false},
 	} {
 		x := bytes.Clone(b)
 		x[c.at] = c.value

@@ -18,7 +18,7 @@ const (
 	Bytes              // Size bytes, or the rest
 	Uints              // Count numbers of Size bytes
 	Chunks             // each after its length in Size bytes, up to the end of the part
-	Parts              // Part repeatedly: Count times, or up to a zero byte or the end
+	Parts              // Part repeatedly: Count times, or up to the end; those with a Body also up to a zero byte
 	One                // Part once
 	Ranges             // Count pairs of varints: docs/protocol §2.15
 )
@@ -89,7 +89,9 @@ func codecs() (codes []Code) {
 
 func types() (codes []Code) {
 	for t := wire.TypeData; t <= wire.LastType; t++ {
-		codes = append(codes, Code{Value: uint64(t), Name: t.String()})
+		if t.Known() {
+			codes = append(codes, Code{Value: uint64(t), Name: t.String()})
+		}
 	}
 	return codes
 }
@@ -130,7 +132,7 @@ func Body(t wire.Type) *Part {
 var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
-	{Name: "runs", Drawn: "runs ...", Means: "messages of one topic each, a fragment, a topic's name, or state", Kind: Parts, At: Behind, Part: run},
+	{Name: "runs", Drawn: "runs ...", Means: "messages of one topic each, a fragment, a topic's name, state, or the begin or end of an index round", Kind: Parts, At: Behind, Part: run},
 	{Name: "padding", Means: "bytes after the runs", Kind: Bytes, At: Behind},
 }}
 
@@ -152,7 +154,7 @@ var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []F
 	{Name: "run_flags", Drawn: "flags", Means: "properties of the messages", At: 1, Size: 1, Hex: true, Bits: []Code{{Value: uint64(wire.RunFlagRequest), Name: "request"}}},
 	{Name: "length", Drawn: "length", Means: "bytes of the run's body", At: 2, Size: 2, Implied: true},
 	{Name: "topic_id", Drawn: "topic id (low)", Means: "hash of the topic's name", At: 4, Size: 8, Hex: true},
-	{Name: "number", Drawn: "number (low)", Means: "number of the first message here, in its topic and stream", At: 12, Size: 8},
+	{Name: "number", Drawn: "number (low)", Means: "number of the first message here, in its topic and stream; of a round: its first sequence, or its topics", At: 12, Size: 8},
 	{Name: "messages", Means: "the messages", Kind: Chunks, At: Behind, Size: wire.MessageHeaderLen, When: uint64(wire.RunMessages)},
 	{Name: "fragment", Means: "part of a message", Kind: One, At: Behind, When: uint64(wire.RunFragment), Part: fragment},
 	{Name: "name", Means: "name of the topic", Kind: Text, At: Behind, When: uint64(wire.RunTopic)},
@@ -179,10 +181,15 @@ var state = &Part{Name: "state", Len: wire.StateHeaderLen, Fields: []Field{
 
 // docs/protocol §2.14
 var index = &Part{Name: "index", Len: wire.IndexHeaderLen, Fields: []Field{
-	{Name: "marks", Drawn: "marks", Means: "position of the run in its round", At: 0, Size: 1, Hex: true, Bits: []Code{
+	{Name: "marks", Drawn: "marks", Means: "position of the run in its round, and whose topics the round has", At: 0, Size: 1, Hex: true, Bits: []Code{
 		{Value: uint64(wire.IndexBegins), Name: "begins"}, {Value: uint64(wire.IndexEnds), Name: "ends"}, {Value: uint64(wire.IndexAll), Name: "all"},
 	}},
-	{Name: "answers", Drawn: "answers, 12 bytes each ...", Means: "receiver id and question, for each answered receiver", Kind: Bytes, At: Behind},
+	{Name: "answers", Means: "the answered questions", Kind: Parts, At: Behind, Part: answer},
+}}
+
+var answer = &Part{Name: "answer", Len: wire.IndexEntryLen, Fields: []Field{
+	{Name: "receiver_id", Drawn: "receiver id", Means: "the receiver that asked", At: 0, Size: 8, Hex: true},
+	{Name: "question", Drawn: "question", Means: "number of its question", At: 8, Size: 4},
 }}
 
 var (
@@ -249,8 +256,8 @@ var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
 	{Name: "name_length", Drawn: "name length", Means: "bytes of the name", At: 70, Size: 2, Implied: true},
 	{Name: "lost", Drawn: "lost", Means: "packets permanently lost, modulo 2^32", At: 72, Size: 4},
 	{Name: "unread", Drawn: "unread", Means: "packets waiting to be read", At: 76, Size: 4},
-	{Name: "since", Drawn: "since", Means: "first sequence of what the receiver asks for", At: 80, Size: 8},
-	{Name: "question", Drawn: "question", Means: "number of the question", At: 88, Size: 4},
+	{Name: "since", Drawn: "since", Means: "with want_topics: first sequence that the receiver lacks", At: 80, Size: 8},
+	{Name: "question", Drawn: "question", Means: "with want_topics: number of the question", At: 88, Size: 4},
 	{Name: "topic_ids", Drawn: "topic ids, 8 bytes each ...", Means: "topics to which the receiver subscribes", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "topics"},
 	{Name: "name", Drawn: "name, UTF-8 ...", Means: "the receiver's name", Kind: Text, At: Behind, Count: "name_length"},
 	{Name: "tag_length", Means: "bytes of the tag", At: Behind, Size: 1, Implied: true, With: wire.FlagTagged},

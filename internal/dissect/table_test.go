@@ -12,7 +12,19 @@ import (
 )
 
 // drawn has the parts in the order of the drawings in docs/protocol §2.
-var drawn = []*Part{Header, data, run, heartbeat, announce, topic, ranges, status, hello, reply, recall, recalled, state, timing}
+var drawn = []*Part{Header, data, run, heartbeat, answered, ranges, status, hello, reply, recall, recalled, state, timing}
+
+// answered is an index run's body with one answer, as it is drawn.
+var answered = withAnswer()
+
+func withAnswer() *Part {
+	p := &Part{Name: "index", Len: index.Len + answer.Len, Fields: slices.Clone(index.Fields)}
+	for _, f := range answer.Fields {
+		f.At += index.Len
+		p.Fields = append(p.Fields, f)
+	}
+	return p
+}
 
 // cell is a box of a drawing.
 type cell struct {
@@ -29,7 +41,7 @@ func drawings(t *testing.T) (all [][]cell) {
 	}
 	_, text, _ := strings.Cut(string(b), "\n## 2. ")
 	text, _, _ = strings.Cut(text, "\n## 3. ")
-	row := regexp.MustCompile(`^\t(\|.{63}\|) *([0-9]*)$`)
+	row := regexp.MustCompile(`^\t(\|.{31}(?:.{32})?\|) *([0-9]*)$`)
 	within, next := false, 0
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -139,14 +151,14 @@ func TestCodePoints(t *testing.T) {
 // Every type has a part, and lengths, counts and code points refer to fields of the table.
 func TestTableIsConsistent(t *testing.T) {
 	for typ := wire.TypeData; typ <= wire.LastType; typ++ {
-		if Body(typ) == nil {
-			t.Errorf("%v has no part", typ)
+		if (Body(typ) != nil) != typ.Known() {
+			t.Errorf("%v has a part: %t, want %t", typ, Body(typ) != nil, typ.Known())
 		}
 	}
 	if Body(0) != nil || Body(wire.LastType+1) != nil {
 		t.Error("an undefined type has a part")
 	}
-	for _, p := range append(drawn, fragment) {
+	for _, p := range append(drawn, fragment, index, answer) {
 		names := make(map[string]bool)
 		for _, f := range p.Fields {
 			if f.Count != "" && !names[f.Count] {

@@ -191,7 +191,6 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, since uint64,
 		if in == nil {
 			continue
 		}
-		in.rd.NamedLate(id)
 		if whole && x == st && in.since <= since {
 			in.rd.Whole(id)
 		}

@@ -278,9 +278,6 @@ func (f *feed) begin(seq uint64) {
 		if t.whole {
 			f.rd.Whole(id)
 		}
-		if t.named {
-			f.rd.NamedLate(id)
-		}
 		if t.live {
 			f.rd.WithoutState(id)
 		}

@@ -162,9 +162,6 @@ var Causes = complete([]Cause{
 		Gap: events.CauseMisnumbered, Do: "The log names the program: it breaks the protocol.",
 	},
 	{
-		Gap: events.CauseUnnamed, Do: "Check whether statuses reach the publisher (unicast, from this host to it), and what loses its announces; receive_names_refused counts names that are wrong or too many.",
-	},
-	{
 		Gap: events.CauseUnreadable, Do: "The log names the publisher and the reason: give the dictionary to this bus, too (Config.Dictionaries, sub -dict), or run the same version on both sides.",
 		Dropped: sum(nil, func(g *stats.Group) uint64 { return g.Unreadable }, nil),
 		Lost:    sum(nil, func(g *stats.Group) uint64 { return g.LostUnreadable }, nil),

@@ -27,33 +27,40 @@ func (l *Log) testAppend(t *testing.T, seq uint64) bool {
 	return true
 }
 
+// A log has room for an item as long as a note fits behind it.
 func TestPinnedCursorBlocksProducer(t *testing.T) {
-	l := newTestLog(64, 8)
-	c := l.Attach(true)
-	for seq := range uint64(8) {
-		if !l.testAppend(t, seq) {
-			t.Fatalf("no room for item %d of 8", seq)
+	for _, loose := range []bool{false, true} { // beside it is a cursor that does not block
+		l := newTestLog(64, 8)
+		c := l.Attach(true)
+		if loose {
+			l.Attach(false)
 		}
-	}
-	if l.testAppend(t, 8) {
-		t.Fatal("a full log accepted an item in spite of a pinned cursor")
-	}
-	if got := l.Backlog(); got != 8 {
-		t.Errorf("backlog %d, want 8", got)
-	}
-	it, data, ok := c.Lease()
-	if !ok || it.Seq != 0 || binary.LittleEndian.Uint64(data) != 0 {
-		t.Fatalf("first lease: item %+v, data %x, %v, want item 0", it, data, ok)
-	}
-	if l.testAppend(t, 8) {
-		t.Fatal("the log reused a leased item")
-	}
-	c.Return()
-	if !l.testAppend(t, 8) {
-		t.Fatal("no room after the cursor advanced")
-	}
-	if it, _, ok := c.Lease(); !ok || it.Seq != 1 || it.Skipped != 0 {
-		t.Errorf("second lease: item %+v, %v, want item 1 with none skipped", it, ok)
+		for seq := range uint64(7) {
+			if !l.testAppend(t, seq) {
+				t.Fatalf("no room for item %d of 7", seq)
+			}
+		}
+		l.AppendNote(7, "note")
+		for seq := range uint64(2) {
+			if l.testAppend(t, 8) {
+				t.Fatalf("a log accepted an item when a pinned cursor had read %d items of 8", seq)
+			}
+			if got := l.Backlog(); got != 8-int(seq) {
+				t.Errorf("backlog %d, want %d", got, 8-seq)
+			}
+			it, data, ok := c.Lease()
+			if !ok || it.Seq != seq || it.Skipped != 0 || binary.LittleEndian.Uint64(data) != seq {
+				t.Fatalf("lease: item %+v, data %x, %v, want item %d with none skipped", it, data, ok, seq)
+			}
+			if l.testAppend(t, 8) {
+				t.Fatal("the log reused a leased item")
+			}
+			c.Return()
+		}
+		if !l.testAppend(t, 8) {
+			t.Fatal("no room after the cursor advanced by two items")
+		}
+		l.AppendNote(9, "note")
 	}
 }
 
@@ -200,7 +207,7 @@ func TestLogGrows(t *testing.T) {
 	l := newTestLog(2000, 1024)
 	c := l.Attach(true)
 	first, next := uint64(0), uint64(0)
-	for _, items := range []uint64{10, firstItems, 3, firstItems + 1, firstItems, 700, 1024, 5} {
+	for _, items := range []uint64{10, firstItems, 3, firstItems + 1, firstItems, 700, 1023, 5} {
 		for ; next < first+items; next++ {
 			if !l.testItem(t, next) {
 				t.Fatalf("no room for item %d", next)

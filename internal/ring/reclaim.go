@@ -15,12 +15,13 @@ func (l *Log) Room() bool {
 	}
 	// Overtake by an eighth of the ring, so that a slow cursor is moved rarely and gets one long gap instead of many short
 	// ones.
-	return l.Overtake(int(l.capacity/8) + 1)
+	l.Overtake(int(l.capacity/8) + 1)
+	return head-l.tail < l.capacity-1
 }
 
 // Overtake moves cursors that are not pinned forward until n more items are free, or as many as pinned cursors allow.
-// It reports whether any became free. Loop only.
-func (l *Log) Overtake(n int) bool {
+// Loop only.
+func (l *Log) Overtake(n int) {
 	target := min(l.tail+uint64(n), l.head.Load())
 	l.dropParked()
 	for _, c := range l.active {
@@ -29,16 +30,14 @@ func (l *Log) Overtake(n int) bool {
 		}
 	}
 	if target <= l.tail {
-		return false
+		return
 	}
 	for _, c := range l.active {
 		if !c.block && !c.Parked() {
 			l.push(c, target)
 		}
 	}
-	before := l.tail
 	l.Reclaim()
-	return l.tail > before
 }
 
 // push moves c at least to target. The packet that c has leased keeps its slot until c releases it.

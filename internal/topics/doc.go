@@ -1,9 +1,9 @@
-// Package topics is the message layer. It turns the events of one stream of package reliable (packets, gaps and totals,
-// in order) into messages and gaps of the topics that a subscription wants.
+// Package topics is the message layer. It turns the events of one stream of package reliable (packets, gaps and
+// listings, in order) into messages and gaps of the topics that a subscription wants.
 //
 // A Reader keeps a Track for each of these topics:
 //
-//	             Want             its first message, or a total
+//	             Want             its first message or topic run
 //	┌────────┐ ──────► ┌─────────┐ ───────────────────────────► ┌───────┐ ──┐ the next number, or a
 //	│ absent │         │ unknown │                              │ known │ ◄─┘ higher one: a gap before it
 //	└────────┘ ◄────── └─────────┘ ◄─────────────────────────── └───────┘
@@ -20,9 +20,9 @@
 // 0. refused: the publisher is not trusted with the topic, and its messages are only counted.
 //
 // Read the files in this order: track.go (the types), reader.go (from event to item), runs.go (the fast ways for
-// handlers and cursors, and messages of many packets), numbers.go (losses that numbers and totals show, and messages of
-// topics without a name yet), start.go (topics that begin with a given number, or with state), trust.go (what is not
-// delivered). lister.go stands alone: a Lister finds out which topics are published, without a stream.
+// handlers and cursors, and messages of many packets), numbers.go (losses that numbers and topic runs show), start.go
+// (topics that begin with a given number, or with state), trust.go (what is not delivered). lister.go stands alone: a
+// Lister finds out which topics are published, without a stream.
 //
 // Requests are messages that receivers reply to, by unicast. requests.go has them at their publisher, responders.go the
 // replies that it receives and recalls, and replies.go those that a receiver sends and keeps. Their packets go through

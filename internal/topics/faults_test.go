@@ -44,6 +44,7 @@ func TestReaderReportsFaults(t *testing.T) {
 		{"no first fragment", [][]byte{messages(0, "a"), fragment(1, 4, 2, "cd")}, []events.Fault{events.FaultFragments}, "a [1]", events.CauseMisnumbered},
 		{"a fragment lost", [][]byte{fragment(0, 6, 0, "ab"), lost, fragment(0, 6, 4, "ef"), messages(1, "g")}, nil, "[1] g", events.CauseDeadline},
 		{"the first fragment lost", [][]byte{messages(0, "a"), lost, fragment(1, 6, 2, "cd"), fragment(1, 6, 4, "ef")}, nil, "a [1]", events.CauseDeadline},
+		{"no first fragment behind a topic run", [][]byte{wiretest.Run(wire.RunTopic, "a.b", 0, "a.b"), fragment(0, 4, 2, "cd")}, []events.Fault{events.FaultFragments}, "[1]", events.CauseMisnumbered},
 		{"an abandoned message", [][]byte{fragment(0, 6, 0, "ab"), messages(0, "a"), fragment(1, 2, 0, "bc")}, nil, "a bc", 0},
 		{"too long", [][]byte{fragment(0, 200, 0, "ab"), fragment(0, 200, 2, strings.Repeat("x", 198)), messages(1, "a")}, nil, "[1] a", events.CauseTooLarge},
 	} {
@@ -60,7 +61,7 @@ func TestReaderReportsFaults(t *testing.T) {
 		var cause events.Cause
 		for _, runs := range c.packets {
 			if runs == nil {
-				rd.Skip(1, events.CauseDeadline)
+				rd.Skip(1, 1, events.CauseDeadline)
 			} else {
 				rd.Packet(runs)
 			}

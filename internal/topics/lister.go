@@ -62,7 +62,8 @@ type Listed struct {
 	wait     time.Duration // time until it is asked again
 	asking   bool          // it is in Lister.ask
 	asked    int
-	named    int // number of topics with a name
+	named    int  // number of topics with a name
+	over     bool // there was no room for a topic, so it cannot be complete
 }
 
 // ListedTopic is what a Lister knows of a topic of a stream.
@@ -258,6 +259,7 @@ func (l *Lister) topic(x *Listed, id, next uint64) *ListedTopic {
 	}
 	if l.budget.Topics <= 0 || len(x.topics) >= events.PatternTopics/listShare {
 		l.stats.Topics++
+		x.over = true
 		return nil
 	}
 	l.budget.Topics--
@@ -274,11 +276,11 @@ func (l *Lister) forget(x *Listed, t *ListedTopic) {
 	}
 }
 
-// mayAsk queues a request for a publisher's topics, if not all of them are known. Only heartbeats lead to one:
+// mayAsk queues a request for a publisher's topics, if more may become known. Only heartbeats lead to one:
 // they are larger than the request, so no packet makes this host send more than it received. A publisher that does not
 // answer may have moved.
 func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
-	if x.complete || now < x.askAt || x.asking {
+	if x.complete || x.over || now < x.askAt || x.asking {
 		return
 	}
 	if x.asked > 1 {

@@ -57,12 +57,14 @@ func requests(t *testing.T, l *Lister) (n int) {
 	}
 }
 
-// A lister reads names and numbers from topic runs, announces and messages. It requests names that it misses, and only
-// in reply to heartbeats. docs/protocol §9.10.
+// A lister reads names and numbers from topic runs and messages. It requests names that it misses, and only in reply to
+// heartbeats. docs/protocol §9.10.
 func TestLister(t *testing.T) {
 	l, peers := newTestLister(events.PatternTopics)
 	at := func(d time.Duration) reliable.Instant { return reliable.Instant(time.Hour).Add(d) }
 	beat := wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: 40})
+	repair := wiretest.Round(44, 0, "x=4", "y=3")
+	repair[4] |= byte(wire.FlagRepair)
 	for _, s := range []struct {
 		what     string
 		b        []byte
@@ -70,16 +72,17 @@ func TestLister(t *testing.T) {
 		want     string
 		requests int
 	}{
-		{"an announce of an unknown publisher", wiretest.Announce(40, 0, 2, "x"), 0, "", 0},
 		{"the end of an unknown publisher", wiretest.Heartbeat(7, 3, wire.FlagEnd, wire.Heartbeat{Lead: 40}), 0, "", 0},
 		{"a message", wiretest.Named(40, "x:3"), 0, "7:  3-4", 0},
 		{"a heartbeat", beat, 0, "7:  3-4", 1},
 		{"a heartbeat before the next request is due", beat, listAskFirst / 2, "7:  3-4", 0},
 		{"a heartbeat when the next request is due", beat, listAskFirst, "7:  3-4", 1},
 		{"a name in the stream", wiretest.Named(42, "y=2", "y:2"), listAskFirst, "7:  3-4, y 2-3", 0},
-		{"the second part of a listing", wiretest.Announce(42, 1, 2, "y"), listAskFirst, "7:  3-4, y 2-3", 0},
-		{"the first part of the listing", wiretest.Announce(42, 0, 2, "x"), listAskFirst, "7: x 3-4, y 2-3", 0},
-		{"the second part again", wiretest.Announce(42, 1, 2, "y"), listAskFirst, "7 complete: x 3-4, y 2-3", 0},
+		{"the end of a round with another topic", wiretest.Data(43, wiretest.Index(wire.IndexEnds, 2)), listAskFirst, "7:  3-4, y 2-3", 0},
+		{"a repaired round", repair, listAskFirst, "7:  3-4, y 2-3", 0},
+		{"the round's topics", wiretest.Named(44, "x=4", "y=3"), listAskFirst, "7: x 3-4, y 2-3", 0},
+		{"the begin of a round", wiretest.Data(45, wiretest.Index(wire.IndexBegins|wire.IndexAll, 0)), listAskFirst, "7: x 3-4, y 2-3", 0},
+		{"the end of the round", wiretest.Data(46, wiretest.Index(wire.IndexEnds, 2)), listAskFirst, "7 complete: x 3-4, y 2-3", 0},
 		{"a later heartbeat", beat, time.Minute, "7 complete: x 3-4, y 2-3", 0},
 		{"messages after a loss", wiretest.Named(90, "x:8"), time.Minute, "7 complete: x 3-9, y 2-3", 0},
 		{"a late message", wiretest.Named(89, "x:7"), time.Minute, "7 complete: x 3-9, y 2-3", 0},
@@ -87,6 +90,8 @@ func TestLister(t *testing.T) {
 		{"a topic whose name was lost", wiretest.Named(91, "z:0"), time.Minute, "7:  0-1, x 3-9, y 2-3", 0},
 		{"a heartbeat after a lost name", beat, time.Minute, "7:  0-1, x 3-9, y 2-3", 1},
 		{"a truncated packet", wiretest.Named(92, "x:9")[:60], time.Minute, "7:  0-1, x 3-9, y 2-3", 0},
+		{"the end of a round with the topic", wiretest.Data(93, wiretest.Index(wire.IndexEnds, 3)), time.Minute, "7:  0-1, x 3-9, y 2-3", 0},
+		{"a round with the topic", wiretest.Round(94, 0, "x=9", "y=3", "z=1"), time.Minute, "7 complete: x 3-9, y 2-3, z 0-1", 0},
 	} {
 		l.Handle(at(s.at), 1, s.b)
 		if got, n := listing(l), requests(t, l); got != s.want || n != s.requests {
@@ -101,6 +106,41 @@ func TestLister(t *testing.T) {
 	}
 }
 
+// A lister asks again after 100 ms, and then at twice the distance up to 1 s, until it has all topics or no room for
+// more. Each question is a new one, for all topics. docs/protocol §9.10.
+func TestListerAsksAgain(t *testing.T) {
+	for _, c := range []struct {
+		budget int
+		packet []byte // comes 2.4 s after the first heartbeat
+		want   []int  // when it asks, in ms
+	}{
+		{9, wiretest.Round(41, 0), []int{0, 100, 300, 700, 1500}},
+		{9, wiretest.Data(41, slices.Concat(run(nil, wire.TopicID("x"), 3, 1), wiretest.Index(wire.IndexEnds, 1))), []int{0, 100, 300, 700, 1500}},
+		{9, wiretest.Named(41, "x=1", "y=1"), []int{0, 100, 300, 700, 1500, 2500, 3500, 4500}},
+		{1, wiretest.Named(41, "x=1", "y=1"), []int{0, 100, 300, 700, 1500}},
+	} {
+		l, _ := newTestLister(c.budget)
+		l.names[wire.TopicID("x")] = "x" // of another publisher
+		var asked []int
+		for ms := 0; ms < 5000; ms += 50 {
+			now := reliable.Instant(time.Hour).Add(time.Duration(ms) * time.Millisecond)
+			l.Handle(now, 1, wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: 40}))
+			if _, b, ok := l.Next(nil); ok {
+				asked = append(asked, ms)
+				if st, err := wire.ParseStatus(b); err != nil || st.Question != uint32(len(asked)) || st.Since != 0 {
+					t.Errorf("status %+v (%v), want question %d since 0", st, err, len(asked))
+				}
+			}
+			if ms == 2400 {
+				l.Handle(now, 1, c.packet)
+			}
+		}
+		if !slices.Equal(asked, c.want) {
+			t.Errorf("budget %d, %s: asks at %v ms, want %v", c.budget, listing(l), asked, c.want)
+		}
+	}
+}
+
 // Under hostile packets a lister remembers a bounded number of topics, shows no invalid names, and sends no more bytes
 // than it receives. docs/protocol §9.10, §19.2.
 func TestListerIsBounded(t *testing.T) {
@@ -111,12 +151,12 @@ func TestListerIsBounded(t *testing.T) {
 	for i := range uint64(2000) {
 		h := wire.Header{GroupTag: 9, Publisher: events.ID(7 + i%10), Epoch: events.ID(i % 3)}
 		hb := wire.AppendHeartbeat(nil, h, &wire.Heartbeat{PacketSize: 512, SentAt: i + 1})
-		a := wire.AppendAnnounceHeader(nil, h, 0, 0, uint32(i+2))
+		a := make([]byte, wire.DataHeaderLen)
+		wire.PutDataHeader(a, h, 512)
 		for _, name := range []string{fmt.Sprint("t", i), "a b", "a.*", "\x1b[31m"} {
-			a = wire.AppendTopicState(a, wire.TopicID(name), i, name)
+			a = stated(a, wire.TopicID(name), name, i)
 		}
-		a = wire.AppendTopicState(a, 12345, i, "other")
-		wire.FinishAnnounce(a, 5)
+		a = stated(a, 12345, "other", i)
 		for _, b := range [][]byte{hb, a} {
 			l.Handle(now, 1, b)
 			receivedBytes += len(b)
@@ -163,7 +203,7 @@ func TestListerLimitsOneStream(t *testing.T) {
 	}
 }
 
-// A publisher announces its topics on a lister's request, but does not count the lister as a receiver. docs/protocol
+// A publisher lists its topics on a lister's request, but does not count the lister as a receiver. docs/protocol
 // §9.10.
 func TestSenderAnswersListers(t *testing.T) {
 	now := reliable.Instant(time.Hour)
@@ -184,10 +224,14 @@ func TestSenderAnswersListers(t *testing.T) {
 		t.Fatal("the lister sends no request after a heartbeat, want one")
 	}
 	s.Handle(now, p, nil)
-	for _, p := range sent(s, now) {
-		if wire.Type(p[3]) == wire.TypeAnnounce {
+	for range 5 {
+		s.WriteIndex(now, w)
+		s.Assign(now, w, true)
+		s.Grant(w)
+		for _, p := range sent(s, now) {
 			l.Handle(now, 1, p)
 		}
+		now = now.Add(time.Millisecond)
 	}
 	if got := listing(l); got != "7 complete: a.b 2-2" {
 		t.Errorf("listing %q, want the complete topic a.b 2-2 of publisher 7", got)
@@ -198,7 +242,7 @@ func TestSenderAnswersListers(t *testing.T) {
 }
 
 func FuzzLister(f *testing.F) {
-	f.Add(wiretest.Named(40, "x:3", "y=4"), wiretest.Announce(42, 0, 2, "x"), wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: 40}))
+	f.Add(wiretest.Named(40, "x:3", "y=4"), wiretest.Round(42, 0, "x=4"), wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: 40}))
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		l, peers := newTestLister(10)
 		for _, p := range [][]byte{a, b, c, a, c} {

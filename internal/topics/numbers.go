@@ -47,9 +47,6 @@ func (r *Reader) Listed(x reliable.EventListing) {
 	}
 }
 
-// unsure, as Track.since, says that all losses may be of the topic.
-const unsure = ^uint64(0)
-
 // stated processes a topic run. It returns true if that shows a gap, which it fills in.
 func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 	if !t.refused && t.Name != string(run.Body) {
@@ -58,7 +55,7 @@ func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 		}
 		return false
 	}
-	if t.refused || t.known && run.Number < t.next || run.Number < t.from {
+	if t.refused || t.known && run.Number < t.next || run.Number+1 < t.from {
 		return false
 	}
 	gap := r.gapBefore(t, run.Number, it)
@@ -71,7 +68,6 @@ func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 		}
 	}
 	t.known, t.next, t.losses, t.from = true, run.Number, r.losses, 0
-	t.foreign, t.begun = 0, false // no message of the stream continues behind a topic run
 	return gap
 }
 
@@ -83,10 +79,8 @@ func (r *Reader) collide(t *Track, other string) {
 	}
 }
 
-// lostSince returns the largest number of packets that may have been lost since the last message of topic t.
-func (r *Reader) lostSince(t *Track) uint64 {
-	return r.losses - t.losses
-}
+// lostSince returns the number of packets lost since the last message or topic run of topic t.
+func (r *Reader) lostSince(t *Track) uint64 { return r.losses - t.losses }
 
 // misnumbered reports whether more messages of topic t are missing before number than fit in the lost packets.
 // docs/protocol §10.3, §10.7.

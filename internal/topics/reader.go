@@ -20,8 +20,7 @@ type Reader struct {
 	start  uint64 // first sequence that it may have
 
 	readerLosses
-	fresh   bool // at sequence 0, where each topic begins with number 0
-	foreign bool // some topic had an unfinished message when the reader began
+	fresh bool // at sequence 0, where each topic begins with number 0
 
 	runs     []byte // rest of the packet
 	stepHint int    // wire.Data.Step of the packet, if known, which saves a calculation
@@ -106,11 +105,7 @@ func (r *Reader) Blind(cause events.Cause) { r.blind = cause }
 func (r *Reader) Skip(seq, packets uint64, cause events.Cause) {
 	r.lose(seq, packets, cause)
 	r.SkipState()
-	r.expect, r.broken = 0, cause // a message that lacks a fragment is lost
-	if r.foreign {                // a message that began before the reader may have ended in the lost packets
-		r.foreign = false
-		r.topics.All(func(_ uint64, t *Track) { t.foreign, t.begun = 0, false })
-	}
+	r.expect, r.broken, r.fresh = 0, cause, false // a message that lacks a fragment is lost
 }
 
 // Missed is Skip for packets before sequence seq that the stream has delivered and only this reader has missed.
@@ -185,10 +180,8 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
 	}
-	if run.Continues() {
-		if r.passes(t, &run) {
-			return false // begun before the topic was wanted, or lost: the next message shows which
-		}
+	if !t.known && t.losses == r.losses && run.Continues() {
+		return false // it began before the topic was wanted; one that may have begun in lost packets is a gap
 	}
 	if t.known && run.Number < t.next {
 		r.drop() // a number that was used already: a fault of the publisher
@@ -203,7 +196,6 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 			return false
 		}
 	}
-	t.foreign, t.begun = 0, false
 	gap := r.gapBefore(t, run.Number, it)
 	if wrong {
 		it.Cause = events.CauseMisnumbered
@@ -283,9 +275,6 @@ func (r *Reader) follows(topic, number uint64) *Track {
 	t := r.topics.Get(topic)
 	if t == nil || !t.known || number != t.next || r.hold.Topic != nil {
 		return nil
-	}
-	if t.begun {
-		t.foreign, t.begun = 0, false
 	}
 	t.losses = r.losses
 	return t

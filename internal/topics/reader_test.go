@@ -9,7 +9,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // run appends a run with messages of the given sizes.
@@ -36,6 +35,14 @@ func fragment(topic, number uint64, total, offset, n int) []byte {
 func requestFirst(runs []byte) []byte {
 	wire.SetRunFlags(runs, wire.RunFlagRequest)
 	return runs
+}
+
+// stated appends a topic run.
+func stated(b []byte, topic uint64, name string, number uint64) []byte {
+	h := make([]byte, wire.RunHeaderLen+len(name))
+	wire.PutTopicRun(h, topic, name)
+	wire.SetRunNumber(h, number)
+	return append(b, h...)
 }
 
 // part appends one fragment to the runs of a packet.
@@ -128,11 +135,9 @@ func TestReader(t *testing.T) {
 		return step{func(rd *Reader) { rd.Packet(b) }, want}
 	}
 	skip := func(n uint64, want ...string) step {
-		return step{func(rd *Reader) { rd.Skip(n, events.CauseGone) }, want}
+		return step{func(rd *Reader) { rd.Skip(5, n, events.CauseGone) }, want}
 	}
-	total := func(t reliable.TopicTotal, want ...string) step {
-		return step{func(rd *Reader) { rd.Total(t) }, want}
-	}
+	state := func(number uint64, want ...string) step { return packet(stated(nil, x, "x", number), want...) }
 	end := func(want ...string) step { return step{(*Reader).End, want} }
 	for _, c := range []struct {
 		name  string
@@ -173,6 +178,14 @@ func TestReader(t *testing.T) {
 			skip(1),
 			packet(run(nil, x, 2, 1), "x:lost 0+2", "x:2"),
 		}},
+		{"a topic that is wanted after a loss at the very beginning", 0, 1000, []step{
+			{func(rd *Reader) {
+				rd.Drop(x)
+				rd.Skip(0, 1, events.CauseGone)
+				rd.Want(x, "x", nil)
+			}, nil},
+			packet(run(nil, x, 2, 1), "x:unknown before 2", "x:2"),
+		}},
 		{"no gap before a late joiner's first message", 10, 1000, []step{
 			packet(run(nil, x, 50, 1), "x:50"),
 		}},
@@ -182,48 +195,44 @@ func TestReader(t *testing.T) {
 			packet(run(nil, y, 7, 1), "y:unknown before 7", "y:7"),
 			packet(run(nil, x, 51, 1), "x:51"),
 		}},
-		{"totals show the losses of a silent topic", 0, 1000, []step{
+		{"a topic run shows the losses of a silent topic", 0, 1000, []step{
 			packet(run(nil, x, 0, 1), "x:0"),
 			skip(1),
-			total(reliable.TopicTotal{ID: x, Next: 3}, "x:lost 1+2"),
-			total(reliable.TopicTotal{ID: y, Next: 0, Index: 1}),
-			total(reliable.TopicTotal{Complete: true, Index: 2}),
-			end(),
+			state(3, "x:lost 1+2"),
+			packet(run(nil, x, 3, 1), "x:3"),
 		}},
-		{"without totals the end reports an unknown loss", 0, 1000, []step{
-			packet(run(nil, x, 0, 1), "x:0"),
+		{"topic runs among messages", 0, 1000, []step{
+			packet(run(stated(run(stated(nil, x, "x", 0), x, 0, 1), x, "x", 1), x, 1, 1), "x:0", "x:1"),
 			skip(1),
-			end("?:unknown before 0"),
-			end(),
+			packet(run(stated(run(stated(run(nil, y, 0, 1), x, "x", 4), x, 4, 1), z, "z", 9), y, 2, 1), "y:0", "x:lost 2+2", "x:4", "y:lost 1+1", "y:2"),
 		}},
-		{"incomplete totals do not count", 0, 1000, []step{
+		{"a topic run before a late joiner's first message", 10, 1000, []step{
+			state(4),
 			skip(1),
-			total(reliable.TopicTotal{ID: x, Next: 0}),
-			total(reliable.TopicTotal{Complete: true, Index: 2}),
-			end("?:unknown before 0"),
+			packet(run(nil, x, 6, 1), "x:lost 4+2", "x:6"),
 		}},
-		{"totals before the loss do not count", 0, 1000, []step{
-			total(reliable.TopicTotal{ID: x, Next: 0}),
+		{"a topic run after a late joiner's loss", 10, 1000, []step{
 			skip(1),
-			total(reliable.TopicTotal{Complete: true, Index: 1}),
-			end("?:unknown before 0"),
+			state(4, "x:unknown before 4"),
+			packet(run(nil, x, 4, 1), "x:4"),
 		}},
-		{"totals older than packets that only the reader missed do not count", 0, 1000, []step{
-			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
-			total(reliable.TopicTotal{ID: x, Next: 1, AsOf: 4}, "x:lost 0+1"),
-			total(reliable.TopicTotal{Complete: true, Index: 1, AsOf: 4}),
-			total(reliable.TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
-		}},
-		{"totals newer than packets that only the reader missed count", 0, 1000, []step{
-			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
-			total(reliable.TopicTotal{ID: x, Next: 1, AsOf: 5}, "x:lost 0+1"),
-			total(reliable.TopicTotal{Complete: true, Index: 1, AsOf: 5}),
-			total(reliable.TopicTotal{Lost: events.CausePublisherLost}),
-		}},
-		{"a lost publisher leaves an unknown loss", 0, 1000, []step{
+		{"a topic run of a topic without messages after a late joiner's loss", 10, 1000, []step{
 			skip(1),
-			total(reliable.TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
+			state(0),
 			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
+		}},
+		{"a topic run with an earlier number", 0, 1000, []step{
+			packet(run(nil, x, 0, 1, 1), "x:0", "x:1"),
+			skip(1),
+			state(1),
+			packet(run(nil, x, 3, 1), "x:lost 2+1", "x:3"),
+		}},
+		{"without a listing the end reports an unknown loss", 0, 1000, []step{
+			packet(run(nil, x, 0, 1), "x:0"),
+			skip(1),
+			end("?:unknown before 0"),
+			end(),
+			packet(run(nil, x, 2, 1), "x:lost 1+1", "x:2"),
 		}},
 		{"fragments", 0, 1000, []step{
 			packet(fragment(x, 0, 30, 0, 10)),
@@ -242,13 +251,11 @@ func TestReader(t *testing.T) {
 			skip(2),
 			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
 		}},
-		{"a message without its middle, totals in between", 0, 1000, []step{
+		{"a message without its last fragment, a topic run behind it", 0, 1000, []step{
 			packet(fragment(x, 0, 30, 0, 10)),
 			skip(1),
-			total(reliable.TopicTotal{ID: x, Next: 0}),
-			total(reliable.TopicTotal{Complete: true, Index: 1}),
-			packet(fragment(x, 0, 30, 20, 10), "x:lost 0+1"),
-			end(),
+			state(1, "x:lost 0+1"),
+			packet(run(nil, x, 1, 1), "x:1"),
 		}},
 		{"a message and the one before it", 0, 1000, []step{
 			skip(2),
@@ -265,27 +272,18 @@ func TestReader(t *testing.T) {
 			packet(fragment(x, 4, 30, 20, 10)),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"in progress at the join, total in between", 10, 1000, []step{
-			packet(fragment(x, 4, 30, 10, 10)),
-			total(reliable.TopicTotal{ID: x, Next: 4}),
-			packet(fragment(x, 4, 30, 20, 10)),
-			packet(run(nil, x, 5, 1), "x:5"),
-		}},
 		{"in progress at the join, abandoned", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
-			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 20, 0, 10)),
 			packet(fragment(x, 4, 20, 10, 10), "x:4"),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"in progress at the join, total before its fragments", 10, 1000, []step{
-			total(reliable.TopicTotal{ID: x, Next: 4}),
+		{"in progress at the join, abandoned, a topic run behind it", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
-			packet(fragment(x, 4, 30, 20, 10)),
-			packet(run(nil, x, 5, 1), "x:5"),
+			state(4),
+			packet(run(nil, x, 4, 1), "x:4"),
 		}},
 		{"in progress at the join, after a message of another topic", 10, 1000, []step{
-			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(y, 1, 20, 0, 10)),
 			packet(fragment(y, 1, 20, 10, 10), "y:1"),
 			packet(fragment(x, 4, 30, 10, 10)),
@@ -295,54 +293,33 @@ func TestReader(t *testing.T) {
 			{func(rd *Reader) {
 				rd.Drop(x)
 				rd.Packet(run(nil, y, 0, 1))
-				rd.Skip(3, events.CauseGone)
+				rd.Skip(5, 3, events.CauseGone)
 				rd.Begun()
 				rd.Want(x, "x", nil)
 			}, []string{"y:0"}},
-			total(reliable.TopicTotal{ID: x, Next: 4}, "x:unknown before 4"),
-			total(reliable.TopicTotal{ID: y, Next: 1, Index: 1}),
-			total(reliable.TopicTotal{Complete: true, Index: 2}),
 			packet(fragment(x, 4, 30, 10, 10)),
-			packet(run(fragment(x, 4, 30, 20, 10), x, 5, 1), "x:5"),
+			packet(stated(fragment(x, 4, 30, 20, 10), x, "x", 5), "x:unknown before 5"),
+			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"in progress when its topic is wanted, name late: a gap", 8, 1000, []step{
-			{func(rd *Reader) {
-				rd.Drop(x)
-				rd.Packet(run(nil, y, 0, 1))
-				rd.Skip(21, events.CauseGone)
-				rd.Begun()
-				rd.Want(x, "x", nil)
-				rd.NamedLate(x)
-			}, []string{"y:0"}},
-			total(reliable.TopicTotal{ID: x, Next: 3}, "x:unknown before 3"),
-			total(reliable.TopicTotal{ID: y, Next: 1, Index: 1}),
-			total(reliable.TopicTotal{Complete: true, Index: 2}),
-			packet(fragment(x, 3, 30, 20, 10), "x:lost 3+1"),
-			packet(run(nil, x, 4, 1), "x:4"),
+		{"in progress at the join, losses within", 10, 1000, []step{
+			packet(fragment(x, 4, 40, 10, 10)),
+			skip(1),
+			packet(fragment(x, 4, 40, 30, 10), "x:unknown before 4", "x:lost 4+1"),
+			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"in progress at the join, loss after its last fragment", 10, 1000, []step{
-			total(reliable.TopicTotal{ID: x, Next: 4}),
+		{"in progress at the join, loss after a topic run that counts it", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
-			packet(fragment(x, 4, 30, 20, 10)),
+			packet(stated(fragment(x, 4, 30, 20, 10), x, "x", 5)),
 			skip(1),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
-		{"in progress at the join, loss after a total that counts it", 10, 1000, []step{
-			packet(fragment(x, 4, 30, 10, 10)),
-			packet(fragment(x, 4, 30, 20, 10)),
-			total(reliable.TopicTotal{ID: x, Next: 5}),
-			skip(1),
-			packet(run(nil, x, 5, 1), "x:5"),
-		}},
-		{"a message without its first fragment, total of before its end", 26, 1000, []step{
+		{"a message without its first fragment, number unknown", 26, 1000, []step{
 			skip(2),
 			packet(fragment(y, 3, 20, 10, 10), "y:unknown before 3", "y:lost 3+1"),
-			total(reliable.TopicTotal{ID: y, Next: 3}),
-			total(reliable.TopicTotal{Complete: true, Index: 1}),
 			packet(run(nil, y, 4, 1), "y:4"),
 		}},
-		{"a message without its first fragment, total of before its start", 10, 1000, []step{
-			total(reliable.TopicTotal{ID: x, Next: 4}),
+		{"a message without its first fragment, a topic run before its start", 10, 1000, []step{
+			state(4),
 			skip(1),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10), "x:lost 4+1"),
@@ -417,12 +394,14 @@ func TestReaderAcceptsAnyParsedPacket(t *testing.T) {
 		for range 20 {
 			b := wiretest.Data(rng.Uint64N(100), wiretest.Run(wire.RunMessages, "a.b", 0, "\x0a\x00"+string(make([]byte, 10))))
 			for len(b) < 200 {
-				switch rng.IntN(3) {
+				switch rng.IntN(4) {
 				case 0:
 					b = run(b, rng.Uint64N(4), rng.Uint64N(10), rng.IntN(5), rng.IntN(5))
 				case 1:
 					b = append(b, fragment(rng.Uint64N(4), rng.Uint64N(10), rng.IntN(40), rng.IntN(40), rng.IntN(20))...)
 				case 2:
+					b = stated(b, rng.Uint64N(4), "t", rng.Uint64N(10))
+				case 3:
 					b[48+rng.IntN(len(b)-48)] ^= byte(rng.Uint32())
 				}
 			}
@@ -450,7 +429,7 @@ func TestReaderAcceptsAnyParsedPacket(t *testing.T) {
 				}
 			}
 			if rng.IntN(4) == 0 {
-				rd.Skip(1, events.CauseGone)
+				rd.Skip(rng.Uint64N(100), 1, events.CauseGone)
 			}
 		}
 	}

@@ -121,7 +121,7 @@ func (x *replier) respond(a *requester, number uint64, data []byte) error {
 	return x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, number, data, false)
 }
 
-func (x *replier) Named(*reliable.Stream, uint64, string, bool)          {}
+func (x *replier) Named(*reliable.Stream, uint64, string, uint64, bool)  {}
 func (x *replier) Forgotten(*reliable.Stream, uint64)                    {}
 func (x *replier) Untrusted(*reliable.Stream, uint64, string, int, bool) {}
 func (x *replier) Wants(id uint64) bool {

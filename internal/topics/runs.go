@@ -136,25 +136,6 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	return true
 }
 
-// passes reports whether to ignore a fragment that is not the first of its message: the reader has had no message of
-// topic t, so this one had begun before the topic was wanted. docs/protocol §10.5.
-//
-// A message that may have begun in lost packets is not ignored: its last fragment reports it. Only losses since the
-// latest fragmented message count, because the fragments of a message are consecutive, and only losses since the topic
-// was wanted.
-func (r *Reader) passes(t *Track, run *wire.Run) bool {
-	switch {
-	case run.Number+1 == t.foreign:
-	case t.from > 0:
-		return true // the next message shows the gap exactly
-	case t.known, r.broken != events.CauseNone && t.since != r.losses:
-		return false
-	default:
-		t.foreign, t.begun, r.foreign = run.Number+1, true, true
-	}
-	return true
-}
-
 // A reader frees memory for fragments of more than keptPartial bytes when unusedPackets in a row had none, so that one
 // large message does not hold memory permanently.
 const (

@@ -24,10 +24,7 @@ func (r *Reader) beginWith(id, number uint64) {
 	if t == nil || t.refused {
 		return
 	}
-	t.known, t.from, t.since = false, number+1, unsure
-	if r.expect == 0 && r.broken == events.CauseNone {
-		r.broken = events.CauseGone // the beginning of its open message is missing
-	}
+	t.known, t.from = false, number+1
 }
 
 // unbegun reports whether some topic that begins with a given message lacks an unknown number of messages: none of it

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // docs/protocol §9.8.
@@ -35,59 +34,49 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			return items(rd)
 		}, []string{"x:lost 12+99999988", "x:100000000"}},
 		"the message was lost": {9, 12, func(rd *Reader) []string {
-			rd.Skip(3, events.CauseOverrun)
+			rd.Skip(10, 3, events.CauseOverrun)
 			rd.Packet(run(nil, id, 20, 1))
 			return items(rd)
 		}, []string{"x:lost 12+8", "x:20"}},
-		"a total shows the gap": {9, 12, func(rd *Reader) []string {
-			rd.Total(reliable.TopicTotal{ID: id, Next: 20})
+		"a topic run shows the gap": {9, 12, func(rd *Reader) []string {
+			rd.Packet(stated(nil, id, "x", 20))
 			out := items(rd)
 			rd.Packet(run(nil, id, 20, 1))
 			return append(out, items(rd)...)
 		}, []string{"x:lost 12+8", "x:20"}},
 		"the message is not published yet": {9, 12, func(rd *Reader) []string {
-			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
+			rd.Packet(run(stated(nil, id, "x", 11), id, 11, 1))
 			out := items(rd)
-			rd.Packet(run(nil, id, 11, 1, 1))
+			rd.Packet(run(stated(nil, id, "x", 12), id, 12, 1))
 			return append(out, items(rd)...)
 		}, []string{"x:12"}},
+		"the publisher is lost when the message is next": {9, 12, func(rd *Reader) []string {
+			rd.Packet(stated(nil, id, "x", 12))
+			out := items(rd)
+			rd.End()
+			return append(out, items(rd)...)
+		}, nil},
 		"the stream begins within the message": {9, 12, func(rd *Reader) []string {
 			rd.Packet(fragment(id, 12, 30, 10, 20))
 			out := items(rd)
 			rd.Packet(run(nil, id, 13, 1))
 			return append(out, items(rd)...)
 		}, []string{"x:lost 12+1", "x:13"}},
-		"the stream begins within a later message, total before": {9, 10, func(rd *Reader) []string {
-			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
-			out := items(rd)
-			rd.Packet(fragment(id, 12, 30, 10, 20))
-			out = append(out, items(rd)...)
-			rd.Packet(run(nil, id, 13, 1))
-			return append(out, items(rd)...)
-		}, []string{"x:lost 10+2", "x:lost 12+1", "x:13"}},
-		"the publisher is lost before totals": {9, 12, func(rd *Reader) []string {
-			rd.Packet(run(nil, 77, 10, 1)) // another topic
-			out := items(rd)
-			rd.Total(reliable.TopicTotal{Lost: events.CausePublisherLost})
-			return append(out, items(rd)...)
-		}, []string{"?:unknown before 0"}},
-		"the stream ends before totals": {9, 12, func(rd *Reader) []string {
+		"the stream ends before a listing": {9, 12, func(rd *Reader) []string {
 			rd.End()
 			return items(rd)
 		}, []string{"?:unknown before 0"}},
-		"the publisher is lost after all totals": {9, 12, func(rd *Reader) []string {
-			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
-			rd.Total(reliable.TopicTotal{Index: 1, Complete: true})
-			out := items(rd)
-			rd.Total(reliable.TopicTotal{Lost: events.CausePublisherLost})
-			return append(out, items(rd)...)
-		}, nil},
 		"the publisher is lost after the message": {9, 12, func(rd *Reader) []string {
 			rd.Packet(run(nil, id, 12, 1))
 			out := items(rd)
-			rd.Total(reliable.TopicTotal{Lost: events.CausePublisherLost})
+			rd.End()
 			return append(out, items(rd)...)
 		}, []string{"x:12"}},
+		"a loss within a later message": {9, 12, func(rd *Reader) []string {
+			rd.Skip(10, 3, events.CauseOverrun)
+			rd.Packet(fragment(id, 14, 30, 10, 20))
+			return items(rd)
+		}, []string{"x:lost 12+3"}},
 		"fragments of an earlier message": {9, 12, func(rd *Reader) []string {
 			rd.Packet(fragment(id, 11, 30, 0, 10))
 			rd.Packet(fragment(id, 11, 30, 10, 20))
@@ -110,7 +99,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 }
 
 // If a topic is to begin with an earlier message, a message in progress at the stream's start is missing. When the
-// reader learns the start or the topic makes no difference, nor does a total that does not count the message yet.
+// reader learns the start or the topic makes no difference.
 // docs/protocol §9.8, §10.2.
 func TestReaderBeginsWithinAMessage(t *testing.T) {
 	const id = 5
@@ -132,11 +121,9 @@ func TestReaderBeginsWithinAMessage(t *testing.T) {
 			rd.From(id, 10)
 			rd.Packet(fragment(id, 12, 30, 10, 10))
 			got := items(rd)
-			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
-			got = append(got, items(rd)...)
 			rd.Packet(run(fragment(id, 12, 30, 20, 10), id, 13, 1))
 			got = append(got, items(rd)...)
-			if want := []string{"x:lost 10+2", "x:lost 12+1", "x:13"}; !slices.Equal(got, want) {
+			if want := []string{"x:lost 10+3", "x:13"}; !slices.Equal(got, want) {
 				t.Errorf("items %v, want %v", got, want)
 			}
 		})

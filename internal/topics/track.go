@@ -9,28 +9,25 @@ import (
 // nearly every run is of another one.
 type Track struct {
 	next   uint64 // number of the next message
-	losses uint64 // Reader.losses at the latest message or topic run
+	losses uint64 // Reader.losses at the latest message or topic run, or when it was wanted
 	known  bool
 	stated bool // its state was read or reported as missing, or it begins without state
-	begun  bool // foreign is not 0
 	// refused: the publisher is not trusted with it; refusalSent: that was reported.
 	refused, refusalSent bool
 	Data                 any // for the reader's user
 	Name                 string
 	ID                   uint64
 
-	foreign  uint64   // 1 + number of the message that had begun when the topic was wanted; 0: none
 	from     uint64   // 1 + number of the message to begin with; 0: any
 	refusals uint64   // number of reports of refusals
-	since    uint64   // Reader.losses when it was wanted; unsure: earlier losses may be of it
-	_        [32]byte // whole cache lines, because it is allocated alone
+	_        [48]byte // whole cache lines, because it is allocated alone
 }
 
 // Want adds a topic. Its messages from here on are delivered.
 func (r *Reader) Want(id uint64, name string, data any) *Track {
 	t := r.topics.Get(id)
 	if t == nil {
-		t = &Track{ID: id, Name: name, since: r.losses}
+		t = &Track{ID: id, Name: name, losses: r.losses}
 		r.topics.Add(id, t)
 		r.judge(t)
 	}
@@ -45,15 +42,8 @@ func (r *Reader) Begun() { r.fresh = false }
 
 // Whole says that the reader sees a wanted topic from its beginning, so the first message has number 0.
 func (r *Reader) Whole(id uint64) {
-	if t := r.topics.Get(id); t != nil && !t.refused {
-		t.known = true
-	}
-}
-
-// NamedLate says that a topic was to be wanted before its name came, so earlier losses may be of it.
-func (r *Reader) NamedLate(id uint64) {
-	if t := r.topics.Get(id); t != nil {
-		t.since = unsure
+	if t := r.topics.Get(id); t != nil && !t.refused && !t.known {
+		t.known, t.losses = true, 0
 	}
 }
 

@@ -39,11 +39,11 @@ func (r *Reader) judge(t *Track) {
 	was := t.refused
 	t.refused = r.trust.now != nil && !r.trust.as.May(r.trust.publisher, t.Name)
 	if was && !t.refused {
-		t.since = r.losses
+		t.losses = r.losses
 	}
 	if t.refused && !was {
 		r.discard(t.ID)
-		t.known, t.begun, t.foreign, t.from, t.refusalSent = false, false, 0, 0, false
+		t.known, t.from, t.refusalSent = false, 0, false
 	}
 }
 
@@ -74,8 +74,8 @@ type readerFaults struct {
 // names no publisher.
 func (r *Reader) OnFault(emit func(*events.FaultError)) { r.faults.emit = emit }
 
-// OnCollision makes the reader call f, within Next, with a topic that it drops because the publisher uses the topic's id
-// for another name. The error names no publisher.
+// OnCollision makes the reader call f, within Next, when it drops a topic because the publisher uses the topic's id for
+// another name. The error names no publisher.
 func (r *Reader) OnCollision(f func(*events.TopicCollisionError)) { r.faults.collides = f }
 
 func (r *Reader) fault(kind events.Fault, t *Track) {

@@ -23,7 +23,7 @@ func (*refusals) Dropped()             {}
 func (*refusals) Unwanted(uint64, int) {}
 func (r *refusals) Refused(n int)      { r.messages += n }
 
-// Refused messages are counted and reported once. They are no gap: neither in messages nor in totals, nor when the topic
+// Refused messages are counted and reported once. They are no gap: neither in messages nor in topic runs, nor when the topic
 // is trusted again. docs/protocol §29.8.
 func TestReaderTrust(t *testing.T) {
 	for _, c := range []struct {
@@ -32,10 +32,12 @@ func TestReaderTrust(t *testing.T) {
 	}{
 		{"trusted", "m0 m1 t2 e", "0 1", 0, 0},
 		{"refused from the first message", "-m0 m1 t2 e", "", 2, 1},
-		{"a total of a refused topic", "m0 - t5 e", "0", 0, 0},
+		{"a topic run of a refused topic", "m0 - t5 e", "0", 0, 0},
 		{"refused, then trusted again", "m0 -m1 m2 +m3 m4", "0 3 4", 2, 1},
 		{"refused twice", "m0 -m1 +m2 -m3 +m4", "0 2 4", 2, 2},
-		{"a total while refused, then trusted again", "m0 -m1 t2 +m2", "0 2", 1, 1},
+		{"a topic run while refused, then trusted again", "m0 -m1 t2 +m2", "0 2", 1, 1},
+		{"a topic run while refused, before messages", "m0 -t1 m1 m2 +m3", "0 3", 2, 1},
+		{"a message in progress when trusted again", "m0 - l1 +c2 m3", "0 unknown 3", 0, 0},
 		{"a loss while refused", "m0 -m1 l1 +m3", "0 unknown 3", 1, 1},
 		{"a reported loss before the refusal", "m0 l1 t2 -m2 +m3", "0 gap:1+1 unknown 3", 1, 1},
 		{"a fragment", "f0 -f1 +m2", "0 2", 1, 1},
@@ -84,10 +86,12 @@ func TestReaderTrust(t *testing.T) {
 					r.Packet(messageRun(id, n))
 				case 'f':
 					r.Packet(fragmentRun(id, n))
+				case 'c':
+					r.Packet(fragment(id, n, 30, 20, 10))
 				case 'l':
-					r.Skip(n, events.CauseGone)
+					r.Skip(1, n, events.CauseGone)
 				case 't':
-					r.Total(reliable.TopicTotal{ID: id, Next: n})
+					r.Packet(stated(nil, id, "x", n))
 				case 'e':
 					r.End()
 				}

@@ -80,6 +80,7 @@ func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
 	f.Add(slices.Concat(good, wiretest.Run(wire.RunMessages, "a.b", 2, "\x05\x00three"), make([]byte, 9)))
 	f.Add(wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two"))
 	f.Add(slices.Concat(good, wiretest.Run(wire.RunMessages, "c", 0, "\x01")))
+	f.Add(slices.Concat(wiretest.Index(wire.IndexBegins, 0, 42, 1), wiretest.Run(wire.RunTopic, "c", 0, "c"), wiretest.Index(wire.IndexEnds, 1)))
 	f.Add(wiretest.Run(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00ab"))
 	f.Fuzz(func(t *testing.T, runs []byte) {
 		if len(runs) > 512-wire.DataHeaderLen {
@@ -104,7 +105,7 @@ func messagesOf(b []byte) (messages []string, parts, valid bool) {
 		next[wire.TopicID(name)] = 0
 	}
 	for len(b) > 0 && b[0] != 0 {
-		if len(b) < 20 || b[0] > 4 {
+		if len(b) < 20 || b[0] > 5 {
 			return nil, false, false
 		}
 		kind, n, topic, number := b[0], int(binary.LittleEndian.Uint16(b[2:])), binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:])
@@ -125,6 +126,12 @@ func messagesOf(b []byte) (messages []string, parts, valid bool) {
 		}
 		if kind == 4 { // state, only for subscribers that begin with it
 			if len(body) < 8 {
+				return nil, false, false
+			}
+			continue
+		}
+		if kind == 5 { // of an index round
+			if len(body) < 4 || len(body)%12 != 4 {
 				return nil, false, false
 			}
 			continue

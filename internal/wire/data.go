@@ -12,7 +12,8 @@ import "encoding/binary"
 //	| runs ...                                                      |  48
 //
 // Packet size is the stream's fixed datagram size in bytes, from which a subscriber derives the size of its slots. A
-// run holds consecutive messages of one topic, one fragment of a message, the name of a topic, or a part of its state:
+// run holds consecutive messages of one topic, one fragment of a message, the name of a topic, a part of its state, or the
+// begin or end of an index round:
 //
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| kind  | flags |    length     |         topic id (low)        |   0
@@ -25,8 +26,8 @@ import "encoding/binary"
 // of a message run has, for each message, its length in 2 bytes and then the message. The body of a fragment run has
 // the message's total length (4 bytes), the fragment's offset (4 bytes) and its bytes; the fragments of one message are
 // consecutive packets of the stream, with nothing else in them. The body of a topic run is the topic's name; its number
-// is the number of the topic's next message. State runs: state.go; index runs: index.go. A zero kind ends the packet: the rest is padding.
-// Flags describe the run's messages.
+// is the number of the topic's next message. State runs: state.go; index runs: index.go. A zero kind ends the packet:
+// the rest is padding. Flags describe the run's messages.
 const (
 	DataHeaderLen     = 48
 	RunHeaderLen      = 20
@@ -182,8 +183,8 @@ func (d *Data) Parse(b []byte) error {
 	return err
 }
 
-// checkRuns reports whether there are topic or index runs in b, returns Data.Step, and checks all runs. ErrUnsupported: they are
-// well-formed, but some have an unknown kind.
+// checkRuns reports whether there are topic or index runs in b, returns Data.Step, and checks all runs. ErrUnsupported:
+// they are well-formed, but some have an unknown kind.
 func checkRuns(b []byte) (topics bool, step int, err error) {
 	for runs := 0; len(b) > 0 && RunKind(b[0]) != RunPadding; runs++ {
 		if len(b) < RunHeaderLen {

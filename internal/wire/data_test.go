@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 	"math/rand/v2"
@@ -35,6 +36,7 @@ type runDesc struct {
 	Fragment      string
 	Name          string // of a topic run
 	State         *stateDesc
+	Index         *indexDesc
 	Malformed     string // the malformed part of the body
 }
 
@@ -69,6 +71,10 @@ func (d *dataDesc) append(b []byte, h Header, padding int) []byte {
 			n := len(b) - RunHeaderLen
 			b = append(b, make([]byte, StateHeaderLen+len(s.Bytes))...)
 			PutStateRun(b[n:], r.Topic, r.Number, &State{Marks: s.Marks, Round: s.Round, Bytes: []byte(s.Bytes)})
+		}
+		if r.Index != nil {
+			b = r.Index.append(b, at, r.Number)
+			binary.LittleEndian.PutUint64(b[at+4:], r.Topic)
 		}
 		b = append(b, r.Malformed...)
 		SetRunFlags(b[at:], r.Flags)
@@ -139,6 +145,8 @@ func describeRun(tb testing.TB, r Run) runDesc {
 	case RunState:
 		s := ParseState(r.Body)
 		d.State = &stateDesc{s.Marks, s.Round, string(s.Bytes)}
+	case RunIndex:
+		d.Index = describeIndex(tb, r.Body)
 	default:
 		tb.Errorf("run of the unknown kind %d", r.Kind)
 	}
@@ -188,10 +196,10 @@ func TestDataErrors(t *testing.T) {
 		{"packet larger than its size", append(bytes.Clone(g), make([]byte, 1473-len(g))...), ErrMalformed},
 		{"reserved bytes", change(g, 42, 1, 2, 3, 4, 5, 6), nil},
 
-		{"unknown kind", change(g, 48, 5), ErrUnsupported},
+		{"unknown kind", change(g, 48, 6), ErrUnsupported},
 		{"largest kind", change(g, 48, 255), ErrUnsupported},
-		{"unknown kind of a later run", change(g, 100, 5), ErrUnsupported},
-		{"unknown kind before a truncated run", change(change16(g, 102, 1000), 48, 5), ErrMalformed},
+		{"unknown kind of a later run", change(g, 100, 6), ErrUnsupported},
+		{"unknown kind before a truncated run", change(change16(g, 102, 1000), 48, 6), ErrMalformed},
 		{"unknown codec", change(change16(g, 42, 1000), 5, byte(LastCodec)+1), ErrUnsupported},
 		{"unknown codec, and not shorter than the runs", change(change16(g, 42, uint16(len(g)-DataHeaderLen)), 5, byte(LastCodec)+1), ErrMalformed},
 		{"state of 8 bytes", change(change16(g, 50, 12), 48, 4), nil},
@@ -219,7 +227,7 @@ func named(n int) []byte {
 	return d.append(nil, goldenHeader, 0)
 }
 
-// Data.Topics reports whether a packet holds names of topics.
+// Data.Topics reports whether a packet holds names of topics, or the begin or end of an index round.
 func TestDataTopics(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -228,6 +236,7 @@ func TestDataTopics(t *testing.T) {
 	}{
 		{"messages only", goldenData, false}, {"a fragment", goldenFragment, false}, {"nothing", goldenEmptyData, false},
 		{"a name", named(3), true}, {"messages and a name", change(goldenData, 100, 3), true},
+		{"the end of a round", indexed(0, IndexEnds, 7), true},
 	} {
 		if d, err := ParseData(c.packet); err != nil || d.Topics != c.want {
 			t.Errorf("%s: topics %t, error %v, want %t", c.name, d.Topics, err, c.want)
@@ -303,6 +312,13 @@ func TestDataBuild(t *testing.T) {
 				left -= StateHeaderLen
 				r.Kind, r.State = RunState, &stateDesc{StateMarks(rnd.Uint32()), rnd.Uint32(), randomBytes(rnd, rnd.IntN(left+1))}
 				left -= len(r.State.Bytes)
+				want.Runs = append(want.Runs, r)
+				continue
+			}
+			if left >= IndexHeaderLen && rnd.IntN(4) == 0 {
+				left -= IndexHeaderLen
+				r.Kind, r.Index = RunIndex, randomIndex(rnd, left)
+				left -= IndexEntryLen * len(r.Index.Answers)
 				want.Runs = append(want.Runs, r)
 				continue
 			}

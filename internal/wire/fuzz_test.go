@@ -214,28 +214,30 @@ func FuzzParseHeartbeat(f *testing.F) {
 	})
 }
 
-func FuzzParseAnnounce(f *testing.F) {
-	addGolden(f)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		b = exact(b)
-		want, err := describeAnnounce(t, b)
+// FuzzParseIndex parses the body of an index run that ParseData accepts.
+func FuzzParseIndex(f *testing.F) {
+	f.Add(goldenIndexBody)
+	f.Add(goldenIndexBody[:IndexHeaderLen])
+	f.Add([]byte(nil))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		packet := dirty("", MaxPacket)[:DataHeaderLen+RunHeaderLen]
+		PutDataHeader(packet, goldenHeader, MaxPacket)
+		if len(body) > MaxPacket-len(packet) {
+			return
+		}
+		PutRunHeader(packet[DataHeaderLen:], RunIndex, len(body), 0, 7)
+		packet = append(packet, body...)
+		_, err := ParseData(packet)
+		if whole := len(body) >= IndexHeaderLen && (len(body)-IndexHeaderLen)%IndexEntryLen == 0; (err == nil) != whole {
+			t.Fatalf("index run with a body of %d bytes: error %v, want one if the body does not end after an answer", len(body), err)
+		}
 		if err != nil {
 			return
 		}
-		if want.AsOf > MaxSeq || uint64(want.First)+uint64(len(want.Topics)) > uint64(want.Total) {
-			t.Errorf("ParseAnnounce accepted %+v, want an error", want)
-		}
-		a, _ := ParseAnnounce(b)
-		for s, ok := a.Next(); ok; s, ok = a.Next() {
-			if len(s.Name) == 0 || len(s.Name) > MaxTopicName || s.Next >= MaxSeq || !within(s.Name, b) {
-				t.Errorf("announcement with the topic %+v accepted, want an error", s)
-			}
-		}
-		again := want.append(nil, goldenHeaderOf(0, FlagSolicit))
-		checkAgain(t, again, TypeAnnounce)
-		got, err := describeAnnounce(t, again)
-		if err != nil || !got.equal(&want) {
-			t.Errorf("announcement %+v, error %v, want %+v", got, err, want)
+		want := describeIndex(t, exact(body))
+		again := want.append(make([]byte, RunHeaderLen), 0, 7)
+		if got := again[RunHeaderLen:]; !bytes.Equal(got, change(body, 1, 0, 0, 0)) {
+			t.Errorf("index run written again %x, want %x", got, body)
 		}
 	})
 }
@@ -268,7 +270,7 @@ func FuzzParseStatus(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if want.Next > MaxSeq || want.Limit > MaxSeq || want.Next > want.Limit || want.EchoDelay < 0 || len(want.Topics) > MaxStatusTopics || len(want.Name) > MaxName || len(want.Tag) > MaxTag {
+		if want.Next > MaxSeq || want.Limit > MaxSeq || want.Since > MaxSeq || want.Next > want.Limit || want.EchoDelay < 0 || len(want.Topics) > MaxStatusTopics || len(want.Name) > MaxName || len(want.Tag) > MaxTag {
 			t.Errorf("status %+v accepted, want an error", want)
 		}
 		again := want.append(nil, goldenHeaderOf(0, FlagSolicit))

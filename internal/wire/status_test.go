@@ -22,7 +22,7 @@ func (d *statusDesc) append(b []byte, h Header) []byte {
 
 func (d *statusDesc) equal(e *statusDesc) bool {
 	return d.Receiver == e.Receiver && d.Next == e.Next && d.Limit == e.Limit && d.Echo == e.Echo &&
-		d.EchoDelay == e.EchoDelay && d.Lost == e.Lost && d.Unread == e.Unread && string(d.Name) == string(e.Name) && string(d.Tag) == string(e.Tag) && slices.Equal(d.Topics, e.Topics)
+		d.EchoDelay == e.EchoDelay && d.Lost == e.Lost && d.Unread == e.Unread && d.Since == e.Since && d.Question == e.Question && string(d.Name) == string(e.Name) && string(d.Tag) == string(e.Tag) && slices.Equal(d.Topics, e.Topics)
 }
 
 // describeStatus parses b and iterates over its topics.
@@ -67,6 +67,13 @@ func TestStatusErrors(t *testing.T) {
 		{"receiver id 0", change64(g, 32, 0), ErrMalformed},
 		{"limit below next", change64(g, 48, 0x0142434445464747), ErrMalformed},
 		{"limit 0", change64(g, 48, 0), ErrMalformed},
+		{"since 0", change64(g, 80, 0), nil},
+		{"since MaxSeq", change64(g, 80, MaxSeq), nil},
+		{"since above MaxSeq", change64(g, 80, MaxSeq+1), ErrMalformed},
+		{"largest since", change64(g, 80, math.MaxUint64), ErrMalformed},
+		{"question 0", change32(g, 88, 0), nil},
+		{"largest question", change32(g, 88, math.MaxUint32), nil},
+		{"reserved bytes", change(g, 92, 1, 2, 3, 4), nil},
 		{"no topics", change16(g, 68, 0), nil},
 		{"one topic less", change16(g, 68, 1), nil},
 		{"one topic more than there are", change16(g, 68, 3), ErrShort},

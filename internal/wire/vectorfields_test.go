@@ -38,12 +38,23 @@ type runFields struct {
 	Fragment *fragmentFields `json:"fragment,omitempty"`
 	Name     hexBytes        `json:"name,omitempty"`
 	State    *stateFields    `json:"state,omitempty"`
+	Index    *indexFields    `json:"index,omitempty"`
 }
 
 type stateFields struct {
 	Marks uint8    `json:"marks"`
 	Round uint32   `json:"round"`
 	Bytes hexBytes `json:"bytes"`
+}
+
+type indexFields struct {
+	Marks   uint8          `json:"marks"`
+	Answers []answerFields `json:"answers"`
+}
+
+type answerFields struct {
+	Receiver uint64 `json:"receiver_id"`
+	Question uint32 `json:"question"`
 }
 
 type fragmentFields struct {
@@ -84,19 +95,6 @@ type timingFields struct {
 	Next   uint64 `json:"next"`
 }
 
-type announceFields struct {
-	AsOf   uint64        `json:"as_of"`
-	First  uint32        `json:"first_index"`
-	Total  uint32        `json:"topics_in_all"`
-	Topics []topicFields `json:"topics"`
-}
-
-type topicFields struct {
-	ID   uint64   `json:"topic_id"`
-	Next uint64   `json:"next_number"`
-	Name hexBytes `json:"name"`
-}
-
 type rangesFields struct {
 	Receiver uint64      `json:"receiver_id"`
 	Base     uint64      `json:"base"`
@@ -113,6 +111,8 @@ type statusFields struct {
 	EchoDelay int64    `json:"echo_delay_ns"`
 	Lost      uint32   `json:"lost"`
 	Unread    uint32   `json:"unread"`
+	Since     uint64   `json:"since"`
+	Question  uint32   `json:"question"`
 	Topics    []uint64 `json:"topic_ids"`
 	Name      hexBytes `json:"name"`
 	Tag       hexBytes `json:"tag,omitempty"`
@@ -173,14 +173,6 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 			x.Lead, x.Trail, x.SentAt, int64(x.Backoff), x.Receivers, x.StatusInterval.Microseconds(), x.Interval.Microseconds(), x.PacketSize, int64(x.RTT),
 			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name), append([]uint32{}, x.Legs.List()...), askedOf(x.Asked), timingsOf(x.Timing),
 		}
-	case TypeAnnounce:
-		var d announceDesc
-		d, err = describeAnnounce(tb, b)
-		f := &announceFields{AsOf: d.AsOf, First: d.First, Total: d.Total, Topics: []topicFields{}}
-		for _, t := range d.Topics {
-			f.Topics = append(f.Topics, topicFields{t.ID, t.Next, hexBytes(t.Name)})
-		}
-		fields = f
 	case TypeNAK, TypeNCF, TypeGone:
 		var d rangesDesc
 		d, err = describeRanges(tb, b)
@@ -192,7 +184,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 	case TypeStatus:
 		var d statusDesc
 		d, err = describeStatus(b)
-		fields = &statusFields{d.Receiver, d.Next, d.Limit, d.Echo, int64(d.EchoDelay), d.Lost, d.Unread, append([]uint64{}, d.Topics...), hexBytes(d.Name), hexBytes(d.Tag)}
+		fields = &statusFields{d.Receiver, d.Next, d.Limit, d.Echo, int64(d.EchoDelay), d.Lost, d.Unread, d.Since, d.Question, append([]uint64{}, d.Topics...), hexBytes(d.Name), hexBytes(d.Tag)}
 	case TypeHello:
 		var x Hello
 		x, err = ParseHello(b)
@@ -246,6 +238,12 @@ func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
 		if s := r.State; s != nil {
 			x.State = &stateFields{uint8(s.Marks), s.Round, hexBytes(s.Bytes)}
 		}
+		if r.Index != nil {
+			x.Index = &indexFields{uint8(r.Index.Marks), []answerFields{}}
+			for _, a := range r.Index.Answers {
+				x.Index.Answers = append(x.Index.Answers, answerFields(a))
+			}
+		}
 		if r.Kind == RunFragment {
 			x.Fragment = &fragmentFields{r.Total, r.Offset, hexBytes(r.Fragment)}
 		}
@@ -265,6 +263,12 @@ func (f *dataFields) desc() (d dataDesc) {
 		x.Name = string(r.Name)
 		if s := r.State; s != nil {
 			x.State = &stateDesc{StateMarks(s.Marks), s.Round, string(s.Bytes)}
+		}
+		if i := r.Index; i != nil {
+			x.Index = &indexDesc{Marks: IndexMarks(i.Marks)}
+			for _, a := range i.Answers {
+				x.Index.Answers = append(x.Index.Answers, answerDesc(a))
+			}
 		}
 		if r.Fragment != nil {
 			x.Total, x.Offset, x.Fragment = r.Fragment.Total, r.Fragment.Offset, string(r.Fragment.Bytes)
@@ -294,14 +298,6 @@ func (f *heartbeatFields) value() Heartbeat {
 	return h
 }
 
-func (f *announceFields) desc() announceDesc {
-	d := announceDesc{AsOf: f.AsOf, First: f.First, Total: f.Total}
-	for _, t := range f.Topics {
-		d.Topics = append(d.Topics, topicDesc{t.ID, t.Next, string(t.Name)})
-	}
-	return d
-}
-
 func (f *rangesFields) desc() rangesDesc {
 	d := rangesDesc{Receiver: f.Receiver, Base: f.Base, Reason: Reason(f.Reason), Wait: time.Duration(f.Wait) * time.Microsecond}
 	for _, r := range f.Ranges {
@@ -314,7 +310,7 @@ func (f *statusFields) desc() statusDesc {
 	return statusDesc{
 		Status: Status{
 			Receiver: f.Receiver, Next: f.Next, Limit: f.Limit, Echo: f.Echo, EchoDelay: time.Duration(f.EchoDelay),
-			Lost: f.Lost, Unread: f.Unread, Name: []byte(f.Name), Tag: []byte(f.Tag),
+			Lost: f.Lost, Unread: f.Unread, Since: f.Since, Question: f.Question, Name: []byte(f.Name), Tag: []byte(f.Tag),
 		},
 		Topics: f.Topics,
 	}
@@ -354,9 +350,6 @@ func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 	case TypeHeartbeat:
 		x := fieldsFrom[heartbeatFields](raw).value()
 		b = AppendHeartbeat(nil, h, &x)
-	case TypeAnnounce:
-		d := fieldsFrom[announceFields](raw).desc()
-		b = d.append(nil, h)
 	case TypeNAK, TypeNCF, TypeGone:
 		d := fieldsFrom[rangesFields](raw).desc()
 		b = d.append(tb, nil, h)

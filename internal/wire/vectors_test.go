@@ -95,7 +95,6 @@ var (
 	goldenFragment, goldenFragmentValue   = vectorOf("data fragment", (*dataFields).desc)
 	goldenEmptyData, goldenEmptyDataValue = vectorOf("data without runs", (*dataFields).desc)
 	goldenHeartbeat, goldenHeartbeatValue = vectorOf("heartbeat", (*heartbeatFields).value)
-	goldenAnnounce, goldenAnnounceValue   = vectorOf("announce", (*announceFields).desc)
 	goldenNAK, goldenNAKValue             = vectorOf("nak", (*rangesFields).desc)
 	goldenNCF, goldenNCFValue             = vectorOf("ncf", (*rangesFields).desc)
 	goldenGone, goldenGoneValue           = vectorOf("gone", (*rangesFields).desc)
@@ -144,7 +143,7 @@ func TestVectors(t *testing.T) {
 		seen[Type(v.Header.Type)] = true
 	}
 	for typ := TypeData; typ <= LastType; typ++ {
-		if !seen[typ] {
+		if typ.Known() && !seen[typ] {
 			t.Errorf("%s has no %v", vectorsFile, typ)
 		}
 	}

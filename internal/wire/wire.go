@@ -75,6 +75,9 @@ const (
 	unusedType Type = 3
 )
 
+// Known reports whether t is a type of this version.
+func (t Type) Known() bool { return t >= TypeData && t <= LastType && t != unusedType }
+
 func (t Type) String() string {
 	switch t {
 	case TypeData:
@@ -192,7 +195,7 @@ func ParseHeader(b []byte) (Header, error) {
 		Publisher: events.ID(binary.LittleEndian.Uint64(b[16:])),
 		Epoch:     events.ID(binary.LittleEndian.Uint64(b[24:])),
 	}
-	if h.Type < TypeData || h.Type > LastType || h.Type == unusedType {
+	if !h.Type.Known() {
 		return h, ErrType
 	}
 	return h, nil

@@ -65,8 +65,6 @@ func parseBody(typ Type, b []byte) (err error) {
 		_, err = ParseData(b)
 	case TypeHeartbeat:
 		_, err = ParseHeartbeat(b)
-	case TypeAnnounce:
-		_, err = ParseAnnounce(b)
 	case TypeNAK, TypeNCF, TypeGone:
 		_, err = ParseRanges(b)
 	case TypeStatus:
@@ -198,6 +196,7 @@ func TestHeaderErrors(t *testing.T) {
 			{g.name + ": version 2", change(g.packet, 2, 2), ErrVersion},
 			{g.name + ": version 255", change(g.packet, 2, 255), ErrVersion},
 			{g.name + ": type 0", change(g.packet, 3, 0), ErrType},
+			{g.name + ": type 3", change(g.packet, 3, byte(unusedType)), ErrType},
 			{g.name + ": type 11", change(g.packet, 3, byte(LastType)+1), ErrType},
 			{g.name + ": type 255", change(g.packet, 3, 255), ErrType},
 			{g.name + ": codec 3", change(g.packet, 5, byte(LastCodec)+1), codec},
@@ -263,12 +262,12 @@ func TestParseOtherTypes(t *testing.T) {
 
 func TestTypeString(t *testing.T) {
 	for typ, want := range map[Type]string{
-		0: "type(0)", TypeData: "data", TypeHeartbeat: "heartbeat", TypeAnnounce: "announce",
+		0: "type(0)", TypeData: "data", TypeHeartbeat: "heartbeat", unusedType: "type(3)",
 		TypeNAK: "nak", TypeNCF: "ncf", TypeGone: "gone", TypeStatus: "status", TypeHello: "hello",
 		TypeReply: "reply", TypeRecall: "recall", LastType + 1: "type(11)",
 	} {
-		if got := typ.String(); got != want {
-			t.Errorf("type %d is %q, want %q", uint8(typ), got, want)
+		if got := typ.String(); got != want || typ.Known() == strings.HasPrefix(want, "type(") {
+			t.Errorf("type %d is %q, known %t, want %q", uint8(typ), got, typ.Known(), want)
 		}
 	}
 }
@@ -285,14 +284,16 @@ func TestConstants(t *testing.T) {
 		{"MessageHeaderLen", MessageHeaderLen, 2},
 		{"FragmentHeaderLen", FragmentHeaderLen, 8},
 		{"HeartbeatLen", HeartbeatLen, 104},
-		{"AnnounceHeaderLen", AnnounceHeaderLen, 56},
+		{"IndexHeaderLen", IndexHeaderLen, 4},
+		{"IndexEntryLen", IndexEntryLen, 12},
 		{"RangesHeaderLen", RangesHeaderLen, 56},
-		{"StatusHeaderLen", StatusHeaderLen, 80},
+		{"StatusHeaderLen", StatusHeaderLen, 96},
 		{"HelloLen", HelloLen, 176},
 		{"ReplyHeaderLen", ReplyHeaderLen, 72},
 		{"RecallHeaderLen", RecallHeaderLen, 40},
 		{"RecallEntryLen", RecallEntryLen, 32},
-		{"MaxStatusTopics", MaxStatusTopics, 46},
+		{"MaxStatusTopics", MaxStatusTopics, 44},
+		{"MaxTaggedTopics", MaxTaggedTopics, 39},
 		{"MaxName", MaxName, 64},
 		{"MaxPacket", MaxPacket, 65535 - 20 - 8},
 		{"MaxSeq", MaxSeq, 0x4000_0000_0000_0000},
@@ -309,8 +310,8 @@ func TestConstants(t *testing.T) {
 		}
 	}
 	// The packets that must fit MinPacket.
-	if n := AnnounceHeaderLen + AnnounceEntryLen(strings.Repeat("x", MaxTopicName)); n > MinPacket {
-		t.Errorf("an announce of one topic may take %d bytes, more than MinPacket", n)
+	if n := DataHeaderLen + RunHeaderLen + MaxTopicName; n > MinPacket {
+		t.Errorf("a topic run may take %d bytes, more than MinPacket", n)
 	}
 	if n := StatusHeaderLen + 8*MaxStatusTopics + MaxName; n > MinPacket {
 		t.Errorf("a status may take %d bytes, more than MinPacket", n)
@@ -490,23 +491,13 @@ func TestAllocs(t *testing.T) {
 		}, 0},
 		{"heartbeat append", func() { sinkBytes = AppendHeartbeat(room, goldenHeader, &hb) }, 0},
 
-		{"announce parse", func() {
-			var a Announce
-			a, sinkErr = ParseAnnounce(goldenAnnounce)
-			sinkNum = a.AsOf
+		{"index parse", func() {
+			x := ParseIndex(goldenIndexBody)
+			sinkOK = x.Answers(goldenAnswer.Receiver, goldenAnswer.Question)
 		}, 0},
-		{"announce iterate", func() {
-			a, _ := ParseAnnounce(goldenAnnounce)
-			for s, ok := a.Next(); ok; s, ok = a.Next() {
-				sinkBytes = s.Name
-			}
-		}, 0},
-		{"announce append", func() {
-			b := AppendAnnounceHeader(room, goldenHeader, 1, 0, 2)
-			b = AppendTopicState(b, 1, 2, "one")
-			b = AppendTopicState(b, 3, 4, "two")
-			FinishAnnounce(b, 2)
-			sinkBytes = b
+		{"index put", func() {
+			sinkBytes = AppendAnswer(AppendAnswer(room, 1, 2), 3, 4)
+			PutIndexRun(room[64:64+RunHeaderLen+IndexHeaderLen+2*IndexEntryLen], IndexBegins, 7, sinkBytes)
 		}, 0},
 
 		{"ranges parse", func() {

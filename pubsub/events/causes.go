@@ -28,8 +28,6 @@ const (
 	CauseReleased
 	// CauseMisnumbered: the publisher numbered messages, or fragments of one, wrongly.
 	CauseMisnumbered
-	// CauseUnnamed: the name of their topic, which may match a subscribed pattern, did not arrive in time.
-	CauseUnnamed
 	// CauseUnreadable: this bus cannot read their packets: a dictionary (Config.Dictionaries), codec,
 	// kind of run or packet size is not known, or the repair of a malformed packet was malformed, too.
 	CauseUnreadable
@@ -54,7 +52,6 @@ var causes = [NumCauses]struct{ label, text string }{
 	CauseTooLarge:      {"too_large", "message exceeds the subscriber's limit"},
 	CauseReleased:      {"released", "subscriber blocked the publisher for too long and was released"},
 	CauseMisnumbered:   {"misnumbered", "publisher numbered messages wrongly"},
-	CauseUnnamed:       {"unnamed", "the name of their topic did not arrive in time"},
 	CauseUnreadable:    {"unreadable", "their packets cannot be read here: dictionary, codec, kind of run or packet size"},
 	CauseTooManyTopics: {"too_many_topics", fmt.Sprintf("the group has more topics than the %d that patterns can know: use more groups (groups= in the URL), or subscribe to topics by their names", PatternTopics)},
 }

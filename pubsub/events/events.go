@@ -234,9 +234,8 @@ type Event struct {
 	Name       string
 	Epoch      ID // for publisher events
 	Subscriber ID // random id, for SubscriberSilent and others of a publisher's subscribers
-	// Relevant: the publisher has announced a topic that is subscribed here (it announces all its topics when it
-	// ends). For SubscriberUp, SubscriberLeft and SubscriberSilent: the subscriber is known to want a topic that is
-	// published here.
+	// Relevant: the publisher has named a topic that is subscribed here. For SubscriberUp, SubscriberLeft and
+	// SubscriberSilent: the subscriber is known to want a topic that is published here.
 	Relevant bool
 	// Err is the reason, for the kinds that have one. For PublisherLost and SubscriberSilent it is why this bus itself
 	// was cut off, nil if it was not.
@@ -250,7 +249,7 @@ type Event struct {
 	Behind uint64        // packets missing, unread or unsent, as the kind says
 	// Topics are those of the subscription, or of the handlers, of this bus. In a subscription's stream
 	// PublisherEnded, PublisherLost and PublisherRestarted have those that are subscribed on this bus and that the
-	// publisher has announced, even if no message of them arrived.
+	// publisher has named, even if no message of them arrived.
 	Topics []string
 	Leg    string // for LegDown and LegBack: the URL that it was opened by
 	Cause  string // for PacketsDropped: the label of one of Causes

@@ -47,7 +47,7 @@ const (
 	FaultFragments
 	// FaultPacket: a packet is malformed, or larger than the stream's packets. Nothing of it is delivered.
 	FaultPacket
-	// FaultAnnounced: more messages of a topic are announced than were sent. A gap is delivered.
+	// FaultAnnounced: a topic run states more messages of a topic than were sent. A gap is delivered.
 	FaultAnnounced
 	// FaultTopic: messages of a topic for which the publisher's signing key is not trusted (Config.Trust). None of them is
 	// delivered, and they are no gap. It is reported once for each topic, until the trust changes; Count is how often.
@@ -68,7 +68,7 @@ var faults = [numFaults]string{
 	FaultHole:        "message numbers are left out",
 	FaultFragments:   "fragments of a message do not follow each other",
 	FaultPacket:      "packets are malformed",
-	FaultAnnounced:   "more messages are announced than were sent",
+	FaultAnnounced:   "topic runs state more messages than were sent",
 	FaultTopic:       "its key is not trusted for the topic",
 	FaultClock:       "the times of its heartbeats do not grow: its clock stands still or goes back, or heartbeats were replayed or forged",
 	FaultUnsupported: "packets have a codec, kind of run or packet size that is not supported here",

@@ -141,7 +141,6 @@ var groupMetrics = []metric[stats.Group]{
 	counter("receive_replies_recalled", "Replies, or pieces of them, that a publisher asked for again.", func(s *stats.Group) float64 { return float64(s.RepliesRecalled) }, "group"),
 	counter("receive_replies_unknown", "Replies that a publisher asked for, and that were not made yet, or are forgotten.", func(s *stats.Group) float64 { return float64(s.RepliesUnknown) }, "group"),
 	counter("receive_replies_dropped", "Replies forgotten before their time, for lack of memory.", func(s *stats.Group) float64 { return float64(s.RepliesDropped) }, "group"),
-	counter("receive_unnamed_topics", "Topics of which patterns lost messages because their name did not arrive.", func(s *stats.Group) float64 { return float64(s.Unnamed) }, "group"),
 	counter("receive_names_refused", "Names that are no topic's, or not its own, or beyond what is kept.", func(s *stats.Group) float64 { return float64(s.NamesRefused) }, "group"),
 	counter("receive_namesakes", "Streams of other buses with the name of this one.", func(s *stats.Group) float64 { return float64(s.Namesakes) }, "group"),
 	counter("receive_own_packets", "Packets of this bus itself.", func(s *stats.Group) float64 { return float64(s.Own) }, "group"),

@@ -103,6 +103,5 @@ type ReceiverMessages struct {
 	RepliesRecalled uint64 // replies, or pieces of them, that a publisher asked for again
 	RepliesUnknown  uint64 // replies that a publisher asked for and that were not made yet, or are forgotten
 	RepliesDropped  uint64 // replies forgotten before their time, for lack of memory
-	Unnamed         uint64 // topics of which patterns lost messages because their name did not arrive
 	NamesRefused    uint64 // names that are no topic's, or not its own, or beyond what is kept
 }

@@ -38,7 +38,7 @@ type SubscriptionPublisher struct {
 	Group     string        // address of the group
 	Lag       int           // packets received in order and not read yet; 0 for a handler that the bus calls
 	Window    int           // packets that are kept for the subscription; 0 for a handler that the bus calls
-	Relevant  bool          // the publisher has announced a topic that is subscribed on this bus
+	Relevant  bool          // the publisher has named a topic that is subscribed on this bus
 	Blocking  bool          // the subscription may block the publisher
 	Unread    time.Duration // that it has held the stream up and read nothing; 0: it does not
 	LostFor   time.Duration // since the publisher was given up as lost; 0: it is received

@@ -75,7 +75,7 @@ var packages = []struct {
 
 	// The core.
 	{"reliable", 10700, "internal/pattern internal/wire transport"},
-	{"internal/topics", 2600, "internal/pattern internal/wire reliable"},
+	{"internal/topics", 2450, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
 	// The engine.

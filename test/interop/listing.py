@@ -15,7 +15,7 @@ Question = collections.namedtuple("Question", "number since topics member")
 class Topic:
     def __init__(self, topic, name):
         self.id, self.name, self.next = topic, name, 0
-        self.named, self.last = False, -1  # the name has been sent; the packet with the latest message
+        self.named, self.last = False, -1  # the name has been sent; the packet with it, or with the latest message
 
 
 class Listing:
@@ -81,7 +81,7 @@ class Listing:
             runs.append(run)
             topic = self.todo.popleft()
             if isinstance(topic, Topic) and not topic.named:
-                topic.named, self.p.members.named_below = True, self.p.lead + 1
+                topic.named, topic.last, self.p.members.named_below = True, self.p.lead, self.p.lead + 1
         self.packets += 1
         self.due = self.at + EVERY if self.packets % BURST == 0 else self.at
         self.rest = max(self.rest, self.at) + self.p.size * S // RATE

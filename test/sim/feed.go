@@ -180,6 +180,9 @@ func (f *feed) check(it *topics.Item) {
 	}
 	tf.next = f.nextOf(i)
 	tf.begun = true
+	if f.unknown && tf.got == 0 { // a gap of unknown topic and extent was reported
+		tf.next = max(tf.next, it.Number)
+	}
 	sent := f.t.topics[i].sent
 	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) &&
 		sent[it.Number].last >= tf.from {

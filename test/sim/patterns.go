@@ -129,9 +129,6 @@ func (f *feed) begin(seq uint64) {
 			f.r.Begun()
 		}
 		f.r.Want(x.id, x.name, slices.Index(topicNames, x.name))
-		if x.named {
-			f.r.NamedLate(x.id)
-		}
 		if x.whole {
 			f.r.Whole(x.id)
 		}

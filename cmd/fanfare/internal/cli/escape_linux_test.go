@@ -60,12 +60,14 @@ func (s *forger) data(seq uint64, topic string, number uint64, messages ...strin
 	s.send(b)
 }
 
-// announce gives the topic's id another name.
-func (s *forger) announce(seq uint64, topic, name string) {
+// rename sends a packet that gives the topic's id another name.
+func (s *forger) rename(seq uint64, topic string, number uint64, name string) {
 	s.t.Helper()
-	b := wire.AppendAnnounceHeader(nil, s.header, seq, 0, 1)
-	b = wire.AppendTopicState(b, wire.TopicID(topic), 1, name)
-	wire.FinishAnnounce(b, 1)
+	b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+len(name))
+	wire.PutDataHeader(b, s.header, 1472)
+	wire.SetSeq(b, seq)
+	wire.PutTopicRun(b[wire.DataHeaderLen:], wire.TopicID(topic), name)
+	wire.SetRunNumber(b[wire.DataHeaderLen:], number)
 	s.send(b)
 }
 
@@ -87,13 +89,16 @@ func TestNamesFromTheWireAreQuoted(t *testing.T) {
 	lines := start(t, nil, "sub", "-until", "end", "-t", url, "-v", "-json", name)
 	both := []*running{text, lines}
 	from := newForger(t, url, name)
-	for seq := uint64(0); !strings.Contains(text.stdout.String(), "hello") || !strings.Contains(lines.stdout.String(), "hello"); seq++ {
+	seq := uint64(0)
+	for ; !strings.Contains(text.stdout.String(), "hello") || !strings.Contains(lines.stdout.String(), "hello"); seq++ {
 		from.data(seq, name, seq, "hello") // until both have subscribed
 		time.Sleep(2 * time.Millisecond)
 	}
+	number := seq
 	await(t, "the report of the collision", func() bool {
-		from.announce(0, name, evil) // a name of no topic: counted, not shown
-		from.announce(0, name, twin)
+		from.rename(seq, name, number, evil) // a name of no topic: counted, not shown
+		from.rename(seq+1, name, number, twin)
+		seq += 2
 		return strings.Contains(text.stderr.String(), "same id") && strings.Contains(lines.stdout.String(), `"collision"`)
 	})
 	at := uint64(time.Millisecond)

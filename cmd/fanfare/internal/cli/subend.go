@@ -204,10 +204,10 @@ func (s *sub) status() func(time.Duration) string {
 	}
 }
 
-// othersPublish reports whether a publisher has announced one of our topics but has sent nothing on
-// it so far. Publishers without any announcement get some time to send it.
+// othersPublish reports whether a publisher has named one of our topics but has sent nothing on it so far. Publishers
+// that have named none get some time: their index round may still come.
 func (s *sub) othersPublish() bool {
-	for end := time.Now().Add(announcesWithin); ; time.Sleep(announcesWithin / 50) {
+	for end := time.Now().Add(namesWithin); ; time.Sleep(namesWithin / 50) {
 		unknown := false
 		for _, p := range s.s.Stats().Publishers {
 			x := s.tally.publisher(p.Publisher)
@@ -226,5 +226,5 @@ func (s *sub) othersPublish() bool {
 	}
 }
 
-// announcesWithin is longer than an idle publisher takes to announce its topics.
-const announcesWithin = 500 * time.Millisecond
+// namesWithin is longer than an idle publisher takes to name its topics.
+const namesWithin = 500 * time.Millisecond

@@ -179,7 +179,7 @@ func parseUntil(text string) (time.Duration, error) {
 	return d, err
 }
 
-const noPublisherAfter = 5 * time.Second // enough for the announcements of running publishers
+const noPublisherAfter = 5 * time.Second // enough for the heartbeats of running publishers
 
 // reportNoPublisher reports after noPublisherAfter that no publisher was detected, unless stopped before.
 func (s *sub) reportNoPublisher() (stop func()) {

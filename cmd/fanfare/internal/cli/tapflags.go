@@ -65,7 +65,7 @@ func (r *tapRun) register(fs *flagSet) {
 	stringVar(fs, &r.typeList, "type", "", "write only packets of these types, a `LIST` of "+strings.Join(typeNames(), ", ")+"; all are counted")
 	stringVar(fs, &r.keys, "keys", "", "open sealed packets with the keyring `FILE` (fanfare key); keys=FILE in -t does the same. Expired keys are used, too")
 	dictVar(fs, &r.dicts, "Packets compressed with it are shown with their content")
-	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, announces, statuses and hellos; all are counted")
+	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, statuses and hellos; all are counted")
 	above(countVar(fs, &r.max, "n", 0, "end after writing `COUNT` packets"), 0)
 	above(durationVar(fs, &r.until, "until", 0, "end after D (such as 30s, 5m)"), 0)
 	boolVar(fs, &r.summary, "summary", "print only findings and the summary, no packets")
@@ -140,7 +140,9 @@ func parseGroups(list string) (groups []int, err error) {
 
 func typeNames() (names []string) {
 	for t := wire.TypeData; t <= wire.LastType; t++ {
-		names = append(names, t.String())
+		if t.Known() {
+			names = append(names, t.String())
+		}
 	}
 	return names
 }
@@ -150,13 +152,15 @@ func parseTypes(list string) (types []wire.Type, err error) {
 	if list == "" {
 		return nil, nil
 	}
-	names := typeNames()
 	for item := range strings.SplitSeq(list, ",") {
-		i := slices.Index(names, item)
-		if i < 0 {
-			return nil, usagef("-type %q is not one of %s", item, strings.Join(names, ", "))
+		t := wire.TypeData
+		for t <= wire.LastType && (!t.Known() || t.String() != item) {
+			t++
 		}
-		types = append(types, wire.TypeData+wire.Type(i))
+		if t > wire.LastType {
+			return nil, usagef("-type %q is not one of %s", item, strings.Join(typeNames(), ", "))
+		}
+		types = append(types, t)
 	}
 	return types, nil
 }
@@ -206,13 +210,6 @@ func (f *tapFilter) hasTopic(p *tap.Packet) bool {
 	case wire.TypeData:
 		for r, rest, ok := wire.NextRun(p.Runs); ok; r, rest, ok = wire.NextRun(rest) {
 			if r.Topic == f.topic {
-				return true
-			}
-		}
-	case wire.TypeAnnounce:
-		a, _ := wire.ParseAnnounce(p.Data)
-		for t, ok := a.Next(); ok; t, ok = a.Next() {
-			if t.ID == f.topic {
 				return true
 			}
 		}

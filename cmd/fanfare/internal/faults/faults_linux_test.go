@@ -107,7 +107,7 @@ var faults = []struct {
 		w.open(pubsub.Config{}, url)
 		s := w.read(w.bus)
 		cmd := w.child("publisher", url)
-		w.until("the publisher has announced its topic", func() bool {
+		w.until("the publisher has named its topic", func() bool {
 			all := s.Stats().Publishers
 			return len(all) == 1 && all[0].Relevant // the loss of other publishers is not recorded
 		})
