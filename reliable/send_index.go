@@ -159,8 +159,8 @@ func (s *Sender) CloseIndex(w *Writer) bool {
 	if x.phase == indexIdle {
 		since := s.win.trail
 		for _, m := range s.members.list {
-			since = min(since, m.Next) // it may miss packets from there on
-			if m.wantTopics { // the answer may be lost
+			since = min(since, m.Next) // it may lose what it misses, and ask after the end
+			if m.wantTopics {          // an answer may be lost
 				since = min(since, m.index.question.since)
 			}
 		}
