@@ -160,7 +160,7 @@ func (s *Sender) CloseIndex(w *Writer) bool {
 		since := s.win.trail
 		for _, m := range s.members.list {
 			since = min(since, m.Next) // it may lose what it misses, and ask after the end
-			if m.asksIndex() {
+			if m.wantTopics {          // an answer may be lost
 				since = min(since, m.index.question.since)
 			}
 		}
