@@ -216,7 +216,7 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 	}
 	b.now = b.now.Add(10 * time.Second)
 	b.question("1 1000 0 x")
-	if b.index(); b.s.index.rest != b.now.Add(minIndexPause) {
+	if b.index(); b.s.index.rest != b.now.Add(indexPause) {
 		t.Errorf("a pause of %v after a quiet time", b.s.index.rest.Sub(b.now))
 	}
 }
