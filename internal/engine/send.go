@@ -201,7 +201,10 @@ func (p *Publication) deadline() reliable.Instant {
 	if !p.held() && p.open.opened != 0 {
 		d = min(d, p.l.departure.loopDue(p.open.opened))
 	}
-	return min(d, p.out.deadline(), p.states.due())
+	if !p.life.shut() { // tendState does nothing any more
+		d = min(d, p.states.due())
+	}
+	return min(d, p.out.deadline())
 }
 
 // steers reports whether publishers can do what is due themselves. They cannot while a goroutine waits for statuses or

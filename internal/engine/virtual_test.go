@@ -27,6 +27,7 @@ type world struct {
 	loops  []*Loop
 	timers []worldTimer
 	moved  bool // a packet was sent, or a loop was woken
+	still  int  // steps since the time was advanced
 	loss   float64
 	trace  func(format string, args ...any)
 }
@@ -36,6 +37,10 @@ type worldTimer struct {
 	f  func()
 }
 
+func newWorld(seed uint64) *world {
+	return &world{now: 1, rng: rand.New(rand.NewPCG(seed, 1)), net: mem.NewNetwork(), trace: func(string, ...any) {}}
+}
+
 func (w *world) Now() reliable.Instant { return w.now }
 func (w *world) Rand() uint64          { return w.rng.Uint64() }
 
@@ -43,8 +48,14 @@ func (w *world) After(d time.Duration, f func()) {
 	w.timers = append(w.timers, worldTimer{w.now.Add(d), f})
 }
 
+// maxStill bounds the steps at one time.
+const maxStill = 10_000
+
 // step runs what is due, and advances the time if nothing more is due.
 func (w *world) step() {
+	if w.still++; w.still > maxStill {
+		panic("the loops never sleep")
+	}
 	w.moved = w.Run()
 	next := reliable.Never
 	for i := 0; i < len(w.timers); {
@@ -59,8 +70,8 @@ func (w *world) step() {
 	for _, l := range w.loops {
 		next = min(next, l.Step())
 	}
-	if !w.moved {
-		w.now = max(w.now, next)
+	if !w.moved && next > w.now {
+		w.now, w.still = next, 0
 	}
 }
 
@@ -139,8 +150,11 @@ func (h *recorder) Other(*Delivery) {}
 func runWorld(t *testing.T, seed uint64) uint64 {
 	const messages = 2000
 	hash := fnv.New64a()
-	w := &world{now: 1, rng: rand.New(rand.NewPCG(seed, 1)), net: mem.NewNetwork(), loss: 0.1}
-	w.trace = func(format string, args ...any) { fmt.Fprintf(hash, "%v "+format+"\n", append([]any{w.now}, args...)...) }
+	w := newWorld(seed)
+	w.loss = 0.1
+	w.trace = func(format string, args ...any) {
+		fmt.Fprintf(hash, "%v "+format+"\n", append([]any{w.now}, args...)...)
+	}
 	a, b := w.open(t, "publisher"), w.open(t, "subscriber")
 	h := new(recorder)
 	var read []uint64
@@ -203,4 +217,43 @@ func TestVirtual(t *testing.T) {
 	if x != again || x == other {
 		t.Errorf("seed 1 gives the traces %x and %x, seed 2 %x: want equal ones of equal seeds only", x, again, other)
 	}
+}
+
+// While a publication ends it makes no state. Its loop sleeps nevertheless, though a subscriber waits for state.
+func TestStateWhileClosing(t *testing.T) {
+	w := newWorld(1)
+	a, b, c := w.open(t, "publisher"), w.open(t, "subscriber"), w.open(t, "joiner")
+	ctx := context.Background()
+	w.Go(func() {
+		subscribeTo(t, b, TopicName{Name: "x"}, policyBlock, new(recorder))
+		p, topic := publication(t, a, "x")
+		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.KeepState(topic, func(w *StateWriter) error { return w.Write(make([]byte, 200_000)) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Publish(ctx, topic, make([]byte, 8), true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Subscribe([]TopicName{{Name: "x"}}, policyBlock, From{State: true}, false, new(recorder)); err != nil {
+			t.Fatal(err)
+		}
+		w.Wait(func() bool { return p.states.s.Open() && p.states.s.Due() != reliable.Never }) // the round waits for its budget
+		w.loss = 1
+		closed := false
+		w.Go(func() {
+			if err := a.Close(ctx); err != nil {
+				t.Error(err)
+			}
+			closed = true
+		})
+		a.pause(ctx, 50*time.Millisecond)
+		w.loss = 0
+		w.Wait(func() bool { return closed })
+	})
+	for !a.Ended() {
+		w.step()
+	}
+	w.Stop()
 }
