@@ -220,7 +220,7 @@ func (s *Subscription) other(d *Delivery) {
 func (w *watchdog) report(e events.Event, topic string) {
 	report.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	w.l.counters.events[e.Kind].Add(1)
-	w.l.recent.add(w.l.wall, e, w.l.cfg.RecentEvents)
+	w.l.recent.add(&w.l.clock, e, w.l.cfg.RecentEvents)
 	if !w.emitting.TryLock() {
 		return
 	}

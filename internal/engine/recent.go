@@ -21,12 +21,12 @@ type recentEvents struct {
 	last uint64        // under mu: Sequence of the newest
 }
 
-// add remembers an event at now, and forgets the oldest if there are more than most.
-func (x *recentEvents) add(now func() time.Time, e events.Event, most int) {
+// add remembers an event, and forgets the oldest if there are more than most.
+func (x *recentEvents) add(c *clock, e events.Event, most int) {
 	if most <= 0 {
 		return
 	}
-	r := RecentEvent{Time: now(), Event: e}
+	r := RecentEvent{Time: c.wall(), Event: e}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.last++

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/gid"
+	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -122,28 +124,36 @@ func (c *clock) yield() {
 }
 
 // await receives from one of three channels, of which some may be nil, and returns its index.
-func (c *clock) await(x, y, z <-chan struct{}) (index int) {
-	if c.virtual == nil {
+func (c *clock) await(x, y, z <-chan struct{}) int {
+	if c.virtual != nil {
+		return c.awaitVirtual(x, y, z)
+	}
+	select {
+	case <-x:
+		return 0
+	case <-y:
+		return 1
+	case <-z:
+		return 2
+	}
+}
+
+// awaitVirtual is await in virtual time: of several channels the first one. It is a function of its own, because it
+// allocates.
+func (c *clock) awaitVirtual(x, y, z <-chan struct{}) (index int) {
+	got := func(ch <-chan struct{}, i int) bool {
+		if ch == nil {
+			return false
+		}
 		select {
-		case <-x:
-			return 0
-		case <-y:
-			return 1
-		case <-z:
-			return 2
+		case <-ch:
+			index = i
+			return true
+		default:
+			return false
 		}
 	}
-	c.virtual.Wait(func() bool {
-		for i, ch := range []<-chan struct{}{x, y, z} {
-			select {
-			case <-ch:
-				index = i
-				return true
-			default:
-			}
-		}
-		return false
-	})
+	c.virtual.Wait(func() bool { return got(x, 0) || got(y, 1) || got(z, 2) })
 	return index
 }
 
@@ -163,3 +173,29 @@ func (c *clock) pause(ctx context.Context, d time.Duration) {
 	defer cancel()
 	c.await(ctx.Done(), nil, nil)
 }
+
+// The functions below show a simulation, between two steps, what the protocol's core has.
+
+// Look calls f with the publication's sender and requests.
+func (p *Publication) Look(f func(*reliable.Sender, *topics.Requests)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(p.s, p.requests)
+}
+
+// Waits reports whether a reply of the receiver would be accepted.
+func (q *Inquiry) Waits(receiver uint64) bool {
+	q.p.mu.Lock()
+	defer q.p.mu.Unlock()
+	return q.r.Waits(receiver)
+}
+
+// Receivers calls f with the receiver of each group, and the only subscription that it serves; nil: all others.
+func (l *Loop) Receivers(f func(*Subscription, *reliable.Receiver, *topics.Replies)) {
+	for _, g := range l.receiving {
+		f(g.owner, g.r, g.replies)
+	}
+}
+
+// Counts returns the statistics that do not need the loop.
+func (l *Loop) Counts() stats.Bus { return l.sharedStats() }
