@@ -194,6 +194,9 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 
 // deadline returns when the loop must check the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
+	if p.out.busy {
+		return p.out.deadline() // nothing can be sent before
+	}
 	d := p.s.Deadline()
 	if parked, saturated := p.l.departure.parked(); saturated && p.steers() {
 		d = max(d, parked)
@@ -204,7 +207,7 @@ func (p *Publication) deadline() reliable.Instant {
 	if !p.life.shut() { // tendState does nothing any more
 		d = min(d, p.states.due())
 	}
-	return min(d, p.out.deadline())
+	return d
 }
 
 // steers reports whether publishers can do what is due themselves. They cannot while a goroutine waits for statuses or
