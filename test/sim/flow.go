@@ -28,7 +28,9 @@ func (t *truth) counts(m *member) bool {
 // checkFree checks that flow control does not block the publisher before it has discovered a
 // subscriber that counts. docs/protocol §8.1, §8.2.
 func (p *publisher) checkFree() {
-	if p.s == nil || p.s.Room() > 0 {
+	free := false
+	p.look(func(s *reliable.Sender) { free = s.Room() > 0 })
+	if free {
 		return
 	}
 	for _, m := range p.t.members {
@@ -39,6 +41,14 @@ func (p *publisher) checkFree() {
 	p.sim.fail("publisher %d: blocked by flow control at packet %d, though none of %d subscribers counts", p.index, p.t.next, len(p.t.members))
 }
 
+// earlyPacket is a new packet that was sent though it does not fit the windows of enough members.
+type earlyPacket struct {
+	seq         uint64
+	room, count int
+	members     []*member // they count, and it does not fit their windows
+	released    []*member // they may count again, and it fits their windows
+}
+
 // checkLimit checks that a new packet fits the windows of all subscribers that flow control waits
 // for, or of a quorum of them. docs/protocol §8.1.
 func (p *publisher) checkLimit(b []byte) {
@@ -46,26 +56,59 @@ func (p *publisher) checkLimit(b []byte) {
 	if p.o.Flow == FlowNone || !first {
 		return
 	}
-	count, room := 0, 0
+	x := earlyPacket{seq: seq}
 	for _, m := range p.t.members {
 		if seq < m.limit {
 			m.admitted = p.sim.now
 		}
-		if m.left || m.silent || m.released || !p.t.counts(m) {
+		if m.left || m.silent || !p.t.counts(m) {
 			continue
 		}
-		count++
+		if m.released {
+			if seq < m.limit {
+				x.released = append(x.released, m)
+			}
+			continue
+		}
+		x.count++
 		if seq < m.limit {
-			room++
+			x.room++
+		} else {
+			x.members = append(x.members, m)
 		}
 	}
-	need := count
+	if x.room < p.need(x.count) {
+		p.early = append(p.early, x) // the loop may report later that it has released them
+	}
+}
+
+// need returns how many of so many members flow control waits for.
+func (p *publisher) need(members int) int {
 	if p.o.Flow == FlowQuorum {
-		need = min(need, p.o.Quorum)
+		return min(members, p.o.Quorum)
 	}
-	if room < need {
-		p.sim.fail("publisher %d: packet %d sent, though it fits the windows of only %d of %d subscribers, want %d", p.index, seq, room, count, need)
+	return members
+}
+
+// checkEarly checks that the members that did not have room for a packet have been released.
+func (p *publisher) checkEarly() {
+	for _, x := range p.early {
+		room, count := x.room, x.count
+		for _, m := range x.released {
+			if !m.released { // it counts again
+				room, count = room+1, count+1
+			}
+		}
+		for _, m := range x.members {
+			if m.silent || m.wasReleased || m.left {
+				count--
+			}
+		}
+		if need := p.need(count); room < need {
+			p.sim.fail("publisher %d: packet %d sent, though it fits the windows of only %d of %d subscribers, want %d", p.index, x.seq, room, count, need)
+		}
 	}
+	p.early = p.early[:0]
 }
 
 // recordStatus records the content of a status, for the check of flow control.
@@ -76,7 +119,9 @@ func (p *publisher) recordStatus(b []byte) {
 		return
 	}
 	st, err := wire.ParseStatus(b)
-	if err != nil || st.Next > p.s.Lead() {
+	lead := uint64(0)
+	p.look(func(s *reliable.Sender) { lead = s.Lead() })
+	if err != nil || st.Next > lead {
 		return
 	}
 	if h.Flags&wire.FlagLeaving != 0 {

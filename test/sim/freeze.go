@@ -32,7 +32,7 @@ func (s *sim) setFrozen(f Freeze, on bool) {
 // frozen reports whether e is for a process that is frozen: then it happens when the process
 // continues. Packets for a subscriber still reach its receive buffer.
 func (s *sim) frozen(e event) bool {
-	if !slices.Contains([]eventKind{atPublisher, poll, timer, write, read}, e.kind) {
+	if !slices.Contains([]eventKind{alarm, poll, timer, read}, e.kind) {
 		return false
 	}
 	n := s.node(int(e.node))

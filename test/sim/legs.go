@@ -97,14 +97,14 @@ func (s *sim) legTags() []uint32 {
 	if s.second == nil {
 		return nil
 	}
-	return []uint32{groupTag, groupTag + 1}
+	return []uint32{groupTag, wire.GroupTag(groupAddresses[1])}
 }
 
 // legTags returns the group tags of the subscriber's legs.
 func (s *subscriber) legTags() (tags []uint32) {
 	for leg := range s.sim.networks() {
 		if s.on(leg) {
-			tags = append(tags, groupTag+uint32(leg))
+			tags = append(tags, wire.GroupTag(groupAddresses[leg]))
 		}
 	}
 	return tags

@@ -52,7 +52,7 @@ func (s *subscriber) endList() {
 		return
 	}
 	for _, p := range s.sim.publishers {
-		if p.alive() && slices.ContainsFunc(p.s.Members(p.now(), 0),
+		if p.alive() && slices.ContainsFunc(p.members(0),
 			func(m stats.Subscriber) bool { return uint64(m.ID) == s.id^2 }) {
 			s.sim.fail("publisher %d counts the list of subscriber %d as a subscriber", p.index, s.number)
 		}

@@ -124,6 +124,7 @@ type Publisher struct {
 	PacketSize int
 	Trains
 	Window     int // packets
+	Await      int // it begins to write when so many subscribers are present
 	Flow       Flow
 	Quorum     int
 	Tagged     bool // FlowTagged: only for subscribers with the tag
@@ -282,6 +283,7 @@ type Attack struct {
 // The defaults of the library: docs/protocol §20.2.
 const (
 	defaultSilence  = time.Second
+	defaultLinger   = 50 * time.Microsecond
 	defaultShare    = 50 * Percent
 	defaultStreams  = 64
 	defaultDeadline = 2 * time.Second

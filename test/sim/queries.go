@@ -25,7 +25,7 @@ func (d drawer) queries(o *Options) {
 func (p *publisher) query() {
 	if p.alive() && p.frozen == 0 {
 		p.answer(p.sim.net.rng.IntN(len(p.topics)))
-		p.pump()
+		p.wakes()
 	}
 	p.sim.at(max(p.o.Queries, time.Duration(p.sim.now)/16), p.query)
 }
@@ -33,15 +33,18 @@ func (p *publisher) query() {
 // answer queries topic number i. It returns the members that count, and reports whether others may want it.
 func (p *publisher) answer(i int) (members []stats.Subscriber, open bool) {
 	id := p.topics[i].ID
-	known, open := p.s.Ask(p.now(), id)
-	members = p.s.Members(p.now(), id)
+	known := 0
+	p.look(func(s *reliable.Sender) {
+		known, open = s.Ask(p.now(), id)
+		members = s.Members(p.now(), id)
+	})
 	if open {
 		return members, open
 	}
 	if known != len(members) {
 		p.sim.fail("publisher %d: %d subscribers are counted for topic %d, but %d are listed", p.index, known, i, len(members))
 	}
-	for _, m := range p.s.Members(p.now(), 0) { // a member may have answered before it added a pattern
+	for _, m := range p.members(0) { // a member may have answered before it added a pattern
 		if w := p.sim.stays[uint64(m.ID)]; w != nil && w.always(i) && !containsMember(members, uint64(m.ID)) {
 			p.sim.fail("publisher %d: the answer for topic %d is complete, but lacks subscriber %#x, which wants it", p.index, i, m.ID)
 		}
@@ -59,7 +62,7 @@ func (p *publisher) checkCounted() {
 		return
 	}
 	for i, t := range p.topics {
-		for _, m := range p.s.Members(p.now(), t.ID) {
+		for _, m := range p.members(t.ID) {
 			if w := p.sim.stays[uint64(m.ID)]; w == nil || !w.topic(i) {
 				p.sim.fail("publisher %d: subscriber %#x counts for topic %d, which it does not want", p.index, m.ID, i)
 			}
@@ -86,7 +89,7 @@ func (p *publisher) unanswered() int {
 			topic = i
 		}
 	}
-	p.pump()
+	p.wakes()
 	return topic
 }
 

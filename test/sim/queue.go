@@ -9,7 +9,7 @@ const (
 	atSubscriber                  // p arrives at subscriber node
 	poll                          // subscriber node reads its receive buffer
 	timer                         // deadline of node
-	write                         // writer arg of publisher node has messages
+	alarm                         // step arg of the script, of process node
 	read                          // reader arg of subscriber node continues
 	flush                         // packets of network node held back for reordering on route arg
 	script                        // step arg of the script

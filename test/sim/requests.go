@@ -2,8 +2,10 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -13,7 +15,7 @@ import (
 
 // openRequest is a request of a publisher.
 type openRequest struct {
-	r       *topics.Request
+	q       *engine.Inquiry
 	key     uint64          // of its message
 	arrived map[uint64]bool // receivers that have replied
 }
@@ -32,63 +34,30 @@ const maxReply = 60_000
 // replyKey returns the content key of a receiver's reply to the message with that key.
 func replyKey(key, receiver uint64) uint64 { return key ^ receiver*0x9e3779b97f4a7c15 }
 
-// append writes the message, which fits in a block.
-func (w *writer) append(t *reliable.Topic) bool {
-	if !w.message.isRequest {
-		// the way of publishers that write on one topic only
-		return w.p.o.Topics == 1 && w.w.Tail.Append(w.whole) || w.w.Append(t, w.whole)
-	}
-	r := w.p.newRequest(w.message.key)
-	if !w.p.requests.Write(w.w, t, w.whole, r.r) {
-		return false
-	}
-	w.p.openRequests = append(w.p.openRequests, r)
-	return true
-}
-
-// appendFragment writes the next fragment of the message.
-func (w *writer) appendFragment(t *reliable.Topic) (next int) {
-	if !w.message.isRequest {
-		return w.w.AppendFragment(t, w.whole, w.offset, 0)
-	}
-	r := w.p.newRequest(w.message.key)
-	if next = w.p.requests.WriteFragment(w.w, t, w.whole, w.offset, r.r); next == len(w.whole) {
-		w.p.openRequests = append(w.p.openRequests, r)
-	}
-	return next
-}
-
-func (p *publisher) newRequest(key uint64) *openRequest {
-	return &openRequest{r: &topics.Request{Ready: func() {}}, key: key, arrived: make(map[uint64]bool)}
-}
-
-// takeReplies checks replies that have arrived. It closes requests that no subscriber can answer any more.
-func (p *publisher) takeReplies() {
-	for i := 0; i < len(p.openRequests); {
-		a := p.openRequests[i]
-		for {
-			x, ok := a.r.Take()
-			if !ok {
-				break
+// takeReplies checks the replies to a request as they arrive, until no subscriber can reply any more. It is a task.
+func (p *publisher) takeReplies(a *openRequest) {
+	for {
+		x, err := a.q.Next(background)
+		if err != nil {
+			if !errors.Is(err, engine.ErrNoneLeft) && !p.closing {
+				p.sim.fail("publisher %d: waiting for replies: %v", p.index, err)
 			}
-			m := p.t.replies[a.key][x.Receiver]
-			switch {
-			case m == nil:
-				p.sim.fail("publisher %d: got a reply of %#x, which sent none", p.index, x.Receiver)
-			case a.arrived[x.Receiver]:
-				p.sim.fail("publisher %d: got a second reply of %#x", p.index, x.Receiver)
-			case len(x.Data) != m.size || !matches(x.Data, replyKey(a.key, x.Receiver)):
-				p.sim.fail("publisher %d: the reply of %#x was changed", p.index, x.Receiver)
-			}
-			a.arrived[x.Receiver] = true
-			p.sim.report.Replies++
+			a.q.Close()
+			p.openRequests = slices.DeleteFunc(p.openRequests, func(x *openRequest) bool { return x == a })
+			return
 		}
-		if st := a.r.State(); st.Over() {
-			a.r.Close()
-			p.openRequests = append(p.openRequests[:i], p.openRequests[i+1:]...)
-			continue
+		m := p.t.replies[a.key][x.Receiver]
+		switch {
+		case m == nil:
+			p.sim.fail("publisher %d: got a reply of %#x, which sent none", p.index, x.Receiver)
+			return
+		case a.arrived[x.Receiver]:
+			p.sim.fail("publisher %d: got a second reply of %#x", p.index, x.Receiver)
+		case len(x.Data) != m.size || !matches(x.Data, replyKey(a.key, x.Receiver)):
+			p.sim.fail("publisher %d: the reply of %#x was changed", p.index, x.Receiver)
 		}
-		i++
+		a.arrived[x.Receiver] = true
+		p.sim.report.Replies++
 	}
 }
 
@@ -96,7 +65,7 @@ func (p *publisher) takeReplies() {
 func (p *publisher) pendingReply() *madeReply {
 	for _, a := range p.openRequests {
 		for id, m := range p.t.replies[a.key] {
-			if !a.arrived[id] && a.r.Waits(id) && m.sendable() {
+			if !a.arrived[id] && a.q.Waits(id) && m.sendable() {
 				return m
 			}
 		}

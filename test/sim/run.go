@@ -26,6 +26,7 @@ type sim struct {
 	topicIDs    []uint64
 	stays       map[uint64]*wantedTopics // by id of the subscriber
 	script      []func()
+	unused      []uint32         // free indexes of script
 	firstData   reliable.Instant // when the first new packet was sent
 	lastData    reliable.Instant // when the last new packet was sent
 	report      *Report
@@ -33,7 +34,8 @@ type sim struct {
 	err         error
 }
 
-const groupTag = 0xfa0fa4e
+// groupTag is the tag of the group on the first leg.
+var groupTag = wire.GroupTag(groupAddresses[0])
 
 // topicNames are the topics of all publishers: each has a prefix of the list.
 var topicNames, allTopicIDs = func() (names []string, ids []uint64) {
@@ -106,7 +108,7 @@ func newSim(o *Options) *sim {
 		} else if o.Sealing != nil {
 			id = o.Sealing.ID(i, id)
 		}
-		s.publishers = append(s.publishers, &publisher{node: s.newNode(i, 0), o: &o.Publishers[i], id: id})
+		s.publishers = append(s.publishers, &publisher{process: process{node: s.newNode(i, 0)}, o: &o.Publishers[i], id: id})
 	}
 	for i := range o.Subscribers {
 		s.subscribers = append(s.subscribers,
@@ -171,9 +173,18 @@ func (s *sim) start() {
 }
 
 // at schedules f.
-func (s *sim) at(d time.Duration, f func()) {
-	s.q.push(event{at: s.now.Add(d), kind: script, arg: uint32(len(s.script))})
-	s.script = append(s.script, f)
+func (s *sim) at(d time.Duration, f func()) { s.schedule(d, script, 0, f) }
+
+// schedule schedules f as an event of a node.
+func (s *sim) schedule(d time.Duration, kind eventKind, node int16, f func()) {
+	i := len(s.script)
+	if n := len(s.unused); n > 0 {
+		i, s.unused = int(s.unused[n-1]), s.unused[:n-1]
+		s.script[i] = f
+	} else {
+		s.script = append(s.script, f)
+	}
+	s.q.push(event{at: s.now.Add(d), kind: kind, node: node, arg: uint32(i)})
 }
 
 func (s *sim) cut(c Cut, by int) {
@@ -211,12 +222,7 @@ func (s *sim) handle(e event) bool {
 	}
 	switch e.kind {
 	case atPublisher:
-		if p := s.publishers[e.node]; !p.alive() {
-			s.pool.drop(e.p)
-		} else if x := s.open(e.node, true, e.p); x != nil {
-			p.handle(x.b)
-			s.pool.drop(x)
-		}
+		s.publishers[e.node].arrive(e.p, true)
 	case atSubscriber:
 		s.subscribers[e.node].arrive(e.p)
 	case poll:
@@ -225,19 +231,13 @@ func (s *sim) handle(e event) bool {
 		}
 	case read:
 		s.subscribers[int(e.node)-len(s.publishers)].readOn(e.arg)
-	case write:
-		p := s.publishers[e.node]
-		if p.alive() && int(e.arg&0xffff) == p.life {
-			p.writers[e.arg>>16].burst()
-			p.pump()
-		}
 	case timer:
 		s.timer(e)
 	case flush:
 		s.networks()[e.node].flush(s.now, e)
-	case script:
+	case script, alarm:
 		f := s.script[e.arg]
-		s.script[e.arg] = nil
+		s.script[e.arg], s.unused = nil, append(s.unused, e.arg)
 		f()
 	case attack:
 		s.attacker.act()
@@ -248,7 +248,7 @@ func (s *sim) handle(e event) bool {
 func (s *sim) timer(e event) {
 	if int(e.node) < len(s.publishers) {
 		if p := s.publishers[e.node]; p.woken(e) && p.alive() {
-			p.pump()
+			p.turn()
 		}
 		return
 	}

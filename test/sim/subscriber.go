@@ -49,11 +49,6 @@ type inbox struct {
 	unread int              // number of packets
 }
 
-type peer struct {
-	from uint64
-	refs int
-}
-
 func (s *subscriber) present() bool { return s.r != nil }
 
 func (s *subscriber) maxMessage() int {

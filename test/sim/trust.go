@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // Publishers that prove their identity, by Sealing, and an insider, which has all keys except theirs. Packets that
@@ -61,14 +61,12 @@ func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byt
 	return s.sim.o.Sealing.Prove(int(s.index), st.Instance, topic, number, s.id, data), true
 }
 
-// acceptReply verifies a reply, if subscribers prove their identity.
-func (p *publisher) acceptReply(r *topics.CompleteReply) bool {
-	o := p.sim.o
-	if o.Trust == nil || o.Sealing.Proves(int(p.index), p.instance(p.life), r) {
-		return true
+// replyTrust returns which replies publishers accept, if subscribers prove their identity.
+func (s *sim) replyTrust() signed.Provider {
+	if s.o.Trust == nil {
+		return nil
 	}
-	p.sim.report.RefusedReplies++
-	return false
+	return s.o.Sealing.Trust()
 }
 
 // Sealing protects the packets of nodes with keys that the attacker does not have: the network carries only its
@@ -84,9 +82,9 @@ type Sealing interface {
 	// Open returns the packet inside a packet received on a leg, or nil if the node rejects it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
 	// Prove returns a node's reply to a request of that publisher, followed by its
-	// proof, if Options.Trust is set. Proves reports whether a publisher's node accepts a receiver's reply.
+	// proof, if Options.Trust is set. Trust defines whose replies publishers accept.
 	Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte
-	Proves(node int, of events.Instance, x *topics.CompleteReply) bool
+	Trust() signed.Provider
 	// Stranger returns a packet sealed by another sender: with these keys in another group, with other
 	// keys, or by an insider with the group's key.
 	Stranger(now time.Duration, draw uint64) []byte

@@ -118,6 +118,9 @@ func (t *truth) write(writer int, m message) { t.written[writer] = append(t.writ
 // unwrite removes the writer's last message.
 func (t *truth) unwrite(writer int) { t.written[writer] = t.written[writer][:len(t.written[writer])-1] }
 
+// rewrite returns the writer's last message, to change it.
+func (t *truth) rewrite(writer int) *message { return &t.written[writer][len(t.written[writer])-1] }
+
 func (t *truth) topic(id uint64) int {
 	for i := range t.topics {
 		if t.topics[i].id == id {
