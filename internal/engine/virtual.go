@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/gid"
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -199,3 +200,9 @@ func (l *Loop) Receivers(f func(*Subscription, *reliable.Receiver, *topics.Repli
 
 // Counts returns the statistics that do not need the loop.
 func (l *Loop) Counts() stats.Bus { return l.sharedStats() }
+
+// Groups returns the statistics of each group.
+func (l *Loop) Groups() []stats.Group { return l.groupStats() }
+
+// Look is Heard.
+func (s *Survey) Look(patterns []pattern.Pattern) Surveyed { return s.heard(patterns) }

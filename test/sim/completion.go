@@ -108,7 +108,7 @@ func (s *sim) stuck() {
 				s.fail("subscriber %d has not detected publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.Epoch, s.o.Drain)
 			}
 			if f := x.incomplete(); f != nil {
-				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
+				f.fail("has packets up to %d of %d, after %v without faults: up %v, idle %v, loss pending %v", f.x.st.Next(), f.t.next, s.o.Drain, f.x.up(), f.r.idle(), f.lossPending())
 			}
 		}
 	}

@@ -51,6 +51,7 @@ type received struct {
 // loan is a packet that was lent to the loop.
 type loan struct {
 	mem  []byte
+	out  bool
 	kept bool // past the next poll
 }
 
@@ -165,7 +166,7 @@ func (e *endpoint) Poll(b *transport.Batch) error {
 		e.unread = len(e.rx)
 	}
 	for i := range e.lent {
-		e.lent[i].kept = e.lent[i].mem != nil
+		e.lent[i].kept = e.lent[i].out
 	}
 	n := min(e.unread, cap(b.Trains), e.caps.Batch)
 	for _, x := range e.rx[:n] {
@@ -192,9 +193,9 @@ func (e *endpoint) lend(x received) transport.Train {
 	lease := uint64(len(e.lent))
 	if n := len(e.free); n > 0 {
 		lease, e.free = e.free[n-1], e.free[:n-1]
-		e.lent[lease] = loan{mem: mem}
+		e.lent[lease] = loan{mem: mem, out: true}
 	} else {
-		e.lent = append(e.lent, loan{mem: mem})
+		e.lent = append(e.lent, loan{mem: mem, out: true})
 	}
 	tr := transport.Train{Data: mem, SegmentSize: len(mem), From: transport.Source(x.p.from), Lease: lease, Leg: uint8(x.p.leg())}
 	if x.unicast {
@@ -205,7 +206,7 @@ func (e *endpoint) lend(x received) transport.Train {
 
 func (e *endpoint) Release(t *transport.Train) {
 	x := &e.lent[t.Lease]
-	if x.mem == nil {
+	if !x.out {
 		e.s.fail("node %d returns a packet twice", e.p.index)
 		return
 	}

@@ -176,10 +176,7 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	return wire.Content(b)
 }
 
-func (k *keys) Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte {
-	to := signed.ReplyTo{Instance: of, Topic: topic, Number: number, Receiver: receiver}
-	return k.proofs.replySigners[node].Reply(&to, data)
-}
+func (k *keys) Signer(node int) *signed.Signer { return k.proofs.replySigners[node] }
 
 func (k *keys) Trust() signed.Provider { return signed.Static{Always: k.proofs.trust} }
 

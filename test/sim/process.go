@@ -13,17 +13,32 @@ import (
 // process is a process of the network: a loop of the engine over an endpoint, and the goroutines of its user. The loop
 // is stepped at its deadline, and when packets have arrived.
 type process struct {
-	node
 	virtual.Tasks
+	sim    *sim
+	index  int16            // of the node: publishers, then subscribers
+	offset reliable.Instant // of its clock: those of different machines are unrelated
+	late   time.Duration    // maximum delay of its timers
+
 	run     int          // number of the current loop, so that timers of an earlier one are ignored
 	loop    *engine.Loop // nil: not running
 	end     *endpoint
+	stepped func() // called after each step, check after each turn
+	check   func()
+
 	due     reliable.Instant // deadline of the loop, with the delay of its timer
+	again   bool             // the last step had more to do
 	heard   reliable.Instant // when the packets in the receive queue are noticed; Never: it is empty
 	busy    reliable.Instant // it handles packets until then
+	frozen  reliable.Instant // frozen until then; 0: running
+	armed   reliable.Instant // when the timer fires
+	spent   time.Duration    // time that handlers have taken in this step
 	running bool             // in turn
 	changed bool             // tasks may be able to continue
-	check   func()           // called after each turn
+}
+
+func (s *sim) newProcess(index int) process {
+	return process{sim: s, index: int16(index), armed: reliable.Never,
+		offset: reliable.Instant(s.net.rng.Int64N(int64(time.Hour)))}
 }
 
 // background is the context of calls that may wait forever.
@@ -32,7 +47,7 @@ var background = context.Background()
 // open opens a loop.
 func (p *process) open(end *endpoint, c engine.Config, log slog.Handler) {
 	p.run++
-	p.end, p.due, p.heard, p.busy, p.changed = end, 0, reliable.Never, 0, true
+	p.end, p.due, p.heard, p.busy, p.spent, p.changed = end, 0, reliable.Never, 0, 0, true
 	c.Virtual, c.Clock, c.Logger = p, p.sim.clock(), slog.New(log)
 	p.loop = engine.Open(end.transport(), c)
 }
@@ -41,12 +56,17 @@ func (p *process) open(end *endpoint, c engine.Config, log slog.Handler) {
 func (p *process) kill() {
 	p.end.kill()
 	p.run++
-	p.loop, p.deadline = nil, reliable.Never
+	p.loop, p.armed = nil, reliable.Never
 	p.Tasks.Stop()
 }
 
+// clock returns a wall clock that is the same for all processes, though each has its own monotonic time.
+func (s *sim) clock() reliable.Clock {
+	return reliable.Clock{ID: 1, Now: func() uint64 { return 1e18 + uint64(s.now) }}
+}
+
 // Now implements engine.Virtual.
-func (p *process) Now() reliable.Instant { return p.now() }
+func (p *process) Now() reliable.Instant { return max(p.sim.now.Add(p.spent), p.busy) + p.offset }
 
 // Rand implements engine.Virtual.
 func (p *process) Rand() uint64 { return p.sim.net.rng.Uint64() }
@@ -81,7 +101,7 @@ const maxTurns = 10_000
 
 // turn continues the tasks and the loop until all wait.
 func (p *process) turn() {
-	if p.running {
+	if p.running || p.frozen != 0 {
 		return
 	}
 	p.running = true
@@ -91,10 +111,9 @@ func (p *process) turn() {
 		if p.changed = false; p.loop == nil {
 			return
 		}
-		if wait := p.wait(); wait > p.sim.now {
+		if at := p.wait(); at > p.sim.now {
 			if !ran {
-				p.deadline = wait
-				p.arm()
+				p.arm(at)
 				p.check()
 				return
 			}
@@ -113,22 +132,39 @@ func (p *process) wait() reliable.Instant {
 	if p.end.woken {
 		at = 0
 	}
-	return max(min(at, p.due, p.end.freed()), p.busy, p.frozen)
+	return max(min(at, p.due, p.end.freed()), p.busy)
+}
+
+func (p *process) arm(at reliable.Instant) {
+	if at < p.armed {
+		p.armed = at
+		p.sim.q.push(event{at: at, kind: timer, node: p.index})
+	}
+}
+
+// timer continues the process, if e is its current timer event.
+func (p *process) timer(e event) {
+	if e.at == p.armed {
+		p.armed = reliable.Never
+		p.turn()
+	}
 }
 
 func (p *process) step() {
-	p.end.woken, p.heard, p.end.polled = false, reliable.Never, 0
+	p.end.woken, p.heard, p.end.polled, p.spent = false, reliable.Never, 0, 0
 	p.end.complete()
-	if p.due = p.loop.Step(); p.due != reliable.Never {
-		if p.due -= p.offset; p.due > p.sim.now {
+	p.due = p.loop.Step()
+	if p.again = p.due <= p.Now(); p.due != reliable.Never {
+		if p.due -= p.offset; !p.again {
 			p.due = p.due.Add(p.sim.net.upTo(p.late))
 		}
 	}
 	if len(p.end.rx) > 0 {
 		p.heard = p.sim.now
 	}
-	p.busy = p.sim.now.Add(time.Duration(p.end.polled) * p.end.service)
+	p.busy = p.sim.now.Add(p.spent + time.Duration(p.end.polled)*p.end.service)
 	p.changed = true
+	p.stepped()
 }
 
 // arrive puts a packet into the receive queue, if there is room.
@@ -140,7 +176,16 @@ func (p *process) arrive(x *packet, unicast bool) {
 	if p.end.put(x, unicast) && p.heard == reliable.Never {
 		p.heard = p.sim.now.Add(p.end.wake)
 	}
-	if p.frozen == 0 {
-		p.turn()
-	}
+	p.turn()
+}
+
+// freeze stops the process for d: none of its timers and tasks runs, and packets wait in its receive queue.
+func (p *process) freeze(d time.Duration) {
+	p.frozen = max(p.frozen, p.sim.now.Add(d))
+	p.sim.at(d, func() {
+		if p.sim.now >= p.frozen {
+			p.frozen, p.changed = 0, true
+			p.turn()
+		}
+	})
 }

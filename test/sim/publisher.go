@@ -47,7 +47,7 @@ func (p *publisher) look(f func(s *reliable.Sender)) {
 
 // members returns the subscribers of a topic that are known; 0: of any.
 func (p *publisher) members(topic uint64) (all []stats.Subscriber) {
-	p.look(func(s *reliable.Sender) { all = s.Members(p.now(), topic) })
+	p.look(func(s *reliable.Sender) { all = s.Members(p.Now(), topic) })
 	return all
 }
 
@@ -84,7 +84,7 @@ func (p *publisher) begin() {
 	end.caps.MaxTrain, end.caps.EqualTrains = p.o.MaxTrain, p.o.EqualTrains
 	end.caps.MaxTrainBytes = cmp.Or(p.o.Full, p.o.MaxTrain) * p.o.PacketSize
 	end.sends, end.reads = p.transmit, p.received
-	p.check = p.checks
+	p.stepped, p.check = func() {}, p.checks
 	p.t = p.sim.newTruth(p.instance(p.life), p.o)
 	p.sim.truths = append(p.sim.truths, p.t)
 	p.open(end, p.config(), &trailLog{Handler: slog.DiscardHandler, report: p.sim.report})

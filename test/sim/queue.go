@@ -7,10 +7,8 @@ type eventKind uint8
 const (
 	atPublisher  eventKind = iota // p arrives at publisher node
 	atSubscriber                  // p arrives at subscriber node
-	poll                          // subscriber node reads its receive buffer
 	timer                         // deadline of node
 	alarm                         // step arg of the script, of process node
-	read                          // reader arg of subscriber node continues
 	flush                         // packets of network node held back for reordering on route arg
 	script                        // step arg of the script
 	attack                        // the attacker acts

@@ -7,7 +7,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/topics"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Requests and replies. The checker verifies: a reply that a subscriber has made and its publisher waits for arrives
@@ -23,8 +22,8 @@ type openRequest struct {
 // madeReply is a reply that a subscriber has made.
 type madeReply struct {
 	sub  *subscriber
-	id   uint64 // of its receiver
-	st   *reliable.Stream
+	stay int
+	x    *stream
 	size int
 }
 
@@ -74,62 +73,45 @@ func (p *publisher) pendingReply() *madeReply {
 }
 
 // sendable reports whether the reply can still be sent.
-func (m *madeReply) sendable() bool {
-	if m.sub.r == nil || m.sub.id != m.id || m.st.Down() {
-		return false
-	}
-	for _, st := range m.sub.r.Streams() {
-		if st == m.st {
-			return true
-		}
-	}
-	return false
-}
+func (m *madeReply) sendable() bool { return m.sub.present() && m.sub.stay == m.stay && m.x.up() }
 
 // request lets a subscriber reply to a message, after a while, if that is a request.
-func (f *feed) request(it *topics.Item, m *message) {
-	s := f.sub
-	if it.Request != m.isRequest {
-		f.fail("topic %d: message %d: delivered as a request: %v, written as a request: %v", m.topic, it.Number, it.Request, m.isRequest)
+func (f *feed) request(d *engine.Delivery, m *message) {
+	s, asked := f.r.sub, engine.AskedOf(d.From)
+	if f.r.c == nil && (asked != nil) != m.isRequest {
+		f.fail("topic %d: message %d: delivered as a request: %v, written as a request: %v", m.topic, d.Number, asked != nil, m.isRequest)
 	}
-	if !it.Request || s.executed[m.key] || f.t == nil {
-		return // handled by another reader of this subscriber
+	id := executed{f.x.id, m.key}
+	if asked == nil || s.executed[id] {
+		return // handled by another reader of this receiver
 	}
-	s.executed[m.key] = true
-	t, st, id, stay := f.t, f.st, s.id, s.stay
-	number, topic, key := it.Number, it.Topic.ID, m.key
-	size := 0
+	s.executed[id] = true
+	r := &madeReply{sub: s, x: f.x, stay: s.stay}
 	if s.o.Reply > 0 {
-		size = int(key % uint64(s.o.Reply+1))
+		r.size = int(m.key % uint64(s.o.Reply+1))
 	}
-	respond := func() {
-		if !s.present() || s.stay != stay {
-			return
+	t, key := f.t, m.key
+	s.Go(func() {
+		if s.o.Think > 0 {
+			s.pause(s.sim.net.upTo(s.o.Think))
 		}
-		data := make([]byte, size)
-		fill(data, replyKey(key, id))
-		out, signed := s.prove(st, topic, number, data)
-		switch err := s.replies.Respond(s.now(), st.Instance, topic, number, out, signed); {
-		case errors.Is(err, topics.ErrRequesterGone):
-		case err != nil:
-			s.sim.fail("subscriber %d: a reply to message %d: %v", s.number, number, err)
-		default:
-			if t.replies[key] == nil {
-				t.replies[key] = make(map[uint64]*madeReply)
+		data := make([]byte, r.size)
+		fill(data, replyKey(key, id.receiver))
+		if t.replies[key] == nil {
+			t.replies[key] = make(map[uint64]*madeReply)
+		}
+		t.replies[key][id.receiver] = r
+		if err := asked.Respond(data); err != nil {
+			delete(t.replies[key], id.receiver)
+			if !errors.Is(err, topics.ErrRequesterGone) && s.present() {
+				s.sim.fail("subscriber %d: a reply: %v", s.number, err)
 			}
-			t.replies[key][id] = &madeReply{s, id, st, size}
-		}
-	}
-	if s.o.Think == 0 {
-		respond()
-		return
-	}
-	s.sim.at(s.sim.net.upTo(s.o.Think), func() {
-		if respond(); s.present() && s.stay == stay && !s.paused {
-			s.pump()
 		}
 	})
 }
+
+// executed identifies a request that a receiver has delivered.
+type executed struct{ receiver, key uint64 }
 
 // requests lets publishers send requests, and subscribers reply after a delay.
 func (d drawer) requests(o *Options) {

@@ -24,7 +24,8 @@ type sim struct {
 	attacker    *attacker
 	truths      []*truth
 	topicIDs    []uint64
-	stays       map[uint64]*wantedTopics // by id of the subscriber
+	stays       map[uint64]*wantedTopics // by id of the receiver
+	unread      map[uint64]bool          // receivers of which all readers were evicted
 	script      []func()
 	unused      []uint32         // free indexes of script
 	firstData   reliable.Instant // when the first new packet was sent
@@ -90,7 +91,7 @@ func Run(o Options) (*Report, error) {
 
 func newSim(o *Options) *sim {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
-	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wantedTopics),
+	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wantedTopics), unread: make(map[uint64]bool),
 		unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
@@ -108,21 +109,13 @@ func newSim(o *Options) *sim {
 		} else if o.Sealing != nil {
 			id = o.Sealing.ID(i, id)
 		}
-		s.publishers = append(s.publishers, &publisher{process: process{node: s.newNode(i, 0)}, o: &o.Publishers[i], id: id})
+		s.publishers = append(s.publishers, &publisher{process: s.newProcess(i), o: &o.Publishers[i], id: id})
 	}
 	for i := range o.Subscribers {
 		s.subscribers = append(s.subscribers,
-			&subscriber{node: s.newNode(p+i, o.Subscribers[i].Late), number: i, o: &o.Subscribers[i]})
+			&subscriber{process: s.newProcess(p + i), number: i, o: &o.Subscribers[i]})
 	}
 	return s
-}
-
-func (s *sim) newNode(index int, late time.Duration) node {
-	// clocks of different machines are unrelated
-	return node{
-		sim: s, index: int16(index), late: late, deadline: reliable.Never, armed: reliable.Never,
-		offset: reliable.Instant(s.net.rng.Int64N(int64(time.Hour))),
-	}
 }
 
 // start schedules the steps that the options define.
@@ -143,17 +136,8 @@ func (s *sim) start() {
 			continue
 		}
 		s.at(x.o.Stays[0].After, x.beginStay)
-		for _, r := range x.o.Readers {
-			for _, stop := range r.Stops {
-				s.at(stop.At+stop.For, x.resumeReaders)
-			}
-		}
 		for _, pause := range x.o.Pauses {
-			s.at(pause.At, func() { x.paused = true })
-			s.at(pause.At+pause.For, func() {
-				x.paused = false
-				x.wake()
-			})
+			s.at(pause.At, func() { x.freeze(pause.For) })
 		}
 	}
 	for _, c := range s.o.Cuts {
@@ -162,7 +146,6 @@ func (s *sim) start() {
 	}
 	for _, f := range s.o.Freezes {
 		s.at(f.At, func() { s.freeze(f) })
-		s.at(f.At+f.For, func() { s.thaw(f) })
 	}
 	if s.o.Attack.Every > 0 {
 		s.attacker = newAttacker(s)
@@ -224,15 +207,9 @@ func (s *sim) handle(e event) bool {
 	case atPublisher:
 		s.publishers[e.node].arrive(e.p, true)
 	case atSubscriber:
-		s.subscribers[e.node].arrive(e.p)
-	case poll:
-		if x := s.subscribers[int(e.node)-len(s.publishers)]; x.r != nil && int(e.arg) == x.stay {
-			x.poll()
-		}
-	case read:
-		s.subscribers[int(e.node)-len(s.publishers)].readOn(e.arg)
+		s.subscribers[e.node].arrive(e.p, false)
 	case timer:
-		s.timer(e)
+		s.process(int(e.node)).timer(e)
 	case flush:
 		s.networks()[e.node].flush(s.now, e)
 	case script, alarm:
@@ -243,25 +220,6 @@ func (s *sim) handle(e event) bool {
 		s.attacker.act()
 	}
 	return !s.report.done
-}
-
-func (s *sim) timer(e event) {
-	if int(e.node) < len(s.publishers) {
-		if p := s.publishers[e.node]; p.woken(e) && p.alive() {
-			p.turn()
-		}
-		return
-	}
-	x := s.subscribers[int(e.node)-len(s.publishers)]
-	if !x.woken(e) || x.r == nil {
-		return
-	}
-	if x.paused {
-		x.deadline = s.now.Add(time.Millisecond)
-		x.arm()
-		return
-	}
-	x.pump()
 }
 
 func (s *sim) truth(of events.Instance) *truth {

@@ -10,23 +10,6 @@ import (
 
 // Readers that stop, and publishers that release them.
 
-// stops reports whether the feed's reader is stopped now.
-func (f *feed) stops() bool {
-	for _, p := range f.options.Stops {
-		if d := time.Duration(f.sub.sim.now); d >= p.At && d < p.At+p.For {
-			return true
-		}
-	}
-	return false
-}
-
-// resumeReaders continues the readers of a subscriber that had stopped.
-func (s *subscriber) resumeReaders() {
-	if s.r != nil && !s.paused {
-		s.pump()
-	}
-}
-
 // heldSlack is how much longer than its limit a publisher may be blocked: the intervals of
 // heartbeats, with which it polls, and the round trip to a subscriber that joins meanwhile.
 const heldSlack = 300 * time.Millisecond
@@ -86,17 +69,5 @@ func (p *publisher) checkReleased() {
 				p.released++
 			}
 		}
-	}
-}
-
-// checkReports processes what publishers report about this subscriber.
-func (s *subscriber) checkReports() {
-	for _, st := range s.r.TakeHolding() {
-		held, released := st.Holding()
-		if released {
-			s.sim.report.ReleasedReported++
-			continue
-		}
-		s.sim.report.HeldReported = max(s.sim.report.HeldReported, held)
 	}
 }

@@ -19,46 +19,21 @@ func (s *subscriber) trust() func() reliable.TopicTrust {
 	return func() reliable.TopicTrust { return s.sim.o.Trust }
 }
 
+// signer returns what signs a subscriber's replies; nil: nothing.
+func (s *subscriber) signer() *signed.Signer {
+	if s.sim.o.Trust == nil {
+		return nil
+	}
+	return s.sim.o.Sealing.Signer(int(s.index))
+}
+
 // checkKnown checks that the stream is one of a publisher of the run, unless streams may be forged.
-func (o *output) checkKnown() {
-	options := o.s.sim.o
-	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {
+func (s *subscriber) checkKnown(x *stream) {
+	o := s.sim.o
+	if x.t != nil || o.forged() || o.Trust != nil && !o.Trust.May(x.st.Publisher, topicNames[0]) {
 		return
 	}
-	o.s.sim.fail("subscriber %d: stream %v.%d, which begins with packet %d, belongs to no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
-}
-
-// checkItem checks an item just read. Without proofs of identity it may be forged.
-func (f *feed) checkItem() {
-	switch {
-	case f.t != nil:
-		f.check(&f.item)
-	case f.sub.sim.o.Trust != nil && f.item.Topic != nil:
-		f.fail("an item of publisher %v is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
-	}
-}
-
-// Untrusted implements reliable.Names.
-func (s *subscriber) Untrusted(st *reliable.Stream, _ uint64, topic string, messages int, _ bool) {
-	if s.sim.o.Trust.May(st.Publisher, topic) {
-		s.sim.fail("subscriber %d: refused topic %s of publisher %v, which may publish it", s.number, topic, st.Publisher)
-	}
-	s.sim.report.RefusedMessages += uint64(messages)
-}
-
-// tally counts what readers refuse.
-type tally struct{ r *Report }
-
-func (tally) Dropped()               {}
-func (tally) Unwanted(uint64, int)   {}
-func (t tally) Refused(messages int) { t.r.RefusedMessages += uint64(messages) }
-
-// prove returns a reply in the form in which a subscriber sends it.
-func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byte) (out []byte, signed bool) {
-	if s.sim.o.Trust == nil {
-		return data, false
-	}
-	return s.sim.o.Sealing.Prove(int(s.index), st.Instance, topic, number, s.id, data), true
+	s.sim.fail("subscriber %d: stream %v.%d, which begins with packet %d, belongs to no publisher", s.number, x.st.Publisher, x.st.Epoch, x.st.Start())
 }
 
 // replyTrust returns which replies publishers accept, if subscribers prove their identity.
@@ -81,9 +56,8 @@ type Sealing interface {
 	Seal(now time.Duration, node int, unicast bool, packets [][]byte) [][]byte
 	// Open returns the packet inside a packet received on a leg, or nil if the node rejects it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
-	// Prove returns a node's reply to a request of that publisher, followed by its
-	// proof, if Options.Trust is set. Trust defines whose replies publishers accept.
-	Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte
+	// Signer signs the replies of a node, if Options.Trust is set, and Trust defines whose replies publishers accept.
+	Signer(node int) *signed.Signer
 	Trust() signed.Provider
 	// Stranger returns a packet sealed by another sender: with these keys in another group, with other
 	// keys, or by an insider with the group's key.

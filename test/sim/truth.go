@@ -8,6 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // truth is everything that one publisher has passed to the network in one epoch, read from its packets.
@@ -304,4 +305,14 @@ func (t *truth) before(topic int, seq uint64) uint64 {
 		}
 	}
 	return uint64(lo)
+}
+
+// handedOut records when packets of new data are first passed to the network.
+func (t *truth) handedOut(now reliable.Instant, train *transport.Outbound) {
+	for i := range train.Count {
+		b := train.Data[i*train.Stride:][:train.Lens[i]]
+		if wire.Type(b[3]) == wire.TypeData && wire.DataSeq(b) == uint64(len(t.sentAt)) {
+			t.sentAt = append(t.sentAt, now)
+		}
+	}
 }
