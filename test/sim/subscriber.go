@@ -207,6 +207,7 @@ func (s *subscriber) report() {
 	st := s.loop.Counts()
 	s.sim.report.RefusedMessages += st.RefusedMessages
 	s.sim.report.Replaced += st.ReplacedMessages
+	s.sim.report.Messages += st.ReplacedMessages // they were delivered to the conflation
 	s.sim.report.Timed += st.Distributions.Delivery.Count
 	s.sim.report.timed = max(s.sim.report.timed, st.Delivery.Max)
 }
@@ -248,8 +249,9 @@ func (s *subscriber) scan() {
 	for _, x := range s.streams {
 		if !x.removed {
 			s.begun(x)
-			held, _ := x.st.Holding()
-			s.sim.report.HeldReported = max(s.sim.report.HeldReported, held)
+			if held, released := x.st.Holding(); !released {
+				s.sim.report.HeldReported = max(s.sim.report.HeldReported, held)
+			}
 		}
 	}
 	s.readUnreadable()
