@@ -197,7 +197,9 @@ func (e *endpoint) lend(x received) transport.Train {
 	} else {
 		e.lent = append(e.lent, loan{mem: mem, out: true})
 	}
-	tr := transport.Train{Data: mem, SegmentSize: len(mem), From: transport.Source(x.p.from), Lease: lease, Leg: uint8(x.p.leg())}
+	tr := transport.Train{
+		Data: mem, SegmentSize: len(mem), From: transport.Source(x.p.from), Lease: lease, Leg: uint8(x.p.leg()),
+	}
 	if x.unicast {
 		tr.Group = transport.Unicast
 	}
@@ -291,18 +293,6 @@ func (e *endpoint) kill() {
 		e.s.pool.drop(o.copy)
 	}
 	e.rx, e.egress.queue = e.rx[:0], e.egress.queue[:0]
-}
-
-// check checks, after the end of the loop, that it has returned all packets and peers.
-func (e *endpoint) check() {
-	if n := len(e.lent) - len(e.free); n > 0 {
-		e.s.fail("node %d has not returned %d packets", e.p.index, n)
-	}
-	for _, p := range e.peers {
-		if p.refs != 0 {
-			e.s.fail("node %d: peer %d has %d references left", e.p.index, p.from, p.refs)
-		}
-	}
 }
 
 // sender sends to the group.

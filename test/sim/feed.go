@@ -93,7 +93,8 @@ func (f *feed) check(d *engine.Delivery) {
 	if f.unnamed {
 		tf.next = max(tf.next, it.Number)
 	}
-	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) && sent[it.Number].last >= f.from(i) {
+	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) &&
+		sent[it.Number].last >= f.from(i) {
 		tf.next-- // it began before the stream did here: it may be counted or not
 	}
 	if it.Gap() && it.Cause == events.CauseSlowConsumer && tf.got == 0 {
@@ -164,7 +165,7 @@ func (f *feed) slow(d *engine.Delivery) {
 
 // losses reports whether anything may be lost.
 func (f *feed) losses() bool {
-	return f.overtaken || len(f.r.sub.holes[f.x.st.Instance]) > 0 || f.numbered()
+	return f.overtaken || len(f.r.sub.holes[f.x.st.Instance]) > 0 || f.numbered() || f.r.overtaken()
 }
 
 // lost checks that each message reported as lost has lost a packet, or is refused by the subscriber.

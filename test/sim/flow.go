@@ -14,6 +14,7 @@ type member struct {
 	since       uint64           // next new packet when the subscriber was discovered, and had joined
 	tagged      bool             // its statuses carry the tag
 	left        bool
+	returned    bool // a status came after it had left: it may count again, or the status is late
 	joining     bool // it fetches packets sent before it joined
 	silent      bool
 	released    bool // flow control does not wait for it
@@ -34,7 +35,7 @@ func (p *publisher) checkFree() {
 		return
 	}
 	for _, m := range p.t.members {
-		if p.t.counts(m) && !m.left && !m.released { // a released one may have returned
+		if p.t.counts(m) && (!m.left || m.returned) && !m.released { // a released one may have returned
 			return
 		}
 	}
@@ -132,7 +133,8 @@ func (p *publisher) recordStatus(b []byte) {
 	}
 	m := p.t.members[st.Receiver]
 	if m != nil && m.left {
-		return // late or replayed: each stay has its own id
+		m.returned = true
+		return
 	}
 	if m == nil {
 		m = &member{admitted: p.sim.now, since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}

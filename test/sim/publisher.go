@@ -72,7 +72,7 @@ func (p *publisher) config() engine.Config {
 	}
 	return engine.Config{
 		Instance: p.instance(p.life), Sender: s, WindowBytes: o.Window * o.PacketSize, WindowsBytes: o.Window * o.PacketSize,
-		Receiver:   reliable.ReceiverConfig{WindowBytes: 1 << 20, MemoryBytes: 1 << 20, MaxStreams: 1, Deadline: defaultDeadline},
+		Receiver:   reliable.ReceiverConfig{Deadline: defaultDeadline},
 		FlushAfter: cmp.Or(o.Linger, defaultLinger), Compression: topics.Compression{Packer: o.packer(p.sim.o.Content)},
 		Trust: p.sim.replyTrust(), Events: p.event,
 	}

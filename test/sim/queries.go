@@ -45,7 +45,8 @@ func (p *publisher) answer(i int) (members []stats.Subscriber, open bool) {
 		p.sim.fail("publisher %d: %d subscribers are counted for topic %d, but %d are listed", p.index, known, i, len(members))
 	}
 	for _, m := range p.members(0) { // a member may have answered before it added a pattern
-		if w := p.sim.stays[uint64(m.ID)]; w != nil && w.always(i) && !p.sim.unread[uint64(m.ID)] && !containsMember(members, uint64(m.ID)) {
+		id := uint64(m.ID)
+		if w := p.sim.stays[id]; w != nil && w.always(i) && !p.sim.unread[id] && !containsMember(members, id) {
 			p.sim.fail("publisher %d: the answer for topic %d is complete, but lacks subscriber %#x, which wants it", p.index, i, m.ID)
 		}
 	}
@@ -96,8 +97,8 @@ func (p *publisher) unanswered() int {
 }
 
 // receiving returns the receivers that have the publisher's stream, and so are members. A subscriber has none if it is
-// in the same process or has no room for the stream, or if a forged packet began the stream: then its statuses are ahead
-// of all data, and are refused.
+// in the same process or has no room for the stream, or if a forged packet began the stream: then its statuses are
+// ahead of all data, and are refused.
 func (s *subscriber) receiving(p *publisher) (ids []uint64) {
 	for _, x := range s.streams {
 		if s.present() && x.t == p.t && x.up() && s.reads(x) {

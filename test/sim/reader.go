@@ -75,7 +75,8 @@ func (x *reader) subscribe(names []engine.TopicName) {
 
 // follow makes a feed of a stream from packet start on, if the reader gets its messages.
 func (x *reader) follow(st *stream, start uint64) {
-	if x.s == nil || x.ended || st.removed || st.st.Ended() || st.owner != nil && st.owner != x.s || st.owner == nil && x.sub.owned() ||
+	others := st.owner != x.s && (st.owner != nil || x.sub.owned())
+	if x.s == nil || x.ended || st.removed || st.st.Ended() || others ||
 		slices.ContainsFunc(x.feeds, func(f *feed) bool { return f.x == st }) {
 		return
 	}
@@ -131,7 +132,7 @@ func (x *reader) batch(d *engine.Delivery) engine.TakeRun {
 	return func(t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 		x.taken = true
 		x.deliver(d)
-		return x.run(d.From, t, number, body, step, most)
+		return x.Run(d.From, t, number, body, step, most)
 	}
 }
 
@@ -174,13 +175,8 @@ func (x *reader) Message(from *reliable.Origin, t *topics.Track, number uint64, 
 	x.deliver(&engine.Delivery{Item: topics.Item{Topic: t, Number: number, Data: data}, From: from})
 }
 
-func (x *reader) Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
-	return x.run(from, t, number, body, step, most)
-}
-
-func (x *reader) Other(d *engine.Delivery) { x.deliver(d) }
-
-func (x *reader) run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+func (x *reader) Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int,
+) ([]byte, uint64) {
 	for {
 		m, rest, ok := topics.NextMessage(body, step, most)
 		if !ok {
@@ -190,6 +186,8 @@ func (x *reader) run(from *reliable.Origin, t *topics.Track, number uint64, body
 		body, number = rest, number+1
 	}
 }
+
+func (x *reader) Other(d *engine.Delivery) { x.deliver(d) }
 
 // deliver checks a delivery.
 func (x *reader) deliver(d *engine.Delivery) {

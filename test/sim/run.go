@@ -23,7 +23,6 @@ type sim struct {
 	subscribers []*subscriber
 	attacker    *attacker
 	truths      []*truth
-	topicIDs    []uint64
 	stays       map[uint64]*wantedTopics // by id of the receiver
 	unread      map[uint64]bool          // receivers of which all readers were evicted
 	script      []func()
@@ -91,7 +90,8 @@ func Run(o Options) (*Report, error) {
 
 func newSim(o *Options) *sim {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
-	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wantedTopics), unread: make(map[uint64]bool),
+	s := &sim{o: o, report: &Report{},
+		stays: make(map[uint64]*wantedTopics), unread: make(map[uint64]bool),
 		unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{

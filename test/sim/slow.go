@@ -31,7 +31,8 @@ func (f *feed) checkNewest() {
 			}
 		}
 	}
-	if topic < 0 || last.last-last.first > uint64(f.x.st.Span()/4) || !f.received(&last) || last.first < f.from(topic) || number < f.firstOf(topic) {
+	if topic < 0 || last.last-last.first > uint64(f.x.st.Span()/4) || !f.received(&last) ||
+		last.first < f.from(topic) || number < f.firstOf(topic) {
 		return
 	}
 	if tf := &f.topics[topic]; tf.last != number+1 {
@@ -53,7 +54,6 @@ func (s *sim) abandons() bool {
 // kept are the newest messages that a feed has delivered, by key.
 type kept struct {
 	seen map[keptKey]uint64 // number of the last message
-	gaps bool               // losses were reported
 }
 
 type keptKey struct {
@@ -73,8 +73,11 @@ func conflationKey(keys int) engine.ConflationKey {
 // keep checks a message of a reader that conflates.
 func (f *feed) keep(d *engine.Delivery) {
 	i := topicIndex(d.Topic)
-	if d.State != reliable.StateOfNone {
-		return // records of one key replace each other, too
+	if d.State != reliable.StateOfNone { // records of one key replace each other, too
+		if i >= 0 && d.State == reliable.StateEnd {
+			f.topics[i].state.number = d.Number
+		}
+		return
 	}
 	if i < 0 || i >= len(f.t.topics) || !f.wants(i) && !f.r.adding.Wild() {
 		f.fail("message of topic %d, which is not subscribed", i)
@@ -110,7 +113,8 @@ func (f *feed) checkKept() {
 			continue
 		}
 		last := make(map[uint64]uint64)
-		for n := max(f.firstOf(i), f.t.firstFrom(i, f.from(i)), f.topics[i].state.number); n < f.t.before(i, f.x.st.Next()); n++ {
+		n := max(f.firstOf(i), f.t.firstFrom(i, f.from(i)), f.topics[i].state.number)
+		for ; n < f.t.before(i, f.x.st.Next()); n++ {
 			if m := &f.t.topics[i].sent[n]; f.received(m) {
 				last[n%uint64(f.r.options.Conflate)] = n
 			}

@@ -99,7 +99,8 @@ func (s *subscriber) windows(owned bool) int {
 // begin starts a stay.
 func (s *subscriber) begin() {
 	o := s.o
-	s.stayState = stayState{id: s.sim.net.rng.Uint64() | 1, holes: make(map[events.Instance][]hole), executed: make(map[executed]bool)}
+	s.stayState = stayState{id: s.sim.net.rng.Uint64() | 1,
+		holes: make(map[events.Instance][]hole), executed: make(map[executed]bool)}
 	s.wantedTopics = &wantedTopics{names: o.Topics}
 	s.closing = false
 	s.late, s.stepped, s.check = o.Late, s.scan, func() {}
@@ -346,11 +347,12 @@ func (s *subscriber) checkLossless(of events.Instance, h hole) {
 			continue
 		}
 		m := t.members[x.id]
-		if known = true; m == nil || !t.counts(m) || m.silent || m.wasReleased || h.end <= m.since {
+		if known = true; m == nil || !t.counts(m) || m.silent || m.left || m.wasReleased || h.end <= m.since {
 			return
 		}
 	}
-	if known && h.cause != events.CauseSlowConsumer && (h.cause != events.CauseUnreadable || t.o.Unreadable == 0 && !s.o.NoDictionary) {
+	if known && h.cause != events.CauseSlowConsumer &&
+		(h.cause != events.CauseUnreadable || t.o.Unreadable == 0 && !s.o.NoDictionary) {
 		s.sim.fail("subscriber %d: packets %d to %d are lost under min flow control: %v", s.number, h.first, h.end-1, h.cause)
 	}
 }
@@ -401,7 +403,8 @@ func (s *subscriber) undetected() *publisher {
 			continue
 		}
 		for _, r := range s.readers {
-			if !r.ended && !slices.ContainsFunc(r.feeds, func(f *feed) bool { return f.x.up() && f.x.st.Instance == p.t.Instance }) {
+			up := func(f *feed) bool { return f.x.up() && f.x.st.Instance == p.t.Instance }
+			if !r.ended && !slices.ContainsFunc(r.feeds, up) {
 				return p
 			}
 		}

@@ -56,7 +56,7 @@ type Sealing interface {
 	Seal(now time.Duration, node int, unicast bool, packets [][]byte) [][]byte
 	// Open returns the packet inside a packet received on a leg, or nil if the node rejects it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
-	// Signer signs the replies of a node, if Options.Trust is set, and Trust defines whose replies publishers accept.
+	// Signer signs the replies of a node, if Options.Trust is set. Trust defines which replies publishers accept.
 	Signer(node int) *signed.Signer
 	Trust() signed.Provider
 	// Stranger returns a packet sealed by another sender: with these keys in another group, with other

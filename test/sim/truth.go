@@ -107,7 +107,7 @@ func (s *sim) newTruth(of events.Instance, o *Publisher) *truth {
 		written: make([][]message, o.Writers), pops: make([]int,
 			o.Writers), members: make(map[uint64]*member), replies: make(map[uint64]map[uint64]*madeReply),
 	}
-	for i, id := range s.topicIDs[:o.Topics] {
+	for i, id := range allTopicIDs[:o.Topics] {
 		t.topics[i].id = id
 	}
 	return t

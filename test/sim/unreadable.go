@@ -118,8 +118,8 @@ func (s *subscriber) received(b []byte, unicast bool, leg int) {
 	}
 }
 
-// readUnreadable records the packets of this step that cannot be read, after the step. The receiver may drop one that is
-// too far ahead, and request it later.
+// readUnreadable records the packets of this step that cannot be read, after the step. The receiver may drop one that
+// is too far ahead, and request it later.
 func (s *subscriber) readUnreadable() {
 	if len(s.faults.read) == 0 {
 		return
@@ -127,7 +127,8 @@ func (s *subscriber) readUnreadable() {
 	var after stats.Receiver
 	s.receivers(func(_ *engine.Subscription, _ uint64, r *reliable.Receiver) { after = r.Stats() })
 	before := &s.faults.before
-	if after.Unreadable-before.Unreadable == uint64(len(s.faults.read)) && after.Overrun+after.Implausible == before.Overrun+before.Implausible {
+	if after.Unreadable-before.Unreadable == uint64(len(s.faults.read)) &&
+		after.Overrun+after.Implausible == before.Overrun+before.Implausible {
 		for _, x := range s.faults.read {
 			if s.faults.arrived == nil {
 				s.faults.arrived = make(map[events.Instance]map[uint64]bool)
