@@ -198,11 +198,12 @@ func (l *Loop) Receivers(f func(*Subscription, *reliable.Receiver, *topics.Repli
 	}
 }
 
-// Counts returns the statistics that do not need the loop.
-func (l *Loop) Counts() stats.Bus { return l.sharedStats() }
-
-// Groups returns the statistics of each group.
-func (l *Loop) Groups() []stats.Group { return l.groupStats() }
+// Counts is Stats.
+func (l *Loop) Counts() stats.Bus {
+	st := l.sharedStats()
+	st.Groups = l.groupStats()
+	return st
+}
 
 // Look is Heard.
 func (s *Survey) Look(patterns []pattern.Pattern) Surveyed { return s.heard(patterns) }

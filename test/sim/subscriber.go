@@ -198,19 +198,17 @@ func (s *subscriber) stop() {
 
 // report adds the statistics of the stay to the run's.
 func (s *subscriber) report() {
-	for _, g := range s.loop.Groups() {
-		s.sim.report.receiver(g.Receiver)
-		s.sim.report.receiver(stats.Receiver{ReceiverMessages: g.ReceiverMessages})
+	r, st := s.sim.report, s.loop.Counts()
+	for _, g := range st.Groups {
+		r.receiver(g.Receiver)
+		r.receiver(stats.Receiver{ReceiverMessages: g.ReceiverMessages})
 	}
-	s.receivers(func(_ *engine.Subscription, _ uint64, r *reliable.Receiver) {
-		s.sim.report.Named += uint64(r.NamesKnown())
-	})
-	st := s.loop.Counts()
-	s.sim.report.RefusedMessages += st.RefusedMessages
-	s.sim.report.Replaced += st.ReplacedMessages
-	s.sim.report.Messages += st.ReplacedMessages // they were delivered to the conflation
-	s.sim.report.Timed += st.Distributions.Delivery.Count
-	s.sim.report.timed = max(s.sim.report.timed, st.Delivery.Max)
+	s.receivers(func(_ *engine.Subscription, _ uint64, x *reliable.Receiver) { r.Named += uint64(x.NamesKnown()) })
+	r.RefusedMessages += st.RefusedMessages
+	r.Replaced += st.ReplacedMessages
+	r.Messages += st.ReplacedMessages // they were delivered to the conflation
+	r.Timed += st.Distributions.Delivery.Count
+	r.timed = max(r.timed, st.Delivery.Max)
 }
 
 // receivers calls f with each receiver.
