@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -27,6 +28,7 @@ type endpoint struct {
 	replies func(packet []byte)
 	reads   func(packet []byte, unicast bool, leg int)
 	refuse  Ratio // share of allocations that are refused
+	readers bool  // senders read replies
 
 	rx     []received
 	unread int // packets that the current round has still to read
@@ -303,8 +305,36 @@ type sender struct {
 
 func (e *endpoint) NewSender(group int) (transport.Sender, error) {
 	e.event(transport.Event{Group: group, Role: transport.RoleSender, State: transport.Joined})
+	if e.readers {
+		return &replyReader{sender: sender{e: e}}, nil
+	}
 	return &sender{e: e}, nil
 }
+
+// replyReader is a sender that also reads replies (transport.ReplyReader).
+type replyReader struct {
+	sender
+	from uint64 // source of the reply that is being read
+}
+
+func (x *replyReader) ReadReplies(handle func(packet []byte)) {
+	e := x.e
+	e.rx = slices.DeleteFunc(e.rx, func(r received) bool {
+		if !r.unicast {
+			return false
+		}
+		x.from = r.p.from
+		mem := slices.Clone(r.p.b)
+		e.reads(mem, true, r.p.leg())
+		handle(mem)
+		clear(mem) // it is valid during the call only
+		e.s.pool.drop(r.p)
+		return true
+	})
+	e.unread = min(e.unread, len(e.rx))
+}
+
+func (x *replyReader) ReplyAddress() string { return x.e.SourceAddress(transport.Source(x.from)) }
 
 func (x *sender) Close() error { return nil }
 

@@ -120,9 +120,7 @@ func (p *publisher) recordStatus(b []byte) {
 		return
 	}
 	st, err := wire.ParseStatus(b)
-	lead := uint64(0)
-	p.look(func(s *reliable.Sender) { lead = s.Lead() })
-	if err != nil || st.Next > lead {
+	if err != nil || st.Next > p.t.next {
 		return
 	}
 	if h.Flags&wire.FlagLeaving != 0 {

@@ -144,6 +144,8 @@ type Publisher struct {
 	Requests   Ratio         // share of messages that are requests
 	Repairs    Ratio         // share of the data rate for repairs; 0: defaultShare
 	Queries    time.Duration // interval of queries for the subscribers of a topic; 0: none
+	// ReadsReplies: its writers read NAKs and statuses, beside the loop.
+	ReadsReplies bool
 	PacketMemory
 	StateOptions
 	Lives []Life

@@ -83,7 +83,7 @@ func (p *publisher) begin() {
 	end := p.sim.newEndpoint(&p.process, p.o.PacketSize)
 	end.caps.MaxTrain, end.caps.EqualTrains = p.o.MaxTrain, p.o.EqualTrains
 	end.caps.MaxTrainBytes = cmp.Or(p.o.Full, p.o.MaxTrain) * p.o.PacketSize
-	end.sends, end.reads = p.transmit, p.received
+	end.sends, end.reads, end.readers = p.transmit, p.received, p.o.ReadsReplies
 	p.stepped, p.check = func() {}, p.checks
 	p.t = p.sim.newTruth(p.instance(p.life), p.o)
 	p.sim.truths = append(p.sim.truths, p.t)
