@@ -79,7 +79,8 @@ func (p *publisher) checkLimit(b []byte) {
 		}
 	}
 	if x.room < p.need(x.count) {
-		p.early = append(p.early, x) // the loop may report later that it has released them
+		p.early = append(p.early, x) // the loop reports in its next turn whether it has released them
+		p.end.woken = true
 	}
 }
 
