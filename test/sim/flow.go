@@ -139,7 +139,10 @@ func (p *publisher) recordStatus(b []byte) {
 		m = &member{admitted: p.sim.now, since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
 		p.t.members[st.Receiver] = m
 	}
-	if m.joining && h.Flags&wire.FlagJoining == 0 {
+	switch joining := h.Flags&wire.FlagJoining != 0; {
+	case joining:
+		m.joining = true // perhaps a late status
+	case m.joining:
 		m.joining, m.since = false, p.t.next // flow control waits for it from here on
 	}
 	m.limit = max(m.limit, st.Limit)

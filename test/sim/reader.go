@@ -76,7 +76,7 @@ func (x *reader) subscribe(names []engine.TopicName) {
 // follow makes a feed of a stream from packet start on, if the reader gets its messages.
 func (x *reader) follow(st *stream, start uint64) {
 	others := st.owner != x.s && (st.owner != nil || x.sub.owned())
-	if x.s == nil || x.ended || st.removed || st.st.Ended() || others ||
+	if x.s == nil || x.ended || st.removed || start > 0 && st.st.Ended() || others ||
 		slices.ContainsFunc(x.feeds, func(f *feed) bool { return f.x == st }) {
 		return
 	}
