@@ -16,6 +16,7 @@ type member struct {
 	left        bool
 	returned    bool // a status came after it had left: it may count again, or the status is late
 	joining     bool // it fetches packets sent before it joined
+	unsure      bool // it does again, or the last status was late
 	silent      bool
 	released    bool // flow control does not wait for it
 	wasReleased bool // it was released at some time
@@ -62,7 +63,7 @@ func (p *publisher) checkLimit(b []byte) {
 		if seq < m.limit {
 			m.admitted = p.sim.now
 		}
-		if m.left || m.silent || !p.t.counts(m) {
+		if m.left || m.silent || m.unsure || !p.t.counts(m) {
 			continue
 		}
 		if m.released {
@@ -139,10 +140,8 @@ func (p *publisher) recordStatus(b []byte) {
 		m = &member{admitted: p.sim.now, since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
 		p.t.members[st.Receiver] = m
 	}
-	switch joining := h.Flags&wire.FlagJoining != 0; {
-	case joining:
-		m.joining = true // perhaps a late status
-	case m.joining:
+	joining := h.Flags&wire.FlagJoining != 0
+	if m.unsure = joining && !m.joining; !joining && m.joining {
 		m.joining, m.since = false, p.t.next // flow control waits for it from here on
 	}
 	m.limit = max(m.limit, st.Limit)
