@@ -139,7 +139,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	l.journal = newJournal(cfg.Logger, l.clock)
 	l.replies.init(t)
 	l.inbox.proofs.init(cfg.Trust, t)
-	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = cmp.Or[reliable.Memory](cfg.Receiver.Memory, &l.memory), l.loans
+	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.hellos = newHellos(l)
 	l.cfg.Receiver.Discovery = l.hellos.g
 	l.counters.times = newDistributions()

@@ -166,9 +166,6 @@ func runWorld(t *testing.T, seed uint64) uint64 {
 			t.Fatalf("message %d of %d: the handler got %d, and the cursor %d, or in another order", i, messages, len(got), len(read))
 		}
 	}
-	if w.now > reliable.Instant(time.Minute) {
-		t.Errorf("the run took %v of virtual time, want less than a minute", time.Duration(w.now))
-	}
 	w.trace("end")
 	return hash.Sum64()
 }

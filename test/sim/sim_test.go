@@ -70,9 +70,8 @@ func TestSeeds(t *testing.T) {
 		"packets were fetched that were sent before their subscriber joined": all.Receiver.History,
 		"readers jumped": all.Jumps, "readers were evicted": all.Evicted, "messages were replaced": all.Replaced,
 		"names were learned": all.Named, "patterns waited for names": all.Ahead, "lists were complete": all.Listed,
-		"messages were abandoned": all.Abandoned, "packets were requested with two legs": all.Requested,
-		"packets were unpacked": all.Receiver.Packed, "publishers were blocked": all.Sender.FlowBlocked,
-		"subscribers were released": all.Released, "subscribers were silent": all.Silent,
+		"messages were abandoned": all.Abandoned, "packets were requested with two legs": all.Requested, "packets were unpacked": all.Receiver.Packed,
+		"publishers were blocked": all.Sender.FlowBlocked, "subscribers were released": all.Released, "subscribers were silent": all.Silent,
 	} {
 		if n == 0 {
 			t.Errorf("no %s", what)

@@ -38,7 +38,6 @@ type stayState struct {
 	survey  *engine.Survey // nil: it does not list topics
 	legs    legState
 	faults  unreadState
-	memory  windowMemory
 	waits   int // subscriptions that are being made or changed
 	// executed are the requests that it has executed.
 	executed map[executed]bool
@@ -81,29 +80,6 @@ func (s *subscriber) present() bool { return s.loop != nil && !s.closing }
 
 func (s *subscriber) maxMessage() int { return cmp.Or(s.o.Max, wire.MaxMessage) }
 
-// windowMemory is the memory of a stay's windows (reliable.Memory). It is overwritten as soon as it must not be used.
-type windowMemory struct {
-	arena *arena
-	free  [][]byte
-}
-
-func (m *windowMemory) Alloc(bytes int, _ bool) ([]byte, error) {
-	for i, w := range m.free {
-		if len(w) >= bytes {
-			m.free = slices.Delete(m.free, i, i+1)
-			return w[:bytes], nil
-		}
-	}
-	return m.arena.get(bytes), nil
-}
-
-func (m *windowMemory) Free(mem []byte) {
-	for i := 0; i < len(mem); i += 64 {
-		mem[i] ^= 0x5a
-	}
-	m.free = append(m.free, mem)
-}
-
 // own returns the publisher instance in the same process.
 func (s *subscriber) own() (own events.Instance) {
 	if s.o.Own == 0 {
@@ -124,7 +100,7 @@ func (s *subscriber) windows(owned bool) int {
 func (s *subscriber) begin() {
 	o := s.o
 	s.stayState = stayState{id: s.sim.net.rng.Uint64() | 1,
-		holes: make(map[events.Instance][]hole), executed: make(map[executed]bool), memory: windowMemory{arena: &s.sim.arena}}
+		holes: make(map[events.Instance][]hole), executed: make(map[executed]bool)}
 	s.wantedTopics = &wantedTopics{names: o.Topics}
 	s.closing = false
 	s.late, s.stepped, s.check = o.Late, s.scan, func() {}
@@ -141,7 +117,6 @@ func (s *subscriber) begin() {
 		Receiver: reliable.ReceiverConfig{
 			ID: s.id, Tag: o.tag(), WindowBytes: o.Window, MemoryBytes: o.Memory, MaxStreams: cmp.Or(o.Streams, defaultStreams),
 			MaxMessage: s.maxMessage(), Trust: s.trust(), Deadline: cmp.Or(o.Deadline, defaultDeadline),
-			Memory: &s.memory,
 		},
 		FlushAfter: defaultLinger, Events: s.event, Trace: s.traced,
 	}, slog.DiscardHandler)
