@@ -134,14 +134,7 @@ func TestSimple(t *testing.T) {
 		o := Simple(1, 3, 20000)
 		o.Net.Loss = loss
 		o.Net.Duplicate, o.Net.Reorder, o.Net.ReorderDepth = 2*Percent, 5*Percent, 16
-		if *traceFlag {
-			o.Trace = os.Stdout
-		}
-		r, err := Run(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Log(r)
+		mustRun(t, o)
 	}
 }
 
