@@ -24,9 +24,10 @@
 // the caller holds mu.
 //
 // Read the files in this order: loop.go (the turn), loop_waitpolicy.go and loop_wake.go (how it sleeps, and what wakes
-// it), loop_close.go. Publishing: send_publication.go, send_gate.go (the way in), send_departure.go (when a packet
-// leaves), send.go (how), send_room.go (waiting for room), send_stall.go. Subscribing: recv_group.go, recv_output.go
-// (where a stream's events go), recv_inplace.go (handlers), recv_subscription.go, recv_feed.go and recv_read.go
-// (cursors), recv_topics.go and recv_patterns.go (subscribed topics), recv_from.go (where a subscription begins). Then
-// stats.go, record.go and log_*.go (what users see), hello.go (other buses).
+// it), loop_close.go, virtual.go (the same without goroutines, in virtual time). Publishing: send_publication.go,
+// send_gate.go (the way in), send_departure.go (when a packet leaves), send.go (how), send_room.go (waiting for room),
+// send_stall.go. Subscribing: recv_group.go, recv_output.go (where a stream's events go), recv_inplace.go (handlers),
+// recv_subscription.go, recv_feed.go and recv_read.go (cursors), recv_topics.go and recv_patterns.go (subscribed
+// topics), recv_from.go (where a subscription begins). Then stats.go, record.go and log_*.go (what users see), hello.go
+// (other buses).
 package engine

@@ -11,7 +11,7 @@ import (
 func (l *Loop) event(e events.Event) {
 	e.For = e.For.Round(time.Millisecond)
 	l.counters.events[e.Kind].Add(1)
-	l.recent.add(e, l.cfg.RecentEvents)
+	l.recent.add(&l.clock, e, l.cfg.RecentEvents)
 	l.recordEvent(&e)
 	if l.cfg.Events == nil {
 		return

@@ -96,14 +96,13 @@ func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopA
 		l.questions.running = x
 	}
 	l.questions.mu.Unlock()
-	select {
-	case <-x.finished:
-		return x, nil
-	case <-l.shutdown.done:
+	switch l.await(x.finished, l.shutdown.done, ctx.Done()) {
+	case 1:
 		return nil, l.closedError()
-	case <-ctx.Done():
+	case 2:
 		return nil, errBusy
 	}
+	return x, nil
 }
 
 var errBusy = errors.New("the bus's own goroutine is busy, in a handler that does not return or for lack of processor time")

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"cmp"
-	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
 	mrand "math/rand/v2"
-	"runtime"
 	"sync"
 	"time"
 
@@ -64,6 +62,8 @@ type Config struct {
 	Losses     *lossrecord.Record
 	CauseLabel func(events.Cause) string
 	Sample     func(*stats.Bus) []Dropped
+	// Virtual runs the loop in virtual time. Nil: it runs on a goroutine, by the system's clock.
+	Virtual Virtual
 }
 
 func (c *Config) stopped() {
@@ -108,14 +108,15 @@ type Loop struct {
 
 // Open starts a loop over t. The loop owns t from then on.
 func Open(t transport.Transport, cfg Config) *Loop {
+	clock, caps := newClock(), t.Capabilities()
+	clock.virtual = cfg.Virtual
 	var seed [24]byte
-	rand.Read(seed[:]) // it never fails
+	clock.seed(seed[:])
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
 	cfg.Publisher = cmp.Or(cfg.Publisher, events.ID(random(0)|1))
-	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(time.Now(), random(0)))
+	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(clock.wall(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
 	cfg.Sender.Repairs = reliable.NewRepairBudget(new(sync.Mutex))
-	caps, clock := t.Capabilities(), newClock()
 	if cfg.Signer != nil {
 		caps = signed.Capabilities(caps)
 	}
@@ -133,7 +134,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 		groupList: newGroupList(caps.Groups),
 		inbox:     inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16))), legs: newLegs(t)},
 		ctl:       make([]byte, 0, wire.MaxPacket),
-		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait},
+		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait}, wakes: wakes{processors: clock.maxProcs()},
 	}
 	l.journal = newJournal(cfg.Logger, l.clock)
 	l.replies.init(t)
@@ -143,8 +144,9 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	l.cfg.Receiver.Discovery = l.hellos.g
 	l.counters.times = newDistributions()
 	l.watchdog.l = l
-	l.processors = runtime.GOMAXPROCS(0)
-	go l.run()
+	if cfg.Virtual == nil {
+		go l.run()
+	}
 	return l
 }
 
@@ -168,31 +170,34 @@ func (l *Loop) run() {
 	defer l.exited()
 	l.watchdog.goroutine.Store(gid.Self())
 	polled := false // spin has polled
-	var now reliable.Instant
+	now := l.now()
 	for {
-		l.awake()
-		if !polled {
-			if err := l.poll(l.now()); err != nil {
-				l.stop(err)
-				return
+		deadline, end, again, err := l.round(polled, now)
+		if now, polled = end, l.behind(); !again && err == nil {
+			if polled, now, err = l.spin(now, deadline); !polled && err == nil {
+				l.sleep(deadline)
+				now = l.now()
 			}
-			now = l.now()
 		}
-		var deadline reliable.Instant
-		var busy bool
-		deadline, now, busy = l.turn(now)
-		if polled = l.behind(); polled || l.inbox.batch.More || busy && !l.emptied() {
-			continue
-		}
-		var err error
-		if polled, now, err = l.spin(now, deadline); err != nil {
+		if err != nil {
 			l.stop(err)
 			return
 		}
-		if !polled {
-			l.sleep(deadline)
-		}
 	}
+}
+
+// round polls, unless the packets polled at now are still unread, and does a turn. It returns the next deadline, the
+// time at the turn's end, and whether the next round is due at once.
+func (l *Loop) round(polled bool, now reliable.Instant) (deadline, end reliable.Instant, again bool, err error) {
+	l.awake()
+	if !polled {
+		if err := l.poll(now); err != nil {
+			return 0, now, false, err
+		}
+		now = l.now()
+	}
+	deadline, end, busy := l.turn(now)
+	return deadline, end, l.behind() || l.inbox.batch.More || busy && !l.emptied(), nil
 }
 
 // poll receives what has arrived. now is the time of the call, or earlier.

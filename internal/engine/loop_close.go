@@ -36,31 +36,30 @@ func (l *Loop) Close(ctx context.Context) error {
 		if l.Ended() {
 			return nil
 		}
-		select {
-		case <-l.shutdown.done:
+		if l.await(l.shutdown.done, ctx.Done(), nil) == 0 {
 			return nil
-		case <-ctx.Done():
-			return contextError(ctx)
 		}
+		return contextError(ctx)
 	}
 	l.post(func() { l.hellos.ends(l.now()) }) // fails only if the loop has ended
 	err := l.linger(ctx, pubs)
 	l.post(l.suppress) // otherwise later requests would have to be waited for, too
 	l.lingerReplies(ctx, func(uint64) bool { return true })
-	go l.end()
-	select {
-	case <-l.shutdown.done:
+	l.spawn(l.end)
+	if l.endsBy(ctx, l.shutdown.done) {
 		return err
-	case <-ctx.Done():
 	}
-	last := time.NewTimer(lastWait)
-	defer last.Stop()
-	select {
-	case <-l.shutdown.done:
-		return err
-	case <-last.C:
-		return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
+	return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
+}
+
+// endsBy reports whether done is closed before ctx ends, or within lastWait after that.
+func (c *clock) endsBy(ctx context.Context, done <-chan struct{}) bool {
+	if c.await(done, ctx.Done(), nil) == 0 {
+		return true
 	}
+	last, cancel := c.timeout(context.Background(), lastWait)
+	defer cancel()
+	return c.await(done, last.Done(), nil) == 0
 }
 
 // ErrStuck says that the loop has not ended.
@@ -94,7 +93,7 @@ func (l *Loop) end() {
 		if l.do(func() { any = l.farewell() }) != nil || !any {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		l.pause(context.Background(), time.Millisecond)
 	}
 	l.t.Close()
 	l.wakeBy(0)

@@ -1,19 +1,6 @@
 package engine
 
-import (
-	"log/slog"
-	"time"
-
-	"github.com/fanfaremq/fanfare/reliable"
-)
-
-// clock is the loop's monotonic clock.
-type clock struct{ start time.Time }
-
-func newClock() clock { return clock{time.Now().Add(-time.Second)} }
-
-// now reads the clock. It is never zero.
-func (c clock) now() reliable.Instant { return reliable.Instant(time.Since(c.start)) }
+import "log/slog"
 
 // journal decides what a bus logs about its peers and groups: once per peer and not once per group, and about other
 // hosts several lines at once, then one per second. Loop only, except log.

@@ -108,16 +108,14 @@ func (l *Loop) do(f func()) error {
 	if err := l.post(func() { f(); close(finished) }); err != nil {
 		return err
 	}
+	if l.await(finished, l.shutdown.done, nil) == 0 {
+		return nil
+	}
 	select {
 	case <-finished:
 		return nil
-	case <-l.shutdown.done:
-		select {
-		case <-finished:
-			return nil
-		default:
-			return l.closedError()
-		}
+	default:
+		return l.closedError()
 	}
 }
 

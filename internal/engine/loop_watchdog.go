@@ -114,7 +114,7 @@ func (w *watchdog) start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.ended:
+	case w.ended || w.l.virtual != nil:
 		return
 	case w.timer == nil:
 		w.timer = time.AfterFunc(watchEvery, w.look)
@@ -220,7 +220,7 @@ func (s *Subscription) other(d *Delivery) {
 func (w *watchdog) report(e events.Event, topic string) {
 	report.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	w.l.counters.events[e.Kind].Add(1)
-	w.l.recent.add(e, w.l.cfg.RecentEvents)
+	w.l.recent.add(&w.l.clock, e, w.l.cfg.RecentEvents)
 	if !w.emitting.TryLock() {
 		return
 	}

@@ -22,11 +22,11 @@ type recentEvents struct {
 }
 
 // add remembers an event, and forgets the oldest if there are more than most.
-func (x *recentEvents) add(e events.Event, most int) {
+func (x *recentEvents) add(c *clock, e events.Event, most int) {
 	if most <= 0 {
 		return
 	}
-	r := RecentEvent{Time: time.Now(), Event: e}
+	r := RecentEvent{Time: c.wall(), Event: e}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.last++

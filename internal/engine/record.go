@@ -132,7 +132,7 @@ func (s *Subscription) recordLoss(it *topics.Item, group string, from *reliable.
 	if it.Lost == 0 {
 		e.Unknown = 1
 	}
-	record.Add(time.Now(), e)
+	record.Add(s.l.wall(), e)
 }
 
 // recordEvent records an event that goes with losses and concerns a peer of this bus.
@@ -168,7 +168,7 @@ func (l *Loop) recordEvent(e *events.Event) {
 	if e.OtherAddress != "" {
 		x.Err = "the other is at " + e.OtherAddress
 	}
-	l.cfg.Losses.Add(time.Now(), x)
+	l.cfg.Losses.Add(l.wall(), x)
 }
 
 // mayConcern reports whether a subscription here may have lost messages of the event's publisher. One that dies early

@@ -72,7 +72,7 @@ func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 
 // trains handles the unread part of the batch. It returns false when slow handlers have used up the turn's time.
 func (l *Loop) trains(now reliable.Instant) bool {
-	l.inbox.proofs.begin(l.inbox.lain.For(time.Duration(now)))
+	l.inbox.proofs.begin(&l.clock, l.inbox.lain.For(time.Duration(now)))
 	for l.inbox.unread() {
 		if !l.train(now, &l.inbox.batch.Trains[l.inbox.at.train]) {
 			return false

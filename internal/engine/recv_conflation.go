@@ -194,12 +194,7 @@ func (c *Conflation) waitRoom() bool {
 	c.wakeReader()
 	c.mu.Unlock()
 	defer c.mu.Lock()
-	select {
-	case <-c.room:
-		return true
-	case <-c.s.ended:
-		return false
-	}
+	return c.s.l.await(c.room, c.s.ended, nil) == 0
 }
 
 // signalLoop reports to the loop that the store has become crowded, or no longer is. Under mu.
@@ -254,7 +249,7 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 			return err
 		}
 	}
-	ended := c.s.ended
+	var ended <-chan struct{} = c.s.ended
 	for {
 		if c.s.closed.Load() {
 			return net.ErrClosed
@@ -271,11 +266,10 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 		if ctx == nil {
 			return ErrNilContext
 		}
-		select {
-		case <-c.wake:
-		case <-ended:
+		switch c.s.l.await(c.wake, ended, ctx.Done()) {
+		case 1:
 			ended = nil // stored items are delivered first, then the error of run
-		case <-ctx.Done():
+		case 2:
 			return contextError(ctx)
 		}
 	}

@@ -51,11 +51,10 @@ func (s *Subscription) learnAhead(topics []TopicName) (learning learningAhead, e
 		return nil, err
 	}
 	for _, c := range ready {
-		select {
-		case <-c:
-		case <-s.ended:
+		switch s.l.await(c, s.ended, s.l.shutdown.done) {
+		case 1:
 			return learning, nil
-		case <-s.l.shutdown.done:
+		case 2:
 			return nil, s.l.closedError()
 		}
 	}

@@ -98,7 +98,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 			return err
 		}
 	}
-	if s.l.cfg.Wait == WaitSpin && s.spin(ctx, d) {
+	if s.l.cfg.Wait == WaitSpin && s.l.virtual == nil && s.spin(ctx, d) {
 		return nil
 	}
 	for {
@@ -121,12 +121,11 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 		if !s.park() {
 			continue
 		}
-		select {
-		case <-s.wake:
-		case <-s.ended:
+		switch s.l.await(s.wake, s.ended, done) {
+		case 1:
 			s.sleep.Store(false)
 			return s.Err()
-		case <-done:
+		case 2:
 			s.sleep.Store(false)
 			return contextError(ctx)
 		}

@@ -20,22 +20,15 @@ const (
 // acknowledged: only silence shows that none is needed.
 func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool) {
 	for {
-		left := make(chan time.Duration, 1) // buffered: a handler may keep the loop from answering for long
-		if l.post(func() { left <- l.owedFor(wanted) }) != nil {
-			return
-		}
 		var d time.Duration
-		select {
-		case d = <-left:
-		case <-ctx.Done():
-		case <-l.shutdown.done:
-		}
-		if d <= 0 {
+		answered := make(chan struct{}) // a handler may keep the loop from answering for long
+		if l.post(func() { d = l.owedFor(wanted); close(answered) }) != nil {
 			return
 		}
-		select {
-		case <-time.After(min(d, owedAgain)):
-		case <-ctx.Done():
+		if l.await(answered, ctx.Done(), l.shutdown.done) != 0 || d <= 0 {
+			return
+		}
+		if l.pause(ctx, min(d, owedAgain)); ctx.Err() != nil {
 			return
 		}
 	}
@@ -52,7 +45,7 @@ func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
 
 // lingerReplies waits for replies to requests on the subscription's topics.
 func (s *Subscription) lingerReplies() {
-	ctx, cancel := context.WithTimeout(context.Background(), maxOwed)
+	ctx, cancel := s.l.timeout(context.Background(), maxOwed)
 	defer cancel()
 	s.l.lingerReplies(ctx, s.mayHave)
 }

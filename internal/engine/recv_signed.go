@@ -37,11 +37,11 @@ func (x *proofs) init(trust signed.Provider, t transport.Transport) {
 func (x *proofs) wanted() bool { return x.v != nil }
 
 // begin is called before a batch that may have waited unread for that long.
-func (x *proofs) begin(unread time.Duration) {
+func (x *proofs) begin(c *clock, unread time.Duration) {
 	if x.v == nil {
 		return
 	}
-	if x.v.Begin(time.Now(), unread) {
+	if x.v.Begin(c.wall(), unread) {
 		x.reports.forget()
 	}
 	x.streams.Store(uint64(x.v.Streams()))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -247,7 +246,7 @@ func (s *Subscription) Close() error {
 	// A Next that is reading ends first, because its cursors will be removed.
 	for !s.readers.Take() {
 		s.wakeReader()
-		runtime.Gosched()
+		s.l.yield()
 	}
 	// A message that the reader holds stays valid: the log keeps the slot until Next is called, or for some seconds.
 	s.last.Store(s.current)

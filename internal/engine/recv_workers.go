@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/gid"
 	"github.com/fanfaremq/fanfare/internal/report"
@@ -18,6 +17,7 @@ import (
 
 // Worker is such a goroutine. It ends with its subscription.
 type Worker struct {
+	l         *Loop
 	goroutine atomic.Uint64
 	done      chan struct{}
 }
@@ -30,15 +30,15 @@ type workers struct {
 
 // work runs f. It defers exited, because f may call user code that ends the goroutine.
 func (l *Loop) work(f, exited func()) *Worker {
-	b := &Worker{done: make(chan struct{})}
+	b := &Worker{l: l, done: make(chan struct{})}
 	l.workers.add(b)
-	go func() {
+	l.spawn(func() {
 		defer close(b.done)
 		defer l.workers.remove(b)
 		defer exited()
 		b.goroutine.Store(gid.Self())
 		f()
-	}()
+	})
 	return b
 }
 
@@ -81,19 +81,10 @@ func (b *Worker) Wait(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
-	select {
-	case <-b.done:
+	if b.l.endsBy(ctx, b.done) {
 		return nil
-	case <-ctx.Done():
 	}
-	last := time.NewTimer(lastWait)
-	defer last.Stop()
-	select {
-	case <-b.done:
-		return nil
-	case <-last.C:
-		return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
-	}
+	return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
 }
 
 func (x *workers) add(b *Worker) {

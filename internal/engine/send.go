@@ -195,6 +195,9 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 
 // deadline returns when the loop must check the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
+	if p.out.busy {
+		return p.out.deadline() // nothing can be sent before
+	}
 	d := p.s.Deadline()
 	if parked, saturated := p.l.departure.parked(); saturated && p.steers() {
 		d = max(d, parked)
@@ -202,7 +205,10 @@ func (p *Publication) deadline() reliable.Instant {
 	if !p.held() && p.open.opened != 0 {
 		d = min(d, p.l.departure.loopDue(p.open.opened))
 	}
-	return min(d, p.out.deadline(), p.states.due(), p.indexDue())
+	if !p.life.shut() { // tendState does nothing any more
+		d = min(d, p.states.due())
+	}
+	return min(d, p.indexDue())
 }
 
 // steers reports whether publishers can do what is due themselves. They cannot while a goroutine waits for statuses or

@@ -31,25 +31,29 @@ type departure struct {
 	flushAfter time.Duration // Config.FlushAfter
 	apart      time.Duration // least time between the starts of two sends of a bus that signs
 	zero       time.Duration // of the bus's clock, less epoch
+	all        *activity     // of all buses of the process; of this one in virtual time
 
 	mu     sync.Mutex
-	paused int64            // process.paused when a publisher of the bus last came
+	paused int64            // all.paused when a publisher of the bus last came
 	quiet  time.Duration    // growth of paused at that time
 	cost   time.Duration    // time of a send, smoothed
 	steps  int              // from busyAfter on the bus is busy; from half as much again its trains hold much
 	open   int              // publications with an open train
 	sent   reliable.Instant // end of the last send of new data
 	row    int              // sends of new data without a pause
-	_      [40]byte         // keeps those of several buses on separate cache lines (TestBusesShareNoLine)
+	_      [32]byte         // keeps those of several buses on separate cache lines (TestBusesShareNoLine)
 }
 
-// process is shared by all buses of the process: when a publisher was last active, in nanoseconds since epoch, and the
-// total time in which none was. A pause is lost if two publishers write at once.
-var process struct {
+// activity is when a publisher was last active, in nanoseconds since epoch, and the total time in which none was. A
+// pause is lost if two publishers write at once.
+type activity struct {
 	_              [64]byte
 	active, paused atomic.Int64
 	_              [64]byte
 }
+
+// process is shared by all buses of the process.
+var process activity
 
 // epoch is the origin of times that all buses of the process share.
 var epoch = time.Now()
@@ -75,7 +79,11 @@ const (
 )
 
 func newDeparture(flushAfter time.Duration, signs bool, c clock) *departure {
-	d := &departure{flushAfter: flushAfter, cost: minSendCost, zero: c.start.Sub(epoch), paused: process.paused.Load()}
+	d := &departure{flushAfter: flushAfter, cost: minSendCost, zero: c.start.Sub(epoch), all: &process}
+	if c.virtual != nil {
+		d.all, d.zero = new(activity), 0
+	}
+	d.paused = d.all.paused.Load()
 	if signs {
 		d.apart = signedApart
 	}
@@ -97,17 +105,17 @@ func (d *departure) came(now reliable.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := int64(d.zero) + int64(now)
-	all := process.paused.Load()
-	if gap := time.Duration(at - process.active.Load()).Abs(); gap > d.near() {
+	all := d.all.paused.Load()
+	if gap := time.Duration(at - d.all.active.Load()).Abs(); gap > d.near() {
 		all += int64(gap)
-		process.paused.Store(all)
+		d.all.paused.Store(all)
 	}
-	process.active.Store(at)
+	d.all.active.Store(at)
 	d.quiet, d.paused = time.Duration(all-d.paused), all
 }
 
 // did records that this publisher was active until now, so that a send is no pause.
-func (d *departure) did(now reliable.Instant) { process.active.Store(int64(d.zero) + int64(now)) }
+func (d *departure) did(now reliable.Instant) { d.all.active.Store(int64(d.zero) + int64(now)) }
 
 // atOnce reports whether the message that came at now, the first of its train, leaves at once.
 func (d *departure) atOnce(now reliable.Instant) bool {

@@ -11,7 +11,7 @@ const aMinute = reliable.Instant(time.Minute)
 
 // departureAt returns the departure of an idle bus whose last send ended at now.
 func departureAt(now reliable.Instant, cost time.Duration) *departure {
-	d := newDeparture(50*time.Microsecond, false, clock{epoch})
+	d := newDeparture(50*time.Microsecond, false, clock{start: epoch})
 	d.cost, d.sent = cost, now
 	d.came(now)
 	return d

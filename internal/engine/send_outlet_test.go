@@ -46,3 +46,16 @@ func TestOutletTriesAgain(t *testing.T) {
 		t.Errorf("failures %v reported, want 1, 2, 4, 8 and 16", reported)
 	}
 }
+
+// While the transport is busy nothing can be sent, so the publication is not due, whatever else is.
+func TestBusyIsNotDue(t *testing.T) {
+	_, l := newLoop(t, Config{})
+	p, _ := publication(t, l, "x")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	later := l.now().Add(time.Hour)
+	p.out.busy, p.out.retryAt = true, later
+	if d := p.deadline(); d != later {
+		t.Errorf("due in %v, want in an hour", d.Sub(l.now()))
+	}
+}

@@ -67,7 +67,7 @@ func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) erro
 		left = young
 	}
 	for stood := now.Sub(ran); ; left = requestGrace {
-		grace, cancel := context.WithTimeout(ctx, left)
+		grace, cancel := p.l.timeout(ctx, left)
 		err := p.WaitReceivers(grace, t.ID, 1)
 		over := err != nil && grace.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -127,9 +127,7 @@ func (q *Inquiry) Next(ctx context.Context) (topics.Reply, error) {
 		if ok || err != nil {
 			return x, err
 		}
-		select {
-		case <-q.ready:
-		case <-ctx.Done():
+		if q.p.l.await(q.ready, ctx.Done(), nil) == 1 {
 			return topics.Reply{}, contextError(ctx)
 		}
 	}

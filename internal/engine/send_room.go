@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,10 @@ func (p *Publication) sleep(ctx context.Context) error {
 	}()
 	p.l.endRest()
 	p.l.wakeBy(due) // the loop may have found mu locked
-	select {
-	case <-room:
+	if p.l.await(room, ctx.Done(), nil) == 0 {
 		return nil
-	case <-ctx.Done():
-		return contextError(ctx)
 	}
+	return contextError(ctx)
 }
 
 // waiters are goroutines that wait until another attempt may succeed. Under the publication's lock.
@@ -270,16 +269,20 @@ func (p *Publication) free() {
 
 // linger ends all publications, and waits for their subscribers until ctx ends.
 func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
-	errs := make(chan error, len(pubs))
-	for _, p := range pubs {
-		go func() { errs <- p.end(ctx) }()
+	errs, ended := make([]error, len(pubs)), make(chan struct{}, len(pubs))
+	for i, p := range pubs {
+		l.spawn(func() {
+			errs[i] = p.end(ctx)
+			ended <- struct{}{}
+		})
 	}
 	var first error
 	missing := false
 	for range pubs {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
+		l.await(ended, nil, nil)
+	}
+	for _, err := range errs {
+		first = cmp.Or(first, err)
 	}
 	var unsent uint64
 	for _, p := range pubs {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -37,7 +36,7 @@ func (l *Loop) Stats() (stats.Bus, error) {
 func (l *Loop) sharedStats() stats.Bus {
 	ts := l.t.Stats()
 	st := stats.Bus{
-		Time: time.Now(), Transport: ts.Transport, Seal: ts.Seal,
+		Time: l.wall(), Transport: ts.Transport, Seal: ts.Seal,
 		ForeignReplies:      l.counters.foreignReplies.Load(),
 		RepliesFailed:       l.counters.repliesFailed.Load(),
 		SlowConsumerPackets: l.counters.slowLost.Load(),

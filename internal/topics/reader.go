@@ -259,8 +259,10 @@ func (r *Reader) message(it *Item) bool {
 
 // Through reports whether nothing is left of the packet, so that Next need not be called.
 func (r *Reader) Through() bool {
-	return (len(r.runs) == 0 || wire.RunKind(r.runs[0]) == wire.RunPadding) &&
-		(r.track == nil || len(r.body) == 0) && !r.after()
+	if len(r.runs) > 0 && wire.RunKind(r.runs[0]) == wire.RunPadding {
+		r.runs = nil // before its memory has another packet
+	}
+	return len(r.runs) == 0 && (r.track == nil || len(r.body) == 0) && !r.after()
 }
 
 // after reports whether something remains to be reported, or freed, after a packet's runs.

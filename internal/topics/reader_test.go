@@ -481,3 +481,21 @@ func TestReaderFreesMemoryOfLargeMessages(t *testing.T) {
 	}
 	large()
 }
+
+// Padding at the end of a packet is not read again after a gap, when the packet's memory has another packet.
+func TestPaddingIsNotReadAgain(t *testing.T) {
+	id := wire.TopicID("x")
+	message := run(nil, id, 0, 4)
+	packet := append(slices.Clone(message), make([]byte, len(message))...)
+	r := NewReader(0, wire.MaxMessage)
+	r.Want(id, "x", nil)
+	r.Packet(packet)
+	var it Item
+	if !r.Next(&it) || it.Number != 0 || !r.Through() {
+		t.Fatalf("got %+v, want message 0, and nothing else", it)
+	}
+	copy(packet[len(message):], run(nil, id, 1, 4))
+	if r.Take(&reliable.Event{Kind: reliable.EventGap, Count: 1, Cause: events.CauseGone}); !r.Through() || r.Next(&it) {
+		t.Errorf("got %+v from memory that was returned, want nothing", it)
+	}
+}

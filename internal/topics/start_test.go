@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -127,5 +128,26 @@ func TestReaderBeginsWithinAMessage(t *testing.T) {
 				t.Errorf("items %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// A topic that begins with a given message begins there, also if its name comes later because of a pattern.
+func TestFromAndWhole(t *testing.T) {
+	id := wire.TopicID("x")
+	r := NewReader(0, wire.MaxMessage)
+	r.Want(id, "x", nil)
+	r.From(id, 2)
+	r.NamedLate(id)
+	r.Whole(id)
+	r.Packet(run(nil, id, 0, 4, 4, 4))
+	if got, number, _ := r.One(); got != nil {
+		t.Errorf("got message %d, want none before Next", number)
+	}
+	if r.Open() {
+		t.Error("Open returns true, want false before Next")
+	}
+	var it Item
+	if !r.Next(&it) || it.Gap() || it.Number != 2 {
+		t.Errorf("got %+v, want message 2", it)
 	}
 }

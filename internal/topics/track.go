@@ -40,9 +40,10 @@ func (r *Reader) Want(id uint64, name string, data any) *Track {
 // message.
 func (r *Reader) Begun() { r.fresh = false }
 
-// Whole says that the reader sees a wanted topic from its beginning, so the first message has number 0.
+// Whole says that the reader sees a wanted topic from its beginning, so the first message has number 0. It does not
+// change where a topic begins that begins with a given message.
 func (r *Reader) Whole(id uint64) {
-	if t := r.topics.Get(id); t != nil && !t.refused && !t.known {
+	if t := r.topics.Get(id); t != nil && !t.refused && !t.known && t.from == 0 {
 		t.known, t.losses = true, 0
 	}
 }

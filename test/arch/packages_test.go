@@ -80,12 +80,14 @@ var packages = []struct {
 
 	// The engine.
 	{"internal/inspect", 1500, ""},
-	{"internal/engine", 11600, "internal/discovery internal/pattern internal/topics internal/wire reliable transport " +
+	{"internal/engine", 11750, "internal/discovery internal/pattern internal/topics internal/wire reliable transport " +
 		"transport/signed"},
 	{"internal/fabricurl", 600, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm " +
 		"transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 350, "internal/pattern internal/wire"},
-	{"test/sim", 6700, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
+	{"test/virtual", 100, ""},
+	{"test/sim", 6300, "internal/compress internal/discovery internal/engine internal/pattern internal/topics internal/wire " +
+		"reliable test/virtual transport transport/signed"},
 
 	// The API.
 	{"pubsub", 3850, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +

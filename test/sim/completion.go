@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/stats"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // The end of a run, and reports of what prevents it.
@@ -61,11 +63,13 @@ func (s *sim) settled() bool {
 			continue
 		}
 		for _, w := range p.writers {
-			if w.left > 0 {
+			if w.left > 0 || w.blocked {
 				return false
 			}
 		}
-		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() || p.pendingReply() != nil {
+		drained := false
+		p.look(func(s *reliable.Sender) { drained = s.Drained() && !s.Unsent() && p.t.unsent() == 0 })
+		if p.o.Lives[p.life].Stop != StopNever || !drained || p.pendingReply() != nil {
 			return false
 		}
 	}
@@ -92,9 +96,9 @@ func (s *sim) stuck() {
 			if m := p.pendingReply(); m != nil {
 				s.fail("publisher %d lacks the reply of subscriber %d, which has %d bytes", p.index, m.sub.number, m.size)
 			}
-			s.trace("publisher %d: lead %d drained %v blocked %v ending %v unsent %v", p.index, p.s.Lead(), p.s.Drained(), p.s.Blocked(), p.ending, p.s.Unsent())
+			s.trace("publisher %d: %s", p.index, p.status())
 			for _, w := range p.writers {
-				s.trace("  writer %d: %d messages left, %d due, begun %v at %d of %d, waiting %v, flush %v, pending %v, full %v", w.index, w.left, w.quota, w.begun, w.offset, w.message.size, w.waiting, w.flush, w.w.Pending(), w.w.Full())
+				s.trace("  writer %d: %d messages left, blocked %v", w.index, w.left, w.blocked)
 			}
 		}
 	}
@@ -104,24 +108,32 @@ func (s *sim) stuck() {
 				s.fail("subscriber %d has not detected publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.Epoch, s.o.Drain)
 			}
 			if f := x.incomplete(); f != nil {
-				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
+				f.fail("has packets up to %d of %d, after %v without faults: up %v, idle %v, loss pending %v", f.x.st.Next(), f.t.next, s.o.Drain, f.x.up(), f.r.idle(), f.lossPending())
 			}
 		}
 	}
 	for _, p := range s.publishers {
 		if !p.gone && p.alive() {
 			if i := p.unanswered(); i >= 0 {
-				known, open := p.s.Ask(p.now(), p.topics[i].ID)
-				s.fail("publisher %d counts %d subscribers of topic %d, incomplete: %v, after %v without faults", p.index, known, i, open, s.o.Drain)
+				members, open := p.answer(i)
+				s.fail("publisher %d counts %d subscribers of topic %d, incomplete: %v, after %v without faults", p.index, len(members), i, open, s.o.Drain)
 			}
 		}
 	}
 	for _, p := range s.publishers {
 		if !p.gone && p.alive() {
-			s.fail("publisher %d is not finished after %v without faults: packet %d, blocked by %v, ending %v", p.index, s.o.Drain, p.s.Lead(), p.s.Blocked(), p.ending)
+			s.fail("publisher %d is not finished after %v without faults: %s", p.index, s.o.Drain, p.status())
 		}
 	}
 	s.fail("not complete after %v without faults", s.o.Drain)
+}
+
+// status describes the publisher's stream.
+func (p *publisher) status() (text string) {
+	p.look(func(s *reliable.Sender) {
+		text = fmt.Sprintf("lead %d, drained %v, blocked by %v, unsent %v, closing %v, %d requests", s.Lead(), s.Drained(), s.Blocked(), s.Unsent(), p.closing, len(p.openRequests))
+	})
+	return text
 }
 
 // close checks what each subscriber has received at the end.
@@ -136,8 +148,7 @@ func (s *sim) close() {
 	}
 	for _, p := range s.publishers {
 		if p.alive() {
-			s.report.sender(p.s.Stats())
-			s.report.sender(stats.Sender{SenderMessages: p.requests.Stats()})
+			p.report()
 			if p.o.Queries > 0 && s.err == nil {
 				s.report.Answered += uint64(len(p.topics))
 			}

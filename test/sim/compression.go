@@ -1,14 +1,12 @@
 package sim
 
 import (
-	"bytes"
 	"encoding/binary"
 	"sync"
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Publishers that compress. All runs share the packers and dictionaries: their results do not depend on earlier calls.
@@ -91,31 +89,4 @@ func (s *subscriber) unpacker() wire.Unpacker {
 		return unpackPlain()
 	}
 	return s.sim.unpacker
-}
-
-// readable returns the content of a packet read with a cursor.
-func (f *feed) readable(b []byte) []byte {
-	if wire.CodecOf(b) == wire.CodecNone {
-		return b
-	}
-	p, err := wire.Unpack(f.sub.sim.unpacker, nil, b)
-	if err != nil {
-		f.fail("a delivered packet cannot be unpacked: %v", err)
-		return b[:wire.DataHeaderLen]
-	}
-	if bytes.Equal(p, b) {
-		f.fail("a packet is marked as compressed, but is not")
-	}
-	return p
-}
-
-// checkUnreadable checks that a dictionary reported as missing is missing.
-func (o *output) checkUnreadable(err *events.DictionaryError) {
-	o.s.turn++
-	o.begun()
-	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
-	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Name()) &&
-		!o.s.sim.o.forged() {
-		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
-	}
 }

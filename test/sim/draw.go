@@ -130,6 +130,9 @@ func Draw(seed uint64) Options {
 	if d.chance(15) {
 		d.extremes(&o)
 	}
+	for i := range o.Publishers {
+		o.Publishers[i].ReadsReplies = d.chance(50)
+	}
 	return o
 }
 

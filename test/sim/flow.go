@@ -14,7 +14,9 @@ type member struct {
 	since       uint64           // next new packet when the subscriber was discovered, and had joined
 	tagged      bool             // its statuses carry the tag
 	left        bool
+	returned    bool // a status came after it had left: it may count again, or the status is late
 	joining     bool // it fetches packets sent before it joined
+	unsure      bool // it does again, or the last status was late
 	silent      bool
 	released    bool // flow control does not wait for it
 	wasReleased bool // it was released at some time
@@ -28,15 +30,25 @@ func (t *truth) counts(m *member) bool {
 // checkFree checks that flow control does not block the publisher before it has discovered a
 // subscriber that counts. docs/protocol §8.1, §8.2.
 func (p *publisher) checkFree() {
-	if p.s == nil || p.s.Room() > 0 {
+	free := false
+	p.look(func(s *reliable.Sender) { free = s.Room() > 0 })
+	if free {
 		return
 	}
 	for _, m := range p.t.members {
-		if p.t.counts(m) && !m.left && !m.released { // a released one may have returned
+		if p.t.counts(m) && (!m.left || m.returned) && !m.released { // a released one may have returned
 			return
 		}
 	}
 	p.sim.fail("publisher %d: blocked by flow control at packet %d, though none of %d subscribers counts", p.index, p.t.next, len(p.t.members))
+}
+
+// earlyPacket is a new packet that was sent though it does not fit the windows of enough members.
+type earlyPacket struct {
+	seq         uint64
+	room, count int
+	members     []*member // they count, and it does not fit their windows
+	released    []*member // they may count again, and it fits their windows
 }
 
 // checkLimit checks that a new packet fits the windows of all subscribers that flow control waits
@@ -46,26 +58,60 @@ func (p *publisher) checkLimit(b []byte) {
 	if p.o.Flow == FlowNone || !first {
 		return
 	}
-	count, room := 0, 0
+	x := earlyPacket{seq: seq}
 	for _, m := range p.t.members {
 		if seq < m.limit {
 			m.admitted = p.sim.now
 		}
-		if m.left || m.silent || m.released || !p.t.counts(m) {
+		if m.left || m.silent || m.unsure || !p.t.counts(m) {
 			continue
 		}
-		count++
+		if m.released {
+			if seq < m.limit {
+				x.released = append(x.released, m)
+			}
+			continue
+		}
+		x.count++
 		if seq < m.limit {
-			room++
+			x.room++
+		} else {
+			x.members = append(x.members, m)
 		}
 	}
-	need := count
+	if x.room < p.need(x.count) {
+		p.early = append(p.early, x) // the loop reports in its next turn whether it has released them
+		p.end.woken = true
+	}
+}
+
+// need returns how many of so many members flow control waits for.
+func (p *publisher) need(members int) int {
 	if p.o.Flow == FlowQuorum {
-		need = min(need, p.o.Quorum)
+		return min(members, p.o.Quorum)
 	}
-	if room < need {
-		p.sim.fail("publisher %d: packet %d sent, though it fits the windows of only %d of %d subscribers, want %d", p.index, seq, room, count, need)
+	return members
+}
+
+// checkEarly checks that the members that did not have room for a packet have been released.
+func (p *publisher) checkEarly() {
+	for _, x := range p.early {
+		room, count := x.room, x.count
+		for _, m := range x.released {
+			if !m.released { // it counts again
+				room, count = room+1, count+1
+			}
+		}
+		for _, m := range x.members {
+			if m.silent || m.wasReleased || m.left {
+				count--
+			}
+		}
+		if need := p.need(count); room < need {
+			p.sim.fail("publisher %d: packet %d sent, though it fits the windows of only %d of %d subscribers, want %d", p.index, x.seq, room, count, need)
+		}
 	}
+	p.early = p.early[:0]
 }
 
 // recordStatus records the content of a status, for the check of flow control.
@@ -76,7 +122,7 @@ func (p *publisher) recordStatus(b []byte) {
 		return
 	}
 	st, err := wire.ParseStatus(b)
-	if err != nil || st.Next > p.s.Lead() {
+	if err != nil || st.Next > p.t.next {
 		return
 	}
 	if h.Flags&wire.FlagLeaving != 0 {
@@ -87,13 +133,15 @@ func (p *publisher) recordStatus(b []byte) {
 	}
 	m := p.t.members[st.Receiver]
 	if m != nil && m.left {
-		return // late or replayed: each stay has its own id
+		m.returned = true
+		return
 	}
 	if m == nil {
 		m = &member{admitted: p.sim.now, since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
 		p.t.members[st.Receiver] = m
 	}
-	if m.joining && h.Flags&wire.FlagJoining == 0 {
+	joining := h.Flags&wire.FlagJoining != 0
+	if m.unsure = joining && !m.joining; !joining && m.joining {
 		m.joining, m.since = false, p.t.next // flow control waits for it from here on
 	}
 	m.limit = max(m.limit, st.Limit)

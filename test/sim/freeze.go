@@ -1,54 +1,40 @@
 package sim
 
-import "slices"
-
-// freeze stops the processes of f.
-func (s *sim) freeze(f Freeze) { s.setFrozen(f, true) }
-
-// thaw continues them: subscribers have what arrived in the meantime.
-func (s *sim) thaw(f Freeze) { s.setFrozen(f, false) }
-
-func (s *sim) setFrozen(f Freeze, on bool) {
-	until := s.now.Add(f.For)
-	if !on {
-		until = 0
-	}
+// freeze stops the processes of f for a while.
+func (s *sim) freeze(f Freeze) {
 	for i, p := range s.publishers {
 		if f.Publishers&(1<<i) != 0 {
-			if p.frozen = until; !on {
-				p.heldSince = p.heldSince.Add(f.For)
-			}
+			p.freeze(f.For)
+			p.heldSince = p.heldSince.Add(f.For)
 		}
 	}
 	for i, x := range s.subscribers {
 		if f.Subscribers&(1<<i) != 0 {
-			if x.frozen, x.paused = until, on; !on {
-				x.wake()
-			}
+			x.freeze(f.For)
 		}
 	}
 }
 
 // frozen reports whether e is for a process that is frozen: then it happens when the process
-// continues. Packets for a subscriber still reach its receive buffer.
+// continues. Packets still reach its receive queue.
 func (s *sim) frozen(e event) bool {
-	if !slices.Contains([]eventKind{atPublisher, poll, timer, write, read}, e.kind) {
+	if e.kind != alarm && e.kind != timer {
 		return false
 	}
-	n := s.node(int(e.node))
-	if n.frozen == 0 || e.kind == timer && e.at != n.armed {
+	p := s.process(int(e.node))
+	if p.frozen == 0 || e.kind == timer && e.at != p.armed {
 		return false
 	}
-	if e.at = n.frozen; e.kind == timer {
-		n.armed = e.at
+	if e.at = p.frozen; e.kind == timer {
+		p.armed = e.at
 	}
 	s.q.push(e)
 	return true
 }
 
-func (s *sim) node(i int) *node {
+func (s *sim) process(i int) *process {
 	if i < len(s.publishers) {
-		return &s.publishers[i].node
+		return &s.publishers[i].process
 	}
-	return &s.subscribers[i-len(s.publishers)].node
+	return &s.subscribers[i-len(s.publishers)].process
 }

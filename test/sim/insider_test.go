@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -30,8 +29,6 @@ type proofs struct {
 	trust           *signed.Trust
 	nodes           map[int]*proofNode
 	replySigners    map[int]*signed.Signer // of subscribers, for their replies
-	replyVerifier   *signed.ReplyVerifier
-	replyResults    stats.Sign // results for replies
 	insiderKey      ed25519.PrivateKey
 	insider         *keyNode        // seals with the group's key
 	insiderSigner   *proofNode      // signs with its own key
@@ -107,7 +104,6 @@ func (k *keys) prove(o *Options) {
 		k.report(err)
 	}
 	k.proofs, o.Trust = x, x.trust
-	x.replyVerifier = signed.NewReplyVerifier(signed.Static{Always: x.trust}, func() time.Time { return x.insider.wire.time() })
 	x.insider = k.open(-1, 0, k.ours)
 	x.insiderSigner = x.signer(x.insiderKey, x.insider.wire)
 }
@@ -180,17 +176,9 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	return wire.Content(b)
 }
 
-func (k *keys) Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte {
-	to := signed.ReplyTo{Instance: of, Topic: topic, Number: number, Receiver: receiver}
-	return k.proofs.replySigners[node].Reply(&to, data)
-}
+func (k *keys) Signer(node int) *signed.Signer { return k.proofs.replySigners[node] }
 
-func (k *keys) Proves(node int, of events.Instance, x *topics.CompleteReply) bool {
-	to := signed.ReplyTo{Instance: of, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
-	_, v := k.proofs.replyVerifier.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
-	v.Count(&k.proofs.replyResults, 1)
-	return v == signed.Accepted
-}
+func (k *keys) Trust() signed.Provider { return signed.Static{Always: k.proofs.trust} }
 
 // insider returns a packet made of captured ones.
 func (k *keys) insider(now time.Duration, draw uint64) []byte {
@@ -454,21 +442,20 @@ func TestInsider(t *testing.T) {
 		all = append(all, o.Sealing.(*keys).proofs)
 		return o
 	})
-	var refused, replyResults stats.Sign
+	var refused stats.Sign
 	var verified uint64
 	forged := 0
 	for _, x := range all {
 		stats.Add(&refused, &x.refused)
-		stats.Add(&replyResults, &x.replyResults)
 		verified += x.verified
 		forged += x.forged
 	}
 	if refused.Unsigned == 0 || refused.Forged == 0 || refused.Malformed == 0 || r.RefusedMessages == 0 || r.Messages == 0 || forged == 0 {
 		t.Errorf("the insider was not effective: refused %+v, %d of its messages refused by topic", refused, r.RefusedMessages)
 	}
-	if r.Replies == 0 || !testing.Short() && (r.RefusedReplies == 0 || replyResults.Forged == 0) { // most of its replies arrive after the genuine ones
-		t.Errorf("the insider forged no replies: %d arrived, %+v", r.Replies, replyResults)
+	if r.Replies == 0 || !testing.Short() && r.Proofs.Forged == 0 { // most of its replies arrive after the genuine ones
+		t.Errorf("the insider forged no replies: %d arrived, %+v", r.Replies, r.Proofs)
 	}
-	t.Logf("%d replies accepted; refused %+v", r.Replies, replyResults)
+	t.Logf("%d replies accepted; refused %+v", r.Replies, r.Proofs)
 	t.Logf("%d packets of the insider, %d in the name of another sender; refused %+v, and %d messages by topic; %d packets verified: %v", r.Attacks, forged, refused, r.RefusedMessages, verified, r)
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -26,8 +27,29 @@ func (d drawer) joins(o *Options) {
 	}
 }
 
+// owned reports whether each subscription has a receiver of its own.
+func (s *subscriber) owned() bool { return s.o.FromWindow || s.o.FromState }
+
+// from returns where the subscriptions begin.
+func (s *subscriber) from() engine.From {
+	f := engine.From{State: s.o.FromState, Window: s.o.FromWindow}
+	if s.o.From == 0 {
+		return f
+	}
+	f.Positions = engine.NewPositions()
+	for _, p := range s.sim.publishers {
+		for life := range p.o.Lives {
+			of := p.instance(life)
+			for i, name := range topicNames {
+				f.Positions.Set(of, engine.Position{Topic: name, Next: s.wantedFrom(of, allTopicIDs[i]), Gone: true})
+			}
+		}
+	}
+	return f
+}
+
 // numbered reports whether the feed's topics begin with a given message number.
-func (f *feed) numbered() bool { return f.sub.o.From > 0 && f.st.Begun() }
+func (f *feed) numbered() bool { return f.r.sub.o.From > 0 && f.t != nil && !f.x.st.Continued() }
 
 // wantedFrom returns the number of the first wanted message of a topic, near From: each topic of a
 // stream has another one.
@@ -35,27 +57,12 @@ func (s *subscriber) wantedFrom(of events.Instance, topic uint64) uint64 {
 	return s.o.From - 1 + uint64(of.Publisher^of.Epoch^events.ID(topic))%32
 }
 
-// wanted returns wantedFrom, nil without Subscriber.From.
-func (s *subscriber) wanted() func(of events.Instance, topic uint64) uint64 {
-	if s.o.From == 0 {
-		return nil
-	}
-	return s.wantedFrom
-}
-
-// beginFrom makes a topic begin with its first wanted message.
-func (f *feed) beginFrom(id uint64) {
-	if f.numbered() {
-		f.r.From(id, f.sub.wantedFrom(f.st.Instance, id))
-	}
-}
-
 // firstOf returns the first message of a topic that the feed must receive or report as lost.
 func (f *feed) firstOf(topic int) uint64 {
 	if f.numbered() {
-		return f.sub.wantedFrom(f.st.Instance, f.sub.sim.topicIDs[topic])
+		return f.r.sub.wantedFrom(f.x.st.Instance, allTopicIDs[topic])
 	}
-	return f.t.firstFrom(topic, f.topics[topic].from)
+	return f.t.firstFrom(topic, f.from(topic))
 }
 
 // nextOf returns the number of topic's next message that the feed must receive or report as lost. A total may announce
@@ -65,11 +72,33 @@ func (f *feed) nextOf(topic int) uint64 {
 	tf := &f.topics[topic]
 	switch {
 	case !tf.begun:
-		return f.firstOf(topic)
+		return max(f.firstOf(topic), f.firstNamed(topic))
 	case tf.got == 0:
 		return max(tf.next, f.firstOf(topic))
 	}
 	return tf.next
+}
+
+// firstNamed returns the first message that the feed must have of a topic that only patterns match, if packets with its
+// name are lost, or the stream had it before.
+func (f *feed) firstNamed(topic int) uint64 {
+	if at := f.named(topic); at > f.from(topic) {
+		return f.t.firstFrom(topic, at)
+	}
+	return 0
+}
+
+// beginning returns nextOf when an item with that number arrives. The first one shows at which packet a topic of a
+// pattern has begun, if packets arrived while it was added, or where its name came.
+func (f *feed) beginning(topic int, number uint64) uint64 {
+	next, tf := f.nextOf(topic), &f.topics[topic]
+	if first := f.firstOf(topic); !tf.begun && number < next {
+		next = max(number, first)
+	}
+	if tf.added && tf.got == 0 && !f.numbered() && number < next {
+		next = max(number, f.t.firstFrom(topic, max(f.x.st.Start(), f.start, tf.earliest)))
+	}
+	return next
 }
 
 // recordTrail records the trail of the window that the publisher announces.
@@ -89,47 +118,40 @@ func (t *truth) recordTrail(b []byte) {
 }
 
 // checkJoin checks that a stream begins no later than the publisher's window.
-func (o *output) checkJoin() {
-	if o.t != nil && o.st.Begun() && o.st.Start() > o.t.trail {
-		o.s.sim.fail("subscriber %d: stream %v.%d begins with packet %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start(), o.t.trail)
+func (s *subscriber) checkJoin(x *stream) {
+	if x.t != nil && !s.o.FromState && s.o.From == 0 && x.st.Begun() && x.st.Start() > x.t.trail {
+		s.sim.fail("subscriber %d: stream %v.%d begins with packet %d, but the window with %d", s.number, x.st.Publisher, x.st.Epoch, x.st.Start(), x.t.trail)
 	}
 }
 
-// begun records, before the first event, that the stream begins later than at first assumed: the
-// publisher must have announced that it no longer has the packets before.
-func (o *output) begun() {
-	begin := o.st.Start()
-	if begin == o.begin {
+// begun records that the stream begins later than at first assumed: the publisher must have announced that it no longer
+// has the packets before.
+func (s *subscriber) begun(x *stream) {
+	begin := x.st.Start()
+	if begin == x.begin {
 		return
 	}
-	if o.s.o.From > 0 {
-		o.checkFirst(begin)
-	} else if o.t != nil && !o.s.o.FromState && (begin > o.t.trail || o.begin == 0) {
-		o.s.sim.fail("subscriber %d: stream %v.%d begins with packet %d instead of %d, but the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
+	if s.o.From > 0 {
+		s.checkFirst(x, begin)
+	} else if x.t != nil && !s.o.FromState && (begin > x.t.trail || x.begin == 0) {
+		s.sim.fail("subscriber %d: stream %v.%d begins with packet %d instead of %d, but the window with %d", s.number, x.st.Publisher, x.st.Epoch, begin, x.begin, x.t.trail)
 	}
-	for _, f := range o.feeds {
-		if f.consumed != o.begin {
-			f.fail("has read up to %d, but the stream begins with %d", f.consumed, begin)
-		}
-		f.consumed = begin
-		for i := range f.topics {
-			f.topics[i].from = max(f.topics[i].from, begin)
-		}
-	}
-	o.begin = begin
+	x.begin = begin
 }
 
 // checkFirst checks that a stream which begins with given message numbers of its topics skips none
 // of them, except for those that the publisher no longer has.
-func (o *output) checkFirst(begin uint64) {
-	for _, f := range o.feeds {
-		for i := range f.topics {
-			if f.t == nil || !f.topics[i].wanted || i >= len(f.t.topics) {
-				continue
-			}
-			n, sent := f.firstOf(i), f.t.topics[i].sent
-			if n < uint64(len(sent)) && sent[n].first < begin && sent[n].first >= max(o.begin, o.t.trail) {
-				f.fail("begins with packet %d, but message %d of topic %d with %d", begin, n, i, sent[n].first)
+func (s *subscriber) checkFirst(x *stream, begin uint64) {
+	for _, r := range s.readers {
+		for _, f := range r.feeds {
+			for i := range f.topics {
+				if f.x != x || f.t == nil || !f.wants(i) || i >= len(f.t.topics) {
+					continue
+				}
+				n, sent := f.firstOf(i), f.t.topics[i].sent
+				if n < uint64(len(sent)) && sent[n].first < begin && sent[n].first >= max(x.begin, x.t.trail) {
+					f.fail("begins with packet %d, but message %d of topic %d with %d", begin, n, i, sent[n].first)
+				}
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func TestThousandJoins(t *testing.T) {
 // Joining subscribers hardly delay the messages of others. docs/protocol §6.13, §8.10.
 func TestTwentyJoinAtOnce(t *testing.T) {
 	run := func(n int) *Report {
-		o := busyFeed(7)
+		o := busyFeed(8)
 		joiners(&o, n, func(int) time.Duration { return 20 * time.Millisecond })
 		return mustRun(t, o)
 	}

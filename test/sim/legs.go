@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -92,24 +93,6 @@ func (s *sim) multicast(leaves reliable.Instant, publisher int, b []byte) (lost 
 	return lost
 }
 
-// legTags returns the group tags of a publisher's legs.
-func (s *sim) legTags() []uint32 {
-	if s.second == nil {
-		return nil
-	}
-	return []uint32{groupTag, groupTag + 1}
-}
-
-// legTags returns the group tags of the subscriber's legs.
-func (s *subscriber) legTags() (tags []uint32) {
-	for leg := range s.sim.networks() {
-		if s.on(leg) {
-			tags = append(tags, groupTag+uint32(leg))
-		}
-	}
-	return tags
-}
-
 // on reports whether the subscriber has that leg.
 func (s *subscriber) on(leg int) bool {
 	return s.sim.second == nil || s.o.Only == 0 || s.o.Only == 1+leg
@@ -142,15 +125,6 @@ type legState struct {
 	requested map[*truth]map[uint64]bool     // requested packets
 }
 
-// handle processes a packet that arrived on a leg.
-func (s *subscriber) handle(now reliable.Instant, from uint64, leg int, b []byte) {
-	if s.sim.second != nil && s.o.Only == 0 {
-		s.legs.record(s.sim, leg, b)
-		s.r.SetLeg(leg)
-	}
-	s.receive(now, from, b)
-}
-
 // record records the leg on which a heartbeat arrives.
 func (x *legState) record(s *sim, leg int, b []byte) {
 	h, err := wire.ParseHeader(b)
@@ -170,11 +144,12 @@ func (x *legState) record(s *sim, leg int, b []byte) {
 	x.beat[t] = at
 }
 
-// Leg implements reliable.Sink. A leg that is reported silent must have delivered nothing for a
+// leg checks an event of a leg. A leg that is reported silent must have delivered nothing for a
 // while, and one that is reported active again must have been reported silent. docs/protocol §23.7.
-func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
-	s.sim.trace("subscriber %d: stream %v.%d: %+v", s.number, st.Publisher, st.Epoch, e)
-	t := s.sim.truth(st.Instance)
+func (s *subscriber) leg(of events.Instance, e *events.Event) {
+	silent, leg := e.Kind == events.LegDown, slices.Index(groupAddresses[:], e.Leg)
+	s.sim.trace("subscriber %d: stream %v.%d: leg %d silent: %v", s.number, of.Publisher, of.Epoch, leg, silent)
+	t := s.sim.truth(of)
 	if t == nil || s.sim.o.Attack.Every > 0 {
 		return // an attacker that forges heartbeats, or moves them between legs, can cause this
 	}
@@ -182,17 +157,17 @@ func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 		s.legs.down = make(map[*truth][2]bool)
 	}
 	down := s.legs.down[t]
-	switch d := s.sim.now.Sub(s.legs.beat[t][e.Leg]); {
-	case down[e.Leg] == e.Silent:
-		s.sim.fail("subscriber %d: same state of leg %d reported twice: %+v", s.number, e.Leg, e)
-	case e.Silent && d < minSilence:
-		s.sim.fail("subscriber %d: leg %d is reported silent, but delivered a heartbeat %v ago", s.number, e.Leg, d)
-	case e.Silent:
+	switch d := s.sim.now.Sub(s.legs.beat[t][leg]); {
+	case down[leg] == silent:
+		s.sim.fail("subscriber %d: same state of leg %d reported twice: silent %v", s.number, leg, silent)
+	case silent && d < minSilence:
+		s.sim.fail("subscriber %d: leg %d is reported silent, but delivered a heartbeat %v ago", s.number, leg, d)
+	case silent:
 		s.sim.report.LegsDown++
 	default:
 		s.sim.report.LegsBack++
 	}
-	down[e.Leg] = e.Silent
+	down[leg] = silent
 	s.legs.down[t] = down
 }
 

@@ -124,6 +124,7 @@ type Publisher struct {
 	PacketSize int
 	Trains
 	Window     int // packets
+	Await      int // it begins to write when so many subscribers are present
 	Flow       Flow
 	Quorum     int
 	Tagged     bool // FlowTagged: only for subscribers with the tag
@@ -143,6 +144,8 @@ type Publisher struct {
 	Requests   Ratio         // share of messages that are requests
 	Repairs    Ratio         // share of the data rate for repairs; 0: defaultShare
 	Queries    time.Duration // interval of queries for the subscribers of a topic; 0: none
+	// ReadsReplies: its writers read NAKs and statuses, beside the loop.
+	ReadsReplies bool
 	PacketMemory
 	StateOptions
 	Lives []Life
@@ -189,8 +192,8 @@ type Pause struct{ At, For time.Duration }
 // Reader reads a subscriber's streams through cursors.
 type Reader struct {
 	Block bool
-	// Slow is what happens to a slow reader otherwise. With Conflate it reads at once and keeps the
-	// newest message of each of Conflate keys, and processes one in each turn.
+	// Slow is what happens to a slow reader otherwise. With Conflate it gets the newest message of each
+	// of Conflate keys.
 	Slow     slow.Policy
 	Conflate int
 	Delay    time.Duration // after each packet; 0: none
@@ -209,11 +212,11 @@ type Subscriber struct {
 	Tagged   bool          // its statuses carry the tag
 	Lists    bool          // it also lists topics
 	InPlace  bool
-	Turn     int // maximum of events processed at once in place, 0: no limit
+	Turn     int // messages with which handlers use up the time of a turn; 0: they take no time
 	Readers  []Reader
 	Service  time.Duration // processing time of a packet
 	Wake     time.Duration // delay from the first packet to the poll
-	Batch    int           // packets a poll
+	Batch    int           // packets a poll, at most 16
 	Late     time.Duration // maximum delay of timers
 	// FromWindow: it begins with the publishers' windows: with all of them if From is 0, else with each topic's message
 	// number From-1 or shortly before it (wantedFrom).
@@ -282,6 +285,7 @@ type Attack struct {
 // The defaults of the library: docs/protocol §20.2.
 const (
 	defaultSilence  = time.Second
+	defaultLinger   = 50 * time.Microsecond
 	defaultShare    = 50 * Percent
 	defaultStreams  = 64
 	defaultDeadline = 2 * time.Second

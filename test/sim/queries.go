@@ -25,7 +25,7 @@ func (d drawer) queries(o *Options) {
 func (p *publisher) query() {
 	if p.alive() && p.frozen == 0 {
 		p.answer(p.sim.net.rng.IntN(len(p.topics)))
-		p.pump()
+		p.wakes()
 	}
 	p.sim.at(max(p.o.Queries, time.Duration(p.sim.now)/16), p.query)
 }
@@ -33,16 +33,20 @@ func (p *publisher) query() {
 // answer queries topic number i. It returns the members that count, and reports whether others may want it.
 func (p *publisher) answer(i int) (members []stats.Subscriber, open bool) {
 	id := p.topics[i].ID
-	known, open := p.s.Ask(p.now(), id)
-	members = p.s.Members(p.now(), id)
+	known := 0
+	p.look(func(s *reliable.Sender) {
+		known, open = s.Ask(p.Now(), id)
+		members = s.Members(p.Now(), id)
+	})
 	if open {
 		return members, open
 	}
 	if known != len(members) {
 		p.sim.fail("publisher %d: %d subscribers are counted for topic %d, but %d are listed", p.index, known, i, len(members))
 	}
-	for _, m := range p.s.Members(p.now(), 0) { // a member may have answered before it added a pattern
-		if w := p.sim.stays[uint64(m.ID)]; w != nil && w.always(i) && !containsMember(members, uint64(m.ID)) {
+	for _, m := range p.members(0) { // a member may have answered before it added a pattern
+		id := uint64(m.ID)
+		if w := p.sim.stays[id]; w != nil && w.always(i) && !p.sim.unread[id] && !containsMember(members, id) {
 			p.sim.fail("publisher %d: the answer for topic %d is complete, but lacks subscriber %#x, which wants it", p.index, i, m.ID)
 		}
 	}
@@ -59,8 +63,8 @@ func (p *publisher) checkCounted() {
 		return
 	}
 	for i, t := range p.topics {
-		for _, m := range p.s.Members(p.now(), t.ID) {
-			if w := p.sim.stays[uint64(m.ID)]; w == nil || !w.topic(i) {
+		for _, m := range p.members(t.ID) {
+			if w := p.sim.stays[uint64(m.ID)]; w == nil || !w.topic(i) && !p.sim.unread[uint64(m.ID)] {
 				p.sim.fail("publisher %d: subscriber %#x counts for topic %d, which it does not want", p.index, m.ID, i)
 			}
 		}
@@ -77,24 +81,36 @@ func (p *publisher) unanswered() int {
 		members, open := p.answer(i)
 		want := 0
 		for _, x := range p.sim.subscribers {
-			if x.present() && x.receives(p) && x.topic(i) {
-				want++
-				open = open || !containsMember(members, x.id)
+			for _, id := range x.receiving(p) {
+				if x.topic(i) {
+					want++
+					open = open || !containsMember(members, id)
+				}
 			}
 		}
 		if open || len(members) != want {
 			topic = i
 		}
 	}
-	p.pump()
+	p.wakes()
 	return topic
 }
 
-// receives reports whether the subscriber has the publisher's stream, and so is a member. It does
-// not if it is in the same process or has no room for the stream, or if a forged packet began the
-// stream: then its statuses are ahead of all data, and are refused.
-func (s *subscriber) receives(p *publisher) bool {
-	return slices.ContainsFunc(s.r.Streams(), func(st *reliable.Stream) bool {
-		return outputOf(st).t == p.t && !st.Down() && !st.Ended()
+// receiving returns the receivers that have the publisher's stream, and so are members. A subscriber has none if it is
+// in the same process or has no room for the stream, or if a forged packet began the stream: then its statuses are
+// ahead of all data, and are refused.
+func (s *subscriber) receiving(p *publisher) (ids []uint64) {
+	for _, x := range s.streams {
+		if s.present() && x.t == p.t && x.up() && s.reads(x) {
+			ids = append(ids, x.id)
+		}
+	}
+	return ids
+}
+
+// reads reports whether a reader that was not evicted reads the stream.
+func (s *subscriber) reads(x *stream) bool {
+	return slices.ContainsFunc(s.readers, func(r *reader) bool {
+		return !r.ended && slices.ContainsFunc(r.feeds, func(f *feed) bool { return f.x == x })
 	})
 }

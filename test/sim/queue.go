@@ -7,10 +7,8 @@ type eventKind uint8
 const (
 	atPublisher  eventKind = iota // p arrives at publisher node
 	atSubscriber                  // p arrives at subscriber node
-	poll                          // subscriber node reads its receive buffer
 	timer                         // deadline of node
-	write                         // writer arg of publisher node has messages
-	read                          // reader arg of subscriber node continues
+	alarm                         // step arg of the script, of process node
 	flush                         // packets of network node held back for reordering on route arg
 	script                        // step arg of the script
 	attack                        // the attacker acts

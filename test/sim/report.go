@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -25,6 +28,7 @@ type Report struct {
 	Net          netStats
 	Sender       stats.Sender
 	Receiver     stats.Receiver
+	Proofs       stats.Sign // of replies to publishers
 
 	repairs   []time.Duration     // from the detection of a loss to the repair
 	latencies []time.Duration     // from the first transmission to the reader
@@ -41,8 +45,6 @@ type opened struct {
 	Relayed uint64 // packets of the attacker that opened: replayed unchanged, or made by an insider
 	// RefusedMessages are messages that readers refused because of Trust.
 	RefusedMessages uint64
-	// RefusedReplies are replies that publishers refused because they lack a valid proof.
-	RefusedReplies uint64
 }
 
 // Counts are counters of a run that the library does not have.
@@ -131,6 +133,7 @@ func (r *Report) Add(x *Report) {
 	r.sender(x.Sender)
 	r.receiver(x.Receiver)
 	stats.Add(&r.Net, &x.Net)
+	stats.Add(&r.Proofs, &x.Proofs)
 }
 
 func (r *Report) sender(s stats.Sender)     { stats.Add(&r.Sender, &s) }
@@ -140,4 +143,32 @@ func (r *Report) String() string {
 	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d silent, %d released, %d attacks, longest drain %v",
 		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs,
 		r.LostPackets, r.Gaps, r.Downs, r.Named, r.Silent, r.Released, r.Attacks, r.Drained)
+}
+
+// trailLog records the reports of members that fall behind.
+type trailLog struct {
+	slog.Handler
+	report *Report
+}
+
+func (x *trailLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (x *trailLog) Handle(_ context.Context, r slog.Record) error {
+	if r.Message != report.SubscriberTrails.Text {
+		return nil
+	}
+	var t reliable.Trailing
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "subscriber":
+			t.Subscriber = a.Value.Any().(events.ID)
+		case "received_packets_per_s":
+			t.Received = float64(a.Value.Int64())
+		case "published_packets_per_s":
+			t.Sent = float64(a.Value.Int64())
+		}
+		return true
+	})
+	x.report.trailing = append(x.report.trailing, t)
+	return nil
 }

@@ -2,10 +2,11 @@ package sim
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/topics"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Requests and replies. The checker verifies: a reply that a subscriber has made and its publisher waits for arrives
@@ -13,7 +14,7 @@ import (
 
 // openRequest is a request of a publisher.
 type openRequest struct {
-	r       *topics.Request
+	q       *engine.Inquiry
 	key     uint64          // of its message
 	arrived map[uint64]bool // receivers that have replied
 }
@@ -21,8 +22,8 @@ type openRequest struct {
 // madeReply is a reply that a subscriber has made.
 type madeReply struct {
 	sub  *subscriber
-	id   uint64 // of its receiver
-	st   *reliable.Stream
+	stay int
+	x    *stream
 	size int
 }
 
@@ -32,63 +33,30 @@ const maxReply = 60_000
 // replyKey returns the content key of a receiver's reply to the message with that key.
 func replyKey(key, receiver uint64) uint64 { return key ^ receiver*0x9e3779b97f4a7c15 }
 
-// append writes the message, which fits in a block.
-func (w *writer) append(t *reliable.Topic) bool {
-	if !w.message.isRequest {
-		// the way of publishers that write on one topic only
-		return w.p.o.Topics == 1 && w.w.Tail.Append(w.whole) || w.w.Append(t, w.whole)
-	}
-	r := w.p.newRequest(w.message.key)
-	if !w.p.requests.Write(w.w, t, w.whole, r.r) {
-		return false
-	}
-	w.p.openRequests = append(w.p.openRequests, r)
-	return true
-}
-
-// appendFragment writes the next fragment of the message.
-func (w *writer) appendFragment(t *reliable.Topic) (next int) {
-	if !w.message.isRequest {
-		return w.w.AppendFragment(t, w.whole, w.offset, 0)
-	}
-	r := w.p.newRequest(w.message.key)
-	if next = w.p.requests.WriteFragment(w.w, t, w.whole, w.offset, r.r); next == len(w.whole) {
-		w.p.openRequests = append(w.p.openRequests, r)
-	}
-	return next
-}
-
-func (p *publisher) newRequest(key uint64) *openRequest {
-	return &openRequest{r: &topics.Request{Ready: func() {}}, key: key, arrived: make(map[uint64]bool)}
-}
-
-// takeReplies checks replies that have arrived. It closes requests that no subscriber can answer any more.
-func (p *publisher) takeReplies() {
-	for i := 0; i < len(p.openRequests); {
-		a := p.openRequests[i]
-		for {
-			x, ok := a.r.Take()
-			if !ok {
-				break
+// takeReplies checks the replies to a request as they arrive, until no subscriber can reply any more. It is a task.
+func (p *publisher) takeReplies(a *openRequest) {
+	for {
+		x, err := a.q.Next(background)
+		if err != nil {
+			if !errors.Is(err, engine.ErrNoneLeft) && !p.closing {
+				p.sim.fail("publisher %d: waiting for replies: %v", p.index, err)
 			}
-			m := p.t.replies[a.key][x.Receiver]
-			switch {
-			case m == nil:
-				p.sim.fail("publisher %d: got a reply of %#x, which sent none", p.index, x.Receiver)
-			case a.arrived[x.Receiver]:
-				p.sim.fail("publisher %d: got a second reply of %#x", p.index, x.Receiver)
-			case len(x.Data) != m.size || !matches(x.Data, replyKey(a.key, x.Receiver)):
-				p.sim.fail("publisher %d: the reply of %#x was changed", p.index, x.Receiver)
-			}
-			a.arrived[x.Receiver] = true
-			p.sim.report.Replies++
+			a.q.Close()
+			p.openRequests = slices.DeleteFunc(p.openRequests, func(x *openRequest) bool { return x == a })
+			return
 		}
-		if st := a.r.State(); st.Over() {
-			a.r.Close()
-			p.openRequests = append(p.openRequests[:i], p.openRequests[i+1:]...)
-			continue
+		m := p.t.replies[a.key][x.Receiver]
+		switch {
+		case m == nil:
+			p.sim.fail("publisher %d: got a reply of %#x, which sent none", p.index, x.Receiver)
+			return
+		case a.arrived[x.Receiver]:
+			p.sim.fail("publisher %d: got a second reply of %#x", p.index, x.Receiver)
+		case len(x.Data) != m.size || !matches(x.Data, replyKey(a.key, x.Receiver)):
+			p.sim.fail("publisher %d: the reply of %#x was changed", p.index, x.Receiver)
 		}
-		i++
+		a.arrived[x.Receiver] = true
+		p.sim.report.Replies++
 	}
 }
 
@@ -96,7 +64,7 @@ func (p *publisher) takeReplies() {
 func (p *publisher) pendingReply() *madeReply {
 	for _, a := range p.openRequests {
 		for id, m := range p.t.replies[a.key] {
-			if !a.arrived[id] && a.r.Waits(id) && m.sendable() {
+			if !a.arrived[id] && a.q.Waits(id) && m.sendable() {
 				return m
 			}
 		}
@@ -105,62 +73,45 @@ func (p *publisher) pendingReply() *madeReply {
 }
 
 // sendable reports whether the reply can still be sent.
-func (m *madeReply) sendable() bool {
-	if m.sub.r == nil || m.sub.id != m.id || m.st.Down() {
-		return false
-	}
-	for _, st := range m.sub.r.Streams() {
-		if st == m.st {
-			return true
-		}
-	}
-	return false
-}
+func (m *madeReply) sendable() bool { return m.sub.present() && m.sub.stay == m.stay && m.x.up() }
 
 // request lets a subscriber reply to a message, after a while, if that is a request.
-func (f *feed) request(it *topics.Item, m *message) {
-	s := f.sub
-	if it.Request != m.isRequest {
-		f.fail("topic %d: message %d: delivered as a request: %v, written as a request: %v", m.topic, it.Number, it.Request, m.isRequest)
+func (f *feed) request(d *engine.Delivery, m *message) {
+	s, asked := f.r.sub, engine.AskedOf(d.From)
+	if f.r.c == nil && (asked != nil) != m.isRequest {
+		f.fail("topic %d: message %d: delivered as a request: %v, written as a request: %v", m.topic, d.Number, asked != nil, m.isRequest)
 	}
-	if !it.Request || s.executed[m.key] || f.t == nil {
-		return // handled by another reader of this subscriber
+	id := executed{f.x.id, m.key}
+	if asked == nil || s.executed[id] {
+		return // handled by another reader of this receiver
 	}
-	s.executed[m.key] = true
-	t, st, id, stay := f.t, f.st, s.id, s.stay
-	number, topic, key := it.Number, it.Topic.ID, m.key
-	size := 0
+	s.executed[id] = true
+	r := &madeReply{sub: s, x: f.x, stay: s.stay}
 	if s.o.Reply > 0 {
-		size = int(key % uint64(s.o.Reply+1))
+		r.size = int(m.key % uint64(s.o.Reply+1))
 	}
-	respond := func() {
-		if !s.present() || s.stay != stay {
-			return
+	t, key := f.t, m.key
+	s.Go(func() {
+		if s.o.Think > 0 {
+			s.pause(s.sim.net.upTo(s.o.Think))
 		}
-		data := make([]byte, size)
-		fill(data, replyKey(key, id))
-		out, signed := s.prove(st, topic, number, data)
-		switch err := s.replies.Respond(s.now(), st.Instance, topic, number, out, signed); {
-		case errors.Is(err, topics.ErrRequesterGone):
-		case err != nil:
-			s.sim.fail("subscriber %d: a reply to message %d: %v", s.number, number, err)
-		default:
-			if t.replies[key] == nil {
-				t.replies[key] = make(map[uint64]*madeReply)
+		data := make([]byte, r.size)
+		fill(data, replyKey(key, id.receiver))
+		if t.replies[key] == nil {
+			t.replies[key] = make(map[uint64]*madeReply)
+		}
+		t.replies[key][id.receiver] = r
+		if err := asked.Respond(data); err != nil {
+			delete(t.replies[key], id.receiver)
+			if !errors.Is(err, topics.ErrRequesterGone) && s.present() {
+				s.sim.fail("subscriber %d: a reply: %v", s.number, err)
 			}
-			t.replies[key][id] = &madeReply{s, id, st, size}
-		}
-	}
-	if s.o.Think == 0 {
-		respond()
-		return
-	}
-	s.sim.at(s.sim.net.upTo(s.o.Think), func() {
-		if respond(); s.present() && s.stay == stay && !s.paused {
-			s.pump()
 		}
 	})
 }
+
+// executed identifies a request that a receiver has delivered.
+type executed struct{ receiver, key uint64 }
 
 // requests lets publishers send requests, and subscribers reply after a delay.
 func (d drawer) requests(o *Options) {

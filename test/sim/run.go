@@ -23,9 +23,10 @@ type sim struct {
 	subscribers []*subscriber
 	attacker    *attacker
 	truths      []*truth
-	topicIDs    []uint64
-	stays       map[uint64]*wantedTopics // by id of the subscriber
+	stays       map[uint64]*wantedTopics // by id of the receiver
+	unread      map[uint64]bool          // receivers of which all readers were evicted
 	script      []func()
+	unused      []uint32         // free indexes of script
 	firstData   reliable.Instant // when the first new packet was sent
 	lastData    reliable.Instant // when the last new packet was sent
 	report      *Report
@@ -33,7 +34,8 @@ type sim struct {
 	err         error
 }
 
-const groupTag = 0xfa0fa4e
+// groupTag is the tag of the group on the first leg.
+var groupTag = wire.GroupTag(groupAddresses[0])
 
 // topicNames are the topics of all publishers: each has a prefix of the list.
 var topicNames, allTopicIDs = func() (names []string, ids []uint64) {
@@ -88,7 +90,8 @@ func Run(o Options) (*Report, error) {
 
 func newSim(o *Options) *sim {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
-	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wantedTopics),
+	s := &sim{o: o, report: &Report{},
+		stays: make(map[uint64]*wantedTopics), unread: make(map[uint64]bool),
 		unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
@@ -106,21 +109,13 @@ func newSim(o *Options) *sim {
 		} else if o.Sealing != nil {
 			id = o.Sealing.ID(i, id)
 		}
-		s.publishers = append(s.publishers, &publisher{node: s.newNode(i, 0), o: &o.Publishers[i], id: id})
+		s.publishers = append(s.publishers, &publisher{process: s.newProcess(i), o: &o.Publishers[i], id: id})
 	}
 	for i := range o.Subscribers {
 		s.subscribers = append(s.subscribers,
-			&subscriber{node: s.newNode(p+i, o.Subscribers[i].Late), number: i, o: &o.Subscribers[i]})
+			&subscriber{process: s.newProcess(p + i), number: i, o: &o.Subscribers[i]})
 	}
 	return s
-}
-
-func (s *sim) newNode(index int, late time.Duration) node {
-	// clocks of different machines are unrelated
-	return node{
-		sim: s, index: int16(index), late: late, deadline: reliable.Never, armed: reliable.Never,
-		offset: reliable.Instant(s.net.rng.Int64N(int64(time.Hour))),
-	}
 }
 
 // start schedules the steps that the options define.
@@ -141,17 +136,8 @@ func (s *sim) start() {
 			continue
 		}
 		s.at(x.o.Stays[0].After, x.beginStay)
-		for _, r := range x.o.Readers {
-			for _, stop := range r.Stops {
-				s.at(stop.At+stop.For, x.resumeReaders)
-			}
-		}
 		for _, pause := range x.o.Pauses {
-			s.at(pause.At, func() { x.paused = true })
-			s.at(pause.At+pause.For, func() {
-				x.paused = false
-				x.wake()
-			})
+			s.at(pause.At, func() { x.freeze(pause.For) })
 		}
 	}
 	for _, c := range s.o.Cuts {
@@ -160,7 +146,6 @@ func (s *sim) start() {
 	}
 	for _, f := range s.o.Freezes {
 		s.at(f.At, func() { s.freeze(f) })
-		s.at(f.At+f.For, func() { s.thaw(f) })
 	}
 	if s.o.Attack.Every > 0 {
 		s.attacker = newAttacker(s)
@@ -171,9 +156,18 @@ func (s *sim) start() {
 }
 
 // at schedules f.
-func (s *sim) at(d time.Duration, f func()) {
-	s.q.push(event{at: s.now.Add(d), kind: script, arg: uint32(len(s.script))})
-	s.script = append(s.script, f)
+func (s *sim) at(d time.Duration, f func()) { s.schedule(d, script, 0, f) }
+
+// schedule schedules f as an event of a node.
+func (s *sim) schedule(d time.Duration, kind eventKind, node int16, f func()) {
+	i := len(s.script)
+	if n := len(s.unused); n > 0 {
+		i, s.unused = int(s.unused[n-1]), s.unused[:n-1]
+		s.script[i] = f
+	} else {
+		s.script = append(s.script, f)
+	}
+	s.q.push(event{at: s.now.Add(d), kind: kind, node: node, arg: uint32(i)})
 }
 
 func (s *sim) cut(c Cut, by int) {
@@ -211,57 +205,21 @@ func (s *sim) handle(e event) bool {
 	}
 	switch e.kind {
 	case atPublisher:
-		if p := s.publishers[e.node]; !p.alive() {
-			s.pool.drop(e.p)
-		} else if x := s.open(e.node, true, e.p); x != nil {
-			p.handle(x.b)
-			s.pool.drop(x)
-		}
+		s.publishers[e.node].arrive(e.p, true)
 	case atSubscriber:
-		s.subscribers[e.node].arrive(e.p)
-	case poll:
-		if x := s.subscribers[int(e.node)-len(s.publishers)]; x.r != nil && int(e.arg) == x.stay {
-			x.poll()
-		}
-	case read:
-		s.subscribers[int(e.node)-len(s.publishers)].readOn(e.arg)
-	case write:
-		p := s.publishers[e.node]
-		if p.alive() && int(e.arg&0xffff) == p.life {
-			p.writers[e.arg>>16].burst()
-			p.pump()
-		}
+		s.subscribers[e.node].arrive(e.p, false)
 	case timer:
-		s.timer(e)
+		s.process(int(e.node)).timer(e)
 	case flush:
 		s.networks()[e.node].flush(s.now, e)
-	case script:
+	case script, alarm:
 		f := s.script[e.arg]
-		s.script[e.arg] = nil
+		s.script[e.arg], s.unused = nil, append(s.unused, e.arg)
 		f()
 	case attack:
 		s.attacker.act()
 	}
 	return !s.report.done
-}
-
-func (s *sim) timer(e event) {
-	if int(e.node) < len(s.publishers) {
-		if p := s.publishers[e.node]; p.woken(e) && p.alive() {
-			p.pump()
-		}
-		return
-	}
-	x := s.subscribers[int(e.node)-len(s.publishers)]
-	if !x.woken(e) || x.r == nil {
-		return
-	}
-	if x.paused {
-		x.deadline = s.now.Add(time.Millisecond)
-		x.arm()
-		return
-	}
-	x.pump()
 }
 
 func (s *sim) truth(of events.Instance) *truth {

@@ -65,11 +65,17 @@ func TestSeeds(t *testing.T) {
 	for _, f := range failures {
 		t.Errorf("go test ./test/sim -run TestSeeds -sim.seed=%d\n%v", f.Options.Seed, f)
 	}
-	if all.Kept == 0 {
-		t.Error("no packet was kept where it arrived")
-	}
-	if all.Receiver.History == 0 {
-		t.Error("no subscriber fetched packets sent before it joined")
+	for what, n := range map[string]uint64{
+		"packets were kept where they arrived": all.Kept, "topics began with state": all.States,
+		"packets were fetched that were sent before their subscriber joined": all.Receiver.History,
+		"readers jumped": all.Jumps, "readers were evicted": all.Evicted, "messages were replaced": all.Replaced,
+		"names were learned": all.Named, "patterns waited for names": all.Ahead, "lists were complete": all.Listed,
+		"messages were abandoned": all.Abandoned, "packets were requested with two legs": all.Requested, "packets were unpacked": all.Receiver.Packed,
+		"publishers were blocked": all.Sender.FlowBlocked, "subscribers were released": all.Released, "subscribers were silent": all.Silent,
+	} {
+		if n == 0 {
+			t.Errorf("no %s", what)
+		}
 	}
 	if all.Replies == 0 || all.Sender.Recalled == 0 || all.Sender.RepliesDuplicate == 0 {
 		t.Errorf("%d replies arrived, %d were recalled, %d duplicate packets of replies", all.Replies, all.Sender.Recalled, all.Sender.RepliesDuplicate)
@@ -128,14 +134,7 @@ func TestSimple(t *testing.T) {
 		o := Simple(1, 3, 20000)
 		o.Net.Loss = loss
 		o.Net.Duplicate, o.Net.Reorder, o.Net.ReorderDepth = 2*Percent, 5*Percent, 16
-		if *traceFlag {
-			o.Trace = os.Stdout
-		}
-		r, err := Run(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Log(r)
+		mustRun(t, o)
 	}
 }
 

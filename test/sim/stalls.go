@@ -1,29 +1,14 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Readers that stop, and publishers that release them.
-
-// stops reports whether the feed's reader is stopped now.
-func (f *feed) stops() bool {
-	for _, p := range f.options.Stops {
-		if d := time.Duration(f.sub.sim.now); d >= p.At && d < p.At+p.For {
-			return true
-		}
-	}
-	return false
-}
-
-// resumeReaders continues the readers of a subscriber that had stopped.
-func (s *subscriber) resumeReaders() {
-	if s.r != nil && !s.paused {
-		s.pump()
-	}
-}
 
 // heldSlack is how much longer than its limit a publisher may be blocked: the intervals of
 // heartbeats, with which it polls, and the round trip to a subscriber that joins meanwhile.
@@ -36,11 +21,9 @@ func (p *publisher) checkHeld() {
 	if limit == 0 {
 		return
 	}
-	pending := false
-	for _, w := range p.writers {
-		pending = pending || w.w.Pending()
-	}
-	if !pending || p.s.Blocked() != events.ReasonFlow || p.t.next != p.heldAt {
+	held := slices.ContainsFunc(p.writers, func(w *writer) bool { return w.blocked })
+	p.look(func(s *reliable.Sender) { held = held && s.Blocked() == events.ReasonFlow })
+	if !held || p.t.next != p.heldAt {
 		p.heldSince, p.heldAt = p.sim.now, p.t.next
 		return
 	}
@@ -49,51 +32,42 @@ func (p *publisher) checkHeld() {
 	}
 }
 
-// takeEvents records which subscribers were given up, which were released, and which count again.
-func (p *publisher) takeEvents() {
-	for _, e := range p.s.TakeEvents() {
-		m, x, slow := p.t.members[uint64(e.Subscriber)], p.o.Slow, e.Kind == events.SlowSubscriber
-		if e.Kind == events.SubscriberSilent {
-			p.sim.silent(p, uint64(e.Subscriber))
-		}
-		if !slow && e.Kind != events.SubscriberReleased {
-			continue
-		}
-		p.sim.trace("publisher %d releases subscriber %v after %v", p.index, e.Subscriber, e.For)
-		p.sim.report.Released++
-		// A subscriber that blocks the publisher is as far behind as possible: no new packet fits its window.
-		var held time.Duration
-		if m != nil {
-			held = p.sim.now.Sub(m.admitted)
-			m.released, m.wasReleased = true, true
-			p.released++
-		}
-		tooSoon := x.Behind == 0 || e.For < x.For || e.Behind <= x.Behind && held < x.For
-		if slow && tooSoon || !slow && e.For < p.o.StallLimit {
-			p.sim.fail("publisher %d: subscriber %v was released when it was %d packets behind after %v, the limits are %+v and %v", p.index, e.Subscriber, e.Behind, e.For, x, p.o.StallLimit)
-		}
+// event records which subscribers were given up, which were released, and which count again.
+func (p *publisher) event(e events.Event) {
+	m, x, slow := p.t.members[uint64(e.Subscriber)], p.o.Slow, e.Kind == events.SlowSubscriber
+	if e.Kind == events.SubscriberSilent {
+		p.sim.silent(p, uint64(e.Subscriber))
 	}
+	if !slow && e.Kind != events.SubscriberReleased {
+		return
+	}
+	p.sim.trace("publisher %d releases subscriber %v after %v", p.index, e.Subscriber, e.For)
+	p.sim.report.Released++
+	// A subscriber that blocks the publisher is as far behind as possible: no new packet fits its window.
+	var held time.Duration
+	if m != nil {
+		held = p.sim.now.Sub(m.admitted)
+		m.released, m.wasReleased = true, true
+		p.released++
+	}
+	lasted := e.For + time.Millisecond // events state milliseconds
+	tooSoon := x.Behind == 0 || lasted < x.For || e.Behind <= x.Behind && held < x.For
+	if slow && tooSoon || !slow && lasted < p.o.StallLimit {
+		p.sim.fail("publisher %d: subscriber %v was released when it was %d packets behind after %v, the limits are %+v and %v", p.index, e.Subscriber, e.Behind, e.For, x, p.o.StallLimit)
+	}
+}
+
+// checkReleased records which released subscribers count again.
+func (p *publisher) checkReleased() {
 	if p.released == 0 {
 		return
 	}
 	p.released = 0
-	for _, m := range p.s.Members(p.now(), 0) {
+	for _, m := range p.members(0) {
 		if x := p.t.members[uint64(m.ID)]; x != nil {
 			if x.released = m.Released; x.released {
 				p.released++
 			}
 		}
-	}
-}
-
-// checkReports processes what publishers report about this subscriber.
-func (s *subscriber) checkReports() {
-	for _, st := range s.r.TakeHolding() {
-		held, released := st.Holding()
-		if released {
-			s.sim.report.ReleasedReported++
-			continue
-		}
-		s.sim.report.HeldReported = max(s.sim.report.HeldReported, held)
 	}
 }

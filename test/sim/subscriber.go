@@ -2,105 +2,154 @@ package sim
 
 import (
 	"cmp"
-	"math/rand/v2"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // subscriber is one subscribing process, with all its stays.
 type subscriber struct {
-	node
-	number  int
-	o       *Subscriber
-	stay    int
-	r       *reliable.Receiver
-	replies *topics.Replies
-	id      uint64
-	buf     []byte
-	loans   loans
-	lister  *topics.Lister // nil: it does not list topics
-
-	rx []*packet
-	inbox
-	busy         reliable.Instant // it processes the last poll's packets until then
-	polling      bool
-	paused, gone bool
-	running      reliable.Running
-	turn         int  // events processed in this turn
-	refused      bool // a stream found no room in this turn
-	final        bool // the run is over, and all losses must have been reported
-
-	feeds []*feed
+	process
+	number int
+	o      *Subscriber
+	stay   int // number of the current stay, or of the next one
 	stayState
-	resources
+	closing bool // it leaves
+	gone    bool // the last stay has ended
+	final   bool // the run is over, and all losses must have been reported
 }
 
-// inbox is how far the content of the receive buffer at a given time has been read.
-type inbox struct {
-	buffer *reliable.ReceiveBuffer
-	began  reliable.Instant // the time
-	unread int              // number of packets
+// stayState is what a subscriber has in its current stay.
+type stayState struct {
+	*wantedTopics
+	id      uint64 // of its receiver for subscriptions that begin with new messages
+	readers []*reader
+	streams []*stream // of all receivers, in the order found
+	holes   map[events.Instance][]hole
+	survey  *engine.Survey // nil: it does not list topics
+	legs    legState
+	faults  unreadState
+	waits   int // subscriptions that are being made or changed
+	// executed are the requests that it has executed.
+	executed map[executed]bool
 }
 
-type peer struct {
-	from uint64
-	refs int
+// wantedTopics are the topics that a subscriber wants in a stay.
+type wantedTopics struct {
+	names    int // it wants the first names topics
+	patterns []pattern.Pattern
+	first    int // number of patterns since the beginning
 }
 
-func (s *subscriber) present() bool { return s.r != nil }
+// topic reports whether topic number i is wanted.
+func (w *wantedTopics) topic(i int) bool { return i < w.names || w.matches(topicNames[i]) }
 
-func (s *subscriber) maxMessage() int {
-	if s.o.Max > 0 {
-		return s.o.Max
+// always reports whether topic number i has been wanted from the beginning of the stay.
+func (w *wantedTopics) always(i int) bool {
+	return (&wantedTopics{names: w.names, patterns: w.patterns[:w.first]}).topic(i)
+}
+
+// matches reports whether one of the patterns matches the topic.
+func (w *wantedTopics) matches(topic string) bool {
+	return slices.ContainsFunc(w.patterns, func(p pattern.Pattern) bool { return p.Match(topic) })
+}
+
+// stream is a stream of one of the subscriber's receivers.
+type stream struct {
+	st      *reliable.Stream
+	owner   *engine.Subscription // the only one that the receiver serves; nil: all that begin with new messages
+	id      uint64               // of the receiver
+	t       *truth               // nil: a forged stream
+	begin   uint64               // beginning of the stream, as last observed
+	removed bool                 // the receiver has dropped it
+}
+
+// up reports whether the stream's publisher is up, as far as the receiver knows.
+func (x *stream) up() bool { return !x.removed && !x.st.Down() && !x.st.Ended() }
+
+func (s *subscriber) present() bool { return s.loop != nil && !s.closing }
+
+func (s *subscriber) maxMessage() int { return cmp.Or(s.o.Max, wire.MaxMessage) }
+
+// own returns the publisher instance in the same process.
+func (s *subscriber) own() (own events.Instance) {
+	if s.o.Own == 0 {
+		return own
 	}
-	return wire.MaxMessage
+	return s.sim.publishers[s.o.Own-1].instance(0)
+}
+
+// windows returns how many bytes the windows of a receiver may use.
+func (s *subscriber) windows(owned bool) int {
+	if owned {
+		return 2 * s.o.Memory
+	}
+	return s.o.Memory
 }
 
 // begin starts a stay.
 func (s *subscriber) begin() {
-	s.id = s.sim.net.rng.Uint64() | 1
-	own := s.own()
-	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
-	s.running = reliable.Running{}
-	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(),
-		Own: own, Checksum: s.sim.o.Checksum,
-		History: reliable.History{FromWindow: s.o.FromWindow,
-			Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
-		MaxStreams: cmp.Or(s.o.Streams, defaultStreams), MaxMessage: wire.MaxMessage,
-		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, defaultDeadline), Memory: s, Loans: &s.loans,
-		Rand: rand.New(rand.NewPCG(s.sim.o.Seed, s.id)),
-	}, s, s)
-	if err != nil {
-		s.sim.fail("subscriber %d: %v", s.number, err)
-		return
+	o := s.o
+	s.stayState = stayState{id: s.sim.net.rng.Uint64() | 1,
+		holes: make(map[events.Instance][]hole), executed: make(map[executed]bool)}
+	s.wantedTopics = &wantedTopics{names: o.Topics}
+	s.closing = false
+	s.late, s.stepped, s.check = o.Late, s.scan, func() {}
+	end := s.sim.newEndpoint(&s.process, s.sim.o.Publishers[0].PacketSize)
+	end.caps.Batch, end.caps.LendMax, end.caps.ReceiveCapacity = max(1, o.Batch), o.Keep, o.Buffer
+	end.buffer, end.wake, end.service, end.only = o.Buffer, o.Wake, o.Service, 0
+	if s.sim.second != nil {
+		end.only = o.Only
 	}
-	s.r = r
-	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
-	s.stayState = newStay()
-	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
-	s.loans.s = s
-	r.SetClock(s.sim.clock())
-	r.SetRunning(&s.running)
-	s.replies = topics.NewReplies(s.id, r.Recipient, &s.running)
-	r.SetMessageLayer(s.replies, topics.NewDecoder(s.unpacker(), func(err *events.DictionaryError) {
-		s.outputOf(wire.Header{Publisher: err.Publisher, Epoch: err.Epoch}).checkUnreadable(err)
-	}))
-	r.SetAsync(len(s.o.Readers) > 0)
-	for _, name := range topicNames[:s.o.Topics] {
-		r.Want(name)
+	end.sends, end.replies, end.reads = s.sendsHello, s.replied, s.received
+	s.open(end, engine.Config{
+		Instance: s.own(), Compression: topics.Compression{Unpacker: s.unpacker()}, Signer: s.signer(),
+		Sender: reliable.SenderConfig{Silence: defaultSilence, RepairShare: 1},
+		Receiver: reliable.ReceiverConfig{
+			ID: s.id, Tag: o.tag(), WindowBytes: o.Window, MemoryBytes: o.Memory, MaxStreams: cmp.Or(o.Streams, defaultStreams),
+			MaxMessage: s.maxMessage(), Trust: s.trust(), Deadline: cmp.Or(o.Deadline, defaultDeadline),
+		},
+		FlushAfter: defaultLinger, Events: s.event, Trace: s.traced,
+	}, slog.DiscardHandler)
+	if o.InPlace {
+		s.readers = append(s.readers, &reader{sub: s})
 	}
-	r.TopicsChanged(s.now())
-	s.beginPatterns()
-	s.beginList(own)
+	for i, r := range o.Readers {
+		s.readers = append(s.readers, &reader{sub: s, options: r, number: 1 + i})
+	}
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
-	s.pump()
+	s.beginPatterns()
+	s.Go(s.subscribe)
+	s.turn()
+}
+
+// subscribe makes the subscriptions. It is a task.
+func (s *subscriber) subscribe() {
+	if s.o.Lists {
+		var err error
+		if s.survey, err = s.loop.Survey([]int{0}); err != nil && s.present() {
+			s.sim.fail("subscriber %d: survey: %v", s.number, err)
+		}
+	}
+	var names []engine.TopicName
+	for _, name := range topicNames[:s.o.Topics] {
+		names = append(names, engine.TopicName{Name: name})
+	}
+	for _, p := range s.patterns[:s.first] {
+		names = append(names, engine.TopicName{Name: p.String(), Pattern: p})
+	}
+	for _, x := range s.readers {
+		x.subscribe(names)
+	}
 }
 
 func (s *subscriber) beginStay() {
@@ -119,41 +168,26 @@ func (s *subscriber) beginStay() {
 // leave ends a stay.
 func (s *subscriber) leave(how Stop) {
 	s.sim.trace("subscriber %d leaves: %v", s.number, how)
-	if how == StopEnd {
-		s.r.Close(s.now())
-		s.pump()
+	s.finish()
+	s.report()
+	if how == StopKill || s.final {
+		s.stop()
+		return
 	}
-	s.check()
-	s.endList()
-	s.sim.report.receiver(s.r.Stats())
-	s.sim.report.receiver(stats.Receiver{ReceiverMessages: s.replies.Stats()})
-	for _, f := range s.feeds {
-		if f.c == nil {
-			continue
+	s.closing = true
+	s.Go(func() {
+		if err := s.loop.Close(background); err != nil {
+			s.sim.fail("subscriber %d: closing: %v", s.number, err)
 		}
-		if f.leased {
-			f.c.Return()
-		}
-		f.out.detach(f)
-	}
-	s.r.Free()
-	if s.memory != 0 {
-		s.sim.fail("subscriber %d: %d bytes of windows were not freed", s.number, s.memory)
-	}
-	if s.loans.out != 0 {
-		s.sim.fail("subscriber %d: %d packets were not returned", s.number, s.loans.out)
-	}
-	for _, p := range s.peers {
-		if p.refs != 0 {
-			s.sim.fail("subscriber %d: peer %d has %d references left", s.number, p.from, p.refs)
-		}
-	}
-	s.r = nil
-	for _, p := range s.rx {
-		s.sim.pool.drop(p)
-	}
-	s.rx = s.rx[:0]
-	s.deadline = reliable.Never
+		s.sim.at(0, s.stop)
+	})
+	s.changed = true
+	s.turn()
+}
+
+// stop ends the process.
+func (s *subscriber) stop() {
+	s.kill()
 	s.stay++
 	if s.stay == len(s.o.Stays) {
 		s.gone = true
@@ -162,189 +196,232 @@ func (s *subscriber) leave(how Stop) {
 	s.sim.at(s.o.Stays[s.stay].After, s.beginStay)
 }
 
-// arrive puts a packet into the receive buffer, if there is room.
-func (s *subscriber) arrive(p *packet) {
-	if s.r == nil || len(s.rx) >= s.o.Buffer || !s.on(p.leg()) {
-		if s.r != nil && s.on(p.leg()) {
-			s.sim.net.count.Overflowed++
-		}
-		s.sim.pool.drop(p)
-		return
+// report adds the statistics of the stay to the run's.
+func (s *subscriber) report() {
+	r, st := s.sim.report, s.loop.Counts()
+	for _, g := range st.Groups {
+		r.receiver(g.Receiver)
+		r.receiver(stats.Receiver{ReceiverMessages: g.ReceiverMessages})
 	}
-	if p = s.sim.open(s.index, false, p); p != nil {
-		s.rx = append(s.rx, p)
-	}
-	s.wake()
+	s.receivers(func(_ *engine.Subscription, _ uint64, x *reliable.Receiver) { r.Named += uint64(x.NamesKnown()) })
+	r.RefusedMessages += st.RefusedMessages
+	r.Replaced += st.ReplacedMessages
+	r.Messages += st.ReplacedMessages // they were delivered to the conflation
+	r.Timed += st.Distributions.Delivery.Count
+	r.timed = max(r.timed, st.Delivery.Max)
 }
 
-func (s *subscriber) wake() {
-	if s.polling || s.paused || len(s.rx) == 0 {
-		return
-	}
-	s.polling = true
-	at := max(s.busy, s.sim.now.Add(s.o.Wake))
-	if at <= s.sim.now {
-		s.poll()
-		return
-	}
-	s.sim.q.push(event{at: at, kind: poll, node: s.index, arg: uint32(s.stay)})
+// receivers calls f with each receiver.
+func (s *subscriber) receivers(f func(owner *engine.Subscription, id uint64, r *reliable.Receiver)) {
+	s.loop.Receivers(func(owner *engine.Subscription, r *reliable.Receiver, replies *topics.Replies) {
+		f(owner, replies.ID, r)
+	})
 }
 
-// poll processes a batch of packets.
-func (s *subscriber) poll() {
-	s.polling = false
-	if s.paused || s.r == nil {
+// scan records new streams, and checks all. It is called after each step, and when something of a new stream is
+// delivered.
+func (s *subscriber) scan() {
+	if s.loop == nil {
 		return
 	}
-	now := s.now()
-	if s.unread == 0 {
-		s.began, s.unread = now, len(s.rx)
-	}
-	n := min(s.unread, max(1, s.o.Batch))
-	for _, p := range s.rx[:n] {
-		s.loans.lend(p.b, func(b []byte) {
-			from, leg := p.from, p.leg()
-			s.sim.pool.drop(p)
-			s.list(now, from, b)
-			s.handle(now, from, leg, b)
-		})
-		if s.memory > s.o.Memory {
-			s.sim.fail("subscriber %d: windows use %d bytes, limit %d", s.number, s.memory, s.o.Memory)
+	s.receivers(func(owner *engine.Subscription, id uint64, r *reliable.Receiver) {
+		s.sim.stays[id] = s.wantedTopics
+		if !slices.ContainsFunc(s.readers, func(r *reader) bool { return !r.ended && (owner == nil || r.s == owner) }) {
+			s.sim.unread[id] = true
 		}
-		if s.sim.err != nil {
+		list := r.Streams()
+		if most := cmp.Or(s.o.Streams, defaultStreams); len(list) > most {
+			s.sim.fail("subscriber %d has %d streams, at most %d are allowed", s.number, len(list), most)
+		}
+		if n := r.Memory(); n > s.windows(owner != nil) {
+			s.sim.fail("subscriber %d: windows use %d bytes, limit %d", s.number, n, s.windows(owner != nil))
+		}
+		for _, x := range s.streams {
+			x.removed = x.removed || x.id == id && !slices.Contains(list, x.st)
+		}
+		for _, st := range list {
+			if !slices.ContainsFunc(s.streams, func(x *stream) bool { return x.st == st }) {
+				s.found(&stream{st: st, owner: owner, id: id, t: s.sim.truth(st.Instance), begin: st.Start()})
+			}
+		}
+	})
+	for _, x := range s.streams {
+		if !x.removed {
+			s.begun(x)
+			if held, released := x.st.Holding(); !released {
+				s.sim.report.HeldReported = max(s.sim.report.HeldReported, held)
+			}
+		}
+	}
+	s.readUnreadable()
+}
+
+// found records a new stream.
+func (s *subscriber) found(x *stream) {
+	s.sim.trace("subscriber %d: stream %v.%d from %d", s.number, x.st.Publisher, x.st.Epoch, x.st.Start())
+	if own := s.own(); own.Publisher != 0 && x.st.Instance == own {
+		s.sim.fail("subscriber %d receives its own publisher", s.number)
+	}
+	if x.t != nil && x.st.Start() > x.t.next {
+		x.t = nil // begun by a forged packet, which is possible without authentication
+	}
+	s.checkKnown(x)
+	s.checkJoin(x)
+	for _, b := range s.streams {
+		if b.removed && b.id == x.id && b.t != nil && b.t == x.t && !b.st.Ended() && b.st.Next() > x.st.Start() {
+			s.sim.fail("subscriber %d: stream %v.%d continues at packet %d, but was evicted at %d", s.number, x.st.Publisher, x.st.Epoch, x.st.Start(), b.st.Next())
+		}
+	}
+	s.streams = append(s.streams, x)
+	for _, r := range s.readers {
+		r.follow(x, 0)
+	}
+}
+
+// event records an event of the loop.
+func (s *subscriber) event(e events.Event) {
+	of := events.Instance{Publisher: e.Publisher, Epoch: e.Epoch}
+	switch e.Kind {
+	case events.PublisherEnded:
+		s.down(of, events.CauseNone)
+	case events.PublisherLost:
+		s.down(of, events.CausePublisherLost)
+	case events.PublisherRestarted:
+		s.down(of, events.CauseRestart)
+	case events.ReleasedByPublisher:
+		s.sim.report.ReleasedReported++
+	case events.LegDown, events.LegBack:
+		s.leg(of, &e)
+	case events.PublisherFault:
+		s.fault(of, e.Err.(*events.FaultError))
+	case events.SubscriptionEvicted:
+		s.sim.report.Evicted++
+	case events.TopicCollision:
+		s.sim.fail("subscriber %d: %v", s.number, e.Err)
+	}
+}
+
+func (s *subscriber) down(of events.Instance, cause events.Cause) {
+	s.sim.trace("subscriber %d: stream %v.%d down: %v", s.number, of.Publisher, of.Epoch, cause)
+	s.sim.report.Downs[cause]++
+}
+
+// hole is packets that were lost.
+type hole struct {
+	first, end uint64
+	cause      events.Cause
+}
+
+// traced records a step of packets.
+func (s *subscriber) traced(x *engine.Trace) {
+	switch x.Kind {
+	case engine.TraceRepaired:
+		s.sim.report.repaired(x.Took)
+	case engine.TraceLost:
+		s.sim.trace("subscriber %d: gap of %d packets at %d: %v", s.number, x.Packets, x.First, x.Cause)
+		s.sim.report.gap(x.Packets, x.Cause)
+		h := hole{x.First, x.First + x.Packets, x.Cause}
+		s.holes[x.Instance] = append(s.holes[x.Instance], h)
+		s.checkLossless(x.Instance, h)
+		s.checkUnreadable(x.Instance, h)
+	}
+}
+
+// inHole reports whether one of the packets was lost.
+func (s *subscriber) inHole(of events.Instance, first, last uint64) bool {
+	return slices.ContainsFunc(s.holes[of], func(h hole) bool { return h.first <= last && first < h.end })
+}
+
+// checkLossless checks that a subscriber has lost nothing, if a publisher under min has discovered it
+// and not released it, and if it was cut off or stopped for no longer than the protocol tolerates.
+func (s *subscriber) checkLossless(of events.Instance, h hole) {
+	t := s.sim.truth(of)
+	if t == nil || t.o.Flow != FlowMin || t.killed || s.sim.o.canLose(s.o, s.number) {
+		return
+	}
+	known := false
+	for _, x := range s.streams {
+		if x.t != t {
+			continue
+		}
+		m := t.members[x.id]
+		if known = true; m == nil || !t.counts(m) || m.silent || m.left || m.unsure || m.wasReleased || h.end <= m.since {
 			return
 		}
 	}
-	s.rx = append(s.rx[:0], s.rx[n:]...)
-	if s.unread -= n; s.unread == 0 {
-		s.buffer.Read(s.began)
-	}
-	s.busy = s.sim.now.Add(time.Duration(n) * s.o.Service)
-	s.pump()
-	s.wake()
-}
-
-// pump reads, sends and sleeps.
-func (s *subscriber) pump() {
-	now := s.now()
-	if len(s.rx) == 0 {
-		s.buffer.Read(now)
-	}
-	if s.running.Runs(now) > 0 {
-		s.r.NoteStall(now)
-	}
-	s.beginTurn(now)
-	s.r.Tick(now)
-	s.checkReports()
-	s.readAll(now)
-	s.updateSlow()
-	for range 10000 {
-		peer, b, ok := s.r.Next(now, s.buf[:0])
-		if !ok {
-			due := s.nextDue(now)
-			if len(s.rx) == 0 { // otherwise it continues to read
-				s.running.Rests(due)
-			}
-			s.sleep(due)
-			return
-		}
-		s.buf = b
-		s.send(peer, b)
-	}
-	s.sim.fail("subscriber %d never stops sending", s.number)
-}
-
-// readAll continues all cursors that are not slow, repeatedly if reading caused the arrival of totals for another one.
-func (s *subscriber) readAll(now reliable.Instant) {
-	for again := true; again && s.sim.err == nil; {
-		for _, f := range s.feeds {
-			if f.reads() {
-				s.read(f, now)
-			}
-		}
-		again = slices.ContainsFunc(s.feeds, func(f *feed) bool { return f.reads() && f.c.Ready() })
+	if known && h.cause != events.CauseSlowConsumer &&
+		(h.cause != events.CauseUnreadable || t.o.Unreadable == 0 && !s.o.NoDictionary) {
+		s.sim.fail("subscriber %d: packets %d to %d are lost under min flow control: %v", s.number, h.first, h.end-1, h.cause)
 	}
 }
 
-// reads reports whether the feed has a cursor that must be read now.
-func (f *feed) reads() bool { return f.c != nil && !f.reading && !f.over && !f.stops() }
-
-func (s *subscriber) send(peer uint32, b []byte) {
-	if int(peer) >= len(s.peers) || s.peers[peer].refs <= 0 {
-		s.sim.fail("subscriber %d sends to peer %d, which it has released", s.number, peer)
-		return
+// finish checks what was delivered when the stay ends.
+func (s *subscriber) finish() {
+	for _, r := range s.readers {
+		r.finish()
 	}
-	to := s.peers[peer].from
-	s.countRequests(b)
-	s.checkNAK(b)
-	if s.sim.o.Trace != nil {
-		s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
-	}
-	if publisher, leg := addressed(to); publisher < len(s.sim.publishers) {
-		s.sim.networks()[leg].unicast(s.sim.now, s.number, publisher, s.sim.seal(s.index, true, b)[0])
-	}
-}
-
-// read continues a cursor, now and later.
-func (s *subscriber) read(f *feed, now reliable.Instant) {
-	if f.read() {
-		f.reading = true
-		s.sim.q.push(event{at: s.sim.now.Add(f.options.Delay), kind: read, node: s.index,
-			arg: uint32(s.stay)<<16 | uint32(f.index)})
-	}
-	if f.over && f.c != nil {
-		f.out.detach(f)
-	}
-	if f.st.Stalled() {
-		f.out.log.Reclaim()
-		s.r.Resume(now)
-	}
-}
-
-// readOn continues a slow reader.
-func (s *subscriber) readOn(arg uint32) {
-	if s.r == nil || int(arg>>16) != s.stay {
-		return
-	}
-	f := s.feeds[arg&0xffff]
-	f.reading = false
-	if f.c == nil {
-		return // it was evicted
-	}
-	if s.paused || f.stops() {
-		f.reading = true // the pause also stops this goroutine
-		s.sim.q.push(event{at: s.sim.now.Add(max(f.options.Delay, time.Millisecond)), kind: read, node: s.index, arg: arg})
-		return
-	}
-	s.read(f, s.now())
-	s.pump()
-}
-
-// check checks what was delivered when the stay ends.
-func (s *subscriber) check() {
-	for _, f := range s.feeds {
-		f.finish()
-	}
+	s.endList()
 }
 
 // incomplete returns a feed that does not have everything yet, or nil.
 func (s *subscriber) incomplete() *feed {
-	for _, f := range s.feeds {
-		if f.t == nil || f.over {
+	for _, r := range s.readers {
+		if r.ended {
 			continue
 		}
-		if f.c != nil && (f.leased || f.c.Ready()) {
-			return f // it has more to read
-		}
-		if f.t.killed || f.t.ended {
-			if f.down == 0 || s.refused {
-				return f // the loss of the publisher, or of messages, is still to be reported
+		for i, f := range r.feeds {
+			if !r.idle() {
+				return f // it has more to read
 			}
-			continue
-		}
-		if f.consumed < f.t.next || f.lossPending() {
-			return f
+			if f.t == nil || f.x.removed || slices.ContainsFunc(r.feeds[i+1:], func(x *feed) bool { return x.t == f.t }) {
+				continue
+			}
+			if f.t.killed || f.t.ended {
+				if f.x.up() {
+					return f // the loss of the publisher is still to be reported
+				}
+				continue
+			}
+			if f.x.st.Next() < f.t.next || f.lossPending() {
+				return f
+			}
 		}
 	}
 	return nil
 }
+
+// undetected returns a live publisher with a stream that is not up here, or nil.
+func (s *subscriber) undetected() *publisher {
+	if s.sim.o.Attack.Forge && s.sim.o.forged() {
+		return nil // there may be no memory for its stream
+	}
+	own := s.own()
+	for _, p := range s.sim.publishers {
+		if !p.alive() || p.t.Instance == own {
+			continue
+		}
+		for _, r := range s.readers {
+			up := func(f *feed) bool { return f.x.up() && f.x.st.Instance == p.t.Instance }
+			if !r.ended && !slices.ContainsFunc(r.feeds, up) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// sendsHello passes a packet of the loop to the network: only publishers send to the group.
+func (s *subscriber) sendsHello(*sender, *transport.Outbound, [][]byte) {
+	s.sim.fail("subscriber %d sends to the group", s.number)
+}
+
+// handlerTime returns how long a handler takes: as long as to use up the time of a turn after Turn messages.
+func (s *subscriber) handlerTime() time.Duration {
+	if s.o.Turn == 0 {
+		return 0
+	}
+	return loopTurn / time.Duration(s.o.Turn)
+}
+
+// loopTurn is a bit more than the time of the loop's turn for handlers.
+const loopTurn = 2100 * time.Microsecond

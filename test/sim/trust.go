@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // Publishers that prove their identity, by Sealing, and an insider, which has all keys except theirs. Packets that
@@ -19,56 +19,29 @@ func (s *subscriber) trust() func() reliable.TopicTrust {
 	return func() reliable.TopicTrust { return s.sim.o.Trust }
 }
 
+// signer returns what signs a subscriber's replies; nil: nothing.
+func (s *subscriber) signer() *signed.Signer {
+	if s.sim.o.Trust == nil {
+		return nil
+	}
+	return s.sim.o.Sealing.Signer(int(s.index))
+}
+
 // checkKnown checks that the stream is one of a publisher of the run, unless streams may be forged.
-func (o *output) checkKnown() {
-	options := o.s.sim.o
-	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {
+func (s *subscriber) checkKnown(x *stream) {
+	o := s.sim.o
+	if x.t != nil || o.forged() || o.Trust != nil && !o.Trust.May(x.st.Publisher, topicNames[0]) {
 		return
 	}
-	o.s.sim.fail("subscriber %d: stream %v.%d, which begins with packet %d, belongs to no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
+	s.sim.fail("subscriber %d: stream %v.%d, which begins with packet %d, belongs to no publisher", s.number, x.st.Publisher, x.st.Epoch, x.st.Start())
 }
 
-// checkItem checks an item just read. Without proofs of identity it may be forged.
-func (f *feed) checkItem() {
-	switch {
-	case f.t != nil:
-		f.check(&f.item)
-	case f.sub.sim.o.Trust != nil && f.item.Topic != nil:
-		f.fail("an item of publisher %v is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
+// replyTrust returns which replies publishers accept, if subscribers prove their identity.
+func (s *sim) replyTrust() signed.Provider {
+	if s.o.Trust == nil {
+		return nil
 	}
-}
-
-// Untrusted implements reliable.Names.
-func (s *subscriber) Untrusted(st *reliable.Stream, _ uint64, topic string, messages int, _ bool) {
-	if s.sim.o.Trust.May(st.Publisher, topic) {
-		s.sim.fail("subscriber %d: refused topic %s of publisher %v, which may publish it", s.number, topic, st.Publisher)
-	}
-	s.sim.report.RefusedMessages += uint64(messages)
-}
-
-// tally counts what readers refuse.
-type tally struct{ r *Report }
-
-func (tally) Dropped()               {}
-func (tally) Unwanted(uint64, int)   {}
-func (t tally) Refused(messages int) { t.r.RefusedMessages += uint64(messages) }
-
-// prove returns a reply in the form in which a subscriber sends it.
-func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byte) (out []byte, signed bool) {
-	if s.sim.o.Trust == nil {
-		return data, false
-	}
-	return s.sim.o.Sealing.Prove(int(s.index), st.Instance, topic, number, s.id, data), true
-}
-
-// acceptReply verifies a reply, if subscribers prove their identity.
-func (p *publisher) acceptReply(r *topics.CompleteReply) bool {
-	o := p.sim.o
-	if o.Trust == nil || o.Sealing.Proves(int(p.index), p.instance(p.life), r) {
-		return true
-	}
-	p.sim.report.RefusedReplies++
-	return false
+	return s.o.Sealing.Trust()
 }
 
 // Sealing protects the packets of nodes with keys that the attacker does not have: the network carries only its
@@ -83,10 +56,9 @@ type Sealing interface {
 	Seal(now time.Duration, node int, unicast bool, packets [][]byte) [][]byte
 	// Open returns the packet inside a packet received on a leg, or nil if the node rejects it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
-	// Prove returns a node's reply to a request of that publisher, followed by its
-	// proof, if Options.Trust is set. Proves reports whether a publisher's node accepts a receiver's reply.
-	Prove(node int, of events.Instance, topic, number, receiver uint64, data []byte) []byte
-	Proves(node int, of events.Instance, x *topics.CompleteReply) bool
+	// Signer signs the replies of a node, if Options.Trust is set. Trust defines which replies publishers accept.
+	Signer(node int) *signed.Signer
+	Trust() signed.Provider
 	// Stranger returns a packet sealed by another sender: with these keys in another group, with other
 	// keys, or by an insider with the group's key.
 	Stranger(now time.Duration, draw uint64) []byte

@@ -8,6 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // truth is everything that one publisher has passed to the network in one epoch, read from its packets.
@@ -21,9 +22,8 @@ type truth struct {
 	sentAt      []reliable.Instant // when each packet was first passed to the network
 	lost        []uint64           // for each packet, the subscribers that lost its first transmission on all legs
 	topics      []topicTruth       // in the order of topicNames
-	rounds      []round
-	plain       map[uint64]bool // packets with topic or index runs
-	fragmentOf  int             // topic
+	plain       map[uint64]bool    // packets with topic or index runs
+	fragmentOf  int                // topic
 	firstPacket uint64
 	partial     []byte
 	// Messages written but not yet sent, by writer.
@@ -36,18 +36,10 @@ type truth struct {
 	trail         uint64                           // it has announced that it cannot repeat packets below this
 }
 
-// round is an index round in the stream.
-type round struct {
-	begin, end uint64 // packets; end is 0 while it is not complete
-	since      uint64
-	all        bool
-}
-
 type topicTruth struct {
-	id      uint64
-	named   bool   // its name has been in the stream
-	namedIn uint64 // packet in which it was first
-	sent    []message
+	id    uint64
+	named []uint64 // packets with its name
+	sent  []message
 }
 
 // message is a written message.
@@ -116,7 +108,7 @@ func (s *sim) newTruth(of events.Instance, o *Publisher) *truth {
 		written: make([][]message, o.Writers), pops: make([]int,
 			o.Writers), members: make(map[uint64]*member), plain: make(map[uint64]bool), replies: make(map[uint64]map[uint64]*madeReply),
 	}
-	for i, id := range s.topicIDs[:o.Topics] {
+	for i, id := range allTopicIDs[:o.Topics] {
 		t.topics[i].id = id
 	}
 	return t
@@ -127,6 +119,9 @@ func (t *truth) write(writer int, m message) { t.written[writer] = append(t.writ
 
 // unwrite removes the writer's last message.
 func (t *truth) unwrite(writer int) { t.written[writer] = t.written[writer][:len(t.written[writer])-1] }
+
+// rewrite returns the writer's last message, to change it.
+func (t *truth) rewrite(writer int) *message { return &t.written[writer][len(t.written[writer])-1] }
 
 func (t *truth) topic(id uint64) int {
 	for i := range t.topics {
@@ -194,11 +189,7 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 }
 
 func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
-	switch r.Kind {
-	case wire.RunState:
-		return nil
-	case wire.RunIndex:
-		t.index(seq, &r)
+	if r.Kind == wire.RunState || r.Kind == wire.RunIndex {
 		return nil
 	}
 	i := t.topic(r.Topic)
@@ -212,12 +203,10 @@ func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
 		if string(r.Body) != topicNames[i] {
 			return fmt.Errorf("topic %d: wrong name %q", i, r.Body)
 		}
-		if !t.topics[i].named {
-			t.topics[i].named, t.topics[i].namedIn = true, seq
-		}
+		t.topics[i].named = append(t.topics[i].named, seq)
 		return nil
 	}
-	if !t.topics[i].named {
+	if len(t.topics[i].named) == 0 {
 		return fmt.Errorf("topic %d: a message before the topic's name", i)
 	}
 	if r.Kind == wire.RunFragment {
@@ -238,23 +227,6 @@ func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
 		return fmt.Errorf("topic %d: run without messages", i)
 	}
 	return nil
-}
-
-// index records an index run.
-func (t *truth) index(seq uint64, r *wire.Run) {
-	if x := wire.ParseIndex(r.Body); x.Marks&wire.IndexBegins != 0 {
-		t.rounds = append(t.rounds, round{begin: seq, since: r.Number, all: x.Marks&wire.IndexAll != 0})
-	} else if n := len(t.rounds); n > 0 {
-		t.rounds[n-1].end = seq
-	}
-}
-
-// firstPacketOf returns the first packet with a message of a topic.
-func (t *truth) firstPacketOf(topic int) uint64 {
-	if len(t.topics[topic].sent) == 0 {
-		return t.next
-	}
-	return t.topics[topic].sent[0].first
 }
 
 func (t *truth) fragment(now reliable.Instant, seq uint64, i int, body []byte) error {
@@ -334,4 +306,14 @@ func (t *truth) before(topic int, seq uint64) uint64 {
 		}
 	}
 	return uint64(lo)
+}
+
+// handedOut records when packets of new data are first passed to the network.
+func (t *truth) handedOut(now reliable.Instant, train *transport.Outbound) {
+	for i := range train.Count {
+		b := train.Data[i*train.Stride:][:train.Lens[i]]
+		if wire.Type(b[3]) == wire.TypeData && wire.DataSeq(b) == uint64(len(t.sentAt)) {
+			t.sentAt = append(t.sentAt, now)
+		}
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -57,81 +59,111 @@ func (p *publisher) outbound(packets [][]byte) [][]byte {
 	return packets
 }
 
-// checkReadable checks that delivered packets can be read, and that packets lost as unreadable cannot, as reported. An
-// attacker may send malformed repairs, which are also given up (§13.7); without the dictionary there are further ones.
-func (o *output) checkReadable(e *reliable.Event) {
-	switch {
-	case o.t == nil || o.s.o.NoDictionary || o.s.sim.o.forged():
-		return
-	case e.Kind == reliable.EventPacket && o.t.unreadable(e.Seq):
-		o.s.sim.fail("subscriber %d: packet %d is delivered, but cannot be read", o.s.number, e.Seq)
-		return
-	case e.Cause != events.CauseUnreadable || e.Kind != reliable.EventGap && e.Kind != reliable.EventEnd:
+// unreadState is what a subscriber has received that cannot be read.
+type unreadState struct {
+	reported map[events.Instance]bool            // the fault was reported
+	arrived  map[events.Instance]map[uint64]bool // packets
+	read     []unreadPacket                      // of this step
+	before   stats.Receiver
+}
+
+type unreadPacket struct {
+	of  events.Instance
+	seq uint64
+}
+
+// checkUnreadable checks that packets lost as unreadable cannot be read, and that this was reported. An attacker may
+// send malformed repairs, which are also given up (§13.7); without the dictionary there are further ones.
+func (s *subscriber) checkUnreadable(of events.Instance, h hole) {
+	t := s.sim.truth(of)
+	if t == nil || s.o.NoDictionary || s.sim.o.forged() || h.cause != events.CauseUnreadable {
 		return
 	}
-	for seq := e.Seq; seq < e.Seq+e.Count; seq++ {
-		if !o.t.unreadable(seq) || !o.unsupported {
-			o.s.sim.fail("subscriber %d: packet %d is lost as unreadable; unreadable: %v, reported: %v", o.s.number, seq, o.t.unreadable(seq), o.unsupported)
+	for seq := h.first; seq < h.end; seq++ {
+		if !t.unreadable(seq) || !s.faults.reported[of] {
+			s.sim.fail("subscriber %d: packet %d is lost as unreadable; unreadable: %v, reported: %v", s.number, seq, t.unreadable(seq), s.faults.reported[of])
 		}
 	}
 }
 
-// fault processes a reported fault of the publisher.
-func (o *output) fault(err *events.FaultError) {
-	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
-	if err.Fault != events.FaultUnsupported {
+// fault processes a reported fault of a publisher.
+func (s *subscriber) fault(of events.Instance, err *events.FaultError) {
+	s.sim.trace("subscriber %d: %v", s.number, err)
+	t := s.sim.truth(of)
+	switch {
+	case err.Fault == events.FaultTopic && s.sim.o.Trust.May(err.Publisher, err.Topic):
+		s.sim.fail("subscriber %d: refused topic %s of publisher %v, which may publish it", s.number, err.Topic, err.Publisher)
+	case err.Fault != events.FaultUnsupported:
 		return // packets damaged by the network do not parse either
+	case t != nil && t.o.Unreadable == 0 && !s.sim.o.forged():
+		s.sim.fail("subscriber %d: %v", s.number, err)
 	}
-	if o.t != nil && o.t.o.Unreadable == 0 && !o.s.sim.o.forged() {
-		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
+	if s.faults.reported == nil {
+		s.faults.reported = make(map[events.Instance]bool)
 	}
-	o.unsupported = true
-	o.s.sim.report.Unsupported++
+	s.faults.reported[of] = true
+	s.sim.report.Unsupported++
 }
 
-// receive passes a packet to the receiver, and records accepted packets that cannot be read. The
-// receiver may drop one that is too far ahead, and request it later.
-func (s *subscriber) receive(now reliable.Instant, from uint64, b []byte) {
-	if len(b) < wire.DataHeaderLen || !isData(b) || wire.CodecOf(b) <= wire.LastCodec {
-		s.r.Handle(now, from, b)
+// received records a packet that the loop reads.
+func (s *subscriber) received(b []byte, unicast bool, leg int) {
+	if unicast {
 		return
 	}
-	h, _ := wire.ParseHeader(b)
-	seq, before := wire.DataSeq(b), s.r.Stats() // the receiver owns the memory afterwards
-	s.r.Handle(now, from, b)
-	after := s.r.Stats()
-	if o := s.outputOf(h); o != nil && after.Unreadable > before.Unreadable &&
+	if s.sim.second != nil && s.o.Only == 0 {
+		s.legs.record(s.sim, leg, b)
+	}
+	if len(b) < wire.DataHeaderLen || !isData(b) || wire.CodecOf(b) <= wire.LastCodec || s.owned() {
+		return
+	}
+	if h, err := wire.ParseHeader(b); err == nil {
+		if len(s.faults.read) == 0 {
+			s.receivers(func(_ *engine.Subscription, _ uint64, r *reliable.Receiver) { s.faults.before = r.Stats() })
+		}
+		s.faults.read = append(s.faults.read, unreadPacket{h.Instance(), wire.DataSeq(b)})
+	}
+}
+
+// readUnreadable records the packets of this step that cannot be read, after the step. The receiver may drop one that
+// is too far ahead, and request it later.
+func (s *subscriber) readUnreadable() {
+	if len(s.faults.read) == 0 {
+		return
+	}
+	var after stats.Receiver
+	s.receivers(func(_ *engine.Subscription, _ uint64, r *reliable.Receiver) { after = r.Stats() })
+	before := &s.faults.before
+	if after.Unreadable-before.Unreadable == uint64(len(s.faults.read)) &&
 		after.Overrun+after.Implausible == before.Overrun+before.Implausible {
-		o.unread[seq] = true
+		for _, x := range s.faults.read {
+			if s.faults.arrived == nil {
+				s.faults.arrived = make(map[events.Instance]map[uint64]bool)
+			}
+			if s.faults.arrived[x.of] == nil {
+				s.faults.arrived[x.of] = make(map[uint64]bool)
+			}
+			s.faults.arrived[x.of][x.seq] = true
+		}
 	}
+	s.faults.read = s.faults.read[:0]
 }
 
-// checkNAK checks that no packet is requested that has arrived and cannot be read.
-func (s *subscriber) checkNAK(b []byte) {
-	if wire.Type(b[3]) != wire.TypeNAK {
+// replied checks a packet that the subscriber sends: no NAK may request a packet that has arrived and cannot be read.
+func (s *subscriber) replied(b []byte) {
+	s.countRequests(b)
+	if wire.Type(b[3]) != wire.TypeNAK || len(s.faults.arrived) == 0 {
 		return
 	}
 	h, _ := wire.ParseHeader(b)
-	o := s.outputOf(h)
 	n, err := wire.ParseRanges(b)
-	if o == nil || err != nil || len(o.unread) == 0 {
+	if err != nil {
 		return
 	}
 	for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
 		for seq := first; seq < first+count; seq++ {
-			if o.unread[seq] {
+			if s.faults.arrived[h.Instance()][seq] {
 				s.sim.fail("subscriber %d requests packet %d, which has arrived and cannot be read", s.number, seq)
 			}
 		}
 	}
-}
-
-// outputOf returns the output of a packet's stream, or nil.
-func (s *subscriber) outputOf(h wire.Header) *output {
-	for _, st := range s.r.Streams() {
-		if st.Publisher == h.Publisher && st.Epoch == h.Epoch {
-			return outputOf(st)
-		}
-	}
-	return nil
 }

@@ -1,172 +1,150 @@
 package sim
 
 import (
-	"time"
+	"context"
+	"errors"
 
-	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
 // writer is one writing goroutine of a publisher.
 type writer struct {
 	p       *publisher
 	index   int
-	w       *reliable.Writer
 	left    int // messages left to be written in this life
-	quota   int // of these, the messages due now
 	serial  uint64
-	begun   bool // message has been drawn
-	message message
-	offset  int // written bytes of a large message
-	large   bool
-	whole   []byte
-	flushAt reliable.Instant // when to flush the open packet, by the node's clock; 0: flushed
-	flush   bool             // flush it now, when flow control and the rate limit allow
-	waiting bool             // a burst is scheduled
+	blocked bool // it waits for room
+	batch   [][]byte
 }
 
-func (w *writer) schedule(d time.Duration) {
-	w.waiting = true
-	s := w.p.sim
-	s.q.push(event{at: s.now.Add(d), kind: write, node: w.p.index, arg: uint32(w.index)<<16 | uint32(w.p.life)})
+// run writes bursts of messages, with pauses. It is a task.
+func (w *writer) run() {
+	p := w.p
+	if p.o.Await > 0 {
+		w.check(p.pub.WaitReceivers(background, 0, p.o.Await))
+	}
+	p.pause(p.sim.net.upTo(p.o.Gap))
+	for w.left > 0 {
+		for quota := min(w.left, max(1, p.o.Burst)); quota > 0; {
+			n := w.write(quota)
+			quota -= n
+			w.left -= n
+		}
+		if w.left == 0 && p.closing {
+			return
+		}
+		if p.o.Linger == 0 {
+			w.blocked = true
+			err := p.pub.Flush(background)
+			w.blocked = false
+			w.check(err)
+		}
+		if w.left > 0 {
+			p.pause(p.o.Gap)
+		}
+	}
 }
 
-// burst makes the next messages due.
-func (w *writer) burst() {
-	w.waiting = false
-	w.quota = min(w.left, max(1, w.p.o.Burst))
+// check reports an error of a call.
+func (w *writer) check(err error) {
+	if err != nil {
+		w.p.sim.fail("publisher %d, writer %d: %v", w.p.index, w.index, err)
+	}
 }
 
-// run writes due messages as far as there is room, and reports whether it wrote any.
-func (w *writer) run(now reliable.Instant) bool {
-	s := w.p.s
-	progress := false
-	wrote := false
-	if w.flushAt != 0 && now >= w.flushAt {
-		w.flush, w.flushAt = true, 0
-	}
-	for w.quota > 0 {
-		if !w.begun {
-			w.draw()
+// write writes up to quota messages, and returns their number.
+func (w *writer) write(quota int) (n int) {
+	p := w.p
+	w.blocked = true
+	defer func() { w.blocked = false }()
+	w.batch = w.batch[:0]
+	first := message{}
+	for n < quota {
+		m, large := w.draw()
+		data := make([]byte, m.size)
+		p.sim.o.Content.fill(data, m.key)
+		plain := !m.isRequest && !large && p.o.Linger == 0
+		if len(w.batch) > 0 && (!plain || m.topic != first.topic) {
+			w.publishBatch(first.topic)
 		}
-		if w.put() {
-			progress, wrote = true, true
-			w.begun = false
-			w.quota--
-			w.left--
-			continue
-		}
-		at := w.offset
-		r := s.Assign(now, w.w, false)
-		w.p.grow()
-		granted := s.Grant(w.w)
-		if !granted {
-			s.Short(now)
-		}
-		if !granted || w.w.Full() {
-			w.flush = w.flush || wrote // more packets follow: do not linger
-			if w.large && w.offset > 0 && w.w.Pending() && r == events.ReasonFlow && w.p.sim.net.draw(w.p.o.Abandon) {
-				w.abandon()
-				continue
-			}
-			return progress
-		}
-		if at == w.offset {
-			progress = true
+		n++
+		p.t.write(w.index, m)
+		switch {
+		case m.isRequest:
+			w.request(m, data)
+		case plain:
+			w.batch, first = append(w.batch, data), m
+		default:
+			w.publish(m, data, large && p.sim.net.draw(p.o.Abandon))
 		}
 	}
-	if wrote && w.p.o.Linger > 0 {
-		w.flushAt = now.Add(w.p.o.Linger)
+	if len(w.batch) > 0 {
+		w.publishBatch(first.topic)
 	}
-	w.flush = w.flush || wrote && w.p.o.Linger == 0
-	if w.flush {
-		lead := s.Lead()
-		w.flush = s.Assign(now, w.w, true) != events.ReasonNone
-		progress = progress || s.Lead() > lead
+	return n
+}
+
+// publishBatch publishes the messages in batch.
+func (w *writer) publishBatch(topic int) {
+	_, err := w.p.pub.PublishBatch(background, w.p.topics[topic], w.batch)
+	w.check(err)
+	w.batch = w.batch[:0]
+}
+
+// publish publishes a message. With impatient it gives up if it has to wait for long.
+func (w *writer) publish(m message, data []byte, impatient bool) {
+	p, ctx := w.p, background
+	if impatient {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		p.After(p.sim.net.upTo(p.o.Gap), cancel)
 	}
-	if w.left > 0 && w.quota == 0 && !w.waiting {
-		w.schedule(w.p.o.Gap)
+	err := p.pub.Publish(ctx, p.topics[m.topic], data, true)
+	if impatient && errors.Is(err, context.Canceled) {
+		p.t.unwrite(w.index)
+		p.sim.report.Abandoned++
+		return
 	}
-	return progress
+	w.check(err)
+}
+
+// request publishes a message as a request, or without a subscriber as another message.
+func (w *writer) request(m message, data []byte) {
+	p := w.p
+	q, err := p.pub.Request(background, p.topics[m.topic], data)
+	switch {
+	case errors.Is(err, engine.ErrNoResponders):
+		p.t.rewrite(w.index).isRequest = false
+		w.publish(m, data, false)
+	case err != nil:
+		w.check(err)
+	default:
+		r := &openRequest{q: q, key: m.key, arrived: make(map[uint64]bool)}
+		p.openRequests = append(p.openRequests, r)
+		p.Go(func() { p.takeReplies(r) })
+	}
 }
 
 // draw generates the next message.
-func (w *writer) draw() {
+func (w *writer) draw() (m message, large bool) {
 	o, n := w.p.o, w.p.sim.net
-	w.begun, w.offset = true, 0
 	w.serial++
 	if c := w.p.sim.o.Content; c != nil {
-		w.large, w.message = false, c.message(w.serial-1)
-		return
+		return c.message(w.serial - 1), false
 	}
-	w.large = n.draw(o.Large)
+	large = n.draw(o.Large)
 	size := o.Size[0] + n.rng.IntN(o.Size[1]-o.Size[0]+1)
-	size = min(size, w.p.s.MaxInBlock())
-	if w.large {
+	if large {
 		size = 1 + n.rng.IntN(o.LargeBytes)
 	}
 	if o.Writers > 1 {
 		size = max(size, 8) // room for the writer's number in the content
 	}
-	w.message = message{
+	return message{
 		key:       n.rng.Uint64()<<8 | uint64(w.index),
 		size:      size,
 		topic:     n.rng.IntN(o.Topics),
 		isRequest: n.draw(o.Requests),
-	}
-}
-
-// put writes the message, or as much of it as fits; it reports whether the message is complete.
-func (w *writer) put() bool {
-	m := &w.message
-	t := w.p.topics[m.topic]
-	if w.large {
-		return w.putLarge(t)
-	}
-	w.whole = append(w.whole[:0], make([]byte, m.size)...)
-	w.p.sim.o.Content.fill(w.whole, m.key)
-	if !w.append(t) {
-		return false
-	}
-	w.p.t.write(w.index, *m)
-	return true
-}
-
-func (w *writer) putLarge(t *reliable.Topic) bool {
-	m := &w.message
-	if w.offset == 0 {
-		w.whole = append(w.whole[:0], make([]byte, m.size)...)
-		w.p.sim.o.Content.fill(w.whole, m.key)
-	}
-	if w.offset == 0 && m.size <= w.p.s.MaxInBlock() {
-		if !w.append(t) {
-			return false
-		}
-		w.p.t.write(w.index, *m)
-		return true
-	}
-	for w.offset < m.size {
-		next := w.appendFragment(t)
-		if next == w.offset {
-			return false
-		}
-		if w.offset == 0 {
-			w.p.t.write(w.index, *m)
-		}
-		w.offset = next
-	}
-	return true
-}
-
-// midMessage reports whether some, but not all, fragments of a message are written.
-func (w *writer) midMessage() bool { return w.large && w.begun && w.offset > 0 }
-
-// abandon ends a large message before it is complete: no subscriber may receive it.
-func (w *writer) abandon() {
-	w.p.s.Abandon(w.w)
-	w.p.t.unwrite(w.index)
-	w.begun, w.flush = false, true
-	w.quota--
-	w.left--
-	w.p.sim.report.Abandoned++
+	}, large
 }
