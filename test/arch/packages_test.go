@@ -86,7 +86,7 @@ var packages = []struct {
 		"transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 350, "internal/pattern internal/wire"},
 	{"test/virtual", 100, ""},
-	{"test/sim", 6300, "internal/compress internal/discovery internal/engine internal/pattern internal/topics internal/wire " +
+	{"test/sim", 6350, "internal/compress internal/discovery internal/engine internal/pattern internal/topics internal/wire " +
 		"reliable test/virtual transport transport/signed"},
 
 	// The API.

@@ -63,10 +63,10 @@ func (p *publisher) checkLimit(b []byte) {
 		if seq < m.limit {
 			m.admitted = p.sim.now
 		}
-		if m.left || m.silent || m.unsure || !p.t.counts(m) {
+		if m.left && !m.returned || m.silent || !p.t.counts(m) {
 			continue
 		}
-		if m.released {
+		if m.left || m.released || m.unsure {
 			if seq < m.limit {
 				x.released = append(x.released, m)
 			}
@@ -98,7 +98,7 @@ func (p *publisher) checkEarly() {
 	for _, x := range p.early {
 		room, count := x.room, x.count
 		for _, m := range x.released {
-			if !m.released { // it counts again
+			if !m.released { // it counts, or may count
 				room, count = room+1, count+1
 			}
 		}
