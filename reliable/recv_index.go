@@ -91,7 +91,7 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 			if h := &st.win.history; h.open { // the history follows
 				since, whole = h.first, run.Number == 0 || h.first == 0
 			}
-			st.hasTopic(run.Topic, run.Body, since, whole && since >= max(st.start, st.topics.names.forgot))
+			st.hasTopic(run.Topic, run.Body, since, whole && since >= st.start)
 			if h := &st.win.history; h.open && h.ahead.comes && h.seek.open() {
 				h.seek.total(run.Topic, run.Number)
 			}
@@ -108,6 +108,7 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 			case x.comes:
 				x.open, x.comes, x.known = false, false, true
 				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun}
+				st.r.dropNames()
 			case st.win.history.open && st.win.history.ahead.comes:
 				x.listedAt, x.listed = seq+1, EventListing{st.win.history.first, x.begun}
 			}

@@ -1,6 +1,8 @@
 package reliable
 
 import (
+	"slices"
+
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -14,7 +16,7 @@ type Names interface {
 	// too. whole: no packet of st before sequence since had a message of the topic, so from there on it begins with
 	// number 0.
 	Named(st *Stream, id uint64, name string, since uint64, whole bool)
-	// Forgotten: st, the last stream with the topic, is removed.
+	// Forgotten: st, the last stream with the topic, was removed.
 	Forgotten(st *Stream, id uint64)
 	// Wants reports whether a named topic is wanted.
 	Wants(id uint64) bool
@@ -30,6 +32,7 @@ type names struct {
 	known  ring.Map[topicName]
 	byName pattern.Topics[uint64] // ids of known, by their names
 	found  []uint64               // result of NamesMatching
+	unused int                    // number of names of topics that no stream has
 	// number of names, known and refused, by key of the publisher that stated them first; nil if keys are not proved
 	held  map[uint32]int
 	trust TopicTrust // by which names were judged
@@ -37,8 +40,9 @@ type names struct {
 
 type topicName struct {
 	text    string
-	streams int    // how many streams have the topic
-	key     uint32 // of the publisher that named it first
+	streams int     // how many streams have the topic
+	last    *Stream // of these, the last one, if it was removed
+	key     uint32  // of the publisher that named it first
 }
 
 // signKey is the id of the key with which the stream's publisher signs. docs/protocol §29.1.
@@ -52,7 +56,6 @@ func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d
 type streamNames struct {
 	has     ring.Map[topicName] // topics with known names
 	refused refusedNames        // topics on which the publisher may not publish
-	forgot  uint64              // a topic that another stream had named was forgotten before this sequence
 }
 
 // maxNames bounds the topic names that a receiver keeps for a group.
@@ -129,7 +132,10 @@ func (r *Receiver) mayWant(id uint64) bool {
 func (st *Stream) shares(id uint64) {
 	if t := st.r.names.known.Get(id); st.topics.names.has.Get(id) == nil {
 		st.topics.names.has.Add(id, t)
-		t.streams++
+		if t.streams++; t.last != nil {
+			t.last = nil
+			st.r.names.unused--
+		}
 	}
 }
 
@@ -186,26 +192,41 @@ func (d *names) release(key uint32) {
 	}
 }
 
-// forgetNames forgets the names of topics that only st had, which is removed.
+// forgetNames takes the topics of st, which is removed, from it.
 func (r *Receiver) forgetNames(st *Stream) {
-	forgot := false
-	st.topics.names.has.All(func(id uint64, t *topicName) {
+	st.topics.names.has.All(func(_ uint64, t *topicName) {
 		if t.streams--; t.streams == 0 {
-			forgot = true
-			r.names.known.Remove(id)
-			r.names.byName.Remove(t.text, id)
-			r.names.release(t.key)
-			r.names.to.Forgotten(st, id)
+			t.last = st
+			r.names.unused++
 		}
 	})
 	for range st.topics.names.refused {
 		r.names.release(st.signKey())
 	}
 	st.topics.names = streamNames{}
-	for _, x := range r.list {
-		if forgot { // x may have delivered messages of the topic before it names the topic
-			x.topics.names.forgot = x.next
+	r.dropNames()
+}
+
+// dropNames forgets the topics that no stream has, unless one may have them without having named them yet.
+func (r *Receiver) dropNames() {
+	asks := func(st *Stream) bool {
+		return !st.life.finished && (!st.topics.index.known || st.topics.index.open)
+	}
+	if r.names.unused == 0 || slices.ContainsFunc(r.list, asks) {
+		return
+	}
+	r.names.unused = 0
+	unused := make(map[uint64]*topicName)
+	r.names.known.All(func(id uint64, t *topicName) {
+		if t.streams == 0 {
+			unused[id] = t
 		}
+	})
+	for id, t := range unused {
+		r.names.known.Remove(id)
+		r.names.byName.Remove(t.text, id)
+		r.names.release(t.key)
+		r.names.to.Forgotten(t.last, id)
 	}
 }
 

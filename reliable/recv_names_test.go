@@ -108,7 +108,8 @@ func TestNamesAreLearned(t *testing.T) {
 }
 
 // A pattern of a receiver that has followed streams for long begins when their rounds are complete. Streams that are
-// lost or over delay it no longer. Names are forgotten with the last stream that has the topic. docs/protocol §9.9.
+// lost or over delay it no longer. Names are forgotten with the last stream that may have the topic. docs/protocol
+// §9.9.
 func TestNamesOfStreams(t *testing.T) {
 	l, names := &log{}, &learned{}
 	r := newReceiver(t, l, nil)
@@ -136,6 +137,10 @@ func TestNamesOfStreams(t *testing.T) {
 	if r.Tick(Instant(6 * time.Second)); !r.NamesLearned() {
 		t.Error("a lost stream and one that is over delay patterns")
 	}
+	if len(r.list) != 1 || r.NamesKnown() != 3 {
+		t.Errorf("%d names are known while one of %d streams has still to list its topics", r.NamesKnown(), len(r.list))
+	}
+	r.evict(r.list[0])
 	if slices.Sort(names.all); !slices.Equal(names.all, []string{"-a.b", "-x", "-z"}) || r.NamesKnown() != 0 {
 		t.Errorf("forgotten %q", names.all)
 	}

@@ -60,9 +60,7 @@ func TestRefusedNames(t *testing.T) {
 	if held := r.names.held[0]; held != 2 {
 		t.Errorf("%d names are counted, want 2", held)
 	}
-	for _, st := range r.Streams() {
-		r.forgetNames(st)
-	}
+	r.Free()
 	if len(r.names.held) != 0 || r.names.known.Len() != 0 {
 		t.Errorf("%v names are counted for a removed stream", r.names.held)
 	}
