@@ -145,7 +145,7 @@ func (s *subscriber) checkFirst(x *stream, begin uint64) {
 	for _, r := range s.readers {
 		for _, f := range r.feeds {
 			for i := range f.topics {
-				if f.x != x || f.t == nil || !f.wants(i) || i >= len(f.t.topics) {
+				if f.x != x || f.t == nil || r.s.Err() != nil || !f.wants(i) || i >= len(f.t.topics) {
 					continue
 				}
 				n, sent := f.firstOf(i), f.t.topics[i].sent
