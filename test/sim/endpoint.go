@@ -160,7 +160,10 @@ func (e *endpoint) event(x transport.Event) { e.events, e.woken = append(e.event
 
 func (e *endpoint) Poll(b *transport.Batch) error {
 	b.Trains, b.Events, b.More = b.Trains[:0], b.Events[:0], false
-	if e.closed {
+	if e.closed { // lent memory is invalid
+		for _, x := range e.lent {
+			spoil(x.mem)
+		}
 		return net.ErrClosed
 	}
 	b.Events, e.events = append(b.Events, e.events...), e.events[:0]
@@ -208,15 +211,20 @@ func (e *endpoint) lend(x received) transport.Train {
 	return tr
 }
 
+// spoil overwrites memory that the loop must not read any more.
+func spoil(b []byte) {
+	for i := 0; i < len(b); i += 16 {
+		b[i] ^= 0xa5
+	}
+}
+
 func (e *endpoint) Release(t *transport.Train) {
 	x := &e.lent[t.Lease]
 	if !x.out {
 		e.s.fail("node %d returns a packet twice", e.p.index)
 		return
 	}
-	for i := 0; i < len(x.mem); i += 16 {
-		x.mem[i] ^= 0xa5
-	}
+	spoil(x.mem)
 	if x.kept {
 		e.s.report.Kept++
 	}
