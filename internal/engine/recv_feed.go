@@ -27,12 +27,12 @@ type feed struct {
 	bound   int           // how many packets it may be behind: slow.Policy
 	newest  atomic.Uint64 // position of the latest packet in which a message begins, for slow.Latest
 	ofPatterns
+	blind    atomic.Bool           // patterns may miss topics: the group has too many
 	squeezed atomic.Bool           // the stream waits for the reader to catch up
 	done     atomic.Bool           // the loop may detach it
 	finished bool                  // the end was read
 	later    map[uint64]laterTopic // topics that begin further on in the stream, by id
 	notices
-	blind atomic.Bool // patterns may miss topics: the group has too many
 
 	_ [64]byte // The fields below are written for each packet, and must not share a cache line with the reader's.
 

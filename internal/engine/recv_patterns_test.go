@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A pattern may match as many topics as a receiver keeps names of, and any host can announce that many. Subscribing and
+// A pattern may match as many topics as a receiver keeps names of, and any host can name that many. Subscribing and
 // unsubscribing blocks the loop for a time proportional to their number. Quadratic work shows in the time of this test.
 // docs/protocol §12.5.
 func TestPatternOfManyTopics(t *testing.T) {
@@ -47,7 +47,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 			l.do(func() { n = len(l.find(0, nil).topics) })
 			return n
 		}
-		l.do(func() { announce(l, topics, each) })
+		l.do(func() { name(l, topics, each) })
 		if n := known(); n < topics {
 			t.Fatalf("%d topics are wanted, want at least %d", n, topics)
 		}
@@ -68,20 +68,26 @@ func TestPatternOfManyTopics(t *testing.T) {
 	}
 }
 
-// announce passes packets to the stream of group 0 that announce topics, as many as each per packet.
-func announce(l *Loop, topics, each int) {
+// name passes a new stream of group 0, with packets of as many topic runs as each.
+func name(l *Loop, topics, each int) {
 	g := l.find(0, nil)
-	st := g.r.Streams()[0]
-	h := wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: st.Publisher, Epoch: st.Epoch}
+	h := wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: 7, Epoch: 3}
 	for i := 0; i < topics; i += each {
-		b := wire.AppendAnnounceHeader(nil, h, st.Next(), uint32(i), uint32(topics))
+		b := make([]byte, wire.DataHeaderLen)
+		wire.PutDataHeader(b, h, wire.MaxPacket)
+		wire.SetSeq(b, uint64(i/each))
 		for j := range each {
-			name := fmt.Sprint("t.", i+j)
-			b = wire.AppendTopicState(b, wire.TopicID(name), 0, name)
+			b = appendTopic(b, fmt.Sprint("t.", i+j))
 		}
-		wire.FinishAnnounce(b, each)
 		g.r.Handle(l.now(), 0, b)
 	}
+}
+
+// appendTopic appends a topic run.
+func appendTopic(b []byte, name string) []byte {
+	run := make([]byte, wire.RunHeaderLen+len(name))
+	wire.PutTopicRun(run, wire.TopicID(name), name)
+	return append(b, run...)
 }
 
 // Messages on topics beyond the limit of patterns are a gap with that cause for handlers and readers, and are logged
@@ -112,7 +118,7 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 		t.Fatal(err)
 	}
 	const limit = 131072 // docs/protocol §12.5
-	l.do(func() { announce(l, limit, limit/128) })
+	l.do(func() { name(l, limit, limit/128) })
 	for _, name := range []string{"late", "later"} {
 		_, beyond := publication(t, there, name)
 		if err := p.Publish(ctx, beyond, nil, true); err != nil {
