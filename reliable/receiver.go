@@ -222,9 +222,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.wake.by(now)
 	st.out = r.sink.Open(st)
 	r.sink.StreamUp(st)
-	if x := &st.topics.index; st.next == 0 {
-		x.known = true
-	} else {
+	if st.topics.index.known = st.next == 0; st.next > 0 || r.names.to != nil {
 		st.askAll()
 	}
 	if fetches {

@@ -36,6 +36,7 @@ type indexState struct {
 
 	// known: all topics that the stream had before the loss that is being asked about are known, as far as wanted.
 	known    bool
+	whole    bool   // topics without messages are known, too
 	at       uint64 // packets below were inspected
 	listedAt uint64 // 1 + sequence of the packet in which a round that answers ended
 	listed   EventListing
@@ -59,11 +60,15 @@ func (st *Stream) ask(since uint64) {
 	st.report.by(0)
 }
 
-// askAll asks for all topics.
+// askAll asks for all topics. Those that have messages are known already if the stream began at 0.
 func (st *Stream) askAll() {
-	st.topics.index.known = false
+	x := &st.topics.index
+	x.known, x.whole = st.next == 0, false
 	st.ask(0)
 }
+
+// learned reports whether no answer about all topics is still to come.
+func (x *indexState) learned() bool { return x.known && !(x.open && x.since == 0) }
 
 // Missed asks for the topics that may have lost messages in the packets from sequence seq on, which a reader of the
 // output has missed. If the publisher is lost, an EventDown says so once more.
@@ -106,7 +111,7 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 				x.comes, x.begun = answers, seq
 			case b.Marks&wire.IndexEnds == 0:
 			case x.comes:
-				x.open, x.comes, x.known = false, false, true
+				x.open, x.comes, x.known, x.whole = false, false, true, x.whole || x.since == 0
 				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun}
 			case st.win.history.open && st.win.history.ahead.comes:
 				x.listedAt, x.listed = seq+1, EventListing{st.win.history.first, x.begun}
