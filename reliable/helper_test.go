@@ -169,7 +169,8 @@ type log struct {
 	up, down   []events.Cause // causes of down; one entry for each up
 	packets    []uint64
 	gaps       [][3]uint64 // first, count, cause
-	totals     []TopicTotal
+	listed     []EventListing
+	lost       []events.Cause // causes of EventDown
 	collisions []events.TopicCollisionError
 	faults     []events.FaultError
 	unnamed    []events.Cause

@@ -128,28 +128,6 @@ func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 	}
 }
 
-// An announce as of an implausible sequence leaves the totals open; a genuine one settles them. docs/protocol §9.3.
-func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
-	l := &log{}
-	r := newReceiver(t, l, nil)
-	r.Handle(1, 5, data(3, 0, 0))
-	r.Handle(1, 5, data(3, 2, 0))
-	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 3, Trail: 2, SentAt: 1}))
-	for _, asOf := range []uint64{wire.MaxSeq, 4 + assignedPackets} {
-		r.Handle(1, 5, announce(3, asOf, wire.TopicID("a.b"), "a.b"))
-	}
-	if len(l.totals) != 0 || r.Stats().Implausible != 2 {
-		t.Errorf("reported %v, %+v", l.totals, r.Stats())
-	}
-	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
-		t.Errorf("statuses %v", st)
-	}
-	r.Handle(1, 5, announce(3, 3, wire.TopicID("a.b"), "a.b"))
-	if len(l.totals) != 2 {
-		t.Errorf("reported %v", l.totals)
-	}
-}
-
 // NCFs delay NAKs, but not permanently: an NCF may be replayed repeatedly. docs/protocol §6.6.
 func TestReceiverSendsNAKsDespiteNCFs(t *testing.T) {
 	l := &log{}
@@ -198,7 +176,6 @@ func TestReplaysDoNotKeepAPublisherAlive(t *testing.T) {
 		"repair":                  data(3, 1, wire.FlagRepair),
 		"the newest heartbeat":    heartbeatOf(3, 0, newest),
 		"an older heartbeat":      heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1}),
-		"announce":                announce(3, 2, wire.TopicID("a.b"), "a.b"),
 		"NCF":                     ncf.Finish(),
 		"heartbeat from far away": heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60}),
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -118,8 +119,11 @@ func (r *random) step() {
 		if r.rng.IntN(60) == 0 {
 			r.high += uint64(r.rng.IntN(60))
 		}
-		r.handle(data(r.epoch, r.high, 0))
-		r.high++
+		b := data(r.epoch, r.high, 0)
+		if r.high++; r.rng.IntN(8) == 0 { // with an index round
+			b = append(append(b, wiretest.Index(begins|all, r.rng.Uint64N(r.high))...), wiretest.Index(ends, 1)...)
+		}
+		r.handle(b)
 	case k < 700:
 		r.handle(data(r.epoch, low+uint64(r.rng.IntN(6)), wire.FlagRepair))
 	case k < 740:
@@ -224,9 +228,11 @@ func (r *random) judge() {
 			r.t.Errorf("packets below %d of %d are tracked; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)
 		case st.abandon.below > st.next && st.next == st.tracked:
 			r.t.Errorf("given up below %d, but next is %d", st.abandon.below, st.next)
-		case len(st.totals.pending) > 0 && st.totals.pending[0].asOf <= st.next:
-			r.t.Errorf("totals as of %d are not delivered at %d", st.totals.pending[0].asOf, st.next)
-		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt && !st.totals.wanted():
+		case st.topics.index.comes:
+			r.t.Errorf("a round has not ended at %d", st.next)
+		case st.life.downDue && st.next == st.high:
+			r.t.Errorf("the loss of the publisher is not delivered at %d", st.next)
+		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt:
 			r.t.Errorf("the stream reached its end, %d, but has not ended", st.life.endAt)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
-	"github.com/fanfaremq/fanfare/transport"
 )
 
 // docs/protocol §6.1, §6.2.
@@ -139,10 +138,6 @@ func TestReceiverReportsGoneAtOnce(t *testing.T) {
 	if len(l.packets) != 3 || len(l.gaps) != 2 || l.gaps[1] != [3]uint64{3, 1, uint64(events.CauseGone)} {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
-	// It requests the totals of its topics.
-	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
-		t.Errorf("statuses %v", st)
-	}
 }
 
 // Every gap is given up at its deadline, even those detected after others were. docs/protocol §9.1.
@@ -184,8 +179,8 @@ func TestLostPublisherReturns(t *testing.T) {
 	if l.down[0] != events.CausePublisherLost || len(l.gaps) != 1 || len(l.packets) != 2 {
 		t.Errorf("down %v, gaps %v, %d packets", l.down, l.gaps, len(l.packets))
 	}
-	if n := len(l.totals); n != 1 || l.totals[0].Lost != events.CausePublisherLost {
-		t.Errorf("totals %v", l.totals)
+	if !slices.Equal(l.lost, []events.Cause{events.CausePublisherLost}) {
+		t.Errorf("reported lost: %v", l.lost)
 	}
 	if mem.bytes != 0 {
 		t.Errorf("the window of a lost publisher still has %d bytes", mem.bytes)
@@ -315,45 +310,36 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	}
 }
 
-// A listing of many topics takes many packets; a received part counts in the next listing, so that losses do
-// not restart it each time. The transport accepts one packet at a time here. docs/protocol §9.5.
-func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
-	b := newBench(t, nil)
-	l := &log{}
+// A round of many topics takes many packets. Lost ones are repaired, so one round suffices. docs/protocol §9.3.
+func TestIndexRoundUnderLoss(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 1024 })
+	l := &log{onPacket: func(*Stream, []byte) {}}
 	r := newReceiver(t, l, nil)
 	var names []string
 	for i := range 500 {
 		names = append(names, b.topic("a topic with a rather long name, of which there are many: "+string(rune(0x4e00+i))).Name)
 	}
-	setTopics(r, 1, names)
-	r.Handle(1, 5, data(3, 0, 0))
-	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
+	setTopics(r, 1, append(names, "no topic of the stream"))
 	b.publish(2)
 	rng := rand.New(rand.NewPCG(1, 1))
 	now := Instant(1)
-	var tr transport.Outbound
-	for done := false; !done; {
+	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
+	for ; len(l.listed) == 0; now, b.now = now.Add(time.Millisecond), b.now.Add(time.Millisecond) {
 		for _, p := range replies(r, now) {
 			b.s.Handle(b.now, p.b, nil)
 		}
-		for b.s.Next(b.now, &tr) {
-			if p := tr.Data[:tr.Lens[0]]; rng.IntN(10) > 0 {
-				r.Handle(now, 5, p)
+		b.index()
+		for _, p := range b.next() {
+			if rng.IntN(10) > 0 {
+				r.Handle(now, 5, p.b)
 			}
-			b.s.Sent(b.now, 1, b.s.out.posted+1)
 		}
-		if now, b.now = now.Add(time.Millisecond), b.now.Add(time.Millisecond); now > Instant(10*time.Second) {
-			t.Fatalf("only %d topics were announced", len(l.totals))
-		}
-		done = len(l.totals) > 0 && l.totals[len(l.totals)-1].Complete
-	}
-	for i, x := range l.totals {
-		if x.Index != uint32(i) || i < 500 && x.ID != wire.TopicID(names[i]) {
-			t.Fatalf("total %d is %+v", i, x)
+		if now > Instant(10*time.Second) {
+			t.Fatalf("only %d topics are known", len(r.list[0].topics.has))
 		}
 	}
-	if len(l.totals) != 501 {
-		t.Errorf("%d totals", len(l.totals))
+	if st := r.list[0]; len(st.topics.has) != 500 || !st.topics.index.known || b.s.Stats().IndexRounds != 1 || r.Stats().Repaired == 0 || r.PublisherMissing() == false {
+		t.Errorf("%d topics after %d rounds, %d repairs", len(st.topics.has), b.s.Stats().IndexRounds, r.Stats().Repaired)
 	}
 }
 
@@ -459,7 +445,7 @@ func TestWindowReturnsSmaller(t *testing.T) {
 // A publisher that is silent after its end, before everything was received, is lost. docs/protocol §11.3.
 func TestLostAfterTheEnd(t *testing.T) {
 	l := &log{}
-	r := newReceiver(t, l, nil)
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Deadline = time.Minute })
 	now := Instant(1)
 	r.Handle(now, 5, data(3, 0, 0))
 	r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1}))

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// ended returns a receiver that has received packets 0 and 1 of a stream, without pending totals.
+// ended returns a receiver that has received packets 0 and 1 of a stream.
 func ended(t *testing.T) (*Receiver, *log, func(sentAt, lead uint64, flags wire.Flags)) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -17,9 +17,6 @@ func ended(t *testing.T) (*Receiver, *log, func(sentAt, lead uint64, flags wire.
 	r.Handle(1, 5, data(3, 1, 0))
 	return r, l, func(sentAt, lead uint64, flags wire.Flags) {
 		r.Handle(Instant(sentAt), 5, heartbeatOf(3, flags, wire.Heartbeat{Lead: lead, SentAt: sentAt}))
-		if flags&wire.FlagEnd != 0 {
-			r.Handle(Instant(sentAt), 5, announced(2, 2))
-		}
 	}
 }
 
@@ -157,4 +154,54 @@ func TestHeartbeatsFromTheFutureAreReported(t *testing.T) {
 			t.Errorf("forged %v: faults %v, down %v", forged, l.faults, l.down)
 		}
 	}
+}
+
+// A publisher that is silent after its end has ended, and is not lost: even
+// without room in the output. docs/protocol §11.2.
+func TestSilenceAfterTheEnd(t *testing.T) {
+	const silence = 10 * time.Second
+	end := heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 3, SentAt: 1})
+	begin := func(l *log, seqs ...uint64) *Receiver {
+		r := newReceiver(t, l, nil)
+		r.Handle(Instant(time.Hour), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 0}))
+		for _, seq := range seqs {
+			r.Handle(Instant(time.Hour), 5, data(3, seq, 0))
+		}
+		r.Handle(Instant(time.Hour), 5, end)
+		r.Tick(Instant(time.Hour))
+		return r
+	}
+	late := Instant(time.Hour).Add(silence)
+	t.Run("no room", func(t *testing.T) {
+		room := false
+		l := &log{room: func() bool { return room }}
+		r := begin(l, 0, 1, 2)
+		for range 3 {
+			replies(r, late)
+		}
+		if len(l.down) > 0 || len(l.packets) > 0 || r.Deadline() <= late {
+			t.Errorf("down %v, %d packets, again at %v", l.down, len(l.packets), r.Deadline())
+		}
+		room = true
+		r.Resume(late)
+		if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || len(l.packets) != 3 || len(l.gaps) > 0 {
+			t.Errorf("with room: down %v, %d packets, gaps %v", l.down, len(l.packets), l.gaps)
+		}
+	})
+	t.Run("received again", func(t *testing.T) {
+		room := false
+		l := &log{room: func() bool { return room }}
+		r := begin(l, 0, 1, 2)
+		r.Tick(late)
+		r.Handle(late, 5, heartbeatOf(3, wire.FlagEnd|wire.FlagSolicit, wire.Heartbeat{Lead: 3, SentAt: uint64(silence)}))
+		if n := len(of(wire.TypeStatus, replies(r, late))); n == 0 {
+			t.Error("no reply to a heartbeat after the end")
+		}
+		if room = true; len(l.up) != 1 {
+			t.Errorf("reported up %d times", len(l.up))
+		}
+		if r.Resume(late); !slices.Equal(l.down, []events.Cause{events.CauseNone}) {
+			t.Errorf("down %v", l.down)
+		}
+	})
 }

@@ -211,6 +211,101 @@ func TestHistoryThatDoesNotArrive(t *testing.T) {
 	}
 }
 
+// With patterns, the history is delivered once a round behind it has named its topics, or it can be expected no more.
+// docs/protocol §9.9.
+func TestPatternsWaitForTopicsOfTheHistory(t *testing.T) {
+	answer := func(marks wire.IndexMarks, since uint64, answers ...uint64) string {
+		return index(begins|marks, since, answers...) + topicRuns("old=7", "none=4", "new=1") + index(ends, 3)
+	}
+	for name, c := range map[string]struct {
+		do     func(r *Receiver)
+		listed bool // else the topics are named as they are delivered
+		waits  bool
+	}{
+		"no round":  {func(*Receiver) {}, false, true},
+		"its round": {func(r *Receiver) { handle(r, 14, answer(0, 0, 42, 1)) }, true, false},
+		"its round, in parts": {func(r *Receiver) {
+			handle(r, 14, index(begins, 0, 42, 1))
+			handle(r, 15, topicRuns("old=7", "none=4", "new=1"))
+			handle(r, 16, index(ends, 2))
+		}, true, false},
+		"no end of it":                  {func(r *Receiver) { handle(r, 14, index(begins, 0, 42, 1)) }, false, true},
+		"a packet before it is missing": {func(r *Receiver) { handle(r, 15, answer(0, 0, 42, 1)) }, false, true},
+		"a round of all from there on":  {func(r *Receiver) { handle(r, 14, answer(all, 10)) }, true, false},
+		"of all from later on":          {func(r *Receiver) { handle(r, 14, index(begins|all, 11), index(ends, 2)) }, false, true},
+		"a round for others":            {func(r *Receiver) { handle(r, 14, index(begins, 0, 41, 1), index(ends, 2)) }, false, true},
+		"a loss within it": {func(r *Receiver) {
+			handle(r, 14, index(begins, 0, 42, 1))
+			handle(r, 16, index(ends, 2))
+			gone(r, 15, 1)
+		}, false, true},
+		"its round after the lost one": {func(r *Receiver) { handle(r, 15); gone(r, 14, 1); handle(r, 16, answer(0, 0, 42, 2)) }, true, false},
+		"the recovery deadline":        {func(r *Receiver) { r.Tick(Instant(2*time.Second + 2)) }, false, false},
+		"the publisher is lost":        {func(r *Receiver) { r.cfg.Deadline = time.Hour; r.Tick(Instant(time.Minute)) }, false, false},
+		"the publisher has ended meanwhile": {func(r *Receiver) {
+			for at := range uint64(2) {
+				r.Handle(1, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 14, Trail: 10, SentAt: at + 2}))
+			}
+		}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, l := fromWindow(t, 200)
+			names := &learned{}
+			r.LearnNames(0, names)
+			r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 14, Trail: 10, SentAt: 1, Interval: time.Second}))
+			if q, since := asked(t, r); q != 1 || since != 0 {
+				t.Errorf("question %d since %d", q, since)
+			}
+			for seq, runs := range [][]string{{"old:5"}, {"new=0", "new:0"}, {"old=6"}, {"old:6"}} {
+				handle(r, 10+uint64(seq), topicRuns(runs...))
+			}
+			st := r.list[0]
+			c.do(r)
+			if waits := len(l.packets) == 0; waits != c.waits || waits && (st.Next() != 10 || st.Stalled() != true) || !waits && st.next < 14 {
+				t.Errorf("%d packets, next is %d", len(l.packets), st.next)
+			}
+			if d := r.Deadline(); c.waits && d > Instant(2*time.Second+2) {
+				t.Errorf("the next deadline is after %v", d)
+			}
+			want := []string{"new whole since 11 at 11", "old since 12 at 12"}
+			if c.listed {
+				want = []string{"old since 10 at 10", "none since 10 at 10", "new since 10 at 10"}
+			} else if c.waits {
+				want = nil
+			}
+			if !slices.Equal(names.all, want) {
+				t.Errorf("learned %q, want %q", names.all, want)
+			}
+		})
+	}
+}
+
+// A round of state is void for patterns if the topics are not known at its end. docs/protocol §25.6.
+func TestStateBeforeNames(t *testing.T) {
+	state := func(round uint32) string {
+		ids := "\x2a\x00\x00\x00\x00\x00\x00\x00"
+		b := make([]byte, 2*(wire.RunHeaderLen+wire.StateHeaderLen)+len(ids))
+		n := len(b) - wire.RunHeaderLen - wire.StateHeaderLen
+		wire.PutStateRun(b[:n], 0, 0, &wire.State{Marks: wire.StateBegins, Round: round, Bytes: []byte(ids)})
+		wire.PutStateRun(b[n:], 0, 0, &wire.State{Marks: wire.StateEnds, Round: round})
+		return string(b)
+	}
+	for _, known := range []bool{false, true} {
+		r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.FromState = true })
+		r.LearnNames(0, &learned{})
+		r.Handle(1, 5, heartbeatOf(3, wire.FlagState, wire.Heartbeat{Lead: 5, SentAt: 1}))
+		if known {
+			handle(r, 5, index(begins, 0, 42, 1), index(ends, 1))
+		} else {
+			handle(r, 5)
+		}
+		handle(r, 6, state(1))
+		if st := r.list[0]; st.BeginsWithState() == known || st.win.state.tries > 0 == known {
+			t.Errorf("names known: %v; it waits for state: %v, after %d void rounds", known, st.BeginsWithState(), st.win.state.tries)
+		}
+	}
+}
+
 // Flow control and repairs of others do not wait for a joining receiver, and its repairs come last.
 // docs/protocol §6.13, §8.10.
 func TestJoinersComeLast(t *testing.T) {

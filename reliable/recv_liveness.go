@@ -171,11 +171,7 @@ func (st *Stream) back(now Instant) {
 		st.life.down, st.life.downCause, st.life.upAt = false, events.CauseNone, st.r.up(now)
 		st.report.sent = 0 // it may have removed this receiver as a member
 		st.report.by(now)
-		if st.life.downDue { // the output has not learned that the publisher was lost
-			st.life.downDue = false
-		} else if x := &st.topics.index; x.known {
-			x.open = false // readers have reported that the extent of earlier losses is unknown
-		}
+		st.life.downDue = false // if it is, the output has not learned that the publisher was lost
 		st.r.sink.StreamUp(st)
 	}
 }
@@ -255,6 +251,7 @@ func (st *Stream) lose(now Instant) {
 		st.depart(now)
 		return
 	}
+	st.life.ended = false // not before the publisher is received again
 	cause := st.r.instances.silence(st)
 	old := st.life.old
 	if x := st.path.legs; x != nil {
@@ -263,9 +260,7 @@ func (st *Stream) lose(now Instant) {
 	if old >= oldHeartbeats {
 		st.fault(events.FaultClock)
 	}
-	if st.giveUp(now, st.high, cause); st.life.finished {
-		return // giving up the missing packets has ended the stream
-	}
+	st.giveUp(now, st.high, cause)
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), cause
 	st.report.stop()
 	if st.win.state.waits() {

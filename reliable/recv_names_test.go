@@ -15,14 +15,14 @@ import (
 // learned records names.
 type learned struct{ all []string }
 
-func (l *learned) Named(_ *Stream, id uint64, name string, first bool) {
+func (l *learned) Named(st *Stream, id uint64, name string, since uint64, whole bool) {
 	if id != wire.TopicID(name) {
 		name += " of another topic"
 	}
-	if first {
-		name += " first"
+	if whole {
+		name += " whole"
 	}
-	l.all = append(l.all, name)
+	l.all = append(l.all, fmt.Sprint(name, " since ", since, " at ", st.next))
 }
 func (l *learned) Forgotten(_ *Stream, id uint64) { l.all = append(l.all, fmt.Sprintf("-%x", id)) }
 func (l *learned) Wants(uint64) bool              { return true }
@@ -30,200 +30,140 @@ func (l *learned) Untrusted(_ *Stream, _ uint64, topic string, messages int, fir
 	l.all = append(l.all, fmt.Sprintf("untrusted %s %d %v", topic, messages, first))
 }
 
-// requestsNames counts the statuses that request names, and checks that all of them have the flag of further topics.
-func requestsNames(t *testing.T, r *Receiver, now Instant) (n int) {
-	t.Helper()
-	for _, p := range of(wire.TypeStatus, replies(r, now)) {
-		if st, err := wire.ParseStatus(p.b); err != nil || len(st.Name)+st.Topics() > 0 && p.Flags&wire.FlagMoreTopics == 0 {
-			t.Errorf("status %v %v: %v", p.Flags, st, err)
-		}
-		if p.Flags&wire.FlagWantTopics != 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// Names are learned from the stream without requests, from its beginning. A packet of a topic without a name waits,
-// the name is requested, and the packet is delivered after the name, in order. docs/protocol §9.9.
+// Topics are learned from topic runs, in order. While the topics of a stream are known, one that it names first began
+// with number 0 there, or after the first packet of the losses that were asked about. Packets never wait for names.
+// docs/protocol §9.9.
 func TestNamesAreLearned(t *testing.T) {
-	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
-	l, names := &log{}, &learned{}
-	r := newReceiver(t, l, nil)
-	r.LearnNames(at(0), names)
-	r.Handle(at(0), 5, wiretest.Named(0, "x=0", "x:0"))
-	r.Handle(at(0), 5, wiretest.Named(1, "x:1", "y=4"))
-	if requestsNames(t, r, at(0)) != 0 || !slices.Equal(names.all, []string{"x first", "y"}) || len(l.packets) != 2 {
-		t.Fatalf("learned %q, %d packets", names.all, len(l.packets))
+	answer := func(since, question uint64, runs ...string) string {
+		return index(begins, since, 42, question) + topicRuns(runs...) + index(ends, uint64(len(runs)))
 	}
-	r.Handle(at(1), 5, wiretest.Named(2, "x:2", "late:0")) // its name was lost
-	r.Handle(at(1), 5, wiretest.Named(3, "x:3"))
-	if len(l.packets) != 2 || requestsNames(t, r, at(1)) != 1 {
-		t.Fatalf("%d packets are delivered, want 2: a name is missing", len(l.packets))
-	}
-	if n := requestsNames(t, r, at(nameRetry/2)); n != 0 {
-		t.Errorf("requested again after half the time")
-	}
-	if d := r.Deadline(); d > at(nameRetry+2) {
-		t.Errorf("the deadline is after %v", d.Sub(at(0)))
-	}
-	if n := requestsNames(t, r, at(nameRetry+2)); n != 1 {
-		t.Errorf("requested again %d times", n)
-	}
-	r.Handle(at(nameRetry+3), 5, wiretest.Announce(2, 1, 3, "late")) // of an incomplete listing
-	r.Tick(at(nameRetry + 3))
-	if len(l.packets) != 4 || !slices.Equal(names.all, []string{"x first", "y", "late"}) {
-		t.Errorf("learned %q, %d packets", names.all, len(l.packets))
-	}
-	if r.Stats().Unnamed != 0 {
-		t.Error("a name is reported as missing")
-	}
-	if name, ok := r.Name(wire.TopicID("late")); !ok || name != "late" {
-		t.Errorf("name %q, %v", name, ok)
-	}
-}
-
-// In a stream that begins with its publisher's window names are requested at once; known names are learned before the
-// first packet, and a missing one is awaited once the history is complete. docs/protocol §9.9.
-func TestNamesOfTheWindow(t *testing.T) {
-	r, l := fromWindow(t, 200)
-	now := Instant(time.Hour)
-	names := &learned{}
-	r.LearnNames(now, names)
-	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 14, Trail: 10, SentAt: 1}))
-	if n := requestsNames(t, r, now); n != 1 {
-		t.Errorf("requested names %d times", n)
-	}
-	r.Handle(now, 5, wiretest.Announce(14, 0, 2, "old"))
-	if st := r.Streams()[0]; st.Next() != 10 || !slices.Equal(names.all, []string{"old"}) {
-		t.Errorf("learned %q, continues with packet %d", names.all, st.Next())
-	}
-	for seq, runs := range [][]string{{"old:5"}, {"new=0", "new:0"}, {"older:3"}, {"old:6"}} {
-		r.Handle(now, 5, wiretest.Named(10+uint64(seq), runs...))
-	}
-	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"old", "new first"}) {
-		t.Fatalf("learned %q, %d packets", names.all, len(l.packets))
-	}
-	r.Handle(now, 5, wiretest.Announce(14, 1, 2, "older"))
-	r.Tick(now)
-	if len(l.packets) != 4 || len(l.gaps) != 0 || r.Stats().Unnamed != 0 {
-		t.Errorf("learned %q, %d packets, gaps %v", names.all, len(l.packets), l.gaps)
-	}
-}
-
-// The wait for a name ends when the publisher has announced all topics without that one, is silent,
-// or after the recovery deadline; that is reported once. docs/protocol §9.9.
-func TestMissingNames(t *testing.T) {
-	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
-	for _, c := range []struct {
-		name string
-		then func(r *Receiver)
+	for name, c := range map[string]struct {
+		do      func(r *Receiver)
+		want    []string
+		unknown bool // at the end
 	}{
-		{"all are announced", func(r *Receiver) {
-			r.Handle(at(2), 5, wiretest.Announce(0, 0, 1, "x")) // too early to contain it
-			if len(r.list[0].topics.names.unnamed) > 0 {
-				t.Error("given up because of an earlier listing")
+		"from the first packet on": {func(r *Receiver) {
+			handle(r, 0, topicRuns("x=0", "x:0"))
+			handle(r, 1, topicRuns("y=4", "x=1"))
+			handle(r, 2, topicRuns("lost:0"))
+		}, []string{"x whole since 0 at 0", "y whole since 1 at 1"}, false},
+		"held packets, once": {func(r *Receiver) {
+			handle(r, 0)
+			handle(r, 2, topicRuns("y=0"))
+			if len(r.names.to.(*learned).all) != 0 {
+				t.Error("a name is learned before its turn")
 			}
-			r.Handle(at(2), 5, wiretest.Announce(2, 0, 2, "x"))
-			r.Handle(at(2), 5, wiretest.Announce(2, 1, 2, "y"))
-			r.Tick(at(2))
-		}},
-		{"a wrong name", func(r *Receiver) {
-			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 2, 0, 1)
-			b = wire.AppendTopicState(b, wire.TopicID("late"), 0, "forged")
-			wire.FinishAnnounce(b, 1)
-			r.Handle(at(2), 5, b)
-			r.Tick(at(2))
-			if r.Stats().NamesRefused != 1 {
-				t.Error("the wrong name is not counted")
-			}
-		}},
-		{"deadline", func(r *Receiver) { r.Tick(at(2*time.Second + 2)) }},
-		{"silence", func(r *Receiver) {
-			r.cfg.Deadline = time.Hour
-			r.Tick(at(6 * time.Second))
-			r.Tick(at(6 * time.Second))
-		}},
+			handle(r, 1, topicRuns("x=0"))
+		}, []string{"x whole since 1 at 1", "y whole since 2 at 2"}, false},
+		"late, before the round": {func(r *Receiver) {
+			handle(r, 5, topicRuns("x=3"))
+			handle(r, 6, topicRuns("y=0"))
+		}, []string{"x since 5 at 5", "y whole since 6 at 6"}, true},
+		"late, with the round": {func(r *Receiver) {
+			handle(r, 5, topicRuns("x:3"))
+			handle(r, 6, answer(0, 1, "x=4", "y=2"))
+			handle(r, 7, topicRuns("z=0"))
+		}, []string{"x since 6 at 6", "y since 6 at 6", "z whole since 7 at 7"}, false},
+		"late, with a round for others": {func(r *Receiver) {
+			handle(r, 5)
+			handle(r, 6, index(begins, 0, 41, 1), topicRuns("x=4"), index(ends, 1))
+		}, []string{"x since 6 at 6"}, true},
+		"after a loss": {func(r *Receiver) {
+			handle(r, 0)
+			handle(r, 4)
+			gone(r, 2, 2)
+			handle(r, 1)
+			handle(r, 5, topicRuns("x=0"))
+			handle(r, 6, answer(2, 1, "x=1", "y=7"))
+			handle(r, 7, topicRuns("z=0"))
+		}, []string{"x whole since 2 at 5", "y whole since 2 at 6", "z whole since 7 at 7"}, false},
+		"after a loss and a late start": {func(r *Receiver) {
+			handle(r, 3)
+			handle(r, 5)
+			gone(r, 4, 1)
+			handle(r, 6, topicRuns("x=5"))
+		}, []string{"x since 6 at 6"}, true},
+		"known before the pattern": {func(r *Receiver) {
+			r.LearnNames(1, nil)
+			handle(r, 0, topicRuns("x=0", "x:0"))
+			r.LearnNames(1, r.names.to)
+		}, nil, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			l, names := &log{}, &learned{}
 			r := newReceiver(t, l, nil)
-			r.LearnNames(at(0), names)
-			r.Handle(at(0), 5, wiretest.Named(0, "x=0", "x:0"))
-			r.Handle(at(1), 5, wiretest.Named(1, "late:0"))
-			r.Tick(at(1))
-			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 || !slices.Equal(l.unnamed, []events.Cause{events.CauseUnnamed}) {
-				t.Errorf("%d packets of 2, reported %d times", len(l.packets), r.Stats().Unnamed)
-			}
-			r.Handle(at(7*time.Second), 5, wiretest.Named(2, "late:1"))
-			if len(l.packets) != 3 || r.Stats().Unnamed != 1 {
-				t.Errorf("%d packets of 3, reported %d times", len(l.packets), r.Stats().Unnamed)
+			r.LearnNames(0, names)
+			c.do(r)
+			if !slices.Equal(names.all, c.want) || r.NamesLearned() == c.unknown || r.list[0].next < r.list[0].high {
+				t.Errorf("learned %q, want %q; all names: %v; next is %d of %d", names.all, c.want, r.NamesLearned(), r.list[0].next, r.list[0].high)
 			}
 		})
 	}
 }
 
-// A receiver that joins an existing stream requests all names; a subscription by name provides that
-// name. Names are removed with the last stream that has the topic. docs/protocol §9.9.
+// A pattern of a receiver that has followed streams for long begins when their rounds are complete. Streams that are
+// lost or over delay it no longer. Names are forgotten with the last stream that has the topic. docs/protocol §9.9.
 func TestNamesOfStreams(t *testing.T) {
-	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
 	r := newReceiver(t, l, nil)
-	r.Handle(at(0), 5, wiretest.Named(8, "x:0"))
-	replies(r, at(0))
-	r.LearnNames(at(1), names)
-	if requestsNames(t, r, at(1)) != 1 {
-		t.Error("names are not requested")
+	handle(r, 8, topicRuns("x:0"))
+	handle(r, 9, index(begins, 0, 42, 1), index(ends, 3)) // it has no wanted topic
+	other := wiretest.Named(0)
+	other[24] = 4 // its epoch
+	r.Handle(9, 5, other)
+	if !r.NamesLearned() {
+		t.Error("topics of a stream are unknown after its round")
 	}
-	r.Handle(at(2), 5, wiretest.Named(9, "a.b:0"))
-	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"a.b"}) {
-		t.Errorf("learned %q, %d packets: a.b is known by the subscription", names.all, len(l.packets))
+	r.LearnNames(10, names)
+	handle(r, 10, topicRuns("a.b=0"))
+	if len(l.packets) != 4 || !slices.Equal(names.all, []string{"a.b whole since 10 at 10"}) || r.NamesLearned() {
+		t.Errorf("learned %q, %d packets", names.all, len(l.packets))
 	}
-	r.Handle(at(2), 5, wiretest.Announce(9, 0, 2, "x"))
-	r.Handle(at(2), 5, wiretest.Announce(9, 1, 2, "z"))
-	requestsNames(t, r, at(2))
-	if n := requestsNames(t, r, at(30*time.Second/1000)); n != 0 {
-		t.Error("names are requested although all were announced")
+	handle(r, 11, index(begins, 0, 42, 2), topicRuns("x=1", "z=4"), index(ends, 3))
+	if r.NamesLearned() || r.NamesKnown() != 3 {
+		t.Errorf("%d names, all without the round of the other stream", r.NamesKnown())
+	}
+	if name, ok := r.Name(wire.TopicID("z")); !ok || name != "z" {
+		t.Errorf("name %q, %v", name, ok)
 	}
 	names.all = nil
-	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 3, Interval: time.Second}))
-	r.Handle(at(3), 5, wiretest.Announce(10, 0, 2, "x", "z"))
-	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 4, Interval: time.Second}))
-	r.Tick(at(3))
-	r.Tick(at(10 * time.Second))
+	at := Instant(3 * time.Second)
+	r.Handle(at, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 12, SentAt: 3, Interval: time.Second}))
+	r.Handle(at, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 12, SentAt: 4, Interval: time.Second}))
+	if r.Tick(Instant(6 * time.Second)); !r.NamesLearned() {
+		t.Error("a lost stream and one that is over delay patterns")
+	}
 	slices.Sort(names.all)
 	want := []string{fmt.Sprintf("-%x", wire.TopicID("a.b")), fmt.Sprintf("-%x", wire.TopicID("x")), fmt.Sprintf("-%x", wire.TopicID("z"))}
 	slices.Sort(want)
-	if !slices.Equal(names.all, want) || len(r.Streams()) != 0 {
+	if !slices.Equal(names.all, want) || r.NamesKnown() != 0 {
 		t.Errorf("forgotten %q, want %q", names.all, want)
 	}
 }
 
-// The number of stored names is limited: packets of further topics do not wait. docs/protocol §12.5.
-func TestNamesAreBounded(t *testing.T) {
-	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
-	l, names := &log{}, &learned{}
-	r := newReceiver(t, l, nil)
-	r.LearnNames(at(0), names)
-	r.Handle(at(0), 5, wiretest.Named(0))
-	for i := 0; i < maxNames; i += 8 {
-		var list []string
-		for j := range 8 {
-			list = append(list, fmt.Sprint("t", i+j))
-		}
-		r.Handle(at(0), 5, wiretest.Announce(0, uint32(i), maxNames+8, list...))
+// name8 returns topic runs of eight topics from number i on.
+func name8(i int) (runs string) {
+	for j := range 8 {
+		text := fmt.Sprint("t", i+j)
+		runs += named(text, text)
 	}
-	r.Handle(at(0), 5, wiretest.Announce(0, maxNames, maxNames+8, "beyond"))
-	if r.names.known.Len() != maxNames || r.Stats().NamesRefused != 1 {
+	return runs
+}
+
+// The number of stored names is limited: a further one is reported. docs/protocol §12.5.
+func TestNamesAreBounded(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.LearnNames(0, &learned{})
+	for i := 0; i < maxNames; i += 8 {
+		handle(r, uint64(i)/8, name8(i))
+	}
+	if r.names.known.Len() != maxNames || r.Stats().NamesRefused != 0 || len(l.unnamed) > 0 {
 		t.Errorf("%d names are known, %d refused", r.names.known.Len(), r.Stats().NamesRefused)
 	}
-	r.Handle(at(1), 5, wiretest.Named(1, "beyond:0"))
-	r.Tick(at(1))
-	if len(l.packets) != 2 || r.Stats().Unnamed != 1 {
-		t.Errorf("%d packets of 2, reported %d times", len(l.packets), r.Stats().Unnamed)
-	}
-	if !slices.Equal(l.unnamed, []events.Cause{events.CauseTooManyTopics}) {
-		t.Errorf("reported cause %v", l.unnamed)
+	handle(r, maxNames/8, topicRuns("beyond=0", "beyond:0"))
+	if len(l.packets) != maxNames/8+1 || r.names.known.Len() != maxNames || r.Stats().NamesRefused != 1 || !slices.Equal(l.unnamed, []events.Cause{events.CauseTooManyTopics}) {
+		t.Errorf("%d packets, %d names are known, %d refused, reported %v", len(l.packets), r.names.known.Len(), r.Stats().NamesRefused, l.unnamed)
 	}
 }
 
@@ -255,16 +195,9 @@ func TestNamesAreShared(t *testing.T) {
 	names := 0
 	greedy := func(key uint64) (n int) {
 		before := r.names.known.Len()
-		first := wiretest.Named(0)
-		binary.LittleEndian.PutUint64(first[16:], key<<32|7)
-		r.Handle(at, 5, first)
-		for ; r.Stats().NamesRefused == 0 && names < 2*maxNames; names += 8 {
-			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: events.ID(key<<32 | 7), Epoch: 3}, 0, 0, 8)
-			for j := range 8 {
-				name := fmt.Sprint("t", names+j)
-				b = wire.AppendTopicState(b, wire.TopicID(name), 0, name)
-			}
-			wire.FinishAnnounce(b, 8)
+		for seq := uint64(0); r.Stats().NamesRefused == 0 && names < 2*maxNames; names, seq = names+8, seq+1 {
+			b := wiretest.Data(seq, []byte(name8(names)))
+			binary.LittleEndian.PutUint64(b[16:], key<<32|7)
 			r.Handle(at, 5, b)
 		}
 		r.stats.NamesRefused = 0

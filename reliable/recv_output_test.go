@@ -33,8 +33,10 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 		if e.Count > 0 {
 			l.gaps = append(l.gaps, [3]uint64{e.Seq, e.Count, uint64(e.LostBy())})
 		}
-	case EventTotal:
-		l.totals = append(l.totals, e.Total)
+	case EventListed:
+		l.listed = append(l.listed, e.Listing)
+	case EventDown:
+		l.lost = append(l.lost, e.Cause)
 	case EventCollision:
 		l.collisions = append(l.collisions, *e.Collision)
 	case EventFault:
@@ -52,7 +54,7 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 	case EventEnd:
 		note := *e
 		o.cursor.End(e.Seq, &note)
-	case EventGap, EventTotal, EventCollision:
+	case EventGap, EventListed, EventDown, EventCollision:
 		note := *e
 		o.cursor.AppendNote(e.Seq, &note)
 	}

@@ -25,7 +25,7 @@ func trustAll() TopicTrust { return anyPublisher }
 
 var anyPublisher = &allows{everything: true}
 
-// Names of topics on which their publisher may not publish are neither learned nor awaited: its messages are
+// Names of topics on which their publisher may not publish are not learned: its messages are
 // counted, and reported once. Another publisher with permission makes the topic known. docs/protocol §29.8.
 func TestRefusedNames(t *testing.T) {
 	at := Instant(time.Hour)
@@ -47,16 +47,16 @@ func TestRefusedNames(t *testing.T) {
 		r.Tick(at)
 	}
 	packet(7, 0, "mine=0", "mine:0", "theirs=0", "theirs:0")
-	expect("one of two", "mine first, untrusted theirs 1 true")
+	expect("one of two", "mine whole since 0 at 0, untrusted theirs 1 true")
 	packet(7, 1, "theirs:1", "mine:1")
 	expect("again", "untrusted theirs 1 false")
-	if n := r.Stats().Unnamed + r.Stats().NamesRefused; n != 0 || r.names.known.Len() != 1 || r.Streams()[0].Next() != 2 {
-		t.Errorf("%d names missing or refused, %d known, next packet %d", n, r.names.known.Len(), r.Streams()[0].Next())
+	if n := r.Stats().NamesRefused; n != 0 || r.names.known.Len() != 1 || r.Streams()[0].Next() != 2 {
+		t.Errorf("%d names refused, %d known, next packet %d", n, r.names.known.Len(), r.Streams()[0].Next())
 	}
 	trust = &allows{topics: "mine theirs"}
 	packet(7, 2, "theirs:2")
 	packet(7, 3, "theirs:3")
-	expect("trusted", "untrusted theirs 1 false, theirs")
+	expect("trusted", "untrusted theirs 1 false, theirs since 0 at 3")
 	if held := r.names.held[0]; held != 2 {
 		t.Errorf("%d names are counted, want 2", held)
 	}
@@ -68,29 +68,30 @@ func TestRefusedNames(t *testing.T) {
 	}
 }
 
-// Announces of topics on which their publisher may not publish are ignored: the publisher does not
-// count as a publisher of these topics. docs/protocol §29.8.
-func TestRefusedAnnounce(t *testing.T) {
-	at := Instant(time.Hour)
+// Topic runs of topics on which their publisher may not publish are ignored: the publisher does not count as one of
+// these topics. When the trusted keys change, the receiver asks for a round. docs/protocol §29.8.
+func TestRefusedTopicRuns(t *testing.T) {
 	trust := &allows{topics: "mine"}
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Trust = func() TopicTrust { return trust } })
-	setTopics(r, at, []string{"theirs"})
-	r.Handle(at, 5, wiretest.Named(0, "mine=0", "mine:0"))
-	related := func() bool {
-		r.Handle(at, 5, wiretest.Announce(1, 0, 2, "mine", "theirs"))
-		r.Tick(at)
-		return r.Streams()[0].Relevant() && !r.PublisherMissing(at)
-	}
-	if related() {
+	setTopics(r, 0, []string{"theirs"})
+	r.Tick(0)
+	handle(r, 0, topicRuns("mine=0", "mine:0", "theirs=0"))
+	if st := r.Streams()[0]; st.Relevant() || !r.PublisherMissing() {
 		t.Error("it counts as a publisher of a topic without permission")
 	}
-	trust = &allows{topics: "theirs"}
-	r.Tick(at)
-	if !related() {
-		t.Error("with permission, it does not count as a publisher of the topic")
-	}
-	trust = &allows{topics: "mine"}
-	if r.Tick(at); related() {
-		t.Error("without permission again, it still counts as a publisher of the topic")
+	for i, c := range []struct {
+		topics string
+		want   bool
+	}{{"theirs", true}, {"mine", false}, {"mine theirs", true}} {
+		trust = &allows{topics: c.topics}
+		r.Tick(1)
+		st, question := r.Streams()[0], uint32(i+1)
+		if q, since := asked(t, r); q != question || since != 0 || st.Relevant() || !st.MayConcern() {
+			t.Errorf("%q: question %d since %d, relevant %v", c.topics, q, since, st.Relevant())
+		}
+		handle(r, st.next, index(begins, 0, 42, uint64(question)), topicRuns("mine=1", "theirs=0"), index(ends, 2))
+		if st.Relevant() != c.want || r.PublisherMissing() == c.want || st.MayConcern() != c.want {
+			t.Errorf("%q: it counts as a publisher of the topic: %v", c.topics, st.Relevant())
+		}
 	}
 }

@@ -15,7 +15,7 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		topics  []string
 		wanted  uint64
-		total   uint64 // total announced by the publisher, only for a.b; 0: none
+		total   uint64 // number of a.b in a round behind the history; 0: no round
 		under   string // a message of this topic, in fragments, is in packets 147 to 151; the newest arrive first
 		late    uint64 // this packet of the history does not arrive
 		first   uint64 // first packet that arrived, of the initial request
@@ -24,11 +24,11 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 		"the topic reaches the wanted message":               {topics: []string{"a.b"}, wanted: 100, first: 86, fetched: 2 * historyAhead},
 		"the wanted message has left the window":             {topics: []string{"a.b"}, wanted: 5, first: 10, fetched: 140},
 		"another topic may begin earlier":                    {topics: []string{"a.b", "c.d"}, wanted: 100, first: 10, fetched: 140},
-		"a total excludes an earlier beginning":              {topics: []string{"a.b", "c.d"}, wanted: 100, total: 150, first: 86, fetched: 2 * historyAhead},
+		"a round excludes an earlier beginning":              {topics: []string{"a.b", "c.d"}, wanted: 100, total: 150, first: 86, fetched: 2 * historyAhead},
 		"no history needed":                                  {topics: []string{"a.b"}, wanted: 150, total: 150, first: 150, fetched: historyAhead},
-		"a message in progress is fetched":                   {topics: []string{"a.b"}, wanted: 147, total: 147, under: "a.b", first: 147, fetched: 2 * historyAhead},
+		"a message in progress is fetched":                   {topics: []string{"a.b"}, wanted: 147, total: 148, under: "a.b", first: 147, fetched: 2 * historyAhead},
 		"a message in progress of another topic is not":      {topics: []string{"a.b"}, wanted: 147, total: 147, under: "x.1", first: 150, fetched: historyAhead},
-		"a message in progress before the wanted one is not": {topics: []string{"a.b"}, wanted: 148, total: 147, under: "a.b", first: 150, fetched: historyAhead},
+		"a message in progress before the wanted one is not": {topics: []string{"a.b"}, wanted: 148, total: 148, under: "a.b", first: 150, fetched: historyAhead},
 		"a packet after the wanted one is given up":          {topics: []string{"a.b"}, wanted: 100, late: 120, first: 121, fetched: 2 * historyAhead},
 		"a packet before the wanted one is not needed":       {topics: []string{"a.b"}, wanted: 100, late: 80, first: 86, fetched: 2 * historyAhead},
 	} {
@@ -43,11 +43,6 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 			now := Instant(time.Second)
 			setTopics(r, now, c.topics)
 			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
-			r.Streams()[0].WantTotals()
-			if c.total > 0 {
-				r.Handle(now, 5, announced(149, c.wanted)) // as of a sequence before the end: no effect
-				r.Handle(now, 5, announced(150, c.total))
-			}
 			packet := func(seq uint64, flags wire.Flags) []byte {
 				if c.under == "" || seq < 147 {
 					return data(3, seq, flags)
@@ -59,8 +54,19 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 				return b
 			}
 			r.Handle(now, 5, packet(150, 0)) // new data in the meantime
+			last := uint64(150)
+			if c.under != "" {
+				last = 151
+				r.Handle(now, 5, packet(last, 0))
+			}
+			if c.total > 0 {
+				ab := wiretest.Run(wire.RunTopic, "a.b", c.total, "a.b")
+				r.Handle(now, 5, wiretest.Data(last+1, append(wiretest.Index(begins, 0, 41, 1), ab...))) // for another receiver
+				last += 2
+				r.Handle(now, 5, wiretest.Data(last, append(append(wiretest.Index(begins, 0, 42, 1), ab...), wiretest.Index(ends, 1)...)))
+			}
 			for end := now.Add(5 * time.Second); now < end && len(order) == 0; now = now.Add(minRetry) {
-				r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 151, Trail: 10, SentAt: uint64(now), Interval: time.Second}))
+				r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: last + 1, Trail: 10, SentAt: uint64(now), Interval: time.Second}))
 				ranges, _, _ := requested(t, replies(r, now))
 				for _, x := range ranges {
 					for i := range x[1] {
@@ -74,7 +80,7 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 					}
 				}
 			}
-			if len(order) == 0 || order[0] != c.first || uint64(len(order)) != 151-c.first || !slices.IsSorted(order) {
+			if len(order) == 0 || order[0] != c.first || uint64(len(order)) != last+1-c.first || !slices.IsSorted(order) {
 				t.Errorf("delivered %v", order)
 			}
 			if n := r.Stats().History; n > c.fetched {
@@ -97,7 +103,7 @@ func TestSeekIsBounded(t *testing.T) {
 	}{
 		"topics by name: only wanted ones":    {want: 1},
 		"patterns: also those without a name": {patterns: true, want: 12},
-		"patterns: limited like totals":       {patterns: true, before: maxPendingTotals - 2, want: maxPendingTotals},
+		"patterns: limited":                   {patterns: true, before: maxSought - 2, want: maxSought},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &log{}

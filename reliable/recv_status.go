@@ -90,7 +90,8 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	// Topics, name and tag take space: they go with statuses at the cadence, not with those that flow control triggers.
 	var topics []uint64
 	var name, tag []byte
-	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
+	// A question is answered for the topics that are known to the publisher.
+	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics || x.open {
 		p.topics, p.changeAt = false, now.Add(minStatusEvery)
 		topics, name, tag = st.namedTopics(), st.r.name, st.r.tag
 		if st.r.names.to != nil {

@@ -95,13 +95,13 @@ func TestNamesMatching(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	r.LearnNames(0, &learned{})
-	r.Handle(1, 1, data(3, 0, 0))
+	handle(r, 0, topicRuns("a.b=0"))
 	st := r.Streams()[0]
 	for i := range 100 {
 		name := fmt.Sprintf("a%d.b", i)
-		st.learn(wire.TopicID(name), []byte(name), false)
+		st.learn(wire.TopicID(name), []byte(name), 0, false)
 	}
-	st.learn(wire.TopicID("a7.b.c"), []byte("a7.b.c"), false)
+	st.learn(wire.TopicID("a7.b.c"), []byte("a7.b.c"), 0, false)
 	for text, want := range map[string]int{"a7.*": 1, "a7.>": 2, "*.b": 101, ">": 102, "b.*": 0, "a8.*.c": 0, "*.b.*": 1} {
 		p, err := pattern.Parse(text)
 		if err != nil {

@@ -52,27 +52,27 @@ func TestLostIsReportedInOrder(t *testing.T) {
 		full = true
 		x.handle(1, data(3, 1, 0))
 		now := Instant(time.Minute)
-		if x.r.Tick(now); len(l.down) != 1 || len(l.totals) != 0 {
-			t.Fatalf("down %v, reported %v", l.down, l.totals)
+		if x.r.Tick(now); len(l.down) != 1 || len(l.lost) != 0 {
+			t.Fatalf("down %v, reported %v", l.down, l.lost)
 		}
 		if back {
 			x.handle(now, data(3, 2, 0))
 		}
 		l.onPacket = func(st *Stream, runs []byte) {
-			if len(l.totals) > 0 {
+			if len(l.lost) > 0 {
 				t.Error("the publisher is reported as lost before its last packet")
 			}
 			*got = append(*got, st.Next())
 		}
 		full = false
 		x.r.Resume(now)
-		lost := slices.ContainsFunc(l.totals, func(t TopicTotal) bool { return t.Lost == events.CausePublisherLost })
+		lost := slices.Equal(l.lost, []events.Cause{events.CausePublisherLost})
 		if want := upTo(2); back {
 			if want = upTo(3); !slices.Equal(*got, want) || lost || len(l.up) != 2 {
-				t.Errorf("delivered %d, reported %v, up %v", *got, l.totals, l.up)
+				t.Errorf("delivered %d, reported %v, up %v", *got, l.lost, l.up)
 			}
 		} else if !slices.Equal(*got, want) || !lost {
-			t.Errorf("delivered %d, reported %v", *got, l.totals)
+			t.Errorf("delivered %d, reported %v", *got, l.lost)
 		}
 	}
 }
@@ -87,23 +87,23 @@ func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 		full = true
 		x.handle(1, data(3, 2, 0)) // 1 is missing
 		now := Instant(time.Minute)
-		if x.r.Tick(now); len(l.down) != 1 || len(l.gaps)+len(l.totals) != 0 {
-			t.Fatalf("%s: down %v, reported %v, %v without room", name, l.down, l.gaps, l.totals)
+		if x.r.Tick(now); len(l.down) != 1 || len(l.gaps)+len(l.lost) != 0 {
+			t.Fatalf("%s: down %v, reported %v, %v without room", name, l.down, l.gaps, l.lost)
 		}
 		if asks {
-			x.r.Streams()[0].WantTotals()
+			x.r.Streams()[0].Missed(0)
 		}
 		full = false
 		x.r.Resume(now)
 		if want := []uint64{0, 2}; !slices.Equal(*got, want) || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(events.CausePublisherLost)} {
 			t.Errorf("%s: delivered %d, gaps %v", name, *got, l.gaps)
 		}
-		if want := []TopicTotal{{Lost: events.CausePublisherLost, AsOf: 3}}; !slices.Equal(l.totals, want) {
-			t.Errorf("%s: totals %+v, want %+v", name, l.totals, want)
+		if want := []events.Cause{events.CausePublisherLost}; !slices.Equal(l.lost, want) {
+			t.Errorf("%s: reported %v, want %v", name, l.lost, want)
 		}
-		// A reader that is overtaken later requests totals again: no publisher is left to answer.
-		if x.r.Streams()[0].WantTotals(); len(l.totals) != 2 || l.totals[1] != l.totals[0] {
-			t.Errorf("%s: after a later request: totals %+v", name, l.totals)
+		// A reader that is overtaken later asks for an index round: no publisher is left to answer.
+		if x.r.Streams()[0].Missed(0); len(l.lost) != 2 || l.lost[1] != l.lost[0] {
+			t.Errorf("%s: after a later question: reported %v", name, l.lost)
 		}
 	}
 }

@@ -336,8 +336,18 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	if st := ask(2); st.Topics() != 2 || string(st.Name) != "reader" {
 		t.Errorf("with other topics: %d, name %q", st.Topics(), st.Name)
 	}
+	// The change has asked for an index round. The publisher answers for the topics that it knows, so each status with
+	// the question names them. docs/protocol §9.3.
+	handle(r, 1)
+	setTopics(r, now, []string{"a.b", "c", "d"})
+	if st, again := ask(3), ask(4); st.Topics() != 3 || again.Topics() != 3 || again.Question != st.Question {
+		t.Errorf("with a question: %d topics, then %d", st.Topics(), again.Topics())
+	}
+	handle(r, 2, index(begins, 0, 42, 2), index(ends, 1))
+	setTopics(r, now, []string{"a.b", "c"})
+	replies(r, now)
 	now = now.Add(600 * time.Millisecond)
-	if st := ask(3); st.Topics() != 2 || string(st.Name) != "reader" || st.Unread != 0 {
+	if st := ask(5); st.Topics() != 2 || string(st.Name) != "reader" || st.Unread != 0 {
 		t.Errorf("half a cadence later: %d topics, name %q", st.Topics(), st.Name)
 	}
 }
@@ -357,7 +367,6 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	if len(end(1)) != 1 || len(end(2)) != 1 || len(l.down) != 0 {
 		t.Fatal("no reply, or ended without the last packet")
 	}
-	r.Handle(now, 5, announced(2, 2))
 	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
 	st := of(wire.TypeStatus, replies(r, now))
 	if len(st) != 1 || !slices.Equal(l.down, []events.Cause{events.CauseNone}) {

@@ -261,55 +261,6 @@ func TestBlockedPublisherSolicits(t *testing.T) {
 	}
 }
 
-// A listing of all topics is sent four packets at a time, the rotation with heartbeats one at a
-// time, and the end of a stream begins a listing. docs/protocol §9.6.
-func TestReportsHaveARate(t *testing.T) {
-	b := newBench(t, nil)
-	const topics = 1000 // about 12 in a packet
-	for i := range topics {
-		b.topic("a topic with a rather long name, of which there are many: " + string(rune(0x4e00+i)))
-	}
-	b.next()
-	b.status(1, 0, 100, wire.FlagWantTopics)
-	var at []Instant
-	announced, start := 0, b.now
-	for announced < topics {
-		n := 0
-		for _, p := range of(wire.TypeAnnounce, b.next()) {
-			a, err := wire.ParseAnnounce(p.b)
-			if err != nil || int(a.First) != announced || a.Total != topics {
-				t.Fatalf("announce from %d of %d, %v; %d were announced", a.First, a.Total, err, announced)
-			}
-			announced += a.Count
-			n++
-		}
-		if n > announceBurst {
-			t.Errorf("%d packets at once", n)
-		}
-		if n > 0 {
-			at = append(at, b.now)
-		}
-		b.now = max(b.now+1, b.s.Deadline())
-	}
-	for i := range at[:len(at)-1] {
-		if d := at[i+1].Sub(at[i]); d < announceEvery {
-			t.Errorf("bursts %v apart", d)
-		}
-	}
-	if d := at[len(at)-1].Sub(start); len(at) < 3 || d < time.Duration(len(at)-1)*announceEvery {
-		t.Errorf("%d bursts in %v", len(at), d)
-	}
-	b.status(1, 0, 100, 0)
-	b.now = b.now.Add(time.Minute)
-	if ps := b.next(); len(of(wire.TypeHeartbeat, ps)) != 1 || len(of(wire.TypeAnnounce, ps)) != 1 {
-		t.Errorf("with a heartbeat of an idle stream: %d heartbeats, %d announces", len(of(wire.TypeHeartbeat, ps)), len(of(wire.TypeAnnounce, ps)))
-	}
-	b.s.End(b.now)
-	if n := len(of(wire.TypeAnnounce, b.next())); n < min(announceBurst, b.s.blocks.perBlock)-1 { // their train also has a heartbeat
-		t.Errorf("%d announces at the beginning of the end", n)
-	}
-}
-
 // The back-off window grows and shrinks step by step. docs/protocol §6.8.
 func TestBackoffLoop(t *testing.T) {
 	const rtt = 200 * time.Microsecond

@@ -38,10 +38,6 @@ func describe(t *testing.T, b []byte) (kind string, line event) {
 		if h.Flags&wire.FlagSolicit != 0 {
 			text += ", solicits statuses"
 		}
-	case wire.TypeAnnounce:
-		a, e := wire.ParseAnnounce(b)
-		err = e
-		text = fmt.Sprintf("announce of topics as of %d", a.AsOf)
 	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
 		r, e := wire.ParseRanges(b)
 		err = e
@@ -70,9 +66,20 @@ func interval(first, n uint64) string {
 	return fmt.Sprintf("%d-%d", first, first+n-1)
 }
 
-// texts returns the messages in a packet's runs.
+// texts returns the messages in a packet's runs, and its topic and index runs.
 func texts(runs []byte) (all []string) {
 	for r, rest, ok := wire.NextRun(runs); ok; r, rest, ok = wire.NextRun(rest) {
+		switch r.Kind {
+		case wire.RunTopic:
+			continue
+		case wire.RunIndex:
+			if wire.IndexMarks(r.Body[0])&wire.IndexBegins != 0 {
+				all = append(all, fmt.Sprintf("(index since %d)", r.Number))
+			} else {
+				all = append(all, fmt.Sprintf("(end of index, topics: %d)", r.Number))
+			}
+			continue
+		}
 		for m, rest, ok := wire.NextMessage(r.Body); ok; m, rest, ok = wire.NextMessage(rest) {
 			all = append(all, string(m))
 		}

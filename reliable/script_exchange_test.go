@@ -161,7 +161,7 @@ func (x *exchange) run(until Instant) {
 		}
 		for _, p := range x.publishers {
 			if !p.dead {
-				next = min(next, p.s.Deadline())
+				next = min(next, p.s.Deadline(), p.s.IndexDue())
 			}
 		}
 		for _, s := range x.subscribers {
@@ -227,6 +227,10 @@ func (p *scriptPublisher) pump() {
 // write makes a packet of each message, as far as there is room, and returns the reason why others must wait.
 func (p *scriptPublisher) write() events.Reason {
 	for {
+		if p.x.now >= p.s.IndexDue() && !p.ending {
+			p.s.Grant(p.w)
+			p.s.WriteIndex(p.x.now, p.w)
+		}
 		if why := p.s.Assign(p.x.now, p.w, true); why != events.ReasonNone {
 			return why
 		}

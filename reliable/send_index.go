@@ -108,7 +108,7 @@ func (x *indexer) introduce(t *Topic) {
 func (s *Sender) IndexDue() Instant {
 	x := &s.index
 	switch {
-	case x.last || s.blocked != events.ReasonNone:
+	case x.last || s.end.begun || s.blocked != events.ReasonNone:
 		return Never
 	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
@@ -159,7 +159,8 @@ func (s *Sender) CloseIndex(w *Writer) bool {
 	if x.phase == indexIdle {
 		since := s.win.trail
 		for _, m := range s.members.list {
-			if m.asksIndex() {
+			since = min(since, m.Next) // it may lose what it misses, and ask after the end
+			if m.wantTopics {          // an answer may be lost
 				since = min(since, m.index.question.since)
 			}
 		}

@@ -1,14 +1,16 @@
 package reliable
 
 import (
+	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// namesIn describes the runs of each packet: topic names with = and the number, the number of the
-// first message, and the offset of fragments.
+// namesIn describes the runs of each packet: topic names with = and the number, the number of the first message,
+// fragments, and of an index round [since, * for all topics and the answered receivers, and ]topics at its end.
 func namesIn(t *testing.T, packets []sent) string {
 	t.Helper()
 	var out []string
@@ -30,6 +32,15 @@ func namesIn(t *testing.T, packets []sent) string {
 					t.Errorf("the name %q has the id of another topic", r.Body)
 				}
 				runs = append(runs, string(r.Body[:1])+"="+string(rune('0'+r.Number)))
+			case wire.RunIndex:
+				text := fmt.Sprint("]", r.Number)
+				if r.Body[0]&byte(wire.IndexBegins) != 0 {
+					text = fmt.Sprint("[", r.Number, strings.Repeat("*", int(r.Body[0]&byte(wire.IndexAll))>>2))
+				}
+				for b := r.Body[wire.IndexHeaderLen:]; len(b) > 0; b = b[wire.IndexEntryLen:] {
+					text += fmt.Sprint(" ", binary.LittleEndian.Uint64(b))
+				}
+				runs = append(runs, text)
 			case wire.RunFragment:
 				runs = append(runs, "fragment")
 			default:

@@ -30,13 +30,13 @@ func idle(t *testing.T, change func(*SenderConfig)) *bench {
 	return b
 }
 
-// drawn returns how many bytes are sent because of the requests, without heartbeats and announces.
+// drawn returns how many bytes are sent because of the requests, without heartbeats.
 func (b *bench) drawn(d time.Duration, every time.Duration, ask func(i int)) (bytes int) {
 	for i, start := 0, b.now; b.now.Sub(start) < d; i++ {
 		ask(i)
 		for step := time.Duration(0); step < every; step += 5 * time.Millisecond {
 			for _, p := range b.next() {
-				if p.Type != wire.TypeHeartbeat && p.Type != wire.TypeAnnounce {
+				if p.Type != wire.TypeHeartbeat {
 					bytes += len(p.b)
 				}
 			}

@@ -22,7 +22,7 @@ type wantsNames struct {
 	patterns []pattern.Pattern
 }
 
-func (w *wantsNames) Named(*Stream, uint64, string, bool)          {}
+func (w *wantsNames) Named(*Stream, uint64, string, uint64, bool)  {}
 func (w *wantsNames) Forgotten(*Stream, uint64)                    {}
 func (w *wantsNames) Untrusted(*Stream, uint64, string, int, bool) {}
 func (w *wantsNames) Wants(id uint64) bool {
@@ -60,6 +60,7 @@ func (a *querier) receive(names ...string) *wantsNames {
 // run delivers packets for d, and returns the number of statuses.
 func (a *querier) run(d time.Duration) (statuses int) {
 	for end := a.now.Add(d); a.now < end; a.now += ms / 2 {
+		a.index()
 		for _, p := range a.next() {
 			for _, r := range a.receivers {
 				r.Handle(a.now+ms/5, 1, p.b)

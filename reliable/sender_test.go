@@ -475,41 +475,6 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	}
 }
 
-// docs/protocol §9.3.
-func TestTopicsAreAnnouncedOnRequest(t *testing.T) {
-	b := newBench(t, nil)
-	b.publish(3)
-	for i := range 60 {
-		b.topic("md.xnas." + string(rune('A'+i%26)) + string(rune('A'+i/26)) + " a name that takes room")
-	}
-	b.status(1, 0, 100, wire.FlagWantTopics)
-	seen := make(map[uint64]uint64)
-	next := uint32(0)
-	for range 50 {
-		for _, p := range of(wire.TypeAnnounce, b.next()) {
-			a, err := wire.ParseAnnounce(p.b)
-			if err != nil || a.First != next || a.Total != 61 || a.AsOf != 3 {
-				t.Fatalf("announce %+v, %v; next is %d", a, err, next)
-			}
-			next += uint32(a.Count)
-			for {
-				x, ok := a.Next()
-				if !ok {
-					break
-				}
-				seen[x.ID] = x.Next
-			}
-		}
-		if next == 61 {
-			break
-		}
-		b.now = b.s.Deadline()
-	}
-	if len(seen) != 61 || seen[wire.TopicID("a.b")] != 3 {
-		t.Errorf("%d topics announced, a.b at %d", len(seen), seen[wire.TopicID("a.b")])
-	}
-}
-
 // docs/protocol §13.1.
 func TestSenderCountsWhatIsNotForIt(t *testing.T) {
 	b := newBench(t, nil)

@@ -75,7 +75,7 @@ func withoutBytes(s, before stats.Receiver) stats.Receiver {
 }
 
 // A receiver handles packets as docs/vectors/received.json states: deliveries, gaps and counters.
-// docs/protocol §2.3, §2.8, §9.2, §9.3, §9.5, §9.7, §10.3, §10.5, §11.6, §13.1, §13.3, §21.1.
+// docs/protocol §2.3, §2.8, §9.2, §9.3, §9.6, §9.7, §10.3, §10.5, §10.7, §11.6, §13.1, §13.3, §21.1.
 func TestReceivedByReceiver(t *testing.T) {
 	cases, _ := receivedCases(t)
 	for _, c := range cases {

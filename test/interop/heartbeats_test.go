@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bytes"
 	"context"
 	"net/url"
 	"testing"
@@ -24,8 +25,7 @@ type observer struct {
 	out      transport.Sender
 	batch    *transport.Batch
 	received received // the newest
-
-	announce []byte // the newest
+	messages bool     // data packets with messages came
 }
 
 // transport opens a transport for the test.
@@ -65,11 +65,11 @@ func (n *network) observe(t *testing.T, group int) *observer {
 func (o *observer) next(ctx context.Context) received {
 	o.t.Helper()
 	o.received = received{}
-	for o.poll() || o.received.SentAt == 0 || o.announce == nil {
+	for o.poll() || o.received.SentAt == 0 {
 		if err := ctx.Err(); err != nil {
 			o.t.Fatal(err)
 		}
-		if o.received.SentAt == 0 || o.announce == nil {
+		if o.received.SentAt == 0 {
 			if err := o.tr.Wait(100 * time.Millisecond); err != nil {
 				o.t.Fatal(err)
 			}
@@ -96,20 +96,24 @@ func (o *observer) poll() bool {
 
 func (o *observer) process(b []byte) {
 	h, err := wire.ParseHeader(b)
-	b = append([]byte(nil), b...)
-	switch {
-	case err != nil || h.Flags&wire.FlagEnd != 0:
-	case h.Type == wire.TypeAnnounce:
-		o.announce = b
-	case h.Type == wire.TypeHeartbeat:
+	if err != nil || h.Flags&wire.FlagEnd != 0 {
+		return
+	}
+	switch h.Type {
+	case wire.TypeHeartbeat:
 		if hb, err := wire.ParseHeartbeat(b); err == nil {
+			hb.Name = bytes.Clone(hb.Name)
 			o.received = received{hb, h}
+		}
+	case wire.TypeData:
+		d, _ := wire.ParseData(b)
+		for run, rest, ok := wire.NextRun(d.Runs); ok; run, rest, ok = wire.NextRun(rest) {
+			o.messages = o.messages || run.Kind == wire.RunMessages
 		}
 	}
 }
 
-// end forges n END heartbeats after x, each sent a nanosecond later, and repeats the newest
-// announce, because a stream does not end before its totals are announced.
+// end forges n END heartbeats after x, each sent a nanosecond later.
 func (o *observer) end(x received, n int) {
 	for range n {
 		x.SentAt++
@@ -117,7 +121,6 @@ func (o *observer) end(x received, n int) {
 		h.Flags |= wire.FlagEnd
 		o.send(wire.AppendHeartbeat(nil, h, &x.Heartbeat))
 	}
-	o.send(o.announce)
 }
 
 func (o *observer) send(b []byte) {

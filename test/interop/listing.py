@@ -1,52 +1,92 @@
-"""The topics of a stream, and their announces (docs/protocol §2.14, §9.3 to §9.6)."""
+"""The topics of a stream, and index rounds, which list them in the stream (docs/protocol §9.3)."""
+
+import collections
 
 import wire
-from timers import MS, S, US
+from timers import S, US
 
-BURST, BURST_EVERY, QUIET_BEFORE = 4, 500 * US, 50 * MS
+BURST, EVERY, RATE = 16, 500 * US, 2 << 20  # packets; bytes a second
+MAX_STRANGERS = 16
+
+# topics: None: any topic. member: None: it only lists topics.
+Question = collections.namedtuple("Question", "number since topics member")
 
 
 class Topic:
     def __init__(self, topic, name):
         self.id, self.name, self.next = topic, name, 0
-        self.named = False  # the name has been sent in the stream
+        self.named, self.last = False, -1  # the name has been sent; the packet with it, or with the latest message
 
 
 class Listing:
     def __init__(self, publication, topics):
         self.p, self.topics = publication, topics
-        self.at, self.due = None, 0  # index of the next topic in the current listing
-        self.rotation = 0
+        self.questions = {}  # by receiver
+        self.todo, self.packets = collections.deque(), 0  # runs and topics to be sent
+        self.at = self.due = self.rest = 0  # now; when the next packet is due; when the next round is
+        self.closing = self.closed = False
 
-    def all(self, now):
-        """Begins a listing of all topics, unless one is running."""
-        if self.at is None:
-            self.at, self.due = 0, now
+    def asked(self, s, member, more):
+        """Records a question, unless it was answered or waits."""
+        old = self.questions.get(s.receiver)
+        if self.closed or old and old.number == s.question or member and member.question == s.question:
+            return
+        if not member and not old and sum(not q.member for q in self.questions.values()) >= MAX_STRANGERS:
+            return
+        topics = s.topics if member and s.topics and not more else None
+        self.questions[s.receiver] = Question(s.question, s.since, topics, member)
 
-    def one_with_heartbeat(self, now):
-        if self.p.ladder.data_at is None or now - self.p.ladder.data_at >= QUIET_BEFORE:
-            self.rotation = self.announce(self.rotation) % len(self.topics)
+    def introduce(self, topic):
+        """Sends the name of a topic before members are asked whether they want it (§7.10)."""
+        if not topic.named and topic not in self.todo:
+            self.todo.appendleft(topic)
 
-    def tick(self, now):
-        if self.at is None:
-            return now + S
-        if now >= self.due:
-            for _ in range(BURST):
-                self.at = self.announce(self.at)
-                if self.at == len(self.topics):
-                    self.at = None
-                    return now + S
-            self.due = now + BURST_EVERY
-        return self.due
+    def ready(self, now):
+        if not self.todo and (self.closing and not self.closed or self.questions and now >= self.rest):
+            self.begin()
+        self.at = now
+        return bool(self.todo) and now >= self.due
 
-    def announce(self, first):
-        """Sends one packet of topics from index first on; returns the next index."""
-        p, end, size = self.p, first, wire.HEADER_LEN + wire.ANNOUNCE_HEADER.size
-        while end < len(self.topics):
-            size += wire.ANNOUNCE_ENTRY.size + len(self.topics[end].name)
-            if size > p.size:
+    def wakes(self, now):
+        return max(self.due if self.todo else self.rest, now + EVERY) if self.todo or self.questions else now + S
+
+    def begin(self):
+        """Begins a round that answers all questions, or as many as fit, or the closing round (§9.7)."""
+        most = (self.p.size - wire.DATA_HEADER_LEN - wire.RUN_HEADER_LEN - wire.INDEX_HEADER.size) // wire.ANSWER.size
+        answered = {r: self.questions.pop(r) for r in list(self.questions)[:most] if not self.closing}
+        since = min([q.since for q in answered.values()] + [self.p.trail] * self.closing)
+        if self.closing:  # answers may be lost, and members may still lose the packets from their next one on
+            since = min([since] + [min(m.next, m.since) for m in self.p.members.by_id.values()])
+        every = self.closing or any(q.topics is None for q in answered.values())
+        only = {t for q in answered.values() for t in q.topics or ()}
+        for q in answered.values():
+            if q.member:
+                q.member.question = q.number
+        self.closed = self.closing
+        answers = [(r, q.number) for r, q in answered.items()]
+        self.todo.append(index(wire.INDEX_BEGINS | (wire.INDEX_ALL if every else 0), since, answers))
+        self.todo.extend(t for t in self.topics if (every or t.id in only) and (since == 0 or t.last >= since))
+        self.todo.append(index(wire.INDEX_ENDS, len(self.topics), []))
+
+    def take(self):
+        """The runs of the next packet."""
+        runs, room = [], self.p.size - wire.DATA_HEADER_LEN
+        while self.todo:
+            run = self.todo[0]
+            if isinstance(run, Topic):
+                run = wire.Run(wire.RUN_TOPIC, run.id, run.next, None, 0, 0, run.name)
+            room -= len(wire.put_run(run))
+            if room < 0:
                 break
-            end += 1
-        p.send(wire.put_announce(p.header(wire.ANNOUNCE), p.lead, first, len(self.topics),
-                                 [wire.TopicState(t.id, t.next, t.name) for t in self.topics[first:end]]))
-        return end
+            runs.append(run)
+            topic = self.todo.popleft()
+            if isinstance(topic, Topic) and not topic.named:
+                topic.named, topic.last, self.p.members.named_below = True, self.p.lead, self.p.lead + 1
+        self.packets += 1
+        self.due = self.at + EVERY if self.packets % BURST == 0 else self.at
+        self.rest = max(self.rest, self.at) + self.p.size * S // RATE
+        return runs
+
+
+def index(marks, number, answers):
+    return wire.Run(wire.RUN_INDEX, 0, number, answers, marks, 0, b"")

@@ -1,5 +1,6 @@
 """The receivers that a publisher waits for, known from their statuses (docs/protocol §7, §8)."""
 
+import wire
 from queries import Queries
 from timers import MS, S, RoundTrip
 
@@ -10,7 +11,9 @@ SOLICITATIONS, ROUND_TRIPS, MAX_MEMBERS, MAX_REMEMBERED = 10, 30, 1024, 256
 class Member:
     def __init__(self, now):
         self.next = self.limit = self.echo = self.delay = 0
-        self.topics, self.more, self.wants_topics, self.joining = set(), False, False, False
+        self.topics, self.more, self.joining = set(), False, False
+        self.question = None  # number of the latest answered one (§9.3)
+        self.since = wire.MAX_SEQ  # since of the open one
         self.answers = {}  # by topic: whether it wants the topic, and when it answered
         self.last_packet = self.new = now
         self.solicitations, self.solicited_since = 0, None
@@ -24,6 +27,7 @@ class Members:
         self.rtt, self.measured = RoundTrip(), False
         self.cadence = S
         self.queries = Queries()
+        self.named_below = 0  # the names of queried topics are in packets below
         self.ended_from = None  # earliest time of the first END heartbeat
 
     def status(self, s, leaving, wants_topics, joining, more, now):
@@ -46,16 +50,16 @@ class Members:
         self.alive(m, now)
         m.next, m.limit = max(m.next, s.next), max(m.limit, s.limit)
         if older:
-            self.count("statuses_stale")
-            return m
+            return self.count("statuses_stale")
         if m.echo < s.echo <= now and s.echo_delay < S and now - s.echo - s.echo_delay > 0:
             self.rtt.sample(now - s.echo - s.echo_delay)
         if self.ended_from is not None and s.echo >= self.ended_from and s.echo > m.echo:
             m.ends += 1
-        m.echo, m.delay, m.wants_topics, m.joining = s.echo, s.echo_delay, wants_topics, joining
+        m.since = s.since if wants_topics else wire.MAX_SEQ
+        m.echo, m.delay, m.joining = s.echo, s.echo_delay, joining
         if s.topics or more:
             m.topics, m.more = set(s.topics), more
-            self.queries.answered(m, s.echo, wants_topics, now)
+            self.queries.answered(m, s.echo, wants_topics or s.next < self.named_below, now)
         return m
 
     def is_current(self, s, now):
@@ -100,7 +104,7 @@ class Members:
                 self.remove(receiver)
 
     def have(self, lead):
-        return all(m.next >= lead and not m.wants_topics for m in self.by_id.values())
+        return all(m.next >= lead for m in self.by_id.values())
 
     def have_end(self):
         """Whether all members have answered two END heartbeats (§11.5)."""

@@ -8,7 +8,7 @@ from state import Joining
 from stream import Stream
 from timers import MS, S
 
-FROM_PUBLISHER = (wire.DATA, wire.HEARTBEAT, wire.ANNOUNCE, wire.NCF, wire.GONE, wire.RECALL)
+FROM_PUBLISHER = (wire.DATA, wire.HEARTBEAT, wire.NCF, wire.GONE, wire.RECALL)
 MAX_STREAMS, MAX_REMEMBERED = 64, 256
 REMOVE_AFTER = 5 * S
 OWN_PAUSE = 100 * MS
@@ -76,8 +76,6 @@ class Group:
             st.data(b, now)
         elif h.type == wire.HEARTBEAT:
             st.on_heartbeat(b, h, source, now)
-        elif h.type == wire.ANNOUNCE:
-            st.announce(b, now)
         elif h.type == wire.NCF:
             st.ncf(b, now)
         elif h.type == wire.RECALL:

@@ -29,7 +29,8 @@ class Publication:
         self.repairs = Repairs(self, args.repair_rate, now)
         self.keeper = Keeper(self, getattr(args, "retain", False))
         self.as_requests, self.requests = getattr(args, "requests", False), Requests(self, bus.replied)
-        self.sent_at, self.ending, self.heartbeats = 0, None, 0
+        self.sent_at, self.heartbeats = 0, 0
+        self.until, self.ending = None, False  # time limit of the end; the last round is sent, and END heartbeats follow
         self.rate, self.rate_at, self.rate_lead = 0.0, now, 0
         self.blocked_since = None  # since when flow control admits no packet
 
@@ -51,8 +52,10 @@ class Publication:
     def send_new(self, now):
         """Sends a burst of new packets, as far as flow control allows."""
         for _ in range(BURST):
-            state = self.part == 0 and self.keeper.ready(now)  # no other run between fragments
-            if not self.messages and not state:
+            other = None
+            if self.part == 0:  # no other run between fragments
+                other = self.keeper if self.keeper.ready(now) else self.listing if self.listing.ready(now) else None
+            if not self.messages and not other:
                 break
             if not self.admitted():
                 if self.blocked_since is None:
@@ -60,8 +63,8 @@ class Publication:
                     self.ladder.blocked(now, self.members.rtt.smoothed)
                 return
             self.blocked_since = None
-            runs = self.keeper.take() if state else self.fill()
-            if self.as_requests and not state:
+            runs = other.take() if other else self.fill()
+            if self.as_requests and not other:
                 runs = [self.request(r, now) for r in runs]
             packet = wire.put_data(self.header(wire.DATA), self.lead, self.size, runs)
             if self.checksum:
@@ -84,6 +87,7 @@ class Publication:
             if not topic.named and room >= wire.RUN_HEADER_LEN + len(topic.name):
                 runs.append(self.name(topic))
                 room -= wire.RUN_HEADER_LEN + len(topic.name)
+            topic.last = self.lead
             if topic.named and len(data) > wire.max_in_packet(self.size):
                 piece = data[self.part:self.part + max(0, room - wire.RUN_HEADER_LEN - wire.FRAGMENT_HEADER.size)]
                 if not piece:
@@ -128,7 +132,7 @@ class Publication:
     def heartbeat(self, now):
         self.sent_at = max(self.sent_at + 1, now)
         flags = 0
-        if self.ending is not None:
+        if self.ending:
             flags |= wire.END | wire.SOLICIT
             self.heartbeats += 1
         if self.free and self.members.by_id:
@@ -148,12 +152,16 @@ class Publication:
             self.fabric.mapping.groups, self.fabric.mapping.kind,
             wire.CHECKSUM_CRC32C if self.checksum else wire.CHECKSUM_NONE, self.fabric.mapping.param,
             holder, (now - self.blocked_since) // MS if holder else 0, 0, self.bus.name, asked=topic)))
-        self.listing.one_with_heartbeat(now)
 
     def query(self):
         """The topic queried by a heartbeat: all in turn while pub.py waits for subscribers, afterwards the last one."""
-        waited = [t.id for t in self.listing.topics] if self.ladder.waiting_since is not None else []
-        return self.members.queries.next(self.members.by_id.values(), waited, self.members.rtt.smoothed, self.sent_at)
+        waited, members, queries = [], self.members.by_id.values(), self.members.queries
+        for t in self.listing.topics if self.ladder.waiting_since is not None else ():
+            if t.named:
+                waited.append(t.id)
+            elif any(queries.must_answer(m, t.id, self.sent_at) for m in members):
+                self.listing.introduce(t)
+        return queries.next(members, waited, self.members.rtt.smoothed, self.sent_at)
 
     def holder(self):
         for receiver, m in self.members.by_id.items():
@@ -198,7 +206,7 @@ class Publication:
             if m and h.flags & wire.WANT_STATE:
                 self.keeper.status(s, now)
             if (m or lists) and h.flags & wire.WANT_TOPICS:
-                self.listing.all(now)
+                self.listing.asked(s, m, bool(h.flags & wire.MORE_TOPICS))
         elif h.type == wire.NAK:
             r = wire.parse_ranges(b)
             self.members.nak(r.receiver, now)
@@ -213,22 +221,29 @@ class Publication:
         return sum(1 for m in self.members.by_id.values() if self.members.queries.wants(m, topic.id))
 
     def end(self, now, linger):
-        self.ending, self.members.ended_from = now + linger, self.sent_at + 1
-        self.ladder.restart(now)
-        self.listing.all(now)
+        self.until = now + linger
+
+    def close(self, now):
+        """Sends the last round when all messages are sent, and then begins to state the end (§9.3)."""
+        self.listing.closing = self.listing.closing or not self.messages and not self.keeper.busy()
+        if not self.lead or self.listing.closed and not self.listing.todo:
+            self.ending, self.members.ended_from = True, self.sent_at + 1
+            self.ladder.restart(now)
 
     def is_over(self, now):
-        if self.ending is None or now >= self.ending:
-            return self.ending is not None
+        if self.until is None or now >= self.until:
+            return self.until is not None
         m = self.members
-        return self.heartbeats >= END_HEARTBEATS and m.have(self.lead) and m.have_end()
+        return self.ending and self.heartbeats >= END_HEARTBEATS and m.have(self.lead) and m.have_end()
 
     def tick(self, now):
+        if self.until is not None and not self.ending:
+            self.close(now)
         if self.sent_at:  # the first heartbeat precedes the first data
             self.send_new(now)
-        again = [self.keeper.wakes(now), self.repairs.tick(now), self.listing.tick(now), self.requests.tick(now)]
+        again = [self.keeper.wakes(now), self.repairs.tick(now), self.listing.wakes(now), self.requests.tick(now)]
         flowing = bool(self.messages) and self.blocked_since is None
-        quiet = self.members.have(self.lead) and self.members.by_id and not self.members.silent(now) and self.ending is None
+        quiet = self.members.have(self.lead) and self.members.by_id and not self.members.silent(now) and not self.ending
         if self.ladder.fires(now, flowing, quiet):
             self.heartbeat(now)
         if flowing:

@@ -29,7 +29,7 @@ class Keeper:
 
     def status(self, s, now):
         """Processes a request, unless the receiver will still receive the latest round (§25.3)."""
-        if self.keeps and self.p.ending is None and (self.begun is None or s.next > self.begun):
+        if self.keeps and self.p.until is None and (self.begun is None or s.next > self.begun):
             if not self.waiting:
                 self.due = now + COLLECT
             self.waiting[s.receiver] = True
@@ -85,52 +85,33 @@ class Joining(Messages):
         super().__init__(stream, topics, out)
         self.joined = False
         self.since, self.void = now_ns(), 0
-        self.known, self.all_announced, self.announced_before = set(), False, set()
+        self.known = set()  # topics that the publisher has
         self.kept = []  # packets since the begin of the round, or of the stream
         self.kept_all = stream.start == 0
         self.begin_round(None, False)
 
     def begin_round(self, number, named):
-        self.round, self.named = number, named
+        self.round, self.requested = number, named
         self.states, self.open = {}, None  # complete states by topic: (number, records); the incomplete one
 
     def flags(self):
         if self.joined:
             return super().flags()
-        return wire.JOINING | wire.WANT_STATE | (0 if self.all_announced else wire.WANT_TOPICS)
+        return wire.JOINING | wire.WANT_STATE
 
-    @property
-    def unsettled(self):
-        return self.joined and self.asof is not None
-
-    def announced(self, a, next_):
+    def packets_lost(self, first, end):
         if self.joined:
-            return super().announced(a, next_)
-        self.pending.append(a)
-        del self.pending[:-64]
-        self.known.update(t.id for t in a.topics if t.id in self.topics)
-        self.announced_before.update(range(a.first, a.first + len(a.topics)))
-        self.all_announced = len(self.announced_before) >= a.total
-
-    def settle(self, next_):
-        if self.joined:
-            return super().settle(next_)
-        if self.asof is not None and next_ >= self.asof and self.stream.end is not None:
-            self.give_up("the publisher has ended")
-
-    def packet_lost(self, behind):
-        if self.joined:
-            return super().packet_lost(behind)
+            return super().packets_lost(first, end)
         self.kept_all = False
         if self.round is None:
             self.kept = []
         else:
             self.void_round()
 
-    def publisher_lost(self):
+    def over(self, why):
         if not self.joined:
-            self.give_up("the publisher is lost")
-        super().publisher_lost()
+            self.give_up(why)
+        super().over(why)
 
     def tick(self, now):
         if self.joined:
@@ -171,7 +152,7 @@ class Joining(Messages):
             return
         elif marks & wire.STATE_ENDS:
             missing = self.known - set(self.states)
-            if not self.named and (missing or not self.all_announced):
+            if not self.requested and (missing or not self.stream.index.known):
                 self.void_round()
             else:
                 self.deliver()
@@ -214,6 +195,5 @@ class Joining(Messages):
         self.joined, kept, self.kept = True, self.kept, []
         for d in kept:
             super().packet(d)
-        self.settle(self.stream.next)
         if hasattr(self.stream, "statuses"):
             self.stream.statuses.send(now_ns())

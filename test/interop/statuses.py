@@ -16,6 +16,7 @@ class Statuses:
         self.early = [now + d for d in EARLY]
         self.answer_at = None  # when to answer a heartbeat
         self.queried = 0  # id of the topic that heartbeats queried last
+        self.unnamed_below = 0  # the name of a queried topic comes before this packet
         self.with_topics = False  # the next status lists topics
         self.limit, self.next, self.at = 0, -1, 0
         self.sent = 0
@@ -48,25 +49,21 @@ class Statuses:
         elif self.answer_at is None:
             self.answer_at = now + random.randrange(SPREAD * receivers)
 
-    def query(self, id_, again, now):
+    def query(self, hb, again, now):
         """Processes a query for a topic, perhaps repeated after a loss. Statuses that list all topics answer anyway (§7.10)."""
-        names, new = self.stream.names, id_ != self.queried
-        self.queried = id_ or self.queried
-        longest = wire.MAX_TAGGED_TOPICS if self.group.own_tag else wire.MAX_STATUS_TOPICS
-        if not id_ or not again and (not new or not names.wanted and len(self.group.exact) <= longest):
+        names, id_ = self.group.names, hb.asked
+        if names.patterns and id_ not in names.known and self.stream.next < hb.lead:
+            self.unnamed_below = hb.lead if id_ else 0
             return
-        if new and names.wanted and id_ not in names.names.known:
-            names.ask(now, self.stream.next)
+        new, self.queried = id_ != self.queried, id_ or self.queried
+        longest = wire.MAX_TAGGED_TOPICS if self.group.own_tag else wire.MAX_STATUS_TOPICS
+        if not id_ or not again and (not new or not names.patterns and len(self.group.exact) <= longest):
+            return
         self.with_topics = True
         if now - self.at >= CAUGHT_UP_EVERY:
             self.solicited(now)
         elif self.answer_at is None:
             self.answer_at = self.at + CAUGHT_UP_EVERY
-
-    def send_topics(self, now):
-        """Sends the wanted topics at once."""
-        self.with_topics = True
-        self.send(now)
 
     def tick(self, now):
         if self.early and now >= self.early[0]:
@@ -82,15 +79,17 @@ class Statuses:
         if st.state == "down":
             return
         hb, topics, name, tag = st.heartbeat, [], b"", b""
-        flags = st.messages.flags() | st.names.flags() | (wire.LEAVING if self.group.left else 0)
-        if self.sent < 4 or now - self.at >= self.cadence() // 2 or self.with_topics:
+        flags = st.messages.flags() | (wire.WANT_TOPICS if st.index.open else 0) | (wire.LEAVING if self.group.left else 0)
+        lists = self.sent < 4 or now - self.at >= self.cadence() // 2 or self.with_topics or st.index.open
+        if lists and st.next >= self.unnamed_below:  # otherwise it would answer a query too early
             topics, name, tag = sorted(self.group.exact), self.group.name, self.group.own_tag
             if self.queried in self.group.topics:
                 topics = [self.queried] + [t for t in topics if t != self.queried]
-            flags |= wire.MORE_TOPICS if st.names.wanted else 0
+            flags |= wire.MORE_TOPICS if self.group.names.patterns else 0
             self.with_topics = False
         self.limit, self.next, self.at, self.answer_at = self.limit_now(), st.next, now, None
         self.sent += 1
         self.group.reply(st, wire.put_status(st.header(wire.STATUS, flags), wire.Status(
             self.group.receiver, st.next, self.limit, hb.sent_at if hb else 0,
-            min(now - st.heartbeat_at, 0xFFFFFFFF) if hb else 0, st.lost, 0, topics, name, tag)))
+            min(now - st.heartbeat_at, 0xFFFFFFFF) if hb else 0, st.lost, 0, topics, name, tag,
+            st.index.since, st.index.question)))

@@ -4,7 +4,7 @@ import math
 import random
 
 import wire
-from names import StreamNames
+from names import Index
 from plausible import TOO_FAR, Clock, Sequences
 from replies import Replies
 from statuses import Statuses
@@ -40,7 +40,7 @@ class Stream:
         self.rtt = RoundTrip()
         self.replies = Replies(self)
         self.messages = group.new_messages(self)
-        self.names = StreamNames(self, group.names, now)
+        self.index = Index(self)
         self.out.event("up", self)
         self.statuses = Statuses(self, now)
 
@@ -53,6 +53,7 @@ class Stream:
         self.last_packet, self.paused = now, 0
         if self.state == "down":
             self.state, self.state_at = "up", now
+            self.index.open = self.index.open and not self.index.known  # earlier losses were reported
             self.out.event("up", self)
             self.statuses = Statuses(self, now)
 
@@ -93,19 +94,18 @@ class Stream:
             self.slots[d.seq] = d
         self.advance(now)
 
-    def advance(self, now, over=False):
-        """Delivers packets in order. With over set, none waits for names."""
+    def advance(self, now):
+        """Delivers packets in order."""
         while self.next in self.slots:
-            d = self.slots[self.next]
-            if d is not None and not self.names.deliverable(d, now, over):
-                break
-            del self.slots[self.next]
-            self.next += 1
+            d = self.slots.pop(self.next)
             if d is None:
-                self.messages.packet_lost(self.next)
-            else:
-                self.messages.packet(d)
-        self.messages.settle(self.next)
+                self.pass_lost(self.next + 1, now)
+                continue
+            self.next += 1
+            listed = self.index.packet(d)
+            self.messages.packet(d)
+            if listed:
+                self.messages.listed(*listed)
         self.statuses.progress(now)
         self.check_end(now)
 
@@ -117,7 +117,7 @@ class Stream:
             self.heartbeat, self.heartbeat_at, self.source = hb, now, source
             self.keeps_state = bool(header.flags & wire.STATE)
             self.rtt.stated(hb.rtt)
-            self.statuses.query(hb.asked, header.flags & wire.SOLICIT, now)
+            self.statuses.query(hb, header.flags & wire.SOLICIT, now)
             self.received(now)
             self.group.compare(self, hb)
             if not header.flags & wire.END:
@@ -148,7 +148,6 @@ class Stream:
             self.end = lead
         else:
             self.first_end = lead
-            self.messages.ending(lead)
         self.statuses.send(now)
 
     def not_ended(self, now):
@@ -158,20 +157,6 @@ class Stream:
             self.state, self.state_at = "up", now
             self.out.event("up", self)
             self.statuses = Statuses(self, now)
-
-    def announce(self, b, now):
-        a = wire.parse_announce(b)
-        if self.state == "ended":
-            return
-        if a.as_of > self.high + (1 << 21):
-            return self.group.count("implausible")
-        unsettled = self.messages.unsettled
-        self.names.announced(a, now)
-        self.advance(now)
-        self.messages.announced(a, self.next)
-        if unsettled and not self.messages.unsettled:
-            self.statuses.send(now)
-        self.check_end(now)
 
     def ncf(self, b, now):
         r = wire.parse_ranges(b)
@@ -207,18 +192,23 @@ class Stream:
         if seq <= self.next:
             return
         for s in sorted(s for s in self.slots if s < seq):
-            self.skip_to(s)
-            self.advance(now, over=True)
-        self.skip_to(seq)
+            self.skip_to(s, now)
+            self.advance(now)
+        self.skip_to(seq, now)
         self.missing = {s: m for s, m in self.missing.items() if s >= self.next}
         self.high = max(self.high, self.next)
         self.advance(now)
 
-    def skip_to(self, seq):
+    def skip_to(self, seq, now):
         if seq > self.next:
             self.lost += seq - self.next
-            self.next = seq
-            self.messages.packet_lost(seq)
+            self.pass_lost(seq, now)
+
+    def pass_lost(self, end, now):
+        """Passes the packets up to end, which are lost."""
+        first, self.next = self.next, end
+        self.messages.packets_lost(first, end)
+        self.index.ask(first, now)
 
     def find_missing(self, now):
         """Detects missing packets at the end of a batch (§6.1)."""
@@ -275,7 +265,7 @@ class Stream:
         if read >= self.silent_until():
             self.is_down(now)
             return now + S
-        again = [m.due for m in self.missing.values()] + [t for t in [self.names.tick(now)] if t is not None]
+        again = [m.due for m in self.missing.values()]
         return min(again + [self.statuses.tick(now), self.silent_until()])
 
     def pause(self, length):
@@ -291,20 +281,20 @@ class Stream:
     def is_down(self, now):
         if self.end is None and self.first_end is not None and self.first_end >= self.high:
             self.end = self.first_end
-        if self.end is not None and self.next >= self.end and not self.messages.unreported:
-            self.messages.asof = None  # ended, though without its totals (§11.2)
+        if self.end is not None and self.next >= self.end:
             return self.check_end(now)
         self.state, self.state_at = "down", now
         self.give_up_before(self.high, now)
-        self.messages.publisher_lost()
+        self.messages.over("the publisher is lost")
         self.out.event("restarted" if self.group.other_instance_since(self) else "lost", self)
 
     def is_over(self, now):
         return self.state == "ended" and now - max(self.state_at, self.heartbeat_at) >= ANSWER_AFTER_END
 
     def check_end(self, now):
-        if self.end is None or self.next < self.end or self.state != "up" or self.messages.unsettled:
+        if self.end is None or self.next < self.end or self.state != "up":
             return
+        self.messages.over("the publisher has ended")
         self.state, self.state_at = "ended", now
         self.missing.clear()
         self.statuses.send(now)

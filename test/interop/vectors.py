@@ -27,6 +27,9 @@ def run_of(r):
     if "state" in r:
         marks, round_, data = (r["state"][k] for k in ("marks", "round", "bytes"))
         return wire.Run(r["kind"], r["topic_id"], r["number"], None, marks, round_, bytes.fromhex(data), r["run_flags"])
+    if "index" in r:
+        answers = [(a["receiver_id"], a["question"]) for a in r["index"]["answers"]]
+        return wire.Run(r["kind"], r["topic_id"], r["number"], answers, r["index"]["marks"], 0, b"", r["run_flags"])
     if "name" in r:
         return wire.Run(r["kind"], r["topic_id"], r["number"], None, 0, 0, bytes.fromhex(r["name"]), r["run_flags"])
     messages = [bytes.fromhex(m) for m in r.get("messages") or []]
@@ -49,18 +52,13 @@ def timing(list_):
     return wire.Timing(*(list_[0][k] for k in ("clock", "timed_packet", "timed_at_ns", "next"))) if list_ else None
 
 
-def announce(f):
-    return wire.Announce(f["as_of"], f["first_index"], f["topics_in_all"], [
-        wire.TopicState(t["topic_id"], t["next_number"], bytes.fromhex(t["name"])) for t in f["topics"]])
-
-
 def ranges(f):
     return wire.Ranges(f["receiver_id"], f["base"], f["reason"], f["wait_us"], [tuple(r) for r in f["first_and_count"]])
 
 
 def status(f):
     return wire.Status(f["receiver_id"], f["next"], f["limit"], f["echo"], f["echo_delay_ns"], f["lost"], f["unread"],
-                       f["topic_ids"], bytes.fromhex(f["name"]), bytes.fromhex(f.get("tag", "")))
+                       f["topic_ids"], bytes.fromhex(f["name"]), bytes.fromhex(f.get("tag", "")), f["since"], f["question"])
 
 
 def hello(f):
@@ -81,7 +79,6 @@ def recall(f):
 CODECS = {
     wire.DATA: (data, wire.parse_data, lambda h, x: wire.put_data(h, *x)),
     wire.HEARTBEAT: (heartbeat, wire.parse_heartbeat, wire.put_heartbeat),
-    wire.ANNOUNCE: (announce, wire.parse_announce, lambda h, x: wire.put_announce(h, *x)),
     wire.NAK: (ranges, wire.parse_ranges, None),
     wire.NCF: (ranges, wire.parse_ranges, None),
     wire.GONE: (ranges, wire.parse_ranges, None),

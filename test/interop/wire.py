@@ -18,7 +18,7 @@ MAX_NAME, MAX_TOPIC_NAME = 64, 255
 MAX_LEGS, MAX_NAK = 4, 1200
 MAX_RUNS = MAX_PACKET - 48
 
-DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(1, 11)
+DATA, HEARTBEAT, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = TYPES = (1, 2, 4, 5, 6, 7, 8, 9, 10)
 
 # Bits of the flags byte.
 JOINING, SIGNED = 1, 1  # in a status, in a reply
@@ -27,7 +27,7 @@ REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << 
 TAGGED, WANT_STATE = 0x02, 0x04  # in a status
 STATE = 0x10  # in a heartbeat
 
-RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE = range(5)
+RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE, RUN_INDEX = range(6)
 RUN_REQUEST, HOLD_RELEASED = 1, 1  # of a run, of a heartbeat
 REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
 MAPPING_HASH, MAPPING_PREFIX, MAPPING_TABLE = 1, 2, 3
@@ -62,7 +62,7 @@ def parse_header(b):
     _, version, kind, flags, codec, key_epoch, tag, _, publisher, epoch = HEADER.unpack_from(b)
     need(version == VERSION and key_epoch == 0, "version")
     need(codec == packed.CODEC_NONE or kind == DATA, "version")
-    need(DATA <= kind <= RECALL, "foreign")
+    need(kind in TYPES, "foreign")
     return Header(kind, flags, tag, publisher, epoch)
 
 
@@ -102,10 +102,12 @@ RUN_HEADER_LEN = RUN_HEADER.size  # 20
 FRAGMENT_HEADER = struct.Struct("<II")
 STATE_HEADER = struct.Struct("<BxxxI")
 STATE_BEGINS, STATE_ENDS, STATE_FIRST, STATE_LAST, STATE_FAILED = (1 << i for i in range(5))
+INDEX_HEADER, ANSWER = struct.Struct("<Bxxx"), struct.Struct("<QI")
+INDEX_BEGINS, INDEX_ENDS, INDEX_ALL = (1 << i for i in range(3))
 
 Data = namedtuple("Data", "seq packet_size runs")  # runs: None if they cannot be read (§13.6)
 # A run of messages has a list of them; a fragment total, offset and data; a topic run its name as data. A state run has
-# its marks as total, and its round as offset.
+# its marks as total, and its round as offset; an index run its marks as total, and (receiver, question) as messages.
 Run = namedtuple("Run", "kind topic number messages total offset data flags", defaults=(0,))
 
 
@@ -114,18 +116,21 @@ def max_in_packet(packet_size):
 
 
 def put_data(h, seq, packet_size, runs):
-    out = [put_header(h), DATA_HEADER.pack(seq, packet_size)]
-    for r in runs:
-        if r.kind == RUN_MESSAGES:
-            body = b"".join(struct.pack("<H", len(m)) + m for m in r.messages)
-        elif r.kind == RUN_FRAGMENT:
-            body = FRAGMENT_HEADER.pack(r.total, r.offset) + r.data
-        elif r.kind == RUN_STATE:
-            body = STATE_HEADER.pack(r.total, r.offset) + r.data
-        else:
-            body = r.data
-        out.append(RUN_HEADER.pack(r.kind, r.flags, len(body), r.topic, r.number) + body)
-    return b"".join(out)
+    return put_header(h) + DATA_HEADER.pack(seq, packet_size) + b"".join(put_run(r) for r in runs)
+
+
+def put_run(r):
+    if r.kind == RUN_MESSAGES:
+        body = b"".join(struct.pack("<H", len(m)) + m for m in r.messages)
+    elif r.kind == RUN_FRAGMENT:
+        body = FRAGMENT_HEADER.pack(r.total, r.offset) + r.data
+    elif r.kind == RUN_STATE:
+        body = STATE_HEADER.pack(r.total, r.offset) + r.data
+    elif r.kind == RUN_INDEX:
+        body = INDEX_HEADER.pack(r.total) + b"".join(ANSWER.pack(*x) for x in r.messages)
+    else:
+        body = r.data
+    return RUN_HEADER.pack(r.kind, r.flags, len(body), r.topic, r.number) + body
 
 
 def parse_data(b):
@@ -157,7 +162,7 @@ def parse_runs(b):
         at += RUN_HEADER_LEN
         need(at + length <= len(b) and number < MAX_SEQ)
         body, at = b[at:at + length], at + length
-        if kind not in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE):
+        if kind not in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE, RUN_INDEX):
             unknown = True
         elif kind == RUN_MESSAGES:
             runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b"", flags))
@@ -165,6 +170,8 @@ def parse_runs(b):
             runs.append(parse_fragment(topic, number, body, flags))
         elif kind == RUN_STATE:
             runs.append(parse_state(topic, number, body, flags))
+        elif kind == RUN_INDEX:
+            runs.append(parse_index(topic, number, body, flags))
         else:
             runs.append(parse_topic(topic, number, body, flags))
     return None if unknown else runs
@@ -193,6 +200,11 @@ def parse_state(topic, number, body, flags):
     need(len(body) >= STATE_HEADER.size)
     marks, round_ = STATE_HEADER.unpack_from(body)
     return Run(RUN_STATE, topic, number, None, marks, round_, bytes(body[STATE_HEADER.size:]), flags)
+
+
+def parse_index(topic, number, body, flags):
+    need(len(body) >= INDEX_HEADER.size and (len(body) - INDEX_HEADER.size) % ANSWER.size == 0)
+    return Run(RUN_INDEX, topic, number, list(ANSWER.iter_unpack(body[INDEX_HEADER.size:])), body[0], 0, b"", flags)
 
 
 def parse_topic(topic, number, body, flags):
@@ -239,38 +251,6 @@ def parse_heartbeat(b):
 def parse_name(b, at, length):
     need(length <= MAX_NAME and at + length <= len(b))
     return bytes(b[at:at + length])
-
-
-# Announce
-
-ANNOUNCE_HEADER = struct.Struct("<QIIHxxxxxx")
-ANNOUNCE_ENTRY = struct.Struct("<QQH")
-
-Announce = namedtuple("Announce", "as_of first total topics")
-TopicState = namedtuple("TopicState", "id next name")
-
-
-def put_announce(h, as_of, first, total, topics):
-    out = [put_header(h), ANNOUNCE_HEADER.pack(as_of, first, total, len(topics))]
-    for t in topics:
-        out.append(ANNOUNCE_ENTRY.pack(t.id, t.next, len(t.name)) + t.name)
-    return b"".join(out)
-
-
-def parse_announce(b):
-    at = HEADER_LEN + ANNOUNCE_HEADER.size
-    need(len(b) >= at)
-    as_of, first, total, count = ANNOUNCE_HEADER.unpack_from(b, HEADER_LEN)
-    need(as_of <= MAX_SEQ and first + count <= total)
-    topics = []
-    for _ in range(count):
-        need(at + ANNOUNCE_ENTRY.size <= len(b))
-        topic, number, length = ANNOUNCE_ENTRY.unpack_from(b, at)
-        at += ANNOUNCE_ENTRY.size
-        need(at + length <= len(b) and number < MAX_SEQ and 1 <= length <= MAX_TOPIC_NAME)
-        topics.append(TopicState(topic, number, bytes(b[at:at + length])))
-        at += length
-    return Announce(as_of, first, total, topics)
 
 
 # NAK, NCF and gone
@@ -331,13 +311,13 @@ def parse_varint(b, at):
 
 # Status
 
-STATUS_BODY = struct.Struct("<QQQQIHHII")
-STATUS_LEN = HEADER_LEN + STATUS_BODY.size  # 80
+STATUS_BODY = struct.Struct("<QQQQIHHIIQIxxxx")
+STATUS_LEN = HEADER_LEN + STATUS_BODY.size  # 96
 MAX_STATUS_TOPICS = (MIN_PACKET - STATUS_LEN - MAX_NAME) // 8
 MAX_TAG = 32
 MAX_TAGGED_TOPICS = (MIN_PACKET - STATUS_LEN - MAX_NAME - 1 - MAX_TAG) // 8
 
-Status = namedtuple("Status", "receiver next limit echo echo_delay lost unread topics name tag", defaults=(b"",))
+Status = namedtuple("Status", "receiver next limit echo echo_delay lost unread topics name tag since question", defaults=(b"", 0, 0))
 
 
 def max_topics(flags):
@@ -351,20 +331,20 @@ def put_status(h, x):
         topics, h = topics[:max_topics(h.flags)], h._replace(flags=h.flags | MORE_TOPICS)
     return (put_header(h)
             + STATUS_BODY.pack(x.receiver, x.next, x.limit, x.echo, x.echo_delay, len(topics), len(name),
-                               x.lost & 0xFFFFFFFF, x.unread)
+                               x.lost & 0xFFFFFFFF, x.unread, x.since, x.question)
             + b"".join(struct.pack("<Q", t) for t in topics) + name
             + (bytes([len(tag)]) + tag if tag else b""))
 
 
 def parse_status(b):
     need(len(b) >= STATUS_LEN)
-    receiver, next_, limit, echo, delay, topics, name_len, lost, unread = STATUS_BODY.unpack_from(b, HEADER_LEN)
+    receiver, next_, limit, echo, delay, topics, name_len, lost, unread, since, question = STATUS_BODY.unpack_from(b, HEADER_LEN)
     need(topics <= max_topics(b[4]) and STATUS_LEN + 8 * topics <= len(b))
-    need(receiver != 0 and next_ <= limit <= MAX_SEQ)
+    need(receiver != 0 and next_ <= limit <= MAX_SEQ and since <= MAX_SEQ)
     ids = struct.unpack_from("<%dQ" % topics, b, STATUS_LEN)
     name = parse_name(b, STATUS_LEN + 8 * topics, name_len)
     return Status(receiver, next_, limit, echo, delay, lost, unread, list(ids), name,
-                  parse_tag(b, STATUS_LEN + 8 * topics + name_len))
+                  parse_tag(b, STATUS_LEN + 8 * topics + name_len), since, question)
 
 
 def parse_tag(b, at):
