@@ -222,7 +222,9 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.wake.by(now)
 	st.out = r.sink.Open(st)
 	r.sink.StreamUp(st)
-	if st.topics.index.known = st.next == 0; st.next > 0 || r.names.to != nil {
+	if x := &st.topics.index; st.next == 0 {
+		x.known = true
+	} else {
 		st.askAll()
 	}
 	if fetches {

@@ -60,15 +60,11 @@ func (st *Stream) ask(since uint64) {
 	st.report.by(0)
 }
 
-// askAll asks for all topics. Those that have messages are known already if the stream began at 0.
+// askAll asks for all topics.
 func (st *Stream) askAll() {
-	x := &st.topics.index
-	x.known, x.whole = st.next == 0, false
+	st.topics.index.known = false
 	st.ask(0)
 }
-
-// learned reports whether no answer about all topics is still to come.
-func (x *indexState) learned() bool { return x.known && !(x.open && x.since == 0) }
 
 // Missed asks for the topics that may have lost messages in the packets from sequence seq on, which a reader of the
 // output has missed. If the publisher is lost, an EventDown says so once more.

@@ -69,7 +69,7 @@ func (r *Receiver) LearnNames(now Instant, to Names) {
 	}
 	for _, st := range r.list {
 		st.topics.names = streamNames{}
-		if to != nil {
+		if to != nil && st.next > 0 {
 			st.askAll()
 		}
 	}
@@ -79,7 +79,7 @@ func (r *Receiver) LearnNames(now Instant, to Names) {
 // NamesLearned reports whether the topics of all publishers that are up are known.
 func (r *Receiver) NamesLearned() bool {
 	for _, st := range r.list {
-		if !st.topics.index.learned() && !st.life.down && !st.life.finished {
+		if !st.topics.index.known && !st.life.down && !st.life.finished {
 			return false
 		}
 	}

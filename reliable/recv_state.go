@@ -151,7 +151,7 @@ func (st *Stream) scanRuns(now Instant, e *entry) {
 			j.named, j.has = s.Names(st.r.cfg.ID), make(map[uint64]struct{})
 		case j.phase != stateComing || s.Round != j.round:
 		case s.Marks&wire.StateEnds != 0:
-			if st.r.names.to != nil && (!j.named || !st.topics.index.learned()) || !j.named && !st.hasAll(j.has) {
+			if st.r.names.to != nil && (!j.named || !st.topics.index.known) || !j.named && !st.hasAll(j.has) {
 				// The round was for receivers of other topics, or some names are not known yet.
 				st.passState(j.begin + 1)
 				st.askAgain(now, events.StateUnanswered)
