@@ -73,14 +73,6 @@ const (
 	strangersRate = 16 << 10
 	strangersPart = 16
 
-	// announceEvery is the interval between bursts of announces of a listing, announceBurst the packets of a burst.
-	announceEvery = 500 * time.Microsecond
-	announceBurst = 16
-	// announceRate is the average rate of listings, in bytes a second; announceAgain is how many more listings one status
-	// triggers, in case of loss, before the next status.
-	announceRate  = 2 << 20
-	announceAgain = 1
-
 	// stateCollect is how long a publisher collects requests for state before it begins a round.
 	stateCollect = 20 * time.Millisecond
 	// stateGrace is how long a receiver waits for a publisher to announce that it keeps state.
@@ -94,9 +86,6 @@ const (
 
 	// stateBurst is how much of the budget of state may be sent at once, as a time: new data waits for it.
 	stateBurst = time.Millisecond
-
-	// nameRetry is the interval at which a receiver asks a publisher for names while a packet waits for them.
-	nameRetry = 20 * time.Millisecond
 
 	// overtakes is how many newer packets may arrive before a repair without the repair counting as lost: trains of
 	// repairs and of data may be reordered within a host.

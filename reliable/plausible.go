@@ -22,8 +22,8 @@ import (
 // Each guard is a value with the states of its diagram; none keeps a clock. Refused packets are counted as Implausible
 // or StatusesStale, or reported as a fault of the publisher.
 //
-// Callers of the guards: recv_liveness.go (heartbeats), recv_loss.go (data), recv_totals.go (announces) and
-// send_members.go (statuses; mayJoin also knows the receivers that have left). In addition, guard.go in internal/topics
+// Callers of the guards: recv_liveness.go (heartbeats), recv_loss.go (data) and send_members.go
+// (statuses; mayJoin also knows the receivers that have left). In addition, guard.go in internal/topics
 // checks message numbers, reports.go in internal/discovery waits for a second packet where the first may be damaged,
 // and limits.go bounds the intervals that packets state.
 
@@ -45,9 +45,6 @@ const (
 	jumpPackets = 1 << 30
 	// nearPackets is how close the leads of two heartbeats must be to confirm each other: 0.1 s at 10^7 packets a second.
 	nearPackets = 1 << 20
-	// assignedPackets is how far beyond all known sequences a publisher may have assigned sequences, which announces
-	// state: a window of 1 GiB in the smallest packets.
-	assignedPackets = 1 << 21
 )
 
 // impossible reports whether seq is too far beyond high to be plausible, even if confirmed (docs/protocol §9.4). A
@@ -68,12 +65,6 @@ func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 	}
 	*g = sequenceGuard{}
 	return true
-}
-
-// assigned reports whether a publisher may have assigned all sequences below asOf, if packets below high are known
-// (docs/protocol §9.3).
-func (g *sequenceGuard) assigned(asOf, high uint64) bool {
-	return asOf <= high || asOf-high <= assignedPackets
 }
 
 // clockGuard checks the SentAt of heartbeats, which is in their publisher's clock.

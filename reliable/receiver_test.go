@@ -310,39 +310,6 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	}
 }
 
-// A round of many topics takes many packets. Lost ones are repaired, so one round suffices. docs/protocol §9.3.
-func TestIndexRoundUnderLoss(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 1024 })
-	l := &log{onPacket: func(*Stream, []byte) {}}
-	r := newReceiver(t, l, nil)
-	var names []string
-	for i := range 500 {
-		names = append(names, b.topic("a topic with a rather long name, of which there are many: "+string(rune(0x4e00+i))).Name)
-	}
-	setTopics(r, 1, append(names, "no topic of the stream"))
-	b.publish(2)
-	rng := rand.New(rand.NewPCG(1, 1))
-	now := Instant(1)
-	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
-	for ; len(l.listed) == 0; now, b.now = now.Add(time.Millisecond), b.now.Add(time.Millisecond) {
-		for _, p := range replies(r, now) {
-			b.s.Handle(b.now, p.b, nil)
-		}
-		b.index()
-		for _, p := range b.next() {
-			if rng.IntN(10) > 0 {
-				r.Handle(now, 5, p.b)
-			}
-		}
-		if now > Instant(10*time.Second) {
-			t.Fatalf("only %d topics are known", len(r.list[0].topics.has))
-		}
-	}
-	if st := r.list[0]; len(st.topics.has) != 500 || !st.topics.index.known || b.s.Stats().IndexRounds != 1 || r.Stats().Repaired == 0 || r.PublisherMissing() == false {
-		t.Errorf("%d topics after %d rounds, %d repairs", len(st.topics.has), b.s.Stats().IndexRounds, r.Stats().Repaired)
-	}
-}
-
 // A receiver that requires no checksums adds them to its replies to a publisher that sends them. docs/protocol §2.4.
 func TestReceiverRepliesWithChecksum(t *testing.T) {
 	for _, checksum := range []bool{false, true} {

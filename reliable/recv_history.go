@@ -157,6 +157,9 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause events.Cause
 // Packets given up for another cause are a gap, and so are all if the history began with sequence 0, from which
 // messages count.
 func (h *history) settled(st *Stream, now Instant) bool {
+	if h.open {
+		h.ahead.read(st, now)
+	}
 	if !h.open {
 		return true
 	}

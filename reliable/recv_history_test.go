@@ -214,39 +214,33 @@ func TestHistoryThatDoesNotArrive(t *testing.T) {
 // With patterns, the history is delivered once a round behind it has named its topics, or it can be expected no more.
 // docs/protocol §9.9.
 func TestPatternsWaitForTopicsOfTheHistory(t *testing.T) {
+	topics := topicRuns("old=7", "none=4", "new=1")
 	answer := func(marks wire.IndexMarks, since uint64, answers ...uint64) string {
-		return index(begins|marks, since, answers...) + topicRuns("old=7", "none=4", "new=1") + index(ends, 3)
+		return index(begins|marks, since, answers...) + topics + index(ends, 3)
 	}
 	for name, c := range map[string]struct {
-		do     func(r *Receiver)
-		listed bool // else the topics are named as they are delivered
-		waits  bool
+		packets []string // behind the history; "-": it is lost
+		do      func(r *Receiver)
+		listed  bool // else the topics are named as they are delivered
+		waits   bool
 	}{
-		"no round":  {func(*Receiver) {}, false, true},
-		"its round": {func(r *Receiver) { handle(r, 14, answer(0, 0, 42, 1)) }, true, false},
-		"its round, in parts": {func(r *Receiver) {
-			handle(r, 14, index(begins, 0, 42, 1))
-			handle(r, 15, topicRuns("old=7", "none=4", "new=1"))
-			handle(r, 16, index(ends, 2))
-		}, true, false},
-		"no end of it":                  {func(r *Receiver) { handle(r, 14, index(begins, 0, 42, 1)) }, false, true},
-		"a packet before it is missing": {func(r *Receiver) { handle(r, 15, answer(0, 0, 42, 1)) }, false, true},
-		"a round of all from there on":  {func(r *Receiver) { handle(r, 14, answer(all, 10)) }, true, false},
-		"of all from later on":          {func(r *Receiver) { handle(r, 14, index(begins|all, 11), index(ends, 2)) }, false, true},
-		"a round for others":            {func(r *Receiver) { handle(r, 14, index(begins, 0, 41, 1), index(ends, 2)) }, false, true},
-		"a loss within it": {func(r *Receiver) {
-			handle(r, 14, index(begins, 0, 42, 1))
-			handle(r, 16, index(ends, 2))
-			gone(r, 15, 1)
-		}, false, true},
-		"its round after the lost one": {func(r *Receiver) { handle(r, 15); gone(r, 14, 1); handle(r, 16, answer(0, 0, 42, 2)) }, true, false},
-		"the recovery deadline":        {func(r *Receiver) { r.Tick(Instant(2*time.Second + 2)) }, false, false},
-		"the publisher is lost":        {func(r *Receiver) { r.cfg.Deadline = time.Hour; r.Tick(Instant(time.Minute)) }, false, false},
-		"the publisher has ended meanwhile": {func(r *Receiver) {
+		"no round":                      {waits: true},
+		"its round":                     {packets: []string{answer(0, 0, 42, 1)}, listed: true},
+		"its round, in parts":           {packets: []string{index(begins, 0, 42, 1), topics, "", index(ends, 3)}, listed: true},
+		"no end of it":                  {packets: []string{index(begins, 0, 42, 1)}, waits: true},
+		"a packet before it is missing": {do: func(r *Receiver) { handle(r, 15, answer(0, 0, 42, 1)) }, waits: true},
+		"a round of all from there on":  {packets: []string{answer(all, 10)}, listed: true},
+		"of all from later on":          {packets: []string{index(begins|all, 11) + index(ends, 3)}, waits: true},
+		"a round for others":            {packets: []string{index(begins, 0, 41, 1) + index(ends, 3)}, waits: true},
+		"a loss within it":              {packets: []string{index(begins, 0, 42, 1), "-", index(ends, 3)}, waits: true},
+		"its round after the lost one":  {packets: []string{"-", answer(0, 0, 42, 2)}, listed: true},
+		"the recovery deadline":         {do: func(r *Receiver) { r.Tick(Instant(2*time.Second + 2)) }},
+		"the publisher is lost":         {do: func(r *Receiver) { r.cfg.Deadline = time.Hour; r.Tick(Instant(time.Minute)) }},
+		"the publisher has ended meanwhile": {do: func(r *Receiver) {
 			for at := range uint64(2) {
 				r.Handle(1, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 14, Trail: 10, SentAt: at + 2}))
 			}
-		}, false, false},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, l := fromWindow(t, 200)
@@ -259,8 +253,18 @@ func TestPatternsWaitForTopicsOfTheHistory(t *testing.T) {
 			for seq, runs := range [][]string{{"old:5"}, {"new=0", "new:0"}, {"old=6"}, {"old:6"}} {
 				handle(r, 10+uint64(seq), topicRuns(runs...))
 			}
+			for i, runs := range c.packets {
+				if runs != "-" {
+					handle(r, 14+uint64(i), runs)
+				}
+			}
+			if i := slices.Index(c.packets, "-"); i >= 0 {
+				gone(r, 14+uint64(i), 1)
+			}
 			st := r.list[0]
-			c.do(r)
+			if c.do != nil {
+				c.do(r)
+			}
 			if waits := len(l.packets) == 0; waits != c.waits || waits && (st.Next() != 10 || st.Stalled() != true) || !waits && st.next < 14 {
 				t.Errorf("%d packets, next is %d", len(l.packets), st.next)
 			}

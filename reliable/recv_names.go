@@ -256,7 +256,7 @@ func (st *Stream) passOver(b []byte) {
 }
 
 // rejudge checks the topics of all streams again if the trusted keys have changed: refused names may become known, and
-// announced topics must be announced again.
+// all topics are asked for again.
 func (r *Receiver) rejudge(now Instant) {
 	if r.cfg.Trust == nil {
 		return

@@ -265,11 +265,8 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair
 	if repaired {
 		e.since = st.r.up(now)
 	}
-	if h := &st.win.history; h.open {
-		if h.seek.open() && seq < h.end {
-			h.seek.came(st, now, seq, b)
-		}
-		h.ahead.read(st, now)
+	if h := &st.win.history; h.open && h.seek.open() && seq < h.end {
+		h.seek.came(st, now, seq, b)
 	}
 	if direct {
 		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0, hasTopics(d))

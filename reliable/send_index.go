@@ -73,9 +73,9 @@ const (
 	// other messages go between them.
 	indexRate  = 2 << 20
 	indexEvery = 500 * time.Microsecond
-	// minIndexPause is the pause after a round. It doubles, up to maxIndexPause, while questions come without a break: a
+	// indexPause is the pause after a round. It doubles, up to maxIndexPause, while questions come without a break: a
 	// receiver that loses packets all the time asks all the time.
-	minIndexPause, maxIndexPause = time.Millisecond, time.Second
+	indexPause, maxIndexPause = time.Millisecond, time.Second
 	// maxStrangers bounds the questions of non-members that one round answers.
 	maxStrangers = 16
 )
@@ -214,7 +214,7 @@ func (x *indexer) begin(s *Sender, w *Writer) bool {
 		m.index.answered = m.index.question.number
 	}
 	if x.pause = min(2*x.pause, maxIndexPause); x.asked > x.rest.Add(x.pause) {
-		x.pause = minIndexPause
+		x.pause = indexPause
 	}
 	x.asked, x.strangers = Never, nil
 	x.all = marks&wire.IndexAll != 0

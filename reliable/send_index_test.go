@@ -68,7 +68,8 @@ func (b *bench) question(text string) {
 			ids = append(ids, wire.TopicID(name))
 		}
 	}
-	st := wire.Status{Receiver: uint64(receiver), Limit: 1 << 40, Echo: uint64(b.now), Since: uint64(since), Question: uint32(number)}
+	st := wire.Status{Receiver: uint64(receiver), Next: b.s.Transmitted(), Limit: 1 << 40, Echo: uint64(b.now)}
+	st.Since, st.Question = uint64(since), uint32(number)
 	b.s.Handle(b.now, wire.AppendStatus(nil, h, &st, ids), nil)
 }
 
@@ -109,7 +110,8 @@ func TestIndexRounds(t *testing.T) {
 			for _, text := range strings.Split(c[0], "; ") {
 				switch text {
 				case "leave":
-					b.s.Handle(b.now, b.statusOf(wire.FlagLeaving, wire.Status{Receiver: 1, Limit: 100, Echo: uint64(b.now)}), nil)
+					st := wire.Status{Receiver: 1, Next: 4, Limit: 1 << 40, Echo: uint64(b.now)}
+					b.s.Handle(b.now, b.statusOf(wire.FlagLeaving, st), nil)
 				case "end":
 					b.s.End(b.now)
 				default:
