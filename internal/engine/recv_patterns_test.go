@@ -10,8 +10,10 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // A pattern may match as many topics as a receiver keeps names of, and any host can name that many. Subscribing and
@@ -22,7 +24,6 @@ func TestPatternOfManyTopics(t *testing.T) {
 	const topics, each = 40_000, 1000
 	_, there := newLoop(t, Config{})
 	p, topic := publication(t, there, "x")
-	_, l := newLoop(t, Config{})
 	all, err := pattern.Parse(">")
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 		}},
 		{"close", (*Subscription).Close},
 	} {
+		_, l := newLoop(t, Config{})
 		s := subscribeTo(t, l, TopicName{Name: ">", Pattern: all}, policyBlock, nil)
 		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 			t.Fatal(err)
@@ -74,10 +76,10 @@ func name(l *Loop, topics, each int) {
 	h := wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: 7, Epoch: 3}
 	for i := 0; i < topics; i += each {
 		b := make([]byte, wire.DataHeaderLen)
-		wire.PutDataHeader(b, h, wire.MaxPacket)
+		wire.PutDataHeader(b, h, 32<<10) // the window has room for all packets
 		wire.SetSeq(b, uint64(i/each))
-		for j := range each {
-			b = appendTopic(b, fmt.Sprint("t.", i+j))
+		for j := i; j < min(i+each, topics); j++ {
+			b = appendTopic(b, fmt.Sprint("t.", j))
 		}
 		g.r.Handle(l.now(), 0, b)
 	}
@@ -104,7 +106,10 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	}
 	reported := make(chan events.Cause, 2)
 	names := []TopicName{{Name: ">", Pattern: all}}
-	handler := handlerFuncs{other: func(d *Delivery) { reported <- d.Cause }}
+	handler := handlerFuncs{
+		message: func(*reliable.Origin, *topics.Track, uint64, []byte) {},
+		other:   func(d *Delivery) { reported <- d.Cause },
+	}
 	if _, err := l.Subscribe(names, policyBlock, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +122,23 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 		t.Fatal(err)
 	}
+	var d Delivery
+	if err := p.Publish(ctx, topic, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Next(ctx, &d); err != nil {
+		t.Fatal(err)
+	}
 	const limit = 131072 // docs/protocol §12.5
-	l.do(func() { name(l, limit, limit/128) })
+	known := 1           // x
+	for l.do(func() { name(l, limit-known, limit/128) }); known < limit && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		l.do(func() { known = l.find(0, nil).r.NamesKnown() }) // handlers run for a bounded time in each turn
+	}
 	for _, name := range []string{"late", "later"} {
 		_, beyond := publication(t, there, name)
 		if err := p.Publish(ctx, beyond, nil, true); err != nil {
 			t.Fatal(err)
 		}
-		var d Delivery
 		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != events.CauseTooManyTopics {
 			t.Errorf("Next returned %+v and %v, want a gap because of %v", d.Item, err, events.CauseTooManyTopics)
 		}
