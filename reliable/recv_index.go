@@ -92,7 +92,7 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 			if h := &st.win.history; h.open { // the history follows
 				since, whole = h.first, run.Number == 0 || h.first == 0
 			}
-			st.hasTopic(run.Topic, run.Body, since, whole && since >= st.start)
+			st.hasTopic(run.Topic, run.Body, since, whole && since >= max(st.start, st.topics.names.forgot))
 			if h := &st.win.history; h.open && h.ahead.comes && h.seek.open() {
 				h.seek.total(run.Topic, run.Number)
 			}

@@ -52,6 +52,7 @@ func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d
 type streamNames struct {
 	has     ring.Map[topicName] // topics with known names
 	refused refusedNames        // topics on which the publisher may not publish
+	forgot  uint64              // a topic that another stream had named was forgotten before this sequence
 }
 
 // maxNames bounds the topic names that a receiver keeps for a group.
@@ -187,8 +188,10 @@ func (d *names) release(key uint32) {
 
 // forgetNames forgets the names of topics that only st had, which is removed.
 func (r *Receiver) forgetNames(st *Stream) {
+	forgot := false
 	st.topics.names.has.All(func(id uint64, t *topicName) {
 		if t.streams--; t.streams == 0 {
+			forgot = true
 			r.names.known.Remove(id)
 			r.names.byName.Remove(t.text, id)
 			r.names.release(t.key)
@@ -199,6 +202,11 @@ func (r *Receiver) forgetNames(st *Stream) {
 		r.names.release(st.signKey())
 	}
 	st.topics.names = streamNames{}
+	for _, x := range r.list {
+		if forgot { // x may have delivered messages of the topic before it names the topic
+			x.topics.names.forgot = x.next
+		}
+	}
 }
 
 // Names of topics on which their publishers may not publish: patterns do not learn such topics, and the publisher does

@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,32 +183,41 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 		b.topic(fmt.Sprint("a topic with a rather long name, of which there are many: ", i))
 	}
 	b.say("x")
-	start, bytes, parts, number := b.now, 0, 0, uint32(0)
-	for b.now.Sub(start) < 5*time.Second {
-		if number++; parts == 0 || b.now.Sub(start) > time.Second {
-			b.question(fmt.Sprint("1 ", number, " 0 +"))
-		}
-		before := b.s.Lead()
+	var pauses []time.Duration
+	for number, size := 1, 0; len(pauses) < 20; number++ {
+		b.question(fmt.Sprint("1 ", number, " ", (1-number%2)<<20, " +")) // every second round is short
+		lead, rounds := b.s.Lead(), b.s.Stats().IndexRounds
 		b.index()
-		n := b.s.Lead() - before
-		if n > indexPart+2 {
+		if n := b.s.Lead() - lead; n > indexPart+2 {
 			t.Fatalf("%d packets at once", n)
 		}
 		for _, p := range of(wire.TypeData, b.next()) {
-			bytes += len(p.b)
+			size += len(p.b)
 		}
-		if n > 0 {
-			parts++
-		}
-		due := b.s.IndexDue()
-		if n > 2 && due < b.now.Add(indexEvery) || due < b.s.index.rest {
+		due := b.s.index.due
+		if b.s.Stats().IndexRounds > rounds {
+			b.question(fmt.Sprint("1 ", number+1, " 0 +"))
+			due = b.s.IndexDue()
+			if pauses = append(pauses, due.Sub(b.now)); pauses[len(pauses)-1] < time.Duration(size)*time.Second/indexRate*9/10 {
+				t.Errorf("%v after a round of %d bytes", pauses, size)
+			}
+			size, number = 0, number+2-number%2
+		} else if due < b.now.Add(indexEvery) {
 			t.Fatalf("the next part is due after %v", due.Sub(b.now))
 		}
-		b.now = max(b.now+1, min(due, b.now.Add(10*time.Millisecond)))
+		b.now = due
 	}
-	rounds := int(b.s.Stats().IndexRounds)
-	if one := bytes / max(1, rounds); rounds < 3 || bytes > 5*indexRate+2*one || bytes < 4*indexRate-2*one {
-		t.Errorf("%d rounds, %d bytes in 5 s", rounds, bytes)
+	if long := slices.Max(pauses); long != maxIndexPause {
+		t.Errorf("pauses %v while questions come without a break, want up to %v", pauses, maxIndexPause)
+	}
+	for due := b.now; due != Never; due = b.s.IndexDue() {
+		b.now = due
+		b.indexed()
+	}
+	b.now = b.now.Add(10 * time.Second)
+	b.question("1 1000 0 x")
+	if b.index(); b.s.index.rest != b.now.Add(indexPause) {
+		t.Errorf("a pause of %v after a quiet time", b.s.index.rest.Sub(b.now))
 	}
 }
 
@@ -280,12 +290,18 @@ func TestClosingIndexRound(t *testing.T) {
 }
 
 // half is an encoder that combines two packets into one with the bytes of both.
-type half struct{ out []byte }
+type half struct {
+	t   *testing.T
+	out []byte
+}
 
 func (h *half) Share(lens []uint16) int { return min(len(lens), 2) }
 
 func (h *half) Encode(mem []byte, offs []uint32, lens []uint16) ([]byte, int) {
 	h.out = append(h.out[:0], mem[offs[0]:][:lens[0]]...)
+	if run, _, _ := wire.NextRun(PacketData(h.out)); run.Kind == wire.RunIndex {
+		h.t.Error("an index run is encoded")
+	}
 	for i := 1; i < len(offs); i++ {
 		h.out = append(h.out, mem[offs[i]+wire.DataHeaderLen:][:int(lens[i])-wire.DataHeaderLen]...)
 	}
@@ -297,7 +313,7 @@ func (h *half) Readable(packet []byte) []byte { return packet }
 // Before members are asked whether they want a topic, its name is in the stream, once: otherwise patterns could not
 // match it. docs/protocol §7.10.
 func TestNamesOfAskedTopics(t *testing.T) {
-	for _, x := range []Encoder{nil, &half{}} {
+	for _, x := range []Encoder{nil, &half{t: t}} {
 		b := newBench(t, func(c *SenderConfig) { c.Encoder = x })
 		b.topic("w")
 		b.say("x")
