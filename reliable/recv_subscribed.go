@@ -53,10 +53,11 @@ func (r *Receiver) TopicsChanged(now Instant) {
 	r.counted.set(&r.cfg, true)
 	for _, st := range r.list {
 		st.report.farewells = 0
-		if r.added && r.names.to == nil && st.next > 0 {
-			st.askAll()
+		if r.added && r.names.to == nil {
+			if st.topics.index.whole = false; st.next > 0 {
+				st.askAll()
+			}
 		}
-		st.topics.index.whole = st.topics.index.whole && !r.added
 		for id, err := range st.topics.collided {
 			if name, _ := r.wanted(id); name != err.Known {
 				delete(st.topics.collided, id)
