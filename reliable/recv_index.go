@@ -36,6 +36,7 @@ type indexState struct {
 
 	// known: all topics that the stream had before the loss that is being asked about are known, as far as wanted.
 	known    bool
+	whole    bool   // topics without messages are known, too
 	at       uint64 // packets below were inspected
 	listedAt uint64 // 1 + sequence of the packet in which a round that answers ended
 	listed   EventListing
@@ -106,7 +107,7 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 				x.comes, x.begun = answers, seq
 			case b.Marks&wire.IndexEnds == 0:
 			case x.comes:
-				x.open, x.comes, x.known = false, false, true
+				x.open, x.comes, x.known, x.whole = false, false, true, x.whole || x.since == 0
 				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun}
 				st.r.dropNames()
 			case st.win.history.open && st.win.history.ahead.comes:
@@ -163,7 +164,7 @@ func (t *streamTopics) hasWanted(id uint64) bool {
 }
 
 // may reports whether the publisher has, or may have, a wanted topic.
-func (t *streamTopics) may(id uint64) bool { return t.hasWanted(id) || !t.index.known }
+func (t *streamTopics) may(id uint64) bool { return t.hasWanted(id) || !t.index.known || !t.index.whole }
 
 // collide reports that the publisher has topic id under another name.
 func (st *Stream) collide(id uint64, name, other string) {

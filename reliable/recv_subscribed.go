@@ -53,8 +53,10 @@ func (r *Receiver) TopicsChanged(now Instant) {
 	r.counted.set(&r.cfg, true)
 	for _, st := range r.list {
 		st.report.farewells = 0
-		if r.added && r.names.to == nil && st.next > 0 {
-			st.askAll()
+		if r.added && r.names.to == nil {
+			if st.topics.index.whole = false; st.next > 0 {
+				st.askAll()
+			}
 		}
 		for id, err := range st.topics.collided {
 			if name, _ := r.wanted(id); name != err.Known {
@@ -77,13 +79,20 @@ func (r *Receiver) reportChange(now Instant) {
 	}
 }
 
-// PublisherMissing reports whether a wanted topic has no known publisher that is up.
-func (r *Receiver) PublisherMissing() bool {
+// PublisherMissing reports whether a wanted topic has no known publisher that is up. It asks publishers once whether they
+// have topics without messages, if a topic is missing or they have sent no packet.
+func (r *Receiver) PublisherMissing() (missing bool) {
 	if r.missing >= len(r.topics) || r.published(r.topics[r.missing]) {
 		r.missing = slices.IndexFunc(r.topics, func(id uint64) bool { return !r.published(id) })
 		r.missing = max(r.missing, 0)
 	}
-	return len(r.topics) > 0 && !r.published(r.topics[r.missing])
+	missing = len(r.topics) > 0 && !r.published(r.topics[r.missing])
+	for _, st := range r.list {
+		if x := &st.topics.index; (missing || st.next == 0) && !x.whole && !x.open && !st.life.down {
+			st.ask(0)
+		}
+	}
+	return missing
 }
 
 // published reports whether a publisher that is up has the topic.

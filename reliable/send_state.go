@@ -113,7 +113,10 @@ func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, fir
 	failed bool) (rest []byte, began, done bool) {
 	for {
 		room := x.room(now)
-		if room < 0 {
+		if room < 0 || first && t.naming.missing(x.w) && !x.w.name(t) { // for receivers with patterns
+			return left, !first, false
+		}
+		if room = x.room(now); room < 0 {
 			return left, !first, false
 		}
 		st := wire.State{Round: x.round, Bytes: left[:min(room, len(left))]}

@@ -10,6 +10,7 @@ import (
 // topic of which no publisher was detected (docs/protocol §14.3).
 type search struct {
 	on   bool
+	asks bool             // missing is about to ask publishers
 	due  reliable.Instant // time of the next step
 	end  reliable.Instant // end of the current search
 	wait time.Duration
@@ -31,11 +32,12 @@ const (
 func (s *search) begin(now reliable.Instant) {
 	s.wait = searchAgain
 	if !s.on {
-		s.due = now.Add(searchAfter)
+		s.asks, s.due = true, now.Add(searchAfter/2)
 	}
 }
 
-// tick does what is due. missing reports whether a topic has no publisher.
+// tick does what is due. missing reports whether a topic has no publisher. It asks publishers for their topics, so the
+// first call precedes the search.
 func (s *search) tick(now reliable.Instant, missing func() bool) {
 	if now < s.due {
 		return
@@ -47,6 +49,8 @@ func (s *search) tick(now reliable.Instant, missing func() bool) {
 		s.wait = min(2*s.wait, searchRarely)
 	case s.on:
 		s.due = min(s.end, now.Add(searchCheck))
+	case needed && s.asks:
+		s.asks, s.due = false, now.Add(searchAfter/2)
 	case needed:
 		s.on, s.end = true, now.Add(searchFor)
 		s.due = now.Add(searchCheck)

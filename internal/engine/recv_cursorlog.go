@@ -18,12 +18,19 @@ type cursorLog struct {
 	log    *ring.Log
 	topics ring.Map[route]
 	packet uint64 // number of packets so far
+	// lost is behind the last packet that was lost, or that a cursor has missed, and that no EventListed covers. 0: there is
+	// none. Otherwise cursors need topic runs and EventListed. They are not woken in vain: a subscription to a silent topic
+	// may not be read.
+	lost uint64
 	// of the packet that was appended last
 	unwanted unwanted
 }
 
 // route has the feeds that want one topic.
-type route struct{ feeds ring.Set[*feed] }
+type route struct {
+	name  string
+	feeds ring.Set[*feed]
+}
 
 // moreItems is how many gaps and notes fit a log beside a window full of packets.
 const moreItems = 64
@@ -54,7 +61,19 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		note := *e
 		note.Packet = topics.StateRuns(e.Packet) // the packet follows as an EventPacket
 		l.log.AppendNote(e.Seq, &note)
-	case reliable.EventGap, reliable.EventListed, reliable.EventDown, reliable.EventStateEnd:
+	case reliable.EventListed:
+		if l.lost == 0 {
+			return false
+		}
+		if e.Listing.Begun >= l.lost {
+			l.lost = 0
+		}
+		note := *e
+		l.log.AppendNote(e.Seq, &note)
+	case reliable.EventGap, reliable.EventDown, reliable.EventStateEnd:
+		if e.Kind == reliable.EventGap {
+			l.lost = e.Seq + e.Count
+		}
 		note := *e
 		l.log.AppendNote(e.Seq, &note)
 	}
@@ -95,6 +114,9 @@ func (l *cursorLog) wake(runs []byte) {
 		x := l.topics.Get(run.Topic)
 		if x == nil {
 			l.unwanted.run(&run)
+			continue
+		}
+		if run.Kind == wire.RunTopic && l.lost == 0 && string(run.Body) == x.name {
 			continue
 		}
 		for _, f := range x.feeds.List() {

@@ -27,12 +27,12 @@ type feed struct {
 	bound   int           // how many packets it may be behind: slow.Policy
 	newest  atomic.Uint64 // position of the latest packet in which a message begins, for slow.Latest
 	ofPatterns
+	blind    atomic.Bool           // patterns may miss topics: the group has too many
 	squeezed atomic.Bool           // the stream waits for the reader to catch up
 	done     atomic.Bool           // the loop may detach it
 	finished bool                  // the end was read
 	later    map[uint64]laterTopic // topics that begin further on in the stream, by id
 	notices
-	blind atomic.Bool // patterns may miss topics: the group has too many
 
 	_ [64]byte // The fields below are written for each packet, and must not share a cache line with the reader's.
 
@@ -83,7 +83,9 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	if s.events {
 		f.starting = f.event(events.PublisherUp)
 	}
-	f.since, f.numbered = start, g.numbered(st)
+	if f.since, f.numbered = start, g.numbered(st); f.numbered {
+		o.log.lost = max(o.log.lost, 1) // messages behind the positions may be gone
+	}
 	f.wild.Store(g.patterns.has(s))
 	g.connect(f, f.first())
 	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
@@ -179,8 +181,8 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if n := it.Skipped; n > 0 {
 		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), events.CauseSlowConsumer) // a skipped gap may have had many packets
 		s.l.counters.slowLost.Add(n)
-		st, seq := f.st, f.rd.LostFrom(it.Seq)
-		s.l.post(func() { st.Missed(seq) })
+		from, end := f.rd.LostFrom(it.Seq), it.Seq
+		s.l.post(func() { f.missed(from, end) })
 	}
 	if f.blind.Load() && f.blind.Swap(false) {
 		f.rd.Blind(events.CauseTooManyTopics)
@@ -220,6 +222,14 @@ func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 func (f *feed) event(kind events.Kind) *events.Event {
 	return &events.Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher,
 		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+}
+
+// missed asks for the topics that may have lost messages in the packets from sequence from up to end. Loop only.
+func (f *feed) missed(from, end uint64) {
+	if f.o.log != nil {
+		f.o.log.lost = max(f.o.log.lost, end)
+	}
+	f.st.Missed(from)
 }
 
 // release returns the leased item, and wakes the loop if the stream waits for that.

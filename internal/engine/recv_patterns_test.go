@@ -10,11 +10,13 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// A pattern may match as many topics as a receiver keeps names of, and any host can announce that many. Subscribing and
+// A pattern may match as many topics as a receiver keeps names of, and any host can name that many. Subscribing and
 // unsubscribing blocks the loop for a time proportional to their number. Quadratic work shows in the time of this test.
 // docs/protocol §12.5.
 func TestPatternOfManyTopics(t *testing.T) {
@@ -22,7 +24,6 @@ func TestPatternOfManyTopics(t *testing.T) {
 	const topics, each = 40_000, 1000
 	_, there := newLoop(t, Config{})
 	p, topic := publication(t, there, "x")
-	_, l := newLoop(t, Config{})
 	all, err := pattern.Parse(">")
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 		}},
 		{"close", (*Subscription).Close},
 	} {
+		_, l := newLoop(t, Config{})
 		s := subscribeTo(t, l, TopicName{Name: ">", Pattern: all}, policyBlock, nil)
 		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 			t.Fatal(err)
@@ -47,7 +49,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 			l.do(func() { n = len(l.find(0, nil).topics) })
 			return n
 		}
-		l.do(func() { announce(l, topics, each) })
+		l.do(func() { name(l, topics, each) })
 		if n := known(); n < topics {
 			t.Fatalf("%d topics are wanted, want at least %d", n, topics)
 		}
@@ -68,20 +70,26 @@ func TestPatternOfManyTopics(t *testing.T) {
 	}
 }
 
-// announce passes packets to the stream of group 0 that announce topics, as many as each per packet.
-func announce(l *Loop, topics, each int) {
+// name passes a new stream of group 0, with packets of as many topic runs as each.
+func name(l *Loop, topics, each int) {
 	g := l.find(0, nil)
-	st := g.r.Streams()[0]
-	h := wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: st.Publisher, Epoch: st.Epoch}
+	h := wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: 7, Epoch: 3}
 	for i := 0; i < topics; i += each {
-		b := wire.AppendAnnounceHeader(nil, h, st.Next(), uint32(i), uint32(topics))
-		for j := range each {
-			name := fmt.Sprint("t.", i+j)
-			b = wire.AppendTopicState(b, wire.TopicID(name), 0, name)
+		b := make([]byte, wire.DataHeaderLen)
+		wire.PutDataHeader(b, h, 32<<10) // the window has room for all packets
+		wire.SetSeq(b, uint64(i/each))
+		for j := i; j < min(i+each, topics); j++ {
+			b = appendTopic(b, fmt.Sprint("t.", j))
 		}
-		wire.FinishAnnounce(b, each)
 		g.r.Handle(l.now(), 0, b)
 	}
+}
+
+// appendTopic appends a topic run.
+func appendTopic(b []byte, name string) []byte {
+	run := make([]byte, wire.RunHeaderLen+len(name))
+	wire.PutTopicRun(run, wire.TopicID(name), name)
+	return append(b, run...)
 }
 
 // Messages on topics beyond the limit of patterns are a gap with that cause for handlers and readers, and are logged
@@ -98,7 +106,10 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	}
 	reported := make(chan events.Cause, 2)
 	names := []TopicName{{Name: ">", Pattern: all}}
-	handler := handlerFuncs{other: func(d *Delivery) { reported <- d.Cause }}
+	handler := handlerFuncs{
+		message: func(*reliable.Origin, *topics.Track, uint64, []byte) {},
+		other:   func(d *Delivery) { reported <- d.Cause },
+	}
 	if _, err := l.Subscribe(names, policyBlock, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +122,23 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 		t.Fatal(err)
 	}
+	var d Delivery
+	if err := p.Publish(ctx, topic, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Next(ctx, &d); err != nil {
+		t.Fatal(err)
+	}
 	const limit = 131072 // docs/protocol §12.5
-	l.do(func() { announce(l, limit, limit/128) })
+	known := 1           // x
+	for l.do(func() { name(l, limit-known, limit/128) }); known < limit && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		l.do(func() { known = l.find(0, nil).r.NamesKnown() }) // handlers run for a bounded time in each turn
+	}
 	for _, name := range []string{"late", "later"} {
 		_, beyond := publication(t, there, name)
 		if err := p.Publish(ctx, beyond, nil, true); err != nil {
 			t.Fatal(err)
 		}
-		var d Delivery
 		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != events.CauseTooManyTopics {
 			t.Errorf("Next returned %+v and %v, want a gap because of %v", d.Item, err, events.CauseTooManyTopics)
 		}

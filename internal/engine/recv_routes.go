@@ -19,7 +19,7 @@ func (l *cursorLog) want(f *feed, id uint64) {
 	f.topics[id] = struct{}{}
 	x := l.topics.Get(id)
 	if x == nil {
-		x = new(route)
+		x = &route{name: f.g.topics[id].name}
 		l.topics.Add(id, x)
 	}
 	x.feeds.Add(f)
