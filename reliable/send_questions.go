@@ -221,9 +221,9 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	return x.topic, late
 }
 
-// answered processes a member's status with topics, unless it is an old one, as an answer to the latest question that it
-// echoes. A member with a pattern may yet learn that it wants the topic, while it joins, asks for an index round, or has not
-// passed the packet with the topic's name.
+// answered processes a member's status with topics, unless it is an old one, as an answer to the latest question that
+// it echoes. A member with a pattern may yet learn that it wants the topic, while it joins, asks for an index round, or
+// has not passed the packet with the topic's name.
 func (s *Sender) answered(m *Member, echo, next uint64) {
 	q := &s.members.questions
 	for i := len(q.sent) - 1; i >= 0; i-- {

@@ -18,9 +18,9 @@ type cursorLog struct {
 	log    *ring.Log
 	topics ring.Map[route]
 	packet uint64 // number of packets so far
-	// lost is behind the last packet that was lost, or that a cursor has missed, and that no EventListed covers. 0: there is
-	// none. Otherwise cursors need topic runs and EventListed. They are not woken in vain: a subscription to a silent topic
-	// may not be read.
+	// lost is behind the last packet that was lost, or that a cursor has missed, and that no EventListed covers. 0:
+	// there is none. Otherwise cursors need topic runs and EventListed. They are not woken in vain: a subscription to a
+	// silent topic may not be read.
 	lost uint64
 	// of the packet that was appended last
 	unwanted unwanted

@@ -137,7 +137,6 @@ func TestFromAndWhole(t *testing.T) {
 	r := NewReader(0, wire.MaxMessage)
 	r.Want(id, "x", nil)
 	r.From(id, 2)
-	r.NamedLate(id)
 	r.Whole(id)
 	r.Packet(run(nil, id, 0, 4, 4, 4))
 	if got, number, _ := r.One(); got != nil {

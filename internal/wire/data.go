@@ -12,8 +12,8 @@ import "encoding/binary"
 //	| runs ...                                                      |  48
 //
 // Packet size is the stream's fixed datagram size in bytes, from which a subscriber derives the size of its slots. A
-// run holds consecutive messages of one topic, one fragment of a message, the name of a topic, a part of its state, or the
-// begin or end of an index round:
+// run holds consecutive messages of one topic, one fragment of a message, the name of a topic, a part of its state, or
+// the begin or end of an index round:
 //
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| kind  | flags |    length     |         topic id (low)        |   0

@@ -56,9 +56,9 @@ const MaxSeq = 1 << 62
 // Type is the type of a packet.
 type Type uint8
 
-// Packet types; 3 is unused. From the publisher: Data, Heartbeat, NCF, Gone and Recall, to the group. From a subscriber:
-// NAK, Status and Reply, to the publisher alone. From a bus that publishes: Hello, to group 0; its answer, from one
-// that subscribes, to that bus alone.
+// Packet types; 3 is unused. From the publisher: Data, Heartbeat, NCF, Gone and Recall, to the group. From a
+// subscriber: NAK, Status and Reply, to the publisher alone. From a bus that publishes: Hello, to group 0; its answer,
+// from one that subscribes, to that bus alone.
 const (
 	TypeData      Type = 1
 	TypeHeartbeat Type = 2

@@ -87,8 +87,8 @@ func (f *feed) expect(p pattern.Pattern, from, earliest uint64) {
 // wants reports whether the feed's reader subscribes to a topic.
 func (f *feed) wants(topic int) bool { return f.r.sub.always(topic) || f.topics[topic].added }
 
-// named returns the packet from which on the feed must have a topic, although only patterns match it: the first one with
-// the topic's name that has arrived since the topic was wanted. It may know the name earlier, from another stream.
+// named returns the packet from which on the feed must have a topic, although only patterns match it: the first one
+// with the topic's name that has arrived since the topic was wanted. It may know the name earlier, from another stream.
 func (f *feed) named(topic int) uint64 {
 	if topic < f.r.sub.names {
 		return 0

@@ -105,8 +105,9 @@ func (s *sim) newTruth(of events.Instance, o *Publisher) *truth {
 	t := &truth{
 		Instance: of, o: o, content: s.o.Content, unpacker: s.unpacker,
 		topics:  make([]topicTruth, o.Topics),
-		written: make([][]message, o.Writers), pops: make([]int,
-			o.Writers), members: make(map[uint64]*member), plain: make(map[uint64]bool), replies: make(map[uint64]map[uint64]*madeReply),
+		written: make([][]message, o.Writers), pops: make([]int, o.Writers),
+		members: make(map[uint64]*member), plain: make(map[uint64]bool),
+		replies: make(map[uint64]map[uint64]*madeReply),
 	}
 	for i, id := range allTopicIDs[:o.Topics] {
 		t.topics[i].id = id
