@@ -34,7 +34,7 @@ parts.answer = { name = "answer", len = 12, fields = {
 } }
 
 parts.index = { name = "index", len = 4, fields = {
-  { name = "marks", kind = "uint", means = "position of the run in its round, and whose topics the round has", at = 0, size = 1, hex = true, bits = { { bit = 1, name = "begins" }, { bit = 2, name = "ends" }, { bit = 4, name = "all" } } },
+  { name = "marks", kind = "uint", means = "position of the run in its round, and whether the round has all topics", at = 0, size = 1, hex = true, bits = { { bit = 1, name = "begins" }, { bit = 2, name = "ends" }, { bit = 4, name = "all" } } },
   { name = "answers", kind = "parts", means = "the answered questions", part = parts.answer },
 } }
 

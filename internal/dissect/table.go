@@ -181,7 +181,7 @@ var state = &Part{Name: "state", Len: wire.StateHeaderLen, Fields: []Field{
 
 // docs/protocol §2.14
 var index = &Part{Name: "index", Len: wire.IndexHeaderLen, Fields: []Field{
-	{Name: "marks", Drawn: "marks", Means: "position of the run in its round, and whose topics the round has", At: 0, Size: 1, Hex: true, Bits: []Code{
+	{Name: "marks", Drawn: "marks", Means: "position of the run in its round, and whether the round has all topics", At: 0, Size: 1, Hex: true, Bits: []Code{
 		{Value: uint64(wire.IndexBegins), Name: "begins"}, {Value: uint64(wire.IndexEnds), Name: "ends"}, {Value: uint64(wire.IndexAll), Name: "all"},
 	}},
 	{Name: "answers", Means: "the answered questions", Kind: Parts, At: Behind, Part: answer},

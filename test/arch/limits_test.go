@@ -35,17 +35,17 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 118_100},
-		{"lines of tests", sum(m.tests), 112_250},
-		{"lines that are not Go", m.notGo, 6385},
-		{"importable names", sum(m.importable), 1752},
-		{"importable names of reliable", m.importable["reliable"], 254},
+		{"lines of code", sum(m.code), 117_900},
+		{"lines of tests", sum(m.tests), 112_450},
+		{"lines that are not Go", m.notGo, 6321},
+		{"importable names", sum(m.importable), 1753},
+		{"importable names of reliable", m.importable["reliable"], 256},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 277},
-		{"core functions that are passed a large object", m.passed, 73},
+		{"core functions that are passed a large object", m.passed, 72},
 		{"lines over 120 columns, without texts", m.long, 8},
-		{"words of documents", m.words, 75_000},
+		{"words of documents", m.words, 74_600},
 	} {
 		within(t, x.what, x.value, x.limit, 0)
 	}
@@ -63,11 +63,11 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {71, 16, 88},
-	"reliable.Sender":              {102, 16, 176},
-	"reliable.Stream":              {147, 19, 133},
+	"reliable.Receiver":            {70, 16, 85},
+	"reliable.Sender":              {101, 17, 182},
+	"reliable.Stream":              {137, 19, 128},
 	"internal/engine.Loop":         {101, 35, 186},
-	"internal/engine.Publication":  {73, 12, 63},
+	"internal/engine.Publication":  {76, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 42},
 	"transport/ud.Transport":       {72, 15, 140},
@@ -75,7 +75,7 @@ var wide = map[string]size{
 	"transport/shm.Transport":      {70, 8, 61},
 	"pubsub.Bus":                   {27, 11, 50},
 	"test/sim.drawer":              {23, 9, 1},
-	"test/sim.feed":                {24, 6, 9},
+	"test/sim.feed":                {25, 6, 8},
 	"test/sim.sim":                 {31, 10, 41},
 	"test/sim.subscriber":          {48, 9, 42},
 }
