@@ -143,6 +143,9 @@ func (s *subscriber) begun(x *stream) {
 // of them, except for those that the publisher no longer has.
 func (s *subscriber) checkFirst(x *stream, begin uint64) {
 	for _, r := range s.readers {
+		if r.s == nil || r.s.Err() != nil {
+			continue // it was evicted, and wants nothing more
+		}
 		for _, f := range r.feeds {
 			for i := range f.topics {
 				if f.x != x || f.t == nil || r.s.Err() != nil || !f.wants(i) || i >= len(f.t.topics) {
