@@ -163,7 +163,9 @@ func (t *streamTopics) hasWanted(id uint64) bool {
 }
 
 // may reports whether the publisher has, or may have, a wanted topic.
-func (t *streamTopics) may(id uint64) bool { return t.hasWanted(id) || !t.index.known || !t.index.whole }
+func (t *streamTopics) may(id uint64) bool {
+	return t.hasWanted(id) || !t.index.known || !t.index.whole
+}
 
 // collide reports that the publisher has topic id under another name.
 func (st *Stream) collide(id uint64, name, other string) {
