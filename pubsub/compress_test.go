@@ -133,11 +133,20 @@ func TestDictionaryMissing(t *testing.T) {
 	if err := from.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var gap *GapError
-	for lost := uint64(0); lost < n; lost += gap.Count {
-		if _, err := sub.Next(ctx); !errors.As(err, &gap) || gap.Cause != events.CauseUnreadable {
+	lost := uint64(0)
+	for read := uint64(0); read+lost < n; {
+		var gap *GapError
+		switch _, err := sub.Next(ctx); {
+		case err == nil:
+			read++ // its packet has names, too, and is not compressed
+		case !errors.As(err, &gap) || gap.Cause != events.CauseUnreadable:
 			t.Fatalf("%v, want a gap because the dictionary is missing", err)
+		default:
+			lost += gap.Count
 		}
+	}
+	if lost == 0 {
+		t.Error("no message was lost")
 	}
 	x := reported.Load()
 	if x == nil || x.Dictionary != name || x.Codec != "zstd" || x.Publisher != from.ID() || times.Load() != 1 {

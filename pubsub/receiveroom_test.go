@@ -2,9 +2,12 @@ package pubsub
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // If all groups share one receive queue, the room that a subscriber reports for all of them together is bounded by
@@ -19,10 +22,15 @@ func TestRoomOfAllGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range topics {
-			p := publisher(t, pubBus, fmt.Sprintf("t.%d", i))
-			wait(t, ctx, p, 1)
+			publisher(t, pubBus, fmt.Sprintf("t.%d", i))
 		}
-		caps, all := subBus.Capabilities(), pubBus.Stats().Publications
+		all := pubBus.Stats().Publications
+		// Not by WaitSubscribers, which puts names into the streams: one with new data has more room for a while.
+		for ctx.Err() == nil && slices.ContainsFunc(all, func(p stats.Publication) bool { return len(p.Subscribers) == 0 }) {
+			time.Sleep(time.Millisecond)
+			all = pubBus.Stats().Publications
+		}
+		caps := subBus.Capabilities()
 		if len(all) != caps.Groups {
 			t.Fatalf("published in %d groups, want %d", len(all), caps.Groups)
 		}

@@ -79,8 +79,8 @@ func (r *Receiver) reportChange(now Instant) {
 	}
 }
 
-// PublisherMissing reports whether a wanted topic has no known publisher that is up. It asks publishers once whether
-// they have topics without messages, if a topic is missing or they have sent no packet.
+// PublisherMissing reports whether a wanted topic has no known publisher that is up. If so, it asks each publisher once
+// whether it has the topic without messages.
 func (r *Receiver) PublisherMissing() (missing bool) {
 	if r.missing >= len(r.topics) || r.published(r.topics[r.missing]) {
 		r.missing = slices.IndexFunc(r.topics, func(id uint64) bool { return !r.published(id) })

@@ -172,7 +172,7 @@ func (l *Loop) recordEvent(e *events.Event) {
 }
 
 // mayConcern reports whether a subscription here may have lost messages of the event's publisher. One that dies early
-// has announced no topic.
+// has named no topic.
 func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {

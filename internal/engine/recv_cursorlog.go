@@ -18,9 +18,8 @@ type cursorLog struct {
 	log    *ring.Log
 	topics ring.Map[route]
 	packet uint64 // number of packets so far
-	// lost is behind the last packet that was lost, or that a cursor has missed, and that no EventListed covers. 0:
-	// there is none. Otherwise cursors need topic runs and EventListed. They are not woken in vain: a subscription to a
-	// silent topic may not be read.
+	// lost is behind the last packet that was lost, or missed by a cursor, and that no EventListed covers. Otherwise it is
+	// 0, and topic runs and EventListed wake no cursor: an application may not read a subscription to a silent topic.
 	lost uint64
 	// of the packet that was appended last
 	unwanted unwanted
@@ -61,18 +60,14 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		note := *e
 		note.Packet = topics.StateRuns(e.Packet) // the packet follows as an EventPacket
 		l.log.AppendNote(e.Seq, &note)
-	case reliable.EventListed:
-		if l.lost == 0 {
-			return false
-		}
-		if e.Listing.Begun >= l.lost {
-			l.lost = 0
-		}
-		note := *e
-		l.log.AppendNote(e.Seq, &note)
-	case reliable.EventGap, reliable.EventDown, reliable.EventStateEnd:
-		if e.Kind == reliable.EventGap {
+	case reliable.EventGap, reliable.EventListed, reliable.EventDown, reliable.EventStateEnd:
+		switch {
+		case e.Kind == reliable.EventGap:
 			l.lost = e.Seq + e.Count
+		case e.Kind == reliable.EventListed && l.lost == 0:
+			return false
+		case e.Kind == reliable.EventListed && e.Listing.Begun >= l.lost:
+			l.lost = 0
 		}
 		note := *e
 		l.log.AppendNote(e.Seq, &note)

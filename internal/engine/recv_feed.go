@@ -182,7 +182,12 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), events.CauseSlowConsumer) // a skipped gap may have had many packets
 		s.l.counters.slowLost.Add(n)
 		from, end := f.rd.LostFrom(it.Seq), it.Seq
-		s.l.post(func() { f.missed(from, end) })
+		s.l.post(func() {
+			if f.o.log != nil {
+				f.o.log.lost = max(f.o.log.lost, end)
+			}
+			f.st.Missed(from)
+		})
 	}
 	if f.blind.Load() && f.blind.Swap(false) {
 		f.rd.Blind(events.CauseTooManyTopics)
@@ -222,14 +227,6 @@ func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 func (f *feed) event(kind events.Kind) *events.Event {
 	return &events.Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher,
 		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
-}
-
-// missed asks for the topics that may have lost messages in the packets from sequence from up to end. Loop only.
-func (f *feed) missed(from, end uint64) {
-	if f.o.log != nil {
-		f.o.log.lost = max(f.o.log.lost, end)
-	}
-	f.st.Missed(from)
 }
 
 // release returns the leased item, and wakes the loop if the stream waits for that.

@@ -154,3 +154,30 @@ func TestDisconnectResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// An index round without a loss before it wakes no cursor: nothing makes the application read a silent topic.
+func TestIndexRoundWakesNoCursor(t *testing.T) {
+	_, there := newLoop(t, Config{})
+	p, topic := publication(t, there, "x")
+	if _, err := p.Topic("silent"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := p.Publish(ctx, topic, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	_, l := newLoop(t, Config{})
+	s := subscribeTo(t, l, TopicName{Name: "silent"}, policyBlock, nil)
+	named, parked := false, false
+	for ; !named && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		l.do(func() {
+			for _, f := range *s.feeds.Load() {
+				named, parked = f.st.Relevant(), f.c.Parked()
+			}
+		})
+	}
+	if !named || !parked {
+		t.Errorf("the topic is named: %v, the cursor is parked: %v, want both", named, parked)
+	}
+}

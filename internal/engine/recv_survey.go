@@ -49,7 +49,7 @@ type SurveyedStream struct {
 	Group        int
 	GroupAddress string
 	For          time.Duration // since its first packet
-	Complete     bool          // it has announced all of its topics
+	Complete     bool          // it has named all of its topics
 	Topics       []topics.ListedTopic
 	Unnamed      int // topics with an unknown name
 }

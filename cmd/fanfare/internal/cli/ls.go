@@ -144,7 +144,7 @@ func (l *ls) verdict(t *pubsub.TopicList) error {
 	case t.Unnamed > 0:
 		return fmt.Errorf("no name of a topic was %s: %s had messages but no name yet; listen longer with -for", detected, count(t.Unnamed, "topic"))
 	case t.Incomplete > 0:
-		return fmt.Errorf("no topic was %s: %s had not announced any topics yet; listen longer with -for", detected, count(t.Incomplete, "publisher"))
+		return fmt.Errorf("no topic was %s: %s had not named any topics yet; listen longer with -for", detected, count(t.Incomplete, "publisher"))
 	case t.Publishers > 0:
 		return fmt.Errorf("none of the topics of %s matches %s", count(t.Publishers, "publisher"), strings.Join(l.patterns, ", "))
 	}
@@ -179,7 +179,7 @@ func lsNotes(t *pubsub.TopicList) (notes []string) {
 		}
 	}
 	add(t.Failed > 0, "%d of %s could not be joined: %v", t.Failed, count(t.Groups, "group"), t.Err)
-	add(t.Incomplete > 0, "%s had not announced all topics yet: listen longer with -for", count(t.Incomplete, "publisher"))
+	add(t.Incomplete > 0, "%s had not named all topics yet (a subscriber may block them): listen longer with -for", count(t.Incomplete, "publisher"))
 	add(t.Unnamed > 0, "%s had messages but no name yet: listen longer with -for", count(t.Unnamed, "topic"))
 	add(t.Refused > 0, "too many topics or publishers: %d times one was left out; use a narrower pattern", t.Refused)
 	return notes
@@ -229,7 +229,7 @@ type lsSummary struct {
 	Type       string  `json:"type"` // "summary"
 	Topics     int     `json:"topics"`
 	Publishers int     `json:"publishers"`
-	Incomplete int     `json:"publishers_incomplete"` // with topics not announced yet
+	Incomplete int     `json:"publishers_incomplete"` // with topics not named yet
 	Unnamed    int     `json:"topics_unnamed"`
 	Groups     int     `json:"groups"`
 	Joined     int     `json:"groups_joined"`

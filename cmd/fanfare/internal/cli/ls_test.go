@@ -121,7 +121,7 @@ func TestLsNotes(t *testing.T) {
 		Unnamed: 1, Incomplete: 2, Groups: 16, Failed: 3, Err: errors.New("no buffer space"), Refused: 4,
 	}
 	notes := strings.Join(lsNotes(list), "\n")
-	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers had not announced", "1 topic had messages but no name", "4 times"} {
+	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers had not named", "1 topic had messages but no name", "4 times"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("notes %q lack %q", notes, want)
 		}
