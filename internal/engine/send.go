@@ -280,7 +280,7 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 
 // indexDue is when tendIndex has something to do. Under mu.
 func (p *Publication) indexDue() reliable.Instant {
-	if p.life.shut() || p.open.large || p.held() {
+	if p.life.shut() || p.open.large || p.held() && p.open.opened != 0 {
 		return reliable.Never
 	}
 	return p.s.IndexDue()

@@ -233,9 +233,11 @@ func (p *publisher) send(by *sender, b, sealed []byte) {
 	if repair {
 		s.report.after++
 	} else if data {
-		s.lastData = max(s.lastData, leaves)
-		s.firstData, s.report.after = min(s.firstData, s.now), 0
-		s.report.Sending = s.lastData.Sub(s.firstData)
+		if p.t.messages { // not only an index round
+			s.lastData = max(s.lastData, leaves)
+			s.firstData, s.report.after = min(s.firstData, s.now), 0
+			s.report.Sending = s.lastData.Sub(s.firstData)
+		}
 		p.t.lost = append(p.t.lost, lost)
 		s.report.countLost(lost)
 	}

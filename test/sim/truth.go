@@ -23,6 +23,7 @@ type truth struct {
 	lost        []uint64           // for each packet, the subscribers that lost its first transmission on all legs
 	topics      []topicTruth       // in the order of topicNames
 	plain       map[uint64]bool    // packets with topic or index runs
+	messages    bool               // the newest packet has messages
 	fragmentOf  int                // topic
 	firstPacket uint64
 	partial     []byte
@@ -165,6 +166,7 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 		return false, fmt.Errorf("new packet %d sent, want %d", d.Seq, t.next)
 	}
 	t.next++
+	t.messages = false
 	t.sums = append(t.sums, sum(b))
 	runs := d.Runs
 	if d.Codec != wire.CodecNone {
@@ -190,6 +192,7 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 }
 
 func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
+	t.messages = t.messages || r.Kind < wire.RunTopic
 	if r.Kind == wire.RunState || r.Kind == wire.RunIndex {
 		return nil
 	}
