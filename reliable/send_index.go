@@ -154,7 +154,7 @@ const indexPart = 16
 // have asked about. It reports false if it has to be called again, after Assign and Grant.
 func (s *Sender) CloseIndex(w *Writer) bool {
 	x := &s.index
-	if x.phase == indexClosed || len(s.topics.list) == 0 || s.win.next == 0 && !w.Pending() {
+	if x.phase == indexClosed || len(s.topics.list) == 0 || s.win.next == 0 && !w.Pending() && len(s.members.list) == 0 {
 		return true
 	}
 	if x.phase != indexIdle && !x.last && !x.write(s, w, noParts) { // a round in progress
