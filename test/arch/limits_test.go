@@ -36,7 +36,7 @@ func TestLimits(t *testing.T) {
 		value, limit int
 	}{
 		{"lines of code", sum(m.code), 117_900},
-		{"lines of tests", sum(m.tests), 112_450},
+		{"lines of tests", sum(m.tests), 112_550},
 		{"lines that are not Go", m.notGo, 6321},
 		{"importable names", sum(m.importable), 1753},
 		{"importable names of reliable", m.importable["reliable"], 256},
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		{"fields of structs named Config", m.settings, 277},
 		{"core functions that are passed a large object", m.passed, 72},
 		{"lines over 120 columns, without texts", m.long, 8},
-		{"words of documents", m.words, 74_600},
+		{"words of documents", m.words, 74_700},
 	} {
 		within(t, x.what, x.value, x.limit, 0)
 	}
