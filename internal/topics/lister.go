@@ -57,6 +57,8 @@ type Listed struct {
 	tag      uint32
 	checksum bool
 	first    uint64 // sequence of the first packet
+	next     uint64 // one beyond the newest packet that was heard
+	behind   bool   // newer packets were sent
 	complete bool   // a round has stated that there are no more topics
 	askAt    reliable.Instant
 	wait     time.Duration // time until it is asked again
@@ -133,6 +135,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 			return
 		}
 		if x := l.stream(now, from, &h, d.Seq); x != nil && d.Seq >= x.first {
+			x.next = max(x.next, d.Seq+1)
 			l.data(x, l.runs(b, &d))
 		}
 	case wire.TypeHeartbeat:
@@ -148,6 +151,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 		}
 		if x := l.stream(now, from, &h, hb.Lead); x != nil {
 			x.Name = wire.CleanName(hb.Name)
+			x.behind = hb.Lead > x.next
 			l.mayAsk(now, from, x)
 		}
 	}
@@ -172,7 +176,8 @@ func (l *Lister) stream(now reliable.Instant, from uint64, h *wire.Header, seq u
 	x := &Listed{
 		Origin: reliable.Origin{Instance: key, Address: l.peers.Address(from)},
 		Since:  now, Heard: now, topics: make(map[uint64]*ListedTopic),
-		peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0, first: seq, askAt: now, wait: listAskFirst,
+		peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0, first: seq, next: seq,
+		askAt: now, wait: listAskFirst,
 	}
 	l.streams[key] = x
 	l.list = append(l.list, x)
@@ -276,11 +281,11 @@ func (l *Lister) forget(x *Listed, t *ListedTopic) {
 	}
 }
 
-// mayAsk queues a request for a publisher's topics, if more may become known. Only heartbeats lead to one:
-// they are larger than the request, so no packet makes this host send more than it received. A publisher that does not
-// answer may have moved.
+// mayAsk queues a request for a publisher's topics, if more may become known. Only heartbeats lead to one: they are
+// larger than the request, so no packet makes this host send more than it received. A publisher that does not answer may
+// have moved.
 func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
-	if x.complete || x.over || now < x.askAt || x.asking {
+	if x.complete && !x.behind || x.over || now < x.askAt || x.asking {
 		return
 	}
 	if x.asked > 1 {
@@ -307,7 +312,11 @@ func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
 	l.stats.Asked++
 	h := wire.Header{GroupTag: x.tag, Publisher: x.Publisher, Epoch: x.Epoch,
 		Flags: wire.FlagLeaving | wire.FlagWantTopics}
-	packet = wire.AppendStatus(buf, h, &wire.Status{Receiver: l.cfg.ID, Question: uint32(x.asked)}, nil)
+	s := wire.Status{Receiver: l.cfg.ID, Question: uint32(x.asked)}
+	if x.complete {
+		s.Since = x.next
+	}
+	packet = wire.AppendStatus(buf, h, &s, nil)
 	if l.cfg.Checksum || x.checksum {
 		wire.SetChecksum(packet)
 	}

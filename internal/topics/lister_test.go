@@ -141,6 +141,25 @@ func TestListerAsksAgain(t *testing.T) {
 	}
 }
 
+// If the newest packets do not come, a heartbeat shows it, and the lister asks since then. docs/protocol §9.10.
+func TestListerAsksForTheEnd(t *testing.T) {
+	l, _ := newTestLister(events.PatternTopics)
+	l.Handle(reliable.Instant(time.Hour), 2, wiretest.Round(40, 0, "x=4"))
+	for i, c := range []struct{ lead, since uint64 }{{41, 0}, {43, 41}} {
+		l.Handle(reliable.Instant(time.Duration(2+i)*time.Hour), 2, wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: c.lead}))
+		_, b, asks := l.Next(nil)
+		if asks != (c.since > 0) {
+			t.Errorf("lead %d: asks %v", c.lead, asks)
+		} else if s, err := wire.ParseStatus(b); asks && (err != nil || s.Since != c.since) {
+			t.Errorf("lead %d: status %+v, %v, want since %d", c.lead, s, err, c.since)
+		}
+	}
+	l.Handle(0, 2, wiretest.Round(43, 41, "x=6"))
+	if got := listing(l); got != "7 complete: x 4-6" {
+		t.Errorf("listing %q", got)
+	}
+}
+
 // Under hostile packets a lister remembers a bounded number of topics, shows no invalid names, and sends no more bytes
 // than it receives. docs/protocol §9.10, §19.2.
 func TestListerIsBounded(t *testing.T) {
