@@ -282,8 +282,8 @@ func (l *Lister) forget(x *Listed, t *ListedTopic) {
 }
 
 // mayAsk queues a request for a publisher's topics, if more may become known. Only heartbeats lead to one: they are
-// larger than the request, so no packet makes this host send more than it received. A publisher that does not answer may
-// have moved.
+// larger than the request, so no packet makes this host send more than it received. A publisher that does not answer
+// may have moved.
 func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
 	if x.complete && !x.behind || x.over || now < x.askAt || x.asking {
 		return
