@@ -172,13 +172,17 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	if s.end.begun && st.Echo >= uint64(s.end.at) && st.Echo > m.last.echo {
 		m.endAnswers++
 	}
+	joining := flags&wire.FlagJoining != 0
+	if x == m.last && m.lastAt != 0 { // either may be the older one, and a receiver joins only once
+		joining = joining && m.joining
+	}
 	if x != m.last || m.lastAt == 0 {
 		m.last, m.lastAt = x, s.up(now)
 	}
 	m.alive(s.up(now))
 	m.introduce(now, st, address)
 	m.unread = st.Unread
-	m.joining, m.wantsState = flags&wire.FlagJoining != 0, flags&wire.FlagWantState != 0
+	m.joining, m.wantsState = joining, flags&wire.FlagWantState != 0
 	m.wantTopics = flags&wire.FlagWantTopics != 0
 	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
 		m.Topics = m.Topics[:0]

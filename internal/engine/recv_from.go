@@ -141,10 +141,11 @@ func (g *group) alone(of events.Instance) bool {
 // §7.7.
 const farewellTime = 20 * time.Millisecond
 
-// speaks reports whether this group reports a stream that is up in several groups.
+// speaks reports whether this group, the first of those that have a stream, reports it. The stream may be down in one
+// before it is in the next.
 func (g *group) speaks(of events.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
-		if to, ok := x.r.Recipient(of); ok && !to.Down {
+		if _, ok := x.r.Recipient(of); ok {
 			return x == g
 		}
 	}

@@ -94,7 +94,7 @@ func publishedMessages(t *testing.T, packets map[uint64][]byte) (messages [][]by
 				break
 			}
 			runs = rest
-			if run.Kind == wire.RunTopic {
+			if run.Kind == wire.RunTopic || run.Kind == wire.RunIndex {
 				continue
 			}
 			if run.Kind == wire.RunFragment {

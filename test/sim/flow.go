@@ -133,7 +133,7 @@ func (p *publisher) recordStatus(b []byte) {
 	}
 	m := p.t.members[st.Receiver]
 	if m != nil && m.left {
-		m.returned = true
+		m.returned, m.limit = true, max(m.limit, st.Limit)
 		return
 	}
 	if m == nil {

@@ -307,7 +307,8 @@ func TestSubGaps(t *testing.T) {
 	}
 	bus.Close()
 	<-s.done
-	// Messages and gaps must cover everything in order, each once.
+	// Messages and gaps must cover everything in order, each once. A reader that has missed packets, and no answer when the
+	// stream ends, reports one more gap, of unknown extent.
 	next, gaps := 0, 0
 	for _, o := range objects(t, s.stdout.String()) {
 		switch o["type"] {
@@ -317,11 +318,13 @@ func TestSubGaps(t *testing.T) {
 			}
 			next++
 		case "gap":
+			if gaps++; next == n && o["topic"] == "" {
+				break
+			}
 			if o["topic"] != "x" || o["first"] != float64(next) {
 				t.Fatalf("gap %v, want topic x and first number %d", o, next)
 			}
 			next += int(o["count"].(float64))
-			gaps++
 		}
 	}
 	if next != n {
@@ -330,7 +333,7 @@ func TestSubGaps(t *testing.T) {
 	if want := min(gaps, 1); s.code != want {
 		t.Errorf("exit code %d with %d gaps, want %d", s.code, gaps, want)
 	}
-	if got := strings.Count(s.stderr.String(), "lost: ") + strings.Count(s.stderr.String(), "cannot be known: "); got != gaps {
+	if got := strings.Count(s.stderr.String(), "lost: ") + strings.Count(s.stderr.String(), "not known of which topics: "); got != gaps {
 		t.Errorf("%d lines report gaps, want %d", got, gaps)
 	}
 }
