@@ -8,7 +8,7 @@ import (
 )
 
 // Index rounds: a publisher puts topic runs with names and numbers of topics into its stream, for receivers that have
-// joined late or lost packets permanently. docs/protocol §9.3.
+// joined late or lost packets permanently. docs/protocol §9.6.
 
 // indexer answers the questions of receivers with rounds, one after the other.
 //
@@ -151,7 +151,7 @@ func (s *Sender) WriteIndex(now Instant, w *Writer) {
 const indexPart = 16
 
 // CloseIndex writes the last round of the stream, which covers all losses of packets that receivers may still miss or
-// have asked about. It reports false if it has to be called again, after Assign and Grant.
+// have asked about. It reports false if it has to be called again, after Assign and Grant. docs/protocol §9.7.
 func (s *Sender) CloseIndex(w *Writer) bool {
 	x := &s.index
 	if x.phase == indexClosed || len(s.topics.list) == 0 || s.win.next == 0 && !w.Pending() && len(s.members.list) == 0 {

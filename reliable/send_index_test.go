@@ -254,7 +254,7 @@ func TestIndexRoundsWaitForRoom(t *testing.T) {
 }
 
 // The last round of a stream covers the losses of all packets that can be missing or were asked about. A round in
-// progress is completed before. docs/protocol §9.3.
+// progress is completed before. docs/protocol §9.7.
 func TestClosingIndexRound(t *testing.T) {
 	long := strings.Fields("x" + strings.Repeat(" y", 40))
 	for name, c := range map[string]struct {

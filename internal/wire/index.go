@@ -15,7 +15,7 @@ import "encoding/binary"
 //
 // with a receiver id and a question for each answered receiver. The number of the first run is the sequence from which
 // on the round covers losses (Status.Since), that of the last one the number of the publisher's topics. docs/protocol
-// §9.3.
+// §2.14, §9.6.
 const (
 	IndexHeaderLen = 4
 	IndexEntryLen  = 12
