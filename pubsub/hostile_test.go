@@ -250,6 +250,7 @@ func TestHostileLegs(t *testing.T) {
 	<-done
 	t.Logf("hostile packets: %v", a.sent)
 	for who, b := range map[string]*Bus{"subscriber": subBus, "publisher": pubBus} {
+		eventually(t, ctx, who+": forged packets are refused", func() bool { return b.Stats().Seal.Forged > 0 }) // the last ones may be unread
 		st := b.Stats()
 		for _, g := range st.Groups {
 			if g.Malformed+g.Foreign+g.Version+g.Damaged != 0 || g.Streams > 1 {
@@ -261,8 +262,8 @@ func TestHostileLegs(t *testing.T) {
 				t.Errorf("%s: a hostile packet was accepted: %+v", who, p.Sender)
 			}
 		}
-		if n := replies.count(); st.ForeignReplies > n || st.Seal.Forged == 0 { // as in TestHostile
-			t.Errorf("%s: %d foreign replies of %d, packets refused %+v, want some forged ones", who, st.ForeignReplies, n, st.Seal)
+		if n := replies.count(); st.ForeignReplies > n { // as in TestHostile
+			t.Errorf("%s: %d foreign replies, of %d", who, st.ForeignReplies, n)
 		}
 	}
 }
