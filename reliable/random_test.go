@@ -228,7 +228,7 @@ func (r *random) judge() {
 			r.t.Errorf("packets below %d of %d are tracked; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)
 		case st.abandon.below > st.next && st.next == st.tracked:
 			r.t.Errorf("given up below %d, but next is %d", st.abandon.below, st.next)
-		case st.topics.index.comes:
+		case st.topics.index.comes == comesAnswer || st.topics.index.comes == comesClosing:
 			r.t.Errorf("a round has not ended at %d", st.next)
 		case st.life.downDue && st.next == st.high:
 			r.t.Errorf("the loss of the publisher is not delivered at %d", st.next)

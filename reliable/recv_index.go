@@ -31,7 +31,7 @@ type indexState struct {
 	open   bool
 	number uint32
 	since  uint64 // all packets before it arrived, or were before the start
-	comes  bool
+	comes  indexComing
 	begun  uint64 // sequence of the packet in which the round began
 
 	// known: all topics that the stream had before the loss that is being asked about are known, as far as wanted.
@@ -45,6 +45,24 @@ type indexState struct {
 // EventListing says what a round covers: losses in the packets from Since up to Begun.
 type EventListing struct{ Since, Begun uint64 }
 
+// indexComing is which round has begun: one that answers the question, or that ends the stream and needs no question.
+type indexComing uint8
+
+const (
+	comesNone indexComing = iota
+	comesAnswer
+	comesClosing
+	closingCame
+)
+
+// closing is what the closing round covers, if it came.
+func (x *indexState) closing() (covers EventListing) {
+	if x.comes == closingCame {
+		covers = x.listed
+	}
+	return covers
+}
+
 // ask asks for a round that covers losses of packets from sequence since on, with a new question.
 func (st *Stream) ask(since uint64) {
 	x := &st.topics.index
@@ -54,7 +72,10 @@ func (st *Stream) ask(since uint64) {
 	if !x.open || since < x.since {
 		x.since = since
 	}
-	x.open, x.comes = true, false
+	x.open = true
+	if x.comes == comesAnswer {
+		x.comes = comesNone
+	}
 	x.number++
 	st.report.topics = true
 	st.report.by(0)
@@ -73,7 +94,7 @@ func (st *Stream) Missed(seq uint64) {
 		st.downDue()
 		return
 	}
-	if x := &st.topics.index; !x.open || x.comes || seq < x.since { // otherwise the answer is still to come
+	if x := &st.topics.index; !x.open || x.comes == comesAnswer || seq < x.since { // otherwise the answer is still to come
 		st.ask(seq)
 	}
 }
@@ -104,10 +125,20 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 			}
 			switch {
 			case b.Marks&wire.IndexBegins != 0:
-				x.comes, x.begun = answers, seq
+				switch x.comes, x.begun = comesNone, seq; {
+				case b.Closes(run.Number):
+					x.comes = comesClosing
+				case answers:
+					x.comes = comesAnswer
+				}
 			case b.Marks&wire.IndexEnds == 0:
-			case x.comes:
-				x.open, x.comes, x.known, x.whole = false, false, true, x.whole || x.since == 0
+			case x.comes == comesAnswer || x.comes == comesClosing:
+				if x.comes == comesClosing {
+					x.comes, x.since = closingCame, 0
+				} else {
+					x.comes = comesNone
+				}
+				x.open, x.known, x.whole = false, true, x.whole || x.since == 0
 				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun}
 				st.r.dropNames()
 			case st.win.history.open && st.win.history.ahead.comes:
@@ -131,7 +162,7 @@ func (st *Stream) lostContents(seq, end uint64) {
 	if end <= x.at {
 		return // they were inspected
 	}
-	x.at = end
+	x.at, x.comes = end, comesNone
 	st.ask(seq) // anew, because the answer to an open question may be lost as well
 }
 
@@ -204,6 +235,6 @@ func (st *Stream) flushDown() {
 	}
 	st.life.downDue = false
 	e := st.r.event(EventDown, st.next)
-	e.Cause, e.Announced = st.life.downCause, st.Announced()
+	e.Cause, e.Listing, e.Announced = st.life.downCause, st.topics.index.closing(), st.Announced()
 	st.out.Deliver(e)
 }

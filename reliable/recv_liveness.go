@@ -210,7 +210,7 @@ func (st *Stream) close(now Instant) {
 // or the output had no room for them.
 func (st *Stream) deliverEnd(cause events.Cause) {
 	e := st.r.event(EventEnd, st.next)
-	e.Count, e.Cause, e.Announced = st.high-st.next, cause, st.Announced()
+	e.Count, e.Cause, e.Listing, e.Announced = st.high-st.next, cause, st.topics.index.closing(), st.Announced()
 	countLost(&st.r.stats, e.Count, e.LostBy())
 	st.win.counts.Lost += e.Count
 	st.out.Deliver(e)

@@ -46,11 +46,11 @@ type Event struct {
 	Seq   uint64       // of the packet, the first lost packet, or the next packet
 	// Count is, in EventGap and EventEnd, packets lost; in EventStateEnd, with StateOverrun, bytes of the window.
 	Count     uint64
-	Packet    []byte // EventPacket: the whole packet, in readable form
-	Packed    int    // EventPacket: its size in the slot with a codec; 0: it has none
-	Step      int    // EventPacket: wire.Data.Step, if known
-	Listing   EventListing
-	Topic     uint64 // EventUnnamed: its id
+	Packet    []byte       // EventPacket: the whole packet, in readable form
+	Packed    int          // EventPacket: its size in the slot with a codec; 0: it has none
+	Step      int          // EventPacket: wire.Data.Step, if known
+	Listing   EventListing // EventListed; EventDown, EventEnd: of the closing round
+	Topic     uint64       // EventUnnamed: its id
 	Collision *events.TopicCollisionError
 	Fault     *events.FaultError
 	State     events.StateCause // EventStateEnd

@@ -150,8 +150,8 @@ func (s *Sender) WriteIndex(now Instant, w *Writer) {
 // indexPart is how many packets of a round are written at a time.
 const indexPart = 16
 
-// CloseIndex writes the last round of the stream, which covers all losses of packets that receivers may still miss or
-// have asked about. It reports false if it has to be called again, after Assign and Grant. docs/protocol §9.7.
+// CloseIndex writes the last round of the stream, which has all topics: no other can answer for losses that are found
+// later. It reports false if it has to be called again, after Assign and Grant. docs/protocol §9.7.
 func (s *Sender) CloseIndex(w *Writer) bool {
 	x := &s.index
 	if x.phase == indexClosed || len(s.topics.list) == 0 || s.win.next == 0 && !w.Pending() && len(s.members.list) == 0 {
@@ -161,14 +161,7 @@ func (s *Sender) CloseIndex(w *Writer) bool {
 		return false
 	}
 	if x.phase == indexIdle {
-		since := s.win.trail
-		for _, m := range s.members.list {
-			since = min(since, m.Next) // it may lose what it misses, and ask after the end
-			if m.wantTopics {          // an answer may be lost
-				since = min(since, m.index.question.since)
-			}
-		}
-		if x.open(w, wire.IndexAll, since, nil) {
+		if x.open(w, wire.IndexAll, 0, nil) {
 			x.last, x.all = true, true
 		}
 		return false

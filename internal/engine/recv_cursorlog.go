@@ -20,7 +20,8 @@ type cursorLog struct {
 	packet uint64 // number of packets so far
 	// lost is behind the last packet that was lost, or missed by a cursor, and that no EventListed covers. Otherwise it is
 	// 0, and topic runs and EventListed wake no cursor: an application may not read a subscription to a silent topic.
-	lost uint64
+	lost    uint64
+	closing bool // the closing round has begun: its topic runs are for cursors that missed packets
 	// of the packet that was appended last
 	unwanted unwanted
 }
@@ -106,12 +107,13 @@ func (l *cursorLog) wake(runs []byte) {
 		if run.Kind == wire.RunState {
 			continue // only late joiners need state
 		}
+		l.closing = l.closing || run.Kind == wire.RunIndex && wire.ParseIndex(run.Body).Closes(run.Number)
 		x := l.topics.Get(run.Topic)
 		if x == nil {
 			l.unwanted.run(&run)
 			continue
 		}
-		if run.Kind == wire.RunTopic && l.lost == 0 && string(run.Body) == x.name {
+		if run.Kind == wire.RunTopic && l.lost == 0 && !l.closing && string(run.Body) == x.name {
 			continue
 		}
 		for _, f := range x.feeds.List() {

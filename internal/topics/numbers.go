@@ -42,7 +42,7 @@ func (r *Reader) Listed(x reliable.EventListing) {
 	if r.skipped && x.Since <= r.first && r.behind <= x.Begun {
 		r.skipped = false
 	}
-	if x.Since <= r.start {
+	if x.Since <= r.start && x.Begun > 0 {
 		r.numbered = r.numbered && r.skipped
 	}
 }

@@ -74,8 +74,6 @@ func (r *Reader) Take(e *reliable.Event) {
 		r.Skip(e.Seq, e.Count, e.Cause)
 	case reliable.EventListed:
 		r.Listed(e.Listing)
-	case reliable.EventDown:
-		r.End()
 	case reliable.EventState:
 		r.takeState(e.Packet)
 	case reliable.EventStateEnd:
@@ -83,7 +81,8 @@ func (r *Reader) Take(e *reliable.Event) {
 		if r.state != nil {
 			r.state.room = e.Count
 		}
-	case reliable.EventEnd:
+	case reliable.EventDown, reliable.EventEnd:
+		r.Listed(e.Listing) // the reader may have missed packets that the stream has delivered
 		if e.Count > 0 {
 			r.Skip(e.Seq, e.Count, e.LostBy())
 		}

@@ -56,8 +56,13 @@ func ParseIndex(body []byte) Index {
 	return Index{IndexMarks(body[0]), body[IndexHeaderLen:]}
 }
 
+// Closes reports whether the run begins the round that ends a stream, which has all topics and answers no question.
+func (x Index) Closes(since uint64) bool {
+	return x.Marks == IndexBegins|IndexAll && since == 0 && len(x.answers) == 0
+}
+
 // Answers reports whether the round answers a receiver's question.
-func (x *Index) Answers(receiver uint64, question uint32) bool {
+func (x Index) Answers(receiver uint64, question uint32) bool {
 	for b := x.answers; len(b) >= IndexEntryLen; b = b[IndexEntryLen:] {
 		if binary.LittleEndian.Uint64(b) == receiver && binary.LittleEndian.Uint32(b[8:]) == question {
 			return true

@@ -74,7 +74,7 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 10600, "internal/pattern internal/wire transport"},
+	{"reliable", 10620, "internal/pattern internal/wire transport"},
 	{"internal/topics", 2450, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 

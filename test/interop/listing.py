@@ -54,9 +54,7 @@ class Listing:
         """Begins a round that answers all questions, or as many as fit, or the closing round (§9.7)."""
         most = (self.p.size - wire.DATA_HEADER_LEN - wire.RUN_HEADER_LEN - wire.INDEX_HEADER.size) // wire.ANSWER.size
         answered = {r: self.questions.pop(r) for r in list(self.questions)[:most] if not self.closing}
-        since = min([q.since for q in answered.values()] + [self.p.trail] * self.closing)
-        if self.closing:  # answers may be lost, and members may still lose the packets from their next one on
-            since = min([since] + [min(m.next, m.since) for m in self.p.members.by_id.values()])
+        since = 0 if self.closing else min(q.since for q in answered.values())
         every = self.closing or any(q.topics is None for q in answered.values())
         only = {t for q in answered.values() for t in q.topics or ()}
         for q in answered.values():

@@ -13,13 +13,12 @@ type member struct {
 	admitted    reliable.Instant // last time a new packet that fits its window was sent
 	since       uint64           // next new packet when the subscriber was discovered, and had joined
 	tagged      bool             // its statuses carry the tag
-	left        bool
-	returned    bool // a status came after it had left: it may count again, or the status is late
-	joining     bool // it fetches packets sent before it joined
-	unsure      bool // it does again, or the last status was late
-	silent      bool
-	released    bool // flow control does not wait for it
-	wasReleased bool // it was released at some time
+	left        bool             // or was removed as silent
+	returned    bool             // a status came after that: it may count again, or the status is late
+	joining     bool             // it fetches packets sent before it joined
+	unsure      bool             // it does again, or the last status was late
+	released    bool             // flow control does not wait for it
+	wasReleased bool             // it was released at some time
 }
 
 // counts reports whether flow control may wait for m. It does not wait while m joins. docs/protocol §8.10.
@@ -63,7 +62,7 @@ func (p *publisher) checkLimit(b []byte) {
 		if seq < m.limit {
 			m.admitted = p.sim.now
 		}
-		if m.left && !m.returned || m.silent || !p.t.counts(m) {
+		if m.left && !m.returned || !p.t.counts(m) {
 			continue
 		}
 		if m.left || m.released || m.unsure {
@@ -103,7 +102,7 @@ func (p *publisher) checkEarly() {
 			}
 		}
 		for _, m := range x.members {
-			if m.silent || m.wasReleased || m.left {
+			if m.wasReleased || m.left {
 				count--
 			}
 		}

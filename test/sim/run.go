@@ -236,7 +236,7 @@ func (s *sim) silent(p *publisher, id uint64) {
 	s.trace("publisher %d releases subscriber %#x", p.index, id)
 	s.report.Silent++
 	if m := p.t.members[id]; m != nil {
-		m.silent = true
+		m.left, m.returned = true, false
 	}
 }
 

@@ -345,7 +345,7 @@ func (s *subscriber) checkLossless(of events.Instance, h hole) {
 			continue
 		}
 		m := t.members[x.id]
-		if known = true; m == nil || !t.counts(m) || m.silent || m.left || m.unsure || m.wasReleased || h.end <= m.since {
+		if known = true; m == nil || !t.counts(m) || m.left || m.unsure || m.wasReleased || h.end <= m.since {
 			return
 		}
 	}
