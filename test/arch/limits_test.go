@@ -70,7 +70,6 @@ var wide = map[string]size{
 	"internal/engine.Publication":  {76, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 42},
-	"transport/ud.Transport":       {72, 15, 140},
 	"transport/udp.Transport":      {72, 11, 55},
 	"transport/shm.Transport":      {70, 8, 61},
 	"pubsub.Bus":                   {27, 11, 50},

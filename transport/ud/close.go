@@ -3,10 +3,11 @@ package ud
 import (
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/rdma"
-	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
 
 // closer is the progress of closing. Loop only.
@@ -14,7 +15,7 @@ import (
 // The connection manager and verbs require this order: leave, with all events acknowledged; address handles; queue
 // pair; completion queues, memory regions, protection domain; ids; event channel.
 type closer struct {
-	step     func() bool // returns whether it is done, and sets the next step
+	steps    []func() bool // the remaining ones; each reports whether it is done
 	deadline time.Duration
 	pending  []rdma.Pending
 	err      error // the first error
@@ -27,135 +28,100 @@ const (
 	flushing  = time.Second
 )
 
-// Close implements transport.Transport. Later Polls leave all groups, wait for sends in progress, and free everything.
-func (t *Transport) Close() error {
-	if t.closing.Swap(true) {
-		return nil
-	}
-	t.memory.freeze()
-	t.Wake()
-	return nil
-}
-
-// end implements Poll after Close.
-func (t *Transport) end() error {
-	if t.done.Load() {
-		return t.final()
-	}
-	c := &t.closer
-	if c.step == nil {
-		c.step = t.leaveAll
-	}
-	t.retrieve()
-	for c.step() {
-		if t.done.Load() {
-			return t.final()
-		}
-	}
-	return nil
-}
-
-// final is the error that Poll returns from then on.
-func (t *Transport) final() error {
-	switch {
-	case t.closer.fault != nil:
-		return t.closer.fault
-	case t.closer.err != nil:
-		return fmt.Errorf("ud: %w; not everything could be freed: %w", net.ErrClosed, t.closer.err)
-	}
-	return errClosed
-}
-
 func (c *closer) keep(what string, err error) {
 	if c.err == nil && err != nil {
 		c.err = fmt.Errorf("%s: %w", what, err)
 	}
 }
 
-// leaveAll begins all leaves.
-func (t *Transport) leaveAll() bool {
-	c := &t.closer
-	for _, list := range [][]*member{t.members.receivers, t.members.senders} {
-		for _, m := range list {
-			switch {
-			case m == nil:
-			case m.phase == leaving:
-				c.pending = append(c.pending, m.leave)
-			case m.phase == joining || m.phase == in:
-				if p, err := m.id.BeginLeave(t.addrs[m.group]); err == nil {
-					c.pending = append(c.pending, p)
-				}
-			}
-		}
-	}
-	t.members.todo = nil
-	t.handles.stop(t)
-	c.deadline = t.cfg.Clock() + lingering
-	c.step = t.linger
-	return true
+// settled reports whether all pending operations are done.
+func (c *closer) settled() bool {
+	c.pending = slices.DeleteFunc(c.pending, rdma.Pending.Done)
+	return len(c.pending) == 0
 }
 
-// over reports whether all pending leaves are done.
-func (c *closer) over() bool {
-	for len(c.pending) > 0 {
-		last := len(c.pending) - 1
-		if !c.pending[last].Done() {
-			return false
-		}
-		c.pending = c.pending[:last]
+// result is the error that Poll returns after the end.
+func (c *closer) result() error {
+	switch {
+	case c.fault != nil:
+		return c.fault
+	case c.err != nil:
+		return fmt.Errorf("ud: %w; not everything could be freed: %w", net.ErrClosed, c.err)
 	}
+	return errClosed
+}
+
+// Close implements transport.Transport. Later Polls leave all groups, wait for sends in progress, and free everything.
+func (t *Transport) Close() error {
+	if t.closing.Swap(true) {
+		return nil
+	}
+	t.memory.freeze()
+	t.wait.wake()
+	return nil
+}
+
+// fail ends the transport with an error, which Poll then returns; nil does nothing.
+func (t *Transport) fail(err error) {
+	if err == nil || t.closing.Load() {
+		return // if it is closing already, closed queue pairs flush
+	}
+	t.closer.fault = fmt.Errorf("ud: %w", err)
+	report.TransportFailed.Log(t.log, "err", err)
+	_ = t.Close()
+}
+
+// end implements Poll after Close.
+func (t *Transport) end() error {
+	c := &t.closer
+	if c.steps == nil {
+		c.steps = []func() bool{t.leaveAll, t.linger, t.destroy, t.finish}
+	}
+	if len(c.steps) > 0 {
+		t.retrieve()
+	}
+	for len(c.steps) > 0 {
+		if !c.steps[0]() {
+			return nil
+		}
+		c.steps = c.steps[1:]
+	}
+	return c.result()
+}
+
+// leaveAll begins all leaves.
+func (t *Transport) leaveAll() bool {
+	t.closer.pending = t.members.end()
+	t.handles.stop()
+	t.closer.deadline = t.clock() + lingering
 	return true
 }
 
 // linger waits for the leaves, and for the last sends, including end-of-stream packets. After that nothing is sent.
 func (t *Transport) linger() bool {
-	c, q := &t.closer, &t.sq
-	if !c.over() {
+	c := &t.closer
+	if !c.settled() || !t.send.drain(t.clock() >= c.deadline) {
 		return false
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.reap()
-	if q.pending() && q.fault == nil && t.cfg.Clock() < c.deadline {
-		return false
-	}
-	q.dead = true
-	if q.pending() {
-		// State ERR flushes all remaining work requests. If this fails later steps fail, too, and report the error.
-		_ = t.verbs.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState)
-	}
-	c.deadline = t.cfg.Clock() + flushing
-	c.step = t.destroy
+	c.deadline = t.clock() + flushing
 	return true
 }
 
 // destroy frees address handles and the queue pair, then everything that they used.
 func (t *Transport) destroy() bool {
-	c, q := &t.closer, &t.sq
-	t.rq.mu.Lock()
-	defer t.rq.mu.Unlock()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.reap()
-	if q.pending() && t.cfg.Clock() < c.deadline || !t.handles.over() {
+	c := &t.closer
+	if !t.send.flushed() && t.clock() < c.deadline || !t.handles.stopped() {
 		return false
 	}
-	for i := range t.routes {
-		if r := t.routes[i].Swap(nil); r != nil && r.ah != nil {
-			q.closeLater(r.ah)
-		}
+	for i := range t.senders.routes {
+		t.senders.detach(i, t.send)
 	}
-	for p := range t.peers.All() {
-		if p.ah != nil {
-			q.closeLater(p.ah)
-		}
-	}
-	t.peers = peers.New[source, peer](1)
-	t.rq.dead = true
-	t.counts.drops.close()
+	t.handles.end()
+	t.recv.end()
+	t.drops.close()
 	c.keep("destroy queue pair", t.verbs.rx.DestroyQP())
 	// If the device had not released everything in time, it has now.
-	q.retire(q.posted.Load())
+	t.send.end()
 	c.keep("close", t.closeObjects())
 	for _, id := range []rdma.ID{t.verbs.rx, t.verbs.tx} {
 		p, err := id.BeginDestroy()
@@ -165,14 +131,15 @@ func (t *Transport) destroy() bool {
 		}
 		c.pending = append(c.pending, p)
 	}
-	c.step = t.finish
 	return true
 }
 
 // closeObjects closes the objects between queue pair and ids. It returns the first error.
 func (t *Transport) closeObjects() error {
 	v, c := &t.verbs, closer{}
-	t.port.close()
+	if t.port.dev != nil {
+		_ = t.port.dev.Close() // no object was made from it
+	}
 	for _, cq := range []rdma.CQ{v.recv, v.send} {
 		if cq != nil {
 			c.keep("destroy completion queue", cq.Close())
@@ -192,7 +159,7 @@ func (t *Transport) closeObjects() error {
 // finish closes the event channel when the ids are gone.
 func (t *Transport) finish() bool {
 	c := &t.closer
-	if !c.over() {
+	if !c.settled() {
 		return false
 	}
 	c.keep("close event channel", t.verbs.ch.Close())

@@ -12,6 +12,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
+var (
+	_ transport.Transport   = (*ud.Transport)(nil)
+	_ transport.ReplyReader = (*ud.Sender)(nil)
+)
+
 // TestConformance runs the suite over simulated subnets in real time, each endpoint on its own host, with and without
 // package faulty. docs/protocol §15.1, §15.2, §15.3.
 func TestConformance(t *testing.T) {

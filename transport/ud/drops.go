@@ -13,15 +13,9 @@ type portDrops struct {
 	mu   sync.Mutex
 	dev  rdma.Device // nil: not open yet, or closed
 	port uint8
-	last rdma.PortAttr // counters at the last call of ask
+	last rdma.PortAttr // counters at the last update
 	// Since open.
 	pkeys, qkeys, dropped uint64
-}
-
-func (d *portDrops) open(dev rdma.Device, port uint8, now rdma.PortAttr) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dev, d.port, d.last = dev, port, now
 }
 
 // update adds the device's counts since the last call, none if the device was removed. The caller holds mu.
@@ -37,15 +31,15 @@ func (d *portDrops) update() {
 	if err != nil {
 		return
 	}
-	d.pkeys += since(d.last.BadPKeys, now.BadPKeys)
-	d.qkeys += since(d.last.QKeyViolations, now.QKeyViolations)
-	d.dropped += since(d.last.Dropped, now.Dropped)
+	d.pkeys += increase(d.last.BadPKeys, now.BadPKeys)
+	d.qkeys += increase(d.last.QKeyViolations, now.QKeyViolations)
+	d.dropped += increase(d.last.Dropped, now.Dropped)
 	d.last = now
 }
 
-// since is the increase of a counter. Hardware counters have 16 bits, and a program that administers the port may reset
-// them (IBTA 14.2.5.6).
-func since(before, now uint64) uint64 {
+// increase is by how much a counter has grown. Hardware counters have 16 bits, and a program that administers the port
+// may reset them (IBTA 14.2.5.6).
+func increase(before, now uint64) uint64 {
 	if now < before {
 		return now
 	}

@@ -14,13 +14,13 @@ func (t *Transport) BreakQP() error {
 
 // Header returns the GRH of a lent packet.
 func (t *Transport) Header(from transport.Source) []byte {
-	_, i := t.rq.lentSlot(uint64(from))
-	return t.rq.sges[i].Buf[:rdma.GRHBytes]
+	_, mem := t.recv.packet(uint64(from))
+	return mem[:rdma.GRHBytes]
 }
 
 // Locked reports whether the receive or the send queue is locked.
 func (t *Transport) Locked() bool {
-	for _, mu := range []*sync.Mutex{&t.rq.mu, &t.sq.mu} {
+	for _, mu := range []*sync.Mutex{&t.recv.mu, &t.send.mu} {
 		if !mu.TryLock() {
 			return true
 		}

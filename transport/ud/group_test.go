@@ -13,8 +13,8 @@ func TestGroupOf(t *testing.T) {
 	first := rdma.IPAddr(netip.MustParseAddr("239.20.0.0"))
 	third := rdma.IPAddr(netip.MustParseAddr("239.20.0.2"))
 	mgid := rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)
-	tr := &Transport{members: memberships{base: lowWord(first), receivers: []*member{nil, {}, {mgid: mgid}, nil}}}
-	if g, ok := tr.groupOf(&mgid); g != 2 || !ok {
+	all := &memberships{base: lowWord(first), receivers: []*member{nil, {}, {mgid: mgid}, nil}}
+	if g, ok := all.find(&mgid); g != 2 || !ok {
 		t.Errorf("the group itself: %d, %v, want 2", g, ok)
 	}
 	for what, other := range map[string]rdma.GID{
@@ -27,7 +27,7 @@ func TestGroupOf(t *testing.T) {
 		"beyond the range":      rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.20.0.4")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
 		"below the range":       rdma.MGIDForIB(rdma.IPAddr(netip.MustParseAddr("239.19.255.255")), rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey),
 	} {
-		if g, ok := tr.groupOf(&other); ok {
+		if g, ok := all.find(&other); ok {
 			t.Errorf("%s (%v) counts as group %d", what, other, g)
 		}
 	}

@@ -3,6 +3,7 @@ package ud
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -102,8 +103,7 @@ func (m *memory) add(own, bytes int, access rdma.Access) (*region, error) {
 	if len(r.give) > 0 {
 		r.free.give(0, len(r.give))
 	}
-	old := m.regions()
-	list := append(append(make([]*region, 0, len(old)+1), old...), r)
+	list := append(slices.Clone(m.regions()), r)
 	m.list.Store(&list)
 	return r, nil
 }
@@ -173,12 +173,7 @@ func (m *memory) trim(r *region) {
 	if !r.idle() || len(m.own) > 0 && &r.all[0] == &m.own[0] && !m.over {
 		return
 	}
-	list := make([]*region, 0, len(m.regions()))
-	for _, o := range m.regions() {
-		if o != r {
-			list = append(list, o)
-		}
-	}
+	list := slices.DeleteFunc(slices.Clone(m.regions()), func(o *region) bool { return o == r })
 	m.list.Store(&list)
 	r.gone.Store(true)
 	if r.mr != nil {
@@ -224,15 +219,3 @@ func (m *memory) end() {
 
 // pages rounds up to whole pages.
 func pages(n int) int { return (n + pageBytes - 1) &^ (pageBytes - 1) }
-
-// Alloc implements transport.Transport. The memory is registered with the device, and its pages are locked.
-func (t *Transport) Alloc(bytes int) ([]byte, error) {
-	mem, err := t.memory.alloc(bytes)
-	if err != nil {
-		return nil, named("allocate", err)
-	}
-	return mem, nil
-}
-
-// Free implements transport.Transport.
-func (t *Transport) Free(mem []byte) { t.memory.release(mem) }

@@ -2,12 +2,10 @@ package ud
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
@@ -22,21 +20,22 @@ func Open(cfg Config) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{
-		cfg: cfg, addrs: cfg.groupAddrs(), wait: waiter{token: make(chan struct{}, 1)},
-		members: memberships{receivers: make([]*member, cfg.Groups), senders: make([]*member, cfg.Groups)},
-		routes:  make([]atomic.Pointer[route], cfg.Groups),
-		senders: senders{all: make(map[*Sender]struct{}), inGroup: make(map[int]int)},
+		log: cfg.Logger, clock: cfg.Clock, wait: waiter{token: make(chan struct{}, 1)},
+		port: portWatch{clock: cfg.Clock},
 	}
-	if err := t.open(); err != nil {
+	t.senders = senders{
+		routes: make([]atomic.Pointer[route], cfg.Groups), waiter: &t.wait,
+		all: make(map[*Sender]struct{}), inGroup: make(map[int]int),
+	}
+	if err := t.open(&cfg); err != nil {
 		t.abandon()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Transport) open() (err error) {
-	v, cfg := &t.verbs, &t.cfg
-	local := cfg.Local
+func (t *Transport) open(cfg *Config) (err error) {
+	v, local := &t.verbs, cfg.Local
 	if !local.IsValid() {
 		if local, err = findPort(cfg); err != nil {
 			return err
@@ -69,42 +68,52 @@ func (t *Transport) open() (err error) {
 	if err != nil {
 		return named("query port", err)
 	}
-	t.counts.drops.open(dev, v.local.Port, port)
+	t.drops.dev, t.drops.port, t.drops.last = dev, v.local.Port, port
 	if err = t.port.open(cfg.Provider, attr.Name, v.local); err != nil {
 		return err
 	}
 	if attr.MaxMcastGrp < cfg.Groups {
 		return fmt.Errorf("ud: device %s can attach to %d groups, but %d are configured: %w", attr.Name, attr.MaxMcastGrp, cfg.Groups, transport.ErrGroupLimit)
 	}
-	v.mtu = int(port.ActiveMTU)
-	if err = cfg.fit(&attr, v.mtu); err != nil {
+	mtu := int(port.ActiveMTU)
+	if err = cfg.fit(&attr, mtu); err != nil {
 		return err
 	}
-	if err = t.build(dev); err != nil {
+	if err = t.build(dev, cfg); err != nil {
 		return err
 	}
-	t.members.base = lowWord(t.addrs[0])
-	t.members.chance = rand.New(rand.NewPCG(uint64(lowWord(t.local)), uint64(v.qp.QPN())))
-	t.peers = peers.New[source, peer](cfg.Peers)
+	if err = t.queues(cfg, mtu); err != nil {
+		return err
+	}
+	addrs := cfg.groupAddrs()
+	t.members = &memberships{
+		addrs: addrs, rx: v.rx, tx: v.tx, pd: v.pd, port: &t.port, link: v.local.LinkLayer,
+		open: &t.senders, send: t.send, counts: &t.received, clock: t.clock, log: t.log,
+		receivers: make([]*member, cfg.Groups), senders: make([]*member, cfg.Groups), base: lowWord(addrs[0]),
+		chance: rand.New(rand.NewPCG(uint64(lowWord(t.local)), uint64(v.qp.QPN()))),
+	}
+	t.handles = &handles{
+		peers: peers.New[source, peer](cfg.Peers), pd: v.pd, send: t.send, waiter: &t.wait, port: &t.port,
+		counts: &t.received, clock: t.clock, log: t.log, mtu: mtu,
+	}
+	t.handles.beginner, _ = v.pd.(rdma.AHBeginner)
 	t.caps = transport.Capabilities{
-		Name: "ud", Groups: cfg.Groups, MaxPacket: v.mtu, PacketSize: cfg.PacketSize,
-		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * v.mtu, Batch: batch, LendMax: cfg.lendMax(),
-		ReceiveCapacity: cfg.ReceiveQueue - t.rq.together + 1, GroupsTogether: true,
+		Name: "ud", Groups: cfg.Groups, MaxPacket: mtu, PacketSize: cfg.PacketSize,
+		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * mtu, Batch: batch, LendMax: cfg.lendMax(),
+		ReceiveCapacity: cfg.ReceiveQueue - t.recv.together + 1, GroupsTogether: true,
 		EqualTrains: attr.EqualRuns, Checked: !attr.NoICRC,
 		// On RoCE a peer may use rdma/roce without the privileges to check the complete ICRC.
 		PeersUnchecked: v.local.LinkLayer == rdma.LinkLayerEthernet,
 	}
-	t.lent = lend.New(t.caps.LendMax, batch, &t.counts.received.LendRefused)
 	return nil
 }
 
-// build makes the verbs objects, and posts all receives.
-func (t *Transport) build(dev rdma.Device) (err error) {
-	v, cfg := &t.verbs, &t.cfg
+// build makes the verbs objects.
+func (t *Transport) build(dev rdma.Device, cfg *Config) (err error) {
+	v := &t.verbs
 	if v.pd, err = dev.AllocPD(); err != nil {
 		return named("allocate protection domain", err)
 	}
-	t.handles.beginner, _ = v.pd.(rdma.AHBeginner)
 	if err = t.wait.open(dev); err != nil {
 		return named("create waiter", err)
 	}
@@ -114,7 +123,6 @@ func (t *Transport) build(dev rdma.Device) (err error) {
 	if v.recv, err = dev.CreateCQ(cfg.ReceiveQueue, v.comp, nil); err != nil {
 		return named("create completion queue", err)
 	}
-	t.spin.cq, _ = v.recv.(rdma.Spinner)
 	if v.send, err = dev.CreateCQ(cfg.SendQueue, v.comp, nil); err != nil {
 		return named("create completion queue", err)
 	}
@@ -122,33 +130,39 @@ func (t *Transport) build(dev rdma.Device) (err error) {
 		SendCQ: v.send, RecvCQ: v.recv,
 		Cap: rdma.QPCap{MaxSendWR: cfg.SendQueue, MaxRecvWR: cfg.ReceiveQueue, MaxSendSGE: 1, MaxRecvSGE: 1},
 	})
+	return named("create queue pair", err)
+}
+
+// queues makes both queues in registered memory, and posts all receives.
+func (t *Transport) queues(cfg *Config, mtu int) error {
+	v := &t.verbs
+	attr, err := v.qp.Query()
 	if err != nil {
-		return named("create queue pair", err)
-	}
-	if t.recovery.attr, err = v.qp.Query(); err != nil {
 		return named("query queue pair", err)
 	}
-	v.drops, _ = v.qp.(rdma.DropCounter)
-	slots := cfg.ReceiveQueue + cfg.lendMax() + batch
-	pitch := align(rdma.GRHBytes + v.mtu)
-	staging := cfg.SendQueue * align(v.mtu)
-	if err = t.memory.open(v.pd, slots*pitch+staging, cfg.Arena); err != nil {
+	pitch, staging := align(rdma.GRHBytes+mtu), align(mtu)
+	slots := (cfg.ReceiveQueue + cfg.lendMax() + batch) * pitch
+	if err = t.memory.open(v.pd, slots+cfg.SendQueue*staging, cfg.Arena); err != nil {
 		return named("packet memory", err)
 	}
 	own, lkey := t.memory.own, t.memory.lkey
-	t.rq.init(own[:slots*pitch], lkey, pitch, rdma.GRHBytes+v.mtu, slots, cfg.ReceiveQueue)
-	t.sq.wake = t.Wake
-	t.sq.init(v.qp, v.send, own[slots*pitch:], lkey, align(v.mtu), cfg.SendQueue)
-	return named("post receives", t.post(0))
+	t.send = &sendQueue{
+		qp: v.qp, cq: v.send, waiter: &t.wait, depth: uint64(cfg.SendQueue), staging: own[slots:], pitch: staging, lkey: lkey,
+	}
+	t.send.init()
+	t.recv = &recvQueue{
+		qp: v.qp, cq: v.recv, link: v.local.LinkLayer, waiter: &t.wait, counts: &t.received, depth: cfg.ReceiveQueue,
+		lent: lend.New(cfg.lendMax(), batch, &t.received.LendRefused),
+	}
+	if err = t.recv.init(own[:slots], lkey, pitch, rdma.GRHBytes+mtu); err != nil {
+		return fmt.Errorf("ud: %w", err)
+	}
+	t.recovery = recovery{attr: attr, send: t.send, recv: t.recv, clock: t.clock, log: t.log}
+	return nil
 }
 
 // align rounds up to cache lines.
 func align(n int) int { return (n + 63) &^ 63 }
-
-func lowWord(a rdma.Addr) uint32 {
-	b := a.IP.As16()
-	return uint32(b[12])<<24 | uint32(b[13])<<16 | uint32(b[14])<<8 | uint32(b[15])
-}
 
 // findPort is the address of the configured port.
 func findPort(cfg *Config) (ip netip.Addr, err error) {
@@ -214,21 +228,6 @@ func portOf(cfg *Config, name string) (ip netip.Addr, active bool, err error) {
 		}
 	}
 	return ip, false, nil
-}
-
-// registering is the error of registering memory, with a remedy.
-func registering(bytes int, err error) error {
-	if errors.Is(err, syscall.ENOMEM) {
-		return fmt.Errorf("register %d bytes: %w; raise the limit on locked memory (ulimit -l, LimitMEMLOCK=), or make queues and windows smaller", bytes, err)
-	}
-	return fmt.Errorf("register %d bytes: %w", bytes, err)
-}
-
-func named(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("ud: %s: %w", what, err)
 }
 
 // abandon frees the objects of a failed Open.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
-	"github.com/fanfaremq/fanfare/transport"
 )
 
 // portWatch checks that the port is up, and has the GID that the transport is bound to. Otherwise packets would be lost
@@ -19,7 +18,8 @@ type portWatch struct {
 	entry   rdma.GIDEntry
 	polls   uint
 	away    error         // why nothing can be sent or received; nil: the port works
-	checkAt time.Duration // when to check the port without an event; negative: never
+	checkAt time.Duration // when to check the port without an event
+	clock   func() time.Duration
 }
 
 // pollsBetween is the number of Polls between two checks in a spinning loop. A loop that waits checks before each Wait.
@@ -45,26 +45,18 @@ func (w *portWatch) open(provider rdma.Provider, name string, local rdma.Local) 
 	return nil
 }
 
-func (w *portWatch) close() {
-	if w.dev != nil {
-		_ = w.dev.Close() // no object was made from it
-		w.dev = nil
-	}
-}
-
 // news reads the device's events, and reports whether one is about the port.
 func (w *portWatch) news() (any bool) {
-	for w.dev != nil {
+	for {
 		ev, err := w.dev.TryGetAsyncEvent()
 		if err != nil {
-			break
+			return any
 		}
 		switch ev.Type {
 		case rdma.AsyncGIDChange, rdma.AsyncPortErr, rdma.AsyncPortActive:
 			any = any || ev.Port == w.num
 		}
 	}
-	return any
 }
 
 // check returns why the port cannot be used, nil if it can; err if it could not be checked.
@@ -86,50 +78,20 @@ func (w *portWatch) check() (away, err error) {
 	return nil, nil
 }
 
-// watchPort checks the port after an event, or when it is due. While the port is unusable all memberships are lost, and
-// none is retried.
-func (t *Transport) watchPort() {
-	w, now := &t.port, t.cfg.Clock()
-	if w.dev == nil || t.closing.Load() || !w.news() && (w.checkAt < 0 || now < w.checkAt) {
-		return
+// watch checks the port after an event, or when it is due. It reports whether away has changed between nil and not nil.
+func (w *portWatch) watch() bool {
+	now := w.clock()
+	if !w.news() && now < w.checkAt {
+		return false
 	}
 	away, err := w.check()
-	w.checkAt = -1
+	w.checkAt = never
 	if err != nil || away != nil {
 		w.checkAt = now + recheckPort
 	}
 	if err != nil || (away == nil) == (w.away == nil) {
-		return
+		return false
 	}
 	w.away = away
-	for _, list := range [][]*member{t.members.receivers, t.members.senders} {
-		for _, m := range list {
-			switch {
-			case m == nil:
-			case away != nil && m.phase == in:
-				m.failed(away)
-			case away == nil && m.want && (m.phase == resting || m.phase == leaving):
-				if m.tries, m.retryAt = 0, now; t.verbs.local.LinkLayer != rdma.LinkLayerEthernet {
-					m.retryAt += t.spread() // one subnet administrator serves all
-				}
-			}
-		}
-	}
+	return true
 }
-
-// untilCheck is timeout, or the time until the next check of the port if that is less.
-func (t *Transport) untilCheck(timeout time.Duration) time.Duration {
-	if t.port.checkAt < 0 {
-		return timeout
-	}
-	wait := max(0, t.port.checkAt-t.cfg.Clock())
-	if timeout < 0 {
-		return wait
-	}
-	return min(timeout, wait)
-}
-
-var errAway = fmt.Errorf("ud: the port is down, or has lost its address: %w", transport.ErrNotReady)
-
-// errTooLong is the error of a packet that the port refuses because its MTU was reduced.
-var errTooLong = fmt.Errorf("ud: the port's MTU was reduced below the packet size, raise it or restart this process: %w: %w", transport.ErrNotReady, syscall.EMSGSIZE)

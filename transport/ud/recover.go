@@ -3,6 +3,7 @@ package ud
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/report"
@@ -14,12 +15,15 @@ import (
 // cause. A queue pair that no longer completes sends is restarted, too (stall). The packets in its queues are lost;
 // memberships and attachments stay. Loop only.
 type recovery struct {
-	attr   rdma.QPAttr // attributes of a working queue pair
-	failed bool
-	due    time.Duration // time of the next attempt
-	pause  time.Duration // between attempts
-	last   time.Duration // time of the last attempt
-	stall  stall
+	attr  rdma.QPAttr // attributes of a working queue pair
+	send  *sendQueue
+	recv  *recvQueue
+	clock func() time.Duration
+	log   *slog.Logger
+	due   time.Duration // time of the next attempt
+	pause time.Duration // between attempts
+	last  time.Duration // time of the last attempt
+	stall stall
 }
 
 // stall detects sends that are never completed: without it a publisher would hang without an error, because it depends
@@ -59,10 +63,10 @@ func (s *stall) watch(q *sendQueue, now time.Duration) bool {
 	return false
 }
 
-// Pauses between attempts. If the queue pair, or a membership (member.rest), has worked for longer than lastedFor there
-// is no pause. Otherwise the pause doubles while the queue pair fails again within lastedShare times the next pause, as
-// when the network interface is down, and is halved otherwise: so a host that occasionally causes the error cannot stop
-// reception for long.
+// Pauses between attempts. If the queue pair, or a membership (member.backOff), has worked for longer than lastedFor
+// there is no pause. Otherwise the pause doubles while the queue pair fails again within lastedShare times the next
+// pause, as when the network interface is down, and is halved otherwise: so a host that occasionally causes the error
+// cannot stop reception for long.
 const (
 	firstPause  = time.Millisecond
 	lastPause   = 512 * time.Millisecond
@@ -70,64 +74,98 @@ const (
 	lastedShare = 8
 )
 
-// queueFailed records that the queue pair is in error or stalls: nothing is sent until it has recovered. Any other
-// cause ends the transport.
-func (t *Transport) queueFailed(cause error) {
-	h, q := &t.recovery, &t.sq
-	if !errors.Is(cause, errFlushed) && !errors.Is(cause, errStalled) {
-		t.fail(cause)
-		return
+// reap polls the completions of sends for the loop. If a Sender is sending, which polls itself, the loop does not wait
+// for the lock.
+func (r *recovery) reap() (fault error) {
+	q := r.send
+	if !q.mu.TryLock() {
+		if !q.broken.Load() {
+			return nil
+		}
+		q.mu.Lock()
 	}
-	if h.failed || t.closing.Load() {
-		return // a repeated report, or the transport is ending
+	defer q.mu.Unlock()
+	q.reap()
+	if q.fault == nil && !q.inError && r.stall.watch(q, r.clock()) {
+		return errStalled
+	}
+	return q.fault
+}
+
+// begin records that the queue pair is in error or stalls: nothing is sent until it has recovered. It returns any other
+// cause.
+func (r *recovery) begin(cause error) error {
+	if !errors.Is(cause, errFlushed) && !errors.Is(cause, errStalled) {
+		return cause
+	}
+	q := r.send
+	if q.inError {
+		return nil // a repeated report
 	}
 	q.mu.Lock()
-	q.failed, q.fault = true, nil
+	q.inError, q.fault = true, nil
 	q.broken.Store(false)
 	q.mu.Unlock()
-	now := t.cfg.Clock()
-	switch lasted := now - h.last; {
-	case h.last != 0 && lasted < 2*lastedShare*h.pause:
-		h.pause = min(2*h.pause, lastPause)
-	case h.last != 0 && lasted < lastedFor:
-		h.pause = max(h.pause/2, firstPause)
+	now := r.clock()
+	switch lasted := now - r.last; {
+	case r.last != 0 && lasted < 2*lastedShare*r.pause:
+		r.pause = min(2*r.pause, lastPause)
+	case r.last != 0 && lasted < lastedFor:
+		r.pause = max(r.pause/2, firstPause)
 	default:
-		h.pause = 0
+		r.pause = 0
 		line := &report.QueuePairInError
 		if errors.Is(cause, errStalled) {
 			line = &report.QueuePairStalled
 		}
-		line.Log(t.cfg.Logger, "err", cause)
+		line.Log(r.log, "err", cause)
 	}
-	h.failed, h.due = true, now+h.pause
+	r.due = now + r.pause
+	return nil
 }
 
-// recoverQueue restarts the queue pair when it is due.
-func (t *Transport) recoverQueue() {
-	h := &t.recovery
-	if h.last = t.cfg.Clock(); h.last < h.due {
-		return
+// next is the time of the next attempt, or of the next check for sends that may never be completed.
+func (r *recovery) next(now time.Duration) time.Duration {
+	switch {
+	case r.send.inError:
+		return r.due
+	case r.send.pending():
+		return now + checkAgain
 	}
-	if err := t.restart(); err != nil {
-		t.fail(fmt.Errorf("the queue pair cannot be restarted: %w", err))
-		return
+	return never
+}
+
+// resume restarts the queue pair when it is due.
+func (r *recovery) resume() error {
+	if r.last = r.clock(); r.last < r.due {
+		return nil
 	}
-	h.failed = false
-	t.repost(1)
+	if err := r.restart(); err != nil {
+		return fmt.Errorf("the queue pair cannot be restarted: %w", err)
+	}
+	return r.repost(1)
+}
+
+// repost posts free slots, unless the queue pair has failed.
+func (r *recovery) repost(missing int) error {
+	if r.send.inError {
+		return nil
+	}
+	return r.recv.post(missing)
 }
 
 // restart resets the queue pair, which drops all work requests. Not every provider completes them before that, so
 // restart treats all sends as completed, and all slots that are not lent as free.
-func (t *Transport) restart() error {
-	v, q := &t.verbs, &t.sq
-	t.rq.mu.Lock()
-	defer t.rq.mu.Unlock()
+func (r *recovery) restart() error {
+	q := r.send
+	r.recv.mu.Lock()
+	defer r.recv.mu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err := v.qp.Modify(rdma.QPAttr{State: rdma.QPReset}, rdma.QPMaskState); err != nil {
+	if err := q.qp.Modify(rdma.QPAttr{State: rdma.QPReset}, rdma.QPMaskState); err != nil {
 		return err
 	}
-	for _, cq := range []rdma.CQ{v.send, v.recv} {
+	for _, cq := range []rdma.CQ{q.cq, r.recv.cq} {
 		for n := 1; n > 0; {
 			var err error
 			if n, err = cq.Poll(q.wcs[:]); err != nil {
@@ -136,29 +174,21 @@ func (t *Transport) restart() error {
 		}
 	}
 	q.retire(q.posted.Load())
-	t.rq.forget()
+	r.recv.forget()
 	for _, step := range []struct {
 		to   rdma.QPState
 		mask rdma.QPAttrMask
-	}{{rdma.QPInit, rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey}, {rdma.QPRTR,
-		0}, {rdma.QPRTS, rdma.QPMaskSQPSN}} {
-		attr := t.recovery.attr
+	}{
+		{rdma.QPInit, rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey},
+		{rdma.QPRTR, 0},
+		{rdma.QPRTS, rdma.QPMaskSQPSN},
+	} {
+		attr := r.attr
 		attr.State = step.to
-		if err := v.qp.Modify(attr, step.mask|rdma.QPMaskState); err != nil {
+		if err := q.qp.Modify(attr, step.mask|rdma.QPMaskState); err != nil {
 			return err
 		}
 	}
-	q.failed, q.uncompleted = false, false
+	q.inError, q.uncompleted = false, false
 	return nil
-}
-
-// forget frees all slots that are not lent. The caller holds mu.
-func (q *recvQueue) forget() {
-	q.from, q.to, q.posted = 0, 0, 0
-	q.free = q.free[:0]
-	for i := range q.slots {
-		if q.slots[i].gen&1 == 0 {
-			q.free = append(q.free, uint32(i))
-		}
-	}
 }

@@ -8,57 +8,58 @@ import (
 	"syscall"
 
 	"github.com/fanfaremq/fanfare/rdma"
-	"github.com/fanfaremq/fanfare/transport"
 )
+
+// maxTrain is the maximum number of packets posted at once.
+const maxTrain = 64
 
 // sendQueue is the send side of the queue pair, which all senders and replies share. Packets are numbered from 0 in the
 // order of posting: retired <= posted <= retired + depth. Packet n has staging slot n mod depth.
 type sendQueue struct {
 	mu          sync.Mutex // guards all below
+	waiter      *waiter
 	qp          rdma.QP
 	cq          rdma.CQ
 	refusals    rdma.RefusalCounter // qp, if it is one
 	dead        bool                // the queue pair is being destroyed
 	fault       error               // error of a completion
-	failed      bool                // the queue pair is in error, and the loop has recorded it
+	inError     bool                // the queue pair is in error. Only the loop sets it, and reads it without mu
 	uncompleted bool                // the last list was accepted partially, without the request that asks for a completion
-	wake        func()
-	armed       bool // a notification of the completion queue is requested
+	armed       bool                // a notification of the completion queue is requested
 
 	// posted and retired are numbers of packets. They are read without mu to check whether sends are pending.
 	posted, retired atomic.Uint64
 	lost            atomic.Uint64 // packets accepted by submit that the system then refused
 	broken          atomic.Bool   // fault is set, for the loop to handle
 	depth           uint64
-	posts           []post // ring of posts that are not retired, with depth entries
-	first, last     uint64 // numbers of the oldest and of the next post
+	posts           []postedList // ring of posts that are not retired, with depth entries
+	first, last     uint64       // numbers of the oldest and of the next post
 	wrs             [maxTrain]rdma.SendWR
 	sges            [maxTrain]rdma.SGE
 	wcs             [16]rdma.WorkCompletion
 	staging         []byte
 	pitch           int // distance of two staging slots in bytes
 	lkey            uint32
-	// leaving are address handles that are no longer used for posts, to be closed when all sends that
-	// use them have completed.
-	leaving []leavingAH
+	// stale are address handles that are no longer used for posts, to be closed when all sends that use them have
+	// completed.
+	stale []staleAH
 }
 
-// post is one call of PostSend.
-type post struct {
-	owner *Sender // nil: a reply
-	count uint32
-	upTo  uint64 // number of the packet after its last one
+// postedList is one call of PostSend.
+type postedList struct {
+	completed *atomic.Uint64 // counts completed packets of the sender; nil: a reply
+	count     uint32
+	upTo      uint64 // number of the packet after its last one
 }
 
-type leavingAH struct {
-	ah    rdma.AH
-	after uint64
+type staleAH struct {
+	ah   rdma.AH
+	upTo uint64 // number of the packet after the last one that can use it
 }
 
-func (q *sendQueue) init(qp rdma.QP, cq rdma.CQ, staging []byte, lkey uint32, pitch, depth int) {
-	q.refusals, _ = qp.(rdma.RefusalCounter)
-	q.qp, q.cq, q.staging, q.lkey, q.pitch, q.depth = qp, cq, staging, lkey, pitch, uint64(depth)
-	q.posts = make([]post, depth)
+func (q *sendQueue) init() {
+	q.refusals, _ = q.qp.(rdma.RefusalCounter)
+	q.posts = make([]postedList, q.depth)
 	for i := range q.wrs {
 		q.wrs[i].SG = q.sges[i : i+1 : i+1]
 		q.wrs[i].Opcode = rdma.OpSend
@@ -70,7 +71,7 @@ func (q *sendQueue) pending() bool { return q.posted.Load() != q.retired.Load() 
 
 // room is how many packets can be posted now; if that is less than want it polls for completions. The caller holds mu.
 func (q *sendQueue) room(want int) int {
-	if q.failed {
+	if q.inError {
 		return 0
 	}
 	free := func() int { return int(q.depth - (q.posted.Load() - q.retired.Load())) }
@@ -83,8 +84,8 @@ func (q *sendQueue) room(want int) int {
 // set prepares request i of the next submit. It copies data that is not in registered memory. The caller holds mu.
 func (q *sendQueue) set(i int, data []byte, registered bool, lkey uint32) {
 	if !registered {
-		slot := int((q.posted.Load() + uint64(i)) % q.depth)
-		staged := q.staging[slot*q.pitch:][:len(data)]
+		n := int((q.posted.Load() + uint64(i)) % q.depth)
+		staged := q.staging[n*q.pitch:][:len(data)]
 		copy(staged, data)
 		data, lkey = staged, q.lkey
 	}
@@ -94,7 +95,7 @@ func (q *sendQueue) set(i int, data []byte, registered bool, lkey uint32) {
 // submit posts the first n requests to one destination, and returns how many were accepted: none if the system refuses
 // them all. The last one asks for a completion; if it was not accepted the completion of the next list covers the
 // others. The caller holds mu.
-func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QKey, n int) (int, error) {
+func (q *sendQueue) submit(completed *atomic.Uint64, ah rdma.AH, qpn rdma.QPN, qkey rdma.QKey, n int) (int, error) {
 	base := q.posted.Load()
 	for i := range n {
 		wr := &q.wrs[i]
@@ -104,10 +105,10 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 	refused := q.refused()
 	posted, err := q.qp.PostSend(q.wrs[:n])
 	if refused = q.refused() - refused; refused > 0 && refused >= uint64(posted) {
-		owner = nil // nothing was sent, so the sender may reuse the memory
+		completed = nil // nothing was sent, so the sender may reuse the memory
 	}
 	if posted > 0 {
-		q.posts[q.last%q.depth] = post{owner: owner, count: uint32(posted), upTo: base + uint64(posted)}
+		q.posts[q.last%q.depth] = postedList{completed: completed, count: uint32(posted), upTo: base + uint64(posted)}
 		q.last++
 		q.posted.Add(uint64(posted))
 	}
@@ -151,8 +152,6 @@ func (q *sendQueue) refusal(ah rdma.AH) error {
 	return fmt.Errorf("ud: send: %w", err)
 }
 
-var errBusy = fmt.Errorf("ud: %w", transport.ErrBusy)
-
 // reap polls for completions and retires their packets. The caller holds mu.
 func (q *sendQueue) reap() {
 	for {
@@ -174,28 +173,14 @@ func (q *sendQueue) reap() {
 	}
 }
 
-// moved reaps, and reports whether packets were retired. The caller holds mu.
-func (q *sendQueue) moved() bool {
-	before := q.retired.Load()
-	q.reap()
-	return q.retired.Load() != before || q.fault != nil
-}
-
-// advance is moved for callers that do not hold mu.
-func (q *sendQueue) advance() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.moved()
-}
-
 func (q *sendQueue) blame(err error) {
-	if q.failed && errors.Is(err, errFlushed) {
+	if q.inError && errors.Is(err, errFlushed) {
 		return
 	}
 	if q.fault == nil {
 		q.fault = err
 		q.broken.Store(true)
-		q.wake()
+		q.waiter.wake()
 	}
 }
 
@@ -210,50 +195,104 @@ func (q *sendQueue) retire(upTo uint64) {
 		if p.upTo > upTo {
 			break
 		}
-		if p.owner != nil {
-			p.owner.completed.Add(uint64(p.count))
+		if p.completed != nil {
+			p.completed.Add(uint64(p.count))
 		}
-		*p = post{}
+		*p = postedList{}
 		q.first++
 	}
-	q.closeLeaving()
+	q.closeStale()
 }
 
-// closeLater closes an address handle as soon as no posted send uses it, because rxe reads it when it sends. The caller
-// holds mu.
-func (q *sendQueue) closeLater(ah rdma.AH) {
-	q.leaving = append(q.leaving, leavingAH{ah, q.posted.Load()})
-	q.closeLeaving()
+// close closes an address handle as soon as no posted send uses it, because rxe reads it when it sends.
+func (q *sendQueue) close(ah rdma.AH) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stale = append(q.stale, staleAH{ah, q.posted.Load()})
+	q.closeStale()
 }
 
-func (q *sendQueue) closeLeaving() {
-	n := 0
-	for n < len(q.leaving) && q.leaving[n].after <= q.retired.Load() {
-		_ = q.leaving[n].ah.Close() // it fails only if it is closed already
-		n++
-	}
-	if n > 0 {
-		q.leaving = append(q.leaving[:0], q.leaving[n:]...)
+func (q *sendQueue) closeStale() {
+	for len(q.stale) > 0 && q.stale[0].upTo <= q.retired.Load() {
+		_ = q.stale[0].ah.Close() // it fails only if it is closed already
+		q.stale = q.stale[1:]
 	}
 }
 
-// reap polls the completions of sends for the loop. If a Sender is sending, which polls itself, the loop does not wait
-// for the lock.
-func (t *Transport) reap() {
-	q := &t.sq
-	if !q.mu.TryLock() {
-		if !q.broken.Load() {
-			return
-		}
-		q.mu.Lock()
+// reply posts a packet to one queue pair.
+func (q *sendQueue) reply(ah rdma.AH, to rdma.QPN, packet []byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.room(1) < 1 {
+		return errBusy
 	}
+	q.set(0, packet, false, 0)
+	_, err := q.submit(nil, ah, to, rdma.UDPQKey, 1)
+	return err
+}
+
+// poll reaps for senders.
+func (q *sendQueue) poll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.dead {
+		q.reap()
+	}
+}
+
+// notify arms the completion queue, so that Wait returns when there is room again. The caller holds mu.
+func (q *sendQueue) notify() {
+	if !q.armed && !q.dead {
+		// It fails only if closed.
+		q.armed = q.cq.RequestNotify(false) == nil
+	}
+}
+
+// advance reaps for the loop, after notify if arm is true, and reports whether packets were retired.
+func (q *sendQueue) advance(arm bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if arm {
+		q.notify()
+	}
+	before := q.retired.Load()
 	q.reap()
-	fault := q.fault
-	if fault == nil && !q.failed && t.recovery.stall.watch(q, t.cfg.Clock()) {
-		fault = errStalled
+	return q.retired.Load() != before || q.fault != nil
+}
+
+// notified records that the notification has arrived.
+func (q *sendQueue) notified() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.armed = false
+}
+
+// drain reports whether nothing is being sent, or it is late. After that nothing more is sent.
+func (q *sendQueue) drain(late bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.reap()
+	if q.pending() && q.fault == nil && !late {
+		return false
 	}
-	q.mu.Unlock()
-	if fault != nil {
-		t.queueFailed(fault)
+	if q.dead = true; q.pending() {
+		// State ERR flushes all remaining work requests. If this fails later steps fail, too, and report the error.
+		_ = q.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState)
 	}
+	return true
+}
+
+// flushed reports, after drain, whether the queue pair has released all packets.
+func (q *sendQueue) flushed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.reap()
+	return !q.pending()
+}
+
+// end releases all packets after the end of the queue pair.
+func (q *sendQueue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.retire(q.posted.Load())
 }

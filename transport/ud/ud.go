@@ -23,9 +23,9 @@
 //     each in its GRH area, and lends the slot (recv.go).
 //  3. Release puts the slot back. Slots are posted again in batches.
 //  4. Retain makes an address handle to the sender from the GRH area, or has the
-//     provider make it; Reply sends by it (peer.go, handles.go).
+//     provider make it; Reply sends by it (handles.go).
 //  5. Where no group was ever joined, only replies arrive, and senders may read
-//     them without the loop (replies.go).
+//     them without the loop (Sender.ReadReplies).
 //
 // # Memberships
 //
@@ -38,91 +38,42 @@ package ud
 
 import (
 	"cmp"
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
-	"sync"
+	"log/slog"
 	"sync/atomic"
+	"syscall"
+	"time"
 
-	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
-	"github.com/fanfaremq/fanfare/transport/internal/events"
-	"github.com/fanfaremq/fanfare/transport/internal/lend"
-	"github.com/fanfaremq/fanfare/transport/internal/peers"
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
-)
-
-// Sizes of batches.
-const (
-	// batch is the maximum number of packets that one Poll returns: completions polled at once.
-	batch = 64
-	// maxTrain is the maximum number of packets posted at once.
-	maxTrain = 64
 )
 
 // Transport is an endpoint. See package transport for which goroutine may call which method.
 type Transport struct {
-	cfg    Config
-	caps   transport.Capabilities
-	addrs  []rdma.Addr // of the groups
-	local  rdma.Addr   // of the port
-	events events.Queue
-	verbs  verbs
-	sq     sendQueue
-	memory memory
-	wait   waiter
+	caps     transport.Capabilities
+	local    rdma.Addr // of the port
+	log      *slog.Logger
+	clock    func() time.Duration
+	verbs    verbs
+	memory   memory
+	wait     waiter
+	send     *sendQueue
+	recv     *recvQueue
+	senders  senders
+	received tally.Received
+	drops    portDrops
+
+	// Loop only, except their counters and what does not change.
+	members  *memberships
+	handles  *handles
+	port     portWatch
+	recovery recovery
+	closer   closer
 
 	closing atomic.Bool // Close was called, or an error ends the transport: no new operation begins
 	done    atomic.Bool // Poll has reported the end
-
-	// Loop only.
-	rq       recvQueue
-	lent     lend.Limit
-	members  memberships
-	peers    *peers.Table[source, peer]
-	closer   closer
-	recovery recovery
-	handles  handles
-	spin     spin
-	port     portWatch
-
-	routes  []atomic.Pointer[route] // by group; destination of its senders
-	senders senders
-	joined  atomic.Bool // a group was ever joined as receiver
-	counts  counts
-}
-
-// memberships are the memberships of all groups, as receiver and as sender (member.go). Loop only.
-type memberships struct {
-	receivers []*member // by group; nil: never joined
-	senders   []*member // by group; nil: never a sender
-	count     int       // number of non-nil members in both lists
-	todo      []*member // members with pending work for Poll
-	base      uint32    // the lower bits of the first group's MGID
-	fellBack  bool      // it was logged that send-only was refused
-	// chance randomizes delays, so that hosts do not act at the same time. Its seed is the port and the queue pair, so
-	// that hosts differ and runs in virtual time are repeatable.
-	chance *rand.Rand
-}
-
-// senders are the open senders.
-type senders struct {
-	mu      sync.Mutex
-	all     map[*Sender]struct{} // under mu
-	inGroup map[int]int          // under mu; number of senders of each group
-	changed []int                // under mu; groups with new or closed senders
-	dirty   atomic.Bool          // changed is not empty
-}
-
-// counts are the counters of Stats, without open senders.
-type counts struct {
-	sent            tally.Sent // Replies, and Senders that are closed
-	received        tally.Received
-	sendOnlyRefused atomic.Uint64
-	drops           portDrops
-	queueFull       atomic.Uint64 // stats.Transport.ReceiveQueueFull
 }
 
 // verbs are the transport's verbs objects.
@@ -133,17 +84,8 @@ type verbs struct {
 	comp       rdma.CompChannel
 	recv, send rdma.CQ
 	qp         rdma.QP
-	drops      rdma.DropCounter // qp, if it is one
 	local      rdma.Local
-	mtu        int
 }
-
-var _ transport.Transport = (*Transport)(nil)
-
-var (
-	errClosed = fmt.Errorf("ud: %w", net.ErrClosed)
-	errNoPeer = fmt.Errorf("ud: %w", transport.ErrNoPeer)
-)
 
 // Capabilities implements transport.Transport.
 func (t *Transport) Capabilities() transport.Capabilities { return t.caps }
@@ -151,14 +93,14 @@ func (t *Transport) Capabilities() transport.Capabilities { return t.caps }
 // GroupAddress implements transport.Transport: "ud:239.20.0.3". It is the same
 // on every provider, though the MGID is not. docs/protocol §17.3.
 func (t *Transport) GroupAddress(group int) string {
-	if group < 0 || group >= len(t.addrs) {
+	if group < 0 || group >= len(t.members.addrs) {
 		return ""
 	}
-	return "ud:" + t.addrs[group].String()
+	return "ud:" + t.members.addrs[group].String()
 }
 
 // GroupAddr is the address with which a group is joined.
-func (t *Transport) GroupAddr(group int) rdma.Addr { return t.addrs[group] }
+func (t *Transport) GroupAddr(group int) rdma.Addr { return t.members.addrs[group] }
 
 // Interface is the name of the network interface of the port in use, or of its device if there is none.
 func (t *Transport) Interface() string { return cmp.Or(t.port.entry.NetDev, t.port.name) }
@@ -168,31 +110,6 @@ func (t *Transport) LocalAddr() rdma.Addr { return t.local }
 
 // QPN is the number of the queue pair: together with the port's GID it is the source of packets.
 func (t *Transport) QPN() rdma.QPN { return t.verbs.qp.QPN() }
-
-// check returns an error if the transport is closed or has no such group.
-func (t *Transport) check(group int) error {
-	if t.closing.Load() {
-		return errClosed
-	}
-	if group < 0 || group >= len(t.addrs) {
-		return fmt.Errorf("ud: %w: %d of %d", transport.ErrNoSuchGroup, group, len(t.addrs))
-	}
-	return nil
-}
-
-// lowBits are the bits of an MGID that differ between the groups of a range: it contains 28 bits of an IPv4 group
-// (rdma.MGIDForIB).
-const lowBits = 1<<28 - 1
-
-// groupOf finds the group of a packet; false if it is not joined, as for a packet that waited while the group was left.
-func (t *Transport) groupOf(mgid *rdma.GID) (int, bool) {
-	i := int((binary.BigEndian.Uint32(mgid[12:]) - t.members.base) & lowBits)
-	if i >= len(t.members.receivers) {
-		return 0, false
-	}
-	m := t.members.receivers[i]
-	return i, m != nil && m.mgid == *mgid
-}
 
 // Poll implements transport.Transport.
 func (t *Transport) Poll(b *transport.Batch) error {
@@ -205,35 +122,71 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		t.retrieve()
 	default:
 	}
-	if t.senders.dirty.Load() || len(t.members.todo) > 0 {
-		t.manage()
+	if t.members.pending() {
+		t.members.manage()
 	}
-	if t.recovery.failed {
-		t.recoverQueue()
+	if t.send.inError {
+		t.fail(t.recovery.resume())
 	}
 	if t.handles.ready.Load() {
-		t.assignHandles()
+		t.handles.assign()
 	}
-	b.Events = t.events.Take(b.Events)
-	if t.sq.pending() || t.sq.broken.Load() {
-		t.reap()
+	b.Events = t.members.events.Take(b.Events)
+	if t.send.pending() || t.send.broken.Load() {
+		t.restart(t.recovery.reap())
 	}
-	t.receive(b)
-	t.spin.polled(b)
+	missing, fault := t.recv.receive(b, t.members)
+	if fault != nil {
+		t.restart(fault) // without a lock, because it logs, which calls user code
+	}
+	if missing {
+		t.fail(t.recovery.repost(t.recv.together))
+	}
+	t.recv.spinning = len(b.Trains) == 0 && len(b.Events) == 0
 	if t.port.polls++; t.port.polls%pollsBetween == 0 {
 		t.watchPort()
 	}
 	return nil
 }
 
-// fail ends the transport with an error, which Poll then returns.
-func (t *Transport) fail(err error) {
-	if t.closing.Load() {
-		return // it is closing already, and closed queue pairs flush
+// restart begins to restart the queue pair after a fault that this repairs. Others end the transport.
+func (t *Transport) restart(fault error) {
+	if fault != nil && !t.closing.Load() {
+		t.fail(t.recovery.begin(fault))
 	}
-	t.closer.fault = fmt.Errorf("ud: %w", err)
-	report.TransportFailed.Log(t.cfg.Logger, "err", err)
-	t.Close()
+}
+
+// retrieve handles the events of the connection manager. Retrieving an event of a join attaches the queue pair.
+func (t *Transport) retrieve() {
+	for {
+		ev, err := t.verbs.ch.TryGetEvent()
+		if err != nil {
+			if !errors.Is(err, syscall.EAGAIN) {
+				t.fail(fmt.Errorf("connection manager: %w", err))
+			}
+			return
+		}
+		// First, because leaving waits for it. The event stays valid.
+		_ = ev.Ack()
+		m, _ := ev.Context.(*member)
+		switch {
+		case ev.Type == rdma.EventDeviceRemoval:
+			t.fail(fmt.Errorf("device of %v: %w", t.local, ev.Err()))
+		case m == nil: // an event of the ids themselves: ignored
+		case t.closing.Load(): // all groups are being left
+		case ev.Type == rdma.EventMulticastJoin:
+			m.joined(ev)
+		case ev.Type == rdma.EventMulticastError:
+			m.failed(ev.Err())
+		}
+	}
+}
+
+// watchPort checks the port if that is due.
+func (t *Transport) watchPort() {
+	if !t.closing.Load() && t.port.watch() {
+		t.members.portChanged()
+	}
 }
 
 // Stats implements transport.Transport. ReceiveOverflow is the provider's count of packets that found no receive posted
@@ -241,20 +194,127 @@ func (t *Transport) fail(err error) {
 // Violations and Unclaimed are counters of the port (rdma.PortAttr).
 func (t *Transport) Stats() transport.Stats {
 	var s transport.Stats
-	t.counts.received.AddTo(&s.Transport)
-	s.SendOnlyRefused = t.counts.sendOnlyRefused.Load()
-	s.ReceiveQueueFull = t.counts.queueFull.Load()
-	t.counts.drops.addTo(&s.Transport)
-	if t.verbs.drops != nil {
-		s.ReceiveQueueEmpty = t.verbs.drops.Dropped()
+	t.received.AddTo(&s.Transport)
+	s.SendOnlyRefused = t.members.fallbacks.Load()
+	s.ReceiveQueueFull = t.recv.overruns.Load()
+	t.drops.addTo(&s.Transport)
+	if d := t.recv.drops; d != nil {
+		s.ReceiveQueueEmpty = d.Dropped()
 		s.ReceiveOverflow += s.ReceiveQueueEmpty
 	}
-	s.SendErrors = t.sq.lost.Load()
-	t.senders.mu.Lock()
-	defer t.senders.mu.Unlock()
-	t.counts.sent.AddTo(&s.Transport)
-	for snd := range t.senders.all {
-		snd.sent.AddTo(&s.Transport)
-	}
+	s.SendErrors = t.send.lost.Load()
+	t.handles.sent.AddTo(&s.Transport)
+	t.senders.addTo(&s)
 	return s
 }
+
+// check returns an error if the transport is closed or has no such group.
+func (t *Transport) check(group int) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	if n := len(t.members.addrs); group < 0 || group >= n {
+		return fmt.Errorf("ud: %w: %d of %d", transport.ErrNoSuchGroup, group, n)
+	}
+	return nil
+}
+
+// Join implements transport.Transport.
+func (t *Transport) Join(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	t.recv.groups.Store(true)
+	t.members.join(group)
+	return nil
+}
+
+// Leave implements transport.Transport.
+func (t *Transport) Leave(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	t.members.leave(group)
+	return nil
+}
+
+// NewSender implements transport.Transport. The next Poll begins to join the group, send-only.
+func (t *Transport) NewSender(group int) (transport.Sender, error) {
+	if err := t.check(group); err != nil {
+		return nil, err
+	}
+	s := &Sender{
+		senders: &t.senders, group: group, route: &t.senders.routes[group], queue: t.send, memory: &t.memory, replies: t.recv,
+		maxPacket: t.caps.MaxPacket, ending: &t.closing,
+	}
+	t.senders.add(s)
+	return s, nil
+}
+
+// Release implements transport.Transport. It panics when the train was released before.
+func (t *Transport) Release(train *transport.Train) {
+	if !t.done.Load() {
+		t.recv.release(train.Lease)
+	}
+}
+
+// Retain implements transport.Transport. It creates an address handle from the packet's GRH area, or begins to.
+func (t *Transport) Retain(from transport.Source) (p transport.Peer, err error) {
+	if t.closing.Load() {
+		return 0, errClosed
+	}
+	s, mem := t.recv.packet(uint64(from))
+	if s == nil {
+		return 0, fmt.Errorf("ud: source %d does not belong to a lent train", from)
+	}
+	attr, err := rdma.ReplyAHAttr(t.verbs.local, &s.wc, mem)
+	if err != nil {
+		err = named("reply address", err)
+	} else {
+		p, err = t.handles.retain(&s.wc, attr)
+	}
+	if err != nil {
+		t.received.PeersRefused.Add(1)
+	}
+	return p, err
+}
+
+// Forget implements transport.Transport.
+func (t *Transport) Forget(p transport.Peer) {
+	if !t.done.Load() {
+		t.handles.forget(p)
+	}
+}
+
+// Reply implements transport.Transport. The packet is copied, and may wait for the peer's address handle.
+func (t *Transport) Reply(p transport.Peer, packet []byte) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	return t.handles.reply(p, packet)
+}
+
+// SourceAddress implements transport.Transport: "[fe80::2:c903:0:1]:qp17".
+func (t *Transport) SourceAddress(from transport.Source) string {
+	s, mem := t.recv.packet(uint64(from))
+	if s == nil || t.closing.Load() {
+		return ""
+	}
+	h, ok := rdma.ParseGRH(t.verbs.local.LinkLayer, mem)
+	if !ok {
+		return ""
+	}
+	return address{h.Src, s.wc.SrcQPN}.String()
+}
+
+// PeerAddress implements transport.Transport.
+func (t *Transport) PeerAddress(p transport.Peer) string { return t.handles.address(p) }
+
+// Alloc implements transport.Transport. The memory is registered with the device, and its pages are locked.
+func (t *Transport) Alloc(bytes int) ([]byte, error) {
+	mem, err := t.memory.alloc(bytes)
+	return mem, named("allocate", err)
+}
+
+// Free implements transport.Transport.
+func (t *Transport) Free(mem []byte) { t.memory.release(mem) }

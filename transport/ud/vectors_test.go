@@ -11,7 +11,7 @@ import (
 func TestAddressVectors(t *testing.T) {
 	testenv.GroupAddresses(t, "ud", func(base netip.Addr, _, group int) string {
 		cfg := Config{Range: netip.PrefixFrom(base, 0), Groups: group + 1}
-		tr := &Transport{addrs: cfg.groupAddrs()}
+		tr := &Transport{members: &memberships{addrs: cfg.groupAddrs()}}
 		return tr.GroupAddress(group)
 	})
 }
