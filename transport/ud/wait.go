@@ -107,7 +107,7 @@ func (t *Transport) sleep(timeout time.Duration, provider bool) {
 	}
 }
 
-// notified reads pending notifications, so that arm knows which queues are armed.
+// notified reads pending notifications, so that both queues know whether they are armed.
 func (t *Transport) notified() {
 	select {
 	case <-t.verbs.comp.Ready():
