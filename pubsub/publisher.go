@@ -15,9 +15,11 @@ type Publisher struct {
 	p     *engine.Publication
 	topic *reliable.Topic
 	open  atomic.Bool // true until Close; false in a zero value
-	kept  kept
-	last  atomic.Pointer[retained] // nil: messages are not retained
-	_     [16]byte                 // pads to a cache line, as there may be many publishers
+	// released: it has sent everything, and the topic may be forgotten
+	released atomic.Bool
+	kept     kept
+	last     atomic.Pointer[retained] // nil: messages are not retained
+	_        [16]byte                 // pads to a cache line, as there may be many publishers
 }
 
 // kept is the state that a publisher keeps for late joiners.
@@ -122,7 +124,8 @@ func (p *Publisher) Drain(ctx context.Context) error {
 // messages are still sent, and another call waits for them again. If the bus was closed before all messages of the
 // group were sent, it returns an *UnsentError.
 //
-// It frees only the Publisher itself: all publishers of the bus in the group share packet memory and the membership,
+// It frees only the Publisher itself, and the topic, when many others were published since: its next message then has
+// a number that is a multiple of 2^40. All publishers of the bus in the group share packet memory and the membership,
 // which are released when the bus is closed. Subscribers see no end of the stream before that.
 func (p *Publisher) Close(ctx context.Context) error {
 	if p.topic == nil {
@@ -130,7 +133,13 @@ func (p *Publisher) Close(ctx context.Context) error {
 	}
 	p.open.Store(false)
 	p.dropState()
-	return p.failed("close publisher of", p.p.FlushLast(ctx))
+	if err := p.p.FlushLast(ctx); err != nil {
+		return p.failed("close publisher of", err)
+	}
+	if !p.released.Swap(true) {
+		p.p.Release(p.topic)
+	}
+	return nil
 }
 
 // usable returns an error if the publisher is closed or a zero value.

@@ -115,9 +115,10 @@ type Subscription struct {
 // Config.RecoveryDeadline. Messages do not wait for names: from a publisher found later, a topic is delivered from
 // where its name is in the stream.
 //
-// A bus can know the names of 131,072 topics of each group for patterns, matching or not. Messages on further topics
-// of the group are a *GapError with CauseTooManyTopics, which the log reports once: use more groups (groups= in the
-// URL), or subscribe to the topics by their names.
+// A bus can know the names of 131,072 topics of each group at a time for patterns, matching or not; it forgets those of
+// a publisher that are idle while 126,976 other ones are named. Messages on further topics of the group are a *GapError
+// with CauseTooManyTopics, which the log reports once: use more groups (groups= in the URL), or subscribe to the topics
+// by their names.
 func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription, error) {
 	return b.subscribe(topic, options, nil)
 }

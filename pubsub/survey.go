@@ -57,7 +57,8 @@ type TopicPublisher struct {
 	Name    string // its Config.Name; empty if it has none, or no heartbeat came yet
 	Epoch   events.ID
 	Address string // source of its packets, as the fabric writes it; may be empty
-	// Messages is the number of messages it published on the topic since it started, including those lost on the way.
+	// Messages is the number of messages it published on the topic, including those lost on the way, since it started or
+	// forgot the topic (docs/protocol §10.9).
 	Messages uint64
 	// Rate is the average number of messages a second since its first packet arrived.
 	Rate float64
@@ -173,7 +174,7 @@ func topicList(h *engine.Surveyed) *TopicList {
 				list.Topics = append(list.Topics, TopicInfo{Name: t.Name, Group: x.Group, GroupAddress: x.GroupAddress})
 			}
 			p := TopicPublisher{ID: x.Publisher, Name: x.Name, Epoch: x.Epoch,
-				Address: x.Address, Messages: t.Next}
+				Address: x.Address, Messages: t.Messages()}
 			if x.For > 0 {
 				p.Rate = float64(t.Next-t.First) / x.For.Seconds()
 			}

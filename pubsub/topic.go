@@ -24,7 +24,7 @@ func CheckTopic(name string) error {
 //	md.>          md.xnas and md.xnas.AAPL, but not md
 //	>             every topic
 //
-// Patterns cover at most 131,072 topics of each group (Bus.Subscribe).
+// Patterns cover at most 131,072 topics of each group at a time (Bus.Subscribe).
 //
 // docs/protocol §3.13.
 func CheckPattern(text string) error {

@@ -65,6 +65,8 @@ type SenderConfig struct {
 	// Renew returns memory in which a block continues when its packets are no longer needed. It is the same memory, other
 	// memory while a reader may still use the block, or nil if there is none. Nil: always the same memory.
 	Renew func(block []byte) []byte
+	// TopicRuns bounds the topics that receivers remember; all of a network have the same. Default wire.TopicRuns.
+	TopicRuns uint64
 	// Sink receives the sender's events. Default: none.
 	Sink SenderSink
 }
@@ -79,6 +81,7 @@ func (c *SenderConfig) setDefaults() error {
 	c.MaxTrainBytes = cmp.Or(c.MaxTrainBytes, c.PacketSize)
 	c.StateShare = cmp.Or(c.StateShare, 0.1)
 	c.MaxReceivers = cmp.Or(c.MaxReceivers, 1024)
+	c.TopicRuns = cmp.Or(c.TopicRuns, wire.TopicRuns)
 	if c.Flow == nil {
 		c.Flow = MinFlow{}
 	}
@@ -250,6 +253,8 @@ type ReceiverConfig struct {
 	// Trust returns which keys may publish on which topics now, where publishers have proved the keys that their ids name
 	// (docs/protocol §29.1); then each key has a share of every bound. Nil: every publisher may publish on every topic.
 	Trust func() TopicTrust
+	// TopicRuns is SenderConfig.TopicRuns. Default wire.TopicRuns.
+	TopicRuns uint64
 	// Discovery receives what packets state about their publishers' configuration. May be nil.
 	Discovery Discovery
 	// Rand randomises the times of NAKs and statuses.

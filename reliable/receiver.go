@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"cmp"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -57,7 +58,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
+	cfg.LegTags, cfg.TopicRuns = legTags(cfg.GroupTag, cfg.LegTags), cmp.Or(cfg.TopicRuns, wire.TopicRuns)
 	r := &Receiver{
 		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
 		environment: environment{sink, peers, noReceiverControl{}, noDecoder{}, Clock{}, new(Running)},

@@ -42,8 +42,9 @@ type indexState struct {
 	listed   EventListing
 }
 
-// EventListing says what a round covers: losses in the packets from Since up to Begun.
-type EventListing struct{ Since, Begun uint64 }
+// EventListing says what a round covers: losses in the packets from Since up to Begun. It does not have topics that the
+// publisher has forgotten: they may have had messages in packets before Forgotten.
+type EventListing struct{ Since, Begun, Forgotten uint64 }
 
 // indexComing is which round has begun: one that answers the question, or that ends the stream and needs no question.
 type indexComing uint8
@@ -109,9 +110,9 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
 		switch run.Kind {
 		case wire.RunTopic:
-			since, whole := x.began(seq), run.Number == 0 || x.known
+			since, whole := x.began(seq), run.Number%wire.Returning == 0 || x.known && !st.topics.names.forgot
 			if h := &st.win.history; h.open { // the history follows
-				since, whole = h.first, run.Number == 0 || h.first == 0
+				since, whole = h.first, run.Number%wire.Returning == 0 || h.first == 0 && !st.topics.names.forgot
 			}
 			st.hasTopic(run.Topic, run.Body, since, whole && since >= st.start)
 			if h := &st.win.history; h.open && h.ahead.comes && h.seek.open() {
@@ -139,10 +140,10 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 					x.comes = comesNone
 				}
 				x.open, x.known, x.whole = false, true, x.whole || x.since == 0
-				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun}
+				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun, b.Forgotten()}
 				st.r.dropNames()
 			case st.win.history.open && st.win.history.ahead.comes:
-				x.listedAt, x.listed = seq+1, EventListing{st.win.history.first, x.begun}
+				x.listedAt, x.listed = seq+1, EventListing{st.win.history.first, x.begun, b.Forgotten()}
 			}
 		}
 	}
@@ -169,7 +170,9 @@ func (st *Stream) lostContents(seq, end uint64) {
 // hasTopic processes a topic run. since and whole are as in Names.Named.
 func (st *Stream) hasTopic(id uint64, name []byte, since uint64, whole bool) {
 	if st.r.names.to != nil {
+		st.topics.names.runs++
 		st.learn(id, name, since, whole)
+		st.forgetOld()
 	}
 	wanted, ok := st.wantedOf(id)
 	if !ok {

@@ -62,6 +62,8 @@ func (x *sinkLog) Asked(id, first, count uint64) {
 }
 func (x *sinkLog) RoundTrip(d time.Duration) { x.trips = append(x.trips, d) }
 
+func (*sinkLog) Forgotten(uint64) {}
+
 // A sender reports trains, packets and messages of batches, NAKs, repairs and round trips.
 func TestSenderReports(t *testing.T) {
 	var x sinkLog

@@ -54,8 +54,17 @@ func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d
 
 // streamNames holds the named topics of one stream.
 type streamNames struct {
-	has     ring.Map[topicName] // topics with known names
-	refused refusedNames        // topics on which the publisher may not publish
+	has     ring.Map[streamName] // topics with known names
+	refused refusedNames         // topics on which the publisher may not publish
+	runs    uint64               // topic runs so far
+	swept   uint64               // runs when it was last checked which topics are forgotten
+	forgot  bool                 // some were
+}
+
+// streamName is a named topic of a stream.
+type streamName struct {
+	*topicName
+	stated uint64 // streamNames.runs with its last topic run
 }
 
 // maxNames bounds the topic names that a receiver keeps for a group.
@@ -128,14 +137,54 @@ func (r *Receiver) mayWant(id uint64) bool {
 	return wanted || r.names.to != nil && r.names.known.Get(id) == nil
 }
 
-// shares records that the stream has a topic with a known name.
+// shares records that the stream has stated a topic with a known name.
 func (st *Stream) shares(id uint64) {
-	if t := st.r.names.known.Get(id); st.topics.names.has.Get(id) == nil {
-		st.topics.names.has.Add(id, t)
-		if t.streams++; t.last != nil {
-			t.last = nil
+	n := &st.topics.names
+	x := n.has.Get(id)
+	if x == nil {
+		x = &streamName{topicName: st.r.names.known.Get(id)}
+		n.has.Add(id, x)
+		if x.streams++; x.last != nil {
+			x.last = nil
 			st.r.names.unused--
 		}
+	}
+	x.stated = n.runs
+}
+
+// forgetOld forgets now and then the topics that have had no topic run for long. While the stream asks it forgets none:
+// the publisher may have stated some again in packets that were lost. docs/protocol §10.8.
+func (st *Stream) forgetOld() {
+	n, keep := &st.topics.names, st.r.cfg.TopicRuns
+	if n.runs-n.swept < keep/32 || st.topics.index.open || !st.topics.index.known {
+		return
+	}
+	n.swept = n.runs
+	var old []uint64
+	n.has.All(func(id uint64, x *streamName) {
+		if n.runs-x.stated >= keep-keep/32 {
+			old = append(old, id)
+		}
+	})
+	for _, id := range old {
+		n.forgot = true
+		st.loses(n.has.Get(id).topicName)
+		n.has.Remove(id)
+		delete(st.topics.has, id)
+	}
+	for id, x := range n.refused {
+		if n.runs-x.stated >= keep-keep/32 {
+			st.removeRefused(id)
+		}
+	}
+	st.r.dropNames()
+}
+
+// loses records that the stream does not have a topic any more.
+func (st *Stream) loses(t *topicName) {
+	if t.streams--; t.streams == 0 {
+		t.last = st
+		st.r.names.unused++
 	}
 }
 
@@ -152,6 +201,7 @@ func (st *Stream) learn(id uint64, name []byte, since uint64, whole bool) {
 	text, ok := pattern.NameOf(id, name)
 	switch {
 	case st.topics.names.refused[id] != nil:
+		st.topics.names.refused[id].stated = st.topics.names.runs
 	case !ok:
 		st.r.stats.NamesRefused++
 	case !d.room(st):
@@ -165,6 +215,7 @@ func (st *Stream) learn(id uint64, name []byte, since uint64, whole bool) {
 		}
 		if !st.may(text) {
 			st.topics.names.refused.add(id, text)
+			st.topics.names.refused[id].stated = st.topics.names.runs
 			return
 		}
 		st.name(id, text, since, whole)
@@ -194,12 +245,7 @@ func (d *names) release(key uint32) {
 
 // forgetNames takes the topics of st, which is removed, from it.
 func (r *Receiver) forgetNames(st *Stream) {
-	st.topics.names.has.All(func(_ uint64, t *topicName) {
-		if t.streams--; t.streams == 0 {
-			t.last = st
-			r.names.unused++
-		}
-	})
+	st.topics.names.has.All(func(_ uint64, x *streamName) { st.loses(x.topicName) })
 	for range st.topics.names.refused {
 		r.names.release(st.signKey())
 	}
@@ -239,6 +285,7 @@ type refusedNames map[uint64]*refusedName
 type refusedName struct {
 	text     string
 	reported bool
+	stated   uint64 // as in streamName
 }
 
 func (x *refusedNames) add(id uint64, name string) {

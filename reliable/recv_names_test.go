@@ -158,7 +158,7 @@ func name8(i int) (runs string) {
 // The number of stored names is limited: a further one is reported. docs/protocol §12.5.
 func TestNamesAreBounded(t *testing.T) {
 	l := &log{}
-	r := newReceiver(t, l, nil)
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.TopicRuns = 2 * maxNames })
 	r.LearnNames(0, &learned{})
 	for i := 0; i < maxNames; i += 8 {
 		handle(r, uint64(i)/8, name8(i))

@@ -327,7 +327,7 @@ func (st *Stream) appendNamed(topics []uint64) []uint64 {
 	if st.r.names.to == nil {
 		return topics
 	}
-	st.topics.names.has.All(func(id uint64, _ *topicName) {
+	st.topics.names.has.All(func(id uint64, _ *streamName) {
 		if _, exact := st.r.wants[id]; !exact && st.r.names.to.Wants(id) {
 			topics = append(topics, id)
 		}

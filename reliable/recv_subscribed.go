@@ -115,7 +115,7 @@ func (st *Stream) Announced() (names []string) {
 	for id := range st.topics.has {
 		add(id)
 	}
-	st.topics.names.has.All(func(id uint64, _ *topicName) {
+	st.topics.names.has.All(func(id uint64, _ *streamName) {
 		if _, has := st.topics.has[id]; !has {
 			add(id)
 		}

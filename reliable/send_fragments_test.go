@@ -21,7 +21,7 @@ type trains struct {
 func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains, sent [][]byte) {
 	t.Helper()
 	x := b.topic("x")
-	x.nameAssigned(0) // as after the first packet
+	b.s.topicStated(x, 0) // as after the first packet
 	b.s.Grant(b.w)
 	room := func() {
 		b.s.Assign(b.now, b.w, false)
@@ -164,8 +164,8 @@ func TestWriterSplits(t *testing.T) {
 	} {
 		b := newBench(t, func(cfg *SenderConfig) { cfg.EqualTrains, cfg.Pad = c.equal, c.pad })
 		x, y := b.topic("x"), b.topic("y")
-		x.nameAssigned(0)
-		y.nameAssigned(0)
+		b.s.topicStated(x, 0)
+		b.s.topicStated(y, 0)
 		if b.s.Grant(b.w); c.first >= 0 {
 			b.put(y, c.first)
 		}

@@ -249,7 +249,10 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 		w.b.plain[w.open] = true
 		x.bytes += wire.RunHeaderLen + len(t.Name)
 	}
-	if !w.index(wire.IndexEnds, uint64(len(s.topics.list)), nil) {
+	if x.buf = x.buf[:0]; s.topics.floor > x.since {
+		x.buf = wire.AppendAnswer(x.buf, s.topics.floor, 0)
+	}
+	if !w.index(wire.IndexEnds, uint64(len(s.topics.list)), x.buf) {
 		return false
 	}
 	s.stats.IndexRounds++

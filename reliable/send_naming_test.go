@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
@@ -140,5 +141,52 @@ func (b *bench) fragments(x *Topic, n int) {
 		if at = next; tries > 20 {
 			b.t.Fatal("no room for a message in fragments")
 		}
+	}
+}
+
+// A topic is named again when receivers may have forgotten it. It is forgotten if it has no user, and its messages have
+// left the window: then it returns with a higher number. A round says so. docs/protocol §10.8, §10.9.
+func TestForgottenTopics(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow, c.TopicRuns = NoFlow{}, 128 })
+	kept := b.topic("kept")
+	say := func(name string) string {
+		x := b.topic(name)
+		b.put(x, 10)
+		b.s.Assign(b.now, b.w, true)
+		b.s.Release(x)
+		return namesIn(b.t, of(wire.TypeData, b.next()))
+	}
+	others := func(n int) {
+		for i := range n {
+			say(fmt.Sprint("other", i, b.s.topics.runs))
+		}
+	}
+	if got := say("kept") + ", " + say("x"); got != "k=0 0, x=0 0" {
+		t.Fatal(got)
+	}
+	others(64)
+	if got := say("kept") + ", " + say("x"); got != "1, 1" {
+		t.Errorf("after 64 topic runs: %s, want no names", got)
+	}
+	others(64)
+	next := wire.Returning
+	if got := say("kept"); got != "k=2 2" {
+		t.Errorf("after 128 topic runs: %s, want the topic's name again", got)
+	}
+	if x := b.topic("x"); kept.Next() != 3 || x.Next() != uint64(next) || b.s.Topics() > 128+8 {
+		t.Errorf("next numbers %d and %d of %d topics, want 3 and %d", kept.Next(), x.Next(), b.s.Topics(), next)
+	}
+	b.question("1 1 0 +")
+	round, end := "", fmt.Sprint("]", b.s.Topics(), " ", b.s.topics.floor)
+	for n := 0; n < 1000 && (round == "" || b.s.index.phase != indexIdle); n++ {
+		round += b.indexed()
+		b.now = b.now.Add(time.Millisecond)
+	}
+	if !strings.HasSuffix(round, end) || b.s.topics.floor == 0 {
+		t.Errorf("round %s, want one that ends with %s", round, end)
+	}
+	others(300)
+	if b.s.Topics() > 128+8 || len(b.s.topics.byID) != b.s.Topics() {
+		t.Errorf("%d topics, %d ids, want few", b.s.Topics(), len(b.s.topics.byID))
 	}
 }

@@ -197,7 +197,8 @@ func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number, seq uint64)
 		x.Assigned(now, number, seq)
 	}
 	if r.name {
-		r.topic.nameAssigned(seq)
+		w.named--
+		s.topicStated(r.topic, seq)
 	}
 }
 

@@ -17,19 +17,28 @@ type Topic struct {
 	named     uint64 // sequence of the first packet with its name
 	asked     bool   // its name is put into the stream before its first message, because members are asked for it
 	naming    naming
+	stated    uint64 // topics.runs with its last topic run; 0: none yet
+	users     int    // publishers that have it open
 	delivered delivered
 }
 
 // Next is the number that the topic's next message will get.
 func (t *Topic) Next() uint64 { return t.next }
 
-// topics is a publisher's list of topics, which only grows.
+// topics is a publisher's list of topics. A topic that no caller has open is forgotten after many topic runs of others,
+// when receivers have forgotten it, too. docs/protocol §10.8, §10.9.
 type topics struct {
 	byID map[uint64]*Topic
 	list []*Topic
+
+	runs  uint64 // topic runs in the stream
+	swept uint64 // runs at the last sweep
+	first uint64 // number of the first message of topics that are added now
+	floor uint64 // one beyond the last sequence with a message of a forgotten topic
 }
 
-// Topic returns the topic of that name, adding it at first use. It may return a *TopicCollisionError.
+// Topic returns the topic of that name, adding it at first use. Each call needs a Release. It may return a
+// *TopicCollisionError.
 func (s *Sender) Topic(name string) (*Topic, error) {
 	if name == "" || len(name) > wire.MaxTopicName {
 		return nil, fmt.Errorf("topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
@@ -39,15 +48,61 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 		if t.Name != name {
 			return nil, &events.TopicCollisionError{ID: events.ID(id), Known: t.Name, Other: name}
 		}
+		t.users++
 		return t, nil
 	}
-	t := &Topic{ID: id, Name: name}
+	t := &Topic{ID: id, Name: name, next: s.topics.first, delivered: delivered{number: s.topics.first}, users: 1}
 	if s.topics.byID == nil {
 		s.topics.byID = make(map[uint64]*Topic)
 	}
 	s.topics.byID[id] = t
 	s.topics.list = append(s.topics.list, t)
 	return t, nil
+}
+
+// Release ends one use of a topic, after its messages have sequences.
+func (s *Sender) Release(t *Topic) { t.users-- }
+
+// topicStated records a topic run in packet seq, and sweeps the topics now and then.
+func (s *Sender) topicStated(t *Topic, seq uint64) {
+	x := &s.topics
+	if t.stated == 0 {
+		t.named, t.last = seq, seq
+	}
+	x.runs++
+	t.stated = x.runs
+	t.naming.by.Store(namedBefore)
+	if x.runs-x.swept >= s.cfg.TopicRuns/32 {
+		x.swept = x.runs
+		trail := s.win.trail
+		if s.index.phase != indexIdle {
+			trail = 0 // a round must have all topics
+		}
+		x.sweep(s.cfg.TopicRuns-s.cfg.TopicRuns/8, trail, s.cfg.Sink)
+	}
+}
+
+// sweep forgets topics without users that have age topic runs after their last one, and no message behind packet trail.
+// Other topics of that age are named again before their next message.
+func (x *topics) sweep(age, trail uint64, sink SenderSink) {
+	kept := make([]*Topic, 0, len(x.list))
+	for _, t := range x.list {
+		old := t.stated > 0 && x.runs-t.stated >= age
+		if old && t.users == 0 && t.last < trail && t.next < wire.MaxSeq-2*wire.Returning {
+			delete(x.byID, t.ID)
+			x.first = max(x.first, (t.next/wire.Returning+1)*wire.Returning)
+			x.floor = max(x.floor, t.last+1)
+			sink.Forgotten(t.ID)
+			continue
+		}
+		if kept = append(kept, t); old {
+			t.asked = false
+			t.naming.by.Store(nil)
+		}
+	}
+	if len(kept) < len(x.list) {
+		x.list = kept
+	}
 }
 
 // Topics is the number of topics of the stream.
@@ -79,12 +134,17 @@ func (n *naming) missing(w *Writer) bool {
 	return by != namedBefore && by != w
 }
 
-// name adds the name of t to the open packet, or to the next one. It reports false if there is no room.
+// name adds the name of t to the open packet, or to the next one. It reports false if there is no room, or if so many
+// topic runs have no sequence that a topic may grow too old before its messages get one.
 func (w *Writer) name(t *Topic) bool {
 	n := wire.RunHeaderLen + len(t.Name)
-	if !w.openRun(n) {
+	if uint64(w.named) >= w.s.cfg.TopicRuns/64 {
+		w.endBlock()
+	}
+	if w.ended || !w.openRun(n) {
 		return false
 	}
+	w.named++
 	wire.PutTopicRun(w.packet[w.off:w.off+n], t.ID, t.Name)
 	w.runs = append(w.runs, runRef{topic: t, off: w.at(), name: true})
 	w.off += n
@@ -95,15 +155,7 @@ func (w *Writer) name(t *Topic) bool {
 	return true
 }
 
-// nameAssigned records that packet seq has the topic's name.
-func (t *Topic) nameAssigned(seq uint64) {
-	if t.naming.by.Load() != namedBefore {
-		t.named, t.last = seq, seq
-		t.naming.by.Store(namedBefore)
-	}
-}
-
 // namedBefore reports whether a packet before sequence seq has the topic's name. nil: there is no such topic.
 func (t *Topic) namedBefore(seq uint64) bool {
-	return t == nil || t.naming.by.Load() == namedBefore && t.named < seq
+	return t == nil || t.stated > 0 && t.named < seq
 }

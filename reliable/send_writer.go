@@ -41,6 +41,7 @@ type Writer struct {
 	natural    int32 // bytes of the last packet that a message did not fit any more
 	alike      int32 // such packets in a row with as many bytes
 	begun      int32 // number of runs when the open packet was begun
+	named      int32 // topic runs without a sequence
 
 	tracked []Tracked // written messages without a sequence, the oldest first
 }

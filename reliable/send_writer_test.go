@@ -124,7 +124,7 @@ func TestWriterFillsPacketsAndPads(t *testing.T) {
 	for _, equal := range []bool{false, true} {
 		b := newBench(t, func(c *SenderConfig) { c.EqualTrains = equal })
 		x := b.topic("x")
-		x.nameAssigned(0) // as after the first packet
+		b.s.topicStated(x, 0) // as after the first packet
 		for range 5 {
 			b.put(x, 200) // two in a packet
 		}
@@ -156,7 +156,7 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 16, 16*512, 64
 	})
 	x := b.topic("x")
-	x.nameAssigned(0) // as after the first packet
+	b.s.topicStated(x, 0) // as after the first packet
 	const packet = wire.DataHeaderLen + wire.RunHeaderLen + wire.MessageHeaderLen + 300
 	var sizes, trains []int
 	drain := func() {
@@ -205,7 +205,7 @@ func TestTrainsOfShorterPackets(t *testing.T) {
 		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 12, 8*512, 64
 	})
 	x := b.topic("x")
-	x.nameAssigned(0)
+	b.s.topicStated(x, 0)
 	for _, c := range []struct{ message, packets int }{
 		{512 - wire.DataHeaderLen - wire.RunHeaderLen - wire.MessageHeaderLen, 8}, // full packets
 		{300, 10}, // the last one begins where a full one would fit

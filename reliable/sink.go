@@ -77,6 +77,8 @@ type SenderSink interface {
 	Batch(messages, packets uint64)
 	// Asked: a NAK of a receiver requests count packets, the lowest of them first.
 	Asked(receiver, first, count uint64)
+	// Forgotten: the stream no longer has a topic.
+	Forgotten(topic uint64)
 	// RoundTrip: a status answered a heartbeat after d, not counting its receiver's delay.
 	RoundTrip(d time.Duration)
 }
@@ -115,3 +117,4 @@ func (noSenderSink) Sent(SentTrain)               {}
 func (noSenderSink) Batch(uint64, uint64)         {}
 func (noSenderSink) Asked(uint64, uint64, uint64) {}
 func (noSenderSink) RoundTrip(time.Duration)      {}
+func (noSenderSink) Forgotten(uint64)             {}

@@ -37,12 +37,13 @@ type hellos struct {
 	waiting atomic.Int64 // goroutines that wait for subscribers
 
 	mu               sync.Mutex
-	hurry            bool               // under mu, as all below: a goroutine has begun to wait
-	published        []uint64           // ids of all topics published
-	filter           wire.TopicFilter   // filter of published
-	answers          []keptHello        // read by publishers, for the loop
-	unreachable      [16]unreachableBus // the latest buses that cannot receive this one
-	unreachableCount uint64             // number of such reports so far
+	hurry            bool                // under mu, as all below: a goroutine has begun to wait
+	published        map[uint64]struct{} // ids of all topics published
+	filter           wire.TopicFilter    // filter of published, and of topics forgotten since it was made
+	forgotten        int                 // number of these
+	answers          []keptHello         // read by publishers, for the loop
+	unreachable      [16]unreachableBus  // the latest buses that cannot receive this one
+	unreachableCount uint64              // number of such reports so far
 }
 
 // keptHello is a hello that waits for the loop.
@@ -84,13 +85,30 @@ func newHellos(l *Loop) *hellos {
 // publishes adds a published topic.
 func (h *hellos) publishes(topic uint64) {
 	h.mu.Lock()
-	h.published = append(h.published, topic)
+	if h.published == nil {
+		h.published = make(map[uint64]struct{})
+	}
+	h.published[topic] = struct{}{}
 	h.filter.Add(topic)
 	first := len(h.published) == 1
 	h.mu.Unlock()
 	if first {
 		h.news.Store(true)
 		h.l.wakeBy(0)
+	}
+}
+
+// forgets removes a topic that is not published any more.
+func (h *hellos) forgets(topic uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.published, topic)
+	if h.forgotten++; h.forgotten <= len(h.published) {
+		return
+	}
+	h.forgotten, h.filter = 0, wire.TopicFilter{}
+	for id := range h.published {
+		h.filter.Add(id)
 	}
 }
 

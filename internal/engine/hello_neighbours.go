@@ -45,7 +45,7 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 	if published {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for _, id := range h.published {
+		for id := range h.published {
 			if filter.May(id) {
 				return true
 			}

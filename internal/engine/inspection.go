@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -151,7 +152,8 @@ func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 			p.mu.Lock()
 			list := p.s.TopicsFrom(from, topicsAtOnce)
 			for _, t := range list {
-				top = append(top, TopicInspection{Name: t.Name, Group: address, Messages: t.Next(), topic: t, p: p})
+				top = append(top, TopicInspection{Name: t.Name, Group: address, Messages: t.Next() % wire.Returning,
+					topic: t, p: p})
 			}
 			p.mu.Unlock()
 			more = len(list) == topicsAtOnce

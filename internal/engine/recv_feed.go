@@ -27,11 +27,11 @@ type feed struct {
 	bound   int           // how many packets it may be behind: slow.Policy
 	newest  atomic.Uint64 // position of the latest packet in which a message begins, for slow.Latest
 	ofPatterns
-	blind    atomic.Bool           // patterns may miss topics: the group has too many
-	squeezed atomic.Bool           // the stream waits for the reader to catch up
-	done     atomic.Bool           // the loop may detach it
-	finished bool                  // the end was read
-	later    map[uint64]laterTopic // topics that begin further on in the stream, by id
+	blind    atomic.Bool  // patterns may miss topics: the group has too many
+	squeezed atomic.Bool  // the stream waits for the reader to catch up
+	done     atomic.Bool  // the loop may detach it
+	finished bool         // the end was read
+	later    []laterTopic // topics that begin or end further on in the stream, in its order
 	notices
 
 	_ [64]byte // The fields below are written for each packet, and must not share a cache line with the reader's.
@@ -45,7 +45,7 @@ type feed struct {
 	left     bool // the subscription has left the group
 	unread   unread
 	late     slow.Lateness
-	_        [64]byte // the next object must not share the line
+	_        [112]byte // the next object must not share the line
 }
 
 // notices are what a feed delivers besides the items of its reader. Used by the reader only.

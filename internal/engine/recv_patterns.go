@@ -198,8 +198,8 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, since uint64,
 	}
 }
 
-// Forgotten implements reliable.Names: subscriptions that have the topic by a pattern drop it. The rest of the removed
-// stream is read to its end.
+// Forgotten implements reliable.Names: subscriptions that have the topic by a pattern drop it, when they have read what
+// has arrived.
 func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 	t := g.topics[id]
 	if t == nil {
@@ -211,7 +211,7 @@ func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 		}
 		g.drop(s, id)
 		if s.handler == nil {
-			s.dropTopic(g, t, func(f *feed) bool { return f.st != st && !f.st.Ended() })
+			s.dropTopic(g, t, (*reliable.Stream).Next)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // How a subscription's topics change. The loop changes the group's topics and handlers. Stream readers belong to the
@@ -16,7 +17,7 @@ type topicChange struct {
 	id   uint64
 	name string
 	from []feedStart // where an added topic begins in each stream
-	drop []*feed     // feeds that no longer want the topic
+	drop []feedStop  // feeds that no longer want the topic
 	left []*feed     // feeds of a group in which no topic is left
 }
 
@@ -30,13 +31,21 @@ type feedStart struct {
 	collision *events.TopicCollisionError // the stream has another name for the topic's id
 }
 
-// laterTopic is a topic that a feed wants from a sequence on, with fields as in feedStart.
+// feedStop is where a feed no longer wants a topic.
+type feedStop struct {
+	f   *feed
+	seq uint64
+}
+
+// laterTopic is a topic that a feed wants from a sequence on, with fields as in feedStart, or no longer wants.
 type laterTopic struct {
+	id    uint64
 	seq   uint64
 	name  string
 	whole bool
 	live  bool
 	named bool
+	drop  bool
 }
 
 // Add adds topics, beginning with what is published now. Topics that the subscription has already do not change. After
@@ -147,12 +156,12 @@ func (s *Subscription) extend(g *group, t *groupTopic, named bool, isNew func(*f
 	s.postChange(c)
 }
 
-// dropTopic removes a topic from the feeds of a group that which selects. Loop only.
-func (s *Subscription) dropTopic(g *group, t *groupTopic, which func(*feed) bool) {
+// dropTopic removes a topic from the feeds of a group, at the sequence that from returns. Loop only.
+func (s *Subscription) dropTopic(g *group, t *groupTopic, from func(*reliable.Stream) uint64) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
-		if f.g == g && which(f) {
-			c.drop = append(c.drop, f)
+		if f.g == g {
+			c.drop = append(c.drop, feedStop{f, from(f.st)})
 			f.o.log.unwant(f, c.id)
 		}
 	}
@@ -177,7 +186,7 @@ func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) 
 			for _, t := range g.dropName(s, t, &s.topics) {
 				gone = append(gone, TopicName{Name: t.name, Group: index})
 				if s.handler == nil {
-					s.dropTopic(g, t, func(*feed) bool { return true })
+					s.dropTopic(g, t, func(*reliable.Stream) uint64 { return 0 })
 				}
 			}
 		}
@@ -236,11 +245,11 @@ func (s *Subscription) follows() {
 			if x.collision != nil {
 				x.f.collisions = append(x.f.collisions, x.collision)
 			} else {
-				x.f.follow(c.id, laterTopic{x.seq, c.name, x.whole, x.live, x.named})
+				x.f.later = append(x.f.later, laterTopic{c.id, x.seq, c.name, x.whole, x.live, x.named, false})
 			}
 		}
-		for _, f := range c.drop {
-			f.unwant(c.id)
+		for _, x := range c.drop {
+			x.f.unwant(c.id, x.seq)
 		}
 		for _, f := range c.left {
 			s.quit(f)
@@ -249,42 +258,37 @@ func (s *Subscription) follows() {
 	s.changes = nil
 }
 
-// unwant ends the delivery of a topic.
-func (f *feed) unwant(id uint64) {
+// unwant ends the delivery of a topic, from sequence seq on.
+func (f *feed) unwant(id, seq uint64) {
+	if seq > f.seq && !f.finished {
+		f.later = append(f.later, laterTopic{id: id, seq: seq, drop: true})
+		return
+	}
 	f.rd.Drop(id)
-	delete(f.later, id)
+	f.later = slices.DeleteFunc(f.later, func(t laterTopic) bool { return t.id == id })
 }
 
-// follow makes the feed want a topic from a later sequence on. If it is to want the topic already, its start stays.
-func (f *feed) follow(id uint64, t laterTopic) {
-	if f.later == nil {
-		f.later = make(map[uint64]laterTopic)
-	}
-	if _, has := f.later[id]; !has {
-		f.later[id] = t
-	}
-}
-
-// begin makes the feed want the topics that begin at sequence seq or before.
+// begin makes the feed want the topics that begin at sequence seq or before, and drop those that end there.
 func (f *feed) begin(seq uint64) {
-	for id, t := range f.later {
-		if t.seq > seq {
+	for len(f.later) > 0 && f.later[0].seq <= seq {
+		t := f.later[0]
+		if f.later = f.later[1:]; t.drop {
+			f.rd.Drop(t.id)
 			continue
 		}
 		if t.seq > 0 {
 			f.rd.Begun()
 		}
-		f.rd.Want(id, t.name, nil)
+		f.rd.Want(t.id, t.name, nil)
 		if t.whole {
-			f.rd.Whole(id)
+			f.rd.Whole(t.id)
 		}
 		if t.live {
-			f.rd.WithoutState(id)
+			f.rd.WithoutState(t.id)
 		}
 		if t.named && f.numbered {
-			f.rd.From(id, f.g.from.Positions.next(f.st.Instance, id))
+			f.rd.From(t.id, f.g.from.Positions.next(f.st.Instance, t.id))
 		}
-		delete(f.later, id)
 	}
 }
 

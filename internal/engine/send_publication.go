@@ -171,7 +171,7 @@ func floorPow2(n int) int {
 	return p
 }
 
-// Topic returns the publication's topic named name.
+// Topic returns the publication's topic named name. Each call needs a Release.
 func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,6 +181,13 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 		p.l.hellos.publishes(t.ID)
 	}
 	return t, err
+}
+
+// Release ends one use of a topic, when its messages were sent.
+func (p *Publication) Release(t *reliable.Topic) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.s.Release(t)
 }
 
 // Append is Publish for a message that need only be copied into the open packet, as nearly all. It returns false,

@@ -24,6 +24,7 @@ type world struct {
 	now    reliable.Instant
 	rng    *rand.Rand
 	net    *mem.Network
+	config Config // of all loops
 	loops  []*Loop
 	timers []worldTimer
 	moved  bool // a loop was woken
@@ -93,19 +94,22 @@ func (w *world) open(t *testing.T, name string, loss float64) *Loop {
 		t.Fatal(err)
 	}
 	over := faulty.New(inner, faulty.Config{Loss: loss, Seed: w.Rand(), Clock: func() time.Duration { return time.Duration(w.now) }})
-	l := Open(&woken{over, w}, testConfig(Config{
-		Virtual: w, Name: name, WindowBytes: 64 << 10, Receiver: reliable.ReceiverConfig{WindowBytes: 64 << 10},
-		Trace: func(x *Trace) { w.trace("%s: %+v", name, *x) },
-	}))
+	cfg := w.config
+	cfg.Virtual, cfg.Name, cfg.WindowBytes, cfg.Receiver.WindowBytes = w, name, 64<<10, 64<<10
+	cfg.Trace = func(x *Trace) { w.trace("%s: %+v", name, *x) }
+	l := Open(&woken{over, w}, testConfig(cfg))
 	w.loops = append(w.loops, l)
 	return l
 }
 
 // numbers is a handler that records the messages' content.
 func numbers(got *[]uint64) Handler {
-	message := func(_ *reliable.Origin, _ *topics.Track, _ uint64, data []byte) {
-		*got = append(*got, binary.LittleEndian.Uint64(data))
-	}
+	return messages(func(data []byte) { *got = append(*got, binary.LittleEndian.Uint64(data)) })
+}
+
+// messages is a handler that passes the messages' content to f.
+func messages(f func(data []byte)) Handler {
+	message := func(_ *reliable.Origin, _ *topics.Track, _ uint64, data []byte) { f(data) }
 	return handlerFuncs{message: message, other: func(*Delivery) {},
 		run: func(from *reliable.Origin, t *topics.Track, n uint64, body []byte, step, most int) ([]byte, uint64) {
 			for m, rest, ok := topics.NextMessage(body, step, most); ok; m, rest, ok = topics.NextMessage(body, step, most) {

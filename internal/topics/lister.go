@@ -1,6 +1,8 @@
 package topics
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
@@ -64,8 +66,10 @@ type Listed struct {
 	wait     time.Duration // time until it is asked again
 	asking   bool          // it is in Lister.ask
 	asked    int
-	named    int  // number of topics with a name
-	over     bool // there was no room for a topic, so it cannot be complete
+	named    int    // number of topics with a name
+	over     bool   // there was no room for a topic, so it cannot be complete
+	runs     uint64 // topic runs so far
+	swept    uint64 // runs when it was last checked which topics are forgotten
 }
 
 // ListedTopic is what a Lister knows of a topic of a stream.
@@ -74,6 +78,8 @@ type ListedTopic struct {
 	Name  string // empty: unknown
 	First uint64 // number of the first message since the lister found the stream
 	Next  uint64 // number of its next message
+
+	stated uint64 // Listed.runs with its last topic run, or when it was found
 }
 
 const (
@@ -87,6 +93,7 @@ const (
 
 // NewLister returns a lister of one group, with the configuration of a receiver of that group.
 func NewLister(cfg reliable.ReceiverConfig, u wire.Unpacker, peers reliable.Sources, budget *ListBudget) *Lister {
+	cfg.TopicRuns = cmp.Or(cfg.TopicRuns, wire.TopicRuns)
 	if len(cfg.LegTags) == 0 {
 		cfg.LegTags = []uint32{cfg.GroupTag}
 	}
@@ -215,7 +222,7 @@ func (l *Lister) data(x *Listed, runs []byte) {
 				x.named++
 			}
 		}
-		t.Next = max(t.Next, run.Number+run.Messages())
+		t.reaches(run.Number, run.Number+run.Messages())
 	}
 }
 
@@ -232,14 +239,28 @@ func (l *Lister) runs(b []byte, d *wire.Data) []byte {
 	return reliable.PacketData(p)
 }
 
+// Messages is the number of messages that the publisher has published on the topic since it remembers the topic.
+func (t *ListedTopic) Messages() uint64 { return t.Next % wire.Returning }
+
+// reaches records messages from number to next. If the topic returns they are its first ones. docs/protocol §10.9.
+func (t *ListedTopic) reaches(number, next uint64) {
+	if wire.Returns(t.Next, number) {
+		t.First = number
+	}
+	t.Next = max(t.Next, next)
+}
+
 // learn records the name of a topic, and the number of its next message.
 func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
+	if x.runs++; x.runs-x.swept >= l.cfg.TopicRuns/32 {
+		l.forgetOld(x)
+	}
 	t := l.topic(x, id, next)
 	if t == nil {
 		return
 	}
-	t.Next = max(t.Next, next)
-	if t.Name != "" {
+	t.reaches(next, next)
+	if t.stated = x.runs; t.Name != "" {
 		return
 	}
 	text, known := l.names[id]
@@ -247,7 +268,9 @@ func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
 		var ok bool
 		if text, ok = pattern.NameOf(id, name); !ok {
 			l.stats.NamesRefused++
-			l.forget(x, t)
+			if t.First == t.Next { // only the wrong name was received
+				l.forget(x, t)
+			}
 			return
 		}
 		l.names[id] = text
@@ -268,16 +291,30 @@ func (l *Lister) topic(x *Listed, id, next uint64) *ListedTopic {
 		return nil
 	}
 	l.budget.Topics--
-	t := &ListedTopic{ID: id, First: next, Next: next}
+	t := &ListedTopic{ID: id, First: next, Next: next, stated: x.runs}
 	x.topics[id] = t
 	return t
 }
 
-// forget removes a topic of which only a wrong name was received.
+// forgetOld forgets the topics of a stream that have had no topic run for long. docs/protocol §10.8.
+func (l *Lister) forgetOld(x *Listed) {
+	x.swept = x.runs
+	for _, t := range x.topics {
+		if x.runs-t.stated >= l.cfg.TopicRuns {
+			l.forget(x, t)
+		}
+	}
+}
+
+// forget removes a topic of a stream, and its name if no other stream has the topic.
 func (l *Lister) forget(x *Listed, t *ListedTopic) {
-	if t.First == t.Next {
-		delete(x.topics, t.ID)
-		l.budget.Topics++
+	delete(x.topics, t.ID)
+	l.budget.Topics++
+	if t.Name != "" {
+		x.named--
+	}
+	if !slices.ContainsFunc(l.list, func(x *Listed) bool { return x.topics[t.ID] != nil }) {
+		delete(l.names, t.ID)
 	}
 }
 

@@ -40,7 +40,9 @@ func (r *Reader) LostFrom(behind uint64) uint64 {
 // Listed says that the packets so far have topic runs of all topics with messages in the lost packets of a listing.
 func (r *Reader) Listed(x reliable.EventListing) {
 	if r.skipped && x.Since <= r.first && r.behind <= x.Begun {
-		r.skipped = false
+		if r.skipped = false; r.first < x.Forgotten {
+			r.blind = r.cause
+		}
 	}
 	if x.Since <= r.start && x.Begun > 0 {
 		r.numbered = r.numbered && r.skipped
@@ -59,7 +61,7 @@ func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 		return false
 	}
 	gap := r.gapBefore(t, run.Number, it)
-	if r.misnumbered(t, run.Number) {
+	if t.known && !wire.Returns(t.next, run.Number) && r.misnumbered(t, run.Number) {
 		r.fault(events.FaultAnnounced, t)
 		it.Cause = events.CauseMisnumbered
 		if !plausibleHole(run.Number-t.next, r.lostSince(t)) {
@@ -82,13 +84,13 @@ func (r *Reader) collide(t *Track, other string) {
 // lostSince returns the number of packets lost since the last message or topic run of topic t.
 func (r *Reader) lostSince(t *Track) uint64 { return r.losses - t.losses }
 
-// misnumbered reports whether more messages of topic t are missing before number than fit in the lost packets.
-// docs/protocol §10.3, §10.7.
+// misnumbered reports whether more messages of topic t are missing before number than fit in the lost packets. If the
+// topic returns, its topic run must be missing. docs/protocol §10.3, §10.7, §10.9.
 func (r *Reader) misnumbered(t *Track, number uint64) bool {
 	if !t.known || number <= t.next {
 		return false
 	}
-	return t.losses == r.losses || !plausibleHole(number-t.next, r.lostSince(t))
+	return t.losses == r.losses || !wire.Returns(t.next, number) && !plausibleHole(number-t.next, r.lostSince(t))
 }
 
 // numberGuard checks numbers beyond the next one of their topic. A damaged, replayed or forged packet must not make a

@@ -224,6 +224,11 @@ func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	switch {
 	case t.from > 0:
 		return r.gapFrom(t, number, it)
+	case t.known && wire.Returns(t.next, number): // the numbers between were not used
+		if !r.skipped || t.losses == r.losses {
+			return false
+		}
+		*it = Item{Topic: t, Number: t.next, Unknown: true, Cause: r.cause}
 	case t.known && number > t.next:
 		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.cause}
 	case !t.known && r.skipped && number > 0:

@@ -67,6 +67,9 @@ func (r *Reader) gapFrom(t *Track, number uint64, it *Item) bool {
 		cause = r.cause
 	}
 	*it = Item{Topic: t, Number: begin, Lost: number - begin, Cause: cause}
+	if wire.Returns(begin, number) { // it is not known how many of the numbers between were used
+		it.Lost, it.Unknown = 0, true
+	}
 	return true
 }
 

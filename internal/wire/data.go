@@ -49,6 +49,17 @@ const (
 	RunIndex    RunKind = 5
 )
 
+// A topic that its publisher has forgotten, and that returns, begins with a number that is a multiple of Returning. The
+// numbers between its messages before and those after were not used. docs/protocol §10.9.
+const Returning = 1 << 40
+
+// Returns reports whether a topic with messages of both numbers was forgotten between them.
+func Returns(a, b uint64) bool { return a/Returning != b/Returning }
+
+// TopicRuns bounds the topics that a receiver remembers: it forgets a topic after so many topic runs of others in the
+// stream. Publishers repeat a topic's run, or forget the topic, after seven eighths of them. docs/protocol §10.8.
+const TopicRuns = 1 << 17
+
 // RunFlags describe the messages of a run, or the message of a fragment.
 type RunFlags uint8
 

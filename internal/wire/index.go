@@ -14,8 +14,9 @@ import "encoding/binary"
 //	+-------------------------------+
 //
 // with a receiver id and a question for each answered receiver. The number of the first run is the sequence from which
-// on the round covers losses (Status.Since), that of the last one the number of the publisher's topics. docs/protocol
-// §2.14, §9.6.
+// on the round covers losses (Status.Since), that of the last one the number of the publisher's topics. If topics were
+// forgotten, the last run has one entry: in place of the receiver id one beyond the last sequence with a message of
+// them, and question 0. docs/protocol §2.14, §9.6.
 const (
 	IndexHeaderLen = 4
 	IndexEntryLen  = 12
@@ -54,6 +55,15 @@ func AppendAnswer(b []byte, receiver uint64, question uint32) []byte {
 // ParseIndex parses the body of an index run, which ParseData has checked.
 func ParseIndex(body []byte) Index {
 	return Index{IndexMarks(body[0]), body[IndexHeaderLen:]}
+}
+
+// Forgotten returns one beyond the last sequence with a message of a forgotten topic, in the last run of a round; 0:
+// there is none.
+func (x Index) Forgotten() uint64 {
+	if x.Marks&IndexEnds == 0 || len(x.answers) < IndexEntryLen {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(x.answers)
 }
 
 // Closes reports whether the run begins the round that ends a stream, which has all topics and answers no question.

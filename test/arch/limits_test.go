@@ -35,17 +35,17 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 117_900},
-		{"lines of tests", sum(m.tests), 112_550},
-		{"lines that are not Go", m.notGo, 6321},
-		{"importable names", sum(m.importable), 1753},
-		{"importable names of reliable", m.importable["reliable"], 256},
+		{"lines of code", sum(m.code), 118_130},
+		{"lines of tests", sum(m.tests), 112_680},
+		{"lines that are not Go", m.notGo, 6345},
+		{"importable names", sum(m.importable), 1754},
+		{"importable names of reliable", m.importable["reliable"], 257},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
-		{"fields of structs named Config", m.settings, 277},
+		{"fields of structs named Config", m.settings, 279},
 		{"core functions that are passed a large object", m.passed, 72},
 		{"lines over 120 columns, without texts", m.long, 8},
-		{"words of documents", m.words, 74_700},
+		{"words of documents", m.words, 75_000},
 	} {
 		within(t, x.what, x.value, x.limit, 0)
 	}
@@ -63,11 +63,11 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {70, 16, 85},
-	"reliable.Sender":              {101, 17, 182},
-	"reliable.Stream":              {137, 19, 128},
+	"reliable.Receiver":            {70, 16, 87},
+	"reliable.Sender":              {103, 17, 187},
+	"reliable.Stream":              {139, 19, 132},
 	"internal/engine.Loop":         {101, 35, 186},
-	"internal/engine.Publication":  {76, 12, 63},
+	"internal/engine.Publication":  {77, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 42},
 	"transport/udp.Transport":      {72, 11, 55},

@@ -7,6 +7,7 @@ from timers import S, US
 
 BURST, EVERY, RATE = 16, 500 * US, 2 << 20  # packets; bytes a second
 MAX_STRANGERS = 16
+AGE = 7 << 14  # topic runs after which a topic's run is repeated (§10.8)
 
 # topics: None: any topic. member: None: it only lists topics.
 Question = collections.namedtuple("Question", "number since topics member")
@@ -15,7 +16,8 @@ Question = collections.namedtuple("Question", "number since topics member")
 class Topic:
     def __init__(self, topic, name):
         self.id, self.name, self.next = topic, name, 0
-        self.named, self.last = False, -1  # the name has been sent; the packet with it, or with the latest message
+        self.last = -1  # the packet with its name, or with the latest message
+        self.stated = None  # number of topic runs with its last one
 
 
 class Listing:
@@ -25,6 +27,16 @@ class Listing:
         self.todo, self.packets = collections.deque(), 0  # runs and topics to be sent
         self.at = self.due = self.rest = 0  # now; when the next packet is due; when the next round is
         self.closing = self.closed = False
+        self.runs = 0  # topic runs so far
+
+    def named(self, topic):
+        """Whether receivers know the topic's name."""
+        return topic.stated is not None and self.runs - topic.stated < AGE
+
+    def name(self, topic):
+        self.runs += 1
+        topic.stated = self.runs
+        return wire.Run(wire.RUN_TOPIC, topic.id, topic.next, None, 0, 0, topic.name)
 
     def asked(self, s, member, more):
         """Records a question, unless it was answered or waits."""
@@ -38,7 +50,7 @@ class Listing:
 
     def introduce(self, topic):
         """Sends the name of a topic before members are asked whether they want it (§7.10)."""
-        if not topic.named and topic not in self.todo:
+        if not self.named(topic) and topic not in self.todo:
             self.todo.appendleft(topic)
 
     def ready(self, now):
@@ -71,15 +83,16 @@ class Listing:
         runs, room = [], self.p.size - wire.DATA_HEADER_LEN
         while self.todo:
             run = self.todo[0]
-            if isinstance(run, Topic):
-                run = wire.Run(wire.RUN_TOPIC, run.id, run.next, None, 0, 0, run.name)
-            room -= len(wire.put_run(run))
-            if room < 0:
+            size = wire.RUN_HEADER_LEN + len(run.name) if isinstance(run, Topic) else len(wire.put_run(run))
+            if size > room:
                 break
+            self.todo.popleft()
+            if isinstance(run, Topic):
+                if run.stated is None:
+                    run.last, self.p.members.named_below = self.p.lead, self.p.lead + 1
+                run = self.name(run)
             runs.append(run)
-            topic = self.todo.popleft()
-            if isinstance(topic, Topic) and not topic.named:
-                topic.named, topic.last, self.p.members.named_below = True, self.p.lead, self.p.lead + 1
+            room -= size
         self.packets += 1
         self.due = self.at + EVERY if self.packets % BURST == 0 else self.at
         self.rest = max(self.rest, self.at) + self.p.size * S // RATE

@@ -5,6 +5,7 @@ import wire
 from fabric import now_ns
 
 MAX_MESSAGES = 32719  # maximum number of messages in one packet
+RETURNING = 1 << 40  # a topic that was forgotten continues with a multiple of it (§10.9)
 
 
 class Messages:
@@ -38,9 +39,11 @@ class Messages:
         self.losses += end - first
         self.unreported = self.unreported[0] if self.unreported else first, end
 
-    def listed(self, since, begun):
-        """All topics with messages in the packets from since up to begun have had a topic run."""
+    def listed(self, since, begun, forgotten):
+        """All topics with messages in the packets from since up to begun have had a topic run, except forgotten ones."""
         if self.unreported and since <= self.unreported[0] and self.unreported[1] <= begun:
+            if self.unreported[0] < forgotten:
+                self.out.gap(self.stream, "", 0, 0)  # of unknown topics and length
             self.unreported = None
 
     def packet(self, d):
@@ -63,7 +66,7 @@ class Messages:
         if known is None or topic in self.collided:
             return
         if known == name.decode("utf-8", "replace"):
-            if self.far_off(topic, r.number):
+            if not self.returns(topic, r.number) and self.far_off(topic, r.number):
                 self.out.gap(self.stream, known, self.numbers[topic], 0)
             elif r.number >= self.first(topic, r.number):
                 self.follow(topic, r.number)
@@ -116,11 +119,21 @@ class Messages:
     def far_off(self, topic, number):
         """Whether more messages are missing before a number than the packets lost since the topic's last run and one more hold."""
         lost = self.losses - self.losses_at.get(topic, 0)
+        if self.returns(topic, number):
+            return lost == 0  # its topic run would precede it
         return number - self.numbers.get(topic, number) > MAX_MESSAGES * (lost + 1)
+
+    def returns(self, topic, number):
+        """Whether the publisher forgot the topic before this number."""
+        return number // RETURNING != self.numbers.get(topic, number) // RETURNING
 
     def follow(self, topic, number):
         """Reports the gap before a number, if there is one. The topic goes on with that number."""
-        if number > self.numbers[topic]:
+        if self.returns(topic, number):
+            if self.unreported and self.losses_at.get(topic, 0) < self.losses:
+                self.out.gap(self.stream, self.topics[topic], self.numbers[topic], 0)  # of unknown length
+            self.numbers[topic] = number
+        elif number > self.numbers[topic]:
             self.gap(topic, self.numbers[topic], number)
         self.losses_at[topic] = self.losses
 

@@ -57,6 +57,6 @@ class Index:
                 answers = self.open and (answers or run.total & wire.INDEX_ALL and run.number <= self.since)
                 self.begun = d.seq if answers else None
             elif run.kind == wire.RUN_INDEX and run.total & wire.INDEX_ENDS and self.begun is not None:
-                listed = self.since, self.begun
+                listed = self.since, self.begun, run.messages[0][0] if run.messages else 0
                 self.open, self.begun, self.known = False, None, True
         return listed

@@ -84,11 +84,11 @@ class Publication:
         runs, room = [], self.size - wire.DATA_HEADER_LEN
         while self.messages:
             topic, data = self.messages[0]
-            if not topic.named and room >= wire.RUN_HEADER_LEN + len(topic.name):
-                runs.append(self.name(topic))
+            if not self.listing.named(topic) and room >= wire.RUN_HEADER_LEN + len(topic.name):
+                runs.append(self.listing.name(topic))
                 room -= wire.RUN_HEADER_LEN + len(topic.name)
             topic.last = self.lead
-            if topic.named and len(data) > wire.max_in_packet(self.size):
+            if self.listing.named(topic) and len(data) > wire.max_in_packet(self.size):
                 piece = data[self.part:self.part + max(0, room - wire.RUN_HEADER_LEN - wire.FRAGMENT_HEADER.size)]
                 if not piece:
                     break
@@ -104,7 +104,7 @@ class Publication:
                 continue
             same_run = runs and runs[-1].kind == wire.RUN_MESSAGES and runs[-1].topic == topic.id
             more = 2 + len(data) + (0 if same_run else wire.RUN_HEADER_LEN)
-            if more > room or not topic.named:
+            if more > room or not self.listing.named(topic):
                 break
             if not same_run:
                 runs.append(wire.Run(wire.RUN_MESSAGES, topic.id, topic.next, [], 0, 0, b""))
@@ -122,10 +122,6 @@ class Publication:
             for i in range(len(run.messages or [b""])):
                 self.requests.published(run.topic, run.number + i, now)
         return run._replace(flags=wire.RUN_REQUEST)
-
-    def name(self, topic):
-        topic.named = True
-        return wire.Run(wire.RUN_TOPIC, topic.id, topic.next, None, 0, 0, topic.name)
 
     # Heartbeats
 
@@ -157,7 +153,7 @@ class Publication:
         """The topic queried by a heartbeat: all in turn while pub.py waits for subscribers, afterwards the last one."""
         waited, members, queries = [], self.members.by_id.values(), self.members.queries
         for t in self.listing.topics if self.ladder.waiting_since is not None else ():
-            if t.named:
+            if self.listing.named(t):
                 waited.append(t.id)
             elif any(queries.must_answer(m, t.id, self.sent_at) for m in members):
                 self.listing.introduce(t)
