@@ -76,7 +76,13 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 			yield(Reply{}, fmt.Errorf("pubsub: request on %q: %d replies are wanted: give 1 or more, or 0 for one of each subscriber", topic, n))
 			return
 		}
-		q, err := b.inquire(ctx, topic, msg)
+		p, err := b.Publisher(topic)
+		if err != nil {
+			yield(Reply{}, err)
+			return
+		}
+		defer p.p.Release(p.topic)
+		q, err := p.inquire(ctx, msg)
 		if err != nil {
 			yield(Reply{}, err)
 			return
@@ -101,16 +107,12 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 }
 
 // inquire publishes a request. The result collects the replies.
-func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*engine.Inquiry, error) {
-	p, err := b.Publisher(topic)
-	if err != nil {
-		return nil, err
-	}
+func (p *Publisher) inquire(ctx context.Context, msg []byte) (*engine.Inquiry, error) {
 	q, err := p.p.Request(ctx, p.topic, msg)
 	if errors.Is(err, ErrNoResponders) || err != nil && ctx != nil && ctx.Err() != nil {
-		return nil, requestError(topic, topics.RequestState{}, err)
+		return nil, requestError(p.topic.Name, topics.RequestState{}, err)
 	}
-	return q, failed("request on", topic, err)
+	return q, p.failed("request on", err)
 }
 
 // requestError is why a request on topic ended early.
