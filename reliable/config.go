@@ -200,16 +200,6 @@ type Memory interface {
 	Free(mem []byte)
 }
 
-// History selects what a receiver fetches of the packets sent before it joined.
-type History struct {
-	// FromWindow starts a stream with the oldest packet that its publisher can still repair, not with the first packet
-	// that arrives.
-	FromWindow bool
-	// Wanted returns the number of the first wanted message of a topic, with FromWindow: packets before it are not
-	// fetched. Nil: fetch all that publishers can still repair.
-	Wanted func(of events.Instance, topic uint64) uint64
-}
-
 // ReceiverConfig configures the receiving side of one group. The caller sets every field, except where zero or nil has
 // a stated meaning.
 type ReceiverConfig struct {
@@ -238,7 +228,9 @@ type ReceiverConfig struct {
 	MaxMessage int
 	// Buffer accounts for the fabric's receive buffer. Receivers that share one buffer have the same pointer.
 	Buffer *ReceiveBuffer
-	History
+	// FromWindow starts a stream with the oldest packet that its publisher can still repair, not with the first packet
+	// that arrives.
+	FromWindow bool
 	// FromState starts streams with the state that their publishers keep of their topics.
 	FromState bool
 	// Deadline is how long the receiver requests a missing packet before it gives the packet up.
@@ -247,9 +239,9 @@ type ReceiverConfig struct {
 	Memory Memory
 	// Loans lets waiting packets stay in the fabric's memory. May be nil.
 	Loans Loans
-	// Trust returns which keys may publish on which topics now, where publishers have proved the keys that their ids name
-	// (docs/protocol §29.1); then each key has a share of every bound. Nil: every publisher may publish on every topic.
-	Trust func() TopicTrust
+	// ProvedKeys: publishers have proved the keys that their ids name (docs/protocol §29.1), and each key has a share of
+	// every bound.
+	ProvedKeys bool
 	// Discovery receives what packets state about their publishers' configuration. May be nil.
 	Discovery Discovery
 	// Rand randomises the times of NAKs and statuses.

@@ -3,7 +3,6 @@ package reliable
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -168,19 +167,17 @@ type log struct {
 	legs       []LegEvent
 	up, down   []events.Cause // causes of down; one entry for each up
 	packets    []uint64
-	gaps       [][3]uint64 // first, count, cause
-	listed     []EventListing
+	gaps       [][3]uint64    // first, count, cause
 	lost       []events.Cause // causes of EventDown
-	collisions []events.TopicCollisionError
 	faults     []events.FaultError
-	unnamed    []events.Cause
 	losses     []LossEvent
 	timed      []time.Duration
 	refused    [][2]uint64 // publisher, reason
 	duplicates [][2]*Stream
 	peers      map[uint32]int
 	onPacket   func(st *Stream, runs []byte)
-	room       func() bool // nil: there is always room
+	room       func() bool            // nil: there is always room
+	contents   func(*Stream) Contents // nil: opaque
 }
 
 func (l *log) StreamUp(*Stream) { l.up = append(l.up, 0) }
@@ -223,7 +220,7 @@ func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	setTopics(r, 0, []string{"a.b"})
+	want(r, 0, true)
 	return r
 }
 
@@ -270,17 +267,44 @@ func (l *log) count(step LossStep) (n int) {
 	return n
 }
 
-// setTopics changes the wanted topics to these.
-func setTopics(r *Receiver, now Instant, names []string) {
-	for _, t := range maps.Clone(r.wants) {
-		if !slices.Contains(names, t.name) {
-			r.Unwant(t.name)
-		}
+// opaque is a message layer that reads nothing.
+type opaque struct{}
+
+func (opaque) Packet(uint64, []byte, bool) (follow bool)    { return false }
+func (opaque) Delivered(uint64)                             {}
+func (opaque) Lost(seq, end uint64)                         {}
+func (opaque) Fetch(first, end uint64)                      {}
+func (opaque) Waits(Instant, uint64, []byte)                {}
+func (opaque) Listed() bool                                 { return false }
+func (opaque) Begin(Instant) bool                           { return true }
+func (opaque) Fetched()                                     {}
+func (opaque) StateComplete(bool, map[uint64]struct{}) bool { return true }
+func (opaque) StateTopics() []uint64                        { return nil }
+func (opaque) Status(full bool) StatusPart                  { return StatusPart{Full: full} }
+func (opaque) Asked(uint64, bool) (due bool)                { return true }
+func (opaque) Removed()                                     {}
+
+// want sets whether messages are wanted, and informs publishers.
+func want(r *Receiver, now Instant, wanted bool) {
+	r.SetWanted(wanted)
+	r.WantedChanged(now)
+}
+
+// listing is a message layer with topics in its part of statuses.
+type listing struct {
+	opaque
+	topics []uint64
+	open   bool // with a question
+}
+
+func (l *listing) Status(full bool) (x StatusPart) {
+	if l.open {
+		x.Flags, x.Question = wire.FlagWantTopics, 1
 	}
-	for _, name := range names {
-		r.Want(name)
+	if x.Full = full || l.open; x.Full {
+		x.Topics = l.topics
 	}
-	r.TopicsChanged(now)
+	return x
 }
 
 // message is a message in a packet.

@@ -18,9 +18,8 @@ type Receiver struct {
 	tombstones tombstones[events.Instance, formerStream]
 	memory     int // bytes of all windows
 	windows    int // streams with window memory, without detached ones
-	subscribed
+	interest
 	counted counted
-	names   names
 	async   bool // outputs of new streams will keep packets
 	inHand
 
@@ -48,8 +47,6 @@ type environment struct {
 // inHand holds values of the call in progress, so that they are not allocated each time.
 type inHand struct {
 	scratch Event // the event being delivered
-	// named holds the topics of a status: one more than fit, so that an excess shows.
-	named [wire.MaxStatusTopics + 1]uint64
 }
 
 // NewReceiver returns a receiver of one group. It fails if cfg is invalid.
@@ -59,7 +56,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	}
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{
-		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
+		cfg: cfg, interest: interest{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
 		environment: environment{sink, peers, noReceiverControl{}, noDecoder{}, Clock{}, new(Running)},
 		instances:   newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
 	}
@@ -220,13 +217,8 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.latest = st
 	r.stats.Streams++
 	r.wake.by(now)
-	st.out = r.sink.Open(st)
+	st.out, st.contents = r.sink.Open(st)
 	r.sink.StreamUp(st)
-	if x := &st.topics.index; st.next == 0 {
-		x.known = true
-	} else {
-		st.askAll()
-	}
 	if fetches {
 		st.fetch(now, at.lead)
 	}
@@ -239,7 +231,6 @@ type extent struct{ trail, lead uint64 }
 // Tick ends a batch of Handle calls and processes timers. Losses are judged here, not packet by packet, so that
 // reordering within a batch is no loss.
 func (r *Receiver) Tick(now Instant) {
-	r.rejudge(now)
 	for _, st := range r.list {
 		st.report.share.note(now, !st.life.down, st.high)
 	}

@@ -210,7 +210,7 @@ func (st *Stream) close(now Instant) {
 // or the output had no room for them.
 func (st *Stream) deliverEnd(cause events.Cause) {
 	e := st.r.event(EventEnd, st.next)
-	e.Count, e.Cause, e.Announced = st.high-st.next, cause, st.Announced()
+	e.Count, e.Cause = st.high-st.next, cause
 	countLost(&st.r.stats, e.Count, e.LostBy())
 	st.win.counts.Lost += e.Count
 	st.out.Deliver(e)
@@ -271,9 +271,30 @@ func (st *Stream) lose(now Instant) {
 	} else {
 		st.r.stats.StreamsLost++
 	}
-	st.downDue()
+	st.RepeatDown()
 	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, cause)
+}
+
+// RepeatDown makes an EventDown due, when the output has everything. The publisher is lost.
+func (st *Stream) RepeatDown() {
+	st.life.downDue = true
+	st.flushDown()
+}
+
+// flushDown delivers an EventDown that is due, if the output has everything before it, and room.
+func (st *Stream) flushDown() {
+	if !st.life.downDue || st.next < st.high || st.win.history.open || st.win.state.waits() {
+		return
+	}
+	if !st.out.Room() {
+		st.stalled = true
+		return
+	}
+	st.life.downDue = false
+	e := st.r.event(EventDown, st.next)
+	e.Cause = st.life.downCause
+	st.out.Deliver(e)
 }
 
 // oldHeartbeats is how many heartbeats in a row that are not new are reported as a fault: fewer may be copies.

@@ -210,5 +210,5 @@ func (st *Stream) skip(n uint64, cause events.Cause) {
 	st.next += n
 	st.tracked = max(st.tracked, st.next)
 	st.high = max(st.high, st.next)
-	st.lostContents(lost, st.next)
+	st.contents.Lost(lost, st.next)
 }

@@ -21,12 +21,12 @@ const (
 	// EventDown: the publisher is lost, for Cause. More may follow.
 	EventDown
 	// EventCollision: the publisher uses the id of a wanted topic for another name. Once per stream and topic, when the
-	// receiver learns it. Readers find it in their packets; later ones use Stream.Collided.
+	// receiver learns it. Readers find it in their packets.
 	EventCollision
 	// EventFault: the publisher violates the protocol: one of its packets does not parse. For the 1st, 2nd, 4th, 8th …
 	// occurrence, when it arrives. Readers report the faults that they find themselves.
 	EventFault
-	// EventUnnamed: the name of Topic, which LearnNames needs, exceeds the limit on names.
+	// EventUnnamed: the name of Topic exceeds the limit on names.
 	EventUnnamed
 	// EventState: Packet holds state runs, not a whole packet, with which the stream begins (ReceiverConfig.FromState).
 	// These events come before all others of the stream.
@@ -37,6 +37,9 @@ const (
 	// lost.
 	EventEnd
 )
+
+// EventListing says what a round covers: losses in the packets from Since up to Begun.
+type EventListing struct{ Since, Begun uint64 }
 
 // Event is one element of the ordered output of a stream.
 type Event struct {
@@ -55,7 +58,6 @@ type Event struct {
 	Fault     *events.FaultError
 	State     events.StateCause // EventStateEnd
 	Topics    []uint64          // EventStateEnd: wanted topics that the publisher has or may have
-	Announced []string          // EventEnd, EventDown: Stream.Announced
 }
 
 // LostBy is why the packets of an EventGap or EventEnd are lost. A publisher that has ended has withdrawn the packets
@@ -125,11 +127,9 @@ func (st *Stream) Unkeep() {
 	}
 }
 
-// deliverPacket delivers packet b, which is next, and in readable form is p. topics: it may have topic or index runs.
-func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int, topics bool) (kept bool) {
-	if topics {
-		st.inspect(st.next, PacketData(p))
-	}
+// deliverPacket delivers packet b, which is next, and in readable form is p. control: as in entry.
+func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int, control bool) (kept bool) {
+	follow := st.contents.Packet(st.next, PacketData(p), control)
 	e := &st.r.scratch
 	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed, e.Step = EventPacket, slot, st.next, p, 0, step
 	if wire.CodecOf(b) != wire.CodecNone {
@@ -138,14 +138,8 @@ func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int, topics bool)
 	if st.next >= st.clock.timer.next {
 		st.clock.timer.deliver(st)
 	}
-	if len(st.topics.names.refused) > 0 {
-		st.passOver(p)
-	}
-	kept = st.out.Deliver(e)
-	if x := &st.topics.index; x.listedAt == st.next+1 {
-		e := st.r.event(EventListed, st.next+1)
-		e.Listing = x.listed
-		st.out.Deliver(e)
+	if kept = st.out.Deliver(e); follow {
+		st.contents.Delivered(st.next)
 	}
 	return kept
 }

@@ -101,7 +101,7 @@ func (st *Stream) scanState(now Instant) {
 		if j.scan == st.tracked {
 			if st.abandon.below > st.tracked { // packets beyond the window were given up
 				st.passState(st.tracked)
-				st.lostContents(st.tracked, st.abandon.below)
+				st.contents.Lost(st.tracked, st.abandon.below)
 				st.next, st.tracked, st.high = st.abandon.below, st.abandon.below, max(st.high, st.abandon.below)
 				st.start = st.next
 				st.loseState(now, st.abandon.cause)
@@ -117,7 +117,7 @@ func (st *Stream) scanState(now Instant) {
 		case entryMissing:
 			return
 		case entryGone:
-			st.lostContents(j.scan, j.scan+1)
+			st.contents.Lost(j.scan, j.scan+1)
 			st.passState(j.scan + 1)
 			st.loseState(now, e.cause)
 		default:
@@ -129,8 +129,8 @@ func (st *Stream) scanState(now Instant) {
 // scanRuns inspects the runs of the next packet.
 func (st *Stream) scanRuns(now Instant, e *entry) {
 	j, runs := &st.win.state, st.runs(e)
-	if e.topics {
-		st.inspect(j.scan, runs)
+	if e.control {
+		st.contents.Waits(now, j.scan, runs)
 	}
 	for {
 		run, rest, ok := wire.NextRun(runs)
@@ -151,7 +151,7 @@ func (st *Stream) scanRuns(now Instant, e *entry) {
 			j.named, j.has = s.Names(st.r.cfg.ID), make(map[uint64]struct{})
 		case j.phase != stateComing || s.Round != j.round:
 		case s.Marks&wire.StateEnds != 0:
-			if st.r.names.to != nil && (!j.named || !st.topics.index.known) || !j.named && !st.hasAll(j.has) {
+			if !st.contents.StateComplete(j.named, j.has) {
 				// The round was for receivers of other topics, or some names are not known yet.
 				st.passState(j.begin + 1)
 				st.askAgain(now, events.StateUnanswered)
@@ -197,16 +197,6 @@ func (st *Stream) loseState(now Instant, cause events.Cause) {
 	} else {
 		st.askAgain(now, events.StateIncomplete)
 	}
-}
-
-// hasAll reports whether has includes all wanted topics that the publisher may have.
-func (st *Stream) hasAll(has map[uint64]struct{}) bool {
-	for _, id := range st.r.topics {
-		if _, ok := has[id]; !ok && st.topics.may(id) {
-			return false
-		}
-	}
-	return true
 }
 
 // askAgain requests another round, unless too many have failed. why is the reason for the last failure.
@@ -287,15 +277,10 @@ func (st *Stream) deliverState(now Instant) bool {
 		return false
 	}
 	e := st.r.event(EventStateEnd, st.next)
-	if e.State, e.Topics = j.why, nil; j.why == events.StateOverrun {
+	if e.State = j.why; j.why == events.StateOverrun {
 		e.Count = st.win.span * uint64(st.packetSize)
 	}
-	for _, id := range st.r.topics {
-		if st.topics.may(id) {
-			e.Topics = append(e.Topics, id)
-		}
-	}
-	e.Topics = st.appendNamed(e.Topics)
+	e.Topics = st.contents.StateTopics()
 	st.out.Deliver(e)
 	if j.why != events.StateWhole {
 		st.r.stats.StateFailed++
@@ -320,17 +305,4 @@ func hasState(runs []byte) bool {
 		}
 		runs = rest
 	}
-}
-
-// appendNamed appends the topics of the stream that only a pattern wants.
-func (st *Stream) appendNamed(topics []uint64) []uint64 {
-	if st.r.names.to == nil {
-		return topics
-	}
-	st.topics.names.has.All(func(id uint64, _ *topicName) {
-		if _, exact := st.r.wants[id]; !exact && st.r.names.to.Wants(id) {
-			topics = append(topics, id)
-		}
-	})
-	return topics
 }

@@ -20,6 +20,7 @@ type Stream struct {
 	events.Instance
 	origin     atomic.Pointer[Origin]
 	out        Output
+	contents   Contents
 	plain      plainHeader
 	packetSize int
 	path       paths
@@ -33,7 +34,6 @@ type Stream struct {
 
 	life       liveness
 	duplicates reportedDuplicates
-	topics     streamTopics
 	holding    holding
 	nak        nakState
 	report     reportState
@@ -79,6 +79,51 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 	return st
 }
 
+// Contents is the message layer's part of one stream, which reads the runs of its packets. The stream calls it during
+// Handle, Tick, Resume and Next; it may then call the stream's Report, ReportNow and BeginAt.
+type Contents interface {
+	// Packet: packet seq, with these runs, is delivered next. control: it may have other runs than messages. follow: call
+	// Delivered after it.
+	Packet(seq uint64, runs []byte, control bool) (follow bool)
+	// Delivered: the output has packet seq.
+	Delivered(seq uint64)
+	// Lost: the packets from sequence seq up to end are lost permanently.
+	Lost(seq, end uint64)
+
+	// Fetch: the stream begins to fetch its history (ReceiverConfig.FromWindow), the packets from first up to end.
+	Fetch(first, end uint64)
+	// Waits: a packet of the history has arrived, or one that waits behind it, or for state, and may have other runs than
+	// messages is next.
+	Waits(now Instant, seq uint64, runs []byte)
+	// Listed reports whether no more packets behind the history are needed before it is delivered.
+	Listed() bool
+	// Begin reports whether the history can be delivered. It may call BeginAt before.
+	Begin(now Instant) bool
+	// Fetched: the history is delivered next.
+	Fetched()
+
+	// StateComplete reports whether a round of state suffices that has state of topics and names this receiver or not.
+	StateComplete(named bool, topics map[uint64]struct{}) bool
+	// StateTopics returns the wanted topics that the publisher has or may have.
+	StateTopics() []uint64
+
+	// Status returns the message layer's part of the next status. full: all of it, which takes space.
+	Status(full bool) StatusPart
+	// Asked: a heartbeat asks whether a topic is wanted, again if no answer came. due: a status must answer.
+	Asked(topic uint64, again bool) (due bool)
+	// Removed: the stream was removed.
+	Removed()
+}
+
+// StatusPart is the message layer's part of a status.
+type StatusPart struct {
+	Flags    wire.Flags
+	Full     bool // it has all that it may have
+	Since    uint64
+	Question uint32
+	Topics   []uint64
+}
+
 // Start is the first sequence of the stream that this receiver delivers.
 func (st *Stream) Start() uint64 { return st.start }
 
@@ -90,6 +135,9 @@ func (st *Stream) Next() uint64 {
 	}
 	return st.next
 }
+
+// Reached is Next, but of the packets that are still to be fetched while the history is fetched.
+func (st *Stream) Reached() uint64 { return st.next }
 
 type entryState uint8
 
@@ -103,15 +151,15 @@ const (
 
 // entry is what a receiver knows of a packet between next and tracked.
 type entry struct {
-	state  entryState
-	cause  events.Cause
-	tries  uint8
-	size   uint16  // of a held packet
-	slot   uint32  // of a held packet; the loan of a lent one
-	topics bool    // a held or lent packet may have topic or index runs
-	since  upTime  // when it was found missing; in a held or lent repair, when that arrived
-	due    Instant // when to request it next
-	asked  Instant // when it was last requested
+	state   entryState
+	cause   events.Cause
+	tries   uint8
+	size    uint16  // of a held packet
+	slot    uint32  // of a held packet; the loan of a lent one
+	control bool    // a held or lent packet may have runs that concern more than their topics
+	since   upTime  // when it was found missing; in a held or lent repair, when that arrived
+	due     Instant // when to request it next
+	asked   Instant // when it was last requested
 }
 
 // data processes a data packet that missed the fast path of Handle.
@@ -209,7 +257,7 @@ func (st *Stream) inOrder(now Instant, b []byte, d *wire.Data) bool {
 
 // deliverNext delivers packet b, in readable form p, which is next while none is missing.
 func (st *Stream) deliverNext(b, p []byte, slot uint32, d *wire.Data) {
-	kept := st.deliverPacket(b, p, slot, d.Step, hasTopics(d))
+	kept := st.deliverPacket(b, p, slot, d.Step, hasControl(d))
 	if slot != ring.NoSlot && !kept {
 		st.win.slots.Release(slot)
 	}
@@ -217,8 +265,8 @@ func (st *Stream) deliverNext(b, p []byte, slot uint32, d *wire.Data) {
 	st.tracked, st.high = st.next, max(st.high, st.next)
 }
 
-// hasTopics reports whether a packet may have topic or index runs.
-func hasTopics(d *wire.Data) bool { return d.Topics || d.Codec != wire.CodecNone }
+// hasControl reports whether a packet may have runs beside messages, which the message layer may read before its turn.
+func hasControl(d *wire.Data) bool { return d.Topics || d.Codec != wire.CodecNone }
 
 // accept processes a packet within the window.
 func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair bool) {
@@ -251,7 +299,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair
 			st.extend(now, seq+1) // the packet exists, and will be requested
 			return
 		}
-		held.topics = hasTopics(d)
+		held.control = hasControl(d)
 	}
 	repaired := false
 	if seq < st.tracked {
@@ -265,11 +313,13 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair
 	if repaired {
 		e.since = st.r.up(now)
 	}
-	if h := &st.win.history; h.open && h.seek.open() && seq < h.end {
-		h.seek.came(st, now, seq, b)
+	if h := &st.win.history; h.open && seq < h.end {
+		if p := st.readable(b); p != nil {
+			st.contents.Waits(now, seq, PacketData(p))
+		}
 	}
 	if direct {
-		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0, hasTopics(d))
+		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0, hasControl(d))
 		if repaired {
 			st.reportDelivered(now, e)
 		}
@@ -316,7 +366,7 @@ func (st *Stream) advance(now Instant) {
 		if e.state == entryHeld {
 			slot = e.slot
 		}
-		if st.deliverPacket(b, p, slot, 0, e.topics) {
+		if st.deliverPacket(b, p, slot, 0, e.control) {
 			e.state = entryEmpty // the output owns the slot
 		} else {
 			st.drop(e)

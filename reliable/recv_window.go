@@ -23,9 +23,6 @@ type recvWindow struct {
 // PacketData returns the runs of a packet.
 func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
 
-// Relevant reports whether the publisher is known to have a wanted topic. Any goroutine may call it.
-func (st *Stream) Relevant() bool { return st.topics.relevant.Load() }
-
 // Free reports whether the publisher waits for no member. Waiting for a slow reader would then delay other readers, not
 // the publisher.
 func (st *Stream) Free() bool { return st.life.free }
@@ -118,7 +115,7 @@ func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.win.span/8) + 1) }
 // growWindow creates the window of a stream that has delivered the guaranteed window in order, and so is probably not
 // forged. From then on the publisher is promised the whole window.
 func (st *Stream) growWindow() {
-	if st.win.slots == nil && !st.life.down && st.r.wanting() && st.next-st.start >= st.leastWindow() {
+	if st.win.slots == nil && !st.life.down && st.r.wanted && st.next-st.start >= st.leastWindow() {
 		st.window()
 	}
 }

@@ -16,6 +16,7 @@ import (
 // subscriptions to other topics. Loop only.
 type cursorLog struct {
 	log    *ring.Log
+	in     *topics.Stream
 	topics ring.Map[route]
 	packet uint64 // number of packets so far
 	// lost is behind the last packet that was lost, or missed by a cursor, and that no EventListed covers. Otherwise it is
@@ -34,9 +35,9 @@ type route struct {
 // moreItems is how many gaps and notes fit a log beside a window full of packets.
 const moreItems = 64
 
-// newCursorLog returns a log for a window of span packets.
-func newCursorLog(slots *ring.Slots, span int) *cursorLog {
-	return &cursorLog{log: ring.NewLog(slots, 1<<bits.Len(uint(span+moreItems-1)))}
+// newCursorLog returns a log of a stream for a window of span packets.
+func newCursorLog(in *topics.Stream, slots *ring.Slots, span int) *cursorLog {
+	return &cursorLog{in: in, log: ring.NewLog(slots, 1<<bits.Len(uint(span+moreItems-1)))}
 }
 
 // room reports whether an event can be appended.
@@ -54,12 +55,11 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		l.log.AppendPacket(e.Seq, e.Slot, e.Size())
 		return true
 	case reliable.EventEnd:
-		note := *e
-		l.log.End(e.Seq, &note)
+		l.log.End(e.Seq, l.note(e))
 	case reliable.EventState:
-		note := *e
+		note := l.note(e)
 		note.Packet = topics.StateRuns(e.Packet) // the packet follows as an EventPacket
-		l.log.AppendNote(e.Seq, &note)
+		l.log.AppendNote(e.Seq, note)
 	case reliable.EventGap, reliable.EventListed, reliable.EventDown, reliable.EventStateEnd:
 		switch {
 		case e.Kind == reliable.EventGap:
@@ -69,10 +69,23 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		case e.Kind == reliable.EventListed && e.Listing.Begun >= l.lost:
 			l.lost = 0
 		}
-		note := *e
-		l.log.AppendNote(e.Seq, &note)
+		l.log.AppendNote(e.Seq, l.note(e))
 	}
 	return false
+}
+
+// logNote is an event in the log that is no packet.
+type logNote struct {
+	reliable.Event
+	announced []string // wanted topics of a publisher that is down
+}
+
+func (l *cursorLog) note(e *reliable.Event) *logNote {
+	n := &logNote{Event: *e}
+	if _, down := publisherDown(e); down {
+		n.announced = l.in.Announced()
+	}
+	return n
 }
 
 // reclaim frees the slots that all cursors have read. If none is free then, cursors that do not block lose up to n

@@ -21,7 +21,8 @@ type inPlace struct {
 }
 
 // newInPlace returns an inPlace that reads from sequence start on.
-func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
+func newInPlace(o *output, start uint64) *inPlace {
+	g, st := o.g, o.st
 	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), since: start}
 	p.rd.Count(p)
 	g.l.trust(st.Publisher, p.rd)
@@ -30,7 +31,7 @@ func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	}
 	g.reportFaults(st, p.rd)
 	for _, t := range g.topics {
-		if t.handlers.Len() > 0 && st.Collided(t.id) == nil {
+		if t.handlers.Len() > 0 && o.in.Collided(t.id) == nil {
 			p.rd.Want(t.id, t.name, t.route())
 			g.begin(st, p.rd, t)
 		}

@@ -15,6 +15,7 @@ import (
 type output struct {
 	g        *group
 	st       *reliable.Stream
+	in       *topics.Stream
 	handlers *inPlace   // nil: none so far
 	log      *cursorLog // nil: no cursors
 	held     *holds     // nil: the publisher does not report that this bus blocks it
@@ -33,16 +34,17 @@ func (o *output) ownFault() error {
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 
 // Open implements reliable.Sink.
-func (g *group) Open(st *reliable.Stream) reliable.Output {
+func (g *group) Open(st *reliable.Stream) (reliable.Output, reliable.Contents) {
 	o := &output{g: g, st: st}
+	o.in = g.in.Open(st, o)
 	if g.inline {
 		o.handle(st.Start())
 	}
-	return o
+	return o, o.in
 }
 
 // handle makes handlers get events from sequence start on.
-func (o *output) handle(start uint64) { o.handlers = newInPlace(o.g, o.st, start) }
+func (o *output) handle(start uint64) { o.handlers = newInPlace(o, start) }
 
 func (o *output) Room() bool {
 	return (o.handlers == nil || o.handlers.room()) && (o.log == nil || o.log.room())
@@ -143,7 +145,7 @@ func (o *output) attach(block bool) *ring.Cursor {
 		return nil
 	}
 	if o.log == nil {
-		o.log = newCursorLog(slots, o.st.Span())
+		o.log = newCursorLog(o.in, slots, o.st.Span())
 		o.g.logs = append(o.g.logs, o)
 	}
 	return o.log.log.Attach(block)

@@ -173,7 +173,7 @@ func TestIndexRoundWakesNoCursor(t *testing.T) {
 	for ; !named && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		l.do(func() {
 			for _, f := range *s.feeds.Load() {
-				named, parked = f.st.Relevant(), f.c.Parked()
+				named, parked = f.o.in.Relevant(), f.c.Parked()
 			}
 		})
 	}

@@ -21,7 +21,6 @@ func (heap) Free([]byte)                         {}
 // sink passes all events of a receiver's streams to one function.
 type sink struct{ deliver func(e *reliable.Event) }
 
-func (s sink) Open(*reliable.Stream) reliable.Output                   { return s }
 func (sink) StreamUp(*reliable.Stream)                                 {}
 func (sink) StreamDown(*reliable.Stream, events.Cause)                 {}
 func (sink) DuplicateName(_, _ *reliable.Stream)                       {}
@@ -41,28 +40,41 @@ func (sink) Abandon() bool                                             { return 
 // newReceiver returns a receiver that wants a topic and passes its events to deliver.
 func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *reliable.Receiver {
 	tb.Helper()
-	r := openReceiver(tb, sink{deliver}, func(*reliable.ReceiverConfig) {})
-	r.Want(topic)
-	r.TopicsChanged(0)
+	output := func(*reliable.Stream) reliable.Output { return sink{deliver} }
+	r, in := openReceiver(tb, output, func(*reliable.ReceiverConfig) {})
+	in.Want(topic)
+	in.TopicsChanged(0)
 	return r
 }
 
-// openReceiver returns a receiver that wants no topic.
-func openReceiver(tb testing.TB, to interface {
-	reliable.Sink
-	reliable.Sources
-}, change func(*reliable.ReceiverConfig)) *reliable.Receiver {
+// opener opens outputs for the streams of a receiver.
+type opener struct {
+	sink
+	in     *Receiver
+	output func(st *reliable.Stream) reliable.Output
+}
+
+func (o *opener) Open(st *reliable.Stream) (reliable.Output, reliable.Contents) {
+	out := o.output(st)
+	return out, o.in.Open(st, out)
+}
+
+// openReceiver returns a receiver that wants no topic, and its message layer.
+func openReceiver(tb testing.TB, output func(*reliable.Stream) reliable.Output,
+	change func(*reliable.ReceiverConfig)) (*reliable.Receiver, *Receiver) {
 	tb.Helper()
 	cfg := reliable.ReceiverConfig{
 		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second,
 		Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
 	}
+	to := &opener{output: output}
 	change(&cfg)
 	r, err := reliable.NewReceiver(cfg, to, to)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return r
+	to.in = NewReceiver(r, cfg.ID)
+	return r, to.in
 }
 
 // newSender returns a sender and a writer that has memory.

@@ -145,7 +145,7 @@ func TestReaderCollisions(t *testing.T) {
 	} {
 		rd := NewReader(0, 100)
 		if !c.trusted {
-			rd.Trust(7, func() reliable.TopicTrust { return new(allows) })
+			rd.Trust(7, func() TopicTrust { return new(allows) })
 		}
 		rd.Want(id, "x", nil)
 		var reports []events.TopicCollisionError

@@ -41,6 +41,7 @@ type packet struct {
 type replier struct {
 	id       uint64
 	r        *reliable.Receiver
+	in       *Receiver
 	q        *Replies
 	patterns []pattern.Pattern
 	runs     *reliable.Running
@@ -80,7 +81,7 @@ func (a *requester) receive(id uint64, names ...string) *replier {
 			a.execute(x, &it)
 		}
 	}}
-	x.r = openReceiver(a.t, to, func(c *reliable.ReceiverConfig) {
+	x.r, x.in = openReceiver(a.t, func(*reliable.Stream) reliable.Output { return to }, func(c *reliable.ReceiverConfig) {
 		c.ID, c.WindowBytes, c.MemoryBytes, c.MaxStreams = id, 32*512, 128*512, 2
 	})
 	x.r.SetRunning(x.runs)
@@ -91,12 +92,12 @@ func (a *requester) receive(id uint64, names ...string) *replier {
 			a.t.Fatal(err)
 		} else if p.Wild() {
 			x.patterns = append(x.patterns, p)
-			x.r.LearnNames(a.now, x)
+			x.in.LearnNames(a.now, x)
 		} else {
-			x.r.Want(name)
+			x.in.Want(name)
 		}
 	}
-	x.r.TopicsChanged(a.now)
+	x.in.TopicsChanged(a.now)
 	a.responders = append(a.responders, x)
 	return x
 }
@@ -125,7 +126,7 @@ func (x *replier) Named(*reliable.Stream, uint64, string, uint64, bool)  {}
 func (x *replier) Forgotten(*reliable.Stream, uint64)                    {}
 func (x *replier) Untrusted(*reliable.Stream, uint64, string, int, bool) {}
 func (x *replier) Wants(id uint64) bool {
-	name, _ := x.r.Name(id)
+	name, _ := x.in.Name(id)
 	return slices.ContainsFunc(x.patterns, func(p pattern.Pattern) bool { return p.Match(name) })
 }
 

@@ -172,12 +172,11 @@ func messagesOf(b []byte) (messages []string, parts, valid bool) {
 
 // subscriber reads each stream of a receiver for topic a.b.
 type subscriber struct {
-	sink
 	Delivers []string
 	Gaps     [][2]uint64
 }
 
-func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
+func (s *subscriber) open(st *reliable.Stream) reliable.Output {
 	rd := NewReader(st.Start(), wire.MaxMessage)
 	rd.Want(wire.TopicID("a.b"), "a.b", nil)
 	return sink{func(e *reliable.Event) {

@@ -35,15 +35,15 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 117_900},
-		{"lines of tests", sum(m.tests), 112_550},
+		{"lines of code", sum(m.code), 118_150},
+		{"lines of tests", sum(m.tests), 112_800},
 		{"lines that are not Go", m.notGo, 6321},
 		{"importable names", sum(m.importable), 1753},
-		{"importable names of reliable", m.importable["reliable"], 256},
+		{"importable names of reliable", m.importable["reliable"], 248},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
-		{"fields of structs named Config", m.settings, 277},
-		{"core functions that are passed a large object", m.passed, 72},
+		{"fields of structs named Config", m.settings, 278},
+		{"core functions that are passed a large object", m.passed, 71},
 		{"lines over 120 columns, without texts", m.long, 8},
 		{"words of documents", m.words, 74_700},
 	} {
@@ -63,13 +63,13 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {70, 16, 85},
+	"reliable.Receiver":            {56, 14, 72},
 	"reliable.Sender":              {101, 17, 182},
-	"reliable.Stream":              {137, 19, 128},
-	"internal/engine.Loop":         {101, 35, 186},
+	"reliable.Stream":              {118, 16, 109},
+	"internal/engine.Loop":         {101, 35, 187},
 	"internal/engine.Publication":  {76, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
-	"internal/engine.group":        {69, 22, 42},
+	"internal/engine.group":        {69, 22, 43},
 	"transport/ud.Transport":       {72, 15, 140},
 	"transport/udp.Transport":      {72, 11, 55},
 	"transport/shm.Transport":      {70, 8, 61},

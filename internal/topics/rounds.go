@@ -1,24 +1,14 @@
-package reliable
+package topics
 
 import (
-	"sync/atomic"
-
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // What a stream states about its topics: names and numbers in topic runs, and index rounds, for which a receiver asks
 // after a permanent loss or a late start. docs/protocol §9.3.
-
-// streamTopics is what a stream's publisher has stated about its topics.
-type streamTopics struct {
-	relevant atomic.Bool                            // it has a wanted topic
-	has      map[uint64]struct{}                    // wanted topics that it has
-	collided map[uint64]*events.TopicCollisionError // reported collisions of wanted topics
-	names    streamNames
-	index    indexState
-}
 
 // indexState is a receiver's question to a publisher.
 //
@@ -39,16 +29,13 @@ type indexState struct {
 	whole    bool   // topics without messages are known, too
 	at       uint64 // packets below were inspected
 	listedAt uint64 // 1 + sequence of the packet in which a round that answers ended
-	listed   EventListing
+	listed   reliable.EventListing
 }
-
-// EventListing says what a round covers: losses in the packets from Since up to Begun.
-type EventListing struct{ Since, Begun uint64 }
 
 // ask asks for a round that covers losses of packets from sequence since on, with a new question.
 func (st *Stream) ask(since uint64) {
-	x := &st.topics.index
-	if !st.r.wanting() || st.life.finished {
+	x := &st.index
+	if !st.r.wanting() || st.packets.Ended() {
 		return
 	}
 	if !x.open || since < x.since {
@@ -56,51 +43,51 @@ func (st *Stream) ask(since uint64) {
 	}
 	x.open, x.comes = true, false
 	x.number++
-	st.report.topics = true
-	st.report.by(0)
+	st.packets.ReportNow()
 }
 
 // askAll asks for all topics.
 func (st *Stream) askAll() {
-	st.topics.index.known = false
+	st.index.known = false
 	st.ask(0)
 }
 
 // Missed asks for the topics that may have lost messages in the packets from sequence seq on, which a reader of the
 // output has missed. If the publisher is lost, an EventDown says so once more.
 func (st *Stream) Missed(seq uint64) {
-	if st.life.down {
-		st.downDue()
+	if st.packets.Down() {
+		st.packets.RepeatDown()
 		return
 	}
-	if x := &st.topics.index; !x.open || x.comes || seq < x.since { // otherwise the answer is still to come
+	if x := &st.index; !x.open || x.comes || seq < x.since { // otherwise the answer is still to come
 		st.ask(seq)
 	}
 }
 
 // inspect processes the topic and index runs among the runs of packet seq.
 func (st *Stream) inspect(seq uint64, runs []byte) {
-	x := &st.topics.index
+	x := &st.index
 	if seq < x.at {
 		return // when it was held
 	}
 	x.at = seq + 1
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
+		h := &st.history
 		switch run.Kind {
 		case wire.RunTopic:
 			since, whole := x.began(seq), run.Number == 0 || x.known
-			if h := &st.win.history; h.open { // the history follows
+			if h.open { // the history follows
 				since, whole = h.first, run.Number == 0 || h.first == 0
 			}
-			st.hasTopic(run.Topic, run.Body, since, whole && since >= st.start)
-			if h := &st.win.history; h.open && h.ahead.comes && h.seek.open() {
+			st.hasTopic(run.Topic, run.Body, since, whole && since >= st.packets.Start())
+			if h.open && h.comes && h.seek.open() {
 				h.seek.total(run.Topic, run.Number)
 			}
 		case wire.RunIndex:
 			b := wire.ParseIndex(run.Body)
-			answers := x.open && (b.Answers(st.r.cfg.ID, x.number) || b.Marks&wire.IndexAll != 0 && run.Number <= x.since)
-			if h := &st.win.history; h.open {
-				h.ahead.round(st, &b, run.Number, answers)
+			answers := x.open && (b.Answers(st.r.id, x.number) || b.Marks&wire.IndexAll != 0 && run.Number <= x.since)
+			if h.open {
+				h.round(&b, run.Number, answers)
 			}
 			switch {
 			case b.Marks&wire.IndexBegins != 0:
@@ -108,10 +95,10 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 			case b.Marks&wire.IndexEnds == 0:
 			case x.comes:
 				x.open, x.comes, x.known, x.whole = false, false, true, x.whole || x.since == 0
-				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun}
+				x.listedAt, x.listed = seq+1, reliable.EventListing{Since: x.since, Begun: x.begun}
 				st.r.dropNames()
-			case st.win.history.open && st.win.history.ahead.comes:
-				x.listedAt, x.listed = seq+1, EventListing{st.win.history.first, x.begun}
+			case h.open && h.comes:
+				x.listedAt, x.listed = seq+1, reliable.EventListing{Since: h.first, Begun: x.begun}
 			}
 		}
 	}
@@ -125,9 +112,10 @@ func (x *indexState) began(seq uint64) uint64 {
 	return seq
 }
 
-// lostContents records that packets from sequence seq up to end are lost, which may have held topic runs.
-func (st *Stream) lostContents(seq, end uint64) {
-	x := &st.topics.index
+// Lost implements reliable.Contents: the packets may have held topic runs.
+func (st *Stream) Lost(seq, end uint64) {
+	st.history.comes = false
+	x := &st.index
 	if end <= x.at {
 		return // they were inspected
 	}
@@ -145,11 +133,11 @@ func (st *Stream) hasTopic(id uint64, name []byte, since uint64, whole bool) {
 		return
 	}
 	if wanted == string(name) {
-		st.topics.relevant.Store(true)
-		if st.topics.has == nil {
-			st.topics.has = make(map[uint64]struct{})
+		st.relevant.Store(true)
+		if st.has == nil {
+			st.has = make(map[uint64]struct{})
 		}
-		st.topics.has[id] = struct{}{}
+		st.has[id] = struct{}{}
 	} else if other, ok := pattern.NameOf(id, name); ok {
 		st.collide(id, wanted, other)
 	} else if st.r.names.to == nil {
@@ -158,52 +146,31 @@ func (st *Stream) hasTopic(id uint64, name []byte, since uint64, whole bool) {
 }
 
 // hasWanted reports whether the publisher has a wanted topic.
-func (t *streamTopics) hasWanted(id uint64) bool {
-	_, ok := t.has[id]
-	return ok || t.names.has.Get(id) != nil
+func (st *Stream) hasWanted(id uint64) bool {
+	_, ok := st.has[id]
+	return ok || st.names.has.Get(id) != nil
 }
 
 // may reports whether the publisher has, or may have, a wanted topic.
-func (t *streamTopics) may(id uint64) bool {
-	return t.hasWanted(id) || !t.index.known || !t.index.whole
+func (st *Stream) may(id uint64) bool {
+	return st.hasWanted(id) || !st.index.known || !st.index.whole
 }
 
 // collide reports that the publisher has topic id under another name.
 func (st *Stream) collide(id uint64, name, other string) {
-	if st.topics.collided[id] != nil || st.life.finished {
+	if st.collided[id] != nil || st.packets.Ended() {
 		return
 	}
-	if st.topics.collided == nil {
-		st.topics.collided = make(map[uint64]*events.TopicCollisionError)
+	if st.collided == nil {
+		st.collided = make(map[uint64]*events.TopicCollisionError)
 	}
-	err := &events.TopicCollisionError{ID: events.ID(id), Known: name, Other: other, Publisher: st.Publisher}
-	st.topics.collided[id] = err
+	err := &events.TopicCollisionError{ID: events.ID(id), Known: name, Other: other, Publisher: st.packets.Publisher}
+	st.collided[id] = err
 	st.r.stats.Collisions++
-	e := st.r.event(EventCollision, st.next)
+	e := event(reliable.EventCollision, st.packets.Reached())
 	e.Collision = err
 	st.out.Deliver(e)
 }
 
 // Collided returns the reported collision of a wanted topic's id, or nil if the stream may have that topic.
-func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.topics.collided[id] }
-
-// downDue makes an EventDown due, when the output has everything.
-func (st *Stream) downDue() {
-	st.life.downDue = true
-	st.flushDown()
-}
-
-// flushDown delivers an EventDown that is due, if the output has everything before it, and room.
-func (st *Stream) flushDown() {
-	if !st.life.downDue || st.next < st.high || st.win.history.open || st.win.state.waits() {
-		return
-	}
-	if !st.out.Room() {
-		st.stalled = true
-		return
-	}
-	st.life.downDue = false
-	e := st.r.event(EventDown, st.next)
-	e.Cause, e.Announced = st.life.downCause, st.Announced()
-	st.out.Deliver(e)
-}
+func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.collided[id] }
