@@ -231,8 +231,8 @@ type ReceiverConfig struct {
 	// FromWindow starts a stream with the oldest packet that its publisher can still repair, not with the first packet
 	// that arrives.
 	FromWindow bool
-	// FromState starts streams with the state that their publishers keep of their topics.
-	FromState bool
+	// Joins: new streams deliver packets when their message layer has joined them (Contents.Join).
+	Joins bool
 	// Deadline is how long the receiver requests a missing packet before it gives the packet up.
 	Deadline time.Duration
 	// Memory allocates the windows.

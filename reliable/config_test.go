@@ -74,7 +74,7 @@ func TestReceiverConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// All fields are required, except for identity and options that are off at zero.
-	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "Own": true, "Loopback": true, "FromWindow": true, "FromState": true, "Checksum": true, "Pad": true, "ProvedKeys": true, "Loans": true, "Discovery": true}
+	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "Own": true, "Loopback": true, "FromWindow": true, "Joins": true, "Checksum": true, "Pad": true, "ProvedKeys": true, "Loans": true, "Discovery": true}
 	typ := reflect.TypeFor[ReceiverConfig]()
 	for i := range typ.NumField() {
 		c := good()

@@ -270,19 +270,21 @@ func (l *log) count(step LossStep) (n int) {
 // opaque is a message layer that reads nothing.
 type opaque struct{}
 
-func (opaque) Packet(uint64, []byte, bool) (follow bool)    { return false }
-func (opaque) Delivered(uint64)                             {}
-func (opaque) Lost(seq, end uint64)                         {}
-func (opaque) Fetch(first, end uint64)                      {}
-func (opaque) Waits(Instant, uint64, []byte)                {}
-func (opaque) Listed() bool                                 { return false }
-func (opaque) Begin(Instant) bool                           { return true }
-func (opaque) Fetched()                                     {}
-func (opaque) StateComplete(bool, map[uint64]struct{}) bool { return true }
-func (opaque) StateTopics() []uint64                        { return nil }
-func (opaque) Status(full bool) StatusPart                  { return StatusPart{Full: full} }
-func (opaque) Asked(uint64, bool) (due bool)                { return true }
-func (opaque) Removed()                                     {}
+func (opaque) Packet(uint64, []byte, bool) (follow bool)       { return false }
+func (opaque) Delivered(uint64)                                {}
+func (opaque) Lost(seq, end uint64)                            {}
+func (opaque) Fetch(first, end uint64)                         {}
+func (opaque) Waits(Instant, uint64, []byte)                   {}
+func (opaque) Listed() bool                                    { return false }
+func (opaque) Begin(Instant) bool                              { return true }
+func (opaque) Fetched()                                        {}
+func (opaque) Join(_, _ Instant) bool                          { return true }
+func (opaque) JoinDue() Instant                                { return Never }
+func (opaque) Reread()                                         {}
+func (opaque) Overrun()                                        {}
+func (opaque) Status(full bool) StatusPart                     { return StatusPart{Full: full} }
+func (opaque) Heartbeat(_ wire.Flags, asked uint64) (due bool) { return asked != 0 }
+func (opaque) Removed()                                        {}
 
 // want sets whether messages are wanted, and informs publishers.
 func want(r *Receiver, now Instant, wanted bool) {

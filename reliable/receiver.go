@@ -199,7 +199,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	st.origin.Store(&Origin{Instance: h.Instance(), Address: r.peers.Address(from)})
 	st.named(name)
-	if (r.async || r.cfg.FromState) && !st.window() {
+	if (r.async || r.cfg.Joins) && !st.window() {
 		r.peers.Forget(peer)
 		r.refuse(now, h, events.RefusedMemory)
 		return nil
@@ -207,8 +207,9 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	if st.Publisher == r.cfg.Own.Publisher && st.Instance != r.cfg.Own {
 		r.stats.Namesakes++
 	}
-	if r.cfg.FromState && !known {
-		st.wantState(now)
+	if r.cfg.Joins && !known {
+		st.win.join.phase = joinWaits
+		st.stalled = true // packets in order wait, too
 	}
 	r.instances.add(st)
 	r.list = append(r.list, st)
@@ -217,7 +218,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.latest = st
 	r.stats.Streams++
 	r.wake.by(now)
-	st.out, st.contents = r.sink.Open(st)
+	st.out, st.contents = r.sink.Open(now, st)
 	r.sink.StreamUp(st)
 	if fetches {
 		st.fetch(now, at.lead)

@@ -105,17 +105,6 @@ func (h *history) came(st *Stream, now Instant, seq uint64) bool {
 	return true
 }
 
-// BeginAt makes the stream begin with packet seq of its history, or later: no packet before it is wanted. It may
-// deliver packets.
-func (st *Stream) BeginAt(now Instant, seq uint64) {
-	h := &st.win.history
-	if h.first, st.start = seq, seq; seq > st.next {
-		h.cause = events.CauseNone
-		h.pass(st, seq)
-	}
-	st.advance(now)
-}
-
 // pass drops the packets before seq, received or missing.
 func (h *history) pass(st *Stream, seq uint64) {
 	for ; st.next < seq; st.next++ {

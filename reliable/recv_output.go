@@ -28,7 +28,7 @@ const (
 	EventFault
 	// EventUnnamed: the name of Topic exceeds the limit on names.
 	EventUnnamed
-	// EventState: Packet holds state runs, not a whole packet, with which the stream begins (ReceiverConfig.FromState).
+	// EventState: Packet holds state runs, not a whole packet, with which the stream begins (ReceiverConfig.Joins).
 	// These events come before all others of the stream.
 	EventState
 	// EventStateEnd: the state is complete, or there is none, for the reason in State.

@@ -15,7 +15,7 @@ type recorder struct {
 }
 
 // Open implements Sink.
-func (l *log) Open(st *Stream) (Output, Contents) {
+func (l *log) Open(_ Instant, st *Stream) (Output, Contents) {
 	if l.contents == nil {
 		return &recorder{log: l, st: st}, opaque{}
 	}

@@ -76,11 +76,8 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if p.leaving || !st.r.wanted { // also to a publisher that has ended: an answer must not readmit this receiver
 		h.Flags |= wire.FlagLeaving
 	}
-	if st.win.history.open || st.win.state.joining() {
+	if st.win.history.open || st.win.join.phase != joinNone {
 		h.Flags |= wire.FlagJoining
-	}
-	if st.win.state.wants() {
-		h.Flags |= wire.FlagWantState
 	}
 	// Topics, name and tag take space: they go with statuses at the cadence, not with those that flow control triggers.
 	x := st.contents.Status(now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.full)
@@ -144,15 +141,15 @@ func (r *Receiver) Report(now Instant) {
 	}
 }
 
-// ReportNow makes a status due at once, with all of the message layer's part.
-func (st *Stream) ReportNow() {
-	st.report.full = true
-	st.report.by(0)
+// Report makes a status due at that time. full: with all of the message layer's part.
+func (st *Stream) Report(at Instant, full bool) {
+	st.report.full = st.report.full || full
+	st.report.by(at)
 }
 
-// asks processes the question of a heartbeat.
-func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
-	if hb.Asked != 0 && st.contents.Asked(hb.Asked, flags&wire.FlagSolicit != 0) {
+// heartbeat makes a status due if the message layer answers a new heartbeat.
+func (p *reportState) heartbeat(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
+	if st.contents.Heartbeat(flags, hb.Asked) {
 		p.full = true
 		p.solicited(st.r.cfg.Rand, max(now, p.changeAt), hb)
 	}

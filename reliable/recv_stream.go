@@ -80,7 +80,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 }
 
 // Contents is the message layer's part of one stream, which reads the runs of its packets. The stream calls it during
-// Handle, Tick, Resume and Next; it may then call the stream's Report, ReportNow and BeginAt.
+// Handle, Tick, Resume and Next; it may then call the stream's Report and BeginAt.
 type Contents interface {
 	// Packet: packet seq, with these runs, is delivered next. control: it may have other runs than messages. follow: call
 	// Delivered after it.
@@ -92,8 +92,7 @@ type Contents interface {
 
 	// Fetch: the stream begins to fetch its history (ReceiverConfig.FromWindow), the packets from first up to end.
 	Fetch(first, end uint64)
-	// Waits: a packet of the history has arrived, or one that waits behind it, or for state, and may have other runs than
-	// messages is next.
+	// Waits: a packet of the history has arrived, or a packet behind it is next that may have other runs than messages.
 	Waits(now Instant, seq uint64, runs []byte)
 	// Listed reports whether no more packets behind the history are needed before it is delivered.
 	Listed() bool
@@ -102,15 +101,19 @@ type Contents interface {
 	// Fetched: the history is delivered next.
 	Fetched()
 
-	// StateComplete reports whether a round of state suffices that has state of topics and names this receiver or not.
-	StateComplete(named bool, topics map[uint64]struct{}) bool
-	// StateTopics returns the wanted topics that the publisher has or may have.
-	StateTopics() []uint64
+	// Join joins the stream (ReceiverConfig.Joins), by packets that wait. It reports whether packets are to be delivered
+	// now. What should have arrived by judged has. It may call Waiting and BeginAt.
+	Join(now, judged Instant) bool
+	// JoinDue is when Join may return another result though no packet arrives.
+	JoinDue() Instant
+	// Reread: packets that wait were dropped. Overrun: packets that wait exceed the window.
+	Reread()
+	Overrun()
 
 	// Status returns the message layer's part of the next status. full: all of it, which takes space.
 	Status(full bool) StatusPart
-	// Asked: a heartbeat asks whether a topic is wanted, again if no answer came. due: a status must answer.
-	Asked(topic uint64, again bool) (due bool)
+	// Heartbeat: a new heartbeat has these flags, and asks whether a topic is wanted; 0: none. due: a status must answer.
+	Heartbeat(flags wire.Flags, asked uint64) (due bool)
 	// Removed: the stream was removed.
 	Removed()
 }
@@ -339,7 +342,7 @@ func (st *Stream) advance(now Instant) {
 	if !st.win.history.settled(st, now) {
 		return
 	}
-	if st.win.state.phase != stateNone && !st.joinState(now) {
+	if st.win.join.phase != joinNone && !st.join(now) {
 		st.stalled = true
 		return
 	}

@@ -16,7 +16,7 @@ type recvWindow struct {
 	slots   *ring.Slots
 	keeps   bool // the output keeps packets: they are delivered in slots
 	history history
-	state   stateJoin
+	join    joining
 	counts  streamCounts
 }
 
@@ -37,7 +37,7 @@ func (st *Stream) Down() bool { return st.life.down }
 func (st *Stream) Span() int { return int(st.win.span) }
 
 // Stalled reports whether the output holds the stream up.
-func (st *Stream) Stalled() bool { return st.stalled && !st.win.state.waits() }
+func (st *Stream) Stalled() bool { return st.stalled && !st.win.join.waits() }
 
 // leastWindow is the guaranteed window of each stream, in packets: half of the group's memory, divided by the maximum
 // number of streams. docs/protocol §12.2.
@@ -188,7 +188,7 @@ type Loans interface {
 // hold keeps packet seq, which Handle is processing as b, until its turn: as a loan, or in a slot. It uses a slot where
 // readers of the output read packets later, or where a history or state may delay packets for long.
 func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
-	if loans := st.r.cfg.Loans; loans != nil && !st.win.keeps && !st.win.history.open && !st.win.state.waits() {
+	if loans := st.r.cfg.Loans; loans != nil && !st.win.keeps && !st.win.history.open && !st.win.join.waits() {
 		if loan, ok := loans.Keep(); ok {
 			return entry{state: entryLent, slot: loan}, true
 		}

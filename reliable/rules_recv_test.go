@@ -345,7 +345,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	// The publisher answers a question for the topics that it knows, so each status with it names them.
 	// docs/protocol §9.3.
 	layer.open = true
-	r.Streams()[0].ReportNow()
+	r.Streams()[0].Report(0, true)
 	change(ids)
 	if st, again := ask(3), ask(4); st.Topics() != 3 || again.Topics() != 3 || again.Question != st.Question {
 		t.Errorf("with a question: %d topics, then %d", st.Topics(), again.Topics())

@@ -99,7 +99,7 @@ type scriptOutput struct {
 	s *scriptSubscriber
 }
 
-func (s *scriptSubscriber) Open(st *Stream) (Output, Contents) {
+func (s *scriptSubscriber) Open(_ Instant, st *Stream) (Output, Contents) {
 	return scriptOutput{&recorder{log: &s.log, st: st}, s}, &interests{r: s.r, st: st, topics: []uint64{wire.TopicID("a.b")}}
 }
 

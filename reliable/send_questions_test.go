@@ -61,7 +61,7 @@ func (w *interests) Lost(seq, _ uint64) {
 	}
 	w.open, w.comes = true, false
 	w.question++
-	w.st.ReportNow()
+	w.st.Report(0, true)
 }
 
 func (w *interests) Status(full bool) (x StatusPart) {
@@ -82,10 +82,13 @@ func (w *interests) Status(full bool) (x StatusPart) {
 	return x
 }
 
-func (w *interests) Asked(topic uint64, again bool) (due bool) {
+func (w *interests) Heartbeat(flags wire.Flags, topic uint64) (due bool) {
+	if topic == 0 {
+		return false
+	}
 	anew := w.asked != topic
 	w.asked = topic
-	return again || anew && (len(w.patterns) > 0 || len(w.topics) > wire.MaxTaggedTopics)
+	return flags&wire.FlagSolicit != 0 || anew && (len(w.patterns) > 0 || len(w.topics) > wire.MaxTaggedTopics)
 }
 
 // receive adds a receiver with these topics and patterns.

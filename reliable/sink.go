@@ -11,7 +11,7 @@ import (
 // receiver and its streams that change nothing.
 type Sink interface {
 	// Open: there is a new stream. Open returns the output for its events, and its message layer.
-	Open(st *Stream) (Output, Contents)
+	Open(now Instant, st *Stream) (Output, Contents)
 	// StreamUp: a publisher was received for the first time, or again after StreamDown because of silence.
 	StreamUp(st *Stream)
 	// StreamDown: the stream ended (CauseNone), or its publisher fell silent (CausePublisherLost, or CauseRestart if

@@ -76,7 +76,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)
 	s.l.trust(st.Publisher, f.rd)
-	if st.BeginsWithState() {
+	if st.Joining() {
 		f.rd.AwaitState()
 	}
 	f.reportFaults(s)

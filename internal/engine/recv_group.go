@@ -109,6 +109,9 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	if p := g.from.Positions; p != nil {
 		g.in.From(p.next)
 	}
+	if cfg.Joins {
+		g.in.FromState(cfg.Deadline, &l.watchdog.stand.runs)
+	}
 	g.expect()
 	return g, nil
 }

@@ -26,7 +26,7 @@ func newInPlace(o *output, start uint64) *inPlace {
 	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), since: start}
 	p.rd.Count(p)
 	g.l.trust(st.Publisher, p.rd)
-	if st.BeginsWithState() {
+	if st.Joining() {
 		p.rd.AwaitState()
 	}
 	g.reportFaults(st, p.rd)

@@ -34,9 +34,9 @@ func (o *output) ownFault() error {
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 
 // Open implements reliable.Sink.
-func (g *group) Open(st *reliable.Stream) (reliable.Output, reliable.Contents) {
+func (g *group) Open(now reliable.Instant, st *reliable.Stream) (reliable.Output, reliable.Contents) {
 	o := &output{g: g, st: st}
-	o.in = g.in.Open(st, o)
+	o.in = g.in.Open(now, st, o)
 	if g.inline {
 		o.handle(st.Start())
 	}

@@ -21,7 +21,7 @@
 //
 // A Receiver and its Streams, one for each of the packet layer's, hold what is wanted of a group and what publishers
 // state about their topics: receiver.go (wanted topics, statuses), rounds.go (topic runs, and index rounds after
-// losses), names.go (names, for patterns), history.go (how much of the history is needed), joins.go (state).
+// losses), names.go (names, for patterns), history.go (how much of the history is needed), joining.go (state).
 //
 // Read the files of a Reader in this order: track.go (the types), reader.go (from event to item), runs.go (the fast
 // ways for handlers and cursors, and messages of many packets), numbers.go (losses that numbers and topic runs show),

@@ -54,9 +54,9 @@ type opener struct {
 	output func(st *reliable.Stream) reliable.Output
 }
 
-func (o *opener) Open(st *reliable.Stream) (reliable.Output, reliable.Contents) {
+func (o *opener) Open(now reliable.Instant, st *reliable.Stream) (reliable.Output, reliable.Contents) {
 	out := o.output(st)
-	return out, o.in.Open(st, out)
+	return out, o.in.Open(now, st, out)
 }
 
 // openReceiver returns a receiver that wants no topic, and its message layer.

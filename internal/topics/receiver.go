@@ -21,6 +21,7 @@ type Receiver struct {
 	list       []*Stream // in the order of reliable.Receiver.Streams
 	subscribed
 	names names
+	joins joins
 	stats stats.ReceiverMessages
 }
 
@@ -163,12 +164,16 @@ type Stream struct {
 	names    streamNames
 	index    indexState
 	history  history
+	state    stateJoin
 }
 
 // Open returns the message layer of a new stream with that output. A Sink calls it in Open.
-func (r *Receiver) Open(st *reliable.Stream, out reliable.Output) *Stream {
+func (r *Receiver) Open(now reliable.Instant, st *reliable.Stream, out reliable.Output) *Stream {
 	x := &Stream{r: r, packets: st, out: out}
 	r.list = append(r.list, x)
+	if st.Joining() {
+		x.wantState(now)
+	}
 	if st.Reached() == 0 {
 		x.index.known = true
 	} else {
@@ -213,6 +218,9 @@ func (st *Stream) Status(full bool) reliable.StatusPart {
 	if x.open {
 		p.Flags |= wire.FlagWantTopics
 	}
+	if st.state.wants() {
+		p.Flags |= wire.FlagWantState
+	}
 	// A question is answered for the topics that are known to the publisher.
 	if p.Full = full || x.open; p.Full {
 		if p.Topics = st.namedTopics(); st.r.names.to != nil {
@@ -222,13 +230,17 @@ func (st *Stream) Status(full bool) reliable.StatusPart {
 	return p
 }
 
-// Asked implements reliable.Contents. If statuses name all topics they answer the question anyway, unless they are
+// Heartbeat implements reliable.Contents. If statuses name all topics they answer the question anyway, unless they are
 // lost. A pattern may want a topic without a known name. docs/protocol §7.10.
-func (st *Stream) Asked(topic uint64, again bool) (due bool) {
+func (st *Stream) Heartbeat(flags wire.Flags, topic uint64) (due bool) {
+	st.state.heard, st.state.keeps = true, flags&wire.FlagState != 0
+	if topic == 0 {
+		return false
+	}
 	anew := st.asked != topic
 	st.asked = topic // even if it is answered: later, statuses may not be able to name all wanted topics
 	namesAll := st.r.names.to == nil && len(st.r.topics) <= wire.MaxTaggedTopics
-	return again || !namesAll && anew
+	return flags&wire.FlagSolicit != 0 || !namesAll && anew
 }
 
 // namedTopics returns the topics that statuses name, first the topic asked for if it is wanted.

@@ -43,7 +43,7 @@ func (st *Stream) ask(since uint64) {
 	}
 	x.open, x.comes = true, false
 	x.number++
-	st.packets.ReportNow()
+	st.packets.Report(0, true)
 }
 
 // askAll asks for all topics.

@@ -74,8 +74,8 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 9850, "internal/wire transport"},
-	{"internal/topics", 3400, "internal/pattern internal/wire reliable"},
+	{"reliable", 9650, "internal/wire transport"},
+	{"internal/topics", 3700, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
 	// The engine.
