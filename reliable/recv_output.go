@@ -16,48 +16,27 @@ const (
 	EventPacket EventKind = iota
 	// EventGap: Count packets from Seq on are lost permanently, for Cause.
 	EventGap
-	// EventListed: the packets so far have topic runs of all topics that lost messages in the lost packets of Listing.
-	EventListed
 	// EventDown: the publisher is lost, for Cause. More may follow.
 	EventDown
-	// EventCollision: the publisher uses the id of a wanted topic for another name. Once per stream and topic, when the
-	// receiver learns it. Readers find it in their packets.
-	EventCollision
 	// EventFault: the publisher violates the protocol: one of its packets does not parse. For the 1st, 2nd, 4th, 8th …
 	// occurrence, when it arrives. Readers report the faults that they find themselves.
 	EventFault
-	// EventUnnamed: the name of Topic exceeds the limit on names.
-	EventUnnamed
-	// EventState: Packet holds state runs, not a whole packet, with which the stream begins (ReceiverConfig.Joins).
-	// These events come before all others of the stream.
-	EventState
-	// EventStateEnd: the state is complete, or there is none, for the reason in State.
-	EventStateEnd
 	// EventEnd is the last event: the publisher has ended (CauseNone), or was lost before. Count packets from Seq on are
 	// lost.
 	EventEnd
 )
 
-// EventListing says what a round covers: losses in the packets from Since up to Begun.
-type EventListing struct{ Since, Begun uint64 }
-
 // Event is one element of the ordered output of a stream.
 type Event struct {
-	Kind  EventKind
-	Cause events.Cause // EventGap, EventDown, EventEnd, EventUnnamed
-	Slot  uint32       // EventPacket: slot of the packet, or ring.NoSlot
-	Seq   uint64       // of the packet, the first lost packet, or the next packet
-	// Count is, in EventGap and EventEnd, packets lost; in EventStateEnd, with StateOverrun, bytes of the window.
-	Count     uint64
-	Packet    []byte // EventPacket: the whole packet, in readable form
-	Packed    int    // EventPacket: its size in the slot with a codec; 0: it has none
-	Step      int    // EventPacket: wire.Data.Step, if known
-	Listing   EventListing
-	Topic     uint64 // EventUnnamed: its id
-	Collision *events.TopicCollisionError
-	Fault     *events.FaultError
-	State     events.StateCause // EventStateEnd
-	Topics    []uint64          // EventStateEnd: wanted topics that the publisher has or may have
+	Kind   EventKind
+	Cause  events.Cause // EventGap, EventDown, EventEnd
+	Slot   uint32       // EventPacket: slot of the packet, or ring.NoSlot
+	Seq    uint64       // of the packet, the first lost packet, or the next packet
+	Count  uint64       // EventGap, EventEnd: packets lost
+	Packet []byte       // EventPacket: the whole packet, in readable form
+	Packed int          // EventPacket: its size in the slot with a codec; 0: it has none
+	Step   int          // EventPacket: wire.Data.Step, if known
+	Fault  *events.FaultError
 }
 
 // LostBy is why the packets of an EventGap or EventEnd are lost. A publisher that has ended has withdrawn the packets
@@ -80,12 +59,12 @@ func (e *Event) Size() int {
 // Output receives the events of one stream, in order. A receiver calls it during Handle, Tick and Resume; meanwhile an
 // Output may call only methods of the receiver and its streams that change nothing.
 type Output interface {
-	// Room reports whether the output can take the next event and an EventListed. If not, the stream stalls, holds later
-	// packets, and continues with Receiver.Resume or Tick.
+	// Room reports whether the output can take the next event. If not, the stream stalls, holds later packets, and
+	// continues with Receiver.Resume or Tick.
 	Room() bool
 	// Deliver takes the next event; event and packet are valid during the call. It reports whether the output keeps the
-	// slot of the packet, which it then releases to the stream's Slots itself. EventEnd, EventFault, EventCollision and
-	// EventUnnamed come even without room, and so do other events while the stream has no memory to hold packets.
+	// slot of the packet, which it then releases to the stream's Slots itself. EventEnd and EventFault come even without
+	// room, and so do other events while the stream has no memory to hold packets.
 	Deliver(e *Event) (kept bool)
 	// Backlog is how many events are unread by readers that hold the stream up, and how many kept slots no reader needs
 	// any more.

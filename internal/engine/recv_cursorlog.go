@@ -55,37 +55,35 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		l.log.AppendPacket(e.Seq, e.Slot, e.Size())
 		return true
 	case reliable.EventEnd:
-		l.log.End(e.Seq, l.note(e))
-	case reliable.EventState:
-		note := l.note(e)
-		note.Packet = topics.StateRuns(e.Packet) // the packet follows as an EventPacket
-		l.log.AppendNote(e.Seq, note)
-	case reliable.EventGap, reliable.EventListed, reliable.EventDown, reliable.EventStateEnd:
-		switch {
-		case e.Kind == reliable.EventGap:
-			l.lost = e.Seq + e.Count
-		case e.Kind == reliable.EventListed && l.lost == 0:
-			return false
-		case e.Kind == reliable.EventListed && e.Listing.Begun >= l.lost:
-			l.lost = 0
-		}
-		l.log.AppendNote(e.Seq, l.note(e))
+		l.log.End(e.Seq, &endNote{*e, l.in.Announced()})
+	case reliable.EventDown:
+		l.log.AppendNote(e.Seq, &endNote{*e, l.in.Announced()})
+	case reliable.EventGap:
+		l.lost = e.Seq + e.Count
+		note := *e
+		l.log.AppendNote(e.Seq, &note)
 	}
 	return false
 }
 
-// logNote is an event in the log that is no packet.
-type logNote struct {
+// endNote is an EventEnd or EventDown in the log.
+type endNote struct {
 	reliable.Event
-	announced []string // wanted topics of a publisher that is down
+	announced []string // wanted topics of the publisher
 }
 
-func (l *cursorLog) note(e *reliable.Event) *logNote {
-	n := &logNote{Event: *e}
-	if _, down := publisherDown(e); down {
-		n.announced = l.in.Announced()
+// append appends an event of the message layer.
+func (l *cursorLog) append(e *topics.Event) {
+	note := *e
+	switch {
+	case l.log.Cursors() == 0 || e.Kind == topics.EventListed && l.lost == 0:
+		return
+	case e.Kind == topics.EventListed && e.Listing.Begun >= l.lost:
+		l.lost = 0
+	case e.Kind == topics.EventState:
+		note.Runs = topics.StateRuns(e.Runs) // the packet follows as an EventPacket
 	}
-	return n
+	l.log.AppendNote(e.Seq, &note)
 }
 
 // reclaim frees the slots that all cursors have read. If none is free then, cursors that do not block lose up to n

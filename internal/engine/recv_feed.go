@@ -205,24 +205,20 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		f.read(data)
 		return
 	}
-	note := it.Note.(*logNote)
-	e := &note.Event
-	f.rd.Take(e)
-	f.finished = f.finished || e.Kind == reliable.EventEnd
-	if cause, down := publisherDown(e); down && (!f.finished || cause == events.CauseNone || !f.lost) {
-		f.lost = true
-		f.ending = f.event(streamEvent(cause))
-		f.ending.Topics, f.ending.Err = note.announced, f.o.ownFault()
+	switch e := it.Note.(type) {
+	case *topics.Event:
+		f.rd.TakeNote(e)
+	case *reliable.Event:
+		f.rd.Take(e)
+	case *endNote:
+		f.rd.Take(&e.Event)
+		f.finished = f.finished || e.Kind == reliable.EventEnd
+		if !f.finished || e.Cause == events.CauseNone || !f.lost {
+			f.lost = true
+			f.ending = f.event(streamEvent(e.Cause))
+			f.ending.Topics, f.ending.Err = e.announced, f.o.ownFault()
+		}
 	}
-}
-
-// publisherDown reports whether an event says that its publisher is down, and why.
-func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
-	switch e.Kind {
-	case reliable.EventDown, reliable.EventEnd:
-		return e.Cause, true
-	}
-	return events.CauseNone, false
 }
 
 func (f *feed) event(kind events.Kind) *events.Event {

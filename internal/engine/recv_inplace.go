@@ -14,10 +14,10 @@ type inPlace struct {
 	g     *group
 	st    *reliable.Stream
 	rd    *topics.Reader
-	since uint64           // all patterns' topics are wanted from this sequence on
-	rest  []byte           // rest of the packet in which it stopped
-	next  []reliable.Event // events since it stopped
-	lost  bool             // the loss of the publisher was reported, and it has not come back
+	since uint64   // all patterns' topics are wanted from this sequence on
+	rest  []byte   // rest of the packet in which it stopped
+	next  []func() // deliver the events since it stopped
+	lost  bool     // the loss of the publisher was reported, and it has not come back
 }
 
 // newInPlace returns an inPlace that reads from sequence start on.
@@ -51,9 +51,23 @@ func (p *inPlace) deliver(e *reliable.Event) {
 	case p.stopped():
 		x := *e
 		x.Packet = bytes.Clone(e.Packet)
-		p.next = append(p.next, x)
+		p.next = append(p.next, func() { p.deliver(&x) })
 	default:
 		p.take(e)
+	}
+}
+
+// note is deliver for an event of the message layer.
+func (p *inPlace) note(e *topics.Event) {
+	switch {
+	case p.g.suppressed:
+	case p.stopped():
+		x := *e
+		x.Runs = bytes.Clone(e.Runs)
+		p.next = append(p.next, func() { p.note(&x) })
+	default:
+		p.rd.TakeNote(e)
+		p.read()
 	}
 }
 
@@ -69,8 +83,8 @@ func (p *inPlace) take(e *reliable.Event) {
 	}
 	p.rd.Take(e)
 	p.read()
-	if cause, down := publisherDown(e); down {
-		p.down(cause)
+	if e.Kind == reliable.EventDown || e.Kind == reliable.EventEnd {
+		p.down(e.Cause)
 	}
 }
 
@@ -90,8 +104,8 @@ func (p *inPlace) resume() {
 	p.g.l.budget.stopped = nil
 	next := p.next
 	p.next = nil
-	for i := range next {
-		p.deliver(&next[i])
+	for _, deliver := range next {
+		deliver()
 	}
 }
 

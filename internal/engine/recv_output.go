@@ -11,7 +11,7 @@ import (
 )
 
 // output receives one stream's events. It passes them to handlers in place, and to the log if cursors read the stream.
-// It implements reliable.Output. Loop only.
+// It implements topics.Output. Loop only.
 type output struct {
 	g        *group
 	st       *reliable.Stream
@@ -52,9 +52,7 @@ func (o *output) Room() bool {
 
 func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	if e.Kind != reliable.EventPacket {
-		if o.note(e); e.Kind == reliable.EventCollision || e.Kind == reliable.EventUnnamed {
-			return false // not in order: readers find collisions themselves
-		}
+		o.emit(e)
 	}
 	if o.handlers != nil {
 		o.handlers.deliver(e)
@@ -87,9 +85,33 @@ func (o *output) Abandon() bool {
 	return o.log.log.Abandon()
 }
 
-// note logs and emits events that concern all readers of the stream. A fault has no place among the packets, so it goes
+// Note implements topics.Output. Collisions and unnamed topics are not in order: readers find collisions themselves.
+func (o *output) Note(e *topics.Event) {
+	g := o.g
+	switch {
+	case e.Kind != topics.EventCollision && e.Kind != topics.EventUnnamed:
+		if o.handlers != nil {
+			o.handlers.note(e)
+		}
+		if o.log != nil {
+			o.log.append(e)
+		}
+	case g.suppressed:
+	case e.Kind == topics.EventUnnamed:
+		g.reportTooManyTopics(o.st.Origin())
+		o.unnamed(events.CauseTooManyTopics)
+	default:
+		err := e.Collision
+		g.l.say(&report.TopicCollision, "publisher", o.st.Publisher, "topic", err.Other, "subscribed", err.Known, "group", g.address)
+		x := g.event(events.TopicCollision, o.st)
+		x.Err = err
+		g.l.event(x)
+	}
+}
+
+// emit logs and emits events that concern all readers of the stream. A fault has no place among the packets, so it goes
 // to all subscriptions that want faults at once.
-func (o *output) note(e *reliable.Event) {
+func (o *output) emit(e *reliable.Event) {
 	g := o.g
 	if g.suppressed {
 		return
@@ -102,15 +124,6 @@ func (o *output) note(e *reliable.Event) {
 				g.trace(o.st.Origin(), &Trace{Kind: TraceLost, First: e.Seq, Packets: e.Count, Cause: e.LostBy()})
 			}
 		}
-	case reliable.EventCollision:
-		err := e.Collision
-		g.l.say(&report.TopicCollision, "publisher", o.st.Publisher, "topic", err.Other, "subscribed", err.Known, "group", g.address)
-		x := g.event(events.TopicCollision, o.st)
-		x.Err = err
-		g.l.event(x)
-	case reliable.EventUnnamed:
-		g.reportTooManyTopics(o.st.Origin())
-		o.unnamed(e.Cause)
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)
 	}

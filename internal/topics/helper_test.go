@@ -18,8 +18,11 @@ type heap struct{}
 func (heap) Alloc(n int, _ bool) ([]byte, error) { return make([]byte, n), nil }
 func (heap) Free([]byte)                         {}
 
-// sink passes all events of a receiver's streams to one function.
-type sink struct{ deliver func(e *reliable.Event) }
+// sink passes all events of a receiver's streams to functions.
+type sink struct {
+	deliver func(e *reliable.Event)
+	note    func(e *Event)
+}
 
 func (sink) StreamUp(*reliable.Stream)                                 {}
 func (sink) StreamDown(*reliable.Stream, events.Cause)                 {}
@@ -33,6 +36,7 @@ func (sink) Forget(uint32)                                             {}
 func (sink) Address(uint64) string                                     { return "" }
 func (sink) Room() bool                                                { return true }
 func (s sink) Deliver(e *reliable.Event) (kept bool)                   { s.deliver(e); return false }
+func (s sink) Note(e *Event)                                           { s.note(e) }
 func (sink) Backlog() (unread, held int)                               { return 0, 0 }
 func (sink) Reclaim(int)                                               {}
 func (sink) Abandon() bool                                             { return true }
@@ -40,7 +44,7 @@ func (sink) Abandon() bool                                             { return 
 // newReceiver returns a receiver that wants a topic and passes its events to deliver.
 func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *reliable.Receiver {
 	tb.Helper()
-	output := func(*reliable.Stream) reliable.Output { return sink{deliver} }
+	output := func(*reliable.Stream) Output { return sink{deliver, func(*Event) {}} }
 	r, in := openReceiver(tb, output, func(*reliable.ReceiverConfig) {})
 	in.Want(topic)
 	in.TopicsChanged(0)
@@ -51,7 +55,7 @@ func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *
 type opener struct {
 	sink
 	in     *Receiver
-	output func(st *reliable.Stream) reliable.Output
+	output func(st *reliable.Stream) Output
 }
 
 func (o *opener) Open(now reliable.Instant, st *reliable.Stream) (reliable.Output, reliable.Contents) {
@@ -60,7 +64,7 @@ func (o *opener) Open(now reliable.Instant, st *reliable.Stream) (reliable.Outpu
 }
 
 // openReceiver returns a receiver that wants no topic, and its message layer.
-func openReceiver(tb testing.TB, output func(*reliable.Stream) reliable.Output,
+func openReceiver(tb testing.TB, output func(*reliable.Stream) Output,
 	change func(*reliable.ReceiverConfig)) (*reliable.Receiver, *Receiver) {
 	tb.Helper()
 	cfg := reliable.ReceiverConfig{

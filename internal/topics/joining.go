@@ -260,19 +260,17 @@ func (st *Stream) deliverState() bool {
 		if !st.out.Room() {
 			return false
 		}
-		e := event(reliable.EventState, st.packets.Reached())
-		e.Packet = runs
-		st.out.Deliver(e)
+		st.out.Note(&Event{Kind: EventState, Seq: st.packets.Reached(), Runs: runs})
 	}
 	if !st.out.Room() {
 		return false
 	}
-	e := event(reliable.EventStateEnd, st.packets.Reached())
-	if e.State, e.Topics = j.why, st.stateTopics(); j.why == events.StateOverrun {
+	e := Event{Kind: EventStateEnd, Seq: st.packets.Reached(), State: j.why, Topics: st.stateTopics()}
+	if j.why == events.StateOverrun {
 		to, _ := st.r.packets.Recipient(st.packets.Instance)
-		e.Count = uint64(st.packets.Span() * to.PacketSize)
+		e.Room = uint64(st.packets.Span() * to.PacketSize)
 	}
-	st.out.Deliver(e)
+	st.out.Note(&e)
 	if j.why != events.StateWhole {
 		st.r.stats.StateFailed++
 	} else {

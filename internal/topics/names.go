@@ -139,9 +139,7 @@ func (st *Stream) learn(id uint64, name []byte, since uint64, whole bool) {
 		st.r.stats.NamesRefused++
 	case !d.room(st):
 		st.r.stats.NamesRefused++
-		e := event(reliable.EventUnnamed, st.packets.Reached())
-		e.Topic, e.Cause = id, events.CauseTooManyTopics
-		st.out.Deliver(e)
+		st.out.Note(&Event{Kind: EventUnnamed, Seq: st.packets.Reached()})
 	default:
 		if d.held != nil {
 			d.held[st.signKey()]++

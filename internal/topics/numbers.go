@@ -4,7 +4,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Losses that message numbers and topic runs show.
@@ -38,7 +37,7 @@ func (r *Reader) LostFrom(behind uint64) uint64 {
 }
 
 // Listed says that the packets so far have topic runs of all topics with messages in the lost packets of a listing.
-func (r *Reader) Listed(x reliable.EventListing) {
+func (r *Reader) Listed(x Listing) {
 	if r.skipped && x.Since <= r.first && r.behind <= x.Begun {
 		r.skipped = false
 	}

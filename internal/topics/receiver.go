@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -155,7 +154,7 @@ func (r *Receiver) mayWant(id uint64) bool {
 type Stream struct {
 	r       *Receiver
 	packets *reliable.Stream
-	out     reliable.Output
+	out     Output
 
 	relevant atomic.Bool                            // it has a wanted topic
 	asked    uint64                                 // topic that the publisher asked for last; 0: none
@@ -168,7 +167,7 @@ type Stream struct {
 }
 
 // Open returns the message layer of a new stream with that output. A Sink calls it in Open.
-func (r *Receiver) Open(now reliable.Instant, st *reliable.Stream, out reliable.Output) *Stream {
+func (r *Receiver) Open(now reliable.Instant, st *reliable.Stream, out Output) *Stream {
 	x := &Stream{r: r, packets: st, out: out}
 	r.list = append(r.list, x)
 	if st.Joining() {
@@ -195,14 +194,7 @@ func (st *Stream) Packet(seq uint64, runs []byte, control bool) (follow bool) {
 
 // Delivered implements reliable.Contents.
 func (st *Stream) Delivered(seq uint64) {
-	e := event(reliable.EventListed, seq+1)
-	e.Listing = st.index.listed
-	st.out.Deliver(e)
-}
-
-// event returns an event of the message layer.
-func event(kind reliable.EventKind, seq uint64) *reliable.Event {
-	return &reliable.Event{Kind: kind, Slot: ring.NoSlot, Seq: seq}
+	st.out.Note(&Event{Kind: EventListed, Seq: seq + 1, Listing: st.index.listed})
 }
 
 // Removed implements reliable.Contents.

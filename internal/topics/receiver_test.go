@@ -21,10 +21,10 @@ type received struct {
 
 	packets    []uint64
 	gaps       [][3]uint64 // first, count, cause
-	listed     []reliable.EventListing
+	listed     []Listing
 	lost       []events.Cause // causes of EventDown
 	collisions []events.TopicCollisionError
-	unnamed    []events.Cause
+	unnamed    int
 	onPacket   func(st *reliable.Stream) // may be nil
 }
 
@@ -42,7 +42,7 @@ func newReceived(tb testing.TB, change func(*reliable.ReceiverConfig)) *received
 	return r
 }
 
-func (r *received) open(st *reliable.Stream) reliable.Output {
+func (r *received) open(st *reliable.Stream) Output {
 	return sink{func(e *reliable.Event) {
 		switch e.Kind {
 		case reliable.EventPacket:
@@ -53,14 +53,17 @@ func (r *received) open(st *reliable.Stream) reliable.Output {
 			if e.Count > 0 {
 				r.gaps = append(r.gaps, [3]uint64{e.Seq, e.Count, uint64(e.LostBy())})
 			}
-		case reliable.EventListed:
-			r.listed = append(r.listed, e.Listing)
 		case reliable.EventDown:
 			r.lost = append(r.lost, e.Cause)
-		case reliable.EventCollision:
+		}
+	}, func(e *Event) {
+		switch e.Kind {
+		case EventListed:
+			r.listed = append(r.listed, e.Listing)
+		case EventCollision:
 			r.collisions = append(r.collisions, *e.Collision)
-		case reliable.EventUnnamed:
-			r.unnamed = append(r.unnamed, e.Cause)
+		case EventUnnamed:
+			r.unnamed++
 		}
 	}}
 }

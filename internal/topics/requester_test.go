@@ -80,8 +80,8 @@ func (a *requester) receive(id uint64, names ...string) *replier {
 		for nextOf(rd, &it) {
 			a.execute(x, &it)
 		}
-	}}
-	x.r, x.in = openReceiver(a.t, func(*reliable.Stream) reliable.Output { return to }, func(c *reliable.ReceiverConfig) {
+	}, rd.TakeNote}
+	x.r, x.in = openReceiver(a.t, func(*reliable.Stream) Output { return to }, func(c *reliable.ReceiverConfig) {
 		c.ID, c.WindowBytes, c.MemoryBytes, c.MaxStreams = id, 32*512, 128*512, 2
 	})
 	x.r.SetRunning(x.runs)

@@ -4,7 +4,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // What a stream states about its topics: names and numbers in topic runs, and index rounds, for which a receiver asks
@@ -29,7 +28,7 @@ type indexState struct {
 	whole    bool   // topics without messages are known, too
 	at       uint64 // packets below were inspected
 	listedAt uint64 // 1 + sequence of the packet in which a round that answers ended
-	listed   reliable.EventListing
+	listed   Listing
 }
 
 // ask asks for a round that covers losses of packets from sequence since on, with a new question.
@@ -95,10 +94,10 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 			case b.Marks&wire.IndexEnds == 0:
 			case x.comes:
 				x.open, x.comes, x.known, x.whole = false, false, true, x.whole || x.since == 0
-				x.listedAt, x.listed = seq+1, reliable.EventListing{Since: x.since, Begun: x.begun}
+				x.listedAt, x.listed = seq+1, Listing{Since: x.since, Begun: x.begun}
 				st.r.dropNames()
 			case h.open && h.comes:
-				x.listedAt, x.listed = seq+1, reliable.EventListing{Since: h.first, Begun: x.begun}
+				x.listedAt, x.listed = seq+1, Listing{Since: h.first, Begun: x.begun}
 			}
 		}
 	}
@@ -167,9 +166,7 @@ func (st *Stream) collide(id uint64, name, other string) {
 	err := &events.TopicCollisionError{ID: events.ID(id), Known: name, Other: other, Publisher: st.packets.Publisher}
 	st.collided[id] = err
 	st.r.stats.Collisions++
-	e := event(reliable.EventCollision, st.packets.Reached())
-	e.Collision = err
-	st.out.Deliver(e)
+	st.out.Note(&Event{Kind: EventCollision, Seq: st.packets.Reached(), Collision: err})
 }
 
 // Collided returns the reported collision of a wanted topic's id, or nil if the stream may have that topic.

@@ -182,7 +182,7 @@ func TestIndexRoundAnswers(t *testing.T) {
 			if q, _ := asked(t, r); (q == 0) != (c.begun > 0) {
 				t.Errorf("question %d is open", q)
 			}
-			want := []reliable.EventListing{{Since: 3, Begun: c.begun}}
+			want := []Listing{{Since: 3, Begun: c.begun}}
 			if c.begun == 0 {
 				want = nil
 			}
@@ -210,7 +210,7 @@ func TestIndexRoundInOrder(t *testing.T) {
 	handle(r, 7)
 	r.tick(reliable.Instant(time.Minute))
 	handle(r, 8)
-	if want := []string{"1 0 0", "2 0 0", "3 0 0", "4 0 0", "5 0 0", "7 1 0", "8 1 1"}; !slices.Equal(order, want) || !slices.Equal(r.listed, []reliable.EventListing{{Since: 0, Begun: 3}}) || len(r.gaps) != 1 {
+	if want := []string{"1 0 0", "2 0 0", "3 0 0", "4 0 0", "5 0 0", "7 1 0", "8 1 1"}; !slices.Equal(order, want) || !slices.Equal(r.listed, []Listing{{Since: 0, Begun: 3}}) || len(r.gaps) != 1 {
 		t.Errorf("packets with rounds and losses before them: %q, want %q; listed %v, gaps %v", order, want, r.listed, r.gaps)
 	}
 }

@@ -176,7 +176,7 @@ type subscriber struct {
 	Gaps     [][2]uint64
 }
 
-func (s *subscriber) open(st *reliable.Stream) reliable.Output {
+func (s *subscriber) open(st *reliable.Stream) Output {
 	rd := NewReader(st.Start(), wire.MaxMessage)
 	rd.Want(wire.TopicID("a.b"), "a.b", nil)
 	return sink{func(e *reliable.Event) {
@@ -188,5 +188,5 @@ func (s *subscriber) open(st *reliable.Stream) reliable.Output {
 				s.Delivers = append(s.Delivers, hex.EncodeToString(it.Data))
 			}
 		}
-	}}
+	}, rd.TakeNote}
 }

@@ -35,11 +35,11 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 118_200},
+		{"lines of code", sum(m.code), 118_250},
 		{"lines of tests", sum(m.tests), 112_800},
 		{"lines that are not Go", m.notGo, 6321},
-		{"importable names", sum(m.importable), 1753},
-		{"importable names of reliable", m.importable["reliable"], 252},
+		{"importable names", sum(m.importable), 1743},
+		{"importable names of reliable", m.importable["reliable"], 246},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 278},
@@ -63,7 +63,7 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {56, 14, 72},
+	"reliable.Receiver":            {56, 14, 66},
 	"reliable.Sender":              {101, 17, 182},
 	"reliable.Stream":              {112, 16, 98},
 	"internal/engine.Loop":         {101, 35, 187},

@@ -75,7 +75,7 @@ var packages = []struct {
 
 	// The core.
 	{"reliable", 9650, "internal/wire transport"},
-	{"internal/topics", 3700, "internal/pattern internal/wire reliable"},
+	{"internal/topics", 3750, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
 	// The engine.
