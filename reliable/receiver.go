@@ -28,7 +28,7 @@ type Receiver struct {
 	stalledUntil upTime    // packets that arrived until then may be unread (NoteStall)
 	turn         int       // index of the stream with which Next continues
 	heldUp       []*Stream // streams that report that this receiver holds them up, or no longer does
-	stats        stats.Receiver
+	stats        stats.ReceiverPackets
 	noticed
 	leg  int         // leg of the packet that is being handled
 	legs []legCounts // nil with one leg
@@ -88,7 +88,7 @@ func (r *Receiver) MemoryUsed() int {
 }
 
 // Stats returns the counters.
-func (r *Receiver) Stats() stats.Receiver { return r.stats }
+func (r *Receiver) Stats() stats.ReceiverPackets { return r.stats }
 
 // Handle processes one packet of the group. from is its source, for Peers. A bad packet only changes a counter.
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {

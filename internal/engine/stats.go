@@ -106,7 +106,7 @@ func addGroup(st *stats.Group, g *group) {
 	st.UnwantedRuns += g.unwanted.runs
 	st.UnwantedBytes += g.unwanted.bytes
 	r, in, replies := g.r.Stats(), g.in.Stats(), g.replies.Stats()
-	stats.Add(&st.Receiver, &r)
+	stats.Add(&st.ReceiverPackets, &r)
 	stats.Add(&st.ReceiverMessages, &in)
 	stats.Add(&st.ReceiverMessages, &replies)
 }

@@ -69,7 +69,7 @@ func wantChanges(counts map[string]uint64) map[string]uint64 {
 }
 
 // withoutBytes removes counters that do not count packets.
-func withoutBytes(s, before stats.Receiver) stats.Receiver {
+func withoutBytes(s, before stats.ReceiverPackets) stats.ReceiverPackets {
 	s.Bytes, s.PackedBytes, s.UnpackedBytes = before.Bytes, before.PackedBytes, before.UnpackedBytes
 	return s
 }

@@ -17,7 +17,7 @@ import (
 var wholeTopics = []string{"a.b", "c"}
 
 // deliver passes packets to a new receiver and returns the messages that a reader of wholeTopics delivers.
-func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.Receiver) {
+func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.ReceiverPackets) {
 	t.Helper()
 	rd := NewReader(0, 1<<20)
 	for _, name := range wholeTopics {
