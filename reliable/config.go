@@ -224,8 +224,6 @@ type ReceiverConfig struct {
 	MemoryBytes int
 	// MaxStreams is the maximum number of streams of the group; packets of further streams are counted and dropped.
 	MaxStreams int
-	// MaxMessage is the longest message that readers reassemble, in bytes.
-	MaxMessage int
 	// Buffer accounts for the fabric's receive buffer. Receivers that share one buffer have the same pointer.
 	Buffer *ReceiveBuffer
 	// FromWindow starts a stream with the oldest packet that its publisher can still repair, not with the first packet
@@ -266,8 +264,6 @@ func (c *ReceiverConfig) check() error {
 		return fmt.Errorf("receiver needs Memory, Rand and Buffer")
 	case c.WindowBytes < 16*wire.MinPacket || c.MemoryBytes < c.WindowBytes:
 		return fmt.Errorf("receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
-	case c.MaxMessage < 1 || c.MaxMessage > wire.MaxMessage:
-		return fmt.Errorf("longest message of %d bytes is not within 1..%d", c.MaxMessage, wire.MaxMessage)
 	case len(c.LegTags) > MaxLegs:
 		return fmt.Errorf("%d legs are more than %d", len(c.LegTags), MaxLegs)
 	case c.Buffer.packets < 1 || c.MaxStreams < 1 || c.Deadline <= 0:

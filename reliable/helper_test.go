@@ -32,7 +32,7 @@ func senderConfig(c SenderConfig) SenderConfig {
 // receiverConfig is the same for receivers.
 func receiverConfig(c ReceiverConfig) ReceiverConfig {
 	c.WindowBytes, c.MemoryBytes = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.MemoryBytes, 64<<20)
-	c.MaxStreams, c.MaxMessage = cmp.Or(c.MaxStreams, 64), cmp.Or(c.MaxMessage, wire.MaxMessage)
+	c.MaxStreams = cmp.Or(c.MaxStreams, 64)
 	c.Deadline = cmp.Or(c.Deadline, 2*time.Second)
 	if c.Buffer == nil {
 		c.Buffer = NewReceiveBuffer(128, false, false)

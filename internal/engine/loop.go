@@ -30,6 +30,8 @@ type Config struct {
 	// Sender and Receiver are templates. The loop fills in identity, sizes and memory for each group.
 	Sender   reliable.SenderConfig
 	Receiver reliable.ReceiverConfig
+	// MaxMessage is the longest message that subscriptions deliver, in bytes.
+	MaxMessage int
 	// WindowBytes bounds the memory for repairs of one publication.
 	WindowBytes int
 	// WindowsBytes bounds that of all publications together, beyond the minimum of each.

@@ -71,7 +71,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", st.Publisher, errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.Receiver.MaxMessage)},
+	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.MaxMessage)},
 		seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)

@@ -23,7 +23,7 @@ type inPlace struct {
 // newInPlace returns an inPlace that reads from sequence start on.
 func newInPlace(o *output, start uint64) *inPlace {
 	g, st := o.g, o.st
-	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), since: start}
+	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.MaxMessage), since: start}
 	p.rd.Count(p)
 	g.l.trust(st.Publisher, p.rd)
 	if st.Joining() {

@@ -24,7 +24,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return start(tr, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1 << 10}})
+		return start(tr, Config{MaxMessage: 1 << 10, Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10}})
 	}
 	pub, sub := open(), open()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -68,7 +67,7 @@ func openReceiver(tb testing.TB, output func(*reliable.Stream) Output,
 	change func(*reliable.ReceiverConfig)) (*reliable.Receiver, *Receiver) {
 	tb.Helper()
 	cfg := reliable.ReceiverConfig{
-		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second,
+		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, Deadline: 2 * time.Second,
 		Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
 	}
 	to := &opener{output: output}

@@ -66,7 +66,7 @@ var wide = map[string]size{
 	"reliable.Receiver":            {56, 14, 66},
 	"reliable.Sender":              {101, 17, 182},
 	"reliable.Stream":              {112, 16, 98},
-	"internal/engine.Loop":         {101, 35, 187},
+	"internal/engine.Loop":         {101, 35, 188},
 	"internal/engine.Publication":  {76, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 43},

@@ -116,8 +116,9 @@ func (s *subscriber) begin() {
 		Sender: reliable.SenderConfig{Silence: defaultSilence, RepairShare: 1},
 		Receiver: reliable.ReceiverConfig{
 			ID: s.id, Tag: o.tag(), WindowBytes: o.Window, MemoryBytes: o.Memory, MaxStreams: cmp.Or(o.Streams, defaultStreams),
-			MaxMessage: s.maxMessage(), Deadline: cmp.Or(o.Deadline, defaultDeadline),
+			Deadline: cmp.Or(o.Deadline, defaultDeadline),
 		},
+		MaxMessage: s.maxMessage(),
 		FlushAfter: defaultLinger, Events: s.event, Trace: s.traced,
 	}, slog.DiscardHandler)
 	if o.InPlace {
