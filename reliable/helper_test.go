@@ -274,8 +274,7 @@ func (opaque) Packet(uint64, []byte, bool) (follow bool)       { return false }
 func (opaque) Delivered(uint64)                                {}
 func (opaque) Lost(seq, end uint64)                            {}
 func (opaque) Fetch(first, end uint64)                         {}
-func (opaque) Waits(Instant, uint64, []byte)                   {}
-func (opaque) Listed() bool                                    { return false }
+func (opaque) Came(Instant, uint64, []byte)                    {}
 func (opaque) Begin(Instant) bool                              { return true }
 func (opaque) Fetched()                                        {}
 func (opaque) Join(_, _ Instant) bool                          { return true }

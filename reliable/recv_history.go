@@ -20,16 +20,8 @@ type history struct {
 	asked int          // of these, the missing ones
 	low   uint64       // no packet from next up to low is missing
 	cause events.Cause // why the stream begins behind first
-	ahead ahead
-}
-
-// ahead passes packets that wait behind the history to the message layer, which may need them before the history is
-// delivered.
-type ahead struct {
-	at    uint64 // packets from the history's end up to here were passed
-	ready bool   // the message layer can take the history
-	waits bool   // only packets that the message layer needs are missing
-	since upTime // since when the history is fetched
+	since upTime       // since when it is fetched
+	waits bool         // only packets behind it that the message layer needs are missing
 }
 
 // historyAhead is how many packets of its history a receiver requests at a time: the publisher also repairs for others.
@@ -55,7 +47,7 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	}
 	h := &st.win.history
 	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next,
-		ahead: ahead{at: lead, since: st.r.up(now)}}
+		since: st.r.up(now)}
 	st.contents.Fetch(st.start, lead)
 	keep := uint64(0) // the rest of the window is for packets sent meanwhile
 	if st.window() {
@@ -146,9 +138,7 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause events.Cause
 // Packets given up for another cause are a gap, and so are all if the history began with sequence 0, from which
 // messages count.
 func (h *history) settled(st *Stream, now Instant) bool {
-	if h.open {
-		h.ahead.read(st, now)
-	}
+	ready := h.open && st.contents.Begin(now)
 	if !h.open {
 		return true
 	}
@@ -157,7 +147,8 @@ func (h *history) settled(st *Stream, now Instant) bool {
 			return false
 		}
 	}
-	if h.ahead.waits = !h.ahead.over(st, now); h.ahead.waits || !st.out.Room() {
+	h.waits = !ready && !st.life.down && st.r.judgedUp(now) < st.r.expiry(h.since, st.r.cfg.Deadline)
+	if h.waits || !st.out.Room() {
 		st.stalled = true
 		return false
 	}
@@ -172,25 +163,4 @@ func (h *history) settled(st *Stream, now Instant) bool {
 		st.start = begin
 	}
 	return true
-}
-
-// read passes the next packets behind the history.
-func (a *ahead) read(st *Stream, now Instant) {
-	for ; a.at < st.tracked && !st.contents.Listed(); a.at++ {
-		switch e := st.win.entries.at(a.at); {
-		case e.state == entryMissing:
-			return
-		case e.state == entryGone:
-			st.contents.Lost(a.at, a.at+1)
-		case e.control:
-			st.contents.Waits(now, a.at, st.runs(e))
-		}
-	}
-	a.ready = st.contents.Begin(now)
-}
-
-// over reports whether the history can be delivered: the message layer can take it, or is not waited for any more.
-func (a *ahead) over(st *Stream, now Instant) bool {
-	return a.ready || st.life.down ||
-		st.life.ended && a.at >= st.life.endAt || st.r.judgedUp(now) >= st.r.expiry(a.since, st.r.cfg.Deadline)
 }

@@ -58,10 +58,11 @@ type Waiting struct {
 // Waiting returns packet seq, which is not beyond the first one that has not arrived.
 func (st *Stream) Waiting(now Instant, seq uint64) Waiting {
 	if seq == st.tracked {
-		if st.abandon.below > st.tracked { // packets beyond the window were given up
+		switch {
+		case !st.win.join.waits(): // the history is fetched
+		case st.abandon.below > st.tracked: // packets beyond the window were given up
 			return Waiting{Lost: st.abandon.below, Cause: st.abandon.cause}
-		}
-		if st.tracked < st.high {
+		case st.tracked < st.high:
 			st.extend(now, st.high)
 		}
 		return Waiting{}

@@ -338,8 +338,8 @@ func (st *Stream) deadline() Instant {
 	if st.win.join.waits() {
 		d = min(d, st.contents.JoinDue())
 	}
-	if a := &st.win.history.ahead; a.waits && st.win.history.open {
-		d = min(d, st.r.when(st.r.expiry(a.since, st.r.cfg.Deadline)))
+	if h := &st.win.history; h.waits && h.open {
+		d = min(d, st.r.when(st.r.expiry(h.since, st.r.cfg.Deadline)))
 	}
 	return d
 }

@@ -92,11 +92,9 @@ type Contents interface {
 
 	// Fetch: the stream begins to fetch its history (ReceiverConfig.FromWindow), the packets from first up to end.
 	Fetch(first, end uint64)
-	// Waits: a packet of the history has arrived, or a packet behind it is next that may have other runs than messages.
-	Waits(now Instant, seq uint64, runs []byte)
-	// Listed reports whether no more packets behind the history are needed before it is delivered.
-	Listed() bool
-	// Begin reports whether the history can be delivered. It may call BeginAt before.
+	// Came: a packet of the history has arrived.
+	Came(now Instant, seq uint64, runs []byte)
+	// Begin reports whether the history can be delivered. It may call Waiting for packets behind it, and BeginAt.
 	Begin(now Instant) bool
 	// Fetched: the history is delivered next.
 	Fetched()
@@ -318,7 +316,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair
 	}
 	if h := &st.win.history; h.open && seq < h.end {
 		if p := st.readable(b); p != nil {
-			st.contents.Waits(now, seq, PacketData(p))
+			st.contents.Came(now, seq, PacketData(p))
 		}
 	}
 	if direct {

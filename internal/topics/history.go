@@ -10,6 +10,7 @@ import (
 type history struct {
 	open       bool
 	first, end uint64 // it is from first up to end
+	at         uint64 // packets behind the history were read up to here
 	comes      bool   // a round has begun that covers the history
 	listed     bool   // such a round was read
 	seek       seek
@@ -17,7 +18,7 @@ type history struct {
 
 // Fetch implements reliable.Contents.
 func (st *Stream) Fetch(first, end uint64) {
-	st.history = history{open: true, first: first, end: end, seek: newSeek(st.r.wantedFrom != nil)}
+	st.history = history{open: true, first: first, end: end, at: end, seek: newSeek(st.r.wantedFrom != nil)}
 }
 
 // Fetched implements reliable.Contents.
@@ -28,26 +29,31 @@ func (st *Stream) Fetched() {
 	st.history = history{}
 }
 
-// Waits implements reliable.Contents.
-func (st *Stream) Waits(now reliable.Instant, seq uint64, runs []byte) {
-	switch h := &st.history; {
-	case seq >= h.end:
-		st.inspect(seq, runs)
-	case seq < h.end && h.seek.open():
-		h.seek.came(st, now, seq, runs)
+// Came implements reliable.Contents.
+func (st *Stream) Came(now reliable.Instant, seq uint64, runs []byte) {
+	if st.history.seek.open() {
+		st.history.seek.came(st, now, seq, runs)
 	}
 }
 
-// Listed implements reliable.Contents.
-func (st *Stream) Listed() bool { return st.history.listed }
-
-// Begin implements reliable.Contents: the topics of the history are known, as far as names matter.
+// Begin implements reliable.Contents: the topics of the history are known, as far as names matter, or not waited for
+// any more.
 func (st *Stream) Begin(now reliable.Instant) (ready bool) {
 	h := &st.history
+	for ; !h.listed; h.at++ {
+		p := st.packets.Waiting(now, h.at)
+		if p.Lost > 0 {
+			st.Lost(h.at, p.Lost)
+		} else if !p.Arrived {
+			break
+		} else if p.Control {
+			st.inspect(h.at, p.Runs)
+		}
+	}
 	if h.listed && h.seek.open() {
 		h.seek.settle(st, now)
 	}
-	return h.listed || st.r.names.to == nil || st.index.known
+	return h.listed || st.r.names.to == nil || st.index.known || st.packets.EndsBefore(h.at)
 }
 
 // round processes an index run behind the history.

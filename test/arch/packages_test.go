@@ -74,7 +74,7 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 9650, "internal/wire transport"},
+	{"reliable", 9600, "internal/wire transport"},
 	{"internal/topics", 3750, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
