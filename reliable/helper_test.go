@@ -270,20 +270,20 @@ func (l *log) count(step LossStep) (n int) {
 // opaque is a message layer that reads nothing.
 type opaque struct{}
 
-func (opaque) Packet(uint64, []byte, bool) (follow bool)       { return false }
-func (opaque) Delivered(uint64)                                {}
-func (opaque) Lost(seq, end uint64)                            {}
-func (opaque) Fetch(first, end uint64)                         {}
-func (opaque) Came(Instant, uint64, []byte)                    {}
-func (opaque) Begin(Instant) bool                              { return true }
-func (opaque) Fetched()                                        {}
-func (opaque) Join(_, _ Instant) bool                          { return true }
-func (opaque) JoinDue() Instant                                { return Never }
-func (opaque) Reread()                                         {}
-func (opaque) Overrun()                                        {}
-func (opaque) Status(full bool) StatusPart                     { return StatusPart{Full: full} }
-func (opaque) Heartbeat(_ wire.Flags, asked uint64) (due bool) { return asked != 0 }
-func (opaque) Removed()                                        {}
+func (opaque) Packet(uint64, []byte, bool) (follow bool)                     { return false }
+func (opaque) Delivered(uint64)                                              {}
+func (opaque) Lost(seq, end uint64)                                          {}
+func (opaque) Fetch(first, end uint64)                                       {}
+func (opaque) Came(Instant, uint64, []byte)                                  {}
+func (opaque) Begin(Instant) bool                                            { return true }
+func (opaque) Fetched()                                                      {}
+func (opaque) Join(_, _ Instant) bool                                        { return true }
+func (opaque) JoinDue() Instant                                              { return Never }
+func (opaque) Reread()                                                       {}
+func (opaque) Overrun()                                                      {}
+func (opaque) Status(_ *wire.Status, want bool) (wire.Flags, []uint64, bool) { return 0, nil, want }
+func (opaque) Heartbeat(_ wire.Flags, asked uint64) (due bool)               { return asked != 0 }
+func (opaque) Removed()                                                      {}
 
 // want sets whether messages are wanted, and informs publishers.
 func want(r *Receiver, now Instant, wanted bool) {
@@ -298,14 +298,14 @@ type listing struct {
 	open   bool // with a question
 }
 
-func (l *listing) Status(full bool) (x StatusPart) {
+func (l *listing) Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool) {
 	if l.open {
-		x.Flags, x.Question = wire.FlagWantTopics, 1
+		s.Question, flags = 1, wire.FlagWantTopics
 	}
-	if x.Full = full || l.open; x.Full {
-		x.Topics = l.topics
+	if all = want || l.open; all {
+		topics = l.topics
 	}
-	return x
+	return flags, topics, all
 }
 
 // message is a message in a packet.

@@ -47,6 +47,7 @@ type environment struct {
 // inHand holds values of the call in progress, so that they are not allocated each time.
 type inHand struct {
 	scratch Event // the event being delivered
+	status  wire.Status
 }
 
 // NewReceiver returns a receiver of one group. It fails if cfg is invalid.

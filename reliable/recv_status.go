@@ -79,16 +79,16 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.win.history.open || st.win.join.phase != joinNone {
 		h.Flags |= wire.FlagJoining
 	}
+	s := &st.r.status
+	*s = wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest,
+		Lost: p.lost, Unread: uint32(st.unread())}
 	// Topics, name and tag take space: they go with statuses at the cadence, not with those that flow control triggers.
-	x := st.contents.Status(now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.full)
-	h.Flags |= x.Flags
-	var name, tag []byte
-	if x.Full {
+	flags, topics, full := st.contents.Status(s, now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.full)
+	h.Flags |= flags
+	if full {
 		p.full, p.changeAt = false, now.Add(minStatusEvery)
-		name, tag = st.r.name, st.r.tag
+		s.Name, s.Tag = st.r.name, st.r.tag
 	}
-	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest,
-		Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag, Since: x.Since, Question: x.Question}
 	if st.clock.newest != 0 {
 		s.EchoDelay = now.Sub(st.clock.at)
 	}
@@ -107,7 +107,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	}
 	st.r.stats.Statuses++
 	st.win.history.ask(st, now)
-	return st.withChecksum(wire.AppendStatus(buf, h, &s, x.Topics))
+	return st.withChecksum(wire.AppendStatus(buf, h, s, topics))
 }
 
 // interest is what this bus states in statuses: whether it wants messages of the group, its name and its tag.

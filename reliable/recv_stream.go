@@ -108,21 +108,12 @@ type Contents interface {
 	Reread()
 	Overrun()
 
-	// Status returns the message layer's part of the next status. full: all of it, which takes space.
-	Status(full bool) StatusPart
+	// Status adds the message layer's part to the next status. want: all of it, which takes space. all: it added all.
+	Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool)
 	// Heartbeat: a new heartbeat has these flags, and asks whether a topic is wanted; 0: none. due: a status must answer.
 	Heartbeat(flags wire.Flags, asked uint64) (due bool)
 	// Removed: the stream was removed.
 	Removed()
-}
-
-// StatusPart is the message layer's part of a status.
-type StatusPart struct {
-	Flags    wire.Flags
-	Full     bool // it has all that it may have
-	Since    uint64
-	Question uint32
-	Topics   []uint64
 }
 
 // Start is the first sequence of the stream that this receiver delivers.

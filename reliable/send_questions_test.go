@@ -64,22 +64,21 @@ func (w *interests) Lost(seq, _ uint64) {
 	w.st.Report(0, true)
 }
 
-func (w *interests) Status(full bool) (x StatusPart) {
-	x.Since, x.Question = w.since, w.question
+func (w *interests) Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool) {
+	s.Since, s.Question = w.since, w.question
 	if w.open {
-		x.Flags = wire.FlagWantTopics
+		flags = wire.FlagWantTopics
 	}
-	if x.Full = full || w.open; !x.Full {
-		return x
+	if all = want || w.open; !all {
+		return flags, nil, false
 	}
 	if len(w.patterns) > 0 {
-		x.Flags |= wire.FlagMoreTopics
+		flags |= wire.FlagMoreTopics
 	}
 	if w.wants(w.asked) {
-		x.Topics = []uint64{w.asked}
+		topics = []uint64{w.asked}
 	}
-	x.Topics = append(x.Topics, slices.DeleteFunc(slices.Clone(w.topics), func(id uint64) bool { return id == w.asked })...)
-	return x
+	return flags, append(topics, slices.DeleteFunc(slices.Clone(w.topics), func(id uint64) bool { return id == w.asked })...), true
 }
 
 func (w *interests) Heartbeat(flags wire.Flags, topic uint64) (due bool) {

@@ -204,22 +204,22 @@ func (st *Stream) Removed() {
 }
 
 // Status implements reliable.Contents.
-func (st *Stream) Status(full bool) reliable.StatusPart {
+func (st *Stream) Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool) {
 	x := &st.index
-	p := reliable.StatusPart{Since: x.since, Question: x.number}
+	s.Since, s.Question = x.since, x.number
 	if x.open {
-		p.Flags |= wire.FlagWantTopics
+		flags |= wire.FlagWantTopics
 	}
 	if st.state.wants() {
-		p.Flags |= wire.FlagWantState
+		flags |= wire.FlagWantState
 	}
 	// A question is answered for the topics that are known to the publisher.
-	if p.Full = full || x.open; p.Full {
-		if p.Topics = st.namedTopics(); st.r.names.to != nil {
-			p.Flags |= wire.FlagMoreTopics
+	if all = want || x.open; all {
+		if topics = st.namedTopics(); st.r.names.to != nil {
+			flags |= wire.FlagMoreTopics
 		}
 	}
-	return p
+	return flags, topics, all
 }
 
 // Heartbeat implements reliable.Contents. If statuses name all topics they answer the question anyway, unless they are
