@@ -35,8 +35,8 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 118_250},
-		{"lines of tests", sum(m.tests), 112_800},
+		{"lines of code", sum(m.code), 118_200},
+		{"lines of tests", sum(m.tests), 112_850},
 		{"lines that are not Go", m.notGo, 6321},
 		{"importable names", sum(m.importable), 1743},
 		{"importable names of reliable", m.importable["reliable"], 246},
