@@ -270,6 +270,8 @@ func (l *log) count(step LossStep) (n int) {
 // opaque is a message layer that reads nothing.
 type opaque struct{}
 
+func (opaque) Check([]byte) ([]byte, error)                                  { return nil, wire.ErrUnsupported }
+func (opaque) Readable([]byte) []byte                                        { return nil }
 func (opaque) Packet(uint64, []byte, bool) (follow bool)                     { return false }
 func (opaque) Delivered(uint64)                                              {}
 func (opaque) Lost(seq, end uint64)                                          {}

@@ -39,7 +39,6 @@ type environment struct {
 	sink    Sink
 	peers   Sources
 	control ReceiverControl
-	decoder Decoder
 	clock   Clock // for times of deliveries
 	runs    *Running
 }
@@ -58,7 +57,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{
 		cfg: cfg, interest: interest{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
-		environment: environment{sink, peers, noReceiverControl{}, noDecoder{}, Clock{}, new(Running)},
+		environment: environment{sink, peers, noReceiverControl{}, Clock{}, new(Running)},
 		instances:   newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
 	}
 	if n := len(cfg.LegTags); n > 1 {

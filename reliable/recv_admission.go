@@ -102,7 +102,6 @@ func (r *Receiver) remove(st *Stream) {
 	}
 	st.contents.Removed()
 	r.control.Removed(st.Instance)
-	r.decoder.Removed(st.Instance)
 	if !st.win.keeps {
 		st.freeWindow()
 		return

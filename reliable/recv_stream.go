@@ -82,6 +82,14 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 // Contents is the message layer's part of one stream, which reads the runs of its packets. The stream calls it during
 // Handle, Tick, Resume and Next; it may then call the stream's Report and BeginAt.
 type Contents interface {
+	// Check returns the readable form of packet b, which has a codec and has arrived, valid until the next call. It fails
+	// with ErrUnreadable, wire.ErrUnsupported for a codec that is left out, or another error if b is malformed.
+	// docs/protocol §13.6, §26.
+	Check(b []byte) ([]byte, error)
+	// Readable returns the readable form of a packet that Check accepted: one that waits is held as it came. Nil: it
+	// cannot be decoded any more.
+	Readable(b []byte) []byte
+
 	// Packet: packet seq, with these runs, is delivered next. control: it may have other runs than messages. follow: call
 	// Delivered after it.
 	Packet(seq uint64, runs []byte, control bool) (follow bool)

@@ -102,10 +102,11 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	r.SetClock(l.cfg.Clock)
 	r.SetRunning(&l.watchdog.stand.runs)
 	g.replies = topics.NewReplies(cfg.ID, r.Recipient, &l.watchdog.stand.runs)
-	r.SetMessageLayer(g.replies, topics.NewDecoder(l.cfg.Compression.Unpacker, g.unreadable))
+	r.SetControl(g.replies)
 	g.r, g.unused.leaveAt = r, reliable.Never
 	g.in = topics.NewReceiver(r, cfg.ID)
 	g.in.Trust(l.cfg.TopicTrust)
+	g.in.Unpack(l.cfg.Compression.Unpacker, g.unreadable)
 	if p := g.from.Positions; p != nil {
 		g.in.From(p.next)
 	}

@@ -30,8 +30,8 @@
 //
 // Requests are messages that receivers reply to, by unicast. requests.go has them at their publisher, responders.go the
 // replies that it receives and recalls, and replies.go those that a receiver sends and keeps. Their packets go through
-// package reliable unparsed (reliable.SenderControl, reliable.ReceiverControl). compression.go has the Encoder and the
-// Decoder of its packets.
+// package reliable unparsed (reliable.SenderControl, reliable.ReceiverControl). compression.go compresses
+// packets, and decoder.go decompresses them.
 //
 // The package is pure, as reliable is. A Reader belongs to one goroutine: for handlers the loop's, for Next and
 // Messages the user's.

@@ -85,7 +85,8 @@ func TestReceivedByReceiver(t *testing.T) {
 			cfg.WindowBytes, cfg.MemoryBytes = 32*512, 512*512
 		})
 		q := NewReplies(42, r.Recipient, new(reliable.Running))
-		r.SetMessageLayer(q, NewDecoder(compress.NewUnpacker(nil), func(*events.DictionaryError) {}))
+		r.SetControl(q)
+		in.Unpack(compress.NewUnpacker(nil), func(*events.DictionaryError) {})
 		in.Want("a.b")
 		in.TopicsChanged(0)
 		for _, p := range c.Before {

@@ -19,9 +19,10 @@ type Receiver struct {
 	wantedFrom func(of events.Instance, topic uint64) uint64
 	list       []*Stream // in the order of reliable.Receiver.Streams
 	subscribed
-	names names
-	joins joins
-	stats stats.ReceiverMessages
+	names   names
+	joins   joins
+	decoder decoder
+	stats   stats.ReceiverMessages
 }
 
 // NewReceiver returns the message layer of packets, which has that id. The Sink of packets calls Open.
@@ -164,6 +165,7 @@ type Stream struct {
 	index    indexState
 	history  history
 	state    stateJoin
+	dicts    []uint32 // reported unknown dictionaries
 }
 
 // Open returns the message layer of a new stream with that output. A Sink calls it in Open.

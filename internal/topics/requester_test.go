@@ -86,7 +86,7 @@ func (a *requester) receive(id uint64, names ...string) *replier {
 	})
 	x.r.SetRunning(x.runs)
 	x.q = NewReplies(id, x.r.Recipient, x.runs)
-	x.r.SetMessageLayer(x.q, NewDecoder(nil, nil))
+	x.r.SetControl(x.q)
 	for _, name := range names {
 		if p, err := pattern.Parse(name); err != nil {
 			a.t.Fatal(err)
