@@ -168,8 +168,9 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 		Receiver: reliable.ReceiverConfig{
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
 			Name: shownName(c.Name), Tag: c.Tag,
-			MaxStreams: c.MaxPublishers, MaxMessage: c.MaxMessage, Deadline: c.RecoveryDeadline,
+			MaxStreams: c.MaxPublishers, Deadline: c.RecoveryDeadline,
 		},
+		MaxMessage:  c.MaxMessage,
 		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes,
 		FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}

@@ -49,7 +49,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			loans.r = r
-			setTopics(r, now, []string{x.Name})
+			r.SetWanted(true)
 			var (
 				msg  [64]byte
 				tr   transport.Outbound

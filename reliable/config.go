@@ -203,16 +203,6 @@ type Memory interface {
 	Free(mem []byte)
 }
 
-// History selects what a receiver fetches of the packets sent before it joined.
-type History struct {
-	// FromWindow starts a stream with the oldest packet that its publisher can still repair, not with the first packet
-	// that arrives.
-	FromWindow bool
-	// Wanted returns the number of the first wanted message of a topic, with FromWindow: packets before it are not
-	// fetched. Nil: fetch all that publishers can still repair.
-	Wanted func(of events.Instance, topic uint64) uint64
-}
-
 // ReceiverConfig configures the receiving side of one group. The caller sets every field, except where zero or nil has
 // a stated meaning.
 type ReceiverConfig struct {
@@ -237,24 +227,22 @@ type ReceiverConfig struct {
 	MemoryBytes int
 	// MaxStreams is the maximum number of streams of the group; packets of further streams are counted and dropped.
 	MaxStreams int
-	// MaxMessage is the longest message that readers reassemble, in bytes.
-	MaxMessage int
 	// Buffer accounts for the fabric's receive buffer. Receivers that share one buffer have the same pointer.
 	Buffer *ReceiveBuffer
-	History
-	// FromState starts streams with the state that their publishers keep of their topics.
-	FromState bool
+	// FromWindow starts a stream with the oldest packet that its publisher can still repair, not with the first packet
+	// that arrives.
+	FromWindow bool
+	// Joins: new streams deliver packets when their message layer has joined them (Contents.Join).
+	Joins bool
 	// Deadline is how long the receiver requests a missing packet before it gives the packet up.
 	Deadline time.Duration
 	// Memory allocates the windows.
 	Memory Memory
 	// Loans lets waiting packets stay in the fabric's memory. May be nil.
 	Loans Loans
-	// Trust returns which keys may publish on which topics now, where publishers have proved the keys that their ids name
-	// (docs/protocol §29.1); then each key has a share of every bound. Nil: every publisher may publish on every topic.
-	Trust func() TopicTrust
-	// TopicRuns is SenderConfig.TopicRuns. Default wire.TopicRuns.
-	TopicRuns uint64
+	// ProvedKeys: publishers have proved the keys that their ids name (docs/protocol §29.1), and each key has a share of
+	// every bound.
+	ProvedKeys bool
 	// Discovery receives what packets state about their publishers' configuration. May be nil.
 	Discovery Discovery
 	// Rand randomises the times of NAKs and statuses.
@@ -279,8 +267,6 @@ func (c *ReceiverConfig) check() error {
 		return fmt.Errorf("receiver needs Memory, Rand and Buffer")
 	case c.WindowBytes < 16*wire.MinPacket || c.MemoryBytes < c.WindowBytes:
 		return fmt.Errorf("receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
-	case c.MaxMessage < 1 || c.MaxMessage > wire.MaxMessage:
-		return fmt.Errorf("longest message of %d bytes is not within 1..%d", c.MaxMessage, wire.MaxMessage)
 	case len(c.LegTags) > MaxLegs:
 		return fmt.Errorf("%d legs are more than %d", len(c.LegTags), MaxLegs)
 	case c.Buffer.packets < 1 || c.MaxStreams < 1 || c.Deadline <= 0:

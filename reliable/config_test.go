@@ -74,7 +74,7 @@ func TestReceiverConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// All fields are required, except for identity and options that are off at zero.
-	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "Own": true, "Loopback": true, "History": true, "FromState": true, "Checksum": true, "Pad": true, "Trust": true, "TopicRuns": true, "Loans": true, "Discovery": true}
+	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "Own": true, "Loopback": true, "FromWindow": true, "Joins": true, "Checksum": true, "Pad": true, "ProvedKeys": true, "Loans": true, "Discovery": true}
 	typ := reflect.TypeFor[ReceiverConfig]()
 	for i := range typ.NumField() {
 		c := good()
@@ -84,17 +84,15 @@ func TestReceiverConfig(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*ReceiverConfig){
-		"no memory":              func(c *ReceiverConfig) { c.Memory = nil },
-		"no random source":       func(c *ReceiverConfig) { c.Rand = nil },
-		"tiny window":            func(c *ReceiverConfig) { c.WindowBytes = 100 },
-		"less memory than that":  func(c *ReceiverConfig) { c.WindowBytes, c.MemoryBytes = 1<<20, 1<<19 },
-		"negative message limit": func(c *ReceiverConfig) { c.MaxMessage = -1 },
-		"message limit too high": func(c *ReceiverConfig) { c.MaxMessage = wire.MaxMessage + 1 },
-		"no receive buffer":      func(c *ReceiverConfig) { c.Buffer = nil },
-		"empty receive buffer":   func(c *ReceiverConfig) { c.Buffer = NewReceiveBuffer(0, false, false) },
-		"negative stream limit":  func(c *ReceiverConfig) { c.MaxStreams = -1 },
-		"too many legs":          func(c *ReceiverConfig) { c.LegTags = make([]uint32, MaxLegs+1) },
-		"negative deadline":      func(c *ReceiverConfig) { c.Deadline = -1 },
+		"no memory":             func(c *ReceiverConfig) { c.Memory = nil },
+		"no random source":      func(c *ReceiverConfig) { c.Rand = nil },
+		"tiny window":           func(c *ReceiverConfig) { c.WindowBytes = 100 },
+		"less memory than that": func(c *ReceiverConfig) { c.WindowBytes, c.MemoryBytes = 1<<20, 1<<19 },
+		"no receive buffer":     func(c *ReceiverConfig) { c.Buffer = nil },
+		"empty receive buffer":  func(c *ReceiverConfig) { c.Buffer = NewReceiveBuffer(0, false, false) },
+		"negative stream limit": func(c *ReceiverConfig) { c.MaxStreams = -1 },
+		"too many legs":         func(c *ReceiverConfig) { c.LegTags = make([]uint32, MaxLegs+1) },
+		"negative deadline":     func(c *ReceiverConfig) { c.Deadline = -1 },
 	} {
 		c := good()
 		change(&c)

@@ -22,24 +22,12 @@ type ReceiverControl interface {
 	Removed(of events.Instance)
 }
 
-// Decoder makes data packets with a codec readable when they arrive, and again when they are delivered: a packet that
-// waits is held as it came. docs/protocol §13.6, §26.
-type Decoder interface {
-	// Check returns the readable form of packet b of a stream, valid until the next call. It fails with ErrUnreadable,
-	// wire.ErrUnsupported for a codec that is left out, or another error if b is malformed.
-	Check(of events.Instance, b []byte) ([]byte, error)
-	// Readable returns the readable form of a packet that Check accepted; nil if it cannot be decoded any more.
-	Readable(of events.Instance, b []byte) []byte
-	// Removed: the stream of an instance was removed.
-	Removed(of events.Instance)
-}
-
-// ErrUnreadable: a valid packet cannot be decoded here, which the Decoder has reported.
+// ErrUnreadable: a valid packet cannot be decoded here, which the message layer has reported.
 var ErrUnreadable = errors.New("packet cannot be decoded")
 
-// SetMessageLayer sets the control packets of the message layer, and its decoder. Call it before there are streams. By
-// default there are none: control packets are malformed, and codecs unsupported.
-func (r *Receiver) SetMessageLayer(c ReceiverControl, d Decoder) { r.control, r.decoder = c, d }
+// SetControl sets the control packets of the message layer. Call it before there are streams. By default they are
+// malformed.
+func (r *Receiver) SetControl(c ReceiverControl) { r.control = c }
 
 // Recipient is a publisher to which control packets are sent.
 type Recipient struct {
@@ -149,7 +137,6 @@ func (x Roster) Member(id, topic uint64) (m *Member, known, may bool) {
 // Defaults: no message layer.
 type noSenderControl struct{}
 type noReceiverControl struct{}
-type noDecoder struct{}
 
 func (noReceiverControl) Handle(Instant, events.Instance, []byte) error          { return wire.ErrType }
 func (noReceiverControl) Append(Instant, events.Instance, []byte) ([]byte, bool) { return nil, false }
@@ -163,7 +150,3 @@ func (noSenderControl) Append(Instant, wire.Header, []byte) []byte { return nil 
 func (noSenderControl) Sent(Instant, int)                          {}
 func (noSenderControl) Deadline() Instant                          { return Never }
 func (noSenderControl) MemberLeft()                                {}
-
-func (noDecoder) Check(events.Instance, []byte) ([]byte, error) { return nil, wire.ErrUnsupported }
-func (noDecoder) Readable(events.Instance, []byte) []byte       { return nil }
-func (noDecoder) Removed(events.Instance)                       {}

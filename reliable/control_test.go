@@ -46,7 +46,7 @@ func (x *recvControl) Deadline() Instant {
 func TestReceiverControl(t *testing.T) {
 	x := &recvControl{}
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Pad = 64 })
-	r.SetMessageLayer(x, noDecoder{})
+	r.SetControl(x)
 	of := events.Instance{Publisher: 7, Epoch: 3}
 	if _, ok := r.Recipient(of); ok {
 		t.Error("an unknown publisher is a recipient")
@@ -101,7 +101,7 @@ func TestReceiverControl(t *testing.T) {
 func TestReceiverControlByTheOtherLeg(t *testing.T) {
 	x := &recvControl{}
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.LegTags = []uint32{8, 9} })
-	r.SetMessageLayer(x, noDecoder{})
+	r.SetControl(x)
 	hb := heartbeatOf(1, 0, wire.Heartbeat{SentAt: 5, Interval: time.Second, StatusInterval: time.Second})
 	r.SetLeg(0)
 	r.Handle(1, 100, hb)

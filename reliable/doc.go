@@ -39,10 +39,10 @@
 // recv_stream.go (packets in order are delivered at once and in place), recv_window.go (waiting
 // packets), recv_loss.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
 // (events, which a Reader of internal/topics turns into messages). Then the topics with pages of their own in
-// docs/protocol: state (send_state.go, recv_state.go), legs (recv_legs.go), names and numbers of topics (send_topic.go,
-// send_index.go; recv_index.go, recv_names.go).
+// docs/protocol: state (send_state.go), legs (recv_legs.go), names and numbers of topics (send_topic.go,
+// send_index.go). What a receiver does with topics is above: a Stream calls its Contents.
 // control.go has what requests, replies and compression, which are internal/topics's, need of the package: packets
-// that it passes unparsed, members, numbers of messages, and an Encoder and a Decoder of packets (recv_unreadable.go).
+// that it passes unparsed, members, numbers of messages, and an Encoder of packets.
 //
 // The package is pure: it opens no socket, starts no goroutine, reads no clock and draws no randomness of its own.
 // Callers pass in received packets, the time (now) and the random source, and take out packets to send and events to

@@ -18,7 +18,7 @@ func TestUnwantedStreamIsLeft(t *testing.T) {
 	now := Instant(time.Hour)
 	r.Handle(now, 1, data(3, 0, 0))
 	replies(r, now)
-	setTopics(r, now, nil)
+	want(r, now, false)
 	naks, goodbyes := 0, 0
 	r.Handle(now, 1, data(3, 2, 0)) // packet 1 is missing
 	for range 50 {
@@ -97,7 +97,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 // If publishers prove their keys, a key that begins as many streams as possible leaves half of them
 // to others; streams that are down do not count. docs/protocol §12.1.
 func TestStreamsAreShared(t *testing.T) {
-	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.Trust = 16, trustAll })
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.ProvedKeys = 16, true })
 	now := Instant(time.Hour)
 	greedy := func(key uint64) int {
 		before := len(r.list)

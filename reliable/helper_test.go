@@ -3,7 +3,6 @@ package reliable
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -33,7 +32,7 @@ func senderConfig(c SenderConfig) SenderConfig {
 // receiverConfig is the same for receivers.
 func receiverConfig(c ReceiverConfig) ReceiverConfig {
 	c.WindowBytes, c.MemoryBytes = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.MemoryBytes, 64<<20)
-	c.MaxStreams, c.MaxMessage = cmp.Or(c.MaxStreams, 64), cmp.Or(c.MaxMessage, wire.MaxMessage)
+	c.MaxStreams = cmp.Or(c.MaxStreams, 64)
 	c.Deadline = cmp.Or(c.Deadline, 2*time.Second)
 	if c.Buffer == nil {
 		c.Buffer = NewReceiveBuffer(128, false, false)
@@ -168,19 +167,17 @@ type log struct {
 	legs       []LegEvent
 	up, down   []events.Cause // causes of down; one entry for each up
 	packets    []uint64
-	gaps       [][3]uint64 // first, count, cause
-	listed     []EventListing
+	gaps       [][3]uint64    // first, count, cause
 	lost       []events.Cause // causes of EventDown
-	collisions []events.TopicCollisionError
 	faults     []events.FaultError
-	unnamed    []events.Cause
 	losses     []LossEvent
 	timed      []time.Duration
 	refused    [][2]uint64 // publisher, reason
 	duplicates [][2]*Stream
 	peers      map[uint32]int
 	onPacket   func(st *Stream, runs []byte)
-	room       func() bool // nil: there is always room
+	room       func() bool            // nil: there is always room
+	contents   func(*Stream) Contents // nil: opaque
 }
 
 func (l *log) StreamUp(*Stream) { l.up = append(l.up, 0) }
@@ -223,7 +220,7 @@ func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	setTopics(r, 0, []string{"a.b"})
+	want(r, 0, true)
 	return r
 }
 
@@ -270,17 +267,47 @@ func (l *log) count(step LossStep) (n int) {
 	return n
 }
 
-// setTopics changes the wanted topics to these.
-func setTopics(r *Receiver, now Instant, names []string) {
-	for _, t := range maps.Clone(r.wants) {
-		if !slices.Contains(names, t.name) {
-			r.Unwant(t.name)
-		}
+// opaque is a message layer that reads nothing.
+type opaque struct{}
+
+func (opaque) Check([]byte) ([]byte, error)                                  { return nil, wire.ErrUnsupported }
+func (opaque) Readable([]byte) []byte                                        { return nil }
+func (opaque) Packet(uint64, []byte, bool) (follow bool)                     { return false }
+func (opaque) Delivered(uint64)                                              {}
+func (opaque) Lost(seq, end uint64)                                          {}
+func (opaque) Fetch(first, end uint64)                                       {}
+func (opaque) Came(Instant, uint64, []byte)                                  {}
+func (opaque) Begin(Instant) bool                                            { return true }
+func (opaque) Fetched()                                                      {}
+func (opaque) Join(_, _ Instant) bool                                        { return true }
+func (opaque) JoinDue() Instant                                              { return Never }
+func (opaque) Reread()                                                       {}
+func (opaque) Overrun()                                                      {}
+func (opaque) Status(_ *wire.Status, want bool) (wire.Flags, []uint64, bool) { return 0, nil, want }
+func (opaque) Heartbeat(_ wire.Flags, asked uint64) (due bool)               { return asked != 0 }
+func (opaque) Removed()                                                      {}
+
+// want sets whether messages are wanted, and informs publishers.
+func want(r *Receiver, now Instant, wanted bool) {
+	r.SetWanted(wanted)
+	r.WantedChanged(now)
+}
+
+// listing is a message layer with topics in its part of statuses.
+type listing struct {
+	opaque
+	topics []uint64
+	open   bool // with a question
+}
+
+func (l *listing) Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool) {
+	if l.open {
+		s.Question, flags = 1, wire.FlagWantTopics
 	}
-	for _, name := range names {
-		r.Want(name)
+	if all = want || l.open; all {
+		topics = l.topics
 	}
-	r.TopicsChanged(now)
+	return flags, topics, all
 }
 
 // message is a message in a packet.

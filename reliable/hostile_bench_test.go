@@ -45,7 +45,7 @@ func BenchmarkHostile(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			setTopics(r, 0, []string{"a.b"})
+			r.SetWanted(true)
 			now := Instant(time.Hour)
 			for _, publisher := range []events.ID{7, 8} { // as many streams as there is room for
 				for seq := range uint64(10) {

@@ -75,12 +75,6 @@ const (
 
 	// stateCollect is how long a publisher collects requests for state before it begins a round.
 	stateCollect = 20 * time.Millisecond
-	// stateGrace is how long a receiver waits for a publisher to announce that it keeps state.
-	stateGrace = 200 * time.Millisecond
-	// statePauses is how many recovery deadlines a round of state may pause; stateTries is how many rounds may fail for a
-	// receiver before it gives up.
-	statePauses = 5
-	stateTries  = 5
 	// stateFloor is the least budget of state, in bytes a second, of a publisher without a rate limit.
 	stateFloor = 8 << 20
 

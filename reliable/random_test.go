@@ -84,6 +84,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 		r.full = r.full || r.rng.IntN(8) == 0 // an output that runs out of room
 		return !r.full
 	}
+	r.contents = func(st *Stream) Contents { return &inSequence{t: t, next: st.Reached()} }
 	r.x.r = newReceiver(t, &r.log, func(c *ReceiverConfig) {
 		c.Loans, c.MaxStreams = r.x, 1+r.rng.IntN(3)
 		if r.rng.IntN(3) == 0 {
@@ -121,7 +122,7 @@ func (r *random) step() {
 		}
 		b := data(r.epoch, r.high, 0)
 		if r.high++; r.rng.IntN(8) == 0 { // with an index round
-			b = append(append(b, wiretest.Index(begins|all, r.rng.Uint64N(r.high))...), wiretest.Index(ends, 1)...)
+			b = append(append(b, wiretest.Index(wire.IndexBegins|wire.IndexAll, r.rng.Uint64N(r.high))...), wiretest.Index(wire.IndexEnds, 1)...)
 		}
 		r.handle(b)
 	case k < 700:
@@ -208,6 +209,25 @@ func (r *random) done(c *randomCursor) {
 	c.c.Return()
 }
 
+// inSequence is a message layer that checks that it gets each packet once, delivered or lost.
+type inSequence struct {
+	opaque
+	t    *testing.T
+	next uint64
+}
+
+func (x *inSequence) Packet(seq uint64, _ []byte, _ bool) (follow bool) {
+	x.Lost(seq, seq+1)
+	return false
+}
+
+func (x *inSequence) Lost(seq, end uint64) {
+	if seq != x.next {
+		x.t.Errorf("packet %d follows %d", seq, x.next)
+	}
+	x.next = end
+}
+
 // judge checks all streams.
 func (r *random) judge() {
 	lent, open := 0, uint64(0)
@@ -228,8 +248,8 @@ func (r *random) judge() {
 			r.t.Errorf("packets below %d of %d are tracked; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)
 		case st.abandon.below > st.next && st.next == st.tracked:
 			r.t.Errorf("given up below %d, but next is %d", st.abandon.below, st.next)
-		case st.topics.index.comes == comesAnswer || st.topics.index.comes == comesClosing:
-			r.t.Errorf("a round has not ended at %d", st.next)
+		case st.contents.(*inSequence).next != st.next:
+			r.t.Errorf("the message layer is at %d, the stream at %d", st.contents.(*inSequence).next, st.next)
 		case st.life.downDue && st.next == st.high:
 			r.t.Errorf("the loss of the publisher is not delivered at %d", st.next)
 		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt:

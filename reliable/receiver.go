@@ -1,7 +1,6 @@
 package reliable
 
 import (
-	"cmp"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -19,9 +18,8 @@ type Receiver struct {
 	tombstones tombstones[events.Instance, formerStream]
 	memory     int // bytes of all windows
 	windows    int // streams with window memory, without detached ones
-	subscribed
+	interest
 	counted counted
-	names   names
 	async   bool // outputs of new streams will keep packets
 	inHand
 
@@ -30,7 +28,7 @@ type Receiver struct {
 	stalledUntil upTime    // packets that arrived until then may be unread (NoteStall)
 	turn         int       // index of the stream with which Next continues
 	heldUp       []*Stream // streams that report that this receiver holds them up, or no longer does
-	stats        stats.Receiver
+	stats        stats.ReceiverPackets
 	noticed
 	leg  int         // leg of the packet that is being handled
 	legs []legCounts // nil with one leg
@@ -41,7 +39,6 @@ type environment struct {
 	sink    Sink
 	peers   Sources
 	control ReceiverControl
-	decoder Decoder
 	clock   Clock // for times of deliveries
 	runs    *Running
 }
@@ -49,8 +46,7 @@ type environment struct {
 // inHand holds values of the call in progress, so that they are not allocated each time.
 type inHand struct {
 	scratch Event // the event being delivered
-	// named holds the topics of a status: one more than fit, so that an excess shows.
-	named [wire.MaxStatusTopics + 1]uint64
+	status  wire.Status
 }
 
 // NewReceiver returns a receiver of one group. It fails if cfg is invalid.
@@ -58,10 +54,10 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	cfg.LegTags, cfg.TopicRuns = legTags(cfg.GroupTag, cfg.LegTags), cmp.Or(cfg.TopicRuns, wire.TopicRuns)
+	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{
-		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
-		environment: environment{sink, peers, noReceiverControl{}, noDecoder{}, Clock{}, new(Running)},
+		cfg: cfg, interest: interest{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
+		environment: environment{sink, peers, noReceiverControl{}, Clock{}, new(Running)},
 		instances:   newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
 	}
 	if n := len(cfg.LegTags); n > 1 {
@@ -92,7 +88,7 @@ func (r *Receiver) MemoryUsed() int {
 }
 
 // Stats returns the counters.
-func (r *Receiver) Stats() stats.Receiver { return r.stats }
+func (r *Receiver) Stats() stats.ReceiverPackets { return r.stats }
 
 // Handle processes one packet of the group. from is its source, for Peers. A bad packet only changes a counter.
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
@@ -203,7 +199,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	st.origin.Store(&Origin{Instance: h.Instance(), Address: r.peers.Address(from)})
 	st.named(name)
-	if (r.async || r.cfg.FromState) && !st.window() {
+	if (r.async || r.cfg.Joins) && !st.window() {
 		r.peers.Forget(peer)
 		r.refuse(now, h, events.RefusedMemory)
 		return nil
@@ -211,8 +207,9 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	if st.Publisher == r.cfg.Own.Publisher && st.Instance != r.cfg.Own {
 		r.stats.Namesakes++
 	}
-	if r.cfg.FromState && !known {
-		st.wantState(now)
+	if r.cfg.Joins && !known {
+		st.win.join.phase = joinWaits
+		st.stalled = true // packets in order wait, too
 	}
 	r.instances.add(st)
 	r.list = append(r.list, st)
@@ -221,13 +218,8 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.latest = st
 	r.stats.Streams++
 	r.wake.by(now)
-	st.out = r.sink.Open(st)
+	st.out, st.contents = r.sink.Open(now, st)
 	r.sink.StreamUp(st)
-	if x := &st.topics.index; st.next == 0 {
-		x.known = true
-	} else {
-		st.askAll()
-	}
 	if fetches {
 		st.fetch(now, at.lead)
 	}
@@ -240,7 +232,6 @@ type extent struct{ trail, lead uint64 }
 // Tick ends a batch of Handle calls and processes timers. Losses are judged here, not packet by packet, so that
 // reordering within a batch is no loss.
 func (r *Receiver) Tick(now Instant) {
-	r.rejudge(now)
 	for _, st := range r.list {
 		st.report.share.note(now, !st.life.down, st.high)
 	}

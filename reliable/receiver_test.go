@@ -335,7 +335,7 @@ func TestReceiverRepliesWithChecksum(t *testing.T) {
 // result: for every changed bit of a header, and without a cached header.
 func TestReceiverCachesHeaders(t *testing.T) {
 	for bit := range 8 * wire.DataHeaderLen {
-		var stats [2]stats.Receiver
+		var stats [2]stats.ReceiverPackets
 		for i, short := range []bool{false, true} {
 			l := &log{}
 			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own = events.Instance{Publisher: 7 ^ 1<<9, Epoch: 3} })

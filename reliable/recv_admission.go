@@ -16,7 +16,7 @@ func (r *Receiver) admit(publisher events.ID) bool {
 		}
 		r.evict(st)
 	}
-	if r.cfg.Trust != nil && !r.fair(uint32(publisher>>32)) {
+	if r.cfg.ProvedKeys && !r.fair(uint32(publisher>>32)) {
 		return false
 	}
 	if len(r.list) < r.cfg.MaxStreams {
@@ -100,9 +100,8 @@ func (r *Receiver) remove(st *Stream) {
 	for _, p := range st.path.peers() {
 		r.peers.Forget(p)
 	}
-	r.forgetNames(st)
+	st.contents.Removed()
 	r.control.Removed(st.Instance)
-	r.decoder.Removed(st.Instance)
 	if !st.win.keeps {
 		st.freeWindow()
 		return
@@ -130,3 +129,6 @@ func (r *Receiver) Leave() {
 
 // Detached reports whether outputs of streams that are over still keep packets.
 func (r *Receiver) Detached() bool { return len(r.detached) > 0 }
+
+// signKey is the id of the key with which the stream's publisher signs. docs/protocol §29.1.
+func (st *Stream) signKey() uint32 { return uint32(st.Publisher >> 32) }

@@ -152,7 +152,7 @@ func TestGroupsTogetherPromiseWhatFitsTheirBuffer(t *testing.T) {
 	if len(buffer.groups) != 1 || len(buffer.shares) != 1 {
 		t.Errorf("%d groups and %d shares, want 1", len(buffer.groups), len(buffer.shares))
 	}
-	setTopics(all[1], 2, []string{"a.b"})
+	want(all[1], 2, true)
 	if all[2].Free(); len(buffer.groups) != 2 {
 		t.Errorf("%d groups after one is wanted again, want 2", len(buffer.groups))
 	}

@@ -365,7 +365,7 @@ func TestPublisherComesUpWithItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	setTopics(r, 0, []string{"a.b"})
+	r.SetWanted(true)
 	r.Handle(1, 1, heartbeatOf(1, 0, wire.Heartbeat{SentAt: 1, Name: []byte("feed-a")}))
 	r.Handle(1, 1, heartbeatOf(2, 0, wire.Heartbeat{SentAt: 1, Name: []byte("\x1b[31m")}))
 	r.Handle(1, 1, data(3, 0, 0))

@@ -18,7 +18,6 @@ type liveness struct {
 	heartbeatEvery time.Duration // its advertised heartbeat interval
 	old            int           // heartbeats in a row that were not new; negative: reported
 	free           bool          // it waits for no member
-	keepsState     bool          // it keeps state for late joiners
 	continued      bool          // the stream was removed before, and continues where it stopped
 
 	down      bool // silent, or finished
@@ -67,14 +66,14 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.follow(from)
 		st.named(hb.Name)
 		st.alive(now)
-		st.life.free, st.life.keepsState = flags&wire.FlagFree != 0, flags&wire.FlagState != 0
+		st.life.free = flags&wire.FlagFree != 0
 		st.life.heartbeatEvery = min(hb.Interval, maxHeartbeat)
 		st.nak.heard(hb)
 		st.clock.heard(now, hb.SentAt)
 		st.clock.timer.heard(st, hb)
 		st.report.heard(hb)
 		st.heldUp(hb)
-		st.report.asks(st, now, flags, hb)
+		st.report.heartbeat(st, now, flags, hb)
 		st.reportDuplicate()
 	} else if st.life.down && !st.life.finished {
 		return // it proves nothing about a publisher that is lost
@@ -210,7 +209,7 @@ func (st *Stream) close(now Instant) {
 // or the output had no room for them.
 func (st *Stream) deliverEnd(cause events.Cause) {
 	e := st.r.event(EventEnd, st.next)
-	e.Count, e.Cause, e.Listing, e.Announced = st.high-st.next, cause, st.topics.index.closing(), st.Announced()
+	e.Count, e.Cause = st.high-st.next, cause
 	countLost(&st.r.stats, e.Count, e.LostBy())
 	st.win.counts.Lost += e.Count
 	st.out.Deliver(e)
@@ -226,7 +225,7 @@ func (st *Stream) tick(now Instant) bool {
 	}
 	st.growWindow()
 	st.expire(now)
-	if st.stalled || st.win.state.phase == stateBehind {
+	if st.stalled || st.win.join.phase == joinBehind {
 		st.advance(now) // a reader may have left, or may have read on without a notice
 	}
 	st.report.tick(st, now)
@@ -263,17 +262,38 @@ func (st *Stream) lose(now Instant) {
 	st.giveUp(now, st.high, cause)
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), cause
 	st.report.stop()
-	if st.win.state.waits() {
-		st.advance(now) // delivers without state
+	if st.win.join.waits() {
+		st.advance(now)
 	}
 	if cause == events.CauseRestart {
 		st.r.stats.Restarts++
 	} else {
 		st.r.stats.StreamsLost++
 	}
-	st.downDue()
+	st.RepeatDown()
 	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, cause)
+}
+
+// RepeatDown makes an EventDown due, when the output has everything. The publisher is lost.
+func (st *Stream) RepeatDown() {
+	st.life.downDue = true
+	st.flushDown()
+}
+
+// flushDown delivers an EventDown that is due, if the output has everything before it, and room.
+func (st *Stream) flushDown() {
+	if !st.life.downDue || st.next < st.high || st.win.history.open || st.win.join.waits() {
+		return
+	}
+	if !st.out.Room() {
+		st.stalled = true
+		return
+	}
+	st.life.downDue = false
+	e := st.r.event(EventDown, st.next)
+	e.Cause = st.life.downCause
+	st.out.Deliver(e)
 }
 
 // oldHeartbeats is how many heartbeats in a row that are not new are reported as a fault: fewer may be copies.
@@ -315,11 +335,11 @@ func (st *Stream) deadline() Instant {
 	if st.nak.missing > 0 {
 		d = min(d, st.nak.at, st.nak.expireAt)
 	}
-	if st.win.state.wants() {
-		d = min(d, st.stateDue())
+	if st.win.join.waits() {
+		d = min(d, st.contents.JoinDue())
 	}
-	if a := &st.win.history.ahead; a.waits && st.win.history.open {
-		d = min(d, st.r.when(st.r.expiry(a.since, st.r.cfg.Deadline)))
+	if h := &st.win.history; h.waits && h.open {
+		d = min(d, st.r.when(st.r.expiry(h.since, st.r.cfg.Deadline)))
 	}
 	return d
 }

@@ -59,7 +59,8 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.slots.Release(e.slot)
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
 	*e = entry{state: entryMissing, since: st.r.up(now), due: due}
-	st.win.history.low, st.win.state.scan = st.next, st.next
+	st.win.history.low = st.next
+	st.contents.Reread()
 	st.r.stats.Missing++
 	st.r.stats.Overrun++
 	st.nak.addMissing(1, due, now.Add(st.r.cfg.Deadline))
@@ -146,7 +147,7 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	}
 	st.alive(now)
 	st.high = max(st.high, seq)
-	st.win.state.overrun()
+	st.contents.Overrun()
 	// Give up a quarter of the window more than necessary, so that the next packets find room.
 	st.giveUp(now, seq+1-st.win.span+st.win.span/4, events.CauseOverrun)
 }
@@ -210,5 +211,5 @@ func (st *Stream) skip(n uint64, cause events.Cause) {
 	st.next += n
 	st.tracked = max(st.tracked, st.next)
 	st.high = max(st.high, st.next)
-	st.lostContents(lost, st.next)
+	st.contents.Lost(lost, st.next)
 }

@@ -88,7 +88,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	if n.missing == 0 || judged < n.at || st.life.down {
 		return nil
 	}
-	if !st.r.wanting() {
+	if !st.r.wanted {
 		n.at = now.Add(maxRetry) // no subscription wants the stream
 		return nil
 	}

@@ -16,23 +16,11 @@ const (
 	EventPacket EventKind = iota
 	// EventGap: Count packets from Seq on are lost permanently, for Cause.
 	EventGap
-	// EventListed: the packets so far have topic runs of all topics that lost messages in the lost packets of Listing.
-	EventListed
 	// EventDown: the publisher is lost, for Cause. More may follow.
 	EventDown
-	// EventCollision: the publisher uses the id of a wanted topic for another name. Once per stream and topic, when the
-	// receiver learns it. Readers find it in their packets; later ones use Stream.Collided.
-	EventCollision
 	// EventFault: the publisher violates the protocol: one of its packets does not parse. For the 1st, 2nd, 4th, 8th …
 	// occurrence, when it arrives. Readers report the faults that they find themselves.
 	EventFault
-	// EventUnnamed: the name of Topic, which LearnNames needs, exceeds the limit on names.
-	EventUnnamed
-	// EventState: Packet holds state runs, not a whole packet, with which the stream begins (ReceiverConfig.FromState).
-	// These events come before all others of the stream.
-	EventState
-	// EventStateEnd: the state is complete, or there is none, for the reason in State.
-	EventStateEnd
 	// EventEnd is the last event: the publisher has ended (CauseNone), or was lost before. Count packets from Seq on are
 	// lost.
 	EventEnd
@@ -40,22 +28,15 @@ const (
 
 // Event is one element of the ordered output of a stream.
 type Event struct {
-	Kind  EventKind
-	Cause events.Cause // EventGap, EventDown, EventEnd, EventUnnamed
-	Slot  uint32       // EventPacket: slot of the packet, or ring.NoSlot
-	Seq   uint64       // of the packet, the first lost packet, or the next packet
-	// Count is, in EventGap and EventEnd, packets lost; in EventStateEnd, with StateOverrun, bytes of the window.
-	Count     uint64
-	Packet    []byte       // EventPacket: the whole packet, in readable form
-	Packed    int          // EventPacket: its size in the slot with a codec; 0: it has none
-	Step      int          // EventPacket: wire.Data.Step, if known
-	Listing   EventListing // EventListed; EventDown, EventEnd: of the closing round
-	Topic     uint64       // EventUnnamed: its id
-	Collision *events.TopicCollisionError
-	Fault     *events.FaultError
-	State     events.StateCause // EventStateEnd
-	Topics    []uint64          // EventStateEnd: wanted topics that the publisher has or may have
-	Announced []string          // EventEnd, EventDown: Stream.Announced
+	Kind   EventKind
+	Cause  events.Cause // EventGap, EventDown, EventEnd
+	Slot   uint32       // EventPacket: slot of the packet, or ring.NoSlot
+	Seq    uint64       // of the packet, the first lost packet, or the next packet
+	Count  uint64       // EventGap, EventEnd: packets lost
+	Packet []byte       // EventPacket: the whole packet, in readable form
+	Packed int          // EventPacket: its size in the slot with a codec; 0: it has none
+	Step   int          // EventPacket: wire.Data.Step, if known
+	Fault  *events.FaultError
 }
 
 // LostBy is why the packets of an EventGap or EventEnd are lost. A publisher that has ended has withdrawn the packets
@@ -78,12 +59,12 @@ func (e *Event) Size() int {
 // Output receives the events of one stream, in order. A receiver calls it during Handle, Tick and Resume; meanwhile an
 // Output may call only methods of the receiver and its streams that change nothing.
 type Output interface {
-	// Room reports whether the output can take the next event and an EventListed. If not, the stream stalls, holds later
-	// packets, and continues with Receiver.Resume or Tick.
+	// Room reports whether the output can take the next event. If not, the stream stalls, holds later packets, and
+	// continues with Receiver.Resume or Tick.
 	Room() bool
 	// Deliver takes the next event; event and packet are valid during the call. It reports whether the output keeps the
-	// slot of the packet, which it then releases to the stream's Slots itself. EventEnd, EventFault, EventCollision and
-	// EventUnnamed come even without room, and so do other events while the stream has no memory to hold packets.
+	// slot of the packet, which it then releases to the stream's Slots itself. EventEnd and EventFault come even without
+	// room, and so do other events while the stream has no memory to hold packets.
 	Deliver(e *Event) (kept bool)
 	// Backlog is how many events are unread by readers that hold the stream up, and how many kept slots no reader needs
 	// any more.
@@ -125,11 +106,9 @@ func (st *Stream) Unkeep() {
 	}
 }
 
-// deliverPacket delivers packet b, which is next, and in readable form is p. topics: it may have topic or index runs.
-func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int, topics bool) (kept bool) {
-	if topics {
-		st.inspect(st.next, PacketData(p))
-	}
+// deliverPacket delivers packet b, which is next, and in readable form is p. control: as in entry.
+func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int, control bool) (kept bool) {
+	follow := st.contents.Packet(st.next, PacketData(p), control)
 	e := &st.r.scratch
 	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed, e.Step = EventPacket, slot, st.next, p, 0, step
 	if wire.CodecOf(b) != wire.CodecNone {
@@ -138,14 +117,8 @@ func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int, topics bool)
 	if st.next >= st.clock.timer.next {
 		st.clock.timer.deliver(st)
 	}
-	if len(st.topics.names.refused) > 0 {
-		st.passOver(p)
-	}
-	kept = st.out.Deliver(e)
-	if x := &st.topics.index; x.listedAt == st.next+1 {
-		e := st.r.event(EventListed, st.next+1)
-		e.Listing = x.listed
-		st.out.Deliver(e)
+	if kept = st.out.Deliver(e); follow {
+		st.contents.Delivered(st.next)
 	}
 	return kept
 }

@@ -15,7 +15,12 @@ type recorder struct {
 }
 
 // Open implements Sink.
-func (l *log) Open(st *Stream) Output { return &recorder{log: l, st: st} }
+func (l *log) Open(_ Instant, st *Stream) (Output, Contents) {
+	if l.contents == nil {
+		return &recorder{log: l, st: st}, opaque{}
+	}
+	return &recorder{log: l, st: st}, l.contents(st)
+}
 
 // read reports whether cursors read the stream.
 func (o *recorder) read() bool { return o.cursor != nil && o.cursor.Cursors() > 0 }
@@ -33,16 +38,10 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 		if e.Count > 0 {
 			l.gaps = append(l.gaps, [3]uint64{e.Seq, e.Count, uint64(e.LostBy())})
 		}
-	case EventListed:
-		l.listed = append(l.listed, e.Listing)
 	case EventDown:
 		l.lost = append(l.lost, e.Cause)
-	case EventCollision:
-		l.collisions = append(l.collisions, *e.Collision)
 	case EventFault:
 		l.faults = append(l.faults, *e.Fault)
-	case EventUnnamed:
-		l.unnamed = append(l.unnamed, e.Cause)
 	}
 	if !o.read() {
 		return false
@@ -54,7 +53,7 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 	case EventEnd:
 		note := *e
 		o.cursor.End(e.Seq, &note)
-	case EventGap, EventListed, EventDown, EventCollision:
+	case EventGap, EventDown:
 		note := *e
 		o.cursor.AppendNote(e.Seq, &note)
 	}

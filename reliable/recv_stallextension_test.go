@@ -69,7 +69,7 @@ func TestStallExtension(t *testing.T) {
 func TestStatusesWhileBehind(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	r := newReceiver(t, new(log), nil)
-	setTopics(r, at(0), []string{"a.b"})
+	want(r, at(0), true)
 	r.Handle(at(0), 5, data(3, 10, 0))
 	r.Tick(at(0))
 	run := func(from, to time.Duration, behind bool) uint64 {

@@ -16,10 +16,9 @@ type reportState struct {
 	sentAt    Instant
 	sentNext  uint64
 	sentLimit uint64
-	sent      int    // statuses sent
-	asked     uint64 // topic that the publisher asked for last; 0: none
+	sent      int // statuses sent
 	lost      uint32
-	topics    bool    // the next status names topics
+	full      bool    // the next status has all that statuses may have
 	changeAt  Instant // a change of subscriptions makes no status due before
 	at        Instant // when the next status is due at the latest
 	share     streamShare
@@ -68,38 +67,28 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if now < p.at {
 		return nil
 	}
-	unwanted := (!st.r.wanting() || st.life.down) && !p.leaving && !st.life.finished
+	unwanted := (!st.r.wanted || st.life.down) && !p.leaving && !st.life.finished
 	if unwanted && p.farewells == 0 {
 		p.at = Never // no subscription wants the stream, or its publisher is lost
 		return nil
 	}
 	h := st.header()
-	if p.leaving || !st.r.wanting() { // also to a publisher that has ended: an answer must not readmit this receiver
+	if p.leaving || !st.r.wanted { // also to a publisher that has ended: an answer must not readmit this receiver
 		h.Flags |= wire.FlagLeaving
 	}
-	if st.win.history.open || st.win.state.joining() {
+	if st.win.history.open || st.win.join.phase != joinNone {
 		h.Flags |= wire.FlagJoining
 	}
-	if st.win.state.wants() {
-		h.Flags |= wire.FlagWantState
-	}
-	x := &st.topics.index
-	if x.open {
-		h.Flags |= wire.FlagWantTopics
-	}
+	s := &st.r.status
+	*s = wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest,
+		Lost: p.lost, Unread: uint32(st.unread())}
 	// Topics, name and tag take space: they go with statuses at the cadence, not with those that flow control triggers.
-	var topics []uint64
-	var name, tag []byte
-	// A question is answered for the topics that are known to the publisher.
-	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics || x.open {
-		p.topics, p.changeAt = false, now.Add(minStatusEvery)
-		topics, name, tag = st.namedTopics(), st.r.name, st.r.tag
-		if st.r.names.to != nil {
-			h.Flags |= wire.FlagMoreTopics
-		}
+	flags, topics, full := st.contents.Status(s, now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.full)
+	h.Flags |= flags
+	if full {
+		p.full, p.changeAt = false, now.Add(minStatusEvery)
+		s.Name, s.Tag = st.r.name, st.r.tag
 	}
-	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest,
-		Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag, Since: x.since, Question: x.number}
 	if st.clock.newest != 0 {
 		s.EchoDelay = now.Sub(st.clock.at)
 	}
@@ -118,7 +107,52 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	}
 	st.r.stats.Statuses++
 	st.win.history.ask(st, now)
-	return st.withChecksum(wire.AppendStatus(buf, h, &s, topics))
+	return st.withChecksum(wire.AppendStatus(buf, h, s, topics))
+}
+
+// interest is what this bus states in statuses: whether it wants messages of the group, its name and its tag.
+type interest struct {
+	wanted    bool
+	name, tag []byte
+}
+
+// SetWanted sets whether messages of the group are wanted. If not, nothing is requested, and statuses say that the
+// receiver leaves.
+func (r *Receiver) SetWanted(wanted bool) { r.wanted = wanted }
+
+// WantedChanged is Report after what is wanted has changed. If no messages are wanted, the receiver sends leaving
+// statuses.
+func (r *Receiver) WantedChanged(now Instant) {
+	r.counted.set(&r.cfg, true)
+	for _, st := range r.list {
+		st.report.farewells = 0
+		if !r.wanted && st.report.sent > 0 {
+			st.report.farewells = farewells
+		}
+	}
+	r.Report(now)
+}
+
+// Report makes statuses due to all publishers, with all of the message layer's part.
+func (r *Receiver) Report(now Instant) {
+	for _, st := range r.list {
+		st.report.full = true
+		st.report.changed(now)
+	}
+}
+
+// Report makes a status due at that time. full: with all of the message layer's part.
+func (st *Stream) Report(at Instant, full bool) {
+	st.report.full = st.report.full || full
+	st.report.by(at)
+}
+
+// heartbeat makes a status due if the message layer answers a new heartbeat.
+func (p *reportState) heartbeat(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
+	if st.contents.Heartbeat(flags, hb.Asked) {
+		p.full = true
+		p.solicited(st.r.cfg.Rand, max(now, p.changeAt), hb)
+	}
 }
 
 // limit is the first sequence for which there is no room. Room ends with the window, of which readers still use a part,

@@ -20,6 +20,7 @@ type Stream struct {
 	events.Instance
 	origin     atomic.Pointer[Origin]
 	out        Output
+	contents   Contents
 	plain      plainHeader
 	packetSize int
 	path       paths
@@ -33,7 +34,6 @@ type Stream struct {
 
 	life       liveness
 	duplicates reportedDuplicates
-	topics     streamTopics
 	holding    holding
 	nak        nakState
 	report     reportState
@@ -79,6 +79,51 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 	return st
 }
 
+// Contents is the message layer's part of one stream, which reads the runs of its packets. The stream calls it during
+// Handle, Tick, Resume and Next; it may then call the stream's Report and BeginAt.
+type Contents interface {
+	// Check returns the readable form of packet b, which has a codec and has arrived, valid until the next call. It fails
+	// with ErrUnreadable, wire.ErrUnsupported for a codec that is left out, or another error if b is malformed.
+	// docs/protocol §13.6, §26.
+	Check(b []byte) ([]byte, error)
+	// Readable returns the readable form of a packet that Check accepted: one that waits is held as it came. Nil: it
+	// cannot be decoded any more.
+	Readable(b []byte) []byte
+
+	// Packet: packet seq, with these runs, is delivered next. control: it may have other runs than messages. follow: call
+	// Delivered after it.
+	Packet(seq uint64, runs []byte, control bool) (follow bool)
+	// Delivered: the output has packet seq.
+	Delivered(seq uint64)
+	// Lost: the packets from sequence seq up to end are lost permanently.
+	Lost(seq, end uint64)
+
+	// Fetch: the stream begins to fetch its history (ReceiverConfig.FromWindow), the packets from first up to end.
+	Fetch(first, end uint64)
+	// Came: a packet of the history has arrived.
+	Came(now Instant, seq uint64, runs []byte)
+	// Begin reports whether the history can be delivered. It may call Waiting for packets behind it, and BeginAt.
+	Begin(now Instant) bool
+	// Fetched: the history is delivered next.
+	Fetched()
+
+	// Join joins the stream (ReceiverConfig.Joins), by packets that wait. It reports whether packets are to be delivered
+	// now. What should have arrived by judged has. It may call Waiting and BeginAt.
+	Join(now, judged Instant) bool
+	// JoinDue is when Join may return another result though no packet arrives.
+	JoinDue() Instant
+	// Reread: packets that wait were dropped. Overrun: packets that wait exceed the window.
+	Reread()
+	Overrun()
+
+	// Status adds the message layer's part to the next status. want: all of it, which takes space. all: it added all.
+	Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool)
+	// Heartbeat: a new heartbeat has these flags, and asks whether a topic is wanted; 0: none. due: a status must answer.
+	Heartbeat(flags wire.Flags, asked uint64) (due bool)
+	// Removed: the stream was removed.
+	Removed()
+}
+
 // Start is the first sequence of the stream that this receiver delivers.
 func (st *Stream) Start() uint64 { return st.start }
 
@@ -90,6 +135,9 @@ func (st *Stream) Next() uint64 {
 	}
 	return st.next
 }
+
+// Reached is Next, but of the packets that are still to be fetched while the history is fetched.
+func (st *Stream) Reached() uint64 { return st.next }
 
 type entryState uint8
 
@@ -103,15 +151,15 @@ const (
 
 // entry is what a receiver knows of a packet between next and tracked.
 type entry struct {
-	state  entryState
-	cause  events.Cause
-	tries  uint8
-	size   uint16  // of a held packet
-	slot   uint32  // of a held packet; the loan of a lent one
-	topics bool    // a held or lent packet may have topic or index runs
-	since  upTime  // when it was found missing; in a held or lent repair, when that arrived
-	due    Instant // when to request it next
-	asked  Instant // when it was last requested
+	state   entryState
+	cause   events.Cause
+	tries   uint8
+	size    uint16  // of a held packet
+	slot    uint32  // of a held packet; the loan of a lent one
+	control bool    // a held or lent packet may have runs that concern more than their topics
+	since   upTime  // when it was found missing; in a held or lent repair, when that arrived
+	due     Instant // when to request it next
+	asked   Instant // when it was last requested
 }
 
 // data processes a data packet that missed the fast path of Handle.
@@ -209,7 +257,7 @@ func (st *Stream) inOrder(now Instant, b []byte, d *wire.Data) bool {
 
 // deliverNext delivers packet b, in readable form p, which is next while none is missing.
 func (st *Stream) deliverNext(b, p []byte, slot uint32, d *wire.Data) {
-	kept := st.deliverPacket(b, p, slot, d.Step, hasTopics(d))
+	kept := st.deliverPacket(b, p, slot, d.Step, hasControl(d))
 	if slot != ring.NoSlot && !kept {
 		st.win.slots.Release(slot)
 	}
@@ -217,8 +265,8 @@ func (st *Stream) deliverNext(b, p []byte, slot uint32, d *wire.Data) {
 	st.tracked, st.high = st.next, max(st.high, st.next)
 }
 
-// hasTopics reports whether a packet may have topic or index runs.
-func hasTopics(d *wire.Data) bool { return d.Topics || d.Codec != wire.CodecNone }
+// hasControl reports whether a packet may have runs beside messages, which the message layer may read before its turn.
+func hasControl(d *wire.Data) bool { return d.Topics || d.Codec != wire.CodecNone }
 
 // accept processes a packet within the window.
 func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair bool) {
@@ -251,7 +299,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair
 			st.extend(now, seq+1) // the packet exists, and will be requested
 			return
 		}
-		held.topics = hasTopics(d)
+		held.control = hasControl(d)
 	}
 	repaired := false
 	if seq < st.tracked {
@@ -265,11 +313,13 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, d *wire.Data, repair
 	if repaired {
 		e.since = st.r.up(now)
 	}
-	if h := &st.win.history; h.open && h.seek.open() && seq < h.end {
-		h.seek.came(st, now, seq, b)
+	if h := &st.win.history; h.open && seq < h.end {
+		if p := st.readable(b); p != nil {
+			st.contents.Came(now, seq, PacketData(p))
+		}
 	}
 	if direct {
-		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0, hasTopics(d))
+		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0, hasControl(d))
 		if repaired {
 			st.reportDelivered(now, e)
 		}
@@ -289,7 +339,7 @@ func (st *Stream) advance(now Instant) {
 	if !st.win.history.settled(st, now) {
 		return
 	}
-	if st.win.state.phase != stateNone && !st.joinState(now) {
+	if st.win.join.phase != joinNone && !st.join(now) {
 		st.stalled = true
 		return
 	}
@@ -316,7 +366,7 @@ func (st *Stream) advance(now Instant) {
 		if e.state == entryHeld {
 			slot = e.slot
 		}
-		if st.deliverPacket(b, p, slot, 0, e.topics) {
+		if st.deliverPacket(b, p, slot, 0, e.control) {
 			e.state = entryEmpty // the output owns the slot
 		} else {
 			st.drop(e)

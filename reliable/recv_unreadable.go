@@ -12,7 +12,7 @@ import (
 // decode processes a data packet with a codec.
 func (st *Stream) decode(now Instant, b []byte, d *wire.Data, repair bool) {
 	if seq := d.Seq; st.needs(seq) {
-		p, err := st.r.decoder.Check(st.Instance, b)
+		p, err := st.contents.Check(b)
 		switch {
 		case errors.Is(err, ErrUnreadable):
 			st.unreadable(now, seq, repair)
@@ -45,7 +45,7 @@ func (st *Stream) readable(b []byte) []byte {
 	if wire.CodecOf(b) == wire.CodecNone {
 		return b
 	}
-	return st.r.decoder.Readable(st.Instance, b)
+	return st.contents.Readable(b)
 }
 
 // runs returns the runs of a held or lent packet.

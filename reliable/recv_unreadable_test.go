@@ -25,7 +25,7 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 		change func(b []byte)
 	}{
 		{"unknown codec", codec(wire.LastCodec + 1)},
-		{"codec that is left out", codec(wire.CodecS2)}, // there is no Decoder
+		{"codec that is left out", codec(wire.CodecS2)}, // the message layer decodes none
 		{"unknown kind of run", func(b []byte) { b[wire.DataHeaderLen] = 200 }},
 		{"another packet size", func(b []byte) { b[40]++ }},
 	} {

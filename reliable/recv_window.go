@@ -16,15 +16,12 @@ type recvWindow struct {
 	slots   *ring.Slots
 	keeps   bool // the output keeps packets: they are delivered in slots
 	history history
-	state   stateJoin
+	join    joining
 	counts  streamCounts
 }
 
 // PacketData returns the runs of a packet.
 func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
-
-// Relevant reports whether the publisher is known to have a wanted topic. Any goroutine may call it.
-func (st *Stream) Relevant() bool { return st.topics.relevant.Load() }
 
 // Free reports whether the publisher waits for no member. Waiting for a slow reader would then delay other readers, not
 // the publisher.
@@ -40,7 +37,7 @@ func (st *Stream) Down() bool { return st.life.down }
 func (st *Stream) Span() int { return int(st.win.span) }
 
 // Stalled reports whether the output holds the stream up.
-func (st *Stream) Stalled() bool { return st.stalled && !st.win.state.waits() }
+func (st *Stream) Stalled() bool { return st.stalled && !st.win.join.waits() }
 
 // leastWindow is the guaranteed window of each stream, in packets: half of the group's memory, divided by the maximum
 // number of streams. docs/protocol §12.2.
@@ -118,7 +115,7 @@ func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.win.span/8) + 1) }
 // growWindow creates the window of a stream that has delivered the guaranteed window in order, and so is probably not
 // forged. From then on the publisher is promised the whole window.
 func (st *Stream) growWindow() {
-	if st.win.slots == nil && !st.life.down && st.r.wanting() && st.next-st.start >= st.leastWindow() {
+	if st.win.slots == nil && !st.life.down && st.r.wanted && st.next-st.start >= st.leastWindow() {
 		st.window()
 	}
 }
@@ -191,7 +188,7 @@ type Loans interface {
 // hold keeps packet seq, which Handle is processing as b, until its turn: as a loan, or in a slot. It uses a slot where
 // readers of the output read packets later, or where a history or state may delay packets for long.
 func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
-	if loans := st.r.cfg.Loans; loans != nil && !st.win.keeps && !st.win.history.open && !st.win.state.waits() {
+	if loans := st.r.cfg.Loans; loans != nil && !st.win.keeps && !st.win.history.open && !st.win.join.waits() {
 		if loan, ok := loans.Keep(); ok {
 			return entry{state: entryLent, slot: loan}, true
 		}

@@ -91,7 +91,7 @@ func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 			t.Fatalf("%s: down %v, reported %v, %v without room", name, l.down, l.gaps, l.lost)
 		}
 		if asks {
-			x.r.Streams()[0].Missed(0)
+			x.r.Streams()[0].RepeatDown()
 		}
 		full = false
 		x.r.Resume(now)
@@ -102,7 +102,7 @@ func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 			t.Errorf("%s: reported %v, want %v", name, l.lost, want)
 		}
 		// A reader that is overtaken later asks for an index round: no publisher is left to answer.
-		if x.r.Streams()[0].Missed(0); len(l.lost) != 2 || l.lost[1] != l.lost[0] {
+		if x.r.Streams()[0].RepeatDown(); len(l.lost) != 2 || l.lost[1] != l.lost[0] {
 			t.Errorf("%s: after a later question: reported %v", name, l.lost)
 		}
 	}

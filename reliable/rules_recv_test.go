@@ -299,9 +299,15 @@ func TestLimitIsTheRoomAvailable(t *testing.T) {
 // Topics and name are in the first statuses and in those after a change, not in every solicited
 // one. docs/protocol §7.1, §7.6.
 func TestStatusesNameTopicsNowAndThen(t *testing.T) {
-	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Name = "reader" })
+	ids := []uint64{wire.TopicID("a.b"), wire.TopicID("c"), wire.TopicID("d")}
+	layer, now := &listing{topics: ids[:1]}, Instant(1)
+	l := &log{contents: func(*Stream) Contents { return layer }}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Name = "reader" })
+	change := func(topics []uint64) {
+		layer.topics = topics
+		r.WantedChanged(now)
+	}
 	var at []time.Duration
-	now := Instant(1)
 	r.Handle(now, 5, data(3, 0, 0))
 	for ; now < Instant(300*time.Millisecond); now = max(now+1, r.Deadline()) {
 		for _, p := range of(wire.TypeStatus, replies(r, now)) {
@@ -332,19 +338,20 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	if st := ask(1); st.Topics() != 0 || len(st.Name) != 0 {
 		t.Errorf("a solicited status has %d topics and name %q", st.Topics(), st.Name)
 	}
-	setTopics(r, now, []string{"a.b", "c"})
+	change(ids[:2])
 	if st := ask(2); st.Topics() != 2 || string(st.Name) != "reader" {
 		t.Errorf("with other topics: %d, name %q", st.Topics(), st.Name)
 	}
-	// The change has asked for an index round. The publisher answers for the topics that it knows, so each status with
-	// the question names them. docs/protocol §9.3.
-	handle(r, 1)
-	setTopics(r, now, []string{"a.b", "c", "d"})
+	// The publisher answers a question for the topics that it knows, so each status with it names them.
+	// docs/protocol §9.3.
+	layer.open = true
+	r.Streams()[0].Report(0, true)
+	change(ids)
 	if st, again := ask(3), ask(4); st.Topics() != 3 || again.Topics() != 3 || again.Question != st.Question {
 		t.Errorf("with a question: %d topics, then %d", st.Topics(), again.Topics())
 	}
-	handle(r, 2, index(begins, 0, 42, 2), index(ends, 1))
-	setTopics(r, now, []string{"a.b", "c"})
+	layer.open = false
+	change(ids[:2])
 	replies(r, now)
 	now = now.Add(600 * time.Millisecond)
 	if st := ask(5); st.Topics() != 2 || string(st.Name) != "reader" || st.Unread != 0 {
@@ -381,7 +388,7 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 			t.Errorf("no reply to END heartbeat %d", i)
 		}
 	}
-	setTopics(r, now, nil) // unwanted: the reply must not look like the return of the receiver
+	want(r, now, false) // unwanted: the reply must not look like the return of the receiver
 	leaving := func(b []byte) bool { return wire.Flags(b[4])&wire.FlagLeaving != 0 }
 	if st = end(7); len(st) != 1 || !leaving(st[0].b) {
 		t.Errorf("%d replies for an unwanted stream, want one, with the leaving flag", len(st))

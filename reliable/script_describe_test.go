@@ -99,8 +99,8 @@ type scriptOutput struct {
 	s *scriptSubscriber
 }
 
-func (s *scriptSubscriber) Open(st *Stream) Output {
-	return scriptOutput{&recorder{log: &s.log, st: st}, s}
+func (s *scriptSubscriber) Open(_ Instant, st *Stream) (Output, Contents) {
+	return scriptOutput{&recorder{log: &s.log, st: st}, s}, &interests{r: s.r, st: st, topics: []uint64{wire.TopicID("a.b")}}
 }
 
 func (o scriptOutput) Deliver(e *Event) (kept bool) {

@@ -122,7 +122,7 @@ func (x *exchange) subscribe(name string, window int) {
 		x.t.Fatal(err)
 	}
 	s.r = r
-	setTopics(r, x.now, []string{"a.b"})
+	r.SetWanted(true)
 	x.subscribers = append(x.subscribers, s)
 }
 

@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,44 +17,100 @@ type querier struct {
 	losesStatuses bool // loses statuses
 }
 
-// wantsNames is a subscriber to patterns.
-type wantsNames struct {
+// interests is a message layer that wants topics and patterns, as far as questions of publishers need it.
+type interests struct {
+	opaque
 	r        *Receiver
+	st       *Stream
+	topics   []uint64
 	patterns []pattern.Pattern
+	names    map[uint64]string
+	asked    uint64
+	open     bool // it has a question to the publisher
+	question uint32
+	since    uint64
+	comes    bool // a round that answers it has begun
 }
 
-func (w *wantsNames) Named(*Stream, uint64, string, uint64, bool)  {}
-func (w *wantsNames) Forgotten(*Stream, uint64)                    {}
-func (w *wantsNames) Untrusted(*Stream, uint64, string, int, bool) {}
-func (w *wantsNames) Wants(id uint64) bool {
-	name, _ := w.r.Name(id)
-	for _, p := range w.patterns {
-		if p.Match(name) {
-			return true
+func (w *interests) wants(id uint64) bool {
+	return slices.Contains(w.topics, id) ||
+		slices.ContainsFunc(w.patterns, func(p pattern.Pattern) bool { return w.names[id] != "" && p.Match(w.names[id]) })
+}
+
+func (w *interests) Packet(_ uint64, runs []byte, _ bool) (follow bool) {
+	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
+		switch run.Kind {
+		case wire.RunTopic:
+			if w.names != nil {
+				w.names[run.Topic] = string(run.Body)
+			}
+		case wire.RunIndex:
+			if x := wire.ParseIndex(run.Body); x.Marks&wire.IndexBegins != 0 {
+				w.comes = x.Answers(w.r.cfg.ID, w.question) || x.Marks&wire.IndexAll != 0
+			} else {
+				w.open = w.open && !w.comes
+			}
 		}
 	}
 	return false
 }
 
+func (w *interests) Lost(seq, _ uint64) {
+	if !w.open || seq < w.since {
+		w.since = seq
+	}
+	w.open, w.comes = true, false
+	w.question++
+	w.st.Report(0, true)
+}
+
+func (w *interests) Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool) {
+	s.Since, s.Question = w.since, w.question
+	if w.open {
+		flags = wire.FlagWantTopics
+	}
+	if all = want || w.open; !all {
+		return flags, nil, false
+	}
+	if len(w.patterns) > 0 {
+		flags |= wire.FlagMoreTopics
+	}
+	if w.wants(w.asked) {
+		topics = []uint64{w.asked}
+	}
+	return flags, append(topics, slices.DeleteFunc(slices.Clone(w.topics), func(id uint64) bool { return id == w.asked })...), true
+}
+
+func (w *interests) Heartbeat(flags wire.Flags, topic uint64) (due bool) {
+	if topic == 0 {
+		return false
+	}
+	anew := w.asked != topic
+	w.asked = topic
+	return flags&wire.FlagSolicit != 0 || anew && (len(w.patterns) > 0 || len(w.topics) > wire.MaxTaggedTopics)
+}
+
 // receive adds a receiver with these topics and patterns.
-func (a *querier) receive(names ...string) *wantsNames {
+func (a *querier) receive(names ...string) *interests {
 	a.t.Helper()
 	n := uint64(len(a.receivers))
-	r := newReceiver(a.t, &log{}, func(c *ReceiverConfig) { c.ID = 42 + n })
-	setTopics(r, a.now, nil)
-	w := &wantsNames{r: r}
+	w := &interests{names: make(map[uint64]string)}
+	w.r = newReceiver(a.t, &log{contents: func(st *Stream) Contents {
+		if w.st = st; st.Reached() > 0 {
+			w.Lost(0, 0)
+		}
+		return w
+	}}, func(c *ReceiverConfig) { c.ID = 42 + n })
 	for _, name := range names {
 		if p, err := pattern.Parse(name); err != nil {
 			a.t.Fatal(err)
 		} else if p.Wild() {
 			w.patterns = append(w.patterns, p)
-			r.LearnNames(a.now, w)
 		} else {
-			r.Want(name)
+			w.topics = append(w.topics, wire.TopicID(name))
 		}
 	}
-	r.TopicsChanged(a.now)
-	a.receivers = append(a.receivers, r)
+	a.receivers = append(a.receivers, w.r)
 	return w
 }
 
@@ -138,7 +195,7 @@ func TestQueriesEnd(t *testing.T) {
 		t.Errorf("%d statuses in 3 s, at a cadence of 1 s", statuses)
 	}
 	w.patterns = w.patterns[1:]
-	w.r.TopicsChanged(a.now)
+	w.r.WantedChanged(a.now)
 	a.run(20 * time.Millisecond)
 	if n := a.s.Receivers(wire.TopicID("a.b")); n != 0 {
 		t.Errorf("%d receivers count after the pattern was removed", n)
@@ -217,10 +274,10 @@ func TestQueryBeforeManyTopics(t *testing.T) {
 	a.s.Ask(a.now, wire.TopicID("a.b"))
 	a.run(300 * time.Millisecond)
 	for i := range wire.MaxStatusTopics {
-		w.r.Want(fmt.Sprintf("more.%d", i))
+		w.topics = append(w.topics, wire.TopicID(fmt.Sprintf("more.%d", i)))
 	}
-	w.r.Want("a.b")
-	w.r.TopicsChanged(a.now)
+	w.topics = append(w.topics, wire.TopicID("a.b"))
+	w.r.WantedChanged(a.now)
 	a.run(10 * time.Millisecond)
 	if n := a.s.Receivers(wire.TopicID("a.b")); n != 1 {
 		t.Errorf("%d receivers count, want 1", n)

@@ -347,6 +347,7 @@ func TestTopicNames(t *testing.T) {
 	if again := b.topic("md.xnas.AAPL"); again != x {
 		t.Error("the same name yields another topic")
 	}
+	const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ" // docs/vectors/hashes.json
 	one := b.topic(name)
 	_, err := b.s.Topic(twin)
 	var c *events.TopicCollisionError

@@ -10,8 +10,8 @@ import (
 // Output. The receiver calls it during Handle, Tick and Resume; meanwhile a Sink may call only Keep, and methods of the
 // receiver and its streams that change nothing.
 type Sink interface {
-	// Open: there is a new stream. Open returns the output for its events.
-	Open(st *Stream) Output
+	// Open: there is a new stream. Open returns the output for its events, and its message layer.
+	Open(now Instant, st *Stream) (Output, Contents)
 	// StreamUp: a publisher was received for the first time, or again after StreamDown because of silence.
 	StreamUp(st *Stream)
 	// StreamDown: the stream ended (CauseNone), or its publisher fell silent (CausePublisherLost, or CauseRestart if

@@ -41,7 +41,7 @@ func (r *Receiver) AnyMissing() bool {
 }
 
 // countLost counts n packets that were given up for cause.
-func countLost(s *stats.Receiver, n uint64, cause events.Cause) {
+func countLost(s *stats.ReceiverPackets, n uint64, cause events.Cause) {
 	s.Lost += n
 	switch cause {
 	case events.CauseGone:

@@ -70,7 +70,7 @@ func (h *hellos) Waits() bool { return h.waiting.Load() > 0 }
 func (h *hellos) PublisherMissing() (missing bool) {
 	wild, matched := false, false
 	for _, g := range h.l.receiving {
-		if g.r.PublisherMissing() {
+		if g.in.PublisherMissing() {
 			missing = true
 		}
 		if g.patterns.set.Len() > 0 {

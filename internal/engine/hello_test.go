@@ -101,7 +101,7 @@ func TestSearchJoinsAndLeaves(t *testing.T) { synctest.Test(t, testSearchJoinsAn
 
 func testSearchJoinsAndLeaves(t *testing.T) {
 	var joins, leaves atomic.Int64
-	_, l := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1 << 10}}, func(tr transport.Transport) transport.Transport {
+	_, l := newLoopOver(t, Config{MaxMessage: 1 << 10}, func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
 	})
 	_, far := newLoop(t, Config{})

@@ -34,7 +34,7 @@ func (c lineCounter) WithAttrs([]slog.Attr) slog.Handler { return c }
 func (c lineCounter) WithGroup(string) slog.Handler      { return c }
 
 // forge sends n heartbeats of a publisher on l's group 0, each with another epoch, and waits until l has handled them.
-func forge(t *testing.T, l *Loop, publisher uint64, n int) stats.Receiver {
+func forge(t *testing.T, l *Loop, publisher uint64, n int) stats.ReceiverPackets {
 	t.Helper()
 	tr, err := mem.Open(mem.Config{Name: t.Name()})
 	if err != nil {
@@ -45,7 +45,7 @@ func forge(t *testing.T, l *Loop, publisher uint64, n int) stats.Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var st stats.Receiver
+	var st stats.ReceiverPackets
 	read := func() { st = l.groups[0].r.Stats() }
 	l.do(read)
 	for i := range n {

@@ -30,6 +30,8 @@ type Config struct {
 	// Sender and Receiver are templates. The loop fills in identity, sizes and memory for each group.
 	Sender   reliable.SenderConfig
 	Receiver reliable.ReceiverConfig
+	// MaxMessage is the longest message that subscriptions deliver, in bytes.
+	MaxMessage int
 	// WindowBytes bounds the memory for repairs of one publication.
 	WindowBytes int
 	// WindowsBytes bounds that of all publications together, beyond the minimum of each.
@@ -55,6 +57,8 @@ type Config struct {
 	// accepted, and for which topics; nil: all.
 	Signer *signed.Signer
 	Trust  signed.Provider
+	// TopicTrust is the trust in publishers. Default: Trust's.
+	TopicTrust func() topics.TopicTrust
 	// Stopped is called when the loop has ended. May be nil.
 	Stopped func()
 	// Losses records losses, with causes named by CauseLabel. Sample is called with all counters every few seconds
@@ -124,8 +128,9 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	cfg.Receiver.Own = cfg.Instance
 	cfg.Receiver.Checksum = !caps.Checked
 	if t := cfg.Trust; t != nil {
-		cfg.Receiver.Trust = func() reliable.TopicTrust { return t.Trust() }
+		cfg.TopicTrust = func() topics.TopicTrust { return t.Trust() }
 	}
+	cfg.Receiver.ProvedKeys = cfg.TopicTrust != nil
 	cfg.Receiver.Buffer = reliable.NewReceiveBuffer(max(1, caps.ReceiveCapacity), caps.GroupsTogether, caps.SendersApart)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{

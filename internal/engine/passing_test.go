@@ -18,7 +18,7 @@ var passing = flag.Int("passing", 20_000, "number of `topics` in TestPassingTopi
 func TestPassingTopics(t *testing.T) {
 	const keep = 1024
 	w, ctx := newWorld(1), context.Background()
-	w.config.Sender.TopicRuns, w.config.Receiver.TopicRuns = keep, keep
+	w.config.Sender.TopicRuns = keep
 	a, b := w.open(t, "publisher", 0.05), w.open(t, "subscriber", 0.05)
 	n, read, got := uint64(*passing), uint64(0), uint64(0)
 	follow := func(reader string, count *uint64, data []byte) {

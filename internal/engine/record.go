@@ -176,7 +176,7 @@ func (l *Loop) recordEvent(e *events.Event) {
 func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {
-			if st.Publisher == e.Publisher && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
+			if st.Publisher == e.Publisher && st.Epoch == e.Epoch && g.address == e.Group && outputOf(st).in.MayConcern() {
 				return true
 			}
 		}

@@ -16,6 +16,7 @@ import (
 // subscriptions to other topics. Loop only.
 type cursorLog struct {
 	log    *ring.Log
+	in     *topics.Stream
 	topics ring.Map[route]
 	packet uint64 // number of packets so far
 	// lost is behind the last packet that was lost, or missed by a cursor, and that no EventListed covers. Otherwise it is
@@ -35,9 +36,9 @@ type route struct {
 // moreItems is how many gaps and notes fit a log beside a window full of packets.
 const moreItems = 64
 
-// newCursorLog returns a log for a window of span packets.
-func newCursorLog(slots *ring.Slots, span int) *cursorLog {
-	return &cursorLog{log: ring.NewLog(slots, 1<<bits.Len(uint(span+moreItems-1)))}
+// newCursorLog returns a log of a stream for a window of span packets.
+func newCursorLog(in *topics.Stream, slots *ring.Slots, span int) *cursorLog {
+	return &cursorLog{in: in, log: ring.NewLog(slots, 1<<bits.Len(uint(span+moreItems-1)))}
 }
 
 // room reports whether an event can be appended.
@@ -55,25 +56,35 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		l.log.AppendPacket(e.Seq, e.Slot, e.Size())
 		return true
 	case reliable.EventEnd:
-		note := *e
-		l.log.End(e.Seq, &note)
-	case reliable.EventState:
-		note := *e
-		note.Packet = topics.StateRuns(e.Packet) // the packet follows as an EventPacket
-		l.log.AppendNote(e.Seq, &note)
-	case reliable.EventGap, reliable.EventListed, reliable.EventDown, reliable.EventStateEnd:
-		switch {
-		case e.Kind == reliable.EventGap:
-			l.lost = e.Seq + e.Count
-		case e.Kind == reliable.EventListed && l.lost == 0:
-			return false
-		case e.Kind == reliable.EventListed && e.Listing.Begun >= l.lost:
-			l.lost = 0
-		}
+		l.log.End(e.Seq, &endNote{*e, l.in.Announced()})
+	case reliable.EventDown:
+		l.log.AppendNote(e.Seq, &endNote{*e, l.in.Announced()})
+	case reliable.EventGap:
+		l.lost = e.Seq + e.Count
 		note := *e
 		l.log.AppendNote(e.Seq, &note)
 	}
 	return false
+}
+
+// endNote is an EventEnd or EventDown in the log.
+type endNote struct {
+	reliable.Event
+	announced []string // wanted topics of the publisher
+}
+
+// append appends an event of the message layer.
+func (l *cursorLog) append(e *topics.Event) {
+	note := *e
+	switch {
+	case l.log.Cursors() == 0 || e.Kind == topics.EventListed && l.lost == 0 && !l.closing:
+		return
+	case e.Kind == topics.EventListed && e.Listing.Begun >= l.lost:
+		l.lost = 0
+	case e.Kind == topics.EventState:
+		note.Runs = topics.StateRuns(e.Runs) // the packet follows as an EventPacket
+	}
+	l.log.AppendNote(e.Seq, &note)
 }
 
 // reclaim frees the slots that all cursors have read. If none is free then, cursors that do not block lose up to n

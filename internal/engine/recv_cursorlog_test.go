@@ -12,7 +12,7 @@ import (
 func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 	const span = 32
 	slots := ring.NewSlots(span, 64, func(n int, _ bool) ([]byte, error) { return make([]byte, n), nil })
-	l := newCursorLog(slots, span)
+	l := newCursorLog(nil, slots, span)
 	seq := uint64(0)
 	closed := func(n int) (all []*ring.Cursor) {
 		for range n {

@@ -71,12 +71,12 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", st.Publisher, errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.Receiver.MaxMessage)},
+	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.MaxMessage)},
 		seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)
 	s.l.trust(st.Publisher, f.rd)
-	if st.BeginsWithState() {
+	if st.Joining() {
 		f.rd.AwaitState()
 	}
 	f.reportFaults(s)
@@ -99,7 +99,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 // first makes the feed want its subscription's topics in the group, and returns their ids. Loop only.
 func (f *feed) first() (topics []uint64) {
 	want := func(id uint64, name string) {
-		switch err := f.st.Collided(id); {
+		switch err := f.o.in.Collided(id); {
 		case f.rd.Wants(id) || slices.Contains(f.collisions, err):
 			return // several patterns match it
 		case err != nil:
@@ -116,7 +116,7 @@ func (f *feed) first() (topics []uint64) {
 		case !t.Pattern.Wild():
 			want(wire.TopicID(t.Name), t.Name)
 		default:
-			for _, id := range f.g.r.NamesMatching(t.Pattern) {
+			for _, id := range f.g.in.NamesMatching(t.Pattern) {
 				if t := f.g.topics[id]; t != nil && t.users.Has(f.s) {
 					want(id, t.name)
 				}
@@ -186,7 +186,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 			if f.o.log != nil {
 				f.o.log.lost = max(f.o.log.lost, end)
 			}
-			f.st.Missed(from)
+			f.o.in.Missed(from)
 		})
 	}
 	if f.blind.Load() && f.blind.Swap(false) {
@@ -205,28 +205,25 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		f.read(data)
 		return
 	}
-	e := it.Note.(*reliable.Event)
-	f.rd.Take(e)
-	f.finished = f.finished || e.Kind == reliable.EventEnd
-	if cause, down := publisherDown(e); down && (!f.finished || cause == events.CauseNone || !f.lost) {
-		f.lost = true
-		f.ending = f.event(streamEvent(cause))
-		f.ending.Topics, f.ending.Err = e.Announced, f.o.ownFault()
+	switch e := it.Note.(type) {
+	case *topics.Event:
+		f.rd.TakeNote(e)
+	case *reliable.Event:
+		f.rd.Take(e)
+	case *endNote:
+		f.rd.Take(&e.Event)
+		f.finished = f.finished || e.Kind == reliable.EventEnd
+		if !f.finished || e.Cause == events.CauseNone || !f.lost {
+			f.lost = true
+			f.ending = f.event(streamEvent(e.Cause))
+			f.ending.Topics, f.ending.Err = e.announced, f.o.ownFault()
+		}
 	}
-}
-
-// publisherDown reports whether an event says that its publisher is down, and why.
-func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
-	switch e.Kind {
-	case reliable.EventDown, reliable.EventEnd:
-		return e.Cause, true
-	}
-	return events.CauseNone, false
 }
 
 func (f *feed) event(kind events.Kind) *events.Event {
 	return &events.Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher,
-		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.o.in.Relevant()}
 }
 
 // release returns the leased item, and wakes the loop if the stream waits for that.

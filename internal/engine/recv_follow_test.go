@@ -14,7 +14,7 @@ import (
 func TestSubscribeAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
+	_, to := newLoop(t, Config{MaxMessage: 1000})
 	// A handler keeps the group joined, without a cursor.
 	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, handlerFuncs{
 		message: func(*reliable.Origin, *topics.Track, uint64, []byte) {},

@@ -85,10 +85,7 @@ func (g *group) config() reliable.ReceiverConfig {
 	c.GroupTag, c.LegTags = wire.GroupTag(g.address), g.l.inbox.legs.tags(g.index)
 	if g.owner != nil { // for publishers it is another receiver
 		c.ID = c.Rand.Uint64() | 1
-		c.FromWindow, c.FromState = g.from.Window, g.from.State
-		if p := g.from.Positions; p != nil {
-			c.Wanted = p.next
-		}
+		c.FromWindow, c.Joins = g.from.Window, g.from.State
 		c.Loans = nil // a packet is lent to one receiver only
 		// As large as the publisher's window, with room for packets that arrive while that is fetched.
 		c.WindowBytes, c.MemoryBytes = 2*c.WindowBytes, 2*c.MemoryBytes

@@ -21,6 +21,7 @@ type group struct {
 	index      int
 	address    string
 	r          *reliable.Receiver
+	in         *topics.Receiver
 	replies    *topics.Replies
 	topics     map[uint64]*groupTopic
 	patterns   patterns
@@ -101,8 +102,20 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	r.SetClock(l.cfg.Clock)
 	r.SetRunning(&l.watchdog.stand.runs)
 	g.replies = topics.NewReplies(cfg.ID, r.Recipient, &l.watchdog.stand.runs)
-	r.SetMessageLayer(g.replies, topics.NewDecoder(l.cfg.Compression.Unpacker, g.unreadable))
+	r.SetControl(g.replies)
 	g.r, g.unused.leaveAt = r, reliable.Never
+	g.in = topics.NewReceiver(r, cfg.ID)
+	g.in.Trust(l.cfg.TopicTrust)
+	if n := l.cfg.Sender.TopicRuns; n > 0 {
+		g.in.Forget(n)
+	}
+	g.in.Unpack(l.cfg.Compression.Unpacker, g.unreadable)
+	if p := g.from.Positions; p != nil {
+		g.in.From(p.next)
+	}
+	if cfg.Joins {
+		g.in.FromState(cfg.Deadline, &l.watchdog.stand.runs)
+	}
 	g.expect()
 	return g, nil
 }
@@ -137,7 +150,7 @@ func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err e
 		g.l.watchdog.know(id, name)
 		g.handleAll()
 		for _, st := range g.r.Streams() {
-			if err := st.Collided(id); err != nil {
+			if err := outputOf(st).in.Collided(id); err != nil {
 				s.other(&Delivery{Err: err})
 			} else if t.rerouted() {
 				outputOf(st).handlers.rd.Want(id, name, t.route())
@@ -207,7 +220,7 @@ func handlersOf(t *topics.Track) []*Subscription {
 
 // reportWants sends the wanted topics to publishers.
 func (g *group) reportWants() {
-	g.r.TopicsChanged(g.l.now())
+	g.in.TopicsChanged(g.l.now())
 	g.l.hellos.wants(g.l.now())
 }
 
@@ -240,6 +253,7 @@ func (g *group) detach(s *Subscription) {
 // tick ends a batch, sends control packets that are due, and returns when to call it again.
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.tendLogs(now)
+	g.in.Tick()
 	g.r.Tick(now)
 	g.watchEcho(now)
 	settled := g.r.Settled()
@@ -346,13 +360,14 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 	from := st.Origin()
 	return events.Event{Kind: kind, Group: g.address, Publisher: st.Publisher,
-		Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
+		Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: outputOf(st).in.Relevant()}
 }
 
 // down returns the event that a publisher has ended or was lost, for subscriptions.
 func (g *group) down(cause events.Cause, st *reliable.Stream) events.Event {
 	e := g.event(streamEvent(cause), st)
-	e.Topics, e.Err = st.Announced(), outputOf(st).ownFault()
+	o := outputOf(st)
+	e.Topics, e.Err = o.in.Announced(), o.ownFault()
 	return e
 }
 

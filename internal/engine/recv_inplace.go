@@ -14,23 +14,24 @@ type inPlace struct {
 	g     *group
 	st    *reliable.Stream
 	rd    *topics.Reader
-	since uint64           // all patterns' topics are wanted from this sequence on
-	rest  []byte           // rest of the packet in which it stopped
-	next  []reliable.Event // events since it stopped
-	lost  bool             // the loss of the publisher was reported, and it has not come back
+	since uint64   // all patterns' topics are wanted from this sequence on
+	rest  []byte   // rest of the packet in which it stopped
+	next  []func() // deliver the events since it stopped
+	lost  bool     // the loss of the publisher was reported, and it has not come back
 }
 
 // newInPlace returns an inPlace that reads from sequence start on.
-func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
-	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), since: start}
+func newInPlace(o *output, start uint64) *inPlace {
+	g, st := o.g, o.st
+	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.MaxMessage), since: start}
 	p.rd.Count(p)
 	g.l.trust(st.Publisher, p.rd)
-	if st.BeginsWithState() {
+	if st.Joining() {
 		p.rd.AwaitState()
 	}
 	g.reportFaults(st, p.rd)
 	for _, t := range g.topics {
-		if t.handlers.Len() > 0 && st.Collided(t.id) == nil {
+		if t.handlers.Len() > 0 && o.in.Collided(t.id) == nil {
 			p.rd.Want(t.id, t.name, t.route())
 			g.begin(st, p.rd, t)
 		}
@@ -50,9 +51,23 @@ func (p *inPlace) deliver(e *reliable.Event) {
 	case p.stopped():
 		x := *e
 		x.Packet = bytes.Clone(e.Packet)
-		p.next = append(p.next, x)
+		p.next = append(p.next, func() { p.deliver(&x) })
 	default:
 		p.take(e)
+	}
+}
+
+// note is deliver for an event of the message layer.
+func (p *inPlace) note(e *topics.Event) {
+	switch {
+	case p.g.suppressed:
+	case p.stopped():
+		x := *e
+		x.Runs = bytes.Clone(e.Runs)
+		p.next = append(p.next, func() { p.note(&x) })
+	default:
+		p.rd.TakeNote(e)
+		p.read()
 	}
 }
 
@@ -68,8 +83,8 @@ func (p *inPlace) take(e *reliable.Event) {
 	}
 	p.rd.Take(e)
 	p.read()
-	if cause, down := publisherDown(e); down {
-		p.down(cause)
+	if e.Kind == reliable.EventDown || e.Kind == reliable.EventEnd {
+		p.down(e.Cause)
 	}
 }
 
@@ -89,8 +104,8 @@ func (p *inPlace) resume() {
 	p.g.l.budget.stopped = nil
 	next := p.next
 	p.next = nil
-	for i := range next {
-		p.deliver(&next[i])
+	for _, deliver := range next {
+		deliver()
 	}
 }
 

@@ -134,7 +134,7 @@ func TestLentTrainsAreReleased(t *testing.T) {
 	_, from := newLoop(t, Config{})
 	p, topic := publication(t, from, "x")
 	c := &lendCounter{}
-	_, to := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 1 << 20, MaxMessage: 1000}}, func(tr transport.Transport) transport.Transport {
+	_, to := newLoopOver(t, Config{MaxMessage: 1000, Receiver: reliable.ReceiverConfig{WindowBytes: 1 << 20}}, func(tr transport.Transport) transport.Transport {
 		c.Transport = faulty.New(tr, faulty.Config{Loss: 0.05, Duplicate: 0.01, Reorder: 0.02, Seed: 7})
 		return c
 	})
@@ -221,7 +221,7 @@ func TestLentTrainsAreReleased(t *testing.T) {
 func TestSubscriptionsCloseWithMessage(t *testing.T) {
 	_, from := newLoop(t, Config{})
 	p, topic := publication(t, from, "x")
-	_, to := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1000}}, func(tr transport.Transport) transport.Transport {
+	_, to := newLoopOver(t, Config{MaxMessage: 1000, Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10}}, func(tr transport.Transport) transport.Transport {
 		return faulty.New(tr, faulty.Config{Loss: 0.05, Seed: 7})
 	})
 	var next, faults atomic.Uint64

@@ -69,7 +69,7 @@ func (x learningAhead) end() {
 			continue
 		}
 		if p.ahead = nil; p.set.Len() == 0 {
-			g.r.LearnNames(g.l.now(), nil)
+			g.in.LearnNames(g.l.now(), nil)
 		}
 	}
 }
@@ -79,9 +79,9 @@ func (g *group) learnAhead() bool {
 	p := &g.patterns
 	if p.ahead == nil {
 		now := g.l.now()
-		if g.r.LearnNames(now, g); g.r.NamesLearned() {
+		if g.in.LearnNames(now, g); g.in.NamesLearned() {
 			if p.set.Len() == 0 {
-				g.r.LearnNames(now, nil)
+				g.in.LearnNames(now, nil)
 			}
 			return false
 		}
@@ -97,11 +97,11 @@ func (g *group) tendAhead(now reliable.Instant) reliable.Instant {
 	if a == nil || a.over {
 		return reliable.Never
 	}
-	if n := g.r.NamesKnown(); n > a.known {
+	if n := g.in.NamesKnown(); n > a.known {
 		a.known, a.latest = n, now
 	}
 	until := a.until(g.l.cfg.Receiver.Deadline)
-	if now < until && !g.r.NamesLearned() {
+	if now < until && !g.in.NamesLearned() {
 		return until
 	}
 	a.over = true

@@ -11,10 +11,11 @@ import (
 )
 
 // output receives one stream's events. It passes them to handlers in place, and to the log if cursors read the stream.
-// It implements reliable.Output. Loop only.
+// It implements topics.Output. Loop only.
 type output struct {
 	g        *group
 	st       *reliable.Stream
+	in       *topics.Stream
 	handlers *inPlace   // nil: none so far
 	log      *cursorLog // nil: no cursors
 	held     *holds     // nil: the publisher does not report that this bus blocks it
@@ -33,16 +34,17 @@ func (o *output) ownFault() error {
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 
 // Open implements reliable.Sink.
-func (g *group) Open(st *reliable.Stream) reliable.Output {
+func (g *group) Open(now reliable.Instant, st *reliable.Stream) (reliable.Output, reliable.Contents) {
 	o := &output{g: g, st: st}
+	o.in = g.in.Open(now, st, o)
 	if g.inline {
 		o.handle(st.Start())
 	}
-	return o
+	return o, o.in
 }
 
 // handle makes handlers get events from sequence start on.
-func (o *output) handle(start uint64) { o.handlers = newInPlace(o.g, o.st, start) }
+func (o *output) handle(start uint64) { o.handlers = newInPlace(o, start) }
 
 func (o *output) Room() bool {
 	return (o.handlers == nil || o.handlers.room()) && (o.log == nil || o.log.room())
@@ -50,9 +52,7 @@ func (o *output) Room() bool {
 
 func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	if e.Kind != reliable.EventPacket {
-		if o.note(e); e.Kind == reliable.EventCollision || e.Kind == reliable.EventUnnamed {
-			return false // not in order: readers find collisions themselves
-		}
+		o.emit(e)
 	}
 	if o.handlers != nil {
 		o.handlers.deliver(e)
@@ -85,9 +85,33 @@ func (o *output) Abandon() bool {
 	return o.log.log.Abandon()
 }
 
-// note logs and emits events that concern all readers of the stream. A fault has no place among the packets, so it goes
+// Note implements topics.Output. Collisions and unnamed topics are not in order: readers find collisions themselves.
+func (o *output) Note(e *topics.Event) {
+	g := o.g
+	switch {
+	case e.Kind != topics.EventCollision && e.Kind != topics.EventUnnamed:
+		if o.handlers != nil {
+			o.handlers.note(e)
+		}
+		if o.log != nil {
+			o.log.append(e)
+		}
+	case g.suppressed:
+	case e.Kind == topics.EventUnnamed:
+		g.reportTooManyTopics(o.st.Origin())
+		o.unnamed(events.CauseTooManyTopics)
+	default:
+		err := e.Collision
+		g.l.say(&report.TopicCollision, "publisher", o.st.Publisher, "topic", err.Other, "subscribed", err.Known, "group", g.address)
+		x := g.event(events.TopicCollision, o.st)
+		x.Err = err
+		g.l.event(x)
+	}
+}
+
+// emit logs and emits events that concern all readers of the stream. A fault has no place among the packets, so it goes
 // to all subscriptions that want faults at once.
-func (o *output) note(e *reliable.Event) {
+func (o *output) emit(e *reliable.Event) {
 	g := o.g
 	if g.suppressed {
 		return
@@ -100,15 +124,6 @@ func (o *output) note(e *reliable.Event) {
 				g.trace(o.st.Origin(), &Trace{Kind: TraceLost, First: e.Seq, Packets: e.Count, Cause: e.LostBy()})
 			}
 		}
-	case reliable.EventCollision:
-		err := e.Collision
-		g.l.say(&report.TopicCollision, "publisher", o.st.Publisher, "topic", err.Other, "subscribed", err.Known, "group", g.address)
-		x := g.event(events.TopicCollision, o.st)
-		x.Err = err
-		g.l.event(x)
-	case reliable.EventUnnamed:
-		g.reportTooManyTopics(o.st.Origin())
-		o.unnamed(e.Cause)
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)
 	}
@@ -143,7 +158,7 @@ func (o *output) attach(block bool) *ring.Cursor {
 		return nil
 	}
 	if o.log == nil {
-		o.log = newCursorLog(slots, o.st.Span())
+		o.log = newCursorLog(o.in, slots, o.st.Span())
 		o.g.logs = append(o.g.logs, o)
 	}
 	return o.log.log.Attach(block)

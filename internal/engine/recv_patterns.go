@@ -72,7 +72,7 @@ func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 	}
 	t := g.topics[id]
 	if t.exact++; t.exact == 1 {
-		g.r.Want(t.name)
+		g.in.Want(t.name)
 	}
 	if !fresh {
 		return nil, nil
@@ -91,7 +91,7 @@ func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupT
 		return nil
 	}
 	if t.exact--; t.exact == 0 {
-		g.r.Unwant(t.name)
+		g.in.Unwant(t.name)
 	}
 	if kept.want(g.index, t.name) || !g.drop(s, t.id) {
 		return nil
@@ -102,7 +102,7 @@ func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupT
 // wantPattern adds a subscription's pattern. It returns the known topics that are new to the subscription.
 func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupTopic) {
 	g.patterns.add(s, p)
-	g.r.LearnNames(g.l.now(), g)
+	g.in.LearnNames(g.l.now(), g)
 	if s.handler != nil {
 		g.l.watchdog.know(wire.TopicID(p.String()), p.String())
 		g.handleAll()
@@ -117,8 +117,8 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 			f.wild.Store(true)
 		}
 	}
-	for _, id := range g.r.NamesMatching(p) {
-		name, _ := g.r.Name(id)
+	for _, id := range g.in.NamesMatching(p) {
+		name, _ := g.in.Name(id)
 		if t := g.wantNamed(s, id, name); t != nil {
 			fresh = append(fresh, t)
 		}
@@ -130,7 +130,7 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 func (g *group) reportTooManyTopics(from *reliable.Origin) {
 	if !g.patterns.full {
 		g.patterns.full = true
-		report.TooManyTopics.Log(g.l.log, append(publisherArgs(from, g.address), "known", g.r.NamesKnown())...)
+		report.TooManyTopics.Log(g.l.log, append(publisherArgs(from, g.address), "known", g.in.NamesKnown())...)
 	}
 }
 
@@ -155,13 +155,13 @@ func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) 
 	if s.handler != nil {
 		g.l.watchdog.forget(wire.TopicID(p.String()), p.String())
 	}
-	for _, id := range g.r.NamesMatching(p) {
+	for _, id := range g.in.NamesMatching(p) {
 		if t := g.topics[id]; t != nil && !kept.want(g.index, t.name) && g.drop(s, id) {
 			gone = append(gone, t)
 		}
 	}
 	if g.patterns.set.Len() == 0 {
-		g.r.LearnNames(g.l.now(), nil)
+		g.in.LearnNames(g.l.now(), nil)
 	}
 	if !g.patterns.has(s) {
 		for _, f := range *s.feeds.Load() {
@@ -173,7 +173,7 @@ func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) 
 	return gone
 }
 
-// Named implements reliable.Names.
+// Named implements topics.Names.
 func (g *group) Named(st *reliable.Stream, id uint64, name string, since uint64, whole bool) {
 	fresh := false
 	for _, s := range g.patterns.matching(name) {
@@ -198,7 +198,7 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, since uint64,
 	}
 }
 
-// Forgotten implements reliable.Names: subscriptions that have the topic by a pattern drop it, when they have read what
+// Forgotten implements topics.Names: subscriptions that have the topic by a pattern drop it, when they have read what
 // has arrived.
 func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 	t := g.topics[id]
@@ -216,7 +216,7 @@ func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 	}
 }
 
-// Wants implements reliable.Names.
+// Wants implements topics.Names.
 func (g *group) Wants(id uint64) bool { return g.topics[id] != nil }
 
 // wanting reports whether the group has any topic or pattern.

@@ -132,7 +132,7 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	const limit = 131072 // docs/protocol §12.5
 	known := 1           // x
 	for l.do(func() { name(l, limit-known, limit/128) }); known < limit && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-		l.do(func() { known = l.find(0, nil).r.NamesKnown() }) // handlers run for a bounded time in each turn
+		l.do(func() { known = l.find(0, nil).in.NamesKnown() }) // handlers run for a bounded time in each turn
 	}
 	for _, name := range []string{"late", "later"} {
 		_, beyond := publication(t, there, name)

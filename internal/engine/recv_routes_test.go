@@ -24,7 +24,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return start(tr, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1 << 10}})
+		return start(tr, Config{MaxMessage: 1 << 10, Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10}})
 	}
 	pub, sub := open(), open()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -173,7 +173,7 @@ func TestIndexRoundWakesNoCursor(t *testing.T) {
 	for ; !named && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		l.do(func() {
 			for _, f := range *s.feeds.Load() {
-				named, parked = f.st.Relevant(), f.c.Parked()
+				named, parked = f.o.in.Relevant(), f.c.Parked()
 			}
 		})
 	}

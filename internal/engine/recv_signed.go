@@ -132,12 +132,12 @@ func (l *Loop) reportRefused(reason transport.UnreadableReason, key signed.KeyID
 
 // trust makes a reader deliver only topics that the publisher is trusted with.
 func (l *Loop) trust(publisher events.ID, rd *topics.Reader) {
-	if now := l.cfg.Receiver.Trust; now != nil {
+	if now := l.cfg.TopicTrust; now != nil {
 		rd.Trust(publisher, now)
 	}
 }
 
-// Untrusted implements reliable.Names. It reports to subscriptions with a pattern that matches the topic. The readers
+// Untrusted implements topics.Names. It reports to subscriptions with a pattern that matches the topic. The readers
 // of other subscriptions, which name the topic or have it because of another publisher, report it themselves.
 func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages int, first bool) {
 	var by ring.Set[*Subscription]

@@ -26,7 +26,7 @@ func (s *Subscription) look(st *stats.Subscription) {
 				if !x.Ended() {
 					st.Publishers = append(st.Publishers, stats.SubscriptionPublisher{
 						Publisher: x.Publisher, Epoch: x.Epoch, Name: x.Origin().Name,
-						Group: g.address, Relevant: x.Relevant(), Blocking: true, LostFor: x.LostFor(now),
+						Group: g.address, Relevant: outputOf(x).in.Relevant(), Blocking: true, LostFor: x.LostFor(now),
 					})
 				}
 			}
@@ -39,7 +39,7 @@ func (s *Subscription) look(st *stats.Subscription) {
 		lag := f.c.Lag()
 		st.Publishers = append(st.Publishers, stats.SubscriptionPublisher{
 			Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
-			Lag: lag, Window: f.st.Span(), Relevant: f.st.Relevant(), Blocking: f.blocking,
+			Lag: lag, Window: f.st.Span(), Relevant: f.o.in.Relevant(), Blocking: f.blocking,
 			Unread: f.unread.lasts(f.g.l.ran(now)), LostFor: f.st.LostFor(now),
 		})
 		st.Pending += lag

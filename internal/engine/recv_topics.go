@@ -149,7 +149,7 @@ func (s *Subscription) extend(g *group, t *groupTopic, named bool, isNew func(*f
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && !f.left {
-			c.from = append(c.from, feedStart{f, f.st.Next(), isNew(f), t.live, named, f.st.Collided(c.id)})
+			c.from = append(c.from, feedStart{f, f.st.Next(), isNew(f), t.live, named, f.o.in.Collided(c.id)})
 			f.o.log.want(f, c.id)
 		}
 	}

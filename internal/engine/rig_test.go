@@ -82,7 +82,7 @@ func testConfig(c Config) Config {
 	s, r := &c.Sender, &c.Receiver
 	s.RepairShare, s.Silence = cmp.Or(s.RepairShare, 0.5), cmp.Or(s.Silence, 10*time.Second)
 	r.WindowBytes, r.MemoryBytes = cmp.Or(r.WindowBytes, 8<<20), cmp.Or(r.MemoryBytes, 64<<20)
-	r.MaxStreams, r.MaxMessage = cmp.Or(r.MaxStreams, 64), cmp.Or(r.MaxMessage, wire.MaxMessage)
+	r.MaxStreams, c.MaxMessage = cmp.Or(r.MaxStreams, 64), cmp.Or(c.MaxMessage, wire.MaxMessage)
 	r.Deadline = cmp.Or(r.Deadline, time.Minute)
 	return c
 }

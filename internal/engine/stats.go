@@ -105,7 +105,8 @@ func addGroup(st *stats.Group, g *group) {
 	st.DroppedRuns += g.dropped.Load()
 	st.UnwantedRuns += g.unwanted.runs
 	st.UnwantedBytes += g.unwanted.bytes
-	r, replies := g.r.Stats(), g.replies.Stats()
-	stats.Add(&st.Receiver, &r)
+	r, in, replies := g.r.Stats(), g.in.Stats(), g.replies.Stats()
+	stats.Add(&st.ReceiverPackets, &r)
+	stats.Add(&st.ReceiverMessages, &in)
 	stats.Add(&st.ReceiverMessages, &replies)
 }

@@ -192,9 +192,9 @@ func (q *Inquiry) Waits(receiver uint64) bool {
 }
 
 // Receivers calls f with the receiver of each group, and the only subscription that it serves; nil: all others.
-func (l *Loop) Receivers(f func(*Subscription, *reliable.Receiver, *topics.Replies)) {
+func (l *Loop) Receivers(f func(*Subscription, *reliable.Receiver, *topics.Receiver, *topics.Replies)) {
 	for _, g := range l.receiving {
-		f(g.owner, g.r, g.replies)
+		f(g.owner, g.r, g.in, g.replies)
 	}
 }
 

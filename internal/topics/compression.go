@@ -1,12 +1,7 @@
 package topics
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -189,64 +184,3 @@ func (x *Encoder) Readable(packet []byte) []byte {
 	}
 	return x.unpacked
 }
-
-// Decoder decompresses the packets that one receiver gets, and reports unknown dictionaries. It implements
-// reliable.Decoder.
-type Decoder struct {
-	unpacker wire.Unpacker // nil: compressed packets are lost
-	missing  func(*events.DictionaryError)
-	reported map[events.Instance][]uint32 // unknown dictionaries
-
-	packet []byte          // the last decompressed one; empty: none
-	of     events.Instance // its stream
-	seq    uint64
-}
-
-// maxReported is the maximum number of dictionaries reported per stream.
-const maxReported = 16
-
-// NewDecoder returns a decoder that calls missing once for each stream and unknown dictionary.
-func NewDecoder(u wire.Unpacker, missing func(*events.DictionaryError)) *Decoder {
-	return &Decoder{unpacker: u, missing: missing, reported: make(map[events.Instance][]uint32)}
-}
-
-// Check implements reliable.Decoder.
-func (x *Decoder) Check(of events.Instance, b []byte) ([]byte, error) {
-	x.packet = x.packet[:0]
-	if x.unpacker == nil {
-		return nil, wire.ErrUnsupported
-	}
-	p, err := wire.Unpack(x.unpacker, x.packet, b)
-	switch {
-	case errors.Is(err, wire.ErrDictionary):
-		x.report(of, b)
-		return nil, reliable.ErrUnreadable
-	case err == nil:
-		x.of, x.seq, x.packet = of, wire.DataSeq(b), p
-	}
-	return p, err
-}
-
-// Readable implements reliable.Decoder.
-func (x *Decoder) Readable(of events.Instance, b []byte) []byte {
-	if len(x.packet) > 0 && x.of == of && x.seq == wire.DataSeq(b) {
-		return x.packet
-	}
-	p, _ := x.Check(of, b)
-	return p
-}
-
-// report reports the unknown dictionary of packet b, once per stream.
-func (x *Decoder) report(of events.Instance, b []byte) {
-	p, _ := wire.ParsePacked(b)
-	known := x.reported[of]
-	if slices.Contains(known, p.Dict) || len(known) >= maxReported {
-		return
-	}
-	x.reported[of] = append(known, p.Dict)
-	x.missing(&events.DictionaryError{Publisher: of.Publisher, Epoch: of.Epoch, Codec: p.Codec.String(),
-		Dictionary: fmt.Sprintf("%08x", p.Dict)})
-}
-
-// Removed implements reliable.Decoder.
-func (x *Decoder) Removed(of events.Instance) { delete(x.reported, of) }

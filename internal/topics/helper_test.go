@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -18,10 +17,12 @@ type heap struct{}
 func (heap) Alloc(n int, _ bool) ([]byte, error) { return make([]byte, n), nil }
 func (heap) Free([]byte)                         {}
 
-// sink passes all events of a receiver's streams to one function.
-type sink struct{ deliver func(e *reliable.Event) }
+// sink passes all events of a receiver's streams to functions.
+type sink struct {
+	deliver func(e *reliable.Event)
+	note    func(e *Event)
+}
 
-func (s sink) Open(*reliable.Stream) reliable.Output                   { return s }
 func (sink) StreamUp(*reliable.Stream)                                 {}
 func (sink) StreamDown(*reliable.Stream, events.Cause)                 {}
 func (sink) DuplicateName(_, _ *reliable.Stream)                       {}
@@ -34,6 +35,7 @@ func (sink) Forget(uint32)                                             {}
 func (sink) Address(uint64) string                                     { return "" }
 func (sink) Room() bool                                                { return true }
 func (s sink) Deliver(e *reliable.Event) (kept bool)                   { s.deliver(e); return false }
+func (s sink) Note(e *Event)                                           { s.note(e) }
 func (sink) Backlog() (unread, held int)                               { return 0, 0 }
 func (sink) Reclaim(int)                                               {}
 func (sink) Abandon() bool                                             { return true }
@@ -41,28 +43,41 @@ func (sink) Abandon() bool                                             { return 
 // newReceiver returns a receiver that wants a topic and passes its events to deliver.
 func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *reliable.Receiver {
 	tb.Helper()
-	r := openReceiver(tb, sink{deliver}, func(*reliable.ReceiverConfig) {})
-	r.Want(topic)
-	r.TopicsChanged(0)
+	output := func(*reliable.Stream) Output { return sink{deliver, func(*Event) {}} }
+	r, in := openReceiver(tb, output, func(*reliable.ReceiverConfig) {})
+	in.Want(topic)
+	in.TopicsChanged(0)
 	return r
 }
 
-// openReceiver returns a receiver that wants no topic.
-func openReceiver(tb testing.TB, to interface {
-	reliable.Sink
-	reliable.Sources
-}, change func(*reliable.ReceiverConfig)) *reliable.Receiver {
+// opener opens outputs for the streams of a receiver.
+type opener struct {
+	sink
+	in     *Receiver
+	output func(st *reliable.Stream) Output
+}
+
+func (o *opener) Open(now reliable.Instant, st *reliable.Stream) (reliable.Output, reliable.Contents) {
+	out := o.output(st)
+	return out, o.in.Open(now, st, out)
+}
+
+// openReceiver returns a receiver that wants no topic, and its message layer.
+func openReceiver(tb testing.TB, output func(*reliable.Stream) Output,
+	change func(*reliable.ReceiverConfig)) (*reliable.Receiver, *Receiver) {
 	tb.Helper()
 	cfg := reliable.ReceiverConfig{
-		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second,
+		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, Deadline: 2 * time.Second,
 		Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
 	}
+	to := &opener{output: output}
 	change(&cfg)
 	r, err := reliable.NewReceiver(cfg, to, to)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return r
+	to.in = NewReceiver(r, cfg.ID)
+	return r, to.in
 }
 
 // newSender returns a sender and a writer that has memory.

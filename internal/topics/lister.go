@@ -1,7 +1,6 @@
 package topics
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -93,7 +92,6 @@ const (
 
 // NewLister returns a lister of one group, with the configuration of a receiver of that group.
 func NewLister(cfg reliable.ReceiverConfig, u wire.Unpacker, peers reliable.Sources, budget *ListBudget) *Lister {
-	cfg.TopicRuns = cmp.Or(cfg.TopicRuns, wire.TopicRuns)
 	if len(cfg.LegTags) == 0 {
 		cfg.LegTags = []uint32{cfg.GroupTag}
 	}
@@ -252,7 +250,7 @@ func (t *ListedTopic) reaches(number, next uint64) {
 
 // learn records the name of a topic, and the number of its next message.
 func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
-	if x.runs++; x.runs-x.swept >= l.cfg.TopicRuns/32 {
+	if x.runs++; x.runs-x.swept >= wire.TopicRuns/32 {
 		l.forgetOld(x)
 	}
 	t := l.topic(x, id, next)
@@ -300,7 +298,7 @@ func (l *Lister) topic(x *Listed, id, next uint64) *ListedTopic {
 func (l *Lister) forgetOld(x *Listed) {
 	x.swept = x.runs
 	for _, t := range x.topics {
-		if x.runs-t.stated >= l.cfg.TopicRuns {
+		if x.runs-t.stated >= wire.TopicRuns {
 			l.forget(x, t)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Losses that message numbers and topic runs show.
@@ -38,13 +37,13 @@ func (r *Reader) LostFrom(behind uint64) uint64 {
 }
 
 // Listed says that the packets so far have topic runs of all topics with messages in the lost packets of a listing.
-func (r *Reader) Listed(x reliable.EventListing) {
+func (r *Reader) Listed(x Listing) {
 	if r.skipped && x.Since <= r.first && r.behind <= x.Begun {
 		if r.skipped = false; r.first < x.Forgotten {
 			r.blind = r.cause
 		}
 	}
-	if x.Since <= r.start && x.Begun > 0 {
+	if x.Since <= r.start {
 		r.numbered = r.numbered && r.skipped
 	}
 }

@@ -75,8 +75,8 @@ func TestListingsCoverLosses(t *testing.T) {
 	gap := func(seq, count uint64) reliable.Event {
 		return reliable.Event{Kind: reliable.EventGap, Seq: seq, Count: count, Cause: events.CauseGone}
 	}
-	listed := func(since, begun uint64) reliable.Event {
-		return reliable.Event{Kind: reliable.EventListed, Listing: reliable.EventListing{Since: since, Begun: begun}}
+	listed := func(since, begun uint64) Event {
+		return Event{Kind: EventListed, Listing: Listing{Since: since, Begun: begun}}
 	}
 	const none, unknown = "[]", "[ gap 0+0]"
 	for _, c := range []struct {
@@ -84,31 +84,31 @@ func TestListingsCoverLosses(t *testing.T) {
 		start    uint64
 		missed   [2]uint64 // arguments of Missed, before the events
 		from     uint64    // topic x begins with message from - 1; 0: with any
-		events   []reliable.Event
+		events   []any
 		lostFrom uint64 // 99: nothing
 		want     string // items at the end
 	}{
 		{name: "no loss", start: 10, lostFrom: 99, want: none},
-		{"no listing", 10, [2]uint64{}, 0, []reliable.Event{gap(20, 3)}, 20, unknown},
-		{"the whole loss", 10, [2]uint64{}, 0, []reliable.Event{gap(20, 3), listed(20, 23)}, 99, none},
-		{"since a packet of the loss", 10, [2]uint64{}, 0, []reliable.Event{gap(20, 3), listed(21, 30)}, 20, unknown},
-		{"begun within the loss", 10, [2]uint64{}, 0, []reliable.Event{gap(20, 3), listed(0, 22)}, 20, unknown},
-		{"before the loss", 10, [2]uint64{}, 0, []reliable.Event{listed(0, 30), gap(20, 3)}, 20, unknown},
-		{"only the second loss", 10, [2]uint64{}, 0, []reliable.Event{gap(12, 1), gap(20, 3), listed(20, 30)}, 12, unknown},
-		{"only the first loss", 10, [2]uint64{}, 0, []reliable.Event{gap(12, 1), gap(20, 3), listed(12, 20)}, 12, unknown},
-		{"both losses", 10, [2]uint64{}, 0, []reliable.Event{gap(12, 1), gap(20, 3), listed(12, 23)}, 99, none},
-		{"one after the other", 10, [2]uint64{}, 0, []reliable.Event{gap(12, 1), listed(12, 15), gap(20, 3)}, 20, unknown},
-		{"one after the other, both", 10, [2]uint64{}, 0, []reliable.Event{gap(12, 1), listed(12, 15), gap(20, 3), listed(20, 25)}, 99, none},
-		{"missed packets", 10, [2]uint64{23, 3}, 0, []reliable.Event{listed(20, 23)}, 99, none},
-		{"all but one missed packet", 10, [2]uint64{23, 3}, 0, []reliable.Event{listed(20, 22)}, 20, unknown},
-		{"a loss before missed packets", 10, [2]uint64{25, 3}, 0, []reliable.Event{gap(20, 1), listed(22, 30)}, 20, unknown},
-		{"more missed packets than there are before", 10, [2]uint64{5, 9}, 0, []reliable.Event{listed(1, 30)}, 0, unknown},
-		{"packets lost at the end", 10, [2]uint64{}, 0, []reliable.Event{{Kind: reliable.EventEnd, Seq: 30, Count: 2}}, 99, unknown},
-		{"losses before the publisher was lost", 10, [2]uint64{}, 0, []reliable.Event{gap(20, 3), {Kind: reliable.EventDown}}, 99, unknown},
+		{"no listing", 10, [2]uint64{}, 0, []any{gap(20, 3)}, 20, unknown},
+		{"the whole loss", 10, [2]uint64{}, 0, []any{gap(20, 3), listed(20, 23)}, 99, none},
+		{"since a packet of the loss", 10, [2]uint64{}, 0, []any{gap(20, 3), listed(21, 30)}, 20, unknown},
+		{"begun within the loss", 10, [2]uint64{}, 0, []any{gap(20, 3), listed(0, 22)}, 20, unknown},
+		{"before the loss", 10, [2]uint64{}, 0, []any{listed(0, 30), gap(20, 3)}, 20, unknown},
+		{"only the second loss", 10, [2]uint64{}, 0, []any{gap(12, 1), gap(20, 3), listed(20, 30)}, 12, unknown},
+		{"only the first loss", 10, [2]uint64{}, 0, []any{gap(12, 1), gap(20, 3), listed(12, 20)}, 12, unknown},
+		{"both losses", 10, [2]uint64{}, 0, []any{gap(12, 1), gap(20, 3), listed(12, 23)}, 99, none},
+		{"one after the other", 10, [2]uint64{}, 0, []any{gap(12, 1), listed(12, 15), gap(20, 3)}, 20, unknown},
+		{"one after the other, both", 10, [2]uint64{}, 0, []any{gap(12, 1), listed(12, 15), gap(20, 3), listed(20, 25)}, 99, none},
+		{"missed packets", 10, [2]uint64{23, 3}, 0, []any{listed(20, 23)}, 99, none},
+		{"all but one missed packet", 10, [2]uint64{23, 3}, 0, []any{listed(20, 22)}, 20, unknown},
+		{"a loss before missed packets", 10, [2]uint64{25, 3}, 0, []any{gap(20, 1), listed(22, 30)}, 20, unknown},
+		{"more missed packets than there are before", 10, [2]uint64{5, 9}, 0, []any{listed(1, 30)}, 0, unknown},
+		{"packets lost at the end", 10, [2]uint64{}, 0, []any{reliable.Event{Kind: reliable.EventEnd, Seq: 30, Count: 2}}, 99, unknown},
+		{"losses before the publisher was lost", 10, [2]uint64{}, 0, []any{gap(20, 3), reliable.Event{Kind: reliable.EventDown}}, 99, unknown},
 		{"a topic that is to begin", 10, [2]uint64{}, 5, nil, 99, unknown},
-		{"all topics", 10, [2]uint64{}, 5, []reliable.Event{listed(10, 12)}, 99, none},
-		{"not all topics", 10, [2]uint64{}, 5, []reliable.Event{listed(11, 12)}, 99, unknown},
-		{"all topics, missed in part", 10, [2]uint64{23, 3}, 5, []reliable.Event{listed(0, 22), listed(20, 30)}, 99, unknown},
+		{"all topics", 10, [2]uint64{}, 5, []any{listed(10, 12)}, 99, none},
+		{"not all topics", 10, [2]uint64{}, 5, []any{listed(11, 12)}, 99, unknown},
+		{"all topics, missed in part", 10, [2]uint64{23, 3}, 5, []any{listed(0, 22), listed(20, 30)}, 99, unknown},
 		{"a topic of a stream from packet 0", 0, [2]uint64{}, 5, nil, 99, none},
 	} {
 		rd := NewReader(c.start, 100)
@@ -145,7 +145,7 @@ func TestReaderCollisions(t *testing.T) {
 	} {
 		rd := NewReader(0, 100)
 		if !c.trusted {
-			rd.Trust(7, func() reliable.TopicTrust { return new(allows) })
+			rd.Trust(7, func() TopicTrust { return new(allows) })
 		}
 		rd.Want(id, "x", nil)
 		var reports []events.TopicCollisionError
@@ -239,7 +239,7 @@ func TestReturningTopics(t *testing.T) {
 	const x, back = 1, wire.Returning
 	lost := func(rd *Reader) { rd.Skip(5, 1, events.CauseGone) }
 	listed := func(since, forgotten uint64) func(*Reader) {
-		return func(rd *Reader) { rd.Listed(reliable.EventListing{Since: since, Begun: 9, Forgotten: forgotten}) }
+		return func(rd *Reader) { rd.Listed(Listing{Since: since, Begun: 9, Forgotten: forgotten}) }
 	}
 	packet := func(runs []byte) func(*Reader) { return func(rd *Reader) { rd.Packet(runs) } }
 	begin, returns := packet(run(nil, x, 0, 1, 1)), packet(run(stated(nil, x, "x", back), x, back, 1))

@@ -10,7 +10,7 @@ import (
 )
 
 // Reader turns the packets and gaps of one stream, in order, into messages and gaps of the topics that its user wants.
-// Feed it with Take, or with Packet, Skip, Listed and End; after each, call Next until it returns false.
+// Feed it with Take and TakeNote, or with Packet, Skip, Listed and End; after each, call Next until it returns false.
 //
 // Message numbers make a gap exact: if the next message of a topic, or its next topic run, has a number that is too
 // high, the messages in between are lost.
@@ -72,21 +72,28 @@ func (r *Reader) Take(e *reliable.Event) {
 		r.stepHint = e.Step
 	case reliable.EventGap:
 		r.Skip(e.Seq, e.Count, e.Cause)
-	case reliable.EventListed:
-		r.Listed(e.Listing)
-	case reliable.EventState:
-		r.takeState(e.Packet)
-	case reliable.EventStateEnd:
-		r.endState(e.Seq, e.State, e.Topics)
-		if r.state != nil {
-			r.state.room = e.Count
-		}
-	case reliable.EventDown, reliable.EventEnd:
-		r.Listed(e.Listing) // the reader may have missed packets that the stream has delivered
+	case reliable.EventDown:
+		r.End()
+	case reliable.EventEnd:
 		if e.Count > 0 {
 			r.Skip(e.Seq, e.Count, e.LostBy())
 		}
 		r.End()
+	}
+}
+
+// TakeNote is Take for an event of the message layer.
+func (r *Reader) TakeNote(e *Event) {
+	switch e.Kind {
+	case EventListed:
+		r.Listed(e.Listing)
+	case EventState:
+		r.takeState(e.Runs)
+	case EventStateEnd:
+		r.endState(e.Seq, e.State, e.Topics)
+		if r.state != nil {
+			r.state.room = e.Room
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func wantChanges(counts map[string]uint64) map[string]uint64 {
 }
 
 // withoutBytes removes counters that do not count packets.
-func withoutBytes(s, before stats.Receiver) stats.Receiver {
+func withoutBytes(s, before stats.ReceiverPackets) stats.ReceiverPackets {
 	s.Bytes, s.PackedBytes, s.UnpackedBytes = before.Bytes, before.PackedBytes, before.UnpackedBytes
 	return s
 }
@@ -80,21 +80,23 @@ func TestReceivedByReceiver(t *testing.T) {
 	cases, _ := receivedCases(t)
 	for _, c := range cases {
 		s := &subscriber{}
-		r := openReceiver(t, s, func(cfg *reliable.ReceiverConfig) {
+		r, in := openReceiver(t, s.open, func(cfg *reliable.ReceiverConfig) {
 			cfg.GroupTag, cfg.Own, cfg.Checksum, cfg.MaxStreams = 0x04030201, events.Instance{Publisher: 0x99, Epoch: 4}, c.Demanded, 8
 			cfg.WindowBytes, cfg.MemoryBytes = 32*512, 512*512
 		})
 		q := NewReplies(42, r.Recipient, new(reliable.Running))
-		r.SetMessageLayer(q, NewDecoder(compress.NewUnpacker(nil), func(*events.DictionaryError) {}))
-		r.Want("a.b")
-		r.TopicsChanged(0)
+		r.SetControl(q)
+		in.Unpack(compress.NewUnpacker(nil), func(*events.DictionaryError) {})
+		in.Want("a.b")
+		in.TopicsChanged(0)
 		for _, p := range c.Before {
 			r.Handle(1, 5, p)
 		}
 		s.Delivers, s.Gaps = nil, nil
-		before, replies := r.Stats(), q.Stats()
+		before, messages, replies := r.Stats(), in.Stats(), q.Stats()
 		r.Handle(1, 5, c.Packet)
 		diff := changes(before, withoutBytes(r.Stats(), before))
+		maps.Copy(diff, changes(messages, in.Stats()))
 		maps.Copy(diff, changes(replies, q.Stats()))
 		if !slices.Equal(s.Delivers, c.Delivers) || !slices.Equal(s.Gaps, c.Gaps) {
 			t.Errorf("%s (%s): delivers %q and gaps %v, want %q and %v", c.Name, c.Rule, s.Delivers, s.Gaps, c.Delivers, c.Gaps)

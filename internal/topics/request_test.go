@@ -244,8 +244,8 @@ func TestRequestWithUnrelatedPattern(t *testing.T) {
 	if st := r.State(); st.Over() || st.Subscribers != 1 || st.Heard != 1 || st.Gone != 0 || st.Owe != 1 {
 		t.Errorf("after the answer: %+v", st)
 	}
-	x.r.Unwant("a.b")
-	x.r.TopicsChanged(a.now)
+	x.in.Unwant("a.b")
+	x.in.TopicsChanged(a.now)
 	a.run(300 * time.Millisecond)
 	if st := r.State(); !st.Over() || st.Subscribers != 1 || st.Gone != 1 {
 		t.Errorf("after the subscriber left: %+v", st)

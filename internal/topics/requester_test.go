@@ -41,6 +41,7 @@ type packet struct {
 type replier struct {
 	id       uint64
 	r        *reliable.Receiver
+	in       *Receiver
 	q        *Replies
 	patterns []pattern.Pattern
 	runs     *reliable.Running
@@ -79,24 +80,24 @@ func (a *requester) receive(id uint64, names ...string) *replier {
 		for nextOf(rd, &it) {
 			a.execute(x, &it)
 		}
-	}}
-	x.r = openReceiver(a.t, to, func(c *reliable.ReceiverConfig) {
+	}, rd.TakeNote}
+	x.r, x.in = openReceiver(a.t, func(*reliable.Stream) Output { return to }, func(c *reliable.ReceiverConfig) {
 		c.ID, c.WindowBytes, c.MemoryBytes, c.MaxStreams = id, 32*512, 128*512, 2
 	})
 	x.r.SetRunning(x.runs)
 	x.q = NewReplies(id, x.r.Recipient, x.runs)
-	x.r.SetMessageLayer(x.q, NewDecoder(nil, nil))
+	x.r.SetControl(x.q)
 	for _, name := range names {
 		if p, err := pattern.Parse(name); err != nil {
 			a.t.Fatal(err)
 		} else if p.Wild() {
 			x.patterns = append(x.patterns, p)
-			x.r.LearnNames(a.now, x)
+			x.in.LearnNames(a.now, x)
 		} else {
-			x.r.Want(name)
+			x.in.Want(name)
 		}
 	}
-	x.r.TopicsChanged(a.now)
+	x.in.TopicsChanged(a.now)
 	a.responders = append(a.responders, x)
 	return x
 }
@@ -125,7 +126,7 @@ func (x *replier) Named(*reliable.Stream, uint64, string, uint64, bool)  {}
 func (x *replier) Forgotten(*reliable.Stream, uint64)                    {}
 func (x *replier) Untrusted(*reliable.Stream, uint64, string, int, bool) {}
 func (x *replier) Wants(id uint64) bool {
-	name, _ := x.r.Name(id)
+	name, _ := x.in.Name(id)
 	return slices.ContainsFunc(x.patterns, func(p pattern.Pattern) bool { return p.Match(name) })
 }
 

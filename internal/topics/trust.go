@@ -3,19 +3,24 @@ package topics
 import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
+
+// TopicTrust says which keys may publish on which topics. It is immutable. docs/protocol §29.8.
+type TopicTrust interface {
+	// May reports whether a publisher may publish on a topic.
+	May(publisher events.ID, topic string) bool
+}
 
 // readerTrust decides which topics of its publisher a Reader delivers.
 type readerTrust struct {
-	now       func() reliable.TopicTrust // nil: the publisher may publish on every topic
-	as        reliable.TopicTrust        // trust that the tracks were judged by
+	now       func() TopicTrust // nil: the publisher may publish on every topic
+	as        TopicTrust        // trust that the tracks were judged by
 	publisher events.ID
 }
 
 // Trust makes the reader deliver nothing of topics that its publisher is not trusted with: their messages are counted
 // and reported, and are no gap. now returns the current trust. It is called for each packet.
-func (r *Reader) Trust(publisher events.ID, now func() reliable.TopicTrust) {
+func (r *Reader) Trust(publisher events.ID, now func() TopicTrust) {
 	r.trust = readerTrust{now: now, as: now(), publisher: publisher}
 }
 

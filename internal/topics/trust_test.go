@@ -7,15 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
-
-// allows trusts every publisher with the topics in a string.
-type allows struct{ topics string }
-
-func (a *allows) May(_ events.ID, topic string) bool {
-	return strings.Contains(a.topics, topic)
-}
 
 type refusals struct{ messages int }
 
@@ -45,7 +37,7 @@ func TestReaderTrust(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			trust, tally, reports := &allows{topics: "x"}, new(refusals), 0
 			r := NewReader(0, 1<<20)
-			r.Trust(7, func() reliable.TopicTrust { return trust })
+			r.Trust(7, func() TopicTrust { return trust })
 			r.Count(tally)
 			r.OnFault(func(err *events.FaultError) {
 				if err.Fault != events.FaultTopic || err.Topic != "x" {
@@ -109,7 +101,7 @@ func TestReaderTrust(t *testing.T) {
 func TestRefusedTopicWithANumber(t *testing.T) {
 	trust := new(allows)
 	r, id := NewReader(9, 1<<20), wire.TopicID("x")
-	r.Trust(7, func() reliable.TopicTrust { return trust })
+	r.Trust(7, func() TopicTrust { return trust })
 	r.Want(id, "x", nil)
 	r.From(id, 3)
 	r.Packet(messageRun(id, 4))

@@ -17,7 +17,7 @@ import (
 var wholeTopics = []string{"a.b", "c"}
 
 // deliver passes packets to a new receiver and returns the messages that a reader of wholeTopics delivers.
-func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.Receiver) {
+func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.ReceiverPackets) {
 	t.Helper()
 	rd := NewReader(0, 1<<20)
 	for _, name := range wholeTopics {
@@ -172,12 +172,11 @@ func messagesOf(b []byte) (messages []string, parts, valid bool) {
 
 // subscriber reads each stream of a receiver for topic a.b.
 type subscriber struct {
-	sink
 	Delivers []string
 	Gaps     [][2]uint64
 }
 
-func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
+func (s *subscriber) open(st *reliable.Stream) Output {
 	rd := NewReader(st.Start(), wire.MaxMessage)
 	rd.Want(wire.TopicID("a.b"), "a.b", nil)
 	return sink{func(e *reliable.Event) {
@@ -189,5 +188,5 @@ func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
 				s.Delivers = append(s.Delivers, hex.EncodeToString(it.Data))
 			}
 		}
-	}}
+	}, rd.TakeNote}
 }

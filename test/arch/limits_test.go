@@ -35,15 +35,15 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 118_130},
-		{"lines of tests", sum(m.tests), 112_680},
+		{"lines of code", sum(m.code), 118_500},
+		{"lines of tests", sum(m.tests), 113_010},
 		{"lines that are not Go", m.notGo, 6345},
-		{"importable names", sum(m.importable), 1754},
-		{"importable names of reliable", m.importable["reliable"], 257},
+		{"importable names", sum(m.importable), 1743},
+		{"importable names of reliable", m.importable["reliable"], 245},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 279},
-		{"core functions that are passed a large object", m.passed, 72},
+		{"core functions that are passed a large object", m.passed, 68},
 		{"lines over 120 columns, without texts", m.long, 8},
 		{"words of documents", m.words, 75_000},
 	} {
@@ -63,16 +63,16 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
-	"reliable.Receiver":            {70, 16, 87},
+	"reliable.Receiver":            {56, 14, 66},
 	"reliable.Sender":              {103, 17, 187},
-	"reliable.Stream":              {139, 19, 132},
-	"internal/engine.Loop":         {101, 35, 186},
+	"reliable.Stream":              {112, 16, 98},
+	"internal/engine.Loop":         {101, 35, 188},
 	"internal/engine.Publication":  {77, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
-	"internal/engine.group":        {69, 22, 42},
+	"internal/engine.group":        {69, 22, 43},
 	"transport/udp.Transport":      {72, 11, 55},
 	"transport/shm.Transport":      {70, 8, 61},
-	"pubsub.Bus":                   {27, 11, 50},
+	"pubsub.Bus":                   {26, 11, 50},
 	"test/sim.drawer":              {23, 9, 1},
 	"test/sim.feed":                {25, 6, 8},
 	"test/sim.sim":                 {31, 10, 41},

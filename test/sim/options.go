@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	Sealing     Sealing  // nil: packets are sent unprotected
 	// Trust defines which keys may publish on which topics, if Sealing authenticates them; nil: every publisher on every
 	// topic.
-	Trust    reliable.TopicTrust
+	Trust    topics.TopicTrust
 	Checksum bool
 	// Faults is the duration of the network's faults and of the attacks, unless Attack.Lasts.
 	Faults time.Duration

@@ -112,12 +112,13 @@ func (s *subscriber) begin() {
 	}
 	end.sends, end.replies, end.reads = s.sendsHello, s.replied, s.received
 	s.open(end, engine.Config{
-		Instance: s.own(), Compression: topics.Compression{Unpacker: s.unpacker()}, Signer: s.signer(),
+		Instance: s.own(), Compression: topics.Compression{Unpacker: s.unpacker()}, Signer: s.signer(), TopicTrust: s.trust(),
 		Sender: reliable.SenderConfig{Silence: defaultSilence, RepairShare: 1},
 		Receiver: reliable.ReceiverConfig{
 			ID: s.id, Tag: o.tag(), WindowBytes: o.Window, MemoryBytes: o.Memory, MaxStreams: cmp.Or(o.Streams, defaultStreams),
-			MaxMessage: s.maxMessage(), Trust: s.trust(), Deadline: cmp.Or(o.Deadline, defaultDeadline),
+			Deadline: cmp.Or(o.Deadline, defaultDeadline),
 		},
+		MaxMessage: s.maxMessage(),
 		FlushAfter: defaultLinger, Events: s.event, Trace: s.traced,
 	}, slog.DiscardHandler)
 	if o.InPlace {
@@ -203,7 +204,9 @@ func (s *subscriber) report() {
 		r.receiver(g.Receiver)
 		r.receiver(stats.Receiver{ReceiverMessages: g.ReceiverMessages})
 	}
-	s.receivers(func(_ *engine.Subscription, _ uint64, x *reliable.Receiver) { r.Named += uint64(x.NamesKnown()) })
+	s.loop.Receivers(func(_ *engine.Subscription, _ *reliable.Receiver, in *topics.Receiver, _ *topics.Replies) {
+		r.Named += uint64(in.NamesKnown())
+	})
 	r.RefusedMessages += st.RefusedMessages
 	r.Replaced += st.ReplacedMessages
 	r.Messages += st.ReplacedMessages // they were delivered to the conflation
@@ -213,7 +216,7 @@ func (s *subscriber) report() {
 
 // receivers calls f with each receiver.
 func (s *subscriber) receivers(f func(owner *engine.Subscription, id uint64, r *reliable.Receiver)) {
-	s.loop.Receivers(func(owner *engine.Subscription, r *reliable.Receiver, replies *topics.Replies) {
+	s.loop.Receivers(func(owner *engine.Subscription, r *reliable.Receiver, _ *topics.Receiver, replies *topics.Replies) {
 		f(owner, replies.ID, r)
 	})
 }

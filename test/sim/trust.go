@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
@@ -12,11 +12,11 @@ import (
 // it sends under its own identity verify, but must not be delivered, since it is trusted for other topics.
 
 // trust returns what a subscriber accepts from publishers; nil: everything.
-func (s *subscriber) trust() func() reliable.TopicTrust {
+func (s *subscriber) trust() func() topics.TopicTrust {
 	if s.sim.o.Trust == nil {
 		return nil
 	}
-	return func() reliable.TopicTrust { return s.sim.o.Trust }
+	return func() topics.TopicTrust { return s.sim.o.Trust }
 }
 
 // signer returns what signs a subscriber's replies; nil: nothing.

@@ -64,7 +64,7 @@ type unreadState struct {
 	reported map[events.Instance]bool            // the fault was reported
 	arrived  map[events.Instance]map[uint64]bool // packets
 	read     []unreadPacket                      // of this step
-	before   stats.Receiver
+	before   stats.ReceiverPackets
 }
 
 type unreadPacket struct {
@@ -130,7 +130,7 @@ func (s *subscriber) readUnreadable() {
 	if len(s.faults.read) == 0 {
 		return
 	}
-	var after stats.Receiver
+	var after stats.ReceiverPackets
 	s.receivers(func(_ *engine.Subscription, _ uint64, r *reliable.Receiver) { after = r.Stats() })
 	before := &s.faults.before
 	if after.Unreadable-before.Unreadable == uint64(len(s.faults.read)) &&

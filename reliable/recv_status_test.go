@@ -1,12 +1,10 @@
 package reliable
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -16,7 +14,8 @@ import (
 // last one has the final topics. docs/protocol §7.1.
 func TestStatusesOfChanges(t *testing.T) {
 	const publishers, changes = 3, 1000
-	l := &log{}
+	layer := &listing{}
+	l := &log{contents: func(*Stream) Contents { return layer }}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = publishers })
 	now := Instant(time.Hour)
 	for pub := range publishers {
@@ -39,11 +38,8 @@ func TestStatusesOfChanges(t *testing.T) {
 	}
 	for i := range changes {
 		now += ms / 10
-		r.Want(fmt.Sprintf("topic.%d", i))
-		if i > 0 {
-			r.Unwant(fmt.Sprintf("topic.%d", i-1))
-		}
-		r.TopicsChanged(now)
+		layer.topics = []uint64{1, uint64(i)}
+		r.WantedChanged(now)
 		take()
 	}
 	if most := publishers * (changes/10/5 + 1); statuses > most || statuses < most/2 {
@@ -51,7 +47,7 @@ func TestStatusesOfChanges(t *testing.T) {
 	}
 	now += 5 * ms
 	take()
-	if last.Topics() != 2 || !slices.Contains([]uint64{last.Topic(0), last.Topic(1)}, wire.TopicID(fmt.Sprintf("topic.%d", changes-1))) {
+	if last.Topics() != 2 || !slices.Contains([]uint64{last.Topic(0), last.Topic(1)}, changes-1) {
 		t.Errorf("the last status names %d topics", last.Topics())
 	}
 }
@@ -66,8 +62,7 @@ func TestNoStatusOfChangeWhileDown(t *testing.T) {
 		r.Tick(now)
 		replies(r, now)
 	}
-	r.Want("more")
-	r.TopicsChanged(now)
+	r.WantedChanged(now)
 	if n := len(of(wire.TypeStatus, replies(r, now+10*ms))); n != 0 {
 		t.Errorf("%d statuses to a publisher that is down", n)
 	}
@@ -83,32 +78,8 @@ func TestStatusOfFirstChange(t *testing.T) {
 		now += 10 * ms
 		replies(r, now)
 	}
-	r.Want("more")
-	r.TopicsChanged(now)
+	r.WantedChanged(now)
 	if n := len(of(wire.TypeStatus, replies(r, now))); n != 1 {
 		t.Errorf("%d statuses", n)
-	}
-}
-
-// A pattern finds the names that match it.
-func TestNamesMatching(t *testing.T) {
-	l := &log{}
-	r := newReceiver(t, l, nil)
-	r.LearnNames(0, &learned{})
-	handle(r, 0, topicRuns("a.b=0"))
-	st := r.Streams()[0]
-	for i := range 100 {
-		name := fmt.Sprintf("a%d.b", i)
-		st.learn(wire.TopicID(name), []byte(name), 0, false)
-	}
-	st.learn(wire.TopicID("a7.b.c"), []byte("a7.b.c"), 0, false)
-	for text, want := range map[string]int{"a7.*": 1, "a7.>": 2, "*.b": 101, ">": 102, "b.*": 0, "a8.*.c": 0, "*.b.*": 1} {
-		p, err := pattern.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := len(r.NamesMatching(p)); got != want {
-			t.Errorf("%s: %d names, want %d", text, got, want)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"slices"
@@ -7,22 +7,23 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Names receives the names of topics, for subscriptions by pattern. A receiver calls it during Handle, Tick and Resume,
-// as it does a Sink.
+// Names receives the names of topics, for subscriptions by pattern. It is called during Handle, Tick and Resume, as a
+// reliable.Sink is.
 type Names interface {
 	// Named: st has named a topic, before it delivers any message of it; other streams of the group may have the topic,
 	// too. whole: no packet of st before sequence since had a message of the topic, so from there on it begins with
 	// number 0.
-	Named(st *Stream, id uint64, name string, since uint64, whole bool)
+	Named(st *reliable.Stream, id uint64, name string, since uint64, whole bool)
 	// Forgotten: st, the last stream with the topic, was removed.
-	Forgotten(st *Stream, id uint64)
+	Forgotten(st *reliable.Stream, id uint64)
 	// Wants reports whether a named topic is wanted.
 	Wants(id uint64) bool
 	// Untrusted: st skips messages of a topic on which its publisher may not publish, and which no other stream has named.
 	// first: they are the first since the trusted keys last changed.
-	Untrusted(st *Stream, id uint64, topic string, messages int, first bool)
+	Untrusted(st *reliable.Stream, id uint64, topic string, messages int, first bool)
 }
 
 // names holds the names of the topics of a receiver's streams. The receiver keeps them, not a reader: readers may begin
@@ -35,7 +36,8 @@ type names struct {
 	unused int                    // number of names of topics that no stream has
 	// number of names, known and refused, by key of the publisher that stated them first; nil if keys are not proved
 	held  map[uint32]int
-	trust TopicTrust // by which names were judged
+	now   func() TopicTrust // the trust in publishers; nil: they may publish on every topic
+	trust TopicTrust        // by which names were judged
 }
 
 type topicName struct {
@@ -46,7 +48,7 @@ type topicName struct {
 }
 
 // signKey is the id of the key with which the stream's publisher signs. docs/protocol §29.1.
-func (st *Stream) signKey() uint32 { return uint32(st.Publisher >> 32) }
+func (st *Stream) signKey() uint32 { return uint32(st.packets.Publisher >> 32) }
 
 // room reports whether one more name may come from a stream. Where publishers prove their keys, a key may have as many
 // names as it leaves free, so that others have a share whatever it sends. docs/protocol §12.5.
@@ -72,27 +74,28 @@ const maxNames = events.PatternTopics
 
 // LearnNames reports all topics of the group, known ones first, to to from now on. Publishers learn that any topic may
 // be wanted. nil ends that.
-func (r *Receiver) LearnNames(now Instant, to Names) {
+func (r *Receiver) LearnNames(now reliable.Instant, to Names) {
 	if (to == nil) == (r.names.to == nil) {
 		return
 	}
-	r.names = names{to: to}
-	if r.cfg.Trust != nil {
-		r.names.held, r.names.trust = make(map[uint32]int), r.cfg.Trust()
+	r.names = names{to: to, now: r.names.now}
+	if r.names.now != nil {
+		r.names.held, r.names.trust = make(map[uint32]int), r.names.now()
 	}
 	for _, st := range r.list {
-		st.topics.names = streamNames{}
-		if to != nil && st.next > 0 {
+		st.names = streamNames{}
+		if to != nil && st.packets.Reached() > 0 {
 			st.askAll()
 		}
 	}
-	r.reportChange(now)
+	r.packets.SetWanted(r.wanting())
+	r.packets.Report(now)
 }
 
 // NamesLearned reports whether the topics of all publishers that are up are known.
 func (r *Receiver) NamesLearned() bool {
 	for _, st := range r.list {
-		if !st.topics.index.known && !st.life.down && !st.life.finished {
+		if !st.index.known && !st.packets.Down() && !st.packets.Ended() {
 			return false
 		}
 	}
@@ -117,29 +120,9 @@ func (r *Receiver) NamesMatching(p pattern.Pattern) []uint64 {
 	return d.found
 }
 
-// wanting reports whether a topic of the group is or may be wanted.
-func (r *Receiver) wanting() bool { return len(r.topics) > 0 || r.names.to != nil }
-
-// wanted returns the name of a topic if it is wanted.
-func (r *Receiver) wanted(id uint64) (name string, ok bool) {
-	if t, ok := r.wants[id]; ok {
-		return t.name, true
-	}
-	if r.names.to == nil || !r.names.to.Wants(id) {
-		return "", false
-	}
-	return r.Name(id)
-}
-
-// mayWant reports whether a topic is wanted, or may be once its name is known.
-func (r *Receiver) mayWant(id uint64) bool {
-	_, wanted := r.wanted(id)
-	return wanted || r.names.to != nil && r.names.known.Get(id) == nil
-}
-
 // shares records that the stream has stated a topic with a known name.
 func (st *Stream) shares(id uint64) {
-	n := &st.topics.names
+	n := &st.names
 	x := n.has.Get(id)
 	if x == nil {
 		x = &streamName{topicName: st.r.names.known.Get(id)}
@@ -155,8 +138,8 @@ func (st *Stream) shares(id uint64) {
 // forgetOld forgets now and then the topics that have had no topic run for long. While the stream asks it forgets none:
 // the publisher may have stated some again in packets that were lost. docs/protocol §10.8.
 func (st *Stream) forgetOld() {
-	n, keep := &st.topics.names, st.r.cfg.TopicRuns
-	if n.runs-n.swept < keep/32 || st.topics.index.open || !st.topics.index.known {
+	n, keep := &st.names, st.r.keep
+	if n.runs-n.swept < keep/32 || st.index.open || !st.index.known {
 		return
 	}
 	n.swept = n.runs
@@ -170,7 +153,7 @@ func (st *Stream) forgetOld() {
 		n.forgot = true
 		st.loses(n.has.Get(id).topicName)
 		n.has.Remove(id)
-		delete(st.topics.has, id)
+		delete(st.has, id)
 	}
 	for id, x := range n.refused {
 		if n.runs-x.stated >= keep-keep/32 {
@@ -200,22 +183,20 @@ func (st *Stream) learn(id uint64, name []byte, since uint64, whole bool) {
 	}
 	text, ok := pattern.NameOf(id, name)
 	switch {
-	case st.topics.names.refused[id] != nil:
-		st.topics.names.refused[id].stated = st.topics.names.runs
+	case st.names.refused[id] != nil:
+		st.names.refused[id].stated = st.names.runs
 	case !ok:
 		st.r.stats.NamesRefused++
 	case !d.room(st):
 		st.r.stats.NamesRefused++
-		e := st.r.event(EventUnnamed, st.next)
-		e.Topic, e.Cause = id, events.CauseTooManyTopics
-		st.out.Deliver(e)
+		st.out.Note(&Event{Kind: EventUnnamed, Seq: st.packets.Reached()})
 	default:
 		if d.held != nil {
 			d.held[st.signKey()]++
 		}
-		if !st.may(text) {
-			st.topics.names.refused.add(id, text)
-			st.topics.names.refused[id].stated = st.topics.names.runs
+		if !st.mayPublish(text) {
+			st.names.refused.add(id, text)
+			st.names.refused[id].stated = st.names.runs
 			return
 		}
 		st.name(id, text, since, whole)
@@ -229,7 +210,7 @@ func (st *Stream) name(id uint64, text string, since uint64, whole bool) {
 	for _, x := range st.r.list {
 		x.removeRefused(id)
 	}
-	st.r.names.to.Named(st, id, text, since, whole)
+	st.r.names.to.Named(st.packets, id, text, since, whole)
 	st.shares(id)
 }
 
@@ -245,18 +226,18 @@ func (d *names) release(key uint32) {
 
 // forgetNames takes the topics of st, which is removed, from it.
 func (r *Receiver) forgetNames(st *Stream) {
-	st.topics.names.has.All(func(_ uint64, x *streamName) { st.loses(x.topicName) })
-	for range st.topics.names.refused {
+	st.names.has.All(func(_ uint64, x *streamName) { st.loses(x.topicName) })
+	for range st.names.refused {
 		r.names.release(st.signKey())
 	}
-	st.topics.names = streamNames{}
+	st.names = streamNames{}
 	r.dropNames()
 }
 
 // dropNames forgets the topics that no stream has, unless one may have them without having named them yet.
 func (r *Receiver) dropNames() {
 	asks := func(st *Stream) bool {
-		return !st.life.finished && (!st.topics.index.known || st.topics.index.open)
+		return !st.packets.Ended() && (!st.index.known || st.index.open)
 	}
 	if r.names.unused == 0 || slices.ContainsFunc(r.list, asks) {
 		return
@@ -272,7 +253,7 @@ func (r *Receiver) dropNames() {
 		r.names.known.Remove(id)
 		r.names.byName.Remove(t.text, id)
 		r.names.release(t.key)
-		r.names.to.Forgotten(t.last, id)
+		r.names.to.Forgotten(t.last.packets, id)
 	}
 }
 
@@ -295,62 +276,56 @@ func (x *refusedNames) add(id uint64, name string) {
 	(*x)[id] = &refusedName{text: name}
 }
 
-// TopicTrust says which keys may publish on which topics. It is immutable. docs/protocol §29.8.
-type TopicTrust interface {
-	// May reports whether a publisher may publish on a topic.
-	May(publisher events.ID, topic string) bool
-}
-
-// may reports whether the stream's publisher may publish on a topic.
-func (st *Stream) may(topic string) bool {
-	return st.r.cfg.Trust == nil || st.r.cfg.Trust().May(st.Publisher, topic)
+// mayPublish reports whether the stream's publisher may publish on a topic.
+func (st *Stream) mayPublish(topic string) bool {
+	return st.r.names.now == nil || st.r.names.now().May(st.packets.Publisher, topic)
 }
 
 // wantedOf returns the name of a topic that is wanted and on which the stream's publisher may publish.
 func (st *Stream) wantedOf(id uint64) (name string, ok bool) {
 	name, ok = st.r.wanted(id)
-	return name, ok && st.may(name)
+	return name, ok && st.mayPublish(name)
 }
 
 // removeRefused removes a topic from the refused names: its name is known now, and readers refuse its messages.
 func (st *Stream) removeRefused(id uint64) {
-	if n := &st.topics.names; n.refused[id] != nil {
+	if n := &st.names; n.refused[id] != nil {
 		delete(n.refused, id)
 		st.r.names.release(st.signKey())
 	}
 }
 
 // passOver reports the messages of refused topics in a packet that is delivered.
-func (st *Stream) passOver(b []byte) {
-	refused := st.topics.names.refused
-	for run, rest, ok := wire.NextRun(PacketData(b)); ok; run, rest, ok = wire.NextRun(rest) {
+func (st *Stream) passOver(runs []byte) {
+	refused := st.names.refused
+	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
 		if x := refused[run.Topic]; x != nil && run.Kind < wire.RunTopic {
-			st.r.names.to.Untrusted(st, run.Topic, x.text, int(run.Messages()), !x.reported)
+			st.r.names.to.Untrusted(st.packets, run.Topic, x.text, int(run.Messages()), !x.reported)
 			x.reported = true
 		}
 	}
 }
 
-// rejudge checks the topics of all streams again if the trusted keys have changed: refused names may become known, and
-// all topics are asked for again.
-func (r *Receiver) rejudge(now Instant) {
-	if r.cfg.Trust == nil {
+// Tick checks the topics of all streams again if the trusted keys have changed: refused names may become known, and all
+// topics are asked for again. Call it before reliable.Receiver.Tick.
+func (r *Receiver) Tick() {
+	if r.names.now == nil {
 		return
 	}
-	trust := r.cfg.Trust()
+	trust := r.names.now()
 	if trust == r.names.trust {
 		return
 	}
 	r.names.trust = trust
 	for _, st := range r.list {
-		for id, x := range st.topics.names.refused {
-			if x.reported = false; trust.May(st.Publisher, x.text) {
+		for id, x := range st.names.refused {
+			if x.reported = false; trust.May(st.packets.Publisher, x.text) {
 				st.name(id, x.text, 0, false)
 				r.names.held[st.signKey()]++ // no longer as refused, but as known
 			}
 		}
-		st.topics.has = nil
-		st.topics.relevant.Store(false)
+		st.has = nil
+		st.relevant.Store(false)
 		st.askAll()
 	}
 }

@@ -1,8 +1,6 @@
-package reliable
+package topics
 
 import (
-	"sync/atomic"
-
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -10,15 +8,6 @@ import (
 
 // What a stream states about its topics: names and numbers in topic runs, and index rounds, for which a receiver asks
 // after a permanent loss or a late start. docs/protocol §9.3.
-
-// streamTopics is what a stream's publisher has stated about its topics.
-type streamTopics struct {
-	relevant atomic.Bool                            // it has a wanted topic
-	has      map[uint64]struct{}                    // wanted topics that it has
-	collided map[uint64]*events.TopicCollisionError // reported collisions of wanted topics
-	names    streamNames
-	index    indexState
-}
 
 // indexState is a receiver's question to a publisher.
 //
@@ -39,12 +28,8 @@ type indexState struct {
 	whole    bool   // topics without messages are known, too
 	at       uint64 // packets below were inspected
 	listedAt uint64 // 1 + sequence of the packet in which a round that answers ended
-	listed   EventListing
+	listed   Listing
 }
-
-// EventListing says what a round covers: losses in the packets from Since up to Begun. It does not have topics that the
-// publisher has forgotten: they may have had messages in packets before Forgotten.
-type EventListing struct{ Since, Begun, Forgotten uint64 }
 
 // indexComing is which round has begun: one that answers the question, or that ends the stream and needs no question.
 type indexComing uint8
@@ -53,21 +38,12 @@ const (
 	comesNone indexComing = iota
 	comesAnswer
 	comesClosing
-	closingCame
 )
-
-// closing is what the closing round covers, if it came.
-func (x *indexState) closing() (covers EventListing) {
-	if x.comes == closingCame {
-		covers = x.listed
-	}
-	return covers
-}
 
 // ask asks for a round that covers losses of packets from sequence since on, with a new question.
 func (st *Stream) ask(since uint64) {
-	x := &st.topics.index
-	if !st.r.wanting() || st.life.finished {
+	x := &st.index
+	if !st.r.wanting() || st.packets.Ended() {
 		return
 	}
 	if !x.open || since < x.since {
@@ -78,51 +54,51 @@ func (st *Stream) ask(since uint64) {
 		x.comes = comesNone
 	}
 	x.number++
-	st.report.topics = true
-	st.report.by(0)
+	st.packets.Report(0, true)
 }
 
 // askAll asks for all topics.
 func (st *Stream) askAll() {
-	st.topics.index.known = false
+	st.index.known = false
 	st.ask(0)
 }
 
 // Missed asks for the topics that may have lost messages in the packets from sequence seq on, which a reader of the
 // output has missed. If the publisher is lost, an EventDown says so once more.
 func (st *Stream) Missed(seq uint64) {
-	if st.life.down {
-		st.downDue()
+	if st.packets.Down() {
+		st.packets.RepeatDown()
 		return
 	}
-	if x := &st.topics.index; !x.open || x.comes == comesAnswer || seq < x.since { // otherwise the answer is still to come
+	if x := &st.index; !x.open || x.comes == comesAnswer || seq < x.since { // otherwise the answer is still to come
 		st.ask(seq)
 	}
 }
 
 // inspect processes the topic and index runs among the runs of packet seq.
 func (st *Stream) inspect(seq uint64, runs []byte) {
-	x := &st.topics.index
+	x := &st.index
 	if seq < x.at {
 		return // when it was held
 	}
 	x.at = seq + 1
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
+		h := &st.history
 		switch run.Kind {
 		case wire.RunTopic:
-			since, whole := x.began(seq), run.Number%wire.Returning == 0 || x.known && !st.topics.names.forgot
-			if h := &st.win.history; h.open { // the history follows
-				since, whole = h.first, run.Number%wire.Returning == 0 || h.first == 0 && !st.topics.names.forgot
+			since, whole := x.began(seq), run.Number%wire.Returning == 0 || x.known && !st.names.forgot
+			if h.open { // the history follows
+				since, whole = h.first, run.Number%wire.Returning == 0 || h.first == 0 && !st.names.forgot
 			}
-			st.hasTopic(run.Topic, run.Body, since, whole && since >= st.start)
-			if h := &st.win.history; h.open && h.ahead.comes && h.seek.open() {
+			st.hasTopic(run.Topic, run.Body, since, whole && since >= st.packets.Start())
+			if h.open && h.comes && h.seek.open() {
 				h.seek.total(run.Topic, run.Number)
 			}
 		case wire.RunIndex:
 			b := wire.ParseIndex(run.Body)
-			answers := x.open && (b.Answers(st.r.cfg.ID, x.number) || b.Marks&wire.IndexAll != 0 && run.Number <= x.since)
-			if h := &st.win.history; h.open {
-				h.ahead.round(st, &b, run.Number, answers)
+			answers := x.open && (b.Answers(st.r.id, x.number) || b.Marks&wire.IndexAll != 0 && run.Number <= x.since)
+			if h.open {
+				h.round(&b, run.Number, answers)
 			}
 			switch {
 			case b.Marks&wire.IndexBegins != 0:
@@ -133,17 +109,15 @@ func (st *Stream) inspect(seq uint64, runs []byte) {
 					x.comes = comesAnswer
 				}
 			case b.Marks&wire.IndexEnds == 0:
-			case x.comes == comesAnswer || x.comes == comesClosing:
+			case x.comes != comesNone:
 				if x.comes == comesClosing {
-					x.comes, x.since = closingCame, 0
-				} else {
-					x.comes = comesNone
+					x.since = 0
 				}
-				x.open, x.known, x.whole = false, true, x.whole || x.since == 0
-				x.listedAt, x.listed = seq+1, EventListing{x.since, x.begun, b.Forgotten()}
+				x.open, x.comes, x.known, x.whole = false, comesNone, true, x.whole || x.since == 0
+				x.listedAt, x.listed = seq+1, Listing{x.since, x.begun, b.Forgotten()}
 				st.r.dropNames()
-			case st.win.history.open && st.win.history.ahead.comes:
-				x.listedAt, x.listed = seq+1, EventListing{st.win.history.first, x.begun, b.Forgotten()}
+			case h.open && h.comes:
+				x.listedAt, x.listed = seq+1, Listing{h.first, x.begun, b.Forgotten()}
 			}
 		}
 	}
@@ -157,9 +131,10 @@ func (x *indexState) began(seq uint64) uint64 {
 	return seq
 }
 
-// lostContents records that packets from sequence seq up to end are lost, which may have held topic runs.
-func (st *Stream) lostContents(seq, end uint64) {
-	x := &st.topics.index
+// Lost implements reliable.Contents: the packets may have held topic runs.
+func (st *Stream) Lost(seq, end uint64) {
+	st.history.comes = false
+	x := &st.index
 	if end <= x.at {
 		return // they were inspected
 	}
@@ -170,7 +145,7 @@ func (st *Stream) lostContents(seq, end uint64) {
 // hasTopic processes a topic run. since and whole are as in Names.Named.
 func (st *Stream) hasTopic(id uint64, name []byte, since uint64, whole bool) {
 	if st.r.names.to != nil {
-		st.topics.names.runs++
+		st.names.runs++
 		st.learn(id, name, since, whole)
 		st.forgetOld()
 	}
@@ -179,11 +154,11 @@ func (st *Stream) hasTopic(id uint64, name []byte, since uint64, whole bool) {
 		return
 	}
 	if wanted == string(name) {
-		st.topics.relevant.Store(true)
-		if st.topics.has == nil {
-			st.topics.has = make(map[uint64]struct{})
+		st.relevant.Store(true)
+		if st.has == nil {
+			st.has = make(map[uint64]struct{})
 		}
-		st.topics.has[id] = struct{}{}
+		st.has[id] = struct{}{}
 	} else if other, ok := pattern.NameOf(id, name); ok {
 		st.collide(id, wanted, other)
 	} else if st.r.names.to == nil {
@@ -192,52 +167,29 @@ func (st *Stream) hasTopic(id uint64, name []byte, since uint64, whole bool) {
 }
 
 // hasWanted reports whether the publisher has a wanted topic.
-func (t *streamTopics) hasWanted(id uint64) bool {
-	_, ok := t.has[id]
-	return ok || t.names.has.Get(id) != nil
+func (st *Stream) hasWanted(id uint64) bool {
+	_, ok := st.has[id]
+	return ok || st.names.has.Get(id) != nil
 }
 
 // may reports whether the publisher has, or may have, a wanted topic.
-func (t *streamTopics) may(id uint64) bool {
-	return t.hasWanted(id) || !t.index.known || !t.index.whole
+func (st *Stream) may(id uint64) bool {
+	return st.hasWanted(id) || !st.index.known || !st.index.whole
 }
 
 // collide reports that the publisher has topic id under another name.
 func (st *Stream) collide(id uint64, name, other string) {
-	if st.topics.collided[id] != nil || st.life.finished {
+	if st.collided[id] != nil || st.packets.Ended() {
 		return
 	}
-	if st.topics.collided == nil {
-		st.topics.collided = make(map[uint64]*events.TopicCollisionError)
+	if st.collided == nil {
+		st.collided = make(map[uint64]*events.TopicCollisionError)
 	}
-	err := &events.TopicCollisionError{ID: events.ID(id), Known: name, Other: other, Publisher: st.Publisher}
-	st.topics.collided[id] = err
+	err := &events.TopicCollisionError{ID: events.ID(id), Known: name, Other: other, Publisher: st.packets.Publisher}
+	st.collided[id] = err
 	st.r.stats.Collisions++
-	e := st.r.event(EventCollision, st.next)
-	e.Collision = err
-	st.out.Deliver(e)
+	st.out.Note(&Event{Kind: EventCollision, Seq: st.packets.Reached(), Collision: err})
 }
 
 // Collided returns the reported collision of a wanted topic's id, or nil if the stream may have that topic.
-func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.topics.collided[id] }
-
-// downDue makes an EventDown due, when the output has everything.
-func (st *Stream) downDue() {
-	st.life.downDue = true
-	st.flushDown()
-}
-
-// flushDown delivers an EventDown that is due, if the output has everything before it, and room.
-func (st *Stream) flushDown() {
-	if !st.life.downDue || st.next < st.high || st.win.history.open || st.win.state.waits() {
-		return
-	}
-	if !st.out.Room() {
-		st.stalled = true
-		return
-	}
-	st.life.downDue = false
-	e := st.r.event(EventDown, st.next)
-	e.Cause, e.Listing, e.Announced = st.life.downCause, st.topics.index.closing(), st.Announced()
-	st.out.Deliver(e)
-}
+func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.collided[id] }
