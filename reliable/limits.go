@@ -73,8 +73,6 @@ const (
 	strangersRate = 16 << 10
 	strangersPart = 16
 
-	// stateCollect is how long a publisher collects requests for state before it begins a round.
-	stateCollect = 20 * time.Millisecond
 	// stateGrace is how long a receiver waits for a publisher to announce that it keeps state.
 	stateGrace = 200 * time.Millisecond
 	// statePauses is how many recovery deadlines a round of state may pause; stateTries is how many rounds may fail for a

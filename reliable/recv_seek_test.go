@@ -114,7 +114,7 @@ func TestSeekIsBounded(t *testing.T) {
 			now := Instant(time.Second)
 			setTopics(r, now, []string{"a.b", "c.d"}) // no message of c.d arrives: the stream continues to seek
 			if c.patterns {
-				r.LearnNames(now, &wantsNames{r: r})
+				r.LearnNames(now, wantsNone{})
 			}
 			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
 			s := &r.Streams()[0].win.history.seek
@@ -132,3 +132,11 @@ func TestSeekIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// wantsNone is a subscriber to patterns that match no topic.
+type wantsNone struct{}
+
+func (wantsNone) Named(*Stream, uint64, string, uint64, bool)  {}
+func (wantsNone) Forgotten(*Stream, uint64)                    {}
+func (wantsNone) Untrusted(*Stream, uint64, string, int, bool) {}
+func (wantsNone) Wants(uint64) bool                            { return false }

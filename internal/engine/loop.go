@@ -30,6 +30,8 @@ type Config struct {
 	// Sender and Receiver are templates. The loop fills in identity, sizes and memory for each group.
 	Sender   reliable.SenderConfig
 	Receiver reliable.ReceiverConfig
+	// StateShare is the share of the rate limit, or of the recent data rate, that state may take.
+	StateShare float64
 	// WindowBytes bounds the memory for repairs of one publication.
 	WindowBytes int
 	// WindowsBytes bounds that of all publications together, beyond the minimum of each.

@@ -35,11 +35,11 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 117_900},
-		{"lines of tests", sum(m.tests), 112_550},
+		{"lines of code", sum(m.code), 118_200},
+		{"lines of tests", sum(m.tests), 112_850},
 		{"lines that are not Go", m.notGo, 6321},
-		{"importable names", sum(m.importable), 1753},
-		{"importable names of reliable", m.importable["reliable"], 256},
+		{"importable names", sum(m.importable), 1731},
+		{"importable names of reliable", m.importable["reliable"], 234},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 277},
@@ -64,9 +64,9 @@ func TestLimits(t *testing.T) {
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
 	"reliable.Receiver":            {70, 16, 85},
-	"reliable.Sender":              {101, 17, 182},
+	"reliable.Sender":              {81, 13, 157},
 	"reliable.Stream":              {137, 19, 128},
-	"internal/engine.Loop":         {101, 35, 186},
+	"internal/engine.Loop":         {101, 35, 187},
 	"internal/engine.Publication":  {76, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 42},

@@ -74,8 +74,8 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 10600, "internal/pattern internal/wire transport"},
-	{"internal/topics", 2450, "internal/pattern internal/wire reliable"},
+	{"reliable", 9200, "internal/pattern internal/wire transport"},
+	{"internal/topics", 4150, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
 	// The engine.

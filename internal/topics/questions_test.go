@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"fmt"
@@ -7,24 +7,25 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // querier is a publisher with receivers that it may query.
 type querier struct {
 	*bench
-	receivers     []*Receiver
+	receivers     []*reliable.Receiver
 	losesStatuses bool // loses statuses
 }
 
 // wantsNames is a subscriber to patterns.
 type wantsNames struct {
-	r        *Receiver
+	r        *reliable.Receiver
 	patterns []pattern.Pattern
 }
 
-func (w *wantsNames) Named(*Stream, uint64, string, uint64, bool)  {}
-func (w *wantsNames) Forgotten(*Stream, uint64)                    {}
-func (w *wantsNames) Untrusted(*Stream, uint64, string, int, bool) {}
+func (w *wantsNames) Named(*reliable.Stream, uint64, string, uint64, bool)  {}
+func (w *wantsNames) Forgotten(*reliable.Stream, uint64)                    {}
+func (w *wantsNames) Untrusted(*reliable.Stream, uint64, string, int, bool) {}
 func (w *wantsNames) Wants(id uint64) bool {
 	name, _ := w.r.Name(id)
 	for _, p := range w.patterns {
@@ -39,8 +40,9 @@ func (w *wantsNames) Wants(id uint64) bool {
 func (a *querier) receive(names ...string) *wantsNames {
 	a.t.Helper()
 	n := uint64(len(a.receivers))
-	r := newReceiver(a.t, &log{}, func(c *ReceiverConfig) { c.ID = 42 + n })
-	setTopics(r, a.now, nil)
+	r := openReceiver(a.t, sink{func(*reliable.Event) {}}, func(c *reliable.ReceiverConfig) {
+		c.ID, c.WindowBytes, c.MemoryBytes, c.MaxStreams = 42+n, 32*512, 128*512, 2
+	})
 	w := &wantsNames{r: r}
 	for _, name := range names {
 		if p, err := pattern.Parse(name); err != nil {
@@ -80,6 +82,12 @@ func (a *querier) run(d time.Duration) (statuses int) {
 	return statuses
 }
 
+const (
+	ms = reliable.Instant(time.Millisecond)
+	// slowHeartbeat is the longest interval of heartbeats of a publisher whose members lack something.
+	slowHeartbeat = 100 * time.Millisecond
+)
+
 func newQuerier(t *testing.T, topics ...string) *querier {
 	t.Helper()
 	a := &querier{bench: newBench(t, nil)}
@@ -110,17 +118,17 @@ func TestQueries(t *testing.T) {
 			a.run(1500 * time.Millisecond) // until it has received a heartbeat
 		}
 		for range 10 {
-			a.s.Ask(a.now, wire.TopicID(topic))
+			a.m.Ask(a.now, wire.TopicID(topic))
 			a.run(20 * time.Millisecond)
 		}
-		if n := a.s.Receivers(wire.TopicID(topic)); n != x.want {
+		if n := a.m.Receivers(wire.TopicID(topic)); n != x.want {
 			t.Errorf("%d: %d receivers count, want %d", i, n, x.want)
 		}
-		if n, open := a.s.Ask(a.now, wire.TopicID(topic)); n != x.want || open {
+		if n, open := a.m.Ask(a.now, wire.TopicID(topic)); n != x.want || open {
 			t.Errorf("%d: %d receivers, others possible: %v", i, n, open)
 		}
 	}
-	if n := a.s.Receivers(0); n != len(a.receivers) {
+	if n := a.m.Receivers(0); n != len(a.receivers) {
 		t.Errorf("%d receivers of any topic, want %d", n, len(a.receivers))
 	}
 }
@@ -131,7 +139,7 @@ func TestQueriesEnd(t *testing.T) {
 	w := a.receive("a.*", "x.>")
 	a.run(300 * time.Millisecond)
 	for range 10 {
-		a.s.Ask(a.now, wire.TopicID("a.b"))
+		a.m.Ask(a.now, wire.TopicID("a.b"))
 		a.run(20 * time.Millisecond)
 	}
 	if statuses := a.run(3 * time.Second); statuses > 4 {
@@ -140,7 +148,7 @@ func TestQueriesEnd(t *testing.T) {
 	w.patterns = w.patterns[1:]
 	w.r.TopicsChanged(a.now)
 	a.run(20 * time.Millisecond)
-	if n := a.s.Receivers(wire.TopicID("a.b")); n != 0 {
+	if n := a.m.Receivers(wire.TopicID("a.b")); n != 0 {
 		t.Errorf("%d receivers count after the pattern was removed", n)
 	}
 }
@@ -159,14 +167,14 @@ func TestQueriesAfterLostTopics(t *testing.T) {
 		want  int
 	}{{"a.b", 1}, {"c.d", 0}} {
 		id := wire.TopicID(x.topic)
-		if n, open := a.s.Ask(a.now, id); n != 0 || open != (x.want > 0) {
+		if n, open := a.m.Ask(a.now, id); n != 0 || open != (x.want > 0) {
 			t.Errorf("%s: %d receivers, others possible: %v", x.topic, n, open)
 		}
 		for range 5 {
-			a.s.Ask(a.now, id)
+			a.m.Ask(a.now, id)
 			a.run(20 * time.Millisecond)
 		}
-		if n, open := a.s.Ask(a.now, id); n != x.want || open {
+		if n, open := a.m.Ask(a.now, id); n != x.want || open {
 			t.Errorf("%s: %d receivers after 100 ms, others possible: %v", x.topic, n, open)
 		}
 	}
@@ -186,7 +194,7 @@ func TestManyQueries(t *testing.T) {
 	a.s.Await(a.now, 0)
 	for i, name := range names {
 		for round := 0; ; round++ {
-			if n, open := a.s.Ask(a.now, wire.TopicID(name)); !open {
+			if n, open := a.m.Ask(a.now, wire.TopicID(name)); !open {
 				if n != 1 {
 					t.Fatalf("topic %d: %d receivers", i, n)
 				}
@@ -198,7 +206,7 @@ func TestManyQueries(t *testing.T) {
 			a.run(10 * time.Millisecond)
 		}
 	}
-	if n := len(a.s.members.questions.list); n > maxQuestions {
+	if n := len(a.m.members.questions.list); n > maxQuestions {
 		t.Errorf("%d queries are stored", n)
 	}
 }
@@ -214,7 +222,7 @@ func TestQueryBeforeManyTopics(t *testing.T) {
 	w := a.receive(many...)
 	a.receive("md.>")
 	a.run(300 * time.Millisecond)
-	a.s.Ask(a.now, wire.TopicID("a.b"))
+	a.m.Ask(a.now, wire.TopicID("a.b"))
 	a.run(300 * time.Millisecond)
 	for i := range wire.MaxStatusTopics {
 		w.r.Want(fmt.Sprintf("more.%d", i))
@@ -222,7 +230,7 @@ func TestQueryBeforeManyTopics(t *testing.T) {
 	w.r.Want("a.b")
 	w.r.TopicsChanged(a.now)
 	a.run(10 * time.Millisecond)
-	if n := a.s.Receivers(wire.TopicID("a.b")); n != 1 {
+	if n := a.m.Receivers(wire.TopicID("a.b")); n != 1 {
 		t.Errorf("%d receivers count, want 1", n)
 	}
 }
@@ -239,12 +247,12 @@ func TestQueriesOfAnIdlePublisher(t *testing.T) {
 	a.receive("u.*")
 	a.run(3 * time.Second)
 	for _, name := range names {
-		a.s.Ask(a.now, wire.TopicID(name))
+		a.m.Ask(a.now, wire.TopicID(name))
 	}
 	before := a.s.Stats().HeartbeatsSent
 	a.run(2 * maxQuestions * leastAskTurn)
 	for _, name := range names {
-		if n := a.s.Receivers(wire.TopicID(name)); n != 1 {
+		if n := a.m.Receivers(wire.TopicID(name)); n != 1 {
 			t.Errorf("%s: %d receivers count, want 1", name, n)
 		}
 	}
@@ -270,14 +278,12 @@ func TestQueriesExpire(t *testing.T) {
 	receivers := a.receivers
 	a.receivers = nil // no answers
 	for _, name := range names {
-		a.s.Ask(a.now, wire.TopicID(name))
+		a.m.Ask(a.now, wire.TopicID(name))
 	}
 	before := a.s.Stats().HeartbeatsSent
 	for end := a.now.Add(askFor + time.Second); a.now < end; { // no member is released
 		a.run(100 * time.Millisecond)
-		for _, m := range a.s.members.list {
-			m.alive(a.s.up(a.now))
-		}
+		a.s.Handle(a.now, a.statusOf(0, wire.Status{Receiver: 42, Limit: 100, Echo: uint64(a.now)}), nil)
 	}
 	if n, most := a.s.Stats().HeartbeatsSent-before, uint64((askFor+time.Second)/slowHeartbeat+10); n > most {
 		t.Errorf("%d heartbeats without answers: want at most %d", n, most)
@@ -285,10 +291,10 @@ func TestQueriesExpire(t *testing.T) {
 	a.receivers = receivers
 	last := wire.TopicID(names[maxQuestions])
 	for range 10 {
-		a.s.Ask(a.now, last)
+		a.m.Ask(a.now, last)
 		a.run(20 * time.Millisecond)
 	}
-	if n, open := a.s.Ask(a.now, last); n != 1 || open {
+	if n, open := a.m.Ask(a.now, last); n != 1 || open {
 		t.Errorf("%d receivers, others possible: %v", n, open)
 	}
 }

@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"fmt"

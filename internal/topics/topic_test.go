@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 
 // namesIn describes the runs of each packet: topic names with = and the number, the number of the first message,
 // fragments, and of an index round [since, * for all topics and the answered receivers, and ]topics at its end.
-func namesIn(t *testing.T, packets []sent) string {
+func namesIn(t *testing.T, packets []packet) string {
 	t.Helper()
 	var out []string
 	for _, p := range packets {
@@ -66,7 +66,7 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 			b.put(x, 10)
 			b.put(y, 10)
 			b.put(x, 10)
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, b.w, true)
 			b.put(y, 10)
 		}, "x=0 0 y=0 0 1, 1"},
 		{"a name that does not fit", func(b *bench) {
@@ -86,20 +86,20 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 		}, "y=0 0 x=0 fragment 1"},
 		{"two writers, the second one first", func(b *bench) {
 			x := b.topic("x")
-			other := b.s.NewWriter()
-			b.s.Grant(other)
+			other := b.m.NewWriter()
+			b.s.Grant(other.Packets)
 			b.put(x, 10)
 			other.Append(x, make([]byte, 20))
-			b.s.Assign(b.now, other, true)
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, other, true)
+			b.m.Assign(b.now, b.w, true)
 			other.Append(x, make([]byte, 20))
-			b.s.Assign(b.now, other, true)
+			b.m.Assign(b.now, other, true)
 		}, "x=0 0, x=1 1, 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			c.do(b)
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, b.w, true)
 			if got := namesIn(t, of(wire.TypeData, b.next())); got != c.want {
 				t.Errorf("packets %q, want %q", got, c.want)
 			}
@@ -111,17 +111,17 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 func TestNothingBetweenFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
-	b.s.Grant(b.w)
+	b.s.Grant(b.w.Packets)
 	msg := make([]byte, 1100)
 	at := b.w.AppendFragment(x, msg, 0, 0)
-	other := b.s.NewWriter()
-	b.s.Grant(other)
+	other := b.m.NewWriter()
+	b.s.Grant(other.Packets)
 	other.Append(x, msg[:10])
 	for at < len(msg) {
 		at = b.w.AppendFragment(x, msg, at, 0)
 	}
-	b.s.Assign(b.now, b.w, true)
-	b.s.Assign(b.now, other, true)
+	b.m.Assign(b.now, b.w, true)
+	b.m.Assign(b.now, other, true)
 	if got, want := namesIn(t, of(wire.TypeData, b.next())), "x=0 fragment, fragment, fragment, x=1 1"; got != want {
 		t.Errorf("packets %q, want %q", got, want)
 	}
@@ -134,8 +134,8 @@ func (b *bench) fragments(x *Topic, n int) {
 	for at, tries := 0, 0; at < n; tries++ {
 		next := b.w.AppendFragment(x, msg, at, 0)
 		if next == at {
-			b.s.Assign(b.now, b.w, false)
-			b.s.Grant(b.w)
+			b.m.Assign(b.now, b.w, false)
+			b.s.Grant(b.w.Packets)
 		}
 		if at = next; tries > 20 {
 			b.t.Fatal("no room for a message in fragments")
