@@ -103,13 +103,8 @@ func (s *Sender) Transmitted() uint64 { return s.win.sent }
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 
-// MaxInPacket is the longest message, in bytes, that fits one packet.
-func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
-
-// MaxInBlock is the longest message, in bytes, that fits the packets of one block.
-func (s *Sender) MaxInBlock() int {
-	return max(s.MaxInPacket(), s.blocks.perBlock*wire.MaxFragment(s.cfg.PacketSize))
-}
+// BlockPackets is how many full packets a block holds.
+func (s *Sender) BlockPackets() int { return s.blocks.perBlock }
 
 // Handle processes a unicast packet to this stream: a NAK, a status or one of the message layer. It counts and drops
 // others. address returns the text of its source, and is called only when needed; it may be nil. docs/protocol §13.1.

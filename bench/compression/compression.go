@@ -117,7 +117,7 @@ func publish(messages []Messages, packetSize int, p topics.Packer, take func(run
 			known[m.Topic] = t
 		}
 		for offset := 0; ; {
-			if len(m.Data) <= s.MaxInPacket() {
+			if len(m.Data) <= x.m.MaxInPacket() {
 				if w.Append(t, m.Data) {
 					break
 				}

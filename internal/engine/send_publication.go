@@ -125,7 +125,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	}
 	m := topics.NewSender(s, encoder, sink)
 	p := &Publication{
-		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
+		l: l, group: group, tag: cfg.GroupTag, size: m.MaxInBlock(),
 		s: s, m: m, open: open{w: m.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
 		since: l.now(),

@@ -53,7 +53,7 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 		switch {
 		case b.w.Append(x, msg):
 			continue
-		case len(msg) > b.s.MaxInBlock():
+		case len(msg) > b.m.MaxInBlock():
 			for at := 0; at < len(msg); {
 				next := b.w.AppendFragment(x, msg, at, 0)
 				if next == at {
@@ -186,7 +186,7 @@ func TestBlockEndsBeforeAMessage(t *testing.T) {
 	b := newBench(t, nil) // 4 packets of 512 bytes
 	x := b.topic("x")
 	b.s.Grant(b.w.Packets)
-	if b.w.Append(x, make([]byte, b.s.MaxInBlock()+1)) {
+	if b.w.Append(x, make([]byte, b.m.MaxInBlock()+1)) {
 		t.Error("Append accepts more than a block")
 	}
 	if b.w.Packets.Full() {

@@ -248,7 +248,7 @@ func TestIndexRoundsWaitForRoom(t *testing.T) {
 	b = newBench(t, func(c *reliable.SenderConfig) { c.Flow = reliable.NoFlow{} })
 	var tr transport.Outbound
 	for b.s.Grant(b.w.Packets) { // the transport releases no memory
-		b.w.Append(b.topic("x"), make([]byte, b.s.MaxInPacket()))
+		b.w.Append(b.topic("x"), make([]byte, b.m.MaxInPacket()))
 		b.m.Assign(b.now, b.w, true)
 		for b.s.Next(b.now, &tr) {
 			b.s.Sent(b.now, tr.Count, 0)

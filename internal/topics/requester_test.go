@@ -215,12 +215,12 @@ func (a *requester) ask(n int) *Request {
 	msg := make([]byte, n)
 	for at, tries := 0, 0; ; tries++ {
 		switch {
-		case n <= a.s.MaxInPacket() && a.q.Write(a.w, a.topic, msg, r):
+		case n <= a.m.MaxInPacket() && a.q.Write(a.w, a.topic, msg, r):
 			at = n + 1
-		case n > a.s.MaxInPacket():
+		case n > a.m.MaxInPacket():
 			at = max(a.q.WriteFragment(a.w, a.topic, msg, at, r), at)
 		}
-		if at >= n && (at > n || n > a.s.MaxInPacket()) {
+		if at >= n && (at > n || n > a.m.MaxInPacket()) {
 			break
 		}
 		if tries > 100 {

@@ -74,7 +74,7 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 			b.put(b.topic(long), 50)
 		}, "x=0 0, l=0 0"},
 		{"a message that does not fit after its name", func(b *bench) {
-			b.put(b.topic("x"), b.s.MaxInPacket())
+			b.put(b.topic("x"), b.m.MaxInPacket())
 		}, "x=0, 0"},
 		{"a message in fragments", func(b *bench) {
 			b.fragments(b.topic("x"), 500)

@@ -101,6 +101,14 @@ func (s *Sender) NewWriter() *Writer {
 	return &Writer{s: s, Packets: s.stream.NewPackets(), size: s.stream.PacketSize()}
 }
 
+// MaxInPacket is the longest message, in bytes, that fits one packet.
+func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.stream.PacketSize()) }
+
+// MaxInBlock is the longest message, in bytes, that Writer.Append takes.
+func (s *Sender) MaxInBlock() int {
+	return max(s.MaxInPacket(), s.stream.BlockPackets()*wire.MaxFragment(s.stream.PacketSize()))
+}
+
 // Pending reports whether the writer has messages in packets without a sequence.
 func (w *Writer) Pending() bool { return w.Packets.Closed() > w.Packets.Assigned() || w.packet != nil }
 
@@ -131,7 +139,8 @@ func (w *Writer) Waiting(t *Topic) (n uint64) {
 func (w *Writer) Goes(t *Topic) bool { return w.topic == t }
 
 // Append adds msg to topic t, in fragments if that is better (Writer.splits). It reports false if the block has no room
-// for all of it: call Assign and Grant, and try again. A message of more than MaxInBlock bytes needs AppendFragment.
+// for all of it: call Assign and Grant, and try again. A message of more than Sender.MaxInBlock bytes needs
+// AppendFragment.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
 	return w.topic == t && w.Tail.Append(msg) || w.appendRun(t, msg, 0)
 }
@@ -251,7 +260,7 @@ func (w *Writer) appendWhole(t *Topic, msg []byte, flags wire.RunFlags) bool {
 		packets--
 	}
 	if len(msg) > first+packets*wire.MaxFragment(w.size) {
-		if len(msg) <= w.s.stream.MaxInBlock() {
+		if len(msg) <= w.s.MaxInBlock() {
 			w.endBlock()
 		}
 		return false

@@ -252,7 +252,7 @@ func TestWriterAcceptsTheLongestMessage(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
 	b.put(x, 1)
-	b.put(x, b.s.MaxInPacket())
+	b.put(x, b.m.MaxInPacket())
 	b.m.Assign(b.now, b.w, true)
 	if ps := of(wire.TypeData, b.next()); len(ps) != 2 || len(ps[1].b) != 512 {
 		t.Errorf("%d packets, the last of %d bytes", len(ps), len(ps[len(ps)-1].b))

@@ -38,8 +38,8 @@ func TestLimits(t *testing.T) {
 		{"lines of code", sum(m.code), 118_200},
 		{"lines of tests", sum(m.tests), 112_850},
 		{"lines that are not Go", m.notGo, 6321},
-		{"importable names", sum(m.importable), 1731},
-		{"importable names of reliable", m.importable["reliable"], 234},
+		{"importable names", sum(m.importable), 1730},
+		{"importable names of reliable", m.importable["reliable"], 233},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 277},
@@ -64,7 +64,7 @@ func TestLimits(t *testing.T) {
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
 	"reliable.Receiver":            {70, 16, 85},
-	"reliable.Sender":              {81, 13, 157},
+	"reliable.Sender":              {80, 13, 157},
 	"reliable.Stream":              {137, 19, 128},
 	"internal/engine.Loop":         {101, 35, 187},
 	"internal/engine.Publication":  {76, 12, 63},
