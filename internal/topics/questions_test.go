@@ -69,7 +69,7 @@ func (a *querier) run(d time.Duration) (statuses int) {
 			}
 		}
 		for _, r := range a.receivers {
-			for _, p := range replies(r, a.now+ms/4) {
+			for _, p := range controlOf(r, a.now+ms/4) {
 				if p.Type == wire.TypeStatus {
 					if statuses++; a.losesStatuses {
 						continue

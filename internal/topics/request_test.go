@@ -172,7 +172,7 @@ func TestResponderLeavesWhileBusy(t *testing.T) {
 		a.exchange()
 	}
 	leaves.r.Close(a.now)
-	for _, p := range replies(leaves.r, a.now) {
+	for _, p := range controlOf(leaves.r, a.now) {
 		a.s.Handle(a.now, p.b, nil)
 	}
 	var tr transport.Outbound
@@ -263,7 +263,7 @@ func TestKeptReplies(t *testing.T) {
 		if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, i, make([]byte, size), false); err != nil {
 			t.Fatal(err)
 		}
-		replies(x.r, a.now)
+		controlOf(x.r, a.now)
 	}
 	if q := x.q; q.bytes > maxKeptBytes || q.bytes < maxKeptBytes-2*size || len(q.byKey) != 31 {
 		t.Errorf("%d bytes in %d replies", q.bytes, len(q.byKey))
@@ -283,7 +283,7 @@ func TestKeptReplies(t *testing.T) {
 	for range 100 {
 		recall(39)
 		recall(0)
-		replies(x.r, a.now)
+		controlOf(x.r, a.now)
 	}
 	if st := x.q.stats; st.RepliesRecalled-before.RepliesRecalled != 1 || st.RepliesUnknown-before.RepliesUnknown != 100 {
 		t.Errorf("%+v", st)
@@ -295,7 +295,7 @@ func TestKeptReplies(t *testing.T) {
 		for i := range uint64(40) {
 			recall(i)
 		}
-		for _, p := range replies(x.r, a.now) {
+		for _, p := range controlOf(x.r, a.now) {
 			sent += len(p.b)
 		}
 		a.now = a.now.Add(time.Millisecond)
@@ -304,7 +304,7 @@ func TestKeptReplies(t *testing.T) {
 		t.Errorf("%d bytes were recalled in a second", sent)
 	}
 	a.now = a.now.Add(replyKeep + time.Second)
-	replies(x.r, a.now)
+	controlOf(x.r, a.now)
 	if q := x.q; q.bytes != 0 || len(q.byKey) != 0 || q.order.Len() != 0 {
 		t.Errorf("%d bytes in %d replies", q.bytes, len(q.byKey))
 	}
@@ -416,7 +416,7 @@ func TestPendingReplies(t *testing.T) {
 	if d := owed(); d != moreReplyOwed {
 		t.Errorf("of a reply to be sent: %v", d)
 	}
-	replies(x.r, a.now)
+	controlOf(x.r, a.now)
 	if d := owed(); d != wholeReplyOwed {
 		t.Errorf("of a reply that was sent: %v", d)
 	}
@@ -428,9 +428,9 @@ func TestPendingReplies(t *testing.T) {
 		t.Errorf("later: %v", d)
 	}
 	respond(2, 1<<20)
-	replies(x.r, a.now) // sends the first burst
+	controlOf(x.r, a.now) // sends the first burst
 	respond(3, 100)
-	replies(x.r, a.now)
+	controlOf(x.r, a.now)
 	a.now = a.now.Add(wholeReplyOwed)
 	if d := owed(); d != moreReplyOwed-wholeReplyOwed {
 		t.Errorf("of an incomplete reply before a short one: %v", d)

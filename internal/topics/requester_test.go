@@ -174,7 +174,7 @@ func (a *requester) exchange() {
 			again = true
 		}
 		for _, x := range a.responders {
-			for _, p := range replies(x.r, a.now) {
+			for _, p := range controlOf(x.r, a.now) {
 				if !a.lost(p) {
 					a.s.Handle(a.now, p.b, nil)
 				}

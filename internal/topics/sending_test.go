@@ -132,8 +132,8 @@ func (a *assembler) messages(runs []byte) (all []message) {
 	return all
 }
 
-// replies returns all control packets that r sends.
-func replies(r *reliable.Receiver, now reliable.Instant) (all []packet) {
+// controlOf returns all control packets that r sends.
+func controlOf(r *reliable.Receiver, now reliable.Instant) (all []packet) {
 	r.Tick(now)
 	for {
 		_, p, ok := r.Next(now, nil)

@@ -339,7 +339,7 @@ func TestWritersDoNotMixFragments(t *testing.T) {
 }
 
 // Two names with one id.
-const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
+const collides, twinName = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
 
 func TestTopicNames(t *testing.T) {
 	b := newBench(t, nil)
@@ -353,10 +353,10 @@ func TestTopicNames(t *testing.T) {
 	if again := b.topic("md.xnas.AAPL"); again != x {
 		t.Error("the same name yields another topic")
 	}
-	one := b.topic(name)
-	_, err := b.m.Topic(twin)
+	one := b.topic(collides)
+	_, err := b.m.Topic(twinName)
 	var c *events.TopicCollisionError
-	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != events.ID(one.ID) {
+	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != collides || c.Other != twinName || c.ID != events.ID(one.ID) {
 		t.Errorf("collision: %v", err)
 	}
 	// The ids are part of the protocol: they must never change.
