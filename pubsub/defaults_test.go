@@ -61,5 +61,5 @@ func members(t *testing.T) int {
 		h := wire.Header{Publisher: cfg.Publisher, Epoch: cfg.Epoch}
 		s.Handle(reliable.Instant(time.Hour), wire.AppendStatus(nil, h, &wire.Status{Receiver: id + 1}, nil), nil)
 	}
-	return s.Receivers(0)
+	return len(s.Members(reliable.Instant(time.Hour)))
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/topics"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Errors of this package; match them with errors.Is. Calls on a closed bus, publisher or subscription return an error
@@ -14,7 +13,7 @@ import (
 // context.DeadlineExceeded, and the context's cause (context.Cause).
 var (
 	// ErrMessageTooLarge: the message has more than 16 MiB.
-	ErrMessageTooLarge = reliable.ErrMessageTooLarge
+	ErrMessageTooLarge = topics.ErrMessageTooLarge
 	// ErrTopic: the name is not a valid topic (CheckTopic).
 	ErrTopic = errors.New("invalid topic")
 	// ErrWildcard: a pattern with * or > was given where a topic is needed, as for a publisher. The error also matches

@@ -163,14 +163,14 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 	fabric.since = time.Now()
 	b := &Bus{cfg: c, groups: groups, fabric: fabric}
 	dc := engine.Config{
-		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, StateShare: c.StateShare,
+		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare,
 			Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
 			Name: shownName(c.Name), Tag: c.Tag,
 			MaxStreams: c.MaxPublishers, Deadline: c.RecoveryDeadline,
 		},
-		MaxMessage:  c.MaxMessage,
+		MaxMessage: c.MaxMessage, StateShare: c.StateShare,
 		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes,
 		FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}

@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/internal/topics"
 )
 
 // Publisher publishes on one topic. It is safe for concurrent use. It need not be closed: Bus.Close does that.
 type Publisher struct {
 	p     *engine.Publication
-	topic *reliable.Topic
+	topic *topics.Topic
 	open  atomic.Bool // true until Close; false in a zero value
 	// released: it has sent everything, and the topic may be forgotten
 	released atomic.Bool

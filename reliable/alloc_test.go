@@ -35,7 +35,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := s.NewWriter()
-			x, _ := s.Topic("a.b")
+			x := newTopic("a.b")
 			messages := 0
 			sink := &log{onPacket: func(_ *Stream, runs []byte) { messages += count(runs) }}
 			rc := receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))})
@@ -61,7 +61,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 				for range 100 {
 					for !w.Append(x, msg[:]) {
 						s.Assign(now, w, false)
-						if !s.Grant(w) {
+						if !s.Grant(w.Packets) {
 							t.Fatal("no memory")
 						}
 					}

@@ -33,7 +33,7 @@ type SenderConfig struct {
 	// that are at least half full.
 	EqualTrains bool
 	// Pad is the unit of padding in bytes: packets are padded to a multiple of it, at most to a full packet, to hide
-	// message sizes from observers of encrypted packets. 0: no padding. A sender with an Encoder never pads.
+	// message sizes from observers of encrypted packets. 0: no padding. Packets that are Packed are never padded.
 	Pad int
 	// Checksum adds a checksum to every packet, for fabrics that do not protect packets themselves.
 	Checksum bool
@@ -47,10 +47,8 @@ type SenderConfig struct {
 	Repairs *RepairBudget
 	// RepairShare is the share of the data rate that repairs may take.
 	RepairShare float64
-	// StateShare is the share of the rate limit, or of the recent data rate, that state may take. Default 0.1.
-	StateShare float64
-	// Encoder rewrites packets. Nil: packets are sent as they are.
-	Encoder Encoder
+	// Packed: the message layer makes packets shorter when they get their sequences (SequencePacked).
+	Packed bool
 	// MaxReceivers is the maximum number of members. Default 1024. Further receivers are served, but flow control does not
 	// wait for them.
 	MaxReceivers int
@@ -65,8 +63,6 @@ type SenderConfig struct {
 	// Renew returns memory in which a block continues when its packets are no longer needed. It is the same memory, other
 	// memory while a reader may still use the block, or nil if there is none. Nil: always the same memory.
 	Renew func(block []byte) []byte
-	// TopicRuns bounds the topics that receivers remember; all of a network have the same. Default wire.TopicRuns.
-	TopicRuns uint64
 	// Sink receives the sender's events. Default: none.
 	Sink SenderSink
 }
@@ -79,9 +75,7 @@ func (c *SenderConfig) setDefaults() error {
 	c.Mapping = cmp.Or(c.Mapping, wire.Mapping{Kind: wire.MappingHash})
 	c.MaxTrain = cmp.Or(c.MaxTrain, 1)
 	c.MaxTrainBytes = cmp.Or(c.MaxTrainBytes, c.PacketSize)
-	c.StateShare = cmp.Or(c.StateShare, 0.1)
 	c.MaxReceivers = cmp.Or(c.MaxReceivers, 1024)
-	c.TopicRuns = cmp.Or(c.TopicRuns, wire.TopicRuns)
 	if c.Flow == nil {
 		c.Flow = MinFlow{}
 	}
@@ -99,8 +93,6 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("window of %d packets is not a power of two of at least 16", c.WindowPackets)
 	case !(c.RepairShare > 0): // or NaN
 		return fmt.Errorf("repair share of %g is not above 0", c.RepairShare)
-	case !(c.StateShare > 0):
-		return fmt.Errorf("state share of %g is not above 0", c.StateShare)
 	case c.Silence <= 0:
 		return fmt.Errorf("silence of %v is not above 0", c.Silence)
 	case c.MaxReceivers < 0 || c.Groups < 0:
@@ -117,8 +109,8 @@ func (c *SenderConfig) setDefaults() error {
 	return nil
 }
 
-// equal reports whether the packets of a train must have one size. Packets with a codec never do.
-func (c *SenderConfig) equal() bool { return c.EqualTrains && c.Encoder == nil }
+// equal reports whether the packets of a train must have one size. Those that are Packed never do.
+func (c *SenderConfig) equal() bool { return c.EqualTrains && !c.Packed }
 
 // slot is the distance in bytes from a packet of n bytes to the next one in its block. Equal packets lie back to back:
 // a train of them is one piece of memory, and a block holds more of them if they are shorter.
@@ -142,7 +134,7 @@ func (c *SenderConfig) perTrain() int {
 
 // padded is the size to which a packet of n bytes is padded.
 func (c *SenderConfig) padded(n int) int {
-	if c.Encoder != nil {
+	if c.Packed {
 		return n
 	}
 	return padded(n, c.Pad, c.PacketSize)
@@ -170,7 +162,7 @@ func (c SenderConfig) BlockBytes() int {
 }
 
 // Blocks is the number of blocks of a sender with its window grown to WindowPackets, including those for staged
-// repairs, for control packets and for one Writer. Each further Writer needs two more (Sender.AddMemory).
+// repairs, for control packets and for one writer. Each further one needs two more (Sender.AddMemory).
 func (c SenderConfig) Blocks() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
@@ -187,8 +179,8 @@ func (c SenderConfig) LeastBlocks() int {
 	return leastWindowBlocks + stageBlocks + firstWriterBlocks
 }
 
-// writerBlocks is how many blocks a Writer needs beside the window: the one that it fills, and the next one. The first
-// Writer has one more, because the window may begin and end within a block. leastWindowBlocks is the smallest window:
+// writerBlocks is how many blocks a writer needs beside the window: the one that it fills, and the next one. The first
+// writer has one more, because the window may begin and end within a block. leastWindowBlocks is the smallest window:
 // one block in transit, and one with packets that NAKs request.
 const (
 	writerBlocks      = 2

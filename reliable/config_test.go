@@ -19,7 +19,7 @@ func TestSenderConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// All other fields have a default, except for identity and options that are off at zero.
-	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Pad": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true, "Encoder": true, "Renew": true}
+	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Pad": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true, "Packed": true, "Renew": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {

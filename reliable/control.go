@@ -57,8 +57,9 @@ func (st *Stream) appendControl(now Instant, buf []byte) (p []byte, again bool) 
 	return st.withChecksum(p), again
 }
 
-// SenderControl handles and sends the control packets of the message layer at a publisher. It must not call methods of
-// the sender; it may use the sender's Roster.
+// SenderControl is the message layer of a stream at its publisher: it handles and sends control packets, and takes and
+// gives its part of statuses and heartbeats. The sender calls it. It must not call methods of the sender that change
+// anything.
 type SenderControl interface {
 	// Handle processes a unicast packet of a type that the packet layer does not know. known: the message layer knows
 	// the type; err is why the packet is malformed, if it is. address is that of Sender.Handle.
@@ -70,69 +71,32 @@ type SenderControl interface {
 	Sent(now Instant, n int)
 	// Deadline is when Append is due next.
 	Deadline() Instant
+	// Status takes the message layer's part of a status of m that is not old; the first one when m joins. Nil: the
+	// receiver left, or listens only, and was no member.
+	Status(now Instant, m *Member, flags wire.Flags, st *wire.Status)
 	// MemberLeft: a member left or was removed.
-	MemberLeft()
+	MemberLeft(m *Member)
+	// Wants reports whether m is known to want messages of the stream, and whether it wants, or may want, them.
+	Wants(m *Member) (known, may bool)
+	// Asks reports whether m has a question that was not answered in the stream.
+	Asks(m *Member) bool
+	// Heartbeat returns the message layer's part of the next heartbeat.
+	Heartbeat(now Instant) Asking
 }
 
-// SetControl sets the control packets of the message layer. By default there are none.
+// Asking is the message layer's part of a heartbeat.
+type Asking struct {
+	Flags  wire.Flags
+	Topic  uint64        // for which it asks members; 0: none
+	Open   bool          // a member has not answered
+	Within time.Duration // the next heartbeat is due after it at the latest; 0: there is no hurry
+}
+
+// SetControl sets the message layer. Call it before there are members. By default there is none.
 func (s *Sender) SetControl(c SenderControl) { s.control = c }
 
-// Tracked is a message of which the message layer needs the number and the sequence.
-type Tracked interface {
-	// Assigned: the message has this number, and the packet in which it ends this sequence.
-	Assigned(now Instant, number, seq uint64)
-}
-
-// AppendAlone is Append for a message in a run of its own, with flags.
-func (w *Writer) AppendAlone(t *Topic, msg []byte, flags wire.RunFlags) bool {
-	w.endRun()
-	if !w.appendRun(t, msg, flags) {
-		return false
-	}
-	w.endRun()
-	w.endTail()
-	return true
-}
-
-// Track tracks the message that was appended last, with its last fragment.
-func (w *Writer) Track(x Tracked) {
-	w.runs[len(w.runs)-1].tracked = true
-	w.tracked = append(w.tracked, x)
-}
-
-// Encoder rewrites the closed packets of one sender before they get their sequences. It may combine several: the result
-// is stored at or before the memory of the first, so that packets stay in the order of their sequences in their block.
-type Encoder interface {
-	// Share is how many of the next packets, of lens bytes each, to try to combine; 0: the first is sent as it is.
-	Share(lens []uint16) int
-	// Encode combines packets at offs of mem, of lens bytes each, with numbered runs. It returns a packet with a codec,
-	// valid until the next call, and how many of the packets it holds; 0: the first is sent as it is.
-	Encode(mem []byte, offs []uint32, lens []uint16) (packet []byte, n int)
-	// Readable returns, without a codec, a packet of Encode that has its sequence now. It is valid until the next call.
-	Readable(packet []byte) []byte
-}
-
-// Roster is a view of a sender's members, valid as long as the sender.
-type Roster struct {
-	Max int // maximum number of members
-	m   *members
-}
-
-// Roster returns the members.
-func (s *Sender) Roster() Roster { return Roster{s.members.max, &s.members} }
-
-// All returns the members. The slice belongs to the sender.
-func (x Roster) All() []*Member { return x.m.list }
-
-// Member returns the member with an id, or nil, whether it is known to want a topic, and whether it wants, or may want,
-// the topic.
-func (x Roster) Member(id, topic uint64) (m *Member, known, may bool) {
-	if m = x.m.byID[id]; m == nil {
-		return nil, false, false
-	}
-	known = m.knownToWant(&x.m.questions, topic)
-	return m, known, known || m.owes(&x.m.questions, topic)
-}
+// MaxMembers is the maximum number of members.
+func (s *Sender) MaxMembers() int { return s.members.max }
 
 // Defaults: no message layer.
 type noSenderControl struct{}
@@ -146,7 +110,11 @@ func (noReceiverControl) Removed(events.Instance)                               
 func (noSenderControl) Handle(Instant, wire.Header, []byte, func() string) (known bool, err error) {
 	return
 }
-func (noSenderControl) Append(Instant, wire.Header, []byte) []byte { return nil }
-func (noSenderControl) Sent(Instant, int)                          {}
-func (noSenderControl) Deadline() Instant                          { return Never }
-func (noSenderControl) MemberLeft()                                {}
+func (noSenderControl) Append(Instant, wire.Header, []byte) []byte        { return nil }
+func (noSenderControl) Sent(Instant, int)                                 {}
+func (noSenderControl) Deadline() Instant                                 { return Never }
+func (noSenderControl) Status(Instant, *Member, wire.Flags, *wire.Status) {}
+func (noSenderControl) MemberLeft(*Member)                                {}
+func (noSenderControl) Wants(*Member) (known, may bool)                   { return true, true }
+func (noSenderControl) Asks(*Member) bool                                 { return false }
+func (noSenderControl) Heartbeat(Instant) (x Asking)                      { return }

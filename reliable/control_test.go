@@ -121,10 +121,12 @@ func TestReceiverControlByTheOtherLeg(t *testing.T) {
 
 // sendControl is a message layer at a publisher: it sends queued packets, and records its calls.
 type sendControl struct {
+	noSenderControl
 	queue   int // packets to be sent
 	handled []wire.Header
 	err     error
-	sent    []int // packets of each train
+	sent    []int      // packets of each train
+	flags   wire.Flags // of the last status
 	left    int
 }
 
@@ -144,8 +146,9 @@ func (x *sendControl) Append(_ Instant, h wire.Header, buf []byte) []byte {
 	return wire.AppendRecallHeader(buf, h)
 }
 
-func (x *sendControl) Sent(_ Instant, n int) { x.sent = append(x.sent, n) }
-func (x *sendControl) MemberLeft()           { x.left++ }
+func (x *sendControl) Sent(_ Instant, n int)                                         { x.sent = append(x.sent, n) }
+func (x *sendControl) Status(_ Instant, _ *Member, flags wire.Flags, _ *wire.Status) { x.flags = flags }
+func (x *sendControl) MemberLeft(*Member)                                            { x.left++ }
 func (x *sendControl) Deadline() Instant {
 	if x.queue > 0 {
 		return 0
@@ -185,54 +188,8 @@ func TestSenderControl(t *testing.T) {
 		t.Errorf("%d malformed, %d foreign", st.Malformed, st.Foreign)
 	}
 
-	members := b.s.Roster()
-	if m, known, may := members.Member(1, 5); m == nil || known || !may || !slices.Equal(members.All(), []*Member{m}) || members.Max != 1024 {
-		t.Errorf("a member that has named no topics is %+v, wants one: %v, %v", m, known, may)
-	}
 	b.status(1, 0, 10, wire.FlagLeaving)
-	if m, _, may := members.Member(1, 5); x.left != 1 || m != nil || may {
-		t.Errorf("%d members have left, %+v", x.left, m)
-	}
-}
-
-// tracked records the number and sequence of a message.
-type tracked struct{ number, seq uint64 }
-
-func (x *tracked) Assigned(_ Instant, number, seq uint64) { x.number, x.seq = number, seq }
-
-// Tracked messages have runs of their own, and get the number and the sequence of the packet in which they end.
-func TestTrackedMessages(t *testing.T) {
-	b := newBench(t, nil)
-	topic := b.topic("a.b")
-	b.put(topic, 10)
-	var all [3]tracked
-	large := make([]byte, 600)
-	for i, flags := range []wire.RunFlags{wire.RunFlagRequest, 0} {
-		if !b.w.AppendAlone(topic, []byte("alone"), flags) {
-			t.Fatal("no room")
-		}
-		b.w.Track(&all[i])
-	}
-	b.put(topic, 10)
-	for offset := 0; offset < len(large); {
-		offset = b.w.AppendFragment(topic, large, offset, wire.RunFlagRequest)
-	}
-	b.w.Track(&all[2])
-	b.s.Assign(b.now, b.w, true)
-	if want := [3]tracked{{1, 0}, {2, 0}, {4, 1}}; all != want || len(b.w.tracked) != 0 {
-		t.Errorf("assigned %v, want %v; %d are left", all, want, len(b.w.tracked))
-	}
-	var flags []wire.RunFlags
-	for _, p := range of(wire.TypeData, b.next()) {
-		d, err := wire.ParseData(p.b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for run, rest, ok := wire.NextRun(d.Runs); ok; run, rest, ok = wire.NextRun(rest) {
-			flags = append(flags, run.Flags&wire.RunFlagRequest)
-		}
-	}
-	if want := []wire.RunFlags{0, 0, wire.RunFlagRequest, 0, 0, wire.RunFlagRequest, wire.RunFlagRequest}; !slices.Equal(flags, want) {
-		t.Errorf("runs have flags %v, want %v", flags, want)
+	if x.left != 1 {
+		t.Errorf("%d members have left", x.left)
 	}
 }

@@ -3,7 +3,7 @@
 //
 // A packet at its publisher:
 //
-//	Writer.Append  the next does not fit    Sender.Assign   Sender.Next      its memory is reused (Sender.Grant)
+//	Packets.Begin  Packets.Close           Sender.Sequence  Sender.Next      its memory is reused (Sender.Grant)
 //	┌──────┐ ─────────► ┌────────┐ ───────────► ┌──────────┐ ─────► ┌────────────┐ ─────► ┌──────┐
 //	│ open │            │ closed │              │ assigned │        │ repairable │ ◄─┐    │ gone │
 //	└──────┘            └────────┘              └──────────┘        └────────────┘ ──┘    └──────┘
@@ -32,17 +32,15 @@
 //	         └───────┘                   └──────────┘
 //	 two heartbeats with the end flag, or one and then silence
 //
-// Reading order. Sending: send_writer.go (messages into packet memory), send_sequence.go
-// (sequences, as far as send_flow.go and send_ratelimit.go allow), send_train.go (trains: control packets, repairs
-// within their budget, new data), send_repair.go (NAKs), send_members.go (statuses), send_heartbeat.go (the end of a
-// burst), send_stall.go (members that block the publisher). Receiving: receiver.go (packets to streams),
-// recv_stream.go (packets in order are delivered at once and in place), recv_window.go (waiting
-// packets), recv_loss.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
-// (events, which a Reader of internal/topics turns into messages). Then the topics with pages of their own in
-// docs/protocol: state (send_state.go), legs (recv_legs.go), names and numbers of topics (send_topic.go,
-// send_index.go). What a receiver does with topics is above: a Stream calls its Contents.
-// control.go has what requests, replies and compression, which are internal/topics's, need of the package: packets
-// that it passes unparsed, members, numbers of messages, and an Encoder of packets.
+// Reading order. Sending: send_packets.go (packets of the message layer get sequences, as far as send_flow.go and
+// send_ratelimit.go allow), send_train.go (trains: control packets, repairs within their budget, new data),
+// send_repair.go (NAKs), send_members.go (statuses), send_heartbeat.go (the end of a burst), send_stall.go (members
+// that block the publisher). Receiving: receiver.go (packets to streams), recv_stream.go (packets in order are
+// delivered at once and in place), recv_window.go (waiting packets), recv_loss.go and recv_nak.go (one NAK for all
+// gaps), recv_liveness.go (silence and ends), recv_output.go (events, which a Reader of internal/topics turns into
+// messages). Then the topics with pages of their own in docs/protocol: legs (recv_legs.go), history (recv_history.go).
+// Topics are above: a Sender has a SenderControl, and a Stream calls its Contents. control.go has what the message
+// layer, internal/topics, implements.
 //
 // The package is pure: it opens no socket, starts no goroutine, reads no clock and draws no randomness of its own.
 // Callers pass in received packets, the time (now) and the random source, and take out packets to send and events to

@@ -34,23 +34,19 @@ func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
 
 // A block that is ended before it is full begins no further packet, and its memory is reused when
 // the window has passed it.
-func TestNextBlock(t *testing.T) {
+func TestRetire(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxTrain, c.MaxTrainBytes = 8, 8*c.PacketSize })
 	x := b.topic("x")
 	for i := range uint64(500) {
 		b.put(x, 100)
-		b.s.NextBlock(b.w) // a packet is pending: no effect
-		if !b.w.Pending() {
-			t.Fatal("the pending packet is lost")
-		}
 		b.s.Assign(b.now, b.w, true)
 		b.next()
-		b.s.NextBlock(b.w)
-		if !b.s.Grant(b.w) || b.w.Rest() != b.s.blocks.perBlock {
+		b.s.Retire(b.w.Packets, false)
+		if !b.s.Grant(b.w.Packets) || b.w.Rest() != b.s.blocks.perBlock {
 			t.Fatalf("no new block after %d packets", i)
 		}
-		if b.w.Assigned() != i+1 || b.w.Begun() != i+1 {
-			t.Fatalf("%d packets begun and %d assigned, want %d", b.w.Begun(), b.w.Assigned(), i+1)
+		if b.w.Assigned() != i+1 || b.w.Closed() != i+1 {
+			t.Fatalf("%d packets closed and %d assigned, want %d", b.w.Closed(), b.w.Assigned(), i+1)
 		}
 	}
 }

@@ -21,6 +21,7 @@ type bench struct {
 	now Instant
 	// narrow: the transport accepts only the first packet of each train.
 	narrow bool
+	topics map[string]*Topic
 }
 
 // senderConfig sets fields that most tests do not use.
@@ -51,16 +52,17 @@ func newBench(t *testing.T, change func(*SenderConfig)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{t: t, s: s, w: s.NewWriter(), now: now}
+	return &bench{t: t, s: s, w: s.NewWriter(), now: now, topics: make(map[string]*Topic)}
 }
 
 func (b *bench) topic(name string) *Topic {
 	b.t.Helper()
-	x, err := b.s.Topic(name)
-	if err != nil {
-		b.t.Fatal(err)
+	t := b.topics[name]
+	if t == nil {
+		t = newTopic(name)
+		b.topics[name] = t
 	}
-	return x
+	return t
 }
 
 // taken returns the events of a kind since the last call, and discards the others.
@@ -76,7 +78,7 @@ func (b *bench) put(t *Topic, n int) {
 			return
 		}
 		b.s.Assign(b.now, b.w, false)
-		b.s.Grant(b.w)
+		b.s.Grant(b.w.Packets)
 	}
 	b.t.Fatalf("no room for a message of %d bytes: %v", n, b.s.Blocked())
 }
@@ -308,41 +310,4 @@ func (l *listing) Status(s *wire.Status, want bool) (flags wire.Flags, topics []
 		topics = l.topics
 	}
 	return flags, topics, all
-}
-
-// message is a message in a packet.
-type message struct {
-	topic, number uint64
-	text          []byte
-}
-
-// assembler assembles the messages of consecutive packets.
-type assembler struct{ partial []byte }
-
-// messages returns the messages that end in the packet with these runs.
-func (a *assembler) messages(runs []byte) (all []message) {
-	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
-		m := message{topic: run.Topic, number: run.Number}
-		switch run.Kind {
-		case wire.RunMessages:
-			for text, body, ok := wire.NextMessage(run.Body); ok; text, body, ok = wire.NextMessage(body) {
-				m.text = text
-				all = append(all, m)
-				m.number++
-			}
-		case wire.RunFragment:
-			f, err := wire.ParseFragment(run.Body)
-			if f.Offset == 0 {
-				a.partial = nil
-			}
-			if err != nil || f.Offset != len(a.partial) {
-				continue // its beginning was lost
-			}
-			if a.partial = append(a.partial, f.Bytes...); len(a.partial) == f.Total {
-				m.text = a.partial
-				all = append(all, m)
-			}
-		}
-	}
-	return all
 }

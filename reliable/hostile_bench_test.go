@@ -92,15 +92,12 @@ func BenchmarkHostile(b *testing.B) {
 				}
 			}
 			w := s.NewWriter()
-			x, err := s.Topic("a.b")
-			if err != nil {
-				b.Fatal(err)
-			}
+			x := newTopic("a.b")
 			var tr transport.Outbound
 			for range 1000 {
 				for !w.Append(x, make([]byte, 1300)) {
 					s.Assign(now, w, false)
-					s.Grant(w)
+					s.Grant(w.Packets)
 				}
 				s.Assign(now, w, true)
 				for s.Next(now, &tr) {

@@ -73,8 +73,6 @@ const (
 	strangersRate = 16 << 10
 	strangersPart = 16
 
-	// stateCollect is how long a publisher collects requests for state before it begins a round.
-	stateCollect = 20 * time.Millisecond
 	// stateFloor is the least budget of state, in bytes a second, of a publisher without a rate limit.
 	stateFloor = 8 << 20
 

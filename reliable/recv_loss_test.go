@@ -47,24 +47,18 @@ func TestLossSteps(t *testing.T) {
 
 // sinkLog is a SenderSink that records its calls.
 type sinkLog struct {
-	sent    []SentTrain
-	batches [][2]uint64
-	asked   [][3]uint64
-	trips   []time.Duration
+	sent  []SentTrain
+	asked [][3]uint64
+	trips []time.Duration
 }
 
 func (x *sinkLog) Sent(t SentTrain) { x.sent = append(x.sent, t) }
-func (x *sinkLog) Batch(messages, packets uint64) {
-	x.batches = append(x.batches, [2]uint64{messages, packets})
-}
 func (x *sinkLog) Asked(id, first, count uint64) {
 	x.asked = append(x.asked, [3]uint64{id, first, count})
 }
 func (x *sinkLog) RoundTrip(d time.Duration) { x.trips = append(x.trips, d) }
 
-func (*sinkLog) Forgotten(uint64) {}
-
-// A sender reports trains, packets and messages of batches, NAKs, repairs and round trips.
+// A sender reports trains, NAKs, repairs and round trips.
 func TestSenderReports(t *testing.T) {
 	var x sinkLog
 	b := newBench(t, func(c *SenderConfig) { c.Sink = &x })
@@ -90,13 +84,6 @@ func TestSenderReports(t *testing.T) {
 	last := x.sent[len(x.sent)-1]
 	if st := b.s.Stats(); packets != 4 || !last.Repair || last.First != 1 || last.Packets != 2 || uint64(bytes-last.Bytes) != st.BytesSent {
 		t.Errorf("trains %+v, %+v", x.sent, st)
-	}
-	full := uint64(0)
-	for _, s := range x.batches {
-		full += s[0] * s[1]
-	}
-	if full != 5 || x.batches[len(x.batches)-1] != [2]uint64{2, 1} {
-		t.Errorf("batches %v", x.batches)
 	}
 	if !slices.Equal(x.asked, [][3]uint64{{77, 1, 2}}) {
 		t.Errorf("requested %v", x.asked)

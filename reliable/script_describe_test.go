@@ -93,6 +93,13 @@ func (s *scriptSubscriber) StreamUp(st *Stream) {
 	s.x.print("  %s: publisher up, epoch %d, from packet %d", s.name, st.Epoch, st.Start())
 }
 
+// wanting is a message layer that wants topic a.b.
+type wanting struct{ opaque }
+
+func (wanting) Status(_ *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool) {
+	return 0, []uint64{wire.TopicID("a.b")}, want
+}
+
 // scriptOutput prints a stream's events.
 type scriptOutput struct {
 	*recorder
@@ -100,7 +107,7 @@ type scriptOutput struct {
 }
 
 func (s *scriptSubscriber) Open(_ Instant, st *Stream) (Output, Contents) {
-	return scriptOutput{&recorder{log: &s.log, st: st}, s}, &interests{r: s.r, st: st, topics: []uint64{wire.TopicID("a.b")}}
+	return scriptOutput{&recorder{log: &s.log, st: st}, s}, wanting{}
 }
 
 func (o scriptOutput) Deliver(e *Event) (kept bool) {

@@ -145,10 +145,7 @@ func (x *exchange) publisher(name string, window int, flow string) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if p.topic, err = s.Topic("a.b"); err != nil {
-		x.t.Fatal(err)
-	}
-	p.s, p.w = s, s.NewWriter()
+	p.s, p.w, p.topic = s, s.NewWriter(), newTopic("a.b")
 	x.publishers = append(x.publishers, p)
 }
 
@@ -161,7 +158,7 @@ func (x *exchange) run(until Instant) {
 		}
 		for _, p := range x.publishers {
 			if !p.dead {
-				next = min(next, p.s.Deadline(), p.s.IndexDue())
+				next = min(next, p.s.Deadline())
 			}
 		}
 		for _, s := range x.subscribers {
@@ -227,17 +224,13 @@ func (p *scriptPublisher) pump() {
 // write makes a packet of each message, as far as there is room, and returns the reason why others must wait.
 func (p *scriptPublisher) write() events.Reason {
 	for {
-		if p.x.now >= p.s.IndexDue() && !p.ending {
-			p.s.Grant(p.w)
-			p.s.WriteIndex(p.x.now, p.w)
-		}
 		if why := p.s.Assign(p.x.now, p.w, true); why != events.ReasonNone {
 			return why
 		}
 		if len(p.backlog) == 0 {
 			return events.ReasonNone
 		}
-		if p.w.Full() && !p.s.Grant(p.w) || !p.w.Append(p.topic, []byte(p.backlog[0])) {
+		if p.w.Full() && !p.s.Grant(p.w.Packets) || !p.w.Append(p.topic, []byte(p.backlog[0])) {
 			return events.ReasonMemory
 		}
 		p.backlog = p.backlog[1:]

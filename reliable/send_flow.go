@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -165,15 +164,6 @@ func (s *Sender) Room() uint64 {
 	return s.win.room(s.flow.limit, s.flow.floor, uint64(nextPow2(s.Blocks()*s.blocks.perBlock)))
 }
 
-// delivered records how far a topic's messages are delivered, as of the last call of DeliveredOn. It only grows.
-type delivered struct {
-	number uint64 // all messages below it are delivered
-	// Packets from the last frontier up to searched have no message of the topic. If known, the topic's first message in
-	// packet searched is number.
-	searched uint64
-	known    bool
-}
-
 // Delivered is the sequence below which all packets have arrived at every member that is not released, or at as many of
 // the counting members as flow control needs.
 func (s *Sender) Delivered() uint64 {
@@ -181,10 +171,10 @@ func (s *Sender) Delivered() uint64 {
 	return s.flow.frontier(s.cfg.Flow, s.members.list, s.win.sent, s.cfg.Flow.Delivers, next)
 }
 
-// settled reports whether as many members as in Delivered have everything and request nothing.
+// settled reports whether as many members as in Delivered have everything and ask the message layer nothing.
 func (s *Sender) settled() bool {
 	done := func(m *Member) uint64 {
-		if m.asksIndex() {
+		if s.control.Asks(m) {
 			return 0
 		}
 		return m.Next
@@ -192,95 +182,4 @@ func (s *Sender) settled() bool {
 	flow := s.cfg.Flow
 	return s.win.sent == s.win.next &&
 		s.flow.frontier(flow, s.members.list, s.win.next, flow.Delivers, done) >= s.win.next
-}
-
-// DeliveredOn is the number of messages of t, from the first on, that have arrived at every member that is not
-// released, or at as many as flow control needs. A message of several packets counts when all of them have.
-//
-// It searches the packets behind Delivered for the topic's next message, and so inspects each packet of the stream once
-// for each topic asked.
-func (s *Sender) DeliveredOn(t *Topic) uint64 {
-	d := &t.delivered
-	at := s.Delivered()
-	if d.known && at <= d.searched {
-		return d.number
-	}
-	for seq := max(at, d.searched, s.win.trail); seq < s.win.next; seq++ {
-		if number, ok := s.firstOf(seq, t.ID); ok {
-			d.number, d.searched, d.known = max(d.number, number), seq, true
-			return d.number
-		}
-	}
-	d.searched, d.known = s.win.next, false
-	d.number = max(d.number, t.next)
-	return d.number
-}
-
-// firstOf is the number of the topic's first message in packet seq.
-func (s *Sender) firstOf(seq, topic uint64) (number uint64, ok bool) {
-	runs := s.runs(seq)
-	for {
-		r, rest, ok := wire.NextRun(runs)
-		if !ok {
-			return 0, false
-		}
-		if r.Topic == topic && (r.Kind == wire.RunMessages || r.Kind == wire.RunFragment) {
-			return r.Number, true
-		}
-		runs = rest
-	}
-}
-
-// runs returns the runs of packet seq of the window, in readable form.
-func (s *Sender) runs(seq uint64) []byte {
-	p := s.blocks.packet(s.win.at(seq))
-	if wire.CodecOf(p) != wire.CodecNone {
-		p = s.cfg.Encoder.Readable(p)
-	}
-	return PacketData(p)
-}
-
-// UnsentMessages is the number of messages that have a sequence but were never sent.
-func (s *Sender) UnsentMessages() (n uint64) {
-	for seq := s.win.sent; seq < s.win.next; seq++ {
-		runs := s.runs(seq)
-		for {
-			run, rest, ok := wire.NextRun(runs)
-			if !ok {
-				break
-			}
-			runs = rest
-			n += endsIn(run)
-		}
-	}
-	return n
-}
-
-// endsIn is the number of messages that end in a run.
-func endsIn(run wire.Run) (n uint64) {
-	switch run.Kind {
-	case wire.RunFragment:
-		if f, err := wire.ParseFragment(run.Body); err == nil && f.Offset+len(f.Bytes) == f.Total {
-			n = 1
-		}
-	case wire.RunMessages:
-		for _, body, ok := wire.NextMessage(run.Body); ok; _, body, ok = wire.NextMessage(body) {
-			n++
-		}
-	}
-	return n
-}
-
-// UnsentMessages is the number of the writer's messages without a sequence.
-func (w *Writer) UnsentMessages() (n uint64) {
-	if w.b == nil {
-		return 0
-	}
-	for _, r := range w.runs[w.assignedRuns:] {
-		n += uint64(r.messages)
-	}
-	if w.packet != nil && w.topic != nil {
-		n += uint64(w.messages) - uint64(w.runs[len(w.runs)-1].messages) // endRun will record these
-	}
-	return n
 }

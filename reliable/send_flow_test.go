@@ -147,7 +147,7 @@ func TestTagCountsFromItsStatus(t *testing.T) {
 	if b.s.Delivered() != 100 || !b.s.Drained() {
 		t.Errorf("delivered below %d, drained %v", b.s.Delivered(), b.s.Drained())
 	}
-	if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Tag != `"other\x1b"` || m[0].Holds || m[0].Released {
+	if m := b.s.Members(b.now); len(m) != 1 || m[0].Tag != `"other\x1b"` || m[0].Holds || m[0].Released {
 		t.Errorf("members %+v", m)
 	}
 	status(2, 100, "")

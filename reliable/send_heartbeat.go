@@ -19,7 +19,8 @@ type heartbeat struct {
 	interval time.Duration // the ladder's next step
 	rate     packetRate
 
-	sinceRestart int // heartbeats since restart
+	sinceRestart int  // heartbeats since restart
+	asks         bool // a member has not answered the message layer, as of the last heartbeat
 }
 
 func (h *heartbeat) start(now Instant) { h.due, h.interval, h.last = now, tailDelay, now }
@@ -48,6 +49,11 @@ func (h *heartbeat) probe(now Instant, rtt time.Duration) {
 func (h *heartbeat) hasten(now Instant, d time.Duration) {
 	h.interval = min(h.interval, d)
 	h.by(now.Add(d))
+}
+
+// HeartbeatAfter makes the next heartbeat due d after the last one at the latest.
+func (s *Sender) HeartbeatAfter(now Instant, d time.Duration) {
+	s.heartbeat.by(max(now, s.heartbeat.last.Add(d)))
 }
 
 // restart restarts the ladder, for the end of the stream.
@@ -85,7 +91,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 func (s *Sender) slowest() time.Duration {
 	if s.blocked != events.ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 &&
 		s.win.sent == s.win.next &&
-		s.members.complete(s.win.next) && !s.members.questions.open &&
+		s.members.complete(s.win.next) && !s.heartbeat.asks &&
 		!s.members.silent(s.up(s.heartbeat.last), s.statusEvery()) {
 		return quietHeartbeat
 	}
@@ -104,9 +110,6 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	if s.end.begun {
 		hd.Flags |= wire.FlagEnd
 	}
-	if s.state.kept() {
-		hd.Flags |= wire.FlagState
-	}
 	if s.flow.free {
 		hd.Flags |= wire.FlagFree
 	}
@@ -116,9 +119,13 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	case s.end.hurry == toBeAsked:
 		s.end.hurry = hurried
 	}
-	asked, late := s.question(now)
-	if late || s.blocked == events.ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried ||
-		s.members.silent(s.up(now), every) {
+	asks := s.control.Heartbeat(now)
+	hd.Flags |= asks.Flags
+	if h.asks = asks.Open; asks.Within > 0 {
+		h.hasten(now, asks.Within)
+	}
+	if asks.Flags&wire.FlagSolicit != 0 || s.blocked == events.ReasonFlow || s.flow.held || s.end.begun ||
+		s.end.hurry != unhurried || s.members.silent(s.up(now), every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(s.up(now))
 	}
@@ -128,7 +135,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name,
 		Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
-		Timing: s.timer.timing(now, s.win.sent, h.rate.value), Asked: asked,
+		Timing: s.timer.timing(now, s.win.sent, h.rate.value), Asked: asks.Topic,
 	}
 	if m := s.stall.toName(s.members.toBeNamed()); m != nil {
 		m.namedAt = now

@@ -14,9 +14,8 @@ type Member struct {
 	Next  uint64 // lowest sequence that it misses
 	Limit uint64 // first sequence for which it has no room
 	Lost  uint32 // packets that it has given up
-	// Topics are the ids of the topics that its statuses name.
-	Topics     []uint64
-	MoreTopics bool // it has subscriptions that Topics does not list
+	// Joining: it fetches history or waits for state.
+	Joining bool
 	// Name is its name, fit to be shown, and Address its source, as far as they are known.
 	Name    string
 	Address string
@@ -24,7 +23,6 @@ type Member struct {
 	Tag string
 
 	membership
-	memberTopics
 	lagging lagging
 	path    memberPath
 
@@ -33,8 +31,7 @@ type Member struct {
 	unread    uint32  // packets that its readers have not read
 	// lostCounted is the part of Lost that Stats counts.
 	lostCounted uint32
-	joining     bool // it fetches history or waits for state
-	wantsState  bool // it waits for state
+	fetches     bool // it fetches history
 
 	queue   uint8 // queue of the repairs that it requests
 	heard   upTime
@@ -50,30 +47,20 @@ type solicited struct {
 	since upTime
 }
 
-// memberTopics is what a member asks and has answered about topics.
-type memberTopics struct {
-	wantTopics bool
-	index      memberIndex
-	answered   uint64 // answered questions, as bits
-	said       uint64 // the same, but kept when a question is asked again
-	wanting    uint64 // questions last answered with yes
-}
-
 // members holds the publisher's members.
 type members struct {
 	byID map[uint64]*Member
 	list []*Member
 	max  int
 	// queued counts the members of each repair queue.
-	queued    [repairQueues]int
-	gone      tombstones[uint64, statusOrder]
-	former    formerlyReleased
-	questions topicQuestions
-	trailing  trailing
-	events    []events.Event // not yet taken by the owner, maxEvents at most
-	read      Instant        // all replies that arrived before have been handled
-	askedAt   upTime         // when all members were last asked
-	unsent    bool           // a later control packet was not sent: the time to the next question does not count
+	queued   [repairQueues]int
+	gone     tombstones[uint64, statusOrder]
+	former   formerlyReleased
+	trailing trailing
+	events   []events.Event // not yet taken by the owner, maxEvents at most
+	read     Instant        // all replies that arrived before have been handled
+	askedAt  upTime         // when all members were last asked
+	unsent   bool           // a later control packet was not sent: the time to the next question does not count
 }
 
 func (m *members) init(limit int) {
@@ -95,7 +82,7 @@ func (m *members) full() bool { return len(m.list) >= m.max }
 
 // counts reports whether flow control may wait for x. A member that fetches history does so as fast as others leave
 // room, and does not block the publisher. docs/protocol §8.10.
-func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
+func (x *Member) counts() bool { return x.waitedFor() && !x.Joining }
 
 // alive records a sign of life, unless the last new status is too old.
 func (x *Member) alive(now upTime) {
@@ -174,7 +161,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	}
 	joining := flags&wire.FlagJoining != 0
 	if x == m.last && m.lastAt != 0 { // either may be the older one, and a receiver joins only once
-		joining = joining && m.joining
+		joining = joining && m.Joining
 	}
 	if x != m.last || m.lastAt == 0 {
 		m.last, m.lastAt = x, s.up(now)
@@ -182,35 +169,20 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	m.alive(s.up(now))
 	m.introduce(now, st, address)
 	m.unread = st.Unread
-	m.joining, m.wantsState = joining, flags&wire.FlagWantState != 0
-	m.wantTopics = flags&wire.FlagWantTopics != 0
-	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
-		m.Topics = m.Topics[:0]
-		for i := range st.Topics() {
-			m.Topics = append(m.Topics, st.Topic(i))
-		}
-		m.MoreTopics = flags&wire.FlagMoreTopics != 0
-		s.answered(m, st.Echo, st.Next)
-	}
+	m.Joining, m.fetches = joining, joining && flags&wire.FlagWantState == 0
+	s.control.Status(now, m, flags, st)
 	if fresh {
 		s.emit(events.SubscriberUp, m, 0, nil)
 	}
 	s.countLost(m)
-	if m.wantsState {
-		s.state.asks(now, m.Next)
-	}
 	s.admitted(now, m)
-	if m.wantTopics {
-		s.index.asks(now, m, questionOf(st))
-	}
 }
 
 // farewell processes the leaving status x of a receiver; m is the member, or nil. docs/protocol §8.5.
 func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flags, st *wire.Status) {
 	switch {
-	case m == nil && flags&wire.FlagWantTopics != 0:
-		s.index.asks(now, nil, questionOf(st)) // a bus that only lists topics: §9.10
 	case m == nil:
+		s.control.Status(now, nil, flags, st)
 	case x.before(m.last):
 		s.stats.StatusesStale++ // it has returned since
 	default:
@@ -221,7 +193,7 @@ func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flag
 
 // leaves removes a member that sent a leaving status.
 func (s *Sender) leaves(m *Member) {
-	if _, may := s.wantsOurs(m); may && m.Next < s.win.sent {
+	if _, may := s.control.Wants(m); may && m.Next < s.win.sent {
 		s.stats.ReceiversBehind++
 	}
 	s.emit(events.SubscriberLeft, m, 0, nil)
@@ -233,7 +205,7 @@ const maxEvents = 1024
 
 // emit keeps an event of m, which has lasted for d because of err.
 func (s *Sender) emit(kind events.Kind, m *Member, d time.Duration, err error) {
-	wants, _ := s.wantsOurs(m)
+	wants, _ := s.control.Wants(m)
 	if x := &s.members.events; len(*x) < maxEvents {
 		*x = append(*x, events.Event{Kind: kind, Subscriber: events.ID(m.ID), Name: m.Name, Address: m.Address, For: d,
 			Behind: m.behind(s.win.next), Relevant: wants, Err: err})
@@ -256,12 +228,12 @@ func (s *Sender) refuse(count *uint64, address func() string, err error) {
 	*x = append(*x, e)
 }
 
-// countLost counts the packets that m gave up, unless m is known to want no topic of the stream.
+// countLost counts the packets that m gave up, unless m is known to want no message of the stream.
 func (s *Sender) countLost(m *Member) {
 	if m.Lost == m.lostCounted {
 		return
 	}
-	if _, may := s.wantsOurs(m); may {
+	if _, may := s.control.Wants(m); may {
 		s.stats.ReceiversLost += uint64(m.Lost - m.lostCounted)
 		m.lostCounted = m.Lost
 	}
@@ -279,7 +251,7 @@ func (s *Sender) admitted(now Instant, m *Member) {
 func (s *Sender) removeMember(m *Member) {
 	ms := &s.members
 	delete(ms.byID, m.ID)
-	s.control.MemberLeft()
+	s.control.MemberLeft(m)
 	ms.queued[m.queue]--
 	ms.gone.remember(m.ID, m.last)
 	for i, x := range ms.list {
@@ -377,11 +349,11 @@ func (m *members) giveUp(s *Sender, at Instant) {
 			i++
 			continue
 		}
+		s.emit(events.SubscriberSilent, x, now.sub(x.heard), nil)
 		s.removeMember(x)
 		m.former.remember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		s.emit(events.SubscriberSilent, x, now.sub(x.heard), nil)
 	}
 }
 

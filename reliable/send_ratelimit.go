@@ -71,6 +71,43 @@ func (b *tokenBucket) due(size int) Instant {
 	return b.at.Add(time.Duration(wait*float64(time.Second)) + 1)
 }
 
+// RateShare is a budget of bytes: a share of the rate limit, or of the recent data rate.
+type RateShare struct {
+	s      *Sender
+	share  float64
+	bucket tokenBucket
+}
+
+// NewRateShare returns a budget, which is full.
+func (s *Sender) NewRateShare(now Instant, share float64) *RateShare {
+	x := &RateShare{s: s, share: share}
+	x.bucket.init(1, 0, now)
+	x.refill(now)
+	x.bucket.tokens = x.bucket.burst
+	return x
+}
+
+// Take takes size bytes if they are available.
+func (x *RateShare) Take(now Instant, size int) bool {
+	x.refill(now)
+	return x.bucket.take(now, size)
+}
+
+// Due is when size bytes will be available.
+func (x *RateShare) Due(size int) Instant { return x.bucket.due(size) }
+
+// refill updates the budget.
+func (x *RateShare) refill(now Instant) {
+	b := &x.bucket
+	b.refill(now)
+	if rate := x.s.cfg.Rate; rate > 0 {
+		b.rate = max(1, x.share*float64(rate))
+	} else {
+		b.rate = max(stateFloor, x.share*x.s.repairs.peak.rate)
+	}
+	b.burst = max(float64(4*x.s.cfg.PacketSize), b.rate*stateBurst.Seconds())
+}
+
 // peakRate is the recent peak of the data rate, in bytes a second. docs/protocol §6.14.
 type peakRate struct {
 	rate  float64

@@ -45,10 +45,10 @@ func TestRenewedBlocks(t *testing.T) {
 	}
 	b.s.Assign(b.now, b.w, true)
 	free := len(b.s.blocks.free)
-	if short = 1; b.w.b == nil && b.s.Grant(b.w) {
+	if short = 1; b.w.b == nil && b.s.Grant(b.w.Packets) {
 		t.Error("a block without memory was granted")
 	}
-	if short = 0; !b.s.Grant(b.w) || len(b.s.blocks.free) > free {
+	if short = 0; !b.s.Grant(b.w.Packets) || len(b.s.blocks.free) > free {
 		t.Error("no block although there is memory again")
 	}
 }

@@ -181,7 +181,7 @@ func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, h
 	switch {
 	case m == nil || s.up(now).sub(m.lastAt) >= repeatedLife:
 		return m, 1 << strangersQueue, hold
-	case m.joining && !m.wantsState:
+	case m.fetches:
 		return m, 1 << joinersQueue, hold
 	default:
 		return m, 1 << m.queue, hold

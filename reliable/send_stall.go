@@ -181,19 +181,16 @@ func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 	return h, true
 }
 
-// Members returns the members known to want a topic; topic 0: all members.
-func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
+// Members returns the members.
+func (s *Sender) Members(now Instant) []stats.Subscriber {
 	var all []stats.Subscriber
 	up := s.up(now)
 	for _, m := range s.members.list {
-		if !m.knownToWant(&s.members.questions, topic) {
-			continue
-		}
 		all = append(all, stats.Subscriber{
 			ID: events.ID(m.ID), Name: m.Name, Address: m.Address, Tag: m.Tag,
 			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
 			LastHeard: up.sub(m.heard), Unanswered: m.unanswered(up), Holds: m.isHolding(),
-			Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining, Unreached: m.fault(up, s.win.next) == ErrUnreached,
+			Released: m.away(), HeldFor: m.heldFor(up), Joining: m.Joining, Unreached: m.fault(up, s.win.next) == ErrUnreached,
 		})
 	}
 	return all
@@ -374,7 +371,7 @@ func (x *trailing) endPeriod(list []*Member, w *sendWindow, now upTime) {
 	sent := w.sent - x.sent
 	var last *Member
 	for _, m := range list {
-		if !m.joining && m.path.known && m.path.asked > 0 && (last == nil || m.path.asked > last.path.asked) {
+		if !m.Joining && m.path.known && m.path.asked > 0 && (last == nil || m.path.asked > last.path.asked) {
 			last = m
 		}
 	}

@@ -246,7 +246,7 @@ func TestHolderIsReleased(t *testing.T) {
 	} {
 		b.now++
 		say(2, c.next, c.limit, 0, "")
-		for _, m := range b.s.Members(b.now, 0) {
+		for _, m := range b.s.Members(b.now) {
 			if m.ID == 2 && m.Released != c.released {
 				t.Errorf("next %d, limit %d: %+v", c.next, c.limit, m)
 			}
@@ -346,7 +346,7 @@ func TestJoiningMemberIsShown(t *testing.T) {
 		want  bool
 	}{{wire.FlagJoining, true}, {wire.FlagJoining, true}, {0, false}} {
 		b.status(1, uint64(i), 100, c.flags)
-		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Joining != c.want {
+		if m := b.s.Members(b.now); len(m) != 1 || m[0].Joining != c.want {
 			t.Errorf("status %d: %+v", i, m)
 		}
 	}
@@ -416,7 +416,7 @@ func TestSlowSubscriberIsReleased(t *testing.T) {
 		released bool
 	}{{5, true}, {13, true}, {14, false}} { // of 18
 		b.status(1, c.next, c.next+12, 0)
-		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Released != c.released {
+		if m := b.s.Members(b.now); len(m) != 1 || m[0].Released != c.released {
 			t.Errorf("at %d: %+v", c.next, m)
 		}
 	}
@@ -524,7 +524,7 @@ func TestReleasedAndSilentIsNamed(t *testing.T) {
 		t.Helper()
 		b.now = b.now.Add(time.Millisecond)
 		b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 1, Next: next, Limit: next + 500, Echo: uint64(b.now)}), nil)
-		all := b.s.Members(b.now, 0)
+		all := b.s.Members(b.now)
 		i := slices.IndexFunc(all, func(m stats.Subscriber) bool { return m.ID == 1 })
 		if i < 0 {
 			t.Fatal("the receiver is not a member")

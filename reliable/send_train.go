@@ -101,7 +101,6 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.repairs.accrue(now, bytes)
 		if n > 0 {
 			s.heartbeat.data(now)
-			s.batches.emit(s.cfg.Sink)
 			s.cfg.Sink.Sent(SentTrain{First: first, Packets: n, Bytes: bytes})
 		}
 	}

@@ -84,7 +84,7 @@ func (w *sendWindow) grow(n int) {
 	}
 }
 
-// AddMemory adds mem, cut into blocks, to the packet memory, for a larger window or a further Writer.
+// AddMemory adds mem, cut into blocks, to the packet memory, for a larger window or further Packets.
 func (s *Sender) AddMemory(mem []byte) {
 	s.blocks.add(mem, s.blocks.perBlock*s.cfg.PacketSize)
 	s.win.grow(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.blocks.perTrain)))
@@ -111,7 +111,7 @@ func (s *Sender) GiveBack() []byte {
 	return s.blocks.giveBack()
 }
 
-// Short reports that a Writer has no block, and that there is no more memory. If a member misses the oldest packets,
+// Short reports that a writer has no block, and that there is no more memory. If a member misses the oldest packets,
 // flow control blocks the publisher from now on.
 func (s *Sender) Short(now Instant) {
 	if s.blocks.missed(s.win.sent, s.flow.floor) {
@@ -244,26 +244,15 @@ func (f *fifo) pop() {
 }
 
 // block is a contiguous piece of packet memory for the packets of one train: in slots of PacketSize, or back to back
-// for equal trains. A Writer fills it, and Assign gives its packets their sequences. When all have one, the block is
+// for equal trains. A Writer fills it, and Sequence gives its packets their sequences. When all have one, the block is
 // retired. It is used again when none of its packets is in the window any more.
 type block struct {
 	mem  []byte
 	id   uint32
 	offs [maxBlockPackets]uint32 // offset of each packet
 	lens [maxBlockPackets]uint16 // bytes of each closed packet
-	// plain packets are not encoded: any receiver must be able to read them.
-	plain [maxBlockPackets]bool
-	last  uint64 // highest sequence in the block
-	post  uint64 // outbox.posted after its last transmission
-}
-
-// runRef describes a run without a message number.
-type runRef struct {
-	topic    *Topic
-	off      uint32 // offset of the run's header in the block
-	messages uint16 // that end in the run, of 2 bytes each at least; 0 in topic runs and all fragments but the last
-	name     bool   // it is a topic run
-	tracked  bool   // its message is the writer's next tracked one
+	last uint64                  // highest sequence in the block
+	post uint64                  // outbox.posted after its last transmission
 }
 
 // renew prepares the block for new packets: it replaces memory that a reader still uses. It reports false if there is
@@ -281,5 +270,4 @@ func (b *block) renew(by func([]byte) []byte) bool {
 
 func (b *block) reset() {
 	b.last, b.post = 0, 0
-	clear(b.plain[:])
 }

@@ -19,10 +19,7 @@ func TestSendWindowGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := s.NewWriter()
-	topic, err := s.Topic("x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	topic := newTopic("x")
 	least := s.Blocks()
 	if least != cfg.LeastBlocks()-stageBlocks || len(s.win.index) >= cfg.WindowPackets {
 		t.Fatalf("%d blocks and an index of %d packets at first", least, len(s.win.index))
@@ -38,7 +35,7 @@ func TestSendWindowGrows(t *testing.T) {
 				if grow && s.Wants() {
 					s.AddMemory(make([]byte, block))
 				}
-				if !s.Grant(w) {
+				if !s.Grant(w.Packets) {
 					t.Fatal("no block although the window can be dropped")
 				}
 			}
@@ -99,7 +96,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := s.NewWriter()
-	topic, _ := s.Topic("x")
+	topic := newTopic("x")
 	s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil), nil)
 	var train transport.Outbound
 	send := func() {
@@ -109,7 +106,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 	}
 	send()
 	for range 1000 {
-		if !s.Grant(w) {
+		if !s.Grant(w.Packets) {
 			s.Short(now)
 			break
 		}
@@ -130,7 +127,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		send()
 	}
 	// Flow control unblocks the publisher as soon as the subscriber is released, before a writer requests memory.
-	if len(taken(s, events.SubscriberReleased)) != 1 || s.Blocked() != events.ReasonNone || !s.Grant(w) {
+	if len(taken(s, events.SubscriberReleased)) != 1 || s.Blocked() != events.ReasonNone || !s.Grant(w.Packets) {
 		t.Errorf("the publisher remains blocked by %v", s.Blocked())
 	}
 }
@@ -183,12 +180,12 @@ func TestWindowOfShortPackets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := &bench{t: t, s: s, w: s.NewWriter(), now: now}
+			b := &bench{t: t, s: s, w: s.NewWriter(), now: now, topics: make(map[string]*Topic)}
 			if waited {
 				b.status(1, 0, 1<<40, 0)
 			}
 			x, taken := b.topic("x"), 0
-			s.Grant(b.w)
+			s.Grant(b.w.Packets)
 			for ; taken < window-20; taken++ {
 				if !b.w.Append(x, make([]byte, 100)) || s.Assign(now, b.w, true) != events.ReasonNone {
 					break
@@ -197,7 +194,7 @@ func TestWindowOfShortPackets(t *testing.T) {
 				if s.Wants() {
 					s.AddMemory(make([]byte, cfg.BlockBytes()))
 				}
-				if !s.Grant(b.w) {
+				if !s.Grant(b.w.Packets) {
 					break
 				}
 			}

@@ -9,7 +9,7 @@ import (
 )
 
 // Sender is the sending side of one stream. It is not safe for concurrent use: its owner serialises all calls. Only
-// Writers may be filled concurrently.
+// Packets may be filled concurrently.
 type Sender struct {
 	Running
 	cfg      SenderConfig
@@ -19,8 +19,7 @@ type Sender struct {
 	blocks sendBlocks
 	win    sendWindow
 
-	midMessage *Writer       // it has assigned some, but not all, fragments of a message
-	blocked    events.Reason // why the last Assign stopped
+	blocked events.Reason // why the last packet was not admitted
 
 	out       outbox
 	flow      flowState
@@ -29,17 +28,13 @@ type Sender struct {
 	heartbeat heartbeat
 	timer     sendTimer
 	await     awaiting
-	topics    topics
-	index     indexer
-	state     *StateSender // nil: no state
 	control   SenderControl
 	answers   uint64 // packets that control has handled
 	members   members
 	stall     stall
 	rtt       rttEstimator
 	end       endState
-	batches   batches
-	stats     stats.Sender
+	stats     stats.SenderPackets
 }
 
 // endState says whether the stream ends, or a caller waits until all members have everything.
@@ -84,7 +79,6 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
-	s.index.asked = Never
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)
 	s.members.trailing.since = s.up(now)
@@ -97,19 +91,20 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 // Lead is the sequence that the next new packet will have.
 func (s *Sender) Lead() uint64 { return s.win.next }
 
+// Trail is the sequence of the oldest packet that can be repaired.
+func (s *Sender) Trail() uint64 { return s.win.trail }
+
+// Packet returns packet seq, which must be within the window.
+func (s *Sender) Packet(seq uint64) []byte { return s.blocks.packet(s.win.at(seq)) }
+
 // Transmitted is the sequence below which all packets were sent once.
 func (s *Sender) Transmitted() uint64 { return s.win.sent }
 
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 
-// MaxInPacket is the longest message, in bytes, that fits one packet.
-func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
-
-// MaxInBlock is the longest message, in bytes, that Writer.Append takes.
-func (s *Sender) MaxInBlock() int {
-	return max(s.MaxInPacket(), s.blocks.perBlock*wire.MaxFragment(s.cfg.PacketSize))
-}
+// BlockPackets is how many full packets a block holds.
+func (s *Sender) BlockPackets() int { return s.blocks.perBlock }
 
 // Handle processes a unicast packet to this stream: a NAK, a status or one of the message layer. It counts and drops
 // others. address returns the text of its source, and is called only when needed; it may be nil. docs/protocol §13.1.
@@ -190,6 +185,9 @@ func (s *Sender) End(now Instant) {
 		s.heartbeat.restart(now)
 	}
 }
+
+// Ended reports whether End was called.
+func (s *Sender) Ended() bool { return s.end.begun }
 
 // Hurry asks members at once, and then on the ladder, what they have, until all have everything: a caller waits for
 // that (Drained). With anew they are asked again even if another caller is waiting already.

@@ -17,7 +17,7 @@ func (b *bench) assign(n int) (assigned int, r events.Reason) {
 	lead := b.s.Lead()
 	for range n {
 		if !b.w.Pending() {
-			if !b.s.Grant(b.w) {
+			if !b.s.Grant(b.w.Packets) {
 				return int(b.s.Lead() - lead), events.ReasonMemory
 			}
 			b.w.Append(t, make([]byte, 100))
@@ -179,7 +179,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	b.assign(10)
 	start, asked, unanswered := b.now, 0, time.Duration(0)
 	for len(b.s.members.list) > 0 {
-		m := b.s.Members(b.now, 0)[0]
+		m := b.s.Members(b.now)[0]
 		if unanswered = m.Unanswered; unanswered > m.LastHeard {
 			t.Fatalf("solicited for %v and received %v ago", unanswered, m.LastHeard)
 		}
@@ -214,7 +214,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 		b.next()
 		if b.now = max(b.now, b.s.Deadline()); b.now.Sub(start)%(200*time.Millisecond) < 100*time.Millisecond {
 			b.nak(1, [2]uint64{0, 1})
-			if d := b.s.Members(b.now, 0)[0].Unanswered; d != 0 {
+			if d := b.s.Members(b.now)[0].Unanswered; d != 0 {
 				t.Fatalf("no reply for %v although it has replied", d)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Stats returns the counters.
-func (s *Sender) Stats() stats.Sender { return s.stats }
+func (s *Sender) Stats() stats.SenderPackets { return s.stats }
 
 // streamCounts counts a stream's packets that were repaired or lost.
 type streamCounts struct{ Repaired, Lost uint64 }

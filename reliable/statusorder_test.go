@@ -22,7 +22,7 @@ func (b *bench) run(d time.Duration, each func()) uint64 {
 		if i%100 == 0 {
 			each()
 		}
-		if b.s.Grant(b.w) && !b.w.Pending() {
+		if b.s.Grant(b.w.Packets) && !b.w.Pending() {
 			b.w.Append(x, make([]byte, 100))
 		}
 		b.s.Assign(b.now, b.w, true)
@@ -76,7 +76,7 @@ func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 		status := b.statusOf(0, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)})
 		b.s.Handle(b.now, status, nil)
 		b.status(1<<20, 0, 1, wire.FlagLeaving) // an older leave: it stays
-		if b.s.Receivers(0) != 1 {
+		if len(b.s.members.list) != 1 {
 			t.Error("an older leave has removed a subscriber")
 		}
 		b.s.Handle(b.now, b.statusOf(wire.FlagLeaving, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)}), nil)
@@ -85,7 +85,7 @@ func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 			b.status(id, 0, 100, wire.FlagLeaving)
 		}
 		b.now = b.now.Add(staleStatus + 1)
-		if b.s.Handle(b.now, status, nil); b.s.Receivers(0) != 0 {
+		if b.s.Handle(b.now, status, nil); len(b.s.members.list) != 0 {
 			t.Error("an old status has added it again")
 		}
 	})
@@ -99,8 +99,8 @@ func TestSubscriberReturns(t *testing.T) {
 	join := func(st wire.Status, want int) {
 		t.Helper()
 		st.Receiver, st.Limit = 5, 9
-		if b.s.Handle(b.now, b.statusOf(0, st), nil); b.s.Receivers(0) != want {
-			t.Errorf("%d subscribers after %+v, want %d", b.s.Receivers(0), st, want)
+		if b.s.Handle(b.now, b.statusOf(0, st), nil); len(b.s.members.list) != want {
+			t.Errorf("%d subscribers after %+v, want %d", len(b.s.members.list), st, want)
 		}
 	}
 	b.now = b.now.Add(time.Millisecond)
@@ -111,7 +111,7 @@ func TestSubscriberReturns(t *testing.T) {
 	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 15}, 0)
 	join(wire.Status{Next: 1, Echo: echo + 1, EchoDelay: 15}, 0)
 	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 21}, 1)
-	if b.s.Handle(b.now, farewell, nil); b.s.Receivers(0) != 1 {
+	if b.s.Handle(b.now, farewell, nil); len(b.s.members.list) != 1 {
 		t.Error("its earlier leave, replayed, has removed it")
 	}
 	for range 2000 { // it is silent, and solicited
@@ -119,7 +119,7 @@ func TestSubscriberReturns(t *testing.T) {
 		b.next()
 		b.now = b.now.Add(time.Millisecond)
 	}
-	if b.s.Receivers(0) != 0 {
+	if len(b.s.members.list) != 0 {
 		t.Error("it was not released")
 	}
 	join(wire.Status{Next: 2, Echo: uint64(b.now)}, 1)
@@ -128,7 +128,8 @@ func TestSubscriberReturns(t *testing.T) {
 // A status older than the newest one does not keep a member alive, and reverts nothing; nor does
 // one from the future. docs/protocol §7.5, §8.5.
 func TestOlderStatusRevertsNothing(t *testing.T) {
-	b := newBench(t, nil)
+	b, x := newBench(t, nil), &sendControl{}
+	b.s.SetControl(x)
 	b.publish(1)
 	b.next()
 	b.now = b.now.Add(time.Millisecond)
@@ -140,11 +141,11 @@ func TestOlderStatusRevertsNothing(t *testing.T) {
 	at := b.now
 	b.now = b.now.Add(time.Millisecond)
 	b.s.Handle(b.now, older, nil)
-	if m.heard != b.s.up(at) || m.wantTopics || m.Limit != 20 {
-		t.Errorf("received after %v, wants topics %v, limit %d", m.heard.sub(b.s.up(at)), m.wantTopics, m.Limit)
+	if m.heard != b.s.up(at) || x.flags != 0 || m.Limit != 20 {
+		t.Errorf("received after %v, flags %v, limit %d", m.heard.sub(b.s.up(at)), x.flags, m.Limit)
 	}
 	b.s.Handle(b.now, b.statusOf(wire.FlagWantTopics, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo, EchoDelay: time.Millisecond}), nil)
-	if m.heard != b.s.up(b.now) || !m.wantTopics {
+	if m.heard != b.s.up(b.now) || x.flags != wire.FlagWantTopics {
 		t.Error("a newer status does not count")
 	}
 }

@@ -80,6 +80,7 @@ type pass struct {
 	pack, unpack           time.Duration
 
 	s      *reliable.Sender
+	m      *topics.Sender
 	p      topics.Packer
 	take   func(runs []byte) // receives the uncompressed content of packets; nil: not needed
 	train  transport.Outbound
@@ -96,27 +97,27 @@ func (x *pass) link(messages float64) float64 {
 func publish(messages []Messages, packetSize int, p topics.Packer, take func(runs []byte)) (*pass, error) {
 	cfg := reliable.SenderConfig{
 		Publisher: 1, Epoch: 1, PacketSize: packetSize, MaxTrain: 44, MaxTrainBytes: 65507, WindowPackets: 256,
-		Flow: reliable.NoFlow{}, RepairShare: 0.5, Silence: time.Second, Encoder: topics.NewEncoder(p, packetSize),
+		Flow: reliable.NoFlow{}, RepairShare: 0.5, Silence: time.Second, Packed: p != nil,
 	}
 	s, err := reliable.NewSender(cfg, make([]byte, cfg.Blocks()*cfg.BlockBytes()), 0)
 	if err != nil {
 		return nil, err
 	}
-	topics := make(map[string]*reliable.Topic)
-	w, now := s.NewWriter(), reliable.Instant(0)
-	s.Grant(w)
-	x := &pass{s: s, p: p, take: take}
+	known := make(map[string]*topics.Topic)
+	x := &pass{s: s, m: topics.NewSender(s, topics.NewEncoder(p, packetSize), nil), p: p, take: take}
+	w, now := x.m.NewWriter(), reliable.Instant(0)
+	s.Grant(w.Packets)
 	for i := range messages {
 		m := &messages[i]
-		t := topics[m.Topic]
+		t := known[m.Topic]
 		if t == nil {
-			if t, err = s.Topic(m.Topic); err != nil {
+			if t, err = x.m.Topic(m.Topic); err != nil {
 				return nil, err
 			}
-			topics[m.Topic] = t
+			known[m.Topic] = t
 		}
 		for offset := 0; ; {
-			if len(m.Data) <= s.MaxInPacket() {
+			if len(m.Data) <= x.m.MaxInPacket() {
 				if w.Append(t, m.Data) {
 					break
 				}
@@ -130,7 +131,7 @@ func publish(messages []Messages, packetSize int, p topics.Packer, take func(run
 			if err := x.send(now, w, false); err != nil {
 				return nil, err
 			}
-			if !s.Grant(w) {
+			if !s.Grant(w.Packets) {
 				return nil, errors.New("no packet memory")
 			}
 		}
@@ -139,9 +140,9 @@ func publish(messages []Messages, packetSize int, p topics.Packer, take func(run
 }
 
 // send processes the packets that the writer has filled.
-func (x *pass) send(now reliable.Instant, w *reliable.Writer, all bool) error {
+func (x *pass) send(now reliable.Instant, w *topics.Writer, all bool) error {
 	began := time.Now()
-	x.s.Assign(now, w, all)
+	x.m.Assign(now, w, all)
 	x.pack += time.Since(began)
 	for x.s.Next(now, &x.train) {
 		t := &x.train

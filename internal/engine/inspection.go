@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Inspection describes a bus at one time.
@@ -34,7 +34,7 @@ type TopicInspection struct {
 	Group       string // address
 	Messages    uint64
 	Subscribers int // known subscribers
-	topic       *reliable.Topic
+	topic       *topics.Topic
 	p           *Publication
 }
 
@@ -150,7 +150,7 @@ func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 		address := l.t.GroupAddress(p.group)
 		for from, more := 0, true; more && looked < maxTopicsRead; from += topicsAtOnce {
 			p.mu.Lock()
-			list := p.s.TopicsFrom(from, topicsAtOnce)
+			list := p.m.TopicsFrom(from, topicsAtOnce)
 			for _, t := range list {
 				top = append(top, TopicInspection{Name: t.Name, Group: address, Messages: t.Next() % wire.Returning,
 					topic: t, p: p})
@@ -162,14 +162,14 @@ func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 			}
 		}
 		p.mu.Lock()
-		all += p.s.Topics()
+		all += p.m.Topics()
 		p.mu.Unlock()
 	}
 	byMessages()
 	for i := range top {
 		t := &top[i]
 		t.p.mu.Lock()
-		t.Subscribers = t.p.s.Receivers(t.topic.ID)
+		t.Subscribers = t.p.m.Receivers(t.topic.ID)
 		t.p.mu.Unlock()
 	}
 	return top, all - len(top)

@@ -32,6 +32,10 @@ type Config struct {
 	Receiver reliable.ReceiverConfig
 	// MaxMessage is the longest message that subscriptions deliver, in bytes.
 	MaxMessage int
+	// StateShare is the share of the rate limit, or of the recent data rate, that state may take.
+	StateShare float64
+	// TopicRuns bounds the topics that the bus remembers; all of a network have the same. Default wire.TopicRuns.
+	TopicRuns uint64
 	// WindowBytes bounds the memory for repairs of one publication.
 	WindowBytes int
 	// WindowsBytes bounds that of all publications together, beyond the minimum of each.
@@ -118,6 +122,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	clock.seed(seed[:])
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
 	cfg.Publisher = cmp.Or(cfg.Publisher, events.ID(random(0)|1))
+	cfg.TopicRuns = cmp.Or(cfg.TopicRuns, wire.TopicRuns)
 	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(clock.wall(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
 	cfg.Sender.Repairs = reliable.NewRepairBudget(new(sync.Mutex))

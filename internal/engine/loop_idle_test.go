@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -12,19 +13,19 @@ import (
 // The loop sleeps while messages wait for the rate limit, or for the end of another writer's large message.
 func TestBlockedLoopSleeps(t *testing.T) {
 	ctx := context.Background()
-	for name, block := range map[string]func(p *Publication, topic *reliable.Topic){
-		"another writer's message": func(p *Publication, topic *reliable.Topic) {
+	for name, block := range map[string]func(p *Publication, topic *topics.Topic){
+		"another writer's message": func(p *Publication, topic *topics.Topic) {
 			p.mu.Lock()
-			other := p.s.NewWriter()
-			p.s.Grant(other)
+			other := p.m.NewWriter()
+			p.s.Grant(other.Packets)
 			other.AppendFragment(topic, make([]byte, 100_000), 0, 0)
-			p.s.Assign(p.l.now(), other, false)
+			p.m.Assign(p.l.now(), other, false)
 			p.mu.Unlock()
 			for range 3 {
 				p.Publish(ctx, topic, []byte("a"), true)
 			}
 		},
-		"rate": func(p *Publication, topic *reliable.Topic) {
+		"rate": func(p *Publication, topic *topics.Topic) {
 			for i := 0; ; i++ {
 				p.Publish(ctx, topic, make([]byte, 1000), true)
 				p.mu.Lock()

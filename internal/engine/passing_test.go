@@ -18,7 +18,7 @@ var passing = flag.Int("passing", 20_000, "number of `topics` in TestPassingTopi
 func TestPassingTopics(t *testing.T) {
 	const keep = 1024
 	w, ctx := newWorld(1), context.Background()
-	w.config.Sender.TopicRuns = keep
+	w.config.TopicRuns = keep
 	a, b := w.open(t, "publisher", 0.05), w.open(t, "subscriber", 0.05)
 	n, read, got := uint64(*passing), uint64(0), uint64(0)
 	follow := func(reader string, count *uint64, data []byte) {
@@ -64,8 +64,8 @@ func TestPassingTopics(t *testing.T) {
 		p, _ := publication(t, a, "t.0")
 		must(t, p.Drain(ctx))
 		after = heap()
-		if most := keep + keep/8; p.s.Topics() > most || len(b.groups[0].topics) > most {
-			t.Errorf("the publisher remembers %d topics, the subscriber %d, want %d at most", p.s.Topics(), len(b.groups[0].topics), most)
+		if most := keep + keep/8; p.m.Topics() > most || len(b.groups[0].topics) > most {
+			t.Errorf("the publisher remembers %d topics, the subscriber %d, want %d at most", p.m.Topics(), len(b.groups[0].topics), most)
 		}
 		must(t, a.Close(ctx))
 		must(t, b.Close(ctx))

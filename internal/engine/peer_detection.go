@@ -64,7 +64,7 @@ func (l *Loop) happened(kinds []events.Kind) bool {
 func (l *Loop) heardSubscriber() bool {
 	for _, p := range l.publications() {
 		p.mu.Lock()
-		if p.s.Wanted() {
+		if p.m.Wanted() {
 			l.detection.met.Store(true)
 		}
 		p.mu.Unlock()
@@ -131,8 +131,8 @@ func (l *Loop) offered() (names []string) {
 	waits := l.hellos.waiting.Load() > 0
 	for _, p := range l.publications() {
 		p.mu.Lock()
-		if waits || p.s.Stats().MessagesSent > 0 {
-			for _, t := range p.s.TopicsFrom(0, topicsShown+1) {
+		if waits || p.m.Stats().MessagesSent > 0 {
+			for _, t := range p.m.TopicsFrom(0, topicsShown+1) {
 				names = append(names, t.Name)
 			}
 		}

@@ -106,9 +106,7 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	g.r, g.unused.leaveAt = r, reliable.Never
 	g.in = topics.NewReceiver(r, cfg.ID)
 	g.in.Trust(l.cfg.TopicTrust)
-	if n := l.cfg.Sender.TopicRuns; n > 0 {
-		g.in.Forget(n)
-	}
+	g.in.Forget(l.cfg.TopicRuns)
 	g.in.Unpack(l.cfg.Compression.Unpacker, g.unreadable)
 	if p := g.from.Positions; p != nil {
 		g.in.From(p.next)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
@@ -18,7 +19,7 @@ import (
 // Unread subscriptions to topics without messages do not block the publisher.
 func TestManySubscriptionsOfAGroup(t *testing.T) {
 	testenv.Slow(t)
-	const topics, readers, idle, messages = 20, 60, 200, 20_000
+	const named, readers, idle, messages = 20, 60, 200, 20_000
 	open := func() *Loop {
 		tr, err := mem.Open(mem.Config{Name: t.Name(), Groups: 1})
 		if err != nil {
@@ -33,15 +34,15 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	schedule := make([]int, messages)
-	var count [topics]uint64
+	var count [named]uint64
 	for i := range schedule {
-		schedule[i] = rng.IntN(topics) * rng.IntN(2) // half of them on topic 0
+		schedule[i] = rng.IntN(named) * rng.IntN(2) // half of them on topic 0
 		count[schedule[i]]++
 	}
 	name := func(i int) TopicName { return TopicName{Name: fmt.Sprintf("topic.%d", i)} }
 	var wg sync.WaitGroup
 	for i := range readers {
-		first, second := i%topics, (i*7+1)%topics
+		first, second := i%named, (i*7+1)%named
 		want := map[string]uint64{name(first).Name: count[first], name(second).Name: count[second]}
 		s, err := sub.Subscribe([]TopicName{name(first), name(second)}, policyBlock, From{}, false, nil)
 		if err != nil {
@@ -80,7 +81,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ts [topics]*reliable.Topic
+	var ts [named]*topics.Topic
 	for i := range ts {
 		if ts[i], err = p.Topic(name(i).Name); err != nil {
 			t.Fatal(err)
@@ -89,7 +90,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 	if err := p.WaitReceivers(ctx, 0, 1); err != nil {
 		t.Fatal(err)
 	}
-	var number [topics]uint64
+	var number [named]uint64
 	for _, i := range schedule {
 		msg := binary.LittleEndian.AppendUint64(make([]byte, 0, 100), number[i])[:100]
 		number[i]++

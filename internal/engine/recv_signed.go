@@ -76,8 +76,8 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	return false
 }
 
-// accepts reports whether a complete reply is accepted. Under the lock of a publication.
-func (s *senderSink) accepts(x *topics.CompleteReply) bool {
+// Accept implements topics.SenderSink. Under the lock of a publication.
+func (s *senderSink) Accept(x *topics.CompleteReply) bool {
 	l := s.l
 	p := &l.inbox.proofs
 	if p.replies == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -79,6 +80,7 @@ func testConfig(c Config) Config {
 	c.WindowBytes, c.FlushAfter = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.FlushAfter, 50*time.Microsecond)
 	c.WindowsBytes = cmp.Or(c.WindowsBytes, max(24<<20, c.WindowBytes))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.StateShare = cmp.Or(c.StateShare, 0.1)
 	s, r := &c.Sender, &c.Receiver
 	s.RepairShare, s.Silence = cmp.Or(s.RepairShare, 0.5), cmp.Or(s.Silence, 10*time.Second)
 	r.WindowBytes, r.MemoryBytes = cmp.Or(r.WindowBytes, 8<<20), cmp.Or(r.MemoryBytes, 64<<20)
@@ -87,7 +89,7 @@ func testConfig(c Config) Config {
 	return c
 }
 
-func publication(t *testing.T, l *Loop, name string) (*Publication, *reliable.Topic) {
+func publication(t *testing.T, l *Loop, name string) (*Publication, *topics.Topic) {
 	t.Helper()
 	p, err := l.Publication(0)
 	if err != nil {
@@ -101,7 +103,7 @@ func publication(t *testing.T, l *Loop, name string) (*Publication, *reliable.To
 }
 
 // stalled subscribes to topic x, never reads, and waits until p detects the subscription.
-func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription {
+func stalled(t *testing.T, p *Publication, topic *topics.Topic) *Subscription {
 	t.Helper()
 	_, l := newLoop(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 64 << 10}})
 	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)

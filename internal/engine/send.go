@@ -21,7 +21,7 @@ func (p *Publication) look() {
 	first := !p.open.seen
 	p.open.seen = true
 	switch {
-	case p.open.w.Full():
+	case p.open.w.Packets.Full():
 		p.send(now, false)
 	case first && !p.out.busy && d.atOnce(now):
 		p.send(now, true)
@@ -62,9 +62,9 @@ func (p *Publication) late(now reliable.Instant) bool {
 func (p *Publication) sendLate(now reliable.Instant) {
 	p.l.departure.overdue(p.open.count)
 	p.send(now, !p.open.large)
-	if p.open.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.departure.several() {
+	if p.open.w.Packets.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.departure.several() {
 		// Otherwise the next train would end with the block.
-		p.s.NextBlock(p.open.w)
+		p.m.NextBlock(p.open.w)
 		p.grant(p.open.w)
 	}
 }
@@ -79,7 +79,7 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 		p.readReplies(now)
 	}
 	lead := p.s.Lead()
-	p.s.Assign(now, p.open.w, all)
+	p.m.Assign(now, p.open.w, all)
 	if p.states.s != nil {
 		p.tendState(now) // here, because the loop may find mu locked
 	}
@@ -214,14 +214,14 @@ func (p *Publication) deadline() reliable.Instant {
 // steers reports whether publishers can do what is due themselves. They cannot while a goroutine waits for statuses or
 // replies of subscribers: it may publish nothing until then. Under mu.
 func (p *Publication) steers() bool {
-	return !p.held() && !p.out.busy && p.waiters.answers == 0 && p.requests.Waiting() == 0
+	return !p.held() && !p.out.busy && p.waiters.answers == 0 && p.m.Waiting() == 0
 }
 
 // handle handles a NAK or status. Loop only.
 func (p *Publication) handle(now reliable.Instant, b []byte, address func() string) {
 	p.mu.Lock()
 	p.s.Handle(now, b, address)
-	p.l.readied = p.l.readied || p.requests.Waiting() > 0
+	p.l.readied = p.l.readied || p.m.Waiting() > 0
 	p.mu.Unlock()
 }
 
@@ -283,7 +283,7 @@ func (p *Publication) indexDue() reliable.Instant {
 	if p.life.shut() || p.open.large || p.held() && p.open.opened != 0 {
 		return reliable.Never
 	}
-	return p.s.IndexDue()
+	return p.m.IndexDue()
 }
 
 // tendIndex continues an index round, or begins one that is due. Under mu, with the open packets taken.
@@ -293,8 +293,8 @@ func (p *Publication) tendIndex(now reliable.Instant) {
 	}
 	w := p.open.w
 	for now >= p.indexDue() {
-		p.s.WriteIndex(now, w)
-		p.s.Assign(now, w, true)
+		p.m.WriteIndex(now, w)
+		p.m.Assign(now, w, true)
 		p.grant(w)
 	}
 	switch {
@@ -308,7 +308,7 @@ func (p *Publication) tendIndex(now reliable.Instant) {
 // closesIndex writes the last index round of the stream. It returns false while it waits for room. Under mu.
 func (p *Publication) closesIndex() bool {
 	p.open.take()
-	for !p.s.CloseIndex(p.open.w) {
+	for !p.m.CloseIndex(p.open.w) {
 		lead := p.s.Lead()
 		if p.sendAll(p.l.now()); p.s.Lead() == lead {
 			return false
@@ -328,13 +328,13 @@ func (p *Publication) assignDue(now reliable.Instant) {
 		p.closes()
 		return
 	}
-	if !late && !p.held() && !p.open.w.Full() {
+	if !late && !p.held() && !p.open.w.Packets.Full() {
 		return
 	}
 	if late {
 		p.l.departure.overdue(p.open.count)
 	}
-	p.s.Assign(now, p.open.w, !p.open.large)
+	p.m.Assign(now, p.open.w, !p.open.large)
 	p.grant(p.open.w)
 	if !p.open.w.Pending() {
 		p.closes()

@@ -11,7 +11,7 @@ const awaitEach = time.Millisecond
 func (p *Publication) await(topic uint64, n int) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known, _ := p.s.Ask(p.l.now(), topic); known >= n {
+	if known, _ := p.m.Ask(p.l.now(), topic); known >= n {
 		return func() {}
 	}
 	p.s.Await(p.l.now(), time.Duration(p.l.hellos.waiting.Load())*awaitEach)

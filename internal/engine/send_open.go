@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -11,7 +12,7 @@ import (
 //
 // Most messages are appended without mu, by the goroutine in the gate, until p.look must read the clock.
 type open struct {
-	w       *reliable.Writer
+	w       *topics.Writer
 	gate    gate             // a goroutine in it may use w; the rest is under mu
 	granted uint64           // number of messages that the gate was opened for
 	opened  reliable.Instant // when the oldest open message came; 0: none

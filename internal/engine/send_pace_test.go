@@ -191,7 +191,7 @@ func TestSteers(t *testing.T) {
 	defer p.mu.Unlock()
 	for name, c := range map[string]struct{ begin, end func() }{
 		"a wait for answers": {func() { p.waiters.answers++ }, func() { p.waiters.answers-- }},
-		"a request":          {func() { p.requests.Write(p.open.w, topic, nil, r) }, func() { r.Close() }},
+		"a request":          {func() { p.m.Write(p.open.w, topic, nil, r) }, func() { r.Close() }},
 		"a busy transport":   {func() { p.out.busy = true }, func() { p.out.busy = false }},
 	} {
 		if !p.steers() {

@@ -25,18 +25,18 @@ type Publication struct {
 	selfDriven  bool   // loop only: as of the last tick, publishers do what is due themselves
 	repliesLost uint64 // loop only: inbox.repliesLost, as of the last tick
 
-	mu       sync.Mutex
-	s        *reliable.Sender // under mu, as all fields below
-	requests *topics.Requests
-	open     open // published and not numbered yet
-	life     lifecycle
-	out      outlet
-	memory   packetMemory
-	waiters  waiters
-	since    reliable.Instant // when it was opened
-	stalls   stalls
-	states   states
-	sent     reliable.Instant // end of the last send of new data
+	mu      sync.Mutex
+	s       *reliable.Sender // under mu, as all fields below
+	m       *topics.Sender
+	open    open // published and not numbered yet
+	life    lifecycle
+	out     outlet
+	memory  packetMemory
+	waiters waiters
+	since   reliable.Instant // when it was opened
+	stalls  stalls
+	states  states
+	sent    reliable.Instant // end of the last send of new data
 }
 
 // outgoing has the publications of a bus, and what they share.
@@ -105,7 +105,8 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
 	sink := &senderSink{l, group}
-	cfg.Sink, cfg.Encoder = sink, topics.NewEncoder(l.cfg.Compression.Packer, cfg.PacketSize)
+	encoder := topics.NewEncoder(l.cfg.Compression.Packer, cfg.PacketSize)
+	cfg.Sink, cfg.Packed = sink, encoder != nil
 	cfg.Renew = l.windows.renew
 	mem, err := l.windows.alloc(cfg.LeastBlocks(), cfg.BlockBytes())
 	if err != nil {
@@ -122,14 +123,15 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		l.t.Free(mem)
 		return nil, fmt.Errorf("joining group %s as a sender: %w", l.t.GroupAddress(group), err)
 	}
+	m := topics.NewSender(s, encoder, sink)
+	m.Forget(l.cfg.TopicRuns)
 	p := &Publication{
-		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
-		s: s, requests: topics.NewRequests(s.Roster(), cfg.PacketSize, sink.accepts), open: open{w: s.NewWriter()},
+		l: l, group: group, tag: cfg.GroupTag, size: m.MaxInBlock(),
+		s: s, m: m, open: open{w: m.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
 		since: l.now(),
 	}
-	s.SetControl(p.requests)
-	s.Grant(p.open.w)
+	s.Grant(p.open.w.Packets)
 	p.out.use(tx)
 	p.out.onReply, p.out.address = p.reply, p.out.replyAddress
 	l.outgoing.add(group, p)
@@ -172,27 +174,27 @@ func floorPow2(n int) int {
 }
 
 // Topic returns the publication's topic named name. Each call needs a Release.
-func (p *Publication) Topic(name string) (*reliable.Topic, error) {
+func (p *Publication) Topic(name string) (*topics.Topic, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := p.s.Topics()
-	t, err := p.s.Topic(name)
-	if p.s.Topics() > before {
+	before := p.m.Topics()
+	t, err := p.m.Topic(name)
+	if p.m.Topics() > before {
 		p.l.hellos.publishes(t.ID)
 	}
 	return t, err
 }
 
 // Release ends one use of a topic, when its messages were sent.
-func (p *Publication) Release(t *reliable.Topic) {
+func (p *Publication) Release(t *topics.Topic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.s.Release(t)
+	p.m.Release(t)
 }
 
 // Append is Publish for a message that need only be copied into the open packet, as nearly all. It returns false,
 // without effect, if Publish has more to do. It takes no context, which would have to be saved across the copy.
-func (p *Publication) Append(t *reliable.Topic, msg []byte) bool {
+func (p *Publication) Append(t *topics.Topic, msg []byte) bool {
 	left := p.open.gate.enter()
 	if left == 0 {
 		return false
@@ -208,7 +210,7 @@ func (p *Publication) Append(t *reliable.Topic, msg []byte) bool {
 
 // Publish publishes a copy of msg on topic t. With wait it waits for room until ctx ends; without, it returns a
 // *BackPressureError.
-func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+func (p *Publication) Publish(ctx context.Context, t *topics.Topic, msg []byte, wait bool) error {
 	if p.Append(t, msg) {
 		return nil
 	}
@@ -231,7 +233,7 @@ func (p *Publication) leave() {
 }
 
 // publish is Publish with the publication's lock: it appends msg and decides whether to send it.
-func (p *Publication) publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+func (p *Publication) publish(ctx context.Context, t *topics.Topic, msg []byte, wait bool) error {
 	p.enter()
 	defer p.leave()
 	if err := p.append(ctx, t, msg, wait); err != nil {
@@ -246,7 +248,7 @@ func (p *Publication) publish(ctx context.Context, t *reliable.Topic, msg []byte
 func (p *Publication) giveOpen() { p.open.give(p.life.shut()) }
 
 // PublishBatch publishes msgs on topic t in order, a block at a time. It returns how many it published.
-func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
+func (p *Publication) PublishBatch(ctx context.Context, t *topics.Topic, msgs [][]byte) (int, error) {
 	for done := 0; done < len(msgs); {
 		if err := p.live(ctx); err != nil {
 			return done, err
@@ -261,7 +263,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 }
 
 // publishSome publishes the first of msgs, and those after it that the block has room for. It returns their number.
-func (p *Publication) publishSome(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
+func (p *Publication) publishSome(ctx context.Context, t *topics.Topic, msgs [][]byte) (int, error) {
 	p.enter()
 	defer p.leave()
 	n, err := p.appendAll(ctx, t, msgs)
@@ -274,7 +276,7 @@ func (p *Publication) publishSome(ctx context.Context, t *reliable.Topic, msgs [
 }
 
 // appendAll appends as many of msgs as the block has room for, at least one. Under mu, which it may release to wait.
-func (p *Publication) appendAll(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
+func (p *Publication) appendAll(ctx context.Context, t *topics.Topic, msgs [][]byte) (int, error) {
 	if !p.life.shut() && !p.open.large {
 		if n := p.open.w.AppendAll(t, msgs); n > 0 {
 			return n, nil
@@ -287,7 +289,7 @@ func (p *Publication) appendAll(ctx context.Context, t *reliable.Topic, msgs [][
 }
 
 // append writes msg into the open packet. Under mu, which it may release to wait.
-func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+func (p *Publication) append(ctx context.Context, t *topics.Topic, msg []byte, wait bool) error {
 	for p.life.shut() || p.open.large || !p.open.w.Append(t, msg) {
 		if len(msg) > p.size {
 			return p.appendLarge(ctx, t, msg, wait, nil)
@@ -301,10 +303,10 @@ func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte,
 
 // appendLarge writes msg as fragments, in as many blocks as needed. Fragments are consecutive, so other publishers wait
 // until the last one is written. If r is not nil, msg is that request.
-func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool,
+func (p *Publication) appendLarge(ctx context.Context, t *topics.Topic, msg []byte, wait bool,
 	r *topics.Request) error {
 	if len(msg) > wire.MaxMessage {
-		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
+		return fmt.Errorf("%w: %d bytes, the limit is %d", topics.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}
 	for p.life.shut() || p.open.large {
 		if err := p.makeRoom(ctx, wait, false); err != nil {
@@ -314,11 +316,11 @@ func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []
 	// Without wait the message begins only if there is room for all of it, or nothing in flight to wait for: then it is
 	// larger than the window.
 	if !wait {
-		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + p.open.w.Begun() - p.open.w.Assigned()
+		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + p.open.w.Begun() - p.open.w.Packets.Assigned()
 		for p.s.Room() < need && p.s.Larger() && p.grow() {
 		}
 		switch {
-		case p.s.Busy(p.open.w):
+		case p.m.Busy(p.open.w):
 			return p.backPressure(events.ReasonOther)
 		case p.s.Room() < need && (p.open.w.Pending() || !p.s.Drained()):
 			return p.backPressure(events.ReasonFlow)
@@ -328,14 +330,14 @@ func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []
 	offset := 0
 	defer func() {
 		if offset < len(msg) { // ctx has ended or panicked
-			p.s.Abandon(p.open.w)
+			p.m.Abandon(p.open.w)
 		}
 		p.open.large = false
 		p.l.wakeBy(p.deadline()) // others have waited for the end of the message
 		p.waiters.signal()
 	}()
 	for offset < len(msg) {
-		next := p.requests.WriteFragment(p.open.w, t, msg, offset, r)
+		next := p.m.WriteFragment(p.open.w, t, msg, offset, r)
 		if next > offset {
 			offset = next
 			continue

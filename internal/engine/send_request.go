@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 var (
@@ -29,7 +28,7 @@ type Inquiry struct {
 }
 
 // Request publishes msg on topic t as a request. Close the inquiry when done.
-func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte) (*Inquiry, error) {
+func (p *Publication) Request(ctx context.Context, t *topics.Topic, msg []byte) (*Inquiry, error) {
 	if p.l.watchdog.within() {
 		return nil, ErrInHandler
 	}
@@ -51,10 +50,10 @@ func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte
 }
 
 // anySubscriber waits for a first subscriber of t while there may be one that is not known yet.
-func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) error {
+func (p *Publication) anySubscriber(ctx context.Context, t *topics.Topic) error {
 	p.mu.Lock()
 	now := p.l.now()
-	known, asked := p.s.Ask(now, t.ID)
+	known, asked := p.m.Ask(now, t.ID)
 	ran := p.s.Ran(now)
 	p.mu.Unlock()
 	left := requestGrace
@@ -90,7 +89,7 @@ func (p *Publication) stood() time.Duration {
 }
 
 // request appends msg and decides whether to send it, as publish does.
-func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte, q *Inquiry) error {
+func (p *Publication) request(ctx context.Context, t *topics.Topic, msg []byte, q *Inquiry) error {
 	p.enter()
 	defer p.leave()
 	if len(msg) > p.size {
@@ -98,7 +97,7 @@ func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte
 			return err
 		}
 	} else {
-		for p.life.shut() || p.open.large || !p.requests.Write(p.open.w, t, msg, &q.r) {
+		for p.life.shut() || p.open.large || !p.m.Write(p.open.w, t, msg, &q.r) {
 			if err := p.makeRoom(ctx, true, false); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -25,7 +26,7 @@ func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	if !p.open.large || mine {
 		now := p.l.now()
 		p.send(now, false)
-		if !p.open.w.Full() {
+		if !p.open.w.Packets.Full() {
 			return nil
 		}
 	}
@@ -113,7 +114,7 @@ func (p *Publication) Flush(ctx context.Context) error {
 			marked, begun = true, w.Begun()
 		}
 		if !assigned {
-			if w.Assigned() < begun {
+			if w.Packets.Assigned() < begun {
 				return false
 			}
 			assigned, lead = true, p.s.Lead()
@@ -177,10 +178,10 @@ func (p *Publication) untilAnswered(ctx context.Context, ok func() bool) error {
 
 // Delivered returns how many messages of t have arrived at all present subscribers that were not released, or at as
 // many as flow control needs.
-func (p *Publication) Delivered(t *reliable.Topic) uint64 {
+func (p *Publication) Delivered(t *topics.Topic) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.s.DeliveredOn(t)
+	return p.m.DeliveredOn(t)
 }
 
 // Receivers returns how many subscribers of topic are known to be present: processes, not subscriptions. Topic zero
@@ -188,10 +189,10 @@ func (p *Publication) Delivered(t *reliable.Topic) uint64 {
 func (p *Publication) Receivers(topic uint64) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, open := p.s.Ask(p.l.now(), topic); open {
+	if _, open := p.m.Ask(p.l.now(), topic); open {
 		p.l.wakeBy(p.deadline())
 	}
-	return p.s.Receivers(topic)
+	return p.m.Receivers(topic)
 }
 
 // WaitReceivers waits until n subscribers of topic are present. It returns a *events.ConfigMismatchError if none is,
@@ -203,7 +204,7 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 	before := h.unreachableSoFar()
 	var unreachable *events.ConfigMismatchError
 	err := p.untilAnswered(ctx, func() bool {
-		there, _ := p.s.Ask(p.l.now(), topic)
+		there, _ := p.m.Ask(p.l.now(), topic)
 		if unreachable = nil; there == 0 && n > 0 {
 			unreachable = h.unreachableSince(before, topic)
 		}
@@ -251,7 +252,7 @@ func (p *Publication) kill(err error) {
 func (p *Publication) interrupt() {
 	p.open.take()
 	p.waiters.signal()
-	p.requests.Wake()
+	p.m.Wake()
 }
 
 // sendAll sends what is open. Under mu.

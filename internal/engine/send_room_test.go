@@ -7,16 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // If the transport fails while goroutines wait for room, each of them gets the error, and none writes into freed packet
 // memory.
 func TestFailureUnderWaiters(t *testing.T) {
 	ctx := context.Background()
-	for name, publish := range map[string]func(*Publication, *reliable.Topic) error{
-		"batch": func(p *Publication, topic *reliable.Topic) error {
+	for name, publish := range map[string]func(*Publication, *topics.Topic) error{
+		"batch": func(p *Publication, topic *topics.Topic) error {
 			msgs := make([][]byte, 10_000)
 			for i := range msgs {
 				msgs[i] = make([]byte, 1000)
@@ -27,10 +27,10 @@ func TestFailureUnderWaiters(t *testing.T) {
 			}
 			return err
 		},
-		"large": func(p *Publication, topic *reliable.Topic) error {
+		"large": func(p *Publication, topic *topics.Topic) error {
 			return p.Publish(ctx, topic, make([]byte, 10<<20), true)
 		},
-		"one by one": func(p *Publication, topic *reliable.Topic) error {
+		"one by one": func(p *Publication, topic *topics.Topic) error {
 			for {
 				if err := p.Publish(ctx, topic, make([]byte, 1000), true); err != nil {
 					return err
@@ -84,7 +84,7 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 		defer p.mu.Unlock()
 		p.open.take()
 		defer p.giveOpen()
-		return p.open.w.Begun(), p.open.w.Assigned()
+		return p.open.w.Begun(), p.open.w.Packets.Assigned()
 	}
 	for range 100 {
 		if err := p.Publish(ctx, topic, []byte("a"), true); err != nil {
@@ -133,17 +133,17 @@ func TestTryLarge(t *testing.T) {
 	_, l := newLoop(t, Config{WindowBytes: 1 << 20})
 	p, topic := publication(t, l, "x")
 	p.mu.Lock()
-	other := p.s.NewWriter()
-	p.s.Grant(other)
+	other := p.m.NewWriter()
+	p.s.Grant(other.Packets)
 	other.AppendFragment(topic, make([]byte, 100_000), 0, 0) // another writer has begun
-	p.s.Assign(p.l.now(), other, false)
+	p.m.Assign(p.l.now(), other, false)
 	p.mu.Unlock()
 	var bp *events.BackPressureError
 	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != events.ReasonOther {
 		t.Fatalf("a large message during another writer's returned %v, want %v", err, events.ReasonOther)
 	}
 	p.mu.Lock()
-	p.s.Abandon(other)
+	p.m.Abandon(other)
 	p.mu.Unlock()
 	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); err != nil {
 		t.Errorf("a large message with enough room returned %v, want nil", err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -32,7 +33,7 @@ func (s slowSendingSender) Send(out *transport.Outbound) (int, error) {
 
 // saturate publishes full trains until the loop rests. It sets the length of the row of sends, because the rate of a test
 // depends on the host. TestRow tests the row.
-func saturate(t *testing.T, p *Publication, topic *reliable.Topic) {
+func saturate(t *testing.T, p *Publication, topic *topics.Topic) {
 	t.Helper()
 	l, d := p.l, p.l.departure
 	for limit := time.Now().Add(time.Minute); ; {
@@ -53,7 +54,7 @@ func saturate(t *testing.T, p *Publication, topic *reliable.Topic) {
 	}
 }
 
-func newSaturable(t *testing.T) (*Loop, *Publication, *reliable.Topic) {
+func newSaturable(t *testing.T) (*Loop, *Publication, *topics.Topic) {
 	t.Helper()
 	_, l := newLoopOver(t, Config{FlushAfter: 20 * time.Millisecond}, func(tr transport.Transport) transport.Transport { return slowSending{tr} })
 	p, topic := publication(t, l, "x")

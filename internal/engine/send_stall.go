@@ -200,7 +200,7 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 func (p *Publication) missed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.s.Unsent() || slices.ContainsFunc(p.s.Members(p.l.now(), 0),
+	return p.s.Unsent() || slices.ContainsFunc(p.m.Members(p.l.now(), 0),
 		func(m stats.Subscriber) bool { return m.Behind > 0 && !m.Released })
 }
 
@@ -217,6 +217,6 @@ func (p *Publication) backPressure(r events.Reason) error {
 func (p *Publication) Members(topic uint64) []stats.Subscriber {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.s.Ask(p.l.now(), topic)
-	return p.s.Members(p.l.now(), topic)
+	p.m.Ask(p.l.now(), topic)
+	return p.m.Members(p.l.now(), topic)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/report"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -19,7 +20,7 @@ import (
 // states are a publication's sources of state, and the current round. Under its lock.
 type states struct {
 	sources []*stateSource
-	s       *reliable.StateSender // nil: no source was ever registered
+	s       *topics.StateSender // nil: no source was ever registered
 	// Of the current round:
 	todo    []*stateSource   // they have still to make their state
 	made    []madeState      // it has still to be sent
@@ -30,13 +31,13 @@ type states struct {
 
 // stateSource makes the state of one topic.
 type stateSource struct {
-	t    *reliable.Topic
+	t    *topics.Topic
 	make func(*StateWriter) error
 }
 
 // madeState is a topic's state, or the rest of it.
 type madeState struct {
-	t      *reliable.Topic
+	t      *topics.Topic
 	number uint64 // of the first message that the state does not cover
 	left   []byte
 	begun  bool // some of it was sent
@@ -60,7 +61,7 @@ var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", m
 
 // KeepState registers the function that makes the state of a topic. It is called on its own goroutine when a subscriber
 // waits for the state. drop removes it.
-func (p *Publication) KeepState(t *reliable.Topic, make func(*StateWriter) error) (drop func(), err error) {
+func (p *Publication) KeepState(t *topics.Topic, make func(*StateWriter) error) (drop func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := &p.states
@@ -216,7 +217,7 @@ func (p *Publication) makeState(src *stateSource) madeState {
 // StateWriter collects the state of a topic. One goroutine may use it, during the call that it is passed to.
 type StateWriter struct {
 	p      *Publication
-	t      *reliable.Topic
+	t      *topics.Topic
 	begun  bool
 	number uint64
 	state  []byte
@@ -244,7 +245,7 @@ func (w *StateWriter) Write(record []byte) error {
 	}
 	switch {
 	case len(record) > wire.MaxMessage:
-		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(record), wire.MaxMessage)
+		return fmt.Errorf("%w: %d bytes, the limit is %d", topics.ErrMessageTooLarge, len(record), wire.MaxMessage)
 	case len(w.state)+len(record) > maxState:
 		return ErrStateTooLarge
 	}
@@ -253,7 +254,7 @@ func (w *StateWriter) Write(record []byte) error {
 }
 
 // published returns the number of the next message that is published on t. Under mu.
-func (p *Publication) published(t *reliable.Topic) uint64 {
+func (p *Publication) published(t *topics.Topic) uint64 {
 	p.open.take()
 	defer p.giveOpen()
 	return t.Next() + p.open.w.Waiting(t)

@@ -24,7 +24,7 @@ func (p *Publication) countUnsent() uint64 {
 	p.open.take()
 	n := p.open.w.UnsentMessages()
 	if p.memory.own != nil { // otherwise the transport has failed
-		n += p.s.UnsentMessages()
+		n += p.m.UnsentMessages()
 	}
 	return n
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -130,11 +130,11 @@ func (m *packetMemory) free(t transport.Transport) {
 }
 
 // grant gives w a block to write into: a new one if the window may grow, otherwise its oldest. Under mu.
-func (p *Publication) grant(w *reliable.Writer) {
+func (p *Publication) grant(w *topics.Writer) {
 	if p.s.Wants() {
 		p.grow()
 	}
-	if !p.s.Grant(w) {
+	if !p.s.Grant(w.Packets) {
 		p.s.Short(p.l.now())
 	}
 }
@@ -175,9 +175,9 @@ func (p *Publication) newState() error {
 	}
 	p.memory.own = append(p.memory.own, mem)
 	p.s.AddMemory(mem)
-	p.states.s = p.s.NewState(p.l.now(), func(w *reliable.Writer) bool {
+	p.states.s = p.m.NewState(p.l.now(), p.l.cfg.StateShare, func(w *topics.Writer) bool {
 		p.grant(w)
-		return !w.Full()
+		return !w.Packets.Full()
 	})
 	return nil
 }

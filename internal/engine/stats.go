@@ -55,12 +55,11 @@ func (l *Loop) sharedStats() stats.Bus {
 	sendCost := l.departure.sendCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
-		sender, requests := p.s.Stats(), p.requests.Stats()
-		stats.Add(&sender.SenderMessages, &requests)
+		sender := stats.Sender{SenderPackets: p.s.Stats(), SenderMessages: p.m.Stats()}
 		st.Publications = append(st.Publications, stats.Publication{
-			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
+			Address: l.t.GroupAddress(p.group), Receivers: p.m.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
 			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(p.s.Ran(l.now())), SendCost: sendCost,
-			MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), Sender: sender,
+			MemoryBytes: p.memory.bytes(), Subscribers: p.m.Members(l.now(), 0), Sender: sender,
 		})
 		p.mu.Unlock()
 	}

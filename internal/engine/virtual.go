@@ -177,11 +177,11 @@ func (c *clock) pause(ctx context.Context, d time.Duration) {
 
 // The functions below show a simulation, between two steps, what the protocol's core has.
 
-// Look calls f with the publication's sender and requests.
-func (p *Publication) Look(f func(*reliable.Sender, *topics.Requests)) {
+// Look calls f with both layers of the publication's stream.
+func (p *Publication) Look(f func(*reliable.Sender, *topics.Sender)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f(p.s, p.requests)
+	f(p.s, p.m)
 }
 
 // Waits reports whether a reply of the receiver would be accepted.

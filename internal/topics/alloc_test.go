@@ -25,8 +25,9 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := s.NewWriter()
-			x, _ := s.Topic("a.b")
+			m := NewSender(s, nil, nil)
+			w := m.NewWriter()
+			x, _ := m.Topic("a.b")
 			reader := &runSink{rd: NewReader(0, 1<<20)}
 			reader.rd.Want(x.ID, x.Name, nil)
 			r := newReceiver(t, x.Name, func(e *reliable.Event) {
@@ -47,13 +48,13 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			round := func() {
 				for range 100 {
 					for !w.Append(x, msg[:]) {
-						s.Assign(now, w, false)
-						if !s.Grant(w) {
+						m.Assign(now, w, false)
+						if !s.Grant(w.Packets) {
 							t.Fatal("Grant returned false, want memory")
 						}
 					}
 				}
-				s.Assign(now, w, true)
+				m.Assign(now, w, true)
 				for range 3 {
 					for s.Next(now, &tr) {
 						for i := range tr.Count {

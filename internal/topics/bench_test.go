@@ -88,9 +88,10 @@ func BenchmarkTopics(b *testing.B) {
 // benchTopic is a topic and its group.
 type benchTopic struct {
 	s    *reliable.Sender
-	w    *reliable.Writer
+	m    *Sender
+	w    *Writer
 	gate *atomic.Uint32
-	t    *reliable.Topic
+	t    *Topic
 }
 
 func benchmarkSend(b *testing.B, topics, size int) {
@@ -105,9 +106,10 @@ func benchmarkSend(b *testing.B, topics, size int) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			list[i] = &benchTopic{s: s, w: s.NewWriter(), gate: new(atomic.Uint32)}
+			m := NewSender(s, nil, nil)
+			list[i] = &benchTopic{s: s, m: m, w: m.NewWriter(), gate: new(atomic.Uint32)}
 		}
-		list[i].t, _ = list[i].s.Topic(fmt.Sprint("t", i))
+		list[i].t, _ = list[i].m.Topic(fmt.Sprint("t", i))
 	}
 	msg := make([]byte, size)
 	var train transport.Outbound
@@ -120,12 +122,12 @@ func benchmarkSend(b *testing.B, topics, size int) {
 		x.gate.CompareAndSwap(0, 1)
 		for !x.w.Append(x.t, msg) {
 			now++
-			x.s.Assign(now, x.w, false)
+			x.m.Assign(now, x.w, false)
 			for x.s.Next(now, &train) {
 				posted += uint64(train.Count)
 				x.s.Sent(now, train.Count, posted)
 			}
-			if !x.s.Grant(x.w) {
+			if !x.s.Grant(x.w.Packets) {
 				b.Fatal("Grant returned false, want memory")
 			}
 		}

@@ -2,7 +2,6 @@ package topics
 
 import (
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Packets with compressed runs, at their publisher and at a receiver. docs/protocol §26.
@@ -25,7 +24,7 @@ type Packer interface {
 // PackedRoom is the most bytes that a Packer may use for the runs of one packet, which may not be compressible.
 const PackedRoom = wire.MaxRuns + wire.MaxRuns/8 + 1024
 
-// Encoder compresses the packets of one sender. It implements reliable.Encoder.
+// Encoder compresses the closed packets of one sender before they get their sequences. It may combine several.
 //
 // A Writer fills packets as without compression. When they get their sequences, the runs of as many of them as fit one
 // packet when compressed are combined: only fewer packets save bandwidth.
@@ -43,7 +42,7 @@ type Encoder struct {
 }
 
 // NewEncoder returns the encoder of a sender with packets of packetSize bytes; nil without a Packer.
-func NewEncoder(p Packer, packetSize int) reliable.Encoder {
+func NewEncoder(p Packer, packetSize int) *Encoder {
 	if p == nil {
 		return nil
 	}
@@ -110,7 +109,8 @@ func (x *Encoder) futility(bytes int) *futility {
 	return &x.full
 }
 
-// Share implements reliable.Encoder. 0: compression is not worth an attempt.
+// Share is how many of the next packets, of lens bytes each, to try to combine; 0: the first is sent as it is, because
+// compression is not worth an attempt.
 func (x *Encoder) Share(lens []uint16) int {
 	room := float64(x.packetSize - wire.DataHeaderLen)
 	x.tries++
@@ -136,7 +136,8 @@ func (x *Encoder) Share(lens []uint16) int {
 	return n
 }
 
-// Encode implements reliable.Encoder.
+// Encode combines packets at offs of mem, of lens bytes each, with numbered runs. It returns a packet with a codec,
+// valid until the next call, and how many of the packets it holds; 0: the first is sent as it is.
 func (x *Encoder) Encode(mem []byte, offs []uint32, lens []uint16) (packet []byte, n int) {
 	for n = len(offs); n > 0; n = x.fewer(n) {
 		x.plain = x.plain[:0]
@@ -173,7 +174,7 @@ func (x *Encoder) fewer(n int) int {
 	return 0
 }
 
-// Readable implements reliable.Encoder.
+// Readable returns, without a codec, a packet of Encode that has its sequence now. It is valid until the next call.
 func (x *Encoder) Readable(packet []byte) []byte {
 	if seq := wire.DataSeq(packet); x.unpacked == nil || x.unpackedSeq != seq {
 		b, err := wire.Unpack(x.packer, x.unpacked, packet)

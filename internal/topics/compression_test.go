@@ -24,11 +24,11 @@ func (*counting) Unpack(dst []byte, _ wire.Packed) ([]byte, error) { return dst,
 // including the checksum. docs/protocol §26.6, §2.2.
 func TestRepairsOfCompressedPackets(t *testing.T) {
 	codec, now := &counting{}, reliable.Instant(time.Hour)
-	s, w := newSender(t, now, func(c *reliable.SenderConfig) { c.Encoder, c.Checksum = NewEncoder(codec, c.PacketSize), true })
-	x, _ := s.Topic("a.b")
+	s, m, w := newSender(t, now, NewEncoder(codec, 512), func(c *reliable.SenderConfig) { c.Packed, c.Checksum = true, true })
+	x, _ := m.Topic("a.b")
 	for range 3 {
 		w.Append(x, make([]byte, 100))
-		s.Assign(now, w, true)
+		m.Assign(now, w, true)
 	}
 	data := func() [][]byte {
 		return slices.DeleteFunc(sent(s, now), func(p []byte) bool { return wire.Type(p[3]) != wire.TypeData })

@@ -28,10 +28,14 @@
 // start.go (topics that begin with a given number, or with state), trust.go (what is not delivered). lister.go stands
 // alone: a Lister finds out which topics are published, without a stream.
 //
+// A Sender is the message layer at a publisher: writer.go (messages into the packets of a reliable.Sender), sender.go
+// (numbers, when packets get their sequences), topic.go (names of topics), members.go and questions.go (which topics
+// members want), indexer.go (index rounds), statesender.go (state), delivered.go (what has arrived).
+//
 // Requests are messages that receivers reply to, by unicast. requests.go has them at their publisher, responders.go the
 // replies that it receives and recalls, and replies.go those that a receiver sends and keeps. Their packets go through
-// package reliable unparsed (reliable.SenderControl, reliable.ReceiverControl). compression.go compresses
-// packets, and decoder.go decompresses them.
+// package reliable unparsed (reliable.SenderControl, reliable.ReceiverControl). compression.go compresses packets, and
+// decoder.go decompresses them.
 //
 // The package is pure, as reliable is. A Reader belongs to one goroutine: for handlers the loop's, for Next and
 // Messages the user's.

@@ -80,8 +80,18 @@ func openReceiver(tb testing.TB, output func(*reliable.Stream) Output,
 	return r, to.in
 }
 
-// newSender returns a sender and a writer that has memory.
-func newSender(tb testing.TB, now reliable.Instant, change func(*reliable.SenderConfig)) (*reliable.Sender, *reliable.Writer) {
+// newSender returns both layers of a stream, and a writer that has memory.
+func newSender(tb testing.TB, now reliable.Instant, encoder *Encoder, change func(*reliable.SenderConfig)) (*reliable.Sender, *Sender, *Writer) {
+	tb.Helper()
+	s := openSender(tb, now, change)
+	m := NewSender(s, encoder, nil)
+	w := m.NewWriter()
+	s.Grant(w.Packets)
+	return s, m, w
+}
+
+// openSender returns the packet layer of a stream.
+func openSender(tb testing.TB, now reliable.Instant, change func(*reliable.SenderConfig)) *reliable.Sender {
 	tb.Helper()
 	cfg := reliable.SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 16, RepairShare: 0.5, Silence: time.Second}
 	if change != nil {
@@ -91,9 +101,7 @@ func newSender(tb testing.TB, now reliable.Instant, change func(*reliable.Sender
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := s.NewWriter()
-	s.Grant(w)
-	return s, w
+	return s
 }
 
 // sent returns copies of all packets that a sender sends at now.

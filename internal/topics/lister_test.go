@@ -226,12 +226,12 @@ func TestListerLimitsOneStream(t *testing.T) {
 // §9.10.
 func TestSenderAnswersListers(t *testing.T) {
 	now := reliable.Instant(time.Hour)
-	s, w := newSender(t, now, nil)
-	x, _ := s.Topic("a.b")
+	s, m, w := newSender(t, now, nil, nil)
+	x, _ := m.Topic("a.b")
 	for range 2 {
 		w.Append(x, make([]byte, 100))
-		s.Assign(now, w, true)
-		s.Grant(w)
+		m.Assign(now, w, true)
+		s.Grant(w.Packets)
 	}
 	sent(s, now)
 	now = now.Add(time.Second)
@@ -244,9 +244,9 @@ func TestSenderAnswersListers(t *testing.T) {
 	}
 	s.Handle(now, p, nil)
 	for range 5 {
-		s.WriteIndex(now, w)
-		s.Assign(now, w, true)
-		s.Grant(w)
+		m.WriteIndex(now, w)
+		m.Assign(now, w, true)
+		s.Grant(w.Packets)
 		for _, p := range sent(s, now) {
 			l.Handle(now, 1, p)
 		}
@@ -255,8 +255,8 @@ func TestSenderAnswersListers(t *testing.T) {
 	if got := listing(l); got != "7 complete: a.b 2-2" {
 		t.Errorf("listing %q, want the complete topic a.b 2-2 of publisher 7", got)
 	}
-	if st := s.Stats(); s.Receivers(0) != 0 || st.ReceiversJoined+st.ReceiversLeft+st.ReceiversBehind != 0 {
-		t.Errorf("%d receivers, counters %+v, want no receivers", s.Receivers(0), st)
+	if st := s.Stats(); m.Receivers(0) != 0 || st.ReceiversJoined+st.ReceiversLeft+st.ReceiversBehind != 0 {
+		t.Errorf("%d receivers, counters %+v, want no receivers", m.Receivers(0), st)
 	}
 }
 

@@ -118,32 +118,31 @@ func TestReceivedByPublisher(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q := NewRequests(s.Roster(), cfg.PacketSize, nil)
-		s.SetControl(q)
-		topic, err := s.Topic("a.b")
+		m := NewSender(s, nil, nil)
+		topic, err := m.Topic("a.b")
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := s.NewWriter()
+		w := m.NewWriter()
 		for range 10 {
-			s.Grant(w)
+			s.Grant(w.Packets)
 			if !w.Append(topic, make([]byte, 100)) {
 				t.Fatal("no room")
 			}
-			s.Assign(now, w, true)
+			m.Assign(now, w, true)
 		}
 		sent(s, now)
-		if s.Completed(1000); s.Lead() != 10 || !s.Grant(w) { // reuses the memory of packets 0 and 1
+		if s.Completed(1000); s.Lead() != 10 || !s.Grant(w.Packets) { // reuses the memory of packets 0 and 1
 			t.Fatalf("%d packets were sent, want 10, the first two gone", s.Lead())
 		}
 		now = now.Add(time.Millisecond)
 		for _, p := range c.Before {
 			s.Handle(now, p, nil)
 		}
-		before, requests := s.Stats(), q.Stats()
+		before, messages := s.Stats(), m.Stats()
 		s.Handle(now, c.Packet, nil)
 		diff := changes(before, s.Stats())
-		maps.Copy(diff, changes(requests, q.Stats()))
+		maps.Copy(diff, changes(messages, m.Stats()))
 		if want := wantChanges(c.Counts); !maps.Equal(diff, want) {
 			t.Errorf("%s (%s): counted %v, want %v", c.Name, c.Rule, diff, want)
 		}

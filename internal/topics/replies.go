@@ -88,10 +88,10 @@ func NewReplies(id uint64, to func(events.Instance) (reliable.Recipient, bool), 
 		byKey: make(map[replyKey]*keptReply), queues: make(map[events.Instance][]*keptReply)}
 }
 
-// CheckReply returns an error that wraps reliable.ErrMessageTooLarge if data is too long for a reply.
+// CheckReply returns an error that wraps ErrMessageTooLarge if data is too long for a reply.
 func CheckReply(data []byte) error {
 	if len(data) > wire.MaxMessage {
-		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(data), wire.MaxMessage)
+		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrMessageTooLarge, len(data), wire.MaxMessage)
 	}
 	return nil
 }

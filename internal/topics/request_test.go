@@ -133,7 +133,7 @@ func TestSlowResponder(t *testing.T) {
 	if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 4}, a.topic.ID, 0, nil, false); !errors.Is(err, ErrRequesterGone) {
 		t.Error(err)
 	}
-	if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 1, make([]byte, wire.MaxMessage+1), false); !errors.Is(err, reliable.ErrMessageTooLarge) {
+	if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, 1, make([]byte, wire.MaxMessage+1), false); !errors.Is(err, ErrMessageTooLarge) {
 		t.Error(err)
 	}
 }
@@ -172,7 +172,7 @@ func TestResponderLeavesWhileBusy(t *testing.T) {
 		a.exchange()
 	}
 	leaves.r.Close(a.now)
-	for _, p := range leaves.packets(a.now) {
+	for _, p := range controlOf(leaves.r, a.now) {
 		a.s.Handle(a.now, p.b, nil)
 	}
 	var tr transport.Outbound
@@ -228,15 +228,15 @@ func TestRequestWithUnrelatedPattern(t *testing.T) {
 	x, other := a.receive(42, "a.b", "c.d"), a.receive(43, "md.>")
 	x.silent, other.silent = true, true
 	a.run(300 * time.Millisecond)
-	if known, open := a.s.Ask(a.now, a.topic.ID); known != 1 || !open {
+	if known, open := a.m.Ask(a.now, a.topic.ID); known != 1 || !open {
 		t.Fatalf("%d receivers are known, others possible: %v", known, open)
 	}
 	r := &Request{Ready: func() {}}
-	a.s.Grant(a.w)
+	a.s.Grant(a.w.Packets)
 	if !a.q.Write(a.w, a.topic, []byte("?"), r) {
 		t.Fatal("no room for a request")
 	}
-	a.s.Assign(a.now, a.w, true)
+	a.m.Assign(a.now, a.w, true)
 	if st := r.State(); st.Subscribers != 1 || st.Owe != 2 {
 		t.Errorf("before the answer: %+v", st)
 	}
@@ -263,7 +263,7 @@ func TestKeptReplies(t *testing.T) {
 		if err := x.q.Respond(a.now, events.Instance{Publisher: 7, Epoch: 3}, a.topic.ID, i, make([]byte, size), false); err != nil {
 			t.Fatal(err)
 		}
-		x.packets(a.now)
+		controlOf(x.r, a.now)
 	}
 	if q := x.q; q.bytes > maxKeptBytes || q.bytes < maxKeptBytes-2*size || len(q.byKey) != 31 {
 		t.Errorf("%d bytes in %d replies", q.bytes, len(q.byKey))
@@ -283,7 +283,7 @@ func TestKeptReplies(t *testing.T) {
 	for range 100 {
 		recall(39)
 		recall(0)
-		x.packets(a.now)
+		controlOf(x.r, a.now)
 	}
 	if st := x.q.stats; st.RepliesRecalled-before.RepliesRecalled != 1 || st.RepliesUnknown-before.RepliesUnknown != 100 {
 		t.Errorf("%+v", st)
@@ -295,7 +295,7 @@ func TestKeptReplies(t *testing.T) {
 		for i := range uint64(40) {
 			recall(i)
 		}
-		for _, p := range x.packets(a.now) {
+		for _, p := range controlOf(x.r, a.now) {
 			sent += len(p.b)
 		}
 		a.now = a.now.Add(time.Millisecond)
@@ -304,7 +304,7 @@ func TestKeptReplies(t *testing.T) {
 		t.Errorf("%d bytes were recalled in a second", sent)
 	}
 	a.now = a.now.Add(replyKeep + time.Second)
-	x.packets(a.now)
+	controlOf(x.r, a.now)
 	if q := x.q; q.bytes != 0 || len(q.byKey) != 0 || q.order.Len() != 0 {
 		t.Errorf("%d bytes in %d replies", q.bytes, len(q.byKey))
 	}
@@ -383,12 +383,12 @@ func TestInvalidReplies(t *testing.T) {
 func TestRequestClosedEarly(t *testing.T) {
 	a := newRequester(t, 1, nil)
 	r, other := &Request{Ready: func() {}}, &Request{Ready: func() {}}
-	a.s.Grant(a.w)
+	a.s.Grant(a.w.Packets)
 	if !a.q.Write(a.w, a.topic, nil, r) || !a.q.Write(a.w, a.topic, nil, other) {
 		t.Fatal("no room")
 	}
 	r.Close()
-	a.s.Assign(a.now, a.w, true)
+	a.m.Assign(a.now, a.w, true)
 	a.exchange()
 	if len(a.q.open) != 1 || other.key.number != 1 {
 		t.Errorf("%d open, the second is %d", len(a.q.open), other.key.number)
@@ -416,7 +416,7 @@ func TestPendingReplies(t *testing.T) {
 	if d := owed(); d != moreReplyOwed {
 		t.Errorf("of a reply to be sent: %v", d)
 	}
-	x.packets(a.now)
+	controlOf(x.r, a.now)
 	if d := owed(); d != wholeReplyOwed {
 		t.Errorf("of a reply that was sent: %v", d)
 	}
@@ -428,9 +428,9 @@ func TestPendingReplies(t *testing.T) {
 		t.Errorf("later: %v", d)
 	}
 	respond(2, 1<<20)
-	x.packets(a.now) // sends the first burst
+	controlOf(x.r, a.now) // sends the first burst
 	respond(3, 100)
-	x.packets(a.now)
+	controlOf(x.r, a.now)
 	a.now = a.now.Add(wholeReplyOwed)
 	if d := owed(); d != moreReplyOwed-wholeReplyOwed {
 		t.Errorf("of an incomplete reply before a short one: %v", d)

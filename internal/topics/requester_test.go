@@ -18,12 +18,13 @@ import (
 type requester struct {
 	t          *testing.T
 	s          *reliable.Sender
-	w          *reliable.Writer
+	m          *Sender
+	w          *Writer
 	q          *Requests
 	now        reliable.Instant
 	narrow     bool // of each train the transport accepts only the first packet
 	posted     uint64
-	topic      *reliable.Topic
+	topic      *Topic
 	responders []*replier
 	lose       func(p packet) bool // nil: no loss
 	sent       map[wire.Type]int
@@ -53,11 +54,11 @@ type replier struct {
 func newRequester(t *testing.T, receivers int, change func(*reliable.SenderConfig)) *requester {
 	t.Helper()
 	a := &requester{t: t, now: reliable.Instant(time.Hour), sent: make(map[wire.Type]int)}
-	a.s, a.w = newSender(t, a.now, change)
-	a.q = NewRequests(a.s.Roster(), a.s.PacketSize(), func(x *CompleteReply) bool { return a.accept == nil || a.accept(x) })
-	a.s.SetControl(a.q)
+	a.s, a.m, a.w = newSender(t, a.now, nil, change)
+	a.q = &a.m.Requests
+	a.q.sink = a
 	var err error
-	if a.topic, err = a.s.Topic("a.b"); err != nil {
+	if a.topic, err = a.m.Topic("a.b"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range receivers {
@@ -66,6 +67,11 @@ func newRequester(t *testing.T, receivers int, change func(*reliable.SenderConfi
 	a.exchange()
 	return a
 }
+
+func (a *requester) Batch(uint64, uint64) {}
+func (*requester) Forgotten(uint64)       {}
+
+func (a *requester) Accept(x *CompleteReply) bool { return a.accept == nil || a.accept(x) }
 
 // receive adds a receiver with these topics and patterns.
 func (a *requester) receive(id uint64, names ...string) *replier {
@@ -130,22 +136,6 @@ func (x *replier) Wants(id uint64) bool {
 	return slices.ContainsFunc(x.patterns, func(p pattern.Pattern) bool { return p.Match(name) })
 }
 
-// packets returns all that the receiver sends now.
-func (x *replier) packets(now reliable.Instant) (all []packet) {
-	x.r.Tick(now)
-	for {
-		_, p, ok := x.r.Next(now, nil)
-		if !ok {
-			return all
-		}
-		h, err := wire.ParseHeader(p)
-		if err != nil {
-			panic(err)
-		}
-		all = append(all, packet{h, p})
-	}
-}
-
 // packets returns all that the publisher sends now.
 func (a *requester) packets() (all []packet) {
 	a.t.Helper()
@@ -187,7 +177,7 @@ func (a *requester) exchange() {
 			again = true
 		}
 		for _, x := range a.responders {
-			for _, p := range x.packets(a.now) {
+			for _, p := range controlOf(x.r, a.now) {
 				if !a.lost(p) {
 					a.s.Handle(a.now, p.b, nil)
 				}
@@ -228,23 +218,23 @@ func (a *requester) ask(n int) *Request {
 	msg := make([]byte, n)
 	for at, tries := 0, 0; ; tries++ {
 		switch {
-		case n <= a.s.MaxInPacket() && a.q.Write(a.w, a.topic, msg, r):
+		case n <= a.m.MaxInPacket() && a.q.Write(a.w, a.topic, msg, r):
 			at = n + 1
-		case n > a.s.MaxInPacket():
+		case n > a.m.MaxInPacket():
 			at = max(a.q.WriteFragment(a.w, a.topic, msg, at, r), at)
 		}
-		if at >= n && (at > n || n > a.s.MaxInPacket()) {
+		if at >= n && (at > n || n > a.m.MaxInPacket()) {
 			break
 		}
 		if tries > 100 {
 			a.t.Fatalf("no room for a request of %d bytes: %v", n, a.s.Blocked())
 		}
-		a.s.Assign(a.now, a.w, false)
-		a.s.Grant(a.w)
+		a.m.Assign(a.now, a.w, false)
+		a.s.Grant(a.w.Packets)
 		a.run(time.Millisecond)
 	}
-	a.s.Assign(a.now, a.w, true)
-	a.s.Grant(a.w)
+	a.m.Assign(a.now, a.w, true)
+	a.s.Grant(a.w.Packets)
 	return r
 }
 

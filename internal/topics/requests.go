@@ -9,11 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Requests holds the open requests of a publisher's stream, and schedules recalls. It is the sender's
-// reliable.SenderControl. docs/protocol §24.
+// Requests holds the open requests of a publisher's stream, and schedules recalls. docs/protocol §24.
 type Requests struct {
-	members reliable.Roster
-	accept  func(x *CompleteReply) bool
+	members *members
+	sink    SenderSink
 	burst   int // bytes of a reply that come unasked
 	open    map[requestKey]*Request
 	waiting map[*Request]struct{} // written and not closed
@@ -38,7 +37,7 @@ type Request struct {
 
 	q        *Requests // nil: not written yet
 	key      requestKey
-	topic    *reliable.Topic
+	topic    *Topic
 	at       reliable.Instant // when it got its sequence
 	seq      uint64           // of the packet in which it ends
 	open     bool
@@ -62,15 +61,14 @@ const (
 	maxReplyBytes = 64 << 20
 )
 
-// NewRequests returns the requests of a stream with these members and packets of packetSize bytes. accept reports
-// whether a complete reply is accepted; if not, its receiver still owes one. Nil: all are.
-func NewRequests(members reliable.Roster, packetSize int, accept func(x *CompleteReply) bool) *Requests {
-	return &Requests{members: members, accept: accept, burst: replyBurst(packetSize), due: reliable.Never,
+// init begins without requests, for a stream with these members and packets of packetSize bytes.
+func (q *Requests) init(to *members, packetSize int, sink SenderSink) {
+	*q = Requests{members: to, sink: sink, burst: replyBurst(packetSize), due: reliable.Never,
 		open: make(map[requestKey]*Request), waiting: make(map[*Request]struct{})}
 }
 
 // Write is Writer.Append for a request.
-func (q *Requests) Write(w *reliable.Writer, t *reliable.Topic, msg []byte, r *Request) bool {
+func (q *Requests) Write(w *Writer, t *Topic, msg []byte, r *Request) bool {
 	if !w.AppendAlone(t, msg, wire.RunFlagRequest) {
 		return false
 	}
@@ -79,7 +77,7 @@ func (q *Requests) Write(w *reliable.Writer, t *reliable.Topic, msg []byte, r *R
 }
 
 // WriteFragment is Writer.AppendFragment for a request, or for an ordinary message if r is nil.
-func (q *Requests) WriteFragment(w *reliable.Writer, t *reliable.Topic, msg []byte, offset int, r *Request) int {
+func (q *Requests) WriteFragment(w *Writer, t *Topic, msg []byte, offset int, r *Request) int {
 	if r == nil {
 		return w.AppendFragment(t, msg, offset, 0)
 	}
@@ -91,7 +89,7 @@ func (q *Requests) WriteFragment(w *reliable.Writer, t *reliable.Topic, msg []by
 }
 
 // written records that the last message written is r.
-func (q *Requests) written(w *reliable.Writer, t *reliable.Topic, r *Request) {
+func (q *Requests) written(w *Writer, t *Topic, r *Request) {
 	w.Track(r)
 	r.q, r.topic = q, t
 	q.waiting[r] = struct{}{}
@@ -107,7 +105,7 @@ func (q *Requests) Wake() {
 	}
 }
 
-// Assigned implements reliable.Tracked: it opens the request.
+// Assigned implements Tracked: it opens the request.
 func (r *Request) Assigned(now reliable.Instant, number, seq uint64) {
 	if r.closed {
 		return
@@ -115,9 +113,9 @@ func (r *Request) Assigned(now reliable.Instant, number, seq uint64) {
 	q := r.q
 	q.stats.Requests++
 	r.key, r.seq, r.at, r.open = requestKey{r.topic.ID, number}, seq, now, true
-	for _, m := range q.members.All() {
-		if _, known, may := q.members.Member(m.ID, r.topic.ID); may {
-			r.from = append(r.from, responder{id: m.ID, total: -1, due: now.Add(q.retry()), wants: known})
+	for _, m := range q.members.list {
+		if _, known, may := q.members.member(m.m.ID, r.topic.ID); may {
+			r.from = append(r.from, responder{id: m.m.ID, total: -1, due: now.Add(q.retry()), wants: known})
 		}
 	}
 	q.open[r.key] = r
@@ -213,8 +211,8 @@ func (r *Request) Waits(receiver uint64) bool {
 // Deadline implements reliable.SenderControl.
 func (q *Requests) Deadline() reliable.Instant { return q.due }
 
-// MemberLeft implements reliable.SenderControl: a request may wait for the member.
-func (q *Requests) MemberLeft() {
+// memberLeft checks the requests: one may wait for the member that left.
+func (q *Requests) memberLeft() {
 	if len(q.open) > 0 {
 		q.due = 0
 	}
@@ -228,5 +226,5 @@ func (q *Requests) retry() time.Duration {
 	return min(maxRecall, max(minRecall, q.took.smoothed+4*q.took.variance))
 }
 
-// Stats returns the counters of requests; all others are zero.
+// Stats returns the counters.
 func (q *Requests) Stats() stats.SenderMessages { return q.stats }

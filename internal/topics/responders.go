@@ -42,8 +42,8 @@ const (
 
 // subscribes updates whether the receiver was ever known to want the topic. It returns the receiver if it is a member,
 // and whether it wants, or may want, the topic.
-func (f *responder) subscribes(members reliable.Roster, topic uint64) (m *reliable.Member, may bool) {
-	m, known, may := members.Member(f.id, topic)
+func (f *responder) subscribes(members *members, topic uint64) (m *reliable.Member, may bool) {
+	m, known, may := members.member(f.id, topic)
 	f.wants = f.wants || known
 	return m, may
 }
@@ -77,7 +77,7 @@ func (q *Requests) Handle(now reliable.Instant, h wire.Header, b []byte, address
 		q.stats.RepliesLate++
 		return true, nil
 	}
-	f := r.responder(x.Receiver, q.members.Max)
+	f := r.responder(x.Receiver, q.members.max)
 	if f == nil {
 		q.stats.RepliesRefused++
 		return true, nil
@@ -134,7 +134,7 @@ func (q *Requests) complete(now reliable.Instant, r *Request, f *responder, addr
 		n := len(f.data) - wire.ReplyProofLen
 		x.Data, x.Proof = f.data[:n:n], f.data[n:]
 	}
-	if q.accept != nil && !q.accept(&x) {
+	if !q.sink.Accept(&x) {
 		q.refuse(now, f)
 		q.stats.RepliesRefused++
 		return
@@ -144,7 +144,7 @@ func (q *Requests) complete(now reliable.Instant, r *Request, f *responder, addr
 	f.state, f.wants = responderAnswered, true
 	r.answered++
 	f.data = nil
-	if m, _, _ := q.members.Member(f.id, r.topic.ID); m != nil {
+	if m, _, _ := q.members.member(f.id, r.topic.ID); m != nil {
 		reply.Name, reply.Address, reply.Tag = m.Name, m.Address, m.Tag
 	} else if address != nil {
 		reply.Address = address()
@@ -156,7 +156,7 @@ func (q *Requests) complete(now reliable.Instant, r *Request, f *responder, addr
 
 // CompleteReply is a complete reply to be verified.
 type CompleteReply struct {
-	Topic    *reliable.Topic
+	Topic    *Topic
 	Number   uint64
 	Receiver uint64
 	Data     []byte

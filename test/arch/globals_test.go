@@ -21,7 +21,7 @@ var processWide = map[string][]string{
 	"tables": {
 		"internal/engine.heardPublisher", "internal/engine.whyNoSubscriber", "internal/engine.reasonOf",
 		"internal/sys.RoomForUID", "internal/sys.segmentRoom", "pubsub.clockForm",
-		"pubsub.flowForms", "pubsub.waits", "internal/discovery.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
+		"pubsub.flowForms", "pubsub.waits", "internal/discovery.helloFirst", "internal/topics.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
 		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock",
 	},

@@ -35,11 +35,11 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 118_500},
-		{"lines of tests", sum(m.tests), 113_010},
+		{"lines of code", sum(m.code), 118_800},
+		{"lines of tests", sum(m.tests), 113_400},
 		{"lines that are not Go", m.notGo, 6345},
-		{"importable names", sum(m.importable), 1743},
-		{"importable names of reliable", m.importable["reliable"], 245},
+		{"importable names", sum(m.importable), 1718},
+		{"importable names of reliable", m.importable["reliable"], 221},
 		{"importable names of pubsub", m.importable["pubsub"], 167},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 279},
@@ -64,9 +64,9 @@ func TestLimits(t *testing.T) {
 // wide are the types of the core that exceed the limits below, with their current size.
 var wide = map[string]size{
 	"reliable.Receiver":            {56, 14, 66},
-	"reliable.Sender":              {103, 17, 187},
+	"reliable.Sender":              {80, 13, 157},
 	"reliable.Stream":              {112, 16, 98},
-	"internal/engine.Loop":         {101, 35, 188},
+	"internal/engine.Loop":         {101, 35, 190},
 	"internal/engine.Publication":  {77, 12, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 43},

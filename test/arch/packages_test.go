@@ -74,13 +74,13 @@ var packages = []struct {
 	{"transport/verbsnet", 200, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 9610, "internal/wire transport"},
-	{"internal/topics", 3860, "internal/pattern internal/wire reliable"},
+	{"reliable", 8150, "internal/wire transport"},
+	{"internal/topics", 5610, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 800, "internal/wire reliable"},
 
 	// The engine.
 	{"internal/inspect", 1500, ""},
-	{"internal/engine", 11890, "internal/discovery internal/pattern internal/topics internal/wire reliable transport " +
+	{"internal/engine", 11900, "internal/discovery internal/pattern internal/topics internal/wire reliable transport " +
 		"transport/signed"},
 	{"internal/fabricurl", 600, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm " +
 		"transport/simnet transport/udp transport/verbsnet"},

@@ -21,7 +21,7 @@ type publisher struct {
 	life    int // index of the current life, or of the next one
 	pub     *engine.Publication
 	t       *truth
-	topics  []*reliable.Topic
+	topics  []*topics.Topic
 	writers []*writer
 	closing bool
 	gone    bool // the last life has ended
@@ -40,14 +40,14 @@ func (p *publisher) instance(life int) events.Instance {
 	return events.Instance{Publisher: p.id, Epoch: events.ID(cmp.Or(p.o.Lives[life].Epoch, uint64(10+life)))}
 }
 
-// look calls f with the sender.
+// look calls f with the packet layer of the stream.
 func (p *publisher) look(f func(s *reliable.Sender)) {
-	p.pub.Look(func(s *reliable.Sender, _ *topics.Requests) { f(s) })
+	p.pub.Look(func(s *reliable.Sender, _ *topics.Sender) { f(s) })
 }
 
 // members returns the subscribers of a topic that are known; 0: of any.
 func (p *publisher) members(topic uint64) (all []stats.Subscriber) {
-	p.look(func(s *reliable.Sender) { all = s.Members(p.Now(), topic) })
+	p.pub.Look(func(_ *reliable.Sender, m *topics.Sender) { all = m.Members(p.Now(), topic) })
 	return all
 }
 
@@ -71,7 +71,8 @@ func (p *publisher) config() engine.Config {
 		s.Flow = reliable.TaggedFlow{Tag: tag, Of: s.Flow}
 	}
 	return engine.Config{
-		Instance: p.instance(p.life), Sender: s, WindowBytes: o.Window * o.PacketSize, WindowsBytes: o.Window * o.PacketSize,
+		Instance: p.instance(p.life), Sender: s, StateShare: 0.1,
+		WindowBytes: o.Window * o.PacketSize, WindowsBytes: o.Window * o.PacketSize,
 		Receiver:   reliable.ReceiverConfig{Deadline: defaultDeadline},
 		FlushAfter: cmp.Or(o.Linger, defaultLinger), Compression: topics.Compression{Packer: o.packer(p.sim.o.Content)},
 		Trust: p.sim.replyTrust(), Events: p.event,
@@ -157,9 +158,8 @@ func (p *publisher) stop(how string) {
 
 // report adds the statistics of the life to the run's.
 func (p *publisher) report() {
-	p.pub.Look(func(s *reliable.Sender, q *topics.Requests) {
-		p.sim.report.sender(s.Stats())
-		p.sim.report.sender(stats.Sender{SenderMessages: q.Stats()})
+	p.pub.Look(func(s *reliable.Sender, m *topics.Sender) {
+		p.sim.report.sender(stats.Sender{SenderPackets: s.Stats(), SenderMessages: m.Stats()})
 	})
 	signs := p.loop.Counts().Sign
 	stats.Add(&p.sim.report.Proofs, &signs)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -34,9 +35,9 @@ func (p *publisher) query() {
 func (p *publisher) answer(i int) (members []stats.Subscriber, open bool) {
 	id := p.topics[i].ID
 	known := 0
-	p.look(func(s *reliable.Sender) {
-		known, open = s.Ask(p.Now(), id)
-		members = s.Members(p.Now(), id)
+	p.pub.Look(func(_ *reliable.Sender, m *topics.Sender) {
+		known, open = m.Ask(p.Now(), id)
+		members = m.Members(p.Now(), id)
 	})
 	if open {
 		return members, open

@@ -1,116 +1,60 @@
-package reliable
+package topics
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // querier is a publisher with receivers that it may query.
 type querier struct {
 	*bench
-	receivers     []*Receiver
+	receivers     []*received
 	losesStatuses bool // loses statuses
 }
 
-// interests is a message layer that wants topics and patterns, as far as questions of publishers need it.
-type interests struct {
-	opaque
-	r        *Receiver
-	st       *Stream
-	topics   []uint64
+// wantsNames is a subscriber to patterns.
+type wantsNames struct {
+	r        *received
 	patterns []pattern.Pattern
-	names    map[uint64]string
-	asked    uint64
-	open     bool // it has a question to the publisher
-	question uint32
-	since    uint64
-	comes    bool // a round that answers it has begun
 }
 
-func (w *interests) wants(id uint64) bool {
-	return slices.Contains(w.topics, id) ||
-		slices.ContainsFunc(w.patterns, func(p pattern.Pattern) bool { return w.names[id] != "" && p.Match(w.names[id]) })
-}
-
-func (w *interests) Packet(_ uint64, runs []byte, _ bool) (follow bool) {
-	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
-		switch run.Kind {
-		case wire.RunTopic:
-			if w.names != nil {
-				w.names[run.Topic] = string(run.Body)
-			}
-		case wire.RunIndex:
-			if x := wire.ParseIndex(run.Body); x.Marks&wire.IndexBegins != 0 {
-				w.comes = x.Answers(w.r.cfg.ID, w.question) || x.Marks&wire.IndexAll != 0
-			} else {
-				w.open = w.open && !w.comes
-			}
+func (w *wantsNames) Named(*reliable.Stream, uint64, string, uint64, bool)  {}
+func (w *wantsNames) Forgotten(*reliable.Stream, uint64)                    {}
+func (w *wantsNames) Untrusted(*reliable.Stream, uint64, string, int, bool) {}
+func (w *wantsNames) Wants(id uint64) bool {
+	name, _ := w.r.in.Name(id)
+	for _, p := range w.patterns {
+		if p.Match(name) {
+			return true
 		}
 	}
 	return false
 }
 
-func (w *interests) Lost(seq, _ uint64) {
-	if !w.open || seq < w.since {
-		w.since = seq
-	}
-	w.open, w.comes = true, false
-	w.question++
-	w.st.Report(0, true)
-}
-
-func (w *interests) Status(s *wire.Status, want bool) (flags wire.Flags, topics []uint64, all bool) {
-	s.Since, s.Question = w.since, w.question
-	if w.open {
-		flags = wire.FlagWantTopics
-	}
-	if all = want || w.open; !all {
-		return flags, nil, false
-	}
-	if len(w.patterns) > 0 {
-		flags |= wire.FlagMoreTopics
-	}
-	if w.wants(w.asked) {
-		topics = []uint64{w.asked}
-	}
-	return flags, append(topics, slices.DeleteFunc(slices.Clone(w.topics), func(id uint64) bool { return id == w.asked })...), true
-}
-
-func (w *interests) Heartbeat(flags wire.Flags, topic uint64) (due bool) {
-	if topic == 0 {
-		return false
-	}
-	anew := w.asked != topic
-	w.asked = topic
-	return flags&wire.FlagSolicit != 0 || anew && (len(w.patterns) > 0 || len(w.topics) > wire.MaxTaggedTopics)
-}
-
 // receive adds a receiver with these topics and patterns.
-func (a *querier) receive(names ...string) *interests {
+func (a *querier) receive(names ...string) *wantsNames {
 	a.t.Helper()
 	n := uint64(len(a.receivers))
-	w := &interests{names: make(map[uint64]string)}
-	w.r = newReceiver(a.t, &log{contents: func(st *Stream) Contents {
-		if w.st = st; st.Reached() > 0 {
-			w.Lost(0, 0)
-		}
-		return w
-	}}, func(c *ReceiverConfig) { c.ID = 42 + n })
+	r := newReceived(a.t, func(c *reliable.ReceiverConfig) { c.ID = 42 + n })
+	r.in.Unwant("a.b")
+	w := &wantsNames{r: r}
 	for _, name := range names {
 		if p, err := pattern.Parse(name); err != nil {
 			a.t.Fatal(err)
 		} else if p.Wild() {
 			w.patterns = append(w.patterns, p)
+			r.in.LearnNames(a.now, w)
 		} else {
-			w.topics = append(w.topics, wire.TopicID(name))
+			r.in.Want(name)
 		}
 	}
-	a.receivers = append(a.receivers, w.r)
+	r.in.TopicsChanged(a.now)
+	a.receivers = append(a.receivers, r)
 	return w
 }
 
@@ -124,7 +68,7 @@ func (a *querier) run(d time.Duration) (statuses int) {
 			}
 		}
 		for _, r := range a.receivers {
-			for _, p := range replies(r, a.now+ms/4) {
+			for _, p := range controlOf(r.Receiver, a.now+ms/4) {
 				if p.Type == wire.TypeStatus {
 					if statuses++; a.losesStatuses {
 						continue
@@ -136,6 +80,12 @@ func (a *querier) run(d time.Duration) (statuses int) {
 	}
 	return statuses
 }
+
+const (
+	ms = reliable.Instant(time.Millisecond)
+	// slowHeartbeat is the longest interval of heartbeats of a publisher whose members lack something.
+	slowHeartbeat = 100 * time.Millisecond
+)
 
 func newQuerier(t *testing.T, topics ...string) *querier {
 	t.Helper()
@@ -167,17 +117,17 @@ func TestQueries(t *testing.T) {
 			a.run(1500 * time.Millisecond) // until it has received a heartbeat
 		}
 		for range 10 {
-			a.s.Ask(a.now, wire.TopicID(topic))
+			a.m.Ask(a.now, wire.TopicID(topic))
 			a.run(20 * time.Millisecond)
 		}
-		if n := a.s.Receivers(wire.TopicID(topic)); n != x.want {
+		if n := a.m.Receivers(wire.TopicID(topic)); n != x.want {
 			t.Errorf("%d: %d receivers count, want %d", i, n, x.want)
 		}
-		if n, open := a.s.Ask(a.now, wire.TopicID(topic)); n != x.want || open {
+		if n, open := a.m.Ask(a.now, wire.TopicID(topic)); n != x.want || open {
 			t.Errorf("%d: %d receivers, others possible: %v", i, n, open)
 		}
 	}
-	if n := a.s.Receivers(0); n != len(a.receivers) {
+	if n := a.m.Receivers(0); n != len(a.receivers) {
 		t.Errorf("%d receivers of any topic, want %d", n, len(a.receivers))
 	}
 }
@@ -188,16 +138,16 @@ func TestQueriesEnd(t *testing.T) {
 	w := a.receive("a.*", "x.>")
 	a.run(300 * time.Millisecond)
 	for range 10 {
-		a.s.Ask(a.now, wire.TopicID("a.b"))
+		a.m.Ask(a.now, wire.TopicID("a.b"))
 		a.run(20 * time.Millisecond)
 	}
 	if statuses := a.run(3 * time.Second); statuses > 4 {
 		t.Errorf("%d statuses in 3 s, at a cadence of 1 s", statuses)
 	}
 	w.patterns = w.patterns[1:]
-	w.r.WantedChanged(a.now)
+	w.r.in.TopicsChanged(a.now)
 	a.run(20 * time.Millisecond)
-	if n := a.s.Receivers(wire.TopicID("a.b")); n != 0 {
+	if n := a.m.Receivers(wire.TopicID("a.b")); n != 0 {
 		t.Errorf("%d receivers count after the pattern was removed", n)
 	}
 }
@@ -216,14 +166,14 @@ func TestQueriesAfterLostTopics(t *testing.T) {
 		want  int
 	}{{"a.b", 1}, {"c.d", 0}} {
 		id := wire.TopicID(x.topic)
-		if n, open := a.s.Ask(a.now, id); n != 0 || open != (x.want > 0) {
+		if n, open := a.m.Ask(a.now, id); n != 0 || open != (x.want > 0) {
 			t.Errorf("%s: %d receivers, others possible: %v", x.topic, n, open)
 		}
 		for range 5 {
-			a.s.Ask(a.now, id)
+			a.m.Ask(a.now, id)
 			a.run(20 * time.Millisecond)
 		}
-		if n, open := a.s.Ask(a.now, id); n != x.want || open {
+		if n, open := a.m.Ask(a.now, id); n != x.want || open {
 			t.Errorf("%s: %d receivers after 100 ms, others possible: %v", x.topic, n, open)
 		}
 	}
@@ -243,7 +193,7 @@ func TestManyQueries(t *testing.T) {
 	a.s.Await(a.now, 0)
 	for i, name := range names {
 		for round := 0; ; round++ {
-			if n, open := a.s.Ask(a.now, wire.TopicID(name)); !open {
+			if n, open := a.m.Ask(a.now, wire.TopicID(name)); !open {
 				if n != 1 {
 					t.Fatalf("topic %d: %d receivers", i, n)
 				}
@@ -255,7 +205,7 @@ func TestManyQueries(t *testing.T) {
 			a.run(10 * time.Millisecond)
 		}
 	}
-	if n := len(a.s.members.questions.list); n > maxQuestions {
+	if n := len(a.m.members.questions.list); n > maxQuestions {
 		t.Errorf("%d queries are stored", n)
 	}
 }
@@ -271,15 +221,15 @@ func TestQueryBeforeManyTopics(t *testing.T) {
 	w := a.receive(many...)
 	a.receive("md.>")
 	a.run(300 * time.Millisecond)
-	a.s.Ask(a.now, wire.TopicID("a.b"))
+	a.m.Ask(a.now, wire.TopicID("a.b"))
 	a.run(300 * time.Millisecond)
 	for i := range wire.MaxStatusTopics {
-		w.topics = append(w.topics, wire.TopicID(fmt.Sprintf("more.%d", i)))
+		w.r.in.Want(fmt.Sprintf("more.%d", i))
 	}
-	w.topics = append(w.topics, wire.TopicID("a.b"))
-	w.r.WantedChanged(a.now)
+	w.r.in.Want("a.b")
+	w.r.in.TopicsChanged(a.now)
 	a.run(10 * time.Millisecond)
-	if n := a.s.Receivers(wire.TopicID("a.b")); n != 1 {
+	if n := a.m.Receivers(wire.TopicID("a.b")); n != 1 {
 		t.Errorf("%d receivers count, want 1", n)
 	}
 }
@@ -296,12 +246,12 @@ func TestQueriesOfAnIdlePublisher(t *testing.T) {
 	a.receive("u.*")
 	a.run(3 * time.Second)
 	for _, name := range names {
-		a.s.Ask(a.now, wire.TopicID(name))
+		a.m.Ask(a.now, wire.TopicID(name))
 	}
 	before := a.s.Stats().HeartbeatsSent
 	a.run(2 * maxQuestions * leastAskTurn)
 	for _, name := range names {
-		if n := a.s.Receivers(wire.TopicID(name)); n != 1 {
+		if n := a.m.Receivers(wire.TopicID(name)); n != 1 {
 			t.Errorf("%s: %d receivers count, want 1", name, n)
 		}
 	}
@@ -327,14 +277,12 @@ func TestQueriesExpire(t *testing.T) {
 	receivers := a.receivers
 	a.receivers = nil // no answers
 	for _, name := range names {
-		a.s.Ask(a.now, wire.TopicID(name))
+		a.m.Ask(a.now, wire.TopicID(name))
 	}
 	before := a.s.Stats().HeartbeatsSent
 	for end := a.now.Add(askFor + time.Second); a.now < end; { // no member is released
 		a.run(100 * time.Millisecond)
-		for _, m := range a.s.members.list {
-			m.alive(a.s.up(a.now))
-		}
+		a.s.Handle(a.now, a.statusOf(0, wire.Status{Receiver: 42, Limit: 100, Echo: uint64(a.now)}), nil)
 	}
 	if n, most := a.s.Stats().HeartbeatsSent-before, uint64((askFor+time.Second)/slowHeartbeat+10); n > most {
 		t.Errorf("%d heartbeats without answers: want at most %d", n, most)
@@ -342,10 +290,10 @@ func TestQueriesExpire(t *testing.T) {
 	a.receivers = receivers
 	last := wire.TopicID(names[maxQuestions])
 	for range 10 {
-		a.s.Ask(a.now, last)
+		a.m.Ask(a.now, last)
 		a.run(20 * time.Millisecond)
 	}
-	if n, open := a.s.Ask(a.now, last); n != 1 || open {
+	if n, open := a.m.Ask(a.now, last); n != 1 || open {
 		t.Errorf("%d receivers, others possible: %v", n, open)
 	}
 }

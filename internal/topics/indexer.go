@@ -1,10 +1,11 @@
-package reliable
+package topics
 
 import (
 	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Index rounds: a publisher puts topic runs with names and numbers of topics into its stream, for receivers that have
@@ -18,21 +19,21 @@ import (
 //	└──────┘       └─────┘           └───────┘                      └────────┘                └──────┘
 //	     ends: the run that begins the round is written             topics of the round are chosen
 type indexer struct {
-	asked     Instant         // since when questions wait; Never: none does
-	rest      Instant         // no round begins before
-	strangers []indexQuestion // of receivers that are no members
-	said      []*Topic        // names that were asked for before the topic's first message
+	asked     reliable.Instant // since when questions wait; reliable.Never: none does
+	rest      reliable.Instant // no round begins before
+	strangers []indexQuestion  // of receivers that are no members
+	said      []*Topic         // names that were asked for before the topic's first message
 
 	phase indexPhase
 	last  bool   // it is the last round of the stream
 	begun uint64 // Writer.Begun with the run that begins the round
 	since uint64
 	all   bool
-	only  []*Topic      // without all: topics that the answered receivers want
-	todo  []*Topic      // topics that are still to be written
-	due   Instant       // when to write more
-	pause time.Duration // after this round
-	bytes int           // size of the round so far
+	only  []*Topic         // without all: topics that the answered receivers want
+	todo  []*Topic         // topics that are still to be written
+	due   reliable.Instant // when to write more
+	pause time.Duration    // after this round
+	bytes int              // size of the round so far
 	buf   []byte
 }
 
@@ -63,7 +64,7 @@ type memberIndex struct {
 }
 
 // asksIndex reports whether the member has a question that no round has answered.
-func (m *Member) asksIndex() bool {
+func (m *member) asksIndex() bool {
 	return m.wantTopics && m.index.answered != m.index.question.number
 }
 
@@ -81,7 +82,7 @@ const (
 )
 
 // asks records a question of member m, or of a receiver that is no member. Each question is answered once.
-func (x *indexer) asks(now Instant, m *Member, q indexQuestion) {
+func (x *indexer) asks(now reliable.Instant, m *member, q indexQuestion) {
 	switch {
 	case m != nil && m.index.answered == q.number:
 		return
@@ -106,27 +107,27 @@ func (x *indexer) introduce(t *Topic) {
 
 // IndexDue is when WriteIndex has something to write. While packets of the writer wait for their sequence, the round
 // waits, too.
-func (s *Sender) IndexDue() Instant {
+func (s *Sender) IndexDue() reliable.Instant {
 	x := &s.index
 	switch {
-	case x.last || s.end.begun:
-		return Never
+	case x.last || s.stream.Ended():
+		return reliable.Never
 	case len(x.said) > 0 || x.phase != indexIdle:
 		return x.due
-	case x.asked == Never:
-		return Never
+	case x.asked == reliable.Never:
+		return reliable.Never
 	}
 	return max(x.asked, x.rest, x.due)
 }
 
 // WriteIndex writes what is due of an index round into the packets of w, which must not be within a message. Call
 // Assign then.
-func (s *Sender) WriteIndex(now Instant, w *Writer) {
+func (s *Sender) WriteIndex(now reliable.Instant, w *Writer) {
 	x := &s.index
 	if now < s.IndexDue() {
 		return
 	}
-	if x.due = now.Add(indexEvery); w.b == nil { // there is no memory
+	if x.due = now.Add(indexEvery); !w.Packets.Granted() { // there is no memory
 		x.due = now.Add(indexWait)
 		return
 	}
@@ -137,7 +138,7 @@ func (s *Sender) WriteIndex(now Instant, w *Writer) {
 		x.said = x.said[1:]
 	}
 	if x.phase == indexIdle {
-		if x.asked != Never && now >= x.rest && x.begin(s, w) {
+		if x.asked != reliable.Never && now >= x.rest && s.beginRound(w) {
 			x.due = now // it gets its sequence now
 		}
 		return
@@ -154,7 +155,8 @@ const indexPart = 16
 // later. It reports false if it has to be called again, after Assign and Grant. docs/protocol §9.7.
 func (s *Sender) CloseIndex(w *Writer) bool {
 	x := &s.index
-	if x.phase == indexClosed || len(s.topics.list) == 0 || s.win.next == 0 && !w.Pending() && len(s.members.list) == 0 {
+	if x.phase == indexClosed || len(s.topics.list) == 0 ||
+		s.stream.Lead() == 0 && !w.Pending() && len(s.members.list) == 0 {
 		return true
 	}
 	if x.phase != indexIdle && !x.last && !x.write(s, w, noParts) { // a round in progress
@@ -174,11 +176,12 @@ func (s *Sender) CloseIndex(w *Writer) bool {
 
 const noParts = 1 << 62
 
-// begin begins a round for all waiting questions, or as many as fit. It reports false if there is no room.
-func (x *indexer) begin(s *Sender, w *Writer) bool {
-	room := (s.cfg.PacketSize - wire.DataHeaderLen - wire.RunHeaderLen - wire.IndexHeaderLen) / wire.IndexEntryLen
+// beginRound begins a round for all waiting questions, or as many as fit. It reports false if there is no room.
+func (s *Sender) beginRound(w *Writer) bool {
+	x := &s.index
+	room := (s.stream.PacketSize() - wire.DataHeaderLen - wire.RunHeaderLen - wire.IndexHeaderLen) / wire.IndexEntryLen
 	since, marks := uint64(wire.MaxSeq), wire.IndexMarks(0)
-	var answered []*Member
+	var answered []*member
 	x.only, x.buf = x.only[:0], x.buf[:0]
 	for _, m := range s.members.list {
 		if !m.asksIndex() || len(answered)+len(x.strangers) == room {
@@ -189,8 +192,8 @@ func (x *indexer) begin(s *Sender, w *Writer) bool {
 		if !m.listsAll() {
 			marks = wire.IndexAll
 		}
-		x.buf = wire.AppendAnswer(x.buf, m.ID, m.index.question.number)
-		for _, id := range m.Topics {
+		x.buf = wire.AppendAnswer(x.buf, m.m.ID, m.index.question.number)
+		for _, id := range m.topics {
 			if t := s.topics.byID[id]; t != nil {
 				x.only = append(x.only, t)
 			}
@@ -201,7 +204,7 @@ func (x *indexer) begin(s *Sender, w *Writer) bool {
 		x.buf = wire.AppendAnswer(x.buf, q.id, q.number)
 	}
 	if len(x.buf) == 0 {
-		x.asked = Never // the members have left
+		x.asked = reliable.Never // the members have left
 		return false
 	}
 	if !x.open(w, marks, since, x.buf) {
@@ -213,7 +216,7 @@ func (x *indexer) begin(s *Sender, w *Writer) bool {
 	if x.pause = min(2*x.pause, maxIndexPause); x.asked > x.rest.Add(x.pause) {
 		x.pause = indexPause
 	}
-	x.asked, x.strangers = Never, nil
+	x.asked, x.strangers = reliable.Never, nil
 	x.all = marks&wire.IndexAll != 0
 	for _, m := range s.members.list {
 		if m.asksIndex() {
@@ -236,7 +239,7 @@ func (x *indexer) open(w *Writer, marks wire.IndexMarks, since uint64, answers [
 // when the run that begins it has a sequence: then Topic.last counts all messages before it.
 func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 	if x.phase == indexBegun {
-		if w.Assigned() < x.begun {
+		if w.Packets.Assigned() < x.begun {
 			return false
 		}
 		x.phase, x.todo = indexWrites, s.topicsSince(x)
@@ -246,7 +249,7 @@ func (x *indexer) write(s *Sender, w *Writer, parts uint64) bool {
 		if w.Begun()-first >= parts || !w.name(t) {
 			return false
 		}
-		w.b.plain[w.open] = true
+		w.keepPlain()
 		x.bytes += wire.RunHeaderLen + len(t.Name)
 	}
 	if x.buf = x.buf[:0]; s.topics.floor > x.since {
@@ -282,7 +285,7 @@ func (w *Writer) index(marks wire.IndexMarks, number uint64, answers []byte) boo
 		return false
 	}
 	wire.PutIndexRun(w.packet[w.off:w.off+n], marks, number, answers)
-	w.b.plain[w.open] = true
+	w.keepPlain()
 	w.off += n
 	w.endTail()
 	return true
@@ -290,12 +293,19 @@ func (w *Writer) index(marks wire.IndexMarks, number uint64, answers []byte) boo
 
 // openRun makes room for a run of n bytes, header included, that no message can continue.
 func (w *Writer) openRun(n int) bool {
-	if w.packet == nil || w.off+n > w.s.cfg.PacketSize {
+	if w.packet == nil || w.off+n > w.size {
 		if !w.nextPacket() {
 			return false
 		}
 	}
 	w.endRun()
-	w.packet = w.packet[:w.s.cfg.PacketSize]
+	w.packet = w.packet[:w.size]
 	return true
+}
+
+// keepPlain leaves the open packet as it is: any receiver must be able to read it.
+func (w *Writer) keepPlain() {
+	if at := w.Packets.Closed(); !slices.Contains(w.plain, at) {
+		w.plain = append(w.plain, at)
+	}
 }

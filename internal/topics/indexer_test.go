@@ -1,6 +1,7 @@
-package reliable
+package topics
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,19 +10,20 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
 // index writes what is due of index rounds.
 func (b *bench) index() {
 	b.t.Helper()
-	for n := 0; b.now >= b.s.IndexDue(); n++ {
+	for n := 0; b.now >= b.m.IndexDue(); n++ {
 		if n == 1000 {
 			b.t.Fatal("an index round remains due")
 		}
-		b.s.Grant(b.w)
-		b.s.WriteIndex(b.now, b.w)
-		b.s.Assign(b.now, b.w, true)
+		b.s.Grant(b.w.Packets)
+		b.m.WriteIndex(b.now, b.w)
+		b.m.Assign(b.now, b.w, true)
 	}
 }
 
@@ -29,7 +31,13 @@ func (b *bench) index() {
 func (b *bench) indexed() string {
 	b.t.Helper()
 	b.index()
-	return strings.ReplaceAll(namesIn(b.t, of(wire.TypeData, b.next())), ", ", " ")
+	packets := of(wire.TypeData, b.next())
+	for i, p := range packets {
+		if wire.CodecOf(p.b) != wire.CodecNone {
+			packets[i].b = bytes.Clone(b.m.encoder.Readable(p.b))
+		}
+	}
+	return strings.ReplaceAll(namesIn(b.t, packets), ", ", " ")
 }
 
 // say assigns a message of each topic, in a packet of its own.
@@ -37,7 +45,7 @@ func (b *bench) say(names ...string) {
 	b.t.Helper()
 	for _, name := range names {
 		b.put(b.topic(name), 10)
-		if why := b.s.Assign(b.now, b.w, true); why != events.ReasonNone {
+		if why := b.m.Assign(b.now, b.w, true); why != events.ReasonNone {
 			b.t.Fatal(why)
 		}
 		b.next()
@@ -136,10 +144,10 @@ func TestIndexRoundOfManyMembers(t *testing.T) {
 	}
 	for _, want := range []int{fit, members - fit} {
 		got := ""
-		for before := b.s.Stats().IndexRounds; b.s.Stats().IndexRounds == before; b.now = max(b.now+1, b.s.IndexDue()) {
-			b.s.Grant(b.w)
-			b.s.WriteIndex(b.now, b.w)
-			b.s.Assign(b.now, b.w, true)
+		for before := b.m.Stats().IndexRounds; b.m.Stats().IndexRounds == before; b.now = max(b.now+1, b.m.IndexDue()) {
+			b.s.Grant(b.w.Packets)
+			b.m.WriteIndex(b.now, b.w)
+			b.m.Assign(b.now, b.w, true)
 			got += namesIn(t, of(wire.TypeData, b.next())) + " "
 		}
 		if n := len(strings.Fields(got)) - 3; n != want { // without the beginning, the topic and the end
@@ -156,16 +164,16 @@ func TestIndexRoundOfManyMembers(t *testing.T) {
 func TestIndexRoundCountsMessagesOfOtherWriters(t *testing.T) {
 	b := newBench(t, nil)
 	b.say("x", "y", "z")
-	other := b.s.NewWriter()
-	b.s.Grant(other)
+	other := b.m.NewWriter()
+	b.s.Grant(other.Packets)
 	other.Append(b.topic("y"), make([]byte, 10))
 	b.put(b.topic("z"), 10)
 	b.question("1 1 3 x y z")
-	b.s.Grant(b.w)
-	b.s.WriteIndex(b.now, b.w)
-	b.s.WriteIndex(b.now.Add(time.Second), b.w) // it has no sequence yet
-	b.s.Assign(b.now, other, true)
-	b.s.Assign(b.now, b.w, true)
+	b.s.Grant(b.w.Packets)
+	b.m.WriteIndex(b.now, b.w)
+	b.m.WriteIndex(b.now.Add(time.Second), b.w) // it has no sequence yet
+	b.m.Assign(b.now, other, true)
+	b.m.Assign(b.now, b.w, true)
 	b.now = b.now.Add(2 * time.Second)
 	if got, want := namesIn(t, of(wire.TypeData, b.next()))+"; "+b.indexed(), "1, 1 [3 1; y=2 z=2 ]3"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -175,8 +183,8 @@ func TestIndexRoundCountsMessagesOfOtherWriters(t *testing.T) {
 // A long round is written in parts, between which other messages go, and the next one waits for as long as it took at
 // its rate. docs/protocol §9.3.
 func TestIndexRoundsHaveARate(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) {
-		c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 1472, 44, 65000, 4096, NoFlow{}
+	b := newBench(t, func(c *reliable.SenderConfig) {
+		c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 1472, 44, 65000, 4096, reliable.NoFlow{}
 	})
 	const topics = 10_000
 	for i := range topics {
@@ -186,7 +194,7 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 	var pauses []time.Duration
 	for number, size := 1, 0; len(pauses) < 20; number++ {
 		b.question(fmt.Sprint("1 ", number, " ", (1-number%2)<<20, " +")) // every second round is short
-		lead, rounds := b.s.Lead(), b.s.Stats().IndexRounds
+		lead, rounds := b.s.Lead(), b.m.Stats().IndexRounds
 		b.index()
 		if n := b.s.Lead() - lead; n > indexPart+2 {
 			t.Fatalf("%d packets at once", n)
@@ -194,10 +202,10 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 		for _, p := range of(wire.TypeData, b.next()) {
 			size += len(p.b)
 		}
-		due := b.s.index.due
-		if b.s.Stats().IndexRounds > rounds {
+		due := b.m.index.due
+		if b.m.Stats().IndexRounds > rounds {
 			b.question(fmt.Sprint("1 ", number+1, " 0 +"))
-			due = b.s.IndexDue()
+			due = b.m.IndexDue()
 			if pauses = append(pauses, due.Sub(b.now)); pauses[len(pauses)-1] < time.Duration(size)*time.Second/indexRate*9/10 {
 				t.Errorf("%v after a round of %d bytes", pauses, size)
 			}
@@ -210,14 +218,14 @@ func TestIndexRoundsHaveARate(t *testing.T) {
 	if long := slices.Max(pauses); long != maxIndexPause {
 		t.Errorf("pauses %v while questions come without a break, want up to %v", pauses, maxIndexPause)
 	}
-	for due := b.now; due != Never; due = b.s.IndexDue() {
+	for due := b.now; due != reliable.Never; due = b.m.IndexDue() {
 		b.now = due
 		b.indexed()
 	}
 	b.now = b.now.Add(10 * time.Second)
 	b.question("1 1000 0 x")
-	if b.index(); b.s.index.rest != b.now.Add(indexPause) {
-		t.Errorf("a pause of %v after a quiet time", b.s.index.rest.Sub(b.now))
+	if b.index(); b.m.index.rest != b.now.Add(indexPause) {
+		t.Errorf("a pause of %v after a quiet time", b.m.index.rest.Sub(b.now))
 	}
 }
 
@@ -228,27 +236,27 @@ func TestIndexRoundsWaitForRoom(t *testing.T) {
 	b.question("1 1 0 x")
 	b.s.Handle(b.now, b.statusOf(0, wire.Status{Receiver: 2, Next: 1, Limit: 1, Echo: uint64(b.now)}), nil)
 	if got := b.indexed(); got != "" || b.s.Blocked() != events.ReasonFlow {
-		t.Errorf("%q, blocked %v, due %v", got, b.s.Blocked(), b.s.IndexDue())
+		t.Errorf("%q, blocked %v, due %v", got, b.s.Blocked(), b.m.IndexDue())
 	}
 	b.status(2, 1, 100, 0)
-	b.s.Assign(b.now, b.w, true)
+	b.m.Assign(b.now, b.w, true)
 	b.now = b.now.Add(time.Millisecond)
 	if got := b.indexed(); got != "[0 1 x=1 ]1" {
 		t.Errorf("with room: %q", got)
 	}
 
-	b = newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+	b = newBench(t, func(c *reliable.SenderConfig) { c.Flow = reliable.NoFlow{} })
 	var tr transport.Outbound
-	for b.s.Grant(b.w) { // the transport releases no memory
-		b.w.Append(b.topic("x"), make([]byte, b.s.MaxInPacket()))
-		b.s.Assign(b.now, b.w, true)
+	for b.s.Grant(b.w.Packets) { // the transport releases no memory
+		b.w.Append(b.topic("x"), make([]byte, b.m.MaxInPacket()))
+		b.m.Assign(b.now, b.w, true)
 		for b.s.Next(b.now, &tr) {
 			b.s.Sent(b.now, tr.Count, 0)
 		}
 	}
 	b.question("1 1 0 x")
-	b.s.WriteIndex(b.now, b.w)
-	if due := b.s.IndexDue(); b.s.Blocked() != events.ReasonNone || due <= b.now || due > b.now.Add(indexWait) {
+	b.m.WriteIndex(b.now, b.w)
+	if due := b.m.IndexDue(); b.s.Blocked() != events.ReasonNone || due <= b.now || due > b.now.Add(indexWait) {
 		t.Errorf("without memory: due after %v", due.Sub(b.now))
 	}
 }
@@ -265,21 +273,21 @@ func TestClosingIndexRound(t *testing.T) {
 		"all in the window":   {func(b *bench) { b.topic("w"); b.say("x", "y") }, "[0* w=0 x=1 y=1 ]3"},
 		"what has left it":    {func(b *bench) { b.say(long...) }, "[0* x=1 y=X ]2"},
 		"a question":          {func(b *bench) { b.say(long...); b.question("1 1 0 x") }, "[0* x=1 y=X ]2"},
-		"a round in progress": {func(b *bench) { b.say("x", "y"); b.question("1 1 0 x"); b.s.WriteIndex(b.now, b.w) }, "[0 1 x=1 ]2 [0* x=1 y=1 ]2"},
+		"a round in progress": {func(b *bench) { b.say("x", "y"); b.question("1 1 0 x"); b.m.WriteIndex(b.now, b.w) }, "[0 1 x=1 ]2 [0* x=1 y=1 ]2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+			b := newBench(t, func(c *reliable.SenderConfig) { c.Flow = reliable.NoFlow{} })
 			c.begin(b)
-			for n := 0; !b.s.CloseIndex(b.w); n++ {
-				b.s.Assign(b.now, b.w, true)
-				if b.s.Grant(b.w); n == 100 {
+			for n := 0; !b.m.CloseIndex(b.w); n++ {
+				b.m.Assign(b.now, b.w, true)
+				if b.s.Grant(b.w.Packets); n == 100 {
 					t.Fatal("it never ends")
 				}
 			}
-			if !b.s.CloseIndex(b.w) || c.want != "" && b.s.IndexDue() != Never {
+			if !b.m.CloseIndex(b.w) || c.want != "" && b.m.IndexDue() != reliable.Never {
 				t.Error("it is not over")
 			}
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, b.w, true)
 			if got := b.indexed(); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
@@ -287,39 +295,39 @@ func TestClosingIndexRound(t *testing.T) {
 	}
 }
 
-// half is an encoder that combines two packets into one with the bytes of both.
-type half struct {
-	t   *testing.T
-	out []byte
+// keeper is a codec that keeps the runs.
+type keeper struct {
+	t    *testing.T
+	runs [][]byte
 }
 
-func (h *half) Share(lens []uint16) int { return min(len(lens), 2) }
+func (*keeper) Kind() (wire.Codec, uint32) { return wire.CodecS2, 0 }
 
-func (h *half) Encode(mem []byte, offs []uint32, lens []uint16) ([]byte, int) {
-	h.out = append(h.out[:0], mem[offs[0]:][:lens[0]]...)
-	if run, _, _ := wire.NextRun(PacketData(h.out)); run.Kind == wire.RunIndex {
-		h.t.Error("an index run is encoded")
+func (k *keeper) Pack(dst, runs []byte) []byte {
+	if run, _, _ := wire.NextRun(runs); run.Kind == wire.RunIndex {
+		k.t.Error("an index run is encoded")
 	}
-	for i := 1; i < len(offs); i++ {
-		h.out = append(h.out, mem[offs[i]+wire.DataHeaderLen:][:int(lens[i])-wire.DataHeaderLen]...)
-	}
-	return h.out, len(offs)
+	k.runs = append(k.runs, bytes.Clone(runs))
+	return append(dst, byte(len(k.runs)-1))
 }
 
-func (h *half) Readable(packet []byte) []byte { return packet }
+func (k *keeper) Unpack(dst []byte, p wire.Packed) ([]byte, error) {
+	return append(dst, k.runs[p.Bytes[0]]...), nil
+}
 
 // Before members are asked whether they want a topic, its name is in the stream, once: otherwise patterns could not
 // match it. docs/protocol §7.10.
 func TestNamesOfAskedTopics(t *testing.T) {
-	for _, x := range []Encoder{nil, &half{t: t}} {
-		b := newBench(t, func(c *SenderConfig) { c.Encoder = x })
+	for _, x := range []*Encoder{nil, NewEncoder(&keeper{t: t}, 512)} {
+		b := newBench(t, func(c *reliable.SenderConfig) { c.Packed = x != nil })
+		b.m.encoder = x
 		b.topic("w")
 		b.say("x")
 		b.topic("y")
 		b.question("1 0 0 +")
 		for range 2 {
 			for _, name := range []string{"x", "y", "z"} {
-				b.s.Ask(b.now, wire.TopicID(name)) // z is no topic of the stream
+				b.m.Ask(b.now, wire.TopicID(name)) // z is no topic of the stream
 			}
 			b.topic("z")
 		}

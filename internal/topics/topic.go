@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"fmt"
@@ -72,13 +72,13 @@ func (s *Sender) topicStated(t *Topic, seq uint64) {
 	x.runs++
 	t.stated = x.runs
 	t.naming.by.Store(namedBefore)
-	if x.runs-x.swept >= s.cfg.TopicRuns/32 {
+	if x.runs-x.swept >= s.keep/32 {
 		x.swept = x.runs
-		trail := s.win.trail
+		trail := s.stream.Trail()
 		if s.index.phase != indexIdle {
 			trail = 0 // a round must have all topics
 		}
-		x.sweep(s.cfg.TopicRuns-s.cfg.TopicRuns/8, trail, s.cfg.Sink)
+		x.sweep(s.keep-s.keep/8, trail, s.batches.sink)
 	}
 }
 
@@ -138,10 +138,11 @@ func (n *naming) missing(w *Writer) bool {
 // topic runs have no sequence that a topic may grow too old before its messages get one.
 func (w *Writer) name(t *Topic) bool {
 	n := wire.RunHeaderLen + len(t.Name)
-	if uint64(w.named) >= w.s.cfg.TopicRuns/64 {
+	if uint64(w.named) >= w.s.keep/64 {
 		w.endBlock()
+		return false
 	}
-	if w.ended || !w.openRun(n) {
+	if !w.openRun(n) {
 		return false
 	}
 	w.named++

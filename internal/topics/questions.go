@@ -1,8 +1,10 @@
-package reliable
+package topics
 
 import (
 	"slices"
 	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // topicQuestions asks members whether they want a topic, for callers that count its subscribers: a status names few
@@ -15,12 +17,12 @@ type topicQuestions struct {
 	sent []askedTopic // changes of the topic asked, the newest last
 }
 
-// question asks whether a topic is wanted. Its index is its bit in Member.answered, said and wanting.
+// question asks whether a topic is wanted. Its index is its bit in member.answered, said and wanting.
 type question struct {
 	topic uint64
-	at    Instant // when a caller last asked
-	begun Instant // since when heartbeats ask it
-	done  Instant // when all members had answered
+	at    reliable.Instant // when a caller last asked
+	begun reliable.Instant // since when heartbeats ask it
+	done  reliable.Instant // when all members had answered
 }
 
 // askedTopic is the topic that heartbeats ask for from SentAt sent on; statuses echo SentAt.
@@ -38,36 +40,38 @@ const (
 	askTurns, leastAskTurn = 2, 20 * time.Millisecond
 	// askAgain is the maximum age of an answer, askFor how long heartbeats ask after one call of Ask.
 	askAgain, askFor = time.Second, 10 * time.Second
+	// askSoon is how soon after the last heartbeat a new question is asked.
+	askSoon = 2 * time.Millisecond
 )
 
 // lists reports whether m names the topic; 0: any topic.
-func (m *Member) lists(topic uint64) bool { return topic == 0 || slices.Contains(m.Topics, topic) }
+func (m *member) lists(topic uint64) bool { return topic == 0 || slices.Contains(m.topics, topic) }
 
 // listsAll reports whether m names all topics that it wants. A member that has named none yet may want any.
-func (m *Member) listsAll() bool { return !m.MoreTopics && len(m.Topics) > 0 }
+func (m *member) listsAll() bool { return !m.moreTopics && len(m.topics) > 0 }
 
 // knownToWant reports whether m has stated that it wants a topic.
-func (m *Member) knownToWant(q *topicQuestions, topic uint64) bool {
-	return m.lists(topic) || m.MoreTopics && m.wanting&q.bit(topic) != 0
+func (m *member) knownToWant(q *topicQuestions, topic uint64) bool {
+	return m.lists(topic) || m.moreTopics && m.wanting&q.bit(topic) != 0
 }
 
 // owes reports whether m has not stated yet whether it wants a topic.
-func (m *Member) owes(q *topicQuestions, topic uint64) bool {
+func (m *member) owes(q *topicQuestions, topic uint64) bool {
 	return !m.listsAll() && !m.lists(topic) && m.answered&q.bit(topic) == 0
 }
 
 // wantsOurs reports whether m has stated that it wants a topic of the stream, and whether it may want one, because it
 // has not said no to all.
-func (s *Sender) wantsOurs(m *Member) (known, may bool) {
+func (s *Sender) wantsOurs(m *member) (known, may bool) {
 	q := &s.members.questions
-	known = slices.ContainsFunc(m.Topics, func(id uint64) bool { return s.topics.byID[id] != nil }) ||
-		m.MoreTopics && m.wanting != 0
+	known = slices.ContainsFunc(m.topics, func(id uint64) bool { return s.topics.byID[id] != nil }) ||
+		m.moreTopics && m.wanting != 0
 	return known, known || !m.listsAll() && (len(s.topics.list) > len(q.list) || m.said != 1<<len(q.list)-1)
 }
 
 // Wanted reports whether a member wants, or may want, a topic of the stream.
 func (s *Sender) Wanted() bool {
-	return slices.ContainsFunc(s.members.list, func(m *Member) bool {
+	return slices.ContainsFunc(s.members.list, func(m *member) bool {
 		_, may := s.wantsOurs(m)
 		return may
 	})
@@ -96,9 +100,9 @@ func (s *Sender) Receivers(topic uint64) int {
 
 // Ask returns how many members are known to want a topic, and whether others may. It then asks these; they answer
 // within a round trip.
-func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
+func (s *Sender) Ask(now reliable.Instant, topic uint64) (known int, open bool) {
 	if topic == 0 || !slices.ContainsFunc(s.members.list,
-		func(m *Member) bool { return !m.listsAll() && !m.lists(topic) }) {
+		func(m *member) bool { return !m.listsAll() && !m.lists(topic) }) {
 		return s.Receivers(topic), false
 	}
 	s.index.introduce(s.topics.byID[topic])
@@ -126,17 +130,17 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 		}
 	}
 	if open {
-		after := awaitHeartbeat
+		after := askSoon
 		if q.last(topic) {
 			after = s.askTurn()
 		}
-		s.heartbeat.by(max(now, s.heartbeat.last.Add(after)))
+		s.stream.HeartbeatAfter(now, after)
 	}
 	return known, open
 }
 
 // askTurn is how long an answer may take.
-func (s *Sender) askTurn() time.Duration { return max(leastAskTurn, askTurns*s.rtt.value()) }
+func (s *Sender) askTurn() time.Duration { return max(leastAskTurn, askTurns*s.stream.RTT()) }
 
 // last reports whether topic was asked last: every status answers that question.
 func (q *topicQuestions) last(topic uint64) bool {
@@ -144,7 +148,7 @@ func (q *topicQuestions) last(topic uint64) bool {
 }
 
 // newQuestion returns the index of a new question, or -1 if there is no room: unanswered questions are not replaced.
-func (m *members) newQuestion(now Instant, topic uint64) int {
+func (m *members) newQuestion(now reliable.Instant, topic uint64) int {
 	q := &m.questions
 	if len(q.list) < maxQuestions {
 		q.list = append(q.list, question{topic: topic})
@@ -168,16 +172,16 @@ func (m *members) newQuestion(now Instant, topic uint64) int {
 }
 
 // expired reports whether the question is no longer asked, because no caller asked again.
-func (x *question) expired(now Instant) bool { return now.Sub(x.at) > askFor }
+func (x *question) expired(now reliable.Instant) bool { return now.Sub(x.at) > askFor }
 
 // open reports whether question i is asked, and a member has not answered it.
-func (s *Sender) open(now Instant, i int) bool {
+func (s *Sender) open(now reliable.Instant, i int) bool {
 	q := &s.members.questions
 	x := &q.list[i]
 	if x.expired(now) {
 		return false
 	}
-	if slices.ContainsFunc(s.members.list, func(m *Member) bool { return m.owes(q, x.topic) }) {
+	if slices.ContainsFunc(s.members.list, func(m *member) bool { return m.owes(q, x.topic) }) {
 		return true
 	}
 	if x.done == 0 {
@@ -187,27 +191,25 @@ func (s *Sender) open(now Instant, i int) bool {
 }
 
 // question returns the topic for which a heartbeat asks at now: the previous one until another is asked; 0: none. It
-// reports whether members are late with their answer.
-func (s *Sender) question(now Instant) (topic uint64, late bool) {
+// reports whether members are late with their answer, and whether the next heartbeat is due soon.
+func (s *Sender) question(now reliable.Instant) (topic uint64, late, soon bool) {
 	q := &s.members.questions
 	if len(q.list) == 0 {
-		return 0, false
+		return 0, false, false
 	}
 	open := s.open(now, q.now)
 	late = open && q.last(q.list[q.now].topic) && now.Sub(q.list[q.now].begun) >= s.askTurn()
-	soon := open && !q.open
+	soon = open && !q.open
 	if !open || late {
 		for i := 1; i < len(q.list); i++ {
 			if next := (q.now + i) % len(q.list); s.open(now, next) {
-				soon = soon || !late
+				soon = soon || !late // where members are late the ladder continues
 				q.now, open, late = next, true, false
 				break
 			}
 		}
 	}
-	if q.open = open; soon { // where members are late the ladder continues
-		s.heartbeat.hasten(now, s.askTurn())
-	}
+	q.open = open
 	x := &q.list[q.now]
 	if !q.last(x.topic) {
 		x.begun = now
@@ -216,13 +218,13 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 		}
 		q.sent = append(q.sent, askedTopic{uint64(now), x.topic})
 	}
-	return x.topic, late
+	return x.topic, late, soon
 }
 
 // answered processes a member's status with topics, unless it is an old one, as an answer to the latest question that
 // it echoes. A member with a pattern may yet learn that it wants the topic, while it joins, asks for an index round, or
 // has not passed the packet with the topic's name.
-func (s *Sender) answered(m *Member, echo, next uint64) {
+func (s *Sender) answered(m *member, echo, next uint64) {
 	q := &s.members.questions
 	for i := len(q.sent) - 1; i >= 0; i-- {
 		x := q.sent[i]
@@ -231,9 +233,9 @@ func (s *Sender) answered(m *Member, echo, next uint64) {
 		}
 		bit := q.bit(x.topic)
 		switch {
-		case slices.Contains(m.Topics, x.topic):
+		case slices.Contains(m.topics, x.topic):
 			m.wanting |= bit
-		case m.MoreTopics && (m.wantTopics || m.joining || !s.topics.byID[x.topic].namedBefore(next)):
+		case m.moreTopics && (m.wantTopics || m.m.Joining || !s.topics.byID[x.topic].namedBefore(next)):
 			return
 		default:
 			m.wanting &^= bit

@@ -1,49 +1,56 @@
-package reliable
+package topics
 
 import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/fanfaremq/fanfare/internal/prefetch"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // ErrMessageTooLarge: a message exceeds the protocol's limit of 16 MiB.
 var ErrMessageTooLarge = errors.New("message is too large")
 
-// Writer packs messages into packets, in its own block. It belongs to one goroutine at a time, independently of the
-// Sender: writing needs no lock on the stream, only Assign and Grant do.
+// Writer packs messages into packets. It belongs to one goroutine at a time, independently of the Sender: writing needs
+// no lock on the stream, only Assign and Grant do.
 //
-// A packet is open while messages are added, closed when the next message does not fit, and assigned when Assign gives
-// it its sequence.
+// A packet is open while messages are added, and closed when the next message does not fit.
 type Writer struct {
-	s *Sender
-	b *block // nil until granted
+	// Packets are those that it fills.
+	Packets *reliable.Packets
+	s       *Sender
+	size    int // bytes of a full packet
 
 	Tail         // the open run; no memory: the packet is empty
 	topic *Topic // topic of the open run; nil: none
 	run   int    // offset in the packet of the open run's header
 
-	open         int      // index of the open packet
-	next         int      // offset in b at which it begins
-	assigned     int      // packets of b with a sequence
-	runs         []runRef // of all packets of b, in order
+	runs         []runRef // of all packets of the block, in order
 	assignedRuns int      // of these, the numbered ones
+	plain        []uint64 // packets of the block that are not encoded, as counted by Packets.Closed
 
-	retiredPackets uint64 // packets of earlier blocks
-
-	packed int // packets of b as sent: fewer than assigned if some were combined
-
-	ended      bool  // the block takes no more packets
 	midMessage bool  // some, but not all, fragments of a message are written
 	mixed      bool  // the last packet held several runs
-	last       int32 // bytes of the last packet, without padding
-	natural    int32 // bytes of the last packet that a message did not fit any more
-	alike      int32 // such packets in a row with as many bytes
-	begun      int32 // number of runs when the open packet was begun
 	named      int32 // topic runs without a sequence
+	begun      int   // number of runs when the open packet was begun
 
 	tracked []Tracked // written messages without a sequence, the oldest first
+	_       [16]byte  // keeps those of several buses on separate cache lines (TestBusesShareNoLine)
+}
+
+// runRef describes a run without a message number.
+type runRef struct {
+	topic    *Topic
+	off      uint32 // offset of the run's header in the block
+	messages uint16 // that end in the run, of 2 bytes each at least; 0 in topic runs and all fragments but the last
+	name     bool   // it is a topic run
+	tracked  bool   // its message is the writer's next tracked one
+}
+
+// Tracked is a message with a number and a sequence that its owner needs.
+type Tracked interface {
+	// Assigned: the message has this number, and the packet in which it ends this sequence.
+	Assigned(now reliable.Instant, number, seq uint64)
 }
 
 // Tail is the open run of a Writer, and the free space behind it. It is a type of its own so that Append to the open
@@ -90,27 +97,31 @@ func (t *Tail) addAll(msgs [][]byte) int {
 	return n
 }
 
-// NewWriter returns a writer on s. Each one after the first needs memory (SenderConfig.Blocks).
+// NewWriter returns a writer on s. Each one after the first needs memory (reliable.SenderConfig.Blocks).
 func (s *Sender) NewWriter() *Writer {
-	s.blocks.writers++
-	return &Writer{s: s, runs: make([]runRef, 0, s.blocks.perTrain)}
+	return &Writer{s: s, Packets: s.stream.NewPackets(), size: s.stream.PacketSize()}
+}
+
+// MaxInPacket is the longest message, in bytes, that fits one packet.
+func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.stream.PacketSize()) }
+
+// MaxInBlock is the longest message, in bytes, that Writer.Append takes.
+func (s *Sender) MaxInBlock() int {
+	return max(s.MaxInPacket(), s.stream.BlockPackets()*wire.MaxFragment(s.stream.PacketSize()))
 }
 
 // Pending reports whether the writer has messages in packets without a sequence.
-func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.assigned || w.packet != nil) }
+func (w *Writer) Pending() bool { return w.Packets.Closed() > w.Packets.Assigned() || w.packet != nil }
 
-// Begun counts all packets that the writer has ever put something into, and Assigned those of them with a sequence.
-// Everything written before some moment has a sequence when Assigned has reached the value of Begun at that moment.
+// Begun counts all packets that the writer has ever put something into. Everything written before some moment has a
+// sequence when Packets.Assigned has reached the value of Begun at that moment.
 func (w *Writer) Begun() uint64 {
-	n := w.retiredPackets + uint64(w.open)
+	n := w.Packets.Closed()
 	if w.packet != nil {
 		n++
 	}
 	return n
 }
-
-// Assigned: see Begun.
-func (w *Writer) Assigned() uint64 { return w.retiredPackets + uint64(w.assigned) }
 
 // Waiting is the number of the writer's messages of t without a number.
 func (w *Writer) Waiting(t *Topic) (n uint64) {
@@ -125,24 +136,12 @@ func (w *Writer) Waiting(t *Topic) (n uint64) {
 	return n
 }
 
-// Full reports whether the block has no room for a further packet.
-func (w *Writer) Full() bool {
-	return w.b == nil || w.ended || w.open >= w.s.blocks.perTrain || w.next+w.s.cfg.PacketSize > len(w.b.mem)
-}
-
-// Rest is how many further packets the block has room for.
-func (w *Writer) Rest() int {
-	if w.Full() {
-		return 0
-	}
-	return min(w.s.blocks.perTrain-w.open, (len(w.b.mem)-w.next)/w.s.cfg.PacketSize)
-}
-
 // Goes reports whether the open run is of t, so that Tail.Append may add to it.
 func (w *Writer) Goes(t *Topic) bool { return w.topic == t }
 
 // Append adds msg to topic t, in fragments if that is better (Writer.splits). It reports false if the block has no room
-// for all of it: call Assign and Grant, and try again. A message of more than MaxInBlock bytes needs AppendFragment.
+// for all of it: call Assign and Grant, and try again. A message of more than Sender.MaxInBlock bytes needs
+// AppendFragment.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
 	return w.topic == t && w.Tail.Append(msg) || w.appendRun(t, msg, 0)
 }
@@ -173,13 +172,13 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	if w.splits(n) {
 		return w.appendWhole(t, msg, flags)
 	}
-	if w.packet == nil || w.topic == t || w.off+n > w.s.cfg.PacketSize {
+	if w.packet == nil || w.topic == t || w.off+n > w.size {
 		if !w.nextPacket() {
 			return false
 		}
 	}
 	w.endRun()
-	w.packet = w.packet[:w.s.cfg.PacketSize]
+	w.packet = w.packet[:w.size]
 	wire.PutRun(w.packet[w.off:w.off+n], t.ID, msg)
 	wire.SetRunFlags(w.packet[w.off:], flags)
 	w.runs = append(w.runs, runRef{})
@@ -197,7 +196,7 @@ func (w *Writer) nextPacket() bool {
 	if w.packet != nil {
 		w.close()
 	}
-	if w.Full() {
+	if w.Packets.Full() {
 		return false
 	}
 	w.begin()
@@ -217,87 +216,51 @@ func (w *Writer) endRun() {
 func (w *Writer) endTail() { w.packet = w.packet[:w.off] }
 
 // at returns where the open packet ends so far, as an offset in the block.
-func (w *Writer) at() uint32 { return uint32(w.next + w.off) }
+func (w *Writer) at() uint32 { return uint32(w.Packets.At() + w.off) }
 
 // begin opens the next packet of the block.
 func (w *Writer) begin() {
-	size := w.s.cfg.PacketSize
-	w.packet = w.b.mem[w.next : w.next+size : w.next+size]
-	*(*[wire.DataHeaderLen]byte)(w.packet) = w.s.template // in place, without a call
-	w.off, w.topic, w.begun = wire.DataHeaderLen, nil, int32(len(w.runs))
-	// A window exceeds the processor's near caches, so its memory must be fetched before it is written again: prefetch as
-	// many bytes as the last packet held. In a packet with one large run the hardware prefetcher detects the sequential
-	// writes; if topics alternate it does not. Memory that other processes read in place (SenderConfig.Renew) is in other
-	// processors' caches, and takes longest.
-	n := int(w.last)
-	if n > prefetched && !w.mixed && w.s.cfg.Renew == nil {
-		n = prefetched
-	}
-	prefetch.ToWrite(&w.packet[0], n)
+	w.packet = w.Packets.Begin(w.mixed)
+	w.off, w.topic, w.begun = wire.DataHeaderLen, nil, len(w.runs)
 }
 
-// prefetched is how many bytes are prefetched for a packet if the last one held a single run.
-const prefetched = 2048
-
-// close closes the open packet. If trains must be equal, a packet that is at least half full is padded, unless the
-// packets before had the same size, as with messages of one size. If packets are read in place it is padded in any
-// case, because trains lie back to back. An emptier packet ends its train instead.
+// close closes the open packet, because the next message does not fit.
 func (w *Writer) close() {
-	n := w.off
-	if int32(n) != w.natural {
-		w.natural, w.alike = int32(n), 0
-	}
-	w.alike++
-	if size := w.s.cfg.PacketSize; w.s.cfg.equal() && n >= size/2 &&
-		(w.alike <= alikeBeforeEqual || nearlyFull(n, size) || w.s.cfg.Renew != nil) {
-		clear(w.packet[n:size])
-		n = size
-	}
-	w.closeAt(n)
+	n := w.endPacket()
+	w.Packets.Close(n)
 }
 
-// nearlyFull reports whether a packet of size bytes with n bytes in it counts as full.
-func nearlyFull(n, size int) bool { return n >= size*15/16 }
+// closeShort closes the open packet although it has room.
+func (w *Writer) closeShort() {
+	n := w.endPacket()
+	w.Packets.CloseShort(n)
+}
 
-// alikeBeforeEqual is how many packets of one size must come before padding stops: each change of size ends a train.
-const alikeBeforeEqual = 8
-
-// closeAt closes the open packet with n bytes, plus padding (SenderConfig.Pad).
-func (w *Writer) closeAt(n int) {
+// endPacket ends the runs of the open packet. It returns how many bytes the packet holds.
+func (w *Writer) endPacket() int {
 	w.endRun()
-	w.mixed, w.last = len(w.runs)-int(w.begun) > 1, int32(w.off)
-	size := w.s.cfg.padded(n)
-	if n < size {
-		clear(w.b.mem[w.next:][n:size])
-	}
-	w.b.offs[w.open], w.b.lens[w.open] = uint32(w.next), uint16(size)
-	w.open++
-	w.next += w.s.cfg.slot(size)
+	w.mixed = len(w.runs)-w.begun > 1
 	w.packet, w.topic = nil, nil
+	return w.off
 }
 
 // splits decides whether a message is sent in fragments, if its own run would take n bytes. It is if no packet can hold
-// the run, or if the run does not fit the open packet and closing that packet wastes space. A packet less than half
-// full would end its train where a train's packets must be equal, and padding may fill an eighth of a packet or more.
+// the run, or if the run does not fit the open packet and closing that packet wastes space.
 func (w *Writer) splits(n int) bool {
-	size := w.s.cfg.PacketSize
-	switch {
-	case wire.DataHeaderLen+n > size:
+	if wire.DataHeaderLen+n > w.size {
 		return true
-	case w.packet == nil || w.off+n <= size:
-		return false
 	}
-	return w.s.cfg.equal() && w.off < size/2 || w.off < size-size/8 && w.s.cfg.Pad > 1 && w.s.cfg.padded(w.off) == size
+	return w.packet != nil && w.off+n > w.size && w.Packets.Wasteful(w.off)
 }
 
 // appendWhole adds msg in fragments, if the block has room for all of them. If only an empty block has, it ends this
 // one: if messages of two writers each lay in two blocks, each writer would wait for the other.
 func (w *Writer) appendWhole(t *Topic, msg []byte, flags wire.RunFlags) bool {
-	first, packets := w.fragmentRoom(), w.Rest()
+	first, packets := w.fragmentRoom(), w.Packets.Rest()
 	if w.packet != nil {
 		packets--
 	}
-	if len(msg) > first+packets*wire.MaxFragment(w.s.cfg.PacketSize) {
+	if len(msg) > first+packets*wire.MaxFragment(w.size) {
 		if len(msg) <= w.s.MaxInBlock() {
 			w.endBlock()
 		}
@@ -312,18 +275,17 @@ func (w *Writer) appendWhole(t *Topic, msg []byte, flags wire.RunFlags) bool {
 // endBlock closes the open packet and adds no more packets to the block.
 func (w *Writer) endBlock() {
 	if w.packet != nil {
-		w.closeAt(w.off)
+		w.closeShort()
 	}
-	w.ended = w.b != nil
+	w.Packets.EndBlock()
 }
 
 // fragmentRoom is the longest fragment that fits the open packet: 0 if the packet is nearly full.
 func (w *Writer) fragmentRoom() int {
-	size := w.s.cfg.PacketSize
-	if w.packet == nil || nearlyFull(w.off, size) {
+	if w.packet == nil || reliable.NearlyFull(w.off, w.size) {
 		return 0
 	}
-	return max(0, size-w.off-wire.RunHeaderLen-wire.FragmentHeaderLen)
+	return max(0, w.size-w.off-wire.RunHeaderLen-wire.FragmentHeaderLen)
 }
 
 // AppendFragment adds a fragment of msg[offset:] to topic t, as long as the open packet, or the next one if that is
@@ -338,7 +300,7 @@ func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int, flags wire.Run
 	}
 	w.endRun()
 	n := min(len(msg)-offset, w.fragmentRoom())
-	p := w.packet[w.off:w.s.cfg.PacketSize]
+	p := w.packet[w.off:w.size]
 	wire.PutRunHeader(p, wire.RunFragment, wire.FragmentHeaderLen+n, t.ID, 0)
 	wire.SetRunFlags(p, flags)
 	wire.PutFragmentHeader(p[wire.RunHeaderLen:], len(msg), offset)
@@ -354,4 +316,32 @@ func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int, flags wire.Run
 		w.close()
 	}
 	return offset
+}
+
+// AppendAlone is Append for a message in a run of its own, with flags.
+func (w *Writer) AppendAlone(t *Topic, msg []byte, flags wire.RunFlags) bool {
+	w.endRun()
+	if !w.appendRun(t, msg, flags) {
+		return false
+	}
+	w.endRun()
+	w.endTail()
+	return true
+}
+
+// Track tracks the message that was appended last, with its last fragment.
+func (w *Writer) Track(x Tracked) {
+	w.runs[len(w.runs)-1].tracked = true
+	w.tracked = append(w.tracked, x)
+}
+
+// UnsentMessages is the number of the writer's messages without a sequence.
+func (w *Writer) UnsentMessages() (n uint64) {
+	for _, r := range w.runs[w.assignedRuns:] {
+		n += uint64(r.messages)
+	}
+	if w.packet != nil && w.topic != nil {
+		n += uint64(w.messages) - uint64(w.runs[len(w.runs)-1].messages) // endRun will record these
+	}
+	return n
 }

@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"encoding/binary"
@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // namesIn describes the runs of each packet: topic names with = and the number, the number of the first message,
 // fragments, and of an index round [since, * for all topics and the answered receivers, and ]topics at its end.
-func namesIn(t *testing.T, packets []sent) string {
+func namesIn(t *testing.T, packets []packet) string {
 	t.Helper()
 	var out []string
 	for _, p := range packets {
@@ -67,7 +68,7 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 			b.put(x, 10)
 			b.put(y, 10)
 			b.put(x, 10)
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, b.w, true)
 			b.put(y, 10)
 		}, "x=0 0 y=0 0 1, 1"},
 		{"a name that does not fit", func(b *bench) {
@@ -75,7 +76,7 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 			b.put(b.topic(long), 50)
 		}, "x=0 0, l=0 0"},
 		{"a message that does not fit after its name", func(b *bench) {
-			b.put(b.topic("x"), b.s.MaxInPacket())
+			b.put(b.topic("x"), b.m.MaxInPacket())
 		}, "x=0, 0"},
 		{"a message in fragments", func(b *bench) {
 			b.fragments(b.topic("x"), 500)
@@ -87,20 +88,20 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 		}, "y=0 0 x=0 fragment 1"},
 		{"two writers, the second one first", func(b *bench) {
 			x := b.topic("x")
-			other := b.s.NewWriter()
-			b.s.Grant(other)
+			other := b.m.NewWriter()
+			b.s.Grant(other.Packets)
 			b.put(x, 10)
 			other.Append(x, make([]byte, 20))
-			b.s.Assign(b.now, other, true)
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, other, true)
+			b.m.Assign(b.now, b.w, true)
 			other.Append(x, make([]byte, 20))
-			b.s.Assign(b.now, other, true)
+			b.m.Assign(b.now, other, true)
 		}, "x=0 0, x=1 1, 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			c.do(b)
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, b.w, true)
 			if got := namesIn(t, of(wire.TypeData, b.next())); got != c.want {
 				t.Errorf("packets %q, want %q", got, c.want)
 			}
@@ -112,17 +113,17 @@ func TestNameBeforeFirstMessage(t *testing.T) {
 func TestNothingBetweenFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
-	b.s.Grant(b.w)
+	b.s.Grant(b.w.Packets)
 	msg := make([]byte, 1100)
 	at := b.w.AppendFragment(x, msg, 0, 0)
-	other := b.s.NewWriter()
-	b.s.Grant(other)
+	other := b.m.NewWriter()
+	b.s.Grant(other.Packets)
 	other.Append(x, msg[:10])
 	for at < len(msg) {
 		at = b.w.AppendFragment(x, msg, at, 0)
 	}
-	b.s.Assign(b.now, b.w, true)
-	b.s.Assign(b.now, other, true)
+	b.m.Assign(b.now, b.w, true)
+	b.m.Assign(b.now, other, true)
 	if got, want := namesIn(t, of(wire.TypeData, b.next())), "x=0 fragment, fragment, fragment, x=1 1"; got != want {
 		t.Errorf("packets %q, want %q", got, want)
 	}
@@ -135,8 +136,8 @@ func (b *bench) fragments(x *Topic, n int) {
 	for at, tries := 0, 0; at < n; tries++ {
 		next := b.w.AppendFragment(x, msg, at, 0)
 		if next == at {
-			b.s.Assign(b.now, b.w, false)
-			b.s.Grant(b.w)
+			b.m.Assign(b.now, b.w, false)
+			b.s.Grant(b.w.Packets)
 		}
 		if at = next; tries > 20 {
 			b.t.Fatal("no room for a message in fragments")
@@ -147,18 +148,19 @@ func (b *bench) fragments(x *Topic, n int) {
 // A topic is named again when receivers may have forgotten it. It is forgotten if it has no user, and its messages have
 // left the window: then it returns with a higher number. A round says so. docs/protocol §10.8, §10.9.
 func TestForgottenTopics(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) { c.Flow, c.TopicRuns = NoFlow{}, 128 })
+	b := newBench(t, func(c *reliable.SenderConfig) { c.Flow = reliable.NoFlow{} })
+	b.m.Forget(128)
 	kept := b.topic("kept")
 	say := func(name string) string {
 		x := b.topic(name)
 		b.put(x, 10)
-		b.s.Assign(b.now, b.w, true)
-		b.s.Release(x)
+		b.m.Assign(b.now, b.w, true)
+		b.m.Release(x)
 		return namesIn(b.t, of(wire.TypeData, b.next()))
 	}
 	others := func(n int) {
 		for i := range n {
-			say(fmt.Sprint("other", i, b.s.topics.runs))
+			say(fmt.Sprint("other", i, b.m.topics.runs))
 		}
 	}
 	if got := say("kept") + ", " + say("x"); got != "k=0 0, x=0 0" {
@@ -173,20 +175,20 @@ func TestForgottenTopics(t *testing.T) {
 	if got := say("kept"); got != "k=2 2" {
 		t.Errorf("after 128 topic runs: %s, want the topic's name again", got)
 	}
-	if x := b.topic("x"); kept.Next() != 3 || x.Next() != uint64(next) || b.s.Topics() > 128+8 {
-		t.Errorf("next numbers %d and %d of %d topics, want 3 and %d", kept.Next(), x.Next(), b.s.Topics(), next)
+	if x := b.topic("x"); kept.Next() != 3 || x.Next() != uint64(next) || b.m.Topics() > 128+8 {
+		t.Errorf("next numbers %d and %d of %d topics, want 3 and %d", kept.Next(), x.Next(), b.m.Topics(), next)
 	}
 	b.question("1 1 0 +")
-	round, end := "", fmt.Sprint("]", b.s.Topics(), " ", b.s.topics.floor)
-	for n := 0; n < 1000 && (round == "" || b.s.index.phase != indexIdle); n++ {
+	round, end := "", fmt.Sprint("]", b.m.Topics(), " ", b.m.topics.floor)
+	for n := 0; n < 1000 && (round == "" || b.m.index.phase != indexIdle); n++ {
 		round += b.indexed()
 		b.now = b.now.Add(time.Millisecond)
 	}
-	if !strings.HasSuffix(round, end) || b.s.topics.floor == 0 {
+	if !strings.HasSuffix(round, end) || b.m.topics.floor == 0 {
 		t.Errorf("round %s, want one that ends with %s", round, end)
 	}
 	others(300)
-	if b.s.Topics() > 128+8 || len(b.s.topics.byID) != b.s.Topics() {
-		t.Errorf("%d topics, %d ids, want few", b.s.Topics(), len(b.s.topics.byID))
+	if b.m.Topics() > 128+8 || len(b.m.topics.byID) != b.m.Topics() {
+		t.Errorf("%d topics, %d ids, want few", b.m.Topics(), len(b.m.topics.byID))
 	}
 }

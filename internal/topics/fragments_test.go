@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -21,11 +22,11 @@ type trains struct {
 func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains, sent [][]byte) {
 	t.Helper()
 	x := b.topic("x")
-	b.s.topicStated(x, 0) // as after the first packet
-	b.s.Grant(b.w)
+	b.m.topicStated(x, 0) // as after the first packet
+	b.s.Grant(b.w.Packets)
 	room := func() {
-		b.s.Assign(b.now, b.w, false)
-		b.s.Grant(b.w)
+		b.m.Assign(b.now, b.w, false)
+		b.s.Grant(b.w.Packets)
 		var tr transport.Outbound
 		for b.s.Next(b.now, &tr) {
 			if wire.Type(tr.Data[3]) == wire.TypeData {
@@ -35,7 +36,8 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 					out.each = append(out.each, bytes.Clone(tr.Data[i*tr.Stride:][:n]))
 				}
 			}
-			b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
+			b.posted += uint64(tr.Count)
+			b.s.Sent(b.now, tr.Count, b.posted)
 		}
 		blocks--
 	}
@@ -51,7 +53,7 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 		switch {
 		case b.w.Append(x, msg):
 			continue
-		case len(msg) > b.s.MaxInBlock():
+		case len(msg) > b.m.MaxInBlock():
 			for at := 0; at < len(msg); {
 				next := b.w.AppendFragment(x, msg, at, 0)
 				if next == at {
@@ -105,7 +107,7 @@ func TestLargeMessagesShareTrains(t *testing.T) {
 		{512, 16, []int{300}, 0.7, 512},
 	} {
 		t.Run(fmt.Sprint(c.packet, c.sizes, c.pad), func(t *testing.T) {
-			b := newBench(t, func(cfg *SenderConfig) {
+			b := newBench(t, func(cfg *reliable.SenderConfig) {
 				cfg.EqualTrains, cfg.PacketSize, cfg.MaxTrain, cfg.MaxTrainBytes, cfg.WindowPackets = true, c.packet, c.perTrain, c.packet*c.perTrain, 256
 				cfg.Pad = c.pad
 			})
@@ -162,11 +164,11 @@ func TestWriterSplits(t *testing.T) {
 		{"it fits after the previous one, which is padded", false, packet, 50, 300, false},
 		{"no previous one", false, packet, -1, longest, false},
 	} {
-		b := newBench(t, func(cfg *SenderConfig) { cfg.EqualTrains, cfg.Pad = c.equal, c.pad })
+		b := newBench(t, func(cfg *reliable.SenderConfig) { cfg.EqualTrains, cfg.Pad = c.equal, c.pad })
 		x, y := b.topic("x"), b.topic("y")
-		b.s.topicStated(x, 0)
-		b.s.topicStated(y, 0)
-		if b.s.Grant(b.w); c.first >= 0 {
+		b.m.topicStated(x, 0)
+		b.m.topicStated(y, 0)
+		if b.s.Grant(b.w.Packets); c.first >= 0 {
 			b.put(y, c.first)
 		}
 		if got := b.w.splits(wire.RunHeaderLen + wire.MessageHeaderLen + c.size); got != c.want {
@@ -183,36 +185,36 @@ func TestWriterSplits(t *testing.T) {
 func TestBlockEndsBeforeAMessage(t *testing.T) {
 	b := newBench(t, nil) // 4 packets of 512 bytes
 	x := b.topic("x")
-	b.s.Grant(b.w)
-	if b.w.Append(x, make([]byte, b.s.MaxInBlock()+1)) {
+	b.s.Grant(b.w.Packets)
+	if b.w.Append(x, make([]byte, b.m.MaxInBlock()+1)) {
 		t.Error("Append accepts more than a block")
 	}
-	if b.w.Full() {
+	if b.w.Packets.Full() {
 		t.Error("a message that fits in no block ends one")
 	}
 	if !b.w.Append(x, make([]byte, 1000)) || b.w.Append(x, make([]byte, 1000)) {
 		t.Fatal("a block of 2048 bytes has no room for two messages of 1000")
 	}
-	if !b.w.Full() || b.w.Rest() != 0 {
+	if !b.w.Packets.Full() || b.w.Packets.Rest() != 0 {
 		t.Error("the block continues after a message that did not fit")
 	}
-	other := b.s.NewWriter()
-	b.s.Grant(other)
+	other := b.m.NewWriter()
+	b.s.Grant(other.Packets)
 	other.Append(x, []byte("other"))
-	if r := b.s.Assign(b.now, b.w, false); r != events.ReasonNone {
+	if r := b.m.Assign(b.now, b.w, false); r != events.ReasonNone {
 		t.Error(r)
 	}
-	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
+	if r := b.m.Assign(b.now, other, true); r != events.ReasonNone {
 		t.Errorf("another writer waits: %v", r)
 	}
-	if b.s.Grant(b.w); !b.w.Append(x, make([]byte, 1000)) {
+	if b.s.Grant(b.w.Packets); !b.w.Append(x, make([]byte, 1000)) {
 		t.Error("the next block has no room")
 	}
-	b.s.Assign(b.now, b.w, true)
-	if b.w.Append(x, make([]byte, 1500)); !b.w.Full() || b.w.Pending() {
+	b.m.Assign(b.now, b.w, true)
+	if b.w.Append(x, make([]byte, 1500)); !b.w.Packets.Full() || b.w.Pending() {
 		t.Error("a block with all sequences assigned did not end")
 	}
-	if b.s.Assign(b.now, b.w, false); !b.s.Grant(b.w) || !b.w.Append(x, make([]byte, 1500)) {
+	if b.m.Assign(b.now, b.w, false); !b.s.Grant(b.w.Packets) || !b.w.Append(x, make([]byte, 1500)) {
 		t.Error("the block is not replaced")
 	}
 }
@@ -222,17 +224,17 @@ func TestBlockEndsBeforeAMessage(t *testing.T) {
 func TestOthersWaitForTheLastFragment(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
-	other := b.s.NewWriter()
-	b.s.Grant(b.w)
-	b.s.Grant(other)
+	other := b.m.NewWriter()
+	b.s.Grant(b.w.Packets)
+	b.s.Grant(other.Packets)
 	b.w.Append(x, make([]byte, 600))
 	other.Append(x, []byte("other"))
-	b.s.Assign(b.now, b.w, false)
-	if r := b.s.Assign(b.now, other, true); r != events.ReasonOther {
+	b.m.Assign(b.now, b.w, false)
+	if r := b.m.Assign(b.now, other, true); r != events.ReasonOther {
 		t.Errorf("another writer's packet between two fragments: %v", r)
 	}
-	b.s.Assign(b.now, b.w, true)
-	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
+	b.m.Assign(b.now, b.w, true)
+	if r := b.m.Assign(b.now, other, true); r != events.ReasonNone {
 		t.Errorf("still waiting after the last fragment: %v", r)
 	}
 }

@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -59,7 +60,7 @@ func TestWriterPacksRunsOfTopics(t *testing.T) {
 	}{{x, 10}, {x, 0}, {y, 20}, {x, 30}} {
 		b.put(m.t, m.n)
 	}
-	b.s.Assign(b.now, b.w, true)
+	b.m.Assign(b.now, b.w, true)
 	ps := of(wire.TypeData, b.next())
 	if len(ps) != 1 {
 		t.Fatalf("%d packets, want 1", len(ps))
@@ -87,11 +88,11 @@ func TestAppendAll(t *testing.T) {
 		names := []string{"x", "y"}
 		var got, want [][]byte // packets
 		flush := func(b *bench, out *[][]byte) {
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, b.w, true)
 			for _, p := range of(wire.TypeData, b.next()) {
 				*out = append(*out, bytes.Clone(p.b))
 			}
-			b.s.Grant(b.w)
+			b.s.Grant(b.w.Packets)
 		}
 		for range 20 {
 			name := names[rng.IntN(2)]
@@ -122,13 +123,13 @@ func TestAppendAll(t *testing.T) {
 // docs/protocol §2.9.
 func TestWriterFillsPacketsAndPads(t *testing.T) {
 	for _, equal := range []bool{false, true} {
-		b := newBench(t, func(c *SenderConfig) { c.EqualTrains = equal })
+		b := newBench(t, func(c *reliable.SenderConfig) { c.EqualTrains = equal })
 		x := b.topic("x")
-		b.s.topicStated(x, 0) // as after the first packet
+		b.m.topicStated(x, 0) // as after the first packet
 		for range 5 {
 			b.put(x, 200) // two in a packet
 		}
-		b.s.Assign(b.now, b.w, true)
+		b.m.Assign(b.now, b.w, true)
 		ps := of(wire.TypeData, b.next())
 		if len(ps) != 3 {
 			t.Fatalf("%d packets, want 3", len(ps))
@@ -152,16 +153,16 @@ func TestWriterFillsPacketsAndPads(t *testing.T) {
 // Messages of the same size yield equal packets: after a few they are sent unpadded, in trains as
 // long as before, until the size changes.
 func TestWriterStopsPaddingAlikePackets(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) {
+	b := newBench(t, func(c *reliable.SenderConfig) {
 		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 16, 16*512, 64
 	})
 	x := b.topic("x")
-	b.s.topicStated(x, 0) // as after the first packet
+	b.m.topicStated(x, 0) // as after the first packet
 	const packet = wire.DataHeaderLen + wire.RunHeaderLen + wire.MessageHeaderLen + 300
 	var sizes, trains []int
 	drain := func() {
-		b.s.Assign(b.now, b.w, true)
-		b.s.Grant(b.w)
+		b.m.Assign(b.now, b.w, true)
+		b.s.Grant(b.w.Packets)
 		var tr transport.Outbound
 		for b.s.Next(b.now, &tr) {
 			if wire.Type(tr.Data[3]) == wire.TypeData {
@@ -170,7 +171,8 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 					sizes = append(sizes, int(n))
 				}
 			}
-			b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
+			b.posted += uint64(tr.Count)
+			b.s.Sent(b.now, tr.Count, b.posted)
 		}
 	}
 	for range 33 { // 16 in a block; the last one stays open
@@ -180,7 +182,7 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 	drain()
 	sizes = sizes[:32]
 	for i, n := range sizes {
-		if want := packet; i < alikeBeforeEqual && n != 512 || i >= alikeBeforeEqual && n != want {
+		if want := packet; i < 8 && n != 512 || i >= 8 && n != want {
 			t.Errorf("packet %d has %d bytes", i, n)
 		}
 	}
@@ -201,11 +203,11 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 // If trains of equal packets are efficient, packets are contiguous, and a train has more of them if
 // they are shorter: as many as fit in its bytes.
 func TestTrainsOfShorterPackets(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) {
+	b := newBench(t, func(c *reliable.SenderConfig) {
 		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 12, 8*512, 64
 	})
 	x := b.topic("x")
-	b.s.topicStated(x, 0)
+	b.m.topicStated(x, 0)
 	for _, c := range []struct{ message, packets int }{
 		{512 - wire.DataHeaderLen - wire.RunHeaderLen - wire.MessageHeaderLen, 8}, // full packets
 		{300, 10}, // the last one begins where a full one would fit
@@ -214,11 +216,11 @@ func TestTrainsOfShorterPackets(t *testing.T) {
 		came := 0
 		for range 60 {
 			for !b.w.Append(x, make([]byte, c.message)) {
-				b.s.Assign(b.now, b.w, false)
-				b.s.Grant(b.w)
+				b.m.Assign(b.now, b.w, false)
+				b.s.Grant(b.w.Packets)
 			}
 		}
-		b.s.Assign(b.now, b.w, true)
+		b.m.Assign(b.now, b.w, true)
 		most := 0
 		var tr transport.Outbound
 		for b.s.Next(b.now, &tr) {
@@ -233,7 +235,8 @@ func TestTrainsOfShorterPackets(t *testing.T) {
 					}
 				}
 			}
-			b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
+			b.posted += uint64(tr.Count)
+			b.s.Sent(b.now, tr.Count, b.posted)
 		}
 		if most != c.packets {
 			t.Errorf("messages of %d bytes: trains of up to %d packets, want %d", c.message, most, c.packets)
@@ -241,7 +244,7 @@ func TestTrainsOfShorterPackets(t *testing.T) {
 		if came != 60 {
 			t.Errorf("messages of %d bytes: %d of 60 arrived", c.message, came)
 		}
-		b.s.Grant(b.w)
+		b.s.Grant(b.w.Packets)
 	}
 }
 
@@ -249,8 +252,8 @@ func TestWriterAcceptsTheLongestMessage(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
 	b.put(x, 1)
-	b.put(x, b.s.MaxInPacket())
-	b.s.Assign(b.now, b.w, true)
+	b.put(x, b.m.MaxInPacket())
+	b.m.Assign(b.now, b.w, true)
 	if ps := of(wire.TypeData, b.next()); len(ps) != 2 || len(ps[1].b) != 512 {
 		t.Errorf("%d packets, the last of %d bytes", len(ps), len(ps[len(ps)-1].b))
 	}
@@ -271,13 +274,13 @@ func TestWriterFragments(t *testing.T) {
 			at = next
 			continue
 		}
-		b.s.Assign(b.now, b.w, false)
-		if !b.s.Grant(b.w) {
+		b.m.Assign(b.now, b.w, false)
+		if !b.s.Grant(b.w.Packets) {
 			t.Fatal("no block")
 		}
 	}
 	b.put(x, 6)
-	b.s.Assign(b.now, b.w, true)
+	b.m.Assign(b.now, b.w, true)
 	ps := of(wire.TypeData, b.next())
 	if len(ps) != 3 { // the fragments share the first packet with a small message and the last one with another
 		t.Fatalf("%d packets, want 3", len(ps))
@@ -306,17 +309,17 @@ func TestWriterFragments(t *testing.T) {
 func TestWritersDoNotMixFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
-	other := b.s.NewWriter()
-	b.s.Grant(b.w)
-	b.s.Grant(other)
+	other := b.m.NewWriter()
+	b.s.Grant(b.w.Packets)
+	b.s.Grant(other.Packets)
 	b.w.AppendFragment(x, make([]byte, 2000), 0, 0)
-	b.s.Assign(b.now, b.w, false)
+	b.m.Assign(b.now, b.w, false)
 	other.Append(x, []byte("hello"))
-	if r := b.s.Assign(b.now, other, true); r != events.ReasonOther {
+	if r := b.m.Assign(b.now, other, true); r != events.ReasonOther {
 		t.Fatalf("Assign in the middle of another's message: %v", r)
 	}
-	b.s.Abandon(b.w)
-	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
+	b.m.Abandon(b.w)
+	if r := b.m.Assign(b.now, other, true); r != events.ReasonNone {
 		t.Fatalf("Assign after Abandon: %v", r)
 	}
 	var read assembler
@@ -335,23 +338,25 @@ func TestWritersDoNotMixFragments(t *testing.T) {
 	}
 }
 
+// Two names with one id.
+const collides, twinName = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
+
 func TestTopicNames(t *testing.T) {
 	b := newBench(t, nil)
-	if _, err := b.s.Topic(""); err == nil {
+	if _, err := b.m.Topic(""); err == nil {
 		t.Error("an empty name is accepted")
 	}
-	if _, err := b.s.Topic(string(make([]byte, 256))); err == nil {
+	if _, err := b.m.Topic(string(make([]byte, 256))); err == nil {
 		t.Error("a name of 256 bytes is accepted")
 	}
 	x := b.topic("md.xnas.AAPL")
 	if again := b.topic("md.xnas.AAPL"); again != x {
 		t.Error("the same name yields another topic")
 	}
-	const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ" // docs/vectors/hashes.json
-	one := b.topic(name)
-	_, err := b.s.Topic(twin)
+	one := b.topic(collides)
+	_, err := b.m.Topic(twinName)
 	var c *events.TopicCollisionError
-	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != events.ID(one.ID) {
+	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != collides || c.Other != twinName || c.ID != events.ID(one.ID) {
 		t.Errorf("collision: %v", err)
 	}
 	// The ids are part of the protocol: they must never change.
@@ -368,11 +373,11 @@ func TestTopicNames(t *testing.T) {
 // Packets of any size are padded, with the same messages. docs/protocol §27.11.
 func TestPacketsArePadded(t *testing.T) {
 	for _, pad := range []int{0, 1, 64, 500, 512, 1472} {
-		b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow = pad, 1024, NoFlow{} })
+		b := newBench(t, func(c *reliable.SenderConfig) { c.Pad, c.WindowPackets, c.Flow = pad, 1024, reliable.NoFlow{} })
 		x := b.topic("a.b")
 		for n := range 420 {
 			b.put(x, n)
-			b.s.Assign(b.now, b.w, true)
+			b.m.Assign(b.now, b.w, true)
 			ps := of(wire.TypeData, b.next())
 			if len(ps) != 1 {
 				t.Fatalf("%d packets of %d bytes", len(ps), n)
@@ -395,14 +400,16 @@ func TestPacketsArePadded(t *testing.T) {
 
 // Padding counts for the rate limit. docs/protocol §27.11.
 func TestRateLimitCountsPadding(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow, c.Rate = 512, 1024, NoFlow{}, 512_000 })
+	b := newBench(t, func(c *reliable.SenderConfig) {
+		c.Pad, c.WindowPackets, c.Flow, c.Rate = 512, 1024, reliable.NoFlow{}, 512_000
+	})
 	x := b.topic("a.b")
 	sent := 0
 	for start := b.now; b.now.Sub(start) < time.Second; b.now = b.now.Add(100 * time.Microsecond) {
 		if !b.w.Pending() {
 			b.put(x, 10)
 		}
-		b.s.Assign(b.now, b.w, true)
+		b.m.Assign(b.now, b.w, true)
 		sent += len(of(wire.TypeData, b.next()))
 	}
 	if sent < 900 || sent > 1100 {
