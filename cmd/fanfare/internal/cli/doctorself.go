@@ -160,9 +160,9 @@ func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got in
 	if err != nil {
 		return 0, err
 	}
-	err = pub.WaitSubscribers(ctx, 1)
-	for i := 0; i < selfMessages && err == nil; i++ { // less than the window, so Publish never blocks
-		err = pub.Publish(ctx, make([]byte, selfBytes))
+	if err = pub.WaitSubscribers(ctx, 1); err == nil {
+		// In a batch, so that there are trains, which show whether the kernel splits them. It is less than the window.
+		_, err = pub.PublishBatch(ctx, slices.Repeat([][]byte{make([]byte, selfBytes)}, selfMessages))
 	}
 	for err == nil && got < selfMessages {
 		if _, err = sub.Next(ctx); err == nil {
