@@ -23,7 +23,7 @@ import (
 // or StatusesStale, or reported as a fault of the publisher.
 //
 // Callers of the guards: recv_liveness.go (heartbeats), recv_loss.go (data) and send_members.go
-// (statuses; mayJoin also knows the receivers that have left). In addition, guard.go in internal/topics
+// (statuses; mayJoin also knows the receivers that have left). In addition, numbers.go in internal/topics
 // checks message numbers, reports.go in internal/discovery waits for a second packet where the first may be damaged,
 // and limits.go bounds the intervals that packets state.
 
