@@ -84,7 +84,7 @@ func (x *senderSink) Asked(receiver, first, count uint64) {
 	}
 }
 
-// Forgotten implements reliable.SenderSink.
+// Forgotten implements topics.SenderSink.
 func (x *senderSink) Forgotten(topic uint64) { x.l.hellos.forgets(topic) }
 
 func (x *senderSink) RoundTrip(d time.Duration) { x.l.counters.times.statusRTT.Record(int64(d), 1) }

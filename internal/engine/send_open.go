@@ -20,6 +20,14 @@ type open struct {
 	seen    bool             // p.look was called since the train was opened
 	most    uint64           // messages that may pass before the train is due, at their rate so far
 	large   bool             // a publisher is in the middle of a large message
+	// released are topics with messages that may have no sequence yet, in the order of their release
+	released []releasedTopic
+}
+
+// releasedTopic is a topic without one more user once the writer's packets up to begun are assigned.
+type releasedTopic struct {
+	t     *topics.Topic
+	begun uint64
 }
 
 // take gives the caller, which holds mu, sole use of the open packets.

@@ -185,11 +185,16 @@ func (p *Publication) Topic(name string) (*topics.Topic, error) {
 	return t, err
 }
 
-// Release ends one use of a topic, when its messages were sent.
+// Release ends one use of a topic, once the messages that are written now have sequences, in a later call.
 func (p *Publication) Release(t *topics.Topic) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.m.Release(t)
+	p.enter()
+	defer p.leave()
+	o := &p.open
+	o.released = append(o.released, releasedTopic{t, o.w.Begun()})
+	for len(o.released) > 0 && o.w.Packets.Assigned() >= o.released[0].begun {
+		p.m.Release(o.released[0].t)
+		o.released = o.released[1:]
+	}
 }
 
 // Append is Publish for a message that need only be copied into the open packet, as nearly all. It returns false,

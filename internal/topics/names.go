@@ -145,7 +145,7 @@ func (st *Stream) forgetOld() {
 	n.swept = n.runs
 	var old []uint64
 	n.has.All(func(id uint64, x *streamName) {
-		if n.runs-x.stated >= keep-keep/32 {
+		if _, byName := st.r.wants[id]; !byName && n.runs-x.stated >= keep-keep/32 {
 			old = append(old, id)
 		}
 	})

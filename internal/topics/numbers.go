@@ -60,7 +60,8 @@ func (r *Reader) stated(t *Track, run *wire.Run, it *Item) bool {
 		return false
 	}
 	gap := r.gapBefore(t, run.Number, it)
-	if t.known && !wire.Returns(t.next, run.Number) && r.misnumbered(t, run.Number) {
+	returns := wire.Returns(t.next, run.Number) && (run.Number%wire.Returning == 0 || t.losses != r.losses)
+	if !returns && r.misnumbered(t, run.Number) {
 		r.fault(events.FaultAnnounced, t)
 		it.Cause = events.CauseMisnumbered
 		if !plausibleHole(run.Number-t.next, r.lostSince(t)) {

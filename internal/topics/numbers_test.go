@@ -256,6 +256,7 @@ func TestReturningTopics(t *testing.T) {
 		{"a loss behind all forgotten messages", []func(*Reader){begin, lost, listed(5, 5), returns}, []string{"x:0", "x:1", "x:1099511627776"}},
 		{"its topic run is lost", []func(*Reader){begin, lost, packet(run(nil, x, back+3, 1))}, []string{"x:0", "x:1", "x:unknown before 2", "x:1099511627779"}},
 		{"without a topic run", []func(*Reader){begin, packet(run(nil, x, back, 1)), packet(run(nil, x, 2, 1))}, []string{"x:0", "x:1", "x:2"}},
+		{"a number that no return has", []func(*Reader){begin, packet(stated(nil, x, "x", 7*back+5)), packet(run(nil, x, 2, 1))}, []string{"x:0", "x:1", "x:unknown before 2", "x:2"}},
 		{"behind a position", []func(*Reader){func(rd *Reader) { rd.From(x, 3) }, returns}, []string{"x:unknown before 3", "x:1099511627776"}},
 		{"messages that follow", []func(*Reader){begin, returns, lost, packet(run(nil, x, back+4, 1))}, []string{"x:0", "x:1", "x:1099511627776", "x:lost 1099511627777+3", "x:1099511627780"}},
 	} {

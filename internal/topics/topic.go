@@ -13,11 +13,12 @@ type Topic struct {
 	ID        uint64
 	Name      string
 	next      uint64 // number of the next message to be assigned
-	last      uint64 // sequence of its last message, or at first of its name
+	last      uint64 // sequence of its last message, or of a name that receivers may not have had
 	named     uint64 // sequence of the first packet with its name
+	said      bool   // there is one
 	asked     bool   // its name is put into the stream before its first message, because members are asked for it
 	naming    naming
-	stated    uint64 // topics.runs with its last topic run; 0: none yet
+	stated    uint64 // topics.runs with that name, or when the topic was added
 	users     int    // publishers that have it open
 	delivered delivered
 }
@@ -51,7 +52,8 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 		t.users++
 		return t, nil
 	}
-	t := &Topic{ID: id, Name: name, next: s.topics.first, delivered: delivered{number: s.topics.first}, users: 1}
+	t := &Topic{ID: id, Name: name, next: s.topics.first, delivered: delivered{number: s.topics.first},
+		stated: s.topics.runs, users: 1}
 	if s.topics.byID == nil {
 		s.topics.byID = make(map[uint64]*Topic)
 	}
@@ -66,12 +68,13 @@ func (s *Sender) Release(t *Topic) { t.users-- }
 // topicStated records a topic run in packet seq, and sweeps the topics now and then.
 func (s *Sender) topicStated(t *Topic, seq uint64) {
 	x := &s.topics
-	if t.stated == 0 {
-		t.named, t.last = seq, seq
-	}
 	x.runs++
-	t.stated = x.runs
-	t.naming.by.Store(namedBefore)
+	if t.naming.by.Load() != namedBefore { // a repeated name may be lost, and no round has it again
+		if t.last, t.stated = seq, x.runs; !t.said {
+			t.named, t.said = seq, true
+		}
+		t.naming.by.Store(namedBefore)
+	}
 	if x.runs-x.swept >= s.keep/32 {
 		x.swept = x.runs
 		trail := s.stream.Trail()
@@ -87,11 +90,13 @@ func (s *Sender) topicStated(t *Topic, seq uint64) {
 func (x *topics) sweep(age, trail uint64, sink SenderSink) {
 	kept := make([]*Topic, 0, len(x.list))
 	for _, t := range x.list {
-		old := t.stated > 0 && x.runs-t.stated >= age
+		old := x.runs-t.stated >= age
 		if old && t.users == 0 && t.last < trail && t.next < wire.MaxSeq-2*wire.Returning {
 			delete(x.byID, t.ID)
-			x.first = max(x.first, (t.next/wire.Returning+1)*wire.Returning)
-			x.floor = max(x.floor, t.last+1)
+			if t.said {
+				x.first = max(x.first, (t.next/wire.Returning+1)*wire.Returning)
+				x.floor = max(x.floor, t.last+1)
+			}
 			sink.Forgotten(t.ID)
 			continue
 		}
@@ -158,5 +163,5 @@ func (w *Writer) name(t *Topic) bool {
 
 // namedBefore reports whether a packet before sequence seq has the topic's name. nil: there is no such topic.
 func (t *Topic) namedBefore(seq uint64) bool {
-	return t == nil || t.stated > 0 && t.named < seq
+	return t == nil || t.said && t.named < seq
 }

@@ -187,7 +187,14 @@ func TestForgottenTopics(t *testing.T) {
 	if !strings.HasSuffix(round, end) || b.m.topics.floor == 0 {
 		t.Errorf("round %s, want one that ends with %s", round, end)
 	}
+	for i := range 300 { // without a message
+		b.m.Release(b.topic(fmt.Sprint("none", i)))
+	}
+	runs, stated := b.m.topics.runs, kept.stated
 	others(300)
+	if kept.stated != stated || runs == stated {
+		t.Errorf("the round at %d counts as the topic's last name, of %d", runs, kept.stated)
+	}
 	if b.m.Topics() > 128+8 || len(b.m.topics.byID) != b.m.Topics() {
 		t.Errorf("%d topics, %d ids, want few", b.m.Topics(), len(b.m.topics.byID))
 	}

@@ -67,7 +67,7 @@ var wide = map[string]size{
 	"reliable.Sender":              {80, 13, 157},
 	"reliable.Stream":              {112, 16, 98},
 	"internal/engine.Loop":         {101, 35, 190},
-	"internal/engine.Publication":  {77, 12, 63},
+	"internal/engine.Publication":  {77, 12, 64},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {69, 22, 43},
 	"transport/udp.Transport":      {72, 11, 55},

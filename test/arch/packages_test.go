@@ -80,7 +80,7 @@ var packages = []struct {
 
 	// The engine.
 	{"internal/inspect", 1500, ""},
-	{"internal/engine", 11900, "internal/discovery internal/pattern internal/topics internal/wire reliable transport " +
+	{"internal/engine", 11910, "internal/discovery internal/pattern internal/topics internal/wire reliable transport " +
 		"transport/signed"},
 	{"internal/fabricurl", 600, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm " +
 		"transport/simnet transport/udp transport/verbsnet"},

@@ -35,7 +35,8 @@ class Listing:
 
     def name(self, topic):
         self.runs += 1
-        topic.stated = self.runs
+        if not self.named(topic):  # a repeated name may be lost
+            topic.stated, topic.last = self.runs, self.p.lead
         return wire.Run(wire.RUN_TOPIC, topic.id, topic.next, None, 0, 0, topic.name)
 
     def asked(self, s, member, more):
@@ -89,7 +90,7 @@ class Listing:
             self.todo.popleft()
             if isinstance(run, Topic):
                 if run.stated is None:
-                    run.last, self.p.members.named_below = self.p.lead, self.p.lead + 1
+                    self.p.members.named_below = self.p.lead + 1
                 run = self.name(run)
             runs.append(run)
             room -= size
