@@ -38,7 +38,7 @@
 // that block the publisher). Receiving: receiver.go (packets to streams), recv_stream.go (packets in order are
 // delivered at once and in place), recv_window.go (waiting packets), recv_loss.go and recv_nak.go (one NAK for all
 // gaps), recv_liveness.go (silence and ends), recv_output.go (events, which a Reader of internal/topics turns into
-// messages). Then the topics with pages of their own in docs/protocol: legs (recv_legs.go), history (recv_history.go).
+// messages). Then the parts with pages of their own in docs/protocol: legs (recv_legs.go), history (recv_history.go).
 // Topics are above: a Sender has a SenderControl, and a Stream calls its Contents. control.go has what the message
 // layer, internal/topics, implements.
 //

@@ -58,8 +58,8 @@ func (g *group) Loss(st *reliable.Stream, e reliable.LossEvent) {
 	}
 }
 
-// senderSink implements reliable.SenderSink for a publication's stream. Its methods are called under the publication's
-// lock.
+// senderSink implements reliable.SenderSink and topics.SenderSink for a publication's stream. Its methods are called
+// under the publication's lock.
 type senderSink struct {
 	l     *Loop
 	group int

@@ -24,7 +24,7 @@ type open struct {
 	released []releasedTopic
 }
 
-// releasedTopic is a topic without one more user once the writer's packets up to begun are assigned.
+// releasedTopic is a topic that loses a user when the writer's first begun packets have sequences.
 type releasedTopic struct {
 	t     *topics.Topic
 	begun uint64

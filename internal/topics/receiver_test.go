@@ -92,21 +92,12 @@ func setTopics(r *received, now reliable.Instant, names []string) {
 
 // replies returns all control packets that r sends.
 func replies(r *received, now reliable.Instant) (all []packet) {
-	r.tick(now)
-	for {
-		_, p, ok := r.Next(now, nil)
-		if !ok {
-			return all
-		}
-		h, err := wire.ParseHeader(p)
-		if err != nil {
-			panic(err)
-		}
-		if h.Type == wire.TypeStatus {
-			r.statusAt = now
-		}
-		all = append(all, packet{h, p})
+	r.in.Tick()
+	all = controlOf(r.Receiver, now)
+	if slices.ContainsFunc(all, func(p packet) bool { return p.Type == wire.TypeStatus }) {
+		r.statusAt = now
 	}
+	return all
 }
 
 // requested returns the ranges of all NAKs.
